@@ -113,7 +113,7 @@ func (p *operator) Rewind(ctx context.Context, source checkpoint.Source, to time
 	if err != nil {
 		return err
 	}
-	if names := streamsOf(a); !slices.Contains(names, source.Stream) {
+	if names := StreamsOf(a); !slices.Contains(names, source.Stream) {
 		return fmt.Errorf("%w stream %q: appliance %s has %s", admin.ErrUnknown, source.Stream, a.Name, strings.Join(names, ", "))
 	}
 	store, err := p.writable()
@@ -138,7 +138,7 @@ func (p *operator) checkOwner(ctx context.Context, owner checkpoint.Owner) error
 		known = append(known, checkpoint.SinkOwner(name))
 	}
 	for _, a := range p.config.Appliances {
-		for _, stream := range streamsOf(a) {
+		for _, stream := range StreamsOf(a) {
 			known = append(known, checkpoint.SourceOwner(checkpoint.Source{Appliance: a.Name, Stream: stream}))
 		}
 	}
@@ -185,8 +185,8 @@ func (p *operator) appliance(name string) (configs.Appliance, error) {
 	return configs.Appliance{}, fmt.Errorf("%w appliance %q: the configuration has %s", admin.ErrUnknown, name, strings.Join(names, ", "))
 }
 
-// streamsOf returns the names of the streams that an appliance is polled for.
-func streamsOf(a configs.Appliance) []string {
+// StreamsOf returns the names of the streams that an appliance is polled for.
+func StreamsOf(a configs.Appliance) []string {
 	var names []string
 	if a.Detections.Enabled {
 		names = append(names, transform.StreamDetections)

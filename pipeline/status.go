@@ -32,7 +32,7 @@ func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, 
 		if known, _, err := identity.Read(ctx, p.store, a.Name); err == nil {
 			of.Replaced = known.Replaced
 		}
-		for _, stream := range streamsOf(a) {
+		for _, stream := range StreamsOf(a) {
 			source := checkpoint.Source{Appliance: a.Name, Stream: stream}
 			owner := checkpoint.SourceOwner(source)
 			// An unreadable position is reported by the stream's polls; the rest of the

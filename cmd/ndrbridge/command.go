@@ -153,20 +153,24 @@ func group(cmd *cobra.Command, children ...*cobra.Command) *cobra.Command {
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != len(names) {
-			return fmt.Errorf("%w: %s requires %s, got %s", commandline.ErrUsage, cmd.CommandPath(), strings.Join(names, " "), terminal.Count(len(args), "argument"))
+			return argumentsError(cmd, strings.Join(names, " "), args)
 		}
 		return nil
 	}
 }
 
-// atLeast requires one argument for each name and permits more.
-func atLeast(names ...string) cobra.PositionalArgs {
+// atLeast requires an argument and permits more.
+func atLeast(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < len(names) {
-			return fmt.Errorf("%w: %s requires at least %s, got %s", commandline.ErrUsage, cmd.CommandPath(), strings.Join(names, " "), terminal.Count(len(args), "argument"))
+		if len(args) == 0 {
+			return argumentsError(cmd, "at least "+name, args)
 		}
 		return nil
 	}
+}
+
+func argumentsError(cmd *cobra.Command, required string, args []string) error {
+	return fmt.Errorf("%w: %s requires %s, got %s", commandline.ErrUsage, cmd.CommandPath(), required, terminal.Count(len(args), "argument"))
 }
 
 // parseTime parses the value of a flag: a time in RFC 3339, a negative duration relative

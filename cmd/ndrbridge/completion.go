@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ndrbridge/configs"
+	"ndrbridge/pipeline"
 )
 
 // addCompletion adds cobra's completion command to root.
@@ -54,24 +55,14 @@ func applianceNames(config *configs.Config) []string {
 	return names
 }
 
-// streamNames returns the enabled streams in the form appliance/stream.
-func streamNames(config *configs.Config) []string {
-	var names []string
+// ownerNames returns the names of the sinks, and of the streams in the form
+// appliance/stream, which can have dead letters.
+func ownerNames(config *configs.Config) []string {
+	names := sinkNames(config)
 	for _, a := range config.Appliances {
-		if a.Detections.Enabled {
-			names = append(names, a.Name+"/detections")
-		}
-		if a.Audit.Enabled {
-			names = append(names, a.Name+"/audit")
-		}
-		for _, q := range a.Records {
-			names = append(names, a.Name+"/records/"+q.Name)
+		for _, stream := range pipeline.StreamsOf(a) {
+			names = append(names, a.Name+"/"+stream)
 		}
 	}
 	return names
-}
-
-// ownerNames returns the names of the sinks and streams, which can have dead letters.
-func ownerNames(config *configs.Config) []string {
-	return append(sinkNames(config), streamNames(config)...)
 }

@@ -28,46 +28,58 @@ func (c *command) withControl(cmd *cobra.Command) *cobra.Command {
 	return c.withConfig(cmd)
 }
 
-// control returns the control of the running bridge, or of its state if no bridge is
-// running. The caller must call close.
-func (c *command) control() (_ admin.Control, close func() error, err error) {
-	none := func() error { return nil }
+// acting calls act with the control of the running bridge, or of its state if no bridge
+// is running.
+func (c *command) acting(act func(admin.Control) error) (err error) {
 	if c.adminURL != "" {
-		token := ""
-		if c.tokenFile != "" {
-			text, err := (configs.Secret{File: c.tokenFile}).Read()
-			if err != nil {
-				return nil, nil, fmt.Errorf("--token-file: %w", err)
-			}
-			token = strings.TrimSpace(text)
-		}
-		client, err := admin.NewClient(c.adminURL, token)
+		client, err := c.givenClient()
 		if err != nil {
-			return nil, nil, fmt.Errorf("%w: --admin: %w", commandline.ErrUsage, err)
+			return err
 		}
-		return client, none, nil
+		return act(client)
 	}
 	if c.tokenFile != "" {
-		return nil, nil, fmt.Errorf("%w: --token-file requires --admin; otherwise the token is read from the configuration", commandline.ErrUsage)
+		return fmt.Errorf("%w: --token-file requires --admin; otherwise the token is read from the configuration", commandline.ErrUsage)
 	}
 	config, err := configs.Load(c.configFile, c.environ)
 	switch {
 	case err != nil && c.configFile == "":
-		return nil, nil, fmt.Errorf("%w\nno configuration file was given: use --config FILE, set NDRBRIDGE_CONFIG, or give the address of a running bridge with --admin", err)
+		return fmt.Errorf("%w\nno configuration file was given: use --config FILE, set NDRBRIDGE_CONFIG, or give the address of a running bridge with --admin", err)
 	case err != nil:
-		return nil, nil, fmt.Errorf("%w\nto act on a running bridge without its configuration, give its address with --admin and a file with its token with --token-file", err)
+		return fmt.Errorf("%w\nto act on a running bridge without its configuration, give its address with --admin and a file with its token with --token-file", err)
 	}
 	offline, err := pipeline.OpenOffline(config, version, slog.New(slog.DiscardHandler))
 	if err == nil {
-		return offline, offline.Close, nil
+		defer commandline.Close(offline.Close, &err)
+		return act(offline)
 	}
 	if !errors.Is(err, checkpoint.ErrLocked) {
-		return nil, nil, err
+		return err
 	}
 	token, err := config.Admin.Token.Read()
 	if err != nil {
-		return nil, nil, fmt.Errorf("admin.token: %w", err)
+		return fmt.Errorf("admin.token: %w", err)
 	}
 	client, err := admin.NewClient("http://"+admin.DialAddress(config.Admin.Listen), token)
-	return client, none, err
+	if err != nil {
+		return err
+	}
+	return act(client)
+}
+
+// givenClient returns a client for the flags --admin and --token-file.
+func (c *command) givenClient() (*admin.Client, error) {
+	token := ""
+	if c.tokenFile != "" {
+		text, err := (configs.Secret{File: c.tokenFile}).Read()
+		if err != nil {
+			return nil, fmt.Errorf("--token-file: %w", err)
+		}
+		token = strings.TrimSpace(text)
+	}
+	client, err := admin.NewClient(c.adminURL, token)
+	if err != nil {
+		return nil, fmt.Errorf("%w: --admin: %w", commandline.ErrUsage, err)
+	}
+	return client, nil
 }

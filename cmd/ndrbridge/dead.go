@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -72,11 +73,9 @@ func deadLetters(ctx context.Context, control admin.Control, owner checkpoint.Ow
 			}
 		}
 	}
-	for _, sinks := range [][]admin.SinkStatus{status.Sinks, status.Unconfigured} {
-		for _, s := range sinks {
-			if owner == checkpoint.SinkOwner(s.Name) {
-				return s.DeadLetters, nil
-			}
+	for _, s := range slices.Concat(status.Sinks, status.Unconfigured) {
+		if owner == checkpoint.SinkOwner(s.Name) {
+			return s.DeadLetters, nil
 		}
 	}
 	return 0, nil
@@ -101,64 +100,30 @@ this is the order of the events. With --json, each is printed with its body.`,
 				return err
 			}
 			return c.acting(func(control admin.Control) error {
-				return c.listDead(cmd.Context(), control, deadList{args[0], owner, after, limit})
+				// Dead letters include their bodies, so pages are small.
+				const page = 32
+				return list(c, listing[checkpoint.DeadLetter]{
+					columns: []string{"KEY", "TIME", "CLASS", "EVENT", "REASON"},
+					limit:   limit,
+					next: func() ([]checkpoint.DeadLetter, error) {
+						return control.Dead(cmd.Context(), owner, after, page)
+					},
+					json: func(d checkpoint.DeadLetter) any { return admin.NewDeadLetter(d, true) },
+					row: func(d checkpoint.DeadLetter) []any {
+						return []any{d.Key, d.Time.UTC().Format(time.RFC3339), d.Class, eventID(d), d.Reason}
+					},
+					listed: func(d checkpoint.DeadLetter) { after = d.Key },
+					none:   args[0] + " has no dead letters",
+					more: func() string {
+						return fmt.Sprintf("run ndrbridge dead list %s --after %s, or use --limit 0", args[0], after)
+					},
+				})
 			})
 		},
 	}))
 	cmd.Flags().StringVar(&after, "after", "", "start after this key")
 	cmd.Flags().IntVar(&limit, "limit", 100, "the maximum number of dead letters to list; 0: all")
 	return cmd
-}
-
-// deadList selects the dead letters to list.
-type deadList struct {
-	name  string // of the owner, as given on the command line
-	owner checkpoint.Owner
-	after string
-	limit int
-}
-
-func (c *command) listDead(ctx context.Context, control admin.Control, l deadList) error {
-	t, n, after, more := terminal.NewTable("KEY", "TIME", "CLASS", "EVENT", "REASON"), 0, l.after, false
-	for {
-		// Dead letters include their bodies, so pages are small.
-		const page = 32
-		deadLetters, err := control.Dead(ctx, l.owner, after, page)
-		if err != nil {
-			return err
-		}
-		if len(deadLetters) == 0 {
-			break
-		}
-		for _, deadLetter := range deadLetters {
-			if more = l.limit > 0 && n == l.limit; more {
-				break
-			}
-			n++
-			after = deadLetter.Key
-			if c.asJSON {
-				if err := c.printJSON(admin.NewDeadLetter(deadLetter, true)); err != nil {
-					return err
-				}
-				continue
-			}
-			t.Add(deadLetter.Key, deadLetter.Time.UTC().Format(time.RFC3339), deadLetter.Class, eventID(deadLetter), deadLetter.Reason)
-		}
-		if more {
-			break
-		}
-	}
-	switch {
-	case c.asJSON:
-	case n == 0:
-		fmt.Fprintf(c.stdout, "%s has no dead letters\n", l.name)
-	default:
-		t.Print(c.stdout, c.width(), c.colours())
-	}
-	if more {
-		fmt.Fprintf(c.stderr, "there are more: run ndrbridge dead list %s --after %s, or use --limit 0\n", l.name, after)
-	}
-	return nil
 }
 
 func (c *command) deadShowCommand() *cobra.Command {
@@ -183,7 +148,7 @@ the appliance returned it. KEY is the first column of ndrbridge dead list.`,
 				if c.asJSON {
 					return c.printJSON(admin.NewDeadLetter(deadLetter, true))
 				}
-				_, err = fmt.Fprintf(c.stdout, "key     %s\ntime    %s\nclass   %s\nevent   %s\nreason  %s\n\n%s\n",
+				_, err = fmt.Fprintf(c.stdout, "key     %s\ntime    %s\nclass   %s\nevent   %s\nreason  %s\n\n%s",
 					terminal.Printable(deadLetter.Key), deadLetter.Time.UTC().Format(time.RFC3339Nano), terminal.Printable(deadLetter.Class),
 					terminal.Printable(eventID(deadLetter)), terminal.Printable(deadLetter.Reason), bodyText(deadLetter.Body))
 				return err
@@ -197,17 +162,14 @@ func eventID(d checkpoint.DeadLetter) string {
 	return cmp.Or(admin.NewDeadLetter(d, false).EventID, "-")
 }
 
-// bodyText formats a body for a person: JSON indented, other bytes quoted.
+// bodyText formats a body for a person: JSON indented, other bytes quoted. The result ends
+// with a newline.
 func bodyText(body []byte) string {
 	var indented bytes.Buffer
 	if json.Indent(&indented, body, "", "  ") != nil {
-		return strconv.Quote(string(body))
+		return strconv.Quote(string(body)) + "\n"
 	}
-	lines := strings.Split(indented.String(), "\n")
-	for i, line := range lines {
-		lines[i] = terminal.Printable(line)
-	}
-	return strings.Join(lines, "\n")
+	return printableLines(indented.String())
 }
 
 func (c *command) deadRequeueCommand() *cobra.Command {
@@ -239,7 +201,7 @@ objects again with ndrbridge rewind.`,
 				return err
 			}
 			return c.acting(func(control admin.Control) error {
-				return c.changeDead(deadChange{args[0], "requeued", keys}, func() (int, error) {
+				return c.changeDead(args[0], "requeued", keys, func() (int, error) {
 					return control.Requeue(cmd.Context(), sink, keys)
 				})
 			})
@@ -279,7 +241,7 @@ requires --yes.`,
 						return err
 					}
 				}
-				return c.changeDead(deadChange{args[0], "dropped", keys}, func() (int, error) {
+				return c.changeDead(args[0], "dropped", keys, func() (int, error) {
 					return control.DropDead(cmd.Context(), owner, keys)
 				})
 			})
@@ -290,31 +252,24 @@ requires --yes.`,
 	return cmd
 }
 
-// deadChange describes a change to dead letters, for messages.
-type deadChange struct {
-	name string // of the owner, as given on the command line
-	done string // requeued or dropped
-	keys []string
-}
-
-// changeDead calls change, which returns how many dead letters it changed. It prints
-// progress to stderr and the result to stdout.
-func (c *command) changeDead(s deadChange, change func() (int, error)) error {
+// changeDead calls change, which returns how many of the dead letters with these keys, or
+// of all if keys is nil, it changed. It prints progress to stderr and the result to stdout.
+func (c *command) changeDead(owner, done string, keys []string, change func() (int, error)) error {
 	n := 0
 	err := whileWorking(func(since time.Duration) {
-		fmt.Fprintf(c.stderr, "dead letters of %s are being %s for %s\n", s.name, s.done, terminal.Duration(since))
+		fmt.Fprintf(c.stderr, "dead letters of %s are being %s for %s\n", owner, done, terminal.Duration(since))
 	}, func() (err error) {
 		n, err = change()
 		return err
 	})
 	// Some may have been changed before an error.
 	if err == nil || n > 0 {
-		if err := c.print(map[string]int{s.done: n}, "%s of %s %s", terminal.Count(n, "dead letter"), s.name, s.done); err != nil {
+		if err := c.print(map[string]int{done: n}, "%s of %s %s", terminal.Count(n, "dead letter"), owner, done); err != nil {
 			return err
 		}
 	}
-	if err == nil && n < len(s.keys) {
-		return fmt.Errorf("%d of %d keys do not exist or hold no event; see ndrbridge dead list %s", len(s.keys)-n, len(s.keys), s.name)
+	if err == nil && n < len(keys) {
+		return fmt.Errorf("%d of %d keys do not exist or hold no event; see ndrbridge dead list %s", len(keys)-n, len(keys), owner)
 	}
 	return err
 }

@@ -2,11 +2,12 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"ndrbridge/admin"
-	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/checkpoint"
 	"ndrbridge/cmd/internal/terminal"
 )
 
@@ -85,12 +86,46 @@ func (c *command) pausing(cmd *cobra.Command, paused bool, act func(admin.Contro
 	return c.withJSON(c.withControl(cmd))
 }
 
-// acting calls act with the control of the bridge or of its state, and closes it after.
-func (c *command) acting(act func(admin.Control) error) (err error) {
-	control, done, err := c.control()
-	if err != nil {
-		return err
+func (c *command) rewindCommand() *cobra.Command {
+	var to string
+	cmd := c.withJSON(c.withControl(&cobra.Command{
+		Use:   "rewind APPLIANCE STREAM --to TIME",
+		Short: "Read a stream again from a time on",
+		Long: `Move the position of a stream back to a time of the appliance's clock. Everything that
+the appliance returns from there on is read again and delivered to every sink again,
+with the same event ids: remove duplicates by source and id. STREAM is detections, audit,
+or records/ followed by the name of the query. A detection that is already known is
+delivered as updated, without changes. What the appliance no longer returns is not
+delivered.`,
+		Example: `  ndrbridge rewind hq detections --to -2h
+  ndrbridge rewind hq records/dns --to 2026-01-31T08:00:00Z`,
+		Args:              exactly("APPLIANCE", "STREAM"),
+		ValidArgsFunction: c.complete(applianceNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			at, err := parseTime("to", to)
+			if err != nil {
+				return err
+			}
+			source := checkpoint.Source{Appliance: args[0], Stream: args[1]}
+			return c.acting(func(control admin.Control) error {
+				if err := control.Rewind(cmd.Context(), source, at); err != nil {
+					return err
+				}
+				return c.print(struct {
+					Stream string    `json:"stream"`
+					To     time.Time `json:"to"`
+				}{source.String(), at}, "%s will be read again from %s", source, readable(at))
+			})
+		},
+	}))
+	cmd.Flags().StringVar(&to, "to", "", "the time to read from: -2h, beginning, or a time such as 2026-01-31T08:00:00Z")
+	return cmd
+}
+
+// readable formats a time for a person.
+func readable(at time.Time) string {
+	if at.UnixMilli() == 0 {
+		return "the beginning"
 	}
-	defer commandline.Close(done, &err)
-	return act(control)
+	return at.UTC().Format(time.RFC3339)
 }

@@ -1,13 +1,19 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"iter"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/transform"
 	"ndrbridge/transform/match"
 )
 
@@ -35,20 +41,33 @@ reason is reported.`,
 			if err != nil {
 				return fmt.Errorf("%w: the expression: %w", commandline.ErrUsage, err)
 			}
-			var matching io.Writer = c.stdout
-			if count {
-				matching = io.Discard
-			}
-			counts, err := c.filter(cmd.Context(), m, cmd.InOrStdin(), matching)
-			if err != nil {
-				return err
-			}
-			if count {
-				if _, err := fmt.Fprintln(c.stdout, counts.matching); err != nil {
+			events, matching := 0, 0
+			for line, err := range eventLines(cmd.Context(), cmd.InOrStdin()) {
+				if err != nil {
+					return err
+				}
+				wanted, err := m.Matches(line.event)
+				if err != nil {
+					fmt.Fprintf(c.stderr, "line %d: %v\n", line.number, err)
+				}
+				events++
+				if !wanted {
+					continue
+				}
+				matching++
+				if count {
+					continue
+				}
+				if _, err := c.stdout.Write(append(line.text, '\n')); err != nil {
 					return err
 				}
 			}
-			fmt.Fprintf(c.stderr, "%d of %d events match\n", counts.matching, counts.events)
+			if count {
+				if _, err := fmt.Fprintln(c.stdout, matching); err != nil {
+					return err
+				}
+			}
+			fmt.Fprintf(c.stderr, "%d of %d events match\n", matching, events)
 			return nil
 		},
 	}
@@ -56,27 +75,47 @@ reason is reported.`,
 	return cmd
 }
 
-// matchCounts counts the events that were read and those that match.
-type matchCounts struct{ events, matching int }
+// eventLine is an input line with an event in JSON, without surrounding white space.
+type eventLine struct {
+	number int // from 1
+	text   []byte
+	event  transform.Event
+}
 
-// filter copies the lines of matching events, until the end of events or until ctx is
-// cancelled.
-func (c *command) filter(ctx context.Context, m *match.Match, events io.Reader, matching io.Writer) (t matchCounts, err error) {
-	for line, err := range eventLines(ctx, events) {
-		if err != nil {
-			return t, err
-		}
-		wanted, err := m.Matches(line.event)
-		if err != nil {
-			fmt.Fprintf(c.stderr, "line %d: %v\n", line.number, err)
-		}
-		t.events++
-		if wanted {
-			t.matching++
-			if _, err := matching.Write(append(line.text, '\n')); err != nil {
-				return t, err
+// eventLines reads events, one per line, until the end of the input or until ctx is
+// cancelled. Empty lines are skipped. It yields at most one error, which names the line
+// and ends the sequence.
+func eventLines(ctx context.Context, events io.Reader) iter.Seq2[eventLine, error] {
+	return func(yield func(eventLine, error) bool) {
+		lines := bufio.NewReader(events)
+		for number, last := 1, false; !last && ctx.Err() == nil; number++ {
+			text, err := lines.ReadBytes('\n')
+			if err != nil && !errors.Is(err, io.EOF) {
+				yield(eventLine{}, fmt.Errorf("reading events: %w", err))
+				return
+			}
+			last = err != nil
+			if text = bytes.TrimSpace(text); len(text) == 0 {
+				continue
+			}
+			e, err := parseLine(text)
+			if err != nil {
+				yield(eventLine{}, fmt.Errorf("line %d: %w", number, err))
+				return
+			}
+			if !yield(eventLine{number, text, e}, nil) {
+				return
 			}
 		}
 	}
-	return t, nil
+}
+
+// parseLine parses an event. Unlike transform.Parse, it accepts JSON with insignificant
+// white space, which other programs may have added.
+func parseLine(line []byte) (transform.Event, error) {
+	compact := jsontext.Value(bytes.Clone(line))
+	if err := compact.Compact(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+		return transform.Event{}, err
+	}
+	return transform.Parse(compact)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/cmd/internal/terminal"
 )
 
 // withJSON adds --json to a command.
@@ -37,6 +38,55 @@ func (c *command) printJSON(value any) error {
 	encoder := json.NewEncoder(c.stdout)
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(value)
+}
+
+// listing describes how items, such as dead letters, are listed.
+type listing[T any] struct {
+	columns []string
+	limit   int                 // 0: all
+	next    func() ([]T, error) // the items after the listed ones; none at the end
+	json    func(T) any         // an item as printed with --json
+	row     func(T) []any       // an item in the table
+	listed  func(T)             // is called with each item
+	none    string              // is printed if there is no item
+	more    func() string       // how to list the items beyond limit
+}
+
+// list prints the items page by page with --json, otherwise as one table.
+func list[T any](c *command, l listing[T]) error {
+	t, n, more := terminal.NewTable(l.columns...), 0, false
+	for !more {
+		page, err := l.next()
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			break
+		}
+		if more = l.limit > 0 && n+len(page) > l.limit; more {
+			page = page[:l.limit-n]
+		}
+		for _, item := range page {
+			l.listed(item)
+			if !c.asJSON {
+				t.Add(l.row(item)...)
+			} else if err := c.printJSON(l.json(item)); err != nil {
+				return err
+			}
+		}
+		n += len(page)
+	}
+	switch {
+	case c.asJSON:
+	case n == 0:
+		fmt.Fprintln(c.stdout, l.none)
+	default:
+		t.Print(c.stdout, c.width(), c.colours())
+	}
+	if more {
+		fmt.Fprintln(c.stderr, "there are more: "+l.more())
+	}
+	return nil
 }
 
 // whileWorking calls work and returns its error. While work runs, it calls report every

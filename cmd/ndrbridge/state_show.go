@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,18 +59,12 @@ type streamShown struct {
 	DeadLetters uint64          `json:"dead_letters"`
 }
 
+// sinkShown is a sink in a state.
 type sinkShown struct {
-	Name            string    `json:"name"`
-	Configured      bool      `json:"configured"`
-	Paused          bool      `json:"paused"`
-	Cursor          *uint64   `json:"cursor,omitempty"` // sequence number of the last event that the sink completed
-	LagEvents       uint64    `json:"lag_events"`
-	LagBytes        int64     `json:"lag_bytes"`
-	Oldest          time.Time `json:"oldest,omitzero"`
-	DeadLetters     uint64    `json:"dead_letters"`
-	DeadLetterBytes int64     `json:"dead_letter_bytes"`
-	Redeliveries    uint64    `json:"redeliveries"`
-	Skipped         uint64    `json:"skipped"`
+	admin.SinkStatus
+	Configured bool    `json:"configured"`
+	Paused     bool    `json:"paused"`
+	Cursor     *uint64 `json:"cursor,omitempty"` // sequence number of the last event that the sink completed
 }
 
 // stateShown returns the state as reported by the bridge or, if no bridge is running, as
@@ -94,18 +89,9 @@ func stateOf(s admin.Status) stateShown {
 			shown.Streams = append(shown.Streams, streamShown{Appliance: a.Name, Stream: stream.Stream, DeadLetters: stream.DeadLetters})
 		}
 	}
-	add := func(sinks []admin.SinkStatus, configured bool) {
-		for _, s := range sinks {
-			shown.Sinks = append(shown.Sinks, sinkShown{
-				Name: s.Name, Configured: configured, Paused: s.State == "paused",
-				LagEvents: s.LagEvents, LagBytes: s.LagBytes, Oldest: s.Oldest,
-				DeadLetters: s.DeadLetters, DeadLetterBytes: s.DeadLetterBytes,
-				Redeliveries: s.Redeliveries, Skipped: s.Skipped,
-			})
-		}
+	for i, sink := range slices.Concat(s.Sinks, s.Unconfigured) {
+		shown.Sinks = append(shown.Sinks, sinkShown{SinkStatus: sink, Configured: i < len(s.Sinks), Paused: sink.State == "paused"})
 	}
-	add(s.Sinks, true)
-	add(s.Unconfigured, false)
 	return shown
 }
 

@@ -43,9 +43,9 @@ The bridge must be stopped.`,
 			case identity && !appliance:
 				return fmt.Errorf("%w: --identity requires --appliance", commandline.ErrUsage)
 			case appliance:
-				return c.offline(func(state *pipeline.Offline) error { return c.forgetAppliance(ctx, state, name, identity, yes) })
+				return c.offline("", func(state *pipeline.Offline) error { return c.forgetAppliance(ctx, state, name, identity, yes) })
 			}
-			return c.offlineWithout(name, func(state *pipeline.Offline) error {
+			return c.offline(name, func(state *pipeline.Offline) error {
 				if err := c.confirmForget(ctx, state, name, yes); err != nil {
 					return err
 				}
@@ -107,7 +107,7 @@ new name first.`,
 		Example: "  ndrbridge state rename lake datalake",
 		Args:    exactly("OLD", "NEW"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.offlineWithout(args[0], func(state *pipeline.Offline) error {
+			return c.offline(args[0], func(state *pipeline.Offline) error {
 				if err := state.Rename(cmd.Context(), args[0], args[1]); err != nil {
 					return err
 				}
@@ -117,24 +117,15 @@ new name first.`,
 	}))
 }
 
-// offlineWithout calls act with the state of a stopped bridge. It returns an error if the
-// sink is configured.
-func (c *command) offlineWithout(sink string, act func(*pipeline.Offline) error) error {
+// offline calls act with the state of a stopped bridge. It returns an error if removed,
+// the name of a sink or empty, is configured.
+func (c *command) offline(removed string, act func(*pipeline.Offline) error) (err error) {
 	config, err := configs.Load(c.configFile, c.environ)
 	if err != nil {
 		return err
 	}
-	if slices.Contains(sinkNames(config), sink) {
-		return fmt.Errorf("sink %s is configured: first remove it from the configuration, or rename it there", sink)
-	}
-	return c.offline(act)
-}
-
-// offline calls act with the state of a stopped bridge.
-func (c *command) offline(act func(*pipeline.Offline) error) (err error) {
-	config, err := configs.Load(c.configFile, c.environ)
-	if err != nil {
-		return err
+	if slices.Contains(sinkNames(config), removed) {
+		return fmt.Errorf("sink %s is configured: first remove it from the configuration, or rename it there", removed)
 	}
 	state, err := pipeline.OpenOffline(config, version, slog.New(slog.DiscardHandler))
 	if err != nil {

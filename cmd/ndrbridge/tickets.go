@@ -31,15 +31,10 @@ a week after that.`,
 	}, c.ticketsListCommand(), c.ticketsShowCommand(), c.ticketsRetryCommand(), c.ticketsDropCommand())
 }
 
-// ticketList selects the ticket commands to list.
-type ticketList struct {
-	checkpoint.CommandFilter
-	after uint64
-	limit int
-}
-
 func (c *command) ticketsListCommand() *cobra.Command {
-	var l ticketList
+	var f checkpoint.CommandFilter
+	var after uint64
+	var limit int
 	states := []string{string(checkpoint.CommandPending), string(checkpoint.CommandApplied), string(checkpoint.CommandRejected)}
 	cmd := c.withJSON(c.withControl(&cobra.Command{
 		Use:   "list",
@@ -50,17 +45,34 @@ func (c *command) ticketsListCommand() *cobra.Command {
   ndrbridge tickets list --ticket SEC-1 --limit 0 --json`,
 		Args: commandline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if l.State != "" && !slices.Contains(states, string(l.State)) {
-				return fmt.Errorf("%w: --status: %q is not one of %s", commandline.ErrUsage, l.State, strings.Join(states, ", "))
+			if f.State != "" && !slices.Contains(states, string(f.State)) {
+				return fmt.Errorf("%w: --status: %q is not one of %s", commandline.ErrUsage, f.State, strings.Join(states, ", "))
 			}
-			return c.acting(func(control admin.Control) error { return c.listTickets(cmd.Context(), control, l) })
+			return c.acting(func(control admin.Control) error {
+				const page = 500
+				return list(c, listing[checkpoint.Command]{
+					columns: []string{"ID", "ACCEPTED", "APPLIANCE", "TICKET", "STATUS", "COMMAND", "REASON"},
+					limit:   limit,
+					next: func() ([]checkpoint.Command, error) {
+						return control.Commands(cmd.Context(), f, after, page)
+					},
+					json: func(command checkpoint.Command) any { return admin.NewTicketCommand(command) },
+					row: func(command checkpoint.Command) []any {
+						return []any{command.ID, command.Accepted.UTC().Format(time.RFC3339), command.Appliance, command.Subject,
+							commandCell(command.State), changesText(command.Body), command.Reason}
+					},
+					listed: func(command checkpoint.Command) { after = command.ID },
+					none:   "there are no matching ticket commands",
+					more:   func() string { return fmt.Sprintf("add --after %d or --limit 0", after) },
+				})
+			})
 		},
 	}))
-	cmd.Flags().StringVar((*string)(&l.State), "status", "", "list only commands with this status: "+strings.Join(states, ", "))
-	cmd.Flags().StringVar(&l.Appliance, "appliance", "", "list only commands for this appliance")
-	cmd.Flags().StringVar(&l.Subject, "ticket", "", "list only commands of this ticket")
-	cmd.Flags().Uint64Var(&l.after, "after", 0, "start after this id")
-	cmd.Flags().IntVar(&l.limit, "limit", 100, "the maximum number of commands to list; 0: all")
+	cmd.Flags().StringVar((*string)(&f.State), "status", "", "list only commands with this status: "+strings.Join(states, ", "))
+	cmd.Flags().StringVar(&f.Appliance, "appliance", "", "list only commands for this appliance")
+	cmd.Flags().StringVar(&f.Subject, "ticket", "", "list only commands of this ticket")
+	cmd.Flags().Uint64Var(&after, "after", 0, "start after this id")
+	cmd.Flags().IntVar(&limit, "limit", 100, "the maximum number of commands to list; 0: all")
 	complete := map[string]cobra.CompletionFunc{
 		"status": cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp), "appliance": c.complete(applianceNames),
 	}
@@ -70,46 +82,6 @@ func (c *command) ticketsListCommand() *cobra.Command {
 		}
 	}
 	return cmd
-}
-
-func (c *command) listTickets(ctx context.Context, control admin.Control, l ticketList) error {
-	t, n, more := terminal.NewTable("ID", "ACCEPTED", "APPLIANCE", "TICKET", "STATUS", "COMMAND", "REASON"), 0, false
-	for {
-		const page = 500
-		commands, err := control.Commands(ctx, l.CommandFilter, l.after, page)
-		if err != nil {
-			return err
-		}
-		for _, command := range commands {
-			if more = l.limit > 0 && n == l.limit; more {
-				break
-			}
-			n++
-			l.after = command.ID
-			if c.asJSON {
-				if err := c.printJSON(admin.NewTicketCommand(command)); err != nil {
-					return err
-				}
-				continue
-			}
-			t.Add(command.ID, command.Accepted.UTC().Format(time.RFC3339), command.Appliance, command.Subject,
-				commandCell(command.State), changesText(command.Body), command.Reason)
-		}
-		if more || len(commands) < page {
-			break
-		}
-	}
-	switch {
-	case c.asJSON:
-	case n == 0:
-		fmt.Fprintln(c.stdout, "there are no matching ticket commands")
-	default:
-		t.Print(c.stdout, c.width(), c.colours())
-	}
-	if more {
-		fmt.Fprintf(c.stderr, "there are more: add --after %d or --limit 0\n", l.after)
-	}
-	return nil
 }
 
 func commandCell(s checkpoint.CommandState) terminal.Cell {
@@ -169,7 +141,7 @@ func (c *command) ticketsShowCommand() *cobra.Command {
 				if !command.Done.IsZero() {
 					done = command.Done.UTC().Format(time.RFC3339Nano)
 				}
-				_, err = fmt.Fprintf(c.stdout, "id         %d\nappliance  %s\nticket     %s\naccepted   %s\nstatus     %s\ndone       %s\nreason     %s\n\n%s\n",
+				_, err = fmt.Fprintf(c.stdout, "id         %d\nappliance  %s\nticket     %s\naccepted   %s\nstatus     %s\ndone       %s\nreason     %s\n\n%s",
 					command.ID, terminal.Printable(command.Appliance), terminal.Printable(command.Subject), command.Accepted.UTC().Format(time.RFC3339Nano),
 					terminal.Printable(string(command.State)), done, terminal.Printable(command.Reason), bodyText(command.Body))
 				return err

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/poller"
 )
@@ -37,26 +37,19 @@ only as far as the journal goes back.`,
   ndrbridge verify hq --since 2026-01-31T08:00:00Z --json`,
 		Args:              exactly("APPLIANCE"),
 		ValidArgsFunction: c.complete(applianceNames),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			at, err := parseTime("since", since)
 			if err != nil {
 				return err
 			}
-			control, done, err := c.control()
-			if err != nil {
+			return c.acting(func(control admin.Control) error {
+				v := verifyPrinter{command: c}
+				all, err := control.Verify(cmd.Context(), args[0], at, poller.VerifyReport{Progress: v.progress, Found: v.found})
+				if missing := v.end(all); err == nil && missing > 0 {
+					return fmt.Errorf("%s missing from the journal; read the stream again with ndrbridge rewind", terminal.Count(missing, "object"))
+				}
 				return err
-			}
-			defer commandline.Close(done, &err)
-			v := verifyPrinter{command: c}
-			all, err := control.Verify(cmd.Context(), args[0], at, poller.VerifyReport{Progress: v.progress, Found: v.found})
-			missing := v.end(all)
-			switch {
-			case err != nil:
-				return err
-			case missing > 0:
-				return fmt.Errorf("%s missing from the journal; read the stream again with ndrbridge rewind", terminal.Count(missing, "object"))
-			}
-			return nil
+			})
 		},
 	}))
 	cmd.Flags().StringVar(&since, "since", "", "the time to start from: -24h, beginning, or a time such as 2026-01-31T08:00:00Z")
