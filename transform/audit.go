@@ -90,17 +90,8 @@ func (c Encoder) AuditEntry(e AuditEntry, recorded time.Time) (Event, error) {
 		sum := e.Sum()
 		when = hex.EncodeToString(sum[:8])
 	}
-	a := Attributes{
-		ID:           subject + "-" + when,
-		Source:       "ndrbridge://" + c.Appliance + "/auditlog",
-		Type:         c.TypePrefix + ".audit.logged",
-		Subject:      subject,
-		PartitionKey: c.Appliance,
-		Appliance:    c.Appliance,
-		RecordedTime: recorded,
-		Repaired:     e.repaired,
-		TraceParent:  c.TraceParent,
-	}
+	a := c.attributes("auditlog", "audit.logged", subject+"-"+when, recorded)
+	a.Subject, a.PartitionKey, a.Repaired = subject, c.Appliance, e.repaired
 	switch {
 	case e.occurred > 0:
 		a.Time = time.UnixMilli(e.occurred)

@@ -40,21 +40,16 @@ func (e Event) Headers() iter.Seq2[string, string] {
 // everything but printable ASCII, and also the space, the double quote and the percent
 // sign (CloudEvents 1.0.2, HTTP binding, section 3.1.3.2).
 func PercentEncode(value string) string {
-	escape := func(c byte) bool { return c <= ' ' || c >= 0x7f || c == '"' || c == '%' }
-	first := 0
-	for first < len(value) && !escape(value[first]) {
-		first++
-	}
-	if first == len(value) {
+	escape := func(c rune) bool { return c <= ' ' || c >= 0x7f || c == '"' || c == '%' }
+	if !strings.ContainsFunc(value, escape) {
 		return value
 	}
 	var b strings.Builder
-	b.WriteString(value[:first])
-	for i := first; i < len(value); i++ {
-		if escape(value[i]) {
-			fmt.Fprintf(&b, "%%%02X", value[i])
+	for _, c := range []byte(value) {
+		if escape(rune(c)) {
+			fmt.Fprintf(&b, "%%%02X", c)
 		} else {
-			b.WriteByte(value[i])
+			b.WriteByte(c)
 		}
 	}
 	return b.String()
@@ -63,11 +58,8 @@ func PercentEncode(value string) string {
 // AppendBatch appends the events to dst as one JSON batch.
 func AppendBatch(dst []byte, events []Event) []byte {
 	dst = append(dst, '[')
-	for i, e := range events {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, e.structured...)
+	for _, e := range events {
+		dst = append(appendComma(dst), e.structured...)
 	}
 	return append(dst, ']')
 }

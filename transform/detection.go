@@ -110,14 +110,14 @@ func DetectionOf(object []byte, fields iter.Seq2[[]byte, []byte], repaired bool)
 }
 
 // Type returns the detection's type, or "" if it has none.
-func (d Detection) Type() string { return text(d.field("type")) }
+func (d Detection) Type() string { return Text(d.field("type")) }
 
 // UserCreated reports whether the detection is of a custom type.
 func (d Detection) UserCreated() bool { return string(d.field("is_user_created")) == "true" }
 
 // URL returns the address of the detection's page at the appliance, or "" if it has
 // none.
-func (d Detection) URL() string { return text(d.field("url")) }
+func (d Detection) URL() string { return Text(d.field("url")) }
 
 // Devices returns the ids of the devices among the participants, in order and without
 // duplicates, up to maxIDs of them. all reports whether these are all.
@@ -178,12 +178,7 @@ func trackedObject(values [len(tracked)][]byte) []byte {
 		if absent(value) {
 			continue
 		}
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		b = append(b, '"')
-		b = append(b, tracked[i]...)
-		b = append(b, `":`...)
+		b = appendName(b, tracked[i])
 		switch {
 		case tracked[i] == "participants":
 			n := 0
@@ -221,7 +216,7 @@ func boundValue(value []byte) []byte {
 	}
 	kept := string(value)
 	if value[0] == '"' {
-		kept = text(value)
+		kept = Text(value)
 	}
 	kept = strings.ToValidUTF8(kept[:min(len(kept), keptTracked)], "")
 	quoted, err := jsontext.AppendQuote(nil, fmt.Sprintf("%s… (cut: %d bytes, sha256 %x)", kept, len(value), sha256.Sum256(value)))
@@ -242,13 +237,9 @@ func BoundTracked(object []byte) []byte {
 	}
 	b := []byte{'{'}
 	for i, value := range trackedValues(object) {
-		if value == nil {
-			continue
+		if value != nil {
+			b = append(appendName(b, tracked[i]), value...)
 		}
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		b = append(append(append(append(b, '"'), tracked[i]...), `":`...), value...)
 	}
 	return append(b, '}')
 }
@@ -273,6 +264,25 @@ func trackedIndex(name []byte) int {
 	return -1
 }
 
+// Change is a tracked field that differs between two versions of a detection.
+type Change struct {
+	Field    string
+	From, To []byte // JSON values; nil if absent or null
+}
+
+// Changes yields the tracked fields that differ between two versions, given the
+// Detection.Tracked of both.
+func Changes(before, after []byte) iter.Seq[Change] {
+	return func(yield func(Change) bool) {
+		from, to := trackedValues(before), trackedValues(after)
+		for i, field := range tracked {
+			if !bytes.Equal(from[i], to[i]) && !yield(Change{field, from[i], to[i]}) {
+				return
+			}
+		}
+	}
+}
+
 // appendChanges appends a JSON object of the tracked fields that differ between two
 // versions, with the values of both.
 func appendChanges(dst, before, after []byte) []byte {
@@ -283,18 +293,10 @@ func appendChanges(dst, before, after []byte) []byte {
 		return value
 	}
 	dst = append(dst, '{')
-	first := true
 	for c := range Changes(before, after) {
-		if !first {
-			dst = append(dst, ',')
-		}
-		first = false
-		dst = append(dst, '"')
-		dst = append(dst, c.Field...)
-		dst = append(dst, `":{"from":`...)
-		dst = append(dst, orNull(c.From)...)
-		dst = append(dst, `,"to":`...)
-		dst = append(dst, orNull(c.To)...)
+		dst = append(appendName(dst, c.Field), '{')
+		dst = append(appendName(dst, "from"), orNull(c.From)...)
+		dst = append(appendName(dst, "to"), orNull(c.To)...)
 		dst = append(dst, '}')
 	}
 	return append(dst, '}')

@@ -44,6 +44,15 @@ type Enrichment struct {
 	Failed string
 }
 
+// attributes returns what the events of an appliance have in common. path is that of the
+// source, and kind the type without its prefix.
+func (c Encoder) attributes(path, kind, id string, recorded time.Time) Attributes {
+	return Attributes{
+		ID: id, Source: "ndrbridge://" + c.Appliance + "/" + path, Type: c.TypePrefix + "." + kind,
+		Appliance: c.Appliance, RecordedTime: recorded, TraceParent: c.TraceParent,
+	}
+}
+
 // Detection returns the event of a detection's version. Its id depends only on the
 // appliance's data, so the same version always has the same id.
 func (c Encoder) Detection(d Detection, s Observation) (Event, error) {
@@ -55,26 +64,15 @@ func (c Encoder) Detection(d Detection, s Observation) (Event, error) {
 	}
 	id := string(b)
 	subject := id[:digits]
-	action := ".detection.updated"
+	action := "detection.updated"
 	if s.Created {
-		action = ".detection.created"
+		action = "detection.created"
 	}
-	a := Attributes{
-		ID:             id,
-		Source:         "ndrbridge://" + c.Appliance + "/detections",
-		Type:           c.TypePrefix + action,
-		Subject:        subject,
-		Time:           time.UnixMilli(d.ModTime),
-		PartitionKey:   subject,
-		Appliance:      c.Appliance,
-		RecordedTime:   s.Recorded,
-		SeverityNumber: d.severity.number,
-		SeverityText:   d.severity.text,
-		Repaired:       d.repaired,
-		Unenriched:     s.Added.Failed,
-		CausedBy:       s.CausedBy,
-		TraceParent:    c.TraceParent,
-	}
+	a := c.attributes("detections", action, id, s.Recorded)
+	a.Subject, a.PartitionKey = subject, subject
+	a.Time = time.UnixMilli(d.ModTime)
+	a.SeverityNumber, a.SeverityText = d.severity.number, d.severity.text
+	a.Repaired, a.Unenriched, a.CausedBy = d.repaired, s.Added.Failed, s.CausedBy
 	const open, changes, end = `{"detection":`, `,"changes":`, `}`
 	var rest []byte
 	if !s.Created && len(s.Before) > 0 {

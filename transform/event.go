@@ -88,9 +88,7 @@ func encode(a Attributes, data ...[]byte) (Event, error) {
 	}
 	b := append(make([]byte, 0, size), `{"specversion":"1.0"`...)
 	for name, value := range a.all {
-		b = append(b, `,"`...)
-		b = append(b, name...)
-		b = append(b, `":`...)
+		b = appendName(b, name)
 		switch name {
 		case "severitynumber", "repaired", "redelivered": // an integer, a boolean
 			b = append(b, value...)
@@ -107,6 +105,21 @@ func encode(a Attributes, data ...[]byte) (Event, error) {
 		b = append(b, part...)
 	}
 	return Event{Attributes: a, structured: append(b, '}'), data: dataStart}, nil
+}
+
+// appendName appends the name of an object's next member, as written between its quotes.
+func appendName[T string | []byte](object []byte, name T) []byte {
+	object = append(appendComma(object), '"')
+	object = append(object, name...)
+	return append(object, `":`...)
+}
+
+// appendComma appends a comma unless an object or array begins at the end of b.
+func appendComma(b []byte) []byte {
+	if last := b[len(b)-1]; last == '{' || last == '[' {
+		return b
+	}
+	return append(b, ',')
 }
 
 func milliseconds(t time.Time) time.Time {
@@ -200,7 +213,7 @@ var errNotAnEvent = errors.New("not an event encoded by this bridge")
 // is not a parser for CloudEvents in general: it requires data to be last, and does not
 // parse it. The event retains b, which must not be modified afterwards.
 func Parse(b []byte) (Event, error) {
-	var members [17]member
+	var members [17]jsonscan.Member
 	found := members[:0]
 	data := 0
 	for i := 0; data == 0; {
@@ -208,20 +221,19 @@ func Parse(b []byte) (Event, error) {
 		if i >= len(b) || b[i] != '{' && b[i] != ',' {
 			return Event{}, errNotAnEvent
 		}
-		nameEnd := jsonscan.Value(b, i+1, jsonscan.MaxDepth)
-		if nameEnd < 0 || nameEnd >= len(b) || b[nameEnd] != ':' {
+		m := jsonscan.ReadName(b, i+1)
+		if m.Value < 0 {
 			return Event{}, errNotAnEvent
 		}
-		if string(b[i+1:nameEnd]) == `"data"` {
-			data = nameEnd + 1
+		if string(b[m.Name:m.NameEnd]) == "data" {
+			data = m.NameEnd + len(`":`) // data may begin with white space
 			break
 		}
-		end := jsonscan.Value(b, nameEnd+1, jsonscan.MaxDepth)
-		if end < 0 {
+		if m.End = jsonscan.Value(b, m.Value, jsonscan.MaxDepth); m.End < 0 {
 			return Event{}, errNotAnEvent
 		}
-		found = append(found, member{i + 1, nameEnd, nameEnd + 1, end})
-		i = end
+		found = append(found, m)
+		i = m.End
 	}
 	if len(b) < data+2 || b[len(b)-1] != '}' {
 		return Event{}, errNotAnEvent
@@ -230,11 +242,11 @@ func Parse(b []byte) (Event, error) {
 	e := Event{structured: b, data: data}
 	attributes := string(b[:data]) // one allocation that all attributes share
 	for _, m := range found {
-		name, value := attributes[m.name+1:m.nameEnd-1], attributes[m.value:m.end]
+		name, value := attributes[m.Name:m.NameEnd], attributes[m.Value:m.End]
 		if value[0] == '"' {
 			value = value[1 : len(value)-1]
 			if strings.IndexByte(value, '\\') >= 0 {
-				unquoted, err := jsontext.AppendUnquote(nil, attributes[m.value:m.end])
+				unquoted, err := jsontext.AppendUnquote(nil, attributes[m.Value:m.End])
 				if err != nil {
 					return Event{}, errNotAnEvent
 				}
@@ -250,10 +262,6 @@ func Parse(b []byte) (Event, error) {
 	}
 	return e, nil
 }
-
-// member holds the position of an object's member: the name with its quotes, and the
-// value.
-type member struct{ name, nameEnd, value, end int }
 
 // Structured returns the event in the JSON event format (structured mode). Its media
 // type is ContentTypeStructured.

@@ -158,15 +158,7 @@ func (c Encoder) own(kind, id string, at time.Time, key string, data any) (Event
 	if err != nil {
 		return Event{}, fmt.Errorf("event %s: %w", id, err)
 	}
-	return encode(Attributes{
-		ID:           id,
-		Source:       "ndrbridge://" + c.Appliance + "/" + StreamEvents,
-		Type:         c.TypePrefix + "." + kind,
-		Subject:      c.Appliance,
-		Time:         at,
-		PartitionKey: c.Appliance,
-		Appliance:    c.Appliance,
-		RecordedTime: at,
-		TraceParent:  c.TraceParent,
-	}, body)
+	a := c.attributes(StreamEvents, kind, id, at)
+	a.Subject, a.PartitionKey, a.Time = c.Appliance, c.Appliance, at
+	return encode(a, body)
 }

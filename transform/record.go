@@ -2,6 +2,7 @@ package transform
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
@@ -36,11 +37,11 @@ func ParseRecord(object []byte, repaired bool) Record {
 	for name, value := range jsonscan.Members(object) {
 		switch string(name) {
 		case "_index":
-			index = text(value)
+			index = Text(value)
 		case "_id":
-			id = text(value)
+			id = Text(value)
 		case "_type":
-			r.kind = text(value)
+			r.kind = Text(value)
 		case "sort":
 			sort = value
 		case "_source":
@@ -49,7 +50,7 @@ func ParseRecord(object []byte, repaired bool) Record {
 				case "timestamp":
 					r.Time = timestamp(value)
 				case "flowId":
-					r.flow = text(value)
+					r.flow = Text(value)
 				}
 			}
 		}
@@ -90,7 +91,7 @@ func boundID(id string) string {
 
 // text returns the text of a JSON string, or a number as written; "" for any other
 // value.
-func text(value []byte) string {
+func Text(value []byte) string {
 	switch {
 	case len(value) == 0 || absent(value) || value[0] == '{' || value[0] == '[':
 		return ""
@@ -108,20 +109,8 @@ func text(value []byte) string {
 
 // Record returns the event of a record found by a query.
 func (c Encoder) Record(query string, r Record, recorded time.Time) (Event, error) {
-	a := Attributes{
-		ID:           r.ID,
-		Source:       "ndrbridge://" + c.Appliance + "/records/" + query,
-		Type:         c.TypePrefix + ".record.stored",
-		Subject:      r.kind,
-		PartitionKey: r.flow,
-		Appliance:    c.Appliance,
-		RecordedTime: recorded,
-		Repaired:     r.repaired,
-		TraceParent:  c.TraceParent,
-	}
-	if a.PartitionKey == "" {
-		a.PartitionKey = r.ID
-	}
+	a := c.attributes("records/"+query, "record.stored", r.ID, recorded)
+	a.Subject, a.PartitionKey, a.Repaired = r.kind, cmp.Or(r.flow, r.ID), r.repaired
 	if r.Time > 0 {
 		a.Time = time.UnixMilli(r.Time)
 	}

@@ -94,37 +94,27 @@ func (r redacted) appendTo(dst, value []byte) (_ []byte, changed bool) {
 	switch value[0] {
 	case '{':
 		dst = append(dst, '{')
-		first := true
 		for name, member := range jsonscan.Members(value) {
 			below, listed := r.member(name)
 			if listed && below == nil {
 				changed = true
 				continue
 			}
-			if !first {
-				dst = append(dst, ',')
-			}
-			first = false
-			dst = append(append(append(dst, '"'), name...), '"', ':')
-			if listed {
-				var within bool
-				dst, within = below.appendTo(dst, member)
-				changed = changed || within
-			} else {
+			dst = appendName(dst, name)
+			if !listed {
 				dst = append(dst, member...)
+				continue
 			}
+			var within bool
+			dst, within = below.appendTo(dst, member)
+			changed = changed || within
 		}
 		return append(dst, '}'), changed
 	case '[':
 		dst = append(dst, '[')
-		first := true
 		for element := range jsonscan.Elements(value) {
-			if !first {
-				dst = append(dst, ',')
-			}
-			first = false
 			var within bool
-			dst, within = r.appendTo(dst, element)
+			dst, within = r.appendTo(appendComma(dst), element)
 			changed = changed || within
 		}
 		return append(dst, ']'), changed

@@ -147,10 +147,10 @@ func Value(b []byte, i, depth int) int {
 
 // wordEnd is Value for a literal name.
 func wordEnd(b []byte, i int, word string) int {
-	if len(b)-i < len(word) || string(b[i:i+len(word)]) != word {
-		return -1
+	if end := i + len(word); end <= len(b) && string(b[i:end]) == word {
+		return end
 	}
-	return i + len(word)
+	return -1
 }
 
 // objectEnd is Value for an object, after its brace.

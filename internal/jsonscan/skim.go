@@ -18,16 +18,18 @@ import (
 // The error is ErrIncomplete, ErrNotObject, or that of r.
 func Skim(r io.Reader, path []string, fields map[string]string) (found bool, size int64, err error) {
 	s := skimmer{r: bufio.NewReaderSize(r, 32<<10), fields: fields}
-	c, err := s.next()
-	if err == nil {
-		if err = s.descend(c, path); err == nil {
-			err = s.end()
+	s.descend(s.next(), path)
+	if s.err == nil {
+		if s.next(); s.err == nil { // only white space may follow
+			s.err = ErrNotObject
+		} else if s.err == io.EOF {
+			s.err = nil
 		}
 	}
-	if err == io.EOF {
-		err = ErrIncomplete
+	if s.err == io.EOF {
+		s.err = ErrIncomplete
 	}
-	return s.found, s.size, err
+	return s.found, s.size, s.err
 }
 
 // FirstElement is the path element for the first element of an array.
@@ -45,10 +47,11 @@ var (
 // or an id has.
 const maxToken = 128
 
-// skimmer reads JSON byte by byte. Its methods return io.EOF if the input ends too
-// early.
+// skimmer reads JSON byte by byte. After its first error, which is io.EOF if the input ends
+// too early, it reads only bytes that are 0.
 type skimmer struct {
 	r      *bufio.Reader
+	err    error
 	size   int64
 	fields map[string]string
 	found  bool
@@ -57,136 +60,105 @@ type skimmer struct {
 }
 
 // descend reads the value whose first byte is c, following path.
-func (s *skimmer) descend(c byte, path []string) error {
+func (s *skimmer) descend(c byte, path []string) {
 	isFirst := len(path) > 0 && path[0] == FirstElement
 	switch {
 	case c == '{' && !isFirst:
-		return s.object(path)
+		s.object(path)
 	case c == '[' && isFirst:
-		c, err := s.next()
-		if err != nil || c == ']' {
-			return err
+		if c := s.next(); c != ']' {
+			s.descend(c, path[1:])
+			s.nested() // the remaining elements
 		}
-		if err := s.descend(c, path[1:]); err != nil {
-			return err
-		}
-		return s.nested() // the remaining elements
+	default:
+		s.fail()
 	}
-	return ErrNotObject
 }
 
 // object reads an object whose brace was read: the requested one if path is empty.
-func (s *skimmer) object(path []string) error {
+func (s *skimmer) object(path []string) {
 	s.found = s.found || len(path) == 0
-	c, err := s.next()
+	c := s.next()
 	if c == '}' {
-		return err
+		return
 	}
-	for err == nil {
+	for s.err == nil {
 		if c != '"' {
-			return ErrNotObject
+			s.fail()
+			return
 		}
-		if err = s.text(); err != nil {
-			return err
-		}
+		s.text()
 		name := string(s.token)
-		if c, err = s.next(); err != nil {
-			return err
-		}
-		if c != ':' {
-			return ErrNotObject
+		if c = s.next(); c != ':' {
+			s.fail()
+			return
 		}
 		if len(path) > 0 && name == path[0] {
-			if c, err = s.next(); err == nil {
-				if err = s.descend(c, path[1:]); err == nil {
-					c, err = s.next()
-				}
-			}
+			s.descend(s.next(), path[1:])
+			c = s.next()
 		} else {
-			c, err = s.value()
-			if _, wanted := s.fields[name]; wanted && len(path) == 0 && err == nil {
+			c = s.value()
+			if _, wanted := s.fields[name]; wanted && len(path) == 0 && s.err == nil {
 				s.fields[name] = string(s.token)
 			}
 		}
-		if err != nil {
-			return err
-		}
 		switch c {
 		case '}':
-			return nil
+			return
 		case ',':
-			c, err = s.next()
+			c = s.next()
 		default:
-			return ErrNotObject
+			s.fail()
 		}
 	}
-	return err
 }
 
 // value skips a value and returns the byte after it. token is the value, or empty for
 // an object or array.
-func (s *skimmer) value() (byte, error) {
-	c, err := s.next()
-	if err != nil {
-		return 0, err
-	}
+func (s *skimmer) value() byte {
+	c := s.next()
 	switch c {
 	case '"':
-		err = s.text()
+		s.text()
 		s.token = append(append([]byte{'"'}, s.token...), '"')
+		return s.next()
 	case '{', '[':
-		err = s.nested()
+		s.nested()
 		s.token = s.token[:0]
-	default:
-		s.token = s.token[:0]
-		for c > ' ' && c != ',' && c != '}' && c != ']' {
-			s.keep(c)
-			if c, err = s.read(); err != nil {
-				return 0, err
-			}
-		}
-		if !isSpace(c) {
-			return c, nil
-		}
 		return s.next()
 	}
-	if err != nil {
-		return 0, err
+	s.token = s.token[:0]
+	for c > ' ' && c != ',' && c != '}' && c != ']' {
+		s.keep(c)
+		c = s.read()
 	}
-	return s.next()
+	if isSpace(c) {
+		return s.next()
+	}
+	return c
 }
 
 // nested reads to the end of the object or array whose first byte was read.
-func (s *skimmer) nested() error {
-	for depth := 1; depth > 0; {
-		c, err := s.read()
-		if err != nil {
-			return err
-		}
-		switch c {
+func (s *skimmer) nested() {
+	for depth := 1; depth > 0 && s.err == nil; {
+		switch s.read() {
 		case '"':
-			if err := s.text(); err != nil {
-				return err
-			}
+			s.text()
 		case '{', '[':
 			depth++
 		case '}', ']':
 			depth--
 		}
 	}
-	return nil
 }
 
 // text reads to the end of the string whose opening quote was read, into token.
-func (s *skimmer) text() error {
+func (s *skimmer) text() {
 	s.token = s.token[:0]
-	for escaped := false; ; {
-		c, err := s.read()
-		if err != nil {
-			return err
-		}
+	for escaped := false; s.err == nil; {
+		c := s.read()
 		if c == '"' && !escaped {
-			return nil
+			return
 		}
 		escaped = c == '\\' && !escaped
 		s.keep(c)
@@ -199,31 +171,31 @@ func (s *skimmer) keep(c byte) {
 	}
 }
 
-// end reads the rest of the input, which must be white space.
-func (s *skimmer) end() error {
-	_, err := s.next()
-	switch err {
-	case io.EOF:
-		return nil
-	case nil:
-		return ErrNotObject
-	}
-	return err
-}
-
 // next returns the next byte that is not white space.
-func (s *skimmer) next() (byte, error) {
+func (s *skimmer) next() byte {
 	for {
-		if c, err := s.read(); err != nil || !isSpace(c) {
-			return c, err
+		if c := s.read(); !isSpace(c) {
+			return c
 		}
 	}
 }
 
-func (s *skimmer) read() (byte, error) {
-	c, err := s.r.ReadByte()
-	if err == nil {
-		s.size++
+func (s *skimmer) read() byte {
+	if s.err != nil {
+		return 0
 	}
-	return c, err
+	c, err := s.r.ReadByte()
+	if err != nil {
+		s.err = err
+		return 0
+	}
+	s.size++
+	return c
+}
+
+// fail reports malformed or unexpected JSON, unless reading has failed before.
+func (s *skimmer) fail() {
+	if s.err == nil {
+		s.err = ErrNotObject
+	}
 }
