@@ -129,7 +129,7 @@ func (a *Audit) reportGap(g transform.AuditGap) {
 	if g.Reason == "" {
 		return
 	}
-	a.o.Metrics.gap(a.source)
+	a.count(a.o.Metrics.gaps, 1)
 	a.o.Log.Warn("there is a gap in the audit log", "reason", g.Reason, "missing", g.Missing,
 		"last_id", g.Last.ID, "last_time", time.UnixMilli(g.Last.Time).UTC(),
 		"first_id", g.First.ID, "first_time", time.UnixMilli(g.First.Time).UTC())

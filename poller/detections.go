@@ -153,7 +153,7 @@ func (d *Detections) load(ctx context.Context) error {
 			"upgrade the appliance to %s or later, or set detections.enabled to false", firmware, least)
 	}
 	d.sweep = nil
-	d.rewalk.reset()
+	d.rewalk = rewalk{}
 	filter := string(d.o.Filter)
 	if d.committed != nil {
 		if d.position, err = parseDetectionsPosition(d.committed); err != nil {
@@ -199,11 +199,11 @@ func (d *Detections) poll(ctx context.Context) error {
 	if !trust {
 		d.longest = 0
 	}
-	s := pass{from: d.position.ModTime, whole: d.position.Reread || d.rewalk.whole(d.clock, d.o.Overlap.Milliseconds())}
-	if s.whole {
-		s.walk = newWalk(d.bound())
+	var s pass
+	if d.position.Reread || d.rewalk.whole(d.clock, d.o.Overlap.Milliseconds()) {
+		d.beginWhole(&s)
 	} else {
-		s.walk = d.rewalk.next(d.position.ModTime)
+		s.walk, s.from = d.rewalk.next(d.position.ModTime), d.position.ModTime
 	}
 	d.rewalk.tail = nil // a failed walk must not become the tail
 	d.progress.begin()
@@ -213,7 +213,7 @@ func (d *Detections) poll(ctx context.Context) error {
 			return err
 		})
 		if errors.Is(err, errGaveWay) {
-			s.walk, s.whole, s.from = newWalk(d.bound()), true, d.position.ModTime
+			d.beginWhole(&s)
 			continue
 		}
 		if err != nil {
@@ -229,8 +229,12 @@ func (d *Detections) poll(ctx context.Context) error {
 	d.rewalk.ended(s.walk, s.whole, s.pages, s.clock, d.clock, d.position.ModTime, d.o.Overlap.Milliseconds())
 	d.pages.ended()
 	d.progress.caughtUp(s.clock)
-	if err := d.endReread(ctx); err != nil {
-		return err
+	if d.position.Reread {
+		p := d.position
+		p.Reread = false
+		if err := d.commit(ctx, p, checkpoint.Commit{}); err != nil {
+			return err
+		}
 	}
 	if !trust && !s.news {
 		d.longest = max(d.longest, longest)
@@ -246,6 +250,11 @@ type pass struct {
 	from  int64 // the position where it began
 	clock int64 // the appliance's time when it began, or less if it went back; 0: not known yet
 	news  bool  // it showed something new
+}
+
+// beginWhole begins a whole walk.
+func (d *Detections) beginWhole(s *pass) {
+	s.walk, s.whole, s.from = newWalk(d.bound()), true, d.position.ModTime
 }
 
 // pollPage reads and commits the next page. done is true if it was the last.
@@ -265,8 +274,8 @@ func (d *Detections) pollPage(ctx context.Context, s *pass) (done bool, err erro
 		}
 	}
 	if back || d.rewalk.wentBack(d.clock) {
-		d.rewalk.reset()
-		s.walk, s.whole, s.from = newWalk(d.bound()), true, d.position.ModTime
+		d.rewalk = rewalk{}
+		d.beginWhole(s)
 		return false, nil
 	}
 	if d.position.Reread {
@@ -294,16 +303,6 @@ func (d *Detections) pollPage(ctx context.Context, s *pass) (done bool, err erro
 		d.progress.reached(d.position.ModTime, d.clock-d.position.ModTime)
 	}
 	return done, nil
-}
-
-// endReread ends the reading that Rewind began, when a walk has reached the end.
-func (d *Detections) endReread(ctx context.Context) error {
-	if !d.position.Reread {
-		return nil
-	}
-	p := d.position
-	p.Reread = false
-	return d.commit(ctx, p, checkpoint.Commit{})
 }
 
 // sweepPage reads one page of the sweep, and begins one if it is due.
@@ -341,7 +340,7 @@ func (d *Detections) sweepPage(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("reconcile: %w", err)
 			}
-			d.o.Metrics.reconciled(d.source, found)
+			d.count(d.o.Metrics.found, found)
 		}
 	}
 	if !done {

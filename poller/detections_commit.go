@@ -29,7 +29,13 @@ func (d *Detections) take(ctx context.Context, p detectionsPosition, rows []obje
 			unknown++
 		}
 	}
-	c := newPageChanges(p, d.o.Now(), unknown)
+	c := &pageChanges{
+		position: p, recorded: d.o.Now(),
+		commit: checkpoint.Commit{Remember: make([]checkpoint.Entry, 0, unknown)},
+		news:   make([]transform.Detection, 0, unknown),
+		sights: make([]transform.Observation, 0, unknown),
+		within: make(map[string]known, unknown),
+	}
 	for i := range rows {
 		r := &rows[i]
 		if r.elsewhere || r.positioned() && r.modTime < p.Floor {
@@ -66,17 +72,6 @@ type pageChanges struct {
 	news     []transform.Detection
 	sights   []transform.Observation // of news
 	within   map[string]known        // what this page has shown already
-}
-
-// newPageChanges returns the changes of a page with as many unknown objects as stated.
-func newPageChanges(p detectionsPosition, recorded time.Time, unknown int) *pageChanges {
-	return &pageChanges{
-		position: p, recorded: recorded,
-		commit: checkpoint.Commit{Remember: make([]checkpoint.Entry, 0, unknown)},
-		news:   make([]transform.Detection, 0, unknown),
-		sights: make([]transform.Observation, 0, unknown),
-		within: make(map[string]known, unknown),
-	}
 }
 
 // observe adds a version to deliver.

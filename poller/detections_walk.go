@@ -54,12 +54,16 @@ type walk struct {
 
 // Bounds of a walk that makes no progress.
 const (
-	maxRepeats = 10   // rows that become visible late can repeat a page
-	maxStalled = 1000 // so many pages of rows may move away and back at once
-	maxTies    = 1_000_000
+	maxRepeats  = 10   // rows that become visible late can repeat a page
+	maxStalled  = 1000 // so many pages of rows may move away and back at once
+	maxUnjoined = 1000 // so many pages may fail to join while none shows a new row
+	maxTies     = 1_000_000
 )
 
 var (
+	errNotSorted     = errors.New("the appliance did not sort the detections by mod_time: pages cannot be joined safely")
+	errOneRow        = errors.New("the appliance returns one detection a page although it has more: such pages cannot be joined safely")
+	errUnsteady      = errors.New("the pages of detections with one mod_time change with every answer: they cannot be joined")
 	errOffsetIgnored = errors.New("the appliance returns the same detections at several offsets: it ignores offset, " +
 		"and has more detections with one mod_time than a page holds")
 	errStalled  = fmt.Errorf("%d pages of detections in a row showed nothing new: the detections with one mod_time do not end", maxStalled)
@@ -70,16 +74,6 @@ func newWalk(bound int64) *walk {
 	// 0 would mean now, and a negative bound is relative to it.
 	return &walk{bound: max(bound, 1), seen: make(map[key]struct{})}
 }
-
-var errOneRow = errors.New("the appliance returns one detection a page although it has more: such pages cannot be joined safely")
-
-// maxUnjoined is how many pages may fail to join, while none shows a new row, before the
-// walk is given up and begins again with the next poll.
-const maxUnjoined = 1000
-
-var errUnsteady = errors.New("the pages of detections with one mod_time change with every answer: they cannot be joined")
-
-var errNotSorted = errors.New("the appliance did not sort the detections by mod_time: pages cannot be joined safely")
 
 // step processes the page that was requested with the walk's bound and offset, and moves
 // on. short is true if the appliance could have returned more rows than it did.
@@ -242,9 +236,6 @@ func (r *rewalk) next(position int64) *walk {
 // wentBack reports whether an answer's time shows that the clock was set back. Time that
 // passed by the clock as it was before may not have passed by the clock as it is now.
 func (r *rewalk) wentBack(clock int64) bool { return clock+clockTolerance < r.latest }
-
-// reset makes the next walk whole, beginning at the position.
-func (r *rewalk) reset() { *r = rewalk{} }
 
 // ended records a walk that reached its end: whether it was whole, how many pages it took,
 // the times of its first and its last answer, and the position that it led to.

@@ -29,51 +29,39 @@ type Metrics struct {
 // NewMetrics registers the metrics of sources.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	stream := []string{"appliance", "stream"}
-	m := &Metrics{
-		polls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "ndrbridge_source_polls_total",
-			Help: "Polls, by result: ok, refused, throttled or failed.",
-		}, append(stream, "class")),
-		events: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "ndrbridge_source_events_total",
-			Help: "Events committed to the journal.",
-		}, stream),
-		found: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "ndrbridge_source_reconciled_total",
-			Help: "Events found only by reading the recent past again.",
-		}, stream),
-		dead: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "ndrbridge_source_dead_letters_total",
-			Help: "Objects that could not be made into events.",
-		}, stream),
-		lastSuccess: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "ndrbridge_source_last_success_timestamp_seconds",
-			Help: "When a poll last succeeded.",
-		}, stream),
-		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "ndrbridge_source_lag_seconds",
-			Help: "How far the stream is behind the appliance's clock, as of the last successful poll; 0 once it was read to its end.",
-		}, stream),
-		gaps: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "ndrbridge_source_gaps_total",
-			Help: "Gaps in the audit log: entries were purged before they were read, or the log was restarted.",
-		}, stream),
-		warnings: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "ndrbridge_source_warnings_total",
-			Help: "Answers in which the record store warned, or reported that its search was incomplete.",
-		}, stream),
-		cursors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "ndrbridge_source_cursor_failures_total",
-			Help: "Cursors of the record store that expired or failed; their windows were read again.",
-		}, stream),
-		incomplete: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "ndrbridge_source_incomplete_windows_total",
-			Help: "Windows of records given up with fewer records than the record store reported, or without being checked again.",
-		}, stream),
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append(stream, labels...))
+		r.MustRegister(c)
+		return c
 	}
-	r.MustRegister(m.polls, m.events, m.found, m.dead, m.lastSuccess, m.lag, m.gaps)
-	r.MustRegister(m.warnings, m.cursors, m.incomplete)
-	return m
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, stream)
+		r.MustRegister(g)
+		return g
+	}
+	return &Metrics{
+		polls: counter("ndrbridge_source_polls_total",
+			"Polls, by result: ok, refused, throttled or failed.", "class"),
+		events: counter("ndrbridge_source_events_total",
+			"Events committed to the journal."),
+		found: counter("ndrbridge_source_reconciled_total",
+			"Events found only by reading the recent past again."),
+		dead: counter("ndrbridge_source_dead_letters_total",
+			"Objects that could not be made into events."),
+		lastSuccess: gauge("ndrbridge_source_last_success_timestamp_seconds",
+			"When a poll last succeeded."),
+		lag: gauge("ndrbridge_source_lag_seconds",
+			"How far the stream is behind the appliance's clock, as of the last successful poll; "+
+				"0 once it was read to its end."),
+		gaps: counter("ndrbridge_source_gaps_total",
+			"Gaps in the audit log: entries were purged before they were read, or the log was restarted."),
+		warnings: counter("ndrbridge_source_warnings_total",
+			"Answers in which the record store warned, or reported that its search was incomplete."),
+		cursors: counter("ndrbridge_source_cursor_failures_total",
+			"Cursors of the record store that expired or failed; their windows were read again."),
+		incomplete: counter("ndrbridge_source_incomplete_windows_total",
+			"Windows of records given up with fewer records than the record store reported, or without being checked again."),
+	}
 }
 
 // begin exposes the counters of a stream that is about to be polled before there is
@@ -107,29 +95,9 @@ func counted(c prometheus.Counter) uint64 {
 	return uint64(m.GetCounter().GetValue())
 }
 
-func (m *Metrics) committed(s checkpoint.Source, c checkpoint.Commit) {
-	m.events.WithLabelValues(s.Appliance, s.Stream).Add(float64(len(c.Events)))
-	m.dead.WithLabelValues(s.Appliance, s.Stream).Add(float64(len(c.Dead)))
-}
-
-func (m *Metrics) reconciled(s checkpoint.Source, events int) {
-	m.found.WithLabelValues(s.Appliance, s.Stream).Add(float64(events))
-}
-
-func (m *Metrics) gap(s checkpoint.Source) {
-	m.gaps.WithLabelValues(s.Appliance, s.Stream).Inc()
-}
-
-func (m *Metrics) warned(s checkpoint.Source) {
-	m.warnings.WithLabelValues(s.Appliance, s.Stream).Inc()
-}
-
-func (m *Metrics) cursorFailed(s checkpoint.Source) {
-	m.cursors.WithLabelValues(s.Appliance, s.Stream).Inc()
-}
-
-func (m *Metrics) windowIncomplete(s checkpoint.Source) {
-	m.incomplete.WithLabelValues(s.Appliance, s.Stream).Inc()
+// count adds n to a counter of a stream.
+func (s *stream) count(c *prometheus.CounterVec, n int) {
+	c.WithLabelValues(s.source.Appliance, s.source.Stream).Add(float64(n))
 }
 
 func (m *Metrics) behind(s checkpoint.Source, milliseconds int64) {

@@ -221,8 +221,8 @@ type progressMeter struct {
 	// The interval being measured. Only the source uses these fields.
 	since    time.Time // zero: it begins with the next call of reached
 	from     int64     // up to where the stream was read at its beginning
-	events   int
-	measured bool // an interval was measured, and is reported until the next one is
+	events   int       // committed since then
+	measured bool      // an interval was measured, and is reported until the next one is
 }
 
 // measureFor is the length of an interval.
@@ -237,12 +237,6 @@ func (p *progressMeter) current() (progress Progress, ok bool) {
 
 // begin starts a new measurement.
 func (p *progressMeter) begin() { p.since, p.measured = time.Time{}, false }
-
-// count counts a commit of the source.
-func (p *progressMeter) count(c checkpoint.Commit) {
-	p.metrics.committed(p.source, c)
-	p.events += len(c.Events)
-}
 
 // reached records up to where the stream was read, and how much there is after that, both
 // in milliseconds of the appliance's time. It reports whether an interval has ended.

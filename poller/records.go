@@ -283,7 +283,7 @@ func (r *Records) recheck(ctx context.Context) (Next, error) {
 			return Idle, nil
 		}
 		r.recheckErrors = 0
-		r.o.Metrics.windowIncomplete(r.source)
+		r.count(r.o.Metrics.incomplete, 1)
 		r.o.Log.Error("a window could not be checked again; records that were stored late may be missing",
 			"from", time.UnixMilli(l.From).UTC(), "until", time.UnixMilli(l.Until).UTC(), "error", err)
 		l.Due = 0

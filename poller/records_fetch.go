@@ -177,7 +177,7 @@ func (r *Records) notice() {
 		warnings = strings.TrimPrefix(warnings+"; the search was terminated early", "; ")
 	}
 	if warnings != "" {
-		r.o.Metrics.warned(r.source)
+		r.count(r.o.Metrics.warnings, 1)
 		if now := r.o.Now(); warnings != r.warnings && now.Sub(r.warnedAt) >= warnEvery {
 			r.o.Log.Warn("the record store warns", "warnings", warnings)
 			r.warnings, r.warnedAt = warnings, now

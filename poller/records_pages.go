@@ -68,7 +68,7 @@ func (r *Records) cursorFailed(ctx context.Context, w *reading, err error) (endi
 		return 0, err
 	}
 	w.cursorFailures++
-	r.o.Metrics.cursorFailed(r.source)
+	r.count(r.o.Metrics.cursors, 1)
 	switch {
 	case errors.Is(err, appliance.ErrTooLarge):
 		r.limit.halve()

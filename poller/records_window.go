@@ -322,7 +322,7 @@ func (r *Records) givesUp(w *reading) bool {
 		return false
 	}
 	r.incomplete++
-	r.o.Metrics.windowIncomplete(r.source)
+	r.count(r.o.Metrics.incomplete, 1)
 	r.o.Log.Warn("the record store did not show all records of a window",
 		"from", time.UnixMilli(w.list.From).UTC(), "until", time.UnixMilli(w.list.Until).UTC(),
 		"shown", w.shown, "total", w.total, "terminated_early", w.early)
@@ -352,7 +352,7 @@ func (r *Records) schedule(w *reading, incomplete bool) {
 // length was committed.
 func (r *Records) adapt(w *reading, length int64) {
 	if w.recheck {
-		r.o.Metrics.reconciled(r.source, w.found)
+		r.count(r.o.Metrics.found, w.found)
 	} else if !w.early {
 		r.widen(length, max(w.total, int64(w.shown)))
 	} else if r.early == maxEarly {

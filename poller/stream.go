@@ -98,7 +98,9 @@ func (s *stream) write(ctx context.Context, c checkpoint.Commit, position []byte
 		return fmt.Errorf("commit %d events of %s: %w", len(c.Events), s.source, err)
 	}
 	s.loaded, s.committed = true, position
-	s.progress.count(c)
+	s.count(s.progress.metrics.events, len(c.Events))
+	s.count(s.progress.metrics.dead, len(c.Dead))
+	s.progress.events += len(c.Events)
 	return nil
 }
 
