@@ -71,14 +71,12 @@ func unexpected(resp *http.Response, body []byte, err error) error {
 
 // fetch sends r and passes the answer's body to decode, whose error means that the body
 // is not what it should be.
-func (c *Client) fetch(ctx context.Context, r request, decode func(body []byte) error) (http.Header, error) {
-	var page Page
-	return c.fetchInto(ctx, r, &page, decode)
+func (c *Client) fetch(ctx context.Context, r request, decode func(body []byte) error) error {
+	return c.fetchInto(ctx, r, new(Page), decode)
 }
 
 // fetchInto is fetch using the memory of page.
-func (c *Client) fetchInto(ctx context.Context, r request, page *Page, decode func(body []byte) error) (http.Header, error) {
-	var header http.Header
+func (c *Client) fetchInto(ctx context.Context, r request, page *Page, decode func(body []byte) error) error {
 	answered := false
 	err := c.do(ctx, r, func(resp *http.Response) error {
 		var err error
@@ -102,11 +100,10 @@ func (c *Client) fetchInto(ctx context.Context, r request, page *Page, decode fu
 		if err := decode(page.body); err != nil {
 			return unexpected(resp, page.body, err)
 		}
-		header = resp.Header
 		return nil
 	})
 	if err != nil && !answered {
 		page.answered, page.last = true, 0 // the next request starts with a small lease
 	}
-	return header, err
+	return err
 }

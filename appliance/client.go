@@ -8,8 +8,10 @@ package appliance
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -104,19 +106,10 @@ func New(o Options) (*Client, error) {
 	}
 	c := &Client{
 		base:      *base,
-		product:   strings.ToLower(o.Product),
-		userAgent: o.UserAgent,
-		maxAnswer: o.MaxAnswer,
+		product:   strings.ToLower(cmp.Or(o.Product, "service")),
+		userAgent: cmp.Or(o.UserAgent, "ndrbridge"),
+		maxAnswer: cmp.Or(o.MaxAnswer, DefaultMaxAnswer),
 		link:      newLink(o),
-	}
-	if c.product == "" {
-		c.product = "service"
-	}
-	if c.userAgent == "" {
-		c.userAgent = "ndrbridge"
-	}
-	if c.maxAnswer == 0 {
-		c.maxAnswer = DefaultMaxAnswer
 	}
 	if o.OAuth != nil {
 		c.auth, err = newTokenAuthority(*o.OAuth, c.link)
@@ -167,6 +160,7 @@ type request struct {
 	path   string // after /api/v1
 	query  url.Values
 	body   []byte // JSON, or nil
+	err    error  // why it cannot be sent
 	// repeatable marks a POST that changes nothing on the appliance.
 	repeatable bool
 	// stamp, if set, receives the time of the answer.
@@ -185,6 +179,9 @@ type request struct {
 // an answer of status 2xx to read. The rest of the body that read does not consume is
 // discarded.
 func (c *Client) do(ctx context.Context, r request, read func(*http.Response) error) error {
+	if r.err != nil {
+		return c.wrap(r, r.err)
+	}
 	var refusal *Error
 	var refused credential
 	for {
@@ -217,6 +214,13 @@ func (c *Client) wrap(r request, err error) *Error {
 		return e
 	}
 	return &Error{Method: r.method, Path: c.base.Path + r.path, Err: err}
+}
+
+// encode sets the body. what is what value is called in an error.
+func (r *request) encode(what string, value any) {
+	if r.body, r.err = json.Marshal(value); r.err != nil {
+		r.err = fmt.Errorf("encode the %s: %w", what, r.err)
+	}
 }
 
 // maxSmall limits an answer with a single value, such as a version.

@@ -31,12 +31,13 @@ type sortField struct {
 // update_time.
 var byModTime = []sortField{{"mod_time", "asc"}, {"id", "asc"}}
 
-func (s Search) request(idOnly bool) (request, error) {
+func (s Search) request(idOnly bool) request {
 	r := request{method: http.MethodPost, path: "/detections/search", repeatable: true, notFound: wrongAddress}
 	if s.ModTime <= 0 {
-		return r, fmt.Errorf("mod_time is %d; it must be above 0", s.ModTime)
+		r.err = fmt.Errorf("mod_time is %d; it must be above 0", s.ModTime)
+		return r
 	}
-	body, err := json.Marshal(struct {
+	r.encode("search", struct {
 		ModTime int64           `json:"mod_time"`
 		Limit   int             `json:"limit,omitzero"`
 		Offset  int             `json:"offset"`
@@ -44,32 +45,19 @@ func (s Search) request(idOnly bool) (request, error) {
 		Filter  json.RawMessage `json:"filter,omitempty"`
 		IDOnly  bool            `json:"id_only,omitzero"`
 	}{s.ModTime, s.Limit, s.Offset, byModTime, s.Filter, idOnly})
-	if err != nil {
-		return r, fmt.Errorf("encode the search: %w", err)
-	}
-	r.body = body
-	return r, nil
+	return r
 }
 
 // SearchDetections fetches the detections that s selects.
 func (c *Client) SearchDetections(ctx context.Context, s Search, page *Page) error {
-	r, err := s.request(false)
-	if err != nil {
-		page.clear()
-		return c.wrap(r, err)
-	}
-	return c.fetchPage(ctx, r, page, s.Limit, page.decodeArray)
+	return c.fetchPage(ctx, s.request(false), page, s.Limit, page.decodeArray)
 }
 
 // SearchDetectionIDs fetches only the ids of the detections that s selects; an id that
 // is not a 64-bit integer is 0.
 func (c *Client) SearchDetectionIDs(ctx context.Context, s Search) ([]int64, error) {
-	r, err := s.request(true)
-	if err != nil {
-		return nil, c.wrap(r, err)
-	}
 	var ids []int64
-	_, err = c.fetch(ctx, r, func(body []byte) error {
+	err := c.fetch(ctx, s.request(true), func(body []byte) (err error) {
 		ids, err = decodeIDs(body, s.Limit)
 		return err
 	})
@@ -134,7 +122,7 @@ func (c *Client) fetchObjects(ctx context.Context, r request, page *Page, maxObj
 	if err := c.lease(ctx, page); err != nil {
 		return c.wrap(r, fmt.Errorf("wait for memory for the answer: %w", err))
 	}
-	_, err := c.fetchInto(ctx, r, page, decode)
+	err := c.fetchInto(ctx, r, page, decode)
 	if err != nil {
 		page.Release()
 	}

@@ -2,8 +2,6 @@ package appliance
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"net/http"
 )
 
@@ -16,15 +14,10 @@ func (c *Client) SearchDevices(ctx context.Context, ids []int64, page *Page) err
 		Operator string  `json:"operator"`
 		Operand  []int64 `json:"operand"`
 	}
-	var err error
-	r.body, err = json.Marshal(struct {
+	r.encode("search", struct {
 		Filter filter `json:"filter"`
 		Limit  int    `json:"limit"`
 	}{filter{"id", "in", ids}, len(ids)})
-	if err != nil {
-		page.clear()
-		return c.wrap(r, fmt.Errorf("encode the search: %w", err))
-	}
 	return c.fetchObjects(ctx, r, page, len(ids), page.decodeArray)
 }
 

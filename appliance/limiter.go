@@ -2,6 +2,7 @@ package appliance
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"golang.org/x/time/rate"
@@ -57,13 +58,11 @@ func (t *priorityLimiter) enter(ctx context.Context, priority int) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for i, waiting := range t.waiters[priority] {
-		if waiting == called {
-			t.waiters[priority] = append(t.waiters[priority][:i], t.waiters[priority][i+1:]...)
-			return ctx.Err()
-		}
+	if i := slices.Index(t.waiters[priority], called); i >= 0 {
+		t.waiters[priority] = slices.Delete(t.waiters[priority], i, i+1)
+	} else {
+		t.pass() // it was called when ctx was done
 	}
-	t.pass() // it was called when ctx was done
 	return ctx.Err()
 }
 

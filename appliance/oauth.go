@@ -68,14 +68,12 @@ func (t *tokenAuthority) credential(ctx context.Context) (credential, error) {
 	if err != nil {
 		return credential{}, err
 	}
-	if header := token.Type() + " " + token.AccessToken; secretfile.HasControl(header) {
+	header := token.Type() + " " + token.AccessToken
+	if secretfile.HasControl(header) {
 		return credential{}, &Error{Method: http.MethodPost, Path: t.path, Err: errors.New(
 			"the token endpoint returned a token with a line break or another control character, which no header can contain; check oauth.token_url")}
 	}
-	t.current = credential{
-		header:  token.Type() + " " + token.AccessToken,
-		secrets: []string{token.AccessToken},
-	}
+	t.current = credential{header: header, secrets: []string{token.AccessToken}}
 	t.until = time.Time{}
 	if !token.Expiry.IsZero() {
 		// A margin of a tenth allows for differing clocks and requests in flight.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -53,10 +52,7 @@ func (c *Client) PatchTicket(ctx context.Context, ticketID string, change Detect
 
 func (c *Client) patch(ctx context.Context, path string, members map[string]any) error {
 	r := request{method: http.MethodPatch, path: path}
-	var err error
-	if r.body, err = json.Marshal(members); err != nil {
-		return c.wrap(r, fmt.Errorf("encode the change: %w", err))
-	}
+	r.encode("change", members)
 	return c.do(ctx, r, func(resp *http.Response) error {
 		answer, err := io.ReadAll(io.LimitReader(resp.Body, maxDrain))
 		answer = bytes.TrimSpace(answer)
@@ -70,27 +66,25 @@ func (c *Client) patch(ctx context.Context, path string, members map[string]any)
 
 var errNotAChange = errors.New("the answer to a change is neither empty nor JSON: check that url is the appliance's own address")
 
-// TicketPage is the maximum number of detections that DetectionsWithTicket returns.
-const TicketPage = 1000
+// ticketPage is the maximum number of detections that DetectionsWithTicket returns.
+const ticketPage = 1000
 
 // DetectionsWithTicket fetches detections that have a ticket, skipping the first
-// offset. An appliance may return fewer than TicketPage although there are more: only
+// offset. An appliance may return fewer than 1000 although there are more: only
 // an empty page is the end.
 func (c *Client) DetectionsWithTicket(ctx context.Context, ticketID string, offset int, page *Page) error {
-	s := Search{ModTime: 1, Limit: TicketPage, Offset: offset}
-	var err error
-	if s.Filter, err = json.Marshal(map[string][]string{"ticket_id": {ticketID}}); err != nil {
-		page.clear()
-		return c.wrap(request{method: http.MethodPost, path: "/detections/search"}, fmt.Errorf("encode the search: %w", err))
+	filter, err := json.Marshal(map[string][]string{"ticket_id": {ticketID}})
+	if err != nil {
+		panic(err) // strings
 	}
-	return c.SearchDetections(ctx, s, page)
+	return c.SearchDetections(ctx, Search{ModTime: 1, Limit: ticketPage, Offset: offset, Filter: filter}, page)
 }
 
 // Ticketing reports whether the appliance tracks tickets. known is false if the answer
 // does not have the expected shape.
 func (c *Client) Ticketing(ctx context.Context) (enabled, known bool, err error) {
 	r := request{method: http.MethodGet, path: "/" + c.product + "/ticketing", small: true}
-	_, err = c.fetch(ctx, r, func(body []byte) error {
+	err = c.fetch(ctx, r, func(body []byte) error {
 		// The shape is not documented: a different one is not an error.
 		var answer struct {
 			Enabled *bool `json:"enabled"`

@@ -57,12 +57,13 @@ type RecordPage struct {
 
 var byTimestamp = []sortField{{"timestamp", "asc"}}
 
-func (s RecordSearch) request() (request, error) {
+func (s RecordSearch) request() request {
 	r := request{method: http.MethodPost, path: "/records/search", repeatable: true, notFound: noRecords}
 	if s.From <= 0 || s.Until <= 0 {
-		return r, fmt.Errorf("records are requested from %d until %d; both must be above 0", s.From, s.Until)
+		r.err = fmt.Errorf("records are requested from %d until %d; both must be above 0", s.From, s.Until)
+		return r
 	}
-	body, err := json.Marshal(struct {
+	r.encode("search", struct {
 		From       int64           `json:"from"`
 		Until      int64           `json:"until"`
 		Types      []string        `json:"types,omitempty"`
@@ -72,23 +73,14 @@ func (s RecordSearch) request() (request, error) {
 		Sort       []sortField     `json:"sort"`
 		ContextTTL int64           `json:"context_ttl,omitzero"`
 	}{s.From, s.Until, s.Types, s.Filter, s.Limit, s.Offset, byTimestamp, s.ContextTTL.Milliseconds()})
-	if err != nil {
-		return r, fmt.Errorf("encode the search: %w", err)
-	}
-	r.body = body
-	return r, nil
+	return r
 }
 
 const noRecords = "check that the appliance has a record store, and that url is the appliance's own address"
 
 // SearchRecords fetches the records that s selects.
 func (c *Client) SearchRecords(ctx context.Context, s RecordSearch, page *RecordPage) error {
-	r, err := s.request()
-	if err != nil {
-		page.clear()
-		return c.wrap(r, err)
-	}
-	return c.fetchRecords(ctx, r, page, s.Limit)
+	return c.fetchRecords(ctx, s.request(), page, s.Limit)
 }
 
 // NextRecords fetches the records that follow an answer with cursor, and extends the
@@ -100,11 +92,7 @@ func (c *Client) NextRecords(ctx context.Context, cursor string, ttl time.Durati
 		method: http.MethodPost, path: "/records/cursor",
 		query: url.Values{"context_ttl": {strconv.FormatInt(ttl.Milliseconds(), 10)}},
 	}
-	var err error
-	if r.body, err = json.Marshal(map[string]string{"cursor": cursor}); err != nil {
-		page.clear()
-		return c.wrap(r, fmt.Errorf("encode the cursor: %w", err))
-	}
+	r.encode("cursor", map[string]string{"cursor": cursor})
 	return c.fetchRecords(ctx, r, page, 0)
 }
 
@@ -112,14 +100,12 @@ func (c *Client) NextRecords(ctx context.Context, cursor string, ttl time.Durati
 func (c *Client) fetchRecords(ctx context.Context, r request, page *RecordPage, maxObjects int) error {
 	var signedIn credential
 	r.signedIn = &signedIn
-	err := c.fetchPage(ctx, r, &page.Page, maxObjects, page.decode)
-	if err == nil {
-		c.hideSecrets(signedIn, page.Warnings)
-	}
-	if err != nil {
+	if err := c.fetchPage(ctx, r, &page.Page, maxObjects, page.decode); err != nil {
 		page.clear()
+		return err
 	}
-	return err
+	c.hideSecrets(signedIn, page.Warnings)
+	return nil
 }
 
 // hideSecrets removes a request's secrets from texts of its answer.
@@ -143,11 +129,7 @@ func (c *Client) hideSecrets(cred credential, texts []string) {
 // empty if that is not a string. size is the size of the answer in bytes. s.Limit
 // should be 1. Options.Timeout applies, Options.MaxAnswer does not.
 func (c *Client) RecordID(ctx context.Context, s RecordSearch) (id string, size int64, err error) {
-	r, err := s.request()
-	if err != nil {
-		return "", 0, c.wrap(r, err)
-	}
-	err = c.do(ctx, r, func(resp *http.Response) error {
+	err = c.do(ctx, s.request(), func(resp *http.Response) error {
 		fields := map[string]string{"_id": ""}
 		_, size, err = skim(resp.Body, []string{"records", jsonscan.FirstElement}, fields)
 		if text := fields["_id"]; strings.HasPrefix(text, `"`) {

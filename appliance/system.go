@@ -22,7 +22,7 @@ type System struct {
 func (c *Client) System(ctx context.Context) (System, error) {
 	var s System
 	r := request{method: http.MethodGet, path: "/" + c.product, notFound: wrongAddress, small: true}
-	_, err := c.fetch(ctx, r, func(body []byte) error {
+	err := c.fetch(ctx, r, func(body []byte) error {
 		if err := json.Unmarshal(body, &s); err != nil {
 			return fmt.Errorf("the answer does not describe the system: %w", err)
 		}

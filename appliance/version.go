@@ -1,12 +1,12 @@
 package appliance
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -34,18 +34,12 @@ func ParseVersion(text string) (Version, error) {
 // Compare returns -1, 0 or 1 if v is before, equal to or after w. Missing numbers count
 // as 0.
 func (v Version) Compare(w Version) int {
-	at := func(v Version, i int) int {
-		if i < len(v) {
-			return v[i]
-		}
-		return 0
-	}
-	for i := range max(len(v), len(w)) {
-		if c := cmp.Compare(at(v, i), at(w, i)); c != 0 {
-			return c
-		}
-	}
-	return 0
+	longest := max(len(v), len(w))
+	return slices.Compare(v.padded(longest), w.padded(longest))
+}
+
+func (v Version) padded(length int) []int {
+	return append(slices.Clone(v), make([]int, length-len(v))...)
 }
 
 // String joins the numbers with dots.
@@ -60,7 +54,7 @@ func (v Version) String() string {
 // Firmware fetches the appliance's firmware version.
 func (c *Client) Firmware(ctx context.Context) (Version, error) {
 	var v Version
-	_, err := c.fetch(ctx, c.versionRequest(), func(body []byte) error {
+	err := c.fetch(ctx, c.versionRequest(), func(body []byte) error {
 		var answer struct{ Version string }
 		if err := json.Unmarshal(body, &answer); err != nil {
 			return fmt.Errorf("the answer does not contain the version: %w", err)
