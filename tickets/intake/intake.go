@@ -127,14 +127,6 @@ func sleep(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// message is a broker's message.
-type message struct {
-	key  string // the same if the message is sent again
-	at   string // its position, for messages
-	sent time.Time
-	data []byte
-}
-
 // Limits of a message, in bytes: the body limit of POST /api/v1/tickets, and the
 // headers.
 const (
@@ -142,56 +134,38 @@ const (
 	maxHeaders = 64 << 10
 )
 
-// parse returns the commands of a message.
-func parse(data []byte) ([]tickets.Command, error) {
+// take stores the commands of a message, or that it was refused. key is the same if the
+// message is sent again; r holds its position and time. After an error the message must be
+// delivered again before any later one, so that commands for one ticket keep their order.
+func (c *connection) take(ctx context.Context, key string, data []byte, r Refusal) (refused bool, err error) {
 	if len(data) > maxMessage {
-		return nil, fmt.Errorf("%w: the message is larger than %d bytes", tickets.ErrSyntax, maxMessage)
-	}
-	commands, _, err := tickets.Parse(data)
-	return commands, err
-}
-
-// verdict is the result of a message.
-type verdict int
-
-const (
-	stored verdict = iota
-	refused
-)
-
-// take stores the commands of a message, or that it was refused. After an error the
-// message must be delivered again before any later one, so that commands for one ticket
-// keep their order.
-func (c *connection) take(ctx context.Context, m message) (verdict, error) {
-	commands, err := parse(m.data)
-	if err == nil {
-		_, err = c.o.Acceptor.Accept(ctx, m.key, commands)
-	}
-	if err == nil {
-		return stored, nil
+		err = fmt.Errorf("%w: the message is larger than %d bytes", tickets.ErrSyntax, maxMessage)
+	} else {
+		var commands []tickets.Command
+		if commands, _, err = tickets.Parse(data); err == nil {
+			_, err = c.o.Acceptor.Accept(ctx, key, commands)
+		}
 	}
 	if _, invalid := errors.AsType[*tickets.FieldError](err); !invalid && !errors.Is(err, tickets.ErrSyntax) {
-		return 0, err
+		return false, err
 	}
-	return c.refuse(ctx, Refusal{Message: m.at, Reason: err.Error(), Sent: m.sent})
+	r.Reason = err.Error()
+	return true, c.refuse(ctx, r)
 }
 
 // refuse durably records that a message was refused.
-func (c *connection) refuse(ctx context.Context, r Refusal) (verdict, error) {
+func (c *connection) refuse(ctx context.Context, r Refusal) error {
 	c.o.Log.Warn("a message holds no acceptable ticket command", "message", r.Message, "error", r.Reason)
-	if err := c.o.Refuse(ctx, r); err != nil {
-		return 0, err
-	}
-	return refused, nil
+	return c.o.Refuse(ctx, r)
 }
 
 // acknowledged counts a message whose acknowledgement was confirmed.
-func (c *connection) acknowledged(v verdict) {
+func (c *connection) acknowledged(refused bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if v == stored {
-		c.status.Stored++
-	} else {
+	if refused {
 		c.status.Refused++
+	} else {
+		c.status.Stored++
 	}
 }

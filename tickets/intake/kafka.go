@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -58,7 +59,10 @@ func (k *Kafka) session(ctx context.Context) error {
 			return err
 		}
 	}
-	m := newMember(k, dialer)
+	m := &member{
+		k: k, dialer: dialer, control: kafkawire.NewLink(dialer, ""),
+		asking: map[string]*kafkawire.Link{}, failures: failures{k: k, of: map[string]bool{}},
+	}
 	defer m.close(ctx)
 	for wait := k.o.RetryInitial; ; {
 		begun := time.Now()
@@ -88,7 +92,7 @@ func (k *Kafka) session(ctx context.Context) error {
 
 // receive takes a record and retries until it is stored, because later records of the
 // partition must not overtake it. It returns an error only if ctx is done.
-func (k *Kafka) receive(ctx context.Context, partition int32, r kafkawire.Record) (verdict, error) {
+func (k *Kafka) receive(ctx context.Context, partition int32, r kafkawire.Record) (refused bool, err error) {
 	at := fmt.Sprintf("%s/%d/%d", k.o.Topic, partition, r.Offset)
 	// A record without an id is identified by its position. The offsets of a recreated
 	// topic start at 0 again; the record's time distinguishes it from an earlier one.
@@ -97,31 +101,63 @@ func (k *Kafka) receive(ctx context.Context, partition int32, r kafkawire.Record
 	if id := cmp.Or(r.Header(keyHeader), r.Header(idHeader)); id != "" {
 		key = "kafka/" + k.o.Topic + "/" + id
 	}
-	return k.untilDone(ctx, "store the record "+at, func() (verdict, error) {
-		return k.take(ctx, message{key: key, at: "record " + at, sent: r.Time, data: r.Value})
+	err = k.untilDone(ctx, "store the record "+at, func() (err error) {
+		refused, err = k.take(ctx, key, r.Value, Refusal{Message: "record " + at, Sent: r.Time})
+		return err
 	})
+	return refused, err
 }
 
 // refuseBatch refuses a record batch that is too large to be read.
-func (k *Kafka) refuseBatch(ctx context.Context, partition int32, b kafkawire.Batch) (verdict, error) {
+func (k *Kafka) refuseBatch(ctx context.Context, partition int32, b kafkawire.Batch) (refused bool, err error) {
 	at := fmt.Sprintf("records %s/%d/%d to %d", k.o.Topic, partition, b.First, b.Last)
-	return k.untilDone(ctx, "refuse the "+at, func() (verdict, error) {
+	return true, k.untilDone(ctx, "refuse the "+at, func() error {
 		return k.refuse(ctx, Refusal{Message: at, Reason: kafkawire.ErrRecordsTooLarge.Error(), Sent: b.Time()})
 	})
 }
 
-func (k *Kafka) untilDone(ctx context.Context, what string, try func() (verdict, error)) (verdict, error) {
+func (k *Kafka) untilDone(ctx context.Context, what string, try func() error) error {
 	for wait := k.o.RetryInitial; ; wait = min(2*wait, k.o.RetryMax) {
-		v, err := try()
-		if ctx.Err() != nil {
-			return 0, ctx.Err()
-		}
-		if err == nil {
-			return v, nil
+		err := try()
+		if err == nil || ctx.Err() != nil {
+			return ctx.Err()
 		}
 		k.failed(true, fmt.Errorf("%s: %w", what, err))
 		if !sleep(ctx, wait) {
-			return 0, ctx.Err()
+			return ctx.Err()
 		}
+	}
+}
+
+// failures tracks the failing parts of a session while others work. It is safe for
+// concurrent use.
+type failures struct {
+	k  *Kafka
+	mu sync.Mutex
+	of map[string]bool
+}
+
+func (f *failures) begin(what string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.of[what] = true
+	f.k.failed(true, err)
+}
+
+// clear removes all failures.
+func (f *failures) clear() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.of)
+	f.k.opened()
+}
+
+// end removes a failure. The intake is open without an error once there is none.
+func (f *failures) end(what string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.of, what)
+	if len(f.of) == 0 {
+		f.k.opened()
 	}
 }

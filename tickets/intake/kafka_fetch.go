@@ -77,7 +77,9 @@ func (f *fetcher) run(ctx context.Context) error {
 		next := time.Now().Add(f.m.k.o.RetryMax)
 		for _, s := range f.partitions {
 			if time.Now().Before(s.retry) {
-				next = minTime(next, s.retry)
+				if s.retry.Before(next) {
+					next = s.retry
+				}
 				continue
 			}
 			next = time.Time{}
@@ -103,13 +105,6 @@ func (f *fetcher) run(ctx context.Context) error {
 		}
 	}
 	return ctx.Err()
-}
-
-func minTime(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // fetch requests records from a partition's leader once and takes them.
@@ -213,9 +208,9 @@ func (f *fetcher) take(ctx context.Context, s *source, set []byte) error {
 		for r, err := range b.Records() {
 			switch {
 			case errors.Is(err, kafkawire.ErrRecordsTooLarge):
-				err = f.one(ctx, s, b.Last, func() (verdict, error) { return f.m.k.refuseBatch(ctx, s.partition, b) })
+				err = f.one(ctx, s, b.Last, func() (bool, error) { return f.m.k.refuseBatch(ctx, s.partition, b) })
 			case err == nil && r.Offset >= s.position:
-				err = f.one(ctx, s, r.Offset, func() (verdict, error) { return f.m.k.receive(ctx, s.partition, r) })
+				err = f.one(ctx, s, r.Offset, func() (bool, error) { return f.m.k.receive(ctx, s.partition, r) })
 			}
 			if err != nil {
 				return err
@@ -238,10 +233,10 @@ func (e *commitError) Unwrap() error { return e.error }
 
 // one takes a record, or a whole batch, and commits the offset after it. Only one is
 // taken at a time across all partitions.
-func (f *fetcher) one(ctx context.Context, s *source, offset int64, take func() (verdict, error)) error {
+func (f *fetcher) one(ctx context.Context, s *source, offset int64, take func() (refused bool, err error)) error {
 	f.m.one.Lock()
 	defer f.m.one.Unlock()
-	v, err := take()
+	refused, err := take()
 	if err != nil {
 		return err
 	}
@@ -249,7 +244,7 @@ func (f *fetcher) one(ctx context.Context, s *source, offset int64, take func() 
 		return &commitError{err}
 	}
 	s.position = offset + 1
-	f.m.k.acknowledged(v)
+	f.m.k.acknowledged(refused)
 	f.m.failures.end("") // earlier attempts may have failed
 	return nil
 }

@@ -61,29 +61,12 @@ type member struct {
 	failures failures
 }
 
-func newMember(k *Kafka, d *kafkawire.Dialer) *member {
-	return &member{k: k, dialer: d, control: kafkawire.NewLink(d, ""), asking: map[string]*kafkawire.Link{}, failures: failures{k: k}}
-}
-
 // failure returns the error of a broker's error code, or nil if there is none.
 func failure(code int16, tried string) error {
 	if code == 0 {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", tried, kerr.ErrorForCode(code))
-}
-
-// find connects m.control to the group's coordinator.
-func (m *member) find(ctx context.Context) error {
-	address, err := m.locate(ctx)
-	if err != nil {
-		return err
-	}
-	if address != m.coordinator {
-		m.control.Close()
-		m.coordinator, m.control = address, kafkawire.NewLink(m.dialer, address)
-	}
-	return nil
 }
 
 // participate joins the group and receives until m must join again. It returns
@@ -127,8 +110,13 @@ func (m *member) join(ctx context.Context) error {
 	if _, err := m.layout(ctx, time.Now()); err != nil {
 		return err
 	}
-	if err := m.find(ctx); err != nil {
+	coordinator, err := m.locate(ctx)
+	if err != nil {
 		return err
+	}
+	if coordinator != m.coordinator {
+		m.control.Close()
+		m.coordinator, m.control = coordinator, kafkawire.NewLink(m.dialer, coordinator)
 	}
 	joined, err := m.joinGroup(ctx)
 	if err != nil {
@@ -158,8 +146,7 @@ func (m *member) joinGroup(ctx context.Context) (*kmsg.JoinGroupResponse, error)
 			return nil, err
 		}
 		response := answer.(*kmsg.JoinGroupResponse)
-		switch response.ErrorCode {
-		case kerr.MemberIDRequired.Code: // retry with the id it returned (KIP-394)
+		if response.ErrorCode == kerr.MemberIDRequired.Code { // retry with the id it returned (KIP-394)
 			m.id = response.MemberID
 			continue
 		}

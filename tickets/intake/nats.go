@@ -148,7 +148,7 @@ func (n *NATS) receive(ctx context.Context, m jetstream.Msg, created time.Time) 
 	if id := m.Headers().Get(nats.MsgIdHdr); id != "" {
 		key = "nats/" + about.Stream + "/" + id
 	}
-	v, err := n.take(ctx, message{key: key, at: "stream " + about.Stream + ", message " + number, sent: about.Timestamp, data: m.Data()})
+	refused, err := n.take(ctx, key, m.Data(), Refusal{Message: "stream " + about.Stream + ", message " + number, Sent: about.Timestamp})
 	if ctx.Err() != nil {
 		return ctx.Err() // the message is redelivered
 	}
@@ -159,7 +159,7 @@ func (n *NATS) receive(ctx context.Context, m jetstream.Msg, created time.Time) 
 		if err := m.DoubleAck(waiting); err != nil {
 			return fmt.Errorf("acknowledge message %s: %w", number, err)
 		}
-		n.acknowledged(v)
+		n.acknowledged(refused)
 		return nil
 	}
 	n.failed(true, fmt.Errorf("store message %s of the stream %s: %w", number, about.Stream, err))
