@@ -41,6 +41,7 @@ func TestEventThatKeepsFailingWhileOthersAreDeliveredIsGivenUp(t *testing.T) {
 		change func(*sinks.Options)
 		dead   []string
 		least  int // failures of its own before an event is given up
+		most   int // 0: not checked
 		within time.Duration
 	}{
 		"one of a batch that fails as a whole": {answer: failsOn("5"), dead: []string{"5"}, least: 20, within: 5 * time.Minute},
@@ -68,7 +69,7 @@ func TestEventThatKeepsFailingWhileOthersAreDeliveredIsGivenUp(t *testing.T) {
 			return each
 		}, dead: []string{"7"}, least: 20, within: 5 * time.Minute},
 		"any, after so many attempts as are allowed": {answer: failsOn("2"),
-			change: func(o *sinks.Options) { o.MaxAttempts, o.Batch.MaxEvents = 3, 1 }, dead: []string{"2"}, least: 3, within: 10 * time.Second},
+			change: func(o *sinks.Options) { o.MaxAttempts, o.Batch.MaxEvents = 3, 1 }, dead: []string{"2"}, least: 3, most: 3, within: 10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -97,8 +98,8 @@ func TestEventThatKeepsFailingWhileOthersAreDeliveredIsGivenUp(t *testing.T) {
 					t.Errorf("dead letters %v, want %v", got, c.dead)
 				}
 				for _, id := range c.dead {
-					if alone[id] < c.least {
-						t.Errorf("event %s was given up after %d failures of its own, want at least %d", id, alone[id], c.least)
+					if alone[id] < c.least || c.most > 0 && alone[id] > c.most {
+						t.Errorf("event %s was given up after %d failures of its own, want %d to %d", id, alone[id], c.least, c.most)
 					}
 				}
 				if want := sorted(numbers(1, 80, c.dead...)); !slices.Equal(sorted(f.accepted)[:70], want[:70]) {
@@ -305,6 +306,171 @@ func TestRateLimit(t *testing.T) {
 		stop()
 		if n := len(f.accepted); n < 30 || n > 32 {
 			t.Errorf("%d events in a minute, at one every two seconds", n)
+		}
+	})
+}
+
+func TestABatchThatFailsAsAWholeIsGivenUpAfterMaxAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixtureWith(t, 8, &target{answer: func(int, []string) error { return errors.New("connection refused") }}, func(o *sinks.Options) {
+			o.MaxAttempts, o.IsolateAfter = 4, 10
+		})
+		stop := f.start()
+		time.Sleep(time.Hour)
+		stop()
+		if dead := f.dead(t); !slices.Equal(dead, numbers(1, 8)) || f.attempts != 4 || f.cursor(t) != 8 {
+			t.Errorf("dead letters %v after %d attempts, cursor at %d", dead, f.attempts, f.cursor(t))
+		}
+	})
+}
+
+func TestAProbeOfASinkThatIsDownIsOneSend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := sinks.Errorf(sinks.Rejected, "400 bad request")
+		var now atomic.Pointer[error]
+		set := func(err error) { now.Store(&err) }
+		set(answer)
+		f := newFixture(t, 50, &target{answer: func(int, []string) error { return *now.Load() }})
+		stop := f.start()
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		set(errors.New("connection refused"))
+		attempts := func() int {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.attempts
+		}
+		before := attempts()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if n := attempts() - before; n < 18 || n > 22 {
+			t.Errorf("%d Sends in ten minutes, want one each half minute", n)
+		}
+		if s := f.runner.Status(); s.State != sinks.StateHalted || !strings.Contains(s.Error, "20 events in a row were rejected") || !strings.Contains(s.Error, "connection refused") {
+			t.Errorf("status %+v", s)
+		}
+		set(nil)
+		time.Sleep(10 * time.Minute)
+		stop()
+		if accepted := sorted(f.accepted); len(accepted)+len(f.dead(t)) != 50 || f.cursor(t) != 50 {
+			t.Errorf("accepted %v, dead letters %v, cursor at %d", accepted, f.dead(t), f.cursor(t))
+		}
+	})
+}
+
+// A batch in which events 1 to 5 are rejected, 6 is accepted and the others are rejected,
+// some because they cannot be sent or prepared.
+func TestAHaltUndoesTheRejectionsSinceTheLastAcceptedEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var well atomic.Bool
+		sends := make(map[string]int)
+		answer := func(_ int, ids []string) error {
+			each, failed := make(sinks.EventErrors, len(ids)), false
+			for i, id := range ids {
+				sends[id]++
+				switch {
+				case id == "10":
+					each[i] = sinks.Unsendable("too large")
+				case id != "6" && !well.Load():
+					each[i] = sinks.Errorf(sinks.Rejected, "400 bad request")
+				}
+				failed = failed || each[i] != nil
+			}
+			if !failed {
+				return nil
+			}
+			return each
+		}
+		f := newFixtureWith(t, 40, &target{answer: answer}, func(o *sinks.Options) {
+			o.Batch.MaxEvents = 40
+			o.Prepare = func(e transform.Event) (transform.Event, error) {
+				if e.ID == "12" {
+					return transform.Event{}, errors.New("the template fails")
+				}
+				return e, nil
+			}
+		})
+		stop := f.start()
+		time.Sleep(45 * time.Second) // the first probe is over
+		synctest.Wait()
+		if s := f.runner.Status(); s.State != sinks.StateHalted {
+			t.Errorf("status %+v", s)
+		}
+		if dead := f.dead(t); !slices.Equal(dead, numbers(1, 5)) || f.cursor(t) != 6 {
+			t.Errorf("dead letters %v, cursor at %d", dead, f.cursor(t))
+		}
+		well.Store(true)
+		time.Sleep(time.Minute)
+		stop()
+		if dead, want := f.dead(t), append(numbers(1, 5), "10", "12"); !slices.Equal(sorted(dead), sorted(want)) {
+			t.Errorf("dead letters %v, want %v", dead, want)
+		}
+		if want := append([]string{"6"}, numbers(7, 40, "10", "12")...); !slices.Equal(sorted(f.accepted), sorted(want)) {
+			t.Errorf("accepted %v, want %v", f.accepted, want)
+		}
+		for _, id := range append(numbers(1, 5), "10") {
+			if sends[id] != 1 {
+				t.Errorf("event %s was sent %d times, although its outcome was certain", id, sends[id])
+			}
+		}
+		if sends[""]+sends["12"] != 0 {
+			t.Error("an event that could not be prepared was sent")
+		}
+	})
+}
+
+func TestAnEventThatFailedIsTriedOnceInEachPass(t *testing.T) {
+	for _, stream := range []string{"detections", "auditlog"} { // with ordering keys and without
+		t.Run(stream, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				times := make(map[time.Time]int)
+				f := newFixture(t, 0, &target{answer: func(_ int, ids []string) error {
+					if slices.Equal(ids, []string{"3"}) {
+						times[time.Now()]++
+					}
+					return failsOn("3")(0, ids)
+				}})
+				if err := appendEventsOf(t.Context(), f.store, stream, 1, 200, func(i int) string { return fmt.Sprint(i) }, []byte(`{}`)); err != nil {
+					t.Fatal(err)
+				}
+				stop := f.start()
+				time.Sleep(time.Hour)
+				stop()
+				if dead := f.dead(t); !slices.Equal(dead, []string{"3"}) {
+					t.Errorf("dead letters %v", dead)
+				}
+				for at, n := range times {
+					if n != 1 {
+						t.Errorf("it was sent %d times in the pass at %s", n, at)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestOnlyAFewEventsAreTriedIndividuallyIfTheTargetIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		individually := make(map[time.Time]int)
+		f := newFixtureWith(t, 0, &target{answer: func(_ int, ids []string) error {
+			if len(ids) == 1 {
+				individually[time.Now()]++
+			}
+			return errors.New("500 internal server error")
+		}}, func(o *sinks.Options) { o.Batch.MaxEvents = 50 })
+		if err := appendEventsOf(t.Context(), f.store, "detections", 1, 200, func(i int) string { return fmt.Sprint(i) }, []byte(`{}`)); err != nil {
+			t.Fatal(err)
+		}
+		stop := f.start()
+		time.Sleep(time.Hour)
+		stop()
+		if len(individually) == 0 || f.dead(t) != nil || f.cursor(t) != 0 {
+			t.Errorf("%d passes, dead letters %v, cursor at %d", len(individually), f.dead(t), f.cursor(t))
+		}
+		for at, n := range individually {
+			if n < 8 || n > 10 {
+				t.Errorf("%d events were tried individually at %s, want 8 or few more", n, at)
+			}
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -135,4 +136,68 @@ func TestASkipDoesNotEndAHalt(t *testing.T) {
 			t.Errorf("log:\n%s", log.String())
 		}
 	})
+}
+
+func TestCompletedEventsAreCommittedBeforeASkip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		f := newFixtureWith(t, 8, &target{answer: func(_ int, ids []string) error {
+			each := make(sinks.EventErrors, len(ids))
+			for i := range each {
+				if each[i] = errors.New("500 internal server error"); ids[i] == "1" {
+					// It is not committed yet: whether the target rejects everything is open.
+					each[i] = sinks.Errorf(sinks.Rejected, "400 bad event")
+				}
+			}
+			return each
+		}}, func(o *sinks.Options) {
+			o.Lag = sinks.Lag{Skip: true, MaxAge: 10 * time.Minute, Events: transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge}}
+			o.Log = slog.New(slog.NewTextHandler(&log, nil))
+		})
+		stop := f.start()
+		time.Sleep(11 * time.Minute)
+		synctest.Wait()
+		skips := f.skips(t)
+		stop()
+		if dead := f.dead(t); !slices.Equal(dead, []string{"1"}) {
+			t.Errorf("dead letters %v", dead)
+		}
+		if len(skips) != 1 || skips[0].Events != 7 {
+			t.Errorf("skips %+v, want one of events 2 to 8", skips)
+		}
+		if strings.Contains(log.String(), "could not be applied") {
+			t.Errorf("log:\n%s", log.String())
+		}
+	})
+}
+
+func TestSkipsAreFewUnlessTheExcessIsLarge(t *testing.T) {
+	policy := transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge}
+	for name, c := range map[string]struct {
+		lag         sinks.Lag
+		perSecond   int
+		least, most int // skips in ten minutes
+	}{
+		"by the age of events":             {sinks.Lag{Skip: true, MaxAge: time.Minute, Events: policy}, 1, 8, 11},
+		"by their size, a little too much": {sinks.Lag{Skip: true, MaxBytes: 200_000, Events: policy}, 1, 0, 11},
+		"by their size, much too much":     {sinks.Lag{Skip: true, MaxBytes: 16_000, Events: policy}, 20, 100, 121},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixtureWith(t, 0, &target{answer: func(int, []string) error { return errors.New("connection refused") }}, func(o *sinks.Options) { o.Lag = c.lag })
+				// A backlog of what the size allows.
+				f.append(t, 1, 1200)
+				stop := f.start()
+				time.Sleep(500 * time.Millisecond)
+				for i := range 120 { // of five seconds
+					f.append(t, 1201+i*5*c.perSecond, 1200+(i+1)*5*c.perSecond)
+					time.Sleep(5 * time.Second)
+				}
+				stop()
+				if n := len(f.skips(t)); n < c.least || n > c.most {
+					t.Errorf("%d skips in ten minutes, want %d to %d", n, c.least, c.most)
+				}
+			})
+		})
+	}
 }

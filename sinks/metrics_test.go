@@ -1,0 +1,100 @@
+package sinks_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"ndrbridge/sinks"
+)
+
+// TestMetricsAndLog delivers 20 events, of which one is rejected, to a target that fails
+// twice and then refuses the credentials twice.
+func TestMetricsAndLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		var log bytes.Buffer
+		f := newFixtureWith(t, 20, &target{answer: func(attempt int, ids []string) error {
+			switch {
+			case attempt <= 2:
+				return errors.New("connection refused")
+			case attempt <= 4:
+				return sinks.Errorf(sinks.Halted, "401 unauthorized")
+			case slices.Contains(ids, "5"):
+				return sinks.Errorf(sinks.Rejected, "400 bad event")
+			}
+			return nil
+		}}, func(o *sinks.Options) {
+			o.Metrics, o.Log = sinks.NewMetrics(registry), slog.New(slog.NewTextHandler(&log, nil))
+		})
+		check := func(text string) {
+			t.Helper()
+			if err := testutil.GatherAndCompare(registry, strings.NewReader(text),
+				"ndrbridge_sink_events_total", "ndrbridge_sink_retries_total", "ndrbridge_sink_state", "ndrbridge_sink_match_errors_total"); err != nil {
+				t.Error(err)
+			}
+		}
+		const headers = `
+# HELP ndrbridge_sink_events_total Events by result: delivered (acknowledged; redeliveries count again) or dead (dead-lettered).
+# TYPE ndrbridge_sink_events_total counter
+# HELP ndrbridge_sink_retries_total Failed attempts to deliver a batch, by class of failure; each is retried.
+# TYPE ndrbridge_sink_retries_total counter
+# HELP ndrbridge_sink_state State of the sink: 0 running, 1 retrying, 2 halted, 3 paused.
+# TYPE ndrbridge_sink_state gauge
+# HELP ndrbridge_sink_match_errors_total Events for which the sink's match failed; on_error decides what happens to them.
+# TYPE ndrbridge_sink_match_errors_total counter
+ndrbridge_sink_match_errors_total{sink="lake"} 0
+`
+		check(headers + `
+ndrbridge_sink_events_total{result="dead",sink="lake"} 0
+ndrbridge_sink_events_total{result="delivered",sink="lake"} 0
+ndrbridge_sink_retries_total{class="halted",sink="lake"} 0
+ndrbridge_sink_retries_total{class="rejected",sink="lake"} 0
+ndrbridge_sink_retries_total{class="throttled",sink="lake"} 0
+ndrbridge_sink_retries_total{class="transient",sink="lake"} 0
+ndrbridge_sink_state{sink="lake"} 0
+`)
+		stop := f.start()
+		time.Sleep(40 * time.Second)
+		synctest.Wait()
+		check(headers + `
+ndrbridge_sink_events_total{result="dead",sink="lake"} 0
+ndrbridge_sink_events_total{result="delivered",sink="lake"} 0
+ndrbridge_sink_retries_total{class="halted",sink="lake"} 2
+ndrbridge_sink_retries_total{class="rejected",sink="lake"} 0
+ndrbridge_sink_retries_total{class="throttled",sink="lake"} 0
+ndrbridge_sink_retries_total{class="transient",sink="lake"} 2
+ndrbridge_sink_state{sink="lake"} 2
+`)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		check(headers + `
+ndrbridge_sink_events_total{result="dead",sink="lake"} 1
+ndrbridge_sink_events_total{result="delivered",sink="lake"} 19
+ndrbridge_sink_retries_total{class="halted",sink="lake"} 2
+ndrbridge_sink_retries_total{class="rejected",sink="lake"} 0
+ndrbridge_sink_retries_total{class="throttled",sink="lake"} 0
+ndrbridge_sink_retries_total{class="transient",sink="lake"} 2
+ndrbridge_sink_state{sink="lake"} 0
+`)
+		stop()
+		for text, want := range map[string]int{
+			`level=WARN msg="sink is retrying; its events are kept" error="connection refused"`:                                 1,
+			`level=ERROR msg="sink is halted; its events are kept" error="401 unauthorized"`:                                    1,
+			`level=INFO msg="sink delivers again"`:                                                                              1,
+			`level=WARN msg="event rejected; it is kept among the dead letters" key=00000000000000000005 error="400 bad event"`: 1,
+		} {
+			if n := strings.Count(log.String(), text); n != want {
+				t.Errorf("%q is logged %d times, want %d:\n%s", text, n, want, log.String())
+			}
+		}
+	})
+}
