@@ -1,6 +1,7 @@
 package match
 
 import (
+	"slices"
 	"time"
 
 	"github.com/google/cel-go/cel"
@@ -64,13 +65,14 @@ func timestamp(t time.Time) ref.Val {
 }
 
 // attributeNamed returns an attribute's index in attributes, or -1.
-func attributeNamed(name string) int {
+func attributeNamed(name string) int { return slices.Index(attributeNames(), name) }
+
+func attributeNames() []string {
+	names := make([]string, len(attributes))
 	for i, a := range attributes {
-		if a.name == name {
-			return i
-		}
+		names[i] = a.name
 	}
-	return -1
+	return names
 }
 
 // maxNesting is the maximum nesting of loops.
@@ -112,11 +114,7 @@ func (t eventType) FindStructFieldNames(name string) ([]string, bool) {
 	if name != eventTypeName {
 		return t.Registry.FindStructFieldNames(name)
 	}
-	names := make([]string, 0, len(attributes))
-	for _, a := range attributes {
-		names = append(names, a.name)
-	}
-	return names, true
+	return attributeNames(), true
 }
 
 func (t eventType) FindStructFieldType(name, field string) (*types.FieldType, bool) {

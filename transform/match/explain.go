@@ -116,10 +116,7 @@ var functions = []string{"startsWith", "endsWith", "contains", "matches", "size"
 
 func explainMeaning(rest, reason string) string {
 	if parts := unknownField.FindStringSubmatch(reason); parts != nil {
-		names := make([]string, 0, len(attributes))
-		for _, a := range attributes {
-			names = append(names, a.name)
-		}
+		names := attributeNames()
 		if near := nearest(parts[1], names); near != "" {
 			return fmt.Sprintf("event has no attribute %s; did you mean event.%s?", parts[1], near)
 		}

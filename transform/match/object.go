@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"reflect"
 	"slices"
+	"strconv"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -16,20 +18,37 @@ import (
 // once. Any other use decodes the whole object. It implements traits.Mapper.
 type object struct {
 	json    []byte // from the brace on
-	members []jsonscan.Member
+	members []member
 	indexed bool
 	last    map[string]int // index of the last member of each name; nil for few members
-	values  []ref.Val      // of members; nil until selected
 	decoded traits.Mapper  // nil until the whole object is used
 }
 
+type member struct {
+	jsonscan.Member
+	value ref.Val // nil until selected
+}
+
 // index finds the object's members, and returns the index after the object, or -1 if it
-// is malformed.
-func (o *object) index() int {
+// is malformed. With nested, it does the same for the objects in it, in the same pass.
+func (o *object) index(nested bool) int {
 	o.indexed = true
 	i, more := jsonscan.First(o.json, 1, '}')
 	for more {
-		m := jsonscan.ReadMember(o.json, i, jsonscan.MaxDepth)
+		m := member{Member: jsonscan.ReadName(o.json, i)}
+		switch {
+		case m.Value < 0 || m.Value == len(o.json):
+			return -1
+		case nested && o.json[m.Value] == '{':
+			below := &object{json: o.json[m.Value:], members: make([]member, 0, 28)}
+			if end := below.index(false); end >= 0 {
+				below.json = below.json[:end]
+				m.End = m.Value + end
+			}
+			m.value = below
+		default:
+			m.End = jsonscan.Value(o.json, m.Value, jsonscan.MaxDepth)
+		}
 		if m.End < 0 {
 			return -1
 		}
@@ -43,7 +62,7 @@ func (o *object) index() int {
 // last member counts, as for the event's consumers.
 func (o *object) find(name string) ref.Val {
 	if !o.indexed {
-		o.index()
+		o.index(false)
 	}
 	if len(o.members) > maxSearched {
 		return o.findInMap(name)
@@ -77,17 +96,15 @@ func (o *object) findInMap(name string) ref.Val {
 
 // value returns the value of the member with index i.
 func (o *object) value(i int) ref.Val {
-	if o.values == nil {
-		o.values = make([]ref.Val, len(o.members))
-	}
-	if o.values[i] == nil {
-		if json := o.json[o.members[i].Value:o.members[i].End]; json[0] == '{' {
-			o.values[i] = &object{json: json}
+	m := &o.members[i]
+	if m.value == nil {
+		if json := o.json[m.Value:m.End]; json[0] == '{' {
+			m.value = &object{json: json}
 		} else {
-			o.values[i] = decode(json)
+			m.value = decode(json)
 		}
 	}
-	return o.values[i]
+	return m.value
 }
 
 func (o *object) whole() traits.Mapper {
@@ -119,3 +136,72 @@ func (o *object) ConvertToType(t ref.Type) ref.Val            { return o.whole()
 func (o *object) ConvertToNative(t reflect.Type) (any, error) { return o.whole().ConvertToNative(t) }
 func (o *object) Type() ref.Type                              { return types.MapType }
 func (o *object) Value() any                                  { return o.whole().Value() }
+
+// decode converts a valid JSON value to a CEL value that does not reference it: a 64-bit
+// integer to an int or uint, any other number to a double.
+func decode(data []byte) ref.Val {
+	value, _ := decodeAt(data, 0)
+	return value
+}
+
+// decodeAt decodes the value at data[i], and returns the index after it.
+func decodeAt(data []byte, i int) (ref.Val, int) {
+	switch data[i] {
+	case '{':
+		members := make(map[string]any)
+		i, more := jsonscan.First(data, i+1, '}')
+		for more {
+			m := jsonscan.ReadName(data, i)
+			value, end := decodeAt(data, m.Value)
+			members[stringText(data[m.Name-1:m.NameEnd+1])] = value
+			i, more = jsonscan.Next(data, end, '}')
+		}
+		return types.NewStringInterfaceMap(types.DefaultTypeAdapter, members), i
+	case '[':
+		var elements []ref.Val
+		i, more := jsonscan.First(data, i+1, ']')
+		for more {
+			var element ref.Val
+			element, i = decodeAt(data, i)
+			elements = append(elements, element)
+			i, more = jsonscan.Next(data, i, ']')
+		}
+		return types.NewRefValList(types.DefaultTypeAdapter, elements), i
+	}
+	end := jsonscan.Value(data, i, 0)
+	switch data[i] {
+	case '"':
+		return types.String(stringText(data[i:end])), end
+	case 't':
+		return types.True, end
+	case 'f':
+		return types.False, end
+	case 'n':
+		return types.NullValue, end
+	}
+	return number(data[i:end]), end
+}
+
+// stringText returns the text of a JSON string. Invalid Unicode is replaced.
+func stringText(quoted []byte) string {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return string(quoted[1 : len(quoted)-1])
+	}
+	text, _ := jsontext.AppendUnquote(nil, quoted) // the error reports what was replaced
+	return string(text)
+}
+
+// number converts a JSON number.
+func number(literal []byte) ref.Val {
+	if !bytes.ContainsAny(literal, ".eE") {
+		if n, err := strconv.ParseInt(string(literal), 10, 64); err == nil {
+			return types.Int(n)
+		}
+		if n, err := strconv.ParseUint(string(literal), 10, 64); err == nil {
+			return types.Uint(n)
+		}
+	}
+	// A number out of range becomes an infinity, which compares correctly.
+	n, _ := strconv.ParseFloat(string(literal), 64)
+	return types.Double(n)
+}

@@ -65,15 +65,14 @@ var errEventIsNoValue = errors.New("event is not a value itself: name one of its
 // selections passes the selections of an expression, the operands whose work is counted
 // and the steps of loops through the functions above. It implements cel.ASTOptimizer.
 type selections struct {
-	factory     ast.ExprFactory
+	ctx         *cel.OptimizerContext // creates nodes
 	info        *ast.SourceInfo
-	lastID      int64
 	accumulator string // the name of every loop's accumulator
 	err         error
 }
 
 func (s *selections) Optimize(ctx *cel.OptimizerContext, tree *ast.AST) *ast.AST {
-	s.factory, s.info, s.lastID = ast.NewExprFactory(), tree.SourceInfo(), ast.MaxID(tree)
+	s.ctx, s.info = ctx, tree.SourceInfo()
 	s.visit(tree.Expr(), false, nil)
 	return ctx.NewAST(tree.Expr())
 }
@@ -120,13 +119,6 @@ func (s *selections) visitCall(e ast.Expr, nullable bool, locals []string) {
 		args = append([]ast.Expr{call.Target()}, args...)
 	}
 	weights := s.weigh(call, args, len(locals) > 0)
-	defer func() {
-		for i, w := range weights {
-			if w != weightless {
-				s.wrap(args[i], func(operand ast.Expr) ast.Expr { return s.spend(operand, w) })
-			}
-		}
-	}()
 	switch call.FunctionName() {
 	case operators.Index:
 		s.visitSelection(e, locals)
@@ -140,11 +132,16 @@ func (s *selections) visitCall(e ast.Expr, nullable bool, locals []string) {
 		s.visit(args[0], false, locals)
 		s.visitEach(args[1:], locals)
 		if !nullable {
-			s.wrap(e, s.call(presentFunction))
+			e.SetKindCase(s.ctx.NewCall(presentFunction, s.moved(e)))
 		}
 	default:
 		for _, arg := range args {
 			s.visit(arg, false, locals)
+		}
+	}
+	for i, w := range weights {
+		if w != weightless {
+			args[i].SetKindCase(s.spend(s.moved(args[i]), w))
 		}
 	}
 }
@@ -190,16 +187,14 @@ func (s *selections) weigh(call ast.CallExpr, operands []ast.Expr, inLoop bool) 
 }
 
 // limit makes a loop skip its step when the work exceeds its limit.
-func (s *selections) limit(e ast.Expr, accumulator string) {
-	s.wrap(e, func(inner ast.Expr) ast.Expr {
-		within := s.spend(s.factory.NewLiteral(s.newID(), types.True), step)
-		s.place(within.ID(), e.ID())
-		return s.factory.NewCall(0, operators.Conditional, within, inner, s.factory.NewIdent(s.newID(), accumulator))
-	})
+func (s *selections) limit(loopStep ast.Expr, accumulator string) {
+	within := s.spend(s.ctx.NewLiteral(types.True), step)
+	s.place(within, loopStep)
+	loopStep.SetKindCase(s.ctx.NewCall(operators.Conditional, within, s.moved(loopStep), s.ctx.NewIdent(accumulator)))
 }
 
 func (s *selections) spend(operand ast.Expr, w weight) ast.Expr {
-	return s.factory.NewCall(s.newID(), spendFunction, s.factory.NewIdent(s.newID(), budgetVariable), operand, s.factory.NewLiteral(s.newID(), types.Int(w)))
+	return s.ctx.NewCall(spendFunction, s.ctx.NewIdent(budgetVariable), operand, s.ctx.NewLiteral(types.Int(w)))
 }
 
 func (s *selections) isAccumulator(e ast.Expr) bool {
@@ -207,42 +202,27 @@ func (s *selections) isAccumulator(e ast.Expr) bool {
 }
 
 func (s *selections) wrapSelection(e ast.Expr, nullable bool) {
-	switch {
-	case s.isAccumulator(e):
-	case nullable:
-		s.wrap(e, s.call(nullableFunction))
-	default:
-		s.wrap(e, s.call(presentFunction))
+	function := presentFunction
+	if nullable {
+		function = nullableFunction
+	}
+	if !s.isAccumulator(e) {
+		e.SetKindCase(s.ctx.NewCall(function, s.moved(e)))
 	}
 }
 
-func (s *selections) call(function string) func(ast.Expr) ast.Expr {
-	return func(operand ast.Expr) ast.Expr { return s.factory.NewCall(0, function, operand) }
-}
-
-func (s *selections) newID() int64 {
-	s.lastID++
-	return s.lastID
-}
-
-// wrap replaces a node by a call that contains it. The node gets a new id, at the same
-// position.
-func (s *selections) wrap(e ast.Expr, call func(ast.Expr) ast.Expr) {
-	id, newID := e.ID(), s.newID()
-	inner := s.factory.CopyExpr(e)
-	inner.RenumberIDs(func(old int64) int64 {
-		if old == id {
-			return newID
-		}
-		return old
-	})
-	s.place(newID, id)
-	e.SetKindCase(call(inner))
+// moved returns a new node with the content of e, at the same position, so that e can become
+// a call that contains it.
+func (s *selections) moved(e ast.Expr) ast.Expr {
+	inner := s.ctx.NewLiteral(types.True)
+	inner.SetKindCase(e)
+	s.place(inner, e)
+	return inner
 }
 
 // place gives a new node the position of another.
-func (s *selections) place(id, of int64) {
-	if at, ok := s.info.GetOffsetRange(of); ok {
-		s.info.SetOffsetRange(id, at)
+func (s *selections) place(e, other ast.Expr) {
+	if at, ok := s.info.GetOffsetRange(other.ID()); ok {
+		s.info.SetOffsetRange(e.ID(), at)
 	}
 }

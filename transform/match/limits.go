@@ -1,10 +1,12 @@
 package match
 
 import (
-	"errors"
-	"reflect"
+	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/overloads"
@@ -12,6 +14,38 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 )
+
+// maxCost is the maximum estimated cost of matching one event, in CEL's units: some
+// tens of milliseconds.
+const maxCost = 1_000_000
+
+// assumedSize is the assumed number of elements of a list, or characters of a string,
+// in the estimate.
+const assumedSize = 100
+
+// checkCost returns an error if the estimated cost of an expression is too high.
+func checkCost(env *cel.Env, ast *cel.Ast) error {
+	cost, err := env.EstimateCost(ast, sizes{})
+	if err != nil {
+		return fmt.Errorf("estimate the expression's cost: %w", err)
+	}
+	if cost.Max > maxCost {
+		return fmt.Errorf("the expression would take too long to evaluate: with lists of %d elements it costs %d units, and %d are allowed; nest fewer loops",
+			assumedSize, cost.Max, maxCost)
+	}
+	return nil
+}
+
+// sizes implements checker.CostEstimator.
+type sizes struct{}
+
+func (sizes) EstimateSize(checker.AstNode) *checker.SizeEstimate {
+	return &checker.SizeEstimate{Min: 0, Max: assumedSize}
+}
+
+func (sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
+	return nil // use CEL's estimate
+}
 
 // maxWork is the maximum work of matching one event, regardless of the estimate, in
 // units of about 20 nanoseconds. CEL can count costs during evaluation (cel.CostLimit),
@@ -96,14 +130,11 @@ func spend(args ...ref.Val) ref.Val {
 }
 
 // budget is the work of one evaluation. It is the value of a variable, so that spend
-// gets it.
-type budget struct{ work int }
-
-func (b *budget) ConvertToNative(reflect.Type) (any, error) { return nil, errors.ErrUnsupported }
-func (b *budget) ConvertToType(ref.Type) ref.Val            { return types.NewErrFromString("unsupported") }
-func (b *budget) Equal(other ref.Val) ref.Val               { return types.Bool(b == other) }
-func (b *budget) Type() ref.Type                            { return types.DynType }
-func (b *budget) Value() any                                { return b }
+// gets it; as a value it is null.
+type budget struct {
+	types.Null
+	work int
+}
 
 // elementWork returns the work of comparing a value to a similar one.
 func elementWork(value ref.Val, limit int) int {
@@ -128,16 +159,7 @@ func elementWork(value ref.Val, limit int) int {
 
 // constant reports whether a node consists of literals only.
 func constant(e ast.Expr) bool {
-	switch e.Kind() {
-	case ast.LiteralKind:
-		return true
-	case ast.ListKind:
-		for _, element := range e.AsList().Elements() {
-			if !constant(element) {
-				return false
-			}
-		}
-		return true
-	}
-	return false
+	isVariable := func(e ast.Expr) bool { return !constant(e) }
+	return e.Kind() == ast.LiteralKind ||
+		e.Kind() == ast.ListKind && !slices.ContainsFunc(e.AsList().Elements(), isVariable)
 }
