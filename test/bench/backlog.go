@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"ndrbridge/test/process"
 )
 
 // backlogRow is a run of the bridge with a state.
@@ -40,6 +42,12 @@ const (
 	deadSink
 )
 
+// backlogs measures a large backlog.
+func (b *bench) backlogs(ctx context.Context, r *report) (err error) {
+	r.Backlog, err = b.backlog(ctx, backlogDetections, backlogMore)
+	return err
+}
+
 // backlog accumulates n events for a sink whose connections are refused, beside a working
 // one, restarts the bridge with that state after a kill and after a clean shutdown, and then
 // lets the sink receive them and further events. Delivered events are not retained, so the
@@ -64,15 +72,14 @@ func (b *bench) backlog(ctx context.Context, n, more int) (rows []backlogRow, er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, stopOther()) }()
-	receiver, live, err := talk(command(ctx, b.self, roleReceive, "http", dir))
+	receiver, err := receiveHTTP(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, receiver.stop()) }()
-	dead, err := refusing()
-	if err != nil {
-		return nil, err
-	}
+	defer receiver.stop()
+	refusing := httptest.NewServer(nil)
+	refusing.Close()
+	live, dead := receiver.address, refusing.URL
 
 	hq, branch := applianceAt(url, map[string]any{}), applianceAt(other, map[string]any{})
 	branch["name"] = "branch"
@@ -110,9 +117,9 @@ func (b *bench) backlog(ctx context.Context, n, more int) (rows []backlogRow, er
 		row.Run, row.Events = run.title, run.events
 		rows = append(rows, row)
 	}
-	answer, err := receiver.ask()
-	if want := fmt.Sprint(2 * (n + more)); err == nil && answer != want {
-		err = fmt.Errorf("the receiver has %s events of both sinks, want %s", answer, want)
+	got, err := receiver.count()
+	if want := int64(2 * (n + more)); err == nil && got != want {
+		err = fmt.Errorf("the receiver has %d events of both sinks, want %d", got, want)
 	}
 	return rows, err
 }
@@ -137,14 +144,9 @@ func (b *bench) overState(ctx context.Context, dir string, c map[string]any, don
 		row.Seconds = time.Since(began).Seconds()
 	}
 	if err == nil {
-		select {
-		case <-time.After(standing):
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
+		err = sleep(ctx, standing)
 	}
-	var now memory
-	now.sample(s.cmd.Process.Pid)
+	now, _ := process.Memory(s.cmd.Process.Pid)
 	if killed {
 		_ = s.cmd.Process.Kill() // or it has ended before
 		<-s.ended
@@ -156,7 +158,7 @@ func (b *bench) overState(ctx context.Context, dir string, c map[string]any, don
 	if err != nil {
 		return row, err
 	}
-	row.Anon, row.Standing = m.anon, now.anon
+	row.Anon, row.Standing = m.anon, now
 	info, err := os.Stat(filepath.Join(dir, "state.db"))
 	if err != nil {
 		return row, err
@@ -178,23 +180,10 @@ func space(dir string, bytes int64) error {
 	return nil
 }
 
-// refusing returns a URL at which connections are refused.
-func refusing() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return "http://" + l.Addr().String(), l.Close()
-}
-
 // awaitReady waits until an open bridge is ready.
 func (s *service) awaitReady(ctx context.Context) error {
 	return s.until(ctx, readyEvery, func() (bool, error) {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.admin+"/readyz", nil)
-		if err != nil {
-			return false, err
-		}
-		answer, err := http.DefaultClient.Do(r)
+		answer, err := s.get(ctx, "/readyz")
 		if err != nil {
 			return false, err
 		}
@@ -208,7 +197,7 @@ const readyEvery = 5 * time.Millisecond
 // awaitTrimmed waits until the journal is empty.
 func (s *service) awaitTrimmed(ctx context.Context) error {
 	return s.until(ctx, askEvery, func() (bool, error) {
-		samples, err := samplesOf(ctx, s.admin)
+		samples, err := s.samples(ctx)
 		events, found := samples["ndrbridge_journal_events"]
 		return found && events == 0, err
 	})

@@ -28,15 +28,15 @@ func client(args []string, stdout io.Writer) error {
 	if len(args) < 2 {
 		return fmt.Errorf("%w: a client needs a drain and a file", errUsage)
 	}
-	i := slices.IndexFunc(drains, func(d drain) bool { return d.name == args[0] })
-	if i < 0 || len(args) != 2+len(drains[i].targets) {
+	i := slices.IndexFunc(allDrains, func(d drain) bool { return d.name == args[0] })
+	if i < 0 || len(args) != 2+len(allDrains[i].targets) {
 		return fmt.Errorf("%w: drain %q with %d addresses", errUsage, args[0], len(args)-2)
 	}
 	events, err := readEvents(args[1])
 	if err != nil {
 		return err
 	}
-	targets, addresses := drains[i].targets, args[2:]
+	targets, addresses := allDrains[i].targets, args[2:]
 
 	began, spent := time.Now(), cpuTime()
 	var sending sync.WaitGroup
@@ -105,7 +105,7 @@ func produce(ctx context.Context, broker, compression string, events []transform
 	return nil
 }
 
-// publish publishes a batch and waits for its acknowledgements.
+// publish creates the stream, publishes a batch and waits for its acknowledgements.
 func publish(ctx context.Context, url string, events []transform.Event) error {
 	conn, err := nats.Connect(url)
 	if err != nil {
@@ -114,6 +114,9 @@ func publish(ctx context.Context, url string, events []transform.Event) error {
 	defer conn.Close()
 	js, err := jetstream.New(conn, jetstream.WithPublishAsyncMaxPending(batch))
 	if err != nil {
+		return err
+	}
+	if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: stream, Subjects: []string{subject}}); err != nil {
 		return err
 	}
 	acks := make([]jetstream.PubAckFuture, 0, batch)

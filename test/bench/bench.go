@@ -1,8 +1,8 @@
 package main
 
 import (
+	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,10 +11,14 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
+
+	"ndrbridge/test/process"
 )
 
-// patience is the time limit of one run of a drain.
+// patience is the time limit of most runs.
 const patience = 3 * time.Minute
 
 // bench contains the state shared by all measurements.
@@ -54,230 +58,127 @@ func (b *bench) close() error { return os.RemoveAll(b.dir) }
 
 func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.progress, format+"\n", args...) }
 
+// measurements are those other than drains.
+var measurements = []struct {
+	name string
+	run  func(b *bench, ctx context.Context, r *report) error
+}{
+	{"latency", (*bench).latencies}, {"idle", (*bench).idlePolls}, {"records", (*bench).records},
+	{"backlog", (*bench).backlogs}, {"fleet", (*bench).fleets},
+}
+
 // report runs the requested measurements.
 func (b *bench) report(ctx context.Context) (*report, error) {
 	r := newReport(b.settings)
-	if err := b.drainAll(ctx, r); err != nil {
+	if err := b.drains(ctx, r); err != nil {
 		return nil, err
 	}
-	var err error
-	if b.selects(nameLatency) {
-		for _, beside := range []string{aloneAppliance, deadAppliance, refusingAppliance} {
-			b.say("latency, %s", beside)
-			row, err := b.latency(ctx, beside)
-			if err != nil {
-				return nil, fmt.Errorf("latency, %s: %w", beside, err)
-			}
-			r.Latency = append(r.Latency, row)
+	for _, m := range measurements {
+		if !b.selects(m.name) {
+			continue
 		}
-	}
-	if b.selects(nameIdle) {
-		for _, of := range idleCases {
-			b.say("idle polls with %d known detections that changed within %s", of.known, of.over)
-			poll, err := b.idlePoll(ctx, of)
-			if err != nil {
-				return nil, fmt.Errorf("idle polls: %w", err)
-			}
-			r.IdlePolls = append(r.IdlePolls, poll)
-		}
-	}
-	if b.selects(nameRecords) {
-		b.say("a backlog of %d records", backlogRecords)
-		if r.Records, err = b.records(ctx, backlogRecords); err != nil {
-			return nil, fmt.Errorf("records: %w", err)
-		}
-	}
-	if b.selects(nameBacklog) {
-		if r.Backlog, err = b.backlog(ctx, backlogDetections, backlogMore); err != nil {
-			return nil, fmt.Errorf("backlog: %w", err)
-		}
-	}
-	if b.selects(nameFleet) {
-		sizes := fleets
-		if b.settings.fleet > 0 {
-			sizes = []int{b.settings.fleet}
-		}
-		for _, n := range sizes {
-			b.say("a fleet of %d", n)
-			row, err := b.fleet(ctx, n)
-			if err != nil {
-				return nil, fmt.Errorf("a fleet of %d: %w", n, err)
-			}
-			r.Fleets = append(r.Fleets, *row)
+		if err := m.run(b, ctx, r); err != nil {
+			return nil, fmt.Errorf("%s: %w", m.name, err)
 		}
 	}
 	return r, nil
 }
 
-// drainAll measures the drains.
-func (b *bench) drainAll(ctx context.Context, r *report) error {
-	var wanted []drain
-	for _, d := range drains {
-		if b.selects(d.name) {
-			wanted = append(wanted, d)
-		}
-	}
-	if len(wanted) == 0 {
-		return nil
-	}
-	url, stop, err := b.startAppliance(ctx, b.events, 24*time.Hour)
-	if err != nil {
-		return err
-	}
-	err = b.pairs(ctx, r, url, wanted)
-	return errors.Join(err, stop())
-}
-
-// pairs runs each drain the requested number of times, the bridge and the bare client in
-// turn, so that other load on the machine affects both.
-func (b *bench) pairs(ctx context.Context, r *report, url string, wanted []drain) error {
-	b.say("the events for the bare clients")
-	events := filepath.Join(b.dir, "events.jsonl")
-	if err := b.keepEvents(ctx, url, events); err != nil {
-		return fmt.Errorf("get the events: %w", err)
-	}
-	if info, err := os.Stat(events); err == nil {
-		r.EventBytes = int(info.Size())/b.events - 1
-	}
-	for _, d := range wanted {
-		var bridge, bare []figures
-		for n := range b.runs {
-			b.say("%s: run %d of %d", d.title, n+1, b.runs)
-			f, err := b.receivers(ctx, d, func(ctx context.Context, dir string, addresses []string) (figures, error) {
-				return b.drain(ctx, url, d, dir, addresses)
-			})
-			if err != nil {
-				return fmt.Errorf("%s, the bridge: %w", d.title, err)
-			}
-			bridge = append(bridge, f)
-			f, err = b.receivers(ctx, d, func(ctx context.Context, _ string, addresses []string) (figures, error) {
-				return b.bareClient(ctx, d, events, addresses)
-			})
-			if err != nil {
-				return fmt.Errorf("%s, the bare client: %w", d.title, err)
-			}
-			bare = append(bare, f)
-		}
-		r.add(d, b.events, bridge, bare)
-	}
-	return nil
-}
-
-// keepEvents runs the bridge to write the events to a file.
-func (b *bench) keepEvents(ctx context.Context, url, path string) error {
-	d := drain{title: "file", targets: []target{fileTarget}}
-	_, err := b.receivers(ctx, d, func(ctx context.Context, dir string, addresses []string) (figures, error) {
-		f, err := b.drain(ctx, url, d, dir, addresses)
-		return f, errors.Join(err, os.Rename(addresses[0], path), os.Symlink(path, addresses[0]))
-	})
-	return err
-}
-
-// receivers runs a drain with new receivers and checks that each received every event once.
-func (b *bench) receivers(ctx context.Context, d drain, run func(ctx context.Context, dir string, addresses []string) (figures, error)) (f figures, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// run calls f with a directory of its own and a time limit.
+func (b *bench) run(ctx context.Context, limit time.Duration, f func(ctx context.Context, dir string) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	dir, err := os.MkdirTemp(b.dir, "run-")
 	if err != nil {
-		return f, err
+		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-
-	addresses := make([]string, len(d.targets))
-	counts := make([]func() (int, error), len(d.targets))
-	for i, t := range d.targets {
-		if t.receives == "" {
-			addresses[i] = filepath.Join(dir, "events.jsonl")
-			counts[i] = func() (int, error) { return countFile(addresses[i]) }
-			continue
-		}
-		own := filepath.Join(dir, strconv.Itoa(i))
-		if err := os.Mkdir(own, 0o700); err != nil {
-			return f, err
-		}
-		receiver, address, err := talk(command(ctx, b.self, roleReceive, t.receives, own))
-		if err != nil {
-			return f, err
-		}
-		defer func() { err = errors.Join(err, receiver.stop()) }()
-		addresses[i] = address
-		counts[i] = func() (int, error) {
-			answer, err := receiver.ask()
-			if err != nil {
-				return 0, err
-			}
-			return strconv.Atoi(answer)
-		}
-	}
-	if f, err = run(ctx, dir, addresses); err != nil {
-		return f, err
-	}
-	for i, count := range counts {
-		switch n, err := count(); {
-		case err != nil:
-			return f, err
-		case n != b.events:
-			return f, fmt.Errorf("receiver %d has %d events, want %d", i, n, b.events)
-		}
-	}
-	return f, nil
-}
-
-func countFile(path string) (int, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer file.Close()
-	n, err := countEvents(file)
-	return int(n), err
-}
-
-// drain runs the bridge from its start until every sink has delivered every event. Its
-// resources are counted until the process has ended.
-func (b *bench) drain(ctx context.Context, url string, d drain, dir string, addresses []string) (figures, error) {
-	sinks := make([]map[string]any, len(d.targets))
-	for i, t := range d.targets {
-		sinks[i] = t.sink(addresses[i])
-	}
-	began := time.Now()
-	s, err := b.startBridge(ctx, dir, configuration(dir, sinks, applianceAt(url, map[string]any{})))
-	if err != nil {
-		return figures{}, err
-	}
-	err = s.await(ctx, b.events, len(sinks))
-	took := time.Since(began)
-	cpu, m, stopErr := s.stop()
-	return figures{Seconds: took.Seconds(), CPU: cpu.Seconds(), Anon: m.anon, Resident: m.resident}, errors.Join(err, stopErr)
-}
-
-// bareClient runs the bare client libraries.
-func (b *bench) bareClient(ctx context.Context, d drain, events string, addresses []string) (f figures, err error) {
-	c := command(ctx, b.self, append([]string{roleClient, d.name, events}, addresses...)...)
-	var stderr strings.Builder
-	c.Stderr = &stderr
-	out, err := c.Output()
-	if err != nil {
-		return f, fmt.Errorf("%w: %s", err, stderr.String())
-	}
-	return f, json.Unmarshal(out, &f)
+	return errors.Join(f(ctx, dir), os.RemoveAll(dir))
 }
 
 // startAppliance starts a stand-in appliance with detections whose mod_times are spread over
 // the time up to now.
 func (b *bench) startAppliance(ctx context.Context, detections int, over time.Duration) (url string, stop func() error, err error) {
 	c := command(ctx, b.appliance, "--backlog", strconv.Itoa(detections), "--backlog-over", over.String(), "--size", strconv.Itoa(b.size))
-	t, first, err := talk(c)
+	var stderr strings.Builder
+	c.Stderr = &stderr
+	stdout, err := c.StdoutPipe()
 	if err != nil {
 		return "", nil, err
 	}
-	url, ok := strings.CutPrefix(first, "listening on ")
-	stop = func() error {
-		_ = c.Cancel() // it does not read its standard input
-		return t.stop()
+	if err := c.Start(); err != nil {
+		return "", nil, err
 	}
+	stop = func() error {
+		_ = c.Cancel() // or it has ended before
+		if err := c.Wait(); err != nil {
+			return fmt.Errorf("%s: %w: %s", c, err, strings.TrimSpace(stderr.String()))
+		}
+		return nil
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	url, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
 	if !ok {
-		return "", nil, errors.Join(fmt.Errorf("the appliance printed %q", first), stop())
+		return "", nil, errors.Join(fmt.Errorf("the appliance printed %q: %w", line, err), stop())
 	}
 	return url, stop, nil
 }
+
+// command returns a command that is sent SIGTERM when ctx is done and killed if it does not
+// end. The caller that starts it must wait for it.
+func command(ctx context.Context, path string, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, path, args...)
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+	c.WaitDelay = 10 * time.Second
+	// A bridge reads its configuration from the environment too.
+	for _, variable := range os.Environ() {
+		if !strings.HasPrefix(variable, "NDRBRIDGE_") {
+			c.Env = append(c.Env, variable)
+		}
+	}
+	return c
+}
+
+// memory is the peak memory of a process, in bytes.
+type memory struct {
+	anon     int64 // RssAnon, as sampled
+	resident int64 // VmHWM, including mapped files
+}
+
+// watch samples the memory of a process until the returned function is called, which returns
+// the peaks.
+func watch(pid int) (peaks func() memory) {
+	var (
+		m        memory
+		sampling sync.WaitGroup
+	)
+	end := make(chan struct{})
+	sampling.Go(func() {
+		tick := time.NewTicker(25 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			anon, resident := process.Memory(pid)
+			m.anon, m.resident = max(m.anon, anon), max(m.resident, resident)
+			select {
+			case <-tick.C:
+			case <-end:
+				return
+			}
+		}
+	})
+	return func() memory {
+		close(end)
+		sampling.Wait()
+		return m
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

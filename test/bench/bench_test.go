@@ -11,11 +11,11 @@ import (
 	"testing/iotest"
 )
 
-// TestMain runs the bench's own main for its receivers and bare clients: in a test they are
-// processes of the test's binary.
+// TestMain runs the bench's own main for its bare clients: in a test they are processes of the
+// test's binary.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == roleReceive || os.Args[1] == roleClient) {
-		os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	if len(os.Args) > 1 && os.Args[1] == roleClient {
+		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }
@@ -24,7 +24,7 @@ func TestSmallBacklog(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	var stdout, stderr bytes.Buffer
-	if code := run([]string{"--events", "500", "--runs", "1", "--only", "file,nats+webhook", "--json"}, nil, &stdout, &stderr); code != 0 {
+	if code := run([]string{"--events", "500", "--runs", "1", "--only", "file,nats+webhook", "--json"}, &stdout, &stderr); code != 0 {
 		t.Fatalf("exit code %d: %s", code, &stderr)
 	}
 	var r report
@@ -67,7 +67,7 @@ func TestDeliveredBacklogKeepsTheSizeOfTheState(t *testing.T) {
 
 func TestTablesContainEveryRow(t *testing.T) {
 	r := newReport(settings{runs: 2})
-	r.add(drains[0], 1234, []figures{{Seconds: 2, CPU: 1.5, Anon: 40 << 20}, {Seconds: 1, CPU: 1}}, []figures{{Seconds: 1, CPU: 0.5}})
+	r.add(allDrains[0], 1234, []figures{{Seconds: 2, CPU: 1.5, Anon: 40 << 20}, {Seconds: 1, CPU: 1}}, []figures{{Seconds: 1, CPU: 0.5}})
 	r.Latency = []latencyRow{{Beside: deadAppliance, Detections: 77, Median: 1.25}}
 	r.Records = &recordsRow{Records: 8765, Requests: 99, Rate: 456}
 	r.Backlog = []backlogRow{{Run: "after a kill", Events: 7654, Open: 0.25, Ready: 0.75, Seconds: 33.1, Anon: 60 << 20, Standing: 51 << 20, File: 3210 << 20}}
@@ -100,12 +100,11 @@ func TestWrongUsage(t *testing.T) {
 		"an unknown flag":        {"--fast"},
 		"an argument":            {"kafka"},
 		"no events":              {"--events", "0"},
-		"an unknown receiver":    {roleReceive, "pigeon", t.TempDir()},
 		"a client without file":  {roleClient, "kafka"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
-			if code := run(args, strings.NewReader(""), &stdout, &stderr); code != 2 {
+			if code := run(args, &stdout, &stderr); code != 2 {
 				t.Errorf("exit code %d, %s", code, &stderr)
 			}
 		})

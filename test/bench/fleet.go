@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/process"
 )
 
 // fleetRow is the cost of a bridge with many appliances.
@@ -25,8 +25,24 @@ type fleetRow struct {
 	IdleCPU float64 `json:"idle_cpu,omitempty"`
 }
 
-// fleets are the numbers of appliances polled at once.
-var fleets = []int{1, 50, 200, 1000}
+// fleets measures fleets of several sizes, or of the size that was requested.
+func (b *bench) fleets(ctx context.Context, r *report) error {
+	sizes := []int{1, 50, 200, 1000}
+	if b.settings.fleet > 0 {
+		sizes = []int{b.settings.fleet}
+	}
+	for _, n := range sizes {
+		b.say("a fleet of %d", n)
+		if err := b.run(ctx, patience, func(ctx context.Context, dir string) error {
+			row, err := b.fleet(ctx, dir, n)
+			r.Fleets = append(r.Fleets, row)
+			return err
+		}); err != nil {
+			return fmt.Errorf("%d appliances: %w", n, err)
+		}
+	}
+	return nil
+}
 
 const (
 	fleetDetections = 500
@@ -40,15 +56,7 @@ const (
 
 // fleet runs a bridge that reads n appliances from the beginning to a file. The appliances
 // are in this process, each with its own address.
-func (b *bench) fleet(ctx context.Context, n int) (_ *fleetRow, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	dir, err := os.MkdirTemp(b.dir, "run-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-
+func (b *bench) fleet(ctx context.Context, dir string, n int) (fleetRow, error) {
 	// One stand-in serves all appliances with the same objects; to the bridge they differ.
 	one := standin.New(standin.Options{Seed: 1, Size: b.size})
 	one.AddBacklog(fleetDetections, fleetDetections*time.Minute)
@@ -63,38 +71,36 @@ func (b *bench) fleet(ctx context.Context, n int) (_ *fleetRow, err error) {
 		delete(a, "rate_limit")
 		appliances = append(appliances, a)
 	}
-	row := &fleetRow{
-		Appliances: n, Events: n * (fleetDetections + fleetAudit), Goal: 100<<20 + int64(n)<<19,
-	}
+	row := fleetRow{Appliances: n, Events: n * (fleetDetections + fleetAudit), Goal: 100<<20 + int64(n)<<19}
 	began := time.Now()
 	s, err := b.startBridge(ctx, dir, configuration(dir, []map[string]any{fileTarget.sink(filepath.Join(dir, "events.jsonl"))}, appliances...))
 	if err != nil {
-		return nil, err
+		return row, err
 	}
 	err = s.await(ctx, row.Events, 1)
 	row.Seconds = time.Since(began).Seconds()
-	pid := s.cmd.Process.Pid
 	if err == nil {
 		err = sleep(ctx, fleetRest)
 	}
 	if err == nil && n == fleetIdle {
-		spent := cpuTimeOf(pid)
-		err = sleep(ctx, fleetIdleFor)
-		row.IdleCPU = (cpuTimeOf(pid) - spent).Seconds() / fleetIdleFor.Seconds()
+		row.IdleCPU, err = s.idleCPU(ctx)
 	}
-	var after memory
-	after.sample(pid)
-	row.After = after.anon
+	row.After, _ = process.Memory(s.cmd.Process.Pid)
 	_, m, stopErr := s.stop()
 	row.Anon = m.anon
 	return row, errors.Join(err, stopErr)
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+// idleCPU returns the share of a core that the bridge uses over fleetIdleFor.
+func (s *service) idleCPU(ctx context.Context) (float64, error) {
+	const seconds = "process_cpu_seconds_total"
+	before, err := s.samples(ctx)
+	if err != nil {
+		return 0, err
 	}
+	if err := sleep(ctx, fleetIdleFor); err != nil {
+		return 0, err
+	}
+	after, err := s.samples(ctx)
+	return (after[seconds] - before[seconds]) / fleetIdleFor.Seconds(), err
 }

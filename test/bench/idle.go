@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -61,23 +60,31 @@ func (c *countedClient) SearchDetections(ctx context.Context, s appliance.Search
 }
 
 const (
-	idlePolls = 300
+	polls = 300
 	// idleSpacing is the time between two detections. It is the same for all, so that every
 	// poll re-reads the same number of detections in the overlap.
 	idleSpacing = time.Second
 	idleOverlap = 2 * time.Minute
 )
 
+// idlePolls measures the polls of each case.
+func (b *bench) idlePolls(ctx context.Context, r *report) error {
+	for _, of := range idleCases {
+		b.say("idle polls with %d known detections that changed within %s", of.known, of.over)
+		if err := b.run(ctx, patience, func(ctx context.Context, dir string) error {
+			row, err := b.idlePoll(ctx, dir, of)
+			r.IdlePolls = append(r.IdlePolls, row)
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // idlePoll measures only the source, in this process, with its state in a file. The
 // appliance is a process of its own.
-func (b *bench) idlePoll(ctx context.Context, of idleCase) (row idleRow, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	dir, err := os.MkdirTemp(b.dir, "run-")
-	if err != nil {
-		return row, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+func (b *bench) idlePoll(ctx context.Context, dir string, of idleCase) (row idleRow, err error) {
 	url, stop, err := b.startAppliance(ctx, of.known, of.over)
 	if err != nil {
 		return row, err
@@ -119,7 +126,7 @@ func (b *bench) idlePoll(ctx context.Context, of idleCase) (row idleRow, err err
 	}
 
 	counted.requests = 0
-	took := make([]float64, idlePolls)
+	took := make([]float64, polls)
 	spent := cpuTime()
 	for i := range took {
 		began := time.Now()
@@ -131,7 +138,7 @@ func (b *bench) idlePoll(ctx context.Context, of idleCase) (row idleRow, err err
 	spent = cpuTime() - spent
 	slices.Sort(took)
 	return idleRow{
-		Known: of.known, Over: of.over.String(), Polls: idlePolls, Requests: float64(counted.requests) / idlePolls, Median: quantile(took, 0.5), P99: quantile(took, 0.99),
-		CPU: milliseconds(spent) / idlePolls,
+		Known: of.known, Over: of.over.String(), Polls: polls, Requests: float64(counted.requests) / polls,
+		Median: quantile(took, 0.5), P99: quantile(took, 0.99), CPU: milliseconds(spent) / polls,
 	}, nil
 }

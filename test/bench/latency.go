@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -37,19 +37,26 @@ const (
 	refusingAppliance = "beside one that refuses every request"
 )
 
+// latencies measures the latency for each activity of another appliance.
+func (b *bench) latencies(ctx context.Context, r *report) error {
+	for _, beside := range []string{aloneAppliance, deadAppliance, refusingAppliance} {
+		b.say("latency, %s", beside)
+		if err := b.run(ctx, patience, func(ctx context.Context, dir string) error {
+			row, err := b.latency(ctx, dir, beside)
+			r.Latency = append(r.Latency, row)
+			return err
+		}); err != nil {
+			return fmt.Errorf("%s: %w", beside, err)
+		}
+	}
+	return nil
+}
+
 // latency adds detections one after the other and measures the time from when the response
 // that contains one was written until a webhook has received its event. The appliance and
 // the receiver are in this process and share its clock. beside is the activity of another
 // appliance.
-func (b *bench) latency(ctx context.Context, beside string) (row latencyRow, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	dir, err := os.MkdirTemp(b.dir, "run-")
-	if err != nil {
-		return row, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-
+func (b *bench) latency(ctx context.Context, dir, beside string) (row latencyRow, err error) {
 	shown := &shownAppliance{appliance: standin.New(standin.Options{Seed: 1, Size: b.size})}
 	sensor := httptest.NewServer(shown)
 	defer sensor.Close()
@@ -101,9 +108,9 @@ func (b *bench) latency(ctx context.Context, beside string) (row latencyRow, err
 		case at := <-arrived:
 			took = append(took, milliseconds(at.Sub(shown.at())))
 		case <-s.ended:
-			err = s.log.failure(errors.New("the bridge ended"))
+			err = s.failure(errors.New("the bridge ended"))
 		case <-ctx.Done():
-			err = s.log.failure(ctx.Err())
+			err = s.failure(ctx.Err())
 		}
 	}
 	if _, _, stopErr := s.stop(); err != nil || stopErr != nil {
@@ -115,8 +122,6 @@ func (b *bench) latency(ctx context.Context, beside string) (row latencyRow, err
 		Beside: beside, Detections: len(took), Median: quantile(took, 0.5), P99: quantile(took, 0.99), Max: took[len(took)-1],
 	}, nil
 }
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // shownAppliance records when a detection was first returned. No detection is added while it
 // responds.

@@ -12,8 +12,9 @@
 // including start and shutdown. The bare client has its events in memory, encoded, and is
 // measured while it sends. Every receiver is checked for having received each event once.
 //
-// The appliance, the bridge, the receivers and the bare clients are separate processes on
-// free loopback ports. All of them end with the command, and it leaves no files.
+// The bridge, the bare clients and the appliance of a drain are processes of their own; the
+// receivers and the other appliances run in this one. All of them end with the command, and it
+// leaves no files.
 package main
 
 import (
@@ -29,11 +30,8 @@ import (
 	"syscall"
 )
 
-// The first arguments with which the command runs itself as a child.
-const (
-	roleReceive = "receive"
-	roleClient  = "client"
-)
+// roleClient is the first argument with which the command runs itself as a bare client.
+const roleClient = "client"
 
 // errUsage marks an invalid command line.
 var errUsage = errors.New("wrong usage")
@@ -41,30 +39,25 @@ var errUsage = errors.New("wrong usage")
 // errInterrupted replaces errors that occur after a signal has ended the processes.
 var errInterrupted = errors.New("interrupted")
 
-func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run runs the command line and returns the exit code: 0 for success, 1 for failure, 2 for
 // wrong usage.
-func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func run(args []string, stdout, stderr io.Writer) int {
 	var err error
-	switch {
-	case len(args) > 0 && args[0] == roleReceive:
-		err = receive(args[1:], stdin, stdout)
-	case len(args) > 0 && args[0] == roleClient:
+	if len(args) > 0 && args[0] == roleClient {
 		err = client(args[1:], stdout)
-	default:
+	} else {
 		err = measure(args, stdout, stderr)
 	}
-	switch {
-	case err == nil || errors.Is(err, flag.ErrHelp):
+	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return 0
-	case errors.Is(err, errUsage):
-		fmt.Fprintf(stderr, "bench: %v\n", err)
-		return 2
-	default:
-		fmt.Fprintf(stderr, "bench: %v\n", err)
-		return 1
 	}
+	fmt.Fprintf(stderr, "bench: %v\n", err)
+	if errors.Is(err, errUsage) {
+		return 2
+	}
+	return 1
 }
 
 // settings are the settings of the command line.
@@ -77,23 +70,16 @@ type settings struct {
 	json   bool
 }
 
-// The names of the measurements other than drains.
-const (
-	nameLatency = "latency"
-	nameIdle    = "idle"
-	nameRecords = "records"
-	nameBacklog = "backlog"
-	nameFleet   = "fleet"
-)
-
 func parse(args []string, stderr io.Writer) (settings, error) {
 	var s settings
 	var only string
 	names := []string{}
-	for _, d := range drains {
+	for _, d := range allDrains {
 		names = append(names, d.name)
 	}
-	names = append(names, nameLatency, nameIdle, nameRecords, nameBacklog, nameFleet)
+	for _, m := range measurements {
+		names = append(names, m.name)
+	}
 
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(stderr)

@@ -1,21 +1,17 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"errors"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"sync"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
@@ -27,120 +23,56 @@ const (
 	subject = "ndr.hq.detections"
 )
 
-// receive receives events until stdin ends. The arguments are a kind of receiver and an
-// empty directory. It prints its address on a line, and for each line of stdin the number of
-// events received.
-func receive(args []string, stdin io.Reader, stdout io.Writer) error {
-	if len(args) != 2 {
-		return fmt.Errorf("%w: a receiver needs a kind and a directory", errUsage)
-	}
-	var (
-		address string
-		count   func() (int64, error)
-		stop    func()
-		err     error
-	)
-	switch args[0] {
-	case "kafka":
-		address, count, stop, err = receiveKafka()
-	case "nats":
-		address, count, stop, err = receiveNATS(args[1])
-	case "http":
-		address, count, stop, err = receiveHTTP()
-	default:
-		err = fmt.Errorf("%w: unknown receiver %q", errUsage, args[0])
-	}
-	if err != nil {
-		return err
-	}
-	defer stop()
-	fmt.Fprintln(stdout, address)
-	for asked := bufio.NewScanner(stdin); asked.Scan(); {
-		n, err := count()
-		if err != nil {
-			return err
-		}
-		fmt.Fprintln(stdout, n)
-	}
-	return nil
+// receiver is what a sink and a bare client deliver to.
+type receiver struct {
+	address string                // or a path
+	count   func() (int64, error) // returns the number of events received
+	stop    func()
 }
 
-func receiveKafka() (address string, count func() (int64, error), stop func(), err error) {
+func receiveKafka(string) (*receiver, error) {
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, topic))
 	if err != nil {
-		return "", nil, nil, err
+		return nil, err
 	}
-	count = func() (int64, error) {
+	return &receiver{address: c.ListenAddrs()[0], stop: c.Close, count: func() (int64, error) {
 		partition := c.PartitionInfo(topic, 0)
 		if partition == nil {
 			return 0, errors.New("the topic no longer exists")
 		}
 		return partition.HighWatermark, nil
-	}
-	return c.ListenAddrs()[0], count, c.Close, nil
+	}}, nil
 }
 
-func receiveNATS(dir string) (address string, count func() (int64, error), stop func(), err error) {
+// receiveNATS runs a server with its files in dir. The senders create the stream.
+func receiveNATS(dir string) (*receiver, error) {
 	s, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true,
 	})
 	if err != nil {
-		return "", nil, nil, err
+		return nil, err
 	}
 	s.Start()
-	stop = func() {
+	r := &receiver{address: s.ClientURL(), stop: func() {
 		s.Shutdown()
 		s.WaitForShutdown()
-	}
-	info, err := makeStream(s)
-	if err != nil {
-		stop()
-		return "", nil, nil, err
-	}
-	count = func() (int64, error) {
-		i, err := info()
+	}, count: func() (int64, error) {
+		info, err := s.Jsz(nil)
 		if err != nil {
 			return 0, err
 		}
-		return int64(i.State.Msgs), nil
-	}
-	return s.ClientURL(), count, stop, nil
-}
-
-// makeStream creates the stream like the bridge and returns a handle to it.
-func makeStream(s *server.Server) (info func() (*jetstream.StreamInfo, error), err error) {
-	const patience = 10 * time.Second
-	if !s.ReadyForConnections(patience) {
+		return int64(info.Messages), nil
+	}}
+	if !s.ReadyForConnections(10 * time.Second) {
+		r.stop()
 		return nil, errors.New("the NATS server does not start")
 	}
-	conn, err := nats.Connect(s.ClientURL())
-	if err != nil {
-		return nil, err
-	}
-	js, err := jetstream.New(conn)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	made, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: stream, Subjects: []string{subject}, Storage: jetstream.FileStorage})
-	if err != nil {
-		return nil, err
-	}
-	return func() (*jetstream.StreamInfo, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		return made.Info(ctx)
-	}, nil
+	return r, nil
 }
 
-func receiveHTTP() (address string, count func() (int64, error), stop func(), err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, nil, err
-	}
+func receiveHTTP(string) (*receiver, error) {
 	var received atomic.Int64
-	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, err := countEvents(r.Body)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -148,14 +80,20 @@ func receiveHTTP() (address string, count func() (int64, error), stop func(), er
 		}
 		received.Add(n)
 		w.WriteHeader(http.StatusNoContent)
-	})}
-	var serving sync.WaitGroup
-	serving.Go(func() { s.Serve(l) })
-	stop = func() {
-		s.Close()
-		serving.Wait()
-	}
-	return "http://" + l.Addr().String(), func() (int64, error) { return received.Load(), nil }, stop, nil
+	}))
+	return &receiver{address: s.URL, count: func() (int64, error) { return received.Load(), nil }, stop: s.Close}, nil
+}
+
+func receiveFile(dir string) (*receiver, error) {
+	path := filepath.Join(dir, "events.jsonl")
+	return &receiver{address: path, stop: func() {}, count: func() (int64, error) {
+		file, err := os.Open(path)
+		if err != nil {
+			return 0, err
+		}
+		defer file.Close()
+		return countEvents(file)
+	}}, nil
 }
 
 // eventStart is the beginning of every event of the bridge in structured form.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -31,17 +30,18 @@ const (
 	recordsPatience = 10 * time.Minute
 )
 
-// records runs the bridge to read a backlog of records to a file. The appliance is in this
-// process.
-func (b *bench) records(ctx context.Context, n int) (_ *recordsRow, err error) {
-	ctx, cancel := context.WithTimeout(ctx, recordsPatience)
-	defer cancel()
-	dir, err := os.MkdirTemp(b.dir, "run-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+// records measures a backlog of records.
+func (b *bench) records(ctx context.Context, r *report) error {
+	b.say("a backlog of %d records", backlogRecords)
+	return b.run(ctx, recordsPatience, func(ctx context.Context, dir string) (err error) {
+		r.Records, err = b.readRecords(ctx, dir, backlogRecords)
+		return err
+	})
+}
 
+// readRecords runs the bridge to read a backlog of records to a file. The appliance is in
+// this process.
+func (b *bench) readRecords(ctx context.Context, dir string, n int) (*recordsRow, error) {
 	store := standin.New(standin.Options{Seed: 1})
 	if err := store.AddRecordBacklog(n, backlogOver); err != nil {
 		return nil, err

@@ -2,18 +2,17 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -23,11 +22,12 @@ import (
 // service is a bridge in a process of its own.
 type service struct {
 	cmd   *exec.Cmd
-	log   serviceLog
 	peaks func() memory
-	admin string        // the admin interface's URL, once the bridge runs
-	ended chan struct{} // closed when the process has ended; err is set then
+	admin string        // the admin interface's URL
+	open  chan struct{} // closed when the bridge runs; admin is set then
+	log   []string      // the last lines
 	err   error
+	ended chan struct{} // closed when the process has ended; log and err are set then
 }
 
 // applianceAt returns the configuration of an appliance of which only detections are read,
@@ -69,21 +69,34 @@ func (b *bench) startBridge(ctx context.Context, dir string, configuration map[s
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		return nil, err
 	}
-	s := &service{
-		cmd:   command(ctx, b.bridge, "run", "--config", path),
-		log:   serviceLog{running: make(chan string, 1)},
-		ended: make(chan struct{}),
+	s := &service{cmd: command(ctx, b.bridge, "run", "--config", path), open: make(chan struct{}), ended: make(chan struct{})}
+	log, err := s.cmd.StderrPipe()
+	if err != nil {
+		return nil, err
 	}
-	s.cmd.Stderr = &s.log
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
 	}
 	s.peaks = watch(s.cmd.Process.Pid)
-	go func() {
-		s.err = s.cmd.Wait()
-		close(s.ended)
-	}()
+	go s.follow(log)
 	return s, nil
+}
+
+// follow reads the log until the process has ended.
+func (s *service) follow(log io.Reader) {
+	const kept = 20
+	lines := bufio.NewScanner(log)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var record struct{ Msg, Admin string }
+		if s.admin == "" && json.Unmarshal(lines.Bytes(), &record) == nil && record.Msg == "running" {
+			s.admin = record.Admin
+			close(s.open)
+		}
+		s.log = append(s.log[max(0, len(s.log)-kept+1):], lines.Text())
+	}
+	s.err = s.cmd.Wait()
+	close(s.ended)
 }
 
 // stop ends the bridge and returns the CPU time that it used in total, and its memory.
@@ -92,9 +105,16 @@ func (s *service) stop() (cpu time.Duration, m memory, err error) {
 	<-s.ended
 	m = s.peaks()
 	if s.err != nil {
-		return 0, m, s.log.failure(s.err)
+		return 0, m, s.failure(s.err)
 	}
 	return s.cmd.ProcessState.UserTime() + s.cmd.ProcessState.SystemTime(), m, nil
+}
+
+// failure ends the bridge and adds the last lines of its log to an error.
+func (s *service) failure(err error) error {
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	<-s.ended
+	return fmt.Errorf("%w; the bridge's log ends with:\n%s", err, strings.Join(s.log, "\n"))
 }
 
 // askEvery is the interval at which the bridge's metrics are read, which takes it about a
@@ -103,16 +123,13 @@ const askEvery = 100 * time.Millisecond
 
 // awaitOpen waits until the bridge has opened its state and its admin interface answers.
 func (s *service) awaitOpen(ctx context.Context) error {
-	if s.admin != "" {
-		return nil
-	}
 	select {
-	case s.admin = <-s.log.running:
+	case <-s.open:
 		return nil
 	case <-s.ended:
-		return s.log.failure(errors.New("the bridge ended at once"))
+		return s.failure(errors.New("the bridge ended at once"))
 	case <-ctx.Done():
-		return s.log.failure(ctx.Err())
+		return s.failure(ctx.Err())
 	}
 }
 
@@ -122,7 +139,7 @@ func (s *service) await(ctx context.Context, events, sinks int) error {
 		return err
 	}
 	return s.until(ctx, askEvery, func() (bool, error) {
-		samples, err := samplesOf(ctx, s.admin)
+		samples, err := s.samples(ctx)
 		done := 0
 		for name, n := range samples {
 			if strings.HasPrefix(name, `ndrbridge_sink_events_total{result="delivered",`) && n >= float64(events) {
@@ -141,27 +158,31 @@ func (s *service) until(ctx context.Context, every time.Duration, done func() (b
 		select {
 		case <-tick.C:
 		case <-s.ended:
-			return s.log.failure(errors.New("the bridge ended"))
+			return s.failure(errors.New("the bridge ended"))
 		case <-ctx.Done():
-			return s.log.failure(ctx.Err())
+			return s.failure(ctx.Err())
 		}
-		is, err := done()
-		if err != nil {
-			return s.log.failure(err)
-		}
-		if is {
+		switch is, err := done(); {
+		case err != nil:
+			return s.failure(err)
+		case is:
 			return nil
 		}
 	}
 }
 
-// samplesOf returns the values of a bridge's metrics by name and labels.
-func samplesOf(ctx context.Context, admin string) (map[string]float64, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, admin+"/metrics", nil)
+// get requests a path of the admin interface.
+func (s *service) get(ctx context.Context, path string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.admin+path, nil)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := http.DefaultClient.Do(r)
+	return http.DefaultClient.Do(r)
+}
+
+// samples returns the values of the metrics by name and labels.
+func (s *service) samples(ctx context.Context) (map[string]float64, error) {
+	answer, err := s.get(ctx, "/metrics")
 	if err != nil {
 		return nil, err
 	}
@@ -179,38 +200,4 @@ func samplesOf(ctx context.Context, admin string) (map[string]float64, error) {
 		}
 	}
 	return samples, lines.Err()
-}
-
-// serviceLog reads the address of the admin interface from a bridge's log, and keeps the
-// last lines.
-type serviceLog struct {
-	running chan string // receives the address
-
-	mu    sync.Mutex
-	found bool
-	text  []byte
-}
-
-// Write implements io.Writer.
-func (l *serviceLog) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.text = append(l.text, b...)
-	for line := range bytes.Lines(l.text) {
-		var record struct{ Msg, Admin string }
-		if !l.found && json.Unmarshal(line, &record) == nil && record.Msg == "running" {
-			l.found = true
-			l.running <- record.Admin
-		}
-	}
-	const kept = 4 << 10
-	l.text = l.text[max(0, len(l.text)-kept):]
-	return len(b), nil
-}
-
-// failure adds the last lines of the log to an error.
-func (l *serviceLog) failure(err error) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return fmt.Errorf("%w; the bridge's log ends with:\n%s", err, bytes.TrimSpace(l.text))
 }
