@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"sync"
 	"time"
@@ -74,71 +73,48 @@ func (d *demo) run(ctx context.Context) error {
 		return err
 	}
 	defer events.Close()
-	jiraListener, err := net.Listen("tcp", loopback) // it is served once the bridge has an address
-	if err != nil {
-		return err
-	}
-	defer jiraListener.Close()
-	d.JiraURL = "http://" + jiraListener.Addr().String()
 	for _, part := range []struct {
 		url     *string
 		handler http.Handler
 	}{{&d.ApplianceURL, d.arrivals.appliance}, {&d.WebhookURL, &receiver{arrivals: d.arrivals, screen: d.screen}}, {&d.ChatURL, d.chat}} {
-		l, err := net.Listen("tcp", loopback)
-		if err != nil {
-			return err
-		}
-		*part.url = "http://" + l.Addr().String()
-		defer serve(l, part.handler, logFile)()
+		s := httptest.NewServer(part.handler)
+		defer s.Close()
+		*part.url = s.URL
 	}
-	var stop func()
-	if d.NATSURL, stop, err = startBroker(d.JetStream, d.receive(sinkBus)); err != nil {
+	jiraServer := httptest.NewUnstartedServer(nil) // it starts once the bridge has an address
+	defer jiraServer.Close()
+	d.JiraURL = "http://" + jiraServer.Listener.Addr().String()
+	broker, err := startBroker(d.JetStream)
+	if err != nil {
 		return err
 	}
-	defer stop()
+	defer broker.WaitForShutdown()
+	defer broker.Shutdown()
+	d.NATSURL = broker.ClientURL()
 
 	config, err := writeConfiguration(d.files, d.addresses)
 	if err != nil {
 		return err
 	}
-	b, err := bridge.New(ctx, config, bridge.Options{
-		Version: "demo",
-		Log: slog.New(slog.NewMultiHandler(bridge.NewLog(logFile, config.Log).Handler(),
-			slog.NewTextHandler(d.screen, &slog.HandlerOptions{Level: slog.LevelWarn}))),
-	})
+	b, err := bridge.New(ctx, config, bridge.Options{Version: "demo", Log: bridge.NewLog(logFile, config.Log)})
 	if err != nil {
 		return err
 	}
 	d.jira = newJira(d.JiraURL, b.AdminAddress())
-	defer serve(jiraListener, d.jira, logFile)()
+	jiraServer.Config.Handler = d.jira
+	jiraServer.Start()
 	control, err := admin.NewClient("http://"+b.AdminAddress(), "")
 	if err != nil {
 		return errors.Join(err, b.Close())
 	}
-	// The bridge delivers the rest after ctx is cancelled, and stops before the reader of
+	// The bridge delivers the rest after ctx is cancelled, and stops before the readers of
 	// its output.
+	defer d.start(ctx, func(ctx context.Context) error { return consume(ctx, d.NATSURL, d.receive(sinkBus)) })()
 	defer d.start(ctx, func(ctx context.Context) error { return follow(ctx, events, d.receive(sinkLog)) })()
 	defer d.start(ctx, b.Run)()
 
 	d.introduce(b.AdminAddress())
 	return d.watch(ctx, control)
-}
-
-// loopback is the address of a free loopback port.
-const loopback = "127.0.0.1:0"
-
-// serve serves handler until stop is called.
-func serve(l net.Listener, handler http.Handler, log io.Writer) (stop func()) {
-	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog: slog.NewLogLogger(slog.NewTextHandler(log, nil), slog.LevelInfo),
-	}
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = server.Serve(l) }) // it returns only after Close
-	return func() {
-		_ = server.Close()
-		serving.Wait()
-	}
 }
 
 // start runs a part until stop is called. stop waits until the part has returned. A part

@@ -50,8 +50,8 @@ func command(stdout io.Writer) *cobra.Command {
                          high-risk detections in the chat, and opens tickets in Jira for
                          those with the highest risk, which close the detections
 
-It prints the address of each, so that you can use curl or nats with them, then some of
-the events that reach the webhook, the warnings of the bridge, and these counts:
+It prints the address of each, so that you can use curl or nats with them, and the name of
+the bridge's log, then some of the events that reach the webhook, and these counts:
 
   shown     detections that the appliance has returned or will return
   versions  versions of these detections

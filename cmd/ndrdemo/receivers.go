@@ -42,72 +42,52 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// startBroker runs a NATS server with JetStream on a free loopback port, with the stream
-// NDR under folder, and calls receive for each of its messages. stop ends the server and
-// waits for it.
-func startBroker(folder string, receive func(data []byte)) (url string, stop func(), err error) {
+// startBroker runs a NATS server with JetStream on a free loopback port, with its files in
+// folder.
+func startBroker(folder string) (*server.Server, error) {
 	s, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: folder, NoLog: true, NoSigs: true,
 	})
 	if err != nil {
-		return "", nil, fmt.Errorf("create the NATS server: %w", err)
+		return nil, fmt.Errorf("create the NATS server: %w", err)
 	}
-	shutdown := func() {
-		s.Shutdown()
-		s.WaitForShutdown()
-	}
-	s.Start() // returns when the server listens
+	s.Start()
 	const patience = 10 * time.Second
 	if !s.ReadyForConnections(patience) {
-		shutdown()
-		return "", nil, fmt.Errorf("the NATS server was not ready within %s", patience)
+		s.Shutdown()
+		return nil, fmt.Errorf("the NATS server was not ready within %s", patience)
 	}
-	stopConsumer, err := consume(s.ClientURL(), receive)
-	if err != nil {
-		shutdown()
-		return "", nil, fmt.Errorf("consume the stream: %w", err)
-	}
-	return s.ClientURL(), func() {
-		stopConsumer()
-		shutdown()
-	}, nil
+	return s, nil
 }
 
-// consume creates the stream NDR and calls receive for each of its messages until stop is
-// called.
-func consume(url string, receive func(data []byte)) (stop func(), err error) {
+// consume creates the stream NDR, unless the bridge has, and calls receive for each of its
+// messages until ctx is cancelled.
+func consume(ctx context.Context, url string, receive func(data []byte)) error {
 	conn, err := nats.Connect(url)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer func() {
-		if err != nil {
-			conn.Close()
-		}
-	}()
+	defer conn.Close()
 	js, err := jetstream.New(conn)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	stream, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.>"}})
+	stream, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.>"}})
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("create the stream: %w", err)
 	}
 	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{})
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("consume the stream: %w", err)
 	}
 	consuming, err := consumer.Consume(func(m jetstream.Msg) { receive(m.Data()) })
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("consume the stream: %w", err)
 	}
-	return func() {
-		consuming.Stop()
-		<-consuming.Closed()
-		conn.Close()
-	}, nil
+	<-ctx.Done()
+	consuming.Stop()
+	<-consuming.Closed()
+	return nil
 }
 
 // follow calls receive for every complete line of a growing file, without the newline,

@@ -14,8 +14,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// screen prints lines, among them some events and a row of counts from time to time, with a
-// heading every few rows. It ignores write errors. It is safe for concurrent use.
+// screen prints some events, and a row of counts from time to time, with a heading every few
+// rows. It ignores write errors. It is safe for concurrent use.
 type screen struct {
 	out io.Writer
 
@@ -25,13 +25,10 @@ type screen struct {
 }
 
 // line prints a line.
-func (s *screen) line(text string) { _, _ = s.Write([]byte(text + "\n")) }
-
-// Write implements io.Writer. The bridge logs its warnings to it.
-func (s *screen) Write(lines []byte) (int, error) {
+func (s *screen) line(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.out.Write(lines)
+	fmt.Fprintln(s.out, text)
 }
 
 // event prints an event, unless enough events were printed since the last row.
@@ -92,7 +89,7 @@ appliance      %s
                curl -H 'Authorization: Service apikey=%s' '%s/api/v1/detections?limit=1'
 bridge         http://%s in a browser: the status page; and http://%s/readyz, http://%s/metrics
 configuration  %s
-log            %s
+log            %s, with every failed request
 bus, NATS      %s, stream NDR, subjects ndr.>
 soc, webhook   %s
 chat, Slack    %s in a browser: cards of high-risk detections
