@@ -75,135 +75,69 @@ func argumentsOf(words []string, program string) ([]string, bool) {
 	return words[1:], path.Base(words[0]) == program
 }
 
+// Parts of a shell script: a comment, a redirection, a word with its quotes, and the end of a
+// command.
+var (
+	part   = regexp.MustCompile(`#.*|[0-9]*(?:<<|>>|[<>])&?|(?:[^\s'"\\|;&()<>]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+|[|;&()\n]`)
+	redir  = regexp.MustCompile(`^[0-9]*[<>]`)
+	quoted = regexp.MustCompile(`'[^']*'|"(?:[^"\\]|\\.)*"|\\.`)
+	escape = regexp.MustCompile("\\\\([\"\\\\$`])") // within double quotes
+	here   = regexp.MustCompile(`(?:^|[^<])<<['"]?(\w+)`)
+)
+
 // Split returns the words of each command in a shell script, without comments, redirections
 // and here-documents.
 func Split(script string) [][]string {
-	s := splitter{rest: strings.ReplaceAll(script, "\\\n", " ")}
-	for s.rest != "" {
-		s.next()
-	}
-	s.endCommand()
-	return s.commands
-}
-
-type splitter struct {
-	rest     string
-	commands [][]string
-	words    []string
-	word     strings.Builder
-	begun    bool   // a word has begun; it may be empty
-	target   bool   // the next word is the target of a redirection
-	here     bool   // the next word ends a here-document
-	ending   string // of the here-document that begins at the end of the line
-}
-
-func (s *splitter) next() {
-	c := s.rest[0]
-	s.rest = s.rest[1:]
-	switch c {
-	case '\'':
-		text, rest, _ := strings.Cut(s.rest, "'")
-		s.add(text)
-		s.rest = rest
-	case '"':
-		s.quoted()
-	case '\\':
-		if s.rest != "" {
-			s.add(s.rest[:1])
-			s.rest = s.rest[1:]
-		}
-	case ' ', '\t':
-		s.endWord()
-	case '#':
-		if s.begun {
-			s.add("#")
-			return
-		}
-		_, rest, _ := strings.Cut(s.rest, "\n")
-		s.rest = "\n" + rest
-	case '\n':
-		s.endCommand()
-		s.skipHere()
-	case '|', ';', '&', '(', ')':
-		s.endCommand()
-	case '<', '>':
-		s.redirect(c)
-	default:
-		s.add(string(c))
-	}
-}
-
-func (s *splitter) add(text string) {
-	s.word.WriteString(text)
-	s.begun = true
-}
-
-// quoted reads to the closing quote.
-func (s *splitter) quoted() {
-	s.add("")
-	for s.rest != "" {
-		c := s.rest[0]
-		s.rest = s.rest[1:]
+	var commands [][]string
+	var words []string
+	target := false // the next word is the target of a redirection
+	for _, text := range part.FindAllString(withoutHere(strings.ReplaceAll(script, "\\\n", " "))+"\n", -1) {
 		switch {
-		case c == '"':
-			return
-		case c == '\\' && s.rest != "" && strings.ContainsRune("\"\\$`", rune(s.rest[0])):
-			s.add(s.rest[:1])
-			s.rest = s.rest[1:]
+		case text[0] == '#':
+		case redir.MatchString(text):
+			target = true
+		case strings.Contains("|;&()\n", text):
+			if words != nil {
+				commands = append(commands, words)
+			}
+			words, target = nil, false
+		case target:
+			target = false
 		default:
-			s.add(string(c))
+			words = append(words, unquote(text))
 		}
 	}
+	return commands
 }
 
-// redirect reads < or >, which may follow the number of a file descriptor.
-func (s *splitter) redirect(c byte) {
-	if strings.Trim(s.word.String(), "0123456789") == "" {
-		s.word.Reset()
-		s.begun = false
-	}
-	s.endWord()
-	switch {
-	case strings.HasPrefix(s.rest, "("): // <( or >(: a process substitution
-	case strings.HasPrefix(s.rest, string(c)):
-		s.rest = s.rest[1:]
-		s.here, s.target = c == '<', c == '>'
-	default:
-		s.rest = strings.TrimPrefix(s.rest, "&")
-		s.target = true
-	}
+// unquote returns the meaning of a word.
+func unquote(word string) string {
+	return quoted.ReplaceAllStringFunc(word, func(text string) string {
+		switch text[0] {
+		case '\'':
+			return text[1 : len(text)-1]
+		case '"':
+			return escape.ReplaceAllString(text[1:len(text)-1], "$1")
+		}
+		return text[1:]
+	})
 }
 
-func (s *splitter) endWord() {
-	if !s.begun {
-		return
+// withoutHere removes the here-documents of a script.
+func withoutHere(script string) string {
+	var kept strings.Builder
+	ending := ""
+	for line := range strings.Lines(script) {
+		if ending != "" {
+			if strings.TrimSuffix(line, "\n") == ending {
+				ending = ""
+			}
+			continue
+		}
+		kept.WriteString(line)
+		if found := here.FindStringSubmatch(line); found != nil {
+			ending = found[1]
+		}
 	}
-	switch text := s.word.String(); {
-	case s.here:
-		s.ending = text
-	case !s.target:
-		s.words = append(s.words, text)
-	}
-	s.word.Reset()
-	s.begun, s.target, s.here = false, false, false
-}
-
-func (s *splitter) endCommand() {
-	s.endWord()
-	if len(s.words) > 0 {
-		s.commands = append(s.commands, s.words)
-	}
-	s.words = nil
-}
-
-// skipHere skips the here-document announced on the previous line.
-func (s *splitter) skipHere() {
-	if s.ending == "" {
-		return
-	}
-	_, rest, found := strings.Cut("\n"+s.rest, "\n"+s.ending+"\n")
-	if !found {
-		rest = ""
-	}
-	s.rest, s.ending = rest, ""
+	return kept.String()
 }
