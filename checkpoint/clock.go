@@ -1,8 +1,6 @@
 package checkpoint
 
 import (
-	"encoding/binary"
-	"fmt"
 	"sync"
 	"time"
 
@@ -83,18 +81,15 @@ type correction struct {
 	at   int64  // upper bound of their recorded times, by the clock after it was set
 }
 
-const correctionSize = 24
+const correctionSize = 24 // bytes in the file
 
 // correctionsOf reads the corrections, in the order in which they were made.
 func correctionsOf(tx *bolt.Tx) []correction {
 	value := tx.Bucket(boltfile.MetaBucket).Get(clockKey)
 	var all []correction
 	for ; len(value) >= correctionSize; value = value[correctionSize:] {
-		all = append(all, correction{
-			last: binary.BigEndian.Uint64(value),
-			by:   int64(binary.BigEndian.Uint64(value[8:])),
-			at:   int64(binary.BigEndian.Uint64(value[16:])),
-		})
+		n := decode(value)
+		all = append(all, correction{last: n[0], by: int64(n[1]), at: int64(n[2])})
 	}
 	return all
 }
@@ -106,14 +101,9 @@ func putCorrections(tx *bolt.Tx, all []correction, first uint64) error {
 	}
 	var value []byte
 	for _, c := range all {
-		value = binary.BigEndian.AppendUint64(value, c.last)
-		value = binary.BigEndian.AppendUint64(value, uint64(c.by))
-		value = binary.BigEndian.AppendUint64(value, uint64(c.at))
+		value = append(value, encode(c.last, uint64(c.by), uint64(c.at))...)
 	}
-	if err := tx.Bucket(boltfile.MetaBucket).Put(clockKey, value); err != nil {
-		return fmt.Errorf("corrections of the clock: %w", err)
-	}
-	return nil
+	return wrapf(tx.Bucket(boltfile.MetaBucket).Put(clockKey, value), "corrections of the clock")
 }
 
 // recordedBy returns when an event was recorded by the clock as it is now, given the

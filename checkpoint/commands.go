@@ -194,7 +194,7 @@ func idsAfter(b *bolt.Bucket, mark []byte) iter.Seq[[]byte] {
 // pending again since the call, or ctx is done.
 func (s *Store) WaitCommands(ctx context.Context, after uint64) error {
 	s.mu.Lock()
-	changed := s.commanded
+	changed := s.commanded.next()
 	s.mu.Unlock()
 	last := uint64(0)
 	err := s.view(ctx, func(tx *bolt.Tx) error {

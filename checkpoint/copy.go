@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 
 	bolt "go.etcd.io/bbolt"
@@ -45,8 +44,7 @@ func compact(path string) (before, after int64, err error) {
 	}
 	defer func() { err = errors.Join(err, old.Close()) }()
 
-	dir, name := boltfile.Split(path)
-	file, err := os.CreateTemp(dir, name+".*.compact")
+	file, err := boltfile.CreateTemp(path, ".compact")
 	if err != nil {
 		return 0, 0, err
 	}
@@ -68,7 +66,7 @@ func compact(path string) (before, after int64, err error) {
 	if err := os.Rename(file.Name(), path); err != nil {
 		return 0, 0, err
 	}
-	return info.Size(), compacted.Size(), boltfile.SyncDir(dir)
+	return info.Size(), compacted.Size(), boltfile.SyncDir(path)
 }
 
 // Backup writes a consistent copy of the state to w, and returns its size. Reads and writes
@@ -77,15 +75,11 @@ func compact(path string) (before, after int64, err error) {
 // file grows with everything that is written.
 func (s *Store) Backup(ctx context.Context, w io.Writer) (int64, error) {
 	n, err := s.backup(ctx, w)
-	if err != nil {
-		return n, fmt.Errorf("back up the state: %w", err)
-	}
-	return n, nil
+	return n, wrapf(err, "back up the state")
 }
 
 func (s *Store) backup(ctx context.Context, w io.Writer) (n int64, err error) {
-	dir, name := boltfile.Split(s.path)
-	file, err := os.CreateTemp(dir, name+".*.backup") // of mode 0600
+	file, err := boltfile.CreateTemp(s.path, ".backup")
 	if err != nil {
 		return 0, err
 	}
@@ -119,35 +113,21 @@ func (c contextWriter) Write(b []byte) (int, error) {
 }
 
 // keep copies the file to <path>.v<version>.bak, or with a number before bak if that
-// exists. The copy gets its name when it is complete.
+// exists.
 func keep(db *bolt.DB, path string, version int) error {
-	dir, name := boltfile.Split(path)
-	file, err := os.CreateTemp(dir, name+".*.bak.new") // of mode 0600
-	if err != nil {
-		return err
+	name := func(n int) string {
+		if n == 0 {
+			return fmt.Sprintf("%s.v%d.bak", path, version)
+		}
+		return fmt.Sprintf("%s.v%d.%d.bak", path, version, n+1)
 	}
-	defer os.Remove(file.Name())
-	err = boltfile.Guard(func() error {
-		return db.View(func(tx *bolt.Tx) error {
-			_, err := tx.WriteTo(file)
-			return err
+	_, err := boltfile.CreateFirst(name, func(file *os.File) error {
+		return boltfile.Guard(func() error {
+			return db.View(func(tx *bolt.Tx) error {
+				_, err := tx.WriteTo(file)
+				return err
+			})
 		})
 	})
-	if err == nil {
-		err = file.Sync()
-	}
-	if err := errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	copied := fmt.Sprintf("%s.v%d.bak", path, version)
-	for n := 2; ; n++ {
-		err := os.Link(file.Name(), copied)
-		if err == nil {
-			return boltfile.SyncDir(dir)
-		}
-		if !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		copied = fmt.Sprintf("%s.v%d.%d.bak", path, version, n)
-	}
+	return err
 }

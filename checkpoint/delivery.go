@@ -80,12 +80,7 @@ type Excess struct {
 // Over returns what a sink would have to skip to be within a budget. Its cost does not
 // grow with the journal.
 func (s *Store) Over(ctx context.Context, sink string, b Budget) (over Excess, err error) {
-	err = s.view(ctx, func(tx *bolt.Tx) error {
-		j, err := openJournal(tx)
-		if err != nil {
-			return err
-		}
-		j.correct(s.clock)
+	err = s.viewJournal(ctx, func(tx *bolt.Tx, j *journal) error {
 		cursor, err := cursorOf(tx, sink)
 		if err == nil {
 			over, err = j.over(cursor, b)

@@ -62,15 +62,6 @@ func (s *Store) judge(err error) error {
 	return err
 }
 
-// whole returns an error if the file has become shorter than its contents.
-func (s *Store) whole() error {
-	info, err := s.file.Stat()
-	if err != nil || info.Size() >= s.least.Load() {
-		return nil // a file whose size is not known may still be readable
-	}
-	return fmt.Errorf("%w: it was cut short to %d of at least %d bytes while it was open", boltfile.ErrUnreadable, info.Size(), s.least.Load())
-}
-
 // watch fails the store if its file is no longer at its path. Only the writer calls it.
 func (s *Store) watch() {
 	if s.Err() != nil {
@@ -113,35 +104,20 @@ func (s *Store) lose(how string) {
 }
 
 // save copies the file, to which nobody writes any more, to its path, or, if there is
-// another file by now, to a new file beside it. It returns the copy's path. The copy gets
-// its name when it is complete.
+// another file by now, to a new file beside it. It returns the copy's path.
 func (s *Store) save() (path string, err error) {
 	info, err := s.file.Stat()
 	if err != nil {
 		return "", err
 	}
-	dir, name := boltfile.Split(s.path)
-	file, err := os.CreateTemp(dir, name+".*.saved.new") // of mode 0600
-	if err != nil {
-		return "", err
-	}
-	defer os.Remove(file.Name())
-	_, err = io.Copy(file, io.NewSectionReader(s.file, 0, info.Size()))
-	if err == nil {
-		err = file.Sync()
-	}
-	if err := errors.Join(err, file.Close()); err != nil {
-		return "", err
-	}
-	path = s.path
-	for n := 1; ; n++ {
-		err := os.Link(file.Name(), path)
-		if err == nil {
-			return path, boltfile.SyncDir(dir)
+	name := func(n int) string {
+		if n == 0 {
+			return s.path
 		}
-		if !errors.Is(err, fs.ErrExist) {
-			return "", err
-		}
-		path = fmt.Sprintf("%s.%d.saved", s.path, n)
+		return fmt.Sprintf("%s.%d.saved", s.path, n)
 	}
+	return boltfile.CreateFirst(name, func(file *os.File) error {
+		_, err := io.Copy(file, io.NewSectionReader(s.file, 0, info.Size()))
+		return err
+	})
 }

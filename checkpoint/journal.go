@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -58,6 +59,19 @@ func openJournal(tx *bolt.Tx) (journal, error) {
 	j.corrections = correctionsOf(tx)
 	j.recorded = j.recordedBy(last.seq, last.recorded)
 	return j, nil
+}
+
+// viewJournal reads the state and its journal, whose recorded times are by the clock as it
+// is now.
+func (s *Store) viewJournal(ctx context.Context, do func(*bolt.Tx, *journal) error) error {
+	return s.view(ctx, func(tx *bolt.Tx) error {
+		j, err := openJournal(tx)
+		if err != nil {
+			return err
+		}
+		j.correct(s.clock)
+		return do(tx, &j)
+	})
 }
 
 // append adds events to the journal's table and returns how many bytes they have. bbolt

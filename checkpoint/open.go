@@ -14,16 +14,9 @@ import (
 	"ndrbridge/checkpoint/internal/boltfile"
 )
 
-// opened is a database and facts about its file.
-type opened struct {
-	db     *bolt.DB
-	file   *os.File // the database's own, which closes it
-	closed bool     // the file is marked as closed cleanly
-}
-
 // openFile opens the state, or creates it if there is none. An existing file is opened for
 // writing only after it was found sound.
-func openFile(path string, o Options) (state opened, err error) {
+func openFile(path string, o Options) (*database, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) && !o.ReadOnly {
 		if err = boltfile.Create(path, createLayout); err == nil {
@@ -31,46 +24,44 @@ func openFile(path string, o Options) (state opened, err error) {
 		}
 	}
 	if err != nil {
-		return state, err
+		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return state, fmt.Errorf("%s is not a file", path)
+		return nil, fmt.Errorf("%s is not a file", path)
 	}
 	if info.Size() == 0 {
-		return state, damaged(path, errors.New("the file is empty"))
+		return nil, damaged(path, errors.New("the file is empty"))
 	}
-	wait := boltfile.LockWait
-	if o.LockWait != 0 {
-		wait = max(o.LockWait, 1) // with 0, bbolt waits for ever
-	}
-	found, err := checkFile(path, wait, o.ReadOnly && o.Quick)
-	if err != nil {
-		return state, err
-	}
-	state.closed = found.closed
 	options := boltfile.Options()
-	options.Timeout = wait
+	if o.LockWait != 0 {
+		options.Timeout = max(o.LockWait, 1) // with 0, bbolt waits for ever
+	}
+	found, err := checkFile(path, options.Timeout, o.ReadOnly && o.Quick)
+	if err != nil {
+		return nil, err
+	}
+	d := &database{path: path, readOnly: o.ReadOnly, closedMark: found.closed}
 	if o.ReadOnly {
 		options.ReadOnly = true
-		state.db, state.file, err = openBolt(path, options)
-		return state, err
+		d.db, d.file, err = openBolt(path, options)
+		return d, err
 	}
 	if info.Mode().Perm()&^boltfile.Mode != 0 {
 		if err := os.Chmod(path, boltfile.Mode); err != nil {
-			return state, fmt.Errorf("the state must be readable by its owner alone: %w", err)
+			return nil, fmt.Errorf("the state must be readable by its owner alone: %w", err)
 		}
 	}
 	options.InitialMmapSize = boltfile.MappedAhead()
-	if state.db, state.file, err = openBolt(path, options); err != nil {
-		return state, err
+	if d.db, d.file, err = openBolt(path, options); err != nil {
+		return nil, err
 	}
 	if found.version < layoutVersion {
-		if err := migrate(state.db, path, found.version); err != nil {
-			return state, errors.Join(err, state.db.Close())
+		if err := migrate(d.db, path, found.version); err != nil {
+			return nil, errors.Join(err, d.db.Close())
 		}
-		state.closed = false
+		d.closedMark = false
 	}
-	return state, nil
+	return d, nil
 }
 
 // finding is the result of checkFile.
@@ -165,52 +156,6 @@ func damaged(path string, err error) error {
 		path, ErrDamaged, err)
 }
 
-// markClosed marks the file as closed cleanly, so that the next Open need not read it
-// through, and writes the list of free pages, so that bbolt need not scan all pages for
-// them either. Nothing may be written after it. The mark identifies the file, so that a
-// copy that was begun before the file was opened again, and is torn, is not taken for
-// whole.
-func markClosed(db *bolt.DB, path string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	name := boltfile.Identity(info)
-	if name == "" {
-		return nil
-	}
-	db.NoFreelistSync = false
-	return boltfile.Update(db, func(tx *bolt.Tx) error {
-		return tx.Bucket(boltfile.MetaBucket).Put(closedKey, []byte(name))
-	})
-}
-
-// unmark removes the mark, in the first transaction that writes.
-func unmark(tx *bolt.Tx) error {
-	if err := tx.Bucket(boltfile.MetaBucket).Delete(closedKey); err != nil {
-		return fmt.Errorf("remove the mark of a closed file: %w", err)
-	}
-	return nil
-}
-
-// isClosed reports whether the file is marked as closed cleanly. It first checks the pages
-// in which the mark is stored, and returns an error if they are damaged.
-func isClosed(file *os.File, tx *bolt.Tx) (bool, error) {
-	info, err := file.Stat()
-	if err != nil {
-		return false, err
-	}
-	if err := boltfile.CheckRoot(file, tx); err != nil {
-		return false, err
-	}
-	meta := tx.Bucket(boltfile.MetaBucket)
-	if meta == nil || uint64(meta.RootPage()) != 0 {
-		return false, nil // so small a bucket is stored in a page that was checked
-	}
-	mark := string(meta.Get(closedKey))
-	return mark != "" && mark == boltfile.Identity(info), nil
-}
-
 // migrate changes a file of an older version to this layout, in one transaction, after
 // copying it. It is the first transaction that writes.
 func migrate(db *bolt.DB, path string, from int) error {
@@ -223,8 +168,5 @@ func migrate(db *bolt.DB, path string, from int) error {
 		}
 		return raiseLayout(tx, from)
 	})
-	if err != nil {
-		return fmt.Errorf("change %s to layout %d: %w", path, layoutVersion, err)
-	}
-	return nil
+	return wrapf(err, "change %s to layout %d", path, layoutVersion)
 }

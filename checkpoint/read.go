@@ -86,7 +86,7 @@ func (s *Store) readTail(ctx context.Context, after uint64, max Batch) []Record 
 func (s *Store) Wait(ctx context.Context, after uint64) error {
 	for {
 		s.mu.Lock()
-		e, appended, closed := s.ends, s.appended, s.closed
+		e, appended, closed := s.ends, s.appended.next(), s.closed
 		s.mu.Unlock()
 		switch {
 		case ctx.Err() != nil:
@@ -108,19 +108,11 @@ func (s *Store) Wait(ctx context.Context, after uint64) error {
 // or after t, or the number that the next event will get. Its cost does not grow with the
 // journal.
 func (s *Store) Since(ctx context.Context, t time.Time) (seq uint64, err error) {
-	err = s.view(ctx, func(tx *bolt.Tx) error {
-		j, err := openJournal(tx)
-		if err != nil {
-			return err
-		}
-		j.correct(s.clock)
+	err = s.viewJournal(ctx, func(_ *bolt.Tx, j *journal) error {
 		seq, err = j.since(t)
 		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("find the first event since %s: %w", t, err)
-	}
-	return seq, nil
+	return seq, wrapf(err, "find the first event since %s", t)
 }
 
 // tailBytes is how many bytes of events a tail keeps: about two full pages of detections.

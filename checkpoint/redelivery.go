@@ -134,18 +134,13 @@ func (s *Store) Redeliver(ctx context.Context, sink string, max Batch) (Redelive
 		values [][]byte
 	)
 	err := s.view(ctx, func(tx *bolt.Tx) (err error) {
-		if _, err := cursorOf(tx, sink); err != nil {
-			return err
+		if _, err = cursorOf(tx, sink); err == nil {
+			next, values, err = openQueue(tx, sink).read(tx, max)
 		}
-		next, values, err = openQueue(tx, sink).read(tx, max)
 		return err
 	})
-	for i := range next.Records {
-		if err != nil {
-			break
-		}
-		next.Records[i].Event, err = parseEvent(values[i])
-		if err != nil {
+	for i := 0; i < len(next.Records) && err == nil; i++ {
+		if next.Records[i].Event, err = parseEvent(values[i]); err != nil {
 			err = fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
 	}
@@ -158,10 +153,6 @@ func (s *Store) Redeliver(ctx context.Context, sink string, max Batch) (Redelive
 // read returns the queue's next events, and their bytes as values. It copies both out
 // of the transaction.
 func (q redeliveryTable) read(tx *bolt.Tx, max Batch) (next Redelivery, values [][]byte, err error) {
-	j, err := openJournal(tx)
-	if err != nil {
-		return next, nil, err
-	}
 	size := 0
 	add := func(r Redelivered, value []byte) bool {
 		if !max.admits(len(values), size, len(value)) {
@@ -171,30 +162,36 @@ func (q redeliveryTable) read(tx *bolt.Tx, max Batch) (next Redelivery, values [
 		size += len(value)
 		return true
 	}
-	err = q.items(func(i item) (bool, error) {
+items:
+	for i, err := range q.items() {
+		if err != nil {
+			return next, nil, err
+		}
 		if next.Offset == (RedeliveryOffset{}) {
 			next.Offset = i.offset()
 		}
 		if !i.replays() {
-			return add(Redelivered{Offset: i.offset(), Key: string(i.key)}, i.event), nil
+			if !add(Redelivered{Offset: i.offset(), Key: string(i.key)}, i.event) {
+				break
+			}
+			continue
 		}
-		cursor := j.events.Cursor()
+		cursor := tx.Bucket(journalBucket).Cursor()
 		for key, value := cursor.Seek(encode(i.first)); key != nil; key, value = cursor.Next() {
 			m, err := parseMark(key)
 			if err != nil {
-				return false, fmt.Errorf("%w: %w", ErrDamaged, err)
+				return next, nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 			}
 			if m.seq > i.last {
 				break
 			}
 			if !add(Redelivered{Record: Record{Seq: m.seq}, Offset: RedeliveryOffset{i.number, m.seq}, Key: DeadKey(m.seq)}, value) {
-				return false, nil
+				break items
 			}
 		}
-		return true, nil
-	})
+	}
 	own(values, size)
-	return next, values, err
+	return next, values, nil
 }
 
 // WaitRedelivery blocks until there is something to redeliver, and returns nil; it returns
@@ -202,7 +199,7 @@ func (q redeliveryTable) read(tx *bolt.Tx, max Batch) (next Redelivery, values [
 func (s *Store) WaitRedelivery(ctx context.Context, sink string) error {
 	for {
 		s.mu.Lock()
-		queued := s.queued // taken before reading, so that nothing queued in between is missed
+		queued := s.queued.next() // taken before reading, so that nothing queued in between is missed
 		s.mu.Unlock()
 		next, err := s.Redeliver(ctx, sink, Batch{MaxEvents: 1})
 		if err != nil || len(next.Records) > 0 {
@@ -292,39 +289,32 @@ func (l leading) remove(tx *boltfile.Tx, sink string) (err error) {
 
 // upTo returns what the queue holds up to an offset, of which so many events were
 // delivered.
-func (q redeliveryTable) upTo(last RedeliveryOffset, delivered int) (leading, error) {
-	var (
-		l     leading
-		found bool
-		total uint64
-	)
-	err := q.items(func(i item) (bool, error) {
-		if i.number > last.Item {
-			return false, nil
+func (q redeliveryTable) upTo(last RedeliveryOffset, delivered int) (l leading, err error) {
+	found, total := false, uint64(0)
+	for i, err := range q.items() {
+		if err != nil {
+			return l, err
 		}
-		found = i.number == last.Item
-		number := encode(i.number)
-		if !i.replays() {
-			l.requeued, l.bytes = append(l.requeued, number), l.bytes+int64(len(i.event))
-			found = found && last.Seq == 0
+		if found || i.number > last.Item {
+			break
+		}
+		is := i.number == last.Item
+		switch {
+		case !i.replays():
+			found = is && last.Seq == 0
+			l.requeued, l.bytes = append(l.requeued, encode(i.number)), l.bytes+int64(len(i.event))
 			total++
-			return !found, nil
+		case is && i.first <= last.Seq && last.Seq < i.last:
+			found = true
+			l.left = &item{number: i.number, first: last.Seq + 1, last: i.last}
+			total += last.Seq + 1 - i.first
+		default:
+			found = is && last.Seq == i.last
+			l.replayed = append(l.replayed, encode(i.number))
+			total += i.events()
 		}
-		if found {
-			found = i.first <= last.Seq && last.Seq <= i.last
-			if found && last.Seq < i.last {
-				total += last.Seq + 1 - i.first
-				l.left = &item{number: i.number, first: last.Seq + 1, last: i.last}
-				return false, nil
-			}
-		}
-		l.replayed = append(l.replayed, number)
-		total += i.events()
-		return !found, nil
-	})
+	}
 	switch {
-	case err != nil:
-		return l, err
 	case !found:
 		return l, errors.New("the queue does not hold the events to be committed")
 	case delivered < 0 || uint64(delivered) > total || len(l.requeued) > delivered:

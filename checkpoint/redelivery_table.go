@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -40,45 +41,46 @@ func (i *item) events() uint64 {
 
 func (i *item) offset() RedeliveryOffset { return RedeliveryOffset{Item: i.number, Seq: i.first} }
 
-// items yields the queued items, in order, until yield returns false or an error.
-func (q redeliveryTable) items(yield func(item) (more bool, err error)) error {
-	var requeued, replayed *bolt.Cursor
-	var event, eventValue, span, spanValue []byte
-	if q.requeued != nil {
-		requeued = q.requeued.Cursor()
-		event, eventValue = requeued.First()
-	}
-	if q.replayed != nil {
-		replayed = q.replayed.Cursor()
-		span, spanValue = replayed.First()
-	}
-	for event != nil || span != nil {
-		var i item
-		var err error
-		if span == nil || event != nil && string(event) < string(span) {
-			i, err = parseRequeued(event, eventValue)
-			event, eventValue = requeued.Next()
-		} else {
-			i, err = parseReplayed(span, spanValue)
-			span, spanValue = replayed.Next()
+// items yields the queued items, in order, up to the first that cannot be read.
+func (q redeliveryTable) items() iter.Seq2[item, error] {
+	return func(yield func(item, error) bool) {
+		var requeued, replayed *bolt.Cursor
+		var event, eventValue, span, spanValue []byte
+		if q.requeued != nil {
+			requeued = q.requeued.Cursor()
+			event, eventValue = requeued.First()
 		}
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrDamaged, err)
+		if q.replayed != nil {
+			replayed = q.replayed.Cursor()
+			span, spanValue = replayed.First()
 		}
-		if more, err := yield(i); err != nil || !more {
-			return err
+		for event != nil || span != nil {
+			var i item
+			var err error
+			if span == nil || event != nil && string(event) < string(span) {
+				i, err = parseRequeued(event, eventValue)
+				event, eventValue = requeued.Next()
+			} else {
+				i, err = parseReplayed(span, spanValue)
+				span, spanValue = replayed.Next()
+			}
+			if err != nil {
+				yield(i, fmt.Errorf("%w: %w", ErrDamaged, err))
+				return
+			}
+			if !yield(i, nil) {
+				return
+			}
 		}
 	}
-	return nil
 }
 
 // begin returns the offset at which the queue begins, or the zero offset if it is empty.
-func (q redeliveryTable) begin() (offset RedeliveryOffset, err error) {
-	err = q.items(func(i item) (bool, error) {
-		offset = i.offset()
-		return false, nil
-	})
-	return offset, err
+func (q redeliveryTable) begin() (RedeliveryOffset, error) {
+	for i, err := range q.items() {
+		return i.offset(), err
+	}
+	return RedeliveryOffset{}, nil
 }
 
 // ranges calls do with every queued range.

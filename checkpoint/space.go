@@ -45,17 +45,11 @@ func (s *Store) HasSpace(ctx context.Context, reserved bool) (has bool, err erro
 	if reserved {
 		reserve = reserveOf(limits.MaxBytes)
 	}
-	err = s.view(ctx, func(tx *bolt.Tx) error {
-		j, err := openJournal(tx)
-		if err == nil {
-			has, err = j.hasSpace(tx, configured, limits, reserve)
-		}
+	err = s.viewJournal(ctx, func(tx *bolt.Tx, j *journal) error {
+		has, err = j.hasSpace(tx, configured, limits, reserve)
 		return err
 	})
-	if err != nil {
-		return false, fmt.Errorf("space in the journal: %w", err)
-	}
-	return has, nil
+	return has, wrapf(err, "space in the journal")
 }
 
 // These bound what one round trims, so that operations need not wait long; a round may
@@ -140,14 +134,29 @@ const (
 	leadWait = 250 * time.Millisecond
 )
 
-// lead is how far the journal is ahead of the fastest sink.
-type lead struct {
+// leadSize is how far the journal is ahead of the fastest sink.
+type leadSize struct {
 	bytes  int64
 	cursor uint64 // of that sink
 }
 
+// lead is the size after the last round.
+type lead struct {
+	leadSize
+	movedAt time.Time // when cursor last moved
+	moved   broadcast
+}
+
+func (l *lead) set(to leadSize) {
+	if to.cursor != l.cursor {
+		l.movedAt = time.Now()
+		l.moved.send()
+	}
+	l.leadSize = to
+}
+
 // leadOf returns the journal's lead, or none if there is no sink.
-func (j *journal) leadOf(tx *bolt.Tx, configured map[string]bool) (l lead, err error) {
+func (j *journal) leadOf(tx *bolt.Tx, configured map[string]bool) (l leadSize, err error) {
 	if len(configured) == 0 {
 		return l, nil
 	}
@@ -162,25 +171,14 @@ func (j *journal) leadOf(tx *bolt.Tx, configured map[string]bool) (l lead, err e
 	return l, err
 }
 
-// setLead sets the lead after a round. The caller holds mu.
-func (s *Store) setLead(l lead) {
-	moved := l.cursor != s.lead.cursor
-	s.lead = l
-	if moved {
-		s.ledAt = time.Now()
-		close(s.led)
-		s.led = make(chan struct{})
-	}
-}
-
 // waitForSinks waits while the journal is far ahead of the fastest sink and that sink
 // delivers, but at most for leadWait.
 func (s *Store) waitForSinks(ctx context.Context) {
 	var late <-chan time.Time
 	for {
 		s.mu.Lock()
-		far := s.lead.bytes > leadBytes && time.Since(s.ledAt) < leadWait && !s.closed
-		led := s.led
+		far := s.lead.bytes > leadBytes && time.Since(s.lead.movedAt) < leadWait && !s.closed
+		moved := s.lead.moved.next()
 		s.mu.Unlock()
 		if !far {
 			return
@@ -191,7 +189,7 @@ func (s *Store) waitForSinks(ctx context.Context) {
 			late = timer.C
 		}
 		select {
-		case <-led:
+		case <-moved:
 		case <-late:
 			return
 		case <-ctx.Done():

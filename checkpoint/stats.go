@@ -64,14 +64,7 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 		MaxBytes: limits.MaxBytes, SourcesWait: waiting,
 		Sinks: map[string]SinkStats{}, DeadLetters: map[Owner]DeadStats{},
 	}
-	err := s.view(ctx, func(tx *bolt.Tx) error {
-		j, err := openJournal(tx)
-		if err != nil {
-			return err
-		}
-		j.correct(s.clock)
-		return stats.read(tx, &j, configured)
-	})
+	err := s.viewJournal(ctx, func(tx *bolt.Tx, j *journal) error { return stats.read(tx, j, configured) })
 	if err == nil {
 		var info os.FileInfo
 		if info, err = os.Stat(s.path); err == nil {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -51,26 +49,13 @@ type Options struct {
 // call returns ctx's error and nothing was written; once its transaction has begun, the
 // call waits the few milliseconds until it ends.
 type Store struct {
-	db   *bolt.DB
-	file *os.File // the database's
-	path string
-
+	*database
 	clock *clock
-
-	readOnly bool
-	// Only the writer uses these two.
-	closedMark bool   // the file is marked as closed cleanly
-	committed  uint64 // number of the last committed transaction; 0: not known
-
-	least  atomic.Int64 // minimum size of the file, in bytes
-	begins sync.Mutex   // held while a transaction begins
-	stuck  atomic.Bool  // bbolt has panicked with its locks held: see begin
 
 	wake    chan struct{} // holds one token: the queue is not empty, or Close was called
 	closing chan struct{} // closed by Close
 	stopped chan struct{} // closed when the writer has ended
-
-	failed chan struct{} // closed when failure is final
+	failed  chan struct{} // closed when failure is final
 
 	mu         sync.Mutex
 	failure    error // why nothing is read or written any more
@@ -79,14 +64,30 @@ type Store struct {
 	queue      []*operation
 	waiting    bool            // a commit waits for space
 	configured map[string]bool // nil until Configure; replaced, never changed
-	ends       ends
 	lead       lead
-	ledAt      time.Time     // when lead.cursor last moved
-	led        chan struct{} // closed and replaced then
+	ends       ends
 	tail       tail
-	appended   chan struct{} // closed and replaced when ends moves
-	queued     chan struct{} // closed and replaced when something was put into a redelivery queue
-	commanded  chan struct{} // closed and replaced when a command became pending
+	appended   broadcast // ends moved
+	queued     broadcast // something was put into a redelivery queue
+	commanded  broadcast // a command became pending
+}
+
+// broadcast wakes everybody who waits for something to happen. The Store's mu guards it.
+type broadcast struct{ wake chan struct{} }
+
+// next returns a channel that is closed when it happens next.
+func (b *broadcast) next() <-chan struct{} {
+	if b.wake == nil {
+		b.wake = make(chan struct{})
+	}
+	return b.wake
+}
+
+func (b *broadcast) send() {
+	if b.wake != nil {
+		close(b.wake)
+		b.wake = nil
+	}
 }
 
 // Open opens the state at path, or creates an empty one if there is no file. The file gets
@@ -102,15 +103,13 @@ type Store struct {
 // says what to do. If the file becomes unreadable, or disappears from path, while it is
 // open, the store fails: see Failed.
 func Open(path string, o Options) (*Store, error) {
-	state, err := openFile(path, o)
+	db, err := openFile(path, o)
 	if err != nil {
 		return nil, fmt.Errorf("open the state: %w", err)
 	}
 	s := &Store{
-		db: state.db, file: state.file, path: path, limits: o.Limits, clock: newClock(o), readOnly: o.ReadOnly, closedMark: state.closed,
-		wake: make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}), failed: make(chan struct{}), led: make(chan struct{}),
-		appended: make(chan struct{}), queued: make(chan struct{}), commanded: make(chan struct{}),
-		tail: tail{limit: tailBytes},
+		database: db, clock: newClock(o), limits: o.Limits, tail: tail{limit: tailBytes},
+		wake: make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}), failed: make(chan struct{}),
 	}
 	if s.ends, err = s.readEnds(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the state: %s: %w", path, err), s.db.Close())
@@ -156,12 +155,9 @@ func (s *Store) Close() error {
 	}
 	if !s.readOnly && !s.closedMark && s.Err() == nil {
 		// If this fails (the disk is full), the next Open only takes longer.
-		_ = markClosed(s.db, s.path)
+		_ = s.markClosed()
 	}
-	if err := s.db.Close(); err != nil {
-		return fmt.Errorf("close the state: %s: %w", s.path, err)
-	}
-	return nil
+	return wrapf(s.db.Close(), "close the state: %s", s.path)
 }
 
 // view reads the state. No slice of the database may outlive do, and do must be short:
@@ -193,7 +189,7 @@ func (s *Store) read(do func(tx *bolt.Tx) error) error {
 		var tx *bolt.Tx
 		if tx, err = s.begin(false); err == nil {
 			err = boltfile.Guard(func() error { return do(tx) })
-			s.end(tx)
+			s.end(tx, s.failed)
 		}
 	}
 	// A page that was partly cut off reads as zeros, without a fault.
@@ -201,41 +197,6 @@ func (s *Store) read(do func(tx *bolt.Tx) error) error {
 		err = cut
 	}
 	return s.judge(err)
-}
-
-// begin begins a transaction. bbolt then reads the file's first pages, holding locks that
-// it does not release if that panics: every later caller that needs one of them would
-// block for ever. So transactions begin one at a time, and none begins after a panic.
-func (s *Store) begin(writable bool) (*bolt.Tx, error) {
-	s.begins.Lock()
-	defer s.begins.Unlock()
-	if s.stuck.Load() {
-		return nil, boltfile.ErrStuck
-	}
-	tx, err := boltfile.Begin(s.db, writable)
-	s.stuck.Store(errors.Is(err, boltfile.ErrStuck))
-	return tx, err
-}
-
-// end ends a read transaction. It needs one of the locks that begin holds.
-func (s *Store) end(tx *bolt.Tx) {
-	if s.begins.TryLock() {
-		defer s.begins.Unlock()
-		if !s.stuck.Load() {
-			_ = tx.Rollback()
-		}
-		return
-	}
-	// A transaction that is beginning may wait for this one to end, or never release the lock.
-	ended := make(chan struct{})
-	go func() {
-		_ = tx.Rollback()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-	case <-s.failed:
-	}
 }
 
 // wrapf adds what was tried to an error; nil stays nil.

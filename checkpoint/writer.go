@@ -60,7 +60,7 @@ type writeRound struct {
 	queued     bool // something was put into a redelivery queue
 	commanded  bool // a command became pending
 	corrected  bool // the clock was found to have been set
-	lead       lead
+	lead       leadSize
 
 	appended       [][]transform.Event // by operation
 	appendedEvents int
@@ -292,28 +292,24 @@ func (s *Store) publish(r *writeRound, committed bool) {
 	defer s.mu.Unlock()
 	if committed {
 		s.configured = r.configured
-		s.setLead(r.lead)
+		s.lead.set(r.lead)
 		s.tail.append(r.appended, r.journal.last)
 	} else {
 		s.tail.drop() // the events may be in the file or not
 	}
 	if r.queued { // a needless wake-up if it was rolled back
-		close(s.queued)
-		s.queued = make(chan struct{})
+		s.queued.send()
 	}
 	if r.commanded { // likewise
-		close(s.commanded)
-		s.commanded = make(chan struct{})
+		s.commanded.send()
 	}
 	if err != nil {
 		return // the next call that reads or writes gets the error
 	}
-	moved := e.last != s.ends.last
-	s.ends = e
-	if moved {
-		close(s.appended)
-		s.appended = make(chan struct{})
+	if e.last != s.ends.last {
+		s.appended.send()
 	}
+	s.ends = e
 }
 
 // finish answers the operations and puts back those that wait for space. It reports

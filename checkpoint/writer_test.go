@@ -91,7 +91,7 @@ func TestNothingIsLostWhileTheFileCannotGrow(t *testing.T) {
 }
 
 func TestFullDiskSaysWhatHappens(t *testing.T) {
-	s := &Store{path: "/state/ndrbridge.db"}
+	s := &Store{database: &database{path: "/state/ndrbridge.db"}}
 	err := s.explain(&fs.PathError{Op: "write", Path: s.path, Err: syscall.ENOSPC})
 	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "the disk of /state/ndrbridge.db is full; nothing is lost") {
 		t.Errorf("error %q", err)

@@ -25,28 +25,24 @@ type Visitor interface {
 
 // CheckAll checks every page that the file of the read transaction tx uses: that bbolt can
 // read it without failing. It passes every entry to v, and returns the sum of the entries.
-// Until it has returned, nothing may be read in tx.
+// Until it has returned, nothing may be read in tx. If v is nil, it is CheckRoot.
 func CheckAll(file *os.File, tx *bolt.Tx, v Visitor) (sum uint64, err error) {
 	c, err := newPageCheck(file, tx)
 	if err != nil {
 		return 0, err
 	}
-	w := c.walk(v)
-	if err := w.root(tx); err != nil {
+	w := &pageWalk{pageCheck: c, visitor: v}
+	if err := w.tree(below{page: uint64(tx.Cursor().Bucket().RootPage())}, 0); err != nil {
 		return 0, err
 	}
-	return w.sum, nil
+	return w.sum, w.freelist(tx)
 }
 
 // CheckRoot is CheckAll for the pages that hold the names of the buckets and the small
 // buckets, which are stored with their names, and for the list of free pages.
 func CheckRoot(file *os.File, tx *bolt.Tx) error {
-	c, err := newPageCheck(file, tx)
-	if err != nil {
-		return err
-	}
-	c.rootOnly = true
-	return c.walk(nil).root(tx)
+	_, err := CheckAll(file, tx, nil)
+	return err
 }
 
 // pageCheck is the state that the goroutines of a check share. It does not use bbolt's map
@@ -57,15 +53,13 @@ type pageCheck struct {
 	pages uint64          // upper bound of the numbers of pages in use
 	seen  []atomic.Uint64 // a bit per page
 	slots chan struct{}   // a semaphore of further goroutines that may read
-	// rootOnly skips the contents of the buckets, except small ones.
-	rootOnly bool
 }
 
 // pageWalk is the part of a check that one goroutine does: a range of the file's entries,
 // in order.
 type pageWalk struct {
 	*pageCheck
-	visitor Visitor // nil if rootOnly
+	visitor Visitor // nil: skip the contents of the buckets, except small ones
 	sum     uint64  // of the entries, except those of MetaBucket
 
 	// Consecutive pages of the file, beginning with page first, and the page after the
@@ -95,8 +89,6 @@ func newPageCheck(file *os.File, tx *bolt.Tx) (*pageCheck, error) {
 	return c, nil
 }
 
-func (c *pageCheck) walk(v Visitor) *pageWalk { return &pageWalk{pageCheck: c, visitor: v} }
-
 // page returns the beginning of a page, which is valid until the next call. Failing to
 // read ahead is not a fault: the pages may not be in use.
 func (w *pageWalk) page(id uint64) ([]byte, error) {
@@ -112,14 +104,6 @@ func (w *pageWalk) page(id uint64) ([]byte, error) {
 		}
 	}
 	return w.held[(id-w.first)*w.size:][:w.size], nil
-}
-
-// root checks the tree of pages from its root, and the list of free pages.
-func (w *pageWalk) root(tx *bolt.Tx) error {
-	if err := w.tree(below{page: uint64(tx.Cursor().Bucket().RootPage())}, 0); err != nil {
-		return err
-	}
-	return w.freelist(tx)
 }
 
 // freelist checks that no page that bbolt would use as a free page is in use, if the file
@@ -188,7 +172,7 @@ func (w *pageWalk) tree(b below, depth int) error {
 	if err != nil {
 		return fmt.Errorf("page %d: %w", b.page, err)
 	}
-	if w.rootOnly {
+	if w.visitor == nil {
 		found = slices.DeleteFunc(found, func(f below) bool { return f.bucket != b.bucket })
 	}
 	return w.trees(found, depth+1)
@@ -219,7 +203,7 @@ func (w *pageWalk) trees(found []below, depth int) error {
 // released when either half is done.
 func (w *pageWalk) both(first, second []below, depth int) error {
 	release := sync.OnceFunc(func() { <-w.slots })
-	other := w.walk(nil)
+	other := &pageWalk{pageCheck: w.pageCheck}
 	if w.visitor != nil {
 		other.visitor = w.visitor.Fork()
 	}

@@ -225,7 +225,7 @@ func TestPagesBeyondTheEndOfTheFileAreNotNeededToReadThoseBeforeIt(t *testing.T)
 		t.Fatal(err)
 	}
 	defer file.Close()
-	w := (&pageCheck{file: file, size: size, pages: 10}).walk(nil)
+	w := (&pageWalk{pageCheck: &pageCheck{file: file, size: size, pages: 10}})
 	w.next = 1 // pages follow each other
 	for id := uint64(1); id < 3; id++ {
 		if b, err := w.page(id); err != nil || len(b) != size || b[0] != byte(id) {

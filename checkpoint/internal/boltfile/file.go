@@ -74,9 +74,12 @@ func Open(path string, o bolt.Options) (db *bolt.DB, file *os.File, err error) {
 			if db, err = bolt.Open(path, Mode, &o); err != nil {
 				return err
 			}
-			there, err := isAt(file, path)
-			if there {
-				return nil
+			opened, err := file.Stat()
+			if err == nil {
+				var named fs.FileInfo
+				if named, err = os.Stat(path); err == nil && os.SameFile(opened, named) {
+					return nil
+				}
 			}
 			if err := errors.Join(err, db.Close()); err != nil {
 				return err
@@ -89,25 +92,11 @@ func Open(path string, o bolt.Options) (db *bolt.DB, file *os.File, err error) {
 	return db, file, nil
 }
 
-// isAt reports whether path still names an open file.
-func isAt(file *os.File, path string) (bool, error) {
-	opened, err := file.Stat()
-	if err != nil {
-		return false, err
-	}
-	named, err := os.Stat(path)
-	if err != nil {
-		return false, err
-	}
-	return os.SameFile(opened, named), nil
-}
-
 // Create creates a file whose contents init makes. The file gets its name when it is
 // complete, so that a crash half way does not leave a file that looks damaged; and only if
 // nobody else has created one in the meantime.
 func Create(path string, init func(*bolt.Tx) error) error {
-	dir, name := Split(path)
-	file, err := os.CreateTemp(dir, name+".*.new")
+	file, err := CreateTemp(path, ".new")
 	if err != nil {
 		return err
 	}
@@ -126,7 +115,7 @@ func Create(path string, init func(*bolt.Tx) error) error {
 	if err := os.Link(file.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w (the state needs a file system with hard links and locks, such as a local disk)", err)
 	}
-	return SyncDir(dir)
+	return SyncDir(path)
 }
 
 // compactBytes is how much Compact writes in one transaction, which it holds in memory.
@@ -151,25 +140,101 @@ func Compact(path string, from *bolt.DB, finish func(*bolt.Tx) error) error {
 	return errors.Join(err, db.Close())
 }
 
-// Split is filepath.Split with a directory that is never empty.
-func Split(path string) (dir, name string) {
-	dir, name = filepath.Split(path)
-	if dir == "" {
-		dir = "."
-	}
-	return dir, name
+// CreateTemp creates a file beside the one at path, of mode Mode.
+func CreateTemp(path, suffix string) (*os.File, error) {
+	return os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*"+suffix)
 }
 
-// SyncDir makes a new name durable. If a directory cannot be synced (Windows), the system
-// does so by itself.
-func SyncDir(dir string) error {
-	d, err := os.Open(dir)
+// CreateFirst creates a file with the contents that write writes, under the first name,
+// counted from 0, that no file has, and returns its path. The file gets its name, in the
+// folder of name(0), when it is complete.
+func CreateFirst(name func(n int) string, write func(*os.File) error) (path string, err error) {
+	file, err := CreateTemp(name(0), ".new")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(file.Name())
+	if err = write(file); err == nil {
+		err = file.Sync()
+	}
+	if err := errors.Join(err, file.Close()); err != nil {
+		return "", err
+	}
+	for n := 0; ; n++ {
+		path = name(n)
+		err := os.Link(file.Name(), path)
+		if err == nil {
+			return path, SyncDir(path)
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return "", err
+		}
+	}
+}
+
+// SyncDir makes the new name of a file durable. If a directory cannot be synced (Windows),
+// the system does so by itself.
+func SyncDir(path string) error {
+	d, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	if err := d.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.EINVAL) {
+	err = d.Sync()
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EINVAL) {
+		return nil
+	}
+	return err
+}
+
+// maxListed is how many free pages are listed in the file at most.
+const maxListed = 1024
+
+// KeepFreelist makes the next transaction write the list of free pages, so that a start
+// after a kill need not scan all pages for them, as long as the list is so short that
+// writing it costs little. Only the goroutine that writes to db may call it.
+func KeepFreelist(db *bolt.DB) {
+	stats := db.Stats()
+	db.NoFreelistSync = stats.FreePageN+stats.PendingPageN > maxListed
+}
+
+// ErrStuck is returned if bbolt panicked with its locks held: it must not be called again.
+var ErrStuck = fmt.Errorf("%w: the first pages", ErrUnreadable)
+
+// Begin begins a transaction. It returns ErrStuck if bbolt panics.
+func Begin(db *bolt.DB, writable bool) (tx *bolt.Tx, err error) {
+	err = Guard(func() error {
+		tx, err = db.Begin(writable)
+		return err
+	})
+	if errors.Is(err, ErrUnreadable) {
+		err = fmt.Errorf("%w: %w", ErrStuck, err)
+	}
+	return tx, err
+}
+
+// Update runs do in one write transaction.
+func Update(db *bolt.DB, do func(tx *bolt.Tx) error) error {
+	tx, err := Begin(db, true)
+	if err != nil {
 		return err
 	}
-	return nil
+	return Write(tx, do)
+}
+
+// Write runs do in a transaction, and commits it or rolls it back. It is like bbolt's own
+// Update, except after a panic: Update would then read more of a damaged file, and might
+// panic again with its locks held.
+func Write(tx *bolt.Tx, do func(tx *bolt.Tx) error) error {
+	err := Guard(func() error {
+		if err := do(tx); err != nil {
+			return err
+		}
+		return tx.Commit()
+	})
+	if err != nil {
+		// A failed commit has rolled itself back already, and refuses to do so again.
+		_ = Guard(tx.Rollback)
+	}
+	return err
 }

@@ -92,20 +92,18 @@ func (t *Table) old(key []byte) []byte {
 
 // Inside returns a nested bucket, nil if there is none.
 func (t *Table) Inside(name []byte) *Table {
-	inner := t.Bucket.Bucket(name)
-	if inner == nil {
-		return nil
+	if inner := t.Bucket.Bucket(name); inner != nil {
+		return &Table{Bucket: inner, tx: t.tx, path: pathSum(t.path, name)}
 	}
-	return &Table{Bucket: inner, tx: t.tx, path: pathSum(t.path, name)}
+	return nil
 }
 
 // Make returns a nested bucket, and creates it if there is none.
 func (t *Table) Make(name []byte) (*Table, error) {
-	inner, err := t.CreateBucketIfNotExists(name)
-	if err != nil {
+	if _, err := t.CreateBucketIfNotExists(name); err != nil {
 		return nil, err
 	}
-	return &Table{Bucket: inner, tx: t.tx, path: pathSum(t.path, name)}, nil
+	return t.Inside(name), nil
 }
 
 // Put sets an entry. value must not be nil, nor change before the transaction ends.

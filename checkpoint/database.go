@@ -1,0 +1,118 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	bolt "go.etcd.io/bbolt"
+
+	"ndrbridge/checkpoint/internal/boltfile"
+)
+
+// database is an open bbolt file. It ends in an error if bbolt panics, or if the file
+// becomes shorter.
+type database struct {
+	db       *bolt.DB
+	file     *os.File // the database's own, which closes it
+	path     string
+	readOnly bool
+
+	// Only the writer uses these two.
+	closedMark bool   // the file is marked as closed cleanly
+	committed  uint64 // number of the last committed transaction; 0: not known
+
+	least  atomic.Int64 // minimum size of the file, in bytes
+	begins sync.Mutex   // held while a transaction begins
+	stuck  atomic.Bool  // bbolt has panicked with its locks held: see begin
+}
+
+// begin begins a transaction. bbolt then reads the file's first pages, holding locks that
+// it does not release if that panics: every later caller that needs one of them would
+// block for ever. So transactions begin one at a time, and none begins after a panic.
+func (d *database) begin(writable bool) (*bolt.Tx, error) {
+	d.begins.Lock()
+	defer d.begins.Unlock()
+	if d.stuck.Load() {
+		return nil, boltfile.ErrStuck
+	}
+	tx, err := boltfile.Begin(d.db, writable)
+	d.stuck.Store(errors.Is(err, boltfile.ErrStuck))
+	return tx, err
+}
+
+// end ends a read transaction. It needs one of the locks that begin holds, and gives up
+// when failed is closed.
+func (d *database) end(tx *bolt.Tx, failed <-chan struct{}) {
+	if d.begins.TryLock() {
+		defer d.begins.Unlock()
+		if !d.stuck.Load() {
+			_ = tx.Rollback()
+		}
+		return
+	}
+	// A transaction that is beginning may wait for this one to end, or never release the lock.
+	ended := make(chan struct{})
+	go func() {
+		_ = tx.Rollback()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-failed:
+	}
+}
+
+// whole returns an error if the file has become shorter than its contents.
+func (d *database) whole() error {
+	info, err := d.file.Stat()
+	if err != nil || info.Size() >= d.least.Load() {
+		return nil // a file whose size is not known may still be readable
+	}
+	return fmt.Errorf("%w: it was cut short to %d of at least %d bytes while it was open", boltfile.ErrUnreadable, info.Size(), d.least.Load())
+}
+
+// markClosed marks the file as closed cleanly, so that the next Open need not read it
+// through, and writes the list of free pages, so that bbolt need not scan all pages for
+// them either. Nothing may be written after it. The mark identifies the file, so that a
+// copy that was begun before the file was opened again, and is torn, is not taken for
+// whole.
+func (d *database) markClosed() error {
+	info, err := os.Stat(d.path)
+	if err != nil {
+		return err
+	}
+	name := boltfile.Identity(info)
+	if name == "" {
+		return nil
+	}
+	d.db.NoFreelistSync = false
+	return boltfile.Update(d.db, func(tx *bolt.Tx) error {
+		return tx.Bucket(boltfile.MetaBucket).Put(closedKey, []byte(name))
+	})
+}
+
+// unmark removes the mark, in the first transaction that writes.
+func unmark(tx *bolt.Tx) error {
+	return wrapf(tx.Bucket(boltfile.MetaBucket).Delete(closedKey), "remove the mark of a closed file")
+}
+
+// isClosed reports whether the file is marked as closed cleanly. It first checks the pages
+// in which the mark is stored, and returns an error if they are damaged.
+func isClosed(file *os.File, tx *bolt.Tx) (bool, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return false, err
+	}
+	if err := boltfile.CheckRoot(file, tx); err != nil {
+		return false, err
+	}
+	meta := tx.Bucket(boltfile.MetaBucket)
+	if meta == nil || uint64(meta.RootPage()) != 0 {
+		return false, nil // so small a bucket is stored in a page that was checked
+	}
+	mark := string(meta.Get(closedKey))
+	return mark != "" && mark == boltfile.Identity(info), nil
+}
