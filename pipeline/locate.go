@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"sync"
 
 	"ndrbridge/appliance"
@@ -18,16 +17,23 @@ import (
 // locate returns the appliances that know a command's detection, or its ticket if it
 // names no detection. It looks in the state first, then asks the appliances. It returns
 // an error if an appliance could not be asked and no other one knows it.
-func (p *Pipeline) locate(ctx context.Context, c tickets.Command) ([]string, error) {
+func (p *Pipeline) locate(ctx context.Context, c tickets.Command) (names []string, err error) {
 	all := p.current.Load().appliances
-	known := p.remembersTicket
-	ask := hasTicket
+	remembers, ask := p.remembersTicket, hasTicket
 	if c.DetectionID != 0 {
-		known, ask = p.remembersDetection, hasDetection
+		remembers, ask = p.remembersDetection, hasDetection
 	}
-	names, err := known(ctx, c, all)
-	if err != nil || len(names) > 0 {
-		return names, err
+	for _, a := range all {
+		known, err := remembers(ctx, a.config.Name, c)
+		if err != nil {
+			return nil, err
+		}
+		if known {
+			names = append(names, a.config.Name)
+		}
+	}
+	if len(names) > 0 {
+		return names, nil
 	}
 	has, errs := make([]bool, len(all)), make([]error, len(all))
 	var asking sync.WaitGroup
@@ -46,35 +52,21 @@ func (p *Pipeline) locate(ctx context.Context, c tickets.Command) ([]string, err
 	return nil, errors.Join(errs...)
 }
 
-// remembersDetection returns the appliances whose polling has seen the detection.
-func (p *Pipeline) remembersDetection(ctx context.Context, c tickets.Command, all []*appliancePart) (names []string, err error) {
-	for _, a := range all {
-		seen, err := poller.HasSeen(ctx, p.store, a.config.Name, c.DetectionID)
-		if err != nil {
-			return nil, err
-		}
-		if seen {
-			names = append(names, a.config.Name)
-		}
-	}
-	return names, nil
+// remembersDetection reports whether an appliance's polling has seen the detection.
+func (p *Pipeline) remembersDetection(ctx context.Context, appliance string, c tickets.Command) (bool, error) {
+	return poller.HasSeen(ctx, p.store, appliance, c.DetectionID)
 }
 
-// remembersTicket returns the appliances that earlier commands for the ticket were sent
-// to.
-func (p *Pipeline) remembersTicket(ctx context.Context, c tickets.Command, all []*appliancePart) (names []string, err error) {
-	for _, a := range all {
-		for _, state := range []checkpoint.CommandState{checkpoint.CommandApplied, checkpoint.CommandPending} {
-			earlier, err := p.store.Commands(ctx, checkpoint.CommandFilter{Appliance: a.config.Name, Subject: c.TicketID, State: state}, 0, 1)
-			if err != nil {
-				return nil, err
-			}
-			if len(earlier) > 0 && !slices.Contains(names, a.config.Name) {
-				names = append(names, a.config.Name)
-			}
+// remembersTicket reports whether earlier commands for the ticket were sent to an
+// appliance, or will be.
+func (p *Pipeline) remembersTicket(ctx context.Context, appliance string, c tickets.Command) (bool, error) {
+	for _, state := range []checkpoint.CommandState{checkpoint.CommandApplied, checkpoint.CommandPending} {
+		earlier, err := p.store.Commands(ctx, checkpoint.CommandFilter{Appliance: appliance, Subject: c.TicketID, State: state}, 0, 1)
+		if err != nil || len(earlier) > 0 {
+			return len(earlier) > 0, err
 		}
 	}
-	return names, nil
+	return false, nil
 }
 
 // hasDetection asks an appliance whether it has the detection of a command.

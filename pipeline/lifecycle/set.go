@@ -56,7 +56,7 @@ func (ps *Set) Start(ctx context.Context, name string, at Phase, tasks ...Task) 
 	late, cut := context.WithCancel(context.WithoutCancel(ctx))
 	ctx, stop := context.WithCancel(ctx)
 	p := &Part{name: name, phase: at, stop: stop, cut: cut, ended: make(chan struct{})}
-	earlier := ps.named(name)
+	earlier := ps.named([]string{name})
 	ps.running = append(ps.running, p)
 	go func() {
 		defer ps.end(p)
@@ -75,15 +75,9 @@ func (ps *Set) Start(ctx context.Context, name string, at Phase, tasks ...Task) 
 	}()
 }
 
-// named returns the running parts with a name. ps.mu must be held.
-func (ps *Set) named(name string) []*Part {
-	var all []*Part
-	for _, p := range ps.running {
-		if p.name == name {
-			all = append(all, p)
-		}
-	}
-	return all
+// named returns the running parts with one of the names. ps.mu must be held.
+func (ps *Set) named(names []string) []*Part {
+	return slices.DeleteFunc(slices.Clone(ps.running), func(p *Part) bool { return !slices.Contains(names, p.name) })
 }
 
 func (ps *Set) end(p *Part) {
@@ -99,7 +93,7 @@ func (ps *Set) end(p *Part) {
 func (ps *Set) Of(names ...string) []*Part {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(ps.running), func(p *Part) bool { return !slices.Contains(names, p.name) })
+	return ps.named(names)
 }
 
 // All returns the running parts and prevents any further start.
