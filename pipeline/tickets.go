@@ -2,14 +2,20 @@ package pipeline
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"ndrbridge/admin"
+	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/pipeline/endpoint"
+	"ndrbridge/poller"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/ticketopener"
@@ -67,4 +73,79 @@ func (p *Pipeline) linkFor(sink string) endpoint.Link {
 		}
 		return err
 	}
+}
+
+// locate returns the appliances that know a command's detection, or its ticket if it
+// names no detection. It looks in the state first, then asks the appliances. It returns
+// an error if an appliance could not be asked and no other one knows it.
+func (p *Pipeline) locate(ctx context.Context, c tickets.Command) (names []string, err error) {
+	all := p.current.Load().appliances
+	remembers, ask := p.remembersTicket, hasTicket
+	if c.DetectionID != 0 {
+		remembers, ask = p.remembersDetection, hasDetection
+	}
+	for _, a := range all {
+		known, err := remembers(ctx, a.config.Name, c)
+		if err != nil {
+			return nil, err
+		}
+		if known {
+			names = append(names, a.config.Name)
+		}
+	}
+	if len(names) > 0 {
+		return names, nil
+	}
+	has, errs := make([]bool, len(all)), make([]error, len(all))
+	var asking sync.WaitGroup
+	for i, a := range all {
+		asking.Go(func() { has[i], errs[i] = ask(ctx, a.client, c) })
+	}
+	asking.Wait()
+	for i, a := range all {
+		if has[i] {
+			names = append(names, a.config.Name)
+		}
+	}
+	if len(names) > 0 {
+		return names, nil
+	}
+	return nil, errors.Join(errs...)
+}
+
+// remembersDetection reports whether an appliance's polling has seen the detection.
+func (p *Pipeline) remembersDetection(ctx context.Context, appliance string, c tickets.Command) (bool, error) {
+	return poller.HasSeen(ctx, p.store, appliance, c.DetectionID)
+}
+
+// remembersTicket reports whether earlier commands for the ticket were sent to an
+// appliance, or will be.
+func (p *Pipeline) remembersTicket(ctx context.Context, appliance string, c tickets.Command) (bool, error) {
+	for _, state := range []checkpoint.CommandState{checkpoint.CommandApplied, checkpoint.CommandPending} {
+		earlier, err := p.store.Commands(ctx, checkpoint.CommandFilter{Appliance: appliance, Subject: c.TicketID, State: state}, 0, 1)
+		if err != nil || len(earlier) > 0 {
+			return len(earlier) > 0, err
+		}
+	}
+	return false, nil
+}
+
+// hasDetection asks an appliance whether it has the detection of a command.
+func hasDetection(ctx context.Context, client *appliance.Client, c tickets.Command) (bool, error) {
+	_, _, err := client.DetectionModTime(ctx, c.DetectionID)
+	var refused *appliance.Error
+	if errors.As(err, &refused) && refused.Status == http.StatusNotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// hasTicket asks an appliance whether it has a detection with the ticket of a command.
+func hasTicket(ctx context.Context, client *appliance.Client, c tickets.Command) (bool, error) {
+	filter, err := json.Marshal(map[string][]string{"ticket_id": {c.TicketID}})
+	if err != nil {
+		return false, fmt.Errorf("encode a filter: %w", err)
+	}
+	ids, err := client.SearchDetectionIDs(ctx, appliance.Search{ModTime: 1, Limit: 1, Filter: filter})
+	return len(ids) > 0, err
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/pipeline/endpoint"
 	"ndrbridge/pipeline/identity"
@@ -226,5 +227,89 @@ func (t *applianceTrial) explainUnreadable(ctx context.Context, step string, err
 		t.add(finding.Failed, step, "the appliance "+answerText(e), "see "+filter)
 	default:
 		t.add(finding.Failed, step, answerText(e), "check again; if the error persists, see the appliance's own log")
+	}
+}
+
+// keptIdentities returns the identities that the state keeps, by appliance name. It
+// only reads the state. A state that cannot be read, for example because a bridge runs,
+// yields none; checkState reports it.
+func keptIdentities(ctx context.Context, config *configs.Config) map[string]identity.Known {
+	store, err := checkpoint.Open(config.State, checkpoint.Options{ReadOnly: true, Quick: true, LockWait: -1})
+	if err != nil {
+		return nil
+	}
+	defer store.Close()
+	kept := make(map[string]identity.Known)
+	for _, a := range config.Appliances {
+		if known, found, err := identity.Read(ctx, store, a.Name); err == nil && found {
+			kept[a.Name] = known
+		}
+	}
+	return kept
+}
+
+// identity compares the appliance with the identity in the state, as a running bridge
+// does. It skips appliances that do not describe themselves.
+func (t *applianceTrial) identity(ctx context.Context, kept identity.Known) {
+	if r := kept.Replaced; r != nil {
+		t.add(finding.Warning, "identity", identity.ReplacedMessage+": "+r.Reason, identity.ReplacedAdvice)
+		return
+	}
+	is, err := t.client.System(ctx)
+	if err != nil {
+		return
+	}
+	switch changed := kept.Differences(is); len(changed) {
+	case 0:
+	case 1:
+		t.add(finding.Remark, "identity", identity.RenamedMessage+": "+changed[0], identity.RenamedAdvice)
+	default:
+		t.add(finding.Warning, "identity", identity.ReplacedMessage+": "+strings.Join(changed, ", "), identity.ReplacedAdvice)
+	}
+}
+
+// ticketing checks whether the appliance accepts ticket changes.
+func (t *applianceTrial) ticketing(ctx context.Context) {
+	const step = "ticketing"
+	enabled, known, err := t.client.Ticketing(ctx)
+	tracked := err == nil && known && enabled
+	e, _ := errors.AsType[*appliance.Error](err)
+	switch {
+	case e != nil && e.Refused():
+		t.add(finding.Remark, step, "the key may not read whether external ticket tracking is on: the appliance "+answerText(e), "")
+	case err != nil && t.outOfTime(ctx, step):
+	case err != nil:
+		t.add(finding.Warning, step, err.Error(), "check again; if the error persists, see the appliance's own log")
+	case !known:
+		t.add(finding.Remark, step, "the appliance's answer does not show whether external ticket tracking is on", "")
+	case !enabled:
+		t.add(finding.Failed, step, "external ticket tracking is off", "switch it on in the appliance's administration settings; for a console, also on its sensors")
+		return
+	default:
+		t.add(finding.OK, step, "external ticket tracking is on", "")
+	}
+	t.write(ctx, tracked)
+}
+
+// write sends a change without effect for all detections of a ticket that no detection
+// has. A read-only key is refused. Acceptance does not prove that the key may write:
+// the interface does not document whether an appliance checks the privileges first.
+// tracked means that the appliance is known to accept tickets.
+func (t *applianceTrial) write(ctx context.Context, tracked bool) {
+	const step = "write"
+	err := t.client.PatchTicket(ctx, "ndrbridge-check", appliance.DetectionChange{})
+	e, _ := errors.AsType[*appliance.Error](err)
+	answer := "accepts it"
+	if e != nil {
+		answer = answerText(e)
+	}
+	switch {
+	case e != nil && e.Refused():
+		t.add(finding.Failed, step, "the key may not write tickets: the appliance "+answer, "the owner of the key needs the write privilege")
+	case err == nil, e != nil && (e.Status == http.StatusNotFound || e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity && tracked):
+		t.add(finding.Remark, step, "the key may write, as far as can be tested without changing anything: asked to change a ticket that no detection has, the appliance "+answer, "")
+	case t.outOfTime(ctx, step):
+	default:
+		t.add(finding.Warning, step, err.Error(), "check again; if the error persists, no ticket can be written: see the appliance's own log")
 	}
 }
