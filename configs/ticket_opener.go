@@ -86,15 +86,15 @@ func (w Webhook) TicketSystem() (ticketopener.System, error) {
 	t := w.Ticket
 	switch t.System {
 	case TicketJira:
-		return systemOr(ticketopener.NewJira(ticketopener.JiraOptions{
+		return ticketopener.NewJira(ticketopener.JiraOptions{
 			URL: w.URL.Value(), Project: t.Project, Type: cmp.Or(t.Type, "Task"), Labels: t.Labels, Priorities: t.Priorities,
-		}))
+		})
 	case TicketServiceNow:
 		priorities := maps.Clone(urgencies)
 		maps.Copy(priorities, t.Priorities)
-		return systemOr(ticketopener.NewServiceNow(ticketopener.ServiceNowOptions{
+		return ticketopener.NewServiceNow(ticketopener.ServiceNowOptions{
 			URL: w.URL.Value(), Table: cmp.Or(t.Type, "incident"), Priorities: priorities, Fields: t.Fields,
-		}))
+		})
 	}
 	return w.genericTickets()
 }
@@ -118,16 +118,7 @@ func (w Webhook) genericTickets() (ticketopener.System, error) {
 		}
 		o.Lookup = &ticketopener.Lookup{URL: address, Secrets: secretsOfTemplate(l.URL.Value()), Location: ticketopener.Location{ID: l.ID, Page: l.Page}}
 	}
-	return systemOr(ticketopener.NewGeneric(o))
-}
-
-// systemOr returns system, or an untyped nil if err is not nil: a nil pointer in the
-// interface would not be nil.
-func systemOr[S ticketopener.System](system S, err error) (ticketopener.System, error) {
-	if err != nil {
-		return nil, err
-	}
-	return system, nil
+	return ticketopener.NewGeneric(o)
 }
 
 // templateAction matches the actions of a template.

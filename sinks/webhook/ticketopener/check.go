@@ -18,18 +18,18 @@ var _ webhook.Checker = (*Preset)(nil)
 func (p *Preset) CheckRequests() []webhook.CheckRequest { return p.o.System.checkRequests() }
 
 // checkRequests returns none: an unknown system has no known request to check it.
-func (*Generic) checkRequests() []webhook.CheckRequest { return nil }
+func (generic) checkRequests() []webhook.CheckRequest { return nil }
 
 const checkAccount = "check auth: the account, and its API token or password"
 
 // checkRequests checks the account, the project with its issue types, and the
 // permission to create issues.
-func (j *Jira) checkRequests() []webhook.CheckRequest {
+func (j jira) checkRequests() []webhook.CheckRequest {
 	permissions := j.site.JoinPath("rest/api/3/mypermissions")
-	permissions.RawQuery = url.Values{"projectKey": {j.o.Project}, "permissions": {"CREATE_ISSUES"}}.Encode()
+	permissions.RawQuery = url.Values{"projectKey": {j.Project}, "permissions": {"CREATE_ISSUES"}}.Encode()
 	return []webhook.CheckRequest{
 		{Step: "account", URL: j.site.JoinPath("rest/api/3/myself"), Judge: judgeAccount},
-		{Step: "project " + j.o.Project, URL: j.site.JoinPath("rest/api/3/project", j.o.Project), Judge: j.judgeProject},
+		{Step: "project " + j.Project, URL: j.site.JoinPath("rest/api/3/project", j.Project), Judge: j.judgeProject},
 		{Step: "permission", URL: permissions, Judge: judgePermission},
 	}
 }
@@ -45,7 +45,7 @@ func judgeAccount(a webhook.Answer) finding.Finding {
 	return finding.Finding{Result: finding.OK, Detail: "the account is " + reply.DisplayName}
 }
 
-func (j *Jira) judgeProject(a webhook.Answer) finding.Finding {
+func (j jira) judgeProject(a webhook.Answer) finding.Finding {
 	f := a.Finding("", "check ticket.project, and that the account has access to the project")
 	if f.Result != finding.OK {
 		return f
@@ -61,10 +61,10 @@ func (j *Jira) judgeProject(a webhook.Answer) finding.Finding {
 	for _, t := range reply.IssueTypes {
 		types = append(types, t.Name)
 	}
-	if !slices.Contains(types, j.o.Type) {
-		return finding.Finding{Result: finding.Failed, Detail: fmt.Sprintf("the project has no issues of type %s", j.o.Type), Advice: "set ticket.type to one of " + strings.Join(types, ", ")}
+	if !slices.Contains(types, j.Type) {
+		return finding.Finding{Result: finding.Failed, Detail: fmt.Sprintf("the project has no issues of type %s", j.Type), Advice: "set ticket.type to one of " + strings.Join(types, ", ")}
 	}
-	return finding.Finding{Result: finding.OK, Detail: "it has issues of type " + j.o.Type}
+	return finding.Finding{Result: finding.OK, Detail: "it has issues of type " + j.Type}
 }
 
 func judgePermission(a webhook.Answer) finding.Finding {
@@ -83,10 +83,10 @@ func judgePermission(a webhook.Answer) finding.Finding {
 
 // checkRequests reads one record of the table. The Table API does not reveal whether
 // the account could insert one.
-func (s *ServiceNow) checkRequests() []webhook.CheckRequest {
+func (s serviceNow) checkRequests() []webhook.CheckRequest {
 	target := *s.table
 	target.RawQuery = url.Values{"sysparm_fields": {ticketColumns}, "sysparm_limit": {"1"}}.Encode()
-	return []webhook.CheckRequest{{Step: "table " + s.o.Table, URL: &target, Judge: func(a webhook.Answer) finding.Finding {
+	return []webhook.CheckRequest{{Step: "table " + s.Table, URL: &target, Judge: func(a webhook.Answer) finding.Finding {
 		advice := checkAccount
 		switch a.Status {
 		case http.StatusForbidden:

@@ -47,37 +47,35 @@ type GenericOptions struct {
 	Lookup *Lookup
 }
 
-// Generic is any system that opens a ticket by one request with a JSON answer.
-type Generic struct {
-	o    GenericOptions
+// generic is any system that opens a ticket by one request with a JSON answer.
+type generic struct {
+	GenericOptions
 	site *url.URL
 }
 
-var _ System = (*Generic)(nil)
-
-// NewGeneric returns a Generic. The error names the faulty option.
-func NewGeneric(o GenericOptions) (*Generic, error) {
+// NewGeneric returns a System that opens a ticket by one request with a JSON answer. The
+// error names the faulty option.
+func NewGeneric(o GenericOptions) (System, error) {
 	site, err := siteOf(o.URL)
 	if err != nil {
 		return nil, fmt.Errorf("generic: %w", err)
 	}
-	return &Generic{o, site}, nil
+	return generic{o, site}, nil
 }
 
-// secrets implements withSecrets.
-func (g *Generic) secrets() []string {
-	if g.o.Lookup == nil {
+func (g generic) secrets() []string {
+	if g.Lookup == nil {
 		return nil
 	}
-	return g.o.Lookup.Secrets
+	return g.Lookup.Secrets
 }
 
-func (g *Generic) find(e transform.Event) (*webhook.Request, error) {
-	if g.o.Lookup == nil {
+func (g generic) find(e transform.Event) (*webhook.Request, error) {
+	if g.Lookup == nil {
 		return nil, nil
 	}
 	const maxURL = 8 << 10
-	text, err := g.o.Lookup.URL.Render(e, maxURL)
+	text, err := g.Lookup.URL.Render(e, maxURL)
 	if err != nil {
 		return nil, sinks.Unsendable("lookup: %w", err)
 	}
@@ -92,29 +90,28 @@ func (g *Generic) find(e transform.Event) (*webhook.Request, error) {
 	return &webhook.Request{Method: http.MethodGet, URL: target}, nil
 }
 
-func (g *Generic) found(_ transform.Event, a webhook.Answer) (Ticket, bool, error) {
+func (g generic) found(_ transform.Event, a webhook.Answer) (Ticket, error) {
 	switch a.Status {
 	case http.StatusNotFound:
-		return Ticket{}, false, nil
+		return Ticket{}, nil
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
-		return Ticket{}, false, a.Error(sinks.Halted)
+		return Ticket{}, a.Error(sinks.Halted)
 	}
-	t, err := g.o.Lookup.read(a, sinks.Halted)
-	return t, t.ID != "", err
+	return g.Lookup.read(a, sinks.Halted)
 }
 
-func (g *Generic) open(e transform.Event) (webhook.Request, error) {
-	body, err := g.o.Body.Render(e, g.o.MaxBodyBytes)
+func (g generic) open(e transform.Event) (webhook.Request, error) {
+	body, err := g.Body.Render(e, g.MaxBodyBytes)
 	if err != nil {
 		return webhook.Request{}, sinks.Unsendable("template: %w", err)
 	}
 	return webhook.Request{Body: body}, nil
 }
 
-func (g *Generic) opened(a webhook.Answer) (Ticket, error) {
-	t, err := g.o.read(a, sinks.Transient)
+func (g generic) opened(a webhook.Answer) (Ticket, error) {
+	t, err := g.Location.read(a, sinks.Transient)
 	if err == nil && t.ID == "" {
-		err = sinks.Errorf(sinks.Transient, "%w at %s", errNoTicket, g.o.ID)
+		err = sinks.Errorf(sinks.Transient, "%w at %s", errNoTicket, g.ID)
 	}
 	return t, err
 }
@@ -142,23 +139,23 @@ func at(value []byte, path string) []byte {
 // below returns the member of an object or the element of a list that step names, or
 // nil.
 func below(value []byte, step string) []byte {
-	if bytes.HasPrefix(value, []byte("[")) {
-		index, err := strconv.Atoi(step)
-		if err != nil {
-			return nil
-		}
-		for element := range jsonscan.Elements(value) {
-			if index == 0 {
-				return element
+	if !bytes.HasPrefix(value, []byte("[")) {
+		for name, member := range jsonscan.Members(value) {
+			if string(name) == step {
+				return member
 			}
-			index--
 		}
 		return nil
 	}
-	for name, member := range jsonscan.Members(value) {
-		if string(name) == step {
-			return member
+	index, err := strconv.Atoi(step)
+	if err != nil {
+		return nil
+	}
+	for element := range jsonscan.Elements(value) {
+		if index == 0 {
+			return element
 		}
+		index--
 	}
 	return nil
 }

@@ -30,18 +30,16 @@ type JiraOptions struct {
 	Priorities map[string]string
 }
 
-// Jira opens issues in Jira Cloud, by its REST API, version 3
-// (https://developer.atlassian.com/cloud/jira/platform/rest/v3/).
-type Jira struct {
-	o              JiraOptions
-	site           *url.URL
-	issues, search *url.URL
+// jira opens issues.
+type jira struct {
+	JiraOptions
+	site *url.URL
 }
 
-var _ System = (*Jira)(nil)
-
-// NewJira returns a Jira. The error names the faulty option.
-func NewJira(o JiraOptions) (*Jira, error) {
+// NewJira returns a System that opens issues in Jira Cloud, by its REST API, version 3
+// (https://developer.atlassian.com/cloud/jira/platform/rest/v3/). The error names the
+// faulty option.
+func NewJira(o JiraOptions) (System, error) {
 	site, err := siteOf(o.URL)
 	if err != nil {
 		return nil, fmt.Errorf("jira: %w", err)
@@ -49,8 +47,10 @@ func NewJira(o JiraOptions) (*Jira, error) {
 	if o.Project == "" || o.Type == "" {
 		return nil, errors.New("jira: project or type is missing")
 	}
-	return &Jira{o: o, site: site, issues: site.JoinPath("rest/api/3/issue"), search: site.JoinPath("rest/api/3/search/jql")}, nil
+	return jira{o, site}, nil
 }
+
+func (jira) secrets() []string { return nil }
 
 // siteOf parses the base URL of a system and removes its credentials.
 func siteOf(text string) (*url.URL, error) {
@@ -62,41 +62,41 @@ func siteOf(text string) (*url.URL, error) {
 	return site.JoinPath("/"), nil // JoinPath to an empty path would omit the slash
 }
 
-func (j *Jira) find(e transform.Event) (*webhook.Request, error) {
+func (j jira) find(e transform.Event) (*webhook.Request, error) {
 	body, err := json.Marshal(map[string]any{
 		// strconv.Quote produces valid JQL strings.
-		"jql":        "project = " + strconv.Quote(j.o.Project) + " AND labels = " + strconv.Quote(label(e)) + " ORDER BY created ASC",
+		"jql":        "project = " + strconv.Quote(j.Project) + " AND labels = " + strconv.Quote(label(e)) + " ORDER BY created ASC",
 		"fields":     []string{"summary"}, // without a field, the answer has no keys
 		"maxResults": 1,
 	})
 	if err != nil {
 		return nil, sinks.Unsendable("encode a search: %w", err)
 	}
-	return &webhook.Request{URL: j.search, Body: body}, nil
+	return &webhook.Request{URL: j.site.JoinPath("rest/api/3/search/jql"), Body: body}, nil
 }
 
-func (j *Jira) found(_ transform.Event, a webhook.Answer) (Ticket, bool, error) {
+func (j jira) found(_ transform.Event, a webhook.Answer) (Ticket, error) {
 	if a.Status == http.StatusBadRequest { // the project does not exist or is not accessible
-		return Ticket{}, false, a.Error(sinks.Halted)
+		return Ticket{}, a.Error(sinks.Halted)
 	}
 	var reply struct {
 		Issues []struct{ Key string }
 	}
 	if err := decode(a, sinks.Halted, &reply); err != nil {
-		return Ticket{}, false, err
+		return Ticket{}, err
 	}
 	switch {
 	case reply.Issues == nil:
-		return Ticket{}, false, sinks.Errorf(sinks.Halted, "the answer to a search has no issues; check url")
+		return Ticket{}, sinks.Errorf(sinks.Halted, "the answer to a search has no issues; check url")
 	case len(reply.Issues) == 0:
-		return Ticket{}, false, nil
+		return Ticket{}, nil
 	case reply.Issues[0].Key == "":
-		return Ticket{}, false, sinks.Errorf(sinks.Halted, "the answer to a search has an issue without a key; check url")
+		return Ticket{}, sinks.Errorf(sinks.Halted, "the answer to a search has an issue without a key; check url")
 	}
-	return j.ticket(reply.Issues[0].Key), true, nil
+	return j.ticket(reply.Issues[0].Key), nil
 }
 
-func (j *Jira) ticket(key string) Ticket {
+func (j jira) ticket(key string) Ticket {
 	return Ticket{ID: key, URL: j.site.JoinPath("browse", key).String()}
 }
 
@@ -116,28 +116,28 @@ type named struct {
 	Name string `json:"name,omitempty"`
 }
 
-func (j *Jira) open(e transform.Event) (webhook.Request, error) {
+func (j jira) open(e transform.Event) (webhook.Request, error) {
 	const maxSummary = 254
 	c := card.Of(e)
 	i := issue{
-		Project: named{Key: j.o.Project}, IssueType: named{Name: j.o.Type},
+		Project: named{Key: j.Project}, IssueType: named{Name: j.Type},
 		Summary:     card.Fit(c.Headline(), maxSummary, card.Plain),
 		Description: document(c),
-		Labels:      append(slices.Clone(j.o.Labels), label(e)),
+		Labels:      append(slices.Clone(j.Labels), label(e)),
 	}
-	if priority := j.o.Priorities[strings.ToLower(c.Level.String())]; priority != "" {
+	if priority := j.Priorities[strings.ToLower(c.Level.String())]; priority != "" {
 		i.Priority = &named{Name: priority}
 	}
 	body, err := json.Marshal(map[string]issue{"fields": i})
 	if err != nil {
 		return webhook.Request{}, sinks.Unsendable("encode an issue: %w", err)
 	}
-	return webhook.Request{URL: j.issues, Body: body}, nil
+	return webhook.Request{URL: j.site.JoinPath("rest/api/3/issue"), Body: body}, nil
 }
 
 // opened parses the answer to open. Jira answers 400 to an invalid text as well as to
 // an invalid configuration; the fields it names distinguish them.
-func (j *Jira) opened(a webhook.Answer) (Ticket, error) {
+func (j jira) opened(a webhook.Answer) (Ticket, error) {
 	var reply struct {
 		Key    string
 		Errors map[string]string
@@ -157,4 +157,50 @@ func (j *Jira) opened(a webhook.Answer) (Ticket, error) {
 		return Ticket{}, sinks.Errorf(sinks.Transient, "%w", errNoTicket)
 	}
 	return j.ticket(reply.Key), nil
+}
+
+// node is a node of Atlassian's document format
+// (https://developer.atlassian.com/cloud/jira/platform/apis/document/structure/).
+type node struct {
+	Type    string            `json:"type"`
+	Version int               `json:"version,omitempty"`
+	Text    string            `json:"text,omitempty"`
+	Attrs   map[string]string `json:"attrs,omitempty"`
+	Marks   []node            `json:"marks,omitempty"`
+	Content []node            `json:"content,omitempty"`
+}
+
+// document formats a card. All texts are literal.
+func document(c card.Card) node {
+	doc := node{Type: "doc", Version: 1}
+	if c.Note != "" {
+		doc.Content = append(doc.Content, paragraph(text(c.Note)))
+	}
+	list := node{Type: "bulletList"}
+	for _, f := range c.Facts {
+		name := text(f.Name + ":")
+		name.Marks = []node{{Type: "strong"}}
+		list.Content = append(list.Content, node{Type: "listItem", Content: []node{paragraph(name, text(" "+f.Value))}})
+	}
+	if len(list.Content) > 0 {
+		doc.Content = append(doc.Content, list)
+	}
+	if c.Link != "" {
+		link := text("Open the detection")
+		link.Marks = []node{{Type: "link", Attrs: map[string]string{"href": c.Link}}}
+		doc.Content = append(doc.Content, paragraph(link))
+	}
+	if len(doc.Content) == 0 {
+		doc.Content = []node{paragraph(text(c.Title))}
+	}
+	return doc
+}
+
+func paragraph(content ...node) node { return node{Type: "paragraph", Content: content} }
+
+// text returns a text node, truncated so that the whole document stays within the limit
+// of a field.
+func text(s string) node {
+	const maxText = 1000
+	return node{Type: "text", Text: card.Fit(s, maxText, card.Plain)}
 }

@@ -28,17 +28,16 @@ type ServiceNowOptions struct {
 	Fields map[string]string
 }
 
-// ServiceNow inserts records by the Table API
-// (https://www.servicenow.com/docs/r/api-reference/rest-apis/c_TableAPI.html).
-type ServiceNow struct {
-	o           ServiceNowOptions
+// serviceNow inserts records.
+type serviceNow struct {
+	ServiceNowOptions
 	site, table *url.URL
 }
 
-var _ System = (*ServiceNow)(nil)
-
-// NewServiceNow returns a ServiceNow. The error names the faulty option.
-func NewServiceNow(o ServiceNowOptions) (*ServiceNow, error) {
+// NewServiceNow returns a System that inserts records by the Table API
+// (https://www.servicenow.com/docs/r/api-reference/rest-apis/c_TableAPI.html). The error
+// names the faulty option.
+func NewServiceNow(o ServiceNowOptions) (System, error) {
 	site, err := siteOf(o.URL)
 	if err != nil {
 		return nil, fmt.Errorf("servicenow: %w", err)
@@ -46,13 +45,15 @@ func NewServiceNow(o ServiceNowOptions) (*ServiceNow, error) {
 	if o.Table == "" {
 		return nil, errors.New("servicenow: the table is missing")
 	}
-	return &ServiceNow{o: o, site: site, table: site.JoinPath("api/now/table", o.Table)}, nil
+	return serviceNow{o, site, site.JoinPath("api/now/table", o.Table)}, nil
 }
+
+func (serviceNow) secrets() []string { return nil }
 
 // ticketColumns are the columns of a record that are read.
 const ticketColumns = "number,sys_id,correlation_id"
 
-func (s *ServiceNow) find(e transform.Event) (*webhook.Request, error) {
+func (s serviceNow) find(e transform.Event) (*webhook.Request, error) {
 	target := *s.table
 	target.RawQuery = url.Values{
 		"sysparm_query":  {"correlation_id=" + label(e) + "^ORDERBYsys_created_on"},
@@ -68,33 +69,33 @@ type record struct {
 	CorrelationID string `json:"correlation_id"`
 }
 
-func (s *ServiceNow) found(e transform.Event, a webhook.Answer) (Ticket, bool, error) {
+func (s serviceNow) found(e transform.Event, a webhook.Answer) (Ticket, error) {
 	if a.Status == http.StatusBadRequest { // the query is the same for all events
-		return Ticket{}, false, a.Error(sinks.Halted)
+		return Ticket{}, a.Error(sinks.Halted)
 	}
 	var reply struct{ Result []record }
 	if err := decode(a, sinks.Halted, &reply); err != nil {
-		return Ticket{}, false, err
+		return Ticket{}, err
 	}
 	switch {
 	case reply.Result == nil:
-		return Ticket{}, false, sinks.Errorf(sinks.Halted, "the answer to a query has no result; check url")
+		return Ticket{}, sinks.Errorf(sinks.Halted, "the answer to a query has no result; check url")
 	case len(reply.Result) == 0:
-		return Ticket{}, false, nil
+		return Ticket{}, nil
 	// An instance ignores an unknown term of a query and returns all records.
 	case reply.Result[0].CorrelationID != label(e), reply.Result[0].Number == "":
-		return Ticket{}, false, sinks.Errorf(sinks.Halted, "table %s cannot be queried by correlation_id; check type, and the account's read permissions", s.o.Table)
+		return Ticket{}, sinks.Errorf(sinks.Halted, "table %s cannot be queried by correlation_id; check type, and the account's read permissions", s.Table)
 	}
-	return s.ticket(reply.Result[0]), true, nil
+	return s.ticket(reply.Result[0]), nil
 }
 
-func (s *ServiceNow) ticket(r record) Ticket {
+func (s serviceNow) ticket(r record) Ticket {
 	page := s.site.JoinPath("nav_to.do")
-	page.RawQuery = url.Values{"uri": {s.o.Table + ".do?sys_id=" + r.SysID}}.Encode()
+	page.RawQuery = url.Values{"uri": {s.Table + ".do?sys_id=" + r.SysID}}.Encode()
 	return Ticket{ID: r.Number, URL: page.String()}
 }
 
-func (s *ServiceNow) open(e transform.Event) (webhook.Request, error) {
+func (s serviceNow) open(e transform.Event) (webhook.Request, error) {
 	const maxShort, maxDescription = 160, 4000
 	c := card.Of(e)
 	columns := map[string]string{
@@ -103,10 +104,10 @@ func (s *ServiceNow) open(e transform.Event) (webhook.Request, error) {
 		"correlation_id":      label(e),
 		"correlation_display": "ndrbridge",
 	}
-	if priority := s.o.Priorities[strings.ToLower(c.Level.String())]; priority != "" {
+	if priority := s.Priorities[strings.ToLower(c.Level.String())]; priority != "" {
 		columns["urgency"], columns["impact"] = priority, priority
 	}
-	maps.Copy(columns, s.o.Fields)
+	maps.Copy(columns, s.Fields)
 	body, err := json.Marshal(columns)
 	if err != nil {
 		return webhook.Request{}, sinks.Unsendable("encode a record: %w", err)
@@ -129,7 +130,7 @@ func plainText(c card.Card) string {
 	return strings.TrimSpace(b.String())
 }
 
-func (s *ServiceNow) opened(a webhook.Answer) (Ticket, error) {
+func (s serviceNow) opened(a webhook.Answer) (Ticket, error) {
 	var reply struct{ Result record }
 	if err := decode(a, sinks.Transient, &reply); err != nil {
 		return Ticket{}, err

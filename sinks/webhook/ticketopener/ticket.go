@@ -27,18 +27,17 @@ type System interface {
 	// find returns the request that looks up a detection's ticket, or nil if the system
 	// cannot be queried.
 	find(e transform.Event) (*webhook.Request, error)
-	// found parses the answer to find; it returns false if there is no ticket.
-	found(e transform.Event, a webhook.Answer) (Ticket, bool, error)
+	// found parses the answer to find; the ticket's ID is empty if there is none.
+	found(e transform.Event, a webhook.Answer) (Ticket, error)
 	// open returns the request that opens a ticket.
 	open(e transform.Event) (webhook.Request, error)
 	// opened parses the answer to open.
 	opened(a webhook.Answer) (Ticket, error)
 	// checkRequests returns those of webhook.Checker.
 	checkRequests() []webhook.CheckRequest
+	// secrets returns secrets in addition to those of the webhook.
+	secrets() []string
 }
-
-// withSecrets is a system with secrets in addition to those of the webhook.
-type withSecrets interface{ secrets() []string }
 
 // Options configure a Preset.
 type Options struct {
@@ -72,11 +71,7 @@ func New(o Options) *Preset { return &Preset{o} }
 
 // Service requests JSON.
 func (p *Preset) Service() webhook.Service {
-	service := webhook.Service{Header: map[string]string{"Accept": "application/json"}}
-	if s, ok := p.o.System.(withSecrets); ok {
-		service.Secrets = s.secrets()
-	}
-	return service
+	return webhook.Service{Header: map[string]string{"Accept": "application/json"}, Secrets: p.o.System.secrets()}
 }
 
 // Key returns the detection's key.
@@ -84,10 +79,9 @@ func (p *Preset) Key(e transform.Event) string { return webhook.DetectionKey(e) 
 
 // task is what a request does with an event.
 type task struct {
-	event   transform.Event
-	opens   bool      // it opens a ticket; otherwise it looks for one
-	ticket  Ticket    // as remembered; zero if none
-	attempt time.Time // as remembered; zero if none
+	event  transform.Event
+	opens  bool   // it opens a ticket; otherwise it looks for one
+	memory memory // of the detection
 }
 
 // Compose returns the request that opens a ticket, without a lookup.
@@ -107,9 +101,8 @@ func (p *Preset) ComposeWithMemory(events []transform.Event, known [][]byte) (we
 	if n > 0 {
 		return webhook.Request{Events: n, Nothing: true}, nil
 	}
-	m := remembered(known[0])
-	t := task{event: events[0], ticket: m.Ticket, attempt: m.Attempt}
-	if p.unlinked(m) {
+	t := task{event: events[0], memory: remembered(known[0])}
+	if p.unlinked(t.memory) {
 		return webhook.Request{Events: 1, Nothing: true, About: t}, nil
 	}
 	request, err := p.o.System.find(t.event)
@@ -160,11 +153,12 @@ func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 		_, err := p.o.System.opened(a)
 		return nil, err
 	}
-	_, found, err := p.o.System.found(t.event, a)
-	if found || err != nil {
+	ticket, err := p.o.System.found(t.event, a)
+	if ticket.ID != "" || err != nil {
 		return nil, err
 	}
-	if wait := p.o.SearchDelay - p.o.Now().Sub(t.attempt); !t.attempt.IsZero() && wait > 0 {
+	attempt := t.memory.Attempt
+	if wait := p.o.SearchDelay - p.o.Now().Sub(attempt); !attempt.IsZero() && wait > 0 {
 		const maxWait = 5 * time.Second
 		retry := sinks.Errorf(sinks.Throttled, "the outcome of an earlier attempt is unknown; waiting until its ticket could be found")
 		retry.RetryAfter = min(wait, maxWait)
@@ -177,21 +171,21 @@ func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 // Remember returns the ticket, or the attempt to open one.
 func (p *Preset) Remember(r webhook.Request, a webhook.Answer) map[string][]byte {
 	t := r.About.(task)
-	ticket, found := p.ticketIn(t, a)
-	if !found {
+	ticket := p.ticketIn(t, a)
+	if ticket.ID == "" {
 		return remember(t.event, memory{Attempt: p.o.Now()})
 	}
 	return remember(t.event, memory{Ticket: ticket})
 }
 
 // ticketIn returns the ticket in an answer for which Judge returned no error.
-func (p *Preset) ticketIn(t task, a webhook.Answer) (Ticket, bool) {
+func (p *Preset) ticketIn(t task, a webhook.Answer) (ticket Ticket) {
 	if t.opens {
-		ticket, err := p.o.System.opened(a)
-		return ticket, err == nil
+		ticket, _ = p.o.System.opened(a)
+	} else {
+		ticket, _ = p.o.System.found(t.event, a)
 	}
-	ticket, found, _ := p.o.System.found(t.event, a)
-	return ticket, found
+	return ticket
 }
 
 // Finish links the detection to its ticket.
@@ -200,22 +194,18 @@ func (p *Preset) Finish(ctx context.Context, r webhook.Request, a webhook.Answer
 	if !ok || p.o.Link == nil {
 		return nil, nil
 	}
-	if r.Nothing {
-		return p.link(ctx, t.event, t.ticket)
+	ticket := t.memory.Ticket
+	if !r.Nothing {
+		ticket = p.ticketIn(t, a)
 	}
-	ticket, found := p.ticketIn(t, a)
-	if !found {
+	if ticket.ID == "" {
 		return nil, nil
 	}
-	return p.link(ctx, t.event, ticket)
-}
-
-func (p *Preset) link(ctx context.Context, e transform.Event, t Ticket) (map[string][]byte, error) {
-	if err := p.o.Link(ctx, e, t); err != nil {
+	if err := p.o.Link(ctx, t.event, ticket); err != nil {
 		class, wait := sinks.ClassOf(err)
-		return nil, &sinks.Error{Class: class, RetryAfter: wait, Err: fmt.Errorf("ticket %s was opened, but its detection is not linked to it: %w", t.ID, err)}
+		return nil, &sinks.Error{Class: class, RetryAfter: wait, Err: fmt.Errorf("ticket %s was opened, but its detection is not linked to it: %w", ticket.ID, err)}
 	}
-	return remember(e, memory{Ticket: t, Linked: true}), nil
+	return remember(t.event, memory{Ticket: ticket, Linked: true}), nil
 }
 
 // memory is the value remembered for a detection, in JSON.
