@@ -37,10 +37,6 @@ const (
 // partitions returns the field of a list of topics, each with a list of partitions.
 func partitions(partition ...field) field { return listOf(text, listOf(partition...)) }
 
-// firstVersions holds the version of the first request on a connection, which every
-// broker supports.
-var firstVersions = map[int16]int16{int16(kmsg.ApiVersions): 0}
-
 var apis = map[int16]api{
 	int16(kmsg.ApiVersions): {0, 0, shape{i16, listOf(i16, i16, i16)}, maxAnswer, 0, requestTimeout},
 
@@ -115,13 +111,12 @@ var (
 // Subscription returns the topics to which a member of a consumer group is subscribed,
 // from its message.
 func Subscription(message []byte) (topics []string, err error) {
-	if err := subscription.check(message, 0); err != nil {
-		return nil, foreign("the subscription of a member of the group is malformed: %w", err)
-	}
 	var m kmsg.ConsumerMemberMetadata
-	// Read it as version 0: additions of later versions are not needed.
-	message = append([]byte{0, 0}, message[2:]...)
-	if err := m.ReadFrom(message); err != nil {
+	if err = subscription.check(message, 0); err == nil {
+		// Read it as version 0: additions of later versions are not needed.
+		err = m.ReadFrom(append([]byte{0, 0}, message[2:]...))
+	}
+	if err != nil {
 		return nil, foreign("the subscription of a member of the group is malformed: %w", err)
 	}
 	return m.Topics, nil
@@ -133,11 +128,11 @@ func Assignment(message []byte, topic string) (partitions []int32, err error) {
 	if len(message) == 0 {
 		return nil, nil // nothing was assigned
 	}
-	if err := assignment.check(message, 0); err != nil {
-		return nil, foreign("the assignment to this member of the group is malformed: %w", err)
-	}
 	var m kmsg.ConsumerMemberAssignment
-	if err := m.ReadFrom(message); err != nil {
+	if err = assignment.check(message, 0); err == nil {
+		err = m.ReadFrom(message)
+	}
+	if err != nil {
 		return nil, foreign("the assignment to this member of the group is malformed: %w", err)
 	}
 	for _, t := range m.Topics {

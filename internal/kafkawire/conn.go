@@ -117,14 +117,19 @@ type Conn struct {
 	socket   net.Conn
 	stream   net.Conn // over socket
 	format   *kmsg.RequestFormatter
-	versions map[int16]int16  // by key: the newest that both sides support
-	unknown  map[int16]string // by key: the broker's range, if it has no version in common with ours
-	sent     int32            // number of requests
-	request  []byte           // buffer of the last request
-	cut      bool             // the last answer was not read completely
+	versions map[int16]versions // of requests that the broker supports, by key
+	sent     int32              // number of requests
+	request  []byte             // buffer of the last request
+	cut      bool               // the last answer was not read completely
 }
 
-// negotiate determines the versions of requests that both sides support.
+// versions is the range of versions of a request that a broker supports.
+type versions struct{ oldest, newest int16 }
+
+// firstVersions is what every broker supports: the first request on a connection.
+var firstVersions = map[int16]versions{int16(kmsg.ApiVersions): {0, 0}}
+
+// negotiate asks which versions of requests the broker supports.
 func (c *Conn) negotiate(ctx context.Context) error {
 	request := kmsg.NewPtrApiVersionsRequest()
 	answer, err := c.Exchange(ctx, request)
@@ -135,19 +140,15 @@ func (c *Conn) negotiate(ctx context.Context) error {
 	if response.ErrorCode != 0 {
 		return ErrorOfCode(response.ErrorCode, "", "request the broker's versions")
 	}
-	versions, unknown := make(map[int16]int16, len(apis)), map[int16]string{}
-	for _, theirs := range response.ApiKeys {
-		ours, known := apis[theirs.ApiKey]
-		if version := min(ours.newest, theirs.MaxVersion); known && version >= max(ours.oldest, theirs.MinVersion) {
-			versions[theirs.ApiKey] = version
-		} else if known {
-			unknown[theirs.ApiKey] = fmt.Sprintf("%d to %d", theirs.MinVersion, theirs.MaxVersion)
+	c.versions = make(map[int16]versions, len(apis))
+	for _, k := range response.ApiKeys {
+		if _, known := apis[k.ApiKey]; known {
+			c.versions[k.ApiKey] = versions{k.MinVersion, k.MaxVersion}
 		}
-		if kmsg.Key(theirs.ApiKey) == kmsg.Produce && theirs.MaxVersion < oldestProduce {
+		if kmsg.Key(k.ApiKey) == kmsg.Produce && k.MaxVersion < oldestProduce {
 			return sinks.Errorf(sinks.Halted, "the broker is older than Kafka 0.11, which is the oldest that is supported")
 		}
 	}
-	c.versions, c.unknown = versions, unknown
 	return nil
 }
 
@@ -171,14 +172,14 @@ func (c *Conn) Exchange(ctx context.Context, request kmsg.Request) (kmsg.Respons
 const maxRequestBuffer = 2 << 20
 
 func (c *Conn) exchange(request kmsg.Request) (kmsg.Response, error) {
-	version, ok := c.versions[request.Key()]
-	if !ok {
-		return nil, c.unsupported(request.Key())
+	version, err := c.version(request.Key())
+	if err != nil {
+		return nil, err
 	}
 	request.SetVersion(version)
 	c.sent++
 	c.request = c.format.AppendRequest(c.request[:0], request, c.sent)
-	_, err := c.stream.Write(c.request)
+	_, err = c.stream.Write(c.request)
 	if cap(c.request) > maxRequestBuffer {
 		c.request = nil
 	}
@@ -202,16 +203,17 @@ func (c *Conn) exchange(request kmsg.Request) (kmsg.Response, error) {
 	return decode(request, api.answer, body)
 }
 
-// unsupported returns the error of a request of which both sides support no common
-// version.
-func (c *Conn) unsupported(key int16) error {
-	ours, name := apis[key], kmsg.NameForKey(key)
-	theirs, ok := c.unknown[key]
-	if !ok {
-		theirs = "none"
+// version returns the newest version of a kind of request that both sides support.
+func (c *Conn) version(key int16) (int16, error) {
+	ours, supported := apis[key], "none"
+	if theirs, ok := c.versions[key]; ok {
+		if version := min(ours.newest, theirs.newest); version >= max(ours.oldest, theirs.oldest) {
+			return version, nil
+		}
+		supported = fmt.Sprintf("%d to %d", theirs.oldest, theirs.newest)
 	}
-	return sinks.Errorf(sinks.Halted, "the broker supports the versions %s of %s requests, this program %d to %d: it works with brokers from Kafka 0.11 to 4.x",
-		theirs, name, ours.oldest, ours.newest)
+	return 0, sinks.Errorf(sinks.Halted, "the broker supports the versions %s of %s requests, this program %d to %d: it works with brokers from Kafka 0.11 to 4.x",
+		supported, kmsg.NameForKey(key), ours.oldest, ours.newest)
 }
 
 // decode checks the shape of an answer and decodes it. A panic of the decoder is

@@ -1,6 +1,7 @@
 package kafkawire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -44,20 +45,10 @@ func notAFrame(prefix [sizeSize]byte, size int32, limit int) error {
 	// The type of a TLS record, from change cipher spec to application data, and version 3.x.
 	case prefix[0] >= 20 && prefix[0] <= 23 && prefix[1] == 3:
 		return advise(sinks.Halted, "set tls, or correct the port", fmt.Errorf("it answers with a TLS record: the port expects TLS"))
-	case printable(prefix):
+	case !bytes.ContainsFunc(prefix[:], func(r rune) bool { return r < ' ' || r > '~' }): // ASCII text
 		return foreign("it answers %q, which is not Kafka's protocol", prefix)
 	}
 	return foreign("it announces an answer of %d bytes; the limit is %d", size, limit)
-}
-
-// printable reports whether b is printable ASCII text.
-func printable(b [sizeSize]byte) bool {
-	for _, c := range b {
-		if c < ' ' || c > '~' {
-			return false
-		}
-	}
-	return true
 }
 
 // foreign returns the error of an answer that no Kafka broker gives.

@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // MaxRecords bounds the records of a batch, in bytes, both stored and decompressed.
@@ -23,16 +24,11 @@ const MaxRecords = 4 << 20
 var ErrRecordsTooLarge = fmt.Errorf("the records of a batch exceed %d bytes", MaxRecords)
 
 // The byte offsets of a record batch's fields (format v2: KIP-98 and Kafka's protocol
-// guide).
+// guide), and bits of its attributes.
 const (
-	atLength     = 8 // of the bytes after this field
+	afterLength  = 12 // the length counts the bytes from here
 	atMagic      = 16
-	atChecksum   = 17 // CRC-32C of the bytes after this field
-	atAttributes = 21
-	atLastOffset = 23
-	atBaseTime   = 27
-	atMaxTime    = 35
-	atCount      = 57
+	atAttributes = 21 // the checksum, CRC-32C, is that of the bytes from here
 	batchHeader  = 61
 
 	codecBits     = 7
@@ -43,24 +39,25 @@ const (
 // Batch is a record batch as a broker stores it.
 type Batch struct {
 	First, Last int64 // offsets; those between them may lack a record
-	raw         []byte
-	tooLarge    bool // raw is only the header
+	raw         kmsg.RecordBatch
+	tooLarge    bool // raw has no records
 }
 
 // NextBatch returns the first batch in set and the bytes after it. If set is empty or
 // the batch is cut off at its end, ok is false. Of a batch that is too large, only the
 // header is read, without verifying the checksum, and rest is empty.
 func NextBatch(set []byte) (b Batch, rest []byte, ok bool, err error) {
-	if len(set) < atMagic+1 {
+	if len(set) <= atMagic {
 		return Batch{}, nil, false, nil
 	}
-	length := int64(int32(binary.BigEndian.Uint32(set[atLength:])))
 	if magic := set[atMagic]; magic != 2 {
 		return Batch{}, nil, false, fmt.Errorf("its records are in format %d, that of brokers before Kafka 0.11", magic)
 	}
-	size := atLength + 4 + length
+	var raw kmsg.RecordBatch
+	_ = raw.ReadFrom(set) // it fails if set ends before the batch does
+	size := afterLength + int64(raw.Length)
 	if size < batchHeader || size > maxWholeFetch {
-		return Batch{}, nil, false, foreign("it announces a record batch of %d bytes", length)
+		return Batch{}, nil, false, foreign("it announces a record batch of %d bytes", raw.Length)
 	}
 	tooLarge := size > batchHeader+MaxRecords
 	if tooLarge {
@@ -69,12 +66,10 @@ func NextBatch(set []byte) (b Batch, rest []byte, ok bool, err error) {
 	if size > int64(len(set)) {
 		return Batch{}, nil, false, nil
 	}
-	raw := set[:size:size]
-	if sum := crc32.Checksum(raw[atAttributes:], crc32.MakeTable(crc32.Castagnoli)); !tooLarge && sum != binary.BigEndian.Uint32(raw[atChecksum:]) {
+	if sum := crc32.Checksum(set[atAttributes:size], crc32.MakeTable(crc32.Castagnoli)); !tooLarge && sum != uint32(raw.CRC) {
 		return Batch{}, nil, false, foreign("the checksum of a record batch is wrong")
 	}
-	first := int64(binary.BigEndian.Uint64(raw))
-	delta := int64(int32(binary.BigEndian.Uint32(raw[atLastOffset:])))
+	first, delta := raw.FirstOffset, int64(raw.LastOffsetDelta)
 	// The offset after the last one must be valid, too: the next fetch begins there.
 	if first < 0 || delta < 0 || first+delta+1 < first {
 		return Batch{}, nil, false, foreign("a record batch begins at offset %d and ends %d after it", first, delta)
@@ -83,16 +78,14 @@ func NextBatch(set []byte) (b Batch, rest []byte, ok bool, err error) {
 	if !tooLarge {
 		return b, set[size:], true, nil
 	}
-	if count := int64(int32(binary.BigEndian.Uint32(raw[atCount:]))); count < 1 || count > delta+1 {
-		return Batch{}, nil, false, foreign("a record batch of %d bytes has %d records from offset %d to %d", length, count, b.First, b.Last)
+	if count := int64(raw.NumRecords); count < 1 || count > delta+1 {
+		return Batch{}, nil, false, foreign("a record batch of %d bytes has %d records from offset %d to %d", raw.Length, count, b.First, b.Last)
 	}
 	return b, nil, true, nil
 }
 
 // Time returns the time of the latest record.
-func (b Batch) Time() time.Time {
-	return time.UnixMilli(int64(binary.BigEndian.Uint64(b.raw[atMaxTime:])))
-}
+func (b Batch) Time() time.Time { return time.UnixMilli(b.raw.MaxTimestamp) }
 
 // Record is a record of a batch. Its bytes are valid until the next one is read.
 type Record struct {
@@ -122,24 +115,22 @@ func (b Batch) Records() iter.Seq2[Record, error] {
 			yield(Record{}, ErrRecordsTooLarge)
 			return
 		}
-		attributes := binary.BigEndian.Uint16(b.raw[atAttributes:])
-		if attributes&controlBatch != 0 {
+		if b.raw.Attributes&controlBatch != 0 {
 			return
 		}
-		records, err := decompress(attributes&codecBits, b.raw[batchHeader:])
+		records, err := decompress(b.raw.Attributes&codecBits, b.raw.Records)
 		if err != nil {
 			yield(Record{}, err)
 			return
 		}
-		base := int64(binary.BigEndian.Uint64(b.raw[atBaseTime:]))
 		in := reader{b: records}
-		for range int32(binary.BigEndian.Uint32(b.raw[atCount:])) {
+		for range b.raw.NumRecords {
 			r, since, err := in.record()
 			r.Offset += b.First
 			if err == nil && (r.Offset < b.First || r.Offset > b.Last) {
 				err = foreign("a record has the offset %d in a batch from %d to %d", r.Offset, b.First, b.Last)
 			}
-			if r.Time = time.UnixMilli(base + since); attributes&logAppendTime != 0 {
+			if r.Time = time.UnixMilli(b.raw.FirstTimestamp + since); b.raw.Attributes&logAppendTime != 0 {
 				r.Time = b.Time()
 			}
 			if !yield(r, err) || err != nil {
@@ -220,7 +211,7 @@ const (
 
 // decompress returns the records of a batch, ErrRecordsTooLarge if they take more than
 // MaxRecords.
-func decompress(codec uint16, b []byte) ([]byte, error) {
+func decompress(codec int16, b []byte) ([]byte, error) {
 	switch codec {
 	case codecNone:
 		return b, nil

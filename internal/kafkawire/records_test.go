@@ -28,7 +28,7 @@ func batchOf(first int64, attributes int16, records []byte, count int) []byte {
 }
 
 func sealed(raw []byte) []byte {
-	binary.BigEndian.PutUint32(raw[atChecksum:], crc32.Checksum(raw[atAttributes:], crc32.MakeTable(crc32.Castagnoli)))
+	binary.BigEndian.PutUint32(raw[17:], crc32.Checksum(raw[atAttributes:], crc32.MakeTable(crc32.Castagnoli)))
 	return raw
 }
 

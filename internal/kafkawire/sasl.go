@@ -8,8 +8,10 @@ import (
 	"regexp"
 	"strconv"
 
+	"github.com/segmentio/kafka-go/sasl"
+	"github.com/segmentio/kafka-go/sasl/plain"
+	"github.com/segmentio/kafka-go/sasl/scram"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"github.com/xdg-go/scram"
 
 	"ndrbridge/internal/redact"
 	"ndrbridge/sinks"
@@ -26,34 +28,32 @@ type SASL struct {
 // Login is a validated SASL. It is safe for concurrent use.
 type Login struct {
 	SASL
-	name    string // of the mechanism in the protocol
-	hash    scram.HashGeneratorFcn
-	secrets redact.Secrets
+	mechanism sasl.Mechanism
+	secrets   redact.Secrets
 }
 
 // NewLogin validates s and returns its Login. The error contains no secret.
 func NewLogin(s SASL) (*Login, error) {
 	l := &Login{SASL: s, secrets: redact.New(s.Password)}
+	var err error
 	switch s.Mechanism {
 	case "plain":
-		l.name = "PLAIN"
-		return l, nil
+		l.mechanism = plain.Mechanism{Username: s.Username, Password: s.Password}
 	case "scram-sha-256":
-		l.name, l.hash = "SCRAM-SHA-256", scram.SHA256
+		l.mechanism, err = scram.Mechanism(scram.SHA256, s.Username, s.Password)
 	case "scram-sha-512":
-		l.name, l.hash = "SCRAM-SHA-512", scram.SHA512
+		l.mechanism, err = scram.Mechanism(scram.SHA512, s.Username, s.Password)
 	default:
 		return nil, fmt.Errorf("sasl.mechanism: unknown %q: use plain, scram-sha-256 or scram-sha-512", s.Mechanism)
 	}
-	if _, err := l.hash.NewClient(s.Username, s.Password, ""); err != nil {
-		// The library's error shows characters of the password.
+	if err != nil { // which shows characters of the password
 		return nil, errors.New("sasl: the username or password has characters that SASLprep (RFC 4013) forbids")
 	}
 	return l, nil
 }
 
 // Name returns the name of the mechanism in the protocol.
-func (l *Login) Name() string { return l.name }
+func (l *Login) Name() string { return l.mechanism.Name() }
 
 // Hide replaces the password in text.
 func (l *Login) Hide(text string) string { return l.secrets.Hide(text) }
@@ -62,45 +62,28 @@ func (l *Login) Hide(text string) string { return l.secrets.Hide(text) }
 // either side refuses.
 func (l *Login) authenticate(ctx context.Context, c *Conn) error {
 	handshake := kmsg.NewPtrSASLHandshakeRequest()
-	handshake.Mechanism = l.name
+	handshake.Mechanism = l.Name()
 	answer, err := c.Exchange(ctx, handshake)
 	if err != nil {
 		return err
 	}
 	if code := answer.(*kmsg.SASLHandshakeResponse).ErrorCode; code != 0 {
-		return ErrorOfCode(code, "", "SASL handshake for "+l.name)
+		return ErrorOfCode(code, "", "SASL handshake for "+l.Name())
 	}
-	if l.hash == nil {
-		_, err := l.exchange(ctx, c, "\x00"+l.Username+"\x00"+l.Password)
-		return err
+	exchange, message, err := l.mechanism.Start(ctx)
+	for done := false; err == nil && !done; {
+		challenge, failed := l.exchange(ctx, c, message)
+		if failed != nil {
+			return failed
+		}
+		if err = checkIterations(challenge); err == nil {
+			done, message, err = exchange.Next(ctx, challenge)
+		}
 	}
-	client, err := l.hash.NewClient(l.Username, l.Password, "")
 	if err != nil {
-		return l.refuse(err)
-	}
-	conversation := client.NewConversation()
-	challenge := ""
-	for !conversation.Done() {
-		if err := checkIterations(challenge); err != nil {
-			return l.refuse(err)
-		}
-		message, err := conversation.Step(challenge)
-		if err != nil {
-			return l.refuse(err)
-		}
-		if conversation.Done() {
-			break
-		}
-		if challenge, err = l.exchange(ctx, c, message); err != nil {
-			return err
-		}
+		return advise(sinks.Halted, checkSASL, fmt.Errorf("SASL authentication of %s: %s", l.Username, l.Hide(err.Error())))
 	}
 	return nil
-}
-
-// refuse returns the error of a failed authentication.
-func (l *Login) refuse(err error) error {
-	return advise(sinks.Halted, checkSASL, fmt.Errorf("SASL authentication of %s: %s", l.Username, l.Hide(err.Error())))
 }
 
 // iterations matches the iteration count in the first answer of a SCRAM exchange
@@ -111,9 +94,9 @@ var iterations = regexp.MustCompile(`(?:^|,)i=([0-9]+)`)
 const maxIterations = 100_000
 
 // checkIterations returns an error if challenge asks for more than maxIterations.
-func checkIterations(challenge string) error {
-	for _, found := range iterations.FindAllStringSubmatch(challenge, -1) {
-		if n, err := strconv.Atoi(found[1]); err != nil || n > maxIterations {
+func checkIterations(challenge []byte) error {
+	for _, found := range iterations.FindAllSubmatch(challenge, -1) {
+		if n, err := strconv.Atoi(string(found[1])); err != nil || n > maxIterations {
 			return fmt.Errorf("the broker asks for %s iterations; the limit is %d", found[1], maxIterations)
 		}
 	}
@@ -121,17 +104,17 @@ func checkIterations(challenge string) error {
 }
 
 // exchange sends a message of the mechanism and returns the broker's answer.
-func (l *Login) exchange(ctx context.Context, c *Conn, message string) (string, error) {
+func (l *Login) exchange(ctx context.Context, c *Conn, message []byte) ([]byte, error) {
 	tried := "SASL authentication of " + l.Username
 	request := kmsg.NewPtrSASLAuthenticateRequest()
-	request.SASLAuthBytes = []byte(message)
+	request.SASLAuthBytes = message
 	answer, err := c.Exchange(ctx, request)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		// Some brokers reject a password by closing the connection.
-		return "", advise(sinks.Halted, checkSASL, fmt.Errorf("%s: the broker closed the connection", tried))
+		return nil, advise(sinks.Halted, checkSASL, fmt.Errorf("%s: the broker closed the connection", tried))
 	}
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	response := answer.(*kmsg.SASLAuthenticateResponse)
 	if response.ErrorCode != 0 {
@@ -139,7 +122,7 @@ func (l *Login) exchange(ctx context.Context, c *Conn, message string) (string, 
 		if response.ErrorMessage != nil {
 			message = l.Hide(*response.ErrorMessage)
 		}
-		return "", ErrorOfCode(response.ErrorCode, message, tried)
+		return nil, ErrorOfCode(response.ErrorCode, message, tried)
 	}
-	return string(response.SASLAuthBytes), nil
+	return response.SASLAuthBytes, nil
 }

@@ -5,24 +5,18 @@ import (
 	"hash/crc32"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"ndrbridge/transform"
 )
 
-// The byte offsets of a record batch's fields (format v2: KIP-98 and Kafka's
-// protocol guide).
+// The byte offsets of a record batch's fields (format v2: KIP-98 and Kafka's protocol
+// guide).
 const (
-	atLength       = 8  // of the bytes after this field
-	atLeaderEpoch  = 12 // -1: unknown to a producer
-	atMagic        = 16
-	atChecksum     = 17 // CRC-32C of the bytes after this field
-	atAttributes   = 21
-	atLastOffset   = 23 // relative to the base offset, which the broker sets
-	atBaseTime     = 27 // milliseconds, of the first record
-	atMaxTime      = 35
-	atProducer     = 43 // id, epoch, sequence; -1: not idempotent
-	atCount        = 57
-	batchHeader    = 61
-	magicOfFormat2 = 2
+	afterLength   = 12 // the length counts the bytes from here
+	atChecksum    = 17 // CRC-32C of the bytes after this field
+	afterChecksum = 21
+	batchHeader   = 61
 )
 
 // encoder encodes events into record batches, in buffers that it reuses. It is not
@@ -105,20 +99,16 @@ type span struct {
 
 // seal fills in the header of a batch.
 func seal(b []byte, compression compression, s span) {
-	const unknown = ^uint64(0)       // -1
-	binary.BigEndian.PutUint64(b, 0) // base offset
-	binary.BigEndian.PutUint32(b[atLength:], uint32(len(b)-atLeaderEpoch))
-	binary.BigEndian.PutUint32(b[atLeaderEpoch:], uint32(unknown&0xffffffff))
-	b[atMagic] = magicOfFormat2
-	binary.BigEndian.PutUint16(b[atAttributes:], uint16(compression))
-	binary.BigEndian.PutUint32(b[atLastOffset:], uint32(s.count-1))
-	binary.BigEndian.PutUint64(b[atBaseTime:], uint64(s.first))
-	binary.BigEndian.PutUint64(b[atMaxTime:], uint64(s.last))
-	for i := atProducer; i < atCount; i++ {
-		b[i] = 0xff
+	header := kmsg.RecordBatch{
+		Length: int32(len(b) - afterLength), PartitionLeaderEpoch: -1, // unknown to a producer
+		Magic: 2, Attributes: int16(compression), LastOffsetDelta: int32(s.count - 1),
+		FirstTimestamp: s.first, MaxTimestamp: s.last,
+		ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, // not idempotent
+		NumRecords: int32(s.count),
 	}
-	binary.BigEndian.PutUint32(b[atCount:], uint32(s.count))
-	binary.BigEndian.PutUint32(b[atChecksum:], crc32.Checksum(b[atAttributes:], crc32.MakeTable(crc32.Castagnoli)))
+	header.AppendTo(b[:0])
+	sum := crc32.Checksum(b[afterChecksum:], crc32.MakeTable(crc32.Castagnoli))
+	binary.BigEndian.PutUint32(b[atChecksum:], sum)
 }
 
 // appendRecords appends the events' records up to limit bytes, but at least the
