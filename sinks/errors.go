@@ -3,6 +3,7 @@ package sinks
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -91,6 +92,14 @@ func (e EventErrors) Error() string {
 	return fmt.Sprintf("%d of %d events: %v", failed, len(e), first)
 }
 
+// OrNil returns e, or nil if all entries are nil.
+func (e EventErrors) OrNil() error {
+	if slices.ContainsFunc(e, func(err error) bool { return err != nil }) {
+		return e
+	}
+	return nil
+}
+
 // ErrNotTried is the error of events that were not sent because an earlier one
 // failed.
 var ErrNotTried = errors.New("not tried: an event before it failed")
@@ -100,6 +109,11 @@ type Advised struct {
 	Err error
 	// To is the advice, without a full stop. It may be empty.
 	To string
+}
+
+// Advise returns an Error of a class with advice, which may be empty.
+func Advise(class Class, advice string, err error) *Error {
+	return &Error{Class: class, Err: &Advised{Err: err, To: advice}}
 }
 
 // Error returns the text of e.Err, followed by the advice in parentheses, if any.

@@ -107,7 +107,7 @@ func checkAdvertised(address string) error {
 		return err
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		return advise(sinks.Transient, checkListeners, fmt.Errorf("the cluster advertises %q, which names no host", address))
+		return sinks.Advise(sinks.Transient, checkListeners, fmt.Errorf("the cluster advertises %q, which names no host", address))
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ func ErrorOfCode(code int16, message, tried string) *sinks.Error {
 	if message != "" {
 		text += ": " + excerpt(message)
 	}
-	return advise(v.class, v.advice, errors.New(text))
+	return sinks.Advise(v.class, v.advice, errors.New(text))
 }
 
 // excerpt returns the beginning of a broker's message, on one line.
@@ -100,11 +100,6 @@ func excerpt(message string) string {
 	}, message)
 }
 
-// advise returns an error of a class with advice, which may be empty.
-func advise(class sinks.Class, advice string, err error) *sinks.Error {
-	return &sinks.Error{Class: class, Err: &sinks.Advised{Err: err, To: advice}}
-}
-
 // ErrorOfConnection returns the classified error of a failed exchange; tried names what
 // was tried. ctx is the caller's.
 func ErrorOfConnection(ctx context.Context, err error, tried string) error {
@@ -115,16 +110,16 @@ func ErrorOfConnection(ctx context.Context, err error, tried string) error {
 		return sinks.Errorf(sinks.Transient, "%s: %w", tried, ctx.Err())
 	}
 	if _, ok := errors.AsType[*linklocal.Error](err); ok {
-		return advise(sinks.Transient, checkListeners+", or add the address to brokers if you know it", fmt.Errorf("%s, which the cluster advertises: %w", tried, err))
+		return sinks.Advise(sinks.Transient, checkListeners+", or add the address to brokers if you know it", fmt.Errorf("%s, which the cluster advertises: %w", tried, err))
 	}
 	if advice := sinks.TLSAdvice(err); advice != "" {
-		return advise(sinks.Halted, advice, fmt.Errorf("%s: %w", tried, err))
+		return sinks.Advise(sinks.Halted, advice, fmt.Errorf("%s: %w", tried, err))
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return sinks.Errorf(sinks.Transient, "%s: no answer in time: %w", tried, err)
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return advise(sinks.Transient, "a broker also closes the connection of a client without the TLS or SASL that it requires", fmt.Errorf("%s: %w", tried, err))
+		return sinks.Advise(sinks.Transient, "a broker also closes the connection of a client without the TLS or SASL that it requires", fmt.Errorf("%s: %w", tried, err))
 	}
 	return sinks.Errorf(sinks.Transient, "%s: %w", tried, err)
 }

@@ -81,7 +81,7 @@ func (l *Login) authenticate(ctx context.Context, c *Conn) error {
 		}
 	}
 	if err != nil {
-		return advise(sinks.Halted, checkSASL, fmt.Errorf("SASL authentication of %s: %s", l.Username, l.Hide(err.Error())))
+		return sinks.Advise(sinks.Halted, checkSASL, fmt.Errorf("SASL authentication of %s: %s", l.Username, l.Hide(err.Error())))
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (l *Login) exchange(ctx context.Context, c *Conn, message []byte) ([]byte, 
 	answer, err := c.Exchange(ctx, request)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		// Some brokers reject a password by closing the connection.
-		return nil, advise(sinks.Halted, checkSASL, fmt.Errorf("%s: the broker closed the connection", tried))
+		return nil, sinks.Advise(sinks.Halted, checkSASL, fmt.Errorf("%s: the broker closed the connection", tried))
 	}
 	if err != nil {
 		return nil, err

@@ -89,7 +89,7 @@ func (s *Sink) try(ctx context.Context, t Trial) []finding.Finding {
 		}
 	}
 	found = append(found, advertised...)
-	settings := s.topicSettings(ctx, alive[0], names)
+	settings := s.cluster.settings(ctx, alive[0], names, maxMessage, minInSync)
 	slices.SortFunc(cluster.Topics, func(a, b kmsg.MetadataResponseTopic) int {
 		return strings.Compare(brokerMessage(a.Topic), brokerMessage(b.Topic))
 	})
@@ -278,22 +278,3 @@ func (s *Sink) tryCreation(ctx context.Context, step, topic string) finding.Find
 // minInSync is the topic setting for the number of replicas that must store a record
 // before acks: all acknowledges it.
 const minInSync = "min.insync.replicas"
-
-// topicSettings returns the numeric settings maxMessage and minInSync, by topic. It
-// returns none if the user lacks the right to describe topics.
-func (s *Sink) topicSettings(ctx context.Context, broker string, topics []string) map[string]map[string]int {
-	all := map[string]map[string]int{}
-	answer, err := s.cluster.describe(ctx, broker, topics, maxMessage, minInSync)
-	if err != nil {
-		return all
-	}
-	for _, topic := range answer.Resources {
-		all[topic.ResourceName] = map[string]int{}
-		for _, entry := range topic.Configs {
-			if n, ok := number(entry); ok {
-				all[topic.ResourceName][entry.Name] = n
-			}
-		}
-	}
-	return all
-}

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -167,17 +168,10 @@ func (c *cluster) fetchLimits(ctx context.Context, address string) {
 	if len(names) == 0 {
 		return
 	}
-	answer, err := c.describe(ctx, address, names, maxMessage)
-	if err != nil {
-		return
-	}
-	for _, topic := range answer.Resources {
-		for _, entry := range topic.Configs {
-			bytes, ok := number(entry)
-			if layout, known := c.topics[topic.ResourceName]; known && ok && entry.Name == maxMessage {
-				layout.maxBytes = bytes
-				c.topics[topic.ResourceName] = layout
-			}
+	for topic, settings := range c.settings(ctx, address, names, maxMessage) {
+		if layout, known := c.topics[topic]; known {
+			layout.maxBytes = settings[maxMessage]
+			c.topics[topic] = layout
 		}
 	}
 }
@@ -185,30 +179,32 @@ func (c *cluster) fetchLimits(ctx context.Context, address string) {
 // maxMessage is the topic setting that bounds a record batch.
 const maxMessage = "max.message.bytes"
 
-// number returns the value of a setting and reports whether it is a number.
-func number(setting kmsg.DescribeConfigsResponseResourceConfig) (n int, ok bool) {
-	if setting.Value == nil {
-		return 0, false
-	}
-	n, err := strconv.Atoi(*setting.Value)
-	return n, err == nil
-}
-
-// describe requests settings of topics from the broker at address.
-func (c *cluster) describe(ctx context.Context, address string, topics []string, settings ...string) (*kmsg.DescribeConfigsResponse, error) {
+// settings requests numeric settings of topics from the broker at address and returns
+// them by topic and name. It returns none if the broker does not answer, or the user
+// lacks the right to describe topics.
+func (c *cluster) settings(ctx context.Context, address string, topics []string, names ...string) map[string]map[string]int {
 	request := kmsg.NewPtrDescribeConfigsRequest()
-	for _, name := range topics {
+	for _, topic := range topics {
 		resource := kmsg.NewDescribeConfigsRequestResource()
-		resource.ResourceType, resource.ResourceName, resource.ConfigNames = kmsg.ConfigResourceTypeTopic, name, settings
+		resource.ResourceType, resource.ResourceName, resource.ConfigNames = kmsg.ConfigResourceTypeTopic, topic, names
 		request.Resources = append(request.Resources, resource)
 	}
 	ctx, cancel := context.WithTimeout(ctx, kafkawire.DialTimeout)
 	defer cancel()
 	answer, err := c.link(address).Exchange(ctx, request)
 	if err != nil {
-		return nil, err
+		return nil
 	}
-	return answer.(*kmsg.DescribeConfigsResponse), nil
+	all := map[string]map[string]int{}
+	for _, topic := range answer.(*kmsg.DescribeConfigsResponse).Resources {
+		all[topic.ResourceName] = map[string]int{}
+		for _, entry := range topic.Configs {
+			if n, err := strconv.Atoi(brokerMessage(entry.Value)); err == nil {
+				all[topic.ResourceName][entry.Name] = n
+			}
+		}
+	}
+	return all
 }
 
 // layoutOf returns the layout of a topic from its metadata.
@@ -216,17 +212,15 @@ func layoutOf(name string, t kmsg.MetadataResponseTopic) layout {
 	switch t.ErrorCode {
 	case 0:
 	case kerr.UnknownTopicOrPartition.Code:
-		return layout{err: errUnknownTopic(name), missing: true}
+		return layout{missing: true, err: sinks.Advise(sinks.Halted, "create it, set create_topic, or correct topic",
+			fmt.Errorf("topic %s does not exist, or the user may not describe it", name))}
 	default:
 		return layout{err: kafkawire.ErrorOfCode(t.ErrorCode, "", "topic "+name)}
 	}
 	if len(t.Partitions) == 0 {
 		return layout{err: sinks.Errorf(sinks.Transient, "topic %s: it has no partitions yet", name)}
 	}
-	leaders := make([]int32, len(t.Partitions))
-	for i := range leaders {
-		leaders[i] = -1
-	}
+	leaders := slices.Repeat([]int32{-1}, len(t.Partitions))
 	for _, p := range t.Partitions {
 		// The number of partitions decides the partition of a key: an incomplete list
 		// would select a wrong one.
@@ -266,7 +260,9 @@ func (c *cluster) create(ctx context.Context, shape CreateTopic, topics []string
 	request.TimeoutMillis, request.ValidateOnly = int32(kafkawire.DialTimeout.Milliseconds()), dry
 	for _, name := range topics {
 		topic := kmsg.NewCreateTopicsRequestTopic()
-		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, orDefault(shape.Partitions), int16(orDefault(shape.Replication))
+		topic.Topic = name
+		// -1 is the broker's default (KIP-464).
+		topic.NumPartitions, topic.ReplicationFactor = cmp.Or(int32(shape.Partitions), -1), cmp.Or(int16(shape.Replication), -1)
 		request.Topics = append(request.Topics, topic)
 	}
 	address, ok := c.brokers[c.controller]
@@ -286,15 +282,6 @@ func (c *cluster) create(ctx context.Context, shape CreateTopic, topics []string
 	return refused, nil
 }
 
-// orDefault returns n, or the protocol's value for the broker's default if n is 0
-// (KIP-464).
-func orDefault(n int) int32 {
-	if n == 0 {
-		return -1
-	}
-	return int32(n)
-}
-
 func (c *cluster) close() {
 	for _, l := range c.links {
 		l.Close()
@@ -308,12 +295,4 @@ func brokerMessage(message *string) string {
 		return ""
 	}
 	return *message
-}
-
-// errUnknownTopic returns the error of a topic that the cluster does not know.
-func errUnknownTopic(topic string) *sinks.Error {
-	return &sinks.Error{Class: sinks.Halted, Err: &sinks.Advised{
-		Err: fmt.Errorf("topic %s does not exist, or the user may not describe it", topic),
-		To:  "create it, set create_topic, or correct topic",
-	}}
 }

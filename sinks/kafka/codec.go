@@ -1,6 +1,8 @@
 package kafka
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -12,11 +14,8 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// codec compresses the records of a batch. It is not safe for concurrent use.
-type codec interface {
-	// compress appends the compressed form of src to dst.
-	compress(dst, src []byte) ([]byte, error)
-}
+// codec appends the compressed form of src to dst. It is not safe for concurrent use.
+type codec func(dst, src []byte) ([]byte, error)
 
 // compression is a codec's number in the attributes of a record batch.
 type compression int8
@@ -32,19 +31,11 @@ const (
 // compressionOf returns the compression with a name: none, gzip, snappy, lz4 or zstd
 // (also if empty).
 func compressionOf(name string) (compression, error) {
-	switch name {
-	case "none":
-		return compressionNone, nil
-	case "gzip":
-		return compressionGzip, nil
-	case "snappy":
-		return compressionSnappy, nil
-	case "lz4":
-		return compressionLZ4, nil
-	case "", "zstd":
-		return compressionZstd, nil
+	c := slices.Index([]string{"none", "gzip", "snappy", "lz4", "zstd"}, cmp.Or(name, "zstd"))
+	if c < 0 {
+		return 0, fmt.Errorf("compression: unknown %q: use none, gzip, snappy, lz4 or zstd", name)
 	}
-	return 0, fmt.Errorf("compression: unknown %q: use none, gzip, snappy, lz4 or zstd", name)
+	return compression(c), nil
 }
 
 // zstdWindow is the size of zstd's window. Detections resemble their neighbours, so
@@ -55,65 +46,46 @@ const zstdWindow = 256 << 10
 func newCodec(c compression) (codec, error) {
 	switch c {
 	case compressionGzip:
-		return &streamCodec{stream: gzip.NewWriter(io.Discard)}, nil
+		return streamCodec(gzip.NewWriter(io.Discard)), nil
 	case compressionSnappy:
-		return snappyCodec{}, nil
+		return compressSnappy, nil
 	case compressionLZ4:
 		// The Java client requires independent blocks; smaller ones cost more bytes
 		// than they save time. The batch has a checksum of its own.
 		stream := lz4.NewWriter(io.Discard)
 		err := stream.Apply(lz4.BlockSizeOption(lz4.Block256Kb), lz4.ChecksumOption(false), lz4.ConcurrencyOption(1))
-		return &streamCodec{stream: stream}, err
+		return streamCodec(stream), err
 	case compressionZstd:
 		encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
 			zstd.WithWindowSize(zstdWindow), zstd.WithEncoderCRC(false))
-		return zstdCodec{encoder}, err
+		return func(dst, src []byte) ([]byte, error) { return encoder.EncodeAll(src, dst), nil }, err
 	}
 	return nil, nil
 }
 
-type zstdCodec struct{ encoder *zstd.Encoder }
-
-func (c zstdCodec) compress(dst, src []byte) ([]byte, error) {
-	return c.encoder.EncodeAll(src, dst), nil
-}
-
-// streamCodec adapts a stream compressor.
-type streamCodec struct {
-	stream interface {
-		io.WriteCloser
-		Reset(io.Writer)
+// streamCodec returns the codec of a stream compressor.
+func streamCodec(stream interface {
+	io.WriteCloser
+	Reset(io.Writer)
+}) codec {
+	var out bytes.Buffer
+	return func(dst, src []byte) ([]byte, error) {
+		out = *bytes.NewBuffer(dst)
+		stream.Reset(&out)
+		_, err := stream.Write(src)
+		err = cmp.Or(err, stream.Close())
+		return out.Bytes(), err
 	}
-	out appender
 }
-
-func (c *streamCodec) compress(dst, src []byte) ([]byte, error) {
-	c.out = dst
-	c.stream.Reset(&c.out)
-	if _, err := c.stream.Write(src); err != nil {
-		return nil, err
-	}
-	err := c.stream.Close()
-	return c.out, err
-}
-
-type appender []byte
-
-func (a *appender) Write(b []byte) (int, error) {
-	*a = append(*a, b...)
-	return len(b), nil
-}
-
-// snappyCodec writes the framing of the Java library, which all of Kafka's clients
-// read: a header, then length-prefixed blocks.
-type snappyCodec struct{}
 
 const (
 	snappyHeader = "\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01" // magic, version, oldest compatible version
 	snappyBlock  = 32 << 10
 )
 
-func (snappyCodec) compress(dst, src []byte) ([]byte, error) {
+// compressSnappy writes the framing of the Java library, which all of Kafka's clients
+// read: a header, then length-prefixed blocks.
+func compressSnappy(dst, src []byte) ([]byte, error) {
 	dst = append(dst, snappyHeader...)
 	for block := range slices.Chunk(src, snappyBlock) {
 		start := len(dst) + 4

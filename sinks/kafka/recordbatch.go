@@ -73,13 +73,13 @@ func (e *encoder) attempt(events []transform.Event, indices []int, limit int, no
 	start := len(e.batches)
 	e.batches = append(e.batches, make([]byte, batchHeader)...)
 	body := len(e.batches)
-	var span span
+	var header kmsg.RecordBatch
 	compression := e.compression
 	if e.codec == nil {
-		e.batches, span = e.appendRecords(e.batches, limit-batchHeader, events, indices, now)
+		e.batches, header = e.appendRecords(e.batches, limit-batchHeader, events, indices, now)
 	} else {
-		e.records, span = e.appendRecords(e.records[:0], 2*limit, events, indices, now)
-		compressed, err := e.codec.compress(e.batches, e.records)
+		e.records, header = e.appendRecords(e.records[:0], 2*limit, events, indices, now)
+		compressed, err := e.codec(e.batches, e.records)
 		if err != nil || len(compressed)-body >= len(e.records) {
 			compression = compressionNone
 			compressed = append(e.batches[:body], e.records...)
@@ -87,48 +87,40 @@ func (e *encoder) attempt(events []transform.Event, indices []int, limit int, no
 		e.batches = compressed
 	}
 	batch = e.batches[start:len(e.batches):len(e.batches)]
-	seal(batch, compression, span)
-	return batch, span.count
+	seal(batch, compression, header)
+	return batch, int(header.NumRecords)
 }
 
-// span describes the records of a batch for its header.
-type span struct {
-	count       int
-	first, last int64 // timestamps of the first record, and the latest of all, in milliseconds
-}
-
-// seal fills in the header of a batch.
-func seal(b []byte, compression compression, s span) {
-	header := kmsg.RecordBatch{
-		Length: int32(len(b) - afterLength), PartitionLeaderEpoch: -1, // unknown to a producer
-		Magic: 2, Attributes: int16(compression), LastOffsetDelta: int32(s.count - 1),
-		FirstTimestamp: s.first, MaxTimestamp: s.last,
-		ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, // not idempotent
-		NumRecords: int32(s.count),
-	}
+// seal fills in the header of a batch. header has the number and the times of the
+// records.
+func seal(b []byte, compression compression, header kmsg.RecordBatch) {
+	header.Length, header.Magic, header.Attributes = int32(len(b)-afterLength), 2, int16(compression)
+	header.LastOffsetDelta = header.NumRecords - 1
+	header.PartitionLeaderEpoch = -1                                           // unknown to a producer
+	header.ProducerID, header.ProducerEpoch, header.FirstSequence = -1, -1, -1 // not idempotent
 	header.AppendTo(b[:0])
 	sum := crc32.Checksum(b[afterChecksum:], crc32.MakeTable(crc32.Castagnoli))
 	binary.BigEndian.PutUint32(b[atChecksum:], sum)
 }
 
 // appendRecords appends the events' records up to limit bytes, but at least the
-// first one.
-func (e *encoder) appendRecords(dst []byte, limit int, events []transform.Event, indices []int, now time.Time) ([]byte, span) {
-	var s span
+// first one. It returns the fields of the batch's header that depend on them.
+func (e *encoder) appendRecords(dst []byte, limit int, events []transform.Event, indices []int, now time.Time) ([]byte, kmsg.RecordBatch) {
+	var header kmsg.RecordBatch
 	start := len(dst)
 	for n, i := range indices {
 		at := recordTime(events[i], now).UnixMilli()
 		if n == 0 {
-			s.first, s.last = at, at
+			header.FirstTimestamp, header.MaxTimestamp = at, at
 		}
 		end := len(dst)
-		dst = e.appendRecord(dst, events[i], at-s.first, int64(n))
+		dst = e.appendRecord(dst, events[i], at-header.FirstTimestamp, int64(n))
 		if n > 0 && len(dst)-start > limit {
-			return dst[:end], s
+			return dst[:end], header
 		}
-		s.count, s.last = n+1, max(s.last, at)
+		header.NumRecords, header.MaxTimestamp = int32(n+1), max(header.MaxTimestamp, at)
 	}
-	return dst, s
+	return dst, header
 }
 
 // recordTime returns the record's timestamp: the time when the bridge recorded the

@@ -61,21 +61,13 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 	}
 	brokers.Wait()
 
-	failed := false
-	for _, err := range b.errs {
-		if err == nil {
-			continue
-		}
-		failed = true
-		if class, _ := sinks.ClassOf(err); class != sinks.Rejected {
-			s.cluster.invalidate() // the leader may have moved, or the topic been deleted
-			break
-		}
+	if slices.ContainsFunc(b.errs, func(err error) bool {
+		class, _ := sinks.ClassOf(err)
+		return err != nil && class != sinks.Rejected
+	}) {
+		s.cluster.invalidate() // the leader may have moved, or the topic been deleted
 	}
-	if failed {
-		return b.errs
-	}
-	return nil
+	return b.errs.OrNil()
 }
 
 // maxEncoders bounds the number of brokers to which a Send produces concurrently.
@@ -148,12 +140,11 @@ type produceBatch struct {
 
 // partitionQueue holds the events of one partition that are not acknowledged.
 type partitionQueue struct {
-	topic     string
-	partition int
-	waiting   []int // indices of events, in order
-	limit     int   // of events in the next record batch
-	maxBytes  int   // of a record batch, by the topic's limit; 0: unknown
-	sent      int   // events in the record batch in flight
+	topicPartition
+	waiting  []int // indices of events, in order
+	limit    int   // of events in the next record batch
+	maxBytes int   // of a record batch, by the topic's limit; 0: unknown
+	sent     int   // events in the record batch in flight
 }
 
 // topicPartition names a partition.
@@ -197,7 +188,7 @@ func (b *produceBatch) route(topics []string) map[*kafkawire.Link][]*partitionQu
 				b.errs[i], unreachable[at] = err, err
 				continue
 			}
-			q = &partitionQueue{topic: at.topic, partition: at.partition, limit: len(b.events), maxBytes: layout.maxBytes}
+			q = &partitionQueue{topicPartition: at, limit: len(b.events), maxBytes: layout.maxBytes}
 			queues[at] = q
 			brokers[l] = append(brokers[l], q)
 		}

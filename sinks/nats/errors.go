@@ -155,7 +155,7 @@ func errorOfCode(tried string, e *jetstream.APIError, hide func(string) string) 
 		v = verdict{class: sinks.Rejected}
 	}
 	text := fmt.Sprintf("%s: [%d] %s", tried, e.ErrorCode, hide(e.Description))
-	return &sinks.Error{Class: v.class, Err: &sinks.Advised{Err: errors.New(text), To: v.advice}}
+	return sinks.Advise(v.class, v.advice, errors.New(text))
 }
 
 // errNotAnAnswer is returned for a message that is not an acknowledgement: other

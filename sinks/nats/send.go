@@ -48,12 +48,7 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 		b.fail(err)
 		s.drop()
 	}
-	for _, err := range b.errs {
-		if err != nil {
-			return b.errs
-		}
-	}
-	return nil
+	return b.errs.OrNil()
 }
 
 // open connects, and creates the stream if the sink may.

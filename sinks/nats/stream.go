@@ -46,7 +46,7 @@ func (s *Sink) checkStream(ctx context.Context, stream jetstream.Stream, subject
 
 // advise returns a Halted error with advice.
 func advise(advice, format string, args ...any) *sinks.Error {
-	return &sinks.Error{Class: sinks.Halted, Err: &sinks.Advised{Err: fmt.Errorf(format, args...), To: advice}}
+	return sinks.Advise(sinks.Halted, advice, fmt.Errorf(format, args...))
 }
 
 // findStream requests the stream's configuration. It creates a missing stream with
