@@ -127,9 +127,8 @@ func (s *streams) enrich() func(context.Context, []transform.Detection) []transf
 		Link:    slices.Contains(parts, "link"),
 		URL:     s.appliance.URL,
 		Product: s.appliance.Product,
-		Timeout: poller.DefaultEnrichTimeout, MaxDevices: poller.DefaultMaxDevices, MaxAge: poller.DefaultEnrichAge,
-		Now: time.Now,
-		Log: s.streamLog("detections"),
+		Now:     time.Now,
+		Log:     s.streamLog("detections"),
 	}).Enrich
 }
 

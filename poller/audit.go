@@ -155,18 +155,9 @@ func (a *Audit) contact(ctx context.Context) error {
 // readNew commits all new entries, up to the newest.
 func (a *Audit) readNew(ctx context.Context) error {
 	w := auditWalk{last: a.position.Last, hint: a.rank}
-	w.offset = a.begin(&w)
 	a.progress.begin()
 	front, kept := noGap, a.position.Last // kept is the newest entry that both logs have
-	for {
-		page, ok, err := a.next(ctx, &w)
-		if err != nil {
-			return err
-		}
-		if !ok { // the log is empty, and does not show what was in it
-			a.progress.caughtUp(a.date.UnixMilli())
-			return nil
-		}
+	err := a.read(ctx, &w, func(page *auditPage) (int, error) {
 		last := page.find(w.last)
 		if last >= 0 {
 			front = noGap
@@ -174,36 +165,27 @@ func (a *Audit) readNew(ctx context.Context) error {
 		// Entries after last that are committed were so before another log
 		// replaced that one.
 		newest, err := a.recall(ctx, page.rows[last+1:])
-		if err != nil {
-			return err
-		}
 		if newest >= 0 {
 			last += 1 + newest
 			front, kept = restored, page.rows[last].offset()
 		}
-		base, ok, err := a.attach(ctx, &w, &page, last)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			continue
-		}
+		return last, err
+	}, func(page *auditPage, base int) (done bool, err error) {
 		if base < 0 && w.last != nil {
 			front = unjoined
 		}
-		if front, err = a.take(ctx, &page, page.rows[base+1:], front, kept); err != nil {
-			return err
+		if front, err = a.take(ctx, page, page.rows[base+1:], front, kept); err != nil {
+			return false, err
 		}
-		w.last = a.position.Last
-		if page.newest {
-			a.progress.caughtUp(a.date.UnixMilli())
-			return nil
-		}
-		if w.last != nil {
+		if w.last = a.position.Last; w.last != nil && !page.newest {
 			a.progress.reached(w.last.Time, max(0, a.date.UnixMilli()-w.last.Time))
 		}
-		a.advance(&w, &page)
+		return page.newest, nil
+	})
+	if err == nil {
+		a.progress.caughtUp(a.date.UnixMilli())
 	}
+	return err
 }
 
 // auditPosition is the position of an audit log source. All times are the appliance's own,

@@ -142,33 +142,21 @@ func (a *Audit) reread(ctx context.Context) error {
 		return nil
 	}
 	w := auditWalk{last: a.position.Reread.Last, hint: a.position.Reread.Offset}
-	w.offset = a.begin(&w)
-	for a.position.Reread != nil {
-		page, ok, err := a.next(ctx, &w)
-		if err != nil {
-			return err
+	err := a.read(ctx, &w, func(page *auditPage) (int, error) {
+		return page.find(w.last), nil
+	}, func(page *auditPage, base int) (done bool, err error) {
+		if err := a.repeat(ctx, page, base); err != nil || a.position.Reread == nil {
+			return true, err
 		}
-		if !ok {
-			p := a.position
-			p.Reread = nil
-			return a.commit(ctx, p, checkpoint.Commit{})
-		}
-		base, ok, err := a.attach(ctx, &w, &page, page.find(w.last))
-		if err != nil {
-			return err
-		}
-		if !ok {
-			continue
-		}
-		if err := a.repeat(ctx, &page, base); err != nil {
-			return err
-		}
-		if a.position.Reread != nil {
-			w.last = a.position.Reread.Last
-			a.advance(&w, &page)
-		}
+		w.last = a.position.Reread.Last
+		return false, nil
+	})
+	if err != nil || a.position.Reread == nil {
+		return err
 	}
-	return nil
+	p := a.position // of a log that is empty
+	p.Reread = nil
+	return a.commit(ctx, p, checkpoint.Commit{})
 }
 
 // repeat commits again the rows of a page after base, with the same event ids. Entries

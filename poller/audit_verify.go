@@ -27,30 +27,18 @@ func VerifyAudit(ctx context.Context, client AuditClient, store Store, o StreamO
 	v := newVerification(a.source.Stream, from, report)
 	var suspects []auditRow
 	w := auditWalk{hint: p.Offset}
-	w.offset = a.begin(&w)
-	for done := false; !done; {
-		page, ok, err := a.next(ctx, &w)
-		if err != nil {
-			return v.Verification, fmt.Errorf("verify %s: %w", a.source, err)
-		}
-		if !ok {
-			break
-		}
+	err = a.read(ctx, &w, func(page *auditPage) (int, error) {
 		base := page.find(w.last)
 		for i := range page.rows {
 			if w.last == nil && page.rows[i].before(from) {
 				base = i
 			}
 		}
-		if base, ok, err = a.attach(ctx, &w, &page, base); err != nil {
-			return v.Verification, fmt.Errorf("verify %s: %w", a.source, err)
-		}
-		if !ok {
-			continue
-		}
+		return base, nil
+	}, func(page *auditPage, base int) (done bool, err error) {
 		differ, err := a.compare(ctx, v, page.rows[base+1:])
 		if err != nil {
-			return v.Verification, err
+			return false, err
 		}
 		suspects = append(suspects, differ...)
 		a.endless.pages = 0
@@ -59,10 +47,13 @@ func VerifyAudit(ctx context.Context, client AuditClient, store Store, o StreamO
 			w.last = newest.offset()
 		}
 		report.Progress(v.Stream, v.Compared, time.UnixMilli(newest.entry.Time))
-		a.advance(&w, &page)
-		done = page.newest
+		return page.newest, nil
+	})
+	if err != nil {
+		return v.Verification, fmt.Errorf("verify %s: %w", a.source, err)
 	}
-	return v.Verification, a.explain(ctx, v, suspects)
+	err = a.explain(ctx, v, suspects)
+	return v.Verification, err
 }
 
 // compare counts the rows, and returns those that are not remembered.

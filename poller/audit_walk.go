@@ -110,6 +110,36 @@ func (a *Audit) begin(w *auditWalk) int {
 	return 0
 }
 
+// read reads the log up to its newest entry, from where w begins. For each page it calls
+// find, which returns the index of the newest row that is known to be committed (-1: none),
+// and then take with the index of the row up to which the walk had come (-1: the page begins
+// the log), until take is done. take sets w.last. It does not call them if the log is empty.
+func (a *Audit) read(ctx context.Context, w *auditWalk, find func(*auditPage) (int, error),
+	take func(page *auditPage, base int) (done bool, err error)) error {
+	w.offset = a.begin(w)
+	for {
+		page, ok, err := a.next(ctx, w)
+		if err != nil || !ok {
+			return err
+		}
+		committed, err := find(&page)
+		if err != nil {
+			return err
+		}
+		base, ok, err := a.attach(ctx, w, &page, committed)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if done, err := take(&page, base); err != nil || done {
+			return err
+		}
+		a.advance(w, &page)
+	}
+}
+
 // next requests a page and sorts it oldest first. ok is false if the log is empty.
 func (a *Audit) next(ctx context.Context, w *auditWalk) (page auditPage, ok bool, err error) {
 	for {
@@ -136,11 +166,12 @@ func (a *Audit) next(ctx context.Context, w *auditWalk) (page auditPage, ok bool
 		if !fits {
 			continue
 		}
+		single := len(page.rows) == 1
 		if a.oldestFirst {
-			page.oldest, page.newest = page.offset == 0, len(page.rows) == 1
+			page.oldest, page.newest = page.offset == 0, single
 		} else {
 			slices.Reverse(page.rows)
-			page.oldest, page.newest = len(page.rows) == 1, page.offset == 0
+			page.oldest, page.newest = single, page.offset == 0
 		}
 		return page, true, nil
 	}

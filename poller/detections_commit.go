@@ -289,7 +289,7 @@ func (s *turnStore) Commit(ctx context.Context, c checkpoint.Commit) error {
 	err = s.Store.Commit(waiting, c)
 	stop(nil)
 	<-watched
-	if err != nil && errors.Is(context.Cause(waiting), errGaveWay) && ctx.Err() == nil && errors.Is(err, context.Canceled) {
+	if errors.Is(err, context.Canceled) && errors.Is(context.Cause(waiting), errGaveWay) && ctx.Err() == nil {
 		return errGaveWay
 	}
 	return err

@@ -2,6 +2,7 @@ package poller
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,13 +17,6 @@ import (
 	"ndrbridge/transform"
 )
 
-// EnrichClient is the part of an appliance's interface that an Enricher uses.
-// *appliance.Client implements it.
-type EnrichClient interface {
-	SearchDevices(ctx context.Context, ids []int64, page *appliance.Page) error
-	DetectionFormats(ctx context.Context, page *appliance.Page) error
-}
-
 // EnrichOptions configures an Enricher.
 type EnrichOptions struct {
 	Devices bool // the devices among the participants
@@ -32,24 +26,16 @@ type EnrichOptions struct {
 	// paths, where it is lower-cased; empty: service. Link needs both.
 	URL, Product string
 	// Timeout is how long a request may take, including its wait for the rate limit; 0:
-	// DefaultEnrichTimeout.
+	// two seconds.
 	Timeout time.Duration
-	// MaxDevices is how many devices are cached, and requested at once; 0:
-	// DefaultMaxDevices.
+	// MaxDevices is how many devices are cached, and requested at once; 0: 4096.
 	MaxDevices int
-	// MaxAge is how long an answer is used; 0: DefaultEnrichAge. Formats are used longer
-	// while the appliance does not answer.
+	// MaxAge is how long an answer is used; 0: an hour. Formats are used longer while the
+	// appliance does not answer.
 	MaxAge time.Duration
 	Now    func() time.Time
 	Log    *slog.Logger
 }
-
-// The defaults of EnrichOptions.
-const (
-	DefaultEnrichTimeout = 2 * time.Second
-	DefaultMaxDevices    = 4096
-	DefaultEnrichAge     = time.Hour
-)
 
 const (
 	// enrichPause is the pause before a kind of request is made again after it failed.
@@ -73,7 +59,7 @@ const (
 // nothing: data that cannot be read in time is left out, and the enrichment reports that.
 // It is not safe for concurrent use.
 type Enricher struct {
-	client EnrichClient
+	client *appliance.Client
 	o      EnrichOptions
 	link   string // up to a detection's id
 
@@ -97,19 +83,11 @@ type format struct {
 }
 
 // NewEnricher returns an Enricher with empty caches.
-func NewEnricher(client EnrichClient, o EnrichOptions) *Enricher {
-	if o.Product == "" {
-		o.Product = "service"
-	}
-	if o.Timeout <= 0 {
-		o.Timeout = DefaultEnrichTimeout
-	}
-	if o.MaxDevices <= 0 {
-		o.MaxDevices = DefaultMaxDevices
-	}
-	if o.MaxAge <= 0 {
-		o.MaxAge = DefaultEnrichAge
-	}
+func NewEnricher(client *appliance.Client, o EnrichOptions) *Enricher {
+	o.Product = cmp.Or(o.Product, "service")
+	o.Timeout = cmp.Or(o.Timeout, 2*time.Second)
+	o.MaxDevices = cmp.Or(o.MaxDevices, 4096)
+	o.MaxAge = cmp.Or(o.MaxAge, time.Hour)
 	devices, err := simplelru.NewLRU[int64, device](o.MaxDevices, nil)
 	if err != nil {
 		panic(err) // a size above 0
@@ -288,15 +266,15 @@ func fail(added *transform.Enrichment, part string) {
 
 // enrichRequests is the state of one kind of request.
 type enrichRequests struct {
-	part    string // what the requests are made for
-	failing bool
-	until   time.Time // while failing: when the next request may be made
+	part  string    // what the requests are made for
+	until time.Time // when the next may be made after a failure; zero: the last was answered
 }
 
 // request makes a request of a kind, unless one failed a short while ago, and reports
 // whether it was answered.
 func (e *Enricher) request(ctx context.Context, kind *enrichRequests, send func(context.Context) error) bool {
-	if kind.failing && e.o.Now().Before(kind.until) {
+	failing := !kind.until.IsZero()
+	if failing && e.o.Now().Before(kind.until) {
 		return false
 	}
 	limited, cancel := context.WithTimeout(ctx, e.o.Timeout)
@@ -304,16 +282,15 @@ func (e *Enricher) request(ctx context.Context, kind *enrichRequests, send func(
 	err := send(limited)
 	switch {
 	case err == nil:
-		if kind.failing {
-			kind.failing = false
+		if failing {
+			kind.until = time.Time{}
 			e.o.Log.Info("detections are enriched again", "with", kind.part)
 		}
 		return true
 	case ctx.Err() != nil: // the bridge stops: this is no failure of the appliance
 		return false
 	}
-	if !kind.failing {
-		kind.failing = true
+	if !failing {
 		e.o.Log.Warn("detections are delivered without an enrichment; it is requested again from time to time", "without", kind.part, "error", err)
 	}
 	pause := enrichPause

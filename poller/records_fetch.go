@@ -42,6 +42,11 @@ var errOffset = errors.New("the offset was refused")
 // not go back: answers carry whole seconds.
 const tolerance = time.Second
 
+// request requests the records that s selects.
+func (r *Records) request(ctx context.Context, s appliance.RecordSearch) error {
+	return r.ask(func() error { return r.client.SearchRecords(ctx, s, &r.page) })
+}
+
 // ask requests a page, and takes the appliance's time from the answer.
 func (r *Records) ask(request func() error) error {
 	if err := request(); err != nil {
@@ -84,7 +89,7 @@ func (r *Records) askTime(ctx context.Context) error {
 // searchOne requests the first record from one time until another.
 func (r *Records) searchOne(ctx context.Context, from, until int64) error {
 	s := appliance.RecordSearch{From: from, Until: until, Types: r.o.Types, Filter: r.o.Filter, Limit: 1}
-	err := r.ask(func() error { return r.client.SearchRecords(ctx, s, &r.page) })
+	err := r.request(ctx, s)
 	if err == nil {
 		r.notice()
 	}
@@ -101,7 +106,7 @@ func (r *Records) search(ctx context.Context, l recordList, offset int, ttl time
 	bare := 0 // the limit at which the cursor was left out; 0: it was not
 	for {
 		s.Limit = r.limit.now
-		err := r.ask(func() error { return r.client.SearchRecords(ctx, s, &r.page) })
+		err := r.request(ctx, s)
 		switch {
 		case err == nil:
 			r.limit.grow()

@@ -186,7 +186,7 @@ func (r *Records) searchSingly(ctx context.Context, s appliance.RecordSearch) (r
 	page := recordRows{limit: minLimit, total: -1}
 	s.Limit, s.ContextTTL = 1, 0
 	for range minLimit {
-		err := r.ask(func() error { return r.client.SearchRecords(ctx, s, &r.page) })
+		err := r.request(ctx, s)
 		var row recordRow
 		switch {
 		case err == nil && len(r.page.Objects) == 0:
@@ -297,7 +297,7 @@ func (r *Records) readOthers(ctx context.Context, s appliance.RecordSearch) erro
 
 // readOther reports whether a search returns a record.
 func (r *Records) readOther(ctx context.Context, s appliance.RecordSearch) (bool, error) {
-	err := r.ask(func() error { return r.client.SearchRecords(ctx, s, &r.page) })
+	err := r.request(ctx, s)
 	return err == nil && len(r.page.Objects) > 0, err
 }
 
