@@ -78,25 +78,21 @@ type Records struct {
 
 	reading *reading // the window being read; nil: none
 
-	page     appliance.RecordPage
-	parsed   []recordRow
-	date     int64     // the appliance's time in its last answer, less skew
-	latest   int64     // the latest time among its answers
-	skew     int64     // the largest known difference between its answers' times
-	answered time.Time // when the last answer was received, by the local clock
-	warnings string    // the record store's warning that was logged last
-	warnedAt time.Time // when it was logged
+	page   appliance.RecordPage
+	parsed []recordRow
+	dates  answerDates
+	warned storeWarning // that was logged last
+	size   windowSize
 
-	span       int64 // length of the next window, in milliseconds
-	reach      int64 // longest window that the store can search at once, as far as is known
-	most       int   // most records that one window may have, as far as is known
-	noCursors  bool  // the appliance rejects requests for cursors
-	byOffset   int   // windows to read by offset before cursors are tried again
-	incomplete int   // windows in a row that stayed incomplete
-	failures   int   // attempts in a row that ended with an error
-	early      int   // windows in a row that were divided because their search was terminated early
+	noCursors bool // the appliance rejects requests for cursors
+	byOffset  int  // windows to read by offset before cursors are tried again
 
-	recheckErrors int // errors in a row
+	inARow struct {
+		failures      int // attempts that ended with an error
+		incomplete    int // windows that stayed incomplete
+		early         int // windows that were divided because their search was terminated early
+		recheckErrors int
+	}
 }
 
 // NewRecords returns a source that continues from the position in store.
@@ -104,9 +100,7 @@ func NewRecords(client RecordsClient, store Store, o RecordsOptions) *Records {
 	r := &Records{
 		stream: newStream(store, transform.StreamRecords+"/"+o.Query, o.StreamOptions),
 		client: client, o: o,
-		span:  max(1, o.Window.Milliseconds()),
-		reach: maxSpan.Milliseconds(),
-		most:  o.MaxWindowRecords,
+		size: windowSize{span: max(1, o.Window.Milliseconds()), reach: maxSpan.Milliseconds(), most: o.MaxWindowRecords},
 	}
 	r.page.Bind()
 	return r
@@ -142,13 +136,13 @@ func (r *Records) poll(ctx context.Context) (Next, error) {
 			r.shorten(ctx, w, err)
 			return Idle, err
 		}
-		r.failures = 0
+		r.inARow.failures = 0
 		r.pages.ended()
 		// The rest of a window that was given up is read with the next one.
 		r.reading = nil
 		switch end {
 		case tooMany:
-			r.narrow(w)
+			r.size.narrow(r.length(w), w.attempt.total)
 			return Now, nil
 		case tooYoung:
 			return Now, nil
@@ -197,7 +191,7 @@ func (r *Records) load(ctx context.Context) error {
 			"types_were", p.Types, "types_are", types, "filter_was", p.Filter, "filter_is", filter)
 	}
 	r.written = p.Until
-	r.latest = max(r.latest, p.Clock)
+	r.dates.latest = max(r.dates.latest, p.Clock)
 	p.URL, p.Types, p.Filter = r.o.URL, types, filter
 	r.position, r.loaded = p, true
 	r.progress.begin()
@@ -209,7 +203,7 @@ func (r *Records) start(ctx context.Context) (int64, error) {
 	if err := r.askTime(ctx); err != nil {
 		return 0, err
 	}
-	now := r.date
+	now := r.dates.last
 	start := r.o.Start(time.UnixMilli(now))
 	if !start.IsZero() {
 		return min(max(1, start.UnixMilli()), now), nil // a future time is the same as now
@@ -242,15 +236,15 @@ func (r *Records) start(ctx context.Context) (int64, error) {
 // delivered again.
 func (r *Records) goBack(ctx context.Context) error {
 	r.o.Log.Warn("the appliance's clock went back; records are read again from before that",
-		"clock_was", time.UnixMilli(r.latest).UTC(), "clock_is", time.UnixMilli(r.date).UTC())
-	r.latest, r.reading = r.date+r.skew, nil
+		"clock_was", time.UnixMilli(r.dates.latest).UTC(), "clock_is", time.UnixMilli(r.dates.last).UTC())
+	r.dates.latest, r.reading = r.dates.last+r.dates.skew, nil
 	if !r.loaded { // the next poll reads the position
 		return nil
 	}
 	p := r.position
 	// Windows that have become young again are read as such.
-	to := r.date - max(r.o.Recheck, r.o.Delay).Milliseconds()
-	if p.Start <= r.date-r.o.Delay.Milliseconds() {
+	to := r.dates.last - max(r.o.Recheck, r.o.Delay).Milliseconds()
+	if p.Start <= r.dates.last-r.o.Delay.Milliseconds() {
 		to = max(to, p.Start)
 	}
 	p.Until = max(1, min(p.Until, to))
@@ -272,17 +266,17 @@ func (r *Records) recheck(ctx context.Context) (Next, error) {
 	e, ok := errors.AsType[*appliance.Error](err)
 	switch {
 	case err == nil:
-		r.recheckErrors = 0
+		r.inARow.recheckErrors = 0
 	case !ok || ctx.Err() != nil || e.Refused() || e.Throttled():
 		return Idle, err
 	default:
-		if r.recheckErrors++; r.recheckErrors == 1 {
+		if r.inARow.recheckErrors++; r.inARow.recheckErrors == 1 {
 			r.o.Log.Warn("a window could not be checked again; the next poll retries", "error", err)
 		}
-		if r.recheckErrors < recheckAttempts {
+		if r.inARow.recheckErrors < recheckAttempts {
 			return Idle, nil
 		}
-		r.recheckErrors = 0
+		r.inARow.recheckErrors = 0
 		r.count(r.o.Metrics.incomplete, 1)
 		r.o.Log.Error("a window could not be checked again; records that were stored late may be missing",
 			"from", time.UnixMilli(l.From).UTC(), "until", time.UnixMilli(l.Until).UTC(), "error", err)
@@ -315,7 +309,7 @@ func (r *Records) recheckWindow(ctx context.Context, l recordList) error {
 	switch {
 	case err != nil && !errors.Is(err, appliance.ErrTooLarge):
 		return fmt.Errorf("ask for the total of a window: %w", err)
-	case err == nil && r.date < l.Due:
+	case err == nil && r.dates.last < l.Due:
 		return nil
 	case err == nil && r.page.Total >= 0 && r.page.Total == l.Total && !r.page.TerminatedEarly:
 		l.Due = 0
@@ -334,7 +328,7 @@ func (r *Records) recheckWindow(ctx context.Context, l recordList) error {
 // advance a little before it is committed.
 func (r *Records) commit(ctx context.Context, p recordsPosition, c checkpoint.Commit) error {
 	p = p.pruned()
-	p.Clock = r.latest
+	p.Clock = r.dates.latest
 	ahead := p.Until - r.written
 	if r.loaded && len(c.Remember) == 0 && ahead >= 0 && ahead < lazyCommit.Milliseconds() {
 		r.position = p

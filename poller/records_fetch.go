@@ -32,15 +32,8 @@ type recordRows struct {
 	early  bool   // the store terminated the search early
 }
 
-// errClockBack means that the appliance's clock went back.
-var errClockBack = errors.New("the appliance's clock went back")
-
 // errOffset means that the appliance rejects an offset, whatever the limit.
 var errOffset = errors.New("the offset was refused")
-
-// tolerance is how far one answer's time may be behind another's although the clock did
-// not go back: answers carry whole seconds.
-const tolerance = time.Second
 
 // request requests the records that s selects.
 func (r *Records) request(ctx context.Context, s appliance.RecordSearch) error {
@@ -52,31 +45,11 @@ func (r *Records) ask(request func() error) error {
 	if err := request(); err != nil {
 		return err
 	}
-	date := r.page.Date.UnixMilli()
-	r.date, r.answered = date-r.skew, r.o.Now()
-	if back := r.latest - date; r.latest > 0 && back > max(tolerance.Milliseconds(), r.skew) {
-		if back <= r.o.Delay.Milliseconds() {
-			// It may be another node whose clock is behind: from now on use the time that
-			// the slowest one would return.
-			r.skew = back
-			r.date = date - r.skew
-		}
-		return errClockBack
-	}
-	r.latest = max(r.latest, date)
-	return nil
+	return r.dates.answer(r.page.Date.UnixMilli(), r.o.Now(), r.o.Delay)
 }
 
-// clock returns the time that an answer of the appliance would carry now, or an earlier
-// one; 0 if there was no answer yet. It is in whole seconds, as in its answers, so that it
-// is not ahead of them.
-func (r *Records) clock() int64 {
-	if r.answered.IsZero() {
-		return 0
-	}
-	elapsed := max(0, r.o.Now().Sub(r.answered))
-	return (r.date + elapsed.Milliseconds()) / 1000 * 1000
-}
+// clock returns the time that an answer of the appliance would carry now, or an earlier one.
+func (r *Records) clock() int64 { return r.dates.at(r.o.Now()) }
 
 // askTime requests the appliance's time, by a search that finds nothing.
 func (r *Records) askTime(ctx context.Context) error {
@@ -170,6 +143,12 @@ func hashOf(id string) uint64 {
 	return binary.BigEndian.Uint64(sum[:hashSize])
 }
 
+// storeWarning is a warning of the record store.
+type storeWarning struct {
+	text string
+	at   time.Time // when it was logged
+}
+
 // warnEvery is the shortest time between two log lines with the record store's warnings.
 const warnEvery = time.Minute
 
@@ -183,9 +162,9 @@ func (r *Records) notice() {
 	}
 	if warnings != "" {
 		r.count(r.o.Metrics.warnings, 1)
-		if now := r.o.Now(); warnings != r.warnings && now.Sub(r.warnedAt) >= warnEvery {
+		if now := r.o.Now(); warnings != r.warned.text && now.Sub(r.warned.at) >= warnEvery {
 			r.o.Log.Warn("the record store warns", "warnings", warnings)
-			r.warnings, r.warnedAt = warnings, now
+			r.warned = storeWarning{warnings, now}
 		}
 	}
 }

@@ -41,19 +41,19 @@ func (r *Records) readByCursor(ctx context.Context, w *reading, cursor string, t
 		if err != nil {
 			return r.cursorFailed(ctx, w, err)
 		}
-		before := w.fresh
+		before := w.attempt.fresh
 		if err := r.take(ctx, w, page, false); err != nil {
 			return 0, err
 		}
 		// A cursor that no longer advances is at its end too; the total shows whether it
 		// should be.
-		if w.fresh == before {
+		if w.attempt.fresh == before {
 			return complete, nil
 		}
-		if w.fresh > r.most && r.divisible(w) {
+		if w.attempt.fresh > r.size.most && r.divisible(w) {
 			return tooMany, nil
 		}
-		if w.fresh > maxUndivided {
+		if w.attempt.fresh > maxUndivided {
 			return 0, errEndlessWindow
 		}
 		cursor = cmp.Or(page.cursor, cursor)
@@ -103,8 +103,8 @@ func (r *Records) readByOffset(ctx context.Context, w *reading, page recordRows)
 		if err != nil {
 			return 0, err
 		}
-		if w.total < 0 {
-			w.total = page.total
+		if w.attempt.total < 0 {
+			w.attempt.total = page.total
 		}
 		rows := len(page.rows)
 		if joined {
@@ -115,27 +115,27 @@ func (r *Records) readByOffset(ctx context.Context, w *reading, page recordRows)
 		}
 		offset += len(page.rows)
 		end := len(page.rows) == 0 || page.total >= 0 && int64(offset) >= page.total && rows < min(longest, page.limit)
-		before := w.fresh
+		before := w.attempt.fresh
 		if err := r.take(ctx, w, page, end); err != nil {
 			return 0, err
 		}
 		if end {
 			return complete, nil
 		}
-		if w.fresh > r.most && r.divisible(w) {
+		if w.attempt.fresh > r.size.most && r.divisible(w) {
 			return tooMany, nil
 		}
-		if w.fresh > maxUndivided {
+		if w.attempt.fresh > maxUndivided {
 			return 0, errEndlessWindow
 		}
 		const several = 3 // records stored meanwhile can repeat a page
-		if repeated++; w.fresh > before {
+		if repeated++; w.attempt.fresh > before {
 			repeated = 0
 		} else if repeated >= several {
 			// The records after this offset cannot be read, as if the offset were rejected.
 			r.o.Log.Warn("the record store returns the same records at several offsets: it ignores offset",
 				"from", time.UnixMilli(w.list.From).UTC(), "until", time.UnixMilli(w.list.Until).UTC())
-			w.early = true
+			w.attempt.early = true
 			return complete, nil
 		}
 		longest = max(longest, rows)
@@ -146,13 +146,13 @@ func (r *Records) readByOffset(ctx context.Context, w *reading, page recordRows)
 // offset.
 func (r *Records) offsetRejected(w *reading, offset int, err error) ending {
 	if r.divisible(w) {
-		r.most = min(r.most, offset)
+		r.size.most = min(r.size.most, offset)
 		r.o.Log.Info("the appliance rejects an offset; windows are made shorter", "offset", offset, "error", err)
 		return tooMany
 	}
 	// It cannot be divided: the records after this offset cannot be read, and must not
 	// block the stream.
-	w.early = true
+	w.attempt.early = true
 	return complete
 }
 
@@ -161,8 +161,8 @@ func (r *Records) recordsMoved(w *reading) ending {
 	w.moved++
 	if w.moved == maxMoved && r.divisible(w) {
 		// A window that fits on one page has no pages to join.
-		r.most = min(r.most, max(1, r.o.PageSize-1))
-		r.o.Log.Info("records move between the pages of a window; windows are made shorter", "records", r.most)
+		r.size.most = min(r.size.most, max(1, r.o.PageSize-1))
+		r.o.Log.Info("records move between the pages of a window; windows are made shorter", "records", r.size.most)
 		return tooMany
 	}
 	if w.moved == maxMoved {

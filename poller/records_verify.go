@@ -35,19 +35,19 @@ func VerifyRecords(ctx context.Context, client RecordsClient, store Store, journ
 	v := newVerification(r.source.Stream, from, report)
 	seen := make(map[uint64]struct{}) // in this window and the last, which overlap
 	for at := from; at < p.Until; {
-		window := recordList{From: max(1, at-1), Until: min(at+r.span, p.Until)}
+		window := recordList{From: max(1, at-1), Until: min(at+r.size.span, p.Until)}
 		fits, err := r.verifyWindow(ctx, v, p, window, journalled, seen)
 		if err != nil {
 			return v.Verification, fmt.Errorf("verify %s: %w", r.source, err)
 		}
 		if !fits {
-			r.span /= 2
+			r.size.span /= 2
 			continue
 		}
 		report.Progress(v.Stream, v.Compared, time.UnixMilli(window.Until))
 		at = window.Until
-		if len(seen) <= r.most/4 {
-			r.span = min(2*r.span, maxSpan.Milliseconds())
+		if len(seen) <= r.size.most/4 {
+			r.size.span = min(2*r.size.span, maxSpan.Milliseconds())
 		}
 	}
 	return v.Verification, nil
@@ -100,14 +100,14 @@ func (r *Records) verifyWindow(ctx context.Context, v *verification, p recordsPo
 	shown := make(map[uint64]struct{})
 	for repeated := 0; ; {
 		page, err := r.search(ctx, window, len(found), 0)
-		if errors.Is(err, errOffset) && r.span > 1 {
-			r.most = max(1, min(r.most, len(found)))
+		if errors.Is(err, errOffset) && r.size.span > 1 {
+			r.size.most = max(1, min(r.size.most, len(found)))
 			return false, nil
 		}
 		if err != nil {
 			return false, err
 		}
-		if (page.total > int64(r.most) || len(found) > r.most) && r.span > 1 {
+		if (page.total > int64(r.size.most) || len(found) > r.size.most) && r.size.span > 1 {
 			return false, nil
 		}
 		before := len(shown)

@@ -28,16 +28,46 @@ type reading struct {
 	pending checkpoint.Commit
 	found   int // events created
 
-	attempt int   // number of the current attempt, from 1
-	began   int64 // the appliance's time when it began, at the latest: it may not show records stored later
-	fresh   int   // records that the attempt showed
-	total   int64 // number of records that the store reports; -1: not reported
-	early   bool  // the store reports that it did not search everything
-	gaveUp  bool  // a record that could not be read was given up
+	attempt attempt
+	gaveUp  bool // a record that could not be read was given up
 
 	cursorFailures, short, moved int  // attempts that ended in this way
 	progress                     int  // attempts that fell short, but showed more than the one before
 	tooLarge                     bool // the page of a cursor was too large
+}
+
+// attempt is one attempt at a window, from its first page to its last.
+type attempt struct {
+	number int   // from 1
+	began  int64 // the appliance's time when it began, at the latest: it may not show records stored later
+	fresh  int   // records that it showed
+	total  int64 // number of records that the store reports; -1: not reported
+	early  bool  // the store reports that it did not search everything
+}
+
+// windowSize is how long windows may be.
+type windowSize struct {
+	span  int64 // length of the next window, in milliseconds
+	reach int64 // longest window that the store can search at once, as far as is known
+	most  int   // most records that one window may have, as far as is known
+}
+
+// narrow makes windows so short that one with as many records per millisecond as a window
+// of a length with more than most records would fit.
+func (s *windowSize) narrow(length, records int64) {
+	s.span = length
+	for n := max(records, int64(s.most)+1); n > int64(s.most) && s.span > 1; n /= 2 {
+		s.span /= 2
+	}
+}
+
+// widen makes windows longer after one that had the full length and few records.
+func (s *windowSize) widen(length, records int64) {
+	if length >= s.span && records <= int64(s.most)/4 {
+		s.span = min(2*length, s.reach)
+		// A length that was once too long is gradually tried again.
+		s.reach = min(maxSpan.Milliseconds(), s.reach+1+s.reach/64)
+	}
 }
 
 // How often a window is read again.
@@ -87,9 +117,9 @@ func (r *Records) open(ctx context.Context) error {
 // present no longer than Window.
 func (r *Records) nextEnd() int64 {
 	clock, until := r.clock(), r.position.Until
-	end := until + r.span
+	end := until + r.size.span
 	if past := clock - max(r.o.Recheck, r.o.Delay).Milliseconds(); end > past {
-		end = min(end, max(past, until+min(r.span, r.o.Window.Milliseconds())))
+		end = min(end, max(past, until+min(r.size.span, r.o.Window.Milliseconds())))
 	}
 	return min(end, clock-r.o.Delay.Milliseconds())
 }
@@ -106,28 +136,10 @@ func (r *Records) shorten(ctx context.Context, w *reading, err error) {
 	if ctx.Err() != nil || !ok || e.Refused() || e.Throttled() || r.reading == nil {
 		return
 	}
-	if r.failures++; r.failures > 1 && r.divisible(w) {
-		r.span = max(1, (w.list.Until-r.position.Until)/2)
-		r.reach = max(r.span, r.o.Window.Milliseconds())
+	if r.inARow.failures++; r.inARow.failures > 1 && r.divisible(w) {
+		r.size.span = max(1, r.length(w)/2)
+		r.size.reach = max(r.size.span, r.o.Window.Milliseconds())
 		r.reading = nil
-	}
-}
-
-// narrow makes windows so short that one with as many records per millisecond as w would
-// fit.
-func (r *Records) narrow(w *reading) {
-	r.span = w.list.Until - r.position.Until
-	for n := max(w.total, int64(r.most)+1); n > int64(r.most) && r.span > 1; n /= 2 {
-		r.span /= 2
-	}
-}
-
-// widen makes windows longer after one that had the full length and few records.
-func (r *Records) widen(length, records int64) {
-	if length >= r.span && records <= int64(r.most)/4 {
-		r.span = min(2*length, r.reach)
-		// A length that was once too long is gradually tried again.
-		r.reach = min(maxSpan.Milliseconds(), r.reach+1+r.reach/64)
 	}
 }
 
@@ -172,23 +184,22 @@ func (r *Records) read(ctx context.Context, w *reading) (ending, error) {
 
 // attempt reads a window from its first page to its last.
 func (r *Records) attempt(ctx context.Context, w *reading) (ending, error) {
-	w.attempt++
-	w.fresh, w.total, w.early = 0, -1, false
+	w.attempt = attempt{number: w.attempt.number + 1, total: -1}
 	ttl, asked := r.cursorTTL(w), r.o.Now()
 	page, err := r.search(ctx, w.list, 0, ttl)
 	if err != nil {
 		return 0, err
 	}
-	w.began = r.date - r.o.Now().Sub(asked).Milliseconds()
-	if !w.recheck && w.list.Until > r.date-r.o.Delay.Milliseconds() {
+	w.attempt.began = r.dates.last - r.o.Now().Sub(asked).Milliseconds()
+	if !w.recheck && w.list.Until > r.dates.last-r.o.Delay.Milliseconds() {
 		return tooYoung, nil
 	}
-	if w.total = page.total; w.total > int64(r.most) && r.divisible(w) {
+	if w.attempt.total = page.total; w.attempt.total > int64(r.size.most) && r.divisible(w) {
 		return tooMany, nil
 	}
 	// A page as long as requested may not be everything, whatever the total is: some
 	// stores count no further than they have to.
-	last := len(page.rows) == 0 || w.total >= 0 && int64(len(page.rows)) >= w.total && len(page.rows) < page.limit
+	last := len(page.rows) == 0 || w.attempt.total >= 0 && int64(len(page.rows)) >= w.attempt.total && len(page.rows) < page.limit
 	if err := r.take(ctx, w, page, last); err != nil {
 		return 0, err
 	}
@@ -206,15 +217,18 @@ func (r *Records) attempt(ctx context.Context, w *reading) (ending, error) {
 	return r.finish(ctx, w)
 }
 
+// length returns how much of a window is still to be read.
+func (r *Records) length(w *reading) int64 { return w.list.Until - r.position.Until }
+
 // divisible reports whether a window can be read in parts.
 func (r *Records) divisible(w *reading) bool {
-	return !w.recheck && w.list.Until-r.position.Until > 1
+	return !w.recheck && r.length(w) > 1
 }
 
 // take commits the new records of a page. Those of a window's last page stay pending, to
 // be committed with the position that the window leads to.
 func (r *Records) take(ctx context.Context, w *reading, page recordRows, last bool) error {
-	w.early = w.early || page.early
+	w.attempt.early = w.attempt.early || page.early
 	recorded := r.o.Now()
 	var part []byte
 	for i := range page.rows {
@@ -223,10 +237,10 @@ func (r *Records) take(ctx context.Context, w *reading, page recordRows, last bo
 		if shownBy == 0 {
 			w.shown++
 		}
-		if shownBy != w.attempt {
-			w.fresh++
+		if shownBy != w.attempt.number {
+			w.attempt.fresh++
 		}
-		w.seen[row.hash] = w.attempt
+		w.seen[row.hash] = w.attempt.number
 		// The window that gave the record up may have begun again since.
 		w.gaveUp = w.gaveUp || errors.Is(row.err, errUnreadable)
 		if known {
@@ -279,24 +293,24 @@ func (r *Records) commitWindow(ctx context.Context, w *reading, p recordsPositio
 // ones.
 func (r *Records) finish(ctx context.Context, w *reading) (ending, error) {
 	switch {
-	case !w.early:
-		r.early = 0
-	case r.divisible(w) && r.early < maxEarly:
+	case !w.attempt.early:
+		r.inARow.early = 0
+	case r.divisible(w) && r.inARow.early < maxEarly:
 		// The store may give up because the search is too large: make it smaller.
-		r.early++
-		r.reach = max(1, (w.list.Until-r.position.Until)/2)
+		r.inARow.early++
+		r.size.reach = max(1, r.length(w)/2)
 		return tooMany, r.flush(ctx, w)
 	}
-	incomplete := w.early || int64(w.shown) < w.total
+	incomplete := w.attempt.early || int64(w.shown) < w.attempt.total
 	if !incomplete {
-		r.incomplete = 0
+		r.inARow.incomplete = 0
 		// A size that the appliance once rejected is gradually tried again.
-		r.most = min(r.o.MaxWindowRecords, r.most+1+r.most/64)
+		r.size.most = min(r.o.MaxWindowRecords, r.size.most+1+r.size.most/64)
 	} else if !r.givesUp(w) {
 		return readAgain, r.flush(ctx, w)
 	}
 	r.schedule(w, incomplete)
-	p, length := r.position, w.list.Until-r.position.Until
+	p, length := r.position, r.length(w)
 	if !w.recheck { // a rechecked window may be ahead of a position that went back
 		p.Until = max(p.Until, w.list.Until)
 	}
@@ -318,14 +332,14 @@ func (r *Records) givesUp(w *reading) bool {
 		w.short++
 	}
 	w.before = w.shown
-	if w.short <= maxShort-min(r.incomplete, maxShort) && w.progress < maxProgress {
+	if w.short <= maxShort-min(r.inARow.incomplete, maxShort) && w.progress < maxProgress {
 		return false
 	}
-	r.incomplete++
+	r.inARow.incomplete++
 	r.count(r.o.Metrics.incomplete, 1)
 	r.o.Log.Warn("the record store did not show all records of a window",
 		"from", time.UnixMilli(w.list.From).UTC(), "until", time.UnixMilli(w.list.Until).UTC(),
-		"shown", w.shown, "total", w.total, "terminated_early", w.early)
+		"shown", w.shown, "total", w.attempt.total, "terminated_early", w.attempt.early)
 	return true
 }
 
@@ -336,11 +350,11 @@ func (r *Records) schedule(w *reading, incomplete bool) {
 	switch {
 	case w.recheck || recheck == 0:
 	case incomplete, w.gaveUp:
-		w.list.Due = r.date + recheck
-	case w.began-w.list.Until < recheck:
+		w.list.Due = r.dates.last + recheck
+	case w.attempt.began-w.list.Until < recheck:
 		w.list.Due = w.list.Until + recheck
 	}
-	if w.list.Total = w.total; int64(w.shown) != w.total || w.gaveUp {
+	if w.list.Total = w.attempt.total; int64(w.shown) != w.attempt.total || w.gaveUp {
 		// The total is not the number of records, so it cannot show that there are more.
 		// Do not keep it, so that the recheck reads the window again; the same holds for
 		// a window with a record that was given up, which may have become readable.
@@ -353,11 +367,11 @@ func (r *Records) schedule(w *reading, incomplete bool) {
 func (r *Records) adapt(w *reading, length int64) {
 	if w.recheck {
 		r.count(r.o.Metrics.found, w.found)
-	} else if !w.early {
-		r.widen(length, max(w.total, int64(w.shown)))
-	} else if r.early == maxEarly {
-		r.span = max(1, r.o.Window.Milliseconds()) // the store terminates any search early
-		r.reach = maxSpan.Milliseconds()
+	} else if !w.attempt.early {
+		r.size.widen(length, max(w.attempt.total, int64(w.shown)))
+	} else if r.inARow.early == maxEarly {
+		r.size.span = max(1, r.o.Window.Milliseconds()) // the store terminates any search early
+		r.size.reach = maxSpan.Milliseconds()
 	}
 	if w.needsOffset() {
 		r.byOffset = windowsByOffset
