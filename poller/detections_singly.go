@@ -259,7 +259,7 @@ func (d *Detections) giveUp(ctx context.Context, s appliance.Search, rows []obje
 func (d *Detections) readOthers(ctx context.Context, s appliance.Search, rows []object, i int) error {
 	newer, oldest := s, s
 	newer.Offset, newer.Limit = s.Offset+i+1, min(maxNeighbours, d.limit.ceiling)
-	oldest.ModTime, oldest.Offset, oldest.Limit = 0, 0, newer.Limit
+	oldest.ModTime, oldest.Offset, oldest.Limit = 1, 0, newer.Limit
 	for _, search := range []appliance.Search{newer, oldest} {
 		ids, err := d.client.SearchDetectionIDs(ctx, search)
 		if err != nil {

@@ -116,6 +116,9 @@ func (m *model) find(s appliance.Search) ([]*modelRow, error) {
 	if m.refuseOver > 0 && s.Limit > m.refuseOver {
 		return nil, &appliance.Error{Status: http.StatusBadRequest, Excerpt: "limit too large"}
 	}
+	if s.ModTime <= 0 { // the client does not send it
+		return nil, &appliance.Error{Err: errors.New("mod_time must be above 0")}
+	}
 	var found []*modelRow
 	for _, r := range m.sorted() {
 		if r.modTime > s.ModTime || m.inclusive && r.modTime == s.ModTime {
