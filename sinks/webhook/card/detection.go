@@ -1,6 +1,7 @@
 package card
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -121,7 +122,7 @@ func (c *Card) setName(e transform.Event) {
 	}
 	c.Score = score(riskScore)
 	c.Level = levelOf(e, c.Score != "")
-	c.Title = firstOf(title, format, kind, text("Detection "+e.Subject))
+	c.Title = string(cmp.Or(title, format, kind, text("Detection "+e.Subject)))
 }
 
 func (c *Card) detection(e transform.Event) {
@@ -209,12 +210,7 @@ func (e endpoint) String() string {
 	return e.name + " (" + e.address + ")"
 }
 
-func (e endpoint) short() string {
-	if e.name != "" {
-		return e.name
-	}
-	return e.address
-}
+func (e endpoint) short() string { return cmp.Or(e.name, e.address) }
 
 // endpoints returns the participants with a role.
 func endpoints(participants []participant, role text, devices map[text]text) []endpoint {
@@ -307,13 +303,4 @@ func joined(separator string, values ...text) string {
 		}
 	}
 	return strings.Join(parts, separator)
-}
-
-func firstOf(values ...text) string {
-	for _, value := range values {
-		if value != "" {
-			return string(value)
-		}
-	}
-	return ""
 }

@@ -1,6 +1,7 @@
 package card
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -19,10 +20,7 @@ func (c *Card) audit(e transform.Event) {
 	unpack(e.Data(), &data)
 	var body map[string]text
 	unpack(data.Audit.Body, &body)
-	operation := body["operation"]
-	if operation == "" {
-		operation = "entry " + text(e.Subject)
-	}
+	operation := cmp.Or(body["operation"], "entry "+text(e.Subject))
 	c.Title = "Audit log: " + joined(" by ", operation, body["user"])
 	c.Note = fmt.Sprintf("Entry %s of the audit log of %s", e.Subject, e.Appliance)
 	c.fact("Component", string(body["component"]))
@@ -44,12 +42,11 @@ func (c *Card) record(e transform.Event) {
 	}
 	unpack(e.Data(), &data)
 	field := func(name string) text { return fieldValue(data.Record.Source[name]) }
-	kind := strings.TrimPrefix(e.Subject, "~")
-	c.Title = line("Record: " + firstOf(text(kind), text(e.ID)))
+	c.Title = line("Record: " + cmp.Or(strings.TrimPrefix(e.Subject, "~"), e.ID))
 	c.Note = "Record stored at " + e.Appliance
-	from := firstOf(field("clientAddr"), field("senderAddr"))
-	to := firstOf(field("serverAddr"), field("receiverAddr"))
-	c.fact("From → to", joined(" → ", text(from), text(to)))
+	from := cmp.Or(field("clientAddr"), field("senderAddr"))
+	to := cmp.Or(field("serverAddr"), field("receiverAddr"))
+	c.fact("From → to", joined(" → ", from, to))
 	for _, f := range []Fact{{"Method", "method"}, {"Host", "host"}, {"URI", "uri"}, {"Query", "qname"}, {"Status code", "statusCode"}, {"Protocol", "proto"}} {
 		c.fact(f.Name, string(field(f.Value)))
 	}

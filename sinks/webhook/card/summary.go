@@ -102,16 +102,17 @@ type ranked struct {
 	event transform.Event
 }
 
-// bySeverity counts detections sorted by descending level.
+// bySeverity counts detections by level, the most severe first.
 func bySeverity(detections []ranked) string {
+	var counts [Critical + 1]int
+	for _, d := range detections {
+		counts[d.Level]++
+	}
 	var parts []string
-	for i := 0; i < len(detections); {
-		n := i
-		for n < len(detections) && detections[n].Level == detections[i].Level {
-			n++
+	for level := Critical; level >= Unknown; level-- {
+		if n := counts[level]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ToLower(level.String())))
 		}
-		parts = append(parts, fmt.Sprintf("%d %s", n-i, strings.ToLower(detections[i].Level.String())))
-		i = n
 	}
 	return strings.Join(parts, ", ")
 }

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +35,7 @@ func Checks(t *testing.T, tests []CheckTest, reads ...string) {
 	for _, test := range tests {
 		t.Run(test.Name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.Method == http.MethodPost && !containsAny(r.URL.Path, reads) {
+				if r.Method == http.MethodPost && !slices.ContainsFunc(reads, func(part string) bool { return strings.Contains(r.URL.Path, part) }) {
 					t.Errorf("%s %s: it may have changed something", r.Method, r.URL.Path)
 				}
 				test.Server.ServeHTTP(w, r)
@@ -62,15 +64,6 @@ func Checks(t *testing.T, tests []CheckTest, reads ...string) {
 	}
 }
 
-func containsAny(text string, parts []string) bool {
-	for _, part := range parts {
-		if strings.Contains(text, part) {
-			return true
-		}
-	}
-	return false
-}
-
 // JSON answers with a status and a body of JSON.
 func JSON(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Type", "application/json")
@@ -93,8 +86,7 @@ func API(field, want string, refuse http.HandlerFunc, answers map[string]string)
 			JSON(w, http.StatusNotAcceptable, `{"error":"Content-Type is not supported"}`)
 		default:
 			status, text, _ := strings.Cut(body, " ")
-			code := 0
-			fmt.Sscan(status, &code)
+			code, _ := strconv.Atoi(status) // 0 panics
 			JSON(w, code, text)
 		}
 	})

@@ -1,12 +1,12 @@
 package presettest
 
 import (
-	"bytes"
 	"compress/gzip"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -36,8 +36,7 @@ type store struct {
 	Store
 
 	mu     sync.Mutex
-	held   map[string]event.Event
-	order  []string
+	held   []event.Event
 	wrong  error
 	refuse string
 	fault  http.HandlerFunc
@@ -68,19 +67,15 @@ func (s *store) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		refused[i] = e.ID() == s.refuse
 		events = append(events, e)
 	}
-	var answer bytes.Buffer
 	recorder := httptest.NewRecorder()
-	recorder.Body = &answer
 	s.Answer(recorder, refused)
 	for i, e := range events {
 		if recorder.Code/100 == 2 && !refused[i] {
-			key := e.Source() + " " + e.ID()
-			s.held[key] = e
-			s.order = append(s.order, key)
+			s.held = append(s.held, e)
 		}
 	}
 	w.WriteHeader(recorder.Code)
-	_, _ = w.Write(answer.Bytes())
+	_, _ = w.Write(recorder.Body.Bytes())
 }
 
 // Body returns the body of a request, decompressed.
@@ -98,11 +93,7 @@ func Body(request *http.Request) ([]byte, error) {
 func (s *store) received() ([]event.Event, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	events := make([]event.Event, len(s.order))
-	for i, key := range s.order {
-		events[i] = s.held[key]
-	}
-	return events, s.wrong
+	return slices.Clone(s.held), s.wrong
 }
 
 func (s *store) set(change func()) {
@@ -115,11 +106,9 @@ func (s *store) set(change func()) {
 // event, and otherwise answers with the status ok and body.
 func Whole(ok int, body string) func(http.ResponseWriter, []bool) {
 	return func(w http.ResponseWriter, refused []bool) {
-		for _, r := range refused {
-			if r {
-				w.WriteHeader(http.StatusBadRequest)
-				return
-			}
+		if slices.Contains(refused, true) {
+			w.WriteHeader(http.StatusBadRequest)
+			return
 		}
 		w.WriteHeader(ok)
 		_, _ = io.WriteString(w, body)
@@ -129,7 +118,7 @@ func Whole(ok int, body string) func(http.ResponseWriter, []bool) {
 // Conformance runs the conformance suite of sinks with a preset.
 func Conformance(t *testing.T, preset Store) {
 	sinktest.Run(t, []transform.Mode{transform.Structured}, func(t *testing.T, _ transform.Mode) sinktest.Target {
-		s := &store{Store: preset, held: map[string]event.Event{}}
+		s := &store{Store: preset}
 		server := httptest.NewServer(s)
 		t.Cleanup(server.Close)
 		relay := sinktest.NewRelay(t, server.Listener.Addr().String())

@@ -3,6 +3,8 @@
 package presettest
 
 import (
+	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,6 +24,22 @@ var seen = time.Date(2026, 3, 14, 9, 26, 53, 589e6, time.UTC)
 
 var encoder = transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"}
 
+// fataler is a test, or a check of package rapid.
+type fataler interface{ Fatal(...any) }
+
+// detectionEvent returns the event of a detection.
+func detectionEvent(t fataler, object string, o transform.Observation) transform.Event {
+	d, err := transform.ParseDetection([]byte(object), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := encoder.Detection(d, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
 // Events returns events of every kind in the shapes that appliances send, complete and
 // with fields missing.
 func Events(t testing.TB) []Named {
@@ -37,12 +55,7 @@ func Events(t testing.TB) []Named {
 	detection := func(name, object string, s transform.Observation) {
 		t.Helper()
 		s.Recorded = seen
-		d, err := transform.ParseDetection([]byte(object), false)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		e, err := encoder.Detection(d, s)
-		add(name, e, err)
+		add(name, detectionEvent(t, object, s), nil)
 	}
 
 	detection("detection-created", scan, transform.Observation{Created: true, Added: transform.Enrichment{
@@ -95,58 +108,36 @@ func Events(t testing.TB) []Named {
 }
 
 // Titled returns the event of a detection in which every untrusted text is title.
-func Titled(t interface{ Fatal(...any) }, title string) transform.Event {
+func Titled(t fataler, title string) transform.Event {
 	text := quote(title)
 	object := `{"id": 8, "mod_time": 1773480500000, "risk_score": 61, "title": ` + text + `, "type": ` + text + `, "status": ` + text +
 		`, "assignee": ` + text + `, "ticket_id": ` + text + `, "resolution": ` + text + `, "categories": [` + strings.Repeat(text+",", 6) + text +
 		`], "participants": [{"role": "offender", "hostname": ` + text + `, "object_value": ` + text + `}, {"role": "victim", "hostname": ` + text +
 		`}], "mitre_techniques": [{"id": ` + text + `, "name": ` + text + `}], "url": ` + text + `}`
-	d, err := transform.ParseDetection([]byte(object), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := encoder.Detection(d, transform.Observation{Recorded: seen, Before: []byte(`{"title":"before"}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return detectionEvent(t, object, transform.Observation{Recorded: seen, Before: []byte(`{"title":"before"}`)})
 }
 
 // Version returns the event of a version of a detection that was modified and recorded
 // at minute.
-func Version(t interface{ Fatal(...any) }, id, minute int, status string) transform.Event {
+func Version(t fataler, id, minute int, status string) transform.Event {
 	modified := seen.Add(time.Duration(minute) * time.Minute)
 	object := strings.NewReplacer("25769804201", strconv.Itoa(id), `"status": null`, `"status": `+quote(status),
 		`"mod_time": 1773480412000`, `"mod_time": `+strconv.FormatInt(modified.UnixMilli(), 10)).Replace(scan)
-	d, err := transform.ParseDetection([]byte(object), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := encoder.Detection(d, transform.Observation{Recorded: modified, Created: minute == 0})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return detectionEvent(t, object, transform.Observation{Recorded: modified, Created: minute == 0})
 }
 
 // Burst returns n events, each of its own detection, except that every tenth is a later
 // version of the one before.
-func Burst(t interface{ Fatal(...any) }, n int) []transform.Event {
+func Burst(t fataler, n int) []transform.Event {
 	events := make([]transform.Event, n)
 	for i := range events {
 		id := i
 		if i%10 == 9 {
 			id--
 		}
-		object := strings.NewReplacer("25769804201", "2576980"+digits(id), `"risk_score": 61`, `"risk_score": `+strconv.Itoa(i*7%100),
-			"1773480412000", "177348"+digits(i)+"000").Replace(scan)
-		d, err := transform.ParseDetection([]byte(object), false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if events[i], err = encoder.Detection(d, transform.Observation{Recorded: seen, Created: i%10 != 9}); err != nil {
-			t.Fatal(err)
-		}
+		object := strings.NewReplacer("25769804201", fmt.Sprintf("2576980%04d", id), `"risk_score": 61`, `"risk_score": `+strconv.Itoa(i*7%100),
+			"1773480412000", fmt.Sprintf("177348%04d000", i)).Replace(scan)
+		events[i] = detectionEvent(t, object, transform.Observation{Recorded: seen, Created: i%10 != 9})
 	}
 	return events
 }
@@ -171,4 +162,9 @@ var Hostile = []string{
 	"\u202egnp.exe \u2066\u200b\ufeff\u2028line\u2029para\x00\x07\x7f\u0085 \\u003c \\",
 	strings.Repeat("&", 1000), strings.Repeat("😀", 1000), strings.Repeat("漢", 1000), strings.Repeat("{", 1000), strings.Repeat("\\\"", 1000),
 	"", " ", "\n", ":warning:",
+}
+
+func quote(text string) string {
+	b, _ := json.Marshal(text) // a string cannot fail
+	return string(b)
 }

@@ -70,16 +70,15 @@ func (s *Server) Requests() []Request {
 	return s.requests[:len(s.requests):len(s.requests)]
 }
 
-// Unlimited is a Preset without its rate limit, which would slow tests down.
-type Unlimited struct{ webhook.Preset }
+// unlimited is a Preset without its rate limit, which would slow tests down.
+type unlimited struct{ webhook.Preset }
 
-// Service returns the preset's Service without a rate limit.
-func (h Unlimited) Service() webhook.Service { return withoutLimit(h.Preset) }
+func (p unlimited) Service() webhook.Service { return withoutLimit(p.Preset) }
 
-// unlimitedMemory is Unlimited for a StatefulPreset.
+// unlimitedMemory is unlimited for a StatefulPreset.
 type unlimitedMemory struct{ webhook.StatefulPreset }
 
-func (h unlimitedMemory) Service() webhook.Service { return withoutLimit(h.StatefulPreset) }
+func (p unlimitedMemory) Service() webhook.Service { return withoutLimit(p.StatefulPreset) }
 
 func withoutLimit(p webhook.Preset) webhook.Service {
 	s := p.Service()
@@ -90,7 +89,7 @@ func withoutLimit(p webhook.Preset) webhook.Service {
 // Send sends events by a preset.
 func Send(t testing.TB, url string, p webhook.Preset, events ...transform.Event) error {
 	t.Helper()
-	return send(t, webhook.Options{URL: url, Preset: Unlimited{p}}, events)
+	return send(t, webhook.Options{URL: url, Preset: unlimited{p}}, events)
 }
 
 // SendWithMemory sends events by a StatefulPreset.

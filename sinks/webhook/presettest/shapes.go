@@ -1,10 +1,5 @@
 package presettest
 
-import (
-	"encoding/json"
-	"fmt"
-)
-
 // Detections in the shapes that appliances send, with fictitious machines and people.
 const (
 	scan = `{
@@ -46,11 +41,3 @@ const (
 		"ticket_id": {"n": 1}, "status": 4, "start_time": "yesterday", "end_time": -1, "mitre_tactics": [null, 3], "url": "javascript:alert(1)"
 	}`
 )
-
-// digits formats n with four digits.
-func digits(n int) string { return fmt.Sprintf("%04d", n) }
-
-func quote(text string) string {
-	b, _ := json.Marshal(text) // a string cannot fail
-	return string(b)
-}

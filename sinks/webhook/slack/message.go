@@ -67,20 +67,6 @@ func plain(s string) text { return text{Type: "plain_text", Text: s} }
 // marks are the coloured symbols of the levels.
 var marks = [...]string{"⚪", "🔵", "🟡", "🟠", "🔴"}
 
-// addAll appends as many of the cards as fit into a message, and returns their number.
-// A single card always fits.
-func (m *message) addAll(cards []card.Card) int {
-	for i, c := range cards {
-		longer := *m
-		longer.add(c)
-		if longer.length() > maxBlocks && i > 0 {
-			return i
-		}
-		*m = longer
-	}
-	return len(cards)
-}
-
 // add appends a card: at most five of the fifty blocks that a message may have.
 func (m *message) add(c card.Card) {
 	if len(m.Blocks) > 0 {

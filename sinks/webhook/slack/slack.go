@@ -100,9 +100,14 @@ func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
 func (p *Preset) composeTogether(events []transform.Event) (webhook.Request, error) {
 	m := message{Channel: p.s.Channel}
 	n := len(events)
-	cards := card.OfAll(events)
-	if fit := m.addAll(cards); fit < len(cards) {
-		n = fit
+	for i, c := range card.OfAll(events) {
+		longer := m
+		longer.add(c)
+		if longer.length() > maxBlocks && i > 0 { // a single card always fits
+			n = i
+			break
+		}
+		m = longer
 	}
 	return encode(m, webhook.Request{Events: n, URL: p.post})
 }
