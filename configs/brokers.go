@@ -88,8 +88,15 @@ type NATS struct {
 
 func (c checks) kafka(path string, k Kafka) {
 	c.kafkaConnection(path, k)
-	if filled := c.template(path+".topic", k.Topic); k.Topic != "" && !topicPattern.MatchString(filled) || filled == "." || filled == ".." {
-		c.wrong(path+".topic", "%q is not a topic name; write letters, digits, dots, - and _", k.Topic)
+	if k.Topic != "" {
+		c.topic(path+".topic", k.Topic, c.template(path+".topic", k.Topic))
+	}
+}
+
+// topic checks the name of a topic, in which filled has no placeholders.
+func (c checks) topic(path, topic, filled string) {
+	if !topicPattern.MatchString(filled) || filled == "." || filled == ".." {
+		c.wrong(path, "%q is not a topic name; write letters, digits, dots, - and _", topic)
 	}
 }
 
@@ -116,8 +123,8 @@ func (c checks) kafkaConnection(path string, k Kafka) {
 
 func (c checks) nats(path string, n NATS) {
 	c.natsConnection(path, n)
-	if n.Stream != "" && !streamName.MatchString(n.Stream) {
-		c.wrong(path+".stream", "%q is not a stream name; leave out blanks and . * > / \\", n.Stream)
+	if n.Stream != "" {
+		c.natsName(path+".stream", n.Stream, "stream")
 	}
 	if n.CreateStream && n.Stream == "" {
 		c.wrong(path+".create_stream", "is true without a stream; set stream to the name to create")
@@ -126,6 +133,13 @@ func (c checks) nats(path string, n NATS) {
 		if n.Subject != "" && !tokenPattern.MatchString(token) {
 			c.wrong(path+".subject", "%q is not a valid subject to publish to; write words separated by dots, without blanks, * and >", n.Subject)
 		}
+	}
+}
+
+// natsName checks the name of a stream or a consumer.
+func (c checks) natsName(path, name, kind string) {
+	if !streamName.MatchString(name) {
+		c.wrong(path, "%q is not a %s name; leave out blanks and . * > / \\", name, kind)
 	}
 }
 

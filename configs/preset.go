@@ -44,21 +44,13 @@ func (p *sourceLines) presetDefaults(path string, s *Sink, preset webhook.Preset
 		p.chatLag(path+".lag", &s.Lag, journal)
 	}
 	w, d := s.Webhook, preset.Defaults
-	if d.URL != "" {
-		fallback(p, path+".webhook.url", &w.URL, NewURL(d.URL))
-	}
-	if d.Updates != "" && w.Key.IsSet() {
+	fallback(p, path+".webhook.url", &w.URL, NewURL(d.URL))
+	if w.Key.IsSet() {
 		fallback(p, path+".webhook.updates", &w.Updates, d.Updates)
 	}
-	if d.MaxBatchBytes != 0 {
-		fallback(p, path+".batch.max_bytes", &s.Batch.MaxBytes, Size(d.MaxBatchBytes))
-	}
-	if d.Timeout != 0 {
-		fallback(p, path+".webhook.timeout", &w.Timeout, Duration(d.Timeout))
-	}
-	if d.Gzip {
-		fallback(p, path+".webhook.gzip", &w.Gzip, true)
-	}
+	fallback(p, path+".batch.max_bytes", &s.Batch.MaxBytes, Size(d.MaxBatchBytes))
+	fallback(p, path+".webhook.timeout", &w.Timeout, Duration(d.Timeout))
+	fallback(p, path+".webhook.gzip", &w.Gzip, d.Gzip)
 }
 
 // chatLag sets the lag defaults of a chat, which skips old events, so that it never fills
@@ -71,9 +63,9 @@ func (p *sourceLines) chatLag(path string, l *Lag, journal Size) {
 	}
 }
 
-// fallback sets *to to value unless the key at path is set.
-func fallback[T any](p *sourceLines, path string, to *T, value T) {
-	if !p.isSet(path) {
+// fallback sets *to to value unless the key at path is set, or value is zero.
+func fallback[T comparable](p *sourceLines, path string, to *T, value T) {
+	if value != *new(T) && !p.isSet(path) {
 		*to = value
 	}
 }

@@ -1,6 +1,12 @@
 package configs
 
-import "regexp"
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+
+	"ndrbridge/tickets/webhookintake"
+)
 
 // Tickets configures how ticket changes are written back to the appliances.
 //
@@ -106,18 +112,15 @@ func (c checks) natsIntake(path string, n NATSIntake) {
 		return
 	}
 	c.natsConnection(path, n.Connection())
-	switch {
-	case n.Stream == "":
+	if n.Stream == "" {
 		c.missing(path + ".stream")
-	case !streamName.MatchString(n.Stream):
-		c.wrong(path+".stream", "%q is not a stream name; leave out blanks and . * > / \\", n.Stream)
+	} else {
+		c.natsName(path+".stream", n.Stream, "stream")
 	}
 	if !subjectFilter.MatchString(n.Subject) {
 		c.wrong(path+".subject", "%q is not a valid subject; write words separated by dots, * for any one word, > for all that follow", n.Subject)
 	}
-	if !streamName.MatchString(n.Durable) {
-		c.wrong(path+".durable", "%q is not a consumer name; leave out blanks and . * > / \\", n.Durable)
-	}
+	c.natsName(path+".durable", n.Durable, "consumer")
 }
 
 func (c checks) kafkaIntake(path string, k KafkaIntake) {
@@ -128,8 +131,199 @@ func (c checks) kafkaIntake(path string, k KafkaIntake) {
 		return
 	}
 	c.kafkaConnection(path, k.Connection())
-	if !topicPattern.MatchString(k.Topic) || k.Topic == "." || k.Topic == ".." {
-		c.wrong(path+".topic", "%q is not a topic name; write letters, digits, dots, - and _", k.Topic)
-	}
+	c.topic(path+".topic", k.Topic, k.Topic)
 	c.present(path+".group", k.Group)
+}
+
+// WebhookIntakes configures the ticket systems that may post their webhooks to the admin
+// API: to /api/v1/tickets/jira, /api/v1/tickets/servicenow, and /api/v1/tickets/ followed
+// by a name under [WebhookIntakes.Generic]. Webhooks of systems that are absent are not
+// accepted.
+//
+//	tickets:
+//	  enabled: true
+//	  webhooks:
+//	    jira:
+//	      secret_file: /run/secrets/jira-webhook
+//	      accounts: [5b10ac8d82e05b22cc7d4ef5]
+//	      map: {statuses: {"Waiting for customer": acknowledged}}
+type WebhookIntakes struct {
+	// Jira accepts the webhooks of Jira for created and updated issues. A webhook in Jira's
+	// system settings signs its requests with the secret that is set there.
+	Jira *WebhookIntake `yaml:"jira" envPrefix:"JIRA_"`
+	// ServiceNow accepts a REST message whose body has the columns operation (insert or
+	// update), number, state, close_code, sys_id, sys_mod_count and sys_updated_by.
+	ServiceNow *WebhookIntake `yaml:"servicenow" envPrefix:"SERVICENOW_"`
+	// Generic lists other ticket systems. Without a map, the body of their requests is a
+	// ticket command.
+	Generic []NamedWebhookIntake `yaml:"generic" envPrefix:"GENERIC_"`
+}
+
+// WebhookIntake configures the webhook of a ticket system.
+type WebhookIntake struct {
+	// Secret is the secret that authenticates a request, which then needs no bearer token.
+	// Absent: requests must carry the bearer token of the admin API, which must be set.
+	Secret Secret `yaml:"secret" env:"SECRET" envPrefix:"SECRET_"`
+	// Verify is how requests prove the secret: signature (HMAC-SHA256 of the body:
+	// sha256=…), header (the secret itself), or basic (a user name, and the secret as
+	// password). Absent: signature, or header for servicenow, which does not sign.
+	Verify string `yaml:"verify" env:"VERIFY" oneof:"signature,header,basic"`
+	// Header is the header with the signature or the secret. Absent: X-Hub-Signature for
+	// signature, X-Webhook-Secret for header.
+	Header string `yaml:"header" env:"HEADER"`
+	// Username is the user name; required with basic, basic only.
+	Username string `yaml:"username" env:"USERNAME"`
+	// Accounts are the accounts of the bridge in the ticket system. Their changes are
+	// ignored.
+	Accounts []string  `yaml:"accounts" env:"ACCOUNTS"`
+	Map      IntakeMap `yaml:"map" envPrefix:"MAP_"`
+}
+
+// NamedWebhookIntake configures the webhook of any other ticket system.
+type NamedWebhookIntake struct {
+	// Name is the last part of the path: 1 to 63 of a-z, 0-9 and -, neither jira nor
+	// servicenow.
+	Name string `yaml:"name" env:"NAME" required:"true"`
+	// Secret is as for jira.
+	Secret Secret `yaml:"secret" env:"SECRET" envPrefix:"SECRET_"`
+	// Verify is as for jira.
+	Verify string `yaml:"verify" env:"VERIFY" oneof:"signature,header,basic"`
+	// Header is as for jira.
+	Header string `yaml:"header" env:"HEADER"`
+	// Username is as for jira.
+	Username string `yaml:"username" env:"USERNAME"`
+	// Accounts are as for jira.
+	Accounts []string  `yaml:"accounts" env:"ACCOUNTS"`
+	Map      IntakeMap `yaml:"map" envPrefix:"MAP_"`
+}
+
+// IntakeMap maps the body of a webhook to a ticket command. A path consists of names and
+// list indexes joined by dots. The default of each key depends on the system and is shown
+// in the example configuration. Tables are merged with the defaults.
+type IntakeMap struct {
+	// Event is the path of the kind of the webhook, such as "issue updated".
+	Event string `yaml:"event" env:"EVENT"`
+	// Events are the kinds that are accepted; others are ignored.
+	Events []string `yaml:"events" env:"EVENTS"`
+	// Actor lists the paths of the account that made the change, which is compared with
+	// the bridge's own accounts.
+	Actor []string `yaml:"actor" env:"ACTOR"`
+	// Changes is the path of the list of changes, objects with the key field. Fields that
+	// are not in the list are left as they are.
+	Changes string `yaml:"changes" env:"CHANGES"`
+	// KeyHeader is the header that identifies a request, so that a repeated request is
+	// accepted once.
+	KeyHeader string `yaml:"key_header" env:"KEY_HEADER"`
+	// Key lists the paths of fields that together identify a request, if no header does.
+	Key []string `yaml:"key" env:"KEY"`
+	// TicketID is the path of the ticket's id.
+	TicketID string `yaml:"ticket_id" env:"TICKET_ID"`
+	// Appliance is the path of the appliance's name. Without it, and with several
+	// appliances, the bridge finds the one that knows the ticket.
+	Appliance string `yaml:"appliance" env:"APPLIANCE"`
+	// DetectionID is the path of the id of a detection to link to the ticket.
+	DetectionID string `yaml:"detection_id" env:"DETECTION_ID"`
+	// Assignee is the path of the assignee, who must be a user of the appliance.
+	Assignee string `yaml:"assignee" env:"ASSIGNEE"`
+	// Status lists paths of the status. The first whose value is in [IntakeMap.Statuses]
+	// is used.
+	Status []string `yaml:"status" env:"STATUS"`
+	// Statuses maps statuses to new, in_progress, closed, acknowledged or ignore; * stands
+	// for any other status. A status that is not mapped is rejected.
+	Statuses Table `yaml:"statuses" env:"STATUSES"`
+	// Resolution is the path of the resolution, which is read only if the status is mapped
+	// to closed.
+	Resolution string `yaml:"resolution" env:"RESOLUTION"`
+	// Resolutions maps resolutions to action_taken, no_action_taken or ignore; * stands for
+	// any other resolution.
+	Resolutions Table `yaml:"resolutions" env:"RESOLUTIONS"`
+}
+
+// Receivers returns the receivers of the webhooks by the last part of their paths. It
+// returns an error if a mapping is invalid.
+func (w WebhookIntakes) Receivers() (map[string]*webhookintake.Receiver, error) {
+	receivers := make(map[string]*webhookintake.Receiver)
+	for _, s := range w.each() {
+		receiver, err := s.receiver()
+		if err != nil {
+			return nil, fmt.Errorf("%s.map: %w", s.path, err)
+		}
+		receivers[s.name] = receiver
+	}
+	return receivers, nil
+}
+
+// intakeSystem is a configured webhook together with the defaults of its system.
+type intakeSystem struct {
+	path    string // of the key, below tickets.webhooks
+	name    string
+	verify  webhookintake.Method  // the default
+	mapping webhookintake.Mapping // the default
+	WebhookIntake
+}
+
+func (w WebhookIntakes) each() []intakeSystem {
+	var all []intakeSystem
+	if w.Jira != nil {
+		all = append(all, intakeSystem{"jira", "jira", webhookintake.MethodSignature, webhookintake.Jira(), *w.Jira})
+	}
+	if w.ServiceNow != nil {
+		all = append(all, intakeSystem{"servicenow", "servicenow", webhookintake.MethodHeader, webhookintake.ServiceNow(), *w.ServiceNow})
+	}
+	for i, g := range w.Generic {
+		all = append(all, intakeSystem{item("generic", i), g.Name, webhookintake.MethodSignature, webhookintake.Generic(), WebhookIntake{
+			g.Secret, g.Verify, g.Header, g.Username, g.Accounts, g.Map,
+		}})
+	}
+	return all
+}
+
+func (s intakeSystem) receiver() (*webhookintake.Receiver, error) {
+	o := webhookintake.Options{Accounts: s.Accounts, Mapping: s.mapping.Over(s.Map.mapping())}
+	if s.Secret.IsSet() {
+		o.Verify = &webhookintake.Verification{Method: s.method(), Header: s.Header, Username: s.Username, Secret: s.Secret.Read}
+		if s.Header == "" {
+			o.Verify.Header = map[webhookintake.Method]string{
+				webhookintake.MethodSignature: "X-Hub-Signature", webhookintake.MethodHeader: "X-Webhook-Secret",
+			}[s.method()]
+		}
+	}
+	return webhookintake.New(o)
+}
+
+func (s intakeSystem) method() webhookintake.Method {
+	return cmp.Or(webhookintake.Method(s.Verify), s.verify)
+}
+
+func (m IntakeMap) mapping() webhookintake.Mapping {
+	return webhookintake.Mapping{
+		Event: m.Event, Events: m.Events, Actor: m.Actor, Changes: m.Changes, KeyHeader: m.KeyHeader, Key: m.Key,
+		TicketID: m.TicketID, Appliance: m.Appliance, DetectionID: m.DetectionID, Assignee: m.Assignee,
+		Status: m.Status, Statuses: m.Statuses, Resolution: m.Resolution, Resolutions: m.Resolutions,
+	}
+}
+
+func (c checks) webhookIntake(path string, s intakeSystem, admin Admin) {
+	basic := s.method() == webhookintake.MethodBasic
+	switch {
+	case !s.Secret.IsSet() && !c.failedSecret(path+".secret") && !admin.Token.IsSet():
+		c.wrong(path+".secret_file", "is missing, and so is admin.token_file; set one of them, otherwise anyone could close detections")
+	case !s.Secret.IsSet() && (s.Verify != "" || s.Header != "" || s.Username != ""):
+		c.wrong(path+".secret_file", "is missing; without it, requests cannot be verified")
+	case basic && s.Username == "":
+		c.missing(path + ".username")
+	case !basic && s.Username != "":
+		c.wrong(path+".username", "requires verify: basic; remove it, or set verify")
+	}
+	if s.Header != "" {
+		switch {
+		case basic:
+			c.wrong(path+".header", "cannot be combined with verify: basic, which uses Authorization; remove it")
+		case !headerName.MatchString(s.Header):
+			c.wrong(path+".header", "%q is not the name of a header", s.Header)
+		}
+	}
+	if _, err := s.receiver(); err != nil {
+		c.wrong(path+".map", "%v", err)
+	}
 }

@@ -204,7 +204,7 @@ func (c checks) bounds(path string, b bounds, value reflect.Value) {
 		}
 		value = value.Elem()
 	}
-	against := func(limit string) int { return compare(value, parsed(value.Type(), limit)) }
+	against := func(limit string) int { return cmp.Compare(number(value), number(parsed(value.Type(), limit))) }
 	under := b.min != "" && against(b.min) < 0
 	over := b.max != "" && against(b.max) > 0
 	switch {
@@ -232,9 +232,11 @@ func parsed(t reflect.Type, limit string) reflect.Value {
 	return value
 }
 
-func compare(a, b reflect.Value) int {
-	if a.Kind() == reflect.Float64 {
-		return cmp.Compare(a.Float(), b.Float())
+// number returns the number in v. Limits are so small that the rounding of larger numbers
+// does not matter.
+func number(v reflect.Value) float64 {
+	if v.CanFloat() {
+		return v.Float()
 	}
-	return cmp.Compare(a.Int(), b.Int())
+	return float64(v.Int())
 }
