@@ -68,7 +68,11 @@ func (a *Acceptor) Accept(ctx context.Context, key string, commands []Command) (
 	for i, c := range commands {
 		appliance, err := a.appliance(ctx, c)
 		if err != nil {
-			return nil, a.refuse(i, err)
+			if wrong, ok := errors.AsType[*FieldError](err); ok {
+				wrong.Index = i
+				a.Count(ReceivedRefused)
+			}
+			return nil, err
 		}
 		c.Appliance = appliance
 		body, err := json.Marshal(c)
@@ -95,16 +99,6 @@ func (a *Acceptor) Accept(ctx context.Context, key string, commands []Command) (
 		}
 	}
 	return accepted, nil
-}
-
-// refuse counts a *FieldError and sets the index of the command that it is about.
-func (a *Acceptor) refuse(index int, err error) error {
-	var wrong *FieldError
-	if errors.As(err, &wrong) {
-		wrong.Index = index
-		a.Count(ReceivedRefused)
-	}
-	return err
 }
 
 // digest returns a key that is unique to a call: to its key and all of its commands.

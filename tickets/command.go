@@ -3,6 +3,14 @@
 // appliance shows them.
 package tickets
 
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
 // Command is a change of a detection's ticket (PATCH /detections/tickets, and PATCH
 // /detections/{id} if it names a detection). Empty fields stay unchanged. At least
 // TicketID and one more field must be set.
@@ -19,4 +27,82 @@ type Command struct {
 	// closed.
 	Resolution string  `json:"resolution,omitempty"`
 	Assignee   *string `json:"assignee,omitempty"` // nil: unchanged; empty: unassigned
+}
+
+// Valid values of Command.Status and Command.Resolution.
+var (
+	statuses    = []string{"new", "in_progress", "closed", "acknowledged"}
+	resolutions = []string{"action_taken", "no_action_taken"}
+)
+
+// Statuses returns the valid values of Command.Status, in the order of the appliance's
+// REST interface. The caller owns the result.
+func Statuses() []string { return slices.Clone(statuses) }
+
+// Resolutions returns the valid values of Command.Resolution. The caller owns the
+// result.
+func Resolutions() []string { return slices.Clone(resolutions) }
+
+// maxText limits the length of a ticket id and of an assignee, in bytes.
+const maxText = 512
+
+// FieldError reports an invalid field of a command. Nothing was stored.
+type FieldError struct {
+	// Index is the index of the command in its call.
+	Index int
+	// Field is the field's name in JSON, or its path in the source it was read from; it
+	// is empty if the error concerns the command as a whole.
+	Field string
+	// Problem says what is wrong with the field and what to do.
+	Problem string
+	// Allowed are the valid values; it is empty if there is no such list.
+	Allowed []string
+}
+
+// Error returns the problem with the valid values, in one line.
+func (e *FieldError) Error() string {
+	text := e.Problem
+	if e.Field != "" {
+		text = e.Field + " " + text
+	}
+	if len(e.Allowed) > 0 {
+		text += "; it may be " + strings.Join(e.Allowed, ", ")
+	}
+	return text
+}
+
+// Check returns a *FieldError if the command is invalid. It does not check whether the
+// appliance exists; Acceptor does.
+func (c Command) Check() error {
+	if c.TicketID == "" {
+		return &FieldError{Field: "ticket_id", Problem: "is missing"}
+	}
+	if err := checkText("ticket_id", c.TicketID); err != nil {
+		return err
+	}
+	switch {
+	case c.DetectionID < 0:
+		return &FieldError{Field: "detection_id", Problem: "is not a detection id: write a number above 0"}
+	case c.Status != "" && !slices.Contains(statuses, c.Status):
+		return &FieldError{Field: "status", Problem: fmt.Sprintf("cannot be %.80q", c.Status), Allowed: Statuses()}
+	case c.Resolution != "" && !slices.Contains(resolutions, c.Resolution):
+		return &FieldError{Field: "resolution", Problem: fmt.Sprintf("cannot be %.80q", c.Resolution), Allowed: Resolutions()}
+	case c.Resolution != "" && c.Status != "closed":
+		return &FieldError{Field: "resolution", Problem: `is only valid with the status "closed": send both, or neither`}
+	case c.Assignee != nil:
+		return checkText("assignee", *c.Assignee)
+	case c.Status == "" && c.DetectionID == 0:
+		return &FieldError{Problem: "the command changes nothing: send status, assignee or detection_id with ticket_id"}
+	}
+	return nil
+}
+
+func checkText(field, text string) error {
+	switch {
+	case len(text) > maxText:
+		return &FieldError{Field: field, Problem: fmt.Sprintf("is longer than %d bytes", maxText)}
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+		return &FieldError{Field: field, Problem: "contains control characters or is not valid UTF-8"}
+	}
+	return nil
 }

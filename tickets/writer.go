@@ -145,45 +145,25 @@ const readAhead = checkpoint.MaxCommands
 // readPage is how many commands are read from the state at once.
 const readPage = 500
 
-// receive adds the commands accepted since the last call. It reports whether there were
-// any.
-func (w *Writer) receive(ctx context.Context) (some bool, err error) {
+// receive adds the pending commands for the appliance among those that f selects and that
+// have an id above after. It returns the last id read.
+func (w *Writer) receive(ctx context.Context, f checkpoint.CommandFilter, after uint64) (last uint64, err error) {
 	for len(w.waiting.tasks) < readAhead {
-		commands, err := w.store.Commands(ctx, checkpoint.CommandFilter{}, w.received, readPage)
+		commands, err := w.store.Commands(ctx, f, after, readPage)
 		if err != nil {
-			return some, fmt.Errorf("read new commands: %w", err)
+			return after, err
 		}
 		for _, c := range commands {
-			w.received = c.ID
+			after = c.ID
 			if c.Appliance == w.o.Appliance && c.State == checkpoint.CommandPending {
 				w.waiting.add(taskOf(c))
-				some = true
 			}
 		}
 		if len(commands) < readPage {
 			break
 		}
 	}
-	return some, nil
-}
-
-// rescan adds commands that became pending again: their ids precede w.received.
-func (w *Writer) rescan(ctx context.Context) error {
-	f := checkpoint.CommandFilter{Appliance: w.o.Appliance, State: checkpoint.CommandPending}
-	for after := uint64(0); len(w.waiting.tasks) < readAhead; {
-		commands, err := w.store.Commands(ctx, f, after, readPage)
-		if err != nil {
-			return fmt.Errorf("read the pending commands: %w", err)
-		}
-		for _, c := range commands {
-			after = c.ID
-			w.waiting.add(taskOf(c))
-		}
-		if len(commands) < readPage {
-			break
-		}
-	}
-	return nil
+	return after, nil
 }
 
 func taskOf(c checkpoint.Command) *task {
@@ -211,12 +191,17 @@ func (w *Writer) await(ctx context.Context, due time.Duration) (pause time.Durat
 	if err != nil && waiting.Err() == nil {
 		return w.failState(ctx, fmt.Errorf("wait for commands: %w", err))
 	}
-	some, err := w.receive(ctx)
-	if err == nil && !some {
-		err = w.rescan(ctx)
+	before := len(w.waiting.tasks)
+	if w.received, err = w.receive(ctx, checkpoint.CommandFilter{}, w.received); err != nil {
+		return w.failState(ctx, fmt.Errorf("read new commands: %w", err))
 	}
-	if err != nil {
-		return w.failState(ctx, err)
+	if len(w.waiting.tasks) > before {
+		return 0
+	}
+	// Commands may have become pending again: their ids precede w.received.
+	pending := checkpoint.CommandFilter{Appliance: w.o.Appliance, State: checkpoint.CommandPending}
+	if _, err := w.receive(ctx, pending, 0); err != nil {
+		return w.failState(ctx, fmt.Errorf("read the pending commands: %w", err))
 	}
 	return 0
 }
