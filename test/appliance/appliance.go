@@ -8,6 +8,7 @@ package appliance
 
 import (
 	"cmp"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -169,11 +170,7 @@ func (a *Appliance) OnRequest(hook func(*http.Request)) {
 func (a *Appliance) Requests() map[string]int {
 	a.requests.Lock()
 	defer a.requests.Unlock()
-	counts := make(map[string]int, len(a.requests.counts))
-	for name, n := range a.requests.counts {
-		counts[name] = n
-	}
-	return counts
+	return maps.Clone(a.requests.counts)
 }
 
 // Clock returns the appliance's time: the true time and its skew. Date headers,

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"strconv"
 	"sync"
 )
@@ -143,8 +142,4 @@ func (a *Appliance) getAuditLog(r *request) answer {
 		elements = append(elements, entries[at].JSON)
 	}
 	return arrayAnswer(elements)
-}
-
-func (a *Appliance) auditRoutes() []route {
-	return []route{{http.MethodGet, "/auditlog", a.getAuditLog, ""}}
 }

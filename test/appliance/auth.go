@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -62,10 +63,7 @@ func (a *Appliance) issueToken(r *request) answer {
 		return jsonAnswer(http.StatusBadRequest, map[string]string{"error": "unsupported_grant_type"})
 	}
 	a.logAPI("Login", "Issued an access token")
-	lifetime := oauth.Lifetime
-	if lifetime == 0 {
-		lifetime = 10 * time.Minute
-	}
+	lifetime := cmp.Or(oauth.Lifetime, 10*time.Minute)
 	return jsonAnswer(http.StatusOK, map[string]any{
 		"access_token": a.tokens.issue(a.options.Now(), lifetime),
 		"expires_in":   int64(lifetime / time.Second),

@@ -3,13 +3,8 @@ package appliance
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 )
-
-func (a *Appliance) deviceRoutes() []route {
-	return []route{{http.MethodPost, "/devices/search", a.searchDevices, typeJSON}}
-}
 
 // searchDevices serves POST /devices/search, by ids only. Every id above 0 is that of a
 // device.
@@ -23,9 +18,9 @@ func (a *Appliance) searchDevices(r *request) answer {
 		Operand         []int64
 	}
 	var limit *int
-	_, filterErr := body.takeOptional("filter", &filter)
-	_, limitErr := body.takeOptional("limit", &limit)
-	if err := firstOf([]error{filterErr, limitErr, body.end("")}); err != nil {
+	body.takeOptional("filter", &filter)
+	body.takeOptional("limit", &limit)
+	if err := body.end(""); err != nil {
 		return badRequest(err)
 	}
 	switch {

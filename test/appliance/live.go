@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -66,24 +67,12 @@ type simulated struct {
 
 // Simulate returns a simulation, which is advanced by Step.
 func (a *Appliance) Simulate(rates Rates) *Simulation {
-	if rates.TieSize == 0 {
-		rates.TieSize = 300
-	}
-	if rates.NeighbourSize == 0 {
-		rates.NeighbourSize = 990
-	}
-	if rates.LateBy == 0 {
-		rates.LateBy = 74 * time.Minute
-	}
-	if rates.FutureBy == 0 {
-		rates.FutureBy = 10 * time.Minute
-	}
-	if rates.RecordLateBy == 0 {
-		rates.RecordLateBy = 5 * time.Minute
-	}
-	if rates.RecordTieSize == 0 {
-		rates.RecordTieSize = 100
-	}
+	rates.TieSize = cmp.Or(rates.TieSize, 300)
+	rates.NeighbourSize = cmp.Or(rates.NeighbourSize, 990)
+	rates.LateBy = cmp.Or(rates.LateBy, 74*time.Minute)
+	rates.FutureBy = cmp.Or(rates.FutureBy, 10*time.Minute)
+	rates.RecordLateBy = cmp.Or(rates.RecordLateBy, 5*time.Minute)
+	rates.RecordTieSize = cmp.Or(rates.RecordTieSize, 100)
 	s := &Simulation{appliance: a, rand: chance(a.options.Seed, chanceSimulation)}
 	s.events = []*simulated{
 		{rate: rates.Appear, happen: func() { a.AddMany(1) }},

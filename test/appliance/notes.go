@@ -1,26 +1,13 @@
 package appliance
 
-import (
-	"errors"
-	"net/http"
-)
+import "net/http"
 
-// note is the note of a detection. Each has at most one.
+// note is the note of a detection. Each has at most one, which is not part of the detection
+// and does not change its mod_time. Its operations require external ticket tracking.
 type note struct {
 	Author     string `json:"author"`
 	Note       string `json:"note"`
 	UpdateTime int64  `json:"update_time"` // milliseconds since the epoch
-}
-
-// noteRoutes are the operations of notes, which require external ticket tracking. A note
-// is not part of its detection and does not change its mod_time.
-func (a *Appliance) noteRoutes() []route {
-	const path = "/detections/{id}/notes"
-	return []route{
-		{http.MethodGet, path, a.getNote, ""},
-		{http.MethodPut, path, a.putNote, typeJSON},
-		{http.MethodDelete, path, a.deleteNote, ""},
-	}
 }
 
 func (a *Appliance) getNote(r *request) answer {
@@ -43,13 +30,12 @@ func (a *Appliance) putNote(r *request) answer {
 		return badRequest(err)
 	}
 	n := note{Author: a.options.User, UpdateTime: a.millis()}
-	ok, noteErr := body.take("note", &n.Note)
-	if !ok {
-		noteErr = errors.New("note: must be a string")
+	if !body.take("note", &n.Note) {
+		body.fail("note: must be a string")
 	}
-	_, authorErr := body.takeOptional("author", &n.Author)
-	_, timeErr := body.takeOptional("update_time", &n.UpdateTime)
-	if err := firstOf([]error{noteErr, authorErr, timeErr, body.end("")}); err != nil {
+	body.takeOptional("author", &n.Author)
+	body.takeOptional("update_time", &n.UpdateTime)
+	if err := body.end(""); err != nil {
 		return badRequest(err)
 	}
 	a.store.Lock()

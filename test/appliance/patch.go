@@ -27,7 +27,7 @@ func (a *Appliance) Patches() []Patch {
 
 // patching serves a PATCH with serve, which is called with the store locked, and records
 // it.
-func (a *Appliance) patching(serve func(*request, object) ([]*Version, answer)) func(*request) answer {
+func (a *Appliance) patching(serve func(*request, *object) ([]*Version, answer)) func(*request) answer {
 	return func(r *request) answer {
 		b, err := r.body()
 		if err != nil {
@@ -52,7 +52,7 @@ func (a *Appliance) patching(serve func(*request, object) ([]*Version, answer)) 
 }
 
 // patchDetection serves PATCH /detections/{id}. The store must be locked.
-func (a *Appliance) patchDetection(r *request, body object) ([]*Version, answer) {
+func (a *Appliance) patchDetection(r *request, body *object) ([]*Version, answer) {
 	p, err := parsePatch(body)
 	if err != nil {
 		return nil, badRequest(err)
@@ -66,12 +66,12 @@ func (a *Appliance) patchDetection(r *request, body object) ([]*Version, answer)
 
 // patchTickets serves PATCH /detections/tickets: all detections with the ticket change at
 // once. The store must be locked.
-func (a *Appliance) patchTickets(_ *request, body object) ([]*Version, answer) {
+func (a *Appliance) patchTickets(_ *request, body *object) ([]*Version, answer) {
 	var ticketID string
-	if _, err := body.take("ticket_id", &ticketID); err != nil || ticketID == "" {
+	if !body.take("ticket_id", &ticketID) || ticketID == "" {
 		return nil, badRequest(errors.New("ticket_id: must be a string"))
 	}
-	if _, ok := body["participants"]; ok {
+	if _, ok := body.fields["participants"]; ok {
 		return nil, badRequest(errors.New("unknown field participants"))
 	}
 	p, err := parsePatch(body)
@@ -122,18 +122,15 @@ type patch struct {
 	participants                           []Participant // id, usernames and origins alone
 }
 
-func parsePatch(body object) (patch, error) {
+func parsePatch(body *object) (patch, error) {
 	var p patch
-	var errs []error
 	text := func(name string, into **Text, allowed func(string) bool) {
 		var value Text
-		ok, err := body.take(name, &value)
-		errs = append(errs, err)
-		if !ok || err != nil {
+		if !body.take(name, &value) {
 			return
 		}
 		if allowed != nil && value != Null && !allowed(string(value)) {
-			errs = append(errs, fmt.Errorf("%s: %q is not allowed", name, value))
+			body.fail("%s: %q is not allowed", name, value)
 		}
 		*into = &value
 	}
@@ -143,23 +140,20 @@ func parsePatch(body object) (patch, error) {
 	text("resolution", &p.resolution, isResolution)
 
 	var participants []object
-	_, err := body.take("participants", &participants)
-	errs = append(errs, err)
+	body.take("participants", &participants)
 	for i, fields := range participants {
 		var m Participant
-		ok, idErr := fields.take("id", &m.ID)
-		if !ok {
-			idErr = errors.New("id: a number is due")
+		if !fields.take("id", &m.ID) {
+			fields.fail("id: a number is due")
 		}
-		_, usernamesErr := fields.take("usernames", &m.Usernames)
-		_, originsErr := fields.take("origins", &m.Origins)
-		if err := firstOf([]error{idErr, usernamesErr, originsErr, fields.end("")}); err != nil {
-			errs = append(errs, fmt.Errorf("participants[%d]: %w", i, err))
+		fields.take("usernames", &m.Usernames)
+		fields.take("origins", &m.Origins)
+		if err := fields.end(""); err != nil {
+			body.fail("participants[%d]: %w", i, err)
 		}
 		p.participants = append(p.participants, m)
 	}
-	errs = append(errs, body.end(""))
-	return p, firstOf(errs)
+	return p, body.end("")
 }
 
 // apply changes d. An error leaves it half changed.

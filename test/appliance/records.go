@@ -41,24 +41,22 @@ type recordStore struct {
 
 // AddRecords stores n generated records with the timestamp of now.
 func (a *Appliance) AddRecords(n int) []*Record {
-	a.records.Lock()
-	defer a.records.Unlock()
-	added := make([]*Record, n)
-	for i := range added {
-		// Each reads the clock, so that fractions differ.
-		added[i] = a.storeRecord(a.Clock().UnixMicro())
-	}
-	return added
+	// Each reads the clock, so that fractions differ.
+	return a.storeRecords(n, func() int64 { return a.Clock().UnixMicro() })
 }
 
 // AddRecordsAt stores n generated records with one timestamp, in microseconds
 // since the epoch: tied, or late.
 func (a *Appliance) AddRecordsAt(n int, micros int64) []*Record {
+	return a.storeRecords(n, func() int64 { return micros })
+}
+
+func (a *Appliance) storeRecords(n int, micros func() int64) []*Record {
 	a.records.Lock()
 	defer a.records.Unlock()
 	added := make([]*Record, n)
 	for i := range added {
-		added[i] = a.storeRecord(micros)
+		added[i] = a.storeRecord(micros())
 	}
 	return added
 }

@@ -26,13 +26,6 @@ type recordSearch struct {
 	ttl         time.Duration
 }
 
-func (a *Appliance) recordRoutes() []route {
-	return []route{
-		{http.MethodPost, "/records/search", a.searchRecords, typeJSON},
-		{http.MethodPost, "/records/cursor", a.nextRecords, typeJSON},
-	}
-}
-
 // searchRecords serves POST /records/search.
 func (a *Appliance) searchRecords(r *request) answer {
 	body, err := r.object()
@@ -102,69 +95,51 @@ func (a *Appliance) recordAnswer(page []recordRef, total int, s *recordSearch, c
 }
 
 // parseRecordSearch parses the body of a search received at the time now.
-func parseRecordSearch(body object, now time.Time) (recordSearch, error) {
+func parseRecordSearch(body *object, now time.Time) (recordSearch, error) {
 	s := recordSearch{until: now.UnixMilli(), limit: defaultRecords}
-	var errs []error
-	take := func(name string, into any) bool {
-		ok, err := body.takeOptional(name, into)
-		errs = append(errs, err)
-		return ok && err == nil
+	if !body.takeTime("from", now, &s.from) {
+		body.fail("from: is required")
 	}
-	takeTime := func(name string, into *int64) bool {
-		var raw json.RawMessage
-		if !take(name, &raw) {
-			return false
-		}
-		at, err := parseTime(raw, now)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", name, err))
-		}
-		*into = at
-		return true
-	}
-	if !takeTime("from", &s.from) {
-		errs = append(errs, errors.New("from: is required"))
-	}
-	takeTime("until", &s.until)
-	take("types", &s.types)
-	take("limit", &s.limit)
-	take("offset", &s.offset)
+	body.takeTime("until", now, &s.until)
+	body.takeOptional("types", &s.types)
+	body.takeOptional("limit", &s.limit)
+	body.takeOptional("offset", &s.offset)
 	if s.offset < 0 {
-		errs = append(errs, errors.New("offset: must not be negative"))
+		body.fail("offset: must not be negative")
 	}
 	if s.limit < 0 || s.limit > maxRecords {
-		errs = append(errs, fmt.Errorf("limit: must be between 0 and %d", maxRecords))
+		body.fail("limit: must be between 0 and %d", maxRecords)
 	}
 	var order []struct{ Field, Direction string }
-	if take("sort", &order) {
-		for _, o := range order {
-			if o.Field != "timestamp" {
-				errs = append(errs, fmt.Errorf("sort: the field %q is unknown", o.Field))
-			}
-			if o.Direction != "asc" && o.Direction != "desc" {
-				errs = append(errs, fmt.Errorf("sort: the direction %q is unknown", o.Direction))
-			}
-			s.descending = o.Direction == "desc"
+	body.takeOptional("sort", &order)
+	for _, o := range order {
+		if o.Field != "timestamp" {
+			body.fail("sort: the field %q is unknown", o.Field)
 		}
+		if o.Direction != "asc" && o.Direction != "desc" {
+			body.fail("sort: the direction %q is unknown", o.Direction)
+		}
+		s.descending = o.Direction == "desc"
 	}
 	var filter json.RawMessage
-	if take("filter", &filter) {
+	if body.takeOptional("filter", &filter) {
 		var err error
-		s.filter, err = parseRecordFilter(filter)
-		errs = append(errs, err)
+		if s.filter, err = parseRecordFilter(filter); err != nil {
+			body.fail("%w", err)
+		}
 	}
 	var ttl json.RawMessage
-	if take("context_ttl", &ttl) {
+	if body.takeOptional("context_ttl", &ttl) {
 		var text string
 		if json.Unmarshal(ttl, &text) != nil {
 			text = string(ttl)
 		}
 		var err error
-		s.ttl, err = parseTTL(text)
-		errs = append(errs, err)
+		if s.ttl, err = parseTTL(text); err != nil {
+			body.fail("%w", err)
+		}
 	}
-	errs = append(errs, body.end(""))
-	return s, firstOf(errs)
+	return s, body.end("")
 }
 
 // parseTTL parses milliseconds, or a number with the unit ms, s, m or h.
@@ -203,9 +178,12 @@ func (a *Appliance) nextRecords(r *request) answer {
 		return badRequest(err)
 	}
 	var id string
-	_, err = body.take("cursor", &id)
-	ttl, ttlErr := parseTTL(r.URL.Query().Get("context_ttl"))
-	if err := firstOf([]error{err, ttlErr, body.end("")}); err != nil {
+	body.take("cursor", &id)
+	ttl, err := parseTTL(r.URL.Query().Get("context_ttl"))
+	if err != nil {
+		body.fail("%w", err)
+	}
+	if err := body.end(""); err != nil {
 		return badRequest(err)
 	}
 	a.records.Lock()

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const apiRoot = "/api/v1"
@@ -25,7 +26,6 @@ type route struct {
 
 // table lists the operations.
 func (a *Appliance) table() []route {
-	word := "/" + a.options.word()
 	return slices.Concat(
 		[]route{
 			{http.MethodPost, "/detections/search", a.searchDetections, typeJSON},
@@ -33,13 +33,16 @@ func (a *Appliance) table() []route {
 			{http.MethodPatch, "/detections/tickets", a.patching(a.patchTickets), typeJSON},
 			{http.MethodGet, "/detections/{id}", a.getDetection, ""},
 			{http.MethodPatch, "/detections/{id}", a.patching(a.patchDetection), typeJSON},
+			{http.MethodGet, "/detections/formats", a.getFormats, ""},
+			{http.MethodGet, "/detections/{id}/notes", a.getNote, ""},
+			{http.MethodPut, "/detections/{id}/notes", a.putNote, typeJSON},
+			{http.MethodDelete, "/detections/{id}/notes", a.deleteNote, ""},
+			{http.MethodGet, "/auditlog", a.getAuditLog, ""},
+			{http.MethodPost, "/records/search", a.searchRecords, typeJSON},
+			{http.MethodPost, "/records/cursor", a.nextRecords, typeJSON},
+			{http.MethodPost, "/devices/search", a.searchDevices, typeJSON},
 		},
-		a.noteRoutes(),
-		a.auditRoutes(),
-		a.recordRoutes(),
-		a.deviceRoutes(),
-		a.formatRoutes(),
-		a.systemRoutes(word),
+		a.systemRoutes(),
 	)
 }
 
@@ -57,7 +60,7 @@ func (r *request) body() ([]byte, error) {
 }
 
 // object returns the body as a JSON object.
-func (r *request) object() (object, error) {
+func (r *request) object() (*object, error) {
 	b, err := r.body()
 	if err != nil {
 		return nil, err
@@ -116,54 +119,74 @@ func (r route) matches(path string) (id int64, ok bool) {
 
 // object is the JSON object of a request's body. Decoding a field removes it; the
 // remaining fields are unknown ones. Unlike a struct it distinguishes null from absent.
-type object map[string]json.RawMessage
+type object struct {
+	fields map[string]json.RawMessage
+	err    error // the first
+}
 
-func parseObject(b []byte) (object, error) {
-	var o object
-	if err := json.Unmarshal(b, &o); err != nil || o == nil {
+func parseObject(b []byte) (*object, error) {
+	o := new(object)
+	if err := json.Unmarshal(b, &o.fields); err != nil || o.fields == nil {
 		return nil, errors.New("the body is not a JSON object")
 	}
 	return o, nil
 }
 
+// UnmarshalJSON implements json.Unmarshaler.
+func (o *object) UnmarshalJSON(b []byte) error { return json.Unmarshal(b, &o.fields) }
+
 // take decodes a field, into a pointer if null is allowed, and reports whether the field
-// is present.
-func (o object) take(name string, into any) (bool, error) {
-	raw, ok := o[name]
+// is present and has the right type.
+func (o *object) take(name string, into any) bool {
+	raw, ok := o.fields[name]
 	if !ok {
-		return false, nil
+		return false
 	}
-	delete(o, name)
+	delete(o.fields, name)
 	if err := json.Unmarshal(raw, into); err != nil {
-		return true, fmt.Errorf("%s: wrong type", name)
+		o.fail("%s: wrong type", name)
+		return false
 	}
-	return true, nil
+	return true
 }
 
 // takeOptional is like take, but null counts as absent.
-func (o object) takeOptional(name string, into any) (bool, error) {
-	if bytes.Equal(o[name], []byte("null")) {
-		delete(o, name)
+func (o *object) takeOptional(name string, into any) bool {
+	if bytes.Equal(o.fields[name], []byte("null")) {
+		delete(o.fields, name)
 	}
 	return o.take(name, into)
 }
 
-// end returns an error if a field was not taken.
-func (o object) end(where string) error {
-	if len(o) == 0 {
-		return nil
+// takeTime decodes a time of a request received at the time now, in milliseconds.
+func (o *object) takeTime(name string, now time.Time, into *int64) bool {
+	var raw json.RawMessage
+	if !o.takeOptional(name, &raw) {
+		return false
 	}
-	return fmt.Errorf("unknown field %s%s", where, slices.Sorted(maps.Keys(o))[0])
+	at, err := parseTime(raw, now)
+	if err != nil {
+		o.fail("%s: %w", name, err)
+		return false
+	}
+	*into = at
+	return true
 }
 
-// firstOf returns the first error that is not nil.
-func firstOf(errs []error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
+// fail makes the object invalid, unless it is already.
+func (o *object) fail(format string, args ...any) {
+	if o.err == nil {
+		o.err = fmt.Errorf(format, args...)
 	}
-	return nil
+}
+
+// end returns the first error: a field was invalid, or not taken. where precedes the name of
+// the latter.
+func (o *object) end(where string) error {
+	if len(o.fields) > 0 {
+		o.fail("unknown field %s%s", where, slices.Sorted(maps.Keys(o.fields))[0])
+	}
+	return o.err
 }
 
 // answer is the appliance's response to a request, before hazards apply to it.

@@ -2,8 +2,6 @@ package appliance
 
 import (
 	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -36,51 +34,44 @@ type filter struct {
 }
 
 // parseSearch parses the body of a search received at the time now.
-func (a *Appliance) parseSearch(body object, now time.Time) (search, error) {
+func (a *Appliance) parseSearch(body *object, now time.Time) (search, error) {
 	var s search
-	var errs []error
-	take := func(name string, into any) bool {
-		ok, err := body.takeOptional(name, into)
-		errs = append(errs, err)
-		return ok && err == nil
-	}
 	takeTime := func(name string, into **int64) {
-		var raw json.RawMessage
-		if !take(name, &raw) {
-			return
+		var at int64
+		if body.takeTime(name, now, &at) {
+			*into = &at
 		}
-		at, err := parseTime(raw, now)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", name, err))
-		}
-		*into = &at
 	}
 	takeTime("from", &s.from)
 	takeTime("until", &s.until)
 	takeTime("update_time", &s.updateTime)
 	takeTime("mod_time", &s.modTime)
-	take("limit", &s.limit)
-	take("offset", &s.offset)
-	take("id_only", &s.idOnly)
+	body.takeOptional("limit", &s.limit)
+	body.takeOptional("offset", &s.offset)
+	body.takeOptional("id_only", &s.idOnly)
 	var filter object
-	if take("filter", &filter) {
-		errs = append(errs, s.filter.parse(filter, a.options))
+	if body.takeOptional("filter", &filter) {
+		if err := s.filter.parse(&filter, a.options); err != nil {
+			body.fail("%w", err)
+		}
 	}
 	var sort []object
-	if take("sort", &sort) {
+	if body.takeOptional("sort", &sort) {
 		var err error
-		s.sort, err = parseOrder(sort)
-		errs = append(errs, err)
+		if s.sort, err = parseOrder(sort); err != nil {
+			body.fail("%w", err)
+		}
 	}
-	errs = append(errs, checkLimit(s.limit))
+	if err := checkLimit(s.limit); err != nil {
+		body.fail("%w", err)
+	}
 	if s.offset < 0 {
-		errs = append(errs, errors.New("offset: must not be negative"))
+		body.fail("offset: must not be negative")
 	}
 	if a.oldFirmware && (s.modTime != nil || slices.ContainsFunc(s.sort, sortField.isNew)) {
-		errs = append(errs, errors.New("mod_time: unknown to this firmware"))
+		body.fail("mod_time: unknown to this firmware")
 	}
-	errs = append(errs, body.end(""))
-	return s, firstOf(errs)
+	return s, body.end("")
 }
 
 func checkLimit(limit *int) error {
@@ -91,18 +82,14 @@ func checkLimit(limit *int) error {
 }
 
 // parse parses the filter of a search.
-func (f *filter) parse(body object, o Options) error {
-	var errs []error
+func (f *filter) parse(body *object, o Options) error {
 	list := func(name string, into *[]string, allowed func(string) bool) {
-		var values []string
-		_, err := body.takeOptional(name, &values)
-		errs = append(errs, err)
-		for _, value := range values {
+		body.takeOptional(name, into)
+		for _, value := range *into {
 			if allowed != nil && !allowed(value) {
-				errs = append(errs, fmt.Errorf("filter.%s: %q is not allowed", name, value))
+				body.fail("filter.%s: %q is not allowed", name, value)
 			}
 		}
-		*into = values
 	}
 	list("categories", &f.categories, isCategory)
 	list("assignee", &f.assignees, nil)
@@ -117,23 +104,17 @@ func (f *filter) parse(body object, o Options) error {
 	}
 
 	var category string
-	if ok, err := body.takeOptional("category", &category); err != nil {
-		errs = append(errs, err)
-	} else if ok {
+	if body.takeOptional("category", &category) {
 		if !isCategory(category) {
-			errs = append(errs, fmt.Errorf("filter.category: %q is not allowed", category))
+			body.fail("filter.category: %q is not allowed", category)
 		}
 		f.categories = append(f.categories, category)
 	}
-	_, err := body.takeOptional("risk_score_min", &f.riskScoreMin)
-	errs = append(errs, err)
-	ok, err := body.takeOptional("recommended", &f.recommended)
-	errs = append(errs, err)
-	if ok && !o.Console {
-		errs = append(errs, errors.New("filter.recommended: only valid on a console"))
+	body.takeOptional("risk_score_min", &f.riskScoreMin)
+	if body.takeOptional("recommended", &f.recommended) && !o.Console {
+		body.fail("filter.recommended: only valid on a console")
 	}
-	errs = append(errs, body.end("filter."))
-	return firstOf(errs)
+	return body.end("filter.")
 }
 
 func isStatus(s string) bool {
@@ -219,9 +200,9 @@ func parseOrder(fields []object) (order, error) {
 	var o order
 	for i, field := range fields {
 		var name, direction string
-		_, nameErr := field.take("field", &name)
-		_, directionErr := field.take("direction", &direction)
-		if err := cmp.Or(nameErr, directionErr, field.end("")); err != nil {
+		field.take("field", &name)
+		field.take("direction", &direction)
+		if err := field.end(""); err != nil {
 			return nil, fmt.Errorf("sort[%d].%w", i, err)
 		}
 		if comparison(name) == nil {
@@ -246,18 +227,17 @@ func (o order) comparer() func(a, b *Version) int {
 	if len(o) == 0 {
 		o = order{{"update_time", true}}
 	}
-	var by []func(a, b *Version) int
-	for _, field := range o {
-		compare := comparison(field.name)
-		if field.descending {
-			ascending := compare
-			compare = func(a, b *Version) int { return ascending(b, a) }
-		}
-		by = append(by, compare)
+	by := make([]func(a, b *Version) int, len(o))
+	for i, field := range o {
+		by[i] = comparison(field.name)
 	}
 	return func(a, b *Version) int {
-		for _, compare := range by {
-			if c := compare(a, b); c != 0 {
+		for i, compare := range by {
+			c := compare(a, b)
+			if o[i].descending {
+				c = -c
+			}
+			if c != 0 {
 				return c
 			}
 		}
@@ -280,49 +260,36 @@ func shuffled(compare func(a, b *Version) int, seed uint64) func(a, b *Version) 
 	}
 }
 
+// The fields that a search can sort by.
+var (
+	numbers = map[string]func(*Version) int64{
+		"id":           func(v *Version) int64 { return v.ID },
+		"appliance_id": func(v *Version) int64 { return v.ApplianceID },
+		"start_time":   func(v *Version) int64 { return v.StartTime },
+		"update_time":  func(v *Version) int64 { return v.UpdateTime },
+		"mod_time":     func(v *Version) int64 { return v.ModTime },
+		"create_time":  func(v *Version) int64 { return v.CreateTime },
+		"end_time":     func(v *Version) int64 { return cmp.Or(v.EndTime, math.MaxInt64) }, // ongoing: later than all ends
+		"risk_score":   func(v *Version) int64 { return int64(v.RiskScore) },
+	}
+	texts = map[string]func(*Version) string{
+		"type":       func(v *Version) string { return v.Type },
+		"title":      func(v *Version) string { return v.Title },
+		"status":     func(v *Version) string { return v.Status },
+		"resolution": func(v *Version) string { return v.Resolution },
+		"assignee":   func(v *Version) string { return v.Assignee },
+		"ticket_id":  func(v *Version) string { return v.TicketID },
+	}
+)
+
 // comparison returns a function that compares by a field, or nil if the field cannot be
 // sorted by.
 func comparison(field string) func(a, b *Version) int {
-	by := func(value func(*Version) int64) func(a, b *Version) int {
+	if value := numbers[field]; value != nil {
 		return func(a, b *Version) int { return cmp.Compare(value(a), value(b)) }
 	}
-	byText := func(value func(*Version) string) func(a, b *Version) int {
+	if value := texts[field]; value != nil {
 		return func(a, b *Version) int { return cmp.Compare(value(a), value(b)) }
-	}
-	switch field {
-	case "id":
-		return by(func(v *Version) int64 { return v.ID })
-	case "appliance_id":
-		return by(func(v *Version) int64 { return v.ApplianceID })
-	case "start_time":
-		return by(func(v *Version) int64 { return v.StartTime })
-	case "update_time":
-		return by(func(v *Version) int64 { return v.UpdateTime })
-	case "mod_time":
-		return by(func(v *Version) int64 { return v.ModTime })
-	case "create_time":
-		return by(func(v *Version) int64 { return v.CreateTime })
-	case "end_time":
-		return by(func(v *Version) int64 {
-			if v.EndTime == 0 {
-				return math.MaxInt64 // ongoing: later than all ends
-			}
-			return v.EndTime
-		})
-	case "risk_score":
-		return by(func(v *Version) int64 { return int64(v.RiskScore) })
-	case "type":
-		return byText(func(v *Version) string { return v.Type })
-	case "title":
-		return byText(func(v *Version) string { return v.Title })
-	case "status":
-		return byText(func(v *Version) string { return v.Status })
-	case "resolution":
-		return byText(func(v *Version) string { return v.Resolution })
-	case "assignee":
-		return byText(func(v *Version) string { return v.Assignee })
-	case "ticket_id":
-		return byText(func(v *Version) string { return v.TicketID })
 	}
 	return nil
 }

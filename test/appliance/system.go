@@ -9,7 +9,8 @@ import (
 
 // systemRoutes are the operations of the system resource, whose path begins with the
 // product's name.
-func (a *Appliance) systemRoutes(word string) []route {
+func (a *Appliance) systemRoutes() []route {
+	word := "/" + a.options.word()
 	get := func(path string, body func() map[string]string) route {
 		return route{http.MethodGet, word + path, func(*request) answer { return jsonAnswer(http.StatusOK, body()) }, ""}
 	}
@@ -67,8 +68,8 @@ func (a *Appliance) patchTicketing(r *request) answer {
 		return badRequest(err)
 	}
 	var enabled *bool
-	_, err = body.take("enabled", &enabled)
-	if err := firstOf([]error{err, body.end("")}); err != nil {
+	body.take("enabled", &enabled)
+	if err := body.end(""); err != nil {
 		return badRequest(err)
 	}
 	if enabled != nil {
@@ -99,10 +100,6 @@ func before(firmware string, numbers ...int) bool {
 		}
 	}
 	return false
-}
-
-func (a *Appliance) formatRoutes() []route {
-	return []route{{http.MethodGet, "/detections/formats", a.getFormats, ""}}
 }
 
 // getFormats serves GET /detections/formats: one for each generated type.
