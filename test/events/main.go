@@ -49,23 +49,18 @@ func page(ctx context.Context) ([]byte, error) {
 		}
 		return transform.Event{}, fmt.Errorf("unknown example %q", name)
 	}
+	show := func(form func(transform.Event) []byte) func(name string) (string, error) {
+		return func(name string) (string, error) {
+			e, err := named(name)
+			if err != nil {
+				return "", err
+			}
+			return indented(form(e))
+		}
+	}
 	parsed, err := template.New("page").Funcs(template.FuncMap{
-		// event returns an example in structured mode.
-		"event": func(name string) (string, error) {
-			e, err := named(name)
-			if err != nil {
-				return "", err
-			}
-			return indented(e.Structured())
-		},
-		// data returns an example's data.
-		"data": func(name string) (string, error) {
-			e, err := named(name)
-			if err != nil {
-				return "", err
-			}
-			return indented(e.Data())
-		},
+		"event": show(transform.Event.Structured), // an example in structured mode
+		"data":  show(transform.Event.Data),
 		// sent returns the message with which a receiver gets examples.
 		"sent": func(sink, mode string, names ...string) (string, error) {
 			var events []transform.Event

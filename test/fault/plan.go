@@ -3,6 +3,7 @@
 package fault
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -19,17 +20,10 @@ const (
 	Mute                     // the client's data arrives, but no more responses return
 	Lost                     // the server's next response is discarded and the connection reset
 	Delay                    // from then on data is delayed in both directions
-	end
 )
 
 // Kinds returns all kinds.
-func Kinds() []Kind {
-	kinds := make([]Kind, 0, end-Reset)
-	for k := Reset; k < end; k++ {
-		kinds = append(kinds, k)
-	}
-	return kinds
-}
+func Kinds() []Kind { return []Kind{Reset, Stall, HalfOpen, Mute, Lost, Delay} }
 
 // String returns the kind's name, for reports.
 func (k Kind) String() string {
@@ -62,28 +56,19 @@ type faultAt struct {
 
 // fault returns the fault of the nth connection.
 func (p Plan) fault(n uint64) faultAt {
-	const (
-		within  = 64 << 10
-		longest = time.Second
-	)
 	kinds := p.Kinds
 	if kinds == nil {
 		kinds = Kinds()
 	}
-	if p.Within == 0 {
-		p.Within = within
-	}
-	if p.Longest == 0 {
-		p.Longest = longest
-	}
+	within, longest := cmp.Or(p.Within, 64<<10), cmp.Or(p.Longest, time.Second)
 	random := rand.New(rand.NewPCG(p.Seed, n))
 	if random.Float64() >= p.Likely {
 		return faultAt{}
 	}
 	f := faultAt{
 		kind:  kinds[random.IntN(len(kinds))],
-		after: int(math.Pow(float64(p.Within), random.Float64())),
-		wait:  time.Duration(random.Int64N(int64(p.Longest))),
+		after: int(math.Pow(float64(within), random.Float64())),
+		wait:  time.Duration(random.Int64N(int64(longest))),
 	}
 	if f.kind == Delay {
 		f.wait /= 50

@@ -23,7 +23,7 @@ func TestPlan(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			p := Plan{Seed: rapid.Uint64().Draw(t, "seed"), Likely: 1, Within: 100, Longest: time.Minute}
 			f := p.fault(rapid.Uint64().Draw(t, "n"))
-			if f.kind < Reset || f.kind >= end || f.after < 1 || f.after > 100 || f.wait < 0 || f.wait >= time.Minute {
+			if f.kind < Reset || f.kind > Delay || f.after < 1 || f.after > 100 || f.wait < 0 || f.wait >= time.Minute {
 				t.Errorf("%+v", f)
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"sync"
 )
@@ -72,11 +73,7 @@ func (p *Proxy) Calm() {
 func (p *Proxy) Injected() map[Kind]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	counts := make(map[Kind]int, len(p.struck))
-	for kind, n := range p.struck {
-		counts[kind] = n
-	}
-	return counts
+	return maps.Clone(p.struck)
 }
 
 // Close resets every connection and waits for the proxy's goroutines.

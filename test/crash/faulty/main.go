@@ -19,18 +19,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/admin"
-	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
+	"ndrbridge/pipeline/endpoint"
 	"ndrbridge/poller"
 	"ndrbridge/sinks"
-	"ndrbridge/sinks/file"
-	"ndrbridge/sinks/kafka"
-	"ndrbridge/sinks/nats"
-	"ndrbridge/sinks/webhook"
 	"ndrbridge/tickets"
 	"ndrbridge/tickets/intake"
-	"ndrbridge/transform"
 )
 
 func main() {
@@ -100,7 +95,7 @@ func (b *bridge) run(ctx context.Context, path string) (err error) {
 
 // poll reads the streams of an appliance, and writes ticket changes to it.
 func (b *bridge) poll(ctx context.Context, a configs.Appliance, m *poller.Metrics, writers *tickets.WriterMetrics) error {
-	client, err := appliance.New(appliance.Options{URL: a.URL, Key: a.APIKey.Read, Timeout: time.Duration(a.Timeout), RateLimit: a.RateLimit})
+	client, err := endpoint.NewClient(a, endpoint.ClientOptions{Log: b.log})
 	if err != nil {
 		return err
 	}
@@ -158,7 +153,7 @@ func (b *bridge) deliver(ctx context.Context, m *sinks.Metrics) error {
 	}
 	for _, s := range b.config.Sinks {
 		o := sinks.Options{
-			Name: s.Name, Open: func() (sinks.Sink, error) { return open(s) },
+			Name: s.Name, Open: func() (sinks.Sink, error) { return endpoint.OpenSink(s, endpoint.SinkOptions{Log: b.log}) },
 			Batch:  checkpoint.Batch{MaxEvents: s.Batch.MaxEvents, MaxBytes: int(s.Batch.MaxBytes)},
 			Linger: time.Duration(s.Batch.Linger), RetryInitial: time.Duration(s.Retry.Initial), RetryMax: time.Duration(s.Retry.Max),
 			Probe: time.Duration(s.Probe), Log: b.log.With("sink", s.Name), Metrics: m,
@@ -170,32 +165,6 @@ func (b *bridge) deliver(ctx context.Context, m *sinks.Metrics) error {
 		b.running.Go(func() { r.Run(ctx, ctx) })
 	}
 	return nil
-}
-
-// open opens a sink.
-func open(s configs.Sink) (sinks.Sink, error) {
-	mode := transform.Mode(s.Mode)
-	switch {
-	case s.Webhook != nil:
-		w := s.Webhook
-		return webhook.New(webhook.Options{
-			URL: w.URL.Value(), Method: w.Method, Mode: mode, Timeout: time.Duration(w.Timeout), Concurrency: w.Concurrency,
-			MaxBodyBytes: int(w.MaxBodyBytes),
-		})
-	case s.NATS != nil:
-		n := s.NATS
-		return nats.New(nats.Options{
-			Sink: s.Name, URL: n.URL.Value(), Stream: n.Stream, Subject: n.Subject, CreateStream: n.CreateStream,
-			MaxPending: n.MaxPending, Mode: mode,
-		})
-	case s.Kafka != nil:
-		k := s.Kafka
-		return kafka.New(kafka.Options{
-			Brokers: k.Brokers, Topic: k.Topic, Mode: mode, Acks: k.Acks, Compression: k.Compression,
-			MaxMessageBytes: int(k.MaxMessageBytes), ClientID: k.ClientID,
-		})
-	}
-	return file.New(file.Options{Path: s.File.Path, MaxBytes: int64(s.File.Rotate.MaxBytes), Keep: s.File.Rotate.Keep})
 }
 
 // receive receives ticket commands from NATS. It returns the intake for HTTP.
