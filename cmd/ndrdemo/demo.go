@@ -15,6 +15,7 @@ import (
 	"ndrbridge/bridge"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/test/jira"
+	"ndrbridge/test/natsserver"
 )
 
 // play runs the demo until ctx is cancelled or its time is over, and prints the summary. It
@@ -84,12 +85,11 @@ func (d *demo) run(ctx context.Context) error {
 	jiraServer := httptest.NewUnstartedServer(nil) // it starts once the bridge has an address
 	defer jiraServer.Close()
 	d.JiraURL = "http://" + jiraServer.Listener.Addr().String()
-	broker, err := startBroker(d.JetStream)
+	broker, stopBroker, err := natsserver.Start(d.JetStream, nil)
 	if err != nil {
 		return err
 	}
-	defer broker.WaitForShutdown()
-	defer broker.Shutdown()
+	defer stopBroker()
 	d.NATSURL = broker.ClientURL()
 
 	config, err := writeConfiguration(d.files, d.addresses)

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	nats "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -40,24 +39,6 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	w.WriteHeader(http.StatusNoContent)
-}
-
-// startBroker runs a NATS server with JetStream on a free loopback port, with its files in
-// folder.
-func startBroker(folder string) (*server.Server, error) {
-	s, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: folder, NoLog: true, NoSigs: true,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("create the NATS server: %w", err)
-	}
-	s.Start()
-	const patience = 10 * time.Second
-	if !s.ReadyForConnections(patience) {
-		s.Shutdown()
-		return nil, fmt.Errorf("the NATS server was not ready within %s", patience)
-	}
-	return s, nil
 }
 
 // consume creates the stream NDR, unless the bridge has, and calls receive for each of its

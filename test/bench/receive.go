@@ -9,10 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
-	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/twmb/franz-go/pkg/kfake"
+
+	"ndrbridge/test/natsserver"
 )
 
 // The topic and subject in Kafka and NATS. One topic with one partition and one subject
@@ -46,28 +46,17 @@ func receiveKafka(string) (*receiver, error) {
 
 // receiveNATS runs a server with its files in dir. The senders create the stream.
 func receiveNATS(dir string) (*receiver, error) {
-	s, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true,
-	})
+	s, stop, err := natsserver.Start(dir, nil)
 	if err != nil {
 		return nil, err
 	}
-	s.Start()
-	r := &receiver{address: s.ClientURL(), stop: func() {
-		s.Shutdown()
-		s.WaitForShutdown()
-	}, count: func() (int64, error) {
+	return &receiver{address: s.ClientURL(), stop: stop, count: func() (int64, error) {
 		info, err := s.Jsz(nil)
 		if err != nil {
 			return 0, err
 		}
 		return int64(info.Messages), nil
-	}}
-	if !s.ReadyForConnections(10 * time.Second) {
-		r.stop()
-		return nil, errors.New("the NATS server does not start")
-	}
-	return r, nil
+	}}, nil
 }
 
 func receiveHTTP(string) (*receiver, error) {

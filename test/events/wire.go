@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	natsclient "github.com/nats-io/nats.go"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -20,6 +18,7 @@ import (
 	"ndrbridge/sinks/kafka"
 	"ndrbridge/sinks/nats"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/natsserver"
 	"ndrbridge/transform"
 )
 
@@ -74,18 +73,11 @@ func throughNATS(ctx context.Context, mode transform.Mode, events ...transform.E
 		return message{}, err
 	}
 	defer os.RemoveAll(folder)
-	s, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: folder, NoLog: true, NoSigs: true,
-	})
+	s, stop, err := natsserver.Start(folder, nil)
 	if err != nil {
 		return message{}, err
 	}
-	s.Start()
-	defer s.WaitForShutdown()
-	defer s.Shutdown()
-	if !s.ReadyForConnections(patience) {
-		return message{}, errors.New("the NATS server does not start")
-	}
+	defer stop()
 	conn, err := natsclient.Connect(s.ClientURL())
 	if err != nil {
 		return message{}, err

@@ -26,10 +26,9 @@ type Appliance struct {
 
 // applianceAttack is an attack in place of a response.
 type applianceAttack struct {
-	name string
-	// serve returns false if the attack does not apply to the request, which is then
-	// answered honestly.
-	serve func(w http.ResponseWriter, r *http.Request) bool
+	name     string
+	concerns func(path string) bool // other requests are answered honestly
+	serve    http.HandlerFunc
 }
 
 // NewAppliance returns an appliance that serves requests with honest, without TLS, until
@@ -67,17 +66,16 @@ func (a *Appliance) Reached() int { return int(a.reached.Load()) }
 
 // ServeHTTP implements http.Handler.
 func (a *Appliance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if attack := a.attack.Load(); attack != nil {
+	if attack := a.attack.Load(); attack != nil && attack.concerns(r.URL.Path) {
 		body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 		if err != nil {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		if attack.serve(w, r) {
-			a.reached.Add(1)
-			return
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
+		w.Header().Set("Content-Type", "application/json")
+		attack.serve(w, r)
+		a.reached.Add(1)
+		return
 	}
 	a.honest.ServeHTTP(w, r)
 }
@@ -88,36 +86,36 @@ const largeAnswer = 16<<20 - 64<<10
 // applianceAttacks returns the attacks. Each is safe for concurrent use.
 func applianceAttacks() []applianceAttack {
 	return []applianceAttack{
-		{"16 MiB of empty objects in 16 KB of gzip", lists(repeated("{},", largeAnswer, "{}"))},
-		{"16 MiB of numbers in place of objects", lists(repeated("1,", largeAnswer, "1"))},
-		{"an object of millions of members", lists(repeated(`"a":1,`, largeAnswer, `"a":1}`).behind("{"))},
-		{"arrays that are nested a million times", lists(repeated("[", 8<<20, strings.Repeat("]", 8<<20-1<<10)).behind(`{"a":`))},
-		{"numbers of a million digits", lists(repeated("9", 1<<20, `}`).behind(`{"id":1,"mod_time":1,"_id":"a","time":`))},
-		{"ids of a million digits", lists(repeated("9", 1<<20, `}`).behind(`{"id":`))},
-		{"a body that does not end", everything(func(w http.ResponseWriter, r *http.Request) {
+		{"16 MiB of empty objects in 16 KB of gzip", isList, list(repeated("{},", largeAnswer, "{}"))},
+		{"16 MiB of numbers in place of objects", isList, list(repeated("1,", largeAnswer, "1"))},
+		{"an object of millions of members", isList, list(repeated(`"a":1,`, largeAnswer, `"a":1}`).behind("{"))},
+		{"arrays that are nested a million times", isList, list(repeated("[", 8<<20, strings.Repeat("]", 8<<20-1<<10)).behind(`{"a":`))},
+		{"numbers of a million digits", isList, list(repeated("9", 1<<20, `}`).behind(`{"id":1,"mod_time":1,"_id":"a","time":`))},
+		{"ids of a million digits", isList, list(repeated("9", 1<<20, `}`).behind(`{"id":`))},
+		{"a body that does not end", isAny, func(w http.ResponseWriter, r *http.Request) {
 			head, _ := around(r)
 			io.WriteString(w, head)
 			endlessly(w, []byte(`{"id":1,"mod_time":1},`))
-		})},
-		{"white space that does not end", everything(func(w http.ResponseWriter, r *http.Request) { endlessly(w, []byte(" ")) })},
-		{"gzip that does not end", everything(func(w http.ResponseWriter, r *http.Request) {
+		}},
+		{"white space that does not end", isAny, func(w http.ResponseWriter, r *http.Request) { endlessly(w, []byte(" ")) }},
+		{"gzip that does not end", isAny, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			head, _ := around(r)
 			w.Write(zipped(head))
 			endlessly(w, zipped(strings.Repeat(`{"id":1,"mod_time":1},`, 10_000)))
-		})},
-		{"a body of a byte now and then", everything(func(w http.ResponseWriter, r *http.Request) {
+		}},
+		{"a body of a byte now and then", isAny, func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
 				if _, err := io.WriteString(w, " "); err != nil || http.NewResponseController(w).Flush() != nil {
 					return
 				}
 				time.Sleep(100 * time.Millisecond)
 			}
-		})},
-		{"headers of 8 MB", everything(func(w http.ResponseWriter, r *http.Request) {
+		}},
+		{"headers of 8 MB", isAny, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Large", strings.Repeat("x", 8<<20))
-		})},
-		{"a million headers", everything(func(w http.ResponseWriter, r *http.Request) {
+		}},
+		{"a million headers", isAny, func(w http.ResponseWriter, r *http.Request) {
 			c, buffered, err := http.NewResponseController(w).Hijack()
 			if err != nil {
 				return
@@ -130,28 +128,28 @@ func applianceAttacks() []applianceAttack {
 				}
 			}
 			_ = buffered.Flush() // the client may be gone
-		})},
-		{"errors whose text does not end", everything(func(w http.ResponseWriter, r *http.Request) {
+		}},
+		{"errors whose text does not end", isAny, func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusInternalServerError)
 			endlessly(w, []byte("it failed. "))
-		})},
-		{"redirects to an address of 8 MB", everything(func(w http.ResponseWriter, r *http.Request) {
+		}},
+		{"redirects to an address of 8 MB", isAny, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Location", "/"+strings.Repeat("x", 8<<20))
 			w.WriteHeader(http.StatusFound)
-		})},
-		{"a version of millions of numbers", at("/version", func(w http.ResponseWriter, r *http.Request) {
+		}},
+		{"a version of millions of numbers", at("/version"), func(w http.ResponseWriter, r *http.Request) {
 			repeated(".1", largeAnswer, `"}`).behind(`{"version":"1`).writeTo(w, "", "")
-		})},
-		{"a detection of 250,000 participants", at("/detections/search", func(w http.ResponseWriter, r *http.Request) {
+		}},
+		{"a detection of 250,000 participants", at("/detections/search"), func(w http.ResponseWriter, r *http.Request) {
 			writeDetections(w, r, 1, participants())
-		})},
-		{"assignees of 1 MB that change at every version", at("/detections/search", func(w http.ResponseWriter, r *http.Request) {
+		}},
+		{"assignees of 1 MB that change at every version", at("/detections/search"), func(w http.ResponseWriter, r *http.Request) {
 			writeDetections(w, r, 4, `"assignee":"`+rand.Text()+strings.Repeat("x", 1<<20)+`"`)
-		})},
-		{"a detection of 15 MB", at("/detections/search", func(w http.ResponseWriter, r *http.Request) {
+		}},
+		{"a detection of 15 MB", at("/detections/search"), func(w http.ResponseWriter, r *http.Request) {
 			writeDetections(w, r, 1, `"description":"`+rand.Text()+strings.Repeat("x", 15<<20)+`"`)
-		})},
-		{"a detection that does not end", concerning(func(path string) bool {
+		}},
+		{"a detection that does not end", func(path string) bool {
 			return strings.Contains(path, "/detections/") && !strings.HasSuffix(path, "/formats")
 		}, func(w http.ResponseWriter, r *http.Request) {
 			switch asked := requestOf(r); {
@@ -164,24 +162,24 @@ func applianceAttacks() []applianceAttack {
 				io.WriteString(w, `{"description":"`)
 				endlessly(w, []byte("x"))
 			}
-		})},
-		{"warnings that do not end", at("/records/search", func(w http.ResponseWriter, r *http.Request) {
+		}},
+		{"warnings that do not end", at("/records/search"), func(w http.ResponseWriter, r *http.Request) {
 			repeated(`"slow",`, largeAnswer, `""]}`).behind(`{"records":[],"warnings":["`+rand.Text()+`",`).writeTo(w, "", "")
-		})},
-		{"warnings of 1 MB that change at every answer", at("/records/search", func(w http.ResponseWriter, r *http.Request) {
+		}},
+		{"warnings of 1 MB that change at every answer", at("/records/search"), func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, `{"records":[],"warnings":["%s%s"]}`, rand.Text(), strings.Repeat("x", 1<<20))
-		})},
-		{"a cursor of 15 MB", at("/records/search", func(w http.ResponseWriter, r *http.Request) {
+		}},
+		{"a cursor of 15 MB", at("/records/search"), func(w http.ResponseWriter, r *http.Request) {
 			repeated("x", 15<<20, `"}`).behind(`{"records":[{"_id":"a"}],"total":9,"cursor":"`).writeTo(w, "", "")
-		})},
-		{"more objects than were asked for", lists(repeated(`{"id":1,"mod_time":1,"time":1},`, 1<<20, "{}"))},
-		{"a page that repeats for ever", concerning(isList, writePage)},
-		{"audit log entries without a readable id", at("/auditlog", func(w http.ResponseWriter, r *http.Request) {
+		}},
+		{"more objects than were asked for", isList, list(repeated(`{"id":1,"mod_time":1,"time":1},`, 1<<20, "{}"))},
+		{"a page that repeats for ever", isList, writePage},
+		{"audit log entries without a readable id", at("/auditlog"), func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, `[{"id":"%s","time":"never","body":"%s"}]`, rand.Text(), strings.Repeat(rand.Text(), 1000))
-		})},
-		{"audit log entries of 1 MB that change", at("/auditlog", func(w http.ResponseWriter, r *http.Request) {
+		}},
+		{"audit log entries of 1 MB that change", at("/auditlog"), func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, `[{"id":%d,"time":1,"body":"%s"}]`, time.Now().UnixNano(), strings.Repeat("x", 1<<20))
-		})},
+		}},
 	}
 }
 
@@ -217,31 +215,18 @@ func around(r *http.Request) (head, tail string) {
 	return "", ""
 }
 
-func concerning(which func(path string) bool, serve http.HandlerFunc) func(http.ResponseWriter, *http.Request) bool {
-	return func(w http.ResponseWriter, r *http.Request) bool {
-		if !which(r.URL.Path) {
-			return false
-		}
-		w.Header().Set("Content-Type", "application/json")
-		serve(w, r)
-		return true
-	}
+func isAny(string) bool { return true }
+
+func at(suffix string) func(path string) bool {
+	return func(path string) bool { return strings.HasSuffix(path, suffix) }
 }
 
-func everything(serve http.HandlerFunc) func(http.ResponseWriter, *http.Request) bool {
-	return concerning(func(string) bool { return true }, serve)
-}
-
-func at(suffix string, serve http.HandlerFunc) func(http.ResponseWriter, *http.Request) bool {
-	return concerning(func(path string) bool { return strings.HasSuffix(path, suffix) }, serve)
-}
-
-// lists answers requests that list objects with a text between the brackets.
-func lists(t text) func(http.ResponseWriter, *http.Request) bool {
-	return concerning(isList, func(w http.ResponseWriter, r *http.Request) {
+// list answers requests that list objects with a text between the brackets.
+func list(t text) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		head, tail := around(r)
 		t.writeTo(w, head, tail)
-	})
+	}
 }
 
 // text is a text that is generated while it is written: a repeated part between two others.
@@ -262,7 +247,6 @@ func (t text) behind(head string) text {
 
 // writeTo answers with the text between head and tail, as gzip.
 func (t text) writeTo(w http.ResponseWriter, head, tail string) {
-	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Encoding", "gzip")
 	w.Write(zipped(head + t.head))
 	each := 1 + 256<<10/len(t.part)
