@@ -2,7 +2,6 @@ package admin
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,22 +11,6 @@ import (
 
 	"ndrbridge/checkpoint"
 )
-
-// Commands is the part of Control that acts on ticket commands. It also works on a
-// bridge that accepts no more of them. Its methods return ErrUnknown if a command does
-// not exist.
-type Commands interface {
-	// Commands returns at most limit commands that f selects and whose ID is above
-	// after, in the order in which they were accepted.
-	Commands(ctx context.Context, f checkpoint.CommandFilter, after uint64, limit int) ([]checkpoint.Command, error)
-	// Command returns the command with an id.
-	Command(ctx context.Context, id uint64) (checkpoint.Command, error)
-	// RetryCommand makes a rejected command pending again. It returns ErrNotRejected
-	// if the command was not rejected.
-	RetryCommand(ctx context.Context, id uint64) error
-	// DropCommand deletes a command. A pending one is not carried out.
-	DropCommand(ctx context.Context, id uint64) error
-}
 
 // ErrNotRejected is returned, wrapped, if a ticket command was not rejected.
 var ErrNotRejected = errors.New("only a rejected command can be tried again")

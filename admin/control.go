@@ -22,7 +22,7 @@ type From struct {
 }
 
 // Control is the set of operations that the API offers on a bridge. A method returns
-// ErrUnknown if the appliance, stream, sink or dead letter does not exist, and
+// ErrUnknown if the appliance, stream, sink, dead letter or command does not exist, and
 // ErrNotRunning if it requires a running bridge and the bridge does not run.
 type Control interface {
 	// Status returns the bridge's current status.
@@ -60,7 +60,16 @@ type Control interface {
 	// Verify compares what an appliance returns since a time with what was
 	// journalled, stream by stream.
 	Verify(ctx context.Context, appliance string, since time.Time, report poller.VerifyReport) ([]poller.Verification, error)
-	Commands
+	// Commands returns at most limit ticket commands that f selects and whose ID is above
+	// after, in the order in which they were accepted.
+	Commands(ctx context.Context, f checkpoint.CommandFilter, after uint64, limit int) ([]checkpoint.Command, error)
+	// Command returns the ticket command with an id.
+	Command(ctx context.Context, id uint64) (checkpoint.Command, error)
+	// RetryCommand makes a rejected ticket command pending again. It returns
+	// ErrNotRejected if the command was not rejected.
+	RetryCommand(ctx context.Context, id uint64) error
+	// DropCommand deletes a ticket command. A pending one is not carried out.
+	DropCommand(ctx context.Context, id uint64) error
 }
 
 // Reloaded lists what a reload changed.

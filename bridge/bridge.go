@@ -115,13 +115,14 @@ func (b *Bridge) open(ctx context.Context, config *configs.Config) error {
 // part that cannot be made.
 func Try(ctx context.Context, config *configs.Config, version string) pipeline.PartErrors {
 	var failed pipeline.PartErrors
-	b := newBridge(Options{Version: version, Log: slog.New(slog.DiscardHandler)})
+	b := newBridge(Options{Version: version, Log: slog.New(slog.DiscardHandler), Stdout: io.Discard})
 	var err error
 	if b.tracing, err = b.openTracing(config.Tracing); err != nil {
 		failed = append(failed, &pipeline.PartError{Part: "tracing", Err: err})
 	}
+	failed = append(failed, b.pipeline.Try(ctx, config)...)
 	_ = b.Close() // nothing has run
-	return append(failed, pipeline.Try(ctx, config, version)...)
+	return failed
 }
 
 // OpenAdmin reads the token of the admin interface and listens on its address.

@@ -79,11 +79,7 @@ func New(o Options) *Pipeline {
 
 // Try makes every part of a configuration that needs no state and discards it. It
 // contacts nothing. It returns the errors that Open would return for the parts.
-func Try(ctx context.Context, config *configs.Config, version string) PartErrors {
-	p := New(Options{
-		Version: version, Log: slog.New(slog.DiscardHandler), Stdout: io.Discard,
-		Registerer: prometheus.NewRegistry(), Pages: appliance.NewBudget(1),
-	})
+func (p *Pipeline) Try(ctx context.Context, config *configs.Config) PartErrors {
 	all, failed := p.build(ctx, config, new(runtime))
 	all.close()
 	return failed

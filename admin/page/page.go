@@ -53,30 +53,24 @@ func Handlers() map[string]http.Handler {
 	return handlers
 }
 
-// file is a handler that serves one file.
-type file struct {
-	name, contentType, etag string
-	content                 []byte
-}
-
-func newFile(name string) file {
+// newFile returns a handler that serves one file.
+func newFile(name string) http.Handler {
 	content, err := files.ReadFile(name)
 	if err != nil {
 		panic(err) // the files are part of the program
 	}
 	sum := sha256.Sum256(content)
-	return file{name, contentTypes[path.Ext(name)], `"` + hex.EncodeToString(sum[:16]) + `"`, content}
-}
-
-func (f file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("Content-Type", f.contentType)
-	h.Set("Content-Security-Policy", contentSecurityPolicy)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Cache-Control", "no-cache") // browsers revalidate: a new version shows at once, an unchanged one costs a 304
-	h.Set("ETag", f.etag)
-	http.ServeContent(w, r, f.name, time.Time{}, bytes.NewReader(f.content))
+	etag := `"` + hex.EncodeToString(sum[:16]) + `"`
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Type", contentTypes[path.Ext(name)])
+		h.Set("Content-Security-Policy", contentSecurityPolicy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-cache") // browsers revalidate: a new version shows at once, an unchanged one costs a 304
+		h.Set("ETag", etag)
+		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(content))
+	})
 }

@@ -49,11 +49,7 @@ bridge that is alive may still have problems: see ndrbridge status or /readyz.`,
 // bridge look dead.
 func (c *command) healthClient() (*admin.Client, error) {
 	if c.adminURL != "" {
-		client, err := admin.NewClient(c.adminURL, "")
-		if err != nil {
-			return nil, fmt.Errorf("%w: --admin: %w", commandline.ErrUsage, err)
-		}
-		return client, nil
+		return c.givenClient()
 	}
 	listen, err := configs.AdminListen(c.configFile, c.environ)
 	if err != nil {
