@@ -128,27 +128,23 @@ func byAddress(token string, next http.Handler) http.Handler {
 // authorize passes requests with the bearer token to next and refuses others. If
 // token is empty, it passes all.
 func authorize(token string, next http.Handler) http.Handler {
-	if token == "" {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.ContentLength == 0 { // otherwise when its body has arrived
-				admissionOf(r).admit()
-			}
-			next.ServeHTTP(w, r)
-		})
-	}
 	want := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		scheme, got, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		sum := sha256.Sum256([]byte(got))
-		// Comparing sums of equal length takes the same time for every token.
-		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(sum[:], want[:]) != 1 {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="ndrbridge"`)
-			refusal(http.StatusUnauthorized, "send the token of admin.token or admin.token_file as Authorization: Bearer TOKEN").write(w)
-			return
-		}
 		a := admissionOf(r)
-		a.trusted = true
-		a.admit()
+		if token != "" {
+			scheme, got, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+			sum := sha256.Sum256([]byte(got))
+			// Comparing sums of equal length takes the same time for every token.
+			if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(sum[:], want[:]) != 1 {
+				w.Header().Set("WWW-Authenticate", `Bearer realm="ndrbridge"`)
+				refusal(http.StatusUnauthorized, "send the token of admin.token or admin.token_file as Authorization: Bearer TOKEN").write(w)
+				return
+			}
+			a.trusted = true
+		}
+		if a.trusted || r.ContentLength == 0 { // otherwise when its body has arrived
+			a.admit()
+		}
 		next.ServeHTTP(w, r)
 	})
 }

@@ -131,24 +131,24 @@ const timeAdvice = "write a time such as 2026-01-31T08:00:00Z"
 // maxRequest is the maximum size of a request's body, in bytes.
 const maxRequest = 1 << 20
 
-// readRequest decodes the JSON body into v.
-func readRequest(w http.ResponseWriter, r *http.Request, v any) error {
+// readRequest decodes the JSON body.
+func readRequest[T any](w http.ResponseWriter, r *http.Request) (request T, err error) {
 	body, err := readBody(w, r, maxRequest)
 	if p, ok := errors.AsType[*problem](err); ok && p.Status == http.StatusRequestEntityTooLarge {
 		p.Detail += ": ask for less at once"
 	}
 	if err != nil {
-		return err
+		return request, err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
-	if err = decoder.Decode(v); err == nil {
+	if err = decoder.Decode(&request); err == nil {
 		if _, err = decoder.Token(); errors.Is(err, io.EOF) {
-			return nil
+			return request, nil
 		}
 		err = cmp.Or(err, errors.New("something follows it"))
 	}
-	return newProblem(http.StatusBadRequest, "the body is not the expected JSON: "+err.Error())
+	return request, newProblem(http.StatusBadRequest, "the body is not the expected JSON: "+err.Error())
 }
 
 // readBody reads a body of at most limit bytes, which must not be empty.

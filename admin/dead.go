@@ -125,8 +125,8 @@ func selected(keys []string) selection { return selection{Keys: keys, All: keys 
 // nil selects all. It refuses a body that selects nothing: an empty body must not
 // mean all.
 func readSelection(w http.ResponseWriter, r *http.Request) (keys []string, err error) {
-	var s selection
-	if err := readRequest(w, r, &s); err != nil {
+	s, err := readRequest[selection](w, r)
+	if err != nil {
 		return nil, err
 	}
 	if s.All == (s.Keys != nil) {

@@ -44,8 +44,8 @@ type replayRequest struct {
 }
 
 func replay(c Control, w http.ResponseWriter, r *http.Request) (any, error) {
-	var request replayRequest
-	if err := readRequest(w, r, &request); err != nil {
+	request, err := readRequest[replayRequest](w, r)
+	if err != nil {
 		return nil, err
 	}
 	if request.Since.IsZero() {
@@ -63,8 +63,8 @@ type rewindRequest struct {
 }
 
 func rewind(c Control, w http.ResponseWriter, r *http.Request) (any, error) {
-	var request rewindRequest
-	if err := readRequest(w, r, &request); err != nil {
+	request, err := readRequest[rewindRequest](w, r)
+	if err != nil {
 		return nil, err
 	}
 	if request.To.IsZero() {
@@ -98,8 +98,8 @@ type verifyProgress struct {
 }
 
 func verify(c Control, w http.ResponseWriter, r *http.Request) (any, error) {
-	var request verifyRequest
-	if err := readRequest(w, r, &request); err != nil {
+	request, err := readRequest[verifyRequest](w, r)
+	if err != nil {
 		return nil, err
 	}
 	admissionOf(r).stream = true

@@ -72,22 +72,18 @@ func New(ctx context.Context, config *configs.Config, o Options) (*Bridge, error
 		}
 		made <- err
 	}()
-	var late <-chan time.Time
-	for stopping := ctx.Done(); ; {
-		select {
-		case err := <-made:
-			if err != nil {
-				return nil, err
-			}
-			return b, nil
-		case <-stopping:
-			timer := time.NewTimer(time.Duration(config.ShutdownTimeout))
-			defer timer.Stop()
-			stopping, late = nil, timer.C
-		case <-late:
-			return nil, fmt.Errorf("start-up did not finish within shutdown_timeout (%s) after the signal and was abandoned: "+
-				"it was opening %s and making the parts of the configuration; the next start continues from the same state", config.ShutdownTimeout, config.State)
+	late, expire := context.WithCancel(context.Background())
+	defer expire()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(time.Duration(config.ShutdownTimeout), expire) })()
+	select {
+	case err := <-made:
+		if err != nil {
+			return nil, err
 		}
+		return b, nil
+	case <-late.Done():
+		return nil, fmt.Errorf("start-up did not finish within shutdown_timeout (%s) after the signal and was abandoned: "+
+			"it was opening %s and making the parts of the configuration; the next start continues from the same state", config.ShutdownTimeout, config.State)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/poller"
+	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
 
@@ -45,22 +46,17 @@ func (c *Control) Resume(ctx context.Context, sink string) error { return c.cont
 // control pauses or resumes a sink. It changes the state first: otherwise a runner made
 // meanwhile would miss it.
 func (c *Control) control(ctx context.Context, sink string, paused bool) error {
+	done, apply := "resumed", (*sinks.Runner).Resume
+	if paused {
+		done, apply = "paused", (*sinks.Runner).Pause
+	}
 	return c.pipeline.submit(ctx, "a pause or resume of sink "+sink, func(lifetimes) error {
 		if err := c.pause(ctx, sink, paused); err != nil {
 			return err
 		}
-		if paused {
-			c.log.Info("sink paused on request", "sink", sink)
-		} else {
-			c.log.Info("sink resumed on request", "sink", sink)
-		}
-		p := c.pipeline.current.Load().sink(sink)
-		switch {
-		case p == nil: // it is not configured
-		case paused:
-			p.runner.Pause()
-		default:
-			p.runner.Resume()
+		c.log.Info("sink "+done+" on request", "sink", sink)
+		if p := c.pipeline.current.Load().sink(sink); p != nil { // it is configured
+			apply(p.runner)
 		}
 		return nil
 	})

@@ -114,13 +114,12 @@ func (p *Pipeline) logWaiting(ctx context.Context, config *configs.Config) error
 			break
 		}
 	}
+	reason := "for an appliance that is not configured; they are kept until it is configured"
+	if !config.Tickets.Enabled {
+		reason = "but tickets.enabled is false; they are kept until it is true"
+	}
 	for _, name := range slices.Sorted(maps.Keys(waiting)) {
-		if !config.Tickets.Enabled {
-			p.log.Warn("ticket commands are pending but tickets.enabled is false; they are kept until it is true or 'ndrbridge tickets drop' drops them",
-				"appliance", name, "commands", waiting[name])
-			continue
-		}
-		p.log.Warn("ticket commands are pending for an appliance that is not configured; they are kept until it is configured or 'ndrbridge tickets drop' drops them",
+		p.log.Warn("ticket commands are pending "+reason+" or 'ndrbridge tickets drop' drops them",
 			"appliance", name, "commands", waiting[name])
 	}
 	return nil

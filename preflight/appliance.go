@@ -233,16 +233,16 @@ func (t *applianceTrial) explainUnreadable(ctx context.Context, step string, err
 // keptIdentities returns the identities that the state keeps, by appliance name. It
 // only reads the state. A state that cannot be read, for example because a bridge runs,
 // yields none; checkState reports it.
-func keptIdentities(ctx context.Context, config *configs.Config) map[string]identity.Known {
+func keptIdentities(ctx context.Context, config *configs.Config) map[string]*identity.Known {
 	store, err := checkpoint.Open(config.State, checkpoint.Options{ReadOnly: true, Quick: true, LockWait: -1})
 	if err != nil {
 		return nil
 	}
 	defer store.Close()
-	kept := make(map[string]identity.Known)
+	kept := make(map[string]*identity.Known)
 	for _, a := range config.Appliances {
 		if known, found, err := identity.Read(ctx, store, a.Name); err == nil && found {
-			kept[a.Name] = known
+			kept[a.Name] = &known
 		}
 	}
 	return kept

@@ -86,14 +86,11 @@ func Check(ctx context.Context, config *configs.Config, o Options) []finding.Fin
 	return found
 }
 
-func checkTrials(config *configs.Config, kept map[string]identity.Known, o Options) []trial {
+func checkTrials(config *configs.Config, kept map[string]*identity.Known, o Options) []trial {
 	all := []trial{{configuration, func(context.Context) []finding.Finding { return checkState(config, false) }}}
 	for _, a := range config.Appliances {
 		all = append(all, trial{"appliance " + a.Name, func(ctx context.Context) []finding.Finding {
-			if of, ok := kept[a.Name]; ok {
-				return checkAppliance(ctx, a, &of, config.Tickets.Enabled, o)
-			}
-			return checkAppliance(ctx, a, nil, config.Tickets.Enabled, o)
+			return checkAppliance(ctx, a, kept[a.Name], config.Tickets.Enabled, o)
 		}})
 	}
 	for _, s := range config.Sinks {

@@ -156,17 +156,12 @@ func findingsTable(found []finding.Finding) *terminal.Table {
 			target.Text = ""
 		}
 		last = f.Target
-		t.Add(target, f.Step, resultCell(f.Result), f.Detail)
+		t.Add(target, f.Step, wordCell(string(f.Result)), f.Detail)
 		if f.Advice != "" {
 			t.Add("", "", "", terminal.Cyan.Cell("-> "+f.Advice))
 		}
 	}
 	return t
-}
-
-func resultCell(r finding.Result) terminal.Cell {
-	colours := map[finding.Result]terminal.Colour{finding.OK: terminal.Green, finding.Untried: terminal.Yellow, finding.Warning: terminal.Yellow, finding.Failed: terminal.Red}
-	return colours[r].Cell(string(r))
 }
 
 // verdict returns a sentence that sums up the findings.

@@ -89,6 +89,30 @@ func list[T any](c *command, l listing[T]) error {
 	return nil
 }
 
+// wordCell returns a cell with a state or a result in its colour.
+func wordCell(word string) terminal.Cell {
+	var colour terminal.Colour
+	switch word {
+	case "running", "reachable", "ok", "applied":
+		colour = terminal.Green
+	case "retrying", "not tried", "warning", "pending":
+		colour = terminal.Yellow
+	case "halted", "unreachable", "failed", "rejected":
+		colour = terminal.Red
+	case "paused":
+		colour = terminal.Cyan
+	}
+	return colour.Cell(word)
+}
+
+// countCell returns a cell with a count, in the colour if it is not 0.
+func countCell[N int | uint64](n N, colour terminal.Colour) terminal.Cell {
+	if n == 0 {
+		colour = ""
+	}
+	return colour.Cell(fmt.Sprint(n))
+}
+
 // whileWorking calls work and returns its error. While work runs, it calls report every
 // two seconds with the elapsed time.
 func whileWorking(report func(time.Duration), work func() error) error {

@@ -142,7 +142,7 @@ func (c *command) printState(s stateShown, now time.Time) {
 	fmt.Fprintln(c.stdout)
 	streams := terminal.NewTable("APPLIANCE", "STREAM", "DEAD", "POSITION")
 	for _, stream := range s.Streams {
-		streams.Add(stream.Appliance, stream.Stream, deadCell(stream.DeadLetters), cmp.Or(string(stream.Position), "-"))
+		streams.Add(stream.Appliance, stream.Stream, countCell(stream.DeadLetters, terminal.Yellow), cmp.Or(string(stream.Position), "-"))
 	}
 	streams.Print(c.stdout, c.width(), c.colours())
 	fmt.Fprintln(c.stdout)
@@ -159,7 +159,7 @@ func (c *command) printState(s stateShown, now time.Time) {
 			note = terminal.Cyan.Cell("paused")
 		}
 		sinks.Add(sink.Name, cursor, sink.LagEvents, terminal.Bytes(sink.LagBytes), terminal.Ago(sink.Oldest, now),
-			deadCell(sink.DeadLetters), terminal.Bytes(sink.DeadLetterBytes), sink.Redeliveries, sink.Skipped, note)
+			countCell(sink.DeadLetters, terminal.Yellow), terminal.Bytes(sink.DeadLetterBytes), sink.Redeliveries, sink.Skipped, note)
 	}
 	sinks.Print(c.stdout, c.width(), c.colours())
 	if s.Running {

@@ -101,15 +101,11 @@ func journalText(j admin.Journal) string {
 func appliancesTable(appliances []admin.ApplianceStatus, now time.Time) *terminal.Table {
 	t := terminal.NewTable("APPLIANCE", "STATE", "SINCE", "FIRMWARE", "NOTE")
 	for _, a := range appliances {
-		state := terminal.Cell{Text: "-"}
-		switch {
-		case a.Reachable == nil:
-		case *a.Reachable:
-			state = terminal.Green.Cell("reachable")
-		default:
-			state = terminal.Red.Cell("unreachable")
+		state := "-"
+		if a.Reachable != nil {
+			state = map[bool]string{true: "reachable", false: "unreachable"}[*a.Reachable]
 		}
-		t.Add(a.Name, state, terminal.Ago(a.Since, now), cmp.Or(a.Firmware, "-"), terminal.Yellow.Cell(applianceNote(a)))
+		t.Add(a.Name, wordCell(state), terminal.Ago(a.Since, now), cmp.Or(a.Firmware, "-"), terminal.Yellow.Cell(applianceNote(a)))
 	}
 	return t
 }
@@ -149,16 +145,12 @@ func streamsTable(status admin.Status, now time.Time) *terminal.Table {
 	for _, a := range status.Appliances {
 		clock := now.Add(time.Duration(skewOf(a) * float64(time.Second)))
 		for _, s := range a.Streams {
-			failures := terminal.Cell{Text: fmt.Sprint(s.Failures)}
-			if s.Failures > 0 {
-				failures.Colour = terminal.Red
-			}
 			lag := "-"
 			if s.LagSeconds != nil {
 				lag = terminal.Seconds(*s.LagSeconds)
 			}
 			t.Add(a.Name, s.Stream, terminal.Ago(s.LastSuccess, now), terminal.Ago(s.Position, clock), lag, terminal.Rate(s.EventsPerSecond, status.Running),
-				failures, deadCell(s.DeadLetters), backlogText(s.Backlog))
+				countCell(s.Failures, terminal.Red), countCell(s.DeadLetters, terminal.Yellow), backlogText(s.Backlog))
 		}
 	}
 	return t
@@ -179,7 +171,7 @@ func backlogText(b *admin.Backlog) string {
 func sinksTable(status admin.Status, now time.Time) *terminal.Table {
 	t := terminal.NewTable("SINK", "KIND", "STATE", "SINCE", "LAG", "BYTES", "OLDEST", "RATE", "DEAD", "REDELIVER", "SKIPPED", "NOTE")
 	for _, s := range status.Sinks {
-		addSink(t, s, stateCell(s.State), terminal.Rate(s.EventsPerSecond, status.Running), now)
+		addSink(t, s, wordCell(cmp.Or(s.State, "-")), terminal.Rate(s.EventsPerSecond, status.Running), now)
 	}
 	for _, s := range status.Unconfigured {
 		addSink(t, s, terminal.Yellow.Cell("not configured"), "-", now)
@@ -196,38 +188,15 @@ func addSink(t *terminal.Table, s admin.SinkStatus, state terminal.Cell, rate st
 		notes = append(notes, "exceeds its lag limit")
 	}
 	t.Add(s.Name, cmp.Or(s.Kind, "-"), state, terminal.Ago(s.Since, now), s.LagEvents, terminal.Bytes(s.LagBytes), terminal.Ago(s.Oldest, now), rate,
-		deadCell(s.DeadLetters), s.Redeliveries, s.Skipped, terminal.Yellow.Cell(strings.Join(notes, "; ")))
+		countCell(s.DeadLetters, terminal.Yellow), s.Redeliveries, s.Skipped, terminal.Yellow.Cell(strings.Join(notes, "; ")))
 }
 
 func intakesTable(intakes []admin.IntakeStatus, now time.Time) *terminal.Table {
 	t := terminal.NewTable("TICKETS FROM", "STATE", "SINCE", "STORED", "REFUSED")
 	for _, i := range intakes {
-		t.Add(i.Intake, stateCell(i.State), terminal.Ago(i.Since, now), i.Stored, deadCell(i.Refused))
+		t.Add(i.Intake, wordCell(i.State), terminal.Ago(i.Since, now), i.Stored, countCell(i.Refused, terminal.Yellow))
 	}
 	return t
-}
-
-func stateCell(state string) terminal.Cell {
-	switch state {
-	case "":
-		return terminal.Cell{Text: "-"}
-	case "running":
-		return terminal.Green.Cell(state)
-	case "paused":
-		return terminal.Cyan.Cell(state)
-	case "halted":
-		return terminal.Red.Cell(state)
-	default:
-		return terminal.Yellow.Cell(state)
-	}
-}
-
-func deadCell(n uint64) terminal.Cell {
-	c := terminal.Cell{Text: fmt.Sprint(n)}
-	if n > 0 {
-		c.Colour = terminal.Yellow
-	}
-	return c
 }
 
 // advice returns what to do about the problems in a status, one line each.

@@ -59,7 +59,7 @@ func (c *command) ticketsListCommand() *cobra.Command {
 					json: func(command checkpoint.Command) any { return admin.NewTicketCommand(command) },
 					row: func(command checkpoint.Command) []any {
 						return []any{command.ID, command.Accepted.UTC().Format(time.RFC3339), command.Appliance, command.Subject,
-							commandCell(command.State), changesText(command.Body), command.Reason}
+							wordCell(string(command.State)), changesText(command.Body), command.Reason}
 					},
 					listed: func(command checkpoint.Command) { after = command.ID },
 					none:   "there are no matching ticket commands",
@@ -82,13 +82,6 @@ func (c *command) ticketsListCommand() *cobra.Command {
 		}
 	}
 	return cmd
-}
-
-func commandCell(s checkpoint.CommandState) terminal.Cell {
-	colours := map[checkpoint.CommandState]terminal.Colour{
-		checkpoint.CommandPending: terminal.Yellow, checkpoint.CommandApplied: terminal.Green, checkpoint.CommandRejected: terminal.Red,
-	}
-	return colours[s].Cell(string(s))
 }
 
 // changesText returns what a command changes, in the order of its JSON fields, without the
