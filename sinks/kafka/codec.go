@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
@@ -68,14 +67,23 @@ func streamCodec(stream interface {
 	io.WriteCloser
 	Reset(io.Writer)
 }) codec {
-	var out bytes.Buffer
+	var out appender
 	return func(dst, src []byte) ([]byte, error) {
-		out = *bytes.NewBuffer(dst)
+		out = dst
 		stream.Reset(&out)
-		_, err := stream.Write(src)
-		err = cmp.Or(err, stream.Close())
-		return out.Bytes(), err
+		if _, err := stream.Write(src); err != nil {
+			return nil, err
+		}
+		err := stream.Close()
+		return out, err
 	}
+}
+
+type appender []byte
+
+func (a *appender) Write(b []byte) (int, error) {
+	*a = append(*a, b...)
+	return len(b), nil
 }
 
 const (

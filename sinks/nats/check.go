@@ -170,16 +170,17 @@ func (s *Sink) subjectsOutside(events []transform.Event, allowed func(subject st
 // the sink will or may publish: the text words, followed by these subjects. It returns nil
 // if there are none.
 func (s *Sink) outsideFinding(t Trial, step string, allowed func(subject string) bool, words, advice string) []finding.Finding {
-	if sure := s.subjectsOutside(t.Sure, allowed); len(sure) > 0 {
-		return []finding.Finding{{Step: step, Result: finding.Failed, Detail: words + " " + strings.Join(sure, ", "), Advice: advice}}
+	f := finding.Finding{Step: step, Result: finding.Failed, Advice: advice}
+	wrong, addition := s.subjectsOutside(t.Sure, allowed), ""
+	if len(wrong) == 0 {
+		wrong, addition = s.subjectsOutside(t.Possible, allowed), "; only events that match may filter out go there"
+		f.Result = finding.Warning
 	}
-	if possible := s.subjectsOutside(t.Possible, allowed); len(possible) > 0 {
-		return []finding.Finding{{
-			Step: step, Result: finding.Warning, Detail: words + " " + strings.Join(possible, ", ") + "; only events that match may filter out go there",
-			Advice: advice,
-		}}
+	if len(wrong) == 0 {
+		return nil
 	}
-	return nil
+	f.Detail = words + " " + strings.Join(wrong, ", ") + addition
+	return []finding.Finding{f}
 }
 
 // tryStream checks the stream, or describes core NATS if there is none.

@@ -37,16 +37,6 @@ const (
 	ackBytes  = 128 // of an unread acknowledgement, on average
 )
 
-// connect returns a new connection, or a *sinks.Error. If ctx is done before it returns,
-// it fails.
-func (s *Sink) connect(ctx context.Context) (*conn, error) {
-	c, err := s.dial(ctx)
-	if err != nil {
-		return nil, s.wrap(ctx, err)
-	}
-	return c, nil
-}
-
 // wrap returns err if it is a *sinks.Error, otherwise s.errorOf(ctx, err).
 func (s *Sink) wrap(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*sinks.Error](err); ok {
@@ -55,7 +45,8 @@ func (s *Sink) wrap(ctx context.Context, err error) error {
 	return s.errorOf(ctx, err)
 }
 
-// dial is like connect, but returns the library's errors, which may contain secrets.
+// dial returns a new connection. If ctx is done before it returns, it fails. Its error
+// may be the library's and contain secrets: wrap removes them.
 func (s *Sink) dial(ctx context.Context) (*conn, error) {
 	o := s.options
 	s.secrets = o.Secrets() // files may have changed

@@ -53,9 +53,9 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 
 // open connects, and creates the stream if the sink may.
 func (s *Sink) open(ctx context.Context) error {
-	c, err := s.connect(ctx)
+	c, err := s.dial(ctx)
 	if err != nil {
-		return err
+		return s.wrap(ctx, err)
 	}
 	if s.options.CreateStream {
 		if err := s.prepareStream(ctx, c); err != nil {
@@ -92,7 +92,7 @@ type publishBatch struct {
 	answered  int             // number of these events whose result is known
 	pending   []bool          // by event: published and not acknowledged
 	keys      map[string]bool // partition keys of the pending events
-	ackTimer  *time.Timer     // nil: not started yet
+	ackTimer  *time.Timer     // reset for each wait for an acknowledgement
 }
 
 // publish publishes the events to core NATS. A PING follows them: when the server answers
@@ -116,6 +116,7 @@ func (b *publishBatch) publish(ctx context.Context) error {
 func (b *publishBatch) publishToStream(ctx context.Context) error {
 	first := b.conn.next
 	b.conn.next += uint64(len(b.events))
+	b.ackTimer = time.NewTimer(b.sink.options.AckTimeout)
 	b.pending = make([]bool, len(b.events))
 	b.keys = make(map[string]bool, min(len(b.events), b.sink.options.MaxPending))
 	for b.answered < len(b.events) {
@@ -166,6 +167,7 @@ func (b *publishBatch) awaitAck(ctx context.Context, first uint64) error {
 		return b.applyAck(ctx, ack, first)
 	default:
 	}
+	b.ackTimer.Reset(b.sink.options.AckTimeout)
 	select {
 	case ack := <-b.conn.acks:
 		return b.applyAck(ctx, ack, first)
@@ -175,20 +177,10 @@ func (b *publishBatch) awaitAck(ctx context.Context, first uint64) error {
 		return b.sink.errorOf(ctx, b.conn.reason(nats.ErrConnectionClosed))
 	case <-ctx.Done():
 		return b.sink.errorOf(ctx, ctx.Err())
-	case <-b.ackTimeout():
+	case <-b.ackTimer.C:
 		return sinks.Errorf(sinks.Transient, "stream %s: no acknowledgement within %v (none will come if it is set to no_ack)",
 			b.sink.options.Stream, b.sink.options.AckTimeout)
 	}
-}
-
-// ackTimeout starts the timer for an acknowledgement and returns its channel.
-func (b *publishBatch) ackTimeout() <-chan time.Time {
-	if b.ackTimer == nil {
-		b.ackTimer = time.NewTimer(b.sink.options.AckTimeout)
-	} else {
-		b.ackTimer.Reset(b.sink.options.AckTimeout)
-	}
-	return b.ackTimer.C
 }
 
 // applyAck records the result of the event that ack acknowledges. An error ends the Send.
