@@ -4,6 +4,7 @@ package checkpointtest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -171,32 +172,59 @@ func bytesOf(events []transform.Event) (n int64) {
 // the store returns an error.
 type state struct {
 	Store
-	t       testing.TB
+	t       tester
 	backend Backend
 	path    string
 	options checkpoint.Options
 	clock   *clock
 }
 
+// tester is a test, or a run of a property.
+type tester interface {
+	Helper()
+	Context() context.Context
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
 func (b Backend) open(t testing.TB, limits checkpoint.Limits) *state {
 	t.Helper()
-	c := newClock()
-	s := &state{
-		t: t, backend: b, path: filepath.Join(t.TempDir(), "state"), clock: c,
-		options: checkpoint.Options{Limits: limits, Now: c.Now},
-	}
-	s.openStore()
+	s := b.openAt(t, filepath.Join(t.TempDir(), "state"), limits)
 	t.Cleanup(func() { s.Store.Close() })
 	return s
 }
 
+func (b Backend) openAt(t tester, path string, limits checkpoint.Limits) *state {
+	t.Helper()
+	c := newClock()
+	s := &state{t: t, backend: b, path: path, clock: c, options: checkpoint.Options{Limits: limits, Now: c.Now}}
+	s.openStore()
+	return s
+}
+
+// at opens another state with the same options.
+func (s *state) at(path string) *state {
+	s.t.Helper()
+	other := *s
+	other.path = path
+	other.openStore()
+	return &other
+}
+
+// crashed opens the state that a crash at this moment would leave.
+func (s *state) crashed() *state {
+	s.t.Helper()
+	path, err := s.backend.Crash(s.path)
+	s.must(err)
+	return s.at(path)
+}
+
 func (s *state) openStore() {
 	s.t.Helper()
-	store, err := s.backend.Open(s.path, s.options)
-	if err != nil {
-		s.t.Fatalf("open: %v", err)
-	}
-	s.Store = store
+	var err error
+	s.Store, err = s.backend.Open(s.path, s.options)
+	s.must(err)
 }
 
 func (s *state) reopen() {
@@ -207,9 +235,70 @@ func (s *state) reopen() {
 
 func (s *state) must(err error) {
 	s.t.Helper()
+	must(s.t, err)
+}
+
+func must(t tester, err error) {
+	t.Helper()
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
+}
+
+func wantErr(t tester, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("error %v, want %v", err, want)
+	}
+}
+
+// wantRefused checks that each of some calls returned an error.
+func (s *state) wantRefused(errs ...error) {
+	s.t.Helper()
+	for i, err := range errs {
+		if err == nil {
+			s.t.Errorf("call %d: no error", i)
+		}
+	}
+}
+
+func equal[T comparable](t tester, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// begin runs a call beside the test.
+func begin(call func() error) <-chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- call() }()
+	return ended
+}
+
+// commitIntoFull begins a commit and returns when it waits for space.
+func (s *state) commitIntoFull(ctx context.Context, c checkpoint.Commit) <-chan error {
+	s.t.Helper()
+	done := begin(func() error { return s.Commit(ctx, c) })
+	s.until("a commit waits for space", func() bool {
+		select {
+		case err := <-done:
+			s.t.Fatalf("a commit into a full journal: %v, want it to wait", err)
+		default:
+		}
+		return s.stats().SourcesWait
+	})
+	return done
+}
+
+// configureSinks configures sinks that begin with all that is there.
+func (s *state) configureSinks(sinks ...string) {
+	s.t.Helper()
+	starts := map[string]checkpoint.Start{}
+	for _, sink := range sinks {
+		starts[sink] = checkpoint.Start{}
+	}
+	s.configure(starts)
 }
 
 // append commits events from the position that is current.

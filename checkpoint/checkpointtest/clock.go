@@ -17,7 +17,7 @@ func (b Backend) openTimed(t *testing.T, retain time.Duration) *timed {
 	s := &timed{state: b.open(t, checkpoint.Limits{MaxBytes: 1 << 30, Retain: retain})}
 	s.options.Elapsed = func() time.Duration { return s.clock.Now().Sub(noon) - time.Duration(s.set.Load()) }
 	s.reopen()
-	s.configure(map[string]checkpoint.Start{"a": {}})
+	s.configureSinks("a")
 	return s
 }
 
@@ -77,16 +77,14 @@ func (b Backend) testClockSet(t *testing.T) {
 				if c.restart {
 					s.setClock(c.after)
 					s.reopen()
-					s.configure(map[string]checkpoint.Start{"a": {}})
+					s.configureSinks("a")
 				} else {
 					s.clock.advance(time.Minute)
 					s.setClock(c.after)
 				}
 
 				// After a restart only the age of the third event is known.
-				if got := s.tooOld(3 * time.Hour); got != 0 {
-					t.Errorf("%d events are older than three hours, want none", got)
-				}
+				equal(t, s.tooOld(3*time.Hour), 0)
 				if got := s.tooOld(time.Hour + 30*time.Minute); got != 1 && !c.restart {
 					t.Errorf("%d events are older than an hour and a half, want 1", got)
 				}
@@ -108,14 +106,10 @@ func (b Backend) testClockSet(t *testing.T) {
 				// It is not set any more, and all of it comes to its end.
 				s.clock.advance(retain + time.Hour)
 				s.recordEvent()
-				if got := s.tooOld(time.Minute); got != 0 {
-					t.Errorf("%d new events are too old, want none", got)
-				}
+				equal(t, s.tooOld(time.Minute), 0)
 				s.until("old events are trimmed", func() bool { return s.stats().Events == 1 })
 				s.clock.advance(time.Hour)
-				if got := s.tooOld(time.Minute); got != 1 {
-					t.Errorf("%d events are older than a minute, want the last", got)
-				}
+				equal(t, s.tooOld(time.Minute), 1)
 			})
 		}
 	}

@@ -58,9 +58,7 @@ func (b Backend) testCommands(t *testing.T) {
 		s.wantCommands(checkpoint.CommandFilter{}, 1, 2, 3)
 		s.wantCommands(checkpoint.CommandFilter{Appliance: "hq", State: checkpoint.CommandPending}, 1, 3)
 		s.wantCommands(checkpoint.CommandFilter{Subject: "SEC-2"}, 2)
-		if got := s.stats().Commands; got != (checkpoint.CommandStats{Pending: 3}) {
-			t.Errorf("%+v, want 3 pending", got)
-		}
+		equal(t, s.stats().Commands, checkpoint.CommandStats{Pending: 3})
 		want := commandFor("hq", "k1", "SEC-1")
 		want.ID, want.State = 1, checkpoint.CommandPending
 		if got, found, err := s.Command(t.Context(), 1); err != nil || !found || !reflect.DeepEqual(got, want) {
@@ -87,7 +85,7 @@ func (b Backend) testCommands(t *testing.T) {
 		}
 	})
 	t.Run("finishing one appends its event, although the journal is full", func(t *testing.T) {
-		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.configureSinks("a")
 		s.append(event("before", noon, 1000))
 		applied := event("applied", noon, 300)
 		s.must(s.Finish(t.Context(), checkpoint.Outcome{
@@ -128,14 +126,9 @@ func (b Backend) testCommands(t *testing.T) {
 		}
 	})
 	t.Run("a done command cannot be finished again", func(t *testing.T) {
-		for name, err := range map[string]error{
-			"noted":                     s.Note(t.Context(), 3, []byte("late"), nil),
-			"ended":                     s.Finish(t.Context(), checkpoint.Outcome{ID: 3, State: checkpoint.CommandApplied, Done: noon}),
-			"ended though it was never": s.Finish(t.Context(), checkpoint.Outcome{ID: 99, State: checkpoint.CommandApplied, Done: noon}),
-		} {
-			if !errors.Is(err, checkpoint.ErrFenced) {
-				t.Errorf("%s: %v, want ErrFenced", name, err)
-			}
+		wantErr(t, s.Note(t.Context(), 3, []byte("late"), nil), checkpoint.ErrFenced)
+		for _, id := range []uint64{3, 99} {
+			wantErr(t, s.Finish(t.Context(), checkpoint.Outcome{ID: id, State: checkpoint.CommandApplied, Done: noon}), checkpoint.ErrFenced)
 		}
 		if err := s.Finish(t.Context(), checkpoint.Outcome{ID: 1, State: checkpoint.CommandPending}); err == nil {
 			t.Error("a command was finished as pending")
@@ -180,9 +173,7 @@ func (b Backend) testCommands(t *testing.T) {
 		s.clock.advance(checkpoint.KeepCommands + time.Hour)
 		s.accept(commandFor("hq", "", "SEC-7"))
 		s.wantCommands(checkpoint.CommandFilter{}, 4, 5, 6)
-		if got := s.stats().Commands; got != (checkpoint.CommandStats{Pending: 3}) {
-			t.Errorf("%+v, want 3 pending", got)
-		}
+		equal(t, s.stats().Commands, checkpoint.CommandStats{Pending: 3})
 	})
 	t.Run("a wait ends when a command is accepted, or is retried", func(t *testing.T) {
 		s.must(s.WaitCommands(t.Context(), 5))
@@ -244,22 +235,10 @@ func (b Backend) testCommandProperties(t *testing.T) {
 	dir, runs := t.TempDir(), 0
 	rapid.Check(t, func(rt *rapid.T) {
 		runs++
-		c := newClock()
-		path := filepath.Join(dir, fmt.Sprint(runs))
-		o := checkpoint.Options{Limits: spacious, Now: c.Now}
-		store, err := b.Open(path, o)
-		if err != nil {
-			rt.Fatal(err)
-		}
-		defer func() { store.Close() }()
+		s := b.openAt(rt, filepath.Join(dir, fmt.Sprint(runs)), spacious)
+		defer func() { s.Close() }()
 		m := commandModel{commands: map[uint64]checkpoint.Command{}, keys: map[string]uint64{}}
 		id, subject := rapid.Uint64Range(1, 12), rapid.SampledFrom([]string{"", "SEC-1", "SEC", "SEC\x00000000"})
-		must := func(err error) {
-			rt.Helper()
-			if err != nil {
-				rt.Fatal(err)
-			}
-		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"accept": func(rt *rapid.T) {
 				var commands []checkpoint.Command
@@ -269,8 +248,7 @@ func (b Backend) testCommandProperties(t *testing.T) {
 						rapid.SampledFrom([]string{"", "k1", "k2", "k3"}).Draw(rt, "key"),
 						subject.Draw(rt, "ticket")))
 				}
-				accepted, err := store.Accept(t.Context(), commands)
-				must(err)
+				accepted := s.accept(commands...)
 				for i, c := range commands {
 					want := checkpoint.Acceptance{ID: m.keys[c.Key], Duplicate: true}
 					if c.Key == "" || m.keys[c.Key] == 0 {
@@ -282,31 +260,27 @@ func (b Backend) testCommandProperties(t *testing.T) {
 							m.keys[c.Key] = c.ID
 						}
 					}
-					if accepted[i] != want {
-						rt.Fatalf("%+v, want %+v", accepted[i], want)
-					}
+					equal(rt, accepted[i], want)
 				}
 			},
 			"finish": func(rt *rapid.T) {
 				o := checkpoint.Outcome{
-					ID: id.Draw(rt, "id"), Done: c.Now(), Reason: rapid.SampledFrom([]string{"", "404"}).Draw(rt, "reason"),
+					ID: id.Draw(rt, "id"), Done: s.clock.Now(), Reason: rapid.SampledFrom([]string{"", "404"}).Draw(rt, "reason"),
 					State: rapid.SampledFrom([]checkpoint.CommandState{checkpoint.CommandApplied, checkpoint.CommandRejected}).Draw(rt, "state"),
 				}
-				err := store.Finish(t.Context(), o)
+				err := s.Finish(t.Context(), o)
 				command, there := m.commands[o.ID]
 				if !there || command.State != checkpoint.CommandPending {
-					if !errors.Is(err, checkpoint.ErrFenced) {
-						rt.Fatalf("%v, want ErrFenced", err)
-					}
+					wantErr(rt, err, checkpoint.ErrFenced)
 					return
 				}
-				must(err)
+				s.must(err)
 				command.State, command.Reason, command.Done = o.State, o.Reason, o.Done
 				m.commands[o.ID] = command
 			},
 			"retry": func(rt *rapid.T) {
 				n := id.Draw(rt, "id")
-				err := store.RetryCommand(t.Context(), n)
+				err := s.RetryCommand(t.Context(), n)
 				command := m.commands[n]
 				if command.State != checkpoint.CommandRejected {
 					if err == nil {
@@ -314,28 +288,26 @@ func (b Backend) testCommandProperties(t *testing.T) {
 					}
 					return
 				}
-				must(err)
+				s.must(err)
 				command.State, command.Reason, command.Note, command.Done = checkpoint.CommandPending, "", nil, time.Time{}
 				m.commands[n] = command
 			},
 			"note": func(rt *rapid.T) {
 				n := id.Draw(rt, "id")
-				err := store.Note(t.Context(), n, []byte("note"), nil)
+				err := s.Note(t.Context(), n, []byte("note"), nil)
 				command, there := m.commands[n]
 				if !there || command.State != checkpoint.CommandPending {
-					if !errors.Is(err, checkpoint.ErrFenced) {
-						rt.Fatalf("%v, want ErrFenced", err)
-					}
+					wantErr(rt, err, checkpoint.ErrFenced)
 					return
 				}
-				must(err)
+				s.must(err)
 				command.Note = []byte("note")
 				m.commands[n] = command
 			},
 			"drop": func(rt *rapid.T) {
 				n := id.Draw(rt, "id")
-				dropped, err := store.DropCommands(t.Context(), []uint64{n})
-				must(err)
+				dropped, err := s.DropCommands(t.Context(), []uint64{n})
+				s.must(err)
 				if _, there := m.commands[n]; there != (dropped == 1) {
 					rt.Fatalf("%d dropped", dropped)
 				}
@@ -343,12 +315,9 @@ func (b Backend) testCommandProperties(t *testing.T) {
 				delete(m.commands, n)
 			},
 			"crash": func(rt *rapid.T) {
-				crashed, err := b.Crash(path)
-				must(err)
-				must(store.Close())
-				path = crashed
-				store, err = b.Open(path, o)
-				must(err)
+				crashed := s.crashed()
+				s.must(s.Close())
+				s = crashed
 			},
 			"list": func(rt *rapid.T) {
 				f := checkpoint.CommandFilter{
@@ -364,15 +333,15 @@ func (b Backend) testCommandProperties(t *testing.T) {
 						want = append(want, c)
 					}
 				}
-				got, err := store.Commands(t.Context(), f, after, limit)
-				must(err)
+				got, err := s.Commands(t.Context(), f, after, limit)
+				s.must(err)
 				if !reflect.DeepEqual(got, want) {
 					rt.Fatalf("%+v behind %d selects %+v, want %+v", f, after, got, want)
 				}
 			},
 			"": func(rt *rapid.T) {
-				listed, err := store.Commands(t.Context(), checkpoint.CommandFilter{}, 0, 1000)
-				must(err)
+				listed, err := s.Commands(t.Context(), checkpoint.CommandFilter{}, 0, 1000)
+				s.must(err)
 				if len(listed) != len(m.commands) {
 					rt.Fatalf("%d commands, want %d", len(listed), len(m.commands))
 				}
@@ -387,11 +356,7 @@ func (b Backend) testCommandProperties(t *testing.T) {
 					}
 					stats.Pending++
 				}
-				all, err := store.Stats(t.Context())
-				must(err)
-				if all.Commands != stats {
-					rt.Fatalf("%+v, want %+v", all.Commands, stats)
-				}
+				equal(rt, s.stats().Commands, stats)
 			},
 		})
 	})

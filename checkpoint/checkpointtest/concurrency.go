@@ -19,7 +19,7 @@ func (b Backend) testConcurrency(t *testing.T) {
 	s := b.open(t, checkpoint.Limits{MaxBytes: 20 << 10})
 	s.clock.advance(time.Hour) // committed events are trimmed at once
 	sinks := map[string]int{"fast": 100, "slow": 3}
-	s.configure(map[string]checkpoint.Start{"fast": {}, "slow": {}})
+	s.configureSinks("fast", "slow")
 	ctx := t.Context()
 
 	var running sync.WaitGroup

@@ -14,7 +14,7 @@ func (b Backend) testForgettingAppliances(t *testing.T) {
 	// known returns a state with something of every kind of hq and of hq2.
 	known := func(t *testing.T) *state {
 		s := b.open(t, spacious)
-		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.configureSinks("a")
 		for _, source := range []checkpoint.Source{detections, audit, own, other} {
 			c := checkpoint.Commit{Source: source, Position: []byte("p"), Events: events(1, 300)}
 			if source != own {
@@ -23,7 +23,7 @@ func (b Backend) testForgettingAppliances(t *testing.T) {
 			}
 			s.must(s.Commit(t.Context(), c))
 		}
-		s.must(s.RememberSink(t.Context(), "a", []checkpoint.Entry{entry(checkpoint.SourceKey(detections, "7")), entry(checkpoint.SourceKey(other, "7"))}, 0))
+		s.must(s.RememberSink(t.Context(), "a", []checkpoint.Entry{entry(sourceKey(detections, "7")), entry(sourceKey(other, "7"))}, 0))
 		return s
 	}
 	forget := func(s *state, want bool) {
@@ -33,7 +33,7 @@ func (b Backend) testForgettingAppliances(t *testing.T) {
 		}
 	}
 	remembered := func(s *state, source checkpoint.Source) bool {
-		values, err := s.RecallSink(t.Context(), "a", []string{checkpoint.SourceKey(source, "7")})
+		values, err := s.RecallSink(t.Context(), "a", []string{sourceKey(source, "7")})
 		s.must(err)
 		return values[0] != nil
 	}
@@ -51,7 +51,7 @@ func (b Backend) testForgettingAppliances(t *testing.T) {
 			t.Error("a sink remembers something of it")
 		}
 		s.must(s.Commit(t.Context(), checkpoint.Commit{Source: detections, Position: []byte("new"), Remember: []checkpoint.Entry{entry("7")}, ForgetBefore: 2}))
-		s.must(s.RememberSink(t.Context(), "a", []checkpoint.Entry{{Key: checkpoint.SourceKey(detections, "7"), Value: []byte("w"), At: 9}}, 2))
+		s.must(s.RememberSink(t.Context(), "a", []checkpoint.Entry{{Key: sourceKey(detections, "7"), Value: []byte("w"), At: 9}}, 2))
 	})
 	t.Run("events, dead letters, the position of the events about it, and another appliance stay", func(t *testing.T) {
 		s := known(t)

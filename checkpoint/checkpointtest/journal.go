@@ -32,9 +32,7 @@ func (b Backend) testCursors(t *testing.T) {
 			s := b.open(t, spacious)
 			s.append(made...)
 			s.configure(map[string]checkpoint.Start{"a": test.start})
-			if got := s.cursor("a"); got != test.want {
-				t.Errorf("cursor %d, want %d", got, test.want)
-			}
+			equal(t, s.cursor("a"), test.want)
 		})
 	}
 
@@ -49,11 +47,8 @@ func (b Backend) testCursors(t *testing.T) {
 			}
 		}
 		s.configure(map[string]checkpoint.Start{"a": {Since: noon.Add(3 * time.Second)}})
-		if got := s.cursor("a"); got != 1 {
-			t.Errorf("cursor %d, want 1", got)
-		}
+		equal(t, s.cursor("a"), 1)
 	})
-
 	t.Run("a sink in an empty journal begins with the next event", func(t *testing.T) {
 		for _, start := range []checkpoint.Start{{}, {Now: true}, {Since: noon}} {
 			s := b.open(t, spacious)
@@ -62,48 +57,37 @@ func (b Backend) testCursors(t *testing.T) {
 			s.wantJournal(s.cursor("a"), made...)
 		}
 	})
-
 	t.Run("a known sink keeps its cursor whatever its start is", func(t *testing.T) {
 		s := b.open(t, spacious)
 		s.append(made...)
-		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.configureSinks("a")
 		s.acknowledge("a", 3)
 		s.configure(map[string]checkpoint.Start{"a": {Now: true}})
-		if got := s.cursor("a"); got != 3 {
-			t.Errorf("cursor %d, want 3", got)
-		}
+		equal(t, s.cursor("a"), 3)
 		s.reopen()
 		s.configure(map[string]checkpoint.Start{"a": {Now: true}})
-		if got := s.cursor("a"); got != 3 {
-			t.Errorf("cursor %d after a restart, want 3", got)
-		}
+		equal(t, s.cursor("a"), 3)
 	})
-
 	t.Run("an unexpected cursor fences a commit, which writes nothing", func(t *testing.T) {
 		s := b.open(t, spacious)
 		s.append(made...)
-		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.configureSinks("a")
 		s.acknowledge("a", 2)
 		for _, expect := range []uint64{0, 1, 3} {
 			err := s.CommitDelivery(t.Context(), checkpoint.Delivery{
 				Sink: "a", Expect: expect, Cursor: 4, Dead: []checkpoint.DeadLetter{{Key: "d", Class: "rejected", Time: noon}},
 			})
-			if !errors.Is(err, checkpoint.ErrFenced) {
-				t.Errorf("expecting %d: error %v, want ErrFenced", expect, err)
-			}
+			wantErr(t, err, checkpoint.ErrFenced)
 		}
-		if got := s.cursor("a"); got != 2 {
-			t.Errorf("cursor %d, want 2", got)
-		}
+		equal(t, s.cursor("a"), 2)
 		if dead := s.dead(checkpoint.SinkOwner("a")); len(dead) != 0 {
 			t.Errorf("dead letters %v, want none", dead)
 		}
 	})
-
 	t.Run("a cursor goes neither back nor beyond the journal", func(t *testing.T) {
 		s := b.open(t, spacious)
 		s.append(made...)
-		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.configureSinks("a")
 		s.acknowledge("a", 2)
 		for _, to := range []uint64{1, 6} {
 			err := s.CommitDelivery(t.Context(), checkpoint.Delivery{Sink: "a", Expect: 2, Cursor: to})
@@ -111,11 +95,8 @@ func (b Backend) testCursors(t *testing.T) {
 				t.Errorf("to %d: error %v, want a refusal", to, err)
 			}
 		}
-		if got := s.cursor("a"); got != 2 {
-			t.Errorf("cursor %d, want 2", got)
-		}
+		equal(t, s.cursor("a"), 2)
 	})
-
 	t.Run("a sink that was never configured has no cursor", func(t *testing.T) {
 		s := b.open(t, spacious)
 		if _, err := s.Cursor(t.Context(), "a"); err == nil {
@@ -149,9 +130,7 @@ func (b Backend) testReading(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			records, err := s.Read(t.Context(), test.after, test.max)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if len(records) != int(test.last+1-test.first) {
 				t.Fatalf("%d events, want %d", len(records), test.last+1-test.first)
 			}
@@ -174,11 +153,26 @@ func (b Backend) testReading(t *testing.T) {
 	})
 }
 
+// testWaitEnds checks what ends a wait although nothing happens.
+func testWaitEnds(t *testing.T, open func(t *testing.T) *state, wait func(context.Context, *state) error) {
+	t.Run("it ends with its context", func(t *testing.T) {
+		s := open(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := begin(func() error { return wait(ctx, s) })
+		cancel()
+		wantErr(t, <-done, context.Canceled)
+	})
+	t.Run("it ends when the store is closed", func(t *testing.T) {
+		s := open(t)
+		done := begin(func() error { return wait(t.Context(), s) })
+		s.must(s.Store.Close())
+		wantErr(t, <-done, checkpoint.ErrClosed)
+	})
+}
+
 func (b Backend) testWaiting(t *testing.T) {
-	wait := func(s *state, ctx context.Context, after uint64) chan error {
-		done := make(chan error, 1)
-		go func() { done <- s.Wait(ctx, after) }()
-		return done
+	wait := func(s *state, after uint64) <-chan error {
+		return begin(func() error { return s.Wait(t.Context(), after) })
 	}
 	t.Run("it returns at once if there is an event", func(t *testing.T) {
 		s := b.open(t, spacious)
@@ -188,38 +182,23 @@ func (b Backend) testWaiting(t *testing.T) {
 	t.Run("it ends with the next event", func(t *testing.T) {
 		s := b.open(t, spacious)
 		s.append(events(1, 300)...)
-		first, second := wait(s, t.Context(), 1), wait(s, t.Context(), 2)
+		first, second := wait(s, 1), wait(s, 2)
 		s.append(events(1, 300)...)
 		s.must(<-first)
 		s.append(events(1, 300)...)
 		s.must(<-second)
 	})
-	t.Run("it ends with its context", func(t *testing.T) {
-		s := b.open(t, spacious)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := wait(s, ctx, 0)
-		cancel()
-		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Errorf("error %v, want the context's", err)
-		}
-	})
-	t.Run("it ends when the store is closed", func(t *testing.T) {
-		s := b.open(t, spacious)
-		done := wait(s, t.Context(), 0)
-		s.must(s.Store.Close())
-		if err := <-done; !errors.Is(err, checkpoint.ErrClosed) {
-			t.Errorf("error %v, want ErrClosed", err)
-		}
-	})
+	testWaitEnds(t, func(t *testing.T) *state { return b.open(t, spacious) },
+		func(ctx context.Context, s *state) error { return s.Wait(ctx, 0) })
 	t.Run("events that were trimmed do not end it", func(t *testing.T) {
 		s := b.open(t, checkpoint.Limits{MaxBytes: 1 << 30})
-		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.configureSinks("a")
 		s.append(events(3, 300)...)
 		s.clock.advance(time.Hour)
 		s.configure(nil)
 		s.until("the journal is empty", func() bool { return s.stats().Events == 0 })
-		s.configure(map[string]checkpoint.Start{"a": {}})
-		done := wait(s, t.Context(), s.cursor("a"))
+		s.configureSinks("a")
+		done := wait(s, s.cursor("a"))
 		select {
 		case err := <-done:
 			t.Fatalf("ended with %v, although there is nothing to read", err)
@@ -244,7 +223,7 @@ func (b Backend) testDead(t *testing.T) {
 
 	s := b.open(t, spacious)
 	s.append(events(5, 300)...)
-	s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+	s.configureSinks("a", "b")
 	owner := checkpoint.SinkOwner("a")
 	s.acknowledge("a", 2, deadLetter("c", "line one\nline two"), deadLetter("a", ""), deadLetter("d", "{}"))
 	s.acknowledge("a", 3, deadLetter("b", "{}"))
@@ -286,14 +265,10 @@ func (b Backend) testDead(t *testing.T) {
 	})
 	t.Run("a dead letter replaces the one with its key, and both are counted right", func(t *testing.T) {
 		want := checkpoint.DeadStats{Count: 4, Bytes: int64(len("line one\nline two") + 2 + 2)}
-		if got := s.stats().DeadLetters[owner]; got != want {
-			t.Errorf("%+v, want %+v", got, want)
-		}
+		equal(t, s.stats().DeadLetters[owner], want)
 		s.acknowledge("a", 3, deadLetter("d", "four"), deadLetter("d", "seven"))
 		want.Bytes += 3
-		if got := s.stats().DeadLetters[owner]; got != want {
-			t.Errorf("%+v, want %+v", got, want)
-		}
+		equal(t, s.stats().DeadLetters[owner], want)
 		if got := s.dead(owner); keys(got) != "abcd" || string(got[3].Body) != "seven" {
 			t.Errorf("%+v, want the last d", got)
 		}
@@ -345,12 +320,10 @@ func (b Backend) testTrimming(t *testing.T) {
 		s.acknowledge("a", 5)
 		s.acknowledge("b", 1)
 		s.clock.advance(1000 * time.Hour)
-		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.configureSinks("a")
 		s.until("old events are trimmed", func() bool { return s.stats().First == 6 })
 		s.configure(both)
-		if got := s.cursor("b"); got != 1 {
-			t.Errorf("cursor %d, want 1 as it was", got)
-		}
+		equal(t, s.cursor("b"), 1)
 		records := s.read(1)
 		if len(records) != 1 || records[0].Seq != 6 {
 			t.Fatalf("%d events after the cursor, want event 6", len(records))
@@ -362,7 +335,7 @@ func (b Backend) testTrimming(t *testing.T) {
 	})
 	t.Run("numbers continue after the journal was empty, across a restart too", func(t *testing.T) {
 		s := b.open(t, checkpoint.Limits{MaxBytes: 1 << 30})
-		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.configureSinks("a")
 		s.append(made...)
 		s.clock.advance(time.Hour)
 		s.acknowledge("a", 6)
@@ -371,12 +344,10 @@ func (b Backend) testTrimming(t *testing.T) {
 			t.Errorf("%+v, want an empty journal after event 6", stats)
 		}
 		s.reopen()
-		s.configure(map[string]checkpoint.Start{"a": {}, "new": {}})
+		s.configureSinks("a", "new")
 		s.append(made[0])
 		s.wantJournal(6, made[0])
-		if got := s.cursor("new"); got != 6 {
-			t.Errorf("a new sink begins after %d, want 6", got)
-		}
+		equal(t, s.cursor("new"), 6)
 	})
 }
 
@@ -387,10 +358,10 @@ func (b Backend) testStats(t *testing.T) {
 		t.Errorf("an empty state: %+v", got)
 	}
 	s.append(made...)
-	s.configure(map[string]checkpoint.Start{"ahead": {}, "behind": {}, "gone": {}})
+	s.configureSinks("ahead", "behind", "gone")
 	s.acknowledge("ahead", 4)
 	s.acknowledge("behind", 1)
-	s.configure(map[string]checkpoint.Start{"ahead": {}, "behind": {}})
+	s.configureSinks("ahead", "behind")
 	got := s.stats()
 	if got.First != 1 || got.Last != 4 || got.Events != 4 || got.Bytes != bytesOf(made) || got.MaxBytes != spacious.MaxBytes || got.FileBytes <= 0 {
 		t.Errorf("%+v", got)
@@ -400,99 +371,74 @@ func (b Backend) testStats(t *testing.T) {
 		"behind": {Cursor: 1, LagEvents: 3, LagBytes: bytesOf(made[1:]), Oldest: made[1].RecordedTime, Configured: true},
 		"gone":   {LagEvents: 4, LagBytes: bytesOf(made), Oldest: made[0].RecordedTime},
 	} {
-		if got := got.Sinks[sink]; got != want {
-			t.Errorf("%s: %+v, want %+v", sink, got, want)
-		}
+		equal(t, got.Sinks[sink], want)
 	}
 }
 
+func errOf[T any](_ T, err error) error { return err }
+
+func errOf2[T, U any](_ T, _ U, err error) error { return err }
+
 func (b Backend) testClosing(t *testing.T) {
 	s := b.open(t, spacious)
-	s.configure(map[string]checkpoint.Start{"a": {}})
+	s.configureSinks("a")
 	s.must(s.Store.Close())
-	for name, call := range map[string]func(ctx context.Context) error{
-		"Position": func(ctx context.Context) error { _, err := s.Position(ctx, detections); return err },
-		"Recall":   func(ctx context.Context) error { _, err := s.Recall(ctx, detections, []string{"k"}); return err },
-		"Known":    func(ctx context.Context) error { _, err := s.Known(ctx, detections, checkpoint.Entry{}, 1); return err },
-		"Commit": func(ctx context.Context) error {
-			return s.Commit(ctx, checkpoint.Commit{Source: detections, Position: []byte("p")})
-		},
-		"Configure":      func(ctx context.Context) error { return s.Configure(ctx, nil) },
-		"Cursor":         func(ctx context.Context) error { _, err := s.Cursor(ctx, "a"); return err },
-		"Read":           func(ctx context.Context) error { _, err := s.Read(ctx, 0, checkpoint.Batch{}); return err },
-		"Wait":           func(ctx context.Context) error { return s.Wait(ctx, 0) },
-		"CommitDelivery": func(ctx context.Context) error { return s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a"}) },
-		"Dead":           func(ctx context.Context) error { _, err := s.Dead(ctx, checkpoint.SinkOwner("a"), "", 1); return err },
-		"Stats":          func(ctx context.Context) error { _, err := s.Stats(ctx); return err },
-		"Skip": func(ctx context.Context) error {
-			return s.Skip(ctx, checkpoint.Skip{Sink: "a", Cursor: 1, Event: event("e", noon, 300)})
-		},
-		"Over":           func(ctx context.Context) error { _, err := s.Over(ctx, "a", checkpoint.Budget{}); return err },
-		"Pause":          func(ctx context.Context) error { return s.Pause(ctx, "a", true) },
-		"Requeue":        func(ctx context.Context) error { _, err := s.Requeue(ctx, "a", []string{"k"}); return err },
-		"Replay":         func(ctx context.Context) error { _, err := s.Replay(ctx, "a", noon); return err },
-		"Redeliver":      func(ctx context.Context) error { _, err := s.Redeliver(ctx, "a", checkpoint.Batch{}); return err },
-		"WaitRedelivery": func(ctx context.Context) error { return s.WaitRedelivery(ctx, "a") },
-		"CommitRedelivery": func(ctx context.Context) error {
-			return s.CommitRedelivery(ctx, checkpoint.RedeliveryCommit{Sink: "a"})
-		},
-		"Since": func(ctx context.Context) error { _, err := s.Since(ctx, noon); return err },
-		"DeadLetterOf": func(ctx context.Context) error {
-			_, _, err := s.DeadLetterOf(ctx, checkpoint.SinkOwner("a"), "k")
-			return err
-		},
-		"DropDead": func(ctx context.Context) error {
-			_, err := s.DropDead(ctx, checkpoint.SinkOwner("a"), []string{"k"})
-			return err
-		},
-		"Forget": func(ctx context.Context) error { return s.Forget(ctx, "a") },
-		"Rename": func(ctx context.Context) error { return s.Rename(ctx, "a", "b") },
-		"Backup": func(ctx context.Context) error { _, err := s.Backup(ctx, io.Discard); return err },
+	ctx := t.Context()
+	for name, err := range map[string]error{
+		"Position":         errOf(s.Position(ctx, detections)),
+		"Recall":           errOf(s.Recall(ctx, detections, []string{"k"})),
+		"Known":            errOf(s.Known(ctx, detections, checkpoint.Entry{}, 1)),
+		"Commit":           s.Commit(ctx, checkpoint.Commit{Source: detections, Position: []byte("p")}),
+		"Configure":        s.Configure(ctx, nil),
+		"Cursor":           errOf(s.Cursor(ctx, "a")),
+		"Read":             errOf(s.Read(ctx, 0, checkpoint.Batch{})),
+		"Wait":             s.Wait(ctx, 0),
+		"CommitDelivery":   s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a"}),
+		"Dead":             errOf(s.Dead(ctx, checkpoint.SinkOwner("a"), "", 1)),
+		"Stats":            errOf(s.Stats(ctx)),
+		"Skip":             s.Skip(ctx, checkpoint.Skip{Sink: "a", Cursor: 1, Event: event("e", noon, 300)}),
+		"Over":             errOf(s.Over(ctx, "a", checkpoint.Budget{})),
+		"Pause":            s.Pause(ctx, "a", true),
+		"Requeue":          errOf(s.Requeue(ctx, "a", []string{"k"})),
+		"Replay":           errOf(s.Replay(ctx, "a", noon)),
+		"Redeliver":        errOf(s.Redeliver(ctx, "a", checkpoint.Batch{})),
+		"WaitRedelivery":   s.WaitRedelivery(ctx, "a"),
+		"CommitRedelivery": s.CommitRedelivery(ctx, checkpoint.RedeliveryCommit{Sink: "a"}),
+		"Since":            errOf(s.Since(ctx, noon)),
+		"DeadLetterOf":     errOf2(s.DeadLetterOf(ctx, checkpoint.SinkOwner("a"), "k")),
+		"DropDead":         errOf(s.DropDead(ctx, checkpoint.SinkOwner("a"), []string{"k"})),
+		"Forget":           s.Forget(ctx, "a"),
+		"Rename":           s.Rename(ctx, "a", "b"),
+		"Backup":           errOf(s.Backup(ctx, io.Discard)),
 	} {
-		t.Run(name+" returns ErrClosed", func(t *testing.T) {
-			if err := call(t.Context()); !errors.Is(err, checkpoint.ErrClosed) {
-				t.Errorf("error %v, want ErrClosed", err)
-			}
-		})
+		t.Run(name+" returns ErrClosed", func(t *testing.T) { wantErr(t, err, checkpoint.ErrClosed) })
 	}
 	t.Run("closing it again returns nil", func(t *testing.T) {
-		if err := s.Store.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, s.Store.Close())
 	})
 	t.Run("a commit that waits for space ends with ErrClosed", func(t *testing.T) {
 		s := b.open(t, checkpoint.Limits{MaxBytes: 1})
-		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.configureSinks("a")
 		s.append(events(1, 300)...)
-		c := s.next(events(1, 300)...)
-		done := make(chan error, 1)
-		go func() { done <- s.Commit(t.Context(), c) }()
-		s.until("a commit waits for space", func() bool { return s.stats().SourcesWait })
+		done := s.commitIntoFull(t.Context(), s.next(events(1, 300)...))
 		s.must(s.Store.Close())
-		if err := <-done; !errors.Is(err, checkpoint.ErrClosed) {
-			t.Errorf("error %v, want ErrClosed", err)
-		}
+		wantErr(t, <-done, checkpoint.ErrClosed)
 	})
 }
 
 func (b Backend) testCrashes(t *testing.T) {
 	t.Run("a successful write survives a crash", func(t *testing.T) {
 		s := b.open(t, spacious)
-		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.configureSinks("a")
 		var made []transform.Event
 		for i := range 5 {
 			made = append(made, event(fmt.Sprint(i), noon, 2000))
 			s.append(made[i])
 			s.acknowledge("a", uint64(i+1), checkpoint.DeadLetter{Key: fmt.Sprint(i), Class: "rejected", Time: noon})
 
-			path, err := b.Crash(s.path)
-			s.must(err)
-			after := &state{t: t, backend: b, path: path, options: s.options}
-			after.openStore()
+			after := s.crashed()
 			after.wantJournal(0, made...)
-			if got := after.cursor("a"); got != uint64(i+1) {
-				t.Errorf("cursor %d, want %d", got, i+1)
-			}
+			equal(t, after.cursor("a"), uint64(i+1))
 			if got := after.dead(checkpoint.SinkOwner("a")); len(got) != i+1 {
 				t.Errorf("%d dead letters, want %d", len(got), i+1)
 			}

@@ -15,7 +15,7 @@ func (b Backend) testLag(t *testing.T) {
 	// Six events, a second apart from noon on, of which b has committed one.
 	behind := func(t *testing.T) *state {
 		s := b.open(t, checkpoint.Limits{MaxBytes: 1 << 30, Retain: time.Hour})
-		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+		s.configureSinks("a", "b")
 		s.append(events(6, size)...)
 		s.acknowledge("b", 1)
 		return s
@@ -54,11 +54,11 @@ func (b Backend) testLag(t *testing.T) {
 	t.Run("events that were already trimmed are counted, but have no size", func(t *testing.T) {
 		s := behind(t)
 		s.acknowledge("a", 6)
-		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.configureSinks("a")
 		s.clock.advance(time.Hour + 3*time.Second)
-		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.configureSinks("a")
 		s.until("old events are trimmed", func() bool { return s.stats().First == 5 })
-		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+		s.configureSinks("a", "b")
 		s.wantOver("b", checkpoint.Budget{MaxBytes: each},
 			checkpoint.Excess{Expect: 1, Cursor: 5, Events: 4, Bytes: each, Oldest: second(4), Newest: second(4)})
 	})
@@ -81,7 +81,7 @@ func (s *state) wantOver(sink string, b checkpoint.Budget, want checkpoint.Exces
 
 func (b Backend) testPausing(t *testing.T) {
 	s := b.open(t, spacious)
-	s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+	s.configureSinks("a", "b")
 	want := func(a time.Time) {
 		t.Helper()
 		stats := s.stats()

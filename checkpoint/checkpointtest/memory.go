@@ -8,9 +8,15 @@ import (
 	"ndrbridge/checkpoint"
 )
 
+// sourceKey returns the key under which a sink remembers something about an object that a
+// source knows by id.
+func sourceKey(source checkpoint.Source, id string) string {
+	return "ndrbridge://" + source.String() + "/" + id
+}
+
 func (b Backend) testMemory(t *testing.T) {
 	s := b.open(t, spacious)
-	s.configure(map[string]checkpoint.Start{"a": {}, "detections": {}})
+	s.configureSinks("a", "detections")
 	entry := func(key, value string, at int64) checkpoint.Entry {
 		return checkpoint.Entry{Key: key, Value: []byte(value), At: at}
 	}
@@ -63,7 +69,7 @@ func (b Backend) testMemory(t *testing.T) {
 	t.Run("the memory survives a restart, and is renamed with the sink", func(t *testing.T) {
 		s.reopen()
 		want("a", keys[:1], "three")
-		s.configure(map[string]checkpoint.Start{"detections": {}})
+		s.configureSinks("detections")
 		s.must(s.Rename(t.Context(), "a", "b"))
 		want("a", keys[:1], "")
 		want("b", keys[:1], "three")
@@ -89,7 +95,7 @@ func (b Backend) testMemory(t *testing.T) {
 	})
 	t.Run("an entry whose object a source still knows is kept, however old", func(t *testing.T) {
 		const day = 24 * 60 * 60 * 1000
-		known, unknown := checkpoint.SourceKey(audit, "7"), checkpoint.SourceKey(audit, "8")
+		known, unknown := sourceKey(audit, "7"), sourceKey(audit, "8")
 		c := checkpoint.Commit{Source: audit, Position: []byte("p1"), Remember: []checkpoint.Entry{entry("7", "a version", 1)}}
 		s.must(s.Commit(t.Context(), c))
 		remember("detections", 0, entry(known, "T1", 5), entry(unknown, "T2", 5))

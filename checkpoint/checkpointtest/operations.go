@@ -15,7 +15,7 @@ func (b Backend) testDeadSpace(t *testing.T) {
 	made := events(3, 1000)
 	size := bytesOf(made[:1])
 	s := b.open(t, checkpoint.Limits{MaxBytes: 1 << 30, DeadBytes: 6 * size})
-	s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+	s.configureSinks("a", "b")
 	s.append(made...)
 	s.acknowledge("a", 2, deadLetterOf("x", made[0]), deadLetterOf("y", made[1]))
 
@@ -37,9 +37,7 @@ func (b Backend) testDeadSpace(t *testing.T) {
 	t.Run("redelivered events make space as they are requeued, and need it when they are refused again", func(t *testing.T) {
 		s.requeue("a", "x")
 		s.acknowledge("a", 3, deadLetterOf("z", made[2]))
-		if err := s.acknowledgeRedelivery("a", 1, deadLetterOf("x", made[0])); !errors.Is(err, checkpoint.ErrDeadFull) {
-			t.Errorf("error %v, want ErrDeadFull", err)
-		}
+		wantErr(t, s.acknowledgeRedelivery("a", 1, deadLetterOf("x", made[0])), checkpoint.ErrDeadFull)
 		s.wantQueue("a", "x")
 		if _, err := s.DropDead(t.Context(), checkpoint.SinkOwner("a"), []string{"y"}); err != nil {
 			t.Error(err)
@@ -48,7 +46,7 @@ func (b Backend) testDeadSpace(t *testing.T) {
 		s.wantQueue("a", "")
 	})
 	t.Run("fewer sinks have larger shares", func(t *testing.T) {
-		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.configureSinks("a")
 		s.acknowledge("a", 3, deadLetterOf("y", made[1]))
 	})
 }
@@ -90,13 +88,13 @@ func (b Backend) testSinkNames(t *testing.T) {
 	// retired returns a state with an unconfigured sink b, with something of every kind.
 	retired := func(t *testing.T) *state {
 		s, made := b.delivered(t, spacious)
-		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+		s.configureSinks("a", "b")
 		s.acknowledge("b", 4, deadLetterOf("x", made[0]), deadLetterOf("y", made[1]))
 		s.requeue("b", "y")
 		s.replay("b", noon.Add(3*time.Second))
 		s.must(s.Pause(t.Context(), "b", true))
 		s.must(s.Skip(t.Context(), checkpoint.Skip{Sink: "b", Expect: 4, Cursor: 5, Event: made[0]}))
-		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.configureSinks("a")
 		return s
 	}
 	t.Run("a forgotten sink is unknown, and can be configured again", func(t *testing.T) {
@@ -108,7 +106,7 @@ func (b Backend) testSinkNames(t *testing.T) {
 		if _, there := s.stats().Sinks["b"]; there || len(s.dead(checkpoint.SinkOwner("b"))) != 0 {
 			t.Error("some of its state is left")
 		}
-		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+		s.configureSinks("a", "b")
 		if got := s.stats().Sinks["b"]; got.Cursor != 0 || got.Queued != 0 || got.Skipped != 0 || !got.PausedSince.IsZero() {
 			t.Errorf("%+v, want a new sink", got)
 		}
@@ -133,9 +131,7 @@ func (b Backend) testSinkNames(t *testing.T) {
 				items[r.Offset.Item] = true
 			}
 			for item := range items {
-				if before := seen[item]; before != "" {
-					t.Errorf("%s has the number %d, as %s had", what, item, before)
-				}
+				equal(t, seen[item], "")
 				seen[item] = what
 			}
 			s.must(s.acknowledgeRedelivery(sink, len(next.Records)))
@@ -169,33 +165,23 @@ func (b Backend) testSinkNames(t *testing.T) {
 		}
 		check()
 		s.reopen()
-		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.configureSinks("a")
 		check()
 		s.requeue("c", "x")
 		s.wantQueue("c", "y 4 x")
 	})
 	t.Run("a configured sink cannot be forgotten or renamed", func(t *testing.T) {
 		s := retired(t)
-		for i, err := range []error{
-			s.Forget(t.Context(), "a"), s.Rename(t.Context(), "a", "c"), s.Rename(t.Context(), "b", "a"),
-		} {
-			if err == nil {
-				t.Errorf("call %d: no error", i)
-			}
-		}
+		s.wantRefused(s.Forget(t.Context(), "a"), s.Rename(t.Context(), "a", "c"), s.Rename(t.Context(), "b", "a"))
 		s.wantQueue("b", "y 4")
 	})
 	t.Run("names that are unknown, taken or none are refused", func(t *testing.T) {
 		s := retired(t)
-		s.configure(map[string]checkpoint.Start{})
-		for i, err := range []error{
+		s.configureSinks()
+		s.wantRefused(
 			s.Forget(t.Context(), "c"), s.Rename(t.Context(), "c", "d"), s.Rename(t.Context(), "b", "a"),
 			s.Rename(t.Context(), "b", "b"), s.Rename(t.Context(), "b", ""),
-		} {
-			if err == nil {
-				t.Errorf("call %d: no error", i)
-			}
-		}
+		)
 	})
 }
 
@@ -209,25 +195,21 @@ func (b Backend) testBackup(t *testing.T) {
 			t.Fatalf("%d bytes, %v, want %d", n, err, copied.Len())
 		}
 		s.append(made[0])
-		after := &state{t: t, backend: b, path: s.path + ".copy", options: s.options}
-		s.must(os.WriteFile(after.path, copied.Bytes(), 0o600))
-		after.openStore()
+		s.must(os.WriteFile(s.path+".copy", copied.Bytes(), 0o600))
+		after := s.at(s.path + ".copy")
 		after.wantJournal(0, made...)
 		after.wantQueue("a", "y")
-		if got := after.cursor("a"); got != 6 {
-			t.Errorf("cursor %d, want 6", got)
-		}
+		equal(t, after.cursor("a"), 6)
 		s.must(after.Store.Close())
 	})
 	t.Run("a slow writer blocks nobody", func(t *testing.T) {
 		s, _ := b.delivered(t, spacious)
 		from, to := io.Pipe()
-		done := make(chan error, 1)
-		go func() {
+		done := begin(func() error {
 			_, err := s.Backup(t.Context(), to)
 			to.CloseWithError(err)
-			done <- err
-		}()
+			return err
+		})
 		first := make([]byte, 1)
 		if _, err := io.ReadFull(from, first); err != nil {
 			t.Fatal(err)

@@ -3,7 +3,6 @@ package checkpointtest
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,13 +43,8 @@ type knownEntry struct {
 // machine drives a store and the model with the same calls.
 type machine struct {
 	model
-	backend Backend
-	dir     string
-	path    string
-	options checkpoint.Options
-	clock   *clock
-	store   Store
-	count   int // events and positions, for names
+	s     *state
+	count int // events and positions, for names
 }
 
 var (
@@ -59,18 +53,19 @@ var (
 )
 
 func (b Backend) testProperties(t *testing.T) {
-	dir := t.TempDir()
+	root := t.TempDir()
 	runs := 0
 	rapid.Check(t, func(t *rapid.T) {
 		runs++
-		c := newClock()
+		dir := filepath.Join(root, fmt.Sprint(runs))
+		must(t, os.Mkdir(dir, 0o700))
+		defer os.RemoveAll(dir)
 		m := &machine{
-			backend: b, clock: c, dir: filepath.Join(dir, fmt.Sprint(runs)),
-			options: checkpoint.Options{Now: c.Now, Limits: checkpoint.Limits{
+			s: b.openAt(t, filepath.Join(dir, "state"), checkpoint.Limits{
 				MaxBytes:  rapid.SampledFrom([]int64{2000, 20000, unbounded}).Draw(t, "max bytes"),
 				Retain:    rapid.SampledFrom([]time.Duration{0, time.Minute, time.Hour}).Draw(t, "retain"),
 				DeadBytes: rapid.SampledFrom([]int64{0, 6000}).Draw(t, "dead bytes"),
-			}},
+			}),
 			model: model{
 				positions: map[checkpoint.Source][]byte{}, known: map[checkpoint.Source]map[string]knownEntry{},
 				first: 1, cursors: map[string]uint64{}, dead: map[checkpoint.Owner]map[string]checkpoint.DeadLetter{}, dropped: map[checkpoint.Owner]uint64{},
@@ -78,12 +73,7 @@ func (b Backend) testProperties(t *testing.T) {
 				made: map[string]map[string]knownEntry{},
 			},
 		}
-		if err := os.Mkdir(m.dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		m.path = filepath.Join(m.dir, "state")
-		m.open(t)
-		defer func() { m.store.Close(); os.RemoveAll(m.dir) }()
+		defer func() { m.s.Close() }()
 		t.Repeat(map[string]func(*rapid.T){
 			"":                m.check,
 			"commit":          m.commit,
@@ -101,7 +91,7 @@ func (b Backend) testProperties(t *testing.T) {
 			"remember":        m.rememberSink,
 			"recollect":       m.recallSink,
 			"time": func(t *rapid.T) {
-				m.clock.advance(time.Duration(rapid.IntRange(1, 3600).Draw(t, "seconds")) * time.Second)
+				m.s.clock.advance(time.Duration(rapid.IntRange(1, 3600).Draw(t, "seconds")) * time.Second)
 			},
 			"reopen": m.reopen,
 			"crash":  m.crash,
@@ -109,33 +99,19 @@ func (b Backend) testProperties(t *testing.T) {
 	})
 }
 
-func (m *machine) open(t *rapid.T) {
-	store, err := m.backend.Open(m.path, m.options)
-	if err != nil {
-		t.Fatalf("open: %v", err)
-	}
+func (m *machine) reopen(t *rapid.T) {
 	trimmable := m.trimmable()
-	m.store, m.sinks = store, nil
+	m.s.reopen()
+	m.sinks = nil
 	m.observe(t, trimmable)
 }
 
-func (m *machine) reopen(t *rapid.T) {
-	if err := m.store.Close(); err != nil {
-		t.Fatalf("close: %v", err)
-	}
-	m.open(t)
-}
-
 func (m *machine) crash(t *rapid.T) {
-	path, err := m.backend.Crash(m.path)
-	if err != nil {
-		t.Fatalf("crash: %v", err)
-	}
-	if err := m.store.Close(); err != nil {
-		t.Fatalf("close: %v", err)
-	}
-	m.path = path
-	m.open(t)
+	trimmable := m.trimmable()
+	crashed := m.s.crashed()
+	must(t, m.s.Store.Close())
+	m.s, m.sinks = crashed, nil
+	m.observe(t, trimmable)
 }
 
 func (m *machine) commit(t *rapid.T) {
@@ -147,29 +123,25 @@ func (m *machine) commit(t *rapid.T) {
 	}
 	for range rapid.IntRange(0, 5).Draw(t, "events") {
 		m.count++
-		c.Events = append(c.Events, event(fmt.Sprint(m.count), m.clock.Now(), rapid.IntRange(250, 3000).Draw(t, "size")))
+		c.Events = append(c.Events, event(fmt.Sprint(m.count), m.s.clock.Now(), rapid.IntRange(250, 3000).Draw(t, "size")))
 	}
 	c.Remember = m.entries(t)
 	c.Dead = m.deadLetters(t)
 	if rapid.IntRange(0, 4).Draw(t, "wrong") == 0 {
 		c.Expect = append(bytes.Clone(c.Expect), 'x')
-		if err := m.store.Commit(context.Background(), c); !errors.Is(err, checkpoint.ErrFenced) {
-			t.Fatalf("commit that expects another position: %v, want ErrFenced", err)
-		}
+		wantErr(t, m.s.Commit(context.Background(), c), checkpoint.ErrFenced)
 		return
 	}
-	if len(c.Events) > 0 && m.unacknowledged() >= m.options.Limits.MaxBytes {
+	if len(c.Events) > 0 && m.unacknowledged() >= m.s.options.Limits.MaxBytes {
 		m.commitRefused(t, c)
 		return
 	}
-	if err := m.store.Commit(context.Background(), c); err != nil {
-		t.Fatalf("commit: %v", err)
-	}
+	must(t, m.s.Commit(context.Background(), c))
 	m.positions[source] = c.Position
 	m.events = append(m.events, c.Events...)
 	keep(m.known, source, c.Remember, c.ForgetBefore)
 	m.deadLetter(checkpoint.SourceOwner(source), c.Dead)
-	if len(c.Dead) > 0 && m.options.Limits.DeadBytes > 0 {
+	if len(c.Dead) > 0 && m.s.options.Limits.DeadBytes > 0 {
 		m.giveWay(t)
 	}
 }
@@ -178,23 +150,9 @@ func (m *machine) commit(t *rapid.T) {
 func (m *machine) commitRefused(t *rapid.T, c checkpoint.Commit) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- m.store.Commit(ctx, c) }()
-	for {
-		select {
-		case err := <-done:
-			t.Fatalf("commit into a full journal: %v, want it to wait", err)
-		default:
-		}
-		if m.stats(t).SourcesWait {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	done := m.s.commitIntoFull(ctx, c)
 	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Fatalf("cancelled commit: %v, want the context's error", err)
-	}
+	wantErr(t, <-done, context.Canceled)
 }
 
 // unacknowledged returns the bytes that some configured sink has not committed yet.
@@ -221,10 +179,10 @@ func (m *machine) deadLetters(t *rapid.T) (deadLetters []checkpoint.DeadLetter) 
 		m.count++
 		body := bytes.Repeat([]byte{'b'}, rapid.IntRange(0, 100).Draw(t, "body"))
 		if rapid.Bool().Draw(t, "event") {
-			body = event(fmt.Sprint(m.count), m.clock.Now(), 300).Structured()
+			body = event(fmt.Sprint(m.count), m.s.clock.Now(), 300).Structured()
 		}
 		deadLetters = append(deadLetters, checkpoint.DeadLetter{
-			Key: modelKey.Draw(t, "key"), Class: "rejected", Reason: fmt.Sprintf("reason %d", m.count), Time: m.clock.Now(),
+			Key: modelKey.Draw(t, "key"), Class: "rejected", Reason: fmt.Sprintf("reason %d", m.count), Time: m.s.clock.Now(),
 			Body: body,
 		})
 	}
@@ -243,7 +201,7 @@ func (m *machine) deadLetter(o checkpoint.Owner, deadLetters []checkpoint.DeadLe
 func (m *machine) recall(t *rapid.T) {
 	source := rapid.SampledFrom(modelSources).Draw(t, "source")
 	keys := rapid.SliceOf(modelKey).Draw(t, "keys")
-	values, err := m.store.Recall(context.Background(), source, keys)
+	values, err := m.s.Recall(context.Background(), source, keys)
 	compare(t, source.String(), m.known[source], keys, values, err)
 }
 
@@ -267,16 +225,14 @@ func (m *machine) configure(t *rapid.T) {
 		}
 		sinks[sink], cursors[sink] = start, cursor
 	}
-	if err := m.store.Configure(context.Background(), sinks); err != nil {
-		t.Fatalf("configure: %v", err)
-	}
-	first := m.stats(t).First
+	must(t, m.s.Configure(context.Background(), sinks))
+	first := m.s.stats().First
 	for sink, want := range cursors {
 		if _, known := m.cursors[sink]; known {
 			continue
 		}
 		// Old events may have been trimmed just before.
-		got, err := m.store.Cursor(context.Background(), sink)
+		got, err := m.s.Cursor(context.Background(), sink)
 		if err != nil || got < want || got > max(want, first-1) {
 			t.Fatalf("new sink %s begins after %d, %v, want %d", sink, got, err, want)
 		}
@@ -302,21 +258,17 @@ func (m *machine) acknowledge(t *rapid.T) {
 	switch rapid.IntRange(0, 5).Draw(t, "wrong") {
 	case 0:
 		s.Expect++
-		if err := m.store.CommitDelivery(context.Background(), s); !errors.Is(err, checkpoint.ErrFenced) {
-			t.Fatalf("commit that expects another cursor: %v, want ErrFenced", err)
-		}
+		wantErr(t, m.s.CommitDelivery(context.Background(), s), checkpoint.ErrFenced)
 		return
 	case 1:
 		s.Cursor = uint64(len(m.events)) + 1
-		if err := m.store.CommitDelivery(context.Background(), s); err == nil {
+		if err := m.s.CommitDelivery(context.Background(), s); err == nil {
 			t.Fatal("a cursor was set beyond the journal")
 		}
 		return
 	}
 	want := m.deadFull(sink, s.Dead)
-	if err := m.store.CommitDelivery(context.Background(), s); !errors.Is(err, want) {
-		t.Fatalf("commit delivery: %v, want %v", err, want)
-	}
+	wantErr(t, m.s.CommitDelivery(context.Background(), s), want)
 	if want != nil {
 		return
 	}
@@ -327,10 +279,8 @@ func (m *machine) acknowledge(t *rapid.T) {
 func (m *machine) read(t *rapid.T) {
 	after := rapid.Uint64Range(0, uint64(len(m.events))+1).Draw(t, "after")
 	bound := checkpoint.Batch{MaxEvents: rapid.IntRange(0, 4).Draw(t, "events"), MaxBytes: rapid.IntRange(0, 5000).Draw(t, "bytes")}
-	records, err := m.store.Read(context.Background(), after, bound)
-	if err != nil {
-		t.Fatalf("read: %v", err)
-	}
+	records, err := m.s.Read(context.Background(), after, bound)
+	must(t, err)
 	if bound.MaxEvents > 0 && len(records) > bound.MaxEvents {
 		t.Fatalf("%d events, want at most %d", len(records), bound.MaxEvents)
 	}
@@ -356,26 +306,18 @@ func (m *machine) wantEvent(t *rapid.T, r checkpoint.Record) {
 	}
 }
 
-func (m *machine) stats(t *rapid.T) checkpoint.Stats {
-	stats, err := m.store.Stats(context.Background())
-	if err != nil {
-		t.Fatalf("stats: %v", err)
-	}
-	return stats
-}
-
 // observe records what was trimmed, and checks that it was allowed to be: events up to
 // trimmable were committed a moment ago. It waits until the journal is within its bound,
 // if committed events can give way.
 func (m *machine) observe(t *rapid.T, trimmable uint64) checkpoint.Stats {
 	for {
-		stats := m.stats(t)
+		stats := m.s.stats()
 		allowed := max(trimmable, m.trimmable(), m.first-1)
 		if stats.First < m.first || stats.First > allowed+1 {
 			t.Fatalf("the journal begins with event %d; it began with %d, and may be trimmed up to %d", stats.First, m.first, allowed)
 		}
 		m.first = stats.First
-		if m.sinks == nil || stats.Bytes <= m.options.Limits.MaxBytes || m.first > m.acknowledged() {
+		if m.sinks == nil || stats.Bytes <= m.s.options.Limits.MaxBytes || m.first > m.acknowledged() {
 			return stats
 		}
 		time.Sleep(time.Millisecond)
@@ -389,7 +331,7 @@ func (m *machine) check(t *rapid.T) {
 	if stats.Last != uint64(len(m.events)) || stats.Events != uint64(len(held)) || stats.Bytes != bytesOf(held) || stats.SourcesWait {
 		t.Fatalf("%+v, want events %d to %d with %d bytes", stats, m.first, len(m.events), bytesOf(held))
 	}
-	records, err := m.store.Read(context.Background(), 0, checkpoint.Batch{})
+	records, err := m.s.Read(context.Background(), 0, checkpoint.Batch{})
 	if err != nil || len(records) > len(held) {
 		t.Fatalf("read: %d events, %v, want %d", len(records), err, len(held))
 	}
@@ -400,7 +342,7 @@ func (m *machine) check(t *rapid.T) {
 		m.wantEvent(t, r)
 	}
 	for _, source := range modelSources {
-		position, err := m.store.Position(context.Background(), source)
+		position, err := m.s.Position(context.Background(), source)
 		if err != nil || !bytes.Equal(position, m.positions[source]) {
 			t.Fatalf("position of %s: %q, %v, want %q", source, position, err, m.positions[source])
 		}
@@ -445,7 +387,7 @@ func (m *machine) checkSink(t *rapid.T, sink string, cursor uint64, got checkpoi
 	if got != want {
 		t.Fatalf("%s: %+v, want %+v", sink, got, want)
 	}
-	if at, err := m.store.Cursor(context.Background(), sink); err != nil || at != cursor {
+	if at, err := m.s.Cursor(context.Background(), sink); err != nil || at != cursor {
 		t.Fatalf("cursor of %s: %d, %v, want %d", sink, at, err, cursor)
 	}
 }
@@ -453,16 +395,14 @@ func (m *machine) checkSink(t *rapid.T, sink string, cursor uint64, got checkpoi
 // giveWay removes the sources' dead letters that the store dropped from the model:
 // none if they are within their share, else an owner's oldest.
 func (m *machine) giveWay(t *rapid.T) {
-	share := m.options.Limits.DeadBytes / int64(len(m.sinks)+1)
+	share := m.s.options.Limits.DeadBytes / int64(len(m.sinks)+1)
 	before, after := int64(0), int64(0)
 	taken := func(d checkpoint.DeadLetter) int64 { return int64(len(d.Body)) + checkpoint.DeadOverhead }
 	for _, source := range modelSources {
 		o := checkpoint.SourceOwner(source)
 		kept := map[string]bool{}
-		deadLetters, err := m.store.Dead(context.Background(), o, "", 1<<20)
-		if err != nil {
-			t.Fatalf("dead letters of %s: %v", o, err)
-		}
+		deadLetters, err := m.s.Dead(context.Background(), o, "", 1<<20)
+		must(t, err)
 		var oldest time.Time
 		for _, d := range deadLetters {
 			kept[d.Key] = true
@@ -489,7 +429,7 @@ func (m *machine) giveWay(t *rapid.T) {
 }
 
 func (m *machine) checkDead(t *rapid.T, o checkpoint.Owner, want map[string]checkpoint.DeadLetter, counted checkpoint.DeadStats) {
-	deadLetters, err := m.store.Dead(context.Background(), o, "", len(want)+1)
+	deadLetters, err := m.s.Dead(context.Background(), o, "", len(want)+1)
 	if err != nil || len(deadLetters) != len(want) {
 		t.Fatalf("%d dead letters of %s, %v, want %d", len(deadLetters), o, err, len(want))
 	}

@@ -56,7 +56,7 @@ func (m *machine) rememberSink(t *rapid.T) {
 	sink := rapid.SampledFrom(modelSinks).Draw(t, "sink")
 	forgetBefore := int64(rapid.IntRange(0, 20).Draw(t, "forget before"))
 	entries := m.entries(t)
-	err := m.store.RememberSink(context.Background(), sink, entries, forgetBefore)
+	err := m.s.RememberSink(context.Background(), sink, entries, forgetBefore)
 	if _, known := m.cursors[sink]; (err == nil) != known {
 		t.Fatalf("remember for %s: %v; it is known: %v", sink, err, known)
 	}
@@ -68,6 +68,6 @@ func (m *machine) rememberSink(t *rapid.T) {
 func (m *machine) recallSink(t *rapid.T) {
 	sink := rapid.SampledFrom(modelSinks).Draw(t, "sink")
 	keys := rapid.SliceOf(modelKey).Draw(t, "keys")
-	values, err := m.store.RecallSink(context.Background(), sink, keys)
+	values, err := m.s.RecallSink(context.Background(), sink, keys)
 	compare(t, "sink "+sink, m.made[sink], keys, values, err)
 }

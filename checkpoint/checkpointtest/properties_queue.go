@@ -3,7 +3,6 @@ package checkpointtest
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,7 +40,7 @@ func (m *machine) held() uint64 {
 
 // trimmable returns the last event that may be trimmed.
 func (m *machine) trimmable() uint64 {
-	if m.options.Limits.MaxBytes < unbounded {
+	if m.s.options.Limits.MaxBytes < unbounded {
 		return m.acknowledged() // it may be full at any time
 	}
 	return min(m.acknowledged(), m.held()-1)
@@ -63,18 +62,14 @@ func (m *machine) skip(t *rapid.T) {
 	m.count++
 	s := checkpoint.Skip{
 		Sink: sink, Expect: cursor, Cursor: rapid.Uint64Range(cursor+1, uint64(len(m.events))).Draw(t, "to"),
-		Event: event(fmt.Sprint(m.count), m.clock.Now(), 300),
+		Event: event(fmt.Sprint(m.count), m.s.clock.Now(), 300),
 	}
 	if rapid.IntRange(0, 3).Draw(t, "wrong") == 0 {
 		s.Expect++
-		if err := m.store.Skip(context.Background(), s); !errors.Is(err, checkpoint.ErrFenced) {
-			t.Fatalf("skip that expects another cursor: %v, want ErrFenced", err)
-		}
+		wantErr(t, m.s.Skip(context.Background(), s), checkpoint.ErrFenced)
 		return
 	}
-	if err := m.store.Skip(context.Background(), s); err != nil {
-		t.Fatalf("skip: %v", err)
-	}
+	must(t, m.s.Skip(context.Background(), s))
 	m.cursors[sink] = s.Cursor
 	m.skipped[sink] += s.Cursor - cursor
 	m.events = append(m.events, s.Event)
@@ -114,7 +109,7 @@ func (m *machine) requeue(t *rapid.T) {
 		m.undoDeadLetter(o, key)
 		want++
 	}
-	if n, err := m.store.Requeue(context.Background(), sink, keys); err != nil || n != want {
+	if n, err := m.s.Requeue(context.Background(), sink, keys); err != nil || n != want {
 		t.Fatalf("requeue %q: %d, %v, want %d", keys, n, err, want)
 	}
 }
@@ -127,7 +122,7 @@ func (m *machine) dropDead(t *rapid.T) {
 	for _, key := range meant {
 		m.undoDeadLetter(o, key)
 	}
-	if n, err := m.store.DropDead(context.Background(), o, keys); err != nil || n != len(meant) {
+	if n, err := m.s.DropDead(context.Background(), o, keys); err != nil || n != len(meant) {
 		t.Fatalf("drop %q: %d, %v, want %d", keys, n, err, len(meant))
 	}
 }
@@ -135,22 +130,20 @@ func (m *machine) dropDead(t *rapid.T) {
 func (m *machine) replay(t *rapid.T) {
 	sink := m.knownSink(t)
 	since := noon.Add(time.Duration(rapid.IntRange(0, 7200).Draw(t, "since")) * time.Second)
-	got, err := m.store.Replay(context.Background(), sink, since)
-	if err != nil {
-		t.Fatalf("replay: %v", err)
-	}
+	got, err := m.s.Replay(context.Background(), sink, since)
+	must(t, err)
 	want := uint64(1)
 	for want <= uint64(len(m.events)) && m.events[want-1].RecordedTime.Before(since) {
 		want++
 	}
 	if got == (checkpoint.Range{}) {
-		if first := max(m.stats(t).First, want); first <= m.cursors[sink] {
+		if first := max(m.s.stats().First, want); first <= m.cursors[sink] {
 			t.Fatalf("replayed nothing, want %d to %d", first, m.cursors[sink])
 		}
 		return
 	}
 	// Old events may have been trimmed just before.
-	if got.First < want || got.First > max(want, m.stats(t).First) || got.Last != m.cursors[sink] {
+	if got.First < want || got.First > max(want, m.s.stats().First) || got.Last != m.cursors[sink] {
 		t.Fatalf("replayed %v, want %d to %d", got, want, m.cursors[sink])
 	}
 	for seq := got.First; seq <= got.Last; seq++ {
@@ -161,10 +154,8 @@ func (m *machine) replay(t *rapid.T) {
 func (m *machine) redeliver(t *rapid.T) {
 	sink := m.knownSink(t)
 	bound := checkpoint.Batch{MaxEvents: rapid.IntRange(0, 4).Draw(t, "events"), MaxBytes: rapid.IntRange(0, 5000).Draw(t, "bytes")}
-	next, err := m.store.Redeliver(context.Background(), sink, bound)
-	if err != nil {
-		t.Fatalf("redeliver: %v", err)
-	}
+	next, err := m.s.Redeliver(context.Background(), sink, bound)
+	must(t, err)
 	m.observe(t, m.trimmable())
 	size, ends := 0, make([]int, len(next.Records)) // how much of the queue each record ends
 	queue := m.queues[sink]
@@ -198,7 +189,7 @@ func (m *machine) acknowledgeRedelivery(t *rapid.T, sink string, next checkpoint
 	s := checkpoint.RedeliveryCommit{Sink: sink, Expect: next.Offset, Last: next.Records[n-1].Offset, Events: n}
 	if rapid.Bool().Draw(t, "refused") {
 		r := next.Records[n-1]
-		s.Dead = []checkpoint.DeadLetter{{Key: r.Key, Class: "rejected", Reason: "again", Time: m.clock.Now(), Body: r.Event.Structured()}}
+		s.Dead = []checkpoint.DeadLetter{{Key: r.Key, Class: "rejected", Reason: "again", Time: m.s.clock.Now(), Body: r.Event.Structured()}}
 	}
 	o := checkpoint.SinkOwner(sink)
 	want := m.deadFull(sink, s.Dead)
@@ -206,9 +197,7 @@ func (m *machine) acknowledgeRedelivery(t *rapid.T, sink string, next checkpoint
 		s.Expect.Item++
 		want = checkpoint.ErrFenced
 	}
-	if err := m.store.CommitRedelivery(context.Background(), s); !errors.Is(err, want) {
-		t.Fatalf("commit %d of %d redelivered events: %v, want %v", n, len(next.Records), err, want)
-	}
+	wantErr(t, m.s.CommitRedelivery(context.Background(), s), want)
 	if want == nil {
 		m.skipped[sink] += uint64(ends[n-1] - n)
 		m.queues[sink] = slices.Clone(m.queues[sink][ends[n-1]:])
@@ -218,7 +207,7 @@ func (m *machine) acknowledgeRedelivery(t *rapid.T, sink string, next checkpoint
 
 // deadFull returns the error that a commit with dead letters must return.
 func (m *machine) deadFull(sink string, deadLetters []checkpoint.DeadLetter) error {
-	bound := m.options.Limits.DeadBytes
+	bound := m.s.options.Limits.DeadBytes
 	if bound == 0 {
 		return nil
 	}
@@ -242,7 +231,7 @@ func (m *machine) deadFull(sink string, deadLetters []checkpoint.DeadLetter) err
 
 func (m *machine) forget(t *rapid.T) {
 	sink := m.knownSink(t)
-	err := m.store.Forget(context.Background(), sink)
+	err := m.s.Forget(context.Background(), sink)
 	if configured := slices.Contains(m.sinks, sink); (err != nil) != configured {
 		t.Fatalf("forget %s, configured: %v: %v", sink, configured, err)
 	} else if !configured {
@@ -254,7 +243,7 @@ func (m *machine) rename(t *rapid.T) {
 	from, to := m.knownSink(t), rapid.SampledFrom(modelSinks).Draw(t, "to")
 	_, there := m.cursors[to]
 	refused := there || slices.Contains(m.sinks, from) || slices.Contains(m.sinks, to)
-	if err := m.store.Rename(context.Background(), from, to); (err != nil) != refused {
+	if err := m.s.Rename(context.Background(), from, to); (err != nil) != refused {
 		t.Fatalf("rename %s to %s: %v, want it refused: %v", from, to, err, refused)
 	}
 	if !refused {

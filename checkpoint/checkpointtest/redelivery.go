@@ -66,7 +66,7 @@ func deadLetterOf(key string, e transform.Event) checkpoint.DeadLetter {
 // are dead letters of the first three.
 func (b Backend) delivered(t *testing.T, limits checkpoint.Limits) (*state, []transform.Event) {
 	s, made := b.open(t, limits), events(6, 1000)
-	s.configure(map[string]checkpoint.Start{"a": {}})
+	s.configureSinks("a")
 	s.append(made...)
 	s.acknowledge("a", 6, deadLetterOf("x", made[0]), deadLetterOf("y", made[1]), deadLetterOf("z", made[2]))
 	return s, made
@@ -75,18 +75,12 @@ func (b Backend) delivered(t *testing.T, limits checkpoint.Limits) (*state, []tr
 func (b Backend) testRedelivery(t *testing.T) {
 	t.Run("dead letters and ranges are returned in the order in which they were queued, across a restart too", func(t *testing.T) {
 		s, made := b.delivered(t, spacious)
-		if n := s.requeue("a", "z", "none", "x"); n != 2 {
-			t.Errorf("%d requeued, want 2", n)
-		}
-		if got := s.replay("a", noon.Add(3500*time.Millisecond)); got != (checkpoint.Range{First: 5, Last: 6}) {
-			t.Errorf("replayed %v, want 5 to 6", got)
-		}
-		if n := s.requeue("a"); n != 1 {
-			t.Errorf("%d requeued, want the one that is left", n)
-		}
+		equal(t, s.requeue("a", "z", "none", "x"), 2)
+		equal(t, s.replay("a", noon.Add(3500*time.Millisecond)), checkpoint.Range{First: 5, Last: 6})
+		equal(t, s.requeue("a"), 1)
 		s.wantQueue("a", "z x 5 6 y")
 		s.reopen()
-		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.configureSinks("a")
 		s.wantQueue("a", "z x 5 6 y")
 		next, _ := s.redelivered("a", checkpoint.Batch{})
 		for i, want := range []transform.Event{made[2], made[0], made[4], made[5], made[1]} {
@@ -102,7 +96,6 @@ func (b Backend) testRedelivery(t *testing.T) {
 			t.Errorf("dead letters %v, want none: they are queued", dead)
 		}
 	})
-
 	t.Run("a batch is bounded, and has one event at least", func(t *testing.T) {
 		s, made := b.delivered(t, spacious)
 		s.requeue("a", "y")
@@ -116,7 +109,6 @@ func (b Backend) testRedelivery(t *testing.T) {
 			}
 		}
 	})
-
 	t.Run("the leading part of a batch leaves the queue with its dead letters", func(t *testing.T) {
 		s, made := b.delivered(t, spacious)
 		s.requeue("a", "x", "y")
@@ -129,15 +121,12 @@ func (b Backend) testRedelivery(t *testing.T) {
 		s.wantQueue("a", "6")
 		s.must(s.acknowledgeRedelivery("a", 1))
 		s.wantQueue("a", "")
-		if n := s.requeue("a"); n != 3 {
-			t.Errorf("%d dead letters, want y, z and event 4", n)
-		}
+		equal(t, s.requeue("a"), 3)
 		s.wantQueue("a", checkpoint.DeadKey(4)+" y z")
 		if got := s.stats().Sinks["a"]; got.Skipped != 0 || got.Queued != 3 {
 			t.Errorf("%+v, want 3 queued, none skipped", got)
 		}
 	})
-
 	t.Run("a queue that begins elsewhere fences a commit, which writes nothing", func(t *testing.T) {
 		s, made := b.delivered(t, spacious)
 		s.replay("a", time.Time{})
@@ -147,9 +136,7 @@ func (b Backend) testRedelivery(t *testing.T) {
 			Sink: "a", Expect: stale.Offset, Last: stale.Records[2].Offset, Events: 3, Dead: []checkpoint.DeadLetter{deadLetterOf("new", made[1])},
 		}
 		for range 2 { // with something in the queue, then with nothing
-			if err := s.CommitRedelivery(t.Context(), acknowledged); !errors.Is(err, checkpoint.ErrFenced) {
-				t.Errorf("error %v, want ErrFenced", err)
-			}
+			wantErr(t, s.CommitRedelivery(t.Context(), acknowledged), checkpoint.ErrFenced)
 			s.must(s.acknowledgeRedelivery("a", 5))
 			if len(s.dead(checkpoint.SinkOwner("a"))) != 3 {
 				t.Error("a dead letter was written")
@@ -157,7 +144,6 @@ func (b Backend) testRedelivery(t *testing.T) {
 			s.replay("a", time.Time{})
 		}
 	})
-
 	t.Run("events that the queue does not hold cannot be committed", func(t *testing.T) {
 		s, _ := b.delivered(t, spacious)
 		s.requeue("a", "x")
@@ -177,58 +163,43 @@ func (b Backend) testRedelivery(t *testing.T) {
 		}
 		s.wantQueue("a", "x 1 2 3 4 5 6")
 	})
-
 	t.Run("a dead letter that holds no event stays where it is", func(t *testing.T) {
 		s, _ := b.delivered(t, spacious)
 		s.acknowledge("a", 6, checkpoint.DeadLetter{Key: "none", Class: "rejected", Time: noon, Body: []byte("[]")})
-		if n := s.requeue("a"); n != 3 {
-			t.Errorf("%d requeued, want 3", n)
-		}
+		equal(t, s.requeue("a"), 3)
 		if dead := s.dead(checkpoint.SinkOwner("a")); len(dead) != 1 || dead[0].Key != "none" {
 			t.Errorf("dead letters %v, want the one", dead)
 		}
 	})
-
 	t.Run("many dead letters are moved, all of them", func(t *testing.T) {
 		s := b.open(t, spacious)
-		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.configureSinks("a")
 		var dead []checkpoint.DeadLetter
 		for i := range 2500 {
 			dead = append(dead, deadLetterOf(checkpoint.DeadKey(uint64(i)), event(fmt.Sprint(i), noon, 300)))
 		}
 		s.acknowledge("a", 0, dead...)
-		if n := s.requeue("a"); n != len(dead) {
-			t.Errorf("%d requeued, want %d", n, len(dead))
-		}
+		equal(t, s.requeue("a"), len(dead))
 		if next, _ := s.redelivered("a", checkpoint.Batch{}); len(next.Records) != len(dead) {
 			t.Errorf("%d queued, want %d", len(next.Records), len(dead))
 		}
 	})
-
 	t.Run("a sink that is behind is replayed up to its cursor", func(t *testing.T) {
 		s, _ := b.delivered(t, spacious)
-		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+		s.configureSinks("a", "b")
 		s.acknowledge("b", 2)
-		if got := s.replay("b", noon.Add(time.Second)); got != (checkpoint.Range{First: 2, Last: 2}) {
-			t.Errorf("replayed %v, want event 2", got)
-		}
-		if got := s.replay("b", noon.Add(time.Minute)); got != (checkpoint.Range{}) {
-			t.Errorf("replayed %v, want nothing", got)
-		}
+		equal(t, s.replay("b", noon.Add(time.Second)), checkpoint.Range{First: 2, Last: 2})
+		equal(t, s.replay("b", noon.Add(time.Minute)), checkpoint.Range{})
 		s.wantQueue("b", "2")
 		s.wantQueue("a", "")
 	})
-
 	t.Run("a sink that was never configured has no queue", func(t *testing.T) {
 		s := b.open(t, spacious)
-		_, err1 := s.Requeue(t.Context(), "a", nil)
-		_, err2 := s.Replay(t.Context(), "a", time.Time{})
-		_, err3 := s.Redeliver(t.Context(), "a", checkpoint.Batch{})
-		for i, err := range []error{err1, err2, err3, s.WaitRedelivery(t.Context(), "a"), s.CommitRedelivery(t.Context(), checkpoint.RedeliveryCommit{Sink: "a"})} {
-			if err == nil {
-				t.Errorf("call %d: no error", i)
-			}
-		}
+		s.wantRefused(
+			errOf(s.Requeue(t.Context(), "a", nil)), errOf(s.Replay(t.Context(), "a", time.Time{})),
+			errOf(s.Redeliver(t.Context(), "a", checkpoint.Batch{})), s.WaitRedelivery(t.Context(), "a"),
+			s.CommitRedelivery(t.Context(), checkpoint.RedeliveryCommit{Sink: "a"}),
+		)
 	})
 }
 
@@ -237,7 +208,7 @@ func (b Backend) testQueuedTrimming(t *testing.T) {
 		s, made := b.delivered(t, checkpoint.Limits{MaxBytes: 1 << 30, Retain: time.Hour})
 		s.replay("a", noon.Add(2*time.Second))
 		s.clock.advance(1000 * time.Hour)
-		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.configureSinks("a")
 		s.until("an event that is not queued is trimmed", func() bool { return s.stats().First == 3 })
 		s.must(s.acknowledgeRedelivery("a", 2))
 		s.until("what was delivered again is trimmed", func() bool { return s.stats().First == 5 })
@@ -245,11 +216,10 @@ func (b Backend) testQueuedTrimming(t *testing.T) {
 		s.configure(nil)
 		s.until("a sink that is not configured holds nothing", func() bool { return s.stats().Events == 0 })
 	})
-
 	t.Run("a full journal trims queued events, which are skipped and counted", func(t *testing.T) {
 		made := events(9, 1000)
 		s := b.open(t, checkpoint.Limits{MaxBytes: bytesOf(made[:5]), Retain: time.Hour})
-		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.configureSinks("a")
 		s.append(made[:4]...)
 		s.acknowledge("a", 4)
 		s.replay("a", time.Time{})
@@ -286,11 +256,6 @@ func (b Backend) testQueuedTrimming(t *testing.T) {
 }
 
 func (b Backend) testRedeliveryWaiting(t *testing.T) {
-	wait := func(s *state, ctx context.Context) chan error {
-		done := make(chan error, 1)
-		go func() { done <- s.WaitRedelivery(ctx, "a") }()
-		return done
-	}
 	t.Run("it returns at once if something is queued", func(t *testing.T) {
 		s, _ := b.delivered(t, spacious)
 		s.replay("a", time.Time{})
@@ -298,7 +263,7 @@ func (b Backend) testRedeliveryWaiting(t *testing.T) {
 	})
 	t.Run("it ends when something is queued", func(t *testing.T) {
 		s, made := b.delivered(t, spacious)
-		done := wait(s, t.Context())
+		done := begin(func() error { return s.WaitRedelivery(t.Context(), "a") })
 		s.append(made[0]) // delivered by the cursor, so not a redelivery
 		select {
 		case err := <-done:
@@ -308,30 +273,18 @@ func (b Backend) testRedeliveryWaiting(t *testing.T) {
 		s.requeue("a", "x")
 		s.must(<-done)
 	})
-	t.Run("it ends with its context", func(t *testing.T) {
+	open := func(t *testing.T) *state {
 		s, _ := b.delivered(t, spacious)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := wait(s, ctx)
-		cancel()
-		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Errorf("error %v, want the context's", err)
-		}
-	})
-	t.Run("it ends when the store is closed", func(t *testing.T) {
-		s, _ := b.delivered(t, spacious)
-		done := wait(s, t.Context())
-		s.must(s.Store.Close())
-		if err := <-done; !errors.Is(err, checkpoint.ErrClosed) {
-			t.Errorf("error %v, want ErrClosed", err)
-		}
-	})
+		return s
+	}
+	testWaitEnds(t, open, func(ctx context.Context, s *state) error { return s.WaitRedelivery(ctx, "a") })
 }
 
 func (b Backend) testSkipping(t *testing.T) {
 	skipped := event("skipped", noon, 300)
 	t.Run("a skip moves the cursor, is counted, and appends its event", func(t *testing.T) {
 		s, made := b.delivered(t, spacious)
-		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+		s.configureSinks("a", "b")
 		s.must(s.Skip(t.Context(), checkpoint.Skip{Sink: "b", Cursor: 4, Event: skipped}))
 		check := func() {
 			t.Helper()
@@ -352,19 +305,16 @@ func (b Backend) testSkipping(t *testing.T) {
 	t.Run("it needs no space, and frees some", func(t *testing.T) {
 		made := events(3, 1000)
 		s := b.open(t, checkpoint.Limits{MaxBytes: bytesOf(made[:2])})
-		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.configureSinks("a")
 		s.append(made[:2]...)
-		c := s.next(made[2])
-		done := make(chan error, 1)
-		go func() { done <- s.Commit(t.Context(), c) }()
-		s.until("a commit waits for space", func() bool { return s.stats().SourcesWait })
+		done := s.commitIntoFull(t.Context(), s.next(made[2]))
 		s.must(s.Skip(t.Context(), checkpoint.Skip{Sink: "a", Cursor: 2, Event: skipped}))
 		s.must(<-done)
 		s.wantJournal(2, skipped, made[2])
 	})
 	t.Run("an invalid skip is refused and writes nothing", func(t *testing.T) {
 		s, _ := b.delivered(t, spacious)
-		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+		s.configureSinks("a", "b")
 		s.acknowledge("b", 2)
 		for name, test := range map[string]struct {
 			skip   checkpoint.Skip
@@ -387,13 +337,13 @@ func (b Backend) testSkipping(t *testing.T) {
 	})
 	t.Run("a sink that comes back learns what was trimmed, and can skip it", func(t *testing.T) {
 		s, made := b.delivered(t, checkpoint.Limits{MaxBytes: 1 << 30, Retain: time.Hour})
-		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+		s.configureSinks("a", "b")
 		s.acknowledge("b", 1)
-		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.configureSinks("a")
 		s.clock.advance(time.Hour + 3*time.Second)
-		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.configureSinks("a")
 		s.until("old events are trimmed", func() bool { return s.stats().First == 5 })
-		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+		s.configureSinks("a", "b")
 		got := s.stats().Sinks["b"]
 		if got.Cursor != 1 || got.Trimmed != 3 || got.LagEvents != 2 || got.Skipped != 0 {
 			t.Errorf("%+v, want 3 trimmed", got)

@@ -33,7 +33,7 @@ func (b Backend) testSourceDeadSpace(t *testing.T) {
 	// The sources have 16,000 of 32,000 bytes: the oldest go until 15,000 are left.
 	open := func(t *testing.T) *state {
 		s := b.open(t, checkpoint.Limits{MaxBytes: 1 << 30, DeadBytes: 32_000})
-		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.configureSinks("a")
 		return s
 	}
 
@@ -49,9 +49,7 @@ func (b Backend) testSourceDeadSpace(t *testing.T) {
 		want := checkpoint.DeadStats{Count: 15, Bytes: 15 * size, Dropped: 2}
 		check := func() {
 			t.Helper()
-			if got := of(s, detections); got != want {
-				t.Errorf("%+v, want %+v", got, want)
-			}
+			equal(t, of(s, detections), want)
 			if got := keys(s, detections); len(got) != 15 || slices.Contains(got, "k99") || slices.Contains(got, "k98") || !slices.Contains(got, "k50") {
 				t.Errorf("kept %v, want all but k99 and k98", got)
 			}

@@ -20,7 +20,6 @@ func (b Backend) testSources(t *testing.T) {
 			t.Errorf("position %q, want nil", position)
 		}
 	})
-
 	t.Run("a commit keeps events, position, memory and dead letters, across a restart too", func(t *testing.T) {
 		s := b.open(t, spacious)
 		made := events(3, 500)
@@ -44,7 +43,6 @@ func (b Backend) testSources(t *testing.T) {
 		s.reopen()
 		check()
 	})
-
 	t.Run("sources do not see each other's positions and memory", func(t *testing.T) {
 		s := b.open(t, spacious)
 		remember := []checkpoint.Entry{{Key: "k", Value: []byte("mine"), At: 1}}
@@ -54,7 +52,6 @@ func (b Backend) testSources(t *testing.T) {
 		}
 		s.wantRecall(audit, map[string]string{"k": ""})
 	})
-
 	t.Run("what a caller does to a result does not change the state", func(t *testing.T) {
 		s := b.open(t, spacious)
 		remember := []checkpoint.Entry{{Key: "a", Value: []byte("one"), At: 1}, {Key: "b", Value: []byte("two"), At: 1}}
@@ -72,7 +69,6 @@ func (b Backend) testSources(t *testing.T) {
 			t.Errorf("position %q, want pos", position)
 		}
 	})
-
 	t.Run("a commit that expects another position is fenced and writes nothing", func(t *testing.T) {
 		for name, expect := range map[string][]byte{
 			"none": nil, "older": []byte("p0"), "longer": []byte("p1."), "other": []byte("x"),
@@ -85,9 +81,7 @@ func (b Backend) testSources(t *testing.T) {
 					Remember: []checkpoint.Entry{{Key: "k", Value: []byte("v"), At: 1}},
 					Dead:     []checkpoint.DeadLetter{{Key: "d", Class: "invalid", Time: noon}},
 				})
-				if !errors.Is(err, checkpoint.ErrFenced) {
-					t.Fatalf("error %v, want ErrFenced", err)
-				}
+				wantErr(t, err, checkpoint.ErrFenced)
 				if position := s.position(detections); string(position) != "p1" {
 					t.Errorf("position %q, want p1", position)
 				}
@@ -99,15 +93,11 @@ func (b Backend) testSources(t *testing.T) {
 			})
 		}
 	})
-
 	t.Run("a first commit that expects a position is fenced", func(t *testing.T) {
 		s := b.open(t, spacious)
 		err := s.Commit(t.Context(), checkpoint.Commit{Source: detections, Expect: []byte("p0"), Position: []byte("p1")})
-		if !errors.Is(err, checkpoint.ErrFenced) {
-			t.Errorf("error %v, want ErrFenced", err)
-		}
+		wantErr(t, err, checkpoint.ErrFenced)
 	})
-
 	t.Run("an invalid commit is refused and writes nothing", func(t *testing.T) {
 		for name, c := range map[string]checkpoint.Commit{
 			"no position":               {Source: detections, Events: events(1, 300)},
@@ -129,7 +119,6 @@ func (b Backend) testSources(t *testing.T) {
 			})
 		}
 	})
-
 	t.Run("a call whose context has ended writes nothing", func(t *testing.T) {
 		s := b.open(t, spacious)
 		err := s.Commit(cancelled(t), checkpoint.Commit{Source: detections, Position: []byte("p"), Events: events(1, 300)})
@@ -138,12 +127,9 @@ func (b Backend) testSources(t *testing.T) {
 			s.wantJournal(0, events(1, 300)...)
 			return
 		}
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("error %v, want the context's", err)
-		}
+		wantErr(t, err, context.Canceled)
 		s.wantJournal(0)
 	})
-
 	t.Run("entries older than ForgetBefore are forgotten eventually", func(t *testing.T) {
 		s := b.open(t, spacious)
 		var (
@@ -216,9 +202,7 @@ func (b Backend) testKnown(t *testing.T) {
 					t.Errorf("%s has the value %q", e.Key, e.Value)
 				}
 			}
-			if got := strings.Join(keys, " "); got != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
+			equal(t, strings.Join(keys, " "), c.want)
 		})
 	}
 }
@@ -248,17 +232,11 @@ func (b Backend) testSpace(t *testing.T) {
 
 	full := func(t *testing.T) *state {
 		s := b.open(t, limits)
-		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+		s.configureSinks("a", "b")
 		s.append(made[0], made[1])
 		return s
 	}
-	commit := func(s *state, ctx context.Context) chan error {
-		c := s.next(made[2])
-		done := make(chan error, 1)
-		go func() { done <- s.Commit(ctx, c) }()
-		s.until("a commit waits for space", func() bool { return s.stats().SourcesWait })
-		return done
-	}
+	commit := func(s *state, ctx context.Context) <-chan error { return s.commitIntoFull(ctx, s.next(made[2])) }
 
 	t.Run("a commit waits until the slowest sink has committed, and then succeeds", func(t *testing.T) {
 		s := full(t)
@@ -266,22 +244,17 @@ func (b Backend) testSpace(t *testing.T) {
 		s.acknowledge("a", 2)
 		s.wantJournal(1, made[1]) // b still holds the space, although a does not
 		s.acknowledge("b", 1)
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		must(t, <-done)
 		s.wantJournal(1, made[1], made[2])
 		if s.stats().SourcesWait {
 			t.Error("still said to wait for space")
 		}
 	})
-
 	t.Run("a commit that does not wait fails, and has written nothing", func(t *testing.T) {
 		s := full(t)
 		c := s.next(made[2])
 		c.NoWait = true
-		if err := s.Commit(t.Context(), c); !errors.Is(err, checkpoint.ErrFull) {
-			t.Fatalf("error %v, want ErrFull", err)
-		}
+		wantErr(t, s.Commit(t.Context(), c), checkpoint.ErrFull)
 		s.wantJournal(0, made[0], made[1])
 		c = s.next() // no events: it needs no space
 		c.NoWait = true
@@ -292,7 +265,6 @@ func (b Backend) testSpace(t *testing.T) {
 		c.NoWait = true
 		s.must(s.Commit(t.Context(), c))
 	})
-
 	t.Run("commits may use half of the reserve, and events of finished commands all of it", func(t *testing.T) {
 		s := full(t)
 		const reserve = 64 << 10
@@ -334,15 +306,12 @@ func (b Backend) testSpace(t *testing.T) {
 			t.Errorf("space after the sinks caught up: %t, %v", general, err)
 		}
 	})
-
 	t.Run("a commit whose context ends while it waits has written nothing", func(t *testing.T) {
 		s := full(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := commit(s, ctx)
 		cancel()
-		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Fatalf("error %v, want the context's", err)
-		}
+		wantErr(t, <-done, context.Canceled)
 		if s.stats().SourcesWait {
 			t.Error("still said to wait for space")
 		}
@@ -351,48 +320,37 @@ func (b Backend) testSpace(t *testing.T) {
 		s.append(made[3])
 		s.wantJournal(2, made[3])
 	})
-
 	t.Run("a sink that is no longer configured holds no space", func(t *testing.T) {
 		s := full(t)
 		s.acknowledge("a", 2)
 		done := commit(s, t.Context())
-		s.configure(map[string]checkpoint.Start{"a": {}})
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		s.configureSinks("a")
+		must(t, <-done)
 		s.wantJournal(2, made[2])
 	})
-
 	t.Run("a commit that waits is fenced when its position is moved", func(t *testing.T) {
 		s := full(t)
 		done := commit(s, t.Context())
 		c := s.next() // no events: it needs no space
 		c.Position = []byte("moved")
 		s.must(s.Commit(t.Context(), c))
-		if err := <-done; !errors.Is(err, checkpoint.ErrFenced) {
-			t.Errorf("error %v, want ErrFenced", err)
-		}
+		wantErr(t, <-done, checkpoint.ErrFenced)
 	})
-
 	t.Run("one commit larger than the bound succeeds if there is space", func(t *testing.T) {
 		s := b.open(t, limits)
-		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.configureSinks("a")
 		s.append(made...)
 		s.wantJournal(0, made...)
 	})
-
 	t.Run("delivery continues with a full journal", func(t *testing.T) {
 		s := full(t)
 		commit(s, t.Context())
 		s.acknowledge("a", 1, checkpoint.DeadLetter{Key: "e1", Class: "rejected", Time: noon, Body: made[0].Structured()})
-		if got := s.cursor("a"); got != 1 {
-			t.Errorf("cursor %d, want 1", got)
-		}
+		equal(t, s.cursor("a"), 1)
 	})
-
 	t.Run("committed events give way", func(t *testing.T) {
 		s := b.open(t, checkpoint.Limits{MaxBytes: limits.MaxBytes, Retain: spacious.Retain})
-		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.configureSinks("a")
 		for i, e := range made {
 			s.append(e)
 			s.acknowledge("a", uint64(i+1))
