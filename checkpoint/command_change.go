@@ -38,7 +38,8 @@ func (s *Store) Accept(ctx context.Context, commands []Command) ([]Acceptance, e
 				if err := d.forgetOldest(oldest, max(forgetLeast, 2*len(commands))); err != nil {
 					return err
 				}
-				return d.close()
+				d.close()
+				return nil
 			},
 		})
 	}
@@ -91,14 +92,13 @@ func (d *commandTable) accept(c Command) (Acceptance, error) {
 		id: encode(id), Key: c.Key, Appliance: c.Appliance, Subject: c.Subject, Body: c.Body,
 		Accepted: c.Accepted.UnixMilli(), State: CommandPending,
 	}
-	err = d.put(k)
-	if c.Key != "" && err == nil {
-		err = d.keys.Put([]byte(c.Key), k.id)
+	if c.Key != "" {
+		d.keys.Put([]byte(c.Key), k.id)
 	}
-	if c.Subject != "" && err == nil {
-		err = d.subjects.Put(subjectKey(c.Subject, k.id), []byte{})
+	if c.Subject != "" {
+		d.subjects.Put(subjectKey(c.Subject, k.id), []byte{})
 	}
-	return Acceptance{ID: id}, err
+	return Acceptance{ID: id}, d.put(k)
 }
 
 // commandChange is a change to one command.
@@ -138,7 +138,8 @@ func (s *Store) changeCommand(ctx context.Context, c commandChange) error {
 				if err := c.write(r, d, k); err != nil {
 					return fmt.Errorf("command %d: %w", c.id, err)
 				}
-				return d.close()
+				d.close()
+				return nil
 			},
 		})
 	}
@@ -146,9 +147,7 @@ func (s *Store) changeCommand(ctx context.Context, c commandChange) error {
 }
 
 func (c *commandChange) write(r *writeRound, d *commandTable, k *keptCommand) error {
-	if err := d.unindex(k); err != nil {
-		return err
-	}
+	d.unindex(k)
 	c.apply(k)
 	if err := d.put(k); err != nil {
 		return err
@@ -241,16 +240,14 @@ func (r *writeRound) dropCommands(ids []uint64) (dropped int, err error) {
 		if k == nil {
 			continue
 		}
-		if err := d.drop(k); err != nil {
-			return 0, fmt.Errorf("drop command %d: %w", id, err)
-		}
+		d.drop(k)
 		dropped++
 	}
-	if dropped == 0 {
-		return 0, nil
+	if dropped > 0 {
+		r.changed = true
+		d.close()
 	}
-	r.changed = true
-	return dropped, d.close()
+	return dropped, nil
 }
 
 // expectedName returns the name of the known bucket that holds an appliance's expected
@@ -287,13 +284,9 @@ func (s *Store) DropExpected(ctx context.Context, appliance string, keys []strin
 		}
 		r.changed = true
 		for _, key := range keys {
-			value := known.Get([]byte(key))
-			if len(value) < 8 {
-				continue
-			}
-			queued := slices.Concat(value[:8], []byte(key))
-			if err := errors.Join(forget.Delete(queued), known.Delete([]byte(key))); err != nil {
-				return fmt.Errorf("expected change %.40q: %w", key, err)
+			if value := known.Get([]byte(key)); len(value) >= 8 {
+				forget.Delete(slices.Concat(value[:8], []byte(key)))
+				known.Delete([]byte(key))
 			}
 		}
 		return forgetOld(known, forget, before, max(forgetLeast, 2*len(keys)), nil)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -73,8 +72,8 @@ func commandStats(tx *bolt.Tx) CommandStats {
 }
 
 // close writes the counts.
-func (d *commandTable) close() error {
-	return wrapf(d.commanded.Put([]byte(countKey), encode(d.counts.Pending, d.counts.Done)), "counts of commands")
+func (d *commandTable) close() {
+	d.commanded.Put([]byte(countKey), encode(d.counts.Pending, d.counts.Done))
 }
 
 // get returns a command, or nil if there is none.
@@ -98,20 +97,22 @@ func (d *commandTable) put(k *keptCommand) error {
 	} else {
 		d.counts.Done++
 	}
-	return errors.Join(index.Put(key, []byte{}), d.commands.Put(k.id, value))
+	index.Put(key, []byte{})
+	d.commands.Put(k.id, value)
+	return nil
 }
 
 // unindex removes a command from the index of its state.
-func (d *commandTable) unindex(k *keptCommand) error {
+func (d *commandTable) unindex(k *keptCommand) {
 	if k.State != CommandPending {
 		d.counts.Done--
-		return d.done.Delete(k.doneKey())
+		d.done.Delete(k.doneKey())
+		return
 	}
 	d.counts.Pending--
 	if waiting := d.waiting.Inside([]byte(k.Appliance)); waiting != nil {
-		return waiting.Delete(k.id)
+		waiting.Delete(k.id)
 	}
-	return nil
 }
 
 // doneKey returns a command's key in the index of done commands.
@@ -123,15 +124,15 @@ func subjectKey(subject string, id []byte) []byte {
 }
 
 // drop removes a command.
-func (d *commandTable) drop(k *keptCommand) error {
-	err := errors.Join(d.unindex(k), d.commands.Delete(k.id))
+func (d *commandTable) drop(k *keptCommand) {
+	d.unindex(k)
+	d.commands.Delete(k.id)
 	if k.Key != "" {
-		err = errors.Join(err, d.keys.Delete([]byte(k.Key)))
+		d.keys.Delete([]byte(k.Key))
 	}
 	if k.Subject != "" {
-		err = errors.Join(err, d.subjects.Delete(subjectKey(k.Subject, k.id)))
+		d.subjects.Delete(subjectKey(k.Subject, k.id))
 	}
-	return err
 }
 
 // forgetOldest removes up to limit commands that were done before a time, or that exceed
@@ -147,12 +148,10 @@ func (d *commandTable) forgetOldest(before time.Time, limit int) error {
 		if err == nil && k == nil {
 			err = fmt.Errorf("%w: it is missing", boltfile.ErrUnreadable)
 		}
-		if err == nil {
-			err = d.drop(k)
-		}
 		if err != nil {
 			return fmt.Errorf("forget command %d: %w", decode(id)[0], err)
 		}
+		d.drop(k)
 	}
 	return nil
 }

@@ -130,16 +130,15 @@ func putDead(tx *boltfile.Tx, o Owner, deadLetters []DeadLetter) error {
 			stats.Bytes -= deadBody(old)
 		}
 		value, err := encodeDead(d)
-		if err == nil {
-			err = dead.Put([]byte(d.Key), value)
-		}
 		if err != nil {
 			return fmt.Errorf("dead letter %.40q: %w", d.Key, err)
 		}
+		dead.Put([]byte(d.Key), value)
 		stats.Count++
 		stats.Bytes += int64(len(d.Body))
 	}
-	return stats.put(tx, o)
+	stats.put(tx, o)
+	return nil
 }
 
 // deadSpace returns ErrDeadFull if a sink's dead letters would exceed its share.
@@ -177,22 +176,19 @@ func decodeDeadStats(value []byte) DeadStats {
 
 // put writes the counts of an owner after its dead letters were changed. It leaves nothing
 // behind if there is nothing to count.
-func (d DeadStats) put(tx *boltfile.Tx, o Owner) (err error) {
+func (d DeadStats) put(tx *boltfile.Tx, o Owner) {
 	if d.Count == 0 {
-		err = tx.Table(deadBucket).DeleteBucket([]byte(o))
+		tx.Table(deadBucket).DeleteBucket([]byte(o))
 	}
-	value := encode(d.Count, uint64(d.Bytes))
-	if d.Dropped > 0 {
-		value = encode(d.Count, uint64(d.Bytes), d.Dropped)
-	}
+	sizes := tx.Table(deadSizeBucket)
 	switch {
-	case err != nil:
-	case d.Count == 0 && d.Dropped == 0:
-		err = tx.Table(deadSizeBucket).Delete([]byte(o))
+	case d.Dropped > 0:
+		sizes.Put([]byte(o), encode(d.Count, uint64(d.Bytes), d.Dropped))
+	case d.Count > 0:
+		sizes.Put([]byte(o), encode(d.Count, uint64(d.Bytes)))
 	default:
-		err = tx.Table(deadSizeBucket).Put([]byte(o), value)
+		sizes.Delete([]byte(o))
 	}
-	return wrapf(err, "dead letters")
 }
 
 // These bound what one transaction takes out of the dead letters or the commands, so that
@@ -264,16 +260,14 @@ func (r *writeRound) takeDead(o Owner, keys []string, take takeFunc) (seen, take
 		}
 		stats.Count--
 		stats.Bytes -= deadBody(value)
-		if err := dead.Delete([]byte(key)); err != nil {
-			return seen, taken, fmt.Errorf("dead letter %.40q: %w", key, err)
-		}
+		dead.Delete([]byte(key))
 		taken++
 	}
-	if taken == 0 {
-		return seen, 0, nil
+	if taken > 0 {
+		r.changed = true
+		stats.put(r.tx, o)
 	}
-	r.changed = true
-	return seen, taken, stats.put(r.tx, o)
+	return seen, taken, nil
 }
 
 // boundSourceDead drops dead letters if the sources exceed their share: the oldest ones of
@@ -340,12 +334,11 @@ func (r *writeRound) dropOldest(o Owner, stats DeadStats, need int64) (left Dead
 		if stats.taken()-left.taken() >= need {
 			break
 		}
-		if err := dead.Delete(d.key); err != nil {
-			return stats, fmt.Errorf("dead letter %.40q: %w", d.key, err)
-		}
+		dead.Delete(d.key)
 		left.Count--
 		left.Bytes -= d.body
 		left.Dropped++
 	}
-	return left, left.put(r.tx, o)
+	left.put(r.tx, o)
+	return left, nil
 }

@@ -53,9 +53,7 @@ func (d *Delivery) check(r *writeRound) error {
 
 func (d *Delivery) write(r *writeRound) error {
 	r.changed = true
-	if err := r.tx.Table(cursorsBucket).Put([]byte(d.Sink), encode(d.Cursor)); err != nil {
-		return fmt.Errorf("cursor: %w", err)
-	}
+	r.tx.Table(cursorsBucket).Put([]byte(d.Sink), encode(d.Cursor))
 	return putDead(r.tx, SinkOwner(d.Sink), d.Dead)
 }
 
@@ -167,9 +165,7 @@ func (s *Store) Skip(ctx context.Context, skipped Skip) error {
 			}
 			c := countsOf(r.tx.Tx, moved.Sink)
 			c.skipped += moved.Cursor - moved.Expect
-			if err := c.put(r.tx, moved.Sink); err != nil {
-				return err
-			}
+			c.put(r.tx, moved.Sink)
 			return r.append([]transform.Event{skipped.Event})
 		},
 	})

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -50,16 +49,11 @@ func (s *Store) Known(ctx context.Context, source Source, after Entry, limit int
 	return entries, wrapf(err, "known of %s", source)
 }
 
-// SourceKey returns the key under which a sink remembers something about an object that a
-// source knows by id.
-func SourceKey(source Source, id string) string {
-	return sourceKeyPrefix + source.String() + "/" + id
-}
-
 // sourceKeyPrefix is the prefix of the events' attribute source.
 const sourceKeyPrefix = "ndrbridge://"
 
-// isKnown reports whether a key is the SourceKey of an object that its source knows.
+// isKnown reports whether a key consists of an event's source, a slash and the key of an
+// entry of that source.
 func isKnown(tx *boltfile.Tx, key []byte) bool {
 	rest, is := bytes.CutPrefix(key, []byte(sourceKeyPrefix))
 	end := bytes.LastIndexByte(rest, '/')
@@ -118,8 +112,8 @@ func own(values [][]byte, size int) {
 
 // RememberSink sets remembered entries of a sink, by key, all of them or none. It forgets
 // entries whose At is lower than forgetBefore, a bounded number with each call; 0: none.
-// An entry under the SourceKey of an object that a source still knows is kept. It returns
-// an error if the sink was never configured.
+// An entry is kept if its key is an event's source, a slash and the key of an entry that
+// this source still remembers. It returns an error if the sink was never configured.
 func (s *Store) RememberSink(ctx context.Context, sink string, entries []Entry, forgetBefore int64) error {
 	err := validateEntries(entries)
 	if err == nil {
@@ -211,14 +205,10 @@ func remember(tx *boltfile.Tx, name []byte, entries []Entry, forgetBefore int64,
 		start := len(values)
 		values = binary.BigEndian.AppendUint64(values, uint64(e.At))
 		values = append(values, e.Value...)
-		if err := known.Put([]byte(e.Key), values[start:len(values):len(values)]); err != nil {
-			return fmt.Errorf("known: %w", err)
-		}
+		known.Put([]byte(e.Key), values[start:len(values):len(values)])
 		queued = binary.BigEndian.AppendUint64(queued[:0], uint64(e.At))
 		queued = append(queued, e.Key...)
-		if err := forget.Put(queued, []byte{}); err != nil {
-			return fmt.Errorf("forget: %w", err)
-		}
+		forget.Put(queued, []byte{})
 	}
 	return forgetOld(known, forget, forgetBefore, max(forgetLeast, 2*len(entries)), keep)
 }
@@ -241,20 +231,15 @@ func forgetOld(known, forget *boltfile.Table, before int64, limit int, keep func
 	for _, queued := range old {
 		key := queued[8:]
 		if value := known.Get(key); len(value) >= 8 && atOf(value) < before {
-			var err error
 			if keep != nil && keep(key) {
 				at := encode(uint64(before + keepDuplicate))
-				err = errors.Join(known.Put(key, append(at, value[8:]...)), forget.Put(slices.Concat(at[:8], key), []byte{}))
+				known.Put(key, append(at, value[8:]...))
+				forget.Put(slices.Concat(at[:8], key), []byte{})
 			} else {
-				err = known.Delete(key)
-			}
-			if err != nil {
-				return fmt.Errorf("known: %w", err)
+				known.Delete(key)
 			}
 		}
-		if err := forget.Delete(queued); err != nil {
-			return fmt.Errorf("forget: %w", err)
-		}
+		forget.Delete(queued)
 	}
 	return nil
 }

@@ -36,11 +36,11 @@ func openFile(path string, o Options) (*database, error) {
 	if o.LockWait != 0 {
 		options.Timeout = max(o.LockWait, 1) // with 0, bbolt waits for ever
 	}
-	found, err := checkFile(path, options.Timeout, o.ReadOnly && o.Quick)
+	version, closed, err := checkFile(path, options.Timeout, o.ReadOnly && o.Quick)
 	if err != nil {
 		return nil, err
 	}
-	d := &database{path: path, readOnly: o.ReadOnly, closedMark: found.closed}
+	d := &database{path: path, readOnly: o.ReadOnly, closedMark: closed}
 	if o.ReadOnly {
 		options.ReadOnly = true
 		d.db, d.file, err = openBolt(path, options)
@@ -55,8 +55,8 @@ func openFile(path string, o Options) (*database, error) {
 	if d.db, d.file, err = openBolt(path, options); err != nil {
 		return nil, err
 	}
-	if found.version < layoutVersion {
-		if err := migrate(d.db, path, found.version); err != nil {
+	if version < layoutVersion {
+		if err := migrate(d.db, path, version); err != nil {
 			return nil, errors.Join(err, d.db.Close())
 		}
 		d.closedMark = false
@@ -64,69 +64,64 @@ func openFile(path string, o Options) (*database, error) {
 	return d, nil
 }
 
-// finding is the result of checkFile.
-type finding struct {
-	version int  // of the layout
-	closed  bool // see markClosed
-}
-
-// checkFile checks, without writing to it, whether bbolt can use a file. The file is read
-// through, unless it was closed cleanly: then only a failing disk can have damaged it, and
-// boltfile.Guard turns that into an error when bbolt comes across it. If quick is true, no
-// file is read through.
-func checkFile(path string, wait time.Duration, quick bool) (found finding, err error) {
+// checkFile checks, without writing to it, whether bbolt can use a file, and returns the
+// version of its layout and whether it was closed cleanly (see markClosed). The file is
+// read through, unless it was closed cleanly: then only a failing disk can have damaged it,
+// and boltfile.Guard turns that into an error when bbolt comes across it. If quick is true,
+// no file is read through.
+func checkFile(path string, wait time.Duration, quick bool) (version int, closed bool, err error) {
 	o := boltfile.Options()
 	o.ReadOnly, o.Timeout = true, wait
 	db, _, err := openBolt(path, o)
 	if err != nil {
-		return found, err
+		return 0, false, err
 	}
 	defer db.Close()
 	file, err := os.Open(path)
 	if err != nil {
-		return found, err
+		return 0, false, err
 	}
 	defer file.Close()
 
 	err = boltfile.Guard(func() error {
 		return db.View(func(tx *bolt.Tx) (err error) {
-			found, err = checkContents(file, tx, quick)
+			version, closed, err = checkContents(file, tx, quick)
 			return err
 		})
 	})
 	var system *fs.PathError
 	switch {
 	case err == nil:
-		return found, nil
+		return version, closed, nil
 	case errors.As(err, &system):
-		return found, err
+		return 0, false, err
 	case errors.Is(err, ErrNewer):
-		return found, fmt.Errorf("%s: %w: use the version that wrote it, or a newer one", path, err)
+		return 0, false, fmt.Errorf("%s: %w: use the version that wrote it, or a newer one", path, err)
 	}
-	return found, damaged(path, err)
+	return 0, false, damaged(path, err)
 }
 
 // checkContents is checkFile within a transaction. Nothing is read in tx before the pages
 // that hold it were checked.
-func checkContents(file *os.File, tx *bolt.Tx, quick bool) (found finding, err error) {
-	if found.closed, err = isClosed(file, tx); err != nil {
-		return found, err
+func checkContents(file *os.File, tx *bolt.Tx, quick bool) (version int, closed bool, err error) {
+	if closed, err = isClosed(file, tx); err != nil {
+		return 0, false, err
 	}
-	readThrough := !found.closed && !quick
+	readThrough := !closed && !quick
 	var sum uint64
 	var journal journalCheck
 	if readThrough {
 		if sum, err = boltfile.CheckAll(file, tx, &journal); err != nil {
-			return found, err
+			return 0, false, err
 		}
 	}
-	if found.version, err = checkLayout(tx); err != nil || !readThrough {
-		return found, err
+	if version, err = checkLayout(tx); err != nil || !readThrough {
+		return version, closed, err
 	}
-	if kept, there := boltfile.Sum(tx); there && kept != sum || !there && found.version > 1 {
-		return found, errors.New("its pages are from different moments: it is a copy made while the state was being written, or an incomplete copy")
+	if kept, there := boltfile.Sum(tx); there && kept != sum || !there && version > 1 {
+		return 0, false, errors.New("its pages are from different moments: it is a copy made while the state was being written, or an incomplete copy")
 	}
-	return found, journal.err // last, since another version may have another journal
+	return version, closed, journal.err // last, since another version may have another journal
 }
 
 // openBolt is boltfile.Open with the errors of this package.

@@ -84,20 +84,31 @@ func (s *Store) readTail(ctx context.Context, after uint64, max Batch) []Record 
 // Wait blocks until the journal holds an event after the sequence number, and returns nil;
 // it returns ctx's error if ctx is done first, or ErrClosed.
 func (s *Store) Wait(ctx context.Context, after uint64) error {
-	for {
+	return s.await(ctx, &s.appended, func() (bool, error) {
 		s.mu.Lock()
-		e, appended, closed := s.ends, s.appended.next(), s.closed
-		s.mu.Unlock()
+		defer s.mu.Unlock()
 		switch {
 		case ctx.Err() != nil:
-			return ctx.Err()
-		case closed:
-			return ErrClosed
-		case !e.empty() && e.last > after:
-			return nil
+			return false, ctx.Err()
+		case s.closed:
+			return false, ErrClosed
+		}
+		return !s.ends.empty() && s.ends.last > after, nil
+	})
+}
+
+// await blocks until reached returns true or an error. It calls it again when b happens,
+// ctx is done or the store is closed.
+func (s *Store) await(ctx context.Context, b *broadcast, reached func() (bool, error)) error {
+	for {
+		s.mu.Lock()
+		next := b.next() // before reached is called, so that nothing in between is missed
+		s.mu.Unlock()
+		if is, err := reached(); is || err != nil {
+			return err
 		}
 		select {
-		case <-appended:
+		case <-next:
 		case <-s.closing:
 		case <-ctx.Done():
 		}

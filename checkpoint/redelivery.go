@@ -83,14 +83,13 @@ func (r *writeRound) requeue(sink, key string, event []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := requeued.Add(number, appendRequeued(key, event)); err != nil {
-		return fmt.Errorf("redelivery queue: %w", err)
-	}
+	requeued.Add(number, appendRequeued(key, event))
 	c := countsOf(r.tx.Tx, sink)
 	c.requeued++
 	c.requeuedBytes += int64(len(event))
 	r.queued = true
-	return c.put(r.tx, sink)
+	c.put(r.tx, sink)
+	return nil
 }
 
 // Replay appends a range of the journal to the sink's queue: from the first event recorded
@@ -112,9 +111,7 @@ func (s *Store) Replay(ctx context.Context, sink string, since time.Time) (Range
 		if err != nil {
 			return err
 		}
-		if err := replayed.Add(number, encode(first, last)); err != nil {
-			return fmt.Errorf("redelivery queue: %w", err)
-		}
+		replayed.Add(number, encode(first, last))
 		queued = Range{First: first, Last: last}
 		r.changed, r.queued = true, true
 		return nil
@@ -197,20 +194,10 @@ items:
 // WaitRedelivery blocks until there is something to redeliver, and returns nil; it returns
 // ctx's error if ctx is done first, or ErrClosed.
 func (s *Store) WaitRedelivery(ctx context.Context, sink string) error {
-	for {
-		s.mu.Lock()
-		queued := s.queued.next() // taken before reading, so that nothing queued in between is missed
-		s.mu.Unlock()
+	return s.await(ctx, &s.queued, func() (bool, error) {
 		next, err := s.Redeliver(ctx, sink, Batch{MaxEvents: 1})
-		if err != nil || len(next.Records) > 0 {
-			return err
-		}
-		select {
-		case <-queued:
-		case <-s.closing:
-		case <-ctx.Done():
-		}
-	}
+		return len(next.Records) > 0, err
+	})
 }
 
 // CommitRedelivery removes events from the queue and writes the dead letters with that. It
@@ -227,9 +214,7 @@ func (s *Store) CommitRedelivery(ctx context.Context, c RedeliveryCommit) error 
 			},
 			write: func(r *writeRound) error {
 				r.changed = true
-				if err := l.remove(r.tx, c.Sink); err != nil {
-					return err
-				}
+				l.remove(r.tx, c.Sink)
 				return putDead(r.tx, SinkOwner(c.Sink), c.Dead)
 			},
 		})
@@ -266,25 +251,25 @@ type leading struct {
 }
 
 // remove removes the part from the sink's queue, and counts that.
-func (l leading) remove(tx *boltfile.Tx, sink string) (err error) {
+func (l leading) remove(tx *boltfile.Tx, sink string) {
 	requeued, replayed := tx.Table(requeuedBucket).Inside([]byte(sink)), tx.Table(replayedBucket).Inside([]byte(sink))
 	for _, number := range l.requeued {
-		err = errors.Join(err, requeued.Delete(number))
+		requeued.Delete(number)
 	}
 	for _, number := range l.replayed {
-		err = errors.Join(err, replayed.Delete(number))
+		replayed.Delete(number)
 	}
 	if l.left != nil {
-		err = errors.Join(err, replayed.Put(encode(l.left.number), encode(l.left.first, l.left.last)))
+		replayed.Put(encode(l.left.number), encode(l.left.first, l.left.last))
 	}
-	if err != nil || len(l.requeued) == 0 && l.skipped == 0 {
-		return wrapf(err, "redelivery queue")
+	if len(l.requeued) == 0 && l.skipped == 0 {
+		return
 	}
 	c := countsOf(tx.Tx, sink)
 	c.requeued -= uint64(len(l.requeued))
 	c.requeuedBytes -= l.bytes
 	c.skipped += l.skipped
-	return c.put(tx, sink)
+	c.put(tx, sink)
 }
 
 // upTo returns what the queue holds up to an offset, of which so many events were

@@ -152,9 +152,8 @@ func countsOf(tx *bolt.Tx, sink string) counts {
 	return counts{requeued: n[0], requeuedBytes: int64(n[1]), skipped: n[2]}
 }
 
-func (c counts) put(tx *boltfile.Tx, sink string) error {
-	err := tx.Table(countsBucket).Put([]byte(sink), encode(c.requeued, uint64(c.requeuedBytes), c.skipped))
-	return wrapf(err, "counts of %s", sink)
+func (c counts) put(tx *boltfile.Tx, sink string) {
+	tx.Table(countsBucket).Put([]byte(sink), encode(c.requeued, uint64(c.requeuedBytes), c.skipped))
 }
 
 // held returns the number of the first event that a configured sink still has to get

@@ -37,12 +37,10 @@ func (s *Store) Configure(ctx context.Context, sinks map[string]Start) error {
 				continue
 			}
 			seq, err := start.cursor(&r.journal)
-			if err == nil {
-				err = cursors.Put([]byte(sink), encode(seq))
-			}
 			if err != nil {
 				return fmt.Errorf("cursor of %s: %w", sink, err)
 			}
+			cursors.Put([]byte(sink), encode(seq))
 			r.changed = true
 		}
 		return nil
@@ -92,18 +90,18 @@ func hasCursor(sink string) func(*writeRound) error {
 // It has no other effect here. It returns an error if the sink was never configured.
 func (s *Store) Pause(ctx context.Context, sink string, paused bool) error {
 	key, now := []byte(sink), s.clock.now().UnixMilli()
-	err := s.do(ctx, change{check: hasCursor(sink), write: func(r *writeRound) (err error) {
+	err := s.do(ctx, change{check: hasCursor(sink), write: func(r *writeRound) error {
 		sinks := r.tx.Table(pausedBucket)
 		switch already := sinks.Get(key) != nil; {
 		case already == paused:
 			return nil
 		case paused:
-			err = sinks.Add(key, encode(uint64(now)))
+			sinks.Add(key, encode(uint64(now)))
 		default:
-			err = sinks.Delete(key)
+			sinks.Delete(key)
 		}
 		r.changed = true
-		return wrapf(err, "paused sinks")
+		return nil
 	}})
 	return wrapf(err, "pause %s", sink)
 }
@@ -129,7 +127,8 @@ func (s *Store) Forget(ctx context.Context, sink string) error {
 		},
 		write: func(r *writeRound) error {
 			r.changed = true
-			return forgetSink(r.tx, sink)
+			forgetSink(r.tx, sink)
+			return nil
 		},
 	})
 	return wrapf(err, "forget %s", sink)
@@ -156,17 +155,11 @@ func partsOf(tx *boltfile.Tx, sink string) []part {
 	}
 }
 
-func forgetSink(tx *boltfile.Tx, sink string) error {
+func forgetSink(tx *boltfile.Tx, sink string) {
 	for _, p := range partsOf(tx, sink) {
-		err := p.outer.DeleteBucket(p.key)
-		if err == nil {
-			err = p.outer.Delete(p.key)
-		}
-		if err != nil {
-			return fmt.Errorf("sink %s: %w", sink, err)
-		}
+		p.outer.DeleteBucket(p.key)
+		p.outer.Delete(p.key)
 	}
-	return nil
 }
 
 // Rename moves everything that the state holds of a sink to another name, in one
@@ -199,7 +192,8 @@ func (s *Store) Rename(ctx context.Context, from, to string) error {
 					return fmt.Errorf("what belongs to %s: %w", from, err)
 				}
 			}
-			return forgetSink(r.tx, from)
+			forgetSink(r.tx, from)
+			return nil
 		},
 	})
 	return wrapf(err, "rename %s to %s", from, to)
@@ -208,7 +202,8 @@ func (s *Store) Rename(ctx context.Context, from, to string) error {
 // copy copies a part, if it exists.
 func (p part) copy(to part) error {
 	if value := p.outer.Get(p.key); value != nil {
-		return to.outer.Add(to.key, bytes.Clone(value))
+		to.outer.Add(to.key, bytes.Clone(value))
+		return nil
 	}
 	from := p.outer.Inside(p.key)
 	if from == nil {
@@ -222,5 +217,8 @@ func (p part) copy(to part) error {
 		return err
 	}
 	copied.FillPercent = appendFill
-	return from.ForEach(func(key, value []byte) error { return copied.Add(key, bytes.Clone(value)) })
+	return from.ForEach(func(key, value []byte) error {
+		copied.Add(key, bytes.Clone(value))
+		return nil
+	})
 }

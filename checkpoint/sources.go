@@ -120,9 +120,7 @@ func (c *Commit) write(r *writeRound) error {
 	if err := r.append(c.Events); err != nil {
 		return err
 	}
-	if err := r.tx.Table(positionsBucket).Put(name, c.Position); err != nil {
-		return fmt.Errorf("position: %w", err)
-	}
+	r.tx.Table(positionsBucket).Put(name, c.Position)
 	if len(c.Remember) > 0 || c.ForgetBefore > 0 {
 		if err := remember(r.tx, name, c.Remember, c.ForgetBefore, nil); err != nil {
 			return err
@@ -149,10 +147,10 @@ func (s *Store) ForgetAppliance(ctx context.Context, appliance string) (found bo
 			}
 			return nil
 		},
-		write: func(r *writeRound) (err error) {
-			found, err = r.forgetAppliance(appliance)
+		write: func(r *writeRound) error {
+			found = r.forgetAppliance(appliance)
 			r.changed = r.changed || found
-			return err
+			return nil
 		},
 	})
 	if err != nil {
@@ -161,29 +159,23 @@ func (s *Store) ForgetAppliance(ctx context.Context, appliance string) (found bo
 	return found, nil
 }
 
-func (r *writeRound) forgetAppliance(appliance string) (found bool, err error) {
+func (r *writeRound) forgetAppliance(appliance string) (found bool) {
 	prefix := []byte(appliance + "/")
 	positions := r.tx.Table(positionsBucket)
 	events := Source{Appliance: appliance, Stream: transform.StreamEvents}.String()
 	for _, name := range keysWith(positions.Bucket, prefix) {
-		if string(name) == events {
-			continue
+		if string(name) != events {
+			positions.Delete(name)
+			found = true
 		}
-		if err := positions.Delete(name); err != nil {
-			return found, fmt.Errorf("position %s: %w", name, err)
-		}
-		found = true
 	}
 	for _, outer := range [][]byte{knownBucket, forgetBucket} {
 		table := r.tx.Table(outer)
 		for _, name := range append(keysWith(table.Bucket, prefix), expectedName(appliance)) {
-			if table.Inside(name) == nil {
-				continue
+			if table.Inside(name) != nil {
+				table.DeleteBucket(name)
+				found = true
 			}
-			if err := table.DeleteBucket(name); err != nil {
-				return found, fmt.Errorf("%s of %s: %w", outer, name, err)
-			}
-			found = true
 		}
 	}
 	// The sinks' memories of it. Their entries in the bucket forget are dropped when
@@ -192,13 +184,11 @@ func (r *writeRound) forgetAppliance(appliance string) (found bool, err error) {
 	for _, name := range keysWith(known.Bucket, memoryName("")) {
 		memory := known.Inside(name)
 		for _, key := range keysWith(memory.Bucket, []byte(sourceKeyPrefix+appliance+"/")) {
-			if err := memory.Delete(key); err != nil {
-				return found, fmt.Errorf("memory of %s: %w", name, err)
-			}
+			memory.Delete(key)
 			found = true
 		}
 	}
-	return found, nil
+	return found
 }
 
 // keysWith returns the keys of a bucket that begin with prefix.

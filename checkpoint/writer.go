@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -243,7 +244,7 @@ func (s *Store) execute(tx *bolt.Tx, r *writeRound, ops []*operation, results []
 		return trimmed, err
 	}
 	if !r.changed {
-		return trimmed, errUnchanged
+		return trimmed, cmp.Or(r.tx.Err(), errUnchanged)
 	}
 	if s.closedMark {
 		if err := unmark(tx); err != nil {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"ndrbridge/transform"
 )
@@ -107,9 +108,7 @@ var refuse = change{
 func fail(broken error) change {
 	return change{write: func(r *writeRound) error {
 		r.changed = true
-		if err := r.tx.Table(positionsBucket).Put([]byte("half"), []byte("x")); err != nil {
-			return err
-		}
+		r.tx.Table(positionsBucket).Put([]byte("half"), []byte("x"))
 		return broken
 	}}
 }
@@ -187,6 +186,24 @@ func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
 			}
 			return nil
 		})
+	})
+	t.Run("a write that bbolt refuses fails the round, even if the operation does not look", func(t *testing.T) {
+		s := testStore(t)
+		keyless := change{write: func(r *writeRound) error {
+			r.tx.Table(positionsBucket).Put(nil, []byte("x"))
+			return nil
+		}}
+		for i, err := range together(t, s, keyless, first) {
+			if !errors.Is(err, bolterrors.ErrKeyRequired) {
+				t.Errorf("operation %d: error %v, want that of the write", i, err)
+			}
+		}
+		if err := s.do(t.Context(), keyless); !errors.Is(err, bolterrors.ErrKeyRequired) {
+			t.Errorf("alone: error %v, want that of the write", err)
+		}
+		if got, _ := s.Position(t.Context(), testSource); got != nil {
+			t.Errorf("position %q, want none", got)
+		}
 	})
 	t.Run("an operation whose context ended before its turn is left out", func(t *testing.T) {
 		s := testStore(t)

@@ -49,7 +49,7 @@ func DetectionKey(e transform.Event) string {
 	if e.Stream() != transform.StreamDetections {
 		return ""
 	}
-	return e.Source + "/" + e.Subject // as checkpoint.SourceKey: it is kept as long as the detection is tracked
+	return e.Source + "/" + e.Subject // kept as long as the detection is tracked: see Store.RememberSink
 }
 
 // MemoryStore is the part of the state that keeps what sinks remember. *checkpoint.Store

@@ -27,10 +27,11 @@ func Sum(tx *bolt.Tx) (sum uint64, ok bool) {
 }
 
 // Tx is a write transaction that keeps the sum up to date, if entries are changed through
-// its tables only. PutSum must be its last change.
+// its tables only. PutSum must be its last change: it returns the error of any.
 type Tx struct {
 	*bolt.Tx
 	sum uint64
+	err error // the first of a change
 }
 
 // NewTx begins with the sum stored in the file.
@@ -40,8 +41,14 @@ func NewTx(tx *bolt.Tx) *Tx {
 	return t
 }
 
-// PutSum writes the sum.
+// Err returns the error of the first change that failed.
+func (tx *Tx) Err() error { return tx.err }
+
+// PutSum writes the sum. If a change has failed, it returns that error.
 func (tx *Tx) PutSum() error {
+	if tx.err != nil {
+		return tx.err
+	}
 	if err := tx.Tx.Bucket(MetaBucket).Put(sumKey, binary.BigEndian.AppendUint64(nil, tx.sum)); err != nil {
 		return fmt.Errorf("sum of the entries: %w", err)
 	}
@@ -68,13 +75,15 @@ func SumUp(tx *bolt.Tx) error {
 
 // Table returns a bucket of the file, which must exist.
 func (tx *Tx) Table(name []byte) *Table {
-	return &Table{Bucket: tx.Bucket(name), tx: tx, path: pathSum(0, name)}
+	return &Table{Bucket: tx.Bucket(name), tx: tx, name: name, path: pathSum(0, name)}
 }
 
-// Table is a bucket in a Tx. Its entries must only be changed by the methods here.
+// Table is a bucket in a Tx. Its entries must only be changed by the methods here, whose
+// errors Tx.Err returns.
 type Table struct {
 	*bolt.Bucket
 	tx   *Tx
+	name []byte
 	path uint32
 	seek *bolt.Cursor // reused by old
 }
@@ -93,7 +102,7 @@ func (t *Table) old(key []byte) []byte {
 // Inside returns a nested bucket, nil if there is none.
 func (t *Table) Inside(name []byte) *Table {
 	if inner := t.Bucket.Bucket(name); inner != nil {
-		return &Table{Bucket: inner, tx: t.tx, path: pathSum(t.path, name)}
+		return &Table{Bucket: inner, tx: t.tx, name: name, path: pathSum(t.path, name)}
 	}
 	return nil
 }
@@ -107,44 +116,49 @@ func (t *Table) Make(name []byte) (*Table, error) {
 }
 
 // Put sets an entry. value must not be nil, nor change before the transaction ends.
-func (t *Table) Put(key, value []byte) error {
+func (t *Table) Put(key, value []byte) {
 	if old := t.old(key); old != nil {
 		t.tx.sum -= entrySum(t.path, key, old)
 	}
-	return t.Add(key, value)
+	t.Add(key, value)
 }
 
 // Add is Put for a new key.
-func (t *Table) Add(key, value []byte) error {
+func (t *Table) Add(key, value []byte) {
 	t.tx.sum += entrySum(t.path, key, value)
-	return t.Bucket.Put(key, value)
+	t.keep("write", key, t.Bucket.Put(key, value))
 }
 
 // Delete deletes an entry, if it exists.
-func (t *Table) Delete(key []byte) error {
-	old := t.old(key)
-	if old == nil {
-		return nil
+func (t *Table) Delete(key []byte) {
+	if old := t.old(key); old != nil {
+		t.tx.sum -= entrySum(t.path, key, old)
+		t.keep("delete", key, t.Bucket.Delete(key))
 	}
-	t.tx.sum -= entrySum(t.path, key, old)
-	return t.Bucket.Delete(key)
+}
+
+// keep keeps the error of a change to a key.
+func (t *Table) keep(what string, key []byte, err error) {
+	if err != nil && t.tx.err == nil {
+		t.tx.err = fmt.Errorf("%s %.40q in the bucket %.40q: %w", what, key, t.name, err)
+	}
 }
 
 // DeleteBucket deletes a nested bucket, if it exists. It must not have nested buckets
 // itself.
-func (t *Table) DeleteBucket(name []byte) error {
+func (t *Table) DeleteBucket(name []byte) {
 	inner := t.Inside(name)
 	if inner == nil {
-		return nil
+		return
 	}
 	err := inner.ForEach(func(key, value []byte) error {
 		t.tx.sum -= entrySum(inner.path, key, value)
 		return nil
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = t.Bucket.DeleteBucket(name)
 	}
-	return t.Bucket.DeleteBucket(name)
+	t.keep("delete", name, err)
 }
 
 // sumUp adds the entries of a bucket, and of those nested in it, to the sum.
