@@ -31,11 +31,12 @@ type model struct {
 	lastID     int64
 	history    []ledger.Version
 	requests   int
-	failing    bool // every request fails
-	inclusive  bool // how the bound is read
-	maxRows    int  // the server's cap; 0: none
-	refuseOver int  // a limit above it is refused; 0: none
-	shuffled   bool // ties come in an order of their own
+	failing    bool          // every request fails
+	inclusive  bool          // how the bound is read
+	maxRows    int           // the server's cap; 0: none
+	refuseOver int           // a limit above it is refused; 0: none
+	shuffled   bool          // ties come in an order of their own
+	asked      map[int64]int // requests for a detection by its id
 }
 
 type modelRow struct {
@@ -48,10 +49,11 @@ type modelRow struct {
 	looks              int   // at an anonymous one: each finds another description
 	byID, alone        error // what requests for it end with, and searches that show it alone
 	inPage             error // and those for any page with it
+	dated              bool  // its mod_time can be read all the same
 }
 
 func newModel() *model {
-	return &model{between: func() {}, clock: 1_750_000_000_000, rows: make(map[int64]*modelRow)}
+	return &model{between: func() {}, clock: 1_750_000_000_000, rows: make(map[int64]*modelRow), asked: make(map[int64]int)}
 }
 
 // show makes a row's state visible and part of the history.
@@ -197,6 +199,7 @@ func (m *model) one(id int64) (*modelRow, error) {
 
 func (m *model) Detection(_ context.Context, id int64, page *appliance.Page) error {
 	*page = appliance.Page{}
+	m.asked[id]++
 	r, err := m.one(id)
 	if err != nil {
 		return err
@@ -211,9 +214,10 @@ func (m *model) Detection(_ context.Context, id int64, page *appliance.Page) err
 
 func (m *model) DetectionModTime(_ context.Context, id int64) (int64, int64, error) {
 	r, err := m.one(id)
-	if err != nil {
+	if err != nil && (m.rows[id] == nil || !m.rows[id].dated) {
 		return 0, 0, err
 	}
+	r = m.rows[id]
 	return r.modTime, 1 << 30, nil
 }
 

@@ -59,6 +59,8 @@ type modelRecord struct {
 	raw  []byte
 	huge bool
 	fail error // what answers with it end with
+	// skims is true if its id can be read all the same.
+	skims bool
 	// demanded is true if it has to arrive.
 	demanded bool
 }
@@ -212,7 +214,11 @@ func (m *recordModel) RecordID(_ context.Context, s appliance.RecordSearch) (str
 	if s.Offset >= len(rows) {
 		return "", 0, nil
 	}
-	return rows[s.Offset].id, 1 << 30, rows[s.Offset].fail
+	r := rows[s.Offset]
+	if r.fail != nil && !r.skims {
+		return "", 0, r.fail
+	}
+	return r.id, 1 << 30, nil
 }
 
 func (m *recordModel) answer(page *appliance.RecordPage, rows []*modelRecord, total int) error {

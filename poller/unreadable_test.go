@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,9 +74,18 @@ func TestNoSingleDetectionHoldsTheStreamUp(t *testing.T) {
 			if !beside.huge || bad.alone != nil { // then a page with others shows it
 				want++
 			}
-			failed := w.pollsUntil(func() bool { return len(w.events) == want })
-			if failed > 12 {
-				t.Errorf("%d polls failed", failed)
+			// After five polls a page is read in parts, and after five of these an object that
+			// cannot be read is given up.
+			pages := 0
+			if bad.inPage != nil {
+				pages = 4
+			}
+			most := pages + 4
+			if bad.anonymous { // it can be read
+				most = 0
+			}
+			if failed := w.pollsUntil(func() bool { return len(w.events) == want }); failed != most {
+				t.Errorf("%d polls failed, want %d", failed, most)
 			}
 			var dead []string
 			for key, d := range w.state.dead {
@@ -92,8 +102,8 @@ func TestNoSingleDetectionHoldsTheStreamUp(t *testing.T) {
 			w.mustPoll()
 			w.restart()
 			polls := 0
-			if failed := w.pollsUntil(func() bool { polls++; return polls > 12 }); failed > 4 {
-				t.Errorf("%d polls failed after a restart", failed)
+			if failed := w.pollsUntil(func() bool { polls++; return polls > 12 }); failed != pages {
+				t.Errorf("%d polls failed after a restart, want %d", failed, pages)
 			}
 			if w.state.commits != commits {
 				t.Errorf("%d commits of what is known", w.state.commits-commits)
@@ -109,6 +119,22 @@ func TestNoSingleDetectionHoldsTheStreamUp(t *testing.T) {
 				t.Errorf("%d events, want %d; the last is %s", len(w.events), want+1, e.ID)
 			}
 		})
+	}
+}
+
+func TestSeveralUnreadableDetectionsInARowAreGivenUp(t *testing.T) {
+	w := newWorld(t)
+	w.mustPoll()
+	for i := range 12 {
+		r := w.add(w.clock)
+		if 4 <= i && i < 8 {
+			r.inPage, r.byID = answered(500), answered(500)
+		}
+		w.clock++
+	}
+	w.clock += 1000
+	if failed := w.pollsUntil(func() bool { return len(w.events) == 8 }); failed > 4+4*4 || len(w.state.dead) != 4 {
+		t.Errorf("%d polls failed, dead letters %v", failed, w.state.dead)
 	}
 }
 
@@ -221,8 +247,18 @@ func TestNoSingleAuditEntryHoldsTheLogUp(t *testing.T) {
 		"without an end":    &appliance.Error{Err: context.DeadlineExceeded},
 		"that are not JSON": &appliance.Error{Status: http.StatusOK, Err: errors.New("the answer is not JSON at byte 7")},
 	} {
-		for _, oldestFirst := range []bool{false, true} {
-			t.Run(name+", oldest first "+strconv.FormatBool(oldestFirst), func(t *testing.T) {
+		for _, c := range []struct {
+			oldestFirst bool
+			bad         int64  // entries in a row
+			skims       bool   // their ids can be read
+			keys        string // what the keys of their dead letters begin with
+		}{
+			{false, 1, false, "#unreadable-"}, {true, 1, false, "#unreadable-"},
+			{false, 3, false, "#unreadable-"}, {true, 3, false, "#unreadable-"},
+			{false, 1, true, "9-unreadable-"}, {true, 1, true, "9-unreadable-"},
+		} {
+			oldestFirst := c.oldestFirst
+			t.Run(fmt.Sprintf("%s, %d, oldest first %t, with an id %t", name, c.bad, oldestFirst, c.skims), func(t *testing.T) {
 				w := newAuditWorld(t)
 				w.oldestFirst = oldestFirst
 				w.options.Start = fromTheBeginning
@@ -231,7 +267,9 @@ func TestNoSingleAuditEntryHoldsTheLogUp(t *testing.T) {
 				w.restartSource()
 				w.mustPoll()
 				w.writeMany(5)
-				w.write(`{}`, func(e *logEntry) { e.fail, e.unreadable = fail, true })
+				for range c.bad {
+					w.write(`{}`, func(e *logEntry) { e.fail, e.unreadable, e.skims = fail, !c.skims, c.skims })
+				}
 				w.writeMany(9)
 				failed := 0
 				for polls := 0; len(w.events) < 17 && polls < 50; polls++ {
@@ -245,11 +283,13 @@ func TestNoSingleAuditEntryHoldsTheLogUp(t *testing.T) {
 				for range 20 {
 					w.mustPoll()
 				}
-				if len(w.events) != 20 || len(w.state.dead) != 1 || failed > 12 {
-					t.Errorf("%d events, dead letters %v, %d polls failed", len(w.events), w.state.dead, failed)
+				// After five polls the page is read in parts, and after five of these each
+				// entry is given up.
+				if most := 4 + 4*int(c.bad); len(w.events) != 20 || len(w.state.dead) != int(c.bad) || failed != most {
+					t.Errorf("%d events, dead letters %v, %d polls failed, want %d", len(w.events), w.state.dead, failed, most)
 				}
 				for _, d := range w.state.dead {
-					if d.Class != "unreadable" {
+					if d.Class != "unreadable" || !strings.HasPrefix(d.Key, c.keys) {
 						t.Errorf("dead letter %+v", d)
 					}
 				}
@@ -276,12 +316,143 @@ func TestNoSingleRecordHoldsAQueryUp(t *testing.T) {
 						}
 						w.pass(w.options.Window)
 					}
-					if len(w.arrived) != 11 || len(w.state.dead) != 1 || failed > 20 {
+					// It fails five polls at least, and more while windows become shorter.
+					if len(w.arrived) != 11 || len(w.state.dead) != 1 || failed < 6 || failed > 11 {
 						t.Errorf("%d events, dead letters %v, %d polls failed", len(w.arrived), w.state.dead, failed)
 					}
 				})
 			}
 		}
+	}
+}
+
+// TestADeadRecordHasTheKeyThatCanBeRead has a record that no search returns: it is too large,
+// or answered by an error, and its id can be read or not.
+func TestADeadRecordHasTheKeyThatCanBeRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		huge, skims bool
+		class       string
+	}{
+		"too large":                  {true, true, "too_large"},
+		"too large, without an id":   {true, false, "unreadable"},
+		"answered by 500":            {false, true, "unreadable"},
+		"by 500 and without its key": {false, false, "unreadable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := atMinute(t, 12, nil)
+			bad := w.rows[5]
+			bad.huge, bad.fail, bad.skims, bad.demanded = c.huge, answered(500), c.skims, false
+			for range 40 {
+				_, _ = w.poll()
+				w.pass(w.options.Window)
+			}
+			if len(w.arrived) != 11 || len(w.state.dead) != 1 {
+				t.Errorf("%d events, dead letters %v", len(w.arrived), w.state.dead)
+			}
+			for key, d := range w.state.dead {
+				if (key == bad.id) != c.skims || d.Class != c.class {
+					t.Errorf("dead letter %+v, the record is %s", d, bad.id)
+				}
+			}
+		})
+	}
+}
+
+// TestFailuresThatAreOverDoNotCount has failures that pass, an object that is given up and
+// becomes readable, and then another one that has to fail as often as the first.
+func TestFailuresThatAreOverDoNotCount(t *testing.T) {
+	for name, begin := range map[string]func(t *testing.T) (fail func(error), poll func() error){
+		"detections": func(t *testing.T) (func(error), func() error) {
+			w := newWorld(t)
+			w.mustPoll()
+			var bad *modelRow
+			return func(err error) {
+				if err == nil {
+					bad.inPage, bad.byID = nil, nil
+					return
+				}
+				w.clock += 60_000
+				w.add(w.clock)
+				bad = w.add(w.clock + 1)
+				bad.inPage, bad.byID = err, err
+				w.clock += 1000
+			}, w.poll
+		},
+		"the audit log": func(t *testing.T) (func(error), func() error) {
+			w := newAuditWorld(t)
+			w.mustPoll()
+			w.writeMany(3)
+			var bad *logEntry
+			return func(err error) {
+				if err == nil {
+					bad.fail, bad.purged = nil, true
+					w.log = w.log[:len(w.log)-1]
+					return
+				}
+				w.writeMany(1)
+				bad = w.write(`{}`, func(e *logEntry) { e.fail, e.unreadable = err, true })
+			}, w.poll
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fail, poll := begin(t)
+			failures := func(most int) (n int) {
+				for n < most && poll() != nil {
+					n++
+				}
+				return n
+			}
+			if n := failures(1); n != 0 {
+				t.Fatal("a poll failed")
+			}
+			for range 3 {
+				fail(answered(500))
+				if n := failures(4); n != 4 {
+					t.Errorf("%d polls failed before it was over, want 4", n)
+				}
+				fail(nil)
+				if n := failures(9); n != 0 {
+					t.Errorf("%d polls failed after it was over", n)
+				}
+				fail(answered(500))
+				if n := failures(20); n != 8 {
+					t.Errorf("%d polls failed before it was given up, want 8", n)
+				}
+				fail(nil)
+				for range 2 {
+					if n := failures(9); n != 0 {
+						t.Errorf("%d polls failed after it could be read", n)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestADetectionThatWasGivenUpIsAskedForEveryTenMinutes(t *testing.T) {
+	for _, dated := range []bool{true, false} {
+		t.Run(fmt.Sprintf("its mod_time can be read: %t", dated), func(t *testing.T) {
+			w := newWorld(t)
+			w.options.Overlap, w.options.ReconcileEvery = time.Hour, 0
+			w.restart()
+			w.add(w.clock - 3600_000) // another that can be read
+			w.mustPoll()
+			w.clock += 1000
+			// Every poll reads the page of these two, one by one.
+			bad, beside := w.add(w.clock), w.add(w.clock)
+			bad.byID, bad.alone, bad.dated = answered(500), answered(500), dated
+			beside.huge = true
+			w.clock += 1000
+			w.pollsUntil(func() bool { return len(w.state.dead) == 2 })
+			asked := w.asked[bad.id]
+			for range 150 {
+				w.clock += 10_000
+				w.mustPoll()
+			}
+			if n := w.asked[bad.id] - asked; n != 2 {
+				t.Errorf("it was asked for %d times in 25 minutes, want 2", n)
+			}
+		})
 	}
 }
 
