@@ -20,16 +20,9 @@ func (c *Client) AuditLog(ctx context.Context, limit, offset int, page *Page) er
 // size of the answer in bytes. found is false if the log has no such entry.
 // Options.Timeout applies, Options.MaxAnswer does not.
 func (c *Client) AuditEntry(ctx context.Context, offset int) (id, time, size int64, found bool, err error) {
-	err = c.do(ctx, auditRequest(1, offset), func(resp *http.Response) error {
-		fields := map[string]string{"id": "", "time": ""}
-		found, size, err = skim(resp.Body, []string{jsonscan.FirstElement}, fields)
-		id, time = integer(fields["id"]), integer(fields["time"])
-		return err
-	})
-	if err != nil {
-		return 0, 0, 0, false, err
-	}
-	return id, time, size, found, nil
+	fields := map[string]string{"id": "", "time": ""}
+	found, size, err = c.skim(ctx, auditRequest(1, offset), []string{jsonscan.FirstElement}, fields)
+	return integer(fields["id"]), integer(fields["time"]), size, found, err
 }
 
 func auditRequest(limit, offset int) request {

@@ -198,11 +198,7 @@ func (c *Client) lease(ctx context.Context, page *Page) error {
 	if c.budget == nil || !page.bound {
 		return nil
 	}
-	maxObjects := page.maxObjects
-	if maxObjects <= 0 {
-		maxObjects = maxRows
-	}
-	expected := min(int64(maxObjects)*rowBytes, maxPooled)
+	expected := min(int64(page.most())*rowBytes, maxPooled)
 	switch {
 	case !c.link.answers.Load(): // it may be down: leave the memory to others
 		expected = smallBody

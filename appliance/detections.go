@@ -75,16 +75,9 @@ func (c *Client) Detection(ctx context.Context, id int64, page *Page) error {
 // milliseconds since the epoch; 0 if that is not a 64-bit integer. size is the size of
 // the answer in bytes. Options.Timeout applies, Options.MaxAnswer does not.
 func (c *Client) DetectionModTime(ctx context.Context, id int64) (modTime, size int64, err error) {
-	err = c.do(ctx, detectionRequest(id), func(resp *http.Response) error {
-		fields := map[string]string{"mod_time": ""}
-		_, size, err = skim(resp.Body, nil, fields)
-		modTime = integer(fields["mod_time"])
-		return err
-	})
-	if err != nil {
-		return 0, 0, err
-	}
-	return modTime, size, nil
+	fields := map[string]string{"mod_time": ""}
+	_, size, err = c.skim(ctx, detectionRequest(id), nil, fields)
+	return integer(fields["mod_time"]), size, err
 }
 
 // integer parses a 64-bit integer; it returns 0 for any other text.

@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -33,12 +34,9 @@ func newLink(o Options) *link {
 		transport = newTransport(o.TLS, o.Proxy)
 	}
 	l := &link{
-		timeout: o.Timeout,
+		timeout: cmp.Or(o.Timeout, DefaultTimeout),
 		clock:   newClock(o),
 		close:   (&http.Client{Transport: transport}).CloseIdleConnections,
-	}
-	if l.timeout == 0 {
-		l.timeout = DefaultTimeout
 	}
 	if o.Proxy != nil {
 		if password, ok := o.Proxy.User.Password(); ok {

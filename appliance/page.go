@@ -56,18 +56,22 @@ const maxRows = 20_000
 // Size returns the size of the last answer's body in bytes, decompressed.
 func (p *Page) Size() int64 { return p.last }
 
+// most returns how many objects the page may have.
+func (p *Page) most() int {
+	if p.maxObjects <= 0 {
+		return maxRows
+	}
+	return p.maxObjects
+}
+
 // full returns an error if the page has as many objects as requested. It is called
 // before another object is appended: an Object is small, but many times the size of the
 // two bytes of an empty object.
 func (p *Page) full() error {
-	maxObjects := p.maxObjects
-	if maxObjects <= 0 {
-		maxObjects = maxRows
+	if most := p.most(); len(p.Objects) >= most {
+		return fmt.Errorf("the answer has more than the %d objects requested: check whether a proxy removes the parameter limit", most)
 	}
-	if len(p.Objects) < maxObjects {
-		return nil
-	}
-	return fmt.Errorf("the answer has more than the %d objects requested: check whether a proxy removes the parameter limit", maxObjects)
+	return nil
 }
 
 // clear empties the page and keeps its memory.

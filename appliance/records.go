@@ -129,19 +129,13 @@ func (c *Client) hideSecrets(cred credential, texts []string) {
 // empty if that is not a string. size is the size of the answer in bytes. s.Limit
 // should be 1. Options.Timeout applies, Options.MaxAnswer does not.
 func (c *Client) RecordID(ctx context.Context, s RecordSearch) (id string, size int64, err error) {
-	err = c.do(ctx, s.request(), func(resp *http.Response) error {
-		fields := map[string]string{"_id": ""}
-		_, size, err = skim(resp.Body, []string{"records", jsonscan.FirstElement}, fields)
-		if text := fields["_id"]; strings.HasPrefix(text, `"`) {
-			unquoted, _ := jsontext.AppendUnquote(nil, text) // invalid Unicode is replaced
-			id = string(unquoted)
-		}
-		return err
-	})
-	if err != nil {
-		return "", 0, err
+	fields := map[string]string{"_id": ""}
+	_, size, err = c.skim(ctx, s.request(), []string{"records", jsonscan.FirstElement}, fields)
+	if text := fields["_id"]; strings.HasPrefix(text, `"`) {
+		unquoted, _ := jsontext.AppendUnquote(nil, text) // invalid Unicode is replaced
+		id = string(unquoted)
 	}
-	return id, size, nil
+	return id, size, err
 }
 
 // clear empties the page and keeps its memory.

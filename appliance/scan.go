@@ -1,10 +1,11 @@
 package appliance
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
+	"net/http"
 
 	"ndrbridge/internal/jsonscan"
 )
@@ -96,17 +97,24 @@ func (p *Page) scanObject(body []byte, start int) int {
 	return i
 }
 
-// skim is jsonscan.Skim for the body of an answer of any size.
-func skim(body io.Reader, path []string, fields map[string]string) (found bool, size int64, err error) {
-	found, size, err = jsonscan.Skim(body, path, fields)
-	switch {
-	case err == nil:
-	case errors.Is(err, jsonscan.ErrIncomplete):
-		err = fmt.Errorf("the answer's JSON is incomplete, it ends after %d bytes", size)
-	case errors.Is(err, jsonscan.ErrNotObject):
-		err = errors.New("the answer is not the expected JSON object")
-	default:
-		err = fmt.Errorf("read the answer: %w", err)
+// skim sends r and reads its answer, of any size, like jsonscan.Skim. After an error it has
+// found nothing: fields are empty.
+func (c *Client) skim(ctx context.Context, r request, path []string, fields map[string]string) (found bool, size int64, err error) {
+	err = c.do(ctx, r, func(resp *http.Response) error {
+		found, size, err = jsonscan.Skim(resp.Body, path, fields)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, jsonscan.ErrIncomplete):
+			return fmt.Errorf("the answer's JSON is incomplete, it ends after %d bytes", size)
+		case errors.Is(err, jsonscan.ErrNotObject):
+			return errors.New("the answer is not the expected JSON object")
+		}
+		return fmt.Errorf("read the answer: %w", err)
+	})
+	if err != nil {
+		clear(fields)
+		return false, 0, err
 	}
-	return found, size, err
+	return found, size, nil
 }

@@ -15,13 +15,9 @@ import (
 // take commits the new versions among the rows, and the position p that they lead to. It
 // returns the number of events.
 func (d *Detections) take(ctx context.Context, p detectionsPosition, rows []object) (events int, err error) {
-	keys := make([]string, len(rows))
-	for i := range rows {
-		keys[i] = rows[i].knownKey()
-	}
-	values, err := d.store.Recall(ctx, d.source, keys)
+	keys, values, err := d.recall(ctx, rows)
 	if err != nil {
-		return 0, fmt.Errorf("recall what is known of %d detections: %w", len(rows), err)
+		return 0, err
 	}
 	unknown := 0
 	for _, value := range values {
@@ -62,6 +58,18 @@ func (d *Detections) take(ctx context.Context, p detectionsPosition, rows []obje
 		d.o.OwnWrites.Delivered(c.news)
 	}
 	return len(c.commit.Events), nil
+}
+
+// recall returns the keys of rows, and what is remembered under them.
+func (d *Detections) recall(ctx context.Context, rows []object) (keys []string, values [][]byte, err error) {
+	keys = make([]string, len(rows))
+	for i := range rows {
+		keys[i] = rows[i].knownKey()
+	}
+	if values, err = d.store.Recall(ctx, d.source, keys); err != nil {
+		return nil, nil, fmt.Errorf("recall what is known of %d detections: %w", len(rows), err)
+	}
+	return keys, values, nil
 }
 
 // pageChanges collects what the rows of a page change.

@@ -89,13 +89,9 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store Store,
 
 // compare adds the rows to shown, and returns those whose version is not the known one.
 func (d *Detections) compare(ctx context.Context, rows []object, shown map[int64]int64) (differ []key, err error) {
-	keys := make([]string, len(rows))
-	for i := range rows {
-		keys[i] = rows[i].knownKey()
-	}
-	values, err := d.store.Recall(ctx, d.source, keys)
+	_, values, err := d.recall(ctx, rows)
 	if err != nil {
-		return nil, fmt.Errorf("recall what is known of %d detections: %w", len(rows), err)
+		return nil, err
 	}
 	for i := range rows {
 		o := &rows[i]

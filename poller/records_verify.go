@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -128,9 +129,7 @@ func (r *Records) verifyWindow(ctx context.Context, v *verification, p recordsPo
 			return false, errRecordsRepeat
 		}
 	}
-	last := make(map[uint64]struct{}, len(found))
 	for _, row := range found {
-		last[row.hash] = struct{}{}
 		if _, again := seen[row.hash]; again {
 			continue
 		}
@@ -149,9 +148,7 @@ func (r *Records) verifyWindow(ctx context.Context, v *verification, p recordsPo
 		}
 	}
 	clear(seen)
-	for hash := range last {
-		seen[hash] = struct{}{}
-	}
+	maps.Copy(seen, shown)
 	return true, nil
 }
 
