@@ -67,23 +67,20 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store Store,
 	if position, err = committedPosition(ctx, &d.stream, parseDetectionsPosition); err != nil {
 		return v.Verification, err
 	}
-	different := make(map[int64]bool)
+	different := make(map[int64]struct{}) // ids
 	for _, o := range suspects {
-		if different[o.id] || shown[o.id] != o.modTime {
+		if _, again := different[o.id]; again || shown[o.id] != o.modTime {
 			continue // it was seen twice, the last time in another version
 		}
 		differs, err := d.explain(ctx, v, o, position)
 		if err != nil {
 			return v.Verification, err
 		}
-		different[o.id] = differs
-	}
-	for _, differs := range different {
 		if differs {
-			v.Same--
+			different[o.id] = struct{}{}
 		}
 	}
-	v.Same += v.Compared
+	v.Same = v.Compared - len(different)
 	return v.Verification, d.findGone(ctx, v, from, walked, shown)
 }
 
