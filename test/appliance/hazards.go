@@ -124,7 +124,7 @@ func (a *Appliance) Hazards() Hazards {
 	return a.behaviours.hazards
 }
 
-// results draws the hazards of each request.
+// behaviours draws the hazards of each request.
 type behaviours struct {
 	mu      sync.Mutex
 	rand    *rand.Rand
@@ -133,7 +133,7 @@ type behaviours struct {
 	hazards Hazards
 }
 
-// result contains the hazards of one request.
+// behaviour contains the hazards of one request.
 type behaviour struct {
 	Hazards         // those that do not depend on chance
 	reset           bool

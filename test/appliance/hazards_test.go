@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -181,6 +182,14 @@ func TestShuffledTies(t *testing.T) {
 	wantIDs(t, c.search(body), got...)
 }
 
+// withoutLinkTimes returns an object's JSON with zeros for the times of every link.
+func withoutLinkTimes(object string) string {
+	digit := regexp.MustCompile(`[0-9]`)
+	return regexp.MustCompile(`(from|until)=[0-9]+`).ReplaceAllStringFunc(object, func(parameter string) string {
+		return digit.ReplaceAllString(parameter, "0")
+	})
+}
+
 func TestChangingLinks(t *testing.T) {
 	a, c := serve(t, standin.Options{Seed: 2})
 	v := a.AddMany(1)[0]
@@ -189,10 +198,10 @@ func TestChangingLinks(t *testing.T) {
 	first := c.want(200, "GET", path, "").body
 	a.SetSkew(time.Hour)
 	second := c.want(200, "GET", path, "").body
-	switch acknowledged := string(standin.WithoutLinkTimes(v.JSON)); {
+	switch rest := withoutLinkTimes(string(v.JSON)); {
 	case first == second || first == string(v.JSON):
 		t.Error("the links did not change")
-	case string(standin.WithoutLinkTimes([]byte(first))) != acknowledged, string(standin.WithoutLinkTimes([]byte(second))) != acknowledged:
+	case withoutLinkTimes(first) != rest, withoutLinkTimes(second) != rest:
 		t.Error("something else than the links changed")
 	}
 	address := func(body string) string { return body[strings.Index(body, `"url":`):] }

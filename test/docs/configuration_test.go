@@ -140,7 +140,7 @@ func asJSON(node *yaml.Node) {
 	}
 }
 
-// recordKey returns the list to which a fragment belongs, if it consists of list items or
+// positionOf returns the list to which a fragment belongs, if it consists of list items or
 // parts of one; empty for a whole configuration or its top-level keys. Any other text is an
 // error message.
 func positionOf(shown *yaml.Node) string {
