@@ -60,10 +60,16 @@ func (b Body) end(body []byte, n int) (Request, error) {
 	return Request{Events: n, Body: append(body, b.Close...)}, nil
 }
 
-// AppendMember appends a JSON object member and a trailing comma. It writes name as it
-// is. It returns an error if value is not valid UTF-8.
-func AppendMember(dst []byte, name, value string) ([]byte, error) {
-	dst = append(append(append(dst, '"'), name...), `":`...)
-	dst, err := jsontext.AppendQuote(dst, value)
-	return append(dst, ','), err
+// AppendMembers appends members of a JSON object, given as names and values in turn, each
+// with a trailing comma. It writes names as they are. It returns an error if a value is not
+// valid UTF-8.
+func AppendMembers(dst []byte, members ...string) (_ []byte, err error) {
+	for i := 0; i < len(members); i += 2 {
+		dst = append(append(append(dst, '"'), members[i]...), `":`...)
+		if dst, err = jsontext.AppendQuote(dst, members[i+1]); err != nil {
+			return dst, err
+		}
+		dst = append(dst, ',')
+	}
+	return dst, nil
 }

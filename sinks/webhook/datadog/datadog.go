@@ -68,25 +68,16 @@ var statuses = [...]string{"info", "info", "warn", "error", "critical"}
 
 // appendLog appends a log with Datadog's reserved attributes.
 func (p *Preset) appendLog(dst []byte, e transform.Event) (_ []byte, err error) {
-	member := func(name, value string) {
-		if err == nil {
-			dst, err = webhook.AppendMember(dst, name, value)
-		}
-	}
 	c := card.Brief(e)
 	tags := "appliance:" + e.Appliance + ",stream:" + e.Stream()
 	for _, tag := range p.s.Tags {
 		tags += "," + tag
 	}
-	dst = append(dst, '{')
-	member("message", card.Fit(c.Headline(), 1000, card.Plain))
-	member("ddsource", "ndrbridge")
-	member("ddtags", tags)
-	member("hostname", e.Appliance)
-	member("service", cmp.Or(p.s.Service, "ndrbridge"))
-	member("status", statuses[c.Level])
-	if age := p.now().Sub(c.Time); -ahead <= age && age <= oldest {
-		member("timestamp", c.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
+	dst, err = webhook.AppendMembers(append(dst, '{'),
+		"message", card.Fit(c.Headline(), 1000, card.Plain), "ddsource", "ndrbridge", "ddtags", tags, "hostname", e.Appliance,
+		"service", cmp.Or(p.s.Service, "ndrbridge"), "status", statuses[c.Level])
+	if age := p.now().Sub(c.Time); err == nil && -ahead <= age && age <= oldest {
+		dst, err = webhook.AppendMembers(dst, "timestamp", c.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
 	}
 	dst = append(append(append(dst, `"event":`...), e.Structured()...), '}')
 	return dst, err

@@ -82,22 +82,15 @@ func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
 }
 
 func (p *Preset) appendEvent(dst []byte, e transform.Event) (_ []byte, err error) {
-	member := func(name, value string) {
-		if err == nil {
-			dst, err = webhook.AppendMember(dst, name, value)
-		}
-	}
 	dst = append(dst, '{')
 	if at := e.When(); !at.IsZero() {
 		dst = append(dst, `"time":`...)
 		dst = strconv.AppendFloat(dst, float64(at.UnixMilli())/1000, 'f', 3, 64)
 		dst = append(dst, ',')
 	}
-	member("host", e.Appliance)
-	member("source", e.Source)
-	member("sourcetype", cmp.Or(p.s.SourceType, "ndrbridge:"+e.Stream()))
-	if p.s.Index != "" {
-		member("index", p.s.Index)
+	dst, err = webhook.AppendMembers(dst, "host", e.Appliance, "source", e.Source, "sourcetype", cmp.Or(p.s.SourceType, "ndrbridge:"+e.Stream()))
+	if err == nil && p.s.Index != "" {
+		dst, err = webhook.AppendMembers(dst, "index", p.s.Index)
 	}
 	dst = append(append(append(dst, `"event":`...), e.Structured()...), '}')
 	return dst, err
