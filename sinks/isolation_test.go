@@ -474,3 +474,38 @@ func TestOnlyAFewEventsAreTriedIndividuallyIfTheTargetIsDown(t *testing.T) {
 		}
 	})
 }
+
+func TestEventsThatCannotBePreparedAreNotSentAfterAHalt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var well atomic.Bool
+		f := newFixtureWith(t, 30, &target{answer: func(_ int, ids []string) error {
+			if slices.Contains(ids, "") || slices.Contains(ids, "12") {
+				t.Errorf("sent %v", ids)
+			}
+			if well.Load() {
+				return nil
+			}
+			return sinks.Errorf(sinks.Rejected, "400 bad request")
+		}}, func(o *sinks.Options) {
+			o.Batch.MaxEvents = 30
+			o.Prepare = func(e transform.Event) (transform.Event, error) {
+				if e.ID == "12" {
+					return transform.Event{}, errors.New("the template fails")
+				}
+				return e, nil
+			}
+		})
+		stop := f.start()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if s := f.runner.Status(); s.State != sinks.StateHalted || f.dead(t) != nil {
+			t.Errorf("status %+v, dead letters %v", s, f.dead(t))
+		}
+		well.Store(true)
+		time.Sleep(time.Hour)
+		stop()
+		if want := numbers(1, 30, "12"); !slices.Equal(sorted(f.accepted), sorted(want)) || !slices.Equal(f.dead(t), []string{"12"}) {
+			t.Errorf("accepted %v, dead letters %v", f.accepted, f.dead(t))
+		}
+	})
+}

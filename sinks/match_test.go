@@ -13,6 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
@@ -44,8 +47,10 @@ func TestMatchFiltersEvents(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
+				registry := prometheus.NewRegistry()
 				f := newFixtureWith(t, 12, &target{answer: func(int, []string) error { return nil }}, func(o *sinks.Options) {
 					o.Match, o.OnMatchError, o.Log = c.match, c.policy, slog.New(slog.NewTextHandler(&log, nil))
+					o.Metrics = sinks.NewMetrics(registry)
 				})
 				stop := f.start()
 				time.Sleep(time.Minute)
@@ -66,6 +71,13 @@ func TestMatchFiltersEvents(t *testing.T) {
 				}
 				if logged := strings.Count(log.String(), `msg="match failed`); logged != c.logged {
 					t.Errorf("logged %d times, want %d: %s", logged, c.logged, &log)
+				}
+				if err := testutil.GatherAndCompare(registry, strings.NewReader(fmt.Sprintf(`
+# HELP ndrbridge_sink_match_errors_total Events for which the sink's match failed; on_error decides what happens to them.
+# TYPE ndrbridge_sink_match_errors_total counter
+ndrbridge_sink_match_errors_total{sink="lake"} %d
+`, 4*c.logged)), "ndrbridge_sink_match_errors_total"); err != nil { // two events, delivered and redelivered
+					t.Error(err)
 				}
 			})
 		})

@@ -1,11 +1,15 @@
 package sinks_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/sinks"
@@ -13,10 +17,22 @@ import (
 
 func TestPausedSinkDeliversNothingUntilResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 3, &target{answer: func(int, []string) error { return nil }})
+		registry := prometheus.NewRegistry()
+		f := newFixtureWith(t, 3, &target{answer: func(int, []string) error { return nil }}, func(o *sinks.Options) { o.Metrics = sinks.NewMetrics(registry) })
+		metric := func(want int) {
+			t.Helper()
+			if err := testutil.GatherAndCompare(registry, strings.NewReader(fmt.Sprintf(`
+# HELP ndrbridge_sink_state State of the sink: 0 running, 1 retrying, 2 halted, 3 paused.
+# TYPE ndrbridge_sink_state gauge
+ndrbridge_sink_state{sink="lake"} %d
+`, want)), "ndrbridge_sink_state"); err != nil {
+				t.Error(err)
+			}
+		}
 		stop := f.start()
 		time.Sleep(time.Second)
 		f.runner.Pause()
+		metric(3)
 		since := time.Now()
 		time.Sleep(time.Second)
 		f.runner.Pause()
@@ -40,6 +56,7 @@ func TestPausedSinkDeliversNothingUntilResumed(t *testing.T) {
 			t.Errorf("status %+v, want paused since %v", s, since)
 		}
 		f.runner.Resume()
+		metric(0)
 		time.Sleep(time.Second)
 		stop()
 		want := append(numbers(1, 9), "1 again 1", "2 again 1", "3 again 1")

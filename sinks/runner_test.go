@@ -413,6 +413,37 @@ func TestProgressResetsTheBackoff(t *testing.T) {
 	})
 }
 
+func TestResultsOfEventsDecideHowTheSinkIsRetried(t *testing.T) {
+	refused := sinks.Errorf(sinks.Halted, "401 unauthorized")
+	for name, c := range map[string]struct {
+		each        sinks.EventErrors
+		state       sinks.State
+		text        string
+		least, most int // attempts in an hour
+	}{
+		"all fail for a time: with backoff":   {sinks.EventErrors{errors.New("503"), errors.New("503"), errors.New("503")}, sinks.StateRetrying, "503", 50, 400},
+		"one finds the sink at fault":         {sinks.EventErrors{errors.New("503"), refused, sinks.ErrNotTried}, sinks.StateHalted, "401 unauthorized", 118, 122},
+		"the first that finds it is reported": {sinks.EventErrors{refused, sinks.Errorf(sinks.Halted, "403"), errors.New("503")}, sinks.StateHalted, "401 unauthorized", 118, 122},
+		"none was tried: with backoff":        {sinks.EventErrors{sinks.ErrNotTried, sinks.ErrNotTried, sinks.ErrNotTried}, sinks.StateRetrying, "not tried: an event before it failed", 50, 400},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, 3, &target{answer: func(_ int, ids []string) error { return c.each[:len(ids)] }})
+				stop := f.start()
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if s := f.runner.Status(); s.State != c.state || s.Error != c.text {
+					t.Errorf("status %+v, want %s: %s", s, c.state, c.text)
+				}
+				stop()
+				if f.attempts < c.least || f.attempts > c.most {
+					t.Errorf("%d attempts in an hour, want %d to %d", f.attempts, c.least, c.most)
+				}
+			})
+		})
+	}
+}
+
 func TestLongestRetryAfterIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 3, &target{answer: func(int, []string) error {
