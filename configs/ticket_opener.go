@@ -141,16 +141,13 @@ func secretsOfTemplate(text string) []string {
 	var secrets []string
 	for _, part := range parts {
 		for fixed := range strings.SplitSeq(part, "\x00") {
-			plain, err := url.QueryUnescape(fixed)
-			if len(fixed) >= shortest {
-				secrets = append(secrets, fixed)
-			}
-			if err == nil && plain != fixed && len(plain) >= shortest {
+			secrets = append(secrets, fixed)
+			if plain, err := url.QueryUnescape(fixed); err == nil && plain != fixed {
 				secrets = append(secrets, plain)
 			}
 		}
 	}
-	return secrets
+	return slices.DeleteFunc(secrets, func(secret string) bool { return len(secret) < shortest })
 }
 
 // openerKeys lists the keys of each system besides commonKeys.

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
+	"fmt"
 	"strings"
 	"time"
 
@@ -63,8 +63,7 @@ func ParseRecord(object []byte, repaired bool) Record {
 	}
 	switch {
 	case id == "":
-		sum := sha256.Sum256(object)
-		r.ID = hex.EncodeToString(sum[:])
+		r.ID = fmt.Sprintf("%x", sha256.Sum256(object))
 	case index == "":
 		r.ID = id
 	default:
@@ -85,8 +84,7 @@ func boundID(id string) string {
 	if len(id) <= maxID {
 		return id
 	}
-	sum := sha256.Sum256([]byte(id))
-	return hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(id)))
 }
 
 // text returns the text of a JSON string, or a number as written; "" for any other
