@@ -18,18 +18,16 @@ import (
 // The error is ErrIncomplete, ErrNotObject, or that of r.
 func Skim(r io.Reader, path []string, fields map[string]string) (found bool, size int64, err error) {
 	s := skimmer{r: bufio.NewReaderSize(r, 32<<10), fields: fields}
-	s.descend(s.next(), path)
-	if s.err == nil {
-		if s.next(); s.err == nil { // only white space may follow
-			s.err = ErrNotObject
-		} else if s.err == io.EOF {
-			s.err = nil
+	c, err := s.next()
+	if err == nil {
+		if err = s.descend(c, path); err == nil {
+			err = s.end()
 		}
 	}
-	if s.err == io.EOF {
-		s.err = ErrIncomplete
+	if err == io.EOF {
+		err = ErrIncomplete
 	}
-	return s.found, s.size, s.err
+	return s.found, s.size, err
 }
 
 // FirstElement is the path element for the first element of an array.
@@ -47,11 +45,10 @@ var (
 // or an id has.
 const maxToken = 128
 
-// skimmer reads JSON byte by byte. After its first error, which is io.EOF if the input ends
-// too early, it reads only bytes that are 0.
+// skimmer reads JSON byte by byte. Its methods return io.EOF if the input ends too
+// early.
 type skimmer struct {
 	r      *bufio.Reader
-	err    error
 	size   int64
 	fields map[string]string
 	found  bool
@@ -60,105 +57,136 @@ type skimmer struct {
 }
 
 // descend reads the value whose first byte is c, following path.
-func (s *skimmer) descend(c byte, path []string) {
+func (s *skimmer) descend(c byte, path []string) error {
 	isFirst := len(path) > 0 && path[0] == FirstElement
 	switch {
 	case c == '{' && !isFirst:
-		s.object(path)
+		return s.object(path)
 	case c == '[' && isFirst:
-		if c := s.next(); c != ']' {
-			s.descend(c, path[1:])
-			s.nested() // the remaining elements
+		c, err := s.next()
+		if err != nil || c == ']' {
+			return err
 		}
-	default:
-		s.fail()
+		if err := s.descend(c, path[1:]); err != nil {
+			return err
+		}
+		return s.nested() // the remaining elements
 	}
+	return ErrNotObject
 }
 
 // object reads an object whose brace was read: the requested one if path is empty.
-func (s *skimmer) object(path []string) {
+func (s *skimmer) object(path []string) error {
 	s.found = s.found || len(path) == 0
-	c := s.next()
+	c, err := s.next()
 	if c == '}' {
-		return
+		return err
 	}
-	for s.err == nil {
+	for err == nil {
 		if c != '"' {
-			s.fail()
-			return
+			return ErrNotObject
 		}
-		s.text()
+		if err = s.text(); err != nil {
+			return err
+		}
 		name := string(s.token)
-		if c = s.next(); c != ':' {
-			s.fail()
-			return
+		if c, err = s.next(); err != nil {
+			return err
+		}
+		if c != ':' {
+			return ErrNotObject
 		}
 		if len(path) > 0 && name == path[0] {
-			s.descend(s.next(), path[1:])
-			c = s.next()
+			if c, err = s.next(); err == nil {
+				if err = s.descend(c, path[1:]); err == nil {
+					c, err = s.next()
+				}
+			}
 		} else {
-			c = s.value()
-			if _, wanted := s.fields[name]; wanted && len(path) == 0 && s.err == nil {
+			c, err = s.value()
+			if _, wanted := s.fields[name]; wanted && len(path) == 0 && err == nil {
 				s.fields[name] = string(s.token)
 			}
 		}
+		if err != nil {
+			return err
+		}
 		switch c {
 		case '}':
-			return
+			return nil
 		case ',':
-			c = s.next()
+			c, err = s.next()
 		default:
-			s.fail()
+			return ErrNotObject
 		}
 	}
+	return err
 }
 
 // value skips a value and returns the byte after it. token is the value, or empty for
 // an object or array.
-func (s *skimmer) value() byte {
-	c := s.next()
+func (s *skimmer) value() (byte, error) {
+	c, err := s.next()
+	if err != nil {
+		return 0, err
+	}
 	switch c {
 	case '"':
-		s.text()
+		err = s.text()
 		s.token = append(append([]byte{'"'}, s.token...), '"')
-		return s.next()
 	case '{', '[':
-		s.nested()
+		err = s.nested()
 		s.token = s.token[:0]
+	default:
+		s.token = s.token[:0]
+		for c > ' ' && c != ',' && c != '}' && c != ']' {
+			s.keep(c)
+			if c, err = s.read(); err != nil {
+				return 0, err
+			}
+		}
+		if !isSpace(c) {
+			return c, nil
+		}
 		return s.next()
 	}
-	s.token = s.token[:0]
-	for c > ' ' && c != ',' && c != '}' && c != ']' {
-		s.keep(c)
-		c = s.read()
+	if err != nil {
+		return 0, err
 	}
-	if isSpace(c) {
-		return s.next()
-	}
-	return c
+	return s.next()
 }
 
 // nested reads to the end of the object or array whose first byte was read.
-func (s *skimmer) nested() {
-	for depth := 1; depth > 0 && s.err == nil; {
-		switch s.read() {
+func (s *skimmer) nested() error {
+	for depth := 1; depth > 0; {
+		c, err := s.read()
+		if err != nil {
+			return err
+		}
+		switch c {
 		case '"':
-			s.text()
+			if err := s.text(); err != nil {
+				return err
+			}
 		case '{', '[':
 			depth++
 		case '}', ']':
 			depth--
 		}
 	}
+	return nil
 }
 
 // text reads to the end of the string whose opening quote was read, into token.
-func (s *skimmer) text() {
+func (s *skimmer) text() error {
 	s.token = s.token[:0]
-	for escaped := false; s.err == nil; {
-		c := s.read()
+	for escaped := false; ; {
+		c, err := s.read()
+		if err != nil {
+			return err
+		}
 		if c == '"' && !escaped {
-			return
+			return nil
 		}
 		escaped = c == '\\' && !escaped
 		s.keep(c)
@@ -171,31 +199,31 @@ func (s *skimmer) keep(c byte) {
 	}
 }
 
+// end reads the rest of the input, which must be white space.
+func (s *skimmer) end() error {
+	_, err := s.next()
+	switch err {
+	case io.EOF:
+		return nil
+	case nil:
+		return ErrNotObject
+	}
+	return err
+}
+
 // next returns the next byte that is not white space.
-func (s *skimmer) next() byte {
+func (s *skimmer) next() (byte, error) {
 	for {
-		if c := s.read(); !isSpace(c) {
-			return c
+		if c, err := s.read(); err != nil || !isSpace(c) {
+			return c, err
 		}
 	}
 }
 
-func (s *skimmer) read() byte {
-	if s.err != nil {
-		return 0
-	}
+func (s *skimmer) read() (byte, error) {
 	c, err := s.r.ReadByte()
-	if err != nil {
-		s.err = err
-		return 0
+	if err == nil {
+		s.size++
 	}
-	s.size++
-	return c
-}
-
-// fail reports malformed or unexpected JSON, unless reading has failed before.
-func (s *skimmer) fail() {
-	if s.err == nil {
-		s.err = ErrNotObject
-	}
+	return c, err
 }
