@@ -50,6 +50,7 @@ func TestAuditLog(t *testing.T) {
 		"a time to come means now":                             {func(now time.Time) time.Time { return now.Add(time.Hour) }, 3, func(w *auditWorld) { w.writeMany(1) }, "4", ""},
 		"the beginning means all":                              {fromTheBeginning, 3, func(w *auditWorld) { w.writeMany(1) }, "1 2 3 4", ""},
 		"a time passes over what is older":                     {func(time.Time) time.Time { return time.UnixMilli(1_750_000_000_000 + 15) }, 200, func(w *auditWorld) { w.writeMany(1) }, "from 3 to 201", ""},
+		"a clock that goes back hides nothing":                 {nil, 3, func(w *auditWorld) { w.clock -= 3600_000; w.writeMany(2) }, "4 5", ""},
 		"a log of one entry":                                   {fromTheBeginning, 1, func(w *auditWorld) { w.writeMany(1) }, "1 2", ""},
 		"a long log is read in order":                          {fromTheBeginning, 300, func(w *auditWorld) { w.writeMany(100) }, "from 1 to 400", ""},
 		"an emptied log reports nothing":                       {fromTheBeginning, 3, func(w *auditWorld) { w.purge(3) }, "1 2 3", ""},
@@ -64,7 +65,13 @@ func TestAuditLog(t *testing.T) {
 		"entries before start stay skipped after a restore":    {nil, 5, func(w *auditWorld) { w.clock += 5000; w.restore(w.log[:2]); w.writeMany(1) }, "3 restarted:5-1:0", ""},
 		"an entry too large is a dead letter":                  {fromTheBeginning, 2, func(w *auditWorld) { w.write(`{}`, spoil(true, false)); w.writeMany(2) }, "1 2 4 5", "too_large"},
 		"an entry without an id is a dead letter":              {fromTheBeginning, 2, func(w *auditWorld) { w.write(`{}`, spoil(false, true)); w.writeMany(2) }, "1 2 4 5", "invalid"},
-		"a log that reverses its order is continued":           {fromTheBeginning, 5, func(w *auditWorld) { w.oldestFirst = !w.oldestFirst; w.writeMany(2) }, "1 2 3 4 5 6 7", ""},
+		"a page of entries without ids hides no others": {fromTheBeginning, 0, func(w *auditWorld) {
+			for range 9 {
+				w.write(`{}`, spoil(false, true))
+			}
+			w.writeMany(3)
+		}, "10 11 12", strings.Repeat("invalid", 9)},
+		"a log that reverses its order is continued": {fromTheBeginning, 5, func(w *auditWorld) { w.oldestFirst = !w.oldestFirst; w.writeMany(2) }, "1 2 3 4 5 6 7", ""},
 	} {
 		for _, oldestFirst := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, oldest first %t", name, oldestFirst), func(t *testing.T) {
@@ -186,6 +193,28 @@ func TestAnOrderThatTurnsRoundAllTheTimeIsAnError(t *testing.T) {
 	}
 }
 
+func TestAuditEntriesAreRememberedAHundredThousandLong(t *testing.T) {
+	w := newAuditWorld(t)
+	w.options.Start = fromTheBeginning
+	w.restartSource()
+	w.writeMany(20)
+	w.mustPoll()
+	for _, c := range []struct{ count, remembered int }{{20, 21}, {99_999, 22}, {100_010, 23 - 10}} {
+		// The position is that of a log with so many entries.
+		var p map[string]any
+		if err := json.Unmarshal(w.state.position, &p); err != nil {
+			t.Fatal(err)
+		}
+		p["count"] = c.count
+		w.state.position, _ = json.Marshal(p)
+		w.writeMany(1)
+		w.mustPoll()
+		if n := len(w.state.known); n != c.remembered {
+			t.Errorf("after %d entries %d are remembered, want %d", c.count+1, n, c.remembered)
+		}
+	}
+}
+
 func TestAFirstContactWithEntriesThatAreTooLarge(t *testing.T) {
 	w := newAuditWorld(t)
 	for range 2 {
@@ -266,6 +295,26 @@ func TestARewoundAuditLogIsDeliveredAgain(t *testing.T) {
 			w.mustPoll()
 			if got := w.arrived(); got != "31" {
 				t.Errorf("arrived %s", got)
+			}
+		})
+		t.Run("a log that is restored meanwhile is read to its end"+name, func(t *testing.T) {
+			for at := range 12 { // before each of the requests
+				w := newRead(t)
+				rewind(w, 0)
+				requests := w.requests
+				w.between = func() {
+					if w.requests-requests == at+1 {
+						w.restore(w.log[:29])
+					}
+				}
+				w.mustPoll()
+				w.between = func() {}
+				w.writeMany(1)
+				w.mustPoll()
+				newest := strconv.FormatInt(w.newest.id, 10)
+				if len(w.events) < 29 || w.events[len(w.events)-1].Subject != newest {
+					t.Errorf("arrived %s", w.arrived())
+				}
 			}
 		})
 		t.Run("the earlier of two times counts, and dead letters come again"+name, func(t *testing.T) {

@@ -50,6 +50,7 @@ type modelRow struct {
 	byID, alone        error // what requests for it end with, and searches that show it alone
 	inPage             error // and those for any page with it
 	dated              bool  // its mod_time can be read all the same
+	hidden             bool  // no search shows it
 }
 
 func newModel() *model {
@@ -123,6 +124,9 @@ func (m *model) find(s appliance.Search) ([]*modelRow, error) {
 	}
 	var found []*modelRow
 	for _, r := range m.sorted() {
+		if r.hidden {
+			continue
+		}
 		if r.modTime > s.ModTime || m.inclusive && r.modTime == s.ModTime {
 			found = append(found, r)
 		}

@@ -142,7 +142,7 @@ func TestAStreamOfRecordsIsRewound(t *testing.T) {
 func TestAWindowThatAwaitsALookIsLookedAtAfterARewindToItsMiddle(t *testing.T) {
 	w := atMinute(t, 100, nil)
 	w.mustPoll()
-	middle := w.clock - 8_000
+	middle := w.clock - 28_000
 	late := w.store((middle - 500) * 1000)
 	if err := poller.Rewind(t.Context(), w.state, w.source.Source(), time.UnixMilli(middle)); err != nil {
 		t.Fatal(err)
@@ -151,6 +151,12 @@ func TestAWindowThatAwaitsALookIsLookedAtAfterARewindToItsMiddle(t *testing.T) {
 	w.judge(false)
 	if w.arrived["i-1-"+late.id] == 0 {
 		t.Error("the late record did not arrive")
+	}
+	for _, r := range w.rows {
+		n := w.arrived["i-1-"+r.id]
+		if before := r.at < (middle-10_000)*1000; before && n != 1 || r.at >= middle*1000 && n != 2 {
+			t.Errorf("record %s of %s arrived %d times", r.id, stamp(r.at), n)
+		}
 	}
 }
 

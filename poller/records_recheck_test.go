@@ -62,18 +62,75 @@ func TestLookingAtAWindowAgain(t *testing.T) {
 		w := atMinute(t, 20, func(w *recordWorld) { w.options.Metrics = poller.NewMetrics(registry) })
 		w.mustPoll()
 		w.err = &appliance.Error{Status: http.StatusInternalServerError}
+		asked := make(map[int64]int) // by the end of the window
 		w.between = func() {
 			s := w.searches[len(w.searches)-1]
-			w.failing = s.Limit == 1 && s.Until > 2 // not the one that asks for the time
+			if w.failing = s.Limit == 1 && s.Until > 2; w.failing { // not the one that asks for the time
+				asked[s.Until]++
+			}
 		}
 		for range 60 {
 			w.pass(5 * time.Second)
 			w.mustPoll()
 		}
-		if gathered(t, registry, "ndrbridge_source_incomplete_windows_total") == 0 {
-			t.Error("none was given up")
+		givenUp := 0
+		for until, n := range asked {
+			if n > 20 {
+				t.Errorf("the window until %d was asked for %d times", until, n)
+			} else if n == 20 {
+				givenUp++
+			}
+		}
+		if n := gathered(t, registry, "ndrbridge_source_incomplete_windows_total"); n == 0 || int(n) != givenUp {
+			t.Errorf("%v windows were given up, and %d asked for 20 times", n, givenUp)
 		}
 		w.between, w.failing = func() {}, false
+		w.drain()
+		w.judge(true)
+	})
+	t.Run("a recheck that is throttled or refused fails the poll, and is not given up", func(t *testing.T) {
+		for _, status := range []int{http.StatusTooManyRequests, http.StatusUnauthorized} {
+			registry := prometheus.NewRegistry()
+			w := atMinute(t, 20, func(w *recordWorld) { w.options.Metrics = poller.NewMetrics(registry) })
+			w.mustPoll()
+			late := w.store((w.clock - 20_000) * 1000)
+			w.err = answered(status)
+			w.between = func() {
+				s := w.searches[len(w.searches)-1]
+				w.failing = s.Limit == 1 && s.Until > 2
+			}
+			w.pass(time.Minute)
+			failed := 0
+			for range 60 {
+				if _, err := w.poll(); err != nil {
+					failed++
+				}
+			}
+			if failed < 40 {
+				t.Errorf("%d of 60 polls failed with answers of %d", failed, status)
+			}
+			w.between, w.failing = func() {}, false
+			w.drain()
+			w.judge(true)
+			if n := gathered(t, registry, "ndrbridge_source_incomplete_windows_total"); n > 0 || w.arrived["i-1-"+late.id] != 1 {
+				t.Errorf("%v windows were given up after answers of %d", n, status)
+			}
+		}
+	})
+	t.Run("the total of a search that was terminated early decides nothing", func(t *testing.T) {
+		w := atMinute(t, 20, nil)
+		w.mustPoll()
+		w.store((w.clock - 20_000) * 1000)
+		w.between = func() {
+			s := w.searches[len(w.searches)-1]
+			w.early = s.Limit == 1 && s.Until > 2
+		}
+		w.total = func(n int) int {
+			if w.early { // it is the total before the record was stored
+				n--
+			}
+			return n
+		}
 		w.drain()
 		w.judge(true)
 	})

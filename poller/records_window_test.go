@@ -218,17 +218,20 @@ func TestCursorsThatFail(t *testing.T) {
 		w.drain()
 		w.judge(true)
 	})
-	t.Run("a rejected key is the poll's error", func(t *testing.T) {
-		w := atMinute(t, 60, nil)
-		w.between = func() { w.failing = len(w.cursors) > 0 }
-		w.err = &appliance.Error{Status: http.StatusUnauthorized}
-		_, err := w.poll()
-		if e, ok := errors.AsType[*appliance.Error](err); !ok || !e.Refused() {
-			t.Fatalf("error %v", err)
+	t.Run("a rejected key and too many requests are the poll's error", func(t *testing.T) {
+		for _, status := range []int{http.StatusUnauthorized, http.StatusTooManyRequests} {
+			w := atMinute(t, 60, nil)
+			cursored := 0
+			w.between = func() { w.failing, cursored = w.cursored > cursored, w.cursored }
+			w.err = answered(status)
+			_, err := w.poll()
+			if e, ok := errors.AsType[*appliance.Error](err); !ok || e.Status != status || cursored != 1 {
+				t.Fatalf("error %v after %d requests with a cursor", err, cursored)
+			}
+			w.between, w.failing = func() {}, false
+			w.drain()
+			w.judge(true)
 		}
-		w.between, w.failing = func() {}, false
-		w.drain()
-		w.judge(true)
 	})
 	t.Run("after a restart its window continues after the committed records", func(t *testing.T) {
 		w := atMinute(t, 60, func(w *recordWorld) { w.options.Window = 20 * time.Second })
@@ -290,6 +293,57 @@ func TestWindowsThatStayIncomplete(t *testing.T) {
 			w.drain()
 			w.judge(true)
 		})
+	}
+}
+
+func TestAStoreThatAlwaysShowsMoreAndNeverAllIsNotAskedForEver(t *testing.T) {
+	w := atMinute(t, 20, func(w *recordWorld) {
+		w.options.Store, w.options.Window, w.options.MaxWindowRecords = poller.StoreThirdParty, time.Minute, 1000
+		w.total = func(n int) int { return n + 1 }
+	})
+	until, attempts := int64(0), 0
+	w.between = func() {
+		s := w.searches[len(w.searches)-1]
+		if s.Until > 2 && until == 0 {
+			until = s.Until
+		}
+		if s.Until == until && s.Offset == 0 && attempts < 100 {
+			attempts++
+			w.store(until*1000 - 2000 - int64(attempts))
+		}
+	}
+	w.mustPoll()
+	if attempts != 1+30 {
+		t.Errorf("the window was read %d times, want 31", attempts)
+	}
+	w.drain()
+	w.judge(true)
+}
+
+func TestAPollThatIsRefusedOrThrottledDoesNotShortenWindows(t *testing.T) {
+	windows := func(status int) int {
+		w := atMinute(t, 60, func(w *recordWorld) { w.options.Window, w.options.MaxWindowRecords = 30*time.Second, 1000 })
+		if w.err = answered(status); status != 0 {
+			w.between = func() { w.failing = w.searches[len(w.searches)-1].Until > 2 }
+			for range 10 {
+				if _, err := w.poll(); err == nil {
+					t.Fatal("a poll succeeded")
+				}
+			}
+			w.between, w.failing = func() {}, false
+		}
+		w.searches = nil
+		w.mustPoll()
+		return len(windowsOf(w))
+	}
+	want := windows(0)
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests} {
+		if n := windows(status); n != want {
+			t.Errorf("%d windows were read after answers of %d, and %d before", n, status, want)
+		}
+	}
+	if n := windows(http.StatusInternalServerError); n <= want {
+		t.Errorf("%d windows were read after answers of 500, and %d before", n, want)
 	}
 }
 

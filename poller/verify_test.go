@@ -2,6 +2,7 @@ package poller_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
@@ -130,12 +131,17 @@ func TestVerifyReportsRecordsThatWereNotJournalled(t *testing.T) {
 	}
 	verify := func(t *testing.T, w *recordWorld, j *journalled, since time.Time) (v poller.Verification, found []string) {
 		t.Helper()
+		var compared int
+		var until time.Time
 		v, err := poller.VerifyRecords(t.Context(), w.recordModel, w.state, j, w.options, since, poller.VerifyReport{
-			Progress: func(string, int, time.Time) {},
+			Progress: func(_ string, n int, at time.Time) { compared, until = n, at },
 			Found:    func(d poller.Difference) { found = append(found, d.Kind) },
 		})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if compared != v.Compared || until.UnixMilli() < w.until {
+			t.Errorf("in the end %d of %d were compared, until %v", compared, v.Compared, until)
 		}
 		return v, found
 	}
@@ -161,6 +167,26 @@ func TestVerifyReportsRecordsThatWereNotJournalled(t *testing.T) {
 		w.mustPoll()
 		w.store(now.UnixMilli()*1000 + 700_000)
 		if v, found := verify(t, w, j, now); !slices.Equal(found, []string{poller.DiffPending}) || v.Same != 1 {
+			t.Errorf("%+v, %v", v, found)
+		}
+	})
+	t.Run("one of the first window that is still to be checked again, and one before it", func(t *testing.T) {
+		w, j, since := begin(t)
+		var p struct {
+			Lists []struct{ From, Until, Due int64 }
+		}
+		if err := json.Unmarshal(w.state.position, &p); err != nil {
+			t.Fatal(err)
+		}
+		from := w.clock
+		for _, l := range p.Lists {
+			if l.Due > 0 {
+				from = min(from, l.From)
+			}
+		}
+		w.store(from*1000 - 5_000_000)
+		w.store(from*1000 + 2_000_000)
+		if v, found := verify(t, w, j, since); !slices.Equal(found, []string{poller.DiffMissing, poller.DiffPending}) || v.Same != 100 {
 			t.Errorf("%+v, %v", v, found)
 		}
 	})
