@@ -92,16 +92,16 @@ func (r *Records) search(ctx context.Context, l recordList, offset int, ttl time
 			if !r.limit.halve() {
 				return r.searchSingly(ctx, s)
 			}
+		case limitMayBeRefused(err) && s.ContextTTL > 0 && r.o.Store == StoreAuto:
+			bare, s.ContextTTL = s.Limit, 0 // it may be the cursor that is rejected
+		case limitMayBeRefused(err) && r.limit.halve():
+			r.limit.ceiling = r.limit.now
 		case r.recordAtFault(ctx, err):
 			if !r.limit.halve() {
 				return r.searchSingly(ctx, s)
 			}
 		case !limitMayBeRefused(err):
 			return recordRows{}, err
-		case s.ContextTTL > 0 && r.o.Store == StoreAuto:
-			bare, s.ContextTTL = s.Limit, 0 // it may be the cursor that is rejected
-		case r.limit.halve():
-			r.limit.ceiling = r.limit.now
 		default:
 			r.limit = newPageLimit(r.o.PageSize) // the limit was not the reason
 			if offset > 0 {

@@ -2,8 +2,10 @@ package poller_test
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -125,6 +127,27 @@ func TestReadingAWindow(t *testing.T) {
 				w.drain()
 				if !slices.ContainsFunc(w.searches, func(s appliance.RecordSearch) bool { return s.Limit == 8 }) {
 					t.Error("the limit did not grow again")
+				}
+			}},
+		{"a limit that is refused many times is no failure of a page", 60,
+			func(w *recordWorld) {
+				w.refuseOver, w.options.PageSize, w.thirdParty = 3, 1000, true
+				w.options.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+					if text := a.Value.String(); strings.Contains(text, "keeps failing") {
+						t.Error(text)
+					}
+					return a
+				}}))
+			},
+			func(t *testing.T, w *recordWorld) {
+				refused := 0
+				for _, s := range w.searches {
+					if s.Limit > 3 {
+						refused++
+					}
+				}
+				if refused > 20 { // 9 to find the limit, and one each time that it grows
+					t.Errorf("%d of %d searches were refused", refused, len(w.searches))
 				}
 			}},
 		{"an offset that is refused makes windows shorter", 100,
