@@ -83,8 +83,7 @@ func (r *writeRound) trim(now time.Time) (trimming, error) {
 		keys []byte // one after the other
 		gone int64
 	)
-	events := r.tx.Table(journalBucket)
-	cursor := events.Cursor()
+	cursor := r.events.Cursor()
 	for key, value := cursor.First(); key != nil; key, value = cursor.Next() {
 		m, err := parseMark(key)
 		if err != nil {
@@ -110,7 +109,7 @@ func (r *writeRound) trim(now time.Time) (trimming, error) {
 		gone += int64(len(value))
 	}
 	for key := range slices.Chunk(keys, markSize) {
-		events.Delete(key)
+		r.events.Delete(key)
 	}
 	if len(keys) > 0 {
 		r.journal.first += uint64(len(keys) / markSize)
@@ -176,7 +175,10 @@ func (s *Store) waitForSinks(ctx context.Context) {
 	for {
 		s.mu.Lock()
 		far := s.lead.bytes > leadBytes && time.Since(s.lead.movedAt) < leadWait && !s.closed
-		moved := s.lead.moved.next()
+		var moved <-chan struct{}
+		if far {
+			moved = s.lead.moved.next()
+		}
 		s.mu.Unlock()
 		if !far {
 			return

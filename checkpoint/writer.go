@@ -53,6 +53,7 @@ var errReadOnly = errors.New("the state is open read-only")
 // writeRound is one transaction: the queued operations, then some trimming.
 type writeRound struct {
 	tx         *boltfile.Tx
+	events     *boltfile.Table // the journal's
 	journal    journal
 	configured map[string]bool
 	limits     Limits
@@ -222,6 +223,7 @@ func (s *Store) transact(r *writeRound, ops []*operation, results []error) (trim
 // execute executes a round in tx. It returns errUnchanged if there is nothing to write.
 func (s *Store) execute(tx *bolt.Tx, r *writeRound, ops []*operation, results []error) (trimmed trimming, err error) {
 	r.tx = boltfile.NewTx(tx)
+	r.events = r.tx.Table(journalBucket)
 	if r.journal, err = openJournal(tx); err != nil {
 		return trimmed, err
 	}
@@ -277,7 +279,7 @@ func (r *writeRound) do(ops []*operation, results []error) error {
 
 // append adds events to the journal.
 func (r *writeRound) append(events []transform.Event) error {
-	size, err := r.journal.append(r.tx.Table(journalBucket), events, r.now)
+	size, err := r.journal.append(r.events, events, r.now)
 	r.appended = append(r.appended, events)
 	r.appendedEvents += len(events)
 	r.appendedBytes += size
