@@ -292,14 +292,32 @@ func TestWhatIsRememberedOfADirectoryIsBounded(t *testing.T) {
 	for id := range int64(2000) {
 		ids = append(ids, id+1)
 	}
-	d.devices[6] = `{"id":6,"description":"` + strings.Repeat("x", 1<<20) + `"}`
+	for id, size := range map[int64]int{6: 16<<10 + 1, 8: 16 << 10} {
+		head := fmt.Sprintf(`{"id":%d,"description":"`, id)
+		d.devices[id] = head + strings.Repeat("x", size-len(head)-2) + `"}`
+	}
 	e, _ := d.enricher(t, devicesAlone)
-	added := e.Enrich(t.Context(), []transform.Detection{among(t, 1, "x", ids...), among(t, 2, "x", 6, 7)})
+	added := e.Enrich(t.Context(), []transform.Detection{among(t, 1, "x", ids...), among(t, 2, "x", 6, 7), among(t, 3, "x", 8)})
+	if added[2].Failed != "" || string(added[2].Devices) != "["+d.devices[8]+"]" {
+		t.Errorf("failed %q, with %.100s", added[2].Failed, added[2].Devices)
+	}
 	if added[0].Failed != "devices" || added[1].Failed != "devices" || string(added[1].Devices) != `[{"id":7}]` {
 		t.Errorf("failed %q and %q, with %.100s", added[0].Failed, added[1].Failed, added[1].Devices)
 	}
 	if asked := strings.Fields(d.asked()); len(asked) != 1000 {
 		t.Errorf("%d devices were asked for", len(asked))
+	}
+}
+
+func TestNamesOfFormatsThatAreTooLongAreLeftOut(t *testing.T) {
+	d := newDirectory()
+	long := strings.Repeat("x", 256)
+	d.formats = fmt.Sprintf(`[{"type":"a","display_name":%q},{"type":"b","display_name":%q},{"type":%q,"display_name":"c"},{"type":%q,"display_name":"d"}]`,
+		long, long+"x", long, long+"x")
+	e, _ := d.enricher(t, formatAlone)
+	got := show(e.Enrich(t.Context(), []transform.Detection{among(t, 1, "a"), among(t, 2, "b"), among(t, 3, long), among(t, 4, long+"x")}))
+	if want := "|" + long + "||\n|||\n|c||\n|||"; got != want {
+		t.Errorf("added\n%s\nwant\n%s", got, want)
 	}
 }
 

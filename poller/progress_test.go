@@ -93,6 +93,32 @@ func TestHowFarAStreamWasRead(t *testing.T) {
 			}
 		})
 	}
+	t.Run("the speed is measured again after a while", func(t *testing.T) {
+		w := newWorld(t)
+		local := &stopwatch{time.UnixMilli(1_700_000_000_000)}
+		w.options.Start, w.options.Now = fromTheBeginning, local.now
+		for i := range int64(800) {
+			w.add(w.clock - 800_000 + i*1000)
+		}
+		w.restart()
+		step, requests := time.Second, 0
+		var speeds []poller.Progress // after 60 requests of a second, and after 60 of ten
+		w.between = func() {
+			local.at = local.at.Add(step)
+			if requests++; requests%60 == 0 {
+				p, _ := w.source.Progress()
+				speeds = append(speeds, p)
+				step = 10 * time.Second
+			}
+		}
+		w.mustPoll()
+		// A page shows four that are new, a second apart.
+		for i, want := range []float64{4, 0.4} {
+			if p := speeds[i]; p.EventsPerSecond < want*0.9 || p.EventsPerSecond > want*1.1 || p.SpeedUp < want*0.9 || p.SpeedUp > want*1.1 {
+				t.Errorf("after %d requests it is %+v, want a speed of %v", 60*(i+1), p, want)
+			}
+		}
+	})
 	t.Run("the speed of a backlog is not that of the one before", func(t *testing.T) {
 		w := newWorld(t)
 		local := &stopwatch{time.UnixMilli(1_700_000_000_000)}

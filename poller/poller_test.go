@@ -1,0 +1,293 @@
+package poller_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
+	"ndrbridge/poller"
+	"ndrbridge/transform"
+)
+
+// timed is a source whose polls are functions of how many there were before.
+type timed struct {
+	polls int
+	poll  func(n int) (poller.Next, error)
+}
+
+func (s *timed) Source() checkpoint.Source {
+	return checkpoint.Source{Appliance: "hq", Stream: "detections"}
+}
+
+func (s *timed) Poll(context.Context) (poller.Next, error) {
+	s.polls++
+	return s.poll(s.polls - 1)
+}
+
+func (s *timed) Progress() (poller.Progress, bool) { return poller.Progress{}, false }
+
+// newPoller returns a Poller of a source, and what it logs.
+func newPoller(source poller.Source) (*poller.Poller, *bytes.Buffer) {
+	said := new(bytes.Buffer)
+	log := slog.New(slog.NewTextHandler(said, nil))
+	return poller.New(source, poller.Options{
+		Interval: time.Minute, RetryInitial: time.Second, RetryMax: 10 * time.Second, AuthRetry: 30 * time.Second,
+		Watch: poller.NewWatch(newMemory(func(checkpoint.Commit) {}), poller.WatchOptions{Appliance: "hq", After: 3, Now: time.Now, Log: log}),
+		Log:   log, Metrics: poller.NewMetrics(prometheus.NewRegistry()),
+	}), said
+}
+
+func TestWhenAStreamIsPolledAgain(t *testing.T) {
+	throttled := &appliance.Error{Status: http.StatusTooManyRequests, RetryAfter: 2 * time.Minute}
+	for name, c := range map[string]struct {
+		next        poller.Next
+		err         error
+		least, most time.Duration
+	}{
+		"after the interval":                         {poller.Idle, nil, 54 * time.Second, 66 * time.Second},
+		"before long while a slow task is under way": {poller.Soon, nil, 4500 * time.Millisecond, 5500 * time.Millisecond},
+		"at once while there is more to read":        {poller.Now, nil, 0, 0},
+		"not soon if the key is refused":             {poller.Idle, answered(http.StatusUnauthorized), 30 * time.Second, 30 * time.Second},
+		"when the appliance asks for it":             {poller.Now, throttled, 2 * time.Minute, 2 * time.Minute},
+		"after a failure":                            {poller.Now, answered(http.StatusInternalServerError), 500 * time.Millisecond, 1500 * time.Millisecond},
+		"after a failure of our own":                 {poller.Now, errors.New("disk full"), 500 * time.Millisecond, 1500 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithCancel(t.Context())
+				begin := time.Now()
+				var waited time.Duration
+				p, _ := newPoller(&timed{poll: func(n int) (poller.Next, error) {
+					if n == 1 {
+						waited = time.Since(begin)
+						stop()
+					}
+					return c.next, c.err
+				}})
+				p.Run(ctx)
+				if waited < c.least || waited > c.most {
+					t.Errorf("it waits %v, want %v to %v", waited, c.least, c.most)
+				}
+			})
+		})
+	}
+	t.Run("after longer and longer waits while it fails, and soon after the first failure again", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			last := time.Now()
+			var waits []time.Duration
+			p, _ := newPoller(&timed{poll: func(n int) (poller.Next, error) {
+				waits = append(waits, time.Since(last))
+				last = time.Now()
+				switch n {
+				case 30:
+					return poller.Now, nil
+				case 32:
+					stop()
+				}
+				return poller.Now, errDown
+			}})
+			p.Run(ctx)
+			for i, wait := range waits[1:31] {
+				if wait > 15*time.Second || i > 10 && wait < 5*time.Second {
+					t.Errorf("after %d failures it waits %v", i+1, wait)
+				}
+			}
+			if waits[32] > 1500*time.Millisecond {
+				t.Errorf("after one failure it waits %v", waits[32])
+			}
+		})
+	})
+}
+
+func TestTheStatusOfAStreamIsThatOfItsLastPoll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := answered(http.StatusUnauthorized)
+		ends := []error{nil, errDown, errDown, errDown, errDown, refused, refused, errDown, nil, nil,
+			errors.New("a"), errors.New("b"), errors.New("c"), errors.New("d"), nil}
+		// An outage is logged when it begins, with up to three texts, and when it becomes
+		// another one.
+		warned := []int{0, 1, 1, 1, 1, 2, 2, 3, 3, 3, 4, 5, 6, 6, 6}
+		ctx, stop := context.WithCancel(t.Context())
+		var p *poller.Poller
+		var said *bytes.Buffer
+		failures := 0
+		var succeeded time.Time
+		p, said = newPoller(&timed{poll: func(n int) (poller.Next, error) {
+			if n > 0 {
+				text := ""
+				if err := ends[n-1]; err != nil {
+					failures++
+					text = err.Error()
+				} else {
+					failures = 0
+				}
+				s := p.Status()
+				if s.Error != text || s.Failures != failures || failures > 0 && !s.LastSuccess.Equal(succeeded) || s.LastSuccess.Before(succeeded) {
+					t.Errorf("after poll %d it is %+v, want %d failures, the last of them %q", n, s, failures, text)
+				}
+				succeeded = s.LastSuccess
+				if got := strings.Count(said.String(), "level=WARN"); got != warned[n-1] {
+					t.Errorf("after poll %d there are %d warnings, want %d:\n%s", n, got, warned[n-1], said)
+				}
+			}
+			if n == len(ends) {
+				stop()
+				return poller.Idle, nil
+			}
+			return poller.Idle, ends[n]
+		}})
+		p.Run(ctx)
+		if n := strings.Count(said.String(), "polls succeed again"); n != 2 {
+			t.Errorf("the end of the outage is logged %d times", n)
+		}
+	})
+}
+
+// The clients of the next test keep the first page that they fill.
+
+type keptDetections struct {
+	poller.DetectionsClient
+	page *appliance.Page
+}
+
+func (k *keptDetections) SearchDetections(ctx context.Context, s appliance.Search, page *appliance.Page) error {
+	if s.Limit > 1 {
+		k.page = page
+	}
+	return k.DetectionsClient.SearchDetections(ctx, s, page)
+}
+
+type keptEntries struct {
+	poller.AuditClient
+	page *appliance.Page
+}
+
+func (k *keptEntries) AuditLog(ctx context.Context, limit, offset int, page *appliance.Page) error {
+	if k.page == nil {
+		k.page = page
+	}
+	return k.AuditClient.AuditLog(ctx, limit, offset, page)
+}
+
+type keptRecords struct {
+	poller.RecordsClient
+	page *appliance.RecordPage
+}
+
+func (k *keptRecords) SearchRecords(ctx context.Context, s appliance.RecordSearch, page *appliance.RecordPage) error {
+	k.page = page
+	return k.RecordsClient.SearchRecords(ctx, s, page)
+}
+
+// TestNoPageIsKeptBetweenPolls checks that a stream that waits holds none of the memory
+// that all streams share.
+func TestNoPageIsKeptBetweenPolls(t *testing.T) {
+	t.Run("detections", func(t *testing.T) {
+		w := newWorld(t)
+		kept := &keptDetections{DetectionsClient: w.client}
+		w.client = kept
+		w.restart()
+		w.mustPoll()
+		w.clock += 1000
+		w.add(w.clock)
+		w.mustPoll()
+		if len(w.events) != 1 || kept.page == nil || len(kept.page.Objects) > 0 {
+			t.Errorf("%d events, page %+v", len(w.events), kept.page)
+		}
+	})
+	t.Run("the audit log", func(t *testing.T) {
+		w := newAuditWorld(t)
+		kept := &keptEntries{AuditClient: w.auditModel}
+		w.source = poller.NewAudit(kept, w.state, w.options)
+		w.mustPoll()
+		w.writeMany(2)
+		w.mustPoll()
+		if len(w.events) != 2 || kept.page == nil || len(kept.page.Objects) > 0 {
+			t.Errorf("%d events, page %+v", len(w.events), kept.page)
+		}
+	})
+	t.Run("records", func(t *testing.T) {
+		w := atMinute(t, 3, nil)
+		kept := &keptRecords{RecordsClient: w.recordModel}
+		w.source = poller.NewRecords(kept, w.state, w.options)
+		w.mustPoll()
+		if len(w.arrived) != 3 || kept.page == nil || len(kept.page.Objects) > 0 {
+			t.Errorf("%d events, page %+v", len(w.arrived), kept.page)
+		}
+	})
+}
+
+// ownWrites takes the versions with these mod_times for writes of the bridge.
+type ownWrites map[int64]bool
+
+func (o ownWrites) Turn(context.Context) (func(), error) { return func() {}, nil }
+
+func (o ownWrites) Contended() <-chan struct{} { return nil }
+
+func (o ownWrites) IsOwnWrite(seen transform.Detection, _ int64, _ []byte) bool {
+	return o[seen.ModTime]
+}
+
+func (o ownWrites) Delivered([]transform.Detection) {}
+
+func TestAVersionThatTheBridgeWroteStaysOne(t *testing.T) {
+	w := newWorld(t)
+	own := make(ownWrites)
+	w.options.OwnWrites, w.options.Overlap = own, time.Hour
+	w.titles = nil
+	w.restart()
+	w.mustPoll()
+	r := w.add(w.clock + 1000)
+	var times []int64
+	expect := func(what string, causes ...string) {
+		t.Helper()
+		before := len(w.events)
+		w.mustPoll()
+		var got []string
+		for _, e := range w.events[before:] {
+			got = append(got, e.CausedBy)
+		}
+		if !slices.Equal(got, causes) {
+			t.Errorf("%s: caused by %q, want %q", what, got, causes)
+		}
+	}
+	next := func() {
+		w.clock += 60_000
+		times = append(times, w.clock)
+		w.touch(w.rows[r.id], w.clock)
+	}
+	w.clock += 1000
+	own[w.clock] = true
+	expect("the first version that is seen", "")
+	next()
+	own[w.clock] = true
+	expect("a version that the bridge wrote", transform.CausedByWriteback)
+	written := w.rows[r.id]
+	clear(own) // it is no longer known
+	if err := poller.Rewind(t.Context(), w.state, w.source.Source(), time.UnixMilli(times[0])); err != nil {
+		t.Fatal(err)
+	}
+	expect("the same after a rewind", transform.CausedByWriteback)
+	next()
+	expect("a version of somebody else", "")
+	w.rows[r.id], w.order = written, nil
+	w.restart()
+	expect("the version of the bridge, restored", transform.CausedByWriteback)
+	changed := *written
+	changed.title += 100
+	w.show(&changed)
+	w.restart()
+	expect("the same with another content", "")
+}
