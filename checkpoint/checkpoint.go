@@ -84,11 +84,11 @@ type Entry struct {
 type DeadLetter struct {
 	// Key is unique within the owner; a dead letter with the key of an older one
 	// replaces it.
-	Key    string    `json:"key"`
+	Key    string    `json:"-"`
 	Class  string    `json:"class"`  // one of a closed set of words
 	Reason string    `json:"reason"` // for a person; never holds a secret
 	Time   time.Time `json:"time"`   // when the bridge gave it up
-	Body   []byte    `json:"body"`   // the event in structured form, or the object as received
+	Body   []byte    `json:"-"`      // the event in structured form, or the object as received
 }
 
 // DeadKey returns the key of the dead letter of an event in the journal.

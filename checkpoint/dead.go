@@ -60,15 +60,11 @@ func (s *Store) DeadLetterOf(ctx context.Context, o Owner, key string) (deadLett
 	return deadLetter, found, wrapf(err, "dead letter %.40q of %s", key, o)
 }
 
-// deadHead is the head of a stored dead letter, before its body.
-type deadHead struct {
-	Class  string    `json:"class"`
-	Reason string    `json:"reason"`
-	Time   time.Time `json:"time"`
-}
-
+// encodeDead returns the stored form of a dead letter: a line of JSON without its key and
+// body, then its body.
 func encodeDead(d DeadLetter) ([]byte, error) {
-	head, err := json.Marshal(deadHead{d.Class, d.Reason, d.Time.UTC()})
+	d.Time = d.Time.UTC()
+	head, err := json.Marshal(d)
 	if err != nil {
 		return nil, err
 	}
@@ -78,23 +74,22 @@ func encodeDead(d DeadLetter) ([]byte, error) {
 
 // decodeDead decodes a dead letter. The result shares no memory with value.
 func decodeDead(key, value []byte) (DeadLetter, error) {
-	h, body, err := splitDead(key, value)
-	if err != nil {
-		return DeadLetter{}, err
-	}
-	return DeadLetter{Key: string(key), Class: h.Class, Reason: h.Reason, Time: h.Time, Body: bytes.Clone(body)}, nil
+	d, err := splitDead(key, value)
+	d.Body = bytes.Clone(d.Body)
+	return d, err
 }
 
-// splitDead splits a stored dead letter into head and body. The body is a part of value.
-func splitDead(key, value []byte) (h deadHead, body []byte, err error) {
+// splitDead is decodeDead with a body that is a part of value.
+func splitDead(key, value []byte) (d DeadLetter, err error) {
 	head, body, ok := bytes.Cut(value, []byte{'\n'})
 	if !ok {
-		return h, nil, fmt.Errorf("%w: dead letter %.40q: no head", ErrDamaged, key)
+		return d, fmt.Errorf("%w: dead letter %.40q: no head", ErrDamaged, key)
 	}
-	if err := json.Unmarshal(head, &h); err != nil {
-		return h, nil, fmt.Errorf("%w: dead letter %.40q: %w", ErrDamaged, key, err)
+	if err := json.Unmarshal(head, &d); err != nil {
+		return d, fmt.Errorf("%w: dead letter %.40q: %w", ErrDamaged, key, err)
 	}
-	return h, body, nil
+	d.Key, d.Body = string(key), body
+	return d, nil
 }
 
 func deadBody(value []byte) int64 {
@@ -316,25 +311,25 @@ func (r *writeRound) dropOldest(o Owner, stats DeadStats, need int64) (left Dead
 	}
 	type aged struct {
 		at   time.Time
-		key  []byte
+		key  string
 		body int64
 	}
 	var oldest []aged
 	err = dead.ForEach(func(key, value []byte) error {
-		head, body, err := splitDead(key, value)
-		oldest = append(oldest, aged{head.Time, bytes.Clone(key), int64(len(body))})
+		d, err := splitDead(key, value)
+		oldest = append(oldest, aged{d.Time, d.Key, int64(len(d.Body))})
 		return err
 	})
 	if err != nil {
 		return stats, err
 	}
-	slices.SortFunc(oldest, func(a, b aged) int { return cmp.Or(a.at.Compare(b.at), bytes.Compare(a.key, b.key)) })
+	slices.SortFunc(oldest, func(a, b aged) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.key, b.key)) })
 	left = stats
 	for _, d := range oldest {
 		if stats.taken()-left.taken() >= need {
 			break
 		}
-		dead.Delete(d.key)
+		dead.Delete([]byte(d.key))
 		left.Count--
 		left.Bytes -= d.body
 		left.Dropped++
