@@ -120,6 +120,25 @@ func TestARewoundStreamDeliversAgainWhatLiesBehind(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 	})
+	t.Run("also if the source commits meanwhile, but not for ever", func(t *testing.T) {
+		for commits, want := range map[int]error{9: nil, 10: checkpoint.ErrFenced} {
+			w, times, ids := begin(t)
+			w.titles = nil
+			left := commits
+			w.state.fail = func() (bool, bool) {
+				if left--; left >= 0 {
+					w.state.position = append(w.state.position, ' ')
+				}
+				return false, false
+			}
+			if err := poller.Rewind(t.Context(), w.state, detections, time.UnixMilli(times[7])); !errors.Is(err, want) {
+				t.Errorf("after %d commits: error %v, want %v", commits, err, want)
+			}
+			if got := w.delivered(w.mustPoll); want == nil && !slices.Equal(got, ids[7:]) || want != nil && got != nil {
+				t.Errorf("after %d commits: got %v", commits, got)
+			}
+		}
+	})
 	t.Run("a stream that was never read cannot be", func(t *testing.T) {
 		w := newWorld(t)
 		err := poller.Rewind(t.Context(), w.state, detections, time.UnixMilli(5))
