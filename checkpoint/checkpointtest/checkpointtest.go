@@ -94,6 +94,7 @@ func Run(t *testing.T, b Backend) {
 	t.Run("trimming", b.testTrimming)
 	t.Run("lag", b.testLag)
 	t.Run("a clock that is set", b.testClockSet)
+	t.Run("when a clock counts as set", b.testClockBounds)
 	t.Run("skipping", b.testSkipping)
 	t.Run("pausing", b.testPausing)
 	t.Run("redelivery", b.testRedelivery)

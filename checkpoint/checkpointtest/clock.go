@@ -75,8 +75,9 @@ func (b Backend) testClockSet(t *testing.T) {
 				s.clock.advance(time.Hour / 2)
 				s.recordEvent()
 				if c.restart {
+					s.must(s.Store.Close())
 					s.setClock(c.after)
-					s.reopen()
+					s.openStore()
 					s.configureSinks("a")
 				} else {
 					s.clock.advance(time.Minute)
@@ -113,6 +114,61 @@ func (b Backend) testClockSet(t *testing.T) {
 			})
 		}
 	}
+}
+
+func (b Backend) testClockBounds(t *testing.T) {
+	oldest := func(s *timed) time.Duration {
+		s.t.Helper()
+		return s.stats().Sinks["a"].Oldest.Sub(noon)
+	}
+	t.Run("a clock counts as set from a minute on", func(t *testing.T) {
+		for by, want := range map[time.Duration]time.Duration{
+			time.Minute - 1e6: 0, time.Minute: time.Minute, -time.Minute + 1e6: 0, -time.Minute: -time.Minute,
+		} {
+			s := b.openTimed(t, 0)
+			s.recordEvent()
+			s.setClock(by)
+			equal(t, oldest(s), want)
+		}
+	})
+	t.Run("a clock was ahead if an event is from more than an hour later", func(t *testing.T) {
+		for back, want := range map[time.Duration]time.Duration{time.Hour: 0, time.Hour + 1e6: -time.Hour - 1e6} {
+			s := b.openTimed(t, 0)
+			s.recordEvent()
+			s.must(s.Store.Close())
+			s.setClock(-back)
+			s.openStore()
+			equal(t, oldest(s), want)
+		}
+		for ahead, want := range map[time.Duration]uint64{time.Hour: 1, time.Hour + 1e6: 2} {
+			s := b.openTimed(t, 0)
+			s.append(event("ahead", noon.Add(ahead), 300))
+			if first, err := s.Since(t.Context(), noon.Add(time.Minute)); err != nil || first != want {
+				t.Errorf("%s ahead: a minute later begins with event %d, %v, want %d", ahead, first, err, want)
+			}
+		}
+	})
+	t.Run("a clock that is set while the journal is empty changes no age", func(t *testing.T) {
+		s := b.openTimed(t, 0)
+		s.setClock(-year)
+		s.recordEvent()
+		s.append()
+		equal(t, oldest(s), -year)
+	})
+	t.Run("the latest 32 times that a clock was set are remembered", func(t *testing.T) {
+		s := b.openTimed(t, 0)
+		for range 32 {
+			s.recordEvent()
+			s.setClock(time.Hour)
+		}
+		s.append()
+		s.reopen()
+		equal(t, oldest(s), 32*time.Hour)
+		s.recordEvent()
+		s.setClock(time.Hour)
+		s.append()
+		equal(t, oldest(s), 32*time.Hour)
+	})
 }
 
 // emptyQueue delivers all that a sink is to get again.

@@ -170,10 +170,13 @@ func (b Backend) testCommands(t *testing.T) {
 	})
 	t.Run("done ones are forgotten in time", func(t *testing.T) {
 		s.must(s.Finish(t.Context(), checkpoint.Outcome{ID: 2, State: checkpoint.CommandApplied, Done: noon}))
-		s.clock.advance(checkpoint.KeepCommands + time.Hour)
+		s.clock.advance(7 * 24 * time.Hour)
 		s.accept(commandFor("hq", "", "SEC-7"))
-		s.wantCommands(checkpoint.CommandFilter{}, 4, 5, 6)
-		equal(t, s.stats().Commands, checkpoint.CommandStats{Pending: 3})
+		s.wantCommands(checkpoint.CommandFilter{}, 2, 4, 5, 6)
+		s.clock.advance(time.Millisecond)
+		s.accept(commandFor("hq", "", "SEC-8"))
+		s.wantCommands(checkpoint.CommandFilter{}, 4, 5, 6, 7)
+		equal(t, s.stats().Commands, checkpoint.CommandStats{Pending: 4})
 	})
 	t.Run("a wait ends when a command is accepted, or is retried", func(t *testing.T) {
 		s.must(s.WaitCommands(t.Context(), 5))
@@ -219,7 +222,7 @@ func (b Backend) testCommandSpace(t *testing.T) {
 		t.Error("a known command needs no space")
 	}
 	s.must(s.Finish(t.Context(), checkpoint.Outcome{ID: 1, State: checkpoint.CommandApplied, Done: noon}))
-	s.accept(commandFor("lab", "", "y"))
+	s.accept(commandFor("lab", "twice", "y"), commandFor("lab", "twice", "y"))
 }
 
 // commandModel is the expected state of the commands.

@@ -39,6 +39,10 @@ func (b Backend) testForgettingAppliances(t *testing.T) {
 	}
 	t.Run("its streams begin again, and nothing about it is remembered", func(t *testing.T) {
 		s := known(t)
+		s.accept(commandFor("hq", "", "SEC-1"))
+		s.must(s.Finish(t.Context(), checkpoint.Outcome{
+			ID: 1, State: checkpoint.CommandApplied, Done: noon, Expect: []checkpoint.Entry{entry("7")},
+		}))
 		forget(s, true)
 		s.reopen()
 		for _, source := range []checkpoint.Source{detections, audit} {
@@ -49,6 +53,9 @@ func (b Backend) testForgettingAppliances(t *testing.T) {
 		}
 		if remembered(s, detections) {
 			t.Error("a sink remembers something of it")
+		}
+		if expected, err := s.Expected(t.Context(), "hq"); err != nil || len(expected) != 0 {
+			t.Errorf("%+v is expected, %v, want nothing", expected, err)
 		}
 		s.must(s.Commit(t.Context(), checkpoint.Commit{Source: detections, Position: []byte("new"), Remember: []checkpoint.Entry{entry("7")}, ForgetBefore: 2}))
 		s.must(s.RememberSink(t.Context(), "a", []checkpoint.Entry{{Key: sourceKey(detections, "7"), Value: []byte("w"), At: 9}}, 2))

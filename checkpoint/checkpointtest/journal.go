@@ -373,6 +373,11 @@ func (b Backend) testStats(t *testing.T) {
 	} {
 		equal(t, got.Sinks[sink], want)
 	}
+	s.acknowledge("ahead", 4)
+	s.append(event("untimed", time.Time{}, 300))
+	if got := s.stats().Sinks["ahead"]; got.LagEvents != 1 || !got.Oldest.IsZero() {
+		t.Errorf("%+v, want an event without a time", got)
+	}
 }
 
 func errOf[T any](_ T, err error) error { return err }

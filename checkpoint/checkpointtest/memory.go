@@ -51,7 +51,7 @@ func (b Backend) testMemory(t *testing.T) {
 		want("a", keys, "three", "", "")
 	})
 	t.Run("entries that are due are refreshed, and outlive their first time", func(t *testing.T) {
-		remember("detections", 0, entry("x", "due", 10), entry("y", "not due", 30))
+		remember("detections", 0, entry("x", "due", 19), entry("y", "not due", 20))
 		s.must(s.RefreshSink(t.Context(), "detections", keys, 50, 20))
 		remember("detections", 40)
 		want("detections", keys, "due", "", "")
@@ -72,9 +72,12 @@ func (b Backend) testMemory(t *testing.T) {
 		s.configureSinks("detections")
 		s.must(s.Rename(t.Context(), "a", "b"))
 		want("a", keys[:1], "")
-		want("b", keys[:1], "three")
+		remember("b", 5, entry("y", "later", 6))
+		want("b", keys, "three", "", "later")
+		remember("b", 6)
+		want("b", keys, "", "", "later")
 		s.must(s.Forget(t.Context(), "b"))
-		want("b", keys[:1], "")
+		want("b", keys, "", "", "")
 	})
 	t.Run("invalid entries are refused, and nothing is written", func(t *testing.T) {
 		for _, c := range []struct {
@@ -105,7 +108,9 @@ func (b Backend) testMemory(t *testing.T) {
 		want("detections", []string{known, unknown}, "T1", "")
 		forgets := checkpoint.Commit{Source: audit, Expect: []byte("p1"), Position: []byte("p2"), ForgetBefore: 2}
 		s.must(s.Commit(t.Context(), forgets))
-		remember("detections", 20*day, entry("other", "v", 30*day))
+		remember("detections", 10+9*day) // it was last kept for a day
+		want("detections", []string{known}, "T1")
+		remember("detections", 11+9*day)
 		want("detections", []string{known}, "")
 		remember("detections", 40*day)
 	})

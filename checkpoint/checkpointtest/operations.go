@@ -49,6 +49,10 @@ func (b Backend) testDeadSpace(t *testing.T) {
 		s.configureSinks("a")
 		s.acknowledge("a", 3, deadLetterOf("y", made[1]))
 	})
+	t.Run("beyond a share that became smaller, a dead letter can replace one of its size", func(t *testing.T) {
+		s.configureSinks("a", "b", "c", "d")
+		s.acknowledge("a", 3, deadLetterOf("y", made[0]))
+	})
 }
 
 func (b Backend) testDroppingDead(t *testing.T) {

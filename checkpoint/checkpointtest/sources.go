@@ -98,6 +98,7 @@ func (b Backend) testSources(t *testing.T) {
 		err := s.Commit(t.Context(), checkpoint.Commit{Source: detections, Expect: []byte("p0"), Position: []byte("p1")})
 		wantErr(t, err, checkpoint.ErrFenced)
 	})
+	const longest = 32_760 // bytes of a key
 	t.Run("an invalid commit is refused and writes nothing", func(t *testing.T) {
 		for name, c := range map[string]checkpoint.Commit{
 			"no position":               {Source: detections, Events: events(1, 300)},
@@ -106,7 +107,13 @@ func (b Backend) testSources(t *testing.T) {
 			"an entry without value":    {Source: detections, Position: []byte("p"), Remember: []checkpoint.Entry{{Key: "k"}}},
 			"an entry before 0":         {Source: detections, Position: []byte("p"), Remember: []checkpoint.Entry{{Key: "k", Value: []byte("v"), At: -1}}},
 			"a dead letter without key": {Source: detections, Position: []byte("p"), Dead: []checkpoint.DeadLetter{{}}},
-			"an event of no bytes":      {Source: detections, Position: []byte("p"), Events: make([]transform.Event, 1)},
+			"an entry with a key too long": {
+				Source: detections, Position: []byte("p"), Remember: []checkpoint.Entry{{Key: strings.Repeat("x", longest+1), Value: []byte("v")}},
+			},
+			"a dead letter with a key too long": {
+				Source: detections, Position: []byte("p"), Dead: []checkpoint.DeadLetter{{Key: strings.Repeat("x", longest+1)}},
+			},
+			"an event of no bytes": {Source: detections, Position: []byte("p"), Events: make([]transform.Event, 1)},
 		} {
 			t.Run(name, func(t *testing.T) {
 				s := b.open(t, spacious)
@@ -117,6 +124,17 @@ func (b Backend) testSources(t *testing.T) {
 					t.Errorf("something was written: %+v", stats)
 				}
 			})
+		}
+	})
+	t.Run("the longest keys are kept", func(t *testing.T) {
+		s, key := b.open(t, spacious), strings.Repeat("x", longest)
+		s.must(s.Commit(t.Context(), checkpoint.Commit{
+			Source: detections, Position: []byte("p"),
+			Remember: []checkpoint.Entry{{Key: key, Value: []byte("v")}}, Dead: []checkpoint.DeadLetter{{Key: key, Time: noon}},
+		}))
+		s.wantRecall(detections, map[string]string{key: "v"})
+		if dead := s.dead(checkpoint.SourceOwner(detections)); len(dead) != 1 || dead[0].Key != key {
+			t.Errorf("%d dead letters, want the one", len(dead))
 		}
 	})
 	t.Run("a call whose context has ended writes nothing", func(t *testing.T) {
@@ -265,47 +283,52 @@ func (b Backend) testSpace(t *testing.T) {
 		c.NoWait = true
 		s.must(s.Commit(t.Context(), c))
 	})
-	t.Run("commits may use half of the reserve, and events of finished commands all of it", func(t *testing.T) {
-		s := full(t)
-		const reserve = 64 << 10
-		for i := 0; ; i++ {
-			if space, err := s.HasSpace(t.Context(), true); err != nil || !space {
-				t.Fatalf("space in the reserve: %t, %v; %d bytes of it are used", space, err, s.stats().Bytes-limits.MaxBytes)
+	for name, made := range map[string][]transform.Event{"of 64 KiB": made[:2], "of a sixteenth of a large bound": events(2, 1<<20)} {
+		t.Run("commits may use half of the reserve "+name+", and events of finished commands all of it", func(t *testing.T) {
+			limits := checkpoint.Limits{MaxBytes: bytesOf(made)}
+			reserve := max(64<<10, limits.MaxBytes/16)
+			s := b.open(t, limits)
+			s.configureSinks("a", "b")
+			s.append(made...)
+			for i := 0; ; i++ {
+				if space, err := s.HasSpace(t.Context(), true); err != nil || !space {
+					t.Fatalf("space in the reserve: %t, %v; %d bytes of it are used", space, err, s.stats().Bytes-limits.MaxBytes)
+				}
+				if general, err := s.HasSpace(t.Context(), false); err != nil || general {
+					t.Fatalf("space without the reserve: %t, %v", general, err)
+				}
+				c := s.next(event(fmt.Sprint("own-", i), noon, 1000))
+				c.NoWait, c.Reserve = true, true
+				err := s.Commit(t.Context(), c)
+				if used := s.stats().Bytes - limits.MaxBytes; err == nil && used > reserve/2+2000 || err != nil && (used < reserve/2 || !errors.Is(err, checkpoint.ErrFull)) {
+					t.Fatalf("the commit returned %v, %d bytes of the reserve are used", err, used)
+				}
+				if err != nil {
+					break
+				}
 			}
-			if general, err := s.HasSpace(t.Context(), false); err != nil || general {
-				t.Fatalf("space without the reserve: %t, %v", general, err)
+			for i := 0; ; i++ {
+				space, err := s.HasSpace(t.Context(), true)
+				s.must(err)
+				if used := s.stats().Bytes - limits.MaxBytes; space != (used < reserve) || used > reserve+2000 {
+					t.Fatalf("space in the reserve: %t, %d bytes of it are used", space, used)
+				}
+				if !space {
+					break
+				}
+				accepted, err := s.Accept(t.Context(), []checkpoint.Command{{Appliance: "hq", Subject: "SEC-1", Body: []byte("{}"), Accepted: noon}})
+				s.must(err)
+				s.must(s.Finish(t.Context(), checkpoint.Outcome{
+					ID: accepted[0].ID, State: checkpoint.CommandApplied, Done: noon, Events: []transform.Event{event(fmt.Sprint("answer-", i), noon, 1000)},
+				}))
 			}
-			c := s.next(event(fmt.Sprint("own-", i), noon, 1000))
-			c.NoWait, c.Reserve = true, true
-			err := s.Commit(t.Context(), c)
-			if used := s.stats().Bytes - limits.MaxBytes; err == nil && used > reserve/2+2000 || err != nil && (used < reserve/2 || !errors.Is(err, checkpoint.ErrFull)) {
-				t.Fatalf("the commit returned %v, %d bytes of the reserve are used", err, used)
+			s.acknowledge("a", s.stats().Last)
+			s.acknowledge("b", s.stats().Last)
+			if general, err := s.HasSpace(t.Context(), false); err != nil || !general {
+				t.Errorf("space after the sinks caught up: %t, %v", general, err)
 			}
-			if err != nil {
-				break
-			}
-		}
-		for i := 0; ; i++ {
-			space, err := s.HasSpace(t.Context(), true)
-			s.must(err)
-			if used := s.stats().Bytes - limits.MaxBytes; space != (used < reserve) || used > reserve+2000 {
-				t.Fatalf("space in the reserve: %t, %d bytes of it are used", space, used)
-			}
-			if !space {
-				break
-			}
-			accepted, err := s.Accept(t.Context(), []checkpoint.Command{{Appliance: "hq", Subject: "SEC-1", Body: []byte("{}"), Accepted: noon}})
-			s.must(err)
-			s.must(s.Finish(t.Context(), checkpoint.Outcome{
-				ID: accepted[0].ID, State: checkpoint.CommandApplied, Done: noon, Events: []transform.Event{event(fmt.Sprint("answer-", i), noon, 1000)},
-			}))
-		}
-		s.acknowledge("a", s.stats().Last)
-		s.acknowledge("b", s.stats().Last)
-		if general, err := s.HasSpace(t.Context(), false); err != nil || !general {
-			t.Errorf("space after the sinks caught up: %t, %v", general, err)
-		}
-	})
+		})
+	}
 	t.Run("a commit whose context ends while it waits has written nothing", func(t *testing.T) {
 		s := full(t)
 		ctx, cancel := context.WithCancel(t.Context())
