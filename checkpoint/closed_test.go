@@ -96,6 +96,28 @@ func TestFileThatWasClosedInOrderIsNotReadThrough(t *testing.T) {
 			t.Errorf("error %v, want ErrDamaged", err)
 		}
 	})
+	t.Run("quickly, no copy is read through that is not written to", func(t *testing.T) {
+		content, err := os.ReadFile(closedState(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for o, want := range map[*checkpoint.Options]error{
+			{ReadOnly: true, Quick: true}: nil, {ReadOnly: true}: checkpoint.ErrDamaged, {Quick: true}: checkpoint.ErrDamaged,
+		} {
+			path := statePath(t)
+			if err := os.WriteFile(path, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			overwrite(t, path)
+			s, err := checkpoint.Open(path, *o)
+			if !errors.Is(err, want) {
+				t.Errorf("%+v: error %v, want %v", *o, err, want)
+			}
+			if err == nil {
+				s.Close()
+			}
+		}
+	})
 	t.Run("a file that was cut short is refused", func(t *testing.T) {
 		path := closedState(t)
 		if err := os.Truncate(path, 100<<10); err != nil {

@@ -5,6 +5,7 @@ package checkpoint_test
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -148,13 +149,16 @@ func TestFileThatIsGoneWhileItIsOpen(t *testing.T) {
 }
 
 func TestFileThatIsCutShortOrOverwrittenWhileItIsOpen(t *testing.T) {
-	for name, change := range map[string]func(path string, size int64) error{
-		"cut to nothing":               func(path string, _ int64) error { return os.Truncate(path, 0) },
-		"cut in the first page":        func(path string, _ int64) error { return os.Truncate(path, 1000) },
-		"cut after the meta pages":     func(path string, _ int64) error { return os.Truncate(path, 2*16<<10) },
-		"cut in the middle of a page":  func(path string, _ int64) error { return os.Truncate(path, 5*16<<10+100) },
-		"cut and filled up with zeros": func(path string, size int64) error { return errors.Join(os.Truncate(path, 0), os.Truncate(path, size)) },
-		"overwritten by a copy of an older moment": func(path string, _ int64) error {
+	for name, change := range map[string]func(path string, size, used int64) error{
+		"cut to nothing":              func(path string, _, _ int64) error { return os.Truncate(path, 0) },
+		"cut in the first page":       func(path string, _, _ int64) error { return os.Truncate(path, 1000) },
+		"cut after the meta pages":    func(path string, _, _ int64) error { return os.Truncate(path, 2*16<<10) },
+		"cut in the middle of a page": func(path string, _, _ int64) error { return os.Truncate(path, 5*16<<10+100) },
+		"cut by the last byte in use": func(path string, _, used int64) error { return os.Truncate(path, used-1) },
+		"cut and filled up with zeros": func(path string, size, _ int64) error {
+			return errors.Join(os.Truncate(path, 0), os.Truncate(path, size))
+		},
+		"overwritten by a copy of an older moment": func(path string, _, _ int64) error {
 			older, err := os.ReadFile(path + ".older")
 			if err != nil {
 				return err
@@ -181,6 +185,10 @@ func TestFileThatIsCutShortOrOverwrittenWhileItIsOpen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			used, err := s.Backup(t.Context(), io.Discard)
+			if err != nil {
+				t.Fatal(err)
+			}
 
 			// Reads and writes may fail meanwhile, but must not panic or hang.
 			ctx, cancel := context.WithCancel(t.Context())
@@ -194,7 +202,7 @@ func TestFileThatIsCutShortOrOverwrittenWhileItIsOpen(t *testing.T) {
 					}
 				})
 			}
-			if err := change(path, info.Size()); err != nil {
+			if err := change(path, info.Size(), used); err != nil {
 				t.Fatal(err)
 			}
 			for !hasFailed(s) {
@@ -210,6 +218,9 @@ func TestFileThatIsCutShortOrOverwrittenWhileItIsOpen(t *testing.T) {
 			}
 			if _, err := s.Read(t.Context(), 0, checkpoint.Batch{}); !errors.Is(err, checkpoint.ErrDamaged) {
 				t.Errorf("read: %v", err)
+			}
+			if err := s.WaitCommands(t.Context(), 1000); !errors.Is(err, checkpoint.ErrDamaged) {
+				t.Errorf("waited for commands: %v", err)
 			}
 			if err := s.Close(); err != nil {
 				t.Error(err)

@@ -1,6 +1,7 @@
 package checkpoint_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -87,6 +88,35 @@ func TestOldEventsAreTrimmedWhileNothingIsWritten(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		if got := held(); got != 0 {
 			t.Fatalf("%d events after 81 minutes, want none", got)
+		}
+	})
+}
+
+func TestClockThatIsSetIsNoticedWhileNothingIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		set := time.Duration(0)
+		o := checkpoint.Options{
+			Now:     func() time.Time { return time.Now().Add(set) },
+			Elapsed: func() time.Duration { return time.Since(begun) },
+		}
+		path := statePath(t)
+		s := open(t, path, o)
+		c := checkpoint.Commit{Source: source, Position: []byte("p"), Events: []transform.Event{newEvent(t, "1", begun, 100)}}
+		if err := errors.Join(s.Configure(t.Context(), map[string]checkpoint.Start{"a": {}}), s.Commit(t.Context(), c)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		set = 1000 * time.Hour
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		crashed, err := copyOpenFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stats, err := open(t, crashed, o).Stats(t.Context())
+		if want := begun.Add(set); err != nil || !stats.Sinks["a"].Oldest.Equal(want) {
+			t.Errorf("after a crash: %+v, %v, want an event of %v", stats.Sinks["a"], err, want)
 		}
 	})
 }

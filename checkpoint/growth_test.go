@@ -67,7 +67,8 @@ func TestFileDoesNotGrowWithWhatIsGone(t *testing.T) {
 			var commands []checkpoint.Command
 			for i := range 50 {
 				commands = append(commands, checkpoint.Command{
-					Key: fmt.Sprintf("%d-%d", n, i), Appliance: "hq", Subject: fmt.Sprint(i), Body: make([]byte, 2000), Accepted: at,
+					Key: fmt.Sprintf("%01000d-%d", n, i), Appliance: "hq", Subject: fmt.Sprintf("%01000d", n),
+					Body: make([]byte, 1000), Accepted: at,
 				})
 			}
 			accepted, err := s.Accept(ctx, commands)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -75,6 +76,17 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 			s := open(t, path, checkpoint.Options{})
 			wantFilled(t, s)
 			wantQueued(t, s)
+			if _, err := s.Replay(ctx, "a", time.Unix(6, 0)); err != nil {
+				t.Error(err)
+			}
+			var queued []uint64
+			next, err := s.Redeliver(ctx, "a", checkpoint.Batch{})
+			for _, r := range next.Records {
+				queued = append(queued, r.Seq)
+			}
+			if err != nil || !slices.Equal(queued, []uint64{0, 6, 7, 7}) {
+				t.Errorf("queued %d, %v, want what was queued before, then event 7", queued, err)
+			}
 			if _, err := s.Accept(ctx, []checkpoint.Command{{Appliance: "hq", Body: []byte("{}")}}); err != nil {
 				t.Error(err)
 			}

@@ -327,13 +327,18 @@ func TestForeignFileIsRefused(t *testing.T) {
 	}
 }
 
-// edit changes a closed state without the store.
+// edit changes a closed state without the store. A bucket may be in another one: outer/inner.
 func edit(t testing.TB, path, bucket, key string, value []byte) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, &bolt.Options{NoFreelistSync: true})
 	if err == nil {
 		err = errors.Join(db.Update(func(tx *bolt.Tx) error {
-			return tx.Bucket([]byte(bucket)).Put([]byte(key), value)
+			outer, inner, nested := strings.Cut(bucket, "/")
+			b := tx.Bucket([]byte(outer))
+			if nested {
+				b = b.Bucket([]byte(inner))
+			}
+			return b.Put([]byte(key), value)
 		}), db.Close())
 	}
 	if err != nil {
@@ -342,6 +347,13 @@ func edit(t testing.TB, path, bucket, key string, value []byte) {
 }
 
 func TestContentThatDoesNotFitIsRefused(t *testing.T) {
+	numbers := func(ns ...uint64) (b []byte) {
+		for _, n := range ns {
+			b = binary.BigEndian.AppendUint64(b, n)
+		}
+		return b
+	}
+	itemKey := string(numbers(9))
 	for name, test := range map[string]struct {
 		bucket, key string
 		value       []byte
@@ -354,6 +366,11 @@ func TestContentThatDoesNotFitIsRefused(t *testing.T) {
 		"an invalid journal key":         {"journal", "\xff", []byte("{}"), checkpoint.ErrDamaged},
 		"a journal entry without event":  {"journal", strings.Repeat("\x00", 24), []byte("{}"), checkpoint.ErrDamaged},
 		"a number not assigned yet":      {"journal", strings.Repeat("\xff", 24), []byte("{}"), checkpoint.ErrDamaged},
+		"a range from event 0":           {"replayed/a", itemKey, numbers(0, 7), checkpoint.ErrDamaged},
+		"a range that ends before it":    {"replayed/a", itemKey, numbers(7, 6), checkpoint.ErrDamaged},
+		"a range after the journal":      {"replayed/a", itemKey, numbers(6, 62), checkpoint.ErrDamaged},
+		"a range without an end":         {"replayed/a", itemKey, numbers(6), checkpoint.ErrDamaged},
+		"a range without a number":       {"replayed/a", "x", numbers(6, 7), checkpoint.ErrDamaged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := statePath(t)
@@ -381,9 +398,13 @@ func TestLockedFile(t *testing.T) {
 		if !errors.Is(err, checkpoint.ErrLocked) || time.Since(begun) > 0 {
 			t.Fatalf("error %v after %v, want ErrLocked at once", err, time.Since(begun))
 		}
-		_, err = checkpoint.Open(path, checkpoint.Options{})
-		if !errors.Is(err, checkpoint.ErrLocked) {
-			t.Fatalf("error %v, want ErrLocked", err)
+		for wait, want := range map[time.Duration]time.Duration{0: time.Second, 3 * time.Second: 3 * time.Second} {
+			begun := time.Now()
+			_, err = checkpoint.Open(path, checkpoint.Options{LockWait: wait})
+			took := time.Since(begun)
+			if !errors.Is(err, checkpoint.ErrLocked) || took > want || took < want-100*time.Millisecond {
+				t.Fatalf("error %v after %v, want ErrLocked after %v", err, took, want)
+			}
 		}
 		if !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "stop that one") {
 			t.Errorf("%v: does not say what to do", err)

@@ -12,10 +12,12 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
+	"ndrbridge/checkpoint/internal/boltfile"
 	"ndrbridge/transform"
 )
 
@@ -205,6 +207,39 @@ func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
 			t.Errorf("position %q, want none", got)
 		}
 	})
+	t.Run("what a round left in the file although it failed is read as the file has it", func(t *testing.T) {
+		s := testStore(t)
+		events := testEvents(t, 3, 100)
+		commit := func(position, next string, e transform.Event) {
+			t.Helper()
+			c := Commit{Source: testSource, Expect: []byte(position), Position: []byte(next), Events: []transform.Event{e}}
+			if err := s.Commit(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		commit("", "1", events[0])
+		broken := errors.New("broken")
+		if err := s.do(t.Context(), fail(broken)); !errors.Is(err, broken) {
+			t.Fatalf("error %v, want %v", err, broken)
+		}
+		err := s.db.Update(func(tx *bolt.Tx) error { // as if it had failed after its last page
+			j, err := openJournal(tx)
+			if err == nil {
+				_, err = j.append(boltfile.NewTx(tx).Table(journalBucket), events[1:2], time.Now())
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		commit("1", "2", events[2])
+		for after := range uint64(3) {
+			records, err := s.Read(t.Context(), after, Batch{})
+			if err != nil || len(records) != int(3-after) || records[0].Seq != after+1 || records[0].Event.ID != events[after].ID {
+				t.Errorf("after %d: %+v, %v, want the events from %d on", after, records, err, after+1)
+			}
+		}
+	})
 	t.Run("an operation whose context ended before its turn is left out", func(t *testing.T) {
 		s := testStore(t)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -239,4 +274,42 @@ func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
 			t.Errorf("error %v, want none", err)
 		}
 	})
+}
+
+func TestDoneCommandsAreBounded(t *testing.T) {
+	s := testStore(t)
+	ctx, now := t.Context(), time.Now()
+	var commands []Command
+	for range 4 {
+		commands = append(commands, Command{Appliance: "hq", Body: []byte("{}"), Accepted: now})
+	}
+	accepted, err := s.Accept(ctx, commands)
+	if err != nil {
+		t.Fatal(err)
+	}
+	finish := func(i int) {
+		t.Helper()
+		if err := s.Finish(ctx, Outcome{ID: accepted[i].ID, State: CommandApplied, Done: now.Add(time.Duration(i) * time.Millisecond)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	finish(0)
+	finish(1)
+	// As many as are kept, without the time that they would take.
+	err = s.do(ctx, change{write: func(r *writeRound) error {
+		d := openCommandTable(r.tx)
+		d.counts.Done, r.changed = 99_999, true
+		d.close()
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ finished, left int }{{2, 4}, {3, 3}} {
+		finish(step.finished)
+		left, err := s.Commands(ctx, CommandFilter{}, 0, 10)
+		if err != nil || len(left) != step.left || left[len(left)-1].ID != 4 {
+			t.Errorf("%d commands are left, %v, want the latest %d", len(left), err, step.left)
+		}
+	}
 }
