@@ -217,11 +217,10 @@ func (m *model) Detection(_ context.Context, id int64, page *appliance.Page) err
 }
 
 func (m *model) DetectionModTime(_ context.Context, id int64) (int64, int64, error) {
-	r, err := m.one(id)
-	if err != nil && (m.rows[id] == nil || !m.rows[id].dated) {
+	r := m.rows[id]
+	if _, err := m.one(id); err != nil && (r == nil || !r.dated) {
 		return 0, 0, err
 	}
-	r = m.rows[id]
 	return r.modTime, 1 << 30, nil
 }
 
