@@ -106,6 +106,7 @@ func TestClockThatIsSetIsNoticedWhileNothingIsWritten(t *testing.T) {
 		if err := errors.Join(s.Configure(t.Context(), map[string]checkpoint.Start{"a": {}}), s.Commit(t.Context(), c)); err != nil {
 			t.Fatal(err)
 		}
+		time.Sleep(10 * time.Second) // until the store is idle
 		synctest.Wait()
 		set = 1000 * time.Hour
 		time.Sleep(time.Minute)

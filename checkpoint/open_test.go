@@ -369,7 +369,8 @@ func TestContentThatDoesNotFitIsRefused(t *testing.T) {
 		"a range from event 0":           {"replayed/a", itemKey, numbers(0, 7), checkpoint.ErrDamaged},
 		"a range that ends before it":    {"replayed/a", itemKey, numbers(7, 6), checkpoint.ErrDamaged},
 		"a range after the journal":      {"replayed/a", itemKey, numbers(6, 62), checkpoint.ErrDamaged},
-		"a range without an end":         {"replayed/a", itemKey, numbers(6), checkpoint.ErrDamaged},
+		"a range with three ends":        {"replayed/a", itemKey, numbers(6, 7, 7), checkpoint.ErrDamaged},
+		"an event larger than all":       {"journal", string(numbers(1, 0, 0)), newEvent(t, "1", time.Unix(0, 0), 10).Structured(), checkpoint.ErrDamaged},
 		"a range without a number":       {"replayed/a", "x", numbers(6, 7), checkpoint.ErrDamaged},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -95,9 +95,11 @@ func TestNothingIsLostWhileTheFileCannotGrow(t *testing.T) {
 
 func TestFullDiskSaysWhatHappens(t *testing.T) {
 	s := &Store{database: &database{path: "/state/ndrbridge.db"}}
-	err := s.explain(&fs.PathError{Op: "write", Path: s.path, Err: syscall.ENOSPC})
-	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "the disk of /state/ndrbridge.db is full; nothing is lost") {
-		t.Errorf("error %q", err)
+	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT} {
+		err := s.explain(&fs.PathError{Op: "write", Path: s.path, Err: full})
+		if !errors.Is(err, full) || !strings.Contains(err.Error(), "the disk of /state/ndrbridge.db is full; nothing is lost") {
+			t.Errorf("error %q", err)
+		}
 	}
 }
 

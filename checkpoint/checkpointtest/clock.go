@@ -155,6 +155,14 @@ func (b Backend) testClockBounds(t *testing.T) {
 		s.append()
 		equal(t, oldest(s), -year)
 	})
+	t.Run("an event without a time has none after a clock was set", func(t *testing.T) {
+		s := b.openTimed(t, 0)
+		s.append(event("untimed", time.Time{}, 300))
+		s.setClock(time.Hour)
+		if got := s.stats().Sinks["a"]; got.LagEvents != 1 || !got.Oldest.IsZero() {
+			t.Errorf("%+v, want an event without a time", got)
+		}
+	})
 	t.Run("the latest 32 times that a clock was set are remembered", func(t *testing.T) {
 		s := b.openTimed(t, 0)
 		for range 32 {

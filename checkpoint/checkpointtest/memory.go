@@ -99,13 +99,14 @@ func (b Backend) testMemory(t *testing.T) {
 	t.Run("an entry whose object a source still knows is kept, however old", func(t *testing.T) {
 		const day = 24 * 60 * 60 * 1000
 		known, unknown := sourceKey(audit, "7"), sourceKey(audit, "8")
+		removed := sourceKey(checkpoint.Source{Appliance: "removed", Stream: "audit"}, "7")
 		c := checkpoint.Commit{Source: audit, Position: []byte("p1"), Remember: []checkpoint.Entry{entry("7", "a version", 1)}}
 		s.must(s.Commit(t.Context(), c))
-		remember("detections", 0, entry(known, "T1", 5), entry(unknown, "T2", 5))
+		remember("detections", 0, entry(known, "T1", 5), entry(unknown, "T2", 5), entry(removed, "T3", 5))
 		for at := range 5 {
 			remember("detections", int64(10+at*2*day), entry("other", "v", int64(11+at*2*day)))
 		}
-		want("detections", []string{known, unknown}, "T1", "")
+		want("detections", []string{known, unknown, removed}, "T1", "", "")
 		forgets := checkpoint.Commit{Source: audit, Expect: []byte("p1"), Position: []byte("p2"), ForgetBefore: 2}
 		s.must(s.Commit(t.Context(), forgets))
 		remember("detections", 10+9*day) // it was last kept for a day

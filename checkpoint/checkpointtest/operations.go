@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -185,7 +186,13 @@ func (b Backend) testSinkNames(t *testing.T) {
 		s.wantRefused(
 			s.Forget(t.Context(), "c"), s.Rename(t.Context(), "c", "d"), s.Rename(t.Context(), "b", "a"),
 			s.Rename(t.Context(), "b", "b"), s.Rename(t.Context(), "b", ""),
+			s.Rename(t.Context(), "b", strings.Repeat("x", longestKey+1)),
+			s.Configure(t.Context(), map[string]checkpoint.Start{strings.Repeat("x", longestKey+1): {}}),
 		)
+		longest := strings.Repeat("x", longestKey)
+		s.must(s.Rename(t.Context(), "b", longest))
+		s.wantQueue(longest, "y 4")
+		s.configureSinks(longest)
 	})
 }
 

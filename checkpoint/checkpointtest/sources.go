@@ -13,6 +13,9 @@ import (
 	"ndrbridge/transform"
 )
 
+// longestKey is how many bytes a key, or the name of a sink, may have.
+const longestKey = 32_760
+
 func (b Backend) testSources(t *testing.T) {
 	t.Run("a source that never committed has no position", func(t *testing.T) {
 		s := b.open(t, spacious)
@@ -98,7 +101,6 @@ func (b Backend) testSources(t *testing.T) {
 		err := s.Commit(t.Context(), checkpoint.Commit{Source: detections, Expect: []byte("p0"), Position: []byte("p1")})
 		wantErr(t, err, checkpoint.ErrFenced)
 	})
-	const longest = 32_760 // bytes of a key
 	t.Run("an invalid commit is refused and writes nothing", func(t *testing.T) {
 		for name, c := range map[string]checkpoint.Commit{
 			"no position":               {Source: detections, Events: events(1, 300)},
@@ -108,10 +110,10 @@ func (b Backend) testSources(t *testing.T) {
 			"an entry before 0":         {Source: detections, Position: []byte("p"), Remember: []checkpoint.Entry{{Key: "k", Value: []byte("v"), At: -1}}},
 			"a dead letter without key": {Source: detections, Position: []byte("p"), Dead: []checkpoint.DeadLetter{{}}},
 			"an entry with a key too long": {
-				Source: detections, Position: []byte("p"), Remember: []checkpoint.Entry{{Key: strings.Repeat("x", longest+1), Value: []byte("v")}},
+				Source: detections, Position: []byte("p"), Remember: []checkpoint.Entry{{Key: strings.Repeat("x", longestKey+1), Value: []byte("v")}},
 			},
 			"a dead letter with a key too long": {
-				Source: detections, Position: []byte("p"), Dead: []checkpoint.DeadLetter{{Key: strings.Repeat("x", longest+1)}},
+				Source: detections, Position: []byte("p"), Dead: []checkpoint.DeadLetter{{Key: strings.Repeat("x", longestKey+1)}},
 			},
 			"an event of no bytes": {Source: detections, Position: []byte("p"), Events: make([]transform.Event, 1)},
 		} {
@@ -127,7 +129,7 @@ func (b Backend) testSources(t *testing.T) {
 		}
 	})
 	t.Run("the longest keys are kept", func(t *testing.T) {
-		s, key := b.open(t, spacious), strings.Repeat("x", longest)
+		s, key := b.open(t, spacious), strings.Repeat("x", longestKey)
 		s.must(s.Commit(t.Context(), checkpoint.Commit{
 			Source: detections, Position: []byte("p"),
 			Remember: []checkpoint.Entry{{Key: key, Value: []byte("v")}}, Dead: []checkpoint.DeadLetter{{Key: key, Time: noon}},
