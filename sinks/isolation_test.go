@@ -1,11 +1,14 @@
 package sinks_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -506,6 +509,85 @@ func TestEventsThatCannotBePreparedAreNotSentAfterAHalt(t *testing.T) {
 		stop()
 		if want := numbers(1, 30, "12"); !slices.Equal(sorted(f.accepted), sorted(want)) || !slices.Equal(f.dead(t), []string{"12"}) {
 			t.Errorf("accepted %v, dead letters %v", f.accepted, f.dead(t))
+		}
+	})
+}
+
+func TestProbesKeepTheOrderOfADetection(t *testing.T) {
+	for probes := range 12 {
+		t.Run(fmt.Sprintf("the target recovers after %d probes", probes), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var well atomic.Bool
+				f := newFixtureWith(t, 0, &target{answer: func(int, []string) error {
+					if well.Load() {
+						return nil
+					}
+					return sinks.Errorf(sinks.Rejected, "400 bad request")
+				}}, func(o *sinks.Options) { o.Batch.MaxEvents = 30 })
+				if err := appendEvents(t.Context(), f.store, 1, 30, func(i int) string { return fmt.Sprint(i % 7) }); err != nil {
+					t.Fatal(err)
+				}
+				stop := f.start()
+				time.Sleep(time.Duration(probes)*30*time.Second + 15*time.Second)
+				well.Store(true)
+				time.Sleep(time.Hour)
+				stop()
+				latest := make(map[int]int)
+				for _, id := range f.accepted {
+					number, err := strconv.Atoi(id)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if before := latest[number%7]; number < before {
+						t.Errorf("event %d was accepted after %d: %v", number, before, f.accepted)
+					}
+					latest[number%7] = number
+				}
+				if len(f.accepted) != 30 || f.dead(t) != nil {
+					t.Errorf("accepted %v, dead letters %v", f.accepted, f.dead(t))
+				}
+			})
+		})
+	}
+}
+
+func TestASinkThatAcceptedAProbeHaltsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		accepted := 0
+		f := newFixture(t, 100, &target{answer: func(attempt int, ids []string) error {
+			if attempt > 100 && accepted < 1 { // a probe
+				accepted++
+				return nil
+			}
+			return sinks.Errorf(sinks.Rejected, "400 bad request")
+		}})
+		stop := f.start()
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		if s := f.runner.Status(); s.State != sinks.StateHalted || accepted != 1 {
+			t.Errorf("status %+v, %d accepted", s, accepted)
+		}
+		stop()
+		if dead := f.dead(t); len(dead) > 60 {
+			t.Errorf("%d dead letters, although nearly all events were rejected", len(dead))
+		}
+	})
+}
+
+func TestRejectionsBetweenAcceptedEventsDoNotHaltTheSink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		f := newFixtureWith(t, 100, &target{answer: answerEach(func(number int) error {
+			if number%5 != 0 {
+				return sinks.Errorf(sinks.Rejected, "400 bad event")
+			}
+			return nil
+		})}, func(o *sinks.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		stop := f.start()
+		time.Sleep(time.Hour)
+		stop()
+		if strings.Contains(log.String(), "halted") || len(f.dead(t)) != 80 || len(f.accepted) != 20 {
+			t.Errorf("%d dead letters, accepted %v, log:\n%s", len(f.dead(t)), f.accepted, log.String())
 		}
 	})
 }
