@@ -3,6 +3,7 @@ package checkpoint_test
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,9 +96,9 @@ func TestOldEventsAreTrimmedWhileNothingIsWritten(t *testing.T) {
 func TestClockThatIsSetIsNoticedWhileNothingIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
-		set := time.Duration(0)
+		var set atomic.Int64
 		o := checkpoint.Options{
-			Now:     func() time.Time { return time.Now().Add(set) },
+			Now:     func() time.Time { return time.Now().Add(time.Duration(set.Load())) },
 			Elapsed: func() time.Duration { return time.Since(begun) },
 		}
 		path := statePath(t)
@@ -108,7 +109,7 @@ func TestClockThatIsSetIsNoticedWhileNothingIsWritten(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second) // until the store is idle
 		synctest.Wait()
-		set = 1000 * time.Hour
+		set.Store(int64(1000 * time.Hour))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		crashed, err := copyOpenFile(path)
@@ -116,7 +117,7 @@ func TestClockThatIsSetIsNoticedWhileNothingIsWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		stats, err := open(t, crashed, o).Stats(t.Context())
-		if want := begun.Add(set); err != nil || !stats.Sinks["a"].Oldest.Equal(want) {
+		if want := begun.Add(1000 * time.Hour); err != nil || !stats.Sinks["a"].Oldest.Equal(want) {
 			t.Errorf("after a crash: %+v, %v, want an event of %v", stats.Sinks["a"], err, want)
 		}
 	})
