@@ -278,6 +278,20 @@ func TestARewoundAuditLogIsDeliveredAgain(t *testing.T) {
 				t.Errorf("arrived %s", w.arrived())
 			}
 		})
+		t.Run("the time of the newest entry includes it, a later one nothing"+name, func(t *testing.T) {
+			w := newRead(t)
+			rewind(w, w.log[29].time)
+			w.mustPoll()
+			if got := w.arrived(); got != "30" {
+				t.Errorf("arrived %s", got)
+			}
+			w.events = nil
+			rewind(w, w.log[29].time+1)
+			w.mustPoll()
+			if len(w.events) > 0 {
+				t.Errorf("arrived %s", w.arrived())
+			}
+		})
 		t.Run("a time that lies ahead changes nothing"+name, func(t *testing.T) {
 			w := newRead(t)
 			rewind(w, w.clock+1)

@@ -3,6 +3,7 @@ package poller_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -605,14 +606,24 @@ func TestADetectionIsTheSameWhetherOrNotItShowsWhenItWasCreated(t *testing.T) {
 	w.mustPoll()
 	w.clock += 1000
 	r := w.add(w.clock)
-	for _, timeless := range []bool{false, true, true, false} {
+	show := func(timeless bool) {
 		w.clock += 1000
 		r = w.rows[r.id]
 		r.timeless = timeless
 		w.touch(r, w.clock)
 		w.mustPoll()
 	}
+	for _, timeless := range []bool{false, true, true, false, true} {
+		show(timeless)
+	}
 	if len(reused) > 0 {
 		t.Errorf("reported as reused: %+v", reused)
+	}
+	r = w.rows[r.id]
+	r.began += 1000 // it is another one, which shows it
+	delete(w.titles, fmt.Sprint(r.id))
+	show(false)
+	if len(reused) != 1 {
+		t.Errorf("another detection with its id was reported %d times, want once", len(reused))
 	}
 }

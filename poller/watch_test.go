@@ -77,6 +77,7 @@ func TestAnApplianceThatCannotBePolledIsReported(t *testing.T) {
 		want    string
 	}{
 		"after failed polls in a row, once": {[]*scripted{{"detections", times(1, down)}}, "unreachable"},
+		"as soon as they are enough":        {[]*scripted{{"detections", append(times(3, down), nil)}}, "unreachable reachable"},
 		"and when it is back":               {[]*scripted{{"detections", append(times(5, down), nil)}}, "unreachable reachable"},
 		"not after fewer failures":          {[]*scripted{{"detections", append(times(2, down), nil, down, nil)}}, ""},
 		"not while another stream is read":  {[]*scripted{{"detections", times(1, down)}, {"audit", times(1, nil)}}, ""},
