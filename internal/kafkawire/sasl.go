@@ -28,32 +28,40 @@ type SASL struct {
 // Login is a validated SASL. It is safe for concurrent use.
 type Login struct {
 	SASL
-	mechanism sasl.Mechanism
-	secrets   redact.Secrets
+	name    string // of the mechanism in the protocol
+	secrets redact.Secrets
 }
 
 // NewLogin validates s and returns its Login. The error contains no secret.
 func NewLogin(s SASL) (*Login, error) {
-	l := &Login{SASL: s, secrets: redact.New(s.Password)}
-	var err error
+	m, err := s.newMechanism()
+	if err != nil {
+		return nil, err
+	}
+	return &Login{SASL: s, name: m.Name(), secrets: redact.New(s.Password)}, nil
+}
+
+// newMechanism returns a mechanism for one connection: it keeps a key for each salt that
+// the broker sends. The error contains no secret.
+func (s SASL) newMechanism() (m sasl.Mechanism, err error) {
 	switch s.Mechanism {
 	case "plain":
-		l.mechanism = plain.Mechanism{Username: s.Username, Password: s.Password}
+		m = plain.Mechanism{Username: s.Username, Password: s.Password}
 	case "scram-sha-256":
-		l.mechanism, err = scram.Mechanism(scram.SHA256, s.Username, s.Password)
+		m, err = scram.Mechanism(scram.SHA256, s.Username, s.Password)
 	case "scram-sha-512":
-		l.mechanism, err = scram.Mechanism(scram.SHA512, s.Username, s.Password)
+		m, err = scram.Mechanism(scram.SHA512, s.Username, s.Password)
 	default:
 		return nil, fmt.Errorf("sasl.mechanism: unknown %q: use plain, scram-sha-256 or scram-sha-512", s.Mechanism)
 	}
 	if err != nil { // which shows characters of the password
 		return nil, errors.New("sasl: the username or password has characters that SASLprep (RFC 4013) forbids")
 	}
-	return l, nil
+	return m, nil
 }
 
 // Name returns the name of the mechanism in the protocol.
-func (l *Login) Name() string { return l.mechanism.Name() }
+func (l *Login) Name() string { return l.name }
 
 // Hide replaces the password in text.
 func (l *Login) Hide(text string) string { return l.secrets.Hide(text) }
@@ -70,7 +78,11 @@ func (l *Login) authenticate(ctx context.Context, c *Conn) error {
 	if code := answer.(*kmsg.SASLHandshakeResponse).ErrorCode; code != 0 {
 		return ErrorOfCode(code, "", "SASL handshake for "+l.Name())
 	}
-	exchange, message, err := l.mechanism.Start(ctx)
+	mechanism, err := l.newMechanism()
+	if err != nil {
+		return err
+	}
+	exchange, message, err := mechanism.Start(ctx)
 	for done := false; err == nil && !done; {
 		challenge, failed := l.exchange(ctx, c, message)
 		if failed != nil {

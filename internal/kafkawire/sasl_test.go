@@ -1,0 +1,68 @@
+package kafkawire_test
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"ndrbridge/internal/kafkawire"
+)
+
+// TestSaltsOfABrokerAreNotKept authenticates often with a broker that sends a large new
+// salt each time.
+func TestSaltsOfABrokerAreNotKept(t *testing.T) {
+	const logins, size = 60, 500_000
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer broker.Close()
+	salts := 0
+	broker.ControlKey(int16(kmsg.SASLHandshake), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		broker.KeepControl()
+		return r.ResponseKind(), nil, true
+	})
+	broker.ControlKey(int16(kmsg.SASLAuthenticate), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		broker.KeepControl()
+		answer := r.ResponseKind().(*kmsg.SASLAuthenticateResponse)
+		answer.SASLAuthBytes = []byte("e=other-error")
+		if _, nonce, first := strings.Cut(string(r.(*kmsg.SASLAuthenticateRequest).SASLAuthBytes), ",r="); first && !strings.Contains(nonce, ",p=") {
+			salts++
+			salt := make([]byte, size)
+			_, _ = rand.Read(salt)
+			answer.SASLAuthBytes = fmt.Appendf(nil, "r=%sx,s=%s,i=4096", nonce, base64.StdEncoding.EncodeToString(salt))
+		}
+		return answer, nil, true
+	})
+	login, err := kafkawire.NewLogin(kafkawire.SASL{Mechanism: "scram-sha-256", Username: "ndr", Password: "sesame"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dialer := kafkawire.Dialer{Brokers: broker.ListenAddrs(), Login: login}
+	used := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	var before uint64
+	for i := range logins {
+		if _, err := dialer.Dial(t.Context(), broker.ListenAddrs()[0]); err == nil || !strings.Contains(err.Error(), "other-error") {
+			t.Fatalf("error %v", err)
+		}
+		if i == 0 {
+			before = used()
+		}
+	}
+	if grown := int64(used()) - int64(before); salts != logins || grown > logins*size/4 {
+		t.Errorf("after %d salts of %d bytes, %d bytes more are in use", salts, size, grown)
+	}
+	runtime.KeepAlive(login)
+}
