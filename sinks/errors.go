@@ -74,8 +74,8 @@ func ClassOf(err error) (Class, time.Duration) {
 }
 
 // EventErrors holds the result of each event of a Send, in their order: nil for an
-// event that is durable downstream. At least one entry is not nil. An event that
-// was not tried has a Transient error.
+// event that is durable downstream, at least one of them not nil. An event that was
+// not tried has a Transient error.
 type EventErrors []error
 
 // Error returns the number of failed events and the text of the first failure.
@@ -92,7 +92,7 @@ func (e EventErrors) Error() string {
 	return fmt.Sprintf("%d of %d events: %v", failed, len(e), first)
 }
 
-// OrNil returns e, or nil if all entries are nil.
+// OrNil returns e as the error of a Send, or nil if all entries are nil.
 func (e EventErrors) OrNil() error {
 	if slices.ContainsFunc(e, func(err error) bool { return err != nil }) {
 		return e

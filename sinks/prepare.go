@@ -78,5 +78,5 @@ func (p *preparer) matches(e transform.Event) (bool, error) {
 	if policy == OnMatchErrorDeadLetter {
 		return false, fmt.Errorf("match failed: %w", err)
 	}
-	return policy == OnMatchErrorSend, nil
+	return policy != OnMatchErrorDrop, nil
 }

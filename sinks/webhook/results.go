@@ -24,6 +24,8 @@ func (t *results) add(n int, err error) (acknowledged bool) {
 	if each, ok := err.(sinks.EventErrors); ok && len(each) == n {
 		t.each, t.apart = append(t.each, each...), true
 		return rank(err) <= rejected
+	} else if ok {
+		err = fmt.Errorf("%d results for %d events: %w", len(each), n, err)
 	}
 	switch r := rank(err); {
 	case r == 0, r == rejected && n == 1:

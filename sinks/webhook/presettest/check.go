@@ -86,7 +86,7 @@ func API(field, want string, refuse http.HandlerFunc, answers map[string]string)
 			JSON(w, http.StatusNotAcceptable, `{"error":"Content-Type is not supported"}`)
 		default:
 			status, text, _ := strings.Cut(body, " ")
-			code, _ := strconv.Atoi(status) // 0 panics
+			code, _ := strconv.Atoi(status) // an answer without a status panics in WriteHeader
 			JSON(w, code, text)
 		}
 	})

@@ -54,8 +54,8 @@ var _ webhook.StatefulPreset = (*Preset)(nil)
 // one of the constants, Edit if empty. Without, it posts by an incoming webhook and has
 // neither. The error names the faulty setting, without its value.
 func New(s webhook.PresetSettings) (*Preset, error) {
-	for _, e := range checkSettings(s) {
-		return nil, fmt.Errorf("slack: %s %s", e.Key, e.Problem)
+	if found := checkSettings(s); len(found) > 0 {
+		return nil, fmt.Errorf("slack: %s %s", found[0].Key, found[0].Problem)
 	}
 	if s.Key == "" {
 		return &Preset{}, nil
