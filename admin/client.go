@@ -151,8 +151,8 @@ func (c *Client) Resume(ctx context.Context, sink string) error {
 
 // Replay implements Control.
 func (c *Client) Replay(ctx context.Context, sink string, since time.Time) (uint64, error) {
-	n, err := ask[map[string]uint64](ctx, c, post(replayRequest{since}, "sinks", sink, "replay"))
-	return n["replayed"], err
+	answer, err := ask[struct{ Replayed uint64 }](ctx, c, post(replayRequest{since}, "sinks", sink, "replay"))
+	return answer.Replayed, err
 }
 
 // Rewind implements Control.
@@ -246,8 +246,8 @@ func (c *Client) DeadLetter(ctx context.Context, owner checkpoint.Owner, key str
 
 // Requeue implements Control.
 func (c *Client) Requeue(ctx context.Context, sink string, keys []string) (int, error) {
-	n, err := ask[map[string]int](ctx, c, post(selected(keys), "sinks", sink, "requeue"))
-	return n["requeued"], err
+	answer, err := ask[struct{ Requeued int }](ctx, c, post(selected(keys), "sinks", sink, "requeue"))
+	return answer.Requeued, err
 }
 
 // DropDead implements Control.
@@ -257,8 +257,8 @@ func (c *Client) DropDead(ctx context.Context, owner checkpoint.Owner, keys []st
 		return 0, err
 	}
 	drop.body = selected(keys)
-	n, err := ask[map[string]int](ctx, c, drop)
-	return n["dropped"], err
+	answer, err := ask[struct{ Dropped int }](ctx, c, drop)
+	return answer.Dropped, err
 }
 
 // deadCall returns a request for the dead letters of an owner.

@@ -52,7 +52,7 @@ func (s Secret) Read() (string, error) {
 	}
 	text = strings.TrimRight(text, "\r\n")
 	switch {
-	case text == "" && origin == s.File:
+	case text == "" && s.value == nil && s.File != "":
 		return "", fmt.Errorf("read secret: %s is empty", origin)
 	case secretfile.HasControl(text):
 		return "", fmt.Errorf("read secret: %s has a line break or another control character within the secret: write only the secret, on one line", origin)

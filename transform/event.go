@@ -222,7 +222,7 @@ func Parse(b []byte) (Event, error) {
 			return Event{}, errNotAnEvent
 		}
 		m := jsonscan.ReadName(b, i+1)
-		if m.Value < 0 {
+		if m.Value < 0 || b[m.NameEnd+1] != ':' {
 			return Event{}, errNotAnEvent
 		}
 		if string(b[m.Name:m.NameEnd]) == "data" {

@@ -61,6 +61,24 @@ func TestParseInvertsStructured(t *testing.T) {
 	})
 }
 
+func TestParseRefusesWhatTheBridgeDoesNotEncode(t *testing.T) {
+	for name, text := range map[string]string{
+		"no JSON":                          `id`,
+		"no data":                          `{"specversion":"1.0","id":"a","source":"s","type":"t"}`,
+		"no id":                            `{"specversion":"1.0","source":"s","type":"t","data":1}`,
+		"data that is not last":            `{"specversion":"1.0","id":"a","source":"s","type":"t","data":1,"subject":"b"`,
+		"white space behind a name":        `{"specversion":"1.0","id" :"a","source":"s","type":"t","data":1}`,
+		"white space behind the data name": `{"specversion":"1.0","id":"a","source":"s","type":"t","data" :1}`,
+		"an unknown attribute":             `{"specversion":"1.0","id":"a","source":"s","type":"t","colour":"red","data":1}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if e, err := transform.Parse([]byte(text)); err == nil {
+				t.Errorf("read as %+v with data %q", e.Attributes, e.Data())
+			}
+		})
+	}
+}
+
 func TestARedeliveredEventOnlyDiffersInItsAttribute(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := anyAttributes(t)

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"fmt"
+	"encoding/hex"
 	"strings"
 	"time"
 
@@ -63,7 +63,7 @@ func ParseRecord(object []byte, repaired bool) Record {
 	}
 	switch {
 	case id == "":
-		r.ID = fmt.Sprintf("%x", sha256.Sum256(object))
+		r.ID = digest(object)
 	case index == "":
 		r.ID = id
 	default:
@@ -84,11 +84,17 @@ func boundID(id string) string {
 	if len(id) <= maxID {
 		return id
 	}
-	return fmt.Sprintf("%x", sha256.Sum256([]byte(id)))
+	return digest([]byte(id))
 }
 
-// text returns the text of a JSON string, or a number as written; "" for any other
-// value.
+// digest returns the SHA-256 of b in hexadecimal digits.
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// Text returns the text of a JSON string, or a number as written; "" for any other
+// value. An appliance may return either for a value that was set as a string.
 func Text(value []byte) string {
 	switch {
 	case len(value) == 0 || absent(value) || value[0] == '{' || value[0] == '[':

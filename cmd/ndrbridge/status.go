@@ -102,8 +102,12 @@ func appliancesTable(appliances []admin.ApplianceStatus, now time.Time) *termina
 	t := terminal.NewTable("APPLIANCE", "STATE", "SINCE", "FIRMWARE", "NOTE")
 	for _, a := range appliances {
 		state := "-"
-		if a.Reachable != nil {
-			state = map[bool]string{true: "reachable", false: "unreachable"}[*a.Reachable]
+		switch {
+		case a.Reachable == nil:
+		case *a.Reachable:
+			state = "reachable"
+		default:
+			state = "unreachable"
 		}
 		t.Add(a.Name, wordCell(state), terminal.Ago(a.Since, now), cmp.Or(a.Firmware, "-"), terminal.Yellow.Cell(applianceNote(a)))
 	}

@@ -54,6 +54,9 @@ func consume(ctx context.Context, url string, receive func(data []byte)) error {
 		return err
 	}
 	stream, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.>"}})
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // the bridge has created it meanwhile
+		stream, err = js.Stream(ctx, "NDR")
+	}
 	if err != nil {
 		return fmt.Errorf("create the stream: %w", err)
 	}
