@@ -104,10 +104,12 @@ func (r *Records) search(ctx context.Context, l recordList, offset int, ttl time
 			return recordRows{}, err
 		default:
 			r.limit = newPageLimit(r.o.PageSize) // the limit was not the reason
-			if offset > 0 {
-				err = fmt.Errorf("%w: %w", errOffset, err)
+			behind := s
+			behind.Offset, behind.Limit = offset+minLimit, 1
+			if offset == 0 || r.request(ctx, behind) == nil { // nor the offset: a larger one is accepted
+				return recordRows{}, err
 			}
-			return recordRows{}, err
+			return recordRows{}, fmt.Errorf("%w: %w", errOffset, err)
 		}
 	}
 }

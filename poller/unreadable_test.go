@@ -326,6 +326,32 @@ func TestNoSingleRecordHoldsAQueryUp(t *testing.T) {
 	}
 }
 
+func TestNoSingleRecordOfAMillisecondHoldsAQueryUp(t *testing.T) {
+	for _, store := range []poller.RecordStore{poller.StoreOwn, poller.StoreThirdParty} {
+		for name, fail := range map[string]error{"answered by 500": answered(500), "answered by 422": answered(422)} {
+			for _, size := range []int{4, 8, 100} { // of a page
+				t.Run(fmt.Sprintf("%s, %s, pages of %d", store, name, size), func(t *testing.T) {
+					w := atMinute(t, 0, func(w *recordWorld) {
+						w.options.Store, w.options.PageSize, w.thirdParty = store, size, store == poller.StoreThirdParty
+						for range 250 {
+							w.store(w.clock*1000 + 3_000_000)
+						}
+					})
+					w.rows[135].fail, w.rows[135].demanded = fail, false
+					for range 60 {
+						_, _ = w.poll()
+						w.pass(w.options.Window)
+					}
+					// Two windows meet in the millisecond, and without its id the record is one of each.
+					if len(w.arrived) != 249 || len(w.state.dead) == 0 || len(w.state.dead) > 2 {
+						t.Errorf("%d records arrived, dead letters %v", len(w.arrived), w.state.dead)
+					}
+				})
+			}
+		}
+	}
+}
+
 // TestADeadRecordHasTheKeyThatCanBeRead has a record that no search returns: it is too large,
 // or answered by an error, and its id can be read or not.
 func TestADeadRecordHasTheKeyThatCanBeRead(t *testing.T) {
