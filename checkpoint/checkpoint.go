@@ -80,7 +80,7 @@ type Entry struct {
 }
 
 // DeadLetter is an object that did not become an event, or an event that a sink's target
-// rejected.
+// rejected. Its JSON is the head of its stored form, without key and body.
 type DeadLetter struct {
 	// Key is unique within the owner; a dead letter with the key of an older one
 	// replaces it.

@@ -144,7 +144,7 @@ func (f CommandFilter) selects(k *keptCommand) bool {
 }
 
 // ids yields, in order, the keys of all commands after a key that f may select, from the
-// smallest index available. If that selects no others, it may end after limit.
+// smallest index available. If it yields only selected keys, it may end after limit.
 func (f CommandFilter) ids(tx *bolt.Tx, after []byte, limit int) iter.Seq[[]byte] {
 	switch {
 	case f.Subject != "":

@@ -280,7 +280,7 @@ func (q redeliveryTable) upTo(last RedeliveryOffset, delivered int) (l leading, 
 		if err != nil {
 			return l, err
 		}
-		if found || i.number > last.Item {
+		if i.number > last.Item {
 			break
 		}
 		is := i.number == last.Item
@@ -297,6 +297,9 @@ func (q redeliveryTable) upTo(last RedeliveryOffset, delivered int) (l leading, 
 			found = is && last.Seq == i.last
 			l.replayed = append(l.replayed, encode(i.number))
 			total += i.events()
+		}
+		if found { // what follows is not read
+			break
 		}
 	}
 	switch {

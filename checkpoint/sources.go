@@ -138,6 +138,7 @@ func (c *Commit) write(r *writeRound) error {
 // about it. found is false if there was nothing to drop. It returns an error while commands
 // for it are pending. It needs memory for the keys that it drops.
 func (s *Store) ForgetAppliance(ctx context.Context, appliance string) (found bool, err error) {
+	var dropped bool // found is set once the change is done
 	err = s.do(ctx, change{
 		check: func(r *writeRound) error {
 			if pending := inside(r.tx.Tx, waitingBucket, []byte(appliance)); pending != nil {
@@ -148,15 +149,15 @@ func (s *Store) ForgetAppliance(ctx context.Context, appliance string) (found bo
 			return nil
 		},
 		write: func(r *writeRound) error {
-			found = r.forgetAppliance(appliance)
-			r.changed = r.changed || found
+			dropped = r.forgetAppliance(appliance)
+			r.changed = r.changed || dropped
 			return nil
 		},
 	})
 	if err != nil {
 		return false, fmt.Errorf("forget appliance %s: %w", appliance, err)
 	}
-	return found, nil
+	return dropped, nil
 }
 
 func (r *writeRound) forgetAppliance(appliance string) (found bool) {

@@ -25,7 +25,8 @@ type Visitor interface {
 
 // CheckAll checks every page that the file of the read transaction tx uses: that bbolt can
 // read it without failing. It passes every entry to v, and returns the sum of the entries.
-// Until it has returned, nothing may be read in tx. If v is nil, it is CheckRoot.
+// Until it has returned, nothing may be read in tx. If v is nil, it checks only what
+// CheckRoot does, and the sum means nothing.
 func CheckAll(file *os.File, tx *bolt.Tx, v Visitor) (sum uint64, err error) {
 	c, err := newPageCheck(file, tx)
 	if err != nil {
@@ -38,8 +39,8 @@ func CheckAll(file *os.File, tx *bolt.Tx, v Visitor) (sum uint64, err error) {
 	return w.sum, w.freelist(tx)
 }
 
-// CheckRoot is CheckAll for the pages that hold the names of the buckets and the small
-// buckets, which are stored with their names, and for the list of free pages.
+// CheckRoot checks, like CheckAll, the pages that hold the names of the buckets and the
+// small buckets, which are stored with their names, and the list of free pages.
 func CheckRoot(file *os.File, tx *bolt.Tx) error {
 	_, err := CheckAll(file, tx, nil)
 	return err
