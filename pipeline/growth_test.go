@@ -17,7 +17,7 @@ func TestTimeUntilTheJournalIsFull(t *testing.T) {
 		{"nor with one", []int64{50}, 100, 0},
 		{"what does not grow does not fill it", []int64{50, 50, 50}, 100, 0},
 		{"nor what shrinks", []int64{50, 40}, 100, 0},
-		{"what grows fills it at its pace", []int64{0, 10, 20}, 100, 40},
+		{"what grows fills it at its rate", []int64{0, 10, 20}, 100, 40},
 		{"what is full is not filled", []int64{0, 100}, 100, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -202,7 +202,7 @@ func TestCheckRejectsConflictingFlags(t *testing.T) {
 func TestCheckConnectShowsNoSecret(t *testing.T) {
 	t.Parallel()
 	h := &hostile{t: t, asked: make(map[string]int)}
-	all := misdeeds()
+	all := attacks()
 	h.begin(all[0])
 	_, good := goodAppliance(t)
 	c := confide(t, good, addresses{scheme: "http://", http: h.serve, kafka: hostileKafka(t), nats: hostileNATS(t)})

@@ -23,9 +23,9 @@ import (
 	"ndrbridge/test/loopback"
 )
 
-// misdeed is how a hostile server answers. echo is all of the request, what signs it
+// attack is how a hostile server answers. echo is all of the request, what signs it
 // in at the beginning.
-type misdeed struct {
+type attack struct {
 	name   string
 	answer func(w http.ResponseWriter, r *http.Request, echo string)
 }
@@ -33,20 +33,20 @@ type misdeed struct {
 // hostile are HTTP servers that send every client what others sent them.
 type hostile struct {
 	t    *testing.T
-	does atomic.Pointer[misdeed]
+	does atomic.Pointer[attack]
 
 	mu    sync.Mutex
-	asked map[string]int // requests to each server since the misdeed began
+	asked map[string]int // requests to each server since the attack began
 }
 
-func (h *hostile) begin(m misdeed) {
+func (h *hostile) begin(m attack) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.does.Store(&m)
 	clear(h.asked)
 }
 
-// idle are the servers that were asked less than twice since the misdeed began: when
+// idle are the servers that were asked less than twice since the attack began: when
 // the second request arrives, the result of the first one has been printed.
 func (h *hostile) idle(names []string) (few []string) {
 	h.mu.Lock()
@@ -106,16 +106,16 @@ func inJSON(echo string) string {
 	return string(text)
 }
 
-// misdeeds are answers of every status that is distinguished, and of none.
-func misdeeds() []misdeed {
-	var all []misdeed
+// attacks are answers of every status that is distinguished, and of none.
+func attacks() []attack {
+	var all []attack
 	for i, status := range []int{200, 202, 301, 400, 401, 403, 404, 407, 408, 413, 422, 429, 500, 503} {
 		of := forms[i%len(forms) : i%len(forms)+1]
 		if status == 200 || status == 400 || status == 500 {
 			of = forms
 		}
 		for _, form := range of {
-			all = append(all, misdeed{fmt.Sprintf("%d and the request %s", status, form.name), func(w http.ResponseWriter, r *http.Request, echo string) {
+			all = append(all, attack{fmt.Sprintf("%d and the request %s", status, form.name), func(w http.ResponseWriter, r *http.Request, echo string) {
 				w.Header().Set("Content-Type", form.contentType)
 				w.Header().Set("Location", "https://ana:"+url.QueryEscape(echo[:min(len(echo), 200)])+"@elsewhere.example"+r.URL.RequestURI())
 				w.Header().Set("WWW-Authenticate", "Basic realm="+strconv.Quote(echo))
@@ -126,7 +126,7 @@ func misdeeds() []misdeed {
 		}
 	}
 	raw := func(name string, answer func(c net.Conn, echo string)) {
-		all = append(all, misdeed{name, func(w http.ResponseWriter, _ *http.Request, echo string) {
+		all = append(all, attack{name, func(w http.ResponseWriter, _ *http.Request, echo string) {
 			c, _, err := http.NewResponseController(w).Hijack()
 			if err != nil {
 				return
@@ -153,7 +153,7 @@ func misdeeds() []misdeed {
 			}
 		})
 	}
-	all = append(all, misdeed{"nothing in time", func(_ http.ResponseWriter, r *http.Request, _ string) { <-r.Context().Done() }})
+	all = append(all, attack{"nothing in time", func(_ http.ResponseWriter, r *http.Request, _ string) { <-r.Context().Done() }})
 	return all
 }
 

@@ -301,7 +301,7 @@ func goodAppliance(t *testing.T) (*standin.Appliance, string) {
 func TestNoSecretIsShownForHostileResponses(t *testing.T) {
 	t.Parallel()
 	h := &hostile{t: t, asked: make(map[string]int)}
-	all := misdeeds()
+	all := attacks()
 	h.begin(all[0])
 	a, good := goodAppliance(t)
 	c := confide(t, good, addresses{
@@ -365,7 +365,7 @@ func TestNoSecretIsShownForUnreachableServers(t *testing.T) {
 		return l.Addr().String()
 	}()
 	h := &hostile{t: t, asked: make(map[string]int)}
-	h.begin(misdeed{"a proxy that refuses", func(w http.ResponseWriter, _ *http.Request, echo string) {
+	h.begin(attack{"a proxy that refuses", func(w http.ResponseWriter, _ *http.Request, echo string) {
 		w.Header().Set("X-Said", strings.Map(printableASCII, echo))
 		w.WriteHeader(http.StatusProxyAuthRequired)
 		fmt.Fprint(w, echo)

@@ -34,7 +34,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// folder waits for the introduction and returns the demo's folder.
+// folder waits until the parts are printed, and returns the demo's folder.
 func (o *output) folder(ctx context.Context) string {
 	for ctx.Err() == nil {
 		if match := regexp.MustCompile(`(?m)^configuration +(.+)$`).FindStringSubmatch(o.String()); match != nil {

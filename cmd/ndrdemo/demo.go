@@ -113,7 +113,7 @@ func (d *demo) run(ctx context.Context) error {
 	defer d.start(ctx, func(ctx context.Context) error { return follow(ctx, events, d.receive(sinkLog)) })()
 	defer d.start(ctx, b.Run)()
 
-	d.introduce(b.AdminAddress())
+	d.printParts(b.AdminAddress())
 	return d.watch(ctx, control)
 }
 

@@ -75,8 +75,8 @@ func (s *screen) row(elapsed time.Duration, r report) {
 	s.events = 0
 }
 
-// introduce prints the parts of the demo with their addresses.
-func (d *demo) introduce(admin string) {
+// printParts prints the parts of the demo with their addresses.
+func (d *demo) printParts(admin string) {
 	end := "Ctrl-C ends the demo."
 	if d.lasts > 0 {
 		end = fmt.Sprintf("The demo ends after %v.", d.lasts)

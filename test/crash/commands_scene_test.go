@@ -182,13 +182,13 @@ func (s *commandScene) send(ctx context.Context, random *rand.Rand, intake strin
 			time.Sleep(5 * time.Millisecond)
 		}
 		s.book.accept(commands)
-		time.Sleep(pace)
+		time.Sleep(callInterval)
 	}
 }
 
-// pace is the interval between two calls of an intake, long enough for a busy machine to
-// write all commands.
-const pace = 100 * time.Millisecond
+// callInterval is the time between two calls of an intake, long enough for a busy machine
+// to write all commands.
+const callInterval = 100 * time.Millisecond
 
 // command draws a command for a ticket.
 func command(ticket string, number int, random *rand.Rand) tickets.Command {
