@@ -106,7 +106,7 @@ func TestFullDiskSaysWhatHappens(t *testing.T) {
 // refuse and fail are changes that return errors.
 var refuse = change{
 	check: func(*writeRound) error { return ErrFenced },
-	write: func(*writeRound) error { panic("written although refused") },
+	write: func(*writeRound) error { return errors.New("it was written although it was refused") },
 }
 
 func fail(broken error) change {
