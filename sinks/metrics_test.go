@@ -3,6 +3,7 @@ package sinks_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -35,56 +36,39 @@ func TestMetricsAndLog(t *testing.T) {
 		}}, func(o *sinks.Options) {
 			o.Metrics, o.Log = sinks.NewMetrics(registry), slog.New(slog.NewTextHandler(&log, nil))
 		})
-		check := func(text string) {
+		check := func(delivered, dead, transient, halted, state int) {
 			t.Helper()
+			text := fmt.Sprintf(`
+# HELP ndrbridge_sink_events_total Events by result: delivered (acknowledged; redeliveries count again) or dead (dead-lettered).
+# TYPE ndrbridge_sink_events_total counter
+ndrbridge_sink_events_total{result="dead",sink="lake"} %d
+ndrbridge_sink_events_total{result="delivered",sink="lake"} %d
+# HELP ndrbridge_sink_match_errors_total Events for which the sink's match failed; on_error decides what happens to them.
+# TYPE ndrbridge_sink_match_errors_total counter
+ndrbridge_sink_match_errors_total{sink="lake"} 0
+# HELP ndrbridge_sink_retries_total Failed attempts to deliver a batch, by class of failure; each is retried.
+# TYPE ndrbridge_sink_retries_total counter
+ndrbridge_sink_retries_total{class="halted",sink="lake"} %d
+ndrbridge_sink_retries_total{class="rejected",sink="lake"} 0
+ndrbridge_sink_retries_total{class="throttled",sink="lake"} 0
+ndrbridge_sink_retries_total{class="transient",sink="lake"} %d
+# HELP ndrbridge_sink_state State of the sink: 0 running, 1 retrying, 2 halted, 3 paused.
+# TYPE ndrbridge_sink_state gauge
+ndrbridge_sink_state{sink="lake"} %d
+`, dead, delivered, halted, transient, state)
 			if err := testutil.GatherAndCompare(registry, strings.NewReader(text),
 				"ndrbridge_sink_events_total", "ndrbridge_sink_retries_total", "ndrbridge_sink_state", "ndrbridge_sink_match_errors_total"); err != nil {
 				t.Error(err)
 			}
 		}
-		const headers = `
-# HELP ndrbridge_sink_events_total Events by result: delivered (acknowledged; redeliveries count again) or dead (dead-lettered).
-# TYPE ndrbridge_sink_events_total counter
-# HELP ndrbridge_sink_retries_total Failed attempts to deliver a batch, by class of failure; each is retried.
-# TYPE ndrbridge_sink_retries_total counter
-# HELP ndrbridge_sink_state State of the sink: 0 running, 1 retrying, 2 halted, 3 paused.
-# TYPE ndrbridge_sink_state gauge
-# HELP ndrbridge_sink_match_errors_total Events for which the sink's match failed; on_error decides what happens to them.
-# TYPE ndrbridge_sink_match_errors_total counter
-ndrbridge_sink_match_errors_total{sink="lake"} 0
-`
-		check(headers + `
-ndrbridge_sink_events_total{result="dead",sink="lake"} 0
-ndrbridge_sink_events_total{result="delivered",sink="lake"} 0
-ndrbridge_sink_retries_total{class="halted",sink="lake"} 0
-ndrbridge_sink_retries_total{class="rejected",sink="lake"} 0
-ndrbridge_sink_retries_total{class="throttled",sink="lake"} 0
-ndrbridge_sink_retries_total{class="transient",sink="lake"} 0
-ndrbridge_sink_state{sink="lake"} 0
-`)
+		check(0, 0, 0, 0, 0)
 		stop := f.start()
 		time.Sleep(40 * time.Second)
 		synctest.Wait()
-		check(headers + `
-ndrbridge_sink_events_total{result="dead",sink="lake"} 0
-ndrbridge_sink_events_total{result="delivered",sink="lake"} 0
-ndrbridge_sink_retries_total{class="halted",sink="lake"} 2
-ndrbridge_sink_retries_total{class="rejected",sink="lake"} 0
-ndrbridge_sink_retries_total{class="throttled",sink="lake"} 0
-ndrbridge_sink_retries_total{class="transient",sink="lake"} 2
-ndrbridge_sink_state{sink="lake"} 2
-`)
+		check(0, 0, 2, 2, 2)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		check(headers + `
-ndrbridge_sink_events_total{result="dead",sink="lake"} 1
-ndrbridge_sink_events_total{result="delivered",sink="lake"} 19
-ndrbridge_sink_retries_total{class="halted",sink="lake"} 2
-ndrbridge_sink_retries_total{class="rejected",sink="lake"} 0
-ndrbridge_sink_retries_total{class="throttled",sink="lake"} 0
-ndrbridge_sink_retries_total{class="transient",sink="lake"} 2
-ndrbridge_sink_state{sink="lake"} 0
-`)
+		check(19, 1, 2, 2, 0)
 		stop()
 		for text, want := range map[string]int{
 			`level=WARN msg="sink is retrying; its events are kept" error="connection refused"`:                                 1,
