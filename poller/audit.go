@@ -157,7 +157,7 @@ func (a *Audit) readNew(ctx context.Context) error {
 	w := auditWalk{last: a.position.Last, hint: a.rank}
 	a.progress.begin()
 	front, kept := noGap, a.position.Last // kept is the newest entry that both logs have
-	err := a.read(ctx, &w, func(page *auditPage) (int, error) {
+	find := func(page *auditPage) (int, error) {
 		last := page.find(w.last)
 		if last >= 0 {
 			front = noGap
@@ -170,7 +170,8 @@ func (a *Audit) readNew(ctx context.Context) error {
 			front, kept = restored, page.rows[last].offset()
 		}
 		return last, err
-	}, func(page *auditPage, base int) (done bool, err error) {
+	}
+	take := func(page *auditPage, base int) (done bool, err error) {
 		if base < 0 && w.last != nil {
 			front = unjoined
 		}
@@ -181,7 +182,8 @@ func (a *Audit) readNew(ctx context.Context) error {
 			a.progress.reached(w.last.Time, max(0, a.date.UnixMilli()-w.last.Time))
 		}
 		return page.newest, nil
-	})
+	}
+	err := a.read(ctx, &w, find, take)
 	if err == nil {
 		a.progress.caughtUp(a.date.UnixMilli())
 	}

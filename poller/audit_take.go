@@ -142,16 +142,15 @@ func (a *Audit) reread(ctx context.Context) error {
 		return nil
 	}
 	w := auditWalk{last: a.position.Reread.Last, hint: a.position.Reread.Offset}
-	err := a.read(ctx, &w, func(page *auditPage) (int, error) {
-		return page.find(w.last), nil
-	}, func(page *auditPage, base int) (done bool, err error) {
+	find := func(page *auditPage) (int, error) { return page.find(w.last), nil }
+	take := func(page *auditPage, base int) (done bool, err error) {
 		if err := a.repeat(ctx, page, base); err != nil || a.position.Reread == nil {
 			return true, err
 		}
 		w.last = a.position.Reread.Last
 		return false, nil
-	})
-	if err != nil || a.position.Reread == nil {
+	}
+	if err := a.read(ctx, &w, find, take); err != nil || a.position.Reread == nil {
 		return err
 	}
 	p := a.position // of a log that is empty

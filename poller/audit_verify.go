@@ -27,7 +27,7 @@ func VerifyAudit(ctx context.Context, client AuditClient, store Store, o StreamO
 	v := newVerification(a.source.Stream, from, report)
 	var suspects []auditRow
 	w := auditWalk{hint: p.Offset}
-	err = a.read(ctx, &w, func(page *auditPage) (int, error) {
+	find := func(page *auditPage) (int, error) {
 		base := page.find(w.last)
 		for i := range page.rows {
 			if w.last == nil && page.rows[i].before(from) {
@@ -35,7 +35,8 @@ func VerifyAudit(ctx context.Context, client AuditClient, store Store, o StreamO
 			}
 		}
 		return base, nil
-	}, func(page *auditPage, base int) (done bool, err error) {
+	}
+	take := func(page *auditPage, base int) (done bool, err error) {
 		differ, err := a.compare(ctx, v, page.rows[base+1:])
 		if err != nil {
 			return false, err
@@ -48,8 +49,8 @@ func VerifyAudit(ctx context.Context, client AuditClient, store Store, o StreamO
 		}
 		report.Progress(v.Stream, v.Compared, time.UnixMilli(newest.entry.Time))
 		return page.newest, nil
-	})
-	if err != nil {
+	}
+	if err := a.read(ctx, &w, find, take); err != nil {
 		return v.Verification, fmt.Errorf("verify %s: %w", a.source, err)
 	}
 	err = a.explain(ctx, v, suspects)
