@@ -33,7 +33,7 @@ func (p *Pipeline) buildHeartbeat(config *configs.Config, current *heartbeat) *h
 	}
 	return &heartbeat{
 		config: e, every: time.Duration(e.Heartbeat),
-		events: OwnEvents(config),
+		events: p.ownEvents(config),
 		store:  p.store, version: p.version, started: p.started, log: p.log,
 	}
 }
@@ -80,6 +80,13 @@ func (h *heartbeat) emit(ctx context.Context) error {
 // OwnEvents returns the encoder of events that concern no appliance.
 func OwnEvents(config *configs.Config) transform.Encoder {
 	return transform.Encoder{TypePrefix: config.Events.TypePrefix, Appliance: transform.Bridge}
+}
+
+// ownEvents is OwnEvents for this pipeline's journal.
+func (p *Pipeline) ownEvents(config *configs.Config) transform.Encoder {
+	e := OwnEvents(config)
+	e.Shard = p.shard.name()
+	return e
 }
 
 // journal commits an event that concerns no appliance. If the journal is full, it

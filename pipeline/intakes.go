@@ -128,7 +128,7 @@ func (p *Pipeline) openKafkaIntake(k configs.KafkaIntake) (ticketIntake, error) 
 // to be removed from messages.
 func (p *Pipeline) intakeOptions(name string, secrets func() redact.Secrets) intake.Options {
 	return intake.Options{
-		Acceptor: currentAcceptor{p}, Refuse: p.refuse,
+		Acceptor: p.acceptor, Refuse: p.refuse,
 		RetryInitial: 500 * time.Millisecond, RetryMax: 10 * time.Second,
 		Hide: func(text string) string { return secrets().Hide(text) },
 		Log:  p.log.With("intake", name),
@@ -154,7 +154,7 @@ func (c currentAcceptor) Accept(ctx context.Context, key string, commands []tick
 // is for the answers to tickets.
 func (p *Pipeline) refuse(ctx context.Context, r intake.Refusal) error {
 	now := time.Now()
-	event, err := OwnEvents(p.current.Load().config).MessageRefused(transform.RefusedMessage{Message: r.Message, Reason: r.Reason, Sent: r.Sent}, now)
+	event, err := p.ownEvents(p.current.Load().config).MessageRefused(transform.RefusedMessage{Message: r.Message, Reason: r.Reason, Sent: r.Sent}, now)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/pipeline/lifecycle"
 	"ndrbridge/sinks"
+	"ndrbridge/tickets/intake"
 )
 
 // Options configure a Pipeline beyond its configuration.
@@ -38,6 +39,11 @@ type Options struct {
 	// Applied, if not nil, is called by a reload with the new configuration once
 	// nothing can fail any more, before changed parts start.
 	Applied func(*configs.Config)
+	// Shard is nil outside a cluster.
+	Shard *Shard
+	// Acceptor, if not nil, accepts the commands that intakes receive instead of the
+	// pipeline's own: in a cluster, they may be for an appliance of another shard.
+	Acceptor intake.Acceptor
 }
 
 // Pipeline is everything that hangs on one state. New makes it, Open opens its state
@@ -51,6 +57,8 @@ type Pipeline struct {
 	registered *registrations
 	pages      *appliance.Budget
 	applied    func(*configs.Config)
+	shard      *Shard          // nil outside a cluster
+	acceptor   intake.Acceptor // of the commands that intakes receive
 	metrics    *metrics
 	store      *checkpoint.Store
 	tracer     trace.Tracer // nil if tracing is off
@@ -70,11 +78,15 @@ type Pipeline struct {
 // New returns a Pipeline without state and parts, and registers its metrics.
 func New(o Options) *Pipeline {
 	r := &registrations{Registerer: o.Registerer}
-	return &Pipeline{
+	p := &Pipeline{
 		version: o.Version, log: o.Log, stdout: o.Stdout, started: o.Started,
-		registered: r, pages: o.Pages, applied: o.Applied, metrics: newMetrics(r),
+		registered: r, pages: o.Pages, applied: o.Applied, shard: o.Shard, acceptor: o.Acceptor, metrics: newMetrics(r),
 		commands: make(chan command), ended: make(chan struct{}), tails: newTails(),
 	}
+	if p.acceptor == nil {
+		p.acceptor = currentAcceptor{p}
+	}
+	return p
 }
 
 // Try makes every part of a configuration that needs no state and discards it. It
@@ -104,7 +116,7 @@ func (p *Pipeline) Open(ctx context.Context, config *configs.Config, openTracer 
 	if err := append(failed, others...).Join(); err != nil {
 		return err
 	}
-	stats, err := p.registerSinks(ctx, config.Sinks, OwnEvents(config))
+	stats, err := p.registerSinks(ctx, config.Sinks, p.ownEvents(config))
 	if err != nil {
 		return err
 	}

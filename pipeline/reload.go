@@ -55,7 +55,7 @@ func (p *Pipeline) reload(l lifetimes, load func(*configs.Config) (*configs.Conf
 			both = append(both, s.config)
 		}
 	}
-	stats, err := p.registerSinks(ctx, both, OwnEvents(config))
+	stats, err := p.registerSinks(ctx, both, p.ownEvents(config))
 	if err != nil {
 		return nil, errors.Join(err, p.configure(ctx, current.config.Sinks))
 	}

@@ -62,7 +62,7 @@ func (p *Pipeline) buildSink(s configs.Sink, config *configs.Config, current *si
 		RateLimit:    s.RateLimit,
 		Lag: sinks.Lag{
 			Skip: s.Lag.Policy == configs.LagSkip, MaxAge: time.Duration(s.Lag.MaxAge), MaxBytes: int64(s.Lag.MaxBytes),
-			Events: OwnEvents(config),
+			Events: p.ownEvents(config),
 		},
 		Match: wanted, OnMatchError: sinks.MatchErrorPolicy(s.OnError),
 		Prepare: prepare,

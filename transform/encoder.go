@@ -12,6 +12,9 @@ import (
 type Encoder struct {
 	TypePrefix string // of event types, such as io.ndrbridge
 	Appliance  string // the appliance's name in the configuration
+	// Shard is the shard of the cluster whose journal holds the events, such as "03";
+	// empty outside a cluster.
+	Shard string
 	// TraceParent is set on the events; ids do not depend on it.
 	TraceParent string
 }
