@@ -43,6 +43,7 @@ func (b *Bridge) next(current *configs.Config) (*configs.Config, error) {
 		fixed         bool
 	}{
 		{"state", current.State, next.State, true},
+		{"cluster", current.Cluster, next.Cluster, true},
 		{"admin.listen", current.Admin.Listen, next.Admin.Listen, true},
 		{"admin.token", current.Admin.Token, next.Admin.Token, true},
 		{"log.format", current.Log.Format, next.Log.Format, true},

@@ -50,6 +50,7 @@ func TestAReloadThatFailsChangesNothing(t *testing.T) {
 		{"an appliance that cannot be made", strings.Replace(yaml, "rate_limit: 1000", "rate_limit: 1000\n    tls: {ca_file: "+notPEM+"}", 1) + other, "appliance hq: "},
 		{"another state", strings.Replace(yaml, "state.db", "other.db", 1) + other, "state cannot change while the bridge runs"},
 		{"another address", strings.Replace(yaml, `"127.0.0.1:0"`, `"127.0.0.1:1"`, 1) + other, "admin.listen cannot change"},
+		{"a cluster", "cluster: {name: c, nats: {url: 'nats://127.0.0.1:4222'}}\n" + yaml + other, "cluster cannot change"},
 		{"another collector of traces", "tracing: {endpoint: 'http://127.0.0.1:4318'}\n" + yaml + other, "tracing cannot change"},
 		{"another form of log", "log: {format: json}\n" + yaml + other, "log.format cannot change"},
 	} {

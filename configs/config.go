@@ -21,9 +21,12 @@ package configs
 // A Config returned by Load or Parse is valid. Printing it never shows a secret.
 type Config struct {
 	// State is the path of the state file, which holds stream positions, the journal, the
-	// sinks' cursors and dead letters. It is created at the first start.
+	// sinks' cursors and dead letters. It is created at the first start. In a cluster, each
+	// shard has a file of its own, whose name ends in the shard's number, such as .03.
 	State string `yaml:"state" env:"STATE" default:"./ndrbridge.db" required:"true"`
-	Log   Log    `yaml:"log" envPrefix:"LOG_"`
+	// Cluster is the cluster that the bridge is a member of. Absent: it runs alone.
+	Cluster *Cluster `yaml:"cluster" envPrefix:"CLUSTER_"`
+	Log     Log      `yaml:"log" envPrefix:"LOG_"`
 	// ShutdownTimeout is how long batches in flight may take to complete when the bridge is
 	// stopped. Deliveries that are still running then are abandoned, and the process exits
 	// within a second. Their events are delivered again after the next start.
@@ -56,7 +59,8 @@ type Log struct {
 //	journal: {max_bytes: 8GiB, retain: 7d}
 type Journal struct {
 	// MaxBytes is the maximum size of the journal. Polling pauses while it is full of
-	// undelivered events.
+	// undelivered events. In a cluster, each shard has an equal share of it, but at least
+	// 16MiB.
 	MaxBytes Size `yaml:"max_bytes" env:"MAX_BYTES" default:"2GiB" min:"16MiB"`
 	// Retain is how long delivered events are kept for a replay, as far as
 	// [Journal.MaxBytes] allows. 0: they are not kept.
@@ -71,7 +75,7 @@ type DeadLetters struct {
 	// MaxBytes is the maximum total size of all dead letters, divided into equal shares:
 	// one for each sink, and one for all sources together. A sink halts when its share is
 	// full. Sources must not halt: when their share is full, their oldest dead letters are
-	// dropped and counted. 0: no limit.
+	// dropped and counted. 0: no limit. In a cluster, each shard has an equal share of it.
 	MaxBytes Size `yaml:"max_bytes" env:"MAX_BYTES" default:"256MiB"`
 }
 

@@ -36,6 +36,7 @@ func Parse(file string, data []byte, environ []string) (*Config, error) {
 	p, config, whole := decode(file, data)
 	p.overlay(environ, config)
 	p.sinkDefaults(config)
+	clusterDefaults(config)
 	if whole {
 		validate(p, config)
 	}

@@ -15,6 +15,7 @@ import (
 
 // secretive holds a secret, with sesame in it, wherever one may be.
 const secretive = `
+cluster: {name: c, nats: {url: "nats://user:sesame-23@n1:4222,nats://sesame-24@n2:4222", token: sesame-25}}
 admin: {token: sesame-1}
 appliances:
   - {name: a, url: "https://a.example", api_key: sesame-2, proxy: "http://user:sesame-3@proxy.example:3128"}
@@ -51,7 +52,7 @@ func parse(t *testing.T, text string, environ ...string) *Config {
 
 func TestNothingPrintsASecret(t *testing.T) {
 	config := parse(t, secretive)
-	parts := []any{config, *config, &config}
+	parts := []any{config, *config, &config, config.Cluster, *config.Cluster, config.Cluster.NATS, config.Hash()}
 	for i := range config.Appliances {
 		a := &config.Appliances[i]
 		parts = append(parts, a, *a, a.APIKey, &a.APIKey, a.OAuth, a.Proxy)

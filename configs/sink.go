@@ -53,7 +53,8 @@ type Sink struct {
 	// 0: unlimited. An event that keeps failing while others are delivered is
 	// dead-lettered regardless.
 	MaxAttempts int `yaml:"max_attempts" env:"MAX_ATTEMPTS" default:"0" min:"0"`
-	// RateLimit is the maximum number of events per second. 0: no limit.
+	// RateLimit is the maximum number of events per second. 0: no limit. In a cluster, each
+	// shard has an equal share of it.
 	RateLimit float64 `yaml:"rate_limit" env:"RATE_LIMIT" default:"0" min:"0"`
 	// Redact lists fields of the events' data that are never sent to this sink: names
 	// joined by dots, such as detection.participants.username. A field of the detection is
@@ -110,7 +111,7 @@ type Lag struct {
 	// MaxAge is the maximum age of the oldest undelivered event. 0: no limit.
 	MaxAge Duration `yaml:"max_age" env:"MAX_AGE" default:"0" min:"0"`
 	// MaxBytes is the maximum size of all undelivered events; less than
-	// [Journal.MaxBytes]. 0: no limit.
+	// [Journal.MaxBytes]. 0: no limit. In a cluster, each shard has an equal share of it.
 	MaxBytes Size `yaml:"max_bytes" env:"MAX_BYTES" default:"0"`
 	// Policy is what happens when a limit is exceeded. block: undelivered events stay in
 	// the journal and may eventually fill it, which pauses polling. skip, which requires
@@ -129,6 +130,8 @@ func (l Lag) IsBounded() bool { return l.MaxAge > 0 || l.MaxBytes > 0 }
 //	    file: {path: /var/lib/ndrbridge/events.jsonl, rotate: {max_bytes: 1GiB, keep: 10}}
 type File struct {
 	// Path is the path of the file, or - for standard output. No two sinks may share one.
+	// In a cluster, it must contain {shard}, which is replaced by the number of the shard,
+	// such as 03: each shard writes a file of its own, at the member that owns it.
 	Path   string `yaml:"path" env:"PATH" required:"true"`
 	Rotate Rotate `yaml:"rotate" envPrefix:"ROTATE_"`
 }

@@ -23,6 +23,7 @@ type checks struct {
 func validate(p *sourceLines, config *Config) {
 	c := checks{p, slices.Clone(p.errors)}
 	eachField("", reflect.ValueOf(config).Elem(), c.tags)
+	c.cluster(config.Cluster)
 	c.admin(config.Admin)
 	if !typePrefix.MatchString(config.Events.TypePrefix) {
 		c.wrong("events.type_prefix", "%q is not a valid type prefix; write words of letters, digits, - and _, separated by dots", config.Events.TypePrefix)
@@ -34,6 +35,9 @@ func validate(p *sourceLines, config *Config) {
 	c.sinks(config.Sinks, config.State)
 	for i, s := range config.Sinks {
 		c.lag(item("sinks", i)+".lag", s.Lag, config.Journal.MaxBytes)
+		if s.File != nil {
+			c.sharded(item("sinks", i)+".file.path", *s.File, config)
+		}
 		if s.Webhook != nil {
 			c.ticketOpener(item("sinks", i)+".webhook", s, config.Tickets.Enabled)
 		}

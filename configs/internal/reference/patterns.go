@@ -19,6 +19,9 @@ func patterns() map[string]string {
 	http, natsURL := schemes("http", "https"), schemes("nats", "tls", "ws", "wss")
 	proxy := orNothing("^" + schemes("http", "https", "socks5") + "://.")
 	return map[string]string{
+		"Cluster.Name":               "^[a-z0-9-]{1,32}$",
+		"Cluster.Member":             "^[A-Za-z0-9_-]{0,63}$",
+		"ClusterNATS.URL":            `^\s*` + natsURL + "://.",
 		"Admin.Listen":               ":[0-9]+$",
 		"Events.TypePrefix":          `^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$`,
 		"Appliance.Name":             namePattern,

@@ -28,10 +28,15 @@ var (
 // rules returns the rules between the keys of each block, by its type.
 func rules() map[string][]object {
 	return map[string][]object{
-		"Config": {when(
-			with("sinks", object{"contains": with("webhook", with("ticket", not(is("link", false))))}),
-			with("tickets", is("enabled", true)),
-		)},
+		"Config": {
+			when(
+				with("sinks", object{"contains": with("webhook", with("ticket", not(is("link", false))))}),
+				with("tickets", is("enabled", true)),
+			),
+			either(there("cluster"), filePaths(object{"pattern": `^-$|\{shard\}`}), filePaths(not(object{"type": "string", "pattern": `\{shard\}`}))),
+		},
+		"Cluster":     {with("nats", set("url"))},
+		"ClusterNATS": {login, natsLogins},
 		"Admin": {when(
 			with("listen", object{"type": "string", "not": object{"pattern": `^(localhost|127[.].*|\[[0:]*1\]|\[::ffff:127[.].*\]):`}}),
 			secret("token"),
@@ -78,6 +83,11 @@ func rules() map[string][]object {
 		"WebhookIntake":      webhookIntakeRules(),
 		"NamedWebhookIntake": append(webhookIntakeRules(), not(is("name", "jira", "servicenow"))),
 	}
+}
+
+// filePaths requires the paths of all file sinks to match schema.
+func filePaths(schema object) object {
+	return where("sinks", object{"items": where("file", where("path", schema))})
 }
 
 func webhookRules() []object {

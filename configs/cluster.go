@@ -1,0 +1,120 @@
+package configs
+
+import (
+	"os"
+	"regexp"
+	"strings"
+)
+
+// Cluster makes the bridge a member of a cluster: several bridges with the same
+// configuration share the appliances, and take over from each other. Their state is
+// stored in NATS JetStream. All of its keys but member must be the same for all members,
+// and none of them can change while the bridge runs.
+//
+//	cluster:
+//	  name: prod
+//	  nats:
+//	    url: nats://nats-1.example:4222,nats://nats-2.example:4222,nats://nats-3.example:4222
+//	    creds_file: /run/secrets/nats.creds
+type Cluster struct {
+	// Name identifies the cluster: 1 to 32 of a-z, 0-9 and -. It is part of the names of
+	// its streams. Clusters that share NATS servers need different names.
+	Name string `yaml:"name" env:"NAME" required:"true"`
+	// Member identifies this bridge among the members: 1 to 63 letters, digits, - and _. It
+	// must be unique, and stay the same over restarts. Absent: the name of the host, up to
+	// its first dot.
+	Member string      `yaml:"member" env:"MEMBER"`
+	NATS   ClusterNATS `yaml:"nats" envPrefix:"NATS_"`
+	// Shards is the number of parts that the appliances are divided into. Each part has one
+	// owner at a time, which polls its appliances and delivers their events. The first
+	// start of the cluster fixes it. Each shard connects to each sink.
+	Shards int `yaml:"shards" env:"SHARDS" default:"16" min:"1" max:"100"`
+	// Replicas is the number of NATS servers that store each stream. 3 survives the loss of
+	// one server, 5 of two; use 1 for tests only.
+	Replicas int `yaml:"replicas" env:"REPLICAS" default:"3" min:"1" max:"5"`
+	// Lease is how long a member owns a shard after its last write to NATS. If a member
+	// fails, another one takes its shards after a quarter more than this.
+	Lease Duration `yaml:"lease" env:"LEASE" default:"6s" min:"2s"`
+}
+
+// Enabled reports whether the bridge is a member of a cluster. c may be nil.
+func (c *Cluster) Enabled() bool { return c != nil }
+
+// ClusterNATS configures the connection to the NATS servers that store the cluster's
+// state. They must sync each write to disk (sync_interval: always). At most one form of
+// authentication may be set, as for the sink.
+type ClusterNATS struct {
+	// URL is the URL of a server, or of several, separated by commas: nats, tls, ws or wss.
+	URL URL `yaml:"url" env:"URL" required:"true"`
+	// CredsFile is the path of a credentials file, which holds a JWT and its seed.
+	CredsFile string `yaml:"creds_file" env:"CREDS_FILE"`
+	// NKeyFile is the path of a file with the seed of an NKey.
+	NKeyFile string `yaml:"nkey_file" env:"NKEY_FILE"`
+	// Token is the authentication token.
+	Token Secret `yaml:"token" env:"TOKEN" envPrefix:"TOKEN_"`
+	// Username is the user name.
+	Username string `yaml:"username" env:"USERNAME"`
+	// Password is the password.
+	Password Secret `yaml:"password" env:"PASSWORD" envPrefix:"PASSWORD_"`
+	// TLS enables TLS. Absent: the scheme of [ClusterNATS.URL] decides.
+	TLS *TLS `yaml:"tls" envPrefix:"TLS_"`
+}
+
+// Connection returns the configuration of a sink that connects to the same servers.
+func (n ClusterNATS) Connection() NATS {
+	return NATS{
+		URL: n.URL, CredsFile: n.CredsFile, NKeyFile: n.NKeyFile, Token: n.Token,
+		Username: n.Username, Password: n.Password, TLS: n.TLS,
+	}
+}
+
+var (
+	clusterName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+	// memberName matches what can be a part of a NATS subject and of a key in a NATS bucket.
+	memberName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,63}$`)
+)
+
+// clusterDefaults sets the member's name to that of the host.
+func clusterDefaults(config *Config) {
+	if config.Cluster.Enabled() && config.Cluster.Member == "" {
+		host, _ := os.Hostname() // if it is unknown, the name is reported as missing
+		config.Cluster.Member, _, _ = strings.Cut(host, ".")
+	}
+}
+
+func (c checks) cluster(cluster *Cluster) {
+	if !cluster.Enabled() {
+		return
+	}
+	if cluster.Name != "" && !clusterName.MatchString(cluster.Name) {
+		c.wrong("cluster.name", "%q is not a valid name; write 1 to 32 of a-z, 0-9 and -", cluster.Name)
+	}
+	switch {
+	case cluster.Member == "":
+		c.missing("cluster.member")
+	case memberName.MatchString(cluster.Member):
+	case c.isSet("cluster.member"):
+		c.wrong("cluster.member", "%q is not a valid name; write 1 to 63 letters, digits, - and _", cluster.Member)
+	default:
+		c.wrong("cluster.member", "is not set, and the name of the host, %q, cannot be used; write 1 to 63 letters, digits, - and _", cluster.Member)
+	}
+	c.natsConnection("cluster.nats", cluster.NATS.Connection())
+}
+
+// shardPlaceholder stands for the number of a shard in the paths of file sinks.
+const shardPlaceholder = "{shard}"
+
+// sharded checks whether the path of a file sink fits a bridge in a cluster, in which every
+// shard writes a file of its own, or outside of one.
+func (c checks) sharded(path string, f File, config *Config) {
+	has := strings.Contains(f.Path, shardPlaceholder)
+	switch {
+	case f.Path == "" || f.Path == "-":
+	case config.Cluster.Enabled() && !has:
+		c.wrong(path, "has no %s, which a cluster requires: each shard writes a file of its own; write for example events-%[1]s.jsonl", shardPlaceholder)
+	case !config.Cluster.Enabled() && has:
+		c.wrong(path, "has %s, which requires cluster; remove it, or set cluster", shardPlaceholder)
+	case has && samePath(f.Path, config.State+"."+shardPlaceholder):
+		c.wrong(path, "is the state file of a shard; choose another path")
+	}
+}
