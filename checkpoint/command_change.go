@@ -29,7 +29,7 @@ func (s *Store) Accept(ctx context.Context, commands []Command) ([]Acceptance, e
 				results = make([]Acceptance, len(commands))
 				for i, c := range commands {
 					var err error
-					if results[i], err = d.accept(c); err != nil {
+					if results[i], err = d.accept(c, s.commands); err != nil {
 						return fmt.Errorf("a command: %w", err)
 					}
 					r.changed = r.changed || !results[i].Duplicate
@@ -80,12 +80,12 @@ func (d *commandTable) checkSpace(commands []Command) error {
 	return nil
 }
 
-func (d *commandTable) accept(c Command) (Acceptance, error) {
+func (d *commandTable) accept(c Command, ids IDs) (Acceptance, error) {
 	if id := d.keys.Get([]byte(c.Key)); c.Key != "" && len(id) == 8 {
 		return Acceptance{ID: decode(id)[0], Duplicate: true}, nil
 	}
-	id, err := d.commands.NextSequence()
-	if err != nil {
+	id := ids.next(d.commands.Sequence())
+	if err := d.commands.SetSequence(id); err != nil {
 		return Acceptance{}, err
 	}
 	k := &keptCommand{

@@ -41,8 +41,8 @@ const (
 // Command is a change to make at an appliance, at least once. The code that accepts it
 // owns the encoding of Body, and the code that carries it out owns the encoding of Note.
 type Command struct {
-	// ID increases over all commands in the order in which they were accepted,
-	// from 1. Accept assigns it.
+	// ID increases over all commands in the order in which they were accepted (see IDs).
+	// Accept assigns it.
 	ID uint64
 	// Key identifies the command to the code that accepts it, so that the same command is
 	// accepted once; empty: it has no key.

@@ -31,6 +31,13 @@ type Options struct {
 	// LockWait is how long to wait for another process that has the state open, and may be
 	// about to end; 0: a second; negative: do not wait.
 	LockWait time.Duration
+	// Log is the log that the state is a copy of; nil: the file is what is durable.
+	Log Log
+	// Renew is the longest time without a record of Log: then the store appends an empty one.
+	// 0: it appends none.
+	Renew time.Duration
+	// Commands are the IDs that Accept assigns.
+	Commands IDs
 }
 
 // Store keeps the state in one bbolt file. Its methods are safe for concurrent use.
@@ -50,7 +57,8 @@ type Options struct {
 // call waits the few milliseconds until it ends.
 type Store struct {
 	*database
-	clock *clock
+	clock    *clock
+	commands IDs
 
 	wake    chan struct{} // holds one token: the queue is not empty, or Close was called
 	closing chan struct{} // closed by Close
@@ -108,7 +116,7 @@ func Open(path string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open the state: %w", err)
 	}
 	s := &Store{
-		database: db, clock: newClock(o), limits: o.Limits, tail: tail{limit: tailBytes},
+		database: db, clock: newClock(o), commands: o.Commands, limits: o.Limits, tail: tail{limit: tailBytes},
 		wake: make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}), failed: make(chan struct{}),
 	}
 	if s.ends, err = s.readEnds(); err != nil {

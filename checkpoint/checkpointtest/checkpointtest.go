@@ -107,6 +107,7 @@ func Run(t *testing.T, b Backend) {
 	t.Run("forgetting appliances", b.testForgettingAppliances)
 	t.Run("sinks' memories", b.testMemory)
 	t.Run("commands", b.testCommands)
+	t.Run("IDs of commands", b.testCommandIDs)
 	t.Run("space for commands", b.testCommandSpace)
 	t.Run("any order of calls about commands keeps the guarantees", b.testCommandProperties)
 	t.Run("backup", b.testBackup)
