@@ -1,0 +1,105 @@
+package natswire_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	nats "github.com/nats-io/nats.go"
+
+	"ndrbridge/internal/natswire"
+	"ndrbridge/test/loopback"
+	"ndrbridge/test/natsserver"
+)
+
+func options(url string) natswire.Options {
+	return natswire.Options{URL: url, Timeout: 5 * time.Second, Limits: natswire.Limits{Message: 1000}}
+}
+
+func TestConnectAgain(t *testing.T) {
+	t.Run("the connection outlives its server and the context", func(t *testing.T) {
+		port := loopback.FreePorts(t, 1)[0]
+		start := func() (stop func()) {
+			_, stop, err := natsserver.Start(t.TempDir(), func(o *server.Options) { o.Port = port })
+			if err != nil {
+				t.Fatal(err)
+			}
+			return stop
+		}
+		stop := start()
+		ctx, cancel := context.WithCancel(t.Context())
+		disconnected, reconnected := make(chan struct{}, 1), make(chan struct{}, 1)
+		c, err := natswire.ConnectAgain(ctx, options(fmt.Sprintf("nats://127.0.0.1:%d", port)),
+			nats.ReconnectWait(10*time.Millisecond),
+			nats.DisconnectErrHandler(func(*nats.Conn, error) { disconnected <- struct{}{} }),
+			nats.ReconnectHandler(func(*nats.Conn) { reconnected <- struct{}{} }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		cancel()
+		got := make(chan *nats.Msg, 1)
+		if _, err := c.ChanSubscribe("a", got); err != nil {
+			t.Fatal(err)
+		}
+		stop()
+		<-disconnected
+		if err := c.Publish("a", nil); err == nil {
+			t.Error("a message was buffered while there was no connection")
+		}
+		defer start()()
+		<-reconnected
+		if err := c.Publish("a", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if m := <-got; string(m.Data) != "x" {
+			t.Errorf("got %q", m.Data)
+		}
+	})
+	t.Run("each connection is bounded", func(t *testing.T) {
+		s, stop, err := natsserver.Start(t.TempDir(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		disconnected := make(chan error, 10)
+		c, err := natswire.ConnectAgain(t.Context(), options(s.ClientURL()), nats.ReconnectWait(10*time.Millisecond),
+			nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { disconnected <- err }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		other, err := nats.Connect(s.ClientURL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		if _, err := c.SubscribeSync("a"); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			for c.FlushTimeout(5*time.Second) != nil { // until it is connected again
+				time.Sleep(time.Millisecond)
+			}
+			if err := errors.Join(other.Publish("a", make([]byte, 1001)), other.Flush()); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-disconnected; !errors.Is(err, natswire.ErrProtocol) {
+				t.Errorf("got %v", err)
+			}
+		}
+	})
+	t.Run("the end of the context ends the first attempt", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer time.AfterFunc(20*time.Millisecond, cancel).Stop()
+		o := options("nats://" + loopback.Silent(t))
+		o.Timeout = time.Hour
+		if c, err := natswire.ConnectAgain(ctx, o); err == nil {
+			c.Close()
+			t.Error("it connected")
+		}
+	})
+}
