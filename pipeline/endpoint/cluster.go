@@ -1,0 +1,128 @@
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"ndrbridge/configs"
+	"ndrbridge/internal/natswire"
+)
+
+// maxClusterMessage bounds a message of a cluster with its headers, in bytes: a part of a
+// record is at most half of it.
+const maxClusterMessage = 1<<20 + 64<<10
+
+// CheckCluster returns why ConnectCluster would fail before it contacts a server.
+func CheckCluster(c *configs.Cluster) error {
+	o, err := NATS(c.NATS.Connection())
+	if err == nil {
+		_, err = o.SignIn()
+	}
+	if err != nil {
+		return fmt.Errorf("nats: %w", err)
+	}
+	return nil
+}
+
+// ConnectCluster connects a member to one of the NATS servers of its cluster. The
+// connection reconnects until it is closed, and reads the secrets again each time. The
+// error contains no secret. ctx bounds the first attempt only. Losses of the connection
+// are logged.
+func ConnectCluster(ctx context.Context, c *configs.Cluster, log *slog.Logger) (*nats.Conn, error) {
+	o, err := NATS(c.NATS.Connection())
+	if err != nil {
+		return nil, fmt.Errorf("cluster.nats: %w", err)
+	}
+	login, err := signInAgain(c.NATS.Connection())
+	if err != nil {
+		return nil, fmt.Errorf("cluster.nats: %w", err)
+	}
+	hide := func(err error) string {
+		if err == nil {
+			return "it was closed"
+		}
+		return o.Secrets().Hide(err.Error())
+	}
+	lease := time.Duration(c.Lease)
+	conn, err := natswire.ConnectAgain(ctx, natswire.Options{
+		URL: o.URL, TLS: o.TLS, Timeout: min(lease, 5*time.Second), Limits: natswire.Limits{Message: maxClusterMessage},
+	}, append(login,
+		nats.Name("ndrbridge "+c.Name+" "+c.Member),
+		// A connection that is dead without a sign must not cost more than a lease.
+		nats.PingInterval(lease/4), nats.MaxPingsOutstanding(2), nats.FlusherTimeout(lease/2),
+		nats.ReconnectWait(200*time.Millisecond), nats.ReconnectJitter(100*time.Millisecond, 200*time.Millisecond),
+		nats.DisconnectErrHandler(func(conn *nats.Conn, err error) {
+			if !conn.IsClosed() {
+				log.Warn("the connection to the NATS servers of the cluster is lost; it is being restored", "error", hide(err))
+			}
+		}),
+		nats.ReconnectHandler(func(conn *nats.Conn) {
+			log.Info("the connection to the NATS servers of the cluster is restored", "server", conn.ConnectedAddr())
+		}),
+		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
+			subject := ""
+			if s != nil {
+				subject = s.Subject
+			}
+			log.Warn("the NATS servers of the cluster reported an error", "error", hide(err), "subject", subject)
+		}),
+	)...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the NATS servers of cluster.nats.url, %s: %s", c.NATS.URL, hide(err))
+	}
+	return conn, nil
+}
+
+// signInAgain returns connection options that read the credentials at each connection.
+func signInAgain(n configs.NATS) ([]nats.Option, error) {
+	read := func() (credentials nats.Options, err error) {
+		o, err := NATS(n)
+		if err != nil {
+			return credentials, err
+		}
+		options, err := o.SignIn()
+		for _, set := range options {
+			err = errors.Join(err, set(&credentials))
+		}
+		return credentials, err
+	}
+	first, err := read()
+	if err != nil {
+		return nil, err
+	}
+	sign := func(nonce []byte) ([]byte, error) {
+		now, err := read()
+		if err != nil {
+			return nil, err
+		}
+		return now.SignatureCB(nonce)
+	}
+	switch {
+	case first.UserJWT != nil:
+		return []nats.Option{nats.UserJWT(func() (string, error) {
+			now, err := read()
+			if err != nil {
+				return "", err
+			}
+			return now.UserJWT()
+		}, sign)}, nil
+	case first.Nkey != "":
+		return []nats.Option{nats.Nkey(first.Nkey, sign)}, nil
+	case first.Token != "":
+		return []nats.Option{nats.TokenHandler(func() string {
+			now, _ := read() // without a token, the server refuses the connection
+			return now.Token
+		})}, nil
+	case first.User != "":
+		return []nats.Option{nats.UserInfoHandler(func() (name, password string) {
+			now, _ := read()
+			return now.User, now.Password
+		})}, nil
+	}
+	return nil, nil
+}
