@@ -32,6 +32,9 @@ type Options struct {
 	// Tickets returns the intakes for ticket commands. It is called for each
 	// request, once Control returns non-nil.
 	Tickets func() Tickets
+	// Cluster returns the cluster that the bridge is a member of, or nil. It is called
+	// for each request. If it is nil, there is none.
+	Cluster func() ClusterControl
 }
 
 // NewHandler returns the admin interface:
@@ -43,6 +46,8 @@ type Options struct {
 //	/api/v1/  the API:
 //
 //	GET    status                               Status
+//	GET    cluster                              Cluster
+//	POST   cluster/handover                     hands shards over: {"member": NAME} or {"shard": NUMBER}
 //	GET    history                              History, the last hour
 //	GET    events?since=TIME                    events recorded since TIME, then new ones, as
 //	                                            server-sent events; without since, the last=N
@@ -65,7 +70,7 @@ type Options struct {
 //	DELETE tickets/ID                           deletes it
 //	POST   tickets/WEBHOOK                      accepts a ticket system's webhook
 //
-// TIME is RFC 3339. Errors are problem documents (RFC 9457): 404 if something does
+// TIME is RFC 3339. The cluster is not found if the bridge has none. Errors are problem documents (RFC 9457): 404 if something does
 // not exist, 409 if the current state does not allow the operation, 422 if the
 // configuration or the value of a field is invalid; a 422 names the field and the
 // allowed values. A ticket system with a secret of its own needs no token. Nor do

@@ -32,13 +32,16 @@ type noContent struct{}
 func (o Options) api() http.Handler {
 	mux, answers := http.NewServeMux(), make(slots, maxAnswers)
 	for path, m := range map[string]operations{
-		"/status":  {http.MethodGet: status},
+		"/status":  {http.MethodGet: o.status},
 		"/history": {http.MethodGet: history},
 		"/events":  {http.MethodGet: tail(make(slots, maxTails))},
 		"/backup":  {http.MethodPost: backup},
 		"/reload":  {http.MethodPost: reload},
 		"/rewind":  {http.MethodPost: rewind},
 		"/verify":  {http.MethodPost: verify},
+
+		"/cluster":          {http.MethodGet: o.showCluster},
+		"/cluster/handover": {http.MethodPost: o.handOver},
 
 		"/sinks/{sink}/pause":   {http.MethodPost: pause},
 		"/sinks/{sink}/resume":  {http.MethodPost: resume},

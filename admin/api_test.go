@@ -19,6 +19,8 @@ import (
 var endpoints = []struct{ method, path string }{
 	{"GET", "/api/v1/status"},
 	{"GET", "/api/v1/history"},
+	{"GET", "/api/v1/cluster"},
+	{"POST", "/api/v1/cluster/handover"},
 	{"GET", "/api/v1/events"},
 	{"POST", "/api/v1/backup"},
 	{"POST", "/api/v1/reload"},

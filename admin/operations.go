@@ -10,10 +10,6 @@ import (
 	"ndrbridge/poller"
 )
 
-func status(c Control, _ http.ResponseWriter, r *http.Request) (any, error) {
-	return c.Status(r.Context())
-}
-
 func history(c Control, _ http.ResponseWriter, r *http.Request) (any, error) {
 	return c.History(r.Context())
 }

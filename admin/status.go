@@ -19,6 +19,9 @@ type Status struct {
 	// the configuration. The journal keeps no events for them. They are sorted by name
 	// and have neither Kind nor State.
 	Unconfigured []SinkStatus `json:"unconfigured,omitempty"`
+	// Cluster is the cluster that the running bridge is a member of. The other fields
+	// then describe all shards.
+	Cluster *Cluster `json:"cluster,omitempty"`
 }
 
 // StateStatus describes the state file and its contents.

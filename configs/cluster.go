@@ -20,8 +20,8 @@ type Cluster struct {
 	// Name identifies the cluster: 1 to 32 of a-z, 0-9 and -. It is part of the names of
 	// its streams. Clusters that share NATS servers need different names.
 	Name string `yaml:"name" env:"NAME" required:"true"`
-	// Member identifies this bridge among the members: 1 to 63 letters, digits, - and _. It
-	// must be unique, and stay the same over restarts. Absent: the name of the host, up to
+	// Member identifies this bridge among the members: 1 to 63 letters, digits, - and _, not
+	// digits alone. It must be unique, and stay the same over restarts. Absent: the name of the host, up to
 	// its first dot.
 	Member string      `yaml:"member" env:"MEMBER"`
 	NATS   ClusterNATS `yaml:"nats" envPrefix:"NATS_"`
@@ -70,8 +70,10 @@ func (n ClusterNATS) Connection() NATS {
 
 var (
 	clusterName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
-	// memberName matches what can be a part of a NATS subject and of a key in a NATS bucket.
+	// memberName matches what can be a part of a NATS subject and of a key in a NATS bucket,
+	// and onlyDigits what commands take for the number of a shard.
 	memberName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,63}$`)
+	onlyDigits = regexp.MustCompile(`^[0-9]*$`)
 )
 
 // clusterDefaults sets the member's name to that of the host.
@@ -89,14 +91,14 @@ func (c checks) cluster(cluster *Cluster) {
 	if cluster.Name != "" && !clusterName.MatchString(cluster.Name) {
 		c.wrong("cluster.name", "%q is not a valid name; write 1 to 32 of a-z, 0-9 and -", cluster.Name)
 	}
-	switch {
-	case cluster.Member == "":
+	switch member := cluster.Member; {
+	case member == "":
 		c.missing("cluster.member")
-	case memberName.MatchString(cluster.Member):
+	case memberName.MatchString(member) && !onlyDigits.MatchString(member):
 	case c.isSet("cluster.member"):
-		c.wrong("cluster.member", "%q is not a valid name; write 1 to 63 letters, digits, - and _", cluster.Member)
+		c.wrong("cluster.member", "%q is not a valid name; write 1 to 63 letters, digits, - and _, not digits alone", member)
 	default:
-		c.wrong("cluster.member", "is not set, and the name of the host, %q, cannot be used; write 1 to 63 letters, digits, - and _", cluster.Member)
+		c.wrong("cluster.member", "is not set, and the name of the host, %q, cannot be used; write 1 to 63 letters, digits, - and _, not digits alone", member)
 	}
 	c.natsConnection("cluster.nats", cluster.NATS.Connection())
 }

@@ -23,6 +23,7 @@ func TestErrorsOfACluster(t *testing.T) {
 		{"a name that is too long", strings.Replace(inCluster(""), "prod", strings.Repeat("a", 33), 1), []string{"is not a valid name"}},
 		{"a member that is two words of a subject", inCluster(", member: bridge.1"), []string{`cluster.member: "bridge.1" is not a valid name; write 1 to 63 letters, digits, - and _`}},
 		{"a member that is a wildcard", inCluster(`, member: "*"`), []string{`cluster.member: "*" is not a valid name`}},
+		{"a member that looks like a shard", inCluster(`, member: "03"`), []string{`cluster.member: "03" is not a valid name`}},
 		{"no shards", inCluster(", shards: 0"), []string{"cluster.shards: is 0; it must be between 1 and 100"}},
 		{"too many shards", inCluster(", shards: 101"), []string{"cluster.shards: is 101; it must be between 1 and 100"}},
 		{"no replicas", inCluster(", replicas: 0"), []string{"cluster.replicas: is 0; it must be between 1 and 5"}},

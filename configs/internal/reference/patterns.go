@@ -20,7 +20,7 @@ func patterns() map[string]string {
 	proxy := orNothing("^" + schemes("http", "https", "socks5") + "://.")
 	return map[string]string{
 		"Cluster.Name":               "^[a-z0-9-]{1,32}$",
-		"Cluster.Member":             "^[A-Za-z0-9_-]{0,63}$",
+		"Cluster.Member":             orNothing("^[0-9]{0,62}[A-Za-z_-][A-Za-z0-9_-]{0,62}$"),
 		"ClusterNATS.URL":            `^\s*` + natsURL + "://.",
 		"Admin.Listen":               ":[0-9]+$",
 		"Events.TypePrefix":          `^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$`,

@@ -160,6 +160,7 @@ func TestSchemaRejectsWhatLoadRejects(t *testing.T) {
 		{"a cluster with servers of another scheme", `cluster: {name: prod, nats: {url: "http://h"}}` + valid},
 		{"a cluster with two ways of signing in", `cluster: {name: prod, nats: {url: "nats://h:4222", token: t, nkey_file: k}}` + valid},
 		{"a member with a dot", `cluster: {name: prod, member: a.b, nats: {url: "nats://h:4222"}}` + valid},
+		{"a member of digits", `cluster: {name: prod, member: "03", nats: {url: "nats://h:4222"}}` + valid},
 		{"a cluster with too many shards", `cluster: {name: prod, shards: 101, nats: {url: "nats://h:4222"}}` + valid},
 		{"a cluster with one file", `{cluster: {name: prod, nats: {url: "nats://h:4222"}}, ` + sink(`file: {path: events.jsonl}`)[1:]},
 		{"a file for each shard of no cluster", sink(`file: {path: "events-{shard}.jsonl"}`)},
