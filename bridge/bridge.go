@@ -43,7 +43,7 @@ type Bridge struct {
 	load     func() (*configs.Config, error)
 	log      *slog.Logger
 	registry *prometheus.Registry
-	pipeline *pipeline.Pipeline
+	work     work
 	tracing  *tracing.Tracing // nil if tracing is off
 	listener net.Listener
 	admin    *http.Server
@@ -60,7 +60,7 @@ const pageBudget = 16 << 20
 // If ctx is cancelled, New has shutdown_timeout left to return. After that it returns
 // an error and abandons the work in progress: the process should exit.
 func New(ctx context.Context, config *configs.Config, o Options) (*Bridge, error) {
-	b := newBridge(o)
+	b := newBridge(config, o)
 	if err := b.listen(config.Admin); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
@@ -88,19 +88,19 @@ func New(ctx context.Context, config *configs.Config, o Options) (*Bridge, error
 }
 
 // newBridge returns a Bridge without state and parts.
-func newBridge(o Options) *Bridge {
+func newBridge(config *configs.Config, o Options) *Bridge {
 	b := &Bridge{version: o.Version, load: o.Load, log: o.Log, registry: prometheus.NewRegistry()}
 	b.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	b.pipeline = pipeline.New(pipeline.Options{
+	b.work = &alone{reload: b.Reload, Pipeline: pipeline.New(pipeline.Options{
 		Version: o.Version, Log: o.Log, Stdout: o.Stdout, Started: time.Now(),
 		Registerer: b.registry, Pages: appliance.NewBudget(pageBudget), Applied: b.setLevel,
-	})
+	})}
 	return b
 }
 
-// open opens the pipeline and, once its state is open, the exporter of spans.
+// open opens the work and, once its state is open, the exporter of spans.
 func (b *Bridge) open(ctx context.Context, config *configs.Config) error {
-	return b.pipeline.Open(ctx, config, func() (_ trace.Tracer, err error) {
+	return b.work.Open(ctx, config, func() (_ trace.Tracer, err error) {
 		b.tracing, err = b.openTracing(config.Tracing)
 		return b.tracer(), err
 	})
@@ -111,12 +111,12 @@ func (b *Bridge) open(ctx context.Context, config *configs.Config) error {
 // part that cannot be made.
 func Try(ctx context.Context, config *configs.Config, version string) pipeline.PartErrors {
 	var failed pipeline.PartErrors
-	b := newBridge(Options{Version: version, Log: slog.New(slog.DiscardHandler), Stdout: io.Discard})
+	b := newBridge(config, Options{Version: version, Log: slog.New(slog.DiscardHandler), Stdout: io.Discard})
 	var err error
 	if b.tracing, err = b.openTracing(config.Tracing); err != nil {
 		failed = append(failed, &pipeline.PartError{Part: "tracing", Err: err})
 	}
-	failed = append(failed, b.pipeline.Try(ctx, config)...)
+	failed = append(failed, b.work.Try(ctx, config)...)
 	_ = b.Close() // nothing has run
 	return failed
 }
@@ -145,29 +145,12 @@ func (b *Bridge) listen(a configs.Admin) error {
 		return failed
 	}
 	b.listener = listener
-	b.admin = admin.NewServer(admin.Options{Token: token, NotReady: b.pipeline.NotReady, Metrics: b.registry, Control: b.control, Tickets: b.pipeline.Tickets})
+	b.admin = admin.NewServer(admin.Options{Token: token, NotReady: b.work.NotReady, Metrics: b.registry, Control: b.work.control, Tickets: b.work.Tickets})
 	b.serving.Go(func() {
 		if err := b.admin.Serve(b.listener); !errors.Is(err, http.ErrServerClosed) {
 			b.log.Error("the admin interface stopped; polling and delivery continue", "error", err)
 		}
 	})
-	return nil
-}
-
-// control adds Reload, which concerns the process, to the control of its pipeline.
-type control struct {
-	*pipeline.Control
-	bridge *Bridge
-}
-
-// Reload implements admin.Control.
-func (c control) Reload(ctx context.Context) (admin.Reloaded, error) { return c.bridge.Reload(ctx) }
-
-// control returns the admin.Control of the bridge, or nil until the state is open.
-func (b *Bridge) control() admin.Control {
-	if c := b.pipeline.Control(); c != nil {
-		return control{c, b}
-	}
 	return nil
 }
 
@@ -177,20 +160,20 @@ func (b *Bridge) AdminAddress() string { return b.listener.Addr().String() }
 // ShutdownTimeout returns shutdown_timeout of the current configuration, which a reload
 // may change.
 func (b *Bridge) ShutdownTimeout() time.Duration {
-	return time.Duration(b.pipeline.Config().ShutdownTimeout)
+	return time.Duration(b.work.Config().ShutdownTimeout)
 }
 
-// Run runs the pipeline until ctx is cancelled, then stops it within shutdown_timeout.
+// Run does the work until ctx is cancelled, then stops it within shutdown_timeout.
 // At the end of shutdown_timeout remaining work is cut short; anything that still runs
 // about a second later is abandoned and named in the error, and the process should
 // exit. Run also stops, with an error, if the state becomes unusable. It closes the
 // bridge before it returns.
 func (b *Bridge) Run(ctx context.Context) error {
-	stopped := b.pipeline.Run(ctx, func(streams, sinks int) {
+	stopped := b.work.Run(ctx, func(streams, sinks int) {
 		b.log.Info("running", "admin", "http://"+b.AdminAddress(), "streams", streams, "sinks", sinks)
 	})
 	unclosed, err := b.close(stopped.Deadline)
-	err = errors.Join(err, b.pipeline.Err())
+	err = errors.Join(err, b.work.Err())
 	if left := append(stopped.Left, unclosed...); len(left) > 0 {
 		err = errors.Join(fmt.Errorf("these did not stop within shutdown_timeout (%s) and were abandoned: %s; unacknowledged events are delivered again at the next start",
 			stopped.Timeout, strings.Join(left, ", ")), err)
@@ -210,7 +193,7 @@ func (b *Bridge) Close() error {
 	return err
 }
 
-// close closes everything. After the pipeline is closed, it flushes the last spans until
+// close closes everything. After the work is closed, it flushes the last spans until
 // the deadline. It returns the names of the items that did not close in time.
 func (b *Bridge) close(d lifecycle.Deadline) (left []string, err error) {
 	closer := d.Closer()
@@ -221,7 +204,7 @@ func (b *Bridge) close(d lifecycle.Deadline) (left []string, err error) {
 			return err
 		})
 	}
-	b.pipeline.Close(closer)
+	b.work.Close(closer)
 	if b.tracing != nil {
 		ctx, cancel := context.WithDeadline(context.Background(), d.End)
 		defer cancel()

@@ -11,14 +11,14 @@ import (
 	"ndrbridge/configs"
 )
 
-// Reload loads the configuration again and has the pipeline apply the differences, as
+// Reload loads the configuration again and has the work apply the differences, as
 // pipeline.Pipeline.Reload does.
 //
 // If Reload returns an error nothing was changed: the configuration is not valid, a
 // part cannot be made, or a key differs that cannot change while the bridge runs. It is
 // safe for concurrent use.
 func (b *Bridge) Reload(ctx context.Context) (admin.Reloaded, error) {
-	changes, err := b.pipeline.Reload(ctx, b.next)
+	changes, err := b.work.Reload(ctx, b.next)
 	if err != nil {
 		return admin.Reloaded{}, fmt.Errorf("reload the configuration: %w", err)
 	}
