@@ -1,0 +1,76 @@
+package lease
+
+import (
+	"fmt"
+	"net"
+	"sync"
+)
+
+// Conn returns a connection that writes to c only while the lease is valid. A Write without
+// a lease fails with ErrExpired, and the connection is reset. It is also reset when the
+// lease ends: a Write that is blocked then fails, the peer gets no orderly end, and what
+// it has not received of a request is never sent. On Linux the kernel gives up data that
+// the peer has not acknowledged for a term.
+//
+// The connection belongs below TLS. It closes c when it is closed. Reads do not need the
+// lease.
+func (l *Lease) Conn(c net.Conn) net.Conn {
+	if l == nil {
+		return c
+	}
+	leased := &conn{Conn: c, lease: l, write: c.Write}
+	if tcp, ok := c.(*net.TCPConn); ok {
+		leased.prepare(tcp)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conns[leased] = struct{}{}
+	return leased
+}
+
+// conn is a connection under a lease. It hides the ReadFrom of a TCP connection, which
+// would write without a check.
+type conn struct {
+	net.Conn
+	lease *Lease
+	write func(p []byte) (int, error)
+	once  sync.Once // closes Conn
+	err   error     // of closing
+}
+
+// Write implements net.Conn.
+func (c *conn) Write(p []byte) (int, error) {
+	n, err := 0, c.lease.Check()
+	if err == nil {
+		if n, err = c.write(p); err == nil {
+			return n, nil
+		}
+	}
+	if over := c.lease.Check(); over != nil {
+		c.reset()
+		err = fmt.Errorf("write to %s: %w", c.RemoteAddr(), over)
+	}
+	return n, err
+}
+
+// Close implements net.Conn. Without a lease it resets the connection.
+func (c *conn) Close() error {
+	c.lease.mu.Lock()
+	delete(c.lease.conns, c)
+	c.lease.mu.Unlock()
+	if c.lease.Check() != nil {
+		c.reset()
+	}
+	c.once.Do(func() { c.err = c.Conn.Close() })
+	return c.err
+}
+
+// reset closes the connection and discards what the kernel has not sent.
+func (c *conn) reset() {
+	c.once.Do(func() {
+		if tcp, ok := c.Conn.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // it fails only if the connection is closed
+		}
+		c.err = c.Conn.Close()
+	})
+}

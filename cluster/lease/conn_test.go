@@ -1,0 +1,344 @@
+package lease_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"ndrbridge/cluster/lease"
+)
+
+// pair returns both ends of a TCP connection on loopback.
+func pair(t *testing.T) (near, far *net.TCPConn) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	n, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close(); f.Close() })
+	return n.(*net.TCPConn), f.(*net.TCPConn)
+}
+
+// large is more than the buffers of a connection take.
+const large = 16 << 20
+
+// write writes large bytes in the background, until the peer has not read for so long
+// that the write is blocked.
+func write(t *testing.T, to net.Conn, from *net.TCPConn) (written func() (int, error)) {
+	t.Helper()
+	type result struct {
+		n   int
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		n, err := to.Write(make([]byte, large))
+		done <- result{n, err}
+	}()
+	if _, err := io.ReadFull(from, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(50 * time.Millisecond) // the buffers fill; if not yet, the tests show less
+	return func() (int, error) {
+		r := <-done
+		return r.n, r.err
+	}
+}
+
+// isReset fails the test unless the peer of c reset it, and returns how many bytes c
+// still received.
+func isReset(t *testing.T, c net.Conn) (received int64) {
+	t.Helper()
+	received, err := io.Copy(io.Discard, c)
+	if !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the peer sees %v, not a reset", err)
+	}
+	return received
+}
+
+func TestNothingIsWrittenWithoutALease(t *testing.T) {
+	t.Parallel()
+	near, far := pair(t)
+	l, c := newLease()
+	conn := l.Conn(near)
+	if _, err := conn.Write([]byte("in time")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(io.LimitReader(far, 7)); err != nil || string(got) != "in time" {
+		t.Fatalf("%q arrived: %v", got, err)
+	}
+	c.stop(term) // no timer has run
+	if n, err := conn.Write([]byte("late")); n != 0 || !errors.Is(err, lease.ErrExpired) {
+		t.Errorf("a write without a lease returns %d, %v", n, err)
+	}
+	if n := isReset(t, far); n != 0 {
+		t.Errorf("%d bytes arrived late", n)
+	}
+	l.Renew(c.Now())
+	if _, err := conn.Write([]byte("again")); err == nil {
+		t.Error("a renewal revived a connection that was reset")
+	}
+	near, far = pair(t)
+	if _, err := l.Conn(near).Write([]byte("again")); err != nil {
+		t.Errorf("a new connection after a renewal: %v", err)
+	}
+	if _, err := io.ReadFull(far, make([]byte, 5)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheEndOfALeaseResetsItsConnections(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		end  func(l *lease.Lease, c *scriptedClock)
+	}{
+		{"when its term passes", func(_ *lease.Lease, c *scriptedClock) { c.advance(term) }},
+		{"when it is ended", func(l *lease.Lease, _ *scriptedClock) { l.End() }},
+		{"when the wall clock jumps", func(_ *lease.Lease, c *scriptedClock) { c.jump(term); c.advance(term / 4) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			idle, idlePeer := pair(t)
+			busy, busyPeer := pair(t)
+			l, clock := newLease()
+			l.Conn(idle)
+			written := write(t, l.Conn(busy), busyPeer)
+			clock.advance(term / 2)
+			if l.Renew(clock.Now()); l.Left() == 0 {
+				t.Fatal("it is over")
+			}
+			c.end(l, clock)
+			if n, err := written(); n == large || !errors.Is(err, lease.ErrExpired) {
+				t.Errorf("the blocked write returns %d, %v", n, err)
+			}
+			if n := isReset(t, busyPeer); n >= large-1 {
+				t.Error("all of it arrived")
+			}
+			isReset(t, idlePeer)
+		})
+	}
+}
+
+func TestAProcessStoppedInTheMiddleOfAWriteWritesNoMore(t *testing.T) {
+	t.Parallel()
+	near, far := pair(t)
+	l, c := newLease()
+	written := write(t, l.Conn(near), far)
+	c.stop(term) // no timer has run
+	received := isReset(t, far)
+	if n, err := written(); n == large || !errors.Is(err, lease.ErrExpired) {
+		t.Errorf("the write returns %d, %v", n, err)
+	}
+	if received >= large-1 {
+		t.Error("all of it arrived")
+	}
+}
+
+func TestAConnectionClosedWithoutALeaseIsReset(t *testing.T) {
+	t.Parallel()
+	near, far := pair(t)
+	l, c := newLease()
+	conn := l.Conn(near)
+	if _, err := conn.Write(make([]byte, 10)); err != nil {
+		t.Fatal(err)
+	}
+	c.stop(term)
+	if err := conn.Close(); err != nil {
+		t.Errorf("Close returns %v", err)
+	}
+	isReset(t, far)
+}
+
+func TestAConnectionUnderALeaseIsLikeAnyOther(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		run  func(t *testing.T, conn net.Conn, peer *net.TCPConn)
+	}{
+		{"what is written arrives", func(t *testing.T, conn net.Conn, peer *net.TCPConn) {
+			sent := make([]byte, 3<<20+17)
+			_, _ = rand.Read(sent)
+			go func() {
+				_, err := conn.Write(sent)
+				if closing := conn.Close(); err != nil || closing != nil {
+					t.Errorf("write: %v, close: %v", err, closing)
+				}
+			}()
+			if got, err := io.ReadAll(peer); err != nil || !bytes.Equal(got, sent) {
+				t.Errorf("%d of %d bytes arrived: %v", len(got), len(sent), err)
+			}
+		}},
+		{"what the peer sends is read", func(t *testing.T, conn net.Conn, peer *net.TCPConn) {
+			go func() { _, _ = peer.Write([]byte("answer")); peer.Close() }()
+			if got, err := io.ReadAll(conn); err != nil || string(got) != "answer" {
+				t.Errorf("%q: %v", got, err)
+			}
+		}},
+		{"a deadline ends a blocked write", func(t *testing.T, conn net.Conn, peer *net.TCPConn) {
+			written := write(t, conn, peer)
+			if err := conn.SetWriteDeadline(time.Unix(1, 0)); err != nil {
+				t.Fatal(err)
+			}
+			n, err := written()
+			if op, ok := errors.AsType[*net.OpError](err); n == large || !errors.Is(err, os.ErrDeadlineExceeded) || !ok || op.Op != "write" || !op.Timeout() {
+				t.Errorf("it returns %d, %v", n, err)
+			}
+		}},
+		{"closing ends a blocked write", func(t *testing.T, conn net.Conn, peer *net.TCPConn) {
+			written := write(t, conn, peer)
+			if err := conn.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := written(); n == large || !errors.Is(err, net.ErrClosed) {
+				t.Errorf("it returns %d, %v", n, err)
+			}
+		}},
+		{"closing twice is an error, no failure", func(t *testing.T, conn net.Conn, _ *net.TCPConn) {
+			_ = conn.Close()
+			_ = conn.Close()
+		}},
+		{"a write to a peer that is gone has the system's error", func(t *testing.T, conn net.Conn, peer *net.TCPConn) {
+			_ = peer.SetLinger(0)
+			peer.Close()
+			var err error
+			for err == nil {
+				_, err = conn.Write([]byte("lost"))
+			}
+			if op, ok := errors.AsType[*net.OpError](err); !ok || op.Op != "write" || !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("it returns %v", err)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			near, far := pair(t)
+			l, _ := newLease()
+			c.run(t, l.Conn(near), far)
+		})
+	}
+}
+
+func TestAConnectionThatIsNotTCPNeedsTheLeaseToo(t *testing.T) {
+	t.Parallel()
+	near, far := net.Pipe()
+	defer far.Close()
+	l, c := newLease()
+	conn := l.Conn(near)
+	go func() { _, _ = io.ReadFull(far, make([]byte, 7)) }()
+	if _, err := conn.Write([]byte("in time")); err != nil {
+		t.Fatal(err)
+	}
+	blocked := make(chan error, 1)
+	go func() {
+		_, err := conn.Write([]byte("blocked"))
+		blocked <- err
+	}()
+	c.advance(term)
+	if err := <-blocked; !errors.Is(err, lease.ErrExpired) {
+		t.Errorf("the blocked write returns %v", err)
+	}
+	near, far = net.Pipe()
+	go func() { _, _ = io.Copy(io.Discard, far) }()
+	if _, err := l.Conn(near).Write([]byte("late")); !errors.Is(err, lease.ErrExpired) {
+		t.Errorf("a write without a lease returns %v", err)
+	}
+}
+
+// net/http takes a connection apart where it can: it writes bodies with ReadFrom, and
+// speaks HTTP/2 over TLS.
+func TestNothingIsRequestedWithoutALease(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		start func(*httptest.Server)
+		major int
+	}{
+		{"HTTP/1.1", (*httptest.Server).Start, 1},
+		{"HTTP/1.1 over TLS", (*httptest.Server).StartTLS, 1},
+		{"HTTP/2", func(s *httptest.Server) { s.EnableHTTP2 = true; s.StartTLS() }, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			complete := make(chan int, 10)
+			inBody, proceed := make(chan bool, 10), make(chan bool)
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.ReadFull(r.Body, make([]byte, 1))
+				inBody <- true
+				if r.Header.Get("Slow") != "" {
+					<-proceed
+				}
+				if _, err := io.Copy(io.Discard, r.Body); err == nil {
+					complete <- r.ProtoMajor
+				}
+			}))
+			c.start(server)
+			defer server.Close()
+			l, clock := newLease()
+			transport := server.Client().Transport.(*http.Transport)
+			transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := new(net.Dialer).DialContext(ctx, network, address)
+				if err != nil {
+					return nil, err
+				}
+				return l.Conn(conn), nil
+			}
+			client := &http.Client{Transport: transport}
+			post := func(slow string) error {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, bytes.NewReader(make([]byte, large)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Header.Set("Slow", slow)
+				answer, err := client.Do(r)
+				if err != nil {
+					return err
+				}
+				return answer.Body.Close()
+			}
+			if err := post(""); err != nil {
+				t.Fatal(err)
+			}
+			<-inBody
+			if major := <-complete; major != c.major {
+				t.Fatalf("it speaks HTTP/%d", major)
+			}
+			failed := make(chan error, 1)
+			go func() { failed <- post("yes") }()
+			<-inBody
+			clock.advance(term)
+			close(proceed)
+			if err := <-failed; err == nil {
+				t.Error("a request has an answer although the lease ended during its body")
+			}
+			if err := post(""); !errors.Is(err, lease.ErrExpired) {
+				t.Errorf("a request without a lease: %v", err)
+			}
+			if len(complete) > 0 {
+				t.Error("a request arrived without a lease")
+			}
+			l.Renew(clock.Now())
+			if err := post(""); err != nil {
+				t.Errorf("a request after a renewal: %v", err)
+			}
+		})
+	}
+}
