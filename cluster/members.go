@@ -1,0 +1,269 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"ndrbridge/cluster/lease"
+)
+
+// ErrName is returned if another process runs under this member's name.
+var ErrName = errors.New("another process runs as this member")
+
+// members keeps this member's entry in the registry and the view of all of them.
+type members struct {
+	registry Registry
+	clock    lease.Clock
+	term     time.Duration
+	log      *slog.Logger
+	// self returns this member's entry as it is to be published now.
+	self func() member
+
+	kicked chan struct{} // holds an element: publish soon
+
+	mu      sync.Mutex
+	view    *view
+	seen    map[string]*seen // by name
+	changed chan struct{}    // closed and replaced with every view
+
+	// Of the loop alone.
+	revision  uint64 // of the own entry; 0: it does not exist
+	claimed   bool   // the name is this member's
+	claimedAt time.Duration
+	foreign   uint64        // revision of an entry under the own name by another instance; 0: none
+	foreignAt time.Duration // since when it is unchanged
+	failing   bool          // the registry cannot be reached
+}
+
+// seen is an entry as it was read last.
+type seen struct {
+	member
+	revision       uint64
+	first, changed time.Duration // when the instance, and this revision, was first read
+}
+
+func newMembers(r Registry, c lease.Clock, term time.Duration, shards int, log *slog.Logger, self func() member) *members {
+	return &members{
+		registry: r, clock: c, term: term, log: log, self: self,
+		kicked: make(chan struct{}, 1), seen: make(map[string]*seen), changed: make(chan struct{}),
+		view: &view{self: self().Instance, unowned: make([]time.Duration, shards)},
+	}
+}
+
+// gone is how long an entry stays unchanged until its member is taken for gone.
+func (m *members) gone() time.Duration { return m.term + m.term/4 }
+
+// run publishes this member's entry and reads those of the others until ctx is done. It
+// returns ErrName if the name belongs to another process.
+func (m *members) run(ctx context.Context) error {
+	for {
+		err := m.round(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, ErrName):
+			return err
+		case err != nil && !m.failing:
+			m.log.Warn("the members of the cluster cannot be read; retrying", "error", err)
+		case err == nil && m.failing:
+			m.log.Info("the members of the cluster can be read again")
+		}
+		m.failing = err != nil
+		// Not more often than this, however often it is kicked.
+		if !sleep(ctx, m.clock, m.term/30, nil) || !sleep(ctx, m.clock, m.term/3-m.term/30, m.kicked) {
+			return nil
+		}
+	}
+}
+
+// round publishes once and reads once.
+func (m *members) round(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, m.term/3)
+	defer cancel()
+	publishErr := m.publish(ctx)
+	if errors.Is(publishErr, ErrName) {
+		return publishErr
+	}
+	entries, err := m.registry.List(ctx, memberPrefix)
+	if err == nil {
+		m.observe(entries)
+	}
+	return errors.Join(publishErr, err)
+}
+
+// kick has the entry published soon.
+func (m *members) kick() {
+	select {
+	case m.kicked <- struct{}{}:
+	default:
+	}
+}
+
+// current returns the view and a channel that is closed when there is a newer one.
+func (m *members) current() (*view, <-chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.view, m.changed
+}
+
+// publish writes the own entry, once the name is this member's.
+func (m *members) publish(ctx context.Context) error {
+	self := m.self()
+	value, err := self.encode()
+	if err != nil {
+		return fmt.Errorf("encode the member's entry: %w", err)
+	}
+	key := memberPrefix + self.ID
+	if !m.claimed {
+		if free, err := m.free(ctx, key, self.Instance); err != nil || !free {
+			return err
+		}
+	}
+	revision, err := m.registry.Put(ctx, key, value, m.revision)
+	if err == nil {
+		if m.revision = revision; !m.claimed {
+			m.claimed, m.claimedAt = true, m.clock.Now()
+		}
+		return nil
+	}
+	if !errors.Is(err, ErrConflict) {
+		return fmt.Errorf("publish the member's entry: %w", err)
+	}
+	// An earlier write may have been stored without an answer, or somebody removed the entry.
+	e, err := m.registry.Get(ctx, key)
+	switch {
+	case errors.Is(err, ErrNoKey):
+		m.revision = 0
+		return nil
+	case err != nil:
+		return fmt.Errorf("publish the member's entry: %w", err)
+	}
+	stored, err := decodeMember(e)
+	switch {
+	case e.Revision <= m.revision: // a stale read
+	case err == nil && stored.Instance != self.Instance:
+		return nameTaken(stored)
+	default:
+		m.revision = e.Revision
+	}
+	return nil
+}
+
+// free reports whether the name can be claimed: its entry does not exist, is this
+// process's, or has not changed for so long that its process is gone. It returns ErrName
+// if the entry changes.
+func (m *members) free(ctx context.Context, key, instance string) (bool, error) {
+	e, err := m.registry.Get(ctx, key)
+	if errors.Is(err, ErrNoKey) {
+		m.revision = 0
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the member's entry: %w", err)
+	}
+	stored, err := decodeMember(e)
+	now := m.clock.Now()
+	switch {
+	case err == nil && stored.Instance == instance: // a write without an answer
+	case m.foreign == 0:
+		m.foreign, m.foreignAt = e.Revision, now
+		return false, nil
+	case e.Revision > m.foreign && err == nil:
+		return false, nameTaken(stored)
+	case now-m.foreignAt < m.gone():
+		return false, nil
+	}
+	m.revision = e.Revision
+	return true, nil
+}
+
+func nameTaken(by member) error {
+	return fmt.Errorf("%w: %q is in use by a process of version %s, started at %s; give each bridge a cluster.member of its own",
+		ErrName, by.ID, by.Version, by.Since.Format(time.RFC3339))
+}
+
+// observe makes a view of the entries.
+func (m *members) observe(entries []Entry) {
+	now, self := m.clock.Now(), m.self()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	present := make(map[string]bool, len(entries))
+	for _, e := range entries {
+		read, err := decodeMember(e)
+		if err != nil {
+			m.log.Debug("an entry of the registry is ignored", "error", err)
+			continue
+		}
+		present[read.ID] = true
+		known := m.seen[read.ID]
+		switch {
+		case known == nil || known.Instance != read.Instance && e.Revision > known.revision:
+			m.seen[read.ID] = &seen{member: read, revision: e.Revision, first: now, changed: now}
+		case e.Revision > known.revision:
+			if now-known.changed >= m.gone() {
+				known.first = now // it is back
+			}
+			known.member, known.revision, known.changed = read, e.Revision, now
+		}
+	}
+	v := &view{self: self.Instance, unowned: make([]time.Duration, len(m.view.unowned))}
+	if m.claimed {
+		v.members = append(v.members, sighting{member: self, first: m.claimedAt})
+	}
+	for id, s := range m.seen {
+		switch {
+		case !present[id]:
+			delete(m.seen, id) // it left
+		case now-s.changed >= m.gone():
+			// Kept, so that it does not count as new while its entry stays.
+		case m.claimed && id == self.ID: // is in the view already
+		default:
+			v.members = append(v.members, sighting{member: s.member, first: s.first})
+		}
+	}
+	slices.SortFunc(v.members, func(a, b sighting) int { return strings.Compare(a.ID, b.ID) })
+	for shard, since := range m.view.unowned {
+		if _, has := v.owner(shard); has {
+			since = owned
+		} else if since == owned || m.view.members == nil {
+			since = now
+		}
+		v.unowned[shard] = since
+	}
+	m.view = v
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+// leave removes the own entry.
+func (m *members) leave(ctx context.Context) error {
+	if !m.claimed {
+		return nil
+	}
+	err := m.registry.Delete(ctx, memberPrefix+m.self().ID, m.revision)
+	if err != nil && !errors.Is(err, ErrConflict) {
+		return fmt.Errorf("remove the member's entry: %w", err)
+	}
+	return nil
+}
+
+// sleep waits for d by clock, or until wake has an element; nil: never. It reports false
+// if ctx is done.
+func sleep(ctx context.Context, clock lease.Clock, d time.Duration, wake <-chan struct{}) bool {
+	over := make(chan struct{})
+	stop := clock.AfterFunc(d, func() { close(over) })
+	defer stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-over:
+	case <-wake:
+	}
+	return true
+}

@@ -1,0 +1,278 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const testTerm = 6 * time.Second
+
+// testMember is a member that only publishes and reads entries.
+type testMember struct {
+	*members
+	stop func() error // ends run and returns its error
+	done chan struct{}
+	err  error // of run, once done is closed
+}
+
+func startMember(t *testing.T, r Registry, id, instance string, rate float64) *testMember {
+	t.Helper()
+	entry := member{ID: id, Instance: instance, Version: "1.2.3"}
+	m := &testMember{done: make(chan struct{})}
+	m.members = newMembers(r, newScaledClock(rate), testTerm, 2, slog.New(slog.DiscardHandler), func() member { return entry })
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer close(m.done)
+		m.err = m.run(ctx)
+	}()
+	m.stop = func() error { cancel(); <-m.done; return m.err }
+	t.Cleanup(func() { m.stop() })
+	return m
+}
+
+// names returns the live members that m sees.
+func (m *testMember) names() string {
+	v, _ := m.current()
+	var names []string
+	for _, s := range v.members {
+		names = append(names, s.ID+"/"+s.Instance)
+	}
+	return strings.Join(names, " ")
+}
+
+func wantNames(t *testing.T, m *testMember, want string) {
+	t.Helper()
+	if got := m.names(); got != want {
+		t.Errorf("%s sees %q, want %q", m.self().ID, got, want)
+	}
+}
+
+func TestMembersSeeEachOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newFakeRegistry()
+		a, b := startMember(t, r, "a", "1", 1), startMember(t, r, "b", "1", 0.9)
+		time.Sleep(testTerm)
+		wantNames(t, a, "a/1 b/1")
+		wantNames(t, b, "a/1 b/1")
+
+		a.stop()
+		time.Sleep(testTerm)
+		wantNames(t, b, "a/1 b/1") // may live
+		time.Sleep(testTerm)
+		wantNames(t, b, "b/1")
+
+		b.stop()
+		c := startMember(t, r, "c", "1", 1)
+		if err := b.leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(testTerm)
+		wantNames(t, c, "a/1 c/1") // a's entry is new to c
+		time.Sleep(testTerm)
+		wantNames(t, c, "c/1")
+	})
+}
+
+func TestSecondMemberOfANameIsRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newFakeRegistry()
+		first := startMember(t, r, "a", "1", 1)
+		time.Sleep(testTerm)
+		second := startMember(t, r, "a", "2", 1)
+		time.Sleep(2 * testTerm)
+		<-second.done
+		if !errors.Is(second.err, ErrName) || !strings.Contains(second.err.Error(), "cluster.member") {
+			t.Errorf("second: %v", second.err)
+		}
+		if err := first.stop(); err != nil {
+			t.Errorf("first: %v", err)
+		}
+	})
+}
+
+func TestOfTwoThatWaitForANameOneGetsIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newFakeRegistry()
+		startMember(t, r, "a", "1", 1).stop()
+		second, third := startMember(t, r, "a", "2", 1), startMember(t, r, "a", "3", 1)
+		time.Sleep(testTerm)
+		wantNames(t, second, "a/1")
+		time.Sleep(2 * testTerm)
+		if e2, e3 := second.stop(), third.stop(); errors.Is(e2, ErrName) == errors.Is(e3, ErrName) {
+			t.Errorf("second: %v, third: %v; want one of them refused", e2, e3)
+		}
+	})
+}
+
+func TestMemberWhoseNameWasTakenOverStops(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newFakeRegistry()
+		first := startMember(t, r, "a", "1", 1)
+		time.Sleep(testTerm)
+		e, err := r.Get(t.Context(), "member.a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Put(t.Context(), "member.a", []byte(`{"instance":"2"}`), e.Revision); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(testTerm)
+		if err := first.stop(); !errors.Is(err, ErrName) {
+			t.Errorf("first: %v", err)
+		}
+	})
+}
+
+// deaf is a registry that stores without an answer, or fails.
+type deaf struct {
+	*fakeRegistry
+	stores, fails atomic.Bool
+}
+
+var errDeaf = errors.New("no answer")
+
+func (d *deaf) Put(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	if d.fails.Load() {
+		return 0, errDeaf
+	}
+	stored, err := d.fakeRegistry.Put(ctx, key, value, revision)
+	if d.stores.Load() {
+		return 0, errDeaf
+	}
+	return stored, err
+}
+
+func (d *deaf) List(ctx context.Context, prefix string) ([]Entry, error) {
+	if d.fails.Load() {
+		return nil, errDeaf
+	}
+	return d.fakeRegistry.List(ctx, prefix)
+}
+
+func TestMemberOutlivesItsRegistry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all := newFakeRegistry()
+		r := &deaf{fakeRegistry: all}
+		r.stores.Store(true)
+		a := startMember(t, r, "a", "1", 1) // claims its name with writes that are never acknowledged
+		b := startMember(t, all, "b", "1", 1)
+		time.Sleep(2 * testTerm)
+		wantNames(t, b, "a/1 b/1")
+		r.stores.Store(false)
+		time.Sleep(testTerm)
+		wantNames(t, a, "a/1 b/1")
+
+		r.fails.Store(true)
+		time.Sleep(3 * testTerm)
+		wantNames(t, a, "a/1 b/1") // what it saw last
+		wantNames(t, b, "b/1")
+		r.fails.Store(false)
+		time.Sleep(testTerm)
+		wantNames(t, a, "a/1 b/1")
+		wantNames(t, b, "a/1 b/1")
+		v, _ := b.current()
+		if lived := b.clock.Now() - v.members[0].first; lived > testTerm {
+			t.Errorf("a counts as alive for %v after it was gone", lived)
+		}
+	})
+}
+
+func TestForeignEntriesAreIgnored(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newFakeRegistry()
+		for key, value := range map[string]string{
+			"member.x":  `{`,
+			"member.y":  `{"version":"1"}`,
+			"member.":   `{"instance":"1"}`,
+			"member.a ": `{"instance":"1"}`,
+			"member.z":  `{"instance":"` + strings.Repeat("1", maxValue) + `"}`,
+			"member.ok": `{"instance":"1","shards":{"99":{"role":"owner"},"x":{}},"new":1}`,
+		} {
+			if _, err := r.Put(t.Context(), key, []byte(value), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a := startMember(t, r, "a", "1", 1)
+		time.Sleep(testTerm)
+		wantNames(t, a, "a/1 ok/1")
+	})
+}
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	first := settings{Name: "prod", Shards: 16, Layout: 4}
+	for name, c := range map[string]struct {
+		second settings
+		want   string // in the error; "": it fits
+	}{
+		"the same":          {first, ""},
+		"a newer version":   {settings{"prod", 16, 5}, ""},
+		"an older version":  {settings{"prod", 16, 3}, "install a newer version"},
+		"other shards":      {settings{"prod", 8, 4}, "cluster.shards: 16 instead of 8"},
+		"another cluster":   {settings{"test", 16, 4}, "another cluster.name"},
+		"nothing of all it": {settings{}, "another cluster.name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newFakeRegistry()
+			if err := agree(t.Context(), r, first); err != nil {
+				t.Fatal(err)
+			}
+			err := agree(t.Context(), r, c.second)
+			if c.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+			} else if !errors.Is(err, ErrSettings) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestSettingsOfAnotherProgram(t *testing.T) {
+	t.Parallel()
+	r := newFakeRegistry()
+	if _, err := r.Put(t.Context(), settingsKey, []byte("hello"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := agree(t.Context(), r, settings{Name: "prod"}); !errors.Is(err, ErrSettings) {
+		t.Error(err)
+	}
+}
+
+func TestChangeIsPublishedAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newFakeRegistry()
+		a := startMember(t, r, "a", "1", 1)
+		revision := func() uint64 {
+			e, err := r.Get(t.Context(), "member.a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e.Revision
+		}
+		synctest.Wait()
+		first := revision()
+		for range 100 { // however often
+			a.kick()
+			time.Sleep(testTerm / 300)
+		}
+		if got := revision() - first; got < 2 || got > 11 {
+			t.Errorf("the entry was written %d times in a third of a term", got)
+		}
+	})
+}

@@ -1,0 +1,150 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	nats "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ndrbridge/test/natsserver"
+)
+
+// fakeRegistry is a Registry in memory.
+type fakeRegistry struct {
+	mu      sync.Mutex
+	entries map[string]Entry
+	last    uint64
+}
+
+func newFakeRegistry() *fakeRegistry { return &fakeRegistry{entries: make(map[string]Entry)} }
+
+func (f *fakeRegistry) Get(_ context.Context, key string) (Entry, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if e, ok := f.entries[key]; ok {
+		return e, nil
+	}
+	return Entry{}, ErrNoKey
+}
+
+func (f *fakeRegistry) List(_ context.Context, prefix string) ([]Entry, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var found []Entry
+	for key, e := range f.entries {
+		if strings.HasPrefix(key, prefix) {
+			found = append(found, e)
+		}
+	}
+	return found, nil
+}
+
+func (f *fakeRegistry) Put(_ context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.entries[key].Revision != revision {
+		return 0, ErrConflict
+	}
+	f.last++
+	f.entries[key] = Entry{Key: key, Value: value, Revision: f.last}
+	return f.last, nil
+}
+
+func (f *fakeRegistry) Delete(_ context.Context, key string, revision uint64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.entries[key].Revision != revision {
+		return ErrConflict
+	}
+	delete(f.entries, key)
+	return nil
+}
+
+// bucket returns a key-value bucket of a NATS server in this process.
+func bucket(t *testing.T) jetstream.KeyValue {
+	t.Helper()
+	s, stop, err := natsserver.Start(t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	nc, err := nats.Connect(s.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kv, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "NDR_test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kv
+}
+
+// TestRegistry runs the same calls against the fake and against JetStream.
+func TestRegistry(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(*testing.T) Registry{
+		"fake":      func(*testing.T) Registry { return newFakeRegistry() },
+		"JetStream": func(t *testing.T) Registry { return NewKV(bucket(t)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			r := open(t)
+			const key = "member.bridge-1"
+
+			if _, err := r.Get(ctx, key); !errors.Is(err, ErrNoKey) {
+				t.Errorf("Get of a key that does not exist: %v", err)
+			}
+			if found, err := r.List(ctx, memberPrefix); err != nil || len(found) != 0 {
+				t.Errorf("List of nothing: %v, %v", found, err)
+			}
+			first, err := r.Put(ctx, key, []byte("1"), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.Put(ctx, key, []byte("2"), 0); !errors.Is(err, ErrConflict) {
+				t.Errorf("Put of a key that exists: %v", err)
+			}
+			second, err := r.Put(ctx, key, []byte("2"), first)
+			if err != nil || second <= first {
+				t.Fatalf("Put: revision %d after %d, %v", second, first, err)
+			}
+			if _, err := r.Put(ctx, key, []byte("3"), first); !errors.Is(err, ErrConflict) {
+				t.Errorf("Put over another revision: %v", err)
+			}
+			if _, err := r.Put(ctx, settingsKey, []byte("{}"), 0); err != nil {
+				t.Fatal(err)
+			}
+			found, err := r.List(ctx, memberPrefix)
+			if err != nil || len(found) != 1 || found[0].Key != key || string(found[0].Value) != "2" || found[0].Revision != second {
+				t.Errorf("List: %v, %v", found, err)
+			}
+			if err := r.Delete(ctx, key, first); !errors.Is(err, ErrConflict) {
+				t.Errorf("Delete of another revision: %v", err)
+			}
+			if err := r.Delete(ctx, key, second); err != nil {
+				t.Error(err)
+			}
+			if _, err := r.Get(ctx, key); !errors.Is(err, ErrNoKey) {
+				t.Errorf("Get of a deleted key: %v", err)
+			}
+			if found, err := r.List(ctx, memberPrefix); err != nil || len(found) != 0 {
+				t.Errorf("List after Delete: %v, %v", found, err)
+			}
+			if third, err := r.Put(ctx, key, []byte("4"), 0); err != nil || third <= second {
+				t.Errorf("Put after Delete: revision %d after %d, %v", third, second, err)
+			}
+		})
+	}
+}

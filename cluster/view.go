@@ -1,0 +1,105 @@
+package cluster
+
+import (
+	"slices"
+	"time"
+)
+
+// view is what a member knows about the cluster at one moment. It may be wrong: a wrong
+// view costs time, and never makes two owners, because the log of the shard decides.
+// It is not changed after it was made.
+type view struct {
+	self    string          // the instance of the member that has the view
+	members []sighting      // live, sorted by name; self is one of them once its name is its own
+	unowned []time.Duration // by shard: since when, by the member's clock, no live member says that it owns the shard; owned: it has an owner
+}
+
+// sighting is a live member and since when it has been seen, by the reader's clock.
+type sighting struct {
+	member
+	first time.Duration
+}
+
+// owned stands in view.unowned for a shard that has an owner.
+const owned time.Duration = -1
+
+// owner returns the live member that says it owns the shard; of two, the one that is
+// further in the log.
+func (v *view) owner(shard int) (m sighting, ok bool) {
+	var best report
+	for _, s := range v.members {
+		if r, has := s.report(shard); has && r.Role == roleOwner && (!ok || r.Offset > best.Offset) {
+			m, best, ok = s, r, true
+		}
+	}
+	return m, ok
+}
+
+// candidates returns the live members that can own the shard, in the order in which they
+// are to take it. The owner is one of them.
+func (v *view) candidates(shard int) []member {
+	var can []member
+	for _, s := range v.members {
+		if r, has := s.report(shard); !has || r.Role != roleUnable {
+			can = append(can, s.member)
+		}
+	}
+	return rank(can, shard)
+}
+
+// turn returns how many members go before this one when the lease of last, an instance,
+// is over. last goes after all others: it stopped, died, or gave the shard away. It
+// returns false if this member is no candidate.
+func (v *view) turn(shard int, last string) (n int, ok bool) {
+	before := v.candidates(shard)
+	if n = v.index(before); n < 0 {
+		return 0, false
+	}
+	if v.self == last {
+		return len(before) - 1, true
+	}
+	return v.index(slices.DeleteFunc(before, func(m member) bool { return m.Instance == last })), true
+}
+
+func (v *view) index(members []member) int {
+	return slices.IndexFunc(members, func(m member) bool { return m.Instance == v.self })
+}
+
+// shouldFollow reports whether this member is to follow the shard, at now by its clock. A
+// shard with an owner has one follower: the first candidate beside the owner, and until
+// that one has caught up the one before. Candidates begin to follow a shard without an
+// owner in turn, step apart.
+func (v *view) shouldFollow(shard int, following bool, now, step time.Duration) bool {
+	others := v.candidates(shard)
+	owner, has := v.owner(shard)
+	if has {
+		others = slices.DeleteFunc(others, func(m member) bool { return m.Instance == owner.Instance })
+	}
+	n := v.index(others)
+	switch {
+	case n < 0:
+		return false
+	case n == 0:
+		return true
+	case !has:
+		return following || now-v.unowned[shard] >= time.Duration(n)*step
+	case !following:
+		return false
+	}
+	for _, m := range others[:n] {
+		if r, follows := m.report(shard); follows && r.CaughtUp {
+			return false
+		}
+	}
+	return true
+}
+
+// preferred returns the live member that is to own the shard.
+func (v *view) preferred(shard int) (sighting, bool) {
+	candidates := v.candidates(shard)
+	if len(candidates) == 0 {
+		return sighting{}, false
+	}
+	i := slices.IndexFunc(v.members, func(s sighting) bool { return s.Instance == candidates[0].Instance })
+	return v.members[i], true
+}
