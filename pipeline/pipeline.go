@@ -102,7 +102,7 @@ func (p *Pipeline) Try(ctx context.Context, config *configs.Config) PartErrors {
 // Close, even after an error. Polls and deliveries are traced if openTracer, which may be
 // nil, returns a tracer; its error is one of those of the parts.
 func (p *Pipeline) Open(ctx context.Context, config *configs.Config, openTracer func() (trace.Tracer, error)) (err error) {
-	p.store, err = openState(config)
+	p.store, err = openState(config, p.shard)
 	if err != nil {
 		return err
 	}

@@ -42,6 +42,8 @@ type member struct {
 	name      string
 	appliance *standin.Appliance
 	config    *configs.Config
+	shard     *pipeline.Shard // nil: none
+	slow      chan struct{}   // if not nil, the webhook receives and does not answer
 }
 
 // add returns a member whose appliance has n detections.
@@ -54,6 +56,11 @@ func (p *process) add(t *testing.T, name string, n int) *member {
 	takes := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
+			return
+		}
+		if m.slow != nil {
+			m.slow <- struct{}{}
+			<-r.Context().Done()
 			return
 		}
 		e, err := transform.Parse(body)
@@ -91,6 +98,7 @@ func (p *process) run(t *testing.T, m *member) *running {
 	r := &running{ended: make(chan pipeline.Stopped, 1), Pipeline: pipeline.New(pipeline.Options{
 		Version: "test", Log: slog.New(slog.DiscardHandler), Stdout: io.Discard, Started: time.Now(),
 		Registerer: prometheus.WrapRegistererWith(prometheus.Labels{"pipeline": m.name}, p.registry), Pages: p.pages,
+		Shard: m.shard,
 	})}
 	if err := r.Open(t.Context(), m.config, nil); err != nil {
 		t.Fatal(err)

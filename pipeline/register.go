@@ -138,9 +138,9 @@ func CheckStatePath(path string) finding.Finding {
 
 // openState opens the state for a start. It calls CheckStatePath first because its
 // findings give better advice than the error of opening.
-func openState(config *configs.Config) (*checkpoint.Store, error) {
+func openState(config *configs.Config, s *Shard) (*checkpoint.Store, error) {
 	if f := CheckStatePath(config.State); f.Result == finding.Failed {
 		return nil, &PartError{f.Step, &sinks.Advised{Err: errors.New(f.Detail), To: f.Advice}}
 	}
-	return checkpoint.Open(config.State, checkpoint.Options{Limits: limits(config)})
+	return checkpoint.Open(config.State, s.state(config))
 }

@@ -1,12 +1,24 @@
 package pipeline
 
-import "fmt"
+import (
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/cluster/lease"
+	"ndrbridge/configs"
+)
 
 // Shard is the part of a cluster's work that a pipeline does. The configuration must be
 // that of the shard.
 type Shard struct {
 	Number int // from 0
 	Of     int // number of shards of the cluster
+	// Log and Renew are those of the state; see checkpoint.Options.
+	Log   checkpoint.Log
+	Renew time.Duration
+	// Lease bounds everything that the pipeline sends. The pipeline ends it when its state
+	// fails, because nothing it sends then could be recorded.
+	Lease *lease.Lease
 }
 
 // name returns the shard's number as it is shown, or "" if s is nil.
@@ -14,5 +26,23 @@ func (s *Shard) name() string {
 	if s == nil {
 		return ""
 	}
-	return fmt.Sprintf("%02d", s.Number)
+	return configs.ShardName(s.Number)
+}
+
+// lease returns the lease that bounds what is sent. It is nil outside a cluster.
+func (s *Shard) lease() *lease.Lease {
+	if s == nil {
+		return nil
+	}
+	return s.Lease
+}
+
+// state returns the options of the state.
+func (s *Shard) state(config *configs.Config) checkpoint.Options {
+	o := checkpoint.Options{Limits: limits(config)}
+	if s != nil {
+		o.Log, o.Renew = s.Log, s.Renew
+		o.Commands = checkpoint.IDs{Shard: uint64(s.Number), Of: uint64(s.Of)}
+	}
+	return o
 }
