@@ -12,10 +12,11 @@ import (
 
 // link is a connection through a proxy.
 type link struct {
-	proxy  *Proxy
-	target string
-	fault  faultAt
-	state  atomic.Int32 // the Kind injected; 0: none yet
+	proxy   *Proxy
+	target  string
+	fault   faultAt
+	state   atomic.Int32 // the Kind injected; 0: none yet
+	severed atomic.Bool  // a cut has begun since it exists: nothing passes any more
 
 	mu     sync.Mutex
 	broken bool
@@ -28,6 +29,10 @@ func (l *link) run() {
 	if l.fault.kind == HalfOpen {
 		l.inject()
 		_, _ = io.Copy(io.Discard, l.client) // until the client gives up
+		return
+	}
+	if l.severed.Load() {
+		_, _ = io.Copy(io.Discard, l.client)
 		return
 	}
 	server, err := new(net.Dialer).DialContext(l.proxy.ctx, "tcp", l.target)
@@ -167,6 +172,9 @@ func (l *link) pass(to *net.TCPConn, piece []byte) bool {
 			return false
 		}
 	}
+	if l.severed.Load() {
+		return true // it is lost
+	}
 	if _, err := to.Write(piece); err != nil {
 		l.reset()
 		return false
@@ -175,8 +183,11 @@ func (l *link) pass(to *net.TCPConn, piece []byte) bool {
 }
 
 // finish forwards the end of one direction: a close as a close, any other error as a
-// reset.
+// reset. The end of a severed link is not forwarded.
 func (l *link) finish(to *net.TCPConn, err error) {
+	if l.severed.Load() {
+		return
+	}
 	if errors.Is(err, io.EOF) && to.CloseWrite() == nil {
 		return
 	}

@@ -20,6 +20,7 @@ type Proxy struct {
 	mu       sync.Mutex
 	target   string
 	plan     Plan
+	cut      bool
 	accepted uint64
 	links    map[*link]struct{}
 	struck   map[Kind]int
@@ -69,6 +70,29 @@ func (p *Proxy) Calm() {
 	}
 }
 
+// Cut loses all data of present and new connections in both directions until Join, as a
+// network does that loses every packet: no end sees it.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut = true
+	for l := range p.links {
+		l.severed.Store(true)
+	}
+}
+
+// Join ends a cut. It resets the connections that the cut met, whose data is incomplete.
+func (p *Proxy) Join() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut = false
+	for l := range p.links {
+		if l.severed.Load() {
+			l.reset()
+		}
+	}
+}
+
 // Injected counts the faults injected so far.
 func (p *Proxy) Injected() map[Kind]int {
 	p.mu.Lock()
@@ -112,6 +136,7 @@ func (p *Proxy) admit(client *net.TCPConn) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l := &link{proxy: p, target: p.target, fault: p.plan.fault(p.accepted), client: client}
+	l.severed.Store(p.cut)
 	p.accepted++
 	p.links[l] = struct{}{}
 	if p.ctx.Err() != nil {

@@ -244,6 +244,43 @@ func TestCalmEndsLastingFaults(t *testing.T) {
 	}
 }
 
+func TestCut(t *testing.T) {
+	exchange := func(t *testing.T, c *net.TCPConn) {
+		t.Helper()
+		if _, err := c.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := serve(t)
+	p := proxy(t, s, fault.Plan{})
+	client := dial(t, p)
+	exchange(t, client)
+	p.Cut()
+	late := dial(t, p)
+	for _, c := range []*net.TCPConn{client, late} {
+		if _, err := c.Write([]byte("lost")); err != nil {
+			t.Fatal(err)
+		}
+		silent(t, c, 0)
+	}
+	gone := dial(t, p)
+	gone.Close()
+	p.Join()
+	for name, c := range map[string]*net.TCPConn{"an old": client, "a new": late} {
+		_ = c.SetReadDeadline(time.Time{}) // that of silent has passed
+		if _, err := io.ReadAll(c); !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("after the cut %s connection sees %v", name, err)
+		}
+	}
+	if received := <-s.received; string(received) != "x" {
+		t.Errorf("the server received %q", received)
+	}
+	exchange(t, dial(t, p))
+}
+
 func TestRetarget(t *testing.T) {
 	before, after := serve(t), serve(t)
 	p := proxy(t, before, fault.Plan{})

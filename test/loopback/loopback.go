@@ -4,6 +4,7 @@
 package loopback
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -27,10 +28,19 @@ func Free(t testing.TB) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(FreePorts(t, 1)[0]))
 }
 
-// FreePorts returns n different free ports. They are below the system's range of ephemeral
-// ports, so that no listener that lets the system choose takes one.
-func FreePorts(t testing.TB, n int) (ports []int) {
+// FreePorts returns n different free ports, as Ports does.
+func FreePorts(t testing.TB, n int) []int {
 	t.Helper()
+	ports, err := Ports(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ports
+}
+
+// Ports returns n different free ports. They are below the system's range of ephemeral
+// ports, so that no listener that lets the system choose takes one.
+func Ports(n int) (ports []int, err error) {
 	for range 100 * n {
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(20_000+rand.IntN(10_000))))
 		if err != nil {
@@ -38,11 +48,10 @@ func FreePorts(t testing.TB, n int) (ports []int) {
 		}
 		defer l.Close() // once all are chosen, so that they differ
 		if ports = append(ports, l.Addr().(*net.TCPAddr).Port); len(ports) == n {
-			return ports
+			return ports, nil
 		}
 	}
-	t.Fatalf("%d of %d ports are free", len(ports), n)
-	return nil
+	return nil, fmt.Errorf("%d of %d ports are free", len(ports), n)
 }
 
 // Silent returns an address, host and port, at which connections are accepted and never

@@ -1,0 +1,126 @@
+package natscluster_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ndrbridge/test/fault"
+	"ndrbridge/test/natscluster"
+)
+
+func TestClusterKeepsItsDataWhenAServerDies(t *testing.T) {
+	t.Parallel()
+	program, err := natscluster.Build(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	proxies := make(map[[2]int]*fault.Proxy)
+	c, err := natscluster.New(program, t.TempDir(), 3, func(from, to int, address string) (string, error) {
+		p, err := fault.New(address)
+		if err != nil {
+			return "", err
+		}
+		t.Cleanup(func() { _ = p.Close() })
+		mu.Lock()
+		defer mu.Unlock()
+		proxies[[2]int{from, to}] = p
+		return p.Addr().String(), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if err := c.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	conn, err := nats.Connect(c.URL(), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}, Replicas: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := uint64(0)
+	once := func(call func(context.Context) error) error {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		return call(ctx)
+	}
+	count := func() (n uint64) {
+		_ = once(func(ctx context.Context) error { // without a leader there is no answer
+			info, err := stream.Info(ctx)
+			if err == nil {
+				n = info.State.LastSeq
+			}
+			return err
+		})
+		return n
+	}
+	publish := func() {
+		t.Helper()
+		for {
+			err := once(func(ctx context.Context) error {
+				_, err := js.Publish(ctx, "s", []byte("x"), jetstream.WithExpectLastSequence(last))
+				return err
+			})
+			if err == nil || count() > last { // or the answer was lost
+				last++
+				return
+			}
+			if ctx.Err() != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	publish()
+	node := c.Nodes[0]
+	if err := node.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	publish()
+	if err := node.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for !node.Healthy(ctx) {
+		if ctx.Err() != nil {
+			t.Fatalf("the server does not become healthy\n%s", node.Log())
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	// The servers connect to each other by the proxies alone.
+	for _, p := range proxies {
+		p.Cut()
+	}
+	if once(func(ctx context.Context) error {
+		_, err := js.Publish(ctx, "s", []byte("x"), jetstream.WithExpectLastSequence(last))
+		return err
+	}) == nil {
+		t.Error("a server that is cut off from the others stored a message")
+	}
+	for _, p := range proxies {
+		p.Join()
+	}
+	for count() < last {
+		if ctx.Err() != nil {
+			t.Fatal("the cluster does not recover")
+		}
+	}
+}
