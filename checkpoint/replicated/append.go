@@ -1,0 +1,290 @@
+package replicated
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"ndrbridge/checkpoint"
+)
+
+// appender stores the parts of one record as the messages base+1, base+2 … Every copy of
+// part i carries the expectation base+i: at most one of them can be stored, and none once
+// anything else is there. So a part may be sent until an answer says that it is stored, or
+// until the message in its position shows that it never can be.
+type appender struct {
+	l     *Log
+	base  uint64 // number of the message before the first part
+	parts []Message
+
+	stored   []bool
+	missing  int // parts that are not known to be stored
+	first    int // the first of them
+	answers  chan answer
+	round    int    // grows with each time that the missing parts are sent
+	awaited  []bool // parts of this round that are not answered
+	inFlight int    // number of them
+	why      error  // the last reason why a part was not stored
+
+	short, gone suspicion
+}
+
+// answer is one to a copy of a part.
+type answer struct {
+	base  uint64
+	round int
+	part  int
+	seq   uint64
+	err   error
+}
+
+// suspicion is an observation that a leader of the past makes too for a while: it counts only
+// if it lasts.
+type suspicion struct {
+	times int
+	since time.Duration
+}
+
+const (
+	suspicionTimes = 3
+	suspicionWaits = 3 // how long, in AckWaits
+)
+
+func newAppender(l *Log, kind string, data []byte) *appender {
+	a := &appender{l: l, base: l.last, answers: make(chan answer, 8*l.o.InFlight)}
+	n := max(1, (len(data)+l.o.PartBytes-1)/l.o.PartBytes)
+	id := messageID{owner: l.o.Owner, epoch: l.epoch, number: l.number, parts: n}
+	for i := range n {
+		id.part = i + 1
+		part := data[i*l.o.PartBytes : min(len(data), (i+1)*l.o.PartBytes)]
+		a.parts = append(a.parts, Message{ID: id.String(), Kind: kind, Data: part})
+	}
+	a.restart()
+	return a
+}
+
+// restart forgets what is stored.
+func (a *appender) restart() {
+	a.stored, a.missing, a.first = make([]bool, len(a.parts)), len(a.parts), 0
+	a.short, a.gone = suspicion{}, suspicion{}
+}
+
+// run returns nil as soon as all parts are stored.
+func (a *appender) run(ctx context.Context) error {
+	pause := time.Duration(0)
+	for {
+		refused, err := a.send(ctx)
+		if a.missing == 0 {
+			return nil
+		}
+		if err == nil && refused {
+			err = a.resolve(ctx)
+		}
+		switch {
+		case a.missing == 0:
+			return nil
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return a.unknown(ctx)
+		}
+		// What is refused at once (no leader, a full disk) is not sent without a pause.
+		pause = min(max(2*pause, 20*time.Millisecond), a.l.o.AckWait/2)
+		if err := a.rest(ctx, pause); err != nil {
+			return err
+		}
+		if a.missing > 0 && a.l.o.Metrics.Resent != nil {
+			a.l.o.Metrics.Resent(a.missing, a.why)
+		}
+	}
+}
+
+// send sends the missing parts once, and returns when each is answered, no answer comes for
+// AckWait, or all are stored. refused reports whether a message stands in the way of the
+// first missing part.
+func (a *appender) send(ctx context.Context) (refused bool, err error) {
+	a.round++
+	a.awaited, a.inFlight = make([]bool, len(a.parts)), 0
+	next := a.first
+	timer := time.NewTimer(a.l.o.AckWait)
+	defer timer.Stop()
+	for a.missing > 0 {
+		for next < len(a.parts) && a.inFlight < a.l.o.InFlight {
+			if !a.stored[next] && !a.publish(next) {
+				next = len(a.parts) // what follows would be refused
+				break
+			}
+			next++
+		}
+		if a.inFlight == 0 {
+			return refused, nil
+		}
+		select {
+		case <-ctx.Done():
+			return refused, a.unknown(ctx)
+		case <-timer.C:
+			if a.why == nil {
+				a.why = errors.New("no answer")
+			}
+			return refused, nil
+		case answer := <-a.answers:
+			wrong, err := a.take(answer)
+			if err != nil {
+				return refused, err
+			}
+			refused = refused || wrong
+			timer.Reset(a.l.o.AckWait)
+		}
+	}
+	return false, nil
+}
+
+// publish sends a part and reports whether it was sent.
+func (a *appender) publish(i int) bool {
+	base, round, answers := a.base, a.round, a.answers
+	err := a.l.stream.Publish(base+uint64(i), a.parts[i], func(seq uint64, err error) {
+		select {
+		case answers <- answer{base, round, i, seq, err}:
+		default: // as if it was lost
+		}
+	})
+	if err != nil {
+		a.why = err
+		return false
+	}
+	a.awaited[i] = true
+	a.inFlight++
+	return true
+}
+
+// rest takes answers for a while.
+func (a *appender) rest(ctx context.Context, pause time.Duration) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for a.missing > 0 {
+		select {
+		case <-ctx.Done():
+			return a.unknown(ctx)
+		case <-timer.C:
+			return nil
+		case answer := <-a.answers:
+			if _, err := a.take(answer); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// take notes an answer. wrong reports whether the expectation of the part did not hold.
+func (a *appender) take(answer answer) (wrong bool, err error) {
+	if answer.base != a.base {
+		return false, nil // to a copy that can no longer be stored
+	}
+	if answer.round == a.round && a.awaited[answer.part] {
+		a.awaited[answer.part] = false
+		a.inFlight--
+	}
+	var wrongLast *WrongLastError
+	switch want := a.base + uint64(answer.part) + 1; {
+	case errors.As(answer.err, &wrongLast):
+		a.why = answer.err
+		return true, nil
+	case answer.err != nil:
+		a.why = answer.err
+	case answer.seq != want:
+		return false, fmt.Errorf("append to the log: message %d was acknowledged as %d: the stream does not check expectations; it is not known whether the record is stored", want, answer.seq)
+	default:
+		a.mark(answer.part)
+	}
+	return false, nil
+}
+
+// mark notes that a part is stored.
+func (a *appender) mark(i int) {
+	if !a.stored[i] {
+		a.stored[i] = true
+		a.missing--
+	}
+	for a.first < len(a.parts) && a.stored[a.first] {
+		a.first++
+	}
+}
+
+// resolve looks at the messages in the positions of the missing parts.
+func (a *appender) resolve(ctx context.Context) error {
+	for a.missing > 0 {
+		at := a.base + uint64(a.first) + 1
+		m, err := a.l.get(ctx, at)
+		switch {
+		case errors.Is(err, ErrNoMessage):
+			return a.absent(ctx, at)
+		case err != nil:
+			a.why = err
+			return nil
+		case m.ID == a.parts[a.first].ID:
+			a.mark(a.first) // an earlier copy arrived
+			continue
+		}
+		if a.fenced(m) {
+			return fmt.Errorf("append to the log: %w: message %d is %.100q", checkpoint.ErrNotOwner, at, m.ID)
+		}
+		// A late part of an earlier owner's chain, or nobody's: readers ignore it. The missing
+		// part can no longer be stored here, so the chain begins again behind it.
+		a.base = at
+		a.restart()
+	}
+	return nil
+}
+
+// fenced reports whether a message in the position of a part shows another owner.
+func (a *appender) fenced(m Message) bool {
+	if m.Kind == KindTake || a.parts[0].Kind == KindTake {
+		return true
+	}
+	id, ok := parseID(m.ID)
+	return ok && (id.epoch > a.l.epoch || id.epoch == a.l.epoch && id.owner != a.l.o.Owner)
+}
+
+// absent finds out why a part was refused although there is nothing in its position: a part
+// before it is missing, the log went back, or the message was lost.
+func (a *appender) absent(ctx context.Context, at uint64) error {
+	bounded, cancel := context.WithTimeout(ctx, a.l.o.AckWait)
+	defer cancel()
+	last, err := a.l.stream.Last(bounded)
+	if err != nil {
+		a.why = err
+		return nil
+	}
+	if a.lasts(&a.short, last < a.l.last) {
+		return fmt.Errorf("append to the log: %w: its last message is number %d, after %d was acknowledged", ErrLogLost, last, a.l.last)
+	}
+	if a.lasts(&a.gone, last >= at) {
+		return fmt.Errorf("append to the log: message %d of %d is gone; it is not known whether the record is stored", at, last)
+	}
+	return nil
+}
+
+// lasts notes an observation and reports whether it was made long enough.
+func (a *appender) lasts(s *suspicion, observed bool) bool {
+	now := a.l.o.Clock.Now()
+	if !observed {
+		*s = suspicion{}
+		return false
+	}
+	if s.times == 0 {
+		s.since = now
+	}
+	s.times++
+	return s.times >= suspicionTimes && now-s.since >= suspicionWaits*a.l.o.AckWait
+}
+
+// unknown is the error for an end in which the record may be stored or not.
+func (a *appender) unknown(ctx context.Context) error {
+	err := fmt.Errorf("append to the log: it is not known whether the record is stored: %w", context.Cause(ctx))
+	if a.why != nil {
+		err = fmt.Errorf("%w (%w)", err, a.why)
+	}
+	return err
+}

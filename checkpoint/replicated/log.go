@@ -1,0 +1,177 @@
+package replicated
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"ndrbridge/checkpoint"
+)
+
+// Clock is the time of this machine: see lease.Clock.
+type Clock interface {
+	Now() time.Duration // never goes back, is never set
+}
+
+// Lease is extended by every record that was stored: see lease.Lease.
+type Lease interface {
+	// Renew makes the lease last its term from begun on, a moment of the Clock.
+	Renew(begun time.Duration)
+}
+
+// Options are those of an owner.
+type Options struct {
+	// Context ends what waits for the servers: what is not stored by then remains unknown. It
+	// must not be nil.
+	Context context.Context
+	Owner   string // of printable ASCII without spaces; unique among all owners there ever are
+	// Epoch is the highest epoch that is known (FollowerStatus.Epoch): the new owner's is
+	// higher.
+	Epoch uint64
+	Lease Lease // may be nil
+	Clock Clock // the lease's
+
+	AckWait   time.Duration // how long an answer is awaited before a message is sent again; 0: 2 s
+	PartBytes int           // of a message; 0: 512 KiB; never more than the stream takes
+	InFlight  int           // messages that are not answered yet; 0: 8
+
+	Metrics Metrics
+}
+
+// Metrics are called by the goroutine that appends; each may be nil.
+type Metrics struct {
+	Appended func(took time.Duration, bytes int) // a record was stored, of so many compressed bytes
+	Resent   func(messages int, why error)       // they were not acknowledged in time, or refused for why
+	Fenced   func()                              // another process owns the log
+}
+
+const (
+	defaultAckWait   = 2 * time.Second
+	defaultPartBytes = 512 << 10
+	defaultInFlight  = 8
+)
+
+// Log is a shard's log as its owner writes it. It implements checkpoint.Log: its methods are
+// called from one goroutine, but for Offset and Epoch, which do not change while it is used
+// by another.
+type Log struct {
+	stream Stream
+	o      Options
+	packer *packer
+
+	last   uint64 // number of the last message
+	epoch  uint64
+	number uint64
+	ended  error // why nothing more is appended
+}
+
+// Take makes its caller the owner of the log, if number after is still the last message. From
+// then on everything that an earlier owner appends is refused. The offset of the returned
+// Log is that of the take: before anything is appended, the state has to be brought to it.
+//
+// checkpoint.ErrNotOwner: other messages came first. ErrLogLost: the log ends before after.
+// After any other error it is not known whether the take was stored; if it was, the log has
+// an owner that does nothing. Take ends with ctx, everything later with Options.Context.
+func Take(ctx context.Context, s Stream, after uint64, o Options) (*Log, error) {
+	packer, err := newPacker()
+	if err != nil {
+		return nil, err
+	}
+	o.AckWait = cmp.Or(o.AckWait, defaultAckWait)
+	o.InFlight = cmp.Or(o.InFlight, defaultInFlight)
+	o.PartBytes = min(cmp.Or(o.PartBytes, defaultPartBytes), s.MaxData())
+	l := &Log{stream: s, o: o, packer: packer, last: after, epoch: o.Epoch}
+	if err := l.raiseEpoch(ctx); err != nil {
+		return nil, fmt.Errorf("take the log after message %d: %w", after, err)
+	}
+	content := taken{Format: checkpoint.RecordFormat, Layout: checkpoint.Layout}
+	if _, err := l.append(ctx, KindTake, content.encode()); err != nil {
+		return nil, fmt.Errorf("take the log after message %d: %w", after, err)
+	}
+	return l, nil
+}
+
+// raiseEpoch sets an epoch above those of the last message and of Options.
+func (l *Log) raiseEpoch(ctx context.Context) error {
+	if l.last > 0 {
+		m, err := l.get(ctx, l.last)
+		switch id, ok := parseID(m.ID); {
+		case errors.Is(err, ErrNoMessage): // purged, or the log is shorter: the take finds out
+		case err != nil:
+			return err
+		case ok:
+			l.epoch = max(l.epoch, id.epoch)
+		}
+	}
+	l.epoch++
+	return nil
+}
+
+// get reads a message, and waits no longer for it than for an acknowledgement.
+func (l *Log) get(ctx context.Context, seq uint64) (Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.o.AckWait)
+	defer cancel()
+	return l.stream.Get(ctx, seq)
+}
+
+// Append implements checkpoint.Log. Before it has returned nil the record is in the log, or
+// part of it is, which readers ignore, or it is not. ErrTooLarge: it is not.
+func (l *Log) Append(record []byte) (uint64, error) {
+	if len(record) == 0 {
+		return l.append(l.o.Context, KindRenew, nil)
+	}
+	if l.ended != nil {
+		return 0, l.ended
+	}
+	packed, err := l.packer.pack(record)
+	if err != nil {
+		l.ended = err
+		return 0, err
+	}
+	return l.append(l.o.Context, KindRecord, packed)
+}
+
+var errReleased = errors.New("the log was released")
+
+// Release appends the owner's last record, so that another process need not wait before it
+// takes the log. Nothing may be appended after it.
+func (l *Log) Release(ctx context.Context) error {
+	if _, err := l.append(ctx, KindRelease, nil); err != nil {
+		return fmt.Errorf("release the log: %w", err)
+	}
+	l.ended = errReleased
+	return nil
+}
+
+// Offset returns the number of the last message that was stored.
+func (l *Log) Offset() uint64 { return l.last }
+
+// Epoch returns that of this owner: higher than those of all before it.
+func (l *Log) Epoch() uint64 { return l.epoch }
+
+// append stores data as a record.
+func (l *Log) append(ctx context.Context, kind string, data []byte) (uint64, error) {
+	if l.ended != nil {
+		return 0, l.ended
+	}
+	l.number++
+	begun := l.o.Clock.Now()
+	a := newAppender(l, kind, data)
+	if err := a.run(ctx); err != nil {
+		l.ended = err
+		if errors.Is(err, checkpoint.ErrNotOwner) && l.o.Metrics.Fenced != nil {
+			l.o.Metrics.Fenced()
+		}
+		return 0, err
+	}
+	l.last = a.base + uint64(len(a.parts))
+	if l.o.Lease != nil {
+		l.o.Lease.Renew(begun)
+	}
+	if l.o.Metrics.Appended != nil {
+		l.o.Metrics.Appended(l.o.Clock.Now()-begun, len(data))
+	}
+	return l.last, nil
+}

@@ -1,0 +1,249 @@
+package replicated_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/checkpoint/replicated/replicatedtest"
+)
+
+// take takes a shard's log in a test that expects no error.
+func take(t *testing.T, s replicated.Stream, after uint64, o replicated.Options) *replicated.Log {
+	t.Helper()
+	l, err := replicated.Take(t.Context(), s, after, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func options(ctx context.Context, owner string) replicated.Options {
+	return replicated.Options{Context: ctx, Owner: owner, Clock: replicatedtest.NewClock(1)}
+}
+
+func appendRecord(t *testing.T, l *replicated.Log, record string) uint64 {
+	t.Helper()
+	offset, err := l.Append([]byte(record))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return offset
+}
+
+func wantErr(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("error %v, want %v", err, want)
+	}
+}
+
+func TestTake(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		// prepare returns the number of the message after which the log is taken.
+		prepare func(t *testing.T, servers *replicatedtest.Servers) uint64
+		epoch   uint64 // 0: the take fails
+		want    error
+	}{
+		{"an empty log", func(*testing.T, *replicatedtest.Servers) uint64 { return 0 }, 1, nil},
+		{"a log with an owner that is quiet", func(t *testing.T, s *replicatedtest.Servers) uint64 {
+			l := take(t, s.Stream("a", 0), 0, options(t.Context(), "a"))
+			return appendRecord(t, l, "x")
+		}, 2, nil},
+		{"a log whose owner appended since", func(t *testing.T, s *replicatedtest.Servers) uint64 {
+			l := take(t, s.Stream("a", 0), 0, options(t.Context(), "a"))
+			return appendRecord(t, l, "x") - 1
+		}, 0, checkpoint.ErrNotOwner},
+		{"a log that somebody else has just taken", func(t *testing.T, s *replicatedtest.Servers) uint64 {
+			take(t, s.Stream("a", 0), 0, options(t.Context(), "a"))
+			return 0
+		}, 0, checkpoint.ErrNotOwner},
+		{"a log that is shorter", func(*testing.T, *replicatedtest.Servers) uint64 { return 5 }, 0, replicated.ErrLogLost},
+		{"a log whose messages are all purged", func(t *testing.T, s *replicatedtest.Servers) uint64 {
+			l := take(t, s.Stream("a", 0), 0, options(t.Context(), "a"))
+			last := appendRecord(t, l, "x")
+			if err := s.Stream("a", 0).Purge(t.Context(), last+1); err != nil {
+				t.Fatal(err)
+			}
+			return last
+		}, 8, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				servers := replicatedtest.New(1, replicatedtest.Faults{})
+				after := c.prepare(t, servers)
+				o := options(t.Context(), "b")
+				if c.epoch == 8 {
+					o.Epoch = 7
+				}
+				l, err := replicated.Take(t.Context(), servers.Stream("b", 0), after, o)
+				wantErr(t, err, c.want)
+				if err == nil && (l.Offset() != after+1 || l.Epoch() != c.epoch) {
+					t.Errorf("offset %d, epoch %d; want %d, %d", l.Offset(), l.Epoch(), after+1, c.epoch)
+				}
+			})
+		})
+	}
+}
+
+func TestAppendFails(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fault func(servers *replicatedtest.Servers, last uint64)
+		want  error
+		text  string
+	}{
+		{"somebody else took the log", func(s *replicatedtest.Servers, last uint64) {
+			o := options(context.Background(), "b")
+			if _, err := replicated.Take(context.Background(), s.Stream("b", 0), last, o); err != nil {
+				panic(err)
+			}
+		}, checkpoint.ErrNotOwner, "b.2.1.1/1"},
+		{"the log lost its end", func(s *replicatedtest.Servers, last uint64) { s.Forget(0, last-1) }, replicated.ErrLogLost, "not"},
+		{"the servers cannot be reached", func(s *replicatedtest.Servers, _ uint64) { s.Cut("a", true) }, context.DeadlineExceeded, "not known"},
+		{"the servers do not answer", func(s *replicatedtest.Servers, _ uint64) {
+			s.SetFaults(replicatedtest.Faults{LoseAnswers: 1, FailReads: 1})
+		}, context.DeadlineExceeded, "no answer"},
+		{"the stream has no leader", func(s *replicatedtest.Servers, _ uint64) { s.ChangeLeader(0, time.Hour) }, context.DeadlineExceeded, "no responders"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				servers := replicatedtest.New(1, replicatedtest.Faults{})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				l := take(t, servers.Stream("a", 0), 0, options(ctx, "a"))
+				last := appendRecord(t, l, "x")
+				c.fault(servers, last)
+				_, err := l.Append([]byte("y"))
+				wantErr(t, err, c.want)
+				if c.want != replicated.ErrLogLost && !strings.Contains(err.Error(), c.text) {
+					t.Errorf("error %q, want %q in it", err, c.text)
+				}
+				stored := len(servers.Messages(0))
+				servers.Cut("a", false)
+				servers.SetFaults(replicatedtest.Faults{})
+				time.Sleep(time.Hour)
+				if _, again := l.Append([]byte("z")); again != err {
+					t.Errorf("the next record: %v, want the same error", again)
+				}
+				wantErr(t, l.Release(t.Context()), err)
+				if n := len(servers.Messages(0)); n != stored {
+					t.Errorf("%d messages were stored after the error", n-stored)
+				}
+			})
+		})
+	}
+}
+
+// TestLateTail checks that a late part of a fenced owner's chain does not end the ownership
+// of its successor.
+func TestLateTail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers := replicatedtest.New(1, replicatedtest.Faults{})
+		take(t, servers.Stream("a", 0), 0, options(t.Context(), "a"))
+		b := take(t, servers.Stream("b", 0), 1, options(t.Context(), "b"))
+		late := replicated.Message{ID: "a.1.2.2/2", Kind: replicated.KindRecord, Data: []byte("late")}
+		if err := servers.Stream("a", 0).Publish(2, late, func(uint64, error) {}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if offset := appendRecord(t, b, "x"); offset != 4 {
+			t.Errorf("offset %d, want 4", offset)
+		}
+		var messages []replicated.Message
+		for _, m := range servers.Messages(0) {
+			messages = append(messages, m.Message)
+		}
+		records, err := replicated.ReadAll(messages)
+		if err != nil || len(records) != 3 || records[2] != (replicated.Read{Kind: replicated.KindRecord, Owner: "b", Offset: 4, Record: "x"}) {
+			t.Errorf("records %v, error %v", records, err)
+		}
+	})
+}
+
+type renewals []time.Duration
+
+func (r *renewals) Renew(begun time.Duration) { *r = append(*r, begun) }
+
+// TestLease checks that a lease is renewed from the moment before a record's first copy was
+// sent, whatever it took to store it, and by records that were stored alone.
+func TestLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers := replicatedtest.New(1, replicatedtest.Faults{})
+		var got renewals
+		var resent, fenced int
+		o := options(t.Context(), "a")
+		o.Lease = &got
+		o.Metrics.Resent = func(int, error) { resent++ }
+		o.Metrics.Fenced = func() { fenced++ }
+		l := take(t, servers.Stream("a", 0), 0, o)
+		time.Sleep(time.Second)
+		servers.ChangeLeader(0, time.Minute)
+		last := appendRecord(t, l, "")
+		take(t, servers.Stream("b", 0), last, options(t.Context(), "b"))
+		_, err := l.Append(nil)
+		wantErr(t, err, checkpoint.ErrNotOwner)
+		if len(got) != 2 || got[0] != 0 || got[1] != time.Second {
+			t.Errorf("renewed from %v, want 0s and 1s", got)
+		}
+		if resent < 10 || fenced != 1 {
+			t.Errorf("%d resends and %d times fenced", resent, fenced)
+		}
+	})
+}
+
+func TestReleaseEndsTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers := replicatedtest.New(1, replicatedtest.Faults{})
+		l := take(t, servers.Stream("a", 0), 0, options(t.Context(), "a"))
+		if err := l.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Append([]byte("x")); err == nil {
+			t.Error("a record was appended after the release")
+		}
+		m := servers.Messages(0)
+		if len(m) != 2 || m[1].Kind != replicated.KindRelease || m[1].ID != "a.1.2.1/1" {
+			t.Errorf("messages %+v", m)
+		}
+	})
+}
+
+// TestChain checks that records of all sizes around those of parts are read as they were
+// appended.
+func TestChain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers := replicatedtest.New(1, replicatedtest.Faults{MaxData: 10})
+		o := options(t.Context(), "a.b.c")
+		l := take(t, servers.Stream("a", 0), 0, o)
+		var want []string
+		for n := 1; n < 200; n++ {
+			record := strings.Repeat("x", n) + fmt.Sprint(n*n*n)
+			want = append(want, record)
+			appendRecord(t, l, record)
+		}
+		var messages []replicated.Message
+		for _, m := range servers.Messages(0) {
+			if len(m.Data) > 10 {
+				t.Fatalf("a message of %d bytes", len(m.Data))
+			}
+			messages = append(messages, m.Message)
+		}
+		records, err := replicated.ReadAll(messages)
+		if err != nil || len(records) != len(want)+1 {
+			t.Fatalf("%d records, error %v", len(records), err)
+		}
+		for i, r := range records[1:] {
+			if r.Record != want[i] {
+				t.Fatalf("record %d is %q", i, r.Record)
+			}
+		}
+	})
+}

@@ -1,0 +1,88 @@
+package replicated
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// The kinds of records.
+const (
+	KindTake    = "take"    // a member becomes the owner
+	KindRecord  = "record"  // of a store
+	KindRenew   = "renew"   // changes nothing
+	KindRelease = "release" // the owner's last
+)
+
+// messageID names a message: a part of the record that an owner appended as its
+// number-th. Owners with a higher epoch come later.
+type messageID struct {
+	owner         string
+	epoch, number uint64
+	part, parts   int // part counts from 1
+}
+
+func (id messageID) String() string {
+	return fmt.Sprintf("%s.%d.%d.%d/%d", id.owner, id.epoch, id.number, id.part, id.parts)
+}
+
+// sameRecord reports whether both are parts of one record.
+func (id messageID) sameRecord(other messageID) bool {
+	return id.owner == other.owner && id.epoch == other.epoch && id.number == other.number && id.parts == other.parts
+}
+
+// parseID is the inverse of String. The owner may contain dots.
+func parseID(s string) (id messageID, ok bool) {
+	if len(s) > maxIDBytes {
+		return id, false
+	}
+	rest, parts, _ := cutLast(s, "/")
+	rest, part, _ := cutLast(rest, ".")
+	rest, number, _ := cutLast(rest, ".")
+	owner, epoch, found := cutLast(rest, ".")
+	if !found || owner == "" {
+		return id, false
+	}
+	id.owner = owner
+	var errs [4]error
+	var n [4]uint64
+	for i, digits := range []string{epoch, number, part, parts} {
+		n[i], errs[i] = strconv.ParseUint(digits, 10, 64)
+		if errs[i] != nil {
+			return id, false
+		}
+	}
+	if n[2] < 1 || n[2] > n[3] || n[3] > math.MaxInt32 {
+		return id, false
+	}
+	id.epoch, id.number, id.part, id.parts = n[0], n[1], int(n[2]), int(n[3])
+	return id, id.String() == s
+}
+
+// maxIDBytes bounds the ID of a message.
+const maxIDBytes = 512
+
+// cutLast cuts s around the last separator.
+func cutLast(s, separator string) (before, after string, found bool) {
+	i := strings.LastIndex(s, separator)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(separator):], true
+}
+
+// taken is the content of a take.
+type taken struct {
+	Format byte `json:"format"` // of the records that follow
+	Layout byte `json:"layout"` // of the owner's state
+}
+
+func (t taken) encode() []byte {
+	b, err := json.Marshal(t)
+	if err != nil {
+		panic(err) // two numbers
+	}
+	return b
+}

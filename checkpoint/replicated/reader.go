@@ -1,0 +1,108 @@
+package replicated
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/klauspost/compress/zstd"
+
+	"ndrbridge/checkpoint"
+)
+
+// reader makes records out of the messages of a log. What does not count it ignores: parts of
+// a record that its owner never completed, and messages of others than the last owner that
+// took the log.
+type reader struct {
+	decoder *zstd.Decoder
+	owner   string // of the last take; empty: not known yet
+	epoch   uint64
+
+	id    messageID // of the last part in chain
+	kind  string
+	chain [][]byte // parts of a record that is not complete, at most maxPacked bytes
+	bytes int
+}
+
+// entry is a complete record of a log.
+type entry struct {
+	kind   string
+	offset uint64
+	record []byte // of KindRecord
+}
+
+func newReader() (*reader, error) {
+	d, err := newDecoder()
+	if err != nil {
+		return nil, err
+	}
+	return &reader{decoder: d}, nil
+}
+
+func (r *reader) close() { r.decoder.Close() }
+
+// read adds a message and returns the record that it completes, if it does. It keeps m. The
+// error is checkpoint.ErrNewer or ErrDiverged.
+func (r *reader) read(seq uint64, m Message) (e entry, complete bool, err error) {
+	id, ok := parseID(m.ID)
+	if !ok || m.Kind != KindTake && r.owner != "" && (id.owner != r.owner || id.epoch != r.epoch) {
+		r.drop()
+		return e, false, nil
+	}
+	if !r.add(id, m) {
+		return e, false, nil
+	}
+	r.owner, r.epoch = id.owner, id.epoch
+	if id.part < id.parts {
+		return e, false, nil
+	}
+	data := r.chain[0]
+	if len(r.chain) > 1 {
+		data = bytes.Join(r.chain, nil)
+	}
+	r.drop()
+	e = entry{kind: m.Kind, offset: seq}
+	switch m.Kind {
+	case KindRecord:
+		e.record, err = unpack(r.decoder, data)
+		if err != nil {
+			err = fmt.Errorf("%w: message %d: %w", ErrDiverged, seq, err)
+		}
+	case KindTake:
+		err = readable(data)
+	case KindRenew, KindRelease:
+	default:
+		err = fmt.Errorf("%w: message %d is a %.20q", checkpoint.ErrNewer, seq, m.Kind)
+	}
+	return e, err == nil, err
+}
+
+// add adds a part to the chain, unless it does not follow on it.
+func (r *reader) add(id messageID, m Message) bool {
+	if id.part == 1 {
+		r.drop()
+	} else if len(r.chain) == 0 || id.part != r.id.part+1 || !id.sameRecord(r.id) || m.Kind != r.kind || r.bytes+len(m.Data) > maxPacked {
+		r.drop()
+		return false
+	}
+	r.id, r.kind = id, m.Kind
+	r.chain = append(r.chain, m.Data)
+	r.bytes += len(m.Data)
+	return true
+}
+
+// drop drops the parts of a record that will not be completed.
+func (r *reader) drop() { r.chain, r.bytes = nil, 0 }
+
+// readable returns checkpoint.ErrNewer if the records after a take cannot be applied by this
+// version.
+func readable(take []byte) error {
+	var t taken
+	if err := json.Unmarshal(take, &t); err != nil {
+		return fmt.Errorf("%w: its take of the log cannot be read: %w", checkpoint.ErrNewer, err)
+	}
+	if t.Format > checkpoint.RecordFormat || t.Layout > checkpoint.Layout {
+		return fmt.Errorf("%w: it owns the log (format %d, layout %d; this version reads up to %d and %d)", checkpoint.ErrNewer, t.Format, t.Layout, checkpoint.RecordFormat, checkpoint.Layout)
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package replicated
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Errors that callers act on. They are returned wrapped.
+var (
+	// ErrLogLost is returned if the log ends before records that it had acknowledged. Nothing
+	// was appended. Recover continues it from a state that has them.
+	ErrLogLost = errors.New("the log lost its end")
+	// ErrDiverged is returned if the log does not lead on from what the replica has: delete
+	// the replica and restore it from a snapshot.
+	ErrDiverged = errors.New("the replica does not fit the log")
+	// ErrTooLarge is returned for a record that is larger than MaxRecord. The log does not
+	// have it.
+	ErrTooLarge = errors.New("the record is too large for the log")
+
+	// ErrNoMessage is returned by streams for a sequence number without a message.
+	ErrNoMessage = errors.New("no such message")
+	// ErrPurged is returned by Stream.Follow if the stream begins after the sequence number
+	// that was asked for.
+	ErrPurged = errors.New("the stream begins later")
+)
+
+// WrongLastError is the answer to a message whose expectation does not hold. The message
+// was not stored.
+type WrongLastError struct{ Last uint64 } // the stream's, as its leader sees it
+
+func (e *WrongLastError) Error() string {
+	return fmt.Sprintf("the stream's last message is number %d", e.Last)
+}
+
+// Message is one message of a stream. ID and Kind say whose it is; they are headers, so that
+// a stream can be read without its data.
+type Message struct {
+	ID   string // owner.epoch.number.part/parts
+	Kind string
+	Data []byte
+}
+
+// Stream is the log of one shard: messages with sequence numbers from 1 on, none missing
+// between the first and the last. A sequence number is never used twice, purged ones
+// included, unless the servers lose messages that they had acknowledged. Its methods are
+// safe for concurrent use, end with their context, and take a bounded time but for Follow.
+type Stream interface {
+	// Publish sends m, which is stored only if the stream's last message is number after, and
+	// keeps nothing of it once it has returned. It does not wait: answer is called with the
+	// sequence number, with a *WrongLastError, or with another error if this copy was refused.
+	// The answer may never come, may come late, and twice; it must not block. An error: the
+	// message was not sent, or may be sent later.
+	Publish(after uint64, m Message, answer func(seq uint64, err error)) error
+	// MaxData returns the largest Data that a message can have.
+	MaxData() int
+	// Get returns a message as the stream's leader has it, or ErrNoMessage.
+	Get(ctx context.Context, seq uint64) (Message, error)
+	// Last returns the number of the last message as the stream's leader has it, purged or not.
+	// It may be out of date if there are two leaders for a moment.
+	Last(ctx context.Context) (uint64, error)
+	// Follow calls yield with the messages from a sequence number on, in their order, then with
+	// new ones, until ctx ends or yield returns an error, which it returns. ErrPurged: the
+	// message from was purged. Numbers that it skips are lost. yield may keep the message.
+	Follow(ctx context.Context, from uint64, yield func(seq uint64, m Message) error) error
+	// Purge removes the messages before a sequence number.
+	Purge(ctx context.Context, before uint64) error
+}
