@@ -223,7 +223,7 @@ func TestCheckConnectShowsNoSecret(t *testing.T) {
 	closed := httptest.NewServer(nil)
 	closed.Close()
 	for name, host := range map[string]string{"nobody listens": closed.Listener.Addr().String(), "the name does not resolve": "no-such-host.invalid:443"} {
-		c := confide(t, good, addresses{scheme: "https://", http: func(string) string { return host }, kafka: host, nats: host, intake: 2})
+		c := confide(t, good, addresses{scheme: "https://", http: func(string) string { return host }, kafka: host, nats: host, login: 2, cluster: true})
 		_, out, errs := try(t, "check", "--connect", "--config", c.file)
 		expectNone(t, name, out+errs, c.needles)
 	}

@@ -56,7 +56,7 @@ every version of a detection at least once and in order, even after a crash.`,
   ndrbridge status --config ndrbridge.yaml`,
 	}
 	root.AddCommand(c.runCommand(), c.checkCommand(), c.configCommand(),
-		c.statusCommand(), c.healthCommand(), c.tailCommand(), c.deadCommand(), c.replayCommand(), c.pauseCommand(), c.resumeCommand(),
+		c.statusCommand(), c.clusterCommand(), c.healthCommand(), c.tailCommand(), c.deadCommand(), c.replayCommand(), c.pauseCommand(), c.resumeCommand(),
 		c.ticketsCommand(), c.matchCommand(), c.renderCommand(), c.rewindCommand(), c.verifyCommand(), c.stateCommand(), c.versionCommand())
 	c.addCompletion(root)
 	root.Version = version

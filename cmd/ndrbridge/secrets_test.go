@@ -48,11 +48,12 @@ type addresses struct {
 	http        func(name string) string
 	kafka, nats string
 	proxy       string // the scheme; empty: http
-	intake      int    // of the ways in which ticket commands may come, as ticketIntakes counts them
+	login       int    // the form of authentication of the ticket intake and the cluster, below natsLogins
+	cluster     bool   // whether there is a cluster
 }
 
-// ticketIntakes is how many ways there are: an intake signs in by one.
-const ticketIntakes = 5
+// natsLogins is how many forms of authentication there are: a connection has one.
+const natsLogins = 5
 
 // confide writes the configuration. Beside what is hostile it has an appliance good,
 // whose events the sinks are to deliver.
@@ -172,28 +173,36 @@ func confide(t *testing.T, good string, at addresses) confidential {
 		}
 	}
 
-	nats, intake := "nats://"+at.nats, ""
-	switch at.intake {
-	case 0:
-		intake = "token: " + quoted()
-	case 1:
-		intake = "username: ana, password: " + quoted()
-	case 2:
-		nats, intake = "nats://ana:"+inURL()+"@"+at.nats, "tls: "+certificate
-	case 3:
-		intake = "creds_file: " + file("intake-creds", creds)
-	case 4:
-		intake = "nkey_file: " + file("intake-nkey", seed()+"\n")
+	// broker are the keys of a connection to NATS. name is that of its files.
+	broker := func(name string) string {
+		server, login := "nats://"+at.nats, ""
+		switch at.login {
+		case 0:
+			login = "token: " + quoted()
+		case 1:
+			login = "username: ana, password: " + quoted()
+		case 2:
+			server, login = "nats://ana:"+inURL()+"@"+at.nats, "tls: "+certificate
+		case 3:
+			login = "creds_file: " + file(name+"-creds", creds)
+		case 4:
+			login = "nkey_file: " + file(name+"-nkey", seed()+"\n")
+		}
+		return fmt.Sprintf("url: %q, %s", server, login)
 	}
 	kafka := ""
-	if at.intake == 2 {
+	if at.login == 2 {
 		kafka = ", tls: " + certificate
 	}
-	fmt.Fprintf(&text, "tickets:\n  enabled: true\n  nats: {url: %q, stream: TICKETS, %s}\n", nats, intake)
+	fmt.Fprintf(&text, "tickets:\n  enabled: true\n  nats: {%s, stream: TICKETS}\n", broker("intake"))
 	fmt.Fprintf(&text, "  kafka: {brokers: [%q], sasl: {mechanism: plain, username: ana, password: %s}%s}\n", at.kafka, quoted(), kafka)
 	fmt.Fprintf(&text, "  webhooks:\n    jira: {secret: %s}\n    servicenow: {secret: %s}\n    generic: [{name: tracker, secret: %s}]\n", quoted(), quoted(), quoted())
 
 	fmt.Fprintf(&text, "tracing: {endpoint: %q, headers: {X-Api-Key: %s, Authorization: 'Bearer %s'}, tls: %s}\n", at.scheme+at.http("collector")+"/sesame905-sesame905-x", quoted(), secret(), certificate)
+
+	if at.cluster {
+		fmt.Fprintf(&text, "cluster: {name: prod, member: a, nats: {%s}}\n", broker("cluster"))
+	}
 
 	all.text = text.String()
 	file("ndrbridge.yaml", all.text)
@@ -208,9 +217,9 @@ func confide(t *testing.T, good string, at addresses) confidential {
 
 func TestEverySecretIsConfiguredInThisTest(t *testing.T) {
 	there := map[string]bool{}
-	for intake := range ticketIntakes {
+	for login := range natsLogins {
 		all := confide(t, "http://good.example", addresses{
-			scheme: "https://", http: func(name string) string { return name + ".example" }, kafka: "kafka.example:9092", nats: "nats.example:4222", intake: intake,
+			scheme: "https://", http: func(name string) string { return name + ".example" }, kafka: "kafka.example:9092", nats: "nats.example:4222", login: login, cluster: true,
 		})
 		for key, words := range all.secrets {
 			there[key] = there[key] || strings.Join(words, "") != ""
@@ -395,7 +404,7 @@ func TestNoSecretIsShownForUnreachableServers(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			_, good := goodAppliance(t)
-			test.at.intake = i % ticketIntakes
+			test.at.login = i % natsLogins
 			c := confide(t, good, test.at)
 			s := serve(t, c)
 			// out delivers; everybody else fails.
@@ -410,9 +419,10 @@ func TestNoSecretIsShownForUnreachableServers(t *testing.T) {
 
 func TestNoSecretIsShownForConfigurationErrors(t *testing.T) {
 	t.Parallel()
-	all := confide(t, "http://good.example", addresses{
-		scheme: "https://", http: func(name string) string { return name + ".example" }, kafka: "kafka.example:9092", nats: "nats.example:4222",
-	})
+	at := addresses{
+		scheme: "https://", http: func(name string) string { return name + ".example" }, kafka: "kafka.example:9092", nats: "nats.example:4222", cluster: true,
+	}
+	all := confide(t, "http://good.example", at)
 	shown := func(t *testing.T, args ...string) (int, string) {
 		t.Helper()
 		var out printed
@@ -477,6 +487,8 @@ func TestNoSecretIsShownForConfigurationErrors(t *testing.T) {
 			}
 		})
 	}
+	at.cluster = false // a member would try to reach the others
+	all = confide(t, "http://good.example", at)
 	for _, change := range []struct{ name, from, to, want string }{
 		{"an unknown key", "sinks:\n", "colour: red\nsinks:\n", "colour"},
 		{"a sink twice", "name: basic,", "name: bearer,", "bearer"},

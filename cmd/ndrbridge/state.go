@@ -48,6 +48,16 @@ func stateError(path string, err error) error {
 	return err
 }
 
+// noCluster returns an error if the state is that of a cluster, for commands that change
+// the file.
+func noCluster(config *configs.Config) error {
+	if !config.Cluster.Enabled() {
+		return nil
+	}
+	return fmt.Errorf("the state of a cluster is in NATS, and this command does not change it: the files %s.NN are copies of it. "+
+		"To shrink or replace them, stop the bridge, delete them, and start it again: it restores them from NATS", config.State)
+}
+
 func (c *command) stateBackupCommand() *cobra.Command {
 	var force bool
 	cmd := c.withJSON(c.withControl(&cobra.Command{
@@ -164,6 +174,9 @@ is complete, so the disk must have space for both. The bridge must be stopped.`,
 		RunE: func(*cobra.Command, []string) error {
 			config, err := configs.Load(c.configFile, c.environ)
 			if err != nil {
+				return err
+			}
+			if err := noCluster(config); err != nil {
 				return err
 			}
 			var before, after int64

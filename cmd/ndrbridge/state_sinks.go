@@ -124,6 +124,9 @@ func (c *command) offline(removed string, act func(*pipeline.Offline) error) (er
 	if err != nil {
 		return err
 	}
+	if err := noCluster(config); err != nil {
+		return err
+	}
 	if slices.Contains(sinkNames(config), removed) {
 		return fmt.Errorf("sink %s is configured: first remove it from the configuration, or rename it there", removed)
 	}

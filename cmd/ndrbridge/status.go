@@ -34,6 +34,9 @@ and what to do about problems.
   SKIPPED    events that were never sent to the sink, because of its lag policy or
              because it was not configured; the count is never reset
 
+In a cluster, all of this is about all shards, whichever member answers; see also
+ndrbridge cluster status.
+
 If ticket commands are received from brokers, each is shown with the number of messages
 that were STORED, and that were REFUSED because they contain no valid command, since the
 connection was opened.
@@ -66,7 +69,11 @@ func (c *command) printStatus(s admin.Status, now time.Time) {
 		fmt.Fprintln(c.stdout, "ndrbridge is not running; this is the status in its state file")
 	}
 	fmt.Fprintf(c.stdout, "state    %s, %s\n", terminal.Printable(s.State.Path), terminal.Bytes(s.State.FileBytes))
-	fmt.Fprintf(c.stdout, "journal  %s\n\n", journalText(s.State.Journal))
+	fmt.Fprintf(c.stdout, "journal  %s\n", journalText(s.State.Journal))
+	if s.Cluster != nil {
+		fmt.Fprintf(c.stdout, "cluster  %s\n", terminal.Printable(clusterText(*s.Cluster)))
+	}
+	fmt.Fprintln(c.stdout)
 
 	if s.Running {
 		appliancesTable(s.Appliances, now).Print(c.stdout, c.width(), c.colours())
@@ -79,11 +86,17 @@ func (c *command) printStatus(s admin.Status, now time.Time) {
 		fmt.Fprintln(c.stdout)
 		intakesTable(s.Intakes, now).Print(c.stdout, c.width(), c.colours())
 	}
-	if lines := advice(s); len(lines) > 0 {
-		fmt.Fprintln(c.stdout, "\nWhat to do:")
-		for _, line := range lines {
-			fmt.Fprintln(c.stdout, "  "+terminal.Printable(line))
-		}
+	c.printAdvice(advice(s))
+}
+
+// printAdvice prints what to do, if there is anything.
+func (c *command) printAdvice(lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	fmt.Fprintln(c.stdout, "\nWhat to do:")
+	for _, line := range lines {
+		fmt.Fprintln(c.stdout, "  "+terminal.Printable(line))
 	}
 }
 
@@ -209,6 +222,9 @@ func advice(s admin.Status) []string {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if !s.Running {
 		add("start the bridge with: ndrbridge run")
+	}
+	if s.Cluster != nil {
+		lines = append(lines, clusterAdvice(*s.Cluster)...)
 	}
 	if s.State.Journal.Full {
 		add("the journal is full, and polling is paused: fix %s, set its lag.policy to skip, or raise journal.max_bytes", slowest(s.Sinks))
