@@ -95,15 +95,15 @@ func correctionsOf(tx *bolt.Tx) []correction {
 }
 
 // putCorrections writes the latest corrections, except those of events that are gone.
-func putCorrections(tx *bolt.Tx, all []correction, first uint64) error {
+func putCorrections(tx *boltfile.Tx, all []correction, first uint64) {
 	for len(all) > maxCorrections || len(all) > 0 && all[0].last < first {
 		all = all[1:]
 	}
-	var value []byte
+	value := []byte{}
 	for _, c := range all {
 		value = append(value, encode(c.last, uint64(c.by), uint64(c.at))...)
 	}
-	return wrapf(tx.Bucket(boltfile.MetaBucket).Put(clockKey, value), "corrections of the clock")
+	tx.Table(boltfile.MetaBucket).Put(clockKey, value)
 }
 
 // recordedBy returns when an event was recorded by the clock as it is now, given the

@@ -20,7 +20,7 @@ import (
 // unchanged.
 func Compact(path string) (before, after int64, err error) {
 	if before, after, err = compact(path); err != nil {
-		return 0, 0, fmt.Errorf("compact the state: %w", err)
+		return 0, 0, fmt.Errorf("compact the state: %w", advise(err, false))
 	}
 	return before, after, nil
 }
@@ -33,7 +33,7 @@ func compact(path string) (before, after int64, err error) {
 	if !info.Mode().IsRegular() {
 		return 0, 0, fmt.Errorf("%s is not a file", path)
 	}
-	if _, _, err := checkFile(path, boltfile.LockWait, false); err != nil {
+	if _, err := checkFile(path, boltfile.LockWait, false); err != nil {
 		return 0, 0, err
 	}
 	// The lock keeps other processes out until the new file has the name. A process that

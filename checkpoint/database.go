@@ -19,14 +19,28 @@ type database struct {
 	file     *os.File // the database's own, which closes it
 	path     string
 	readOnly bool
+	copied   bool // the file is a copy of a log
 
-	// Only the writer uses these two.
+	// Only the writer uses these three.
 	closedMark bool   // the file is marked as closed cleanly
 	committed  uint64 // number of the last committed transaction; 0: not known
+	commits    int    // transactions committed since the file was opened
 
 	least  atomic.Int64 // minimum size of the file, in bytes
 	begins sync.Mutex   // held while a transaction begins
 	stuck  atomic.Bool  // bbolt has panicked with its locks held: see begin
+}
+
+// syncedCommits is how many transactions of a copy of a log are synced after it was opened:
+// then neither of the file's first two pages, which bbolt writes in turn, has the mark of a
+// closed file any more. Later transactions are not synced: what a crash of the machine loses
+// is in the log, and a file that it left torn is found out when it is read through.
+const syncedCommits = 2
+
+// beforeCommit decides how the next transaction is written.
+func (d *database) beforeCommit() {
+	boltfile.KeepFreelist(d.db)
+	d.db.NoSync = d.copied && d.commits >= syncedCommits
 }
 
 // begin begins a transaction. bbolt then reads the file's first pages, holding locks that
@@ -78,8 +92,8 @@ func (d *database) whole() error {
 // through, and writes the list of free pages, so that bbolt need not scan all pages for
 // them either. Nothing may be written after it. The mark identifies the file, so that a
 // copy that was begun before the file was opened again, and is torn, is not taken for
-// whole.
-func (d *database) markClosed() error {
+// whole. If offset is not 0, the file holds the log up to there.
+func (d *database) markClosed(offset uint64) error {
 	info, err := os.Stat(d.path)
 	if err != nil {
 		return err
@@ -88,8 +102,13 @@ func (d *database) markClosed() error {
 	if name == "" {
 		return nil
 	}
-	d.db.NoFreelistSync = false
+	d.db.NoFreelistSync, d.db.NoSync = false, false
 	return boltfile.Update(d.db, func(tx *bolt.Tx) error {
+		if offset > 0 {
+			if err := putApplied(tx, offset); err != nil {
+				return err
+			}
+		}
 		return tx.Bucket(boltfile.MetaBucket).Put(closedKey, []byte(name))
 	})
 }

@@ -26,6 +26,10 @@ const watchEvery = 5 * time.Second
 //
 // If the file was removed or replaced, the committed state is copied first: to the same
 // path if there is no file now, else to a file beside it, which Err names.
+//
+// A store with a Log also fails if Append returns an error, or if it cannot commit to its
+// file what the log has: the file is behind the log then. Err wraps ErrNotOwner if another
+// process owns the log. A Replica can continue with the file; nothing is copied.
 func (s *Store) Failed() <-chan struct{} { return s.failed }
 
 // Err returns why the store failed and what to do about it, or nil while it works.
@@ -55,7 +59,11 @@ func (s *Store) judge(err error) error {
 	if cut := s.whole(); cut != nil {
 		err = cut
 	}
-	err = damaged(s.path, err)
+	return s.fail(advise(damaged(s.path, err), s.copied))
+}
+
+// fail ends all use of the store because of err, and returns it.
+func (s *Store) fail(err error) error {
 	if s.setFailure(err) {
 		close(s.failed)
 	}
@@ -85,6 +93,10 @@ func (s *Store) watch() {
 func (s *Store) lose(how string) {
 	lost := fmt.Errorf("%s: %w: %s while ndrbridge had it open", s.path, ErrLost, how)
 	if !s.setFailure(lost) { // nothing is read or written meanwhile
+		return
+	}
+	if s.log != nil { // which has the state
+		close(s.failed)
 		return
 	}
 	saved, err := s.save()

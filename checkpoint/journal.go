@@ -97,7 +97,7 @@ func (j *journal) append(to *boltfile.Table, events []transform.Event, now time.
 		to.Add(key, e.Structured())
 		size += int64(len(e.Structured()))
 	}
-	if err := j.events.SetSequence(j.last); err != nil {
+	if err := to.SetSequence(j.last); err != nil {
 		return size, fmt.Errorf("sequence number of the last event: %w", err)
 	}
 	return size, nil

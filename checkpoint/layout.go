@@ -19,7 +19,9 @@ import (
 //	           written since. "sum" → the sum of all entries of the other buckets.
 //	           "clock" → corrections of recorded, 24 bytes each: the number of the last
 //	           event that it applies to, by how much the clock was set forward, and when
-//	           that was noticed, milliseconds since 1970 by the clock after it was set
+//	           that was noticed, milliseconds since 1970 by the clock after it was set.
+//	           "applied" → the offset of the last record of the log that the file
+//	           holds, 0 if it holds none completely. Only copies of a log have it
 //	positions  source → position
 //	known      a bucket per source, and per sink that remembers something: key → At, value
 //	forget     a bucket for each of those: At, key → nothing. Every known entry is here
@@ -93,6 +95,7 @@ var (
 	versionKey = []byte("version")
 	closedKey  = []byte("closed")
 	clockKey   = []byte("clock")
+	appliedKey = []byte("applied")
 )
 
 // layoutVersion is the version of the layout above.
@@ -108,6 +111,24 @@ const journalFill = 1.0
 // knownFill is the fill ratio of pages in buckets where new keys mostly come last, as
 // increasing ids do, and existing values grow a little now and then.
 const knownFill = 0.85
+
+// scheme is what records of a log carry: all entries, and those of meta that belong to them.
+// They carry no changes of the layout, so records of all layouts since version 3 must make
+// the same state in a file of this one.
+var scheme = boltfile.Scheme{Layout: layoutVersion, Meta: [][]byte{clockKey}, Fill: fillOf}
+
+// fillOf returns the fill ratio of a bucket's pages; 0: bbolt's own.
+func fillOf(bucket []byte) float64 {
+	switch string(bucket) {
+	case string(journalBucket):
+		return journalFill
+	case string(knownBucket):
+		return knownFill
+	case string(forgetBucket), string(requeuedBucket), string(commandsBucket):
+		return appendFill
+	}
+	return 0
+}
 
 // createLayout creates the buckets of a new file.
 func createLayout(tx *bolt.Tx) error { return raiseLayout(tx, 0) }

@@ -1,13 +1,21 @@
 package checkpoint
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"ndrbridge/checkpoint/internal/boltfile"
+)
 
 var (
 	// ErrNotOwner is returned if the log belongs to another process. The record is not in it.
 	ErrNotOwner = errors.New("another process owns the log")
 	// ErrRecord is returned if a record does not lead from the state that a replica has, or
 	// cannot be read.
-	ErrRecord = errors.New("the record does not fit the state")
+	ErrRecord = boltfile.ErrRecord
 )
 
 // Log is a replicated log of the changes to a state. A store writes every transaction to it,
@@ -29,7 +37,7 @@ type Log interface {
 // What records are written in. A replica applies records of lower numbers too, and returns
 // ErrNewer for higher ones.
 const (
-	RecordFormat = 1
+	RecordFormat = boltfile.RecordFormat
 	Layout       = layoutVersion // of the state
 )
 
@@ -44,4 +52,84 @@ type IDs struct {
 func (i IDs) next(last uint64) uint64 {
 	of := max(i.Of, 1)
 	return (last/of+1)*of + i.Shard
+}
+
+// storeLog is what a store needs for its log. Only the writer uses it while the store is open.
+type storeLog struct {
+	log        Log // nil: there is none
+	recorder   boltfile.Recorder
+	offset     uint64        // of the last record appended; 0: none was
+	renewEvery time.Duration // 0: never
+	renewal    *time.Timer   // fires when a record is due
+}
+
+func newStoreLog(o Options) storeLog {
+	l := storeLog{log: o.Log, renewal: time.NewTimer(0)}
+	if l.log == nil || o.Renew <= 0 {
+		l.renewal.Stop()
+		return l
+	}
+	l.renewEvery = o.Renew // the first one is due at once: opening the file took its time
+	return l
+}
+
+// append appends a record to the log. It fails the store if the log does not take it.
+func (s *Store) append(record []byte) error {
+	offset, err := s.log.Append(record)
+	switch {
+	case errors.Is(err, ErrNotOwner):
+		return s.fail(fmt.Errorf("append to the log of %s: %w", s.path, err))
+	case err != nil:
+		return s.fail(fmt.Errorf("append to the log of %s: it is not known whether the log has the last write: %w", s.path, err))
+	}
+	s.offset = offset
+	if s.renewEvery > 0 {
+		s.renewal.Reset(s.renewEvery)
+	}
+	return nil
+}
+
+// appendRecord appends the record of a round to the log, as the last step before the round
+// is committed.
+func (s *Store) appendRecord(r *writeRound) error {
+	if err := s.append(r.tx.Recorded()); err != nil {
+		return err
+	}
+	r.logged = true
+	return putApplied(r.tx.Tx, s.offset)
+}
+
+// behindLog fails the store if the log has a round that was not committed.
+func (s *Store) behindLog(r *writeRound, err error) error {
+	if !r.logged {
+		return err
+	}
+	return s.fail(fmt.Errorf("write to %s, which is behind its log now: %w", s.path, err))
+}
+
+// renew appends an empty record.
+func (s *Store) renew() {
+	if s.Err() == nil {
+		_ = s.append(nil) // Err returns it
+	}
+}
+
+// appliedOf returns the offset of the last record that a file holds; copied is false if the
+// file is not a copy of a log.
+func appliedOf(tx *bolt.Tx) (offset uint64, copied bool) {
+	value := tx.Bucket(boltfile.MetaBucket).Get(appliedKey)
+	return decode(value)[0], value != nil
+}
+
+func putApplied(tx *bolt.Tx, offset uint64) error {
+	return wrapf(tx.Bucket(boltfile.MetaBucket).Put(appliedKey, encode(offset)), "offset of the last record")
+}
+
+// RecordLayout returns the format of a record, and the layout of the state that it changes;
+// 0 for an empty record. It returns ErrRecord if they cannot be read.
+func RecordLayout(record []byte) (format, layout byte, err error) {
+	if len(record) == 0 {
+		return 0, 0, nil
+	}
+	return boltfile.RecordLayout(record)
 }

@@ -14,12 +14,17 @@ import (
 	"ndrbridge/checkpoint/internal/boltfile"
 )
 
-// openFile opens the state, or creates it if there is none. An existing file is opened for
-// writing only after it was found sound.
-func openFile(path string, o Options) (*database, error) {
+// openFile opens the state. An existing file is opened for writing only after it was found
+// sound. If there is none, create makes its contents, unless it is nil.
+func openFile(path string, o Options, create func(*bolt.Tx) error) (*database, error) {
+	d, err := openSound(path, o, create)
+	return d, advise(err, o.Log != nil)
+}
+
+func openSound(path string, o Options, create func(*bolt.Tx) error) (*database, error) {
 	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) && !o.ReadOnly {
-		if err = boltfile.Create(path, createLayout); err == nil {
+	if errors.Is(err, fs.ErrNotExist) && create != nil {
+		if err = boltfile.Create(path, create); err == nil {
 			info, err = os.Stat(path)
 		}
 	}
@@ -36,15 +41,18 @@ func openFile(path string, o Options) (*database, error) {
 	if o.LockWait != 0 {
 		options.Timeout = max(o.LockWait, 1) // with 0, bbolt waits for ever
 	}
-	version, closed, err := checkFile(path, options.Timeout, o.ReadOnly && o.Quick)
+	found, err := checkFile(path, options.Timeout, o.ReadOnly && o.Quick)
 	if err != nil {
 		return nil, err
 	}
-	d := &database{path: path, readOnly: o.ReadOnly, closedMark: closed}
+	d := &database{path: path, readOnly: o.ReadOnly, closedMark: found.closed, copied: found.copied}
 	if o.ReadOnly {
 		options.ReadOnly = true
 		d.db, d.file, err = openBolt(path, options)
 		return d, err
+	}
+	if err := found.suits(path, o.Log != nil); err != nil {
+		return nil, err
 	}
 	if info.Mode().Perm()&^boltfile.Mode != 0 {
 		if err := os.Chmod(path, boltfile.Mode); err != nil {
@@ -55,8 +63,8 @@ func openFile(path string, o Options) (*database, error) {
 	if d.db, d.file, err = openBolt(path, options); err != nil {
 		return nil, err
 	}
-	if version < layoutVersion {
-		if err := migrate(d.db, path, version); err != nil {
+	if found.version < layoutVersion {
+		if err := migrate(d, found.version); err != nil {
 			return nil, errors.Join(err, d.db.Close())
 		}
 		d.closedMark = false
@@ -64,64 +72,91 @@ func openFile(path string, o Options) (*database, error) {
 	return d, nil
 }
 
-// checkFile checks, without writing to it, whether bbolt can use a file, and returns the
-// version of its layout and whether it was closed cleanly (see markClosed). The file is
+// found is what checkFile found in a file.
+type found struct {
+	version    int  // of its layout
+	closed     bool // it was closed cleanly (see markClosed)
+	copied     bool // it is a copy of a log
+	incomplete bool // the copy was not restored completely
+}
+
+// suits returns an error unless the file is a copy of a log exactly if it is opened as one.
+func (f found) suits(path string, copied bool) error {
+	switch {
+	case copied && !f.copied:
+		return fmt.Errorf("%s is the state of a single process, not a copy of a replicated log: move it away, and let 'ndrbridge cluster adopt' take it over", path)
+	case !copied && f.copied:
+		return fmt.Errorf("%s is a copy of the replicated log of a cluster, which would not get the changes: start ndrbridge as a member of the cluster, or use another path for the state", path)
+	case f.incomplete:
+		return damaged(path, errors.New("it was not restored completely"))
+	}
+	return nil
+}
+
+// checkFile checks, without writing to it, whether bbolt can use a file. The file is
 // read through, unless it was closed cleanly: then only a failing disk can have damaged it,
 // and boltfile.Guard turns that into an error when bbolt comes across it. If quick is true,
 // no file is read through.
-func checkFile(path string, wait time.Duration, quick bool) (version int, closed bool, err error) {
+func checkFile(path string, wait time.Duration, quick bool) (f found, err error) {
 	o := boltfile.Options()
 	o.ReadOnly, o.Timeout = true, wait
 	db, _, err := openBolt(path, o)
 	if err != nil {
-		return 0, false, err
+		return found{}, err
 	}
 	defer db.Close()
 	file, err := os.Open(path)
 	if err != nil {
-		return 0, false, err
+		return found{}, err
 	}
 	defer file.Close()
 
 	err = boltfile.Guard(func() error {
 		return db.View(func(tx *bolt.Tx) (err error) {
-			version, closed, err = checkContents(file, tx, quick)
+			f, err = checkContents(file, tx, quick)
 			return err
 		})
 	})
 	var system *fs.PathError
 	switch {
 	case err == nil:
-		return version, closed, nil
+		return f, nil
 	case errors.As(err, &system):
-		return 0, false, err
+		return found{}, err
 	case errors.Is(err, ErrNewer):
-		return 0, false, fmt.Errorf("%s: %w: use the version that wrote it, or a newer one", path, err)
+		return found{}, fmt.Errorf("%s: %w: use the version that wrote it, or a newer one", path, err)
 	}
-	return 0, false, damaged(path, err)
+	return found{}, damaged(path, err)
 }
 
 // checkContents is checkFile within a transaction. Nothing is read in tx before the pages
 // that hold it were checked.
-func checkContents(file *os.File, tx *bolt.Tx, quick bool) (version int, closed bool, err error) {
-	if closed, err = isClosed(file, tx); err != nil {
-		return 0, false, err
+func checkContents(file *os.File, tx *bolt.Tx, quick bool) (f found, err error) {
+	if f.closed, err = isClosed(file, tx); err != nil {
+		return f, err
 	}
-	readThrough := !closed && !quick
+	readThrough := !f.closed && !quick
 	var sum uint64
 	var journal journalCheck
 	if readThrough {
 		if sum, err = boltfile.CheckAll(file, tx, &journal); err != nil {
-			return 0, false, err
+			return f, err
 		}
 	}
-	if version, err = checkLayout(tx); err != nil || !readThrough {
-		return version, closed, err
+	if f.version, err = checkLayout(tx); err != nil {
+		return f, err
 	}
-	if kept, there := boltfile.Sum(tx); there && kept != sum || !there && version > 1 {
-		return 0, false, errors.New("its pages are from different moments: it is a copy made while the state was being written, or an incomplete copy")
+	stored, there := boltfile.Sum(tx)
+	var applied uint64
+	applied, f.copied = appliedOf(tx)
+	f.incomplete = f.copied && applied == 0 && stored != 0
+	if !readThrough {
+		return f, nil
 	}
-	return version, closed, journal.err // last, since another version may have another journal
+	if there && stored != sum || !there && f.version > 1 {
+		return f, errors.New("its pages are from different moments: it is a copy made while the state was being written, or an incomplete copy")
+	}
+	return f, journal.err // last, since another version may have another journal
 }
 
 // openBolt is boltfile.Open with the errors of this package.
@@ -144,18 +179,29 @@ func openBolt(path string, o bolt.Options) (*bolt.DB, *os.File, error) {
 	return nil, nil, damaged(path, err)
 }
 
-// damaged wraps err with what is wrong with a file and what can be done.
-func damaged(path string, err error) error {
-	return fmt.Errorf("%s: %w: %w. The file was left as it is. Restore a backup of it; or move it away and start over, "+
-		"which loses the events that were not delivered yet and the dead letters, and reads every stream again from its start setting",
-		path, ErrDamaged, err)
+// damaged wraps err with what is wrong with a file.
+func damaged(path string, err error) error { return fmt.Errorf("%s: %w: %w", path, ErrDamaged, err) }
+
+// advise adds to an error what can be done about a damaged file, which may be a copy of a log.
+func advise(err error, copied bool) error {
+	switch {
+	case !errors.Is(err, ErrDamaged):
+		return err
+	case copied:
+		return fmt.Errorf("%w. The file was left as it is. Delete it: it is restored from the replicated log", err)
+	}
+	return fmt.Errorf("%w. The file was left as it is. Restore a backup of it; or move it away and start over, "+
+		"which loses the events that were not delivered yet and the dead letters, and reads every stream again from its start setting", err)
 }
 
 // migrate changes a file of an older version to this layout, in one transaction, after
-// copying it. It is the first transaction that writes.
-func migrate(db *bolt.DB, path string, from int) error {
-	if err := keep(db, path, from); err != nil {
-		return fmt.Errorf("copy %s before it is changed to layout %d: %w", path, layoutVersion, err)
+// copying it, unless it is a copy itself. It is the first transaction that writes.
+func migrate(d *database, from int) error {
+	db, path := d.db, d.path
+	if !d.copied {
+		if err := keep(db, path, from); err != nil {
+			return fmt.Errorf("copy %s before it is changed to layout %d: %w", path, layoutVersion, err)
+		}
 	}
 	err := boltfile.Update(db, func(tx *bolt.Tx) error {
 		if err := unmark(tx); err != nil {

@@ -31,7 +31,9 @@ type Options struct {
 	// LockWait is how long to wait for another process that has the state open, and may be
 	// about to end; 0: a second; negative: do not wait.
 	LockWait time.Duration
-	// Log is the log that the state is a copy of; nil: the file is what is durable.
+	// Log is the log that the state is a copy of; nil: the file is what is durable. With a
+	// Log, the file must exist: a Replica has made it, and holds what the log holds. It is
+	// not synced, so that a crash of the machine may leave it damaged.
 	Log Log
 	// Renew is the longest time without a record of Log: then the store appends an empty one.
 	// 0: it appends none.
@@ -52,13 +54,14 @@ type Options struct {
 // caller retries.
 //
 // Every write waits for its turn, is committed together with the other waiting writes, and
-// has been synced to disk when its call returns. If ctx is done while a call waits, the
+// has been synced to disk, or is in the Log, when its call returns. If ctx is done while a call waits, the
 // call returns ctx's error and nothing was written; once its transaction has begun, the
-// call waits the few milliseconds until it ends.
+// call waits the few milliseconds until it ends, and as long as Log.Append takes.
 type Store struct {
 	*database
 	clock    *clock
 	commands IDs
+	storeLog
 
 	wake    chan struct{} // holds one token: the queue is not empty, or Close was called
 	closing chan struct{} // closed by Close
@@ -103,7 +106,7 @@ func (b *broadcast) send() {
 // takes about as long as the disk needs for that; a file that Close has closed cleanly
 // opens at once, however large it is. A file written by an older version is migrated to
 // the current layout, after a copy of it was made beside it as <path>.v<version of the
-// layout>.bak.
+// layout>.bak, unless there is a Log.
 //
 // Open returns ErrLocked if another process still has the file open after
 // Options.LockWait, ErrDamaged if the file cannot be read (an empty file included), and
@@ -111,12 +114,16 @@ func (b *broadcast) send() {
 // says what to do. If the file becomes unreadable, or disappears from path, while it is
 // open, the store fails: see Failed.
 func Open(path string, o Options) (*Store, error) {
-	db, err := openFile(path, o)
+	create := createLayout
+	if o.ReadOnly || o.Log != nil {
+		create = nil
+	}
+	db, err := openFile(path, o, create)
 	if err != nil {
 		return nil, fmt.Errorf("open the state: %w", err)
 	}
 	s := &Store{
-		database: db, clock: newClock(o), commands: o.Commands, limits: o.Limits, tail: tail{limit: tailBytes},
+		database: db, clock: newClock(o), commands: o.Commands, storeLog: newStoreLog(o), limits: o.Limits, tail: tail{limit: tailBytes},
 		wake: make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}), failed: make(chan struct{}),
 	}
 	if s.ends, err = s.readEnds(); err != nil {
@@ -161,9 +168,9 @@ func (s *Store) Close() error {
 	if !first || s.stuck.Load() { // the system releases the file when the process ends
 		return nil
 	}
-	if !s.readOnly && !s.closedMark && s.Err() == nil {
+	if !s.readOnly && (!s.closedMark || s.log != nil) && s.Err() == nil {
 		// If this fails (the disk is full), the next Open only takes longer.
-		_ = s.markClosed()
+		_ = s.markClosed(s.offset)
 	}
 	return wrapf(s.db.Close(), "close the state: %s", s.path)
 }

@@ -62,6 +62,7 @@ type writeRound struct {
 	queued     bool // something was put into a redelivery queue
 	commanded  bool // a command became pending
 	corrected  bool // the clock was found to have been set
+	logged     bool // the log has the round's record
 	lead       leadSize
 
 	appended       [][]transform.Event // by operation
@@ -126,10 +127,14 @@ func (s *Store) write() {
 	defer timer.Stop()
 	watching := time.NewTicker(watchEvery)
 	defer watching.Stop()
+	defer s.renewal.Stop()
 	for {
 		select {
 		case <-s.wake:
 		case <-timer.C:
+		case <-s.renewal.C:
+			s.renew()
+			continue
 		case <-watching.C:
 			s.watch()
 			if s.clock.step() == 0 {
@@ -192,7 +197,7 @@ func (s *Store) transact(r *writeRound, ops []*operation, results []error) (trim
 	if err := s.Err(); err != nil {
 		return trimmed, err
 	}
-	boltfile.KeepFreelist(s.db)
+	s.beforeCommit()
 	tx, err := s.begin(true)
 	if err != nil {
 		return trimmed, s.judge(err)
@@ -211,11 +216,13 @@ func (s *Store) transact(r *writeRound, ops []*operation, results []error) (trim
 		return trimmed, nil
 	case err == nil:
 		s.committed, s.closedMark = number, false
+		s.commits++
 		if r.corrected {
 			s.clock.resync()
 		}
 	default:
 		s.committed = 0 // the transaction may have been committed all the same
+		err = s.behindLog(r, err)
 	}
 	return trimmed, s.judge(err)
 }
@@ -223,6 +230,9 @@ func (s *Store) transact(r *writeRound, ops []*operation, results []error) (trim
 // execute executes a round in tx. It returns errUnchanged if there is nothing to write.
 func (s *Store) execute(tx *bolt.Tx, r *writeRound, ops []*operation, results []error) (trimmed trimming, err error) {
 	r.tx = boltfile.NewTx(tx)
+	if s.log != nil {
+		r.tx.Record(&s.recorder, layoutVersion)
+	}
 	r.events = r.tx.Table(journalBucket)
 	if r.journal, err = openJournal(tx); err != nil {
 		return trimmed, err
@@ -232,9 +242,7 @@ func (s *Store) execute(tx *bolt.Tx, r *writeRound, ops []*operation, results []
 	}
 	if r.corrected = r.journal.correct(s.clock); r.corrected {
 		r.changed = true
-		if err := putCorrections(tx, r.journal.corrections, r.journal.first); err != nil {
-			return trimmed, err
-		}
+		putCorrections(r.tx, r.journal.corrections, r.journal.first)
 	}
 	if err := r.do(ops, results); err != nil {
 		return trimmed, err
@@ -253,7 +261,10 @@ func (s *Store) execute(tx *bolt.Tx, r *writeRound, ops []*operation, results []
 			return trimmed, err
 		}
 	}
-	return trimmed, r.tx.PutSum()
+	if err := r.tx.PutSum(); err != nil || s.log == nil {
+		return trimmed, err
+	}
+	return trimmed, s.appendRecord(r)
 }
 
 // do executes the operations and records the errors of refused ones.
@@ -341,10 +352,10 @@ func (s *Store) finish(ops []*operation, results []error) bool {
 
 // explain adds what can be done about a failed transaction to its error.
 func (s *Store) explain(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if s.log == nil && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) {
 		return fmt.Errorf("the disk of %s is full; nothing is lost, and writing resumes as soon as there is space: %w", s.path, err)
 	}
-	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrLost) {
+	if errors.Is(err, ErrDamaged) || s.Err() != nil {
 		return err
 	}
 	return fmt.Errorf("write to %s: %w", s.path, err)

@@ -36,6 +36,13 @@
 // key and the value, so that the cost of a change is proportional to the change. It reveals a
 // copy that mixes several moments, and two files with the same sum have the same entries.
 //
+// # Records
+//
+// What a transaction changes can be recorded (see Tx.Record), and made again in another file
+// (see Tx.Apply). All changes go through Table, so that none is left out. Since every record
+// holds the sum of the entries after it, a file that has come to differ is found out by the
+// next record.
+//
 // # How bbolt fails
 //
 // Guard turns panics and memory faults into ErrUnreadable. If bbolt panics while a transaction

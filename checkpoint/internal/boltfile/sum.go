@@ -30,8 +30,9 @@ func Sum(tx *bolt.Tx) (sum uint64, ok bool) {
 // its tables only. PutSum must be its last change: it returns the error of any.
 type Tx struct {
 	*bolt.Tx
-	sum uint64
-	err error // the first of a change
+	sum      uint64
+	err      error     // the first of a change
+	recorder *Recorder // nil: changes are not recorded
 }
 
 // NewTx begins with the sum stored in the file.
@@ -40,6 +41,9 @@ func NewTx(tx *bolt.Tx) *Tx {
 	t.sum, _ = Sum(tx)
 	return t
 }
+
+// Sum returns the sum of all entries as they are now.
+func (tx *Tx) Sum() uint64 { return tx.sum }
 
 // Err returns the error of the first change that failed.
 func (tx *Tx) Err() error { return tx.err }
@@ -78,14 +82,16 @@ func (tx *Tx) Table(name []byte) *Table {
 	return &Table{Bucket: tx.Bucket(name), tx: tx, name: name, path: pathSum(0, name)}
 }
 
-// Table is a bucket in a Tx. Its entries must only be changed by the methods here, whose
-// errors Tx.Err returns.
+// Table is a bucket in a Tx. It and its entries must only be changed by the methods here,
+// which keep the sum and record the changes. Tx.Err returns the errors of those that return
+// none.
 type Table struct {
 	*bolt.Bucket
-	tx   *Tx
-	name []byte
-	path uint32
-	seek *bolt.Cursor // reused by old
+	tx    *Tx
+	outer []byte // the name of the bucket that it is in; nil: it is the file's
+	name  []byte
+	path  uint32
+	seek  *bolt.Cursor // reused by old
 }
 
 // old returns the current value of a key, nil if there is none.
@@ -102,37 +108,59 @@ func (t *Table) old(key []byte) []byte {
 // Inside returns a nested bucket, nil if there is none.
 func (t *Table) Inside(name []byte) *Table {
 	if inner := t.Bucket.Bucket(name); inner != nil {
-		return &Table{Bucket: inner, tx: t.tx, name: name, path: pathSum(t.path, name)}
+		return &Table{Bucket: inner, tx: t.tx, outer: t.name, name: name, path: pathSum(t.path, name)}
 	}
 	return nil
 }
 
-// Make returns a nested bucket, and creates it if there is none.
+// Make returns a bucket nested in a bucket of the file, and creates it if there is none.
 func (t *Table) Make(name []byte) (*Table, error) {
-	if _, err := t.CreateBucketIfNotExists(name); err != nil {
+	if inner := t.Inside(name); inner != nil {
+		return inner, nil
+	}
+	if t.outer != nil {
+		return nil, fmt.Errorf("bucket %.40q cannot be made in %.40q, which is in a bucket itself", name, t.name)
+	}
+	if _, err := t.CreateBucket(name); err != nil {
 		return nil, err
 	}
-	return t.Inside(name), nil
+	inner := t.Inside(name)
+	t.tx.recorder.make(inner)
+	return inner, nil
+}
+
+// SetSequence sets the bucket's own sequence, which is not part of the sum.
+func (t *Table) SetSequence(n uint64) error {
+	t.tx.recorder.sequence(t, n)
+	return t.Bucket.SetSequence(n)
+}
+
+// NextSequence increases the bucket's own sequence by one, and returns it.
+func (t *Table) NextSequence() (uint64, error) {
+	n := t.Sequence() + 1
+	return n, t.SetSequence(n)
 }
 
 // Put sets an entry. value must not be nil, nor change before the transaction ends.
 func (t *Table) Put(key, value []byte) {
 	if old := t.old(key); old != nil {
-		t.tx.sum -= entrySum(t.path, key, old)
+		t.tx.sum -= t.sumOf(key, old)
 	}
 	t.Add(key, value)
 }
 
 // Add is Put for a new key.
 func (t *Table) Add(key, value []byte) {
-	t.tx.sum += entrySum(t.path, key, value)
+	t.tx.recorder.put(t, key, value)
+	t.tx.sum += t.sumOf(key, value)
 	t.keep("write", key, t.Bucket.Put(key, value))
 }
 
 // Delete deletes an entry, if it exists.
 func (t *Table) Delete(key []byte) {
 	if old := t.old(key); old != nil {
-		t.tx.sum -= entrySum(t.path, key, old)
+		t.tx.recorder.delete(t, key)
+		t.tx.sum -= t.sumOf(key, old)
 		t.keep("delete", key, t.Bucket.Delete(key))
 	}
 }
@@ -151,8 +179,9 @@ func (t *Table) DeleteBucket(name []byte) {
 	if inner == nil {
 		return
 	}
+	t.tx.recorder.deleteBucket(t, name)
 	err := inner.ForEach(func(key, value []byte) error {
-		t.tx.sum -= entrySum(inner.path, key, value)
+		t.tx.sum -= inner.sumOf(key, value)
 		return nil
 	})
 	if err == nil {
@@ -167,9 +196,17 @@ func (t *Table) sumUp() error {
 		if value == nil {
 			return t.Inside(key).sumUp()
 		}
-		t.tx.sum += entrySum(t.path, key, value)
+		t.tx.sum += t.sumOf(key, value)
 		return nil
 	})
+}
+
+// sumOf returns the sum of one entry of the table; those of MetaBucket have none.
+func (t *Table) sumOf(key, value []byte) uint64 {
+	if t.outer == nil && string(t.name) == metaName {
+		return 0
+	}
+	return entrySum(t.path, key, value)
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -1,0 +1,94 @@
+package checkpoint
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+
+	bolt "go.etcd.io/bbolt"
+
+	"ndrbridge/checkpoint/internal/boltfile"
+)
+
+// Dump yields records that make the state, as it is at one moment, out of an empty replica,
+// and returns the offset of the last record of the log that it holds, 0 if there is no log.
+// Records have about pieceBytes, unless a single entry is larger; each is valid during the
+// call of yield only. Reads and writes continue meanwhile, however slow yield is: Dump first
+// writes the records to a file beside the state, at the disk's speed. It works for a state
+// that was opened ReadOnly too, of any layout that can be opened.
+func (s *Store) Dump(ctx context.Context, pieceBytes int, yield func(record []byte) error) (offset uint64, err error) {
+	offset, err = s.dump(ctx, s.view, pieceBytes, yield)
+	return offset, wrapf(err, "dump the state")
+}
+
+// Dump is Store.Dump for a replica.
+func (r *Replica) Dump(ctx context.Context, pieceBytes int, yield func(record []byte) error) (offset uint64, err error) {
+	offset, err = r.dump(ctx, r.view, pieceBytes, yield)
+	return offset, wrapf(err, "dump the replica")
+}
+
+func (d *database) dump(
+	ctx context.Context, view func(context.Context, func(*bolt.Tx) error) error,
+	pieceBytes int, yield func(record []byte) error,
+) (offset uint64, err error) {
+	file, err := boltfile.CreateTemp(d.path, ".dump")
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	defer os.Remove(file.Name())
+	_ = os.Remove(file.Name()) // if an open file can be removed, a crash leaves nothing behind
+
+	w := bufio.NewWriterSize(contextWriter{ctx, file}, 256<<10)
+	err = view(ctx, func(tx *bolt.Tx) error {
+		offset, _ = appliedOf(tx)
+		return boltfile.Dump(tx, scheme, pieceBytes, func(record []byte) error {
+			_, _ = w.Write(binary.BigEndian.AppendUint64(nil, uint64(len(record)))) // the next Write returns its error
+			_, err := w.Write(record)
+			return err
+		})
+	})
+	if err == nil {
+		err = w.Flush()
+	}
+	if err != nil {
+		return 0, err
+	}
+	if err := yieldDump(ctx, file, yield); err != nil {
+		return 0, err
+	}
+	return offset, nil
+}
+
+// yieldDump yields the records in a file, each after its length.
+func yieldDump(ctx context.Context, file *os.File, yield func(record []byte) error) error {
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	r := bufio.NewReaderSize(file, 256<<10)
+	var record []byte
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var size [8]byte
+		if _, err := io.ReadFull(r, size[:]); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("read the dump: %w", err)
+		}
+		n := int(binary.BigEndian.Uint64(size[:]))
+		if n > cap(record) {
+			record = make([]byte, n)
+		}
+		if _, err := io.ReadFull(r, record[:n]); err != nil {
+			return fmt.Errorf("read the dump: %w", err)
+		}
+		if err := yield(record[:n]); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package boltfile
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// A record holds the changes of one transaction:
+//
+//	format   1 byte
+//	layout   1 byte, the layout of the file's contents
+//	sum      8 bytes, big-endian: the sum of all entries after the transaction
+//	changes  in the order in which they were made, each a letter and its operands:
+//
+//	    t root name    the following changes are made in the bucket name in the bucket
+//	                   root, which is created if there is none; name is empty if they
+//	                   are made in root itself
+//	    p key value    sets an entry
+//	    d key          deletes an entry
+//	    s number       sets the bucket's own sequence
+//	    x name         deletes the bucket with that name in this one
+//
+// Numbers are unsigned varints, and names, keys and values follow their length, as one.
+// How full pages are, and which are free, is not recorded: it is up to each file.
+const (
+	changeTable    = 't'
+	changePut      = 'p'
+	changeDelete   = 'd'
+	changeSequence = 's'
+	changeDrop     = 'x'
+)
+
+// RecordFormat is the format described above.
+const RecordFormat = 1
+
+// recordHeader is how many bytes precede the changes of a record.
+const recordHeader = 10
+
+// ErrRecord is returned for a record that cannot be read, or does not lead from the file's
+// contents to those whose sum it has.
+var ErrRecord = errors.New("the record does not fit the state")
+
+// RecordLayout returns the format of a record, and the layout of what it changes.
+func RecordLayout(record []byte) (format, layout byte, err error) {
+	if len(record) < recordHeader {
+		return 0, 0, fmt.Errorf("%w: it has %d bytes", ErrRecord, len(record))
+	}
+	return record[0], record[1], nil
+}
+
+// A Recorder makes records. The methods that add changes do nothing if it is nil.
+type Recorder struct {
+	record []byte
+	// The bucket that was named last; root is nil before any.
+	root, name []byte
+}
+
+// recorderBytes is how much memory a Recorder keeps from one record to the next.
+const recorderBytes = 16 << 20
+
+// Record makes tx record its changes with r, whose earlier record is overwritten.
+func (tx *Tx) Record(r *Recorder, layout byte) {
+	if cap(r.record) > recorderBytes {
+		r.record = nil
+	}
+	r.record = append(r.record[:0], RecordFormat, layout)
+	r.record = append(r.record, make([]byte, recordHeader-len(r.record))...)
+	r.root, r.name = nil, nil
+	tx.recorder = r
+}
+
+// Recorded returns the record of the changes so far, which is valid until r is used again.
+func (tx *Tx) Recorded() []byte {
+	binary.BigEndian.PutUint64(tx.recorder.record[2:], tx.sum)
+	return tx.recorder.record
+}
+
+func (r *Recorder) add(change byte, operands ...[]byte) {
+	r.record = append(r.record, change)
+	for _, operand := range operands {
+		r.record = binary.AppendUvarint(r.record, uint64(len(operand)))
+		r.record = append(r.record, operand...)
+	}
+}
+
+// in names the bucket of the next change, unless it is that of the last one.
+func (r *Recorder) in(t *Table) {
+	root, name := t.name, []byte(nil)
+	if t.outer != nil {
+		root, name = t.outer, t.name
+	}
+	if r.root != nil && bytes.Equal(r.root, root) && bytes.Equal(r.name, name) {
+		return
+	}
+	r.add(changeTable, root, name)
+	r.root, r.name = append(r.root[:0], root...), append(r.name[:0], name...)
+}
+
+// make records that a nested bucket was created.
+func (r *Recorder) make(t *Table) {
+	if r != nil {
+		r.root = nil // the name may have been that of a bucket that was deleted since
+		r.in(t)
+	}
+}
+
+func (r *Recorder) put(t *Table, key, value []byte) {
+	if r != nil {
+		r.in(t)
+		r.add(changePut, key, value)
+	}
+}
+
+func (r *Recorder) delete(t *Table, key []byte) {
+	if r != nil {
+		r.in(t)
+		r.add(changeDelete, key)
+	}
+}
+
+func (r *Recorder) sequence(t *Table, n uint64) {
+	if r != nil {
+		r.in(t)
+		r.record = binary.AppendUvarint(append(r.record, changeSequence), n)
+	}
+}
+
+func (r *Recorder) deleteBucket(t *Table, name []byte) {
+	if r != nil {
+		r.in(t)
+		r.add(changeDrop, name)
+	}
+}
+
+// recorded is a change that was read from a record. Its slices are parts of the record.
+type recorded struct {
+	kind   byte
+	key    []byte // a key, or the name of a bucket
+	value  []byte // a value, or the name of a nested bucket
+	number uint64
+}
+
+// changes reads the changes of a record. It trusts nothing in it.
+type changes struct{ rest []byte }
+
+// next returns the next change; there must be one.
+func (c *changes) next() (recorded, error) {
+	read := recorded{kind: c.rest[0]}
+	c.rest = c.rest[1:]
+	var err error
+	switch read.kind {
+	case changeTable:
+		if read.key, err = c.key(); err == nil {
+			read.value, err = c.bytes(bolt.MaxKeySize)
+		}
+	case changePut:
+		if read.key, err = c.key(); err == nil {
+			read.value, err = c.bytes(bolt.MaxValueSize)
+		}
+	case changeDelete, changeDrop:
+		read.key, err = c.key()
+	case changeSequence:
+		read.number, err = c.uvarint()
+	default:
+		err = fmt.Errorf("%w: an unknown change %q", ErrRecord, read.kind)
+	}
+	return read, err
+}
+
+func (c *changes) key() ([]byte, error) {
+	key, err := c.bytes(bolt.MaxKeySize)
+	if err == nil && len(key) == 0 {
+		err = fmt.Errorf("%w: an empty key", ErrRecord)
+	}
+	return key, err
+}
+
+// bytes reads an operand of at most so many bytes.
+func (c *changes) bytes(most uint64) ([]byte, error) {
+	n, err := c.uvarint()
+	if err != nil {
+		return nil, err
+	}
+	if n > most || n > uint64(len(c.rest)) {
+		return nil, fmt.Errorf("%w: %d bytes of the %d left", ErrRecord, n, len(c.rest))
+	}
+	read := c.rest[:n:n]
+	c.rest = c.rest[n:]
+	return read, nil
+}
+
+func (c *changes) uvarint() (uint64, error) {
+	n, size := binary.Uvarint(c.rest)
+	if size <= 0 {
+		return 0, fmt.Errorf("%w: a number cannot be read", ErrRecord)
+	}
+	c.rest = c.rest[size:]
+	return n, nil
+}

@@ -1,0 +1,204 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"ndrbridge/checkpoint/internal/boltfile"
+)
+
+// ReplicaOptions configures a Replica.
+type ReplicaOptions struct {
+	// LockWait is as in Options.
+	LockWait time.Duration
+}
+
+// Replica is a state that follows a log that another process writes. Its file is not synced
+// with each record: what a crash of the machine loses is applied again, and a file that it
+// left torn is found out by OpenReplica.
+//
+// Apply and Close are called by one goroutine; the other methods are safe for concurrent
+// use, also beside Apply.
+type Replica struct {
+	*database
+	offset, sum atomic.Uint64
+	failed      chan struct{} // closed when the file has become unreadable
+	fail        func()        // closes it
+	closed      bool
+}
+
+// OpenReplica opens the replica at path, or creates an empty one if there is no file. It
+// also opens the file of a Store with a Log that was closed, or whose process ended: that
+// is never ahead of the log. It is quick as Open is.
+//
+// OpenReplica returns ErrDamaged if the file cannot be read, or was not restored completely
+// (see Apply): delete it and restore it. It returns ErrNewer and ErrLocked as Open does, and
+// another error if the file is the state of a single process.
+func OpenReplica(path string, o ReplicaOptions) (*Replica, error) {
+	db, err := openFile(path, Options{LockWait: o.LockWait, Log: noLog{}}, createReplica)
+	if err != nil {
+		return nil, fmt.Errorf("open the replica: %w", err)
+	}
+	r := &Replica{database: db, failed: make(chan struct{})}
+	r.fail = sync.OnceFunc(func() { close(r.failed) })
+	err = r.view(context.Background(), func(tx *bolt.Tx) error {
+		offset, _ := appliedOf(tx)
+		sum, _ := boltfile.Sum(tx)
+		r.offset.Store(offset)
+		r.sum.Store(sum)
+		return nil
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the replica: %w", err), r.db.Close())
+	}
+	return r, nil
+}
+
+// noLog makes openFile expect a copy of a log. Nothing is appended to it.
+type noLog struct{}
+
+func (noLog) Append([]byte) (uint64, error) { return 0, errors.ErrUnsupported }
+
+// createReplica creates an empty copy of a log.
+func createReplica(tx *bolt.Tx) error {
+	if err := createLayout(tx); err != nil {
+		return err
+	}
+	return putApplied(tx, 0)
+}
+
+// Offset returns the offset up to which the log was applied; 0: nothing was.
+func (r *Replica) Offset() uint64 { return r.offset.Load() }
+
+// Sum returns the sum of all entries, which two replicas with the same state share.
+func (r *Replica) Sum() uint64 { return r.sum.Load() }
+
+// Apply makes the changes of consecutive records, up to the offset, in one transaction. It
+// skips empty records. records must not change until it returns.
+//
+// The records of a Dump are applied to an empty replica in one or several calls, in their
+// order. All calls but the last have the offset 0, so that OpenReplica recognizes a replica
+// that was not restored completely.
+//
+// If Apply returns an error, nothing was changed: ErrRecord if a record does not lead from
+// the state that the replica has, or offset is before that of the replica; ErrNewer if a
+// newer version wrote one; ErrDamaged if the file has become unreadable.
+func (r *Replica) Apply(records [][]byte, offset uint64) error {
+	err := r.apply(records, offset)
+	return wrapf(err, "apply %d records up to %d", len(records), offset)
+}
+
+func (r *Replica) apply(records [][]byte, offset uint64) error {
+	if at := r.Offset(); offset < at {
+		return fmt.Errorf("%w: the replica is at %d already", ErrRecord, at)
+	}
+	for _, record := range records {
+		format, layout, err := RecordLayout(record)
+		if err != nil {
+			return err
+		}
+		if format > RecordFormat || layout > Layout {
+			return fmt.Errorf("%w (format %d, layout %d; this version reads up to %d and %d)", ErrNewer, format, layout, RecordFormat, Layout)
+		}
+	}
+	r.beforeCommit()
+	tx, err := r.begin(true)
+	if err != nil {
+		return r.judge(err)
+	}
+	sum := r.Sum()
+	err = boltfile.Write(tx, func(tx *bolt.Tx) error {
+		if err := unmark(tx); err != nil {
+			return err
+		}
+		changes := boltfile.NewTx(tx)
+		for _, record := range records {
+			if len(record) == 0 {
+				continue
+			}
+			if err := changes.Apply(scheme, record); err != nil {
+				return err
+			}
+		}
+		if err := putApplied(tx, offset); err != nil {
+			return err
+		}
+		sum = changes.Sum()
+		return changes.PutSum()
+	})
+	if err != nil {
+		return r.judge(err)
+	}
+	r.commits++
+	r.offset.Store(offset)
+	r.sum.Store(sum)
+	return nil
+}
+
+// judge returns the error of a transaction as callers get it.
+func (r *Replica) judge(err error) error {
+	if errors.Is(err, boltfile.ErrUnreadable) {
+		r.fail()
+		return advise(damaged(r.path, err), true)
+	}
+	return err
+}
+
+// view reads the state, as Store.view does.
+func (r *Replica) view(ctx context.Context, do func(tx *bolt.Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	tx, err := r.begin(false)
+	if err == nil {
+		err = boltfile.Guard(func() error { return do(tx) })
+		r.end(tx, r.failed)
+	}
+	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
+		return ErrClosed
+	}
+	return r.judge(err)
+}
+
+// Close closes the replica. It leaves a file that Open, with a Log, and OpenReplica open at
+// once, and makes it durable. It returns an error if the file is no longer at its path: it
+// must not be opened as a Store then. It waits until Dump has read the state. Close may be
+// called more than once.
+func (r *Replica) Close() error {
+	if r.closed {
+		return nil
+	}
+	r.closed = true
+	if r.stuck.Load() { // the system releases the file when the process ends
+		return fmt.Errorf("close the replica: %s: %w", r.path, boltfile.ErrStuck)
+	}
+	err := r.present()
+	if err == nil {
+		err = r.judge(r.markClosed(0))
+	}
+	return wrapf(errors.Join(err, r.db.Close()), "close the replica")
+}
+
+// present returns an error if the file is not at its path.
+func (d *database) present() error {
+	opened, err := d.file.Stat()
+	if err != nil {
+		return err
+	}
+	named, err := os.Stat(d.path)
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(opened, named) {
+		return fmt.Errorf("%s: %w: another file was put in its place", d.path, ErrLost)
+	}
+	return nil
+}
