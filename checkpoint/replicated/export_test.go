@@ -26,3 +26,9 @@ type Read struct {
 	Offset      uint64
 	Record      string
 }
+
+// CheckVersion reports whether a server of a version is accepted, and with a warning.
+func CheckVersion(version string) (accepted, warned bool) {
+	warning, err := checkVersion(version)
+	return err == nil, warning != ""
+}

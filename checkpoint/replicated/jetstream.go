@@ -1,0 +1,163 @@
+package replicated
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Rights are the subjects that the user of the account needs, for a cluster that is called
+// NAME; the streams and the bucket may instead be made by somebody else, with the settings
+// that OpenJetStream would give them. The subjects of shards and members are those of the
+// members among each other.
+const Rights = `publish:
+  ndr.NAME.>
+  $KV.NDR_NAME.>
+  $JS.API.INFO
+  $JS.API.STREAM.CREATE.NDR_NAME_*
+  $JS.API.STREAM.INFO.NDR_NAME_*
+  $JS.API.STREAM.MSG.GET.NDR_NAME_*
+  $JS.API.STREAM.PURGE.NDR_NAME_*
+  $JS.API.CONSUMER.CREATE.NDR_NAME_*.>
+  $JS.API.CONSUMER.DELETE.NDR_NAME_*.*
+  $JS.API.CONSUMER.MSG.NEXT.NDR_NAME_*.*
+  $JS.API.STREAM.CREATE.KV_NDR_NAME
+  $JS.API.STREAM.INFO.KV_NDR_NAME
+  $JS.API.DIRECT.GET.KV_NDR_NAME.>
+  $JS.API.CONSUMER.CREATE.KV_NDR_NAME.>
+  $JS.API.CONSUMER.DELETE.KV_NDR_NAME.*
+  $JS.FC.KV_NDR_NAME.>
+subscribe:
+  _INBOX.>
+  ndr.NAME.shard.*
+  ndr.NAME.member.*
+`
+
+// JetStreamOptions name what OpenJetStream opens.
+type JetStreamOptions struct {
+	Name     string // of the cluster, of [a-z0-9-]
+	Shards   int
+	Replicas int           // servers that keep each stream
+	Wait     time.Duration // for an answer of the servers; 0: 5 s
+}
+
+// minPayload is the smallest max_payload of a server that is enough.
+const minPayload = 64 << 10
+
+// JetStream has the streams of all shards of a cluster, the bucket of its members, and the
+// stream of snapshots. It is safe for concurrent use.
+type JetStream struct {
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	o        JetStreamOptions
+	bucket   jetstream.KeyValue
+	warnings []string
+	inbox    string // of acknowledgements, with a dot
+	sub      *nats.Subscription
+
+	mu      sync.Mutex
+	awaited map[uint64]awaited // by the last token of the reply subject
+	oldest  uint64             // at most this is in awaited
+	next    uint64
+}
+
+// awaited is a message that is not acknowledged yet.
+type awaited struct {
+	stream string
+	answer func(seq uint64, err error)
+}
+
+// maxAwaited bounds the messages whose acknowledgements are waited for. Older ones are as
+// good as lost.
+const maxAwaited = 8192
+
+// OpenJetStream makes the streams and the bucket that are missing, and returns an error that
+// says what to do if those that exist have settings with which records could be lost, the
+// servers are too few, too old or without JetStream, or the user lacks rights. nc stays its
+// caller's, and must not be closed before Close.
+func OpenJetStream(ctx context.Context, nc *nats.Conn, o JetStreamOptions) (*JetStream, error) {
+	o.Wait = cmp.Or(o.Wait, 5*time.Second)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, fmt.Errorf("open JetStream: %w", err)
+	}
+	j := &JetStream{nc: nc, js: js, o: o, awaited: map[uint64]awaited{}}
+	if err := j.checkServer(ctx); err != nil {
+		return nil, err
+	}
+	for shard := range o.Shards {
+		if err := j.openStream(ctx, j.logConfig(shard)); err != nil {
+			return nil, err
+		}
+	}
+	if err := j.openStream(ctx, j.snapshotConfig()); err != nil {
+		return nil, err
+	}
+	if err := j.openBucket(ctx); err != nil {
+		return nil, err
+	}
+	inbox := nc.NewInbox()
+	j.inbox = inbox + "."
+	if j.sub, err = nc.Subscribe(inbox+".*", j.acknowledged); err != nil {
+		return nil, fmt.Errorf("subscribe to acknowledgements: %w", err)
+	}
+	return j, nil
+}
+
+// Close ends the subscription to acknowledgements. Messages that are not acknowledged yet
+// stay so.
+func (j *JetStream) Close() error { return j.sub.Unsubscribe() }
+
+// Warnings returns what is worth an operator's attention about the servers.
+func (j *JetStream) Warnings() []string { return j.warnings }
+
+// Bucket returns the key-value bucket NDR_<name>.
+func (j *JetStream) Bucket() jetstream.KeyValue { return j.bucket }
+
+// Stream returns the log of a shard.
+func (j *JetStream) Stream(shard int) Stream {
+	c := j.logConfig(shard)
+	return &jsStream{j: j, name: c.Name, subject: c.Subjects[0]}
+}
+
+// await returns the reply subject of a message.
+func (j *JetStream) await(stream string, answer func(uint64, error)) (reply string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.next++
+	j.awaited[j.next] = awaited{stream, answer}
+	for len(j.awaited) > maxAwaited {
+		j.oldest++
+		delete(j.awaited, j.oldest)
+	}
+	return j.inbox + strconv.FormatUint(j.next, 10)
+}
+
+// acknowledged passes an answer on.
+func (j *JetStream) acknowledged(m *nats.Msg) {
+	token, err := strconv.ParseUint(m.Subject[min(len(j.inbox), len(m.Subject)):], 10, 64)
+	if err != nil {
+		return
+	}
+	j.mu.Lock()
+	a, ok := j.awaited[token]
+	delete(j.awaited, token)
+	j.mu.Unlock()
+	if ok {
+		a.answer(acknowledgement(a.stream, m))
+	}
+}
+
+// bounded returns a context for one request to the servers.
+func (j *JetStream) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, j.o.Wait, errNoAnswer)
+}
+
+var errNoAnswer = errors.New("the servers do not answer")

@@ -1,0 +1,110 @@
+package replicated
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Headers of messages.
+const (
+	headerRecord = "Ndr-Record" // Message.ID
+	headerKind   = "Ndr-Kind"   // Message.Kind
+)
+
+// jsStream is a Stream in JetStream.
+type jsStream struct {
+	j             *JetStream
+	name, subject string
+}
+
+// headerBytes is left free in a message for the headers.
+const headerBytes = 4 << 10
+
+func (s *jsStream) MaxData() int { return int(s.j.nc.MaxPayload()) - headerBytes }
+
+func (s *jsStream) Publish(after uint64, m Message, answer func(uint64, error)) error {
+	err := s.j.nc.PublishMsg(&nats.Msg{
+		Subject: s.subject, Reply: s.j.await(s.name, answer), Data: m.Data,
+		Header: nats.Header{
+			jetstream.ExpectedLastSeqHeader: {strconv.FormatUint(after, 10)},
+			headerRecord:                    {m.ID},
+			headerKind:                      {m.Kind},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("send to %s: %w", s.subject, err)
+	}
+	return nil
+}
+
+// handle returns the stream with its state as its leader has it. Reads through it are
+// answered by the leader.
+func (s *jsStream) handle(ctx context.Context) (jetstream.Stream, error) {
+	h, err := s.j.js.Stream(ctx, s.name)
+	if err != nil {
+		return nil, s.j.explain(ctx, "look up the stream "+s.name, err)
+	}
+	switch i := h.CachedInfo(); {
+	case i.Cluster != nil && i.Cluster.Name != "" && i.Cluster.Leader == "": // any server answers then
+		return nil, fmt.Errorf("the stream %s has no leader", s.name)
+	case i.Config.AllowDirect: // any server that has the stream would answer
+		return nil, fmt.Errorf("allow_direct of the stream %s was set: remove it with `nats stream edit %[1]s --no-allow-direct`", s.name)
+	}
+	return h, nil
+}
+
+func (s *jsStream) Get(ctx context.Context, seq uint64) (Message, error) {
+	ctx, cancel := s.j.bounded(ctx)
+	defer cancel()
+	h, err := s.handle(ctx)
+	if err != nil {
+		return Message{}, err
+	}
+	m, err := h.GetMsg(ctx, seq)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return Message{}, fmt.Errorf("message %d of %s: %w", seq, s.name, ErrNoMessage)
+	}
+	if err != nil {
+		return Message{}, s.j.explain(ctx, fmt.Sprintf("read message %d of %s", seq, s.name), err)
+	}
+	return Message{ID: m.Header.Get(headerRecord), Kind: m.Header.Get(headerKind), Data: m.Data}, nil
+}
+
+func (s *jsStream) Last(ctx context.Context) (uint64, error) {
+	_, last, err := s.ends(ctx)
+	return last, err
+}
+
+// ends returns the numbers of the first and the last message. Without messages the first is
+// that of the next one.
+func (s *jsStream) ends(ctx context.Context) (first, last uint64, err error) {
+	ctx, cancel := s.j.bounded(ctx)
+	defer cancel()
+	h, err := s.handle(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	state := h.CachedInfo().State
+	if state.Msgs == 0 {
+		return state.LastSeq + 1, state.LastSeq, nil
+	}
+	return state.FirstSeq, state.LastSeq, nil
+}
+
+func (s *jsStream) Purge(ctx context.Context, before uint64) error {
+	ctx, cancel := s.j.bounded(ctx)
+	defer cancel()
+	h, err := s.handle(ctx)
+	if err != nil {
+		return err
+	}
+	if err := h.Purge(ctx, jetstream.WithPurgeSequence(before)); err != nil {
+		return s.j.explain(ctx, fmt.Sprintf("purge %s before message %d", s.name, before), err)
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package replicated_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ndrbridge/checkpoint/replicated"
+)
+
+func TestOpenJetStreamRefuses(t *testing.T) {
+	t.Parallel()
+	stream := func(change func(*jetstream.StreamConfig)) func(*testing.T, jetstream.JetStream) {
+		return func(t *testing.T, js jetstream.JetStream) {
+			c := jetstream.StreamConfig{Name: "NDR_test_00", Subjects: []string{"ndr.test.log.00"}}
+			change(&c)
+			if _, err := js.CreateStream(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	limited := func(what string, set func(*jetstream.StreamConfig)) refusal {
+		return refusal{name: what, prepare: stream(set), want: what}
+	}
+	for _, c := range []refusal{
+		{name: "a server without JetStream", server: func(o *server.Options) { o.JetStream = false }, want: "enable JetStream"},
+		{name: "one server for three replicas", options: func(o *replicated.JetStreamOptions) { o.Replicas = 3 }, want: "fewer NATS servers"},
+		{name: "a small max_payload", server: func(o *server.Options) { o.MaxPayload = 32 << 10 }, want: "max_payload"},
+		{name: "a server without storage", server: func(o *server.Options) { o.JetStreamMaxStore = 1 }, prepare: stream(func(c *jetstream.StreamConfig) {
+			c.Storage = jetstream.MemoryStorage
+		}), want: "storage"},
+		{name: "a user without rights", server: func(o *server.Options) {
+			o.Users = []*server.User{{Username: "u", Password: "p", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{"x"}}}}}
+			o.NoAuthUser = "u"
+		}, want: `Permissions Violation for Publish to "$JS.API.INFO"`},
+		{name: "a subject of another stream", prepare: stream(func(c *jetstream.StreamConfig) { c.Name = "other" }), want: "another stream has the subjects"},
+		limited("subjects are", func(c *jetstream.StreamConfig) { c.Subjects = []string{"x"} }),
+		limited("storage is", func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }),
+		limited("retention is", func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy }),
+		limited("max_msgs is", func(c *jetstream.StreamConfig) { c.MaxMsgs = 1000 }),
+		limited("max_bytes is", func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 }),
+		limited("max_age is", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }),
+		limited("max_msgs_per_subject is", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 1000 }),
+		limited("max_msg_size is", func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1 << 20 }),
+		limited("deny_purge is", func(c *jetstream.StreamConfig) { c.DenyPurge = true }),
+		limited("no_ack is", func(c *jetstream.StreamConfig) { c.NoAck = true }),
+		limited("allow_direct is", func(c *jetstream.StreamConfig) { c.AllowDirect = true }),
+		{name: "a bucket in memory", prepare: func(t *testing.T, js jetstream.JetStream) {
+			if _, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "NDR_test", Storage: jetstream.MemoryStorage}); err != nil {
+				t.Fatal(err)
+			}
+		}, want: "is in memory"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			nc := startServer(t, c.server)
+			o := one
+			o.Wait = 2 * time.Second
+			if c.options != nil {
+				c.options(&o)
+			}
+			if c.prepare != nil {
+				js, err := jetstream.New(nc)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.prepare(t, js)
+			}
+			j, err := replicated.OpenJetStream(t.Context(), nc, o)
+			if err == nil {
+				j.Close()
+				t.Fatal("no error")
+			}
+			if !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %q, want %q in it", err, c.want)
+			}
+		})
+	}
+}
+
+// refusal is something that OpenJetStream must refuse.
+type refusal struct {
+	name    string
+	server  func(*server.Options)
+	options func(*replicated.JetStreamOptions)
+	prepare func(*testing.T, jetstream.JetStream)
+	want    string // in the error
+}
+
+func TestOpenJetStreamAgain(t *testing.T) {
+	t.Parallel()
+	nc := startServer(t, nil)
+	for range 2 {
+		j := openJetStream(t, nc, replicated.JetStreamOptions{Name: "a-b", Shards: 3, Replicas: 1})
+		if w := j.Warnings(); len(w) > 0 {
+			t.Errorf("warnings %q", w)
+		}
+		if _, err := j.Bucket().PutString(t.Context(), "k", "v"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestServerVersions(t *testing.T) {
+	for _, c := range []struct {
+		version  string
+		accepted bool
+		warned   bool
+	}{
+		{"2.9.25", false, false},
+		{"2.10.22", false, false},
+		{"2.10.23", true, true},
+		{"2.12.2", true, true},
+		{"2.12.3", true, false},
+		{"2.14.0-RC.1", true, false},
+		{"3.0.0", true, false},
+		{"custom", true, true},
+		{"", true, true},
+	} {
+		accepted, warned := replicated.CheckVersion(c.version)
+		if accepted != c.accepted || warned != c.warned {
+			t.Errorf("%q: accepted %t with a warning %t, want %t, %t", c.version, accepted, warned, c.accepted, c.warned)
+		}
+	}
+}
+
+// TestWaitsEnd checks that every call ends with its context, and after a bounded time
+// without one, if the servers are gone.
+func TestWaitsEnd(t *testing.T) {
+	t.Parallel()
+	nc := startServer(t, nil)
+	o := one
+	o.Wait = 300 * time.Millisecond
+	j := openJetStream(t, nc, o)
+	s := j.Stream(0)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	l := take(t, s, 0, options(ctx, "a"))
+	nc.Close()
+	if _, err := s.Last(context.Background()); err == nil {
+		t.Error("Last: no error")
+	}
+	if _, err := s.Get(context.Background(), 1); err == nil {
+		t.Error("Get: no error")
+	}
+	if err := s.Purge(context.Background(), 1); err == nil {
+		t.Error("Purge: no error")
+	}
+	_, err := l.Append([]byte("x"))
+	wantErr(t, err, context.DeadlineExceeded)
+	wantErr(t, s.Follow(ctx, 1, nil), context.DeadlineExceeded)
+}

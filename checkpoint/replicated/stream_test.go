@@ -1,0 +1,143 @@
+package replicated_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/checkpoint/replicated/replicatedtest"
+	"ndrbridge/test/natsserver"
+)
+
+// startServer starts a server, unless change sets another configuration, and connects to it.
+func startServer(t testing.TB, change func(*server.Options)) *nats.Conn {
+	t.Helper()
+	s, stop, err := natsserver.Start(t.TempDir(), change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	return connect(t, s.ClientURL())
+}
+
+func connect(t testing.TB, url string, options ...nats.Option) *nats.Conn {
+	t.Helper()
+	nc, err := nats.Connect(url, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+func openJetStream(t testing.TB, nc *nats.Conn, o replicated.JetStreamOptions) *replicated.JetStream {
+	t.Helper()
+	j, err := replicated.OpenJetStream(t.Context(), nc, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	return j
+}
+
+// one are the options of a cluster with one shard and one server.
+var one = replicated.JetStreamOptions{Name: "test", Shards: 1, Replicas: 1, Wait: 10 * time.Second}
+
+// publish sends a message and returns the answer.
+func publish(t *testing.T, s replicated.Stream, after uint64, m replicated.Message) (uint64, error) {
+	t.Helper()
+	type answer struct {
+		seq uint64
+		err error
+	}
+	answers := make(chan answer, 10)
+	if err := s.Publish(after, m, func(seq uint64, err error) { answers <- answer{seq, err} }); err != nil {
+		t.Fatal(err)
+	}
+	a := <-answers
+	return a.seq, a.err
+}
+
+// TestStream checks the contract of Stream, of the one in JetStream and of the fake.
+func TestStream(t *testing.T) {
+	streams := map[string]func(t *testing.T) replicated.Stream{
+		"JetStream": func(t *testing.T) replicated.Stream {
+			return openJetStream(t, startServer(t, nil), one).Stream(0)
+		},
+		"fake": func(*testing.T) replicated.Stream {
+			return replicatedtest.New(1, replicatedtest.Faults{}).Stream("a", 0)
+		},
+	}
+	message := func(n int) replicated.Message {
+		return replicated.Message{ID: fmt.Sprintf("a.1.%d.1/1", n), Kind: replicated.KindRecord, Data: []byte{byte(n)}}
+	}
+	for name, open := range streams {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t)
+			for i := range 10 {
+				if seq, err := publish(t, s, uint64(i), message(i+1)); err != nil || seq != uint64(i+1) {
+					t.Fatalf("message %d: stored as %d, %v", i+1, seq, err)
+				}
+			}
+			for _, after := range []uint64{0, 9, 11, 1 << 40} {
+				var wrong *replicated.WrongLastError
+				if _, err := publish(t, s, after, message(99)); !errors.As(err, &wrong) || wrong.Last != 10 {
+					t.Errorf("a message after %d: %v, want 10 as the last", after, err)
+				}
+			}
+			if m, err := s.Get(t.Context(), 3); err != nil || m.ID != "a.1.3.1/1" || m.Kind != replicated.KindRecord || string(m.Data) != "\x03" {
+				t.Errorf("message 3: %+v, %v", m, err)
+			}
+			_, err := s.Get(t.Context(), 11)
+			wantErr(t, err, replicated.ErrNoMessage)
+			wantFollow(t, s, 4, 10)
+			if err := s.Purge(t.Context(), 6); err != nil {
+				t.Fatal(err)
+			}
+			_, err = s.Get(t.Context(), 5)
+			wantErr(t, err, replicated.ErrNoMessage)
+			wantErr(t, s.Follow(t.Context(), 5, nil), replicated.ErrPurged)
+			wantFollow(t, s, 6, 10)
+			if err := s.Purge(t.Context(), 11); err != nil {
+				t.Fatal(err)
+			}
+			if last, err := s.Last(t.Context()); err != nil || last != 10 {
+				t.Errorf("the last is %d, %v", last, err)
+			}
+			wantErr(t, s.Follow(t.Context(), 10, nil), replicated.ErrPurged)
+			go func() {
+				_ = s.Publish(10, message(11), func(uint64, error) {})
+			}()
+			wantFollow(t, s, 11, 11)
+		})
+	}
+}
+
+var errEnough = errors.New("enough")
+
+// wantFollow checks that following yields the messages of some numbers.
+func wantFollow(t *testing.T, s replicated.Stream, from, to uint64) {
+	t.Helper()
+	next := from
+	err := s.Follow(t.Context(), from, func(seq uint64, m replicated.Message) error {
+		if seq != next || m.ID != fmt.Sprintf("a.1.%d.1/1", seq) || len(m.Data) != 1 || m.Data[0] != byte(seq) {
+			return fmt.Errorf("message %d is %+v, want %d", seq, m, next)
+		}
+		next++
+		if seq == to {
+			return errEnough
+		}
+		return nil
+	})
+	wantErr(t, err, errEnough)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	wantErr(t, s.Follow(ctx, from, nil), context.Canceled)
+}
