@@ -234,6 +234,9 @@ func (t *applianceTrial) explainUnreadable(ctx context.Context, step string, err
 // only reads the state. A state that cannot be read, for example because a bridge runs,
 // yields none; checkState reports it.
 func keptIdentities(ctx context.Context, config *configs.Config) map[string]*identity.Known {
+	if config.Cluster.Enabled() { // the files may be behind the state of the cluster
+		return nil
+	}
 	store, err := checkpoint.Open(config.State, checkpoint.Options{ReadOnly: true, Quick: true, LockWait: -1})
 	if err != nil {
 		return nil

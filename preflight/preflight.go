@@ -1,6 +1,6 @@
 // Package preflight tries whether a bridge can run with a configuration: it makes every
-// part by the code of a start, tries the state and every appliance, sink and ticket
-// intake, and explains each answer. It changes nothing.
+// part by the code of a start, tries the state, the servers of a cluster and every
+// appliance, sink and ticket intake, and explains each answer. It changes nothing.
 package preflight
 
 import (
@@ -42,8 +42,8 @@ type trial struct {
 	try    func(context.Context) []finding.Finding
 }
 
-// Check makes every part of a configuration as CheckSettings does, then tries the state
-// and every appliance, sink and ticket intake that could be made. It returns its
+// Check makes every part of a configuration as CheckSettings does, then tries the state,
+// the servers of a cluster and every appliance, sink and ticket intake that could be made. It returns its
 // findings in the order of the configuration.
 //
 // It connects as a running bridge does but changes nothing: it sends no events, creates
@@ -88,6 +88,9 @@ func Check(ctx context.Context, config *configs.Config, o Options) []finding.Fin
 
 func checkTrials(config *configs.Config, kept map[string]*identity.Known, o Options) []trial {
 	all := []trial{{configuration, func(context.Context) []finding.Finding { return checkState(config, false) }}}
+	if config.Cluster.Enabled() {
+		all = append(all, trial{clusterTarget, func(ctx context.Context) []finding.Finding { return checkCluster(ctx, config.Cluster, o) }})
+	}
 	for _, a := range config.Appliances {
 		all = append(all, trial{"appliance " + a.Name, func(ctx context.Context) []finding.Finding {
 			return checkAppliance(ctx, a, kept[a.Name], config.Tickets.Enabled, o)

@@ -55,6 +55,9 @@ func checkAdmin(ctx context.Context, a configs.Admin) []finding.Finding {
 // takes a while if the file is large and was not closed cleanly; if quick is set, it
 // does not read such a file in full. No bridge can start with the state meanwhile.
 func checkState(config *configs.Config, quick bool) []finding.Finding {
+	if config.Cluster.Enabled() { // its files are copies, which a start makes again if they are unusable
+		return finding.Of(configuration, []finding.Finding{pipeline.CheckStatePath(config.Shard(0).State)})
+	}
 	found := finding.Of(configuration, []finding.Finding{pipeline.CheckStatePath(config.State)})
 	if found[0].Result != finding.OK {
 		return found

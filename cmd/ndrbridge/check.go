@@ -35,7 +35,7 @@ With --connect, the command also reads the state and tries every appliance, ever
 and every ticket intake in the same way as a running bridge, and explains each response:
 the address and its certificates, the credentials and their permissions, whether a
 different appliance answers than the one in the state, topics and streams and what they
-accept, and the services behind webhooks. Nothing is changed: no event is sent, no topic
+accept, the services behind webhooks, and the NATS servers of a cluster. Nothing is changed: no event is sent, no topic
 or stream is created, writing to an appliance is tried with a ticket id that no
 detection has, and the state is only read, and only if no bridge has it open. The
 command can therefore be used while a bridge is running. A state file that was not
@@ -78,7 +78,7 @@ The exit code is 1 if anything failed, and 0 otherwise.`,
 			return nil
 		},
 	}))
-	cmd.Flags().BoolVar(&connect, "connect", false, "try every appliance, sink and ticket intake, and explain what does not work")
+	cmd.Flags().BoolVar(&connect, "connect", false, "try every appliance, sink and ticket intake and the servers of a cluster, and explain what does not work")
 	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long each of them may take")
 	return cmd
 }
@@ -186,6 +186,9 @@ func verdict(failed, warned int) string {
 func printPlan(w io.Writer, config *configs.Config) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "state\t%s\tjournal up to %s, delivered events kept %s\n", config.State, config.Journal.MaxBytes, config.Journal.Retain)
+	if c := config.Cluster; c.Enabled() {
+		fmt.Fprintf(t, "cluster %s\tnats %s\tmember %s, %d shards, %d replicas, lease %s\n", c.Name, c.NATS.URL, c.Member, c.Shards, c.Replicas, c.Lease)
+	}
 	fmt.Fprintf(t, "admin\thttp://%s\t\n", config.Admin.Listen)
 	for _, a := range config.Appliances {
 		fmt.Fprintf(t, "appliance %s\t%s\t%v requests per second\n", a.Name, a.URL, a.RateLimit)

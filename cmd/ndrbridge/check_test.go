@@ -205,7 +205,7 @@ func TestCheckConnectShowsNoSecret(t *testing.T) {
 	all := attacks()
 	h.begin(all[0])
 	_, good := goodAppliance(t)
-	c := confide(t, good, addresses{scheme: "http://", http: h.serve, kafka: hostileKafka(t), nats: hostileNATS(t)})
+	c := confide(t, good, addresses{scheme: "http://", http: h.serve, kafka: hostileKafka(t), nats: hostileNATS(t), cluster: true})
 	// A broker that is spoken to by TLS, and has none, says nothing.
 	text := regexp.MustCompile(`tls: \{[^}]*\}, sasl: \{mechanism: scram`).ReplaceAllString(c.text, "sasl: {mechanism: scram")
 	if err := os.WriteFile(c.file, []byte(text), 0o600); err != nil {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ndrbridge/preflight/finding"
@@ -37,6 +38,24 @@ type Trial struct {
 // event and creates neither stream nor consumer. It must not be called concurrently with
 // Send.
 func (s *Sink) Check(ctx context.Context, t Trial) []finding.Finding {
+	return s.check(ctx, t, func(c *conn) []finding.Finding {
+		found := s.tryStream(ctx, t, c)
+		if t.Reads == "" {
+			found = append(found, s.tryPermission(ctx, t, c)...)
+		}
+		return found
+	})
+}
+
+// CheckServers checks each of the servers, and nothing else, for another program that
+// connects to them with the settings of s: then, if one of them can be used, it calls also
+// with a connection to it and adds what that finds. now returns the time at which
+// certificates must be valid.
+func (s *Sink) CheckServers(ctx context.Context, now func() time.Time, also func(*nats.Conn) []finding.Finding) []finding.Finding {
+	return s.check(ctx, Trial{Now: now}, func(c *conn) []finding.Finding { return also(c.Conn.Conn) })
+}
+
+func (s *Sink) check(ctx context.Context, t Trial, also func(*conn) []finding.Finding) []finding.Finding {
 	servers := strings.Split(s.options.URL, ",")
 	results := make([][]finding.Finding, len(servers))
 	conns := make([]*conn, len(servers))
@@ -56,10 +75,7 @@ func (s *Sink) Check(ctx context.Context, t Trial) []finding.Finding {
 		}
 	}
 	if alive >= 0 {
-		found = append(found, s.tryStream(ctx, t, conns[alive])...)
-		if t.Reads == "" {
-			found = append(found, s.tryPermission(ctx, t, conns[alive])...)
-		}
+		found = append(found, also(conns[alive])...)
 	}
 	for _, c := range conns {
 		if c != nil {

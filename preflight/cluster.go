@@ -1,0 +1,182 @@
+package preflight
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ndrbridge/configs"
+	"ndrbridge/pipeline/endpoint"
+	"ndrbridge/preflight/finding"
+	"ndrbridge/sinks/nats"
+)
+
+// clusterTarget is the target of findings about the NATS servers of a cluster.
+const clusterTarget = "cluster"
+
+// Versions of nats-server: the oldest that a cluster can use, because earlier ones can
+// lose a stream if they are killed, and the oldest that is advised, because earlier ones
+// can lose messages while servers join and leave.
+var (
+	oldestServer  = [3]int{2, 10, 23}
+	advisedServer = [3]int{2, 12, 3}
+)
+
+// minPayload is the max_payload, in bytes, below which a record takes many messages.
+const minPayload = 64 << 10
+
+// checkCluster tries the NATS servers of a cluster. It creates nothing.
+func checkCluster(ctx context.Context, c *configs.Cluster, o Options) []finding.Finding {
+	options, err := endpoint.NATS(c.NATS.Connection())
+	if err != nil {
+		return unusable(err)
+	}
+	options.Sink, options.Subject = clusterTarget, clusterTarget // a sink needs both; nothing is published
+	sink, err := nats.New(options)
+	if err != nil {
+		return unusable(err)
+	}
+	defer sink.Close()
+	return sink.CheckServers(ctx, o.Now, func(nc *natsgo.Conn) []finding.Finding {
+		t := clusterTrial{cluster: c, nc: nc}
+		t.server()
+		if t.jetStream(ctx) {
+			t.streams(ctx)
+		}
+		t.add("sync_interval", finding.Untried, "whether the servers write each message to disk before they acknowledge it cannot be seen from outside",
+			"set sync_interval: always in the jetstream block of every server; without it, a power failure of all servers can lose ticket commands and operators' actions")
+		return t.found
+	})
+}
+
+// clusterTrial is a trial of one NATS server of a cluster.
+type clusterTrial struct {
+	cluster *configs.Cluster
+	nc      *natsgo.Conn
+	js      jetstream.JetStream
+	found   []finding.Finding
+}
+
+func (t *clusterTrial) add(step string, result finding.Result, detail, advice string) {
+	t.found = append(t.found, finding.Finding{Step: step, Result: result, Detail: detail, Advice: advice})
+}
+
+// server checks what the server reports about itself.
+func (t *clusterTrial) server() {
+	text := t.nc.ConnectedServerVersion()
+	version, known := parseVersion(text)
+	const step = "version"
+	switch {
+	case !known:
+		t.add(step, finding.Untried, fmt.Sprintf("the server reports no version, but %q", text), "")
+	case slices.Compare(version[:], oldestServer[:]) < 0:
+		t.add(step, finding.Failed, "nats-server "+text+" can lose a stream if it is killed", "install 2.10.23 or newer, better 2.12.3 or newer")
+	case slices.Compare(version[:], advisedServer[:]) < 0:
+		t.add(step, finding.Warning, "nats-server "+text+" can lose messages while servers join or leave", "install 2.12.3 or newer, one server after the other")
+	default:
+		t.add(step, finding.OK, "nats-server "+text, "")
+	}
+	if limit := t.nc.MaxPayload(); limit < minPayload {
+		t.add("max_payload", finding.Warning, fmt.Sprintf("messages may have only %d bytes, so that records take many", limit), "raise max_payload of the servers to 1MB, its default")
+	}
+	if t.cluster.Replicas > 1 && t.nc.ConnectedClusterName() == "" {
+		t.add("servers", finding.Failed, fmt.Sprintf("the server is not part of a cluster of servers, and cluster.replicas is %d", t.cluster.Replicas),
+			"run three servers as a cluster, or set cluster.replicas: 1 for a test")
+	} else if n := len(strings.Split(t.cluster.NATS.URL.Value(), ",")); n < t.cluster.Replicas {
+		t.add("servers", finding.Remark, fmt.Sprintf("cluster.nats.url has %d of at least %d servers: while these cannot be reached, no member can start", n, t.cluster.Replicas), "")
+	}
+}
+
+// parseVersion returns the three numbers of a version such as 2.12.3-beta.1.
+func parseVersion(text string) (version [3]int, ok bool) {
+	text, _, _ = strings.Cut(text, "-")
+	parts := strings.Split(text, ".")
+	if len(parts) != len(version) {
+		return version, false
+	}
+	for i, part := range parts {
+		n, err := strconv.Atoi(part)
+		if err != nil {
+			return version, false
+		}
+		version[i] = n
+	}
+	return version, true
+}
+
+// jetStream checks whether the account has JetStream.
+func (t *clusterTrial) jetStream(ctx context.Context) bool {
+	const step = "jetstream"
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	js, err := jetstream.New(t.nc)
+	if err == nil {
+		_, err = js.AccountInfo(ctx)
+	}
+	t.js = js
+	switch {
+	case err == nil:
+		t.add(step, finding.OK, "it is enabled", "")
+		return true
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, natsgo.ErrNoResponders):
+		t.add(step, finding.Failed, "the servers have no JetStream", "add a jetstream block to the configuration of the servers")
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		t.add(step, finding.Failed, "the user's account has no JetStream", "enable JetStream for the account")
+	default:
+		t.unanswered(step, err)
+	}
+	return false
+}
+
+// unanswered adds the finding of a request to JetStream that failed with err.
+func (t *clusterTrial) unanswered(step string, err error) {
+	if errors.Is(err, context.DeadlineExceeded) {
+		if last := t.nc.LastError(); last != nil { // a server does not answer a request that it does not permit
+			t.add(step, finding.Failed, last.Error(), "give the user the permissions that docs/cluster.md lists")
+			return
+		}
+		t.add(step, finding.Failed, "the servers do not answer", "see whether most of the servers run: the rest cannot serve JetStream alone")
+		return
+	}
+	t.add(step, finding.Failed, err.Error(), "see the log of the servers")
+}
+
+// streams checks which streams of the cluster exist, and their replicas.
+func (t *clusterTrial) streams(ctx context.Context) {
+	const step = "streams"
+	missing, few := 0, 0
+	for n := range t.cluster.Shards {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		stream, err := t.js.Stream(ctx, "NDR_"+t.cluster.Name+"_"+configs.ShardName(n))
+		cancel()
+		switch {
+		case errors.Is(err, jetstream.ErrStreamNotFound):
+			missing++
+		case err != nil:
+			t.unanswered(step, err)
+			return
+		case stream.CachedInfo().Config.Replicas < t.cluster.Replicas:
+			few = cmp.Or(few, stream.CachedInfo().Config.Replicas)
+		}
+	}
+	switch {
+	case missing == t.cluster.Shards:
+		t.add(step, finding.Remark, "this cluster has not run yet: its first start creates its streams, if the user may", "")
+	case missing > 0:
+		t.add(step, finding.Remark, fmt.Sprintf("%d of %d streams do not exist; the next start creates them, if the user may", missing, t.cluster.Shards), "")
+	default:
+		t.add(step, finding.OK, fmt.Sprintf("all %d exist", t.cluster.Shards), "")
+	}
+	if few > 0 {
+		t.add("replicas", finding.Failed, fmt.Sprintf("some streams have %d replicas, and cluster.replicas is %d", few, t.cluster.Replicas),
+			fmt.Sprintf("for each stream NDR_%s_NN: nats stream edit --replicas %d; or set cluster.replicas: %d", t.cluster.Name, t.cluster.Replicas, few))
+	}
+}

@@ -1,0 +1,142 @@
+package preflight_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ndrbridge/preflight/finding"
+	"ndrbridge/preflight/finding/findingtest"
+	"ndrbridge/test/loopback"
+)
+
+// inCluster is a configuration with a cluster of two shards and these keys.
+func inCluster(t *testing.T, keys string) string {
+	t.Helper()
+	return fmt.Sprintf("state: %s/state.db\ncluster: {name: prod, member: a, shards: 2, %s}\n", t.TempDir(), keys) +
+		`appliances: [{name: hq, url: "http://` + loopback.Closed(t) + `", api_key: k}]` + "\n" + `sinks: [{name: log, file: {path: "-"}}]`
+}
+
+// ofCluster returns the findings about the servers of the cluster.
+func ofCluster(t *testing.T, keys string) []finding.Finding {
+	t.Helper()
+	return slices.DeleteFunc(check(t, inCluster(t, keys), 2*time.Second), func(f finding.Finding) bool { return f.Target != "cluster" })
+}
+
+func TestCheckCluster(t *testing.T) {
+	t.Parallel()
+	row := func(step string, result finding.Result, detail, advice string) findingtest.Row {
+		return findingtest.Row{Step: step, Result: result, Detail: detail, Advice: advice}
+	}
+	const three = `nats: {url: "nats://ADDRESS"}`
+	const one = "replicas: 1, " + three
+	for name, test := range map[string]struct {
+		server  func(*server.Options)
+		streams []string
+		keys    string
+		want    []findingtest.Row
+	}{
+		"a server for a test": {keys: one, want: []findingtest.Row{
+			row("version", finding.OK, "nats-server "+server.VERSION, ""), row("jetstream", finding.OK, "enabled", ""),
+			row("streams", finding.Remark, "has not run yet", ""),
+			row("sync_interval", finding.Untried, "cannot be seen from outside", "sync_interval: always"),
+		}},
+		"a cluster that has run": {keys: one, streams: []string{"NDR_prod_00", "NDR_prod_01"}, want: []findingtest.Row{
+			row("streams", finding.OK, "all 2 exist", ""),
+		}},
+		"a cluster that lacks a stream": {keys: one, streams: []string{"NDR_prod_00", "NDR_test_01"}, want: []findingtest.Row{
+			row("streams", finding.Remark, "1 of 2 streams do not exist", ""),
+		}},
+		"fewer servers than replicas": {keys: three, streams: []string{"NDR_prod_00", "NDR_prod_01"}, want: []findingtest.Row{
+			row("servers", finding.Failed, "not part of a cluster of servers, and cluster.replicas is 3", "cluster.replicas: 1"),
+			row("replicas", finding.Failed, "have 1 replicas, and cluster.replicas is 3", "nats stream edit --replicas 3"),
+		}},
+		"a server without JetStream": {server: func(o *server.Options) { o.JetStream = false }, keys: three, want: []findingtest.Row{
+			row("jetstream", finding.Failed, "no JetStream", "jetstream block"),
+		}},
+		"a server with small messages": {server: func(o *server.Options) { o.MaxPayload = 8192 }, keys: three, want: []findingtest.Row{
+			row("max_payload", finding.Warning, "8192 bytes", "max_payload"),
+		}},
+		"a user without rights": {
+			server: func(o *server.Options) {
+				o.Users = []*server.User{{Username: "ana", Password: "sesame", Permissions: &server.Permissions{
+					Publish: &server.SubjectPermission{Allow: []string{"$JS.API.INFO"}},
+				}}}
+			},
+			keys: `replicas: 1, nats: {url: "nats://ADDRESS", username: ana, password: sesame}`,
+			want: []findingtest.Row{row("streams", finding.Failed, "Permissions Violation", "docs/cluster.md")},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := loopback.NATS(t, test.server)
+			if test.streams != nil {
+				js := loopback.JetStream(t, s)
+				for _, name := range test.streams {
+					if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name}}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			keys := strings.Replace(test.keys, "ADDRESS", s.Addr().String(), 1)
+			found := ofCluster(t, keys)
+			for _, want := range test.want {
+				findingtest.Expect(t, found, want)
+			}
+			if strings.Contains(findingtest.Lines(found), "sesame") {
+				t.Errorf("a secret is shown:\n%s", findingtest.Lines(found))
+			}
+			if again := ofCluster(t, keys); findingtest.Lines(again) != findingtest.Lines(found) {
+				t.Errorf("the check changed something: now it finds\n%s\nand before\n%s", findingtest.Lines(again), findingtest.Lines(found))
+			}
+		})
+	}
+}
+
+// oldServer is a NATS server of a version, in a cluster, that answers no request.
+func oldServer(t *testing.T, version string) string {
+	t.Helper()
+	return loopback.Serve(t, func(c net.Conn) {
+		fmt.Fprintf(c, `INFO {"server_id":"A","version":%q,"max_payload":1048576,"cluster":"c","headers":true,"proto":1}`+"\r\n", version)
+		for lines := bufio.NewScanner(c); lines.Scan(); {
+			if strings.HasPrefix(lines.Text(), "PING") {
+				fmt.Fprint(c, "PONG\r\n")
+			}
+		}
+	})
+}
+
+func TestCheckReportsOldServersOfACluster(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]findingtest.Row{
+		"2.9.30":        {Result: finding.Failed, Detail: "can lose a stream", Advice: "2.10.23 or newer"},
+		"2.10.22":       {Result: finding.Failed, Detail: "can lose a stream", Advice: "2.10.23 or newer"},
+		"2.10.23":       {Result: finding.Warning, Detail: "while servers join or leave", Advice: "2.12.3"},
+		"2.12.2-beta.1": {Result: finding.Warning, Detail: "while servers join or leave", Advice: "2.12.3"},
+		"2.12.3":        {Result: finding.OK, Detail: "nats-server 2.12.3"},
+		"2.100.0":       {Result: finding.OK, Detail: "nats-server 2.100.0"},
+		"3":             {Result: finding.Untried, Detail: `the server reports no version, but "3"`},
+	} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			want.Step = "version"
+			found := ofCluster(t, `nats: {url: "nats://`+oldServer(t, version)+`"}`)
+			findingtest.Expect(t, found, want)
+			findingtest.Expect(t, found, findingtest.Row{Step: "servers", Result: finding.Remark, Detail: "has 1 of at least 3 servers"})
+			findingtest.Expect(t, found, findingtest.Row{Step: "jetstream", Result: finding.Failed, Detail: "do not answer", Advice: "most of the servers"})
+		})
+	}
+}
+
+func TestCheckReportsServersOfAClusterThatCannotBeReached(t *testing.T) {
+	t.Parallel()
+	findingtest.Expect(t, ofCluster(t, `nats: {url: "nats://`+loopback.Closed(t)+`"}`),
+		findingtest.Row{Step: "connect", Result: finding.Failed, Detail: "refuses connections", Advice: "url"})
+}
