@@ -2,6 +2,7 @@
 
 import { hasToken, json, Problem } from "./api.js";
 import { chartStreams, showAppliances } from "./appliances.js";
+import { showCluster } from "./cluster.js";
 import { prepareDialogs } from "./dialogs.js";
 import { time, write } from "./elements.js";
 import { EventList } from "./events.js";
@@ -71,6 +72,7 @@ function show(status) {
   showAppliances(byId("appliances"), status.appliances);
   showJournal(byId("journal"), status.state);
   showTickets(byId("tickets"), status);
+  showCluster(byId("cluster"), status.cluster);
   showSinks(byId("sinks"), status, refresh);
   const found = verdict(status);
   showOverall(found);

@@ -1,6 +1,7 @@
 // verdict summarises a status for people: {level, lines}. lines name the problems, the
 // most severe first, or report that all is well. level is bad, warn, paused or ok.
 
+import { shardName } from "./cluster.js";
 import * as format from "./format.js";
 
 // A clock skew of up to this many seconds is not reported.
@@ -21,7 +22,7 @@ export const fillsSoon = (sink) => sink.fills_journal_in_seconds > 0 && sink.fil
 export const isSkewed = (appliance) => Math.abs(appliance.clock_skew_seconds ?? 0) > maxSkew;
 
 export function verdict(status) {
-  const found = [...journal(status), ...sinks(status), ...appliances(status), ...tickets(status)];
+  const found = [...cluster(status.cluster), ...journal(status), ...sinks(status), ...appliances(status), ...tickets(status)];
   if (found.length === 0) return { level: "ok", lines: [allIsWell(status)] };
   const order = ["bad", "warn", "paused"];
   found.sort((a, b) => order.indexOf(a.level) - order.indexOf(b.level));
@@ -42,6 +43,22 @@ const sentence = (text) => (/[.!?]$/.test(text) ? text : `${text}.`);
 const waiting = (events) => (events === 0 ? "no events wait" : `${format.counted(events, "event")} wait${events === 1 ? "s" : ""}`);
 
 const since = (time) => (time ? ` since ${format.toMinute(time)}` : "");
+
+function* cluster(c) {
+  if (!c) return;
+  const named = (shards) => `shard${shards.length === 1 ? "" : "s"} ${shards.map(shardName).join(", ")}`;
+  const orphans = c.shards.filter((s) => !s.owner);
+  if (orphans.length > 0) yield { level: "bad", text: `Nobody owns ${named(orphans)}: the appliances there are not polled until a member takes over.` };
+  const alone = c.members.length === 1;
+  if (alone) yield { level: "warn", text: `${c.member} is the only member of the cluster: nobody takes over if it fails.` };
+  const unfollowed = c.shards.filter((s) => s.owner && s.followers.length === 0);
+  if (!alone && unfollowed.length > 0) yield { level: "warn", text: `Nobody follows ${named(unfollowed)}: a takeover would take longer.` };
+  for (const s of c.shards) {
+    if (s.error) yield { level: "warn", text: `Shard ${shardName(s)} at ${c.member}: ${sentence(s.error)}` };
+  }
+  const differing = c.members.filter((m) => m.config === "differs").map((m) => m.member);
+  if (differing.length > 0) yield { level: "warn", text: `The configuration of ${differing.join(", ")} differs from that of ${c.member}: give all members the same one.` };
+}
 
 function* journal({ state, sinks }) {
   if (!state.journal.full) return;

@@ -111,6 +111,61 @@ func withHistory(t *testing.T, bridge string) (address string) {
 	return s.URL
 }
 
+// withCluster serves a proxy of a bridge whose status has a cluster.
+func withCluster(t *testing.T, bridge string, cluster func() *admin.Cluster) (address string) {
+	t.Helper()
+	target, err := url.Parse(bridge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", httputil.NewSingleHostReverseProxy(target))
+	mux.HandleFunc("/api/v1/status", func(w http.ResponseWriter, r *http.Request) {
+		client, err := admin.NewClient(bridge, "")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		status, err := client.Status(r.Context())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		status.Cluster = cluster()
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(status); err != nil {
+			t.Error(err)
+		}
+	})
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// someCluster has two members and shards in every state.
+func someCluster() *admin.Cluster {
+	now := time.Now()
+	return &admin.Cluster{
+		Name: "prod", Member: "bridge-1",
+		Members: []admin.ClusterMember{
+			{Member: "bridge-1", Version: "1.4.0", Since: now.Add(-72 * time.Hour), Owns: []int{0, 2}, Follows: []int{3}, Config: admin.ConfigSame},
+			{Member: "bridge-2", Version: "1.4.0", Since: now.Add(-12 * time.Minute), Owns: []int{3}, Follows: []int{0}, Config: admin.ConfigDiffers},
+		},
+		Shards: []admin.ClusterShard{
+			{
+				Shard: 0, Appliances: []string{"hq", "lab"}, Owner: "bridge-1", LeaseSeconds: 5.1, Followers: []admin.ClusterFollower{{Member: "bridge-2", Behind: 3}},
+				LogBytes: 12 << 20, Snapshot: now.Add(-4 * time.Hour), State: "owning",
+			},
+			{Shard: 1, Appliances: []string{"branch"}, WithoutOwnerSeconds: 3.2, Next: "bridge-2", NextSeconds: 4.3, Followers: []admin.ClusterFollower{}, State: "away"},
+			{Shard: 2, Appliances: []string{}, Owner: "bridge-1", LeaseSeconds: 5, Followers: []admin.ClusterFollower{}, State: "owning"},
+			{
+				Shard: 3, Appliances: []string{"a-very-long-name-of-an-appliance-that-somebody-chose-for-its-site-1"}, Owner: "bridge-2", LeaseSeconds: 5,
+				Followers: []admin.ClusterFollower{{Member: "bridge-1"}}, State: "following", Error: "open /var/lib/ndrbridge/state.db.03: no space left on device",
+			},
+		},
+	}
+}
+
 // TestLooks checks a page with many states with axe-core, in both colour schemes, at the
 // sizes of a desktop and a phone. It writes screenshots to NDRBRIDGE_SCREENSHOTS, or to a
 // temporary folder.
@@ -130,7 +185,7 @@ func TestLooks(t *testing.T) {
 			webhook("chat", chat.URL) + webhook("archive", loopback.Receive(t).URL),
 		tickets: "tickets: {enabled: true, nats: {url: \"nats://127.0.0.1:9\", stream: CMD}}\n",
 	})
-	page := withHistory(t, bridgeURL)
+	page := withCluster(t, withHistory(t, bridgeURL), someCluster)
 	rules := loadAxe(t)
 	p := openTab(t, page)
 	p.awaitText(card("soc", ""), "Halted")
