@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"ndrbridge/cluster/lease"
 	"ndrbridge/internal/poison"
 )
 
@@ -140,8 +141,15 @@ func (d *delivery) end(ctx, late context.Context, err error) outcome {
 		w.recovered()
 		return outcomeSent
 	}
-	if w.rejections.TargetAtFault() {
+	atFault := w.rejections.TargetAtFault()
+	if atFault {
 		d.b.undoDeadLetters()
+	}
+	if hadNoLease(err) && late.Err() == nil {
+		d.pause = pause{err: lease.ErrExpired, duration: w.r.o.RetryInitial}
+		return outcomeNoLease
+	}
+	if atFault {
 		err = Errorf(Halted, "%d events in a row were rejected and none accepted: the sink, not the data, is probably misconfigured: %w", w.rejections.InARow(), err)
 	}
 	if late.Err() != nil || errors.Is(err, ctx.Err()) {
@@ -184,7 +192,7 @@ func (d *delivery) probe(ctx, late context.Context) outcome {
 		i := candidates[d.probed%len(candidates)]
 		d.probed++
 		err := d.sendOnce(late, []int{i})
-		if each, ok := errors.AsType[EventErrors](err); ok && len(each) == 1 {
+		if each, ok := errors.AsType[EventErrors](err); ok && len(each) == 1 && !hadNoLease(err) {
 			err = each[0]
 		}
 		if err == nil {

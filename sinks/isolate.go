@@ -12,19 +12,24 @@ import (
 // fail individually while others are delivered. An event that is poison is
 // dead-lettered.
 func (d *delivery) isolate(ctx, late context.Context) outcome {
+	alone := false
+	var err error
+	if !d.isolation.again {
+		alone, err = d.extend(ctx)
+	}
 	d.isolation.begin()
-	alone, err := d.extend(ctx)
 	if err != nil {
 		return d.end(ctx, late, fmt.Errorf("read the events after a batch that keeps failing: %w", err))
 	}
 	d.ranges = append(d.ranges[:0], d.b.pending())
-	d.pass = &isolationPass{failed: make(map[int]bool), blocked: make(map[string]bool)}
+	d.pass = &isolationPass{failed: make(map[int]error), blocked: make(map[string]bool)}
 	defer func() { d.pass = nil }()
 	err = d.runPass(ctx, late)
 	if d.w.delivered > d.deliveredBefore {
-		d.giveUp(err)
+		d.giveUp()
 	}
 	o := d.end(ctx, late, err)
+	d.isolation.again = o == outcomeNoLease
 	if o == outcomeSomeFailed {
 		d.quarantined = true
 	}
@@ -54,7 +59,7 @@ func (d *delivery) runPass(ctx, late context.Context) (last error) {
 			continue
 		}
 		class, _ := ClassOf(err)
-		if class == Halted || class == Throttled {
+		if class == Halted || class == Throttled || hadNoLease(err) {
 			return err
 		}
 		if d.w.rejections.TargetAtFault() || d.targetDown() {
@@ -79,11 +84,10 @@ func (d *delivery) runPass(ctx, late context.Context) (last error) {
 	}
 }
 
-// giveUp dead-letters the events that are poison after a pass that delivered others
-// and ended with err.
-func (d *delivery) giveUp(err error) {
+// giveUp dead-letters the events that are poison after a pass that delivered others.
+func (d *delivery) giveUp() {
 	for _, i := range d.b.pending() {
-		if d.pass.failed[i] && d.b.entries[i].soloFailures.Add(d.w.delivered) {
+		if err := d.pass.failed[i]; err != nil && d.b.entries[i].soloFailures.Add(d.w.delivered) {
 			d.b.giveUp(i, fmt.Errorf("given up after %d attempts of its own while other events were delivered: %w", poison.GiveUpAfter, err))
 		}
 	}
@@ -120,6 +124,9 @@ type isolationSchedule struct {
 	after    int // Options.IsolateAfter
 	failures int // consecutive attempts that delivered nothing
 	at       int // value of failures at which the next pass is due
+	// again is set if the last pass was cut short because there was no lease. It is made
+	// again with the same events: mayGrow allows only the neighbours that are needed.
+	again bool
 }
 
 // maxIsolateInterval is the largest number of attempts between two passes. The
@@ -128,11 +135,12 @@ const maxIsolateInterval = 60
 
 // due reports whether a batch with so many pending events is to be isolated.
 func (s *isolationSchedule) due(pending int) bool {
-	return s.failures >= s.at || s.failures >= s.after && pending == 1
+	return s.again || s.failures >= s.at || s.failures >= s.after && pending == 1
 }
 
 // begin records that a pass begins.
 func (s *isolationSchedule) begin() {
+	s.again = false
 	s.at = s.failures + min(max(s.failures, s.after), maxIsolateInterval)
 }
 
@@ -143,17 +151,17 @@ func (s *isolationSchedule) reset() { s.failures, s.at = 0, s.after }
 // batch, and their ordering keys, which block the events behind them. A nil
 // *isolationPass records and excludes nothing; block must not be called on it.
 type isolationPass struct {
-	failed  map[int]bool    // by index
+	failed  map[int]error   // by index
 	blocked map[string]bool // by ordering key
 }
 
-// addFailed records that the event at index failed individually, and blocks its
+// addFailed records that the event at index failed individually with err, and blocks its
 // ordering key.
-func (p *isolationPass) addFailed(index int, key string) {
+func (p *isolationPass) addFailed(index int, key string, err error) {
 	if p == nil {
 		return
 	}
-	p.failed[index] = true
+	p.failed[index] = err
 	if key != "" { // events without a key are not ordered
 		p.blocked[key] = true
 	}
@@ -171,7 +179,7 @@ func (p *isolationPass) block(b *deliveryBatch, indexes []int) {
 // excludes reports whether the event at index failed in the pass, or its ordering
 // key is blocked.
 func (p *isolationPass) excludes(index int, key string) bool {
-	return p != nil && (p.failed[index] || p.blocked[key])
+	return p != nil && (p.failed[index] != nil || p.blocked[key])
 }
 
 // downAfter is the number of events that must fail individually in one pass, with

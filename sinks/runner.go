@@ -2,6 +2,7 @@ package sinks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/cluster/lease"
 	"ndrbridge/transform"
 )
 
@@ -35,6 +37,10 @@ type Options struct {
 	// RateLimit is in events per second; 0: no limit.
 	RateLimit float64
 	Lag       Lag
+	// Lease is that of the journal's owner; nil: it never ends. Nothing is sent without
+	// it, and a Send in flight is cancelled when it ends. That counts neither as an
+	// attempt nor as a failure. Delivery goes on when the lease is renewed.
+	Lease *lease.Lease
 	// PausedSince is when an operator paused the sink; zero: it is not paused.
 	PausedSince time.Time
 	// Match reports whether an event is to be sent; nil: all events are. Filtered
@@ -221,11 +227,24 @@ func (r *Runner) openAndSend(ctx context.Context, events []transform.Event) erro
 		}
 		r.sink = sink
 	}
+	if err := r.o.Lease.Check(); err != nil {
+		return err
+	}
+	ctx, release := r.o.Lease.Context(ctx)
+	defer release()
 	start := time.Now()
 	err := r.sink.Send(ctx, events)
 	r.metrics.send.Observe(time.Since(start).Seconds())
+	if err != nil && (errors.Is(context.Cause(ctx), lease.ErrExpired) || r.o.Lease.Check() != nil) {
+		// Whatever the sink makes of it, the target is not at fault.
+		return &Error{Class: Transient, Err: fmt.Errorf("%w: %w", lease.ErrExpired, err)}
+	}
 	return err
 }
+
+// hadNoLease reports whether a Send failed because there was no lease. The results of
+// its events other than an acknowledgement or a rejection prove nothing.
+func hadNoLease(err error) bool { return errors.Is(err, lease.ErrExpired) }
 
 // reopen closes the sink. The next send opens it again.
 func (r *Runner) reopen() {

@@ -73,9 +73,14 @@ func (d *delivery) attempt(ctx context.Context, indexes []int) error {
 		return nil
 	}
 	if each, ok := errors.AsType[EventErrors](err); ok && len(each) == len(indexes) {
-		return d.applyResults(ctx, indexes, each, now)
+		left := d.applyResults(ctx, indexes, each, hadNoLease(err), now)
+		if hadNoLease(err) {
+			return err
+		}
+		return left
 	}
 	switch class, _ := ClassOf(err); {
+	case hadNoLease(err): // no event is at fault
 	case class == Transient && ctx.Err() != nil: // interrupted: no event is at fault
 	case class == Rejected && len(indexes) == 1:
 		d.reject(indexes[0], err)
@@ -94,9 +99,10 @@ func (d *delivery) attempt(ctx context.Context, indexes []int) error {
 }
 
 // applyResults records the result of each event at indexes: acknowledged events
-// are done, rejected ones are dead-lettered. It returns nil if the remaining events
-// may be sent at once, otherwise the most severe of their errors.
-func (d *delivery) applyResults(ctx context.Context, indexes []int, each EventErrors, now time.Time) error {
+// are done, rejected ones are dead-lettered. If the lease was over, the other failures do
+// not count. It returns nil if the remaining events may be sent at once, otherwise the most
+// severe of their errors.
+func (d *delivery) applyResults(ctx context.Context, indexes []int, each EventErrors, noLease bool, now time.Time) error {
 	var transient, throttled, halted, rejected error
 	var longest time.Duration
 	progress := false
@@ -112,6 +118,7 @@ func (d *delivery) applyResults(ctx context.Context, indexes []int, each EventEr
 			d.reject(i, err)
 			rejected = err
 			progress = true
+		case noLease:
 		case class == Halted:
 			if halted == nil {
 				halted = err
@@ -185,7 +192,7 @@ func (d *delivery) fail(index int, err error) {
 
 // failAlone is like fail, for an event that failed individually, which the pass records.
 func (d *delivery) failAlone(index int, err error) {
-	d.pass.addFailed(index, orderingKey(d.b.events[index]))
+	d.pass.addFailed(index, orderingKey(d.b.events[index]), err)
 	d.fail(index, err)
 }
 

@@ -13,12 +13,13 @@
 //	          │  │  │
 //	          │  │  └─────────────────────── sent ─────────────┐
 //	          │  └─ waited ─ retrying ◄─ some failed, failed, ─┤ each of sending, bisecting,
-//	          │                          throttled             │ isolating, quarantining
+//	          │                          throttled, no lease   │ isolating, quarantining
 //	          └──── waited ─ halted ◄─── halts ────────────────┘
 //
-// Probing leads to committing (sent) or to halted. A shutdown leads from committing and
-// from each attempt to stopped. If the lag policy skips the batch while committing,
-// retrying or halted waits, that state leads to skipped. A pause takes effect in committing.
+// Probing leads to committing (sent), to halted, or to retrying (no lease). A shutdown
+// leads from committing and from each attempt to stopped. If the lag policy skips the batch
+// while committing, retrying or halted waits, that state leads to skipped. A pause takes
+// effect in committing.
 package sinks
 
 import (

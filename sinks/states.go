@@ -56,7 +56,8 @@ const (
 	outcomeSomeFailed       outcome = "some failed"         // and others were delivered
 	outcomeFailed           outcome = "failed"              // and none was delivered
 	outcomeThrottled        outcome = "throttled"
-	outcomeHalts            outcome = "halts" // the sink is at fault
+	outcomeHalts            outcome = "halts"    // the sink is at fault
+	outcomeNoLease          outcome = "no lease" // nothing may be sent, or the last call was cut short
 	outcomeInterrupted      outcome = "interrupted"
 
 	// Of retrying and halted.
@@ -84,12 +85,14 @@ func (s deliveryState) next(o outcome) deliveryState {
 		case outcomeSkipped:
 			return skipped
 		}
-	case probing: // any failure halts: the rejections still stand
+	case probing: // any failure of the target halts: the rejections still stand
 		switch o {
 		case outcomeSent:
 			return committing
 		case outcomeHalts:
 			return halted
+		case outcomeNoLease:
+			return retrying
 		}
 	case sending, bisecting, isolating, quarantining:
 		switch o {
@@ -99,7 +102,7 @@ func (s deliveryState) next(o outcome) deliveryState {
 			return bisecting
 		case outcomeSent:
 			return committing
-		case outcomeSomeFailed, outcomeFailed, outcomeThrottled:
+		case outcomeSomeFailed, outcomeFailed, outcomeThrottled, outcomeNoLease:
 			return retrying
 		case outcomeHalts:
 			return halted

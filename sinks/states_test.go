@@ -13,8 +13,8 @@ import (
 // docs/architecture.md.
 func TestDeliveryHasTheTransitionsThatAreDrawn(t *testing.T) {
 	ofCommitting := []outcome{outcomePending, outcomeKeepsFailing, outcomeQuarantined, outcomeRejectsEverything, outcomeAllDone, outcomeSkipped, outcomeInterrupted}
-	ofAttempts := []outcome{outcomeSent, outcomeSomeFailed, outcomeFailed, outcomeThrottled, outcomeHalts, outcomeInterrupted}
-	ofProbing := []outcome{outcomeSent, outcomeHalts, outcomeInterrupted}
+	ofAttempts := []outcome{outcomeSent, outcomeSomeFailed, outcomeFailed, outcomeThrottled, outcomeNoLease, outcomeHalts, outcomeInterrupted}
+	ofProbing := []outcome{outcomeSent, outcomeNoLease, outcomeHalts, outcomeInterrupted}
 	ofCalls := append([]outcome{outcomeMore, outcomeRejectedAsAWhole}, ofAttempts...)
 	got := make(map[string]bool)
 	for s, outcomes := range map[deliveryState][]outcome{

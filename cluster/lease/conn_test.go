@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ndrbridge/cluster/lease"
+	"ndrbridge/cluster/lease/leasetest"
 )
 
 // pair returns both ends of a TCP connection on loopback.
@@ -85,7 +86,7 @@ func TestNothingIsWrittenWithoutALease(t *testing.T) {
 	if got, err := io.ReadAll(io.LimitReader(far, 7)); err != nil || string(got) != "in time" {
 		t.Fatalf("%q arrived: %v", got, err)
 	}
-	c.stop(term) // no timer has run
+	c.Stop(term) // no timer has run
 	if n, err := conn.Write([]byte("late")); n != 0 || !errors.Is(err, lease.ErrExpired) {
 		t.Errorf("a write without a lease returns %d, %v", n, err)
 	}
@@ -109,11 +110,11 @@ func TestTheEndOfALeaseResetsItsConnections(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
-		end  func(l *lease.Lease, c *scriptedClock)
+		end  func(l *lease.Lease, c *leasetest.Clock)
 	}{
-		{"when its term passes", func(_ *lease.Lease, c *scriptedClock) { c.advance(term) }},
-		{"when it is ended", func(l *lease.Lease, _ *scriptedClock) { l.End() }},
-		{"when the wall clock jumps", func(_ *lease.Lease, c *scriptedClock) { c.jump(term); c.advance(term / 4) }},
+		{"when its term passes", func(_ *lease.Lease, c *leasetest.Clock) { c.Advance(term) }},
+		{"when it is ended", func(l *lease.Lease, _ *leasetest.Clock) { l.End() }},
+		{"when the wall clock jumps", func(_ *lease.Lease, c *leasetest.Clock) { c.Jump(term); c.Advance(term / 4) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -122,7 +123,7 @@ func TestTheEndOfALeaseResetsItsConnections(t *testing.T) {
 			l, clock := newLease()
 			l.Conn(idle)
 			written := write(t, l.Conn(busy), busyPeer)
-			clock.advance(term / 2)
+			clock.Advance(term / 2)
 			if l.Renew(clock.Now()); l.Left() == 0 {
 				t.Fatal("it is over")
 			}
@@ -143,7 +144,7 @@ func TestAProcessStoppedInTheMiddleOfAWriteWritesNoMore(t *testing.T) {
 	near, far := pair(t)
 	l, c := newLease()
 	written := write(t, l.Conn(near), far)
-	c.stop(term) // no timer has run
+	c.Stop(term) // no timer has run
 	received := isReset(t, far)
 	if n, err := written(); n == large || !errors.Is(err, lease.ErrExpired) {
 		t.Errorf("the write returns %d, %v", n, err)
@@ -161,7 +162,7 @@ func TestAConnectionClosedWithoutALeaseIsReset(t *testing.T) {
 	if _, err := conn.Write(make([]byte, 10)); err != nil {
 		t.Fatal(err)
 	}
-	c.stop(term)
+	c.Stop(term)
 	if err := conn.Close(); err != nil {
 		t.Errorf("Close returns %v", err)
 	}
@@ -252,7 +253,7 @@ func TestAConnectionThatIsNotTCPNeedsTheLeaseToo(t *testing.T) {
 		_, err := conn.Write([]byte("blocked"))
 		blocked <- err
 	}()
-	c.advance(term)
+	c.Advance(term)
 	if err := <-blocked; !errors.Is(err, lease.ErrExpired) {
 		t.Errorf("the blocked write returns %v", err)
 	}
@@ -324,7 +325,7 @@ func TestNothingIsRequestedWithoutALease(t *testing.T) {
 			failed := make(chan error, 1)
 			go func() { failed <- post("yes") }()
 			<-inBody
-			clock.advance(term)
+			clock.Advance(term)
 			close(proceed)
 			if err := <-failed; err == nil {
 				t.Error("a request has an answer although the lease ended during its body")

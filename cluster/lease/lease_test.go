@@ -10,62 +10,57 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/cluster/lease"
+	"ndrbridge/cluster/lease/leasetest"
 )
 
 const term = 8 * time.Second
 
-// newLease returns a lease that was renewed just now.
-func newLease() (*lease.Lease, *scriptedClock) {
-	c := newScriptedClock()
-	l := lease.New(term, c)
-	l.Renew(c.Now())
-	return l, c
-}
+func newLease() (*lease.Lease, *leasetest.Clock) { return leasetest.NewLease(term) }
 
 func TestALeaseIsValidForATermFromItsLastRenewal(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
-		do   func(l *lease.Lease, c *scriptedClock)
+		do   func(l *lease.Lease, c *leasetest.Clock)
 		left time.Duration
 	}{
-		{"just renewed", func(*lease.Lease, *scriptedClock) {}, term},
-		{"later", func(_ *lease.Lease, c *scriptedClock) { c.advance(3 * time.Second) }, term - 3*time.Second},
-		{"after its term", func(_ *lease.Lease, c *scriptedClock) { c.advance(term) }, 0},
-		{"after the machine was suspended", func(_ *lease.Lease, c *scriptedClock) { c.stop(term) }, 0},
-		{"renewed as of an earlier moment", func(l *lease.Lease, c *scriptedClock) {
+		{"just renewed", func(*lease.Lease, *leasetest.Clock) {}, term},
+		{"later", func(_ *lease.Lease, c *leasetest.Clock) { c.Advance(3 * time.Second) }, term - 3*time.Second},
+		{"after its term", func(_ *lease.Lease, c *leasetest.Clock) { c.Advance(term) }, 0},
+		{"after the machine was suspended", func(_ *lease.Lease, c *leasetest.Clock) { c.Stop(term) }, 0},
+		{"renewed as of an earlier moment", func(l *lease.Lease, c *leasetest.Clock) {
 			begun := c.Now() + time.Second
-			c.advance(5 * time.Second)
+			c.Advance(5 * time.Second)
 			l.Renew(begun)
 		}, term - 4*time.Second},
-		{"renewed as of a moment before the last renewal", func(l *lease.Lease, c *scriptedClock) { l.Renew(c.Now() - time.Second) }, term},
-		{"renewed as of a moment a term ago", func(l *lease.Lease, c *scriptedClock) {
+		{"renewed as of a moment before the last renewal", func(l *lease.Lease, c *leasetest.Clock) { l.Renew(c.Now() - time.Second) }, term},
+		{"renewed as of a moment a term ago", func(l *lease.Lease, c *leasetest.Clock) {
 			begun := c.Now()
-			c.advance(term + time.Second)
+			c.Advance(term + time.Second)
 			l.Renew(begun)
 		}, 0},
-		{"renewed after it was over", func(l *lease.Lease, c *scriptedClock) {
-			c.advance(2 * term)
+		{"renewed after it was over", func(l *lease.Lease, c *leasetest.Clock) {
+			c.Advance(2 * term)
 			l.Renew(c.Now())
 		}, term},
-		{"ended", func(l *lease.Lease, _ *scriptedClock) { l.End() }, 0},
-		{"renewed after its end", func(l *lease.Lease, c *scriptedClock) {
+		{"ended", func(l *lease.Lease, _ *leasetest.Clock) { l.End() }, 0},
+		{"renewed after its end", func(l *lease.Lease, c *leasetest.Clock) {
 			l.End()
 			l.Renew(c.Now())
 		}, 0},
-		{"the wall clock jumps ahead by less than the time left", func(_ *lease.Lease, c *scriptedClock) { c.jump(term - time.Second) }, time.Second},
-		{"the wall clock jumps ahead by more than the time left", func(_ *lease.Lease, c *scriptedClock) {
-			c.advance(time.Second)
-			c.jump(term)
+		{"the wall clock jumps ahead by less than the time left", func(_ *lease.Lease, c *leasetest.Clock) { c.Jump(term - time.Second) }, time.Second},
+		{"the wall clock jumps ahead by more than the time left", func(_ *lease.Lease, c *leasetest.Clock) {
+			c.Advance(time.Second)
+			c.Jump(term)
 		}, 0},
-		{"the wall clock is set back", func(_ *lease.Lease, c *scriptedClock) { c.jump(-time.Hour) }, term},
-		{"the wall clock jumps ahead between sending a record and its answer", func(l *lease.Lease, c *scriptedClock) {
+		{"the wall clock is set back", func(_ *lease.Lease, c *leasetest.Clock) { c.Jump(-time.Hour) }, term},
+		{"the wall clock jumps ahead between sending a record and its answer", func(l *lease.Lease, c *leasetest.Clock) {
 			begun := c.Now()
-			c.jump(term)
+			c.Jump(term)
 			l.Renew(begun)
 		}, 0},
-		{"the wall clock jumped ahead before the last two renewals", func(l *lease.Lease, c *scriptedClock) {
-			c.jump(time.Hour)
+		{"the wall clock jumped ahead before the last two renewals", func(l *lease.Lease, c *leasetest.Clock) {
+			c.Jump(time.Hour)
 			l.Renew(c.Now())
 			l.Renew(c.Now())
 		}, term},
@@ -85,7 +80,7 @@ func TestALeaseIsValidForATermFromItsLastRenewal(t *testing.T) {
 
 func TestALeaseIsOverUntilItIsRenewed(t *testing.T) {
 	t.Parallel()
-	if l := lease.New(term, newScriptedClock()); l.Left() != 0 || l.Check() == nil {
+	if l := lease.New(term, leasetest.NewClock()); l.Left() != 0 || l.Check() == nil {
 		t.Errorf("%v is left", l.Left())
 	}
 }
@@ -95,7 +90,7 @@ func TestALeaseIsOverUntilItIsRenewed(t *testing.T) {
 func TestALeaseNeverOutlivesItsTerm(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		c := newScriptedClock()
+		c := leasetest.NewClock()
 		l := lease.New(term, c)
 		until, ended := time.Duration(0), false
 		ctx, release := l.Context(context.Background())
@@ -107,20 +102,20 @@ func TestALeaseNeverOutlivesItsTerm(t *testing.T) {
 				l.End()
 				ended = true
 			case 1, 2, 3:
-				c.jump(d)
+				c.Jump(d)
 				until -= d // a jump seen before the answer counts, too
 			case 4, 5, 6:
-				c.stop(d)
+				c.Stop(d)
 			case 7, 8:
 				release()
 				ctx, release = l.Context(context.Background())
 			case 9, 10, 11, 12, 13, 14:
 				begun := c.Now()
-				c.stop(d)
+				c.Stop(d)
 				l.Renew(begun)
 				until = max(until, begun+term)
 			default:
-				c.advance(d)
+				c.Advance(d)
 			}
 			left := l.Left()
 			if bound := until - c.Now(); ended && left > 0 || left > max(0, bound) {
@@ -130,8 +125,8 @@ func TestALeaseNeverOutlivesItsTerm(t *testing.T) {
 				t.Fatalf("the context ended: %v", context.Cause(ctx))
 			}
 		}
-		if c.advance(2 * term); l.Left() != 0 || ctx.Err() == nil || c.pending() > 0 {
-			t.Fatalf("two terms after the last renewal %v is left, the context's error is %v, and %d timers are set", l.Left(), ctx.Err(), c.pending())
+		if c.Advance(2 * term); l.Left() != 0 || ctx.Err() == nil || c.Pending() > 0 {
+			t.Fatalf("two terms after the last renewal %v is left, the context's error is %v, and %d timers are set", l.Left(), ctx.Err(), c.Pending())
 		}
 	})
 }
@@ -141,12 +136,12 @@ func TestAContextEndsWithTheLease(t *testing.T) {
 	l, c := newLease()
 	ctx, release := l.Context(t.Context())
 	defer release()
-	c.advance(term - 1)
+	c.Advance(term - 1)
 	l.Renew(c.Now() - time.Second)
-	if c.advance(term - time.Second - 1); ctx.Err() != nil {
+	if c.Advance(term - time.Second - 1); ctx.Err() != nil {
 		t.Fatalf("it ended although the lease was renewed: %v", context.Cause(ctx))
 	}
-	if c.advance(1); !errors.Is(context.Cause(ctx), lease.ErrExpired) {
+	if c.Advance(1); !errors.Is(context.Cause(ctx), lease.ErrExpired) {
 		t.Fatalf("it has not ended with the lease: %v", context.Cause(ctx))
 	}
 	l.Renew(c.Now())
@@ -166,7 +161,7 @@ func TestAContextEndsWithTheLease(t *testing.T) {
 func TestAContextOfALeaseThatIsOverIsDone(t *testing.T) {
 	t.Parallel()
 	l, c := newLease()
-	c.stop(term) // no timer has run
+	c.Stop(term) // no timer has run
 	ctx, release := l.Context(t.Context())
 	defer release()
 	if !errors.Is(context.Cause(ctx), lease.ErrExpired) {
@@ -179,8 +174,8 @@ func TestAContextEndsSoonAfterAJumpOfTheWallClock(t *testing.T) {
 	l, c := newLease()
 	ctx, release := l.Context(t.Context())
 	defer release()
-	c.jump(term)
-	if c.advance(term / 4); !errors.Is(context.Cause(ctx), lease.ErrExpired) {
+	c.Jump(term)
+	if c.Advance(term / 4); !errors.Is(context.Cause(ctx), lease.ErrExpired) {
 		t.Errorf("its cause is %v", context.Cause(ctx))
 	}
 }
@@ -190,7 +185,7 @@ func TestAReleasedContextIsCancelledWithoutTheLease(t *testing.T) {
 	l, c := newLease()
 	ctx, release := l.Context(t.Context())
 	release()
-	c.advance(term)
+	c.Advance(term)
 	if cause := context.Cause(ctx); cause != context.Canceled {
 		t.Errorf("its cause is %v", cause)
 	}
