@@ -68,7 +68,7 @@ var (
 // exposes, and labels in texts that its result does not have.
 func unknown(metrics map[string]metric, expr string, texts ...string) []string {
 	var problems []string
-	labels := []string{"job", "instance", "le"} // Prometheus adds the first two
+	labels := []string{"job", "instance", "le", "shard"} // Prometheus adds the first two, and a member of a cluster the last
 	for _, s := range selector.FindAllStringSubmatch(expr, -1) {
 		m, known := metrics[base(s[1], metrics)]
 		if !known {
