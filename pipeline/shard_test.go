@@ -2,7 +2,7 @@ package pipeline_test
 
 import (
 	"errors"
-	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,6 +11,20 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/pipeline"
 )
+
+// memory is a log that another process can own.
+type memory struct {
+	foreign atomic.Bool
+	records uint64
+}
+
+func (m *memory) Append([]byte) (uint64, error) {
+	if m.foreign.Load() {
+		return 0, checkpoint.ErrNotOwner
+	}
+	m.records++
+	return m.records, nil
+}
 
 func TestAShardWhoseStateFailsStopsAtOnce(t *testing.T) {
 	for _, c := range []struct {
@@ -27,17 +41,23 @@ func TestAShardWhoseStateFailsStopsAtOnce(t *testing.T) {
 			m.config.ShutdownTimeout = configs.Duration(time.Hour)
 			m.slow = make(chan struct{}, 1)
 			clock := lease.System()
-			m.shard = &pipeline.Shard{Number: 3, Of: 16, Lease: lease.New(time.Hour, clock)}
+			replica, err := checkpoint.OpenReplica(m.config.State, checkpoint.ReplicaOptions{})
+			if err == nil {
+				err = replica.Close()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			log := new(memory)
+			m.shard = &pipeline.Shard{Number: 3, Of: 16, Log: log, Renew: 20 * time.Millisecond, Lease: lease.New(time.Hour, clock)}
 			m.shard.Lease.Renew(clock.Now())
 			r := p.run(t, m)
 			<-m.slow // a request is under way that is never answered
 			if c.stopping {
 				r.cancel()
 			}
-			if err := os.Remove(m.config.State); err != nil {
-				t.Fatal(err)
-			}
-			if err := r.end(t); !errors.Is(err, checkpoint.ErrLost) {
+			log.foreign.Store(true)
+			if err := r.end(t); !errors.Is(err, checkpoint.ErrNotOwner) {
 				t.Errorf("it ended with %v", err)
 			}
 			if m.shard.Lease.Left() > 0 {
