@@ -64,6 +64,7 @@ func (p *Pipeline) buildSink(s configs.Sink, config *configs.Config, current *si
 			Skip: s.Lag.Policy == configs.LagSkip, MaxAge: time.Duration(s.Lag.MaxAge), MaxBytes: int64(s.Lag.MaxBytes),
 			Events: p.ownEvents(config),
 		},
+		Lease: p.shard.lease(),
 		Match: wanted, OnMatchError: sinks.MatchErrorPolicy(s.OnError),
 		Prepare: prepare,
 		Tracer:  p.tracer, SpanAttributes: endpoint.SpanAttributes(s),
