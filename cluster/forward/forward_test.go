@@ -1,0 +1,525 @@
+package forward
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+const subject = "ndr.test.shard.03"
+
+// quiet are options of a server whose handler panics.
+var quiet = Options{Log: slog.New(slog.DiscardHandler)}
+
+// start serves h on the bus until the test ends and returns a client of it.
+func start(t testing.TB, b *memoryBus, h http.HandlerFunc) *http.Client {
+	t.Helper()
+	s, err := serve(b, subject, h, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return client(b)
+}
+
+func client(b bus) *http.Client {
+	return &http.Client{Transport: newTransport(b, subject, quiet)}
+}
+
+// bubble runs a test in a bubble on a bus in memory.
+func bubble(t *testing.T, name string, test func(t *testing.T, b *memoryBus)) {
+	t.Run(name, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { test(t, new(memoryBus)) })
+	})
+}
+
+// pattern returns n bytes whose order can be checked.
+func pattern(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i>>8) ^ byte(i)
+	}
+	return b
+}
+
+// unsized hides the length of a reader from http.NewRequest.
+type unsized struct{ io.Reader }
+
+func TestBodiesArriveWhole(t *testing.T) {
+	for _, size := range []int{0, 1, maxChunk - 1, maxChunk, maxChunk + 1, window, window + 1, 5 << 20} {
+		for _, sized := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				want := pattern(size)
+				c := start(t, new(memoryBus), func(w http.ResponseWriter, r *http.Request) {
+					if sized && r.ContentLength != int64(size) {
+						t.Errorf("content length %d, want %d", r.ContentLength, size)
+					}
+					_, _ = io.Copy(w, r.Body)
+				})
+				var body io.Reader = bytes.NewReader(want)
+				if !sized {
+					body = unsized{body}
+				}
+				resp, err := c.Post("http://localhost/", "text/plain", body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer resp.Body.Close()
+				if got, err := io.ReadAll(resp.Body); err != nil || !bytes.Equal(got, want) {
+					t.Errorf("size %d, sized %t: %d bytes (%v), want the same", size, sized, len(got), err)
+				}
+			})
+		}
+	}
+}
+
+func TestHeadsArrive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, new(memoryBus), func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/a b/c" || r.URL.Query().Get("q") != "ü" || r.Host != "localhost" || r.Header.Get("X-Key") != "v" || r.Proto != "HTTP/1.1" {
+				t.Errorf("%s %s, host %s, header %v", r.Proto, r.URL, r.Host, r.Header)
+			}
+			w.Header().Set("X-Answer", "a\r\nX-Injected: b")
+			w.WriteHeader(http.StatusTeapot)
+			_, _ = io.WriteString(w, "body")
+		})
+		for _, method := range []string{"GET", "DELETE", "HEAD"} {
+			r, err := http.NewRequestWithContext(t.Context(), method, "http://localhost/a%20b/c?q=%C3%BC", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("X-Key", "v")
+			resp, err := c.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			if want := map[bool]string{true: "", false: "body"}[method == "HEAD"]; string(body) != want || err != nil {
+				t.Errorf("%s: body %q (%v), want %q", method, body, err, want)
+			}
+			if resp.StatusCode != http.StatusTeapot || resp.Header.Get("X-Answer") == "" || resp.Header.Get("X-Injected") != "" {
+				t.Errorf("%s: %s %v", method, resp.Status, resp.Header)
+			}
+		}
+	})
+}
+
+func TestASlowReaderSlowsTheWriterDown(t *testing.T) {
+	bubble(t, "of a response", func(t *testing.T, b *memoryBus) {
+		var wrote atomic.Int64
+		c := start(t, b, func(w http.ResponseWriter, _ *http.Request) {
+			for {
+				n, err := w.Write(pattern(1000))
+				if err != nil {
+					return
+				}
+				wrote.Add(int64(n))
+			}
+		})
+		resp, err := c.Get("http://localhost/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		for read := int64(0); read < 4*window; {
+			synctest.Wait()
+			if ahead := wrote.Load() - read; ahead > window+maxChunk {
+				t.Fatalf("%d bytes were written and not read", ahead)
+			}
+			n, err := io.CopyN(io.Discard, resp.Body, 10_000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			read += n
+		}
+	})
+	bubble(t, "of a request", func(t *testing.T, b *memoryBus) {
+		var sent atomic.Int64
+		goOn := make(chan struct{})
+		c := start(t, b, func(_ http.ResponseWriter, r *http.Request) {
+			<-goOn
+			_, _ = io.Copy(io.Discard, r.Body)
+		})
+		body := io.LimitReader(readerFunc(func(p []byte) (int, error) {
+			sent.Add(int64(len(p)))
+			return len(p), nil
+		}), 10*window)
+		done := make(chan error)
+		go func() {
+			resp, err := c.Post("http://localhost/", "", body)
+			if err == nil {
+				resp.Body.Close()
+			}
+			done <- err
+		}()
+		synctest.Wait()
+		if n := sent.Load(); n > window+maxChunk {
+			t.Errorf("%d bytes were sent to a handler that reads nothing", n)
+		}
+		close(goOn)
+		if err := <-done; err != nil || sent.Load() < 10*window {
+			t.Errorf("%d bytes (%v)", sent.Load(), err)
+		}
+	})
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestTheHandlersContextEnds(t *testing.T) {
+	// leave ends a client's interest in a response, whose head it has.
+	for name, leave := range map[string]func(b *memoryBus, resp *http.Response, cancel context.CancelFunc){
+		"when the client closes the body":   func(_ *memoryBus, resp *http.Response, _ context.CancelFunc) { resp.Body.Close() },
+		"when the client's context is done": func(_ *memoryBus, _ *http.Response, cancel context.CancelFunc) { cancel() },
+		"when the client is cut off": func(b *memoryBus, _ *http.Response, _ context.CancelFunc) {
+			b.set(func(string, message) []message { return nil })
+		},
+		"when the client's process has ended": func(b *memoryBus, _ *http.Response, _ context.CancelFunc) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			delete(b.receivers, "_INBOX.1")
+		},
+	} {
+		bubble(t, name, func(t *testing.T, b *memoryBus) {
+			ended := make(chan error, 1)
+			c := start(t, b, func(w http.ResponseWriter, r *http.Request) {
+				http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+				ended <- r.Context().Err()
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := c.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			leave(b, resp, cancel)
+			begun := time.Now()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			checkTook(t, time.Since(begun))
+		})
+	}
+}
+
+// checkTook checks the time until the absence of the other side was noticed.
+func checkTook(t *testing.T, took time.Duration) {
+	limit := 12 * time.Second
+	if strings.Contains(t.Name(), "process_has_ended") {
+		limit = 6 * time.Second
+	}
+	if took > limit {
+		t.Errorf("after %s, want %s at most", took, limit)
+	}
+}
+
+func TestTheClientNotices(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		handler func(w http.ResponseWriter, r *http.Request)
+		happens func(b *memoryBus, s *Server) // once the client has the head
+		want    string
+	}{
+		{"that the server closes", nil, func(_ *memoryBus, s *Server) { s.Close() }, "the server closed"},
+		{"that the server is cut off", nil, func(b *memoryBus, _ *Server) {
+			b.set(func(string, message) []message { return nil })
+		}, "does not answer"},
+		{"that the server's process has ended", nil, func(b *memoryBus, _ *Server) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			delete(b.receivers, "_INBOX.2")
+			b.deliver = func(subject string, m message) []message {
+				if subject == "_INBOX.1" {
+					return nil
+				}
+				return []message{m}
+			}
+		}, "does not answer"},
+		{"that the handler aborts", func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(pattern(window))
+			panic(http.ErrAbortHandler)
+		}, nil, "the handler aborted the response"},
+		{"that the handler panics", func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(pattern(maxChunk))
+			panic("a mistake")
+		}, nil, "the handler aborted the response"},
+	} {
+		bubble(t, test.name, func(t *testing.T, b *memoryBus) {
+			h := test.handler
+			if h == nil {
+				h = func(w http.ResponseWriter, r *http.Request) {
+					_, _ = w.Write(pattern(10))
+					http.NewResponseController(w).Flush()
+					<-r.Context().Done()
+				}
+			}
+			s, err := serve(b, subject, http.HandlerFunc(h), quiet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			resp, err := client(b).Get("http://localhost/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if test.happens != nil {
+				synctest.Wait()
+				test.happens(b, s)
+			}
+			begun := time.Now()
+			_, err = io.ReadAll(resp.Body)
+			if !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want ErrLost: %s", err, test.want)
+			}
+			checkTook(t, time.Since(begun))
+		})
+	}
+}
+
+func TestIdleResponsesStayOpen(t *testing.T) {
+	bubble(t, "for an hour", func(t *testing.T, b *memoryBus) {
+		c := start(t, b, func(w http.ResponseWriter, _ *http.Request) {
+			time.Sleep(time.Hour)
+			_, _ = io.WriteString(w, "a")
+			http.NewResponseController(w).Flush()
+			time.Sleep(time.Hour)
+			_, _ = io.WriteString(w, "b")
+		})
+		resp, err := c.Get("http://localhost/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if got, err := io.ReadAll(resp.Body); string(got) != "ab" || err != nil {
+			t.Errorf("%q (%v)", got, err)
+		}
+	})
+	bubble(t, "also when complete and not read", func(t *testing.T, b *memoryBus) {
+		c := start(t, b, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(pattern(window)) })
+		resp, err := c.Get("http://localhost/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		time.Sleep(time.Hour)
+		if got, err := io.ReadAll(resp.Body); len(got) != window || err != nil {
+			t.Errorf("%d bytes (%v)", len(got), err)
+		}
+	})
+}
+
+func TestNoProgressEndsARequest(t *testing.T) {
+	bubble(t, "of a client that does not read", func(t *testing.T, b *memoryBus) {
+		ended := make(chan error)
+		c := start(t, b, func(w http.ResponseWriter, _ *http.Request) {
+			_, err := w.Write(pattern(window + 2*maxChunk))
+			ended <- err
+		})
+		resp, err := c.Get("http://localhost/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if err := <-ended; !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "reads nothing") {
+			t.Error(err)
+		}
+		if _, err := io.ReadAll(resp.Body); !errors.Is(err, ErrLost) {
+			t.Error(err)
+		}
+	})
+	bubble(t, "of a client that does not send", func(t *testing.T, b *memoryBus) {
+		c := start(t, b, func(_ http.ResponseWriter, r *http.Request) {
+			if _, err := io.ReadAll(r.Body); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "nothing of the body arrived") {
+				t.Error(err)
+			}
+		})
+		body, silent := io.Pipe()
+		defer silent.Close()
+		if _, err := c.Post("http://localhost/", "", body); !errors.Is(err, ErrLost) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRefusedRequests(t *testing.T) {
+	bubble(t, "nobody serves the subject", func(t *testing.T, b *memoryBus) {
+		if _, err := client(b).Get("http://localhost/"); !errors.Is(err, ErrNobody) {
+			t.Errorf("%v, want ErrNobody", err)
+		}
+	})
+	bubble(t, "the server's subject does not answer", func(t *testing.T, b *memoryBus) {
+		if _, err := b.subscribe(subject, func(message) {}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client(b).Get("http://localhost/"); !errors.Is(err, ErrLost) {
+			t.Errorf("%v, want ErrLost", err)
+		}
+	})
+	bubble(t, "the server is busy", func(t *testing.T, b *memoryBus) {
+		s, err := serve(b, subject, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), Options{Requests: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		for range 2 {
+			go func() {
+				if _, err := client(b).Get("http://localhost/"); !errors.Is(err, ErrLost) {
+					t.Errorf("%v, want ErrLost", err)
+				}
+			}()
+		}
+		synctest.Wait()
+		if _, err := client(b).Get("http://localhost/"); !errors.Is(err, ErrBusy) {
+			t.Errorf("%v, want ErrBusy", err)
+		}
+		s.Close()
+		if _, err := client(b).Get("http://localhost/"); !errors.Is(err, ErrNobody) {
+			t.Errorf("%v, want ErrNobody", err)
+		}
+	})
+	bubble(t, "the transport is busy", func(t *testing.T, b *memoryBus) {
+		start(t, b, func(http.ResponseWriter, *http.Request) {})
+		c := &http.Client{Transport: newTransport(b, subject, Options{Requests: 1})}
+		first, err := c.Get("http://localhost/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Get("http://localhost/"); !errors.Is(err, ErrBusy) {
+			t.Errorf("%v, want ErrBusy", err)
+		}
+		first.Body.Close()
+		synctest.Wait()
+		again, err := c.Get("http://localhost/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		again.Body.Close()
+	})
+	bubble(t, "the head is too large", func(t *testing.T, b *memoryBus) {
+		c := start(t, b, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Large", strings.Repeat("x", maxHead))
+			if _, err := io.WriteString(w, "a"); err == nil {
+				t.Error("no error of a response with a large head")
+			}
+		})
+		if _, err := c.Get("http://localhost/?" + strings.Repeat("x", maxHead)); err == nil || !strings.Contains(err.Error(), "head of the request is larger") {
+			t.Error(err)
+		}
+		if _, err := c.Get("http://localhost/"); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "head of the response is larger") {
+			t.Error(err)
+		}
+	})
+	bubble(t, "the request's body fails", func(t *testing.T, b *memoryBus) {
+		c := start(t, b, func(_ http.ResponseWriter, r *http.Request) {
+			if _, err := io.ReadAll(r.Body); err == nil {
+				t.Error("the truncated body has no error")
+			}
+		})
+		broken := errors.New("the disk failed")
+		if _, err := c.Post("http://localhost/", "", io.MultiReader(bytes.NewReader(pattern(10)), readerFunc(func([]byte) (int, error) { return 0, broken }))); !errors.Is(err, broken) {
+			t.Errorf("%v, want %v", err, broken)
+		}
+	})
+}
+
+func TestARequestIsCarriedOutOnce(t *testing.T) {
+	bubble(t, "although several servers accept it", func(t *testing.T, b *memoryBus) {
+		var called atomic.Int32
+		h := func(w http.ResponseWriter, _ *http.Request) {
+			called.Add(1)
+			time.Sleep(time.Minute) // until the other one has given up
+			_, _ = w.Write(pattern(3 * window))
+		}
+		start(t, b, h)
+		c := start(t, b, h)
+		resp, err := c.Get("http://localhost/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if got, err := io.ReadAll(resp.Body); len(got) != 3*window || err != nil {
+			t.Errorf("%d bytes (%v)", len(got), err)
+		}
+		time.Sleep(time.Minute)
+		if n := called.Load(); n != 1 {
+			t.Errorf("carried out %d times", n)
+		}
+	})
+	bubble(t, "and never if its client has left", func(t *testing.T, b *memoryBus) {
+		c := start(t, b, func(http.ResponseWriter, *http.Request) { t.Error("the handler was called") })
+		ctx, cancel := context.WithCancel(t.Context())
+		b.set(func(to string, m message) []message {
+			if to == subject {
+				cancel()
+				synctest.Wait()
+			}
+			return []message{m}
+		})
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Do(r); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// A body never ends early without an error, whatever the network does.
+func TestLostAndRepeatedMessages(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		size := rapid.IntRange(0, 3*window).Draw(rt, "size")
+		faults := rapid.SliceOfN(rapid.IntRange(0, 30), 0, 40).Draw(rt, "faults")
+		synctest.Test(t, func(t *testing.T) {
+			b := new(memoryBus)
+			c := start(t, b, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
+			var n atomic.Int32
+			b.set(func(_ string, m message) []message {
+				if i := int(n.Add(1)) - 1; i < len(faults) {
+					switch faults[i] {
+					case 0:
+						return nil
+					case 1, 2, 3:
+						return []message{m, m}
+					}
+				}
+				return []message{m}
+			})
+			want := pattern(size)
+			resp, err := c.Post("http://localhost/", "", bytes.NewReader(want))
+			if err != nil {
+				if !errors.Is(err, ErrLost) {
+					t.Error(err)
+				}
+				return
+			}
+			defer resp.Body.Close()
+			got, err := io.ReadAll(resp.Body)
+			if err == nil && !bytes.Equal(got, want) || !bytes.HasPrefix(want, got) {
+				t.Errorf("%d of %d bytes without an error", len(got), size)
+			}
+			if err != nil && !errors.Is(err, ErrLost) {
+				t.Error(err)
+			}
+		})
+	})
+}

@@ -1,0 +1,143 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Transport sends requests to the server of a subject. It is safe for concurrent use.
+type Transport struct {
+	bus     bus
+	subject string
+	o       Options
+	slots   chan struct{} // receives for each request
+}
+
+var _ http.RoundTripper = (*Transport)(nil)
+
+// NewTransport returns a Transport that sends requests to a subject over nc, which the
+// caller owns. It starts nothing: a request takes resources until its response's body
+// was read to its end or closed, or its context is done.
+func NewTransport(nc *nats.Conn, subject string, o Options) *Transport {
+	return newTransport(natsBus{nc}, subject, o)
+}
+
+func newTransport(b bus, subject string, o Options) *Transport {
+	o = o.withDefaults()
+	return &Transport{bus: b, subject: subject, o: o, slots: make(chan struct{}, o.Requests)}
+}
+
+// RoundTrip implements http.RoundTripper. Its error is ErrNobody, ErrBusy, ErrLost, the
+// cause of the request's context, or the error of the request's body. Scheme and user of
+// the URL are ignored.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := t.roundTrip(r)
+	if err != nil && hasBody(r) {
+		_ = r.Body.Close()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask over NATS subject %s: %w", t.subject, err)
+	}
+	return response, nil
+}
+
+func (t *Transport) roundTrip(r *http.Request) (*http.Response, error) {
+	head, err := requestHead(r)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case t.slots <- struct{}{}:
+	default:
+		return nil, ErrBusy
+	}
+	x := newExchange(r.Context(), t.bus, t.o, true)
+	unsubscribe, err := t.bus.subscribe(x.inbox, x.receive)
+	if err != nil {
+		x.end(err)
+		<-t.slots
+		return nil, err
+	}
+	go func() {
+		x.keepAlive()
+		unsubscribe()
+		<-t.slots
+	}()
+	response, err := t.exchange(x, r, head)
+	if err != nil {
+		x.end(err)
+		return nil, context.Cause(x.ctx) // the first error
+	}
+	return response, nil
+}
+
+// exchange sends a request and returns its response.
+func (t *Transport) exchange(x *exchange, r *http.Request, head []byte) (*http.Response, error) {
+	if err := x.publish(t.subject, frameOpen, head); err != nil {
+		return nil, lost(err.Error())
+	}
+	if err := x.wait(x.accepted, 0, ""); err != nil {
+		return nil, err
+	}
+	if err := x.send(frameStart, nil); err != nil {
+		return nil, err
+	}
+	if hasBody(r) {
+		go x.upload(r.Body)
+	}
+	if err := x.wait(x.headed, 0, ""); err != nil {
+		return nil, err
+	}
+	x.mu.Lock()
+	head = x.head
+	x.mu.Unlock()
+	return parseResponse(head, r, responseBody{x})
+}
+
+// upload sends the body of a request. It ends with the exchange, except while the body's
+// Read blocks.
+func (x *exchange) upload(body io.ReadCloser) {
+	defer body.Close()
+	defer context.AfterFunc(x.ctx, func() { _ = body.Close() })()
+	for b := make([]byte, x.chunk); ; {
+		n, err := body.Read(b)
+		if x.writeBody(b[:n]) != nil {
+			return
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			_ = x.send(frameEnd, nil) // a failure ends the exchange
+			return
+		case err != nil:
+			x.end(fmt.Errorf("read the request's body: %w", err))
+			return
+		}
+	}
+}
+
+// responseBody is the body of a response.
+type responseBody struct{ *exchange }
+
+// Read implements io.Reader.
+func (b responseBody) Read(p []byte) (int, error) {
+	n, err := b.readBody(p, 0)
+	if errors.Is(err, io.EOF) {
+		b.end(errDone)
+	}
+	return n, err
+}
+
+// Close ends the exchange. Unless the response is complete, the context of the server's
+// handler is cancelled.
+func (b responseBody) Close() error {
+	b.end(errLeftEarly)
+	return nil
+}
+
+// errLeftEarly ends an exchange whose response the client closes.
+var errLeftEarly = errors.New("the response was closed before its end")
