@@ -6,3 +6,6 @@ func (s *Store) ReadFromFile() {
 	defer s.mu.Unlock()
 	s.tail = tail{}
 }
+
+// Synced reports whether the last transaction was synced to disk.
+func (s *Store) Synced() bool { return !s.db.NoSync }

@@ -1,0 +1,59 @@
+//go:build unix
+
+package checkpoint_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/test/process"
+)
+
+// TestACopyThatCannotFollowItsLogFails runs in a process of its own, as
+// TestDiskThatFillsUpAndIsFreedAgain does.
+func TestACopyThatCannotFollowItsLogFails(t *testing.T) {
+	if !process.InChild(t) {
+		return
+	}
+	path, log := statePath(t), &recordLog{}
+	s := openLogged(t, path, log)
+	free := limitFiles(t, 2<<20)
+	position := []byte("p")
+	for n := 0; ; n++ {
+		if n == 1000 {
+			t.Fatal("the disk is never full")
+		}
+		c := checkpoint.Commit{Source: source, Expect: position, Position: fmt.Append(nil, n)}
+		for i := range 50 {
+			c.Events = append(c.Events, newEvent(t, fmt.Sprintf("%d-%d", n, i), time.Now(), 2000))
+		}
+		err := s.Commit(t.Context(), c)
+		if err == nil {
+			position = c.Position
+			continue
+		}
+		if !errors.Is(err, syscall.EFBIG) || !strings.Contains(err.Error(), "behind its log") || !hasFailed(s) {
+			t.Errorf("%v, failed %t", err, hasFailed(s))
+		}
+		break
+	}
+	records := len(log.after(0))
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	free()
+	r := openReplica(t, path)
+	if offset := r.Offset(); offset != uint64(records-1) {
+		t.Errorf("the file is at offset %d of %d", offset, records)
+	}
+	log.follow(t, r)
+	if !bytes.Equal(dumped(t, r), log.made(t)) {
+		t.Error("the file does not lead to what the log holds")
+	}
+}

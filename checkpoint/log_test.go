@@ -1,0 +1,310 @@
+package checkpoint_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ndrbridge/checkpoint"
+)
+
+// recordLog is a log in memory that can fail.
+type recordLog struct {
+	mu      sync.Mutex
+	records [][]byte
+	err     error // what Append returns from now on
+	has     bool  // the log has the record for which it returns err
+}
+
+func (l *recordLog) Append(record []byte) (offset uint64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil || l.has {
+		l.records = append(l.records, bytes.Clone(record))
+	}
+	l.has = false
+	return uint64(len(l.records)), l.err
+}
+
+// fail makes all further calls return an error; the first record is in the log if has is true.
+func (l *recordLog) fail(err error, has bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err, l.has = err, has
+}
+
+// after returns the records behind an offset.
+func (l *recordLog) after(offset uint64) [][]byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.records[offset:])
+}
+
+// openReplica opens the replica at a path.
+func openReplica(t testing.TB, path string) *checkpoint.Replica {
+	t.Helper()
+	r, err := checkpoint.OpenReplica(path, checkpoint.ReplicaOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// follow applies all that the log holds behind the replica's offset.
+func (l *recordLog) follow(t testing.TB, r *checkpoint.Replica) {
+	t.Helper()
+	records := l.after(r.Offset())
+	if err := r.Apply(records, r.Offset()+uint64(len(records))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// made returns all that a replica made from the log alone holds.
+func (l *recordLog) made(t testing.TB) []byte {
+	t.Helper()
+	r := openReplica(t, statePath(t))
+	l.follow(t, r)
+	return dumped(t, r)
+}
+
+// dumped returns all that a store or a replica holds.
+func dumped(t testing.TB, state interface {
+	Dump(ctx context.Context, pieceBytes int, yield func(record []byte) error) (offset uint64, err error)
+}) (all []byte) {
+	t.Helper()
+	_, err := state.Dump(t.Context(), 1<<20, func(record []byte) error {
+		all = append(all, record...)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// emptyReplica makes the file of an empty replica.
+func emptyReplica(t testing.TB, path string) {
+	t.Helper()
+	if err := openReplica(t, path).Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// openLogged opens a store on an empty replica, and fills it.
+func openLogged(t testing.TB, path string, log checkpoint.Log) *checkpoint.Store {
+	t.Helper()
+	emptyReplica(t, path)
+	s := open(t, path, checkpoint.Options{Log: log})
+	fill(t, s)
+	return s
+}
+
+func TestALogThatIsLostEndsTheStore(t *testing.T) {
+	errUnknown := errors.New("no answer")
+	for _, c := range []struct {
+		name string
+		err  error
+		has  bool
+		says string
+	}{
+		{"another process owns it", checkpoint.ErrNotOwner, false, "another process owns the log"},
+		{"whether it has the record is not known, and it has it", errUnknown, true, "it is not known"},
+		{"whether it has the record is not known, and it does not have it", errUnknown, false, "it is not known"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path, log := statePath(t), &recordLog{}
+			s := openLogged(t, path, log)
+			before := dumped(t, s)
+			log.fail(c.err, c.has)
+			err := s.Commit(t.Context(), more(t))
+			if !errors.Is(err, c.err) || !errors.Is(s.Err(), c.err) || !strings.Contains(err.Error(), c.says) || !hasFailed(s) {
+				t.Errorf("%v; the store: %v, failed %t", err, s.Err(), hasFailed(s))
+			}
+			records := len(log.after(0))
+			log.fail(nil, false)
+			if err := s.Commit(t.Context(), more(t)); !errors.Is(err, c.err) {
+				t.Errorf("a later commit: %v, want %v", err, c.err)
+			}
+			if _, err := s.Read(t.Context(), 0, checkpoint.Batch{}); !errors.Is(err, c.err) {
+				t.Errorf("a later read: %v, want %v", err, c.err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			if got := len(log.after(0)); got != records {
+				t.Errorf("%d records were appended later", got-records)
+			}
+
+			r := openReplica(t, path)
+			if !bytes.Equal(dumped(t, r), before) {
+				t.Error("the file is not what it was before")
+			}
+			log.follow(t, r)
+			if !bytes.Equal(dumped(t, r), log.made(t)) {
+				t.Error("the file does not lead to what the log holds")
+			}
+		})
+	}
+}
+
+func TestARecordIsInTheLogBeforeItCanBeRead(t *testing.T) {
+	path, log := statePath(t), &recordLog{}
+	emptyReplica(t, path)
+	var s *checkpoint.Store
+	appending := func(record []byte) (uint64, error) {
+		if s != nil {
+			if position, err := s.Position(t.Context(), source); err != nil || position != nil {
+				t.Errorf("position %q, %v while it is appended", position, err)
+			}
+		}
+		return log.Append(record)
+	}
+	s = open(t, path, checkpoint.Options{Log: logFunc(appending)})
+	c := checkpoint.Commit{Source: source, Position: []byte("p")}
+	if err := s.Commit(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if len(log.after(0)) != 1 {
+		t.Errorf("%d records, want 1", len(log.after(0)))
+	}
+}
+
+type logFunc func([]byte) (uint64, error)
+
+func (f logFunc) Append(record []byte) (uint64, error) { return f(record) }
+
+func TestWithoutAChangeNothingIsAppended(t *testing.T) {
+	path, log := statePath(t), &recordLog{}
+	s := openLogged(t, path, log)
+	records := len(log.after(0))
+	ctx := t.Context()
+	c := more(t)
+	c.Expect = []byte("wrong")
+	if err := s.Commit(ctx, c); !errors.Is(err, checkpoint.ErrFenced) {
+		t.Error(err)
+	}
+	if err := s.Configure(ctx, map[string]checkpoint.Start{"a": {}, "b": {}}); err != nil {
+		t.Error(err)
+	}
+	if got := len(log.after(0)); got != records {
+		t.Errorf("%d records were appended", got-records)
+	}
+}
+
+func TestAnIdleStoreRenewsTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path, log := statePath(t), &recordLog{}
+		emptyReplica(t, path)
+		s := open(t, path, checkpoint.Options{Log: log, Renew: 2 * time.Second})
+		sleep := func(d time.Duration) {
+			time.Sleep(d)
+			synctest.Wait()
+		}
+		want := func(records int) {
+			t.Helper()
+			if got := len(log.after(0)); got != records {
+				t.Fatalf("%d records, want %d", got, records)
+			}
+		}
+		sleep(time.Millisecond)
+		want(1) // opening it took its time
+		sleep(10 * time.Second)
+		want(6)
+		sleep(time.Second)
+		if err := s.Commit(t.Context(), checkpoint.Commit{Source: source, Position: []byte("p")}); err != nil {
+			t.Fatal(err)
+		}
+		want(7)
+		sleep(1900 * time.Millisecond)
+		want(7)
+		sleep(200 * time.Millisecond)
+		want(8)
+		for i, record := range log.after(0) {
+			if empty := i != 6; empty != (len(record) == 0) {
+				t.Errorf("record %d has %d bytes", i, len(record))
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		sleep(time.Minute)
+		want(8)
+		if got := openReplica(t, path).Offset(); got != 8 {
+			t.Errorf("the file is at offset %d, want 8", got)
+		}
+	})
+}
+
+func TestALogThatIsLostIsNoticedWhileNothingIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path, log := statePath(t), &recordLog{}
+		emptyReplica(t, path)
+		s := open(t, path, checkpoint.Options{Log: log, Renew: 2 * time.Second})
+		time.Sleep(time.Second)
+		log.fail(checkpoint.ErrNotOwner, false)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if !hasFailed(s) || !errors.Is(s.Err(), checkpoint.ErrNotOwner) {
+			t.Errorf("failed %t, %v", hasFailed(s), s.Err())
+		}
+	})
+}
+
+func TestACopyThatIsRemovedWhileItIsOpenIsNotSaved(t *testing.T) {
+	path, log := filepath.Join(t.TempDir(), "states", "state.db"), &recordLog{}
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := openLogged(t, path, log)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Commit(t.Context(), more(t)); !errors.Is(err, checkpoint.ErrLost) || !hasFailed(s) {
+		t.Errorf("%v, failed %t", err, hasFailed(s))
+	}
+	if files, _ := os.ReadDir(filepath.Dir(path)); len(files) != 0 {
+		t.Errorf("%v", files)
+	}
+	if _, err := checkpoint.Open(path, checkpoint.Options{Log: log}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a store began without what the log holds: %v", err)
+	}
+}
+
+// TestOnlyTheBeginningOfACopyIsSynced: an image of the file as it was when its last sync
+// ended, with any later pages, must never look like a file that was closed.
+func TestOnlyTheBeginningOfACopyIsSynced(t *testing.T) {
+	path, log := statePath(t), &recordLog{}
+	openLogged(t, path, log).Close()
+	wantSynced := func(s *checkpoint.Store, want ...bool) {
+		t.Helper()
+		expect, position := []byte("p"), []byte("p")
+		for i, synced := range want {
+			if err := s.Commit(t.Context(), checkpoint.Commit{Source: source, Expect: expect, Position: position}); err != nil {
+				t.Fatal(err)
+			}
+			if s.Synced() != synced {
+				t.Errorf("commit %d is synced: %t", i+1, s.Synced())
+			}
+		}
+	}
+	s := open(t, path, checkpoint.Options{Log: log})
+	wantSynced(s, true, true, false, false)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !s.Synced() {
+		t.Error("a file that is closed is not synced")
+	}
+	alone := open(t, statePath(t), checkpoint.Options{})
+	fill(t, alone)
+	wantSynced(alone, true, true, true, true)
+}

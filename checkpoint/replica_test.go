@@ -1,0 +1,335 @@
+package checkpoint_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"ndrbridge/checkpoint"
+)
+
+func TestTheFileOfAKilledOwnerContinuesAsAReplica(t *testing.T) {
+	path, log := statePath(t), &recordLog{}
+	s := openLogged(t, path, log)
+	killed, err := copyOpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Commit(t.Context(), more(t)); err != nil {
+		t.Fatal(err)
+	}
+	r := openReplica(t, killed)
+	if offset := r.Offset(); offset != uint64(len(log.after(0)))-1 {
+		t.Errorf("the file is at offset %d of %d", offset, len(log.after(0)))
+	}
+	log.follow(t, r)
+	if !bytes.Equal(dumped(t, r), dumped(t, s)) {
+		t.Error("the replica differs from the owner")
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	next := open(t, killed, checkpoint.Options{Log: log})
+	c := more(t)
+	c.Expect = c.Position
+	if err := next.Commit(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(dumped(t, next), log.made(t)) {
+		t.Error("the new owner differs from the log")
+	}
+}
+
+func TestRecordsThatDoNotLeadFromTheReplica(t *testing.T) {
+	log := &recordLog{}
+	s := openLogged(t, statePath(t), log)
+	if err := s.Commit(t.Context(), more(t)); err != nil {
+		t.Fatal(err)
+	}
+	records := log.after(0)
+	n := len(records)
+	newer := func(at int) []byte {
+		record := bytes.Clone(records[n-1])
+		record[at]++
+		return record
+	}
+	for _, c := range []struct {
+		name    string
+		records [][]byte
+		offset  uint64
+		want    error
+	}{
+		{"a record is missing", records[n-1:], uint64(n), checkpoint.ErrRecord},
+		{"an old record comes again", [][]byte{records[n-2], records[2]}, uint64(n), checkpoint.ErrRecord},
+		{"a record was cut short", [][]byte{records[n-2], records[n-1][:len(records[n-1])-1]}, uint64(n), checkpoint.ErrRecord},
+		{"a record cannot be read", [][]byte{[]byte("x")}, uint64(n), checkpoint.ErrRecord},
+		{"the offset is before that of the replica", nil, uint64(n - 3), checkpoint.ErrRecord},
+		{"a record has a newer format", [][]byte{records[n-2], newer(0)}, uint64(n), checkpoint.ErrNewer},
+		{"a record changes a newer layout", [][]byte{records[n-2], newer(1)}, uint64(n), checkpoint.ErrNewer},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := openReplica(t, statePath(t))
+			if err := r.Apply(records[:n-2], uint64(n-2)); err != nil {
+				t.Fatal(err)
+			}
+			before := dumped(t, r)
+			if err := r.Apply(c.records, c.offset); !errors.Is(err, c.want) {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+			if r.Offset() != uint64(n-2) || !bytes.Equal(dumped(t, r), before) {
+				t.Errorf("the replica was changed; it is at %d", r.Offset())
+			}
+			log.follow(t, r)
+			if !bytes.Equal(dumped(t, r), dumped(t, s)) {
+				t.Error("the replica did not continue")
+			}
+		})
+	}
+}
+
+func TestRecordsOfAnOlderLayoutAreApplied(t *testing.T) {
+	log := &recordLog{}
+	s := openLogged(t, statePath(t), log)
+	r := openReplica(t, statePath(t))
+	for i, record := range log.after(0) {
+		record[1] = 3
+		if format, layout, err := checkpoint.RecordLayout(record); format != checkpoint.RecordFormat || layout != 3 || err != nil {
+			t.Errorf("format %d, layout %d, %v", format, layout, err)
+		}
+		if err := r.Apply([][]byte{record}, uint64(i+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(dumped(t, r), dumped(t, s)) {
+		t.Error("the replica differs from the owner")
+	}
+}
+
+func TestFilesOfAllLayoutsAreDumped(t *testing.T) {
+	for layout := 1; layout <= 4; layout++ {
+		t.Run(fmt.Sprint(layout), func(t *testing.T) {
+			path := statePath(t)
+			if err := os.WriteFile(path, image(t, layout), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			old := open(t, path, checkpoint.Options{ReadOnly: true})
+			log, restored := &recordLog{}, path+".restored"
+			offset, err := old.Dump(t.Context(), 4000, func(record []byte) error {
+				_, err := log.Append(record)
+				return err
+			})
+			if err != nil || offset != 0 || len(log.after(0)) < 10 {
+				t.Fatalf("%d records, offset %d, %v", len(log.after(0)), offset, err)
+			}
+			r := openReplica(t, restored)
+			log.follow(t, r)
+			if err := r.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s := open(t, restored, checkpoint.Options{Log: log})
+			wantFilled(t, s)
+			if layout > 1 {
+				wantQueued(t, s)
+			}
+		})
+	}
+}
+
+func TestAReplicaThatWasNotRestoredCompletelyIsDamaged(t *testing.T) {
+	log := &recordLog{}
+	s := openLogged(t, statePath(t), log)
+	path := statePath(t)
+	r := openReplica(t, path)
+	pieces := 0
+	_, err := s.Dump(t.Context(), 4000, func(record []byte) error {
+		pieces++
+		return r.Apply([][]byte{record}, 0)
+	})
+	if err := errors.Join(err, r.Close()); err != nil || pieces < 10 {
+		t.Fatalf("%d pieces, %v", pieces, err)
+	}
+	if _, err := checkpoint.OpenReplica(path, checkpoint.ReplicaOptions{}); !errors.Is(err, checkpoint.ErrDamaged) || !strings.Contains(err.Error(), "Delete it") {
+		t.Errorf("%v, want ErrDamaged", err)
+	}
+	if _, err := checkpoint.Open(path, checkpoint.Options{Log: log}); !errors.Is(err, checkpoint.ErrDamaged) {
+		t.Errorf("%v, want ErrDamaged", err)
+	}
+}
+
+func TestAFileIsACopyOfALogOrNot(t *testing.T) {
+	copied, alone := statePath(t), statePath(t)
+	openLogged(t, copied, &recordLog{}).Close()
+	s := open(t, alone, checkpoint.Options{})
+	fill(t, s)
+	s.Close()
+	for name, open := range map[string]func() error{
+		"a copy without its log": func() error {
+			_, err := checkpoint.Open(copied, checkpoint.Options{})
+			return err
+		},
+		"a state of its own with a log": func() error {
+			_, err := checkpoint.Open(alone, checkpoint.Options{Log: &recordLog{}})
+			return err
+		},
+		"a state of its own as a replica": func() error {
+			_, err := checkpoint.OpenReplica(alone, checkpoint.ReplicaOptions{})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := open(); err == nil || errors.Is(err, checkpoint.ErrDamaged) || !strings.Contains(err.Error(), "cluster") {
+				t.Errorf("%v, want an error that names the cluster", err)
+			}
+		})
+	}
+	for _, path := range []string{copied, alone} {
+		s := open(t, path, checkpoint.Options{ReadOnly: true})
+		wantFilled(t, s)
+		s.Close()
+	}
+	open(t, alone, checkpoint.Options{})
+}
+
+func TestAReplicaWhoseFileIsGoneDoesNotCloseCleanly(t *testing.T) {
+	for name, change := range map[string]func(path string) error{
+		"it was removed":  os.Remove,
+		"it was replaced": func(path string) error { return os.WriteFile(path+".new", nil, 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := statePath(t)
+			r := openReplica(t, path)
+			if err := change(path); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(path + ".new"); err == nil {
+				if err := os.Rename(path+".new", path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := r.Close(); err == nil {
+				t.Error("no error")
+			}
+		})
+	}
+}
+
+func TestAReplicaIsDumpedWhileItFollows(t *testing.T) {
+	log := &recordLog{}
+	s := openLogged(t, statePath(t), log)
+	r := openReplica(t, statePath(t))
+	log.follow(t, r)
+	first := dumped(t, r)
+	yielding, applied := make(chan struct{}), make(chan struct{})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		var once sync.Once
+		var all []byte
+		offset, err := r.Dump(t.Context(), 1<<20, func(record []byte) error {
+			all = append(all, record...)
+			once.Do(func() { close(yielding) })
+			<-applied
+			return nil
+		})
+		if err != nil || offset != uint64(len(log.after(0)))-1 || !bytes.Equal(all, first) {
+			t.Errorf("offset %d, %v, or another state", offset, err)
+		}
+	})
+	<-yielding
+	if err := s.Commit(t.Context(), more(t)); err != nil {
+		t.Error(err)
+	}
+	log.follow(t, r)
+	close(applied)
+	wait.Wait()
+	if !bytes.Equal(dumped(t, r), dumped(t, s)) {
+		t.Error("the replica differs from the owner")
+	}
+	if err := errors.Join(r.Close(), r.Close()); err != nil {
+		t.Error(err)
+	}
+	if _, err := r.Dump(t.Context(), 1, nil); !errors.Is(err, checkpoint.ErrClosed) {
+		t.Errorf("%v, want ErrClosed", err)
+	}
+}
+
+// TestAFileTornByAPowerFailureIsNeverTrusted mixes pages of the file as it was when it was
+// synced with any that were written later, as a power failure may leave it.
+func TestAFileTornByAPowerFailureIsNeverTrusted(t *testing.T) {
+	const pageSize = 16 << 10
+	path, log := statePath(t), &recordLog{}
+	s := openLogged(t, path, log)
+	position := []byte("p")
+	commit := func(n int) {
+		t.Helper()
+		c := checkpoint.Commit{Source: source, Expect: position, Position: fmt.Append(nil, n)}
+		for i := range 20 {
+			c.Events = append(c.Events, newEvent(t, fmt.Sprint(n, i), time.Unix(300, 0), 1500))
+			c.Remember = append(c.Remember, checkpoint.Entry{Key: fmt.Sprint(n*7%50, i), Value: []byte("value"), At: int64(n)})
+		}
+		if err := s.Commit(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		position = c.Position
+	}
+	commit(1)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, path, checkpoint.Options{Log: log})
+	states := map[uint64][]byte{} // by offset
+	var images [][]byte
+	for n := 2; n < 12; n++ {
+		commit(n)
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n >= 3 { // the first two are synced
+			images = append(images, content)
+			states[uint64(len(log.after(0)))] = dumped(t, s)
+		}
+	}
+	torn := 0
+	mixed := path + ".mixed"
+	rapid.Check(t, func(t *rapid.T) {
+		image := bytes.Clone(images[0])
+		late := images[rapid.IntRange(1, len(images)-1).Draw(t, "the power fails after")]
+		image = append(image, make([]byte, max(0, len(late)-len(image)))...)
+		for at := 0; at < len(late); at += pageSize {
+			from := images[rapid.IntRange(0, len(images)-1).Draw(t, "page")]
+			if end := at + pageSize; end <= len(from) && end <= len(late) {
+				copy(image[at:end], from[at:end])
+			}
+		}
+		if err := os.WriteFile(mixed, image, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := checkpoint.OpenReplica(mixed, checkpoint.ReplicaOptions{})
+		if errors.Is(err, checkpoint.ErrDamaged) {
+			torn++
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		var all []byte
+		offset, err := r.Dump(t.Context(), 1<<20, func(record []byte) error {
+			all = append(all, record...)
+			return nil
+		})
+		if err != nil || !bytes.Equal(all, states[offset]) {
+			t.Fatalf("offset %d, %v: not a state that the owner had", offset, err)
+		}
+	})
+	if torn == 0 {
+		t.Error("no mixture was torn")
+	}
+}
