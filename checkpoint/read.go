@@ -75,7 +75,7 @@ func (s *Store) Read(ctx context.Context, after uint64, max Batch) ([]Record, er
 func (s *Store) readTail(ctx context.Context, after uint64, max Batch) []Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ctx.Err() != nil || s.closed || after+1 < s.ends.first {
+	if ctx.Err() != nil || s.closed || s.failure != nil || after+1 < s.ends.first {
 		return nil
 	}
 	return s.tail.read(after, max)
