@@ -35,6 +35,8 @@ func TestABridgeIsGivenTimeToStop(t *testing.T) {
 	for _, at := range []struct{ file, pattern, config string }{
 		{"systemd/ndrbridge.service", `^TimeoutStopSec=(\d+)$`, "systemd/ndrbridge.yaml"},
 		{"compose/compose.yaml", `stop_grace_period: (\d+)s$`, "compose/ndrbridge.yaml"},
+		{"compose/cluster/compose.yaml", `stop_grace_period: (\d+)s$`, "compose/cluster/ndrbridge.yaml"},
+		{"kubernetes/cluster/statefulset.yaml", `terminationGracePeriodSeconds: (\d+)$`, "kubernetes/cluster/ndrbridge.yaml"},
 		{"kubernetes/base/deployment.yaml", `terminationGracePeriodSeconds: (\d+)$`, "kubernetes/base/ndrbridge.yaml"},
 	} {
 		t.Run(at.file, func(t *testing.T) {
@@ -101,7 +103,7 @@ func TestActionsAndImagesArePinnedByDigest(t *testing.T) {
 	}
 	ours := []string{"scratch", "ndrbridge", "ndrappliance"}
 	image := regexp.MustCompile(`^[\w./:-]+@sha256:[0-9a-f]{64}$`)
-	for _, name := range append(references("../Dockerfile", `^FROM (?:--\S+ )?(\S+)`), references("compose/compose.yaml", `^    image: (\S+)$`)...) {
+	for _, name := range append(references("../Dockerfile", `^FROM (?:--\S+ )?(\S+)`), slices.Concat(references("compose/compose.yaml", `^    image: (\S+)$`), references("compose/cluster/compose.yaml", `^ +image: (\S+)$`))...) {
 		if !image.MatchString(name) && !slices.Contains(ours, name) {
 			t.Errorf("the image %s has no digest", name)
 		}

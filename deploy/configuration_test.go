@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats-server/v2/server"
+
 	"ndrbridge/configs"
 )
 
@@ -45,9 +47,11 @@ func load(t *testing.T, name, text string) (*configs.Config, []string) {
 func TestConfigurationsLoad(t *testing.T) {
 	for _, at := range []struct{ path, secrets string }{
 		{"compose/ndrbridge.yaml", "/run/secrets/"},
+		{"compose/cluster/ndrbridge.yaml", "/run/secrets/"},
 		{"systemd/ndrbridge.yaml", "/run/credentials/ndrbridge.service/secret_"},
 		{"kubernetes/base/ndrbridge.yaml", "/run/secrets/ndrbridge/"},
 		{"kubernetes/example/ndrbridge.yaml", "/run/secrets/ndrbridge/"},
+		{"kubernetes/cluster/ndrbridge.yaml", "/run/secrets/ndrbridge/"},
 	} {
 		t.Run(at.path, func(t *testing.T) {
 			_, secrets := load(t, at.path, read(t, at.path))
@@ -60,5 +64,18 @@ func TestConfigurationsLoad(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestServersOfAClusterSyncEachMessage checks what the bridges of a cluster cannot see.
+func TestServersOfAClusterSyncEachMessage(t *testing.T) {
+	t.Setenv("NATS_NAME", "nats-1")
+	o, err := server.ProcessConfigFile("compose/cluster/nats.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, _ := load(t, "compose/cluster/ndrbridge.yaml", read(t, "compose/cluster/ndrbridge.yaml"))
+	if !o.JetStream || !o.SyncAlways || len(o.Routes) < config.Cluster.Replicas {
+		t.Errorf("JetStream %v, sync_interval: always %v, %d routes", o.JetStream, o.SyncAlways, len(o.Routes))
 	}
 }
