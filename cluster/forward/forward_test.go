@@ -189,6 +189,7 @@ func TestTheHandlersContextEnds(t *testing.T) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			delete(b.receivers, "_INBOX.1")
+			b.deliver = dropTo("_INBOX.2")
 		},
 	} {
 		bubble(t, name, func(t *testing.T, b *memoryBus) {
@@ -219,6 +220,16 @@ func TestTheHandlersContextEnds(t *testing.T) {
 	}
 }
 
+// dropTo returns a memoryBus.deliver that loses the messages to a subject.
+func dropTo(subject string) func(string, message) []message {
+	return func(to string, m message) []message {
+		if to == subject {
+			return nil
+		}
+		return []message{m}
+	}
+}
+
 // checkTook checks the time until the absence of the other side was noticed.
 func checkTook(t *testing.T, took time.Duration) {
 	limit := 12 * time.Second
@@ -245,12 +256,7 @@ func TestTheClientNotices(t *testing.T) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			delete(b.receivers, "_INBOX.2")
-			b.deliver = func(subject string, m message) []message {
-				if subject == "_INBOX.1" {
-					return nil
-				}
-				return []message{m}
-			}
+			b.deliver = dropTo("_INBOX.1")
 		}, "does not answer"},
 		{"that the handler aborts", func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write(pattern(window))
