@@ -39,18 +39,6 @@ type answer struct {
 	err   error
 }
 
-// suspicion is an observation that a leader of the past makes too for a while: it counts only
-// if it lasts.
-type suspicion struct {
-	times int
-	since time.Duration
-}
-
-const (
-	suspicionTimes = 3
-	suspicionWaits = 3 // how long, in AckWaits
-)
-
 func newAppender(l *Log, kind string, data []byte) *appender {
 	a := &appender{l: l, base: l.last, answers: make(chan answer, 8*l.o.InFlight)}
 	n := max(1, (len(data)+l.o.PartBytes-1)/l.o.PartBytes)
@@ -238,14 +226,10 @@ func (a *appender) resolve(ctx context.Context) error {
 	return nil
 }
 
-// fenced reports whether a message in the position of a part shows another owner.
-func (a *appender) fenced(m Message) bool {
-	if m.Kind == KindTake || a.parts[0].Kind == KindTake {
-		return true
-	}
-	id, ok := parseID(m.ID)
-	return ok && (id.epoch > a.l.epoch || id.epoch == a.l.epoch && id.owner != a.l.o.Owner)
-}
+// fenced reports whether a message in the position of a part shows that the part's owner is
+// not, or no longer, the log's. Whoever takes the log does so before anything else of it can
+// be in such a position.
+func (a *appender) fenced(m Message) bool { return m.Kind == KindTake || a.parts[0].Kind == KindTake }
 
 // absent finds out why a part was refused although there is nothing in its position: a part
 // before it is missing, the log went back, or the message was lost.
@@ -257,27 +241,14 @@ func (a *appender) absent(ctx context.Context, at uint64) error {
 		a.why = err
 		return nil
 	}
-	if a.lasts(&a.short, last < a.l.last) {
+	now := a.l.o.Clock.Now()
+	if a.short.lasts(last < a.l.last, now) {
 		return fmt.Errorf("append to the log: %w: its last message is number %d, after %d was acknowledged", ErrLogLost, last, a.l.last)
 	}
-	if a.lasts(&a.gone, last >= at) {
+	if a.gone.lasts(last >= at, now) {
 		return fmt.Errorf("append to the log: message %d of %d is gone; it is not known whether the record is stored", at, last)
 	}
 	return nil
-}
-
-// lasts notes an observation and reports whether it was made long enough.
-func (a *appender) lasts(s *suspicion, observed bool) bool {
-	now := a.l.o.Clock.Now()
-	if !observed {
-		*s = suspicion{}
-		return false
-	}
-	if s.times == 0 {
-		s.since = now
-	}
-	s.times++
-	return s.times >= suspicionTimes && now-s.since >= suspicionWaits*a.l.o.AckWait
 }
 
 // unknown is the error for an end in which the record may be stored or not.

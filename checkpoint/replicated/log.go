@@ -27,8 +27,7 @@ type Options struct {
 	// must not be nil.
 	Context context.Context
 	Owner   string // of printable ASCII without spaces; unique among all owners there ever are
-	// Epoch is the highest epoch that is known (FollowerStatus.Epoch): the new owner's is
-	// higher.
+	// Epoch is that of the owner before (FollowerStatus.Epoch): the new owner's is higher.
 	Epoch uint64
 	Lease Lease // may be nil
 	Clock Clock // the lease's

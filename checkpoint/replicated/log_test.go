@@ -142,30 +142,32 @@ func TestAppendFails(t *testing.T) {
 	}
 }
 
-// TestLateTail checks that a late part of a fenced owner's chain does not end the ownership
-// of its successor.
-func TestLateTail(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		servers := replicatedtest.New(1, replicatedtest.Faults{})
-		take(t, servers.Stream("a", 0), 0, options(t.Context(), "a"))
-		b := take(t, servers.Stream("b", 0), 1, options(t.Context(), "b"))
-		late := replicated.Message{ID: "a.1.2.2/2", Kind: replicated.KindRecord, Data: []byte("late")}
-		if err := servers.Stream("a", 0).Publish(2, late, func(uint64, error) {}); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		if offset := appendRecord(t, b, "x"); offset != 4 {
-			t.Errorf("offset %d, want 4", offset)
-		}
-		var messages []replicated.Message
-		for _, m := range servers.Messages(0) {
-			messages = append(messages, m.Message)
-		}
-		records, err := replicated.ReadAll(messages)
-		if err != nil || len(records) != 3 || records[2] != (replicated.Read{Kind: replicated.KindRecord, Owner: "b", Offset: 4, Record: "x"}) {
-			t.Errorf("records %v, error %v", records, err)
-		}
-	})
+// TestLateMessages checks that what comes late from a fenced owner, or from nobody, does not
+// count, and does not end the ownership of its successor.
+func TestLateMessages(t *testing.T) {
+	for _, id := range []string{"a.1.2.2/2", "a.1.2.1/2", "a.1.2.1/1", "", "b.9"} {
+		t.Run(id, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				servers := replicatedtest.New(1, replicatedtest.Faults{})
+				take(t, servers.Stream("a", 0), 0, options(t.Context(), "a"))
+				b := take(t, servers.Stream("b", 0), 1, options(t.Context(), "b"))
+				if _, err := publish(t, servers.Stream("a", 0), 2, replicated.Message{ID: id, Kind: replicated.KindRecord, Data: []byte("late")}); err != nil {
+					t.Fatal(err)
+				}
+				if offset := appendRecord(t, b, "x"); offset != 4 {
+					t.Errorf("offset %d, want 4", offset)
+				}
+				var messages []replicated.Message
+				for _, m := range servers.Messages(0) {
+					messages = append(messages, m.Message)
+				}
+				records, err := replicated.ReadAll(messages)
+				if err != nil || len(records) != 3 || records[2] != (replicated.Read{Kind: replicated.KindRecord, Owner: "b", Offset: 4, Record: "x"}) {
+					t.Errorf("records %v, error %v", records, err)
+				}
+			})
+		})
+	}
 }
 
 type renewals []time.Duration

@@ -1,6 +1,7 @@
 package replicated
 
 import (
+	"cmp"
 	"errors"
 	"testing"
 )
@@ -43,5 +44,34 @@ func TestUnreadableRecords(t *testing.T) {
 	defer r.close()
 	if _, _, err := r.read(1, Message{"a.1.1.1/1", KindRecord, []byte("not compressed")}); !errors.Is(err, ErrDiverged) {
 		t.Errorf("error %v, want %v", err, ErrDiverged)
+	}
+}
+
+// TestChainsThatAreNotCompleted reads parts of which no record comes.
+func TestChainsThatAreNotCompleted(t *testing.T) {
+	for name, messages := range map[string][]Message{
+		"the rest of another record": {{"a.1.1.1/2", KindRenew, nil}, {"a.1.2.2/2", KindRenew, nil}},
+		"a part twice":               {{"a.1.1.1/3", KindRenew, nil}, {"a.1.1.2/3", KindRenew, nil}, {"a.1.1.2/3", KindRenew, nil}, {"a.1.1.3/3", KindRenew, nil}},
+		"a part is missing":          {{"a.1.1.1/3", KindRenew, nil}, {"a.1.1.3/3", KindRenew, nil}},
+		"no first part":              {{"a.1.1.2/2", KindRenew, nil}},
+		"another kind":               {{"a.1.1.1/2", KindRenew, nil}, {"a.1.1.2/2", KindRelease, nil}},
+		"another owner between":      {{"a.1.1.1/2", KindRenew, nil}, {"b.1.1.1/1", KindRenew, nil}, {"a.1.1.2/2", KindRenew, nil}},
+		"a new owner between":        {{"a.1.1.1/2", KindRenew, nil}, {"b.1.1.1/2", KindTake, nil}, {"a.1.1.2/2", KindRenew, nil}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := newReader()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.close()
+			for i, m := range messages {
+				if _, complete, err := r.read(uint64(i+1), m); complete || err != nil {
+					t.Errorf("message %d completes a record: %t, %v", i+1, complete, err)
+				}
+			}
+			if _, complete, err := r.read(9, Message{cmp.Or(r.owner, "a") + ".1.5.1/1", KindRenew, nil}); !complete || err != nil {
+				t.Errorf("the next record is not complete: %v", err)
+			}
+		})
 	}
 }

@@ -1,0 +1,324 @@
+package replicated
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"ndrbridge/checkpoint"
+)
+
+// Replica is a state that follows a log: see checkpoint.Replica.
+type Replica interface {
+	Offset() uint64
+	Apply(records [][]byte, offset uint64) error
+	Dumper
+}
+
+// Dumper is a state that can be written down: a checkpoint.Replica or a checkpoint.Store.
+type Dumper interface {
+	Dump(ctx context.Context, pieceBytes int, yield func(record []byte) error) (offset uint64, err error)
+}
+
+// FollowerOptions configures a Follower.
+type FollowerOptions struct {
+	Clock     Clock
+	PollEvery time.Duration // how often the stream's leader is asked for the last message; 0: 1 s
+}
+
+// How records are applied: together, but soon.
+const (
+	groupBytes = 4 << 20
+	groupWait  = 50 * time.Millisecond
+)
+
+// Follower applies a log to a replica while another process owns the log.
+type Follower struct {
+	stream  Stream
+	replica Replica
+	o       FollowerOptions
+	wake    chan struct{} // CatchUp wants the group to be applied
+
+	mu      sync.Mutex
+	status  FollowerStatus
+	until   uint64        // the highest offset that a CatchUp waits for
+	quiet   time.Duration // the moment since when no message was seen; valid if polled
+	polled  bool          // the last poll succeeded
+	short   suspicion     // the log ends before what was seen
+	changed chan struct{} // closed and replaced when Applied changes
+	done    chan struct{} // closed when Run has returned
+	err     error         // of Run
+}
+
+// FollowerStatus is what a follower knows of its log.
+type FollowerStatus struct {
+	Applied  uint64 // offset of the replica
+	Seen     uint64 // number of the last message that was read; Take goes behind it
+	Last     uint64 // number of the last message as the leader reported it, or a later one that was seen
+	Owner    string // that wrote the last record; empty: not known
+	Epoch    uint64 // of Owner
+	Released bool   // the last record is a release
+	// Quiet is how long no message was seen, while the leader answered: 0 after it did not.
+	Quiet time.Duration
+}
+
+// NewFollower returns a follower that continues where the replica is. The replica's Apply is
+// called by Run alone.
+func NewFollower(s Stream, r Replica, o FollowerOptions) *Follower {
+	o.PollEvery = cmp.Or(o.PollEvery, time.Second)
+	offset := r.Offset()
+	return &Follower{
+		stream: s, replica: r, o: o, wake: make(chan struct{}, 1),
+		status:  FollowerStatus{Applied: offset, Seen: offset},
+		changed: make(chan struct{}), done: make(chan struct{}),
+	}
+}
+
+// Status returns what the follower knows.
+func (f *Follower) Status() FollowerStatus {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.status
+	if f.polled {
+		s.Quiet = max(0, f.o.Clock.Now()-f.quiet)
+	}
+	return s
+}
+
+// CatchUp waits until the replica has everything up to an offset. If that is the offset of
+// a take that was appended before, this proves that nothing before it is missing.
+func (f *Follower) CatchUp(ctx context.Context, until uint64) error {
+	for {
+		f.mu.Lock()
+		f.until = max(f.until, until)
+		applied, changed := f.status.Applied, f.changed
+		f.mu.Unlock()
+		if applied >= until {
+			return nil
+		}
+		select {
+		case f.wake <- struct{}{}:
+		default:
+		}
+		select {
+		case <-changed:
+		case <-f.done:
+			if f.Status().Applied >= until {
+				return nil
+			}
+			return fmt.Errorf("catch up with message %d: the follower ended: %w", until, f.err)
+		case <-ctx.Done():
+			return fmt.Errorf("catch up with message %d, %d is applied: %w", until, applied, context.Cause(ctx))
+		}
+	}
+}
+
+// numbered is a message with its sequence number.
+type numbered struct {
+	seq uint64
+	Message
+}
+
+// Run follows the log until ctx ends, whose error it returns then, and waits for everything
+// that it has started. It is called once. Errors that end it before:
+//
+//   - ErrDiverged: the replica has to be deleted and restored from a snapshot.
+//   - ErrLogLost: the log ends before what the replica has; see Recover.
+//   - checkpoint.ErrNewer: the owner is a newer version, whose records are not applied.
+//   - those of the replica's file.
+func (f *Follower) Run(ctx context.Context) (err error) {
+	defer func() {
+		f.err = err
+		close(f.done)
+	}()
+	reader, err := newReader()
+	if err != nil {
+		return err
+	}
+	defer reader.close()
+	f.learnOwner(ctx, reader)
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel(nil)
+	messages := make(chan numbered)
+	running.Go(func() {
+		err := f.stream.Follow(ctx, f.replica.Offset()+1, func(seq uint64, m Message) error {
+			select {
+			case messages <- numbered{seq, m}:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		if errors.Is(err, ErrPurged) {
+			err = fmt.Errorf("%w: %w", ErrDiverged, err)
+		}
+		cancel(err)
+	})
+	running.Go(func() { f.poll(ctx, cancel) })
+	return f.apply(ctx, reader, messages)
+}
+
+// learnOwner reads whose the last record is that the replica has.
+func (f *Follower) learnOwner(ctx context.Context, r *reader) {
+	at := f.replica.Offset()
+	if at == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.o.PollEvery)
+	defer cancel()
+	m, err := f.stream.Get(ctx, at)
+	if id, ok := parseID(m.ID); err == nil && ok && id.part == id.parts {
+		r.owner, r.epoch = id.owner, id.epoch
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.status.Owner, f.status.Epoch, f.status.Released = id.owner, id.epoch, m.Kind == KindRelease
+	}
+}
+
+// group are records that are applied together.
+type group struct {
+	records [][]byte
+	bytes   int
+	offset  uint64 // of the last one; 0: there is none
+}
+
+// apply applies what is read until ctx ends.
+func (f *Follower) apply(ctx context.Context, r *reader, messages <-chan numbered) error {
+	var g group
+	timer := time.NewTimer(groupWait)
+	timer.Stop()
+	defer timer.Stop()
+	for {
+		var err error
+		select {
+		case m := <-messages:
+			first := g.offset == 0
+			if err = f.read(r, m, &g); err != nil {
+				return errors.Join(err, f.flush(&g))
+			}
+			switch {
+			case g.bytes >= groupBytes || f.awaited(g.offset):
+				err = f.flush(&g)
+			case first && g.offset != 0:
+				timer.Reset(groupWait)
+			}
+		case <-timer.C:
+			err = f.flush(&g)
+		case <-f.wake:
+			err = f.flush(&g)
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), f.flush(&g))
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// awaited reports whether a CatchUp waits for an offset.
+func (f *Follower) awaited(offset uint64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return offset > f.status.Applied && offset >= f.until && f.until > f.status.Applied
+}
+
+// read adds a message, and the record that it completes to g.
+func (f *Follower) read(r *reader, m numbered, g *group) error {
+	f.mu.Lock()
+	expected := f.status.Seen + 1
+	f.mu.Unlock()
+	if m.seq != expected {
+		return fmt.Errorf("%w: messages %d to %d are lost", ErrDiverged, expected, m.seq-1)
+	}
+	e, complete, err := r.read(m.seq, m.Message)
+	if complete {
+		g.offset = e.offset
+		if e.kind == KindRecord {
+			g.records = append(g.records, e.record)
+			g.bytes += len(e.record)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.status.Seen = m.seq
+	f.status.Last = max(f.status.Last, m.seq)
+	f.status.Owner, f.status.Epoch = r.owner, r.epoch
+	if complete {
+		f.status.Released = e.kind == KindRelease
+	}
+	f.quiet = f.o.Clock.Now()
+	return err
+}
+
+// flush applies a group and empties it.
+func (f *Follower) flush(g *group) error {
+	if g.offset == 0 {
+		return nil
+	}
+	err := f.replica.Apply(g.records, g.offset)
+	if errors.Is(err, checkpoint.ErrRecord) {
+		err = fmt.Errorf("%w: %w", ErrDiverged, err)
+	}
+	if err != nil {
+		*g = group{}
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.status.Applied = g.offset
+	close(f.changed)
+	f.changed = make(chan struct{})
+	*g = group{records: g.records[:0]}
+	return nil
+}
+
+// poll asks the stream's leader for the last message, again and again.
+func (f *Follower) poll(ctx context.Context, cancel context.CancelCauseFunc) {
+	ticker := time.NewTicker(f.o.PollEvery)
+	defer ticker.Stop()
+	for {
+		bounded, stop := context.WithTimeout(ctx, f.o.PollEvery)
+		last, err := f.stream.Last(bounded)
+		stop()
+		if ctx.Err() != nil {
+			return
+		}
+		if err := f.notePoll(last, err); err != nil {
+			cancel(err)
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// notePoll notes what the leader answered. The error ends the follower.
+func (f *Follower) notePoll(last uint64, err error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.o.Clock.Now()
+	if err != nil {
+		f.polled = false
+		return nil
+	}
+	if !f.polled || last > f.status.Last { // somebody writes, or may have written
+		f.quiet = now
+	}
+	f.polled = true
+	if f.short.lasts(last < f.status.Seen, now) {
+		return fmt.Errorf("%w: its last message is number %d, the replica has %d", ErrLogLost, last, f.status.Seen)
+	}
+	if last >= f.status.Seen {
+		f.status.Last = last
+	}
+	return nil
+}

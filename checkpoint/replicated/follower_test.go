@@ -1,0 +1,183 @@
+package replicated_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/checkpoint/replicated/replicatedtest"
+)
+
+// follow runs a follower until the test ends or stop is called, which returns its error.
+func follow(t *testing.T, s replicated.Stream, r replicated.Replica) (f *replicated.Follower, stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	f = replicated.NewFollower(s, r, replicated.FollowerOptions{Clock: replicatedtest.NewClock(1)})
+	ended := make(chan error, 1)
+	go func() { ended <- f.Run(ctx) }()
+	return f, func() error {
+		cancel()
+		return <-ended
+	}
+}
+
+// end returns the error of a follower that ends by itself.
+func end(t *testing.T, s replicated.Stream, r replicated.Replica) error {
+	t.Helper()
+	return replicated.NewFollower(s, r, replicated.FollowerOptions{Clock: replicatedtest.NewClock(1)}).Run(t.Context())
+}
+
+func TestFollower(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers := replicatedtest.New(1, replicatedtest.Faults{MaxData: 20})
+		r := &memory{}
+		f, stop := follow(t, servers.Stream("b", 0), r)
+		log := take(t, servers.Stream("a", 0), 0, options(t.Context(), "a"))
+		var want []string
+		for i := range 100 {
+			want = append(want, fmt.Sprintf("%d:%s", i+1, strings.Repeat("x", i)))
+			appendRecord(t, log, want[i])
+			appendRecord(t, log, "")
+		}
+		if err := f.CatchUp(t.Context(), log.Offset()); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(r.state(), want) || r.Offset() != log.Offset() {
+			t.Errorf("%d records up to %d, want %d up to %d", len(r.state()), r.Offset(), len(want), log.Offset())
+		}
+		time.Sleep(time.Minute)
+		s := f.Status()
+		if s.Quiet != time.Minute || s.Owner != "a" || s.Epoch != 1 || s.Released {
+			t.Errorf("status %+v, want quiet for a minute", s)
+		}
+		if err := log.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if s := f.Status(); !s.Released || s.Quiet != time.Second || s.Applied != log.Offset() || s.Seen != s.Applied || s.Last != s.Applied {
+			t.Errorf("status %+v, want it released for a second", s)
+		}
+		wantErr(t, stop(), context.Canceled)
+
+		// It begins again where it was, and knows whose the log is.
+		f, stop = follow(t, servers.Stream("b", 0), r)
+		synctest.Wait()
+		if s := f.Status(); s.Owner != "a" || !s.Released || s.Applied != log.Offset() {
+			t.Errorf("status %+v, want that of before", s)
+		}
+		wantErr(t, stop(), context.Canceled)
+	})
+}
+
+// TestQuiet checks that time counts as quiet only while the leader answers.
+func TestQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers := replicatedtest.New(1, replicatedtest.Faults{})
+		f, stop := follow(t, servers.Stream("b", 0), &memory{})
+		log := take(t, servers.Stream("a", 0), 0, options(t.Context(), "a"))
+		wantQuiet := func(least, most time.Duration) {
+			t.Helper()
+			if s := f.Status(); s.Quiet < least || s.Quiet > most {
+				t.Fatalf("quiet for %s, want %s to %s", s.Quiet, least, most)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		wantQuiet(10*time.Second, 10*time.Second)
+		servers.Cut("b", true)
+		time.Sleep(10 * time.Second)
+		wantQuiet(0, 0)
+		servers.Cut("b", false)
+		time.Sleep(10 * time.Second)
+		wantQuiet(8*time.Second, 10*time.Second)
+		appendRecord(t, log, "")
+		time.Sleep(time.Second)
+		wantQuiet(time.Second, time.Second)
+		servers.SetFaults(replicatedtest.Faults{FailReads: 1})
+		time.Sleep(3 * time.Second)
+		wantQuiet(0, 0)
+		wantErr(t, stop(), context.Canceled)
+	})
+}
+
+func TestFollowerEnds(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fault func(t *testing.T, servers *replicatedtest.Servers, log *replicated.Log)
+		// applied is how many of the ten records the replica has when the follower begins.
+		applied int
+		want    error
+		keeps   int // records that it has at the end
+	}{
+		{"a message was lost", func(_ *testing.T, s *replicatedtest.Servers, _ *replicated.Log) { s.Lose(0, 5) }, 0, replicated.ErrDiverged, 3},
+		{"the log was purged behind the replica", func(t *testing.T, s *replicatedtest.Servers, _ *replicated.Log) {
+			if err := s.Stream("a", 0).Purge(t.Context(), 5); err != nil {
+				t.Fatal(err)
+			}
+		}, 2, replicated.ErrDiverged, 2},
+		{"the log lost its end", func(_ *testing.T, s *replicatedtest.Servers, _ *replicated.Log) { s.Forget(0, 5) }, 10, replicated.ErrLogLost, 10},
+		{"a record does not fit", func(t *testing.T, _ *replicatedtest.Servers, l *replicated.Log) {
+			appendRecord(t, l, "12:x")
+		}, 5, replicated.ErrDiverged, 5},
+		{"a record cannot be decompressed", func(t *testing.T, s *replicatedtest.Servers, l *replicated.Log) {
+			send(t, s, l, replicated.KindRecord, "x")
+		}, 0, replicated.ErrDiverged, 10},
+		{"a record of a kind of a newer version", func(t *testing.T, s *replicatedtest.Servers, l *replicated.Log) {
+			send(t, s, l, "merge", "")
+		}, 0, checkpoint.ErrNewer, 10},
+		{"an owner of a newer version", func(t *testing.T, s *replicatedtest.Servers, l *replicated.Log) {
+			send(t, s, l, replicated.KindTake, `{"format":1,"layout":255}`)
+		}, 0, checkpoint.ErrNewer, 10},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				servers := replicatedtest.New(1, replicatedtest.Faults{})
+				log := take(t, servers.Stream("a", 0), 0, options(t.Context(), "a"))
+				r := &memory{}
+				for i := range 10 {
+					record := fmt.Sprintf("%d:x", i+1)
+					offset := appendRecord(t, log, record)
+					if i < c.applied {
+						if err := r.Apply([][]byte{[]byte(record)}, offset); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				c.fault(t, servers, log)
+				wantErr(t, end(t, servers.Stream("b", 0), r), c.want)
+				if n := len(r.state()); n != c.keeps {
+					t.Errorf("the replica has %d records, want %d", n, c.keeps)
+				}
+			})
+		})
+	}
+}
+
+// send stores a message as if the owner of a log had sent it.
+func send(t *testing.T, s *replicatedtest.Servers, l *replicated.Log, kind, data string) {
+	t.Helper()
+	m := replicated.Message{ID: fmt.Sprintf("a.%d.99.1/1", l.Epoch()), Kind: kind, Data: []byte(data)}
+	if _, err := publish(t, s.Stream("a", 0), l.Offset(), m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCatchUpEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers := replicatedtest.New(1, replicatedtest.Faults{})
+		f, stop := follow(t, servers.Stream("b", 0), &memory{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		wantErr(t, f.CatchUp(ctx, 1), context.DeadlineExceeded)
+		caught := make(chan error, 1)
+		go func() { caught <- f.CatchUp(t.Context(), 1) }()
+		synctest.Wait()
+		wantErr(t, stop(), context.Canceled)
+		wantErr(t, <-caught, context.Canceled)
+	})
+}

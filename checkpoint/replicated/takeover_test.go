@@ -1,0 +1,210 @@
+package replicated_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/checkpoint/replicated/replicatedtest"
+)
+
+// fleet are members that follow a log, take it when it is quiet, and append to it.
+type fleet struct {
+	p       plan
+	servers *replicatedtest.Servers
+	early   bool // sabotage: owners take the log after its last message, and do not catch up
+
+	mu      sync.Mutex
+	records []string // acknowledged, in the order of their acknowledgements by one owner each
+	faults  []string
+}
+
+func (f *fleet) fault(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faults = append(f.faults, fmt.Sprintf(format, args...))
+}
+
+// member follows and owns in turn until ctx ends.
+func (f *fleet) member(ctx context.Context, name string, random *rand.Rand) *memory {
+	r := &memory{}
+	for life := 0; ctx.Err() == nil; life++ {
+		f.life(ctx, fmt.Sprint(name, ".", life), f.servers.Stream(name, 0), r, random)
+	}
+	return r
+}
+
+// life follows the log until it is quiet, takes it, and appends to it for a while.
+func (f *fleet) life(ctx context.Context, owner string, s replicated.Stream, r *memory, random *rand.Rand) {
+	clock := replicatedtest.NewClock(1)
+	follower := replicated.NewFollower(s, r, replicated.FollowerOptions{Clock: clock})
+	following, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- follower.Run(following) }()
+	if f.early {
+		stop()
+	}
+	patience := time.Duration(5_000+random.IntN(5_000)) * time.Millisecond
+	for st := follower.Status(); st.Quiet < patience && !st.Released && !f.early; st = follower.Status() {
+		select {
+		case err := <-ended:
+			if ctx.Err() == nil {
+				f.fault("a follower ended: %v", err)
+			}
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	st := follower.Status()
+	if f.early {
+		time.Sleep(patience)
+		st.Seen, _ = s.Last(ctx)
+	}
+	log, err := replicated.Take(ctx, s, st.Seen, replicated.Options{
+		Context: ctx, Owner: owner, Epoch: st.Epoch, Clock: clock, PartBytes: f.p.partBytes,
+	})
+	if err == nil && !f.early {
+		err = follower.CatchUp(ctx, log.Offset())
+	}
+	stop()
+	if ended := <-ended; !errors.Is(ended, context.Canceled) && ctx.Err() == nil {
+		f.fault("a follower ended: %v", ended)
+	}
+	if err != nil {
+		return
+	}
+	paused := random.IntN(8) == 0
+	for range random.IntN(2 * f.p.records) {
+		record := r.record(owner + noise(random, random.IntN(f.p.most+1)))
+		offset, err := log.Append([]byte(record))
+		if errors.Is(err, replicated.ErrLogLost) {
+			f.fault("the log was said to have lost its end: %v", err)
+		}
+		if err != nil {
+			return
+		}
+		f.mu.Lock()
+		f.records = append(f.records, record)
+		f.mu.Unlock()
+		if err := r.Apply([][]byte{[]byte(record)}, offset); err != nil {
+			f.fault("an owner's own state: %v", err)
+		}
+		time.Sleep(time.Duration(random.IntN(500)) * time.Millisecond)
+		if paused { // in the middle, for longer than the others wait
+			time.Sleep(time.Duration(random.IntN(5_000)) * time.Millisecond)
+		}
+	}
+	if random.IntN(2) == 0 {
+		_ = log.Release(ctx)
+	}
+}
+
+// run runs a plan and describes the broken promises.
+func (f *fleet) run() (broken []string) {
+	f.servers = replicatedtest.New(f.p.seed, f.p.faults)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	replicas := make([]*memory, f.p.members)
+	var members sync.WaitGroup
+	for i := range f.p.members {
+		members.Go(func() {
+			replicas[i] = f.member(ctx, fmt.Sprint("m", i), rand.New(rand.NewPCG(f.p.seed, uint64(i))))
+		})
+	}
+	members.Go(func() { f.p.disturb(f.servers) })
+	members.Wait()
+	f.servers.SetFaults(replicatedtest.Faults{})
+	time.Sleep(time.Minute)
+	if missing := f.compare(replicas); missing != "" {
+		return append(f.faults, missing)
+	}
+	return f.faults
+}
+
+// TestTakeovers checks that all that any owner was told to be stored is in every replica, in
+// its order, whoever owns the log when, and that no replica ever has a record that does not
+// fit.
+func TestTakeovers(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		f := &fleet{p: drawPlan(rt)}
+		var broken []string
+		synctest.Test(t, func(*testing.T) { broken = f.run() })
+		if len(broken) > 0 {
+			rt.Fatal(broken)
+		}
+	})
+}
+
+// TestSabotagedTakeoversAreDetected breaks what TestTakeovers relies on.
+func TestSabotagedTakeoversAreDetected(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		sabotage func(*fleet)
+		broken   bool
+	}{
+		{"none", func(*fleet) {}, false},
+		{"an owner appends before it has caught up", func(f *fleet) { f.early = true }, true},
+		{"servers without expectations", func(f *fleet) { f.p.faults.IgnoreExpectations = true }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			detected := 0
+			for seed := range uint64(10) {
+				f := &fleet{p: plan{
+					seed: seed, members: 3, records: 10, most: 300, partBytes: 100, cuts: 2, changes: 2,
+					faults: replicatedtest.Faults{LoseCopies: 0.1, LoseAnswers: 0.1, Repeat: 0.1, LateCopies: 0.1, Delay: 200 * time.Millisecond},
+				}}
+				c.sabotage(f)
+				synctest.Test(t, func(*testing.T) {
+					if len(f.run()) > 0 {
+						detected++
+					}
+				})
+			}
+			if (detected > 0) != c.broken {
+				t.Errorf("broken in %d of 10 runs", detected)
+			}
+		})
+	}
+}
+
+// compare follows the log with every replica to its end and compares them.
+func (f *fleet) compare(replicas []*memory) string {
+	for i, r := range replicas {
+		s := f.servers.Stream("judge", 0)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		last, err := s.Last(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		log, err := replicated.Take(ctx, s, last, replicated.Options{Context: ctx, Owner: fmt.Sprint("judge", i), Clock: replicatedtest.NewClock(1)})
+		if err != nil {
+			return err.Error()
+		}
+		follower := replicated.NewFollower(s, r, replicated.FollowerOptions{Clock: replicatedtest.NewClock(1)})
+		go follower.Run(ctx)
+		if err := follower.CatchUp(ctx, log.Offset()); err != nil {
+			return err.Error()
+		}
+		if a, b := r.state(), replicas[0].state(); !slices.Equal(a, b) {
+			return fmt.Sprintf("replica %d has %d records, replica 0 %d others", i, len(a), len(b))
+		}
+	}
+	state := replicas[0].state()
+	for _, record := range f.records {
+		if !slices.Contains(state, record) {
+			return fmt.Sprintf("%.30q was acknowledged and is not in the replicas", record)
+		}
+	}
+	return ""
+}
