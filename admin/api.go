@@ -227,9 +227,18 @@ func busy(detail string) *problem {
 // the error is none of the known ones.
 func problemOf(err error, fallback int) *problem {
 	if p, ok := errors.AsType[*problem](err); ok {
+		if text := err.Error(); text != p.Detail { // something was added to it
+			wrapped := *p
+			wrapped.Detail = text
+			return &wrapped
+		}
 		return p
 	}
 	switch {
+	case errors.Is(err, ErrUnavailable):
+		p := newProblem(http.StatusServiceUnavailable, err.Error())
+		p.retryAfter = "5"
+		return p
 	case errors.Is(err, ErrUnknown):
 		fallback = http.StatusNotFound
 	case errors.Is(err, ErrNotRunning), errors.Is(err, ErrBusy), errors.Is(err, ErrNotRejected), errors.Is(err, poller.ErrNoPosition),
@@ -243,9 +252,10 @@ func problemOf(err error, fallback int) *problem {
 
 func (p *problem) Error() string { return p.Detail }
 
-// Is makes a 404 match ErrUnknown.
+// Is makes a 404 match ErrUnknown and a 503 match ErrUnavailable.
 func (p *problem) Is(target error) bool {
-	return p.Status == http.StatusNotFound && target == ErrUnknown
+	return p.Status == http.StatusNotFound && target == ErrUnknown ||
+		p.Status == http.StatusServiceUnavailable && target == ErrUnavailable
 }
 
 func writeProblem(w http.ResponseWriter, status int, detail string) {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/retryafter"
 	"ndrbridge/poller"
 )
 
@@ -37,6 +38,12 @@ func NewClient(address, token string) (*Client, error) {
 		return nil, errors.New("the address of the admin API must be a URL such as http://127.0.0.1:9600")
 	}
 	return &Client{base: base, token: token}, nil
+}
+
+// NewClientOver returns a client of the API that a transport leads to, whatever the
+// address. It sends no token.
+func NewClientOver(transport http.RoundTripper) *Client {
+	return &Client{base: &url.URL{Scheme: "http", Host: "localhost"}, http: http.Client{Transport: transport}}
 }
 
 // call is one request to the API.
@@ -88,6 +95,9 @@ func (c *Client) send(req *http.Request) (io.ReadCloser, error) {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	resp, err := c.http.Do(req)
+	if failed, ok := errors.AsType[*url.Error](err); ok && c.http.Transport != nil {
+		return nil, failed.Err // the address means nothing
+	}
 	if err != nil {
 		return nil, fmt.Errorf("ask the bridge: %w", err)
 	}
@@ -98,6 +108,9 @@ func (c *Client) send(req *http.Request) (io.ReadCloser, error) {
 	var p problem
 	if json.NewDecoder(io.LimitReader(resp.Body, maxRequest)).Decode(&p) != nil || p.Detail == "" {
 		return nil, fmt.Errorf("the bridge at %s answered %s", c.base.Host, resp.Status)
+	}
+	if wait, ok := retryafter.Parse(resp.Header); ok {
+		p.retryAfter = strconv.Itoa(int(wait.Seconds()))
 	}
 	return nil, &p
 }

@@ -86,5 +86,9 @@ var ErrUnknown = errors.New("unknown")
 // ErrBusy is returned if an operation that runs one at a time is already running.
 var ErrBusy = errors.New("the bridge is busy")
 
+// ErrUnavailable is returned if the member of a cluster that has to carry out an operation
+// cannot be asked now.
+var ErrUnavailable = errors.New("not available now; try again in a few seconds")
+
 // ErrNotRunning is returned if an operation requires a running bridge.
 var ErrNotRunning = errors.New("the bridge does not run")

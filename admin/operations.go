@@ -136,7 +136,10 @@ func backup(c Control, w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, newProblem(http.StatusHTTPVersionNotSupported, "ask for a copy of the state with HTTP/1.1")
 	}
 	admissionOf(r).stream = true
-	d := &download{w: w, end: time.Now().Add(maxBackup)}
+	d := &download{w: w, end: time.Now().Add(maxBackup), name: "ndrbridge.db"}
+	if named, ok := c.(interface{ BackupName() string }); ok { // it is not a state's file
+		d.name = named.BackupName()
+	}
 	err := c.Backup(r.Context(), d)
 	if err != nil && d.begun {
 		panic(http.ErrAbortHandler) // the client must not take it for a complete copy
@@ -154,6 +157,7 @@ type download struct {
 	w     http.ResponseWriter
 	end   time.Time // the deadline; writes after it fail
 	begun bool
+	name  string // of the file
 }
 
 func (d *download) Write(b []byte) (int, error) {
@@ -163,7 +167,7 @@ func (d *download) Write(b []byte) (int, error) {
 	if !d.begun {
 		d.begun = true
 		d.w.Header().Set("Content-Type", "application/octet-stream")
-		d.w.Header().Set("Content-Disposition", `attachment; filename="ndrbridge.db"`)
+		d.w.Header().Set("Content-Disposition", `attachment; filename="`+d.name+`"`)
 	}
 	return d.w.Write(b)
 }

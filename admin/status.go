@@ -19,9 +19,18 @@ type Status struct {
 	// the configuration. The journal keeps no events for them. They are sorted by name
 	// and have neither Kind nor State.
 	Unconfigured []SinkStatus `json:"unconfigured,omitempty"`
+	// ShardErrors are the shards of a cluster that could not be asked. The other fields
+	// are without them.
+	ShardErrors []ShardError `json:"shard_errors,omitempty"`
 	// Cluster is the cluster that the running bridge is a member of. The other fields
 	// then describe all shards.
 	Cluster *Cluster `json:"cluster,omitempty"`
+}
+
+// ShardError is the reason why the status of a shard of a cluster is missing.
+type ShardError struct {
+	Shard int    `json:"shard"`
+	Error string `json:"error"`
 }
 
 // StateStatus describes the state file and its contents.
@@ -156,6 +165,9 @@ type SinkStatus struct {
 	State string    `json:"state,omitempty"`
 	Since time.Time `json:"since,omitzero"`
 	Error string    `json:"error,omitempty"`
+	// Shard is the shard of a cluster whose State and Error these are, such as 03: the
+	// one in the worst state. It is empty if the state is running, and outside a cluster.
+	Shard string `json:"shard,omitempty"`
 	// LagEvents and LagBytes measure the events that the sink has yet to complete, and
 	// Oldest is when the oldest of them was seen.
 	LagEvents uint64    `json:"lag_events"`
