@@ -21,12 +21,12 @@ func (s *scene) more(t *testing.T, b *bridge, sink string) {
 }
 
 // quiet waits until no event has arrived for a while.
-func (s *scene) quiet() {
+func (s *site) quiet() {
 	const while = 2 * time.Second
 	received, since := -1, time.Now()
 	for time.Since(since) < while {
 		now := 0
-		for _, sink := range everySink {
+		for _, sink := range s.sinks {
 			now += s.received(sink)
 		}
 		if now != received {
@@ -37,7 +37,7 @@ func (s *scene) quiet() {
 }
 
 // missing returns the number of objects that have yet to reach a sink, and one of them.
-func (s *scene) missing(sink string, shown map[*sensor]shown) (n int, example string) {
+func (s *site) missing(sink string, shown map[*sensor]shown) (n int, example string) {
 	for _, sensor := range s.sensors {
 		shown := shown[sensor]
 		if missing, version := sensor.book.Missing(sink, shown.detections); missing > 0 {
@@ -60,11 +60,23 @@ func (s *scene) missing(sink string, shown map[*sensor]shown) (n int, example st
 // simulations of the appliances must have ended.
 func (s *scene) await(t *testing.T, b *bridge) {
 	t.Helper()
+	if late := s.awaitAt(webhookSink, natsSink, mirrorSink, kafkaSink); late != "" {
+		b.kill(t, false)
+		for _, fault := range s.faults(t) {
+			t.Error(fault)
+		}
+		t.Fatalf("%s; the last bridge wrote:\n%s", late, b.output.end())
+	}
+}
+
+// awaitAt waits until everything has reached some sinks. If nothing arrives for a minute, it
+// describes what is missing.
+func (s *site) awaitAt(sinks ...string) (late string) {
 	shown := make(map[*sensor]shown)
 	for _, sensor := range s.sensors {
 		shown[sensor] = sensor.shown()
 	}
-	for _, sink := range []string{webhookSink, natsSink, mirrorSink, kafkaSink} {
+	for _, sink := range sinks {
 		least, progress := -1, time.Now()
 		for {
 			looked := time.Now()
@@ -76,14 +88,11 @@ func (s *scene) await(t *testing.T, b *bridge) {
 				least, progress = missing, time.Now()
 			}
 			if time.Since(progress) > time.Minute {
-				b.kill(t, false)
-				for _, fault := range s.faults(t) {
-					t.Error(fault)
-				}
-				t.Fatalf("%s: %d objects did not arrive, %s is one; the last bridge wrote:\n%s", sink, missing, example, b.output.end())
+				return fmt.Sprintf("%s: %d objects did not arrive, %s is one", sink, missing, example)
 			}
 			// Evaluating a long run takes processor time, which the bridge needs as well.
 			time.Sleep(max(50*time.Millisecond, 10*time.Since(looked)))
 		}
 	}
+	return ""
 }

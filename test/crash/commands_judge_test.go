@@ -64,14 +64,18 @@ func writes(patches []standin.Patch) map[string][]string {
 
 // faults returns the differences between the acknowledged commands and what was written to
 // the appliance.
-func (s *commandScene) faults() (faults []string) {
+func (s *commandScene) faults() []string { return s.book.faults(s.appliance, s.tickets) }
+
+// faults returns the differences between the acknowledged commands for an appliance's tickets,
+// whose detections it receives, and what was written to the appliance.
+func (b *commandBook) faults(appliance *standin.Appliance, tickets map[string]int64) (faults []string) {
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	written, latest := writes(s.appliance.Patches()), make(map[int64]*standin.Version)
-	for _, v := range s.appliance.Latest() {
+	written, latest := writes(appliance.Patches()), make(map[int64]*standin.Version)
+	for _, v := range appliance.Latest() {
 		latest[v.ID] = v
 	}
-	for ticket, detection := range s.tickets {
-		accepted, got := s.book.of(ticket), written[ticket]
+	for ticket, detection := range tickets {
+		accepted, got := b.of(ticket), written[ticket]
 		for _, c := range accepted {
 			if !slices.Contains(got, *c.Assignee) {
 				wrong("%s: the command %s was acknowledged and never written", ticket, *c.Assignee)

@@ -1,11 +1,14 @@
 package crash
 
 import (
+	"context"
 	"math/rand/v2"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
+	"ndrbridge/checkpoint"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/fault"
 	"ndrbridge/test/ledger"
@@ -76,9 +79,15 @@ func quieter(r standin.Rates) standin.Rates {
 	return r
 }
 
+// site is a fleet of appliances and the sinks that receive its events.
+type site struct {
+	sensors []*sensor
+	sinks   []string
+}
+
 // book returns the ledger of an event's appliance. The bridge's events about itself are in
 // the first.
-func (s *scene) book(e transform.Event) *ledger.Ledger {
+func (s *site) book(e transform.Event) *ledger.Ledger {
 	for _, sensor := range s.sensors {
 		if sensor.name == e.Appliance {
 			return sensor.book
@@ -88,7 +97,7 @@ func (s *scene) book(e transform.Event) *ledger.Ledger {
 }
 
 // received counts the events at a sink.
-func (s *scene) received(sink string) (n int) {
+func (s *site) received(sink string) (n int) {
 	for _, sensor := range s.sensors {
 		n += sensor.book.Received(sink)
 	}
@@ -96,7 +105,7 @@ func (s *scene) received(sink string) (n int) {
 }
 
 // repeatedAt counts the repeated events at a sink.
-func (s *scene) repeatedAt(sink string) (n int) {
+func (s *site) repeatedAt(sink string) (n int) {
 	for _, sensor := range s.sensors {
 		n += sensor.book.Repeated(sink)
 	}
@@ -104,9 +113,57 @@ func (s *scene) repeatedAt(sink string) (n int) {
 }
 
 // committed counts the events that the bridges committed.
-func (s *scene) committed() (n int) {
+func (s *site) committed() (n int) {
 	for _, sensor := range s.sensors {
 		n += sensor.book.Committed()
 	}
 	return n
+}
+
+// live simulates changes at the appliances until stop is called. The rates at the first are
+// ten times those at the others.
+func (s *site) live(t *testing.T, rates standin.Rates) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var living sync.WaitGroup
+	for i, sensor := range s.sensors {
+		if i == 1 {
+			rates = quieter(rates)
+		}
+		of := rates
+		living.Go(func() { sensor.appliance.Live(ctx, of) })
+	}
+	stop = func() { cancel(); living.Wait() }
+	t.Cleanup(stop)
+	return stop
+}
+
+// receive records an event that reached a sink.
+func (s *site) receive(t *testing.T, sink string, body []byte) (e transform.Event, ok bool) {
+	e, err := transform.Parse(body)
+	if err != nil {
+		t.Errorf("%s: %v: %s", sink, err, body)
+		return e, false
+	}
+	s.book(e).Receive(sink, e)
+	return e, true
+}
+
+// commitFrom records in the ledger the events of a state's journal behind an offset, and
+// returns that of the last. No bridge may have the state open.
+func (s *site) commitFrom(t *testing.T, state string, after uint64) (last uint64) {
+	t.Helper()
+	store, err := checkpoint.Open(state, checkpoint.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatalf("the state of an ended bridge: %v", err)
+	}
+	defer store.Close()
+	records, err := store.Read(t.Context(), after, checkpoint.Batch{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		s.book(r.Event).Commit(r.Event)
+		after = r.Seq
+	}
+	return after
 }

@@ -15,9 +15,14 @@ func (s *scene) faults(t *testing.T) (faults []string) {
 	t.Helper()
 	s.commit(t)
 	s.readFile(t)
+	return s.verdicts()
+}
+
+// verdicts returns the broken guarantees at all sinks by the ledgers.
+func (s *site) verdicts() (faults []string) {
 	for _, sensor := range s.sensors {
 		shown, book := sensor.shown(), sensor.book
-		for _, sink := range everySink {
+		for _, sink := range s.sinks {
 			for matter, verdict := range map[string]ledger.Verdict{
 				"detections": book.Judge(sink, shown.detections),
 				"audit":      book.JudgeObjects(sink, sensor.auditSource(), shown.audit),
@@ -40,7 +45,7 @@ func (s *scene) judge(t *testing.T, kills int) {
 	for _, fault := range s.faults(t) {
 		t.Error(fault)
 	}
-	for _, sink := range everySink {
+	for _, sink := range s.sinks {
 		met, kinds := 0, "none"
 		if p := s.proxies[sink]; p != nil {
 			met, kinds = total(p.Injected()), faultCounts(p)

@@ -1,16 +1,12 @@
 package crash
 
 import (
-	"context"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 
-	"ndrbridge/checkpoint"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/fault"
-	"ndrbridge/transform"
 )
 
 // The sinks.
@@ -27,8 +23,8 @@ var everySink = []string{webhookSink, natsSink, mirrorSink, kafkaSink, fileSink}
 // scene is a fleet of appliances, the targets of five sinks, and proxies in front of all but
 // the file. It outlives every bridge.
 type scene struct {
+	site
 	seed    uint64
-	sensors []*sensor
 	nats    *natsServer
 	kafka   *kafkaBroker
 	proxies map[string]*fault.Proxy // by sink; two sinks share that of NATS
@@ -47,6 +43,7 @@ type scene struct {
 func newScene(t *testing.T, program []string, seed uint64, folder string) *scene {
 	t.Helper()
 	s := &scene{
+		site:     site{sinks: everySink},
 		seed:     seed,
 		proxies:  make(map[string]*fault.Proxy),
 		program:  program,
@@ -63,14 +60,7 @@ func newScene(t *testing.T, program []string, seed uint64, folder string) *scene
 		s.sensors = append(s.sensors, startSensor(t, name, seed+uint64(i), past))
 	}
 
-	receive := func(sink string, body []byte) {
-		e, err := transform.Parse(body)
-		if err != nil {
-			t.Errorf("%s: %v: %s", sink, err, body)
-			return
-		}
-		s.book(e).Receive(sink, e)
-	}
+	receive := func(sink string, body []byte) { s.receive(t, sink, body) }
 	s.proxies[webhookSink] = newProxy(t, startWebhook(t, receive))
 	s.nats = startNATS(t, newProxy(t, ""), receive)
 	s.proxies[natsSink], s.proxies[mirrorSink] = s.nats.proxy, s.nats.proxy
@@ -95,23 +85,6 @@ func newProxy(t *testing.T, target string) *fault.Proxy {
 		}
 	})
 	return p
-}
-
-// live simulates changes at the appliances until stop is called. The rates at the first are
-// ten times those at the others.
-func (s *scene) live(t *testing.T, rates standin.Rates) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var living sync.WaitGroup
-	for i, sensor := range s.sensors {
-		if i == 1 {
-			rates = quieter(rates)
-		}
-		of := rates
-		living.Go(func() { sensor.appliance.Live(ctx, of) })
-	}
-	stop = func() { cancel(); living.Wait() }
-	t.Cleanup(stop)
-	return stop
 }
 
 // disturb injects faults into a percentage of connections.
@@ -143,17 +116,5 @@ func (s *scene) commit(t *testing.T) {
 	if _, err := os.Stat(s.state); os.IsNotExist(err) {
 		return // it was killed before it created the state
 	}
-	store, err := checkpoint.Open(s.state, checkpoint.Options{ReadOnly: true})
-	if err != nil {
-		t.Fatalf("the state after a crash: %v", err)
-	}
-	defer store.Close()
-	records, err := store.Read(t.Context(), s.read, checkpoint.Batch{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range records {
-		s.book(r.Event).Commit(r.Event)
-		s.read = r.Seq
-	}
+	s.read = s.commitFrom(t, s.state, s.read)
 }
