@@ -76,13 +76,28 @@ func (p *Pipeline) linkFor(sink string) endpoint.Link {
 }
 
 // locate returns the appliances that know a command's detection, or its ticket if it
-// names no detection. It looks in the state first, then asks the appliances. It returns
-// an error if an appliance could not be asked and no other one knows it.
+// names no detection. It looks in the state first, then asks the appliances.
 func (p *Pipeline) locate(ctx context.Context, c tickets.Command) (names []string, err error) {
+	for _, ask := range []bool{false, true} {
+		if names, err = p.Locate(ctx, c, ask); err != nil || len(names) > 0 {
+			break
+		}
+	}
+	return names, err
+}
+
+// Locate returns the appliances that know a command's detection, or its ticket if it
+// names no detection: those that the state knows of or, with ask, those that say so
+// themselves. It returns an error if an appliance could not be asked and no other one
+// knows it. The pipeline must be open.
+func (p *Pipeline) Locate(ctx context.Context, c tickets.Command, ask bool) (names []string, err error) {
 	all := p.current.Load().appliances
-	remembers, ask := p.remembersTicket, hasTicket
+	if ask {
+		return askAppliances(ctx, all, c)
+	}
+	remembers := p.remembersTicket
 	if c.DetectionID != 0 {
-		remembers, ask = p.remembersDetection, hasDetection
+		remembers = p.remembersDetection
 	}
 	for _, a := range all {
 		known, err := remembers(ctx, a.config.Name, c)
@@ -93,8 +108,14 @@ func (p *Pipeline) locate(ctx context.Context, c tickets.Command) (names []strin
 			names = append(names, a.config.Name)
 		}
 	}
-	if len(names) > 0 {
-		return names, nil
+	return names, nil
+}
+
+// askAppliances returns the appliances that have a command's detection or ticket.
+func askAppliances(ctx context.Context, all []*appliancePart, c tickets.Command) (names []string, err error) {
+	ask := hasTicket
+	if c.DetectionID != 0 {
+		ask = hasDetection
 	}
 	has, errs := make([]bool, len(all)), make([]error, len(all))
 	var asking sync.WaitGroup
@@ -111,6 +132,12 @@ func (p *Pipeline) locate(ctx context.Context, c tickets.Command) (names []strin
 		return names, nil
 	}
 	return nil, errors.Join(errs...)
+}
+
+// Accept stores ticket commands that were checked and have an appliance, as
+// checkpoint.Store.Accept does. The pipeline must be open.
+func (p *Pipeline) Accept(ctx context.Context, commands []checkpoint.Command) ([]checkpoint.Acceptance, error) {
+	return p.store.Accept(ctx, commands)
 }
 
 // remembersDetection reports whether an appliance's polling has seen the detection.
