@@ -13,6 +13,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/configs"
 	"ndrbridge/pipeline/endpoint"
 	"ndrbridge/preflight/finding"
@@ -48,6 +49,7 @@ func checkCluster(ctx context.Context, c *configs.Cluster, o Options) []finding.
 	return sink.CheckServers(ctx, o.Now, func(nc *natsgo.Conn) []finding.Finding {
 		t := clusterTrial{cluster: c, nc: nc}
 		t.server()
+		t.rights(ctx)
 		if t.jetStream(ctx) {
 			t.streams(ctx)
 		}
@@ -110,6 +112,21 @@ func parseVersion(text string) (version [3]int, ok bool) {
 		version[i] = n
 	}
 	return version, true
+}
+
+// rights checks whether the user may publish what a member publishes.
+func (t *clusterTrial) rights(ctx context.Context) {
+	const step = "permissions"
+	text, _, _ := strings.Cut(strings.ReplaceAll(replicated.Rights, "NAME", t.cluster.Name), "subscribe:")
+	forbidden, known := nats.Forbidden(ctx, t.nc, strings.Fields(text)[1:])
+	switch {
+	case !known:
+		t.add(step, finding.Untried, "the server does not report what the user may publish", "")
+	case len(forbidden) > 0:
+		t.add(step, finding.Failed, "the user may not publish to "+strings.Join(forbidden, ", "), "give the user the permissions that docs/cluster.md lists")
+	default:
+		t.add(step, finding.OK, "the user may publish what a member sends", "")
+	}
 }
 
 // jetStream checks whether the account has JetStream.

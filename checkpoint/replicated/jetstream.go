@@ -14,26 +14,24 @@ import (
 )
 
 // Rights are the subjects that the user of the account needs, for a cluster that is called
-// NAME; the streams and the bucket may instead be made by somebody else, with the settings
-// that OpenJetStream would give them. The subjects of shards and members are those of the
-// members among each other.
+// NAME: to publish, those of its messages and of JetStream, which can only be given for all
+// streams of the account; to publish and subscribe, those by which the members ask each
+// other. The streams and the bucket may instead be made by somebody else, with the settings
+// that OpenJetStream would give them; then CREATE is not needed for streams.
 const Rights = `publish:
   ndr.NAME.>
+  _INBOX.>
   $KV.NDR_NAME.>
   $JS.API.INFO
-  $JS.API.STREAM.CREATE.NDR_NAME_*
-  $JS.API.STREAM.INFO.NDR_NAME_*
-  $JS.API.STREAM.MSG.GET.NDR_NAME_*
-  $JS.API.STREAM.PURGE.NDR_NAME_*
-  $JS.API.CONSUMER.CREATE.NDR_NAME_*.>
-  $JS.API.CONSUMER.DELETE.NDR_NAME_*.*
-  $JS.API.CONSUMER.MSG.NEXT.NDR_NAME_*.*
-  $JS.API.STREAM.CREATE.KV_NDR_NAME
-  $JS.API.STREAM.INFO.KV_NDR_NAME
+  $JS.API.STREAM.CREATE.*
+  $JS.API.STREAM.INFO.*
+  $JS.API.STREAM.MSG.GET.*
+  $JS.API.STREAM.PURGE.*
+  $JS.API.CONSUMER.CREATE.*.>
+  $JS.API.CONSUMER.DELETE.*.*
+  $JS.API.CONSUMER.MSG.NEXT.*.*
   $JS.API.DIRECT.GET.KV_NDR_NAME.>
-  $JS.API.CONSUMER.CREATE.KV_NDR_NAME.>
-  $JS.API.CONSUMER.DELETE.KV_NDR_NAME.*
-  $JS.FC.KV_NDR_NAME.>
+  $JS.FC.>
 subscribe:
   _INBOX.>
   ndr.NAME.shard.*

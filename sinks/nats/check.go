@@ -312,6 +312,28 @@ func (s *Sink) ownerOf(ctx context.Context, c *conn, subjects string) string {
 // permissions, nor do servers on which the user may not request them.
 func (s *Sink) tryPermission(ctx context.Context, t Trial, c *conn) []finding.Finding {
 	const step = "permissions"
+	may, known := publishable(ctx, c.Conn.Conn)
+	if !known {
+		return []finding.Finding{{Step: step, Result: finding.Untried, Detail: "the server does not report what the user may publish"}}
+	}
+	if wrong := s.outsideFinding(t, step, may, "the user may not publish to", "allow the user to publish there"); wrong != nil {
+		return wrong
+	}
+	return []finding.Finding{{Step: step, Result: finding.OK, Detail: "the user may publish what the sink sends"}}
+}
+
+// Forbidden returns those of the subjects, which may have wildcards, that the user of the
+// connection may not publish to. known is false if the server does not report that.
+func Forbidden(ctx context.Context, nc *nats.Conn, subjects []string) (forbidden []string, known bool) {
+	may, known := publishable(ctx, nc)
+	if !known {
+		return nil, false
+	}
+	return slices.DeleteFunc(slices.Clone(subjects), may), true
+}
+
+// publishable asks the server what the user may publish to.
+func publishable(ctx context.Context, nc *nats.Conn) (may func(subject string) bool, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	var answer struct {
@@ -321,17 +343,12 @@ func (s *Sink) tryPermission(ctx context.Context, t Trial, c *conn) []finding.Fi
 			}
 		}
 	}
-	reply, err := c.RequestWithContext(ctx, "$SYS.REQ.USER.INFO", nil)
+	reply, err := nc.RequestWithContext(ctx, "$SYS.REQ.USER.INFO", nil)
 	if err != nil || json.Unmarshal(reply.Data, &answer) != nil {
-		return []finding.Finding{{Step: step, Result: finding.Untried, Detail: "the server does not report what the user may publish"}}
+		return nil, false
 	}
-	if p := answer.Data.Permissions; p != nil {
-		may := func(subject string) bool {
-			return (len(p.Publish.Allow) == 0 || anyCaptures(p.Publish.Allow, subject)) && !anyCaptures(p.Publish.Deny, subject)
-		}
-		if wrong := s.outsideFinding(t, step, may, "the user may not publish to", "allow the user to publish there"); wrong != nil {
-			return wrong
-		}
-	}
-	return []finding.Finding{{Step: step, Result: finding.OK, Detail: "the user may publish what the sink sends"}}
+	p := answer.Data.Permissions
+	return func(subject string) bool {
+		return p == nil || (len(p.Publish.Allow) == 0 || anyCaptures(p.Publish.Allow, subject)) && !anyCaptures(p.Publish.Deny, subject)
+	}, true
 }
