@@ -176,14 +176,22 @@ func (d DeadStats) put(tx *boltfile.Tx, o Owner) {
 		tx.Table(deadBucket).DeleteBucket([]byte(o))
 	}
 	sizes := tx.Table(deadSizeBucket)
-	switch {
-	case d.Dropped > 0:
-		sizes.Put([]byte(o), encode(d.Count, uint64(d.Bytes), d.Dropped))
-	case d.Count > 0:
-		sizes.Put([]byte(o), encode(d.Count, uint64(d.Bytes)))
-	default:
+	if value := d.encode(); value != nil {
+		sizes.Put([]byte(o), value)
+	} else {
 		sizes.Delete([]byte(o))
 	}
+}
+
+// encode returns the stored form of the counts; nil if there is nothing to count.
+func (d DeadStats) encode() []byte {
+	switch {
+	case d.Dropped > 0:
+		return encode(d.Count, uint64(d.Bytes), d.Dropped)
+	case d.Count > 0:
+		return encode(d.Count, uint64(d.Bytes))
+	}
+	return nil
 }
 
 // These bound what one transaction takes out of the dead letters or the commands, so that

@@ -45,11 +45,13 @@ func (d *database) dump(
 	w := bufio.NewWriterSize(contextWriter{ctx, file}, 256<<10)
 	err = view(ctx, func(tx *bolt.Tx) error {
 		offset, _ = appliedOf(tx)
-		return boltfile.Dump(tx, scheme, pieceBytes, func(record []byte) error {
+		b := boltfile.Builder{Scheme: scheme, PieceBytes: pieceBytes}
+		b.Yield = func(record []byte) error {
 			_, _ = w.Write(binary.BigEndian.AppendUint64(nil, uint64(len(record)))) // the next Write returns its error
 			_, err := w.Write(record)
 			return err
-		})
+		}
+		return b.Dump(tx)
 	})
 	if err == nil {
 		err = w.Flush()

@@ -50,9 +50,11 @@ type IDs struct {
 
 // next returns the ID after the last one assigned, which may be one of other IDs.
 func (i IDs) next(last uint64) uint64 {
-	of := max(i.Of, 1)
-	return (last/of+1)*of + i.Shard
+	return i.nth(last/max(i.Of, 1) + 1)
 }
+
+// nth returns the nth ID.
+func (i IDs) nth(n uint64) uint64 { return n*max(i.Of, 1) + i.Shard }
 
 // storeLog is what a store needs for its log. Only the writer uses it while the store is open.
 type storeLog struct {

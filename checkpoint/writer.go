@@ -231,7 +231,7 @@ func (s *Store) transact(r *writeRound, ops []*operation, results []error) (trim
 func (s *Store) execute(tx *bolt.Tx, r *writeRound, ops []*operation, results []error) (trimmed trimming, err error) {
 	r.tx = boltfile.NewTx(tx)
 	if s.log != nil {
-		r.tx.Record(&s.recorder, layoutVersion)
+		r.tx.Record(&s.recorder, scheme.Layout)
 	}
 	r.events = r.tx.Table(journalBucket)
 	if r.journal, err = openJournal(tx); err != nil {

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	bolt "go.etcd.io/bbolt"
 )
 
 // Scheme is what has to be known about the contents of a file to apply records to it, and to
@@ -95,62 +93,4 @@ func (t *Table) apply(s Scheme, c recorded) error {
 		t.DeleteBucket(c.key)
 	}
 	return nil
-}
-
-// Dump yields records that make the contents of a file out of those of a file in which all
-// buckets are empty. Each is a little larger than pieceBytes, or holds a single entry that
-// is larger; it is valid during the call only. Dump returns ErrUnreadable if the entries do
-// not have the sum that the file holds.
-func Dump(tx *bolt.Tx, s Scheme, pieceBytes int, yield func(record []byte) error) error {
-	d := &dump{Tx: &Tx{Tx: tx}, scheme: s, pieceBytes: pieceBytes, yield: yield}
-	d.Record(new(Recorder), s.Layout)
-	meta := d.Table(MetaBucket)
-	for _, key := range s.Meta {
-		if value := meta.Get(key); value != nil {
-			d.recorder.put(meta, key, value)
-		}
-	}
-	err := tx.ForEach(func(name []byte, _ *bolt.Bucket) error {
-		if bytes.Equal(name, MetaBucket) {
-			return nil
-		}
-		return d.table(d.Table(name))
-	})
-	if err != nil {
-		return err
-	}
-	if sum, there := Sum(tx); there && sum != d.sum {
-		return fmt.Errorf("%w: the sum of the entries is %x, not %x", ErrUnreadable, d.sum, sum)
-	}
-	return yield(d.Recorded())
-}
-
-type dump struct {
-	*Tx
-	scheme     Scheme
-	pieceBytes int
-	yield      func(record []byte) error
-}
-
-// table records all that a table holds.
-func (d *dump) table(t *Table) error {
-	if t.outer != nil {
-		d.recorder.in(t) // it may be empty
-	}
-	if n := t.Sequence(); n != 0 {
-		d.recorder.sequence(t, n)
-	}
-	return t.ForEach(func(key, value []byte) error {
-		if value == nil {
-			return d.table(t.Inside(key))
-		}
-		d.recorder.put(t, key, value)
-		d.sum += t.sumOf(key, value)
-		if len(d.recorder.record) < d.pieceBytes {
-			return nil
-		}
-		err := d.yield(d.Recorded())
-		d.Record(d.recorder, d.scheme.Layout)
-		return err
-	})
 }

@@ -52,7 +52,7 @@ func RecordLayout(record []byte) (format, layout byte, err error) {
 	return record[0], record[1], nil
 }
 
-// A Recorder makes records. The methods that add changes do nothing if it is nil.
+// A Recorder makes records. The methods that a Table calls do nothing if it is nil.
 type Recorder struct {
 	record []byte
 	// The bucket that was named last; root is nil before any.
@@ -64,19 +64,27 @@ const recorderBytes = 16 << 20
 
 // Record makes tx record its changes with r, whose earlier record is overwritten.
 func (tx *Tx) Record(r *Recorder, layout byte) {
+	r.begin(layout)
+	tx.recorder = r
+}
+
+// Recorded returns the record of the changes so far, which is valid until r is used again.
+func (tx *Tx) Recorded() []byte { return tx.recorder.end(tx.sum) }
+
+// begin begins a record.
+func (r *Recorder) begin(layout byte) {
 	if cap(r.record) > recorderBytes {
 		r.record = nil
 	}
 	r.record = append(r.record[:0], RecordFormat, layout)
 	r.record = append(r.record, make([]byte, recordHeader-len(r.record))...)
 	r.root, r.name = nil, nil
-	tx.recorder = r
 }
 
-// Recorded returns the record of the changes so far, which is valid until r is used again.
-func (tx *Tx) Recorded() []byte {
-	binary.BigEndian.PutUint64(tx.recorder.record[2:], tx.sum)
-	return tx.recorder.record
+// end returns the record, given the sum of the entries.
+func (r *Recorder) end(sum uint64) []byte {
+	binary.BigEndian.PutUint64(r.record[2:], sum)
+	return r.record
 }
 
 func (r *Recorder) add(change byte, operands ...[]byte) {
@@ -87,12 +95,21 @@ func (r *Recorder) add(change byte, operands ...[]byte) {
 	}
 }
 
-// in names the bucket of the next change, unless it is that of the last one.
-func (r *Recorder) in(t *Table) {
-	root, name := t.name, []byte(nil)
+func (r *Recorder) addSequence(n uint64) {
+	r.record = binary.AppendUvarint(append(r.record, changeSequence), n)
+}
+
+// names returns the name of the file's bucket, and of the one in it that the table is; nil:
+// none.
+func (t *Table) names() (root, name []byte) {
 	if t.outer != nil {
-		root, name = t.outer, t.name
+		return t.outer, t.name
 	}
+	return t.name, nil
+}
+
+// in names the bucket of the next change, unless it is that of the last one.
+func (r *Recorder) in(root, name []byte) {
 	if r.root != nil && bytes.Equal(r.root, root) && bytes.Equal(r.name, name) {
 		return
 	}
@@ -104,34 +121,34 @@ func (r *Recorder) in(t *Table) {
 func (r *Recorder) make(t *Table) {
 	if r != nil {
 		r.root = nil // the name may have been that of a bucket that was deleted since
-		r.in(t)
+		r.in(t.names())
 	}
 }
 
 func (r *Recorder) put(t *Table, key, value []byte) {
 	if r != nil {
-		r.in(t)
+		r.in(t.names())
 		r.add(changePut, key, value)
 	}
 }
 
 func (r *Recorder) delete(t *Table, key []byte) {
 	if r != nil {
-		r.in(t)
+		r.in(t.names())
 		r.add(changeDelete, key)
 	}
 }
 
 func (r *Recorder) sequence(t *Table, n uint64) {
 	if r != nil {
-		r.in(t)
-		r.record = binary.AppendUvarint(append(r.record, changeSequence), n)
+		r.in(t.names())
+		r.addSequence(n)
 	}
 }
 
 func (r *Recorder) deleteBucket(t *Table, name []byte) {
 	if r != nil {
-		r.in(t)
+		r.in(t.names())
 		r.add(changeDrop, name)
 	}
 }

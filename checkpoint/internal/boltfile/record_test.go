@@ -134,9 +134,9 @@ func TestRecordsMakeTheSameFile(t *testing.T) {
 		restored := emptyFile(t, filepath.Join(root, fmt.Sprint(runs)+"r"))
 		defer restored.Close()
 		err := owner.View(func(tx *bolt.Tx) error {
-			return Dump(tx, testScheme, rapid.SampledFrom([]int{0, 100, 1 << 20}).Draw(t, "bytes of a piece"), func(record []byte) error {
-				return applyTo(restored, bytes.Clone(record))
-			})
+			b := Builder{Scheme: testScheme, PieceBytes: rapid.SampledFrom([]int{0, 100, 1 << 20}).Draw(t, "bytes of a piece")}
+			b.Yield = func(record []byte) error { return applyTo(restored, bytes.Clone(record)) }
+			return b.Dump(tx)
 		})
 		if err != nil {
 			t.Fatal(err)
