@@ -32,3 +32,6 @@ func CheckVersion(version string) (accepted, warned bool) {
 	warning, err := checkVersion(version)
 	return err == nil, warning != ""
 }
+
+// RestoreOne restores one snapshot.
+var RestoreOne = restore

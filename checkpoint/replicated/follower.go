@@ -27,6 +27,9 @@ type Dumper interface {
 type FollowerOptions struct {
 	Clock     Clock
 	PollEvery time.Duration // how often the stream's leader is asked for the last message; 0: 1 s
+
+	Snapshots Snapshots // nil: the follower makes none
+	Snapshot  SnapshotterOptions
 }
 
 // How records are applied: together, but soon.
@@ -40,7 +43,8 @@ type Follower struct {
 	stream  Stream
 	replica Replica
 	o       FollowerOptions
-	wake    chan struct{} // CatchUp wants the group to be applied
+	wake    chan struct{} // CatchUp waits for the group
+	shots   *Snapshotter  // may be nil
 
 	mu      sync.Mutex
 	status  FollowerStatus
@@ -61,6 +65,9 @@ type FollowerStatus struct {
 	Owner    string // that wrote the last record; empty: not known
 	Epoch    uint64 // of Owner
 	Released bool   // the last record is a release
+	// Snapshot is the newest that is known, and LogBytes how much was read behind it.
+	Snapshot Snapshot
+	LogBytes int64
 	// Quiet is how long no message was seen, while the leader answered: 0 after it did not.
 	Quiet time.Duration
 }
@@ -70,11 +77,15 @@ type FollowerStatus struct {
 func NewFollower(s Stream, r Replica, o FollowerOptions) *Follower {
 	o.PollEvery = cmp.Or(o.PollEvery, time.Second)
 	offset := r.Offset()
-	return &Follower{
+	f := &Follower{
 		stream: s, replica: r, o: o, wake: make(chan struct{}, 1),
 		status:  FollowerStatus{Applied: offset, Seen: offset},
 		changed: make(chan struct{}), done: make(chan struct{}),
 	}
+	if o.Snapshots != nil {
+		f.shots = NewSnapshotter(s, o.Snapshots, r, o.Snapshot)
+	}
+	return f
 }
 
 // Status returns what the follower knows.
@@ -84,6 +95,9 @@ func (f *Follower) Status() FollowerStatus {
 	s := f.status
 	if f.polled {
 		s.Quiet = max(0, f.o.Clock.Now()-f.quiet)
+	}
+	if f.shots != nil {
+		s.Snapshot, s.LogBytes = f.shots.Status()
 	}
 	return s
 }
@@ -161,6 +175,9 @@ func (f *Follower) Run(ctx context.Context) (err error) {
 		cancel(err)
 	})
 	running.Go(func() { f.poll(ctx, cancel) })
+	if f.shots != nil {
+		running.Go(func() { f.shots.Run(ctx) })
+	}
 	return f.apply(ctx, reader, messages)
 }
 
@@ -235,6 +252,9 @@ func (f *Follower) read(r *reader, m numbered, g *group) error {
 	f.mu.Unlock()
 	if m.seq != expected {
 		return fmt.Errorf("%w: messages %d to %d are lost", ErrDiverged, expected, m.seq-1)
+	}
+	if f.shots != nil {
+		f.shots.Note(m.seq, len(m.Data))
 	}
 	e, complete, err := r.read(m.seq, m.Message)
 	if complete {

@@ -20,7 +20,25 @@ const (
 )
 
 func (s *jsStream) Follow(ctx context.Context, from uint64, yield func(uint64, Message) error) error {
-	f := &following{s: s, next: from, yield: yield}
+	f := &following{s: s, next: from, yield: func(m jetstream.Msg, seq uint64) error {
+		return yield(seq, Message{ID: m.Headers().Get(headerRecord), Kind: m.Headers().Get(headerKind), Data: m.Data()})
+	}}
+	return f.follow(ctx)
+}
+
+// following reads the messages of a stream. Each run of it is of one consumer, which lives in
+// the memory of one server.
+type following struct {
+	s      *jsStream
+	filter string // a subject; empty: all
+	next   uint64 // the lowest number that was not read
+	begun  bool   // it is known that next was not purged
+	yield  func(m jetstream.Msg, seq uint64) error
+	ended  error // why nothing more is read
+}
+
+// follow reads until ctx ends or yield returns an error.
+func (f *following) follow(ctx context.Context) error {
 	for ctx.Err() == nil {
 		err := f.run(ctx)
 		if f.ended != nil {
@@ -31,16 +49,6 @@ func (s *jsStream) Follow(ctx context.Context, from uint64, yield func(uint64, M
 		}
 	}
 	return ctx.Err()
-}
-
-// following is a Follow. Each run of it is of one consumer, which lives in the memory of one
-// server.
-type following struct {
-	s     *jsStream
-	next  uint64 // the number that is expected
-	begun bool
-	yield func(uint64, Message) error
-	ended error // Follow returns it
 }
 
 func (f *following) run(ctx context.Context) error {
@@ -58,7 +66,7 @@ func (f *following) run(ctx context.Context) error {
 	bounded, cancel := f.s.j.bounded(ctx)
 	defer cancel()
 	c, err := f.s.j.js.CreateConsumer(bounded, f.s.name, jetstream.ConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: f.next, AckPolicy: jetstream.AckNonePolicy,
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: f.next, FilterSubject: f.filter, AckPolicy: jetstream.AckNonePolicy,
 		MemoryStorage: true, Replicas: 1, InactiveThreshold: consumerIdle,
 	})
 	if err != nil {
@@ -98,8 +106,7 @@ func (f *following) fetch(ctx context.Context, c jetstream.Consumer, delivered *
 			continue // of a server that is behind
 		}
 		f.next = meta.Sequence.Stream + 1
-		message := Message{ID: m.Headers().Get(headerRecord), Kind: m.Headers().Get(headerKind), Data: m.Data()}
-		if f.ended = f.yield(meta.Sequence.Stream, message); f.ended != nil {
+		if f.ended = f.yield(m, meta.Sequence.Stream); f.ended != nil {
 			return nil
 		}
 	}

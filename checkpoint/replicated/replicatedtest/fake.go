@@ -32,24 +32,27 @@ type Faults struct {
 	MaxData int
 	// IgnoreExpectations is sabotage: a message is stored whatever is last.
 	IgnoreExpectations bool
+	// PurgeBeyond is sabotage: so many more messages are purged.
+	PurgeBeyond uint64
 }
 
 // Servers hold the streams of many shards for many members. Its methods are safe for
 // concurrent use.
 type Servers struct {
-	mu      sync.Mutex
-	random  *rand.Rand
-	faults  Faults
-	streams map[int]*stream
-	cut     map[string]bool
-	changed chan struct{} // closed and replaced whenever something changes
+	mu        sync.Mutex
+	random    *rand.Rand
+	faults    Faults
+	streams   map[int]*stream
+	snapshots map[int]*snapshots
+	cut       map[string]bool
+	changed   chan struct{} // closed and replaced whenever something changes
 }
 
 // New returns servers that make the same choices for the same seed, as far as the caller's
 // goroutines do.
 func New(seed uint64, f Faults) *Servers {
 	return &Servers{
-		random: rand.New(rand.NewPCG(seed, seed)), faults: f, streams: map[int]*stream{}, cut: map[string]bool{},
+		random: rand.New(rand.NewPCG(seed, seed)), faults: f, streams: map[int]*stream{}, snapshots: map[int]*snapshots{}, cut: map[string]bool{},
 		changed: make(chan struct{}),
 	}
 }
@@ -283,7 +286,7 @@ func (c *client) Last(ctx context.Context) (last uint64, err error) {
 
 func (c *client) Purge(ctx context.Context, before uint64) error {
 	return c.read(ctx, func(st *stream, _ uint64) error {
-		st.messages = slices.Clone(st.messages[st.index(before):])
+		st.messages = slices.Clone(st.messages[st.index(before+c.servers.faults.PurgeBeyond):])
 		return nil
 	})
 }

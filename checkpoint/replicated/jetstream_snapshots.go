@@ -1,0 +1,161 @@
+package replicated
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// headerChunk is the header of a chunk with its index.
+const headerChunk = "Ndr-Chunk"
+
+// jsSnapshots are the Snapshots of a shard. All shards share a stream, in which each object
+// has a subject; the pointer is in the cluster's bucket.
+type jsSnapshots struct {
+	jsStream // whose subject is that of all objects, up to their names
+	key      string
+}
+
+// Snapshots returns the snapshots of a shard.
+func (j *JetStream) Snapshots(shard int) Snapshots {
+	return &jsSnapshots{
+		jsStream: jsStream{j: j, name: j.snapshotConfig().Name, subject: fmt.Sprintf("ndr.%s.snap.%02d.", j.o.Name, shard)},
+		key:      fmt.Sprintf("snap.%02d", shard),
+	}
+}
+
+func (s *jsSnapshots) Pointer(ctx context.Context) (p Pointer, revision uint64, err error) {
+	ctx, cancel := s.j.bounded(ctx)
+	defer cancel()
+	entry, err := s.j.bucket.Get(ctx, s.key)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return p, 0, nil
+	}
+	if err != nil {
+		return p, 0, s.j.explain(ctx, "read the pointer "+s.key, err)
+	}
+	if err := json.Unmarshal(entry.Value(), &p); err != nil {
+		return Pointer{}, 0, fmt.Errorf("the pointer %s in the bucket %s is damaged: %w", s.key, s.j.bucket.Bucket(), err)
+	}
+	return p, entry.Revision(), nil
+}
+
+func (s *jsSnapshots) SetPointer(ctx context.Context, p Pointer, revision uint64) error {
+	value, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("encode the pointer: %w", err)
+	}
+	ctx, cancel := s.j.bounded(ctx)
+	defer cancel()
+	if revision == 0 {
+		_, err = s.j.bucket.Create(ctx, s.key, value)
+	} else {
+		_, err = s.j.bucket.Update(ctx, s.key, value, revision)
+	}
+	var api *jetstream.APIError
+	if errors.Is(err, jetstream.ErrKeyExists) || errors.As(err, &api) && (api.ErrorCode == codeWrongLast || api.ErrorCode == codeWrongLastConstant) {
+		return fmt.Errorf("replace the pointer %s: %w", s.key, ErrPointerMoved)
+	}
+	if err != nil {
+		return s.j.explain(ctx, "replace the pointer "+s.key, err)
+	}
+	return nil
+}
+
+func (s *jsSnapshots) Write(ctx context.Context, object string, index int, chunk []byte) error {
+	ctx, cancel := s.j.bounded(ctx)
+	defer cancel()
+	_, err := s.j.js.PublishMsg(ctx, &nats.Msg{
+		Subject: s.subject + object, Data: chunk, Header: nats.Header{headerChunk: {strconv.Itoa(index)}},
+	}, jetstream.WithExpectStream(s.name))
+	if err != nil {
+		return s.j.explain(ctx, fmt.Sprintf("write chunk %d of %s", index, object), err)
+	}
+	return nil
+}
+
+// readIdle is how long the next chunk is waited for.
+const readIdle = 30 * time.Second
+
+var errRead = errors.New("all chunks were read")
+
+func (s *jsSnapshots) Read(ctx context.Context, object string, yield func(int, []byte) error) error {
+	subjects, err := s.subjects(ctx, object)
+	if err != nil {
+		return err
+	}
+	left := subjects[s.subject+object]
+	if left == 0 {
+		return fmt.Errorf("read %s: %w", object, ErrNoMessage)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	idle := time.AfterFunc(readIdle, func() { cancel(fmt.Errorf("no chunk came for %s", readIdle)) })
+	defer idle.Stop()
+	f := &following{s: &s.jsStream, filter: s.subject + object, next: 1, begun: true}
+	f.yield = func(m jetstream.Msg, _ uint64) error {
+		idle.Reset(readIdle)
+		index, err := strconv.Atoi(m.Headers().Get(headerChunk))
+		if err != nil {
+			return fmt.Errorf("a message of %s is not a chunk", object)
+		}
+		if err := yield(index, m.Data()); err != nil {
+			return err
+		}
+		if left--; left == 0 {
+			return errRead
+		}
+		return nil
+	}
+	if err := f.follow(ctx); err != errRead {
+		return fmt.Errorf("read %s: %w", object, errors.Join(err, context.Cause(ctx)))
+	}
+	return nil
+}
+
+// subjects returns the subjects of objects and how many messages each has.
+func (s *jsSnapshots) subjects(ctx context.Context, object string) (map[string]uint64, error) {
+	ctx, cancel := s.j.bounded(ctx)
+	defer cancel()
+	h, err := s.handle(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i, err := h.Info(ctx, jetstream.WithSubjectFilter(s.subject+object))
+	if err != nil {
+		return nil, s.j.explain(ctx, "list the snapshots in "+s.name, err)
+	}
+	return i.State.Subjects, nil
+}
+
+func (s *jsSnapshots) Objects(ctx context.Context) ([]string, error) {
+	subjects, err := s.subjects(ctx, "*")
+	if err != nil {
+		return nil, err
+	}
+	var objects []string
+	for subject := range subjects {
+		objects = append(objects, strings.TrimPrefix(subject, s.subject))
+	}
+	return objects, nil
+}
+
+func (s *jsSnapshots) Remove(ctx context.Context, object string) error {
+	ctx, cancel := s.j.bounded(ctx)
+	defer cancel()
+	h, err := s.handle(ctx)
+	if err != nil {
+		return err
+	}
+	if err := h.Purge(ctx, jetstream.WithPurgeSubject(s.subject+object)); err != nil {
+		return s.j.explain(ctx, "remove the snapshot "+object, err)
+	}
+	return nil
+}

@@ -1,0 +1,307 @@
+package replicated_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/checkpoint/replicated/replicatedtest"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// filled returns a state of n records of some bytes that do not compress, at an offset.
+func filled(n, bytes int, offset uint64) *memory {
+	m := &memory{offset: offset}
+	random := rand.New(rand.NewPCG(1, offset))
+	for range n {
+		m.records = append(m.records, m.record(noise(random, bytes)))
+	}
+	return m
+}
+
+// restored returns the state of the last snapshot, or of the one before.
+func restored(t *testing.T, s replicated.Snapshots) (*memory, replicated.Snapshot) {
+	t.Helper()
+	var r *memory
+	snapshot, err := replicated.Restore(t.Context(), s, func() (replicated.Replica, error) {
+		r = &memory{}
+		return r, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, snapshot
+}
+
+func wantState(t *testing.T, got, want *memory) {
+	t.Helper()
+	if !slices.Equal(got.state(), want.state()) || got.Offset() != want.Offset() {
+		t.Fatalf("%d records up to %d, want %d up to %d", len(got.state()), got.Offset(), len(want.state()), want.Offset())
+	}
+}
+
+func objects(t *testing.T, s replicated.Snapshots) []string {
+	t.Helper()
+	objects, err := s.Objects(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+// TestSnapshots checks that states are restored as they were written, on JetStream and on the
+// fake.
+func TestSnapshots(t *testing.T) {
+	type stores func(t *testing.T) (replicated.Stream, replicated.Snapshots)
+	for name, open := range map[string]stores{
+		"JetStream": func(t *testing.T) (replicated.Stream, replicated.Snapshots) {
+			j := openJetStream(t, startServer(t, nil), one)
+			return j.Stream(0), j.Snapshots(0)
+		},
+		"fake": func(*testing.T) (replicated.Stream, replicated.Snapshots) {
+			s := replicatedtest.New(1, replicatedtest.Faults{})
+			return s.Stream("a", 0), s.Snapshots("a", 0)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log, s := open(t)
+			_, err := replicated.Restore(t.Context(), s, nil)
+			wantErr(t, err, replicated.ErrNoSnapshot)
+			for i := range uint64(40) {
+				if _, err := publish(t, log, i, replicated.Message{ID: "a"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i, state := range []*memory{filled(0, 0, 10), filled(3, 10, 20), filled(20, 1<<20, 30), filled(2, 3, 40)} {
+				written, err := replicated.WriteSnapshot(t.Context(), log, s, state, noon)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, snapshot := restored(t, s)
+				wantState(t, got, state)
+				if snapshot != written || snapshot.Offset != state.offset || !snapshot.Time.Equal(noon) {
+					t.Errorf("restored %+v, written %+v", snapshot, written)
+				}
+				if n := len(objects(t, s)); n > 2 {
+					t.Errorf("%d objects after %d snapshots, want 2", n, i+1)
+				}
+			}
+			wantErr(t, log.Follow(t.Context(), 29, nil), replicated.ErrPurged)
+			if _, err := log.Get(t.Context(), 30); err != nil {
+				t.Errorf("the message of the snapshot before the last: %v", err)
+			}
+			if _, err := replicated.WriteSnapshot(t.Context(), log, s, filled(2, 3, 40), noon); err == nil || len(objects(t, s)) != 2 {
+				t.Errorf("a snapshot of the same message: %v, objects %v", err, objects(t, s))
+			}
+		})
+	}
+}
+
+func TestRestoreFallsBack(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		damage func(t *testing.T, servers *replicatedtest.Servers, p replicated.Pointer)
+		want   uint64 // the offset that is restored; 0: none
+	}{
+		{"both can be read", func(*testing.T, *replicatedtest.Servers, replicated.Pointer) {}, 20},
+		{"the last is damaged", func(_ *testing.T, s *replicatedtest.Servers, p replicated.Pointer) {
+			s.Damage(0, p.Last.Object)
+		}, 10},
+		{"the last is gone", func(t *testing.T, s *replicatedtest.Servers, p replicated.Pointer) {
+			_ = s.Snapshots("a", 0).Remove(t.Context(), p.Last.Object)
+		}, 10},
+		{"chunks were written twice", func(t *testing.T, s *replicatedtest.Servers, p replicated.Pointer) {
+			_ = s.Snapshots("a", 0).Write(t.Context(), p.Last.Object, 0, []byte("again"))
+		}, 20},
+		{"both are damaged", func(_ *testing.T, s *replicatedtest.Servers, p replicated.Pointer) {
+			s.Damage(0, p.Last.Object)
+			s.Damage(0, p.Previous.Object)
+		}, 0},
+		{"the pointer has another size", func(t *testing.T, s *replicatedtest.Servers, p replicated.Pointer) {
+			p.Last.Plain--
+			p.Previous.Plain++
+			setPointer(t, s, p)
+		}, 0},
+		{"the pointer has other chunks", func(t *testing.T, s *replicatedtest.Servers, p replicated.Pointer) {
+			p.Last.Chunks++
+			p.Previous.Bytes--
+			setPointer(t, s, p)
+		}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			servers := replicatedtest.New(1, replicatedtest.Faults{MaxData: 100})
+			log, s := servers.Stream("a", 0), servers.Snapshots("a", 0)
+			for offset := uint64(10); offset <= 20; offset += 10 {
+				if _, err := replicated.WriteSnapshot(t.Context(), log, s, filled(50, 20, offset), noon); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p, _, err := s.Pointer(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.damage(t, servers, p)
+			var r *memory
+			snapshot, err := replicated.Restore(t.Context(), s, func() (replicated.Replica, error) {
+				r = &memory{}
+				return r, nil
+			})
+			if (err != nil) != (c.want == 0) || snapshot.Offset != c.want || r.Offset() != c.want {
+				t.Errorf("restored up to %d, replica at %d, error %v; want %d", snapshot.Offset, r.Offset(), err, c.want)
+			}
+			if err == nil {
+				wantState(t, r, filled(50, 20, c.want))
+			}
+		})
+	}
+}
+
+func setPointer(t *testing.T, s *replicatedtest.Servers, p replicated.Pointer) {
+	t.Helper()
+	_, revision, err := s.Snapshots("a", 0).Pointer(t.Context())
+	if err = errors.Join(err, s.Snapshots("a", 0).SetPointer(t.Context(), p, revision)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFollowersMakeSnapshots checks that a log with two followers does not grow for ever, and
+// that each record of it is written to one snapshot or two.
+func TestFollowersMakeSnapshots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers := replicatedtest.New(1, replicatedtest.Faults{})
+		made := 0
+		for rank, name := range []string{"b", "c"} {
+			f := replicated.NewFollower(servers.Stream(name, 0), &memory{}, replicated.FollowerOptions{
+				Clock: replicatedtest.NewClock(1), Snapshots: servers.Snapshots(name, 0),
+				Snapshot: replicated.SnapshotterOptions{Rank: rank, Messages: 100, Made: func(_ replicated.Snapshot, _ time.Duration, err error) {
+					if made++; err != nil {
+						t.Error(err)
+					}
+				}},
+			})
+			go f.Run(t.Context())
+		}
+		log := take(t, servers.Stream("a", 0), 0, options(t.Context(), "a"))
+		for i := range 1000 {
+			appendRecord(t, log, fmt.Sprintf("%d:%s", i+1, strings.Repeat("x", 100)))
+			time.Sleep(time.Second)
+		}
+		if made < 8 || made > 11 {
+			t.Errorf("%d snapshots were made, want 10", made)
+		}
+		if n := len(servers.Messages(0)); n > 250 {
+			t.Errorf("the log has %d messages", n)
+		}
+		if n := len(objects(t, servers.Snapshots("a", 0))); n > 2 {
+			t.Errorf("%d objects", n)
+		}
+	})
+}
+
+// snapshotPlan makes snapshots of a growing log while the servers have faults and members end.
+type snapshotPlan struct {
+	seed   uint64
+	faults replicatedtest.Faults
+	steps  int
+}
+
+// run describes the first moment in which a state could not be restored.
+func (p snapshotPlan) run(t *testing.T) string {
+	random := rand.New(rand.NewPCG(p.seed, 1))
+	servers := replicatedtest.New(p.seed, replicatedtest.Faults{})
+	sabotage := replicatedtest.Faults{PurgeBeyond: p.faults.PurgeBeyond}
+	log := take(t, servers.Stream("a", 0), 0, options(t.Context(), "a"))
+	state := &memory{}
+	for range p.steps {
+		servers.SetFaults(sabotage)
+		for range 1 + random.IntN(5) {
+			record := state.record(noise(random, random.IntN(300)))
+			if err := state.Apply([][]byte{[]byte(record)}, appendRecord(t, log, record)); err != nil {
+				return err.Error()
+			}
+		}
+		servers.SetFaults(p.faults)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(20_000))*time.Millisecond)
+		_, err := replicated.WriteSnapshot(ctx, servers.Stream("b", 0), servers.Snapshots("b", 0), state, noon)
+		cancel()
+		servers.SetFaults(sabotage)
+		if objects := objects(t, servers.Snapshots("c", 0)); err == nil && len(objects) > 2 {
+			return fmt.Sprintf("%d objects after a snapshot", len(objects))
+		}
+		if broken := restorable(t, servers, state); broken != "" {
+			return broken
+		}
+	}
+	return ""
+}
+
+// restorable checks that the state can be made of each snapshot and the log behind it.
+func restorable(t *testing.T, servers *replicatedtest.Servers, want *memory) string {
+	p, _, err := servers.Snapshots("c", 0).Pointer(t.Context())
+	if err != nil {
+		return err.Error()
+	}
+	for _, snapshot := range []replicated.Snapshot{p.Last, p.Previous} {
+		r := &memory{}
+		if snapshot.Object != "" {
+			if err := replicated.RestoreOne(t.Context(), servers.Snapshots("c", 0), snapshot, r); err != nil {
+				return err.Error()
+			}
+		} else if p.Generation > 1 {
+			return "there is one snapshot only"
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		f := replicated.NewFollower(servers.Stream("c", 0), r, replicated.FollowerOptions{Clock: replicatedtest.NewClock(1)})
+		ended := make(chan error, 1)
+		go func() { ended <- f.Run(ctx) }()
+		err := f.CatchUp(ctx, want.Offset())
+		cancel()
+		<-ended
+		if err != nil {
+			return err.Error()
+		}
+		if !slices.Equal(r.state(), want.state()) {
+			return "the restored state is another"
+		}
+	}
+	return ""
+}
+
+func TestSnapshotsAreAlwaysRestorable(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		chance := func(name string) float64 { return rapid.Float64Range(0, 0.3).Draw(rt, name) }
+		p := snapshotPlan{
+			seed: rapid.Uint64().Draw(rt, "seed"), steps: rapid.IntRange(1, 15).Draw(rt, "steps"),
+			faults: replicatedtest.Faults{
+				LoseAnswers: chance("lost answers"), FailReads: chance("failed reads"), MaxData: 64,
+				Delay: time.Duration(rapid.IntRange(0, 300).Draw(rt, "delay")) * time.Millisecond,
+			},
+		}
+		broken := ""
+		synctest.Test(t, func(t *testing.T) { broken = p.run(t) })
+		if broken != "" {
+			rt.Fatal(broken)
+		}
+	})
+}
+
+// TestPurgingTooFarIsDetected purges one message that a snapshot needs.
+func TestPurgingTooFarIsDetected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := snapshotPlan{seed: 1, steps: 10, faults: replicatedtest.Faults{PurgeBeyond: 2}}
+		if p.run(t) == "" {
+			t.Error("not detected")
+		}
+	})
+}

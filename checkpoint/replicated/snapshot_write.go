@@ -1,0 +1,190 @@
+package replicated
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+const (
+	dumpPiece = 256 << 10
+	// maxPiece bounds a record of a dump: dumpPiece and one entry of the state.
+	maxPiece = 64 << 20
+	// snapshotWindow is how far back the compression of a snapshot refers, which bounds the
+	// memory of those who read it.
+	snapshotWindow = 1 << 20
+)
+
+// WriteSnapshot writes a state down, points to it, and then removes what is not needed any
+// more: the log before the snapshot before this one, and the objects before that. Whatever of
+// this a crash prevents, the next snapshot does. ErrPointerMoved: another member was faster.
+func WriteSnapshot(ctx context.Context, log Stream, s Snapshots, d Dumper, wall time.Time) (Snapshot, error) {
+	return writeSnapshot(ctx, log, s, d, wall, 0)
+}
+
+// writeSnapshot writes a snapshot. If offset is not 0, the snapshot is of that offset, and
+// there is none before it.
+func writeSnapshot(ctx context.Context, log Stream, s Snapshots, d Dumper, wall time.Time, offset uint64) (Snapshot, error) {
+	fail := func(err error) (Snapshot, error) { return Snapshot{}, fmt.Errorf("write a snapshot: %w", err) }
+	old, revision, err := s.Pointer(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	next := Pointer{Generation: old.Generation + 1, Previous: old.Last}
+	next.Last, err = writeObject(ctx, s, objectName(next.Generation), d)
+	next.Last.Time = wall.UTC().Truncate(time.Second)
+	if err == nil && offset == 0 && next.Last.Offset <= old.Last.Offset {
+		err = fmt.Errorf("the state of message %d is not newer than the last snapshot", next.Last.Offset)
+	}
+	if err != nil {
+		return fail(errors.Join(err, abandon(ctx, s, next.Last.Object)))
+	}
+	if offset != 0 {
+		next.Last.Offset, next.Previous = offset, Snapshot{}
+	}
+	if err := s.SetPointer(ctx, next, revision); err != nil {
+		// If it is not known whether the pointer was replaced, the object must stay.
+		if errors.Is(err, ErrPointerMoved) {
+			err = errors.Join(err, abandon(ctx, s, next.Last.Object))
+		}
+		return fail(err)
+	}
+	if err := tidy(ctx, log, s, next); err != nil {
+		return next.Last, fmt.Errorf("the snapshot of message %d was written; %w", next.Last.Offset, err)
+	}
+	return next.Last, nil
+}
+
+// objectName returns a new name, with the generation of the pointer that the object is for.
+func objectName(generation uint64) string {
+	return fmt.Sprintf("%d-%s", generation, rand.Text())
+}
+
+// writeObject writes a state as an object. The snapshot has the object's name even if it
+// fails.
+func writeObject(ctx context.Context, s Snapshots, object string, d Dumper) (Snapshot, error) {
+	w := &objectWriter{ctx: ctx, s: s, sum: sha256.New(), chunk: make([]byte, 0, min(defaultPartBytes, s.MaxData()))}
+	w.Object = object
+	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(snapshotWindow))
+	if err != nil {
+		return w.Snapshot, err
+	}
+	var length []byte
+	w.Offset, err = d.Dump(ctx, dumpPiece, func(record []byte) error {
+		if len(record) > maxPiece {
+			return fmt.Errorf("a record of %d bytes, the most is %d", len(record), maxPiece)
+		}
+		length = binary.AppendUvarint(length[:0], uint64(len(record)))
+		w.Plain += int64(len(length) + len(record))
+		if _, err := z.Write(length); err != nil {
+			return err
+		}
+		_, err := z.Write(record)
+		return err
+	})
+	if err = errors.Join(err, z.Close()); err == nil {
+		err = w.flush()
+	}
+	w.SHA256 = hex.EncodeToString(w.sum.Sum(nil))
+	return w.Snapshot, err
+}
+
+// objectWriter cuts what is written into chunks.
+type objectWriter struct {
+	Snapshot
+	ctx   context.Context
+	s     Snapshots
+	sum   hash.Hash
+	chunk []byte
+}
+
+func (w *objectWriter) Write(b []byte) (int, error) {
+	for rest := b; len(rest) > 0; {
+		n := min(len(rest), cap(w.chunk)-len(w.chunk))
+		w.chunk = append(w.chunk, rest[:n]...)
+		rest = rest[n:]
+		if len(w.chunk) == cap(w.chunk) {
+			if err := w.flush(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return len(b), nil
+}
+
+// writeTries is how often a chunk is written before the snapshot is given up.
+const writeTries = 4
+
+func (w *objectWriter) flush() error {
+	if len(w.chunk) == 0 {
+		return nil
+	}
+	var err error
+	for range writeTries {
+		if err = w.s.Write(w.ctx, w.Object, w.Chunks, w.chunk); err == nil || w.ctx.Err() != nil {
+			break
+		}
+		pause(w.ctx, time.Second)
+	}
+	if err != nil {
+		return err
+	}
+	w.sum.Write(w.chunk)
+	w.Chunks++
+	w.Bytes += int64(len(w.chunk))
+	w.chunk = w.chunk[:0]
+	return nil
+}
+
+// abandon removes an object that nothing points to, unless ctx has ended: then nobody must
+// wait for it, and tidy removes it later.
+func abandon(ctx context.Context, s Snapshots, object string) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return s.Remove(ctx, object)
+}
+
+// tidy removes what the pointer p makes needless.
+func tidy(ctx context.Context, log Stream, s Snapshots, p Pointer) error {
+	before := p.Previous.Offset
+	if p.Previous.Object == "" && p.Generation > 1 {
+		before = p.Last.Offset
+	}
+	if before > 0 { // the message itself shows whose the log was
+		if err := log.Purge(ctx, before); err != nil {
+			return fmt.Errorf("the log before it was not purged: %w", err)
+		}
+	}
+	objects, err := s.Objects(ctx)
+	if err != nil {
+		return fmt.Errorf("old ones were not removed: %w", err)
+	}
+	for _, object := range objects {
+		if object == p.Last.Object || object == p.Previous.Object || generationOf(object) > p.Generation {
+			continue // those of later generations are being written
+		}
+		if err := s.Remove(ctx, object); err != nil {
+			return fmt.Errorf("old ones were not removed: %w", err)
+		}
+	}
+	return nil
+}
+
+// generationOf returns the generation of the pointer that an object was written for; 0: it
+// has no such name.
+func generationOf(object string) uint64 {
+	number, _, _ := strings.Cut(object, "-")
+	n, _ := strconv.ParseUint(number, 10, 64)
+	return n
+}

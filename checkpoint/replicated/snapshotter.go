@@ -1,0 +1,138 @@
+package replicated
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// SnapshotterOptions configures a Snapshotter.
+type SnapshotterOptions struct {
+	// Rank orders the members that make snapshots of a shard: the first one, 0, makes them, each
+	// further one waits for a quarter more of log.
+	Rank int
+	Wall func() time.Time // the time that snapshots have; nil: time.Now
+
+	Bytes    int64  // of log that make a snapshot due, if the last one is smaller; 0: 64 MiB
+	Messages uint64 // that make one due; 0: 100,000
+
+	// Made is called after each attempt; may be nil.
+	Made func(s Snapshot, took time.Duration, err error)
+}
+
+const (
+	defaultSnapshotBytes    = 64 << 20
+	defaultSnapshotMessages = 100_000
+	// snapshotPause is the time between two looks at the pointer, and after a failure.
+	snapshotPause = time.Minute
+)
+
+// Snapshotter writes a state down as soon as the log behind the last snapshot is long: so what
+// is written for snapshots is at most what was written for the log. A Follower has one; the
+// owner of a shard without followers may run one itself.
+type Snapshotter struct {
+	log       Stream
+	snapshots Snapshots
+	state     Dumper
+	o         SnapshotterOptions
+	wake      chan struct{}
+
+	mu    sync.Mutex
+	last  Snapshot // the newest that is known
+	seq   uint64   // of the last message
+	bytes int64    // of log behind last, as far as it was noted
+}
+
+// NewSnapshotter returns a snapshotter of a state that follows a log, or owns it.
+func NewSnapshotter(log Stream, s Snapshots, state Dumper, o SnapshotterOptions) *Snapshotter {
+	o.Bytes = cmp.Or(o.Bytes, defaultSnapshotBytes)
+	o.Messages = cmp.Or(o.Messages, defaultSnapshotMessages)
+	if o.Wall == nil {
+		o.Wall = time.Now
+	}
+	return &Snapshotter{log: log, snapshots: s, state: state, o: o, wake: make(chan struct{}, 1)}
+}
+
+// Note notes that the log has a message, of so many bytes. It is safe for concurrent use.
+func (n *Snapshotter) Note(seq uint64, bytes int) {
+	n.mu.Lock()
+	n.seq = max(n.seq, seq)
+	n.bytes += int64(bytes)
+	due := n.due()
+	n.mu.Unlock()
+	if due {
+		select {
+		case n.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Status returns the newest snapshot that is known, and the bytes of log behind it, as far as
+// they were noted. It is safe for concurrent use.
+func (n *Snapshotter) Status() (last Snapshot, logBytes int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.last, n.bytes
+}
+
+// due reports whether there is enough log. The mutex is held.
+func (n *Snapshotter) due() bool {
+	quarters := uint64(4 + n.o.Rank)
+	if n.seq <= n.last.Offset {
+		return false
+	}
+	return n.bytes >= max(n.o.Bytes, n.last.Bytes)/4*int64(quarters) || (n.seq-n.last.Offset)*4 >= n.o.Messages*quarters
+}
+
+// Run makes snapshots until ctx ends.
+func (n *Snapshotter) Run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-n.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		if err := n.step(ctx); err != nil && !errors.Is(err, ErrPointerMoved) {
+			pause(ctx, snapshotPause)
+		}
+		timer.Reset(snapshotPause)
+	}
+}
+
+// step makes a snapshot if one is due and no other member has made it.
+func (n *Snapshotter) step(ctx context.Context) error {
+	p, _, err := n.snapshots.Pointer(ctx)
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	if p.Last.Offset > n.last.Offset {
+		n.last, n.bytes = p.Last, 0
+	}
+	due, noted := n.due(), n.bytes
+	n.mu.Unlock()
+	if !due {
+		return nil
+	}
+	begun := time.Now()
+	s, err := WriteSnapshot(ctx, n.log, n.snapshots, n.state, n.o.Wall())
+	if ctx.Err() != nil {
+		return nil
+	}
+	if s.Object != "" {
+		n.mu.Lock()
+		n.last = s
+		n.bytes -= noted
+		n.mu.Unlock()
+	}
+	if n.o.Made != nil && !errors.Is(err, ErrPointerMoved) {
+		n.o.Made(s, time.Since(begun), err)
+	}
+	return err
+}
