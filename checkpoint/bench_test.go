@@ -44,6 +44,41 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
+// BenchmarkApply applies records of 500 events and as many known entries each, and trims them.
+func BenchmarkApply(b *testing.B) {
+	const n = 500
+	path, log := statePath(b), &recordLog{}
+	emptyReplica(b, path)
+	s := open(b, path, checkpoint.Options{Log: log, Limits: checkpoint.Limits{MaxBytes: 16 << 20, Retain: time.Hour}})
+	if err := s.Configure(b.Context(), nil); err != nil {
+		b.Fatal(err)
+	}
+	c := checkpoint.Commit{Source: source, Position: []byte("p"), Events: benchmarkEvents(b, n)}
+	for i := range 50 {
+		c.Remember = nil
+		for k := range n {
+			c.Remember = append(c.Remember, checkpoint.Entry{Key: fmt.Sprint(i*n + k), Value: make([]byte, 150), At: int64(i)})
+		}
+		if err := s.Commit(b.Context(), c); err != nil {
+			b.Fatal(err)
+		}
+		c.Expect = c.Position
+	}
+	b.ReportAllocs()
+	applied := 0
+	for b.Loop() {
+		r := openReplica(b, statePath(b))
+		for at, record := range log.after(0) {
+			if err := r.Apply([][]byte{record}, uint64(at+1)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		applied += 50 * n
+		r.Close()
+	}
+	b.ReportMetric(float64(applied)/b.Elapsed().Seconds(), "events/s")
+}
+
 // BenchmarkDelivery appends, reads and commits 500 events.
 func BenchmarkDelivery(b *testing.B) {
 	s := open(b, statePath(b), checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 64 << 20, Retain: time.Hour}})

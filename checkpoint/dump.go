@@ -18,7 +18,8 @@ import (
 // Records have about pieceBytes, unless a single entry is larger; each is valid during the
 // call of yield only. Reads and writes continue meanwhile, however slow yield is: Dump first
 // writes the records to a file beside the state, at the disk's speed. It works for a state
-// that was opened ReadOnly too, of any layout that can be opened.
+// that was opened ReadOnly too, of any layout that can be opened. It returns ErrDamaged if
+// the file is a copy of a log that was not restored completely.
 func (s *Store) Dump(ctx context.Context, pieceBytes int, yield func(record []byte) error) (offset uint64, err error) {
 	offset, err = s.dump(ctx, s.view, pieceBytes, yield)
 	return offset, wrapf(err, "dump the state")
@@ -44,6 +45,9 @@ func (d *database) dump(
 
 	w := bufio.NewWriterSize(contextWriter{ctx, file}, 256<<10)
 	err = view(ctx, func(tx *bolt.Tx) error {
+		if incomplete(tx) {
+			return damaged(d.path, errIncomplete)
+		}
 		offset, _ = appliedOf(tx)
 		b := boltfile.Builder{Scheme: scheme, PieceBytes: pieceBytes}
 		b.Yield = func(record []byte) error {

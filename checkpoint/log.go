@@ -123,6 +123,16 @@ func appliedOf(tx *bolt.Tx) (offset uint64, copied bool) {
 	return decode(value)[0], value != nil
 }
 
+// errIncomplete means that only some records of a dump were applied to a file.
+var errIncomplete = errors.New("it was not restored completely")
+
+// incomplete reports whether a file is a copy of a log that was not restored completely.
+func incomplete(tx *bolt.Tx) bool {
+	offset, copied := appliedOf(tx)
+	sum, _ := boltfile.Sum(tx)
+	return copied && offset == 0 && sum != 0
+}
+
 func putApplied(tx *bolt.Tx, offset uint64) error {
 	return wrapf(tx.Bucket(boltfile.MetaBucket).Put(appliedKey, encode(offset)), "offset of the last record")
 }

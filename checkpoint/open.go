@@ -88,7 +88,7 @@ func (f found) suits(path string, copied bool) error {
 	case !copied && f.copied:
 		return fmt.Errorf("%s is a copy of the replicated log of a cluster, which would not get the changes: start ndrbridge as a member of the cluster, or use another path for the state", path)
 	case f.incomplete:
-		return damaged(path, errors.New("it was not restored completely"))
+		return damaged(path, errIncomplete)
 	}
 	return nil
 }
@@ -147,9 +147,8 @@ func checkContents(file *os.File, tx *bolt.Tx, quick bool) (f found, err error) 
 		return f, err
 	}
 	stored, there := boltfile.Sum(tx)
-	var applied uint64
-	applied, f.copied = appliedOf(tx)
-	f.incomplete = f.copied && applied == 0 && stored != 0
+	_, f.copied = appliedOf(tx)
+	f.incomplete = incomplete(tx)
 	if !readThrough {
 		return f, nil
 	}

@@ -145,9 +145,12 @@ func (r *Replica) apply(records [][]byte, offset uint64) error {
 
 // judge returns the error of a transaction as callers get it.
 func (r *Replica) judge(err error) error {
-	if errors.Is(err, boltfile.ErrUnreadable) {
+	switch {
+	case errors.Is(err, boltfile.ErrUnreadable):
 		r.fail()
 		return advise(damaged(r.path, err), true)
+	case errors.Is(err, bolterrors.ErrDatabaseNotOpen):
+		return ErrClosed
 	}
 	return err
 }
@@ -161,9 +164,6 @@ func (r *Replica) view(ctx context.Context, do func(tx *bolt.Tx) error) error {
 	if err == nil {
 		err = boltfile.Guard(func() error { return do(tx) })
 		r.end(tx, r.failed)
-	}
-	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
-		return ErrClosed
 	}
 	return r.judge(err)
 }

@@ -161,11 +161,15 @@ func TestAReplicaThatWasNotRestoredCompletelyIsDamaged(t *testing.T) {
 	if _, err := checkpoint.Open(path, checkpoint.Options{Log: log}); !errors.Is(err, checkpoint.ErrDamaged) {
 		t.Errorf("%v, want ErrDamaged", err)
 	}
+	if _, err := open(t, path, checkpoint.Options{ReadOnly: true}).Dump(t.Context(), 1, nil); !errors.Is(err, checkpoint.ErrDamaged) {
+		t.Errorf("a dump of it: %v, want ErrDamaged", err)
+	}
 }
 
 func TestAFileIsACopyOfALogOrNot(t *testing.T) {
 	copied, alone := statePath(t), statePath(t)
-	openLogged(t, copied, &recordLog{}).Close()
+	log := &recordLog{}
+	openLogged(t, copied, log).Close()
 	s := open(t, alone, checkpoint.Options{})
 	fill(t, s)
 	s.Close()
@@ -189,9 +193,12 @@ func TestAFileIsACopyOfALogOrNot(t *testing.T) {
 			}
 		})
 	}
-	for _, path := range []string{copied, alone} {
+	for path, want := range map[string]uint64{copied: uint64(len(log.after(0))), alone: 0} {
 		s := open(t, path, checkpoint.Options{ReadOnly: true})
 		wantFilled(t, s)
+		if offset, err := s.Dump(t.Context(), 1<<20, func([]byte) error { return nil }); err != nil || offset != want {
+			t.Errorf("dumped up to %d, %v, want %d", offset, err, want)
+		}
 		s.Close()
 	}
 	open(t, alone, checkpoint.Options{})
@@ -254,8 +261,9 @@ func TestAReplicaIsDumpedWhileItFollows(t *testing.T) {
 	if err := errors.Join(r.Close(), r.Close()); err != nil {
 		t.Error(err)
 	}
-	if _, err := r.Dump(t.Context(), 1, nil); !errors.Is(err, checkpoint.ErrClosed) {
-		t.Errorf("%v, want ErrClosed", err)
+	_, err := r.Dump(t.Context(), 1, nil)
+	if applied := r.Apply(nil, r.Offset()); !errors.Is(err, checkpoint.ErrClosed) || !errors.Is(applied, checkpoint.ErrClosed) {
+		t.Errorf("%v, %v, want ErrClosed", err, applied)
 	}
 }
 

@@ -147,8 +147,8 @@ func (s *Store) SetLimits(l Limits) {
 }
 
 // Close closes the store: writes called before it are still done, but commits that wait
-// for space return ErrClosed, like every call after Close. Close may be called more than
-// once.
+// for space return ErrClosed, like every call after Close. It waits for Log.Append. Close may
+// be called more than once.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	first := !s.closed
