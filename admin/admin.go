@@ -58,6 +58,10 @@ type Options struct {
 //	POST   sinks/NAME/requeue                   redelivers dead letters: {"keys": [KEY]} or {"all": true}
 //	POST   sinks/NAME/replay                    redelivers events of the journal: {"since": TIME}
 //	POST   sinks/NAME/pause, sinks/NAME/resume
+//	POST   sinks/NAME/forget                    deletes the state of a sink that is not configured
+//	POST   sinks/NAME/rename                    moves it to another name: {"to": NAME}
+//	POST   appliances/NAME/forget               deletes the state of an appliance that is not
+//	                                            configured, or only its identity: {"identity": true}
 //	…      appliances/NAME/dead?stream=STREAM   as sinks/NAME/dead
 //	POST   backup                               a copy of the state; one at a time
 //	POST   reload                               reloads the configuration

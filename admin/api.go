@@ -47,6 +47,10 @@ func (o Options) api() http.Handler {
 		"/sinks/{sink}/resume":  {http.MethodPost: resume},
 		"/sinks/{sink}/replay":  {http.MethodPost: replay},
 		"/sinks/{sink}/requeue": {http.MethodPost: requeue},
+		"/sinks/{sink}/forget":  {http.MethodPost: forgetSink},
+		"/sinks/{sink}/rename":  {http.MethodPost: renameSink},
+
+		"/appliances/{appliance}/forget": {http.MethodPost: forgetAppliance},
 
 		"/tickets": {http.MethodGet: listCommands, http.MethodPost: o.takeCommands},
 		// The id of a command or, for POST, the name of a ticket system.

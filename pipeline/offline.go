@@ -13,7 +13,6 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/pipeline/endpoint"
-	"ndrbridge/pipeline/identity"
 	"ndrbridge/transform"
 )
 
@@ -100,63 +99,4 @@ func (f *Offline) Resume(ctx context.Context, sink string) error { return f.paus
 // Reload returns admin.ErrNotRunning.
 func (f *Offline) Reload(context.Context) (admin.Reloaded, error) {
 	return admin.Reloaded{}, fmt.Errorf("nothing to reload: %w", admin.ErrNotRunning)
-}
-
-// Forget drops a sink from the state: its cursor, its queued redeliveries and its dead
-// letters. It is an error if the configuration has the sink. It returns
-// admin.ErrUnknown if the state does not have it.
-func (f *Offline) Forget(ctx context.Context, sink string) error {
-	if configures(f.config, sink) {
-		return fmt.Errorf("the configuration has the sink %s: remove it there first", sink)
-	}
-	store, err := f.cursorOf(ctx, sink)
-	if err != nil {
-		return err
-	}
-	return store.Forget(ctx, sink)
-}
-
-// ForgetAppliance drops an appliance from the state, except for events in the journal
-// and dead letters, so that its streams begin at their configured start. It returns
-// admin.ErrUnknown if the state holds nothing of it.
-func (f *Offline) ForgetAppliance(ctx context.Context, name string) error {
-	store, err := f.writable()
-	if err != nil {
-		return err
-	}
-	found, err := store.ForgetAppliance(ctx, name)
-	if err == nil && !found {
-		err = fmt.Errorf("%w appliance %q: the state keeps nothing of it", admin.ErrUnknown, name)
-	}
-	return err
-}
-
-// ForgetIdentity drops the stored identity of an appliance, and the finding that it was
-// replaced. Its streams continue at their positions. It returns admin.ErrUnknown if the
-// state holds neither.
-func (f *Offline) ForgetIdentity(ctx context.Context, name string) error {
-	store, err := f.writable()
-	if err != nil {
-		return err
-	}
-	found, err := identity.Forget(ctx, store, name)
-	if err == nil && !found {
-		err = fmt.Errorf("%w appliance %q: the state holds no identity of it", admin.ErrUnknown, name)
-	}
-	return err
-}
-
-// Rename moves everything that the state holds of a sink to another name, so that a
-// sink that was renamed in the configuration continues at its cursor. It is an error if
-// the configuration has the old name or the state has the new one. It returns
-// admin.ErrUnknown if the state does not have the old one.
-func (f *Offline) Rename(ctx context.Context, old, name string) error {
-	if configures(f.config, old) {
-		return fmt.Errorf("the configuration has the sink %s: rename it there first", old)
-	}
-	store, err := f.cursorOf(ctx, old)
-	if err != nil {
-		return err
-	}
-	return store.Rename(ctx, old, name)
 }

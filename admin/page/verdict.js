@@ -90,7 +90,8 @@ function* sinks(status) {
     if (s.dead_letters > 0) yield { level: "warn", text: `${name} has ${format.counted(s.dead_letters, "dead letter")}: view the reasons, then requeue or drop them.` };
   }
   for (const s of status.unconfigured ?? []) {
-    yield { level: "paused", text: `Sink ${s.name} is no longer configured: stop the bridge and delete its state with "ndrbridge state forget ${s.name}".` };
+    const first = status.cluster ? "" : "stop the bridge and ";
+    yield { level: "paused", text: `Sink ${s.name} is no longer configured: ${first}delete its state with "ndrbridge state forget ${s.name}".` };
   }
 }
 

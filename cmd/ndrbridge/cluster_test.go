@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +120,7 @@ type member struct {
 	admin.Control
 	state     admin.Cluster
 	handovers []admin.Handover
+	done      []string
 }
 
 func (m *member) Cluster(context.Context) (admin.Cluster, error) { return m.state, nil }
@@ -128,6 +130,29 @@ func (m *member) Handover(_ context.Context, what admin.Handover) error {
 		return fmt.Errorf("%w member %q", admin.ErrUnknown, what.Member)
 	}
 	m.handovers = append(m.handovers, what)
+	return nil
+}
+
+func (m *member) Status(context.Context) (admin.Status, error) {
+	return admin.Status{Running: true, Unconfigured: []admin.SinkStatus{{Name: "old", DeadLetters: 1}}}, nil
+}
+
+func (m *member) Forget(_ context.Context, sink string) error { return m.do("forget " + sink) }
+
+func (m *member) Rename(_ context.Context, sink, to string) error {
+	return m.do("rename " + sink + " to " + to)
+}
+
+func (m *member) ForgetAppliance(_ context.Context, name string) error {
+	return m.do("forget appliance " + name)
+}
+
+func (m *member) ForgetIdentity(_ context.Context, name string) error {
+	return m.do("forget identity " + name)
+}
+
+func (m *member) do(what string) error {
+	m.done = append(m.done, what)
 	return nil
 }
 
@@ -187,6 +212,17 @@ func TestCommandsOfACluster(t *testing.T) {
 	if want := []admin.Handover{{Member: "bridge-1"}, {Shard: new(3)}, {Shard: new(3)}}; !reflect.DeepEqual(m.handovers, want) {
 		t.Errorf("the member got %+v, want %+v", m.handovers, want)
 	}
+	for _, args := range []string{"state forget old --yes", "state rename old new", "state forget --appliance hq --yes", "state forget --appliance hq --identity"} {
+		if text, exit := typed(t, append(strings.Fields(args), "--config", config)...); exit != 0 {
+			t.Errorf("%s: exit %d: %s", args, exit, text)
+		}
+	}
+	if want := []string{"forget old", "rename old to new", "forget appliance hq", "forget identity hq"}; !slices.Equal(m.done, want) {
+		t.Errorf("the member did %q, want %q", m.done, want)
+	}
+	if text, exit := typed(t, "state", "forget", "old", "--config", config); exit != 2 || !strings.Contains(text, "Delete 1 dead letter") {
+		t.Errorf("without --yes: exit %d: %s", exit, text)
+	}
 	if text, exit := typed(t, "cluster", "handover", "bridge-9", "--config", config); exit != 1 || !strings.Contains(text, `unknown member "bridge-9"`) {
 		t.Errorf("exit %d: %s", exit, text)
 	}
@@ -194,17 +230,14 @@ func TestCommandsOfACluster(t *testing.T) {
 
 func TestCommandsWithoutARunningMember(t *testing.T) {
 	config := inCluster(t, loopback.Free(t))
-	for _, args := range []string{"cluster status", "cluster handover 03", "status", "state show", "pause log"} {
+	for _, args := range []string{"cluster status", "cluster handover 03", "status", "state show", "pause log", "state forget old", "state forget --appliance hq --identity", "state rename old new"} {
 		text, exit := typed(t, append(strings.Fields(args), "--config", config)...)
 		if exit != 1 || !strings.Contains(text, "no member of the cluster runs at admin.listen of this configuration: start it, or give the address of another member with --admin") {
 			t.Errorf("%s: exit %d:\n%s", args, exit, text)
 		}
 	}
-	for _, args := range []string{"state compact", "state forget old", "state forget --appliance hq --yes", "state rename old new"} {
-		text, exit := typed(t, append(strings.Fields(args), "--config", config)...)
-		if exit != 1 || !strings.Contains(text, "the state of a cluster is in NATS") {
-			t.Errorf("%s: exit %d:\n%s", args, exit, text)
-		}
+	if text, exit := typed(t, "state", "compact", "--config", config); exit != 1 || !strings.Contains(text, "the state of a cluster is in NATS") {
+		t.Errorf("exit %d: %s", exit, text)
 	}
 }
 

@@ -29,7 +29,8 @@ func (c *command) stateCommand() *cobra.Command {
 		Short: "Show, back up and maintain the state file",
 		Long: `The state is one file with the positions of the streams, the journal, the cursors of the
 sinks and the dead letters. show and backup also work while the bridge is running;
-compact, forget and rename require it to be stopped.`,
+compact, forget and rename require it to be stopped. In a cluster, members must run for all
+of them but compact, which is not needed there.`,
 		Example: `  ndrbridge state show
   ndrbridge state backup /var/backups/ndrbridge.db
   ndrbridge state rename lake datalake`,
@@ -46,16 +47,6 @@ func stateError(path string, err error) error {
 		return fmt.Errorf("there is no state at %s: the bridge has not run with this configuration yet", path)
 	}
 	return err
-}
-
-// noCluster returns an error if the state is that of a cluster, for commands that change
-// the file.
-func noCluster(config *configs.Config) error {
-	if !config.Cluster.Enabled() {
-		return nil
-	}
-	return fmt.Errorf("the state of a cluster is in NATS, and this command does not change it: the files %s.NN are copies of it. "+
-		"To shrink or replace them, stop the bridge, delete them, and start it again: it restores them from NATS", config.State)
 }
 
 func (c *command) stateBackupCommand() *cobra.Command {
@@ -176,8 +167,8 @@ is complete, so the disk must have space for both. The bridge must be stopped.`,
 			if err != nil {
 				return err
 			}
-			if err := noCluster(config); err != nil {
-				return err
+			if config.Cluster.Enabled() {
+				return fmt.Errorf("the state of a cluster is in NATS, and the files %s.NN are copies: to get their space back, stop the bridge, delete them, and start it again", config.State)
 			}
 			var before, after int64
 			err = whileWorking(func(since time.Duration) {

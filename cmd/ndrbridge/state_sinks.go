@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/configs"
@@ -33,7 +34,8 @@ commands for the appliance are pending. With --identity as well, only the report
 different appliance answers is deleted: use it if it is still the same appliance. Its
 streams continue.
 
-The bridge must be stopped.`,
+The bridge must be stopped. In a cluster, members must run instead, and must have loaded a
+configuration without the sink or the appliance; --identity needs no other configuration.`,
 		Example: `  ndrbridge state forget lake
   ndrbridge state forget --appliance hq`,
 		Args: exactly("NAME"),
@@ -43,9 +45,9 @@ The bridge must be stopped.`,
 			case identity && !appliance:
 				return fmt.Errorf("%w: --identity requires --appliance", commandline.ErrUsage)
 			case appliance:
-				return c.offline("", func(state *pipeline.Offline) error { return c.forgetAppliance(ctx, state, name, identity, yes) })
+				return c.offline("", func(state maintained) error { return c.forgetAppliance(ctx, state, name, identity, yes) })
 			}
-			return c.offline(name, func(state *pipeline.Offline) error {
+			return c.offline(name, func(state maintained) error {
 				if err := c.confirmForget(ctx, state, name, yes); err != nil {
 					return err
 				}
@@ -62,7 +64,7 @@ The bridge must be stopped.`,
 	return cmd
 }
 
-func (c *command) forgetAppliance(ctx context.Context, state *pipeline.Offline, name string, identity, yes bool) error {
+func (c *command) forgetAppliance(ctx context.Context, state maintained, name string, identity, yes bool) error {
 	if identity {
 		if err := state.ForgetIdentity(ctx, name); err != nil {
 			return err
@@ -80,7 +82,7 @@ func (c *command) forgetAppliance(ctx context.Context, state *pipeline.Offline, 
 
 // confirmForget asks for confirmation if the sink has dead letters or redeliveries, which
 // could still be delivered.
-func (c *command) confirmForget(ctx context.Context, state *pipeline.Offline, sink string, yes bool) error {
+func (c *command) confirmForget(ctx context.Context, state maintained, sink string, yes bool) error {
 	status, err := state.Status(ctx)
 	if err != nil {
 		return err
@@ -103,11 +105,14 @@ name, so that a sink that is renamed in the configuration continues where it was
 the bridge, rename the sink in the configuration, run this command, and start the
 bridge. If the bridge has already run with the new name, the new name has a cursor of
 its own: take the sink out of the configuration and run ndrbridge state forget with the
-new name first.`,
+new name first.
+
+In a cluster, members must run instead: take the sink out of the configuration and reload
+it, run this command, and add the sink with its new name.`,
 		Example: "  ndrbridge state rename lake datalake",
 		Args:    exactly("OLD", "NEW"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.offline(args[0], func(state *pipeline.Offline) error {
+			return c.offline(args[0], func(state maintained) error {
 				if err := state.Rename(cmd.Context(), args[0], args[1]); err != nil {
 					return err
 				}
@@ -117,18 +122,29 @@ new name first.`,
 	}))
 }
 
-// offline calls act with the state of a stopped bridge. It returns an error if removed,
-// the name of a sink or empty, is configured.
-func (c *command) offline(removed string, act func(*pipeline.Offline) error) (err error) {
+// maintained is a state that commands can change.
+type maintained interface {
+	admin.Control
+	admin.Maintainer
+}
+
+// offline calls act with the state of a stopped bridge or, if it is in a cluster, of the
+// running members. It returns an error if removed, the name of a sink or empty, is
+// configured.
+func (c *command) offline(removed string, act func(maintained) error) (err error) {
 	config, err := configs.Load(c.configFile, c.environ)
 	if err != nil {
 		return err
 	}
-	if err := noCluster(config); err != nil {
-		return err
-	}
 	if slices.Contains(sinkNames(config), removed) {
 		return fmt.Errorf("sink %s is configured: first remove it from the configuration, or rename it there", removed)
+	}
+	if config.Cluster.Enabled() {
+		client, err := ownClient(config)
+		if err != nil {
+			return err
+		}
+		return notRunning(act(client))
 	}
 	state, err := pipeline.OpenOffline(config, version, slog.New(slog.DiscardHandler))
 	if err != nil {
