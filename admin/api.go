@@ -248,7 +248,7 @@ func problemOf(err error, fallback int) *problem {
 	case errors.Is(err, ErrNotRunning), errors.Is(err, ErrBusy), errors.Is(err, ErrNotRejected), errors.Is(err, poller.ErrNoPosition),
 		errors.Is(err, checkpoint.ErrDeadFull), errors.Is(err, checkpoint.ErrFenced):
 		fallback = http.StatusConflict
-	case errors.Is(err, checkpoint.ErrClosed):
+	case errors.Is(err, checkpoint.ErrClosed), errors.Is(err, checkpoint.ErrNotOwner):
 		fallback = http.StatusServiceUnavailable
 	}
 	return newProblem(fallback, err.Error())

@@ -1,0 +1,4 @@
+package operations
+
+// Divide is divide.
+var Divide = divide
