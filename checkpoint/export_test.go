@@ -9,3 +9,6 @@ func (s *Store) ReadFromFile() {
 
 // Synced reports whether the last transaction was synced to disk.
 func (s *Store) Synced() bool { return !s.db.NoSync }
+
+// SetMaxRecord replaces MaxRecord. No write may be under way.
+func (s *Store) SetMaxRecord(n int) { s.maxRecord = n }

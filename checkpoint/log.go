@@ -41,6 +41,10 @@ const (
 	Layout       = layoutVersion // of the state
 )
 
+// MaxRecord is how large a record may be, in bytes. The largest is that of a Rename, which
+// holds all dead letters of the sink. A store refuses changes that make a larger one.
+const MaxRecord = 512 << 20
+
 // IDs are the command IDs that a store assigns: n*Of+Shard for n from 1, so that the stores
 // of a cluster assign different ones, and an ID shows the shard. The zero value is 1, 2, 3 …
 type IDs struct {
@@ -63,10 +67,11 @@ type storeLog struct {
 	offset     uint64        // of the last record appended; 0: none was
 	renewEvery time.Duration // 0: never
 	renewal    *time.Timer   // fires when a record is due
+	maxRecord  int
 }
 
 func newStoreLog(o Options) storeLog {
-	l := storeLog{log: o.Log, renewal: time.NewTimer(0)}
+	l := storeLog{log: o.Log, renewal: time.NewTimer(0), maxRecord: MaxRecord}
 	if l.log == nil || o.Renew <= 0 {
 		l.renewal.Stop()
 		return l
@@ -94,7 +99,11 @@ func (s *Store) append(record []byte) error {
 // appendRecord appends the record of a round to the log, as the last step before the round
 // is committed.
 func (s *Store) appendRecord(r *writeRound) error {
-	if err := s.append(r.tx.Recorded()); err != nil {
+	record := r.tx.Recorded()
+	if len(record) > s.maxRecord {
+		return fmt.Errorf("the change has %d bytes, and the log takes %d at once", len(record), s.maxRecord)
+	}
+	if err := s.append(record); err != nil {
 		return err
 	}
 	r.logged = true

@@ -279,6 +279,23 @@ func TestACopyThatIsRemovedWhileItIsOpenIsNotSaved(t *testing.T) {
 	}
 }
 
+func TestAChangeThatIsTooLargeForTheLogIsRefused(t *testing.T) {
+	path, log := statePath(t), &recordLog{}
+	s := openLogged(t, path, log)
+	records, before := len(log.after(0)), dumped(t, s)
+	s.SetMaxRecord(600)
+	if err := s.Commit(t.Context(), more(t)); err == nil || !strings.Contains(err.Error(), "600") || hasFailed(s) {
+		t.Errorf("%v, failed %t", err, hasFailed(s))
+	}
+	if got := len(log.after(0)); got != records || !bytes.Equal(dumped(t, s), before) {
+		t.Errorf("%d records, want %d, or the state was changed", got, records)
+	}
+	small := checkpoint.Commit{Source: source, Expect: []byte("p"), Position: []byte("q")}
+	if err := s.Commit(t.Context(), small); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestOnlyTheBeginningOfACopyIsSynced: an image of the file as it was when its last sync
 // ended, with any later pages, must never look like a file that was closed.
 func TestOnlyTheBeginningOfACopyIsSynced(t *testing.T) {
