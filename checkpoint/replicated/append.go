@@ -58,8 +58,47 @@ func (a *appender) restart() {
 	a.short, a.gone = suspicion{}, suspicion{}
 }
 
-// run returns nil as soon as all parts are stored.
+// run returns nil as soon as all parts are stored, and count.
 func (a *appender) run(ctx context.Context) error {
+	begun := a.l.o.Clock.Now()
+	if err := a.store(ctx); err != nil {
+		return err
+	}
+	if a.round == 1 && begun-a.l.storedAt < a.l.o.Term/2 {
+		return nil // nobody can have taken the log meanwhile, even if it lost its end
+	}
+	for {
+		counts, err := a.follows(ctx)
+		if err != nil || counts {
+			return err
+		}
+		pause(ctx, a.l.o.AckWait/2)
+		if ctx.Err() != nil {
+			return a.unknown(ctx)
+		}
+	}
+}
+
+// follows reports whether the message before the record is the one that it was before. If the
+// log lost its end and others wrote to it until it was as long again, expectations hold by
+// chance, and the record does not count. false: it is not known.
+func (a *appender) follows(ctx context.Context) (bool, error) {
+	if a.l.last == 0 || a.l.lastID == "" {
+		return true, nil
+	}
+	m, err := a.l.get(ctx, a.l.last)
+	if err != nil {
+		a.why = err
+		return false, nil
+	}
+	if m.ID != a.l.lastID {
+		return false, fmt.Errorf("append to the log: %w: message %d is %.100q, not %q any more", checkpoint.ErrNotOwner, a.l.last, m.ID, a.l.lastID)
+	}
+	return true, nil
+}
+
+// store returns nil as soon as all parts are stored.
+func (a *appender) store(ctx context.Context) error {
 	pause := time.Duration(0)
 	for {
 		refused, err := a.send(ctx)
@@ -220,6 +259,9 @@ func (a *appender) resolve(ctx context.Context) error {
 		}
 		// A late part of an earlier owner's chain, or nobody's: readers ignore it. The missing
 		// part can no longer be stored here, so the chain begins again behind it.
+		if follows, err := a.follows(ctx); err != nil || !follows {
+			return err
+		}
 		a.base = at
 		a.restart()
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -61,10 +62,14 @@ type Follower struct {
 type FollowerStatus struct {
 	Applied  uint64 // offset of the replica
 	Seen     uint64 // number of the last message that was read; Take goes behind it
+	SeenID   string // of that message; empty: not known. It is for Options.LastID
 	Last     uint64 // number of the last message as the leader reported it, or a later one that was seen
 	Owner    string // that wrote the last record; empty: not known
 	Epoch    uint64 // of Owner
 	Released bool   // the last record is a release
+	// Owners are those that wrote what the replica has, as far as the follower knows: the last
+	// 16, Owner last. Recover asks for them.
+	Owners []string
 	// Snapshot is the newest that is known, and LogBytes how much was read behind it.
 	Snapshot Snapshot
 	LogBytes int64
@@ -96,6 +101,7 @@ func (f *Follower) Status() FollowerStatus {
 	if f.polled {
 		s.Quiet = max(0, f.o.Clock.Now()-f.quiet)
 	}
+	s.Owners = slices.Clone(s.Owners)
 	if f.shots != nil {
 		s.Snapshot, s.LogBytes = f.shots.Status()
 	}
@@ -194,8 +200,21 @@ func (f *Follower) learnOwner(ctx context.Context, r *reader) {
 		r.owner, r.epoch = id.owner, id.epoch
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.status.Owner, f.status.Epoch, f.status.Released = id.owner, id.epoch, m.Kind == KindRelease
+		f.setOwner(id.owner, id.epoch)
+		f.status.Released, f.status.SeenID = m.Kind == KindRelease, m.ID
 	}
+}
+
+// maxOwners bounds FollowerStatus.Owners.
+const maxOwners = 16
+
+// setOwner notes who owns the log. The mutex is held.
+func (f *Follower) setOwner(owner string, epoch uint64) {
+	if owner != f.status.Owner {
+		first := max(0, len(f.status.Owners)+1-maxOwners)
+		f.status.Owners = append(slices.Clone(f.status.Owners[first:]), owner)
+	}
+	f.status.Owner, f.status.Epoch = owner, epoch
 }
 
 // group are records that are applied together.
@@ -266,9 +285,9 @@ func (f *Follower) read(r *reader, m numbered, g *group) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.status.Seen = m.seq
+	f.status.Seen, f.status.SeenID = m.seq, m.ID
 	f.status.Last = max(f.status.Last, m.seq)
-	f.status.Owner, f.status.Epoch = r.owner, r.epoch
+	f.setOwner(r.owner, r.epoch)
 	if complete {
 		f.status.Released = e.kind == KindRelease
 	}

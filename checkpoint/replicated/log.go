@@ -29,8 +29,12 @@ type Options struct {
 	Owner   string // of printable ASCII without spaces; unique among all owners there ever are
 	// Epoch is that of the owner before (FollowerStatus.Epoch): the new owner's is higher.
 	Epoch uint64
-	Lease Lease // may be nil
-	Clock Clock // the lease's
+	// LastID is the ID of the message after which the log is taken, as the state knows it
+	// (FollowerStatus.SeenID); empty: whatever it is.
+	LastID string
+	Lease  Lease         // may be nil
+	Clock  Clock         // the lease's
+	Term   time.Duration // the lease's; 0: 6 s
 
 	AckWait   time.Duration // how long an answer is awaited before a message is sent again; 0: 2 s
 	PartBytes int           // of a message; 0: 512 KiB; never more than the stream takes
@@ -47,6 +51,7 @@ type Metrics struct {
 }
 
 const (
+	defaultTerm      = 6 * time.Second
 	defaultAckWait   = 2 * time.Second
 	defaultPartBytes = 512 << 10
 	defaultInFlight  = 8
@@ -60,7 +65,10 @@ type Log struct {
 	o      Options
 	packer *packer
 
-	last   uint64 // number of the last message
+	last     uint64        // number of the last message
+	lastID   string        // its ID; empty: there is none, or it is not known
+	storedAt time.Duration // when it was stored at the latest
+
 	epoch  uint64
 	number uint64
 	ended  error // why nothing more is appended
@@ -70,7 +78,8 @@ type Log struct {
 // then on everything that an earlier owner appends is refused. The offset of the returned
 // Log is that of the take: before anything is appended, the state has to be brought to it.
 //
-// checkpoint.ErrNotOwner: other messages came first. ErrLogLost: the log ends before after.
+// checkpoint.ErrNotOwner: other messages came first. ErrLogLost: the log ends before after,
+// or has another message there than Options.LastID.
 // After any other error it is not known whether the take was stored; if it was, the log has
 // an owner that does nothing. Take ends with ctx, everything later with Options.Context.
 func Take(ctx context.Context, s Stream, after uint64, o Options) (*Log, error) {
@@ -78,11 +87,12 @@ func Take(ctx context.Context, s Stream, after uint64, o Options) (*Log, error) 
 	if err != nil {
 		return nil, err
 	}
+	o.Term = cmp.Or(o.Term, defaultTerm)
 	o.AckWait = cmp.Or(o.AckWait, defaultAckWait)
 	o.InFlight = cmp.Or(o.InFlight, defaultInFlight)
 	o.PartBytes = min(cmp.Or(o.PartBytes, defaultPartBytes), s.MaxData())
-	l := &Log{stream: s, o: o, packer: packer, last: after, epoch: o.Epoch}
-	if err := l.raiseEpoch(ctx); err != nil {
+	l := &Log{stream: s, o: o, packer: packer, last: after, lastID: o.LastID, storedAt: o.Clock.Now(), epoch: o.Epoch}
+	if err := l.lookBack(ctx); err != nil {
 		return nil, fmt.Errorf("take the log after message %d: %w", after, err)
 	}
 	content := taken{Format: checkpoint.RecordFormat, Layout: checkpoint.Layout}
@@ -92,19 +102,27 @@ func Take(ctx context.Context, s Stream, after uint64, o Options) (*Log, error) 
 	return l, nil
 }
 
-// raiseEpoch sets an epoch above those of the last message and of Options.
-func (l *Log) raiseEpoch(ctx context.Context) error {
-	if l.last > 0 {
-		m, err := l.get(ctx, l.last)
-		switch id, ok := parseID(m.ID); {
-		case errors.Is(err, ErrNoMessage): // purged, or the log is shorter: the take finds out
-		case err != nil:
-			return err
-		case ok:
-			l.epoch = max(l.epoch, id.epoch)
-		}
+// lookBack checks the message after which the log is taken, and sets an epoch above its and
+// that of Options.
+func (l *Log) lookBack(ctx context.Context) error {
+	defer func() { l.epoch++ }()
+	if l.last == 0 {
+		return nil
 	}
-	l.epoch++
+	m, err := l.get(ctx, l.last)
+	if errors.Is(err, ErrNoMessage) { // purged, or the log is shorter: the take finds out
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if l.lastID != "" && l.lastID != m.ID {
+		return fmt.Errorf("%w: message %d is %.100q, not %q", ErrLogLost, l.last, m.ID, l.lastID)
+	}
+	l.lastID = m.ID
+	if id, ok := parseID(m.ID); ok {
+		l.epoch = max(l.epoch, id.epoch)
+	}
 	return nil
 }
 
@@ -165,7 +183,7 @@ func (l *Log) append(ctx context.Context, kind string, data []byte) (uint64, err
 		}
 		return 0, err
 	}
-	l.last = a.base + uint64(len(a.parts))
+	l.last, l.lastID, l.storedAt = a.base+uint64(len(a.parts)), a.parts[len(a.parts)-1].ID, l.o.Clock.Now()
 	if l.o.Lease != nil {
 		l.o.Lease.Renew(begun)
 	}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -180,12 +181,13 @@ func setPointer(t *testing.T, s *replicatedtest.Servers, p replicated.Pointer) {
 func TestFollowersMakeSnapshots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		servers := replicatedtest.New(1, replicatedtest.Faults{})
-		made := 0
+		var made atomic.Int64
 		for rank, name := range []string{"b", "c"} {
 			f := replicated.NewFollower(servers.Stream(name, 0), &memory{}, replicated.FollowerOptions{
 				Clock: replicatedtest.NewClock(1), Snapshots: servers.Snapshots(name, 0),
 				Snapshot: replicated.SnapshotterOptions{Rank: rank, Messages: 100, Made: func(_ replicated.Snapshot, _ time.Duration, err error) {
-					if made++; err != nil {
+					made.Add(1)
+					if err != nil {
 						t.Error(err)
 					}
 				}},
@@ -197,8 +199,8 @@ func TestFollowersMakeSnapshots(t *testing.T) {
 			appendRecord(t, log, fmt.Sprintf("%d:%s", i+1, strings.Repeat("x", 100)))
 			time.Sleep(time.Second)
 		}
-		if made < 8 || made > 11 {
-			t.Errorf("%d snapshots were made, want 10", made)
+		if n := made.Load(); n < 8 || n > 11 {
+			t.Errorf("%d snapshots were made, want 10", n)
 		}
 		if n := len(servers.Messages(0)); n > 250 {
 			t.Errorf("the log has %d messages", n)

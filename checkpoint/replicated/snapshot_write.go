@@ -29,28 +29,22 @@ const (
 // more: the log before the snapshot before this one, and the objects before that. Whatever of
 // this a crash prevents, the next snapshot does. ErrPointerMoved: another member was faster.
 func WriteSnapshot(ctx context.Context, log Stream, s Snapshots, d Dumper, wall time.Time) (Snapshot, error) {
-	return writeSnapshot(ctx, log, s, d, wall, 0)
-}
-
-// writeSnapshot writes a snapshot. If offset is not 0, the snapshot is of that offset, and
-// there is none before it.
-func writeSnapshot(ctx context.Context, log Stream, s Snapshots, d Dumper, wall time.Time, offset uint64) (Snapshot, error) {
 	fail := func(err error) (Snapshot, error) { return Snapshot{}, fmt.Errorf("write a snapshot: %w", err) }
 	old, revision, err := s.Pointer(ctx)
 	if err != nil {
 		return fail(err)
 	}
 	next := Pointer{Generation: old.Generation + 1, Previous: old.Last}
-	next.Last, err = writeObject(ctx, s, objectName(next.Generation), d)
-	next.Last.Time = wall.UTC().Truncate(time.Second)
-	if err == nil && offset == 0 && next.Last.Offset <= old.Last.Offset {
+	next.Last, err = writeObject(ctx, s, objectName(next.Generation), d, wall)
+	if err == nil && next.Last.Offset <= old.Last.Offset {
 		err = fmt.Errorf("the state of message %d is not newer than the last snapshot", next.Last.Offset)
 	}
 	if err != nil {
 		return fail(errors.Join(err, abandon(ctx, s, next.Last.Object)))
 	}
-	if offset != 0 {
-		next.Last.Offset, next.Previous = offset, Snapshot{}
+	if m, err := log.Get(ctx, next.Last.Offset); err == nil {
+		id, _ := parseID(m.ID)
+		next.Last.Owner = id.owner
 	}
 	if err := s.SetPointer(ctx, next, revision); err != nil {
 		// If it is not known whether the pointer was replaced, the object must stay.
@@ -59,7 +53,8 @@ func writeSnapshot(ctx context.Context, log Stream, s Snapshots, d Dumper, wall 
 		}
 		return fail(err)
 	}
-	if err := tidy(ctx, log, s, next); err != nil {
+	// The message of the previous snapshot stays: it shows whose the log was.
+	if err := tidy(ctx, log, s, next, next.Previous.Offset); err != nil {
 		return next.Last, fmt.Errorf("the snapshot of message %d was written; %w", next.Last.Offset, err)
 	}
 	return next.Last, nil
@@ -72,9 +67,9 @@ func objectName(generation uint64) string {
 
 // writeObject writes a state as an object. The snapshot has the object's name even if it
 // fails.
-func writeObject(ctx context.Context, s Snapshots, object string, d Dumper) (Snapshot, error) {
+func writeObject(ctx context.Context, s Snapshots, object string, d Dumper, wall time.Time) (Snapshot, error) {
 	w := &objectWriter{ctx: ctx, s: s, sum: sha256.New(), chunk: make([]byte, 0, min(defaultPartBytes, s.MaxData()))}
-	w.Object = object
+	w.Object, w.Time = object, wall.UTC().Truncate(time.Second)
 	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(snapshotWindow))
 	if err != nil {
 		return w.Snapshot, err
@@ -155,13 +150,9 @@ func abandon(ctx context.Context, s Snapshots, object string) error {
 	return s.Remove(ctx, object)
 }
 
-// tidy removes what the pointer p makes needless.
-func tidy(ctx context.Context, log Stream, s Snapshots, p Pointer) error {
-	before := p.Previous.Offset
-	if p.Previous.Object == "" && p.Generation > 1 {
-		before = p.Last.Offset
-	}
-	if before > 0 { // the message itself shows whose the log was
+// tidy removes what the pointer p makes needless: the log before a message, and objects.
+func tidy(ctx context.Context, log Stream, s Snapshots, p Pointer, before uint64) error {
+	if before > 0 {
 		if err := log.Purge(ctx, before); err != nil {
 			return fmt.Errorf("the log before it was not purged: %w", err)
 		}

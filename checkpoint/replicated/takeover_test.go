@@ -69,9 +69,10 @@ func (f *fleet) life(ctx context.Context, owner string, s replicated.Stream, r *
 	if f.early {
 		time.Sleep(patience)
 		st.Seen, _ = s.Last(ctx)
+		st.SeenID = ""
 	}
 	log, err := replicated.Take(ctx, s, st.Seen, replicated.Options{
-		Context: ctx, Owner: owner, Epoch: st.Epoch, Clock: clock, PartBytes: f.p.partBytes,
+		Context: ctx, Owner: owner, Epoch: st.Epoch, LastID: st.SeenID, Clock: clock, PartBytes: f.p.partBytes,
 	})
 	if err == nil && !f.early {
 		err = follower.CatchUp(ctx, log.Offset())

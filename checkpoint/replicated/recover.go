@@ -1,0 +1,113 @@
+package replicated
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"ndrbridge/checkpoint"
+)
+
+// RecoverOptions configures Recover.
+type RecoverOptions struct {
+	Options
+	// Owners are those that wrote what the state has: FollowerStatus.Owners, and the member's own
+	// if it owned the log after that.
+	Owners []string
+	// Force recovers the log from this state even if others wrote to it since: their records
+	// are lost. It is for an operator's command.
+	Force bool
+	Wall  time.Time // the time that the snapshot has
+}
+
+// Recover continues a log that lost its end (ErrLogLost) from a state that has it: it writes
+// the state as a snapshot, takes the log, makes the snapshot that of its take, and releases
+// the log again. So nothing is appended to what is left but behind that snapshot. d's offset
+// does not change: like every other replica of the shard, it has to be deleted and restored.
+//
+// checkpoint.ErrNotOwner: an owner that the state does not know of wrote to the log since.
+// The replica has to be deleted and restored. After any other error, Recover may be called
+// again, with the same Options.Owner.
+func Recover(ctx context.Context, s Stream, snapshots Snapshots, d Replica, o RecoverOptions) error {
+	if err := recoverLog(ctx, s, snapshots, d, o); err != nil {
+		return fmt.Errorf("recover the log: %w", err)
+	}
+	return nil
+}
+
+func recoverLog(ctx context.Context, s Stream, snapshots Snapshots, d Replica, o RecoverOptions) error {
+	old, _, err := snapshots.Pointer(ctx)
+	if err != nil {
+		return err
+	}
+	last, err := s.Last(ctx)
+	if err != nil {
+		return err
+	}
+	owners := o.Owners
+	if old.Last.Offset > last && old.Last.Offset <= d.Offset() { // it was made before the end was lost
+		owners = append(slices.Clone(owners), old.Last.Owner)
+	}
+	if err := o.allowed(ctx, s, last, d.Offset(), owners); err != nil && !o.Force {
+		return err
+	}
+	snapshot, err := writeObject(ctx, snapshots, objectName(old.Generation+1), d, o.Wall)
+	if err != nil {
+		return errors.Join(err, abandon(ctx, snapshots, snapshot.Object))
+	}
+	log, err := Take(ctx, s, last, o.Options)
+	if err != nil {
+		return errors.Join(err, abandon(ctx, snapshots, snapshot.Object))
+	}
+	snapshot.Offset, snapshot.Owner = log.Offset(), o.Owner
+	p, err := pointTo(ctx, snapshots, snapshot)
+	if err != nil {
+		return err
+	}
+	err = tidy(ctx, s, snapshots, p, snapshot.Offset)
+	return errors.Join(err, log.Release(ctx))
+}
+
+// allowed returns an error if the log did not lose its end, or others wrote to it since.
+func (o RecoverOptions) allowed(ctx context.Context, s Stream, last, offset uint64, owners []string) error {
+	if last == 0 && offset > 0 {
+		return nil
+	}
+	m, err := s.Get(ctx, last)
+	if err != nil {
+		return fmt.Errorf("find out who wrote last: %w", err)
+	}
+	id, ok := parseID(m.ID)
+	switch {
+	case ok && id.owner == o.Owner: // an earlier attempt
+		return nil
+	case last >= offset:
+		return fmt.Errorf("it ends with message %d, not before %d, which the state has", last, offset)
+	case !ok || !slices.Contains(owners, id.owner):
+		return fmt.Errorf("%w: message %d is %.100q, of nobody that the state knows", checkpoint.ErrNotOwner, last, m.ID)
+	}
+	return nil
+}
+
+// pointTo makes a snapshot the only one. It does not give up before ctx ends: the log is
+// taken, and without the pointer it continues where its end was lost.
+func pointTo(ctx context.Context, s Snapshots, only Snapshot) (p Pointer, err error) {
+	for {
+		old, revision, err := s.Pointer(ctx)
+		if err == nil {
+			if old.Last.Object == only.Object {
+				return old, nil // an answer was lost
+			}
+			p = Pointer{Generation: old.Generation + 1, Last: only}
+			if err = s.SetPointer(ctx, p, revision); err == nil {
+				return p, nil
+			}
+		}
+		if ctx.Err() != nil {
+			return p, fmt.Errorf("point to the snapshot %s: %w", only.Object, err)
+		}
+		pause(ctx, time.Second)
+	}
+}

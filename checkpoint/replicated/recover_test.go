@@ -1,0 +1,156 @@
+package replicated_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/checkpoint/replicated/replicatedtest"
+)
+
+// grow appends n records to a log and to the states that follow it.
+func grow(t *testing.T, l *replicated.Log, n int, states ...*memory) {
+	t.Helper()
+	for range n {
+		record := states[0].record(fmt.Sprint("of epoch ", l.Epoch()))
+		offset := appendRecord(t, l, record)
+		for _, s := range states {
+			if err := s.Apply([][]byte{[]byte(record)}, offset); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func recoverOptions(t *testing.T, owner string, owners ...string) replicated.RecoverOptions {
+	return replicated.RecoverOptions{Options: options(t.Context(), owner), Owners: owners, Wall: noon}
+}
+
+func TestRecover(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		// lose changes the log, which has eleven messages of a.
+		lose   func(t *testing.T, servers *replicatedtest.Servers)
+		owners []string
+		force  bool
+		want   error
+		text   string
+	}{
+		{name: "the end is lost", owners: []string{"a"}, lose: func(_ *testing.T, s *replicatedtest.Servers) { s.Forget(0, 6) }},
+		{name: "everything is lost", lose: func(_ *testing.T, s *replicatedtest.Servers) { s.Forget(0, 0) }},
+		{name: "a snapshot was made of what is lost", lose: func(t *testing.T, s *replicatedtest.Servers) {
+			state := filled(3, 10, 9)
+			if _, err := replicated.WriteSnapshot(t.Context(), s.Stream("x", 0), s.Snapshots("x", 0), state, noon); err != nil {
+				t.Fatal(err)
+			}
+			s.Forget(0, 6)
+		}},
+		{name: "nothing is lost", owners: []string{"a"}, lose: func(*testing.T, *replicatedtest.Servers) {}, text: "not before"},
+		{name: "another owner took the log since", owners: []string{"a"}, want: checkpoint.ErrNotOwner, lose: func(t *testing.T, s *replicatedtest.Servers) {
+			s.Forget(0, 6)
+			take(t, s.Stream("c", 0), 6, options(t.Context(), "c"))
+		}},
+		{name: "another owner took the log since and made a snapshot", owners: []string{"a"}, want: checkpoint.ErrNotOwner, lose: func(t *testing.T, s *replicatedtest.Servers) {
+			s.Forget(0, 6)
+			take(t, s.Stream("c", 0), 6, options(t.Context(), "c"))
+			if _, err := replicated.WriteSnapshot(t.Context(), s.Stream("x", 0), s.Snapshots("x", 0), filled(3, 10, 7), noon); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{name: "another owner took the log since, and an operator says so", force: true, lose: func(t *testing.T, s *replicatedtest.Servers) {
+			s.Forget(0, 6)
+			take(t, s.Stream("c", 0), 6, options(t.Context(), "c"))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				servers := replicatedtest.New(1, replicatedtest.Faults{})
+				s, snapshots := servers.Stream("b", 0), servers.Snapshots("b", 0)
+				state, behind := &memory{}, &memory{}
+				l := take(t, s, 0, options(t.Context(), "a"))
+				grow(t, l, 3, state, behind)
+				grow(t, l, 7, state)
+				c.lose(t, servers)
+				o := recoverOptions(t, "b", c.owners...)
+				o.Force = c.force
+				err := replicated.Recover(t.Context(), s, snapshots, state, o)
+				if c.want != nil || c.text != "" {
+					if c.want != nil {
+						wantErr(t, err, c.want)
+					}
+					if err == nil {
+						t.Fatal("no error")
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				wantRecovered(t, servers, state, behind)
+			})
+		})
+	}
+}
+
+// wantRecovered checks that every replica comes to the state and goes on from there.
+func wantRecovered(t *testing.T, servers *replicatedtest.Servers, state, behind *memory) {
+	t.Helper()
+	s, snapshots := servers.Stream("b", 0), servers.Snapshots("b", 0)
+	now, snapshot := restored(t, snapshots)
+	state.offset = snapshot.Offset
+	wantState(t, now, state)
+	f, stop := follow(t, s, now)
+	time.Sleep(time.Second)
+	st := f.Status()
+	if !st.Released || st.Seen != snapshot.Offset+1 {
+		t.Errorf("status %+v, want a release behind message %d", st, snapshot.Offset)
+	}
+	wantErr(t, stop(), context.Canceled)
+	l := take(t, s, st.Seen, options(t.Context(), "d"))
+	if err := now.Apply(nil, l.Offset()); err != nil {
+		t.Fatal(err)
+	}
+	grow(t, l, 5, now)
+	if behind.Offset() < snapshot.Offset {
+		wantErr(t, end(t, s, behind), replicated.ErrDiverged) // what it leads from is no more
+	}
+	again, _ := restored(t, snapshots)
+	f, stop = follow(t, s, again)
+	if err := f.CatchUp(t.Context(), l.Offset()); err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, stop(), context.Canceled)
+	wantState(t, again, now)
+}
+
+// TestRecoverAgain interrupts Recover at many moments: it can be called again, and until it
+// succeeds nobody else's state is lost.
+func TestRecoverAgain(t *testing.T) {
+	for ms := 0; ms < 3000; ms += 100 {
+		synctest.Test(t, func(t *testing.T) {
+			servers := replicatedtest.New(uint64(ms), replicatedtest.Faults{Delay: 100 * time.Millisecond, LoseAnswers: 0.2})
+			s, snapshots := servers.Stream("b", 0), servers.Snapshots("b", 0)
+			state, behind := &memory{}, &memory{}
+			l := take(t, s, 0, options(t.Context(), "a"))
+			grow(t, l, 10, state)
+			servers.Forget(0, 6)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(ms)*time.Millisecond)
+			defer cancel()
+			o := recoverOptions(t, "b", "a")
+			o.Context = ctx
+			err := replicated.Recover(ctx, s, snapshots, state, o)
+			for try := 0; err != nil; try++ {
+				if try == 20 {
+					t.Fatal(err)
+				}
+				err = replicated.Recover(t.Context(), s, snapshots, state, recoverOptions(t, "b", "a"))
+			}
+			servers.SetFaults(replicatedtest.Faults{})
+			wantRecovered(t, servers, state, behind)
+		})
+	}
+}
