@@ -103,7 +103,7 @@ func (c *Client) fetchInto(ctx context.Context, r request, page *Page, decode fu
 		return nil
 	})
 	if err != nil && !answered {
-		page.answered, page.last = true, 0 // the next request starts with a small lease
+		page.answered, page.last = true, 0 // the next request starts with a small loan
 	}
 	return err
 }

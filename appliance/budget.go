@@ -11,14 +11,14 @@ import (
 
 // Budget limits the bytes of the pages that its clients hold at once: from before a
 // page is requested until Page.Release. Its methods are safe for concurrent use. A
-// request waits for its lease before it is sent, as long as its context allows, and for
+// request waits for its loan before it is sent, as long as its context allows, and for
 // more while it is answered, as long as a request may take; then it fails with
 // ErrNoMemory.
 //
-//   - A page is requested with a lease of its expected size, and leases more if it grows
+//   - A page is requested with a loan of its expected size, and borrows more if it grows
 //     beyond that.
 //   - An appliance has at most a quarter of the budget, or one page.
-//   - Until an appliance has answered, its leases are small: while it is down, its
+//   - Until an appliance has answered, its loans are small: while it is down, its
 //     requests last as long as they may, and must not take memory from the others.
 //   - Detections have priority; pages of one class are served in order of request.
 //   - A page that grows and finds no free memory may overdraw the budget, one page at a
@@ -31,22 +31,22 @@ type Budget struct {
 	free    int64
 	held    map[*link]int64 // by appliance
 	over    bool            // a page has overdrawn it
-	growing []*leaseWaiter
-	waiters [2][]*leaseWaiter // by class
+	growing []*loanWaiter
+	waiters [2][]*loanWaiter // by class
 
 	buffers sync.Pool // of *pageBuffers
 }
 
-// leaseWaiter is a request for a lease that has to wait.
-type leaseWaiter struct {
+// loanWaiter is a request for a loan that has to wait.
+type loanWaiter struct {
 	owner *link
 	n     int64
-	lease lease         // once granted
+	loan  loan          // once granted
 	ready chan struct{} // closed when granted
 }
 
-// lease is a part of a Budget.
-type lease struct {
+// loan is a part of a Budget.
+type loan struct {
 	n        int64 // bytes taken from the budget
 	overdraw bool  // and any further bytes
 }
@@ -58,24 +58,24 @@ func NewBudget(size int64) *Budget {
 
 // acquire waits for n bytes, or for the whole budget if that is less. It returns an
 // error only if ctx is done.
-func (b *Budget) acquire(ctx context.Context, owner *link, class int, n int64) (lease, error) {
-	return b.wait(ctx, &b.waiters[class], &leaseWaiter{owner: owner, n: min(n, b.size), ready: make(chan struct{})})
+func (b *Budget) acquire(ctx context.Context, owner *link, class int, n int64) (loan, error) {
+	return b.wait(ctx, &b.waiters[class], &loanWaiter{owner: owner, n: min(n, b.size), ready: make(chan struct{})})
 }
 
 // grow waits for n more bytes for a page, or for permission to overdraw. It returns an
 // error only if ctx is done.
-func (b *Budget) grow(ctx context.Context, owner *link, n int64) (lease, error) {
-	return b.wait(ctx, &b.growing, &leaseWaiter{owner: owner, n: n, ready: make(chan struct{})})
+func (b *Budget) grow(ctx context.Context, owner *link, n int64) (loan, error) {
+	return b.wait(ctx, &b.growing, &loanWaiter{owner: owner, n: n, ready: make(chan struct{})})
 }
 
-func (b *Budget) wait(ctx context.Context, waiters *[]*leaseWaiter, w *leaseWaiter) (lease, error) {
+func (b *Budget) wait(ctx context.Context, waiters *[]*loanWaiter, w *loanWaiter) (loan, error) {
 	b.mu.Lock()
 	*waiters = append(*waiters, w)
 	b.grant()
 	b.mu.Unlock()
 	select {
 	case <-w.ready:
-		return w.lease, nil
+		return w.loan, nil
 	case <-ctx.Done():
 	}
 	b.mu.Lock()
@@ -83,15 +83,15 @@ func (b *Budget) wait(ctx context.Context, waiters *[]*leaseWaiter, w *leaseWait
 	if i := slices.Index(*waiters, w); i >= 0 {
 		*waiters = slices.Delete(*waiters, i, i+1)
 	} else { // it was granted concurrently
-		b.put(w.owner, w.lease)
+		b.put(w.owner, w.loan)
 	}
 	b.grant()
-	return lease{}, ctx.Err()
+	return loan{}, ctx.Err()
 }
 
-// release returns a lease to the budget.
-func (b *Budget) release(owner *link, l lease) {
-	if l == (lease{}) {
+// release returns a loan to the budget.
+func (b *Budget) release(owner *link, l loan) {
+	if l == (loan{}) {
 		return
 	}
 	b.mu.Lock()
@@ -101,7 +101,7 @@ func (b *Budget) release(owner *link, l lease) {
 }
 
 // put is release with b.mu held, and does not grant waiting requests.
-func (b *Budget) put(owner *link, l lease) {
+func (b *Budget) put(owner *link, l loan) {
 	b.free += l.n
 	b.over = b.over && !l.overdraw
 	if b.held[owner] -= l.n; b.held[owner] == 0 {
@@ -113,12 +113,12 @@ func (b *Budget) put(owner *link, l lease) {
 // then others. If one of the others does not fit, those behind it wait, too, unless
 // only its appliance's own limit blocks it. b.mu is held.
 func (b *Budget) grant() {
-	b.growing = slices.DeleteFunc(b.growing, func(w *leaseWaiter) bool {
+	b.growing = slices.DeleteFunc(b.growing, func(w *loanWaiter) bool {
 		switch {
 		case w.n <= b.free && b.held[w.owner]+w.n <= b.size/4:
 			b.give(w)
 		case !b.over:
-			b.over, w.lease.overdraw = true, true
+			b.over, w.loan.overdraw = true, true
 			close(w.ready)
 		default:
 			return false
@@ -127,7 +127,7 @@ func (b *Budget) grant() {
 	})
 	full := false
 	for class, waiters := range b.waiters {
-		b.waiters[class] = slices.DeleteFunc(waiters, func(w *leaseWaiter) bool {
+		b.waiters[class] = slices.DeleteFunc(waiters, func(w *loanWaiter) bool {
 			if held := b.held[w.owner]; full || held > 0 && held+w.n > b.size/4 {
 				return false
 			}
@@ -141,8 +141,8 @@ func (b *Budget) grant() {
 }
 
 // give grants w its bytes.
-func (b *Budget) give(w *leaseWaiter) {
-	w.lease.n = w.n
+func (b *Budget) give(w *loanWaiter) {
+	w.loan.n = w.n
 	b.free -= w.n
 	b.held[w.owner] += w.n
 	close(w.ready)
@@ -181,15 +181,15 @@ func (p *Page) Bind() { p.bound = true }
 // expected to need. Otherwise the request waits for it.
 func (c *Client) Reserve(ctx context.Context, page *Page, maxObjects int) error {
 	page.maxObjects = maxObjects
-	if err := c.lease(ctx, page); err != nil {
+	if err := c.loan(ctx, page); err != nil {
 		return fmt.Errorf("wait for memory for an answer: %w", err)
 	}
 	page.reserved = page.budget != nil
 	return nil
 }
 
-// lease acquires the memory that page's next answer is expected to need.
-func (c *Client) lease(ctx context.Context, page *Page) error {
+// loan acquires the memory that page's next answer is expected to need.
+func (c *Client) loan(ctx context.Context, page *Page) error {
 	if page.reserved {
 		page.reserved = false
 		return nil
@@ -210,22 +210,22 @@ func (c *Client) lease(ctx context.Context, page *Page) error {
 	if err != nil {
 		return err
 	}
-	page.budget, page.owner, page.lease = c.budget, c.link, l
+	page.budget, page.owner, page.loan = c.budget, c.link, l
 	if buffers, ok := c.budget.buffers.Get().(*pageBuffers); ok && int64(cap(buffers.body)) <= 2*expected {
 		page.body, page.Objects, page.fields = buffers.body[:0], buffers.objects[:0], buffers.fields[:0]
 	}
 	return nil
 }
 
-// grow acquires the memory that a body of size bytes needs beyond the page's lease.
+// grow acquires the memory that a body of size bytes needs beyond the page's loan.
 func (p *Page) grow(ctx context.Context, size int64) error {
-	if p.budget == nil || p.lease.overdraw || size <= p.lease.n {
+	if p.budget == nil || p.loan.overdraw || size <= p.loan.n {
 		return nil
 	}
 	p.answered, p.last = true, max(p.last, size) // if this fails, the next request acquires it in advance
-	more, err := p.budget.grow(ctx, p.owner, size-p.lease.n)
-	p.lease.n += more.n
-	p.lease.overdraw = more.overdraw
+	more, err := p.budget.grow(ctx, p.owner, size-p.loan.n)
+	p.loan.n += more.n
+	p.loan.overdraw = more.overdraw
 	return err
 }
 
@@ -243,7 +243,7 @@ func (p *Page) Release() {
 	}
 	p.body, p.Objects, p.fields = nil, nil, nil
 	p.decoder = jsontext.Decoder{} // it references the body
-	b, l := p.budget, p.lease
-	p.budget, p.lease, p.reserved = nil, lease{}, false
+	b, l := p.budget, p.loan
+	p.budget, p.loan, p.reserved = nil, loan{}, false
 	b.release(p.owner, l)
 }

@@ -99,9 +99,9 @@ func TestWhoIsServedByABudget(t *testing.T) {
 				all := owners(3)
 				ctx, stop := context.WithCancel(t.Context())
 				var waiting sync.WaitGroup
-				var leases []func()
+				var loans []func()
 				for i, s := range steps {
-					var got lease
+					var got loan
 					done := make(chan struct{})
 					waiting.Go(func() {
 						var err error
@@ -120,7 +120,7 @@ func TestWhoIsServedByABudget(t *testing.T) {
 						if s.waits || got.overdraw != s.overdraws {
 							t.Errorf("step %d got %+v", i, got)
 						}
-						leases = append(leases, func() { b.release(all[s.owner], got) })
+						loans = append(loans, func() { b.release(all[s.owner], got) })
 					default:
 						if !s.waits {
 							t.Errorf("step %d waits", i)
@@ -129,7 +129,7 @@ func TestWhoIsServedByABudget(t *testing.T) {
 				}
 				stop()
 				waiting.Wait()
-				for _, release := range leases {
+				for _, release := range loans {
 					release()
 				}
 				b.idle(t)
@@ -330,12 +330,12 @@ func TestAPageThatGrowsWaitsNoLongerThanARequestMayTake(t *testing.T) {
 		}
 		b.release(other, over)
 		b.release(other, held)
-		// The next lease is of the size that the answer has shown.
+		// The next loan is of the size that the answer has shown.
 		if err := c.Reserve(t.Context(), &page, search.Limit); err != nil {
 			t.Fatal(err)
 		}
-		if page.lease.n < int64(smallBody)*2 {
-			t.Errorf("the next lease is of %d bytes", page.lease.n)
+		if page.loan.n < int64(smallBody)*2 {
+			t.Errorf("the next loan is of %d bytes", page.loan.n)
 		}
 		if err := c.SearchDetections(t.Context(), search, &page); err != nil {
 			t.Error(err)

@@ -31,10 +31,10 @@ type Page struct {
 	last     int64 // its size in bytes
 
 	bound    bool    // see Bind
-	reserved bool    // the lease is for the next answer
+	reserved bool    // the loan is for the next answer
 	budget   *Budget // nil if the page is not limited
 	owner    *link
-	lease    lease
+	loan     loan
 }
 
 // Object is a JSON object of an answer.
