@@ -23,6 +23,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"ndrbridge/cluster/lease"
 	"ndrbridge/internal/redact"
 )
 
@@ -68,11 +69,13 @@ type Options struct {
 	// local one is first known (first), and when enough answers agree that the clock
 	// was set since. It must be safe for concurrent use and must not block.
 	ClockSet func(ahead time.Duration, first bool)
+	// Lease must be valid when something is sent; nil means that it never ends.
+	Lease *lease.Lease
 	// Now is the local clock, of which only differences are used; nil means time.Now.
 	Now func() time.Time
 	// Tracer, if set, creates spans for requests that are sent within a span.
 	Tracer trace.Tracer
-	// Transport, if set, sends the requests; TLS and Proxy are then ignored.
+	// Transport, if set, sends the requests; TLS, Proxy and Lease are then ignored.
 	Transport http.RoundTripper
 }
 

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"ndrbridge/cluster/lease"
 )
 
 // link is the HTTP client with its rate limiter and clock, shared by all requests to
@@ -31,7 +33,7 @@ type link struct {
 func newLink(o Options) *link {
 	transport := o.Transport
 	if transport == nil {
-		transport = newTransport(o.TLS, o.Proxy)
+		transport = newTransport(o.TLS, o.Proxy, o.Lease)
 	}
 	l := &link{
 		timeout: cmp.Or(o.Timeout, DefaultTimeout),
@@ -67,8 +69,9 @@ const idlePerHost = 8
 // maxHeader limits the header of an answer, in bytes.
 const maxHeader = 256 << 10
 
-func newTransport(config *tls.Config, proxy *url.URL) *http.Transport {
+func newTransport(config *tls.Config, proxy *url.URL, l *lease.Lease) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.DialContext = l.DialContext(t.DialContext)
 	t.TLSClientConfig = config.Clone()
 	if proxy != nil {
 		t.Proxy = http.ProxyURL(proxy)

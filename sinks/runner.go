@@ -227,17 +227,14 @@ func (r *Runner) openAndSend(ctx context.Context, events []transform.Event) erro
 		}
 		r.sink = sink
 	}
-	if err := r.o.Lease.Check(); err != nil {
+	err := r.o.Lease.Do(ctx, func(ctx context.Context) error {
+		start := time.Now()
+		err := r.sink.Send(ctx, events)
+		r.metrics.send.Observe(time.Since(start).Seconds())
 		return err
-	}
-	ctx, release := r.o.Lease.Context(ctx)
-	defer release()
-	start := time.Now()
-	err := r.sink.Send(ctx, events)
-	r.metrics.send.Observe(time.Since(start).Seconds())
-	if err != nil && (errors.Is(context.Cause(ctx), lease.ErrExpired) || r.o.Lease.Check() != nil) {
-		// Whatever the sink makes of it, the target is not at fault.
-		return &Error{Class: Transient, Err: fmt.Errorf("%w: %w", lease.ErrExpired, err)}
+	})
+	if hadNoLease(err) { // whatever the sink makes of it, the target is not at fault
+		return &Error{Class: Transient, Err: err}
 	}
 	return err
 }

@@ -54,7 +54,7 @@ func (w *Writer) write(ctx, late context.Context, c checkpoint.Command) error {
 				}
 				return w.client.Detection(late, command.DetectionID, page)
 			},
-			patch: func() error { return w.client.PatchDetection(late, command.DetectionID, link) },
+			patch: func(ctx context.Context) error { return w.client.PatchDetection(ctx, command.DetectionID, link) },
 			keep: func(expect []checkpoint.Entry) error {
 				if all == (appliance.DetectionChange{}) {
 					return w.finish(late, c, checkpoint.CommandApplied, "", expect)
@@ -72,7 +72,7 @@ func (w *Writer) write(ctx, late context.Context, c checkpoint.Command) error {
 		read: func(offset int, page *appliance.Page) error {
 			return w.client.DetectionsWithTicket(late, command.TicketID, offset, page)
 		},
-		patch: func() error { return w.client.PatchTicket(late, command.TicketID, all) },
+		patch: func(ctx context.Context) error { return w.client.PatchTicket(ctx, command.TicketID, all) },
 		keep: func(expect []checkpoint.Entry) error {
 			return w.finish(late, c, checkpoint.CommandApplied, "", expect)
 		},
@@ -111,7 +111,7 @@ type edit struct {
 	// read reads a page of the detections that are changed, starting at offset; the
 	// page is empty if there are no more.
 	read  func(offset int, page *appliance.Page) error
-	patch func() error
+	patch func(context.Context) error
 	// keep stores that the edit was made, and which own writes to expect.
 	keep func(expect []checkpoint.Entry) error
 }
@@ -134,7 +134,7 @@ func (w *Writer) change(ctx, late context.Context, c checkpoint.Command, e edit)
 		return err
 	}
 	w.ownWrites.put(intended)
-	if err := e.patch(); err != nil {
+	if err := w.o.Lease.Do(late, e.patch); err != nil {
 		if refused(err) {
 			w.ownWrites.put(stands)
 			if err := w.expect(late, c, stands); err != nil {

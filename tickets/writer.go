@@ -13,6 +13,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/cluster/lease"
 	"ndrbridge/internal/poison"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
@@ -25,7 +26,10 @@ type WriterOptions struct {
 	// RetryInitial and RetryMax limit the wait before a retry.
 	RetryInitial, RetryMax time.Duration
 	// Probe is how often a halted writer tries again.
-	Probe   time.Duration
+	Probe time.Duration
+	// Lease is that of the state's owner; nil: it never ends. Nothing is written to the
+	// appliance without it.
+	Lease   *lease.Lease
 	Log     *slog.Logger
 	Metrics *WriterMetrics
 }
@@ -249,6 +253,10 @@ func (w *Writer) carryOut(ctx, late context.Context, t *task) (pause time.Durati
 	}
 	if ctx.Err() != nil {
 		return 0
+	}
+	if errors.Is(err, lease.ErrExpired) || w.o.Lease.Check() != nil && !refused(err) {
+		w.enter(sinks.StateRetrying, lease.ErrExpired)
+		return w.o.RetryInitial // no failure of the command
 	}
 	class, retryAfter := w.classOf(ctx, err)
 	if class == sinks.Transient && t.failures.Add(w.done) {

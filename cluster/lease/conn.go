@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"sync"
@@ -26,6 +27,20 @@ func (l *Lease) Conn(c net.Conn) net.Conn {
 	defer l.mu.Unlock()
 	l.conns[leased] = struct{}{}
 	return leased
+}
+
+// DialContext returns dial with its connections under the lease, as Conn returns them.
+func (l *Lease) DialContext(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(ctx context.Context, network, address string) (net.Conn, error) {
+	if l == nil {
+		return dial
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return l.Conn(c), nil
+	}
 }
 
 // conn is a connection under a lease. It hides the ReadFrom of a TCP connection, which

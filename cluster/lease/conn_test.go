@@ -2,7 +2,6 @@ package lease_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"errors"
 	"io"
@@ -295,13 +294,7 @@ func TestNothingIsRequestedWithoutALease(t *testing.T) {
 			defer server.Close()
 			l, clock := newLease()
 			transport := server.Client().Transport.(*http.Transport)
-			transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-				conn, err := new(net.Dialer).DialContext(ctx, network, address)
-				if err != nil {
-					return nil, err
-				}
-				return l.Conn(conn), nil
-			}
+			transport.DialContext = l.DialContext(new(net.Dialer).DialContext)
 			client := &http.Client{Transport: transport}
 			post := func(slow string) error {
 				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, bytes.NewReader(make([]byte, large)))

@@ -23,6 +23,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"sync"
 	"time"
@@ -129,6 +130,24 @@ func (l *Lease) Context(ctx context.Context) (_ context.Context, release context
 		l.mu.Unlock()
 		cancel(nil)
 	}
+}
+
+// Do calls f with a Context. If the lease is over, it does not call f and returns
+// ErrExpired. If it ends during the call, an error of f is wrapped with ErrExpired.
+func (l *Lease) Do(ctx context.Context, f func(context.Context) error) error {
+	if l == nil {
+		return f(ctx)
+	}
+	if err := l.Check(); err != nil {
+		return err
+	}
+	ctx, release := l.Context(ctx)
+	defer release()
+	err := f(ctx)
+	if err != nil && (errors.Is(context.Cause(ctx), ErrExpired) || l.Check() != nil) {
+		return fmt.Errorf("%w: %w", ErrExpired, err)
+	}
+	return err
 }
 
 // left is Left. The caller holds mu.

@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -209,6 +210,52 @@ func TestAContextEndsInRealTime(t *testing.T) {
 	})
 }
 
+func TestDoMarksWhatFailedForWantOfALease(t *testing.T) {
+	t.Parallel()
+	failed := errors.New("connection reset by peer")
+	for _, c := range []struct {
+		name   string
+		before func(l *lease.Lease, c *leasetest.Clock)
+		during func(l *lease.Lease, c *leasetest.Clock)
+		err    error // of the call
+		called bool
+		want   []error
+	}{
+		{name: "a call with a lease", called: true},
+		{name: "a failure with a lease", err: failed, called: true, want: []error{failed}},
+		{name: "a call without a lease", before: func(_ *lease.Lease, c *leasetest.Clock) { c.Stop(term) }, want: []error{lease.ErrExpired}},
+		{name: "a failure after the lease has ended", during: func(_ *lease.Lease, c *leasetest.Clock) { c.Stop(term) }, err: failed, called: true, want: []error{failed, lease.ErrExpired}},
+		{name: "a failure after the lease has ended and was renewed", during: func(l *lease.Lease, c *leasetest.Clock) {
+			c.Advance(term)
+			l.Renew(c.Now())
+		}, err: failed, called: true, want: []error{failed, lease.ErrExpired}},
+		{name: "a call that succeeds after the lease has ended", during: func(_ *lease.Lease, c *leasetest.Clock) { c.Advance(term) }, called: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, clock := newLease()
+			if c.before != nil {
+				c.before(l, clock)
+			}
+			called := false
+			err := l.Do(t.Context(), func(ctx context.Context) error {
+				called = true
+				if c.during != nil {
+					c.during(l, clock)
+				}
+				return c.err
+			})
+			if called != c.called || (err == nil) != (len(c.want) == 0) {
+				t.Errorf("it was called: %v; it returns %v", called, err)
+			}
+			for _, want := range []error{failed, lease.ErrExpired} {
+				if errors.Is(err, want) != slices.Contains(c.want, want) {
+					t.Errorf("it returns %v, want an error that wraps %v", err, c.want)
+				}
+			}
+		})
+	}
+}
+
 // bubbleClock is the clock of a synctest bubble.
 type bubbleClock struct{ start time.Time }
 
@@ -227,6 +274,9 @@ func TestANilLeaseNeverEnds(t *testing.T) {
 	ctx, release := l.Context(t.Context())
 	if release(); ctx != t.Context() {
 		t.Error("its context is another one")
+	}
+	if err := l.Do(t.Context(), func(context.Context) error { return lease.ErrExpired }); err != lease.ErrExpired {
+		t.Errorf("Do returns %v", err)
 	}
 	if l.Conn(nil) != nil {
 		t.Error("its connection is another one")

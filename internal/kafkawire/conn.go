@@ -24,6 +24,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"ndrbridge/cluster/lease"
 	"ndrbridge/internal/linklocal"
 	"ndrbridge/sinks"
 )
@@ -47,6 +48,8 @@ type Dialer struct {
 	// TLS is nil for connections without TLS. An empty ServerName means the broker's
 	// host.
 	TLS *tls.Config
+	// Lease must be valid when something is sent; nil: it never ends.
+	Lease *lease.Lease
 	// Login authenticates connections; nil: no authentication.
 	Login    *Login
 	ClientID string
@@ -68,6 +71,7 @@ func (d *Dialer) Dial(ctx context.Context, address string) (_ *Conn, err error) 
 	if err != nil {
 		return nil, err
 	}
+	socket = d.Lease.Conn(socket)
 	c := &Conn{socket: socket, stream: socket, format: kmsg.NewRequestFormatter(kmsg.FormatterClientID(d.ClientID)), versions: firstVersions}
 	defer func() {
 		if err != nil {

@@ -25,6 +25,8 @@ import (
 	"time"
 
 	nats "github.com/nats-io/nats.go"
+
+	"ndrbridge/cluster/lease"
 )
 
 // Options configure a connection.
@@ -36,6 +38,8 @@ type Options struct {
 	// Timeout bounds the connection attempt to one server.
 	Timeout time.Duration
 	Limits  Limits
+	// Lease must be valid when something is sent; nil: it never ends.
+	Lease *lease.Lease
 }
 
 // Limits bound the messages that a server may send.
@@ -140,6 +144,7 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	raw = d.o.Lease.Conn(raw)
 	d.mu.Lock()
 	d.raw = raw
 	if d.ctx.Err() != nil {

@@ -3,6 +3,7 @@ package endpoint
 import (
 	"fmt"
 
+	"ndrbridge/cluster/lease"
 	"ndrbridge/configs"
 	"ndrbridge/internal/kafkawire"
 	"ndrbridge/sinks"
@@ -11,13 +12,13 @@ import (
 	"ndrbridge/transform"
 )
 
-func openKafka(k configs.Kafka, mode transform.Mode) (sinks.Sink, error) {
+func openKafka(k configs.Kafka, mode transform.Mode, l *lease.Lease) (sinks.Sink, error) {
 	o, err := Kafka(k)
 	if err != nil {
 		return nil, err
 	}
 	o.Topic, o.Mode, o.Acks, o.Compression = k.Topic, mode, k.Acks, k.Compression
-	o.MaxMessageBytes, o.ClientID = int(k.MaxMessageBytes), k.ClientID
+	o.MaxMessageBytes, o.ClientID, o.Lease = int(k.MaxMessageBytes), k.ClientID, l
 	if t := k.CreateTopic; t != nil {
 		o.CreateTopic = &kafka.CreateTopic{Partitions: t.Partitions, Replication: t.Replication}
 	}
@@ -41,12 +42,12 @@ func Kafka(k configs.Kafka) (kafka.Options, error) {
 	return o, nil
 }
 
-func openNATS(name string, n configs.NATS, mode transform.Mode) (sinks.Sink, error) {
+func openNATS(name string, n configs.NATS, mode transform.Mode, l *lease.Lease) (sinks.Sink, error) {
 	o, err := NATS(n)
 	if err != nil {
 		return nil, err
 	}
-	o.Sink = name
+	o.Sink, o.Lease = name, l
 	o.Stream, o.Subject, o.CreateStream = n.Stream, n.Subject, n.CreateStream
 	o.MaxPending, o.Mode = n.MaxPending, mode
 	return nats.New(o)

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"ndrbridge/appliance"
+	"ndrbridge/cluster/lease"
 	"ndrbridge/configs"
 )
 
@@ -20,6 +21,7 @@ type ClientOptions struct {
 	Observe func(code string) // appliance.Options.Observe; may be nil
 	Tracer  trace.Tracer      // nil: requests are not traced
 	Log     *slog.Logger      // receives anomalies of the appliance's clock; may be nil
+	Lease   *lease.Lease      // must be valid when something is sent; nil: it never ends
 }
 
 // NewClient returns the client of an appliance.
@@ -39,6 +41,7 @@ func NewClient(a configs.Appliance, o ClientOptions) (*appliance.Client, error) 
 		UserAgent: "ndrbridge/" + o.Version,
 		Observe:   o.Observe,
 		Tracer:    o.Tracer,
+		Lease:     o.Lease,
 	}
 	if o.Log != nil {
 		logClock(&to, o.Log)

@@ -12,6 +12,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
+	"ndrbridge/cluster/lease"
 	"ndrbridge/configs"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/file"
@@ -32,6 +33,8 @@ type SinkOptions struct {
 	Link     Link                // used by sinks that open tickets
 	Stdout   io.Writer           // used by file sinks with the path -
 	Log      *slog.Logger
+	// Lease must be valid when something is sent over a network; nil: it never ends.
+	Lease *lease.Lease
 }
 
 // OpenSink makes a sink. It reads the secrets again on each call.
@@ -39,12 +42,12 @@ func OpenSink(s configs.Sink, o SinkOptions) (sinks.Sink, error) {
 	mode := transform.Mode(s.Mode)
 	switch {
 	case s.Kafka != nil:
-		return openKafka(*s.Kafka, mode)
+		return openKafka(*s.Kafka, mode, o.Lease)
 	case s.NATS != nil:
-		return openNATS(s.Name, *s.NATS, mode)
+		return openNATS(s.Name, *s.NATS, mode, o.Lease)
 	case s.Webhook != nil:
 		memory := &webhook.Memory{Store: o.Memories, Sink: s.Name, Keep: memoryKept}
-		return openWebhook(*s.Webhook, mode, memory, o.Link, o.Version)
+		return openWebhook(*s.Webhook, mode, memory, o)
 	default:
 		return file.New(file.Options{
 			Path: s.File.Path, MaxBytes: int64(s.File.Rotate.MaxBytes), Keep: s.File.Rotate.Keep, Out: o.Stdout, Log: o.Log,

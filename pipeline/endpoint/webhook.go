@@ -14,7 +14,7 @@ import (
 	"ndrbridge/transform"
 )
 
-func openWebhook(w configs.Webhook, mode transform.Mode, memory *webhook.Memory, link Link, version string) (sinks.Sink, error) {
+func openWebhook(w configs.Webhook, mode transform.Mode, memory *webhook.Memory, o SinkOptions) (sinks.Sink, error) {
 	tlsConfig, err := TLS(w.TLS)
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func openWebhook(w configs.Webhook, mode transform.Mode, memory *webhook.Memory,
 	if err != nil {
 		return nil, fmt.Errorf("auth.password: %w", err)
 	}
-	preset, err := openPreset(w, link)
+	preset, err := openPreset(w, o.Link)
 	if err != nil {
 		return nil, err
 	}
@@ -57,10 +57,10 @@ func openWebhook(w configs.Webhook, mode transform.Mode, memory *webhook.Memory,
 		URL: w.URL.Value(), Method: w.Method, Headers: headers,
 		Bearer: bearer, Username: w.Auth.Username, Password: password,
 		Mode: mode, Preset: preset, Memory: memory, Timeout: time.Duration(w.Timeout), TLS: tlsConfig, Proxy: proxy,
-		UserAgent:   "ndrbridge/" + version,
+		UserAgent:   "ndrbridge/" + o.Version,
 		Concurrency: w.Concurrency, Gzip: w.Gzip,
 		Template: template, SignSecrets: secrets, Handshake: handshake,
-		MaxBodyBytes: int(w.MaxBodyBytes), AllowLinkLocal: w.AllowLinkLocal,
+		MaxBodyBytes: int(w.MaxBodyBytes), AllowLinkLocal: w.AllowLinkLocal, Lease: o.Lease,
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/event"
 
+	"ndrbridge/cluster/lease"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/file"
 	"ndrbridge/sinks/sinktest"
@@ -85,7 +86,7 @@ func TestConformance(t *testing.T) {
 				}
 				path := filepath.Join(directory, "events.jsonl")
 				return sinktest.Target{
-					Open: func() (sinks.Sink, error) {
+					Open: func(_ *lease.Lease) (sinks.Sink, error) {
 						return file.New(file.Options{Path: path, MaxBytes: maxBytes, Keep: 1000})
 					},
 					Received: func() ([]event.Event, error) { return read(path) },
@@ -99,7 +100,7 @@ func TestConformance(t *testing.T) {
 		sinktest.Run(t, modes, func(t *testing.T, _ transform.Mode) sinktest.Target {
 			out := &flaky{space: -1}
 			return sinktest.Target{
-				Open: func() (sinks.Sink, error) {
+				Open: func(_ *lease.Lease) (sinks.Sink, error) {
 					return file.New(file.Options{Path: file.Stdout, Out: out})
 				},
 				Received: func() ([]event.Event, error) { return decode(out.written.Bytes()) },

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
+	"ndrbridge/cluster/lease"
 	"ndrbridge/internal/kafkawire"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/sinktest"
@@ -240,16 +241,18 @@ func TestSink(t *testing.T) {
 			}
 		}
 		return sinktest.Target{
-			Open: func() (sinks.Sink, error) {
+			Open: func(l *lease.Lease) (sinks.Sink, error) {
 				return New(Options{
 					Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", Mode: mode,
-					MaxMessageBytes: maxBytes, Compression: "none",
+					MaxMessageBytes: maxBytes, Compression: "none", Lease: l,
 					SASL: &kafkawire.SASL{Mechanism: "plain", Username: username, Password: password},
 				})
 			},
 			Received: c.events,
 			Down:     each((*sinktest.Relay).Down),
 			Hang:     each((*sinktest.Relay).Hang),
+			Stall:    each((*sinktest.Relay).Stall),
+			Resume:   each((*sinktest.Relay).Resume),
 			Halt: func() {
 				halt = c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "ndr.detections", Err: kerr.TopicAuthorizationFailed, Count: -1})
 			},

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"time"
 
+	"ndrbridge/cluster/lease"
 	"ndrbridge/internal/kafkawire"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
@@ -43,6 +44,8 @@ type Options struct {
 	ClientID string
 	// Timeout bounds a Send. 0: 30 s.
 	Timeout time.Duration
+	// Lease must be valid when something is sent; nil: it never ends.
+	Lease *lease.Lease
 }
 
 // CreateTopic holds the settings of topics to be created.
@@ -134,7 +137,7 @@ func New(o Options) (*Sink, error) {
 		maxBytes:    cmp.Or(o.MaxMessageBytes, 1<<20),
 		timeout:     cmp.Or(o.Timeout, 30*time.Second),
 		cluster: newCluster(&kafkawire.Dialer{
-			Brokers: o.Brokers, TLS: o.TLS, Login: login, ClientID: cmp.Or(o.ClientID, "ndrbridge"),
+			Brokers: o.Brokers, TLS: o.TLS, Login: login, Lease: o.Lease, ClientID: cmp.Or(o.ClientID, "ndrbridge"),
 		}),
 	}, nil
 }

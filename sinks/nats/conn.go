@@ -73,7 +73,7 @@ func (s *Sink) dial(ctx context.Context) (*conn, error) {
 	}
 	wire := natswire.Options{URL: o.URL, TLS: o.TLS, Timeout: timeout, Limits: natswire.Limits{
 		Message: maxAnswer, Inbox: c.inbox, InboxMessage: maxAck, InboxBytes: cap(c.acks) * ackBytes,
-	}}
+	}, Lease: o.Lease}
 	if c.Conn, err = natswire.Connect(ctx, wire, append(options, login...)...); err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"ndrbridge/cluster/lease"
 	"ndrbridge/internal/redact"
 	"ndrbridge/internal/secretfile"
 	"ndrbridge/sinks"
@@ -67,6 +68,8 @@ type Options struct {
 	Mode transform.Mode
 	// Timeout bounds a Send. 0: 30 s.
 	Timeout time.Duration
+	// Lease must be valid when something is sent; nil: it never ends.
+	Lease *lease.Lease
 	// Name is the client's name on the server. Empty: ndrbridge.
 	Name string
 }

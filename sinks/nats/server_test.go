@@ -13,6 +13,7 @@ import (
 	nats "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ndrbridge/cluster/lease"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/sinktest"
 	"ndrbridge/test/loopback"
@@ -134,15 +135,17 @@ func TestJetStreamSink(t *testing.T) {
 		keepFolder(t, js)
 		halted := false
 		return sinktest.Target{
-			Open: func() (sinks.Sink, error) {
+			Open: func(l *lease.Lease) (sinks.Sink, error) {
 				return New(Options{
 					Sink: "bus", URL: "nats://" + relay.Addr(), Stream: "NDR", Subject: "ndr.{appliance}.{stream}.{action}", CreateStream: true,
-					Mode: mode, MaxPending: 100, Username: username, Password: password,
+					Mode: mode, MaxPending: 100, Username: username, Password: password, Lease: l,
 				})
 			},
 			Received: func() ([]event.Event, error) { return storedEvents(nc, "NDR") },
 			Down:     relay.Down,
 			Hang:     relay.Hang,
+			Stall:    relay.Stall,
+			Resume:   relay.Resume,
 			Halt: func() {
 				halted = true
 				if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "NDR", Subjects: []string{"other.>"}}); err != nil {
@@ -179,8 +182,8 @@ func TestCoreSink(t *testing.T) {
 		}
 		var received []event.Event
 		return sinktest.Target{
-			Open: func() (sinks.Sink, error) {
-				return New(Options{URL: "nats://" + username + ":" + password + "@" + relay.Addr(), Subject: "ndr.{appliance}.{stream}", Mode: mode})
+			Open: func(l *lease.Lease) (sinks.Sink, error) {
+				return New(Options{URL: "nats://" + username + ":" + password + "@" + relay.Addr(), Subject: "ndr.{appliance}.{stream}", Mode: mode, Lease: l})
 			},
 			Received: func() ([]event.Event, error) {
 				if err := nc.Flush(); err != nil { // earlier messages have arrived now
@@ -203,6 +206,8 @@ func TestCoreSink(t *testing.T) {
 			},
 			Down:     relay.Down,
 			Hang:     relay.Hang,
+			Stall:    relay.Stall,
+			Resume:   relay.Resume,
 			Restore:  relay.Restore,
 			MaxBytes: maxPayload,
 			Secrets:  []string{password},

@@ -15,6 +15,7 @@ type Relay struct {
 
 	mu    sync.Mutex
 	state relayState
+	moved sync.Cond // state is no longer stalled
 	conns map[net.Conn]bool
 }
 
@@ -24,6 +25,7 @@ const (
 	forwarding relayState = iota
 	down
 	hanging
+	stalled
 )
 
 // NewRelay starts a relay on the loopback interface to the server's address. It stops
@@ -35,6 +37,7 @@ func NewRelay(t testing.TB, server string) *Relay {
 		t.Fatal(err)
 	}
 	r := &Relay{listener: listener, server: server, conns: map[net.Conn]bool{}}
+	r.moved.L = &r.mu
 	r.done.Go(r.accept)
 	t.Cleanup(func() {
 		listener.Close()
@@ -57,6 +60,22 @@ func (r *Relay) Hang() {
 	r.state = hanging
 }
 
+// Stall keeps connections and accepts new ones, but forwards nothing until Resume: what is
+// sent meanwhile fills the buffers.
+func (r *Relay) Stall() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state = stalled
+}
+
+// Resume forwards everything that came since Stall.
+func (r *Relay) Resume() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state = forwarding
+	r.moved.Broadcast()
+}
+
 // Restore closes the connections and forwards new ones.
 func (r *Relay) Restore() { r.set(forwarding) }
 
@@ -64,6 +83,7 @@ func (r *Relay) set(state relayState) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.state = state
+	r.moved.Broadcast()
 	for conn := range r.conns {
 		conn.Close()
 	}
@@ -89,6 +109,8 @@ func (r *Relay) accept() {
 		if err != nil {
 			return
 		}
+		// A sender is to notice soon that nothing is read.
+		_ = client.(*net.TCPConn).SetReadBuffer(256 << 10)
 		if !r.admit(client) {
 			continue
 		}
@@ -118,6 +140,9 @@ func (r *Relay) forward(to, from net.Conn) {
 		}
 		// Write under the lock, so that no data is forwarded once Hang has returned.
 		r.mu.Lock()
+		for r.state == stalled {
+			r.moved.Wait()
+		}
 		if r.state != hanging {
 			_, err = to.Write(buffer[:n])
 		}

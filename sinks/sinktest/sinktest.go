@@ -14,6 +14,7 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/event"
 
+	"ndrbridge/cluster/lease"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
@@ -22,8 +23,9 @@ import (
 // Received must be set. The other fields are faults and bounds; if one is nil or zero,
 // the target does not support it, and the checks that need it are skipped.
 type Target struct {
-	// Open returns a sink for the target, without contacting it.
-	Open func() (sinks.Sink, error)
+	// Open returns a sink for the target, without contacting it. The lease is nil except
+	// in the tests of leases.
+	Open func(*lease.Lease) (sinks.Sink, error)
 	// Received returns the events that the target holds. Events with the same partition
 	// key are in the order of their arrival. They are decoded by a third-party decoder:
 	// see Structured, Batch and Binary.
@@ -33,6 +35,9 @@ type Target struct {
 	Down func()
 	// Hang keeps connections but answers nothing and discards what is sent.
 	Hang func()
+	// Stall keeps connections, but reads nothing until Resume. A sink without them is not
+	// over a network, and needs no lease.
+	Stall, Resume func()
 	// Halt makes the target refuse the sink itself: its credentials, topic, stream or
 	// address.
 	Halt func()
@@ -88,6 +93,8 @@ func Run(t *testing.T, modes []transform.Mode, fresh func(t *testing.T, mode tra
 		{"a target that asks for a wait is reported as throttled with that wait", throttled},
 		{"only the event that the target rejects is rejected", rejected},
 		{"only the event that is too large is rejected", tooLarge},
+		{"nothing arrives without a lease, and everything once there is one again", withoutLease},
+		{"no more arrives of a send during which the lease ends, and the rest once there is one again", leaseEnds},
 		{"closing twice is harmless, and so is closing before a send", closeTwice},
 	})
 }
@@ -97,11 +104,12 @@ type session struct {
 	t      *testing.T
 	target Target
 	sink   sinks.Sink
+	lease  *lease.Lease
 }
 
 func (s *session) open() {
 	s.t.Helper()
-	sink, err := s.target.Open()
+	sink, err := s.target.Open(s.lease)
 	if err != nil {
 		s.t.Fatalf("open: %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"ndrbridge/cluster/lease"
 	"ndrbridge/sinks/webhook/render"
 	"ndrbridge/sinks/webhook/signature"
 	"ndrbridge/transform"
@@ -77,6 +78,8 @@ type Options struct {
 	Proxy *url.URL
 	// UserAgent is the User-Agent field; empty means ndrbridge.
 	UserAgent string
+	// Lease must be valid when something is sent; nil means that it never ends.
+	Lease *lease.Lease
 }
 
 const (

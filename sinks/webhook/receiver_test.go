@@ -14,6 +14,7 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/event"
 
+	"ndrbridge/cluster/lease"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/sinktest"
 	"ndrbridge/sinks/webhook"
@@ -166,10 +167,15 @@ func target(t *testing.T, o webhook.Options) sinktest.Target {
 		})
 	}
 	return sinktest.Target{
-		Open:     func() (sinks.Sink, error) { return webhook.New(o) },
+		Open: func(l *lease.Lease) (sinks.Sink, error) {
+			o.Lease = l
+			return webhook.New(o)
+		},
 		Received: r.received,
 		Down:     relay.Down,
 		Hang:     relay.Hang,
+		Stall:    relay.Stall,
+		Resume:   relay.Resume,
 		Halt:     func() { status(http.StatusForbidden, "") },
 		Throttle: func() time.Duration {
 			status(http.StatusTooManyRequests, "7")

@@ -79,7 +79,7 @@ func New(o Options) (*Sink, error) {
 	s := &Sink{
 		o: o,
 		transport: &http.Transport{
-			DialContext:            newDialer(o.AllowLinkLocal).DialContext,
+			DialContext:            o.Lease.DialContext(newDialer(o.AllowLinkLocal).DialContext),
 			TLSClientConfig:        o.TLS.Clone(),
 			ForceAttemptHTTP2:      true,
 			OnProxyConnectResponse: proxyAnswered,

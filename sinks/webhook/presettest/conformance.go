@@ -13,6 +13,7 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/event"
 
+	"ndrbridge/cluster/lease"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/sinktest"
 	"ndrbridge/sinks/webhook"
@@ -133,15 +134,18 @@ func Conformance(t *testing.T, preset Store) {
 			})
 		}
 		return sinktest.Target{
-			Open: func() (_ sinks.Sink, err error) {
+			Open: func(l *lease.Lease) (_ sinks.Sink, err error) {
 				if o.Preset, err = preset.Open(o.URL); err != nil {
 					return nil, err
 				}
+				o.Lease = l
 				return webhook.New(o)
 			},
 			Received: s.received,
 			Down:     relay.Down,
 			Hang:     relay.Hang,
+			Stall:    relay.Stall,
+			Resume:   relay.Resume,
 			Halt:     func() { fault(http.StatusForbidden, "") },
 			Throttle: func() time.Duration {
 				fault(http.StatusTooManyRequests, "7")
