@@ -262,3 +262,34 @@ func TestOperationsOnOneShard(t *testing.T) {
 		t.Errorf("%v, want ErrUnknown", err)
 	}
 }
+
+func TestMaintenance(t *testing.T) {
+	for _, where := range []string{"shards of this member", "shards of other members"} {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(3)
+			if where == "shards of other members" {
+				c.remotely(t)
+			}
+			control, ctx := c.control(t), t.Context()
+			delete(c.shards[1].paused, "lake")
+			c.shards[2].fail(errors.New("the disk is full"))
+			check(t, control.Rename(ctx, "lake", "sea"), "shard 02: the disk is full; 1 other shard is done: repeat it")
+			c.shards[2].fail(nil)
+			check(t, control.Rename(ctx, "lake", "sea"), "")
+			if _, ok := c.shards[2].paused["sea"]; !ok {
+				t.Error("not renamed")
+			}
+			check(t, control.Forget(ctx, "sea"), "")
+			if err := control.Forget(ctx, "sea"); !errors.Is(err, admin.ErrUnknown) {
+				t.Errorf("%v, want ErrUnknown", err)
+			}
+			name := c.applianceIn(2)
+			check(t, control.ForgetAppliance(ctx, name), "")
+			check(t, control.ForgetIdentity(ctx, name), "")
+			if want := []string{name, "identity of " + name}; !slices.Equal(c.shards[2].forgotten, want) || len(c.shards[0].forgotten) > 0 {
+				t.Errorf("%q, want %q", c.shards[2].forgotten, want)
+			}
+		})
+	}
+}

@@ -37,13 +37,14 @@ type shard struct {
 	tail       func(ctx context.Context, from admin.From, yield func(transform.Event) error) error
 	verified   []poller.Verification
 
-	mu       sync.Mutex
-	err      error // of every method
-	dead     map[checkpoint.Owner]map[string]checkpoint.DeadLetter
-	commands []checkpoint.Command
-	paused   map[string]bool // by sinks that it knows
-	rewound  checkpoint.Source
-	asked    int // how often appliances were asked
+	mu        sync.Mutex
+	err       error // of every method
+	dead      map[checkpoint.Owner]map[string]checkpoint.DeadLetter
+	commands  []checkpoint.Command
+	paused    map[string]bool // by sinks that it knows
+	rewound   checkpoint.Source
+	asked     int // how often appliances were asked
+	forgotten []string
 }
 
 var _ operations.Shard = (*shard)(nil)
@@ -242,6 +243,37 @@ func (s *shard) DropCommand(ctx context.Context, id uint64) error {
 	defer s.mu.Unlock()
 	s.commands = slices.DeleteFunc(s.commands, func(c checkpoint.Command) bool { return c.ID == id })
 	return nil
+}
+
+func (s *shard) Forget(_ context.Context, sink string) error {
+	leave, _ := s.enter()
+	defer leave()
+	if err := s.knows(checkpoint.SinkOwner(sink)); err != nil {
+		return err
+	}
+	delete(s.paused, sink)
+	return nil
+}
+
+func (s *shard) Rename(ctx context.Context, sink, to string) error {
+	if err := s.Forget(ctx, sink); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paused[to] = false
+	return nil
+}
+
+func (s *shard) ForgetAppliance(_ context.Context, name string) error {
+	leave, err := s.enter()
+	defer leave()
+	s.forgotten = append(s.forgotten, name)
+	return err
+}
+
+func (s *shard) ForgetIdentity(ctx context.Context, name string) error {
+	return s.ForgetAppliance(ctx, "identity of "+name)
 }
 
 func (s *shard) Locate(_ context.Context, _ tickets.Command, ask bool) ([]string, error) {
