@@ -12,3 +12,6 @@ func (s *Store) Synced() bool { return !s.db.NoSync }
 
 // SetMaxRecord replaces MaxRecord. No write may be under way.
 func (s *Store) SetMaxRecord(n int) { s.maxRecord = n }
+
+// Synced reports whether the last transaction was synced to disk.
+func (r *Replica) Synced() bool { return !r.db.NoSync }

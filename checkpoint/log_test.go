@@ -321,6 +321,18 @@ func TestOnlyTheBeginningOfACopyIsSynced(t *testing.T) {
 	if !s.Synced() {
 		t.Error("a file that is closed is not synced")
 	}
+	r := openReplica(t, path)
+	for i, synced := range []bool{true, true, false, false} {
+		if err := r.Apply([][]byte{nil}, r.Offset()+1); err != nil {
+			t.Fatal(err)
+		}
+		if r.Synced() != synced {
+			t.Errorf("call %d of Apply is synced: %t", i+1, r.Synced())
+		}
+	}
+	if err := r.Close(); err != nil || !r.Synced() {
+		t.Errorf("a replica that is closed is not synced, %v", err)
+	}
 	alone := open(t, statePath(t), checkpoint.Options{})
 	fill(t, alone)
 	wantSynced(alone, true, true, true, true)
