@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"strconv"
 	"time"
 
@@ -21,7 +20,7 @@ form. Each appliance belongs to a shard; one member at a time owns a shard, and 
 one follows it to take over.`,
 		Example: `  ndrbridge cluster status
   ndrbridge cluster handover bridge-1`,
-	}, c.clusterStatusCommand(), c.handoverCommand())
+	}, c.clusterStatusCommand(), c.handoverCommand(), c.adoptCommand())
 }
 
 func (c *command) clusterStatusCommand() *cobra.Command {
@@ -105,7 +104,7 @@ func (c *command) withMember(act func(*admin.Client) error) error {
 		return err
 	}
 	if !config.Cluster.Enabled() {
-		return errors.New("the configuration has no cluster, which this command requires")
+		return errNoCluster
 	}
 	client, err := ownClient(config)
 	if err != nil {

@@ -241,9 +241,29 @@ func TestCommandsWithoutARunningMember(t *testing.T) {
 	}
 }
 
+func TestAnAdoptionIsConfirmedAndChecked(t *testing.T) {
+	config := inCluster(t, loopback.Free(t))
+	missing := filepath.Join(t.TempDir(), "none.db")
+	for _, c := range []struct {
+		name, args string
+		exit       int
+		want       string
+	}{
+		{"without a confirmation", "cluster adopt " + missing, 2, "Make " + missing + " the state of the cluster prod?"},
+		{"without a state", "cluster adopt " + missing + " --yes", 1, "there is no state at " + missing},
+		{"without an argument", "cluster adopt", 2, "requires STATE"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if text, exit := typed(t, append(strings.Fields(c.args), "--config", config)...); exit != c.exit || !strings.Contains(text, c.want) {
+				t.Errorf("exit %d: %s", exit, text)
+			}
+		})
+	}
+}
+
 func TestCommandsOfAClusterNeedOne(t *testing.T) {
 	i := install(t)
-	if text, exit := typed(t, "cluster", "status", "--config", i.config); exit != 1 || !strings.Contains(text, "the configuration has no cluster") {
+	if text, exit := typed(t, "cluster", "status", "--config", i.config); exit != 2 || !strings.Contains(text, "the configuration has no cluster") {
 		t.Errorf("exit %d: %s", exit, text)
 	}
 }

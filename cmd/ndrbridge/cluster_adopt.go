@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ndrbridge/bridge"
+	"ndrbridge/checkpoint"
+	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/cmd/internal/terminal"
+	"ndrbridge/configs"
+)
+
+func (c *command) adoptCommand() *cobra.Command {
+	yes := false
+	cmd := c.withJSON(c.withConfig(&cobra.Command{
+		Use:   "adopt STATE",
+		Short: "Make the state of a single bridge the state of a new cluster",
+		Long: `Divide the state file of a bridge that ran alone among the shards of a cluster that has
+not run yet, and create its streams. Its members then continue where that bridge stopped:
+with its positions, the known detections, what sinks remember, dead letters and ticket
+commands. The events in the journal are not taken over, so the command fails unless every
+sink has received all of them and no redelivery is queued.
+
+Stop the bridge first, run the command with the configuration of the members, then start
+the members. STATE is not changed; keep it as a backup, and do not start a bridge with it
+again. If the command fails after it has begun to write, members do not start until the
+streams are deleted: the error says which.`,
+		Example: "  ndrbridge cluster adopt /var/lib/ndrbridge/ndrbridge.db --config ndrbridge.yaml",
+		Args:    exactly("STATE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			config, err := configs.Load(c.configFile, c.environ)
+			if err != nil {
+				return err
+			}
+			if !config.Cluster.Enabled() {
+				return errNoCluster
+			}
+			question := fmt.Sprintf("Make %s the state of the cluster %s?", args[0], config.Cluster.Name)
+			if err := c.confirm(cmd.Context(), yes, question); err != nil {
+				return err
+			}
+			return c.adopt(cmd.Context(), config, args[0])
+		},
+	}))
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
+	return cmd
+}
+
+func (c *command) adopt(ctx context.Context, config *configs.Config, state string) error {
+	var written atomic.Int64
+	err := whileWorking(func(time.Duration) {
+		fmt.Fprintf(c.stderr, "%s written\n", terminal.Bytes(written.Load()))
+	}, func() error { return bridge.Adopt(ctx, config, state, written.Store) })
+	switch {
+	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, fs.ErrNotExist):
+		return stateError(state, err)
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("the adoption was interrupted: %w", err)
+	case err != nil:
+		return err
+	}
+	return c.print(struct {
+		State   string `json:"state"`
+		Cluster string `json:"cluster"`
+		Bytes   int64  `json:"bytes"`
+	}{state, config.Cluster.Name, written.Load()}, "%s is the state of the cluster %s (%s): start its members, and no bridge with %[1]s",
+		terminal.Printable(state), config.Cluster.Name, terminal.Bytes(written.Load()))
+}
+
+// errNoCluster is returned by commands that require a cluster.
+var errNoCluster = fmt.Errorf("%w: the configuration has no cluster, which this command requires", commandline.ErrUsage)
