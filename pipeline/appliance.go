@@ -52,6 +52,7 @@ func (p *Pipeline) buildAppliance(ctx context.Context, a configs.Appliance, conf
 	next := &appliancePart{config: a, fingerprint: fp}
 	next.client, err = endpoint.NewClient(a, endpoint.ClientOptions{
 		Version: p.version, Tracer: p.tracer, Log: p.log.With("appliance", a.Name),
+		Lease:   p.shard.lease(),
 		Observe: func(code string) { p.metrics.requests.WithLabelValues(a.Name, code).Inc() },
 	})
 	if err != nil {
@@ -106,6 +107,7 @@ func (p *Pipeline) buildWriter(ctx context.Context, next *appliancePart, config 
 		RetryInitial: time.Duration(next.config.Retry.Initial),
 		RetryMax:     time.Duration(next.config.Retry.Max),
 		Probe:        time.Duration(next.config.AuthRetry),
+		Lease:        p.shard.lease(),
 		Log:          p.log.With("appliance", next.config.Name),
 		Metrics:      p.metrics.writers,
 	})

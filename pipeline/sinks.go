@@ -31,6 +31,7 @@ func (p *Pipeline) buildSink(s configs.Sink, config *configs.Config, current *si
 	open := func() (sinks.Sink, error) {
 		return endpoint.OpenSink(s, endpoint.SinkOptions{
 			Version: p.version, Memories: p.store, Link: p.linkFor(s.Name), Stdout: p.stdout, Log: p.log.With("sink", s.Name),
+			Lease: p.shard.lease(),
 		})
 	}
 	// Open it once so that configuration errors are reported now, not while running.
