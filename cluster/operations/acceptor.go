@@ -36,7 +36,7 @@ func locate(ctx context.Context, shards Shards, c tickets.Command) ([]string, er
 			slices.Sort(names)
 			return slices.Compact(names), nil
 		}
-		if err := failure(answers); err != nil {
+		if err := missing(answers); err != nil {
 			return nil, err
 		}
 	}

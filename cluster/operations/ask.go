@@ -58,7 +58,21 @@ func inShard(n int, err error) error {
 	return fmt.Errorf("shard %s: %w", configs.ShardName(n), err)
 }
 
-// failure returns the error of answers to an operation on something with a name that need
+// missing returns the error of shards that did not answer a question, or nil.
+func missing[T any](answers []answer[T]) error {
+	var failed []error
+	for _, a := range answers {
+		if a.err != nil {
+			failed = append(failed, a.err)
+		}
+	}
+	if failed == nil {
+		return nil
+	}
+	return &partialError{failed: failed}
+}
+
+// failure returns the error of answers to a change of something with a name that need
 // not exist in all shards, or nil. If no shard knows it, the error is admin.ErrUnknown.
 func failure[T any](answers []answer[T]) error {
 	var failed []error
@@ -86,7 +100,7 @@ func failure[T any](answers []answer[T]) error {
 // partialError is the error of an operation that some shards did not carry out.
 type partialError struct {
 	failed []error // each names its shard
-	done   int     // the number of shards that carried it out
+	done   int     // the number of shards that carried it out; 0 if that does not matter
 }
 
 func (e *partialError) Error() string {

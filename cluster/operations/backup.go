@@ -27,6 +27,10 @@ func (c *Control) Backup(ctx context.Context, w io.Writer) error {
 	default:
 		return fmt.Errorf("another backup is running; try again when it has ended: %w", admin.ErrBusy)
 	}
+	// Once a part is written, the error can no longer be reported.
+	if err := missing(c.statuses(ctx)); err != nil {
+		return err
+	}
 	state := c.o.Config().State
 	archive := tar.NewWriter(w)
 	for n := range c.shards.Count() {

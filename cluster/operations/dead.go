@@ -55,9 +55,6 @@ func (c *Control) DeadLetter(ctx context.Context, owner checkpoint.Owner, key st
 		if inside, ok := strings.CutPrefix(key, prefix(n)); ok {
 			d, err := c.shards.Shard(n).DeadLetter(ctx, owner, inside)
 			d.Key = key
-			if errors.Is(err, admin.ErrUnknown) {
-				err = fmt.Errorf("%w dead letter %q: it may have been dropped or requeued; list the dead letters to see which exist", admin.ErrUnknown, key)
-			}
 			return d, inShard(n, err)
 		}
 	}

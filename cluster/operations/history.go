@@ -19,16 +19,13 @@ func (c *Control) History(ctx context.Context) (admin.History, error) {
 		return h, slow(ctx, err)
 	})
 	var histories []admin.History
-	var errs []error
 	for _, a := range answers {
-		if a.err != nil {
-			errs = append(errs, a.err)
-			continue
+		if a.err == nil {
+			histories = append(histories, a.value)
 		}
-		histories = append(histories, a.value)
 	}
 	if len(histories) == 0 {
-		return admin.History{}, &partialError{failed: errs}
+		return admin.History{}, missing(answers)
 	}
 	return c.mergeHistories(histories), nil
 }

@@ -223,6 +223,7 @@ func TestBackup(t *testing.T) {
 	}
 	c.shards[1].fail(errDown)
 	check(t, control.Backup(t.Context(), io.Discard), "shard 01: no member owns it")
+	c.shards[1].fail(nil)
 	check(t, control.Backup(t.Context(), writerFunc(func([]byte) (int, error) {
 		check(t, control.Backup(t.Context(), io.Discard), "another backup is running")
 		return 0, errors.New("the reader has left")
