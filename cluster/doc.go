@@ -2,8 +2,32 @@
 // its members, and moves them when members come, go or fail.
 //
 // Members publish an entry each in a Registry, from which everybody ranks the live ones for
-// each shard by rendezvous hashing. The ranking decides who tries to own a shard, and when.
-// It decides nothing about safety, for which a wrong view is harmless: a member owns a
-// shard if the shard's log has accepted its take (see checkpoint/replicated), and acts for
-// it while it has a lease (see cluster/lease).
+// each shard by rendezvous hashing. The ranking decides who follows the log of a shard, who
+// tries to own it, and when. It decides nothing about safety, for which a wrong view is
+// harmless: a member owns a shard if the shard's log has accepted its take (see
+// checkpoint/replicated), and acts for it while it has a lease (see cluster/lease).
+//
+// This is what a member does with a shard:
+//
+//	──► away ──── it is to follow ────► following ──── its turn ────► taking
+//	    ▲  ▲                             │     ▲                      │  │ │
+//	    │  └── not to follow any longer ─┘     └── another was first ─┘  │ │
+//	    │      or the replica failed                                     │ │
+//	    ├───────────────── the replica did not catch up ─────────────────┘ │
+//	    │                                                                  ▼
+//	    ├──────────────────── fenced, or the state failed ────────────── owning
+//	    │                                                                  │ ordered
+//	    └─────────────────────────── released ─────────────────────── releasing
+//
+// away: another member owns the shard and yet another follows it, or this member failed to
+// and waits before it tries again. following: a replica applies what the owner appends. A
+// shard with an owner has one follower. taking: the log is to accept this member as its
+// owner, and the replica is brought to the end of the log. owning: the pipeline of the shard
+// runs. releasing: it stops in order, and the log is released, so that the next member need
+// not wait.
+//
+// The turn of a member comes when the log is vacant, because its owner released it or
+// nobody ever owned it, or when it has been quiet for a term and a quarter by the member's
+// clock. Clocks may differ in rate by a quarter. The n-th by rendezvous waits n quarters of
+// a term longer, the last owner longest.
 package cluster

@@ -35,11 +35,11 @@ type report struct {
 	Behind   uint64 `json:"behind,omitempty"`    // follower: messages of the log that it has not applied
 	CaughtUp bool   `json:"caught_up,omitempty"` // follower: it may take the shard
 	LeaseMS  int64  `json:"lease_ms,omitempty"`  // owner: what was left of its lease
-	// LogBytes and SnapshotSeconds are the size of the log and the age of its snapshot;
-	// absent if not known.
-	LogBytes        uint64 `json:"log_bytes,omitempty"`
-	SnapshotSeconds int64  `json:"snapshot_s,omitempty"`
-	Reason          string `json:"reason,omitempty"` // unable: why
+	// LogBytes and Snapshot are the size of the log behind the newest snapshot, and when that
+	// was made; zero: not known.
+	LogBytes int64     `json:"log_bytes,omitempty"`
+	Snapshot time.Time `json:"snapshot,omitzero"`
+	Reason   string    `json:"reason,omitempty"` // unable: why
 }
 
 // role is the part that a member plays for a shard.

@@ -27,14 +27,14 @@ type members struct {
 
 	kicked chan struct{} // holds an element: publish soon
 
-	mu      sync.Mutex
-	view    *view
-	seen    map[string]*seen // by name
-	changed chan struct{}    // closed and replaced with every view
+	mu   sync.Mutex
+	view *view
 
 	// Of the loop alone.
-	revision  uint64 // of the own entry; 0: it does not exist
-	claimed   bool   // the name is this member's
+	seen      map[string]*seen // by name
+	readAt    time.Duration    // when the registry was read last
+	revision  uint64           // of the own entry; 0: it does not exist
+	claimed   bool             // the name is this member's
 	claimedAt time.Duration
 	foreign   uint64        // revision of an entry under the own name by another instance; 0: none
 	foreignAt time.Duration // since when it is unchanged
@@ -51,7 +51,7 @@ type seen struct {
 func newMembers(r Registry, c lease.Clock, term time.Duration, shards int, log *slog.Logger, self func() member) *members {
 	return &members{
 		registry: r, clock: c, term: term, log: log, self: self,
-		kicked: make(chan struct{}, 1), seen: make(map[string]*seen), changed: make(chan struct{}),
+		kicked: make(chan struct{}, 1), seen: make(map[string]*seen),
 		view: &view{self: self().Instance, unowned: make([]time.Duration, shards)},
 	}
 }
@@ -94,6 +94,7 @@ func (m *members) round(ctx context.Context) error {
 	if err == nil {
 		m.observe(entries)
 	}
+	m.look()
 	return errors.Join(publishErr, err)
 }
 
@@ -105,11 +106,11 @@ func (m *members) kick() {
 	}
 }
 
-// current returns the view and a channel that is closed when there is a newer one.
-func (m *members) current() (*view, <-chan struct{}) {
+// current returns the latest view.
+func (m *members) current() *view {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.view, m.changed
+	return m.view
 }
 
 // publish writes the own entry, once the name is this member's.
@@ -188,11 +189,9 @@ func nameTaken(by member) error {
 		ErrName, by.ID, by.Version, by.Since.Format(time.RFC3339))
 }
 
-// observe makes a view of the entries.
+// observe notes what the registry has.
 func (m *members) observe(entries []Entry) {
-	now, self := m.clock.Now(), m.self()
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.readAt = m.clock.Now()
 	present := make(map[string]bool, len(entries))
 	for _, e := range entries {
 		read, err := decodeMember(e)
@@ -204,27 +203,34 @@ func (m *members) observe(entries []Entry) {
 		known := m.seen[read.ID]
 		switch {
 		case known == nil || known.Instance != read.Instance && e.Revision > known.revision:
-			m.seen[read.ID] = &seen{member: read, revision: e.Revision, first: now, changed: now}
+			m.seen[read.ID] = &seen{member: read, revision: e.Revision, first: m.readAt, changed: m.readAt}
 		case e.Revision > known.revision:
-			if now-known.changed >= m.gone() {
-				known.first = now // it is back
+			if m.readAt-known.changed >= m.gone() {
+				known.first = m.readAt // it is back
 			}
-			known.member, known.revision, known.changed = read, e.Revision, now
+			known.member, known.revision, known.changed = read, e.Revision, m.readAt
 		}
 	}
+	for id := range m.seen {
+		if !present[id] {
+			delete(m.seen, id) // it left
+		}
+	}
+}
+
+// look makes a view of what was noted last. A member that does not change its entry is gone
+// only if the registry could be read since.
+func (m *members) look() {
+	self := m.self()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	v := &view{self: self.Instance, unowned: make([]time.Duration, len(m.view.unowned))}
 	if m.claimed {
-		v.members = append(v.members, sighting{member: self, first: m.claimedAt})
+		v.members = append(v.members, sighting{member: self, first: m.claimedAt, changed: m.clock.Now()})
 	}
 	for id, s := range m.seen {
-		switch {
-		case !present[id]:
-			delete(m.seen, id) // it left
-		case now-s.changed >= m.gone():
-			// Kept, so that it does not count as new while its entry stays.
-		case m.claimed && id == self.ID: // is in the view already
-		default:
-			v.members = append(v.members, sighting{member: s.member, first: s.first})
+		if m.readAt-s.changed < m.gone() && (id != self.ID || !m.claimed) {
+			v.members = append(v.members, sighting{member: s.member, first: s.first, changed: s.changed})
 		}
 	}
 	slices.SortFunc(v.members, func(a, b sighting) int { return strings.Compare(a.ID, b.ID) })
@@ -232,13 +238,11 @@ func (m *members) observe(entries []Entry) {
 		if _, has := v.owner(shard); has {
 			since = owned
 		} else if since == owned || m.view.members == nil {
-			since = now
+			since = m.clock.Now()
 		}
 		v.unowned[shard] = since
 	}
 	m.view = v
-	close(m.changed)
-	m.changed = make(chan struct{})
 }
 
 // leave removes the own entry.

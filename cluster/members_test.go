@@ -38,7 +38,7 @@ func startMember(t *testing.T, r Registry, id, instance string, rate float64) *t
 
 // names returns the live members that m sees.
 func (m *testMember) names() string {
-	v, _ := m.current()
+	v := m.current()
 	var names []string
 	for _, s := range v.members {
 		names = append(names, s.ID+"/"+s.Instance)
@@ -181,7 +181,7 @@ func TestMemberOutlivesItsRegistry(t *testing.T) {
 		time.Sleep(testTerm)
 		wantNames(t, a, "a/1 b/1")
 		wantNames(t, b, "a/1 b/1")
-		v, _ := b.current()
+		v := b.current()
 		if lived := b.clock.Now() - v.members[0].first; lived > testTerm {
 			t.Errorf("a counts as alive for %v after it was gone", lived)
 		}

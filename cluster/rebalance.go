@@ -1,23 +1,146 @@
 package cluster
 
-import "time"
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"ndrbridge/admin"
+)
 
 // rebalance returns a shard that this member, which owns it, is to hand over to the member
-// that is to own it by rendezvous: one that has lived for settled and that follows and has
-// caught up. It returns false if there is none.
-func (v *view) rebalance(now, settled time.Duration) (shard int, to member, ok bool) {
+// that is to own it by rendezvous: one that has lived for settle, and that follows the
+// shard and has caught up. It returns false if there is none.
+func (v *view) rebalance(now, settle time.Duration) (shard int, to member, ok bool) {
 	for shard := range v.unowned {
 		owner, has := v.owner(shard)
 		if !has || owner.Instance != v.self {
 			continue
 		}
 		first, has := v.preferred(shard)
-		if !has || first.Instance == v.self || now-first.first < settled {
-			continue
-		}
-		if r, follows := first.report(shard); follows && r.Role == roleFollower && r.CaughtUp {
+		if has && first.Instance != v.self && now-first.first >= settle && v.ready(shard, first.member) {
 			return shard, first.member, true
 		}
 	}
 	return 0, member{}, false
+}
+
+// ready reports whether m can take the shard as soon as its owner releases it.
+func (v *view) ready(shard int, m member) bool {
+	r, ok := m.report(shard)
+	return ok && r.Role == roleFollower && r.CaughtUp
+}
+
+// balance hands shards over to members that are to own them, until ctx is done: one shard
+// at a time, and only when no shard has changed its owner lately.
+func (n *Node) balance(ctx context.Context) {
+	var owners map[int]string
+	var moved time.Duration
+	for sleep(ctx, n.o.Clock, n.o.Term/3, nil) {
+		v, now := n.members.current(), n.o.Clock.Now()
+		if seen := v.owners(); !maps.Equal(seen, owners) {
+			owners, moved = seen, now
+		}
+		if now-moved < n.o.Spread {
+			continue
+		}
+		if shard, to, ok := v.rebalance(now, n.o.Settle); ok {
+			moved = now
+			n.o.Log.Info("the shard is handed over to the member that is to own it", "shard", shardName(shard), "to", to.ID)
+			n.shards[shard].handOver()
+		}
+	}
+}
+
+// owners returns the instance that owns each shard that has an owner.
+func (v *view) owners() map[int]string {
+	owners := make(map[int]string)
+	for shard := range v.unowned {
+		if owner, has := v.owner(shard); has {
+			owners[shard] = owner.Instance
+		}
+	}
+	return owners
+}
+
+// Handover hands over a shard that this member owns, or all of them, and returns when other
+// members own them. From then on this member takes them only if nobody else can, until it
+// starts again. It returns admin.ErrUnknown if the shard or the member does not exist, and
+// another error if this member is not the owner, or no other member is ready.
+func (n *Node) Handover(ctx context.Context, what admin.Handover) error {
+	v := n.members.current()
+	shards, err := n.toHandOver(v, what)
+	if err != nil {
+		return err
+	}
+	var owned []*shard
+	for _, s := range shards {
+		if !s.owned() {
+			continue
+		}
+		owned = append(owned, s)
+		if !v.successor(s.number) {
+			return fmt.Errorf("hand over shard %s: no other member follows it and has caught up", shardName(s.number))
+		}
+	}
+	for _, s := range shards {
+		s.setYields()
+	}
+	n.members.kick()
+	for _, s := range owned {
+		s.handOver()
+	}
+	for _, s := range owned {
+		for n.members.current().ownedByOther(s.number) == "" {
+			if !sleep(ctx, n.o.Clock, n.o.tick(), nil) {
+				return fmt.Errorf("hand over shard %s: no other member owns it yet: %w", shardName(s.number), context.Cause(ctx))
+			}
+		}
+	}
+	return nil
+}
+
+// toHandOver returns the shards that are meant.
+func (n *Node) toHandOver(v *view, what admin.Handover) ([]*shard, error) {
+	if what.Shard == nil {
+		if what.Member == n.o.Member {
+			return n.shards, nil
+		}
+		for _, m := range v.members {
+			if m.ID == what.Member {
+				return nil, fmt.Errorf("hand over the shards of member %s: ask that member", m.ID)
+			}
+		}
+		return nil, fmt.Errorf("%w member %q", admin.ErrUnknown, what.Member)
+	}
+	number := *what.Shard
+	if number < 0 || number >= len(n.shards) {
+		return nil, fmt.Errorf("%w shard %d: the cluster has 00 to %s", admin.ErrUnknown, number, shardName(len(n.shards)-1))
+	}
+	if s := n.shards[number]; s.owned() {
+		return []*shard{s}, nil
+	}
+	if owner := v.ownedByOther(number); owner != "" {
+		return nil, fmt.Errorf("hand over shard %s: member %s owns it; ask that member", shardName(number), owner)
+	}
+	return nil, fmt.Errorf("hand over shard %s: it has no owner", shardName(number))
+}
+
+// successor reports whether another member can take the shard as soon as it is released.
+func (v *view) successor(shard int) bool {
+	for _, m := range v.candidates(shard) {
+		if m.Instance != v.self && v.ready(shard, m) {
+			return true
+		}
+	}
+	return false
+}
+
+// ownedByOther returns the other member that owns the shard; empty: none.
+func (v *view) ownedByOther(shard int) string {
+	if owner, has := v.owner(shard); has && owner.Instance != v.self {
+		return owner.ID
+	}
+	return ""
 }

@@ -14,10 +14,11 @@ type view struct {
 	unowned []time.Duration // by shard: since when, by the member's clock, no live member says that it owns the shard; owned: it has an owner
 }
 
-// sighting is a live member and since when it has been seen, by the reader's clock.
+// sighting is a live member, and when it and this entry of it were seen first, by the reader's
+// clock.
 type sighting struct {
 	member
-	first time.Duration
+	first, changed time.Duration
 }
 
 // owned stands in view.unowned for a shard that has an owner.

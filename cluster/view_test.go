@@ -93,11 +93,11 @@ func see(self string, reports map[string]report, yields ...string) *view {
 }
 
 var (
-	away     = report{}
-	owns     = report{Role: roleOwner}
-	follows  = report{Role: roleFollower}
-	caughtUp = report{Role: roleFollower, CaughtUp: true}
-	unable   = report{Role: roleUnable}
+	away    = report{}
+	owns    = report{Role: roleOwner}
+	follows = report{Role: roleFollower}
+	ready   = report{Role: roleFollower, CaughtUp: true}
+	unable  = report{Role: roleUnable}
 )
 
 func TestTurn(t *testing.T) {
@@ -151,16 +151,16 @@ func TestShouldFollow(t *testing.T) {
 		"the second follows the first":                       {second, false, 0, map[string]report{first: owns, second: away, third: away}, true},
 		"the third does not":                                 {third, false, 0, map[string]report{first: owns, second: away, third: away}, false},
 		"the first follows another owner":                    {first, false, 0, map[string]report{first: away, second: owns, third: follows}, true},
-		"the follower stays until a better one is there":     {third, true, 0, map[string]report{first: follows, second: owns, third: caughtUp}, true},
-		"the follower leaves when a better one is there":     {third, true, 0, map[string]report{first: caughtUp, second: owns, third: caughtUp}, false},
-		"a worse follower does not send the better one away": {second, true, 0, map[string]report{first: owns, second: follows, third: caughtUp}, true},
+		"the follower stays until a better one is there":     {third, true, 0, map[string]report{first: follows, second: owns, third: ready}, true},
+		"the follower leaves when a better one is there":     {third, true, 0, map[string]report{first: ready, second: owns, third: ready}, false},
+		"a worse follower does not send the better one away": {second, true, 0, map[string]report{first: owns, second: follows, third: ready}, true},
 		"the third follows if the second is unable":          {third, false, 0, map[string]report{first: owns, second: unable, third: away}, true},
 		"a member that is unable does not follow":            {second, true, 0, map[string]report{first: owns, second: unable, third: away}, false},
 		"the owner does not follow":                          {first, false, 0, map[string]report{first: owns, second: away}, false},
 		"the first follows a shard without owner at once":    {first, false, 0, map[string]report{first: away, second: away, third: away}, true},
 		"the third not yet":                                  {third, false, 2*step - 1, map[string]report{first: away, second: away, third: away}, false},
 		"the third after two steps":                          {third, false, 2 * step, map[string]report{first: away, second: away, third: away}, true},
-		"without an owner all stay that follow":              {third, true, 0, map[string]report{first: caughtUp, second: caughtUp, third: caughtUp}, true},
+		"without an owner all stay that follow":              {third, true, 0, map[string]report{first: ready, second: ready, third: ready}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -186,15 +186,15 @@ func TestRebalance(t *testing.T) {
 		yields  []string
 		want    string // "": nobody
 	}{
-		"to the first by rendezvous":            {second, settled, map[string]report{first: caughtUp, second: owns, third: away}, nil, first},
-		"only when it has lived":                {second, settled - 1, map[string]report{first: caughtUp, second: owns}, nil, ""},
+		"to the first by rendezvous":            {second, settled, map[string]report{first: ready, second: owns, third: away}, nil, first},
+		"only when it has lived":                {second, settled - 1, map[string]report{first: ready, second: owns}, nil, ""},
 		"only when it has caught up":            {second, settled, map[string]report{first: follows, second: owns}, nil, ""},
 		"only if it follows":                    {second, settled, map[string]report{first: away, second: owns}, nil, ""},
-		"not to the second while a first lives": {third, settled, map[string]report{first: follows, second: caughtUp, third: owns}, nil, ""},
-		"not to one that yields":                {second, settled, map[string]report{first: caughtUp, second: owns}, []string{first}, ""},
-		"from one that yields":                  {first, settled, map[string]report{first: owns, second: caughtUp}, []string{first}, second},
-		"only by the owner":                     {third, settled, map[string]report{first: caughtUp, second: owns, third: away}, nil, ""},
-		"not by the one that is to own it":      {first, settled, map[string]report{first: owns, second: caughtUp}, nil, ""},
+		"not to the second while a first lives": {third, settled, map[string]report{first: follows, second: ready, third: owns}, nil, ""},
+		"not to one that yields":                {second, settled, map[string]report{first: ready, second: owns}, []string{first}, ""},
+		"from one that yields":                  {first, settled, map[string]report{first: owns, second: ready}, []string{first}, second},
+		"only by the owner":                     {third, settled, map[string]report{first: ready, second: owns, third: away}, nil, ""},
+		"not by the one that is to own it":      {first, settled, map[string]report{first: owns, second: ready}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,130 @@
+package cluster
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ndrbridge/checkpoint/replicated"
+)
+
+// Metrics are the metrics of this member and its shards. A Node fills them.
+type Metrics struct {
+	takeovers, fenced, resends *prometheus.CounterVec
+	append                     *prometheus.HistogramVec
+	node                       atomic.Pointer[Node] // nil: it does not run
+}
+
+var (
+	membersDesc = prometheus.NewDesc("ndrbridge_cluster_members", "Live members of the cluster, as this one sees them.", nil, nil)
+	ownedDesc   = prometheus.NewDesc("ndrbridge_shard_owned", "1 if this member owns the shard.", []string{"shard"}, nil)
+	leaseDesc   = prometheus.NewDesc("ndrbridge_shard_lease_seconds", "Time left of this member's lease of the shard; 0: sends wait.", []string{"shard"}, nil)
+	logDesc     = prometheus.NewDesc("ndrbridge_shard_log_bytes", "Bytes of the shard's log behind its last snapshot, as a follower of the shard sees it.", []string{"shard"}, nil)
+	behindDesc  = prometheus.NewDesc("ndrbridge_shard_follower_behind", "Messages of the shard's log that this member, a follower, has yet to apply.", []string{"shard"}, nil)
+	ageDesc     = prometheus.NewDesc("ndrbridge_shard_snapshot_age_seconds", "Age of the shard's last snapshot, as a follower of the shard sees it.", []string{"shard"}, nil)
+)
+
+// NewMetrics registers the metrics of a cluster.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		takeovers: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ndrbridge_shard_takeovers_total",
+			Help: "Times that this member became the owner of the shard.",
+		}, []string{"shard"}),
+		fenced: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ndrbridge_shard_fenced_total",
+			Help: "Times that this member lost the shard to another one while it owned it: it was paused, or cut off from NATS, for longer than the lease.",
+		}, []string{"shard"}),
+		resends: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ndrbridge_shard_append_resends_total",
+			Help: "Messages to the shard's log that were sent again because no answer arrived.",
+		}, []string{"shard"}),
+		append: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "ndrbridge_shard_append_seconds",
+			Help:    "Duration of appending one record to the shard's log.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 12),
+		}, []string{"shard"}),
+	}
+	r.MustRegister(m.takeovers, m.fenced, m.resends, m.append, m)
+	return m
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(descs chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{membersDesc, ownedDesc, leaseDesc, logDesc, behindDesc, ageDesc} {
+		descs <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
+	n := m.node.Load()
+	if n == nil {
+		return
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	gauge(membersDesc, float64(len(n.members.current().members)))
+	for _, s := range n.shards {
+		name := shardName(s.number)
+		r, _ := s.report()
+		switch r.Role {
+		case roleOwner:
+			gauge(ownedDesc, 1, name)
+			gauge(leaseDesc, (time.Duration(r.LeaseMS) * time.Millisecond).Seconds(), name)
+			continue
+		case roleFollower:
+			gauge(behindDesc, float64(r.Behind), name)
+			gauge(logDesc, float64(r.LogBytes), name)
+			if !r.Snapshot.IsZero() {
+				gauge(ageDesc, max(0, n.o.Clock.Wall().Sub(r.Snapshot)).Seconds(), name)
+			}
+		}
+		gauge(ownedDesc, 0, name)
+	}
+}
+
+// begin makes the counters of all shards, so that their first increase is seen, and exports
+// what n knows from then on. m may be nil.
+func (m *Metrics) begin(n *Node) {
+	if m == nil {
+		return
+	}
+	for _, s := range n.shards {
+		name := shardName(s.number)
+		m.takeovers.WithLabelValues(name)
+		m.fenced.WithLabelValues(name)
+		m.resends.WithLabelValues(name)
+		m.append.WithLabelValues(name)
+	}
+	m.node.Store(n)
+}
+
+// tookOver counts that this member became the owner of a shard. m may be nil.
+func (m *Metrics) tookOver(shard int) {
+	if m != nil {
+		m.takeovers.WithLabelValues(shardName(shard)).Inc()
+	}
+}
+
+// lost counts that another member took a shard that this one owned. m may be nil.
+func (m *Metrics) lost(shard int) {
+	if m != nil {
+		m.fenced.WithLabelValues(shardName(shard)).Inc()
+	}
+}
+
+// ofLog returns the metrics of a shard's log. m may be nil.
+func (m *Metrics) ofLog(shard int) replicated.Metrics {
+	if m == nil {
+		return replicated.Metrics{}
+	}
+	name := shardName(shard)
+	append, resends := m.append.WithLabelValues(name), m.resends.WithLabelValues(name)
+	return replicated.Metrics{
+		Appended: func(took time.Duration, _ int) { append.Observe(took.Seconds()) },
+		Resent:   func(messages int, _ error) { resends.Add(float64(messages)) },
+	}
+}

@@ -1,0 +1,127 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/cluster/lease"
+)
+
+// Options configure a Node. All members of a cluster have the same Name, Shards and Term.
+type Options struct {
+	Name   string // of the cluster
+	Member string // this one's name, unique in the cluster: letters, digits, - and _
+	Shards int
+	// Term is how long a member owns a shard after its last record.
+	Term  time.Duration
+	Clock lease.Clock // nil: that of this machine
+
+	Registry Registry
+	// Storage returns the log and the snapshots of a shard.
+	Storage func(shard int) Storage
+	// Path returns the path of the shard's state file.
+	Path func(shard int) string
+	// OpenReplica opens the file of a shard to follow its log; nil: checkpoint.OpenReplica.
+	OpenReplica func(path string) (Replica, error)
+
+	// Own runs what a shard is for until ctx is cancelled, which asks for an ordered stop,
+	// or its state fails. When it returns nothing is sent any more. It returns nil only if
+	// everything stopped in order and the state is closed; an error that wraps
+	// checkpoint.ErrNotOwner if another member owns the log; any other error keeps this
+	// member from owning the shard for a while. Own does not log its error.
+	Own func(ctx context.Context, o Ownership) error
+	// StopTimeout is how long an ordered stop may take. After that the appends that still
+	// wait for the servers are given up.
+	StopTimeout time.Duration
+
+	// What the other members see of this one.
+	Version    string
+	Admin      string        // address of the admin interface
+	ConfigHash func() string // nil: unknown
+	// Appliances returns the names of a shard's appliances, for operators; nil: none.
+	Appliances func(shard int) []string
+
+	// Settle is how long a member must have lived before shards are handed over to it only
+	// because it is to own them; 0: 30 s. Spread is how far apart that happens; 0: 10 s.
+	Settle, Spread time.Duration
+
+	Log     *slog.Logger
+	Metrics *Metrics
+
+	// What tests replace.
+	remove func(path string) error
+	follow func(s replicated.Stream, r replicated.Replica, o replicated.FollowerOptions) follower
+}
+
+// Storage is what the servers store of a shard.
+type Storage struct {
+	Stream replicated.Stream
+}
+
+// Replica is a copy of a shard's state that follows its log. *checkpoint.Replica implements
+// it.
+type Replica interface {
+	replicated.Replica
+	// Close leaves a file that Own can open.
+	Close() error
+}
+
+// Ownership is what Own needs to know about a shard that this member owns.
+type Ownership struct {
+	Shard int
+	Path  string         // of the state, which has everything that the log has
+	Log   checkpoint.Log // of the state
+	Renew time.Duration  // longest time without an append
+	// Lease is how long Own may act outside of the bridge. It ends at the latest when Own
+	// returns.
+	Lease *lease.Lease
+}
+
+const (
+	defaultSettle = 30 * time.Second
+	defaultSpread = 10 * time.Second
+	lockWait      = time.Second // for an owner's state that is still being closed
+)
+
+// withDefaults returns o with its defaults.
+func (o Options) withDefaults() Options {
+	o.Settle = cmp.Or(o.Settle, defaultSettle)
+	o.Spread = cmp.Or(o.Spread, defaultSpread)
+	if o.Clock == nil {
+		o.Clock = lease.System()
+	}
+	if o.OpenReplica == nil {
+		o.OpenReplica = func(path string) (Replica, error) {
+			return checkpoint.OpenReplica(path, checkpoint.ReplicaOptions{LockWait: lockWait})
+		}
+	}
+	if o.remove == nil {
+		o.remove = removeFile
+	}
+	if o.follow == nil {
+		o.follow = func(s replicated.Stream, r replicated.Replica, f replicated.FollowerOptions) follower {
+			return replicated.NewFollower(s, r, f)
+		}
+	}
+	if o.ConfigHash == nil {
+		o.ConfigHash = func() string { return "" }
+	}
+	if o.Appliances == nil {
+		o.Appliances = func(int) []string { return nil }
+	}
+	return o
+}
+
+// gone is how long after the last sign of life of another member, by this one's clock, its
+// lease is over.
+func (o *Options) gone() time.Duration { return o.Term + o.Term/4 }
+
+// step is how long after each other members try to take a shard.
+func (o *Options) step() time.Duration { return o.Term / 4 }
+
+// tick is how often a shard's situation is looked at.
+func (o *Options) tick() time.Duration { return o.Term / 60 }

@@ -1,0 +1,235 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/checkpoint/replicated"
+)
+
+// State is what a member does with a shard. See the package comment.
+type State string
+
+// The states.
+const (
+	Away      State = "away"
+	Following State = "following"
+	Taking    State = "taking"
+	Owning    State = "owning"
+	Releasing State = "releasing"
+)
+
+// shard is a shard as this member has it. Its run is one goroutine; the other methods are
+// safe for concurrent use.
+type shard struct {
+	o        *Options
+	members  *members
+	instance string // the owner that this member is
+	number   int
+	storage  Storage
+	log      *slog.Logger
+
+	mu       sync.Mutex
+	state    State
+	yields   bool               // an operator had it handed over
+	replica  *replica           // following and taking
+	tenure   *tenure            // owning and releasing
+	order    context.CancelFunc // has it stopped in order; as tenure
+	cause    error              // why this member is unable to own the shard; nil: it is able
+	ableFrom time.Duration      // when that is tried again
+	failures int                // one after the other
+	failedAt time.Duration      // the last of them
+}
+
+func newShard(o *Options, m *members, instance string, number int) *shard {
+	return &shard{
+		o: o, members: m, instance: instance, number: number, storage: o.Storage(number),
+		log: o.Log.With("shard", shardName(number)), state: Away,
+	}
+}
+
+// step does what a state is for and returns that of the next state; nil: the shard was
+// stopped.
+type step func(ctx context.Context) step
+
+// run goes from state to state until ctx is done.
+func (s *shard) run(ctx context.Context) {
+	for next := step(s.away); next != nil; {
+		next = next(ctx)
+	}
+	s.enter(Away)
+}
+
+// enter notes the state, which the other members are to know soon.
+func (s *shard) enter(state State) {
+	s.mu.Lock()
+	changed := s.state != state
+	s.state = state
+	s.mu.Unlock()
+	if changed {
+		s.log.Debug("the shard changed its state", "state", state)
+		s.members.kick()
+	}
+}
+
+// away waits until this member is to follow the shard.
+func (s *shard) away(ctx context.Context) step {
+	s.enter(Away)
+	for {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if s.able() && s.members.current().shouldFollow(s.number, false, s.o.Clock.Now(), s.o.step()) {
+			return s.follow
+		}
+		sleep(ctx, s.o.Clock, s.o.tick(), nil)
+	}
+}
+
+// follow opens the replica, which follows the log from then on.
+func (s *shard) follow(ctx context.Context) step {
+	r, err := openReplica(s)
+	if err != nil {
+		s.fail(err)
+		return s.away
+	}
+	return s.following(r)
+}
+
+// following follows the log until this member is to take the shard, or no longer to follow
+// it.
+func (s *shard) following(r *replica) step {
+	return func(ctx context.Context) step {
+		s.mu.Lock()
+		s.replica = r
+		s.mu.Unlock()
+		s.enter(Following)
+		for {
+			view := s.members.current()
+			switch status := r.Status(); {
+			case ctx.Err() != nil:
+				s.drop(r)
+				return nil
+			case r.ended():
+				return s.lost(r)
+			case s.mayTake(view, status):
+				return s.taking(r, status)
+			case !view.shouldFollow(s.number, true, s.o.Clock.Now(), s.o.step()):
+				s.drop(r)
+				return s.away
+			}
+			sleep(ctx, s.o.Clock, s.o.tick(), nil)
+		}
+	}
+}
+
+// lost finds out why a replica cannot follow any longer.
+func (s *shard) lost(r *replica) step {
+	err := s.drop(r)
+	if errors.Is(err, replicated.ErrDiverged) || errors.Is(err, checkpoint.ErrDamaged) {
+		s.log.Warn("the shard's file does not fit its log and is restored", "error", err)
+		err = errors.Join(err, r.remove())
+	}
+	s.fail(err)
+	return s.away
+}
+
+// drop closes a replica and returns why it stopped.
+func (s *shard) drop(r *replica) error {
+	s.mu.Lock()
+	s.replica = nil
+	s.mu.Unlock()
+	return r.close()
+}
+
+// mayTake reports whether it is this member's turn to take the shard.
+func (s *shard) mayTake(v *view, f replicated.FollowerStatus) bool {
+	if !caughtUp(f) {
+		return false
+	}
+	n, ok := v.turn(s.number, f.Owner)
+	wait := time.Duration(n) * s.o.step()
+	if !vacant(f) {
+		wait += s.o.gone()
+	}
+	return ok && f.Quiet >= wait
+}
+
+// caughtUp reports whether a follower has seen all that the log is known to have.
+func caughtUp(f replicated.FollowerStatus) bool {
+	return f.Seen >= f.Last && (f.Last > 0 || f.Quiet > 0) // it is not empty, or is known to be
+}
+
+// vacant reports whether a log has no owner whose lease could be valid: it is empty, or its
+// last owner released it.
+func vacant(f replicated.FollowerStatus) bool { return f.Released || f.Last == 0 }
+
+// able reports whether this member may own the shard: it did not fail to lately.
+func (s *shard) able() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause != nil && s.o.Clock.Now() >= s.ableFrom {
+		s.cause = nil
+		s.members.kick()
+	}
+	return s.cause == nil
+}
+
+const (
+	// maxFailures bounds the back-off after failures: 2^6 terms.
+	maxFailures = 7
+	// newerTerms is how many terms a log of a newer version is left alone.
+	newerTerms = 10
+	// forgetTerms is after how many terms without a failure the back-off begins again.
+	forgetTerms = 100
+)
+
+// fail makes this member unable to own the shard for a while: each time longer, so that
+// a broken disk does not have the shard taken again and again.
+func (s *shard) fail(err error) {
+	s.mu.Lock()
+	now := s.o.Clock.Now()
+	if now-s.failedAt > forgetTerms*s.o.Term {
+		s.failures = 0
+	}
+	s.failures, s.failedAt = min(s.failures+1, maxFailures), now
+	wait := s.o.Term << (s.failures - 1)
+	switch {
+	case errors.Is(err, checkpoint.ErrNewer):
+		wait = newerTerms * s.o.Term
+	case s.failures == 1 && errors.Is(err, replicated.ErrDiverged):
+		wait = 0
+	}
+	s.cause, s.ableFrom = err, now+wait
+	s.mu.Unlock()
+	s.log.Warn("this member cannot own the shard; retrying", "in", wait, "error", err)
+	s.members.kick()
+}
+
+// report returns what the other members are to know about the shard.
+func (s *shard) report() (r report, yields bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.cause != nil:
+		r = report{Role: roleUnable, Reason: s.cause.Error()}
+	case s.tenure != nil:
+		r = report{Role: roleOwner, Offset: s.tenure.log.end.Load(), LeaseMS: s.tenure.lease.Left().Milliseconds()}
+	case s.replica != nil:
+		f := s.replica.Status()
+		r = report{Role: roleFollower, Offset: f.Applied, Behind: behind(f), CaughtUp: caughtUp(f)}
+	}
+	return r, s.yields
+}
+
+// behind returns how many messages a follower knows of and has not applied.
+func behind(f replicated.FollowerStatus) uint64 {
+	if f.Last <= f.Applied {
+		return 0
+	}
+	return f.Last - f.Applied
+}

@@ -1,0 +1,150 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"sync"
+
+	"ndrbridge/checkpoint"
+)
+
+// simDisk is a member's disk. It survives crashes.
+type simDisk struct {
+	mu    sync.Mutex
+	files map[string]*simFile
+	stall *gate // what passes it waits while the disk does not answer
+}
+
+func newSimDisk() *simDisk { return &simDisk{files: make(map[string]*simFile)} }
+
+// simFile is the file of a shard: a state, which here is a number and a sum over all
+// records that led to it.
+type simFile struct {
+	disk    *simDisk
+	path    string
+	offset  uint64
+	state   simState
+	open    bool
+	damaged bool
+}
+
+type simState struct {
+	Number uint64 `json:"number"` // of records
+	Sum    uint64 `json:"sum"`
+}
+
+// simRecord leads from one state to the next. Those of a dump have no Before.
+type simRecord struct {
+	Before *simState `json:"before,omitempty"`
+	After  simState  `json:"after"`
+	Owner  string    `json:"owner"`
+}
+
+func (r simRecord) encode() []byte {
+	b, err := json.Marshal(r)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// next returns the record that an owner makes out of a state.
+func (s simState) next(owner string) simRecord {
+	h := fnv.New64a()
+	fmt.Fprint(h, s.Number, s.Sum, owner)
+	return simRecord{Before: &s, After: simState{s.Number + 1, h.Sum64()}, Owner: owner}
+}
+
+func (d *simDisk) openFile(path string) (*simFile, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f := d.files[path]
+	if f == nil {
+		f = &simFile{disk: d, path: path}
+		d.files[path] = f
+	}
+	if f.open {
+		return nil, checkpoint.ErrLocked
+	}
+	if f.damaged {
+		return nil, checkpoint.ErrDamaged
+	}
+	f.open = true
+	return f, nil
+}
+
+// crash closes all files as the end of a process does: what it has open is another file.
+func (d *simDisk) crash() *simDisk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	after := newSimDisk()
+	for path, f := range d.files {
+		after.files[path] = &simFile{disk: after, path: path, offset: f.offset, state: f.state}
+	}
+	return after
+}
+
+func (d *simDisk) remove(path string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.files, path)
+	return nil
+}
+
+func (f *simFile) Close() error {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	f.open = false
+	return nil
+}
+
+func (f *simFile) Offset() uint64 {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	return f.offset
+}
+
+func (f *simFile) read() simState {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	return f.state
+}
+
+func (f *simFile) Apply(records [][]byte, offset uint64) error {
+	if err := f.disk.stall.pass(); err != nil {
+		return err
+	}
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	if !f.open {
+		return errors.New("the file is closed")
+	}
+	state := f.state
+	for _, record := range records {
+		if len(record) == 0 {
+			continue
+		}
+		var r simRecord
+		if err := json.Unmarshal(record, &r); err != nil {
+			return err
+		}
+		if r.Before != nil && *r.Before != state || r.Before == nil && state != (simState{}) {
+			return checkpoint.ErrRecord
+		}
+		state = r.After
+	}
+	f.state, f.offset = state, max(offset, f.offset)
+	return nil
+}
+
+func (f *simFile) Dump(_ context.Context, _ int, yield func([]byte) error) (uint64, error) {
+	f.disk.mu.Lock()
+	state, offset := f.state, f.offset
+	f.disk.mu.Unlock()
+	return offset, yield(simRecord{After: state}.encode())
+}
+
+func (f *simFile) Sum() uint64 { return f.read().Sum }
