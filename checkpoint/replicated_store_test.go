@@ -7,5 +7,6 @@ import (
 )
 
 func TestStoreWithALog(t *testing.T) {
+	t.Parallel()
 	checkpointtest.Run(t, checkpointtest.Replicated(new(checkpointtest.MemoryLogs)))
 }

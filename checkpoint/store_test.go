@@ -14,6 +14,7 @@ import (
 )
 
 func TestStore(t *testing.T) {
+	t.Parallel()
 	var opened atomic.Int64
 	checkpointtest.Run(t, checkpointtest.Backend{
 		Open: func(path string, o checkpoint.Options) (checkpointtest.Store, error) {

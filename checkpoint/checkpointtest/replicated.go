@@ -56,18 +56,22 @@ func (b *replicated) open(path string, o checkpoint.Options) (Store, error) {
 		return nil, err
 	}
 	_, err = os.Stat(path)
-	switch exists := !errors.Is(err, fs.ErrNotExist); {
-	case exists && isNew:
-		err = adopt(path, log)
-	case exists:
-		err = b.compareClosed(path)
-	default:
-		err = nil
+	exists := !errors.Is(err, fs.ErrNotExist)
+	if exists && isNew {
+		if err := adopt(path, log); err != nil {
+			return nil, err
+		}
 	}
-	if err == nil {
-		err = b.restore(path, path)
+	made := path + ".made"
+	if err := b.restore(path, made); err != nil {
+		return nil, err
 	}
-	if err != nil {
+	if exists && !isNew {
+		if err := b.compareClosed(path, made); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.Rename(made, path); err != nil {
 		return nil, err
 	}
 	o.Log = log
@@ -75,15 +79,7 @@ func (b *replicated) open(path string, o checkpoint.Options) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	follower := path + ".follower"
-	if err := b.restore(path, follower); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	r, err := checkpoint.OpenReplica(follower, checkpoint.ReplicaOptions{})
-	if err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return &replicatedStore{Store: s, follow: func() error { return b.logs.Follow(path, r) }, replica: r}, nil
+	return &replicatedStore{Store: s, backend: b, path: path}, nil
 }
 
 // crash leaves what the log holds.
@@ -118,18 +114,14 @@ func adopt(path string, log checkpoint.Log) error {
 }
 
 // compareClosed checks that the file of a store that was closed continues from where it is,
-// and then holds what a replica made from the log alone does.
-func (b *replicated) compareClosed(path string) error {
+// and then holds what the one that was made from the log alone does.
+func (b *replicated) compareClosed(path, made string) error {
 	closed, err := checkpoint.OpenReplica(path, checkpoint.ReplicaOptions{})
 	if err != nil {
 		return err
 	}
 	defer closed.Close()
 	if err := b.logs.Follow(path, closed); err != nil {
-		return err
-	}
-	made := path + ".made"
-	if err := b.restore(path, made); err != nil {
 		return err
 	}
 	other, err := checkpoint.OpenReplica(made, checkpoint.ReplicaOptions{})
@@ -146,10 +138,12 @@ func (b *replicated) compareClosed(path string) error {
 // replicatedStore compares its state with that of a replica.
 type replicatedStore struct {
 	*checkpoint.Store
+	backend *replicated
+	path    string
+
 	mu      sync.Mutex
-	follow  func() error
-	replica *checkpoint.Replica
-	equalAt uint64 // offset of the replica when it was last compared
+	replica *checkpoint.Replica // nil until it is needed
+	equalAt uint64              // offset of the replica when it was last compared
 }
 
 // Stats returns an error if the replica does not get to the state of the store.
@@ -164,9 +158,18 @@ func (s *replicatedStore) Stats(ctx context.Context) (checkpoint.Stats, error) {
 func (s *replicatedStore) compare() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.replica == nil {
+		var err error
+		if err = s.backend.restore(s.path, s.path+".follower"); err == nil {
+			s.replica, err = checkpoint.OpenReplica(s.path+".follower", checkpoint.ReplicaOptions{})
+		}
+		if err != nil {
+			return err
+		}
+	}
 	// The store may be writing, and has a record in its log before it is in its file.
 	for begun := time.Now(); time.Since(begun) < 10*time.Second; time.Sleep(time.Millisecond) {
-		if err := s.follow(); err != nil {
+		if err := s.backend.logs.Follow(s.path, s.replica); err != nil {
 			return err
 		}
 		if s.replica.Offset() == s.equalAt {
@@ -187,7 +190,10 @@ func (s *replicatedStore) Close() error {
 	err := s.Store.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return errors.Join(err, s.replica.Close())
+	if s.replica != nil {
+		err = errors.Join(err, s.replica.Close())
+	}
+	return err
 }
 
 // dumper is a store or a replica.
