@@ -241,7 +241,7 @@ func TestCommandsWithoutARunningMember(t *testing.T) {
 	}
 }
 
-func TestAnAdoptionIsConfirmedAndChecked(t *testing.T) {
+func TestAdoptionsAndRecoveriesAreConfirmedAndChecked(t *testing.T) {
 	config := inCluster(t, loopback.Free(t))
 	missing := filepath.Join(t.TempDir(), "none.db")
 	for _, c := range []struct {
@@ -252,6 +252,8 @@ func TestAnAdoptionIsConfirmedAndChecked(t *testing.T) {
 		{"without a confirmation", "cluster adopt " + missing, 2, "Make " + missing + " the state of the cluster prod?"},
 		{"without a state", "cluster adopt " + missing + " --yes", 1, "there is no state at " + missing},
 		{"without an argument", "cluster adopt", 2, "requires STATE"},
+		{"a recovery of no shard", "cluster recover 16", 2, `"16" is not a shard; write 00 to 15`},
+		{"a recovery without a copy", "cluster recover 03 --yes", 1, "there is no state at "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if text, exit := typed(t, append(strings.Fields(c.args), "--config", config)...); exit != c.exit || !strings.Contains(text, c.want) {

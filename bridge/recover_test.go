@@ -1,0 +1,175 @@
+package bridge_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"ndrbridge/bridge"
+	"ndrbridge/checkpoint"
+	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/cluster/lease"
+	"ndrbridge/configs"
+)
+
+// copyOf follows the log of a shard into a file, from its last snapshot on if it has one, and
+// returns the position of a stream in it.
+func copyOf(t *testing.T, storage *replicated.JetStream, shard int, path string, source checkpoint.Source) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var replica *checkpoint.Replica
+	empty := func() (replicated.Replica, error) {
+		var err error
+		replica, err = checkpoint.OpenReplica(path, checkpoint.ReplicaOptions{})
+		return replica, err
+	}
+	if _, err := replicated.Restore(ctx, storage.Snapshots(shard), empty); errors.Is(err, replicated.ErrNoSnapshot) {
+		if _, err := empty(); err != nil {
+			t.Fatal(err)
+		}
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	last, err := storage.Stream(shard).Last(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	follower := replicated.NewFollower(storage.Stream(shard), replica, replicated.FollowerOptions{Clock: lease.System()})
+	done := make(chan error, 1)
+	go func() { done <- follower.Run(ctx) }()
+	err = follower.CatchUp(ctx, last)
+	cancel()
+	<-done
+	if err = errors.Join(err, replica.Close()); err != nil {
+		t.Fatal(err)
+	}
+	store, err := checkpoint.Open(path, checkpoint.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	position, err := store.Position(t.Context(), source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(position)
+}
+
+// adopted is a cluster of four shards that has adopted a state.
+func adopted(t *testing.T) (*configs.Config, *replicated.JetStream) {
+	t.Helper()
+	single, clustered, natsURL, soc := adopting(t)
+	clustered = strings.Replace(clustered, "shards: 4", "shards: 4, lease: 2s", 1)
+	r := run(t, single)
+	await(t, "the backlogs", func() bool { return soc.count("") == 19 })
+	await(t, "the sink's cursor", func() bool { return sinkStatus(t, r.control(t), "soc").LagEvents == 0 })
+	r.stop()
+	if err := adopt(t, clustered); err != nil {
+		t.Fatal(err)
+	}
+	config, err := configs.Parse("ndrbridge.yaml", []byte(clustered), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := nats.Connect(natsURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	storage, err := replicated.OpenJetStream(t.Context(), nc, replicated.JetStreamOptions{Name: "prod", Shards: 4, Replicas: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { storage.Close() })
+	return config, storage
+}
+
+func TestAShardIsRecoveredFromACopy(t *testing.T) {
+	config, storage := adopted(t)
+	shard, source := configs.ShardOf("hq", 4), checkpoint.Source{Appliance: "hq", Stream: "detections"}
+	path := config.Shard(shard).State
+	want := copyOf(t, storage, shard, path, source)
+	if want == "" {
+		t.Fatal("the shard has no position")
+	}
+
+	// Somebody writes what does not follow from the state: nobody can follow the log.
+	log := storage.Stream(shard)
+	last, err := log.Last(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stray, err := replicated.Take(t.Context(), log, last, replicated.Options{Context: t.Context(), Owner: "stray", Clock: lease.System()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stray.Append([]byte("garbage")); err != nil {
+		t.Fatal(err)
+	}
+
+	refused := errors.New("refused")
+	if _, err := bridge.Recover(t.Context(), config, shard, path, func(bridge.Recovery) error { return refused }); !errors.Is(err, refused) {
+		t.Fatalf("it was not confirmed: %v", err)
+	}
+	var asked bridge.Recovery
+	kept, err := bridge.Recover(t.Context(), config, shard, path, func(r bridge.Recovery) error { asked = r; return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if asked.Shard != shard || asked.Path != path || asked.Offset == 0 || asked.Last < asked.Offset {
+		t.Errorf("asked about %+v", asked)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("members would use the old copy: %v", err)
+	}
+	if _, err := os.Stat(kept); err != nil {
+		t.Error(err)
+	}
+	if got := copyOf(t, storage, shard, filepath.Join(t.TempDir(), "new.db"), source); got != want {
+		t.Errorf("the position is %q, want %q", got, want)
+	}
+}
+
+func TestAShardWithAnOwnerIsNotRecovered(t *testing.T) {
+	config, storage := adopted(t)
+	path := config.Shard(0).State
+	copyOf(t, storage, 0, path, checkpoint.Source{Appliance: "hq", Stream: "detections"})
+	last, err := storage.Stream(0).Last(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner, err := replicated.Take(t.Context(), storage.Stream(0), last, replicated.Options{Context: t.Context(), Owner: "owner", Clock: lease.System()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				if _, err := owner.Append(nil); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}
+	}()
+	_, err = bridge.Recover(t.Context(), config, 0, path, func(bridge.Recovery) error { return nil })
+	close(stop)
+	<-stopped
+	if err == nil || !strings.Contains(err.Error(), "a member owns the shard") {
+		t.Errorf("it was recovered: %v", err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("the copy is gone: %v", err)
+	}
+}
