@@ -52,7 +52,7 @@ func newMembers(r Registry, c lease.Clock, term time.Duration, shards int, log *
 	return &members{
 		registry: r, clock: c, term: term, log: log, self: self,
 		kicked: make(chan struct{}, 1), seen: make(map[string]*seen),
-		view: &view{self: self().Instance, unowned: make([]time.Duration, shards)},
+		view: newView(self().Instance, nil, shards),
 	}
 }
 
@@ -224,20 +224,22 @@ func (m *members) look() {
 	self := m.self()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	v := &view{self: self.Instance, unowned: make([]time.Duration, len(m.view.unowned))}
+	var live []sighting
 	if m.claimed {
-		v.members = append(v.members, sighting{member: self, first: m.claimedAt, changed: m.clock.Now()})
+		live = append(live, sighting{member: self, first: m.claimedAt, changed: m.clock.Now()})
 	}
 	for id, s := range m.seen {
 		if m.readAt-s.changed < m.gone() && (id != self.ID || !m.claimed) {
-			v.members = append(v.members, sighting{member: s.member, first: s.first, changed: s.changed})
+			live = append(live, sighting{member: s.member, first: s.first, changed: s.changed})
 		}
 	}
-	slices.SortFunc(v.members, func(a, b sighting) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(live, func(a, b sighting) int { return strings.Compare(a.ID, b.ID) })
+	v := newView(self.Instance, live, len(m.view.unowned))
 	for shard, since := range m.view.unowned {
 		if _, has := v.owner(shard); has {
-			since = owned
-		} else if since == owned || m.view.members == nil {
+			continue
+		}
+		if since == owned || m.view.members == nil {
 			since = m.clock.Now()
 		}
 		v.unowned[shard] = since

@@ -20,9 +20,9 @@ var (
 	membersDesc = prometheus.NewDesc("ndrbridge_cluster_members", "Live members of the cluster, as this one sees them.", nil, nil)
 	ownedDesc   = prometheus.NewDesc("ndrbridge_shard_owned", "1 if this member owns the shard.", []string{"shard"}, nil)
 	leaseDesc   = prometheus.NewDesc("ndrbridge_shard_lease_seconds", "Time left of this member's lease of the shard; 0: sends wait.", []string{"shard"}, nil)
-	logDesc     = prometheus.NewDesc("ndrbridge_shard_log_bytes", "Bytes of the shard's log behind its last snapshot, as a follower of the shard sees it.", []string{"shard"}, nil)
+	logDesc     = prometheus.NewDesc("ndrbridge_shard_log_bytes", "Bytes of the shard's log behind its last snapshot, as far as this member, its owner or a follower, has seen them.", []string{"shard"}, nil)
 	behindDesc  = prometheus.NewDesc("ndrbridge_shard_follower_behind", "Messages of the shard's log that this member, a follower, has yet to apply.", []string{"shard"}, nil)
-	ageDesc     = prometheus.NewDesc("ndrbridge_shard_snapshot_age_seconds", "Age of the shard's last snapshot, as a follower of the shard sees it.", []string{"shard"}, nil)
+	ageDesc     = prometheus.NewDesc("ndrbridge_shard_snapshot_age_seconds", "Age of the shard's last snapshot, as this member, its owner or a follower, knows it.", []string{"shard"}, nil)
 )
 
 // NewMetrics registers the metrics of a cluster.
@@ -74,15 +74,17 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 		case roleOwner:
 			gauge(ownedDesc, 1, name)
 			gauge(leaseDesc, (time.Duration(r.LeaseMS) * time.Millisecond).Seconds(), name)
-			continue
 		case roleFollower:
+			gauge(ownedDesc, 0, name)
 			gauge(behindDesc, float64(r.Behind), name)
-			gauge(logDesc, float64(r.LogBytes), name)
-			if !r.Snapshot.IsZero() {
-				gauge(ageDesc, max(0, n.o.Clock.Wall().Sub(r.Snapshot)).Seconds(), name)
-			}
+		default:
+			gauge(ownedDesc, 0, name)
+			continue
 		}
-		gauge(ownedDesc, 0, name)
+		gauge(logDesc, float64(r.LogBytes), name)
+		if !r.Snapshot.IsZero() {
+			gauge(ageDesc, max(0, n.o.Clock.Wall().Sub(r.Snapshot)).Seconds(), name)
+		}
 	}
 }
 
@@ -119,7 +121,7 @@ func (m *Metrics) lost(shard int) {
 // ofLog returns the metrics of a shard's log. m may be nil.
 func (m *Metrics) ofLog(shard int) replicated.Metrics {
 	if m == nil {
-		return replicated.Metrics{}
+		return replicated.Metrics{Appended: func(time.Duration, int) {}}
 	}
 	name := shardName(shard)
 	append, resends := m.append.WithLabelValues(name), m.resends.WithLabelValues(name)

@@ -53,13 +53,15 @@ type Options struct {
 	Metrics *Metrics
 
 	// What tests replace.
-	remove func(path string) error
-	follow func(s replicated.Stream, r replicated.Replica, o replicated.FollowerOptions) follower
+	remove    func(path string) error
+	snapshots replicated.SnapshotterOptions
+	follow    func(s replicated.Stream, r replicated.Replica, o replicated.FollowerOptions) follower
 }
 
 // Storage is what the servers store of a shard.
 type Storage struct {
-	Stream replicated.Stream
+	Stream    replicated.Stream
+	Snapshots replicated.Snapshots // nil: none are made, and the log is never purged
 }
 
 // Replica is a copy of a shard's state that follows its log. *checkpoint.Replica implements
@@ -79,6 +81,10 @@ type Ownership struct {
 	// Lease is how long Own may act outside of the bridge. It ends at the latest when Own
 	// returns.
 	Lease *lease.Lease
+	// Snapshots makes snapshots of the state, which *checkpoint.Store is, until ctx is done,
+	// as long as no follower does: without them the log grows for ever. Own runs it beside
+	// the state, and waits for it before it closes the state.
+	Snapshots func(ctx context.Context, state replicated.Dumper)
 }
 
 const (

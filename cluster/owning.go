@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
@@ -28,15 +29,36 @@ func (t *tenure) end() {
 // ownLog is a log whose end can be read while it is appended to.
 type ownLog struct {
 	*replicated.Log
-	end atomic.Uint64
+	packed int // bytes of the record that was appended last
+	end    atomic.Uint64
+	shots  atomic.Pointer[replicated.Snapshotter] // nil: none runs
 }
 
 func (l *ownLog) Append(record []byte) (uint64, error) {
 	offset, err := l.Log.Append(record)
-	if err == nil {
-		l.end.Store(offset)
+	if err != nil {
+		return 0, err
 	}
-	return offset, err
+	l.end.Store(offset)
+	if shots := l.shots.Load(); shots != nil {
+		shots.Note(offset, l.packed)
+	}
+	return offset, nil
+}
+
+// ownerRank makes an owner wait for twice as much log as a follower would, before it makes
+// a snapshot itself.
+const ownerRank = 4
+
+// keepSnapshots is Ownership.Snapshots.
+func (s *shard) keepSnapshots(ctx context.Context, l *ownLog, state replicated.Dumper) {
+	if s.storage.Snapshots == nil {
+		return
+	}
+	shots := replicated.NewSnapshotter(s.storage.Stream, s.storage.Snapshots, state, s.snapshotterOptions(ownerRank))
+	l.shots.Store(shots)
+	defer l.shots.Store(nil)
+	shots.Run(ctx)
 }
 
 // taking tries to become the owner, and then brings the replica to where that happened in
@@ -48,9 +70,15 @@ func (s *shard) taking(r *replica, f replicated.FollowerStatus) step {
 		t := &tenure{lease: lease.New(s.o.Term, s.o.Clock), abandon: abandon}
 		bounded, cancel := context.WithTimeout(ctx, s.o.Term)
 		defer cancel()
+		metrics, own := s.o.Metrics.ofLog(s.number), &ownLog{}
+		appended := metrics.Appended
+		metrics.Appended = func(took time.Duration, bytes int) {
+			appended(took, bytes)
+			own.packed = bytes
+		}
 		log, err := replicated.Take(bounded, s.storage.Stream, f.Seen, replicated.Options{
 			Context: appends, Owner: s.instance, Epoch: f.Epoch, Lease: t.lease, Clock: s.o.Clock,
-			Metrics: s.o.Metrics.ofLog(s.number),
+			Metrics: metrics,
 		})
 		if err != nil {
 			t.end()
@@ -60,8 +88,8 @@ func (s *shard) taking(r *replica, f replicated.FollowerStatus) step {
 			sleep(ctx, s.o.Clock, s.o.tick(), nil) // not again at once, whatever is wrong
 			return s.following(r)
 		}
-		t.log = &ownLog{Log: log}
-		t.log.end.Store(log.Offset())
+		own.Log, t.log = log, own
+		own.end.Store(log.Offset())
 		err = r.CatchUp(bounded, log.Offset())
 		if closeErr := s.drop(r); err == nil {
 			err = closeErr
@@ -98,12 +126,17 @@ func (s *shard) owning(t *tenure) step {
 			case <-running.Done():
 			}
 			s.enter(Releasing)
-			if sleep(ended, s.o.Clock, s.o.StopTimeout, nil) {
-				t.abandon()
+			// Without a lease the servers have not answered for a term.
+			for began := s.o.Clock.Now(); t.lease.Left() > 0 && s.o.Clock.Now()-began < s.o.StopTimeout; {
+				if !sleep(ended, s.o.Clock, s.o.tick(), nil) {
+					return
+				}
 			}
+			t.abandon()
 		})
 		err := s.o.Own(running, Ownership{
 			Shard: s.number, Path: s.o.Path(s.number), Log: t.log, Renew: s.o.Term / 3, Lease: t.lease,
+			Snapshots: func(ctx context.Context, state replicated.Dumper) { s.keepSnapshots(ctx, t.log, state) },
 		})
 		ordered := running.Err() != nil
 		end()

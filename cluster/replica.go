@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
@@ -22,6 +23,7 @@ type follower interface {
 type replica struct {
 	follower
 	file   Replica
+	fresh  bool         // the file was empty, or restored from a snapshot, when it was opened
 	remove func() error // of the file, once it is closed
 
 	stop context.CancelFunc
@@ -29,9 +31,9 @@ type replica struct {
 	err  error // of the follower, once done is closed
 }
 
-// openReplica opens the file of a shard, which is restored if it is damaged, and has it
-// follow the log until the replica is closed.
-func openReplica(s *shard) (*replica, error) {
+// openReplica opens the file of a shard, and has it follow the log until the replica is
+// closed. A file that is new or damaged is restored from a snapshot first, until ctx is done.
+func openReplica(ctx context.Context, s *shard) (*replica, error) {
 	path := s.o.Path(s.number)
 	file, err := s.o.OpenReplica(path)
 	if errors.Is(err, checkpoint.ErrDamaged) {
@@ -41,19 +43,72 @@ func openReplica(s *shard) (*replica, error) {
 		}
 		file, err = s.o.OpenReplica(path)
 	}
+	fresh := err == nil && file.Offset() == 0
+	if fresh {
+		file, err = restore(ctx, s, path, file)
+	}
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(context.Background())
+	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	r := &replica{
-		follower: s.o.follow(s.storage.Stream, file, replicated.FollowerOptions{Clock: s.o.Clock, PollEvery: s.o.Term / 4}),
-		file:     file, remove: func() error { return s.o.remove(path) }, stop: stop, done: make(chan struct{}),
+		follower: s.o.follow(s.storage.Stream, file, replicated.FollowerOptions{
+			Clock: s.o.Clock, PollEvery: s.o.Term / 4,
+			Snapshots: s.storage.Snapshots, Snapshot: s.snapshotterOptions(0),
+		}),
+		file: file, fresh: fresh, remove: func() error { return s.o.remove(path) }, stop: stop, done: make(chan struct{}),
 	}
 	go func() {
 		defer close(r.done)
-		r.err = r.Run(ctx)
+		r.err = r.Run(following)
 	}()
 	return r, nil
+}
+
+// restore fills an empty file from a snapshot, if there is one. It closes the file if it
+// fails.
+func restore(ctx context.Context, s *shard, path string, file Replica) (Replica, error) {
+	if s.storage.Snapshots == nil {
+		return file, nil
+	}
+	began := s.o.Clock.Now()
+	used := false
+	snapshot, err := replicated.Restore(ctx, s.storage.Snapshots, func() (replicated.Replica, error) {
+		if !used {
+			used = true
+			return file, nil
+		}
+		var err error
+		if err = errors.Join(file.Close(), s.o.remove(path)); err == nil {
+			file, err = s.o.OpenReplica(path)
+		}
+		return file, err
+	})
+	switch {
+	case errors.Is(err, replicated.ErrNoSnapshot):
+		return file, nil
+	case err == nil:
+		s.log.Info("the shard's file was restored from a snapshot", "offset", snapshot.Offset, "bytes", snapshot.Bytes, "took", s.o.Clock.Now()-began)
+		return file, nil
+	}
+	if file != nil {
+		err = errors.Join(err, file.Close())
+	}
+	return nil, errors.Join(err, s.o.remove(path))
+}
+
+// snapshotterOptions are those of the member that is the rank-th to make snapshots.
+func (s *shard) snapshotterOptions(rank int) replicated.SnapshotterOptions {
+	o := s.o.snapshots
+	o.Rank, o.Wall = rank, s.o.Clock.Wall
+	o.Made = func(snapshot replicated.Snapshot, took time.Duration, err error) {
+		if err != nil {
+			s.log.Warn("a snapshot of the shard failed; retrying", "error", err)
+			return
+		}
+		s.log.Info("a snapshot of the shard was made", "offset", snapshot.Offset, "bytes", snapshot.Bytes, "took", took)
+	}
+	return o
 }
 
 // ended reports whether the replica follows no longer.

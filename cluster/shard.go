@@ -86,15 +86,18 @@ func (s *shard) away(ctx context.Context) step {
 		if s.able() && s.members.current().shouldFollow(s.number, false, s.o.Clock.Now(), s.o.step()) {
 			return s.follow
 		}
-		sleep(ctx, s.o.Clock, s.o.tick(), nil)
+		sleep(ctx, s.o.Clock, 3*s.o.tick(), nil)
 	}
 }
 
 // follow opens the replica, which follows the log from then on.
 func (s *shard) follow(ctx context.Context) step {
-	r, err := openReplica(s)
+	s.enter(Following)
+	r, err := openReplica(ctx, s)
 	if err != nil {
-		s.fail(err)
+		if ctx.Err() == nil {
+			s.fail(err)
+		}
 		return s.away
 	}
 	return s.following(r)
@@ -127,12 +130,17 @@ func (s *shard) following(r *replica) step {
 	}
 }
 
-// lost finds out why a replica cannot follow any longer.
+// lost finds out why a replica cannot follow any longer. If its file does not fit the log,
+// because this member was away for long or the machine crashed, it is restored.
 func (s *shard) lost(r *replica) step {
 	err := s.drop(r)
 	if errors.Is(err, replicated.ErrDiverged) || errors.Is(err, checkpoint.ErrDamaged) {
 		s.log.Warn("the shard's file does not fit its log and is restored", "error", err)
-		err = errors.Join(err, r.remove())
+		removeErr := r.remove()
+		if removeErr == nil && !r.fresh {
+			return s.follow
+		}
+		err = errors.Join(err, removeErr)
 	}
 	s.fail(err)
 	return s.away
@@ -198,11 +206,8 @@ func (s *shard) fail(err error) {
 	}
 	s.failures, s.failedAt = min(s.failures+1, maxFailures), now
 	wait := s.o.Term << (s.failures - 1)
-	switch {
-	case errors.Is(err, checkpoint.ErrNewer):
+	if errors.Is(err, checkpoint.ErrNewer) {
 		wait = newerTerms * s.o.Term
-	case s.failures == 1 && errors.Is(err, replicated.ErrDiverged):
-		wait = 0
 	}
 	s.cause, s.ableFrom = err, now+wait
 	s.mu.Unlock()
@@ -219,9 +224,14 @@ func (s *shard) report() (r report, yields bool) {
 		r = report{Role: roleUnable, Reason: s.cause.Error()}
 	case s.tenure != nil:
 		r = report{Role: roleOwner, Offset: s.tenure.log.end.Load(), LeaseMS: s.tenure.lease.Left().Milliseconds()}
+		if shots := s.tenure.log.shots.Load(); shots != nil {
+			var last replicated.Snapshot
+			last, r.LogBytes = shots.Status()
+			r.Snapshot = last.Time
+		}
 	case s.replica != nil:
 		f := s.replica.Status()
-		r = report{Role: roleFollower, Offset: f.Applied, Behind: behind(f), CaughtUp: caughtUp(f)}
+		r = report{Role: roleFollower, Offset: f.Applied, Behind: behind(f), CaughtUp: caughtUp(f), LogBytes: f.LogBytes, Snapshot: f.Snapshot.Time}
 	}
 	return r, s.yields
 }

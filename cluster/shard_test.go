@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,15 +25,17 @@ func startCluster(t *testing.T, members int, change func(o Options) Options) *si
 		s.change = change
 	}
 	s.members = s.members[:members]
+	if os.Getenv("SIMULATION_LOG") != "" {
+		s.log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
 	for _, m := range s.members {
 		m.rate = 1
 		m.start()
 	}
 	t.Cleanup(func() {
 		for _, m := range s.members {
-			m.gate.crash()
+			m.gate().crash()
 			m.stop()
-			<-m.done
 		}
 	})
 	return s
@@ -46,7 +50,7 @@ const steady = defaultSettle + settle + simShards*2*defaultSpread
 // owner returns the member that owns the shard; nil: none, or several do.
 func (s *simulation) owner(shard int) (owner *simMember) {
 	for _, m := range s.members {
-		if m.node.shards[shard].owned() {
+		if m.node().shards[shard].owned() {
 			if owner != nil {
 				return nil
 			}
@@ -58,7 +62,7 @@ func (s *simulation) owner(shard int) (owner *simMember) {
 
 // state returns what a member does with the shard.
 func (m *simMember) state(shard int) State {
-	s := m.node.shards[shard]
+	s := m.node().shards[shard]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
@@ -125,7 +129,6 @@ func TestFollowerTakesAReleasedShardAtOnce(t *testing.T) {
 		time.Sleep(steady)
 		ranked := s.byRank(0)
 		ranked[0].stop()
-		<-ranked[0].done
 		time.Sleep(testTerm / 30)
 		wantState(t, ranked[1], 0, Owning)
 	})
@@ -170,7 +173,7 @@ func TestMemberWhoseStateFailsLeavesTheShardToOthers(t *testing.T) {
 		if took < 2 || took > 8 {
 			t.Errorf("a member with a broken disk took the shard %d times in ten minutes", took)
 		}
-		c := ranked[0].node.Cluster()
+		c := ranked[0].node().Cluster()
 		if got := c.Shards[0].Error; !strings.Contains(got, "the disk is broken") {
 			t.Errorf("its status has the error %q", got)
 		}
@@ -183,10 +186,10 @@ func TestFencedOwnerFollowsAtOnce(t *testing.T) {
 		s := startCluster(t, 2, nil)
 		time.Sleep(steady)
 		ranked := s.byRank(0)
-		ranked[0].gate.pause()
+		ranked[0].gate().pause()
 		time.Sleep(2 * testTerm)
 		wantState(t, ranked[1], 0, Owning)
-		ranked[0].gate.resume()
+		ranked[0].gate().resume()
 		time.Sleep(testTerm / 3)
 		wantState(t, ranked[0], 0, Following)
 	})
@@ -200,9 +203,7 @@ func TestLogOfANewerVersionIsLeftAlone(t *testing.T) {
 		ranked := s.byRank(0)
 		owner, other := ranked[0], ranked[1]
 		owner.stop()
-		<-owner.done
 		other.stop()
-		<-other.done
 		stream := s.servers.Stream("newer", 0)
 		last, err := stream.Last(t.Context())
 		if err != nil {
@@ -217,7 +218,7 @@ func TestLogOfANewerVersionIsLeftAlone(t *testing.T) {
 		time.Sleep(5 * testTerm)
 		wantState(t, owner, 0, Away)
 		wantState(t, other, 0, Away)
-		if got := owner.node.Cluster().Shards[0].Error; !strings.Contains(got, "newer") {
+		if got := owner.node().Cluster().Shards[0].Error; !strings.Contains(got, "newer") {
 			t.Errorf("status has the error %q", got)
 		}
 		if s.owner(1) == nil {
@@ -235,17 +236,18 @@ func TestFileThatDoesNotFitTheLogIsRestored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := startCluster(t, 2, nil)
+				s := startCluster(t, 2, func(o Options) Options {
+					o.snapshots = replicated.SnapshotterOptions{} // none is due so soon
+					return o
+				})
 				time.Sleep(steady)
 				follower := s.byRank(0)[1]
 				follower.stop()
-				<-follower.done
 				harm(follower.disk.files["state.0"])
 				follower.start()
 				time.Sleep(settle)
 				wantState(t, follower, 0, Following)
 				follower.stop()
-				<-follower.done
 				f, err := follower.disk.openFile("state.0")
 				if err != nil {
 					t.Fatal(err)
@@ -275,12 +277,12 @@ func TestHandover(t *testing.T) {
 			"an unknown member":         {admin.Handover{Member: "x"}, "unknown member"},
 			"an unknown shard":          {admin.Handover{Shard: &many}, "unknown shard"},
 		} {
-			if err := ranked[1].node.Handover(t.Context(), c.what); err == nil || !strings.Contains(err.Error(), c.want) {
+			if err := ranked[1].node().Handover(t.Context(), c.what); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 
-		if err := ranked[0].node.Handover(t.Context(), admin.Handover{Shard: &zero}); err != nil {
+		if err := ranked[0].node().Handover(t.Context(), admin.Handover{Shard: &zero}); err != nil {
 			t.Fatal(err)
 		}
 		wantState(t, ranked[1], 0, Owning)
@@ -288,7 +290,7 @@ func TestHandover(t *testing.T) {
 		wantState(t, ranked[1], 0, Owning) // it does not go back
 
 		drained := s.owner(1)
-		if err := drained.node.Handover(t.Context(), admin.Handover{Member: drained.name}); err != nil {
+		if err := drained.node().Handover(t.Context(), admin.Handover{Member: drained.name}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(defaultSettle + simShards*2*defaultSpread)
@@ -305,7 +307,7 @@ func TestHandoverNeedsASuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startCluster(t, 1, nil)
 		time.Sleep(settle)
-		err := s.members[0].node.Handover(t.Context(), admin.Handover{Member: s.members[0].name})
+		err := s.members[0].node().Handover(t.Context(), admin.Handover{Member: s.members[0].name})
 		if err == nil || !strings.Contains(err.Error(), "no other member follows") {
 			t.Error(err)
 		}
@@ -322,11 +324,10 @@ func TestStopGivesUpAppendsThatWaitForTheServers(t *testing.T) {
 		time.Sleep(settle)
 		m := s.members[0]
 		s.servers.Cut(m.name, true)
-		m.gate.setCut(true)
+		m.gate().setCut(true)
 		time.Sleep(testTerm)
 		began := time.Now()
 		m.stop()
-		<-m.done
 		if took := time.Since(began); took > 2*time.Second+2*testTerm+time.Second {
 			t.Errorf("stopping took %v", took)
 		}
@@ -342,14 +343,14 @@ func TestMemberThatDoesNotFitIsRefused(t *testing.T) {
 			"other shards": func(o *Options) { o.Shards = 3 },
 			"a bad name":   func(o *Options) { o.Member = "a b" },
 		} {
-			o := s.members[0].node.o
+			o := s.members[0].node().o
 			o.Member = "new"
 			change(&o)
 			if err := New(o).Run(t.Context()); !errors.Is(err, ErrSettings) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		o := s.members[0].node.o
+		o := s.members[0].node().o
 		if err := New(o).Run(t.Context()); !errors.Is(err, ErrName) {
 			t.Errorf("the same name: %v", err)
 		}

@@ -18,6 +18,12 @@ type simDisk struct {
 	stall *gate // what passes it waits while the disk does not answer
 }
 
+func (d *simDisk) setStall(g *gate) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stall = g
+}
+
 func newSimDisk() *simDisk { return &simDisk{files: make(map[string]*simFile)} }
 
 // simFile is the file of a shard: a state, which here is a number and a sum over all
@@ -114,7 +120,10 @@ func (f *simFile) read() simState {
 }
 
 func (f *simFile) Apply(records [][]byte, offset uint64) error {
-	if err := f.disk.stall.pass(); err != nil {
+	f.disk.mu.Lock()
+	stall := f.disk.stall
+	f.disk.mu.Unlock()
+	if err := stall.pass(); err != nil {
 		return err
 	}
 	f.disk.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -133,6 +134,8 @@ func (r gatedRegistry) Delete(ctx context.Context, key string, revision uint64) 
 type gatedStream struct {
 	replicated.Stream
 	gate *gate
+	// purgesAll is sabotage: what is not in a snapshot is purged too, a little later.
+	purgesAll *atomic.Bool
 }
 
 func (s gatedStream) Publish(after uint64, m replicated.Message, answer func(uint64, error)) error {
@@ -178,58 +181,87 @@ func (s gatedStream) Purge(ctx context.Context, before uint64) error {
 	if err := s.gate.pass(); err != nil {
 		return err
 	}
+	if s.purgesAll.Load() {
+		time.AfterFunc(testTerm, func() {
+			if last, err := s.Stream.Last(context.Background()); err == nil {
+				s.Stream.Purge(context.Background(), last)
+			}
+		})
+	}
 	return s.Stream.Purge(ctx, before)
 }
 
 // simMember is a member of a simulated cluster: a process that can be paused, cut off,
 // crash, and be started again with the same disk.
 type simMember struct {
-	sim  *simulation
-	name string
-	rate float64
-	disk *simDisk
+	sim     *simulation
+	name    string
+	rate    float64
+	disk    *simDisk // of the caller of start, crash and stop
+	current atomic.Pointer[simProcess]
+}
 
-	gate  *gate // of the process
-	stall *gate // of its disk
+// simProcess is what runs from one start to its end.
+type simProcess struct {
 	node  *Node
-	stop  context.CancelFunc
+	gate  *gate // what passes it waits while the process is paused
+	stall *gate // likewise, for its disk
+	end   context.CancelFunc
 	done  chan struct{}
 }
 
+func (m *simMember) node() *Node  { return m.current.Load().node }
+func (m *simMember) gate() *gate  { return m.current.Load().gate }
+func (m *simMember) stall() *gate { return m.current.Load().stall }
+
 // start starts the process.
 func (m *simMember) start() {
-	m.gate, m.stall = &gate{}, &gate{}
-	m.disk.stall = m.stall
-	gate, disk, clock := m.gate, m.disk, gatedClock{newScaledClock(m.rate), m.gate}
-	m.node = New(m.sim.change(Options{
+	p := &simProcess{gate: &gate{}, stall: &gate{}, done: make(chan struct{})}
+	disk, clock := m.disk, gatedClock{newScaledClock(m.rate), p.gate}
+	disk.setStall(p.stall)
+	p.node = New(m.sim.change(Options{
 		Name: "sim", Member: m.name, Shards: simShards, Term: testTerm, Clock: clock, Version: "1",
-		Registry: gatedRegistry{m.sim.registry, gate},
+		Registry: gatedRegistry{m.sim.registry, p.gate},
 		Storage: func(shard int) Storage {
-			return Storage{Stream: gatedStream{m.sim.servers.Stream(m.name, shard), gate}}
+			return Storage{
+				Stream:    gatedStream{m.sim.servers.Stream(m.name, shard), p.gate, &m.sim.purgesAll},
+				Snapshots: m.sim.servers.Snapshots(m.name, shard),
+			}
 		},
 		Path:        func(shard int) string { return fmt.Sprint("state.", shard) },
 		OpenReplica: func(path string) (Replica, error) { return disk.openFile(path) },
 		remove:      disk.remove,
 		Own: func(ctx context.Context, o Ownership) error {
-			return m.sim.own(ctx, gate, disk, m.name, clock, o)
+			return m.sim.own(ctx, p.gate, disk, m.name, clock, o)
 		},
+		snapshots:   replicated.SnapshotterOptions{Messages: 20},
 		StopTimeout: 2 * time.Second, Log: m.sim.log.With("member", m.name),
 	}))
-	ctx, stop := context.WithCancel(context.Background())
-	m.stop, m.done = stop, make(chan struct{})
-	go func(node *Node, done chan struct{}) {
-		defer close(done)
-		if err := node.Run(ctx); err != nil && gate.pass() == nil {
+	ctx, end := context.WithCancel(context.Background())
+	p.end = end
+	m.current.Store(p)
+	go func() {
+		defer close(p.done)
+		if err := p.node.Run(ctx); err != nil && p.gate.pass() == nil {
 			m.sim.fail("member %s: %v", m.name, err)
 		}
-	}(m.node, m.done)
+	}()
 }
 
 // crash ends the process at once.
 func (m *simMember) crash() {
-	m.gate.crash()
+	p := m.current.Load()
+	p.gate.crash()
+	p.stall.resume()
 	m.disk = m.disk.crash()
-	m.stop()
+	p.end()
+}
+
+// stop stops the process in order and waits for it.
+func (m *simMember) stop() {
+	p := m.current.Load()
+	p.end()
+	<-p.done
 }
 
 // own is what a member does with a shard: it changes the state now and then, and sends

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,8 +34,10 @@ type simulation struct {
 	members  []*simMember
 	log      *slog.Logger
 	// change changes the options of all members.
-	change func(o Options) Options
-	kinds  []fault
+	change    func(o Options) Options
+	kinds     []fault
+	losesDisk float64     // chance of a member that crashes
+	purgesAll atomic.Bool // see gatedStream
 
 	mu     sync.Mutex
 	random *rand.Rand
@@ -50,7 +53,7 @@ func newSimulation(seed uint64) *simulation {
 	s := &simulation{
 		seed: seed, faults: someFaults, registry: newFakeRegistry(), log: discard,
 		random: rand.New(rand.NewPCG(seed, 1)), change: func(o Options) Options { return o },
-		busy: make(map[*simMember]bool), kinds: faultsOfMembers,
+		busy: make(map[*simMember]bool), kinds: faultsOfMembers, losesDisk: 0.3,
 	}
 	for i := range simShards {
 		s.before[i], s.acks[i] = make(map[simState]simState), make(map[uint64]simState)
@@ -119,7 +122,7 @@ func (s *simulation) watch(done <-chan struct{}) {
 		select {
 		case <-done:
 			return
-		case <-time.After(10 * time.Millisecond):
+		case <-time.After(25 * time.Millisecond):
 		}
 		s.mu.Lock()
 		leases := s.leases
@@ -166,43 +169,50 @@ type fault func(s *simulation, m *simMember, length time.Duration)
 var faultsOfMembers = []fault{pause, pause, cutOff, cutFromRegistry, stallDisk, crash, stopAndStart}
 
 func pause(_ *simulation, m *simMember, length time.Duration) {
-	m.gate.pause()
+	m.gate().pause()
 	time.Sleep(length)
-	m.gate.resume()
+	m.gate().resume()
 }
 
 func cutOff(s *simulation, m *simMember, length time.Duration) {
-	m.gate.setCut(true)
+	m.gate().setCut(true)
 	s.servers.Cut(m.name, true)
 	time.Sleep(length)
-	m.gate.setCut(false)
+	m.gate().setCut(false)
 	s.servers.Cut(m.name, false)
 }
 
 func cutFromRegistry(_ *simulation, m *simMember, length time.Duration) {
-	m.gate.setCut(true)
+	m.gate().setCut(true)
 	time.Sleep(length)
-	m.gate.setCut(false)
+	m.gate().setCut(false)
 }
 
 func stallDisk(_ *simulation, m *simMember, length time.Duration) {
-	m.stall.pause()
+	m.stall().pause()
 	time.Sleep(length)
-	m.stall.resume()
+	m.stall().resume()
 }
 
 func crash(s *simulation, m *simMember, length time.Duration) {
 	if s.survives(m) {
-		m.crash()
-		time.Sleep(length)
-		m.start()
+		crashAnyway(s, m, length)
 	}
+}
+
+// crashAnyway crashes the member, some of the time with the loss of its disk.
+func crashAnyway(s *simulation, m *simMember, length time.Duration) {
+	m.crash()
+	if s.chance(s.losesDisk) {
+		m.disk = newSimDisk()
+	}
+	time.Sleep(length)
+	m.start()
 }
 
 func stopAndStart(s *simulation, m *simMember, length time.Duration) {
 	if s.survives(m) {
 		m.stop()
-		<-m.done
 		time.Sleep(length / 4)
 		m.start()
 	}
@@ -214,7 +224,7 @@ func (s *simulation) survives(m *simMember) bool {
 	for shard := range simShards {
 		left := false
 		for _, other := range s.members {
-			r, _ := other.node.shards[shard].report()
+			r, _ := other.node().shards[shard].report()
 			left = left || other != m && !s.isBusy(other) && (r.Role == roleOwner && r.LeaseMS > 0 || r.CaughtUp)
 		}
 		if !left {
@@ -279,12 +289,11 @@ func (s *simulation) run(length time.Duration) []string {
 	}
 	time.Sleep(2*testTerm + defaultSettle*5/4 + simShards*2*defaultSpread)
 	s.checkOwners()
+	var stopping sync.WaitGroup
 	for _, m := range s.members {
-		m.stop()
+		stopping.Go(m.stop)
 	}
-	for _, m := range s.members {
-		<-m.done
-	}
+	stopping.Wait()
 	close(done)
 	watching.Wait()
 	for shard := range simShards {
@@ -303,7 +312,7 @@ func (s *simulation) checkOwners() {
 	for shard := range simShards {
 		want := rank(all, shard)[0].ID
 		for _, m := range s.members {
-			if got := m.node.shards[shard].owned(); got != (m.name == want) {
+			if got := m.node().shards[shard].owned(); got != (m.name == want) {
 				s.fail("shard %d: %s owns it: %v, but %s is to own it", shard, m.name, got, want)
 			}
 		}
@@ -367,7 +376,7 @@ func (s *simulation) checkState(shard int) {
 // SIMULATION_SEED; SIMULATION_LOG prints what its members log.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seeds(t, 4) {
+	for _, seed := range seeds(t, 3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -375,7 +384,46 @@ func TestSimulation(t *testing.T) {
 				if os.Getenv("SIMULATION_LOG") != "" {
 					s.log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 				}
-				for _, wrong := range s.run(2 * time.Minute) {
+				for _, wrong := range s.run(90 * time.Second) {
+					t.Error(wrong)
+				}
+			})
+		})
+	}
+}
+
+// TestStateSurvivesAllDisks: what was acknowledged is in the snapshots and the log, unless
+// too much of the log was purged.
+func TestStateSurvivesAllDisks(t *testing.T) {
+	t.Parallel()
+	for name, purgesAll := range map[string]bool{"": false, "purged one too far": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := startCluster(t, 2, nil)
+				s.purgesAll.Store(purgesAll)
+				time.Sleep(2 * steady)
+				for _, m := range s.members {
+					m.crash()
+					m.disk = newSimDisk()
+				}
+				for _, m := range s.members {
+					m.start()
+				}
+				time.Sleep(3 * testTerm)
+				if n := s.owned(); (n == simShards) == purgesAll {
+					t.Errorf("%d shards have an owner", n)
+				}
+				if purgesAll {
+					return
+				}
+				for _, m := range s.members {
+					m.stop()
+				}
+				for shard := range simShards {
+					s.checkState(shard)
+				}
+				for _, wrong := range s.wrong {
 					t.Error(wrong)
 				}
 			})
@@ -447,7 +495,7 @@ func TestSimulationCatches(t *testing.T) {
 			})
 		}, "members have a lease"},
 		"a take before the replica has caught up": {func(s *simulation) {
-			s.kinds = []fault{stallDisk, crash, stopAndStart}
+			s.kinds = []fault{stallDisk, stallDisk, crashAnyway}
 			s.change = follow(true, func(f *replicated.FollowerStatus) { f.Seen = max(f.Seen, f.Last) })
 		}, "were acknowledged"},
 	} {

@@ -75,13 +75,13 @@ func (n *Node) shardStatus(v *view, now time.Duration, s *shard) admin.ClusterSh
 		n.next(v, s, f, &status)
 	}
 	for _, m := range v.candidates(s.number) {
-		r, ok := m.report(s.number)
-		if !ok || r.Role != roleFollower {
-			continue
+		r, _ := m.report(s.number)
+		status.LogBytes = max(status.LogBytes, r.LogBytes)
+		if r.Snapshot.After(status.Snapshot) {
+			status.Snapshot = r.Snapshot
 		}
-		status.Followers = append(status.Followers, admin.ClusterFollower{Member: m.ID, Behind: r.Behind})
-		if status.LogBytes == 0 && status.Snapshot.IsZero() {
-			status.LogBytes, status.Snapshot = r.LogBytes, r.Snapshot
+		if r.Role == roleFollower {
+			status.Followers = append(status.Followers, admin.ClusterFollower{Member: m.ID, Behind: r.Behind})
 		}
 	}
 	return status

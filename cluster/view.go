@@ -12,6 +12,22 @@ type view struct {
 	self    string          // the instance of the member that has the view
 	members []sighting      // live, sorted by name; self is one of them once its name is its own
 	unowned []time.Duration // by shard: since when, by the member's clock, no live member says that it owns the shard; owned: it has an owner
+	ranked  [][]member      // by shard: see candidates
+}
+
+// newView returns a view in which every shard has an owner.
+func newView(self string, members []sighting, shards int) *view {
+	v := &view{self: self, members: members, unowned: make([]time.Duration, shards), ranked: make([][]member, shards)}
+	for shard := range shards {
+		v.unowned[shard] = owned
+		for _, s := range members {
+			if r, has := s.report(shard); !has || r.Role != roleUnable {
+				v.ranked[shard] = append(v.ranked[shard], s.member)
+			}
+		}
+		rank(v.ranked[shard], shard)
+	}
+	return v
 }
 
 // sighting is a live member, and when it and this entry of it were seen first, by the reader's
@@ -37,31 +53,29 @@ func (v *view) owner(shard int) (m sighting, ok bool) {
 }
 
 // candidates returns the live members that can own the shard, in the order in which they
-// are to take it. The owner is one of them.
-func (v *view) candidates(shard int) []member {
-	var can []member
-	for _, s := range v.members {
-		if r, has := s.report(shard); !has || r.Role != roleUnable {
-			can = append(can, s.member)
-		}
-	}
-	return rank(can, shard)
-}
+// are to take it. The owner is one of them. The caller must not change them.
+func (v *view) candidates(shard int) []member { return v.ranked[shard] }
 
 // turn returns how many members go before this one when the lease of last, an instance,
 // is over. last goes after all others: it stopped, died, or gave the shard away. It
 // returns false if this member is no candidate.
 func (v *view) turn(shard int, last string) (n int, ok bool) {
-	before := v.candidates(shard)
-	if n = v.index(before); n < 0 {
+	all := v.candidates(shard)
+	if n = v.index(all); n < 0 {
 		return 0, false
 	}
 	if v.self == last {
-		return len(before) - 1, true
+		return len(all) - 1, true
 	}
-	return v.index(slices.DeleteFunc(before, func(m member) bool { return m.Instance == last })), true
+	return v.index(without(all, last)), true
 }
 
+// without returns the members but the one of an instance.
+func without(members []member, instance string) []member {
+	return slices.DeleteFunc(slices.Clone(members), func(m member) bool { return m.Instance == instance })
+}
+
+// index returns where this member is among members; -1: nowhere.
 func (v *view) index(members []member) int {
 	return slices.IndexFunc(members, func(m member) bool { return m.Instance == v.self })
 }
@@ -74,7 +88,7 @@ func (v *view) shouldFollow(shard int, following bool, now, step time.Duration) 
 	others := v.candidates(shard)
 	owner, has := v.owner(shard)
 	if has {
-		others = slices.DeleteFunc(others, func(m member) bool { return m.Instance == owner.Instance })
+		others = without(others, owner.Instance)
 	}
 	n := v.index(others)
 	switch {

@@ -72,7 +72,7 @@ func ranked() (first, second, third string) {
 
 // see returns a view that a member has of live ones with one shard. reports are of that shard.
 func see(self string, reports map[string]report, yields ...string) *view {
-	v := &view{self: "i-" + self, unowned: []time.Duration{0}}
+	var members []sighting
 	for _, id := range slices.Sorted(func(yield func(string) bool) {
 		for id := range reports {
 			if !yield(id) {
@@ -87,9 +87,9 @@ func see(self string, reports map[string]report, yields ...string) *view {
 		if slices.Contains(yields, id) {
 			m.Yields = []int{0}
 		}
-		v.members = append(v.members, sighting{member: m})
+		members = append(members, sighting{member: m})
 	}
-	return v
+	return newView("i-"+self, members, 1)
 }
 
 var (
@@ -165,8 +165,8 @@ func TestShouldFollow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := see(c.self, c.reports)
-			if _, has := v.owner(0); has {
-				v.unowned[0] = owned
+			if _, has := v.owner(0); !has {
+				v.unowned[0] = 0
 			}
 			if got := v.shouldFollow(0, c.following, c.now, step); got != c.want {
 				t.Errorf("%s follows: %v, want %v", c.self, got, c.want)
@@ -199,7 +199,6 @@ func TestRebalance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := see(c.self, c.reports, c.yields...)
-			v.unowned[0] = owned
 			_, to, _ := v.rebalance(c.now, settled)
 			if to.ID != c.want {
 				t.Errorf("handed over to %q, want %q", to.ID, c.want)
