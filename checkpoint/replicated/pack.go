@@ -5,13 +5,13 @@ import (
 	"fmt"
 
 	"github.com/klauspost/compress/zstd"
+
+	"ndrbridge/checkpoint"
 )
 
-// A record is one transaction of a store. The largest is the one that renames a sink and
-// with it all its dead letters, which dead_letters.max_bytes bounds (256 MiB by default).
 const (
-	// MaxRecord bounds a record.
-	MaxRecord = 512 << 20
+	// MaxRecord bounds a record. Stores append no larger one.
+	MaxRecord = checkpoint.MaxRecord
 	// maxPacked bounds the parts of a record that a reader keeps until the last one comes.
 	maxPacked = MaxRecord + MaxRecord/64
 )
