@@ -222,6 +222,7 @@ type group struct {
 	records [][]byte
 	bytes   int
 	offset  uint64 // of the last one; 0: there is none
+	size    int    // bytes of the messages that were read since the last group
 }
 
 // apply applies what is read until ctx ends.
@@ -272,9 +273,7 @@ func (f *Follower) read(r *reader, m numbered, g *group) error {
 	if m.seq != expected {
 		return fmt.Errorf("%w: messages %d to %d are lost", ErrDiverged, expected, m.seq-1)
 	}
-	if f.shots != nil {
-		f.shots.Note(m.seq, len(m.Data))
-	}
+	g.size += len(m.Data)
 	e, complete, err := r.read(m.seq, m.Message)
 	if complete {
 		g.offset = e.offset
@@ -307,6 +306,9 @@ func (f *Follower) flush(g *group) error {
 	if err != nil {
 		*g = group{}
 		return err
+	}
+	if f.shots != nil {
+		f.shots.Note(g.offset, g.size)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -25,8 +25,8 @@ type SnapshotterOptions struct {
 const (
 	defaultSnapshotBytes    = 64 << 20
 	defaultSnapshotMessages = 100_000
-	// snapshotPause is the time between two looks at the pointer, and after a failure.
-	snapshotPause = time.Minute
+	snapshotLook            = time.Minute      // between two looks at the pointer
+	snapshotPause           = 15 * time.Second // after a failure
 )
 
 // Snapshotter writes a state down as soon as the log behind the last snapshot is long: so what
@@ -41,7 +41,7 @@ type Snapshotter struct {
 
 	mu    sync.Mutex
 	last  Snapshot // the newest that is known
-	seq   uint64   // of the last message
+	seq   uint64   // of the last message that the state has
 	bytes int64    // of log behind last, as far as it was noted
 }
 
@@ -55,7 +55,8 @@ func NewSnapshotter(log Stream, s Snapshots, state Dumper, o SnapshotterOptions)
 	return &Snapshotter{log: log, snapshots: s, state: state, o: o, wake: make(chan struct{}, 1)}
 }
 
-// Note notes that the log has a message, of so many bytes. It is safe for concurrent use.
+// Note notes that the state has the log up to a message, and so many bytes more of it. It is
+// safe for concurrent use.
 func (n *Snapshotter) Note(seq uint64, bytes int) {
 	n.mu.Lock()
 	n.seq = max(n.seq, seq)
@@ -101,14 +102,21 @@ func (n *Snapshotter) Run(ctx context.Context) {
 		if err := n.step(ctx); err != nil && !errors.Is(err, ErrPointerMoved) {
 			pause(ctx, snapshotPause)
 		}
-		timer.Reset(snapshotPause)
+		timer.Reset(snapshotLook)
 	}
 }
 
 // step makes a snapshot if one is due and no other member has made it.
 func (n *Snapshotter) step(ctx context.Context) error {
+	begun := time.Now()
 	p, _, err := n.snapshots.Pointer(ctx)
 	if err != nil {
+		n.mu.Lock()
+		due := n.due()
+		n.mu.Unlock()
+		if due {
+			n.made(ctx, Snapshot{}, begun, err)
+		}
 		return err
 	}
 	n.mu.Lock()
@@ -120,7 +128,6 @@ func (n *Snapshotter) step(ctx context.Context) error {
 	if !due {
 		return nil
 	}
-	begun := time.Now()
 	s, err := WriteSnapshot(ctx, n.log, n.snapshots, n.state, n.o.Wall())
 	if ctx.Err() != nil {
 		return nil
@@ -131,8 +138,13 @@ func (n *Snapshotter) step(ctx context.Context) error {
 		n.bytes -= noted
 		n.mu.Unlock()
 	}
-	if n.o.Made != nil && !errors.Is(err, ErrPointerMoved) {
+	n.made(ctx, s, begun, err)
+	return err
+}
+
+// made reports an attempt, unless another member was faster or ctx ended it.
+func (n *Snapshotter) made(ctx context.Context, s Snapshot, begun time.Time, err error) {
+	if n.o.Made != nil && ctx.Err() == nil && !errors.Is(err, ErrPointerMoved) {
 		n.o.Made(s, time.Since(begun), err)
 	}
-	return err
 }
