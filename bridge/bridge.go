@@ -1,5 +1,5 @@
-// Package bridge is the process: it serves the admin interface, runs a pipeline,
-// reloads its configuration, and stops it within a deadline.
+// Package bridge is the process: it serves the admin interface, runs a pipeline, or those
+// of a member of a cluster, reloads the configuration, and stops within a deadline.
 package bridge
 
 import (
@@ -20,6 +20,7 @@ import (
 
 	"ndrbridge/admin"
 	"ndrbridge/appliance"
+	"ndrbridge/cluster"
 	"ndrbridge/configs"
 	"ndrbridge/internal/tracing"
 	"ndrbridge/pipeline"
@@ -35,6 +36,9 @@ type Options struct {
 	Stdout io.Writer // used by file sinks with the path -
 	// Load reads the configuration again for Reload. If it is nil, Reload fails.
 	Load func() (*configs.Config, error)
+	// Cluster changes the options of a member of a cluster before it joins, in tests; nil:
+	// nothing.
+	Cluster func(*cluster.Options)
 }
 
 // Bridge is the service. New makes it, Run runs it.
@@ -91,10 +95,15 @@ func New(ctx context.Context, config *configs.Config, o Options) (*Bridge, error
 func newBridge(config *configs.Config, o Options) *Bridge {
 	b := &Bridge{version: o.Version, load: o.Load, log: o.Log, registry: prometheus.NewRegistry()}
 	b.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	b.work = &alone{reload: b.Reload, Pipeline: pipeline.New(pipeline.Options{
+	of := pipeline.Options{
 		Version: o.Version, Log: o.Log, Stdout: o.Stdout, Started: time.Now(),
 		Registerer: b.registry, Pages: appliance.NewBudget(pageBudget), Applied: b.setLevel,
-	})}
+	}
+	if config.Cluster.Enabled() {
+		b.work = newMember(of, b.Reload, o.Cluster)
+	} else {
+		b.work = &alone{pipeline.New(of), b.Reload}
+	}
 	return b
 }
 
@@ -145,7 +154,11 @@ func (b *Bridge) listen(a configs.Admin) error {
 		return failed
 	}
 	b.listener = listener
-	b.admin = admin.NewServer(admin.Options{Token: token, NotReady: b.work.NotReady, Metrics: b.registry, Control: b.work.control, Tickets: b.work.Tickets})
+	b.work.listening(listener.Addr().String())
+	b.admin = admin.NewServer(admin.Options{
+		Token: token, NotReady: b.work.NotReady, Metrics: b.registry,
+		Control: b.work.control, Tickets: b.work.Tickets, Cluster: b.work.cluster,
+	})
 	b.serving.Go(func() {
 		if err := b.admin.Serve(b.listener); !errors.Is(err, http.ErrServerClosed) {
 			b.log.Error("the admin interface stopped; polling and delivery continue", "error", err)
@@ -169,8 +182,8 @@ func (b *Bridge) ShutdownTimeout() time.Duration {
 // exit. Run also stops, with an error, if the state becomes unusable. It closes the
 // bridge before it returns.
 func (b *Bridge) Run(ctx context.Context) error {
-	stopped := b.work.Run(ctx, func(streams, sinks int) {
-		b.log.Info("running", "admin", "http://"+b.AdminAddress(), "streams", streams, "sinks", sinks)
+	stopped := b.work.Run(ctx, func(attributes ...any) {
+		b.log.Info("running", append([]any{"admin", "http://" + b.AdminAddress()}, attributes...)...)
 	})
 	unclosed, err := b.close(stopped.Deadline)
 	err = errors.Join(err, b.work.Err())

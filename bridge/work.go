@@ -15,7 +15,8 @@ import (
 type work interface {
 	Try(ctx context.Context, config *configs.Config) pipeline.PartErrors
 	Open(ctx context.Context, config *configs.Config, openTracer func() (trace.Tracer, error)) error
-	Run(ctx context.Context, running func(streams, sinks int)) pipeline.Stopped
+	// Run calls running with attributes for the log once it runs.
+	Run(ctx context.Context, running func(attributes ...any)) pipeline.Stopped
 	Close(c *lifecycle.Closer)
 	Config() *configs.Config
 	Err() error
@@ -24,6 +25,10 @@ type work interface {
 	Reload(ctx context.Context, load func(current *configs.Config) (*configs.Config, error)) (changes []string, err error)
 	// control returns nil until the work is open.
 	control() admin.Control
+	// cluster returns the cluster that the work is part of, or nil.
+	cluster() admin.ClusterControl
+	// listening notes the address of the admin interface, before Open.
+	listening(address string)
 }
 
 // alone is the work of a bridge outside a cluster: one pipeline.
@@ -34,6 +39,15 @@ type alone struct {
 
 // reload is Bridge.Reload.
 type reload func(context.Context) (admin.Reloaded, error)
+
+// Run implements work.
+func (a *alone) Run(ctx context.Context, running func(attributes ...any)) pipeline.Stopped {
+	return a.Pipeline.Run(ctx, func(streams, sinks int) { running("streams", streams, "sinks", sinks) })
+}
+
+func (*alone) cluster() admin.ClusterControl { return nil }
+
+func (*alone) listening(string) {}
 
 func (a *alone) control() admin.Control {
 	if c := a.Control(); c != nil {

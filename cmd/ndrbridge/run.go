@@ -53,7 +53,11 @@ func (c *command) serve(ctx context.Context) error {
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 
-	tuneMemory(c.environ, len(config.Appliances), len(config.Sinks))
+	runners := len(config.Sinks)
+	if config.Cluster.Enabled() {
+		runners *= config.Cluster.Shards // this member may own them all
+	}
+	tuneMemory(c.environ, len(config.Appliances), runners)
 	log := bridge.NewLog(c.stderr, config.Log)
 	b, err := bridge.New(ctx, config, bridge.Options{Version: version, Log: log, Stdout: c.stdout, Load: load})
 	if err != nil {
@@ -89,15 +93,15 @@ func reloadOn(ctx context.Context, hangups <-chan os.Signal, reload func(context
 // tuneMemory configures the garbage collector unless the environment sets GOGC or
 // GOMEMLIMIT. Little memory is live here and much passes through, so the default would
 // collect a hundred times for each backlog. It therefore lets garbage grow to a few times
-// the live heap, below a limit. The limit grows with each sink, which may hold several
+// the live heap, below a limit. The limit grows with each runner of a sink, which may hold several
 // batches, and a little with each appliance, because the pages of all appliances share
 // one bound.
-func tuneMemory(environ []string, appliances, sinks int) {
+func tuneMemory(environ []string, appliances, runners int) {
 	if slices.ContainsFunc(environ, func(v string) bool {
 		return strings.HasPrefix(v, "GOGC=") || strings.HasPrefix(v, "GOMEMLIMIT=")
 	}) {
 		return
 	}
 	debug.SetGCPercent(400)
-	debug.SetMemoryLimit(72<<20 + int64(appliances)*256<<10 + int64(sinks)*4<<20)
+	debug.SetMemoryLimit(72<<20 + int64(appliances)*256<<10 + int64(runners)*4<<20)
 }

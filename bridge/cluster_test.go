@@ -1,0 +1,303 @@
+package bridge_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"ndrbridge/admin"
+	"ndrbridge/checkpoint"
+	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/fault"
+	"ndrbridge/test/ledger"
+	"ndrbridge/test/loopback"
+	"ndrbridge/transform"
+)
+
+// bridges is a cluster whose members run in this process.
+type bridges struct {
+	nats       *server.Server
+	shards     int
+	lease      time.Duration
+	appliances map[string]*standin.Appliance
+	book       *ledger.Ledger // what the webhook took, with the appliance as the sink
+	yaml       string         // of all members, without state, cluster and admin
+	before     func()         // called before the webhook takes a request; may be nil
+}
+
+// clusterMember is a bridge of a cluster.
+type clusterMember struct {
+	*running
+	name string
+	link *fault.Proxy // between it and NATS
+}
+
+// newBridges returns a cluster without members. Its appliances have n detections each.
+func newBridges(t *testing.T, shards, appliances, n int) *bridges {
+	t.Helper()
+	b := &bridges{
+		nats: loopback.NATS(t, nil), shards: shards, lease: 15 * time.Second,
+		appliances: make(map[string]*standin.Appliance), book: ledger.New(),
+	}
+	takes := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		if b.before != nil {
+			b.before()
+		}
+		e, err := transform.Parse(body)
+		if err != nil {
+			t.Errorf("%v: %s", err, body)
+			return
+		}
+		b.book.Receive(e.Appliance, e)
+	}))
+	t.Cleanup(takes.Close)
+	var yaml strings.Builder
+	yaml.WriteString("shutdown_timeout: 10s\nappliances:\n")
+	for i := range appliances {
+		name := fmt.Sprintf("hq-%d", i)
+		a, url := startAppliance(t, n)
+		b.appliances[name] = a
+		fmt.Fprintf(&yaml, `
+  - name: %s
+    url: %s
+    api_key: %s
+    rate_limit: 1000
+    retry: {initial: 10ms, max: 50ms}
+    audit: {enabled: false}
+    detections: {start: beginning, interval: 20ms, page_size: 200}
+`, name, url, standin.DefaultAPIKey)
+	}
+	yaml.WriteString("sinks:\n" + webhookSink("soc", takes.URL))
+	b.yaml = yaml.String()
+	return b
+}
+
+// configuration returns the configuration of a member that reaches NATS by an address.
+func (b *bridges) configuration(t *testing.T, name, address string) string {
+	return fmt.Sprintf("state: %s\nadmin: {listen: \"127.0.0.1:0\"}\ncluster: {name: test, member: %s, shards: %d, replicas: 1, lease: %s, nats: {url: \"nats://%s\"}}\n",
+		filepath.Join(t.TempDir(), "state.db"), name, b.shards, b.lease, address) + b.yaml
+}
+
+// join runs a member until the test ends, or it is stopped.
+func (b *bridges) join(t *testing.T, name string) *clusterMember {
+	t.Helper()
+	link, err := fault.New(b.nats.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { link.Close() })
+	m := &clusterMember{name: name, link: link, running: run(t, b.configuration(t, name, link.Addr().String()))}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s:\n%s", name, m.log)
+		}
+	})
+	return m
+}
+
+// cluster returns the cluster as the member sees it.
+func (m *clusterMember) cluster(t *testing.T) admin.Cluster {
+	t.Helper()
+	seen, err := clientOf(t, m.Bridge).Cluster(t.Context())
+	if err != nil {
+		return admin.Cluster{} // it has not joined yet
+	}
+	return seen
+}
+
+// owners returns the owner of each shard, as the member sees it, once all have one and a
+// follower that is not behind for every other member.
+func (m *clusterMember) owners(t *testing.T, members int) (owners []string) {
+	t.Helper()
+	awaitCluster(t, "owners and followers", func() bool {
+		owners = nil
+		seen := m.cluster(t)
+		for _, s := range seen.Shards {
+			if s.Owner == "" || members > 1 && len(s.Followers) == 0 {
+				return false
+			}
+			owners = append(owners, s.Owner)
+		}
+		return len(owners) > 0 && len(seen.Members) == members
+	})
+	return owners
+}
+
+// judge waits until everything of all appliances has arrived.
+func (b *bridges) judge(t *testing.T, once bool) {
+	t.Helper()
+	for name, a := range b.appliances {
+		awaitCluster(t, "everything of "+name, func() bool {
+			n, _ := b.book.Missing(name, history(a))
+			return n == 0
+		})
+		verdict := b.book.Judge(name, history(a))
+		if len(verdict.Faults) > 0 || once && verdict.Duplicates > 0 {
+			t.Errorf("%s: %+v", name, verdict)
+		}
+	}
+}
+
+// received counts the events that have arrived.
+func (b *bridges) received() (n int) {
+	for name := range b.appliances {
+		n += b.book.Received(name)
+	}
+	return n
+}
+
+func (b *bridges) add(n int) {
+	for _, a := range b.appliances {
+		a.AddMany(n)
+	}
+}
+
+// awaitCluster waits until something holds, longer than await: a busy machine may lose
+// leases.
+func awaitCluster(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(3 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("gave up waiting: %s", what)
+		}
+	}
+}
+
+// sorted returns the owner and the other one of two members.
+func sorted(t *testing.T, a, b *clusterMember) (owner, other *clusterMember) {
+	t.Helper()
+	if a.owners(t, 2)[0] == a.name {
+		return a, b
+	}
+	return b, a
+}
+
+func TestAStandbyContinuesWithoutRepeatingAnything(t *testing.T) {
+	t.Parallel()
+	b := newBridges(t, 1, 1, 300)
+	b.before = func() { time.Sleep(2 * time.Millisecond) }
+	one, two := b.join(t, "one"), b.join(t, "two")
+	owner, standby := sorted(t, one, two)
+	awaitCluster(t, "some events", func() bool { return b.received() >= 50 })
+	owner.stop()
+	b.judge(t, true)
+	if owners := standby.owners(t, 1); owners[0] != standby.name {
+		t.Errorf("the owner is %s", owners[0])
+	}
+	b.add(20)
+	b.judge(t, true)
+	again := b.join(t, owner.name)
+	again.owners(t, 2)
+	standby.stop()
+	b.add(20)
+	b.judge(t, true)
+}
+
+func TestAStandbyTakesOverFromAMemberThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	b := newBridges(t, 1, 1, 300)
+	b.lease = 5 * time.Second
+	b.before = func() { time.Sleep(2 * time.Millisecond) }
+	one, two := b.join(t, "one"), b.join(t, "two")
+	owner, standby := sorted(t, one, two)
+	awaitCluster(t, "some events", func() bool { return b.received() >= 50 })
+	owner.link.Cut()
+	awaitCluster(t, "the standby to be the owner", func() bool {
+		seen := standby.cluster(t)
+		return len(seen.Shards) == 1 && seen.Shards[0].Owner == standby.name
+	})
+	b.add(20)
+	b.judge(t, false)
+	if status, text := get(t, "http://"+owner.AdminAddress()+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, "NATS") {
+		t.Errorf("the member that is cut off: %d %s", status, text)
+	}
+	owner.link.Join()
+	standby.owners(t, 2)
+	standby.stop()
+	b.add(20)
+	b.judge(t, false)
+}
+
+func TestAllShardsAreOwnedAndContinued(t *testing.T) {
+	t.Parallel()
+	b := newBridges(t, 4, 6, 60)
+	b.lease = 5 * time.Second
+	members := []*clusterMember{b.join(t, "one"), b.join(t, "two"), b.join(t, "three")}
+	b.judge(t, false)
+	members[0].owners(t, 3)
+	members[0].stop()
+	b.add(10)
+	b.judge(t, false)
+	members[1].link.Cut()
+	b.add(10)
+	b.judge(t, false)
+	if owners := members[2].owners(t, 1); slices.ContainsFunc(owners, func(o string) bool { return o != "three" }) {
+		t.Errorf("owners %q", owners)
+	}
+}
+
+func TestTicketsReachTheOwnerThroughAnyMember(t *testing.T) {
+	t.Parallel()
+	b := newBridges(t, 2, 3, 10)
+	b.yaml += "\ntickets: {enabled: true}\n"
+	one, two := b.join(t, "one"), b.join(t, "two")
+	one.owners(t, 2)
+	b.judge(t, true)
+	for name, a := range b.appliances {
+		for _, m := range []*clusterMember{one, two} {
+			detection := history(a)[0].ID
+			ticket := name + "-" + m.name
+			status, body := m.send(t, "", fmt.Sprintf(`{"ticket_id": %q, "appliance": %q, "detection_id": %d}`, ticket, name, detection))
+			if status != http.StatusAccepted {
+				t.Fatalf("%s at %s: %d %s", name, m.name, status, body)
+			}
+			awaitCluster(t, "the ticket at "+name, func() bool {
+				commands, err := m.control(t).Commands(t.Context(), checkpoint.CommandFilter{Subject: ticket, State: checkpoint.CommandApplied}, 0, 10)
+				return err == nil && len(commands) == 1 && commands[0].Appliance == name
+			})
+		}
+	}
+}
+
+func TestAReloadReachesAllMembers(t *testing.T) {
+	t.Parallel()
+	b := newBridges(t, 4, 4, 10)
+	one, two := b.join(t, "one"), b.join(t, "two")
+	one.owners(t, 2)
+	b.judge(t, false)
+	for _, m := range []*clusterMember{one, two} {
+		yaml := strings.Replace(*m.yaml.Load(), "max_events: 50", "max_events: 7", 1)
+		m.yaml.Store(&yaml)
+	}
+	changed, err := one.control(t).Reload(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(changed.Changes) == 0 {
+		t.Error("no change is reported")
+	}
+	for _, m := range []*clusterMember{one, two} {
+		if !m.log.hasLine("configuration reloaded", "sink soc: changed") {
+			t.Errorf("%s did not reload", m.name)
+		}
+	}
+	yaml := strings.Replace(*one.yaml.Load(), "max_events: 7", "max_events: 7, colour: red", 1)
+	one.yaml.Store(&yaml)
+	if _, err := one.control(t).Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "colour") {
+		t.Errorf("a configuration that is not valid: %v", err)
+	}
+	b.add(10)
+	b.judge(t, false)
+}

@@ -1,0 +1,132 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ndrbridge/admin"
+	"ndrbridge/checkpoint"
+	"ndrbridge/cluster/forward"
+	"ndrbridge/cluster/operations"
+	"ndrbridge/configs"
+	"ndrbridge/pipeline"
+	"ndrbridge/tickets"
+)
+
+// shardSubject returns the NATS subject at which the owner of a shard answers.
+func (j *joined) shardSubject(shard int) string {
+	return "ndr." + j.name + ".shard." + configs.ShardName(shard)
+}
+
+// memberSubject returns the NATS subject at which a member answers.
+func (j *joined) memberSubject(member string) string { return "ndr." + j.name + ".member." + member }
+
+// transport returns a transport to a subject.
+func (j *joined) transport(subject string) http.RoundTripper {
+	return forward.NewTransport(j.conn, subject, forward.Options{Log: j.log})
+}
+
+// answer has h answer the requests to a subject until stop is called.
+func (j *joined) answer(subject string, h http.Handler) (stop func(), err error) {
+	s, err := forward.Serve(j.conn, subject, h, forward.Options{Log: j.log})
+	if err != nil {
+		return nil, fmt.Errorf("answer other members at %s: %w", subject, err)
+	}
+	return s.Close, nil
+}
+
+// Count implements operations.Shards.
+func (j *joined) Count() int { return len(j.remote) }
+
+// Of implements operations.Shards.
+func (j *joined) Of(appliance string) int { return configs.ShardOf(appliance, len(j.remote)) }
+
+// Shard implements operations.Shards.
+func (j *joined) Shard(n int) operations.Shard {
+	if p := j.shards.pipeline(n); p != nil {
+		return j.local(p)
+	}
+	return j.remote[n]
+}
+
+// local returns a shard that this member owns.
+func (j *joined) local(p *pipeline.Pipeline) operations.Shard {
+	return localShard{control{p.Control(), j.reload}, p}
+}
+
+// localShard is a shard that this member owns.
+type localShard struct {
+	control
+	pipeline *pipeline.Pipeline
+}
+
+// Locate implements operations.Shard.
+func (s localShard) Locate(ctx context.Context, c tickets.Command, ask bool) ([]string, error) {
+	return s.pipeline.Locate(ctx, c, ask)
+}
+
+// Accept implements operations.Shard.
+func (s localShard) Accept(ctx context.Context, commands []checkpoint.Command) ([]checkpoint.Acceptance, error) {
+	return s.pipeline.Accept(ctx, commands)
+}
+
+// Members implements operations.Shards.
+func (j *joined) Members() []operations.Member {
+	all := []operations.Member{{Name: j.member, Reload: j.reload}}
+	for _, m := range j.node.Cluster().Members {
+		if m.Member != j.member {
+			all = append(all, operations.NewRemoteMember(m.Member, j.transport(j.memberSubject(m.Member))))
+		}
+	}
+	slices.SortFunc(all, func(a, b operations.Member) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// handler returns what this member answers to other members.
+func (j *joined) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", operations.NewMemberHandler(j.reload))
+	own := admin.NewHandler(admin.Options{
+		Metrics:  prometheus.NewRegistry(),
+		Control:  func() admin.Control { return j.control },
+		Tickets:  func() admin.Tickets { return admin.Tickets{} },
+		NotReady: func() []string { return nil },
+		Cluster:  func() admin.ClusterControl { return ownShards{j} },
+	})
+	mux.Handle("/api/v1/cluster/", own)
+	return mux
+}
+
+// ownShards is the control of the cluster as far as this member carries it out.
+type ownShards struct{ *joined }
+
+// Cluster implements admin.ClusterControl.
+func (s ownShards) Cluster(context.Context) (admin.Cluster, error) { return s.node.Cluster(), nil }
+
+// Handover implements admin.ClusterControl.
+func (s ownShards) Handover(ctx context.Context, what admin.Handover) error {
+	return s.node.Handover(ctx, what)
+}
+
+// allShards passes what concerns the shards of another member on to it.
+type allShards struct{ ownShards }
+
+// Handover implements admin.ClusterControl.
+func (s allShards) Handover(ctx context.Context, what admin.Handover) error {
+	seen := s.node.Cluster()
+	to := what.Member
+	if what.Shard != nil && *what.Shard >= 0 && *what.Shard < len(seen.Shards) {
+		to = seen.Shards[*what.Shard].Owner
+	}
+	for _, other := range seen.Members {
+		if other.Member == to && to != s.member {
+			return admin.NewClientOver(s.transport(s.memberSubject(to))).Handover(ctx, what)
+		}
+	}
+	return s.ownShards.Handover(ctx, what)
+}
