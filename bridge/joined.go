@@ -62,9 +62,11 @@ func (m *member) join(ctx context.Context) (*joined, error) {
 	o := cluster.Options{
 		Name: c.Name, Member: c.Member, Shards: c.Shards, Term: time.Duration(c.Lease),
 		Registry: cluster.NewKV(j.storage.Bucket()),
-		Storage:  func(n int) cluster.Storage { return cluster.Storage{Stream: j.storage.Stream(n)} },
-		Path:     func(n int) string { return m.Config().Shard(n).State },
-		Own:      m.shards.own, StopTimeout: lifecycle.Limit(stopTimeout(m.Config())),
+		Storage: func(n int) cluster.Storage {
+			return cluster.Storage{Stream: j.storage.Stream(n), Snapshots: j.storage.Snapshots(n)}
+		},
+		Path: func(n int) string { return m.Config().Shard(n).State },
+		Own:  m.shards.own, StopTimeout: lifecycle.Limit(stopTimeout(m.Config())),
 		Version: m.version, Admin: m.address, ConfigHash: func() string { return m.Config().Hash() },
 		Appliances: func(n int) []string { return applianceNames(m.Config().Shard(n)) },
 		Log:        m.log, Metrics: m.metrics,
