@@ -11,6 +11,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ndrbridge/cluster"
 )
 
 // metric describes a metric as exposed by a bridge.
@@ -20,14 +24,16 @@ type metric struct {
 	labels []string // in the order of the exposition
 }
 
-// scrape returns the metrics of a bridge by name, and their text form. It waits until the
-// bridge exposes every metric named in the source code.
+// scrape returns the metrics of a bridge by name, with those that only a member of a cluster
+// exposes, and the text form of the first. It waits until the bridge exposes every metric
+// named in the source code.
 func scrape(t *testing.T) (metrics map[string]metric, text string) {
 	t.Helper()
-	url, named := startBridge(t), metricsInSource(t)
+	url, named, members := startBridge(t), metricsInSource(t), metricsOfMembers(t)
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		text = get(t, url)
 		metrics = parse(text)
+		maps.Copy(metrics, members)
 		missing := slices.DeleteFunc(slices.Clone(named), func(name string) bool { _, shown := metrics[name]; return shown })
 		if len(missing) == 0 {
 			return metrics, text
@@ -98,11 +104,56 @@ func base(series string, metrics map[string]metric) string {
 	return series
 }
 
-// ofCluster matches the names of metrics that only a member of a cluster exposes.
-var ofCluster = regexp.MustCompile(`^ndrbridge_(cluster|shard)_`)
+// described records the collectors that are registered.
+type described struct {
+	prometheus.Registerer
+	collectors []prometheus.Collector
+}
 
-// metricsInSource returns the names of metrics in string literals of the source code that
-// a bridge without a cluster exposes.
+func (d *described) MustRegister(collectors ...prometheus.Collector) {
+	d.collectors = append(d.collectors, collectors...)
+}
+
+// description matches what client_golang says about a metric.
+var description = regexp.MustCompile(`fqName: "(\w+)", help: "(.*?)",.* constLabels: .*variableLabels: \{([\w,]*)\}`)
+
+// metricsOfMembers returns the metrics that only a member of a cluster exposes, from their
+// descriptions: some of them appear only after hours.
+func metricsOfMembers(t *testing.T) map[string]metric {
+	t.Helper()
+	var d described
+	cluster.NewMetrics(&d)
+	metrics := make(map[string]metric)
+	for _, c := range d.collectors {
+		kind := "gauge"
+		switch c.(type) {
+		case *prometheus.CounterVec:
+			kind = "counter"
+		case *prometheus.HistogramVec:
+			kind = "histogram"
+		}
+		descriptions := make(chan *prometheus.Desc, 100)
+		c.Describe(descriptions)
+		close(descriptions)
+		for one := range descriptions {
+			parts := description.FindStringSubmatch(one.String())
+			if parts == nil {
+				t.Fatalf("cannot read %s", one)
+			}
+			m := metric{kind: kind, help: parts[2]}
+			if parts[3] != "" {
+				m.labels = strings.Split(parts[3], ",")
+			}
+			metrics[parts[1]] = m
+		}
+	}
+	if len(metrics) == 0 {
+		t.Fatal("a member has no metrics of its own")
+	}
+	return metrics
+}
+
+// metricsInSource returns the names of metrics in string literals of the source code.
 func metricsInSource(t *testing.T) []string {
 	t.Helper()
 	literal := regexp.MustCompile(`"(ndrbridge_[a-z_]+)"`)
@@ -119,13 +170,12 @@ func metricsInSource(t *testing.T) []string {
 		}
 		code, err := fs.ReadFile(repository, path)
 		for _, name := range literal.FindAllStringSubmatch(string(code), -1) {
-			found[name[1]] = !ofCluster.MatchString(name[1]) // a bridge alone does not expose those
+			found[name[1]] = true
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	maps.DeleteFunc(found, func(_ string, alone bool) bool { return !alone })
 	return slices.Sorted(maps.Keys(found))
 }

@@ -68,7 +68,8 @@ var (
 // exposes, and labels in texts that its result does not have.
 func unknown(metrics map[string]metric, expr string, texts ...string) []string {
 	var problems []string
-	labels := []string{"job", "instance", "le", "shard"} // Prometheus adds the first two, and a member of a cluster the last
+	// Prometheus adds the first two, its operator the third, and a member of a cluster the last.
+	labels := []string{"job", "instance", "pod", "le", "shard"}
 	for _, s := range selector.FindAllStringSubmatch(expr, -1) {
 		m, known := metrics[base(s[1], metrics)]
 		if !known {
