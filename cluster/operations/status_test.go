@@ -90,13 +90,13 @@ func TestStatus(t *testing.T) {
 		}{
 			{[]string{"running", "paused", "halted"}, "halted", "02"},
 			{[]string{"retrying", "paused", "running"}, "retrying", "00"},
-			{[]string{"paused", "paused", "paused"}, "paused", "00"},
+			{[]string{"paused", "paused", "paused"}, "paused", "02"},
 			{[]string{"running", "running", "running"}, "running", ""},
 			{[]string{"", "running", "running"}, "running", ""},
 		} {
 			c := newCluster(3)
 			for n, state := range test.states {
-				c.shards[n].status.Sinks = []admin.SinkStatus{{Name: "lake", State: state, Since: at(int64(n))}}
+				c.shards[n].status.Sinks = []admin.SinkStatus{{Name: "lake", State: state, Since: at(int64(10 - n))}}
 			}
 			got, err := c.control(t).Status(t.Context())
 			if err != nil || got.Sinks[0].State != test.want || got.Sinks[0].Shard != test.shard {
