@@ -111,8 +111,8 @@ func (c *Control) before(ctx context.Context, from admin.From) (uint64, error) {
 	return stats.Last - min(from.Last, stats.Last+1-stats.First), err
 }
 
-// tailBytes is how much of the journal a tail reads at once. A single event may be
-// larger.
+// tailBytes is how much of the journals a tail reads at once; in a cluster, a tail reads
+// those of all shards. A single event may be larger.
 const tailBytes = 1 << 20
 
 // tails limits the memory that all tails of the journal use together. A tail holds the
@@ -121,10 +121,16 @@ const tailBytes = 1 << 20
 type tails struct {
 	reading chan struct{} // semaphore of the tail that reads
 	large   chan struct{} // semaphore of the tail that holds a large event
+	batch   int           // bytes that a tail reads at once
 }
 
-func newTails() tails {
-	return tails{reading: make(chan struct{}, 1), large: make(chan struct{}, 1)}
+// newTails returns the limits of the tails of a shard, which is nil outside a cluster.
+func newTails(s *Shard) tails {
+	t := tails{reading: make(chan struct{}, 1), large: make(chan struct{}, 1), batch: tailBytes}
+	if s != nil {
+		t.batch /= s.Of
+	}
+	return t
 }
 
 // read yields events of the journal after a sequence number, at most one batch. It
@@ -161,7 +167,7 @@ func (t tails) fetch(ctx context.Context, journal *checkpoint.Store, after uint6
 		return nil, err
 	}
 	defer func() { <-t.reading }()
-	return journal.Read(ctx, after, checkpoint.Batch{MaxEvents: 500, MaxBytes: tailBytes})
+	return journal.Read(ctx, after, checkpoint.Batch{MaxEvents: 500, MaxBytes: t.batch})
 }
 
 func acquire(ctx context.Context, slot chan struct{}) error {

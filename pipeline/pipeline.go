@@ -81,7 +81,7 @@ func New(o Options) *Pipeline {
 	p := &Pipeline{
 		version: o.Version, log: o.Log, stdout: o.Stdout, started: o.Started,
 		registered: r, pages: o.Pages, applied: o.Applied, shard: o.Shard, acceptor: o.Acceptor, metrics: newMetrics(r),
-		commands: make(chan command), ended: make(chan struct{}), tails: newTails(),
+		commands: make(chan command), ended: make(chan struct{}), tails: newTails(o.Shard),
 	}
 	if p.acceptor == nil {
 		p.acceptor = currentAcceptor{p}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -43,7 +44,7 @@ func journalOf(t *testing.T, sizes ...int) *checkpoint.Store {
 }
 
 func TestOneTailAtATimeHoldsALargeEvent(t *testing.T) {
-	store, tails := journalOf(t, 2<<20), newTails()
+	store, tails := journalOf(t, 2<<20), newTails(nil)
 	var holding, most int
 	var mu sync.Mutex
 	hold := func(n int) {
@@ -72,7 +73,7 @@ func TestOneTailAtATimeHoldsALargeEvent(t *testing.T) {
 }
 
 func TestATailOfSmallEventsDoesNotWaitForAReaderOfALargeOne(t *testing.T) {
-	large, small, tails := journalOf(t, 2<<20), journalOf(t, 10, 10), newTails()
+	large, small, tails := journalOf(t, 2<<20), journalOf(t, 10, 10), newTails(nil)
 	held, release := make(chan struct{}), make(chan struct{})
 	var stalled sync.WaitGroup
 	stalled.Go(func() {
@@ -94,4 +95,18 @@ func TestATailOfSmallEventsDoesNotWaitForAReaderOfALargeOne(t *testing.T) {
 	}
 	close(release)
 	stalled.Wait()
+}
+
+func TestATailOfAShardReadsItsShareAtOnce(t *testing.T) {
+	store := journalOf(t, slices.Repeat([]int{10_000}, 50)...)
+	for of, want := range map[int]int{1: 50, 4: 25, 100: 1} {
+		read := 0
+		err := newTails(&Shard{Of: of}).read(t.Context(), store, 0, func(checkpoint.Record) error {
+			read++
+			return nil
+		})
+		if err != nil || read != want {
+			t.Errorf("of %d shards: %d events at once (%v), want %d", of, read, err, want)
+		}
+	}
 }
