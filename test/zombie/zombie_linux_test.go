@@ -26,11 +26,11 @@ import (
 // versions in the order in which their requests are complete.
 type site struct {
 	*httptest.Server
-	first func(version string, body io.Reader) (status int) // a request of the first owner; 0: as usual
 
 	mu       sync.Mutex
-	lost     bool // the first owner does not reach the log
-	taken    bool // by the second owner
+	first    func(version string, body io.Reader) (status int) // answers the first owner; 0: as usual
+	lost     bool                                              // the first owner does not reach the log
+	taken    bool                                              // by the second owner
 	renewed  time.Time
 	complete []string // the version, with its owner
 }
@@ -59,10 +59,13 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body := io.MultiReader(strings.NewReader(string(head[:n])), r.Body)
-	if r.URL.Path == "/first" && s.first != nil {
+	s.mu.Lock()
+	answer := s.first
+	s.mu.Unlock()
+	if r.URL.Path == "/first" && answer != nil {
 		_, rest, _ := strings.Cut(string(head), `"id":"`)
 		id, _, _ := strings.Cut(rest, `"`)
-		if status := s.first(id, r.Body); status != 0 {
+		if status := answer(id, r.Body); status != 0 {
 			w.WriteHeader(status)
 			return
 		}
@@ -74,6 +77,13 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.complete = append(s.complete, e.ID+" "+r.URL.Path)
+}
+
+// answer sets first.
+func (s *site) answer(first func(version string, body io.Reader) (status int)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.first = first
 }
 
 // renew answers a renewal of the first owner.
@@ -173,13 +183,13 @@ func TestAnOwnerThatGoesOnDeliversNothingLate(t *testing.T) {
 		{"stopped in the middle of a body", func(t *testing.T, s *site, guarded bool) (*exec.Cmd, func()) {
 			begun, read := make(chan bool), make(chan bool)
 			var first sync.Once
-			s.first = func(version string, _ io.Reader) int {
+			s.answer(func(version string, _ io.Reader) int {
 				if version == strconv.Itoa(stopped) {
 					first.Do(func() { close(begun) })
 					<-read
 				}
 				return 0
-			}
+			})
 			owner := s.start(t, guarded, false, 9<<20)
 			<-begun
 			_ = owner.Process.Signal(syscall.SIGSTOP)
@@ -192,7 +202,7 @@ func TestAnOwnerThatGoesOnDeliversNothingLate(t *testing.T) {
 		{"cut off from the log while the receiver answers 503", func(t *testing.T, s *site, guarded bool) (*exec.Cmd, func()) {
 			begun, up := make(chan bool), make(chan bool)
 			var first sync.Once
-			s.first = func(version string, body io.Reader) int {
+			s.answer(func(version string, body io.Reader) int {
 				if version != strconv.Itoa(stopped) {
 					return 0
 				}
@@ -209,7 +219,7 @@ func TestAnOwnerThatGoesOnDeliversNothingLate(t *testing.T) {
 					_, _ = io.Copy(io.Discard, body)
 					return http.StatusServiceUnavailable
 				}
-			}
+			})
 			owner := s.start(t, guarded, false, 1000)
 			<-begun
 			return owner, func() { close(up) }
