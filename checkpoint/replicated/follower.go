@@ -29,7 +29,9 @@ type FollowerOptions struct {
 	Clock     Clock
 	PollEvery time.Duration // how often the stream's leader is asked for the last message; 0: 1 s
 
-	Snapshots Snapshots // nil: the follower makes none
+	// Snapshots is where the follower makes snapshots, once a record has shown that the replica
+	// is what the log makes; nil: it makes none.
+	Snapshots Snapshots
 	Snapshot  SnapshotterOptions
 }
 
@@ -46,6 +48,7 @@ type Follower struct {
 	o       FollowerOptions
 	wake    chan struct{} // CatchUp waits for the group
 	shots   *Snapshotter  // may be nil
+	proven  bool          // a record was applied: the replica was what the log makes. Of apply
 
 	mu      sync.Mutex
 	status  FollowerStatus
@@ -222,7 +225,7 @@ type group struct {
 	records [][]byte
 	bytes   int
 	offset  uint64 // of the last one; 0: there is none
-	size    int    // bytes of the messages that were read since the last group
+	size    int    // bytes of the messages that the snapshotter does not know of
 }
 
 // apply applies what is read until ctx ends.
@@ -307,15 +310,18 @@ func (f *Follower) flush(g *group) error {
 		*g = group{}
 		return err
 	}
-	if f.shots != nil {
-		f.shots.Note(g.offset, g.size)
+	f.proven = f.proven || len(g.records) > 0
+	size := g.size
+	if f.shots != nil && f.proven {
+		f.shots.Note(g.offset, size)
+		size = 0
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.status.Applied = g.offset
 	close(f.changed)
 	f.changed = make(chan struct{})
-	*g = group{records: g.records[:0]}
+	*g = group{records: g.records[:0], size: size}
 	return nil
 }
 

@@ -211,6 +211,31 @@ func TestFollowersMakeSnapshots(t *testing.T) {
 	})
 }
 
+// TestNoSnapshotsOfAWrongReplica lets a replica with another state follow: until a record
+// shows that it is another, no snapshot is made.
+func TestNoSnapshotsOfAWrongReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers := replicatedtest.New(1, replicatedtest.Faults{})
+		log := take(t, servers.Stream("a", 0), 0, options(t.Context(), "a"))
+		state := &memory{}
+		grow(t, log, 10, state)
+		f := replicated.NewFollower(servers.Stream("b", 0), filled(9, 1, log.Offset()), replicated.FollowerOptions{
+			Clock: replicatedtest.NewClock(1), Snapshots: servers.Snapshots("b", 0), Snapshot: replicated.SnapshotterOptions{Messages: 1},
+		})
+		ended := make(chan error, 1)
+		go func() { ended <- f.Run(t.Context()) }()
+		for range 100 {
+			appendRecord(t, log, "")
+			time.Sleep(5 * time.Second)
+		}
+		grow(t, log, 1, state)
+		wantErr(t, <-ended, replicated.ErrDiverged)
+		if objects := objects(t, servers.Snapshots("a", 0)); len(objects) > 0 {
+			t.Errorf("objects %v", objects)
+		}
+	})
+}
+
 // snapshotPlan makes snapshots of a growing log while the servers have faults and members end.
 type snapshotPlan struct {
 	seed   uint64
