@@ -120,7 +120,6 @@ func (r *Recorder) in(root, name []byte) {
 // make records that a nested bucket was created.
 func (r *Recorder) make(t *Table) {
 	if r != nil {
-		r.root = nil // the name may have been that of a bucket that was deleted since
 		r.in(t.names())
 	}
 }

@@ -67,7 +67,7 @@ func changeTables(t *rapid.T, tx *Tx) {
 	key := rapid.StringMatching(`[k-m][k-m]?`)
 	for range rapid.IntRange(0, 12).Draw(t, "changes") {
 		table := tx.Table([]byte(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "bucket")))
-		inner := []byte(rapid.SampledFrom([]string{"x", "y"}).Draw(t, "nested bucket"))
+		inner := []byte(rapid.SampledFrom([]string{"x", "y", metaName}).Draw(t, "nested bucket"))
 		what := rapid.IntRange(0, 7).Draw(t, "what")
 		if what < 5 && rapid.Bool().Draw(t, "nested") {
 			var err error
@@ -134,9 +134,21 @@ func TestRecordsMakeTheSameFile(t *testing.T) {
 		restored := emptyFile(t, filepath.Join(root, fmt.Sprint(runs)+"r"))
 		defer restored.Close()
 		err := owner.View(func(tx *bolt.Tx) error {
+			const largest = 6100 // bytes of an entry and the names of its buckets
 			b := Builder{Scheme: testScheme, PieceBytes: rapid.SampledFrom([]int{0, 100, 1 << 20}).Draw(t, "bytes of a piece")}
-			b.Yield = func(record []byte) error { return applyTo(restored, bytes.Clone(record)) }
-			return b.Dump(tx)
+			pieces, last := 0, 0
+			b.Yield = func(record []byte) error {
+				if pieces > 0 && last < b.PieceBytes || len(record) > b.PieceBytes+largest {
+					t.Errorf("a piece of %d bytes after one of %d, want %d", len(record), last, b.PieceBytes)
+				}
+				pieces, last = pieces+1, len(record)
+				return applyTo(restored, bytes.Clone(record))
+			}
+			err := b.Dump(tx)
+			if entries := len(everything(owner)); b.PieceBytes == 0 && pieces > entries {
+				t.Errorf("%d pieces of %d entries", pieces, entries)
+			}
+			return err
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -186,6 +198,8 @@ func TestRecordsThatDoNotFitAreRefused(t *testing.T) {
 		"a bucket in meta":                         record("t\x04meta\x01x"),
 		"a deletion in meta":                       record("t\x04meta\x00", "d\x07carried"),
 		"an empty key":                             record("t\x01a\x00", "p\x00\x01v"),
+		"a deletion of an empty key":               record("t\x01a\x00", "d\x00"),
+		"a sequence without a number":              record("t\x01a\x00", "s"),
 		"an empty name":                            record("t\x00\x00"),
 		"a key longer than the record":             record("t\x01a\x00", "d\x09k"),
 		"a value longer than the record":           record("t\x01a\x00", "p\x01k\xff\xff\xff\xff\x07v"),
