@@ -329,7 +329,6 @@ func newCluster(count int) *cluster {
 func (c *cluster) Count() int                   { return len(c.shards) }
 func (c *cluster) Members() []operations.Member { return c.members }
 func (c *cluster) Of(appliance string) int      { return configs.ShardOf(appliance, len(c.shards)) }
-func (c *cluster) of(appliance string) *shard   { return c.shards[c.Of(appliance)] }
 
 func (c *cluster) Shard(n int) operations.Shard {
 	if c.reach != nil {
