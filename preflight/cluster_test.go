@@ -140,3 +140,10 @@ func TestCheckReportsServersOfAClusterThatCannotBeReached(t *testing.T) {
 	findingtest.Expect(t, ofCluster(t, `nats: {url: "nats://`+loopback.Closed(t)+`"}`),
 		findingtest.Row{Step: "connect", Result: finding.Failed, Detail: "refuses connections", Advice: "url"})
 }
+
+func TestCheckTriesTheFilesOfShards(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	yaml := strings.Replace(inCluster(t, `replicas: 1, nats: {url: "nats://`+loopback.Closed(t)+`"}`), `path: "-"`, `path: "`+folder+`/events-{shard}.jsonl"`, 1)
+	findingtest.Expect(t, check(t, yaml, 2*time.Second), findingtest.Row{Step: "file", Result: finding.OK, Detail: folder + "/events-00.jsonl can be written"})
+}

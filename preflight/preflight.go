@@ -96,7 +96,11 @@ func checkTrials(config *configs.Config, kept map[string]*identity.Known, o Opti
 			return checkAppliance(ctx, a, kept[a.Name], config.Tickets.Enabled, o)
 		}})
 	}
-	for _, s := range config.Sinks {
+	sinks := config.Sinks
+	if config.Cluster.Enabled() { // with the paths of files that shards write
+		sinks = config.Shard(0).Sinks
+	}
+	for _, s := range sinks {
 		all = append(all, trial{"sink " + s.Name, func(ctx context.Context) []finding.Finding {
 			return checkSink(ctx, s, config, o)
 		}})

@@ -57,7 +57,10 @@ func (c *command) stateBackupCommand() *cobra.Command {
 		Long: `Write a consistent copy of the state while the bridge keeps running. FILE is created
 with mode 0600 only when it is complete and on disk; - is standard output. To restore
 the copy, stop the bridge, replace the state file with the copy, and start the bridge.
-Everything since the backup is then read and delivered again.`,
+Everything since the backup is then read and delivered again.
+
+In a cluster, the copy is a tar archive with the state of each shard. NATS has the state
+that members restore; the archive is a last resort, for ndrbridge cluster recover --from.`,
 		Example: `  ndrbridge state backup /var/backups/ndrbridge.db
   ndrbridge state backup - | gzip > ndrbridge.db.gz`,
 		Args: exactly("FILE"),
