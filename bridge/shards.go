@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"ndrbridge/admin"
+	"ndrbridge/checkpoint"
 	"ndrbridge/cluster"
 	"ndrbridge/configs"
 	"ndrbridge/pipeline"
@@ -59,7 +60,12 @@ func (s *shards) own(ctx context.Context, o cluster.Ownership) error {
 	options := s.options
 	options.Log = options.Log.With("shard", name)
 	options.Registerer = prometheus.WrapRegistererWith(prometheus.Labels{"shard": name}, options.Registerer)
-	options.Shard = &pipeline.Shard{Number: o.Shard, Of: config.Cluster.Shards, Log: o.Log, Renew: o.Renew, Lease: o.Lease}
+	options.Shard = &pipeline.Shard{
+		Number: o.Shard, Of: config.Cluster.Shards, Log: o.Log, Renew: o.Renew, Lease: o.Lease,
+	}
+	if o.Snapshots != nil {
+		options.Shard.Beside = func(ctx context.Context, state *checkpoint.Store) { o.Snapshots(ctx, state) }
+	}
 	p := pipeline.New(options)
 	s.add(o.Shard, p)
 	defer s.remove(o.Shard)

@@ -85,6 +85,7 @@ func (p *Pipeline) buildAppliance(ctx context.Context, a configs.Appliance, conf
 			RetryMax:     time.Duration(a.Retry.Max),
 			AuthRetry:    time.Duration(a.AuthRetry),
 			Tracer:       p.tracer,
+			Lease:        p.shard.lease(),
 			Watch:        next.watch,
 			Log:          s.streamLog(source.Source.Source().Stream),
 			Metrics:      p.metrics.sources,

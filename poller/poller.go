@@ -19,6 +19,7 @@ import (
 
 	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
+	"ndrbridge/cluster/lease"
 )
 
 // Source reads one stream. A Poller calls Poll from one goroutine.
@@ -60,6 +61,9 @@ type Options struct {
 	// Tracer creates a span for each poll; nil: polls are not traced. The events of a
 	// recorded poll carry its traceparent.
 	Tracer trace.Tracer
+	// Lease is that of the state's owner; nil: it never ends. A poll without it, or during
+	// which it ends, does not count as a failure: nothing is wrong with the appliance.
+	Lease *lease.Lease
 	// Watch receives the result of each poll.
 	Watch   *Watch
 	Log     *slog.Logger
@@ -120,13 +124,22 @@ func (p *Poller) Run(ctx context.Context) {
 	p.events = p.o.Metrics.begin(p.status.Source)
 	p.mu.Unlock()
 	for {
-		next, err := p.poll(ctx)
+		var next Next
+		err := p.o.Lease.Do(ctx, func(ctx context.Context) (err error) {
+			next, err = p.poll(ctx)
+			return err
+		})
 		if ctx.Err() != nil {
 			return
 		}
-		p.record(err)
+		noLease := errors.Is(err, lease.ErrExpired)
+		if !noLease {
+			p.record(err)
+		}
 		var wait time.Duration
 		switch e, _ := errors.AsType[*appliance.Error](err); {
+		case noLease:
+			wait = p.o.RetryInitial
 		case err == nil:
 			retry.Reset()
 			wait = p.o.Interval

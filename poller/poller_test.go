@@ -16,6 +16,8 @@ import (
 
 	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
+	"ndrbridge/cluster/lease"
+	"ndrbridge/cluster/lease/leasetest"
 	"ndrbridge/poller"
 	"ndrbridge/transform"
 )
@@ -39,10 +41,14 @@ func (s *timed) Progress() (poller.Progress, bool) { return poller.Progress{}, f
 
 // newPoller returns a Poller of a source, and what it logs.
 func newPoller(source poller.Source) (*poller.Poller, *bytes.Buffer) {
+	return newLeasedPoller(source, nil)
+}
+
+func newLeasedPoller(source poller.Source, l *lease.Lease) (*poller.Poller, *bytes.Buffer) {
 	said := new(bytes.Buffer)
 	log := slog.New(slog.NewTextHandler(said, nil))
 	return poller.New(source, poller.Options{
-		Interval: time.Minute, RetryInitial: time.Second, RetryMax: 10 * time.Second, AuthRetry: 30 * time.Second,
+		Interval: time.Minute, RetryInitial: time.Second, RetryMax: 10 * time.Second, AuthRetry: 30 * time.Second, Lease: l,
 		Watch: poller.NewWatch(newMemory(func(checkpoint.Commit) {}), poller.WatchOptions{Appliance: "hq", After: 3, Now: time.Now, Log: log}),
 		Log:   log, Metrics: poller.NewMetrics(prometheus.NewRegistry()),
 	}), said
@@ -108,6 +114,29 @@ func TestWhenAStreamIsPolledAgain(t *testing.T) {
 				t.Errorf("after one failure it waits %v", waits[32])
 			}
 		})
+	})
+}
+
+func TestPollsWithoutALeaseAreNoFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		l, clock := leasetest.NewLease(time.Minute)
+		p, said := newLeasedPoller(&timed{poll: func(n int) (poller.Next, error) {
+			switch {
+			case n < 5: // its lease ends while it waits for an answer
+				clock.Advance(time.Hour)
+				time.AfterFunc(500*time.Millisecond, func() { l.Renew(clock.Now()) })
+				return poller.Now, errDown
+			case n == 5:
+				return poller.Now, nil
+			}
+			stop()
+			return poller.Now, nil
+		}}, l)
+		p.Run(ctx)
+		if s := p.Status(); s.Failures > 0 || s.LastSuccess.IsZero() || said.Len() > 0 {
+			t.Errorf("status %+v; it logs\n%s", s, said)
+		}
 	})
 }
 
