@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"ndrbridge/test/natscluster"
 	"ndrbridge/test/process"
 )
 
@@ -29,6 +30,7 @@ type bench struct {
 	self      string // the path of this binary
 	bridge    string // the path of ndrbridge
 	appliance string // the path of ndrappliance
+	server    string // the path of the NATS server
 }
 
 // newBench creates the temporary directory and builds the measured programs in it. The
@@ -50,6 +52,11 @@ func newBench(ctx context.Context, s settings, progress io.Writer) (*bench, erro
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, errors.Join(fmt.Errorf("build the programs: %w: %s", err, out), b.close())
 	}
+	if s.selects("cluster") {
+		if b.server, err = natscluster.Build(ctx, dir); err != nil {
+			return nil, errors.Join(err, b.close())
+		}
+	}
 	return b, nil
 }
 
@@ -65,6 +72,7 @@ var measurements = []struct {
 }{
 	{"latency", (*bench).latencies}, {"idle", (*bench).idlePolls}, {"records", (*bench).records},
 	{"backlog", (*bench).backlogs}, {"fleet", (*bench).fleets},
+	{"cluster", (*bench).clusters},
 }
 
 // report runs the requested measurements.
@@ -96,9 +104,9 @@ func (b *bench) run(ctx context.Context, limit time.Duration, f func(ctx context
 }
 
 // startAppliance starts a stand-in appliance with detections whose mod_times are spread over
-// the time up to now.
-func (b *bench) startAppliance(ctx context.Context, detections int, over time.Duration) (url string, stop func() error, err error) {
-	c := command(ctx, b.appliance, "--backlog", strconv.Itoa(detections), "--backlog-over", over.String(), "--size", strconv.Itoa(b.size))
+// the time up to now, and with further flags.
+func (b *bench) startAppliance(ctx context.Context, detections int, over time.Duration, flags ...string) (url string, stop func() error, err error) {
+	c := command(ctx, b.appliance, append(flags, "--backlog", strconv.Itoa(detections), "--backlog-over", over.String(), "--size", strconv.Itoa(b.size))...)
 	var stderr strings.Builder
 	c.Stderr = &stderr
 	stdout, err := c.StdoutPipe()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"os"
@@ -65,6 +66,25 @@ func TestDeliveredBacklogKeepsTheSizeOfTheState(t *testing.T) {
 	}
 }
 
+func TestDrainByACluster(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	b, err := newBench(t.Context(), settings{events: 500, size: 2000, only: []string{"cluster"}}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.close()
+	var f clusterFigures
+	if _, err := b.receive(t.Context(), allDrains[2], func(ctx context.Context, dir string, addresses []string) (_ figures, err error) {
+		f, err = b.clusterDrain(ctx, dir, allDrains[2], addresses)
+		return f.figures, err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if f.Seconds <= 0 || f.CPU <= 0 || f.servers <= 0 {
+		t.Errorf("%+v", f)
+	}
+}
+
 func TestTablesContainEveryRow(t *testing.T) {
 	r := newReport(settings{runs: 2})
 	r.add(allDrains[0], 1234, []figures{{Seconds: 2, CPU: 1.5, Anon: 40 << 20}, {Seconds: 1, CPU: 1}}, []figures{{Seconds: 1, CPU: 0.5}})
@@ -72,11 +92,16 @@ func TestTablesContainEveryRow(t *testing.T) {
 	r.Records = &recordsRow{Records: 8765, Requests: 99, Rate: 456}
 	r.Backlog = []backlogRow{{Run: "after a kill", Events: 7654, Open: 0.25, Ready: 0.75, Seconds: 33.1, Anon: 60 << 20, Standing: 51 << 20, File: 3210 << 20}}
 	r.IdlePolls = []idleRow{{Known: 4321, Polls: 9, CPU: 0.75}}
+	r.Cluster = &clusterReport{
+		Drains: []clusterDrainRow{{title: "to a cluster", Rate: spread{Median: 2468}}}, Latency: latencyRow{Detections: 88, P99: 9.75},
+		Idle: clusterIdleRow{Members: 0.031}, Takeover: &clusterTakeoverRow{Appliances: 1357, Owned: []int{5, 6, 5}, After: []int{7, 9}, Lost: 7.75},
+	}
 	var b strings.Builder
 	if err := r.writeTables(&b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Kafka, zstd", "1234", "617 (617–1234)", "1.00 (1.00–1.50)", "0.50", "2.00", "40", deadAppliance, "77", "1.25", "8765", "99", "456", "after a kill", "7654", "0.25", "33.1", "60", "51", "3210", "4321", "0.75"} {
+	for _, want := range []string{"Kafka, zstd", "1234", "617 (617–1234)", "1.00 (1.00–1.50)", "0.50", "2.00", "40", deadAppliance, "77", "1.25", "8765", "99", "456", "after a kill", "7654", "0.25", "33.1", "60", "51", "3210", "4321", "0.75",
+		"to a cluster", "2468", "88", "9.75", "3.1 %", "1357", "[5 6 5]", "[7 9]", "7.8"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, &b)
 		}

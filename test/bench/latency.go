@@ -57,22 +57,9 @@ func (b *bench) latencies(ctx context.Context, r *report) error {
 // the receiver are in this process and share its clock. beside is the activity of another
 // appliance.
 func (b *bench) latency(ctx context.Context, dir, beside string) (row latencyRow, err error) {
-	shown := &shownAppliance{appliance: standin.New(standin.Options{Seed: 1, Size: b.size})}
-	sensor := httptest.NewServer(shown)
+	shown, arrived := &shownAppliance{appliance: standin.New(standin.Options{Seed: 1, Size: b.size})}, make(arrivals, 1)
+	sensor, hook := httptest.NewServer(shown), httptest.NewServer(arrived)
 	defer sensor.Close()
-	arrived := make(chan time.Time, 1)
-	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := io.Copy(io.Discard, r.Body); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		now := time.Now()
-		w.WriteHeader(http.StatusNoContent)
-		select {
-		case arrived <- now:
-		case <-r.Context().Done():
-		}
-	}))
 	defer hook.Close()
 
 	sink := webhookTarget.sink(hook.URL)
@@ -101,26 +88,46 @@ func (b *bench) latency(ctx context.Context, dir, beside string) (row latencyRow
 	if err != nil {
 		return row, err
 	}
+	running, end := whileRunning(ctx, s)
+	defer end()
+	row, err = shown.measure(running, arrived)
+	row.Beside = beside
+	_, _, stopErr := s.stop()
+	return row, errors.Join(err, stopErr)
+}
+
+// arrivals receives the time at which a webhook has received an event.
+type arrivals chan time.Time
+
+// ServeHTTP implements http.Handler.
+func (a arrivals) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	now := time.Now()
+	w.WriteHeader(http.StatusNoContent)
+	select {
+	case a <- now:
+	case <-r.Context().Done():
+	}
+}
+
+// measure adds detections one after the other and waits until each has arrived.
+func (s *shownAppliance) measure(ctx context.Context, arrived arrivals) (row latencyRow, err error) {
 	var took []float64
-	for len(took) < latencyWarmUp+latencyDetections && err == nil {
-		shown.add()
+	for len(took) < latencyWarmUp+latencyDetections {
+		s.add()
 		select {
 		case at := <-arrived:
-			took = append(took, milliseconds(at.Sub(shown.at())))
-		case <-s.ended:
-			err = s.failure(errors.New("the bridge ended"))
+			took = append(took, milliseconds(at.Sub(s.at())))
 		case <-ctx.Done():
-			err = s.failure(ctx.Err())
+			return row, fmt.Errorf("detection %d did not arrive: %w", len(took)+1, context.Cause(ctx))
 		}
-	}
-	if _, _, stopErr := s.stop(); err != nil || stopErr != nil {
-		return row, errors.Join(err, stopErr)
 	}
 	took = took[latencyWarmUp:]
 	slices.Sort(took)
-	return latencyRow{
-		Beside: beside, Detections: len(took), Median: quantile(took, 0.5), P99: quantile(took, 0.99), Max: took[len(took)-1],
-	}, nil
+	return latencyRow{Detections: len(took), Median: quantile(took, 0.5), P99: quantile(took, 0.99), Max: took[len(took)-1]}, nil
 }
 
 // shownAppliance records when a detection was first returned. No detection is added while it

@@ -51,6 +51,8 @@ type report struct {
 	Records    *recordsRow  `json:"records,omitempty"`
 	Backlog    []backlogRow `json:"backlog,omitempty"`
 	Fleets     []fleetRow   `json:"fleets,omitempty"`
+
+	Cluster *clusterReport `json:"cluster,omitempty"`
 }
 
 // drainRow is one drain, by the bridge and by the bare client.
@@ -157,7 +159,31 @@ func (r *report) writeTables(w io.Writer) error {
 			fmt.Fprintf(t, "%d\t%d\t%.1f\t%s\t%s\t%s\t%s\n", f.Appliances, f.Events, f.Seconds, mebibytes(f.Anon), mebibytes(f.After), mebibytes(f.Goal), idle)
 		}
 	}
+	if r.Cluster != nil {
+		r.Cluster.writeTables(t)
+	}
 	return t.Flush()
+}
+
+// writeTables writes the results of a cluster.
+func (c *clusterReport) writeTables(t io.Writer) {
+	fmt.Fprintf(t, "\nA cluster of %d bridges with %d shards on three NATS servers that sync every write\n", c.Members, c.Shards)
+	fmt.Fprintln(t, "DRAIN OF ONE APPLIANCE\tEVENTS\tEVENTS/S\tCPU S\tOF NATS SERVERS\tRSSANON MIB")
+	for _, d := range c.Drains {
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\n", d.title, d.Events, d.Rate.text("%.0f"), d.CPU.text("%.2f"), d.Servers.text("%.2f"), mebibytes(d.Anon))
+	}
+	fmt.Fprintln(t, "\nLATENCY, DETECTIONS\tMEDIAN MS\tP99 MS\tMAX MS")
+	fmt.Fprintf(t, "%d\t%.2f\t%.2f\t%.2f\n", c.Latency.Detections, c.Latency.Median, c.Latency.P99, c.Latency.Max)
+	fmt.Fprintln(t, "\nIDLE CPU\tOF NATS SERVERS")
+	fmt.Fprintf(t, "%.1f %%\t%.1f %%\n", 100*c.Idle.Members, 100*c.Idle.Servers)
+	if l := c.Takeover; l != nil {
+		fmt.Fprintln(t, "\nAPPLIANCES\tEVENTS\tSECONDS\tDELIVERED BY MEMBER\tSHARDS BY MEMBER\tRSSANON MIB\tWITHOUT ONE, SHARDS\tAFTER S")
+		var anon []string
+		for _, bytes := range l.Anon {
+			anon = append(anon, mebibytes(bytes))
+		}
+		fmt.Fprintf(t, "%d\t%d\t%.1f\t%v\t%v\t%v\t%v\t%.1f\n", l.Appliances, l.Events, l.Seconds, l.Delivered, l.Owned, anon, l.After, l.Lost)
+	}
 }
 
 func (s spread) text(format string) string {

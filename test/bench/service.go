@@ -99,6 +99,22 @@ func (s *service) follow(log io.Reader) {
 	close(s.ended)
 }
 
+// whileRunning returns a context that is cancelled when one of the bridges ends, too. The
+// caller must call stop.
+func whileRunning(ctx context.Context, services ...*service) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	for _, s := range services {
+		go func() {
+			select {
+			case <-s.ended:
+				cancel(errors.New("the bridge ended"))
+			case <-ctx.Done():
+			}
+		}()
+	}
+	return ctx, func() { cancel(nil) }
+}
+
 // stop ends the bridge and returns the CPU time that it used in total, and its memory.
 func (s *service) stop() (cpu time.Duration, m memory, err error) {
 	_ = s.cmd.Process.Signal(syscall.SIGTERM) // or it has ended before

@@ -1,4 +1,4 @@
-// Package process reads the memory of processes on Linux and runs tests in processes of
+// Package process reads the memory and the CPU time of processes on Linux and runs tests in processes of
 // their own.
 package process
 

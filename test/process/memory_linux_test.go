@@ -3,6 +3,7 @@ package process_test
 import (
 	"os"
 	"testing"
+	"time"
 
 	"ndrbridge/test/process"
 )
@@ -13,5 +14,17 @@ func TestMemoryOfAProcess(t *testing.T) {
 	}
 	if anon, peak := process.Memory(1 << 30); anon != 0 || peak != 0 {
 		t.Errorf("of a process that does not exist: anon %d, peak %d", anon, peak)
+	}
+}
+
+func TestCPUOfAProcess(t *testing.T) {
+	before := process.CPU(os.Getpid())
+	for deadline := time.Now().Add(10 * time.Second); process.CPU(os.Getpid()) <= before; {
+		if time.Now().After(deadline) {
+			t.Fatalf("own: %v for ten seconds", before)
+		}
+	}
+	if cpu := process.CPU(1 << 30); cpu != 0 {
+		t.Errorf("of a process that does not exist: %v", cpu)
 	}
 }
