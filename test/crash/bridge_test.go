@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 )
@@ -15,16 +16,23 @@ func buildBridge(t *testing.T) (program []string) {
 	return []string{build(t, "ndrbridge/cmd/ndrbridge"), "run"}
 }
 
+// buildVersion builds a bridge that has a version and returns the command line that runs it.
+func buildVersion(t *testing.T, version string) (program []string) {
+	t.Helper()
+	return []string{build(t, "ndrbridge/cmd/ndrbridge", "-ldflags=-X main.version="+version), "run"}
+}
+
 // buildFaulty builds a bridge with a fault and returns the command line that runs it.
 func buildFaulty(t *testing.T, fault string) (program []string) {
 	t.Helper()
 	return []string{build(t, "ndrbridge/test/crash/faulty"), "--fault=" + fault}
 }
 
-func build(t *testing.T, command string) (program string) {
+func build(t *testing.T, command string, flags ...string) (program string) {
 	t.Helper()
 	program = filepath.Join(t.TempDir(), "ndrbridge")
-	if output, err := exec.Command("go", "build", "-o", program, command).CombinedOutput(); err != nil {
+	args := slices.Concat([]string{"build", "-o", program}, flags, []string{command})
+	if output, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", command, err, output)
 	}
 	return program

@@ -1,5 +1,6 @@
 // Command faulty is a bridge with a fault, which the crash tests must detect. It consists of
-// the parts of the real one, and runs its configuration as far as these tests need it.
+// the parts of the real one, and runs its configuration as far as these tests need it. As a
+// member of a cluster it is the real one.
 package main
 
 import (
@@ -30,7 +31,7 @@ import (
 
 func main() {
 	b := &bridge{log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
-	flag.StringVar(&b.fault, "fault", "", "early-cursor, early-dead-letter or early-acceptance; empty: none")
+	flag.StringVar(&b.fault, "fault", "", "early-cursor, early-dead-letter or early-acceptance; of a member of a cluster: no-guard or no-fence; empty: none")
 	path := flag.String("config", "", "the configuration file")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -53,6 +54,9 @@ type bridge struct {
 func (b *bridge) run(ctx context.Context, path string) (err error) {
 	if b.config, err = configs.Load(path, nil); err != nil {
 		return err
+	}
+	if b.config.Cluster.Enabled() {
+		return b.runMember(ctx)
 	}
 	b.store, err = checkpoint.Open(b.config.State, checkpoint.Options{Limits: checkpoint.Limits{
 		MaxBytes: int64(b.config.Journal.MaxBytes), Retain: time.Duration(b.config.Journal.Retain),

@@ -1,0 +1,140 @@
+package crash
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"ndrbridge/admin"
+	standin "ndrbridge/test/appliance"
+)
+
+// TestClusterRollingRestart replaces the bridges of a cluster by those of a newer version,
+// one after the other, while detections change and ticket commands arrive. Nothing is lost,
+// and no appliance's events pause for long.
+func TestClusterRollingRestart(t *testing.T) {
+	t.Parallel()
+	const (
+		older, newer = "1.0.0", "1.1.0"
+		// pauseLimit is the longest pause. An idle machine needs a small part of it.
+		pauseLimit = 5 * time.Second
+		between    = 3 * time.Second // of two restarts
+	)
+	s := newClusterScene(t, buildVersion(t, older), 1)
+	updated := buildVersion(t, newer)
+	stopLife := s.liveAlike(t, standin.Rates{Appear: 8, Update: 8})
+	s.startAll(t)
+	s.divide(t)
+	commands, stopCommands := s.drive(t)
+	begun := time.Now()
+	for _, m := range s.members {
+		time.Sleep(between)
+		stopping := time.Now()
+		m.stop(t)
+		took := time.Since(stopping)
+		m.program = updated
+		m.start(t)
+		s.awaitVersion(t, m, newer)
+		s.awaitFollowers(t)
+		t.Logf("%s stopped within %v and followed again after %v", m.name, took.Round(time.Millisecond), time.Since(stopping).Round(time.Millisecond))
+	}
+	time.Sleep(between)
+	ended := time.Now()
+	stopLife()
+	stopCommands()
+	s.arrive(t, commands)
+	for _, sensor := range s.sensors {
+		if sensor.idle {
+			continue
+		}
+		var pauses []time.Duration
+		for _, run := range s.senders.of(sensor.name) {
+			if run.last.After(begun) && run.first.Before(ended) && run.first.After(begun) {
+				pauses = append(pauses, run.before.Round(time.Millisecond))
+			}
+		}
+		t.Logf("%s: its sender changed %d times, with pauses of %v", sensor.name, len(pauses), pauses)
+		if len(pauses) > 0 && slices.Max(pauses) > pauseLimit {
+			t.Errorf("%s: a handover took %v", sensor.name, slices.Max(pauses))
+		}
+	}
+	s.end(t)
+	s.judge(t, commands)
+}
+
+// awaitVersion waits until a member sees itself in the cluster with a version.
+func (s *clusterScene) awaitVersion(t *testing.T, m *clusterMember, version string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		seen := s.cluster(t, m)
+		if slices.ContainsFunc(seen.Members, func(c admin.ClusterMember) bool { return c.Member == m.name && c.Version == version }) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not join: %+v\n%s", m.name, seen.Members, s.outputs())
+		}
+	}
+}
+
+// liveAlike simulates the same number of changes at every appliance but the desks until stop
+// is called.
+func (s *clusterScene) liveAlike(t *testing.T, rates standin.Rates) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var living sync.WaitGroup
+	for _, sensor := range s.sensors {
+		if !sensor.idle {
+			living.Go(func() { sensor.appliance.Live(ctx, rates) })
+		}
+	}
+	stop = func() { cancel(); living.Wait() }
+	t.Cleanup(stop)
+	return stop
+}
+
+// cluster returns the cluster as a member sees it.
+func (s *clusterScene) cluster(t *testing.T, m *clusterMember) admin.Cluster {
+	t.Helper()
+	client, err := admin.NewClient("http://"+m.admin, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	seen, err := client.Cluster(ctx)
+	if err != nil {
+		return admin.Cluster{} // it is starting
+	}
+	return seen
+}
+
+// handOver lets the owner of a shard hand it over to another member.
+func (s *clusterScene) handOver(t *testing.T, shard int) {
+	t.Helper()
+	client, err := admin.NewClient("http://"+s.members[0].admin, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Handover(t.Context(), admin.Handover{Shard: &shard}); err != nil {
+		t.Fatalf("hand over shard %02d: %v\n%s", shard, err, s.outputs())
+	}
+}
+
+// awaitFollowers waits until every member lives and every shard has an owner and a follower
+// that has caught up.
+func (s *clusterScene) awaitFollowers(t *testing.T) {
+	t.Helper()
+	s.settle(t)
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		seen := s.cluster(t, s.members[0])
+		follower := func(f admin.ClusterFollower) bool { return f.Behind < 10 } // more comes all the time
+		if len(seen.Members) == len(s.members) && len(seen.Shards) == clusterShards &&
+			!slices.ContainsFunc(seen.Shards, func(c admin.ClusterShard) bool { return c.Owner == "" || !slices.ContainsFunc(c.Followers, follower) }) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not every shard has a follower: %+v\n%s", seen, s.outputs())
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"ndrbridge/test/fault"
+	"ndrbridge/test/loopback"
+	"ndrbridge/test/natscluster"
+)
+
+// The size of the cluster, and the duration of its leases: the shortest, with which it goes
+// through the most takeovers.
+const (
+	clusterMembers = 3
+	clusterServers = 3
+	clusterShards  = 4
+	clusterLease   = 2 * time.Second
+)
+
+// clusterFleet has an appliance for each shard. The desks' detections are changed by ticket
+// commands alone.
+var (
+	clusterFleet = []string{"hq", "north", "east", "south"}
+	clusterDesks = []string{"desk-1", "desk-2"}
+	clusterSinks = []string{webhookSink, natsSink, kafkaSink}
+)
+
+// clusterScene is a cluster of bridges and of NATS servers, a fleet of appliances, the
+// targets of three sinks, and a proxy for every pair of them that can lose each other.
+type clusterScene struct {
+	site
+	seed    uint64
+	servers *natscluster.Cluster
+	routes  [clusterServers][]*fault.Proxy // by the server that a cut leaves out
+	members []*clusterMember
+	kafka   *kafkaBroker
+	senders senders
+	owners  *owners
+	happened
+}
+
+// clusterMember is a bridge of the cluster, which may run or not.
+type clusterMember struct {
+	name, folder, config string
+	admin                string // the address of its admin interface
+	program              []string
+	servers              []*fault.Proxy
+	sinks                map[string]*fault.Proxy
+	appliances           []*fault.Proxy // by sensor
+	bridge               *bridge        // nil: it does not run
+	since                time.Time      // when it was started, or went on
+	paused, isolated     bool
+}
+
+// newClusterScene starts everything but the bridges.
+func newClusterScene(t *testing.T, program []string, seed uint64) *clusterScene {
+	t.Helper()
+	s := &clusterScene{seed: seed, site: site{sinks: clusterSinks}}
+	for i, name := range append(clusterFleet, clusterDesks...) {
+		past := 50
+		if i == 0 {
+			past = 300
+		}
+		sensor := startSensor(t, name, seed+uint64(i), past)
+		sensor.idle = i >= len(clusterFleet)
+		s.sensors = append(s.sensors, sensor)
+	}
+	s.startServers(t)
+	receive := func(sink string, body []byte) { s.receive(t, sink, body) }
+	bus := startNATS(t, newProxy(t, ""), receive)
+	s.kafka = startKafka(t, newProxy(t, ""), receive)
+	for n := range clusterMembers {
+		m := &clusterMember{
+			name: fmt.Sprintf("bridge-%d", n), folder: t.TempDir(), admin: loopback.Free(t), program: program,
+			sinks: make(map[string]*fault.Proxy),
+		}
+		m.config = filepath.Join(m.folder, "ndrbridge.yaml")
+		for _, server := range s.servers.Nodes {
+			m.servers = append(m.servers, newProxy(t, server.Address))
+		}
+		for _, sensor := range s.sensors {
+			m.appliances = append(m.appliances, newProxy(t, sensor.proxy.Addr().String()))
+		}
+		// A receiver for each member shows which of them sent an event.
+		m.sinks[webhookSink] = newProxy(t, startWebhook(t, func(sink string, body []byte) { s.senders.receive(t, s, m, body) }))
+		m.sinks[natsSink] = newProxy(t, bus.proxy.Addr().String())
+		m.sinks[kafkaSink] = s.kafka.proxy // the broker advertises one address to all
+		if err := os.WriteFile(m.config, []byte(s.memberConfiguration(m)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.members = append(s.members, m)
+	}
+	s.owners = watchOwners(t, s.members)
+	return s
+}
+
+// startServers starts the NATS servers of the cluster.
+func (s *clusterScene) startServers(t *testing.T) {
+	t.Helper()
+	program, err := natscluster.Build(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.servers, err = natscluster.New(program, t.TempDir(), clusterServers, func(from, to int, address string) (string, error) {
+		p := newProxy(t, address)
+		other := clusterServers - from - to
+		s.routes[other] = append(s.routes[other], p)
+		return p.Addr().String(), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := s.servers.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.servers.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// start starts a member's bridge.
+func (m *clusterMember) start(t *testing.T) {
+	t.Helper()
+	m.bridge, m.since = startBridge(t, m.program, m.config), time.Now()
+	b, name := m.bridge, fmt.Sprintf("%s-%d.log", m.name, m.bridge.command.Process.Pid)
+	folder := t.ArtifactDir()
+	t.Cleanup(func() {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(b.output.String()), 0o600); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// kill kills a member's bridge.
+func (m *clusterMember) kill(t *testing.T) {
+	t.Helper()
+	m.bridge.kill(t, false)
+	m.bridge = nil
+}
+
+// stop ends a member's bridge in order.
+func (m *clusterMember) stop(t *testing.T) {
+	t.Helper()
+	m.bridge.terminate(t)
+	m.bridge = nil
+}
+
+// startAll starts every bridge and waits until every shard has an owner and a follower.
+func (s *clusterScene) startAll(t *testing.T) {
+	t.Helper()
+	for _, m := range s.members {
+		m.start(t)
+	}
+	s.awaitFollowers(t)
+}
+
+// divide divides the shards among the bridges, which only do that themselves after half a
+// minute.
+func (s *clusterScene) divide(t *testing.T) {
+	t.Helper()
+	for shard := range clusterShards - 1 {
+		s.handOver(t, shard)
+		s.awaitFollowers(t)
+	}
+}
+
+// settle waits until every shard has an owner and every NATS server has everything.
+func (s *clusterScene) settle(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		ownerless := s.owners.ownerless()
+		if len(ownerless) == 0 && s.healthy(t) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("shards %v have no owner (NATS servers healthy: %v)\n%s", ownerless, s.healthy(t), s.outputs())
+		}
+	}
+}
+
+// healthy reports whether every NATS server is.
+func (s *clusterScene) healthy(t *testing.T) bool {
+	for _, server := range s.servers.Nodes {
+		if !server.Healthy(t.Context()) {
+			return false
+		}
+	}
+	return true
+}
+
+// outputs returns the ends of the outputs of the bridges that run.
+func (s *clusterScene) outputs() (text string) {
+	for _, m := range s.members {
+		if m.bridge != nil {
+			text += fmt.Sprintf("--- %s ends with\n%s\n", m.name, m.bridge.output.end())
+		}
+	}
+	return text
+}
