@@ -77,7 +77,7 @@ func (s *shard) taking(r *replica, f replicated.FollowerStatus) step {
 			own.packed = bytes
 		}
 		log, err := replicated.Take(bounded, s.storage.Stream, f.Seen, replicated.Options{
-			Context: appends, Owner: s.instance, Epoch: f.Epoch, Lease: t.lease, Clock: s.o.Clock,
+			Context: appends, Owner: s.instance, Epoch: f.Epoch, LastID: f.SeenID, Lease: t.lease, Clock: s.o.Clock, Term: s.o.Term,
 			Metrics: metrics,
 		})
 		if err != nil {
