@@ -1,6 +1,7 @@
 package bridge_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -90,14 +91,25 @@ func (b *bridges) configuration(t *testing.T, name, address string) string {
 		filepath.Join(t.TempDir(), "state.db"), name, b.shards, b.lease, address) + b.yaml
 }
 
-// join runs a member until the test ends, or it is stopped.
-func (b *bridges) join(t *testing.T, name string) *clusterMember {
+// link returns a connection to NATS that can be cut.
+func (b *bridges) link(t *testing.T) *fault.Proxy {
 	t.Helper()
 	link, err := fault.New(b.nats.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { link.Close() })
+	return link
+}
+
+// join runs a member until the test ends, or it is stopped.
+func (b *bridges) join(t *testing.T, name string) *clusterMember {
+	t.Helper()
+	return b.joinOver(t, name, b.link(t))
+}
+
+func (b *bridges) joinOver(t *testing.T, name string, link *fault.Proxy) *clusterMember {
+	t.Helper()
 	m := &clusterMember{name: name, link: link, running: run(t, b.configuration(t, name, link.Addr().String()))}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -300,4 +312,57 @@ func TestAReloadReachesAllMembers(t *testing.T) {
 	}
 	b.add(10)
 	b.judge(t, false)
+}
+
+func TestAMemberWaitsForNATS(t *testing.T) {
+	t.Parallel()
+	b := newBridges(t, 1, 1, 10)
+	link := b.link(t)
+	link.Cut()
+	m := b.joinOver(t, "one", link)
+	awaitCluster(t, "the log to say why", func() bool { return m.log.hasLine("cannot be joined", "cluster.nats.url") })
+	if status, text := get(t, "http://"+m.AdminAddress()+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, "NATS") {
+		t.Errorf("%d %s", status, text)
+	}
+	link.Join()
+	b.judge(t, true)
+	awaitCluster(t, "readiness", func() bool {
+		status, _ := get(t, "http://"+m.AdminAddress()+"/readyz")
+		return status == http.StatusOK
+	})
+}
+
+func TestAMemberWithAnotherNumberOfShardsEnds(t *testing.T) {
+	t.Parallel()
+	b := newBridges(t, 2, 1, 10)
+	b.join(t, "one").owners(t, 1)
+	b.shards = 3
+	other, err := newBridge(t, b.configuration(t, "two", b.nats.Addr().String()), io.Discard, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "set cluster.shards: 2 instead of 3") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAShardIsHandedOverThroughAnyMember(t *testing.T) {
+	t.Parallel()
+	b := newBridges(t, 1, 1, 100)
+	one, two := b.join(t, "one"), b.join(t, "two")
+	owner, other := sorted(t, one, two)
+	other.owners(t, 2) // it sees the owner, too
+	if err := clientOf(t, other.Bridge).Handover(t.Context(), admin.Handover{Shard: new(0)}); err != nil {
+		t.Fatal(err)
+	}
+	if owners := owner.owners(t, 2); owners[0] != other.name {
+		t.Errorf("the owner is %s", owners[0])
+	}
+	b.add(20)
+	b.judge(t, true)
+	for what, wrong := range map[string]admin.Handover{"a member": {Member: "none"}, "a shard": {Shard: new(7)}} {
+		if err := clientOf(t, one.Bridge).Handover(t.Context(), wrong); !errors.Is(err, admin.ErrUnknown) {
+			t.Errorf("%s that does not exist: %v", what, err)
+		}
+	}
 }

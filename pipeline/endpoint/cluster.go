@@ -73,7 +73,7 @@ func ConnectCluster(ctx context.Context, c *configs.Cluster, log *slog.Logger) (
 		}),
 	)...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the NATS servers of cluster.nats.url, %s: %s", c.NATS.URL, hide(err))
+		return nil, fmt.Errorf("connect to the NATS servers of cluster.nats.url, %s: %s: check the address and the credentials, and that one of them is up", c.NATS.URL, hide(err))
 	}
 	return conn, nil
 }
