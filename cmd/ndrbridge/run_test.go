@@ -4,12 +4,15 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/configs"
+	"ndrbridge/test/loopback"
 )
 
 func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
@@ -46,6 +49,42 @@ func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
 	await(t, "the event of the sink that was added", func() bool {
 		b, _ := os.ReadFile(second) // it may not be there yet
 		return strings.Contains(string(b), "ndrbridge://hq/detections")
+	})
+	stop()
+	if code := <-exit; code != 0 {
+		t.Errorf("exit %d: %s", code, &log)
+	}
+}
+
+func TestABridgeRunsAsAMemberOfACluster(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	text, err := os.ReadFile(i.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	yaml := fmt.Sprintf("cluster: {name: test, member: one, shards: 3, replicas: 1, nats: {url: %q}}\n", loopback.NATS(t, nil).ClientURL()) +
+		strings.Replace(string(text), i.events, i.events+".{shard}", 1)
+	if err := os.WriteFile(i.config, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	i.appliance.AddMany(3)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var out, log printed
+	run := func(ctx context.Context, args ...string) int {
+		c := &command{stdout: &out, stderr: &log}
+		return commandline.Run(ctx, c.root(), append(args, "--config", i.config), &out, &log)
+	}
+	exit := make(chan int, 1)
+	go func() { exit <- run(ctx, "run") }()
+	events := fmt.Sprintf("%s.%s", i.events, configs.ShardName(configs.ShardOf("hq", 3)))
+	await(t, "the events of the appliance in the file of its shard", func() bool {
+		b, _ := os.ReadFile(events) // it may not be there yet
+		return strings.Count(string(b), "ndrbridge://hq/detections") == 3
+	})
+	await(t, "the status of the cluster", func() bool {
+		return run(t.Context(), "cluster", "status") == 0 && strings.Contains(out.String(), "cluster test, as seen by one")
 	})
 	stop()
 	if code := <-exit; code != 0 {
