@@ -52,11 +52,12 @@ bench: build
 torture:
 	KILLS=$(or $(KILLS),2000) COMMAND_KILLS=$(or $(COMMAND_KILLS),100) go test -count=1 -timeout 40m -run TestKills -v ./test/crash
 
-# Kills, pauses and cuts off the bridges and NATS servers of a cluster 500 times: about an
-# hour on two cores. It prints the SEED that repeats its plan. make torture-cluster FAULTS=50
+# Kills, pauses and cuts off the bridges and NATS servers of a cluster 500 times: about 40
+# minutes on two cores. It prints the SEED that repeats its plan. make torture-cluster FAULTS=50
 # SEED=7 sets the plan. The logs of the bridges are stored in LOGS if it is set.
 torture-cluster:
-	CLUSTER_FAULTS=$(or $(FAULTS),500) go test -count=1 -timeout 3h -run TestClusterLosesNothing -v $(if $(LOGS),-artifacts -outputdir $(abspath $(LOGS))) ./test/crash
+	@$(if $(LOGS),mkdir -p "$(LOGS)",:)
+	CLUSTER_FAULTS=$(or $(FAULTS),500) go test -count=1 -timeout 3h -run TestClusterLosesNothing -v $(if $(LOGS),-artifacts -outputdir '$(abspath $(LOGS))') ./test/crash
 
 # Checks the alerts, their tests, the metrics of a running bridge and the expressions of
 # the dashboard with promtool.
