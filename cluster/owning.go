@@ -70,6 +70,13 @@ func (s *shard) taking(r *replica, f replicated.FollowerStatus) step {
 		t := &tenure{lease: lease.New(s.o.Term, s.o.Clock), abandon: abandon}
 		bounded, cancel := context.WithTimeout(ctx, s.o.Term)
 		defer cancel()
+		// If the servers lost the end of the log, numbers are used again, and say nothing: the
+		// replica must find out.
+		if last, err := s.storage.Stream.Last(bounded); err != nil || last < f.Seen {
+			t.end()
+			sleep(ctx, s.o.Clock, s.o.step(), nil)
+			return s.following(r)
+		}
 		metrics, own := s.o.Metrics.ofLog(s.number), &ownLog{}
 		appended := metrics.Appended
 		metrics.Appended = func(took time.Duration, bytes int) {
@@ -147,12 +154,16 @@ func (s *shard) owning(t *tenure) step {
 		} else {
 			t.end() // the state may still be appending: nothing more can be
 		}
+		if errors.Is(err, replicated.ErrLogLost) && !ordered {
+			err = s.continueLog(ctx, t.log.Epoch(), err)
+		}
 		s.mu.Lock()
 		s.tenure, s.order = nil, nil
 		s.mu.Unlock()
 		switch {
-		case err == nil:
+		case err == nil && ordered:
 			s.log.Info("the shard was handed over")
+		case err == nil:
 		case errors.Is(err, checkpoint.ErrNotOwner):
 			s.o.Metrics.lost(s.number)
 			s.log.Warn("another member took the shard; following it", "error", err)

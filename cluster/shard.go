@@ -118,7 +118,7 @@ func (s *shard) following(r *replica) step {
 				s.drop(r)
 				return nil
 			case r.ended():
-				return s.lost(r)
+				return s.lost(ctx, r)
 			case s.mayTake(view, status):
 				return s.taking(r, status)
 			case !view.shouldFollow(s.number, true, s.o.Clock.Now(), s.o.step()):
@@ -132,18 +132,29 @@ func (s *shard) following(r *replica) step {
 
 // lost finds out why a replica cannot follow any longer. If its file does not fit the log,
 // because this member was away for long or the machine crashed, it is restored.
-func (s *shard) lost(r *replica) step {
+func (s *shard) lost(ctx context.Context, r *replica) step {
+	if errors.Is(r.err, replicated.ErrLogLost) {
+		return s.logLost(ctx, r)
+	}
 	err := s.drop(r)
 	if errors.Is(err, replicated.ErrDiverged) || errors.Is(err, checkpoint.ErrDamaged) {
 		s.log.Warn("the shard's file does not fit its log and is restored", "error", err)
-		removeErr := r.remove()
-		if removeErr == nil && !r.fresh {
-			return s.follow
+		if !r.fresh {
+			return s.restored(r)
 		}
-		err = errors.Join(err, removeErr)
+		err = errors.Join(err, r.remove())
 	}
 	s.fail(err)
 	return s.away
+}
+
+// restored removes the file of a replica that was dropped, so that it is restored.
+func (s *shard) restored(r *replica) step {
+	if err := r.remove(); err != nil {
+		s.fail(err)
+		return s.away
+	}
+	return s.follow
 }
 
 // drop closes a replica and returns why it stopped.

@@ -357,3 +357,28 @@ func TestMemberThatDoesNotFitIsRefused(t *testing.T) {
 		wantState(t, s.members[0], 0, Owning)
 	})
 }
+
+// TestLogThatLostItsEndIsContinued: the shard is owned again, whoever continues its log.
+func TestLogThatLostItsEndIsContinued(t *testing.T) {
+	t.Parallel()
+	for name, harm := range map[string]func(ranked []*simMember){
+		"the owner lives":                 func([]*simMember) {},
+		"the follower died with its disk": func(r []*simMember) { r[1].crash(); r[1].disk = newSimDisk() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := startCluster(t, 3, nil)
+				time.Sleep(steady)
+				ranked := s.byRank(0)
+				harm(ranked)
+				messages := s.servers.Messages(0)
+				s.servers.Forget(0, messages[len(messages)-1].Seq-5)
+				time.Sleep(10 * testTerm)
+				if s.owner(0) == nil {
+					t.Error("the shard has no owner")
+				}
+			})
+		})
+	}
+}

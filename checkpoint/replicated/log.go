@@ -83,6 +83,11 @@ type Log struct {
 // After any other error it is not known whether the take was stored; if it was, the log has
 // an owner that does nothing. Take ends with ctx, everything later with Options.Context.
 func Take(ctx context.Context, s Stream, after uint64, o Options) (*Log, error) {
+	return take(ctx, s, after, o, taken{Format: checkpoint.RecordFormat, Layout: checkpoint.Layout})
+}
+
+// take is Take with the content of the take.
+func take(ctx context.Context, s Stream, after uint64, o Options, content taken) (*Log, error) {
 	packer, err := newPacker()
 	if err != nil {
 		return nil, err
@@ -95,7 +100,6 @@ func Take(ctx context.Context, s Stream, after uint64, o Options) (*Log, error) 
 	if err := l.lookBack(ctx); err != nil {
 		return nil, fmt.Errorf("take the log after message %d: %w", after, err)
 	}
-	content := taken{Format: checkpoint.RecordFormat, Layout: checkpoint.Layout}
 	if _, err := l.append(ctx, KindTake, content.encode()); err != nil {
 		return nil, fmt.Errorf("take the log after message %d: %w", after, err)
 	}

@@ -77,12 +77,15 @@ func cutLast(s, separator string) (before, after string, found bool) {
 type taken struct {
 	Format byte `json:"format"` // of the records that follow
 	Layout byte `json:"layout"` // of the owner's state
+	// Recovered says that the records after this take lead on from a snapshot, and not from
+	// those before it: see Recover.
+	Recovered bool `json:"recovered,omitempty"`
 }
 
 func (t taken) encode() []byte {
 	b, err := json.Marshal(t)
 	if err != nil {
-		panic(err) // two numbers
+		panic(err) // two numbers and a truth value
 	}
 	return b
 }

@@ -95,7 +95,7 @@ func (r *reader) add(id messageID, m Message) bool {
 func (r *reader) drop() { r.chain, r.bytes = nil, 0 }
 
 // readable returns checkpoint.ErrNewer if the records after a take cannot be applied by this
-// version.
+// version, and ErrDiverged if they lead on from a snapshot.
 func readable(take []byte) error {
 	var t taken
 	if err := json.Unmarshal(take, &t); err != nil {
@@ -103,6 +103,9 @@ func readable(take []byte) error {
 	}
 	if t.Format > checkpoint.RecordFormat || t.Layout > checkpoint.Layout {
 		return fmt.Errorf("%w: it owns the log (format %d, layout %d; this version reads up to %d and %d)", checkpoint.ErrNewer, t.Format, t.Layout, checkpoint.RecordFormat, checkpoint.Layout)
+	}
+	if t.Recovered {
+		return fmt.Errorf("%w: it was continued from a snapshot, after its end was lost", ErrDiverged)
 	}
 	return nil
 }

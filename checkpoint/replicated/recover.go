@@ -57,7 +57,7 @@ func recoverLog(ctx context.Context, s Stream, snapshots Snapshots, d Replica, o
 	if err != nil {
 		return errors.Join(err, abandon(ctx, snapshots, snapshot.Object))
 	}
-	log, err := Take(ctx, s, last, o.Options)
+	log, err := take(ctx, s, last, o.Options, taken{Format: checkpoint.RecordFormat, Layout: checkpoint.Layout, Recovered: true})
 	if err != nil {
 		return errors.Join(err, abandon(ctx, snapshots, snapshot.Object))
 	}

@@ -1,0 +1,86 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/checkpoint/replicated"
+)
+
+const (
+	// patience is how often a member leaves it to the last owner, or to whoever else there is,
+	// to continue a log that lost its end, before it does so itself.
+	patience = 3
+	// recoverTerms bounds how long writing a state down may take: in terms.
+	recoverTerms = 100
+)
+
+// continueLog continues a log that lost its end from the file of this member, which was its
+// owner and has all that was in it. lost is the error by which that was found out. The file
+// is removed, and restored when it is needed.
+func (s *shard) continueLog(ctx context.Context, epoch uint64, lost error) error {
+	s.log.Error("NATS lost the end of the shard's log; it is continued from the shard's file", "error", lost)
+	path := s.o.Path(s.number)
+	file, err := s.o.OpenReplica(path)
+	if err != nil {
+		return errors.Join(lost, err)
+	}
+	err = errors.Join(s.recover(ctx, file, epoch, []string{s.instance}), file.Close())
+	if err != nil && !errors.Is(err, checkpoint.ErrNotOwner) {
+		return errors.Join(lost, err)
+	}
+	return errors.Join(err, s.o.remove(path))
+}
+
+// logLost continues a log that ends before what a follower's replica has. The last owner has
+// the latest state: as long as it lives, or is not known, it is to do it.
+func (s *shard) logLost(ctx context.Context, r *replica) step {
+	status := r.Status()
+	if (status.Owner == "" || s.lives(status.Owner)) && s.failedBefore() < patience {
+		s.fail(s.drop(r))
+		return s.away
+	}
+	err := s.recover(ctx, r.file, status.Epoch, status.Owners)
+	dropErr := s.drop(r)
+	switch {
+	case err == nil:
+		s.log.Error("NATS lost the end of the shard's log, which was continued from this member's file", "offset", status.Applied, "error", dropErr)
+		return s.restored(r)
+	case errors.Is(err, checkpoint.ErrNotOwner):
+		s.log.Error("NATS lost the end of the shard's log, which another member continued; this member's file is restored", "error", err)
+		return s.restored(r)
+	case ctx.Err() == nil:
+		s.fail(fmt.Errorf("%w; %w", dropErr, err))
+	}
+	return s.away
+}
+
+// recover continues the log from a state that owners wrote.
+func (s *shard) recover(ctx context.Context, state Replica, epoch uint64, owners []string) error {
+	ctx, cancel := context.WithTimeout(ctx, recoverTerms*s.o.Term)
+	defer cancel()
+	metrics := s.o.Metrics.ofLog(s.number)
+	return replicated.Recover(ctx, s.storage.Stream, s.storage.Snapshots, state, replicated.RecoverOptions{
+		Options: replicated.Options{Context: ctx, Owner: s.instance, Epoch: epoch, Clock: s.o.Clock, Metrics: metrics},
+		Owners:  owners, Wall: s.o.Clock.Wall(),
+	})
+}
+
+// lives reports whether an instance is a live member.
+func (s *shard) lives(instance string) bool {
+	for _, m := range s.members.current().members {
+		if m.Instance == instance {
+			return true
+		}
+	}
+	return false
+}
+
+// failedBefore returns how often this member has failed lately.
+func (s *shard) failedBefore() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failures
+}
