@@ -145,14 +145,12 @@ func (m *members) publish(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("publish the member's entry: %w", err)
 	}
-	stored, err := decodeMember(e)
-	switch {
-	case e.Revision <= m.revision: // a stale read
-	case err == nil && stored.Instance != self.Instance:
+	// An earlier revision than the last written one is a stale read, or the servers lost the end
+	// of the bucket. It does no harm: if the entry has a later one, the next write is refused too.
+	if stored, err := decodeMember(e); err == nil && stored.Instance != self.Instance && e.Revision > m.revision {
 		return nameTaken(stored)
-	default:
-		m.revision = e.Revision
 	}
+	m.revision = e.Revision
 	return nil
 }
 
@@ -202,9 +200,9 @@ func (m *members) observe(entries []Entry) {
 		present[read.ID] = true
 		known := m.seen[read.ID]
 		switch {
-		case known == nil || known.Instance != read.Instance && e.Revision > known.revision:
+		case known == nil || known.Instance != read.Instance && e.Revision != known.revision:
 			m.seen[read.ID] = &seen{member: read, revision: e.Revision, first: m.readAt, changed: m.readAt}
-		case e.Revision > known.revision:
+		case e.Revision != known.revision: // smaller: a stale read, or the servers lost the end of the bucket
 			if m.readAt-known.changed >= m.gone() {
 				known.first = m.readAt // it is back
 			}

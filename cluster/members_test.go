@@ -188,6 +188,28 @@ func TestMemberOutlivesItsRegistry(t *testing.T) {
 	})
 }
 
+// TestMembersOutliveARegistryThatLostItsEnd: the servers lost what was written last, so
+// that revisions begin again below those that the members know.
+func TestMembersOutliveARegistryThatLostItsEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newFakeRegistry()
+		a, b := startMember(t, r, "a", "1", 1), startMember(t, r, "b", "1", 1)
+		time.Sleep(testTerm)
+		earlier := r.copy()
+		time.Sleep(100 * testTerm)
+		r.restore(earlier)
+		for range 4 {
+			time.Sleep(testTerm)
+			wantNames(t, a, "a/1 b/1")
+			wantNames(t, b, "a/1 b/1")
+		}
+		b.stop()
+		time.Sleep(2 * testTerm)
+		wantNames(t, a, "a/1")
+	})
+}
+
 func TestForeignEntriesAreIgnored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -63,6 +64,20 @@ func (f *fakeRegistry) Delete(_ context.Context, key string, revision uint64) er
 	}
 	delete(f.entries, key)
 	return nil
+}
+
+// copy returns what the registry has.
+func (f *fakeRegistry) copy() *fakeRegistry {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return &fakeRegistry{entries: maps.Clone(f.entries), last: f.last}
+}
+
+// restore makes the registry forget what is not in an earlier copy of it.
+func (f *fakeRegistry) restore(earlier *fakeRegistry) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.entries, f.last = earlier.entries, earlier.last
 }
 
 // bucket returns a key-value bucket of a NATS server in this process.

@@ -32,6 +32,7 @@ type shard struct {
 	number   int
 	storage  Storage
 	log      *slog.Logger
+	attempts uint64 // to take the shard; of run alone
 
 	mu       sync.Mutex
 	state    State
@@ -167,7 +168,8 @@ func (s *shard) drop(r *replica) error {
 
 // mayTake reports whether it is this member's turn to take the shard.
 func (s *shard) mayTake(v *view, f replicated.FollowerStatus) bool {
-	if !caughtUp(f) {
+	// A log that ends before another member's file lost its end: that member continues it.
+	if !caughtUp(f) || v.ahead(s.number, f.Last) && f.Quiet < aheadTerms*s.o.Term {
 		return false
 	}
 	n, ok := v.turn(s.number, f.Owner)
@@ -175,7 +177,7 @@ func (s *shard) mayTake(v *view, f replicated.FollowerStatus) bool {
 	if !vacant(f) {
 		wait += s.o.gone()
 	}
-	return ok && f.Quiet >= wait
+	return ok && f.Quiet > 0 && f.Quiet >= wait
 }
 
 // caughtUp reports whether a follower has seen all that the log is known to have.
@@ -197,6 +199,10 @@ func (s *shard) able() bool {
 	}
 	return s.cause == nil
 }
+
+// aheadTerms is how many terms a member leaves a log that lost its end to one that has more of
+// it.
+const aheadTerms = 50
 
 const (
 	// maxFailures bounds the back-off after failures: 2^6 terms.

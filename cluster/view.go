@@ -109,6 +109,15 @@ func (v *view) shouldFollow(shard int, following bool, now, step time.Duration) 
 	return true
 }
 
+// ahead reports whether another live member that owns or follows the shard has more of its
+// log than up to an offset.
+func (v *view) ahead(shard int, offset uint64) bool {
+	return slices.ContainsFunc(v.members, func(s sighting) bool {
+		r, has := s.report(shard)
+		return has && s.Instance != v.self && r.Offset > offset
+	})
+}
+
 // preferred returns the live member that is to own the shard.
 func (v *view) preferred(shard int) (sighting, bool) {
 	candidates := v.candidates(shard)
