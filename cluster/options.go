@@ -102,7 +102,11 @@ func (o Options) withDefaults() Options {
 	}
 	if o.OpenReplica == nil {
 		o.OpenReplica = func(path string) (Replica, error) {
-			return checkpoint.OpenReplica(path, checkpoint.ReplicaOptions{LockWait: lockWait})
+			r, err := checkpoint.OpenReplica(path, checkpoint.ReplicaOptions{LockWait: lockWait})
+			if err != nil {
+				return nil, err // not a nil *Replica in a Replica
+			}
+			return r, nil
 		}
 	}
 	if o.remove == nil {

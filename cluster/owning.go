@@ -83,9 +83,10 @@ func (s *shard) taking(r *replica, f replicated.FollowerStatus) step {
 			appended(took, bytes)
 			own.packed = bytes
 		}
+		s.attempts++
 		log, err := replicated.Take(bounded, s.storage.Stream, f.Seen, replicated.Options{
-			Context: appends, Owner: s.instance, Epoch: f.Epoch, LastID: f.SeenID, Lease: t.lease, Clock: s.o.Clock, Term: s.o.Term,
-			Metrics: metrics,
+			Context: appends, Owner: s.instance, Attempt: s.attempts, Epoch: f.Epoch, LastID: f.SeenID,
+			Lease: t.lease, Clock: s.o.Clock, Term: s.o.Term, Metrics: metrics,
 		})
 		if err != nil {
 			t.end()

@@ -27,6 +27,10 @@ type Options struct {
 	// must not be nil.
 	Context context.Context
 	Owner   string // of printable ASCII without spaces; unique among all owners there ever are
+	// Attempt counts the calls of Take by Owner. A take of an earlier one, which may be stored
+	// although that call failed, is not taken for its own: the lease would begin later than the
+	// others count it from.
+	Attempt uint64
 	// Epoch is that of the owner before (FollowerStatus.Epoch): the new owner's is higher.
 	Epoch uint64
 	// LastID is the ID of the message after which the log is taken, as the state knows it
@@ -70,8 +74,8 @@ type Log struct {
 	storedAt time.Duration // when it was stored at the latest
 
 	epoch  uint64
-	number uint64
-	ended  error // why nothing more is appended
+	number uint64 // of the last record
+	ended  error  // why nothing more is appended
 }
 
 // Take makes its caller the owner of the log, if number after is still the last message. From
@@ -96,7 +100,7 @@ func take(ctx context.Context, s Stream, after uint64, o Options, content taken)
 	o.AckWait = cmp.Or(o.AckWait, defaultAckWait)
 	o.InFlight = cmp.Or(o.InFlight, defaultInFlight)
 	o.PartBytes = min(cmp.Or(o.PartBytes, defaultPartBytes), s.MaxData())
-	l := &Log{stream: s, o: o, packer: packer, last: after, lastID: o.LastID, storedAt: o.Clock.Now(), epoch: o.Epoch}
+	l := &Log{stream: s, o: o, packer: packer, last: after, lastID: o.LastID, storedAt: o.Clock.Now(), epoch: o.Epoch, number: o.Attempt << 32}
 	if err := l.lookBack(ctx); err != nil {
 		return nil, fmt.Errorf("take the log after message %d: %w", after, err)
 	}

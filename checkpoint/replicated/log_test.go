@@ -44,6 +44,20 @@ func wantErr(t *testing.T, err, want error) {
 	}
 }
 
+// TestTakeOfAnEarlierAttemptIsNotTakenForItsOwn: the lease is counted from before the take that
+// is stored was sent.
+func TestTakeOfAnEarlierAttemptIsNotTakenForItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers := replicatedtest.New(1, replicatedtest.Faults{})
+		o := options(t.Context(), "a")
+		take(t, servers.Stream("a", 0), 0, o)
+		o.Attempt++
+		if _, err := replicated.Take(t.Context(), servers.Stream("a", 0), 0, o); !errors.Is(err, checkpoint.ErrNotOwner) {
+			t.Errorf("the second attempt: %v", err)
+		}
+	})
+}
+
 func TestTake(t *testing.T) {
 	for _, c := range []struct {
 		name string
