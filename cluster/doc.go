@@ -28,6 +28,6 @@
 //
 // The turn of a member comes when the log is vacant, because its owner released it or
 // nobody ever owned it, or when it has been quiet for a term and a quarter by the member's
-// clock. Clocks may differ in rate by a quarter. The n-th by rendezvous waits n quarters of
+// clock: the owner's term, which its messages say, or the member's own if that is longer. Clocks may differ in rate by a quarter. The n-th by rendezvous waits n quarters of
 // a term longer, the last owner longest.
 package cluster

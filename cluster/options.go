@@ -11,7 +11,8 @@ import (
 	"ndrbridge/cluster/lease"
 )
 
-// Options configure a Node. All members of a cluster have the same Name, Shards and Term.
+// Options configure a Node. All members of a cluster have the same Name and Shards,
+// and the same Term but while it is changed by restarting one after the other.
 type Options struct {
 	Name   string // of the cluster
 	Member string // this one's name, unique in the cluster: letters, digits, - and _
@@ -126,9 +127,16 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// unknownTerm is what the term of an owner is taken for that is not known: longer than anybody
+// needs.
+const unknownTerm = time.Minute
+
 // gone is how long after the last sign of life of another member, by this one's clock, its
-// lease is over.
-func (o *Options) gone() time.Duration { return o.Term + o.Term/4 }
+// lease is over. term is the owner's, which differs while Term is changed; 0: not known.
+func (o *Options) gone(term time.Duration) time.Duration {
+	term = max(cmp.Or(term, unknownTerm), o.Term)
+	return term + term/4
+}
 
 // step is how long after each other members try to take a shard.
 func (o *Options) step() time.Duration { return o.Term / 4 }

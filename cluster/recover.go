@@ -63,7 +63,7 @@ func (s *shard) recover(ctx context.Context, state Replica, epoch uint64, owners
 	defer cancel()
 	metrics := s.o.Metrics.ofLog(s.number)
 	return replicated.Recover(ctx, s.storage.Stream, s.storage.Snapshots, state, replicated.RecoverOptions{
-		Options: replicated.Options{Context: ctx, Owner: s.instance, Epoch: epoch, Clock: s.o.Clock, Metrics: metrics},
+		Options: replicated.Options{Context: ctx, Owner: s.instance, Epoch: epoch, Clock: s.o.Clock, Term: s.o.Term, Metrics: metrics},
 		Owners:  owners, Wall: s.o.Clock.Wall(),
 	})
 }

@@ -175,7 +175,7 @@ func (s *shard) mayTake(v *view, f replicated.FollowerStatus) bool {
 	n, ok := v.turn(s.number, f.Owner)
 	wait := time.Duration(n) * s.o.step()
 	if !vacant(f) {
-		wait += s.o.gone()
+		wait += s.o.gone(f.Term)
 	}
 	return ok && f.Quiet > 0 && f.Quiet >= wait
 }

@@ -392,3 +392,54 @@ func TestLogThatLostItsEndIsContinued(t *testing.T) {
 		})
 	}
 }
+
+// TestFollowerWaitsForALongerLeaseOfTheOwner: while the term is changed by restarting one
+// member after the other, the owner's counts if it is longer.
+func TestFollowerWaitsForALongerLeaseOfTheOwner(t *testing.T) {
+	t.Parallel()
+	for name, follower := range map[string]func(m *simMember){
+		"that has its file":      func(*simMember) {},
+		"that has lost its file": func(m *simMember) { m.disk = newSimDisk() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				first := (&simulation{members: newSimulation(1).members[:2]}).byRank(0)[0].name
+				s := startCluster(t, 2, func(o Options) Options {
+					if o.Member == first {
+						o.Term = 4 * testTerm
+					}
+					return o
+				})
+				time.Sleep(settle)
+				ranked := s.byRank(0)
+				ranked[1].stop()
+				time.Sleep(4 * settle)
+				follower(ranked[1])
+				ranked[1].start()
+				time.Sleep(4 * settle)
+				wantState(t, ranked[0], 0, Owning)
+				ranked[0].crash()
+				time.Sleep(4*testTerm - 4*testTerm/3) // its last record is at most a third of a term old
+				wantState(t, ranked[1], 0, Following)
+				time.Sleep(3 * testTerm)
+				wantState(t, ranked[1], 0, Owning)
+			})
+		})
+	}
+}
+
+func TestGone(t *testing.T) {
+	t.Parallel()
+	o := &Options{Term: 8 * time.Second}
+	for term, want := range map[time.Duration]time.Duration{
+		4 * time.Second:  10 * time.Second,
+		8 * time.Second:  10 * time.Second,
+		16 * time.Second: 20 * time.Second,
+		0:                75 * time.Second,
+	} {
+		if got := o.gone(term); got != want {
+			t.Errorf("a lease of %s is over after %s, want %s", term, got, want)
+		}
+	}
+}

@@ -105,7 +105,7 @@ func (n *Node) next(v *view, s *shard, f *replicated.FollowerStatus, status *adm
 	}
 	status.Next = candidates[i].ID
 	if f != nil && !vacant(*f) {
-		status.NextSeconds = max(0, n.o.gone()-f.Quiet).Seconds()
+		status.NextSeconds = max(0, n.o.gone(f.Term)-f.Quiet).Seconds()
 	}
 }
 

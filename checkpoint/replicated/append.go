@@ -46,7 +46,7 @@ func newAppender(l *Log, kind string, data []byte) *appender {
 	for i := range n {
 		id.part = i + 1
 		part := data[i*l.o.PartBytes : min(len(data), (i+1)*l.o.PartBytes)]
-		a.parts = append(a.parts, Message{ID: id.String(), Kind: kind, Data: part})
+		a.parts = append(a.parts, Message{ID: id.String(), Kind: kind, Term: l.o.Term, Data: part})
 	}
 	a.restart()
 	return a

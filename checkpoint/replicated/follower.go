@@ -63,13 +63,14 @@ type Follower struct {
 
 // FollowerStatus is what a follower knows of its log.
 type FollowerStatus struct {
-	Applied  uint64 // offset of the replica
-	Seen     uint64 // number of the last message that was read; Take goes behind it
-	SeenID   string // of that message; empty: not known. It is for Options.LastID
-	Last     uint64 // number of the last message as the leader reported it, or a later one that was seen
-	Owner    string // that wrote the last record; empty: not known
-	Epoch    uint64 // of Owner
-	Released bool   // the last record is a release
+	Applied  uint64        // offset of the replica
+	Seen     uint64        // number of the last message that was read; Take goes behind it
+	SeenID   string        // of that message; empty: not known. It is for Options.LastID
+	Last     uint64        // number of the last message as the leader reported it, or a later one that was seen
+	Owner    string        // that wrote the last record; empty: not known
+	Epoch    uint64        // of Owner
+	Term     time.Duration // of the lease of Owner; 0: not known
+	Released bool          // the last record is a release
 	// Owners are those that wrote what the replica has, as far as the follower knows: the last
 	// 16, Owner last. Recover asks for them.
 	Owners []string
@@ -200,10 +201,10 @@ func (f *Follower) learnOwner(ctx context.Context, r *reader) {
 	defer cancel()
 	m, err := f.stream.Get(ctx, at)
 	if id, ok := parseID(m.ID); err == nil && ok && id.part == id.parts {
-		r.owner, r.epoch = id.owner, id.epoch
+		r.owner, r.epoch, r.term = id.owner, id.epoch, m.Term
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.setOwner(id.owner, id.epoch)
+		f.setOwner(r)
 		f.status.Released, f.status.SeenID = m.Kind == KindRelease, m.ID
 	}
 }
@@ -212,12 +213,12 @@ func (f *Follower) learnOwner(ctx context.Context, r *reader) {
 const maxOwners = 16
 
 // setOwner notes who owns the log. The mutex is held.
-func (f *Follower) setOwner(owner string, epoch uint64) {
-	if owner != f.status.Owner {
+func (f *Follower) setOwner(r *reader) {
+	if r.owner != f.status.Owner {
 		first := max(0, len(f.status.Owners)+1-maxOwners)
-		f.status.Owners = append(slices.Clone(f.status.Owners[first:]), owner)
+		f.status.Owners = append(slices.Clone(f.status.Owners[first:]), r.owner)
 	}
-	f.status.Owner, f.status.Epoch = owner, epoch
+	f.status.Owner, f.status.Epoch, f.status.Term = r.owner, r.epoch, r.term
 }
 
 // group are records that are applied together.
@@ -289,7 +290,7 @@ func (f *Follower) read(r *reader, m numbered, g *group) error {
 	defer f.mu.Unlock()
 	f.status.Seen, f.status.SeenID = m.seq, m.ID
 	f.status.Last = max(f.status.Last, m.seq)
-	f.setOwner(r.owner, r.epoch)
+	f.setOwner(r)
 	if complete {
 		f.status.Released = e.kind == KindRelease
 	}

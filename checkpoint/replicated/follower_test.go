@@ -53,7 +53,7 @@ func TestFollower(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		s := f.Status()
-		if s.Quiet != time.Minute || s.Owner != "a" || s.Epoch != 1 || s.Released {
+		if s.Quiet != time.Minute || s.Owner != "a" || s.Epoch != 1 || s.Term != 6*time.Second || s.Released {
 			t.Errorf("status %+v, want quiet for a minute", s)
 		}
 		if err := log.Release(t.Context()); err != nil {
@@ -68,7 +68,7 @@ func TestFollower(t *testing.T) {
 		// It begins again where it was, and knows whose the log is.
 		f, stop = follow(t, servers.Stream("b", 0), r)
 		synctest.Wait()
-		if s := f.Status(); s.Owner != "a" || !s.Released || s.Applied != log.Offset() {
+		if s := f.Status(); s.Owner != "a" || s.Term != 6*time.Second || !s.Released || s.Applied != log.Offset() {
 			t.Errorf("status %+v, want that of before", s)
 		}
 		wantErr(t, stop(), context.Canceled)

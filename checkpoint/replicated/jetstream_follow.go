@@ -21,7 +21,7 @@ const (
 
 func (s *jsStream) Follow(ctx context.Context, from uint64, yield func(uint64, Message) error) error {
 	f := &following{s: s, next: from, yield: func(m jetstream.Msg, seq uint64) error {
-		return yield(seq, Message{ID: m.Headers().Get(headerRecord), Kind: m.Headers().Get(headerKind), Data: m.Data()})
+		return yield(seq, message(m.Headers(), m.Data()))
 	}}
 	return f.follow(ctx)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -14,6 +15,7 @@ import (
 const (
 	headerRecord = "Ndr-Record" // Message.ID
 	headerKind   = "Ndr-Kind"   // Message.Kind
+	headerTerm   = "Ndr-Term"   // Message.Term, in milliseconds
 )
 
 // jsStream is a Stream in JetStream.
@@ -34,6 +36,7 @@ func (s *jsStream) Publish(after uint64, m Message, answer func(uint64, error)) 
 			jetstream.ExpectedLastSeqHeader: {strconv.FormatUint(after, 10)},
 			headerRecord:                    {m.ID},
 			headerKind:                      {m.Kind},
+			headerTerm:                      {strconv.FormatInt(m.Term.Milliseconds(), 10)},
 		},
 	})
 	if err != nil {
@@ -72,7 +75,13 @@ func (s *jsStream) Get(ctx context.Context, seq uint64) (Message, error) {
 	if err != nil {
 		return Message{}, s.j.explain(ctx, fmt.Sprintf("read message %d of %s", seq, s.name), err)
 	}
-	return Message{ID: m.Header.Get(headerRecord), Kind: m.Header.Get(headerKind), Data: m.Data}, nil
+	return message(m.Header, m.Data), nil
+}
+
+// message makes a Message of what a server has. A term is 2^32 ms at most.
+func message(h nats.Header, data []byte) Message {
+	term, _ := strconv.ParseUint(h.Get(headerTerm), 10, 32)
+	return Message{ID: h.Get(headerRecord), Kind: h.Get(headerKind), Term: time.Duration(term) * time.Millisecond, Data: data}
 }
 
 func (s *jsStream) Last(ctx context.Context) (uint64, error) {

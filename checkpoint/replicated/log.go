@@ -38,7 +38,7 @@ type Options struct {
 	LastID string
 	Lease  Lease         // may be nil
 	Clock  Clock         // the lease's
-	Term   time.Duration // the lease's; 0: 6 s
+	Term   time.Duration // the lease's, which each message says; 0: 6 s
 
 	AckWait   time.Duration // how long an answer is awaited before a message is sent again; 0: 2 s
 	PartBytes int           // of a message; 0: 512 KiB; never more than the stream takes

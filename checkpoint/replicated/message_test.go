@@ -28,8 +28,8 @@ func FuzzReader(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer r.close()
-		_, _, _ = r.read(1, Message{id, kind, data})
-		_, complete, err := r.read(2, Message{nextID, KindRecord, next})
+		_, _, _ = r.read(1, Message{ID: id, Kind: kind, Data: data})
+		_, complete, err := r.read(2, Message{ID: nextID, Kind: KindRecord, Data: next})
 		if complete && err != nil {
 			t.Errorf("complete, and %v", err)
 		}
@@ -42,7 +42,7 @@ func TestUnreadableRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.close()
-	if _, _, err := r.read(1, Message{"a.1.1.1/1", KindRecord, []byte("not compressed")}); !errors.Is(err, ErrDiverged) {
+	if _, _, err := r.read(1, Message{ID: "a.1.1.1/1", Kind: KindRecord, Data: []byte("not compressed")}); !errors.Is(err, ErrDiverged) {
 		t.Errorf("error %v, want %v", err, ErrDiverged)
 	}
 }
@@ -50,13 +50,13 @@ func TestUnreadableRecords(t *testing.T) {
 // TestChainsThatAreNotCompleted reads parts of which no record comes.
 func TestChainsThatAreNotCompleted(t *testing.T) {
 	for name, messages := range map[string][]Message{
-		"the rest of another record": {{"a.1.1.1/2", KindRenew, nil}, {"a.1.2.2/2", KindRenew, nil}},
-		"a part twice":               {{"a.1.1.1/3", KindRenew, nil}, {"a.1.1.2/3", KindRenew, nil}, {"a.1.1.2/3", KindRenew, nil}, {"a.1.1.3/3", KindRenew, nil}},
-		"a part is missing":          {{"a.1.1.1/3", KindRenew, nil}, {"a.1.1.3/3", KindRenew, nil}},
-		"no first part":              {{"a.1.1.2/2", KindRenew, nil}},
-		"another kind":               {{"a.1.1.1/2", KindRenew, nil}, {"a.1.1.2/2", KindRelease, nil}},
-		"another owner between":      {{"a.1.1.1/2", KindRenew, nil}, {"b.1.1.1/1", KindRenew, nil}, {"a.1.1.2/2", KindRenew, nil}},
-		"a new owner between":        {{"a.1.1.1/2", KindRenew, nil}, {"b.1.1.1/2", KindTake, nil}, {"a.1.1.2/2", KindRenew, nil}},
+		"the rest of another record": {{ID: "a.1.1.1/2", Kind: KindRenew}, {ID: "a.1.2.2/2", Kind: KindRenew}},
+		"a part twice":               {{ID: "a.1.1.1/3", Kind: KindRenew}, {ID: "a.1.1.2/3", Kind: KindRenew}, {ID: "a.1.1.2/3", Kind: KindRenew}, {ID: "a.1.1.3/3", Kind: KindRenew}},
+		"a part is missing":          {{ID: "a.1.1.1/3", Kind: KindRenew}, {ID: "a.1.1.3/3", Kind: KindRenew}},
+		"no first part":              {{ID: "a.1.1.2/2", Kind: KindRenew}},
+		"another kind":               {{ID: "a.1.1.1/2", Kind: KindRenew}, {ID: "a.1.1.2/2", Kind: KindRelease}},
+		"another owner between":      {{ID: "a.1.1.1/2", Kind: KindRenew}, {ID: "b.1.1.1/1", Kind: KindRenew}, {ID: "a.1.1.2/2", Kind: KindRenew}},
+		"a new owner between":        {{ID: "a.1.1.1/2", Kind: KindRenew}, {ID: "b.1.1.1/2", Kind: KindTake}, {ID: "a.1.1.2/2", Kind: KindRenew}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := newReader()
@@ -69,7 +69,7 @@ func TestChainsThatAreNotCompleted(t *testing.T) {
 					t.Errorf("message %d completes a record: %t, %v", i+1, complete, err)
 				}
 			}
-			if _, complete, err := r.read(9, Message{cmp.Or(r.owner, "a") + ".1.5.1/1", KindRenew, nil}); !complete || err != nil {
+			if _, complete, err := r.read(9, Message{ID: cmp.Or(r.owner, "a") + ".1.5.1/1", Kind: KindRenew}); !complete || err != nil {
 				t.Errorf("the next record is not complete: %v", err)
 			}
 		})

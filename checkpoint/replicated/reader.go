@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -17,6 +18,7 @@ type reader struct {
 	decoder *zstd.Decoder
 	owner   string // of the last take; empty: not known yet
 	epoch   uint64
+	term    time.Duration // of the owner's lease; 0: not known
 
 	id    messageID // of the last part in chain
 	kind  string
@@ -52,7 +54,7 @@ func (r *reader) read(seq uint64, m Message) (e entry, complete bool, err error)
 	if !r.add(id, m) {
 		return e, false, nil
 	}
-	r.owner, r.epoch = id.owner, id.epoch
+	r.owner, r.epoch, r.term = id.owner, id.epoch, m.Term
 	if id.part < id.parts {
 		return e, false, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Errors that callers act on. They are returned wrapped.
@@ -33,11 +34,12 @@ func (e *WrongLastError) Error() string {
 	return fmt.Sprintf("the stream's last message is number %d", e.Last)
 }
 
-// Message is one message of a stream. ID and Kind say whose it is; they are headers, so that
+// Message is one message of a stream. All but Data are headers, which say whose it is, so that
 // a stream can be read without its data.
 type Message struct {
 	ID   string // owner.epoch.number.part/parts
 	Kind string
+	Term time.Duration // of its owner's lease, in whole milliseconds; 0: it does not say
 	Data []byte
 }
 

@@ -75,7 +75,7 @@ func TestStream(t *testing.T) {
 		},
 	}
 	message := func(n int) replicated.Message {
-		return replicated.Message{ID: fmt.Sprintf("a.1.%d.1/1", n), Kind: replicated.KindRecord, Data: []byte{byte(n)}}
+		return replicated.Message{ID: fmt.Sprintf("a.1.%d.1/1", n), Kind: replicated.KindRecord, Term: 7500 * time.Millisecond, Data: []byte{byte(n)}}
 	}
 	for name, open := range streams {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestStream(t *testing.T) {
 					t.Errorf("a message after %d: %v, want 10 as the last", after, err)
 				}
 			}
-			if m, err := s.Get(t.Context(), 3); err != nil || m.ID != "a.1.3.1/1" || m.Kind != replicated.KindRecord || string(m.Data) != "\x03" {
+			if m, err := s.Get(t.Context(), 3); err != nil || m.ID != "a.1.3.1/1" || m.Kind != replicated.KindRecord || m.Term != 7500*time.Millisecond || string(m.Data) != "\x03" {
 				t.Errorf("message 3: %+v, %v", m, err)
 			}
 			_, err := s.Get(t.Context(), 11)
@@ -127,7 +127,7 @@ func wantFollow(t *testing.T, s replicated.Stream, from, to uint64) {
 	t.Helper()
 	next := from
 	err := s.Follow(t.Context(), from, func(seq uint64, m replicated.Message) error {
-		if seq != next || m.ID != fmt.Sprintf("a.1.%d.1/1", seq) || len(m.Data) != 1 || m.Data[0] != byte(seq) {
+		if seq != next || m.ID != fmt.Sprintf("a.1.%d.1/1", seq) || m.Term != 7500*time.Millisecond || len(m.Data) != 1 || m.Data[0] != byte(seq) {
 			return fmt.Errorf("message %d is %+v, want %d", seq, m, next)
 		}
 		next++
