@@ -83,6 +83,9 @@ func (s *shards) own(ctx context.Context, o cluster.Ownership) error {
 	}
 	closer := stopped.Deadline.Closer()
 	p.Close(closer)
+	if err == nil {
+		err = p.Err() // the state may have failed after run
+	}
 	err = errors.Join(err, closer.Err)
 	if left := append(stopped.Left, closer.Left...); len(left) > 0 {
 		s.abandon(name, left)
