@@ -27,7 +27,7 @@ type appender struct {
 	inFlight int    // number of them
 	why      error  // the last reason why a part was not stored
 
-	short, gone suspicion
+	short, gone, unlinked suspicion
 }
 
 // answer is one to a copy of a part.
@@ -89,8 +89,12 @@ func (a *appender) follows(ctx context.Context) (bool, error) {
 	m, err := a.l.get(ctx, a.l.last)
 	if err != nil {
 		a.why = err
+		if a.unlinked.lasts(errors.Is(err, ErrNoMessage), a.l.o.Clock.Now()) {
+			return false, fmt.Errorf("append to the log: message %d, before the record, is gone; it is not known whether the record counts", a.l.last)
+		}
 		return false, nil
 	}
+	a.unlinked = suspicion{}
 	if m.ID != a.l.lastID {
 		return false, fmt.Errorf("append to the log: %w: message %d is %.100q, not %q any more", checkpoint.ErrNotOwner, a.l.last, m.ID, a.l.lastID)
 	}

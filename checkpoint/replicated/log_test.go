@@ -156,6 +156,35 @@ func TestAppendFails(t *testing.T) {
 	}
 }
 
+// TestAppendEndsIfTheMessageBeforeIsGone: nobody can find out any more whether the log lost its
+// end since that message, so the append does not wait for ever.
+func TestAppendEndsIfTheMessageBeforeIsGone(t *testing.T) {
+	for name, late := range map[string]bool{"and the record is stored": false, "and a late message stands in its way": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				servers := replicatedtest.New(1, replicatedtest.Faults{})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				l := take(t, servers.Stream("a", 0), 0, options(ctx, "a"))
+				last := appendRecord(t, l, "x")
+				time.Sleep(10 * time.Second)
+				if late {
+					if _, err := publish(t, servers.Stream("b", 0), last, replicated.Message{ID: "b.0.1.1/1", Kind: replicated.KindRecord}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := servers.Stream("a", 0).Purge(t.Context(), last+1); err != nil {
+					t.Fatal(err)
+				}
+				_, err := l.Append([]byte("y"))
+				if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "is gone; it is not known") {
+					t.Errorf("error %v", err)
+				}
+			})
+		})
+	}
+}
+
 // TestLateMessages checks that what comes late from a fenced owner, or from nobody, does not
 // count, and does not end the ownership of its successor.
 func TestLateMessages(t *testing.T) {
