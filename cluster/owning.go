@@ -61,6 +61,23 @@ func (s *shard) keepSnapshots(ctx context.Context, l *ownLog, state replicated.D
 	shots.Run(ctx)
 }
 
+// refusal is how often in succession the shard could not be taken, although nobody else took
+// it, and why it could not the last time.
+type refusal struct {
+	times int // maxRefusals at most
+	cause string
+}
+
+// maxRefusals bounds the pause before the next attempt: to two terms.
+const maxRefusals = 8
+
+// note counts a refusal, and reports whether its cause is another than before.
+func (r *refusal) note(err error) bool {
+	changed := err.Error() != r.cause
+	r.times, r.cause = min(r.times+1, maxRefusals), err.Error()
+	return changed
+}
+
 // taking tries to become the owner, and then brings the replica to where that happened in
 // the log: what earlier owners appended is final then, and in the replica.
 func (s *shard) taking(r *replica, f replicated.FollowerStatus) step {
@@ -90,12 +107,18 @@ func (s *shard) taking(r *replica, f replicated.FollowerStatus) step {
 		})
 		if err != nil {
 			t.end()
-			if !errors.Is(err, checkpoint.ErrNotOwner) && ctx.Err() == nil {
-				s.log.Warn("the shard could not be taken; following it", "error", err)
+			if errors.Is(err, checkpoint.ErrNotOwner) {
+				s.refused = refusal{}
+				sleep(ctx, s.o.Clock, s.o.tick(), nil) // not again at once, whatever is wrong
+				return s.following(r)
 			}
-			sleep(ctx, s.o.Clock, s.o.tick(), nil) // not again at once, whatever is wrong
+			if s.refused.note(err) && ctx.Err() == nil {
+				s.log.Warn("the shard could not be taken; following it, and retrying", "error", err)
+			}
+			sleep(ctx, s.o.Clock, time.Duration(s.refused.times)*s.o.step(), nil)
 			return s.following(r)
 		}
+		s.refused = refusal{}
 		own.Log, t.log = log, own
 		own.end.Store(log.Offset())
 		err = r.CatchUp(bounded, log.Offset())

@@ -32,7 +32,8 @@ type shard struct {
 	number   int
 	storage  Storage
 	log      *slog.Logger
-	attempts uint64 // to take the shard; of run alone
+	attempts uint64  // to take the shard; of run alone
+	refused  refusal // as attempts
 
 	mu       sync.Mutex
 	state    State

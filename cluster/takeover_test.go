@@ -1,0 +1,135 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ndrbridge/checkpoint/replicated"
+)
+
+// TestFollowerWaitsForALongerLeaseOfTheOwner: while the term is changed by restarting one
+// member after the other, the owner's counts if it is longer.
+func TestFollowerWaitsForALongerLeaseOfTheOwner(t *testing.T) {
+	t.Parallel()
+	for name, follower := range map[string]func(m *simMember){
+		"that has its file":      func(*simMember) {},
+		"that has lost its file": func(m *simMember) { m.disk = newSimDisk() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				first := (&simulation{members: newSimulation(1).members[:2]}).byRank(0)[0].name
+				s := startCluster(t, 2, func(o Options) Options {
+					if o.Member == first {
+						o.Term = 4 * testTerm
+					}
+					return o
+				})
+				time.Sleep(settle)
+				ranked := s.byRank(0)
+				ranked[1].stop()
+				time.Sleep(4 * settle)
+				follower(ranked[1])
+				ranked[1].start()
+				time.Sleep(4 * settle)
+				wantState(t, ranked[0], 0, Owning)
+				ranked[0].crash()
+				time.Sleep(4*testTerm - 4*testTerm/3) // its last record is at most a third of a term old
+				wantState(t, ranked[1], 0, Following)
+				time.Sleep(3 * testTerm)
+				wantState(t, ranked[1], 0, Owning)
+			})
+		})
+	}
+}
+
+func TestGone(t *testing.T) {
+	t.Parallel()
+	o := &Options{Term: 8 * time.Second}
+	for term, want := range map[time.Duration]time.Duration{
+		4 * time.Second:  10 * time.Second,
+		8 * time.Second:  10 * time.Second,
+		16 * time.Second: 20 * time.Second,
+		0:                75 * time.Second,
+	} {
+		if got := o.gone(term); got != want {
+			t.Errorf("a lease of %s is over after %s, want %s", term, got, want)
+		}
+	}
+}
+
+// brokenStream is a stream of which no message can be read while broken is set.
+type brokenStream struct {
+	replicated.Stream
+	broken *atomic.Bool
+	reads  *atomic.Int64 // that failed
+}
+
+func (s brokenStream) Get(ctx context.Context, seq uint64) (replicated.Message, error) {
+	if s.broken.Load() {
+		s.reads.Add(1)
+		return replicated.Message{}, errors.New("the disk is broken")
+	}
+	return s.Stream.Get(ctx, seq)
+}
+
+// warnings counts the records of level WARN with a text.
+type warnings struct {
+	slog.Handler
+	text string
+	n    *atomic.Int64
+}
+
+func (w warnings) Enabled(context.Context, slog.Level) bool { return true }
+
+func (w warnings) Handle(_ context.Context, r slog.Record) error {
+	if r.Level == slog.LevelWarn && strings.Contains(r.Message, w.text) {
+		w.n.Add(1)
+	}
+	return nil
+}
+
+func (w warnings) WithAttrs([]slog.Attr) slog.Handler { return w }
+
+func TestShardThatCannotBeTakenIsTriedLessAndLessOften(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var broken atomic.Bool
+		var reads, warned atomic.Int64
+		s := startCluster(t, 2, func(o Options) Options {
+			storage := o.Storage
+			o.Storage = func(shard int) Storage {
+				st := storage(shard)
+				if shard == 0 {
+					st.Stream = brokenStream{st.Stream, &broken, &reads}
+				}
+				return st
+			}
+			o.snapshots = replicated.SnapshotterOptions{} // none is due so soon
+			o.Log = slog.New(warnings{discard.Handler(), "could not be taken", &warned})
+			return o
+		})
+		time.Sleep(steady)
+		ranked := s.byRank(0)
+		synctest.Wait()
+		broken.Store(true)
+		ranked[0].stop() // it releases the shard: the log is vacant
+		time.Sleep(20 * testTerm)
+		wantState(t, ranked[1], 0, Taking)
+		if n := warned.Load(); n != 1 {
+			t.Errorf("%d warnings", n)
+		}
+		if n := reads.Load(); n < 5 || n > 20 {
+			t.Errorf("the shard was tried %d times", n)
+		}
+		broken.Store(false)
+		time.Sleep(3 * testTerm)
+		wantState(t, ranked[1], 0, Owning)
+	})
+}
