@@ -253,6 +253,8 @@ func TestFileThatDoesNotFitTheLogIsRestored(t *testing.T) {
 					t.Fatal(err)
 				}
 				state := f.read()
+				s.mu.Lock() // the owner goes on
+				defer s.mu.Unlock()
 				if state.Number == 0 || s.acks[0][state.Number] != state {
 					t.Errorf("the file has %v, which is not what was acknowledged", state)
 				}
