@@ -112,6 +112,9 @@ func (s *shard) taking(r *replica, f replicated.FollowerStatus) step {
 				sleep(ctx, s.o.Clock, s.o.tick(), nil) // not again at once, whatever is wrong
 				return s.following(r)
 			}
+			if errors.Is(err, replicated.ErrDiverged) {
+				return s.unfit(r, errors.Join(err, s.drop(r)))
+			}
 			if s.refused.note(err) && ctx.Err() == nil {
 				s.log.Warn("the shard could not be taken; following it, and retrying", "error", err)
 			}

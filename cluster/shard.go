@@ -140,13 +140,20 @@ func (s *shard) lost(ctx context.Context, r *replica) step {
 	}
 	err := s.drop(r)
 	if errors.Is(err, replicated.ErrDiverged) || errors.Is(err, checkpoint.ErrDamaged) {
-		s.log.Warn("the shard's file does not fit its log and is restored", "error", err)
-		if !r.fresh {
-			return s.restored(r)
-		}
-		err = errors.Join(err, r.remove())
+		return s.unfit(r, err)
 	}
 	s.fail(err)
+	return s.away
+}
+
+// unfit restores the file of a replica that was dropped, because it does not fit the log; one
+// that was just restored, later.
+func (s *shard) unfit(r *replica, err error) step {
+	s.log.Warn("the shard's file does not fit its log and is restored", "error", err)
+	if !r.fresh {
+		return s.restored(r)
+	}
+	s.fail(errors.Join(err, r.remove()))
 	return s.away
 }
 

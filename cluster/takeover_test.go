@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
 )
 
@@ -130,6 +132,37 @@ func TestShardThatCannotBeTakenIsTriedLessAndLessOften(t *testing.T) {
 		}
 		broken.Store(false)
 		time.Sleep(3 * testTerm)
+		wantState(t, ranked[1], 0, Owning)
+	})
+}
+
+// TestFileWithAnotherHistoryThanTheLogIsRestored: NATS lost the end of the log, and another
+// member wrote to it until it was as long as before.
+func TestFileWithAnotherHistoryThanTheLogIsRestored(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := startCluster(t, 2, func(o Options) Options {
+			o.snapshots = replicated.SnapshotterOptions{} // none is due so soon
+			return o
+		})
+		time.Sleep(steady)
+		ranked := s.byRank(0)
+		ranked[0].crash()
+		time.Sleep(testTerm / 2) // the follower gets what was acknowledged
+		messages := s.servers.Messages(0)
+		last := messages[len(messages)-1].Seq
+		s.servers.Forget(0, last-1)
+		take := replicated.Message{
+			ID: "other.99.1.1/1", Kind: replicated.KindTake, Term: testTerm,
+			Data: fmt.Appendf(nil, `{"format":%d,"layout":%d}`, checkpoint.RecordFormat, checkpoint.Layout),
+		}
+		if err := s.servers.Stream("other", 0).Publish(last-1, take, func(uint64, error) {}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(6 * testTerm)
+		if messages = s.servers.Messages(0); messages[last-1].ID != take.ID {
+			t.Fatalf("message %d is %q", last, messages[last-1].ID)
+		}
 		wantState(t, ranked[1], 0, Owning)
 	})
 }

@@ -82,8 +82,9 @@ type Log struct {
 // then on everything that an earlier owner appends is refused. The offset of the returned
 // Log is that of the take: before anything is appended, the state has to be brought to it.
 //
-// checkpoint.ErrNotOwner: other messages came first. ErrLogLost: the log ends before after,
-// or has another message there than Options.LastID.
+// checkpoint.ErrNotOwner: other messages came first. ErrLogLost: the log ends before after.
+// ErrDiverged: it has another message there than Options.LastID, because it lost its end and
+// others wrote to it since.
 // After any other error it is not known whether the take was stored; if it was, the log has
 // an owner that does nothing. Take ends with ctx, everything later with Options.Context.
 func Take(ctx context.Context, s Stream, after uint64, o Options) (*Log, error) {
@@ -125,7 +126,7 @@ func (l *Log) lookBack(ctx context.Context) error {
 		return err
 	}
 	if l.lastID != "" && l.lastID != m.ID {
-		return fmt.Errorf("%w: message %d is %.100q, not %q", ErrLogLost, l.last, m.ID, l.lastID)
+		return fmt.Errorf("%w: message %d is %.100q, not %q", ErrDiverged, l.last, m.ID, l.lastID)
 	}
 	l.lastID = m.ID
 	if id, ok := parseID(m.ID); ok {

@@ -81,6 +81,6 @@ func TestTakeOfARewrittenLog(t *testing.T) {
 		o := options(t.Context(), "b")
 		o.LastID = st.SeenID
 		_, err := replicated.Take(t.Context(), servers.Stream("b", 0), st.Seen, o)
-		wantErr(t, err, replicated.ErrLogLost)
+		wantErr(t, err, replicated.ErrDiverged)
 	})
 }
