@@ -111,10 +111,11 @@ func (m *member) Run(ctx context.Context, running func(attributes ...any)) pipel
 		m.fail(err)
 		stopped.Deadline = lifecycle.Within(closePatience)
 	case <-ctx.Done():
-		stopped.Timeout = time.Duration(m.Config().ShutdownTimeout)
+		config := m.Config()
+		stopped.Timeout = time.Duration(config.ShutdownTimeout)
 		stopped.Deadline = lifecycle.Within(stopped.Timeout)
 		// Whatever waits for NATS gives up before the end.
-		cut := time.AfterFunc(stopped.Timeout*9/10, m.disconnect)
+		cut := time.AfterFunc(cutAfter(config), m.disconnect)
 		defer cut.Stop()
 		late := time.NewTimer(stopped.Timeout)
 		defer late.Stop()

@@ -188,10 +188,18 @@ func shardConfig(config *configs.Config, shard int) *configs.Config {
 	return c
 }
 
-// stopTimeout returns how long the pipeline of a shard may take to stop. The rest of
-// shutdown_timeout is for handing the shard over.
+// stopTimeout returns how long the pipeline of a shard may take to stop: 3/4 of
+// shutdown_timeout, or less if that is so short that the shard, which then has a grace,
+// might still be closing when the connection to NATS is cut. The rest is for handing the
+// shard over.
 func stopTimeout(config *configs.Config) time.Duration {
-	return time.Duration(config.ShutdownTimeout) * 3 / 4
+	timeout := time.Duration(config.ShutdownTimeout)
+	return min(timeout*3/4, max(timeout/4, cutAfter(config)-lifecycle.Limit(0)))
+}
+
+// cutAfter returns how long after the signal the connection to NATS is cut.
+func cutAfter(config *configs.Config) time.Duration {
+	return time.Duration(config.ShutdownTimeout) * 9 / 10
 }
 
 // settings returns what pipelines are made from.

@@ -18,6 +18,7 @@ import (
 	"ndrbridge/cluster/lease"
 	"ndrbridge/configs"
 	"ndrbridge/pipeline"
+	"ndrbridge/pipeline/lifecycle"
 )
 
 // takenLog is a log that another member takes.
@@ -85,5 +86,26 @@ sinks: [{name: log, file: {path: "-"}}]
 	err = s.own(ctx, cluster.Ownership{Log: log, Renew: time.Millisecond, Lease: term})
 	if !errors.Is(err, checkpoint.ErrNotOwner) {
 		t.Errorf("got %v, want ErrNotOwner", err)
+	}
+}
+
+func TestShardsHaveStoppedBeforeTheConnectionIsCut(t *testing.T) {
+	for _, c := range []struct{ shutdown, want time.Duration }{
+		{100 * time.Millisecond, 25 * time.Millisecond}, // shorter than the grace
+		{time.Second, 250 * time.Millisecond},
+		{2 * time.Second, 800 * time.Millisecond},
+		{5 * time.Second, 3500 * time.Millisecond},
+		{20 * time.Second, 15 * time.Second},
+	} {
+		t.Run(c.shutdown.String(), func(t *testing.T) {
+			config := &configs.Config{ShutdownTimeout: configs.Duration(c.shutdown)}
+			stop, cut := stopTimeout(config), cutAfter(config)
+			if stop != c.want {
+				t.Errorf("shards have %s to stop, want %s", stop, c.want)
+			}
+			if c.shutdown >= 2*time.Second && lifecycle.Limit(stop) > cut {
+				t.Errorf("they may take %s; the connection is cut after %s", lifecycle.Limit(stop), cut)
+			}
+		})
 	}
 }
