@@ -93,8 +93,8 @@ func closed(r *checkpoint.Replica, path, kept string) error {
 	if err := r.Close(); err != nil || kept == "" {
 		return err
 	}
-	if err := os.Rename(path, kept); err != nil {
-		return fmt.Errorf("the shard is recovered; delete its copy, which members must not use: %w", err)
+	if err := checkpoint.Rename(path, kept); err != nil {
+		return fmt.Errorf("the shard is recovered; no file may remain at %s, because members must not use the copy: %w", path, err)
 	}
 	return nil
 }

@@ -63,10 +63,16 @@ func compact(path string) (before, after int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	if err := os.Rename(file.Name(), path); err != nil {
-		return 0, 0, err
+	return info.Size(), compacted.Size(), Rename(file.Name(), path)
+}
+
+// Rename gives the file at path, which nobody writes, another name in
+// the same folder, and makes that durable: after a crash the old name is not there again.
+func Rename(path, to string) error {
+	if err := os.Rename(path, to); err != nil {
+		return err
 	}
-	return info.Size(), compacted.Size(), boltfile.SyncDir(path)
+	return boltfile.SyncDir(to)
 }
 
 // Backup writes a consistent copy of the state to w, and returns its size. Reads and writes
