@@ -40,15 +40,15 @@ func TestDeadLettersAreThoseOfOneShard(t *testing.T) {
 		}
 		ctx := t.Context()
 		rt.Repeat(map[string]func(*rapid.T){
-			"bury": func(rt *rapid.T) {
+			"dead-letter": func(rt *rapid.T) {
 				o := owner.Draw(rt, "owner")
 				n := rapid.IntRange(0, c.Count()-1).Draw(rt, "shard")
 				if _, isSink := o.Sink(); !isSink {
 					n = slices.Index(owners, o) - 2
 				}
 				key := rapid.SampledFrom([]string{"a", "b/c", "00000000000000000007"}).Draw(rt, "key")
-				c.shards[n].bury(o, key)
-				model.bury(o, fmt.Sprintf("%02d-%s", n, key))
+				c.shards[n].addDead(o, key)
+				model.addDead(o, fmt.Sprintf("%02d-%s", n, key))
 			},
 			"list": func(rt *rapid.T) {
 				o, after, limit := owner.Draw(rt, "owner"), keys.Draw(rt, "after"), rapid.IntRange(1, 5).Draw(rt, "limit")
@@ -89,8 +89,8 @@ func TestDeadLettersOfAnUnavailableShard(t *testing.T) {
 	control := c.control(t)
 	lake := checkpoint.SinkOwner("lake")
 	for _, s := range c.shards {
-		s.bury(lake, "a")
-		s.bury(lake, "b")
+		s.addDead(lake, "a")
+		s.addDead(lake, "b")
 	}
 	c.shards[1].fail(errDown)
 	ctx := t.Context()

@@ -58,8 +58,8 @@ func TestRemoteShards(t *testing.T) {
 		s.history = admin.History{StepSeconds: 15, Until: at(int64(n)), Journal: admin.JournalHistory{Bytes: []*int64{new(int64(1))}}}
 		s.backup, s.replayed = string(bytes.Repeat([]byte("x"), 300_000)), 2
 		s.journalled([]transform.Event{event(t, n, n, 1)}, nil)
-		s.bury(lake, "a")
-		s.bury(lake, "b/../c")
+		s.addDead(lake, "a")
+		s.addDead(lake, "b/../c")
 	}
 
 	status, err := control.Status(ctx)

@@ -147,8 +147,8 @@ func (s *shard) DropDead(_ context.Context, o checkpoint.Owner, keys []string) (
 	return n, nil
 }
 
-// bury adds a dead letter.
-func (s *shard) bury(o checkpoint.Owner, key string) {
+// addDead adds a dead letter.
+func (s *shard) addDead(o checkpoint.Owner, key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.dead[o] == nil {
