@@ -89,7 +89,7 @@ type ClusterControl interface {
 	Cluster(ctx context.Context) (Cluster, error)
 	// Handover stops the pipelines of the shards in order and lets the next member take
 	// them. It returns when that member owns them, and an error if no other member
-	// follows one of them and has caught up.
+	// follows one of them and catches up soon.
 	Handover(ctx context.Context, what Handover) error
 }
 

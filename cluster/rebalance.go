@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"ndrbridge/admin"
@@ -67,22 +68,17 @@ func (v *view) owners() map[int]string {
 // Handover hands over a shard that this member owns, or all of them, and returns when other
 // members own them. From then on this member takes them only if nobody else can, until it
 // starts again. It returns admin.ErrUnknown if the shard or the member does not exist, and
-// another error if this member is not the owner, or no other member is ready.
+// another error if this member is not the owner, or no other member becomes ready within a term
+// and a quarter, as long as what the others publish may be late.
 func (n *Node) Handover(ctx context.Context, what admin.Handover) error {
 	v := n.members.current()
 	shards, err := n.toHandOver(v, what)
 	if err != nil {
 		return err
 	}
-	var owned []*shard
-	for _, s := range shards {
-		if !s.owned() {
-			continue
-		}
-		owned = append(owned, s)
-		if !v.successor(s.number) {
-			return fmt.Errorf("hand over shard %s: no other member follows it and has caught up", shardName(s.number))
-		}
+	owned := slices.DeleteFunc(slices.Clone(shards), func(s *shard) bool { return !s.owned() })
+	if err := n.awaitSuccessors(ctx, owned); err != nil {
+		return err
 	}
 	for _, s := range shards {
 		s.setYields()
@@ -99,6 +95,25 @@ func (n *Node) Handover(ctx context.Context, what admin.Handover) error {
 		}
 	}
 	return nil
+}
+
+// awaitSuccessors waits until another member is ready to take each of the shards that this one
+// still owns. It returns an error if that takes longer than a term and a quarter.
+func (n *Node) awaitSuccessors(ctx context.Context, shards []*shard) error {
+	for began := n.o.Clock.Now(); ; {
+		v := n.members.current()
+		i := slices.IndexFunc(shards, func(s *shard) bool { return s.owned() && !v.successor(s.number) })
+		if i < 0 {
+			return nil
+		}
+		err := fmt.Errorf("hand over shard %s: no other member follows it and has caught up", shardName(shards[i].number))
+		if n.o.Clock.Now()-began >= n.o.gone(n.o.Term) {
+			return err
+		}
+		if !sleep(ctx, n.o.Clock, n.o.tick(), nil) {
+			return fmt.Errorf("%w: %w", err, context.Cause(ctx))
+		}
+	}
 }
 
 // toHandOver returns the shards that are meant.

@@ -317,6 +317,32 @@ func TestHandoverNeedsASuccessor(t *testing.T) {
 	})
 }
 
+// TestHandoverWaitsForASuccessor: a member that has just started follows and has caught up a
+// moment later, and what it publishes is late.
+func TestHandoverWaitsForASuccessor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := startCluster(t, 2, nil)
+		time.Sleep(settle)
+		s.members[1].stop()
+		time.Sleep(settle)
+		what := admin.Handover{Member: s.members[0].name}
+
+		canceled, cancel := context.WithTimeout(t.Context(), testTerm/10)
+		defer cancel()
+		if err := s.members[0].node().Handover(canceled, what); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no other member follows") {
+			t.Errorf("without another member: %v", err)
+		}
+		s.members[1].start()
+		if err := s.members[0].node().Handover(t.Context(), what); err != nil {
+			t.Fatal(err)
+		}
+		for shard := range simShards {
+			wantState(t, s.members[1], shard, Owning)
+		}
+	})
+}
+
 // TestStopGivesUpAppendsThatWaitForTheServers: an owner that cannot reach the servers stops
 // within StopTimeout.
 func TestStopGivesUpAppendsThatWaitForTheServers(t *testing.T) {
