@@ -27,6 +27,8 @@ type exchange struct {
 	// complete.
 	ctx context.Context
 	end context.CancelCauseFunc
+	// running are the goroutines of the exchange, which end with it.
+	running sync.WaitGroup
 
 	// Each receives when what it is named for may have happened.
 	accepted, started, headed, arrived, credited chan struct{}
@@ -35,25 +37,25 @@ type exchange struct {
 	sent    uint64     // the number of the next frame
 	scratch []byte
 
-	mu       sync.Mutex
-	peer     string // the inbox of the other side; empty: not known yet
-	received uint64 // the number of the next frame
-	heard    time.Time
-	quiet    bool      // nothing was sent since the last keep-alive interval began
-	missing  time.Time // when NATS reported that the peer's inbox has no subscriber; zero: it did not
-	head     []byte
-	body     bytes.Buffer // received and not read yet
-	complete bool         // the whole body was received
-	taken    uint64       // bytes that were read
-	granted  uint64       // taken, as the peer knows it
-	written  uint64       // bytes of the body that were sent
-	read     uint64       // of those, what the peer has read
+	mu           sync.Mutex
+	peer         string // the inbox of the other side; empty: not known yet
+	received     uint64 // the number of the next frame
+	lastReceived time.Time
+	quiet        bool      // nothing was sent since the last keep-alive interval began
+	missing      time.Time // when NATS reported that the peer's inbox has no subscriber; zero: it did not
+	head         []byte
+	body         bytes.Buffer // received and not read yet
+	complete     bool         // the whole body was received
+	taken        uint64       // bytes that were read
+	granted      uint64       // taken, as the peer knows it
+	written      uint64       // bytes of the body that were sent
+	read         uint64       // of those, what the peer has read
 }
 
 func newExchange(ctx context.Context, b bus, o Options, client bool) *exchange {
 	signal := func() chan struct{} { return make(chan struct{}, 1) }
 	x := &exchange{
-		o: o, bus: b, inbox: b.newInbox(), client: client, chunk: min(maxChunk, b.maxPayload()-64), heard: time.Now(),
+		o: o, bus: b, inbox: b.newInbox(), client: client, chunk: min(maxChunk, b.maxPayload()-64), lastReceived: time.Now(),
 		accepted: signal(), started: signal(), headed: signal(), arrived: signal(), credited: signal(),
 	}
 	x.ctx, x.end = context.WithCancelCause(ctx)
@@ -118,7 +120,7 @@ func (x *exchange) receive(m message) {
 			x.end(lost("messages were lost"))
 		default:
 			x.received++
-			x.heard, x.missing = time.Now(), time.Time{}
+			x.lastReceived, x.missing = time.Now(), time.Time{}
 			if !x.take(m.reply, f) {
 				x.end(lost("the other side sent an unexpected frame"))
 			}
@@ -279,7 +281,7 @@ func (x *exchange) isIdle() bool {
 	if x.over() {
 		return false
 	}
-	if time.Since(x.heard) > lostAfter*x.o.KeepAlive || !x.missing.IsZero() && time.Since(x.missing) > x.o.KeepAlive/2 {
+	if time.Since(x.lastReceived) > lostAfter*x.o.KeepAlive || !x.missing.IsZero() && time.Since(x.missing) > x.o.KeepAlive/2 {
 		x.end(lost("the other side does not answer"))
 		return false
 	}

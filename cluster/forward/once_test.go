@@ -62,7 +62,6 @@ func TestRefusedRequests(t *testing.T) {
 			t.Errorf("%v, want ErrBusy", err)
 		}
 		first.Body.Close()
-		synctest.Wait()
 		again, err := c.Get("http://localhost/")
 		if err != nil {
 			t.Fatal(err)

@@ -106,9 +106,8 @@ func (s *Server) run(client string, head []byte) {
 		return
 	}
 	defer unsubscribe()
-	var keeping sync.WaitGroup
-	defer keeping.Wait()
-	keeping.Go(x.keepAlive)
+	defer x.running.Wait()
+	x.running.Go(x.keepAlive)
 	if err := x.send(frameAccept, nil); err != nil {
 		return
 	}

@@ -21,8 +21,9 @@ type Transport struct {
 var _ http.RoundTripper = (*Transport)(nil)
 
 // NewTransport returns a Transport that sends requests to a subject over nc, which the
-// caller owns. It starts nothing: a request takes resources until its response's body
-// was read to its end or closed, or its context is done.
+// caller owns. It starts nothing that outlasts a request: one ends when RoundTrip returns an
+// error or the body of its response is closed. Both wait for a Read of the request's body,
+// which Close of that body must end.
 func NewTransport(nc *nats.Conn, subject string, o Options) *Transport {
 	return newTransport(natsBus{nc}, subject, o)
 }
@@ -63,14 +64,18 @@ func (t *Transport) roundTrip(r *http.Request) (*http.Response, error) {
 		<-t.slots
 		return nil, err
 	}
-	go func() {
+	x.running.Go(func() {
 		x.keepAlive()
 		unsubscribe()
+		if hasBody(r) {
+			_ = r.Body.Close() // ends a Read of upload
+		}
 		<-t.slots
-	}()
+	})
 	response, err := t.exchange(x, r, head)
 	if err != nil {
 		x.end(err)
+		x.running.Wait()
 		return nil, context.Cause(x.ctx) // the first error
 	}
 	return response, nil
@@ -88,7 +93,7 @@ func (t *Transport) exchange(x *exchange, r *http.Request, head []byte) (*http.R
 		return nil, err
 	}
 	if hasBody(r) {
-		go x.upload(r.Body)
+		x.running.Go(func() { x.upload(r.Body) })
 	}
 	if err := x.wait(x.headed, 0, ""); err != nil {
 		return nil, err
@@ -99,11 +104,9 @@ func (t *Transport) exchange(x *exchange, r *http.Request, head []byte) (*http.R
 	return parseResponse(head, r, responseBody{x})
 }
 
-// upload sends the body of a request. It ends with the exchange, except while the body's
-// Read blocks.
+// upload sends the body of a request until its end or that of the exchange.
 func (x *exchange) upload(body io.ReadCloser) {
 	defer body.Close()
-	defer context.AfterFunc(x.ctx, func() { _ = body.Close() })()
 	for b := make([]byte, x.chunk); ; {
 		n, err := body.Read(b)
 		if x.writeBody(b[:n]) != nil {
@@ -132,10 +135,11 @@ func (b responseBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the exchange. Unless the response is complete, the context of the server's
-// handler is cancelled.
+// Close ends the exchange and returns when nothing of it runs any more. Unless the response
+// is complete, the context of the server's handler is cancelled.
 func (b responseBody) Close() error {
 	b.end(errLeftEarly)
+	b.running.Wait()
 	return nil
 }
 
