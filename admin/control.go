@@ -70,6 +70,19 @@ type Control interface {
 	RetryCommand(ctx context.Context, id uint64) error
 	// DropCommand deletes a ticket command. A pending one is not carried out.
 	DropCommand(ctx context.Context, id uint64) error
+	// Forget deletes the cursor, the dead letters and the queued redeliveries of a sink. It
+	// returns an error if the sink is configured.
+	Forget(ctx context.Context, sink string) error
+	// Rename moves what Forget would delete to another name. It returns an error if a sink
+	// of either name is configured, or the state keeps something under the new one.
+	Rename(ctx context.Context, sink, to string) error
+	// ForgetAppliance deletes the positions of an appliance's streams, and what sources and
+	// sinks remember about it, so that its streams begin at their start. It returns an error
+	// while it is polled, or ticket commands for it are pending.
+	ForgetAppliance(ctx context.Context, name string) error
+	// ForgetIdentity deletes the finding that another appliance answers under a name, and
+	// the identity that it was compared with.
+	ForgetIdentity(ctx context.Context, name string) error
 }
 
 // Reloaded lists what a reload changed.

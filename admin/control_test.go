@@ -43,6 +43,7 @@ type control struct {
 
 	tailing   chan struct{} // receives when Tail waits for events, and is closed when it has returned
 	rewoundTo time.Time
+	changes   []string // of what the state keeps
 }
 
 func newControl(t testing.TB) *control {

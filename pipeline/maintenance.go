@@ -10,11 +10,6 @@ import (
 	"ndrbridge/pipeline/identity"
 )
 
-var (
-	_ admin.Maintainer = (*Control)(nil)
-	_ admin.Maintainer = (*Offline)(nil)
-)
-
 // Forget drops a sink from the state: its cursor, its queued redeliveries and its dead
 // letters. It is an error if the configuration has the sink. It returns
 // admin.ErrUnknown if the state does not have it.

@@ -24,7 +24,6 @@ import (
 // nobody owns it, or if the owner cannot be asked.
 type Shard interface {
 	admin.Control
-	admin.Maintainer
 	// Locate returns the shard's appliances that know a command's detection, or its ticket
 	// if it names no detection: those that the state knows of or, with ask, those that say
 	// so themselves.

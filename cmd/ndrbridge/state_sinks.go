@@ -45,9 +45,9 @@ configuration without the sink or the appliance; --identity needs no other confi
 			case identity && !appliance:
 				return fmt.Errorf("%w: --identity requires --appliance", commandline.ErrUsage)
 			case appliance:
-				return c.offline("", func(state maintained) error { return c.forgetAppliance(ctx, state, name, identity, yes) })
+				return c.offline("", func(state admin.Control) error { return c.forgetAppliance(ctx, state, name, identity, yes) })
 			}
-			return c.offline(name, func(state maintained) error {
+			return c.offline(name, func(state admin.Control) error {
 				if err := c.confirmForget(ctx, state, name, yes); err != nil {
 					return err
 				}
@@ -64,7 +64,7 @@ configuration without the sink or the appliance; --identity needs no other confi
 	return cmd
 }
 
-func (c *command) forgetAppliance(ctx context.Context, state maintained, name string, identity, yes bool) error {
+func (c *command) forgetAppliance(ctx context.Context, state admin.Control, name string, identity, yes bool) error {
 	if identity {
 		if err := state.ForgetIdentity(ctx, name); err != nil {
 			return err
@@ -82,7 +82,7 @@ func (c *command) forgetAppliance(ctx context.Context, state maintained, name st
 
 // confirmForget asks for confirmation if the sink has dead letters or redeliveries, which
 // could still be delivered.
-func (c *command) confirmForget(ctx context.Context, state maintained, sink string, yes bool) error {
+func (c *command) confirmForget(ctx context.Context, state admin.Control, sink string, yes bool) error {
 	status, err := state.Status(ctx)
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ it, run this command, and add the sink with its new name.`,
 		Example: "  ndrbridge state rename lake datalake",
 		Args:    exactly("OLD", "NEW"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.offline(args[0], func(state maintained) error {
+			return c.offline(args[0], func(state admin.Control) error {
 				if err := state.Rename(cmd.Context(), args[0], args[1]); err != nil {
 					return err
 				}
@@ -122,16 +122,10 @@ it, run this command, and add the sink with its new name.`,
 	}))
 }
 
-// maintained is a state that commands can change.
-type maintained interface {
-	admin.Control
-	admin.Maintainer
-}
-
 // offline calls act with the state of a stopped bridge or, if it is in a cluster, of the
 // running members. It returns an error if removed, the name of a sink or empty, is
 // configured.
-func (c *command) offline(removed string, act func(maintained) error) (err error) {
+func (c *command) offline(removed string, act func(admin.Control) error) (err error) {
 	config, err := configs.Load(c.configFile, c.environ)
 	if err != nil {
 		return err
