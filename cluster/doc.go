@@ -2,7 +2,7 @@
 // its members, and moves them when members come, go or fail.
 //
 // Members publish an entry each in a Registry, from which everybody ranks the live ones for
-// each shard by rendezvous hashing. The ranking decides who follows the log of a shard, who
+// each shard by rendezvous hashing, so that all should own equally many. The ranking decides who follows the log of a shard, who
 // tries to own it, and when. It decides nothing about safety, for which a wrong view is
 // harmless: a member owns a shard if the shard's log has accepted its take (see
 // checkpoint/replicated), and acts for it while it has a lease (see cluster/lease).
@@ -28,6 +28,7 @@
 //
 // The turn of a member comes when the log is vacant, because its owner released it or
 // nobody ever owned it, or when it has been quiet for a term and a quarter by the member's
-// clock: the owner's term, which its messages say, or the member's own if that is longer. Clocks may differ in rate by a quarter. The n-th by rendezvous waits n quarters of
-// a term longer, the last owner longest.
+// clock: the owner's term, which its messages say, or the member's own if that is longer.
+// Clocks may differ in rate by a quarter. The n-th in the ranking waits n quarters of a term
+// longer, the last owner longest.
 package cluster

@@ -10,17 +10,20 @@ import (
 	"ndrbridge/admin"
 )
 
-// rebalance returns a shard that this member, which owns it, is to hand over to the member
-// that is to own it by rendezvous: one that has lived for settle, and that follows the
-// shard and has caught up. It returns false if there is none.
+// rebalance returns a shard that this member, which owns it, is to hand over to its preferred
+// owner, which follows the shard and has caught up. It returns false if there is none, or
+// while a member lives that has not done so for settle: it may be one that fails at every start.
 func (v *view) rebalance(now, settle time.Duration) (shard int, to member, ok bool) {
+	if slices.ContainsFunc(v.members, func(m sighting) bool { return now-m.first < settle }) {
+		return 0, member{}, false
+	}
 	for shard := range v.unowned {
 		owner, has := v.owner(shard)
 		if !has || owner.Instance != v.self {
 			continue
 		}
 		first, has := v.preferred(shard)
-		if has && first.Instance != v.self && now-first.first >= settle && v.ready(shard, first.member) {
+		if has && first.Instance != v.self && v.ready(shard, first.member) {
 			return shard, first.member, true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -74,7 +75,7 @@ func (s *simulation) byRank(shard int) (ranked []*simMember) {
 	for _, m := range s.members {
 		all = append(all, member{ID: m.name})
 	}
-	for _, r := range rank(all, shard) {
+	for _, r := range rank(all, simShards)[shard] {
 		for _, m := range s.members {
 			if m.name == r.ID {
 				ranked = append(ranked, m)
@@ -419,4 +420,35 @@ func TestLogThatLostItsEndIsContinued(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestLossOfAMemberLeavesEvenShares(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := startCluster(t, 3, nil)
+		time.Sleep(steady)
+		owns := func() (n []int) {
+			for _, m := range s.members {
+				own := 0
+				for shard := range simShards {
+					if m.state(shard) == Owning {
+						own++
+					}
+				}
+				n = append(n, own)
+			}
+			return n
+		}
+		before := owns()
+		if slices.Max(before) != 2 || slices.Min(before) != 1 {
+			t.Fatalf("members own %v of %d shards", before, simShards)
+		}
+		lost := slices.Index(before, 2)
+		s.members[lost].crash()
+		time.Sleep(steady)
+		left := slices.Delete(owns(), lost, lost+1)
+		if !slices.Equal(left, []int{2, 2}) {
+			t.Errorf("the members that are left own %v of %d shards", left, simShards)
+		}
+	})
 }

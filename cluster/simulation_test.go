@@ -309,8 +309,8 @@ func (s *simulation) checkOwners() {
 	for _, m := range s.members {
 		all = append(all, member{ID: m.name})
 	}
-	for shard := range simShards {
-		want := rank(all, shard)[0].ID
+	for shard, ranked := range rank(all, simShards) {
+		want := ranked[0].ID
 		for _, m := range s.members {
 			if got := m.node().shards[shard].owned(); got != (m.name == want) {
 				s.fail("shard %d: %s owns it: %v, but %s is to own it", shard, m.name, got, want)

@@ -17,16 +17,15 @@ type view struct {
 
 // newView returns a view in which every shard has an owner.
 func newView(self string, members []sighting, shards int) *view {
-	v := &view{self: self, members: members, unowned: make([]time.Duration, shards), ranked: make([][]member, shards)}
-	for shard := range shards {
+	v := &view{self: self, members: members, unowned: make([]time.Duration, shards)}
+	for shard := range v.unowned {
 		v.unowned[shard] = owned
-		for _, s := range members {
-			if r, has := s.report(shard); !has || r.Role != roleUnable {
-				v.ranked[shard] = append(v.ranked[shard], s.member)
-			}
-		}
-		rank(v.ranked[shard], shard)
 	}
+	live := make([]member, len(members))
+	for i, m := range members {
+		live[i] = m.member
+	}
+	v.ranked = rank(live, shards)
 	return v
 }
 

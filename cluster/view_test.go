@@ -2,7 +2,10 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,47 +29,134 @@ func TestWeightIsFixed(t *testing.T) {
 	}
 }
 
-func TestEveryMemberGetsShards(t *testing.T) {
-	t.Parallel()
-	const shards = 64
-	count := make(map[string]int)
-	for shard := range shards {
-		members := []member{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}}
-		count[rank(members, shard)[0].ID]++
+// named returns members with these names.
+func named(ids ...string) (members []member) {
+	for _, id := range ids {
+		members = append(members, member{ID: id})
 	}
-	for id, n := range count {
-		if n < shards/8 || n > shards/2 {
-			t.Errorf("%s gets %d of %d shards", id, n, shards)
-		}
+	return members
+}
+
+// loads returns how many shards each member should own.
+func loads(ranked [][]member) map[string]int {
+	n := make(map[string]int)
+	for _, members := range ranked {
+		n[members[0].ID]++
 	}
-	if len(count) != 4 {
-		t.Errorf("shards went to %v, want four members", count)
+	return n
+}
+
+// wantEven expects that the members should own all shards, and equally many but for one.
+func wantEven(t interface{ Fatalf(string, ...any) }, ranked [][]member, members []member) {
+	least, most := len(ranked), 0
+	n := loads(ranked)
+	for _, m := range members {
+		least, most = min(least, n[m.ID]), max(most, n[m.ID])
+	}
+	if most-least > 1 {
+		t.Fatalf("members should own %v", n)
 	}
 }
 
-// TestMembershipMovesFewShards: a member that joins takes shards, and moves none between
-// the others; one that leaves likewise.
-func TestMembershipMovesFewShards(t *testing.T) {
+// TestSharesAreEven: also without a member, whose shards then go to the second in the order.
+func TestSharesAreEven(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		ids := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z0-9-]{1,12}`), 2, 9, rapid.ID[string]).Draw(t, "members")
-		shard := rapid.IntRange(0, 63).Draw(t, "shard")
-		all := make([]member, len(ids))
-		for i, id := range ids {
-			all[i].ID = id
+		live := named(rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z0-9-]{1,12}`), 2, 9, rapid.ID[string]).Draw(t, "members")...)
+		shards := rapid.IntRange(1, 100).Draw(t, "shards")
+		before := rank(live, shards)
+		wantEven(t, before, live)
+		lost := rapid.SampledFrom(live).Draw(t, "lost").ID
+		left := slices.DeleteFunc(slices.Clone(live), func(m member) bool { return m.ID == lost })
+		after := rank(left, shards)
+		wantEven(t, after, left)
+		for shard, members := range before {
+			if len(members) != len(live) || len(slices.CompactFunc(slices.SortedFunc(slices.Values(members), byID), equalID)) != len(live) {
+				t.Fatalf("the candidates of shard %d are %v", shard, members)
+			}
+			if members[0].ID == lost && after[shard][0].ID != members[1].ID {
+				t.Fatalf("shard %d is followed by %s, and without %s it should be owned by %s", shard, members[1].ID, lost, after[shard][0].ID)
+			}
 		}
-		first := rank(slices.Clone(all), shard)[0].ID
-		gone := rapid.IntRange(0, len(all)-1).Draw(t, "gone")
-		without := rank(slices.Delete(slices.Clone(all), gone, gone+1), shard)[0].ID
-		if ids[gone] != first && without != first {
-			t.Fatalf("shard %d moved from %s to %s because %s left", shard, first, without, ids[gone])
+		slices.Reverse(left)
+		if again := rank(left, shards); !reflect.DeepEqual(again, after) {
+			t.Fatalf("members in another order are ranked differently: %v and %v", again, after)
 		}
 	})
 }
 
+func byID(a, b member) int     { return strings.Compare(a.ID, b.ID) }
+func equalID(a, b member) bool { return a.ID == b.ID }
+
+// TestMembersThatCannotOrShouldNotOwn: the others share what they do not get.
+func TestMembersThatCannotOrShouldNotOwn(t *testing.T) {
+	t.Parallel()
+	const shards = 16
+	all := make([]int, shards)
+	unables := make(map[string]report)
+	for shard := range shards {
+		all[shard], unables[shardName(shard)] = shard, unable
+	}
+	for name, c := range map[string]struct {
+		change member // what a is besides its name
+		want   map[string]int
+	}{
+		"a yields all shards":          {member{Yields: all}, map[string]int{"b": 8, "c": 8}},
+		"a is unable to own any shard": {member{Shards: unables}, map[string]int{"b": 8, "c": 8}},
+		"a yields one shard":           {member{Yields: all[:1]}, map[string]int{"a": 6, "b": 5, "c": 5}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.change.ID = "a"
+			ranked := rank(append(named("b", "c"), c.change), shards)
+			if got := loads(ranked); !maps.Equal(got, c.want) {
+				t.Errorf("members should own %v, want %v", got, c.want)
+			}
+			for _, shard := range c.change.Yields {
+				if last := ranked[shard][2]; last.ID != "a" {
+					t.Errorf("shard %d is yielded by a, and %s goes last", shard, last.ID)
+				}
+			}
+		})
+	}
+	if ranked := rank([]member{{ID: "a", Yields: all}}, shards); len(ranked[0]) != 1 {
+		t.Errorf("a shard that its only member yields has candidates %v", ranked[0])
+	}
+	if ranked := rank(nil, shards); len(ranked) != shards || ranked[0] != nil {
+		t.Errorf("without members the ranking is %v", ranked)
+	}
+}
+
+// TestMembershipMovesFewShards: a member that joins or leaves moves little more than the
+// shards that it gets or had.
+func TestMembershipMovesFewShards(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{16, 64} {
+		moved, its := 0, 0
+		for i := range 300 {
+			var ids []string
+			for n := range 2 + i%5 {
+				ids = append(ids, fmt.Sprint("bridge-", i, "-", n))
+			}
+			with, without := rank(named(ids...), shards), rank(named(ids[1:]...), shards)
+			for shard := range shards {
+				if with[shard][0].ID == ids[0] {
+					its++
+				}
+				if with[shard][0].ID != without[shard][0].ID {
+					moved++
+				}
+			}
+		}
+		if moved > its*5/4 {
+			t.Errorf("%d shards move for %d of members that join", moved, its)
+		}
+	}
+}
+
 // ranked returns the names a, b and c in the order in which they are to own shard 0.
 func ranked() (first, second, third string) {
-	m := rank([]member{{ID: "a"}, {ID: "b"}, {ID: "c"}}, 0)
+	m := rank(named("a", "b", "c"), 1)[0]
 	return m[0].ID, m[1].ID, m[2].ID
 }
 
@@ -187,7 +277,7 @@ func TestRebalance(t *testing.T) {
 		want    string // "": nobody
 	}{
 		"to the first by rendezvous":            {second, settled, map[string]report{first: ready, second: owns, third: away}, nil, first},
-		"only when it has lived":                {second, settled - 1, map[string]report{first: ready, second: owns}, nil, ""},
+		"only when all have lived":              {second, settled - 1, map[string]report{first: ready, second: owns}, nil, ""},
 		"only when it has caught up":            {second, settled, map[string]report{first: follows, second: owns}, nil, ""},
 		"only if it follows":                    {second, settled, map[string]report{first: away, second: owns}, nil, ""},
 		"not to the second while a first lives": {third, settled, map[string]report{first: follows, second: ready, third: owns}, nil, ""},
