@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -33,12 +34,12 @@ func serveOverNATS(t *testing.T, c admin.Control) *admin.Client {
 	t.Cleanup(nc.Close)
 	o := handler(c)
 	o.Token = ""
-	server, err := forward.Serve(nc, "ndr.test.shard.00", admin.NewHandler(o), forward.Options{})
+	server, err := forward.Serve(nc, "ndr.test.shard.00", admin.NewHandler(o), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
-	return admin.NewClientOver(forward.NewTransport(nc, "ndr.test.shard.00", forward.Options{}))
+	return admin.NewClientOver(forward.NewTransport(nc, "ndr.test.shard.00"))
 }
 
 func TestClientOverNATS(t *testing.T) {

@@ -28,12 +28,12 @@ func (j *joined) memberSubject(member string) string { return "ndr." + j.name + 
 
 // transport returns a transport to a subject.
 func (j *joined) transport(subject string) http.RoundTripper {
-	return forward.NewTransport(j.conn, subject, forward.Options{Log: j.log})
+	return forward.NewTransport(j.conn, subject)
 }
 
 // answer has h answer the requests to a subject until stop is called.
 func (j *joined) answer(subject string, h http.Handler) (stop func(), err error) {
-	s, err := forward.Serve(j.conn, subject, h, forward.Options{Log: j.log})
+	s, err := forward.Serve(j.conn, subject, h, j.log)
 	if err != nil {
 		return nil, fmt.Errorf("answer other members at %s: %w", subject, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"strings"
@@ -96,12 +97,12 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 	}
 
 	for _, subject := range []string{"ndr.prod.shard.01", "ndr.prod.member.a"} {
-		served, err := forward.Serve(nc, subject, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }), forward.Options{})
+		served, err := forward.Serve(nc, subject, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }), slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer served.Close()
-		client := http.Client{Transport: forward.NewTransport(nc, subject, forward.Options{})}
+		client := http.Client{Transport: forward.NewTransport(nc, subject)}
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://member/", nil)
 		if err != nil {
 			t.Fatal(err)

@@ -17,7 +17,6 @@ var errDone = errors.New("the exchange is complete")
 // exchange is one side of an exchange: it sends the body of one direction and receives
 // that of the other. At most one goroutine calls read at a time, and one write.
 type exchange struct {
-	o      Options
 	bus    bus
 	inbox  string // where this side receives
 	client bool
@@ -52,10 +51,10 @@ type exchange struct {
 	read         uint64       // of those, what the peer has read
 }
 
-func newExchange(ctx context.Context, b bus, o Options, client bool) *exchange {
+func newExchange(ctx context.Context, b bus, client bool) *exchange {
 	signal := func() chan struct{} { return make(chan struct{}, 1) }
 	x := &exchange{
-		o: o, bus: b, inbox: b.newInbox(), client: client, chunk: min(maxChunk, b.maxPayload()-64), lastReceived: time.Now(),
+		bus: b, inbox: b.newInbox(), client: client, chunk: min(maxChunk, b.maxPayload()-64), lastReceived: time.Now(),
 		accepted: signal(), started: signal(), headed: signal(), arrived: signal(), credited: signal(),
 	}
 	x.ctx, x.end = context.WithCancelCause(ctx)
@@ -179,8 +178,8 @@ func (x *exchange) take(reply string, f frame) bool {
 }
 
 // readBody reads from the body that the other side sends. It returns io.EOF at its end.
-// If stall is not 0, the exchange ends if nothing arrives for so long.
-func (x *exchange) readBody(p []byte, stall time.Duration) (int, error) {
+// If limit is not 0, the exchange ends if nothing arrives for so long.
+func (x *exchange) readBody(p []byte, limit time.Duration) (int, error) {
 	for {
 		n, grant, complete := x.takeBody(p)
 		if grant > 0 {
@@ -193,7 +192,7 @@ func (x *exchange) readBody(p []byte, stall time.Duration) (int, error) {
 		case complete:
 			return 0, io.EOF
 		}
-		if err := x.wait(x.arrived, stall, "nothing of the body arrived"); err != nil {
+		if err := x.wait(x.arrived, limit, "nothing of the body arrived"); err != nil {
 			return 0, err
 		}
 	}
@@ -224,7 +223,7 @@ func (x *exchange) writeBody(p []byte) error {
 		x.written += uint64(n)
 		x.mu.Unlock()
 		if n == 0 {
-			if err := x.wait(x.credited, x.o.Stall, "the other side reads nothing of the body"); err != nil {
+			if err := x.wait(x.credited, stall, "the other side reads nothing of the body"); err != nil {
 				return err
 			}
 			continue
@@ -259,7 +258,7 @@ func (x *exchange) wait(signal <-chan struct{}, limit time.Duration, why string)
 // keepAlive sends keep-alive frames and ends the exchange if the other side has gone. It
 // returns when the exchange has ended, after it has reported that to the other side.
 func (x *exchange) keepAlive() {
-	ticker := time.NewTicker(x.o.KeepAlive)
+	ticker := time.NewTicker(keepAliveEvery)
 	defer ticker.Stop()
 	for x.ctx.Err() == nil {
 		select {
@@ -281,7 +280,7 @@ func (x *exchange) isIdle() bool {
 	if x.over() {
 		return false
 	}
-	if time.Since(x.lastReceived) > lostAfter*x.o.KeepAlive || !x.missing.IsZero() && time.Since(x.missing) > x.o.KeepAlive/2 {
+	if time.Since(x.lastReceived) > lostAfter || !x.missing.IsZero() && time.Since(x.missing) > missingAfter {
 		x.end(lost("the other side does not answer"))
 		return false
 	}

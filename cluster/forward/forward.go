@@ -30,9 +30,7 @@
 package forward
 
 import (
-	"cmp"
 	"errors"
-	"log/slog"
 	"time"
 )
 
@@ -61,30 +59,19 @@ const (
 	maxReason = 500
 )
 
-// lostAfter is the number of keep-alive intervals without a frame after which the other
-// side is taken for gone.
-const lostAfter = 5
+// Limits of an exchange in time. The time that a handler takes to respond is not limited.
+const (
+	// keepAliveEvery is the interval of keep-alive frames.
+	keepAliveEvery = 2 * time.Second
+	// lostAfter is how long no frame may arrive before the other side is taken for gone. If
+	// NATS reports that its inbox has no subscriber, missingAfter is.
+	lostAfter    = 5 * keepAliveEvery
+	missingAfter = keepAliveEvery / 2
+	// stall is the maximum time that one side waits for the other to read or send a part of
+	// a body.
+	stall = time.Minute
+)
 
-// Options configure a Transport or a Server.
-type Options struct {
-	// Requests is the maximum number of requests at once; 0: 64. Each takes at most
-	// about half a megabyte of memory.
-	Requests int
-	// KeepAlive is the interval of keep-alive frames; 0: 2 s. The other side is taken for
-	// gone after five intervals without a frame, or one after NATS has reported that its
-	// inbox has no subscriber.
-	KeepAlive time.Duration
-	// Stall is the maximum time that one side waits for the other to read or send a
-	// part of a body; 0: 60 s. It does not limit the time a handler takes to respond.
-	Stall time.Duration
-	// Log receives panics of the handler; nil: slog.Default().
-	Log *slog.Logger
-}
-
-func (o Options) withDefaults() Options {
-	o.Requests = cmp.Or(o.Requests, 64)
-	o.KeepAlive = cmp.Or(o.KeepAlive, 2*time.Second)
-	o.Stall = cmp.Or(o.Stall, time.Minute)
-	o.Log = cmp.Or(o.Log, slog.Default())
-	return o
-}
+// maxRequests is the maximum number of requests of a Transport or Server at once. Each takes
+// at most about half a megabyte of memory.
+const maxRequests = 64

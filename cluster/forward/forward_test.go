@@ -16,8 +16,7 @@ import (
 
 const subject = "ndr.test.shard.03"
 
-// quiet are options of a server whose handler panics.
-var quiet = Options{Log: slog.New(slog.DiscardHandler)}
+var quiet = slog.New(slog.DiscardHandler)
 
 // start serves h on the bus until the test ends and returns a client of it.
 func start(t testing.TB, b *memoryBus, h http.HandlerFunc) *http.Client {
@@ -31,7 +30,7 @@ func start(t testing.TB, b *memoryBus, h http.HandlerFunc) *http.Client {
 }
 
 func client(b bus) *http.Client {
-	return &http.Client{Transport: newTransport(b, subject, quiet)}
+	return &http.Client{Transport: newTransport(b, subject)}
 }
 
 // bubble runs a test in a bubble on a bus in memory.

@@ -57,7 +57,7 @@ func FuzzExchange(f *testing.F) {
 	f.Fuzz(func(t *testing.T, isClient bool, data []byte) {
 		synctest.Test(t, func(t *testing.T) {
 			b := new(memoryBus)
-			x := newExchange(t.Context(), b, Options{}.withDefaults(), isClient)
+			x := newExchange(t.Context(), b, isClient)
 			if !isClient {
 				x.peer = "_INBOX.peer"
 			}

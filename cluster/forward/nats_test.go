@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -22,10 +23,6 @@ import (
 )
 
 const subject = "ndr.test.shard.03"
-
-// soon are options with which a test need not wait long for the other side's absence to be
-// noticed.
-var soon = forward.Options{KeepAlive: 500 * time.Millisecond}
 
 // natsCluster runs a cluster of NATS servers.
 func natsCluster(t *testing.T, n int, change func(*server.Options)) []*server.Server {
@@ -58,9 +55,9 @@ func connect(t *testing.T, s *server.Server) *nats.Conn {
 	return nc
 }
 
-func serve(t *testing.T, nc *nats.Conn, o forward.Options, h http.HandlerFunc) *forward.Server {
+func serve(t *testing.T, nc *nats.Conn, h http.HandlerFunc) *forward.Server {
 	t.Helper()
-	s, err := forward.Serve(nc, subject, h, o)
+	s, err := forward.Serve(nc, subject, h, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,8 +68,8 @@ func serve(t *testing.T, nc *nats.Conn, o forward.Options, h http.HandlerFunc) *
 	return s
 }
 
-func client(nc *nats.Conn, o forward.Options) *http.Client {
-	return &http.Client{Transport: forward.NewTransport(nc, subject, o)}
+func client(nc *nats.Conn) *http.Client {
+	return &http.Client{Transport: forward.NewTransport(nc, subject)}
 }
 
 // eventually calls do until it returns nil.
@@ -112,9 +109,9 @@ func TestRequestsCrossNATSServers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			servers := natsCluster(t, 3, func(o *server.Options) { o.MaxPayload = c.maxPayload })
-			serve(t, connect(t, servers[0]), forward.Options{}, echo)
+			serve(t, connect(t, servers[0]), echo)
 			for _, s := range servers {
-				asking := client(connect(t, s), forward.Options{})
+				asking := client(connect(t, s))
 				eventually(t, func() error { return post(asking, nil) })
 				var all sync.WaitGroup
 				for i := range 8 {
@@ -135,12 +132,12 @@ func TestNobodyServes(t *testing.T) {
 	servers := natsCluster(t, 2, nil)
 	nc := connect(t, servers[0])
 	for _, s := range servers {
-		if _, err := client(connect(t, s), forward.Options{}).Get("http://localhost/"); !errors.Is(err, forward.ErrNobody) {
+		if _, err := client(connect(t, s)).Get("http://localhost/"); !errors.Is(err, forward.ErrNobody) {
 			t.Errorf("%v, want ErrNobody", err)
 		}
 	}
-	serving := serve(t, nc, forward.Options{}, echo)
-	asking := client(connect(t, servers[0]), forward.Options{})
+	serving := serve(t, nc, echo)
+	asking := client(connect(t, servers[0]))
 	if err := post(asking, []byte("a")); err != nil {
 		t.Error(err)
 	}
@@ -158,11 +155,11 @@ func TestAProcessThatEndsIsNoticed(t *testing.T) {
 		t.Parallel()
 		servers := natsCluster(t, 2, nil)
 		nc := connect(t, servers[0])
-		serve(t, nc, soon, func(w http.ResponseWriter, r *http.Request) {
+		serve(t, nc, func(w http.ResponseWriter, r *http.Request) {
 			http.NewResponseController(w).Flush()
 			<-r.Context().Done()
 		})
-		asking := client(connect(t, servers[1]), soon)
+		asking := client(connect(t, servers[1]))
 		var resp *http.Response
 		eventually(t, func() (err error) {
 			resp, err = asking.Get("http://localhost/")
@@ -178,14 +175,14 @@ func TestAProcessThatEndsIsNoticed(t *testing.T) {
 		t.Parallel()
 		servers := natsCluster(t, 2, nil)
 		ended := make(chan struct{})
-		serve(t, connect(t, servers[0]), soon, func(w http.ResponseWriter, r *http.Request) {
+		serve(t, connect(t, servers[0]), func(w http.ResponseWriter, r *http.Request) {
 			http.NewResponseController(w).Flush()
 			<-r.Context().Done()
 			close(ended)
 		})
 		nc := connect(t, servers[1])
 		eventually(t, func() error {
-			resp, err := client(nc, soon).Get("http://localhost/")
+			resp, err := client(nc).Get("http://localhost/")
 			if err == nil {
 				defer func() { t.Cleanup(func() { resp.Body.Close() }) }()
 			}
@@ -212,7 +209,7 @@ func TestANATSServerRestarts(t *testing.T) {
 	s := start()
 	port = s.Addr().(*net.TCPAddr).Port
 	serving, asking := connect(t, s), connect(t, s)
-	serve(t, serving, soon, func(w http.ResponseWriter, r *http.Request) {
+	serve(t, serving, func(w http.ResponseWriter, r *http.Request) {
 		for n := uint32(0); r.URL.Path == "/numbers"; n++ {
 			if binary.Write(w, binary.BigEndian, n) != nil {
 				return
@@ -220,8 +217,8 @@ func TestANATSServerRestarts(t *testing.T) {
 		}
 		echo(w, r)
 	})
-	c := client(asking, soon)
-	for range 5 {
+	c := client(asking)
+	for range 3 {
 		eventually(t, func() error { return post(c, bytes.Repeat([]byte("a"), 300_000)) })
 		resp, err := c.Get("http://localhost/numbers")
 		if err != nil {
@@ -263,13 +260,13 @@ func TestCloseEndsHandlers(t *testing.T) {
 	t.Parallel()
 	nc := connect(t, natsCluster(t, 1, nil)[0])
 	begun := make(chan struct{})
-	s := serve(t, nc, forward.Options{}, func(_ http.ResponseWriter, r *http.Request) {
+	s := serve(t, nc, func(_ http.ResponseWriter, r *http.Request) {
 		close(begun)
 		<-r.Context().Done()
 	})
 	done := make(chan error)
 	go func() {
-		_, err := client(nc, forward.Options{}).Get("http://localhost/")
+		_, err := client(nc).Get("http://localhost/")
 		done <- err
 	}()
 	<-begun
@@ -283,7 +280,7 @@ func TestWithoutAConnection(t *testing.T) {
 	t.Parallel()
 	s := loopback.NATS(t, nil)
 	nc := connect(t, s)
-	serve(t, nc, forward.Options{}, func(http.ResponseWriter, *http.Request) { t.Error("an old request was carried out") })
+	serve(t, nc, func(http.ResponseWriter, *http.Request) { t.Error("an old request was carried out") })
 	s.Shutdown()
 	eventually(t, func() error {
 		if nc.IsConnected() {
@@ -297,7 +294,7 @@ func TestWithoutAConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client(nc, forward.Options{}).Do(r); !errors.Is(err, forward.ErrLost) {
+	if _, err := client(nc).Do(r); !errors.Is(err, forward.ErrLost) {
 		t.Errorf("%v, want ErrLost", err)
 	}
 }

@@ -30,12 +30,12 @@ func TestRefusedRequests(t *testing.T) {
 		}
 	})
 	bubble(t, "the server is busy", func(t *testing.T, b *memoryBus) {
-		s, err := serve(b, subject, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), Options{Requests: 2})
+		s, err := serve(b, subject, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), quiet)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		for range 2 {
+		for range maxRequests {
 			go func() {
 				if _, err := client(b).Get("http://localhost/"); !errors.Is(err, ErrLost) {
 					t.Errorf("%v, want ErrLost", err)
@@ -53,10 +53,14 @@ func TestRefusedRequests(t *testing.T) {
 	})
 	bubble(t, "the transport is busy", func(t *testing.T, b *memoryBus) {
 		start(t, b, func(http.ResponseWriter, *http.Request) {})
-		c := &http.Client{Transport: newTransport(b, subject, Options{Requests: 1})}
-		first, err := c.Get("http://localhost/")
-		if err != nil {
-			t.Fatal(err)
+		c := client(b)
+		var first *http.Response
+		for range maxRequests {
+			var err error
+			if first, err = c.Get("http://localhost/"); err != nil {
+				t.Fatal(err)
+			}
+			defer first.Body.Close()
 		}
 		if _, err := c.Get("http://localhost/"); !errors.Is(err, ErrBusy) {
 			t.Errorf("%v, want ErrBusy", err)

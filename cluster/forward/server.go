@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"sync"
@@ -20,7 +21,7 @@ var errClosed = errors.New("the server closed")
 type Server struct {
 	bus     bus
 	handler http.Handler
-	o       Options
+	log     *slog.Logger
 	slots   chan struct{} // receives for each request
 
 	ctx         context.Context
@@ -34,15 +35,15 @@ type Server struct {
 
 // Serve calls h for each request to a subject until Close is called. The caller owns nc,
 // and closes it after the server. The ResponseWriter supports Flush, by
-// http.ResponseController too; it has no deadlines of its own (see Options.Stall). The
-// context of a request is cancelled when the client leaves or goes away.
-func Serve(nc *nats.Conn, subject string, h http.Handler, o Options) (*Server, error) {
-	return serve(natsBus{nc}, subject, h, o)
+// http.ResponseController too. It has no deadlines: a client that reads nothing for a minute
+// ends the request. The context of a request is cancelled when the client leaves or goes
+// away. log receives panics of h.
+func Serve(nc *nats.Conn, subject string, h http.Handler, log *slog.Logger) (*Server, error) {
+	return serve(natsBus{nc}, subject, h, log)
 }
 
-func serve(b bus, subject string, h http.Handler, o Options) (*Server, error) {
-	o = o.withDefaults()
-	s := &Server{bus: b, handler: h, o: o, slots: make(chan struct{}, o.Requests)}
+func serve(b bus, subject string, h http.Handler, log *slog.Logger) (*Server, error) {
+	s := &Server{bus: b, handler: h, log: log, slots: make(chan struct{}, maxRequests)}
 	s.ctx, s.end = context.WithCancelCause(context.Background())
 	var err error
 	s.unsubscribe, err = b.subscribe(subject, s.accept)
@@ -97,7 +98,7 @@ func (s *Server) accept(m message) {
 
 // run carries out one request.
 func (s *Server) run(client string, head []byte) {
-	x := newExchange(s.ctx, s.bus, s.o, false)
+	x := newExchange(s.ctx, s.bus, false)
 	x.peer, x.received = client, 1
 	unsubscribe, err := s.bus.subscribe(x.inbox, x.receive)
 	if err != nil {
@@ -111,7 +112,7 @@ func (s *Server) run(client string, head []byte) {
 	if err := x.send(frameAccept, nil); err != nil {
 		return
 	}
-	if err := x.wait(x.started, lostAfter*s.o.KeepAlive, "the client does not start the request"); err != nil {
+	if err := x.wait(x.started, lostAfter, "the client does not start the request"); err != nil {
 		return
 	}
 	x.end(s.handle(x, head))
@@ -141,7 +142,7 @@ func (s *Server) handle(x *exchange, head []byte) error {
 func (s *Server) call(w http.ResponseWriter, r *http.Request) (returned bool) {
 	defer func() {
 		if p := recover(); p != nil && p != http.ErrAbortHandler {
-			s.o.Log.Error("a handler panicked", "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			s.log.Error("a handler panicked", "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 		}
 	}()
 	s.handler.ServeHTTP(w, r)
@@ -152,7 +153,7 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request) (returned bool) {
 type requestBody struct{ *exchange }
 
 // Read implements io.Reader.
-func (b requestBody) Read(p []byte) (int, error) { return b.readBody(p, b.o.Stall) }
+func (b requestBody) Read(p []byte) (int, error) { return b.readBody(p, stall) }
 
 // Close implements io.Closer. The rest of the body is ignored.
 func (requestBody) Close() error { return nil }

@@ -14,7 +14,6 @@ import (
 type Transport struct {
 	bus     bus
 	subject string
-	o       Options
 	slots   chan struct{} // receives for each request
 }
 
@@ -24,13 +23,12 @@ var _ http.RoundTripper = (*Transport)(nil)
 // caller owns. It starts nothing that outlasts a request: one ends when RoundTrip returns an
 // error or the body of its response is closed. Both wait for a Read of the request's body,
 // which Close of that body must end.
-func NewTransport(nc *nats.Conn, subject string, o Options) *Transport {
-	return newTransport(natsBus{nc}, subject, o)
+func NewTransport(nc *nats.Conn, subject string) *Transport {
+	return newTransport(natsBus{nc}, subject)
 }
 
-func newTransport(b bus, subject string, o Options) *Transport {
-	o = o.withDefaults()
-	return &Transport{bus: b, subject: subject, o: o, slots: make(chan struct{}, o.Requests)}
+func newTransport(b bus, subject string) *Transport {
+	return &Transport{bus: b, subject: subject, slots: make(chan struct{}, maxRequests)}
 }
 
 // RoundTrip implements http.RoundTripper. Its error is ErrNobody, ErrBusy, ErrLost, the
@@ -57,7 +55,7 @@ func (t *Transport) roundTrip(r *http.Request) (*http.Response, error) {
 	default:
 		return nil, ErrBusy
 	}
-	x := newExchange(r.Context(), t.bus, t.o, true)
+	x := newExchange(r.Context(), t.bus, true)
 	unsubscribe, err := t.bus.subscribe(x.inbox, x.receive)
 	if err != nil {
 		x.end(err)

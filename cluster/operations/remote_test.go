@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -33,7 +34,7 @@ func (c *cluster) remotely(t *testing.T) (stop func(n int)) {
 	subject := func(n int) string { return "ndr.test.shard." + configs.ShardName(n) }
 	var servers []*forward.Server
 	for n, s := range c.shards {
-		server, err := forward.Serve(nc, subject(n), operations.NewHandler(func() operations.Shard { return s }), forward.Options{})
+		server, err := forward.Serve(nc, subject(n), operations.NewHandler(func() operations.Shard { return s }), slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +42,7 @@ func (c *cluster) remotely(t *testing.T) (stop func(n int)) {
 		servers = append(servers, server)
 	}
 	c.reach = func(n int) operations.Shard {
-		return operations.NewRemote(forward.NewTransport(nc, subject(n), forward.Options{}))
+		return operations.NewRemote(forward.NewTransport(nc, subject(n)))
 	}
 	return func(n int) { servers[n].Close() }
 }
@@ -157,12 +158,12 @@ func TestRemoteMembers(t *testing.T) {
 	}
 	defer nc.Close()
 	answer, problem := admin.Reloaded{Changes: []string{"sink lake: changed"}}, error(nil)
-	server, err := forward.Serve(nc, "ndr.test.member.b1", operations.NewMemberHandler(func(context.Context) (admin.Reloaded, error) { return answer, problem }), forward.Options{})
+	server, err := forward.Serve(nc, "ndr.test.member.b1", operations.NewMemberHandler(func(context.Context) (admin.Reloaded, error) { return answer, problem }), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	m := operations.NewRemoteMember("b1", forward.NewTransport(nc, "ndr.test.member.b1", forward.Options{}))
+	m := operations.NewRemoteMember("b1", forward.NewTransport(nc, "ndr.test.member.b1"))
 	if got, err := m.Reload(t.Context()); err != nil || m.Name != "b1" || !reflect.DeepEqual(got, answer) {
 		t.Errorf("%+v (%v)", got, err)
 	}
