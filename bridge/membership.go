@@ -80,27 +80,34 @@ func (j *joined) Members() []operations.Member {
 	all := []operations.Member{{Name: j.member, Reload: j.reload}}
 	for _, m := range j.node.Cluster().Members {
 		if m.Member != j.member {
-			all = append(all, operations.NewRemoteMember(m.Member, j.transport(j.memberSubject(m.Member))))
+			remote := operations.NewMemberClient(j.transport(j.memberSubject(m.Member)))
+			all = append(all, operations.Member{Name: m.Member, Reload: remote.Reload})
 		}
 	}
 	slices.SortFunc(all, func(a, b operations.Member) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
-// handler returns what this member answers to other members.
+// handler returns what this member answers to other members: the admin API, in which a reload
+// and what concerns the cluster are those of this member alone.
 func (j *joined) handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("/", operations.NewMemberHandler(j.reload))
-	own := admin.NewHandler(admin.Options{
+	return admin.NewHandler(admin.Options{
 		Metrics:  prometheus.NewRegistry(),
-		Control:  func() admin.Control { return j.control },
+		Control:  func() admin.Control { return memberControl{j.control, j.reload} },
 		Tickets:  func() admin.Tickets { return admin.Tickets{} },
 		NotReady: func() []string { return nil },
 		Cluster:  func() admin.ClusterControl { return ownShards{j} },
 	})
-	mux.Handle("/api/v1/cluster/", own)
-	return mux
 }
+
+// memberControl is the control of the cluster with a Reload of this member alone.
+type memberControl struct {
+	*operations.Control
+	reload reload
+}
+
+// Reload implements admin.Control.
+func (c memberControl) Reload(ctx context.Context) (admin.Reloaded, error) { return c.reload(ctx) }
 
 // ownShards is the control of the cluster as far as this member carries it out.
 type ownShards struct{ *joined }

@@ -103,22 +103,3 @@ func statusOf(err error) int {
 	}
 	return http.StatusInternalServerError
 }
-
-// NewMemberHandler returns the handler with which a member answers what NewRemoteMember
-// asks: it reloads its configuration.
-func NewMemberHandler(reload func(context.Context) (admin.Reloaded, error)) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+reloadPath, func(w http.ResponseWriter, r *http.Request) {
-		reloaded, err := reload(r.Context())
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(reloaded) // fails only if the client is gone
-	})
-	return mux
-}
-
-// reloadPath is the path of NewMemberHandler.
-const reloadPath = "/reload"

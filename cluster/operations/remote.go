@@ -25,7 +25,7 @@ type remote struct {
 
 // NewRemote returns the shard whose owner serves NewHandler on the subject of transport.
 func NewRemote(transport http.RoundTripper) Shard {
-	t := reaching{transport, "no member owns it"}
+	t := unavailableTransport{transport, "no member owns it"}
 	return &remote{Client: admin.NewClientOver(t), http: http.Client{Transport: t}}
 }
 
@@ -43,13 +43,10 @@ func (r *remote) Accept(ctx context.Context, commands []checkpoint.Command) ([]c
 	return askRemote[[]checkpoint.Acceptance](ctx, &r.http, acceptPath, all)
 }
 
-// NewRemoteMember returns the member that serves NewMemberHandler on the subject of
-// transport.
-func NewRemoteMember(name string, transport http.RoundTripper) Member {
-	client := &http.Client{Transport: reaching{transport, "the member does not run"}}
-	return Member{Name: name, Reload: func(ctx context.Context) (admin.Reloaded, error) {
-		return askRemote[admin.Reloaded](ctx, client, reloadPath, struct{}{})
-	}}
+// NewMemberClient returns a client of the admin API of a member, which serves it on the
+// subject of transport.
+func NewMemberClient(transport http.RoundTripper) *admin.Client {
+	return admin.NewClientOver(unavailableTransport{transport, "the member does not run"})
 }
 
 // Limits of what another member answers, in bytes.
@@ -100,15 +97,15 @@ func errorOf(resp *http.Response) error {
 	return errors.New(text)
 }
 
-// reaching makes admin.ErrUnavailable of a transport's errors that another attempt may not
+// unavailableTransport makes admin.ErrUnavailable of a transport's errors that another attempt may not
 // meet.
-type reaching struct {
+type unavailableTransport struct {
 	transport http.RoundTripper
 	nobody    string // what it means that nobody serves the subject
 }
 
 // RoundTrip implements http.RoundTripper.
-func (t reaching) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t unavailableTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.transport.RoundTrip(r)
 	switch {
 	case errors.Is(err, forward.ErrNobody):

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/admin"
 	"ndrbridge/checkpoint"
@@ -150,6 +151,14 @@ func TestRemoteShards(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
+// reloader is an admin.Control that can only reload.
+type reloader struct {
+	admin.Control
+	reload func() (admin.Reloaded, error)
+}
+
+func (r reloader) Reload(context.Context) (admin.Reloaded, error) { return r.reload() }
+
 func TestRemoteMembers(t *testing.T) {
 	t.Parallel()
 	nc, err := nats.Connect(loopback.NATS(t, nil).ClientURL())
@@ -158,13 +167,19 @@ func TestRemoteMembers(t *testing.T) {
 	}
 	defer nc.Close()
 	answer, problem := admin.Reloaded{Changes: []string{"sink lake: changed"}}, error(nil)
-	server, err := forward.Serve(nc, "ndr.test.member.b1", operations.NewMemberHandler(func(context.Context) (admin.Reloaded, error) { return answer, problem }), slog.New(slog.DiscardHandler))
+	server, err := forward.Serve(nc, "ndr.test.member.b1", admin.NewHandler(admin.Options{
+		NotReady: func() []string { return nil }, Metrics: prometheus.NewRegistry(),
+		Control: func() admin.Control {
+			return reloader{reload: func() (admin.Reloaded, error) { return answer, problem }}
+		},
+		Tickets: func() admin.Tickets { return admin.Tickets{} },
+	}), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	m := operations.NewRemoteMember("b1", forward.NewTransport(nc, "ndr.test.member.b1"))
-	if got, err := m.Reload(t.Context()); err != nil || m.Name != "b1" || !reflect.DeepEqual(got, answer) {
+	m := operations.NewMemberClient(forward.NewTransport(nc, "ndr.test.member.b1"))
+	if got, err := m.Reload(t.Context()); err != nil || !reflect.DeepEqual(got, answer) {
 		t.Errorf("%+v (%v)", got, err)
 	}
 	problem = errors.New("sinks[0]: name is missing")
