@@ -13,7 +13,7 @@ func (s *scene) more(t *testing.T, b *bridge, sink string) {
 	t.Helper()
 	const enough = 100
 	least := s.received(sink) + enough
-	for deadline := time.Now().Add(time.Minute); s.received(sink) < least; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); s.received(sink) < least; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: delivery does not continue\n%s", sink, b.output.end())
 		}
@@ -55,9 +55,9 @@ func (s *site) missing(sink string, shown map[*sensor]shown) (n int, example str
 	return n, example
 }
 
-// await waits until everything has reached each sink that can be observed. If nothing
-// arrives for a minute, it fails and reports where the missing objects are. The
-// simulations of the appliances must have ended.
+// await waits until everything has reached each sink that can be observed. If there is no
+// progress, it fails and reports where the missing objects are. The simulations of the
+// appliances must have ended.
 func (s *scene) await(t *testing.T, b *bridge) {
 	t.Helper()
 	if late := s.awaitAt(webhookSink, natsSink, mirrorSink, kafkaSink); late != "" {
@@ -69,8 +69,8 @@ func (s *scene) await(t *testing.T, b *bridge) {
 	}
 }
 
-// awaitAt waits until everything has reached some sinks. If nothing arrives for a minute, it
-// describes what is missing.
+// awaitAt waits until everything has reached some sinks. If there is no progress, it describes
+// what is missing.
 func (s *site) awaitAt(sinks ...string) (late string) {
 	shown := make(map[*sensor]shown)
 	for _, sensor := range s.sensors {
@@ -87,7 +87,7 @@ func (s *site) awaitAt(sinks ...string) (late string) {
 			if least < 0 || missing < least {
 				least, progress = missing, time.Now()
 			}
-			if time.Since(progress) > time.Minute {
+			if time.Since(progress) > patience {
 				return fmt.Sprintf("%s: %d objects did not arrive, %s is one", sink, missing, example)
 			}
 			// Evaluating a long run takes processor time, which the bridge needs as well.

@@ -1,13 +1,10 @@
 package crash
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -87,35 +84,13 @@ func (s *clusterScene) post(ctx context.Context, random *rand.Rand, key string, 
 	}
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		m := s.members[random.IntN(len(s.members))]
-		if err = s.postTo(context.WithoutCancel(ctx), m, key, body); err == nil {
+		if err = postCommands(context.WithoutCancel(ctx), m.admin, key, body); err == nil {
 			return nil
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
 	}
-}
-
-// postTo posts a command to a member, which may not be running.
-func (s *clusterScene) postTo(ctx context.Context, m *clusterMember, key string, body []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+m.admin+"/api/v1/tickets", bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Idempotency-Key", key)
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusAccepted {
-		text, _ := io.ReadAll(io.LimitReader(answer.Body, 1000))
-		return fmt.Errorf("answered %s: %s", answer.Status, text)
-	}
-	return nil
 }
 
 // faults returns the differences between the acknowledged commands and what was written to
@@ -142,7 +117,7 @@ func (c *deskCommands) await() (faults []string) {
 		if len(faults) != least {
 			least, since = len(faults), time.Now()
 		}
-		if time.Since(since) > patience/2 {
+		if time.Since(since) > patience {
 			return faults
 		}
 		time.Sleep(100 * time.Millisecond)

@@ -32,10 +32,12 @@ type ownership struct {
 // from the end of the first answer to the beginning of the last question.
 type ownedRun struct{ from, to, last time.Time }
 
-// The interval of questions, and for how long an answer holds.
 const (
-	askOwners    = 100 * time.Millisecond
-	ownersAnswer = time.Second
+	askOwners    = 100 * time.Millisecond // the interval of questions
+	ownersAnswer = 5 * time.Second        // how long an answer may take, and holds
+	// ownersBreak is shorter than a lease: nobody loses a shard and takes it again between two
+	// answers.
+	ownersBreak = time.Second
 )
 
 // watchOwners asks the members until the test ends.
@@ -67,7 +69,7 @@ func (o *owners) answer(member string, asked, answered time.Time, shards []int) 
 	for _, shard := range shards {
 		key := ownership{member, shard}
 		runs := o.runs[key]
-		if n := len(runs); n > 0 && asked.Sub(runs[n-1].last) < ownersAnswer {
+		if n := len(runs); n > 0 && asked.Sub(runs[n-1].last) < ownersBreak {
 			runs[n-1].to, runs[n-1].last = asked, answered
 			continue
 		}

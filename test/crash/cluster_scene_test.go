@@ -115,7 +115,7 @@ func (s *clusterScene) startServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := s.servers.Start(ctx); err != nil {
 		t.Fatal(err)

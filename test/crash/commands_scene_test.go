@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -133,7 +134,9 @@ func startCommandTopic(t *testing.T) (broker string, client *kgo.Client) {
 func (s *commandScene) drive(t *testing.T) (stop func()) {
 	t.Helper()
 	send := map[string]func(context.Context, string, string, []byte) error{
-		httpIntake: s.post,
+		httpIntake: func(ctx context.Context, key, _ string, body []byte) error {
+			return postCommands(ctx, s.address, key, body)
+		},
 		natsIntake: func(ctx context.Context, key, _ string, body []byte) error {
 			_, err := s.js.Publish(ctx, commandTopic, body, jetstream.WithMsgID(key))
 			return err
@@ -200,11 +203,11 @@ func command(ticket string, number int, random *rand.Rand) tickets.Command {
 	return c
 }
 
-// post sends commands to the bridge, which may not be running.
-func (s *commandScene) post(ctx context.Context, key, _ string, body []byte) error {
+// postCommands sends commands to the bridge with an address, which may not be running.
+func postCommands(ctx context.Context, address, key string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.address+"/api/v1/tickets", bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/api/v1/tickets", bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -216,14 +219,15 @@ func (s *commandScene) post(ctx context.Context, key, _ string, body []byte) err
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusAccepted {
-		return fmt.Errorf("answered %s", answer.Status)
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, 1000))
+		return fmt.Errorf("answered %s: %s", answer.Status, text)
 	}
 	return nil
 }
 
-// patience is the time limit for progress. A broker removes a dead member from its group
-// after some seconds.
-const patience = time.Minute
+// patience is the time limit for progress. It measures nothing: on a busy machine each wait may
+// take a large part of it.
+const patience = 5 * time.Minute
 
 // progress waits until a command of each intake was written.
 func (s *commandScene) progress(t *testing.T, b *bridge) {

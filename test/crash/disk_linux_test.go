@@ -21,7 +21,7 @@ func TestFullDisk(t *testing.T) {
 	for range 2 {
 		s.more(t, b, webhookSink)
 		free := d.fill(t, b, s.state)
-		for deadline := time.Now().Add(time.Minute); !b.output.has(d.refusal.Error()); time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(patience); !b.output.has(d.refusal.Error()); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("the disk was never full\n%s", b.output.end())
 			}

@@ -29,8 +29,11 @@ func (l unawareListener) Accept() (net.Conn, error) {
 	return &unawareConn{Conn: c, closed: make(chan struct{})}, nil
 }
 
-// unawareConn hides for some time that its peer has closed it: for longer than the response
-// to a JoinGroup may take.
+// unaware is for how long a connection hides that its peer has closed it: for longer than the
+// response to a JoinGroup may take.
+const unaware = time.Minute
+
+// unawareConn hides for some time that its peer has closed it.
 type unawareConn struct {
 	net.Conn
 	once   sync.Once
@@ -42,7 +45,7 @@ func (c *unawareConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if err != nil {
 		select {
-		case <-time.After(patience):
+		case <-time.After(unaware):
 		case <-c.closed:
 		}
 	}

@@ -163,7 +163,7 @@ func (n *Node) PID() int {
 
 // Healthy reports whether the server runs and has everything that its cluster has stored.
 func (n *Node) Healthy(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.monitor+"/healthz", nil)
 	if err != nil {
