@@ -21,6 +21,8 @@ type database struct {
 	readOnly bool
 	copied   bool // the file is a copy of a log
 
+	free func(folder string) (bytes uint64, known bool) // nil: disk.Free
+
 	// Only the writer uses these three.
 	closedMark bool   // the file is marked as closed cleanly
 	committed  uint64 // number of the last committed transaction; 0: not known

@@ -7,11 +7,17 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	bolt "go.etcd.io/bbolt"
 
 	"ndrbridge/checkpoint/internal/boltfile"
+	"ndrbridge/internal/disk"
 )
+
+// dumpReserve is how many bytes a dump leaves free, for the states beside it: bbolt extends
+// each by up to 16 MiB at once.
+const dumpReserve = 128 << 20
 
 // Dump yields records that make the state, as it is at one moment, out of an empty replica,
 // and returns the offset of the last record of the log that it holds, 0 if there is no log.
@@ -19,7 +25,8 @@ import (
 // call of yield only. Reads and writes continue meanwhile, however slow yield is: Dump first
 // writes the records to a file beside the state, at the disk's speed. It works for a state
 // that was opened ReadOnly too, of any layout that can be opened. It returns ErrDamaged if
-// the file is a copy of a log that was not restored completely.
+// the file is a copy of a log that was not restored completely, and an error if less than
+// 128 MiB are free on the disk, also while it yields.
 func (s *Store) Dump(ctx context.Context, pieceBytes int, yield func(record []byte) error) (offset uint64, err error) {
 	offset, err = s.dump(ctx, s.view, pieceBytes, yield)
 	return offset, wrapf(err, "dump the state")
@@ -43,7 +50,7 @@ func (d *database) dump(
 	defer os.Remove(file.Name())
 	_ = os.Remove(file.Name()) // if an open file can be removed, a crash leaves nothing behind
 
-	w := bufio.NewWriterSize(contextWriter{ctx, file}, 256<<10)
+	w := bufio.NewWriterSize(dumpWriter{d, contextWriter{ctx, file}}, 256<<10)
 	err = view(ctx, func(tx *bolt.Tx) error {
 		if incomplete(tx) {
 			return damaged(d.path, errIncomplete)
@@ -63,10 +70,42 @@ func (d *database) dump(
 	if err != nil {
 		return 0, err
 	}
-	if err := yieldDump(ctx, file, yield); err != nil {
+	err = yieldDump(ctx, file, func(record []byte) error {
+		if err := d.checkFree(); err != nil {
+			return err
+		}
+		return yield(record)
+	})
+	if err != nil {
 		return 0, err
 	}
 	return offset, nil
+}
+
+// checkFree returns an error if a dump would take space that states need.
+func (d *database) checkFree() error {
+	free := disk.Free
+	if d.free != nil {
+		free = d.free
+	}
+	folder := filepath.Dir(d.path)
+	if bytes, known := free(folder); known && bytes < dumpReserve {
+		return fmt.Errorf("%d MiB are free in %s, and %d MiB are kept for the states: free disk space", bytes>>20, folder, dumpReserve>>20)
+	}
+	return nil
+}
+
+// dumpWriter writes as long as there is enough space.
+type dumpWriter struct {
+	d *database
+	w io.Writer
+}
+
+func (w dumpWriter) Write(b []byte) (int, error) {
+	if err := w.d.checkFree(); err != nil {
+		return 0, err
+	}
+	return w.w.Write(b)
 }
 
 // yieldDump yields the records in a file, each after its length.

@@ -1,0 +1,77 @@
+package checkpoint_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+)
+
+func TestADumpStopsBeforeTheDiskIsFull(t *testing.T) {
+	const little = 100 << 20
+	path := statePath(t)
+	log := &recordLog{}
+	s := openLogged(t, statePath(t), log)
+	c := checkpoint.Commit{Source: checkpoint.Source{Appliance: "large", Stream: source.Stream}, Position: []byte("1")}
+	for i := range 300 {
+		c.Events = append(c.Events, newEvent(t, fmt.Sprintf("large-%d", i), time.Now(), 4000))
+	}
+	if err := s.Commit(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	r := openReplica(t, path)
+	log.follow(t, r)
+	// dump dumps with enough space for a number of checks. before is the number of those up to
+	// the first record.
+	dump := func(t *testing.T, until int, known bool) (checks, before, records int, err error) {
+		r.SetFree(func(folder string) (uint64, bool) {
+			if folder != filepath.Dir(path) {
+				t.Errorf("the free space of %s is asked for", folder)
+			}
+			checks++
+			if checks > until {
+				return little, known
+			}
+			return 1 << 40, known
+		})
+		_, err = r.Dump(t.Context(), 4000, func([]byte) error {
+			if records == 0 {
+				before = checks
+			}
+			records++
+			return nil
+		})
+		if left, _ := filepath.Glob(path + "*.dump"); len(left) > 0 {
+			t.Errorf("left %q", left)
+		}
+		return checks, before, records, err
+	}
+	_, first, all, err := dump(t, 1<<30, true)
+	if err != nil || first < 5 || all < 100 {
+		t.Fatalf("%d checks up to the first of %d records: %v", first, all, err)
+	}
+	for name, c := range map[string]struct {
+		until   int // number of checks that find enough space
+		known   bool
+		records int
+		stops   bool
+	}{
+		"there is little space from the start": {0, true, 0, true},
+		"it becomes little while it writes":    {2, true, 0, true},
+		"it becomes little while it yields":    {first + 2, true, 3, true},
+		"the space is not known":               {0, false, all, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checks, _, records, err := dump(t, c.until, c.known)
+			if stopped := err != nil && strings.Contains(err.Error(), "100 MiB are free"); stopped != c.stops || !stopped && err != nil {
+				t.Errorf("got %v", err)
+			}
+			if records != c.records || c.stops && checks != c.until+1 {
+				t.Errorf("%d records after %d checks", records, checks)
+			}
+		})
+	}
+}

@@ -1,0 +1,2 @@
+// Package disk reports how much space file systems have.
+package disk
