@@ -61,13 +61,21 @@ func recoverLog(ctx context.Context, s Stream, snapshots Snapshots, d Replica, o
 	if err != nil {
 		return errors.Join(err, abandon(ctx, snapshots, snapshot.Object))
 	}
-	snapshot.Offset, snapshot.Owner = log.Offset(), o.Owner
-	p, err := pointTo(ctx, snapshots, snapshot)
-	if err != nil {
-		return err
+	for {
+		snapshot.Offset, snapshot.Owner = log.Offset(), o.Owner
+		p, err := pointTo(ctx, snapshots, snapshot)
+		if err == nil {
+			err = tidy(ctx, s, snapshots, p, snapshot.Offset)
+			return errors.Join(err, log.Release(ctx))
+		}
+		if !errors.Is(err, ErrPointerMoved) {
+			return err
+		}
+		snapshot, err = writeObject(ctx, snapshots, objectName(p.Generation+1), d, o.Wall)
+		if err != nil {
+			return errors.Join(err, abandon(ctx, snapshots, snapshot.Object))
+		}
 	}
-	err = tidy(ctx, s, snapshots, p, snapshot.Offset)
-	return errors.Join(err, log.Release(ctx))
 }
 
 // allowed returns an error if the log did not lose its end, or others wrote to it since.
@@ -92,13 +100,18 @@ func (o RecoverOptions) allowed(ctx context.Context, s Stream, last, offset uint
 }
 
 // pointTo makes a snapshot the only one. It does not give up before ctx ends: the log is
-// taken, and without the pointer it continues where its end was lost.
+// taken, and without the pointer it continues where its end was lost. ErrPointerMoved: p is
+// not the pointer for whose next generation the object was named, so that the object may have
+// been removed by whoever wrote p.
 func pointTo(ctx context.Context, s Snapshots, only Snapshot) (p Pointer, err error) {
 	for {
 		old, revision, err := s.Pointer(ctx)
 		if err == nil {
-			if old.Last.Object == only.Object {
+			if old.Last.Object == only.Object || old.Previous.Object == only.Object {
 				return old, nil // an answer was lost
+			}
+			if old.Generation >= generationOf(only.Object) {
+				return old, fmt.Errorf("point to the snapshot %s: %w", only.Object, ErrPointerMoved)
 			}
 			p = Pointer{Generation: old.Generation + 1, Last: only}
 			if err = s.SetPointer(ctx, p, revision); err == nil {

@@ -154,3 +154,44 @@ func TestRecoverAgain(t *testing.T) {
 		})
 	}
 }
+
+// publishing is a stream that calls before in front of its first message.
+type publishing struct {
+	replicated.Stream
+	before func()
+}
+
+func (s *publishing) Publish(after uint64, m replicated.Message, answer func(uint64, error)) error {
+	if f := s.before; f != nil {
+		s.before = nil
+		f()
+	}
+	return s.Stream.Publish(after, m, answer)
+}
+
+// TestRecoverWhileAnotherMakesSnapshots checks that Recover does not point to an object that
+// another member's snapshot has removed.
+func TestRecoverWhileAnotherMakesSnapshots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers := replicatedtest.New(1, replicatedtest.Faults{})
+		s, snapshots := servers.Stream("b", 0), servers.Snapshots("b", 0)
+		state, behind := &memory{}, &memory{}
+		grow(t, take(t, s, 0, options(t.Context(), "a")), 10, state)
+		servers.Forget(0, 6)
+		other := &publishing{Stream: s, before: func() {
+			if n := len(objects(t, snapshots)); n != 1 {
+				t.Errorf("%d objects before the log is taken", n)
+			}
+			if _, err := replicated.WriteSnapshot(t.Context(), s, servers.Snapshots("x", 0), filled(3, 10, 9), noon); err != nil {
+				t.Error(err)
+			}
+		}}
+		if err := replicated.Recover(t.Context(), other, snapshots, state, recoverOptions(t, "b", "a")); err != nil {
+			t.Fatal(err)
+		}
+		if left := objects(t, snapshots); len(left) != 1 {
+			t.Errorf("objects %q", left)
+		}
+		wantRecovered(t, servers, state, behind)
+	})
+}
