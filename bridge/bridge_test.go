@@ -67,13 +67,13 @@ type running struct {
 }
 
 // run runs a bridge with a configuration until the test ends, or stop is called.
-func run(t *testing.T, yaml string) *running {
+func run(t *testing.T, yaml string, change ...func(*bridge.Options)) *running {
 	t.Helper()
 	r := &running{log: new(lines)}
 	r.yaml.Store(&yaml)
 	b, err := newBridge(t, yaml, r.log, func() (*configs.Config, error) {
 		return configs.Parse("ndrbridge.yaml", []byte(*r.yaml.Load()), nil)
-	})
+	}, change...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,15 +91,17 @@ func run(t *testing.T, yaml string) *running {
 	return r
 }
 
-func newBridge(t *testing.T, yaml string, log io.Writer, load func() (*configs.Config, error)) (*bridge.Bridge, error) {
+func newBridge(t *testing.T, yaml string, log io.Writer, load func() (*configs.Config, error), change ...func(*bridge.Options)) (*bridge.Bridge, error) {
 	t.Helper()
 	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
 	if err != nil {
 		return nil, err
 	}
-	return bridge.New(t.Context(), config, bridge.Options{
-		Version: "test", Log: bridge.NewLog(log, config.Log), Stdout: io.Discard, Load: load,
-	})
+	o := bridge.Options{Version: "test", Log: bridge.NewLog(log, config.Log), Stdout: io.Discard, Load: load}
+	for _, change := range change {
+		change(&o)
+	}
+	return bridge.New(t.Context(), config, o)
 }
 
 // control is the admin API's client.

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"ndrbridge/admin"
+	"ndrbridge/bridge"
 	"ndrbridge/checkpoint"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/fault"
@@ -31,6 +32,7 @@ type bridges struct {
 	appliances map[string]*standin.Appliance
 	book       *ledger.Ledger // what the webhook took, with the appliance as the sink
 	yaml       string         // of all members, without state, cluster and admin
+	login      string         // at NATS, further keys of cluster.nats
 	before     func()         // called before the webhook takes a request; may be nil
 }
 
@@ -87,8 +89,8 @@ func newBridges(t *testing.T, shards, appliances, n int) *bridges {
 
 // configuration returns the configuration of a member that reaches NATS by an address.
 func (b *bridges) configuration(t *testing.T, name, address string) string {
-	return fmt.Sprintf("state: %s\nadmin: {listen: \"127.0.0.1:0\"}\ncluster: {name: test, member: %s, shards: %d, replicas: 1, lease: %s, nats: {url: \"nats://%s\"}}\n",
-		filepath.Join(t.TempDir(), "state.db"), name, b.shards, b.lease, address) + b.yaml
+	return fmt.Sprintf("state: %s\nadmin: {listen: \"127.0.0.1:0\"}\ncluster: {name: test, member: %s, shards: %d, replicas: 1, lease: %s, nats: {url: \"nats://%s\"%s}}\n",
+		filepath.Join(t.TempDir(), "state.db"), name, b.shards, b.lease, address, b.login) + b.yaml
 }
 
 // link returns a connection to NATS that can be cut.
@@ -103,14 +105,14 @@ func (b *bridges) link(t *testing.T) *fault.Proxy {
 }
 
 // join runs a member until the test ends, or it is stopped.
-func (b *bridges) join(t *testing.T, name string) *clusterMember {
+func (b *bridges) join(t *testing.T, name string, change ...func(*bridge.Options)) *clusterMember {
 	t.Helper()
-	return b.joinOver(t, name, b.link(t))
+	return b.joinOver(t, name, b.link(t), change...)
 }
 
-func (b *bridges) joinOver(t *testing.T, name string, link *fault.Proxy) *clusterMember {
+func (b *bridges) joinOver(t *testing.T, name string, link *fault.Proxy, change ...func(*bridge.Options)) *clusterMember {
 	t.Helper()
-	m := &clusterMember{name: name, link: link, running: run(t, b.configuration(t, name, link.Addr().String()))}
+	m := &clusterMember{name: name, link: link, running: run(t, b.configuration(t, name, link.Addr().String()), change...)}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("%s:\n%s", name, m.log)

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/checkpoint/replicated/replicatedtest"
 	"ndrbridge/cluster"
 	"ndrbridge/cluster/forward"
 	"ndrbridge/preflight/finding"
@@ -22,20 +23,11 @@ import (
 	"ndrbridge/test/loopback"
 )
 
-// documented returns the permissions of replicated.Rights for a cluster.
-func documented(name string) *server.Permissions {
-	publish, subscribe, _ := strings.Cut(strings.ReplaceAll(strings.TrimPrefix(replicated.Rights, "publish:"), "NAME", name), "subscribe:")
-	return &server.Permissions{
-		Publish:   &server.SubjectPermission{Allow: strings.Fields(publish)},
-		Subscribe: &server.SubjectPermission{Allow: strings.Fields(subscribe)},
-	}
-}
-
 // With the documented rights and no others, a member can do all that it does.
 func TestDocumentedRightsSuffice(t *testing.T) {
 	t.Parallel()
 	s := loopback.NATS(t, func(o *server.Options) {
-		o.Users = []*server.User{{Username: "ana", Password: "sesame", Permissions: documented("prod")}}
+		o.Users = []*server.User{{Username: "ana", Password: "sesame", Permissions: replicatedtest.Permissions("prod")}}
 	})
 	refused := make(chan error, 100)
 	nc, err := nats.Connect(s.ClientURL(), nats.UserInfo("ana", "sesame"), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
@@ -122,14 +114,14 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 
 func TestCheckReportsMissingRights(t *testing.T) {
 	t.Parallel()
-	rights := documented("prod")
+	rights := replicatedtest.Permissions("prod")
 	reported := append([]string{"$SYS.REQ.USER.INFO"}, rights.Publish.Allow...)
 	for name, test := range map[string]struct {
 		allow []string
 		want  findingtest.Row
 	}{
 		"all that are documented":    {reported, findingtest.Row{Result: finding.OK, Detail: "may publish what a member sends"}},
-		"those of another cluster":   {append([]string{"$SYS.REQ.USER.INFO"}, documented("test").Publish.Allow...), findingtest.Row{Result: finding.Failed, Detail: "may not publish to ndr.prod.>, $KV.NDR_prod.>", Advice: "docs/cluster.md"}},
+		"those of another cluster":   {append([]string{"$SYS.REQ.USER.INFO"}, replicatedtest.Permissions("test").Publish.Allow...), findingtest.Row{Result: finding.Failed, Detail: "may not publish to ndr.prod.>, $KV.NDR_prod.>", Advice: "docs/cluster.md"}},
 		"the server reports nothing": {rights.Publish.Allow, findingtest.Row{Result: finding.Untried, Detail: "does not report"}},
 	} {
 		t.Run(name, func(t *testing.T) {
