@@ -1,12 +1,10 @@
 package preflight
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,17 +20,6 @@ import (
 
 // clusterTarget is the target of findings about the NATS servers of a cluster.
 const clusterTarget = "cluster"
-
-// Versions of nats-server: the oldest that a cluster can use, because earlier ones can
-// lose a stream if they are killed, and the oldest that is advised, because earlier ones
-// can lose messages while servers join and leave.
-var (
-	oldestServer  = [3]int{2, 10, 23}
-	advisedServer = [3]int{2, 12, 3}
-)
-
-// minPayload is the max_payload, in bytes, below which a record takes many messages.
-const minPayload = 64 << 10
 
 // checkCluster tries the NATS servers of a cluster. It creates nothing.
 func checkCluster(ctx context.Context, c *configs.Cluster, o Options) []finding.Finding {
@@ -73,21 +60,12 @@ func (t *clusterTrial) add(step string, result finding.Result, detail, advice st
 
 // server checks what the server reports about itself.
 func (t *clusterTrial) server() {
-	text := t.nc.ConnectedServerVersion()
-	version, known := parseVersion(text)
-	const step = "version"
-	switch {
-	case !known:
-		t.add(step, finding.Untried, fmt.Sprintf("the server reports no version, but %q", text), "")
-	case slices.Compare(version[:], oldestServer[:]) < 0:
-		t.add(step, finding.Failed, "nats-server "+text+" can lose a stream if it is killed", "install 2.10.23 or newer, better 2.12.3 or newer")
-	case slices.Compare(version[:], advisedServer[:]) < 0:
-		t.add(step, finding.Warning, "nats-server "+text+" can lose messages while servers join or leave", "install 2.12.3 or newer, one server after the other")
-	default:
-		t.add(step, finding.OK, "nats-server "+text, "")
+	faults := replicated.CheckServer(t.nc)
+	if !slices.ContainsFunc(faults, func(f *replicated.Fault) bool { return f.Subject == replicated.ServerVersion }) {
+		t.add(replicated.ServerVersion, finding.OK, "nats-server "+t.nc.ConnectedServerVersion(), "")
 	}
-	if limit := t.nc.MaxPayload(); limit < minPayload {
-		t.add("max_payload", finding.Warning, fmt.Sprintf("messages may have only %d bytes, so that records take many", limit), "raise max_payload of the servers to 1MB, its default")
+	for _, f := range faults {
+		t.fault(f.Subject, f, "")
 	}
 	if t.cluster.Replicas > 1 && t.nc.ConnectedClusterName() == "" {
 		t.add("servers", finding.Failed, fmt.Sprintf("the server is not part of a cluster of servers, and cluster.replicas is %d", t.cluster.Replicas),
@@ -97,21 +75,13 @@ func (t *clusterTrial) server() {
 	}
 }
 
-// parseVersion returns the three numbers of a version such as 2.12.3-beta.1.
-func parseVersion(text string) (version [3]int, ok bool) {
-	text, _, _ = strings.Cut(text, "-")
-	parts := strings.Split(text, ".")
-	if len(parts) != len(version) {
-		return version, false
+// fault adds the finding of a fault.
+func (t *clusterTrial) fault(step string, f *replicated.Fault, more string) {
+	result := finding.Failed
+	if f.Warning {
+		result = finding.Warning
 	}
-	for i, part := range parts {
-		n, err := strconv.Atoi(part)
-		if err != nil {
-			return version, false
-		}
-		version[i] = n
-	}
-	return version, true
+	t.add(step, result, f.Detail+more, f.Advice)
 }
 
 // rights checks whether the user may publish what a member publishes.
@@ -166,34 +136,30 @@ func (t *clusterTrial) unanswered(step string, err error) {
 	t.add(step, finding.Failed, err.Error(), "see the log of the servers")
 }
 
-// streams checks which streams of the cluster exist, and their replicas.
+// streams checks which streams of the cluster exist, and their settings.
 func (t *clusterTrial) streams(ctx context.Context) {
 	const step = "streams"
-	missing, few := 0, 0
-	for n := range t.cluster.Shards {
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		stream, err := t.js.Stream(ctx, "NDR_"+t.cluster.Name+"_"+configs.ShardName(n))
-		cancel()
-		switch {
-		case errors.Is(err, jetstream.ErrStreamNotFound):
-			missing++
-		case err != nil:
-			t.unanswered(step, err)
-			return
-		case stream.CachedInfo().Config.Replicas < t.cluster.Replicas:
-			few = cmp.Or(few, stream.CachedInfo().Config.Replicas)
-		}
-	}
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	faults, missing, all, err := replicated.CheckStreams(ctx, t.js, replicated.JetStreamOptions{
+		Name: t.cluster.Name, Shards: t.cluster.Shards, Replicas: t.cluster.Replicas,
+	})
 	switch {
-	case missing == t.cluster.Shards:
+	case err != nil:
+		t.unanswered(step, err)
+	case missing == all:
 		t.add(step, finding.Remark, "this cluster has not run yet: its first start creates its streams, if the user may", "")
 	case missing > 0:
-		t.add(step, finding.Remark, fmt.Sprintf("%d of %d streams do not exist; the next start creates them, if the user may", missing, t.cluster.Shards), "")
+		t.add(step, finding.Remark, fmt.Sprintf("%d of %d streams do not exist; the next start creates them, if the user may", missing, all), "")
 	default:
-		t.add(step, finding.OK, fmt.Sprintf("all %d exist", t.cluster.Shards), "")
+		t.add(step, finding.OK, fmt.Sprintf("all %d exist", all), "")
 	}
-	if few > 0 {
-		t.add("replicas", finding.Failed, fmt.Sprintf("some streams have %d replicas, and cluster.replicas is %d", few, t.cluster.Replicas),
-			fmt.Sprintf("for each stream NDR_%s_NN: nats stream edit --replicas %d; or set cluster.replicas: %d", t.cluster.Name, t.cluster.Replicas, few))
+	if len(faults) == 0 {
+		return
 	}
+	more := ""
+	if n := len(faults) - 1; n > 0 {
+		more = fmt.Sprintf(" (and %d more streams)", n)
+	}
+	t.fault("settings", faults[0], more)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/preflight/finding"
 	"ndrbridge/preflight/finding/findingtest"
 	"ndrbridge/test/loopback"
@@ -35,11 +36,12 @@ func TestCheckCluster(t *testing.T) {
 	row := func(step string, result finding.Result, detail, advice string) findingtest.Row {
 		return findingtest.Row{Step: step, Result: result, Detail: detail, Advice: advice}
 	}
+	nothing := func(*testing.T, jetstream.JetStream) {}
 	const three = `nats: {url: "nats://ADDRESS"}`
 	const one = "replicas: 1, " + three
 	for name, test := range map[string]struct {
 		server  func(*server.Options)
-		streams []string
+		prepare func(*testing.T, jetstream.JetStream) // after the first start; nil: there was none
 		keys    string
 		want    []findingtest.Row
 	}{
@@ -48,21 +50,25 @@ func TestCheckCluster(t *testing.T) {
 			row("streams", finding.Remark, "has not run yet", ""),
 			row("sync_interval", finding.Untried, "cannot be seen from outside", "sync_interval: always"),
 		}},
-		"a cluster that has run": {keys: one, streams: []string{"NDR_prod_00", "NDR_prod_01"}, want: []findingtest.Row{
-			row("streams", finding.OK, "all 2 exist", ""),
+		"a cluster that has run": {keys: one, prepare: nothing, want: []findingtest.Row{
+			row("streams", finding.OK, "all 4 exist", ""),
 		}},
-		"a cluster that lacks a stream": {keys: one, streams: []string{"NDR_prod_00", "NDR_test_01"}, want: []findingtest.Row{
-			row("streams", finding.Remark, "1 of 2 streams do not exist", ""),
+		"a cluster that lacks a stream": {keys: one, prepare: func(t *testing.T, js jetstream.JetStream) {
+			if err := js.DeleteStream(t.Context(), "NDR_prod_01"); err != nil {
+				t.Error(err)
+			}
+		}, want: []findingtest.Row{
+			row("streams", finding.Remark, "1 of 4 streams do not exist", ""),
 		}},
-		"fewer servers than replicas": {keys: three, streams: []string{"NDR_prod_00", "NDR_prod_01"}, want: []findingtest.Row{
+		"fewer servers than replicas": {keys: three, prepare: nothing, want: []findingtest.Row{
 			row("servers", finding.Failed, "not part of a cluster of servers, and cluster.replicas is 3", "cluster.replicas: 1"),
-			row("replicas", finding.Failed, "have 1 replicas, and cluster.replicas is 3", "nats stream edit --replicas 3"),
+			row("settings", finding.Failed, "has 1 replicas, less than cluster.replicas, 3 (and 3 more streams)", "nats stream edit KV_NDR_prod --replicas 3"),
 		}},
 		"a server without JetStream": {server: func(o *server.Options) { o.JetStream = false }, keys: three, want: []findingtest.Row{
 			row("jetstream", finding.Failed, "no JetStream", "jetstream block"),
 		}},
 		"a server with small messages": {server: func(o *server.Options) { o.MaxPayload = 8192 }, keys: three, want: []findingtest.Row{
-			row("max_payload", finding.Warning, "8192 bytes", "max_payload"),
+			row("max_payload", finding.Failed, "max_payload of the NATS server is 8192 bytes", "set it to 65536 at least"),
 		}},
 		"a user without rights": {
 			server: func(o *server.Options) {
@@ -77,13 +83,12 @@ func TestCheckCluster(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := loopback.NATS(t, test.server)
-			if test.streams != nil {
+			if test.prepare != nil {
 				js := loopback.JetStream(t, s)
-				for _, name := range test.streams {
-					if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name}}); err != nil {
-						t.Fatal(err)
-					}
+				if err := start(t, js); err != nil {
+					t.Fatal(err)
 				}
+				test.prepare(t, js)
 			}
 			keys := strings.Replace(test.keys, "ADDRESS", s.Addr().String(), 1)
 			found := ofCluster(t, keys)
@@ -95,6 +100,66 @@ func TestCheckCluster(t *testing.T) {
 			}
 			if again := ofCluster(t, keys); findingtest.Lines(again) != findingtest.Lines(found) {
 				t.Errorf("the check changed something: now it finds\n%s\nand before\n%s", findingtest.Lines(again), findingtest.Lines(found))
+			}
+		})
+	}
+}
+
+// start opens the streams of a cluster as a member does at its start.
+func start(t *testing.T, js jetstream.JetStream) error {
+	j, err := replicated.OpenJetStream(t.Context(), js.Conn(), replicated.JetStreamOptions{Name: "prod", Shards: 2, Replicas: 1})
+	if err != nil {
+		return err
+	}
+	return j.Close()
+}
+
+// TestCheckAndStartAgree checks that the check finds what the start refuses, in its words.
+func TestCheckAndStartAgree(t *testing.T) {
+	t.Parallel()
+	stream := func(name string, change func(*jetstream.StreamConfig)) func(*testing.T, jetstream.JetStream) {
+		return func(t *testing.T, js jetstream.JetStream) {
+			s, err := js.Stream(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := s.CachedInfo().Config
+			change(&c)
+			if _, err := js.UpdateStream(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, test := range map[string]struct {
+		server  func(*server.Options)
+		prepare func(*testing.T, jetstream.JetStream)
+		step    string
+	}{
+		"a small max_payload":          {server: func(o *server.Options) { o.MaxPayload = 8192 }, step: "max_payload"},
+		"a log that forgets":           {prepare: stream("NDR_prod_01", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }), step: "settings"},
+		"a log of other subjects":      {prepare: stream("NDR_prod_00", func(c *jetstream.StreamConfig) { c.Subjects = []string{"x"} }), step: "settings"},
+		"snapshots that are limited":   {prepare: stream("NDR_prod_snap", func(c *jetstream.StreamConfig) { c.MaxMsgs = 10 }), step: "settings"},
+		"a bucket whose values vanish": {prepare: stream("KV_NDR_prod", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }), step: "settings"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := loopback.NATS(t, test.server)
+			js := loopback.JetStream(t, s)
+			if test.prepare != nil {
+				if err := start(t, js); err != nil {
+					t.Fatal(err)
+				}
+				test.prepare(t, js)
+			}
+			err := start(t, js)
+			if err == nil {
+				t.Fatal("a member starts")
+			}
+			i := slices.IndexFunc(ofCluster(t, `replicas: 1, nats: {url: "nats://`+s.Addr().String()+`"}`), func(f finding.Finding) bool {
+				return f.Step == test.step && f.Result == finding.Failed && f.Detail+": "+f.Advice == err.Error()
+			})
+			if i < 0 {
+				t.Errorf("the check does not find: %v", err)
 			}
 		})
 	}
@@ -122,7 +187,7 @@ func TestCheckReportsOldServersOfACluster(t *testing.T) {
 		"2.12.2-beta.1": {Result: finding.Warning, Detail: "while servers join or leave", Advice: "2.12.3"},
 		"2.12.3":        {Result: finding.OK, Detail: "nats-server 2.12.3"},
 		"2.100.0":       {Result: finding.OK, Detail: "nats-server 2.100.0"},
-		"3":             {Result: finding.Untried, Detail: `the server reports no version, but "3"`},
+		"3":             {Result: finding.Warning, Detail: `reports the version "3"`, Advice: "2.12.3"},
 	} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()

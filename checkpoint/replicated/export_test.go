@@ -31,8 +31,8 @@ type Read struct {
 
 // CheckVersion reports whether a server of a version is accepted, and with a warning.
 func CheckVersion(version string) (accepted, warned bool) {
-	warning, err := checkVersion(version)
-	return err == nil, warning != ""
+	f := checkVersion(version)
+	return f == nil || f.Warning, f != nil && f.Warning
 }
 
 // RestoreOne restores one snapshot.
@@ -40,5 +40,5 @@ var RestoreOne = restore
 
 // AddStream makes the stream of one more shard.
 func (j *JetStream) AddStream(ctx context.Context, shard int) error {
-	return j.openStream(ctx, j.logConfig(shard))
+	return j.openStream(ctx, j.o.logConfig(shard))
 }

@@ -46,9 +46,6 @@ type JetStreamOptions struct {
 	Wait     time.Duration // for an answer of the servers; 0: 5 s
 }
 
-// minPayload is the smallest max_payload of a server that is enough.
-const minPayload = 64 << 10
-
 // JetStream has the streams of all shards of a cluster, the bucket of its members, and the
 // stream of snapshots. It is safe for concurrent use.
 type JetStream struct {
@@ -90,13 +87,10 @@ func OpenJetStream(ctx context.Context, nc *nats.Conn, o JetStreamOptions) (*Jet
 	if err := j.checkServer(ctx); err != nil {
 		return nil, err
 	}
-	for shard := range o.Shards {
-		if err := j.openStream(ctx, j.logConfig(shard)); err != nil {
+	for _, c := range o.streams() {
+		if err := j.openStream(ctx, c); err != nil {
 			return nil, err
 		}
-	}
-	if err := j.openStream(ctx, j.snapshotConfig()); err != nil {
-		return nil, err
 	}
 	if err := j.openBucket(ctx); err != nil {
 		return nil, err
@@ -121,7 +115,7 @@ func (j *JetStream) Bucket() jetstream.KeyValue { return j.bucket }
 
 // Stream returns the log of a shard.
 func (j *JetStream) Stream(shard int) Stream {
-	c := j.logConfig(shard)
+	c := j.o.logConfig(shard)
 	return &jsStream{j: j, name: c.Name, subject: c.Subjects[0]}
 }
 

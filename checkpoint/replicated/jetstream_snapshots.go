@@ -26,7 +26,7 @@ type jsSnapshots struct {
 // Snapshots returns the snapshots of a shard.
 func (j *JetStream) Snapshots(shard int) Snapshots {
 	return &jsSnapshots{
-		jsStream: jsStream{j: j, name: j.snapshotConfig().Name, subject: fmt.Sprintf("ndr.%s.snap.%02d.", j.o.Name, shard)},
+		jsStream: jsStream{j: j, name: j.o.snapshotConfig().Name, subject: fmt.Sprintf("ndr.%s.snap.%02d.", j.o.Name, shard)},
 		key:      fmt.Sprintf("snap.%02d", shard),
 	}
 }
