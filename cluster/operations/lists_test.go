@@ -175,24 +175,6 @@ func TestCommandsOfAnUnavailableShard(t *testing.T) {
 	}
 }
 
-func TestSharesOfATail(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		number := rapid.Uint64Range(0, 1000).Draw(rt, "number")
-		has := rapid.SliceOfN(rapid.Uint64Range(0, 300), 1, 20).Draw(rt, "has")
-		shares := operations.Divide(number, has)
-		var sum, all uint64
-		for i := range has {
-			if shares[i] > has[i] {
-				rt.Fatalf("%v of %v", shares, has)
-			}
-			sum, all = sum+shares[i], all+has[i]
-		}
-		if sum < min(number, all) || sum > number+uint64(len(has)) {
-			rt.Fatalf("%v of %v are %d of %d", shares, has, sum, number)
-		}
-	})
-}
-
 func TestOperationsOnAllShards(t *testing.T) {
 	ctx := t.Context()
 	for _, test := range []struct {

@@ -13,20 +13,20 @@ import (
 const retryTail = 2 * time.Second
 
 // Tail implements admin.Control. Events of one shard are in order; there is none between
-// shards. from.Last is divided among the shards that have events. If a shard cannot be asked
-// or its owner changes, its events go on as soon as it has an owner; then some may come
-// twice. yield is called for one event at a time, and each shard waits until it has
-// returned: at most one event of each is held.
+// shards. from.Last is divided among the shards that have appliances. If a shard cannot be
+// asked or its owner changes, its events go on as soon as it has an owner; then those that were
+// recorded at the same time as the last one come again. yield is called for one event at a
+// time, and each shard waits until it has returned: at most one event of each is held.
 func (c *Control) Tail(ctx context.Context, from admin.From, yield func(transform.Event) error) error {
 	begun := time.Now()
-	starts := c.starts(ctx, from)
+	from.Last = c.share(from.Last)
 	tailing, stop := context.WithCancel(ctx)
 	var shards sync.WaitGroup
 	defer shards.Wait()
 	defer stop()
 	events := make(chan transform.Event)
-	for n, start := range starts {
-		shards.Go(func() { c.tailShard(tailing, n, &tailPosition{start: start, begun: begun}, events) })
+	for n := range c.shards.Count() {
+		shards.Go(func() { c.tailShard(tailing, n, &tailPosition{start: from, begun: begun}, events) })
 	}
 	for {
 		select {
@@ -40,59 +40,24 @@ func (c *Control) Tail(ctx context.Context, from admin.From, yield func(transfor
 	}
 }
 
-// starts returns where the tail of each shard begins.
-func (c *Control) starts(ctx context.Context, from admin.From) []admin.From {
-	starts := make([]admin.From, c.shards.Count())
-	for n := range starts {
-		starts[n].Since = from.Since
+// share returns how many of the last events of the journals each shard shows, so that those
+// with appliances show last together, or a few more.
+func (c *Control) share(last uint64) uint64 {
+	used := map[int]bool{0: true} // it has the bridge's own events
+	for _, a := range c.o.Config().Appliances {
+		used[c.shards.Of(a.Name)] = true
 	}
-	if !from.Since.IsZero() || from.Last == 0 {
-		return starts
-	}
-	has := make([]uint64, len(starts))
-	for _, a := range c.statuses(ctx) {
-		has[a.shard] = a.value.State.Journal.Events
-	}
-	for n, share := range divide(from.Last, has) {
-		starts[n].Last = share
-	}
-	return starts
-}
-
-// divide returns the shares of a number among several that have so many: equal ones, unless
-// one has less. Their sum may exceed the number by less than one each.
-func divide(number uint64, has []uint64) []uint64 {
-	shares := make([]uint64, len(has))
-	for number > 0 {
-		var hungry uint64 // those that have more
-		for i := range has {
-			if has[i] > shares[i] {
-				hungry++
-			}
-		}
-		if hungry == 0 {
-			break
-		}
-		each := (number + hungry - 1) / hungry
-		for i := range has {
-			more := min(each, has[i]-shares[i])
-			shares[i] += more
-			number -= min(number, more)
-		}
-	}
-	return shares
+	n := uint64(len(used))
+	return last/n + (last%n+n-1)/n
 }
 
 // tailShard sends the events of a shard until ctx is done.
 func (c *Control) tailShard(ctx context.Context, n int, at *tailPosition, events chan<- transform.Event) {
 	for ctx.Err() == nil {
 		err := c.shards.Shard(n).Tail(ctx, at.next(), func(e transform.Event) error {
-			if at.isRepeated(e) {
-				return nil
-			}
 			select {
 			case events <- e:
-				at.add(e)
+				at.last = e.RecordedTime
 				return nil
 			case <-ctx.Done():
 				return ctx.Err()
@@ -116,13 +81,8 @@ type tailPosition struct {
 	start admin.From
 	begun time.Time // when the tail began
 	tried bool
-	last  time.Time          // when the last event was recorded
-	ids   map[[2]string]bool // source and id of the events recorded at last
+	last  time.Time // when the last event was recorded
 }
-
-// maxTailIDs is the maximum number of events recorded at one time that are recognized if
-// they come again.
-const maxTailIDs = 1000
 
 // next returns where the next attempt begins.
 func (p *tailPosition) next() admin.From {
@@ -134,17 +94,4 @@ func (p *tailPosition) next() admin.From {
 	}
 	p.tried = true
 	return p.start
-}
-
-func (p *tailPosition) isRepeated(e transform.Event) bool {
-	return e.RecordedTime.Equal(p.last) && p.ids[[2]string{e.Source, e.ID}]
-}
-
-func (p *tailPosition) add(e transform.Event) {
-	if e.RecordedTime.After(p.last) {
-		p.last, p.ids = e.RecordedTime, make(map[[2]string]bool)
-	}
-	if e.RecordedTime.Equal(p.last) && len(p.ids) < maxTailIDs {
-		p.ids[[2]string{e.Source, e.ID}] = true
-	}
 }

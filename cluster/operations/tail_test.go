@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"ndrbridge/admin"
+	"ndrbridge/cluster/operations"
+	"ndrbridge/configs"
 	"ndrbridge/transform"
 )
 
@@ -64,7 +66,7 @@ func TestTailMergesTheShards(t *testing.T) {
 	}{
 		{"nothing of the journal", admin.From{}, nil},
 		{"since a time", admin.From{Since: time.Unix(3, 0)}, []string{"0/3", "0/4", "2/3"}},
-		{"the last, divided among those that have some", admin.From{Last: 4}, []string{"0/3", "0/4", "2/2", "2/3"}},
+		{"the last, divided among the shards", admin.From{Last: 4}, []string{"0/3", "0/4", "2/2", "2/3"}},
 		{"more than there are", admin.From{Last: 100}, []string{"0/1", "0/2", "0/3", "0/4", "2/1", "2/2", "2/3"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -106,6 +108,36 @@ func TestTailMergesTheShards(t *testing.T) {
 	}
 }
 
+func TestTailAsksShardsWithAppliancesForTheirShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(8)
+		config := &configs.Config{Appliances: []configs.Appliance{{Name: c.applianceIn(3)}}}
+		ctx, cancel := context.WithCancel(t.Context())
+		asked := make(chan uint64, 8)
+		for _, s := range c.shards {
+			s.tail = func(ctx context.Context, from admin.From, _ func(transform.Event) error) error {
+				asked <- from.Last
+				<-ctx.Done()
+				return nil
+			}
+		}
+		done := make(chan error)
+		go func() {
+			control := operations.New(operations.Options{Shards: c, Config: func() *configs.Config { return config }})
+			done <- control.Tail(ctx, admin.From{Last: 9}, func(transform.Event) error { return nil })
+		}()
+		for range c.shards {
+			if last := <-asked; last != 5 {
+				t.Errorf("the last %d, want half of 9: shard 0 has the bridge's own events", last)
+			}
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestTailGoesOnWithTheNextOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(2)
@@ -139,13 +171,13 @@ func TestTailGoesOnWithTheNextOwner(t *testing.T) {
 		enough := errors.New("enough")
 		var got []string
 		err := c.control(t).Tail(t.Context(), admin.From{Since: time.Unix(0, 0)}, func(e transform.Event) error {
-			if got = append(got, e.ID); len(got) == 5 {
+			if got = append(got, e.ID); len(got) == 7 {
 				return enough
 			}
 			return nil
 		})
-		if !errors.Is(err, enough) || fmt.Sprint(got) != "[1 2 3 4 5]" {
-			t.Errorf("%v (%v), want each event once", got, err)
+		if !errors.Is(err, enough) || fmt.Sprint(got) != "[1 2 3 2 3 4 5]" {
+			t.Errorf("%v (%v), want those of the last time again, then the others", got, err)
 		}
 	})
 }

@@ -1,4 +1,0 @@
-package operations
-
-// Divide is divide.
-var Divide = divide
