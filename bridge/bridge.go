@@ -102,7 +102,7 @@ func newBridge(config *configs.Config, o Options) *Bridge {
 	if config.Cluster.Enabled() {
 		b.work = newMember(of, b.Reload, o.Cluster)
 	} else {
-		b.work = &alone{pipeline.New(of), b.Reload}
+		b.work = &single{pipeline.New(of), b.Reload}
 	}
 	return b
 }

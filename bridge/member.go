@@ -44,11 +44,11 @@ type member struct {
 
 	reloading sync.Mutex // held during a reload
 
-	mu      sync.Mutex
-	joined  *joined // nil until NATS is reached
-	waiting error   // why it is not
-	tickets admin.Tickets
-	err     error // of Run
+	mu         sync.Mutex
+	connection *clusterConnection // nil until NATS is reached
+	waiting    error              // why it is not
+	tickets    admin.Tickets
+	err        error // of Run
 }
 
 // newMember returns the work of a member. o has what all pipelines have in common.
@@ -186,7 +186,7 @@ func (m *member) Err() error {
 // NotReady implements work. A member that owns no shard is ready once it has joined.
 func (m *member) NotReady() []string {
 	m.mu.Lock()
-	j, waiting := m.joined, m.waiting
+	j, waiting := m.connection, m.waiting
 	m.mu.Unlock()
 	switch {
 	case j == nil:
@@ -227,11 +227,11 @@ func (m *member) Reload(ctx context.Context, load func(current *configs.Config) 
 func (m *member) acceptTickets() {
 	config := m.Config()
 	m.tickets = admin.Tickets{}
-	if !config.Tickets.Enabled || m.joined == nil {
+	if !config.Tickets.Enabled || m.connection == nil {
 		return
 	}
 	receivers, _ := config.Tickets.Webhooks.Receivers() // Try returned its error
-	m.tickets = admin.Tickets{Webhooks: receivers, Acceptor: operations.NewAcceptor(m.joined, tickets.AcceptorOptions{
+	m.tickets = admin.Tickets{Webhooks: receivers, Acceptor: operations.NewAcceptor(m.connection, tickets.AcceptorOptions{
 		Appliances: applianceNames(config), Now: time.Now, Metrics: m.received,
 	})}
 }
@@ -276,8 +276,8 @@ func (m *member) cluster() admin.ClusterControl {
 func (m *member) listening(address string) { m.address = address }
 
 // membership returns the connection to the cluster, or nil until there is one.
-func (m *member) membership() *joined {
+func (m *member) membership() *clusterConnection {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.joined
+	return m.connection
 }

@@ -19,20 +19,22 @@ import (
 )
 
 // shardSubject returns the NATS subject at which the owner of a shard answers.
-func (j *joined) shardSubject(shard int) string {
+func (j *clusterConnection) shardSubject(shard int) string {
 	return "ndr." + j.name + ".shard." + configs.ShardName(shard)
 }
 
 // memberSubject returns the NATS subject at which a member answers.
-func (j *joined) memberSubject(member string) string { return "ndr." + j.name + ".member." + member }
+func (j *clusterConnection) memberSubject(member string) string {
+	return "ndr." + j.name + ".member." + member
+}
 
 // transport returns a transport to a subject.
-func (j *joined) transport(subject string) http.RoundTripper {
+func (j *clusterConnection) transport(subject string) http.RoundTripper {
 	return forward.NewTransport(j.conn, subject)
 }
 
 // answer has h answer the requests to a subject until stop is called.
-func (j *joined) answer(subject string, h http.Handler) (stop func(), err error) {
+func (j *clusterConnection) answer(subject string, h http.Handler) (stop func(), err error) {
 	s, err := forward.Serve(j.conn, subject, h, j.log)
 	if err != nil {
 		return nil, fmt.Errorf("answer other members at %s: %w", subject, err)
@@ -41,13 +43,15 @@ func (j *joined) answer(subject string, h http.Handler) (stop func(), err error)
 }
 
 // Count implements operations.Shards.
-func (j *joined) Count() int { return len(j.remote) }
+func (j *clusterConnection) Count() int { return len(j.remote) }
 
 // Of implements operations.Shards.
-func (j *joined) Of(appliance string) int { return configs.ShardOf(appliance, len(j.remote)) }
+func (j *clusterConnection) Of(appliance string) int {
+	return configs.ShardOf(appliance, len(j.remote))
+}
 
 // Shard implements operations.Shards.
-func (j *joined) Shard(n int) operations.Shard {
+func (j *clusterConnection) Shard(n int) operations.Shard {
 	if p := j.shards.pipeline(n); p != nil {
 		return j.local(p)
 	}
@@ -55,7 +59,7 @@ func (j *joined) Shard(n int) operations.Shard {
 }
 
 // local returns a shard that this member owns.
-func (j *joined) local(p *pipeline.Pipeline) operations.Shard {
+func (j *clusterConnection) local(p *pipeline.Pipeline) operations.Shard {
 	return localShard{control{p.Control(), j.reload}, p}
 }
 
@@ -76,7 +80,7 @@ func (s localShard) Accept(ctx context.Context, commands []checkpoint.Command) (
 }
 
 // Members implements operations.Shards.
-func (j *joined) Members() []operations.Member {
+func (j *clusterConnection) Members() []operations.Member {
 	all := []operations.Member{{Name: j.member, Reload: j.reload}}
 	for _, m := range j.node.Cluster().Members {
 		if m.Member != j.member {
@@ -90,7 +94,7 @@ func (j *joined) Members() []operations.Member {
 
 // handler returns what this member answers to other members: the admin API, in which a reload
 // and what concerns the cluster are those of this member alone.
-func (j *joined) handler() http.Handler {
+func (j *clusterConnection) handler() http.Handler {
 	return admin.NewHandler(admin.Options{
 		Metrics:  prometheus.NewRegistry(),
 		Control:  func() admin.Control { return memberControl{j.control, j.reload} },
@@ -110,7 +114,7 @@ type memberControl struct {
 func (c memberControl) Reload(ctx context.Context) (admin.Reloaded, error) { return c.reload(ctx) }
 
 // ownShards is the control of the cluster as far as this member carries it out.
-type ownShards struct{ *joined }
+type ownShards struct{ *clusterConnection }
 
 // Cluster implements admin.ClusterControl.
 func (s ownShards) Cluster(context.Context) (admin.Cluster, error) { return s.node.Cluster(), nil }

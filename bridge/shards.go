@@ -64,7 +64,7 @@ func (s *shards) own(ctx context.Context, o cluster.Ownership) error {
 		Number: o.Shard, Of: config.Cluster.Shards, Log: o.Log, Renew: o.Renew, Lease: o.Lease,
 	}
 	if o.Snapshots != nil {
-		options.Shard.Beside = func(ctx context.Context, state *checkpoint.Store) { o.Snapshots(ctx, state) }
+		options.Shard.Snapshots = func(ctx context.Context, state *checkpoint.Store) { o.Snapshots(ctx, state) }
 	}
 	p := pipeline.New(options)
 	s.add(o.Shard, p)

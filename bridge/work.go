@@ -31,8 +31,8 @@ type work interface {
 	listening(address string)
 }
 
-// alone is the work of a bridge outside a cluster: one pipeline.
-type alone struct {
+// single is the work of a bridge outside a cluster: one pipeline.
+type single struct {
 	*pipeline.Pipeline
 	reload reload
 }
@@ -41,15 +41,15 @@ type alone struct {
 type reload func(context.Context) (admin.Reloaded, error)
 
 // Run implements work.
-func (a *alone) Run(ctx context.Context, running func(attributes ...any)) pipeline.Stopped {
+func (a *single) Run(ctx context.Context, running func(attributes ...any)) pipeline.Stopped {
 	return a.Pipeline.Run(ctx, func(streams, sinks int) { running("streams", streams, "sinks", sinks) })
 }
 
-func (*alone) cluster() admin.ClusterControl { return nil }
+func (*single) cluster() admin.ClusterControl { return nil }
 
-func (*alone) listening(string) {}
+func (*single) listening(string) {}
 
-func (a *alone) control() admin.Control {
+func (a *single) control() admin.Control {
 	if c := a.Control(); c != nil {
 		return control{c, a.reload}
 	}

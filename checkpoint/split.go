@@ -51,7 +51,7 @@ func split(ctx context.Context, path string, shardOf func(appliance string) int,
 		if err != nil {
 			return err
 		}
-		d := &division{ctx: ctx, tx: tx, shardOf: shardOf, journal: j}
+		d := &splitter{ctx: ctx, tx: tx, shardOf: shardOf, journal: j}
 		for n := range shards {
 			b := &boltfile.Builder{Scheme: scheme, PieceBytes: splitBytes, Yield: func(record []byte) error { return yield(n, record) }}
 			d.shards = append(d.shards, b)
@@ -81,8 +81,8 @@ func delivered(tx *bolt.Tx, j *journal) error {
 	})
 }
 
-// division is the division of a state over shards.
-type division struct {
+// splitter divides a state among shards.
+type splitter struct {
 	ctx     context.Context
 	tx      *bolt.Tx
 	shardOf func(appliance string) int
@@ -91,7 +91,7 @@ type division struct {
 }
 
 // divide divides the state, bucket by bucket, and yields all records.
-func (d *division) divide() error {
+func (d *splitter) divide() error {
 	for _, step := range []func() error{d.positions, d.memories, d.sinks, d.deadLetters, d.commands} {
 		if err := step(); err != nil {
 			return err
@@ -107,7 +107,7 @@ func (d *division) divide() error {
 
 // of returns the shard of an appliance. What belongs to none, or to the bridge itself,
 // belongs to shard 0.
-func (d *division) of(appliance string) (shard int) {
+func (d *splitter) of(appliance string) (shard int) {
 	if appliance == "" || appliance == transform.Bridge {
 		return 0
 	}
@@ -115,13 +115,13 @@ func (d *division) of(appliance string) (shard int) {
 }
 
 // ofSource returns the shard of a source, given its name.
-func (d *division) ofSource(name []byte) (shard int) {
+func (d *splitter) ofSource(name []byte) (shard int) {
 	appliance, _, _ := bytes.Cut(name, []byte("/"))
 	return d.of(string(appliance))
 }
 
 // put adds an entry to a shard.
-func (d *division) put(shard int, root, name, key, value []byte) error {
+func (d *splitter) put(shard int, root, name, key, value []byte) error {
 	if err := d.ctx.Err(); err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (d *division) put(shard int, root, name, key, value []byte) error {
 }
 
 // toAll adds an entry to all shards.
-func (d *division) toAll(root, key, value []byte) error {
+func (d *splitter) toAll(root, key, value []byte) error {
 	for shard := range d.shards {
 		if err := d.put(shard, root, nil, key, value); err != nil {
 			return err
@@ -139,28 +139,28 @@ func (d *division) toAll(root, key, value []byte) error {
 }
 
 // sequences sets the own sequence of a bucket in all shards.
-func (d *division) sequences(root []byte, n uint64) {
+func (d *splitter) sequences(root []byte, n uint64) {
 	for _, b := range d.shards {
 		b.Sequence(root, nil, n)
 	}
 }
 
 // each calls do with the entries of a bucket that files of older versions do not have.
-func (d *division) each(bucket []byte, do func(key, value []byte) error) error {
+func (d *splitter) each(bucket []byte, do func(key, value []byte) error) error {
 	if b := d.tx.Bucket(bucket); b != nil {
 		return b.ForEach(do)
 	}
 	return nil
 }
 
-func (d *division) positions() error {
+func (d *splitter) positions() error {
 	return d.each(positionsBucket, func(name, position []byte) error {
 		return d.put(d.ofSource(name), positionsBucket, nil, name, position)
 	})
 }
 
 // memories divides what sources and sinks remember, and which changes are expected.
-func (d *division) memories() error {
+func (d *splitter) memories() error {
 	for _, root := range [][]byte{knownBucket, forgetBucket} {
 		err := d.each(root, func(name, _ []byte) error {
 			of := func([]byte) int { return d.ofSource(name) }
@@ -192,7 +192,7 @@ func (d *division) memories() error {
 }
 
 // ofMemory returns the shard of what a sink remembers under a key.
-func (d *division) ofMemory(key []byte) int {
+func (d *splitter) ofMemory(key []byte) int {
 	source, _ := bytes.CutPrefix(key, []byte(sourceKeyPrefix))
 	if len(source) == len(key) {
 		return 0
@@ -201,7 +201,7 @@ func (d *division) ofMemory(key []byte) int {
 }
 
 // sinks gives all sinks to all shards, as they are when they have committed all events.
-func (d *division) sinks() error {
+func (d *splitter) sinks() error {
 	d.sequences(journalBucket, d.journal.last)
 	for _, root := range [][]byte{cursorsBucket, pausedBucket} {
 		err := d.each(root, func(sink, value []byte) error {
@@ -232,7 +232,7 @@ func (d *division) sinks() error {
 
 // deadLetters divides the dead letters of sources by appliance, and those of sinks by the
 // appliance of the event.
-func (d *division) deadLetters() error {
+func (d *splitter) deadLetters() error {
 	stats := map[Owner][]DeadStats{} // of each shard
 	of := func(owner []byte) []DeadStats {
 		if stats[Owner(owner)] == nil {
@@ -267,7 +267,7 @@ func (d *division) deadLetters() error {
 }
 
 // ofDead returns the shard of a dead letter as it is stored.
-func (d *division) ofDead(owner, value []byte) int {
+func (d *splitter) ofDead(owner, value []byte) int {
 	if source, is := bytes.CutPrefix(owner, []byte(sourceOwners)); is {
 		return d.ofSource(source)
 	}
@@ -279,7 +279,7 @@ func (d *division) ofDead(owner, value []byte) int {
 }
 
 // commands divides the commands by appliance, and gives them IDs of their shards.
-func (d *division) commands() error {
+func (d *splitter) commands() error {
 	counts := make([]CommandStats, len(d.shards))
 	err := d.each(commandsBucket, func(id, value []byte) error {
 		k, err := parseCommand(id, value)
@@ -319,4 +319,4 @@ func (d *division) commands() error {
 	return err
 }
 
-func (d *division) ids(shard int) IDs { return IDs{Shard: uint64(shard), Of: uint64(len(d.shards))} }
+func (d *splitter) ids(shard int) IDs { return IDs{Shard: uint64(shard), Of: uint64(len(d.shards))} }

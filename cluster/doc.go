@@ -9,21 +9,21 @@
 //
 // This is what a member does with a shard:
 //
-//	──► away ──── it is to follow ────► following ──── its turn ────► taking
+//	──► away ── it should follow ─────► following ──── its turn ────► taking
 //	    ▲  ▲                             │     ▲                      │  │ │
-//	    │  └── not to follow any longer ─┘     └── another was first ─┘  │ │
+//	    │  └── should follow no longer ──┘     └── another was first ─┘  │ │
 //	    │      or the replica failed                                     │ │
 //	    ├───────────────── the replica did not catch up ─────────────────┘ │
 //	    │                                                                  ▼
 //	    ├──────────────────── fenced, or the state failed ────────────── owning
-//	    │                                                                  │ ordered
+//	    │                                                                  │ stopped
 //	    └─────────────────────────── released ─────────────────────── releasing
 //
 // away: another member owns the shard and yet another follows it, or this member failed to
 // and waits before it tries again. following: a replica applies what the owner appends. A
 // shard with an owner has one follower. taking: the log is to accept this member as its
 // owner, and the replica is brought to the end of the log. owning: the pipeline of the shard
-// runs. releasing: it stops in order, and the log is released, so that the next member need
+// runs. releasing: it stops cleanly, and the log is released, so that the next member need
 // not wait.
 //
 // The turn of a member comes when the log is vacant, because its owner released it or

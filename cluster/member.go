@@ -22,8 +22,8 @@ type member struct {
 	Since      time.Time `json:"since"`  // start, by its own clock: for people
 	ConfigHash string    `json:"config_hash"`
 	Admin      string    `json:"admin,omitempty"`
-	// Yields are the shards that it takes only if nobody else can: it was ordered to hand
-	// them over, or is stopping.
+	// Yields are the shards that it takes only if nobody else can: an operator had
+	// them handed over, or it is stopping.
 	Yields []int             `json:"yields,omitempty"`
 	Shards map[string]report `json:"shards,omitempty"` // by number, two digits
 }
@@ -42,7 +42,8 @@ type report struct {
 	Reason   string    `json:"reason,omitempty"` // unable: why
 }
 
-// role is the part that a member plays for a shard.
+// role is what the state of a shard means to the other members: whoever takes it still follows
+// it, and whoever releases it still owns it.
 type role string
 
 const (

@@ -22,36 +22,37 @@ type members struct {
 	clock    lease.Clock
 	term     time.Duration
 	log      *slog.Logger
-	// self returns this member's entry as it is to be published now.
+	// self returns this member's entry as it has to be published now.
 	self func() member
 
-	kicked chan struct{} // holds an element: publish soon
+	wake chan struct{} // holds an element: publish soon
 
 	mu   sync.Mutex
 	view *view
 
 	// Of the loop alone.
-	seen      map[string]*seen // by name
-	readAt    time.Duration    // when the registry was read last
-	revision  uint64           // of the own entry; 0: it does not exist
-	claimed   bool             // the name is this member's
+	seen      map[string]*observed // by name
+	readAt    time.Duration        // when the registry was read last
+	revision  uint64               // of the own entry; 0: it does not exist
+	claimed   bool                 // the name is this member's
 	claimedAt time.Duration
 	foreign   uint64        // revision of an entry under the own name by another instance; 0: none
 	foreignAt time.Duration // since when it is unchanged
 	failing   bool          // the registry cannot be reached
 }
 
-// seen is an entry as it was read last.
-type seen struct {
+// observed is a member's entry as it was read last.
+type observed struct {
 	member
-	revision       uint64
-	first, changed time.Duration // when the instance, and this revision, was first read
+	revision uint64
+	// When the instance, and this revision, was first read, by the reader's clock.
+	first, changed time.Duration
 }
 
 func newMembers(r Registry, c lease.Clock, term time.Duration, shards int, log *slog.Logger, self func() member) *members {
 	return &members{
 		registry: r, clock: c, term: term, log: log, self: self,
-		kicked: make(chan struct{}, 1), seen: make(map[string]*seen),
+		wake: make(chan struct{}, 1), seen: make(map[string]*observed),
 		view: newView(self().Instance, nil, shards),
 	}
 }
@@ -75,8 +76,8 @@ func (m *members) run(ctx context.Context) error {
 			m.log.Info("the members of the cluster can be read again")
 		}
 		m.failing = err != nil
-		// Not more often than this, however often it is kicked.
-		if !sleep(ctx, m.clock, m.term/30, nil) || !sleep(ctx, m.clock, m.term/3-m.term/30, m.kicked) {
+		// Not more often than this, however often something changes.
+		if !sleep(ctx, m.clock, m.term/30, nil) || !sleep(ctx, m.clock, m.term/3-m.term/30, m.wake) {
 			return nil
 		}
 	}
@@ -94,14 +95,14 @@ func (m *members) round(ctx context.Context) error {
 	if err == nil {
 		m.observe(entries)
 	}
-	m.look()
+	m.updateView()
 	return errors.Join(publishErr, err)
 }
 
-// kick has the entry published soon.
-func (m *members) kick() {
+// publishSoon makes run publish the entry soon.
+func (m *members) publishSoon() {
 	select {
-	case m.kicked <- struct{}{}:
+	case m.wake <- struct{}{}:
 	default:
 	}
 }
@@ -201,7 +202,7 @@ func (m *members) observe(entries []Entry) {
 		known := m.seen[read.ID]
 		switch {
 		case known == nil || known.Instance != read.Instance && e.Revision != known.revision:
-			m.seen[read.ID] = &seen{member: read, revision: e.Revision, first: m.readAt, changed: m.readAt}
+			m.seen[read.ID] = &observed{member: read, revision: e.Revision, first: m.readAt, changed: m.readAt}
 		case e.Revision != known.revision: // smaller: a stale read, or the servers lost the end of the bucket
 			if m.readAt-known.changed >= m.gone() {
 				known.first = m.readAt // it is back
@@ -216,22 +217,22 @@ func (m *members) observe(entries []Entry) {
 	}
 }
 
-// look makes a view of what was noted last. A member that does not change its entry is gone
+// updateView makes a view of what was noted last. A member that does not change its entry is gone
 // only if the registry could be read since.
-func (m *members) look() {
+func (m *members) updateView() {
 	self := m.self()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var live []sighting
+	var live []observed
 	if m.claimed {
-		live = append(live, sighting{member: self, first: m.claimedAt, changed: m.clock.Now()})
+		live = append(live, observed{member: self, first: m.claimedAt, changed: m.clock.Now()})
 	}
 	for id, s := range m.seen {
 		if m.readAt-s.changed < m.gone() && (id != self.ID || !m.claimed) {
-			live = append(live, sighting{member: s.member, first: s.first, changed: s.changed})
+			live = append(live, *s)
 		}
 	}
-	slices.SortFunc(live, func(a, b sighting) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(live, func(a, b observed) int { return strings.Compare(a.ID, b.ID) })
 	v := newView(self.Instance, live, len(m.view.unowned))
 	for shard, since := range m.view.unowned {
 		if _, has := v.owner(shard); has {

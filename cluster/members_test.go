@@ -290,7 +290,7 @@ func TestChangeIsPublishedAtOnce(t *testing.T) {
 		synctest.Wait()
 		first := revision()
 		for range 100 { // however often
-			a.kick()
+			a.publishSoon()
 			time.Sleep(testTerm / 300)
 		}
 		if got := revision() - first; got < 2 || got > 11 {

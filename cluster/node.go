@@ -40,8 +40,8 @@ func New(o Options) *Node {
 	return n
 }
 
-// Run is a member of the cluster until ctx is cancelled. Then it hands over its shards in
-// order, and returns when everything has stopped. It returns ErrSettings or ErrName if
+// Run is a member of the cluster until ctx is cancelled. Then it hands over its shards
+// cleanly, and returns when everything has stopped. It returns ErrSettings or ErrName if
 // this member may not be one. It is called once.
 func (n *Node) Run(ctx context.Context) error {
 	if err := n.o.checkName(); err != nil {
@@ -69,7 +69,7 @@ func (n *Node) Run(ctx context.Context) error {
 
 	<-shardsCtx.Done()
 	close(n.stopping)
-	n.members.kick()
+	n.members.publishSoon()
 	shards.Wait()
 	stopMembers()
 	rest.Wait()

@@ -29,13 +29,13 @@ type Options struct {
 	// OpenReplica opens the file of a shard to follow its log; nil: checkpoint.OpenReplica.
 	OpenReplica func(path string) (Replica, error)
 
-	// Own runs what a shard is for until ctx is cancelled, which asks for an ordered stop,
+	// Own runs what a shard is for until ctx is cancelled, which asks for a clean stop,
 	// or its state fails. When it returns nothing is sent any more. It returns nil only if
-	// everything stopped in order and the state is closed; an error that wraps
+	// everything stopped cleanly and the state is closed; an error that wraps
 	// checkpoint.ErrNotOwner if another member owns the log; any other error keeps this
 	// member from owning the shard for a while. Own does not log its error.
 	Own func(ctx context.Context, o Ownership) error
-	// StopTimeout is how long an ordered stop may take. After that the appends that still
+	// StopTimeout is how long a clean stop may take. After that the appends that still
 	// wait for the servers are given up.
 	StopTimeout time.Duration
 
@@ -45,10 +45,6 @@ type Options struct {
 	ConfigHash func() string // nil: unknown
 	// Appliances returns the names of a shard's appliances, for operators; nil: none.
 	Appliances func(shard int) []string
-
-	// Settle is how long a member must have lived before shards are handed over to it only
-	// because it is to own them; 0: 30 s. Spread is how far apart that happens; 0: 10 s.
-	Settle, Spread time.Duration
 
 	Log     *slog.Logger
 	Metrics *Metrics
@@ -88,16 +84,10 @@ type Ownership struct {
 	Snapshots func(ctx context.Context, state replicated.Dumper)
 }
 
-const (
-	defaultSettle = 30 * time.Second
-	defaultSpread = 10 * time.Second
-	lockWait      = time.Second // for an owner's state that is still being closed
-)
+const lockWait = time.Second // for an owner's state that is still being closed
 
 // withDefaults returns o with its defaults.
 func (o Options) withDefaults() Options {
-	o.Settle = cmp.Or(o.Settle, defaultSettle)
-	o.Spread = cmp.Or(o.Spread, defaultSpread)
 	if o.Clock == nil {
 		o.Clock = lease.System()
 	}

@@ -13,37 +13,26 @@ import (
 	"ndrbridge/cluster/lease"
 )
 
-// tenure is what the owner of a shard has.
-type tenure struct {
-	log     *ownLog
-	lease   *lease.Lease
-	abandon context.CancelFunc // ends appends that wait for the servers
+// ownership is what the owner of a shard has.
+type ownership struct {
+	log         *replicated.Log
+	lease       *lease.Lease
+	abandon     context.CancelFunc                     // ends appends that wait for the servers
+	snapshotter atomic.Pointer[replicated.Snapshotter] // nil: none runs
 }
 
 // end gives up the lease, and what is still being appended.
-func (t *tenure) end() {
-	t.lease.End()
-	t.abandon()
+func (w *ownership) end() {
+	w.lease.End()
+	w.abandon()
 }
 
-// ownLog is a log whose end can be read while it is appended to.
-type ownLog struct {
-	*replicated.Log
-	packed int // bytes of the record that was appended last
-	end    atomic.Uint64
-	shots  atomic.Pointer[replicated.Snapshotter] // nil: none runs
-}
-
-func (l *ownLog) Append(record []byte) (uint64, error) {
-	offset, err := l.Log.Append(record)
-	if err != nil {
-		return 0, err
+// noteRecord lets the snapshotter, if one runs, know of a record of so many bytes that was
+// appended.
+func (w *ownership) noteRecord(bytes int) {
+	if n := w.snapshotter.Load(); n != nil {
+		n.Note(w.log.Offset(), bytes)
 	}
-	l.end.Store(offset)
-	if shots := l.shots.Load(); shots != nil {
-		shots.Note(offset, l.packed)
-	}
-	return offset, nil
 }
 
 // ownerRank makes an owner wait for twice as much log as a follower would, before it makes
@@ -51,14 +40,14 @@ func (l *ownLog) Append(record []byte) (uint64, error) {
 const ownerRank = 4
 
 // keepSnapshots is Ownership.Snapshots.
-func (s *shard) keepSnapshots(ctx context.Context, l *ownLog, state replicated.Dumper) {
+func (s *shard) keepSnapshots(ctx context.Context, w *ownership, state replicated.Dumper) {
 	if s.storage.Snapshots == nil {
 		return
 	}
-	shots := replicated.NewSnapshotter(s.storage.Stream, s.storage.Snapshots, state, s.snapshotterOptions(ownerRank))
-	l.shots.Store(shots)
-	defer l.shots.Store(nil)
-	shots.Run(ctx)
+	n := replicated.NewSnapshotter(s.storage.Stream, s.storage.Snapshots, state, s.snapshotterOptions(ownerRank))
+	w.snapshotter.Store(n)
+	defer w.snapshotter.Store(nil)
+	n.Run(ctx)
 }
 
 // refusal is how often in succession the shard could not be taken, although nobody else took
@@ -82,31 +71,31 @@ func (r *refusal) note(err error) bool {
 // the log: what earlier owners appended is final then, and in the replica.
 func (s *shard) taking(r *replica, f replicated.FollowerStatus) step {
 	return func(ctx context.Context) step {
-		s.enter(Taking)
+		s.enter(stateTaking)
 		appends, abandon := context.WithCancel(context.WithoutCancel(ctx))
-		t := &tenure{lease: lease.New(s.o.Term, s.o.Clock), abandon: abandon}
+		w := &ownership{lease: lease.New(s.o.Term, s.o.Clock), abandon: abandon}
 		bounded, cancel := context.WithTimeout(ctx, s.o.Term)
 		defer cancel()
 		// If the servers lost the end of the log, numbers are used again, and say nothing: the
 		// replica must find out.
 		if last, err := s.storage.Stream.Last(bounded); err != nil || last < f.Seen {
-			t.end()
+			w.end()
 			sleep(ctx, s.o.Clock, s.o.step(), nil)
 			return s.following(r)
 		}
-		metrics, own := s.o.Metrics.ofLog(s.number), &ownLog{}
+		metrics := s.o.Metrics.ofLog(s.number)
 		appended := metrics.Appended
 		metrics.Appended = func(took time.Duration, bytes int) {
 			appended(took, bytes)
-			own.packed = bytes
+			w.noteRecord(bytes)
 		}
 		s.attempts++
 		log, err := replicated.Take(bounded, s.storage.Stream, f.Seen, replicated.Options{
 			Context: appends, Owner: s.instance, Attempt: s.attempts, Epoch: f.Epoch, LastID: f.SeenID,
-			Lease: t.lease, Clock: s.o.Clock, Term: s.o.Term, Metrics: metrics,
+			Lease: w.lease, Clock: s.o.Clock, Term: s.o.Term, Metrics: metrics,
 		})
 		if err != nil {
-			t.end()
+			w.end()
 			if errors.Is(err, checkpoint.ErrNotOwner) {
 				s.refused = refusal{}
 				sleep(ctx, s.o.Clock, s.o.tick(), nil) // not again at once, whatever is wrong
@@ -122,14 +111,13 @@ func (s *shard) taking(r *replica, f replicated.FollowerStatus) step {
 			return s.following(r)
 		}
 		s.refused = refusal{}
-		own.Log, t.log = log, own
-		own.end.Store(log.Offset())
+		w.log = log
 		err = r.CatchUp(bounded, log.Offset())
 		if closeErr := s.drop(r); err == nil {
 			err = closeErr
 		}
 		if err != nil {
-			s.release(ctx, t)
+			s.release(ctx, w)
 			if ctx.Err() == nil {
 				s.fail(fmt.Errorf("bring the shard's file to the end of its log: %w", err))
 			}
@@ -137,19 +125,19 @@ func (s *shard) taking(r *replica, f replicated.FollowerStatus) step {
 		}
 		s.o.Metrics.tookOver(s.number)
 		s.log.Info("this member owns the shard", "offset", log.Offset(), "owner_before", f.Owner)
-		return s.owning(t)
+		return s.owning(w)
 	}
 }
 
-// owning runs what the shard is for, until it is to stop or its state fails.
-func (s *shard) owning(t *tenure) step {
+// owning runs what the shard is for, until it has to stop or its state fails.
+func (s *shard) owning(w *ownership) step {
 	return func(ctx context.Context) step {
-		running, order := context.WithCancel(ctx)
-		defer order()
+		running, stop := context.WithCancel(ctx)
+		defer stop()
 		s.mu.Lock()
-		s.tenure, s.order = t, order
+		s.ownership, s.stop = w, stop
 		s.mu.Unlock()
-		s.enter(Owning)
+		s.enter(stateOwning)
 
 		ended, end := context.WithCancel(context.WithoutCancel(ctx))
 		var stopping sync.WaitGroup
@@ -159,43 +147,44 @@ func (s *shard) owning(t *tenure) step {
 				return
 			case <-running.Done():
 			}
-			s.enter(Releasing)
+			s.enter(stateReleasing)
 			// Without a lease the servers have not answered for a term.
-			for began := s.o.Clock.Now(); t.lease.Left() > 0 && s.o.Clock.Now()-began < s.o.StopTimeout; {
+			for began := s.o.Clock.Now(); w.lease.Left() > 0 && s.o.Clock.Now()-began < s.o.StopTimeout; {
 				if !sleep(ended, s.o.Clock, s.o.tick(), nil) {
 					return
 				}
 			}
-			t.abandon()
+			w.abandon()
 		})
 		err := s.o.Own(running, Ownership{
-			Shard: s.number, Path: s.o.Path(s.number), Log: t.log, Renew: s.o.Term / 3, Lease: t.lease,
-			Snapshots: func(ctx context.Context, state replicated.Dumper) { s.keepSnapshots(ctx, t.log, state) },
+			Shard: s.number, Path: s.o.Path(s.number), Log: w.log, Renew: s.o.Term / 3, Lease: w.lease,
+			Snapshots: func(ctx context.Context, state replicated.Dumper) { s.keepSnapshots(ctx, w, state) },
 		})
-		ordered := running.Err() != nil
+		stopped := running.Err() != nil // not by itself
 		end()
 		stopping.Wait()
 
+		released := false
 		if err == nil {
-			s.release(ctx, t)
+			released = s.release(ctx, w)
 		} else {
-			t.end() // the state may still be appending: nothing more can be
+			w.end() // the state may still be appending: nothing more can be
 		}
-		if errors.Is(err, replicated.ErrLogLost) && !ordered {
-			err = s.continueLog(ctx, t.log.Epoch(), err)
+		if errors.Is(err, replicated.ErrLogLost) && !stopped {
+			err = s.continueLog(ctx, w.log.Epoch(), err)
 		}
 		s.mu.Lock()
-		s.tenure, s.order = nil, nil
+		s.ownership, s.stop = nil, nil
 		s.mu.Unlock()
 		switch {
-		case err == nil && ordered:
-			s.log.Info("the shard was handed over")
+		case err == nil && stopped && released:
+			s.log.Info("the shard was released, and the next member takes it")
 		case err == nil:
 		case errors.Is(err, checkpoint.ErrNotOwner):
 			s.o.Metrics.lost(s.number)
 			s.log.Warn("another member took the shard; following it", "error", err)
-		case ordered:
-			s.log.Warn("the shard did not stop in order; the next member waits until the lease is over", "error", err)
+		case stopped:
+			s.log.Warn("the shard did not stop cleanly; the next member waits until the lease is over", "error", err)
 		default:
 			s.fail(err)
 		}
@@ -203,24 +192,27 @@ func (s *shard) owning(t *tenure) step {
 	}
 }
 
-// release ends the tenure so that another member can take the shard at once.
-func (s *shard) release(ctx context.Context, t *tenure) {
-	s.enter(Releasing)
-	t.lease.End() // before anybody can take it
+// release ends the ownership so that another member can take the shard at once. It reports
+// whether the log was released.
+func (s *shard) release(ctx context.Context, w *ownership) bool {
+	s.enter(stateReleasing)
+	w.lease.End() // before anybody can take it
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.Term)
 	defer cancel()
-	if err := t.log.Release(bounded); err != nil {
-		s.log.Warn("the shard was not released; the next member waits until the lease is over", "error", err)
+	err := w.log.Release(bounded)
+	if err != nil {
+		s.log.Warn("the shard was stopped, but not released; the next member waits until the lease is over", "error", err)
 	}
-	t.abandon()
+	w.abandon()
+	return err == nil
 }
 
-// handOver has the shard stopped in order and released, if this member owns it.
+// handOver has the shard stopped cleanly and released, if this member owns it.
 func (s *shard) handOver() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.order != nil {
-		s.order()
+	if s.stop != nil {
+		s.stop()
 	}
 }
 
@@ -228,7 +220,7 @@ func (s *shard) handOver() {
 func (s *shard) owned() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.tenure != nil
+	return s.ownership != nil
 }
 
 // setYields makes this member take the shard only if nobody else can.

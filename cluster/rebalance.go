@@ -10,11 +10,11 @@ import (
 	"ndrbridge/admin"
 )
 
-// rebalance returns a shard that this member, which owns it, is to hand over to its preferred
+// rebalance returns a shard that this member, which owns it, should hand over to its preferred
 // owner, which follows the shard and has caught up. It returns false if there is none, or
-// while a member lives that has not done so for settle: it may be one that fails at every start.
-func (v *view) rebalance(now, settle time.Duration) (shard int, to member, ok bool) {
-	if slices.ContainsFunc(v.members, func(m sighting) bool { return now-m.first < settle }) {
+// while a member lives that has not done so for minUptime: it may be one that fails at every start.
+func (v *view) rebalance(now time.Duration) (shard int, to member, ok bool) {
+	if slices.ContainsFunc(v.members, func(m observed) bool { return now-m.first < minUptime }) {
 		return 0, member{}, false
 	}
 	for shard := range v.unowned {
@@ -36,7 +36,14 @@ func (v *view) ready(shard int, m member) bool {
 	return ok && r.Role == roleFollower && r.CaughtUp
 }
 
-// balance hands shards over to members that are to own them, until ctx is done: one shard
+const (
+	// minUptime is how long all members must have lived before shards are handed over to their
+	// preferred owners, and handoverInterval how far apart that happens.
+	minUptime        = 30 * time.Second
+	handoverInterval = 10 * time.Second
+)
+
+// balance hands shards over to their preferred owners, until ctx is done: one shard
 // at a time, and only when no shard has changed its owner lately.
 func (n *Node) balance(ctx context.Context) {
 	var owners map[int]string
@@ -46,12 +53,12 @@ func (n *Node) balance(ctx context.Context) {
 		if seen := v.owners(); !maps.Equal(seen, owners) {
 			owners, moved = seen, now
 		}
-		if now-moved < n.o.Spread {
+		if now-moved < handoverInterval {
 			continue
 		}
-		if shard, to, ok := v.rebalance(now, n.o.Settle); ok {
+		if shard, to, ok := v.rebalance(now); ok {
 			moved = now
-			n.o.Log.Info("the shard is handed over to the member that is to own it", "shard", shardName(shard), "to", to.ID)
+			n.o.Log.Info("the shard is handed over to its preferred owner", "shard", shardName(shard), "to", to.ID)
 			n.shards[shard].handOver()
 		}
 	}
@@ -86,7 +93,7 @@ func (n *Node) Handover(ctx context.Context, what admin.Handover) error {
 	for _, s := range shards {
 		s.setYields()
 	}
-	n.members.kick()
+	n.members.publishSoon()
 	for _, s := range owned {
 		s.handOver()
 	}

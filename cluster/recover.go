@@ -35,7 +35,7 @@ func (s *shard) continueLog(ctx context.Context, epoch uint64, lost error) error
 }
 
 // logLost continues a log that ends before what a follower's replica has. The last owner has
-// the latest state: as long as it lives, or is not known, it is to do it.
+// the latest state: as long as it lives, or is not known, it should do it.
 func (s *shard) logLost(ctx context.Context, r *replica) step {
 	status := r.Status()
 	if (status.Owner == "" || s.lives(status.Owner)) && s.failedBefore() < patience {

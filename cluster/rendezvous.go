@@ -21,8 +21,8 @@ type claim struct {
 	weight uint64
 }
 
-// rank returns for each shard the live members that can own it, in the order in which they are
-// to take it. The first is its preferred owner, by rendezvous hashing in which all have equally
+// rank returns for each shard the live members that can own it, in the order in which they take
+// it. The first is its preferred owner, by rendezvous hashing in which all have equally
 // many shards; the second would be that without the first, so that few shards move twice when
 // a member is lost. Those that yield the shard come last, and a member that yields all shards
 // has no share.

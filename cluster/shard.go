@@ -11,16 +11,16 @@ import (
 	"ndrbridge/checkpoint/replicated"
 )
 
-// State is what a member does with a shard. See the package comment.
-type State string
+// state is what a member does with a shard. See the package comment.
+type state string
 
 // The states.
 const (
-	Away      State = "away"
-	Following State = "following"
-	Taking    State = "taking"
-	Owning    State = "owning"
-	Releasing State = "releasing"
+	stateAway      state = "away"
+	stateFollowing state = "following"
+	stateTaking    state = "taking"
+	stateOwning    state = "owning"
+	stateReleasing state = "releasing"
 )
 
 // shard is a shard as this member has it. Its run is one goroutine; the other methods are
@@ -35,22 +35,22 @@ type shard struct {
 	attempts uint64  // to take the shard; of run alone
 	refused  refusal // as attempts
 
-	mu       sync.Mutex
-	state    State
-	yields   bool               // an operator had it handed over
-	replica  *replica           // following and taking
-	tenure   *tenure            // owning and releasing
-	order    context.CancelFunc // has it stopped in order; as tenure
-	cause    error              // why this member is unable to own the shard; nil: it is able
-	ableFrom time.Duration      // when that is tried again
-	failures int                // one after the other
-	failedAt time.Duration      // the last of them
+	mu        sync.Mutex
+	state     state
+	yields    bool               // an operator had it handed over
+	replica   *replica           // following and taking
+	ownership *ownership         // owning and releasing
+	stop      context.CancelFunc // stops it cleanly; as ownership
+	cause     error              // why this member is unable to own the shard; nil: it is able
+	ableFrom  time.Duration      // when that is tried again
+	failures  int                // one after the other
+	failedAt  time.Duration      // the last of them
 }
 
 func newShard(o *Options, m *members, instance string, number int) *shard {
 	return &shard{
 		o: o, members: m, instance: instance, number: number, storage: o.Storage(number),
-		log: o.Log.With("shard", shardName(number)), state: Away,
+		log: o.Log.With("shard", shardName(number)), state: stateAway,
 	}
 }
 
@@ -63,24 +63,24 @@ func (s *shard) run(ctx context.Context) {
 	for next := step(s.away); next != nil; {
 		next = next(ctx)
 	}
-	s.enter(Away)
+	s.enter(stateAway)
 }
 
-// enter notes the state, which the other members are to know soon.
-func (s *shard) enter(state State) {
+// enter notes the state, and publishes what it means to the others soon.
+func (s *shard) enter(state state) {
 	s.mu.Lock()
 	changed := s.state != state
 	s.state = state
 	s.mu.Unlock()
 	if changed {
 		s.log.Debug("the shard changed its state", "state", state)
-		s.members.kick()
+		s.members.publishSoon()
 	}
 }
 
-// away waits until this member is to follow the shard.
+// away waits until this member should follow the shard.
 func (s *shard) away(ctx context.Context) step {
-	s.enter(Away)
+	s.enter(stateAway)
 	for {
 		if ctx.Err() != nil {
 			return nil
@@ -94,7 +94,7 @@ func (s *shard) away(ctx context.Context) step {
 
 // follow opens the replica, which follows the log from then on.
 func (s *shard) follow(ctx context.Context) step {
-	s.enter(Following)
+	s.enter(stateFollowing)
 	r, err := openReplica(ctx, s)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -105,14 +105,14 @@ func (s *shard) follow(ctx context.Context) step {
 	return s.following(r)
 }
 
-// following follows the log until this member is to take the shard, or no longer to follow
-// it.
+// following follows the log until it is this member's turn to take the shard, or it should no
+// longer follow it.
 func (s *shard) following(r *replica) step {
 	return func(ctx context.Context) step {
 		s.mu.Lock()
 		s.replica = r
 		s.mu.Unlock()
-		s.enter(Following)
+		s.enter(stateFollowing)
 		for {
 			view := s.members.current()
 			switch status := r.Status(); {
@@ -203,7 +203,7 @@ func (s *shard) able() bool {
 	defer s.mu.Unlock()
 	if s.cause != nil && s.o.Clock.Now() >= s.ableFrom {
 		s.cause = nil
-		s.members.kick()
+		s.members.publishSoon()
 	}
 	return s.cause == nil
 }
@@ -237,21 +237,21 @@ func (s *shard) fail(err error) {
 	s.cause, s.ableFrom = err, now+wait
 	s.mu.Unlock()
 	s.log.Warn("this member cannot own the shard; retrying", "in", wait, "error", err)
-	s.members.kick()
+	s.members.publishSoon()
 }
 
-// report returns what the other members are to know about the shard.
+// report returns what this member publishes about the shard.
 func (s *shard) report() (r report, yields bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.cause != nil:
 		r = report{Role: roleUnable, Reason: s.cause.Error()}
-	case s.tenure != nil:
-		r = report{Role: roleOwner, Offset: s.tenure.log.end.Load(), LeaseMS: s.tenure.lease.Left().Milliseconds()}
-		if shots := s.tenure.log.shots.Load(); shots != nil {
+	case s.ownership != nil:
+		r = report{Role: roleOwner, Offset: s.ownership.log.Offset(), LeaseMS: s.ownership.lease.Left().Milliseconds()}
+		if n := s.ownership.snapshotter.Load(); n != nil {
 			var last replicated.Snapshot
-			last, r.LogBytes = shots.Status()
+			last, r.LogBytes = n.Status()
 			r.Snapshot = last.Time
 		}
 	case s.replica != nil:

@@ -42,11 +42,11 @@ func startCluster(t *testing.T, members int, change func(o Options) Options) *si
 	return s
 }
 
-// settle is until members have started, follow, and own shards.
-const settle = 2 * testTerm
+// startup is until members have started, follow, and own shards.
+const startup = 2 * testTerm
 
-// steady is until every shard is where it is to be.
-const steady = defaultSettle + settle + simShards*2*defaultSpread
+// steady is until every shard is where it should be.
+const steady = minUptime + startup + simShards*2*handoverInterval
 
 // owner returns the member that owns the shard; nil: none, or several do.
 func (s *simulation) owner(shard int) (owner *simMember) {
@@ -62,14 +62,14 @@ func (s *simulation) owner(shard int) (owner *simMember) {
 }
 
 // state returns what a member does with the shard.
-func (m *simMember) state(shard int) State {
+func (m *simMember) state(shard int) state {
 	s := m.node().shards[shard]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
 }
 
-// byRank returns the members in the order in which they are to own the shard.
+// byRank returns the members in the order in which they should own the shard.
 func (s *simulation) byRank(shard int) (ranked []*simMember) {
 	var all []member
 	for _, m := range s.members {
@@ -85,7 +85,7 @@ func (s *simulation) byRank(shard int) (ranked []*simMember) {
 	return ranked
 }
 
-func wantState(t *testing.T, m *simMember, shard int, want State) {
+func wantState(t *testing.T, m *simMember, shard int, want state) {
 	t.Helper()
 	if got := m.state(shard); got != want {
 		t.Errorf("shard %d: %s is %s, want %s", shard, m.name, got, want)
@@ -96,9 +96,9 @@ func TestMemberAloneOwnsEverything(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startCluster(t, 1, nil)
-		time.Sleep(settle)
+		time.Sleep(startup)
 		for shard := range simShards {
-			wantState(t, s.members[0], shard, Owning)
+			wantState(t, s.members[0], shard, stateOwning)
 		}
 	})
 }
@@ -110,12 +110,12 @@ func TestOneMemberOwnsAShardAndTheNextFollows(t *testing.T) {
 		time.Sleep(steady)
 		for shard := range simShards {
 			for i, m := range s.byRank(shard) {
-				want := Away
+				want := stateAway
 				switch i {
 				case 0:
-					want = Owning
+					want = stateOwning
 				case 1:
-					want = Following
+					want = stateFollowing
 				}
 				wantState(t, m, shard, want)
 			}
@@ -131,7 +131,7 @@ func TestFollowerTakesAReleasedShardAtOnce(t *testing.T) {
 		ranked := s.byRank(0)
 		ranked[0].stop()
 		time.Sleep(testTerm / 30)
-		wantState(t, ranked[1], 0, Owning)
+		wantState(t, ranked[1], 0, stateOwning)
 	})
 }
 
@@ -143,12 +143,12 @@ func TestFollowerTakesTheShardOfADeadOwnerAfterItsLease(t *testing.T) {
 		ranked := s.byRank(0)
 		ranked[0].crash()
 		time.Sleep(testTerm) // its last record is at most a third of a term old
-		if got := ranked[1].state(0); got == Owning && s.owned() > simShards {
+		if got := ranked[1].state(0); got == stateOwning && s.owned() > simShards {
 			t.Errorf("%s owns the shard before the lease of the crashed member is over", ranked[1].name)
 		}
 		time.Sleep(testTerm / 2)
-		wantState(t, ranked[1], 0, Owning)
-		wantState(t, ranked[2], 0, Following)
+		wantState(t, ranked[1], 0, stateOwning)
+		wantState(t, ranked[2], 0, stateFollowing)
 	})
 }
 
@@ -170,7 +170,7 @@ func TestMemberWhoseStateFailsLeavesTheShardToOthers(t *testing.T) {
 		})
 		time.Sleep(10 * time.Minute)
 		ranked := s.byRank(0)
-		wantState(t, ranked[1], 0, Owning)
+		wantState(t, ranked[1], 0, stateOwning)
 		if took < 2 || took > 8 {
 			t.Errorf("a member with a broken disk took the shard %d times in ten minutes", took)
 		}
@@ -189,10 +189,10 @@ func TestFencedOwnerFollowsAtOnce(t *testing.T) {
 		ranked := s.byRank(0)
 		ranked[0].gate().pause()
 		time.Sleep(2 * testTerm)
-		wantState(t, ranked[1], 0, Owning)
+		wantState(t, ranked[1], 0, stateOwning)
 		ranked[0].gate().resume()
 		time.Sleep(testTerm / 3)
-		wantState(t, ranked[0], 0, Following)
+		wantState(t, ranked[0], 0, stateFollowing)
 	})
 }
 
@@ -217,8 +217,8 @@ func TestLogOfANewerVersionIsLeftAlone(t *testing.T) {
 		other.start()
 		owner.start()
 		time.Sleep(5 * testTerm)
-		wantState(t, owner, 0, Away)
-		wantState(t, other, 0, Away)
+		wantState(t, owner, 0, stateAway)
+		wantState(t, other, 0, stateAway)
 		if got := owner.node().Cluster().Shards[0].Error; !strings.Contains(got, "newer") {
 			t.Errorf("status has the error %q", got)
 		}
@@ -246,8 +246,8 @@ func TestFileThatDoesNotFitTheLogIsRestored(t *testing.T) {
 				follower.stop()
 				harm(follower.disk.files["state.0"])
 				follower.start()
-				time.Sleep(settle)
-				wantState(t, follower, 0, Following)
+				time.Sleep(startup)
+				wantState(t, follower, 0, stateFollowing)
 				follower.stop()
 				f, err := follower.disk.openFile("state.0")
 				if err != nil {
@@ -288,15 +288,15 @@ func TestHandover(t *testing.T) {
 		if err := ranked[0].node().Handover(t.Context(), admin.Handover{Shard: &zero}); err != nil {
 			t.Fatal(err)
 		}
-		wantState(t, ranked[1], 0, Owning)
-		time.Sleep(defaultSettle + 4*defaultSpread)
-		wantState(t, ranked[1], 0, Owning) // it does not go back
+		wantState(t, ranked[1], 0, stateOwning)
+		time.Sleep(minUptime + 4*handoverInterval)
+		wantState(t, ranked[1], 0, stateOwning) // it does not go back
 
 		drained := s.owner(1)
 		if err := drained.node().Handover(t.Context(), admin.Handover{Member: drained.name}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(defaultSettle + simShards*2*defaultSpread)
+		time.Sleep(minUptime + simShards*2*handoverInterval)
 		for shard := range simShards {
 			if got := s.owner(shard); got == nil || got == drained {
 				t.Errorf("shard %d: %s owns it after it handed over all shards", shard, drained.name)
@@ -309,12 +309,12 @@ func TestHandoverNeedsASuccessor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startCluster(t, 1, nil)
-		time.Sleep(settle)
+		time.Sleep(startup)
 		err := s.members[0].node().Handover(t.Context(), admin.Handover{Member: s.members[0].name})
 		if err == nil || !strings.Contains(err.Error(), "no other member follows") {
 			t.Error(err)
 		}
-		wantState(t, s.members[0], 0, Owning)
+		wantState(t, s.members[0], 0, stateOwning)
 	})
 }
 
@@ -324,9 +324,9 @@ func TestHandoverWaitsForASuccessor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startCluster(t, 2, nil)
-		time.Sleep(settle)
+		time.Sleep(startup)
 		s.members[1].stop()
-		time.Sleep(settle)
+		time.Sleep(startup)
 		what := admin.Handover{Member: s.members[0].name}
 
 		canceled, cancel := context.WithTimeout(t.Context(), testTerm/10)
@@ -339,7 +339,7 @@ func TestHandoverWaitsForASuccessor(t *testing.T) {
 			t.Fatal(err)
 		}
 		for shard := range simShards {
-			wantState(t, s.members[1], shard, Owning)
+			wantState(t, s.members[1], shard, stateOwning)
 		}
 	})
 }
@@ -350,7 +350,7 @@ func TestStopGivesUpAppendsThatWaitForTheServers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startCluster(t, 1, nil)
-		time.Sleep(settle)
+		time.Sleep(startup)
 		m := s.members[0]
 		s.servers.Cut(m.name, true)
 		m.gate().setCut(true)
@@ -367,7 +367,7 @@ func TestMemberThatDoesNotFitIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := startCluster(t, 1, nil)
-		time.Sleep(settle)
+		time.Sleep(startup)
 		for name, change := range map[string]func(o *Options){
 			"other shards": func(o *Options) { o.Shards = 3 },
 			"a bad name":   func(o *Options) { o.Member = "a b" },
@@ -383,7 +383,7 @@ func TestMemberThatDoesNotFitIsRefused(t *testing.T) {
 		if err := New(o).Run(t.Context()); !errors.Is(err, ErrName) {
 			t.Errorf("the same name: %v", err)
 		}
-		wantState(t, s.members[0], 0, Owning)
+		wantState(t, s.members[0], 0, stateOwning)
 	})
 }
 
@@ -431,7 +431,7 @@ func TestLossOfAMemberLeavesEvenShares(t *testing.T) {
 			for _, m := range s.members {
 				own := 0
 				for shard := range simShards {
-					if m.state(shard) == Owning {
+					if m.state(shard) == stateOwning {
 						own++
 					}
 				}

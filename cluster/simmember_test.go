@@ -257,7 +257,7 @@ func (m *simMember) crash() {
 	p.end()
 }
 
-// stop stops the process in order and waits for it.
+// stop stops the process cleanly and waits for it.
 func (m *simMember) stop() {
 	p := m.current.Load()
 	p.end()
@@ -305,7 +305,7 @@ func (s *simulation) own(ctx context.Context, g *gate, disk *simDisk, member str
 	}
 }
 
-// discard is the log of a simulation, unless it is to be read.
+// discard is the log of a simulation, unless somebody reads it.
 var discard = slog.New(slog.DiscardHandler)
 
 var _ Replica = (*checkpoint.Replica)(nil)

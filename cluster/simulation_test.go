@@ -287,7 +287,7 @@ func (s *simulation) run(length time.Duration) []string {
 	if n := s.owned(); n != simShards {
 		s.fail("%d of %d shards have an owner two terms after the last fault", n, simShards)
 	}
-	time.Sleep(2*testTerm + defaultSettle*5/4 + simShards*2*defaultSpread)
+	time.Sleep(2*testTerm + minUptime*5/4 + simShards*2*handoverInterval)
 	s.checkOwners()
 	var stopping sync.WaitGroup
 	for _, m := range s.members {
@@ -303,7 +303,7 @@ func (s *simulation) run(length time.Duration) []string {
 	return s.wrong
 }
 
-// checkOwners expects that every shard is where it is to be.
+// checkOwners expects that every shard is where it should be.
 func (s *simulation) checkOwners() {
 	var all []member
 	for _, m := range s.members {
@@ -313,7 +313,7 @@ func (s *simulation) checkOwners() {
 		want := ranked[0].ID
 		for _, m := range s.members {
 			if got := m.node().shards[shard].owned(); got != (m.name == want) {
-				s.fail("shard %d: %s owns it: %v, but %s is to own it", shard, m.name, got, want)
+				s.fail("shard %d: %s owns it: %v, but %s should own it", shard, m.name, got, want)
 			}
 		}
 	}
@@ -449,8 +449,8 @@ func seeds(t *testing.T, n int) (all []uint64) {
 // sabotaged is a follower that reports what is not so.
 type sabotaged struct {
 	*replicated.Follower
-	change  func(f *replicated.FollowerStatus)
-	hurries bool // it does not wait for what it is to catch up with
+	change       func(f *replicated.FollowerStatus)
+	skipsCatchUp bool // it does not wait for what it has to catch up with
 }
 
 func (f sabotaged) Status() replicated.FollowerStatus {
@@ -460,17 +460,17 @@ func (f sabotaged) Status() replicated.FollowerStatus {
 }
 
 func (f sabotaged) CatchUp(ctx context.Context, until uint64) error {
-	if f.hurries {
+	if f.skipsCatchUp {
 		return nil
 	}
 	return f.Follower.CatchUp(ctx, until)
 }
 
 // follow returns a change of options that sabotages followers.
-func follow(hurries bool, change func(f *replicated.FollowerStatus)) func(o Options) Options {
+func follow(skipsCatchUp bool, change func(f *replicated.FollowerStatus)) func(o Options) Options {
 	return func(o Options) Options {
 		o.follow = func(s replicated.Stream, r replicated.Replica, f replicated.FollowerOptions) follower {
-			return sabotaged{replicated.NewFollower(s, r, f), change, hurries}
+			return sabotaged{replicated.NewFollower(s, r, f), change, skipsCatchUp}
 		}
 		return o
 	}

@@ -117,8 +117,8 @@ func (s *shard) now() (state, failure string, own time.Duration, f *replicated.F
 	if s.cause != nil {
 		failure = s.cause.Error()
 	}
-	if s.tenure != nil {
-		own = s.tenure.lease.Left()
+	if s.ownership != nil {
+		own = s.ownership.lease.Left()
 	}
 	if s.replica != nil {
 		status := s.replica.Status()

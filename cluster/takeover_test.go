@@ -33,19 +33,19 @@ func TestFollowerWaitsForALongerLeaseOfTheOwner(t *testing.T) {
 					}
 					return o
 				})
-				time.Sleep(settle)
+				time.Sleep(startup)
 				ranked := s.byRank(0)
 				ranked[1].stop()
-				time.Sleep(4 * settle)
+				time.Sleep(4 * startup)
 				follower(ranked[1])
 				ranked[1].start()
-				time.Sleep(4 * settle)
-				wantState(t, ranked[0], 0, Owning)
+				time.Sleep(4 * startup)
+				wantState(t, ranked[0], 0, stateOwning)
 				ranked[0].crash()
 				time.Sleep(4*testTerm - 4*testTerm/3) // its last record is at most a third of a term old
-				wantState(t, ranked[1], 0, Following)
+				wantState(t, ranked[1], 0, stateFollowing)
 				time.Sleep(3 * testTerm)
-				wantState(t, ranked[1], 0, Owning)
+				wantState(t, ranked[1], 0, stateOwning)
 			})
 		})
 	}
@@ -81,23 +81,23 @@ func (s brokenStream) Get(ctx context.Context, seq uint64) (replicated.Message, 
 	return s.Stream.Get(ctx, seq)
 }
 
-// warnings counts the records of level WARN with a text.
-type warnings struct {
+// matching counts the records that contain a text.
+type matching struct {
 	slog.Handler
 	text string
 	n    *atomic.Int64
 }
 
-func (w warnings) Enabled(context.Context, slog.Level) bool { return true }
+func (m matching) Enabled(context.Context, slog.Level) bool { return true }
 
-func (w warnings) Handle(_ context.Context, r slog.Record) error {
-	if r.Level == slog.LevelWarn && strings.Contains(r.Message, w.text) {
-		w.n.Add(1)
+func (m matching) Handle(_ context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, m.text) {
+		m.n.Add(1)
 	}
 	return nil
 }
 
-func (w warnings) WithAttrs([]slog.Attr) slog.Handler { return w }
+func (m matching) WithAttrs([]slog.Attr) slog.Handler { return m }
 
 func TestShardThatCannotBeTakenIsTriedLessAndLessOften(t *testing.T) {
 	t.Parallel()
@@ -114,7 +114,7 @@ func TestShardThatCannotBeTakenIsTriedLessAndLessOften(t *testing.T) {
 				return st
 			}
 			o.snapshots = replicated.SnapshotterOptions{} // none is due so soon
-			o.Log = slog.New(warnings{discard.Handler(), "could not be taken", &warned})
+			o.Log = slog.New(matching{discard.Handler(), "could not be taken", &warned})
 			return o
 		})
 		time.Sleep(steady)
@@ -123,7 +123,7 @@ func TestShardThatCannotBeTakenIsTriedLessAndLessOften(t *testing.T) {
 		broken.Store(true)
 		ranked[0].stop() // it releases the shard: the log is vacant
 		time.Sleep(20 * testTerm)
-		wantState(t, ranked[1], 0, Taking)
+		wantState(t, ranked[1], 0, stateTaking)
 		if n := warned.Load(); n != 1 {
 			t.Errorf("%d warnings", n)
 		}
@@ -132,7 +132,7 @@ func TestShardThatCannotBeTakenIsTriedLessAndLessOften(t *testing.T) {
 		}
 		broken.Store(false)
 		time.Sleep(3 * testTerm)
-		wantState(t, ranked[1], 0, Owning)
+		wantState(t, ranked[1], 0, stateOwning)
 	})
 }
 
@@ -163,6 +163,51 @@ func TestFileWithAnotherHistoryThanTheLogIsRestored(t *testing.T) {
 		if messages = s.servers.Messages(0); messages[last-1].ID != take.ID {
 			t.Fatalf("message %d is %q", last, messages[last-1].ID)
 		}
-		wantState(t, ranked[1], 0, Owning)
+		wantState(t, ranked[1], 0, stateOwning)
 	})
+}
+
+// unreleasable is a stream that never answers releases.
+type unreleasable struct{ replicated.Stream }
+
+func (s unreleasable) Publish(after uint64, m replicated.Message, answer func(uint64, error)) error {
+	if m.Kind == replicated.KindRelease {
+		return nil
+	}
+	return s.Stream.Publish(after, m, answer)
+}
+
+// TestShardThatWasNotReleasedIsNotReportedAsReleased: it was stopped, but the servers do not
+// answer any more.
+func TestShardThatWasNotReleasedIsNotReportedAsReleased(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		stream func(replicated.Stream) replicated.Stream
+		want   int64
+	}{
+		"released":     {func(s replicated.Stream) replicated.Stream { return s }, simShards},
+		"not released": {func(s replicated.Stream) replicated.Stream { return unreleasable{s} }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var released atomic.Int64
+				s := startCluster(t, 1, func(o Options) Options {
+					storage := o.Storage
+					o.Storage = func(shard int) Storage {
+						st := storage(shard)
+						st.Stream = c.stream(st.Stream)
+						return st
+					}
+					o.Log = slog.New(matching{discard.Handler(), "the shard was released", &released})
+					return o
+				})
+				time.Sleep(startup)
+				s.members[0].stop()
+				if n := released.Load(); n != c.want {
+					t.Errorf("%d of %d shards are reported as released, want %d", n, simShards, c.want)
+				}
+			})
+		})
+	}
 }

@@ -10,13 +10,13 @@ import (
 // It is not changed after it was made.
 type view struct {
 	self    string          // the instance of the member that has the view
-	members []sighting      // live, sorted by name; self is one of them once its name is its own
+	members []observed      // live, sorted by name; self is one of them once its name is its own
 	unowned []time.Duration // by shard: since when, by the member's clock, no live member says that it owns the shard; owned: it has an owner
 	ranked  [][]member      // by shard: see candidates
 }
 
 // newView returns a view in which every shard has an owner.
-func newView(self string, members []sighting, shards int) *view {
+func newView(self string, members []observed, shards int) *view {
 	v := &view{self: self, members: members, unowned: make([]time.Duration, shards)}
 	for shard := range v.unowned {
 		v.unowned[shard] = owned
@@ -29,19 +29,12 @@ func newView(self string, members []sighting, shards int) *view {
 	return v
 }
 
-// sighting is a live member, and when it and this entry of it were seen first, by the reader's
-// clock.
-type sighting struct {
-	member
-	first, changed time.Duration
-}
-
 // owned stands in view.unowned for a shard that has an owner.
 const owned time.Duration = -1
 
 // owner returns the live member that says it owns the shard; of two, the one that is
 // further in the log.
-func (v *view) owner(shard int) (m sighting, ok bool) {
+func (v *view) owner(shard int) (m observed, ok bool) {
 	var best report
 	for _, s := range v.members {
 		if r, has := s.report(shard); has && r.Role == roleOwner && (!ok || r.Offset > best.Offset) {
@@ -52,7 +45,7 @@ func (v *view) owner(shard int) (m sighting, ok bool) {
 }
 
 // candidates returns the live members that can own the shard, in the order in which they
-// are to take it. The owner is one of them. The caller must not change them.
+// take it. The owner is one of them. The caller must not change them.
 func (v *view) candidates(shard int) []member { return v.ranked[shard] }
 
 // turn returns how many members go before this one when the lease of last, an instance,
@@ -79,7 +72,7 @@ func (v *view) index(members []member) int {
 	return slices.IndexFunc(members, func(m member) bool { return m.Instance == v.self })
 }
 
-// shouldFollow reports whether this member is to follow the shard, at now by its clock. A
+// shouldFollow reports whether this member should follow the shard, at now by its clock. A
 // shard with an owner has one follower: the first candidate beside the owner, and until
 // that one has caught up the one before. Candidates begin to follow a shard without an
 // owner in turn, step apart.
@@ -111,18 +104,18 @@ func (v *view) shouldFollow(shard int, following bool, now, step time.Duration) 
 // ahead reports whether another live member that owns or follows the shard has more of its
 // log than up to an offset.
 func (v *view) ahead(shard int, offset uint64) bool {
-	return slices.ContainsFunc(v.members, func(s sighting) bool {
+	return slices.ContainsFunc(v.members, func(s observed) bool {
 		r, has := s.report(shard)
 		return has && s.Instance != v.self && r.Offset > offset
 	})
 }
 
-// preferred returns the live member that is to own the shard.
-func (v *view) preferred(shard int) (sighting, bool) {
+// preferred returns the preferred owner of the shard.
+func (v *view) preferred(shard int) (observed, bool) {
 	candidates := v.candidates(shard)
 	if len(candidates) == 0 {
-		return sighting{}, false
+		return observed{}, false
 	}
-	i := slices.IndexFunc(v.members, func(s sighting) bool { return s.Instance == candidates[0].Instance })
+	i := slices.IndexFunc(v.members, func(s observed) bool { return s.Instance == candidates[0].Instance })
 	return v.members[i], true
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // TestWeightIsFixed fails if the function changes: members of two versions would not
-// agree on who is to own a shard.
+// agree on who should own a shard.
 func TestWeightIsFixed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -154,7 +154,7 @@ func TestMembershipMovesFewShards(t *testing.T) {
 	}
 }
 
-// ranked returns the names a, b and c in the order in which they are to own shard 0.
+// ranked returns the names a, b and c in the order in which they should own shard 0.
 func ranked() (first, second, third string) {
 	m := rank(named("a", "b", "c"), 1)[0]
 	return m[0].ID, m[1].ID, m[2].ID
@@ -162,7 +162,7 @@ func ranked() (first, second, third string) {
 
 // see returns a view that a member has of live ones with one shard. reports are of that shard.
 func see(self string, reports map[string]report, yields ...string) *view {
-	var members []sighting
+	var members []observed
 	for _, id := range slices.Sorted(func(yield func(string) bool) {
 		for id := range reports {
 			if !yield(id) {
@@ -177,7 +177,7 @@ func see(self string, reports map[string]report, yields ...string) *view {
 		if slices.Contains(yields, id) {
 			m.Yields = []int{0}
 		}
-		members = append(members, sighting{member: m})
+		members = append(members, observed{member: m})
 	}
 	return newView("i-"+self, members, 1)
 }
@@ -268,7 +268,6 @@ func TestShouldFollow(t *testing.T) {
 func TestRebalance(t *testing.T) {
 	t.Parallel()
 	first, second, third := ranked()
-	const settled = 30 * time.Second
 	for name, c := range map[string]struct {
 		self    string
 		now     time.Duration // since the members live
@@ -276,20 +275,20 @@ func TestRebalance(t *testing.T) {
 		yields  []string
 		want    string // "": nobody
 	}{
-		"to the first by rendezvous":            {second, settled, map[string]report{first: ready, second: owns, third: away}, nil, first},
-		"only when all have lived":              {second, settled - 1, map[string]report{first: ready, second: owns}, nil, ""},
-		"only when it has caught up":            {second, settled, map[string]report{first: follows, second: owns}, nil, ""},
-		"only if it follows":                    {second, settled, map[string]report{first: away, second: owns}, nil, ""},
-		"not to the second while a first lives": {third, settled, map[string]report{first: follows, second: ready, third: owns}, nil, ""},
-		"not to one that yields":                {second, settled, map[string]report{first: ready, second: owns}, []string{first}, ""},
-		"from one that yields":                  {first, settled, map[string]report{first: owns, second: ready}, []string{first}, second},
-		"only by the owner":                     {third, settled, map[string]report{first: ready, second: owns, third: away}, nil, ""},
-		"not by the one that is to own it":      {first, settled, map[string]report{first: owns, second: ready}, nil, ""},
+		"to the first by rendezvous":            {second, minUptime, map[string]report{first: ready, second: owns, third: away}, nil, first},
+		"only when all have lived":              {second, minUptime - 1, map[string]report{first: ready, second: owns}, nil, ""},
+		"only when it has caught up":            {second, minUptime, map[string]report{first: follows, second: owns}, nil, ""},
+		"only if it follows":                    {second, minUptime, map[string]report{first: away, second: owns}, nil, ""},
+		"not to the second while a first lives": {third, minUptime, map[string]report{first: follows, second: ready, third: owns}, nil, ""},
+		"not to one that yields":                {second, minUptime, map[string]report{first: ready, second: owns}, []string{first}, ""},
+		"from one that yields":                  {first, minUptime, map[string]report{first: owns, second: ready}, []string{first}, second},
+		"only by the owner":                     {third, minUptime, map[string]report{first: ready, second: owns, third: away}, nil, ""},
+		"not by the preferred owner":            {first, minUptime, map[string]report{first: owns, second: ready}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := see(c.self, c.reports, c.yields...)
-			_, to, _ := v.rebalance(c.now, settled)
+			_, to, _ := v.rebalance(c.now)
 			if to.ID != c.want {
 				t.Errorf("handed over to %q, want %q", to.ID, c.want)
 			}

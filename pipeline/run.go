@@ -30,9 +30,9 @@ func (p *Pipeline) Run(ctx context.Context, running func(streams, sinks int)) St
 	all := p.current.Load()
 	all.start(l, &p.parts)
 	p.parts.Start(ctx, "the monitor of the journal", lifecycle.SourcePhase, lifecycle.Prompt(p.watchSpace), lifecycle.Prompt(p.keepHistory))
-	if p.shard != nil && p.shard.Beside != nil {
+	if p.shard != nil && p.shard.Snapshots != nil {
 		p.parts.Start(ctx, "the snapshots of the state", lifecycle.SourcePhase,
-			lifecycle.Prompt(func(ctx context.Context) { p.shard.Beside(ctx, p.store) }))
+			lifecycle.Prompt(func(ctx context.Context) { p.shard.Snapshots(ctx, p.store) }))
 	}
 	streams := 0
 	for _, a := range all.appliances {

@@ -20,8 +20,8 @@ type Shard struct {
 	// Lease bounds everything that the pipeline sends. The pipeline ends it when its state
 	// fails, because nothing it sends then could be recorded.
 	Lease *lease.Lease
-	// Beside, if not nil, runs beside the other parts until ctx is done.
-	Beside func(ctx context.Context, state *checkpoint.Store)
+	// Snapshots makes snapshots of the state until ctx is done.
+	Snapshots func(ctx context.Context, state *checkpoint.Store)
 }
 
 // name returns the shard's number as it is shown, or "" if s is nil.

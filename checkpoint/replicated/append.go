@@ -40,7 +40,7 @@ type answer struct {
 }
 
 func newAppender(l *Log, kind string, data []byte) *appender {
-	a := &appender{l: l, base: l.last, answers: make(chan answer, 8*l.o.InFlight)}
+	a := &appender{l: l, base: l.last.Load(), answers: make(chan answer, 8*l.o.InFlight)}
 	n := max(1, (len(data)+l.o.PartBytes-1)/l.o.PartBytes)
 	id := messageID{owner: l.o.Owner, epoch: l.epoch, number: l.number, parts: n}
 	for i := range n {
@@ -83,20 +83,20 @@ func (a *appender) run(ctx context.Context) error {
 // log lost its end and others wrote to it until it was as long again, expectations hold by
 // chance, and the record does not count. false: it is not known.
 func (a *appender) follows(ctx context.Context) (bool, error) {
-	if a.l.last == 0 || a.l.lastID == "" {
+	if a.l.last.Load() == 0 || a.l.lastID == "" {
 		return true, nil
 	}
-	m, err := a.l.get(ctx, a.l.last)
+	m, err := a.l.get(ctx, a.l.last.Load())
 	if err != nil {
 		a.why = err
 		if a.unlinked.lasts(errors.Is(err, ErrNoMessage), a.l.o.Clock.Now()) {
-			return false, fmt.Errorf("append to the log: message %d, before the record, is gone; it is not known whether the record counts", a.l.last)
+			return false, fmt.Errorf("append to the log: message %d, before the record, is gone; it is not known whether the record counts", a.l.last.Load())
 		}
 		return false, nil
 	}
 	a.unlinked = suspicion{}
 	if m.ID != a.l.lastID {
-		return false, fmt.Errorf("append to the log: %w: message %d is %.100q, not %q any more", checkpoint.ErrNotOwner, a.l.last, m.ID, a.l.lastID)
+		return false, fmt.Errorf("append to the log: %w: message %d is %.100q, not %q any more", checkpoint.ErrNotOwner, a.l.last.Load(), m.ID, a.l.lastID)
 	}
 	return true, nil
 }
@@ -288,8 +288,8 @@ func (a *appender) absent(ctx context.Context, at uint64) error {
 		return nil
 	}
 	now := a.l.o.Clock.Now()
-	if a.short.lasts(last < a.l.last, now) {
-		return fmt.Errorf("append to the log: %w: its last message is number %d, after %d was acknowledged", ErrLogLost, last, a.l.last)
+	if a.short.lasts(last < a.l.last.Load(), now) {
+		return fmt.Errorf("append to the log: %w: its last message is number %d, after %d was acknowledged", ErrLogLost, last, a.l.last.Load())
 	}
 	if a.gone.lasts(last >= at, now) {
 		return fmt.Errorf("append to the log: message %d of %d is gone; it is not known whether the record is stored", at, last)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -62,14 +63,13 @@ const (
 )
 
 // Log is a shard's log as its owner writes it. It implements checkpoint.Log: its methods are
-// called from one goroutine, but for Offset and Epoch, which do not change while it is used
-// by another.
+// called from one goroutine, but for Offset and Epoch.
 type Log struct {
 	stream Stream
 	o      Options
 	packer *packer
 
-	last     uint64        // number of the last message
+	last     atomic.Uint64 // number of the last message
 	lastID   string        // its ID; empty: there is none, or it is not known
 	storedAt time.Duration // when it was stored at the latest
 
@@ -101,7 +101,8 @@ func take(ctx context.Context, s Stream, after uint64, o Options, content taken)
 	o.AckWait = cmp.Or(o.AckWait, defaultAckWait)
 	o.InFlight = cmp.Or(o.InFlight, defaultInFlight)
 	o.PartBytes = min(cmp.Or(o.PartBytes, defaultPartBytes), s.MaxData())
-	l := &Log{stream: s, o: o, packer: packer, last: after, lastID: o.LastID, storedAt: o.Clock.Now(), epoch: o.Epoch, number: o.Attempt << 32}
+	l := &Log{stream: s, o: o, packer: packer, lastID: o.LastID, storedAt: o.Clock.Now(), epoch: o.Epoch, number: o.Attempt << 32}
+	l.last.Store(after)
 	if err := l.lookBack(ctx); err != nil {
 		return nil, fmt.Errorf("take the log after message %d: %w", after, err)
 	}
@@ -115,10 +116,11 @@ func take(ctx context.Context, s Stream, after uint64, o Options, content taken)
 // that of Options.
 func (l *Log) lookBack(ctx context.Context) error {
 	defer func() { l.epoch++ }()
-	if l.last == 0 {
+	last := l.last.Load()
+	if last == 0 {
 		return nil
 	}
-	m, err := l.get(ctx, l.last)
+	m, err := l.get(ctx, last)
 	if errors.Is(err, ErrNoMessage) { // purged, or the log is shorter: the take finds out
 		return nil
 	}
@@ -126,7 +128,7 @@ func (l *Log) lookBack(ctx context.Context) error {
 		return err
 	}
 	if l.lastID != "" && l.lastID != m.ID {
-		return fmt.Errorf("%w: message %d is %.100q, not %q", ErrDiverged, l.last, m.ID, l.lastID)
+		return fmt.Errorf("%w: message %d is %.100q, not %q", ErrDiverged, last, m.ID, l.lastID)
 	}
 	l.lastID = m.ID
 	if id, ok := parseID(m.ID); ok {
@@ -172,7 +174,7 @@ func (l *Log) Release(ctx context.Context) error {
 }
 
 // Offset returns the number of the last message that was stored.
-func (l *Log) Offset() uint64 { return l.last }
+func (l *Log) Offset() uint64 { return l.last.Load() }
 
 // Epoch returns that of this owner: higher than those of all before it.
 func (l *Log) Epoch() uint64 { return l.epoch }
@@ -192,12 +194,14 @@ func (l *Log) append(ctx context.Context, kind string, data []byte) (uint64, err
 		}
 		return 0, err
 	}
-	l.last, l.lastID, l.storedAt = a.base+uint64(len(a.parts)), a.parts[len(a.parts)-1].ID, l.o.Clock.Now()
+	offset := a.base + uint64(len(a.parts))
+	l.last.Store(offset)
+	l.lastID, l.storedAt = a.parts[len(a.parts)-1].ID, l.o.Clock.Now()
 	if l.o.Lease != nil {
 		l.o.Lease.Renew(begun)
 	}
 	if l.o.Metrics.Appended != nil {
 		l.o.Metrics.Appended(l.o.Clock.Now()-begun, len(data))
 	}
-	return l.last, nil
+	return offset, nil
 }

@@ -16,8 +16,8 @@ import (
 	"ndrbridge/pipeline/lifecycle"
 )
 
-// joined is a member's connection to its cluster. It implements operations.Shards.
-type joined struct {
+// clusterConnection is a member's connection to its cluster. It implements operations.Shards.
+type clusterConnection struct {
 	name, member string // of the cluster, and of this member
 	log          *slog.Logger
 	reload       reload
@@ -30,7 +30,7 @@ type joined struct {
 }
 
 // close closes the connection. Nothing may use it any more.
-func (j *joined) close() {
+func (j *clusterConnection) close() {
 	_ = j.storage.Close() // the connection is closed next
 	j.conn.Close()
 }
@@ -38,9 +38,9 @@ func (j *joined) close() {
 // join connects to NATS and opens the cluster's streams. It retries until it has or ctx
 // is done, because the servers may start later, or be repaired: NotReady and the log say
 // what is wrong.
-func (m *member) join(ctx context.Context) (*joined, error) {
+func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 	c := m.Config().Cluster
-	j := &joined{name: c.Name, member: c.Member, log: m.log, reload: m.process, shards: m.shards}
+	j := &clusterConnection{name: c.Name, member: c.Member, log: m.log, reload: m.process, shards: m.shards}
 	err := m.retry(ctx, func() (err error) {
 		j.conn, err = endpoint.ConnectCluster(ctx, c, m.log)
 		return err
@@ -81,7 +81,7 @@ func (m *member) join(ctx context.Context) (*joined, error) {
 	j.control = operations.New(operations.Options{Shards: j, Config: m.Config, Version: m.version, Started: m.started, Log: m.log})
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.joined, m.waiting = j, nil
+	m.connection, m.waiting = j, nil
 	m.acceptTickets()
 	return j, nil
 }
