@@ -28,9 +28,8 @@ const (
 type ClusterMember struct {
 	Member  string    `json:"member"`
 	Version string    `json:"version"`
-	Since   time.Time `json:"since,omitzero"`  // when it started
-	Admin   string    `json:"admin,omitempty"` // the address of its admin interface
-	Owns    []int     `json:"owns"`            // numbers of shards
+	Since   time.Time `json:"since,omitzero"` // when it started
+	Owns    []int     `json:"owns"`           // numbers of shards
 	Follows []int     `json:"follows"`
 	// Config compares its configuration with that of the member that answered: same,
 	// differs or unknown. It does not compare secrets and the contents of files.

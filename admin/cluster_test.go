@@ -45,7 +45,7 @@ func serveCluster(t *testing.T, c *cluster) (*admin.Client, *httptest.Server) {
 var twoMembers = admin.Cluster{
 	Name: "prod", Member: "a",
 	Members: []admin.ClusterMember{
-		{Member: "a", Version: "1.2.3", Since: time.Unix(1, 0).UTC(), Admin: "10.0.0.1:9600", Owns: []int{0}, Follows: []int{}, Config: admin.ConfigSame},
+		{Member: "a", Version: "1.2.3", Since: time.Unix(1, 0).UTC(), Owns: []int{0}, Follows: []int{}, Config: admin.ConfigSame},
 		{Member: "b", Version: "1.2.3", Since: time.Unix(2, 0).UTC(), Owns: []int{}, Follows: []int{0}, Config: admin.ConfigDiffers},
 	},
 	Shards: []admin.ClusterShard{
@@ -68,7 +68,7 @@ func TestClientCluster(t *testing.T) {
 		t.Errorf("the status has the cluster %+v (%v), want %+v", status.Cluster, err, twoMembers)
 	}
 	const want = `{"name":"prod","member":"a","members":[` +
-		`{"member":"a","version":"1.2.3","since":"1970-01-01T00:00:01Z","admin":"10.0.0.1:9600","owns":[0],"follows":[],"config":"same"},` +
+		`{"member":"a","version":"1.2.3","since":"1970-01-01T00:00:01Z","owns":[0],"follows":[],"config":"same"},` +
 		`{"member":"b","version":"1.2.3","since":"1970-01-01T00:00:02Z","owns":[],"follows":[0],"config":"differs"}],"shards":[` +
 		`{"shard":0,"appliances":["hq"],"owner":"a","lease_seconds":5.5,"followers":[{"member":"b","behind":7}],"log_bytes":12,"snapshot":"1970-01-01T00:00:03Z","state":"owning"},` +
 		`{"shard":1,"appliances":[],"without_owner_seconds":3,"next":"b","next_seconds":4,"followers":[],"log_bytes":0,"state":"away","error":"no space left"}]}`

@@ -154,7 +154,6 @@ func (b *Bridge) listen(a configs.Admin) error {
 		return failed
 	}
 	b.listener = listener
-	b.work.listening(listener.Addr().String())
 	b.admin = admin.NewServer(admin.Options{
 		Token: token, NotReady: b.work.NotReady, Metrics: b.registry,
 		Control: b.work.control, Tickets: b.work.Tickets, Cluster: b.work.cluster,

@@ -67,7 +67,7 @@ func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 		},
 		Path: func(n int) string { return m.Config().Shard(n).State },
 		Own:  m.shards.own, StopTimeout: lifecycle.Limit(stopTimeout(m.Config())),
-		Version: m.version, Admin: m.address, ConfigHash: func() string { return m.Config().Hash() },
+		Version: m.version, ConfigHash: func() string { return m.Config().Hash() },
 		Appliances: func(n int) []string { return applianceNames(m.Config().Shard(n)) },
 		Log:        m.log, Metrics: m.metrics,
 	}

@@ -39,7 +39,6 @@ type member struct {
 	setLevel func(*configs.Config)
 	shards   *shards
 	received *tickets.AcceptorMetrics
-	address  string // of the admin interface
 	metrics  *cluster.Metrics
 
 	reloading sync.Mutex // held during a reload
@@ -272,8 +271,6 @@ func (m *member) cluster() admin.ClusterControl {
 	}
 	return nil
 }
-
-func (m *member) listening(address string) { m.address = address }
 
 // membership returns the connection to the cluster, or nil until there is one.
 func (m *member) membership() *clusterConnection {

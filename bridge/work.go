@@ -27,8 +27,6 @@ type work interface {
 	control() admin.Control
 	// cluster returns the cluster that the work is part of, or nil.
 	cluster() admin.ClusterControl
-	// listening notes the address of the admin interface, before Open.
-	listening(address string)
 }
 
 // single is the work of a bridge outside a cluster: one pipeline.
@@ -46,8 +44,6 @@ func (a *single) Run(ctx context.Context, running func(attributes ...any)) pipel
 }
 
 func (*single) cluster() admin.ClusterControl { return nil }
-
-func (*single) listening(string) {}
 
 func (a *single) control() admin.Control {
 	if c := a.Control(); c != nil {

@@ -21,7 +21,6 @@ type member struct {
 	Layout     int       `json:"layout"` // newest layout of the state that it can apply
 	Since      time.Time `json:"since"`  // start, by its own clock: for people
 	ConfigHash string    `json:"config_hash"`
-	Admin      string    `json:"admin,omitempty"`
 	// Yields are the shards that it takes only if nobody else can: an operator had
 	// them handed over, or it is stopping.
 	Yields []int             `json:"yields,omitempty"`

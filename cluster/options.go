@@ -41,7 +41,6 @@ type Options struct {
 
 	// What the other members see of this one.
 	Version    string
-	Admin      string        // address of the admin interface
 	ConfigHash func() string // nil: unknown
 	// Appliances returns the names of a shard's appliances, for operators; nil: none.
 	Appliances func(shard int) []string

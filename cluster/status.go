@@ -15,7 +15,7 @@ func (n *Node) Cluster() admin.Cluster {
 	c := admin.Cluster{Name: n.o.Name, Member: n.o.Member, Members: []admin.ClusterMember{}}
 	for _, m := range v.members {
 		c.Members = append(c.Members, admin.ClusterMember{
-			Member: m.ID, Version: m.Version, Since: m.Since, Admin: m.Admin, Config: n.compare(m.member),
+			Member: m.ID, Version: m.Version, Since: m.Since, Config: n.compare(m.member),
 			Owns: v.numbers(m.member, roleOwner), Follows: v.numbers(m.member, roleFollower),
 		})
 	}
