@@ -43,6 +43,7 @@ func overwrite(t *testing.T, path string) {
 }
 
 func TestFileThatWasClosedInOrderIsNotReadThrough(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	t.Run("damage fails the calls that read it, and nothing is written any more", func(t *testing.T) {
 		path := closedState(t)

@@ -42,6 +42,7 @@ func copySlowly(from, to string, pause time.Duration) error {
 // TestCopyOfAStateInUseIsGoodOrRefused writes rounds whose parts all contain the
 // number of the round, and copies the file meanwhile.
 func TestCopyOfAStateInUseIsGoodOrRefused(t *testing.T) {
+	t.Parallel()
 	path := statePath(t)
 	s := open(t, path, checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 300 << 10}})
 	if err := s.Configure(t.Context(), map[string]checkpoint.Start{"a": {}}); err != nil {

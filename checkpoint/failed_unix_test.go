@@ -36,6 +36,7 @@ func hasFailed(s *checkpoint.Store) bool {
 }
 
 func TestFileThatIsGoneWhileItIsOpen(t *testing.T) {
+	t.Parallel()
 	// another is a state that replaces the file.
 	another := func(t *testing.T, path string) {
 		t.Helper()

@@ -13,6 +13,7 @@ import (
 )
 
 func TestFileDoesNotGrowOnceTrimmed(t *testing.T) {
+	t.Parallel()
 	s := open(t, statePath(t), checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 1 << 20, Retain: time.Hour}})
 	ctx := t.Context()
 	if err := s.Configure(ctx, map[string]checkpoint.Start{"a": {}}); err != nil {

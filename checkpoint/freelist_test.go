@@ -32,6 +32,7 @@ func listsFreePages(t *testing.T, path string) bool {
 }
 
 func TestFreePagesAreListedWhileTheyAreFew(t *testing.T) {
+	t.Parallel()
 	path := statePath(t)
 	s := open(t, path, checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 1}}) // committed events are trimmed
 	ctx := t.Context()

@@ -15,9 +15,8 @@ import (
 // TestFileDoesNotGrowWithWhatIsGone writes and removes each part of the state in cycles:
 // the space of removed entries is reused.
 func TestFileDoesNotGrowWithWhatIsGone(t *testing.T) {
+	t.Parallel()
 	const cycles, steady = 33, 12
-	var now atomic.Int64
-	now.Store(time.Now().UnixMilli())
 	deadLetters := func(n int) (dead []checkpoint.DeadLetter) {
 		for i := range 100 {
 			body := newEvent(t, fmt.Sprintf("%d-%d", n, i), time.Unix(1, 0), 2000).Structured()
@@ -25,19 +24,19 @@ func TestFileDoesNotGrowWithWhatIsGone(t *testing.T) {
 		}
 		return dead
 	}
-	for name, cycle := range map[string]func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int) error{
-		"dead letters of a sink that are dropped": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int) error {
+	for name, cycle := range map[string]func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int, at time.Time) error{
+		"dead letters of a sink that are dropped": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int, _ time.Time) error {
 			err := s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Dead: deadLetters(n)})
 			_, dropErr := s.DropDead(ctx, checkpoint.SinkOwner("a"), nil)
 			return errors.Join(err, dropErr)
 		},
-		"dead letters of a source that are dropped": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int) error {
+		"dead letters of a source that are dropped": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int, _ time.Time) error {
 			c.Dead = deadLetters(n)
 			err := s.Commit(ctx, c)
 			_, dropErr := s.DropDead(ctx, checkpoint.SourceOwner(source), nil)
 			return errors.Join(err, dropErr)
 		},
-		"redelivered dead letters": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int) error {
+		"redelivered dead letters": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int, _ time.Time) error {
 			err := s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Dead: deadLetters(n)})
 			_, requeueErr := s.Requeue(ctx, "a", nil)
 			next, readErr := s.Redeliver(ctx, "a", checkpoint.Batch{})
@@ -48,22 +47,21 @@ func TestFileDoesNotGrowWithWhatIsGone(t *testing.T) {
 				Sink: "a", Expect: next.Offset, Last: next.Records[len(next.Records)-1].Offset, Events: len(next.Records),
 			})
 		},
-		"entries remembered and forgotten": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int) error {
+		"entries remembered and forgotten": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int, _ time.Time) error {
 			for i := range 1000 {
 				c.Remember = append(c.Remember, checkpoint.Entry{Key: fmt.Sprint(n*1000 + i), Value: make([]byte, 200), At: int64(n)})
 			}
 			c.ForgetBefore = int64(n)
 			return s.Commit(ctx, c)
 		},
-		"a sink's entries remembered and forgotten": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int) error {
+		"a sink's entries remembered and forgotten": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int, _ time.Time) error {
 			var entries []checkpoint.Entry
 			for i := range 1000 {
 				entries = append(entries, checkpoint.Entry{Key: fmt.Sprint(n*1000 + i), Value: make([]byte, 200), At: int64(n)})
 			}
 			return s.RememberSink(ctx, "a", entries, int64(n))
 		},
-		"ticket commands that are done": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int) error {
-			at := time.UnixMilli(now.Add((checkpoint.KeepCommands + time.Hour).Milliseconds()))
+		"ticket commands that are done": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int, at time.Time) error {
 			var commands []checkpoint.Command
 			for i := range 50 {
 				commands = append(commands, checkpoint.Command{
@@ -79,6 +77,9 @@ func TestFileDoesNotGrowWithWhatIsGone(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var now atomic.Int64
+			now.Store(time.Now().UnixMilli())
 			s := open(t, statePath(t), checkpoint.Options{Now: func() time.Time { return time.UnixMilli(now.Load()) }})
 			ctx := t.Context()
 			if err := s.Configure(ctx, map[string]checkpoint.Start{"a": {}}); err != nil {
@@ -88,7 +89,9 @@ func TestFileDoesNotGrowWithWhatIsGone(t *testing.T) {
 			var position []byte
 			for n := range cycles {
 				c := checkpoint.Commit{Source: source, Expect: position, Position: fmt.Append(nil, n)}
-				if err := cycle(ctx, s, c, n); err != nil {
+				// Commands that are done are not kept for longer than a cycle.
+				at := time.UnixMilli(now.Add((checkpoint.KeepCommands + time.Hour).Milliseconds()))
+				if err := cycle(ctx, s, c, n, at); err != nil {
 					t.Fatal(err)
 				}
 				var err error
@@ -115,6 +118,7 @@ func TestFileDoesNotGrowWithWhatIsGone(t *testing.T) {
 // TestFileGrowsWithWhatIsOutstanding alternates backlogs and deliveries: the file does not
 // become much larger than the largest backlog.
 func TestFileGrowsWithWhatIsOutstanding(t *testing.T) {
+	t.Parallel()
 	s := open(t, statePath(t), checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 1 << 30}})
 	ctx := t.Context()
 	if err := s.Configure(ctx, map[string]checkpoint.Start{"a": {}}); err != nil {

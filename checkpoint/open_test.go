@@ -234,6 +234,7 @@ func openDamaged(t testing.TB, content []byte) error {
 }
 
 func TestDamagedFileIsRefusedAndLeftAsItIs(t *testing.T) {
+	t.Parallel()
 	whole := image(t, 2)
 	const page = 16 << 10
 	noise := make([]byte, 100_000)
@@ -347,6 +348,7 @@ func edit(t testing.TB, path, bucket, key string, value []byte) {
 }
 
 func TestContentThatDoesNotFitIsRefused(t *testing.T) {
+	t.Parallel()
 	numbers := func(ns ...uint64) (b []byte) {
 		for _, n := range ns {
 			b = binary.BigEndian.AppendUint64(b, n)

@@ -270,6 +270,7 @@ func TestAReplicaIsDumpedWhileItFollows(t *testing.T) {
 // TestAFileTornByAPowerFailureIsNeverTrusted mixes pages of the file as it was when it was
 // synced with any that were written later, as a power failure may leave it.
 func TestAFileTornByAPowerFailureIsNeverTrusted(t *testing.T) {
+	t.Parallel()
 	const pageSize = 16 << 10
 	path, log := statePath(t), &recordLog{}
 	s := openLogged(t, path, log)

@@ -235,6 +235,7 @@ func viewOf(t *rapid.T, s *checkpoint.Store) view {
 }
 
 func TestTheShardsOfASplitStateMakeTheState(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	runs := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,8 +1,8 @@
 package checkpoint_test
 
 import (
-	"bytes"
 	"errors"
+	"io"
 	"os"
 	"sync/atomic"
 	"testing"
@@ -28,19 +28,41 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// copyOpenFile copies the file of an open store, as it is if the process dies. The copy
-// must not be torn by concurrent trimming, so it is repeated until two are equal.
+// copyOpenFile copies the file of an open store, as it is if the process dies. The copy must
+// not be torn by concurrent trimming, so it is repeated until no transaction has ended
+// meanwhile.
 func copyOpenFile(path string) (string, error) {
-	var last []byte
+	from, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer from.Close()
+	to, err := os.Create(path + "+")
+	if err != nil {
+		return "", err
+	}
+	defer to.Close()
+	var before, after [32 << 10]byte // the pages with which transactions end
 	for range 1000 {
-		now, err := os.ReadFile(path)
+		if _, err := from.ReadAt(before[:], 0); err != nil {
+			return "", err
+		}
+		_, err := from.Seek(0, io.SeekStart)
+		if err == nil {
+			_, err = to.Seek(0, io.SeekStart)
+		}
+		if err == nil {
+			_, err = io.Copy(to, from) // the system copies it: a file has 16 MiB
+		}
 		if err != nil {
 			return "", err
 		}
-		if last != nil && bytes.Equal(now, last) {
-			return path + "+", os.WriteFile(path+"+", now, 0o600)
+		if _, err := from.ReadAt(after[:], 0); err != nil {
+			return "", err
 		}
-		last = now
+		if before == after {
+			return to.Name(), nil
+		}
 	}
 	return "", errors.New("the file is never still")
 }

@@ -82,40 +82,48 @@ type Backend struct {
 	Crash func(path string) (string, error)
 }
 
-// Run runs the whole suite, each test on a state of its own.
+// Run runs the whole suite, each test on a state of its own and beside the others, since they
+// mostly wait for the disk.
 func Run(t *testing.T, b Backend) {
-	t.Run("sources", b.testSources)
-	t.Run("remembered entries", b.testKnown)
-	t.Run("space in the journal", b.testSpace)
-	t.Run("cursors", b.testCursors)
-	t.Run("reading", b.testReading)
-	t.Run("waiting", b.testWaiting)
-	t.Run("dead letters", b.testDead)
-	t.Run("trimming", b.testTrimming)
-	t.Run("lag", b.testLag)
-	t.Run("a clock that is set", b.testClockSet)
-	t.Run("when a clock counts as set", b.testClockBounds)
-	t.Run("skipping", b.testSkipping)
-	t.Run("pausing", b.testPausing)
-	t.Run("redelivery", b.testRedelivery)
-	t.Run("trimming queued ranges", b.testQueuedTrimming)
-	t.Run("waiting for redelivery", b.testRedeliveryWaiting)
-	t.Run("space for dead letters", b.testDeadSpace)
-	t.Run("space for dead letters of sources", b.testSourceDeadSpace)
-	t.Run("dropping dead letters", b.testDroppingDead)
-	t.Run("forgetting and renaming sinks", b.testSinkNames)
-	t.Run("forgetting appliances", b.testForgettingAppliances)
-	t.Run("sinks' memories", b.testMemory)
-	t.Run("commands", b.testCommands)
-	t.Run("IDs of commands", b.testCommandIDs)
-	t.Run("space for commands", b.testCommandSpace)
-	t.Run("any order of calls about commands keeps the guarantees", b.testCommandProperties)
-	t.Run("backup", b.testBackup)
-	t.Run("stats", b.testStats)
-	t.Run("closing", b.testClosing)
-	t.Run("crashes", b.testCrashes)
-	t.Run("concurrent use", b.testConcurrency)
-	t.Run("any order of calls keeps the guarantees", b.testProperties)
+	for name, test := range map[string]func(*testing.T){
+		"sources":                           b.testSources,
+		"remembered entries":                b.testKnown,
+		"space in the journal":              b.testSpace,
+		"cursors":                           b.testCursors,
+		"reading":                           b.testReading,
+		"waiting":                           b.testWaiting,
+		"dead letters":                      b.testDead,
+		"trimming":                          b.testTrimming,
+		"lag":                               b.testLag,
+		"a clock that is set":               b.testClockSet,
+		"when a clock counts as set":        b.testClockBounds,
+		"skipping":                          b.testSkipping,
+		"pausing":                           b.testPausing,
+		"redelivery":                        b.testRedelivery,
+		"trimming queued ranges":            b.testQueuedTrimming,
+		"waiting for redelivery":            b.testRedeliveryWaiting,
+		"space for dead letters":            b.testDeadSpace,
+		"space for dead letters of sources": b.testSourceDeadSpace,
+		"dropping dead letters":             b.testDroppingDead,
+		"forgetting and renaming sinks":     b.testSinkNames,
+		"forgetting appliances":             b.testForgettingAppliances,
+		"sinks' memories":                   b.testMemory,
+		"commands":                          b.testCommands,
+		"IDs of commands":                   b.testCommandIDs,
+		"space for commands":                b.testCommandSpace,
+		"any order of calls about commands keeps the guarantees": b.testCommandProperties,
+		"backup":         b.testBackup,
+		"stats":          b.testStats,
+		"closing":        b.testClosing,
+		"crashes":        b.testCrashes,
+		"concurrent use": b.testConcurrency,
+		"any order of calls keeps the guarantees": b.testProperties,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t)
+		})
+	}
 }
 
 // spacious holds back nothing that these tests do.

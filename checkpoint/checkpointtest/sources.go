@@ -289,6 +289,7 @@ func (b Backend) testSpace(t *testing.T) {
 		t.Run("commits may use half of the reserve "+name+", and events of finished commands all of it", func(t *testing.T) {
 			limits := checkpoint.Limits{MaxBytes: bytesOf(made)}
 			reserve := max(64<<10, limits.MaxBytes/16)
+			size := reserve / 16 // of an event
 			s := b.open(t, limits)
 			s.configureSinks("a", "b")
 			s.append(made...)
@@ -299,10 +300,10 @@ func (b Backend) testSpace(t *testing.T) {
 				if general, err := s.HasSpace(t.Context(), false); err != nil || general {
 					t.Fatalf("space without the reserve: %t, %v", general, err)
 				}
-				c := s.next(event(fmt.Sprint("own-", i), noon, 1000))
+				c := s.next(event(fmt.Sprint("own-", i), noon, int(size)))
 				c.NoWait, c.Reserve = true, true
 				err := s.Commit(t.Context(), c)
-				if used := s.stats().Bytes - limits.MaxBytes; err == nil && used > reserve/2+2000 || err != nil && (used < reserve/2 || !errors.Is(err, checkpoint.ErrFull)) {
+				if used := s.stats().Bytes - limits.MaxBytes; err == nil && used > reserve/2+2*size || err != nil && (used < reserve/2 || !errors.Is(err, checkpoint.ErrFull)) {
 					t.Fatalf("the commit returned %v, %d bytes of the reserve are used", err, used)
 				}
 				if err != nil {
@@ -312,7 +313,7 @@ func (b Backend) testSpace(t *testing.T) {
 			for i := 0; ; i++ {
 				space, err := s.HasSpace(t.Context(), true)
 				s.must(err)
-				if used := s.stats().Bytes - limits.MaxBytes; space != (used < reserve) || used > reserve+2000 {
+				if used := s.stats().Bytes - limits.MaxBytes; space != (used < reserve) || used > reserve+2*size {
 					t.Fatalf("space in the reserve: %t, %d bytes of it are used", space, used)
 				}
 				if !space {
@@ -321,7 +322,7 @@ func (b Backend) testSpace(t *testing.T) {
 				accepted, err := s.Accept(t.Context(), []checkpoint.Command{{Appliance: "hq", Subject: "SEC-1", Body: []byte("{}"), Accepted: noon}})
 				s.must(err)
 				s.must(s.Finish(t.Context(), checkpoint.Outcome{
-					ID: accepted[0].ID, State: checkpoint.CommandApplied, Done: noon, Events: []transform.Event{event(fmt.Sprint("answer-", i), noon, 1000)},
+					ID: accepted[0].ID, State: checkpoint.CommandApplied, Done: noon, Events: []transform.Event{event(fmt.Sprint("answer-", i), noon, int(size))},
 				}))
 			}
 			s.acknowledge("a", s.stats().Last)
