@@ -9,15 +9,16 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/checkpoint/replicated/replicatedtest"
 	"ndrbridge/test/natscluster"
 )
 
-// TestServersThatDie appends to a log while each server in turn is killed and started again,
-// and a follower follows: everything that was acknowledged is there, once, in its order.
-func TestServersThatDie(t *testing.T) {
+// TestALeaderThatDies appends to a log while the server that leads it is killed and started
+// again, and a follower follows: everything that was acknowledged is there, once, in its order.
+func TestALeaderThatDies(t *testing.T) {
 	t.Parallel()
 	program, err := natscluster.Build(t.Context(), t.TempDir())
 	if err != nil {
@@ -60,27 +61,32 @@ func TestServersThatDie(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- follower.Run(following) }()
 
-	killed := make(chan error, 1)
-	stopped := make(chan struct{})
-	go func() { killed <- killInTurn(ctx, c, stopped) }()
 	random := rand.New(rand.NewPCG(1, 1))
 	want := &memory{}
-	for done := false; !done; {
-		select {
-		case err := <-killed:
-			if err != nil {
+	appendRecords := func(n int) {
+		t.Helper()
+		for range n {
+			record := want.record(noise(random, random.IntN(10_000)))
+			if err := want.Apply([][]byte{[]byte(record)}, appendRecord(t, log, record)); err != nil {
 				t.Fatal(err)
 			}
-			done = true
-		default:
 		}
-		record := want.record(noise(random, random.IntN(10_000)))
-		if err := want.Apply([][]byte{[]byte(record)}, appendRecord(t, log, record)); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(10 * time.Millisecond)
 	}
-	close(stopped)
+	appendRecords(50)
+	leader := leaderOf(t, c, "NDR_test_00")
+	if err := leader.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	appendRecords(50)
+	if err := leader.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for !leader.Healthy(ctx) {
+		if ctx.Err() != nil {
+			t.Fatalf("the server does not become healthy: %v\n%s", ctx.Err(), leader.Log())
+		}
+		appendRecords(1)
+	}
 	if err := follower.CatchUp(ctx, log.Offset()); err != nil {
 		t.Fatal(err)
 	}
@@ -99,12 +105,7 @@ func TestServersThatDie(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 	}
-	for range 10 {
-		record := want.record("behind the snapshot")
-		if err := want.Apply([][]byte{[]byte(record)}, appendRecord(t, log, record)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	appendRecords(10)
 	for _, c := range []struct {
 		name string
 		make func() (*memory, error)
@@ -130,32 +131,22 @@ func TestServersThatDie(t *testing.T) {
 	t.Logf("%d records, %d resends", len(want.records), resent)
 }
 
-// killInTurn kills each server once, while the others run.
-func killInTurn(ctx context.Context, c *natscluster.Cluster, stopped <-chan struct{}) error {
-	for i, n := range c.Nodes {
-		select {
-		case <-time.After(time.Second):
-		case <-stopped:
-			return nil
-		}
-		if err := n.Kill(); err != nil {
-			return fmt.Errorf("kill server %d: %w", i, err)
-		}
-		select {
-		case <-time.After(2 * time.Second):
-		case <-stopped:
-			return nil
-		}
-		if err := n.Start(); err != nil {
-			return fmt.Errorf("start server %d: %w", i, err)
-		}
-		for !n.Healthy(ctx) {
-			select {
-			case <-time.After(50 * time.Millisecond):
-			case <-ctx.Done():
-				return fmt.Errorf("server %d does not become healthy: %w\n%s", i, ctx.Err(), n.Log())
-			}
+// leaderOf returns the server that leads a stream.
+func leaderOf(t *testing.T, c *natscluster.Cluster, stream string) *natscluster.Node {
+	t.Helper()
+	js, err := jetstream.New(connect(t, c.URL()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := js.Stream(t.Context(), stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, node := range c.Nodes {
+		if s.CachedInfo().Cluster.Leader == fmt.Sprint("n", n) {
+			return node
 		}
 	}
+	t.Fatalf("%+v has no leader", s.CachedInfo().Cluster)
 	return nil
 }
