@@ -78,7 +78,7 @@ func quiet(ctx context.Context, log replicated.Stream, term time.Duration) (last
 		return 0, err
 	}
 	select {
-	case <-time.After(term + term/4):
+	case <-time.After(lease.Gone(term)):
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"ndrbridge/cluster/lease"
 )
 
 // memberPrefix begins the keys of members in the registry.
@@ -18,8 +20,9 @@ type member struct {
 	ID         string    `json:"-"`        // from the key
 	Instance   string    `json:"instance"` // random, one for each start of the process
 	Version    string    `json:"version"`
-	Layout     int       `json:"layout"` // newest layout of the state that it can apply
-	Since      time.Time `json:"since"`  // start, by its own clock: for people
+	Layout     int       `json:"layout"`  // newest layout of the state that it can apply
+	Since      time.Time `json:"since"`   // start, by its own clock: for people
+	TermMS     int64     `json:"term_ms"` // of its leases; 0: not known
 	ConfigHash string    `json:"config_hash"`
 	// Yields are the shards that it takes only if nobody else can: an operator had
 	// them handed over, or it is stopping.
@@ -62,6 +65,16 @@ func (m member) report(shard int) (r report, ok bool) {
 
 // shardName returns a shard's number as it is shown: 03.
 func shardName(shard int) string { return fmt.Sprintf("%02d", shard) }
+
+// maxTerm bounds the term that an entry may claim.
+const maxTerm = time.Hour
+
+// gone is how long the entry of m stays unchanged until m is taken for gone by a member whose
+// leases have a term: longer if those of m have a longer one, because it writes less often.
+func (m member) gone(term time.Duration) time.Duration {
+	theirs := time.Duration(max(0, min(m.TermMS, maxTerm.Milliseconds()))) * time.Millisecond
+	return lease.Gone(max(term, theirs))
+}
 
 func (m member) encode() ([]byte, error) { return json.Marshal(m) }
 

@@ -57,9 +57,6 @@ func newMembers(r Registry, c lease.Clock, term time.Duration, shards int, log *
 	}
 }
 
-// gone is how long an entry stays unchanged until its member is taken for gone.
-func (m *members) gone() time.Duration { return m.term + m.term/4 }
-
 // run publishes this member's entry and reads those of the others until ctx is done. It
 // returns ErrName if the name belongs to another process.
 func (m *members) run(ctx context.Context) error {
@@ -176,7 +173,7 @@ func (m *members) free(ctx context.Context, key, instance string) (bool, error) 
 		return false, nil
 	case e.Revision > m.foreign && err == nil:
 		return false, nameTaken(stored)
-	case now-m.foreignAt < m.gone():
+	case now-m.foreignAt < stored.gone(m.term):
 		return false, nil
 	}
 	m.revision = e.Revision
@@ -204,7 +201,7 @@ func (m *members) observe(entries []Entry) {
 		case known == nil || known.Instance != read.Instance && e.Revision != known.revision:
 			m.seen[read.ID] = &observed{member: read, revision: e.Revision, first: m.readAt, changed: m.readAt}
 		case e.Revision != known.revision: // smaller: a stale read, or the servers lost the end of the bucket
-			if m.readAt-known.changed >= m.gone() {
+			if m.readAt-known.changed >= known.gone(m.term) {
 				known.first = m.readAt // it is back
 			}
 			known.member, known.revision, known.changed = read, e.Revision, m.readAt
@@ -228,7 +225,7 @@ func (m *members) updateView() {
 		live = append(live, observed{member: self, first: m.claimedAt, changed: m.clock.Now()})
 	}
 	for id, s := range m.seen {
-		if m.readAt-s.changed < m.gone() && (id != self.ID || !m.claimed) {
+		if m.readAt-s.changed < s.gone(m.term) && (id != self.ID || !m.claimed) {
 			live = append(live, *s)
 		}
 	}

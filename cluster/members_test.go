@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"ndrbridge/cluster/lease"
 )
 
 const testTerm = 6 * time.Second
@@ -23,9 +26,15 @@ type testMember struct {
 
 func startMember(t *testing.T, r Registry, id, instance string, rate float64) *testMember {
 	t.Helper()
-	entry := member{ID: id, Instance: instance, Version: "1.2.3"}
+	return startMemberWith(t, r, id, instance, rate, testTerm)
+}
+
+// startMemberWith is startMember with a term of its own.
+func startMemberWith(t *testing.T, r Registry, id, instance string, rate float64, term time.Duration) *testMember {
+	t.Helper()
+	entry := member{ID: id, Instance: instance, Version: "1.2.3", TermMS: term.Milliseconds()}
 	m := &testMember{done: make(chan struct{})}
-	m.members = newMembers(r, newScaledClock(rate), testTerm, 2, slog.New(slog.DiscardHandler), func() member { return entry })
+	m.members = newMembers(r, newScaledClock(rate), term, 2, slog.New(slog.DiscardHandler), func() member { return entry })
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer close(m.done)
@@ -78,6 +87,44 @@ func TestMembersSeeEachOther(t *testing.T) {
 		time.Sleep(testTerm)
 		wantNames(t, c, "c/1")
 	})
+}
+
+// TestMemberWithALongerTermIsNotTakenForGone: it writes its entry less often than the others
+// expect of each other.
+func TestMemberWithALongerTermIsNotTakenForGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const longer = 6 * testTerm
+		r := newFakeRegistry()
+		a, b := startMember(t, r, "a", "1", 1), startMemberWith(t, r, "b", "1", 1, longer)
+		time.Sleep(longer)
+		for range 2 * longer / time.Second {
+			wantNames(t, a, "a/1 b/1")
+			time.Sleep(time.Second)
+		}
+		b.stop()
+		time.Sleep(longer / 2)
+		second := startMember(t, r, "b", "2", 1) // its name is not free either
+		time.Sleep(longer / 4)
+		wantNames(t, a, "a/1 b/1")
+		time.Sleep(2 * longer)
+		wantNames(t, a, "a/1 b/2")
+		if err := second.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestTermOfAnEntryIsBounded(t *testing.T) {
+	t.Parallel()
+	for ms, want := range map[int64]time.Duration{
+		0: lease.Gone(testTerm), -1: lease.Gone(testTerm), -9_300_000_000_000: lease.Gone(testTerm),
+		10_000: lease.Gone(10 * time.Second), math.MaxInt64: lease.Gone(time.Hour),
+	} {
+		if got := (member{TermMS: ms}).gone(testTerm); got != want {
+			t.Errorf("an entry with a term of %d ms is gone after %v, want %v", ms, got, want)
+		}
+	}
 }
 
 func TestSecondMemberOfANameIsRefused(t *testing.T) {

@@ -105,7 +105,7 @@ func (n *Node) join(ctx context.Context) error {
 func (n *Node) entry() member {
 	m := member{
 		ID: n.o.Member, Instance: n.instance, Version: n.o.Version, Layout: checkpoint.Layout, Since: n.since,
-		ConfigHash: n.o.ConfigHash(), Shards: make(map[string]report),
+		TermMS: n.o.Term.Milliseconds(), ConfigHash: n.o.ConfigHash(), Shards: make(map[string]report),
 	}
 	stopping := n.isStopping()
 	for _, s := range n.shards {

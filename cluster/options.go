@@ -123,8 +123,7 @@ const unknownTerm = time.Minute
 // gone is how long after the last sign of life of another member, by this one's clock, its
 // lease is over. term is the owner's, which differs while Term is changed; 0: not known.
 func (o *Options) gone(term time.Duration) time.Duration {
-	term = max(cmp.Or(term, unknownTerm), o.Term)
-	return term + term/4
+	return lease.Gone(max(cmp.Or(term, unknownTerm), o.Term))
 }
 
 // step is how long after each other members try to take a shard.

@@ -64,6 +64,10 @@ func New(term time.Duration, c Clock) *Lease {
 	return l
 }
 
+// Gone returns how long after the last sign of life of a process its lease of a term is over, by
+// the clock of another one: a quarter later, because clocks may differ in rate.
+func Gone(term time.Duration) time.Duration { return term + term/4 }
+
 // Renew makes the lease valid for a term from begun, which is Clock.Now before the record
 // was sent that renewed it. It never shortens the lease. It has no effect after End.
 func (l *Lease) Renew(begun time.Duration) {
