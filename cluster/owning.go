@@ -35,16 +35,12 @@ func (w *ownership) noteRecord(bytes int) {
 	}
 }
 
-// ownerRank makes an owner wait for twice as much log as a follower would, before it makes
-// a snapshot itself.
-const ownerRank = 4
-
 // keepSnapshots is Ownership.Snapshots.
 func (s *shard) keepSnapshots(ctx context.Context, w *ownership, state replicated.Dumper) {
 	if s.storage.Snapshots == nil {
 		return
 	}
-	n := replicated.NewSnapshotter(s.storage.Stream, s.storage.Snapshots, state, s.snapshotterOptions(ownerRank))
+	n := replicated.NewSnapshotter(s.storage.Stream, s.storage.Snapshots, state, s.snapshotterOptions(true))
 	w.snapshotter.Store(n)
 	defer w.snapshotter.Store(nil)
 	n.Run(ctx)

@@ -54,7 +54,7 @@ func openReplica(ctx context.Context, s *shard) (*replica, error) {
 	r := &replica{
 		follower: s.o.follow(s.storage.Stream, file, replicated.FollowerOptions{
 			Clock: s.o.Clock, PollEvery: s.o.Term / 4,
-			Snapshots: s.storage.Snapshots, Snapshot: s.snapshotterOptions(0),
+			Snapshots: s.storage.Snapshots, Snapshot: s.snapshotterOptions(false),
 		}),
 		file: file, fresh: fresh, remove: func() error { return s.o.remove(path) }, stop: stop, done: make(chan struct{}),
 	}
@@ -97,10 +97,11 @@ func restore(ctx context.Context, s *shard, path string, file Replica) (Replica,
 	return nil, errors.Join(err, s.o.remove(path))
 }
 
-// snapshotterOptions are those of the member that is the rank-th to make snapshots.
-func (s *shard) snapshotterOptions(rank int) replicated.SnapshotterOptions {
+// snapshotterOptions are those of a follower, or of the owner, which makes snapshots only if
+// no follower does.
+func (s *shard) snapshotterOptions(owner bool) replicated.SnapshotterOptions {
 	o := s.o.snapshots
-	o.Rank, o.Wall = rank, s.o.Clock.Wall
+	o.Reluctant, o.Wall = owner, s.o.Clock.Wall
 	o.Made = func(snapshot replicated.Snapshot, took time.Duration, err error) {
 		if err != nil {
 			s.log.Warn("a snapshot of the shard failed; retrying", "error", err)

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -153,7 +154,7 @@ func (s *shard) unfit(r *replica, err error) step {
 	if !r.fresh {
 		return s.restored(r)
 	}
-	s.fail(errors.Join(err, r.remove()))
+	s.fail(errors.Join(fmt.Errorf("the shard's file was just restored, and does not fit the log; if this does not end, see 'ndrbridge cluster recover': %w", err), r.remove()))
 	return s.away
 }
 

@@ -225,7 +225,7 @@ func (a *appender) take(answer answer) (wrong bool, err error) {
 	case answer.err != nil:
 		a.why = answer.err
 	case answer.seq != want:
-		return false, fmt.Errorf("append to the log: message %d was acknowledged as %d: the stream does not check expectations; it is not known whether the record is stored", want, answer.seq)
+		return false, fmt.Errorf("append to the log: message %d was acknowledged as %d: the stream does not check expectations: use NATS 2.10.23 or newer; it is not known whether the record is stored", want, answer.seq)
 	default:
 		a.mark(answer.part)
 	}

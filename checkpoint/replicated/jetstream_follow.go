@@ -11,24 +11,24 @@ import (
 
 // Reading a stream.
 const (
-	fetchMessages = 256
-	fetchBytes    = 8 << 20
-	fetchWait     = 5 * time.Second
-	fetchBeat     = time.Second // of the server; without two of them the request is lost
-	followPause   = 500 * time.Millisecond
-	consumerIdle  = time.Minute // after which the servers remove a consumer by themselves
+	fetchMessages  = 256
+	fetchBytes     = 8 << 20
+	fetchWait      = 5 * time.Second
+	fetchHeartbeat = time.Second // of the server; without two of them the request is lost
+	followPause    = 500 * time.Millisecond
+	consumerIdle   = time.Minute // after which the servers remove a consumer by themselves
 )
 
 func (s *jsStream) Follow(ctx context.Context, from uint64, yield func(uint64, Message) error) error {
-	f := &following{s: s, next: from, yield: func(m jetstream.Msg, seq uint64) error {
+	r := &streamReader{s: s, next: from, yield: func(m jetstream.Msg, seq uint64) error {
 		return yield(seq, message(m.Headers(), m.Data()))
 	}}
-	return f.follow(ctx)
+	return r.follow(ctx)
 }
 
-// following reads the messages of a stream. Each run of it is of one consumer, which lives in
+// streamReader reads the messages of a stream. Each run of it is of one consumer, which lives in
 // the memory of one server.
-type following struct {
+type streamReader struct {
 	s      *jsStream
 	filter string // a subject; empty: all
 	next   uint64 // the lowest number that was not read
@@ -38,11 +38,11 @@ type following struct {
 }
 
 // follow reads until ctx ends or yield returns an error.
-func (f *following) follow(ctx context.Context) error {
+func (r *streamReader) follow(ctx context.Context) error {
 	for ctx.Err() == nil {
-		err := f.run(ctx)
-		if f.ended != nil {
-			return f.ended
+		err := r.run(ctx)
+		if r.ended != nil {
+			return r.ended
 		}
 		if err != nil { // a server has ended, or the connection: it is tried again
 			pause(ctx, followPause)
@@ -51,34 +51,34 @@ func (f *following) follow(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (f *following) run(ctx context.Context) error {
-	if !f.begun {
-		first, _, err := f.s.ends(ctx)
+func (r *streamReader) run(ctx context.Context) error {
+	if !r.begun {
+		first, _, err := r.s.ends(ctx)
 		if err != nil {
 			return err
 		}
-		if f.next < first {
-			f.ended = fmt.Errorf("message %d of %s: %w, with number %d", f.next, f.s.name, ErrPurged, first)
+		if r.next < first {
+			r.ended = fmt.Errorf("message %d of %s: %w, with number %d", r.next, r.s.name, ErrPurged, first)
 			return nil
 		}
-		f.begun = true
+		r.begun = true
 	}
-	bounded, cancel := f.s.j.bounded(ctx)
+	bounded, cancel := r.s.j.bounded(ctx)
 	defer cancel()
-	c, err := f.s.j.js.CreateConsumer(bounded, f.s.name, jetstream.ConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: f.next, FilterSubject: f.filter, AckPolicy: jetstream.AckNonePolicy,
+	c, err := r.s.j.js.CreateConsumer(bounded, r.s.name, jetstream.ConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: r.next, FilterSubject: r.filter, AckPolicy: jetstream.AckNonePolicy,
 		MemoryStorage: true, Replicas: 1, InactiveThreshold: consumerIdle,
 	})
 	if err != nil {
 		return err
 	}
 	defer func() {
-		ending, cancel := f.s.j.bounded(context.WithoutCancel(ctx))
+		ending, cancel := r.s.j.bounded(context.WithoutCancel(ctx))
 		defer cancel()
-		_ = f.s.j.js.DeleteConsumer(ending, f.s.name, c.CachedInfo().Name) // or it goes by itself
+		_ = r.s.j.js.DeleteConsumer(ending, r.s.name, c.CachedInfo().Name) // or it goes by itself
 	}()
 	for delivered := uint64(0); ctx.Err() == nil; {
-		if err := f.fetch(ctx, c, &delivered); err != nil || f.ended != nil {
+		if err := r.fetch(ctx, c, &delivered); err != nil || r.ended != nil {
 			return err
 		}
 	}
@@ -86,11 +86,11 @@ func (f *following) run(ctx context.Context) error {
 }
 
 // fetch yields the messages of one request.
-func (f *following) fetch(ctx context.Context, c jetstream.Consumer, delivered *uint64) error {
+func (r *streamReader) fetch(ctx context.Context, c jetstream.Consumer, delivered *uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchWait)
 	defer cancel()
-	most := max(fetchBytes, 2*int(f.s.j.nc.MaxPayload()))
-	batch, err := c.Fetch(fetchMessages, jetstream.FetchMaxBytes(most), jetstream.FetchContext(ctx), jetstream.FetchHeartbeat(fetchBeat))
+	most := max(fetchBytes, 2*int(r.s.j.nc.MaxPayload()))
+	batch, err := c.Fetch(fetchMessages, jetstream.FetchMaxBytes(most), jetstream.FetchContext(ctx), jetstream.FetchHeartbeat(fetchHeartbeat))
 	if err != nil {
 		return err
 	}
@@ -102,11 +102,11 @@ func (f *following) fetch(ctx context.Context, c jetstream.Consumer, delivered *
 		if *delivered++; meta.Sequence.Consumer != *delivered {
 			return errors.New("a message got lost on its way")
 		}
-		if meta.Sequence.Stream < f.next {
+		if meta.Sequence.Stream < r.next {
 			continue // of a server that is behind
 		}
-		f.next = meta.Sequence.Stream + 1
-		if f.ended = f.yield(m, meta.Sequence.Stream); f.ended != nil {
+		r.next = meta.Sequence.Stream + 1
+		if r.ended = r.yield(m, meta.Sequence.Stream); r.ended != nil {
 			return nil
 		}
 	}

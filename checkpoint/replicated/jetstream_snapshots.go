@@ -42,7 +42,7 @@ func (s *jsSnapshots) Pointer(ctx context.Context) (p Pointer, revision uint64, 
 		return p, 0, s.j.explain(ctx, "read the pointer "+s.key, err)
 	}
 	if err := json.Unmarshal(entry.Value(), &p); err != nil {
-		return Pointer{}, 0, fmt.Errorf("the pointer %s in the bucket %s is damaged: %w", s.key, s.j.bucket.Bucket(), err)
+		return Pointer{}, 0, fmt.Errorf("the pointer %s in the bucket %s is damaged: %w: as long as a member has the shard's file, delete the pointer with `nats kv del %[2]s %[1]s`, and it is written again", s.key, s.j.bucket.Bucket(), err)
 	}
 	return p, entry.Revision(), nil
 }
@@ -99,8 +99,8 @@ func (s *jsSnapshots) Read(ctx context.Context, object string, yield func(int, [
 	defer cancel(nil)
 	idle := time.AfterFunc(readIdle, func() { cancel(fmt.Errorf("no chunk came for %s", readIdle)) })
 	defer idle.Stop()
-	f := &following{s: &s.jsStream, filter: s.subject + object, next: 1, begun: true}
-	f.yield = func(m jetstream.Msg, _ uint64) error {
+	r := &streamReader{s: &s.jsStream, filter: s.subject + object, next: 1, begun: true}
+	r.yield = func(m jetstream.Msg, _ uint64) error {
 		idle.Reset(readIdle)
 		index, err := strconv.Atoi(m.Headers().Get(headerChunk))
 		if err != nil {
@@ -114,7 +114,7 @@ func (s *jsSnapshots) Read(ctx context.Context, object string, yield func(int, [
 		}
 		return nil
 	}
-	if err := f.follow(ctx); err != errRead {
+	if err := r.follow(ctx); err != errRead {
 		return fmt.Errorf("read %s: %w", object, errors.Join(err, context.Cause(ctx)))
 	}
 	return nil

@@ -182,10 +182,10 @@ func TestFollowersMakeSnapshots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		servers := replicatedtest.New(1, replicatedtest.Faults{})
 		var made atomic.Int64
-		for rank, name := range []string{"b", "c"} {
+		for _, name := range []string{"b", "c"} {
 			f := replicated.NewFollower(servers.Stream(name, 0), &memory{}, replicated.FollowerOptions{
 				Clock: replicatedtest.NewClock(1), Snapshots: servers.Snapshots(name, 0),
-				Snapshot: replicated.SnapshotterOptions{Rank: rank, Messages: 100, Made: func(_ replicated.Snapshot, _ time.Duration, err error) {
+				Snapshot: replicated.SnapshotterOptions{Reluctant: name == "c", Messages: 100, Made: func(_ replicated.Snapshot, _ time.Duration, err error) {
 					made.Add(1)
 					if err != nil {
 						t.Error(err)

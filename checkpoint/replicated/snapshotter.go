@@ -10,10 +10,9 @@ import (
 
 // SnapshotterOptions configures a Snapshotter.
 type SnapshotterOptions struct {
-	// Rank orders the members that make snapshots of a shard: the first one, 0, makes them, each
-	// further one waits for a quarter more of log.
-	Rank int
-	Wall func() time.Time // the time that snapshots have; nil: time.Now
+	// Reluctant makes it wait for twice as much log: somebody else should make the snapshots.
+	Reluctant bool
+	Wall      func() time.Time // the time that snapshots have; nil: time.Now
 
 	Bytes    int64  // of log that make a snapshot due, if the last one is smaller; 0: 64 MiB
 	Messages uint64 // that make one due; 0: 100,000
@@ -39,10 +38,10 @@ type Snapshotter struct {
 	o         SnapshotterOptions
 	wake      chan struct{}
 
-	mu    sync.Mutex
-	last  Snapshot // the newest that is known
-	seq   uint64   // of the last message that the state has
-	bytes int64    // of log behind last, as far as it was noted
+	mu     sync.Mutex
+	last   Snapshot // the newest that is known
+	offset uint64   // of the state
+	bytes  int64    // of log behind last, as far as it was noted
 }
 
 // NewSnapshotter returns a snapshotter of a state that follows a log, or owns it.
@@ -55,11 +54,11 @@ func NewSnapshotter(log Stream, s Snapshots, state Dumper, o SnapshotterOptions)
 	return &Snapshotter{log: log, snapshots: s, state: state, o: o, wake: make(chan struct{}, 1)}
 }
 
-// Note notes that the state has the log up to a message, and so many bytes more of it. It is
+// Note notes that the state has the log up to an offset, and so many bytes more of it. It is
 // safe for concurrent use.
-func (n *Snapshotter) Note(seq uint64, bytes int) {
+func (n *Snapshotter) Note(offset uint64, bytes int) {
 	n.mu.Lock()
-	n.seq = max(n.seq, seq)
+	n.offset = max(n.offset, offset)
 	n.bytes += int64(bytes)
 	due := n.due()
 	n.mu.Unlock()
@@ -81,11 +80,14 @@ func (n *Snapshotter) Status() (last Snapshot, logBytes int64) {
 
 // due reports whether there is enough log. The mutex is held.
 func (n *Snapshotter) due() bool {
-	quarters := uint64(4 + n.o.Rank)
-	if n.seq <= n.last.Offset {
+	if n.offset <= n.last.Offset {
 		return false
 	}
-	return n.bytes >= max(n.o.Bytes, n.last.Bytes)/4*int64(quarters) || (n.seq-n.last.Offset)*4 >= n.o.Messages*quarters
+	bytes, messages := max(n.o.Bytes, n.last.Bytes), n.o.Messages
+	if n.o.Reluctant {
+		bytes, messages = 2*bytes, 2*messages
+	}
+	return n.bytes >= bytes || n.offset-n.last.Offset >= messages
 }
 
 // Run makes snapshots until ctx ends.
