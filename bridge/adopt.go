@@ -39,7 +39,7 @@ func Adopt(ctx context.Context, config *configs.Config, path string, written fun
 	}
 	defer storage.Close()
 	return cluster.Adopt(ctx, cluster.NewKV(storage.Bucket()), c.Name, c.Shards, checkpoint.Layout, func() error {
-		return fill(ctx, storage, path, c.Shards, written)
+		return fill(ctx, storage, path, c, written)
 	})
 }
 
@@ -48,13 +48,13 @@ func split(ctx context.Context, path string, shards int, yield func(shard int, r
 }
 
 // fill writes the state at path to the logs of all shards, which must be empty.
-func fill(ctx context.Context, storage *replicated.JetStream, path string, shards int, written func(bytes int64)) error {
+func fill(ctx context.Context, storage *replicated.JetStream, path string, c *configs.Cluster, written func(bytes int64)) error {
 	owner, clock := "adoption-"+rand.Text(), lease.System()
-	logs := make([]*replicated.Log, shards)
+	logs := make([]*replicated.Log, c.Shards)
 	for n := range logs {
 		log, err := replicated.Take(ctx, storage.Stream(n), 0, replicated.Options{Context: ctx, Owner: owner, Clock: clock})
 		if errors.Is(err, checkpoint.ErrNotOwner) {
-			err = fmt.Errorf("its log is not empty: delete the stream NDR_…_%s, or choose another cluster.name: %w", configs.ShardName(n), err)
+			err = fmt.Errorf("its log is not empty: delete the stream NDR_%s_%s, or choose another cluster.name: %w", c.Name, configs.ShardName(n), err)
 		}
 		if err != nil {
 			return fmt.Errorf("shard %s: %w", configs.ShardName(n), err)
@@ -62,7 +62,7 @@ func fill(ctx context.Context, storage *replicated.JetStream, path string, shard
 		logs[n] = log
 	}
 	bytes := int64(0)
-	err := split(ctx, path, shards, func(n int, record []byte) error {
+	err := split(ctx, path, c.Shards, func(n int, record []byte) error {
 		if _, err := logs[n].Append(record); err != nil {
 			return fmt.Errorf("shard %s: %w", configs.ShardName(n), err)
 		}

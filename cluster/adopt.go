@@ -10,10 +10,6 @@ import (
 // ErrNotNew is returned by Adopt if the cluster has run before. The text says what to do.
 var ErrNotNew = errors.New("the cluster is not new")
 
-// unfinished is added to the name in the settings of a cluster while it adopts a state, so
-// that no member joins it.
-const unfinished = ", whose adoption of a state was not completed"
-
 // Adopt calls fill, which writes the first records of the logs of a new cluster, and stores
 // the cluster's settings when fill has succeeded. Members that start before fail with
 // ErrSettings. If fill fails or the process ends meanwhile, that stays so: the streams and
@@ -21,7 +17,7 @@ const unfinished = ", whose adoption of a state was not completed"
 func Adopt(ctx context.Context, r Registry, name string, shards, layout int, fill func() error) error {
 	final := settings{Name: name, Shards: shards, Layout: layout}
 	marked := final
-	marked.Name += unfinished
+	marked.Adopting = true
 	revision, err := putSettings(ctx, r, marked, 0)
 	if errors.Is(err, ErrConflict) {
 		return notNew(ctx, r, name)
@@ -50,8 +46,8 @@ func notNew(ctx context.Context, r Registry, name string) error {
 		return fmt.Errorf("read the cluster's settings: %w", err)
 	}
 	var stored settings
-	if json.Unmarshal(e.Value, &stored) == nil && stored.Name == name+unfinished {
-		return fmt.Errorf("%w: an earlier adoption was not completed; delete the streams NDR_%[2]s_NN and NDR_%[2]s_snap and the bucket NDR_%[2]s, or choose another cluster.name", ErrNotNew, name)
+	if json.Unmarshal(e.Value, &stored) == nil && stored.Adopting {
+		return fmt.Errorf("%w: another adoption is running, or failed; if it failed, %s", ErrNotNew, stored.discard())
 	}
 	return fmt.Errorf("%w: members of %q have run already, and their state would be replaced; choose another cluster.name", ErrNotNew, name)
 }

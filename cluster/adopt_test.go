@@ -37,7 +37,7 @@ func TestAClusterWhoseAdoptionFailedCannotBeJoined(t *testing.T) {
 	if err := Adopt(ctx, r, "prod", 4, 4, func() error { return broken }); !errors.Is(err, broken) {
 		t.Fatal(err)
 	}
-	if err := agree(ctx, r, settings{Name: "prod", Shards: 4, Layout: 4}); !errors.Is(err, ErrSettings) || !strings.Contains(err.Error(), "was not completed") {
+	if err := agree(ctx, r, settings{Name: "prod", Shards: 4, Layout: 4}); !errors.Is(err, ErrSettings) || !strings.Contains(err.Error(), "ndrbridge cluster adopt") {
 		t.Errorf("a member joins: %v", err)
 	}
 	if err := Adopt(ctx, r, "prod", 4, 4, func() error { return nil }); !errors.Is(err, ErrNotNew) || !strings.Contains(err.Error(), "delete the streams NDR_prod_NN") {

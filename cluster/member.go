@@ -94,6 +94,6 @@ func decodeMember(e Entry) (member, error) {
 }
 
 // namePattern matches what can be part of a key.
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,63}$`)
 
 func validName(name string) bool { return namePattern.MatchString(name) }

@@ -287,10 +287,10 @@ func TestSettings(t *testing.T) {
 		want   string // in the error; "": it fits
 	}{
 		"the same":          {first, ""},
-		"a newer version":   {settings{"prod", 16, 5}, ""},
-		"an older version":  {settings{"prod", 16, 3}, "install a newer version"},
-		"other shards":      {settings{"prod", 8, 4}, "cluster.shards: 16 instead of 8"},
-		"another cluster":   {settings{"test", 16, 4}, "another cluster.name"},
+		"a newer version":   {settings{Name: "prod", Shards: 16, Layout: 5}, ""},
+		"an older version":  {settings{Name: "prod", Shards: 16, Layout: 3}, "install a newer version"},
+		"other shards":      {settings{Name: "prod", Shards: 8, Layout: 4}, "cluster.shards: 16 instead of 8"},
+		"another cluster":   {settings{Name: "test", Shards: 16, Layout: 4}, "another cluster.name"},
 		"nothing of all it": {settings{}, "another cluster.name"},
 	} {
 		t.Run(name, func(t *testing.T) {

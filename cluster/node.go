@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -44,9 +43,6 @@ func New(o Options) *Node {
 // cleanly, and returns when everything has stopped. It returns ErrSettings or ErrName if
 // this member may not be one. It is called once.
 func (n *Node) Run(ctx context.Context) error {
-	if err := n.o.checkName(); err != nil {
-		return err
-	}
 	if err := n.join(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
@@ -127,12 +123,4 @@ func (n *Node) isStopping() bool {
 	default:
 		return false
 	}
-}
-
-// checkName returns an error if the member's name cannot be used.
-func (o *Options) checkName() error {
-	if !validName(o.Member) {
-		return fmt.Errorf("%w: %q cannot be the name of a member; set cluster.member to letters, digits, - and _", ErrSettings, o.Member)
-	}
-	return nil
 }

@@ -15,7 +15,7 @@ import (
 // and the same Term but while it is changed by restarting one after the other.
 type Options struct {
 	Name   string // of the cluster
-	Member string // this one's name, unique in the cluster: letters, digits, - and _
+	Member string // this one's name, unique in the cluster: 1 to 63 letters, digits, - and _
 	Shards int
 	// Term is how long a member owns a shard after its last record.
 	Term  time.Duration

@@ -11,16 +11,24 @@ import (
 const settingsKey = "settings"
 
 // settings are what all members of a cluster must agree on. The first start stores them;
-// they never change.
+// they never change, but for Adopting.
 type settings struct {
 	Name   string `json:"name"`
 	Shards int    `json:"shards"`
 	Layout int    `json:"layout"` // of the state when the cluster was made: no member may be older
+	// Adopting is set while the logs are filled with the state of a single bridge, and stays so if
+	// that fails: no member may join.
+	Adopting bool `json:"adopting,omitempty"`
 }
 
 // ErrSettings is returned if a member may not join: its configuration or version differs
 // from that of the cluster. The text says what to do.
 var ErrSettings = errors.New("this bridge does not fit the cluster")
+
+// discard returns how to get rid of what a failed adoption left.
+func (s settings) discard() string {
+	return fmt.Sprintf("delete the streams NDR_%[1]s_NN and NDR_%[1]s_snap and the bucket NDR_%[1]s, or choose another cluster.name", s.Name)
+}
 
 // agree stores the settings of a new cluster, or compares them with those of the existing
 // one. It returns ErrSettings if they do not fit.
@@ -51,6 +59,9 @@ func agree(ctx context.Context, r Registry, mine settings) error {
 	switch {
 	case stored.Name != mine.Name:
 		return fmt.Errorf("%w: the bucket belongs to cluster %q; choose another cluster.name than %q", ErrSettings, stored.Name, mine.Name)
+	case stored.Adopting:
+		return fmt.Errorf("%w: cluster %q adopts the state of a single bridge, or failed to; start when \"ndrbridge cluster adopt\" has succeeded; if it failed, %s",
+			ErrSettings, stored.Name, stored.discard())
 	case stored.Shards != mine.Shards:
 		return fmt.Errorf("%w: cluster %q was made with %d shards, which is fixed; set cluster.shards: %d instead of %d",
 			ErrSettings, stored.Name, stored.Shards, stored.Shards, mine.Shards)
