@@ -12,49 +12,49 @@ import (
 	"ndrbridge/tickets"
 )
 
-// deskCommands are ticket commands that any member accepts.
-type deskCommands struct {
+// clusterCommands are ticket commands that any member accepts.
+type clusterCommands struct {
 	book    commandBook
-	tickets map[*sensor]map[string]int64 // the detections of the tickets of each desk
+	tickets map[*sensor]map[string]int64 // the detections of the tickets of each idle sensor
 
 	mu      sync.Mutex
 	refused []string // commands that were never acknowledged
 }
 
-const ticketsOfDesk = 5
+const ticketsOfSensor = 5
 
-// drive posts commands for the desks' tickets to random members until stop is called. Each
+// drive posts commands for the idle sensors' tickets to random members until stop is called. Each
 // is posted until it is acknowledged, before the next one of its ticket.
-func (s *clusterScene) drive(t *testing.T) (c *deskCommands, stop func()) {
+func (s *clusterScene) drive(t *testing.T) (c *clusterCommands, stop func()) {
 	t.Helper()
-	c = &deskCommands{book: commandBook{accepted: make(map[string][]tickets.Command)}, tickets: make(map[*sensor]map[string]int64)}
-	for _, desk := range s.sensors {
-		if !desk.idle {
+	c = &clusterCommands{book: commandBook{accepted: make(map[string][]tickets.Command)}, tickets: make(map[*sensor]map[string]int64)}
+	for _, sensor := range s.sensors {
+		if !sensor.idle {
 			continue
 		}
-		c.tickets[desk] = make(map[string]int64)
-		for i, v := range desk.appliance.Latest()[:ticketsOfDesk] {
-			c.tickets[desk][fmt.Sprintf("%s-%d", desk.name, i)] = v.ID
+		c.tickets[sensor] = make(map[string]int64)
+		for i, v := range sensor.appliance.Latest()[:ticketsOfSensor] {
+			c.tickets[sensor][fmt.Sprintf("%s-%d", sensor.name, i)] = v.ID
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var driving sync.WaitGroup
-	for n, desk := range s.sensors {
-		if !desk.idle {
+	for n, sensor := range s.sensors {
+		if !sensor.idle {
 			continue
 		}
 		driving.Go(func() {
 			random := rand.New(rand.NewPCG(s.seed, uint64(100+n)))
 			for number := 1; ctx.Err() == nil; number++ {
-				ticket := fmt.Sprintf("%s-%d", desk.name, random.IntN(ticketsOfDesk))
+				ticket := fmt.Sprintf("%s-%d", sensor.name, random.IntN(ticketsOfSensor))
 				command := command(ticket, number, random)
-				command.Appliance = desk.name
+				command.Appliance = sensor.name
 				if len(c.book.of(ticket)) == 0 || random.IntN(4) == 0 {
-					command.DetectionID = c.tickets[desk][ticket]
+					command.DetectionID = c.tickets[sensor][ticket]
 				} else if random.IntN(2) == 0 {
 					command.Appliance = "" // the one that knows the ticket
 				}
-				if err := s.post(ctx, random, fmt.Sprintf("%s/%d", desk.name, number), command); err != nil {
+				if err := s.post(ctx, random, fmt.Sprintf("%s/%d", sensor.name, number), command); err != nil {
 					c.refuse(fmt.Sprintf("the command %s of %s was never acknowledged: %v", *command.Assignee, ticket, err))
 					return
 				}
@@ -69,7 +69,7 @@ func (s *clusterScene) drive(t *testing.T) (c *deskCommands, stop func()) {
 }
 
 // refuse records a command that was never acknowledged.
-func (c *deskCommands) refuse(what string) {
+func (c *clusterCommands) refuse(what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.refused = append(c.refused, what)
@@ -94,20 +94,20 @@ func (s *clusterScene) post(ctx context.Context, random *rand.Rand, key string, 
 }
 
 // faults returns the differences between the acknowledged commands and what was written to
-// the desks, and those that were never acknowledged.
-func (c *deskCommands) faults() (faults []string) {
+// the idle sensors, and those that were never acknowledged.
+func (c *clusterCommands) faults() (faults []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	faults = append(faults, c.refused...)
-	for desk, tickets := range c.tickets {
-		faults = append(faults, c.book.faults(desk.appliance, tickets)...)
+	for sensor, tickets := range c.tickets {
+		faults = append(faults, c.book.faults(sensor.appliance, tickets)...)
 	}
 	return faults
 }
 
 // await waits until every acknowledged command was written. It returns what is still
 // missing if there is no progress.
-func (c *deskCommands) await() (faults []string) {
+func (c *clusterCommands) await() (faults []string) {
 	least, since := -1, time.Now()
 	for {
 		faults := c.faults()

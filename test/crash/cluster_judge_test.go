@@ -14,9 +14,9 @@ import (
 // takeoverLimit is the longest time from the end of an owner to the take by the next one.
 const takeoverLimit = 10 * time.Second
 
-// arrive waits until everything has arrived: every acknowledged command at its desk, and what
+// arrive waits until everything has arrived: every acknowledged command at its appliance, and what
 // the appliances returned at every sink. No fault may be open.
-func (s *clusterScene) arrive(t *testing.T, commands *deskCommands) {
+func (s *clusterScene) arrive(t *testing.T, commands *clusterCommands) {
 	t.Helper()
 	s.settle(t)
 	// What the commands change arrives as well.
@@ -65,7 +65,7 @@ func (s *clusterScene) end(t *testing.T) {
 }
 
 // judge reports every broken guarantee as an error of the test. Every bridge must have ended.
-func (s *clusterScene) judge(t *testing.T, commands *deskCommands) {
+func (s *clusterScene) judge(t *testing.T, commands *clusterCommands) {
 	t.Helper()
 	s.readLogs(t)
 	for _, fault := range slices.Concat(s.faults(), commands.faults(), s.takeovers(t)) {
@@ -83,12 +83,12 @@ func (s *clusterScene) judge(t *testing.T, commands *deskCommands) {
 			t.Errorf("%s: %d events were repeated; the faults explain %d", sink, repeated, explained)
 		}
 	}
-	for desk, tickets := range commands.tickets {
+	for sensor, tickets := range commands.tickets {
 		n := 0
 		for ticket := range tickets {
 			n += len(commands.book.of(ticket))
 		}
-		t.Logf("%s: %d commands acknowledged, %d requests to write", desk.name, n, len(desk.appliance.Patches()))
+		t.Logf("%s: %d commands acknowledged, %d requests to write", sensor.name, n, len(sensor.appliance.Patches()))
 	}
 }
 

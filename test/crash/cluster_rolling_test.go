@@ -78,7 +78,7 @@ func (s *clusterScene) awaitVersion(t *testing.T, m *clusterMember, version stri
 	}
 }
 
-// liveAlike simulates the same number of changes at every appliance but the desks until stop
+// liveAlike simulates the same number of changes at every appliance but the idle ones until stop
 // is called.
 func (s *clusterScene) liveAlike(t *testing.T, rates standin.Rates) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -22,11 +22,11 @@ const (
 	clusterLease   = 2 * time.Second
 )
 
-// clusterFleet has an appliance for each shard. The desks' detections are changed by ticket
+// clusterFleet has an appliance for each shard. The detections of the idle ones are changed by ticket
 // commands alone.
 var (
 	clusterFleet = []string{"hq", "north", "east", "south"}
-	clusterDesks = []string{"desk-1", "desk-2"}
+	clusterIdle  = []string{"idle-1", "idle-2"}
 	clusterSinks = []string{webhookSink, natsSink, kafkaSink}
 )
 
@@ -61,7 +61,7 @@ type clusterMember struct {
 func newClusterScene(t *testing.T, program []string, seed uint64) *clusterScene {
 	t.Helper()
 	s := &clusterScene{seed: seed, site: site{sinks: clusterSinks}}
-	for i, name := range append(clusterFleet, clusterDesks...) {
+	for i, name := range append(clusterFleet, clusterIdle...) {
 		past := 50
 		if i == 0 {
 			past = 300
