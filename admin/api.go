@@ -42,6 +42,7 @@ func (o Options) api() http.Handler {
 
 		"/cluster":          {http.MethodGet: o.showCluster},
 		"/cluster/handover": {http.MethodPost: o.handOver},
+		"/cluster/recover":  {http.MethodPost: o.recoverShard},
 
 		"/sinks/{sink}/pause":   {http.MethodPost: pause},
 		"/sinks/{sink}/resume":  {http.MethodPost: resume},

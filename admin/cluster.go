@@ -81,6 +81,13 @@ type Handover struct {
 	Shard *int `json:"shard,omitempty"`
 }
 
+// Recovery asks a member to continue the log of a shard from its copy of the state. Both
+// fields are required.
+type Recovery struct {
+	Shard *int   `json:"shard"`
+	From  string `json:"from"` // the member
+}
+
 // ClusterControl is the set of operations that the API offers on a cluster. Its methods
 // return ErrUnknown if the member or shard does not exist.
 type ClusterControl interface {
@@ -90,6 +97,10 @@ type ClusterControl interface {
 	// them. It returns when that member owns them, and an error if no other member
 	// follows one of them and catches up soon.
 	Handover(ctx context.Context, what Handover) error
+	// Recover continues the log of a shard from the copy of a member, which has as much of it
+	// as the member can read. What the log has beyond that is lost. It returns when the shard
+	// can be owned again, and an error if a member owns it.
+	Recover(ctx context.Context, what Recovery) error
 }
 
 // errNoCluster is the answer to requests about the cluster of a bridge that has none.
@@ -144,6 +155,21 @@ func (o Options) handOver(_ Control, w http.ResponseWriter, r *http.Request) (an
 	return noContent{}, cluster.Handover(r.Context(), what)
 }
 
+func (o Options) recoverShard(_ Control, w http.ResponseWriter, r *http.Request) (any, error) {
+	cluster, err := o.cluster()
+	if err != nil {
+		return nil, err
+	}
+	what, err := readRequest[Recovery](w, r)
+	if err != nil {
+		return nil, err
+	}
+	if what.Shard == nil || what.From == "" {
+		return nil, newProblem(http.StatusBadRequest, `name a shard, and the member from whose copy it continues: {"shard": NUMBER, "from": NAME}`)
+	}
+	return changed(cluster.Recover(r.Context(), what))
+}
+
 var _ ClusterControl = (*Client)(nil)
 
 // Cluster implements ClusterControl.
@@ -154,4 +180,9 @@ func (c *Client) Cluster(ctx context.Context) (Cluster, error) {
 // Handover implements ClusterControl.
 func (c *Client) Handover(ctx context.Context, what Handover) error {
 	return c.do(ctx, post(what, "cluster", "handover"))
+}
+
+// Recover implements ClusterControl.
+func (c *Client) Recover(ctx context.Context, what Recovery) error {
+	return c.do(ctx, post(what, "cluster", "recover"))
 }

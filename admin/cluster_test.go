@@ -14,17 +14,23 @@ import (
 	"ndrbridge/admin"
 )
 
-// cluster is an admin.ClusterControl that records the handovers.
+// cluster is an admin.ClusterControl that records the handovers and recoveries.
 type cluster struct {
-	state     admin.Cluster
-	handovers []admin.Handover
-	err       error
+	state      admin.Cluster
+	handovers  []admin.Handover
+	recoveries []admin.Recovery
+	err        error
 }
 
 func (c *cluster) Cluster(context.Context) (admin.Cluster, error) { return c.state, c.err }
 
 func (c *cluster) Handover(_ context.Context, what admin.Handover) error {
 	c.handovers = append(c.handovers, what)
+	return c.err
+}
+
+func (c *cluster) Recover(_ context.Context, what admin.Recovery) error {
+	c.recoveries = append(c.recoveries, what)
 	return c.err
 }
 
@@ -107,6 +113,29 @@ func TestInvalidHandovers(t *testing.T) {
 	}
 }
 
+func TestClientRecover(t *testing.T) {
+	c := &cluster{}
+	client, server := serveCluster(t, c)
+	want := admin.Recovery{Shard: new(0), From: "b"}
+	if err := client.Recover(t.Context(), want); err != nil {
+		t.Error(err)
+	}
+	for _, body := range []string{`{}`, `{"from":"b"}`, `{"shard":0}`, `{"shard":null,"from":"b"}`, `{"shard":0,"from":""}`} {
+		answer, text := request(t, "POST", server.URL+"/api/v1/cluster/recover", body, token)
+		checkProblem(t, answer, text, http.StatusBadRequest, "name a shard, and the member")
+	}
+	answer, _ := request(t, "POST", server.URL+"/api/v1/cluster/recover", `{"shard":0,"from":"b"}`, "")
+	if answer.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without the token: %s", answer.Status)
+	}
+	if !reflect.DeepEqual(c.recoveries, []admin.Recovery{want}) {
+		t.Errorf("%+v, want %+v once", c.recoveries, want)
+	}
+	c.err = errors.New("member a owns it")
+	answer, text := request(t, "POST", server.URL+"/api/v1/cluster/recover", `{"shard":0,"from":"b"}`, token)
+	checkProblem(t, answer, text, http.StatusConflict, "member a owns it")
+}
+
 func TestABridgeWithoutAClusterHasNone(t *testing.T) {
 	for name, of := range map[string]func() admin.ClusterControl{
 		"the option is not set": nil, "the option returns none": func() admin.ClusterControl { return nil },
@@ -116,7 +145,7 @@ func TestABridgeWithoutAClusterHasNone(t *testing.T) {
 			o.Cluster = of
 			server := httptest.NewServer(admin.NewHandler(o))
 			defer server.Close()
-			for _, e := range []struct{ method, path string }{{"GET", "/api/v1/cluster"}, {"POST", "/api/v1/cluster/handover"}} {
+			for _, e := range []struct{ method, path string }{{"GET", "/api/v1/cluster"}, {"POST", "/api/v1/cluster/handover"}, {"POST", "/api/v1/cluster/recover"}} {
 				answer, body := request(t, e.method, server.URL+e.path, `{"member":"a"}`, token)
 				checkProblem(t, answer, body, http.StatusNotFound, "not a member of a cluster")
 			}

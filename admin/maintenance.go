@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// changed answers with the result of a change to what the state keeps, which is a conflict
-// if it is not a known error.
+// changed answers with the result of a change to the state, which is a conflict if it is not
+// a known error.
 func changed(err error) (any, error) {
 	if err != nil {
 		return nil, problemOf(err, http.StatusConflict)

@@ -124,6 +124,11 @@ func (s ownShards) Handover(ctx context.Context, what admin.Handover) error {
 	return s.node.Handover(ctx, what)
 }
 
+// Recover implements admin.ClusterControl.
+func (s ownShards) Recover(ctx context.Context, what admin.Recovery) error {
+	return s.node.Recover(ctx, what)
+}
+
 // allShards passes what concerns the shards of another member on to it.
 type allShards struct{ ownShards }
 
@@ -134,10 +139,20 @@ func (s allShards) Handover(ctx context.Context, what admin.Handover) error {
 	if what.Shard != nil && *what.Shard >= 0 && *what.Shard < len(seen.Shards) {
 		to = seen.Shards[*what.Shard].Owner
 	}
+	return s.at(seen, to).Handover(ctx, what)
+}
+
+// Recover implements admin.ClusterControl.
+func (s allShards) Recover(ctx context.Context, what admin.Recovery) error {
+	return s.at(s.node.Cluster(), what.From).Recover(ctx, what)
+}
+
+// at returns the control of a live member, or this one's if there is no such member.
+func (s allShards) at(seen admin.Cluster, member string) admin.ClusterControl {
 	for _, other := range seen.Members {
-		if other.Member == to && to != s.member {
-			return admin.NewClientOver(s.transport(s.memberSubject(to))).Handover(ctx, what)
+		if other.Member == member && member != s.member {
+			return admin.NewClientOver(s.transport(s.memberSubject(member)))
 		}
 	}
-	return s.ownShards.Handover(ctx, what)
+	return s.ownShards
 }

@@ -7,9 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"ndrbridge/admin"
 	"ndrbridge/bridge"
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
@@ -90,17 +92,9 @@ func adopted(t *testing.T) (*configs.Config, *replicated.JetStream) {
 	return config, storage
 }
 
-func TestAShardIsRecoveredFromACopy(t *testing.T) {
-	config, storage := adopted(t)
-	shard, source := configs.ShardOf("hq", 4), checkpoint.Source{Appliance: "hq", Stream: "detections"}
-	path := config.Shard(shard).State
-	want := copyOf(t, storage, shard, path, source)
-	if want == "" {
-		t.Fatal("the shard has no position")
-	}
-
-	// Somebody writes what does not follow from the state: nobody can follow the log.
-	log := storage.Stream(shard)
+// spoil appends what does not follow from the state: nobody can follow the log any longer.
+func spoil(t *testing.T, log replicated.Stream) {
+	t.Helper()
 	last, err := log.Last(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +106,18 @@ func TestAShardIsRecoveredFromACopy(t *testing.T) {
 	if _, err := stray.Append([]byte("garbage")); err != nil {
 		t.Fatal(err)
 	}
+}
 
+func TestAShardIsRecoveredFromACopy(t *testing.T) {
+	config, storage := adopted(t)
+	shard, source := configs.ShardOf("hq", 4), checkpoint.Source{Appliance: "hq", Stream: "detections"}
+	path := config.Shard(shard).State
+	want := copyOf(t, storage, shard, path, source)
+	if want == "" {
+		t.Fatal("the shard has no position")
+	}
+
+	spoil(t, storage.Stream(shard))
 	refused := errors.New("refused")
 	if _, err := bridge.Recover(t.Context(), config, shard, path, func(bridge.Recovery) error { return refused }); !errors.Is(err, refused) {
 		t.Fatalf("it was not confirmed: %v", err)
@@ -172,4 +177,53 @@ func TestAShardWithAnOwnerIsNotRecovered(t *testing.T) {
 	if _, err := os.Stat(path); err != nil {
 		t.Errorf("the copy is gone: %v", err)
 	}
+}
+
+func TestAShardIsRecoveredFromARunningMember(t *testing.T) {
+	t.Parallel()
+	b := newBridges(t, 1, 1, 100)
+	b.lease = 2 * time.Second
+	one, two := b.join(t, "one"), b.join(t, "two")
+	b.judge(t, false)
+	one.owners(t, 2)
+	two.owners(t, 2)
+	recovery := admin.Recovery{Shard: new(0), From: "two"}
+	if err := clientOf(t, one.Bridge).Recover(t.Context(), recovery); err == nil || !strings.Contains(err.Error(), "owns it") {
+		t.Errorf("a shard with an owner: %v", err)
+	}
+	one.stop()
+	two.stop()
+
+	nc, err := nats.Connect(b.nats.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	storage, err := replicated.OpenJetStream(t.Context(), nc, replicated.JetStreamOptions{Name: "test", Shards: 1, Replicas: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer storage.Close()
+	spoil(t, storage.Stream(0))
+	one.running, two.running = run(t, *one.yaml.Load()), run(t, *two.yaml.Load())
+	for _, m := range []*clusterMember{one, two} {
+		awaitCluster(t, "both members, and that "+m.name+" cannot follow", func() bool {
+			seen := m.cluster(t)
+			return len(seen.Members) == 2 && seen.Shards[0].Error != ""
+		})
+	}
+	b.add(20)
+
+	unknown := admin.Recovery{Shard: new(0), From: "three"}
+	if err := clientOf(t, one.Bridge).Recover(t.Context(), unknown); !errors.Is(err, admin.ErrUnknown) {
+		t.Errorf("a member that does not exist: %v", err)
+	}
+	if err := clientOf(t, one.Bridge).Recover(t.Context(), recovery); err != nil {
+		t.Fatal(err)
+	}
+	if !two.log.hasLine("continued from this member's file on request", "") {
+		t.Error("the member does not log what it did")
+	}
+	b.judge(t, false)
+	one.owners(t, 2)
 }

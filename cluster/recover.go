@@ -27,7 +27,7 @@ func (s *shard) continueLog(ctx context.Context, epoch uint64, lost error) error
 	if err != nil {
 		return errors.Join(lost, err)
 	}
-	err = errors.Join(s.recover(ctx, file, epoch, []string{s.instance}), file.Close())
+	err = errors.Join(s.recover(ctx, file, replicated.RecoverOptions{Options: replicated.Options{Epoch: epoch}, Owners: []string{s.instance}}), file.Close())
 	if err != nil && !errors.Is(err, checkpoint.ErrNotOwner) {
 		return errors.Join(lost, err)
 	}
@@ -42,7 +42,7 @@ func (s *shard) logLost(ctx context.Context, r *replica) step {
 		s.fail(s.drop(r))
 		return s.away
 	}
-	err := s.recover(ctx, r.file, status.Epoch, status.Owners)
+	err := s.recover(ctx, r.file, replicated.RecoverOptions{Options: replicated.Options{Epoch: status.Epoch}, Owners: status.Owners})
 	dropErr := s.drop(r)
 	switch {
 	case err == nil:
@@ -57,15 +57,13 @@ func (s *shard) logLost(ctx context.Context, r *replica) step {
 	return s.away
 }
 
-// recover continues the log from a state that owners wrote.
-func (s *shard) recover(ctx context.Context, state Replica, epoch uint64, owners []string) error {
+// recover continues the log from a state. It fills in what all have in common.
+func (s *shard) recover(ctx context.Context, state Replica, o replicated.RecoverOptions) error {
 	ctx, cancel := context.WithTimeout(ctx, recoverTerms*s.o.Term)
 	defer cancel()
-	metrics := s.o.Metrics.ofLog(s.number)
-	return replicated.Recover(ctx, s.storage.Stream, s.storage.Snapshots, state, replicated.RecoverOptions{
-		Options: replicated.Options{Context: ctx, Owner: s.instance, Epoch: epoch, Clock: s.o.Clock, Term: s.o.Term, Metrics: metrics},
-		Owners:  owners, Wall: s.o.Clock.Wall(),
-	})
+	o.Context, o.Owner, o.Clock, o.Term, o.Metrics = ctx, s.instance, s.o.Clock, s.o.Term, s.o.Metrics.ofLog(s.number)
+	o.Wall = s.o.Clock.Wall()
+	return replicated.Recover(ctx, s.storage.Stream, s.storage.Snapshots, state, o)
 }
 
 // lives reports whether an instance is a live member.

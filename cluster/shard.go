@@ -46,6 +46,7 @@ type shard struct {
 	ableFrom  time.Duration      // when that is tried again
 	failures  int                // one after the other
 	failedAt  time.Duration      // the last of them
+	recovery  *recovery          // that an operator requested; nil: none
 }
 
 func newShard(o *Options, m *members, instance string, number int) *shard {
@@ -86,6 +87,9 @@ func (s *shard) away(ctx context.Context) step {
 		if ctx.Err() != nil {
 			return nil
 		}
+		if request := s.requested(); request != nil {
+			return s.recovering(request)
+		}
 		if s.able() && s.members.current().shouldFollow(s.number, false, s.o.Clock.Now(), s.o.step()) {
 			return s.follow
 		}
@@ -120,6 +124,9 @@ func (s *shard) following(r *replica) step {
 			case ctx.Err() != nil:
 				s.drop(r)
 				return nil
+			case s.requested() != nil:
+				s.drop(r)
+				return s.away
 			case r.ended():
 				return s.lost(ctx, r)
 			case s.mayTake(view, status):

@@ -224,8 +224,9 @@ func (f *Follower) setOwner(r *reader) {
 // group are records that are applied together.
 type group struct {
 	records [][]byte
+	offsets []uint64 // of the records
 	bytes   int
-	offset  uint64 // of the last one; 0: there is none
+	offset  uint64 // of the last one, or of what has no record; 0: there is none
 	size    int    // bytes of the messages that the snapshotter does not know of
 }
 
@@ -282,7 +283,7 @@ func (f *Follower) read(r *reader, m numbered, g *group) error {
 	if complete {
 		g.offset = e.offset
 		if e.kind == KindRecord {
-			g.records = append(g.records, e.record)
+			g.records, g.offsets = append(g.records, e.record), append(g.offsets, e.offset)
 			g.bytes += len(e.record)
 		}
 	}
@@ -304,8 +305,16 @@ func (f *Follower) flush(g *group) error {
 		return nil
 	}
 	err := f.replica.Apply(g.records, g.offset)
-	if errors.Is(err, checkpoint.ErrRecord) {
-		err = fmt.Errorf("%w: %w", ErrDiverged, err)
+	if errors.Is(err, checkpoint.ErrRecord) { // those before the one that does not fit are applied
+		for i := range g.records {
+			if err = f.replica.Apply(g.records[i:i+1], g.offsets[i]); err != nil {
+				break
+			}
+			f.setApplied(g.offsets[i])
+		}
+		if errors.Is(err, checkpoint.ErrRecord) {
+			err = fmt.Errorf("%w: %w", ErrDiverged, err)
+		}
 	}
 	if err != nil {
 		*g = group{}
@@ -317,13 +326,18 @@ func (f *Follower) flush(g *group) error {
 		f.shots.Note(g.offset, size)
 		size = 0
 	}
+	f.setApplied(g.offset)
+	*g = group{records: g.records[:0], offsets: g.offsets[:0], size: size}
+	return nil
+}
+
+// setApplied notes what the replica has.
+func (f *Follower) setApplied(offset uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.status.Applied = g.offset
+	f.status.Applied = offset
 	close(f.changed)
 	f.changed = make(chan struct{})
-	*g = group{records: g.records[:0], size: size}
-	return nil
 }
 
 // poll asks the stream's leader for the last message, again and again.

@@ -107,7 +107,7 @@ func clusterAdvice(s admin.Cluster) []string {
 		}
 	}
 	if len(orphans) > 0 {
-		lines = append(lines, fmt.Sprintf("nobody owns shard %s, whose appliances are not polled: if this lasts for more than half a minute, see whether NATS answers: ndrbridge check --connect", strings.Join(orphans, ", ")))
+		lines = append(lines, fmt.Sprintf("nobody owns shard %s, whose appliances are not polled: if this lasts for more than half a minute, see whether NATS answers: ndrbridge check --connect. If NATS lost a part of its log, ndrbridge cluster recover continues it", strings.Join(orphans, ", ")))
 	}
 	switch {
 	case len(s.Members) == 1:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -56,7 +57,7 @@ func TestAClusterIsPrinted(t *testing.T) {
 			s.Shards[1] = admin.ClusterShard{Shard: 1, Appliances: []string{"a\x1b[2J"}, WithoutOwnerSeconds: 3.2, Next: "bridge-2", NextSeconds: 4.3}
 		}, []string{
 			"01 - - - - 0 B - a [2J no owner for 3s: bridge-2 takes it in 4s",
-			"nobody owns shard 01, whose appliances are not polled: if this lasts for more than half a minute, see whether NATS answers: ndrbridge check --connect",
+			"nobody owns shard 01, whose appliances are not polled: if this lasts for more than half a minute, see whether NATS answers: ndrbridge check --connect. If NATS lost a part of its log, ndrbridge cluster recover continues it",
 		}, "\x1b"},
 		{"a shard that nobody can take", func(s *admin.Cluster) {
 			s.Shards[1] = admin.ClusterShard{Shard: 1, WithoutOwnerSeconds: 90}
@@ -120,6 +121,7 @@ type member struct {
 	admin.Control
 	state     admin.Cluster
 	handovers []admin.Handover
+	recovered []admin.Recovery
 	done      []string
 }
 
@@ -130,6 +132,14 @@ func (m *member) Handover(_ context.Context, what admin.Handover) error {
 		return fmt.Errorf("%w member %q", admin.ErrUnknown, what.Member)
 	}
 	m.handovers = append(m.handovers, what)
+	return nil
+}
+
+func (m *member) Recover(_ context.Context, what admin.Recovery) error {
+	if *what.Shard > 1 {
+		return errors.New("member bridge-2 owns it")
+	}
+	m.recovered = append(m.recovered, what)
 	return nil
 }
 
@@ -212,6 +222,15 @@ func TestCommandsOfACluster(t *testing.T) {
 	if want := []admin.Handover{{Member: "bridge-1"}, {Shard: new(3)}, {Shard: new(3)}}; !reflect.DeepEqual(m.handovers, want) {
 		t.Errorf("the member got %+v, want %+v", m.handovers, want)
 	}
+	if text, exit := typed(t, "cluster", "recover", "01", "--from", "bridge-2", "--yes", "--config", config); exit != 0 || text != "shard 01 is recovered from the copy of bridge-2\n" {
+		t.Errorf("exit %d: %q", exit, text)
+	}
+	if text, exit := typed(t, "cluster", "recover", "02", "--from", "bridge-2", "--yes", "--config", config); exit != 1 || !strings.Contains(text, "member bridge-2 owns it") {
+		t.Errorf("exit %d: %q", exit, text)
+	}
+	if want := []admin.Recovery{{Shard: new(1), From: "bridge-2"}}; !reflect.DeepEqual(m.recovered, want) {
+		t.Errorf("the member got %+v, want %+v", m.recovered, want)
+	}
 	for _, args := range []string{"state forget old --yes", "state rename old new", "state forget --appliance hq --yes", "state forget --appliance hq --identity"} {
 		if text, exit := typed(t, append(strings.Fields(args), "--config", config)...); exit != 0 {
 			t.Errorf("%s: exit %d: %s", args, exit, text)
@@ -252,8 +271,13 @@ func TestAdoptionsAndRecoveriesAreConfirmedAndChecked(t *testing.T) {
 		{"without a confirmation", "cluster adopt " + missing, 2, "Make " + missing + " the state of the cluster prod?"},
 		{"without a state", "cluster adopt " + missing + " --yes", 1, "there is no state at " + missing},
 		{"without an argument", "cluster adopt", 2, "requires STATE"},
-		{"a recovery of no shard", "cluster recover 16", 2, `"16" is not a shard; write 00 to 15`},
-		{"a recovery without a copy", "cluster recover 03 --yes", 1, "there is no state at "},
+		{"a recovery of no shard", "cluster recover three --from bridge-1", 2, `"three" is not a shard`},
+		{"a recovery from nothing", "cluster recover 03 --yes", 2, "either --from MEMBER or --from-file FILE"},
+		{"a recovery from two copies", "cluster recover 03 --yes --from bridge-1 --from-file " + missing, 2, "either --from MEMBER or --from-file FILE"},
+		{"a recovery without a confirmation", "cluster recover 03 --from bridge-1", 2, "Continue shard 03 from the copy of bridge-1?"},
+		{"a recovery while no member runs", "cluster recover 03 --from bridge-1 --yes", 1, "no member of the cluster runs"},
+		{"a recovery of no shard from a file", "cluster recover 16 --from-file " + missing, 2, "16 is not a shard; write 00 to 15"},
+		{"a recovery from no file", "cluster recover 03 --yes --from-file " + missing, 1, "there is no state at "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if text, exit := typed(t, append(strings.Fields(c.args), "--config", config)...); exit != c.exit || !strings.Contains(text, c.want) {

@@ -60,7 +60,8 @@ the copy, stop the bridge, replace the state file with the copy, and start the b
 Everything since the backup is then read and delivered again.
 
 In a cluster, the copy is a tar archive with the state of each shard. NATS has the state
-that members restore; the archive is a last resort, for ndrbridge cluster recover --from.`,
+that members restore; the archive is a last resort, for ndrbridge cluster recover
+--from-file.`,
 		Example: `  ndrbridge state backup /var/backups/ndrbridge.db
   ndrbridge state backup - | gzip > ndrbridge.db.gz`,
 		Args: exactly("FILE"),

@@ -1,0 +1,143 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"ndrbridge/admin"
+	"ndrbridge/checkpoint/replicated"
+)
+
+// recovery is an operator's request to continue a shard's log from this member's file.
+type recovery struct {
+	ctx  context.Context // once it is done, the request need not be carried out
+	done chan error      // has space for the result
+}
+
+// Recover continues the log of a shard from this member's file, whatever the log has beyond
+// it, and returns when that is done. It returns admin.ErrUnknown if the shard or the member
+// does not exist, and another error if a member owns the shard.
+func (n *Node) Recover(ctx context.Context, what admin.Recovery) error {
+	if *what.Shard < 0 || *what.Shard >= len(n.shards) {
+		return fmt.Errorf("%w shard %d: the cluster has 00 to %s", admin.ErrUnknown, *what.Shard, shardName(len(n.shards)-1))
+	}
+	if what.From != n.o.Member {
+		return fmt.Errorf("%w member %q: name a live one, whose copy is to be used", admin.ErrUnknown, what.From)
+	}
+	s, owner := n.shards[*what.Shard], n.members.current().ownedByOther(*what.Shard)
+	if s.owned() {
+		owner = n.o.Member
+	}
+	if owner != "" {
+		return fmt.Errorf("recover shard %s: member %s owns it, so that there is nothing to recover; if that one cannot continue it, stop it first", shardName(s.number), owner)
+	}
+	request := &recovery{ctx: ctx, done: make(chan error, 1)}
+	if !s.accept(request) {
+		return fmt.Errorf("recover shard %s: it is being recovered already", shardName(s.number))
+	}
+	var err error
+	select {
+	case err = <-request.done:
+	case <-ctx.Done():
+		err = fmt.Errorf("see the log of member %s for the result: %w", n.o.Member, context.Cause(ctx))
+	case <-n.stopping:
+		err = errors.New("the member stops; name another one, or start it again")
+	}
+	if err != nil {
+		return fmt.Errorf("recover shard %s: %w", shardName(s.number), err)
+	}
+	return nil
+}
+
+// accept notes a request for run. It returns false if there is one already.
+func (s *shard) accept(request *recovery) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.recovery != nil {
+		return false
+	}
+	s.recovery = request
+	return true
+}
+
+// requested returns the request to recover the shard; nil: there is none.
+func (s *shard) requested() *recovery {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.recovery
+}
+
+// recovering carries a request out.
+func (s *shard) recovering(request *recovery) step {
+	return func(ctx context.Context) step {
+		s.enter(stateAway)
+		err := s.recoverFrom(ctx, request)
+		s.mu.Lock()
+		s.recovery = nil
+		if err == nil {
+			s.cause, s.failures = nil, 0
+		}
+		s.mu.Unlock()
+		request.done <- err
+		if err != nil {
+			s.log.Warn("the shard was not recovered from this member's file", "error", err)
+		}
+		return s.away
+	}
+}
+
+// recoverFrom brings this member's file as far as the log leads, or restores it if there is
+// none, and continues the log from it.
+func (s *shard) recoverFrom(ctx context.Context, request *recovery) error {
+	waiting, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(request.ctx, func() { cancel(context.Cause(request.ctx)) })()
+	if err := request.ctx.Err(); err != nil {
+		return err
+	}
+	r, err := openReplica(waiting, s)
+	if err != nil {
+		return err
+	}
+	last, err := s.quiet(waiting)
+	for err == nil && !r.ended() && r.Status().Seen < last {
+		sleep(waiting, s.o.Clock, s.o.tick(), nil)
+		err = context.Cause(waiting)
+	}
+	r.stop()
+	<-r.done
+	status := r.Status()
+	if err == nil && status.Applied == 0 {
+		err = errors.New("this member has no copy of the shard, and could not make one from NATS; name another member")
+	}
+	if err == nil {
+		err = s.recover(ctx, r.file, replicated.RecoverOptions{Options: replicated.Options{Epoch: status.Epoch}, Force: true})
+	}
+	if closeErr := r.file.Close(); err != nil || closeErr != nil {
+		return errors.Join(err, closeErr)
+	}
+	s.log.Warn("the shard's log was continued from this member's file on request", "offset", status.Applied, "end", last)
+	return r.remove()
+}
+
+// quiet returns the number of the last message of the log, or an error if a member appends to
+// it for as long as its lease may last.
+func (s *shard) quiet(ctx context.Context) (uint64, error) {
+	last, err := s.storage.Stream.Last(ctx)
+	if err != nil {
+		return 0, err
+	}
+	m, err := s.storage.Stream.Get(ctx, last)
+	if err != nil {
+		m.Term = 0 // not known: NATS lost the message
+	}
+	if !sleep(ctx, s.o.Clock, s.o.gone(m.Term), nil) {
+		return 0, context.Cause(ctx)
+	}
+	now, err := s.storage.Stream.Last(ctx)
+	if err == nil && now != last {
+		err = errors.New("a member owns the shard and appends to its log, so that there is nothing to recover")
+	}
+	return last, err
+}

@@ -1,0 +1,89 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ndrbridge/admin"
+	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/cluster/lease"
+)
+
+// spoil appends a record to the log of a shard that nobody owns which does not lead from its
+// state, so that nobody can follow it any longer.
+func (s *simulation) spoil(t *testing.T, shard int) {
+	t.Helper()
+	stream := s.servers.Stream("stray", shard)
+	last, err := stream.Last(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stray, err := replicated.Take(t.Context(), stream, last, replicated.Options{Context: t.Context(), Owner: "stray", Clock: lease.System()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stray.Append(simRecord{Before: &simState{Number: 1 << 40}}.encode()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// number returns how many records the state of a shard has.
+func (d *simDisk) number(shard int) uint64 {
+	d.mu.Lock()
+	f := d.files[fmt.Sprint("state.", shard)]
+	d.mu.Unlock()
+	if f == nil {
+		return 0
+	}
+	return f.read().Number
+}
+
+// TestRecoverFrom: nobody can follow a log any more until it is continued from a member.
+func TestRecoverFrom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := startCluster(t, 2, nil)
+		one, two := s.members[0], s.members[1]
+		time.Sleep(startup)
+		if owner := s.owner(0); owner == nil {
+			t.Fatal("nobody owns the shard")
+		}
+		for _, m := range s.members {
+			if err := m.node().Recover(t.Context(), admin.Recovery{Shard: new(0), From: m.name}); err == nil || !strings.Contains(err.Error(), "owns it") {
+				t.Errorf("a shard with an owner: %v", err)
+			}
+		}
+		one.stop()
+		two.stop()
+		before := max(one.disk.number(0), two.disk.number(0))
+		s.spoil(t, 0)
+		one.start()
+		two.start()
+		time.Sleep(10 * startup)
+		if owner := s.owner(0); owner != nil {
+			t.Fatalf("%s owns the shard", owner.name)
+		}
+		for what, wrong := range map[string]admin.Recovery{
+			"no shard": {Shard: new(simShards), From: two.name}, "another member": {Shard: new(0), From: one.name},
+		} {
+			if err := two.node().Recover(t.Context(), wrong); !errors.Is(err, admin.ErrUnknown) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if err := two.node().Recover(t.Context(), admin.Recovery{Shard: new(0), From: two.name}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(startup)
+		owner := s.owner(0)
+		if owner == nil {
+			t.Fatal("nobody owns the recovered shard")
+		}
+		if after := owner.disk.number(0); before == 0 || after < before {
+			t.Errorf("its state has %d records, and had %d", after, before)
+		}
+	})
+}
