@@ -146,9 +146,9 @@ func putApplied(tx *bolt.Tx, offset uint64) error {
 	return wrapf(tx.Bucket(boltfile.MetaBucket).Put(appliedKey, encode(offset)), "offset of the last record")
 }
 
-// RecordLayout returns the format of a record, and the layout of the state that it changes;
+// recordLayout returns the format of a record, and the layout of the state that it changes;
 // 0 for an empty record. It returns ErrRecord if they cannot be read.
-func RecordLayout(record []byte) (format, layout byte, err error) {
+func recordLayout(record []byte) (format, layout byte, err error) {
 	if len(record) == 0 {
 		return 0, 0, nil
 	}

@@ -101,7 +101,7 @@ func (r *Replica) apply(records [][]byte, offset uint64) error {
 		return fmt.Errorf("%w: the replica is at %d already", ErrRecord, at)
 	}
 	for _, record := range records {
-		format, layout, err := RecordLayout(record)
+		format, layout, err := recordLayout(record)
 		if err != nil {
 			return err
 		}
