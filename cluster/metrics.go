@@ -89,11 +89,8 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 }
 
 // begin makes the counters of all shards, so that their first increase is seen, and exports
-// what n knows from then on. m may be nil.
+// what n knows from then on.
 func (m *Metrics) begin(n *Node) {
-	if m == nil {
-		return
-	}
 	for _, s := range n.shards {
 		name := shardName(s.number)
 		m.takeovers.WithLabelValues(name)
@@ -104,25 +101,18 @@ func (m *Metrics) begin(n *Node) {
 	m.node.Store(n)
 }
 
-// tookOver counts that this member became the owner of a shard. m may be nil.
+// tookOver counts that this member became the owner of a shard.
 func (m *Metrics) tookOver(shard int) {
-	if m != nil {
-		m.takeovers.WithLabelValues(shardName(shard)).Inc()
-	}
+	m.takeovers.WithLabelValues(shardName(shard)).Inc()
 }
 
-// lost counts that another member took a shard that this one owned. m may be nil.
+// lost counts that another member took a shard that this one owned.
 func (m *Metrics) lost(shard int) {
-	if m != nil {
-		m.fenced.WithLabelValues(shardName(shard)).Inc()
-	}
+	m.fenced.WithLabelValues(shardName(shard)).Inc()
 }
 
-// ofLog returns the metrics of a shard's log. m may be nil.
+// ofLog returns the metrics of a shard's log.
 func (m *Metrics) ofLog(shard int) replicated.Metrics {
-	if m == nil {
-		return replicated.Metrics{Appended: func(time.Duration, int) {}}
-	}
 	name := shardName(shard)
 	append, resends := m.append.WithLabelValues(name), m.resends.WithLabelValues(name)
 	return replicated.Metrics{

@@ -41,8 +41,8 @@ type Options struct {
 
 	// What the other members see of this one.
 	Version    string
-	ConfigHash func() string // nil: unknown
-	// Appliances returns the names of a shard's appliances, for operators; nil: none.
+	ConfigHash func() string
+	// Appliances returns the names of a shard's appliances, for operators.
 	Appliances func(shard int) []string
 
 	Log     *slog.Logger
@@ -106,12 +106,6 @@ func (o Options) withDefaults() Options {
 		o.follow = func(s replicated.Stream, r replicated.Replica, f replicated.FollowerOptions) follower {
 			return replicated.NewFollower(s, r, f)
 		}
-	}
-	if o.ConfigHash == nil {
-		o.ConfigHash = func() string { return "" }
-	}
-	if o.Appliances == nil {
-		o.Appliances = func(int) []string { return nil }
 	}
 	return o
 }

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/cluster/lease"
@@ -235,6 +237,9 @@ func (m *simMember) start() {
 			return m.sim.own(ctx, p.gate, disk, m.name, clock, o)
 		},
 		snapshots:   replicated.SnapshotterOptions{Messages: 20},
+		ConfigHash:  func() string { return "" },
+		Appliances:  func(int) []string { return nil },
+		Metrics:     NewMetrics(prometheus.NewRegistry()),
 		StopTimeout: 2 * time.Second, Log: m.sim.log.With("member", m.name),
 	}))
 	ctx, end := context.WithCancel(context.Background())
