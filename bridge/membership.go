@@ -28,6 +28,11 @@ func (j *clusterConnection) memberSubject(member string) string {
 	return "ndr." + j.name + ".member." + member
 }
 
+// remoteMember returns a client of another member.
+func (j *clusterConnection) remoteMember(name string) *admin.Client {
+	return operations.NewMemberClient(j.transport(j.memberSubject(name)))
+}
+
 // transport returns a transport to a subject.
 func (j *clusterConnection) transport(subject string) http.RoundTripper {
 	return forward.NewTransport(j.conn, subject)
@@ -84,8 +89,7 @@ func (j *clusterConnection) Members() []operations.Member {
 	all := []operations.Member{{Name: j.member, Reload: j.reload}}
 	for _, m := range j.node.Cluster().Members {
 		if m.Member != j.member {
-			remote := operations.NewMemberClient(j.transport(j.memberSubject(m.Member)))
-			all = append(all, operations.Member{Name: m.Member, Reload: remote.Reload})
+			all = append(all, operations.Member{Name: m.Member, Reload: j.remoteMember(m.Member).Reload})
 		}
 	}
 	slices.SortFunc(all, func(a, b operations.Member) int { return strings.Compare(a.Name, b.Name) })
@@ -151,7 +155,7 @@ func (s allShards) Recover(ctx context.Context, what admin.Recovery) error {
 func (s allShards) at(seen admin.Cluster, member string) admin.ClusterControl {
 	for _, other := range seen.Members {
 		if other.Member == member && member != s.member {
-			return admin.NewClientOver(s.transport(s.memberSubject(member)))
+			return s.remoteMember(member)
 		}
 	}
 	return s.ownShards
