@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-
-	standin "ndrbridge/test/appliance"
 )
 
 // memberConfiguration returns the configuration of a member, which differs from the others
@@ -16,25 +14,7 @@ func (s *clusterScene) memberConfiguration(m *clusterMember) string {
 	for _, p := range m.servers {
 		servers = append(servers, "nats://"+p.Addr().String())
 	}
-	var appliances strings.Builder
-	for i, sensor := range s.sensors {
-		interval := "50ms"
-		if i > 0 {
-			interval = "150ms"
-		}
-		fmt.Fprintf(&appliances, `
-  - name: %s
-    url: http://%s
-    api_key: %s
-    rate_limit: 1000
-    timeout: 1s
-    retry: {initial: 10ms, max: 200ms}
-    detections: {start: beginning, interval: %s, overlap: 10s, page_size: 100, reconcile: {every: 5s, back: 1h}}
-    audit: {start: beginning, interval: %[4]s, page_size: 40}
-    records:
-      - {name: all, start: beginning, interval: %[4]s, window: 2s, delay: 100ms, recheck: 3s, page_size: 50, max_window_records: 300}`,
-			sensor.name, m.appliances[i].Addr(), standin.DefaultAPIKey, interval)
-	}
+	appliances := s.appliances(m.appliances, "50ms", "150ms")
 	return fmt.Sprintf(`
 state: %s
 admin: {listen: %q}
@@ -57,7 +37,7 @@ sinks:
   - {name: %s, nats: {url: "nats://%s", stream: NDR, create_stream: true}, batch: *batch, retry: *retry, probe: 200ms}
   - {name: %s, kafka: {brokers: [%q]}, batch: *batch, retry: *retry, probe: 200ms}
 tickets: {enabled: true}
-`, filepath.Join(m.folder, "state.db"), m.admin, m.name, strings.Join(servers, ","), clusterShards, clusterServers, clusterLease, appliances.String(),
+`, filepath.Join(m.folder, "state.db"), m.admin, m.name, strings.Join(servers, ","), clusterShards, clusterServers, clusterLease, appliances,
 		webhookSink, m.sinks[webhookSink].Addr(), clusterBatch, natsSink, m.sinks[natsSink].Addr(), kafkaSink, m.sinks[kafkaSink].Addr())
 }
 

@@ -2,6 +2,7 @@ package crash
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -64,12 +65,23 @@ func (s *clusterScene) end(t *testing.T) {
 	}
 }
 
+// judgesTiming reports whether a test may fail because something took too long: only if it
+// has the machine to itself, in make torture-cluster.
+func judgesTiming() bool { return os.Getenv("CLUSTER_FAULTS") != "" }
+
 // judge reports every broken guarantee as an error of the test. Every bridge must have ended.
 func (s *clusterScene) judge(t *testing.T, commands *clusterCommands) {
 	t.Helper()
 	s.readLogs(t)
-	for _, fault := range slices.Concat(s.faults(), commands.faults(), s.takeovers(t)) {
+	for _, fault := range slices.Concat(s.faults(), commands.faults()) {
 		t.Error(fault)
+	}
+	for _, late := range s.takeovers(t) {
+		if judgesTiming() {
+			t.Error(late)
+		} else {
+			t.Log(late)
+		}
 	}
 	takes, messages := 0, 0
 	for _, l := range s.logs {

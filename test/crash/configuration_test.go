@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/fault"
 )
 
 // configuration returns a configuration with short intervals, so that a run of half a
@@ -12,6 +13,10 @@ import (
 // so that the sweep finds some. The journal is small, so that it is full while a sink is
 // behind, and retains all it can for the evaluation.
 func (s *scene) configuration() string {
+	var proxies []*fault.Proxy
+	for _, sensor := range s.sensors {
+		proxies = append(proxies, sensor.proxy)
+	}
 	address := func(proxy string) string { return s.proxies[proxy].Addr().String() }
 	return fmt.Sprintf(`
 state: %s
@@ -45,20 +50,16 @@ sinks:
     batch: *batch
     retry: *retry
     probe: 200ms
-`, s.state, s.appliances(),
+`, s.state, s.appliances(proxies, "20ms", "100ms"),
 		webhookSink, address(webhookSink), maxEvents,
 		natsSink, address(natsSink), mirrorSink, address(mirrorSink), kafkaSink, address(kafkaSink), fileSink, s.file)
 }
 
-// appliances returns the list of the fleet. All but the first are polled less often, since
-// they share its two cores.
-func (s *scene) appliances() string {
+// appliances returns the list of the fleet, whose appliances a bridge reaches by proxies. All
+// but the first are polled less often, since they share its two cores.
+func (s *site) appliances(proxies []*fault.Proxy, interval, others string) string {
 	var list strings.Builder
 	for i, sensor := range s.sensors {
-		interval := "20ms"
-		if i > 0 {
-			interval = "100ms"
-		}
 		fmt.Fprintf(&list, `
   - name: %s
     url: http://%s
@@ -75,7 +76,8 @@ func (s *scene) appliances() string {
     audit: {start: beginning, interval: %[4]s, page_size: 40}
     records:
       - {name: all, start: beginning, interval: %[4]s, window: 2s, delay: 100ms, recheck: 3s, page_size: 50, max_window_records: 300}`,
-			sensor.name, sensor.proxy.Addr(), standin.DefaultAPIKey, interval)
+			sensor.name, proxies[i].Addr(), standin.DefaultAPIKey, interval)
+		interval = others
 	}
 	return list.String()
 }
