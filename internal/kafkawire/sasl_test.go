@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -61,8 +62,18 @@ func TestSaltsOfABrokerAreNotKept(t *testing.T) {
 			before = used()
 		}
 	}
-	if grown := int64(used()) - int64(before); salts != logins || grown > logins*size/3 {
-		t.Errorf("after %d salts of %d bytes, %d bytes more are in use", salts, size, grown)
+	if salts != logins {
+		t.Fatalf("%d salts for %d logins", salts, logins)
+	}
+	// On a busy machine the broker still has answers of connections that were closed.
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		grown := int64(used()) - int64(before)
+		if grown <= logins*size/3 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after %d salts of %d bytes, %d bytes more are in use", salts, size, grown)
+		}
 	}
 	runtime.KeepAlive(login)
 }
