@@ -90,6 +90,7 @@ func TestConformance(t *testing.T) {
 						return file.New(file.Options{Path: path, MaxBytes: maxBytes, Keep: 1000})
 					},
 					Received: func() ([]event.Event, error) { return read(path) },
+					Local:    true,
 					Halt:     func() { os.Rename(directory, directory+".gone") },
 					Restore:  func() { os.Rename(directory+".gone", directory) },
 				}
@@ -104,6 +105,7 @@ func TestConformance(t *testing.T) {
 					return file.New(file.Options{Path: file.Stdout, Out: out})
 				},
 				Received: func() ([]event.Event, error) { return decode(out.written.Bytes()) },
+				Local:    true,
 				Down:     func() { out.space, out.err = 0, syscall.ENOSPC },
 				Halt:     func() { out.space, out.err = 0, syscall.EPIPE },
 				Restore:  func() { out.space = -1 },

@@ -32,7 +32,7 @@ func (s *session) withLease() *leasetest.Clock {
 // withoutLease calls Send, as a runner does that is stopped between its check of the lease
 // and the call.
 func withoutLease(t *testing.T, s *session) {
-	if s.target.Stall == nil {
+	if s.target.Local {
 		return
 	}
 	var sent []transform.Event
@@ -54,7 +54,7 @@ func withoutLease(t *testing.T, s *session) {
 
 // leaseEnds lets a lease end while the target reads nothing.
 func leaseEnds(t *testing.T, s *session) {
-	if s.target.Stall == nil {
+	if s.target.Local {
 		return
 	}
 	for name, end := range ends {

@@ -20,8 +20,9 @@ import (
 )
 
 // Target is the target of a sink, real or simulated, created for each test. Open and
-// Received must be set. The other fields are faults and bounds; if one is nil or zero,
-// the target does not support it, and the checks that need it are skipped.
+// Received must be set, and Stall and Resume unless it is Local. The other fields are faults
+// and bounds; if one is nil or zero, the target does not support it, and the checks that need
+// it are skipped.
 type Target struct {
 	// Open returns a sink for the target, without contacting it. The lease is nil except
 	// in the tests of leases.
@@ -35,9 +36,11 @@ type Target struct {
 	Down func()
 	// Hang keeps connections but answers nothing and discards what is sent.
 	Hang func()
-	// Stall keeps connections, but reads nothing until Resume. A sink without them is not
-	// over a network, and needs no lease.
+	// Stall keeps connections, but reads nothing until Resume. They must be set, unless the
+	// target is Local.
 	Stall, Resume func()
+	// Local is true for a target on the machine of the sink, which needs no lease.
+	Local bool
 	// Halt makes the target refuse the sink itself: its credentials, topic, stream or
 	// address.
 	Halt func()
