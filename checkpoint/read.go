@@ -71,11 +71,12 @@ func (s *Store) Read(ctx context.Context, after uint64, max Batch) ([]Record, er
 	return records, nil
 }
 
-// readTail reads events from memory. It returns none if Read must not return an event.
+// readTail reads events from memory. It returns none if Read must not return an event: once
+// a store with a Log has failed, somebody else may deliver them.
 func (s *Store) readTail(ctx context.Context, after uint64, max Batch) []Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ctx.Err() != nil || s.closed || s.failure != nil || after+1 < s.ends.first {
+	if ctx.Err() != nil || s.closed || s.log != nil && s.failure != nil || after+1 < s.ends.first {
 		return nil
 	}
 	return s.tail.read(after, max)
