@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"ndrbridge/checkpoint"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/render"
@@ -588,6 +589,37 @@ func TestRejectionsBetweenAcceptedEventsDoNotHaltTheSink(t *testing.T) {
 		stop()
 		if strings.Contains(log.String(), "halted") || len(f.dead(t)) != 80 || len(f.accepted) != 20 {
 			t.Errorf("%d dead letters, accepted %v, log:\n%s", len(f.dead(t)), f.accepted, log.String())
+		}
+	})
+}
+
+// TestDeadLettersNameTheirOwnError: events that are given up in one pass failed for different
+// reasons.
+func TestDeadLettersNameTheirOwnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 40, &target{answer: func(_ int, ids []string) error {
+			for _, id := range []string{"2", "5"} {
+				if slices.Contains(ids, id) {
+					return errors.New("500 for " + id)
+				}
+			}
+			return nil
+		}})
+		stop := f.start()
+		for i := range 40 {
+			time.Sleep(5 * time.Minute / 40)
+			f.append(t, 41+i, 41+i)
+		}
+		stop()
+		deadLetters, err := f.store.Dead(t.Context(), checkpoint.SinkOwner("lake"), "", 100)
+		if err != nil || len(deadLetters) != 2 {
+			t.Fatalf("%d dead letters (%v), want 2", len(deadLetters), err)
+		}
+		for _, d := range deadLetters {
+			e, err := transform.Parse(d.Body)
+			if err != nil || !strings.HasSuffix(d.Reason, "500 for "+e.ID) {
+				t.Errorf("event %s (%v) has the reason %q", e.ID, err, d.Reason)
+			}
 		}
 	})
 }
