@@ -31,7 +31,7 @@ func copyOf(t *testing.T, storage *replicated.JetStream, shard int, path string,
 		replica, err = checkpoint.OpenReplica(path, checkpoint.ReplicaOptions{})
 		return replica, err
 	}
-	if _, err := replicated.Restore(ctx, storage.Snapshots(shard), empty); errors.Is(err, replicated.ErrNoSnapshot) {
+	if _, err := replicated.Restore(ctx, storage.Stream(shard), storage.Snapshots(shard), empty); errors.Is(err, replicated.ErrNoSnapshot) {
 		if _, err := empty(); err != nil {
 			t.Fatal(err)
 		}

@@ -29,7 +29,7 @@ type takenLog struct {
 	refused chan struct{} // closed when a record was refused
 }
 
-func (l *takenLog) Append([]byte) (uint64, error) {
+func (l *takenLog) Append([]byte) (checkpoint.Point, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.taken {
@@ -38,10 +38,10 @@ func (l *takenLog) Append([]byte) (uint64, error) {
 		default:
 			close(l.refused)
 		}
-		return 0, checkpoint.ErrNotOwner
+		return checkpoint.Point{}, checkpoint.ErrNotOwner
 	}
 	l.offset++
-	return l.offset, nil
+	return checkpoint.Point{Offset: l.offset}, nil
 }
 
 func (l *takenLog) take() {

@@ -69,7 +69,7 @@ func BenchmarkApply(b *testing.B) {
 	for b.Loop() {
 		r := openReplica(b, statePath(b))
 		for at, record := range log.after(0) {
-			if err := r.Apply([][]byte{record}, uint64(at+1)); err != nil {
+			if err := r.Apply([][]byte{record}, checkpoint.Point{Offset: uint64(at + 1)}); err != nil {
 				b.Fatal(err)
 			}
 		}

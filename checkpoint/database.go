@@ -94,8 +94,8 @@ func (d *database) whole() error {
 // through, and writes the list of free pages, so that bbolt need not scan all pages for
 // them either. Nothing may be written after it. The mark identifies the file, so that a
 // copy that was begun before the file was opened again, and is torn, is not taken for
-// whole. If offset is not 0, the file holds the log up to there.
-func (d *database) markClosed(offset uint64) error {
+// whole. If at.Offset is not 0, the file holds the log up to there.
+func (d *database) markClosed(at Point) error {
 	info, err := os.Stat(d.path)
 	if err != nil {
 		return err
@@ -106,8 +106,8 @@ func (d *database) markClosed(offset uint64) error {
 	}
 	d.db.NoFreelistSync, d.db.NoSync = false, false
 	return boltfile.Update(d.db, func(tx *bolt.Tx) error {
-		if offset > 0 {
-			if err := putApplied(tx, offset); err != nil {
+		if at.Offset > 0 {
+			if err := putApplied(tx, at); err != nil {
 				return err
 			}
 		}

@@ -20,31 +20,31 @@ import (
 const dumpReserve = 128 << 20
 
 // Dump yields records that make the state, as it is at one moment, out of an empty replica,
-// and returns the offset of the last record of the log that it holds, 0 if there is no log.
+// and returns up to where it holds the log, if there is one.
 // Records have about pieceBytes, unless a single entry is larger; each is valid during the
 // call of yield only. Reads and writes continue meanwhile, however slow yield is: Dump first
 // writes the records to a file beside the state, at the disk's speed. It works for a state
 // that was opened ReadOnly too, of any layout that can be opened. It returns ErrDamaged if
 // the file is a copy of a log that was not restored completely, and an error if less than
 // 128 MiB are free on the disk, also while it yields.
-func (s *Store) Dump(ctx context.Context, pieceBytes int, yield func(record []byte) error) (offset uint64, err error) {
-	offset, err = s.dump(ctx, s.view, pieceBytes, yield)
-	return offset, wrapf(err, "dump the state")
+func (s *Store) Dump(ctx context.Context, pieceBytes int, yield func(record []byte) error) (at Point, err error) {
+	at, err = s.dump(ctx, s.view, pieceBytes, yield)
+	return at, wrapf(err, "dump the state")
 }
 
 // Dump is Store.Dump for a replica.
-func (r *Replica) Dump(ctx context.Context, pieceBytes int, yield func(record []byte) error) (offset uint64, err error) {
-	offset, err = r.dump(ctx, r.view, pieceBytes, yield)
-	return offset, wrapf(err, "dump the replica")
+func (r *Replica) Dump(ctx context.Context, pieceBytes int, yield func(record []byte) error) (at Point, err error) {
+	at, err = r.dump(ctx, r.view, pieceBytes, yield)
+	return at, wrapf(err, "dump the replica")
 }
 
 func (d *database) dump(
 	ctx context.Context, view func(context.Context, func(*bolt.Tx) error) error,
 	pieceBytes int, yield func(record []byte) error,
-) (offset uint64, err error) {
+) (at Point, err error) {
 	file, err := boltfile.CreateTemp(d.path, ".dump")
 	if err != nil {
-		return 0, err
+		return Point{}, err
 	}
 	defer file.Close()
 	defer os.Remove(file.Name())
@@ -55,7 +55,7 @@ func (d *database) dump(
 		if incomplete(tx) {
 			return damaged(d.path, errIncomplete)
 		}
-		offset, _ = appliedOf(tx)
+		at = appliedAt(tx)
 		b := boltfile.Builder{Scheme: scheme, PieceBytes: pieceBytes}
 		b.Yield = func(record []byte) error {
 			_, _ = w.Write(binary.BigEndian.AppendUint64(nil, uint64(len(record)))) // the next Write returns its error
@@ -68,7 +68,7 @@ func (d *database) dump(
 		err = w.Flush()
 	}
 	if err != nil {
-		return 0, err
+		return Point{}, err
 	}
 	err = yieldDump(ctx, file, func(record []byte) error {
 		if err := d.checkFree(); err != nil {
@@ -77,9 +77,9 @@ func (d *database) dump(
 		return yield(record)
 	})
 	if err != nil {
-		return 0, err
+		return Point{}, err
 	}
-	return offset, nil
+	return at, nil
 }
 
 // checkFree returns an error if a dump would take space that states need.

@@ -21,7 +21,8 @@ import (
 //	           event that it applies to, by how much the clock was set forward, and when
 //	           that was noticed, milliseconds since 1970 by the clock after it was set.
 //	           "applied" → the offset of the last record of the log that the file
-//	           holds, 0 if it holds none completely. Only copies of a log have it
+//	           holds, 0 if it holds none completely. "trail" → Point.Trail of that
+//	           record. Only copies of a log have these two
 //	positions  source → position
 //	known      a bucket per source, and per sink that remembers something: key → At, value
 //	forget     a bucket for each of those: At, key → nothing. Every known entry is here
@@ -96,6 +97,7 @@ var (
 	closedKey  = []byte("closed")
 	clockKey   = []byte("clock")
 	appliedKey = []byte("applied")
+	trailKey   = []byte("trail")
 )
 
 // layoutVersion is the version of the layout above.

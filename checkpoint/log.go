@@ -25,13 +25,21 @@ var (
 //
 // Its methods are called from one goroutine.
 type Log interface {
-	// Append makes a record durable behind all earlier ones, and returns its offset; offsets
+	// Append makes a record durable behind all earlier ones, and returns where it is; offsets
 	// increase. It keeps record only until it returns. As long as it does not know whether the
 	// log has the record, it keeps trying. ErrNotOwner means that another process owns the log,
 	// which does not have the record. After any other error it is not known whether the log has
 	// it. After an error nothing may be appended. An empty record changes nothing, and renews
 	// the ownership.
-	Append(record []byte) (offset uint64, err error)
+	Append(record []byte) (at Point, err error)
+}
+
+// Point is a point of a log.
+type Point struct {
+	Offset uint64 // of the record before it; 0: none was appended
+	// Trail is what the log has to know of a copy that has everything up to here: which record
+	// it is, since a log that lost its end may use an offset again. The copy only keeps it.
+	Trail string
 }
 
 // What records are written in. A replica applies records of lower numbers too, and returns
@@ -64,7 +72,7 @@ func (i IDs) nth(n uint64) uint64 { return n*max(i.Of, 1) + i.Shard }
 type storeLog struct {
 	log        Log // nil: there is none
 	recorder   boltfile.Recorder
-	offset     uint64        // of the last record appended; 0: none was
+	at         Point         // of the last record appended
 	renewEvery time.Duration // 0: never
 	renewal    *time.Timer   // fires when a record is due
 	maxRecord  int
@@ -82,14 +90,14 @@ func newStoreLog(o Options) storeLog {
 
 // append appends a record to the log. It fails the store if the log does not take it.
 func (s *Store) append(record []byte) error {
-	offset, err := s.log.Append(record)
+	at, err := s.log.Append(record)
 	switch {
 	case errors.Is(err, ErrNotOwner):
 		return s.fail(fmt.Errorf("append to the log of %s: %w", s.path, err))
 	case err != nil:
 		return s.fail(fmt.Errorf("append to the log of %s: it is not known whether the log has the last write: %w", s.path, err))
 	}
-	s.offset = offset
+	s.at = at
 	if s.renewEvery > 0 {
 		s.renewal.Reset(s.renewEvery)
 	}
@@ -107,7 +115,7 @@ func (s *Store) appendRecord(r *writeRound) error {
 		return err
 	}
 	r.logged = true
-	return putApplied(r.tx.Tx, s.offset)
+	return putApplied(r.tx.Tx, s.at)
 }
 
 // behindLog fails the store if the log has a round that was not committed.
@@ -142,8 +150,16 @@ func incomplete(tx *bolt.Tx) bool {
 	return copied && offset == 0 && sum != 0
 }
 
-func putApplied(tx *bolt.Tx, offset uint64) error {
-	return wrapf(tx.Bucket(boltfile.MetaBucket).Put(appliedKey, encode(offset)), "offset of the last record")
+// appliedAt returns the point of the log up to which a file holds it.
+func appliedAt(tx *bolt.Tx) Point {
+	offset, _ := appliedOf(tx)
+	return Point{Offset: offset, Trail: string(tx.Bucket(boltfile.MetaBucket).Get(trailKey))}
+}
+
+func putApplied(tx *bolt.Tx, at Point) error {
+	meta := tx.Bucket(boltfile.MetaBucket)
+	err := errors.Join(meta.Put(appliedKey, encode(at.Offset)), meta.Put(trailKey, []byte(at.Trail)))
+	return wrapf(err, "offset of the last record")
 }
 
 // recordLayout returns the format of a record, and the layout of the state that it changes;

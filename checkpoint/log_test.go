@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,14 +25,14 @@ type recordLog struct {
 	has     bool  // the log has the record for which it returns err
 }
 
-func (l *recordLog) Append(record []byte) (offset uint64, err error) {
+func (l *recordLog) Append(record []byte) (at checkpoint.Point, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err == nil || l.has {
 		l.records = append(l.records, bytes.Clone(record))
 	}
 	l.has = false
-	return uint64(len(l.records)), l.err
+	return checkpoint.Point{Offset: uint64(len(l.records)), Trail: fmt.Sprint("record ", len(l.records))}, l.err
 }
 
 // fail makes all further calls return an error; the first record is in the log if has is true.
@@ -63,7 +64,7 @@ func openReplica(t testing.TB, path string) *checkpoint.Replica {
 func (l *recordLog) follow(t testing.TB, r *checkpoint.Replica) {
 	t.Helper()
 	records := l.after(r.Offset())
-	if err := r.Apply(records, r.Offset()+uint64(len(records))); err != nil {
+	if err := r.Apply(records, checkpoint.Point{Offset: r.Offset() + uint64(len(records))}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -78,7 +79,7 @@ func (l *recordLog) made(t testing.TB) []byte {
 
 // dumped returns all that a store or a replica holds.
 func dumped(t testing.TB, state interface {
-	Dump(ctx context.Context, pieceBytes int, yield func(record []byte) error) (offset uint64, err error)
+	Dump(ctx context.Context, pieceBytes int, yield func(record []byte) error) (at checkpoint.Point, err error)
 }) (all []byte) {
 	t.Helper()
 	_, err := state.Dump(t.Context(), 1<<20, func(record []byte) error {
@@ -160,7 +161,7 @@ func TestARecordIsInTheLogBeforeItCanBeRead(t *testing.T) {
 	path, log := statePath(t), &recordLog{}
 	emptyReplica(t, path)
 	var s *checkpoint.Store
-	appending := func(record []byte) (uint64, error) {
+	appending := func(record []byte) (checkpoint.Point, error) {
 		if s != nil {
 			if position, err := s.Position(t.Context(), source); err != nil || position != nil {
 				t.Errorf("position %q, %v while it is appended", position, err)
@@ -178,9 +179,9 @@ func TestARecordIsInTheLogBeforeItCanBeRead(t *testing.T) {
 	}
 }
 
-type logFunc func([]byte) (uint64, error)
+type logFunc func([]byte) (checkpoint.Point, error)
 
-func (f logFunc) Append(record []byte) (uint64, error) { return f(record) }
+func (f logFunc) Append(record []byte) (checkpoint.Point, error) { return f(record) }
 
 func TestWithoutAChangeNothingIsAppended(t *testing.T) {
 	path, log := statePath(t), &recordLog{}
@@ -323,7 +324,7 @@ func TestOnlyTheBeginningOfACopyIsSynced(t *testing.T) {
 	}
 	r := openReplica(t, path)
 	for i, synced := range []bool{true, true, false, false} {
-		if err := r.Apply([][]byte{nil}, r.Offset()+1); err != nil {
+		if err := r.Apply([][]byte{nil}, checkpoint.Point{Offset: r.Offset() + 1}); err != nil {
 			t.Fatal(err)
 		}
 		if r.Synced() != synced {

@@ -29,10 +29,11 @@ type ReplicaOptions struct {
 // use, also beside Apply.
 type Replica struct {
 	*database
-	offset, sum atomic.Uint64
-	failed      chan struct{} // closed when the file has become unreadable
-	fail        func()        // closes it
-	closed      bool
+	at     atomic.Pointer[Point]
+	sum    atomic.Uint64
+	failed chan struct{} // closed when the file has become unreadable
+	fail   func()        // closes it
+	closed bool
 }
 
 // OpenReplica opens the replica at path, or creates an empty one if there is no file. It
@@ -50,9 +51,9 @@ func OpenReplica(path string, o ReplicaOptions) (*Replica, error) {
 	r := &Replica{database: db, failed: make(chan struct{})}
 	r.fail = sync.OnceFunc(func() { close(r.failed) })
 	err = r.view(context.Background(), func(tx *bolt.Tx) error {
-		offset, _ := appliedOf(tx)
+		at := appliedAt(tx)
 		sum, _ := boltfile.Sum(tx)
-		r.offset.Store(offset)
+		r.at.Store(&at)
 		r.sum.Store(sum)
 		return nil
 	})
@@ -65,40 +66,43 @@ func OpenReplica(path string, o ReplicaOptions) (*Replica, error) {
 // noLog makes openFile expect a copy of a log. Nothing is appended to it.
 type noLog struct{}
 
-func (noLog) Append([]byte) (uint64, error) { return 0, errors.ErrUnsupported }
+func (noLog) Append([]byte) (Point, error) { return Point{}, errors.ErrUnsupported }
 
 // createReplica creates an empty copy of a log.
 func createReplica(tx *bolt.Tx) error {
 	if err := createLayout(tx); err != nil {
 		return err
 	}
-	return putApplied(tx, 0)
+	return putApplied(tx, Point{})
 }
 
 // Offset returns the offset up to which the log was applied; 0: nothing was.
-func (r *Replica) Offset() uint64 { return r.offset.Load() }
+func (r *Replica) Offset() uint64 { return r.At().Offset }
+
+// At returns the point of the log up to which it was applied.
+func (r *Replica) At() Point { return *r.at.Load() }
 
 // Sum returns the sum of all entries, which two replicas with the same state share.
 func (r *Replica) Sum() uint64 { return r.sum.Load() }
 
-// Apply makes the changes of consecutive records, up to the offset, in one transaction. It
+// Apply makes the changes of consecutive records, up to a point, in one transaction. It
 // skips empty records. records must not change until it returns.
 //
 // The records of a Dump are applied to an empty replica in one or several calls, in their
-// order. All calls but the last have the offset 0, so that OpenReplica recognizes a replica
+// order. All calls but the last have the zero Point, so that OpenReplica recognizes a replica
 // that was not restored completely.
 //
 // If Apply returns an error, nothing was changed: ErrRecord if a record does not lead from
-// the state that the replica has, or offset is before that of the replica; ErrNewer if a
+// the state that the replica has, or at is before that of the replica; ErrNewer if a
 // newer version wrote one; ErrDamaged if the file has become unreadable.
-func (r *Replica) Apply(records [][]byte, offset uint64) error {
-	err := r.apply(records, offset)
-	return wrapf(err, "apply %d records up to %d", len(records), offset)
+func (r *Replica) Apply(records [][]byte, at Point) error {
+	err := r.apply(records, at)
+	return wrapf(err, "apply %d records up to %d", len(records), at.Offset)
 }
 
-func (r *Replica) apply(records [][]byte, offset uint64) error {
-	if at := r.Offset(); offset < at {
-		return fmt.Errorf("%w: the replica is at %d already", ErrRecord, at)
+func (r *Replica) apply(records [][]byte, at Point) error {
+	if was := r.Offset(); at.Offset < was {
+		return fmt.Errorf("%w: the replica is at %d already", ErrRecord, was)
 	}
 	for _, record := range records {
 		format, layout, err := recordLayout(record)
@@ -128,7 +132,7 @@ func (r *Replica) apply(records [][]byte, offset uint64) error {
 				return err
 			}
 		}
-		if err := putApplied(tx, offset); err != nil {
+		if err := putApplied(tx, at); err != nil {
 			return err
 		}
 		sum = changes.Sum()
@@ -138,7 +142,7 @@ func (r *Replica) apply(records [][]byte, offset uint64) error {
 		return r.judge(err)
 	}
 	r.commits++
-	r.offset.Store(offset)
+	r.at.Store(&at)
 	r.sum.Store(sum)
 	return nil
 }
@@ -182,7 +186,7 @@ func (r *Replica) Close() error {
 	}
 	err := r.present()
 	if err == nil {
-		err = r.judge(r.markClosed(0))
+		err = r.judge(r.markClosed(Point{}))
 	}
 	return wrapf(errors.Join(err, r.db.Close()), "close the replica")
 }

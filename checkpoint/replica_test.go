@@ -76,11 +76,11 @@ func TestRecordsThatDoNotLeadFromTheReplica(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := openReplica(t, statePath(t))
-			if err := r.Apply(records[:n-2], uint64(n-2)); err != nil {
+			if err := r.Apply(records[:n-2], checkpoint.Point{Offset: uint64(n - 2)}); err != nil {
 				t.Fatal(err)
 			}
 			before := dumped(t, r)
-			if err := r.Apply(c.records, c.offset); !errors.Is(err, c.want) {
+			if err := r.Apply(c.records, checkpoint.Point{Offset: c.offset}); !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
 			if r.Offset() != uint64(n-2) || !bytes.Equal(dumped(t, r), before) {
@@ -103,7 +103,7 @@ func TestRecordsOfAnOlderLayoutAreApplied(t *testing.T) {
 		if format, layout, err := checkpoint.RecordLayout(record); format != checkpoint.RecordFormat || layout != 3 || err != nil {
 			t.Errorf("format %d, layout %d, %v", format, layout, err)
 		}
-		if err := r.Apply([][]byte{record}, uint64(i+1)); err != nil {
+		if err := r.Apply([][]byte{record}, checkpoint.Point{Offset: uint64(i + 1)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -121,12 +121,12 @@ func TestFilesOfAllLayoutsAreDumped(t *testing.T) {
 			}
 			old := open(t, path, checkpoint.Options{ReadOnly: true})
 			log, restored := &recordLog{}, path+".restored"
-			offset, err := old.Dump(t.Context(), 4000, func(record []byte) error {
+			at, err := old.Dump(t.Context(), 4000, func(record []byte) error {
 				_, err := log.Append(record)
 				return err
 			})
-			if err != nil || offset != 0 || len(log.after(0)) < 10 {
-				t.Fatalf("%d records, offset %d, %v", len(log.after(0)), offset, err)
+			if err != nil || at.Offset != 0 || len(log.after(0)) < 10 {
+				t.Fatalf("%d records, offset %d, %v", len(log.after(0)), at.Offset, err)
 			}
 			r := openReplica(t, restored)
 			log.follow(t, r)
@@ -150,7 +150,7 @@ func TestAReplicaThatWasNotRestoredCompletelyIsDamaged(t *testing.T) {
 	pieces := 0
 	_, err := s.Dump(t.Context(), 4000, func(record []byte) error {
 		pieces++
-		return r.Apply([][]byte{record}, 0)
+		return r.Apply([][]byte{record}, checkpoint.Point{})
 	})
 	if err := errors.Join(err, r.Close()); err != nil || pieces < 10 {
 		t.Fatalf("%d pieces, %v", pieces, err)
@@ -196,8 +196,8 @@ func TestAFileIsACopyOfALogOrNot(t *testing.T) {
 	for path, want := range map[string]uint64{copied: uint64(len(log.after(0))), alone: 0} {
 		s := open(t, path, checkpoint.Options{ReadOnly: true})
 		wantFilled(t, s)
-		if offset, err := s.Dump(t.Context(), 1<<20, func([]byte) error { return nil }); err != nil || offset != want {
-			t.Errorf("dumped up to %d, %v, want %d", offset, err, want)
+		if at, err := s.Dump(t.Context(), 1<<20, func([]byte) error { return nil }); err != nil || at.Offset != want {
+			t.Errorf("dumped up to %d, %v, want %d", at.Offset, err, want)
 		}
 		s.Close()
 	}
@@ -238,14 +238,14 @@ func TestAReplicaIsDumpedWhileItFollows(t *testing.T) {
 	wait.Go(func() {
 		var once sync.Once
 		var all []byte
-		offset, err := r.Dump(t.Context(), 1<<20, func(record []byte) error {
+		at, err := r.Dump(t.Context(), 1<<20, func(record []byte) error {
 			all = append(all, record...)
 			once.Do(func() { close(yielding) })
 			<-applied
 			return nil
 		})
-		if err != nil || offset != uint64(len(log.after(0)))-1 || !bytes.Equal(all, first) {
-			t.Errorf("offset %d, %v, or another state", offset, err)
+		if err != nil || at.Offset != uint64(len(log.after(0)))-1 || !bytes.Equal(all, first) {
+			t.Errorf("offset %d, %v, or another state", at.Offset, err)
 		}
 	})
 	<-yielding
@@ -262,7 +262,7 @@ func TestAReplicaIsDumpedWhileItFollows(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := r.Dump(t.Context(), 1, nil)
-	if applied := r.Apply(nil, r.Offset()); !errors.Is(err, checkpoint.ErrClosed) || !errors.Is(applied, checkpoint.ErrClosed) {
+	if applied := r.Apply(nil, r.At()); !errors.Is(err, checkpoint.ErrClosed) || !errors.Is(applied, checkpoint.ErrClosed) {
 		t.Errorf("%v, %v, want ErrClosed", err, applied)
 	}
 }
@@ -330,12 +330,12 @@ func TestAFileTornByAPowerFailureIsNeverTrusted(t *testing.T) {
 		}
 		defer r.Close()
 		var all []byte
-		offset, err := r.Dump(t.Context(), 1<<20, func(record []byte) error {
+		at, err := r.Dump(t.Context(), 1<<20, func(record []byte) error {
 			all = append(all, record...)
 			return nil
 		})
-		if err != nil || !bytes.Equal(all, states[offset]) {
-			t.Fatalf("offset %d, %v: not a state that the owner had", offset, err)
+		if err != nil || !bytes.Equal(all, states[at.Offset]) {
+			t.Fatalf("offset %d, %v: not a state that the owner had", at.Offset, err)
 		}
 	})
 	if torn == 0 {

@@ -134,7 +134,7 @@ func splitState(t interface{ Fatal(...any) }, path string, n int) (shards []*che
 		at := fmt.Sprintf("%s.%02d", path, i)
 		r, err := checkpoint.OpenReplica(at, checkpoint.ReplicaOptions{})
 		if err == nil {
-			err = r.Apply(log.records, uint64(len(log.records)))
+			err = r.Apply(log.records, checkpoint.Point{Offset: uint64(len(log.records))})
 		}
 		if err == nil {
 			var content []byte

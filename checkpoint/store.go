@@ -170,7 +170,7 @@ func (s *Store) Close() error {
 	}
 	if !s.readOnly && (!s.closedMark || s.log != nil) && s.Err() == nil {
 		// If this fails (the disk is full), the next Open only takes longer.
-		_ = s.markClosed(s.offset)
+		_ = s.markClosed(s.at)
 	}
 	return wrapf(s.db.Close(), "close the state: %s", s.path)
 }

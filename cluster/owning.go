@@ -87,7 +87,7 @@ func (s *shard) taking(r *replica, f replicated.FollowerStatus) step {
 		}
 		s.attempts++
 		log, err := replicated.Take(bounded, s.storage.Stream, f.Seen, replicated.Options{
-			Context: appends, Owner: s.instance, Attempt: s.attempts, Epoch: f.Epoch, LastID: f.SeenID,
+			Context: appends, Owner: s.instance, Attempt: s.attempts, Epoch: f.Epoch, Trail: f.Trail,
 			Lease: w.lease, Clock: s.o.Clock, Term: s.o.Term, Metrics: metrics,
 		})
 		if err != nil {

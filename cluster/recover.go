@@ -27,7 +27,7 @@ func (s *shard) continueLog(ctx context.Context, epoch uint64, lost error) error
 	if err != nil {
 		return errors.Join(lost, err)
 	}
-	err = errors.Join(s.recover(ctx, file, replicated.RecoverOptions{Options: replicated.Options{Epoch: epoch}, Owners: []string{s.instance}}), file.Close())
+	err = errors.Join(s.recover(ctx, file, replicated.RecoverOptions{Options: replicated.Options{Epoch: epoch}}), file.Close())
 	if err != nil && !errors.Is(err, checkpoint.ErrNotOwner) {
 		return errors.Join(lost, err)
 	}
@@ -42,7 +42,7 @@ func (s *shard) logLost(ctx context.Context, r *replica) step {
 		s.fail(s.drop(r))
 		return s.away
 	}
-	err := s.recover(ctx, r.file, replicated.RecoverOptions{Options: replicated.Options{Epoch: status.Epoch}, Owners: status.Owners})
+	err := s.recover(ctx, r.file, replicated.RecoverOptions{Options: replicated.Options{Epoch: status.Epoch}})
 	dropErr := s.drop(r)
 	switch {
 	case err == nil:

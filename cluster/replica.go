@@ -43,7 +43,7 @@ func openReplica(ctx context.Context, s *shard) (*replica, error) {
 		}
 		file, err = s.o.OpenReplica(path)
 	}
-	fresh := err == nil && file.Offset() == 0
+	fresh := err == nil && file.At().Offset == 0
 	if fresh {
 		file, err = restore(ctx, s, path, file)
 	}
@@ -73,7 +73,7 @@ func restore(ctx context.Context, s *shard, path string, file Replica) (Replica,
 	}
 	began := s.o.Clock.Now()
 	used := false
-	snapshot, err := replicated.Restore(ctx, s.storage.Snapshots, func() (replicated.Replica, error) {
+	snapshot, err := replicated.Restore(ctx, s.storage.Stream, s.storage.Snapshots, func() (replicated.Replica, error) {
 		if !used {
 			used = true
 			return file, nil

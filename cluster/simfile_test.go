@@ -31,7 +31,7 @@ func newSimDisk() *simDisk { return &simDisk{files: make(map[string]*simFile)} }
 type simFile struct {
 	disk    *simDisk
 	path    string
-	offset  uint64
+	at      checkpoint.Point
 	state   simState
 	open    bool
 	damaged bool
@@ -88,7 +88,7 @@ func (d *simDisk) crash() *simDisk {
 	defer d.mu.Unlock()
 	after := newSimDisk()
 	for path, f := range d.files {
-		after.files[path] = &simFile{disk: after, path: path, offset: f.offset, state: f.state}
+		after.files[path] = &simFile{disk: after, path: path, at: f.at, state: f.state}
 	}
 	return after
 }
@@ -107,10 +107,10 @@ func (f *simFile) Close() error {
 	return nil
 }
 
-func (f *simFile) Offset() uint64 {
+func (f *simFile) At() checkpoint.Point {
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
-	return f.offset
+	return f.at
 }
 
 func (f *simFile) read() simState {
@@ -119,7 +119,7 @@ func (f *simFile) read() simState {
 	return f.state
 }
 
-func (f *simFile) Apply(records [][]byte, offset uint64) error {
+func (f *simFile) Apply(records [][]byte, at checkpoint.Point) error {
 	f.disk.mu.Lock()
 	stall := f.disk.stall
 	f.disk.mu.Unlock()
@@ -145,15 +145,17 @@ func (f *simFile) Apply(records [][]byte, offset uint64) error {
 		}
 		state = r.After
 	}
-	f.state, f.offset = state, max(offset, f.offset)
+	if f.state = state; at.Offset >= f.at.Offset {
+		f.at = at
+	}
 	return nil
 }
 
-func (f *simFile) Dump(_ context.Context, _ int, yield func([]byte) error) (uint64, error) {
+func (f *simFile) Dump(_ context.Context, _ int, yield func([]byte) error) (checkpoint.Point, error) {
 	f.disk.mu.Lock()
-	state, offset := f.state, f.offset
+	state, at := f.state, f.at
 	f.disk.mu.Unlock()
-	return offset, yield(simRecord{After: state}.encode())
+	return at, yield(simRecord{After: state}.encode())
 }
 
 func (f *simFile) Sum() uint64 { return f.read().Sum }

@@ -290,7 +290,7 @@ func (s *simulation) own(ctx context.Context, g *gate, disk *simDisk, member str
 			record = next.encode()
 			s.made(o.Shard, next)
 		}
-		offset, err := o.Log.Append(record)
+		at, err := o.Log.Append(record)
 		if err := g.pass(); err != nil {
 			return err
 		}
@@ -300,7 +300,7 @@ func (s *simulation) own(ctx context.Context, g *gate, disk *simDisk, member str
 		if record != nil {
 			s.acked(o.Shard, next)
 			state = next.After
-			if err := f.Apply([][]byte{record}, offset); err != nil {
+			if err := f.Apply([][]byte{record}, at); err != nil {
 				return err
 			}
 		}

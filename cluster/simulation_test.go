@@ -496,7 +496,7 @@ func TestSimulationCatches(t *testing.T) {
 		}, "members have a lease"},
 		"a take before the replica has caught up": {func(s *simulation) {
 			s.kinds = []fault{stallDisk, stallDisk, crashAnyway}
-			s.change = follow(true, func(f *replicated.FollowerStatus) { f.Seen, f.SeenID = max(f.Seen, f.Last), "" })
+			s.change = follow(true, func(f *replicated.FollowerStatus) { f.Seen, f.Trail = max(f.Seen, f.Last), "" })
 		}, "were acknowledged"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,12 +18,12 @@ type memory struct {
 	records uint64
 }
 
-func (m *memory) Append([]byte) (uint64, error) {
+func (m *memory) Append([]byte) (checkpoint.Point, error) {
 	if m.foreign.Load() {
-		return 0, checkpoint.ErrNotOwner
+		return checkpoint.Point{}, checkpoint.ErrNotOwner
 	}
 	m.records++
-	return m.records, nil
+	return checkpoint.Point{Offset: m.records}, nil
 }
 
 func TestAShardWhoseStateFailsStopsAtOnce(t *testing.T) {

@@ -57,19 +57,19 @@ func (l *MemoryLogs) Follow(name string, r *checkpoint.Replica) error {
 		if from >= end {
 			return nil
 		}
-		if err := r.Apply([][]byte{record}, from+1); err != nil {
+		if err := r.Apply([][]byte{record}, checkpoint.Point{Offset: from + 1}); err != nil {
 			return err
 		}
 	}
 }
 
 // Append implements checkpoint.Log.
-func (l *MemoryLog) Append(record []byte) (offset uint64, err error) {
+func (l *MemoryLog) Append(record []byte) (at checkpoint.Point, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.owner != l {
-		return 0, checkpoint.ErrNotOwner
+		return at, checkpoint.ErrNotOwner
 	}
 	l.records = append(l.records, bytes.Clone(record))
-	return uint64(len(l.records)), nil
+	return checkpoint.Point{Offset: uint64(len(l.records))}, nil
 }

@@ -198,7 +198,7 @@ func (s *replicatedStore) Close() error {
 
 // dumper is a store or a replica.
 type dumper interface {
-	Dump(ctx context.Context, pieceBytes int, yield func(record []byte) error) (offset uint64, err error)
+	Dump(ctx context.Context, pieceBytes int, yield func(record []byte) error) (at checkpoint.Point, err error)
 }
 
 // sameState reports whether two states are the same.

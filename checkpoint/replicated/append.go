@@ -41,11 +41,15 @@ type answer struct {
 
 func newAppender(l *Log, kind string, data []byte) *appender {
 	a := &appender{l: l, base: l.last.Load(), answers: make(chan answer, 8*l.o.InFlight)}
-	n := max(1, (len(data)+l.o.PartBytes-1)/l.o.PartBytes)
+	size := l.o.PartBytes
+	if kind == KindTake {
+		size = max(size, len(data)) // a part of one would fence the owner, and replace it with nobody
+	}
+	n := max(1, (len(data)+size-1)/size)
 	id := messageID{owner: l.o.Owner, epoch: l.epoch, number: l.number, parts: n}
 	for i := range n {
 		id.part = i + 1
-		part := data[i*l.o.PartBytes : min(len(data), (i+1)*l.o.PartBytes)]
+		part := data[i*size : min(len(data), (i+1)*size)]
 		a.parts = append(a.parts, Message{ID: id.String(), Kind: kind, Term: l.o.Term, Data: part})
 	}
 	a.restart()
@@ -83,7 +87,7 @@ func (a *appender) run(ctx context.Context) error {
 // log lost its end and others wrote to it until it was as long again, expectations hold by
 // chance, and the record does not count. false: it is not known.
 func (a *appender) follows(ctx context.Context) (bool, error) {
-	if a.l.last.Load() == 0 || a.l.lastID == "" {
+	if a.l.last.Load() == 0 || a.l.trail.id == "" {
 		return true, nil
 	}
 	m, err := a.l.get(ctx, a.l.last.Load())
@@ -95,8 +99,8 @@ func (a *appender) follows(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	a.unlinked = suspicion{}
-	if m.ID != a.l.lastID {
-		return false, fmt.Errorf("append to the log: %w: message %d is %.100q, not %q any more", checkpoint.ErrNotOwner, a.l.last.Load(), m.ID, a.l.lastID)
+	if m.ID != a.l.trail.id {
+		return false, fmt.Errorf("append to the log: %w: message %d is %.100q, not %q any more", checkpoint.ErrNotOwner, a.l.last.Load(), m.ID, a.l.trail.id)
 	}
 	return true, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/checkpoint/replicated/replicatedtest"
 	"ndrbridge/test/natscluster"
@@ -67,7 +68,7 @@ func TestALeaderThatDies(t *testing.T) {
 		t.Helper()
 		for range n {
 			record := want.record(noise(random, random.IntN(10_000)))
-			if err := want.Apply([][]byte{[]byte(record)}, appendRecord(t, log, record)); err != nil {
+			if err := want.Apply([][]byte{[]byte(record)}, checkpoint.Point{Offset: appendRecord(t, log, record)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -113,7 +114,7 @@ func TestALeaderThatDies(t *testing.T) {
 		{"a follower", func() (*memory, error) { return r, nil }},
 		{"the snapshot and the log", func() (*memory, error) {
 			r := &memory{}
-			_, err := replicated.Restore(ctx, owner.Snapshots(0), func() (replicated.Replica, error) { return r, nil })
+			_, err := replicated.Restore(ctx, owner.Stream(0), owner.Snapshots(0), func() (replicated.Replica, error) { return r, nil })
 			return r, err
 		}},
 	} {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -14,14 +13,14 @@ import (
 
 // Replica is a state that follows a log: see checkpoint.Replica.
 type Replica interface {
-	Offset() uint64
-	Apply(records [][]byte, offset uint64) error
+	At() checkpoint.Point
+	Apply(records [][]byte, at checkpoint.Point) error
 	Dumper
 }
 
 // Dumper is a state that can be written down: a checkpoint.Replica or a checkpoint.Store.
 type Dumper interface {
-	Dump(ctx context.Context, pieceBytes int, yield func(record []byte) error) (offset uint64, err error)
+	Dump(ctx context.Context, pieceBytes int, yield func(record []byte) error) (at checkpoint.Point, err error)
 }
 
 // FollowerOptions configures a Follower.
@@ -52,6 +51,7 @@ type Follower struct {
 
 	mu      sync.Mutex
 	status  FollowerStatus
+	trail   trail         // of the last message that was read
 	until   uint64        // the highest offset that a CatchUp waits for
 	quiet   time.Duration // the moment since when no message was seen; valid if polled
 	polled  bool          // the last poll succeeded
@@ -65,15 +65,12 @@ type Follower struct {
 type FollowerStatus struct {
 	Applied  uint64        // offset of the replica
 	Seen     uint64        // number of the last message that was read; Take goes behind it
-	SeenID   string        // of that message; empty: not known. It is for Options.LastID
+	Trail    string        // of that message; empty: not known. It is for Options.Trail
 	Last     uint64        // number of the last message as the leader reported it, or a later one that was seen
 	Owner    string        // that wrote the last record; empty: not known
 	Epoch    uint64        // of Owner
 	Term     time.Duration // of the lease of Owner; 0: not known
 	Released bool          // the last record is a release
-	// Owners are those that wrote what the replica has, as far as the follower knows: the last
-	// 16, Owner last. Recover asks for them.
-	Owners []string
 	// Snapshot is the newest that is known, and LogBytes how much was read behind it.
 	Snapshot Snapshot
 	LogBytes int64
@@ -85,10 +82,10 @@ type FollowerStatus struct {
 // called by Run alone.
 func NewFollower(s Stream, r Replica, o FollowerOptions) *Follower {
 	o.PollEvery = cmp.Or(o.PollEvery, time.Second)
-	offset := r.Offset()
+	at := r.At()
 	f := &Follower{
 		stream: s, replica: r, o: o, wake: make(chan struct{}, 1),
-		status:  FollowerStatus{Applied: offset, Seen: offset},
+		status: FollowerStatus{Applied: at.Offset, Seen: at.Offset}, trail: parseTrail(at.Trail),
 		changed: make(chan struct{}), done: make(chan struct{}),
 	}
 	if o.Snapshots != nil {
@@ -105,7 +102,9 @@ func (f *Follower) Status() FollowerStatus {
 	if f.polled {
 		s.Quiet = max(0, f.o.Clock.Now()-f.quiet)
 	}
-	s.Owners = slices.Clone(s.Owners)
+	if f.trail.id != "" {
+		s.Trail = f.trail.String()
+	}
 	if f.shots != nil {
 		s.Snapshot, s.LogBytes = f.shots.Status()
 	}
@@ -163,7 +162,9 @@ func (f *Follower) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer reader.close()
-	f.learnOwner(ctx, reader)
+	if err := f.verify(ctx, reader); err != nil {
+		return err
+	}
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
@@ -171,7 +172,7 @@ func (f *Follower) Run(ctx context.Context) (err error) {
 	defer cancel(nil)
 	messages := make(chan numbered)
 	running.Go(func() {
-		err := f.stream.Follow(ctx, f.replica.Offset()+1, func(seq uint64, m Message) error {
+		err := f.stream.Follow(ctx, f.replica.At().Offset+1, func(seq uint64, m Message) error {
 			select {
 			case messages <- numbered{seq, m}:
 				return nil
@@ -191,43 +192,18 @@ func (f *Follower) Run(ctx context.Context) (err error) {
 	return f.apply(ctx, reader, messages)
 }
 
-// learnOwner reads whose the last record is that the replica has.
-func (f *Follower) learnOwner(ctx context.Context, r *reader) {
-	at := f.replica.Offset()
-	if at == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, f.o.PollEvery)
-	defer cancel()
-	m, err := f.stream.Get(ctx, at)
-	if id, ok := parseID(m.ID); err == nil && ok && id.part == id.parts {
-		r.owner, r.epoch, r.term = id.owner, id.epoch, m.Term
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.setOwner(r)
-		f.status.Released, f.status.SeenID = m.Kind == KindRelease, m.ID
-	}
-}
-
-// maxOwners bounds FollowerStatus.Owners.
-const maxOwners = 16
-
 // setOwner notes who owns the log. The mutex is held.
 func (f *Follower) setOwner(r *reader) {
-	if r.owner != f.status.Owner {
-		first := max(0, len(f.status.Owners)+1-maxOwners)
-		f.status.Owners = append(slices.Clone(f.status.Owners[first:]), r.owner)
-	}
 	f.status.Owner, f.status.Epoch, f.status.Term = r.owner, r.epoch, r.term
 }
 
 // group are records that are applied together.
 type group struct {
 	records [][]byte
-	offsets []uint64 // of the records
+	points  []checkpoint.Point // behind the records
 	bytes   int
-	offset  uint64 // of the last one, or of what has no record; 0: there is none
-	size    int    // bytes of the messages that the snapshotter does not know of
+	at      checkpoint.Point // behind the last one, or what has no record; zero: there is none
+	size    int              // bytes of the messages that the snapshotter does not know of
 }
 
 // apply applies what is read until ctx ends.
@@ -240,14 +216,14 @@ func (f *Follower) apply(ctx context.Context, r *reader, messages <-chan numbere
 		var err error
 		select {
 		case m := <-messages:
-			first := g.offset == 0
+			first := g.at.Offset == 0
 			if err = f.read(r, m, &g); err != nil {
 				return errors.Join(err, f.flush(&g))
 			}
 			switch {
-			case g.bytes >= groupBytes || f.awaited(g.offset):
+			case g.bytes >= groupBytes || f.awaited(g.at.Offset):
 				err = f.flush(&g)
-			case first && g.offset != 0:
+			case first && g.at.Offset != 0:
 				timer.Reset(groupWait)
 			}
 		case <-timer.C:
@@ -280,16 +256,17 @@ func (f *Follower) read(r *reader, m numbered, g *group) error {
 	}
 	g.size += len(m.Data)
 	e, complete, err := r.read(m.seq, m.Message)
-	if complete {
-		g.offset = e.offset
-		if e.kind == KindRecord {
-			g.records, g.offsets = append(g.records, e.record), append(g.offsets, e.offset)
-			g.bytes += len(e.record)
-		}
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.status.Seen, f.status.SeenID = m.seq, m.ID
+	f.trail = f.trail.at(m.ID, r.owner)
+	if complete {
+		g.at = checkpoint.Point{Offset: e.offset, Trail: f.trail.String()}
+	}
+	if complete && e.kind == KindRecord {
+		g.records, g.points = append(g.records, e.record), append(g.points, g.at)
+		g.bytes += len(e.record)
+	}
+	f.status.Seen = m.seq
 	f.status.Last = max(f.status.Last, m.seq)
 	f.setOwner(r)
 	if complete {
@@ -301,16 +278,16 @@ func (f *Follower) read(r *reader, m numbered, g *group) error {
 
 // flush applies a group and empties it.
 func (f *Follower) flush(g *group) error {
-	if g.offset == 0 {
+	if g.at.Offset == 0 {
 		return nil
 	}
-	err := f.replica.Apply(g.records, g.offset)
+	err := f.replica.Apply(g.records, g.at)
 	if errors.Is(err, checkpoint.ErrRecord) { // those before the one that does not fit are applied
 		for i := range g.records {
-			if err = f.replica.Apply(g.records[i:i+1], g.offsets[i]); err != nil {
+			if err = f.replica.Apply(g.records[i:i+1], g.points[i]); err != nil {
 				break
 			}
-			f.setApplied(g.offsets[i])
+			f.setApplied(g.points[i].Offset)
 		}
 		if errors.Is(err, checkpoint.ErrRecord) {
 			err = fmt.Errorf("%w: %w", ErrDiverged, err)
@@ -323,11 +300,11 @@ func (f *Follower) flush(g *group) error {
 	f.proven = f.proven || len(g.records) > 0
 	size := g.size
 	if f.shots != nil && f.proven {
-		f.shots.Note(g.offset, size)
+		f.shots.Note(g.at.Offset, size)
 		size = 0
 	}
-	f.setApplied(g.offset)
-	*g = group{records: g.records[:0], offsets: g.offsets[:0], size: size}
+	f.setApplied(g.at.Offset)
+	*g = group{records: g.records[:0], points: g.points[:0], size: size}
 	return nil
 }
 

@@ -143,7 +143,7 @@ func TestFollowerEnds(t *testing.T) {
 					record := fmt.Sprintf("%d:x", i+1)
 					offset := appendRecord(t, log, record)
 					if i < c.applied {
-						if err := r.Apply([][]byte{[]byte(record)}, offset); err != nil {
+						if err := r.Apply([][]byte{[]byte(record)}, checkpoint.Point{Offset: offset}); err != nil {
 							t.Fatal(err)
 						}
 					}

@@ -34,12 +34,12 @@ type Options struct {
 	Attempt uint64
 	// Epoch is that of the owner before (FollowerStatus.Epoch): the new owner's is higher.
 	Epoch uint64
-	// LastID is the ID of the message after which the log is taken, as the state knows it
-	// (FollowerStatus.SeenID); empty: whatever it is.
-	LastID string
-	Lease  Lease         // may be nil
-	Clock  Clock         // the lease's
-	Term   time.Duration // the lease's, which each message says; 0: 6 s
+	// Trail is that of the message after which the log is taken, as the state knows it
+	// (FollowerStatus.Trail); empty: whatever message it is.
+	Trail string
+	Lease Lease         // may be nil
+	Clock Clock         // the lease's
+	Term  time.Duration // the lease's, which each message says; 0: 6 s
 
 	AckWait   time.Duration // how long an answer is awaited before a message is sent again; 0: 2 s
 	PartBytes int           // of a message; 0: 512 KiB; never more than the stream takes
@@ -70,7 +70,7 @@ type Log struct {
 	packer *packer
 
 	last     atomic.Uint64 // number of the last message
-	lastID   string        // its ID; empty: there is none, or it is not known
+	trail    trail         // its trail; without an ID if there is no message, or it is not known
 	storedAt time.Duration // when it was stored at the latest
 
 	epoch  uint64
@@ -83,7 +83,7 @@ type Log struct {
 // Log is that of the take: before anything is appended, the state has to be brought to it.
 //
 // checkpoint.ErrNotOwner: other messages came first. ErrLogLost: the log ends before after.
-// ErrDiverged: it has another message there than Options.LastID, because it lost its end and
+// ErrDiverged: it has another message there than Options.Trail says, because it lost its end and
 // others wrote to it since.
 // After any other error it is not known whether the take was stored; if it was, the log has
 // an owner that does nothing. Take ends with ctx, everything later with Options.Context.
@@ -101,11 +101,12 @@ func take(ctx context.Context, s Stream, after uint64, o Options, content taken)
 	o.AckWait = cmp.Or(o.AckWait, defaultAckWait)
 	o.InFlight = cmp.Or(o.InFlight, defaultInFlight)
 	o.PartBytes = min(cmp.Or(o.PartBytes, defaultPartBytes), s.MaxData())
-	l := &Log{stream: s, o: o, packer: packer, lastID: o.LastID, storedAt: o.Clock.Now(), epoch: o.Epoch, number: o.Attempt << 32}
+	l := &Log{stream: s, o: o, packer: packer, trail: parseTrail(o.Trail), storedAt: o.Clock.Now(), epoch: o.Epoch, number: o.Attempt << 32}
 	l.last.Store(after)
 	if err := l.lookBack(ctx); err != nil {
 		return nil, fmt.Errorf("take the log after message %d: %w", after, err)
 	}
+	content.After = l.trail.id
 	if _, err := l.append(ctx, KindTake, content.encode()); err != nil {
 		return nil, fmt.Errorf("take the log after message %d: %w", after, err)
 	}
@@ -127,10 +128,10 @@ func (l *Log) lookBack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if l.lastID != "" && l.lastID != m.ID {
-		return fmt.Errorf("%w: message %d is %.100q, not %q", ErrDiverged, last, m.ID, l.lastID)
+	if l.trail.id != "" && l.trail.id != m.ID {
+		return fmt.Errorf("%w: message %d is %.100q, not %q", ErrDiverged, last, m.ID, l.trail.id)
 	}
-	l.lastID = m.ID
+	l.trail.id = m.ID
 	if id, ok := parseID(m.ID); ok {
 		l.epoch = max(l.epoch, id.epoch)
 	}
@@ -146,17 +147,17 @@ func (l *Log) get(ctx context.Context, seq uint64) (Message, error) {
 
 // Append implements checkpoint.Log. Before it has returned nil the record is in the log, or
 // part of it is, which readers ignore, or it is not. ErrTooLarge: it is not.
-func (l *Log) Append(record []byte) (uint64, error) {
+func (l *Log) Append(record []byte) (checkpoint.Point, error) {
 	if len(record) == 0 {
 		return l.append(l.o.Context, KindRenew, nil)
 	}
 	if l.ended != nil {
-		return 0, l.ended
+		return checkpoint.Point{}, l.ended
 	}
 	packed, err := l.packer.pack(record)
 	if err != nil {
 		l.ended = err
-		return 0, err
+		return checkpoint.Point{}, err
 	}
 	return l.append(l.o.Context, KindRecord, packed)
 }
@@ -176,13 +177,18 @@ func (l *Log) Release(ctx context.Context) error {
 // Offset returns the number of the last message that was stored.
 func (l *Log) Offset() uint64 { return l.last.Load() }
 
+// at returns the point behind the last message that was stored.
+func (l *Log) at() checkpoint.Point {
+	return checkpoint.Point{Offset: l.last.Load(), Trail: l.trail.String()}
+}
+
 // Epoch returns that of this owner: higher than those of all before it.
 func (l *Log) Epoch() uint64 { return l.epoch }
 
 // append stores data as a record.
-func (l *Log) append(ctx context.Context, kind string, data []byte) (uint64, error) {
+func (l *Log) append(ctx context.Context, kind string, data []byte) (checkpoint.Point, error) {
 	if l.ended != nil {
-		return 0, l.ended
+		return checkpoint.Point{}, l.ended
 	}
 	l.number++
 	begun := l.o.Clock.Now()
@@ -192,16 +198,15 @@ func (l *Log) append(ctx context.Context, kind string, data []byte) (uint64, err
 		if errors.Is(err, checkpoint.ErrNotOwner) && l.o.Metrics.Fenced != nil {
 			l.o.Metrics.Fenced()
 		}
-		return 0, err
+		return checkpoint.Point{}, err
 	}
-	offset := a.base + uint64(len(a.parts))
-	l.last.Store(offset)
-	l.lastID, l.storedAt = a.parts[len(a.parts)-1].ID, l.o.Clock.Now()
+	l.last.Store(a.base + uint64(len(a.parts)))
+	l.trail, l.storedAt = l.trail.at(a.parts[len(a.parts)-1].ID, l.o.Owner), l.o.Clock.Now()
 	if l.o.Lease != nil {
 		l.o.Lease.Renew(begun)
 	}
 	if l.o.Metrics.Appended != nil {
 		l.o.Metrics.Appended(l.o.Clock.Now()-begun, len(data))
 	}
-	return offset, nil
+	return l.at(), nil
 }

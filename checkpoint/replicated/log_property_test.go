@@ -92,7 +92,8 @@ func (p plan) member(servers *replicatedtest.Servers, name string, random *rand.
 		})
 		for n := 0; err == nil && n < p.records; n++ {
 			o := outcome{owner: owner, record: fmt.Sprintf("%s-%d:%s", owner, n, noise(random, random.IntN(p.most+1)))}
-			o.offset, err = log.Append([]byte(o.record))
+			at, failed := log.Append([]byte(o.record))
+			o.offset, err = at.Offset, failed
 			o.err = err
 			told = append(told, o)
 			time.Sleep(time.Duration(random.IntN(200)) * time.Millisecond)

@@ -77,12 +77,15 @@ func cutLast(s, separator string) (before, after string, found bool) {
 type taken struct {
 	Format byte `json:"format"` // of the records that follow
 	Layout byte `json:"layout"` // of the owner's state
+	// After is the ID of the message before the take, whatever has become of that; empty: there
+	// is none, or it is not known. Who read another one has another history than the owner.
+	After string `json:"after,omitempty"`
 	// Recovered says that the records after this take lead on from a snapshot, and not from
 	// those before it: see Recover.
 	Recovered bool `json:"recovered,omitempty"`
 }
 
 func (t taken) encode() []byte {
-	b, _ := json.Marshal(t) // numbers and a truth value can always be encoded
+	b, _ := json.Marshal(t) // nothing of it can fail to be encoded
 	return b
 }

@@ -55,8 +55,8 @@ func TestChainsThatAreNotCompleted(t *testing.T) {
 		"a part is missing":          {{ID: "a.1.1.1/3", Kind: KindRenew}, {ID: "a.1.1.3/3", Kind: KindRenew}},
 		"no first part":              {{ID: "a.1.1.2/2", Kind: KindRenew}},
 		"another kind":               {{ID: "a.1.1.1/2", Kind: KindRenew}, {ID: "a.1.1.2/2", Kind: KindRelease}},
-		"another owner between":      {{ID: "a.1.1.1/2", Kind: KindRenew}, {ID: "b.1.1.1/1", Kind: KindRenew}, {ID: "a.1.1.2/2", Kind: KindRenew}},
-		"a new owner between":        {{ID: "a.1.1.1/2", Kind: KindRenew}, {ID: "b.1.1.1/2", Kind: KindTake}, {ID: "a.1.1.2/2", Kind: KindRenew}},
+		"another owner between":      {{ID: "a.1.1.1/2", Kind: KindRenew}, {ID: "b.0.1.1/1", Kind: KindRenew}, {ID: "a.1.1.2/2", Kind: KindRenew}},
+		"a new owner between":        {{ID: "a.0.1.1/2", Kind: KindRenew}, {ID: "b.1.1.1/2", Kind: KindTake}, {ID: "a.0.1.2/2", Kind: KindRenew}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := newReader()

@@ -19,6 +19,7 @@ type reader struct {
 	owner   string // of the last take; empty: not known yet
 	epoch   uint64
 	term    time.Duration // of the owner's lease; 0: not known
+	last    string        // ID of the last message; empty: not known
 
 	id    messageID // of the last part in chain
 	kind  string
@@ -46,7 +47,13 @@ func (r *reader) close() { r.decoder.Close() }
 // read adds a message and returns the record that it completes, if it does. It keeps m. The
 // error is checkpoint.ErrNewer or ErrDiverged.
 func (r *reader) read(seq uint64, m Message) (e entry, complete bool, err error) {
+	before := r.last
+	r.last = m.ID
 	id, ok := parseID(m.ID)
+	if ok && m.Kind != KindTake && r.owner != "" && id.owner != r.owner && id.epoch >= r.epoch {
+		// Only what was sent before the last take may be late.
+		return e, false, fmt.Errorf("%w: message %d is %.100q, of an owner that did not take the log behind what the replica has", ErrDiverged, seq, m.ID)
+	}
 	if !ok || m.Kind != KindTake && r.owner != "" && (id.owner != r.owner || id.epoch != r.epoch) {
 		r.drop()
 		return e, false, nil
@@ -71,7 +78,7 @@ func (r *reader) read(seq uint64, m Message) (e entry, complete bool, err error)
 			err = fmt.Errorf("%w: message %d: %w", ErrDiverged, seq, err)
 		}
 	case KindTake:
-		err = readable(data)
+		err = readable(data, before)
 	case KindRenew, KindRelease:
 	default:
 		err = fmt.Errorf("%w: message %d is a %.20q", checkpoint.ErrNewer, seq, m.Kind)
@@ -97,14 +104,17 @@ func (r *reader) add(id messageID, m Message) bool {
 func (r *reader) drop() { r.chain, r.bytes = nil, 0 }
 
 // readable returns checkpoint.ErrNewer if the records after a take cannot be applied by this
-// version, and ErrDiverged if they lead on from a snapshot.
-func readable(take []byte) error {
+// version, and ErrDiverged if they lead on from a snapshot, or from another message than before.
+func readable(take []byte, before string) error {
 	var t taken
 	if err := json.Unmarshal(take, &t); err != nil {
 		return fmt.Errorf("%w: its take of the log cannot be read: %w", checkpoint.ErrNewer, err)
 	}
 	if t.Format > checkpoint.RecordFormat || t.Layout > checkpoint.Layout {
 		return fmt.Errorf("%w: it owns the log (format %d, layout %d; this version reads up to %d and %d)", checkpoint.ErrNewer, t.Format, t.Layout, checkpoint.RecordFormat, checkpoint.Layout)
+	}
+	if t.After != "" && before != "" && t.After != before {
+		return fmt.Errorf("%w: its owner took it behind message %.100q, not behind %q", ErrDiverged, t.After, before)
 	}
 	if t.Recovered {
 		return fmt.Errorf("%w: it was continued from a snapshot, after its end was lost", ErrDiverged)

@@ -13,9 +13,6 @@ import (
 // RecoverOptions configures Recover.
 type RecoverOptions struct {
 	Options
-	// Owners are those that wrote what the state has: FollowerStatus.Owners, and the member's own
-	// if it owned the log after that.
-	Owners []string
 	// Force recovers the log from this state even if others wrote to it since: their records
 	// are lost. It is for an operator's command.
 	Force bool
@@ -28,8 +25,9 @@ type RecoverOptions struct {
 // does not change: like every other replica of the shard, it has to be deleted and restored.
 //
 // checkpoint.ErrNotOwner: an owner that the state does not know of wrote to the log since.
-// The replica has to be deleted and restored. After any other error, Recover may be called
-// again, with the same Options.Owner.
+// The replica has to be set aside and restored. ErrWritersUnknown: the state does not know
+// whether that is so, and must be kept. After any other error, Recover may be called again,
+// with the same Options.Owner.
 func Recover(ctx context.Context, s Stream, snapshots Snapshots, d Replica, o RecoverOptions) error {
 	if err := recoverLog(ctx, s, snapshots, d, o); err != nil {
 		return fmt.Errorf("recover the log: %w", err)
@@ -46,11 +44,7 @@ func recoverLog(ctx context.Context, s Stream, snapshots Snapshots, d Replica, o
 	if err != nil {
 		return err
 	}
-	owners := o.Owners
-	if old.Last.Offset > last && old.Last.Offset <= d.Offset() { // it was made before the end was lost
-		owners = append(slices.Clone(owners), old.Last.Owner)
-	}
-	if err := o.allowed(ctx, s, last, d.Offset(), owners); err != nil && !o.Force {
+	if err := o.allowed(ctx, s, last, d.At()); err != nil && !o.Force {
 		return err
 	}
 	snapshot, err := writeObject(ctx, snapshots, objectName(old.Generation+1), d, o.Wall)
@@ -62,7 +56,8 @@ func recoverLog(ctx context.Context, s Stream, snapshots Snapshots, d Replica, o
 		return errors.Join(err, abandon(ctx, snapshots, snapshot.Object))
 	}
 	for {
-		snapshot.Offset, snapshot.Owner = log.Offset(), o.Owner
+		snapshot.Offset = log.Offset()
+		snapshot.Trail = parseTrail(snapshot.Trail).at(log.trail.id, o.Owner).String()
 		p, err := pointTo(ctx, snapshots, snapshot)
 		if err == nil {
 			err = tidy(ctx, s, snapshots, p, snapshot.Offset)
@@ -79,8 +74,8 @@ func recoverLog(ctx context.Context, s Stream, snapshots Snapshots, d Replica, o
 }
 
 // allowed returns an error if the log did not lose its end, or others wrote to it since.
-func (o RecoverOptions) allowed(ctx context.Context, s Stream, last, offset uint64, owners []string) error {
-	if last == 0 && offset > 0 {
+func (o RecoverOptions) allowed(ctx context.Context, s Stream, last uint64, state checkpoint.Point) error {
+	if last == 0 && state.Offset > 0 {
 		return nil
 	}
 	m, err := s.Get(ctx, last)
@@ -88,12 +83,15 @@ func (o RecoverOptions) allowed(ctx context.Context, s Stream, last, offset uint
 		return fmt.Errorf("find out who wrote last: %w", err)
 	}
 	id, ok := parseID(m.ID)
+	known := parseTrail(state.Trail)
 	switch {
 	case ok && id.owner == o.Owner: // an earlier attempt
 		return nil
-	case last >= offset:
-		return fmt.Errorf("it ends with message %d, not before %d, which the state has", last, offset)
-	case !ok || !slices.Contains(owners, id.owner):
+	case last >= state.Offset:
+		return fmt.Errorf("it ends with message %d, not before %d, which the state has", last, state.Offset)
+	case !ok || !known.complete() && !known.before(id) && !slices.Contains(known.owners, id.owner):
+		return fmt.Errorf("%w: message %d is %.100q", ErrWritersUnknown, last, m.ID)
+	case !slices.Contains(known.owners, id.owner):
 		return fmt.Errorf("%w: message %d is %.100q, of nobody that the state knows", checkpoint.ErrNotOwner, last, m.ID)
 	}
 	return nil

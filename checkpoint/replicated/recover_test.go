@@ -17,30 +17,32 @@ func grow(t *testing.T, l *replicated.Log, n int, states ...*memory) {
 	t.Helper()
 	for range n {
 		record := states[0].record(fmt.Sprint("of epoch ", l.Epoch()))
-		offset := appendRecord(t, l, record)
+		at, err := l.Append([]byte(record))
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, s := range states {
-			if err := s.Apply([][]byte{[]byte(record)}, offset); err != nil {
+			if err := s.Apply([][]byte{[]byte(record)}, at); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 }
 
-func recoverOptions(t *testing.T, owner string, owners ...string) replicated.RecoverOptions {
-	return replicated.RecoverOptions{Options: options(t.Context(), owner), Owners: owners, Wall: noon}
+func recoverOptions(t *testing.T, owner string) replicated.RecoverOptions {
+	return replicated.RecoverOptions{Options: options(t.Context(), owner), Wall: noon}
 }
 
 func TestRecover(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		// lose changes the log, which has eleven messages of a.
-		lose   func(t *testing.T, servers *replicatedtest.Servers)
-		owners []string
-		force  bool
-		want   error
-		text   string
+		lose  func(t *testing.T, servers *replicatedtest.Servers)
+		force bool
+		want  error
+		text  string
 	}{
-		{name: "the end is lost", owners: []string{"a"}, lose: func(_ *testing.T, s *replicatedtest.Servers) { s.Forget(0, 6) }},
+		{name: "the end is lost", lose: func(_ *testing.T, s *replicatedtest.Servers) { s.Forget(0, 6) }},
 		{name: "everything is lost", lose: func(_ *testing.T, s *replicatedtest.Servers) { s.Forget(0, 0) }},
 		{name: "a snapshot was made of what is lost", lose: func(t *testing.T, s *replicatedtest.Servers) {
 			state := filled(3, 10, 9)
@@ -49,12 +51,12 @@ func TestRecover(t *testing.T) {
 			}
 			s.Forget(0, 6)
 		}},
-		{name: "nothing is lost", owners: []string{"a"}, lose: func(*testing.T, *replicatedtest.Servers) {}, text: "not before"},
-		{name: "another owner took the log since", owners: []string{"a"}, want: checkpoint.ErrNotOwner, lose: func(t *testing.T, s *replicatedtest.Servers) {
+		{name: "nothing is lost", lose: func(*testing.T, *replicatedtest.Servers) {}, text: "not before"},
+		{name: "another owner took the log since", want: checkpoint.ErrNotOwner, lose: func(t *testing.T, s *replicatedtest.Servers) {
 			s.Forget(0, 6)
 			take(t, s.Stream("c", 0), 6, options(t.Context(), "c"))
 		}},
-		{name: "another owner took the log since and made a snapshot", owners: []string{"a"}, want: checkpoint.ErrNotOwner, lose: func(t *testing.T, s *replicatedtest.Servers) {
+		{name: "another owner took the log since and made a snapshot", want: checkpoint.ErrNotOwner, lose: func(t *testing.T, s *replicatedtest.Servers) {
 			s.Forget(0, 6)
 			take(t, s.Stream("c", 0), 6, options(t.Context(), "c"))
 			if _, err := replicated.WriteSnapshot(t.Context(), s.Stream("x", 0), s.Snapshots("x", 0), filled(3, 10, 7), noon); err != nil {
@@ -75,7 +77,7 @@ func TestRecover(t *testing.T) {
 				grow(t, l, 3, state, behind)
 				grow(t, l, 7, state)
 				c.lose(t, servers)
-				o := recoverOptions(t, "b", c.owners...)
+				o := recoverOptions(t, "b")
 				o.Force = c.force
 				err := replicated.Recover(t.Context(), s, snapshots, state, o)
 				if c.want != nil || c.text != "" {
@@ -100,7 +102,7 @@ func TestRecover(t *testing.T) {
 func wantRecovered(t *testing.T, servers *replicatedtest.Servers, state, behind *memory) {
 	t.Helper()
 	s, snapshots := servers.Stream("b", 0), servers.Snapshots("b", 0)
-	now, snapshot := restored(t, snapshots)
+	now, snapshot := restored(t, s, snapshots)
 	state.offset = snapshot.Offset
 	wantState(t, now, state)
 	f, stop := follow(t, s, now)
@@ -111,14 +113,14 @@ func wantRecovered(t *testing.T, servers *replicatedtest.Servers, state, behind 
 	}
 	wantErr(t, stop(), context.Canceled)
 	l := take(t, s, st.Seen, options(t.Context(), "d"))
-	if err := now.Apply(nil, l.Offset()); err != nil {
+	if err := now.Apply(nil, checkpoint.Point{Offset: l.Offset()}); err != nil {
 		t.Fatal(err)
 	}
 	grow(t, l, 5, now)
 	if behind.Offset() < snapshot.Offset {
 		wantErr(t, end(t, s, behind), replicated.ErrDiverged) // what it leads from is no more
 	}
-	again, _ := restored(t, snapshots)
+	again, _ := restored(t, s, snapshots)
 	f, stop = follow(t, s, again)
 	if err := f.CatchUp(t.Context(), l.Offset()); err != nil {
 		t.Fatal(err)
@@ -140,14 +142,14 @@ func TestRecoverAgain(t *testing.T) {
 			servers.Forget(0, 6)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(ms)*time.Millisecond)
 			defer cancel()
-			o := recoverOptions(t, "b", "a")
+			o := recoverOptions(t, "b")
 			o.Context = ctx
 			err := replicated.Recover(ctx, s, snapshots, state, o)
 			for try := 0; err != nil; try++ {
 				if try == 20 {
 					t.Fatal(err)
 				}
-				err = replicated.Recover(t.Context(), s, snapshots, state, recoverOptions(t, "b", "a"))
+				err = replicated.Recover(t.Context(), s, snapshots, state, recoverOptions(t, "b"))
 			}
 			servers.SetFaults(replicatedtest.Faults{})
 			wantRecovered(t, servers, state, behind)
@@ -186,7 +188,7 @@ func TestRecoverWhileAnotherMakesSnapshots(t *testing.T) {
 				t.Error(err)
 			}
 		}}
-		if err := replicated.Recover(t.Context(), other, snapshots, state, recoverOptions(t, "b", "a")); err != nil {
+		if err := replicated.Recover(t.Context(), other, snapshots, state, recoverOptions(t, "b")); err != nil {
 			t.Fatal(err)
 		}
 		if left := objects(t, snapshots); len(left) != 1 {

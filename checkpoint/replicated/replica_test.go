@@ -16,6 +16,7 @@ type memory struct {
 	mu      sync.Mutex
 	records []string
 	offset  uint64
+	trail   string
 }
 
 // record returns the record that fits the state, with some text.
@@ -37,11 +38,17 @@ func (m *memory) Offset() uint64 {
 	return m.offset
 }
 
-func (m *memory) Apply(records [][]byte, offset uint64) error {
+func (m *memory) At() checkpoint.Point {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if offset < m.offset {
-		return fmt.Errorf("%w: offset %d after %d", checkpoint.ErrRecord, offset, m.offset)
+	return checkpoint.Point{Offset: m.offset, Trail: m.trail}
+}
+
+func (m *memory) Apply(records [][]byte, at checkpoint.Point) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if at.Offset < m.offset {
+		return fmt.Errorf("%w: offset %d after %d", checkpoint.ErrRecord, at.Offset, m.offset)
 	}
 	after := slices.Clone(m.records)
 	for _, r := range records {
@@ -50,18 +57,18 @@ func (m *memory) Apply(records [][]byte, offset uint64) error {
 		}
 		after = append(after, string(r))
 	}
-	m.records, m.offset = after, offset
+	m.records, m.offset, m.trail = after, at.Offset, at.Trail
 	return nil
 }
 
-func (m *memory) Dump(ctx context.Context, _ int, yield func([]byte) error) (uint64, error) {
+func (m *memory) Dump(ctx context.Context, _ int, yield func([]byte) error) (checkpoint.Point, error) {
 	m.mu.Lock()
-	records, offset := slices.Clone(m.records), m.offset
+	records, at := slices.Clone(m.records), checkpoint.Point{Offset: m.offset, Trail: m.trail}
 	m.mu.Unlock()
 	for _, r := range records {
 		if err := yield([]byte(r)); err != nil {
-			return 0, err
+			return checkpoint.Point{}, err
 		}
 	}
-	return offset, ctx.Err()
+	return at, ctx.Err()
 }

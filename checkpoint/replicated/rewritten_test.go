@@ -73,13 +73,13 @@ func TestTakeOfARewrittenLog(t *testing.T) {
 		synctest.Wait()
 		st := f.Status()
 		_ = stop()
-		if st.Seen != last || st.SeenID != "a.1.3.1/1" {
+		if st.Seen != last || st.Trail != "a.1.3.1/1 a" {
 			t.Fatalf("status %+v", st)
 		}
 		servers.Forget(0, last-1)
 		take(t, servers.Stream("c", 0), last-1, options(t.Context(), "c"))
 		o := options(t.Context(), "b")
-		o.LastID = st.SeenID
+		o.Trail = st.Trail
 		_, err := replicated.Take(t.Context(), servers.Stream("b", 0), st.Seen, o)
 		wantErr(t, err, replicated.ErrDiverged)
 	})

@@ -76,7 +76,7 @@ func TestRights(t *testing.T) {
 		t.Errorf("status %+v", st)
 	}
 	_ = end()
-	got, _ := restored(t, j.Snapshots(0))
+	got, _ := restored(t, j.Stream(0), j.Snapshots(0))
 	wantState(t, got, state)
 	if err := log.Release(t.Context()); err != nil {
 		t.Fatal(err)

@@ -11,24 +11,29 @@ import (
 	"io"
 
 	"github.com/klauspost/compress/zstd"
+
+	"ndrbridge/checkpoint"
 )
 
 // Restore makes the state of the last snapshot in an empty replica, or of the one before if
-// that cannot be read. empty returns an empty replica each time; after an error of Restore the
-// last one has to be deleted. ErrNoSnapshot: empty was not called.
-func Restore(ctx context.Context, s Snapshots, empty func() (Replica, error)) (Snapshot, error) {
+// that cannot be read, or has another history than the log. empty returns an empty replica
+// each time; after an error of Restore the last one has to be deleted. ErrNoSnapshot: empty
+// was not called.
+func Restore(ctx context.Context, log Stream, s Snapshots, empty func() (Replica, error)) (Snapshot, error) {
 	p, _, err := s.Pointer(ctx)
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("restore: %w", err)
 	}
-	if p.Last.Object == "" {
-		return Snapshot{}, fmt.Errorf("restore: %w", ErrNoSnapshot)
-	}
+	err = ErrNoSnapshot
 	var errs []error
 	for _, snapshot := range []Snapshot{p.Last, p.Previous} {
-		if snapshot.Object == "" || ctx.Err() != nil {
+		if snapshot.Object == "" || foreign(ctx, log, snapshot) {
+			continue
+		}
+		if err = ctx.Err(); err != nil {
 			break
 		}
+		var r Replica
 		r, err := empty()
 		if err != nil {
 			return Snapshot{}, fmt.Errorf("restore: %w", err)
@@ -38,7 +43,21 @@ func Restore(ctx context.Context, s Snapshots, empty func() (Replica, error)) (S
 		}
 		errs = append(errs, fmt.Errorf("snapshot %s of message %d: %w", snapshot.Object, snapshot.Offset, err))
 	}
-	return Snapshot{}, fmt.Errorf("restore: %w", errors.Join(errs...))
+	if len(errs) > 0 {
+		err = errors.Join(errs...)
+	}
+	return Snapshot{}, fmt.Errorf("restore: %w", err)
+}
+
+// foreign reports whether the log is known to have another message at the offset of a
+// snapshot than the state had that was written down: the log lost its end since.
+func foreign(ctx context.Context, log Stream, s Snapshot) bool {
+	id := parseTrail(s.Trail).id
+	if id == "" {
+		return false
+	}
+	m, err := log.Get(ctx, s.Offset)
+	return err == nil && m.ID != id
 }
 
 // restoreBytes is how much is applied in one transaction.
@@ -77,7 +96,7 @@ func restore(ctx context.Context, s Snapshots, snapshot Snapshot, r Replica) err
 		}
 		g.records = append(g.records, record)
 		if g.bytes += len(record); g.bytes >= restoreBytes {
-			if err := r.Apply(g.records, 0); err != nil {
+			if err := r.Apply(g.records, checkpoint.Point{}); err != nil {
 				return err
 			}
 			g = group{}
@@ -90,7 +109,7 @@ func restore(ctx context.Context, s Snapshots, snapshot Snapshot, r Replica) err
 	case err != io.EOF:
 		return err
 	}
-	return r.Apply(g.records, snapshot.Offset)
+	return r.Apply(g.records, checkpoint.Point{Offset: snapshot.Offset, Trail: snapshot.Trail})
 }
 
 // readObject writes the chunks of a snapshot to w, and checks them.

@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/checkpoint/replicated/replicatedtest"
 )
@@ -31,10 +32,10 @@ func filled(n, bytes int, offset uint64) *memory {
 }
 
 // restored returns the state of the last snapshot, or of the one before.
-func restored(t *testing.T, s replicated.Snapshots) (*memory, replicated.Snapshot) {
+func restored(t *testing.T, log replicated.Stream, s replicated.Snapshots) (*memory, replicated.Snapshot) {
 	t.Helper()
 	var r *memory
-	snapshot, err := replicated.Restore(t.Context(), s, func() (replicated.Replica, error) {
+	snapshot, err := replicated.Restore(t.Context(), log, s, func() (replicated.Replica, error) {
 		r = &memory{}
 		return r, nil
 	})
@@ -77,7 +78,7 @@ func TestSnapshots(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			log, s := open(t)
-			_, err := replicated.Restore(t.Context(), s, nil)
+			_, err := replicated.Restore(t.Context(), log, s, nil)
 			wantErr(t, err, replicated.ErrNoSnapshot)
 			for i := range uint64(40) {
 				if _, err := publish(t, log, i, replicated.Message{ID: "a"}); err != nil {
@@ -89,7 +90,7 @@ func TestSnapshots(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, snapshot := restored(t, s)
+				got, snapshot := restored(t, log, s)
 				wantState(t, got, state)
 				if snapshot != written || snapshot.Offset != state.offset || !snapshot.Time.Equal(noon) {
 					t.Errorf("restored %+v, written %+v", snapshot, written)
@@ -154,7 +155,7 @@ func TestRestoreFallsBack(t *testing.T) {
 			}
 			c.damage(t, servers, p)
 			var r *memory
-			snapshot, err := replicated.Restore(t.Context(), s, func() (replicated.Replica, error) {
+			snapshot, err := replicated.Restore(t.Context(), log, s, func() (replicated.Replica, error) {
 				r = &memory{}
 				return r, nil
 			})
@@ -254,7 +255,7 @@ func (p snapshotPlan) run(t *testing.T) string {
 		servers.SetFaults(sabotage)
 		for range 1 + random.IntN(5) {
 			record := state.record(noise(random, random.IntN(300)))
-			if err := state.Apply([][]byte{[]byte(record)}, appendRecord(t, log, record)); err != nil {
+			if err := state.Apply([][]byte{[]byte(record)}, checkpoint.Point{Offset: appendRecord(t, log, record)}); err != nil {
 				return err.Error()
 			}
 		}

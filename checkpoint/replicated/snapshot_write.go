@@ -35,16 +35,19 @@ func WriteSnapshot(ctx context.Context, log Stream, s Snapshots, d Dumper, wall 
 		return fail(err)
 	}
 	next := Pointer{Generation: old.Generation + 1, Previous: old.Last}
+	if foreign(ctx, log, old.Last) {
+		next.Previous = old.Previous
+	}
 	next.Last, err = writeObject(ctx, s, objectName(next.Generation), d, wall)
-	if err == nil && next.Last.Offset <= old.Last.Offset {
+	switch {
+	case err != nil:
+	case foreign(ctx, log, next.Last):
+		err = fmt.Errorf("%w at message %d", ErrDiverged, next.Last.Offset)
+	case next.Last.Offset <= next.Previous.Offset:
 		err = fmt.Errorf("the state of message %d is not newer than the last snapshot", next.Last.Offset)
 	}
 	if err != nil {
 		return fail(errors.Join(err, abandon(ctx, s, next.Last.Object)))
-	}
-	if m, err := log.Get(ctx, next.Last.Offset); err == nil {
-		id, _ := parseID(m.ID)
-		next.Last.Owner = id.owner
 	}
 	if err := s.SetPointer(ctx, next, revision); err != nil {
 		// If it is not known whether the pointer was replaced, the object must stay.
@@ -75,7 +78,7 @@ func writeObject(ctx context.Context, s Snapshots, object string, d Dumper, wall
 		return w.Snapshot, err
 	}
 	var length []byte
-	w.Offset, err = d.Dump(ctx, dumpPiece, func(record []byte) error {
+	at, err := d.Dump(ctx, dumpPiece, func(record []byte) error {
 		if len(record) > maxPiece {
 			return fmt.Errorf("a record of %d bytes, the most is %d", len(record), maxPiece)
 		}
@@ -87,6 +90,7 @@ func writeObject(ctx context.Context, s Snapshots, object string, d Dumper, wall
 		_, err := z.Write(record)
 		return err
 	})
+	w.Offset, w.Trail = at.Offset, at.Trail
 	if err = errors.Join(err, z.Close()); err == nil {
 		err = w.flush()
 	}

@@ -22,7 +22,7 @@ type Snapshot struct {
 	Bytes  int64     `json:"bytes"`  // of all chunks
 	Plain  int64     `json:"plain"`  // bytes before they were compressed
 	SHA256 string    `json:"sha256"` // of all chunks, in hexadecimal
-	Owner  string    `json:"owner"`  // of the log's record at Offset; empty: not known
+	Trail  string    `json:"trail"`  // at Offset, as the state knows it; empty: not known
 	Time   time.Time `json:"time"`   // by the clock of the member that made it
 }
 

@@ -15,6 +15,10 @@ var (
 	// ErrDiverged is returned if the log does not lead on from what the replica has: delete
 	// the replica and restore it from a snapshot.
 	ErrDiverged = errors.New("the replica does not fit the log")
+	// ErrWritersUnknown is returned by Recover if the state does not know whether those who wrote
+	// last to the log did so before the log lost its end, or since. Nobody but an operator can
+	// decide which of both is to be kept.
+	ErrWritersUnknown = errors.New("the state does not know who wrote the log; decide with 'ndrbridge cluster recover' whether it continues from this state")
 	// ErrTooLarge is returned for a record that is larger than MaxRecord. The log does not
 	// have it.
 	ErrTooLarge = errors.New("the record is too large for the log")

@@ -69,10 +69,10 @@ func (f *fleet) life(ctx context.Context, owner string, s replicated.Stream, r *
 	if f.early {
 		time.Sleep(patience)
 		st.Seen, _ = s.Last(ctx)
-		st.SeenID = ""
+		st.Trail = ""
 	}
 	log, err := replicated.Take(ctx, s, st.Seen, replicated.Options{
-		Context: ctx, Owner: owner, Epoch: st.Epoch, LastID: st.SeenID, Clock: clock, PartBytes: f.p.partBytes,
+		Context: ctx, Owner: owner, Epoch: st.Epoch, Trail: st.Trail, Clock: clock, PartBytes: f.p.partBytes,
 	})
 	if err == nil && !f.early {
 		err = follower.CatchUp(ctx, log.Offset())
@@ -87,7 +87,7 @@ func (f *fleet) life(ctx context.Context, owner string, s replicated.Stream, r *
 	paused := random.IntN(8) == 0
 	for range random.IntN(2 * f.p.records) {
 		record := r.record(owner + noise(random, random.IntN(f.p.most+1)))
-		offset, err := log.Append([]byte(record))
+		at, err := log.Append([]byte(record))
 		if errors.Is(err, replicated.ErrLogLost) {
 			f.fault("the log was said to have lost its end: %v", err)
 		}
@@ -97,7 +97,7 @@ func (f *fleet) life(ctx context.Context, owner string, s replicated.Stream, r *
 		f.mu.Lock()
 		f.records = append(f.records, record)
 		f.mu.Unlock()
-		if err := r.Apply([][]byte{[]byte(record)}, offset); err != nil {
+		if err := r.Apply([][]byte{[]byte(record)}, at); err != nil {
 			f.fault("an owner's own state: %v", err)
 		}
 		time.Sleep(time.Duration(random.IntN(500)) * time.Millisecond)

@@ -1,0 +1,153 @@
+package replicated_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/checkpoint/replicated/replicatedtest"
+)
+
+// TestFollowerOfAnotherHistory lets a log lose its end, which a replica has, and another owner
+// only renew its lease until the log is longer than before.
+func TestFollowerOfAnotherHistory(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		lost     uint64 // the last message that is left; the replica has 11
+		follows  bool   // while it happens
+		takes    int    // how many owners there are
+		renewals int    // of each
+		want     error  // nil: the replica follows
+	}{
+		{"that was closed meanwhile", 6, false, 1, 10, replicated.ErrDiverged},
+		{"that was closed meanwhile, and the log ends where the replica does", 6, false, 1, 4, replicated.ErrDiverged},
+		{"that followed meanwhile", 6, true, 1, 10, replicated.ErrDiverged},
+		{"whose take is where the replica goes on", 10, true, 2, 0, replicated.ErrDiverged},
+		{"that has nothing of what was lost", 11, false, 1, 10, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				servers := replicatedtest.New(1, replicatedtest.Faults{})
+				s, state := servers.Stream("b", 0), &memory{}
+				grow(t, take(t, s, 0, options(t.Context(), "a")), 10, state)
+				ended := make(chan error, 1)
+				ctx, cancel := context.WithCancel(t.Context())
+				run := func() {
+					o := replicated.FollowerOptions{Clock: replicatedtest.NewClock(1)}
+					ended <- replicated.NewFollower(s, state, o).Run(ctx)
+				}
+				if c.follows {
+					go run()
+					time.Sleep(3 * time.Second)
+				}
+				servers.Forget(0, c.lost)
+				last := c.lost
+				for n := range c.takes {
+					l := take(t, s, last, options(t.Context(), fmt.Sprint("c", n)))
+					for range c.renewals {
+						appendRecord(t, l, "")
+					}
+					last = l.Offset()
+				}
+				if !c.follows {
+					go run()
+				}
+				time.Sleep(time.Minute)
+				cancel()
+				want := c.want
+				if want == nil {
+					want = context.Canceled
+				}
+				wantErr(t, <-ended, want)
+			})
+		})
+	}
+}
+
+// TestFollowerThatCannotReadItsMessage: until it could, it does not say that the log is quiet.
+func TestFollowerThatCannotReadItsMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers := replicatedtest.New(1, replicatedtest.Faults{FailReads: 1})
+		s, state := servers.Stream("b", 0), &memory{}
+		grow(t, take(t, s, 0, options(t.Context(), "a")), 10, state)
+		f, stop := follow(t, s, state)
+		time.Sleep(time.Minute)
+		if st := f.Status(); st.Quiet != 0 || st.Last != 0 {
+			t.Errorf("status %+v before the log could be read", st)
+		}
+		servers.SetFaults(replicatedtest.Faults{})
+		time.Sleep(20 * time.Second)
+		if st := f.Status(); st.Quiet == 0 || st.Owner != "a" || st.Trail != "a.1.11.1/1 a" {
+			t.Errorf("status %+v after the log could be read", st)
+		}
+		wantErr(t, stop(), context.Canceled)
+	})
+}
+
+// TestSnapshotOfAnotherHistory restores the snapshot before one whose end the log has lost.
+func TestSnapshotOfAnotherHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers := replicatedtest.New(1, replicatedtest.Faults{})
+		s, snapshots := servers.Stream("b", 0), servers.Snapshots("b", 0)
+		state, left := &memory{}, &memory{}
+		l := take(t, s, 0, options(t.Context(), "a"))
+		write := func(state *memory) error {
+			_, err := replicated.WriteSnapshot(t.Context(), s, snapshots, state, noon)
+			return err
+		}
+		grow(t, l, 5, state, left)
+		if err := write(state); err != nil {
+			t.Fatal(err)
+		}
+		grow(t, l, 5, state)
+		if err := write(state); err != nil {
+			t.Fatal(err)
+		}
+		servers.Forget(0, left.Offset())
+		c := take(t, s, left.Offset(), options(t.Context(), "c"))
+		for range 10 {
+			appendRecord(t, c, "")
+		}
+		got, snapshot := restored(t, s, snapshots)
+		if snapshot.Offset != left.Offset() {
+			t.Fatalf("the snapshot of message %d was restored, want %d", snapshot.Offset, left.Offset())
+		}
+		wantErr(t, write(state), replicated.ErrDiverged)
+		grow(t, c, 1, got)
+		if err := write(got); err != nil {
+			t.Fatal(err)
+		}
+		p, _, err := snapshots.Pointer(t.Context())
+		if err != nil || p.Previous.Offset != left.Offset() || p.Last.Offset != got.Offset() {
+			t.Errorf("pointer %+v, %v", p, err)
+		}
+	})
+}
+
+// TestRecoverIfTheStateDoesNotKnowWhoWrote keeps a state apart from one that is out of date.
+func TestRecoverIfTheStateDoesNotKnowWhoWrote(t *testing.T) {
+	for trail, want := range map[string]error{
+		"":                replicated.ErrWritersUnknown,
+		"a.2.9.1/1 … b a": replicated.ErrWritersUnknown,
+		"a.2.9.1/1 b a":   checkpoint.ErrNotOwner,
+		"a.1.9.1/1 … b a": checkpoint.ErrNotOwner, // c came later
+		"a.2.9.1/1 … c a": nil,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			servers := replicatedtest.New(1, replicatedtest.Faults{})
+			s := servers.Stream("c", 0)
+			o := options(t.Context(), "c")
+			o.Epoch = 1
+			take(t, s, 0, o)
+			state := &memory{offset: 9, trail: trail}
+			err := replicated.Recover(t.Context(), s, servers.Snapshots("b", 0), state, recoverOptions(t, "b"))
+			if want == nil && err != nil || want != nil {
+				wantErr(t, err, want)
+			}
+		})
+	}
+}
