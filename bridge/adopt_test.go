@@ -1,7 +1,6 @@
 package bridge_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,7 +15,6 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/cluster"
-	"ndrbridge/cluster/lease"
 	"ndrbridge/configs"
 	"ndrbridge/test/loopback"
 )
@@ -43,41 +41,6 @@ func adopt(t *testing.T, clustered string) error {
 		t.Fatal(err)
 	}
 	return bridge.Adopt(t.Context(), config, config.State, func(int64) {})
-}
-
-// stateOfShard follows the log of a shard into a file, and opens that.
-func stateOfShard(t *testing.T, s replicated.Stream) *checkpoint.Store {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "state.db")
-	replica, err := checkpoint.OpenReplica(path, checkpoint.ReplicaOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	last, err := s.Last(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	follower := replicated.NewFollower(s, replica, replicated.FollowerOptions{Clock: lease.System()})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- follower.Run(ctx) }()
-	err = follower.CatchUp(ctx, last)
-	cancel()
-	if failed := <-done; err != nil || failed != nil && !errors.Is(failed, context.Canceled) {
-		t.Fatal(err, failed)
-	}
-	if status := follower.Status(); !status.Released {
-		t.Errorf("the log was not released: %+v", status)
-	}
-	if err := replica.Close(); err != nil {
-		t.Fatal(err)
-	}
-	store, err := checkpoint.Open(path, checkpoint.Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	return store
 }
 
 func TestAClusterAdoptsTheStateOfASingleBridge(t *testing.T) {
@@ -109,7 +72,15 @@ func TestAClusterAdoptsTheStateOfASingleBridge(t *testing.T) {
 	}
 	defer before.Close()
 	for n := range 4 {
-		store := stateOfShard(t, storage.Stream(n))
+		path := filepath.Join(t.TempDir(), "state.db")
+		if status := copyShard(t, storage, n, path); !status.Released {
+			t.Errorf("the log was not released: %+v", status)
+		}
+		store, err := checkpoint.Open(path, checkpoint.Options{ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
 		for _, name := range []string{"hq", "dc"} {
 			source := checkpoint.Source{Appliance: name, Stream: "detections"}
 			want, err := before.Position(t.Context(), source)

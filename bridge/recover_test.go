@@ -19,9 +19,8 @@ import (
 	"ndrbridge/configs"
 )
 
-// copyOf follows the log of a shard into a file, from its last snapshot on if it has one, and
-// returns the position of a stream in it.
-func copyOf(t *testing.T, storage *replicated.JetStream, shard int, path string, source checkpoint.Source) string {
+// copyShard follows the log of a shard into a file, from its last snapshot on if it has one.
+func copyShard(t *testing.T, storage *replicated.JetStream, shard int, path string) replicated.FollowerStatus {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -51,6 +50,12 @@ func copyOf(t *testing.T, storage *replicated.JetStream, shard int, path string,
 	if err = errors.Join(err, replica.Close()); err != nil {
 		t.Fatal(err)
 	}
+	return follower.Status()
+}
+
+// positionIn returns the position of a stream in the file of a state.
+func positionIn(t *testing.T, path string, source checkpoint.Source) string {
+	t.Helper()
 	store, err := checkpoint.Open(path, checkpoint.Options{ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
@@ -109,10 +114,12 @@ func spoil(t *testing.T, log replicated.Stream) {
 }
 
 func TestAShardIsRecoveredFromACopy(t *testing.T) {
+	t.Parallel()
 	config, storage := adopted(t)
 	shard, source := configs.ShardOf("hq", 4), checkpoint.Source{Appliance: "hq", Stream: "detections"}
 	path := config.Shard(shard).State
-	want := copyOf(t, storage, shard, path, source)
+	copyShard(t, storage, shard, path)
+	want := positionIn(t, path, source)
 	if want == "" {
 		t.Fatal("the shard has no position")
 	}
@@ -136,15 +143,18 @@ func TestAShardIsRecoveredFromACopy(t *testing.T) {
 	if _, err := os.Stat(kept); err != nil {
 		t.Error(err)
 	}
-	if got := copyOf(t, storage, shard, filepath.Join(t.TempDir(), "new.db"), source); got != want {
+	fresh := filepath.Join(t.TempDir(), "new.db")
+	copyShard(t, storage, shard, fresh)
+	if got := positionIn(t, fresh, source); got != want {
 		t.Errorf("the position is %q, want %q", got, want)
 	}
 }
 
 func TestAShardWithAnOwnerIsNotRecovered(t *testing.T) {
+	t.Parallel()
 	config, storage := adopted(t)
 	path := config.Shard(0).State
-	copyOf(t, storage, 0, path, checkpoint.Source{Appliance: "hq", Stream: "detections"})
+	copyShard(t, storage, 0, path)
 	last, err := storage.Stream(0).Last(t.Context())
 	if err != nil {
 		t.Fatal(err)
