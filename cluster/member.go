@@ -42,6 +42,9 @@ type report struct {
 	LogBytes int64     `json:"log_bytes,omitempty"`
 	Snapshot time.Time `json:"snapshot,omitzero"`
 	Reason   string    `json:"reason,omitempty"` // unable: why
+	// Needs is the offset from which on the log can be followed again, as far as is known: it
+	// lost a message before. Zero: it lost none.
+	Needs uint64 `json:"needs,omitempty"`
 }
 
 // role is what the state of a shard means to the other members: whoever takes it still follows

@@ -27,10 +27,15 @@ func (w *ownership) end() {
 	w.abandon()
 }
 
-// noteRecord lets the snapshotter, if one runs, know of a record of so many bytes that was
-// appended.
-func (w *ownership) noteRecord(bytes int) {
-	if n := w.snapshotter.Load(); n != nil {
+// noteAppended lets the snapshotter, if one runs, know of a record of so many bytes that was
+// appended, or of a renewal, and of followers that need a snapshot.
+func (s *shard) noteAppended(w *ownership, bytes int) {
+	n := w.snapshotter.Load()
+	if n == nil {
+		return
+	}
+	n.Need(s.members.current().needs(s.number))
+	if bytes > 0 { // the state's offset is that of the last record
 		n.Note(w.log.Offset(), bytes)
 	}
 }
@@ -83,7 +88,7 @@ func (s *shard) taking(r *replica, f replicated.FollowerStatus) step {
 		appended := metrics.Appended
 		metrics.Appended = func(took time.Duration, bytes int) {
 			appended(took, bytes)
-			w.noteRecord(bytes)
+			s.noteAppended(w, bytes)
 		}
 		s.attempts++
 		log, err := replicated.Take(bounded, s.storage.Stream, f.Seen, replicated.Options{

@@ -44,6 +44,7 @@ type shard struct {
 	stop      context.CancelFunc // stops it cleanly; as ownership
 	cause     error              // why this member is unable to own the shard; nil: it is able
 	ableFrom  time.Duration      // when that is tried again
+	needs     uint64             // see report.Needs; as cause
 	failures  int                // one after the other
 	failedAt  time.Duration      // the last of them
 	recovery  *recovery          // that an operator requested; nil: none
@@ -161,7 +162,11 @@ func (s *shard) unfit(r *replica, err error) step {
 	if !r.fresh {
 		return s.restored(r)
 	}
-	s.fail(errors.Join(fmt.Errorf("the shard's file was just restored, and does not fit the log; if this does not end, see 'ndrbridge cluster recover': %w", err), r.remove()))
+	// The log lost a message, or has a wrong one: only a snapshot leads past it.
+	s.mu.Lock()
+	s.needs = r.Status().Seen + 1
+	s.mu.Unlock()
+	s.fail(errors.Join(fmt.Errorf("the shard's file was just restored, and does not fit the log; it is restored again when the owner has made a snapshot; without an owner, see 'ndrbridge cluster recover': %w", err), r.remove()))
 	return s.away
 }
 
@@ -210,7 +215,7 @@ func (s *shard) able() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cause != nil && s.o.Clock.Now() >= s.ableFrom {
-		s.cause = nil
+		s.cause, s.needs = nil, 0
 		s.members.publishSoon()
 	}
 	return s.cause == nil
@@ -254,7 +259,7 @@ func (s *shard) report() (r report, yields bool) {
 	defer s.mu.Unlock()
 	switch {
 	case s.cause != nil:
-		r = report{Role: roleUnable, Reason: s.cause.Error()}
+		r = report{Role: roleUnable, Reason: s.cause.Error(), Needs: s.needs}
 	case s.ownership != nil:
 		r = report{Role: roleOwner, Offset: s.ownership.log.Offset(), LeaseMS: s.ownership.lease.Left().Milliseconds()}
 		if n := s.ownership.snapshotter.Load(); n != nil {

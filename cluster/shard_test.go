@@ -383,6 +383,36 @@ func TestMemberThatDoesNotFitIsRefused(t *testing.T) {
 
 // TestLogThatLostItsEndIsContinued: the shard is owned again, and has all that was
 // acknowledged, as long as a member lives that has it.
+func TestLogThatLostAMessageIsFollowedFromASnapshotOfTheOwner(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := startCluster(t, 2, func(o Options) Options {
+			o.snapshots = replicated.SnapshotterOptions{} // none is due so soon
+			return o
+		})
+		time.Sleep(steady)
+		ranked := s.byRank(0)
+		owner, follower := ranked[0], ranked[1]
+		follower.stop()
+		time.Sleep(5 * testTerm)
+		messages := s.servers.Messages(0)
+		s.servers.Lose(0, messages[len(messages)-3].Seq)
+		follower.start()
+		time.Sleep(startup)
+		wantState(t, follower, 0, stateFollowing)
+		wantState(t, owner, 0, stateOwning)
+		time.Sleep(testTerm / 2) // the follower gets what was acknowledged
+		owner.crash()
+		time.Sleep(3 * testTerm)
+		wantState(t, follower, 0, stateOwning)
+		follower.stop()
+		s.checkState(0)
+		for _, wrong := range s.wrong {
+			t.Error(wrong)
+		}
+	})
+}
+
 func TestLogThatLostItsEndIsContinued(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(ranked []*simMember){

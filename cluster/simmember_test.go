@@ -277,6 +277,11 @@ func (s *simulation) own(ctx context.Context, g *gate, disk *simDisk, member str
 		return err
 	}
 	defer f.Close()
+	var snapshots sync.WaitGroup
+	defer snapshots.Wait()
+	running, end := context.WithCancel(ctx)
+	defer end()
+	snapshots.Go(func() { o.Snapshots(running, f) })
 	s.began(o)
 	state := f.read()
 	for n := 0; ; n++ {

@@ -110,6 +110,17 @@ func (v *view) ahead(shard int, offset uint64) bool {
 	})
 }
 
+// needs returns the offset that a snapshot of the shard must have for a member that cannot
+// follow the log; 0: there is none.
+func (v *view) needs(shard int) (offset uint64) {
+	for _, s := range v.members {
+		if r, has := s.report(shard); has {
+			offset = max(offset, r.Needs)
+		}
+	}
+	return offset
+}
+
 // preferred returns the preferred owner of the shard.
 func (v *view) preferred(shard int) (observed, bool) {
 	candidates := v.candidates(shard)

@@ -42,6 +42,7 @@ type Snapshotter struct {
 	last   Snapshot // the newest that is known
 	offset uint64   // of the state
 	bytes  int64    // of log behind last, as far as it was noted
+	needed uint64   // offset of which somebody needs a snapshot, or of a later one
 }
 
 // NewSnapshotter returns a snapshotter of a state that follows a log, or owns it.
@@ -60,6 +61,19 @@ func (n *Snapshotter) Note(offset uint64, bytes int) {
 	n.mu.Lock()
 	n.offset = max(n.offset, offset)
 	n.bytes += int64(bytes)
+	n.wakeIfDue()
+}
+
+// Need notes that a snapshot of an offset or a later one is needed, however short the log
+// behind the last one is. It is made once the state is there. It is safe for concurrent use.
+func (n *Snapshotter) Need(offset uint64) {
+	n.mu.Lock()
+	n.needed = max(n.needed, offset)
+	n.wakeIfDue()
+}
+
+// wakeIfDue lets Run make a snapshot if one is due, and unlocks the mutex, which is held.
+func (n *Snapshotter) wakeIfDue() {
 	due := n.due()
 	n.mu.Unlock()
 	if due {
@@ -78,10 +92,13 @@ func (n *Snapshotter) Status() (last Snapshot, logBytes int64) {
 	return n.last, n.bytes
 }
 
-// due reports whether there is enough log. The mutex is held.
+// due reports whether there is enough log, or somebody needs a snapshot. The mutex is held.
 func (n *Snapshotter) due() bool {
 	if n.offset <= n.last.Offset {
 		return false
+	}
+	if n.last.Offset < n.needed && n.needed <= n.offset {
+		return true
 	}
 	bytes, messages := max(n.o.Bytes, n.last.Bytes), n.o.Messages
 	if n.o.Reluctant {
