@@ -49,7 +49,7 @@ type Options struct {
 	Metrics *Metrics
 
 	// What tests replace.
-	remove    func(path string) error
+	files     files
 	snapshots replicated.SnapshotterOptions
 	follow    func(s replicated.Stream, r replicated.Replica, o replicated.FollowerOptions) follower
 }
@@ -99,8 +99,8 @@ func (o Options) withDefaults() Options {
 			return r, nil
 		}
 	}
-	if o.remove == nil {
-		o.remove = removeFile
+	if o.files == nil {
+		o.files = disk{}
 	}
 	if o.follow == nil {
 		o.follow = func(s replicated.Stream, r replicated.Replica, f replicated.FollowerOptions) follower {

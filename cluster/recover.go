@@ -19,7 +19,7 @@ const (
 
 // continueLog continues a log that lost its end from the file of this member, which was its
 // owner and has all that was in it. lost is the error by which that was found out. The file
-// is removed, and restored when it is needed.
+// is removed, or set aside if another member was faster, and restored when it is needed.
 func (s *shard) continueLog(ctx context.Context, epoch uint64, lost error) error {
 	s.log.Error("NATS lost the end of the shard's log; it is continued from the shard's file", "error", lost)
 	path := s.o.Path(s.number)
@@ -28,10 +28,13 @@ func (s *shard) continueLog(ctx context.Context, epoch uint64, lost error) error
 		return errors.Join(lost, err)
 	}
 	err = errors.Join(s.recover(ctx, file, replicated.RecoverOptions{Options: replicated.Options{Epoch: epoch}}), file.Close())
-	if err != nil && !errors.Is(err, checkpoint.ErrNotOwner) {
-		return errors.Join(lost, err)
+	switch {
+	case err == nil:
+		return s.o.files.remove(path) // the snapshot has it
+	case errors.Is(err, checkpoint.ErrNotOwner):
+		return errors.Join(err, s.setAside(file.At().Offset))
 	}
-	return errors.Join(err, s.o.remove(path))
+	return errors.Join(lost, err)
 }
 
 // logLost continues a log that ends before what a follower's replica has. The last owner has
@@ -50,6 +53,10 @@ func (s *shard) logLost(ctx context.Context, r *replica) step {
 		return s.restored(r)
 	case errors.Is(err, checkpoint.ErrNotOwner):
 		s.log.Error("NATS lost the end of the shard's log, which another member continued; this member's file is restored", "error", err)
+		if err := s.keep(r, err); err != nil {
+			s.fail(err)
+			return s.away
+		}
 		return s.restored(r)
 	case ctx.Err() == nil:
 		s.fail(fmt.Errorf("%w; %w", dropErr, err))

@@ -88,7 +88,8 @@ func (s *shard) recovering(request *recovery) step {
 }
 
 // recoverFrom brings this member's file as far as the log leads, or restores it if there is
-// none, and continues the log from it.
+// none, and continues the log from it; or from the file that was set aside, if that one leads
+// further.
 func (s *shard) recoverFrom(ctx context.Context, request *recovery) error {
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -108,17 +109,37 @@ func (s *shard) recoverFrom(ctx context.Context, request *recovery) error {
 	r.stop()
 	<-r.done
 	status := r.Status()
-	if err == nil && status.Applied == 0 {
+	if err != nil {
+		return errors.Join(err, r.file.Close())
+	}
+	lost, err := s.openLost()
+	if err != nil {
+		s.log.Warn("the file that was set aside cannot be read; the shard's file is used", "file", s.lostPath(), "error", err)
+	}
+	used, aside := r.file, lost != nil && lost.At().Offset > r.file.At().Offset
+	if aside {
+		used = lost
+	}
+	offset := used.At().Offset
+	if offset == 0 {
 		err = errors.New("this member has no copy of the shard, and could not make one from NATS; name another member")
+	} else {
+		err = s.recover(ctx, used, replicated.RecoverOptions{Options: replicated.Options{Epoch: status.Epoch}, Force: true})
 	}
-	if err == nil {
-		err = s.recover(ctx, r.file, replicated.RecoverOptions{Options: replicated.Options{Epoch: status.Epoch}, Force: true})
+	if lost != nil {
+		err = errors.Join(err, lost.Close())
 	}
-	if closeErr := r.file.Close(); err != nil || closeErr != nil {
-		return errors.Join(err, closeErr)
+	if err = errors.Join(err, r.file.Close()); err != nil {
+		return err
 	}
-	s.log.Warn("the shard's log was continued from this member's file on request", "offset", status.Applied, "end", last)
-	return r.remove()
+	s.log.Warn("the shard's log was continued from this member's file on request", "set_aside", aside, "offset", offset, "end", last)
+	if !aside {
+		return r.remove()
+	}
+	if r.restorable() {
+		return errors.Join(s.o.files.remove(s.lostPath()), r.remove())
+	}
+	return s.setAside(r.file.At().Offset)
 }
 
 // quiet returns the number of the last message of the log, or an error if a member appends to

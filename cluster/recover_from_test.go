@@ -14,8 +14,8 @@ import (
 )
 
 // spoil appends a record to the log of a shard that nobody owns which does not lead from its
-// state, so that nobody can follow it any longer.
-func (s *simulation) spoil(t *testing.T, shard int) {
+// state, so that nobody can follow it any longer, and then renewals.
+func (s *simulation) spoil(t *testing.T, shard, renewals int) {
 	t.Helper()
 	stream := s.servers.Stream("stray", shard)
 	last, err := stream.Last(t.Context())
@@ -29,12 +29,20 @@ func (s *simulation) spoil(t *testing.T, shard int) {
 	if _, err := stray.Append(simRecord{Before: &simState{Number: 1 << 40}}.encode()); err != nil {
 		t.Fatal(err)
 	}
+	for range renewals {
+		if _, err := stray.Append(nil); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // number returns how many records the state of a shard has.
-func (d *simDisk) number(shard int) uint64 {
+func (d *simDisk) number(shard int) uint64 { return d.numberAt(fmt.Sprint("state.", shard)) }
+
+// numberAt returns how many records the file at a path has.
+func (d *simDisk) numberAt(path string) uint64 {
 	d.mu.Lock()
-	f := d.files[fmt.Sprint("state.", shard)]
+	f := d.files[path]
 	d.mu.Unlock()
 	if f == nil {
 		return 0
@@ -60,7 +68,7 @@ func TestRecoverFrom(t *testing.T) {
 		one.stop()
 		two.stop()
 		before := max(one.disk.number(0), two.disk.number(0))
-		s.spoil(t, 0)
+		s.spoil(t, 0, 0)
 		one.start()
 		two.start()
 		time.Sleep(10 * startup)

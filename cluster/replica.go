@@ -3,9 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -24,6 +21,7 @@ type replica struct {
 	follower
 	file   Replica
 	fresh  bool         // the file was empty, or restored from a snapshot, when it was opened
+	begin  uint64       // its offset when it was opened
 	remove func() error // of the file, once it is closed
 
 	stop context.CancelFunc
@@ -38,7 +36,7 @@ func openReplica(ctx context.Context, s *shard) (*replica, error) {
 	file, err := s.o.OpenReplica(path)
 	if errors.Is(err, checkpoint.ErrDamaged) {
 		s.log.Warn("the shard's file is damaged and is restored from the log", "file", path, "error", err)
-		if err := s.o.remove(path); err != nil {
+		if err := s.o.files.remove(path); err != nil {
 			return nil, err
 		}
 		file, err = s.o.OpenReplica(path)
@@ -56,7 +54,7 @@ func openReplica(ctx context.Context, s *shard) (*replica, error) {
 			Clock: s.o.Clock, PollEvery: s.o.Term / 4,
 			Snapshots: s.storage.Snapshots, Snapshot: s.snapshotterOptions(false),
 		}),
-		file: file, fresh: fresh, remove: func() error { return s.o.remove(path) }, stop: stop, done: make(chan struct{}),
+		file: file, fresh: fresh, begin: file.At().Offset, remove: func() error { return s.o.files.remove(path) }, stop: stop, done: make(chan struct{}),
 	}
 	go func() {
 		defer close(r.done)
@@ -79,7 +77,7 @@ func restore(ctx context.Context, s *shard, path string, file Replica) (Replica,
 			return file, nil
 		}
 		var err error
-		if err = errors.Join(file.Close(), s.o.remove(path)); err == nil {
+		if err = errors.Join(file.Close(), s.o.files.remove(path)); err == nil {
 			file, err = s.o.OpenReplica(path)
 		}
 		return file, err
@@ -94,7 +92,7 @@ func restore(ctx context.Context, s *shard, path string, file Replica) (Replica,
 	if file != nil {
 		err = errors.Join(err, file.Close())
 	}
-	return nil, errors.Join(err, s.o.remove(path))
+	return nil, errors.Join(err, s.o.files.remove(path))
 }
 
 // snapshotterOptions are those of a follower, or of the owner, which makes snapshots only if
@@ -133,12 +131,4 @@ func (r *replica) close() error {
 		err = errors.Join(r.err, err)
 	}
 	return err
-}
-
-// removeFile removes the file of a shard, which its log can restore.
-func removeFile(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove a file that is to be restored: %w", err)
-	}
-	return nil
 }

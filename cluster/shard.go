@@ -159,6 +159,10 @@ func (s *shard) lost(ctx context.Context, r *replica) step {
 // that was just restored, later.
 func (s *shard) unfit(r *replica, err error) step {
 	s.log.Warn("the shard's file does not fit its log and is restored", "error", err)
+	if err := s.keep(r, err); err != nil {
+		s.fail(err)
+		return s.away
+	}
 	if !r.fresh {
 		return s.restored(r)
 	}

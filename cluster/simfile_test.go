@@ -100,6 +100,24 @@ func (d *simDisk) remove(path string) error {
 	return nil
 }
 
+func (d *simDisk) rename(path, to string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f := d.files[path]
+	if f == nil || f.open {
+		return fmt.Errorf("rename %s: %+v", path, f)
+	}
+	delete(d.files, path)
+	f.path, d.files[to] = to, f
+	return nil
+}
+
+func (d *simDisk) exists(path string) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.files[path] != nil, nil
+}
+
 func (f *simFile) Close() error {
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()

@@ -232,7 +232,7 @@ func (m *simMember) start() {
 		},
 		Path:        func(shard int) string { return fmt.Sprint("state.", shard) },
 		OpenReplica: func(path string) (Replica, error) { return disk.openFile(path) },
-		remove:      disk.remove,
+		files:       disk,
 		Own: func(ctx context.Context, o Ownership) error {
 			return m.sim.own(ctx, p.gate, disk, m.name, clock, o)
 		},

@@ -148,7 +148,7 @@ type numbered struct {
 // Run follows the log until ctx ends, whose error it returns then, and waits for everything
 // that it has started. It is called once. Errors that end it before:
 //
-//   - ErrDiverged: the replica has to be deleted and restored from a snapshot.
+//   - ErrDiverged: the replica has to be restored from a snapshot; see there.
 //   - ErrLogLost: the log ends before what the replica has; see Recover.
 //   - checkpoint.ErrNewer: the owner is a newer version, whose records are not applied.
 //   - those of the replica's file.

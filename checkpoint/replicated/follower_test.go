@@ -2,6 +2,7 @@ package replicated_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -119,7 +120,8 @@ func TestFollowerEnds(t *testing.T) {
 			if err := s.Stream("a", 0).Purge(t.Context(), 5); err != nil {
 				t.Fatal(err)
 			}
-		}, 2, replicated.ErrDiverged, 2},
+		}, 2, replicated.ErrPurged, 2},
+		{"the replica's message was lost", func(_ *testing.T, s *replicatedtest.Servers, _ *replicated.Log) { s.Lose(0, 5) }, 4, replicated.ErrDiverged, 4},
 		{"the log lost its end", func(_ *testing.T, s *replicatedtest.Servers, _ *replicated.Log) { s.Forget(0, 5) }, 10, replicated.ErrLogLost, 10},
 		{"a record does not fit", func(t *testing.T, _ *replicatedtest.Servers, l *replicated.Log) {
 			appendRecord(t, l, "12:x")
@@ -149,7 +151,11 @@ func TestFollowerEnds(t *testing.T) {
 					}
 				}
 				c.fault(t, servers, log)
-				wantErr(t, end(t, servers.Stream("b", 0), r), c.want)
+				err := end(t, servers.Stream("b", 0), r)
+				wantErr(t, err, c.want)
+				if purged := errors.Is(err, replicated.ErrPurged); purged != (c.want == replicated.ErrPurged) || purged && !errors.Is(err, replicated.ErrDiverged) {
+					t.Errorf("got %v", err)
+				}
 				if n := len(r.state()); n != c.keeps {
 					t.Errorf("the replica has %d records, want %d", n, c.keeps)
 				}

@@ -12,8 +12,9 @@ var (
 	// ErrLogLost is returned if the log ends before records that it had acknowledged. Nothing
 	// was appended. Recover continues it from a state that has them.
 	ErrLogLost = errors.New("the log lost its end")
-	// ErrDiverged is returned if the log does not lead on from what the replica has: delete
-	// the replica and restore it from a snapshot.
+	// ErrDiverged is returned if the log does not lead on from what the replica has: restore it
+	// from a snapshot. Unless the error is ErrPurged as well, nothing else may have what is in
+	// the replica: set it aside.
 	ErrDiverged = errors.New("the replica does not fit the log")
 	// ErrWritersUnknown is returned by Recover if the state does not know whether those who wrote
 	// last to the log did so before the log lost its end, or since. Nobody but an operator can
@@ -25,8 +26,8 @@ var (
 
 	// ErrNoMessage is returned by streams for a sequence number without a message.
 	ErrNoMessage = errors.New("no such message")
-	// ErrPurged is returned by Stream.Follow if the stream begins after the sequence number
-	// that was asked for.
+	// ErrPurged is returned by Stream.Follow, and by a Follower, if the stream begins after the
+	// sequence number that was asked for.
 	ErrPurged = errors.New("the stream begins later")
 )
 

@@ -26,7 +26,7 @@ func (f *Follower) verify(ctx context.Context, r *reader) error {
 			wait = min(2*wait, 8*f.o.PollEvery)
 		case last >= at.Offset:
 			if absent++; absent == suspicionTimes {
-				return fmt.Errorf("%w: message %d, which it has, was purged or lost", ErrDiverged, at.Offset)
+				return f.gone(ctx, at.Offset)
 			}
 		case f.short.lasts(true, f.o.Clock.Now()):
 			return fmt.Errorf("%w: its last message is number %d, the replica has %d", ErrLogLost, last, at.Offset)
@@ -36,6 +36,16 @@ func (f *Follower) verify(ctx context.Context, r *reader) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// gone returns why the log does not have a message that it had: ErrPurged, or it lost it.
+func (f *Follower) gone(ctx context.Context, seq uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*f.o.PollEvery)
+	defer cancel()
+	err := f.stream.Follow(ctx, seq, func(next uint64, _ Message) error {
+		return fmt.Errorf("it was lost, and the next one is number %d", next)
+	})
+	return fmt.Errorf("%w: the log does not have message %d any more: %w", ErrDiverged, seq, err)
 }
 
 // look reads a message, and the number of the last one if there is no such message.

@@ -28,8 +28,9 @@ that time are read and delivered again, ticket commands and operators' actions a
 Members recover a log that lost only its end by themselves.
 
 With --from, a running member uses its copy, which it first brings as far as the log
-leads; a member without a copy restores one from NATS. All members then continue from it.
-The command takes a little longer than cluster.lease, and fails if a member owns the
+leads; a member without a copy restores one from NATS. If the member has set a copy aside
+(state.NN.lost) that leads further, it uses that one, and sets the other one aside. All
+members then continue from it. The command takes a little longer than cluster.lease, and fails if a member owns the
 shard.
 
 With --from-file, the command itself uses a file that no process has open, from an archive
