@@ -16,7 +16,7 @@ func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
 	s := newScene(t, buildBridge(t), 1, d.folder)
-	stopLife := s.live(t, standin.Rates{Appear: 200, Update: 200, AuditEntries: 50, Records: 100})
+	stopLife := s.live(t, standin.Rates{Appear: 50, Update: 50, AuditEntries: 12, Records: 25})
 	b := s.start(t)
 	for range 2 {
 		s.more(t, b, webhookSink)

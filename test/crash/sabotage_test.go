@@ -27,7 +27,7 @@ func TestSabotageIsDetected(t *testing.T) {
 			const kills = 8
 			s := newScene(t, buildFaulty(t, c.fault), 1, t.TempDir())
 			s.proxies[kafkaSink].Follow(c.plan)
-			stopLife := s.live(t, standin.Rates{Appear: 200, Update: 200, AuditEntries: 50, Records: 100})
+			stopLife := s.live(t, standin.Rates{Appear: 50, Update: 50, AuditEntries: 12, Records: 25})
 			for range kills {
 				b := s.start(t)
 				s.more(t, b, natsSink)
