@@ -15,7 +15,7 @@ import (
 // admin.ErrUnknown if the state does not have it.
 func (p *operator) Forget(ctx context.Context, sink string) error {
 	if configures(p.config, sink) {
-		return fmt.Errorf("the configuration has the sink %s: remove it there first", sink)
+		return fmt.Errorf("the configuration has the sink %s: remove it there first, and reload it if the bridge runs", sink)
 	}
 	store, err := p.cursorOf(ctx, sink)
 	if err != nil {
@@ -70,7 +70,7 @@ func (p *operator) ForgetIdentity(ctx context.Context, name string) error {
 // admin.ErrUnknown if the state does not have the old one.
 func (p *operator) Rename(ctx context.Context, old, name string) error {
 	if configures(p.config, old) {
-		return fmt.Errorf("the configuration has the sink %s: rename it there first", old)
+		return fmt.Errorf("the configuration has the sink %s: rename or remove it there first, and reload it if the bridge runs", old)
 	}
 	store, err := p.cursorOf(ctx, old)
 	if err != nil {

@@ -60,7 +60,7 @@ func (p *Pipeline) logUnconfigured(config *configs.Config, stats checkpoint.Stat
 	for _, name := range slices.Sorted(maps.Keys(stats.Sinks)) {
 		if !configures(config, name) {
 			p.log.Warn("the state has the cursor of a sink that is not configured; it is kept and does not hold the journal. "+
-				"To remove it, stop the bridge and run 'ndrbridge state forget NAME'; to give it to another sink, run 'ndrbridge state rename NAME OTHER'",
+				"To remove it, run 'ndrbridge state forget NAME'; to give it to another sink, run 'ndrbridge state rename NAME OTHER'",
 				"sink", name, "lag_events", stats.Sinks[name].LagEvents)
 		}
 	}

@@ -90,8 +90,7 @@ function* sinks(status) {
     if (s.dead_letters > 0) yield { level: "warn", text: `${name} has ${format.counted(s.dead_letters, "dead letter")}: view the reasons, then requeue or drop them.` };
   }
   for (const s of status.unconfigured ?? []) {
-    const first = status.cluster ? "" : "stop the bridge and ";
-    yield { level: "paused", text: `Sink ${s.name} is no longer configured: ${first}delete its state with "ndrbridge state forget ${s.name}".` };
+    yield { level: "paused", text: `Sink ${s.name} is no longer configured: delete its state with "ndrbridge state forget ${s.name}".` };
   }
 }
 
@@ -114,7 +113,7 @@ function* appliances(status) {
 
 // replacedInWords describes that another appliance seems to answer under a name.
 export const replacedInWords = (replaced) =>
-  `another appliance seems to answer under this name: ${replaced.reason}. Give it a name of its own, or stop the bridge and delete the state of the previous one with "ndrbridge state forget --appliance".`;
+  `another appliance seems to answer under this name: ${replaced.reason}. Give it a name of its own, or delete the state of the previous one with "ndrbridge state forget --appliance".`;
 
 // clockInWords describes how an appliance's clock differs from the bridge's.
 export const clockInWords = (skew) =>

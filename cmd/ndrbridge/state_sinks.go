@@ -3,21 +3,17 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/cmd/internal/terminal"
-	"ndrbridge/configs"
-	"ndrbridge/pipeline"
 )
 
 func (c *command) stateForgetCommand() *cobra.Command {
 	var yes, appliance, identity bool
-	cmd := c.withJSON(c.withConfig(&cobra.Command{
+	cmd := c.withJSON(c.withControl(&cobra.Command{
 		Use:   "forget NAME",
 		Short: "Delete the state of a removed sink, or of a replaced appliance",
 		Long: `Delete the cursor, the dead letters and the queued redeliveries of a sink that is no
@@ -34,8 +30,8 @@ commands for the appliance are pending. With --identity as well, only the report
 different appliance answers is deleted: use it if it is still the same appliance. Its
 streams continue.
 
-The bridge must be stopped. In a cluster, members must run instead, and must have loaded a
-configuration without the sink or the appliance; --identity needs no other configuration.`,
+A running bridge must have loaded a configuration without the sink or the appliance;
+--identity needs no other configuration.`,
 		Example: `  ndrbridge state forget lake
   ndrbridge state forget --appliance hq`,
 		Args: exactly("NAME"),
@@ -45,9 +41,9 @@ configuration without the sink or the appliance; --identity needs no other confi
 			case identity && !appliance:
 				return fmt.Errorf("%w: --identity requires --appliance", commandline.ErrUsage)
 			case appliance:
-				return c.offline("", func(state admin.Control) error { return c.forgetAppliance(ctx, state, name, identity, yes) })
+				return c.acting(func(state admin.Control) error { return c.forgetAppliance(ctx, state, name, identity, yes) })
 			}
-			return c.offline(name, func(state admin.Control) error {
+			return c.acting(func(state admin.Control) error {
 				if err := c.confirmForget(ctx, state, name, yes); err != nil {
 					return err
 				}
@@ -97,22 +93,20 @@ func (c *command) confirmForget(ctx context.Context, state admin.Control, sink s
 }
 
 func (c *command) stateRenameCommand() *cobra.Command {
-	return c.withJSON(c.withConfig(&cobra.Command{
+	return c.withJSON(c.withControl(&cobra.Command{
 		Use:   "rename OLD NEW",
 		Short: "Rename a sink in the state",
 		Long: `Move the cursor, the dead letters and the queued redeliveries of a sink to another
 name, so that a sink that is renamed in the configuration continues where it was. Stop
 the bridge, rename the sink in the configuration, run this command, and start the
-bridge. If the bridge has already run with the new name, the new name has a cursor of
-its own: take the sink out of the configuration and run ndrbridge state forget with the
-new name first.
-
-In a cluster, members must run instead: take the sink out of the configuration and reload
-it, run this command, and add the sink with its new name.`,
+bridge; or, while it runs, take the sink out of the configuration and reload it, run this
+command, add the sink with its new name, and reload again. If the bridge has already run
+with the new name, the new name has a cursor of its own: take the sink out of the
+configuration and run ndrbridge state forget with the new name first.`,
 		Example: "  ndrbridge state rename lake datalake",
 		Args:    exactly("OLD", "NEW"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.offline(args[0], func(state admin.Control) error {
+			return c.acting(func(state admin.Control) error {
 				if err := state.Rename(cmd.Context(), args[0], args[1]); err != nil {
 					return err
 				}
@@ -120,30 +114,4 @@ it, run this command, and add the sink with its new name.`,
 			})
 		},
 	}))
-}
-
-// offline calls act with the state of a stopped bridge or, if it is in a cluster, of the
-// running members. It returns an error if removed, the name of a sink or empty, is
-// configured.
-func (c *command) offline(removed string, act func(admin.Control) error) (err error) {
-	config, err := configs.Load(c.configFile, c.environ)
-	if err != nil {
-		return err
-	}
-	if slices.Contains(sinkNames(config), removed) {
-		return fmt.Errorf("sink %s is configured: first remove it from the configuration, or rename it there", removed)
-	}
-	if config.Cluster.Enabled() {
-		client, err := ownClient(config)
-		if err != nil {
-			return err
-		}
-		return notRunning(act(client))
-	}
-	state, err := pipeline.OpenOffline(config, version, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return stateError(config.State, err)
-	}
-	defer commandline.Close(state.Close, &err)
-	return act(state)
 }

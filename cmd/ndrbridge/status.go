@@ -267,11 +267,7 @@ func advice(s admin.Status) []string {
 		adviseSink(sink, add)
 	}
 	for _, sink := range s.Unconfigured {
-		first := ""
-		if s.Running && s.Cluster == nil {
-			first = "stop the bridge and "
-		}
-		add("%[1]s is not configured: %[2]sdelete its state with ndrbridge state forget %[1]s, or rename it with ndrbridge state rename %[1]s NEW", sink.Name, first)
+		add("%[1]s is not configured: delete its state with ndrbridge state forget %[1]s, or rename it with ndrbridge state rename %[1]s NEW", sink.Name)
 	}
 	return lines
 }

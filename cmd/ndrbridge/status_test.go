@@ -83,7 +83,7 @@ func TestAStatusIsPrinted(t *testing.T) {
 		}, []string{"nats running 1h00m ago 7 1", "kafka retrying 1m ago 0 0", "ticket commands from kafka are not received and stay there: no answer"}, ""},
 		{"a sink that is no longer configured", func(s *admin.Status) {
 			s.Unconfigured = []admin.SinkStatus{{Name: "old", LagEvents: 1}}
-		}, []string{"old - not configured - 1 0 B - - 0 0 0", "old is not configured: stop the bridge and delete its state with ndrbridge state forget old, or rename it with ndrbridge state rename old NEW"}, ""},
+		}, []string{"old - not configured - 1 0 B - - 0 0 0", "old is not configured: delete its state with ndrbridge state forget old, or rename it with ndrbridge state rename old NEW"}, ""},
 		{"a bridge that does not run", func(s *admin.Status) {
 			s.Running = false
 			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Streams: []admin.StreamStatus{{Stream: "detections", Position: now.Add(-time.Hour)}}}}
