@@ -67,8 +67,9 @@ func (c *command) handoverCommand() *cobra.Command {
 		Long: `Hand over all shards that a member owns, or one shard by its number, to the members that
 follow them. The owner stops the shard's polling, completes the batches in flight within
 shutdown_timeout, and releases the shard; nothing is delivered twice. It fails if nobody
-follows a shard, or the follower has not caught up. Later, the members share the shards
-evenly again. To empty a member for good, stop it: it hands over its shards first.`,
+follows a shard, or the follower has not caught up. Until the member starts again, it takes
+these shards only if nobody else can: the members share the shards less evenly so long. To
+empty a member for good, stop it: it hands over its shards first.`,
 		Example: `  ndrbridge cluster handover bridge-1
   ndrbridge cluster handover 03`,
 		Args: exactly("MEMBER|SHARD"),
