@@ -189,7 +189,16 @@ func (f *Follower) Run(ctx context.Context) (err error) {
 	if f.shots != nil {
 		running.Go(func() { f.shots.Run(ctx) })
 	}
-	return f.apply(ctx, reader, messages)
+	err = f.apply(ctx, reader, messages)
+	var recovered *recoveredError
+	if f.o.Snapshots != nil && errors.As(err, &recovered) {
+		bounded, stop := context.WithTimeout(ctx, completeTimeout)
+		defer stop()
+		if failed := complete(bounded, f.stream, f.o.Snapshots, recovered.snapshot); failed != nil {
+			return failed // the replica may be needed
+		}
+	}
+	return err
 }
 
 // setOwner notes who owns the log. The mutex is held.

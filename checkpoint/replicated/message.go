@@ -80,9 +80,9 @@ type taken struct {
 	// After is the ID of the message before the take, whatever has become of that; empty: there
 	// is none, or it is not known. Who read another one has another history than the owner.
 	After string `json:"after,omitempty"`
-	// Recovered says that the records after this take lead on from a snapshot, and not from
-	// those before it: see Recover.
-	Recovered bool `json:"recovered,omitempty"`
+	// Recovered is the snapshot from which the records after this take lead on, and not from
+	// those before it: see Recover. Its offset and trail are still those of the state.
+	Recovered *Snapshot `json:"recovered,omitempty"`
 }
 
 func (t taken) encode() []byte {

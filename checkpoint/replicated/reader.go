@@ -78,7 +78,7 @@ func (r *reader) read(seq uint64, m Message) (e entry, complete bool, err error)
 			err = fmt.Errorf("%w: message %d: %w", ErrDiverged, seq, err)
 		}
 	case KindTake:
-		err = readable(data, before)
+		err = readable(data, seq, m.ID, before)
 	case KindRenew, KindRelease:
 	default:
 		err = fmt.Errorf("%w: message %d is a %.20q", checkpoint.ErrNewer, seq, m.Kind)
@@ -105,7 +105,7 @@ func (r *reader) drop() { r.chain, r.bytes = nil, 0 }
 
 // readable returns checkpoint.ErrNewer if the records after a take cannot be applied by this
 // version, and ErrDiverged if they lead on from a snapshot, or from another message than before.
-func readable(take []byte, before string) error {
+func readable(take []byte, seq uint64, id, before string) error {
 	var t taken
 	if err := json.Unmarshal(take, &t); err != nil {
 		return fmt.Errorf("%w: its take of the log cannot be read: %w", checkpoint.ErrNewer, err)
@@ -113,11 +113,11 @@ func readable(take []byte, before string) error {
 	if t.Format > checkpoint.RecordFormat || t.Layout > checkpoint.Layout {
 		return fmt.Errorf("%w: it owns the log (format %d, layout %d; this version reads up to %d and %d)", checkpoint.ErrNewer, t.Format, t.Layout, checkpoint.RecordFormat, checkpoint.Layout)
 	}
+	if t.Recovered != nil {
+		return &recoveredError{t.Recovered.takenAt(seq, id)}
+	}
 	if t.After != "" && before != "" && t.After != before {
 		return fmt.Errorf("%w: its owner took it behind message %.100q, not behind %q", ErrDiverged, t.After, before)
-	}
-	if t.Recovered {
-		return fmt.Errorf("%w: it was continued from a snapshot, after its end was lost", ErrDiverged)
 	}
 	return nil
 }

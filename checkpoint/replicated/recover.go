@@ -21,7 +21,8 @@ type RecoverOptions struct {
 
 // Recover continues a log that lost its end (ErrLogLost) from a state that has it: it writes
 // the state as a snapshot, takes the log, makes the snapshot that of its take, and releases
-// the log again. So nothing is appended to what is left but behind that snapshot. d's offset
+// the log again. So nothing is appended to what is left but behind that snapshot, which the
+// take names: if its caller crashes in between, whoever reads the take points to it. d's offset
 // does not change: like every other replica of the shard, it has to be deleted and restored.
 //
 // checkpoint.ErrNotOwner: an owner that the state does not know of wrote to the log since.
@@ -44,24 +45,36 @@ func recoverLog(ctx context.Context, s Stream, snapshots Snapshots, d Replica, o
 	if err != nil {
 		return err
 	}
-	if err := o.allowed(ctx, s, last, d.At()); err != nil && !o.Force {
+	earlier, taker, err := endsRecovered(ctx, s, last)
+	if err == nil && earlier.Object != "" && taker != o.Owner && !o.Force {
+		if err = complete(ctx, s, snapshots, earlier); err == nil {
+			err = fmt.Errorf("%w: %s has continued it with message %d", checkpoint.ErrNotOwner, taker, last)
+		}
+	} else if err == nil {
+		err = o.allowed(ctx, s, last, d.At())
+	}
+	if err != nil && !o.Force {
 		return err
 	}
-	snapshot, err := writeObject(ctx, snapshots, objectName(old.Generation+1), d, o.Wall)
+	// What points to the snapshot of an earlier attempt does not stand for this one.
+	generation := max(old.Generation, generationOf(earlier.Object)) + 1
+	snapshot, err := writeObject(ctx, snapshots, objectName(generation), d, o.Wall)
 	if err != nil {
 		return errors.Join(err, abandon(ctx, snapshots, snapshot.Object))
 	}
-	log, err := take(ctx, s, last, o.Options, taken{Format: checkpoint.RecordFormat, Layout: checkpoint.Layout, Recovered: true})
+	log, err := take(ctx, s, last, o.Options, taken{Format: checkpoint.RecordFormat, Layout: checkpoint.Layout, Recovered: &snapshot})
+	if errors.Is(err, checkpoint.ErrNotOwner) {
+		return errors.Join(undecided(err), abandon(ctx, snapshots, snapshot.Object))
+	}
 	if err != nil {
-		return errors.Join(err, abandon(ctx, snapshots, snapshot.Object))
+		return err // the take may be stored, and then the object is needed
 	}
 	for {
-		snapshot.Offset = log.Offset()
-		snapshot.Trail = parseTrail(snapshot.Trail).at(log.trail.id, o.Owner).String()
+		snapshot = snapshot.takenAt(log.Offset(), log.trail.id)
 		p, err := pointTo(ctx, snapshots, snapshot)
 		if err == nil {
 			err = tidy(ctx, s, snapshots, p, snapshot.Offset)
-			return errors.Join(err, log.Release(ctx))
+			return errors.Join(err, undecided(log.Release(ctx)))
 		}
 		if !errors.Is(err, ErrPointerMoved) {
 			return err
@@ -71,6 +84,15 @@ func recoverLog(ctx context.Context, s Stream, snapshots Snapshots, d Replica, o
 			return errors.Join(err, abandon(ctx, snapshots, snapshot.Object))
 		}
 	}
+}
+
+// undecided is err without the meaning that others wrote to the log before: only allowed says
+// that.
+func undecided(err error) error {
+	if errors.Is(err, checkpoint.ErrNotOwner) {
+		return errors.New(err.Error())
+	}
+	return err
 }
 
 // allowed returns an error if the log did not lose its end, or others wrote to it since.
@@ -91,8 +113,8 @@ func (o RecoverOptions) allowed(ctx context.Context, s Stream, last uint64, stat
 		return fmt.Errorf("it ends with message %d, not before %d, which the state has", last, state.Offset)
 	case !ok || !known.complete() && !known.before(id) && !slices.Contains(known.owners, id.owner):
 		return fmt.Errorf("%w: message %d is %.100q", ErrWritersUnknown, last, m.ID)
-	case !slices.Contains(known.owners, id.owner):
-		return fmt.Errorf("%w: message %d is %.100q, of nobody that the state knows", checkpoint.ErrNotOwner, last, m.ID)
+	case known.before(id) || !slices.Contains(known.owners, id.owner):
+		return fmt.Errorf("%w: message %d is %.100q, of nobody that the state knows, or of later", checkpoint.ErrNotOwner, last, m.ID)
 	}
 	return nil
 }
