@@ -63,11 +63,8 @@ func recoverLog(ctx context.Context, s Stream, snapshots Snapshots, d Replica, o
 		return errors.Join(err, abandon(ctx, snapshots, snapshot.Object))
 	}
 	log, err := take(ctx, s, last, o.Options, taken{Format: checkpoint.RecordFormat, Layout: checkpoint.Layout, Recovered: &snapshot})
-	if errors.Is(err, checkpoint.ErrNotOwner) {
-		return errors.Join(undecided(err), abandon(ctx, snapshots, snapshot.Object))
-	}
 	if err != nil {
-		return err // the take may be stored, and then the object is needed
+		return undecided(err) // if the take is stored, the object is needed; else tidy removes it
 	}
 	for {
 		snapshot = snapshot.takenAt(log.Offset(), log.trail.id)
