@@ -82,9 +82,6 @@ func (r *Replica) Offset() uint64 { return r.At().Offset }
 // At returns the point of the log up to which it was applied.
 func (r *Replica) At() Point { return *r.at.Load() }
 
-// Sum returns the sum of all entries, which two replicas with the same state share.
-func (r *Replica) Sum() uint64 { return r.sum.Load() }
-
 // Apply makes the changes of consecutive records, up to a point, in one transaction. It
 // skips empty records. records must not change until it returns.
 //
@@ -118,7 +115,7 @@ func (r *Replica) apply(records [][]byte, at Point) error {
 	if err != nil {
 		return r.judge(err)
 	}
-	sum := r.Sum()
+	sum := r.sum.Load()
 	err = boltfile.Write(tx, func(tx *bolt.Tx) error {
 		if err := unmark(tx); err != nil {
 			return err

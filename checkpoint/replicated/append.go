@@ -40,7 +40,7 @@ type answer struct {
 }
 
 func newAppender(l *Log, kind string, data []byte) *appender {
-	a := &appender{l: l, base: l.last.Load(), answers: make(chan answer, 8*l.o.InFlight)}
+	a := &appender{l: l, base: l.last.Load(), answers: make(chan answer, 8*maxInFlight)}
 	size := l.o.PartBytes
 	if kind == KindTake {
 		size = max(size, len(data)) // a part of one would fence the owner, and replace it with nobody
@@ -145,7 +145,7 @@ func (a *appender) send(ctx context.Context) (refused bool, err error) {
 	timer := time.NewTimer(a.l.o.AckWait)
 	defer timer.Stop()
 	for a.missing > 0 {
-		for next < len(a.parts) && a.inFlight < a.l.o.InFlight {
+		for next < len(a.parts) && a.inFlight < maxInFlight {
 			if !a.stored[next] && !a.publish(next) {
 				next = len(a.parts) // what follows would be refused
 				break

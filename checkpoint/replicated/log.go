@@ -43,7 +43,6 @@ type Options struct {
 
 	AckWait   time.Duration // how long an answer is awaited before a message is sent again; 0: 2 s
 	PartBytes int           // of a message; 0: 512 KiB; never more than the stream takes
-	InFlight  int           // messages that are not answered yet; 0: 8
 
 	Metrics Metrics
 }
@@ -52,14 +51,14 @@ type Options struct {
 type Metrics struct {
 	Appended func(took time.Duration, bytes int) // a record was stored, of so many compressed bytes
 	Resent   func(messages int, why error)       // they were not acknowledged in time, or refused for why
-	Fenced   func()                              // another process owns the log
 }
 
 const (
 	defaultTerm      = 6 * time.Second
 	defaultAckWait   = 2 * time.Second
 	defaultPartBytes = 512 << 10
-	defaultInFlight  = 8
+
+	maxInFlight = 8 // messages that are not answered yet
 )
 
 // Log is a shard's log as its owner writes it. It implements checkpoint.Log: its methods are
@@ -99,7 +98,6 @@ func take(ctx context.Context, s Stream, after uint64, o Options, content taken)
 	}
 	o.Term = cmp.Or(o.Term, defaultTerm)
 	o.AckWait = cmp.Or(o.AckWait, defaultAckWait)
-	o.InFlight = cmp.Or(o.InFlight, defaultInFlight)
 	o.PartBytes = min(cmp.Or(o.PartBytes, defaultPartBytes), s.MaxData())
 	l := &Log{stream: s, o: o, packer: packer, trail: parseTrail(o.Trail), storedAt: o.Clock.Now(), epoch: o.Epoch, number: o.Attempt << 32}
 	l.last.Store(after)
@@ -146,7 +144,7 @@ func (l *Log) get(ctx context.Context, seq uint64) (Message, error) {
 }
 
 // Append implements checkpoint.Log. Before it has returned nil the record is in the log, or
-// part of it is, which readers ignore, or it is not. ErrTooLarge: it is not.
+// part of it is, which readers ignore, or it is not.
 func (l *Log) Append(record []byte) (checkpoint.Point, error) {
 	if len(record) == 0 {
 		return l.append(l.o.Context, KindRenew, nil)
@@ -195,9 +193,6 @@ func (l *Log) append(ctx context.Context, kind string, data []byte) (checkpoint.
 	a := newAppender(l, kind, data)
 	if err := a.run(ctx); err != nil {
 		l.ended = err
-		if errors.Is(err, checkpoint.ErrNotOwner) && l.o.Metrics.Fenced != nil {
-			l.o.Metrics.Fenced()
-		}
 		return checkpoint.Point{}, err
 	}
 	l.last.Store(a.base + uint64(len(a.parts)))

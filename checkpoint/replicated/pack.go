@@ -36,7 +36,7 @@ const keptBytes = 4 << 20
 // pack returns a record's compressed form, which is valid until the next call.
 func (p *packer) pack(record []byte) ([]byte, error) {
 	if len(record) > MaxRecord {
-		return nil, fmt.Errorf("%w: %d bytes, the most is %d", ErrTooLarge, len(record), MaxRecord)
+		return nil, fmt.Errorf("the record has %d bytes; the log takes at most %d", len(record), MaxRecord)
 	}
 	if cap(p.packed) > keptBytes {
 		p.packed = nil

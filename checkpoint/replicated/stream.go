@@ -20,9 +20,6 @@ var (
 	// last to the log did so before the log lost its end, or since. Nobody but an operator can
 	// decide which of both is to be kept.
 	ErrWritersUnknown = errors.New("the state does not know who wrote the log; decide with 'ndrbridge cluster recover' whether it continues from this state")
-	// ErrTooLarge is returned for a record that is larger than MaxRecord. The log does not
-	// have it.
-	ErrTooLarge = errors.New("the record is too large for the log")
 
 	// ErrNoMessage is returned by streams for a sequence number without a message.
 	ErrNoMessage = errors.New("no such message")
