@@ -30,40 +30,40 @@ type clusterConnection struct {
 }
 
 // close closes the connection. Nothing may use it any more.
-func (j *clusterConnection) close() {
-	_ = j.storage.Close() // the connection is closed next
-	j.conn.Close()
+func (c *clusterConnection) close() {
+	_ = c.storage.Close() // the connection is closed next
+	c.conn.Close()
 }
 
 // join connects to NATS and opens the cluster's streams. It retries until it has or ctx
 // is done, because the servers may start later, or be repaired: NotReady and the log say
 // what is wrong.
 func (m *member) join(ctx context.Context) (*clusterConnection, error) {
-	c := m.Config().Cluster
-	j := &clusterConnection{name: c.Name, member: c.Member, log: m.log, reload: m.process, shards: m.shards}
+	config := m.Config().Cluster
+	c := &clusterConnection{name: config.Name, member: config.Member, log: m.log, reload: m.process, shards: m.shards}
 	err := m.retry(ctx, func() (err error) {
-		j.conn, err = endpoint.ConnectCluster(ctx, c, m.log)
+		c.conn, err = endpoint.ConnectCluster(ctx, config, m.log)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	err = m.retry(ctx, func() (err error) {
-		j.storage, err = replicated.OpenJetStream(ctx, j.conn, replicated.JetStreamOptions{Name: c.Name, Shards: c.Shards, Replicas: c.Replicas})
+		c.storage, err = replicated.OpenJetStream(ctx, c.conn, replicated.JetStreamOptions{Name: config.Name, Shards: config.Shards, Replicas: config.Replicas})
 		return err
 	})
 	if err != nil {
-		j.conn.Close()
+		c.conn.Close()
 		return nil, err
 	}
-	for _, warning := range j.storage.Warnings() {
+	for _, warning := range c.storage.Warnings() {
 		m.log.Warn(warning)
 	}
 	o := cluster.Options{
-		Name: c.Name, Member: c.Member, Shards: c.Shards, Term: time.Duration(c.Lease),
-		Registry: cluster.NewKV(j.storage.Bucket()),
+		Name: config.Name, Member: config.Member, Shards: config.Shards, Term: time.Duration(config.Lease),
+		Registry: cluster.NewKV(c.storage.Bucket()),
 		Storage: func(n int) cluster.Storage {
-			return cluster.Storage{Stream: j.storage.Stream(n), Snapshots: j.storage.Snapshots(n)}
+			return cluster.Storage{Stream: c.storage.Stream(n), Snapshots: c.storage.Snapshots(n)}
 		},
 		Path: func(n int) string { return m.Config().Shard(n).State },
 		Own:  m.shards.own, StopTimeout: lifecycle.Limit(stopTimeout(m.Config())),
@@ -74,16 +74,16 @@ func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 	if m.change != nil {
 		m.change(&o)
 	}
-	j.node = cluster.New(o)
-	for n := range c.Shards {
-		j.remote = append(j.remote, operations.NewRemote(j.transport(j.shardSubject(n))))
+	c.node = cluster.New(o)
+	for n := range config.Shards {
+		c.remote = append(c.remote, operations.NewRemote(c.transport(c.shardSubject(n))))
 	}
-	j.control = operations.New(operations.Options{Shards: j, Config: m.Config, Version: m.version, Started: m.started, Log: m.log})
+	c.control = operations.New(operations.Options{Shards: c, Config: m.Config, Version: m.version, Started: m.started, Log: m.log})
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.connection, m.waiting = j, nil
+	m.connection, m.waiting = c, nil
 	m.acceptTickets()
-	return j, nil
+	return c, nil
 }
 
 // retry calls try until it succeeds or ctx is done. It notes and logs the errors.

@@ -130,21 +130,21 @@ func (m *member) Run(ctx context.Context, running func(attributes ...any)) pipel
 }
 
 func (m *member) run(ctx context.Context, running func(attributes ...any)) error {
-	j, err := m.join(ctx)
+	c, err := m.join(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
 		return err
 	}
-	stop, err := j.answer(j.memberSubject(j.member), j.handler())
+	stop, err := c.answer(c.memberSubject(c.member), c.handler())
 	if err != nil {
 		return err
 	}
 	defer stop()
-	c := m.Config().Cluster
-	running("cluster", c.Name, "member", c.Member, "shards", c.Shards)
-	return j.node.Run(ctx)
+	config := m.Config().Cluster
+	running("cluster", config.Name, "member", config.Member, "shards", config.Shards)
+	return c.node.Run(ctx)
 }
 
 // fail notes the error of Run.
@@ -164,8 +164,8 @@ func (m *member) Close(c *lifecycle.Closer) {
 
 // disconnect closes the connection to NATS, if there is one.
 func (m *member) disconnect() {
-	if j := m.membership(); j != nil {
-		j.close()
+	if c := m.membership(); c != nil {
+		c.close()
 	}
 }
 
@@ -185,12 +185,12 @@ func (m *member) Err() error {
 // NotReady implements work. A member that owns no shard is ready once it has joined.
 func (m *member) NotReady() []string {
 	m.mu.Lock()
-	j, waiting := m.connection, m.waiting
+	c, waiting := m.connection, m.waiting
 	m.mu.Unlock()
 	switch {
-	case j == nil:
+	case c == nil:
 		return []string{fmt.Sprintf("the NATS servers of the cluster are not reached: %s", waiting)}
-	case !j.conn.IsConnected():
+	case !c.conn.IsConnected():
 		return append([]string{"the NATS servers of the cluster are not reached"}, m.shards.notReady()...)
 	}
 	return m.shards.notReady()
@@ -254,20 +254,20 @@ func (m *member) Accept(ctx context.Context, key string, commands []tickets.Comm
 // serve answers the requests of other members to a shard that this member owns until stop
 // is called.
 func (m *member) serve(shard int, p *pipeline.Pipeline) (stop func(), err error) {
-	j := m.membership()
-	return j.answer(j.shardSubject(shard), operations.NewHandler(func() operations.Shard { return j.local(p) }))
+	c := m.membership()
+	return c.answer(c.shardSubject(shard), operations.NewHandler(func() operations.Shard { return c.local(p) }))
 }
 
 func (m *member) control() admin.Control {
-	if j := m.membership(); j != nil {
-		return j.control
+	if c := m.membership(); c != nil {
+		return c.control
 	}
 	return nil
 }
 
 func (m *member) cluster() admin.ClusterControl {
-	if j := m.membership(); j != nil {
-		return allShards{ownShards{j}}
+	if c := m.membership(); c != nil {
+		return allShards{ownShards{c}}
 	}
 	return nil
 }

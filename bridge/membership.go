@@ -19,28 +19,28 @@ import (
 )
 
 // shardSubject returns the NATS subject at which the owner of a shard answers.
-func (j *clusterConnection) shardSubject(shard int) string {
-	return "ndr." + j.name + ".shard." + configs.ShardName(shard)
+func (c *clusterConnection) shardSubject(shard int) string {
+	return "ndr." + c.name + ".shard." + configs.ShardName(shard)
 }
 
 // memberSubject returns the NATS subject at which a member answers.
-func (j *clusterConnection) memberSubject(member string) string {
-	return "ndr." + j.name + ".member." + member
+func (c *clusterConnection) memberSubject(member string) string {
+	return "ndr." + c.name + ".member." + member
 }
 
 // remoteMember returns a client of another member.
-func (j *clusterConnection) remoteMember(name string) *admin.Client {
-	return operations.NewMemberClient(j.transport(j.memberSubject(name)))
+func (c *clusterConnection) remoteMember(name string) *admin.Client {
+	return operations.NewMemberClient(c.transport(c.memberSubject(name)))
 }
 
 // transport returns a transport to a subject.
-func (j *clusterConnection) transport(subject string) http.RoundTripper {
-	return forward.NewTransport(j.conn, subject)
+func (c *clusterConnection) transport(subject string) http.RoundTripper {
+	return forward.NewTransport(c.conn, subject)
 }
 
 // answer has h answer the requests to a subject until stop is called.
-func (j *clusterConnection) answer(subject string, h http.Handler) (stop func(), err error) {
-	s, err := forward.Serve(j.conn, subject, h, j.log)
+func (c *clusterConnection) answer(subject string, h http.Handler) (stop func(), err error) {
+	s, err := forward.Serve(c.conn, subject, h, c.log)
 	if err != nil {
 		return nil, fmt.Errorf("answer other members at %s: %w", subject, err)
 	}
@@ -48,24 +48,24 @@ func (j *clusterConnection) answer(subject string, h http.Handler) (stop func(),
 }
 
 // Count implements operations.Shards.
-func (j *clusterConnection) Count() int { return len(j.remote) }
+func (c *clusterConnection) Count() int { return len(c.remote) }
 
 // Of implements operations.Shards.
-func (j *clusterConnection) Of(appliance string) int {
-	return configs.ShardOf(appliance, len(j.remote))
+func (c *clusterConnection) Of(appliance string) int {
+	return configs.ShardOf(appliance, len(c.remote))
 }
 
 // Shard implements operations.Shards.
-func (j *clusterConnection) Shard(n int) operations.Shard {
-	if p := j.shards.pipeline(n); p != nil {
-		return j.local(p)
+func (c *clusterConnection) Shard(n int) operations.Shard {
+	if p := c.shards.pipeline(n); p != nil {
+		return c.local(p)
 	}
-	return j.remote[n]
+	return c.remote[n]
 }
 
 // local returns a shard that this member owns.
-func (j *clusterConnection) local(p *pipeline.Pipeline) operations.Shard {
-	return localShard{control{p.Control(), j.reload}, p}
+func (c *clusterConnection) local(p *pipeline.Pipeline) operations.Shard {
+	return localShard{control{p.Control(), c.reload}, p}
 }
 
 // localShard is a shard that this member owns.
@@ -85,11 +85,11 @@ func (s localShard) Accept(ctx context.Context, commands []checkpoint.Command) (
 }
 
 // Members implements operations.Shards.
-func (j *clusterConnection) Members() []operations.Member {
-	all := []operations.Member{{Name: j.member, Reload: j.reload}}
-	for _, m := range j.node.Cluster().Members {
-		if m.Member != j.member {
-			all = append(all, operations.Member{Name: m.Member, Reload: j.remoteMember(m.Member).Reload})
+func (c *clusterConnection) Members() []operations.Member {
+	all := []operations.Member{{Name: c.member, Reload: c.reload}}
+	for _, m := range c.node.Cluster().Members {
+		if m.Member != c.member {
+			all = append(all, operations.Member{Name: m.Member, Reload: c.remoteMember(m.Member).Reload})
 		}
 	}
 	slices.SortFunc(all, func(a, b operations.Member) int { return strings.Compare(a.Name, b.Name) })
@@ -98,13 +98,13 @@ func (j *clusterConnection) Members() []operations.Member {
 
 // handler returns what this member answers to other members: the admin API, in which a reload
 // and what concerns the cluster are those of this member alone.
-func (j *clusterConnection) handler() http.Handler {
+func (c *clusterConnection) handler() http.Handler {
 	return admin.NewHandler(admin.Options{
 		Metrics:  prometheus.NewRegistry(),
-		Control:  func() admin.Control { return memberControl{j.control, j.reload} },
+		Control:  func() admin.Control { return memberControl{c.control, c.reload} },
 		Tickets:  func() admin.Tickets { return admin.Tickets{} },
 		NotReady: func() []string { return nil },
-		Cluster:  func() admin.ClusterControl { return ownShards{j} },
+		Cluster:  func() admin.ClusterControl { return ownShards{c} },
 	})
 }
 

@@ -62,9 +62,7 @@ func (s *shards) own(ctx context.Context, o cluster.Ownership) error {
 	options.Registerer = prometheus.WrapRegistererWith(prometheus.Labels{"shard": name}, options.Registerer)
 	options.Shard = &pipeline.Shard{
 		Number: o.Shard, Of: config.Cluster.Shards, Log: o.Log, Renew: o.Renew, Lease: o.Lease,
-	}
-	if o.Snapshots != nil {
-		options.Shard.Snapshots = func(ctx context.Context, state *checkpoint.Store) { o.Snapshots(ctx, state) }
+		Snapshots: func(ctx context.Context, state *checkpoint.Store) { o.Snapshots(ctx, state) },
 	}
 	p := pipeline.New(options)
 	s.add(o.Shard, p)

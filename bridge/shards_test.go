@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/cluster"
 	"ndrbridge/cluster/lease"
 	"ndrbridge/configs"
@@ -83,7 +84,9 @@ sinks: [{name: log, file: {path: "-"}}]
 	clock := lease.System()
 	term := lease.New(time.Hour, clock)
 	term.Renew(clock.Now())
-	err = s.own(ctx, cluster.Ownership{Log: log, Renew: time.Millisecond, Lease: term})
+	err = s.own(ctx, cluster.Ownership{
+		Log: log, Renew: time.Millisecond, Lease: term, Snapshots: func(context.Context, replicated.Dumper) {},
+	})
 	if !errors.Is(err, checkpoint.ErrNotOwner) {
 		t.Errorf("got %v, want ErrNotOwner", err)
 	}

@@ -57,7 +57,7 @@ type Options struct {
 // Storage is what the servers store of a shard.
 type Storage struct {
 	Stream    replicated.Stream
-	Snapshots replicated.Snapshots // nil: none are made, and the log is never purged
+	Snapshots replicated.Snapshots
 }
 
 // Replica is a copy of a shard's state that follows its log. *checkpoint.Replica implements

@@ -42,9 +42,6 @@ func (s *shard) noteAppended(w *ownership, bytes int) {
 
 // keepSnapshots is Ownership.Snapshots.
 func (s *shard) keepSnapshots(ctx context.Context, w *ownership, state replicated.Dumper) {
-	if s.storage.Snapshots == nil {
-		return
-	}
 	n := replicated.NewSnapshotter(s.storage.Stream, s.storage.Snapshots, state, s.snapshotterOptions(true))
 	w.snapshotter.Store(n)
 	defer w.snapshotter.Store(nil)

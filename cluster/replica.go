@@ -66,9 +66,6 @@ func openReplica(ctx context.Context, s *shard) (*replica, error) {
 // restore fills an empty file from a snapshot, if there is one. It closes the file if it
 // fails.
 func restore(ctx context.Context, s *shard, path string, file Replica) (Replica, error) {
-	if s.storage.Snapshots == nil {
-		return file, nil
-	}
 	began := s.o.Clock.Now()
 	used := false
 	snapshot, err := replicated.Restore(ctx, s.storage.Stream, s.storage.Snapshots, func() (replicated.Replica, error) {
