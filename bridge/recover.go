@@ -11,6 +11,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/cluster"
 	"ndrbridge/cluster/lease"
 	"ndrbridge/configs"
 	"ndrbridge/pipeline/endpoint"
@@ -53,7 +54,7 @@ func Recover(ctx context.Context, config *configs.Config, shard int, path string
 	}
 	defer storage.Close()
 	log := storage.Stream(shard)
-	last, err := quiet(ctx, log, time.Duration(c.Lease))
+	last, err := cluster.Quiet(ctx, log, lease.System(), time.Duration(c.Lease))
 	if err != nil {
 		return "", err
 	}
@@ -68,24 +69,6 @@ func Recover(ctx context.Context, config *configs.Config, shard int, path string
 		return "", err
 	}
 	return path + recoveredSuffix, nil
-}
-
-// quiet returns the number of the last message of a log, or an error if somebody writes to
-// it within a little more than a lease.
-func quiet(ctx context.Context, log replicated.Stream, term time.Duration) (last uint64, err error) {
-	before, err := log.Last(ctx)
-	if err != nil {
-		return 0, err
-	}
-	select {
-	case <-time.After(lease.Gone(term)):
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
-	if last, err = log.Last(ctx); err == nil && last != before {
-		err = errors.New("a member owns the shard and writes to its log: there is nothing to recover")
-	}
-	return last, err
 }
 
 // closed closes the replica at path and, if kept is not empty, renames its file to that.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"ndrbridge/admin"
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/cluster/lease"
 )
 
 // recovery is an operator's request to continue a shard's log from this member's file.
@@ -101,7 +103,7 @@ func (s *shard) recoverFrom(ctx context.Context, request *recovery) error {
 	if err != nil {
 		return err
 	}
-	last, err := s.quiet(waiting)
+	last, err := Quiet(waiting, s.storage.Stream, s.o.Clock, s.o.Term)
 	for err == nil && !r.ended() && r.Status().Seen < last {
 		sleep(waiting, s.o.Clock, s.o.tick(), nil)
 		err = context.Cause(waiting)
@@ -142,21 +144,23 @@ func (s *shard) recoverFrom(ctx context.Context, request *recovery) error {
 	return s.setAside(r.file.At().Offset)
 }
 
-// quiet returns the number of the last message of the log, or an error if a member appends to
-// it for as long as its lease may last.
-func (s *shard) quiet(ctx context.Context) (uint64, error) {
-	last, err := s.storage.Stream.Last(ctx)
+// Quiet returns the number of the last message of a shard's log, or an error if a member appends
+// to it for as long as its lease may last: that of who wrote the last message, or term if that
+// is longer.
+func Quiet(ctx context.Context, log replicated.Stream, clock lease.Clock, term time.Duration) (uint64, error) {
+	last, err := log.Last(ctx)
 	if err != nil {
 		return 0, err
 	}
-	m, err := s.storage.Stream.Get(ctx, last)
+	m, err := log.Get(ctx, last)
 	if err != nil {
 		m.Term = 0 // not known: NATS lost the message
 	}
-	if !sleep(ctx, s.o.Clock, s.o.gone(m.Term), nil) {
+	o := Options{Term: term}
+	if !sleep(ctx, clock, o.gone(m.Term), nil) {
 		return 0, context.Cause(ctx)
 	}
-	now, err := s.storage.Stream.Last(ctx)
+	now, err := log.Last(ctx)
 	if err == nil && now != last {
 		err = errors.New("a member owns the shard and appends to its log, so that there is nothing to recover")
 	}

@@ -13,6 +13,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/checkpoint/replicated/replicatedtest"
 )
 
 // TestFollowerWaitsForALongerLeaseOfTheOwner: while the term is changed by restarting one
@@ -49,6 +50,28 @@ func TestFollowerWaitsForALongerLeaseOfTheOwner(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestQuiet checks that a log is quiet only after the lease of who wrote its last message, if that
+// is longer than one's own.
+func TestQuiet(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		clock := newScaledClock(1)
+		log := replicatedtest.New(1, replicatedtest.Faults{}).Stream("a", 0)
+		owner, err := replicated.Take(t.Context(), log, 0, replicated.Options{Context: t.Context(), Owner: "a", Clock: clock, Term: 40 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if last, err := Quiet(t.Context(), log, clock, 2*time.Second); err != nil || last != 1 || time.Since(began) < 50*time.Second {
+			t.Errorf("the log ends at %d after %v (%v)", last, time.Since(began), err)
+		}
+		time.AfterFunc(45*time.Second, func() { owner.Append(nil) })
+		if _, err := Quiet(t.Context(), log, clock, 2*time.Second); err == nil || !strings.Contains(err.Error(), "appends to its log") {
+			t.Errorf("an owner that renews late: %v", err)
+		}
+	})
 }
 
 func TestGone(t *testing.T) {
