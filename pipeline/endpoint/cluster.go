@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -32,7 +33,7 @@ func CheckCluster(c *configs.Cluster) error {
 // ConnectCluster connects a member to one of the NATS servers of its cluster. The
 // connection reconnects until it is closed, and reads the secrets again each time. The
 // error contains no secret. ctx bounds the first attempt only. Losses of the connection
-// are logged.
+// are logged, and errors that servers report: each text once in errorInterval.
 func ConnectCluster(ctx context.Context, c *configs.Cluster, log *slog.Logger) (*nats.Conn, error) {
 	o, err := NATS(c.NATS.Connection())
 	if err != nil {
@@ -48,6 +49,7 @@ func ConnectCluster(ctx context.Context, c *configs.Cluster, log *slog.Logger) (
 		}
 		return o.Secrets().Hide(err.Error())
 	}
+	reported := errorLimiter{}
 	lease := time.Duration(c.Lease)
 	conn, err := natswire.ConnectAgain(ctx, natswire.Options{
 		URL: o.URL, TLS: o.TLS, Timeout: min(lease, 5*time.Second), Limits: natswire.Limits{Message: maxClusterMessage},
@@ -65,6 +67,9 @@ func ConnectCluster(ctx context.Context, c *configs.Cluster, log *slog.Logger) (
 			log.Info("the connection to the NATS servers of the cluster is restored", "server", conn.ConnectedAddr())
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
+			if !reported.allow(err.Error(), time.Now()) {
+				return
+			}
 			subject := ""
 			if s != nil {
 				subject = s.Subject
@@ -76,6 +81,25 @@ func ConnectCluster(ctx context.Context, c *configs.Cluster, log *slog.Logger) (
 		return nil, fmt.Errorf("connect to the NATS servers of cluster.nats.url, %s: %s: check the address and the credentials, and that one of them is up", c.NATS.URL, hide(err))
 	}
 	return conn, nil
+}
+
+const (
+	errorInterval = 5 * time.Minute
+	maxErrors     = 16 // in errorInterval, because the server chooses the texts
+)
+
+// errorLimiter has the texts that were logged within errorInterval, and when. It is used by one
+// goroutine.
+type errorLimiter map[string]time.Time
+
+// allow reports whether text is to be logged now, and notes that it is.
+func (l errorLimiter) allow(text string, now time.Time) bool {
+	maps.DeleteFunc(l, func(_ string, at time.Time) bool { return now.Sub(at) >= errorInterval })
+	if _, logged := l[text]; logged || len(l) >= maxErrors {
+		return false
+	}
+	l[text] = now
+	return true
 }
 
 // signInAgain returns connection options that read the credentials at each connection.

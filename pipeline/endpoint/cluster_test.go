@@ -78,6 +78,39 @@ func TestConnectClusterReadsTheSecretAgain(t *testing.T) {
 	}
 }
 
+func TestConnectClusterLogsAnErrorOfTheServersOnce(t *testing.T) {
+	s := loopback.NATS(t, func(o *server.Options) {
+		o.Users = []*server.User{{Username: "u", Password: "p", Permissions: &server.Permissions{
+			Publish: &server.SubjectPermission{Deny: []string{"first", "second"}},
+		}}}
+	})
+	cluster := clusterOf(t, fmt.Sprintf(`url: "nats://%s", username: u, password: p`, s.Addr()))
+	log := lines{texts: make(chan string, 10)}
+	conn, err := endpoint.ConnectCluster(t.Context(), cluster, slog.New(slog.NewTextHandler(log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, subject := range []string{"first", "first", "first", "second"} {
+		if err := conn.Publish(subject, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{"first", "second"} {
+		if text := <-log.texts; !strings.Contains(text, want) {
+			t.Errorf("logged %s, want the error about %s", text, want)
+		}
+	}
+}
+
+// lines passes on what is written to it.
+type lines struct{ texts chan string }
+
+func (l lines) Write(p []byte) (int, error) {
+	l.texts <- string(p)
+	return len(p), nil
+}
+
 func TestConnectClusterHidesSecrets(t *testing.T) {
 	s := loopback.NATS(t, func(o *server.Options) { o.Username, o.Password = "u", "right" })
 	cluster := clusterOf(t, fmt.Sprintf(`url: "nats://u:s3cret@%s"`, s.Addr()))
