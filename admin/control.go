@@ -17,7 +17,8 @@ type From struct {
 	// Since selects the events recorded at or after it. If it is not zero, Last is
 	// ignored.
 	Since time.Time
-	// Last is the maximum number of events.
+	// Last is the maximum number of events. A cluster may return a few more: each shard an
+	// equal share of it, rounded up.
 	Last uint64
 }
 
