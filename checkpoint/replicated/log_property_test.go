@@ -48,7 +48,7 @@ func drawPlan(t *rapid.T) plan {
 	}
 }
 
-// outcome is what an owner was told about a record.
+// outcome is what an owner got for a record.
 type outcome struct {
 	owner, record string
 	offset        uint64
@@ -63,10 +63,10 @@ func (p plan) run() string {
 	var members sync.WaitGroup
 	for i := range p.members {
 		members.Go(func() {
-			told := p.member(servers, fmt.Sprint("m", i), rand.New(rand.NewPCG(p.seed, uint64(i+1))))
+			results := p.member(servers, fmt.Sprint("m", i), rand.New(rand.NewPCG(p.seed, uint64(i+1))))
 			mu.Lock()
 			defer mu.Unlock()
-			outcomes = append(outcomes, told...)
+			outcomes = append(outcomes, results...)
 		})
 	}
 	members.Go(func() { p.disturb(servers) })
@@ -76,7 +76,7 @@ func (p plan) run() string {
 }
 
 // member takes the log and appends to it, a few times.
-func (p plan) member(servers *replicatedtest.Servers, name string, random *rand.Rand) (told []outcome) {
+func (p plan) member(servers *replicatedtest.Servers, name string, random *rand.Rand) (results []outcome) {
 	stream := servers.Stream(name, 0)
 	for turn := range p.turns {
 		time.Sleep(time.Duration(random.IntN(20_000)) * time.Millisecond)
@@ -95,7 +95,7 @@ func (p plan) member(servers *replicatedtest.Servers, name string, random *rand.
 			at, failed := log.Append([]byte(o.record))
 			o.offset, err = at.Offset, failed
 			o.err = err
-			told = append(told, o)
+			results = append(results, o)
 			time.Sleep(time.Duration(random.IntN(200)) * time.Millisecond)
 		}
 		if err == nil && random.IntN(2) == 0 {
@@ -103,7 +103,7 @@ func (p plan) member(servers *replicatedtest.Servers, name string, random *rand.
 		}
 		cancel()
 	}
-	return told
+	return results
 }
 
 // disturb changes leaders and cuts members off.

@@ -132,7 +132,7 @@ func (f *fleet) run() (broken []string) {
 	return f.faults
 }
 
-// TestTakeovers checks that all that any owner was told to be stored is in every replica, in
+// TestTakeovers checks that all that was acknowledged to any owner is in every replica, in
 // its order, whoever owns the log when, and that no replica ever has a record that does not
 // fit.
 func TestTakeovers(t *testing.T) {
