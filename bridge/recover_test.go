@@ -228,9 +228,13 @@ func TestAShardIsRecoveredFromARunningMember(t *testing.T) {
 	if err := clientOf(t, one.Bridge).Recover(t.Context(), unknown); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("a member that does not exist: %v", err)
 	}
-	if err := clientOf(t, one.Bridge).Recover(t.Context(), recovery); err != nil {
-		t.Fatal(err)
-	}
+	awaitCluster(t, "the recovery, once member one sees the other", func() bool {
+		err := clientOf(t, one.Bridge).Recover(t.Context(), recovery)
+		if err != nil && !errors.Is(err, admin.ErrUnknown) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
 	if !two.log.hasLine("continued from this member's file on request", "") {
 		t.Error("the member does not log what it did")
 	}
