@@ -63,7 +63,7 @@ func Recover(ctx context.Context, config *configs.Config, shard int, path string
 	}
 	err = replicated.Recover(ctx, log, storage.Snapshots(shard), replica, replicated.RecoverOptions{
 		Options: replicated.Options{Context: ctx, Owner: "recovery-" + rand.Text(), Clock: lease.System()},
-		Force:   true, Wall: time.Now(),
+		Force:   true, Last: last, Wall: time.Now(),
 	})
 	if err != nil {
 		return "", err

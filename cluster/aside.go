@@ -48,18 +48,24 @@ func (disk) exists(path string) (bool, error) {
 }
 
 // keep sets the file of a replica that was dropped aside, if it does not fit the log for a
-// reason that leaves it the only one that has what is in it. A file that was restored since
-// another one was set aside does not replace that.
+// reason that leaves it the only one that has what is in it. It replaces one that was set
+// aside before only if it leads further, and was not restored since.
 func (s *shard) keep(r *replica, why error) error {
 	if errors.Is(why, checkpoint.ErrDamaged) || errors.Is(why, replicated.ErrPurged) || r.restorable() {
 		return nil
 	}
-	if r.fresh {
-		if there, err := s.o.files.exists(s.lostPath()); there || err != nil {
+	offset := r.file.At().Offset
+	lost, err := s.openLost()
+	if err != nil {
+		s.log.Warn("the file that was set aside cannot be read; it is replaced", "file", s.lostPath(), "error", err)
+	}
+	if lost != nil {
+		further := lost.At().Offset >= offset
+		if err := lost.Close(); err != nil || further || r.fresh {
 			return err
 		}
 	}
-	return s.setAside(r.file.At().Offset)
+	return s.setAside(offset)
 }
 
 // restorable reports whether the file has no more than the snapshot from which it was restored.

@@ -43,6 +43,7 @@ func (s *shard) noteAppended(w *ownership, bytes int) {
 // keepSnapshots is Ownership.Snapshots.
 func (s *shard) keepSnapshots(ctx context.Context, w *ownership, state replicated.Dumper) {
 	n := replicated.NewSnapshotter(s.storage.Stream, s.storage.Snapshots, state, s.snapshotterOptions(true))
+	n.Note(w.log.Offset(), 0) // of the take, which the state has
 	w.snapshotter.Store(n)
 	defer w.snapshotter.Store(nil)
 	n.Run(ctx)

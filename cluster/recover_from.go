@@ -126,7 +126,7 @@ func (s *shard) recoverFrom(ctx context.Context, request *recovery) error {
 	if offset == 0 {
 		err = errors.New("this member has no copy of the shard, and could not make one from NATS; name another member")
 	} else {
-		err = s.recover(ctx, used, replicated.RecoverOptions{Options: replicated.Options{Epoch: status.Epoch}, Force: true})
+		err = s.recover(ctx, used, replicated.RecoverOptions{Options: replicated.Options{Epoch: status.Epoch}, Force: true, Last: last})
 	}
 	if lost != nil {
 		err = errors.Join(err, lost.Close())

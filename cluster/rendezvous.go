@@ -14,7 +14,7 @@ func weight(member string, shard int) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// claim is a shard that a member can own.
+// claim is a shard of which a member claims a share.
 type claim struct {
 	member string
 	shard  int
@@ -24,21 +24,20 @@ type claim struct {
 // rank returns for each shard the live members that can own it, in the order in which they take
 // it. The first is its preferred owner, by rendezvous hashing in which all have equally
 // many shards; the second would be that without the first, so that few shards move twice when
-// a member is lost. Those that yield the shard come last, and a member that yields all shards
-// has no share.
+// a member is lost. Those that yield the shard come last. A shard that a member yields or
+// cannot own moves no other one, unless that is so for all shards.
 func rank(live []member, shards int) [][]member {
 	ranked := make([][]member, shards)
 	var claims []claim
 	for shard := range ranked {
 		weights := make(map[string]uint64, len(live))
 		for _, m := range live {
-			if r, has := m.report(shard); has && r.Role == roleUnable {
-				continue
-			}
-			ranked[shard] = append(ranked[shard], m)
 			weights[m.ID] = weight(m.ID, shard)
-			if len(m.Yields) < shards {
+			if m.hasShare(shards) {
 				claims = append(claims, claim{m.ID, shard, weights[m.ID]})
+			}
+			if r, has := m.report(shard); !has || r.Role != roleUnable {
+				ranked[shard] = append(ranked[shard], m)
 			}
 		}
 		slices.SortFunc(ranked[shard], func(a, b member) int {
@@ -58,6 +57,18 @@ func rank(live []member, shards int) [][]member {
 		slices.SortStableFunc(ranked[shard], func(a, b member) int { return compareBool(a.yields(shard), b.yields(shard)) })
 	}
 	return ranked
+}
+
+// hasShare reports whether a member has a share of the shards: it does not yield all of them,
+// and can own one.
+func (m member) hasShare(shards int) bool {
+	unable := 0
+	for _, r := range m.Shards {
+		if r.Role == roleUnable {
+			unable++
+		}
+	}
+	return len(m.Yields) < shards && unable < shards
 }
 
 // assign returns the member that has each shard if the claims, sorted by weight, are granted

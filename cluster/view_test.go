@@ -127,6 +127,24 @@ func TestMembersThatCannotOrShouldNotOwn(t *testing.T) {
 	}
 }
 
+// TestShardThatAMemberCannotOwnMovesNoOther: a shard that fails in one member is its alone.
+func TestShardThatAMemberCannotOwnMovesNoOther(t *testing.T) {
+	t.Parallel()
+	const shards = 16
+	before := rank(named("a", "b", "c"), shards)
+	for failing := range shards {
+		after := rank(append(named("b", "c"), member{ID: "a", Shards: map[string]report{shardName(failing): unable}}), shards)
+		for shard := range shards {
+			if shard == failing {
+				continue
+			}
+			if was, is := before[shard][0].ID, after[shard][0].ID; was != is {
+				t.Errorf("a cannot own shard %d, and shard %d should go from %s to %s", failing, shard, was, is)
+			}
+		}
+	}
+}
+
 // TestMembershipMovesFewShards: a member that joins or leaves moves little more than the
 // shards that it gets or had.
 func TestMembershipMovesFewShards(t *testing.T) {

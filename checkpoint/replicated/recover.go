@@ -14,8 +14,10 @@ import (
 type RecoverOptions struct {
 	Options
 	// Force recovers the log from this state even if others wrote to it since: their records
-	// are lost. It is for an operator's command.
+	// are lost. It is for an operator's command, and fails unless message Last is still the
+	// last one of the log.
 	Force bool
+	Last  uint64
 	Wall  time.Time // the time that the snapshot has
 }
 
@@ -44,6 +46,12 @@ func recoverLog(ctx context.Context, s Stream, snapshots Snapshots, d Replica, o
 	last, err := s.Last(ctx)
 	if err != nil {
 		return err
+	}
+	if o.Force && last != o.Last {
+		return fmt.Errorf("its last message is %d, not %d: somebody has appended to it meanwhile; nothing was recovered", last, o.Last)
+	}
+	if id, ok := parseID(parseTrail(d.At().Trail).id); ok {
+		o.Epoch = max(o.Epoch, id.epoch) // so that copies of the lost end show that this is later
 	}
 	earlier, taker, err := endsRecovered(ctx, s, last)
 	if err == nil && earlier.Object != "" && taker != o.Owner && !o.Force {

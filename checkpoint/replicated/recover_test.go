@@ -3,6 +3,7 @@ package replicated_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,7 +39,7 @@ func TestRecover(t *testing.T) {
 		name string
 		// lose changes the log, which has eleven messages of a.
 		lose  func(t *testing.T, servers *replicatedtest.Servers)
-		force bool
+		force uint64 // the last message, by an operator's command; 0: none
 		want  error
 		text  string
 	}{
@@ -63,7 +64,11 @@ func TestRecover(t *testing.T) {
 				t.Fatal(err)
 			}
 		}},
-		{name: "another owner took the log since, and an operator says so", force: true, lose: func(t *testing.T, s *replicatedtest.Servers) {
+		{name: "another owner took the log since, and an operator decides", force: 7, lose: func(t *testing.T, s *replicatedtest.Servers) {
+			s.Forget(0, 6)
+			take(t, s.Stream("c", 0), 6, options(t.Context(), "c"))
+		}},
+		{name: "another owner took the log since an operator decided", force: 6, text: "nothing was recovered", lose: func(t *testing.T, s *replicatedtest.Servers) {
 			s.Forget(0, 6)
 			take(t, s.Stream("c", 0), 6, options(t.Context(), "c"))
 		}},
@@ -78,14 +83,14 @@ func TestRecover(t *testing.T) {
 				grow(t, l, 7, state)
 				c.lose(t, servers)
 				o := recoverOptions(t, "b")
-				o.Force = c.force
+				o.Force, o.Last = c.force > 0, c.force
 				err := replicated.Recover(t.Context(), s, snapshots, state, o)
 				if c.want != nil || c.text != "" {
 					if c.want != nil {
 						wantErr(t, err, c.want)
 					}
-					if err == nil {
-						t.Fatal("no error")
+					if err == nil || !strings.Contains(err.Error(), c.text) {
+						t.Fatalf("%v, want %q", err, c.text)
 					}
 					return
 				}

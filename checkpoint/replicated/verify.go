@@ -25,8 +25,10 @@ func (f *Follower) verify(ctx context.Context, r *reader) error {
 		case !errors.Is(err, ErrNoMessage):
 			wait = min(2*wait, 8*f.o.PollEvery)
 		case last >= at.Offset:
-			if absent++; absent == suspicionTimes {
-				return f.gone(ctx, at.Offset)
+			if absent++; absent >= suspicionTimes {
+				if err := f.gone(ctx, at.Offset); err != nil {
+					return err
+				}
 			}
 		case f.short.lasts(true, f.o.Clock.Now()):
 			return fmt.Errorf("%w: its last message is number %d, the replica has %d", ErrLogLost, last, at.Offset)
@@ -38,13 +40,17 @@ func (f *Follower) verify(ctx context.Context, r *reader) error {
 	}
 }
 
-// gone returns why the log does not have a message that it had: ErrPurged, or it lost it.
+// gone returns why the log does not have a message that it had: ErrPurged, or it lost it; nil:
+// the servers did not answer in time.
 func (f *Follower) gone(ctx context.Context, seq uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*f.o.PollEvery)
 	defer cancel()
 	err := f.stream.Follow(ctx, seq, func(next uint64, _ Message) error {
 		return fmt.Errorf("it was lost, and the next one is number %d", next)
 	})
+	if ctx.Err() != nil && !errors.Is(err, ErrPurged) {
+		return nil
+	}
 	return fmt.Errorf("%w: the log does not have message %d any more: %w", ErrDiverged, seq, err)
 }
 
