@@ -66,10 +66,10 @@ func (c *command) handoverCommand() *cobra.Command {
 		Short: "Hand shards over to other members",
 		Long: `Hand over all shards that a member owns, or one shard by its number, to the members that
 follow them. The owner stops the shard's polling, completes the batches in flight within
-shutdown_timeout, and releases the shard; nothing is delivered twice. It fails if nobody
+shutdown_timeout, and releases the shard; nothing is delivered twice. It fails if no member
 follows a shard, or the follower has not caught up. Until the member starts again, it takes
-these shards only if nobody else can: the members share the shards less evenly so long. To
-empty a member for good, stop it: it hands over its shards first.`,
+these shards only if no other member can, and the shards are shared less evenly. To
+move all shards off a member for good, stop it: it hands them over first.`,
 		Example: `  ndrbridge cluster handover bridge-1
   ndrbridge cluster handover 03`,
 		Args: exactly("MEMBER|SHARD"),

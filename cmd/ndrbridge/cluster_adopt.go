@@ -62,7 +62,7 @@ func (c *command) adopt(ctx context.Context, config *configs.Config, state strin
 	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, fs.ErrNotExist):
 		return stateError(state, err)
 	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("the adoption was interrupted: %w", err)
+		return fmt.Errorf("the adoption was interrupted: if it had begun to write, delete the streams NDR_%[1]s_NN and NDR_%[1]s_snap and the bucket NDR_%[1]s before you repeat it: %[2]w", config.Cluster.Name, err)
 	case err != nil:
 		return err
 	}

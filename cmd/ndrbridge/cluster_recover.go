@@ -29,9 +29,9 @@ Members recover a log that lost only its end by themselves.
 
 With --from, a running member uses its copy, which it first brings as far as the log
 leads; a member without a copy restores one from NATS. If the member has set a copy aside
-(state.NN.lost) that leads further, it uses that one, and sets the other one aside. All
-members then continue from it. The command takes a little longer than cluster.lease, and fails if a member owns the
-shard.
+(state.db.NN.lost) that leads further, it uses that one, and sets the other one aside unless
+NATS can restore it. All members then continue from it. The command takes a little longer
+than cluster.lease, and fails if a member owns the shard.
 
 With --from-file, the command itself uses a file that no process has open, from an archive
 of ndrbridge state backup or of a stopped member. It needs the configuration of a member.

@@ -86,6 +86,14 @@ func clusterText(s admin.Cluster) string {
 	return text
 }
 
+// shardsText returns the names of one or more shards after the word for them.
+func shardsText(names []string) string {
+	if len(names) == 1 {
+		return "shard " + names[0]
+	}
+	return "shards " + strings.Join(names, ", ")
+}
+
 // clusterAdvice returns what to do about the problems of a cluster, one line each.
 func clusterAdvice(s admin.Cluster) []string {
 	var lines, orphans, unfollowed, differing []string
@@ -107,13 +115,13 @@ func clusterAdvice(s admin.Cluster) []string {
 		}
 	}
 	if len(orphans) > 0 {
-		lines = append(lines, fmt.Sprintf("nobody owns shard %s, whose appliances are not polled: if this lasts for more than half a minute, see whether NATS answers: ndrbridge check --connect. If NATS lost a part of its log, ndrbridge cluster recover continues it", strings.Join(orphans, ", ")))
+		lines = append(lines, fmt.Sprintf("no member owns %s: the appliances there are not polled. If this lasts for more than 30 seconds, run ndrbridge check --connect; if NATS lost a part of a shard's log, run ndrbridge cluster recover", shardsText(orphans)))
 	}
 	switch {
 	case len(s.Members) == 1:
-		lines = append(lines, "there is no other member: nobody takes over if this one fails")
+		lines = append(lines, "there is no other member to take over if this one fails")
 	case len(unfollowed) > 0:
-		lines = append(lines, fmt.Sprintf("nobody follows shard %s: if this lasts for more than ten minutes, see the log of the other members", strings.Join(unfollowed, ", ")))
+		lines = append(lines, fmt.Sprintf("no member follows %s: if this lasts for more than ten minutes, see the log output of the other members", shardsText(unfollowed)))
 	}
 	if len(differing) > 0 {
 		lines = append(lines, fmt.Sprintf("the configuration of %s differs from that of %s: give all members the same one", strings.Join(differing, ", "), s.Member))

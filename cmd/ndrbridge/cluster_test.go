@@ -57,18 +57,23 @@ func TestAClusterIsPrinted(t *testing.T) {
 			s.Shards[1] = admin.ClusterShard{Shard: 1, Appliances: []string{"a\x1b[2J"}, WithoutOwnerSeconds: 3.2, Next: "bridge-2", NextSeconds: 4.3}
 		}, []string{
 			"01 - - - - 0 B - a [2J no owner for 3s: bridge-2 takes it in 4s",
-			"nobody owns shard 01, whose appliances are not polled: if this lasts for more than half a minute, see whether NATS answers: ndrbridge check --connect. If NATS lost a part of its log, ndrbridge cluster recover continues it",
+			"no member owns shard 01: the appliances there are not polled. If this lasts for more than 30 seconds, run ndrbridge check --connect; if NATS lost a part of a shard's log, run ndrbridge cluster recover",
 		}, "\x1b"},
 		{"a shard that nobody can take", func(s *admin.Cluster) {
 			s.Shards[1] = admin.ClusterShard{Shard: 1, WithoutOwnerSeconds: 90}
 		}, []string{"01 - - - - 0 B - - no owner for 1m"}, "takes it"},
 		{"a shard without a follower", func(s *admin.Cluster) { s.Shards[1].Followers = nil }, []string{
 			"01 bridge-2 4.0s - - 0 B - -",
-			"nobody follows shard 01: if this lasts for more than ten minutes, see the log of the other members",
-		}, "nobody owns"},
+			"no member follows shard 01: if this lasts for more than ten minutes, see the log output of the other members",
+		}, "no member owns"},
+		{"shards without owners", func(s *admin.Cluster) {
+			s.Shards[0], s.Shards[1] = admin.ClusterShard{}, admin.ClusterShard{Shard: 1}
+		}, []string{
+			"no member owns shards 00, 01: the appliances there are not polled. If this lasts for more than 30 seconds, run ndrbridge check --connect; if NATS lost a part of a shard's log, run ndrbridge cluster recover",
+		}, "no member follows"},
 		{"a member alone", func(s *admin.Cluster) {
 			s.Members, s.Shards[0].Followers, s.Shards[1].Followers = s.Members[:1], nil, nil
-		}, []string{"there is no other member: nobody takes over if this one fails"}, "nobody follows"},
+		}, []string{"there is no other member to take over if this one fails"}, "no member follows"},
 		{"another configuration", func(s *admin.Cluster) { s.Members[1].Config = admin.ConfigDiffers }, []string{
 			"bridge-2 1.9.0 12m ago 1 1 DIFFERS", "the configuration of bridge-2 differs from that of bridge-1: give all members the same one",
 		}, ""},
@@ -95,7 +100,7 @@ func TestAStatusHasAShortPartAboutTheCluster(t *testing.T) {
 	(&command{stdout: &out}).printStatus(admin.Status{Running: true, Cluster: &state}, now)
 	expectLines(t, out.String(), []string{
 		"cluster prod: this is bridge-1, one of 2 members; it owns 1 and follows 1 of 2 shards",
-		"nobody follows shard 01: if this lasts for more than ten minutes, see the log of the other members",
+		"no member follows shard 01: if this lasts for more than ten minutes, see the log output of the other members",
 	}, "LEASE")
 }
 

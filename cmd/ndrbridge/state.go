@@ -28,9 +28,8 @@ func (c *command) stateCommand() *cobra.Command {
 		Use:   "state",
 		Short: "Show, back up and maintain the state file",
 		Long: `The state is one file with the positions of the streams, the journal, the cursors of the
-sinks and the dead letters. show and backup also work while the bridge is running;
-compact, forget and rename require it to be stopped. In a cluster, members must run for all
-of them but compact, which is not needed there.`,
+sinks and the dead letters. All commands but compact also work while the bridge is running.
+In a cluster, members must run for all of them but compact, which is not needed there.`,
 		Example: `  ndrbridge state show
   ndrbridge state backup /var/backups/ndrbridge.db
   ndrbridge state rename lake datalake`,
