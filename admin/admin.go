@@ -48,6 +48,7 @@ type Options struct {
 //	GET    status                               Status
 //	GET    cluster                              Cluster
 //	POST   cluster/handover                     hands shards over: {"member": NAME} or {"shard": NUMBER}
+//	POST   cluster/recover                      continues a shard's log from a member's copy: {"shard": NUMBER, "from": NAME}
 //	GET    history                              History, the last hour
 //	GET    events?since=TIME                    events recorded since TIME, then new ones, as
 //	                                            server-sent events; without since, the last=N

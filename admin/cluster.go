@@ -93,7 +93,7 @@ type Recovery struct {
 type ClusterControl interface {
 	// Cluster returns the state of the cluster.
 	Cluster(ctx context.Context) (Cluster, error)
-	// Handover stops the pipelines of the shards in order and lets the next member take
+	// Handover stops the pipelines of the shards cleanly and lets the next member take
 	// them. It returns when that member owns them, and an error if no other member
 	// follows one of them and catches up soon.
 	Handover(ctx context.Context, what Handover) error

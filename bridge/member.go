@@ -99,7 +99,7 @@ func (m *member) Open(ctx context.Context, config *configs.Config, openTracer fu
 }
 
 // Run implements work. It connects, joins the cluster and owns shards until ctx is
-// cancelled, then hands them over in order. It ends early with an error if this member
+// cancelled, then hands them over. It ends early with an error if this member
 // does not fit the cluster.
 func (m *member) Run(ctx context.Context, running func(attributes ...any)) pipeline.Stopped {
 	done := make(chan error, 1)

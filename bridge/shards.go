@@ -50,7 +50,7 @@ func (s *shards) set(config *configs.Config, tracer trace.Tracer) {
 	s.config, s.tracer = config, tracer
 }
 
-// own runs the pipeline of a shard until ctx is cancelled, which stops it in order within
+// own runs the pipeline of a shard until ctx is cancelled, which stops it cleanly within
 // shutdown_timeout, or until its state fails. When own returns, everything has stopped
 // and the state is closed, unless the error names parts that were abandoned; these can no
 // longer send anything either.

@@ -54,9 +54,10 @@ type Options struct {
 // caller retries.
 //
 // Every write waits for its turn, is committed together with the other waiting writes, and
-// has been synced to disk, or is in the Log, when its call returns. If ctx is done while a call waits, the
-// call returns ctx's error and nothing was written; once its transaction has begun, the
-// call waits the few milliseconds until it ends, and as long as Log.Append takes.
+// has been synced to disk, or is in the Log, when its call returns. If ctx is done while a
+// call waits, the call returns ctx's error and nothing was written; once its transaction
+// has begun, the call waits the few milliseconds until it ends, and as long as Log.Append
+// takes.
 type Store struct {
 	*database
 	clock    *clock

@@ -1,11 +1,12 @@
 // Package cluster divides the shards of a configuration among the bridges of a cluster,
 // its members, and moves them when members come, go or fail.
 //
-// Members publish an entry each in a Registry, from which everybody ranks the live ones for
-// each shard by rendezvous hashing, so that all should own equally many. The ranking decides who follows the log of a shard, who
-// tries to own it, and when. It decides nothing about safety, for which a wrong view is
-// harmless: a member owns a shard if the shard's log has accepted its take (see
-// checkpoint/replicated), and acts for it while it has a lease (see cluster/lease).
+// Members publish an entry each in a Registry, from which every member ranks the live ones for
+// each shard by rendezvous hashing, so that all should own equally many. The ranking decides
+// which member follows the log of a shard, which one tries to own it, and when. It decides
+// nothing about safety, for which a wrong view is harmless: a member owns a shard if the
+// shard's log has accepted its take (see checkpoint/replicated), and acts for it while it has
+// a lease (see cluster/lease).
 //
 // This is what a member does with a shard:
 //

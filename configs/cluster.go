@@ -21,8 +21,8 @@ type Cluster struct {
 	// its streams. Clusters that share NATS servers need different names.
 	Name string `yaml:"name" env:"NAME" required:"true"`
 	// Member identifies this bridge among the members: 1 to 63 letters, digits, - and _, not
-	// digits alone. It must be unique, and stay the same over restarts. Absent: the name of the host, up to
-	// its first dot.
+	// digits alone. It must be unique, and stay the same over restarts. Absent: the name of
+	// the host, up to its first dot.
 	Member string      `yaml:"member" env:"MEMBER"`
 	NATS   ClusterNATS `yaml:"nats" envPrefix:"NATS_"`
 	// Shards is the number of parts that the appliances are divided into. Each part has one
