@@ -198,39 +198,41 @@ func sorted(t *testing.T, a, b *clusterMember) (owner, other *clusterMember) {
 	return b, a
 }
 
-func TestAStandbyContinuesWithoutRepeatingAnything(t *testing.T) {
+func TestAFollowerContinuesWithoutRepeatingAnything(t *testing.T) {
 	t.Parallel()
 	b := newBridges(t, 1, 1, 300)
 	b.before = func() { time.Sleep(2 * time.Millisecond) }
 	one, two := b.join(t, "one"), b.join(t, "two")
-	owner, standby := sorted(t, one, two)
+	owner, follower := sorted(t, one, two)
 	awaitCluster(t, "some events", func() bool { return b.received() >= 50 })
 	owner.stop()
 	b.judge(t, true)
-	if owners := standby.owners(t, 1); owners[0] != standby.name {
+	if owners := follower.owners(t, 1); owners[0] != follower.name {
 		t.Errorf("the owner is %s", owners[0])
 	}
 	b.add(20)
 	b.judge(t, true)
 	again := b.join(t, owner.name)
 	again.owners(t, 2)
-	standby.stop()
+	follower.stop()
 	b.add(20)
 	b.judge(t, true)
+	again.stop()
+	b.judge(t, true) // what arrived late as well
 }
 
-func TestAStandbyTakesOverFromAMemberThatIsCutOff(t *testing.T) {
+func TestAFollowerTakesOverFromAMemberThatIsCutOff(t *testing.T) {
 	t.Parallel()
 	b := newBridges(t, 1, 1, 300)
 	b.lease = 5 * time.Second
 	b.before = func() { time.Sleep(2 * time.Millisecond) }
 	one, two := b.join(t, "one"), b.join(t, "two")
-	owner, standby := sorted(t, one, two)
+	owner, follower := sorted(t, one, two)
 	awaitCluster(t, "some events", func() bool { return b.received() >= 50 })
 	owner.link.Cut()
-	awaitCluster(t, "the standby to be the owner", func() bool {
-		seen := standby.cluster(t)
-		return len(seen.Shards) == 1 && seen.Shards[0].Owner == standby.name
+	awaitCluster(t, "the follower to be the owner", func() bool {
+		seen := follower.cluster(t)
+		return len(seen.Shards) == 1 && seen.Shards[0].Owner == follower.name
 	})
 	b.add(20)
 	b.judge(t, false)
@@ -238,8 +240,8 @@ func TestAStandbyTakesOverFromAMemberThatIsCutOff(t *testing.T) {
 		t.Errorf("the member that is cut off: %d %s", status, text)
 	}
 	owner.link.Join()
-	standby.owners(t, 2)
-	standby.stop()
+	follower.owners(t, 2)
+	follower.stop()
 	b.add(20)
 	b.judge(t, false)
 }
@@ -367,4 +369,7 @@ func TestAShardIsHandedOverThroughAnyMember(t *testing.T) {
 			t.Errorf("%s that does not exist: %v", what, err)
 		}
 	}
+	one.stop()
+	two.stop()
+	b.judge(t, true) // what arrived late as well
 }

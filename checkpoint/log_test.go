@@ -115,7 +115,7 @@ func TestALogThatIsLostEndsTheStore(t *testing.T) {
 		name string
 		err  error
 		has  bool
-		says string
+		text string
 	}{
 		{"another process owns it", checkpoint.ErrNotOwner, false, "another process owns the log"},
 		{"whether it has the record is not known, and it has it", errUnknown, true, "it is not known"},
@@ -127,7 +127,7 @@ func TestALogThatIsLostEndsTheStore(t *testing.T) {
 			before := dumped(t, s)
 			log.fail(c.err, c.has)
 			err := s.Commit(t.Context(), more(t))
-			if !errors.Is(err, c.err) || !errors.Is(s.Err(), c.err) || !strings.Contains(err.Error(), c.says) || !hasFailed(s) {
+			if !errors.Is(err, c.err) || !errors.Is(s.Err(), c.err) || !strings.Contains(err.Error(), c.text) || !hasFailed(s) {
 				t.Errorf("%v; the store: %v, failed %t", err, s.Err(), hasFailed(s))
 			}
 			records := len(log.after(0))

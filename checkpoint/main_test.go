@@ -2,6 +2,7 @@ package checkpoint_test
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"testing"
 )
@@ -10,7 +11,8 @@ import (
 // waits for the disk dozens of times.
 func TestMain(m *testing.M) {
 	if err := flag.Set("rapid.checks", "25"); err != nil {
-		panic(err)
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
 	}
 	os.Exit(m.Run())
 }

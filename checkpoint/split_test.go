@@ -26,13 +26,14 @@ var splitAppliances = []string{"hq", "lab", "attic", "cellar", transform.Bridge}
 func shardOfSplit(appliance string, shards int) int { return len(appliance) % shards }
 
 // applianceEvent makes an event of an appliance.
-func applianceEvent(appliance, id string) transform.Event {
+func applianceEvent(t rapid.TB, appliance, id string) transform.Event {
+	t.Helper()
 	e, err := transform.New(transform.Attributes{
 		ID: id, Source: "ndrbridge://" + appliance + "/detections", Type: "io.ndrbridge.detection.created",
 		Appliance: appliance, RecordedTime: time.Unix(1000, 0),
 	}, []byte(`{}`))
 	if err != nil {
-		panic(err)
+		t.Fatal(err)
 	}
 	return e
 }
@@ -64,7 +65,7 @@ func fillRandomly(t *rapid.T, s *checkpoint.Store) {
 			from := source()
 			before, err := s.Position(ctx, from)
 			must(err)
-			c := checkpoint.Commit{Source: from, Expect: before, Position: []byte(name("p")), Events: []transform.Event{applianceEvent(from.Appliance, name("e"))}}
+			c := checkpoint.Commit{Source: from, Expect: before, Position: []byte(name("p")), Events: []transform.Event{applianceEvent(t, from.Appliance, name("e"))}}
 			for range rapid.IntRange(0, 3).Draw(t, "remembered") {
 				c.Remember = append(c.Remember, checkpoint.Entry{Key: name("k"), Value: []byte("v"), At: int64(count)})
 			}
@@ -95,7 +96,7 @@ func fillRandomly(t *rapid.T, s *checkpoint.Store) {
 		case 5:
 			cursor, err := s.Cursor(ctx, "a")
 			must(err)
-			event := applianceEvent(appliance(), name("e"))
+			event := applianceEvent(t, appliance(), name("e"))
 			must(s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Expect: cursor, Cursor: cursor, Dead: []checkpoint.DeadLetter{
 				dead(event.Structured()), dead([]byte("not an event")),
 			}}))
@@ -105,7 +106,7 @@ func fillRandomly(t *rapid.T, s *checkpoint.Store) {
 			stats, err := s.Stats(ctx)
 			must(err)
 			if cursor := stats.Sinks["b"].Cursor; cursor < stats.Last {
-				must(s.Skip(ctx, checkpoint.Skip{Sink: "b", Expect: cursor, Cursor: stats.Last, Event: applianceEvent("hq", name("skipped"))}))
+				must(s.Skip(ctx, checkpoint.Skip{Sink: "b", Expect: cursor, Cursor: stats.Last, Event: applianceEvent(t, "hq", name("skipped"))}))
 			}
 		}
 	}
@@ -354,20 +355,20 @@ func TestAStateIsSplitOnlyWhenAllIsDelivered(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		left func(s *checkpoint.Store) error
-		says string
+		text string
 	}{
 		{"all was delivered", func(*checkpoint.Store) error { return nil }, ""},
 		{"a sink has an event left", func(s *checkpoint.Store) error {
-			return s.Commit(ctx, checkpoint.Commit{Source: source, Position: []byte("p"), Events: []transform.Event{applianceEvent("hq", "1")}})
+			return s.Commit(ctx, checkpoint.Commit{Source: source, Position: []byte("p"), Events: []transform.Event{applianceEvent(t, "hq", "1")}})
 		}, "1 events"},
 		{"a replayed range is queued", func(s *checkpoint.Store) error {
-			err := s.Commit(ctx, checkpoint.Commit{Source: source, Position: []byte("p"), Events: []transform.Event{applianceEvent("hq", "1")}})
+			err := s.Commit(ctx, checkpoint.Commit{Source: source, Position: []byte("p"), Events: []transform.Event{applianceEvent(t, "hq", "1")}})
 			err = errors.Join(err, s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Cursor: 1}))
 			_, replayed := s.Replay(ctx, "a", time.Time{})
 			return errors.Join(err, replayed)
 		}, "again"},
 		{"a dead letter is queued", func(s *checkpoint.Store) error {
-			err := s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Dead: []checkpoint.DeadLetter{{Key: "d", Body: applianceEvent("hq", "1").Structured()}}})
+			err := s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Dead: []checkpoint.DeadLetter{{Key: "d", Body: applianceEvent(t, "hq", "1").Structured()}}})
 			_, requeued := s.Requeue(ctx, "a", nil)
 			return errors.Join(err, requeued)
 		}, "again"},
@@ -388,10 +389,10 @@ func TestAStateIsSplitOnlyWhenAllIsDelivered(t *testing.T) {
 				return nil
 			})
 			switch {
-			case c.says == "" && (err != nil || records != 2):
+			case c.text == "" && (err != nil || records != 2):
 				t.Errorf("%d records, %v", records, err)
-			case c.says != "" && (err == nil || records > 0 || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "state forget a")):
-				t.Errorf("%d records, %v, want an error that says %q and what to do", records, err, c.says)
+			case c.text != "" && (err == nil || records > 0 || !strings.Contains(err.Error(), c.text) || !strings.Contains(err.Error(), "state forget a")):
+				t.Errorf("%d records, %v, want an error that says %q and what to do", records, err, c.text)
 			}
 			if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
 				t.Errorf("the file was changed (%v)", err)

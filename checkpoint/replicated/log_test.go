@@ -44,9 +44,9 @@ func wantErr(t *testing.T, err, want error) {
 	}
 }
 
-// TestTakeOfAnEarlierAttemptIsNotTakenForItsOwn: the lease is counted from before the take that
+// TestTakeIgnoresAnEarlierAttempt: the lease is counted from before the take that
 // is stored was sent.
-func TestTakeOfAnEarlierAttemptIsNotTakenForItsOwn(t *testing.T) {
+func TestTakeIgnoresAnEarlierAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		servers := replicatedtest.New(1, replicatedtest.Faults{})
 		o := options(t.Context(), "a")
@@ -110,22 +110,22 @@ func TestTake(t *testing.T) {
 func TestAppendFails(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		fault func(servers *replicatedtest.Servers, last uint64)
+		fault func(t *testing.T, servers *replicatedtest.Servers, last uint64)
 		want  error
 		text  string
 	}{
-		{"somebody else took the log", func(s *replicatedtest.Servers, last uint64) {
+		{"another owner took the log", func(t *testing.T, s *replicatedtest.Servers, last uint64) {
 			o := options(context.Background(), "b")
 			if _, err := replicated.Take(context.Background(), s.Stream("b", 0), last, o); err != nil {
-				panic(err)
+				t.Fatal(err)
 			}
 		}, checkpoint.ErrNotOwner, "b.2.1.1/1"},
-		{"the log lost its end", func(s *replicatedtest.Servers, last uint64) { s.Forget(0, last-1) }, replicated.ErrLogLost, "not"},
-		{"the servers cannot be reached", func(s *replicatedtest.Servers, _ uint64) { s.Cut("a", true) }, context.DeadlineExceeded, "not known"},
-		{"the servers do not answer", func(s *replicatedtest.Servers, _ uint64) {
+		{"the log lost its end", func(_ *testing.T, s *replicatedtest.Servers, last uint64) { s.Forget(0, last-1) }, replicated.ErrLogLost, "not"},
+		{"the servers cannot be reached", func(_ *testing.T, s *replicatedtest.Servers, _ uint64) { s.Cut("a", true) }, context.DeadlineExceeded, "not known"},
+		{"the servers do not answer", func(_ *testing.T, s *replicatedtest.Servers, _ uint64) {
 			s.SetFaults(replicatedtest.Faults{LoseAnswers: 1, FailReads: 1})
 		}, context.DeadlineExceeded, "no answer"},
-		{"the stream has no leader", func(s *replicatedtest.Servers, _ uint64) { s.ChangeLeader(0, time.Hour) }, context.DeadlineExceeded, "no responders"},
+		{"the stream has no leader", func(_ *testing.T, s *replicatedtest.Servers, _ uint64) { s.ChangeLeader(0, time.Hour) }, context.DeadlineExceeded, "no responders"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestAppendFails(t *testing.T) {
 				defer cancel()
 				l := take(t, servers.Stream("a", 0), 0, options(ctx, "a"))
 				last := appendRecord(t, l, "x")
-				c.fault(servers, last)
+				c.fault(t, servers, last)
 				_, err := l.Append([]byte("y"))
 				wantErr(t, err, c.want)
 				if c.want != replicated.ErrLogLost && !strings.Contains(err.Error(), c.text) {

@@ -17,7 +17,7 @@ import (
 	"ndrbridge/cluster/lease/leasetest"
 )
 
-// pair returns both ends of a TCP connection on loopback.
+// pair returns both ends of a TCP connection on loopback, with small buffers.
 func pair(t *testing.T) (near, far *net.TCPConn) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -34,14 +34,18 @@ func pair(t *testing.T) (near, far *net.TCPConn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { n.Close(); f.Close() })
-	return n.(*net.TCPConn), f.(*net.TCPConn)
+	near, far = n.(*net.TCPConn), f.(*net.TCPConn)
+	if err := errors.Join(near.SetWriteBuffer(64<<10), far.SetReadBuffer(64<<10)); err != nil {
+		t.Fatal(err)
+	}
+	return near, far
 }
 
 // large is more than the buffers of a connection take.
 const large = 16 << 20
 
-// write writes large bytes in the background, until the peer has not read for so long
-// that the write is blocked.
+// write writes large bytes in the background, and returns once some have arrived. The buffers
+// fill at once, and the write is blocked, because the peer reads no more.
 func write(t *testing.T, to net.Conn, from *net.TCPConn) (written func() (int, error)) {
 	t.Helper()
 	type result struct {
@@ -56,7 +60,6 @@ func write(t *testing.T, to net.Conn, from *net.TCPConn) (written func() (int, e
 	if _, err := io.ReadFull(from, make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(50 * time.Millisecond) // the buffers fill; if not yet, the tests show less
 	return func() (int, error) {
 		r := <-done
 		return r.n, r.err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 
 	"ndrbridge/configs"
 	"ndrbridge/pipeline/endpoint"
@@ -67,14 +68,20 @@ func TestConnectClusterReadsTheSecretAgain(t *testing.T) {
 			}
 			defer conn.Close()
 			stop()
-			for conn.IsConnected() {
-				time.Sleep(time.Millisecond)
-			}
+			awaitConnected(t, conn, false)
 			defer start("new-secret")()
-			for !conn.IsConnected() {
-				time.Sleep(time.Millisecond)
-			}
+			awaitConnected(t, conn, true)
 		})
+	}
+}
+
+// awaitConnected waits until conn is connected, or no longer is.
+func awaitConnected(t *testing.T, conn *nats.Conn, want bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); conn.IsConnected() != want; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("gave up waiting: connected %t, want %t", !want, want)
+		}
 	}
 }
 

@@ -42,7 +42,7 @@ func (s *clusterScene) endure(t *testing.T, steps []clusterStep) {
 		s.fixUntil(t, time.Now().Add(step.pause))
 		if apart || step.alone {
 			s.fixAll(t)
-			s.settle(t)
+			s.awaitHealthy(t)
 			s.readLogs(t)
 		}
 		apart = step.alone

@@ -19,7 +19,7 @@ const takeoverLimit = 10 * time.Second
 // the appliances returned at every sink. No fault may be open.
 func (s *clusterScene) arrive(t *testing.T, commands *clusterCommands) {
 	t.Helper()
-	s.settle(t)
+	s.awaitHealthy(t)
 	// What the commands change arrives as well.
 	if late := commands.await(); late != nil {
 		t.Errorf("commands were not written; the bridges wrote\n%s", s.outputs())
@@ -35,7 +35,7 @@ func (s *clusterScene) end(t *testing.T) {
 	t.Helper()
 	for n, m := range s.members {
 		if m.stop(t); n < len(s.members)-1 {
-			s.settle(t)
+			s.awaitHealthy(t)
 		}
 	}
 	last := s.members[len(s.members)-1]

@@ -136,7 +136,7 @@ func (s *clusterScene) handOver(t *testing.T, shard int) {
 // follower that had caught up since the call: it is behind again whenever something comes.
 func (s *clusterScene) awaitFollowers(t *testing.T) {
 	t.Helper()
-	s.settle(t)
+	s.awaitHealthy(t)
 	caughtUp := make(map[int]bool)
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		seen := s.cluster(t, s.members[0])

@@ -89,7 +89,7 @@ func (s *clusterScene) sendLate(t *testing.T) {
 	joinSink(t)
 	time.Sleep(2 * time.Second) // longer than the member waits before it tries again
 	joinServers(t)
-	s.settle(t)
+	s.awaitHealthy(t)
 	time.Sleep(time.Second)
 }
 

@@ -173,8 +173,8 @@ func (s *clusterScene) divide(t *testing.T) {
 	}
 }
 
-// settle waits until every shard has an owner and every NATS server has everything.
-func (s *clusterScene) settle(t *testing.T) {
+// awaitHealthy waits until every shard has an owner and every NATS server has everything.
+func (s *clusterScene) awaitHealthy(t *testing.T) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		ownerless := s.owners.ownerless()
