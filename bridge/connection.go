@@ -86,7 +86,8 @@ func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 	return c, nil
 }
 
-// retry calls try until it succeeds or ctx is done. It notes and logs the errors.
+// retry calls try until it succeeds or ctx is done. It logs each new error and keeps
+// the last for NotReady.
 func (m *member) retry(ctx context.Context, try func() error) error {
 	wait := backoff.NewExponentialBackOff(backoff.WithInitialInterval(200*time.Millisecond), backoff.WithMaxInterval(10*time.Second), backoff.WithMaxElapsedTime(0))
 	last := ""

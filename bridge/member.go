@@ -108,7 +108,7 @@ func (m *member) Run(ctx context.Context, running func(attributes ...any)) pipel
 	select {
 	case err := <-done:
 		m.fail(err)
-		stopped.Deadline = lifecycle.Within(closePatience)
+		stopped.Deadline = lifecycle.Within(closeTimeout)
 	case <-ctx.Done():
 		config := m.Config()
 		stopped.Timeout = time.Duration(config.ShutdownTimeout)

@@ -26,7 +26,7 @@ type Recovery struct {
 	// Path is the file of a copy of the shard's state, up to message Offset of its log.
 	Path   string
 	Offset uint64
-	Last   uint64 // number of the last message of the log
+	Last   uint64 // sequence number of the last message of the log
 }
 
 // Recover continues the log of a shard that no member owns from the copy in a file, which no
@@ -77,7 +77,7 @@ func closed(r *checkpoint.Replica, path, kept string) error {
 		return err
 	}
 	if err := checkpoint.Rename(path, kept); err != nil {
-		return fmt.Errorf("the shard is recovered; no file may remain at %s, because members must not use the copy: %w", path, err)
+		return fmt.Errorf("the shard is recovered, but %s could not be renamed: remove it, because members must not use it: %w", path, err)
 	}
 	return nil
 }

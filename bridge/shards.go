@@ -21,8 +21,8 @@ import (
 	"ndrbridge/pipeline/lifecycle"
 )
 
-// closePatience is how long a pipeline may take to close if the process goes on.
-const closePatience = 10 * time.Second
+// closeTimeout is how long a pipeline may take to close if the process goes on.
+const closeTimeout = 10 * time.Second
 
 // shards are the pipelines of the shards that a member owns.
 type shards struct {
@@ -77,7 +77,7 @@ func (s *shards) own(ctx context.Context, o cluster.Ownership) error {
 		o.Lease.End() // nothing that is left may send, and the log must give up
 	}
 	if ctx.Err() == nil || stopped.Timeout == 0 {
-		stopped.Deadline = lifecycle.Within(closePatience) // the process goes on
+		stopped.Deadline = lifecycle.Within(closeTimeout) // the process goes on
 	}
 	closer := stopped.Deadline.Closer()
 	p.Close(closer)

@@ -11,7 +11,8 @@ import (
 	"ndrbridge/pipeline/lifecycle"
 )
 
-// work is what a Bridge runs. *pipeline.Pipeline documents the methods.
+// work is what a Bridge runs. *pipeline.Pipeline documents the methods; Try and Reload of a
+// member differ, see there.
 type work interface {
 	Try(ctx context.Context, config *configs.Config) pipeline.PartErrors
 	Open(ctx context.Context, config *configs.Config, openTracer func() (trace.Tracer, error)) error

@@ -55,7 +55,7 @@ type Source struct {
 // String returns appliance/stream.
 func (s Source) String() string { return s.Appliance + "/" + s.Stream }
 
-// Owner identifies the owner of dead letters: a sink or a source.
+// Owner is a sink or source that has dead letters; it is not the owner of a log (see ErrNotOwner).
 type Owner string
 
 // SinkOwner returns the owner of a sink's dead letters.

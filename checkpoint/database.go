@@ -93,7 +93,7 @@ func (d *database) whole() error {
 // markClosed marks the file as closed cleanly, so that the next Open need not read it
 // through, and writes the list of free pages, so that bbolt need not scan all pages for
 // them either. Nothing may be written after it. The mark identifies the file, so that a
-// copy that was begun before the file was opened again, and is torn, is not taken for
+// copy that was begun before the file was opened again, and is torn, is not mistaken for
 // whole. If at.Offset is not 0, the file holds the log up to there.
 func (d *database) markClosed(at Point) error {
 	info, err := os.Stat(d.path)

@@ -23,7 +23,7 @@ var (
 // and the file is a copy that is never ahead of it. A Replica makes the same state out of
 // the records.
 //
-// Its methods are called from one goroutine.
+// Append is called from one goroutine at a time.
 type Log interface {
 	// Append makes a record durable behind all earlier ones, and returns where it is; offsets
 	// increase. It keeps record only until it returns. As long as it does not know whether the

@@ -18,7 +18,7 @@ const lostSuffix = ".lost"
 type files interface {
 	// remove removes a file that NATS can restore, if it is there.
 	remove(path string) error
-	// rename gives a file another name, durably, in the place of the file that has it.
+	// rename renames a file durably, and replaces an existing one.
 	rename(path, to string) error
 	exists(path string) (bool, error)
 }
@@ -47,9 +47,9 @@ func (disk) exists(path string) (bool, error) {
 	return err == nil, err
 }
 
-// keep sets the file of a replica that was dropped aside, if it does not fit the log for a
-// reason that leaves it the only one that has what is in it. It replaces one that was set
-// aside before only if it leads further, and was not restored since.
+// keep sets aside the file of a replica that was dropped, if it may be the only copy of what
+// it holds. It replaces one that was set aside before only if it leads further, and was not
+// restored since.
 func (s *shard) keep(r *replica, why error) error {
 	if errors.Is(why, checkpoint.ErrDamaged) || errors.Is(why, replicated.ErrPurged) || r.restorable() {
 		return nil

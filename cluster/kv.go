@@ -14,6 +14,7 @@ type KV struct{ bucket jetstream.KeyValue }
 // NewKV returns the registry that is kept in bucket.
 func NewKV(bucket jetstream.KeyValue) *KV { return &KV{bucket: bucket} }
 
+// Get implements Registry.
 func (k *KV) Get(ctx context.Context, key string) (Entry, error) {
 	e, err := k.bucket.Get(ctx, key)
 	if err != nil {
@@ -22,6 +23,7 @@ func (k *KV) Get(ctx context.Context, key string) (Entry, error) {
 	return entry(e), nil
 }
 
+// List implements Registry.
 func (k *KV) List(ctx context.Context, prefix string) (entries []Entry, err error) {
 	defer func() {
 		if err != nil {
@@ -50,6 +52,7 @@ func (k *KV) List(ctx context.Context, prefix string) (entries []Entry, err erro
 	}
 }
 
+// Put implements Registry.
 func (k *KV) Put(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
 	var stored uint64
 	var err error
@@ -64,6 +67,7 @@ func (k *KV) Put(ctx context.Context, key string, value []byte, revision uint64)
 	return stored, nil
 }
 
+// Delete implements Registry.
 func (k *KV) Delete(ctx context.Context, key string, revision uint64) error {
 	if err := k.bucket.Delete(ctx, key, jetstream.LastRevision(revision)); err != nil {
 		return fmt.Errorf("delete key %s of bucket %s: %w", key, k.bucket.Bucket(), known(err))

@@ -72,8 +72,8 @@ func shardName(shard int) string { return fmt.Sprintf("%02d", shard) }
 // maxTerm bounds the term that an entry may claim.
 const maxTerm = time.Hour
 
-// gone is how long the entry of m stays unchanged until m is taken for gone by a member whose
-// leases have a term: longer if those of m have a longer one, because it writes less often.
+// gone returns how long the entry of m must be unchanged before a member with leases of a term
+// considers m gone: longer if m's own term is longer, because it writes less often.
 func (m member) gone(term time.Duration) time.Duration {
 	theirs := time.Duration(max(0, min(m.TermMS, maxTerm.Milliseconds()))) * time.Millisecond
 	return lease.Gone(max(term, theirs))

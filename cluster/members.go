@@ -153,7 +153,7 @@ func (m *members) publish(ctx context.Context) error {
 }
 
 // free reports whether the name can be claimed: its entry does not exist, is this
-// process's, or has not changed for so long that its process is gone. It returns ErrName
+// process's, or has been unchanged long enough for its process to be gone. It returns ErrName
 // if the entry changes.
 func (m *members) free(ctx context.Context, key, instance string) (bool, error) {
 	e, err := m.registry.Get(ctx, key)

@@ -39,9 +39,9 @@ func New(o Options) *Node {
 	return n
 }
 
-// Run is a member of the cluster until ctx is cancelled. Then it hands over its shards
-// cleanly, and returns when everything has stopped. It returns ErrSettings or ErrName if
-// this member may not be one. It is called once.
+// Run runs the member until ctx is cancelled. Then it hands over its shards cleanly, and
+// returns when everything has stopped. It returns ErrSettings or ErrName if this member may
+// not be one. It is called once.
 func (n *Node) Run(ctx context.Context) error {
 	if err := n.join(ctx); err != nil || ctx.Err() != nil {
 		return err

@@ -17,7 +17,7 @@ type Options struct {
 	Name   string // of the cluster
 	Member string // this one's name, unique in the cluster: 1 to 63 letters, digits, - and _
 	Shards int
-	// Term is how long a member owns a shard after its last record.
+	// Term is cluster.lease: how long a member owns a shard after its last record.
 	Term  time.Duration
 	Clock lease.Clock // nil: that of this machine
 
@@ -110,8 +110,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// unknownTerm is what the term of an owner is taken for that is not known: longer than anybody
-// needs.
+// unknownTerm is the term assumed for an owner whose term is not known. An owner whose lease is
+// longer than this and Options.Term may still act when gone has passed.
 const unknownTerm = time.Minute
 
 // gone is how long after the last sign of life of another member, by this one's clock, its

@@ -116,7 +116,7 @@ func (n *Node) awaitSuccessors(ctx context.Context, shards []*shard) error {
 		if i < 0 {
 			return nil
 		}
-		err := fmt.Errorf("hand over shard %s: no other member follows it and has caught up", shardName(shards[i].number))
+		err := fmt.Errorf("hand over shard %s: no other member follows it and has caught up; wait until 'ndrbridge cluster status' shows a follower whose BEHIND is 0, then repeat it", shardName(shards[i].number))
 		if n.o.Clock.Now()-began >= n.o.gone(n.o.Term) {
 			return err
 		}
@@ -149,7 +149,7 @@ func (n *Node) toHandOver(v *view, what admin.Handover) ([]*shard, error) {
 	if owner := v.ownedByOther(number); owner != "" {
 		return nil, fmt.Errorf("hand over shard %s: member %s owns it; ask that member", shardName(number), owner)
 	}
-	return nil, fmt.Errorf("hand over shard %s: it has no owner", shardName(number))
+	return nil, fmt.Errorf("hand over shard %s: it has no owner, so there is nothing to hand over; see 'ndrbridge cluster status'", shardName(number))
 }
 
 // successor reports whether another member can take the shard as soon as it is released.

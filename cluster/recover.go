@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// patience is how often a member leaves it to the last owner, or to whoever else there is,
-	// to continue a log that lost its end, before it does so itself.
-	patience = 3
+	// maxDeferrals is how often a member lets the last owner, or an unknown one, continue a log
+	// that lost its end before it does so itself.
+	maxDeferrals = 3
 	// recoverTerms bounds how long writing a state down may take: in terms.
 	recoverTerms = 100
 )
@@ -41,7 +41,7 @@ func (s *shard) continueLog(ctx context.Context, epoch uint64, lost error) error
 // the latest state: as long as it lives, or is not known, it should do it.
 func (s *shard) logLost(ctx context.Context, r *replica) step {
 	status := r.Status()
-	if (status.Owner == "" || s.lives(status.Owner)) && s.failedBefore() < patience {
+	if (status.Owner == "" || s.lives(status.Owner)) && s.failedBefore() < maxDeferrals {
 		s.fail(s.drop(r))
 		return s.away
 	}

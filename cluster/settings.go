@@ -51,7 +51,7 @@ func agree(ctx context.Context, r Registry, mine settings) error {
 	}
 	var stored settings
 	if len(e.Value) > maxValue {
-		return fmt.Errorf("read the cluster's settings: they have %d bytes", len(e.Value))
+		return fmt.Errorf("%w: the settings in the registry have %d bytes, more than %d; another program may use the bucket, choose another cluster.name", ErrSettings, len(e.Value), maxValue)
 	}
 	if err := json.Unmarshal(e.Value, &stored); err != nil {
 		return fmt.Errorf("%w: the settings in the registry cannot be read: %w; another program may use the bucket, choose another cluster.name", ErrSettings, err)

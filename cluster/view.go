@@ -11,7 +11,7 @@ import (
 type view struct {
 	self    string          // the instance of the member that has the view
 	members []observed      // live, sorted by name; self is one of them once its name is its own
-	unowned []time.Duration // by shard: since when, by the member's clock, no live member says that it owns the shard; owned: it has an owner
+	unowned []time.Duration // by shard: since when, by the member's clock, no live member publishes that it owns the shard; owned: it has an owner
 	ranked  [][]member      // by shard: see candidates
 }
 
@@ -32,7 +32,7 @@ func newView(self string, members []observed, shards int) *view {
 // owned stands in view.unowned for a shard that has an owner.
 const owned time.Duration = -1
 
-// owner returns the live member that says it owns the shard; of two, the one that is
+// owner returns the live member that publishes that it owns the shard; of two, the one that is
 // further in the log.
 func (v *view) owner(shard int) (m observed, ok bool) {
 	var best report

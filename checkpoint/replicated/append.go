@@ -15,7 +15,7 @@ import (
 // until the message in its position shows that it never can be.
 type appender struct {
 	l     *Log
-	base  uint64 // number of the message before the first part
+	base  uint64 // sequence number of the message before the first part
 	parts []Message
 
 	stored   []bool
@@ -277,8 +277,8 @@ func (a *appender) resolve(ctx context.Context) error {
 }
 
 // fenced reports whether a message in the position of a part shows that the part's owner is
-// not, or no longer, the log's. Whoever takes the log does so before anything else of it can
-// be in such a position.
+// not, or no longer, the log's. An owner's first message is its take, so a message of another
+// owner in this position is either late, and ignored by readers, or a take.
 func (a *appender) fenced(m Message) bool { return m.Kind == KindTake || a.parts[0].Kind == KindTake }
 
 // absent finds out why a part was refused although there is nothing in its position: a part
@@ -293,7 +293,7 @@ func (a *appender) absent(ctx context.Context, at uint64) error {
 	}
 	now := a.l.o.Clock.Now()
 	if a.short.lasts(last < a.l.last.Load(), now) {
-		return fmt.Errorf("append to the log: %w: its last message is number %d, after %d was acknowledged", ErrLogLost, last, a.l.last.Load())
+		return fmt.Errorf("append to the log: %w: its last message is %d, after %d was acknowledged", ErrLogLost, last, a.l.last.Load())
 	}
 	if a.gone.lasts(last >= at, now) {
 		return fmt.Errorf("append to the log: message %d of %d is gone; it is not known whether the record is stored", at, last)

@@ -1,7 +1,7 @@
 // Package replicated keeps a shard's log in a NATS JetStream stream, and makes replicas of
 // its state.
 //
-// Each message carries the number that the stream's last message must have. That is the
+// Each message carries the sequence number that the stream's last message must have. That is the
 // fence: as soon as another member has taken the log, nothing that the old owner sends is
 // stored. A record larger than a message is a chain of them, complete with its last part;
 // chains that are not completed do not count.

@@ -42,12 +42,12 @@ const (
 
 // Follower applies a log to a replica while another process owns the log.
 type Follower struct {
-	stream  Stream
-	replica Replica
-	o       FollowerOptions
-	wake    chan struct{} // CatchUp waits for the group
-	shots   *Snapshotter  // may be nil
-	proven  bool          // a record was applied: the replica was what the log makes. Of apply
+	stream      Stream
+	replica     Replica
+	o           FollowerOptions
+	wake        chan struct{} // CatchUp waits for the group
+	snapshotter *Snapshotter  // may be nil
+	proven      bool          // a record was applied: the replica was what the log makes. Of apply
 
 	mu      sync.Mutex
 	status  FollowerStatus
@@ -64,9 +64,9 @@ type Follower struct {
 // FollowerStatus is what a follower knows of its log.
 type FollowerStatus struct {
 	Applied  uint64        // offset of the replica
-	Seen     uint64        // number of the last message that was read; Take goes behind it
+	Seen     uint64        // sequence number of the last message that was read; Take goes behind it
 	Trail    string        // of that message; empty: not known. It is for Options.Trail
-	Last     uint64        // number of the last message as the leader reported it, or a later one that was seen
+	Last     uint64        // sequence number of the last message as the leader reported it, or a later one that was seen
 	Owner    string        // that wrote the last record; empty: not known
 	Epoch    uint64        // of Owner
 	Term     time.Duration // of the lease of Owner; 0: not known
@@ -89,7 +89,7 @@ func NewFollower(s Stream, r Replica, o FollowerOptions) *Follower {
 		changed: make(chan struct{}), done: make(chan struct{}),
 	}
 	if o.Snapshots != nil {
-		f.shots = NewSnapshotter(s, o.Snapshots, r, o.Snapshot)
+		f.snapshotter = NewSnapshotter(s, o.Snapshots, r, o.Snapshot)
 	}
 	return f
 }
@@ -105,8 +105,8 @@ func (f *Follower) Status() FollowerStatus {
 	if f.trail.id != "" {
 		s.Trail = f.trail.String()
 	}
-	if f.shots != nil {
-		s.Snapshot, s.LogBytes = f.shots.Status()
+	if f.snapshotter != nil {
+		s.Snapshot, s.LogBytes = f.snapshotter.Status()
 	}
 	return s
 }
@@ -186,8 +186,8 @@ func (f *Follower) Run(ctx context.Context) (err error) {
 		cancel(err)
 	})
 	running.Go(func() { f.poll(ctx, cancel) })
-	if f.shots != nil {
-		running.Go(func() { f.shots.Run(ctx) })
+	if f.snapshotter != nil {
+		running.Go(func() { f.snapshotter.Run(ctx) })
 	}
 	err = f.apply(ctx, reader, messages)
 	var recovered *recoveredError
@@ -308,8 +308,8 @@ func (f *Follower) flush(g *group) error {
 	}
 	f.proven = f.proven || len(g.records) > 0
 	size := g.size
-	if f.shots != nil && f.proven {
-		f.shots.Note(g.at.Offset, size)
+	if f.snapshotter != nil && f.proven {
+		f.snapshotter.Note(g.at.Offset, size)
 		size = 0
 	}
 	f.setApplied(g.at.Offset)
@@ -363,7 +363,7 @@ func (f *Follower) notePoll(last uint64, err error) error {
 	}
 	f.polled = true
 	if f.short.lasts(last < f.status.Seen, now) {
-		return fmt.Errorf("%w: its last message is number %d, the replica has %d", ErrLogLost, last, f.status.Seen)
+		return fmt.Errorf("%w: its last message is %d, the replica has %d", ErrLogLost, last, f.status.Seen)
 	}
 	if last >= f.status.Seen {
 		f.status.Last = last

@@ -21,6 +21,7 @@ type Fault struct {
 	Warning bool
 }
 
+// Error implements error.
 func (f *Fault) Error() string { return f.Detail + ": " + f.Advice }
 
 // ServerVersion is the subject of faults of the server's version.
@@ -93,8 +94,8 @@ func parseVersion(s string) (v [3]int, ok bool) {
 }
 
 // CheckStreams compares the streams of a cluster that exist, that of its bucket included,
-// with those that OpenJetStream makes, and returns what is wrong with them and how many of
-// how many are missing. It makes none.
+// with those that OpenJetStream makes. It returns what is wrong with them, how many of all are
+// missing, and how many there should be. It makes none.
 func CheckStreams(ctx context.Context, js jetstream.JetStream, o JetStreamOptions) (faults []*Fault, missing, all int, err error) {
 	wanted := o.streams()
 	names := []string{"KV_" + o.bucketName()}

@@ -19,6 +19,7 @@ const (
 	consumerIdle   = time.Minute // after which the servers remove a consumer by themselves
 )
 
+// Follow implements Stream.
 func (s *jsStream) Follow(ctx context.Context, from uint64, yield func(uint64, Message) error) error {
 	r := &streamReader{s: s, next: from, yield: func(m jetstream.Msg, seq uint64) error {
 		return yield(seq, message(m.Headers(), m.Data()))
@@ -31,7 +32,7 @@ func (s *jsStream) Follow(ctx context.Context, from uint64, yield func(uint64, M
 type streamReader struct {
 	s      *jsStream
 	filter string // a subject; empty: all
-	next   uint64 // the lowest number that was not read
+	next   uint64 // the lowest sequence number that was not read
 	begun  bool   // it is known that next was not purged
 	yield  func(m jetstream.Msg, seq uint64) error
 	ended  error // why nothing more is read
@@ -58,7 +59,7 @@ func (r *streamReader) run(ctx context.Context) error {
 			return err
 		}
 		if r.next < first {
-			r.ended = fmt.Errorf("message %d of %s: %w, with number %d", r.next, r.s.name, ErrPurged, first)
+			r.ended = fmt.Errorf("message %d of %s: %w, with message %d", r.next, r.s.name, ErrPurged, first)
 			return nil
 		}
 		r.begun = true

@@ -31,6 +31,7 @@ func (j *JetStream) Snapshots(shard int) Snapshots {
 	}
 }
 
+// Pointer implements Snapshots.
 func (s *jsSnapshots) Pointer(ctx context.Context) (p Pointer, revision uint64, err error) {
 	ctx, cancel := s.j.bounded(ctx)
 	defer cancel()
@@ -47,6 +48,7 @@ func (s *jsSnapshots) Pointer(ctx context.Context) (p Pointer, revision uint64, 
 	return p, entry.Revision(), nil
 }
 
+// SetPointer implements Snapshots.
 func (s *jsSnapshots) SetPointer(ctx context.Context, p Pointer, revision uint64) error {
 	value, err := json.Marshal(p)
 	if err != nil {
@@ -69,6 +71,7 @@ func (s *jsSnapshots) SetPointer(ctx context.Context, p Pointer, revision uint64
 	return nil
 }
 
+// Write implements Snapshots.
 func (s *jsSnapshots) Write(ctx context.Context, object string, index int, chunk []byte) error {
 	ctx, cancel := s.j.bounded(ctx)
 	defer cancel()
@@ -86,6 +89,7 @@ const readIdle = 30 * time.Second
 
 var errRead = errors.New("all chunks were read")
 
+// Read implements Snapshots.
 func (s *jsSnapshots) Read(ctx context.Context, object string, yield func(int, []byte) error) error {
 	subjects, err := s.subjects(ctx, object)
 	if err != nil {
@@ -135,6 +139,7 @@ func (s *jsSnapshots) subjects(ctx context.Context, object string) (map[string]u
 	return i.State.Subjects, nil
 }
 
+// Objects implements Snapshots.
 func (s *jsSnapshots) Objects(ctx context.Context) ([]string, error) {
 	subjects, err := s.subjects(ctx, "*")
 	if err != nil {
@@ -147,6 +152,7 @@ func (s *jsSnapshots) Objects(ctx context.Context) ([]string, error) {
 	return objects, nil
 }
 
+// Remove implements Snapshots.
 func (s *jsSnapshots) Remove(ctx context.Context, object string) error {
 	ctx, cancel := s.j.bounded(ctx)
 	defer cancel()

@@ -27,8 +27,10 @@ type jsStream struct {
 // headerBytes is left free in a message for the headers.
 const headerBytes = 4 << 10
 
+// MaxData implements Stream.
 func (s *jsStream) MaxData() int { return int(s.j.nc.MaxPayload()) - headerBytes }
 
+// Publish implements Stream.
 func (s *jsStream) Publish(after uint64, m Message, answer func(uint64, error)) error {
 	err := s.j.nc.PublishMsg(&nats.Msg{
 		Subject: s.subject, Reply: s.j.await(s.name, answer), Data: m.Data,
@@ -54,13 +56,14 @@ func (s *jsStream) handle(ctx context.Context) (jetstream.Stream, error) {
 	}
 	switch i := h.CachedInfo(); {
 	case i.Cluster != nil && i.Cluster.Name != "" && i.Cluster.Leader == "": // any server answers then
-		return nil, fmt.Errorf("the stream %s has no leader", s.name)
+		return nil, fmt.Errorf("the stream %s has no leader: most of its servers cannot be reached", s.name)
 	case i.Config.AllowDirect: // any server that has the stream would answer
 		return nil, fmt.Errorf("allow_direct of the stream %s was set: remove it with `nats stream edit %[1]s --no-allow-direct`", s.name)
 	}
 	return h, nil
 }
 
+// Get implements Stream.
 func (s *jsStream) Get(ctx context.Context, seq uint64) (Message, error) {
 	ctx, cancel := s.j.bounded(ctx)
 	defer cancel()
@@ -84,12 +87,13 @@ func message(h nats.Header, data []byte) Message {
 	return Message{ID: h.Get(headerRecord), Kind: h.Get(headerKind), Term: time.Duration(term) * time.Millisecond, Data: data}
 }
 
+// Last implements Stream.
 func (s *jsStream) Last(ctx context.Context) (uint64, error) {
 	_, last, err := s.ends(ctx)
 	return last, err
 }
 
-// ends returns the numbers of the first and the last message. Without messages the first is
+// ends returns the sequence numbers of the first and the last message. Without messages the first is
 // that of the next one.
 func (s *jsStream) ends(ctx context.Context) (first, last uint64, err error) {
 	ctx, cancel := s.j.bounded(ctx)
@@ -105,6 +109,7 @@ func (s *jsStream) ends(ctx context.Context) (first, last uint64, err error) {
 	return state.FirstSeq, state.LastSeq, nil
 }
 
+// Purge implements Stream.
 func (s *jsStream) Purge(ctx context.Context, before uint64) error {
 	ctx, cancel := s.j.bounded(ctx)
 	defer cancel()

@@ -29,7 +29,7 @@ type Options struct {
 	Context context.Context
 	Owner   string // of printable ASCII without spaces; unique among all owners there ever are
 	// Attempt counts the calls of Take by Owner. A take of an earlier one, which may be stored
-	// although that call failed, is not taken for its own: the lease would begin later than the
+	// although that call failed, is not mistaken for its own: the lease would begin later than the
 	// others count it from.
 	Attempt uint64
 	// Epoch is that of the owner before (FollowerStatus.Epoch): the new owner's is higher.
@@ -39,7 +39,7 @@ type Options struct {
 	Trail string
 	Lease Lease         // may be nil
 	Clock Clock         // the lease's
-	Term  time.Duration // the lease's, which each message says; 0: 6 s
+	Term  time.Duration // the lease's, which each message carries; 0: 6 s
 
 	AckWait   time.Duration // how long an answer is awaited before a message is sent again; 0: 2 s
 	PartBytes int           // of a message; 0: 512 KiB; never more than the stream takes
@@ -68,7 +68,7 @@ type Log struct {
 	o      Options
 	packer *packer
 
-	last     atomic.Uint64 // number of the last message
+	last     atomic.Uint64 // sequence number of the last message
 	trail    trail         // its trail; without an ID if there is no message, or it is not known
 	storedAt time.Duration // when it was stored at the latest
 
@@ -77,13 +77,14 @@ type Log struct {
 	ended  error  // why nothing more is appended
 }
 
-// Take makes its caller the owner of the log, if number after is still the last message. From
-// then on everything that an earlier owner appends is refused. The offset of the returned
-// Log is that of the take: before anything is appended, the state has to be brought to it.
+// Take makes its caller the owner of the log, if after is still the sequence number of the
+// last message. From then on everything that an earlier owner appends is refused. The offset
+// of the returned Log is that of the take: before anything is appended, the state has to be
+// brought to it.
 //
 // checkpoint.ErrNotOwner: other messages came first. ErrLogLost: the log ends before after.
-// ErrDiverged: it has another message there than Options.Trail says, because it lost its end and
-// others wrote to it since.
+// ErrDiverged: it has another message there than Options.Trail names, because it lost its end
+// and others wrote to it since.
 // After any other error it is not known whether the take was stored; if it was, the log has
 // an owner that does nothing. Take ends with ctx, everything later with Options.Context.
 func Take(ctx context.Context, s Stream, after uint64, o Options) (*Log, error) {
@@ -172,7 +173,7 @@ func (l *Log) Release(ctx context.Context) error {
 	return nil
 }
 
-// Offset returns the number of the last message that was stored.
+// Offset returns the sequence number of the last message that was stored.
 func (l *Log) Offset() uint64 { return l.last.Load() }
 
 // at returns the point behind the last message that was stored.

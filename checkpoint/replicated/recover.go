@@ -91,8 +91,8 @@ func recoverLog(ctx context.Context, s Stream, snapshots Snapshots, d Replica, o
 	}
 }
 
-// undecided is err without the meaning that others wrote to the log before: only allowed says
-// that.
+// undecided hides ErrNotOwner in err: only allowed may return it, because callers then drop the
+// state.
 func undecided(err error) error {
 	if errors.Is(err, checkpoint.ErrNotOwner) {
 		return errors.New(err.Error())

@@ -26,8 +26,8 @@ type Snapshot struct {
 	Time   time.Time `json:"time"`   // by the clock of the member that made it
 }
 
-// Pointer says from which snapshots a shard can be restored, together with what its log has
-// behind them. The second one serves if the first cannot be read.
+// Pointer names the snapshots from which a shard can be restored, together with what its log
+// has behind them. The second one serves if the first cannot be read.
 type Pointer struct {
 	Generation uint64   `json:"generation"` // grows with each snapshot
 	Last       Snapshot `json:"last"`

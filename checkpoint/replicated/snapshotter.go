@@ -24,7 +24,7 @@ type SnapshotterOptions struct {
 const (
 	defaultSnapshotBytes    = 64 << 20
 	defaultSnapshotMessages = 100_000
-	snapshotLook            = time.Minute      // between two looks at the pointer
+	pointerInterval         = time.Minute      // how often the pointer is read
 	snapshotPause           = 15 * time.Second // after a failure
 )
 
@@ -121,7 +121,7 @@ func (n *Snapshotter) Run(ctx context.Context) {
 		if err := n.step(ctx); err != nil && !errors.Is(err, ErrPointerMoved) {
 			pause(ctx, snapshotPause)
 		}
-		timer.Reset(snapshotLook)
+		timer.Reset(pointerInterval)
 	}
 }
 

@@ -32,16 +32,17 @@ var (
 // was not stored.
 type WrongLastError struct{ Last uint64 } // the stream's, as its leader sees it
 
+// Error implements error.
 func (e *WrongLastError) Error() string {
-	return fmt.Sprintf("the stream's last message is number %d", e.Last)
+	return fmt.Sprintf("the stream's last message has sequence number %d", e.Last)
 }
 
-// Message is one message of a stream. All but Data are headers, which say whose it is, so that
-// a stream can be read without its data.
+// Message is one message of a stream. All but Data are headers, which name its owner, so that a
+// stream can be read without its data.
 type Message struct {
-	ID   string // owner.epoch.number.part/parts
-	Kind string
-	Term time.Duration // of its owner's lease, in whole milliseconds; 0: it does not say
+	ID   string        // owner.epoch.number.part/parts
+	Kind string        // KindTake, KindRecord, KindRenew or KindRelease
+	Term time.Duration // of its owner's lease, in whole milliseconds; 0: not set
 	Data []byte
 }
 
@@ -50,22 +51,23 @@ type Message struct {
 // included, unless the servers lose messages that they had acknowledged. Its methods are
 // safe for concurrent use, end with their context, and take a bounded time but for Follow.
 type Stream interface {
-	// Publish sends m, which is stored only if the stream's last message is number after, and
-	// keeps nothing of it once it has returned. It does not wait: answer is called with the
-	// sequence number, with a *WrongLastError, or with another error if this copy was refused.
-	// The answer may never come, may come late, and twice; it must not block. An error: the
-	// message was not sent, or may be sent later.
+	// Publish sends m, which is stored only if the stream's last message has the sequence number
+	// after, and keeps nothing of it once it has returned. It does not wait: answer is called
+	// with the sequence number, with a *WrongLastError, or with another error if this copy was
+	// refused. The answer may never come, may come late, and twice; it must not block. An
+	// error: the message was not sent, or may be sent later.
 	Publish(after uint64, m Message, answer func(seq uint64, err error)) error
 	// MaxData returns the largest Data that a message can have.
 	MaxData() int
 	// Get returns a message as the stream's leader has it, or ErrNoMessage.
 	Get(ctx context.Context, seq uint64) (Message, error)
-	// Last returns the number of the last message as the stream's leader has it, purged or not.
-	// It may be out of date if there are two leaders for a moment.
+	// Last returns the sequence number of the last message as the stream's leader has it, purged
+	// or not. It may be out of date if there are two leaders for a moment.
 	Last(ctx context.Context) (uint64, error)
 	// Follow calls yield with the messages from a sequence number on, in their order, then with
 	// new ones, until ctx ends or yield returns an error, which it returns. ErrPurged: the
-	// message from was purged. Numbers that it skips are lost. yield may keep the message.
+	// message from was purged. Sequence numbers that it skips are lost. yield may keep the
+	// message.
 	Follow(ctx context.Context, from uint64, yield func(seq uint64, m Message) error) error
 	// Purge removes the messages before a sequence number.
 	Purge(ctx context.Context, before uint64) error

@@ -7,7 +7,7 @@ import (
 
 // trail is what a copy of a log keeps with its offset (checkpoint.Point.Trail): which message
 // it is, and who wrote the log up to there. If the servers lose the end of the log and others
-// write to it, numbers of messages are used again, and IDs show that it is another history.
+// write to it, sequence numbers are used again, and IDs show that it is another history.
 type trail struct {
 	id     string   // of the message; empty: not known
 	owners []string // the last ones, the latest last

@@ -15,7 +15,7 @@ func (f *Follower) verify(ctx context.Context, r *reader) error {
 	}
 	wait := f.o.PollEvery
 	for absent := 0; ; {
-		last, m, err := f.look(ctx, at.Offset)
+		last, m, err := f.get(ctx, at.Offset)
 		switch id := parseTrail(at.Trail).id; {
 		case err == nil && id != "" && m.ID != id:
 			return fmt.Errorf("%w: message %d is %.100q, not %q", ErrDiverged, at.Offset, m.ID, id)
@@ -31,7 +31,7 @@ func (f *Follower) verify(ctx context.Context, r *reader) error {
 				}
 			}
 		case f.short.lasts(true, f.o.Clock.Now()):
-			return fmt.Errorf("%w: its last message is number %d, the replica has %d", ErrLogLost, last, at.Offset)
+			return fmt.Errorf("%w: its last message is %d, the replica has %d", ErrLogLost, last, at.Offset)
 		}
 		pause(ctx, wait)
 		if ctx.Err() != nil {
@@ -46,7 +46,7 @@ func (f *Follower) gone(ctx context.Context, seq uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*f.o.PollEvery)
 	defer cancel()
 	err := f.stream.Follow(ctx, seq, func(next uint64, _ Message) error {
-		return fmt.Errorf("it was lost, and the next one is number %d", next)
+		return fmt.Errorf("it was lost, and the next one is message %d", next)
 	})
 	if ctx.Err() != nil && !errors.Is(err, ErrPurged) {
 		return nil
@@ -54,8 +54,8 @@ func (f *Follower) gone(ctx context.Context, seq uint64) error {
 	return fmt.Errorf("%w: the log does not have message %d any more: %w", ErrDiverged, seq, err)
 }
 
-// look reads a message, and the number of the last one if there is no such message.
-func (f *Follower) look(ctx context.Context, seq uint64) (last uint64, m Message, err error) {
+// get reads a message, and the sequence number of the last one if there is no such message.
+func (f *Follower) get(ctx context.Context, seq uint64) (last uint64, m Message, err error) {
 	ctx, cancel := context.WithTimeout(ctx, f.o.PollEvery)
 	defer cancel()
 	m, err = f.stream.Get(ctx, seq)

@@ -178,7 +178,7 @@ func (x *exchange) take(reply string, f frame) bool {
 }
 
 // readBody reads from the body that the other side sends. It returns io.EOF at its end.
-// If limit is not 0, the exchange ends if nothing arrives for so long.
+// If limit is not 0, the exchange ends if nothing arrives within limit.
 func (x *exchange) readBody(p []byte, limit time.Duration) (int, error) {
 	for {
 		n, grant, complete := x.takeBody(p)
@@ -237,7 +237,7 @@ func (x *exchange) writeBody(p []byte) error {
 }
 
 // wait returns nil once signal receives, or the reason why the exchange has ended. If
-// limit is not 0, it ends the exchange after so long.
+// limit is not 0, it ends the exchange if signal does not receive within limit.
 func (x *exchange) wait(signal <-chan struct{}, limit time.Duration, why string) error {
 	var expired <-chan time.Time
 	if limit > 0 {

@@ -63,7 +63,7 @@ const (
 const (
 	// keepAliveEvery is the interval of keep-alive frames.
 	keepAliveEvery = 2 * time.Second
-	// lostAfter is how long no frame may arrive before the other side is taken for gone. If
+	// lostAfter is how long no frame may arrive before the other side is considered gone. If
 	// NATS reports that its inbox has no subscriber, missingAfter is.
 	lostAfter    = 5 * keepAliveEvery
 	missingAfter = keepAliveEvery / 2

@@ -12,8 +12,9 @@ import (
 	"ndrbridge/configs"
 )
 
-// patience is how long shards have to answer if the result is useful without them.
-const patience = 5 * time.Second
+// partialTimeout is how long shards have to answer a request whose result is useful without
+// them.
+const partialTimeout = 5 * time.Second
 
 // answer is the answer of one shard.
 type answer[T any] struct {

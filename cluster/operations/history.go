@@ -12,7 +12,7 @@ import (
 // different times, up to half a step apart. A sum is that of the shards that know the
 // value: a shard's history begins when its owner takes it.
 func (c *Control) History(ctx context.Context) (admin.History, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, partialTimeout)
 	defer cancel()
 	answers := askAll(ctx, c.shards, func(ctx context.Context, s Shard) (admin.History, error) {
 		h, err := s.History(ctx)

@@ -5,7 +5,7 @@
 // An operation on everything, such as Pause, is sent to all shards at once. If some shards
 // fail, its error names them; the others have carried it out, and it can be repeated. Lists
 // are merged in an order that does not depend on the owners, and fail if a shard cannot be
-// asked, since a page without its items would be taken for complete. Status and History
+// asked, since a page without its items would look complete. Status and History
 // leave such a shard out, and Status reports it.
 package operations
 

@@ -65,7 +65,7 @@ func (c *Control) Status(ctx context.Context) (admin.Status, error) {
 
 // statuses returns the statuses of all shards.
 func (c *Control) statuses(ctx context.Context) []answer[admin.Status] {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, partialTimeout)
 	defer cancel()
 	return askAll(ctx, c.shards, func(ctx context.Context, s Shard) (admin.Status, error) {
 		status, err := s.Status(ctx)
@@ -76,7 +76,7 @@ func (c *Control) statuses(ctx context.Context) []answer[admin.Status] {
 // slow returns an error that a shard does not answer if that is why ctx is done, else err.
 func slow(ctx context.Context, err error) error {
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("no answer within %s: %w", patience, admin.ErrUnavailable)
+		return fmt.Errorf("no answer within %s: %w", partialTimeout, admin.ErrUnavailable)
 	}
 	return err
 }

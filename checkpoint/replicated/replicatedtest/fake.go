@@ -98,7 +98,7 @@ func (s *Servers) ChangeLeader(shard int, without time.Duration) {
 	st.oldUntil, st.oldLast = st.leaderAt.Add(s.faults.Old), st.last
 }
 
-// Forget makes a shard's stream forget all messages after number last, as servers do that
+// Forget makes a shard's stream forget all messages after message last, as servers do that
 // acknowledge what is not on their disks and lose power.
 func (s *Servers) Forget(shard int, last uint64) {
 	s.mu.Lock()
@@ -179,6 +179,7 @@ type client struct {
 	shard   int
 }
 
+// MaxData implements replicated.Stream.
 func (c *client) MaxData() int {
 	c.servers.mu.Lock()
 	defer c.servers.mu.Unlock()
@@ -188,6 +189,7 @@ func (c *client) MaxData() int {
 	return 1 << 20
 }
 
+// Publish implements replicated.Stream.
 func (c *client) Publish(after uint64, m replicated.Message, answer func(uint64, error)) error {
 	s := c.servers
 	s.mu.Lock()
@@ -267,6 +269,7 @@ func (c *client) read(ctx context.Context, f func(st *stream, last uint64) error
 	return f(st, last)
 }
 
+// Get implements replicated.Stream.
 func (c *client) Get(ctx context.Context, seq uint64) (m replicated.Message, err error) {
 	err = c.read(ctx, func(st *stream, last uint64) error {
 		i := st.index(seq)
@@ -279,11 +282,13 @@ func (c *client) Get(ctx context.Context, seq uint64) (m replicated.Message, err
 	return m, err
 }
 
+// Last implements replicated.Stream.
 func (c *client) Last(ctx context.Context) (last uint64, err error) {
 	err = c.read(ctx, func(_ *stream, l uint64) error { last = l; return nil })
 	return last, err
 }
 
+// Purge implements replicated.Stream.
 func (c *client) Purge(ctx context.Context, before uint64) error {
 	return c.read(ctx, func(st *stream, _ uint64) error {
 		st.messages = slices.Clone(st.messages[st.index(before+c.servers.faults.PurgeBeyond):])
@@ -291,13 +296,13 @@ func (c *client) Purge(ctx context.Context, before uint64) error {
 	})
 }
 
-// index returns where the first message is whose number is at least seq.
+// index returns where the first message is whose sequence number is at least seq.
 func (st *stream) index(seq uint64) int {
 	i, _ := slices.BinarySearchFunc(st.messages, seq, func(m Stored, seq uint64) int { return cmp.Compare(m.Seq, seq) })
 	return i
 }
 
-// first returns the number of the first message, or that which the next one will have.
+// first returns the sequence number of the first message, or that which the next one will have.
 func (st *stream) first() uint64 {
 	if len(st.messages) > 0 {
 		return st.messages[0].Seq
@@ -305,6 +310,7 @@ func (st *stream) first() uint64 {
 	return st.last + 1
 }
 
+// Follow implements replicated.Stream.
 func (c *client) Follow(ctx context.Context, from uint64, yield func(uint64, replicated.Message) error) error {
 	s := c.servers
 	for begun := false; ; {
