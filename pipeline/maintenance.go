@@ -70,7 +70,7 @@ func (p *operator) ForgetIdentity(ctx context.Context, name string) error {
 // admin.ErrUnknown if the state does not have the old one.
 func (p *operator) Rename(ctx context.Context, old, name string) error {
 	if configures(p.config, old) {
-		return fmt.Errorf("the configuration has the sink %s: rename or remove it there first, and reload it if the bridge runs", old)
+		return fmt.Errorf("the configuration has the sink %s: rename it there first; while the bridge runs, remove it there and reload, and add it with the new name once it is renamed here", old)
 	}
 	store, err := p.cursorOf(ctx, old)
 	if err != nil {
