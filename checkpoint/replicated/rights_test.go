@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/checkpoint/replicated/replicatedtest"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/natsserver"
 )
@@ -23,15 +24,11 @@ func TestRights(t *testing.T) {
 	authority := certificate.New(t, "authority", time.Now().Add(time.Hour), nil)
 	authorities := x509.NewCertPool()
 	authorities.AddCert(authority.Leaf)
-	publish, subscribe, _ := strings.Cut(strings.ReplaceAll(strings.TrimPrefix(replicated.Rights, "publish:"), "NAME", one.Name), "subscribe:")
 	account := server.NewAccount("bridges")
 	s, stop, err := natsserver.Start(t.TempDir(), func(o *server.Options) {
 		o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate.New(t, "127.0.0.1", time.Now().Add(time.Hour), &authority)}}
 		o.Accounts = []*server.Account{account, server.NewAccount("others")}
-		o.Users = []*server.User{{Username: "bridge", Password: "p", Account: account, Permissions: &server.Permissions{
-			Publish:   &server.SubjectPermission{Allow: strings.Fields(publish)},
-			Subscribe: &server.SubjectPermission{Allow: strings.Fields(subscribe)},
-		}}}
+		o.Users = []*server.User{{Username: "bridge", Password: "p", Account: account, Permissions: replicatedtest.Permissions(one.Name)}}
 	})
 	if err != nil {
 		t.Fatal(err)
