@@ -85,7 +85,7 @@ func NewFollower(s Stream, r Replica, o FollowerOptions) *Follower {
 	at := r.At()
 	f := &Follower{
 		stream: s, replica: r, o: o, wake: make(chan struct{}, 1),
-		status: FollowerStatus{Applied: at.Offset, Seen: at.Offset}, trail: parseTrail(at.Trail),
+		status: FollowerStatus{Applied: at.Offset, Seen: at.Offset}, trail: trailOf(at),
 		changed: make(chan struct{}), done: make(chan struct{}),
 	}
 	if o.Snapshots != nil {

@@ -151,3 +151,47 @@ func TestRecoverIfTheStateDoesNotKnowWhoWrote(t *testing.T) {
 		})
 	}
 }
+
+// TestRecoverIfTheTrailBeganLate: whoever goes on from a copy without a trail does not know who
+// wrote the log before.
+func TestRecoverIfTheTrailBeganLate(t *testing.T) {
+	for name, trail := range map[string]func(t *testing.T, servers *replicatedtest.Servers, l *replicated.Log, state *memory) string{
+		"a follower": func(t *testing.T, servers *replicatedtest.Servers, l *replicated.Log, state *memory) string {
+			f, stop := follow(t, servers.Stream("b", 0), state)
+			if err := f.CatchUp(t.Context(), appendRecord(t, l, "")); err != nil {
+				t.Fatal(err)
+			}
+			wantErr(t, stop(), context.Canceled)
+			return state.trail
+		},
+		"an owner": func(t *testing.T, servers *replicatedtest.Servers, l *replicated.Log, state *memory) string {
+			grow(t, take(t, servers.Stream("b", 0), l.Offset(), options(t.Context(), "b")), 1, state)
+			return state.trail
+		},
+		"a recovery": func(t *testing.T, servers *replicatedtest.Servers, l *replicated.Log, state *memory) string {
+			o := recoverOptions(t, "b")
+			o.Force, o.Last = true, l.Offset()
+			s, snapshots := servers.Stream("b", 0), servers.Snapshots("b", 0)
+			if err := replicated.Recover(t.Context(), s, snapshots, state, o); err != nil {
+				t.Fatal(err)
+			}
+			_, snapshot := restored(t, s, snapshots)
+			return snapshot.Trail
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				servers, state := replicatedtest.New(1, replicatedtest.Faults{}), &memory{}
+				l := take(t, servers.Stream("a", 0), 0, options(t.Context(), "a"))
+				grow(t, l, 5, state)
+				state.trail = ""
+				late := &memory{offset: 100, trail: trail(t, servers, l, state)}
+
+				left := replicatedtest.New(1, replicatedtest.Faults{})
+				take(t, left.Stream("c", 0), 0, options(t.Context(), "c"))
+				err := replicated.Recover(t.Context(), left.Stream("b", 0), left.Snapshots("b", 0), late, recoverOptions(t, "d"))
+				wantErr(t, err, replicated.ErrWritersUnknown)
+			})
+		})
+	}
+}

@@ -100,7 +100,7 @@ func take(ctx context.Context, s Stream, after uint64, o Options, content taken)
 	o.Term = cmp.Or(o.Term, defaultTerm)
 	o.AckWait = cmp.Or(o.AckWait, defaultAckWait)
 	o.PartBytes = min(cmp.Or(o.PartBytes, defaultPartBytes), s.MaxData())
-	l := &Log{stream: s, o: o, packer: packer, trail: parseTrail(o.Trail), storedAt: o.Clock.Now(), epoch: o.Epoch, number: o.Attempt << 32}
+	l := &Log{stream: s, o: o, packer: packer, trail: trailOf(checkpoint.Point{Offset: after, Trail: o.Trail}), storedAt: o.Clock.Now(), epoch: o.Epoch, number: o.Attempt << 32}
 	l.last.Store(after)
 	if err := l.lookBack(ctx); err != nil {
 		return nil, fmt.Errorf("take the log after message %d: %w", after, err)

@@ -110,7 +110,7 @@ func (o RecoverOptions) allowed(ctx context.Context, s Stream, last uint64, stat
 		return fmt.Errorf("find out who wrote last: %w", err)
 	}
 	id, ok := parseID(m.ID)
-	known := parseTrail(state.Trail)
+	known := trailOf(state)
 	switch {
 	case ok && id.owner == o.Owner: // an earlier attempt
 		return nil

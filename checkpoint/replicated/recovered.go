@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"ndrbridge/checkpoint"
 )
 
 // completeTimeout bounds how long a follower tries to point to the snapshot of a recovery.
@@ -24,7 +26,8 @@ func (e *recoveredError) Unwrap() error { return ErrDiverged }
 // takenAt returns the snapshot of a state as that of the take which continues the log from it.
 func (s Snapshot) takenAt(seq uint64, id string) Snapshot {
 	taker, _ := parseID(id)
-	s.Offset, s.Trail = seq, parseTrail(s.Trail).at(id, taker.owner).String()
+	known := trailOf(checkpoint.Point{Offset: s.Offset, Trail: s.Trail})
+	s.Offset, s.Trail = seq, known.at(id, taker.owner).String()
 	return s
 }
 

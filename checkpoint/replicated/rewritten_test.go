@@ -67,7 +67,7 @@ func TestTakeOfARewrittenLog(t *testing.T) {
 		servers := replicatedtest.New(1, replicatedtest.Faults{})
 		a := take(t, servers.Stream("a", 0), 0, options(t.Context(), "a"))
 		appendRecord(t, a, "x")
-		r := &memory{offset: a.Offset()}
+		r := &memory{offset: a.Offset(), trail: "a.1.2.1/1 a"}
 		f, stop := follow(t, servers.Stream("b", 0), r)
 		last := appendRecord(t, a, "1:x")
 		synctest.Wait()

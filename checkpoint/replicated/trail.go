@@ -3,6 +3,8 @@ package replicated
 import (
 	"slices"
 	"strings"
+
+	"ndrbridge/checkpoint"
 )
 
 // trail is what a copy of a log keeps with its offset (checkpoint.Point.Trail): which message
@@ -19,6 +21,14 @@ const maxOwnersBytes = 300
 
 // cutMark stands in front of owners if others were before them.
 const cutMark = "…"
+
+// trailOf returns the trail of a copy. If the copy has something but no trail, it is not known
+// who wrote that.
+func trailOf(at checkpoint.Point) trail {
+	t := parseTrail(at.Trail)
+	t.cut = t.cut || t.id == "" && at.Offset > 0
+	return t
+}
 
 // parseTrail is the inverse of String.
 func parseTrail(s string) (t trail) {
