@@ -152,7 +152,7 @@ func (o Options) handOver(_ Control, w http.ResponseWriter, r *http.Request) (an
 	if (what.Member == "") == (what.Shard == nil) {
 		return nil, newProblem(http.StatusBadRequest, `name either a member or a shard: {"member": NAME} or {"shard": NUMBER}`)
 	}
-	return noContent{}, cluster.Handover(r.Context(), what)
+	return changed(cluster.Handover(r.Context(), what))
 }
 
 func (o Options) recoverShard(_ Control, w http.ResponseWriter, r *http.Request) (any, error) {

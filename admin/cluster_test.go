@@ -85,7 +85,7 @@ func TestClientCluster(t *testing.T) {
 
 func TestClientHandover(t *testing.T) {
 	c := &cluster{}
-	client, _ := serveCluster(t, c)
+	client, server := serveCluster(t, c)
 	want := []admin.Handover{{Member: "a"}, {Shard: new(0)}}
 	for _, what := range want {
 		if err := client.Handover(t.Context(), what); err != nil {
@@ -99,6 +99,9 @@ func TestClientHandover(t *testing.T) {
 	if err := client.Handover(t.Context(), admin.Handover{Member: "z"}); !errors.Is(err, admin.ErrUnknown) || !strings.Contains(err.Error(), `"z"`) {
 		t.Errorf("%v, want that the member is unknown", err)
 	}
+	c.err = errors.New("no other member follows it")
+	answer, text := request(t, "POST", server.URL+"/api/v1/cluster/handover", `{"shard":0}`, token)
+	checkProblem(t, answer, text, http.StatusConflict, "no other member follows it")
 }
 
 func TestInvalidHandovers(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// changed answers with the result of a change to the state, which is a conflict if it is not
-// a known error.
+// changed answers with the result of a change that the bridge may refuse. An error that is not
+// a known one is a conflict.
 func changed(err error) (any, error) {
 	if err != nil {
 		return nil, problemOf(err, http.StatusConflict)
