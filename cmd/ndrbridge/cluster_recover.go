@@ -70,12 +70,13 @@ The file is renamed, because no member may use it again.`,
 
 // recoverFromFile continues a shard from the copy at a path.
 func (c *command) recoverFromFile(ctx context.Context, shard int, path string, yes bool) error {
-	config, err := c.actingConfig()
+	if c.adminURL != "" || c.tokenFile != "" {
+		return fmt.Errorf("%w: --from-file does not act on a running member: use it without --admin and --token-file", commandline.ErrUsage)
+	}
+	config, err := configs.Load(c.configFile, c.environ)
 	switch {
 	case err != nil:
 		return err
-	case c.adminURL != "":
-		return fmt.Errorf("%w: --from-file does not act on a running member: use it without --admin", commandline.ErrUsage)
 	case !config.Cluster.Enabled():
 		return errNoCluster
 	case shard >= config.Cluster.Shards:
