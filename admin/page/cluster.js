@@ -37,7 +37,7 @@ function fillShard(row, s) {
   if (!s.owner) showShape(state, "bad", word);
   else if (s.followers.length === 0 || s.error) showShape(state, "warn", word);
   else showShape(state, "ok", word);
-  write(part(row, "followers"), s.followers.length > 0 ? `followed by ${s.followers.map(follower).join(", ")}` : "nobody follows it");
+  write(part(row, "followers"), s.followers.length > 0 ? `followed by ${s.followers.map(follower).join(", ")}` : "no followers");
   write(part(row, "log"), `log ${format.bytes(s.log_bytes)}${s.snapshot ? `, snapshot of ${format.toMinute(s.snapshot)}` : ""}`);
   const own = s.shard === 0 ? ["the bridge's own events"] : [];
   write(part(row, "appliances"), [...s.appliances, ...own].join(", ") || "no appliances");
@@ -49,5 +49,5 @@ const follower = (f) => (f.behind > 0 ? `${f.member}, ${format.counted(f.behind,
 
 function orphanInWords(s) {
   const since = `No owner for ${format.duration(s.without_owner_seconds ?? 0)}`;
-  return s.next ? `${since}; ${s.next} takes it in ${format.duration(s.next_seconds ?? 0)}.` : `${since}, and nobody can take it.`;
+  return s.next ? `${since}; ${s.next} takes it in ${format.duration(s.next_seconds ?? 0)}.` : `${since}, and no member can take it.`;
 }

@@ -48,11 +48,11 @@ function* cluster(c) {
   if (!c) return;
   const named = (shards) => `shard${shards.length === 1 ? "" : "s"} ${shards.map(shardName).join(", ")}`;
   const orphans = c.shards.filter((s) => !s.owner);
-  if (orphans.length > 0) yield { level: "bad", text: `Nobody owns ${named(orphans)}: the appliances there are not polled until a member takes over.` };
+  if (orphans.length > 0) yield { level: "bad", text: `No member owns ${named(orphans)}: the appliances there are not polled until a member takes over.` };
   const alone = c.members.length === 1;
-  if (alone) yield { level: "warn", text: `${c.member} is the only member of the cluster: nobody takes over if it fails.` };
+  if (alone) yield { level: "warn", text: `${c.member} is the only member of the cluster: no other takes over if it fails.` };
   const unfollowed = c.shards.filter((s) => s.owner && s.followers.length === 0);
-  if (!alone && unfollowed.length > 0) yield { level: "warn", text: `Nobody follows ${named(unfollowed)}: a takeover would take longer.` };
+  if (!alone && unfollowed.length > 0) yield { level: "warn", text: `No member follows ${named(unfollowed)}: a takeover would take longer.` };
   for (const s of c.shards) {
     if (s.error) yield { level: "warn", text: `Shard ${shardName(s)} at ${c.member}: ${sentence(s.error)}` };
   }

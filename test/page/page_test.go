@@ -362,8 +362,8 @@ func TestClusterIsShown(t *testing.T) {
 
 	state.Store(someCluster())
 	p.awaitText("#cluster-title", "Cluster prod, as seen by bridge-1")
-	p.awaitText("#verdict", "Nobody owns shard 01: the appliances there are not polled")
-	p.awaitText("#verdict", "Nobody follows shard 02")
+	p.awaitText("#verdict", "No member owns shard 01: the appliances there are not polled")
+	p.awaitText("#verdict", "No member follows shard 02")
 	p.awaitText("#verdict", "Shard 03 at bridge-1: open /var/lib/ndrbridge/state.db.03: no space left on device.")
 	p.awaitText("#verdict", "The configuration of bridge-2 differs from that of bridge-1")
 	p.awaitText(`.member[data-key="bridge-2"]`, "Different configuration")
@@ -371,11 +371,12 @@ func TestClusterIsShown(t *testing.T) {
 	p.awaitText(`.shard[data-key="00"]`, "followed by bridge-2, 3 messages behind")
 	p.awaitText(`.shard[data-key="00"]`, "hq, lab, the bridge's own events")
 	p.awaitText(`.shard[data-key="01"]`, "No owner for 3 s; bridge-2 takes it in 4 s.")
+	p.awaitText(`.shard[data-key="02"]`, "no followers")
 
 	alone := someCluster()
 	alone.Members, alone.Shards = alone.Members[:1], alone.Shards[2:3]
 	state.Store(alone)
-	p.awaitText("#verdict", "bridge-1 is the only member of the cluster: nobody takes over if it fails.")
+	p.awaitText("#verdict", "bridge-1 is the only member of the cluster: no other takes over if it fails.")
 	p.await("the other member is gone", "document.querySelectorAll('.member').length === 1 && document.querySelectorAll('.shard').length === 1")
 	well := someCluster()
 	well.Members[1].Config, well.Shards = admin.ConfigSame, well.Shards[:1]
