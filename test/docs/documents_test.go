@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -143,6 +144,37 @@ func TestEveryTestThatIsNamedExists(t *testing.T) {
 				t.Errorf("%s: there is no test %s", d.Path, span)
 			}
 		}
+	}
+}
+
+func TestEveryLogTextThatIsNamedIsLogged(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs/operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## Logs\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	unknown := make(map[string]bool)
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)`").FindAllStringSubmatch(section, -1) {
+		unknown[row[1]] = true
+	}
+	if len(unknown) == 0 {
+		t.Fatal("the table of texts is not found")
+	}
+	// A text that the code puts together is in a test.
+	err = filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		code, err := os.ReadFile(path)
+		maps.DeleteFunc(unknown, func(text string, _ bool) bool { return strings.Contains(string(code), `"`+text) })
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text := range unknown {
+		t.Errorf("docs/operations.md: %q is in no string of the code", text)
 	}
 }
 
