@@ -81,7 +81,7 @@ func (s *clusterScene) readLogs(t *testing.T) {
 			s.logs = append(s.logs, &shardLog{shard: shard})
 		}
 		// A request is lost if the servers have just lost and found each other.
-		for deadline := time.Now().Add(patience); ; {
+		for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			err := s.logs[shard].read(ctx, js)
 			cancel()
