@@ -20,7 +20,7 @@ type Shard struct {
 	// Lease bounds everything that the pipeline sends. The pipeline ends it when its state
 	// fails, because nothing it sends then could be recorded.
 	Lease *lease.Lease
-	// Snapshots makes snapshots of the state until ctx is done.
+	// Snapshots makes snapshots of the state until ctx is done; nil: none are made.
 	Snapshots func(ctx context.Context, state *checkpoint.Store)
 }
 

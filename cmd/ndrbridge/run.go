@@ -93,9 +93,9 @@ func reloadOn(ctx context.Context, hangups <-chan os.Signal, reload func(context
 // tuneMemory configures the garbage collector unless the environment sets GOGC or
 // GOMEMLIMIT. Little memory is live here and much passes through, so the default would
 // collect a hundred times for each backlog. It therefore lets garbage grow to a few times
-// the live heap, below a limit. The limit grows with each runner of a sink, which may hold several
-// batches, and a little with each appliance, because the pages of all appliances share
-// one bound.
+// the live heap, below a limit. The limit grows with each runner of a sink, which may hold
+// several batches, and a little with each appliance, because the pages of all appliances
+// share one bound.
 func tuneMemory(environ []string, appliances, runners int) {
 	if slices.ContainsFunc(environ, func(v string) bool {
 		return strings.HasPrefix(v, "GOGC=") || strings.HasPrefix(v, "GOMEMLIMIT=")

@@ -318,8 +318,8 @@ func (b *bench) openCluster(ctx context.Context, c *cluster, dir string, sinks, 
 	return err
 }
 
-// divide lets members hand over shards until each has about as many as the others, which the
-// bridges only do themselves after half a minute.
+// divide lets members hand over shards until each has about as many as the others. By
+// themselves, the bridges begin to do so after half a minute, with one shard in ten seconds.
 func (c *cluster) divide(ctx context.Context) error {
 	for range 2 * clusterShards {
 		owned, err := c.awaitOwned(ctx)
@@ -347,7 +347,7 @@ func (c *cluster) divide(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil // the shards' followers need not be those that have the least
+	return nil // the next owner of a shard need not be the member that has the fewest
 }
 
 // stop ends the bridges and the servers.

@@ -22,8 +22,8 @@ const (
 	clusterLease   = 2 * time.Second
 )
 
-// clusterFleet has an appliance for each shard. The detections of the idle ones are changed by ticket
-// commands alone.
+// clusterFleet has an appliance for each shard. The detections of the idle ones are changed
+// by ticket commands alone.
 var (
 	clusterFleet = []string{"hq", "north", "east", "south"}
 	clusterIdle  = []string{"idle-1", "idle-2"}

@@ -1,5 +1,5 @@
-// Package process reads the memory and the CPU time of processes on Linux and runs tests in processes of
-// their own.
+// Package process reads the memory and the CPU time of processes on Linux and runs tests in
+// processes of their own.
 package process
 
 import (

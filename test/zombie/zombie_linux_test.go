@@ -152,8 +152,8 @@ func (s *site) start(t *testing.T, guarded, stops bool, size int) *exec.Cmd {
 	return owner
 }
 
-// isStopped waits until a process is stopped.
-func isStopped(t *testing.T, pid int) {
+// awaitStopped waits until a process is stopped.
+func awaitStopped(t *testing.T, pid int) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -177,7 +177,7 @@ func TestAnOwnerThatGoesOnDeliversNothingLate(t *testing.T) {
 	}{
 		{"stopped between the check and the write", func(t *testing.T, s *site, guarded bool) (*exec.Cmd, func()) {
 			owner := s.start(t, guarded, true, 1000)
-			isStopped(t, owner.Process.Pid)
+			awaitStopped(t, owner.Process.Pid)
 			return owner, func() { _ = owner.Process.Signal(syscall.SIGCONT) }
 		}},
 		{"stopped in the middle of a body", func(t *testing.T, s *site, guarded bool) (*exec.Cmd, func()) {
@@ -193,7 +193,7 @@ func TestAnOwnerThatGoesOnDeliversNothingLate(t *testing.T) {
 			owner := s.start(t, guarded, false, 9<<20)
 			<-begun
 			_ = owner.Process.Signal(syscall.SIGSTOP)
-			isStopped(t, owner.Process.Pid)
+			awaitStopped(t, owner.Process.Pid)
 			return owner, func() {
 				_ = owner.Process.Signal(syscall.SIGCONT)
 				close(read)
