@@ -313,12 +313,20 @@ func TestSettings(t *testing.T) {
 
 func TestSettingsOfAnotherProgram(t *testing.T) {
 	t.Parallel()
-	r := newFakeRegistry()
-	if _, err := r.Put(t.Context(), settingsKey, []byte("hello"), 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := agree(t.Context(), r, settings{Name: "prod"}); !errors.Is(err, ErrSettings) {
-		t.Error(err)
+	for name, value := range map[string]string{
+		"no JSON":        "hello",
+		"too many bytes": `{"name":"prod"` + strings.Repeat(" ", maxValue) + `}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newFakeRegistry()
+			if _, err := r.Put(t.Context(), settingsKey, []byte(value), 0); err != nil {
+				t.Fatal(err)
+			}
+			if err := agree(t.Context(), r, settings{Name: "prod"}); !errors.Is(err, ErrSettings) {
+				t.Errorf("error %v, want ErrSettings", err)
+			}
+		})
 	}
 }
 
