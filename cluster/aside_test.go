@@ -24,10 +24,7 @@ func TestFileOfAnotherHistoryIsKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := startCluster(t, 2, func(o Options) Options {
-					o.snapshots.Messages = 1 << 30
-					return o
-				})
+				s := startCluster(t, 2, withoutSnapshots)
 				time.Sleep(startup)
 				for _, m := range s.members {
 					m.stop()

@@ -42,6 +42,12 @@ func startCluster(t *testing.T, members int, change func(o Options) Options) *si
 	return s
 }
 
+// withoutSnapshots makes snapshots rarer than a test is long.
+func withoutSnapshots(o Options) Options {
+	o.snapshots = replicated.SnapshotterOptions{}
+	return o
+}
+
 // startup is until members have started, follow, and own shards.
 const startup = 2 * testTerm
 
@@ -235,10 +241,7 @@ func TestFileThatDoesNotFitTheLogIsRestored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := startCluster(t, 2, func(o Options) Options {
-					o.snapshots = replicated.SnapshotterOptions{} // none is due so soon
-					return o
-				})
+				s := startCluster(t, 2, withoutSnapshots)
 				time.Sleep(steady)
 				follower := s.byRank(0)[1]
 				follower.stop()
@@ -379,15 +382,10 @@ func TestMemberThatDoesNotFitIsRefused(t *testing.T) {
 	})
 }
 
-// TestLogThatLostItsEndIsContinued: the shard is owned again, and has all that was
-// acknowledged, as long as a member lives that has it.
 func TestLogThatLostAMessageIsFollowedFromASnapshotOfTheOwner(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := startCluster(t, 2, func(o Options) Options {
-			o.snapshots = replicated.SnapshotterOptions{} // none is due so soon
-			return o
-		})
+		s := startCluster(t, 2, withoutSnapshots)
 		time.Sleep(steady)
 		ranked := s.byRank(0)
 		owner, follower := ranked[0], ranked[1]
@@ -411,6 +409,8 @@ func TestLogThatLostAMessageIsFollowedFromASnapshotOfTheOwner(t *testing.T) {
 	})
 }
 
+// TestLogThatLostItsEndIsContinued: the shard is owned again, and has all that was
+// acknowledged, as long as a member lives that has it.
 func TestLogThatLostItsEndIsContinued(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(ranked []*simMember){

@@ -136,9 +136,8 @@ func TestShardThatCannotBeTakenIsTriedLessAndLessOften(t *testing.T) {
 				}
 				return st
 			}
-			o.snapshots = replicated.SnapshotterOptions{} // none is due so soon
 			o.Log = slog.New(matching{discard.Handler(), "could not be taken", &warned})
-			return o
+			return withoutSnapshots(o)
 		})
 		time.Sleep(steady)
 		ranked := s.byRank(0)
@@ -164,10 +163,7 @@ func TestShardThatCannotBeTakenIsTriedLessAndLessOften(t *testing.T) {
 func TestFileWithAnotherHistoryThanTheLogIsRestored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := startCluster(t, 2, func(o Options) Options {
-			o.snapshots = replicated.SnapshotterOptions{} // none is due so soon
-			return o
-		})
+		s := startCluster(t, 2, withoutSnapshots)
 		time.Sleep(steady)
 		ranked := s.byRank(0)
 		ranked[0].crash()

@@ -181,13 +181,7 @@ func ranked() (first, second, third string) {
 // see returns a view that a member has of live ones with one shard. reports are of that shard.
 func see(self string, reports map[string]report, yields ...string) *view {
 	var members []observed
-	for _, id := range slices.Sorted(func(yield func(string) bool) {
-		for id := range reports {
-			if !yield(id) {
-				return
-			}
-		}
-	}) {
+	for _, id := range slices.Sorted(maps.Keys(reports)) {
 		m := member{ID: id, Instance: "i-" + id}
 		if r := reports[id]; r.Role != "" {
 			m.Shards = map[string]report{"00": r}
