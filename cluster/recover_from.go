@@ -63,10 +63,14 @@ func (s *shard) accept(request *recovery) bool {
 	return true
 }
 
-// requested returns the request to recover the shard; nil: there is none.
+// requested returns the request to recover the shard; nil: there is none. It drops one whose
+// client has left, and is not called while one is carried out.
 func (s *shard) requested() *recovery {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.recovery != nil && s.recovery.ctx.Err() != nil {
+		s.recovery = nil
+	}
 	return s.recovery
 }
 
@@ -96,9 +100,6 @@ func (s *shard) recoverFrom(ctx context.Context, request *recovery) error {
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(request.ctx, func() { cancel(context.Cause(request.ctx)) })()
-	if err := request.ctx.Err(); err != nil {
-		return err
-	}
 	r, err := openReplica(waiting, s)
 	if err != nil {
 		return err

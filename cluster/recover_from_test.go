@@ -1,9 +1,12 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,6 +95,33 @@ func TestRecoverFrom(t *testing.T) {
 		}
 		if after := owner.disk.number(0); before == 0 || after < before {
 			t.Errorf("its state has %d records, and had %d", after, before)
+		}
+	})
+}
+
+// TestRequestIsDroppedOnceItsClientHasLeft: the member follows the shard on, and can be asked
+// again.
+func TestRequestIsDroppedOnceItsClientHasLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var begun atomic.Int64
+		s := startCluster(t, 2, func(o Options) Options {
+			o.Log = slog.New(matching{discard.Handler(), "was not recovered", &begun})
+			return o
+		})
+		time.Sleep(steady)
+		follower := s.byRank(0)[1]
+		left, leave := context.WithCancel(t.Context())
+		leave()
+		for range 2 {
+			if !follower.node().shards[0].accept(&recovery{ctx: left, done: make(chan error, 1)}) {
+				t.Error("the request is not accepted")
+			}
+			time.Sleep(testTerm / 10)
+		}
+		wantState(t, follower, 0, stateFollowing)
+		if n := begun.Load(); n > 0 {
+			t.Errorf("a recovery that nobody waits for was begun %d times", n)
 		}
 	})
 }
