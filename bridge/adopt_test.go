@@ -43,8 +43,10 @@ func adopt(t *testing.T, clustered string) error {
 	return bridge.Adopt(t.Context(), config, config.State, func(int64) {})
 }
 
-func TestAClusterAdoptsTheStateOfASingleBridge(t *testing.T) {
-	single, clustered, natsURL, soc := adopting(t)
+// deliverAndAdopt runs the single bridge of adopting until it has delivered everything, and has the
+// cluster adopt its state. It returns the cluster's storage.
+func deliverAndAdopt(t *testing.T, single, clustered, natsURL string, soc *inbox) *replicated.JetStream {
+	t.Helper()
 	r := run(t, single)
 	await(t, "the backlogs", func() bool { return soc.count("") == 19 })
 	await(t, "the sink's cursor", func() bool { return sinkStatus(t, r.control(t), "soc").LagEvents == 0 })
@@ -52,16 +54,28 @@ func TestAClusterAdoptsTheStateOfASingleBridge(t *testing.T) {
 	if err := adopt(t, clustered); err != nil {
 		t.Fatal(err)
 	}
+	return openStorage(t, natsURL, "prod", 4)
+}
+
+// openStorage opens the streams of a cluster until the test ends.
+func openStorage(t *testing.T, natsURL, name string, shards int) *replicated.JetStream {
+	t.Helper()
 	nc, err := nats.Connect(natsURL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer nc.Close()
-	storage, err := replicated.OpenJetStream(t.Context(), nc, replicated.JetStreamOptions{Name: "prod", Shards: 4, Replicas: 1})
+	t.Cleanup(nc.Close)
+	storage, err := replicated.OpenJetStream(t.Context(), nc, replicated.JetStreamOptions{Name: name, Shards: shards, Replicas: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer storage.Close()
+	t.Cleanup(func() { storage.Close() })
+	return storage
+}
+
+func TestAClusterAdoptsTheStateOfASingleBridge(t *testing.T) {
+	single, clustered, natsURL, soc := adopting(t)
+	storage := deliverAndAdopt(t, single, clustered, natsURL, soc)
 	config, err := configs.Parse("ndrbridge.yaml", []byte(single), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -131,8 +131,8 @@ func (m *clusterMember) cluster(t *testing.T) admin.Cluster {
 	return seen
 }
 
-// owners returns the owner of each shard, as the member sees it, once all have one and a
-// follower that is not behind for every other member.
+// owners returns the owner of each shard, as the member sees it, once it sees so many members,
+// and all shards have an owner and, if that is not the only member, a follower.
 func (m *clusterMember) owners(t *testing.T, members int) (owners []string) {
 	t.Helper()
 	awaitCluster(t, "owners and followers", func() bool {

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"ndrbridge/admin"
 	"ndrbridge/bridge"
 	"ndrbridge/checkpoint"
@@ -73,27 +71,11 @@ func adopted(t *testing.T) (*configs.Config, *replicated.JetStream) {
 	t.Helper()
 	single, clustered, natsURL, soc := adopting(t)
 	clustered = strings.Replace(clustered, "shards: 4", "shards: 4, lease: 2s", 1)
-	r := run(t, single)
-	await(t, "the backlogs", func() bool { return soc.count("") == 19 })
-	await(t, "the sink's cursor", func() bool { return sinkStatus(t, r.control(t), "soc").LagEvents == 0 })
-	r.stop()
-	if err := adopt(t, clustered); err != nil {
-		t.Fatal(err)
-	}
+	storage := deliverAndAdopt(t, single, clustered, natsURL, soc)
 	config, err := configs.Parse("ndrbridge.yaml", []byte(clustered), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	nc, err := nats.Connect(natsURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	storage, err := replicated.OpenJetStream(t.Context(), nc, replicated.JetStreamOptions{Name: "prod", Shards: 4, Replicas: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { storage.Close() })
 	return config, storage
 }
 
@@ -204,17 +186,7 @@ func TestAShardIsRecoveredFromARunningMember(t *testing.T) {
 	one.stop()
 	two.stop()
 
-	nc, err := nats.Connect(b.nats.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	storage, err := replicated.OpenJetStream(t.Context(), nc, replicated.JetStreamOptions{Name: "test", Shards: 1, Replicas: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer storage.Close()
-	spoil(t, storage.Stream(0))
+	spoil(t, openStorage(t, b.nats.ClientURL(), "test", 1).Stream(0))
 	one.running, two.running = run(t, *one.yaml.Load()), run(t, *two.yaml.Load())
 	for _, m := range []*clusterMember{one, two} {
 		awaitCluster(t, "both members, and that "+m.name+" cannot follow", func() bool {
@@ -235,7 +207,7 @@ func TestAShardIsRecoveredFromARunningMember(t *testing.T) {
 		}
 		return err == nil
 	})
-	if !two.log.hasLine("continued from this member's file on request", "") {
+	if !two.log.hasLine("continued from this member's file on request") {
 		t.Error("the member does not log what it did")
 	}
 	b.judge(t, false)
