@@ -2,6 +2,7 @@ package replicated_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -103,6 +104,23 @@ func TestRecover(t *testing.T) {
 	}
 }
 
+// TestRecoverWhileAnotherTakesTheLog: who took it is found out by the next attempt. Until then
+// the state is not to be dropped.
+func TestRecoverWhileAnotherTakesTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers := replicatedtest.New(1, replicatedtest.Faults{})
+		s, snapshots, state := servers.Stream("b", 0), servers.Snapshots("b", 0), &memory{}
+		grow(t, take(t, s, 0, options(t.Context(), "a")), 10, state)
+		servers.Forget(0, 6)
+		taken := &publishing{Stream: s, before: func() { take(t, servers.Stream("c", 0), 6, options(t.Context(), "c")) }}
+		err := replicated.Recover(t.Context(), taken, snapshots, state, recoverOptions(t, "b"))
+		if err == nil || errors.Is(err, checkpoint.ErrNotOwner) || !strings.Contains(err.Error(), "c.2.1.1/1") {
+			t.Errorf("the log was taken meanwhile: %v", err)
+		}
+		wantErr(t, replicated.Recover(t.Context(), s, snapshots, state, recoverOptions(t, "b")), checkpoint.ErrNotOwner)
+	})
+}
+
 // wantRecovered checks that every replica comes to the state and goes on from there.
 func wantRecovered(t *testing.T, servers *replicatedtest.Servers, state, behind *memory) {
 	t.Helper()
@@ -113,8 +131,8 @@ func wantRecovered(t *testing.T, servers *replicatedtest.Servers, state, behind 
 	f, stop := follow(t, s, now)
 	time.Sleep(time.Second)
 	st := f.Status()
-	if !st.Released || st.Seen != snapshot.Offset+1 {
-		t.Errorf("status %+v, want a release behind message %d", st, snapshot.Offset)
+	if !st.Released || st.Seen != snapshot.Offset+1 || st.Epoch < 2 {
+		t.Errorf("status %+v, want a release behind message %d, in a later epoch than that of the lost end", st, snapshot.Offset)
 	}
 	wantErr(t, stop(), context.Canceled)
 	l := take(t, s, st.Seen, options(t.Context(), "d"))

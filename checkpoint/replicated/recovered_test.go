@@ -221,3 +221,38 @@ func (c crash) run(t *testing.T) (wrong string) {
 	}
 	return ""
 }
+
+// unpurged is a stream that keeps all messages, as after a purge that failed.
+type unpurged struct{ replicated.Stream }
+
+func (unpurged) Purge(context.Context, uint64) error { return nil }
+
+// TestFollowerFindsARecoveryOfLongAgo: the snapshot of the recovery is gone, but later ones are
+// there.
+func TestFollowerFindsARecoveryOfLongAgo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers := replicatedtest.New(1, replicatedtest.Faults{})
+		s, snapshots := unpurged{servers.Stream("b", 0)}, servers.Snapshots("b", 0)
+		state, behind := &memory{}, &memory{}
+		l := take(t, s, 0, options(t.Context(), "a"))
+		grow(t, l, 3, state, behind)
+		grow(t, l, 7, state)
+		servers.Forget(0, 6)
+		if err := replicated.Recover(t.Context(), s, snapshots, state, recoverOptions(t, "b")); err != nil {
+			t.Fatal(err)
+		}
+		now, snapshot := restored(t, s, snapshots)
+		l = take(t, s, snapshot.Offset+1, options(t.Context(), "c"))
+		for range 2 {
+			grow(t, l, 1, now)
+			if _, err := replicated.WriteSnapshot(t.Context(), s, snapshots, now, noon); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := replicated.NewFollower(s, behind, replicated.FollowerOptions{Clock: replicatedtest.NewClock(1), Snapshots: snapshots}).Run(t.Context())
+		wantErr(t, err, replicated.ErrDiverged)
+		if errors.Is(err, replicated.ErrPurged) {
+			t.Errorf("the recovery was not read: %v", err)
+		}
+	})
+}
