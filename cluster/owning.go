@@ -135,7 +135,12 @@ func (s *shard) owning(w *ownership) step {
 		defer stop()
 		s.mu.Lock()
 		s.ownership, s.stop = w, stop
+		request := s.recovery // that arrived during the take
+		s.recovery = nil
 		s.mu.Unlock()
+		if request != nil {
+			request.done <- ownedBy(s.o.Member)
+		}
 		s.enter(stateOwning)
 
 		ended, end := context.WithCancel(context.WithoutCancel(ctx))

@@ -27,18 +27,16 @@ func (n *Node) Recover(ctx context.Context, what admin.Recovery) error {
 	if what.From != n.o.Member {
 		return fmt.Errorf("%w member %q: name a live one, whose copy is to be used", admin.ErrUnknown, what.From)
 	}
-	s, owner := n.shards[*what.Shard], n.members.current().ownedByOther(*what.Shard)
-	if s.owned() {
-		owner = n.o.Member
-	}
-	if owner != "" {
-		return fmt.Errorf("recover shard %s: member %s owns it, so that there is nothing to recover; if that one cannot continue it, stop it first", shardName(s.number), owner)
-	}
-	request := &recovery{ctx: ctx, done: make(chan error, 1)}
-	if !s.accept(request) {
-		return fmt.Errorf("recover shard %s: it is being recovered already", shardName(s.number))
-	}
+	s, request := n.shards[*what.Shard], &recovery{ctx: ctx, done: make(chan error, 1)}
 	var err error
+	if owner := n.members.current().ownedByOther(s.number); owner != "" {
+		err = ownedBy(owner)
+	} else {
+		err = s.accept(request)
+	}
+	if err != nil {
+		return fmt.Errorf("recover shard %s: %w", shardName(s.number), err)
+	}
 	select {
 	case err = <-request.done:
 	case <-ctx.Done():
@@ -52,15 +50,24 @@ func (n *Node) Recover(ctx context.Context, what admin.Recovery) error {
 	return nil
 }
 
-// accept notes a request for run. It returns false if there is one already.
-func (s *shard) accept(request *recovery) bool {
+// ownedBy returns why a shard that a member owns is not recovered.
+func ownedBy(member string) error {
+	return fmt.Errorf("member %s owns it, so that there is nothing to recover; if that one cannot continue it, stop it first", member)
+}
+
+// accept notes a request for run. It returns an error if there is one already, or this member
+// owns the shard.
+func (s *shard) accept(request *recovery) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.recovery != nil {
-		return false
+	switch {
+	case s.ownership != nil:
+		return ownedBy(s.o.Member)
+	case s.recovery != nil:
+		return errors.New("it is being recovered already")
 	}
 	s.recovery = request
-	return true
+	return nil
 }
 
 // requested returns the request to recover the shard; nil: there is none. It drops one whose

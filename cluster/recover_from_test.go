@@ -114,8 +114,8 @@ func TestRequestIsDroppedOnceItsClientHasLeft(t *testing.T) {
 		left, leave := context.WithCancel(t.Context())
 		leave()
 		for range 2 {
-			if !follower.node().shards[0].accept(&recovery{ctx: left, done: make(chan error, 1)}) {
-				t.Error("the request is not accepted")
+			if err := follower.node().shards[0].accept(&recovery{ctx: left, done: make(chan error, 1)}); err != nil {
+				t.Error(err)
 			}
 			time.Sleep(testTerm / 10)
 		}
@@ -123,5 +123,36 @@ func TestRequestIsDroppedOnceItsClientHasLeft(t *testing.T) {
 		if n := begun.Load(); n > 0 {
 			t.Errorf("a recovery that nobody waits for was begun %d times", n)
 		}
+	})
+}
+
+// slowFollower is a follower that takes a while to catch up.
+type slowFollower struct{ follower }
+
+func (f slowFollower) CatchUp(ctx context.Context, until uint64) error {
+	time.Sleep(testTerm / 6)
+	return f.follower.CatchUp(ctx, until)
+}
+
+// TestRequestIsRefusedOnceTheMemberOwnsTheShard: it arrived while the member took the shard.
+func TestRequestIsRefusedOnceTheMemberOwnsTheShard(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := startCluster(t, 1, func(o Options) Options {
+			o.follow = func(s replicated.Stream, r replicated.Replica, f replicated.FollowerOptions) follower {
+				return slowFollower{replicated.NewFollower(s, r, f)}
+			}
+			return o
+		}).members[0]
+		for began := time.Now(); m.state(0) != stateTaking && time.Since(began) < startup; {
+			time.Sleep(testTerm / 60)
+		}
+		wantState(t, m, 0, stateTaking)
+		ctx, cancel := context.WithTimeout(t.Context(), startup)
+		defer cancel()
+		if err := m.node().Recover(ctx, admin.Recovery{Shard: new(0), From: m.name}); err == nil || !strings.Contains(err.Error(), "owns it") {
+			t.Errorf("error %v, want that the member owns the shard", err)
+		}
+		wantState(t, m, 0, stateOwning)
 	})
 }
