@@ -1,6 +1,7 @@
 package kafkawire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,15 +30,18 @@ const (
 	checkListeners = "check advertised.listeners of the brokers"
 )
 
-// verdicts holds the error codes that are not transient or need advice. Any other code
-// may go away by itself (a new leader, too few replicas, a timeout), is unknown, or
-// belongs to requests that a sink does not send: groups, transactions, administration.
-var verdicts = map[*kerr.Error]verdict{
+// rejections holds the error codes of a produce request whose records are at fault.
+var rejections = map[*kerr.Error]verdict{
 	kerr.MessageTooLarge:    {sinks.Rejected, "the topic's max.message.bytes is lower than max_message_bytes"},
 	kerr.RecordListTooLarge: {sinks.Rejected, "the topic's segment.bytes is lower than max_message_bytes"},
 	kerr.InvalidTimestamp:   {sinks.Rejected, "the topic's message.timestamp settings refuse the time"},
 	kerr.InvalidRecord:      {sinks.Rejected, ""},
+}
 
+// verdicts holds the other error codes that are not transient or need advice. Any other
+// code may go away by itself (a new leader, too few replicas, a timeout), is unknown, or
+// belongs to requests that a sink does not send: groups, transactions, administration.
+var verdicts = map[*kerr.Error]verdict{
 	kerr.ThrottlingQuotaExceeded: {sinks.Throttled, ""},
 
 	kerr.OperationNotAttempted: {sinks.Transient, "something else in the same request failed"},
@@ -70,20 +74,31 @@ var verdicts = map[*kerr.Error]verdict{
 }
 
 // ErrorOfCode returns the error of a broker's answer with an error code. message is the
-// broker's and may be empty; tried names what was tried.
+// broker's and may be empty; tried names what was tried. The error is never Rejected,
+// because only the answer to a produce request is about events.
 func ErrorOfCode(code int16, message, tried string) *sinks.Error {
-	name, v := "an error newer than this program", verdict{class: sinks.Transient}
+	return errorOfCode(code, message, tried, verdicts[kerr.TypedErrorForCode(code)])
+}
+
+// ErrorOfProduce returns the error of an answer to a produce request, like ErrorOfCode,
+// but Rejected if the code says that the records are at fault.
+func ErrorOfProduce(code int16, message, tried string) *sinks.Error {
+	if v, ok := rejections[kerr.TypedErrorForCode(code)]; ok {
+		return errorOfCode(code, message, tried, v)
+	}
+	return ErrorOfCode(code, message, tried)
+}
+
+func errorOfCode(code int16, message, tried string, v verdict) *sinks.Error {
+	name := "an error newer than this program"
 	if known := kerr.TypedErrorForCode(code); known != nil {
 		name = known.Message
-		if found, ok := verdicts[known]; ok {
-			v = found
-		}
 	}
 	text := fmt.Sprintf("%s: [%d] %s", tried, code, name)
 	if message != "" {
 		text += ": " + excerpt(message)
 	}
-	return sinks.Advise(v.class, v.advice, errors.New(text))
+	return sinks.Advise(cmp.Or(v.class, sinks.Transient), v.advice, errors.New(text))
 }
 
 // excerpt returns the beginning of a broker's message, on one line.

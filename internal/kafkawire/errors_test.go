@@ -80,7 +80,7 @@ func TestEveryErrorCodeHasAClass(t *testing.T) {
 				t.Errorf("%s is listed twice", code.Message)
 			}
 			listed[code.Code] = true
-			err := ErrorOfCode(code.Code, "the broker's words", "topic x")
+			err := ErrorOfProduce(code.Code, "the broker's words", "topic x")
 			if err.Class != group.class {
 				t.Errorf("%s: %s is %s, not %s", group.what, code.Message, err.Class, group.class)
 			}
@@ -90,6 +90,13 @@ func TestEveryErrorCodeHasAClass(t *testing.T) {
 			if code.Retriable && group.class != sinks.Transient && group.class != sinks.Throttled {
 				t.Errorf("%s may pass by itself", code.Message)
 			}
+			class := group.class
+			if class == sinks.Rejected {
+				class = sinks.Transient // no event is at fault if a login, say, fails
+			}
+			if err := ErrorOfCode(code.Code, "", "SASL handshake"); err.Class != class {
+				t.Errorf("%s: %s is %s in the answer to another request, not %s", group.what, code.Message, err.Class, class)
+			}
 		}
 	}
 	for code := int16(-1); code <= 136; code++ {
@@ -98,7 +105,7 @@ func TestEveryErrorCodeHasAClass(t *testing.T) {
 		}
 	}
 	for _, code := range []int16{-2, 137, 9999} {
-		if err := ErrorOfCode(code, "", "topic x"); err.Class != sinks.Transient {
+		if err := ErrorOfProduce(code, "", "topic x"); err.Class != sinks.Transient {
 			t.Errorf("unknown code %d is %s", code, err.Class)
 		}
 	}

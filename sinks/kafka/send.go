@@ -275,7 +275,7 @@ func (b *produceBatch) applyResponse(q *partitionQueue, response *kmsg.ProduceRe
 		q.limit = min(2*q.limit, len(b.events))
 		return
 	}
-	err := kafkawire.ErrorOfCode(answer.ErrorCode, brokerMessage(answer.ErrorMessage), "topic "+q.topic)
+	err := kafkawire.ErrorOfProduce(answer.ErrorCode, brokerMessage(answer.ErrorMessage), "topic "+q.topic)
 	if answer.ErrorCode == kerr.ThrottlingQuotaExceeded.Code {
 		err.RetryAfter = time.Duration(response.ThrottleMillis) * time.Millisecond
 	}
@@ -298,7 +298,7 @@ func (b *produceBatch) rejectNamed(q *partitionQueue, answer *kmsg.ProduceRespon
 	for _, named := range answer.ErrorRecords {
 		if i := int(named.RelativeOffset); i >= 0 && i < q.sent {
 			message := cmp.Or(brokerMessage(named.ErrorMessage), brokerMessage(answer.ErrorMessage))
-			b.errs[q.waiting[i]] = kafkawire.ErrorOfCode(answer.ErrorCode, message, "topic "+q.topic)
+			b.errs[q.waiting[i]] = kafkawire.ErrorOfProduce(answer.ErrorCode, message, "topic "+q.topic)
 		}
 	}
 	before := len(q.waiting)
