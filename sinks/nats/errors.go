@@ -27,7 +27,11 @@ func (s *Sink) errorOf(ctx context.Context, err error) *sinks.Error {
 		return sinks.Errorf(sinks.Transient, "%s: %w", tried, ctx.Err())
 	}
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
-		return errorOfCode(tried, api, s.secrets.Hide)
+		failed := errorOfCode(tried, api, s.secrets.Hide)
+		if failed.Class == sinks.Rejected { // only the answer to a publish is about events
+			failed.Class = sinks.Transient
+		}
+		return failed
 	}
 	if errors.Is(err, nats.ErrNoServers) {
 		return sinks.Errorf(sinks.Transient, "%s: no server accepts connections", tried)

@@ -95,6 +95,14 @@ func TestEveryJetStreamErrorCodeHasAClass(t *testing.T) {
 	}
 }
 
+func TestOnlyThePublishOfAnEventRejectsIt(t *testing.T) {
+	s := open(t, Options{URL: "nats://127.0.0.1:1", Subject: "x"})
+	err := s.errorOf(t.Context(), &jetstream.APIError{Code: 400, ErrorCode: jetstream.JSErrCodeStreamMessageExceedsMaximum})
+	if err.Class != sinks.Transient {
+		t.Errorf("class %s: %v", err.Class, err)
+	}
+}
+
 func TestReadAck(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"stream":"NDR", "seq":1}`:                 "",
