@@ -291,7 +291,15 @@ func TestAReloadReachesAllMembers(t *testing.T) {
 	t.Parallel()
 	b := newBridges(t, 4, 4, 10)
 	one, two := b.join(t, "one"), b.join(t, "two")
-	one.owners(t, 2)
+	owners := one.owners(t, 2)
+	for _, m := range []*clusterMember{one, two} {
+		if !slices.Contains(owners, m.name) { // the other one was alone when it took them
+			if err := clientOf(t, one.Bridge).Handover(t.Context(), admin.Handover{Shard: new(0)}); err != nil {
+				t.Fatal(err)
+			}
+			awaitCluster(t, "each member to own a shard", func() bool { return slices.Contains(m.owners(t, 2), m.name) })
+		}
+	}
 	b.judge(t, false)
 	for _, m := range []*clusterMember{one, two} {
 		yaml := strings.Replace(*m.yaml.Load(), "max_events: 50", "max_events: 7", 1)
