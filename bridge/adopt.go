@@ -33,7 +33,7 @@ func Adopt(ctx context.Context, config *configs.Config, path string, written fun
 		return err
 	}
 	defer conn.Close()
-	storage, err := replicated.OpenJetStream(ctx, conn, replicated.JetStreamOptions{Name: c.Name, Shards: c.Shards, Replicas: c.Replicas})
+	storage, err := replicated.OpenJetStream(ctx, conn.Conn, replicated.JetStreamOptions{Name: c.Name, Shards: c.Shards, Replicas: c.Replicas})
 	if err != nil {
 		return err
 	}

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
-	"github.com/nats-io/nats.go"
 
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/cluster"
 	"ndrbridge/cluster/operations"
 	"ndrbridge/configs"
+	"ndrbridge/internal/natswire"
 	"ndrbridge/pipeline/endpoint"
 	"ndrbridge/pipeline/lifecycle"
 )
@@ -22,7 +22,7 @@ type clusterConnection struct {
 	log          *slog.Logger
 	reload       reload
 	shards       *shards
-	conn         *nats.Conn
+	conn         *natswire.Conn
 	storage      *replicated.JetStream
 	node         *cluster.Node
 	remote       []operations.Shard // all shards, as other members have them
@@ -49,7 +49,7 @@ func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 		return nil, err
 	}
 	err = m.retry(ctx, func() (err error) {
-		c.storage, err = replicated.OpenJetStream(ctx, c.conn, replicated.JetStreamOptions{Name: config.Name, Shards: config.Shards, Replicas: config.Replicas})
+		c.storage, err = replicated.OpenJetStream(ctx, c.conn.Conn, replicated.JetStreamOptions{Name: config.Name, Shards: config.Shards, Replicas: config.Replicas})
 		return err
 	})
 	if err != nil {

@@ -114,7 +114,7 @@ func (m *member) Run(ctx context.Context, running func(attributes ...any)) pipel
 		stopped.Timeout = time.Duration(config.ShutdownTimeout)
 		stopped.Deadline = lifecycle.Within(stopped.Timeout)
 		// Whatever waits for NATS gives up before the end.
-		cut := time.AfterFunc(cutAfter(config), m.disconnect)
+		cut := time.AfterFunc(cutAfter(config), m.cut)
 		defer cut.Stop()
 		late := time.NewTimer(stopped.Timeout)
 		defer late.Stop()
@@ -165,6 +165,14 @@ func (m *member) Close(c *lifecycle.Closer) {
 // disconnect closes the connection to NATS, if there is one.
 func (m *member) disconnect() {
 	if c := m.membership(); c != nil {
+		c.close()
+	}
+}
+
+// cut closes the connection to NATS, even if the library waits for a server.
+func (m *member) cut() {
+	if c := m.membership(); c != nil {
+		c.conn.Cut()
 		c.close()
 	}
 }

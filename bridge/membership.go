@@ -35,12 +35,12 @@ func (c *clusterConnection) remoteMember(name string) *admin.Client {
 
 // transport returns a transport to a subject.
 func (c *clusterConnection) transport(subject string) http.RoundTripper {
-	return forward.NewTransport(c.conn, subject)
+	return forward.NewTransport(c.conn.Conn, subject)
 }
 
 // answer has h answer the requests to a subject until stop is called.
 func (c *clusterConnection) answer(subject string, h http.Handler) (stop func(), err error) {
-	s, err := forward.Serve(c.conn, subject, h, c.log)
+	s, err := forward.Serve(c.conn.Conn, subject, h, c.log)
 	if err != nil {
 		return nil, fmt.Errorf("answer other members at %s: %w", subject, err)
 	}

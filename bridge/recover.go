@@ -48,7 +48,7 @@ func Recover(ctx context.Context, config *configs.Config, shard int, path string
 		return "", err
 	}
 	defer conn.Close()
-	storage, err := replicated.OpenJetStream(ctx, conn, replicated.JetStreamOptions{Name: c.Name, Shards: c.Shards, Replicas: c.Replicas})
+	storage, err := replicated.OpenJetStream(ctx, conn.Conn, replicated.JetStreamOptions{Name: c.Name, Shards: c.Shards, Replicas: c.Replicas})
 	if err != nil {
 		return "", err
 	}

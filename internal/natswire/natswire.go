@@ -60,6 +60,7 @@ type Limits struct {
 type Conn struct {
 	*nats.Conn
 	dialer *dialer
+	end    context.CancelFunc // ends the dialer; nil: it is not used again
 }
 
 // Connect connects to one of the servers, which it tries in any order. The connection
@@ -80,11 +81,16 @@ func Connect(ctx context.Context, o Options, options ...nats.Option) (*Conn, err
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{c, d}, nil
+	return &Conn{Conn: c, dialer: d}, nil
 }
 
-// Cut closes the socket, which unblocks all pending calls.
-func (c *Conn) Cut() { c.dialer.cut() }
+// Cut closes the socket, which unblocks all pending calls. No other connection is made.
+func (c *Conn) Cut() {
+	if c.end != nil {
+		c.end()
+	}
+	c.dialer.cut()
+}
 
 // Secure reports whether the connection uses TLS.
 func (c *Conn) Secure() bool { return c.dialer.current().secure }

@@ -7,10 +7,13 @@ import (
 )
 
 // ConnectAgain connects as Connect does, but the connection reconnects whenever it is
-// lost, to any of the servers, until it is closed. Nothing is buffered while there is no
-// connection: sending fails. Errors of authentication do not end it either, because
+// lost, to any of the servers, until it is cut or closed. Nothing is buffered while there
+// is no connection: sending fails. Errors of authentication do not end it either, because
 // servers report them while they are misconfigured or being restarted.
-func ConnectAgain(ctx context.Context, o Options, options ...nats.Option) (*nats.Conn, error) {
+//
+// Calls of the library, Close among them, wait while it tries to connect to a server that
+// does not answer. Cut ends the attempt.
+func ConnectAgain(ctx context.Context, o Options, options ...nats.Option) (*Conn, error) {
 	// The connections that follow the first are not bound to ctx.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	servers, d, err := newDialer(life, o)
@@ -34,5 +37,5 @@ func ConnectAgain(ctx context.Context, o Options, options ...nats.Option) (*nats
 		end()
 		return nil, err
 	}
-	return c, nil
+	return &Conn{c, d, end}, nil
 }

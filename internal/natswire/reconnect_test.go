@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"testing"
 	"time"
 
@@ -90,6 +92,53 @@ func TestConnectAgain(t *testing.T) {
 			if err := <-disconnected; !errors.Is(err, natswire.ErrProtocol) {
 				t.Errorf("got %v", err)
 			}
+		}
+	})
+	t.Run("a cut ends an attempt to connect again, and all calls", func(t *testing.T) {
+		s, stop, err := natsserver.Start(t.TempDir(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		servers, silent := make(chan string, 1), make(chan struct{}, 10)
+		servers <- s.Addr().String()
+		relay := loopback.Serve(t, func(c net.Conn) {
+			select {
+			case address := <-servers:
+				server, err := net.Dial("tcp", address)
+				if err != nil {
+					return
+				}
+				defer server.Close()
+				go func() { _, _ = io.Copy(server, c) }()
+				_, _ = io.Copy(c, server)
+			default: // nothing is sent from now on
+				silent <- struct{}{}
+				_, _ = io.Copy(io.Discard, c)
+			}
+		})
+		o := options("nats://" + relay)
+		o.Timeout = time.Hour
+		c, err := natswire.ConnectAgain(t.Context(), o, nats.ReconnectWait(time.Millisecond), nats.ReconnectJitter(0, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop()
+		<-silent
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			c.Cut()
+			for range 50 { // meanwhile it would try again
+				_ = c.Publish("a", nil)
+				time.Sleep(time.Millisecond)
+			}
+			c.Close()
+		}()
+		select {
+		case <-done:
+		case <-time.After(30 * time.Second):
+			t.Error("the connection waits for a server that does not answer")
 		}
 	})
 	t.Run("the end of the context ends the first attempt", func(t *testing.T) {

@@ -31,10 +31,10 @@ func CheckCluster(c *configs.Cluster) error {
 }
 
 // ConnectCluster connects a member to one of the NATS servers of its cluster. The
-// connection reconnects until it is closed, and reads the secrets again each time. The
+// connection reconnects until it is cut or closed, and reads the secrets again each time. The
 // error contains no secret. ctx bounds the first attempt only. Losses of the connection
 // are logged, and errors that servers report: each text once in errorInterval.
-func ConnectCluster(ctx context.Context, c *configs.Cluster, log *slog.Logger) (*nats.Conn, error) {
+func ConnectCluster(ctx context.Context, c *configs.Cluster, log *slog.Logger) (*natswire.Conn, error) {
 	o, err := NATS(c.NATS.Connection())
 	if err != nil {
 		return nil, fmt.Errorf("cluster.nats: %w", err)

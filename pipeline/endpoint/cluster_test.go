@@ -68,9 +68,9 @@ func TestConnectClusterReadsTheSecretAgain(t *testing.T) {
 			}
 			defer conn.Close()
 			stop()
-			awaitConnected(t, conn, false)
+			awaitConnected(t, conn.Conn, false)
 			defer start("new-secret")()
-			awaitConnected(t, conn, true)
+			awaitConnected(t, conn.Conn, true)
 		})
 	}
 }
