@@ -11,14 +11,16 @@ import (
 	"testing"
 )
 
-// Closed returns an address, host and port, that refuses connections.
+// Closed returns an address, host and port, that refuses connections. It is that of a
+// connection's end, so that no listener can take it before the test ends.
 func Closed(t testing.TB) string {
 	t.Helper()
-	l := listen(t)
-	if err := l.Close(); err != nil {
+	c, err := net.Dial("tcp", Silent(t))
+	if err != nil {
 		t.Fatal(err)
 	}
-	return l.Addr().String()
+	t.Cleanup(func() { c.Close() })
+	return c.LocalAddr().String()
 }
 
 // Free returns an address, host and port, at which one process after the other can listen,
