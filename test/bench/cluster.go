@@ -131,10 +131,11 @@ type clusterFigures struct {
 
 // clusterDrain starts a cluster and then the appliance, whose detections a member delivers.
 func (b *bench) clusterDrain(ctx context.Context, dir string, d drain, addresses []string) (f clusterFigures, err error) {
-	ports, err := loopback.Ports(1)
+	ports, release, err := loopback.Ports(1)
 	if err != nil {
 		return f, err
 	}
+	defer release()
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
 	hq := applianceAt("http://"+address, map[string]any{})
 	hq["retry"], hq["unreachable_after"] = map[string]any{"initial": "20ms", "max": "20ms"}, 1_000_000

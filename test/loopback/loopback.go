@@ -23,37 +23,54 @@ func Closed(t testing.TB) string {
 	return c.LocalAddr().String()
 }
 
-// Free returns an address, host and port, at which one process after the other can listen,
-// as FreePorts does.
+// Free returns an address, host and port, at which one process after the other can listen
+// until the test ends.
 func Free(t testing.TB) string {
 	t.Helper()
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(FreePorts(t, 1)[0]))
 }
 
-// FreePorts returns n different free ports, as Ports does.
+// FreePorts returns n different free ports, which are the test's until it ends.
 func FreePorts(t testing.TB, n int) []int {
 	t.Helper()
-	ports, err := Ports(n)
+	ports, release, err := Ports(n)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(release)
 	return ports
 }
 
 // Ports returns n different free ports. They are below the system's range of ephemeral
-// ports, so that no listener that lets the system choose takes one.
-func Ports(n int) (ports []int, err error) {
+// ports, so that no listener that lets the system choose takes one, and until release is
+// called, no other call returns them, in this process or in another one: a UDP socket at
+// the same number reserves each.
+func Ports(n int) (ports []int, release func(), err error) {
+	var reserved []net.PacketConn
+	release = func() {
+		for _, c := range reserved {
+			c.Close()
+		}
+	}
 	for range 100 * n {
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(20_000+rand.IntN(10_000))))
+		port := 20_000 + rand.IntN(10_000)
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		c, err := net.ListenPacket("udp", address)
 		if err != nil {
 			continue
 		}
-		defer l.Close() // once all are chosen, so that they differ
-		if ports = append(ports, l.Addr().(*net.TCPAddr).Port); len(ports) == n {
-			return ports, nil
+		reserved = append(reserved, c)
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			continue
+		}
+		l.Close()
+		if ports = append(ports, port); len(ports) == n {
+			return ports, release, nil
 		}
 	}
-	return nil, fmt.Errorf("%d of %d ports are free", len(ports), n)
+	release()
+	return nil, nil, fmt.Errorf("%d of %d ports are free", len(ports), n)
 }
 
 // Silent returns an address, host and port, at which connections are accepted and never

@@ -31,7 +31,11 @@ func Build(ctx context.Context, folder string) (program string, err error) {
 
 // Cluster is a cluster of servers on loopback, which keep their addresses and data when they
 // are started again.
-type Cluster struct{ Nodes []*Node }
+type Cluster struct {
+	Nodes []*Node
+
+	release func() // gives back the ports
+}
 
 // Node is a server of a cluster. It is not safe for concurrent use.
 type Node struct {
@@ -48,14 +52,19 @@ type Node struct {
 // New returns a cluster of so many servers, none of which runs, with their data in folder.
 // route, if not nil, returns the address at which a server connects to another one, whose own
 // address it receives.
-func New(program, folder string, size int, route func(from, to int, address string) (string, error)) (*Cluster, error) {
+func New(program, folder string, size int, route func(from, to int, address string) (string, error)) (c *Cluster, err error) {
 	const each = 3
-	ports, err := loopback.Ports(each * size)
+	ports, release, err := loopback.Ports(each * size)
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
 	address := func(n, of int) string { return "127.0.0.1:" + strconv.Itoa(ports[n*each+of]) }
-	c := new(Cluster)
+	c = &Cluster{release: release}
 	for n := range size {
 		var routes []string
 		for to := range size {
@@ -105,8 +114,9 @@ func (c *Cluster) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends every server that runs.
+// Stop ends every server that runs. None is started again.
 func (c *Cluster) Stop() error {
+	defer c.release()
 	var errs []error
 	for _, n := range c.Nodes {
 		errs = append(errs, n.Kill())
