@@ -88,7 +88,7 @@ func (p plan) member(servers *replicatedtest.Servers, name string, random *rand.
 			continue
 		}
 		log, err := replicated.Take(ctx, stream, last, replicated.Options{
-			Context: ctx, Owner: owner, Clock: replicatedtest.NewClock(1), PartBytes: p.partBytes,
+			Context: ctx, Owner: owner, Epoch: epochAt(servers, last), Clock: replicatedtest.NewClock(1), PartBytes: p.partBytes,
 		})
 		for n := 0; err == nil && n < p.records; n++ {
 			o := outcome{owner: owner, record: fmt.Sprintf("%s-%d:%s", owner, n, noise(random, random.IntN(p.most+1)))}
@@ -104,6 +104,18 @@ func (p plan) member(servers *replicatedtest.Servers, name string, random *rand.
 		cancel()
 	}
 	return results
+}
+
+// epochAt returns what a follower of the log knows at a message: the epoch of the last owner
+// before it. The message itself may be a late part of an earlier one.
+func epochAt(servers *replicatedtest.Servers, last uint64) uint64 {
+	var messages []replicated.Message
+	for _, m := range servers.Messages(0) {
+		if m.Seq <= last {
+			messages = append(messages, m.Message)
+		}
+	}
+	return replicated.EpochOf(messages)
 }
 
 // disturb changes leaders and cuts members off.
