@@ -54,16 +54,22 @@ func TestClusterKeepsItsDataWhenAServerDies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}, Replicas: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	last := uint64(0)
 	once := func(call func(context.Context) error) error {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		return call(ctx)
 	}
+	var stream jetstream.Stream
+	for stream == nil { // a request is lost if the servers elect another leader meanwhile
+		err := once(func(ctx context.Context) (err error) {
+			stream, err = js.CreateStream(ctx, jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}, Replicas: 3})
+			return err
+		})
+		if err != nil && ctx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
+	last := uint64(0)
 	count := func() (n uint64) {
 		_ = once(func(ctx context.Context) error { // without a leader there is no answer
 			info, err := stream.Info(ctx)
