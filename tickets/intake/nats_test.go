@@ -122,6 +122,11 @@ func TestCommandsAreReceivedFromJetStream(t *testing.T) {
 	t.Run("a message without an id has another key after its stream was made again", func(t *testing.T) {
 		s := natsServer(t, t.TempDir(), 0)
 		js, c := publisher(t, s), &counter{}
+		// When a server's last stream is deleted, it removes their folder, even if there is
+		// a new stream in it.
+		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "KEPT", Subjects: []string{"kept"}}); err != nil {
+			t.Fatal(err)
+		}
 		stream(t, js)
 		publish(t, js, command("SEC-1"))
 		stop := running(t, natsIntake(c, s.ClientURL(), "hunter2").Run)
