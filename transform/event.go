@@ -65,6 +65,9 @@ type Event struct {
 	structured []byte
 	data       int    // index of the value of "data" in structured
 	redelivery uint64 // see Redelivery
+
+	contentType string // of document; empty if the event is sent as a CloudEvent
+	document    []byte
 }
 
 // New encodes an event. data must be one valid JSON value; it is copied. New returns an
@@ -266,6 +269,31 @@ func Parse(b []byte) (Event, error) {
 // Structured returns the event in the JSON event format (structured mode). Its media
 // type is ContentTypeStructured.
 func (e Event) Structured() []byte { return e.structured }
+
+// WithDocument returns the event with the document that is sent instead of the
+// structured form: the event in another format. The event retains document, which must
+// not be modified afterwards. contentType is its media type, and must not be empty.
+func (e Event) WithDocument(contentType string, document []byte) Event {
+	e.contentType, e.document = contentType, document
+	return e
+}
+
+// Payload returns what sinks send for the event: its document, or the structured form if
+// it has none.
+func (e Event) Payload() []byte {
+	if e.contentType != "" {
+		return e.document
+	}
+	return e.structured
+}
+
+// ContentType returns the media type of Payload.
+func (e Event) ContentType() string {
+	if e.contentType != "" {
+		return e.contentType
+	}
+	return ContentTypeStructured
+}
 
 // Data returns the event's data: the payload of binary mode.
 func (e Event) Data() []byte { return e.structured[e.data : len(e.structured)-1] }

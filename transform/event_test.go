@@ -198,3 +198,21 @@ func TestValuesForHeadersArePercentEncoded(t *testing.T) {
 		}
 	}
 }
+
+func TestAnEventIsSentAsItsDocument(t *testing.T) {
+	e, err := transform.New(transform.Attributes{ID: "1", Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created"}, []byte(`{"detection":{}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.ContentType() != transform.ContentTypeStructured || !bytes.Equal(e.Payload(), e.Structured()) {
+		t.Errorf("without a document: %s %s", e.ContentType(), e.Payload())
+	}
+	document := []byte("CEF:0|")
+	with := e.WithDocument("text/plain", document).Redeliver(1)
+	if with.ContentType() != "text/plain" || !bytes.Equal(with.Payload(), document) {
+		t.Errorf("with a document: %s %s", with.ContentType(), with.Payload())
+	}
+	if !bytes.Contains(with.Structured(), []byte(`"redelivered":true`)) || bytes.Equal(with.Data(), document) {
+		t.Errorf("a document replaces the event itself: %s", with.Structured())
+	}
+}
