@@ -3,7 +3,13 @@
 // format and stream.
 package format
 
-import "slices"
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"ndrbridge/transform"
+)
 
 // Name is a value of the key format in a sink's configuration.
 type Name string
@@ -25,3 +31,90 @@ func (n Name) IsKnown() bool { return slices.Contains(Names(), n) }
 
 // IsText reports whether a document is a line of text instead of a JSON object.
 func (n Name) IsText() bool { return n == CEF || n == LEEF }
+
+// Options configure an Encoder.
+type Options struct {
+	Version string // of the bridge, which documents name as their producer
+}
+
+// Encoder encodes events in one format. It must not be used by several goroutines at
+// once.
+type Encoder struct {
+	contentType string
+	plans       []*plan
+	write       func(p *plan, dst []byte, s *source) []byte
+	s           source
+	document    []byte // buffer
+}
+
+// New returns the encoder of a format. It returns an error for CloudEvents, which need
+// none, and for an unknown format.
+func New(n Name, o Options) (*Encoder, error) {
+	switch n {
+	case ECS:
+		return newEncoder("application/json", ecsTables(o), (*plan).appendDocument), nil
+	}
+	return nil, fmt.Errorf("format %q is not one of %v that have an encoder", n, Names()[1:])
+}
+
+func newEncoder(contentType string, tables []table, write func(*plan, []byte, *source) []byte) *Encoder {
+	c := &Encoder{contentType: contentType, write: write}
+	for _, t := range tables {
+		c.plans = append(c.plans, compile(t))
+	}
+	return c
+}
+
+// Encode returns e with its document. Values that do not fit their field are elsewhere in
+// the document; there is no event that cannot be encoded.
+func (c *Encoder) Encode(e transform.Event) transform.Event {
+	p := c.planOf(&e)
+	c.s.read(&e, p)
+	c.document = c.write(p, c.document[:0], &c.s)
+	c.s.event = nil
+	document := bytes.Clone(c.document)
+	if cap(c.document) > maxBuffer {
+		c.document, c.s = nil, source{}
+	}
+	return e.WithDocument(c.contentType, document)
+}
+
+// maxBuffer is the largest buffer that is kept for the next event.
+const maxBuffer = 1 << 20
+
+// planOf returns the first plan that applies to an event. The last one of a stream applies
+// to all of its events, and the last of all to any event.
+func (c *Encoder) planOf(e *transform.Event) *plan {
+	stream := e.Stream()
+	for _, p := range c.plans {
+		if p.stream == stream && p.where.selects(e) {
+			return p
+		}
+	}
+	return c.plans[len(c.plans)-1]
+}
+
+// selects reports whether the condition selects an event.
+func (w condition) selects(e *transform.Event) bool {
+	if w.source == "" {
+		return true
+	}
+	value := []byte(e.Subject)
+	if w.source != "event.subject" {
+		found := lookup(e.Data(), w.source)
+		if found == nil {
+			return false
+		}
+		value, _ = unquoted(nil, found)
+	}
+	if len(value) > maxSelected {
+		return false
+	}
+	value = lower(value)
+	return slices.Contains(w.is, string(value)) || slices.ContainsFunc(w.has, func(word string) bool {
+		return bytes.Contains(value, []byte(word))
+	})
+}
+
+// maxSelected is the longest value that a condition selects, in bytes.
+const maxSelected = 1024

@@ -1,0 +1,399 @@
+package format
+
+import (
+	"bytes"
+	"math"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"ndrbridge/internal/jsonscan"
+)
+
+// conversion converts a JSON value to that of a field.
+type conversion struct {
+	name string // in the documentation
+	// append appends the converted JSON value to dst. If the value does not fit at all,
+	// nothing counts as appended, though dst may have been written to.
+	append func(dst, value []byte) ([]byte, fit)
+}
+
+// fit is how much of a value is in a field.
+type fit int
+
+const (
+	none  fit = iota // the value does not fit the field
+	part             // the field has a part of it, or something derived from it
+	whole            // nothing of it is lost
+)
+
+// fits returns whole or none.
+func fits(ok bool) fit {
+	if ok {
+		return whole
+	}
+	return none
+}
+
+var (
+	// text is a string. Numbers and booleans become strings as they are written.
+	text = conversion{"text", func(dst, value []byte) ([]byte, fit) {
+		switch value[0] {
+		case '{', '[':
+			return dst, none
+		case '"':
+			return appendString(dst, value), fits(len(value) > len(`""`))
+		}
+		return append(append(append(dst, '"'), value...), '"'), whole
+	}}
+	// integer is a number without a fraction that fits 64 bits, or a string of digits.
+	integer = conversion{"integer", func(dst, value []byte) ([]byte, fit) {
+		n, ok := asInteger(value)
+		return strconv.AppendInt(dst, n, 10), fits(ok)
+	}}
+	// float is a number that a double can hold, as it is written.
+	float = conversion{"number", func(dst, value []byte) ([]byte, fit) {
+		if !isNumber(value) {
+			return dst, none
+		}
+		n, err := strconv.ParseFloat(string(value), 64)
+		return append(dst, value...), fits(err == nil && !math.IsInf(n, 0))
+	}}
+	boolean = conversion{"boolean", func(dst, value []byte) ([]byte, fit) {
+		return append(dst, value...), fits(value[0] == 't' || value[0] == 'f')
+	}}
+	port = conversion{"port", func(dst, value []byte) ([]byte, fit) {
+		n, ok := asInteger(value)
+		return strconv.AppendInt(dst, n, 10), fits(ok && 0 <= n && n <= 65535)
+	}}
+	address   = conversion{"IP address", appendAddress(func(netip.Addr) bool { return true })}
+	address4  = conversion{"IPv4 address", appendAddress(netip.Addr.Is4)}
+	address6  = conversion{"IPv6 address", appendAddress(netip.Addr.Is6)}
+	millis    = conversion{"milliseconds since the epoch", appendMillis}
+	timestamp = conversion{"RFC 3339 time", func(dst, value []byte) ([]byte, fit) {
+		ms, ok := asMillis(value)
+		if !ok {
+			return dst, none
+		}
+		dst = time.UnixMilli(ms).UTC().AppendFormat(append(dst, '"'), "2006-01-02T15:04:05.000Z07:00")
+		return append(dst, '"'), whole
+	}}
+	// raw is any JSON that every parser and index accepts: values that some refuse, such as
+	// objects with a name twice, are written as a string that contains them.
+	raw = conversion{"as it is", func(dst, value []byte) ([]byte, fit) {
+		switch {
+		case value[0] == '"':
+			return appendString(dst, value), whole
+		case isPlain(value, maxPlainDepth):
+			return appendLine(dst, value), whole
+		}
+		return appendText(dst, string(value)), whole
+	}}
+	// encoded is a string that contains the JSON value.
+	encoded = conversion{"JSON in a string", func(dst, value []byte) ([]byte, fit) {
+		if value[0] == '"' {
+			return appendString(dst, value), whole
+		}
+		return appendText(dst, string(value)), whole
+	}}
+)
+
+// each converts the elements of an array, and drops those that do not fit and those that
+// repeat; a value that is no array is an array of itself. An array of which no element
+// fits does not fit.
+func each(c conversion) conversion {
+	return conversion{"array, each " + c.name, func(dst, value []byte) ([]byte, fit) {
+		start := len(dst)
+		dst, f := appendEach(append(dst, '['), value, c, start+1, 2)
+		if len(dst) == start+1 {
+			return dst, none
+		}
+		return append(dst, ']'), f
+	}}
+}
+
+func appendEach(dst, value []byte, c conversion, first, depth int) (_ []byte, f fit) {
+	if value[0] == '[' && depth > 0 {
+		f = whole
+		for element := range jsonscan.Elements(value) {
+			if string(element) == "null" {
+				continue
+			}
+			var of fit
+			dst, of = appendEach(dst, element, c, first, depth-1)
+			f = min(f, max(of, part))
+		}
+		return dst, f
+	}
+	before := len(dst)
+	if before > first {
+		dst = append(dst, ',')
+	}
+	start := len(dst)
+	dst, f = c.append(dst, value)
+	if f == none || contains(dst[first:before], dst[start:]) {
+		dst = dst[:before]
+	}
+	return dst, f
+}
+
+// contains reports whether a list of JSON values, separated by commas, contains one.
+func contains(list, value []byte) bool {
+	if len(list) > maxCompared*len(`"255.255.255.255",`) {
+		return false // too long to search for every element
+	}
+	for at := 0; at < len(list); {
+		end := jsonscan.Value(list, at, jsonscan.MaxDepth)
+		if end < 0 {
+			return false
+		}
+		if bytes.Equal(list[at:end], value) {
+			return true
+		}
+		at = end + 1
+	}
+	return false
+}
+
+// member converts one member of an object, or a value that is no object itself.
+func memberOf(name string, c conversion) conversion {
+	return conversion{name + " of it, " + c.name, func(dst, value []byte) ([]byte, fit) {
+		if value[0] == '{' {
+			if value = lookup(value, name); value == nil || string(value) == "null" {
+				return dst, none
+			}
+		}
+		dst, f := c.append(dst, value)
+		return dst, min(f, part)
+	}}
+}
+
+// firstOf converts the first element of an array that fits, or a value that is no array.
+func firstOf(c conversion) conversion {
+	return conversion{"first " + c.name, func(dst, value []byte) (_ []byte, f fit) {
+		if value[0] != '[' {
+			return c.append(dst, value)
+		}
+		start := len(dst)
+		for element := range jsonscan.Elements(value) {
+			if string(element) == "null" {
+				continue
+			}
+			if dst, f = c.append(dst[:start], element); f != none {
+				return dst, part
+			}
+		}
+		return dst, none
+	}}
+}
+
+// enum converts words. Each key of words is a text, number or boolean as written, in
+// lower case; its value is the JSON to write. The key * stands for any other value, which
+// is in the field only in part.
+func enum(words map[string]string) conversion {
+	return conversion{"one of a list", func(dst, value []byte) ([]byte, fit) {
+		var buffer [64]byte
+		key, _ := unquoted(buffer[:0], value)
+		if to, found := words[string(lower(key))]; found {
+			return append(dst, to...), whole
+		}
+		to, found := words["*"]
+		return append(dst, to...), min(fits(found), part)
+	}}
+}
+
+// only is c for the values that accept accepts, given as text.
+func only(c conversion, accept func(text []byte) bool) conversion {
+	return conversion{c.name, func(dst, value []byte) ([]byte, fit) {
+		var buffer [64]byte
+		key, ok := unquoted(buffer[:0], value)
+		if !ok || !accept(key) {
+			return dst, none
+		}
+		return c.append(dst, value)
+	}}
+}
+
+// named is a conversion with another name in the documentation.
+func named(name string, c conversion) conversion { return conversion{name, c.append} }
+
+// lower converts ASCII letters in place.
+func lower(text []byte) []byte {
+	for i, c := range text {
+		if 'A' <= c && c <= 'Z' {
+			text[i] = c + 'a' - 'A'
+		}
+	}
+	return text
+}
+
+// unquoted appends the text of a JSON string, or a number or word as written, to dst. It
+// reports false for an object or array. Unpaired surrogates become U+FFFD.
+func unquoted(dst, value []byte) (_ []byte, ok bool) {
+	switch {
+	case value[0] == '{' || value[0] == '[':
+		return dst, false
+	case value[0] != '"':
+		return append(dst, value...), true
+	case bytes.IndexByte(value, '\\') < 0:
+		return append(dst, value[1:len(value)-1]...), true
+	}
+	start := len(dst)
+	dst, _ = jsontext.AppendUnquote(dst, value) // the error is about unpaired surrogates
+	if !utf8.Valid(dst[start:]) {
+		dst = append(dst[:start], bytes.ToValidUTF8(dst[start:], []byte("\uFFFD"))...)
+	}
+	return dst, true
+}
+
+// appendText appends text as a JSON string.
+func appendText(dst []byte, text string) []byte {
+	dst, err := jsontext.AppendQuote(dst, strings.ToValidUTF8(text, "\uFFFD"))
+	if err != nil {
+		return append(dst, `""`...)
+	}
+	return dst
+}
+
+// appendString appends a JSON string whose surrogates are paired.
+func appendString(dst, value []byte) []byte {
+	if bytes.IndexByte(value, '\\') < 0 {
+		return append(dst, value...)
+	}
+	plain, _ := unquoted(nil, value)
+	return appendText(dst, string(plain))
+}
+
+// appendLine appends JSON without line breaks, which are only white space in JSON.
+func appendLine(dst, value []byte) []byte {
+	start := len(dst)
+	dst = append(dst, value...)
+	if bytes.IndexByte(value, '\n') >= 0 || bytes.IndexByte(value, '\r') >= 0 {
+		for i, c := range dst[start:] {
+			if c == '\n' || c == '\r' {
+				dst[start+i] = ' '
+			}
+		}
+	}
+	return dst
+}
+
+func isNumber(value []byte) bool { return value[0] == '-' || '0' <= value[0] && value[0] <= '9' }
+
+// asInteger returns a number without a fraction, or a string of digits.
+func asInteger(value []byte) (int64, bool) {
+	var buffer [32]byte
+	digits, ok := unquoted(buffer[:0], value)
+	if !ok || len(digits) > 24 {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(digits), 10, 64)
+	if err == nil {
+		return n, true
+	}
+	f, err := strconv.ParseFloat(string(digits), 64)
+	return int64(f), err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53 && isNumber(digits)
+}
+
+// asMillis returns milliseconds since the epoch, which may have a fraction, if they are a
+// time from 1970 to the year 9999.
+func asMillis(value []byte) (int64, bool) {
+	if !isNumber(value) {
+		return 0, false
+	}
+	if n, err := strconv.ParseInt(string(value), 10, 64); err == nil {
+		return n, 0 <= n && n < maxMillis
+	}
+	f, err := strconv.ParseFloat(string(value), 64)
+	return int64(f), err == nil && 0 <= f && f < maxMillis
+}
+
+// maxMillis is the first millisecond of the year 10000.
+const maxMillis = 253402300800000
+
+func appendMillis(dst, value []byte) ([]byte, fit) {
+	ms, ok := asMillis(value)
+	return strconv.AppendInt(dst, ms, 10), fits(ok)
+}
+
+func appendAddress(accept func(netip.Addr) bool) func(dst, value []byte) ([]byte, fit) {
+	return func(dst, value []byte) ([]byte, fit) {
+		// The longest address has 45 characters.
+		if value[0] != '"' || len(value) > len(`""`)+45 || bytes.IndexByte(value, '\\') >= 0 {
+			return dst, none
+		}
+		a, err := netip.ParseAddr(string(value[1 : len(value)-1]))
+		if err != nil || a.Zone() != "" || !accept(a) {
+			return dst, none
+		}
+		dst = a.AppendTo(append(dst, '"'))
+		return append(dst, '"'), whole
+	}
+}
+
+// maxPlainDepth is the deepest nesting that is written as JSON; indexes refuse a document
+// that is nested much deeper.
+const maxPlainDepth = 10
+
+// isPlain reports whether every parser and index accepts a JSON value: it is not nested
+// deeper than depth, the names of an object are different, not empty and without escapes,
+// no string has an escape of a surrogate, and a double can hold every number.
+func isPlain(value []byte, depth int) bool {
+	switch value[0] {
+	case 't', 'f', 'n':
+		return true
+	default:
+		if len(value) > 20 || bytes.ContainsAny(value, "eE") {
+			n, err := strconv.ParseFloat(string(value), 64)
+			return err == nil && !math.IsInf(n, 0)
+		}
+	case '"':
+		return isPlainString(value)
+	case '[':
+		if depth == 0 {
+			return false
+		}
+		for element := range jsonscan.Elements(value) {
+			if !isPlain(element, depth-1) {
+				return false
+			}
+		}
+	case '{':
+		if depth == 0 {
+			return false
+		}
+		var buffer [32][]byte
+		names := buffer[:0]
+		for name, element := range jsonscan.Members(value) {
+			if len(name) == 0 || bytes.IndexByte(name, '\\') >= 0 || len(names) == maxCompared || !isPlain(element, depth-1) {
+				return false
+			}
+			for _, other := range names {
+				if bytes.Equal(other, name) {
+					return false
+				}
+			}
+			names = append(names, name)
+		}
+	}
+	return true
+}
+
+// isPlainString reports whether a JSON string has no escape of a surrogate.
+func isPlainString(value []byte) bool {
+	for i := bytes.IndexByte(value, '\\'); i >= 0 && i+2 < len(value); {
+		if value[i+1] == 'u' && (value[i+2] == 'd' || value[i+2] == 'D') {
+			return false
+		}
+		next := bytes.IndexByte(value[i+2:], '\\')
+		if next < 0 {
+			break
+		}
+		i += 2 + next
+	}
+	return true
+}

@@ -1,0 +1,80 @@
+package format
+
+import (
+	"cmp"
+	"strconv"
+)
+
+// appendDocument appends the JSON object of the event that s has read.
+func (p *plan) appendDocument(dst []byte, s *source) []byte {
+	dst = append(dst, '{')
+	var open []string // the objects around the next field
+	for i := range p.fields {
+		f := &p.fields[i]
+		start := len(dst)
+		dst = openObjects(dst, open, f.path)
+		dst = append(appendComma(dst), f.last...)
+		var ok bool
+		if dst, ok = f.append(dst, s); !ok {
+			dst = dst[:start]
+			continue
+		}
+		open = f.path
+	}
+	if p.rest != "" {
+		dst, open = p.appendRest(dst, s, open)
+	}
+	for range open {
+		dst = append(dst, '}')
+	}
+	return append(dst, '}')
+}
+
+// appendRest appends the object of the leftovers. It returns the objects that are open.
+func (p *plan) appendRest(dst []byte, s *source, open []string) ([]byte, []string) {
+	start := len(dst)
+	dst = openObjects(dst, open, p.restPath)
+	empty := len(dst)
+	if s.names == nil {
+		s.names = make(map[string]bool)
+	}
+	clear(s.names)
+	for path, value := range s.leftovers(p) {
+		name := cmp.Or(path, "_")
+		for n := 2; s.names[name]; n++ {
+			name = path + "_" + strconv.Itoa(n)
+		}
+		s.names[name] = true
+		dst = append(appendText(appendComma(dst), name), ':')
+		dst, _ = raw.append(dst, value)
+	}
+	if len(dst) == empty {
+		return dst[:start], open
+	}
+	return dst, p.restPath
+}
+
+// openObjects ends the objects that are open, except those around the next field, and
+// begins the others around it.
+func openObjects(dst []byte, open, around []string) []byte {
+	depth := 0
+	for depth < len(open) && depth < len(around) && open[depth] == around[depth] {
+		depth++
+	}
+	for range len(open) - depth {
+		dst = append(dst, '}')
+	}
+	for _, name := range around[depth:] {
+		dst = append(appendComma(dst), name...)
+		dst = append(dst, '{')
+	}
+	return dst
+}
+
+// appendComma appends a comma unless an object or array begins at the end of b.
+func appendComma(b []byte) []byte {
+	if last := b[len(b)-1]; last == '{' || last == '[' {
+		return b
+	}
+	return append(b, ',')
+}

@@ -1,0 +1,222 @@
+package format
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// table declares the documents of one format for one kind of event. A format's tables
+// are tried in order; the first that applies to an event makes its document.
+type table struct {
+	// name is the kind of document in the format's own terms, such as
+	// "HTTP Activity (4002)".
+	name string
+	// stream is the stream of the events: transform.StreamDetections and so on.
+	stream string
+	// where restricts the table to some events of the stream.
+	where condition
+	// rows are the fields of the document. No two rows have the same field.
+	rows []row
+	// rest is the field for values of the event's data that have no field of their own,
+	// or that do not fit it: an object with their names. It is the last of the fields.
+	rest string
+}
+
+// condition selects events by one value of their data. The zero condition selects all.
+type condition struct {
+	// source is the path of the value.
+	source string
+	// is lists values that are selected, without regard to case.
+	is []string
+	// has lists words that a selected value contains, without regard to case.
+	has []string
+}
+
+// row declares one field of a document.
+type row struct {
+	// field is the name of the field: a path of names joined by dots in JSON, a key in
+	// CEF and LEEF.
+	field string
+	// from are the sources of the value. The first that is present and converts is used.
+	//
+	//	detection.title                                    a value of the event's data
+	//	detection.participants[].hostname                  of all elements of an array, each once
+	//	detection.participants[role=offender].hostname     of the first such element
+	//	audit.body.user + audit.user                       an array of several sources, null if absent
+	//	event.id                                           an attribute of the event; see attributes
+	//	=alert                                             the constant text alert
+	//	=#2004                                             the constant JSON value 2004
+	from []string
+	// as converts the value to that of the field.
+	as conversion
+}
+
+// from returns the sources of a row.
+func from(sources ...string) []string { return sources }
+
+// plan is a table, compiled.
+type plan struct {
+	table
+	root      *node    // the paths that rows read
+	constants [][]byte // the values of all slots before an event is read: constants, else nil
+	computed  []computedSlot
+	arrays    []*arrayReader
+	slots     map[string]int // by source
+	readable  []readable
+	fields    []field
+	restPath  []string // of the object of leftovers, as field.path
+}
+
+// readable is a value of the data that rows read.
+type readable struct {
+	path string // as documents show it
+	slot int
+}
+
+// node is a part of a path into the event's data.
+type node struct {
+	slot     int // of the value; -1 if no row reads it
+	children map[string]*node
+}
+
+type computedSlot struct {
+	slot  int
+	value func(dst []byte, s *source) []byte
+}
+
+// arrayReader reads values of the elements of one array.
+type arrayReader struct {
+	array  int            // slot of the array
+	names  map[string]int // the members that are read, by their index
+	wanted []elementValue
+}
+
+type elementValue struct {
+	slot, member int
+	filter       int // index of the member that must be equal to value; -1: all elements
+	value        string
+}
+
+// field is a row, compiled.
+type field struct {
+	name    string
+	path    []string // of the objects around the value, each as `"name":`
+	last    string   // the value's own name, likewise
+	sources [][]int  // alternatives, each of one slot or of several together
+	as      conversion
+}
+
+// compile prepares a table. It panics if the table is wrong: tables are part of the program.
+func compile(t table) *plan {
+	p := &plan{table: t, root: &node{slot: -1}, slots: make(map[string]int)}
+	rows := slices.Clone(t.rows)
+	// Fields of the same object must be neighbors, and those around the rest the last.
+	outermost, _, _ := strings.Cut(t.rest, ".")
+	slices.SortStableFunc(rows, func(a, b row) int {
+		x, y := strings.Split(a.field, "."), strings.Split(b.field, ".")
+		if last := x[0] == outermost; last != (y[0] == outermost) {
+			return map[bool]int{true: 1, false: -1}[last]
+		}
+		return slices.Compare(x, y)
+	})
+	if t.rest != "" {
+		p.restPath = quotedNames(t.rest)
+	}
+	for i, r := range rows {
+		if i > 0 && rows[i-1].field == r.field {
+			panic(fmt.Sprintf("format: table %q has field %q twice", t.name, r.field))
+		}
+		if r.as.append == nil || len(r.from) == 0 {
+			panic(fmt.Sprintf("format: table %q: field %q has no source or no conversion", t.name, r.field))
+		}
+		names := quotedNames(r.field)
+		f := field{name: r.field, as: r.as, path: names[:len(names)-1], last: names[len(names)-1]}
+		for _, alternative := range r.from {
+			var together []int
+			for _, path := range strings.Split(alternative, " + ") {
+				together = append(together, p.slot(path))
+			}
+			f.sources = append(f.sources, together)
+		}
+		p.fields = append(p.fields, f)
+	}
+	return p
+}
+
+// quotedNames returns the parts of a path, each as `"name":`.
+func quotedNames(path string) []string {
+	names := strings.Split(path, ".")
+	for i, name := range names {
+		names[i] = `"` + name + `":`
+	}
+	return names
+}
+
+// slot returns the slot of a source.
+func (p *plan) slot(path string) int {
+	if slot, found := p.slots[path]; found {
+		return slot
+	}
+	slot := len(p.constants)
+	p.slots[path] = slot
+	p.constants = append(p.constants, nil)
+	before, selection, isElement := strings.Cut(path, "[")
+	switch {
+	case strings.HasPrefix(path, "=#"):
+		p.constants[slot] = []byte(path[2:])
+	case strings.HasPrefix(path, "="):
+		p.constants[slot] = appendText(nil, path[1:])
+	case attributes[path] != nil:
+		p.computed = append(p.computed, computedSlot{slot, attributes[path]})
+	case strings.HasPrefix(path, "event."):
+		panic(fmt.Sprintf("format: table %q: unknown source %q", p.name, path))
+	case isElement:
+		p.element(slot, before, selection)
+	default:
+		n := p.root
+		for _, name := range strings.Split(path, ".") {
+			if n.children == nil {
+				n.children = make(map[string]*node)
+			}
+			if n.children[name] == nil {
+				n.children[name] = &node{slot: -1}
+			}
+			n = n.children[name]
+		}
+		n.slot = slot
+		p.readable = append(p.readable, readable{shortened(path), slot})
+	}
+	return slot
+}
+
+// element compiles a source of the form array[filter].member; selection is what follows
+// the opening bracket.
+func (p *plan) element(slot int, array, selection string) {
+	filter, name, valid := strings.Cut(selection, "].")
+	if !valid {
+		panic(fmt.Sprintf("format: table %q: source %s[%s has no member", p.name, array, selection))
+	}
+	at := p.slot(array)
+	i := slices.IndexFunc(p.arrays, func(r *arrayReader) bool { return r.array == at })
+	if i < 0 {
+		i = len(p.arrays)
+		p.arrays = append(p.arrays, &arrayReader{array: at, names: make(map[string]int)})
+	}
+	r := p.arrays[i]
+	w := elementValue{slot: slot, member: r.member(name), filter: -1}
+	if key, value, found := strings.Cut(filter, "="); found {
+		w.filter, w.value = r.member(key), `"`+value+`"`
+	}
+	r.wanted = append(r.wanted, w)
+}
+
+// member returns the index of a member that is read.
+func (r *arrayReader) member(name string) int {
+	i, found := r.names[name]
+	if !found {
+		i = len(r.names)
+		r.names[name] = i
+	}
+	return i
+}
