@@ -42,7 +42,8 @@ type Webhook struct {
 	Updates string `yaml:"updates" env:"UPDATES" oneof:"edit,thread,post"`
 	// Index is the index for splunk_hec. Absent: the default index of the token.
 	Index string `yaml:"index" env:"INDEX"`
-	// SourceType is the source type for splunk_hec. Absent: ndrbridge:<stream>.
+	// SourceType is the source type for splunk_hec. Absent: ndrbridge:detection,
+	// ndrbridge:audit, ndrbridge:record or ndrbridge:event.
 	SourceType string `yaml:"source_type" env:"SOURCE_TYPE"`
 	// Service is the service of the logs for datadog. Absent: ndrbridge.
 	Service string `yaml:"service" env:"SERVICE"`

@@ -1,6 +1,10 @@
 package webhook
 
-import "time"
+import (
+	"time"
+
+	"ndrbridge/transform/format"
+)
 
 // PresetSpec describes a preset: how it is configured, documented and opened. Every
 // preset's package has one, and package presets lists them.
@@ -35,7 +39,7 @@ type PresetSpec struct {
 	Open func(PresetSettings) (Preset, error)
 }
 
-// PresetSettings are the keys of a webhook's configuration that presets read. A preset
+// PresetSettings are the keys of a webhook's configuration, and of its sink, that presets read. A preset
 // documents those that it supports.
 type PresetSettings struct {
 	URL               string
@@ -44,6 +48,10 @@ type PresetSettings struct {
 	Index, SourceType string
 	Service           string
 	Tags              []string
+
+	// Format is the format of the documents that the events carry, a key of the sink;
+	// empty means CloudEvents. The documents of a text format are lines, not JSON.
+	Format format.Name
 }
 
 // PresetDefaults are defaults that a preset has instead of those of every webhook. A zero

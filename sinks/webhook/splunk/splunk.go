@@ -2,7 +2,6 @@
 package splunk
 
 import (
-	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -10,11 +9,15 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
+	"ndrbridge/transform/format"
 )
 
-// Preset sends batches of events, each the whole CloudEvent. If the token has indexer
+// Preset sends batches of events, each the whole document: a CloudEvent or, if the sink
+// has a format, what the event carries. If the token has indexer
 // acknowledgement, events are durable when the indexer confirms them, within the
 // webhook's timeout; otherwise when the collector has accepted them.
 type Preset struct {
@@ -28,7 +31,8 @@ var _ webhook.Preset = (*Preset)(nil)
 
 // New returns a Preset with a new channel. The path of URL is /services/collector/event,
 // which is the default if it is empty, and Key the collector's token. Without an Index the
-// token's applies, and without a SourceType ndrbridge:<stream>. The error names the faulty
+// token's applies, and without a SourceType that of the event (see sourceType). Format is
+// the format of the events' documents; empty means CloudEvents. The error names the faulty
 // setting.
 func New(s webhook.PresetSettings) (*Preset, error) {
 	if s.Key == "" {
@@ -88,10 +92,32 @@ func (p *Preset) appendEvent(dst []byte, e transform.Event) (_ []byte, err error
 		dst = strconv.AppendFloat(dst, float64(at.UnixMilli())/1000, 'f', 3, 64)
 		dst = append(dst, ',')
 	}
-	dst, err = webhook.AppendMembers(dst, "host", e.Appliance, "source", e.Source, "sourcetype", cmp.Or(p.s.SourceType, "ndrbridge:"+e.Stream()))
+	dst, err = webhook.AppendMembers(dst, "host", e.Appliance, "source", e.Source, "sourcetype", p.sourceType(e.Stream()))
 	if err == nil && p.s.Index != "" {
 		dst, err = webhook.AppendMembers(dst, "index", p.s.Index)
 	}
-	dst = append(append(append(dst, `"event":`...), e.Structured()...), '}')
-	return dst, err
+	if err != nil {
+		return dst, err
+	}
+	dst = append(dst, `"event":`...)
+	if p.s.Format.IsText() {
+		dst, err = jsontext.AppendQuote(dst, e.Payload())
+	} else {
+		dst = append(dst, e.Payload()...)
+	}
+	return append(dst, '}'), err
+}
+
+// sourceType returns the configured source type, else ndrbridge:detection, :audit, :record
+// or :event. The format follows if the documents are not CloudEvents, such as
+// ndrbridge:detection:ocsf: the fields of one source type have the same names.
+func (p *Preset) sourceType(stream string) string {
+	if p.s.SourceType != "" {
+		return p.s.SourceType
+	}
+	name := "ndrbridge:" + strings.TrimSuffix(stream, "s")
+	if p.s.Format != "" && p.s.Format != format.CloudEvents {
+		name += ":" + string(p.s.Format)
+	}
+	return name
 }

@@ -3,9 +3,11 @@ package splunk_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -19,6 +21,7 @@ import (
 	"ndrbridge/sinks/webhook/presettest"
 	"ndrbridge/sinks/webhook/splunk"
 	"ndrbridge/transform"
+	"ndrbridge/transform/format"
 )
 
 const token = "a94a8fe5-ccb1-9ba6-1c4c-0873d391e987"
@@ -43,15 +46,25 @@ type collector struct {
 
 var channels = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
+// sourceTypes match the source types of CloudEvents.
+var sourceTypes = regexp.MustCompile(`^ndrbridge:(detection|audit|record|event)$`)
+
 func code(status, code int, text string) presettest.Reply {
 	return presettest.Reply{Status: status, Body: fmt.Sprintf(`{"text":%q,"code":%d}`, text, code)}
 }
 
 func (c *collector) answer(r presettest.Request) presettest.Reply {
 	channel := r.Header.Get("X-Splunk-Request-Channel")
+	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	switch {
-	case r.Header.Get("Authorization") != "Splunk "+token:
+	case scheme == "":
+		return code(http.StatusUnauthorized, 2, "Token is required")
+	case scheme != "Splunk" || given == "":
+		return code(http.StatusUnauthorized, 3, "Invalid authorization")
+	case given != token:
 		return code(http.StatusForbidden, 4, "Invalid token")
+	case r.Query != "" && r.Path != "/services/collector/ack":
+		return code(http.StatusBadRequest, 16, "Query string authorization is not enabled")
 	case c.acknowledges && !channels.MatchString(channel):
 		return code(http.StatusBadRequest, 10, "Data channel is missing")
 	case r.Path == "/services/collector/ack":
@@ -63,13 +76,12 @@ func (c *collector) answer(r presettest.Request) presettest.Reply {
 	}
 	var ids []string
 	decoder := json.NewDecoder(bytes.NewReader(r.Body))
-	for number := 0; ; number++ {
+	for {
 		var event struct {
 			Time                            json.Number
 			Host, Source, SourceType, Index string
 			Event                           struct{ SpecVersion, ID string }
 		}
-		decoder.DisallowUnknownFields()
 		var raw map[string]json.RawMessage
 		if err := decoder.Decode(&raw); err == io.EOF {
 			break
@@ -80,11 +92,15 @@ func (c *collector) answer(r presettest.Request) presettest.Reply {
 		_ = json.Unmarshal(whole, &event)
 		at, err := strconv.ParseFloat(event.Time.String(), 64)
 		switch {
-		case raw["event"] == nil:
+		case raw["event"] == nil || string(raw["event"]) == "null":
 			return code(http.StatusBadRequest, 12, "Event field is required")
+		case string(raw["event"]) == `""` || string(raw["event"]) == "{}":
+			return code(http.StatusBadRequest, 13, "Event field cannot be blank")
+		case len(raw) != 6: // a member that it does not know, or one is missing
+			return code(http.StatusBadRequest, 6, "Invalid data format")
 		case event.Index != "ndr":
 			return code(http.StatusBadRequest, 7, "Incorrect index")
-		case err != nil || at < 1.7e9 || at > 1.9e9 || event.Host != "hq" || !strings.HasPrefix(event.SourceType, "ndrbridge:") || event.Event.SpecVersion != "1.0":
+		case err != nil || at < 1.7e9 || at > 1.9e9 || event.Host != "hq" || !sourceTypes.MatchString(event.SourceType) || event.Event.SpecVersion != "1.0":
 			return code(http.StatusBadRequest, 6, "Invalid data format")
 		}
 		ids = append(ids, event.Event.ID)
@@ -168,6 +184,76 @@ func TestEveryKindOfEventIsAccepted(t *testing.T) {
 			}
 			presettest.Golden(t, kind.Name, s.Requests()[0].Body)
 		})
+	}
+}
+
+// TestAnEventInAnotherFormatHasASourceTypeOfItsOwn sends a document of JSON as an object
+// and one of text as a string.
+func TestAnEventInAnotherFormatHasASourceTypeOfItsOwn(t *testing.T) {
+	const (
+		object = `{"class_uid":2004,"finding_info":{"uid":"25769804201"}}`
+		line   = `CEF:0|v|p|1|port_scan|A "scan" \| <b>|6|msg=C:\\x\nnext`
+	)
+	for _, of := range []struct {
+		name                  format.Name
+		contentType, document string
+	}{
+		{format.OCSF, "application/json", object},
+		{format.ECS, "application/json", object},
+		{format.CEF, "text/plain; charset=utf-8", line},
+		{format.LEEF, "text/plain; charset=utf-8", "LEEF:2.0|v|p|1|port_scan|x09|src=192.0.2.14\tsev=6"},
+	} {
+		t.Run(string(of.name), func(t *testing.T) {
+			s := presettest.Serve(t, func(presettest.Request) presettest.Reply { return code(http.StatusOK, 0, "Success") })
+			p, err := splunk.New(webhook.PresetSettings{URL: s.URL, Key: token, Format: of.name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			sample := presettest.Events(t)[0].Event.WithDocument(of.contentType, []byte(of.document))
+			if err := presettest.Send(t, s.URL, p, sample); err != nil {
+				t.Fatal(err)
+			}
+			body := s.Requests()[0].Body
+			var got struct {
+				SourceType string
+				Event      any
+			}
+			if err := json.Unmarshal(body, &got); err != nil {
+				t.Fatal(err)
+			}
+			want := any(of.document)
+			if !of.name.IsText() {
+				_ = json.Unmarshal([]byte(of.document), &want) // it is a constant
+			}
+			if got.SourceType != "ndrbridge:detection:"+string(of.name) || !reflect.DeepEqual(got.Event, want) {
+				t.Errorf("%s", body)
+			}
+			presettest.Golden(t, "format-"+string(of.name), body)
+		})
+	}
+}
+
+func TestSourceTypes(t *testing.T) {
+	for _, kind := range presettest.Events(t) {
+		for _, of := range []struct {
+			settings webhook.PresetSettings
+			want     string
+		}{
+			{webhook.PresetSettings{}, "ndrbridge:" + map[string]string{"detections": "detection", "audit": "audit", "records": "record", "events": "event"}[kind.Event.Stream()]},
+			{webhook.PresetSettings{Format: format.CloudEvents, SourceType: "ndr"}, "ndr"},
+			{webhook.PresetSettings{Format: format.OCSF, SourceType: "ndr"}, "ndr"},
+		} {
+			of.settings.URL, of.settings.Key = "https://s.example", token
+			p, err := splunk.New(of.settings)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request, err := p.Compose([]transform.Event{kind.Event})
+			var sent struct{ SourceType string }
+			if err := errors.Join(err, json.Unmarshal(request.Body, &sent)); err != nil || sent.SourceType != of.want {
+				t.Errorf("%s: source type %q instead of %q: %v", kind.Name, sent.SourceType, of.want, err)
+			}
+		}
 	}
 }
 
