@@ -1,51 +1,206 @@
 package format
 
 import (
+	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"pgregory.net/rapid"
 
 	"ndrbridge/transform"
 )
 
-func detection(t testing.TB, object string) transform.Event {
+// event returns an event of a stream, such as detections, with this data.
+func event(t testing.TB, stream, data string) transform.Event {
 	t.Helper()
-	d, err := transform.ParseDetection([]byte(object), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"}.Detection(d, transform.Observation{Created: true, Recorded: time.UnixMilli(1673518451000)})
+	e, err := transform.New(transform.Attributes{
+		ID: "7-1700000000000", Source: "ndrbridge://hq/" + stream, Type: "io.ndrbridge.detection.created", Subject: "7",
+		Time: time.UnixMilli(1700000000000), Appliance: "hq", SeverityNumber: 9, RecordedTime: time.UnixMilli(1700000001000),
+	}, []byte(data))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return e
 }
 
-const sample = `{"id":25769803828,"start_time":1739982210001,"update_time":1739982300000,"end_time":1739982300000,"title":"ICMP \ud800 Tunnel",
-"description":"[Device](https://tenant.example#/metrics) sent ICMP requests\n\nmore","risk_score":61,"type":"icmp_tunnel","recommended_factors":["rare_type"],"recommended":true,
-"categories":["sec","sec.command","sec.attack"],"properties":{"a":1,"a":2},"x":{"y":{"z":1e999}},"empty":[],
-"participants":[{"role":"offender","scanner_service":null,"endpoint":"receiver","external":true,"object_id":25769803780,"object_type":"ipaddr","object_value":"203.0.113.7","hostname":"host.corp.example","username":null,"id":7189},
-{"role":"victim","scanner_service":null,"endpoint":"sender","external":false,"object_id":25769803807,"object_type":"device","object_value":"203.0.113.142","username":null,"id":7167}],
-"ticket_id":"2996","assignee":null,"status":null,"mitre_techniques":[{"id":"T1095","name":"Non"},"T1572"],"mod_time":1739982342927,"create_time":1739982284047}`
-
-func TestPilot(t *testing.T) {
-	c, err := New(ECS, Options{Version: "1"})
-	if err != nil {
-		t.Fatal(err)
+// encode returns the document of an event by one table.
+func encode(t testing.TB, by table, e transform.Event) string {
+	t.Helper()
+	c := newEncoder("application/json", []table{by}, (*plan).appendDocument)
+	document := c.Encode(e).Payload()
+	if err := jsontext.NewDecoder(bytes.NewReader(document)).SkipValue(); err != nil {
+		t.Fatalf("the document is not valid JSON with unique names: %v\n%s", err, document)
 	}
-	e := c.Encode(detection(t, sample))
-	var any map[string]any
-	if err := json.Unmarshal(e.Payload(), &any); err != nil {
-		t.Errorf("%v", err)
-	}
-	t.Logf("%s", e.Payload())
+	return string(document)
 }
 
-func BenchmarkEncode(b *testing.B) {
-	c, _ := New(ECS, Options{Version: "1"})
-	e := detection(b, sample)
-	b.ReportAllocs()
-	for b.Loop() {
-		c.Encode(e)
+func TestARowBecomesAField(t *testing.T) {
+	participants := `[{"role":"victim","ip":"10.0.0.1"},{"role":"offender","ip":"10.0.0.2","host":"b"},{"role":"offender","ip":"10.0.0.1","host":null}]`
+	for _, test := range []struct {
+		name, data string
+		rows       []row
+		want       string
+	}{
+		{"a value of the data", `{"detection":{"title":"x"}}`, []row{{"a", from("detection.title"), text}}, `{"a":"x"}`},
+		{"fields of one object together", `{"detection":{"a":1,"b":2,"c":3}}`, []row{
+			{"x.y.a", from("detection.a"), integer}, {"z", from("detection.c"), integer}, {"x.b", from("detection.b"), integer},
+		}, `{"x":{"b":2,"y":{"a":1}},"z":3}`},
+		{"constants", `{}`, []row{{"a", from("=x"), text}, {"b", from("=#7"), integer}}, `{"a":"x","b":7}`},
+		{"attributes", `{}`, []row{
+			{"id", from("event.id"), text}, {"at", from("event.when"), timestamp}, {"who", from("event.appliance"), text},
+		}, `{"at":"2023-11-14T22:13:20.000Z","id":"7-1700000000000","who":"hq"}`},
+		{"the first source that is present and fits", `{"audit":{"a":null,"b":"x","c":3,"d":4}}`, []row{
+			{"n", from("audit.a", "audit.b", "audit.c", "audit.d"), integer},
+		}, `{"n":3,"rest":{"b":"x","d":4}}`},
+		{"an array of several sources", `{"record":{"b":"10.0.0.2"}}`, []row{{"ips", from("record.a + record.b"), each(address)}}, `{"ips":["10.0.0.2"]}`},
+		{"the first element with a role", `{"detection":{"participants":` + participants + `}}`, []row{
+			{"p", from("detection.participants"), raw}, {"ip", from("detection.participants[role=offender].ip"), address},
+		}, `{"ip":"10.0.0.2","p":` + participants + `}`},
+		{"a value of all elements, each once", `{"detection":{"participants":` + participants + `}}`, []row{
+			{"p", from("detection.participants"), raw}, {"ips", from("detection.participants[].ip"), each(address)},
+		}, `{"ips":["10.0.0.1","10.0.0.2"],"p":` + participants + `}`},
+		{"a record's field with its type", `{"record":{"_source":{"clientAddr":{"type":"ipaddr4","value":"10.0.0.1"}}}}`, []row{
+			{"ip", from("record._source.clientAddr"), address},
+		}, `{"ip":"10.0.0.1"}`},
+		{"a value that does not fit is in the rest", `{"detection":{"title":{"a":1},"n":"x","p":70000,"t":-1}}`, []row{
+			{"a", from("detection.title"), text}, {"n", from("detection.n"), float}, {"p", from("detection.p"), port}, {"t", from("detection.t"), timestamp},
+		}, `{"rest":{"title":{"a":1},"n":"x","p":70000,"t":-1}}`},
+		{"a value that fits in part is in the rest, too", `{"detection":{"ips":["10.0.0.1","x"]}}`, []row{
+			{"ips", from("detection.ips"), each(address)},
+		}, `{"ips":["10.0.0.1"],"rest":{"ips":["10.0.0.1","x"]}}`},
+		{"null and values without content are omitted", `{"detection":{"a":null,"b":"","c":[],"d":{},"e":" "}}`, []row{{"x", from("detection.b"), text}}, `{"rest":{"e":" "}}`},
+		{"an object where a path goes on is read, anything else is in the rest", `{"audit":{"body":"text"}}`, []row{{"u", from("audit.body.user"), text}}, `{"rest":{"body":"text"}}`},
+		{"members of such an object that no row reads", `{"audit":{"body":{"user":"ana","x":1}}}`, []row{{"u", from("audit.body.user"), text}}, `{"u":"ana","rest":{"body.x":1}}`},
+		{"data beside the object", `{"detection":{"changes":1},"changes":{"status":{}},"link":"x"}`, nil, `{"rest":{"changes":1,"changes_2":{"status":{}},"link":"x"}}`},
+		{"a name twice", `{"detection":{"a":1,"a":2,"":3,"\u0000":4}}`, nil, `{"rest":{"a":1,"a_2":2,"_":3,"\\u0000":4}}`},
+		{"objects that some parsers refuse are strings", `{"detection":{"a":{"x":1,"x":2},"b":1e999,"c":[{"":1}]}}`, nil, `{"rest":{"a":"{\"x\":1,\"x\":2}","b":"1e999","c":"[{\"\":1}]"}}`},
+		{"white space between tokens does not break the line", "{\"detection\":{\"a\":[1,\n 2]}}", nil, `{"rest":{"a":[1,  2]}}`},
+		{"an unpaired surrogate is replaced", `{"detection":{"a":"\ud800","b":["\ud800"]}}`, nil, `{"rest":{"a":"` + "\uFFFD" + `","b":"[\"\\ud800\"]"}}`},
+		{"an empty document", `7`, nil, `{}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			e := event(t, "detections", test.data)
+			if got := encode(t, table{rows: test.rows, rest: "rest"}, e); got != test.want {
+				t.Errorf("%s\nwant %s", got, test.want)
+			}
+		})
 	}
+}
+
+func TestTheRestIsInAnObjectOfOtherFields(t *testing.T) {
+	rows := []row{{"zone.b", from("=1"), text}, {"nd.a.x", from("=2"), text}, {"nd.z", from("=3"), text}, {"a", from("=4"), text}}
+	got := encode(t, table{rows: rows, rest: "nd.rest"}, event(t, "detections", `{"detection":{"x":1}}`))
+	if want := `{"a":"4","zone":{"b":"1"},"nd":{"a":{"x":"2"},"z":"3","rest":{"x":1}}}`; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+func TestSeverityHasOneVocabulary(t *testing.T) {
+	for _, test := range []struct{ score, want string }{
+		{"99", "critical"}, {"85", "high"}, {"31", "medium"}, {"30", "low"}, {"0", "unknown"}, {"null", "unknown"}, {`"high"`, "unknown"},
+	} {
+		d, err := transform.ParseDetection([]byte(`{"id":1,"mod_time":5,"risk_score":`+test.score+`}`), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := transform.Encoder{TypePrefix: "x", Appliance: "hq"}.Detection(d, transform.Observation{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := encode(t, table{rows: []row{{"s", from("event.severity"), text}}}, e)
+		if want := `{"s":"` + test.want + `"}`; got != want {
+			t.Errorf("score %s: %s, want %s", test.score, got, want)
+		}
+	}
+}
+
+func TestATableIsSelectedByTheEventsData(t *testing.T) {
+	name := func(n string) []row { return []row{{"t", from("=" + n), text}} }
+	c := newEncoder("application/json", []table{
+		{stream: "auditlog", rows: name("wrong stream")},
+		{stream: "audit", where: condition{source: "audit.body.operation", is: []string{"login"}, has: []string{"password"}}, rows: name("authentication")},
+		{stream: "audit", rows: name("other")},
+		{stream: "records", where: condition{source: "event.subject", is: []string{"7"}}, rows: name("subject")},
+		{stream: "events", rows: name("own")},
+	}, (*plan).appendDocument)
+	for _, test := range []struct{ stream, data, want string }{
+		{"auditlog", `{"audit":{"body":{"operation":"Login"}}}`, "authentication"},
+		{"auditlog", `{"audit":{"body":{"operation":"Change PASSWORD of ana"}}}`, "authentication"},
+		{"auditlog", `{"audit":{"body":{"operation":"logins"}}}`, "other"},
+		{"auditlog", `{"audit":{"body":7}}`, "other"},
+		{"records/dns", `{"record":{}}`, "subject"},
+		{"detections", `{}`, "own"}, // no table of its stream: the last one
+	} {
+		if got, want := string(c.Encode(event(t, test.stream, test.data)).Payload()), `{"t":"`+test.want+`"}`; got != want {
+			t.Errorf("%s %s: %s, want %s", test.stream, test.data, got, want)
+		}
+	}
+}
+
+// TestNoValueIsLostOrInvalid encodes arbitrary objects: each of their texts and numbers is
+// in the document, which every parser accepts.
+func TestNoValueIsLostOrInvalid(t *testing.T) {
+	scalar := rapid.OneOf(
+		rapid.Just("null"), rapid.Just("true"), rapid.Map(rapid.Int64(), func(n int64) string { return string(appendJSON(n)) }),
+		rapid.Map(rapid.StringMatching("x[a-zé0-9 ]{1,12}"), func(s string) string { return string(appendJSON(s)) }),
+		rapid.SampledFrom([]string{`"10.0.0.1"`, `"fe80::1"`, "1e999", "-0.5", "9223372036854775808", `"\n=|\\"`}),
+	)
+	name := rapid.SampledFrom([]string{"title", "risk_score", "participants", "object_value", "role", "x", "y", "id"})
+	var value func(depth int) *rapid.Generator[string]
+	value = func(depth int) *rapid.Generator[string] {
+		if depth == 0 {
+			return scalar
+		}
+		return rapid.OneOf(scalar,
+			rapid.Map(rapid.SliceOfN(value(depth-1), 0, 3), func(v []string) string { return "[" + strings.Join(v, ",") + "]" }),
+			rapid.Map(rapid.SliceOfN(rapid.Map(value(depth-1), func(v string) string { return v }), 0, 4), func(v []string) string {
+				for i := range v {
+					v[i] = `"` + []string{"role", "object_value", "value", "type"}[i] + `":` + v[i]
+				}
+				return "{" + strings.Join(v, ",") + "}"
+			}))
+	}
+	rows := []row{
+		{"a.title", from("detection.title"), text},
+		{"a.score", from("detection.risk_score"), float},
+		{"b", from("detection.participants"), each(memberOf("object_value", address))},
+		{"c", from("detection.participants[role=offender].object_value", "detection.x"), address},
+		{"d", from("detection.x + detection.y"), each(integer)},
+		{"own.id", from("event.id"), text},
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		var members []string
+		for _, n := range rapid.SliceOfN(name, 0, 8).Draw(rt, "names") {
+			members = append(members, `"`+n+`":`+value(3).Draw(rt, "value"))
+		}
+		object := "{" + strings.Join(members, ",") + "}"
+		document := encode(t, table{rows: rows, rest: "own.rest"}, event(t, "detections", `{"detection":`+object+`}`))
+		found := string(unescaped(document))
+		decoder := jsontext.NewDecoder(strings.NewReader(object), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+		for {
+			token, err := decoder.ReadToken()
+			if err != nil {
+				break
+			}
+			isText := token.Kind() == '"' && strings.HasPrefix(token.String(), "x") && len(token.String()) > 1
+			if isText || token.Kind() == '0' {
+				if !strings.Contains(found, string(unescaped(token.String()))) {
+					rt.Fatalf("%s of\n%s\nis not in\n%s", token, object, document)
+				}
+			}
+		}
+	})
+}
+
+func appendJSON(v any) []byte {
+	b, _ := json.Marshal(v)
+	return b
+}
+
+// unescaped removes what escaping adds, so that texts can be searched.
+func unescaped(text string) []byte {
+	return []byte(strings.NewReplacer(`\`, "", `"`, "").Replace(text))
 }

@@ -111,14 +111,22 @@ func (s *source) object(object []byte, n *node, path string) {
 		case value[0] == '{' && child.children != nil:
 			s.object(value, child, path+string(name)+".")
 			if child.slot >= 0 {
-				s.values[child.slot] = value
+				s.set(child.slot, value, path, name)
 			}
 		case child.slot < 0:
 			s.rest = append(s.rest, member{path + string(name), value})
 		default:
-			s.values[child.slot] = unwrap(value)
+			s.set(child.slot, unwrap(value), path, name)
 		}
 	}
+}
+
+// set sets a slot. If a name occurs twice, the first value is one that no row reads.
+func (s *source) set(slot int, value []byte, path string, name []byte) {
+	if before := s.values[slot]; before != nil {
+		s.rest = append(s.rest, member{path + string(name), before})
+	}
+	s.values[slot] = value
 }
 
 // shortened returns the path of a value as documents show it: without the name of the

@@ -109,7 +109,11 @@ type field struct {
 
 // compile prepares a table. It panics if the table is wrong: tables are part of the program.
 func compile(t table) *plan {
-	p := &plan{table: t, root: &node{slot: -1}, slots: make(map[string]int)}
+	p := &plan{table: t, root: &node{slot: -1, children: make(map[string]*node)}, slots: make(map[string]int)}
+	for _, object := range []string{"detection", "audit", "record"} {
+		// The members of the object that an event is about are read one by one.
+		p.root.children[object] = &node{slot: -1, children: make(map[string]*node)}
+	}
 	rows := slices.Clone(t.rows)
 	// Fields of the same object must be neighbors, and those around the rest the last.
 	outermost, _, _ := strings.Cut(t.rest, ".")
