@@ -204,3 +204,20 @@ func appendJSON(v any) []byte {
 func unescaped(text string) []byte {
 	return []byte(strings.NewReplacer(`\`, "", `"`, "").Replace(text))
 }
+
+func TestEveryEventCanBeEncodedInEveryFormat(t *testing.T) {
+	for _, name := range Names()[1:] {
+		c, err := New(name, Options{Version: "1.4.0"})
+		if err != nil {
+			continue
+		}
+		t.Run(string(name), func(t *testing.T) {
+			for _, k := range kinds(t) {
+				document := c.Encode(k.event).Payload()
+				if !name.IsText() && !jsontext.Value(document).IsValid() {
+					t.Errorf("%s: not valid JSON with unique names: %.300s", k.name, document)
+				}
+			}
+		})
+	}
+}
