@@ -40,18 +40,30 @@ func (p *plan) appendRest(dst []byte, s *source, open []string) ([]byte, []strin
 	}
 	clear(s.names)
 	for path, value := range s.leftovers(p) {
+		if len(path) > maxName {
+			path, value = "_", appendObject(nil, path, value)
+		}
 		name := cmp.Or(path, "_")
 		for n := 2; s.names[name]; n++ {
 			name = path + "_" + strconv.Itoa(n)
 		}
 		s.names[name] = true
 		dst = append(appendText(appendComma(dst), name), ':')
-		dst, _ = raw.append(dst, value)
+		dst, _ = p.restAs.append(dst, value)
 	}
 	if len(dst) == empty {
 		return dst[:start], open
 	}
 	return dst, p.restPath
+}
+
+// maxName is the longest name of a value in the rest, in bytes: indexes refuse long ones.
+const maxName = 512
+
+// appendObject appends a JSON string that contains an object of one member.
+func appendObject(dst []byte, name string, value []byte) []byte {
+	object := append(appendText([]byte{'{'}, name), ':')
+	return appendText(dst, string(append(append(object, value...), '}')))
 }
 
 // openObjects ends the objects that are open, except those around the next field, and

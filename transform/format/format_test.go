@@ -74,8 +74,15 @@ func TestARowBecomesAField(t *testing.T) {
 		{"null and values without content are omitted", `{"detection":{"a":null,"b":"","c":[],"d":{},"e":" "}}`, []row{{"x", from("detection.b"), text}}, `{"rest":{"e":" "}}`},
 		{"an object where a path goes on is read, anything else is in the rest", `{"audit":{"body":"text"}}`, []row{{"u", from("audit.body.user"), text}}, `{"rest":{"body":"text"}}`},
 		{"members of such an object that no row reads", `{"audit":{"body":{"user":"ana","x":1}}}`, []row{{"u", from("audit.body.user"), text}}, `{"u":"ana","rest":{"body.x":1}}`},
+		{"an object and some of its members", `{"audit":{"body":{"user":"ana","n":"x","y":1}}}`, []row{
+			{"body", from("audit.body"), raw}, {"u", from("audit.body.user"), text}, {"n", from("audit.body.n"), integer},
+		}, `{"body":{"user":"ana","n":"x","y":1},"u":"ana"}`},
+		{"an object that does not fit, and some of its members", `{"audit":{"body":{"user":"ana","y":1}}}`, []row{
+			{"body", from("audit.body"), integer}, {"u", from("audit.body.user"), text},
+		}, `{"u":"ana","rest":{"body":{"user":"ana","y":1}}}`},
 		{"data beside the object", `{"detection":{"changes":1},"changes":{"status":{}},"link":"x"}`, nil, `{"rest":{"changes":1,"changes_2":{"status":{}},"link":"x"}}`},
 		{"a name twice", `{"detection":{"a":1,"a":2,"":3,"\u0000":4}}`, nil, `{"rest":{"a":1,"a_2":2,"_":3,"\\u0000":4}}`},
+		{"a long name is in the value", `{"detection":{"` + strings.Repeat("n", 513) + `":[1]}}`, nil, `{"rest":{"_":"{\"` + strings.Repeat("n", 513) + `\":[1]}"}}`},
 		{"objects that some parsers refuse are strings", `{"detection":{"a":{"x":1,"x":2},"b":1e999,"c":[{"":1}]}}`, nil, `{"rest":{"a":"{\"x\":1,\"x\":2}","b":"1e999","c":"[{\"\":1}]"}}`},
 		{"white space between tokens does not break the line", "{\"detection\":{\"a\":[1,\n 2]}}", nil, `{"rest":{"a":[1,  2]}}`},
 		{"an unpaired surrogate is replaced", `{"detection":{"a":"\ud800","b":["\ud800"]}}`, nil, `{"rest":{"a":"` + "\uFFFD" + `","b":"[\"\\ud800\"]"}}`},

@@ -88,7 +88,7 @@ func (s *source) read(e *transform.Event, p *plan) {
 	s.used = slices.Grow(s.used[:0], len(s.values))[:len(s.values)]
 	clear(s.used)
 	s.rest, s.arena = s.rest[:0], s.arena[:0]
-	s.object(e.Data(), p.root, "")
+	s.object(e.Data(), p.root, "", false)
 	for _, c := range p.computed {
 		start := len(s.arena)
 		if s.arena = c.value(s.arena, s); len(s.arena) > start {
@@ -100,24 +100,32 @@ func (s *source) read(e *transform.Event, p *plan) {
 	}
 }
 
-// object reads the members of an object. path is its path, with a dot at the end.
-func (s *source) object(object []byte, n *node, path string) {
+// object reads the members of an object. path is its path, with a dot at the end. Members
+// that no row reads are leftovers, unless a row reads the object itself or one around it.
+func (s *source) object(object []byte, n *node, path string, isRead bool) {
 	for name, value := range jsonscan.Members(object) {
 		child := n.children[string(name)]
 		switch {
 		case string(value) == "null":
 		case child == nil:
-			s.rest = append(s.rest, member{path + string(name), value})
+			s.leave(value, path, name, isRead)
 		case value[0] == '{' && child.children != nil:
-			s.object(value, child, path+string(name)+".")
+			s.object(value, child, path+string(name)+".", isRead || child.slot >= 0)
 			if child.slot >= 0 {
 				s.set(child.slot, value, path, name)
 			}
 		case child.slot < 0:
-			s.rest = append(s.rest, member{path + string(name), value})
+			s.leave(value, path, name, isRead)
 		default:
 			s.set(child.slot, unwrap(value), path, name)
 		}
+	}
+}
+
+// leave makes a value a leftover, unless it is in an object that a row reads.
+func (s *source) leave(value []byte, path string, name []byte, isRead bool) {
+	if !isRead {
+		s.rest = append(s.rest, member{path + string(name), value})
 	}
 }
 
@@ -280,7 +288,10 @@ func (s *source) leftovers(p *plan) func(yield func(path string, value []byte) b
 		}
 		for _, r := range p.readable {
 			value := s.values[r.slot]
-			if value != nil && !s.used[r.slot] && !isEmpty(value) && !yield(r.path, value) {
+			if value == nil || s.used[r.slot] || isEmpty(value) || r.within >= 0 && s.values[r.within] != nil {
+				continue
+			}
+			if !yield(r.path, value) {
 				return
 			}
 		}

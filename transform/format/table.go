@@ -21,6 +21,8 @@ type table struct {
 	// rest is the field for values of the event's data that have no field of their own,
 	// or that do not fit it: an object with their names. It is the last of the fields.
 	rest string
+	// restAs converts these values, whatever they are. If it is unset, they are raw.
+	restAs conversion
 }
 
 // condition selects events by one value of their data. The zero condition selects all.
@@ -70,8 +72,9 @@ type plan struct {
 
 // readable is a value of the data that rows read.
 type readable struct {
-	path string // as documents show it
-	slot int
+	path   string // as documents show it
+	slot   int
+	within int // slot of the object around it that rows read, too; -1 if there is none
 }
 
 // node is a part of a path into the event's data.
@@ -109,6 +112,9 @@ type field struct {
 
 // compile prepares a table. It panics if the table is wrong: tables are part of the program.
 func compile(t table) *plan {
+	if t.restAs.append == nil {
+		t.restAs = raw
+	}
 	p := &plan{table: t, root: &node{slot: -1, children: make(map[string]*node)}, slots: make(map[string]int)}
 	for _, object := range []string{"detection", "audit", "record"} {
 		// The members of the object that an event is about are read one by one.
@@ -145,7 +151,21 @@ func compile(t table) *plan {
 		}
 		p.fields = append(p.fields, f)
 	}
+	p.nest(p.root, -1)
 	return p
+}
+
+// nest sets readable.within of the values in an object.
+func (p *plan) nest(n *node, within int) {
+	for _, child := range n.children {
+		inner := within
+		if child.slot >= 0 {
+			i := slices.IndexFunc(p.readable, func(r readable) bool { return r.slot == child.slot })
+			p.readable[i].within = within
+			inner = child.slot
+		}
+		p.nest(child, inner)
+	}
 }
 
 // quotedNames returns the parts of a path, each as `"name":`.
@@ -189,7 +209,7 @@ func (p *plan) slot(path string) int {
 			n = n.children[name]
 		}
 		n.slot = slot
-		p.readable = append(p.readable, readable{shortened(path), slot})
+		p.readable = append(p.readable, readable{shortened(path), slot, -1})
 	}
 	return slot
 }
