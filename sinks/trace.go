@@ -30,7 +30,7 @@ func (r *Runner) startSpan(ctx context.Context, events []transform.Event, attemp
 	}
 	bytes := 0
 	for _, e := range events {
-		bytes += len(e.Structured())
+		bytes += len(e.Payload())
 	}
 	return r.o.Tracer.Start(ctx, "send "+r.o.Name, trace.WithSpanKind(trace.SpanKindClient), trace.WithNewRoot(),
 		trace.WithLinks(links...), trace.WithAttributes(r.o.SpanAttributes...), trace.WithAttributes(

@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"bytes"
 	"fmt"
 	"iter"
 	"strings"
@@ -55,11 +56,40 @@ func PercentEncode(value string) string {
 	return b.String()
 }
 
-// AppendBatch appends the events to dst as one JSON batch.
+// AppendBatch appends the payloads of the events, which must be JSON, to dst as one JSON
+// array: for events without a document, CloudEvents' JSON batch.
 func AppendBatch(dst []byte, events []Event) []byte {
 	dst = append(dst, '[')
-	for _, e := range events {
-		dst = append(appendComma(dst), e.structured...)
+	for i, e := range events {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, e.Payload()...)
 	}
 	return append(dst, ']')
+}
+
+// AppendLine appends an event's payload to dst as one line, with a newline. It drops line
+// breaks and the indentation after them: in JSON these are only white space between
+// tokens, because strings escape them, and documents of text have none.
+func AppendLine(dst, payload []byte) []byte {
+	if bytes.IndexByte(payload, '\n') < 0 && bytes.IndexByte(payload, '\r') < 0 {
+		dst = append(dst, payload...)
+		return append(dst, '\n')
+	}
+	broken := false
+	for _, c := range payload {
+		switch c {
+		case '\n', '\r':
+			broken = true
+			continue
+		case ' ', '\t':
+			if broken {
+				continue
+			}
+		}
+		broken = false
+		dst = append(dst, c)
+	}
+	return append(dst, '\n')
 }

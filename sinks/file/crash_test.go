@@ -169,7 +169,7 @@ func TestNoAcknowledgedEventIsLost(t *testing.T) {
 				}
 				var lines []byte
 				for _, e := range events {
-					lines = appendLine(lines, e.Structured())
+					lines = transform.AppendLine(lines, e.Payload())
 					again[e.ID] = true
 				}
 				s.Close()

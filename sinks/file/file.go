@@ -1,9 +1,7 @@
-// Package file writes events to a file or to standard output, one JSON object per
-// line.
+// Package file writes events to a file or to standard output, one document per line.
 package file
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +33,7 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Sink writes events in the JSON event format, each on a line of its own.
+// Sink writes the payload of each event on a line of its own.
 //
 // An event in a file is acknowledged once the file is synced, and survives a crash
 // of the machine. A partial line that a crash or a full disk left is truncated
@@ -89,35 +87,10 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 	}
 	s.lines = s.lines[:0]
 	for _, e := range events {
-		s.lines = appendLine(s.lines, e.Structured())
+		s.lines = transform.AppendLine(s.lines, e.Payload())
 	}
 	return s.to.append(s.lines)
 }
 
 // Close closes the file. It does not close Out.
 func (s *Sink) Close() error { return s.to.Close() }
-
-// appendLine appends an event to dst as one line. It drops line breaks and the
-// indentation after them: in JSON these are only whitespace between tokens, because
-// strings escape them.
-func appendLine(dst, event []byte) []byte {
-	if bytes.IndexByte(event, '\n') < 0 && bytes.IndexByte(event, '\r') < 0 {
-		dst = append(dst, event...)
-		return append(dst, '\n')
-	}
-	broken := false
-	for _, c := range event {
-		switch c {
-		case '\n', '\r':
-			broken = true
-			continue
-		case ' ', '\t':
-			if broken {
-				continue
-			}
-		}
-		broken = false
-		dst = append(dst, c)
-	}
-	return append(dst, '\n')
-}

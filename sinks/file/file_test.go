@@ -372,6 +372,18 @@ func TestTruncatedFileHasSpaceAgain(t *testing.T) {
 	}
 }
 
+func TestEveryDocumentIsALine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events")
+	events := sinktest.Events(3, 3, 0)
+	events[0] = events[0].WithDocument("application/json", []byte("{\n  \"class_uid\": 2004\r\n}"))
+	events[1] = events[1].WithDocument("text/plain; charset=utf-8", []byte("CEF:0|a|b  c"))
+	send(t, open(t, file.Options{Path: path}), events...)
+	got, err := os.ReadFile(path)
+	if want := `{"class_uid": 2004}` + "\nCEF:0|a|b  c\n" + string(events[2].Structured()) + "\n"; err != nil || string(got) != want {
+		t.Errorf("%v: the file holds %q", err, got)
+	}
+}
+
 func TestOpenTruncatesTornLines(t *testing.T) {
 	events := sinktest.Events(3, 3, 500)
 	first, second := string(events[0].Structured())+"\n", string(events[1].Structured())+"\n"
@@ -395,6 +407,10 @@ func TestOpenTruncatesTornLines(t *testing.T) {
 		{"many torn lines go", first + strings.Repeat(second[:100]+"\n", 3000), first},
 		{"a hole in a long line goes", first + long + strings.Repeat("\x00", 200<<10) + "\"}\n", first},
 		{"a line without its newline and a hole go, with no other before", second[:100] + strings.Repeat("\x00", 100), ""},
+		{"a line of text stays, and a torn one goes", "CEF:0|a|b|\nLEEF:2.0|a|b|c\td\nCEF:0|a", "CEF:0|a|b|\nLEEF:2.0|a|b|c\td\n"},
+		{"a line of text of one byte goes", first + "L", first},
+		{"a line of text with a hole in it goes", "CEF:0|a\nCEF:0|b" + strings.Repeat("\x00", 300) + "c\n", "CEF:0|a\n"},
+		{"a document in another format without its newline goes", first + `{"@timestamp":"2026`, first},
 		{"what is behind a line of something else goes", "{\"a\": 1}\n" + second[:50], "{\"a\": 1}\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

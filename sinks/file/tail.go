@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"slices"
 	"unicode/utf8"
 
 	"ndrbridge/sinks"
@@ -13,22 +14,44 @@ import (
 // whole line.
 const maxTail = 64 << 20
 
-// lineStart is the beginning of every event that the sink writes.
-const lineStart = `{"specversion":`
+// The beginnings of the lines that the sink writes: of events in the formats of JSON, and
+// in those of text.
+var (
+	jsonStarts = [][]byte{
+		[]byte(`{"specversion":`), // CloudEvents
+		[]byte(`{"@timestamp":`),  // ECS
+		[]byte(`{"metadata":`),    // OCSF
+	}
+	textStarts = [][]byte{[]byte("CEF:0|"), []byte("LEEF:2.0|")}
+)
 
-// isWhole reports whether a line, without its newline, is a JSON object, as the sink
-// writes it.
+// isWhole reports whether a line, without its newline, is a JSON object, or text, as the
+// sink writes it.
 func isWhole(line []byte) bool {
 	line = bytes.TrimSpace(line)
-	return len(line) > 0 && line[0] == '{' && utf8.Valid(line) && json.Valid(line)
+	switch {
+	case len(line) == 0 || !utf8.Valid(line):
+		return false
+	case line[0] == '{':
+		return json.Valid(line)
+	}
+	return hasStart(line, textStarts) && !bytes.ContainsFunc(line, isControl)
 }
+
+func isControl(r rune) bool { return r < ' ' && r != '\t' && r != '\r' }
+
+func hasStart(line []byte, starts [][]byte) bool {
+	return slices.ContainsFunc(starts, func(start []byte) bool { return bytes.HasPrefix(line, start) })
+}
+
+// isEvent reports whether a line that is whole is certainly one that the sink wrote.
+func isEvent(line []byte) bool { return hasStart(line, jsonStarts) || hasStart(line, textStarts) }
 
 // isTorn reports whether a line that is not whole may be left from an event by a crash
 // or a loss of power: the beginning of an event, or bytes that no text contains, such as
 // the zeros of a page that was never written to disk.
 func isTorn(line []byte) bool {
-	return beginsEvent(line) || !utf8.Valid(line) ||
-		bytes.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' && r != '\r' })
+	return beginsEvent(line) || !utf8.Valid(line) || bytes.ContainsFunc(line, isControl)
 }
 
 // isForeignText reports whether a torn line may as well belong to a text in another
@@ -40,7 +63,8 @@ func isForeignText(line []byte) bool {
 // beginsEvent reports whether a line begins like an event, or is a prefix of such a
 // beginning.
 func beginsEvent(line []byte) bool {
-	return bytes.HasPrefix(line, []byte(lineStart)) || bytes.HasPrefix([]byte(lineStart), line)
+	isPrefix := func(start []byte) bool { return bytes.HasPrefix(start, line) }
+	return isEvent(line) || slices.ContainsFunc(jsonStarts, isPrefix) || slices.ContainsFunc(textStarts, isPrefix)
 }
 
 // wholeLines returns the length of a file of size bytes up to the end of its last whole
@@ -66,7 +90,7 @@ func wholeLines(file io.ReaderAt, name string, size int64) (int64, error) {
 			}
 			line = line[at:]
 			if ended && isWhole(line) {
-				if text && !bytes.HasPrefix(line, []byte(lineStart)) {
+				if text && !isEvent(line) {
 					return 0, foreign("ends with lines that are not events")
 				}
 				return end, nil

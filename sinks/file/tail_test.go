@@ -14,6 +14,7 @@ func FuzzWholeLines(f *testing.F) {
 	for _, seed := range []string{
 		"", event, event + event[:10], event + "\x00\x00", event + "\x00\n\n", "text\n" + event, event + "text",
 		"\x00\x01", strings.Repeat(event, 5000) + strings.Repeat("\x00", 70<<10) + event[:20], "{}\n\xff\n", "\n",
+		"CEF:0|a\nLEEF:2.0|b\n", event + "LEEF:2", "CEF:0|a\nCEF:0|\x00\n",
 	} {
 		f.Add([]byte(seed))
 	}

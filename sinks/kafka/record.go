@@ -40,7 +40,7 @@ func (e *encoder) appendRecord(dst []byte, event transform.Event, time, offset i
 // number and the record's value.
 func (e *encoder) encodeHeaders(event transform.Event) (count int64, value []byte) {
 	e.headers = e.headers[:0]
-	contentType, value := transform.ContentTypeStructured, event.Structured()
+	contentType, value := event.ContentType(), event.Payload()
 	if e.mode == transform.Binary {
 		contentType, value = transform.ContentTypeData, event.Data()
 		for name, value := range event.Headers() {

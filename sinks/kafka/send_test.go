@@ -97,6 +97,33 @@ func TestLargeEventIsSentIfItsCompressedSizeFits(t *testing.T) {
 	}
 }
 
+func TestDocumentIsTheValueOfTheRecord(t *testing.T) {
+	c := startCluster(t)
+	s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", Compression: "none", MaxMessageBytes: 5000})
+	events := sinktest.Events(3, 3, 0)
+	events[0] = events[0].WithDocument("application/json", []byte(`{"class_uid":2004}`))
+	events[1] = events[1].WithDocument("text/plain; charset=utf-8", []byte("CEF:0|a"+strings.Repeat("b", 6000)))
+	events[2] = events[2].WithDocument("text/plain; charset=utf-8", []byte("CEF:0|a"))
+	each, ok := errors.AsType[sinks.EventErrors](s.Send(t.Context(), events))
+	if !ok || each[0] != nil || each[2] != nil {
+		t.Fatalf("errors %v", each)
+	}
+	if class, _ := sinks.ClassOf(each[1]); class != sinks.Rejected {
+		t.Errorf("a document above max_message_bytes: %v", each[1])
+	}
+	records, err := c.records(streamTopics)
+	if err != nil || len(records) != 2 {
+		t.Fatalf("%d records, %v", len(records), err)
+	}
+	want := map[string]transform.Event{events[0].PartitionKey: events[0], events[2].PartitionKey: events[2]}
+	for _, r := range records {
+		e := want[string(r.Key)]
+		if string(r.Value) != string(e.Payload()) || len(r.Headers) != 1 || r.Headers[0].Key != "content-type" || string(r.Headers[0].Value) != e.ContentType() {
+			t.Errorf("key %s, value %s, headers %v", r.Key, r.Value, r.Headers)
+		}
+	}
+}
+
 func TestRecordBatchesFitTheTopicsLimit(t *testing.T) {
 	events := sinktest.Events(50, 5, 3000)
 	large := sinktest.Events(1, 1, 40_000)

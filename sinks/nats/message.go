@@ -31,8 +31,8 @@ func (m *message) of(e transform.Event, o *Options) *nats.Msg {
 		m.set(nats.MsgIdHdr, messageID(o.Sink, e))
 	}
 	if o.Mode == transform.Structured {
-		m.msg.Data = e.Structured()
-		m.set("Content-Type", transform.ContentTypeStructured)
+		m.msg.Data = e.Payload()
+		m.set("Content-Type", e.ContentType())
 		return &m.msg
 	}
 	m.msg.Data = e.Data()

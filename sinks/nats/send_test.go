@@ -105,6 +105,35 @@ func TestStoredMessage(t *testing.T) {
 	}
 }
 
+func TestDocumentIsStoredInsteadOfTheCloudEvent(t *testing.T) {
+	s := loopback.NATS(t, func(o *server.Options) { o.MaxPayload = 4096 })
+	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}", CreateStream: true})
+	events := sinktest.Events(3, 3, 0)
+	events[0] = events[0].WithDocument("application/json", []byte(`{"class_uid":2004}`))
+	events[1] = events[1].WithDocument("text/plain; charset=utf-8", []byte("CEF:0|a"+strings.Repeat("b", 5000)))
+	events[2] = events[2].WithDocument("text/plain; charset=utf-8", []byte("CEF:0|a"))
+	each, ok := errors.AsType[sinks.EventErrors](sink.Send(t.Context(), events))
+	if !ok || each[0] != nil || each[2] != nil {
+		t.Fatalf("errors %v", each)
+	}
+	if class, _ := sinks.ClassOf(each[1]); class != sinks.Rejected {
+		t.Errorf("a document above max_payload: %v", each[1])
+	}
+	messages, err := stored(client(t, s), "NDR")
+	if err != nil || len(messages) != 2 {
+		t.Fatalf("%d messages, %v", len(messages), err)
+	}
+	for i, e := range []transform.Event{events[0], events[2]} {
+		m := messages[i]
+		if string(m.Data()) != string(e.Payload()) || m.Headers().Get("Content-Type") != e.ContentType() {
+			t.Errorf("%s: %s", m.Headers().Get("Content-Type"), m.Data())
+		}
+		if m.Subject() != "ndr.detections" || m.Headers().Get("Nats-Msg-Id") != "bus "+e.Source+" "+e.ID || m.Headers().Get("Ce-Id") != "" {
+			t.Errorf("subject %s, headers %v", m.Subject(), m.Headers())
+		}
+	}
+}
+
 func TestSinksThatShareAStream(t *testing.T) {
 	s := loopback.NATS(t, nil)
 	events := sinktest.Events(10, 5, 0)

@@ -24,7 +24,7 @@ type Body struct {
 func (b Body) Compose(events []transform.Event, encode func([]byte, transform.Event) ([]byte, error)) (Request, error) {
 	size := len(b.Open) + len(b.Close)
 	for _, e := range events[:min(len(events), b.MaxEvents)] {
-		if size += len(e.Structured()) + 512; size > b.MaxBytes {
+		if size += len(e.Payload()) + 512; size > b.MaxBytes {
 			break
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"ndrbridge/sinks/webhook/render"
 	"ndrbridge/sinks/webhook/signature"
 	"ndrbridge/transform"
+	"ndrbridge/transform/format"
 )
 
 // Options configure a Sink.
@@ -34,6 +35,11 @@ type Options struct {
 	Username, Password string
 	// Mode is structured, binary or batch; empty means structured.
 	Mode transform.Mode
+	// Format is the format of the events' documents; empty means CloudEvents. A Preset
+	// sends the documents in its own way.
+	Format format.Name
+	// BatchEncoding requires Mode batch and documents of JSON; empty means BatchJSON.
+	BatchEncoding BatchEncoding
 	// Preset speaks the protocol of a service instead of CloudEvents; nil means none.
 	// With a Preset, Mode must be empty or structured.
 	Preset Preset
@@ -133,6 +139,9 @@ func (o Options) conflict() error {
 	case o.MaxBodyBytes < 0:
 		return fmt.Errorf("the maximum body size %d is negative", o.MaxBodyBytes)
 	}
+	if err := o.checkFormat(); err != nil {
+		return err
+	}
 	return o.Handshake.check()
 }
 
@@ -220,25 +229,6 @@ func (o Options) header(user *url.Userinfo) (http.Header, error) {
 }
 
 var errControl = errors.New("it contains a line break or another control character")
-
-// contentType returns the content type of the mode, the preset or the template.
-func (o Options) contentType() (string, error) {
-	contentType, ok := map[transform.Mode]string{
-		"":                   transform.ContentTypeStructured,
-		transform.Structured: transform.ContentTypeStructured,
-		transform.Binary:     transform.ContentTypeData,
-		transform.Batch:      transform.ContentTypeBatch,
-	}[o.Mode]
-	switch {
-	case !ok:
-		return "", fmt.Errorf("mode %q is not structured, binary or batch", o.Mode)
-	case o.Preset != nil && contentType != transform.ContentTypeStructured:
-		return "", fmt.Errorf("mode %q has no effect with a preset", o.Mode)
-	case o.Preset != nil || o.Template != nil:
-		return transform.ContentTypeData, nil
-	}
-	return contentType, nil
-}
 
 // sets reports whether the bridge sets a header field itself.
 func (o Options) sets(name string) bool {

@@ -105,7 +105,7 @@ func (s *Sink) sendSequentially(ctx context.Context, events []transform.Event) e
 		if request.Nothing {
 			err = s.finish(ctx, request, Answer{})
 		} else if len(request.Body) > s.o.MaxBodyBytes {
-			err = s.unsendable(s.tooLarge(len(request.Body)))
+			err = s.unsendable(s.o.tooLarge(len(request.Body)))
 		} else {
 			err = s.converse(ctx, request)
 		}

@@ -20,6 +20,7 @@ import (
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/presettest"
 	"ndrbridge/transform"
+	"ndrbridge/transform/format"
 )
 
 // receiver is a webhook's receiver: it decodes the requests it accepts, and answers as
@@ -319,6 +320,13 @@ func TestOptionsAreChecked(t *testing.T) {
 		{"a handshake without a rate", webhook.Options{URL: "http://host", Handshake: &webhook.Handshake{Origin: "a.example"}}, "handshake: the rate is 0"},
 		{"a handshake with a preset", webhook.Options{URL: "http://host", Handshake: &webhook.Handshake{Origin: "a.example", Rate: 1}, Preset: lines{}}, "handshake and a preset"},
 		{"another origin than the handshake's", webhook.Options{URL: "http://host", Handshake: &webhook.Handshake{Origin: "a.example", Rate: 1}, Headers: map[string]string{"origin": "b.example"}}, "Origin is set by the bridge"},
+		{"an unknown format", webhook.Options{URL: "http://host", Format: "gelf"}, `unknown format "gelf"`},
+		{"another format in binary mode", webhook.Options{URL: "http://host", Format: format.OCSF, Mode: transform.Binary}, "format ocsf and mode binary"},
+		{"another format and a template", webhook.Options{URL: "http://host", Format: format.ECS, Template: template(t, "{}", true)}, "format ecs and a template"},
+		{"another format and a handshake", webhook.Options{URL: "http://host", Format: format.CEF, Handshake: &webhook.Handshake{Origin: "a.example", Rate: 1}}, "format cef and handshake"},
+		{"an unknown batch encoding", webhook.Options{URL: "http://host", Mode: transform.Batch, BatchEncoding: "lines"}, `batch encoding "lines"`},
+		{"a batch encoding without batches", webhook.Options{URL: "http://host", BatchEncoding: webhook.BatchJSON}, "requires mode batch"},
+		{"a batch encoding of lines of text", webhook.Options{URL: "http://host", Mode: transform.Batch, Format: format.LEEF, BatchEncoding: webhook.BatchLines}, "format leef and a batch encoding"},
 		{"bodies of less than nothing", webhook.Options{URL: "http://host", MaxBodyBytes: -1}, "size -1 is negative"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"maps"
@@ -55,16 +54,10 @@ const maxDrained = 64 << 10
 
 // postOne posts one event in its own request. Its results are those of post.
 func (s *Sink) postOne(d *deadline, e transform.Event) (perEvent bool, err error) {
-	header, body := s.request.Header, e.Structured()
-	switch {
-	case s.o.Template != nil:
-		body, err = s.o.Template.Render(e, s.o.MaxBodyBytes)
-	case s.o.Mode == transform.Binary:
-		body = e.Data()
+	header, events := s.request.Header, []transform.Event{e}
+	request, err := s.o.Compose(events)
+	if err == nil && s.o.Mode == transform.Binary {
 		header, err = withAttributes(header, e.Headers())
-	}
-	if err == nil && len(body) > s.o.MaxBodyBytes {
-		err = s.tooLarge(len(body))
 	}
 	if err != nil {
 		return true, s.unsendable(err)
@@ -72,18 +65,14 @@ func (s *Sink) postOne(d *deadline, e transform.Event) (perEvent bool, err error
 	if s.o.Template == nil {
 		// The transport may read the body after RoundTrip has returned, when the
 		// event's bytes may be reused: each request needs a copy.
-		body = bytes.Clone(body)
+		request.Body = bytes.Clone(request.Body)
 	}
-	return s.post(d, header, []transform.Event{e}, body)
+	return s.post(d, header, events, request.Body)
 }
 
 // unsendable returns the error of an event that is not sent.
 func (s *Sink) unsendable(err error) *sinks.Error {
 	return sinks.Unsendable("%s: not sent: %s", s.target, excerpt(strings.NewReader(err.Error()), s.secrets))
-}
-
-func (s *Sink) tooLarge(size int) error {
-	return fmt.Errorf("a body of %d bytes is larger than max_body_bytes, which is %d", size, s.o.MaxBodyBytes)
 }
 
 // post sends one request that carries the events. It retains body, which must not be
@@ -144,14 +133,6 @@ func withAttributes(common http.Header, attributes iter.Seq2[string, string]) (h
 		header["ce-"+name] = []string{transform.PercentEncode(value)}
 	}
 	return header, checkSize(header)
-}
-
-func encodeBatch(events []transform.Event) []byte {
-	size := 2
-	for _, e := range events {
-		size += len(e.Structured()) + 1
-	}
-	return transform.AppendBatch(make([]byte, 0, size), events)
 }
 
 // traced returns the header of a request with the traceparent of ctx's span (W3C Trace

@@ -12,7 +12,7 @@ import (
 type part struct {
 	events  []transform.Event
 	indexes []int // of events, in the batch that was split
-	size    int   // of events in structured form, in bytes
+	size    int   // of the payloads, in bytes
 }
 
 // minPartBytes is the smallest size of a part when a batch is split. Parallel
@@ -26,7 +26,7 @@ const minPartBytes = 512 << 10
 func split(events []transform.Event, n int) []part {
 	total := 0
 	for _, e := range events {
-		total += len(e.Structured())
+		total += len(e.Payload())
 	}
 	n = min(n, total/minPartBytes)
 	if n <= 1 {
@@ -52,7 +52,7 @@ func split(events []transform.Event, n int) []part {
 		}
 		p.events = append(p.events, e)
 		p.indexes = append(p.indexes, i)
-		p.size += len(e.Structured())
+		p.size += len(e.Payload())
 	}
 	for len(parts[n-1].events) == 0 { // fewer keys than parts: the last are empty
 		n--

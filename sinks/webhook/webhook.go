@@ -1,7 +1,8 @@
 // Package webhook delivers events by HTTP requests, as defined by the CloudEvents
 // HTTP binding 1.0.2: structured (section 3.2), binary (section 3.1) or batched
-// (section 3.3). A Preset speaks the protocol of another service instead, and a
-// template renders custom bodies.
+// (section 3.3). Events with a document in another format are sent as these documents. A
+// Preset speaks the protocol of another service instead, and a template renders custom
+// bodies.
 package webhook
 
 import (
@@ -155,13 +156,14 @@ func (s *Sink) sendBatch(ctx context.Context, events []transform.Event) error {
 	defer d.stop()
 	var t results
 	for left := events; len(left) > 0; {
-		n, size := leading(left, s.o.MaxBodyBytes)
-		if n == 0 {
-			t.add(1, sinks.EventErrors{s.unsendable(s.tooLarge(size))})
+		request, err := s.o.Compose(left)
+		if err != nil {
+			t.add(1, sinks.EventErrors{s.unsendable(err)})
 			left = left[1:]
 			continue
 		}
-		_, err := s.post(d, s.request.Header, left[:n], encodeBatch(left[:n]))
+		n := request.Events
+		_, err = s.post(d, s.request.Header, left[:n], request.Body)
 		left = left[n:]
 		if !t.add(n, err) {
 			t.stop(len(left), err)
@@ -169,21 +171,6 @@ func (s *Sink) sendBatch(ctx context.Context, events []transform.Event) error {
 		}
 	}
 	return t.result()
-}
-
-// leading returns how many of the leading events fit into a batch of maxBytes, and the
-// size of a batch that includes the first one that does not.
-func leading(events []transform.Event, maxBytes int) (n, size int) {
-	size = len("[]")
-	for i, e := range events {
-		if i > 0 {
-			size++ // the comma
-		}
-		if size += len(e.Structured()); size > maxBytes {
-			return i, size
-		}
-	}
-	return len(events), size
 }
 
 // Close closes the idle connections.

@@ -1,0 +1,142 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+
+	"ndrbridge/transform"
+	"ndrbridge/transform/format"
+)
+
+// BatchEncoding is how a body of batch mode holds documents of JSON.
+type BatchEncoding string
+
+// The encodings of batches.
+const (
+	BatchJSON  BatchEncoding = "json"   // a JSON array
+	BatchLines BatchEncoding = "ndjson" // one document per line
+)
+
+// The media types of documents that are not CloudEvents.
+const (
+	contentTypeLines = "application/x-ndjson"
+	contentTypeText  = "text/plain; charset=utf-8"
+)
+
+// isDocument reports whether events are sent in another format than CloudEvents.
+func (o Options) isDocument() bool { return o.Format != "" && o.Format != format.CloudEvents }
+
+// checkFormat reports a format that cannot be combined with the other options.
+func (o Options) checkFormat() error {
+	switch {
+	case o.Format != "" && !o.Format.IsKnown():
+		return fmt.Errorf("unknown format %q", o.Format)
+	case o.isDocument() && o.Mode == transform.Binary:
+		return fmt.Errorf("format %s and mode binary: the mode is that of CloudEvents", o.Format)
+	case o.isDocument() && o.Template != nil:
+		return fmt.Errorf("format %s and a template: each makes the body", o.Format)
+	case o.isDocument() && o.Handshake != nil:
+		return fmt.Errorf("format %s and handshake: the handshake is that of CloudEvents", o.Format)
+	}
+	switch o.BatchEncoding {
+	case "":
+		return nil
+	case BatchJSON, BatchLines:
+	default:
+		return fmt.Errorf("batch encoding %q is not json or ndjson", o.BatchEncoding)
+	}
+	switch {
+	case o.Mode != transform.Batch || o.Preset != nil:
+		return errors.New("a batch encoding requires mode batch")
+	case o.Format.IsText():
+		return fmt.Errorf("format %s and a batch encoding: its documents are lines of text", o.Format)
+	}
+	return nil
+}
+
+// contentType returns the content type of the mode and the format, the preset or the
+// template.
+func (o Options) contentType() (string, error) {
+	switch o.Mode {
+	case "", transform.Structured:
+	case transform.Binary, transform.Batch:
+		if o.Preset != nil {
+			return "", fmt.Errorf("mode %q has no effect with a preset", o.Mode)
+		}
+	default:
+		return "", fmt.Errorf("mode %q is not structured, binary or batch", o.Mode)
+	}
+	switch {
+	case o.Preset != nil || o.Template != nil || o.Mode == transform.Binary:
+		return transform.ContentTypeData, nil
+	case o.Format.IsText():
+		return contentTypeText, nil
+	case o.linesInBatch():
+		return contentTypeLines, nil
+	case o.isDocument():
+		return transform.ContentTypeData, nil
+	case o.Mode == transform.Batch:
+		return transform.ContentTypeBatch, nil
+	}
+	return transform.ContentTypeStructured, nil
+}
+
+// linesInBatch reports whether a batch holds one document per line.
+func (o Options) linesInBatch() bool { return o.BatchEncoding == BatchLines || o.Format.IsText() }
+
+// leading returns how many of the leading events fit into a batch, and the size of a batch
+// that includes the first one that does not.
+func (o Options) leading(events []transform.Event) (n, size int) {
+	if !o.linesInBatch() {
+		size = len("[]") - len(",")
+	}
+	for i, e := range events {
+		if size += len(e.Payload()) + len(","); size > o.MaxBodyBytes {
+			return i, size
+		}
+	}
+	return len(events), size
+}
+
+// encodeBatch returns the body of a batch.
+func (o Options) encodeBatch(events []transform.Event) []byte {
+	size := len("[]")
+	for _, e := range events {
+		size += len(e.Payload()) + 1
+	}
+	body := make([]byte, 0, size)
+	if !o.linesInBatch() {
+		return transform.AppendBatch(body, events)
+	}
+	for _, e := range events {
+		body = transform.AppendLine(body, e.Payload())
+	}
+	return body
+}
+
+// Compose returns the request that a sink without a Preset sends for the leading events,
+// of which there is at least one: its body is that of an event, if requests hold one
+// event, and must not be modified. The error is that of the first event.
+func (o Options) Compose(events []transform.Event) (r Request, err error) {
+	r = Request{Events: 1, Body: events[0].Payload()}
+	switch {
+	case o.Template != nil:
+		r.Body, err = o.Template.Render(events[0], o.MaxBodyBytes)
+	case o.Mode == transform.Binary:
+		r.Body = events[0].Data()
+	case o.Mode == transform.Batch:
+		n, size := o.leading(events)
+		if n == 0 {
+			return Request{}, o.tooLarge(size)
+		}
+		return Request{Events: n, Body: o.encodeBatch(events[:n])}, nil
+	}
+	if err == nil && len(r.Body) > o.MaxBodyBytes {
+		err = o.tooLarge(len(r.Body))
+	}
+	return r, err
+}
+
+func (o Options) tooLarge(size int) error {
+	return fmt.Errorf("a body of %d bytes is larger than max_body_bytes, which is %d", size, o.MaxBodyBytes)
+}

@@ -1,0 +1,171 @@
+package webhook_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/transform"
+	"ndrbridge/transform/format"
+)
+
+// documents returns n events with the documents {"n":0,\n "x":"…"} and so on, or with
+// lines of text, each of the given size at least.
+func documents(n int, of format.Name, size int) []transform.Event {
+	events := sinktest.Events(n, n, 0)
+	padding := strings.Repeat("x", size)
+	for i := range events {
+		if of.IsText() {
+			events[i] = events[i].WithDocument("text/plain; charset=utf-8", fmt.Appendf(nil, "CEF:0|%d|%s", i, padding))
+		} else {
+			events[i] = events[i].WithDocument("application/json", fmt.Appendf(nil, "{\"n\":%d,\n  \"x\":%q}", i, padding))
+		}
+	}
+	return events
+}
+
+func TestDocumentsAreSentInsteadOfCloudEvents(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		options     webhook.Options
+		contentType string
+		bodies      []string
+	}{
+		{"a document per request", webhook.Options{Format: format.OCSF}, "application/json",
+			[]string{"{\"n\":0,\n  \"x\":\"\"}", "{\"n\":1,\n  \"x\":\"\"}"}},
+		{"a line per request", webhook.Options{Format: format.CEF}, "text/plain; charset=utf-8",
+			[]string{"CEF:0|0|", "CEF:0|1|"}},
+		{"a batch is an array", webhook.Options{Format: format.ECS, Mode: transform.Batch}, "application/json",
+			[]string{"[{\"n\":0,\n  \"x\":\"\"},{\"n\":1,\n  \"x\":\"\"}]"}},
+		{"a batch that is explicitly an array", webhook.Options{Format: format.ECS, Mode: transform.Batch, BatchEncoding: webhook.BatchJSON}, "application/json",
+			[]string{"[{\"n\":0,\n  \"x\":\"\"},{\"n\":1,\n  \"x\":\"\"}]"}},
+		{"a batch of lines has one document on each", webhook.Options{Format: format.ECS, Mode: transform.Batch, BatchEncoding: webhook.BatchLines}, "application/x-ndjson",
+			[]string{"{\"n\":0,\"x\":\"\"}\n{\"n\":1,\"x\":\"\"}\n"}},
+		{"a batch of text is lines", webhook.Options{Format: format.LEEF, Mode: transform.Batch}, "text/plain; charset=utf-8",
+			[]string{"CEF:0|0|\nCEF:0|1|\n"}},
+		{"a configured content type is sent", webhook.Options{Format: format.CEF, Headers: map[string]string{"content-type": "text/x-cef"}}, "text/x-cef",
+			[]string{"CEF:0|0|", "CEF:0|1|"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := record(t)
+			test.options.URL = got.url
+			if err := open(t, test.options).Send(t.Context(), documents(2, test.options.Format, 0)); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Join(got.bodies, "\x00") != strings.Join(test.bodies, "\x00") {
+				t.Errorf("bodies %q, want %q", got.bodies, test.bodies)
+			}
+			for _, contentType := range got.contentTypes {
+				if contentType != test.contentType {
+					t.Errorf("content type %q, want %q", contentType, test.contentType)
+				}
+			}
+		})
+	}
+	t.Run("CloudEvents can be lines", func(t *testing.T) {
+		got := record(t)
+		events := sinktest.Events(2, 2, 0)
+		s := open(t, webhook.Options{URL: got.url, Mode: transform.Batch, BatchEncoding: webhook.BatchLines})
+		if err := s.Send(t.Context(), events); err != nil {
+			t.Fatal(err)
+		}
+		want := string(events[0].Structured()) + "\n" + string(events[1].Structured()) + "\n"
+		if strings.Join(got.bodies, "|") != want || got.contentTypes[0] != "application/x-ndjson" {
+			t.Errorf("%q %q", got.contentTypes, got.bodies)
+		}
+	})
+}
+
+// The size of what is sent counts, not that of the CloudEvents.
+func TestBatchesOfDocumentsStayWithinTheLimitOfABody(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		options webhook.Options
+	}{
+		{"arrays", webhook.Options{Format: format.OCSF}},
+		{"lines", webhook.Options{Format: format.OCSF, BatchEncoding: webhook.BatchLines}},
+		{"text", webhook.Options{Format: format.CEF}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			const size, limit = 10_000, 35_000
+			got := record(t)
+			test.options.URL, test.options.Mode, test.options.MaxBodyBytes = got.url, transform.Batch, limit
+			events := documents(10, test.options.Format, size)
+			events[4] = documents(1, test.options.Format, limit)[0]
+			each, ok := open(t, test.options).Send(t.Context(), events).(sinks.EventErrors)
+			if !ok {
+				t.Fatal("no error for the document that does not fit")
+			}
+			for i, err := range each {
+				if class, _ := sinks.ClassOf(err); (err != nil && class == sinks.Rejected) != (i == 4) {
+					t.Errorf("event %d: %v", i, err)
+				}
+			}
+			if len(got.bodies) != 4 { // 3 and 1 before the large one, 3 and 2 behind it
+				t.Errorf("%d requests", len(got.bodies))
+			}
+			for _, body := range got.bodies {
+				if len(body) > limit {
+					t.Errorf("a body of %d bytes", len(body))
+				}
+			}
+		})
+	}
+	t.Run("a limit that a batch meets exactly", func(t *testing.T) {
+		for _, of := range []format.Name{format.OCSF, format.CEF} {
+			events := documents(3, of, 100)
+			exact := 3*(len(events[0].Payload())+1) + 1
+			if of.IsText() {
+				exact--
+			}
+			for limit, requests := range map[int]int{exact: 1, exact - 1: 2} {
+				got := record(t)
+				if err := open(t, webhook.Options{URL: got.url, Mode: transform.Batch, Format: of, MaxBodyBytes: limit}).Send(t.Context(), events); err != nil {
+					t.Fatal(err)
+				}
+				if len(got.bodies) != requests {
+					t.Errorf("%s, %d bytes: %d requests, want %d", of, limit, len(got.bodies), requests)
+				}
+			}
+		}
+	})
+	t.Run("a large batch is split by the size of the documents", func(t *testing.T) {
+		got := record(t)
+		s := open(t, webhook.Options{URL: got.url, Mode: transform.Batch, Format: format.OCSF, Concurrency: 4})
+		if err := s.Send(t.Context(), documents(40, format.OCSF, 64<<10)); err != nil {
+			t.Fatal(err)
+		}
+		if len(got.bodies) != 4 {
+			t.Errorf("%d requests", len(got.bodies))
+		}
+	})
+}
+
+// requests are the requests that a server has received.
+type requests struct {
+	url string
+
+	mu                   sync.Mutex
+	bodies, contentTypes []string
+}
+
+// record starts a server that accepts every request.
+func record(t *testing.T) *requests {
+	r := new(requests)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
+		body, _ := io.ReadAll(request.Body)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.bodies, r.contentTypes = append(r.bodies, string(body)), append(r.contentTypes, request.Header.Get("Content-Type"))
+	}))
+	t.Cleanup(server.Close)
+	r.url = server.URL
+	return r
+}
