@@ -25,8 +25,14 @@ type Sink struct {
 	NATS    *NATS    `yaml:"nats" envPrefix:"NATS_"`
 	Webhook *Webhook `yaml:"webhook" envPrefix:"WEBHOOK_"`
 	File    *File    `yaml:"file" envPrefix:"FILE_"`
-	// Mode is the content mode of CloudEvents: structured; binary, except for files; or
-	// batch, for webhooks only. Leave it out with a preset, a template or tickets.
+	// Format is the format in which events are sent: cloudevents; ocsf (1.8.0) or ecs
+	// (9.4.0), which are JSON; cef (CEF:0) or leef (LEEF:2.0), which are lines of text.
+	// Leave it out with a template, tickets, a handshake, and the presets of chats and
+	// pagers.
+	Format string `yaml:"format" env:"FORMAT" default:"cloudevents" oneof:"cloudevents,ocsf,ecs,cef,leef"`
+	// Mode is how events are carried: structured, one document in each message; binary, of
+	// CloudEvents only, and not in files; or batch, for webhooks only. Leave it out with a
+	// preset, a template or tickets.
 	Mode string `yaml:"mode" env:"MODE" default:"structured" oneof:"structured,binary,batch"`
 	// Match is an expression (CEL) that selects the events to send, over event (its
 	// attributes, stream and action) and detection, audit or record. A missing field never
@@ -83,7 +89,8 @@ func (s Sink) Kind() string {
 type Batch struct {
 	// MaxEvents is the maximum number of events in a batch.
 	MaxEvents int `yaml:"max_events" env:"MAX_EVENTS" default:"500" min:"1"`
-	// MaxBytes is the maximum size of a batch; a larger event is sent alone.
+	// MaxBytes is the maximum size of a batch; a larger event is sent alone. Events count
+	// as CloudEvents, whatever their format.
 	MaxBytes Size `yaml:"max_bytes" env:"MAX_BYTES" default:"1MiB" above:"0"`
 	// Linger is how long a batch that is not full waits for more events.
 	Linger Duration `yaml:"linger" env:"LINGER" default:"50ms" min:"0"`
@@ -123,7 +130,7 @@ type Lag struct {
 // IsBounded reports whether l sets a limit.
 func (l Lag) IsBounded() bool { return l.MaxAge > 0 || l.MaxBytes > 0 }
 
-// File configures delivery to a file with one event per line, or to standard output.
+// File configures delivery to a file with one document per line, or to standard output.
 //
 //	sinks:
 //	  - name: archive
@@ -203,6 +210,7 @@ func (c checks) sink(path string, s Sink) {
 		c.wrong(path, "has no destination; add one of kafka, nats, webhook and file")
 	case 1:
 		c.mode(path+".mode", s)
+		c.format(path, s)
 	default:
 		c.wrong(path, "has %s; keep one, and add a separate sink for each of the others", strings.Join(kinds, " and "))
 	}

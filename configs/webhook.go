@@ -49,6 +49,9 @@ type Webhook struct {
 	Service string `yaml:"service" env:"SERVICE"`
 	// Tags are additional tags of the logs for datadog, such as env:prod.
 	Tags []string `yaml:"tags" env:"TAGS"`
+	// BatchEncoding is how a request of mode batch holds documents of JSON: json is an array,
+	// ndjson one document per line. Documents of text are always lines. Absent: json.
+	BatchEncoding string `yaml:"batch_encoding" env:"BATCH_ENCODING" oneof:"json,ndjson"`
 	// Method is the HTTP method. Presets and ticket systems support POST only.
 	Method string `yaml:"method" env:"METHOD" default:"POST" oneof:"POST,PUT,PATCH"`
 	// Headers are HTTP headers to send with every request. Put keys and tokens under auth

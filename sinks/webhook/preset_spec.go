@@ -23,6 +23,9 @@ type PresetSpec struct {
 	KeyAuthorizes bool
 	// Keys are the names of the other keys of PresetSettings that the preset supports.
 	Keys []string
+	// Formats are the formats that the preset can send besides CloudEvents; empty means
+	// that it sends messages of its own.
+	Formats []format.Name
 	// Chat means that people read what is sent: by default, old events are skipped.
 	Chat bool
 	// PublicPath means that the path of the URL contains no secret, so it may be shown.

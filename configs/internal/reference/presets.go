@@ -8,6 +8,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/presets"
+	"ndrbridge/transform/format"
 )
 
 func isChat(p webhook.PresetSpec) bool        { return p.Chat }
@@ -25,6 +26,30 @@ func presetWith(has func(webhook.PresetSpec) bool) object {
 		}
 	}
 	return is("preset", names...)
+}
+
+// otherFormats returns the formats besides CloudEvents; textFormats those of text.
+func otherFormats() (names []any) {
+	for _, name := range format.Names() {
+		if name != format.CloudEvents {
+			names = append(names, string(name))
+		}
+	}
+	return names
+}
+
+func textFormats() []any {
+	return slices.DeleteFunc(otherFormats(), func(name any) bool { return !format.Name(name.(string)).IsText() })
+}
+
+// presetFormats permits each format only with a preset that supports it, or without a
+// preset.
+func presetFormats() (rules []object) {
+	for _, name := range otherFormats() {
+		supports := func(p webhook.PresetSpec) bool { return slices.Contains(p.Formats, format.Name(name.(string))) }
+		rules = append(rules, when(all(is("format", name), with("webhook", presetSet)), with("webhook", presetWith(supports))))
+	}
+	return rules
 }
 
 // presetKeys returns the keys that only some presets support.

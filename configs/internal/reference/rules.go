@@ -21,6 +21,7 @@ var (
 	authSet     = with("auth", anySet("bearer", "bearer_file", "username", "password", "password_file"))
 	presetSet   = set("preset")
 	generic     = with("ticket", is("system", "generic"))
+	otherFormat = is("format", otherFormats()...)
 
 	zero = object{"enum": []any{nil, 0, "0", "0s"}}
 )
@@ -59,6 +60,10 @@ func rules() map[string][]object {
 			when(some(there("kafka"), there("nats")), not(is("mode", "batch"))),
 			when(with("webhook", some(presetSet, hasTemplate, there("ticket"))), not(is("mode", "binary", "batch"))),
 			when(with("webhook", signs), not(is("mode", "binary"))),
+			when(otherFormat, not(is("mode", "binary"))),
+			when(otherFormat, not(with("webhook", some(hasTemplate, there("ticket"), there("handshake"))))),
+			all(presetFormats()...),
+			when(with("webhook", set("batch_encoding")), all(is("mode", "batch"), not(is("format", textFormats()...)))),
 			when(
 				all(with("lag", is("policy", "skip")), not(with("webhook", presetWith(isChat)))),
 				with("lag", some(with("max_age", not(zero)), with("max_bytes", not(zero)))),

@@ -14,8 +14,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// Preset sends batches of logs, each with a readable message and the whole CloudEvent
-// as its attribute event.
+// Preset sends batches of logs, each with a readable message and the whole event, in the
+// sink's format, as its attribute event. If the format is text, that is the message.
 //
 // A log's timestamp is the event's time. If the event is older or further in the future
 // than the intake accepts, the log gets its time of arrival, and only event.time has
@@ -68,19 +68,25 @@ var statuses = [...]string{"info", "info", "warn", "error", "critical"}
 
 // appendLog appends a log with Datadog's reserved attributes.
 func (p *Preset) appendLog(dst []byte, e transform.Event) (_ []byte, err error) {
-	c := card.Brief(e)
+	c, text := card.Brief(e), webhook.IsText(e)
+	message := card.Fit(c.Headline(), 1000, card.Plain)
+	if text {
+		message = string(e.Payload())
+	}
 	tags := "appliance:" + e.Appliance + ",stream:" + e.Stream()
 	for _, tag := range p.s.Tags {
 		tags += "," + tag
 	}
 	dst, err = webhook.AppendMembers(append(dst, '{'),
-		"message", card.Fit(c.Headline(), 1000, card.Plain), "ddsource", "ndrbridge", "ddtags", tags, "hostname", e.Appliance,
+		"message", message, "ddsource", "ndrbridge", "ddtags", tags, "hostname", e.Appliance,
 		"service", cmp.Or(p.s.Service, "ndrbridge"), "status", statuses[c.Level])
 	if age := p.now().Sub(c.Time); err == nil && -ahead <= age && age <= oldest {
 		dst, err = webhook.AppendMembers(dst, "timestamp", c.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
 	}
-	dst = append(append(append(dst, `"event":`...), e.Structured()...), '}')
-	return dst, err
+	if text {
+		return append(dst[:len(dst)-len(",")], '}'), err
+	}
+	return append(append(append(dst, `"event":`...), e.Payload()...), '}'), err
 }
 
 var _ webhook.Checker = (*Preset)(nil)

@@ -70,6 +70,31 @@ func TestEveryKindOfEventIsALog(t *testing.T) {
 	}
 }
 
+func TestDocumentsAreLogs(t *testing.T) {
+	e := presettest.Events(t)[0].Event
+	for _, test := range []struct{ name, contentType, document, message, event string }{
+		{"JSON is the attribute event", "application/json", `{"class_uid":2004}`, "", `{"class_uid":2004}`},
+		{"text is the message", "text/plain; charset=utf-8", `CEF:0|a\|b|"c"`, `CEF:0|a\|b|"c"`, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			request, err := open(t).Compose([]transform.Event{e.WithDocument(test.contentType, []byte(test.document))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var logs []struct {
+				Message, Hostname string
+				Event             json.RawMessage
+			}
+			if err := json.Unmarshal(request.Body, &logs); err != nil || len(logs) != 1 {
+				t.Fatalf("%v: %s", err, request.Body)
+			}
+			if test.message != "" && logs[0].Message != test.message || logs[0].Message == "" || logs[0].Hostname != "hq" || string(logs[0].Event) != test.event {
+				t.Errorf("%s", request.Body)
+			}
+		})
+	}
+}
+
 func TestATimeThatTheIntakeRejectsIsOmitted(t *testing.T) {
 	now := time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 	p, err := datadog.New(webhook.PresetSettings{Key: "dd-secret-key"}, func() time.Time { return now })

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/transform/format"
 )
 
 // Spec describes the preset.
@@ -17,6 +18,7 @@ func Spec() webhook.PresetSpec {
 		Key:         "an API key",
 		KeyRequired: true,
 		Keys:        []string{"service", "tags"},
+		Formats:     format.Names()[1:],
 		PublicPath:  true,
 		Defaults:    webhook.PresetDefaults{MaxBatchBytes: 4 << 20, Gzip: true},
 		Sample:      webhook.PresetSettings{URL: "https://datadog.example/events", Key: "api-key"},
