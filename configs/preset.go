@@ -7,12 +7,16 @@ import (
 
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/presets"
+	"ndrbridge/transform/format"
 )
 
-// PresetSettings returns the settings of the webhook's preset, with key as its secret.
-func (w Webhook) PresetSettings(key string) webhook.PresetSettings {
+// PresetSettings returns the settings of the preset of the sink's webhook, with key as its
+// secret.
+func (s Sink) PresetSettings(key string) webhook.PresetSettings {
+	w := s.Webhook
 	return webhook.PresetSettings{
-		URL: w.URL.Value(), Key: key, Channel: w.Channel, Updates: w.Updates,
+		Format: format.Name(s.Format),
+		URL:    w.URL.Value(), Key: key, Channel: w.Channel, Updates: w.Updates,
 		Index: w.Index, SourceType: w.SourceType, Service: w.Service, Tags: w.Tags,
 	}
 }
@@ -71,7 +75,8 @@ func fallback[T comparable](p *sourceLines, path string, to *T, value T) {
 }
 
 // preset checks the keys of presets, and the other keys whose values a preset restricts.
-func (c checks) preset(path string, w Webhook) {
+func (c checks) preset(path string, s Sink) {
+	w := *s.Webhook
 	preset, found := presets.Find(w.Preset)
 	if !found && w.Preset != "" {
 		return // reported as a value that is not permitted
@@ -96,7 +101,7 @@ func (c checks) preset(path string, w Webhook) {
 	if preset.Check == nil {
 		return
 	}
-	for _, e := range preset.Check(w.PresetSettings(key)) {
+	for _, e := range preset.Check(s.PresetSettings(key)) {
 		c.wrong(join(path, e.Key), "%s", e.Problem)
 	}
 }

@@ -199,7 +199,7 @@ func (c checks) sink(path string, s Sink) {
 	}
 	if s.Webhook != nil {
 		kinds = append(kinds, "webhook")
-		c.webhook(path+".webhook", *s.Webhook)
+		c.webhook(path+".webhook", s)
 		c.webhookBody(path+".webhook", *s.Webhook, s.Mode)
 	}
 	if s.File != nil {

@@ -182,7 +182,8 @@ func (w Webhook) JSON() bool {
 	return true
 }
 
-func (c checks) webhook(path string, w Webhook) {
+func (c checks) webhook(path string, s Sink) {
+	w := *s.Webhook
 	c.present(path+".url", w.URL.Value())
 	c.optionalURL(path+".url", w.URL, "https", "http")
 	c.headers(path+".headers", w.Headers)
@@ -199,7 +200,7 @@ func (c checks) webhook(path string, w Webhook) {
 		c.noAuthorization(path, w, "is set, and url has a user name, which sets that header; keep one of them")
 	}
 	c.login(path+".auth", w.Auth.Username, w.Auth.Password)
-	c.preset(path, w)
+	c.preset(path, s)
 	c.tls(path+".tls", w.TLS)
 	c.optionalURL(path+".proxy", w.Proxy, "http", "https", "socks5")
 }

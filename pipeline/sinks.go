@@ -42,7 +42,7 @@ func (p *Pipeline) buildSink(s configs.Sink, config *configs.Config, current *si
 	if err := sink.Close(); err != nil {
 		return nil, err
 	}
-	prepare, err := endpoint.Prepare(s)
+	prepare, err := endpoint.Prepare(s, p.version)
 	if err != nil {
 		return nil, err
 	}

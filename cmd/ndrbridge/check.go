@@ -16,6 +16,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/preflight"
 	"ndrbridge/preflight/finding"
+	"ndrbridge/transform/format"
 )
 
 func (c *command) checkCommand() *cobra.Command {
@@ -210,6 +211,9 @@ func printPlan(w io.Writer, config *configs.Config) {
 		form := s.Mode
 		if s.Webhook != nil {
 			form = cmp.Or(s.Webhook.Preset, form)
+		}
+		if s.Format != string(format.CloudEvents) {
+			form = s.Format + ", " + form
 		}
 		fmt.Fprintf(t, "sink %s\t%s\t%s, from %s\n", s.Name, target(s), form, s.Start)
 	}

@@ -25,19 +25,19 @@ func (c *command) renderCommand() *cobra.Command {
 	batch := 0
 	cmd := &cobra.Command{
 		Use:   "render [PRESET]",
-		Short: "Show the requests that a webhook would send for events",
+		Short: "Show what a sink would send for events",
 		Long: `Read events from standard input, one JSON object per line, as written by ndrbridge
-tail --json and by file sinks, and print each request that a webhook with this preset or
-with a template would send for them: its URL and its body, without secrets. Nothing is
-sent.
+tail --json and by file sinks with CloudEvents, and print each request that a webhook with
+this preset or with a template would send for them: its URL and its body, without secrets.
+For a sink with another format than CloudEvents, print its documents. Nothing is sent.
 
 PRESET is one of ` + strings.Join(presets.Names(), ", ") + `.
 
 With --config, the settings of the sink with this preset are used: its match, redact,
 index, tags and so on. Without --config, all events and fields are shown, and the URL and
 the key are placeholders. With --config and without PRESET, the sink with a preset, a
-template or tickets is used. For a sink that opens tickets, the request that opens a
-ticket is shown.
+template, tickets or another format is used. For a sink that opens tickets, the request
+that opens a ticket is shown.
 
 The size of a batch decides what a chat shows: a card for each event of a small batch,
 or a summary of a large one. The size is batch.max_events of the sink, or the value of
@@ -74,7 +74,7 @@ or a summary of a large one. The size is batch.max_events of the sink, or the va
 			if batch > 0 {
 				s.Batch.MaxEvents = batch
 			}
-			r, err := endpoint.NewRenderer(s)
+			r, err := endpoint.NewRenderer(s, version)
 			if err != nil {
 				return err
 			}
@@ -89,7 +89,7 @@ or a summary of a large one. The size is batch.max_events of the sink, or the va
 }
 
 // sinkWith returns the sink of the configuration that has the preset and the name. An
-// empty preset matches every sink with a preset, a template or tickets; an empty name
+// empty preset matches every sink that endpoint.IsRendered reports; an empty name
 // matches every sink. It is an error if none or several match. Without a configuration it
 // returns a sample sink.
 func (c *command) sinkWith(preset, name string) (configs.Sink, error) {
@@ -104,18 +104,18 @@ func (c *command) sinkWith(preset, name string) (configs.Sink, error) {
 		return configs.Sink{}, err
 	}
 	found := slices.DeleteFunc(config.Sinks, func(s configs.Sink) bool {
-		switch w := s.Webhook; {
-		case w == nil, name != "" && s.Name != name:
+		switch {
+		case name != "" && s.Name != name:
 			return true
 		case preset == "":
-			return w.Preset == "" && w.Ticket == nil && !w.HasTemplate()
+			return !endpoint.IsRendered(s)
 		default:
-			return w.Preset != preset
+			return s.Webhook == nil || s.Webhook.Preset != preset
 		}
 	})
 	has := "preset " + preset
 	if preset == "" {
-		has = "a preset, a template or tickets"
+		has = "a preset, a template, tickets or another format"
 	}
 	switch {
 	case len(found) == 0 && name != "":
@@ -199,7 +199,7 @@ func shownBody(body []byte) string {
 			break
 		}
 		if err != nil {
-			return string(body) + "\n"
+			return strings.TrimSuffix(string(body), "\n") + "\n"
 		}
 		values = append(values, value.Clone())
 	}

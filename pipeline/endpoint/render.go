@@ -4,63 +4,83 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/redact"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
+	"ndrbridge/transform/format"
 )
 
-// Renderer renders the requests of a webhook that has a preset or a template, or that
-// opens tickets. It contacts nothing.
+// Renderer renders what a sink sends. It contacts nothing.
 type Renderer struct {
 	compose func([]transform.Event) (webhook.Request, error) // like webhook.Preset.Compose
-	method  string
-	webhook configs.Webhook
+	sink    configs.Sink
 	secrets redact.Secrets
 	matches func(transform.Event) (bool, error)            // nil if it takes all
-	prepare func(transform.Event) (transform.Event, error) // nil if nothing is redacted
+	prepare func(transform.Event) (transform.Event, error) // nil if events are sent as they are
 }
 
-// Rendered is a request without its secrets.
+// Rendered is a request without its secrets, or the document of an event that is sent by
+// another kind of sink.
 type Rendered struct {
-	Events      int // number of events in the request
-	Method, URL string
+	Events      int    // number of events in the request
+	Method, URL string // for a sink that is no webhook, its kind and its name
 	Body        []byte
 }
 
-// NewRenderer returns the renderer of a sink. It returns an error without secrets if
-// the sink has no preset and no template and opens no tickets, or if its settings are
-// wrong.
-func NewRenderer(s configs.Sink) (*Renderer, error) {
+// IsRendered reports whether a sink sends anything but CloudEvents: whether it is a webhook
+// that has a preset or a template or opens tickets, or has another format.
+func IsRendered(s configs.Sink) bool {
+	if format.Name(s.Format) != format.CloudEvents && s.Format != "" {
+		return true
+	}
 	w := s.Webhook
-	if w == nil || w.Preset == "" && w.Ticket == nil && !w.HasTemplate() {
-		return nil, errors.New("the sink has no preset and no template, and opens no tickets")
+	return w != nil && (w.Preset != "" || w.Ticket != nil || w.HasTemplate())
+}
+
+// NewRenderer returns the renderer of a sink for which IsRendered reports true. version is
+// that of the bridge. The error contains no secrets.
+func NewRenderer(s configs.Sink, version string) (*Renderer, error) {
+	if !IsRendered(s) {
+		return nil, errors.New("the sink sends CloudEvents: it has no preset, no template, no tickets and no other format")
 	}
-	r := &Renderer{method: w.Method, webhook: *w}
-	preset, err := openPreset(*w, nil)
-	if err != nil {
+	r := &Renderer{sink: s}
+	var err error
+	if s.Webhook == nil {
+		r.compose = webhook.Options{MaxBodyBytes: math.MaxInt}.Compose
+	} else if err = r.composeWebhook(); err != nil {
 		return nil, err
-	}
-	if preset != nil {
-		r.compose, r.secrets = preset.Compose, redact.New(preset.Service().Secrets...)
-	} else {
-		template, err := webhookTemplate(*w)
-		if err != nil {
-			return nil, fmt.Errorf("template: %w", err)
-		}
-		r.compose = func(events []transform.Event) (webhook.Request, error) {
-			body, err := template.Render(events[0], int(w.MaxBodyBytes))
-			return webhook.Request{Events: 1, Body: body}, err
-		}
 	}
 	if r.matches, err = Match(s); err != nil {
 		return nil, err
 	}
-	if r.prepare, err = Prepare(s); err != nil {
+	if r.prepare, err = Prepare(s, version); err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+func (r *Renderer) composeWebhook() error {
+	w := *r.sink.Webhook
+	preset, err := openPreset(r.sink, nil)
+	if err != nil {
+		return err
+	}
+	if preset != nil {
+		r.compose, r.secrets = preset.Compose, redact.New(preset.Service().Secrets...)
+		return nil
+	}
+	template, err := webhookTemplate(w)
+	if err != nil {
+		return fmt.Errorf("template: %w", err)
+	}
+	r.compose = webhook.Options{
+		Template: template, MaxBodyBytes: int(w.MaxBodyBytes),
+		Mode: transform.Mode(r.sink.Mode), Format: format.Name(r.sink.Format), BatchEncoding: webhook.BatchEncoding(w.BatchEncoding),
+	}.Compose
+	return nil
 }
 
 // Render yields the requests for events that arrive at once, except those that the
@@ -95,7 +115,7 @@ func (r *Renderer) Render(events []transform.Event) iter.Seq2[Rendered, error] {
 	}
 }
 
-// take applies the sink's match and redaction to an event and reports whether it is
+// take applies the sink's match, redaction and format to an event and reports whether it is
 // sent. An event on which the match fails is sent, as a runner does.
 func (r *Renderer) take(e transform.Event) (_ transform.Event, send bool, err error) {
 	send = true
@@ -110,9 +130,13 @@ func (r *Renderer) take(e transform.Event) (_ transform.Event, send bool, err er
 }
 
 func (r *Renderer) show(request webhook.Request) Rendered {
-	url := r.webhook.URL.Value()
-	if request.URL != nil {
-		url = request.URL.String()
+	shown := Rendered{Events: request.Events, Method: r.sink.Kind(), URL: r.sink.Name, Body: []byte(r.secrets.Hide(string(request.Body)))}
+	if w := r.sink.Webhook; w != nil {
+		url := w.URL.Value()
+		if request.URL != nil {
+			url = request.URL.String()
+		}
+		shown.Method, shown.URL = w.Method, w.ShownURL(url)
 	}
-	return Rendered{Events: request.Events, Method: r.method, URL: r.webhook.ShownURL(url), Body: []byte(r.secrets.Hide(string(request.Body)))}
+	return shown
 }

@@ -134,14 +134,14 @@ func TestRender(t *testing.T) {
 	})
 	t.Run("a sink without preset and template is an error", func(t *testing.T) {
 		for _, s := range []configs.Sink{{File: &configs.File{}}, {Webhook: &configs.Webhook{}}} {
-			if _, err := endpoint.NewRenderer(s); err == nil {
+			if _, err := endpoint.NewRenderer(s, "test"); err == nil {
 				t.Errorf("no error: %+v", s)
 			}
 		}
 	})
 	t.Run("a key that cannot be read is an error", func(t *testing.T) {
 		w := &configs.Webhook{Preset: "slack", Key: configs.Secret{File: filepath.Join(t.TempDir(), "none")}}
-		if _, err := endpoint.NewRenderer(configs.Sink{Webhook: w}); !errors.Is(err, os.ErrNotExist) {
+		if _, err := endpoint.NewRenderer(configs.Sink{Webhook: w}, "test"); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -171,7 +171,7 @@ func renderer(t *testing.T, keys string) *endpoint.Renderer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := endpoint.NewRenderer(config.Sinks[0])
+	r, err := endpoint.NewRenderer(config.Sinks[0], "test")
 	if err != nil {
 		t.Fatal(err)
 	}

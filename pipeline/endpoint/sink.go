@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -18,6 +19,7 @@ import (
 	"ndrbridge/sinks/file"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
+	"ndrbridge/transform/format"
 	"ndrbridge/transform/match"
 )
 
@@ -47,7 +49,7 @@ func OpenSink(s configs.Sink, o SinkOptions) (sinks.Sink, error) {
 		return openNATS(s.Name, *s.NATS, mode, o.Lease)
 	case s.Webhook != nil:
 		memory := &webhook.Memory{Store: o.Memories, Sink: s.Name, Keep: memoryKept}
-		return openWebhook(*s.Webhook, mode, memory, o)
+		return openWebhook(s, memory, o)
 	default:
 		return file.New(file.Options{
 			Path: s.File.Path, MaxBytes: int64(s.File.Rotate.MaxBytes), Keep: s.File.Rotate.Keep, Out: o.Stdout, Log: o.Log,
@@ -68,17 +70,45 @@ func Match(s configs.Sink) (func(transform.Event) (bool, error), error) {
 	return wanted.Matches, nil
 }
 
-// Prepare returns the function that redacts an event before it is sent, or nil if
-// nothing is redacted.
-func Prepare(s configs.Sink) (func(transform.Event) (transform.Event, error), error) {
+// Prepare returns the function that brings an event into the form in which it is sent: it
+// redacts the event, and then gives it its document in the sink's format. It is nil if
+// events are sent as they are. version is that of the bridge. The function is safe for
+// concurrent use.
+func Prepare(s configs.Sink, version string) (func(transform.Event) (transform.Event, error), error) {
+	redact := func(e transform.Event) (transform.Event, error) { return e, nil }
+	if len(s.Redact) > 0 {
+		redaction, err := transform.ParseRedaction(s.Redact)
+		if err != nil {
+			return nil, fmt.Errorf("redact: %w", err)
+		}
+		redact = redaction.Apply
+	}
+	if name := format.Name(s.Format); name != "" && name != format.CloudEvents {
+		return encoded(redact, name, version)
+	}
 	if len(s.Redact) == 0 {
 		return nil, nil
 	}
-	redaction, err := transform.ParseRedaction(s.Redact)
+	return redact, nil
+}
+
+// encoded returns redact followed by an encoder of its own. The two workers of a runner
+// share the encoder, which must not be used by several goroutines at once.
+func encoded(redact func(transform.Event) (transform.Event, error), name format.Name, version string) (func(transform.Event) (transform.Event, error), error) {
+	encoder, err := format.New(name, format.Options{Version: version})
 	if err != nil {
-		return nil, fmt.Errorf("redact: %w", err)
+		return nil, fmt.Errorf("format: %w", err)
 	}
-	return redaction.Apply, nil
+	var mu sync.Mutex // guards encoder
+	return func(e transform.Event) (transform.Event, error) {
+		e, err := redact(e)
+		if err != nil {
+			return e, err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		return encoder.Encode(e), nil
+	}, nil
 }
 
 // SpanAttributes returns the attributes of every delivery to a sink, by OpenTelemetry's

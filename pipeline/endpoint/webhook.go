@@ -12,9 +12,11 @@ import (
 	"ndrbridge/sinks/webhook/render"
 	"ndrbridge/sinks/webhook/ticketopener"
 	"ndrbridge/transform"
+	"ndrbridge/transform/format"
 )
 
-func openWebhook(w configs.Webhook, mode transform.Mode, memory *webhook.Memory, o SinkOptions) (sinks.Sink, error) {
+func openWebhook(s configs.Sink, memory *webhook.Memory, o SinkOptions) (sinks.Sink, error) {
+	w := *s.Webhook
 	tlsConfig, err := TLS(w.TLS)
 	if err != nil {
 		return nil, err
@@ -31,7 +33,7 @@ func openWebhook(w configs.Webhook, mode transform.Mode, memory *webhook.Memory,
 	if err != nil {
 		return nil, fmt.Errorf("auth.password: %w", err)
 	}
-	preset, err := openPreset(w, o.Link)
+	preset, err := openPreset(s, o.Link)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +58,8 @@ func openWebhook(w configs.Webhook, mode transform.Mode, memory *webhook.Memory,
 	return webhook.New(webhook.Options{
 		URL: w.URL.Value(), Method: w.Method, Headers: headers,
 		Bearer: bearer, Username: w.Auth.Username, Password: password,
-		Mode: mode, Preset: preset, Memory: memory, Timeout: time.Duration(w.Timeout), TLS: tlsConfig, Proxy: proxy,
+		Mode: transform.Mode(s.Mode), Format: format.Name(s.Format), BatchEncoding: webhook.BatchEncoding(w.BatchEncoding),
+		Preset: preset, Memory: memory, Timeout: time.Duration(w.Timeout), TLS: tlsConfig, Proxy: proxy,
 		UserAgent:   "ndrbridge/" + o.Version,
 		Concurrency: w.Concurrency, Gzip: w.Gzip,
 		Template: template, SignSecrets: secrets, Handshake: handshake,
@@ -89,7 +92,8 @@ func ReadHeaders(headers configs.Headers) (map[string]string, error) {
 
 // openPreset returns the preset of a webhook, or nil if it has none. It reads the key
 // again on each call. link is used if the preset opens tickets.
-func openPreset(w configs.Webhook, link Link) (webhook.Preset, error) {
+func openPreset(s configs.Sink, link Link) (webhook.Preset, error) {
+	w := *s.Webhook
 	if w.Ticket != nil {
 		return ticketPreset(w, link)
 	}
@@ -104,7 +108,7 @@ func openPreset(w configs.Webhook, link Link) (webhook.Preset, error) {
 	if !found {
 		return nil, fmt.Errorf("unknown preset %q", w.Preset)
 	}
-	return preset.Open(w.PresetSettings(key))
+	return preset.Open(s.PresetSettings(key))
 }
 
 // Link links a detection with the ticket that a sink opened for it, as ticketopener.Options.Link.

@@ -1,8 +1,6 @@
 package webhook
 
 import (
-	"strings"
-
 	"github.com/go-json-experiment/json/jsontext"
 
 	"ndrbridge/sinks"
@@ -61,9 +59,6 @@ func (b Body) Compose(events []transform.Event, encode func([]byte, transform.Ev
 func (b Body) end(body []byte, n int) (Request, error) {
 	return Request{Events: n, Body: append(body, b.Close...)}, nil
 }
-
-// IsText reports whether an event's payload is a line of text instead of JSON.
-func IsText(e transform.Event) bool { return strings.HasPrefix(e.ContentType(), "text/") }
 
 // AppendMembers appends members of a JSON object, given as names and values in turn, each
 // with a trailing comma. It writes names as they are. It returns an error if a value is not

@@ -42,8 +42,8 @@ type PresetSpec struct {
 	Open func(PresetSettings) (Preset, error)
 }
 
-// PresetSettings are the keys of a webhook's configuration, and of its sink, that presets read. A preset
-// documents those that it supports.
+// PresetSettings are the keys of a webhook's configuration, and of its sink, that presets
+// read. A preset documents those that it supports.
 type PresetSettings struct {
 	URL               string
 	Key               string // the secret

@@ -13,6 +13,7 @@ import (
 	"ndrbridge/sinks/webhook/datadog"
 	"ndrbridge/sinks/webhook/presettest"
 	"ndrbridge/transform"
+	"ndrbridge/transform/format"
 )
 
 func open(t testing.TB) webhook.Preset {
@@ -72,12 +73,20 @@ func TestEveryKindOfEventIsALog(t *testing.T) {
 
 func TestDocumentsAreLogs(t *testing.T) {
 	e := presettest.Events(t)[0].Event
-	for _, test := range []struct{ name, contentType, document, message, event string }{
-		{"JSON is the attribute event", "application/json", `{"class_uid":2004}`, "", `{"class_uid":2004}`},
-		{"text is the message", "text/plain; charset=utf-8", `CEF:0|a\|b|"c"`, `CEF:0|a\|b|"c"`, ""},
+	for _, test := range []struct {
+		name                                  string
+		format                                format.Name
+		contentType, document, message, event string
+	}{
+		{"JSON is the attribute event", format.OCSF, "application/json", `{"class_uid":2004}`, "", `{"class_uid":2004}`},
+		{"text is the message", format.CEF, "text/plain; charset=utf-8", `CEF:0|a\|b|"c"`, `CEF:0|a\|b|"c"`, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			request, err := open(t).Compose([]transform.Event{e.WithDocument(test.contentType, []byte(test.document))})
+			p, err := datadog.New(webhook.PresetSettings{Key: "dd-secret-key", Format: test.format}, time.Now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request, err := p.Compose([]transform.Event{e.WithDocument(test.contentType, []byte(test.document))})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/transform/format"
 )
 
 // Spec describes the preset.
@@ -18,6 +19,7 @@ func Spec() webhook.PresetSpec {
 		KeyRequired:   true,
 		KeyAuthorizes: true,
 		Keys:          []string{"index", "source_type"},
+		Formats:       format.Names()[1:],
 		PublicPath:    true,
 		// The timeout includes the time that an indexer has to acknowledge.
 		Defaults: webhook.PresetDefaults{MaxBatchBytes: 4 << 20, Timeout: 5 * time.Minute},
