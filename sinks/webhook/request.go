@@ -114,7 +114,7 @@ func (s *Sink) do(ctx context.Context, method string, target *url.URL, header ht
 	if method != "" {
 		r.Method = method
 	}
-	if r.Method == http.MethodGet {
+	if r.Method == http.MethodGet || len(body) == 0 {
 		return s.transport.RoundTrip(r)
 	}
 	r.ContentLength = int64(len(body))

@@ -17,7 +17,7 @@ func TestConformance(t *testing.T) {
 	timestamp := regexp.MustCompile(`^\{"@timestamp":"[^"]*",`)
 	presettest.Conformance(t, presettest.Store{
 		Open: func(url string) (webhook.Preset, error) {
-			return elasticsearch.New(webhook.PresetSettings{URL: url + "/ndr", Key: "s3cret-key"})
+			return elasticsearch.New(webhook.PresetSettings{URL: url + "/ndr", Key: "s3cret-key"}, clock)
 		},
 		Unpack: func(body []byte) (all [][]byte, err error) {
 			lines := bytes.Split(bytes.TrimSuffix(body, []byte("\n")), []byte("\n"))

@@ -7,9 +7,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -18,6 +20,7 @@ import (
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
+	"ndrbridge/transform/format"
 )
 
 // Preset creates a document for each event: every version of a detection has its own,
@@ -30,42 +33,90 @@ import (
 // version at a time would only help readers that depend on the order of storing, at the
 // cost of one request for each audit log entry.
 //
-// The document is the CloudEvent with an @timestamp, or the event's data if that has an
-// @timestamp, as in ECS.
+// The document is what the event carries in the sink's format, with an event.ingested if
+// that is ECS. Without a format it is the CloudEvent with an @timestamp, or the event's
+// data if that has an @timestamp.
 type Preset struct {
 	header map[string]string
+	format format.Name
+	now    func() time.Time
 	bulk   *url.URL
+	// actions are the beginnings of action lines up to the _id, by dataset. If index is
+	// not a pattern, all are under the empty name.
+	actions map[string]string
+	index   string // as the settings name it, decoded, perhaps with {dataset}
 }
 
 var _ webhook.Preset = (*Preset)(nil)
 
+const (
+	// datasetVariable stands for the dataset in the name of an index.
+	datasetVariable = "{dataset}"
+	// dataStreams are the data streams of ECS documents if the URL has no index: their
+	// names consist of a type, a dataset and a namespace.
+	dataStreams = "logs-" + datasetVariable + "-default"
+)
+
+// datasets are the values of {dataset}, as event.dataset in ECS.
+var datasets = []string{"ndrbridge.detection", "ndrbridge.audit", "ndrbridge.record", "ndrbridge.event"}
+
+// dataset returns the dataset of an event.
+func dataset(e *transform.Event) string { return "ndrbridge." + strings.TrimSuffix(e.Stream(), "s") }
+
 // New returns a Preset. URL is that of an index or a data stream, such as
-// https://es.example:9200/ndr, with or without /_bulk; Key is an encoded API key, if any. The
-// error names the faulty setting.
-func New(s webhook.PresetSettings) (*Preset, error) {
+// https://es.example:9200/ndr, with or without /_bulk. In its name, {dataset} stands for
+// one of the datasets. If Format is ECS, the index may be missing, which means
+// logs-{dataset}-default. Key is an encoded API key, if any. now is the time of
+// event.ingested. The error names the faulty setting.
+func New(s webhook.PresetSettings, now func() time.Time) (*Preset, error) {
+	if wrong := checkSettings(s); len(wrong) > 0 {
+		return nil, fmt.Errorf("elasticsearch: %s %s", wrong[0].Key, wrong[0].Problem)
+	}
 	bulk, err := url.Parse(s.URL)
 	if err != nil {
 		return nil, errors.New("elasticsearch: url cannot be parsed")
 	}
 	bulk.User = nil
 	// Keep the escaped path: the slash of a date index, <ndr-{now/d}>, is encoded.
-	index := indexOf(bulk.EscapedPath())
-	if index == "" {
-		return nil, errors.New("elasticsearch: url has no index: write https://host:9200/<index or data stream>")
+	path := indexOf(bulk.EscapedPath())
+	p := &Preset{header: map[string]string{"Content-Type": "application/x-ndjson"}, format: s.Format, now: now, bulk: bulk, actions: make(map[string]string)}
+	before, name := "", path
+	if i := strings.LastIndex(path, "/"); i >= 0 { // behind a proxy's path
+		before, name = path[:i+1], path[i+1:]
 	}
-	bulk.RawPath = "/" + index + "/_bulk"
+	if p.index, err = url.PathUnescape(name); err != nil {
+		return nil, errors.New("elasticsearch: the path of url cannot be decoded")
+	}
+	if p.index == "" {
+		p.index = dataStreams
+	}
+	if p.isPattern() {
+		path = strings.TrimSuffix(before, "/")
+		for _, dataset := range datasets {
+			index, err := jsontext.AppendQuote(nil, strings.ReplaceAll(p.index, datasetVariable, dataset))
+			if err != nil {
+				return nil, errors.New("elasticsearch: the index in url is not valid UTF-8")
+			}
+			p.actions[dataset] = `{"create":{"_index":` + string(index) + `,"_id":`
+		}
+	} else {
+		p.actions[""] = `{"create":{"_id":`
+	}
+	bulk.RawPath = strings.TrimSuffix("/"+path, "/") + "/_bulk"
 	if bulk.Path, err = url.PathUnescape(bulk.RawPath); err != nil {
 		return nil, errors.New("elasticsearch: the path of url cannot be decoded")
 	}
 	query := bulk.Query()
 	query.Set("filter_path", "errors,items.*.status,items.*.error.type,items.*.error.reason")
 	bulk.RawQuery = query.Encode()
-	p := &Preset{header: map[string]string{"Content-Type": "application/x-ndjson"}, bulk: bulk}
 	if s.Key != "" {
 		p.header["Authorization"] = "ApiKey " + s.Key
 	}
 	return p, nil
 }
+
+// isPattern reports whether the events of each dataset have an index of their own.
+func (p *Preset) isPattern() bool { return strings.Contains(p.index, datasetVariable) }
 
 // indexOf returns the part of a URL's path that names the index.
 func indexOf(path string) string {
@@ -81,25 +132,41 @@ var body = webhook.Body{MaxEvents: 2000, MaxBytes: 5 << 20}
 
 // Compose returns a bulk request for the leading events.
 func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
-	request, err := body.Compose(events, appendDocument)
+	request, err := body.Compose(events, p.appendDocument)
 	request.URL = p.bulk
 	return request, err
 }
 
-func appendDocument(dst []byte, e transform.Event) ([]byte, error) {
-	dst = append(dst, `{"create":{"_id":`...)
+func (p *Preset) appendDocument(dst []byte, e transform.Event) ([]byte, error) {
+	action := ""
+	if p.isPattern() {
+		action = dataset(&e)
+	}
+	dst = append(dst, p.actions[action]...)
 	dst, err := jsontext.AppendQuote(dst, documentID(e))
 	if err != nil {
 		return nil, err
 	}
 	dst = append(dst, "}}\n"...)
-	if hasTimestamp(e.Data()) {
-		return appendLine(dst, e.Data()), nil
+	document := e.Payload()
+	switch {
+	case p.format == format.ECS:
+		dst = appendTime(dst, "event.ingested", p.now())
+		document = document[1:]
+	case p.isCloudEvents() && hasTimestamp(e.Data()):
+		document = e.Data()
+	case !hasTimestamp(document):
+		dst = appendTime(dst, "@timestamp", e.When())
+		document = document[1:]
 	}
-	dst = append(dst, `{"@timestamp":"`...)
-	dst = e.When().UTC().AppendFormat(dst, "2006-01-02T15:04:05.000Z07:00")
-	dst = append(dst, `",`...)
-	return appendLine(dst, e.Structured()[1:]), nil
+	return appendLine(dst, document), nil
+}
+
+// appendTime appends the beginning of an object whose first member is a time.
+func appendTime(dst []byte, name string, at time.Time) []byte {
+	dst = append(append(append(dst, `{"`...), name...), `":"`...)
+	dst = at.UTC().AppendFormat(dst, "2006-01-02T15:04:05.000Z07:00")
+	return append(dst, `",`...)
 }
 
 // appendLine appends JSON as one line: line breaks in JSON can only be white space.
@@ -115,6 +182,8 @@ func appendLine(dst, document []byte) []byte {
 	}
 	return append(dst, '\n')
 }
+
+func (p *Preset) isCloudEvents() bool { return p.format == "" || p.format == format.CloudEvents }
 
 func hasTimestamp(data []byte) bool {
 	for name := range jsonscan.Members(data) {

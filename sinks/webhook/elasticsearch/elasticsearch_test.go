@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -16,33 +18,41 @@ import (
 	"ndrbridge/sinks/webhook/elasticsearch"
 	"ndrbridge/sinks/webhook/presettest"
 	"ndrbridge/transform"
+	"ndrbridge/transform/format"
 )
 
 func open(t testing.TB, url string) webhook.Preset {
 	t.Helper()
-	p, err := elasticsearch.New(webhook.PresetSettings{URL: url + "/logs-ndr-default", Key: "c2VjcmV0OmtleQ=="})
+	p, err := elasticsearch.New(webhook.PresetSettings{URL: url + "/logs-ndr-default", Key: "c2VjcmV0OmtleQ=="}, clock)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// index answers as a data stream of Elasticsearch does.
+// clock is the time of the tests.
+func clock() time.Time { return time.Date(2026, 3, 14, 9, 30, 0, 5e6, time.UTC) }
+
+// index answers as data streams of Elasticsearch do: those of the request's path or, if
+// that names none, of the actions.
 type index struct {
 	documents map[string]json.RawMessage
 	order     []string
+	streams   map[string]int // documents by data stream
 	// result answers for a document in the place of the index; nil: 201.
 	result func(id string) (status int, kind string)
 }
 
-func newIndex() *index { return &index{documents: map[string]json.RawMessage{}} }
+func newIndex() *index {
+	return &index{documents: map[string]json.RawMessage{}, streams: map[string]int{}}
+}
 
 func (x *index) answer(r presettest.Request) presettest.Reply {
 	illegal := func(why string) presettest.Reply {
 		return presettest.Reply{Status: http.StatusBadRequest, Body: fmt.Sprintf(`{"error":{"type":"illegal_argument_exception","reason":%q},"status":400}`, why)}
 	}
 	switch {
-	case r.Path != "/logs-ndr-default/_bulk":
+	case r.Path != "/logs-ndr-default/_bulk" && r.Path != "/_bulk":
 		return presettest.Reply{Status: http.StatusMethodNotAllowed}
 	case r.Header.Get("Content-Type") != "application/x-ndjson":
 		return presettest.Reply{Status: http.StatusNotAcceptable}
@@ -62,7 +72,8 @@ func (x *index) answer(r presettest.Request) presettest.Reply {
 	for i := 0; i < len(lines); i += 2 {
 		var action struct {
 			Create *struct {
-				ID string `json:"_id"`
+				Index *string `json:"_index"`
+				ID    string  `json:"_id"`
 			} `json:"create"`
 		}
 		var document struct {
@@ -71,7 +82,13 @@ func (x *index) answer(r presettest.Request) presettest.Reply {
 		if err := json.Unmarshal([]byte(lines[i]), &action); err != nil || action.Create == nil {
 			return illegal("only write ops with an op_type of create are allowed in data streams")
 		}
-		id := action.Create.ID
+		if (action.Create.Index == nil) == (r.Path == "/_bulk") {
+			return illegal("index is missing, or named twice")
+		}
+		id, stream := action.Create.ID, "logs-ndr-default"
+		if action.Create.Index != nil {
+			stream = *action.Create.Index
+		}
 		status, kind := 201, ""
 		switch err := json.Unmarshal([]byte(lines[i+1]), &document); {
 		case id == "" || len(id) > 512:
@@ -86,6 +103,7 @@ func (x *index) answer(r presettest.Request) presettest.Reply {
 		if status/100 == 2 {
 			x.documents[id] = json.RawMessage(lines[i+1])
 			x.order = append(x.order, id)
+			x.streams[stream]++
 			items = append(items, `{"create":{"status":201}}`)
 			continue
 		}
@@ -124,6 +142,78 @@ func TestDataWithATimestampIsTheDocument(t *testing.T) {
 	}
 	if got := string(x.documents["hq/detections/1-2"]); !strings.HasPrefix(got, `{"@timestamp": "2026`) || strings.Contains(got, "specversion") {
 		t.Errorf("document %s", got)
+	}
+}
+
+// inECS opens the preset of a sink with format ecs.
+func inECS(t testing.TB, url string) webhook.Preset {
+	t.Helper()
+	p, err := elasticsearch.New(webhook.PresetSettings{URL: url, Key: "c2VjcmV0OmtleQ==", Format: format.ECS}, clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// documented returns an event with an ECS document that names its kind.
+func documented(e transform.Event) transform.Event {
+	return e.WithDocument("application/json", fmt.Appendf(nil, `{"@timestamp":%q,"event":{"id":%q,"action":%q}}`, e.When().Format(time.RFC3339Nano), e.ID, e.Action()))
+}
+
+func TestABatchOfECSDocumentsGoesToADataStreamForEachDataset(t *testing.T) {
+	x := newIndex()
+	s := presettest.Serve(t, x.answer)
+	var events []transform.Event
+	for _, kind := range presettest.Events(t) {
+		events = append(events, documented(kind.Event))
+	}
+	for range 2 { // the second time, all exist already
+		if err := presettest.Send(t, s.URL, inECS(t, s.URL), events...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[string]int{
+		"logs-ndrbridge.detection-default": 6, "logs-ndrbridge.audit-default": 1, "logs-ndrbridge.record-default": 1, "logs-ndrbridge.event-default": 5,
+	}
+	if !maps.Equal(x.streams, want) || len(s.Requests()) != 2 {
+		t.Errorf("documents %v in %d requests, want %v", x.streams, len(s.Requests()), want)
+	}
+	golden(t, "testdata/bulk.ndjson", s.Requests()[0].Body)
+}
+
+// golden compares text with a file. If UPDATE_GOLDEN is set in the environment it writes
+// the file instead.
+func golden(t *testing.T, file string, text []byte) {
+	t.Helper()
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(text, want) {
+		t.Errorf("the request differs from %s:\n%s", file, text)
+	}
+}
+
+func TestADocumentInAFormatWithoutATimestampGetsOne(t *testing.T) {
+	x := newIndex()
+	s := presettest.Serve(t, x.answer)
+	p, err := elasticsearch.New(webhook.PresetSettings{URL: s.URL + "/logs-ndr-default", Key: "c2VjcmV0OmtleQ==", Format: format.OCSF}, clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := presettest.Events(t)[0].Event.WithDocument("application/json", []byte(`{"class_uid":2004}`))
+	if err := presettest.Send(t, s.URL, p, e); err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"@timestamp":"2026-03-14T09:26:52.000Z","class_uid":2004}`
+	if got := string(x.documents[x.order[0]]); got != want {
+		t.Errorf("document %s, want %s", got, want)
 	}
 }
 
@@ -251,31 +341,55 @@ func TestErrorsShowNoPartOfTheKey(t *testing.T) {
 }
 
 func TestBulksGoToTheIndexOfTheURL(t *testing.T) {
-	for url, want := range map[string]string{
-		"https://es.example/ndr":          "/ndr/_bulk",
-		"https://es.example/ndr/":         "/ndr/_bulk",
-		"https://es.example/ndr/_bulk":    "/ndr/_bulk",
-		"https://es.example/in_bulk":      "/in_bulk/_bulk",
-		"https://proxy.example/es/ndr":    "/es/ndr/_bulk",
-		"https://es.example/ndr/_bulk/?x": "/ndr/_bulk",
-
-		"https://es.example/%3Cndr-%7Bnow%2Fd%7D%3E": "/%3Cndr-%7Bnow%2Fd%7D%3E/_bulk",
+	for _, test := range []struct {
+		url    string
+		format format.Name
+		path   string
+		index  string // of the action
+	}{
+		{"https://es.example/ndr", "", "/ndr/_bulk", ""},
+		{"https://es.example/ndr/", "", "/ndr/_bulk", ""},
+		{"https://es.example/ndr/_bulk", "", "/ndr/_bulk", ""},
+		{"https://es.example/in_bulk", "", "/in_bulk/_bulk", ""},
+		{"https://proxy.example/es/ndr", "", "/es/ndr/_bulk", ""},
+		{"https://es.example/ndr/_bulk/?x", "", "/ndr/_bulk", ""},
+		{"https://es.example/%3Cndr-%7Bnow%2Fd%7D%3E", "", "/%3Cndr-%7Bnow%2Fd%7D%3E/_bulk", ""},
+		{"https://es.example/ndr", format.ECS, "/ndr/_bulk", ""},
+		{"https://es.example", format.ECS, "/_bulk", "logs-ndrbridge.detection-default"},
+		{"https://es.example/_bulk", format.ECS, "/_bulk", "logs-ndrbridge.detection-default"},
+		{"https://es.example/logs-{dataset}-prod", format.ECS, "/_bulk", "logs-ndrbridge.detection-prod"},
+		{"https://es.example/logs-%7Bdataset%7D-prod/_bulk", format.ECS, "/_bulk", "logs-ndrbridge.detection-prod"},
+		{"https://proxy.example/es/logs-{dataset}-prod", format.ECS, "/es/_bulk", "logs-ndrbridge.detection-prod"},
+		{"https://es.example/{dataset}", "", "/_bulk", "ndrbridge.detection"},
 	} {
-		p, err := elasticsearch.New(webhook.PresetSettings{URL: url})
+		p, err := elasticsearch.New(webhook.PresetSettings{URL: test.url, Format: test.format}, clock)
 		if err != nil {
 			t.Fatal(err)
 		}
-		request, err := p.Compose(presettest.Burst(t, 1))
-		if err != nil || request.URL.EscapedPath() != want {
-			t.Errorf("%s: to %v, want %s, %v", url, request.URL, want, err)
+		request, err := p.Compose([]transform.Event{documented(presettest.Burst(t, 1)[0])})
+		if err != nil || request.URL.EscapedPath() != test.path {
+			t.Errorf("%s: to %v, want %s, %v", test.url, request.URL, test.path, err)
+		}
+		var action struct {
+			Create struct {
+				Index string `json:"_index"`
+			}
+		}
+		line, _, _ := bytes.Cut(request.Body, []byte("\n"))
+		if err := json.Unmarshal(line, &action); err != nil || action.Create.Index != test.index {
+			t.Errorf("%s: action %s, want index %q", test.url, line, test.index)
 		}
 	}
 }
 
-func TestAURLWithoutAnIndexIsWrong(t *testing.T) {
-	for _, url := range []string{"https://es.example:9200", "https://es.example:9200/_bulk", "::"} {
-		if _, err := elasticsearch.New(webhook.PresetSettings{URL: url}); err == nil {
-			t.Errorf("%s is taken", url)
+func TestSettingsThatCannotBeIndexedAreWrong(t *testing.T) {
+	for _, s := range []webhook.PresetSettings{
+		{URL: "https://es.example:9200"}, {URL: "https://es.example:9200/_bulk"}, {URL: "::"},
+		{URL: "https://es.example:9200", Format: format.OCSF},
+		{URL: "https://es.example:9200/ndr", Format: format.CEF}, {URL: "https://es.example:9200/ndr", Format: format.LEEF},
+	} {
+		if _, err := elasticsearch.New(s, clock); err == nil {
+			t.Errorf("%s in format %q is taken", s.URL, s.Format)
 		}
 	}
 }

@@ -2,8 +2,10 @@ package elasticsearch
 
 import (
 	"net/url"
+	"time"
 
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/transform/format"
 )
 
 // Spec describes the preset.
@@ -18,14 +20,17 @@ func Spec() webhook.PresetSpec {
 		Defaults:      webhook.PresetDefaults{MaxBatchBytes: 4 << 20, Gzip: true},
 		Sample:        webhook.PresetSettings{URL: "https://elasticsearch.example/events"},
 		Check:         checkSettings,
-		Open:          func(s webhook.PresetSettings) (webhook.Preset, error) { return New(s) },
+		Open:          func(s webhook.PresetSettings) (webhook.Preset, error) { return New(s, time.Now) },
 	}
 }
 
 func checkSettings(s webhook.PresetSettings) []webhook.SettingError {
+	if s.Format.IsText() {
+		return []webhook.SettingError{{Key: "preset", Problem: "elasticsearch indexes JSON, and documents in format " + string(s.Format) + " are lines of text; set format: ecs"}}
+	}
 	u, err := url.Parse(s.URL)
-	if s.URL == "" || err == nil && indexOf(u.Path) != "" {
+	if s.URL == "" || err != nil || s.Format == format.ECS || indexOf(u.Path) != "" {
 		return nil
 	}
-	return []webhook.SettingError{{Key: "url", Problem: "has no index; write https://host:9200/ followed by the index or data stream"}}
+	return []webhook.SettingError{{Key: "url", Problem: "has no index; write https://host:9200/ followed by the index or data stream, or set format: ecs for data streams"}}
 }

@@ -22,7 +22,7 @@ func BenchmarkCompose(b *testing.B) {
 		return p
 	}
 	splunkPreset, splunkErr := splunk.New(webhook.PresetSettings{URL: "https://s.example", Key: "t"})
-	elasticPreset, elasticErr := elasticsearch.New(webhook.PresetSettings{URL: "https://e.example/ndr"})
+	elasticPreset, elasticErr := elasticsearch.New(webhook.PresetSettings{URL: "https://e.example/ndr"}, time.Now)
 	datadogPreset, datadogErr := datadog.New(webhook.PresetSettings{Key: "k"}, time.Now)
 	slackPreset, slackErr := slack.New(webhook.PresetSettings{})
 	for name, p := range map[string]webhook.Preset{

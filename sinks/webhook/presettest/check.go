@@ -82,7 +82,7 @@ func API(field, want string, refuse http.HandlerFunc, answers map[string]string)
 			refuse(w, r)
 		case !ok:
 			JSON(w, http.StatusNotFound, `{"error":"not found"}`)
-		case r.Method == http.MethodPost && r.Header.Get("Content-Type") != "application/json":
+		case r.ContentLength != 0 && r.Header.Get("Content-Type") != "application/json":
 			JSON(w, http.StatusNotAcceptable, `{"error":"Content-Type is not supported"}`)
 		default:
 			status, text, _ := strings.Cut(body, " ")
