@@ -85,7 +85,7 @@ func need(t testing.TB, program, name string) {
 // start starts the cluster's brokers. The first is also the controller.
 func (c *kafkaCluster) start(t *testing.T) {
 	t.Helper()
-	jars := fetchKafka(t)
+	jars := fetchArchives(t, "pom.xml")
 	c.authority = newAuthority(t)
 	_, _, both := c.authority.issue(t, "broker")
 	const brokers = 3
@@ -116,11 +116,12 @@ func (c *kafkaCluster) start(t *testing.T) {
 	}
 }
 
-// fetchKafka downloads the broker and returns the folder of its archives.
-func fetchKafka(t testing.TB) (folder string) {
+// fetchArchives downloads what a project of Maven depends on and returns the folder of the
+// archives.
+func fetchArchives(t testing.TB, project string) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
-	fetch := exec.Command("mvn", "--batch-mode", "--quiet", "dependency:copy-dependencies", "-DoutputDirectory="+folder, "-DincludeScope=runtime")
+	fetch := exec.Command("mvn", "--batch-mode", "--quiet", "-f", project, "dependency:copy-dependencies", "-DoutputDirectory="+folder, "-DincludeScope=runtime")
 	start(t, fetch).succeed(t, 3*time.Minute)
 	return folder
 }

@@ -39,7 +39,10 @@ func start(t testing.TB, command *exec.Cmd) *process {
 // contain gives a program a process group of its own and makes it die with the test's
 // process.
 func contain(command *exec.Cmd) {
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if command.SysProcAttr == nil {
+		command.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	command.SysProcAttr.Setpgid, command.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
 }
 
 // running reports whether the program is running.
