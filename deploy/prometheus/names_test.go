@@ -57,11 +57,12 @@ func (d dashboard) queries() []query {
 }
 
 var (
-	selector  = regexp.MustCompile(`(ndrbridge_[a-z_]+)(?:\{([^}]*)\})?`)
-	matcher   = regexp.MustCompile(`(\w+)\s*(?:=~|!~|!=|=)`)
-	grouping  = regexp.MustCompile(`\b(?:by|without|on|ignoring) \(([^)]*)\)`)
-	shown     = regexp.MustCompile(`\{\{ ?(?:\$labels\.)?(\w+) ?\}\}`)
-	recording = regexp.MustCompile(`ndrbridge:[a-z_:]+`)
+	selector = regexp.MustCompile(`(ndrbridge_[a-z_]+)(?:\{([^}]*)\})?`)
+	matcher  = regexp.MustCompile(`(\w+)\s*(?:=~|!~|!=|=)`)
+	grouping = regexp.MustCompile(`\b(?:by|without|on|ignoring) \(([^)]*)\)`)
+	shown    = regexp.MustCompile(`\{\{ ?(?:\$labels\.)?(\w+) ?\}\}`)
+	// Recordings have several words in their names; source types of Splunk have one.
+	recording = regexp.MustCompile(`ndrbridge:[a-z]+_[a-z_:]+`)
 )
 
 // unknown returns the problems of an expression: metrics and labels that no bridge
