@@ -9,8 +9,12 @@ import (
 func (p *plan) appendDocument(dst []byte, s *source) []byte {
 	dst = append(dst, '{')
 	var open []string // the objects around the next field
+	var gates uint64  // that are open
 	for i := range p.fields {
 		f := &p.fields[i]
+		if gates&f.behind != f.behind || f.spare && gates&f.opens != 0 {
+			continue
+		}
 		start := len(dst)
 		dst = openObjects(dst, open, f.path)
 		dst = append(appendComma(dst), f.last...)
@@ -20,6 +24,7 @@ func (p *plan) appendDocument(dst []byte, s *source) []byte {
 			continue
 		}
 		open = f.path
+		gates |= f.opens
 	}
 	if p.rest != "" {
 		dst, open = p.appendRest(dst, s, open)

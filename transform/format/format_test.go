@@ -48,6 +48,14 @@ func TestARowBecomesAField(t *testing.T) {
 		{"fields of one object together", `{"detection":{"a":1,"b":2,"c":3}}`, []row{
 			{"x.y.a", from("detection.a"), integer}, {"z", from("detection.c"), integer}, {"x.b", from("detection.b"), integer},
 		}, `{"x":{"b":2,"y":{"a":1}},"z":3}`},
+		{"an object only if one of its marked fields is present", `{"detection":{"a":1,"b":2}}`, []row{
+			{"x.b", from("detection.b"), integer}, {"x.c!", from("detection.c"), integer}, {"x.d!", from("detection.d"), integer}, {"x.y.b", from("detection.b"), integer},
+			{"z.b", from("detection.b"), integer}, {"z.y.a!", from("detection.a"), integer}, {"z.y.b", from("detection.b"), integer}, {"z.y.c!", from("detection.c"), integer},
+		}, `{"z":{"b":2,"y":{"a":1,"b":2}}}`},
+		{"a field instead of others", `{"detection":{"a":1,"b":2}}`, []row{
+			{"x.n?", from("=unknown"), text}, {"x.c!", from("detection.c"), integer}, {"x.b", from("detection.b"), integer},
+			{"y.n?", from("=unknown"), text}, {"y.a!", from("detection.a"), integer},
+		}, `{"x":{"n":"unknown","b":2},"y":{"a":1}}`},
 		{"constants", `{}`, []row{{"a", from("=x"), text}, {"b", from("=#7"), integer}}, `{"a":"x","b":7}`},
 		{"attributes", `{}`, []row{
 			{"id", from("event.id"), text}, {"at", from("event.when"), timestamp}, {"who", from("event.appliance"), text},

@@ -140,7 +140,7 @@ func (s *source) set(slot int, value []byte, path string, name []byte) {
 // shortened returns the path of a value as documents show it: without the name of the
 // object that the event is about.
 func shortened(path string) string {
-	for _, object := range []string{"detection.", "audit.", "record."} {
+	for _, object := range []string{"detection.", "audit.", "record._source.", "record."} {
 		if rest, found := strings.CutPrefix(path, object); found {
 			return rest
 		}

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,7 +39,8 @@ type condition struct {
 // row declares one field of a document.
 type row struct {
 	// field is the name of the field: a path of names joined by dots in JSON, a key in
-	// CEF and LEEF.
+	// CEF and LEEF. If some fields of an object end in ! or ?, the object is only written
+	// if one of them is. One that ends in ? is only written if none of the others is.
 	field string
 	// from are the sources of the value. The first that is present and converts is used.
 	//
@@ -108,7 +110,15 @@ type field struct {
 	last    string   // the value's own name, likewise
 	sources [][]int  // alternatives, each of one slot or of several together
 	as      conversion
+
+	behind uint64 // the gates that must be open for the field to be written; see gates
+	opens  uint64 // the gate that the field opens
+	spare  bool   // the field is only written if its gate is not open
 }
+
+// gates are the objects that are only written if one of some fields is, as bits by their
+// path.
+type gates map[string]uint64
 
 // compile prepares a table. It panics if the table is wrong: tables are part of the program.
 func compile(t table) *plan {
@@ -120,28 +130,22 @@ func compile(t table) *plan {
 		// The members of the object that an event is about are read one by one.
 		p.root.children[object] = &node{slot: -1, children: make(map[string]*node)}
 	}
-	rows := slices.Clone(t.rows)
-	// Fields of the same object must be neighbors, and those around the rest the last.
-	outermost, _, _ := strings.Cut(t.rest, ".")
-	slices.SortStableFunc(rows, func(a, b row) int {
-		x, y := strings.Split(a.field, "."), strings.Split(b.field, ".")
-		if last := x[0] == outermost; last != (y[0] == outermost) {
-			return map[bool]int{true: 1, false: -1}[last]
-		}
-		return slices.Compare(x, y)
-	})
 	if t.rest != "" {
 		p.restPath = quotedNames(t.rest)
 	}
+	rows := sorted(t)
+	g := make(gates)
 	for i, r := range rows {
-		if i > 0 && rows[i-1].field == r.field {
-			panic(fmt.Sprintf("format: table %q has field %q twice", t.name, r.field))
+		name := plainName(r.field)
+		if i > 0 && plainName(rows[i-1].field) == name {
+			panic(fmt.Sprintf("format: table %q has field %q twice", t.name, name))
 		}
 		if r.as.append == nil || len(r.from) == 0 {
-			panic(fmt.Sprintf("format: table %q: field %q has no source or no conversion", t.name, r.field))
+			panic(fmt.Sprintf("format: table %q: field %q has no source or no conversion", t.name, name))
 		}
-		names := quotedNames(r.field)
-		f := field{name: r.field, as: r.as, path: names[:len(names)-1], last: names[len(names)-1]}
+		names := quotedNames(name)
+		f := field{name: name, as: r.as, path: names[:len(names)-1], last: names[len(names)-1]}
+		g.add(&f, r.field)
 		for _, alternative := range r.from {
 			var together []int
 			for _, path := range strings.Split(alternative, " + ") {
@@ -166,6 +170,53 @@ func (p *plan) nest(n *node, within int) {
 		}
 		p.nest(child, inner)
 	}
+}
+
+// plainName returns the name of a row's field without its mark.
+func plainName(field string) string { return strings.TrimRight(field, "!?") }
+
+// sorted returns the rows of a table in the order in which they are written: fields of the
+// same object are neighbors, those that open its gate are the first of them, and those
+// around the rest are the last of all.
+func sorted(t table) []row {
+	outermost, _, _ := strings.Cut(t.rest, ".")
+	rank := func(name string) int {
+		switch name[len(name)-1] {
+		case '!':
+			return 0
+		case '?':
+			return 1
+		}
+		return 2
+	}
+	rows := slices.Clone(t.rows)
+	slices.SortStableFunc(rows, func(a, b row) int {
+		x, y := strings.Split(a.field, "."), strings.Split(b.field, ".")
+		if last := x[0] == outermost; last != (y[0] == outermost) {
+			return map[bool]int{true: 1, false: -1}[last]
+		}
+		return slices.CompareFunc(x, y, func(x, y string) int {
+			return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(x, y))
+		})
+	})
+	return rows
+}
+
+// add sets which gates a field opens and is behind. Fields are added in the order of
+// sorted.
+func (g gates) add(f *field, marked string) {
+	object := strings.Join(f.path, "")
+	for i := range f.path {
+		f.behind |= g[strings.Join(f.path[:i+1], "")]
+	}
+	if marked == f.name {
+		return
+	}
+	if g[object] == 0 {
+		g[object] = 1 << len(g)
+	}
+	f.opens, f.spare = g[object], strings.HasSuffix(marked, "?")
+	f.behind &^= f.opens
 }
 
 // quotedNames returns the parts of a path, each as `"name":`.
