@@ -53,6 +53,10 @@ func New(n Name, o Options) (*Encoder, error) {
 	switch n {
 	case ECS:
 		return newEncoder("application/json", ecsTables(o), (*plan).appendDocument), nil
+	case CEF:
+		return newCEF(o), nil
+	case LEEF:
+		return newLEEF(o), nil
 	}
 	return nil, fmt.Errorf("format %q is not one of %v that have an encoder", n, Names()[1:])
 }

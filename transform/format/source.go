@@ -21,6 +21,9 @@ type source struct {
 
 	elements [][]byte        // of an array, see arrayReader
 	names    map[string]bool // of the leftovers
+
+	text []byte            // buffer of lineFormat
+	keys map[string]string // by path, see ownKey
 }
 
 // member is a value of the data and its path.

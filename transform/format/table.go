@@ -24,6 +24,8 @@ type table struct {
 	rest string
 	// restAs converts these values, whatever they are. If it is unset, they are raw.
 	restAs conversion
+	// inOrder keeps the fields in the order of the rows, for formats without objects.
+	inOrder bool
 }
 
 // condition selects events by one value of their data. The zero condition selects all.
@@ -137,7 +139,7 @@ func compile(t table) *plan {
 	g := make(gates)
 	for i, r := range rows {
 		name := plainName(r.field)
-		if i > 0 && plainName(rows[i-1].field) == name {
+		if slices.ContainsFunc(rows[:i], func(before row) bool { return plainName(before.field) == name }) {
 			panic(fmt.Sprintf("format: table %q has field %q twice", t.name, name))
 		}
 		if r.as.append == nil || len(r.from) == 0 {
@@ -190,6 +192,9 @@ func sorted(t table) []row {
 		return 2
 	}
 	rows := slices.Clone(t.rows)
+	if t.inOrder {
+		return rows
+	}
 	slices.SortStableFunc(rows, func(a, b row) int {
 		x, y := strings.Split(a.field, "."), strings.Split(b.field, ".")
 		if last := x[0] == outermost; last != (y[0] == outermost) {
