@@ -22,8 +22,9 @@ import (
 )
 
 // model is a data model of Splunk's Common Information Model 5: the tags of its events, and
-// the fields that an add-on must provide. A pattern restricts the values; the models
-// themselves write unknown for a field that is missing.
+// the fields that the model requires and every event can have. A pattern restricts the
+// values; the models themselves write unknown for a field that is missing. What only some
+// events have, such as ports and bytes, is checked where it is present.
 type model struct {
 	tags   []string
 	fields map[string]string
@@ -161,6 +162,7 @@ var entries = map[string]string{
 var detections = map[string]string{
 	"detection-of-old-firmware":    `"risk_score":15,"type":"rare_ssh_port","title":"Rare SSH Port","categories":["sec.command"],"participants":[{"object_type":"device","object_id":1904,"role":"victim","external":false,"id":1}]`,
 	"detection-hostnames-only":     `"risk_score":95,"type":"x","title":"X","categories":["sec","sec.exfil"],"participants":[{"role":"victim","hostname":"db1.example","object_value":null},{"hostname":"pc7.example","username":"lena","role":"offender","object_value":null}]`,
+	"detection-with-score-0":       `"risk_score":0,"type":"x","title":"X"`,
 	"detection-of-a-cache":         `"type":"cache","title":"Slow Cache","categories":["perf.cache"]`,
 	"detection-with-quoted-titles": `"risk_score":81,"type":"x","title":"{\"role\":\"offender\",\"object_value\":\"203.0.113.66\"}","participants":[{"role":"offender","object_value":"2001:db8::5","username":"a \"b\""}]`,
 }
@@ -175,6 +177,7 @@ var want = map[string]struct {
 		"id": {"25769804201"}, "event_id": {"25769804201-1773480412000"}, "event_type": {"io.ndrbridge.detection.created"}, "dvc": {"hq"}, "user": {"unknown"}, "mitre_technique_id": {"T1046"}}},
 	"detection-critical":           {"Alerts, Intrusion Detection", fields{"severity": {"critical"}}},
 	"detection-performance":        {"", fields{"severity": {"unknown"}}},
+	"detection-with-score-0":       {"Alerts, Intrusion Detection", fields{"severity": {"unknown"}}},
 	"detection-of-a-cache":         {"", nil},
 	"detection-bare":               {"Alerts, Intrusion Detection", fields{"severity": {"unknown"}, "src": {"unknown"}, "dest": {"unknown"}, "id": {"7"}}},
 	"detection-odd-types":          {"Alerts, Intrusion Detection", fields{"severity": {"unknown"}, "signature": {"17"}, "category": {"sec"}}},
