@@ -14,10 +14,10 @@ export function describe(event) {
 const severities = { 13: "medium", 17: "high", 21: "critical" };
 
 // severity returns the severity of a detection; "" for other events. The lowest
-// severitynumber stands for a low score as well as for none.
+// severitynumber stands for a low score as well as for 0 or none.
 function severity(event, data) {
   if (!event.severitynumber) return "";
-  return severities[event.severitynumber] ?? (typeof data.detection?.risk_score === "number" ? "low" : "unknown");
+  return severities[event.severitynumber] ?? (data.detection?.risk_score > 0 ? "low" : "unknown");
 }
 
 function short(value) {

@@ -14,7 +14,7 @@ import (
 // Level is a severity, in the words shown to people. A higher level is more severe.
 type Level int
 
-// The levels. Detections without a risk score, and messages, are Unknown.
+// The levels. Detections without a risk score or with 0, and messages, are Unknown.
 const (
 	Unknown Level = iota
 	Low

@@ -76,6 +76,7 @@ func TestTheHeadlineHasTheSeverityInWords(t *testing.T) {
 		`, "risk_score": 85, "title": "A"`:                            "High 85: A",
 		`, "risk_score": 61, "title": "A"`:                            "Medium 61: A",
 		`, "risk_score": 5, "title": "A"`:                             "Low 5: A",
+		`, "risk_score": 0, "title": "A"`:                             "Unknown 0: A",
 		`, "risk_score": 95, "title": "A", "categories": ["perf.db"]`: "Medium 95: A",
 		`, "risk_score": null, "title": "A"`:                          "A",
 		`, "risk_score": "<!channel>", "title": "A"`:                  "A",

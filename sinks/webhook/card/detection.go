@@ -121,7 +121,7 @@ func (c *Card) setName(e transform.Event) {
 		}
 	}
 	c.Score = score(riskScore)
-	c.Level = levelOf(e, c.Score != "")
+	c.Level = levelOf(e, c.Score)
 	c.Title = string(cmp.Or(title, format, kind, text("Detection "+e.Subject)))
 }
 
@@ -171,21 +171,22 @@ func score(riskScore text) string {
 }
 
 // SeverityOf returns the severity of a detection's event in the words shown to people:
-// critical, high, medium or low, and unknown without a risk score. It returns "" for other
-// events.
+// critical, high, medium or low, and unknown without a risk score or with 0. It returns ""
+// for other events.
 func SeverityOf(e transform.Event) string {
 	if e.SeverityNumber == 0 {
 		return ""
 	}
-	level := levelOf(e, false)
+	level := levelOf(e, "")
 	if level == Unknown { // the lowest number: a low score, or none
 		level = Of(e).Level
 	}
 	return strings.ToLower(level.String())
 }
 
-// levelOf returns the level for the severity of an event.
-func levelOf(e transform.Event, scored bool) Level {
+// levelOf returns the level for the severity of an event and its risk score.
+func levelOf(e transform.Event, score string) Level {
+	number, err := strconv.ParseFloat(score, 64)
 	switch {
 	case e.SeverityNumber >= 21:
 		return Critical
@@ -193,7 +194,7 @@ func levelOf(e transform.Event, scored bool) Level {
 		return High
 	case e.SeverityNumber >= 13:
 		return Medium
-	case scored:
+	case err == nil && number > 0:
 		return Low
 	}
 	return Unknown
