@@ -189,7 +189,7 @@ func encodeMembers(m map[string]json.RawMessage) string {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		fmt.Fprintf(&b, "%q:%s", name, m[name])
+		fmt.Fprintf(&b, "%s:%s", appendText(nil, name), m[name])
 	}
 	b.WriteByte('}')
 	return b.String()

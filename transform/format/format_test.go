@@ -94,7 +94,8 @@ func TestARowBecomesAField(t *testing.T) {
 		{"objects that some parsers refuse are strings", `{"detection":{"a":{"x":1,"x":2},"b":1e999,"c":[{"":1}]}}`, nil, `{"rest":{"a":"{\"x\":1,\"x\":2}","b":"1e999","c":"[{\"\":1}]"}}`},
 		{"white space between tokens does not break the line", "{\"detection\":{\"a\":[1,\n 2]}}", nil, `{"rest":{"a":[1,  2]}}`},
 		{"an unpaired surrogate is replaced", `{"detection":{"a":"\ud800","b":["\ud800"]}}`, nil, `{"rest":{"a":"` + "\uFFFD" + `","b":"[\"\\ud800\"]"}}`},
-		{"an empty document", `7`, nil, `{}`},
+		{"data that is no object", `7`, nil, `{"rest":{"data":7}}`},
+		{"no data", `null`, nil, `{}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := event(t, "detections", test.data)

@@ -35,14 +35,18 @@ type member struct {
 // attributes are the sources that are computed from an event's attributes. Each appends
 // a JSON value, or nothing if it is absent.
 var attributes = map[string]func(dst []byte, s *source) []byte{
-	"event.id":        func(dst []byte, s *source) []byte { return appendText(dst, s.event.ID) },
-	"event.source":    func(dst []byte, s *source) []byte { return appendText(dst, s.event.Source) },
-	"event.type":      func(dst []byte, s *source) []byte { return appendText(dst, s.event.Type) },
-	"event.subject":   func(dst []byte, s *source) []byte { return appendPresent(dst, s.event.Subject) },
-	"event.appliance": func(dst []byte, s *source) []byte { return appendText(dst, s.event.Appliance) },
-	"event.action":    func(dst []byte, s *source) []byte { return appendText(dst, s.event.Action()) },
-	"event.stream":    func(dst []byte, s *source) []byte { return appendText(dst, s.event.Stream()) },
-	"event.causedby":  func(dst []byte, s *source) []byte { return appendPresent(dst, s.event.CausedBy) },
+	"event.id":          func(dst []byte, s *source) []byte { return appendText(dst, s.event.ID) },
+	"event.source":      func(dst []byte, s *source) []byte { return appendText(dst, s.event.Source) },
+	"event.type":        func(dst []byte, s *source) []byte { return appendText(dst, s.event.Type) },
+	"event.subject":     func(dst []byte, s *source) []byte { return appendPresent(dst, s.event.Subject) },
+	"event.appliance":   func(dst []byte, s *source) []byte { return appendText(dst, s.event.Appliance) },
+	"event.action":      func(dst []byte, s *source) []byte { return appendText(dst, s.event.Action()) },
+	"event.stream":      func(dst []byte, s *source) []byte { return appendText(dst, s.event.Stream()) },
+	"event.causedby":    func(dst []byte, s *source) []byte { return appendPresent(dst, s.event.CausedBy) },
+	"event.unenriched":  func(dst []byte, s *source) []byte { return appendPresent(dst, s.event.Unenriched) },
+	"event.traceparent": func(dst []byte, s *source) []byte { return appendPresent(dst, s.event.TraceParent) },
+	"event.repaired":    func(dst []byte, s *source) []byte { return appendTrue(dst, s.event.Repaired) },
+	"event.redelivered": func(dst []byte, s *source) []byte { return appendTrue(dst, s.event.Redelivered) },
 	// The event's time, else when the bridge received it, in milliseconds since the epoch.
 	"event.when": func(dst []byte, s *source) []byte {
 		if at := s.event.When(); !at.IsZero() {
@@ -77,6 +81,13 @@ var attributes = map[string]func(dst []byte, s *source) []byte{
 	},
 }
 
+func appendTrue(dst []byte, flag bool) []byte {
+	if !flag {
+		return dst
+	}
+	return append(dst, "true"...)
+}
+
 func appendPresent(dst []byte, text string) []byte {
 	if text == "" {
 		return dst
@@ -91,7 +102,11 @@ func (s *source) read(e *transform.Event, p *plan) {
 	s.used = slices.Grow(s.used[:0], len(s.values))[:len(s.values)]
 	clear(s.used)
 	s.rest, s.arena = s.rest[:0], s.arena[:0]
-	s.object(e.Data(), p.root, "", false)
+	if data := bytes.TrimSpace(e.Data()); bytes.HasPrefix(data, []byte("{")) {
+		s.object(data, p.root, "", false)
+	} else if len(data) > 0 && string(data) != "null" {
+		s.rest = append(s.rest, member{"data", data})
+	}
 	for _, c := range p.computed {
 		start := len(s.arena)
 		if s.arena = c.value(s.arena, s); len(s.arena) > start {
