@@ -1,0 +1,222 @@
+package format
+
+import (
+	"bytes"
+	"strings"
+
+	"ndrbridge/internal/jsonscan"
+)
+
+// The tactics and techniques that a category implies.
+var (
+	tacticsOfCategory = map[string][]attackEntry{
+		"sec.recon":        {tacticEntry("TA0043", "Reconnaissance"), tacticEntry("TA0007", "Discovery")},
+		"sec.exploit":      {tacticEntry("TA0001", "Initial Access"), tacticEntry("TA0002", "Execution")},
+		"sec.command":      {tacticEntry("TA0011", "Command and Control")},
+		"sec.botnet":       {tacticEntry("TA0011", "Command and Control")},
+		"sec.lateral":      {tacticEntry("TA0008", "Lateral Movement")},
+		"sec.exfil":        {tacticEntry("TA0010", "Exfiltration")},
+		"sec.action":       {tacticEntry("TA0040", "Impact")},
+		"sec.dos":          {tacticEntry("TA0040", "Impact")},
+		"sec.ransomware":   {tacticEntry("TA0040", "Impact")},
+		"sec.cryptomining": {tacticEntry("TA0040", "Impact")},
+	}
+	techniquesOfCategory = map[string][]attackEntry{
+		"sec.ransomware":   {techniqueEntry("T1486", "Data Encrypted for Impact")},
+		"sec.cryptomining": {techniqueEntry("T1496", "Resource Hijacking")},
+	}
+)
+
+// attackEntry is a tactic or technique of ATT&CK: scalar JSON values, nil if unknown.
+type attackEntry struct{ id, name, reference []byte }
+
+func tacticEntry(id, name string) attackEntry {
+	return attackEntry{appendText(nil, id), appendText(nil, name), appendText(nil, "https://attack.mitre.org/tactics/"+id)}
+}
+
+func techniqueEntry(id, name string) attackEntry {
+	return attackEntry{appendText(nil, id), appendText(nil, name), appendText(nil, "https://attack.mitre.org/techniques/"+id)}
+}
+
+// The conversions of an array of tactics, techniques or categories. An element is an
+// object with id, name, url and legacy_ids, or a text that is an id, a name or a category.
+var (
+	// attackFramework is MITRE ATT&CK if there is a tactic or technique.
+	attackFramework = conversion{"MITRE ATT&CK if there are any", func(dst, value []byte) ([]byte, fit) {
+		for element := range jsonscan.Elements(value) {
+			e, _ := readAttackEntry(element)
+			if e.id != nil || e.name != nil || tacticsOfCategory[categoryOf(element)] != nil {
+				return append(dst, `"MITRE ATT&CK"`...), part
+			}
+		}
+		return dst, none
+	}}
+	attackTactics = conversion{"id, name and reference of each", func(dst, value []byte) ([]byte, fit) {
+		var tactics attackLists
+		f := tactics.read(value, tacticsOfCategory, nil)
+		if tactics.isEmpty() {
+			return dst, none
+		}
+		return append(tactics.append(append(dst, '{')), '}'), f
+	}}
+	// attackTechniques writes the techniques, and subtechnique with those of them that
+	// have one, such as T1071.004 of T1071.
+	attackTechniques = conversion{"id, name and reference of each, and subtechnique with the same", func(dst, value []byte) ([]byte, fit) {
+		var techniques, subtechniques attackLists
+		f := techniques.read(value, techniquesOfCategory, &subtechniques)
+		if techniques.isEmpty() {
+			return dst, none
+		}
+		dst = techniques.append(append(dst, '{'))
+		if !subtechniques.isEmpty() {
+			dst = append(subtechniques.append(append(appendComma(dst), `"subtechnique":{`...)), '}')
+		}
+		return append(dst, '}'), f
+	}}
+)
+
+// attackLists are the contents of the arrays of one object.
+type attackLists struct{ ids, names, references []byte }
+
+func (l *attackLists) isEmpty() bool {
+	return len(l.ids) == 0 && len(l.names) == 0 && len(l.references) == 0
+}
+
+// append appends the members of the object.
+func (l *attackLists) append(dst []byte) []byte {
+	for _, list := range []struct {
+		begin  string
+		values []byte
+	}{{`"id":[`, l.ids}, {`"name":[`, l.names}, {`"reference":[`, l.references}} {
+		if len(list.values) > 0 {
+			dst = append(append(append(appendComma(dst), list.begin...), list.values...), ']')
+		}
+	}
+	return dst
+}
+
+// read reads an array. Entries whose id has a dot are added to subs, if it is not nil, and
+// the part of the id in front of the dot to l. It returns whole if the lists, with
+// legacy_ids in a field of its own, have all of the array.
+func (l *attackLists) read(value []byte, ofCategory map[string][]attackEntry, subs *attackLists) fit {
+	f := whole
+	for element := range jsonscan.Elements(value) {
+		if entries := ofCategory[categoryOf(element)]; entries != nil {
+			f = part
+			for _, e := range entries {
+				l.add(e)
+			}
+			continue
+		}
+		e, complete := readAttackEntry(element)
+		if !complete {
+			f = part
+		}
+		if dot := bytes.IndexByte(e.id, '.'); dot > 0 && subs != nil && e.id[0] == '"' {
+			subs.add(e)
+			e = attackEntry{id: append(bytes.Clone(e.id[:dot]), '"')}
+		}
+		l.add(e)
+	}
+	return f
+}
+
+func (l *attackLists) add(e attackEntry) {
+	l.ids = addScalar(l.ids, e.id)
+	l.names = addScalar(l.names, e.name)
+	l.references = addScalar(l.references, e.reference)
+}
+
+// addScalar appends a value, if there is one, as text to a list that does not contain it.
+func addScalar(list, value []byte) []byte {
+	if value == nil {
+		return list
+	}
+	before := len(list)
+	if before > 0 {
+		list = append(list, ',')
+	}
+	start := len(list)
+	if value[0] == '"' {
+		list = appendString(list, value)
+	} else {
+		list = append(append(append(list, '"'), value...), '"')
+	}
+	if contains(list[:before], list[start:]) {
+		return list[:before]
+	}
+	return list
+}
+
+// categoryOf returns an element without its quotes.
+func categoryOf(element []byte) string {
+	if element[0] != '"' || len(element) > 64 {
+		return ""
+	}
+	return string(element[1 : len(element)-1])
+}
+
+// readAttackEntry reads an element of the arrays. Complete reports whether it has nothing
+// else.
+func readAttackEntry(element []byte) (e attackEntry, complete bool) {
+	if element[0] == '"' {
+		switch name := categoryOf(element); {
+		case len(element) == len(`""`):
+			return e, true
+		case isAttackID(name):
+			return attackEntry{id: element}, true
+		case name == "" || !strings.ContainsRune(name, ' ') && name == strings.ToLower(name):
+			return e, false // a category that implies none
+		}
+		return attackEntry{name: element}, true
+	}
+	complete = element[0] == '{' || string(element) == "null"
+	for name, value := range jsonscan.Members(element) {
+		into := &e.id
+		switch string(name) {
+		case "id":
+		case "name":
+			into = &e.name
+		case "url":
+			into = &e.reference
+		case "legacy_ids":
+			complete = complete && isTexts(value)
+			continue
+		default:
+			complete = false
+			continue
+		}
+		switch {
+		case string(value) == "null" || string(value) == `""`:
+		case value[0] == '{' || value[0] == '[' || *into != nil:
+			complete = false
+		default:
+			*into = value
+		}
+	}
+	return e, complete
+}
+
+// isTexts reports whether a value is an array of strings.
+func isTexts(value []byte) bool {
+	if value[0] != '[' {
+		return false
+	}
+	for element := range jsonscan.Elements(value) {
+		if element[0] != '"' {
+			return false
+		}
+	}
+	return true
+}
+
+// isAttackID reports whether text has the form of TA0010, T1048 or T1071.004.
+func isAttackID(text string) bool {
+	digits, found := strings.CutPrefix(text, "TA")
+	if !found {
+		if digits, found = strings.CutPrefix(text, "T"); !found {
+			return false
+		}
+	}
+	return len(digits) >= 4 && strings.Trim(digits, "0123456789.") == ""
+}
