@@ -1,0 +1,35 @@
+package splunk_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"ndrbridge/configs"
+)
+
+func TestTheReadmeHasAConfigurationThatLoadsAndEveryEventType(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	if len(blocks) != 1 {
+		t.Fatalf("there are %d blocks of YAML", len(blocks))
+	}
+	file := strings.Replace(blocks[0][1], "key_file: /run/secrets/hec", "key: secret", 1) +
+		"\n   appliances: [{name: hq, url: \"https://sensor.example\", api_key: k}]\n"
+	config, err := configs.Parse("README.md", []byte(file), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := config.Sinks[0]; s.Webhook.Preset != "splunk_hec" || s.Webhook.SourceType != "" || s.Format != "cloudevents" {
+		t.Errorf("the add-on does not read what sink %+v sends", s)
+	}
+	for name := range readConf(t, "default/eventtypes.conf") {
+		if !strings.Contains(string(text), "`"+name+"`") {
+			t.Errorf("it does not have event type %s", name)
+		}
+	}
+}
