@@ -177,16 +177,22 @@ func firstOf(c conversion) conversion {
 		if value[0] != '[' {
 			return c.append(dst, value)
 		}
-		start := len(dst)
+		start, others := len(dst), false
 		for element := range jsonscan.Elements(value) {
-			if string(element) == "null" {
-				continue
-			}
-			if dst, f = c.append(dst[:start], element); f != none {
+			switch {
+			case string(element) == "null":
+			case f != none:
 				return dst, part
+			default:
+				if dst, f = c.append(dst[:start], element); f == none {
+					others = true
+				}
 			}
 		}
-		return dst, none
+		if others {
+			f = min(f, part)
+		}
+		return dst, f
 	}}
 }
 

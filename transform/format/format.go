@@ -51,6 +51,8 @@ type Encoder struct {
 // none, and for an unknown format.
 func New(n Name, o Options) (*Encoder, error) {
 	switch n {
+	case OCSF:
+		return newEncoder("application/json", ocsfTables(o), (*plan).appendDocument), nil
 	case ECS:
 		return newEncoder("application/json", ecsTables(o), (*plan).appendDocument), nil
 	case CEF:

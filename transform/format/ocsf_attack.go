@@ -1,0 +1,266 @@
+package format
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+
+	"ndrbridge/internal/jsonscan"
+)
+
+// categoryMeaning is what a category of detections stands for in ATT&CK and in the kill
+// chain.
+type categoryMeaning struct {
+	tactics, techniques []string // ids
+	phase               int      // of the kill chain; 0: none
+}
+
+// categoryMeanings are the meanings by category.
+var categoryMeanings = map[string]categoryMeaning{
+	"sec.recon":        {[]string{"TA0043", "TA0007"}, nil, 1},
+	"sec.exploit":      {[]string{"TA0001", "TA0002"}, nil, 4},
+	"sec.command":      {[]string{"TA0011"}, nil, 6},
+	"sec.botnet":       {[]string{"TA0011"}, nil, 6},
+	"sec.lateral":      {[]string{"TA0008"}, nil, 7},
+	"sec.exfil":        {[]string{"TA0010"}, nil, 7},
+	"sec.action":       {[]string{"TA0040"}, nil, 7},
+	"sec.ransomware":   {[]string{"TA0040"}, []string{"T1486"}, 7},
+	"sec.cryptomining": {[]string{"TA0040"}, []string{"T1496"}, 7},
+	"sec.dos":          {[]string{"TA0040"}, []string{"T1498", "T1499"}, 7},
+}
+
+// attackNames are the names of the tactics and techniques there.
+var attackNames = map[string]string{
+	"TA0001": "Initial Access", "TA0002": "Execution", "TA0007": "Discovery", "TA0008": "Lateral Movement", "TA0010": "Exfiltration",
+	"TA0011": "Command and Control", "TA0040": "Impact", "TA0043": "Reconnaissance",
+	"T1486": "Data Encrypted for Impact", "T1496": "Resource Hijacking", "T1498": "Network Denial of Service", "T1499": "Endpoint Denial of Service",
+}
+
+// killChainPhases are the names of the phases.
+var killChainPhases = map[int]string{1: "Reconnaissance", 4: "Exploitation", 6: "Command & Control", 7: "Actions on Objectives"}
+
+// meanings yields the meanings of categories.
+func meanings(categories []byte) func(yield func(categoryMeaning) bool) {
+	return func(yield func(categoryMeaning) bool) {
+		if categories == nil {
+			return
+		}
+		for category := range elements(categories) {
+			if len(category) < 2 || category[0] != '"' {
+				continue
+			}
+			if meaning, found := categoryMeanings[string(category[1:len(category)-1])]; found && !yield(meaning) {
+				return
+			}
+		}
+	}
+}
+
+// killChain converts categories to phases, each once.
+var killChain = conversion{"array, each a phase: 1 `sec.recon`; 4 `sec.exploit`; 6 `sec.command`, `sec.botnet`; 7 `sec.lateral`, `sec.exfil`, `sec.action`, `sec.ransomware`, `sec.cryptomining`, `sec.dos`",
+	func(dst, value []byte) ([]byte, fit) {
+		var phases [8]bool
+		start := len(dst)
+		dst = append(dst, '[')
+		for meaning := range meanings(value) {
+			if phases[meaning.phase] {
+				continue
+			}
+			phases[meaning.phase] = true
+			dst = append(appendComma(dst), `{"phase_id":`...)
+			dst = strconv.AppendInt(dst, int64(meaning.phase), 10)
+			dst = appendText(append(dst, `,"phase":`...), killChainPhases[meaning.phase])
+			dst = append(dst, '}')
+		}
+		if len(dst) == start+1 {
+			return dst, none
+		}
+		return append(dst, ']'), part
+	}}
+
+// attacks converts an array of a detection's tactics, techniques and categories.
+var attacks = conversion{"array, each a tactic or technique of ATT&CK, `T1234.001` as the sub-technique of `T1234`; without tactics, those of the categories",
+	func(dst, value []byte) ([]byte, fit) {
+		var values [3][]byte
+		i := 0
+		for element := range jsonscan.Elements(value) {
+			if string(element) != "null" {
+				values[i] = element
+			}
+			i++
+		}
+		start := len(dst)
+		dst = append(dst, '[')
+		dst, tactics := appendAttacks(dst, values[0], appendTactic)
+		withTactics := len(dst) > start+1
+		dst, techniques := appendAttacks(dst, values[1], appendTechnique)
+		withTechniques := len(dst) > start+1 && !withTactics
+		f := min(tactics, techniques)
+		if !withTactics {
+			dst = appendMeant(dst, values[2], withTechniques)
+		}
+		if len(dst) == start+1 {
+			return dst, none
+		}
+		if !isList(values[2]) {
+			f = part // the categories are not in another field
+		}
+		return append(dst, ']'), f
+	}}
+
+// isList reports whether a value is absent or an array of strings.
+func isList(value []byte) bool {
+	if value == nil {
+		return true
+	}
+	if value[0] != '[' {
+		return false
+	}
+	for element := range jsonscan.Elements(value) {
+		if element[0] != '"' {
+			return false
+		}
+	}
+	return true
+}
+
+// appendMeant appends the attacks that categories stand for, each once.
+func appendMeant(dst, categories []byte, withTechniques bool) []byte {
+	var seen []string
+	add := func(kind, address string, ids []string) {
+		for _, id := range ids {
+			if slices.Contains(seen, id) {
+				continue
+			}
+			seen = append(seen, id)
+			dst = append(appendComma(dst), `{"`+kind+`":{"uid":"`+id+`","name":"`+attackNames[id]+`","src_url":"`+address+id+`"}}`...)
+		}
+	}
+	for meaning := range meanings(categories) {
+		add("tactic", "https://attack.mitre.org/tactics/", meaning.tactics)
+		if !withTechniques {
+			add("technique", "https://attack.mitre.org/techniques/", meaning.techniques)
+		}
+	}
+	return dst
+}
+
+// attack is a tactic or technique, as JSON values.
+type attack struct {
+	id, name, url []byte
+	others        bool // it has other members
+}
+
+func parseAttack(value []byte) (a attack) {
+	var legacy []byte
+	switch value[0] {
+	case '{':
+	case '[':
+		a.others = true
+		return a
+	default:
+		if isAttackID(value) {
+			a.id = value
+		} else {
+			a.name = value
+		}
+		return a
+	}
+	for name, member := range jsonscan.Members(value) {
+		if string(member) == "null" {
+			continue
+		}
+		switch string(name) {
+		case "id":
+			a.others = a.others || a.id != nil
+			a.id = member
+		case "name":
+			a.others = a.others || a.name != nil
+			a.name = member
+		case "url":
+			a.others = a.others || a.url != nil
+			a.url = member
+		case "legacy_ids":
+			legacy = member
+		default:
+			a.others = a.others || !isEmpty(member)
+		}
+	}
+	if legacy != nil {
+		// Mostly the same id again.
+		for id := range elements(legacy) {
+			a.others = a.others || !bytes.Equal(id, a.id)
+		}
+	}
+	return a
+}
+
+// isAttackID reports whether a JSON value is the id of a tactic or technique.
+func isAttackID(value []byte) bool {
+	id, found := bytes.CutPrefix(value, []byte(`"T`))
+	if !found {
+		return false
+	}
+	id = bytes.TrimPrefix(id, []byte("A"))
+	digits := bytes.TrimRight(id, `"`)
+	return len(digits) >= 4 && len(digits) <= 8 && len(bytes.Trim(digits, "0123456789.")) == 0
+}
+
+// appendAttacks appends an object for each element of an array.
+func appendAttacks(dst, list []byte, each func(dst []byte, a attack) ([]byte, fit)) ([]byte, fit) {
+	f := whole
+	if list == nil {
+		return dst, f
+	}
+	for element := range elements(list) {
+		if string(element) == "null" {
+			continue
+		}
+		a := parseAttack(element)
+		start := len(dst)
+		dst = append(appendComma(dst), '{')
+		var of fit
+		dst, of = each(dst, a)
+		if of == none {
+			dst = dst[:start]
+		} else {
+			dst = append(dst, '}')
+		}
+		if of != whole || a.others {
+			f = part
+		}
+	}
+	return dst, f
+}
+
+// appendTactic appends the members of an attack that is a tactic.
+func appendTactic(dst []byte, a attack) ([]byte, fit) { return appendNamed(dst, "tactic", a) }
+
+// appendTechnique appends the members of an attack that is a technique or a part of one.
+func appendTechnique(dst []byte, a attack) ([]byte, fit) {
+	if parent, _, found := bytes.Cut(a.id, []byte(".")); found && isAttackID(a.id) {
+		dst = append(dst, `"technique":{"uid":`...)
+		dst = append(append(dst, parent...), `"},`...)
+		return appendNamed(dst, "sub_technique", a)
+	}
+	return appendNamed(dst, "technique", a)
+}
+
+// appendNamed appends an object with an id, a name or both.
+func appendNamed(dst []byte, kind string, a attack) ([]byte, fit) {
+	dst = append(append(append(dst, '"'), kind...), `":{`...)
+	start := len(dst)
+	dst, id := appendField(dst, "uid", text, a.id)
+	dst, name := appendField(dst, "name", text, a.name)
+	if len(dst) == start {
+		return dst, none
+	}
+	dst, url := appendField(dst, "src_url", webURL, a.url)
+	f := whole
+	for i, value := range [][]byte{a.id, a.name, a.url} {
+		if value != nil && !isEmpty(value) && []fit{id, name, url}[i] != whole {
+			f = part
+		}
+	}
+	return append(dst, '}'), f
+}

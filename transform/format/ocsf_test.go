@@ -1,0 +1,301 @@
+package format
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"ndrbridge/transform"
+)
+
+// schemaFolder has the official schema, which is not part of the repository.
+var schemaFolder = filepath.Join("..", "..", "..", "shared", "formats", "ocsf")
+
+// officialOCSF returns the official schema, or skips the test if it is not there.
+func officialOCSF(t testing.TB) (*jsonschema.Schema, ocsfSchema) {
+	t.Helper()
+	bundle := filepath.Join(schemaFolder, "ocsf-1.8.0-bundle.schema.json")
+	if _, err := os.Stat(bundle); err != nil {
+		t.Skipf("the official schema is not there: %v", err)
+	}
+	schema, err := jsonschema.NewCompiler().Compile(bundle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema, readOCSF(t, filepath.Join(schemaFolder, "ocsf-1.8.0-table.json"))
+}
+
+// ocsfSchema lists the attributes of classes and objects, by name.
+type ocsfSchema struct {
+	Types map[string]struct {
+		Type   string `json:"type"`
+		Regex  string `json:"regex"`
+		MaxLen int    `json:"max_len"`
+		Range  []int  `json:"range"`
+		regex  *regexp.Regexp
+	} `json:"types"`
+	Classes map[string]*ocsfObject `json:"classes"`
+	Objects map[string]*ocsfObject `json:"objects"`
+}
+
+type ocsfObject struct {
+	UID         int                      `json:"uid"`
+	Attributes  map[string]ocsfAttribute `json:"attributes"`
+	Constraints map[string][]string      `json:"constraints"`
+}
+
+type ocsfAttribute struct {
+	Type       string            `json:"t"`
+	Object     string            `json:"o"`
+	IsArray    bool              `json:"a"`
+	Need       string            `json:"q"` // req, rec
+	Enum       map[string]string `json:"e"` // captions
+	Sibling    string            `json:"s"`
+	Profiles   []string          `json:"p"`
+	Deprecated string            `json:"d"`
+}
+
+func readOCSF(t testing.TB, file string) ocsfSchema {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s ocsfSchema
+	if err := json.Unmarshal(b, &s); err != nil {
+		t.Fatal(err)
+	}
+	for name, of := range s.Types {
+		if of.Regex != "" {
+			of.regex = regexp.MustCompile(of.Regex)
+			s.Types[name] = of
+		}
+	}
+	return s
+}
+
+// check returns what is wrong with a document.
+func (s ocsfSchema) check(document map[string]any) (wrong []string) {
+	id, name := fmt.Sprint(document["class_uid"]), ""
+	for of, class := range s.Classes {
+		if fmt.Sprint(class.UID) == id {
+			name = of
+		}
+	}
+	if name == "" {
+		return []string{"unknown class " + id}
+	}
+	number := func(field string) float64 {
+		n, _ := document[field].(json.Number)
+		f, err := n.Float64()
+		if err != nil {
+			return math.NaN()
+		}
+		return f
+	}
+	if number("type_uid") != 100*number("class_uid")+number("activity_id") {
+		wrong = append(wrong, fmt.Sprintf("type_uid is %v, class_uid %v, activity_id %v", document["type_uid"], document["class_uid"], document["activity_id"]))
+	}
+	var profiles []string
+	if metadata, ok := document["metadata"].(map[string]any); ok {
+		list, _ := metadata["profiles"].([]any)
+		for _, profile := range list {
+			profiles = append(profiles, fmt.Sprint(profile))
+		}
+	}
+	return append(wrong, s.object("", document, s.Classes[name], profiles)...)
+}
+
+func (s ocsfSchema) object(path string, object map[string]any, of *ocsfObject, profiles []string) (wrong []string) {
+	add := func(name, format string, args ...any) {
+		wrong = append(wrong, path+name+" "+fmt.Sprintf(format, args...))
+	}
+	hasProfile := func(a ocsfAttribute) bool {
+		return len(a.Profiles) == 0 || slices.ContainsFunc(a.Profiles, func(p string) bool { return slices.Contains(profiles, p) })
+	}
+	for name, a := range of.Attributes {
+		if a.Need == "req" && object[name] == nil && hasProfile(a) {
+			add(name, "is required")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		value := object[name]
+		a, found := of.Attributes[name]
+		switch {
+		case !found:
+			add(name, "is no attribute")
+			continue
+		case !hasProfile(a):
+			add(name, "needs one of the profiles %v", a.Profiles)
+		case a.Deprecated != "":
+			add(name, "is deprecated since %s", a.Deprecated)
+		}
+		if a.Sibling != "" && object[a.Sibling] != nil && !a.IsArray {
+			caption := a.Enum[fmt.Sprint(value)]
+			// A status that is acknowledged is in progress, and says so in more detail.
+			if got := object[a.Sibling]; got != caption && fmt.Sprint(value) != "99" && got != "Acknowledged" {
+				add(a.Sibling, "is %v, but %s is %v, %s", got, name, value, caption)
+			}
+		}
+		values := []any{value}
+		if list, isList := value.([]any); a.IsArray {
+			if !isList {
+				add(name, "is no array")
+				continue
+			}
+			values = list
+		}
+		for i, value := range values {
+			at := name
+			if a.IsArray {
+				at += "[" + strconv.Itoa(i) + "]"
+			}
+			if a.Object != "" && a.Object != "object" {
+				inner, isObject := value.(map[string]any)
+				if !isObject {
+					add(at, "is no object")
+				} else if wanted := s.Objects[a.Object]; wanted == nil {
+					add(at, "has the unknown type %s", a.Object)
+				} else {
+					wrong = append(wrong, s.object(path+at+".", inner, wanted, profiles)...)
+				}
+				continue
+			}
+			if reason := s.scalar(a, value); reason != "" {
+				add(at, "is %.100v: %s", value, reason)
+			}
+		}
+	}
+	for kind, names := range of.Constraints {
+		present := 0
+		for _, name := range names {
+			if object[name] != nil {
+				present++
+			}
+		}
+		if kind == "at_least_one" && present == 0 || kind == "just_one" && present != 1 {
+			wrong = append(wrong, fmt.Sprintf("%s%s of %v, but %d", path, kind, names, present))
+		}
+	}
+	return wrong
+}
+
+// scalar returns what is wrong with a value that is no object of the schema.
+func (s ocsfSchema) scalar(a ocsfAttribute, value any) string {
+	of := s.Types[a.Type]
+	base := a.Type
+	for s.Types[base].Type != "" {
+		base = s.Types[base].Type
+	}
+	switch base {
+	case "json_t", "object_t":
+		return ""
+	case "string_t":
+		text, ok := value.(string)
+		switch {
+		case !ok:
+			return "not a string"
+		case of.regex != nil && !of.regex.MatchString(text):
+			return "not of the form of " + a.Type
+		case of.MaxLen > 0 && len(text) > of.MaxLen:
+			return "too long for " + a.Type
+		}
+	case "integer_t", "long_t":
+		n, ok := value.(json.Number)
+		i, err := n.Int64()
+		switch {
+		case !ok || err != nil:
+			return "not an integer"
+		case of.Range != nil && (i < int64(of.Range[0]) || i > int64(of.Range[1])):
+			return "outside the range of " + a.Type
+		}
+	case "float_t":
+		if _, ok := value.(json.Number); !ok {
+			return "not a number"
+		}
+	case "boolean_t":
+		if _, ok := value.(bool); !ok {
+			return "not a boolean"
+		}
+	default:
+		return "of the unknown type " + a.Type
+	}
+	if len(a.Enum) > 0 {
+		if _, found := a.Enum[fmt.Sprint(value)]; !found {
+			return "not one of the list"
+		}
+	}
+	return ""
+}
+
+// ocsfDocument decodes the document of an event.
+func ocsfDocument(t testing.TB, c *Encoder, e transform.Event) map[string]any {
+	t.Helper()
+	document := c.Encode(e).Payload()
+	decoded, err := jsonschema.UnmarshalJSON(bytes.NewReader(document))
+	if err != nil {
+		t.Fatalf("%v in\n%.2000s", err, document)
+	}
+	return decoded.(map[string]any)
+}
+
+func ocsfEncoder(t testing.TB) *Encoder {
+	t.Helper()
+	c, err := New(OCSF, Options{Version: "1.4.0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// baseEvent is class 0, of which the official bundle has no schema: the attributes that all
+// classes have.
+func baseEvent(s ocsfSchema) *ocsfObject {
+	base := &ocsfObject{Attributes: make(map[string]ocsfAttribute)}
+	for _, name := range []string{
+		"activity_id", "activity_name", "category_name", "class_name", "message", "metadata", "severity", "severity_id",
+		"time", "type_name", "unmapped",
+	} {
+		base.Attributes[name] = s.Classes["network_activity"].Attributes[name]
+	}
+	activity := base.Attributes["activity_id"]
+	activity.Enum = map[string]string{"0": "Unknown", "99": "Other"}
+	base.Attributes["activity_id"] = activity
+	base.Attributes["category_uid"] = ocsfAttribute{Type: "integer_t", Need: "req", Sibling: "category_name", Enum: map[string]string{"0": "Uncategorized"}}
+	base.Attributes["class_uid"] = ocsfAttribute{Type: "integer_t", Need: "req", Sibling: "class_name", Enum: map[string]string{"0": "Base Event"}}
+	base.Attributes["type_uid"] = ocsfAttribute{Type: "long_t", Need: "req", Sibling: "type_name", Enum: map[string]string{"0": "Base Event: Unknown", "99": "Base Event: Other"}}
+	return base
+}
+
+func TestOCSFDocumentsAreValidByTheOfficialSchema(t *testing.T) {
+	schema, table := officialOCSF(t)
+	table.Classes["base_event"] = baseEvent(table)
+	c := ocsfEncoder(t)
+	failed := 0
+	for _, k := range kinds(t) {
+		document := ocsfDocument(t, c, k.event)
+		var errs []string
+		if document["class_uid"] != json.Number("0") {
+			if err := schema.Validate(document); err != nil {
+				errs = append(errs, err.Error())
+			}
+		}
+		if errs = append(errs, table.check(document)...); len(errs) > 0 {
+			if failed++; failed < 20 {
+				t.Errorf("%s: %s\n%.1500s", k.name, strings.Join(errs, "\n"), c.Encode(k.event).Payload())
+			}
+		}
+	}
+	t.Logf("%d of %d documents are invalid", failed, len(kinds(t)))
+}
