@@ -9,13 +9,12 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
 
+	"ndrbridge/internal/oauthtoken"
 	"ndrbridge/internal/redact"
-	"ndrbridge/internal/secretfile"
 )
 
 // OAuth is the client credentials grant (RFC 6749, section 4.4).
@@ -34,12 +33,7 @@ type tokenAuthority struct {
 	// secrets are those in the endpoint's URL.
 	secrets []string
 	link    *link
-
-	// gate guards the fields below: one token is requested at a time, and a caller that
-	// waits can be cancelled.
-	gate    chan struct{}
-	current credential // zero if it must be requested
-	until   time.Time  // when to request the next one; zero means when it is refused
+	cache   *oauthtoken.Cache
 }
 
 func newTokenAuthority(o OAuth, l *link) (*tokenAuthority, error) {
@@ -50,45 +44,23 @@ func newTokenAuthority(o OAuth, l *link) (*tokenAuthority, error) {
 	if o.ClientID == "" || o.ClientSecret == nil {
 		return nil, errors.New("OAuth requires a client id and a client secret")
 	}
-	return &tokenAuthority{o: o, path: u.Path, secrets: secretsOfURL(o.TokenURL), link: l, gate: make(chan struct{}, 1)}, nil
+	t := &tokenAuthority{o: o, path: u.Path, secrets: secretsOfURL(o.TokenURL), link: l}
+	t.cache = oauthtoken.NewCache(t.fetch)
+	return t, nil
 }
 
 func (t *tokenAuthority) credential(ctx context.Context) (credential, error) {
-	select {
-	case t.gate <- struct{}{}:
-		defer func() { <-t.gate }()
-	case <-ctx.Done():
-		return credential{}, fmt.Errorf("wait for a token: %w", ctx.Err())
+	token, err := t.cache.Get(ctx)
+	if errors.Is(err, oauthtoken.ErrControl) {
+		err = &Error{Method: http.MethodPost, Path: t.path, Err: fmt.Errorf("%w; %s", err, wrongTokenURL)}
 	}
-	if t.current.header != "" && (t.until.IsZero() || time.Now().Before(t.until)) {
-		return t.current, nil
-	}
-	requested := time.Now()
-	token, err := t.fetch(ctx)
 	if err != nil {
 		return credential{}, err
 	}
-	header := token.Type() + " " + token.AccessToken
-	if secretfile.HasControl(header) {
-		return credential{}, &Error{Method: http.MethodPost, Path: t.path, Err: errors.New(
-			"the token endpoint returned a token with a line break or another control character, which no header can contain; check oauth.token_url")}
-	}
-	t.current = credential{header: header, secrets: []string{token.AccessToken}}
-	t.until = time.Time{}
-	if !token.Expiry.IsZero() {
-		// A margin of a tenth allows for differing clocks and requests in flight.
-		t.until = requested.Add(token.Expiry.Sub(requested) / 10 * 9)
-	}
-	return t.current, nil
+	return credential{header: token.Header, secrets: []string{token.Secret}}, nil
 }
 
-func (t *tokenAuthority) refused(c credential) {
-	t.gate <- struct{}{}
-	defer func() { <-t.gate }()
-	if t.current.header == c.header {
-		t.current = credential{}
-	}
-}
+func (t *tokenAuthority) refused(c credential) { t.cache.Refused(oauthtoken.Token{Header: c.header}) }
 
 // fetch requests a token. Its error is an *Error.
 func (t *tokenAuthority) fetch(ctx context.Context) (*oauth2.Token, error) {

@@ -1,0 +1,150 @@
+package oauthtoken_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"ndrbridge/internal/oauthtoken"
+)
+
+// endpoint issues tokens, each with its number.
+type endpoint struct {
+	lifetime time.Duration // 0: not reported
+	issued   int
+}
+
+func (e *endpoint) fetch(ctx context.Context) (*oauth2.Token, error) {
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	e.issued++
+	token := &oauth2.Token{AccessToken: fmt.Sprint("t", e.issued), TokenType: "bearer"}
+	if e.lifetime != 0 {
+		token.Expiry = time.Now().Add(e.lifetime)
+	}
+	return token, nil
+}
+
+func TestATokenIsKeptUntilATenthOfItsLifetimeIsLeft(t *testing.T) {
+	for lifetime, want := range map[time.Duration]string{
+		10 * time.Minute: "0m 10m 20m", // used until 9m0.9s after its request
+		time.Hour:        "0m",
+		0:                "0m",
+		-time.Minute:     "0m 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 11m 12m 13m 14m 15m 16m 17m 18m 19m 20m 21m 22m 23m 24m 25m",
+	} {
+		t.Run(lifetime.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := &endpoint{lifetime: lifetime}
+				c := oauthtoken.NewCache(e.fetch)
+				start := time.Now()
+				var fetched []string
+				for minute := range 26 {
+					time.Sleep(time.Until(start.Add(time.Duration(minute) * time.Minute)))
+					before := e.issued
+					token, err := c.Get(t.Context())
+					if want := fmt.Sprint("Bearer t", e.issued); err != nil || token.Header != want {
+						t.Fatalf("got %+v, %v, want %s", token, err, want)
+					}
+					if e.issued > before {
+						fetched = append(fetched, fmt.Sprint(minute, "m"))
+					}
+				}
+				if got := strings.Join(fetched, " "); got != want {
+					t.Errorf("requested at %s, want %s", got, want)
+				}
+			})
+		})
+	}
+}
+
+func TestOneTokenIsRequestedAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &endpoint{}
+		c := oauthtoken.NewCache(e.fetch)
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				if token, err := c.Get(t.Context()); err != nil || token.Header != "Bearer t1" {
+					t.Errorf("got %+v, %v", token, err)
+				}
+			})
+		}
+		all.Wait()
+		if e.issued != 1 {
+			t.Errorf("%d tokens for ten callers at once", e.issued)
+		}
+	})
+}
+
+func TestARefusalReplacesATokenOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &endpoint{}
+		c := oauthtoken.NewCache(e.fetch)
+		first, err := c.Get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				c.Refused(first)
+				if second, err := c.Get(t.Context()); err != nil || second.Header != "Bearer t2" {
+					t.Errorf("got %+v, %v", second, err)
+				}
+			})
+		}
+		all.Wait()
+		if e.issued != 2 {
+			t.Errorf("%d tokens for ten refusals of the first", e.issued)
+		}
+	})
+}
+
+func TestWaitingForATokenCanBeCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := oauthtoken.NewCache(func(ctx context.Context) (*oauth2.Token, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		slow, cancelSlow := context.WithTimeout(t.Context(), time.Hour)
+		defer cancelSlow()
+		var all sync.WaitGroup
+		all.Go(func() {
+			if _, err := c.Get(slow); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		if _, err := c.Get(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Second {
+			t.Errorf("after %s: %v", time.Since(start), err)
+		}
+		all.Wait()
+	})
+}
+
+func TestATokenThatNoHeaderCanContainIsNotKept(t *testing.T) {
+	text := "a\nb"
+	c := oauthtoken.NewCache(func(context.Context) (*oauth2.Token, error) {
+		return &oauth2.Token{AccessToken: text}, nil
+	})
+	if _, err := c.Get(t.Context()); !errors.Is(err, oauthtoken.ErrControl) || strings.Contains(err.Error(), text) {
+		t.Errorf("got %v", err)
+	}
+	text = "ab"
+	if token, err := c.Get(t.Context()); err != nil || token.Secret != "ab" {
+		t.Errorf("got %+v, %v", token, err)
+	}
+}
