@@ -170,6 +170,11 @@ func TestParseErrors(t *testing.T) {
 		{"a user name beside a URL with one", sink(`webhook: {url: 'https://ana@a', auth: {username: u, password: p}}`), []string{"webhook.auth: is set, and url has a user name"}},
 		{"an Authorization header beside a URL with a password", sink(`webhook: {url: 'https://ana:sesame@a', headers: {authorization: b}}`), []string{"headers.authorization: is set, and url has a user name"}},
 		{"two ways into a webhook", sink(`webhook: {url: 'https://a', auth: {bearer: c, username: u, password: p}}`), []string{"webhook.auth: has both bearer and a user name"}},
+		{"OAuth beside a bearer token", sink(`webhook: {url: 'https://a', auth: {bearer: c, oauth: {token_url: 'https://t', client_id: i, client_secret: s}}}`), []string{"webhook.auth: has oauth and another way to authenticate"}},
+		{"OAuth beside a user name", sink(`webhook: {url: 'https://a', auth: {username: u, password: p, oauth: {token_url: 'https://t', client_id: i, client_secret: s}}}`), []string{"webhook.auth: has oauth and another way to authenticate"}},
+		{"OAuth beside an Authorization header", sink(`webhook: {url: 'https://a', headers: {Authorization: b}, auth: {oauth: {token_url: 'https://t', client_id: i, client_secret: s}}}`), []string{"headers.Authorization: is set, and so is auth"}},
+		{"half of a webhook's OAuth", sink(`webhook: {url: 'https://a', auth: {oauth: {token_url: 'ftp://t', style: cookie}}}`), []string{
+			"auth.oauth.client_id: is missing", "auth.oauth.client_secret_file: is missing", "auth.oauth.token_url: has a scheme", `auth.oauth.style: "cookie" is not one of auto, header, params`}},
 		{"a file without a path", sink("file: {rotate: {keep: 0}}"), []string{"file.path: is missing", "file.rotate.keep: is 0"}},
 		{"the state as a sink", "state: a.db\n" + sink("file: {path: ./a.db}"), []string{"file.path: is the state file"}},
 		{"one file for two sinks", "sinks: [{name: a, file: {path: x/../y}}, {name: b, file: {path: y}}]\n" + strings.Split(valid, "\n")[1], []string{"sinks[1].file.path: is also written by sinks[0]"}},

@@ -39,6 +39,8 @@ sinks:
     webhook: {preset: pagerduty, key: sesame-22}
   - name: b
     webhook: {url: "https://hooks.example", auth: {bearer: sesame-18}}
+  - name: o
+    webhook: {url: "https://hooks.example", auth: {oauth: {token_url: "https://user:sesame-26@id.example/token?k=sesame-27", client_id: id, client_secret: sesame-28}}}
 `
 
 func parse(t *testing.T, text string, environ ...string) *Config {

@@ -93,8 +93,8 @@ type Webhook struct {
 	AllowLinkLocal bool `yaml:"allow_link_local" env:"ALLOW_LINK_LOCAL"`
 }
 
-// WebhookAuth configures the Authorization header: either a bearer token, or a user name
-// and a password, or neither.
+// WebhookAuth configures the Authorization header: a bearer token, a user name and a
+// password, OAuth, or none of them.
 type WebhookAuth struct {
 	// Bearer is a bearer token.
 	Bearer Secret `yaml:"bearer" env:"BEARER" envPrefix:"BEARER_"`
@@ -102,6 +102,37 @@ type WebhookAuth struct {
 	Username string `yaml:"username" env:"USERNAME"`
 	// Password is the password for basic authentication.
 	Password Secret `yaml:"password" env:"PASSWORD" envPrefix:"PASSWORD_"`
+	// OAuth obtains tokens. Absent: none are obtained.
+	OAuth *WebhookOAuth `yaml:"oauth" envPrefix:"OAUTH_"`
+}
+
+// WebhookOAuth configures OAuth 2.0 client credentials: the bridge obtains a token, sends it
+// with every request, and obtains another one shortly before it expires, or when the
+// receiver refuses it. Token requests use the webhook's timeout, TLS, proxy and
+// allow_link_local.
+//
+//	sinks:
+//	  - name: soc
+//	    webhook:
+//	      url: https://collector.example/events
+//	      auth:
+//	        oauth: {token_url: "https://id.example/oauth2/token", client_id: an-id, client_secret_file: /run/secrets/soc}
+type WebhookOAuth struct {
+	// TokenURL is the URL of the token endpoint: http or https.
+	TokenURL URL `yaml:"token_url" env:"TOKEN_URL" required:"true"`
+	// ClientID is the client id.
+	ClientID string `yaml:"client_id" env:"CLIENT_ID" required:"true"`
+	// ClientSecret is the client secret. It is required.
+	ClientSecret Secret `yaml:"client_secret" env:"CLIENT_SECRET" envPrefix:"CLIENT_SECRET_"`
+	// Scope is the scope to ask for: one or more words, separated by blanks. Absent: the
+	// token endpoint's default.
+	Scope string `yaml:"scope" env:"SCOPE"`
+	// Audience is the audience to ask for, which some token endpoints require.
+	Audience string `yaml:"audience" env:"AUDIENCE"`
+	// Style is how the client id and the secret are sent. header: by HTTP Basic
+	// authentication. params: as parameters in the body. auto: by header, or by params if
+	// the token endpoint refuses that.
+	Style string `yaml:"style" env:"STYLE" default:"auto" oneof:"auto,header,params"`
 }
 
 // WebhookSign signs requests as defined by Standard Webhooks, with each of the secrets:
@@ -190,9 +221,13 @@ func (c checks) webhook(path string, s Sink) {
 	if w.Auth != (WebhookAuth{}) {
 		c.noAuthorization(path, w, "is set, and so is auth, which sets that header; keep one of them")
 	}
-	if w.Auth.Bearer.IsSet() && (w.Auth.Username != "" || w.Auth.Password.IsSet()) {
+	switch hasUser := w.Auth.Username != "" || w.Auth.Password.IsSet(); {
+	case w.Auth.Bearer.IsSet() && hasUser:
 		c.wrong(path+".auth", "has both bearer and a user name; keep one of them")
+	case w.Auth.OAuth != nil && (w.Auth.Bearer.IsSet() || hasUser):
+		c.wrong(path+".auth", "has oauth and another way to authenticate; keep one of them")
 	}
+	c.webhookOAuth(path+".auth.oauth", w.Auth.OAuth)
 	if w.URL.hasUser() {
 		if w.Auth != (WebhookAuth{}) {
 			c.wrong(path+".auth", "is set, and url has a user name; keep one of them")
@@ -203,6 +238,14 @@ func (c checks) webhook(path string, s Sink) {
 	c.preset(path, s)
 	c.tls(path+".tls", w.TLS)
 	c.optionalURL(path+".proxy", w.Proxy, "http", "https", "socks5")
+}
+
+func (c checks) webhookOAuth(path string, o *WebhookOAuth) {
+	if o == nil {
+		return
+	}
+	c.optionalURL(path+".token_url", o.TokenURL, "https", "http")
+	c.presentSecret(path+".client_secret", o.ClientSecret)
 }
 
 // noAuthorization reports a header Authorization with this message.

@@ -139,6 +139,9 @@ func confide(t *testing.T, good string, at addresses) confidential {
 		sink(name, fmt.Sprintf("webhook: {url: %q, timeout: 300ms, %s}", server+path+"?k="+inURL(), keys))
 	}
 	hook("bearer", "/", "auth: {bearer: "+quoted()+"}, tls: "+certificate)
+	// Its token endpoint is as hostile as its server, so it never reaches that.
+	hook("oauth", "/", fmt.Sprintf("auth: {oauth: {token_url: %q, client_id: bridge, client_secret: %s}}", at.scheme+"ana:"+inURL()+"@"+at.http("hook-token")+"/token?k="+inURL(), quoted()))
+	hook("oauth-params", "/", fmt.Sprintf("auth: {oauth: {token_url: %q, client_id: bridge, client_secret: %s, style: params}}", at.scheme+at.http("hook-token-params")+"/token", quoted()))
 	hook("basic", "/", "auth: {username: ana, password: "+quoted()+"}, gzip: true, concurrency: 3")
 	hook("headers", "/services/sesame900-sesame900-x", "headers: {X-Api-Key: "+quoted()+", Cookie: "+quoted()+"}, method: PUT")
 	hook("odd", "/x/ses9", "headers: {X-Org: "+quoted()+"}")
@@ -319,9 +322,9 @@ func TestNoSecretIsShownForHostileResponses(t *testing.T) {
 	// Clients behind a proxy, or that fetch a token first, never reach their own server;
 	// sinks with a rate limit would take too long.
 	servers := slices.DeleteFunc(slices.Clone(c.names), func(name string) bool {
-		return slices.Contains([]string{"cloud", "behind", "behind-proxy"}, name) || slices.Contains(c.limited, name)
+		return slices.Contains([]string{"cloud", "behind", "behind-proxy", "oauth", "oauth-params"}, name) || slices.Contains(c.limited, name)
 	})
-	servers = append(servers, "proxy", "token")
+	servers = append(servers, "proxy", "token", "hook-token", "hook-token-params")
 	s := serve(t, c)
 	for _, m := range all {
 		h.begin(m)

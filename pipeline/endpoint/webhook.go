@@ -33,6 +33,10 @@ func openWebhook(s configs.Sink, memory *webhook.Memory, o SinkOptions) (sinks.S
 	if err != nil {
 		return nil, fmt.Errorf("auth.password: %w", err)
 	}
+	oauth, err := webhookOAuth(w.Auth.OAuth)
+	if err != nil {
+		return nil, fmt.Errorf("auth.oauth.%w", err)
+	}
 	preset, err := openPreset(s, o.Link)
 	if err != nil {
 		return nil, err
@@ -57,7 +61,7 @@ func openWebhook(s configs.Sink, memory *webhook.Memory, o SinkOptions) (sinks.S
 	}
 	return webhook.New(webhook.Options{
 		URL: w.URL.Value(), Method: w.Method, Headers: headers,
-		Bearer: bearer, Username: w.Auth.Username, Password: password,
+		Bearer: bearer, Username: w.Auth.Username, Password: password, OAuth: oauth,
 		Mode: transform.Mode(s.Mode), Format: format.Name(s.Format), BatchEncoding: webhook.BatchEncoding(w.BatchEncoding),
 		Preset: preset, Memory: memory, Timeout: time.Duration(w.Timeout), TLS: tlsConfig, Proxy: proxy,
 		UserAgent:   "ndrbridge/" + o.Version,
@@ -65,6 +69,24 @@ func openWebhook(s configs.Sink, memory *webhook.Memory, o SinkOptions) (sinks.S
 		Template: template, SignSecrets: secrets, Handshake: handshake,
 		MaxBodyBytes: int(w.MaxBodyBytes), AllowLinkLocal: w.AllowLinkLocal, Lease: o.Lease,
 	})
+}
+
+// webhookOAuth returns the client credentials that o describes; nil stays nil.
+func webhookOAuth(o *configs.WebhookOAuth) (*webhook.OAuth, error) {
+	if o == nil {
+		return nil, nil
+	}
+	secret, err := o.ClientSecret.Read()
+	if err != nil {
+		return nil, fmt.Errorf("client_secret: %w", err)
+	}
+	style := webhook.OAuthStyle(o.Style)
+	if o.Style == "auto" {
+		style = ""
+	}
+	return &webhook.OAuth{
+		TokenURL: o.TokenURL.Value(), ClientID: o.ClientID, ClientSecret: secret, Scope: o.Scope, Audience: o.Audience, Style: style,
+	}, nil
 }
 
 // webhookTemplate returns the template that renders bodies, or nil if bodies are

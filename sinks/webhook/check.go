@@ -54,11 +54,11 @@ func (a Answer) Finding(good, advice string) finding.Finding {
 	return f
 }
 
-// Check connects to the target and checks what it can without sending an event: by the
-// handshake, or by the preset's check requests. It must not be called concurrently with
+// Check connects to the target and checks what it can without sending an event: by a token
+// request, by the handshake, or by the preset's check requests. It must not be called concurrently with
 // Send.
 func (s *Sink) Check(ctx context.Context, now func() time.Time) []finding.Finding {
-	return finding.Hide(s.check(ctx, now), s.secrets.Hide)
+	return finding.Hide(s.check(ctx, now), s.hidden().Hide)
 }
 
 func (s *Sink) check(ctx context.Context, now func() time.Time) []finding.Finding {
@@ -71,6 +71,12 @@ func (s *Sink) check(ctx context.Context, now func() time.Time) []finding.Findin
 			Step: "tls", Result: finding.Warning, Detail: "plain http: anyone on the network path can read and change the requests, secrets included",
 			Advice: "use https in url",
 		})
+	}
+	if s.tokens != nil {
+		rows, issued := s.tokens.check(ctx)
+		if found = append(found, rows...); !issued {
+			return found
+		}
 	}
 	if s.o.Handshake != nil {
 		if err := s.ensureHandshake(ctx); err != nil {
@@ -140,7 +146,7 @@ func (s *Sink) reach(ctx context.Context, now func() time.Time) (found []finding
 			err = errors.New("the server did not answer the TLS handshake")
 		}
 		found = append(found, finding.Finding{
-			Step: "tls", Result: finding.Failed, Detail: excerpt(strings.NewReader(err.Error()), s.secrets), Advice: "check that the server speaks TLS on this port, and the scheme and port in url",
+			Step: "tls", Result: finding.Failed, Detail: s.excerpt(err.Error()), Advice: "check that the server speaks TLS on this port, and the scheme and port in url",
 		})
 	}
 	return found, err == nil
@@ -172,6 +178,6 @@ func (s *Sink) sendCheck(ctx context.Context, r CheckRequest) finding.Finding {
 	}
 	f := r.Judge(Answer{Status: answer.StatusCode, Header: answer.Header, Body: body})
 	f.Step = r.Step
-	f.Detail = excerpt(strings.NewReader(f.Detail), s.secrets)
+	f.Detail = s.excerpt(f.Detail)
 	return f
 }

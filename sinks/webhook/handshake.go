@@ -62,7 +62,7 @@ func (s *Sink) ensureHandshake(ctx context.Context) error {
 	request.Header.Del("Origin")
 	request.Header.Set(requestOrigin, s.o.Handshake.Origin)
 	request.Header.Set(requestRate, strconv.Itoa(s.o.Handshake.Rate))
-	answer, err := s.transport.RoundTrip(request)
+	answer, err := s.authorized(request)
 	if err != nil {
 		return s.notAnswered(d.ctx, err)
 	}
@@ -99,7 +99,7 @@ func (s *Sink) readConsent(answer http.Header) error {
 		return errors.New("the receiver did not consent: its answer has no WebHook-Allowed-Origin field; " +
 			"let it allow this bridge, or remove handshake if it does not support it")
 	case origin != "*" && !strings.EqualFold(origin, s.o.Handshake.Origin):
-		return fmt.Errorf("the receiver allows the origin %q, not %q", excerpt(strings.NewReader(origin), s.secrets), s.o.Handshake.Origin)
+		return fmt.Errorf("the receiver allows the origin %q, not %q", s.excerpt(origin), s.o.Handshake.Origin)
 	}
 	perMinute := s.o.Handshake.Rate // the default if the answer has no rate
 	switch text := strings.TrimSpace(answer.Get(allowedRate)); text {
@@ -109,7 +109,7 @@ func (s *Sink) readConsent(answer http.Header) error {
 	default:
 		var err error
 		if perMinute, err = strconv.Atoi(text); err != nil || perMinute < 1 {
-			return fmt.Errorf("the receiver allows %q requests per minute, which is not a number above 0", excerpt(strings.NewReader(text), s.secrets))
+			return fmt.Errorf("the receiver allows %q requests per minute, which is not a number above 0", s.excerpt(text))
 		}
 	}
 	s.limiter = rate.NewLimiter(rate.Limit(perMinute)/60, 1)

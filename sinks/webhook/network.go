@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strings"
 	"syscall"
 
 	"ndrbridge/internal/linklocal"
@@ -19,24 +18,32 @@ import (
 // net/http or the network, because their texts may contain secrets; it keeps a redacted
 // text of them.
 func (s *Sink) notAnswered(ctx context.Context, err error) error {
+	if token, ok := errors.AsType[*tokenError](err); ok {
+		return token.error
+	}
+	return s.unanswered(ctx, s.target, err)
+}
+
+// unanswered is notAnswered for a request to target, which is its method, scheme and host.
+func (s *Sink) unanswered(ctx context.Context, target string, err error) error {
 	switch cause := context.Cause(ctx); {
 	case cause == errNoAnswer:
-		return sinks.Errorf(sinks.Transient, "%s: no answer within %v", s.target, s.o.Timeout)
+		return sinks.Errorf(sinks.Transient, "%s: no answer within %v", target, s.o.Timeout)
 	case cause != nil:
-		return fmt.Errorf("%s: %w", s.target, ctx.Err())
+		return fmt.Errorf("%s: %w", target, ctx.Err())
 	}
-	text := excerpt(strings.NewReader(err.Error()), s.secrets)
+	text := s.excerpt(err.Error())
 	if refusal, ok := errors.AsType[*proxyRefusal](err); ok {
-		return sinks.Errorf(refusal.class(), "%s: %s", s.target, text)
+		return sinks.Errorf(refusal.class(), "%s: %s", target, text)
 	}
 	if _, ok := errors.AsType[*linkLocalError](err); ok {
-		return sinks.Errorf(sinks.Halted, "%s: %s", s.target, text)
+		return sinks.Errorf(sinks.Halted, "%s: %s", target, text)
 	}
 	if advice := sinks.TLSAdvice(err); advice != "" {
-		return sinks.Errorf(sinks.Halted, "%s: %s (%s)", s.target, text, advice)
+		return sinks.Errorf(sinks.Halted, "%s: %s (%s)", target, text, advice)
 	}
 	// Refused, reset, closed, a name that does not resolve: all are temporary.
-	return sinks.Errorf(sinks.Transient, "%s: %s", s.target, text)
+	return sinks.Errorf(sinks.Transient, "%s: %s", target, text)
 }
 
 // proxyRefusal is a proxy's refusal of a CONNECT request.

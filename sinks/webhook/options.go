@@ -33,6 +33,10 @@ type Options struct {
 	Bearer string
 	// Username and Password are credentials of the Basic scheme; both empty means none.
 	Username, Password string
+	// OAuth authorizes requests with tokens; nil means none. Token requests use TLS, but
+	// its ServerName only for the host of URL, Proxy, Lease and AllowLinkLocal, and count
+	// towards the Timeout of the request that needs the token.
+	OAuth *OAuth
 	// Mode is structured, binary or batch; empty means structured.
 	Mode transform.Mode
 	// Format is the format of the events' documents; empty means CloudEvents. A Preset
@@ -142,7 +146,7 @@ func (o Options) conflict() error {
 	if err := o.checkFormat(); err != nil {
 		return err
 	}
-	return o.Handshake.check()
+	return cmp.Or(o.Handshake.check(), o.OAuth.check())
 }
 
 // parseURL parses a URL. Its errors do not quote the text, which may contain a token.
@@ -219,8 +223,11 @@ func (o Options) header(user *url.Userinfo) (http.Header, error) {
 			header.Set("Authorization", c.credentials)
 		}
 	}
+	if o.OAuth != nil {
+		given++
+	}
 	if given > 1 {
-		return nil, errors.New("only one of a bearer token, a user name, credentials in url, and an Authorization header can be set")
+		return nil, errors.New("only one of a bearer token, a user name, OAuth, credentials in url, and an Authorization header can be set")
 	}
 	if !validValue(header.Get("Authorization")) {
 		return nil, errors.New("the bearer token contains a line break or another control character")

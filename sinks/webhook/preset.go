@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"ndrbridge/sinks"
@@ -191,7 +190,7 @@ func (s *Sink) roundTrip(d *deadline, request Request) (Answer, error) {
 		return Answer{}, s.notAnswered(d.ctx, fmt.Errorf("the answer is incomplete: %w", err))
 	}
 	if err != nil {
-		body = []byte(s.secrets.HideBeginning(string(body)))
+		body = []byte(s.hidden().HideBeginning(string(body)))
 	}
 	return Answer{Status: answer.StatusCode, Header: answer.Header, Body: body}, nil
 }
@@ -211,6 +210,6 @@ func (s *Sink) report(err error) error {
 	class, wait := sinks.ClassOf(err)
 	return &sinks.Error{
 		Class: class, RetryAfter: wait, Unsent: sinks.IsUnsent(err),
-		Err: errors.New(s.target + ": " + excerpt(strings.NewReader(err.Error()), s.secrets)),
+		Err: errors.New(s.target + ": " + s.excerpt(err.Error())),
 	}
 }

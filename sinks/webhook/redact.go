@@ -3,17 +3,60 @@ package webhook
 import (
 	"io"
 	"net/url"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 
 	"ndrbridge/internal/redact"
 )
 
-// secretsOf collects the secrets of the options: credentials, the values of the
-// configured headers, and everything after the host of the URL, since webhook URLs
+// secrets are the words that errors must not show.
+type secrets struct {
+	current atomic.Pointer[redact.Secrets]
+
+	mu     sync.Mutex
+	words  []string // those of the options
+	tokens []string // the latest OAuth tokens, newest last
+}
+
+// newSecrets returns the secrets of the options and of the proxies.
+func newSecrets(o Options, proxies ...*url.URL) *secrets {
+	s := &secrets{words: secretWords(o, proxies)}
+	words := redact.New(s.words...)
+	s.current.Store(&words)
+	return s
+}
+
+// maxTokens is the number of tokens that are hidden: an answer may show a token that has
+// been replaced since its request was sent.
+const maxTokens = 4
+
+// addToken hides an OAuth token, too.
+func (s *secrets) addToken(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.Contains(s.tokens, token) {
+		return
+	}
+	s.tokens = append(s.tokens, token)
+	s.tokens = s.tokens[max(0, len(s.tokens)-maxTokens):]
+	words := redact.New(slices.Concat(s.words, s.tokens)...)
+	s.current.Store(&words)
+}
+
+// hidden returns the words that errors must not show at present.
+func (s *Sink) hidden() redact.Secrets { return *s.secrets.current.Load() }
+
+// excerpt returns the beginning of a text; see the function excerpt.
+func (s *Sink) excerpt(text string) string { return excerpt(strings.NewReader(text), s.hidden()) }
+
+// secretWords collects the secrets of the options and of the proxies: credentials, the
+// values of the configured headers, and everything after the host of the URL, since webhook URLs
 // often contain tokens.
-func secretsOf(o Options) redact.Secrets {
+func secretWords(o Options, proxies []*url.URL) []string {
 	var words []string
 	whole := func(text string) { words = append(words, text) }
 	// A shorter part is unlikely to be secret, and would match unrelated text.
@@ -64,7 +107,7 @@ func secretsOf(o Options) redact.Secrets {
 	if err != nil {
 		target = &url.URL{}
 	}
-	for _, u := range []*url.URL{target, o.Proxy} {
+	for _, u := range append([]*url.URL{target}, proxies...) {
 		if u != nil && u.User != nil {
 			password, _ := u.User.Password()
 			credentials(u.User.Username(), password)
@@ -83,7 +126,10 @@ func secretsOf(o Options) redact.Secrets {
 	for _, value := range redact.QueryValues(target.RawQuery) {
 		part(value)
 	}
-	return redact.New(words...)
+	if o.OAuth != nil {
+		words = append(words, o.OAuth.secretWords()...)
+	}
+	return words
 }
 
 // maxExcerpt is the number of characters of foreign text quoted in an error.

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"ndrbridge/internal/traceparent"
@@ -72,7 +71,7 @@ func (s *Sink) postOne(d *deadline, e transform.Event) (perEvent bool, err error
 
 // unsendable returns the error of an event that is not sent.
 func (s *Sink) unsendable(err error) *sinks.Error {
-	return sinks.Unsendable("%s: not sent: %s", s.target, excerpt(strings.NewReader(err.Error()), s.secrets))
+	return sinks.Unsendable("%s: not sent: %s", s.target, s.excerpt(err.Error()))
 }
 
 // post sends one request that carries the events. It retains body, which must not be
@@ -115,13 +114,13 @@ func (s *Sink) do(ctx context.Context, method string, target *url.URL, header ht
 		r.Method = method
 	}
 	if r.Method == http.MethodGet || len(body) == 0 {
-		return s.transport.RoundTrip(r)
+		return s.authorized(r)
 	}
 	r.ContentLength = int64(len(body))
 	// net/http sends the body of a *bytes.Reader in one write with the header.
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	return s.transport.RoundTrip(r)
+	return s.authorized(r)
 }
 
 // withAttributes returns the header of an event in binary mode, or an error if it is

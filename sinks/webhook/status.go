@@ -60,7 +60,7 @@ func (s *Sink) refused(answer *http.Response) *sinks.Error {
 		fmt.Fprintf(&text, " (%s)", a)
 	}
 	if answer.StatusCode != http.StatusSwitchingProtocols { // its body is the connection
-		if quoted := excerpt(answer.Body, s.secrets); quoted != "" {
+		if quoted := excerpt(answer.Body, s.hidden()); quoted != "" {
 			fmt.Fprintf(&text, ": %s", quoted)
 		}
 		_, _ = io.CopyN(io.Discard, answer.Body, maxDrained)
@@ -91,7 +91,7 @@ func (s *Sink) location(answer *http.Response) string {
 			parts[i] = "[redacted]"
 		}
 	}
-	return excerpt(strings.NewReader(to.Scheme+"://"+to.Host+strings.Join(parts, "/")), s.secrets)
+	return s.excerpt(to.Scheme + "://" + to.Host + strings.Join(parts, "/"))
 }
 
 // Refusal classifies the answer by its status and Retry-After field alone, for services

@@ -11,12 +11,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 
-	"ndrbridge/internal/redact"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook/signature"
 	"ndrbridge/transform"
@@ -50,7 +50,8 @@ type Sink struct {
 	handshakeDone bool
 	limiter       *rate.Limiter // of requests; nil if unlimited
 	target        string        // method, scheme and host, for errors
-	secrets       redact.Secrets
+	secrets       *secrets
+	tokens        *tokens // nil without OAuth
 }
 
 var _ sinks.Sink = (*Sink)(nil)
@@ -69,16 +70,21 @@ func New(o Options) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
+	tokenProxy := o.Proxy
 	if o.Proxy == nil {
-		if o.Proxy, err = http.ProxyFromEnvironment(request); err != nil {
-			return nil, errors.New("webhook: the proxy in the environment is not a URL")
+		if o.Proxy, err = proxyOf(request.URL); err == nil && o.OAuth != nil {
+			tokenProxy, err = proxyOf(o.OAuth.endpoint())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("webhook: %w", err)
 		}
 	}
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, defaultMaxBody)
 	o.Concurrency = max(1, o.Concurrency)
 	s := &Sink{
-		o: o,
+		o:       o,
+		secrets: newSecrets(o, o.Proxy, tokenProxy),
 		transport: &http.Transport{
 			DialContext:            o.Lease.DialContext(newDialer(o.AllowLinkLocal).DialContext),
 			TLSClientConfig:        o.TLS.Clone(),
@@ -93,10 +99,10 @@ func New(o Options) (*Sink, error) {
 		request: request,
 		keys:    keys,
 		target:  request.Method + " to " + request.URL.Scheme + "://" + request.URL.Host,
-		secrets: secretsOf(o),
 	}
-	if o.Proxy != nil {
-		s.transport.Proxy = http.ProxyURL(o.Proxy)
+	s.transport.Proxy = http.ProxyURL(o.Proxy)
+	if o.OAuth != nil {
+		s.tokens = newTokens(s, *o.OAuth, tokenProxy)
 	}
 	if o.Preset != nil {
 		service := o.Preset.Service()
@@ -111,6 +117,15 @@ func New(o Options) (*Sink, error) {
 		}
 	}
 	return s, nil
+}
+
+// proxyOf returns the proxy of the environment for a URL, or nil if there is none.
+func proxyOf(target *url.URL) (*url.URL, error) {
+	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: target})
+	if err != nil {
+		return nil, errors.New("the proxy in the environment is not a URL")
+	}
+	return proxy, nil
 }
 
 // Send implements sinks.Sink.
@@ -176,5 +191,8 @@ func (s *Sink) sendBatch(ctx context.Context, events []transform.Event) error {
 // Close closes the idle connections.
 func (s *Sink) Close() error {
 	s.transport.CloseIdleConnections()
+	if s.tokens != nil {
+		s.tokens.transport.CloseIdleConnections()
+	}
 	return nil
 }

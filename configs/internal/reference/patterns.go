@@ -46,6 +46,7 @@ func patterns() map[string]string {
 		"NATS.Subject":               `^([^ \t\r\n\f.*>{}]|` + placeholder + `)+([.]([^ \t\r\n\f.*>{}]|` + placeholder + `)+)*$`,
 		"Webhook.URL":                orNothing("^" + http + "://."),
 		"Webhook.Proxy":              proxy,
+		"WebhookOAuth.TokenURL":      "^" + http + "://.",
 		"WebhookHandshake.Origin":    `^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?([.][A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`,
 		"NATSIntake.URL":             orNothing(`^\s*` + natsURL + "://."),
 		"NATSIntake.Stream":          "^(" + streamName + ")?$",

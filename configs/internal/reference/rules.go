@@ -18,7 +18,7 @@ var (
 
 	hasTemplate = anySet("template", "template_file")
 	signs       = with("sign", anySet("secrets", "secret_files"))
-	authSet     = with("auth", anySet("bearer", "bearer_file", "username", "password", "password_file"))
+	authSet     = with("auth", some(anySet("bearer", "bearer_file", "username", "password", "password_file"), there("oauth")))
 	presetSet   = set("preset")
 	generic     = with("ticket", is("system", "generic"))
 	otherFormat = is("format", otherFormats()...)
@@ -69,10 +69,14 @@ func rules() map[string][]object {
 				with("lag", some(with("max_age", not(zero)), with("max_bytes", not(zero)))),
 			),
 		},
-		"SASL":        {either(set("mechanism"), all(set("username"), secret("password")), none(set("username"), secret("password")))},
-		"NATS":        {login, natsLogins, when(is("create_stream", true), set("stream"))},
-		"WebhookAuth": {login, excludes(secret("bearer"), some(set("username"), secret("password")))},
-		"Webhook":     webhookRules(),
+		"SASL": {either(set("mechanism"), all(set("username"), secret("password")), none(set("username"), secret("password")))},
+		"NATS": {login, natsLogins, when(is("create_stream", true), set("stream"))},
+		"WebhookAuth": {
+			login,
+			atMostOne(secret("bearer"), some(set("username"), secret("password")), there("oauth")),
+		},
+		"WebhookOAuth": {secret("client_secret")},
+		"Webhook":      webhookRules(),
 		"TicketOpener": {
 			when(is("system", "jira"), all(set("project"), none(set("fields"), set("id"), set("page"), there("lookup")))),
 			when(is("system", "servicenow"), none(set("project"), set("labels"), set("id"), set("page"), there("lookup"))),

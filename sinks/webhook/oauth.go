@@ -1,0 +1,295 @@
+package webhook
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+
+	"ndrbridge/internal/oauthtoken"
+	"ndrbridge/internal/redact"
+	"ndrbridge/preflight/finding"
+	"ndrbridge/sinks"
+)
+
+// OAuth authorizes every request with a token of the client credentials grant (RFC 6749,
+// section 4.4). A token is used until a tenth of its lifetime is left, or until a request
+// is refused with status 401; that request is then sent once more, with a new token.
+type OAuth struct {
+	// TokenURL is the http or https URL of the token endpoint.
+	TokenURL string
+	// ClientID and ClientSecret must not be empty.
+	ClientID, ClientSecret string
+	// Scope is the scope to ask for: words separated by blanks; empty means the default of
+	// the server.
+	Scope string
+	// Audience is the parameter audience, which some servers require; empty means none.
+	Audience string
+	// Style is how the client identifies itself. Empty means StyleHeader, and StyleParams
+	// if that is refused.
+	Style OAuthStyle
+}
+
+// OAuthStyle is a way to send the client's id and secret (RFC 6749, section 2.3.1).
+type OAuthStyle string
+
+// The styles.
+const (
+	StyleHeader OAuthStyle = "header" // the Basic scheme
+	StyleParams OAuthStyle = "params" // parameters in the body
+)
+
+func (o *OAuth) check() error {
+	if o == nil {
+		return nil
+	}
+	u, err := url.Parse(o.TokenURL)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return errors.New("oauth: the token URL must be http or https with a host")
+	case o.ClientID == "" || o.ClientSecret == "":
+		return errors.New("oauth: the client id or the client secret is missing")
+	case o.Style != "" && o.Style != StyleHeader && o.Style != StyleParams:
+		return fmt.Errorf("oauth: style %q is not header or params", o.Style)
+	}
+	return nil
+}
+
+// endpoint returns TokenURL parsed, once it is checked.
+func (o *OAuth) endpoint() *url.URL {
+	u, _ := url.Parse(o.TokenURL)
+	return u
+}
+
+// secretWords returns the words that errors must not show.
+func (o *OAuth) secretWords() []string {
+	id, secret := url.QueryEscape(o.ClientID), url.QueryEscape(o.ClientSecret)
+	words := []string{o.ClientSecret, strings.TrimPrefix(basic(id, secret), "Basic ")}
+	u := o.endpoint()
+	if password, ok := u.User.Password(); ok {
+		words = append(words, password, strings.TrimPrefix(basic(u.User.Username(), password), "Basic "))
+	}
+	return append(append(words, u.RawQuery), redact.QueryValues(u.RawQuery)...)
+}
+
+// maxTokenAnswer limits the answer to a token request, in bytes.
+const maxTokenAnswer = 64 << 10
+
+// tokens requests tokens and authorizes requests with them.
+type tokens struct {
+	s         *Sink
+	o         OAuth
+	transport *http.Transport // of the sink, but for the host of the token endpoint
+	target    string          // method, scheme and host, for errors
+	cache     *oauthtoken.Cache
+	style     OAuthStyle // the one that worked last; empty if none did. Guarded by cache
+}
+
+// newTokens returns the tokens of a sink whose options are checked. It copies the sink's
+// transport.
+func newTokens(s *Sink, o OAuth, proxy *url.URL) *tokens {
+	endpoint := o.endpoint()
+	t := &tokens{s: s, o: o, transport: s.transport.Clone(), style: o.Style}
+	t.target = "POST to the token endpoint " + endpoint.Scheme + "://" + endpoint.Host
+	if c := t.transport.TLSClientConfig; c != nil && endpoint.Hostname() != s.request.URL.Hostname() {
+		c.ServerName = "" // it names the target of the events
+	}
+	t.transport.Proxy = http.ProxyURL(proxy)
+	t.cache = oauthtoken.NewCache(t.fetch)
+	return t
+}
+
+// tokenError is the error of a request that was not sent because no token was issued.
+type tokenError struct{ error }
+
+func (e *tokenError) Unwrap() error { return e.error }
+
+// get returns a token. Its error is a *tokenError, which wraps a *sinks.Error or the
+// error of a cancelled ctx.
+func (t *tokens) get(ctx context.Context) (oauthtoken.Token, error) {
+	token, err := t.cache.Get(ctx)
+	if err == nil {
+		return token, nil
+	}
+	if errors.Is(err, oauthtoken.ErrControl) {
+		err = sinks.Errorf(sinks.Halted, "%s: %w; %s", t.target, err, wrongTokenURL)
+	} else if _, classified := errors.AsType[*sinks.Error](err); !classified {
+		err = t.s.unanswered(ctx, t.target, err)
+	}
+	return oauthtoken.Token{}, &tokenError{err}
+}
+
+const wrongTokenURL = "check auth.oauth.token_url"
+
+// fetch requests a token. If no style is known, it tries both.
+func (t *tokens) fetch(ctx context.Context) (*oauth2.Token, error) {
+	style := cmp.Or(t.style, StyleHeader)
+	token, err := t.request(ctx, style)
+	if answer, ok := errors.AsType[*oauth2.RetrieveError](err); ok && t.style == "" && isBadClient(answer.Response.StatusCode) {
+		style = StyleParams
+		token, err = t.request(ctx, style)
+	}
+	if err != nil {
+		return nil, t.explain(ctx, err)
+	}
+	t.style = style
+	t.s.secrets.addToken(token.AccessToken)
+	if size := len("Authorization: ") + len(token.Type()) + len(" ") + len(token.AccessToken); size > maxField {
+		return nil, sinks.Errorf(sinks.Halted, "%s: the header field with its token has %d bytes; servers accept at most %d", t.target, size, maxField)
+	}
+	return token, nil
+}
+
+// isBadClient reports whether a status refuses the client (RFC 6749, section 5.2).
+func isBadClient(status int) bool {
+	return status == http.StatusBadRequest || status == http.StatusUnauthorized
+}
+
+func (t *tokens) request(ctx context.Context, style OAuthStyle) (*oauth2.Token, error) {
+	config := clientcredentials.Config{
+		ClientID: t.o.ClientID, ClientSecret: t.o.ClientSecret, TokenURL: t.o.TokenURL,
+		Scopes: strings.Fields(t.o.Scope), AuthStyle: oauth2.AuthStyleInHeader,
+	}
+	if style == StyleParams {
+		config.AuthStyle = oauth2.AuthStyleInParams
+	}
+	if t.o.Audience != "" {
+		config.EndpointParams = url.Values{"audience": {t.o.Audience}}
+	}
+	client := &http.Client{
+		Transport:     t,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return config.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
+}
+
+// RoundTrip implements http.RoundTripper for a token request: it reads the answer, up to
+// maxTokenAnswer. It returns an error if an answer of 2xx is incomplete.
+func (t *tokens) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.Header.Set("User-Agent", t.s.request.Header.Get("User-Agent")) // nobody else uses the request
+	answer, err := t.transport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxTokenAnswer))
+	if err != nil && answer.StatusCode/100 == 2 {
+		return nil, fmt.Errorf("the answer is incomplete: %w", err)
+	}
+	if err != nil {
+		body = []byte(t.s.hidden().HideBeginning(string(body)))
+	}
+	answer.Body = io.NopCloser(bytes.NewReader(body))
+	return answer, nil
+}
+
+// explain returns the error of a failed token request, without secrets. It is never
+// Rejected, since no event was sent.
+func (t *tokens) explain(ctx context.Context, err error) error {
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return t.s.unanswered(ctx, t.target, failed.Err) // the URL may contain secrets
+	}
+	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
+	if !ok {
+		return sinks.Errorf(sinks.Halted, "%s: it answered without a token; %s: %s", t.target, wrongTokenURL, t.s.excerpt(err.Error()))
+	}
+	status := answer.Response.StatusCode
+	class, wait := classAndWait(status, answer.Response.Header)
+	if class == sinks.Rejected || status/100 == 2 {
+		class = sinks.Halted
+	}
+	text := statusText(status)
+	if class == sinks.Halted {
+		text += " (" + tokenAdvice(status, answer.ErrorCode) + ")"
+	}
+	said := string(answer.Body)
+	if answer.ErrorCode != "" {
+		said = strings.TrimSpace(answer.ErrorCode + ": " + answer.ErrorDescription)
+	}
+	if said = t.s.excerpt(said); said != "" {
+		text += ": " + said
+	}
+	refused := sinks.Errorf(class, "%s: %s", t.target, text)
+	refused.RetryAfter = wait
+	return refused
+}
+
+// tokenAdvice returns what to check when the token endpoint refuses a request, by the
+// codes of RFC 6749, section 5.2.
+func tokenAdvice(status int, code string) string {
+	switch {
+	case code == "invalid_scope":
+		return "check auth.oauth.scope"
+	case code == "unauthorized_client" || code == "unsupported_grant_type":
+		return "let the client auth.oauth.client_id use the client credentials grant"
+	case code == "invalid_client" || isBadClient(status):
+		return "check auth.oauth: token_url, client_id and the client secret, which may have expired"
+	}
+	return wrongTokenURL
+}
+
+// check requests a token and reports whether one was issued.
+func (t *tokens) check(ctx context.Context) (found []finding.Finding, issued bool) {
+	if t.o.endpoint().Scheme == "http" {
+		found = append(found, finding.Finding{
+			Step: "token tls", Result: finding.Warning, Detail: "plain http: anyone on the network path can read the client secret and the tokens",
+			Advice: "use https in auth.oauth.token_url",
+		})
+	}
+	d := newDeadline(ctx, t.s.o.Timeout)
+	defer d.stop()
+	token, err := t.get(d.ctx)
+	if err != nil {
+		f := finding.Finding{Step: "token", Result: finding.Failed, Detail: err.Error(), Advice: "correct auth.oauth, or let this machine reach its token_url"}
+		if class, _ := sinks.ClassOf(err); class == sinks.Throttled {
+			f.Result, f.Advice = finding.Warning, "it may be temporary; check again later"
+		}
+		return append(found, f), false
+	}
+	detail := "the token endpoint issued a token that does not expire"
+	if token.Lifetime > 0 {
+		detail = fmt.Sprintf("the token endpoint issued a token for %s", token.Lifetime.Round(time.Second))
+	}
+	return append(found, finding.Finding{Step: "token", Result: finding.OK, Detail: detail}), true
+}
+
+// authorized sends a request, with a token if the sink uses OAuth.
+func (s *Sink) authorized(r *http.Request) (*http.Response, error) {
+	if s.tokens == nil {
+		return s.transport.RoundTrip(r)
+	}
+	token, err := s.tokens.get(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	answer, err := s.transport.RoundTrip(withToken(r, token))
+	if err != nil || answer.StatusCode != http.StatusUnauthorized {
+		return answer, err
+	}
+	_, _ = io.CopyN(io.Discard, answer.Body, maxDrained)
+	_ = answer.Body.Close()
+	s.tokens.cache.Refused(token)
+	if token, err = s.tokens.get(r.Context()); err != nil {
+		return nil, err
+	}
+	return s.transport.RoundTrip(withToken(r, token))
+}
+
+// withToken returns a copy of a request with a token and a body of its own.
+func withToken(r *http.Request, token oauthtoken.Token) *http.Request {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", token.Header)
+	if r.GetBody != nil {
+		r.Body, _ = r.GetBody() // it never fails
+	}
+	return r
+}
