@@ -159,7 +159,7 @@ func parseAttack(value []byte) (a attack) {
 		a.others = true
 		return a
 	default:
-		if isAttackID(value) {
+		if isOCSFAttackID(value) {
 			a.id = value
 		} else {
 			a.name = value
@@ -195,8 +195,8 @@ func parseAttack(value []byte) (a attack) {
 	return a
 }
 
-// isAttackID reports whether a JSON value is the id of a tactic or technique.
-func isAttackID(value []byte) bool {
+// isOCSFAttackID reports whether a JSON value is the id of a tactic or technique.
+func isOCSFAttackID(value []byte) bool {
 	id, found := bytes.CutPrefix(value, []byte(`"T`))
 	if !found {
 		return false
@@ -238,7 +238,7 @@ func appendTactic(dst []byte, a attack) ([]byte, fit) { return appendNamed(dst, 
 
 // appendTechnique appends the members of an attack that is a technique or a part of one.
 func appendTechnique(dst []byte, a attack) ([]byte, fit) {
-	if parent, _, found := bytes.Cut(a.id, []byte(".")); found && isAttackID(a.id) {
+	if parent, _, found := bytes.Cut(a.id, []byte(".")); found && isOCSFAttackID(a.id) {
 		dst = append(dst, `"technique":{"uid":`...)
 		dst = append(append(dst, parent...), `"},`...)
 		return appendNamed(dst, "sub_technique", a)

@@ -23,9 +23,9 @@ func pair(value []byte) (values [2][]byte) {
 	return values
 }
 
-// direction picks the direction of a connection from two values: whether its client and
+// ocsfDirection picks the direction of a connection from two values: whether its client and
 // its server are external. internal is the caption of a connection between hosts inside.
-func direction(internal string) picker {
+func ocsfDirection(internal string) picker {
 	return picker{"3: both are internal; 2: the client is internal; 1: the server is internal; 0: any other", func(value []byte) (choice, fit) {
 		if value[0] != '[' {
 			return choice{0, "Unknown"}, part
@@ -134,8 +134,8 @@ func scaled(name string, by float64) conversion {
 	}}
 }
 
-// failure picks the outcome from an error, or from a status code.
-var failure = picker{"2: an error, or a status code from 400; 1: any other status code, or answers", func(value []byte) (choice, fit) {
+// ocsfFailure picks the outcome from an error, or from a status code.
+var ocsfFailure = picker{"2: an error, or a status code from 400; 1: any other status code, or answers", func(value []byte) (choice, fit) {
 	switch {
 	case value[0] == '[':
 		return choice{1, "Success"}, part
@@ -153,8 +153,8 @@ var failure = picker{"2: an error, or a status code from 400; 1: any other statu
 	return choice{2, "Failure"}, part
 }}
 
-// httpOutcome picks the outcome from the status of a response.
-var httpOutcome = picker{"1: below 400; 2: from 400", func(value []byte) (choice, fit) {
+// ocsfHTTPOutcome picks the outcome from the status of a response.
+var ocsfHTTPOutcome = picker{"1: below 400; 2: from 400", func(value []byte) (choice, fit) {
 	switch code, ok := asInteger(value); {
 	case !ok || code <= 0:
 		return choice{}, none
@@ -164,14 +164,14 @@ var httpOutcome = picker{"1: below 400; 2: from 400", func(value []byte) (choice
 	return choice{2, "Failure"}, part
 }}
 
-// httpStatus is the status of a response; 0 means that there was none.
-var httpStatus = conversion{"integer above 0", func(dst, value []byte) ([]byte, fit) {
+// ocsfHTTPStatus is the status of a response; 0 means that there was none.
+var ocsfHTTPStatus = conversion{"integer above 0", func(dst, value []byte) ([]byte, fit) {
 	code, ok := asInteger(value)
 	return strconv.AppendInt(dst, code, 10), fits(ok && code > 0)
 }}
 
-// httpMethod is a method that the schema knows.
-var httpMethod = named("one of the schema's methods", only(text, func(method []byte) bool {
+// ocsfHTTPMethod is a method that the schema knows.
+var ocsfHTTPMethod = named("one of the schema's methods", only(text, func(method []byte) bool {
 	switch string(method) {
 	case "CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE":
 		return true
@@ -179,8 +179,8 @@ var httpMethod = named("one of the schema's methods", only(text, func(method []b
 	return false
 }))
 
-// urlPath converts a host and a URI, which may begin with the host, to the path.
-var urlPath = conversion{"the path: the URI without the host", func(dst, value []byte) ([]byte, fit) {
+// ocsfURLPath converts a host and a URI, which may begin with the host, to the path.
+var ocsfURLPath = conversion{"the path: the URI without the host", func(dst, value []byte) ([]byte, fit) {
 	values := pair(value)
 	host, uri := values[0], values[1]
 	if uri == nil || uri[0] != '"' {
@@ -212,8 +212,8 @@ var baseName = conversion{"the name at the end of the path", func(dst, value []b
 	return appendText(dst, string(name)), min(part, fits(len(name) > 0))
 }}
 
-// smbActivity picks the activity from isCommandCreate, or from the method.
-var smbActivity = picker{"3: `isCommandCreate`; 99: any other method", func(value []byte) (choice, fit) {
+// ocsfSMBActivity picks the activity from isCommandCreate, or from the method.
+var ocsfSMBActivity = picker{"3: `isCommandCreate`; 99: any other method", func(value []byte) (choice, fit) {
 	switch {
 	case string(value) == "true":
 		return choice{3, "File Create"}, part
@@ -225,16 +225,16 @@ var smbActivity = picker{"3: `isCommandCreate`; 99: any other method", func(valu
 	return choice{99, ""}, part
 }}
 
-// dnsActivity picks the activity from an array of what only responses have.
-var dnsActivity = picker{"2: with answers, an error or the bytes of a response; 1: any other", func(value []byte) (choice, fit) {
+// ocsfDNSActivity picks the activity from an array of what only responses have.
+var ocsfDNSActivity = picker{"2: with answers, an error or the bytes of a response; 1: any other", func(value []byte) (choice, fit) {
 	if value[0] == '[' {
 		return choice{2, "Response"}, part
 	}
 	return choice{1, "Query"}, part
 }}
 
-// dnsCode picks the response code from an error, or from answers.
-var dnsCode = func() picker {
+// ocsfDNSCode picks the response code from an error, or from answers.
+var ocsfDNSCode = func() picker {
 	named := words(part, map[string]choice{
 		"noerror": {0, "NoError"}, "formerr": {1, "FormError"}, "servfail": {2, "ServError"}, "nxdomain": {3, "NXDomain"}, "notimp": {4, "NotImp"},
 		"refused": {5, "Refused"}, "yxdomain": {6, "YXDomain"}, "yxrrset": {7, "YXRRSet"}, "nxrrset": {8, "NXRRSet"}, "notauth": {9, "NotAuth"},
@@ -248,13 +248,13 @@ var dnsCode = func() picker {
 	}}
 }()
 
-// dnsOpcode picks the number of an operation.
-var dnsOpcode = words(part, map[string]choice{
+// ocsfDNSOpcode picks the number of an operation.
+var ocsfDNSOpcode = words(part, map[string]choice{
 	"query": {0, ""}, "iquery": {1, ""}, "status": {2, ""}, "notify": {4, ""}, "update": {5, ""}, "*": {99, ""},
 })
 
-// dnsAnswers converts answers: objects with data, or data alone.
-var dnsAnswers = conversion{"array, each an answer: `data`, `type`, `ttl`", func(dst, value []byte) ([]byte, fit) {
+// ocsfDNSAnswers converts answers: objects with data, or data alone.
+var ocsfDNSAnswers = conversion{"array, each an answer: `data`, `type`, `ttl`", func(dst, value []byte) ([]byte, fit) {
 	start := len(dst)
 	dst = append(dst, '[')
 	all := whole

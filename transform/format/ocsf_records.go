@@ -91,7 +91,7 @@ func sourceRows() []row {
 // Email Activity.
 func connectionRows() []row {
 	return slices.Concat(
-		siblings("connection_info.direction_id", "connection_info.direction", direction("Lateral"), directionSources()...),
+		siblings("connection_info.direction_id", "connection_info.direction", ocsfDirection("Lateral"), directionSources()...),
 		siblings("connection_info.protocol_ver_id", "connection_info.protocol_ver", addressVersion, fields("clientAddr", "senderAddr")...),
 		[]row{
 			{"app_name", fields("application"), firstOf(text)},
@@ -118,7 +118,7 @@ func directionSources() []string {
 // errorRows are the rows of records that have an error if something failed, and a status
 // code.
 func errorRows() []row {
-	return append(siblings("status_id", "status", failure, fields("error", "statusCode")...), []row{
+	return append(siblings("status_id", "status", ocsfFailure, fields("error", "statusCode")...), []row{
 		{"status_code", fields("statusCode"), text},
 		{"status_detail", fields("error"), text},
 	}...)
@@ -130,8 +130,8 @@ var connectionActivities = map[int]string{1: "Open", 2: "Close", 3: "Reset", 4: 
 // traffic picks the activity of what is seen on the network.
 var traffic = picker{"6", func([]byte) (choice, fit) { return choice{6, "Traffic"}, part }}
 
-// applicationProtocol is the type of a record without its tilde.
-var applicationProtocol = conversion{"text without the tilde", func(dst, value []byte) ([]byte, fit) {
+// ocsfApplicationProtocol is the type of a record without its tilde.
+var ocsfApplicationProtocol = conversion{"text without the tilde", func(dst, value []byte) ([]byte, fit) {
 	name, found := bytes.CutPrefix(value, []byte(`"~`))
 	if !found || len(name) <= len(`"`) {
 		return dst, none
@@ -147,7 +147,7 @@ func ocsfFlow(o Options) table {
 func ocsfNetwork(o Options) table {
 	return recordClass(4001, "Network Activity", "", connectionActivities).table(o, traffic, from("=traffic"),
 		recordRows(), requestRows(), connectionRows(), errorRows(), []row{
-			{"app_protocol_name", from("record._type"), applicationProtocol},
+			{"app_protocol_name", from("record._type"), ocsfApplicationProtocol},
 			{"tls.version!", fields("version"), text},
 			{"tls.cipher", fields("cipherSuite", "cipher"), text},
 			{"tls.sni", fields("host"), text},
@@ -169,11 +169,11 @@ func ocsfHTTP(o Options) table {
 		activity[strings.ToLower(name)] = choice{id, name}
 	}
 	return class.table(o, words(part, activity), fields("method", "=unknown"),
-		recordRows(), requestRows(), connectionRows(), siblings("status_id", "status", httpOutcome, fields("statusCode")...), []row{
+		recordRows(), requestRows(), connectionRows(), siblings("status_id", "status", ocsfHTTPOutcome, fields("statusCode")...), []row{
 			{"status_code", fields("statusCode"), text},
 			{"http_request.uid", from("record._id", "event.id"), text},
-			{"http_request.http_method", fields("method"), httpMethod},
-			{"http_request.url.path!", fields("host + uri"), urlPath},
+			{"http_request.http_method", fields("method"), ocsfHTTPMethod},
+			{"http_request.url.path!", fields("host + uri"), ocsfURLPath},
 			{"http_request.url.url_string?", fields("uri", "host"), text},
 			{"http_request.url.hostname", fields("host"), text},
 			{"http_request.url.port", fields("serverPort"), port},
@@ -182,7 +182,7 @@ func ocsfHTTP(o Options) table {
 			{"http_request.user_agent", fields("userAgent"), text},
 			{"http_request.x_forwarded_for", fields("origin"), each(address)},
 			{"http_request.body_length", fields("reqSize"), integer},
-			{"http_response.code!", fields("statusCode"), httpStatus},
+			{"http_response.code!", fields("statusCode"), ocsfHTTPStatus},
 			{"http_response.content_type", fields("contentType"), text},
 			{"http_response.body_length", fields("rspSize"), integer},
 			{"http_response.latency", fields("processingTime"), rounded},
@@ -191,16 +191,16 @@ func ocsfHTTP(o Options) table {
 
 func ocsfDNS(o Options) table {
 	class := recordClass(4003, "DNS Activity", "~dns", map[int]string{1: "Query", 2: "Response", 6: "Traffic"})
-	return class.table(o, dnsActivity, fields("answers + error + rspBytes", "=query"),
+	return class.table(o, ocsfDNSActivity, fields("answers + error + rspBytes", "=query"),
 		recordRows(), requestRows(), connectionRows(),
-		siblings("rcode_id", "rcode", dnsCode, fields("error", "answers")...),
-		siblings("status_id", "status", failure, fields("error", "answers")...), []row{
+		siblings("rcode_id", "rcode", ocsfDNSCode, fields("error", "answers")...),
+		siblings("status_id", "status", ocsfFailure, fields("error", "answers")...), []row{
 			{"status_detail", fields("error"), text},
 			{"query.hostname!", fields("qname"), text},
 			{"query.type", fields("qtype"), text},
 			{"query.opcode", fields("opcode"), text},
-			{"query.opcode_id", fields("opcode"), dnsOpcode.id()},
-			{"answers", fields("answers"), dnsAnswers},
+			{"query.opcode_id", fields("opcode"), ocsfDNSOpcode.id()},
+			{"answers", fields("answers"), ocsfDNSAnswers},
 		})
 }
 
@@ -237,7 +237,7 @@ func ocsfSMB(o Options) table {
 	class := recordClass(4006, "SMB Activity", "~cifs", map[int]string{
 		1: "File Supersede", 2: "File Open", 3: "File Create", 4: "File Open If", 5: "File Overwrite", 6: "File Overwrite If",
 	})
-	return class.table(o, smbActivity, fields("isCommandCreate", "method", "=unknown"),
+	return class.table(o, ocsfSMBActivity, fields("isCommandCreate", "method", "=unknown"),
 		recordRows(), requestRows(), connectionRows(), errorRows(), []row{
 			{"command", fields("method"), text},
 			{"dialect", fields("dialect"), text},
@@ -286,7 +286,7 @@ func ocsfEmail(o Options) table {
 	class := recordClass(4009, "Email Activity", "~smtp", map[int]string{1: "Send"})
 	send := picker{"1", func([]byte) (choice, fit) { return choice{1, "Send"}, part }}
 	return class.table(o, send, from("=send"), recordRows(), requestRows(), errorRows(),
-		siblings("direction_id", "direction", direction("Internal"), directionSources()...), []row{
+		siblings("direction_id", "direction", ocsfDirection("Internal"), directionSources()...), []row{
 			{"protocol_name", from("=SMTP"), text},
 			{"command", fields("method"), text},
 			{"from", fields("sender"), emailAddress},
