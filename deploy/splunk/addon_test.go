@@ -63,6 +63,7 @@ func readConf(t testing.TB, name string) conf {
 type addon struct {
 	props, transforms, eventtypes, tags conf
 	compiled                            map[string]expression
+	patterns                            map[string]*regexp.Regexp // of EXTRACT and REPORT
 }
 
 func readAddon(t testing.TB) *addon {
@@ -70,10 +71,26 @@ func readAddon(t testing.TB) *addon {
 	a := &addon{
 		props: readConf(t, "default/props.conf"), transforms: readConf(t, "default/transforms.conf"),
 		eventtypes: readConf(t, "default/eventtypes.conf"), tags: readConf(t, "default/tags.conf"),
-		compiled: map[string]expression{},
+		compiled: map[string]expression{}, patterns: map[string]*regexp.Regexp{},
+	}
+	pattern := func(text string) {
+		t.Helper()
+		r, err := regexp.Compile(text)
+		if err != nil || text == "" {
+			t.Fatalf("pattern %q: %v", text, err)
+		}
+		a.patterns[text] = r
 	}
 	for stanza, settings := range a.props {
 		for _, s := range settings {
+			switch kind, _, _ := strings.Cut(s.name, "-"); kind {
+			case "EXTRACT":
+				pattern(s.value)
+			case "REPORT":
+				for _, name := range strings.Split(s.value, ", ") {
+					pattern(a.transforms.get(name, "REGEX"))
+				}
+			}
 			if !strings.HasPrefix(s.name, "EVAL-") || a.compiled[s.value] != nil {
 				continue
 			}
@@ -102,16 +119,11 @@ func (a *addon) search(raw []byte, sourceType string, nullText bool) (fields, []
 	for _, s := range settings {
 		switch kind, _, _ := strings.Cut(s.name, "-"); kind {
 		case "EXTRACT":
-			err = extractPattern(f, raw, s.value)
+			extractPattern(f, raw, a.patterns[s.value])
 		case "REPORT":
 			for _, name := range strings.Split(s.value, ", ") {
-				if err == nil {
-					err = extractPattern(f, raw, a.transforms.get(name, "REGEX"))
-				}
+				extractPattern(f, raw, a.patterns[a.transforms.get(name, "REGEX")])
 			}
-		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
 	for _, s := range settings {
@@ -174,18 +186,13 @@ func (a *addon) tagsOf(f fields) ([]string, error) {
 }
 
 // extractPattern adds the named groups of the first match.
-func extractPattern(f fields, raw []byte, pattern string) error {
-	r, err := regexp.Compile(pattern)
-	if err != nil || pattern == "" {
-		return fmt.Errorf("pattern %q: %w", pattern, err)
-	}
+func extractPattern(f fields, raw []byte, r *regexp.Regexp) {
 	match := r.FindSubmatch(raw)
 	for i, name := range r.SubexpNames() {
 		if name != "" && match != nil {
 			f[name] = []string{string(match[i])}
 		}
 	}
-	return nil
 }
 
 // extractJSON returns the fields of an object by Splunk's names: a.b for members, a{} for
@@ -273,6 +280,22 @@ func matchTerm(rest *string, f fields) (bool, error) {
 	case ")", "OR":
 		return false, fmt.Errorf("%s where a term is expected", found[0])
 	}
-	pattern := regexp.MustCompile("(?is)^" + strings.ReplaceAll(regexp.QuoteMeta(found[2]+found[3]), `\*`, ".*") + "$")
-	return slices.ContainsFunc(f[found[1]], pattern.MatchString), nil
+	return slices.ContainsFunc(f[found[1]], func(v string) bool {
+		return matchWildcards(strings.ToLower(found[2]+found[3]), strings.ToLower(v))
+	}), nil
+}
+
+// matchWildcards reports whether a text matches a pattern, in which * stands for any text.
+func matchWildcards(pattern, text string) bool {
+	prefix, rest, wild := strings.Cut(pattern, "*")
+	text, found := strings.CutPrefix(text, prefix)
+	if !wild || !found {
+		return found && text == ""
+	}
+	for i := range len(text) + 1 {
+		if matchWildcards(rest, text[i:]) {
+			return true
+		}
+	}
+	return false
 }

@@ -27,45 +27,48 @@ import (
 // events have, such as ports and bytes, is checked where it is present.
 type model struct {
 	tags   []string
-	fields map[string]string
+	fields map[string]*regexp.Regexp
 }
 
-const (
-	something = `.`
-	quantity  = `^\d+(\.\d+)?$`
+var (
+	something = regexp.MustCompile(`.`)
+	quantity  = regexp.MustCompile(`^\d+(\.\d+)?$`)
 )
 
+// words matches one of several words.
+func words(all string) *regexp.Regexp { return regexp.MustCompile("^(" + all + ")$") }
+
 var models = map[string]model{
-	"Alerts": {[]string{"alert"}, map[string]string{
+	"Alerts": {[]string{"alert"}, map[string]*regexp.Regexp{
 		"app": something, "description": something, "dest": something, "id": something, "signature": something, "signature_id": something,
-		"severity": `^(critical|high|medium|low|informational|unknown)$`, "src": something, "type": `^(alarm|alert|event|task|warning|unknown)$`, "user": something,
+		"severity": words(`critical|high|medium|low|informational|unknown`), "src": something, "type": words(`alarm|alert|event|task|warning|unknown`), "user": something,
 	}},
-	"Intrusion Detection": {[]string{"ids", "attack"}, map[string]string{
-		"action": `^(allowed|blocked)$`, "category": something, "dest": something, "dvc": something, "ids_type": `^(network|host|application|wireless)$`,
-		"severity": `^(critical|high|medium|low|informational|unknown)$`, "signature": something, "src": something, "vendor_product": something,
+	"Intrusion Detection": {[]string{"ids", "attack"}, map[string]*regexp.Regexp{
+		"action": words(`allowed|blocked`), "category": something, "dest": something, "dvc": something, "ids_type": words(`network|host|application|wireless`),
+		"severity": words(`critical|high|medium|low|informational|unknown`), "signature": something, "src": something, "vendor_product": something,
 	}},
-	"Authentication": {[]string{"authentication"}, map[string]string{
-		"action": `^(success|failure|pending|error)$`, "app": something, "dest": something, "src": something, "user": something,
+	"Authentication": {[]string{"authentication"}, map[string]*regexp.Regexp{
+		"action": words(`success|failure|pending|error`), "app": something, "dest": something, "src": something, "user": something,
 	}},
-	"Change": {[]string{"change"}, map[string]string{
-		"action": `^(acl_modified|cleared|created|deleted|modified|read|stopped|updated)$`, "change_type": something, "command": something,
-		"dest": something, "dvc": something, "object": something, "object_attrs": `^[^"]+$`, "object_category": something, "object_id": `^[^"]+$`,
-		"src": something, "status": `^(success|failure)$`, "user": something, "vendor_product": something,
+	"Change": {[]string{"change"}, map[string]*regexp.Regexp{
+		"action": words(`acl_modified|cleared|created|deleted|modified|read|stopped|updated`), "change_type": something, "command": something,
+		"dest": something, "dvc": something, "object": something, "object_attrs": regexp.MustCompile(`^[^"]+$`), "object_category": something, "object_id": regexp.MustCompile(`^[^"]+$`),
+		"src": something, "status": words(`success|failure`), "user": something, "vendor_product": something,
 	}},
-	"Network Traffic": {[]string{"network", "communicate"}, map[string]string{
-		"action": `^(allowed|blocked|teardown|flow)$`, "app": something, "dest": something, "dvc": something, "src": something,
-		"transport": `^(tcp|udp|icmp|unknown)$`, "protocol": `^(ip|icmp)$`, "vendor_product": something,
+	"Network Traffic": {[]string{"network", "communicate"}, map[string]*regexp.Regexp{
+		"action": words(`allowed|blocked|teardown|flow`), "app": something, "dest": something, "dvc": something, "src": something,
+		"transport": words(`tcp|udp|icmp|unknown`), "protocol": words(`ip|icmp`), "vendor_product": something,
 	}},
-	"Web": {[]string{"web"}, map[string]string{
-		"action": something, "category": something, "dest": something, "src": something, "status": `^([1-5]\d\d|unknown)$`,
-		"http_method": `^(GET|PUT|POST|DELETE|HEAD|OPTIONS|CONNECT|TRACE|PATCH)$`, "http_user_agent": something, "http_user_agent_length": quantity,
-		"url": `^https?://[^/]+/`, "url_domain": `^[^/]+$`, "uri_path": `^/`, "vendor_product": something,
+	"Web": {[]string{"web"}, map[string]*regexp.Regexp{
+		"action": something, "category": something, "dest": something, "src": something, "status": words(`[1-5]\d\d|unknown`),
+		"http_method": words(`GET|PUT|POST|DELETE|HEAD|OPTIONS|CONNECT|TRACE|PATCH`), "http_user_agent": something, "http_user_agent_length": quantity,
+		"url": regexp.MustCompile(`^https?://[^/]+/`), "url_domain": regexp.MustCompile(`^[^/]+$`), "uri_path": regexp.MustCompile(`^/`), "vendor_product": something,
 	}},
-	"Network Resolution": {[]string{"network", "resolution", "dns"}, map[string]string{
-		"answer": something, "answer_count": quantity, "dest": something, "message_type": `^(Query|Response|unknown)$`, "query": something, "query_count": quantity,
-		"query_type": `^(Query|IQuery|Status|Notify|Update|unknown)$`, "record_type": `^([A-Z0-9]+|unknown)$`,
-		"reply_code":    `^(No Error|Format Error|Server Failure|Non-Existent Domain|NotImp|Refused|unknown)$`,
-		"reply_code_id": `^(\d+|unknown)$`, "src": something, "transaction_id": something, "transport": something, "vendor_product": something,
+	"Network Resolution": {[]string{"network", "resolution", "dns"}, map[string]*regexp.Regexp{
+		"answer": something, "answer_count": quantity, "dest": something, "message_type": words(`Query|Response|unknown`), "query": something, "query_count": quantity,
+		"query_type": words(`Query|IQuery|Status|Notify|Update|unknown`), "record_type": words(`[A-Z0-9]+|unknown`),
+		"reply_code":    words(`No Error|Format Error|Server Failure|Non-Existent Domain|NotImp|Refused|unknown`),
+		"reply_code_id": words(`\d+|unknown`), "src": something, "transaction_id": something, "transport": something, "vendor_product": something,
 	}},
 }
 
@@ -243,7 +246,7 @@ func (a *addon) check(t *testing.T, d document) (fields, []string) {
 				t.Errorf("%s: %s is missing for %s", d.name, field, name)
 			}
 			for _, v := range f[field] {
-				if v == "null" || !regexp.MustCompile(pattern).MatchString(v) {
+				if v == "null" || !pattern.MatchString(v) {
 					t.Errorf("%s: %s is %q, which %s does not allow", d.name, field, v, name)
 				}
 			}
@@ -251,7 +254,7 @@ func (a *addon) check(t *testing.T, d document) (fields, []string) {
 	}
 	for _, field := range quantities {
 		for _, v := range without[field] {
-			if !regexp.MustCompile(quantity).MatchString(v) {
+			if !quantity.MatchString(v) {
 				t.Errorf("%s: %s is %q, which is no number", d.name, field, v)
 			}
 		}
@@ -299,11 +302,11 @@ func TestEveryKindOfDocumentHasTheFieldsOfItsDataModels(t *testing.T) {
 func TestDocumentsOfAnAppliance(t *testing.T) {
 	a := readAddon(t)
 	hq := standin.New(standin.Options{Seed: 7})
-	hq.AddMany(200)
+	hq.AddMany(60)
 	hq.AddInvalidUTF8()
 	hq.AddHuge(20_000)
-	hq.AddAudit(100)
-	hq.AddRecords(200)
+	hq.AddAudit(60)
+	hq.AddRecords(60)
 	now := time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
 	counts := map[string]int{}
 	check := func(e transform.Event, err error) fields {

@@ -279,6 +279,9 @@ func call(name string, arguments []expression) (expression, error) {
 	if name == "mvfilter" && len(arguments) == 1 {
 		return func(f fields) (value, error) { return filter(arguments[0], f) }, nil
 	}
+	if of := patternFunctions[name]; of != nil && len(arguments) == map[string]int{"match": 2, "like": 2, "replace": 3}[name] {
+		return callPattern(of, arguments)
+	}
 	function, found := functions[name]
 	if !found || len(arguments) != function.arguments {
 		return nil, fmt.Errorf("function %s with %d arguments", name, len(arguments))
@@ -388,38 +391,6 @@ var functions = map[string]struct {
 		}
 		return 1.0, nil
 	}},
-	"match": {2, false, func(v []value) (value, error) {
-		pattern, errPattern := text(v[1])
-		r, errRegexp := regexp.Compile(pattern)
-		if err := errors.Join(errPattern, errRegexp); err != nil {
-			return nil, err
-		}
-		if all, several := v[0].([]string); several {
-			return slices.ContainsFunc(all, r.MatchString), nil
-		}
-		s, err := text(v[0])
-		return r.MatchString(s), err
-	}},
-	"like": {2, false, func(v []value) (value, error) {
-		s, errS := text(v[0])
-		pattern, errPattern := text(v[1])
-		r, errRegexp := regexp.Compile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), "%", ".*") + "$")
-		if err := errors.Join(errS, errPattern, errRegexp); err != nil {
-			return nil, err
-		}
-		return r.MatchString(s), nil
-	}},
-	"replace": {3, false, func(v []value) (value, error) {
-		s, errS := text(v[0])
-		pattern, errPattern := text(v[1])
-		by, errBy := text(v[2])
-		r, errRegexp := regexp.Compile(pattern)
-		if err := errors.Join(errS, errPattern, errBy, errRegexp); err != nil {
-			return nil, err
-		}
-		by = regexp.MustCompile(`\\(\d)`).ReplaceAllString(strings.ReplaceAll(by, "$", "$$"), "$${$1}")
-		return r.ReplaceAllString(s, by), nil
-	}},
 	"ltrim": {2, false, func(v []value) (value, error) {
 		s, errS := text(v[0])
 		cut, errCut := text(v[1])
@@ -437,6 +408,67 @@ var functions = map[string]struct {
 		}
 		return field(path)(f)
 	}},
+}
+
+// patternFunctions are the functions whose second argument is a pattern. A null first
+// argument gives null.
+var patternFunctions = map[string]func(pattern string, rest []value) (func(value) (value, error), error){
+	"match": func(pattern string, _ []value) (func(value) (value, error), error) {
+		r, err := regexp.Compile(pattern)
+		return func(v value) (value, error) {
+			if all, several := v.([]string); several {
+				return slices.ContainsFunc(all, r.MatchString), nil
+			}
+			s, err := text(v)
+			return r.MatchString(s), err
+		}, err
+	},
+	"like": func(pattern string, _ []value) (func(value) (value, error), error) {
+		r, err := regexp.Compile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), "%", ".*") + "$")
+		return func(v value) (value, error) {
+			s, err := text(v)
+			return r.MatchString(s), err
+		}, err
+	},
+	"replace": func(pattern string, rest []value) (func(value) (value, error), error) {
+		by, err := text(rest[0])
+		if err != nil {
+			return nil, err
+		}
+		by = regexp.MustCompile(`\\(\d)`).ReplaceAllString(strings.ReplaceAll(by, "$", "$$"), "$${$1}")
+		r, err := regexp.Compile(pattern)
+		return func(v value) (value, error) {
+			s, err := text(v)
+			return r.ReplaceAllString(s, by), err
+		}, err
+	},
+}
+
+// callPattern compiles a pattern once: it must not depend on fields.
+func callPattern(of func(string, []value) (func(value) (value, error), error), arguments []expression) (expression, error) {
+	var constants []value
+	for _, a := range arguments[1:] {
+		v, err := a(nil)
+		if err != nil {
+			return nil, err
+		}
+		constants = append(constants, v)
+	}
+	pattern, err := text(constants[0])
+	if err != nil {
+		return nil, err
+	}
+	apply, err := of(pattern, constants[1:])
+	if err != nil {
+		return nil, err
+	}
+	return func(f fields) (value, error) {
+		v, err := arguments[0](f)
+		if v == nil || err != nil {
+			return nil, err
+		}
+		return apply(v)
+	}, nil
 }
 
 // first returns the first of several values.
