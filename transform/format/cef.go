@@ -67,6 +67,7 @@ var cefLengths = map[string]int{
 	"dhost":                    1023,
 	"duser":                    1023,
 	"externalId":               40,
+	"filePath":                 1023,
 	"msg":                      1023,
 	"outcome":                  63,
 	"proto":                    31,

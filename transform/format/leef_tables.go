@@ -23,7 +23,7 @@ func leefHeader(o Options, id ...string) []row {
 
 // leefEvent are the rows of every event.
 var leefEvent = []row{
-	{"eventId", from("event.id"), text},
+	{"eventId", from("event.id"), exactText},
 	{"appliance", from("event.appliance"), text},
 	{"eventType", from("event.type"), text},
 	{"eventSource", from("event.source"), text},
@@ -89,11 +89,12 @@ func leefAudit(o Options) table {
 			{"sev", from("=#3"), integer},
 			{"cat", from("=audit"), text},
 			{"usrName", from("audit.body.user"), text},
+			{"src", from("audit.body.source_ip", "audit.body.ip"), address},
 			{"entryId", from("audit.id"), text},
 			{"operation", from("audit.body.operation"), text},
 			{"component", from("audit.body.component"), text},
 			{"details", from("audit.body.details"), text},
-			{"outcome", from("audit.body.operation + audit.body.details"), failure},
+			{"outcome", from("audit.body.operation + audit.body.details + audit.body.result"), failure},
 		}),
 	}
 }
@@ -110,7 +111,7 @@ func leefRecord(o Options) table {
 			{"srcPort", clientOf("Port"), port},
 			{"dst", serverOf("Addr"), address},
 			{"dstPort", serverOf("Port"), port},
-			{"usrName", from("record._source.user"), text},
+			{"usrName", from("record._source.user", "record._source.sender"), text},
 			{"url", from("record._source.uri"), text},
 			{"srcBytes", from("record._source.reqBytes"), count},
 			{"dstBytes", from("record._source.rspBytes"), count},
@@ -120,14 +121,19 @@ func leefRecord(o Options) table {
 			{"recordId", from("record._id"), text},
 			{"application", from("record._type"), recordProtocol},
 			{"dstHostName", from("record._source.host"), text},
-			{"method", from("record._source.method"), text},
+			{"dstUsrName", from("record._source.recipient"), text},
+			{"method", from("record._source.method", "record._source.msgType"), text},
 			{"statusCode", from("record._source.statusCode"), integer},
 			{"outcome", from("record._source.statusCode"), outcomeOfStatus},
+			{"error", from("record._source.error"), text},
 			{"userAgent", from("record._source.userAgent"), text},
 			{"referer", from("record._source.referer"), text},
 			{"flowId", from("record._source.flowId"), text},
 			{"query", from("record._source.qname"), text},
 			{"queryType", from("record._source.qtype"), text},
+			{"filePath", from("record._source.path", "record._source.resource"), text},
+			{"protocolVersion", from("record._source.version", "record._source.rspVersion"), text},
+			{"cipher", from("record._source.cipherSuite", "record._source.cipher"), text},
 		}),
 	}
 }

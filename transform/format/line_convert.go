@@ -20,6 +20,18 @@ var (
 		n, ok := asInteger(value)
 		return strconv.AppendInt(dst, n, 10), fits(ok && n >= 0)
 	}}
+	// exactText is a text that always is in the field whole: if it has characters that are
+	// not printable, or spaces at its ends, it is JSON.
+	exactText = conversion{text.name, func(dst, value []byte) ([]byte, fit) {
+		content, ok := unquoted(nil, value)
+		if !ok || len(content) == 0 {
+			return dst, none
+		}
+		if content[0] == '"' || !isKept(content, isPrintable) {
+			content = appendOneLine(nil, appendText(nil, string(content)))
+		}
+		return appendText(dst, string(content)), whole
+	}}
 	// instant is a time. A fraction of its millisecond is not in the field.
 	instant = conversion{millis.name, func(dst, value []byte) ([]byte, fit) {
 		dst, f := appendMillis(dst, value)
@@ -84,16 +96,14 @@ func joined(c conversion) conversion {
 	}}
 }
 
-// second converts the second element of an array if the first and third are equal: an
-// attribute of a participant in a role that another value names.
+// second converts the second element of an array if the first and third are equal.
 func second(c conversion) conversion {
-	return conversion{c.name + " if the role fits", func(dst, value []byte) ([]byte, fit) {
-		elements, n := [3][]byte{}, 0
+	return conversion{c.name + ", the second if the first is the third", func(dst, value []byte) ([]byte, fit) {
+		var elements [3][]byte
+		n := 0
 		for element := range jsonscan.Elements(value) {
 			elements[n] = element
-			if n++; n == len(elements) {
-				break
-			}
+			n++
 		}
 		if !bytes.Equal(elements[0], elements[2]) || string(elements[1]) == "null" {
 			return dst, none
@@ -104,7 +114,7 @@ func second(c conversion) conversion {
 
 // firstIfSecond converts the first element of an array if the second is a text.
 func firstIfSecond(c conversion) conversion {
-	return conversion{c.name, func(dst, value []byte) ([]byte, fit) {
+	return conversion{c.name + ", the first if there is a second", func(dst, value []byte) ([]byte, fit) {
 		var first []byte
 		for element := range jsonscan.Elements(value) {
 			if first == nil {
