@@ -105,7 +105,7 @@ func cefAudit(o Options) table {
 			{"src", from("audit.body.source_ip", "audit.body.ip"), address4},
 			{"c6a2:Source IPv6 Address", from("audit.body.source_ip", "audit.body.ip"), address6},
 			{"msg", from("audit.body.details"), text},
-			{"outcome", from("audit.body.operation + audit.body.details + audit.body.result"), failure},
+			{"outcome", from("audit.body.operation + audit.body.details + audit.body.result"), failureSaid},
 		}),
 	}
 }

@@ -94,7 +94,7 @@ func leefAudit(o Options) table {
 			{"operation", from("audit.body.operation"), text},
 			{"component", from("audit.body.component"), text},
 			{"details", from("audit.body.details"), text},
-			{"outcome", from("audit.body.operation + audit.body.details + audit.body.result"), failure},
+			{"outcome", from("audit.body.operation + audit.body.details + audit.body.result"), failureSaid},
 		}),
 	}
 }

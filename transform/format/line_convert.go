@@ -40,8 +40,8 @@ var (
 		}
 		return dst, f
 	}}
-	// failure is the word failure if one of several texts says that something failed.
-	failure = conversion{`"failure" if it contains fail, denied, refused or rejected`, func(dst, value []byte) ([]byte, fit) {
+	// failureSaid is the word failure if one of several texts says that something failed.
+	failureSaid = conversion{`"failure" if it contains fail, denied, refused or rejected`, func(dst, value []byte) ([]byte, fit) {
 		for element := range jsonscan.Elements(value) {
 			element = lower(bytes.Clone(element))
 			for _, word := range []string{"fail", "denied", "refused", "rejected"} {
