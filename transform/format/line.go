@@ -56,6 +56,9 @@ func newLineEncoder(l *lineFormat, tables []table) *Encoder {
 		for j := range t.rows {
 			r := &t.rows[j]
 			name, _, _ := strings.Cut(r.field, ":")
+			if slices.ContainsFunc(t.rows[:j], func(before row) bool { return before.field == r.field }) {
+				panic(fmt.Sprintf("format: table %q has key %q twice", t.name, name))
+			}
 			accept := l.inValue
 			if j < len(l.header) {
 				accept = l.inHeader

@@ -139,7 +139,7 @@ func compile(t table) *plan {
 	g := make(gates)
 	for i, r := range rows {
 		name := plainName(r.field)
-		if slices.ContainsFunc(rows[:i], func(before row) bool { return plainName(before.field) == name }) {
+		if i > 0 && plainName(rows[i-1].field) == name {
 			panic(fmt.Sprintf("format: table %q has field %q twice", t.name, name))
 		}
 		if r.as.append == nil || len(r.from) == 0 {

@@ -1,24 +1,24 @@
-package format
+// Package siem reads CEF and LEEF strictly by their standards, for tests.
+package siem
 
 import (
 	"fmt"
-	"math"
-	"net/netip"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// lineDocument is a line, read back.
-type lineDocument struct {
-	header []string
-	keys   map[string]string
+// Document is the content of a line.
+type Document struct {
+	// Header are the fields of the header after the version of the format; those of LEEF
+	// without the delimiter.
+	Header []string
+	Keys   map[string]string
 }
 
-// readCEF reads a line strictly by the CEF implementation standard.
-func readCEF(line string) (lineDocument, error) {
-	d := lineDocument{keys: make(map[string]string)}
+// ReadCEF reads a line of CEF:0 by the implementation standard, version 27.
+func ReadCEF(line string) (Document, error) {
+	d := Document{Keys: make(map[string]string)}
 	if err := checkCharacters(line, ""); err != nil {
 		return d, err
 	}
@@ -27,20 +27,20 @@ func readCEF(line string) (lineDocument, error) {
 		return d, fmt.Errorf("the line does not begin with CEF:0|")
 	}
 	var field strings.Builder
-	for len(d.header) < 6 {
+	for len(d.Header) < 6 {
 		if rest == "" {
-			return d, fmt.Errorf("the header ends after %d fields", len(d.header))
+			return d, fmt.Errorf("the header ends after %d fields", len(d.Header))
 		}
 		c := rest[0]
 		rest = rest[1:]
 		switch c {
 		case '|':
-			d.header = append(d.header, field.String())
+			d.Header = append(d.Header, field.String())
 			field.Reset()
 			continue
 		case '\\':
 			if rest == "" || rest[0] != '\\' && rest[0] != '|' {
-				return d, fmt.Errorf("a backslash in field %d of the header escapes nothing", len(d.header))
+				return d, fmt.Errorf("a backslash in field %d of the header escapes nothing", len(d.Header))
 			}
 			c, rest = rest[0], rest[1:]
 		}
@@ -93,9 +93,9 @@ func unescapeCEF(value string) (string, error) {
 	return b.String(), nil
 }
 
-// readLEEF reads a line strictly by the description of LEEF 2.0.
-func readLEEF(line string) (lineDocument, error) {
-	d := lineDocument{keys: make(map[string]string)}
+// ReadLEEF reads a line of LEEF:2.0 whose keys are separated by tabs.
+func ReadLEEF(line string) (Document, error) {
+	d := Document{Keys: make(map[string]string)}
 	if err := checkCharacters(line, "\t"); err != nil {
 		return d, err
 	}
@@ -103,7 +103,7 @@ func readLEEF(line string) (lineDocument, error) {
 	if len(fields) < 7 || fields[0] != "LEEF:2.0" || fields[5] != "0x09" {
 		return d, fmt.Errorf("the header is not that of LEEF 2.0 with a tab")
 	}
-	d.header = fields[1:5]
+	d.Header = fields[1:5]
 	for attribute := range strings.SplitSeq(fields[6], "\t") {
 		key, value, found := strings.Cut(attribute, "=")
 		if !found || !isKey(key) {
@@ -116,8 +116,8 @@ func readLEEF(line string) (lineDocument, error) {
 	return d, nil
 }
 
-func (d lineDocument) set(key, value string) error {
-	switch _, twice := d.keys[key]; {
+func (d Document) set(key, value string) error {
+	switch _, twice := d.Keys[key]; {
 	case twice:
 		return fmt.Errorf("%s occurs twice", key)
 	case value == "":
@@ -125,7 +125,7 @@ func (d lineDocument) set(key, value string) error {
 	case strings.TrimSpace(value) != value:
 		return fmt.Errorf("%s begins or ends with a space: %.40q", key, value)
 	}
-	d.keys[key] = value
+	d.Keys[key] = value
 	return nil
 }
 
@@ -146,61 +146,4 @@ func checkCharacters(line, except string) error {
 		}
 	}
 	return nil
-}
-
-// checkTypes reports an error if a known key has a value of another type than types
-// says: the name of the type, for texts followed by the maximum length.
-func (d lineDocument) checkTypes(types map[string]string) error {
-	for key, value := range d.keys {
-		kind, known := types[key]
-		if !known {
-			if label := strings.TrimSuffix(key, "Label"); label == key || types[label] == "" {
-				if !strings.HasPrefix(key, ownPrefix) {
-					return fmt.Errorf("%s is not a known key", key)
-				}
-			}
-			continue
-		}
-		if !isOfType(kind, value) {
-			return fmt.Errorf("%s is not of type %s: %.60q", key, kind, value)
-		}
-	}
-	return nil
-}
-
-func isOfType(kind, value string) bool {
-	name, size, _ := strings.Cut(kind, " ")
-	number, err := strconv.ParseInt(value, 10, 64)
-	isNumber := err == nil && strconv.FormatInt(number, 10) == value
-	a, addressErr := netip.ParseAddr(value)
-	isAddress := addressErr == nil && a.Zone() == ""
-	switch name {
-	case "string":
-		limit, _ := strconv.Atoi(size)
-		return limit == 0 || len(value) <= limit
-	case "integer":
-		return isNumber && math.MinInt32 <= number && number <= math.MaxInt32
-	case "port":
-		return isNumber && 0 <= number && number <= 65535
-	case "long":
-		return isNumber
-	case "level":
-		return isNumber && 1 <= number && number <= 10
-	case "timestamp":
-		return isNumber && 0 <= number && number < maxMillis
-	case "date": // milliseconds of 13 digits need no format
-		return isNumber && len(value) == 13 && number > 0
-	case "double":
-		f, err := strconv.ParseFloat(value, 64)
-		return err == nil && !math.IsInf(f, 0)
-	case "ipv4_address":
-		return isAddress && a.Is4()
-	case "ipv6_address":
-		return isAddress && a.Is6()
-	case "ip_address":
-		return isAddress
-	case "keyword":
-		return !strings.ContainsAny(value, " \t")
-	}
-	return false
 }
