@@ -266,7 +266,7 @@ func appendText(dst []byte, text string) []byte {
 
 // appendString appends a JSON string whose surrogates are paired.
 func appendString(dst, value []byte) []byte {
-	if bytes.IndexByte(value, '\\') < 0 {
+	if isPlainString(value) {
 		return append(dst, value...)
 	}
 	plain, _ := unquoted(nil, value)

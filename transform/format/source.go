@@ -14,6 +14,7 @@ import (
 // the next one.
 type source struct {
 	event  *transform.Event
+	plan   *plan
 	values [][]byte // JSON, by slot; nil if absent or null
 	used   []bool   // by slot: the value is in the document
 	rest   []member // values that no row reads
@@ -73,7 +74,13 @@ var attributes = map[string]func(dst []byte, s *source) []byte{
 			return dst
 		}
 		// The lowest number: a low risk score, or none.
-		score, err := strconv.ParseFloat(string(lookup(s.event.Data(), "detection.risk_score")), 64)
+		var risk []byte
+		if slot, isRead := s.plan.slots["detection.risk_score"]; isRead {
+			risk = s.values[slot]
+		} else {
+			risk = lookup(s.event.Data(), "detection.risk_score")
+		}
+		score, err := strconv.ParseFloat(string(risk), 64)
 		if err != nil || score <= 0 {
 			return append(dst, `"unknown"`...)
 		}
@@ -97,7 +104,7 @@ func appendPresent(dst []byte, text string) []byte {
 
 // read reads an event for the rows of p.
 func (s *source) read(e *transform.Event, p *plan) {
-	s.event = e
+	s.event, s.plan = e, p
 	s.values = append(s.values[:0], p.constants...)
 	s.used = slices.Grow(s.used[:0], len(s.values))[:len(s.values)]
 	clear(s.used)
