@@ -8,24 +8,41 @@ import (
 
 // ecsRecords returns the tables of records, by their type.
 func ecsRecords() []table {
-	record := func(name, recordType string, rows ...row) table {
+	record := func(name string, types []string, rows ...row) table {
 		t := table{name: "record: " + name, stream: transform.StreamRecords, rows: slices.Concat(rows, ecsRecord())}
-		if recordType != "" {
-			t.where = condition{source: "event.subject", is: []string{recordType}}
+		if types != nil {
+			t.where = condition{source: "event.subject", is: types}
 		}
 		return t
 	}
 	return []table{
-		record("HTTP", "~http", ecsHTTP()...),
-		record("DNS", "~dns", ecsDNS()...),
-		record("TLS", "~ssl", ecsTLS()...),
-		record("flow", "~flow",
+		record("HTTP", []string{"~http"}, ecsHTTP()...),
+		record("DNS", []string{"~dns"}, ecsDNS()...),
+		record("TLS", []string{"~ssl"}, ecsTLS()...),
+		record("mail", []string{"~smtp"},
+			row{"event.category", from(`=#["email","network"]`), raw},
+			row{"event.type", from(`=#["info"]`), raw},
+			row{"event.action", from("=mail-command"), text},
+			row{"network.protocol", from("=smtp"), text},
+			row{"email.sender.address", from("record._source.sender"), text},
+			row{"email.to.address", from("record._source.recipientList", "record._source.recipient"), each(text)},
+			row{"error.message", from("record._source.error"), text},
+		),
+		record("file", []string{"~cifs", "~ftp"},
+			row{"event.category", from(`=#["file","network"]`), raw},
+			row{"event.type", from(`=#["access"]`), raw},
+			row{"event.action", from("=file-command"), text},
+			row{"network.protocol", from("record._type"), protocolOfType},
+			row{"file.path", from("record._source.resource", "record._source.path"), text},
+			row{"error.message", from("record._source.error"), text},
+		),
+		record("flow", []string{"~flow"},
 			row{"event.category", from(`=#["network"]`), raw},
 			row{"event.type", from(`=#["connection"]`), raw},
 			row{"event.action", from("=network-flow"), text},
 			row{"network.protocol", from("record._source.l7proto", "record._source.proto"), applicationProtocol},
 		),
-		record("any other", "",
+		record("any other", nil,
 			row{"event.category", from(`=#["network"]`), raw},
 			row{"event.type", from(`=#["protocol"]`), raw},
 			row{"event.action", from("=network-record"), text},

@@ -11,8 +11,9 @@ import (
 
 // The limits of values in flattened fields. Elasticsearch and OpenSearch index a value
 // together with its names as one term, of at most 32,766 bytes, and refuse documents with
-// longer ones unless the index's mapping ignores them; and they refuse values that are
-// nested deeper than 20 levels, and numbers of more than 1,000 digits.
+// longer ones unless the mapping of Elasticsearch ignores them; Elasticsearch refuses
+// values that are nested deeper than 20 levels, OpenSearch ends at some thousands; and
+// both refuse numbers of more than 1,000 digits.
 const (
 	maxFlatDepth  = 10
 	maxFlatText   = 16_000 // bytes

@@ -223,7 +223,7 @@ func ocsfDHCP(o Options) table {
 func ocsfRDP(o Options) table {
 	class := recordClass(4005, "RDP Activity", "~rdp", map[int]string{6: "Traffic"})
 	return class.table(o, traffic, from("=traffic"), recordRows(), requestRows(), connectionRows(), errorRows(), []row{
-		{"src_endpoint.hostname!", fields("clientName"), text},
+		{"src_endpoint.name!", fields("clientName"), text},
 		{"identifier_cookie", fields("cookie"), text},
 		{"capabilities", fields("requestedProtocols"), each(text)},
 		{"keyboard_info.keyboard_layout", fields("keyboardLayout"), text},
