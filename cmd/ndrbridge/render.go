@@ -18,10 +18,11 @@ import (
 	"ndrbridge/pipeline/endpoint"
 	"ndrbridge/sinks/webhook/presets"
 	"ndrbridge/transform"
+	"ndrbridge/transform/format"
 )
 
 func (c *command) renderCommand() *cobra.Command {
-	var sink string
+	var sink, name string
 	batch := 0
 	cmd := &cobra.Command{
 		Use:   "render [PRESET]",
@@ -39,12 +40,16 @@ the key are placeholders. With --config and without PRESET, the sink with a pres
 template, tickets or another format is used. For a sink that opens tickets, the request
 that opens a ticket is shown.
 
+Without --config, --format selects the format: with PRESET, if it supports formats, or
+alone, which shows one document per event.
+
 The size of a batch decides what a chat shows: a card for each event of a small batch,
 or a summary of a large one. The size is batch.max_events of the sink, or the value of
 --batch; the last batch may be smaller.`,
 		Example: `  ndrbridge render slack --config ndrbridge.yaml < events.jsonl
   ndrbridge render --config ndrbridge.yaml --sink tickets < events.jsonl   # with its template
   ndrbridge tail --since -1h --json | head -n 20 | ndrbridge render splunk_hec
+  ndrbridge tail --since -1h --json | ndrbridge render --format ecs           # documents
   ndrbridge tail --json | ndrbridge render teams --batch 1    # one card per event
   ndrdemo events | ndrbridge render discord                   # events of a stand-in appliance`,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -55,8 +60,8 @@ or a summary of a large one. The size is batch.max_events of the sink, or the va
 		},
 		Args: func(cmd *cobra.Command, args []string) error {
 			known := strings.Join(presets.Names(), ", ")
-			if len(args) > 1 || len(args) == 0 && c.configFile == "" {
-				return fmt.Errorf("%w: %s requires --config or one argument, one of %s, got %s", commandline.ErrUsage, cmd.CommandPath(), known, terminal.Count(len(args), "argument"))
+			if len(args) > 1 || len(args) == 0 && c.configFile == "" && name == "" {
+				return fmt.Errorf("%w: %s requires --config, --format or one argument, one of %s, got %s", commandline.ErrUsage, cmd.CommandPath(), known, terminal.Count(len(args), "argument"))
 			}
 			if len(args) == 1 && !slices.Contains(presets.Names(), args[0]) {
 				return fmt.Errorf("%w: %q is not one of %s", commandline.ErrUsage, args[0], known)
@@ -67,7 +72,7 @@ or a summary of a large one. The size is batch.max_events of the sink, or the va
 			if cmd.Flags().Changed("batch") && batch < 1 {
 				return fmt.Errorf("%w: --batch: must be at least 1", commandline.ErrUsage)
 			}
-			s, err := c.sinkWith(strings.Join(args, ""), sink)
+			s, err := c.sinkWith(strings.Join(args, ""), sink, format.Name(name))
 			if err != nil {
 				return err
 			}
@@ -84,6 +89,7 @@ or a summary of a large one. The size is batch.max_events of the sink, or the va
 	cmd.Flags().StringVarP(&c.configFile, "config", "c", c.variable("NDRBRIDGE_CONFIG"),
 		"the configuration file with the sink; without one, a sink with only the preset is used")
 	cmd.Flags().StringVar(&sink, "sink", "", "the name of the sink, if several in the configuration would do")
+	cmd.Flags().StringVar(&name, "format", "", "without --config, the format of the documents: "+formatNames(format.Names()))
 	cmd.Flags().IntVar(&batch, "batch", 0, "the number of events in a batch (default batch.max_events of the sink)")
 	return cmd
 }
@@ -91,13 +97,16 @@ or a summary of a large one. The size is batch.max_events of the sink, or the va
 // sinkWith returns the sink of the configuration that has the preset and the name. An
 // empty preset matches every sink that endpoint.IsRendered reports; an empty name
 // matches every sink. It is an error if none or several match. Without a configuration it
-// returns a sample sink.
-func (c *command) sinkWith(preset, name string) (configs.Sink, error) {
+// returns a sample sink with the format.
+func (c *command) sinkWith(preset, name string, of format.Name) (configs.Sink, error) {
+	if of != "" && c.configFile != "" {
+		return configs.Sink{}, fmt.Errorf("%w: --format cannot be combined with --config: the sink has its format", commandline.ErrUsage)
+	}
 	if c.configFile == "" {
 		if name != "" {
 			return configs.Sink{}, fmt.Errorf("%w: --sink requires --config", commandline.ErrUsage)
 		}
-		return sampleSink(preset), nil
+		return sampleSink(preset, of)
 	}
 	config, err := configs.Load(c.configFile, c.environ)
 	if err != nil {
@@ -129,14 +138,35 @@ func (c *command) sinkWith(preset, name string) (configs.Sink, error) {
 	return found[0], nil
 }
 
-// sampleSink returns a sink with the preset and placeholders for its URL and key.
-func sampleSink(preset string) configs.Sink {
+// sampleSink returns a sink with the preset, if it is not empty, placeholders for its URL
+// and key, and the format.
+func sampleSink(preset string, of format.Name) (configs.Sink, error) {
 	const events, bytes = 500, configs.MiB
+	if of != "" && !of.IsKnown() {
+		return configs.Sink{}, fmt.Errorf("%w: --format: %q is not one of %s", commandline.ErrUsage, of, formatNames(format.Names()))
+	}
+	if preset == "" {
+		return configs.Sink{Name: "-", File: &configs.File{Path: "-"}, Format: string(of), Batch: configs.Batch{MaxEvents: events, MaxBytes: bytes}}, nil
+	}
 	spec, _ := presets.Find(preset)
+	if of != "" && of != format.CloudEvents && !slices.Contains(spec.Formats, of) {
+		return configs.Sink{}, fmt.Errorf("%w: --format: %s is not supported by preset %s", commandline.ErrUsage, of, preset)
+	}
 	w := configs.Webhook{
 		Preset: preset, Method: "POST", URL: configs.NewURL(spec.Sample.URL), Key: configs.NewSecret(spec.Sample.Key),
 	}
-	return configs.Sink{Webhook: &w, Batch: configs.Batch{MaxEvents: events, MaxBytes: bytes}}
+	return configs.Sink{Webhook: &w, Format: string(of), Batch: configs.Batch{MaxEvents: events, MaxBytes: bytes}}, nil
+}
+
+func formatNames(names []format.Name) string {
+	var b strings.Builder
+	for i, name := range names {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(string(name))
+	}
+	return b.String()
 }
 
 // render prints the requests for events, in batches, until the end of events or until

@@ -23,6 +23,8 @@ sinks:
   - {name: index, webhook: {preset: elasticsearch, url: "https://es.example:9200/ndr"}}
   - {name: tickets, webhook: {url: "https://tickets.example/in?key=s3cret", method: PUT, template: '{"title": {{json .detection.title}}}'}, match: "detection.risk_score >= 80"}
   - {name: soc, webhook: {url: "https://soc.example"}}
+  - {name: siem, webhook: {url: "https://siem.example/in"}, mode: batch, format: ecs, redact: [detection.title]}
+  - {name: lake, kafka: {brokers: ["kafka.example:9092"]}, format: ecs}
 `
 
 func TestRenderCommand(t *testing.T) {
@@ -65,10 +67,24 @@ func TestRenderCommand(t *testing.T) {
 		{"a preset may go unsaid, too", []string{"-c", config, "--sink", "index"}, highLine, commandline.ExitDone,
 			1, []string{"POST https://es.example:9200/ndr/_bulk"}, ""},
 		{"one of several must be named then, as well", []string{"-c", config}, highLine, commandline.ExitUsage,
-			0, nil, "several sinks have a preset, a template, tickets or another format; select one with --sink: oncall, chat, alerts, index, tickets"},
+			0, nil, "several sinks have a preset, a template, tickets or another format; select one with --sink: oncall, chat, alerts, index, tickets, siem, lake"},
 		{"a sink that has neither is none", []string{"-c", config, "--sink", "soc"}, highLine, commandline.ExitFailed,
 			0, nil, "has no sink soc with a preset, a template, tickets or another format"},
-		{"a preset or a configuration is needed", nil, highLine, commandline.ExitUsage, 0, nil, "requires --config or one argument"},
+		{"the documents of a batch", []string{"-c", config, "--sink", "siem"}, highLine + "\n" + lowLine, commandline.ExitDone,
+			1, []string{"POST https://siem.example/*** with 2 events\n[\n  {\n    \"@timestamp\": "}, ""},
+		{"the documents of another sink", []string{"-c", config, "--sink", "lake"}, highLine + "\n" + lowLine, commandline.ExitDone,
+			0, []string{"kafka lake with 1 event\n{\n  \"@timestamp\": "}, ""},
+		{"the documents of a format", []string{"--format", "ecs"}, highLine, commandline.ExitDone,
+			0, []string{"file - with 1 event\n{\n  \"@timestamp\": "}, ""},
+		{"a preset with a format", []string{"splunk_hec", "--format", "ecs"}, highLine, commandline.ExitDone,
+			1, []string{`"sourcetype": "ndrbridge:detection:ecs"`, `"@timestamp": `}, ""},
+		{"a preset of its own shape has no format", []string{"slack", "--format", "ecs"}, highLine, commandline.ExitUsage,
+			0, nil, "ecs is not supported by preset slack"},
+		{"an unknown format", []string{"--format", "gelf"}, highLine, commandline.ExitUsage,
+			0, nil, `"gelf" is not one of cloudevents, ocsf, ecs, cef, leef`},
+		{"a sink of a configuration has its format", []string{"-c", config, "--sink", "lake", "--format", "ecs"}, highLine, commandline.ExitUsage,
+			0, nil, "--format cannot be combined with --config"},
+		{"a preset or a configuration is needed", nil, highLine, commandline.ExitUsage, 0, nil, "requires --config, --format or one argument"},
 		{"nothing is sent for nothing", []string{"teams"}, "", commandline.ExitDone, 0, nil, ""},
 		{"a line that is not an event ends it", []string{"teams"}, highLine + "\n{}", commandline.ExitFailed, 0, nil, "line 2: not an event"},
 	} {

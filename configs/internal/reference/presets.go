@@ -124,10 +124,25 @@ func byPreset(textOf func(webhook.PresetSpec) string) string {
 	return strings.Join(texts, "; ") + "."
 }
 
+// formatsOf returns the formats that a preset supports, in Markdown.
+func formatsOf(p webhook.PresetSpec) string {
+	switch len(p.Formats) {
+	case 0:
+		return ""
+	case len(otherFormats()):
+		return "all"
+	}
+	supported := "`" + string(format.CloudEvents) + "`"
+	for _, name := range p.Formats {
+		supported += ", `" + string(name) + "`"
+	}
+	return supported
+}
+
 // presetTable returns a table of the presets in Markdown.
 func presetTable() string {
 	var b strings.Builder
-	b.WriteString("| preset | `url` | `key` | other keys | sends at most |\n|---|---|---|---|---|\n")
+	b.WriteString("| preset | `url` | `key` | other keys | `format` | sends at most |\n|---|---|---|---|---|---|\n")
 	for _, p := range presets.All() {
 		key, others := p.Key, ""
 		if key != "" && !p.KeyRequired {
@@ -136,7 +151,7 @@ func presetTable() string {
 		if len(p.Keys) > 0 {
 			others = "`" + strings.Join(p.Keys, "`, `") + "`"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", p.Name, p.Address, key, others, p.Limits)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", p.Name, p.Address, key, others, formatsOf(p), p.Limits)
 	}
 	return b.String()
 }
