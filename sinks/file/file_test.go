@@ -410,7 +410,8 @@ func TestOpenTruncatesTornLines(t *testing.T) {
 		{"a line of text stays, and a torn one goes", "CEF:0|a|b|\nLEEF:2.0|a|b|c\td\nCEF:0|a", "CEF:0|a|b|\nLEEF:2.0|a|b|c\td\n"},
 		{"a line of text of one byte goes", first + "L", first},
 		{"a line of text with a hole in it goes", "CEF:0|a\nCEF:0|b" + strings.Repeat("\x00", 300) + "c\n", "CEF:0|a\n"},
-		{"a document in another format without its newline goes", first + `{"@timestamp":"2026`, first},
+		{"a document in ECS without its newline goes", first + `{"@timestamp":"2026`, first},
+		{"a document in OCSF without its newline goes", first + `{"activity_id":1}`, first},
 		{"what is behind a line of something else goes", "{\"a\": 1}\n" + second[:50], "{\"a\": 1}\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

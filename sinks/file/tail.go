@@ -8,22 +8,21 @@ import (
 	"unicode/utf8"
 
 	"ndrbridge/sinks"
+	"ndrbridge/transform/format"
 )
 
 // maxTail bounds how many bytes from the end of a file are read to find its last
 // whole line.
 const maxTail = 64 << 20
 
-// The beginnings of the lines that the sink writes: of events in the formats of JSON, and
-// in those of text.
-var (
-	jsonStarts = [][]byte{
-		[]byte(`{"specversion":`), // CloudEvents
-		[]byte(`{"@timestamp":`),  // ECS
-		[]byte(`{"metadata":`),    // OCSF
+// starts are the beginnings of the lines that the sink writes, in all formats: another
+// one may have been configured when a line was written.
+var starts = func() (all [][]byte) {
+	for _, name := range format.Names() {
+		all = append(all, []byte(name.Start()))
 	}
-	textStarts = [][]byte{[]byte("CEF:0|"), []byte("LEEF:2.0|")}
-)
+	return all
+}()
 
 // isWhole reports whether a line, without its newline, is a JSON object, or text, as the
 // sink writes it.
@@ -35,17 +34,15 @@ func isWhole(line []byte) bool {
 	case line[0] == '{':
 		return json.Valid(line)
 	}
-	return hasStart(line, textStarts) && !bytes.ContainsFunc(line, isControl)
+	return isEvent(line) && !bytes.ContainsFunc(line, isControl)
 }
 
 func isControl(r rune) bool { return r < ' ' && r != '\t' && r != '\r' }
 
-func hasStart(line []byte, starts [][]byte) bool {
+// isEvent reports whether a line begins like an event.
+func isEvent(line []byte) bool {
 	return slices.ContainsFunc(starts, func(start []byte) bool { return bytes.HasPrefix(line, start) })
 }
-
-// isEvent reports whether a line that is whole is certainly one that the sink wrote.
-func isEvent(line []byte) bool { return hasStart(line, jsonStarts) || hasStart(line, textStarts) }
 
 // isTorn reports whether a line that is not whole may be left from an event by a crash
 // or a loss of power: the beginning of an event, or bytes that no text contains, such as
@@ -63,8 +60,7 @@ func isForeignText(line []byte) bool {
 // beginsEvent reports whether a line begins like an event, or is a prefix of such a
 // beginning.
 func beginsEvent(line []byte) bool {
-	isPrefix := func(start []byte) bool { return bytes.HasPrefix(start, line) }
-	return isEvent(line) || slices.ContainsFunc(jsonStarts, isPrefix) || slices.ContainsFunc(textStarts, isPrefix)
+	return isEvent(line) || slices.ContainsFunc(starts, func(start []byte) bool { return bytes.HasPrefix(start, line) })
 }
 
 // wholeLines returns the length of a file of size bytes up to the end of its last whole
