@@ -159,7 +159,7 @@ type Backlog struct {
 // SinkStatus is the status of a sink.
 type SinkStatus struct {
 	Name string `json:"name"`
-	Kind string `json:"kind,omitempty"` // kafka, nats, webhook or file
+	Kind string `json:"kind,omitempty"` // kafka, nats, webhook, syslog or file
 	// State is running, retrying, halted or paused, since Since. Error is the reason if
 	// it is not running. If the bridge does not run, State is paused or empty.
 	State string    `json:"state,omitempty"`

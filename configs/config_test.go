@@ -47,7 +47,7 @@ func TestTagsOfStructsAgree(t *testing.T) {
 
 func TestSinkKind(t *testing.T) {
 	for want, s := range map[string]Sink{
-		"kafka": {Kafka: &Kafka{}}, "nats": {NATS: &NATS{}}, "webhook": {Webhook: &Webhook{}}, "file": {File: &File{}}, "": {},
+		"kafka": {Kafka: &Kafka{}}, "nats": {NATS: &NATS{}}, "webhook": {Webhook: &Webhook{}}, "syslog": {Syslog: &Syslog{}}, "file": {File: &File{}}, "": {},
 	} {
 		if got := s.Kind(); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -71,6 +71,7 @@ sinks:
   - {name: lake, kafka: {brokers: ["127.0.0.1:9092"]}}
   - {name: bus, nats: {url: "nats://127.0.0.1:4222", stream: NDR, create_stream: true}}
   - {name: soc, webhook: {url: "https://hooks.example/x"}, mode: batch}
+  - {name: siem, syslog: {address: "siem.example:6514"}}
   - {name: log, file: {path: "-"}}
 `, "NDRBRIDGE_APPLIANCES_0_API_KEY_FILE="+key)
 	if !reflect.DeepEqual(example, short) {

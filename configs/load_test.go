@@ -141,6 +141,11 @@ func TestParseErrors(t *testing.T) {
 		{"empty batches", sink(`file: {path: "-"}, batch: {max_events: 0, max_bytes: 0, linger: -1s}, probe: 0, retry: {initial: 0}`), []string{
 			"batch.max_events: is 0;", "batch.max_bytes: is 0;", "batch.linger: is -1s", "retry.initial: is 0s", "probe: is 0s"}},
 		{"no brokers", sink("kafka: {}"), []string{"sinks[0].kafka.brokers: is missing"}},
+		{"binary events over syslog", sink(`syslog: {address: "h:6514"}, mode: binary`), []string{`"binary" is not supported by syslog, which supports structured`}},
+		{"a receiver without a port", sink("syslog: {address: h}"), []string{`sinks[0].syslog.address: "h" is not an address; write host:port`}},
+		{"no name of the application", sink(`syslog: {address: "h:514", app_name: "a b", hostname: "b c"}`), []string{`syslog.app_name: "a b" cannot be sent`, `syslog.hostname: "b c" cannot be sent`}},
+		{"keys of TLS over UDP", sink(`syslog: {address: "h:514", network: udp, tls: {}}`), []string{`syslog.tls: is set, but network is udp; leave it out`}},
+		{"a message that no datagram holds", sink(`syslog: {address: "h:514", network: udp, max_bytes: 64KiB}`), []string{`syslog.max_bytes: is 64KiB, which no UDP datagram can hold; write at most 65507B`}},
 		{"brokers without a port", sink("kafka: {brokers: [a, 'b:x']}"), []string{`brokers[0]: "a" is not an address`, `brokers[1]: "b:x" is not an address`}},
 		{"a topic with another placeholder", sink(`kafka: {brokers: ["a:1"], topic: "ndr.{streem}"}`), []string{`sinks[0].kafka.topic: "{streem}" is not known; use {stream}, {appliance} and {action}`}},
 		{"a topic with half a placeholder", sink(`kafka: {brokers: ["a:1"], topic: "ndr.{stream"}`), []string{"has an unmatched brace", "is not a topic name"}},

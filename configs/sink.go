@@ -9,7 +9,7 @@ import (
 )
 
 // Sink is a destination of events. Exactly one of [Sink.Kafka], [Sink.NATS],
-// [Sink.Webhook] and [Sink.File] must be present.
+// [Sink.Webhook], [Sink.Syslog] and [Sink.File] must be present.
 //
 //	sinks:
 //	  - name: lake
@@ -24,6 +24,7 @@ type Sink struct {
 	Kafka   *Kafka   `yaml:"kafka" envPrefix:"KAFKA_"`
 	NATS    *NATS    `yaml:"nats" envPrefix:"NATS_"`
 	Webhook *Webhook `yaml:"webhook" envPrefix:"WEBHOOK_"`
+	Syslog  *Syslog  `yaml:"syslog" envPrefix:"SYSLOG_"`
 	File    *File    `yaml:"file" envPrefix:"FILE_"`
 	// Format is the format in which events are sent: cloudevents; ocsf (1.8.0) or ecs
 	// (9.4.0), which are JSON; cef (CEF:0) or leef (LEEF:2.0), which are lines of text.
@@ -31,7 +32,7 @@ type Sink struct {
 	// pagers.
 	Format string `yaml:"format" env:"FORMAT" default:"cloudevents" oneof:"cloudevents,ocsf,ecs,cef,leef"`
 	// Mode is how events are carried: structured, one document in each message; binary, of
-	// CloudEvents only, and not in files; or batch, for webhooks only. Leave it out with a
+	// CloudEvents only, and not in files and over syslog; or batch, for webhooks only. Leave it out with a
 	// preset, a template or tickets.
 	Mode string `yaml:"mode" env:"MODE" default:"structured" oneof:"structured,binary,batch"`
 	// Match is an expression (CEL) that selects the events to send, over event (its
@@ -69,8 +70,8 @@ type Sink struct {
 	Redact []string `yaml:"redact" env:"REDACT"`
 }
 
-// Kind returns the key of the block that s has: kafka, nats, webhook or file, or "" if
-// it has none.
+// Kind returns the key of the block that s has: kafka, nats, webhook, syslog or file, or
+// "" if it has none.
 func (s Sink) Kind() string {
 	switch {
 	case s.Kafka != nil:
@@ -79,6 +80,8 @@ func (s Sink) Kind() string {
 		return "nats"
 	case s.Webhook != nil:
 		return "webhook"
+	case s.Syslog != nil:
+		return "syslog"
 	case s.File != nil:
 		return "file"
 	}
@@ -153,7 +156,7 @@ type Rotate struct {
 
 func (c checks) sinks(sinks []Sink, state string) {
 	if len(sinks) == 0 {
-		c.wrong("sinks", "has no sinks; add one with name and kafka, nats, webhook or file, or set NDRBRIDGE_SINKS_0_NAME and so on")
+		c.wrong("sinks", "has no sinks; add one with name and kafka, nats, webhook, syslog or file, or set NDRBRIDGE_SINKS_0_NAME and so on")
 	}
 	before := make(map[string]string)
 	for i, s := range sinks {
@@ -179,7 +182,7 @@ func modes(kind string) []string {
 	switch kind {
 	case "webhook":
 		return []string{"structured", "binary", "batch"}
-	case "file":
+	case "syslog", "file":
 		return []string{"structured"}
 	}
 	return []string{"structured", "binary"}
@@ -202,12 +205,16 @@ func (c checks) sink(path string, s Sink) {
 		c.webhook(path+".webhook", s)
 		c.webhookBody(path+".webhook", *s.Webhook, s.Mode)
 	}
+	if s.Syslog != nil {
+		kinds = append(kinds, "syslog")
+		c.syslog(path+".syslog", *s.Syslog)
+	}
 	if s.File != nil {
 		kinds = append(kinds, "file")
 	}
 	switch len(kinds) {
 	case 0:
-		c.wrong(path, "has no destination; add one of kafka, nats, webhook and file")
+		c.wrong(path, "has no destination; add one of kafka, nats, webhook, syslog and file")
 	case 1:
 		c.mode(path+".mode", s)
 		c.format(path, s)

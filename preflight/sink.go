@@ -13,6 +13,7 @@ import (
 	"ndrbridge/sinks/file"
 	"ndrbridge/sinks/kafka"
 	"ndrbridge/sinks/nats"
+	"ndrbridge/sinks/syslog"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
 )
@@ -34,6 +35,8 @@ func checkSink(ctx context.Context, s configs.Sink, config *configs.Config, o Op
 	case *nats.Sink:
 		return sink.Check(ctx, nats.Trial{Sure: sure, Possible: possible, RetryMax: time.Duration(s.Retry.Max), Now: o.Now})
 	case *webhook.Sink:
+		return sink.Check(ctx, o.Now)
+	case *syslog.Sink:
 		return sink.Check(ctx, o.Now)
 	default:
 		return file.Check(file.Options{Path: s.File.Path, MaxBytes: int64(s.File.Rotate.MaxBytes), Keep: s.File.Rotate.Keep})

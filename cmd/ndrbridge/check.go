@@ -231,6 +231,8 @@ func target(s configs.Sink) string {
 		return fmt.Sprintf("nats %s, stream %s, subject %s", s.NATS.URL, s.NATS.Stream, s.NATS.Subject)
 	case s.Webhook != nil:
 		return "webhook " + s.Webhook.ShownURL(s.Webhook.URL.Value())
+	case s.Syslog != nil:
+		return fmt.Sprintf("syslog %s, over %s", s.Syslog.Address, s.Syslog.Network)
 	case s.File.Path == "-":
 		return "file, standard output"
 	default:

@@ -132,6 +132,7 @@ func confide(t *testing.T, good string, at addresses) confidential {
 	sink("nats-url", fmt.Sprintf("nats: {url: %q, tls: %s}", "nats://ana:"+inURL()+"@"+at.nats+"/?k="+inURL(), certificate))
 	sink("nats-creds", fmt.Sprintf("nats: {url: %q, creds_file: %s}", "nats://"+at.nats, file("creds", creds)))
 	sink("nats-nkey", fmt.Sprintf("nats: {url: %q, nkey_file: %s}", "nats://"+at.nats, file("nkey", seed()+"\n")))
+	sink("siem", fmt.Sprintf("syslog: {address: %q, tls: %s}", at.kafka, certificate))
 	hook := func(name, path, keys string) {
 		all.names = append(all.names, name)
 		server := at.scheme + at.http(name)

@@ -40,6 +40,7 @@ func TestEndpointsSendNothingWithoutALease(t *testing.T) {
 		{name: "NATS", sink: `nats: {url: "nats://ADDRESS"}`, greeting: info},
 		{name: "NATS over TLS", sink: `nats: {url: "tls://ADDRESS"}`, greeting: info},
 		{name: "NATS over a WebSocket", sink: `nats: {url: "ws://ADDRESS"}`},
+		{name: "syslog over TLS", sink: `syslog: {address: "ADDRESS"}`},
 		{name: "Kafka", sink: `kafka: {brokers: ["ADDRESS"]}`},
 		{name: "Kafka over TLS", sink: `kafka: {brokers: ["ADDRESS"], tls: {}}`},
 		{name: "an appliance", appliance: `url: "http://ADDRESS", api_key: key`},

@@ -50,6 +50,8 @@ func OpenSink(s configs.Sink, o SinkOptions) (sinks.Sink, error) {
 	case s.Webhook != nil:
 		memory := &webhook.Memory{Store: o.Memories, Sink: s.Name, Keep: memoryKept}
 		return openWebhook(s, memory, o)
+	case s.Syslog != nil:
+		return openSyslog(*s.Syslog, o)
 	default:
 		return file.New(file.Options{
 			Path: s.File.Path, MaxBytes: int64(s.File.Rotate.MaxBytes), Keep: s.File.Rotate.Keep, Out: o.Stdout, Log: o.Log,
@@ -124,6 +126,8 @@ func SpanAttributes(s configs.Sink) []attribute.KeyValue {
 		host, port = addressOf(s.NATS.URL)
 	case s.Webhook != nil:
 		host, port = addressOf(s.Webhook.URL)
+	case s.Syslog != nil:
+		host, port, _ = net.SplitHostPort(s.Syslog.Address)
 	}
 	if host != "" {
 		attributes = append(attributes, attribute.String("server.address", host))

@@ -29,6 +29,7 @@ sinks:
       url: https://h.example
       template: "{}"
       ticket: {system: generic, id: id, lookup: {url: "https://h.example/{{.event.id}}", id: id}}
+  - {name: siem, syslog: {address: "h:6514", tls: {}}}
   - {name: log, file: {path: "-"}}
 tickets:
   enabled: true

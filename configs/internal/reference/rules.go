@@ -55,8 +55,8 @@ func rules() map[string][]object {
 		"Detections":      {where("enrich", object{"uniqueItems": true})},
 		"DetectionFilter": {excludes(set("category"), set("categories"))},
 		"Sink": {
-			{"oneOf": []object{there("kafka"), there("nats"), there("webhook"), there("file")}},
-			when(there("file"), not(is("mode", "binary", "batch"))),
+			{"oneOf": []object{there("kafka"), there("nats"), there("webhook"), there("syslog"), there("file")}},
+			when(some(there("syslog"), there("file")), not(is("mode", "binary", "batch"))),
 			when(some(there("kafka"), there("nats")), not(is("mode", "batch"))),
 			when(with("webhook", some(presetSet, hasTemplate, there("ticket"))), not(is("mode", "binary", "batch"))),
 			when(with("webhook", signs), not(is("mode", "binary"))),
@@ -77,6 +77,7 @@ func rules() map[string][]object {
 		},
 		"WebhookOAuth": {secret("client_secret")},
 		"Webhook":      webhookRules(),
+		"Syslog":       {when(there("tls"), not(is("network", "tcp", "udp")))},
 		"TicketOpener": {
 			when(is("system", "jira"), all(set("project"), none(set("fields"), set("id"), set("page"), there("lookup")))),
 			when(is("system", "servicenow"), none(set("project"), set("labels"), set("id"), set("page"), there("lookup"))),

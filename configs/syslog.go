@@ -1,0 +1,76 @@
+package configs
+
+import (
+	"net"
+	"regexp"
+)
+
+// Values of Syslog.Network.
+const (
+	SyslogTLS = "tls"
+	SyslogTCP = "tcp"
+	SyslogUDP = "udp"
+)
+
+// maxDatagram is the size of the largest message that fits into a UDP datagram.
+const maxDatagram = 65507
+
+// Syslog configures delivery to a syslog receiver, as messages of RFC 5424.
+//
+//	sinks:
+//	  - name: siem
+//	    syslog: {address: "siem.example:6514", tls: {ca_file: /etc/ndrbridge/siem-ca.pem}}
+//	    format: cef
+type Syslog struct {
+	// Address is the host and port of the receiver. Usual ports are 6514 for TLS and 514
+	// for TCP and UDP.
+	Address string `yaml:"address" env:"ADDRESS" required:"true"`
+	// Network is tls, tcp or udp. Over UDP, nothing tells whether a message arrives.
+	Network string `yaml:"network" env:"NETWORK" default:"tls" oneof:"tls,tcp,udp"`
+	// TLS configures TLS, for which [Syslog.Network] must be tls.
+	TLS *TLS `yaml:"tls" envPrefix:"TLS_"`
+	// Facility is the facility of the messages.
+	Facility string `yaml:"facility" env:"FACILITY" default:"local0" oneof:"kern,user,mail,daemon,auth,syslog,lpr,news,uucp,cron,authpriv,ftp,local0,local1,local2,local3,local4,local5,local6,local7"`
+	// AppName is the name of the application in the messages: up to 48 printable ASCII
+	// characters.
+	AppName string `yaml:"app_name" env:"APP_NAME" default:"ndrbridge"`
+	// Hostname is the name of the host in the messages: up to 255 printable ASCII
+	// characters. Absent: the name of the machine that the bridge runs on.
+	Hostname string `yaml:"hostname" env:"HOSTNAME"`
+	// Framing separates the messages on a connection: octet_counting, the length in front
+	// of each, as TLS requires it; or newline, a line feed after each, which some
+	// receivers expect over TCP. It does not concern UDP.
+	Framing string `yaml:"framing" env:"FRAMING" default:"octet_counting" oneof:"octet_counting,newline"`
+	// MaxBytes is the size of the largest message that the receiver takes. A larger event
+	// is dead-lettered; a receiver would cut it off without a word. Over UDP, it is at most
+	// 65507B, the largest datagram.
+	MaxBytes Size `yaml:"max_bytes" env:"MAX_BYTES" default:"65507B" above:"0"`
+}
+
+var (
+	syslogAppName  = regexp.MustCompile(`^[!-~]{1,48}$`)
+	syslogHostname = regexp.MustCompile(`^[!-~]{1,255}$`)
+)
+
+func (c checks) syslog(path string, s Syslog) {
+	if s.Address != "" {
+		if host, port, err := net.SplitHostPort(s.Address); err != nil || host == "" || !validPort(port) {
+			c.wrong(path+".address", "%q is not an address; write host:port, usually with port 6514 for TLS and 514 otherwise", s.Address)
+		}
+	}
+	if s.TLS != nil {
+		if s.Network != SyslogTLS && !c.failed(path+".network") {
+			c.wrong(path+".tls", "is set, but network is %s; leave it out, or set network to tls", s.Network)
+		}
+		c.tls(path+".tls", *s.TLS)
+	}
+	if !syslogAppName.MatchString(s.AppName) {
+		c.wrong(path+".app_name", "%q cannot be sent; write 1 to 48 ASCII characters without blanks", s.AppName)
+	}
+	if s.Hostname != "" && !syslogHostname.MatchString(s.Hostname) {
+		c.wrong(path+".hostname", "%q cannot be sent; write 1 to 255 ASCII characters without blanks", s.Hostname)
+	}
+	if s.Network == SyslogUDP && s.MaxBytes > maxDatagram {
+		c.wrong(path+".max_bytes", "is %s, which no UDP datagram can hold; write at most %dB", s.MaxBytes, maxDatagram)
+	}
+}

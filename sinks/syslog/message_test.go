@@ -1,0 +1,194 @@
+package syslog
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/leodido/go-syslog/v4/octetcounting"
+	"github.com/leodido/go-syslog/v4/rfc5424"
+
+	gosyslog "github.com/leodido/go-syslog/v4"
+
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/transform"
+)
+
+func newEvent(t testing.TB, a transform.Attributes) transform.Event {
+	t.Helper()
+	e, err := transform.New(a, []byte(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func encoder(t testing.TB, o Options) *message {
+	t.Helper()
+	o.Address = "siem.example:6514"
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &s.message
+}
+
+func TestAnEventBecomesAMessage(t *testing.T) {
+	at := time.Date(2026, 9, 1, 12, 0, 0, 123e6, time.FixedZone("", 7200))
+	base := transform.Attributes{
+		ID: "1-2", Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.updated", Time: at, SeverityNumber: 21,
+	}
+	change := func(f func(*transform.Attributes)) transform.Event {
+		a := base
+		f(&a)
+		return newEvent(t, a)
+	}
+	const data = `[ndrbridge@32473 id="1-2" source="ndrbridge://hq/detections" type="io.ndrbridge.detection.updated"]`
+	for _, test := range []struct {
+		name    string
+		event   transform.Event
+		options Options
+		want    string // the beginning
+	}{
+		{"critical", change(func(*transform.Attributes) {}), Options{}, "<130>1 2026-09-01T10:00:00.123Z bridge-1 ndrbridge - updated " + data + ` {"specversion"`},
+		{"high", change(func(a *transform.Attributes) { a.SeverityNumber = 17 }), Options{}, "<131>1 "},
+		{"medium", change(func(a *transform.Attributes) { a.SeverityNumber = 13 }), Options{}, "<132>1 "},
+		{"low", change(func(a *transform.Attributes) { a.SeverityNumber = 9 }), Options{}, "<133>1 "},
+		{"an event without a severity", change(func(a *transform.Attributes) { a.SeverityNumber = 0 }), Options{}, "<134>1 "},
+		{"another facility and name", change(func(*transform.Attributes) {}), Options{Facility: "kern", AppName: "ndr"}, "<2>1 2026-09-01T10:00:00.123Z bridge-1 ndr - updated "},
+		{"the last facility", change(func(*transform.Attributes) {}), Options{Facility: "local7"}, "<186>1 "},
+		{"no time", change(func(a *transform.Attributes) { a.Time = time.Time{} }), Options{}, "<130>1 - bridge-1 "},
+		{"only the time of receipt", change(func(a *transform.Attributes) { a.Time, a.RecordedTime = time.Time{}, at }), Options{}, "<130>1 2026-09-01T10:00:00.123Z "},
+		{
+			"characters that end a value", change(func(a *transform.Attributes) { a.ID = `a"b\c]d é` }), Options{},
+			`<130>1 2026-09-01T10:00:00.123Z bridge-1 ndrbridge - updated [ndrbridge@32473 id="a\"b\\c\]d é" source=`,
+		},
+		{
+			"an action that is long or not ASCII", change(func(a *transform.Attributes) { a.Type = "x.é b" + strings.Repeat("c", 100) }), Options{},
+			"<130>1 2026-09-01T10:00:00.123Z bridge-1 ndrbridge - ___b" + strings.Repeat("c", 28) + " [",
+		},
+		{"no action", change(func(a *transform.Attributes) { a.Type = "x." }), Options{}, "<130>1 2026-09-01T10:00:00.123Z bridge-1 ndrbridge - - ["},
+		{
+			"a document in another format", change(func(*transform.Attributes) {}).WithDocument("text/plain", []byte("CEF:0|a|b")), Options{},
+			"<130>1 2026-09-01T10:00:00.123Z bridge-1 ndrbridge - updated " + data + " CEF:0|a|b",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.options.Hostname = "bridge-1"
+			if got := string(encoder(t, test.options).append(nil, test.event)); !strings.HasPrefix(got, test.want) {
+				t.Errorf("%s\nwant %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAMessageIsOneLine(t *testing.T) {
+	for _, e := range sinktest.Awkward() {
+		if got := string(encoder(t, Options{}).append(nil, e)); strings.ContainsAny(got, "\r\n") {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
+// TestFramesAreReadByAnotherImplementation covers what the receiver of the other tests frames
+// by itself.
+func TestFramesAreReadByAnotherImplementation(t *testing.T) {
+	var b batch
+	events := append(sinktest.Awkward(), sinktest.Events(20, 3, 3000)...)
+	b.reset(len(events))
+	for i, e := range events {
+		b.add(i, e, encoder(t, Options{}))
+	}
+	var read []string
+	octetcounting.NewParser(gosyslog.WithMaxMessageLength(MaxDatagram), gosyslog.WithListener(func(r *gosyslog.Result) {
+		if r.Error != nil {
+			t.Error(r.Error)
+			return
+		}
+		read = append(read, *r.Message.(*rfc5424.SyslogMessage).Message)
+	})).Parse(strings.NewReader(string(b.framed)))
+	if len(read) != len(events) {
+		t.Fatalf("%d messages of %d events", len(read), len(events))
+	}
+	for i, e := range events {
+		got, err := sinktest.Structured([]byte(read[i]))
+		if err != nil || got.ID() != e.ID || got.Source() != e.Source {
+			t.Errorf("event %s is read as %v, %v", e.ID, got, err)
+		}
+	}
+}
+
+func TestOptionsAreValidated(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		options Options
+		want    string // part of the error; empty: none
+	}{
+		{"only an address", Options{Address: "siem.example:6514"}, ""},
+		{"no address", Options{}, "address"},
+		{"no port", Options{Address: "siem.example"}, "address"},
+		{"no host", Options{Address: ":514"}, "address"},
+		{"an unknown network", Options{Address: "a:1", Network: "relp"}, "network"},
+		{"an unknown facility", Options{Address: "a:1", Facility: "local8"}, "facility"},
+		{"a blank in the application's name", Options{Address: "a:1", AppName: "a b"}, "app_name"},
+		{"an application's name that is too long", Options{Address: "a:1", AppName: strings.Repeat("a", 49)}, "app_name"},
+		{"a host name that is not ASCII", Options{Address: "a:1", Hostname: "é"}, "hostname"},
+		{"an unknown framing", Options{Address: "a:1", Framing: "lf"}, "framing"},
+		{"a negative size", Options{Address: "a:1", MaxBytes: -1}, "max_bytes"},
+		{"a size above that of a datagram", Options{Address: "a:1", Network: UDP, MaxBytes: MaxDatagram + 1}, "max_bytes"},
+		{"a large size over TCP", Options{Address: "a:1", Network: TCP, MaxBytes: 1 << 20}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := New(test.options)
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("error %v, want %q in it", err, test.want)
+			}
+		})
+	}
+}
+
+// FuzzMessage has another implementation read the header and the structured data, whatever
+// the event's attributes are.
+func FuzzMessage(f *testing.F) {
+	f.Add("1-2", "ndrbridge://hq/detections", "io.ndrbridge.detection.updated", int64(1789207200123), int32(13), "hq-1")
+	f.Add(`"]\ [`, "a\nb\x00", "é. ", int64(-1), int32(-5), "日本")
+	f.Add("\\\"", "\ufeff", ".", int64(1)<<62, int32(99), "")
+	f.Fuzz(func(t *testing.T, id, source, kind string, at int64, severity int32, host string) {
+		e, err := transform.New(transform.Attributes{ID: id, Source: source, Type: kind, Time: time.UnixMilli(at), SeverityNumber: severity}, []byte(`[1]`))
+		if err != nil {
+			t.Skip() // not an event
+		}
+		m := message{names: " " + printable(host, maxHostname) + " ndrbridge - "}
+		text := m.append(nil, e)
+		parsed, err := rfc5424.NewParser().Parse(text)
+		if err != nil {
+			t.Fatalf("%v: %q", err, text)
+		}
+		got := parsed.(*rfc5424.SyslogMessage)
+		data := (*got.StructuredData)[structuredData]
+		for name, want := range map[string]string{"id": id, "source": source, "type": kind} {
+			if data[name] != withoutControls(want) {
+				t.Errorf("%s is %q, not %q", name, data[name], want)
+			}
+		}
+		if len(*got.StructuredData) != 1 || len(data) != 3 {
+			t.Errorf("structured data %v", *got.StructuredData)
+		}
+		if *got.Message != string(e.Structured()) || !utf8.Valid(text) {
+			t.Errorf("the message is %q, not %q", *got.Message, e.Structured())
+		}
+		if when := e.When(); got.Timestamp != nil && !got.Timestamp.Equal(when) {
+			t.Errorf("the time is %v, not %v", got.Timestamp, when)
+		}
+	})
+}
+
+func withoutControls(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c == 0x7f {
+			return ' '
+		}
+		return c
+	}, text)
+}

@@ -1,0 +1,97 @@
+package syslog
+
+import (
+	"slices"
+	"time"
+)
+
+// The bounds of a tail.
+const (
+	// tailAge is how long the end of a connection makes messages be sent again that were
+	// delivered on it: a receiver reads and stores a message much sooner.
+	tailAge = 30 * time.Second
+	// tailBytes bounds the tail. A receiver's system takes no more than a few MiB of a
+	// connection that the receiver does not read.
+	tailBytes = 8 << 20
+	// maxRepetitions is how many times a message is sent again. A message that makes the
+	// receiver end the connection would be sent for ever otherwise.
+	maxRepetitions = 10
+	// chunkBytes is about the size of a chunk.
+	chunkBytes = 256 << 10
+)
+
+// tail is the last messages that were delivered on a connection, in their order. If the
+// connection ends unexpectedly, they are sent on the next one before anything else, so that
+// the receiver stores a range twice, as it does after a crash of the bridge, and the order
+// of the events holds.
+//
+// The zero tail is empty. Its owner calls its methods from one goroutine at a time.
+type tail struct {
+	chunks []chunk
+	bytes  int
+}
+
+// chunk is consecutive messages of one batch.
+type chunk struct {
+	frames      []byte
+	messages    int
+	sent        time.Time
+	repetitions int
+}
+
+// add appends a batch that was delivered, and removes what exceeds the bounds.
+func (t *tail) add(b *batch, now time.Time) {
+	begin, messages := 0, 0
+	for i, end := range b.ends {
+		messages++
+		if last := i == len(b.ends)-1; last || end-begin >= chunkBytes {
+			t.chunks = append(t.chunks, chunk{frames: slices.Clone(b.framed[begin:end]), messages: messages, sent: now})
+			t.bytes += end - begin
+			begin, messages = end, 0
+		}
+	}
+	t.expire(now)
+	for t.bytes > tailBytes {
+		t.remove(0)
+	}
+}
+
+// expire removes what was sent more than tailAge before now.
+func (t *tail) expire(now time.Time) {
+	for len(t.chunks) > 0 && now.Sub(t.chunks[0].sent) > tailAge {
+		t.remove(0)
+	}
+}
+
+// repeated records that all messages were sent again.
+func (t *tail) repeated(now time.Time) {
+	for i := range t.chunks {
+		t.chunks[i].sent = now
+		t.chunks[i].repetitions++
+	}
+}
+
+// giveUp removes what was sent again maxRepetitions times, and returns the number of its
+// messages.
+func (t *tail) giveUp() (messages int) {
+	for i := len(t.chunks) - 1; i >= 0; i-- {
+		if t.chunks[i].repetitions >= maxRepetitions {
+			messages += t.chunks[i].messages
+			t.remove(i)
+		}
+	}
+	return messages
+}
+
+// messages returns the number of messages.
+func (t *tail) messages() (n int) {
+	for _, c := range t.chunks {
+		n += c.messages
+	}
+	return n
+}
+
+func (t *tail) remove(i int) {
+	t.bytes -= len(t.chunks[i].frames)
+	t.chunks = slices.Delete(t.chunks, i, i+1)
+}
