@@ -70,6 +70,7 @@ var measurements = []struct {
 	name string
 	run  func(b *bench, ctx context.Context, r *report) error
 }{
+	{"formats", (*bench).formats},
 	{"latency", (*bench).latencies}, {"idle", (*bench).idlePolls}, {"records", (*bench).records},
 	{"backlog", (*bench).backlogs}, {"fleet", (*bench).fleets},
 	{"cluster", (*bench).clusters},

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"ndrbridge/transform/format"
 )
 
 // TestMain runs the bench's own main for its bare clients: in a test they are processes of the
@@ -47,6 +49,27 @@ func TestSmallBacklog(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(tmp, "ndrbridge-bench-*")); len(left) > 0 {
 		t.Errorf("%v was left", left)
+	}
+}
+
+func TestSmallBacklogInEveryFormat(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"--events", "300", "--runs", "1", "--only", "formats", "--json"}, &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &stderr)
+	}
+	var r report
+	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
+		t.Fatalf("%v: %s", err, &stdout)
+	}
+	names := format.Names()
+	if len(r.Formats) != len(formatDrains)*len(names) {
+		t.Fatalf("rows %+v", r.Formats)
+	}
+	for i, row := range r.Formats {
+		if row.Format != names[i%len(names)] || row.Events != 300 || row.Bridge.Rate.Median <= 0 || row.Bridge.CPU.Median <= 0 || row.Cost <= 0 {
+			t.Errorf("%+v", row)
+		}
 	}
 }
 
@@ -88,6 +111,10 @@ func TestDrainByACluster(t *testing.T) {
 func TestTablesContainEveryRow(t *testing.T) {
 	r := newReport(settings{runs: 2})
 	r.add(allDrains[0], 1234, []figures{{Seconds: 2, CPU: 1.5, Anon: 40 << 20}, {Seconds: 1, CPU: 1}}, []figures{{Seconds: 1, CPU: 0.5}})
+	r.addFormats(formatDrains[0], 4711, map[format.Name][]figures{
+		format.CloudEvents: {{Seconds: 1, CPU: 2}}, format.OCSF: {{Seconds: 3, CPU: 2.5}},
+		format.ECS: {{Seconds: 1, CPU: 3}}, format.CEF: {{Seconds: 1, CPU: 2}}, format.LEEF: {{Seconds: 1, CPU: 2}},
+	})
 	r.Latency = []latencyRow{{Beside: deadAppliance, Detections: 77, Median: 1.25}}
 	r.Records = &recordsRow{Records: 8765, Requests: 99, Rate: 456}
 	r.Backlog = []backlogRow{{Run: "after a kill", Events: 7654, Open: 0.25, Ready: 0.75, Seconds: 33.1, Anon: 60 << 20, Standing: 51 << 20, File: 3210 << 20}}
@@ -101,18 +128,18 @@ func TestTablesContainEveryRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"Kafka, zstd", "1234", "617 (617–1234)", "1.00 (1.00–1.50)", "0.50", "2.00", "40", deadAppliance, "77", "1.25", "8765", "99", "456", "after a kill", "7654", "0.25", "33.1", "60", "51", "3210", "4321", "0.75",
-		"to a cluster", "2468", "88", "9.75", "3.1 %", "1357", "[5 6 5]", "[7 9]", "7.8"} {
+		"ocsf", "4711", "1570", "2.50", "1.25", "to a cluster", "2468", "88", "9.75", "3.1 %", "1357", "[5 6 5]", "[7 9]", "7.8"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, &b)
 		}
 	}
 }
 
-func TestCountEventsAcrossBlocks(t *testing.T) {
+func TestCountDocumentsAcrossBlocks(t *testing.T) {
 	body := strings.Repeat(eventStart+`"1.0"}`+strings.Repeat(" ", 997), 300)
 	for name, r := range map[string]io.Reader{"whole": strings.NewReader(body), "byte by byte": iotest.OneByteReader(strings.NewReader(body))} {
 		t.Run(name, func(t *testing.T) {
-			if n, err := countEvents(r); n != 300 || err != nil {
+			if n, err := countDocuments(r, eventStart); n != 300 || err != nil {
 				t.Errorf("%d, %v", n, err)
 			}
 		})

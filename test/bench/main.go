@@ -1,9 +1,9 @@
 // Command bench measures the bridge on the machine that it runs on: how fast a
 // backlog of detections is delivered to each kind of sink, compared with the bare client
-// library; the latency of an event; the cost of a poll that finds nothing new; how a
-// backlog of records is read; the cost of a backlog for an unreachable sink, in time to
-// start, memory and disk space; and all of a cluster's costs: its drains, latency, idle CPU
-// time, and how long it takes to replace a lost member.
+// library, and in each format, compared with CloudEvents; the latency of an event; the cost
+// of a poll that finds nothing new; how a backlog of records is read; the cost of a backlog
+// for an unreachable sink, in time to start, memory and disk space; and all of a cluster's
+// costs: its drains, latency, idle CPU time, and how long it takes to replace a lost member.
 //
 //	go run ./test/bench
 //	go run ./test/bench --only kafka,nats --runs 5

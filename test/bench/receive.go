@@ -59,10 +59,13 @@ func receiveNATS(dir string) (*receiver, error) {
 	}}, nil
 }
 
-func receiveHTTP(string) (*receiver, error) {
+func receiveHTTP(string) (*receiver, error) { return receiveDocuments(eventStart) }
+
+// receiveDocuments runs a server that counts the documents in requests by their beginning.
+func receiveDocuments(start string) (*receiver, error) {
 	var received atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n, err := countEvents(r.Body)
+		n, err := countDocuments(r.Body, start)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
@@ -81,22 +84,23 @@ func receiveFile(dir string) (*receiver, error) {
 			return 0, err
 		}
 		defer file.Close()
-		return countEvents(file)
+		return countDocuments(file, eventStart)
 	}}, nil
 }
 
 // eventStart is the beginning of every event of the bridge in structured form.
 const eventStart = `{"specversion":`
 
-// countEvents reads a body and returns the number of events in it.
-func countEvents(body io.Reader) (n int64, err error) {
+// countDocuments reads a body and returns the number of documents in it, all of which have
+// the same beginning.
+func countDocuments(body io.Reader, start string) (n int64, err error) {
 	block := make([]byte, 64<<10)
-	kept := 0 // from the previous block: an event may span two
+	kept := 0 // from the previous block: a beginning may span two
 	for {
 		read, err := body.Read(block[kept:])
 		part := block[:kept+read]
-		n += int64(bytes.Count(part, []byte(eventStart)))
-		kept = copy(block, part[max(0, len(part)-len(eventStart)+1):])
+		n += int64(bytes.Count(part, []byte(start)))
+		kept = copy(block, part[max(0, len(part)-len(start)+1):])
 		if err == io.EOF {
 			return n, nil
 		}

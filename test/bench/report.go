@@ -46,6 +46,7 @@ type report struct {
 	EventBytes int          `json:"event_bytes,omitempty"` // mean, in structured form
 	Runs       int          `json:"runs"`
 	Drains     []drainRow   `json:"drains,omitempty"`
+	Formats    []formatRow  `json:"formats,omitempty"`
 	Latency    []latencyRow `json:"latency,omitempty"`
 	IdlePolls  []idleRow    `json:"idle_polls,omitempty"`
 	Records    *recordsRow  `json:"records,omitempty"`
@@ -120,6 +121,13 @@ func (r *report) writeTables(w io.Writer) error {
 				d.Bridge.Rate.text("%.0f"), d.Bare.Rate.text("%.0f"), ratio(d.Bridge.Rate, d.Bare.Rate),
 				d.Bridge.CPU.text("%.2f"), d.Bare.CPU.text("%.2f"), ratio(d.Bridge.CPU, d.Bare.CPU),
 				mebibytes(d.Bridge.Anon), mebibytes(d.Bridge.Resident))
+		}
+	}
+	if len(r.Formats) > 0 {
+		fmt.Fprintln(t, "\nDrain of detections in every format; × is the CPU time by that of cloudevents")
+		fmt.Fprintln(t, "SINK\tFORMAT\tEVENTS\tEVENTS/S\tCPU S\t×\tRSSANON MIB")
+		for _, f := range r.Formats {
+			fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%.2f\t%s\n", f.title, f.Format, f.Events, f.Bridge.Rate.text("%.0f"), f.Bridge.CPU.text("%.2f"), f.Cost, mebibytes(f.Bridge.Anon))
 		}
 	}
 	if len(r.Latency) > 0 {
