@@ -68,7 +68,11 @@ func TestEachPresetAcceptsItsFormats(t *testing.T) {
 			supported[name] = true
 		}
 		for _, name := range format.Names() {
-			keys := `webhook: {preset: ` + spec.Name + `, url: "` + spec.Sample.URL + `", key: "` + spec.Sample.Key + `"}, format: ` + string(name)
+			signIn := ""
+			if spec.OAuthScope != "" {
+				signIn = `, auth: {oauth: {token_url: "https://id.example/token", client_id: i, client_secret: s}}`
+			}
+			keys := `webhook: {preset: ` + spec.Name + `, url: "` + spec.Sample.URL + `", key: "` + spec.Sample.Key + `", rule_id: "` + spec.Sample.RuleID + `"` + signIn + `}, format: ` + string(name)
 			_, err := Parse("f.yaml", []byte(sink(keys)), nil)
 			if (err == nil) != supported[name] || err != nil && !strings.Contains(err.Error(), "is not supported by preset "+spec.Name) {
 				t.Errorf("%s with %s: %v", spec.Name, name, err)

@@ -18,6 +18,7 @@ func (s Sink) PresetSettings(key string) webhook.PresetSettings {
 		Format: format.Name(s.Format),
 		URL:    w.URL.Value(), Key: key, Channel: w.Channel, Updates: w.Updates,
 		Index: w.Index, SourceType: w.SourceType, Service: w.Service, Tags: w.Tags,
+		RuleID: w.RuleID, Stream: w.Stream,
 	}
 }
 
@@ -55,6 +56,9 @@ func (p *sourceLines) presetDefaults(path string, s *Sink, preset webhook.Preset
 	fallback(p, path+".batch.max_bytes", &s.Batch.MaxBytes, Size(d.MaxBatchBytes))
 	fallback(p, path+".webhook.timeout", &w.Timeout, Duration(d.Timeout))
 	fallback(p, path+".webhook.gzip", &w.Gzip, d.Gzip)
+	if w.Auth.OAuth != nil {
+		fallback(p, path+".webhook.auth.oauth.scope", &w.Auth.OAuth.Scope, preset.OAuthScope)
+	}
 }
 
 // chatLag sets the lag defaults of a chat, which skips old events, so that it never fills
@@ -95,6 +99,9 @@ func (c checks) preset(path string, s Sink) {
 	if preset.KeyRequired && key == "" {
 		c.wrong(path+".key_file", "is missing; preset %s needs %s: set it, or the variable %s", w.Preset, preset.Key, variableOf(path+".key_file"))
 	}
+	if preset.OAuthScope != "" && w.Auth.OAuth == nil && !c.failed(path+".auth.oauth") {
+		c.wrong(path+".auth.oauth", "is missing; preset %s signs in with OAuth: set token_url, client_id and client_secret_file", w.Preset)
+	}
 	if preset.KeyAuthorizes && w.Key.IsSet() {
 		c.authorizesOnce(path, w)
 	}
@@ -107,7 +114,7 @@ func (c checks) preset(path string, s Sink) {
 }
 
 // presetKeys are the keys that only some presets support.
-var presetKeys = []string{"key", "channel", "updates", "index", "source_type", "service", "tags"}
+var presetKeys = []string{"key", "channel", "updates", "index", "source_type", "service", "tags", "rule_id", "stream"}
 
 // presetOnly reports keys that the preset does not support, or that require a preset.
 func (c checks) presetOnly(path string, w Webhook, preset webhook.PresetSpec) {

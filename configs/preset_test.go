@@ -55,6 +55,11 @@ func TestPresetsGiveDefaults(t *testing.T) {
 			s.Webhook.URL = NewURL("https://e.example/ndr")
 			s.Batch.MaxBytes, s.Webhook.Gzip = 4*MiB, true
 		}},
+		{"sentinel is, too, and asks for tokens of Azure Monitor", `webhook: {preset: sentinel, url: "https://e.example", rule_id: dcr-00000000000000000000000000000000, auth: {oauth: {token_url: "https://t", client_id: i, client_secret: s}}}`, func(s *Sink) {
+			s.Webhook.URL, s.Webhook.RuleID = NewURL("https://e.example"), "dcr-00000000000000000000000000000000"
+			s.Webhook.Auth.OAuth = &WebhookOAuth{TokenURL: NewURL("https://t"), ClientID: "i", ClientSecret: NewSecret("s"), Scope: "https://monitor.azure.com//.default", Style: "auto"}
+			s.Batch.MaxBytes, s.Webhook.Gzip = 4*MiB, true
+		}},
 		{"what is set stays, even where it is what a webhook has without a preset", elastic + `, gzip: false}, batch: {max_bytes: 1MiB}`, func(s *Sink) {
 			s.Webhook.URL = NewURL("https://e.example/ndr")
 		}},
@@ -112,6 +117,15 @@ func TestEveryPresetCanBeConfigured(t *testing.T) {
 	for _, preset := range presets.All() {
 		t.Run(preset.Name, func(t *testing.T) {
 			keys := "preset: " + preset.Name + ", url: \"" + preset.Sample.URL + "\""
+			if preset.Sample.RuleID != "" {
+				keys += ", rule_id: " + preset.Sample.RuleID
+			}
+			if preset.OAuthScope != "" {
+				if _, err := Parse("f.yaml", []byte(sink("webhook: {"+keys+"}")), nil); err == nil || !strings.Contains(err.Error(), "auth.oauth: is missing") {
+					t.Errorf("without OAuth: %v", err)
+				}
+				keys += `, auth: {oauth: {token_url: "https://id.example/token", client_id: i, client_secret: s}}`
+			}
 			withKey := keys + ", key: " + preset.Sample.Key
 			parse(t, sink("webhook: {"+withKey+"}"))
 			if !preset.KeyRequired {

@@ -29,7 +29,7 @@ type Webhook struct {
 	// has a default.
 	URL URL `yaml:"url" env:"URL"`
 	// Preset is the service whose own format is sent instead of CloudEvents. It determines
-	// which of the keys from [Webhook.Key] to [Webhook.Tags] may be set, and the defaults
+	// which of the keys from [Webhook.Key] to [Webhook.Stream] may be set, and the defaults
 	// of other keys of the sink.
 	Preset string `yaml:"preset" env:"PRESET" oneof:"{presets}"`
 	// Key is the secret of a preset, in addition to secrets in its URL.
@@ -49,6 +49,13 @@ type Webhook struct {
 	Service string `yaml:"service" env:"SERVICE"`
 	// Tags are additional tags of the logs for datadog, such as env:prod.
 	Tags []string `yaml:"tags" env:"TAGS"`
+	// RuleID is the immutable id of the data collection rule for sentinel: dcr- and 32
+	// digits.
+	RuleID string `yaml:"rule_id" env:"RULE_ID"`
+	// Stream is the stream of the data collection rule for sentinel. Absent:
+	// Custom-NdrbridgeDetection, Custom-NdrbridgeAudit, Custom-NdrbridgeRecord or
+	// Custom-NdrbridgeEvent, depending on the event's stream.
+	Stream string `yaml:"stream" env:"STREAM"`
 	// BatchEncoding is how a request of mode batch holds documents of JSON: json is an array,
 	// ndjson one document per line. Documents of text are always lines. Absent: json.
 	BatchEncoding string `yaml:"batch_encoding" env:"BATCH_ENCODING" oneof:"json,ndjson"`

@@ -153,7 +153,7 @@ func sampleSink(preset string, of format.Name) (configs.Sink, error) {
 		return configs.Sink{}, fmt.Errorf("%w: --format: %s is not supported by preset %s", commandline.ErrUsage, of, preset)
 	}
 	w := configs.Webhook{
-		Preset: preset, Method: "POST", URL: configs.NewURL(spec.Sample.URL), Key: configs.NewSecret(spec.Sample.Key),
+		Preset: preset, Method: "POST", URL: configs.NewURL(spec.Sample.URL), Key: configs.NewSecret(spec.Sample.Key), RuleID: spec.Sample.RuleID,
 	}
 	return configs.Sink{Webhook: &w, Format: string(of), Batch: configs.Batch{MaxEvents: events, MaxBytes: bytes}}, nil
 }

@@ -39,6 +39,7 @@ type confidential struct {
 	names      []string // of those appliances and sinks that speak HTTP
 	sinks      []string
 	limited    []string // of those sinks whose rate is limited
+	tokens     []string // of those sinks that fetch a token first; its endpoint has the suffix -token
 }
 
 // addresses say where appliances and sinks are. A name is that of an appliance or a
@@ -140,9 +141,10 @@ func confide(t *testing.T, good string, at addresses) confidential {
 		sink(name, fmt.Sprintf("webhook: {url: %q, timeout: 300ms, %s}", server+path+"?k="+inURL(), keys))
 	}
 	hook("bearer", "/", "auth: {bearer: "+quoted()+"}, tls: "+certificate)
-	// Its token endpoint is as hostile as its server, so it never reaches that.
-	hook("oauth", "/", fmt.Sprintf("auth: {oauth: {token_url: %q, client_id: bridge, client_secret: %s}}", at.scheme+"ana:"+inURL()+"@"+at.http("hook-token")+"/token?k="+inURL(), quoted()))
-	hook("oauth-params", "/", fmt.Sprintf("auth: {oauth: {token_url: %q, client_id: bridge, client_secret: %s, style: params}}", at.scheme+at.http("hook-token-params")+"/token", quoted()))
+	// Their token endpoints are as hostile as their servers, so they never reach those.
+	all.tokens = append(all.tokens, "oauth", "oauth-params")
+	hook("oauth", "/", fmt.Sprintf("auth: {oauth: {token_url: %q, client_id: bridge, client_secret: %s}}", at.scheme+"ana:"+inURL()+"@"+at.http("oauth-token")+"/token?k="+inURL(), quoted()))
+	hook("oauth-params", "/", fmt.Sprintf("auth: {oauth: {token_url: %q, client_id: bridge, client_secret: %s, style: params}}", at.scheme+at.http("oauth-params-token")+"/token", quoted()))
 	hook("basic", "/", "auth: {username: ana, password: "+quoted()+"}, gzip: true, concurrency: 3")
 	hook("headers", "/services/sesame900-sesame900-x", "headers: {X-Api-Key: "+quoted()+", Cookie: "+quoted()+"}, method: PUT")
 	hook("odd", "/x/ses9", "headers: {X-Org: "+quoted()+"}")
@@ -166,6 +168,13 @@ func confide(t *testing.T, good string, at addresses) confidential {
 		}
 		if preset.PublicPath && preset.Key != "" {
 			keys += ", key: " + quoted()
+		}
+		if preset.Sample.RuleID != "" {
+			keys += ", rule_id: " + preset.Sample.RuleID
+		}
+		if preset.OAuthScope != "" {
+			keys += fmt.Sprintf(", auth: {oauth: {token_url: %q, client_id: bridge, client_secret: %s}}", at.scheme+at.http(name+"-token")+"/token", quoted())
+			all.tokens = append(all.tokens, name)
 		}
 		hook(name, path, keys)
 		open, err := preset.Open(preset.Sample)
@@ -323,9 +332,12 @@ func TestNoSecretIsShownForHostileResponses(t *testing.T) {
 	// Clients behind a proxy, or that fetch a token first, never reach their own server;
 	// sinks with a rate limit would take too long.
 	servers := slices.DeleteFunc(slices.Clone(c.names), func(name string) bool {
-		return slices.Contains([]string{"cloud", "behind", "behind-proxy", "oauth", "oauth-params"}, name) || slices.Contains(c.limited, name)
+		return slices.Contains([]string{"cloud", "behind", "behind-proxy"}, name) || slices.Contains(c.tokens, name) || slices.Contains(c.limited, name)
 	})
-	servers = append(servers, "proxy", "token", "hook-token", "hook-token-params")
+	servers = append(servers, "proxy", "token")
+	for _, name := range c.tokens {
+		servers = append(servers, name+"-token")
+	}
 	s := serve(t, c)
 	for _, m := range all {
 		h.begin(m)

@@ -41,6 +41,8 @@ func TestRender(t *testing.T) {
 			[]string{"https://es.example:9200/ndr/_bulk?***"}, []string{`{"create":{"_id":"hq/detections/1-1"}}`}},
 		{"datadog", `preset: datadog, url: "https://intake.example/api/v2/logs", key: s3cret, service: ndr, tags: [env:prod]`, "",
 			[]string{"https://intake.example/api/v2/logs"}, []string{`"ddtags":"appliance:hq,stream:detections,env:prod"`, `"service":"ndr"`}},
+		{"sentinel", `preset: sentinel, url: "https://dce.example", rule_id: dcr-00000000000000000000000000000000, auth: {oauth: {token_url: "https://t", client_id: i, client_secret: s3cret}}`, "",
+			[]string{"https://dce.example/dataCollectionRules/dcr-00000000000000000000000000000000/streams/Custom-NdrbridgeDetection?***"}, []string{`[{"specversion":"1.0"`}},
 		{"what the match does not want is left out", `preset: pagerduty, key: s3cret`, `match: "detection.risk_score >= 90", `,
 			[]string{"https://events.pagerduty.com/v2/enqueue", "https://events.pagerduty.com/v2/enqueue"}, []string{`"hq/detections/2"`}},
 		{"what is redacted is not shown", `preset: elasticsearch, url: "https://es.example:9200/ndr"`, `redact: [detection.title], `,

@@ -21,6 +21,9 @@ type PresetSpec struct {
 	KeyRequired bool
 	// KeyAuthorizes means that the key is sent in the Authorization header.
 	KeyAuthorizes bool
+	// OAuthScope is the scope of the OAuth client credentials that the preset requires,
+	// unless another is configured; empty means that it does not require OAuth.
+	OAuthScope string
 	// Keys are the names of the other keys of PresetSettings that the preset supports.
 	Keys []string
 	// Formats are the formats that the preset can send besides CloudEvents; empty means
@@ -51,6 +54,7 @@ type PresetSettings struct {
 	Index, SourceType string
 	Service           string
 	Tags              []string
+	RuleID, Stream    string
 
 	// Format is the format of the documents that the events carry, a key of the sink;
 	// empty means CloudEvents. The documents of a text format are lines, not JSON.

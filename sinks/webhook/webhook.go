@@ -36,7 +36,8 @@ import (
 //
 // With a Preset, the preset composes the requests and decides what acknowledges them.
 // They are sent one after another, except that a large batch is split by PartitionKey
-// among Options.Concurrency of them, unless Service.Undivided is set.
+// among Options.Concurrency of them, unless Service.Undivided is set. If it is a Grouper,
+// each group of a batch is sent in this way.
 //
 // Unless a preset decides otherwise, an answer of 2xx acknowledges. Redirects are not
 // followed: requests carry events and credentials, and go to the configured URL only.
@@ -46,6 +47,7 @@ type Sink struct {
 	request       *http.Request // copied by each request; read-only after New, headers included
 	gzipPool      gzipPool
 	stateful      StatefulPreset  // Preset, or nil if it remembers nothing
+	grouper       Grouper         // Preset, or nil if its requests carry any events
 	keys          []signature.Key // empty if requests are not signed
 	handshakeDone bool
 	limiter       *rate.Limiter // of requests; nil if unlimited
@@ -112,6 +114,7 @@ func New(o Options) (*Sink, error) {
 		if stateful, ok := o.Preset.(StatefulPreset); ok && o.Memory != nil {
 			s.stateful = stateful
 		}
+		s.grouper, _ = o.Preset.(Grouper)
 		if service.Undivided {
 			s.o.Concurrency = 1
 		}
@@ -134,6 +137,8 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 		return err
 	}
 	switch {
+	case s.grouper != nil:
+		return s.sendGroups(ctx, events, s.grouper)
 	case s.o.Preset != nil:
 		return s.sendParts(ctx, events, s.sendSequentially)
 	case s.o.Mode == transform.Batch:

@@ -48,6 +48,8 @@ func patterns() map[string]string {
 		"Syslog.AppName":             "^[!-~]{1,48}$",
 		"Syslog.Hostname":            "^[!-~]{0,255}$",
 		"Webhook.URL":                orNothing("^" + http + "://."),
+		"Webhook.RuleID":             "^(dcr-[0-9a-f]{32})?$",
+		"Webhook.Stream":             "^((Custom|Microsoft)-[A-Za-z0-9_-]{1,100})?$",
 		"Webhook.Proxy":              proxy,
 		"WebhookOAuth.TokenURL":      "^" + http + "://.",
 		"WebhookHandshake.Origin":    `^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?([.][A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`,

@@ -15,6 +15,7 @@ func isChat(p webhook.PresetSpec) bool        { return p.Chat }
 func hasURL(p webhook.PresetSpec) bool        { return p.Defaults.URL != "" }
 func hasKey(p webhook.PresetSpec) bool        { return p.Key != "" }
 func requiresKey(p webhook.PresetSpec) bool   { return p.KeyRequired }
+func requiresOAuth(p webhook.PresetSpec) bool { return p.OAuthScope != "" }
 func keyAuthorizes(p webhook.PresetSpec) bool { return p.KeyAuthorizes }
 
 // presetWith requires a preset for which has reports true.
@@ -83,6 +84,8 @@ func presetDoc(path string) string {
 		return absent + byPreset(func(p webhook.PresetSpec) string { return unlessZero(configs.Duration(p.Defaults.Timeout)) })
 	case "Webhook.Gzip":
 		return absent + byPreset(func(p webhook.PresetSpec) string { return unlessZero(p.Defaults.Gzip) })
+	case "WebhookOAuth.Scope":
+		return absent + byPreset(func(p webhook.PresetSpec) string { return p.OAuthScope })
 	case "Lag.Policy":
 		return absent + byPreset(func(p webhook.PresetSpec) string {
 			if p.Chat {

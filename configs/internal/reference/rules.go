@@ -109,6 +109,8 @@ func webhookRules() []object {
 		)),
 		when(secret("key"), presetWith(hasKey)),
 		when(presetWith(requiresKey), secret("key")),
+		when(presetWith(requiresOAuth), with("auth", there("oauth"))),
+		when(is("preset", "sentinel"), set("rule_id")),
 		when(all(presetWith(keyAuthorizes), secret("key")), not(authSet)),
 		onlyWith(secret("key"), "channel", "updates"),
 		when(all(is("preset", "slack"), secret("key")), set("channel")),

@@ -146,6 +146,10 @@ func TestSchemaRejectsWhatLoadRejects(t *testing.T) {
 		{"tags of another preset", preset(`elasticsearch, tags: ["env:prod"]`)},
 		{"a key and another sign-in", preset(`elasticsearch, key: k, auth: {bearer: b}`)},
 		{"a key and OAuth", preset(`elasticsearch, key: k, auth: {oauth: {token_url: "https://t.example", client_id: i, client_secret: s}}`)},
+		{"sentinel without OAuth", preset(`sentinel, rule_id: dcr-00000000000000000000000000000000`)},
+		{"sentinel without a rule", preset(`sentinel, auth: {oauth: {token_url: "https://t.example", client_id: i, client_secret: s}}`)},
+		{"sentinel with a rule's name", preset(`sentinel, rule_id: ndrbridge, auth: {oauth: {token_url: "https://t.example", client_id: i, client_secret: s}}`)},
+		{"a rule of another preset", preset(`elasticsearch, rule_id: dcr-00000000000000000000000000000000`)},
 		{"two templates", hook(`template: '{}', template_file: /b`)},
 		{"a template in batches", sink(`webhook: {url: "https://h.example", template: '{}'}, mode: batch`)},
 		{"signed and compressed", hook(`gzip: true, sign: {secrets: [` + aSecret + `]}`)},
@@ -236,7 +240,11 @@ func TestSchemaAcceptsWhatLoadAccepts(t *testing.T) {
 		{"a filter of everything", `{appliances: [{name: hq, url: "https://sensor.example", api_key: k, records: [{name: a, filter: {operator: not, rules: [{field: a, operator: in, operand: {type: number, value: [1, 2]}}, {field: b, operator: exists}]}}]}], sinks: [{name: s, file: {path: "-"}}]}`},
 	}
 	for _, p := range presets.All() {
-		keys := sink(`webhook: {preset: ` + p.Name + `, url: "` + p.Sample.URL + `", key: "` + p.Sample.Key + `"}`)
+		signIn := ""
+		if p.OAuthScope != "" {
+			signIn = `, auth: {oauth: {token_url: "https://t.example", client_id: i, client_secret: s}}`
+		}
+		keys := sink(`webhook: {preset: ` + p.Name + `, url: "` + p.Sample.URL + `", key: "` + p.Sample.Key + `", rule_id: "` + p.Sample.RuleID + `"` + signIn + `}`)
 		tests = append(tests, struct{ name, text string }{"the sample of " + p.Name, keys})
 	}
 	for _, test := range tests {

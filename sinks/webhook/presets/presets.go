@@ -10,6 +10,7 @@ import (
 	"ndrbridge/sinks/webhook/discord"
 	"ndrbridge/sinks/webhook/elasticsearch"
 	"ndrbridge/sinks/webhook/pagerduty"
+	"ndrbridge/sinks/webhook/sentinel"
 	"ndrbridge/sinks/webhook/slack"
 	"ndrbridge/sinks/webhook/splunk"
 	"ndrbridge/sinks/webhook/teams"
@@ -25,6 +26,7 @@ func All() []webhook.PresetSpec {
 		splunk.Spec(),
 		elasticsearch.Spec(),
 		datadog.Spec(),
+		sentinel.Spec(),
 	}
 }
 

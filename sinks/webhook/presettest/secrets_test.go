@@ -36,7 +36,7 @@ func TestNoErrorOfAPresetShowsASecret(t *testing.T) {
 	var tests []test
 	for _, p := range presets.All() {
 		if !p.KeyRequired {
-			tests = append(tests, test{p.Name, p.Open, webhook.PresetSettings{}})
+			tests = append(tests, test{p.Name, p.Open, webhook.PresetSettings{RuleID: p.Sample.RuleID}})
 		}
 		if p.Key != "" {
 			tests = append(tests, test{p.Name + " with its key", p.Open, webhook.PresetSettings{Key: key, Channel: "C1"}})

@@ -1,0 +1,63 @@
+package webhook
+
+import (
+	"context"
+
+	"ndrbridge/sinks"
+	"ndrbridge/transform"
+)
+
+// Grouper is a Preset whose requests carry only events of one group, such as those for
+// one table. The events of a batch are sent group by group, which takes fewer requests
+// than if each change of the group began another one.
+type Grouper interface {
+	Preset
+	// Group returns the name of the event's group. Only the events of one group stay in
+	// order.
+	Group(transform.Event) string
+}
+
+// sendGroups sends the events by the preset, group by group in the order of their first
+// events. If a group fails other than by rejections, the groups behind it are not tried.
+func (s *Sink) sendGroups(ctx context.Context, events []transform.Event, by Grouper) error {
+	parts := groups(events, by)
+	if len(parts) == 1 {
+		return s.sendParts(ctx, events, s.sendSequentially)
+	}
+	errs := make([]error, len(parts))
+	for i, p := range parts {
+		err := s.sendParts(ctx, p.events, s.sendSequentially)
+		if errs[i] = err; rank(err) <= rejected {
+			continue
+		}
+		if each, ok := err.(sinks.EventErrors); ok {
+			err = mostSevere(each)
+		}
+		if rank(err) < throttled {
+			err = sinks.ErrNotTried
+		}
+		for behind := i + 1; behind < len(parts); behind++ {
+			errs[behind] = err
+		}
+		break
+	}
+	return join(parts, errs, len(events))
+}
+
+// groups divides the events by their groups, each in order.
+func groups(events []transform.Event, by Grouper) []part {
+	var parts []part
+	indexes := make(map[string]int)
+	for i, e := range events {
+		name := by.Group(e)
+		n, found := indexes[name]
+		if !found {
+			n = len(parts)
+			indexes[name] = n
+			parts = append(parts, part{})
+		}
+		p := &parts[n]
+		p.events, p.indexes = append(p.events, e), append(p.indexes, i)
+	}
+	return parts
+}

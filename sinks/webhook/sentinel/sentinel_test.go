@@ -1,0 +1,277 @@
+package sentinel_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ndrbridge/preflight/finding"
+	"ndrbridge/preflight/finding/findingtest"
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/sinks/webhook/sentinel"
+	"ndrbridge/transform"
+	"ndrbridge/transform/format"
+)
+
+const ruleID = "dcr-0123456789abcdef0123456789abcdef"
+
+func settings(url string) webhook.PresetSettings {
+	return webhook.PresetSettings{URL: url, RuleID: ruleID}
+}
+
+func open(t testing.TB, s webhook.PresetSettings) webhook.Preset {
+	t.Helper()
+	p, err := sentinel.New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// send sends events by the preset, in batches as a runner does.
+func send(t *testing.T, url string, settings webhook.PresetSettings, events ...transform.Event) error {
+	t.Helper()
+	s, err := webhook.New(webhook.Options{URL: url, Preset: open(t, settings), Gzip: true, Timeout: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	return s.Send(t.Context(), events)
+}
+
+// ingestion is the Logs Ingestion API of a rule, as strict as its documentation.
+type ingestion struct {
+	tokens *presettest.TokenServer // nil: requests are not authorized
+	// streams are those that the rule declares.
+	streams []string
+
+	mu       sync.Mutex
+	ids      map[string][]string // of the documents that were accepted, by stream
+	requests []string            // the stream of each request
+	bodies   []string
+}
+
+func (in *ingestion) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	compressed, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the sink gave up
+	}
+	r.Body = io.NopCloser(strings.NewReader(string(compressed)))
+	body, err := presettest.Body(r)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	refuse := func(status int, code string) {
+		presettest.JSON(w, status, fmt.Sprintf(`{"error":{"code":%q,"message":"see the code"}}`, code))
+	}
+	var rule, stream string
+	path := strings.NewReplacer("/", " ").Replace(r.URL.EscapedPath())
+	_, scanErr := fmt.Sscanf(path, " dataCollectionRules %s streams %s", &rule, &stream)
+	var documents []struct {
+		ID string `json:"id"`
+	}
+	switch {
+	case in.tokens != nil && !in.tokens.Valid(r.Header.Get("Authorization")):
+		refuse(http.StatusUnauthorized, "AuthenticationFailed")
+	case r.Method != http.MethodPost || scanErr != nil || strings.Count(path, " ") != 4 || rule != ruleID:
+		refuse(http.StatusNotFound, "NotFound")
+	case r.URL.RawQuery != "api-version=2023-01-01":
+		refuse(http.StatusBadRequest, "UnsupportedApiVersion")
+	case !slices.Contains(in.streams, stream):
+		refuse(http.StatusBadRequest, "InvalidStream")
+	case r.Header.Get("Content-Type") != "application/json" || err != nil:
+		refuse(http.StatusUnsupportedMediaType, "UnsupportedMediaType")
+	case len(compressed) > 1_000_000 || len(body) > 1_000_000:
+		refuse(http.StatusRequestEntityTooLarge, "ContentLengthLimitExceeded")
+	case body[0] != '[' || json.Unmarshal(body, &documents) != nil || len(documents) == 0:
+		refuse(http.StatusBadRequest, "InvalidPayload")
+	default:
+		for _, d := range documents {
+			in.ids[stream] = append(in.ids[stream], d.ID)
+		}
+		in.requests, in.bodies = append(in.requests, stream), append(in.bodies, string(body))
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// all are the streams of the rule in deploy/sentinel.
+var all = []string{"Custom-NdrbridgeAudit", "Custom-NdrbridgeDetection", "Custom-NdrbridgeEvent", "Custom-NdrbridgeRecord"}
+
+func serve(t *testing.T, streams ...string) (*ingestion, string) {
+	in := &ingestion{streams: streams, ids: make(map[string][]string)}
+	server := httptest.NewServer(in)
+	t.Cleanup(server.Close)
+	return in, server.URL
+}
+
+func TestEveryKindOfEventIsARow(t *testing.T) {
+	for _, kind := range presettest.Events(t) {
+		t.Run(kind.Name, func(t *testing.T) {
+			in, url := serve(t, all...)
+			if err := send(t, url, settings(url), kind.Event); err != nil {
+				t.Fatal(err)
+			}
+			presettest.Golden(t, kind.Name, fmt.Appendf(nil, `{"stream":%q,"body":%s}`, in.requests[0], in.bodies[0]))
+		})
+	}
+}
+
+func TestABatchTakesARequestForEachStream(t *testing.T) {
+	in, url := serve(t, all...)
+	var events []transform.Event
+	want := make(map[string][]string)
+	for i := range 40 {
+		for _, kind := range []struct{ path, stream string }{
+			{"detections", "Custom-NdrbridgeDetection"}, {"auditlog", "Custom-NdrbridgeAudit"},
+			{"records/dns", "Custom-NdrbridgeRecord"}, {"events", "Custom-NdrbridgeEvent"},
+		} {
+			id := fmt.Sprint(kind.path, "-", i)
+			e, err := transform.New(transform.Attributes{ID: id, Source: "ndrbridge://hq/" + kind.path, Type: "io.ndrbridge.a.b"}, []byte(`{}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			events = append(events, e)
+			want[kind.stream] = append(want[kind.stream], id)
+		}
+	}
+	if err := send(t, url, settings(url), events...); err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(in.ids) != fmt.Sprint(want) || len(in.requests) != 4 {
+		t.Errorf("%d requests, in them %v", len(in.requests), in.ids)
+	}
+
+	t.Run("but one if all have the same stream", func(t *testing.T) {
+		in, url := serve(t, "Custom-Everything")
+		s := settings(url + "/")
+		s.Stream = "Custom-Everything"
+		if err := send(t, url, s, events...); err != nil {
+			t.Fatal(err)
+		}
+		if len(in.ids["Custom-Everything"]) != len(events) || len(in.requests) != 1 {
+			t.Errorf("%d requests, in them %v", len(in.requests), in.ids)
+		}
+	})
+}
+
+func TestAStreamThatTheRuleDoesNotHaveHalts(t *testing.T) {
+	in, url := serve(t, "Custom-NdrbridgeAudit")
+	events := presettest.Only(presettest.Events(t))
+	slices.SortStableFunc(events, func(a, b transform.Event) int { return strings.Compare(a.Stream(), b.Stream()) }) // audit first
+	err := send(t, url, settings(url), events...)
+	each, ok := err.(sinks.EventErrors)
+	if !ok {
+		t.Fatalf("got %v", err)
+	}
+	for i, err := range each {
+		class, _ := sinks.ClassOf(err)
+		if delivered := events[i].Stream() == transform.StreamAudit; delivered != (err == nil) || !delivered && class != sinks.Halted {
+			t.Errorf("%s: class %s: %v", events[i].Stream(), class, err)
+		}
+	}
+	if len(in.requests) != 1 {
+		t.Errorf("accepted requests: %v", in.requests)
+	}
+}
+
+func TestRequestsStayWithinAMegabyte(t *testing.T) {
+	in, url := serve(t, all...)
+	events := sinktest.Events(25, 5, 90_000)
+	if err := send(t, url, settings(url), events...); err != nil {
+		t.Fatal(err)
+	}
+	if len(in.ids["Custom-NdrbridgeDetection"]) != len(events) || len(in.requests) != 3 {
+		t.Errorf("%d events in %d requests", len(in.ids["Custom-NdrbridgeDetection"]), len(in.requests))
+	}
+
+	t.Run("an event that is larger is rejected alone", func(t *testing.T) {
+		events := sinktest.Events(3, 3, 0)
+		events[1] = sinktest.Events(1, 1, 1_000_000)[0]
+		each, ok := send(t, url, settings(url), events...).(sinks.EventErrors)
+		if !ok || each[0] != nil || !sinks.IsUnsent(each[1]) || each[2] != nil {
+			t.Errorf("got %v", each)
+		}
+	})
+}
+
+func TestDocumentsInAnotherFormatAreItems(t *testing.T) {
+	p := open(t, webhook.PresetSettings{URL: "https://e.example", RuleID: ruleID, Format: format.OCSF})
+	e := presettest.Events(t)[0].Event.WithDocument("application/json", []byte(`{"class_uid":2004}`))
+	request, err := p.Compose([]transform.Event{e, e})
+	if want := `[{"class_uid":2004},{"class_uid":2004}]`; err != nil || string(request.Body) != want || request.Events != 2 {
+		t.Errorf("%v: %s", err, request.Body)
+	}
+}
+
+func TestTheAPIsAnswers(t *testing.T) {
+	answer := func(status int, code string) presettest.Reply {
+		return presettest.Reply{Status: status, Body: fmt.Sprintf(`{"error":{"code":%q,"message":"m"}}`, code)}
+	}
+	throttled := answer(429, "TooManyRequests")
+	throttled.Header = map[string]string{"Retry-After": "11"}
+	presettest.Answers(t, presettest.Events(t)[0].Event, func(url string) webhook.Preset { return open(t, settings(url)) }, []presettest.Case{
+		{Name: "no content is durable", Reply: presettest.Reply{Status: 204}},
+		{Name: "a page of a proxy does not acknowledge", Reply: presettest.Reply{Status: 200, Body: "<html>"}, Class: sinks.Transient},
+		{Name: "an invalid payload is rejected", Reply: answer(400, "InvalidPayload"), Class: sinks.Rejected},
+		{Name: "an unknown stream halts", Reply: answer(400, "InvalidStream"), Class: sinks.Halted},
+		{Name: "a wrong token halts", Reply: answer(401, "AuthenticationFailed"), Class: sinks.Halted},
+		{Name: "a missing role halts", Reply: answer(403, "OperationFailed"), Class: sinks.Halted},
+		{Name: "an unknown rule halts", Reply: answer(404, "NotFound"), Class: sinks.Halted},
+		{Name: "too large is rejected", Reply: answer(413, "ContentLengthLimitExceeded"), Class: sinks.Rejected},
+		{Name: "too many wait", Reply: throttled, Class: sinks.Throttled, Wait: 11 * time.Second},
+		{Name: "a failure passes", Reply: answer(500, "InternalServerError"), Class: sinks.Transient},
+		{Name: "an outage passes", Reply: presettest.Reply{Status: 503}, Class: sinks.Transient},
+	})
+}
+
+func TestItSignsInAsAzureExpects(t *testing.T) {
+	in, url := serve(t, all...)
+	in.tokens = presettest.NewTokenServer(t)
+	in.tokens.Scope = sentinel.Spec().OAuthScope
+	s, err := webhook.New(webhook.Options{URL: url, Preset: open(t, settings(url)), Gzip: true, Concurrency: 3, OAuth: &webhook.OAuth{
+		TokenURL: in.tokens.URL, ClientID: presettest.ClientID, ClientSecret: presettest.ClientSecret, Scope: sentinel.Spec().OAuthScope,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Send(t.Context(), presettest.Burst(t, 2000)); err != nil {
+		t.Fatal(err)
+	}
+	if issued, _ := in.tokens.Counts(); issued != 1 || len(in.ids["Custom-NdrbridgeDetection"]) != 2000 {
+		t.Errorf("%d tokens, %d events", issued, len(in.ids["Custom-NdrbridgeDetection"]))
+	}
+	found := s.Check(t.Context(), time.Now)
+	findingtest.Expect(t, found, findingtest.Row{Step: "token", Result: finding.OK, Detail: "issued a token for 59m59s"})
+	findingtest.Expect(t, found, findingtest.Row{Step: "delivery", Result: finding.Untried, Detail: "without sending an event", Advice: "ndrbridge replay"})
+}
+
+func TestSettingsThatAreWrong(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*webhook.PresetSettings)
+		says   string
+	}{
+		"no rule":               {func(s *webhook.PresetSettings) { s.RuleID = "" }, "rule_id is missing"},
+		"a rule's name":         {func(s *webhook.PresetSettings) { s.RuleID = "ndrbridge" }, "rule_id is not an immutable id"},
+		"a rule in the url":     {func(s *webhook.PresetSettings) { s.URL += "/dataCollectionRules/" + ruleID }, "url names a rule"},
+		"a stream that is none": {func(s *webhook.PresetSettings) { s.Stream = "Ndrbridge_CL" }, "stream is not the name"},
+		"a url that is none":    {func(s *webhook.PresetSettings) { s.URL = ":" }, "url cannot be parsed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := settings("https://e.example")
+			test.change(&s)
+			if _, err := sentinel.New(s); err == nil || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
