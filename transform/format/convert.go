@@ -322,7 +322,11 @@ const maxMillis = 253402300800000
 
 func appendMillis(dst, value []byte) ([]byte, fit) {
 	ms, ok := asMillis(value)
-	return strconv.AppendInt(dst, ms, 10), fits(ok)
+	start := len(dst)
+	if dst = strconv.AppendInt(dst, ms, 10); ok && !bytes.Equal(dst[start:], value) {
+		return dst, part // without its fraction
+	}
+	return dst, fits(ok)
 }
 
 // appendTime appends a time, in milliseconds since the epoch, as RFC 3339 in UTC. Package

@@ -14,8 +14,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"ndrbridge/internal/jsonscan"
 	"ndrbridge/transform"
 )
 
@@ -267,7 +269,7 @@ func baseEvent(s ocsfSchema) *ocsfObject {
 		"activity_id", "activity_name", "category_name", "class_name", "message", "metadata", "severity", "severity_id",
 		"time", "type_name", "unmapped",
 	} {
-		base.Attributes[name] = s.Classes["network_activity"].Attributes[name]
+		base.Attributes[name] = s.Classes["detection_finding"].Attributes[name]
 	}
 	activity := base.Attributes["activity_id"]
 	activity.Enum = map[string]string{"0": "Unknown", "99": "Other"}
@@ -278,24 +280,162 @@ func baseEvent(s ocsfSchema) *ocsfObject {
 	return base
 }
 
+// usedOCSF is the part of the schema that the tables use.
+func usedOCSF(t testing.TB) ocsfSchema {
+	t.Helper()
+	s := readOCSF(t, filepath.Join("testdata", "ocsf-1.8.0-used.json"))
+	s.Classes["base_event"] = baseEvent(s)
+	return s
+}
+
+func TestOCSFDocumentsAreValid(t *testing.T) {
+	schema := usedOCSF(t)
+	c := ocsfEncoder(t)
+	for _, k := range kinds(t) {
+		document := ocsfDocument(t, c, k.event)
+		if wrong := schema.check(document); len(wrong) > 0 {
+			t.Errorf("%s: %s\n%.1500s", k.name, strings.Join(wrong, "\n"), c.Encode(k.event).Payload())
+		}
+		if metadata := document["metadata"].(map[string]any); metadata["uid"] != k.event.ID {
+			t.Errorf("%s: metadata.uid is %v", k.name, metadata["uid"])
+		}
+	}
+}
+
 func TestOCSFDocumentsAreValidByTheOfficialSchema(t *testing.T) {
 	schema, table := officialOCSF(t)
 	table.Classes["base_event"] = baseEvent(table)
 	c := ocsfEncoder(t)
-	failed := 0
 	for _, k := range kinds(t) {
 		document := ocsfDocument(t, c, k.event)
-		var errs []string
+		wrong := table.check(document)
 		if document["class_uid"] != json.Number("0") {
 			if err := schema.Validate(document); err != nil {
-				errs = append(errs, err.Error())
+				wrong = append(wrong, err.Error())
 			}
 		}
-		if errs = append(errs, table.check(document)...); len(errs) > 0 {
-			if failed++; failed < 20 {
-				t.Errorf("%s: %s\n%.1500s", k.name, strings.Join(errs, "\n"), c.Encode(k.event).Payload())
+		if len(wrong) > 0 {
+			t.Errorf("%s: %s\n%.1500s", k.name, strings.Join(wrong, "\n"), c.Encode(k.event).Payload())
+		}
+	}
+}
+
+func TestTheSchemaInTestdataIsThatOfOCSF(t *testing.T) {
+	_, official := officialOCSF(t)
+	used := readOCSF(t, filepath.Join("testdata", "ocsf-1.8.0-used.json"))
+	compare := func(kind string, used, official map[string]*ocsfObject) {
+		for name, object := range used {
+			whole := official[name]
+			if whole == nil {
+				t.Errorf("%s %s is none of OCSF", kind, name)
+				continue
+			}
+			for attribute, a := range object.Attributes {
+				want := whole.Attributes[attribute]
+				if a.Type != want.Type || a.Object != want.Object || a.IsArray != want.IsArray || (a.Need == "req") != (want.Need == "req") || !maps.Equal(a.Enum, want.Enum) {
+					t.Errorf("%s %s: %s is %v, but %v in OCSF", kind, name, attribute, a, want)
+				}
+			}
+			for attribute, a := range whole.Attributes {
+				if _, found := object.Attributes[attribute]; !found && a.Need == "req" && len(a.Profiles) == 0 {
+					t.Errorf("%s %s: %s is required in OCSF", kind, name, attribute)
+				}
 			}
 		}
 	}
-	t.Logf("%d of %d documents are invalid", failed, len(kinds(t)))
+	compare("class", used.Classes, official.Classes)
+	compare("object", used.Objects, official.Objects)
+}
+
+// The check itself must find mistakes.
+func TestTheCheckOfOCSFFindsMistakes(t *testing.T) {
+	schema := usedOCSF(t)
+	for name, test := range map[string]struct {
+		change func(document, metadata map[string]any)
+		want   string
+	}{
+		"a class that is none":           {func(d, _ map[string]any) { d["class_uid"] = json.Number("2") }, "unknown class 2"},
+		"a type of another activity":     {func(d, _ map[string]any) { d["activity_id"] = json.Number("1") }, "type_uid is 200402"},
+		"an unknown attribute":           {func(d, _ map[string]any) { d["colour"] = "red" }, "colour is no attribute"},
+		"a missing attribute":            {func(_, m map[string]any) { delete(m, "version") }, "metadata.version is required"},
+		"a missing profile":              {func(_, m map[string]any) { delete(m, "profiles") }, "assignee needs one of the profiles"},
+		"a text that is a number":        {func(d, _ map[string]any) { d["message"] = json.Number("1") }, "message is 1: not a string"},
+		"a number that is a text":        {func(d, _ map[string]any) { d["time"] = "1" }, "time is 1: not an integer"},
+		"a number that is none of list":  {func(d, _ map[string]any) { d["severity_id"] = json.Number("7") }, "severity_id is 7: not one of the list"},
+		"a caption of another number":    {func(d, _ map[string]any) { d["severity"] = "Low" }, "severity is Low"},
+		"an object without what it must": {func(d, _ map[string]any) { d["tickets"] = []any{map[string]any{"title": "x"}} }, "tickets[0]."},
+		"an address that is none": {func(d, _ map[string]any) {
+			d["evidences"] = []any{map[string]any{"src_endpoint": map[string]any{"ip": "x"}}}
+		}, "evidences[0].src_endpoint.ip is x: not of the form of ip_t"},
+		"no array": {func(d, _ map[string]any) { d["observables"] = "x" }, "observables is no array"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			document := ocsfDocument(t, ocsfEncoder(t), kindNamed(t, "detection/whole"))
+			test.change(document, document["metadata"].(map[string]any))
+			if wrong := strings.Join(schema.check(document), "\n"); !strings.Contains(wrong, test.want) {
+				t.Errorf("the check finds %q, want %q", wrong, test.want)
+			}
+		})
+	}
+}
+
+func TestNoValueOfAnEventIsLostInOCSF(t *testing.T) {
+	c := ocsfEncoder(t)
+	for _, k := range kinds(t) {
+		document := c.Encode(k.event).Payload()
+		found := scalars(document)
+		all := strings.Join(slices.Collect(maps.Keys(found)), "\n")
+		for value := range scalars(k.event.Data()) {
+			if value == "" || found[value] || strings.Contains(all, value) {
+				continue
+			}
+			if encoded, _ := json.Marshal(value); strings.Contains(all, strings.Trim(string(encoded), `"`)) {
+				continue // in a string of JSON
+			}
+			switch value {
+			case "new", "in_progress", "acknowledged", "closed", "client", "server": // New, In Progress
+			case "DHCPACK", "DHCPNAK", "DHCPDISCOVER", "TCP", "UDP", "ICMP", "SYN", "ACK": // Ack, tcp, a bit
+			case "device", "ipaddr4", "ipaddr6", "string": // the type beside a value
+			case "80.0", "83.0", "2001:DB8::1": // 80, 83, 2001:db8::1
+			case "prod1.example.com/j_acegi_security_check", "intranet.example/login": // host and path
+			default:
+				t.Errorf("%s: %.200q is not in the document", k.name, value)
+			}
+		}
+	}
+}
+
+// FuzzOCSF encodes any object as a detection, an audit entry, a record and an own event.
+func FuzzOCSF(f *testing.F) {
+	for _, k := range kinds(f) {
+		if len(k.event.Data()) < 4000 && (!k.hazard || len(k.name)%7 == 0) {
+			for name, value := range jsonscan.Members(k.event.Data()) {
+				f.Add(string(name), k.event.Subject, string(value))
+			}
+		}
+	}
+	schema, c := usedOCSF(f), ocsfEncoder(f)
+	f.Fuzz(func(t *testing.T, stream, subject, object string) {
+		if !jsontext.Value(object).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(false)) {
+			return
+		}
+		key, path := "detection", "detections"
+		switch stream {
+		case "audit":
+			key, path = "audit", "auditlog"
+		case "record":
+			key, path = "record", "records/web"
+		case "ticket":
+			key, path = "ticket", "events"
+		}
+		e, err := transform.New(transform.Attributes{
+			ID: "1", Source: "ndrbridge://hq/" + path, Type: "io.ndrbridge.detection.created", Subject: subject, Appliance: "hq", RecordedTime: recorded,
+		}, []byte(`{"`+key+`":`+object+`}`))
+		if err != nil {
+			return
+		}
+		if wrong := schema.check(ocsfDocument(t, c, e)); len(wrong) > 0 {
+			t.Errorf("%s\n%s", strings.Join(wrong, "\n"), c.Encode(e).Payload())
+		}
+	})
 }
