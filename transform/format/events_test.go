@@ -236,7 +236,7 @@ func (c *collector) states() {
 func (c *collector) operations() {
 	for i, operation := range []string{
 		"Login", "Login failed", "Failed login", "Logout", "Create", "Modify", "Delete", "Generate", "Update", "View", "Download", "Upload", "Restart",
-		"Shutdown", "Upgrade", "Apply", "Assign", "Enable", "Disable", "Something else",
+		"Add user", "Reset password", "Shutdown", "Upgrade", "Apply", "Assign", "Enable", "Disable", "Something else",
 	} {
 		for _, component := range []string{"Authentication", "Users", "User groups", "Dashboards", "API access", "Detections", "System"} {
 			c.audit("audit/"+operation+" of "+component, fmt.Sprintf(
