@@ -8,12 +8,13 @@ package format
 // know than the equivalent x09.
 func newLEEF(o Options) *Encoder {
 	return newLineEncoder(&lineFormat{
-		start:        "LEEF:2.0|",
-		header:       []string{"Vendor", "Product", "Version", "EventID"},
-		end:          "0x09|",
-		separator:    '\t',
-		lengths:      leefLengths,
-		inHeader:     func(r rune) bool { return isPrintable(r) && r != '|' },
+		start:     "LEEF:2.0|",
+		header:    []string{"Vendor", "Product", "Version", "EventID"},
+		end:       "0x09|",
+		separator: '\t',
+		lengths:   leefLengths,
+		// Some readers take a backslash for an escape.
+		inHeader:     func(r rune) bool { return isPrintable(r) && r != '|' && r != '\\' },
 		inValue:      isPrintable,
 		appendHeader: appendAsIs,
 		appendValue:  appendAsIs,

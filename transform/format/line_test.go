@@ -264,13 +264,13 @@ func TestCharactersThatEndAValueAreEscapedInCEF(t *testing.T) {
 }
 
 func TestCharactersThatLEEFCannotContainAreReplaced(t *testing.T) {
-	e := event(t, "detections", `{"detection":{"type":"a|b","title":"x|y\\z\tw","description":"a=b\\n\r\nc|d"}}`)
+	e := event(t, "detections", `{"detection":{"type":"a|b\\","title":"x|y\\z\tw","description":"a=b\\n\r\nc|d"}}`)
 	line := encodeLine(t, LEEF, e)
 	for _, want := range []string{
 		"LEEF:2.0|ndrbridge|ndrbridge|1.2.3|a b|0x09|",
 		"\ttitle=x|y\\z w\t",
 		"\tdescription=a=b\\n  c|d",
-		"\tndrbridgeType=a|b",
+		"\tndrbridgeType=a|b\\",
 		"\tndrbridgeTitle=\"x|y\\\\z\\tw\"",
 		"\tndrbridgeDescription=\"a=b\\\\n\\r\\nc|d\"",
 	} {
