@@ -23,6 +23,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"ndrbridge/admin"
+	"ndrbridge/checkpoint"
 	"ndrbridge/test/loopback"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
@@ -278,4 +279,61 @@ func messagesOf(t *testing.T, js jetstream.JetStream, stream string, n int) (mes
 		t.Fatal(batch.Error())
 	}
 	return messages
+}
+
+// A dead letter holds the CloudEvent, whole. It is redacted and encoded again when it is
+// requeued.
+func TestARequeuedEventIsSentInTheFormatOfItsSink(t *testing.T) {
+	a, url := startAppliance(t, 0)
+	var mu sync.Mutex
+	var accepts bool
+	var documents [][]byte
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if !accepts {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			return
+		}
+		documents = append(documents, body)
+	}))
+	t.Cleanup(server.Close)
+	r := run(t, configuration(t, url, fmt.Sprintf("  - {name: soc, format: ecs, redact: [detection.title], webhook: {url: %q}, batch: {linger: 0}}\n", server.URL)))
+	title := a.AddMany(1)[0].Title
+	c, owner := r.control(t), checkpoint.SinkOwner("soc")
+	await(t, "the rejected event", func() bool { return sinkStatus(t, c, "soc").DeadLetters == 1 })
+	list, err := c.Dead(t.Context(), owner, "", 10)
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%d dead letters, %v", len(list), err)
+	}
+	letter, err := c.DeadLetter(t.Context(), owner, list[0].Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := transform.Parse(letter.Body)
+	if err != nil || !strings.Contains(string(stored.Data()), title) {
+		t.Fatalf("%v: the dead letter holds %s", err, letter.Body)
+	}
+	mu.Lock()
+	accepts = true
+	mu.Unlock()
+	if n, err := c.Requeue(t.Context(), "soc", nil); n != 1 || err != nil {
+		t.Fatalf("%d requeued, %v", n, err)
+	}
+	await(t, "the requeued event", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(documents) == 1
+	})
+	r.stop()
+	if id, err := documentID(format.ECS, documents[0]); err != nil || id != stored.ID {
+		t.Errorf("%v: the document of %s is that of %s", err, stored.ID, id)
+	}
+	if strings.Contains(string(documents[0]), title) {
+		t.Errorf("the title was sent: %s", documents[0])
+	}
 }
