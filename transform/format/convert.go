@@ -173,27 +173,32 @@ func memberOf(name string, c conversion) conversion {
 
 // firstOf converts the first element of an array that fits, or a value that is no array.
 func firstOf(c conversion) conversion {
-	return conversion{"first " + c.name, func(dst, value []byte) (_ []byte, f fit) {
+	return conversion{"first " + c.name, func(dst, value []byte) ([]byte, fit) {
 		if value[0] != '[' {
 			return c.append(dst, value)
 		}
-		start, others := len(dst), false
-		for element := range jsonscan.Elements(value) {
-			switch {
-			case string(element) == "null":
-			case f != none:
-				return dst, part
-			default:
-				if dst, f = c.append(dst[:start], element); f == none {
-					others = true
-				}
+		return appendFirst(dst, value, c)
+	}}
+}
+
+// appendFirst appends the first element of an array that fits.
+func appendFirst(dst, array []byte, c conversion) (_ []byte, f fit) {
+	start, others := len(dst), false
+	for element := range jsonscan.Elements(array) {
+		switch {
+		case string(element) == "null":
+		case f != none:
+			return dst, part
+		default:
+			if dst, f = c.append(dst[:start], element); f == none {
+				others = true
 			}
 		}
-		if others {
-			f = min(f, part)
-		}
-		return dst, f
-	}}
+	}
+	if others {
+		f = min(f, part)
+	}
+	return dst, f
 }
 
 // enum converts words. Each key of words is a text, number or boolean as written, in

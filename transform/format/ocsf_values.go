@@ -83,9 +83,9 @@ func beginnings(of ...wordIn) picker { return searched("begins with ", bytes.Has
 func within(of ...wordIn) picker { return searched("contains ", bytes.Contains, of) }
 
 func searched(how string, matches func(text, word []byte) bool, of []wordIn) picker {
-	named := make(map[string]choice)
-	for _, w := range of {
-		named[w.word] = w.choice
+	named, sought := make(map[string]choice), make([][]byte, len(of))
+	for i, w := range of {
+		named[w.word], sought[i] = w.choice, []byte(w.word)
 	}
 	return picker{describe(named, how), func(value []byte) (choice, fit) {
 		var buffer [128]byte
@@ -94,8 +94,8 @@ func searched(how string, matches func(text, word []byte) bool, of []wordIn) pic
 			return choice{}, none
 		}
 		key = lower(key)
-		for _, w := range of {
-			if w.word == "*" || matches(key, []byte(w.word)) {
+		for i, w := range of {
+			if w.word == "*" || matches(key, sought[i]) {
 				return w.choice, part
 			}
 		}
