@@ -27,6 +27,9 @@ type conn struct {
 // errClosed is the end of a connection that the receiver has closed in order.
 var errClosed = errors.New("the receiver closed the connection")
 
+// errTimeout is the cause of a context that ended because of Options.Timeout.
+var errTimeout = errors.New("timeout")
+
 // answeredError is the end of a connection on which something was received, which is not
 // syslog.
 type answeredError struct{ begin []byte }
@@ -39,7 +42,7 @@ func (e *answeredError) Error() string {
 // receiver of TLS 1.3 refuses the client's certificate only after the handshake, and what
 // forwards connections accepts them before it knows whether it can. The error has its class.
 func (s *stream) open(ctx context.Context) (*conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.o.Timeout, errTimeout)
 	defer cancel()
 	begun := time.Now()
 	c, err := s.dial(ctx, s.o.TLS)
@@ -171,7 +174,7 @@ func failed(ctx context.Context, o Options, err error) error {
 	switch answered := (*answeredError)(nil); {
 	case errors.As(err, &answered):
 		return sinks.Errorf(sinks.Halted, "%s: %w", o.Address, err)
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+	case errors.Is(context.Cause(ctx), errTimeout):
 		return sinks.Errorf(sinks.Transient, "%s: no answer of the receiver's system within %v", o.Address, o.Timeout)
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", o.Address, ctx.Err())

@@ -31,7 +31,7 @@ type datagrams struct {
 
 // send implements transport.
 func (d *datagrams) send(ctx context.Context, b *batch) error {
-	ctx, cancel := context.WithTimeout(ctx, d.o.Timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, d.o.Timeout, errTimeout)
 	defer cancel()
 	if d.conn != nil && d.o.Now().Sub(d.opened) > resolveEvery {
 		d.close()

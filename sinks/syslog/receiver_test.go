@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -279,4 +280,10 @@ func (s *tracked) Send(ctx context.Context, events []transform.Event) error {
 		}
 	}
 	return err
+}
+
+func poolOf(c tls.Certificate) *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(c.Leaf)
+	return pool
 }

@@ -47,7 +47,7 @@ func (s *stream) send(ctx context.Context, b *batch) error {
 // connection.
 func (s *stream) deliver(ctx context.Context, frames []byte) error {
 	begun := s.o.Now()
-	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.o.Timeout, errTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, s.conn.interrupt)
 	defer stop()

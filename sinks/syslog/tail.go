@@ -13,8 +13,8 @@ const (
 	// tailBytes bounds the tail. A receiver's system takes no more than a few MiB of a
 	// connection that the receiver does not read.
 	tailBytes = 8 << 20
-	// maxRepetitions is how many times a message is sent again. A message that makes the
-	// receiver end the connection would be sent for ever otherwise.
+	// maxRepetitions is how many times a message is sent again at least. A message that makes
+	// the receiver end the connection would be sent for ever otherwise.
 	maxRepetitions = 10
 	// chunkBytes is about the size of a chunk.
 	chunkBytes = 256 << 10
@@ -71,15 +71,15 @@ func (t *tail) repeated(now time.Time) {
 	}
 }
 
-// giveUp removes what was sent again maxRepetitions times, and returns the number of its
-// messages.
+// giveUp removes the oldest chunk if it was sent again maxRepetitions times, and returns the
+// number of its messages. The others stay: the receiver may have ended every connection
+// before it read them.
 func (t *tail) giveUp() (messages int) {
-	for i := len(t.chunks) - 1; i >= 0; i-- {
-		if t.chunks[i].repetitions >= maxRepetitions {
-			messages += t.chunks[i].messages
-			t.remove(i)
-		}
+	if len(t.chunks) == 0 || t.chunks[0].repetitions < maxRepetitions {
+		return 0
 	}
+	messages = t.chunks[0].messages
+	t.remove(0)
 	return messages
 }
 

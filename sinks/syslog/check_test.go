@@ -1,0 +1,62 @@
+package syslog
+
+import (
+	"crypto/tls"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/preflight/finding"
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/certificate"
+	"ndrbridge/test/loopback"
+)
+
+func TestCheckExplainsEachStep(t *testing.T) {
+	server, pool := sinktest.Certificate(t)
+	named := certificate.New(t, "siem.example", time.Now().Add(time.Hour), &server)
+	overTLS := func(c tls.Certificate, auth tls.ClientAuthType) string {
+		return newReceiver(t, OctetCounting, &tls.Config{Certificates: []tls.Certificate{c}, ClientAuth: auth}).addr()
+	}
+	plain := newReceiver(t, OctetCounting, nil)
+	datagrams := newDatagramReceiver(t)
+	closing := loopback.Serve(t, func(net.Conn) {})
+	trusted := &tls.Config{RootCAs: pool}
+	for _, test := range []struct {
+		name    string
+		options Options
+		want    []string // each a step with its result, and part of the detail or advice
+	}{
+		{"tls", Options{Address: overTLS(server, tls.NoClientCert), TLS: trusted}, []string{"connect ok connected", "certificate warning self-signed", "tls ok trusted", "delivery not tried no answer"}},
+		{"an unknown authority", Options{Address: overTLS(server, tls.NoClientCert)}, []string{"connect ok connected", "certificate warning self-signed", "tls failed ca_file"}},
+		{"another name", Options{Address: overTLS(named, tls.NoClientCert), TLS: trusted}, []string{"connect ok connected", "certificate warning siem.example", "tls failed siem.example"}},
+		{"no client certificate", Options{Address: overTLS(server, tls.RequireAnyClientCert), TLS: trusted}, []string{"connect ok connected", "certificate warning self-signed", "tls ok trusted", "delivery failed tls.cert_file"}},
+		{"tcp", Options{Address: plain.addr(), Network: TCP}, []string{"connect ok connected", "tls warning plain TCP", "delivery not tried no answer"}},
+		{"a server that closes at once", Options{Address: closing, Network: TCP}, []string{"connect ok connected", "delivery failed ended at once"}},
+		{"nobody listens", Options{Address: loopback.Closed(t)}, []string{"connect failed refuses connections"}},
+		{"an unknown name", Options{Address: "siem.invalid:6514"}, []string{"address failed siem.invalid"}},
+		{"udp", Options{Address: datagrams.address, Network: UDP}, []string{"connect remark over UDP", "delivery not tried cannot be known"}},
+		{"an unknown name over UDP", Options{Address: "siem.invalid:514", Network: UDP}, []string{"address failed siem.invalid"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			found := open(t, test.options).Check(t.Context(), time.Now)
+			if len(found) != len(test.want) {
+				t.Fatalf("%+v", found)
+			}
+			for i, f := range found {
+				begin := f.Step + " " + string(f.Result) + " "
+				part, ok := strings.CutPrefix(test.want[i], begin)
+				if !ok || !strings.Contains(f.Detail+" "+f.Advice, part) {
+					t.Errorf("%+v, want %s", f, test.want[i])
+				}
+				if f.Result == finding.Failed && f.Advice == "" {
+					t.Errorf("%+v has no advice", f)
+				}
+			}
+		})
+	}
+	if got := append(plain.all(), datagrams.all()...); len(got) > 0 {
+		t.Errorf("the check sent %d messages", len(got))
+	}
+}

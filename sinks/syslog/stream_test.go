@@ -1,0 +1,256 @@
+package syslog
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/certificate"
+	"ndrbridge/test/loopback"
+	"ndrbridge/transform"
+)
+
+func open(t testing.TB, o Options) *Sink {
+	t.Helper()
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// retry sends events until that succeeds, as a runner does.
+func retry(t testing.TB, s *Sink, events []transform.Event) {
+	t.Helper()
+	var err error
+	for range 100 {
+		if err = s.Send(t.Context(), events); err == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal(err)
+}
+
+func idsOf(events []transform.Event) []string {
+	var ids []string
+	for _, e := range events {
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
+// A receiver that is restarted may lose what its system has acknowledged.
+func TestWhatAReceiverHadNotReadIsSentAgainInOrder(t *testing.T) {
+	r := newReceiver(t, Newline, nil)
+	s := open(t, Options{Address: r.addr(), Network: TCP, Framing: Newline})
+	events := sinktest.Events(9, 2, 200)
+	if err := s.Send(t.Context(), events[:3]); err != nil {
+		t.Fatal(err)
+	}
+	r.await("the first batch", func(m []received) bool { return len(m) == 3 })
+	r.pause(true)
+	for i := 3; i < 6; i++ {
+		if err := s.Send(t.Context(), events[i:i+1]); err != nil {
+			t.Fatal(err) // its system acknowledges it
+		}
+	}
+	r.closeConns(nil)
+	r.pause(false)
+	awaitEnd(t, s)
+	if err := s.Send(t.Context(), events[6:]); err != nil {
+		t.Fatal(err)
+	}
+	r.await("the last event", func(m []received) bool { return m[len(m)-1].id() == events[8].ID })
+	got := r.ids()
+	if want := idsOf(events); len(got) < 9 || !slices.Equal(got[len(got)-9:], want) {
+		t.Errorf("the receiver has %v, not all of %v in their order at the end", got, want)
+	}
+}
+
+// awaitEnd waits until the sink knows that its connection has ended.
+func awaitEnd(t testing.TB, s *Sink) {
+	t.Helper()
+	select {
+	case <-s.transport.(*stream).conn.ended:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the connection does not end")
+	}
+}
+
+func TestNothingIsSentAgainIfTheConnectionEndsMuchLater(t *testing.T) {
+	var mu sync.Mutex
+	now := time.Unix(0, 0)
+	r := newReceiver(t, OctetCounting, nil)
+	s := open(t, Options{Address: r.addr(), Network: TCP, Now: func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		return now
+	}})
+	events := sinktest.Events(2, 1, 200)
+	if err := s.Send(t.Context(), events[:1]); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	now = now.Add(tailAge + time.Second)
+	mu.Unlock()
+	r.await("the first event", func(m []received) bool { return len(m) == 1 })
+	r.closeConns(nil)
+	awaitEnd(t, s)
+	if err := s.Send(t.Context(), events[1:]); err != nil {
+		t.Fatal(err)
+	}
+	r.await("the second event", func(m []received) bool { return m[len(m)-1].id() == events[1].ID })
+	if got := r.ids(); len(got) != 2 {
+		t.Errorf("received %v", got)
+	}
+}
+
+func TestAConnectionIsKept(t *testing.T) {
+	r := newReceiver(t, OctetCounting, nil)
+	s := open(t, Options{Address: r.addr(), Network: TCP})
+	events := sinktest.Events(20, 1, 200)
+	for i := range events {
+		if err := s.Send(t.Context(), events[i:i+1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.await("every event", func(m []received) bool { return len(m) == 20 })
+	if last := r.all()[19]; last.conn != 1 {
+		t.Errorf("there were %d connections", last.conn)
+	}
+}
+
+// A message that makes a receiver end the connection does not stop those behind it for ever.
+func TestAMessageThatEndsEveryConnectionIsGivenUp(t *testing.T) {
+	var text syncBuffer
+	r := newReceiver(t, OctetCounting, nil)
+	s := open(t, Options{Address: r.addr(), Network: TCP, Log: slog.New(slog.NewTextHandler(&text, nil))})
+	events := sinktest.Events(2, 1, 200)
+	r.mu.Lock()
+	r.after = func(m received) {
+		if m.id() == events[0].ID {
+			r.closeConns(nil)
+		}
+	}
+	r.mu.Unlock()
+	retry(t, s, events[:1]) // acknowledged before it was read
+	for range 2 * maxRepetitions {
+		_ = s.Send(t.Context(), events[1:]) // behind it, the receiver reads nothing
+		if strings.Contains(text.String(), "they are not sent again") {
+			break
+		}
+		if c := s.transport.(*stream).conn; c != nil {
+			awaitEnd(t, s)
+		}
+	}
+	if !strings.Contains(text.String(), "repetitions=10") {
+		t.Errorf("the log is %s", text.String())
+	}
+	retry(t, s, events[1:])
+	r.await("the event behind it", func(m []received) bool { return m[len(m)-1].id() == events[1].ID })
+}
+
+type syncBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// A receiver that reads nothing while its buffers are full takes no events.
+func TestAReceiverThatReadsNothing(t *testing.T) {
+	r := newReceiver(t, OctetCounting, nil)
+	r.pause(true)
+	large := sinktest.Events(200, 1, 60_000)
+	for name, test := range map[string]struct {
+		timeout, cancel time.Duration
+		want            string
+	}{
+		"ends a send by its timeout":   {300 * time.Millisecond, time.Minute, "no answer of the receiver's system within 300ms"},
+		"ends a send with its context": {time.Minute, 300 * time.Millisecond, context.DeadlineExceeded.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, Options{Address: r.addr(), Network: TCP, Timeout: test.timeout})
+			ctx, cancel := context.WithTimeout(t.Context(), test.cancel)
+			defer cancel()
+			err := s.Send(ctx, large)
+			if err == nil || !strings.Contains(err.Error(), test.want) && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("error %v, want %s", err, test.want)
+			}
+			if class, _ := sinks.ClassOf(err); class != sinks.Transient {
+				t.Errorf("class %s: %v", class, err)
+			}
+		})
+	}
+}
+
+func TestWhatCannotBeDeliveredHasItsClass(t *testing.T) {
+	server, pool := sinktest.Certificate(t)
+	expired := certificate.New(t, "127.0.0.1", time.Now().Add(-time.Hour), nil)
+	named := certificate.New(t, "siem.example", time.Now().Add(time.Hour), &server)
+	serveTLS := func(config *tls.Config) string {
+		return loopback.Serve(t, func(c net.Conn) {
+			secured := tls.Server(c, config)
+			_, _ = secured.Read(make([]byte, 1000))
+		})
+	}
+	plain := loopback.Serve(t, func(c net.Conn) {
+		buffer := make([]byte, 1000)
+		for {
+			if _, err := c.Read(buffer); err != nil {
+				return
+			}
+		}
+	})
+	web := loopback.Serve(t, func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 400 Bad Request\r\n\r\n"); _, _ = c.Read(make([]byte, 1)) })
+	for _, test := range []struct {
+		name    string
+		options Options
+		class   sinks.Class
+		want    string
+	}{
+		{"nobody listens", Options{Address: loopback.Closed(t), Network: TCP}, sinks.Transient, "refused"},
+		{"a name that does not resolve", Options{Address: "siem.invalid:6514", Network: TCP}, sinks.Transient, "siem.invalid"},
+		{"another service answers", Options{Address: web, Network: TCP}, sinks.Halted, `the server answers "HTTP/1.1 400`},
+		{"an unknown authority", Options{Address: serveTLS(&tls.Config{Certificates: []tls.Certificate{server}})}, sinks.Halted, "tls.ca_file"},
+		{"a certificate that has expired", Options{Address: serveTLS(&tls.Config{Certificates: []tls.Certificate{expired}}), TLS: &tls.Config{RootCAs: poolOf(expired)}}, sinks.Halted, "renewed"},
+		{"a certificate of another name", Options{Address: serveTLS(&tls.Config{Certificates: []tls.Certificate{named}}), TLS: &tls.Config{RootCAs: pool}}, sinks.Halted, "tls.server_name"},
+		{
+			"a receiver that requires a client certificate",
+			Options{Address: serveTLS(&tls.Config{Certificates: []tls.Certificate{server}, ClientAuth: tls.RequireAnyClientCert}), TLS: &tls.Config{RootCAs: pool}},
+			sinks.Halted, "tls.cert_file",
+		},
+		{"a receiver without TLS", Options{Address: plain, Timeout: 300 * time.Millisecond}, sinks.Transient, "within 300ms"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			err := open(t, test.options).Send(t.Context(), sinktest.Events(1, 1, 200))
+			if class, _ := sinks.ClassOf(err); err == nil || class != test.class || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("class %s: %v, want %s and %q", class, err, test.class, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,59 @@
+package syslog
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// batchOf returns a batch of messages with the given sizes.
+func batchOf(sizes ...int) *batch {
+	b := &batch{}
+	for _, size := range sizes {
+		b.framed = append(b.framed, make([]byte, size)...)
+		b.ends = append(b.ends, len(b.framed))
+	}
+	return b
+}
+
+func TestATailIsBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var kept tail
+		now := time.Unix(0, 0)
+		for range rapid.IntRange(1, 30).Draw(t, "batches") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 20).Draw(t, "seconds")) * time.Second)
+			b := batchOf(rapid.SliceOfN(rapid.IntRange(1, 2<<20), 1, 6).Draw(t, "sizes")...)
+			kept.add(b, now)
+			bytes := 0
+			for _, c := range kept.chunks {
+				if bytes += len(c.frames); now.Sub(c.sent) > tailAge {
+					t.Fatalf("a chunk is %v old", now.Sub(c.sent))
+				}
+			}
+			if bytes != kept.bytes || bytes > tailBytes {
+				t.Fatalf("%d bytes, counted as %d", bytes, kept.bytes)
+			}
+			if last := b.ends[len(b.ends)-1]; last <= tailBytes && bytes < last {
+				t.Fatalf("%d bytes of the last %d are kept", bytes, last)
+			}
+		}
+	})
+}
+
+func TestATailGivesUpWhatItRepeatedTooOften(t *testing.T) {
+	var kept tail
+	now := time.Unix(0, 0)
+	kept.add(batchOf(1, 2, 3), now)
+	kept.add(batchOf(4), now)
+	for range maxRepetitions - 1 {
+		kept.repeated(now)
+	}
+	if n := kept.giveUp(); n != 0 || kept.messages() != 4 {
+		t.Fatalf("gave up %d, kept %d", n, kept.messages())
+	}
+	kept.repeated(now)
+	if n := kept.giveUp(); n != 3 || kept.messages() != 1 || kept.bytes != 4 {
+		t.Errorf("gave up %d, kept %d of %d bytes: the oldest are given up first", n, kept.messages(), kept.bytes)
+	}
+}
