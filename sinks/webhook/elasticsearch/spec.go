@@ -12,10 +12,11 @@ import (
 func Spec() webhook.PresetSpec {
 	return webhook.PresetSpec{
 		Name:          "elasticsearch",
-		Address:       "with the index or data stream: `https://es.example:9200/ndr`; OpenSearch, too",
+		Address:       "with the index or data stream: `https://es.example:9200/ndr`; without one, data streams of ECS; OpenSearch, too",
 		Limits:        "2,000 events or 5 MiB per request",
 		Key:           "an API key",
 		KeyAuthorizes: true,
+		Formats:       []format.Name{format.ECS, format.OCSF},
 		PublicPath:    true,
 		Defaults:      webhook.PresetDefaults{MaxBatchBytes: 4 << 20, Gzip: true},
 		Sample:        webhook.PresetSettings{URL: "https://elasticsearch.example/events"},
@@ -25,9 +26,6 @@ func Spec() webhook.PresetSpec {
 }
 
 func checkSettings(s webhook.PresetSettings) []webhook.SettingError {
-	if s.Format.IsText() {
-		return []webhook.SettingError{{Key: "preset", Problem: "elasticsearch indexes JSON, and documents in format " + string(s.Format) + " are lines of text; set format: ecs"}}
-	}
 	u, err := url.Parse(s.URL)
 	if s.URL == "" || err != nil || s.Format == format.ECS || indexOf(u.Path) != "" {
 		return nil
