@@ -1,0 +1,284 @@
+// Package elastic has the index templates, the transform and the dashboard for
+// Elasticsearch and OpenSearch. Its tests compare them with each other and with the
+// documents of the bridge.
+package elastic
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/transform/format"
+)
+
+// field is a field of a mapping, or an object with fields.
+type field struct {
+	Type            string           `json:"type,omitempty"`
+	IgnoreAbove     int              `json:"ignore_above,omitempty"`
+	IgnoreMalformed *bool            `json:"ignore_malformed,omitempty"`
+	Properties      map[string]field `json:"properties,omitempty"`
+}
+
+type component struct {
+	Template struct {
+		Settings map[string]any `json:"settings"`
+		Mappings struct {
+			Dynamic    bool             `json:"dynamic"`
+			Properties map[string]field `json:"properties"`
+		} `json:"mappings"`
+	} `json:"template"`
+	Version int            `json:"version"`
+	Meta    map[string]any `json:"_meta"`
+}
+
+type indexTemplate struct {
+	IndexPatterns []string  `json:"index_patterns"`
+	Priority      int       `json:"priority"`
+	DataStream    *struct{} `json:"data_stream"`
+	ComposedOf    []string  `json:"composed_of"`
+	Template      *struct {
+		Lifecycle struct {
+			Enabled bool `json:"enabled"`
+		} `json:"lifecycle"`
+	} `json:"template"`
+	Version int            `json:"version"`
+	Meta    map[string]any `json:"_meta"`
+}
+
+// transform has the members of Elasticsearch's "Create a transform" that the file uses.
+type transform struct {
+	Description string `json:"description"`
+	Source      struct {
+		Index []string `json:"index"`
+	} `json:"source"`
+	Dest struct {
+		Index string `json:"index"`
+	} `json:"dest"`
+	Latest struct {
+		UniqueKey []string `json:"unique_key"`
+		Sort      string   `json:"sort"`
+	} `json:"latest"`
+	Sync struct {
+		Time struct {
+			Field string `json:"field"`
+			Delay string `json:"delay"`
+		} `json:"time"`
+	} `json:"sync"`
+	Frequency string `json:"frequency"`
+}
+
+// read decodes a file, whose members must all be known.
+func read(t testing.TB, file string, into any) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}
+
+// mapping returns the fields of a component template by their paths.
+func mapping(t testing.TB, file string) map[string]field {
+	t.Helper()
+	var c component
+	read(t, file, &c)
+	if c.Template.Mappings.Dynamic {
+		t.Errorf("%s maps unknown fields", file)
+	}
+	fields := make(map[string]field)
+	var add func(prefix string, properties map[string]field)
+	add = func(prefix string, properties map[string]field) {
+		for name, f := range properties {
+			if (f.Type == "") == (f.Properties == nil) {
+				t.Errorf("%s: %s%s is neither a field nor an object", file, prefix, name)
+			}
+			if f.Type != "" {
+				fields[prefix+name] = f
+			}
+			add(prefix+name+".", f.Properties)
+		}
+	}
+	add("", c.Template.Mappings.Properties)
+	return fields
+}
+
+func TestOpenSearchHasTheFieldsOfElasticsearch(t *testing.T) {
+	want := mapping(t, "elasticsearch/component.json")
+	for path, f := range want {
+		switch f.Type {
+		case "flattened":
+			want[path] = field{Type: "flat_object"}
+		case "wildcard":
+			want[path] = field{Type: "keyword", IgnoreAbove: 1024}
+		}
+	}
+	got := mapping(t, "opensearch/component.json")
+	for _, path := range slices.Sorted(maps.Keys(want)) {
+		if !reflect.DeepEqual(got[path], want[path]) {
+			t.Errorf("%s is %+v, want %+v", path, got[path], want[path])
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d fields, want %d", len(got), len(want))
+	}
+	var elastic, open component
+	read(t, "elasticsearch/component.json", &elastic)
+	read(t, "opensearch/component.json", &open)
+	if !reflect.DeepEqual(open.Template.Settings, elastic.Template.Settings) {
+		t.Errorf("settings %v, want %v", open.Template.Settings, elastic.Template.Settings)
+	}
+	var streams, openStreams indexTemplate
+	read(t, "elasticsearch/data-streams.json", &streams)
+	read(t, "opensearch/data-streams.json", &openStreams)
+	streams.Template = nil // the life cycle of data streams is Elasticsearch's
+	if !reflect.DeepEqual(openStreams, streams) {
+		t.Errorf("%+v, want %+v", openStreams, streams)
+	}
+}
+
+// TestEveryKeywordIsBounded: a longer value would make the index refuse the document.
+func TestEveryKeywordIsBounded(t *testing.T) {
+	for path, f := range mapping(t, "elasticsearch/component.json") {
+		const most = 32766 / 3 // bytes of a term, by those of a UTF-16 code unit
+		if bounded := f.IgnoreAbove > 0 && f.IgnoreAbove < most; (f.Type == "keyword" || f.Type == "flattened") && !bounded {
+			t.Errorf("%s has no ignore_above", path)
+		}
+	}
+}
+
+func TestEveryFieldOfADocumentIsMapped(t *testing.T) {
+	encoder, err := format.New(format.ECS, format.Options{Version: "1.0.0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := mapping(t, "elasticsearch/component.json")
+	var walk func(event, path string, value any)
+	walk = func(event, path string, value any) {
+		f, mapped := fields[path]
+		switch value := value.(type) {
+		case map[string]any:
+			if f.Type == "flattened" {
+				return
+			}
+			if mapped {
+				t.Errorf("%s: %s is an object", event, path)
+			}
+			for name, member := range value {
+				walk(event, strings.TrimPrefix(path+"."+name, "."), member)
+			}
+		case []any:
+			for _, element := range value {
+				walk(event, path, element)
+			}
+		default:
+			if !mapped || f.Type == "flattened" {
+				t.Errorf("%s: %s is %v, and mapped as %q", event, path, value, f.Type)
+			}
+		}
+	}
+	for _, kind := range presettest.Events(t) {
+		var document any
+		if err := json.Unmarshal(encoder.Encode(kind.Event).Payload(), &document); err != nil {
+			t.Fatal(err)
+		}
+		walk(kind.Name, "", document)
+	}
+}
+
+func TestTransformKeepsTheLatestVersionOfEachDetection(t *testing.T) {
+	var x transform
+	read(t, "elasticsearch/transform.json", &x)
+	fields := mapping(t, "elasticsearch/component.json")
+	if want := []string{"event.provider", "ndrbridge.detection.id"}; !slices.Equal(x.Latest.UniqueKey, want) {
+		t.Errorf("the key is %v, want %v", x.Latest.UniqueKey, want)
+	}
+	for _, key := range x.Latest.UniqueKey {
+		if fields[key].Type != "keyword" {
+			t.Errorf("%s is mapped as %q", key, fields[key].Type)
+		}
+	}
+	for _, at := range []string{x.Latest.Sort, x.Sync.Time.Field} {
+		if fields[at].Type != "date" {
+			t.Errorf("%s is mapped as %q", at, fields[at].Type)
+		}
+	}
+	var streams, latest indexTemplate
+	read(t, "elasticsearch/data-streams.json", &streams)
+	read(t, "elasticsearch/latest.json", &latest)
+	if !slices.Equal(latest.IndexPatterns, []string{x.Dest.Index}) || !slices.Equal(latest.ComposedOf, streams.ComposedOf) || latest.DataStream != nil {
+		t.Errorf("the template of %s is %+v", x.Dest.Index, latest)
+	}
+	for _, index := range x.Source.Index {
+		if matches, err := filepath.Match(streams.IndexPatterns[0], index); err != nil || !matches {
+			t.Errorf("%s is not among %v: %v", index, streams.IndexPatterns, err)
+		}
+	}
+}
+
+func TestQueryForTheLatestHasTheKeyAndTheOrderOfTheTransform(t *testing.T) {
+	var x transform
+	read(t, "elasticsearch/transform.json", &x)
+	var query struct {
+		Size int `json:"size"`
+		Aggs struct {
+			Detections struct {
+				Composite struct {
+					Size    int `json:"size"`
+					Sources []map[string]struct {
+						Terms struct {
+							Field string `json:"field"`
+						} `json:"terms"`
+					} `json:"sources"`
+				} `json:"composite"`
+				Aggs struct {
+					Latest struct {
+						TopHits struct {
+							Size int                 `json:"size"`
+							Sort []map[string]string `json:"sort"`
+						} `json:"top_hits"`
+					} `json:"latest"`
+				} `json:"aggs"`
+			} `json:"detections"`
+		} `json:"aggs"`
+	}
+	read(t, "opensearch/latest-query.json", &query)
+	var key []string
+	for _, source := range query.Aggs.Detections.Composite.Sources {
+		for _, s := range source {
+			key = append(key, s.Terms.Field)
+		}
+	}
+	top := query.Aggs.Detections.Aggs.Latest.TopHits
+	if !slices.Equal(key, x.Latest.UniqueKey) || len(top.Sort) != 1 || top.Sort[0][x.Latest.Sort] != "desc" || top.Size != 1 {
+		t.Errorf("by %v, sorted by %v; want %v and %s", key, top.Sort, x.Latest.UniqueKey, x.Latest.Sort)
+	}
+}
+
+func TestReadmeNamesEveryFile(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pattern := range []string{"*/*.json", "*.ndjson"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		for _, file := range files {
+			if !bytes.Contains(readme, []byte(file)) {
+				t.Errorf("%s is not in the README", file)
+			}
+		}
+	}
+}
