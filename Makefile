@@ -74,8 +74,8 @@ alerts:
 	promtool test rules deploy/prometheus/rules_test.yaml
 	go test -count=1 -tags promtool ./deploy/prometheus
 
-# Tests the bridge and its sinks with real brokers, which the tests start on loopback
-# unless NDRBRIDGE_TEST_KAFKA names some. It needs Linux and the packages that .ci/run
+# Tests the bridge and its sinks with real brokers and OpenSearch, which the tests start on
+# loopback unless NDRBRIDGE_TEST_KAFKA names some. It needs Linux and the packages that .ci/run
 # installs. make e2e ONLY=TestKafka selects tests.
 e2e:
 	go test -tags e2e -count=1 -timeout 30m $(if $(ONLY),-run $(ONLY)) -v ./test/e2e

@@ -1,9 +1,9 @@
 //go:build e2e
 
-// Package e2e tests the bridge's program and its sinks with real brokers: those that the
-// environment names, or ones that the tests start on free loopback ports. The build tag e2e
-// excludes it from go test ./... because it needs more than Go. make e2e runs it. It needs
-// Linux.
+// Package e2e tests the bridge's program and its sinks with real brokers and OpenSearch:
+// those that the environment names, or ones that the tests start on free loopback ports. The
+// build tag e2e excludes it from go test ./... because it needs more than Go. make e2e runs
+// it. It needs Linux.
 package e2e
 
 import (
