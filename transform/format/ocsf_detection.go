@@ -22,6 +22,7 @@ func ocsfDetection(o Options) table {
 		"new": {1, "New"}, "acknowledged": {2, "Acknowledged"}, "in_progress": {2, "In Progress"}, "closed": {4, "Resolved"}, "*": {99, ""},
 	})
 	analytic := words(whole, map[string]choice{"true": {1, "Rule"}, "false": {0, "Unknown"}})
+	participants := new(participantReader)
 	return class.table(o, findingActivity, from("event.action + detection.status", "=updated"),
 		siblings("severity_id", "severity", severity, "event.severity", "=unknown"),
 		siblings("risk_level_id", "risk_level", riskLevel, "event.severity"),
@@ -51,9 +52,9 @@ func ocsfDetection(o Options) table {
 			{"assignee.name!", from("detection.assignee"), text},
 			{"assignee.email_addr", from("detection.assignee"), emailAddress},
 			{"tickets", from("detection.ticket_id + detection.ticket_url"), tickets},
-			{"evidences", from("detection.participants + detection.properties.client_port + detection.properties.server_port"), evidences},
-			{"observables", from("detection.participants"), observables},
-			{"resources", from("detection.participants"), resources},
+			{"evidences", from("detection.participants + detection.properties.client_port + detection.properties.server_port"), participants.evidences()},
+			{"observables", from("detection.participants"), participants.observables()},
+			{"resources", from("detection.participants"), participants.resources()},
 			{"enrichments", from("devices"), deviceEnrichments},
 			{"metadata.event_code", from("detection.type"), text},
 			{"metadata.original_event_uid", from("detection.id"), text},

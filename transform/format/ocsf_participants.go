@@ -47,6 +47,46 @@ func parseParticipant(object []byte) participant {
 	return p
 }
 
+// participantReader converts the participants of one detection to several fields. It keeps
+// them from the first of these, which is evidences, to the others.
+type participantReader struct {
+	json     []byte
+	elements []participantElement
+}
+
+// participantElement is an element of the array that is not null.
+type participantElement struct {
+	json []byte
+	participant
+}
+
+// read returns the elements of an array. They are valid until the next document.
+func (r *participantReader) read(value []byte) []participantElement {
+	if bytes.Equal(value, r.json) {
+		return r.elements
+	}
+	if cap(r.elements) > maxKeptParticipants {
+		r.elements = nil
+	}
+	r.json, r.elements = value, r.elements[:0]
+	for element := range elements(value) {
+		if string(element) == "null" {
+			continue
+		}
+		e := participantElement{json: element}
+		if element[0] == '{' {
+			e.participant = parseParticipant(element)
+		}
+		r.elements = append(r.elements, e)
+	}
+	return r.elements
+}
+
+// maxKeptParticipants limits the memory that a reader keeps.
+const maxKeptParticipants = 64
+
+func (e *participantElement) isObject() bool { return e.json[0] == '{' }
+
 // side returns the field of an evidence that has the participant.
 func (p *participant) side() string {
 	switch string(p.role) {
@@ -64,54 +104,59 @@ var resourceRole = words(whole, map[string]choice{"offender": {2, "Actor"}, "vic
 // networkScope picks the scope of an endpoint.
 var networkScope = words(whole, map[string]choice{"true": {2, "External"}, "false": {1, "Internal"}})
 
+// Their conversions.
+var (
+	resourceRoleID, resourceRoleName = resourceRole.id(), resourceRole.caption()
+	networkScopeID, networkScopeName = networkScope.id(), networkScope.caption()
+)
+
 // oneAddress is an address, or the first one of an array.
 var oneAddress = firstOf(address)
 
 // evidences converts an array of participants, a client's port and a server's port: each
 // participant with its endpoint, and as it is. Ports that belong to none of them are in an
 // element of their own.
-var evidences = conversion{
-	"array, each a participant: `src_endpoint` of an offender, `dst_endpoint` of a victim, `device` of any other, `user`, and `data`, the participant as it is",
-	func(dst, value []byte) ([]byte, fit) {
-		var values [3][]byte // participants, the ports
-		i := 0
-		for element := range jsonscan.Elements(value) {
-			if values[i] = element; string(element) == "null" {
-				values[i] = nil
-			}
-			i++
-		}
-		start := len(dst)
-		dst = append(dst, '[')
-		var placed [2]bool
-		if values[0] != nil {
-			for element := range elements(values[0]) {
-				if string(element) == "null" {
-					continue
+func (r *participantReader) evidences() conversion {
+	return conversion{"array, each a participant: `src_endpoint` of an offender, `dst_endpoint` of a victim, `device` of any other, `user`, and `data`, the participant as it is",
+		func(dst, value []byte) ([]byte, fit) {
+			var values [3][]byte // participants, the ports
+			i := 0
+			for element := range jsonscan.Elements(value) {
+				if values[i] = element; string(element) == "null" {
+					values[i] = nil
 				}
-				dst = append(appendComma(dst), '{')
-				if element[0] == '{' {
-					dst = appendEvidence(dst, parseParticipant(element), values[1:], &placed)
-				}
-				dst, _ = appendField(dst, "data", raw, element)
-				dst = append(dst, '}')
+				i++
 			}
-		}
-		if values[1] != nil && !placed[0] || values[2] != nil && !placed[1] {
-			dst = append(appendComma(dst), `{"name":"ports","data":{`...)
-			dst, _ = appendField(dst, "client_port", raw, values[1])
-			dst, _ = appendField(dst, "server_port", raw, values[2])
-			dst = append(dst, `}}`...)
-		}
-		if len(dst) == start+1 {
-			return dst, none
-		}
-		return append(dst, ']'), whole
-	},
+			start := len(dst)
+			dst = append(dst, '[')
+			var placed [2]bool
+			if values[0] != nil {
+				r.json = nil // of another document
+				for i := range r.read(values[0]) {
+					e := &r.elements[i]
+					dst = append(appendComma(dst), '{')
+					if e.isObject() {
+						dst = appendEvidence(dst, &e.participant, values[1:], &placed)
+					}
+					dst, _ = appendField(dst, "data", raw, e.json)
+					dst = append(dst, '}')
+				}
+			}
+			if values[1] != nil && !placed[0] || values[2] != nil && !placed[1] {
+				dst = append(appendComma(dst), `{"name":"ports","data":{`...)
+				dst, _ = appendField(dst, "client_port", raw, values[1])
+				dst, _ = appendField(dst, "server_port", raw, values[2])
+				dst = append(dst, `}}`...)
+			}
+			if len(dst) == start+1 {
+				return dst, none
+			}
+			return append(dst, ']'), whole
+		}}
 }
 
 // appendEvidence appends the members of a participant's evidence but data.
-func appendEvidence(dst []byte, p participant, ports [][]byte, placed *[2]bool) []byte {
+func appendEvidence(dst []byte, p *participant, ports [][]byte, placed *[2]bool) []byte {
 	dst, _ = appendField(dst, "uid", text, p.id)
 	side := p.side()
 	dst = appendInner(dst, side, func(dst []byte) []byte {
@@ -125,8 +170,8 @@ func appendEvidence(dst []byte, p participant, ports [][]byte, placed *[2]bool) 
 		if side == "device" {
 			return append(dst, `,"type_id":0,"type":"Unknown"`...)
 		}
-		dst, _ = appendField(dst, "network_scope_id", networkScope.id(), p.external)
-		dst, _ = appendField(dst, "network_scope", networkScope.caption(), p.external)
+		dst, _ = appendField(dst, "network_scope_id", networkScopeID, p.external)
+		dst, _ = appendField(dst, "network_scope", networkScopeName, p.external)
 		for i, of := range []string{`"client"`, `"server"`} {
 			if string(p.endpoint) == of {
 				var f fit
@@ -143,72 +188,71 @@ func appendEvidence(dst []byte, p participant, ports [][]byte, placed *[2]bool) 
 }
 
 // resources converts participants: what they are in an inventory.
-var resources = conversion{"array, each a participant that has a name or id: `role` Actor, Target or Related", func(dst, value []byte) ([]byte, fit) {
-	start := len(dst)
-	dst = append(dst, '[')
-	for element := range elements(value) {
-		if element[0] != '{' {
-			continue
+func (r *participantReader) resources() conversion {
+	return conversion{"array, each a participant that has a name or id: `role` Actor, Target or Related", func(dst, value []byte) ([]byte, fit) {
+		start := len(dst)
+		dst = append(dst, '[')
+		for i := range r.read(value) {
+			p := &r.elements[i]
+			if !p.isObject() {
+				continue
+			}
+			object := len(dst)
+			dst = append(appendComma(dst), '{')
+			empty := len(dst)
+			dst, _ = appendField(dst, "uid", text, p.object)
+			var name fit
+			if dst, name = appendField(dst, "name", text, p.host); name == none {
+				dst, _ = appendField(dst, "name", oneAddress, p.value)
+			}
+			if len(dst) == empty {
+				dst = dst[:object]
+				continue
+			}
+			dst, _ = appendField(dst, "hostname", text, p.host)
+			dst, _ = appendField(dst, "ip", oneAddress, p.value)
+			dst, _ = appendField(dst, "type", text, p.kind)
+			dst = appendInner(dst, "owner", func(dst []byte) []byte {
+				dst, _ = appendField(dst, "name", text, p.user)
+				return dst
+			})
+			dst, _ = appendField(dst, "role_id", resourceRoleID, p.role)
+			dst, _ = appendField(dst, "role", resourceRoleName, p.role)
+			dst = append(dst, '}')
 		}
-		p := parseParticipant(element)
-		object := len(dst)
-		dst = append(appendComma(dst), '{')
-		empty := len(dst)
-		dst, _ = appendField(dst, "uid", text, p.object)
-		var name fit
-		if dst, name = appendField(dst, "name", text, p.host); name == none {
-			dst, _ = appendField(dst, "name", oneAddress, p.value)
+		if len(dst) == start+1 {
+			return dst, none
 		}
-		if len(dst) == empty {
-			dst = dst[:object]
-			continue
-		}
-		dst, _ = appendField(dst, "hostname", text, p.host)
-		dst, _ = appendField(dst, "ip", oneAddress, p.value)
-		dst, _ = appendField(dst, "type", text, p.kind)
-		dst = appendInner(dst, "owner", func(dst []byte) []byte {
-			dst, _ = appendField(dst, "name", text, p.user)
-			return dst
-		})
-		dst, _ = appendField(dst, "role_id", resourceRole.id(), p.role)
-		dst, _ = appendField(dst, "role", resourceRole.caption(), p.role)
-		dst = append(dst, '}')
-	}
-	if len(dst) == start+1 {
-		return dst, none
-	}
-	return append(dst, ']'), part
-}}
+		return append(dst, ']'), part
+	}}
+}
 
 // observables converts participants: the addresses and names that one searches for.
-var observables = conversion{"array, each an address, host name or user name of a participant", func(dst, value []byte) ([]byte, fit) {
-	start := len(dst)
-	dst = append(dst, '[')
-	i := -1
-	for element := range elements(value) {
-		if string(element) == "null" {
-			continue
-		}
-		i++
-		if element[0] != '{' {
-			continue
-		}
-		p := parseParticipant(element)
-		side := p.side()
-		dst = appendObservable(dst, start, i, side, "ip", 2, "IP Address", oneAddress, p.value)
-		dst = appendObservable(dst, start, i, side, "hostname", 1, "Hostname", text, p.host)
-		dst = appendObservable(dst, start, i, "user", "name", 4, "User Name", text, p.user)
-		if p.usernames != nil && string(p.usernames) != "null" {
-			for name := range elements(p.usernames) {
-				dst = appendObservable(dst, start, i, "data", "usernames", 4, "User Name", text, name)
+func (r *participantReader) observables() conversion {
+	return conversion{"array, each an address, host name or user name of a participant", func(dst, value []byte) ([]byte, fit) {
+		start := len(dst)
+		dst = append(dst, '[')
+		for i := range r.read(value) {
+			p := &r.elements[i]
+			if !p.isObject() {
+				continue
+			}
+			side := p.side()
+			dst = appendObservable(dst, start, i, side, "ip", 2, "IP Address", oneAddress, p.value)
+			dst = appendObservable(dst, start, i, side, "hostname", 1, "Hostname", text, p.host)
+			dst = appendObservable(dst, start, i, "user", "name", 4, "User Name", text, p.user)
+			if p.usernames != nil && string(p.usernames) != "null" {
+				for name := range elements(p.usernames) {
+					dst = appendObservable(dst, start, i, "data", "usernames", 4, "User Name", text, name)
+				}
 			}
 		}
-	}
-	if len(dst) == start+1 {
-		return dst, none
-	}
-	return append(dst, ']'), part
-}}
+		if len(dst) == start+1 {
+			return dst, none
+		}
+		return append(dst, ']'), part
+	}}
+}
 
 // appendObservable appends an observable to the array that begins at first, unless it is
 // there already. The element is the i-th evidence.
