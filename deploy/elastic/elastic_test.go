@@ -13,8 +13,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/test/appliance"
+	events "ndrbridge/transform"
 	"ndrbridge/transform/format"
 )
 
@@ -44,6 +47,7 @@ type indexTemplate struct {
 	DataStream    *struct{} `json:"data_stream"`
 	ComposedOf    []string  `json:"composed_of"`
 	Template      *struct {
+		Settings  map[string]any `json:"settings"`
 		Lifecycle struct {
 			Enabled bool `json:"enabled"`
 		} `json:"lifecycle"`
@@ -141,7 +145,7 @@ func TestOpenSearchHasTheFieldsOfElasticsearch(t *testing.T) {
 	var streams, openStreams indexTemplate
 	read(t, "elasticsearch/data-streams.json", &streams)
 	read(t, "opensearch/data-streams.json", &openStreams)
-	streams.Template = nil // the life cycle of data streams is Elasticsearch's
+	streams.Template = nil // index modes and the life cycle of data streams are Elasticsearch's
 	if !reflect.DeepEqual(openStreams, streams) {
 		t.Errorf("%+v, want %+v", openStreams, streams)
 	}
@@ -187,13 +191,31 @@ func TestEveryFieldOfADocumentIsMapped(t *testing.T) {
 			}
 		}
 	}
-	for _, kind := range presettest.Events(t) {
+	for _, kind := range append(presettest.Events(t), records(t)...) {
 		var document any
 		if err := json.Unmarshal(encoder.Encode(kind.Event).Payload(), &document); err != nil {
 			t.Fatal(err)
 		}
 		walk(kind.Name, "", document)
 	}
+}
+
+// records returns records of all types of the stand-in appliance.
+func records(t *testing.T) (all []presettest.Named) {
+	a := appliance.New(appliance.Options{Seed: 1})
+	encoder := events.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"}
+	types := map[string]bool{}
+	for _, r := range a.AddRecords(300) {
+		e, err := encoder.Record("all", events.ParseRecord(r.JSON, false), time.UnixMilli(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, types[r.Type] = append(all, presettest.Named{Name: r.Type, Event: e}), true
+	}
+	if len(types) < 4 {
+		t.Errorf("the appliance has records of only %d types", len(types))
+	}
+	return all
 }
 
 func TestTransformKeepsTheLatestVersionOfEachDetection(t *testing.T) {

@@ -155,9 +155,14 @@ func inECS(t testing.TB, url string) webhook.Preset {
 	return p
 }
 
-// documented returns an event with an ECS document that names its kind.
-func documented(e transform.Event) transform.Event {
-	return e.WithDocument("application/json", fmt.Appendf(nil, `{"@timestamp":%q,"event":{"id":%q,"action":%q}}`, e.When().Format(time.RFC3339Nano), e.ID, e.Action()))
+// documented returns an event with its ECS document.
+func documented(t testing.TB, e transform.Event) transform.Event {
+	t.Helper()
+	encoder, err := format.New(format.ECS, format.Options{Version: "1.0.0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encoder.Encode(e)
 }
 
 func TestABatchOfECSDocumentsGoesToADataStreamForEachDataset(t *testing.T) {
@@ -165,7 +170,7 @@ func TestABatchOfECSDocumentsGoesToADataStreamForEachDataset(t *testing.T) {
 	s := presettest.Serve(t, x.answer)
 	var events []transform.Event
 	for _, kind := range presettest.Events(t) {
-		events = append(events, documented(kind.Event))
+		events = append(events, documented(t, kind.Event))
 	}
 	for range 2 { // the second time, all exist already
 		if err := presettest.Send(t, s.URL, inECS(t, s.URL), events...); err != nil {
@@ -366,7 +371,7 @@ func TestBulksGoToTheIndexOfTheURL(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		request, err := p.Compose([]transform.Event{documented(presettest.Burst(t, 1)[0])})
+		request, err := p.Compose([]transform.Event{documented(t, presettest.Burst(t, 1)[0])})
 		if err != nil || request.URL.EscapedPath() != test.path {
 			t.Errorf("%s: to %v, want %s, %v", test.url, request.URL, test.path, err)
 		}
