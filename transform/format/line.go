@@ -110,6 +110,9 @@ func (s *source) fieldText(f *field) []byte {
 		return nil
 	}
 	value := len(s.text)
+	if s.text[0] == '"' && bytes.IndexByte(s.text, '\\') < 0 {
+		return s.text[1 : value-1]
+	}
 	s.text, _ = unquoted(s.text, s.text)
 	return s.text[value:]
 }
@@ -260,7 +263,11 @@ func held(c conversion, length int, accept func(rune) bool) conversion {
 			(length == 0 || len(content) <= length) && isKept(content, accept) {
 			return dst, f
 		}
-		content, _ := unquoted(nil, dst[start:])
+		var buffer [1024]byte
+		content, _ := unquoted(buffer[:0], dst[start:])
+		if (length == 0 || len(content) <= length) && isKept(content, accept) {
+			return dst, f
+		}
 		kept := bytes.TrimSpace(cut(bytes.TrimSpace(bytes.Map(func(r rune) rune {
 			if !accept(r) {
 				return ' '
