@@ -65,67 +65,72 @@ var (
 )
 
 // joined is the texts of an array, separated by commas; a value that is no array is
-// itself. If they cannot be told apart, or one does not fit, it has them only in part.
+// itself. c converts an element to a text. If the texts cannot be told apart, or one does
+// not fit, they are in the field only in part.
 func joined(c conversion) conversion {
 	return conversion{"list of " + c.name, func(dst, value []byte) ([]byte, fit) {
 		if value[0] != '[' {
 			return c.append(dst, value)
 		}
-		f := whole
-		var list, one []byte
-		for element := range jsonscan.Elements(value) {
+		dst = append(dst, '"')
+		first, f := len(dst), whole
+		for i, more := jsonscan.First(value, 1, ']'); more; {
+			end := jsonscan.Value(value, i, jsonscan.MaxDepth)
+			start := len(dst)
 			var of fit
-			if one, of = c.append(one[:0], element); of == none || string(element) == "null" {
-				f = part
-				continue
+			if dst, of = c.append(dst, value[i:end]); of == none || string(value[i:end]) == "null" {
+				dst, of = dst[:start], none
+			} else { // the content of the string, after a comma unless it is the first
+				content := dst[start+1 : len(dst)-1]
+				if bytes.IndexByte(content, ',') >= 0 {
+					of = part
+				}
+				if start > first {
+					dst[start] = ','
+					dst = dst[:len(dst)-1]
+				} else {
+					dst = dst[:start+copy(dst[start:], content)]
+				}
 			}
-			if len(list) > 0 {
-				list = append(list, ',')
-			}
-			start := len(list)
-			list, _ = unquoted(list, one)
-			if bytes.IndexByte(list[start:], ',') >= 0 {
-				f = part
-			}
-			f = min(f, of)
+			f = min(f, max(of, part))
+			i, more = jsonscan.Next(value, end, ']')
 		}
-		if len(list) == 0 {
+		if len(dst) == first {
 			return dst, none
 		}
-		return appendText(dst, string(list)), f
+		return append(dst, '"'), f
 	}}
 }
 
 // second converts the second element of an array if the first and third are equal.
 func second(c conversion) conversion {
 	return conversion{c.name + ", the second if the first is the third", func(dst, value []byte) ([]byte, fit) {
-		var elements [3][]byte
-		n := 0
-		for element := range jsonscan.Elements(value) {
-			elements[n] = element
-			n++
-		}
-		if !bytes.Equal(elements[0], elements[2]) || string(elements[1]) == "null" {
+		e := firstElements(value)
+		if !bytes.Equal(e[0], e[2]) || string(e[1]) == "null" {
 			return dst, none
 		}
-		return c.append(dst, elements[1])
+		return c.append(dst, e[1])
 	}}
 }
 
 // firstIfSecond converts the first element of an array if the second is a text.
 func firstIfSecond(c conversion) conversion {
 	return conversion{c.name + ", the first if there is a second", func(dst, value []byte) ([]byte, fit) {
-		var first []byte
-		for element := range jsonscan.Elements(value) {
-			if first == nil {
-				first = element
-				continue
-			}
-			if element[0] == '"' && len(element) > len(`""`) && string(first) != "null" {
-				return c.append(dst, first)
-			}
-			break
+		e := firstElements(value)
+		if string(e[0]) == "null" || e[1][0] != '"' || isEmpty(e[1]) {
+			return dst, none
 		}
-		return dst, none
+		return c.append(dst, e[0])
 	}}
+}
+
+// firstElements returns the first elements of an array of several sources.
+func firstElements(array []byte) (elements [3][]byte) {
+	i, more := jsonscan.First(array, 1, ']')
+	for n := 0; more && n < len(elements); n++ {
+		end := jsonscan.Value(array, i, jsonscan.MaxDepth)
+		elements[n] = array[i:end]
+		i, more = jsonscan.Next(array, end, ']')
+	}
+	return elements
 }
