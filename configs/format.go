@@ -8,12 +8,6 @@ import (
 	"ndrbridge/transform/format"
 )
 
-// Values of Webhook.BatchEncoding.
-const (
-	BatchJSON  = "json"
-	BatchLines = "ndjson"
-)
-
 // format checks the format of the documents, and the encoding of batches of them.
 func (c checks) format(path string, s Sink) {
 	name := format.Name(s.Format)

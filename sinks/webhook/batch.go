@@ -114,9 +114,9 @@ func (o Options) encodeBatch(events []transform.Event) []byte {
 	return body
 }
 
-// Compose returns the request that a sink without a Preset sends for the leading events,
-// of which there is at least one: its body is that of an event, if requests hold one
-// event, and must not be modified. The error is that of the first event.
+// Compose returns the request that a sink without a Preset sends for the leading events; there
+// is at least one. The body may be the event's own bytes and must not be modified. The error
+// is the result of the first event alone.
 func (o Options) Compose(events []transform.Event) (r Request, err error) {
 	r = Request{Events: 1, Body: events[0].Payload()}
 	switch {
