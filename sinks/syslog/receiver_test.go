@@ -6,12 +6,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,6 +17,7 @@ import (
 
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/syslogread"
 	"ndrbridge/transform"
 )
 
@@ -136,7 +133,7 @@ func (r *receiver) read(conn int, from *bufio.Reader) error {
 		}
 		r.mu.Unlock()
 		text, err := r.frame(from)
-		if wrong := (*frameError)(nil); errors.As(err, &wrong) {
+		if errors.Is(err, syslogread.ErrFrame) {
 			return err
 		} else if err != nil {
 			return nil // the connection ended, perhaps within a frame
@@ -147,38 +144,20 @@ func (r *receiver) read(conn int, from *bufio.Reader) error {
 	}
 }
 
-type frameError struct{ text string }
-
-func (e *frameError) Error() string { return "not a frame: " + e.text }
-
 func (r *receiver) frame(from *bufio.Reader) ([]byte, error) {
 	if r.framing == Newline {
-		line, err := from.ReadBytes('\n')
-		if err != nil {
-			return nil, err
-		}
-		return line[:len(line)-1], nil
+		return syslogread.Newline(from)
 	}
-	length, err := from.ReadString(' ')
-	if err != nil {
-		return nil, err
-	}
-	n, err := strconv.Atoi(length[:len(length)-1])
-	if err != nil || n < 1 || strings.HasPrefix(length, "0") || strings.HasPrefix(length, "+") {
-		return nil, &frameError{fmt.Sprintf("length %.40q", length)}
-	}
-	text := make([]byte, n)
-	_, err = io.ReadFull(from, text)
-	return text, err
+	return syslogread.OctetCounting(from)
 }
 
 // take parses and stores a message.
 func (r *receiver) take(conn int, text []byte) error {
-	parsed, err := rfc5424.NewParser().Parse(text)
+	parsed, err := syslogread.Parse(text)
 	if err != nil {
-		return fmt.Errorf("%w: %.300q", err, text)
+		return err
 	}
-	m := received{conn, parsed.(*rfc5424.SyslogMessage)}
+	m := received{conn, parsed}
 	r.mu.Lock()
 	r.messages = append(r.messages, m)
 	after := r.after

@@ -1,6 +1,7 @@
 package presettest
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,7 +11,7 @@ import (
 	"testing"
 )
 
-// The client that a TokenServer knows. The secret has characters that each style encodes
+// The client that a TokenServer knows by default. The secret has characters that each style encodes
 // in another way.
 const (
 	ClientID     = "client:1"
@@ -21,6 +22,8 @@ const (
 // specification permits. Its fields must be set before the first request.
 type TokenServer struct {
 	URL string
+	// ID and Secret are those of the only client; empty means ClientID and ClientSecret.
+	ID, Secret string
 	// Style is header or params: the style that it accepts. Empty means either, but not
 	// both at once.
 	Style string
@@ -95,7 +98,7 @@ func (s *TokenServer) judge(r *http.Request) (code, description string) {
 	switch {
 	case s.Style == "header" && !inHeader, s.Style == "params" && !inParams:
 		return "invalid_client", "the client must identify itself by " + s.Style
-	case idErr != nil || secretErr != nil || id != ClientID || secret != ClientSecret:
+	case idErr != nil || secretErr != nil || id != cmp.Or(s.ID, ClientID) || secret != cmp.Or(s.Secret, ClientSecret):
 		return "invalid_client", "no such client"
 	case form.Get("grant_type") != "client_credentials":
 		return "unsupported_grant_type", form.Get("grant_type")
