@@ -1,0 +1,349 @@
+package sentinel_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/configs"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/sinks/webhook/sentinel"
+	"ndrbridge/transform"
+)
+
+// column is a column of a stream or of a table.
+type column struct {
+	Name, Type, Description string
+}
+
+// template is a template of Azure Resource Manager.
+type template struct {
+	Schema                         string `json:"$schema"`
+	ContentVersion                 string
+	Parameters, Variables, Outputs map[string]json.RawMessage
+	Resources                      []resource
+	text                           string
+}
+
+type resource struct {
+	Type, APIVersion, Name, Kind string
+	DependsOn                    []string
+	Properties                   struct {
+		Schema struct {
+			Name    string
+			Columns []column
+		}
+		StreamDeclarations map[string]struct{ Columns []column }
+		Destinations       struct{ LogAnalytics []struct{ Name string } }
+		DataFlows          []struct {
+			Streams, Destinations      []string
+			TransformKQL, OutputStream string
+		}
+
+		Severity, QueryFrequency, QueryPeriod string
+		EntityMappings                        []struct {
+			EntityType    string
+			FieldMappings []struct{ Identifier, ColumnName string }
+		}
+		CustomDetails         map[string]string
+		IncidentConfiguration struct {
+			GroupingConfiguration struct{ GroupByCustomDetails []string }
+		}
+	}
+}
+
+func read(t *testing.T, name string) template {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parsed template
+	if err := json.Unmarshal(text, &parsed); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	parsed.text = string(text)
+	return parsed
+}
+
+// rule returns the data collection rule and the tables by name.
+func rule(t *testing.T) (resource, map[string][]column) {
+	t.Helper()
+	tables := make(map[string][]column)
+	var found resource
+	for _, r := range read(t, "azuredeploy.json").Resources {
+		switch path.Base(r.Type) {
+		case "tables":
+			tables[r.Properties.Schema.Name] = r.Properties.Schema.Columns
+			if !strings.HasSuffix(r.Name, "'/"+r.Properties.Schema.Name+"')]") {
+				t.Errorf("the table %s has the schema of %s", r.Name, r.Properties.Schema.Name)
+			}
+		case "dataCollectionRules":
+			found = r
+		}
+	}
+	if len(tables) == 0 || found.Kind != "Direct" { // only a rule of this kind has an endpoint of its own
+		t.Fatalf("%d tables, a rule of kind %q", len(tables), found.Kind)
+	}
+	return found, tables
+}
+
+func TestTemplatesUseWhatTheyDefine(t *testing.T) {
+	for _, name := range []string{"azuredeploy.json", "analyticsrule.json"} {
+		parsed := read(t, name)
+		if parsed.Schema != "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#" || parsed.ContentVersion == "" {
+			t.Errorf("%s is not a template for a resource group", name)
+		}
+		for kind, defined := range map[string]map[string]json.RawMessage{"parameters": parsed.Parameters, "variables": parsed.Variables} {
+			used := make(map[string]bool)
+			for _, m := range regexp.MustCompile(kind+`\('(\w+)'\)`).FindAllStringSubmatch(parsed.text, -1) {
+				used[m[1]] = true
+			}
+			if got, want := slices.Sorted(maps.Keys(used)), slices.Sorted(maps.Keys(defined)); !slices.Equal(got, want) {
+				t.Errorf("%s uses the %s %v and defines %v", name, kind, got, want)
+			}
+		}
+		for _, r := range parsed.Resources {
+			if _, err := time.Parse(time.DateOnly, r.APIVersion); err != nil {
+				t.Errorf("%s: %s has the version %q", name, r.Type, r.APIVersion)
+			}
+			for _, text := range append(r.DependsOn, r.Name) {
+				if strings.Count(text, "(") != strings.Count(text, ")") || !strings.HasPrefix(text, "[") || !strings.HasSuffix(text, "]") {
+					t.Errorf("%s: %q is not an expression", name, text)
+				}
+			}
+		}
+	}
+}
+
+// everything is an event with every attribute.
+func everything(t *testing.T) transform.Event {
+	e, err := transform.New(transform.Attributes{
+		ID: "1", Source: "ndrbridge://hq/detections", Type: "t", Subject: "s", Time: time.Unix(1, 0), PartitionKey: "k", Appliance: "hq",
+		RecordedTime: time.Unix(2, 0), SeverityNumber: 9, SeverityText: "INFO", Repaired: true, Unenriched: "link",
+		CausedBy: transform.CausedByWriteback, TraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", Redelivered: true,
+	}, []byte(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// typeOf returns the type of a stream's column that holds a member of an event.
+func typeOf(t *testing.T, name string, value any) string {
+	t.Helper()
+	switch v := value.(type) {
+	case string:
+		if _, err := time.Parse(time.RFC3339, v); err == nil {
+			return "datetime"
+		}
+		return "string"
+	case float64:
+		return "int"
+	case bool:
+		return "boolean"
+	case map[string]any:
+		return "dynamic"
+	}
+	t.Fatalf("%s is %v", name, value)
+	return ""
+}
+
+func TestStreamsDeclareWhatEventsCarry(t *testing.T) {
+	var members map[string]any
+	if err := json.Unmarshal(everything(t).Structured(), &members); err != nil {
+		t.Fatal(err)
+	}
+	want := make(map[string]string)
+	for name, value := range members {
+		want[name] = typeOf(t, name, value)
+	}
+	r, _ := rule(t)
+	for stream, declared := range r.Properties.StreamDeclarations {
+		got := make(map[string]string)
+		for _, c := range declared.Columns {
+			got[c.Name] = c.Type
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s declares %v, and events carry %v", stream, got, want)
+		}
+	}
+	for _, kind := range presettest.Events(t) {
+		members = nil
+		if err := json.Unmarshal(kind.Event.Structured(), &members); err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range members {
+			if typeOf(t, name, value) != want[name] {
+				t.Errorf("%s: %s is not of type %q", kind.Name, name, want[name])
+			}
+		}
+	}
+}
+
+func TestStreamsAreThoseOfThePreset(t *testing.T) {
+	p, err := sentinel.New(webhook.PresetSettings{URL: "https://dce.example", RuleID: sentinel.Spec().Sample.RuleID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := make(map[string]bool)
+	for _, kind := range presettest.Events(t) {
+		request, err := p.Compose([]transform.Event{kind.Event})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent[path.Base(request.URL.Path)] = true
+	}
+	r, tables := rule(t)
+	flows := make(map[string]bool)
+	for _, flow := range r.Properties.DataFlows {
+		if len(flow.Streams) != 1 || len(flow.Destinations) != 1 || flow.Destinations[0] != r.Properties.Destinations.LogAnalytics[0].Name {
+			t.Errorf("a flow from %v to %v", flow.Streams, flow.Destinations)
+		}
+		table, _ := strings.CutPrefix(flow.OutputStream, "Custom-")
+		if tables[table] == nil || flow.Streams[0]+"_CL" != flow.OutputStream {
+			t.Errorf("a flow from %v to %s", flow.Streams, flow.OutputStream)
+		}
+		flows[flow.Streams[0]] = true
+	}
+	declared := slices.Sorted(maps.Keys(r.Properties.StreamDeclarations))
+	if want := slices.Sorted(maps.Keys(sent)); !slices.Equal(declared, want) || !slices.Equal(slices.Sorted(maps.Keys(flows)), want) || len(tables) != len(want) {
+		t.Errorf("the rule declares %v, has flows from %v and %d tables; the preset sends %v", declared, slices.Sorted(maps.Keys(flows)), len(tables), want)
+	}
+}
+
+// Names that Azure reserves for its own columns.
+var reserved = []string{"id", "type", "title", "tenantid", "uniqueid", "billedsize", "isbillable"}
+
+func TestTransformationsFillTheirTables(t *testing.T) {
+	r, tables := rule(t)
+	assignment := regexp.MustCompile(`(?:^|, )(\w+) = `)
+	for _, flow := range r.Properties.DataFlows {
+		projection, ok := strings.CutPrefix(flow.TransformKQL, "source | project ")
+		if !ok {
+			t.Fatalf("%s: %s", flow.OutputStream, flow.TransformKQL)
+		}
+		var made, want []string
+		for _, m := range assignment.FindAllStringSubmatch(projection, -1) {
+			made = append(made, m[1])
+		}
+		for _, c := range tables[strings.TrimPrefix(flow.OutputStream, "Custom-")] {
+			want = append(want, c.Name)
+			if c.Description == "" || slices.Contains(reserved, strings.ToLower(c.Name)) || len(c.Name) > 45 {
+				t.Errorf("%s: the column %+v", flow.OutputStream, c)
+			}
+		}
+		if !slices.Equal(made, want) || want[0] != "TimeGenerated" {
+			t.Errorf("%s: the transformation makes %v, and the table has %v", flow.OutputStream, made, want)
+		}
+	}
+}
+
+// Every path below data that a transformation reads is in one of the events for its stream.
+func TestTransformationsReadWhatEventsHold(t *testing.T) {
+	held := make(map[string]bool)
+	for _, kind := range presettest.Events(t) {
+		var data any
+		if err := json.Unmarshal(kind.Event.Data(), &data); err != nil {
+			t.Fatal(err)
+		}
+		hold(held, kind.Event.Stream()+" data", data)
+	}
+	// Flows are not among these events.
+	for _, side := range []string{"senderAddr", "receiverAddr"} {
+		held["records data.record._source."+side+".value"] = true
+	}
+	streams := map[string]string{"Custom-NdrbridgeDetection": "detections", "Custom-NdrbridgeAudit": "audit", "Custom-NdrbridgeRecord": "records", "Custom-NdrbridgeEvent": "events"}
+	r, _ := rule(t)
+	checked := 0
+	for _, flow := range r.Properties.DataFlows {
+		for _, path := range regexp.MustCompile(`\bdata((\.\w+|\['\w+'\])+)`).FindAllString(flow.TransformKQL, -1) {
+			path = strings.NewReplacer("['", ".", "']", "").Replace(path)
+			checked++
+			if !held[streams[flow.Streams[0]]+" "+path] {
+				t.Errorf("%s: no event has %s", flow.Streams[0], path)
+			}
+		}
+	}
+	if checked < 25 {
+		t.Errorf("only %d paths", checked)
+	}
+}
+
+// hold adds the paths of all members below at.
+func hold(held map[string]bool, at string, value any) {
+	held[at] = true
+	if object, ok := value.(map[string]any); ok {
+		for name, member := range object {
+			hold(held, at+"."+name, member)
+		}
+	}
+}
+
+func TestTheAnalyticsRuleStaysWithinTheLimitsOfSentinel(t *testing.T) {
+	r := read(t, "analyticsrule.json").Resources[0]
+	p := r.Properties
+	if r.Kind != "Scheduled" || !slices.Contains([]string{"High", "Medium", "Low", "Informational"}, p.Severity) {
+		t.Errorf("kind %s, severity %s", r.Kind, p.Severity)
+	}
+	if len(p.EntityMappings) > 10 || len(p.CustomDetails) > 20 {
+		t.Errorf("%d entities, %d details", len(p.EntityMappings), len(p.CustomDetails))
+	}
+	identifiers := map[string]string{"IP": "Address", "Host": "FullName", "Account": "FullName"}
+	seen := make(map[string]bool)
+	for _, e := range p.EntityMappings {
+		seen[e.EntityType] = true
+		if len(e.FieldMappings) != 1 || e.FieldMappings[0].Identifier != identifiers[e.EntityType] {
+			t.Errorf("%s by %+v", e.EntityType, e.FieldMappings)
+		}
+	}
+	if len(seen) != len(identifiers) {
+		t.Errorf("entities: %v", seen)
+	}
+	for _, name := range p.IncidentConfiguration.GroupingConfiguration.GroupByCustomDetails {
+		if p.CustomDetails[name] == "" {
+			t.Errorf("incidents are grouped by %s, which is no custom detail", name)
+		}
+	}
+}
+
+func TestTheReadmeListsEveryColumn(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tables := rule(t)
+	for name, columns := range tables {
+		for _, c := range columns {
+			if !strings.Contains(string(text), fmt.Sprintf("`%s`", c.Name)) {
+				t.Errorf("the README does not mention %s of %s", c.Name, name)
+			}
+		}
+	}
+}
+
+func TestTheReadmesConfigurationIsValid(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), "```yaml\n")
+	block, _, closed := strings.Cut(rest, "```")
+	if !found || !closed {
+		t.Fatal("there is no configuration")
+	}
+	config := strings.ReplaceAll(block, "\n   ", "\n")
+	config = "appliances: [{name: hq, url: https://sensor.example, api_key: k}]\n" + strings.TrimPrefix(config, "   ")
+	config = strings.Replace(config, "client_secret_file: /run/secrets/sentinel", "client_secret: s", 1)
+	if _, err := configs.Parse("README.md", []byte(config), nil); err != nil {
+		t.Errorf("%v in\n%s", err, config)
+	}
+}
