@@ -387,10 +387,11 @@ func TestBulksGoToTheIndexOfTheURL(t *testing.T) {
 	}
 }
 
-func TestAURLWithoutAnIndexIsWrongExceptInECS(t *testing.T) {
+func TestWrongURLs(t *testing.T) {
 	for _, s := range []webhook.PresetSettings{
 		{URL: "https://es.example:9200"}, {URL: "https://es.example:9200/_bulk"}, {URL: "::"},
 		{URL: "https://es.example:9200", Format: format.OCSF},
+		{URL: "https://es.example:9200/logs-{stream}-prod", Format: format.ECS},
 	} {
 		if _, err := elasticsearch.New(s, clock); err == nil {
 			t.Errorf("%s in format %q is taken", s.URL, s.Format)

@@ -2,6 +2,7 @@ package elasticsearch
 
 import (
 	"net/url"
+	"strings"
 	"time"
 
 	"ndrbridge/sinks/webhook"
@@ -27,7 +28,14 @@ func Spec() webhook.PresetSpec {
 
 func checkSettings(s webhook.PresetSettings) []webhook.SettingError {
 	u, err := url.Parse(s.URL)
-	if s.URL == "" || err != nil || s.Format == format.ECS || indexOf(u.Path) != "" {
+	if s.URL == "" || err != nil {
+		return nil
+	}
+	index := indexOf(u.Path)
+	if other := strings.ReplaceAll(index, datasetVariable, ""); strings.ContainsAny(other, "{}") && !strings.Contains(other, "<") {
+		return []webhook.SettingError{{Key: "url", Problem: "has an index with a placeholder that is not known; the only one is " + datasetVariable}}
+	}
+	if s.Format == format.ECS || index != "" {
 		return nil
 	}
 	return []webhook.SettingError{{Key: "url", Problem: "has no index; write https://host:9200/ followed by the index or data stream, or set format: ecs for data streams"}}
