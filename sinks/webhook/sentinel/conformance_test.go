@@ -24,8 +24,8 @@ func TestConformance(t *testing.T) {
 		},
 		Answer: presettest.Whole(http.StatusNoContent, ""),
 		Options: webhook.Options{
-			Concurrency: 4, Gzip: true,
-			OAuth: &webhook.OAuth{TokenURL: tokens.URL, ClientID: presettest.ClientID, ClientSecret: presettest.ClientSecret},
+			Concurrency: 4,
+			OAuth:       &webhook.OAuth{TokenURL: tokens.URL, ClientID: presettest.ClientID, ClientSecret: presettest.ClientSecret},
 		},
 	})
 }

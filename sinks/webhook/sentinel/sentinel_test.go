@@ -185,11 +185,11 @@ func TestAStreamThatTheRuleDoesNotHaveHalts(t *testing.T) {
 
 func TestRequestsStayWithinAMegabyte(t *testing.T) {
 	in, url := serve(t, all...)
-	events := sinktest.Events(25, 5, 90_000)
+	events := sinktest.Events(13, 5, 90_000)
 	if err := send(t, url, settings(url), events...); err != nil {
 		t.Fatal(err)
 	}
-	if len(in.ids["Custom-NdrbridgeDetection"]) != len(events) || len(in.requests) != 3 {
+	if len(in.ids["Custom-NdrbridgeDetection"]) != len(events) || len(in.requests) != 2 {
 		t.Errorf("%d events in %d requests", len(in.ids["Custom-NdrbridgeDetection"]), len(in.requests))
 	}
 
@@ -244,10 +244,10 @@ func TestItSignsInAsAzureExpects(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if err := s.Send(t.Context(), presettest.Burst(t, 2000)); err != nil {
+	if err := s.Send(t.Context(), presettest.Burst(t, 300)); err != nil {
 		t.Fatal(err)
 	}
-	if issued, _ := in.tokens.Counts(); issued != 1 || len(in.ids["Custom-NdrbridgeDetection"]) != 2000 {
+	if issued, _ := in.tokens.Counts(); issued != 1 || len(in.ids["Custom-NdrbridgeDetection"]) != 300 {
 		t.Errorf("%d tokens, %d events", issued, len(in.ids["Custom-NdrbridgeDetection"]))
 	}
 	found := s.Check(t.Context(), time.Now)
