@@ -26,7 +26,7 @@ CMD ["--listen", ":8080"]
 FROM scratch AS bridge
 ARG VERSION=dev REVISION=unknown
 LABEL org.opencontainers.image.title="ndrbridge" \
-      org.opencontainers.image.description="Delivers what a network detection appliance shows to Kafka, NATS, webhooks and files" \
+      org.opencontainers.image.description="Delivers what a network detection appliance shows to Kafka, NATS, webhooks, syslog and files" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="$VERSION" \
       org.opencontainers.image.revision="$REVISION"

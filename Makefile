@@ -75,7 +75,8 @@ alerts:
 	go test -count=1 -tags promtool ./deploy/prometheus
 
 # Tests the bridge and its sinks with real brokers and OpenSearch, which the tests start on
-# loopback unless NDRBRIDGE_TEST_KAFKA names some. It needs Linux and the packages that .ci/run
+# loopback unless NDRBRIDGE_TEST_KAFKA names some, and with rsyslog and syslog-ng, in the
+# folder NDRBRIDGE_TEST_SYSLOG if they are not installed. It needs Linux and the packages that .ci/run
 # installs. make e2e ONLY=TestKafka selects tests.
 e2e:
 	go test -tags e2e -count=1 -timeout 30m $(if $(ONLY),-run $(ONLY)) -v ./test/e2e

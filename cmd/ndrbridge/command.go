@@ -46,10 +46,10 @@ type command struct {
 func (c *command) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ndrbridge",
-		Short: "Deliver events of network detection appliances to Kafka, NATS, webhooks and files",
+		Short: "Deliver events of network detection appliances to Kafka, NATS, webhooks, syslog and files",
 		Long: `ndrbridge polls network detection appliances for detections, audit log entries and
-records, and delivers them as CloudEvents to Kafka, NATS, webhooks and files. It delivers
-every version of a detection at least once and in order, even after a crash.`,
+records, and delivers them as CloudEvents to Kafka, NATS, webhooks, syslog and files. It
+delivers every version of a detection at least once and in order, even after a crash.`,
 		Example: `  ndrbridge config example > ndrbridge.yaml   # then edit it
   ndrbridge check --config ndrbridge.yaml
   ndrbridge run --config ndrbridge.yaml

@@ -1,5 +1,5 @@
 // Command ndrbridge delivers the detections, audit log entries and records of network
-// detection appliances as CloudEvents to Kafka, NATS, webhooks and files.
+// detection appliances as CloudEvents to Kafka, NATS, webhooks, syslog and files.
 package main
 
 import (

@@ -80,10 +80,10 @@ func (r *receiver) accept() {
 		if err != nil {
 			return
 		}
+		r.mu.Lock()
 		if r.paused {
 			_ = c.(*net.TCPConn).SetReadBuffer(64 << 10)
 		}
-		r.mu.Lock()
 		r.opened++
 		number := r.opened
 		r.conns[c] = true
@@ -153,11 +153,16 @@ func (r *receiver) frame(from *bufio.Reader) ([]byte, error) {
 
 // take parses and stores a message.
 func (r *receiver) take(conn int, text []byte) error {
-	parsed, err := syslogread.Parse(text)
+	begin := text[:min(len(text), 4096)] // the parser is slow
+	parsed, err := syslogread.Parse(begin)
 	if err != nil {
 		return err
 	}
 	m := received{conn, parsed}
+	if len(text) > len(begin) {
+		whole := *m.Message + string(text[len(begin):])
+		m.Message = &whole
+	}
 	r.mu.Lock()
 	r.messages = append(r.messages, m)
 	after := r.after
