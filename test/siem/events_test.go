@@ -53,8 +53,27 @@ var hazards = []string{
 	"{}[],:", `{"event": "x"}` + "\n" + `{"create":{}}`, " spaces ", "\u2028\u2029\u0085\u0000\u0007\u007f\ufeff", "😀漢é", "", strings.Repeat("a|b=c\\\n", 50),
 }
 
-// events returns events of every kind and with every hazard, with distinct ids, and so many
-// that no product accepts them at once.
+// withTexts returns the event of a detection with an id, a description, and another text in
+// every other field that holds one.
+func withTexts(t *testing.T, id int, text, description string) transform.Event {
+	t.Helper()
+	text, description = quote(t, text), quote(t, description)
+	return detection(t, fmt.Sprintf(`{"id":%d,"mod_time":1773480500000,"risk_score":61,"title":%s,"type":%[2]s,"description":%s,"status":%[2]s,"assignee":%[2]s,
+		"ticket_id":%[2]s,"categories":["sec",%[2]s],"participants":[{"role":"offender","hostname":%[2]s,"object_value":%[2]s,"username":%[2]s}],
+		"mitre_techniques":[{"id":%[2]s,"name":%[2]s}],"url":%[2]s}`, id, text, description), transform.Observation{})
+}
+
+// manyEvents returns events of 1.2 MB together, with ids that events does not return.
+func manyEvents(t *testing.T) []transform.Event {
+	t.Helper()
+	var all []transform.Event
+	for i := range 40 {
+		all = append(all, withTexts(t, 1000+i, "a long one", strings.Repeat("It sent 1.10 GB to a host outside. ", 860)))
+	}
+	return all
+}
+
+// events returns events of every kind and with every hazard, with distinct ids.
 func events(t *testing.T) []transform.Event {
 	t.Helper()
 	all := presettest.Only(presettest.Events(t))
@@ -73,19 +92,8 @@ func events(t *testing.T) []transform.Event {
 	for _, name := range []string{"detection.json", "closed.json", "small.json"} {
 		add(fixture(t, name, transform.Observation{}), nil)
 	}
-	id := 100
-	texts := func(title, description string) {
-		title, description = quote(t, title), quote(t, description)
-		add(detection(t, fmt.Sprintf(`{"id":%d,"mod_time":1773480500000,"risk_score":61,"title":%s,"type":%[2]s,"description":%s,"status":%[2]s,"assignee":%[2]s,
-			"ticket_id":%[2]s,"categories":["sec",%[2]s],"participants":[{"role":"offender","hostname":%[2]s,"object_value":%[2]s,"username":%[2]s}],
-			"mitre_techniques":[{"id":%[2]s,"name":%[2]s}],"url":%[2]s}`, id, title, description), transform.Observation{}), nil)
-		id++
-	}
-	for _, hazard := range hazards {
-		texts(hazard, hazard)
-	}
-	for range 150 {
-		texts("a long one", strings.Repeat("It sent 1.10 GB to a host outside. ", 300))
+	for i, hazard := range hazards {
+		add(withTexts(t, 100+i, hazard, hazard), nil)
 	}
 	known := make(map[string]bool)
 	distinct := all[:0]
