@@ -8,8 +8,8 @@ func newCEF(o Options) *Encoder {
 		header:       []string{"Device Vendor", "Device Product", "Device Version", "Device Event Class ID", "Name", "Severity"},
 		separator:    ' ',
 		lengths:      cefLengths,
-		inHeader:     isPrintable,
-		inValue:      func(r rune) bool { return isPrintable(r) || r == '\n' || r == '\r' },
+		inHeader:     printable,
+		inValue:      newCharset(func(r rune) bool { return isPrintable(r) || r == '\n' || r == '\r' }),
 		appendHeader: appendCEFHeader,
 		appendValue:  appendCEFValue,
 	}, cefTables(o))
@@ -30,19 +30,20 @@ func appendCEFHeader(dst, text []byte) []byte {
 // appendCEFValue appends the value of a key, in which equals signs, backslashes and line
 // breaks are escaped.
 func appendCEFValue(dst, text []byte) []byte {
-	for _, c := range text {
-		switch c {
-		case '=', '\\':
-			dst = append(dst, '\\', c)
+	start := 0
+	for i, c := range text {
+		if c != '=' && c != '\\' && c != '\n' && c != '\r' {
+			continue
+		}
+		dst = append(append(dst, text[start:i]...), '\\')
+		switch start = i; c {
 		case '\n':
-			dst = append(dst, `\n`...)
+			dst, start = append(dst, 'n'), i+1
 		case '\r':
-			dst = append(dst, `\r`...)
-		default:
-			dst = append(dst, c)
+			dst, start = append(dst, 'r'), i+1
 		}
 	}
-	return dst
+	return append(dst, text[start:]...)
 }
 
 // cefLengths are the maximum lengths of the texts in CEF's header and dictionary of keys.

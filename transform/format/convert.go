@@ -5,7 +5,6 @@ import (
 	"math"
 	"net/netip"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -90,14 +89,7 @@ var (
 		case isPlain(value, maxPlainDepth):
 			return appendLine(dst, value), whole
 		}
-		return appendText(dst, string(value)), whole
-	}}
-	// encoded is a string that contains the JSON value.
-	encoded = conversion{"JSON in a string", func(dst, value []byte) ([]byte, fit) {
-		if value[0] == '"' {
-			return appendString(dst, value), whole
-		}
-		return appendText(dst, string(value)), whole
+		return appendText(dst, value), whole
 	}}
 )
 
@@ -260,13 +252,15 @@ func unquoted(dst, value []byte) (_ []byte, ok bool) {
 	return dst, true
 }
 
-// appendText appends text as a JSON string.
-func appendText(dst []byte, text string) []byte {
-	dst, err := jsontext.AppendQuote(dst, strings.ToValidUTF8(text, "\uFFFD"))
-	if err != nil {
-		return append(dst, `""`...)
+// appendText appends text as a JSON string. Bytes that are not UTF-8 become U+FFFD.
+func appendText[T string | []byte](dst []byte, text T) []byte {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			dst, _ = jsontext.AppendQuote(dst, text) // the error is about what is replaced
+			return dst
+		}
 	}
-	return dst
+	return append(append(append(dst, '"'), text...), '"')
 }
 
 // appendString appends a JSON string whose surrogates are paired.
@@ -275,7 +269,7 @@ func appendString(dst, value []byte) []byte {
 		return append(dst, value...)
 	}
 	plain, _ := unquoted(nil, value)
-	return appendText(dst, string(plain))
+	return appendText(dst, plain)
 }
 
 // appendLine appends JSON without line breaks, which are only white space in JSON.
@@ -366,13 +360,6 @@ const maxPlainDepth = 10
 // no string has an escape of a surrogate, and a double can hold every number.
 func isPlain(value []byte, depth int) bool {
 	switch value[0] {
-	case 't', 'f', 'n':
-		return true
-	default:
-		if len(value) > 20 || bytes.ContainsAny(value, "eE") {
-			n, err := strconv.ParseFloat(string(value), 64)
-			return err == nil && !math.IsInf(n, 0)
-		}
 	case '"':
 		return isPlainString(value)
 	case '[':
@@ -400,6 +387,12 @@ func isPlain(value []byte, depth int) bool {
 				}
 			}
 			names = append(names, name)
+		}
+	case 't', 'f', 'n':
+	default:
+		if len(value) > 20 || bytes.ContainsAny(value, "eE") {
+			n, err := strconv.ParseFloat(string(value), 64)
+			return err == nil && !math.IsInf(n, 0)
 		}
 	}
 	return true

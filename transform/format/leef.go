@@ -14,8 +14,8 @@ func newLEEF(o Options) *Encoder {
 		separator: '\t',
 		lengths:   leefLengths,
 		// Some readers take a backslash for an escape.
-		inHeader:     func(r rune) bool { return isPrintable(r) && r != '|' && r != '\\' },
-		inValue:      isPrintable,
+		inHeader:     newCharset(func(r rune) bool { return isPrintable(r) && r != '|' && r != '\\' }),
+		inValue:      printable,
 		appendHeader: appendAsIs,
 		appendValue:  appendAsIs,
 	}, leefTables(o))

@@ -24,9 +24,9 @@ type lineFormat struct {
 	separator byte     // precedes a key, except the first
 	// lengths are the maximum lengths of the header's fields and of keys, in bytes.
 	lengths map[string]int
-	// inHeader and inValue report whether a field of the header, or the value of a key,
-	// can contain a character.
-	inHeader, inValue func(r rune) bool
+	// inHeader and inValue are the characters that a field of the header, and the value of
+	// a key, can contain.
+	inHeader, inValue *charset
 	// appendHeader and appendValue append text that consists of such characters.
 	appendHeader, appendValue func(dst, text []byte) []byte
 
@@ -59,11 +59,11 @@ func newLineEncoder(l *lineFormat, tables []table) *Encoder {
 			if slices.ContainsFunc(t.rows[:j], func(before row) bool { return before.field == r.field }) {
 				panic(fmt.Sprintf("format: table %q has key %q twice", t.name, name))
 			}
-			accept := l.inValue
+			accepted := l.inValue
 			if j < len(l.header) {
-				accept = l.inHeader
+				accepted = l.inHeader
 			}
-			r.as = held(r.as, l.lengths[name], accept)
+			r.as = held(r.as, l.lengths[name], accepted)
 			l.reserved[name] = true
 		}
 	}
@@ -156,31 +156,73 @@ func (l *lineFormat) appendLeftover(dst, value []byte) []byte {
 	if len(content) > 0 && bytes.IndexByte([]byte(`"{[`), content[0]) < 0 && isKept(content, l.inValue) {
 		return dst
 	}
-	return appendOneLine(dst[:start], appendText(nil, string(content)))
+	return appendOneLine(dst[:start], appendText(nil, content))
 }
 
-// isKept reports whether a value can be this text.
-func isKept(text []byte, accept func(rune) bool) bool {
-	if len(bytes.TrimSpace(text)) < len(text) {
-		return false
+// charset is a set of characters.
+type charset struct {
+	ascii [utf8.RuneSelf]bool
+	above func(r rune) bool // the others
+}
+
+func newCharset(contains func(r rune) bool) *charset {
+	c := &charset{above: contains}
+	for r := range rune(utf8.RuneSelf) {
+		c.ascii[r] = contains(r)
 	}
-	for i := 0; i < len(text); {
-		r, size := rune(text[i]), 1
-		if r >= utf8.RuneSelf {
-			r, size = utf8.DecodeRune(text[i:])
+	return c
+}
+
+// containsAll reports whether text consists of characters of c.
+func (c *charset) containsAll(text []byte) bool {
+	for i := 0; i < len(text); i++ {
+		if b := text[i]; b < utf8.RuneSelf {
+			if !c.ascii[b] {
+				return false
+			}
+			continue
 		}
-		if !accept(r) || r == utf8.RuneError && size == 1 {
+		r, size := utf8.DecodeRune(text[i:])
+		if !c.above(r) || r == utf8.RuneError && size == 1 {
 			return false
+		}
+		i += size - 1
+	}
+	return true
+}
+
+// replace replaces, in place, each character that is not in c by a space. It returns the
+// text and whether it has changed.
+func (c *charset) replace(text []byte) (_ []byte, replaced bool) {
+	to := text[:0]
+	for i := 0; i < len(text); {
+		size, accepted := 1, false
+		if b := text[i]; b < utf8.RuneSelf {
+			accepted = c.ascii[b]
+		} else {
+			var r rune
+			r, size = utf8.DecodeRune(text[i:])
+			accepted = c.above(r) && (r != utf8.RuneError || size > 1)
+		}
+		if accepted {
+			to = append(to, text[i:i+size]...)
+		} else {
+			to, replaced = append(to, ' '), true
 		}
 		i += size
 	}
-	return true
+	return to, replaced
+}
+
+// isKept reports whether a value can be this text.
+func isKept(text []byte, accepted *charset) bool {
+	return len(bytes.TrimSpace(text)) == len(text) && accepted.containsAll(text)
 }
 
 // appendOneLine appends JSON with all characters printable: others are white space between
 // tokens, or are escaped in strings.
 func appendOneLine(dst, value []byte) []byte {
-	if !slices.ContainsFunc(value, func(c byte) bool { return c < ' ' || c > '~' }) {
+	if printable.containsAll(value) {
 		return append(dst, value...)
 	}
 	for _, r := range string(value) {
@@ -200,6 +242,8 @@ func appendOneLine(dst, value []byte) []byte {
 func isPrintable(r rune) bool {
 	return ' ' <= r && r <= '~' || r > '~' && !unicode.IsControl(r) && r != '\u2028' && r != '\u2029'
 }
+
+var printable = newCharset(isPrintable)
 
 // ownKey is ownKey for paths that are often the same.
 func (s *source) ownKey(path string) string {
@@ -248,7 +292,7 @@ const maxPath = 100
 // held is c for texts that a field can contain: it replaces characters that are not
 // accepted by spaces, removes spaces at the ends, and cuts the text after length bytes (0:
 // nowhere). What is changed is in the field only in part.
-func held(c conversion, length int, accept func(rune) bool) conversion {
+func held(c conversion, length int, accepted *charset) conversion {
 	name := c.name
 	if length > 0 {
 		name = fmt.Sprintf("%s, at most %d bytes", c.name, length)
@@ -259,28 +303,26 @@ func held(c conversion, length int, accept func(rune) bool) conversion {
 		if f == none || dst[start] != '"' {
 			return dst, f
 		}
-		if content := dst[start+1 : len(dst)-1]; bytes.IndexByte(content, '\\') < 0 &&
-			(length == 0 || len(content) <= length) && isKept(content, accept) {
+		fits := func(content []byte) bool { return (length == 0 || len(content) <= length) && isKept(content, accepted) }
+		if content := dst[start+1 : len(dst)-1]; bytes.IndexByte(content, '\\') < 0 && fits(content) {
 			return dst, f
 		}
 		var buffer [1024]byte
 		content, _ := unquoted(buffer[:0], dst[start:])
-		if (length == 0 || len(content) <= length) && isKept(content, accept) {
+		if fits(content) {
 			return dst, f
 		}
-		kept := bytes.TrimSpace(cut(bytes.TrimSpace(bytes.Map(func(r rune) rune {
-			if !accept(r) {
-				return ' '
-			}
-			return r
-		}, content)), length))
+		// A character of up to four bytes becomes a space.
+		kept := cut(bytes.TrimSpace(content), utf8.UTFMax*length)
+		kept, replaced := accepted.replace(kept)
+		kept = bytes.TrimSpace(cut(bytes.TrimSpace(kept), length))
 		if len(kept) == 0 {
 			return dst, none
 		}
-		if !bytes.Equal(kept, content) {
+		if replaced || len(kept) < len(content) {
 			f = part
 		}
-		return appendText(dst[:start], string(kept)), f
+		return appendText(dst[:start], kept), f
 	}}
 }
 

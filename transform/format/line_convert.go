@@ -27,10 +27,10 @@ var (
 		if !ok || len(content) == 0 {
 			return dst, none
 		}
-		if content[0] == '"' || !isKept(content, isPrintable) {
-			content = appendOneLine(nil, appendText(nil, string(content)))
+		if content[0] == '"' || !isKept(content, printable) {
+			content = appendOneLine(nil, appendText(nil, content))
 		}
-		return appendText(dst, string(content)), whole
+		return appendText(dst, content), whole
 	}}
 	// instant is a time. A fraction of its millisecond is not in the field.
 	instant = conversion{millis.name, func(dst, value []byte) ([]byte, fit) {
