@@ -122,7 +122,7 @@ func (d Document) set(key, value string) error {
 		return fmt.Errorf("%s occurs twice", key)
 	case value == "":
 		return fmt.Errorf("%s is empty", key)
-	case strings.TrimSpace(value) != value:
+	case strings.TrimFunc(value, func(r rune) bool { return unicode.IsSpace(r) && r != '\n' && r != '\r' }) != value: // line breaks were escaped
 		return fmt.Errorf("%s begins or ends with a space: %.40q", key, value)
 	}
 	d.Keys[key] = value

@@ -109,12 +109,7 @@ func (s *source) fieldText(f *field) []byte {
 	if s.text, ok = f.append(s.text[:0], s); !ok {
 		return nil
 	}
-	value := len(s.text)
-	if s.text[0] == '"' && bytes.IndexByte(s.text, '\\') < 0 {
-		return s.text[1 : value-1]
-	}
-	s.text, _ = unquoted(s.text, s.text)
-	return s.text[value:]
+	return s.text
 }
 
 // appendRest appends the leftovers.
@@ -153,8 +148,11 @@ func (l *lineFormat) appendLeftover(dst, value []byte) []byte {
 	start := len(dst)
 	dst, _ = unquoted(dst, value)
 	content := dst[start:]
-	if len(content) > 0 && bytes.IndexByte([]byte(`"{[`), content[0]) < 0 && isKept(content, l.inValue) {
+	switch {
+	case len(content) > 0 && bytes.IndexByte([]byte(`"{[`), content[0]) < 0 && isKept(content, l.inValue):
 		return dst
+	case isPlainString(value):
+		return appendOneLine(dst[:start], value)
 	}
 	return appendOneLine(dst[:start], appendText(nil, content))
 }
@@ -194,29 +192,39 @@ func (c *charset) containsAll(text []byte) bool {
 // replace replaces, in place, each character that is not in c by a space. It returns the
 // text and whether it has changed.
 func (c *charset) replace(text []byte) (_ []byte, replaced bool) {
-	to := text[:0]
+	n := 0
 	for i := 0; i < len(text); {
-		size, accepted := 1, false
-		if b := text[i]; b < utf8.RuneSelf {
-			accepted = c.ascii[b]
-		} else {
+		b, size := text[i], 1
+		accepted := b < utf8.RuneSelf && c.ascii[b]
+		if b >= utf8.RuneSelf {
 			var r rune
 			r, size = utf8.DecodeRune(text[i:])
 			accepted = c.above(r) && (r != utf8.RuneError || size > 1)
 		}
-		if accepted {
-			to = append(to, text[i:i+size]...)
-		} else {
-			to, replaced = append(to, ' '), true
+		switch {
+		case !accepted:
+			text[n], replaced = ' ', true
+			n++
+		case size == 1:
+			text[n] = b
+			n++
+		default:
+			n += copy(text[n:], text[i:i+size])
 		}
 		i += size
 	}
-	return to, replaced
+	return text[:n], replaced
 }
 
 // isKept reports whether a value can be this text.
 func isKept(text []byte, accepted *charset) bool {
-	return len(bytes.TrimSpace(text)) == len(text) && accepted.containsAll(text)
+	return len(trim(text)) == len(text) && accepted.containsAll(text)
+}
+
+// trim removes white space at the ends of text. Line breaks stay: a format has escapes for
+// them, or does not accept them.
+func trim(text []byte) []byte {
+	return bytes.TrimFunc(text, func(r rune) bool { return unicode.IsSpace(r) && r != '\n' && r != '\r' })
 }
 
 // appendOneLine appends JSON with all characters printable: others are white space between
@@ -289,9 +297,9 @@ func ownKey(path string) string {
 // maxPath is the longest path of a leftover that becomes a key.
 const maxPath = 100
 
-// held is c for texts that a field can contain: it replaces characters that are not
-// accepted by spaces, removes spaces at the ends, and cuts the text after length bytes (0:
-// nowhere). What is changed is in the field only in part.
+// held is c with a result that a line can contain: of a string its content, in which
+// characters that are not accepted are replaced by spaces, without spaces at the ends, and
+// cut after length bytes (0: nowhere). What is changed is in the field only in part.
 func held(c conversion, length int, accepted *charset) conversion {
 	name := c.name
 	if length > 0 {
@@ -303,26 +311,27 @@ func held(c conversion, length int, accepted *charset) conversion {
 		if f == none || dst[start] != '"' {
 			return dst, f
 		}
-		fits := func(content []byte) bool { return (length == 0 || len(content) <= length) && isKept(content, accepted) }
-		if content := dst[start+1 : len(dst)-1]; bytes.IndexByte(content, '\\') < 0 && fits(content) {
-			return dst, f
+		if quoted := dst[start:]; bytes.IndexByte(quoted, '\\') < 0 {
+			dst = append(dst[:start], quoted[1:len(quoted)-1]...)
+		} else {
+			var buffer [1024]byte
+			content, _ := unquoted(buffer[:0], quoted)
+			dst = append(dst[:start], content...)
 		}
-		var buffer [1024]byte
-		content, _ := unquoted(buffer[:0], dst[start:])
-		if fits(content) {
+		content := dst[start:]
+		if (length == 0 || len(content) <= length) && isKept(content, accepted) {
 			return dst, f
 		}
 		// A character of up to four bytes becomes a space.
-		kept := cut(bytes.TrimSpace(content), utf8.UTFMax*length)
-		kept, replaced := accepted.replace(kept)
-		kept = bytes.TrimSpace(cut(bytes.TrimSpace(kept), length))
+		kept, replaced := accepted.replace(cut(trim(content), utf8.UTFMax*length))
+		kept = trim(cut(trim(kept), length))
 		if len(kept) == 0 {
 			return dst, none
 		}
 		if replaced || len(kept) < len(content) {
 			f = part
 		}
-		return appendText(dst[:start], kept), f
+		return append(dst[:start], kept...), f
 	}}
 }
 

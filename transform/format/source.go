@@ -110,7 +110,7 @@ func (s *source) read(e *transform.Event, p *plan) {
 	clear(s.used)
 	s.rest, s.arena = s.rest[:0], s.arena[:0]
 	if data := bytes.TrimSpace(e.Data()); bytes.HasPrefix(data, []byte("{")) {
-		s.object(data, p.root, "", false)
+		s.object(data, 0, p.root, false)
 	} else if len(data) > 0 && string(data) != "null" {
 		s.rest = append(s.rest, member{"data", data})
 	}
@@ -125,39 +125,54 @@ func (s *source) read(e *transform.Event, p *plan) {
 	}
 }
 
-// object reads the members of an object. path is its path, with a dot at the end. Members
-// that no row reads are leftovers, unless a row reads the object itself or one around it.
-func (s *source) object(object []byte, n *node, path string, isRead bool) {
-	for name, value := range jsonscan.Members(object) {
+// object reads the members of the object at b[i], whose node is n, and returns the index
+// after it, or -1 if it is malformed. Members that no row reads are leftovers, unless a row
+// reads the object itself or one around it.
+func (s *source) object(b []byte, i int, n *node, isRead bool) int {
+	i, more := jsonscan.First(b, i+1, '}')
+	for more {
+		m := jsonscan.ReadName(b, i)
+		if m.Value < 0 {
+			return -1
+		}
+		name := b[m.Name:m.NameEnd]
 		child := n.children[string(name)]
+		if child != nil && child.children != nil && m.Value < len(b) && b[m.Value] == '{' {
+			m.End = s.object(b, m.Value, child, isRead || child.slot >= 0)
+		} else {
+			m.End = jsonscan.Value(b, m.Value, jsonscan.MaxDepth)
+		}
+		if m.End < 0 {
+			return -1
+		}
+		value := b[m.Value:m.End]
 		switch {
 		case string(value) == "null":
 		case child == nil:
-			s.leave(value, path, name, isRead)
-		case value[0] == '{' && child.children != nil:
-			s.object(value, child, path+string(name)+".", isRead || child.slot >= 0)
-			if child.slot >= 0 {
-				s.set(child.slot, value, path, name)
-			}
-		case child.slot < 0:
-			s.leave(value, path, name, isRead)
-		default:
-			s.set(child.slot, unwrap(value), path, name)
+			s.leave(value, n, name, isRead)
+		case child.slot >= 0 && child.children != nil:
+			s.set(child.slot, value, n, name)
+		case child.slot >= 0:
+			s.set(child.slot, unwrap(value), n, name)
+		case child.children == nil || value[0] != '{':
+			s.leave(value, n, name, isRead)
 		}
+		i, more = jsonscan.Next(b, m.End, '}')
 	}
+	return i
 }
 
-// leave makes a value a leftover, unless it is in an object that a row reads.
-func (s *source) leave(value []byte, path string, name []byte, isRead bool) {
+// leave makes a member of an object a leftover, unless it is in an object that a row reads.
+func (s *source) leave(value []byte, of *node, name []byte, isRead bool) {
 	if !isRead {
-		s.rest = append(s.rest, member{path + string(name), value})
+		s.rest = append(s.rest, member{of.path + string(name), value})
 	}
 }
 
 // set sets a slot. If a name occurs twice, the first value is one that no row reads.
-func (s *source) set(slot int, value []byte, path string, name []byte) {
+func (s *source) set(slot int, value []byte, of *node, name []byte) {
 	if before := s.values[slot]; before != nil {
-		s.rest = append(s.rest, member{path + string(name), before})
+		s.rest = append(s.rest, member{of.path + string(name), before})
 	}
 	s.values[slot] = value
 }

@@ -83,7 +83,8 @@ type readable struct {
 
 // node is a part of a path into the event's data.
 type node struct {
-	slot     int // of the value; -1 if no row reads it
+	slot     int    // of the value; -1 if no row reads it
+	path     string // precedes the names of children: that of the node, with a dot
 	children map[string]*node
 }
 
@@ -130,7 +131,7 @@ func compile(t table) *plan {
 	p := &plan{table: t, root: &node{slot: -1, children: make(map[string]*node)}, slots: make(map[string]int)}
 	for _, object := range []string{"detection", "audit", "record"} {
 		// The members of the object that an event is about are read one by one.
-		p.root.children[object] = &node{slot: -1, children: make(map[string]*node)}
+		p.root.children[object] = &node{slot: -1, path: object + ".", children: make(map[string]*node)}
 	}
 	if t.rest != "" {
 		p.restPath = quotedNames(t.rest)
@@ -260,7 +261,7 @@ func (p *plan) slot(path string) int {
 				n.children = make(map[string]*node)
 			}
 			if n.children[name] == nil {
-				n.children[name] = &node{slot: -1}
+				n.children[name] = &node{slot: -1, path: n.path + name + "."}
 			}
 			n = n.children[name]
 		}
