@@ -173,7 +173,8 @@ func (t *tokens) request(ctx context.Context, style OAuthStyle) (*oauth2.Token, 
 }
 
 // RoundTrip implements http.RoundTripper for a token request: it reads the answer, up to
-// maxTokenAnswer. It returns an error if an answer of 2xx is incomplete.
+// maxTokenAnswer. It returns an error if an answer of 2xx is incomplete. The body of status
+// 101 is empty: it would be the connection, and reading that does not end with the request.
 func (t *tokens) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.Header.Set("User-Agent", t.s.request.Header.Get("User-Agent")) // nobody else uses the request
 	answer, err := t.transport.RoundTrip(r)
@@ -181,6 +182,10 @@ func (t *tokens) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	defer answer.Body.Close()
+	if answer.StatusCode == http.StatusSwitchingProtocols {
+		answer.Body = http.NoBody
+		return answer, nil
+	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxTokenAnswer))
 	if err != nil && answer.StatusCode/100 == 2 {
 		return nil, fmt.Errorf("the answer is incomplete: %w", err)

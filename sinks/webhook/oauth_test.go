@@ -167,6 +167,16 @@ func TestFailedTokenRequestsAreClassified(t *testing.T) {
 			fmt.Fprint(w, `{"access_token":"t`)
 		}
 	}
+	switched := func(w http.ResponseWriter, _ *http.Request) {
+		connection, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer connection.Close()
+		fmt.Fprint(connection, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n")
+		_, _ = io.Copy(io.Discard, connection) // until the client closes it
+	}
 	for _, test := range []struct {
 		name   string
 		answer http.HandlerFunc
@@ -193,6 +203,7 @@ func TestFailedTokenRequestsAreClassified(t *testing.T) {
 		{"too many requests", answer(429, "Retry-After: 9", ""), sinks.Throttled, 9 * time.Second, "429"},
 		{"half a token", cut(200), sinks.Transient, 0, "incomplete"},
 		{"half a refusal", cut(403), sinks.Halted, 0, "403"},
+		{"another protocol, and silence", switched, sinks.Transient, 0, "101"},
 		{"nothing in time", func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-r.Context().Done() }, sinks.Transient, 0, "no answer within 300ms"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
