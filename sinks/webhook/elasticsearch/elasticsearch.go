@@ -239,9 +239,7 @@ func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 	each := make(sinks.EventErrors, r.Events)
 	failed := false
 	for i, action := range bulk.Items {
-		for _, item := range action {
-			each[i] = item.result()
-		}
+		each[i] = action["create"].result() // without one, status 0
 		failed = failed || each[i] != nil
 	}
 	if !failed {

@@ -321,6 +321,8 @@ func TestTheAnswersToABulk(t *testing.T) {
 	presettest.Answers(t, presettest.Events(t)[0].Event, func(url string) webhook.Preset { return open(t, url) }, []presettest.Case{
 		{Name: "no errors is durable", Reply: text(200, `{"errors":false,"items":[{"create":{"status":201}}]}`)},
 		{Name: "fewer items than documents do not acknowledge", Reply: text(200, `{"errors":true,"items":[]}`), Class: sinks.Transient},
+		{Name: "an item without a result does not acknowledge", Reply: text(200, `{"errors":true,"items":[{}]}`), Class: sinks.Transient},
+		{Name: "a result of another action does not acknowledge", Reply: text(200, `{"errors":true,"items":[{"delete":{"status":200}}]}`), Class: sinks.Transient},
 		{Name: "an answer of another service does not acknowledge", Reply: text(200, `{"name":"node-1","tagline":"You Know, for Search"}`), Class: sinks.Transient},
 		{Name: "a truncated answer does not acknowledge", Reply: text(200, `{"errors":fal`), Class: sinks.Transient},
 		{Name: "an unrelated page does not acknowledge", Reply: text(200, "<html>"), Class: sinks.Transient},
