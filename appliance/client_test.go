@@ -420,6 +420,34 @@ func TestTheTimeoutCoversTheBody(t *testing.T) {
 	}
 }
 
+func TestAnAnswerThatSwitchesProtocolsHasNoBody(t *testing.T) {
+	switched := func(w http.ResponseWriter, _ *http.Request) {
+		connection, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer connection.Close()
+		fmt.Fprint(connection, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n")
+		_, _ = io.Copy(io.Discard, connection) // until the client closes it
+	}
+	server := httptest.NewServer(http.HandlerFunc(switched))
+	t.Cleanup(server.Close)
+	for name, change := range map[string]func(*Options){
+		"of the appliance": func(*Options) {},
+		"of the token endpoint": func(o *Options) {
+			o.Key, o.OAuth = nil, &OAuth{TokenURL: server.URL + "/token", ClientID: "id", ClientSecret: rightSecret}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClient(t, switched, change)
+			if e := failure(t, c.PatchDetection(t.Context(), 7, DetectionChange{})); e.Status != http.StatusSwitchingProtocols {
+				t.Errorf("status %d: %v", e.Status, e)
+			}
+		})
+	}
+}
+
 func TestRequestsAreObserved(t *testing.T) {
 	var codes []string
 	observe := func(o *Options) { o.Observe = func(code string) { codes = append(codes, code) } }

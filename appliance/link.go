@@ -49,6 +49,7 @@ func newLink(o Options) *link {
 	if o.RateLimit > 0 {
 		l.limiter = &priorityLimiter{limiter: rate.NewLimiter(rate.Limit(o.RateLimit), max(1, int(o.RateLimit)))}
 	}
+	transport = unswitched{transport}
 	if o.Tracer != nil {
 		transport = &traced{transport, o.Tracer}
 	}
@@ -121,6 +122,19 @@ func (l *link) explain(err error) error {
 		err = fmt.Errorf("%w: %s", err, advice)
 	}
 	return err
+}
+
+// unswitched is a transport whose answers of status 101 have no body: it would be the
+// connection, and reading that does not end with the request.
+type unswitched struct{ http.RoundTripper }
+
+func (u unswitched) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := u.RoundTripper.RoundTrip(r)
+	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
+		_ = resp.Body.Close()
+		resp.Body = http.NoBody
+	}
+	return resp, err
 }
 
 // observed is a transport that reports the result of each request.
