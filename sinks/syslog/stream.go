@@ -29,14 +29,14 @@ func (s *stream) send(ctx context.Context, b *batch) error {
 			return err
 		}
 		s.conn = c
-		s.tail.repeated(s.o.Now())
-		for _, c := range s.tail.chunks {
-			if err := s.deliver(ctx, c.frames); err != nil {
+		for i := range s.tail.chunks {
+			// Until all of it is sent again, nothing expires: at is before any of it.
+			if err := s.deliver(ctx, s.tail.repeat(i, s.o.Now()), time.Time{}); err != nil {
 				return err
 			}
 		}
 	}
-	if err := s.deliver(ctx, b.framed); err != nil {
+	if err := s.deliver(ctx, b.framed, s.o.Now()); err != nil {
 		return err
 	}
 	s.tail.add(b, s.o.Now())
@@ -44,9 +44,8 @@ func (s *stream) send(ctx context.Context, b *batch) error {
 }
 
 // deliver writes frames and waits for the acknowledgement. After an error, it has ended the
-// connection.
-func (s *stream) deliver(ctx context.Context, frames []byte) error {
-	begun := s.o.Now()
+// connection with drop(err, at).
+func (s *stream) deliver(ctx context.Context, frames []byte, at time.Time) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.o.Timeout, errTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, s.conn.interrupt)
@@ -56,7 +55,7 @@ func (s *stream) deliver(ctx context.Context, frames []byte) error {
 		err = s.conn.acknowledged(ctx)
 	}
 	if err != nil {
-		s.drop(err, begun)
+		s.drop(err, at)
 		return failed(ctx, s.o, err)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -115,6 +116,49 @@ func TestNothingIsSentAgainIfTheConnectionEndsMuchLater(t *testing.T) {
 	r.await("the second event", func(m []received) bool { return m[len(m)-1].id() == events[1].ID })
 	if got := r.ids(); len(got) != 2 {
 		t.Errorf("received %v", got)
+	}
+}
+
+// The repetition of a long tail to a slow receiver takes longer than tailAge.
+func TestASlowRepetitionThatFailsLosesNothing(t *testing.T) {
+	now := time.Unix(0, 0)
+	r := newReceiver(t, OctetCounting, nil)
+	s := open(t, Options{Address: r.addr(), Network: TCP, Now: func() time.Time { return now }})
+	events := sinktest.Events(4, 1, 200)
+	for i := range 3 {
+		if err := s.Send(t.Context(), events[i:i+1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.await("the first events", func(m []received) bool { return len(m) == 3 })
+	r.closeConns(nil)
+	awaitEnd(t, s)
+
+	// The second connection ends, much later, when the first event has been sent again.
+	st := s.transport.(*stream)
+	late := now.Add(tailAge + time.Second)
+	var calls atomic.Int32
+	st.o.Now = func() time.Time {
+		switch calls.Add(1) {
+		case 1:
+			return now
+		case 2:
+			st.conn.interrupt()
+		}
+		return late
+	}
+	if err := s.Send(t.Context(), events[3:]); err == nil {
+		t.Fatal("no error on a connection that has ended")
+	}
+	st.o.Now = func() time.Time { return late }
+	if n := st.tail.messages(); n != 3 {
+		t.Fatalf("%d messages are to be sent again, want 3", n)
+	}
+	retry(t, s, events[3:])
+	r.await("the last event", func(m []received) bool { return m[len(m)-1].id() == events[3].ID })
+	got := r.ids()
+	if want := idsOf(events); !slices.Equal(got[len(got)-4:], want) {
+		t.Errorf("the receiver has %v, not all of %v in their order at the end", got, want)
 	}
 }
 

@@ -63,12 +63,12 @@ func (t *tail) expire(now time.Time) {
 	}
 }
 
-// repeated records that all messages were sent again.
-func (t *tail) repeated(now time.Time) {
-	for i := range t.chunks {
-		t.chunks[i].sent = now
-		t.chunks[i].repetitions++
-	}
+// repeat records that chunk i is sent again, and returns its frames.
+func (t *tail) repeat(i int, now time.Time) (frames []byte) {
+	c := &t.chunks[i]
+	c.sent = now
+	c.repetitions++
+	return c.frames
 }
 
 // giveUp removes the oldest chunk if it was sent again maxRepetitions times, and returns the

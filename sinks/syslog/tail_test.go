@@ -47,13 +47,16 @@ func TestATailGivesUpWhatItRepeatedTooOften(t *testing.T) {
 	kept.add(batchOf(1, 2, 3), now)
 	kept.add(batchOf(4), now)
 	for range maxRepetitions - 1 {
-		kept.repeated(now)
+		kept.repeat(0, now)
 	}
 	if n := kept.giveUp(); n != 0 || kept.messages() != 4 {
 		t.Fatalf("gave up %d, kept %d", n, kept.messages())
 	}
-	kept.repeated(now)
+	kept.repeat(0, now)
 	if n := kept.giveUp(); n != 3 || kept.messages() != 1 || kept.bytes != 4 {
 		t.Errorf("gave up %d, kept %d of %d bytes: the oldest are given up first", n, kept.messages(), kept.bytes)
+	}
+	if n := kept.giveUp(); n != 0 || kept.messages() != 1 {
+		t.Errorf("gave up %d that were not sent again", n)
 	}
 }
