@@ -121,14 +121,16 @@ func TestNothingIsSentAgainIfTheConnectionEndsMuchLater(t *testing.T) {
 
 // The repetition of a long tail to a slow receiver takes longer than tailAge.
 func TestASlowRepetitionThatFailsLosesNothing(t *testing.T) {
-	now := time.Unix(0, 0)
+	var elapsed atomic.Int64
+	now := func() time.Time { return time.Unix(0, elapsed.Load()) }
 	r := newReceiver(t, OctetCounting, nil)
-	s := open(t, Options{Address: r.addr(), Network: TCP, Now: func() time.Time { return now }})
+	s := open(t, Options{Address: r.addr(), Network: TCP, Now: now})
 	events := sinktest.Events(4, 1, 200)
 	for i := range 3 {
 		if err := s.Send(t.Context(), events[i:i+1]); err != nil {
 			t.Fatal(err)
 		}
+		elapsed.Add(int64(chunkAge))
 	}
 	r.await("the first events", func(m []received) bool { return len(m) == 3 })
 	r.closeConns(nil)
@@ -136,21 +138,18 @@ func TestASlowRepetitionThatFailsLosesNothing(t *testing.T) {
 
 	// The second connection ends, much later, when the first event has been sent again.
 	st := s.transport.(*stream)
-	late := now.Add(tailAge + time.Second)
 	var calls atomic.Int32
 	st.o.Now = func() time.Time {
-		switch calls.Add(1) {
-		case 1:
-			return now
-		case 2:
+		if calls.Add(1) == 2 {
+			elapsed.Add(int64(tailAge + time.Second))
 			st.conn.interrupt()
 		}
-		return late
+		return now()
 	}
 	if err := s.Send(t.Context(), events[3:]); err == nil {
 		t.Fatal("no error on a connection that has ended")
 	}
-	st.o.Now = func() time.Time { return late }
+	st.o.Now = now
 	if n := st.tail.messages(); n != 3 {
 		t.Fatalf("%d messages are to be sent again, want 3", n)
 	}

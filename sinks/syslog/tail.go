@@ -16,8 +16,11 @@ const (
 	// maxRepetitions is how many times a message is sent again at least. A message that makes
 	// the receiver end the connection would be sent for ever otherwise.
 	maxRepetitions = 10
-	// chunkBytes is about the size of a chunk.
+	// chunkBytes is about the size of a chunk, and chunkAge the time in which small batches
+	// are added to one: it is what is given up at once, and what is acknowledged at once when
+	// it is sent again.
 	chunkBytes = 256 << 10
+	chunkAge   = time.Second
 )
 
 // tail is the last messages that were delivered on a connection, in their order. If the
@@ -31,29 +34,42 @@ type tail struct {
 	bytes  int
 }
 
-// chunk is consecutive messages of one batch.
+// chunk is consecutive messages of one batch, or of several small ones.
 type chunk struct {
 	frames      []byte
 	messages    int
-	sent        time.Time
+	begun       time.Time // when the first of its messages was sent
+	sent        time.Time // when the last of its messages was sent
 	repetitions int
 }
 
 // add appends a batch that was delivered, and removes what exceeds the bounds.
 func (t *tail) add(b *batch, now time.Time) {
-	begin, messages := 0, 0
-	for i, end := range b.ends {
-		messages++
-		if last := i == len(b.ends)-1; last || end-begin >= chunkBytes {
-			t.chunks = append(t.chunks, chunk{frames: slices.Clone(b.framed[begin:end]), messages: messages, sent: now})
-			t.bytes += end - begin
-			begin, messages = end, 0
+	t.bytes += len(b.framed)
+	if c := t.last(); c != nil && c.repetitions == 0 && now.Sub(c.begun) < chunkAge && len(c.frames)+len(b.framed) <= chunkBytes {
+		c.frames, c.messages, c.sent = append(c.frames, b.framed...), c.messages+len(b.ends), now
+	} else {
+		begin, messages := 0, 0
+		for i, end := range b.ends {
+			messages++
+			if last := i == len(b.ends)-1; last || end-begin >= chunkBytes {
+				t.chunks = append(t.chunks, chunk{frames: slices.Clone(b.framed[begin:end]), messages: messages, begun: now, sent: now})
+				begin, messages = end, 0
+			}
 		}
 	}
 	t.expire(now)
 	for t.bytes > tailBytes {
 		t.remove(0)
 	}
+}
+
+// last returns the newest chunk, or nil.
+func (t *tail) last() *chunk {
+	if len(t.chunks) == 0 {
+		return nil
+	}
+	return &t.chunks[len(t.chunks)-1]
 }
 
 // expire removes what was sent more than tailAge before now.

@@ -45,6 +45,7 @@ func TestATailGivesUpWhatItRepeatedTooOften(t *testing.T) {
 	var kept tail
 	now := time.Unix(0, 0)
 	kept.add(batchOf(1, 2, 3), now)
+	now = now.Add(chunkAge)
 	kept.add(batchOf(4), now)
 	for range maxRepetitions - 1 {
 		kept.repeat(0, now)
@@ -58,5 +59,25 @@ func TestATailGivesUpWhatItRepeatedTooOften(t *testing.T) {
 	}
 	if n := kept.giveUp(); n != 0 || kept.messages() != 1 {
 		t.Errorf("gave up %d that were not sent again", n)
+	}
+}
+
+// The sink may send a batch for each event, thousands in a second.
+func TestATailOfSmallBatchesHasFewChunks(t *testing.T) {
+	var kept tail
+	now := time.Unix(0, 0)
+	for i := range 10_000 {
+		kept.add(batchOf(i%100+1, 500), now)
+		now = now.Add(time.Millisecond)
+	}
+	if n := kept.messages(); n != 20_000 {
+		t.Errorf("%d messages are kept", n)
+	}
+	if n := len(kept.chunks); n > 50 {
+		t.Errorf("they are in %d chunks", n)
+	}
+	kept.expire(now.Add(tailAge - 5*time.Second))
+	if n := kept.messages(); n < 10_000 || n > 10_000+2*int(chunkAge/time.Millisecond) {
+		t.Errorf("%d messages are left of half the time", n)
 	}
 }
