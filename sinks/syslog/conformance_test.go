@@ -3,6 +3,7 @@ package syslog
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"sync"
 	"testing"
@@ -209,6 +210,23 @@ func TestEachMessageIsADatagramOfItsOwn(t *testing.T) {
 	}
 	if got := r.all(); len(got) != len(events) {
 		t.Errorf("%d messages of %d events", len(got), len(events))
+	}
+}
+
+// A system whose buffer of datagrams stays full takes no more of them.
+func TestADatagramThatCannotBeSentEndsWithItsContext(t *testing.T) {
+	near, far := net.Pipe() // which nobody reads
+	defer far.Close()
+	s, err := New(Options{Network: UDP, Address: "siem.example:514"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.transport.(*datagrams).dial = func(context.Context, string, string) (net.Conn, error) { return near, nil }
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := s.Send(ctx, sinktest.Events(1, 1, 200)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
 	}
 }
 

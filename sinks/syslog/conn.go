@@ -56,9 +56,13 @@ func (s *stream) open(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
+// keepAlive ends a connection within 20 s of silence of the receiver's host, which may have lost
+// its power: within tailAge, so that what was sent before is sent again.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 5 * time.Second, Count: 3}
+
 // dial returns a connection whose end is watched. config is used for Network TLS.
 func (s *stream) dial(ctx context.Context, config *tls.Config) (*conn, error) {
-	var dialer net.Dialer
+	dialer := net.Dialer{KeepAliveConfig: keepAlive}
 	dialled, err := dialer.DialContext(ctx, "tcp", s.o.Address)
 	if err != nil {
 		return nil, err

@@ -52,6 +52,12 @@ func (d *datagrams) send(ctx context.Context, b *batch) error {
 
 // write writes the messages, and waits shortly for a refusal of them.
 func (d *datagrams) write(ctx context.Context, b *batch) error {
+	conn := d.conn
+	if err := conn.SetWriteDeadline(time.Time{}); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetWriteDeadline(time.Unix(1, 0)) })
+	defer stop()
 	for i := range b.ends {
 		if err := ctx.Err(); err != nil {
 			return err
