@@ -114,7 +114,7 @@ func (s *source) fieldText(f *field) []byte {
 
 // appendRest appends the leftovers.
 func (l *lineFormat) appendRest(dst []byte, first int, p *plan, s *source) []byte {
-	if s.names == nil {
+	if s.names == nil || len(s.names) > maxKeys {
 		s.names = make(map[string]bool)
 	}
 	clear(s.names)
@@ -255,6 +255,9 @@ var printable = newCharset(isPrintable)
 
 // ownKey is ownKey for paths that are often the same.
 func (s *source) ownKey(path string) string {
+	if len(path) > maxPath {
+		return ownKey(path)
+	}
 	key, found := s.keys[path]
 	if !found {
 		key = ownKey(path)
@@ -266,7 +269,7 @@ func (s *source) ownKey(path string) string {
 	return key
 }
 
-// maxKeys is how many keys are kept for the next event.
+// maxKeys is about how many keys are kept for the next event.
 const maxKeys = 1000
 
 // ownKey returns the key of a leftover: ownPrefix and its path in camel case. It returns

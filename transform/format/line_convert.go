@@ -82,7 +82,7 @@ func joined(c conversion) conversion {
 				dst, of = dst[:start], none
 			} else { // the content of the string, after a comma unless it is the first
 				content := dst[start+1 : len(dst)-1]
-				if bytes.IndexByte(content, ',') >= 0 {
+				if bytes.IndexByte(content, ',') >= 0 || bytes.Contains(content, []byte(`\u002`)) { // an escaped comma
 					of = part
 				}
 				if start > first {
