@@ -36,12 +36,11 @@ type preparer struct {
 // Prepare failed. A requeued dead letter is never filtered: an operator asked for
 // its delivery, and filtering would lose it.
 func (p *preparer) add(b *deliveryBatch, r checkpoint.Redelivered) {
-	redelivery := r.Offset.Item
+	event, err := r.Event, error(nil)
+	if redelivery := r.Offset.Item; redelivery != 0 {
+		event = event.Redeliver(redelivery)
+	}
 	if requeued := r.Seq == 0; p.o.Match != nil && !requeued {
-		event := r.Event
-		if redelivery != 0 {
-			event = event.Redeliver(redelivery)
-		}
 		switch matches, err := p.matches(event); {
 		case err != nil:
 			b.add(r, transform.Event{}, err)
@@ -51,14 +50,10 @@ func (p *preparer) add(b *deliveryBatch, r checkpoint.Redelivered) {
 			return
 		}
 	}
-	event, err := r.Event, error(nil)
 	if p.o.Prepare != nil {
 		if event, err = p.o.Prepare(event); err != nil {
 			err = fmt.Errorf("prepare the event: %w", err)
 		}
-	}
-	if redelivery != 0 && err == nil {
-		event = event.Redeliver(redelivery)
 	}
 	b.add(r, event, err)
 }

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/sinks"
+	"ndrbridge/transform"
 )
 
 func TestRedelivery(t *testing.T) {
@@ -110,6 +112,32 @@ func TestRedelivery(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A document can only show that its event is redelivered if Prepare receives it as such.
+func TestARedeliveryIsPreparedAsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var prepared []string
+		f := newFixtureWith(t, 1, &target{answer: func(int, []string) error { return nil }}, func(o *sinks.Options) {
+			o.Prepare = func(e transform.Event) (transform.Event, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				prepared = append(prepared, fmt.Sprintf("%s %t %d", e.ID, e.Redelivered, e.Redelivery()))
+				return e, nil
+			}
+		})
+		stop := f.start()
+		time.Sleep(time.Minute)
+		if _, err := f.store.Replay(t.Context(), "lake", time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		stop()
+		if want := []string{"1 false 0", "1 true 1"}; !slices.Equal(prepared, want) {
+			t.Errorf("prepared %q, want %q", prepared, want)
+		}
+	})
 }
 
 func TestRedeliveriesAndNewEventsDoNotBlockEachOther(t *testing.T) {

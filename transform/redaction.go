@@ -85,7 +85,9 @@ func (r Redaction) Apply(e Event) (Event, error) {
 	if !changed {
 		return e, nil
 	}
-	return encode(e.Attributes, data)
+	redacted, err := encode(e.Attributes, data)
+	redacted.redelivery = e.redelivery
+	return redacted, err
 }
 
 // appendTo appends a value without the fields to remove, and reports whether any was

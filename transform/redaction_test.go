@@ -39,6 +39,9 @@ func TestRedaction(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if again, err := r.Apply(e.Redeliver(3)); err != nil || !again.Redelivered || again.Redelivery() != 3 {
+				t.Errorf("a redelivered event is %+v, %v", again.Attributes, err)
+			}
 			if string(got.Data()) != c.want {
 				t.Errorf("got  %s\nwant %s", got.Data(), c.want)
 			}
