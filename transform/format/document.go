@@ -41,25 +41,32 @@ func (p *plan) appendRest(dst []byte, s *source, open []string) ([]byte, []strin
 	dst = openObjects(dst, open, p.restPath)
 	empty := len(dst)
 	if s.names == nil {
-		s.names = make(map[string]bool)
+		s.names = make(map[string]int)
 	}
 	clear(s.names)
 	for path, value := range s.leftovers(p) {
 		if len(path) > maxName {
 			path, value = "_", appendObject(nil, path, value)
 		}
-		name := cmp.Or(path, "_")
-		for n := 2; s.names[name]; n++ {
-			name = path + "_" + strconv.Itoa(n)
-		}
-		s.names[name] = true
-		dst = append(appendText(appendComma(dst), name), ':')
+		dst = append(appendText(appendComma(dst), s.unusedName(path)), ':')
 		dst, _ = p.restAs.append(dst, value)
 	}
 	if len(dst) == empty {
 		return dst[:start], open
 	}
 	return dst, p.restPath
+}
+
+// unusedName returns path, or path with a number if a leftover has that name already.
+func (s *source) unusedName(path string) string {
+	first := cmp.Or(path, "_")
+	name := first
+	for s.names[name] > 0 {
+		s.names[first]++
+		name = path + "_" + strconv.Itoa(s.names[first])
+	}
+	s.names[name] = 1
+	return name
 }
 
 // maxName is the longest name of a value in the rest, in bytes: indexes refuse long ones.

@@ -79,7 +79,7 @@ func (c *Encoder) Encode(e transform.Event) transform.Event {
 	c.document = c.write(p, c.document[:0], &c.s)
 	c.s.event = nil
 	document := bytes.Clone(c.document)
-	if cap(c.document) > maxBuffer {
+	if cap(c.document) > maxBuffer || c.s.isLarge() {
 		c.document, c.s = nil, source{}
 	}
 	return e.WithDocument(c.contentType, document)

@@ -114,19 +114,19 @@ func (s *source) fieldText(f *field) []byte {
 
 // appendRest appends the leftovers.
 func (l *lineFormat) appendRest(dst []byte, first int, p *plan, s *source) []byte {
-	if s.names == nil || len(s.names) > maxKeys {
-		s.names = make(map[string]bool)
+	if s.names == nil {
+		s.names = make(map[string]int)
 	}
 	clear(s.names)
 	var others []byte
 	for path, value := range s.leftovers(p) {
 		name := s.ownKey(path)
-		if name == "" || l.reserved[name] || s.names[name] {
+		if name == "" || l.reserved[name] || s.names[name] > 0 {
 			others = append(append(append(others, `,{"`...), path...), `":`...)
 			others = append(append(others, value...), '}')
 			continue
 		}
-		s.names[name] = true
+		s.names[name] = 1
 		s.text = l.appendLeftover(s.text[:0], value)
 		dst = l.appendKey(dst, first, name, s.text)
 	}

@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"iter"
 	"strconv"
 
 	"ndrbridge/internal/jsonscan"
@@ -48,10 +49,11 @@ func parseParticipant(object []byte) participant {
 }
 
 // participantReader converts the participants of one detection to several fields. It keeps
-// them from the first of these, which is evidences, to the others.
+// the first ones from the first of these, which is evidences, to the last, resources.
 type participantReader struct {
 	json     []byte
-	elements []participantElement
+	elements []participantElement // the first ones
+	other    participantElement   // one of the others
 }
 
 // participantElement is an element of the array that is not null.
@@ -60,29 +62,50 @@ type participantElement struct {
 	participant
 }
 
-// read returns the elements of an array. They are valid until the next document.
-func (r *participantReader) read(value []byte) []participantElement {
-	if bytes.Equal(value, r.json) {
-		return r.elements
-	}
-	if cap(r.elements) > maxKeptParticipants {
-		r.elements = nil
-	}
-	r.json, r.elements = value, r.elements[:0]
-	for element := range elements(value) {
-		if string(element) == "null" {
-			continue
+// read yields the elements of an array. An element is valid until the next one.
+func (r *participantReader) read(value []byte) iter.Seq2[int, *participantElement] {
+	return func(yield func(int, *participantElement) bool) {
+		if !bytes.Equal(value, r.json) {
+			r.json, r.elements = value, r.elements[:0]
 		}
-		e := participantElement{json: element}
-		if element[0] == '{' {
-			e.participant = parseParticipant(element)
+		i := 0
+		for element := range elements(value) {
+			if string(element) == "null" {
+				continue
+			}
+			if i == len(r.elements) && i < maxKeptParticipants {
+				r.elements = append(r.elements, newParticipantElement(element))
+			}
+			e := &r.other
+			if i < len(r.elements) {
+				e = &r.elements[i]
+			} else {
+				*e = newParticipantElement(element)
+			}
+			if !yield(i, e) {
+				return
+			}
+			i++
 		}
-		r.elements = append(r.elements, e)
 	}
-	return r.elements
 }
 
-// maxKeptParticipants limits the memory that a reader keeps.
+func newParticipantElement(element []byte) participantElement {
+	e := participantElement{json: element}
+	if element[0] == '{' {
+		e.participant = parseParticipant(element)
+	}
+	return e
+}
+
+// release drops the elements, and with them the event.
+func (r *participantReader) release() {
+	clear(r.elements)
+	r.json, r.elements, r.other = nil, r.elements[:0], participantElement{}
+}
+
+// maxKeptParticipants is how many participants a reader keeps: each takes more memory than
+// its JSON may.
 const maxKeptParticipants = 64
 
 func (e *participantElement) isObject() bool { return e.json[0] == '{' }
@@ -131,9 +154,8 @@ func (r *participantReader) evidences() conversion {
 			dst = append(dst, '[')
 			var placed [2]bool
 			if values[0] != nil {
-				r.json = nil // of another document
-				for i := range r.read(values[0]) {
-					e := &r.elements[i]
+				r.release() // those of another document
+				for _, e := range r.read(values[0]) {
 					dst = append(appendComma(dst), '{')
 					if e.isObject() {
 						dst = appendEvidence(dst, &e.participant, values[1:], &placed)
@@ -190,10 +212,10 @@ func appendEvidence(dst []byte, p *participant, ports [][]byte, placed *[2]bool)
 // resources converts participants: what they are in an inventory.
 func (r *participantReader) resources() conversion {
 	return conversion{"array, each a participant that has a name or id: `role` Actor, Target or Related", func(dst, value []byte) ([]byte, fit) {
+		defer r.release()
 		start := len(dst)
 		dst = append(dst, '[')
-		for i := range r.read(value) {
-			p := &r.elements[i]
+		for _, p := range r.read(value) {
 			if !p.isObject() {
 				continue
 			}
@@ -232,8 +254,7 @@ func (r *participantReader) observables() conversion {
 	return conversion{"array, each an address, host name or user name of a participant", func(dst, value []byte) ([]byte, fit) {
 		start := len(dst)
 		dst = append(dst, '[')
-		for i := range r.read(value) {
-			p := &r.elements[i]
+		for i, p := range r.read(value) {
 			if !p.isObject() {
 				continue
 			}

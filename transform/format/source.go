@@ -20,8 +20,8 @@ type source struct {
 	rest   []member // values that no row reads
 	arena  []byte   // values that are not part of the event's bytes
 
-	elements [][]byte        // of an array, see arrayReader
-	names    map[string]bool // of the leftovers
+	elements [][]byte       // of an array, see arrayReader
+	names    map[string]int // of the leftovers, with the last number of each, see unusedName
 
 	text []byte            // buffer of lineFormat
 	keys map[string]string // by path, see ownKey
@@ -32,6 +32,14 @@ type member struct {
 	path  string
 	value []byte
 }
+
+// isLarge reports whether the slices and maps take much memory.
+func (s *source) isLarge() bool {
+	return cap(s.rest)+cap(s.elements) > maxKeptValues || len(s.names) > maxKeys
+}
+
+// maxKeptValues is how many values are kept for the next event.
+const maxKeptValues = 10_000
 
 // attributes are the sources that are computed from an event's attributes. Each appends
 // a JSON value, or nothing if it is absent.
@@ -219,13 +227,16 @@ func (s *source) array(r *arrayReader) {
 	s.elements = s.elements[:0]
 	for element := range jsonscan.Elements(array) {
 		start := len(s.elements)
-		for range len(r.names) {
-			s.elements = append(s.elements, nil)
-		}
 		for name, value := range jsonscan.Members(element) {
-			if i, found := r.names[string(name)]; found && string(value) != "null" {
-				s.elements[start+i] = value
+			i, found := r.names[string(name)]
+			if !found || string(value) == "null" {
+				continue
 			}
+			if len(s.elements) == start {
+				s.elements = slices.Grow(s.elements, len(r.names))[:start+len(r.names)]
+				clear(s.elements[start:])
+			}
+			s.elements[start+i] = value
 		}
 	}
 	for _, w := range r.wanted {
