@@ -78,6 +78,9 @@ var (
 		if !ok {
 			return dst, none
 		}
+		if bytes.IndexByte(value, '.') >= 0 {
+			return appendTime(dst, ms), part // without its fraction
+		}
 		return appendTime(dst, ms), whole
 	}}
 	// raw is any JSON that every parser and index accepts: values that some refuse, such as

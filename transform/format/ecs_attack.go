@@ -8,34 +8,27 @@ import (
 )
 
 // The tactics and techniques that a category implies.
-var (
-	tacticsOfCategory = map[string][]attackEntry{
-		"sec.recon":        {tacticEntry("TA0043", "Reconnaissance"), tacticEntry("TA0007", "Discovery")},
-		"sec.exploit":      {tacticEntry("TA0001", "Initial Access"), tacticEntry("TA0002", "Execution")},
-		"sec.command":      {tacticEntry("TA0011", "Command and Control")},
-		"sec.botnet":       {tacticEntry("TA0011", "Command and Control")},
-		"sec.lateral":      {tacticEntry("TA0008", "Lateral Movement")},
-		"sec.exfil":        {tacticEntry("TA0010", "Exfiltration")},
-		"sec.action":       {tacticEntry("TA0040", "Impact")},
-		"sec.dos":          {tacticEntry("TA0040", "Impact")},
-		"sec.ransomware":   {tacticEntry("TA0040", "Impact")},
-		"sec.cryptomining": {tacticEntry("TA0040", "Impact")},
+var tacticsOfCategory, techniquesOfCategory = entriesOfCategories()
+
+func entriesOfCategories() (tactics, techniques map[string][]attackEntry) {
+	tactics, techniques = make(map[string][]attackEntry), make(map[string][]attackEntry)
+	for category, meaning := range categoryMeanings {
+		for _, id := range meaning.tactics {
+			tactics[category] = append(tactics[category], newAttackEntry("tactics", id))
+		}
+		for _, id := range meaning.techniques {
+			techniques[category] = append(techniques[category], newAttackEntry("techniques", id))
+		}
 	}
-	techniquesOfCategory = map[string][]attackEntry{
-		"sec.ransomware":   {techniqueEntry("T1486", "Data Encrypted for Impact")},
-		"sec.cryptomining": {techniqueEntry("T1496", "Resource Hijacking")},
-	}
-)
+	return tactics, techniques
+}
 
 // attackEntry is a tactic or technique of ATT&CK: scalar JSON values, nil if unknown.
 type attackEntry struct{ id, name, reference []byte }
 
-func tacticEntry(id, name string) attackEntry {
-	return attackEntry{appendText(nil, id), appendText(nil, name), appendText(nil, "https://attack.mitre.org/tactics/"+id)}
-}
-
-func techniqueEntry(id, name string) attackEntry {
-	return attackEntry{appendText(nil, id), appendText(nil, name), appendText(nil, "https://attack.mitre.org/techniques/"+id)}
+// newAttackEntry returns an entry of ATT&CK by its kind, tactics or techniques, and its id.
+func newAttackEntry(kind, id string) attackEntry {
+	return attackEntry{appendText(nil, id), appendText(nil, attackNames[id]), appendText(nil, "https://attack.mitre.org/"+kind+"/"+id)}
 }
 
 // The conversions of an array of tactics, techniques or categories. An element is an

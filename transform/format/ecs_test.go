@@ -202,6 +202,9 @@ func TestECSOfADetection(t *testing.T) {
 			"threat.technique": `{"id":["T1486"],"name":["Data Encrypted for Impact"],"reference":["https://attack.mitre.org/techniques/T1486"]}`,
 			"event.category":   `["intrusion_detection","malware","network"]`, "rule.category": `"sec.ransomware"`,
 		}},
+		{"a category implies several techniques", []string{"mitre_tactics", "[]", "mitre_techniques", "", "categories", `["sec","sec.dos"]`}, map[string]string{
+			"threat.tactic.id": `["TA0040"]`, "threat.technique.id": `["T1498","T1499"]`,
+		}},
 		{"a category without a tactic implies no threat", []string{"mitre_tactics", "", "mitre_techniques", "null", "categories", `["sec","sec.hardening","other.unknown"]`}, map[string]string{
 			"threat": "", "event.category": `["intrusion_detection","network"]`,
 		}},
@@ -297,6 +300,9 @@ func TestECSOfARecord(t *testing.T) {
 			"dns": `{"answers":[{"data":"10.0.0.1"},{"data":"a.example"}],"resolved_ip":["10.0.0.1"],"type":"answer"}`,
 		}},
 		{"TLS", "~ssl", `{"version":"TLSv1.3"}`, map[string]string{"tls": `{"version":"1.3","version_protocol":"tls"}`}},
+		{"an address that is only related keeps its name", "~dhcp", `{"offeredAddr":{"type":"ipaddr4","value":"10.0.0.9"},"clientAddr":"10.0.0.1"}`, map[string]string{
+			"related.ip": `["10.0.0.1","10.0.0.9"]`, "ndrbridge.unmapped.offeredAddr": `"10.0.0.9"`, "ndrbridge.unmapped.clientAddr": "",
+		}},
 		{"of an unknown type", "custom", `{"colour":"red"}`, map[string]string{"network.protocol": "", "ndrbridge.unmapped.colour": `"red"`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -146,7 +146,8 @@ var float32Number = conversion{"number", func(dst, value []byte) ([]byte, fit) {
 	return append(dst, value...), fits(err == nil && !math.IsInf(n, 0))
 }}
 
-// allOf converts the values of an array and of the arrays in it, each once.
+// allOf converts the values of an array and of the arrays in it, each once. It does not tell
+// whose they are, so that they are in the field only in part.
 func allOf(c conversion) conversion {
 	return conversion{"array, each " + c.name, func(dst, value []byte) ([]byte, fit) {
 		start := len(dst)
@@ -154,7 +155,7 @@ func allOf(c conversion) conversion {
 		if len(dst) == start+1 {
 			return dst, none
 		}
-		return append(dst, ']'), f
+		return append(dst, ']'), min(f, part)
 	}}
 }
 

@@ -73,6 +73,12 @@ func TestARowBecomesAField(t *testing.T) {
 		{"a record's field with its type", `{"record":{"_source":{"clientAddr":{"type":"ipaddr4","value":"10.0.0.1"}}}}`, []row{
 			{"ip", from("record._source.clientAddr"), address},
 		}, `{"ip":"10.0.0.1"}`},
+		{"only a record's fields have their types beside them", `{"detection":{"n":{"type":"x","value":7}},"record":{"n":{"type":{"x":1},"value":7}}}`, []row{
+			{"d", from("detection.n"), integer}, {"r", from("record.n"), integer},
+		}, `{"rest":{"n":{"type":"x","value":7},"n_2":{"type":{"x":1},"value":7}}}`},
+		{"a time with a fraction is in the rest, too", `{"detection":{"t":1700000000000.25,"u":1700000000000}}`, []row{
+			{"t", from("detection.t"), timestamp}, {"u", from("detection.u"), timestamp},
+		}, `{"t":"2023-11-14T22:13:20.000Z","u":"2023-11-14T22:13:20.000Z","rest":{"t":1700000000000.25}}`},
 		{"a value that does not fit is in the rest", `{"detection":{"title":{"a":1},"n":"x","p":70000,"t":-1}}`, []row{
 			{"a", from("detection.title"), text}, {"n", from("detection.n"), float}, {"p", from("detection.p"), port}, {"t", from("detection.t"), timestamp},
 		}, `{"rest":{"title":{"a":1},"n":"x","p":70000,"t":-1}}`},

@@ -65,7 +65,7 @@ func reference(t *testing.T) string {
 
 A sink with ` + "`format`" + ` sends its events as documents that a log management system knows, instead of as
 [CloudEvents](events.md). This page lists what is where in them, with a document of each kind that the bridge's
-code made of the examples of its tests. JSON is indented here; on the wire it has no white space.
+code made of the examples of its tests. JSON is indented here; on the wire a document is one line.
 
 `)
 	for _, f := range formatPages {

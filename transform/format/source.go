@@ -158,7 +158,7 @@ func (s *source) object(b []byte, i int, n *node, isRead bool) int {
 		case string(value) == "null":
 		case child == nil:
 			s.leave(value, n, name, isRead)
-		case child.slot >= 0 && child.children != nil:
+		case child.slot >= 0 && (child.children != nil || !strings.HasPrefix(n.path, "record.")):
 			s.set(child.slot, value, n, name)
 		case child.slot >= 0:
 			s.set(child.slot, unwrap(value), n, name)
@@ -212,7 +212,7 @@ func unwrap(value []byte) []byte {
 			inner = v
 		}
 	}
-	if n == 2 && kind != nil && inner != nil && string(inner) != "null" {
+	if n == 2 && kind != nil && kind[0] == '"' && inner != nil && string(inner) != "null" {
 		return inner
 	}
 	return value
