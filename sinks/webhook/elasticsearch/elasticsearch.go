@@ -227,7 +227,7 @@ func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 		return nil, err
 	}
 	var bulk reply
-	if err := json.Unmarshal(a.Body, &bulk); err != nil || bulk.Errors == nil {
+	if err := json.Unmarshal(a.Body, &bulk, jsontext.AllowInvalidUTF8(true)); err != nil || bulk.Errors == nil {
 		return nil, sinks.Errorf(sinks.Transient, "status %d, but the answer is not a bulk response: %s", a.Status, a.Body)
 	}
 	if !*bulk.Errors {

@@ -323,6 +323,8 @@ func TestTheAnswersToABulk(t *testing.T) {
 		{Name: "fewer items than documents do not acknowledge", Reply: text(200, `{"errors":true,"items":[]}`), Class: sinks.Transient},
 		{Name: "an item without a result does not acknowledge", Reply: text(200, `{"errors":true,"items":[{}]}`), Class: sinks.Transient},
 		{Name: "a result of another action does not acknowledge", Reply: text(200, `{"errors":true,"items":[{"delete":{"status":200}}]}`), Class: sinks.Transient},
+		{Name: "a reason that quotes half a surrogate pair rejects", Reply: text(200, `{"errors":true,"items":[{"create":{"status":400,"error":{"type":"document_parsing_exception","reason":"Preview of field's value: '\ud83d'"}}}]}`), Class: sinks.Rejected},
+		{Name: "a reason that is not UTF-8 rejects", Reply: text(200, "{\"errors\":true,\"items\":[{\"create\":{\"status\":400,\"error\":{\"reason\":\"\xff\"}}}]}"), Class: sinks.Rejected},
 		{Name: "an answer of another service does not acknowledge", Reply: text(200, `{"name":"node-1","tagline":"You Know, for Search"}`), Class: sinks.Transient},
 		{Name: "a truncated answer does not acknowledge", Reply: text(200, `{"errors":fal`), Class: sinks.Transient},
 		{Name: "an unrelated page does not acknowledge", Reply: text(200, "<html>"), Class: sinks.Transient},
