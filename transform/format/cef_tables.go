@@ -28,6 +28,9 @@ var cefEvent = []row{
 	{"ndrbridgeEventType", from("event.type"), text},
 	{"ndrbridgeEventSource", from("event.source"), text},
 	{"ndrbridgeCausedBy", from("event.causedby"), text},
+	{"ndrbridgeRedelivered", from("event.redelivered"), boolean},
+	{"ndrbridgeRepaired", from("event.repaired"), boolean},
+	{"ndrbridgeUnenriched", from("event.unenriched"), text},
 }
 
 // cefSeverity is the severity of a detection: a number from 0 to 10, or Unknown.

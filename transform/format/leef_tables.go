@@ -28,6 +28,9 @@ var leefEvent = []row{
 	{"eventType", from("event.type"), text},
 	{"eventSource", from("event.source"), text},
 	{"causedBy", from("event.causedby"), text},
+	{"redelivered", from("event.redelivered"), boolean},
+	{"repaired", from("event.repaired"), boolean},
+	{"unenriched", from("event.unenriched"), text},
 }
 
 // devTime is a time of 13 digits, for which a reader needs no devTimeFormat.

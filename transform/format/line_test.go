@@ -54,9 +54,9 @@ var leefTypes = map[string]string{
 	"dstUsrName": "string", "endTime": "timestamp", "entryId": "string", "error": "string", "eventId": "string", "eventSource": "string",
 	"eventType": "string", "explanation": "string", "filePath": "string", "flowId": "string", "method": "string", "mitreTactics": "string",
 	"mitreTechniques": "string", "operation": "string", "outcome": "string", "protocolVersion": "string", "query": "string",
-	"queryType": "string", "reason": "string", "recordId": "string", "referer": "string", "resolution": "string", "riskScore": "double",
+	"queryType": "string", "reason": "string", "recordId": "string", "redelivered": "boolean", "repaired": "boolean", "referer": "string", "resolution": "string", "riskScore": "double",
 	"srcHostName": "string", "startTime": "timestamp", "status": "string", "statusCode": "long", "ticketId": "string", "title": "string",
-	"userAgent": "string",
+	"unenriched": "string", "userAgent": "string",
 }
 
 // encodeLine returns the line of an event in a format.
@@ -178,6 +178,8 @@ func isOfType(kind, value string) bool {
 		return isAddress && a.Is6()
 	case "ip_address":
 		return isAddress
+	case "boolean":
+		return value == "true"
 	case "keyword":
 		return !strings.ContainsAny(value, " \t")
 	}
@@ -339,6 +341,31 @@ func TestAListWhoseTextsHaveCommasIsWholeElsewhere(t *testing.T) {
 			}
 			if got := d.Keys["ndrbridgeCategories"]; got != want {
 				t.Errorf("%s: of %s, the whole is %s, not %s", format.name, list, got, want)
+			}
+		}
+	}
+}
+
+// A redelivered event has the id of the first one, and may be older than what came before.
+func TestALineShowsThatItsEventWasRedeliveredOrChanged(t *testing.T) {
+	for _, format := range lineCases {
+		e := event(t, "detections", `{"detection":{"id":1}}`)
+		keys := []string{"ndrbridgeRedelivered", "ndrbridgeRepaired", "ndrbridgeUnenriched"}
+		if format.name == LEEF {
+			keys = []string{"redelivered", "repaired", "unenriched"}
+		}
+		for _, want := range [][]string{{"", "", ""}, {"true", "true", "devices"}} {
+			if want[0] != "" {
+				e.Redelivered, e.Repaired, e.Unenriched = true, true, "devices"
+			}
+			d, err := format.read(encodeLine(t, format.name, e))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, key := range keys {
+				if d.Keys[key] != want[i] {
+					t.Errorf("%s is %q, not %q", key, d.Keys[key], want[i])
+				}
 			}
 		}
 	}
