@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/redact"
@@ -16,6 +17,7 @@ import (
 // Renderer renders what a sink sends. It contacts nothing.
 type Renderer struct {
 	compose func([]transform.Event) (webhook.Request, error) // like webhook.Preset.Compose
+	grouper webhook.Grouper                                  // nil if requests carry any events
 	sink    configs.Sink
 	secrets redact.Secrets
 	matches func(transform.Event) (bool, error)            // nil if it takes all
@@ -70,6 +72,7 @@ func (r *Renderer) composeWebhook() error {
 	}
 	if preset != nil {
 		r.compose, r.secrets = preset.Compose, redact.New(preset.Service().Secrets...)
+		r.grouper, _ = preset.(webhook.Grouper)
 		return nil
 	}
 	template, err := webhookTemplate(w)
@@ -98,6 +101,9 @@ func (r *Renderer) Render(events []transform.Event) iter.Seq2[Rendered, error] {
 				wanted = append(wanted, e)
 			}
 		}
+		if r.grouper != nil {
+			wanted = byGroup(wanted, r.grouper)
+		}
 		for len(wanted) > 0 {
 			request, err := r.compose(wanted)
 			if err != nil {
@@ -113,6 +119,19 @@ func (r *Renderer) Render(events []transform.Event) iter.Seq2[Rendered, error] {
 			wanted = wanted[request.Events:]
 		}
 	}
+}
+
+// byGroup sorts events by their groups, in the order of the groups' first events, as a sink
+// sends them.
+func byGroup(events []transform.Event, by webhook.Grouper) []transform.Event {
+	first := make(map[string]int)
+	for i, e := range events {
+		if _, found := first[by.Group(e)]; !found {
+			first[by.Group(e)] = i
+		}
+	}
+	slices.SortStableFunc(events, func(a, b transform.Event) int { return first[by.Group(a)] - first[by.Group(b)] })
+	return events
 }
 
 // take applies the sink's match, redaction and format to an event and reports whether it is
