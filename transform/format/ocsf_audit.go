@@ -28,10 +28,11 @@ func ocsfAudit(o Options) []table {
 	byOperation.where = condition{source: "audit.body.operation", has: []string{"user", "account", "password"}}
 	accountActivity := within(
 		wordIn{"reset password", choice{4, "Password Reset"}}, wordIn{"password reset", choice{4, "Password Reset"}}, wordIn{"password", choice{3, "Password Change"}},
-		wordIn{"create", choice{1, "Create"}}, wordIn{"add", choice{1, "Create"}},
+		wordIn{"create", choice{1, "Create"}},
 		wordIn{"delete", choice{6, "Delete"}}, wordIn{"remove", choice{6, "Delete"}},
 		wordIn{"enable", choice{2, "Enable"}}, wordIn{"disable", choice{5, "Disable"}},
-		wordIn{"unlock", choice{12, "Unlock"}}, wordIn{"lock", choice{9, "Lock"}}, wordIn{"unknown", choice{0, "Unknown"}}, wordIn{"*", choice{99, ""}},
+		wordIn{"unlock", choice{12, "Unlock"}}, wordIn{"lock", choice{9, "Lock"}},
+		wordIn{"address", choice{99, ""}}, wordIn{"add", choice{1, "Create"}}, wordIn{"unknown", choice{0, "Unknown"}}, wordIn{"*", choice{99, ""}},
 	)
 	api := ocsfClass{
 		uid: 6003, name: "API Activity", category: 6, categoryName: "Application Activity",
