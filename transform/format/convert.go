@@ -291,7 +291,8 @@ func appendLine(dst, value []byte) []byte {
 
 func isNumber(value []byte) bool { return value[0] == '-' || '0' <= value[0] && value[0] <= '9' }
 
-// asInteger returns a number without a fraction, or a string of digits.
+// asInteger returns a number without a fraction, or that of a string of digits, unless the
+// string has more than the number: a plus sign or leading zeros.
 func asInteger(value []byte) (int64, bool) {
 	var buffer [32]byte
 	digits, ok := unquoted(buffer[:0], value)
@@ -300,7 +301,7 @@ func asInteger(value []byte) (int64, bool) {
 	}
 	n, err := strconv.ParseInt(string(digits), 10, 64)
 	if err == nil {
-		return n, true
+		return n, value[0] != '"' || strconv.FormatInt(n, 10) == string(digits)
 	}
 	f, err := strconv.ParseFloat(string(digits), 64)
 	return int64(f), err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53 && isNumber(digits)

@@ -85,6 +85,9 @@ func TestARowBecomesAField(t *testing.T) {
 		{"a value that fits in part is in the rest, too", `{"detection":{"ips":["10.0.0.1","x"]}}`, []row{
 			{"ips", from("detection.ips"), each(address)},
 		}, `{"ips":["10.0.0.1"],"rest":{"ips":["10.0.0.1","x"]}}`},
+		{"digits in a string are a number, but for a sign and leading zeros", `{"detection":{"a":"12","b":"007","c":"+5","d":-3}}`, []row{
+			{"a", from("detection.a"), integer}, {"b", from("detection.b"), integer}, {"c", from("detection.c"), integer}, {"d", from("detection.d"), integer},
+		}, `{"a":12,"d":-3,"rest":{"b":"007","c":"+5"}}`},
 		{"null and values without content are omitted", `{"detection":{"a":null,"b":"","c":[],"d":{},"e":" "}}`, []row{{"x", from("detection.b"), text}}, `{"rest":{"e":" "}}`},
 		{"an object where a path goes on is read, anything else is in the rest", `{"audit":{"body":"text"}}`, []row{{"u", from("audit.body.user"), text}}, `{"rest":{"body":"text"}}`},
 		{"members of such an object that no row reads", `{"audit":{"body":{"user":"ana","x":1}}}`, []row{{"u", from("audit.body.user"), text}}, `{"u":"ana","rest":{"body.x":1}}`},
