@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -324,6 +325,10 @@ func asMillis(value []byte) (int64, bool) {
 const maxMillis = 253402300800000
 
 func appendMillis(dst, value []byte) ([]byte, fit) {
+	// Thirteen digits are a time between 2001 and 2286.
+	if len(value) == 13 && value[0] != '0' && !slices.ContainsFunc(value, func(c byte) bool { return c < '0' || c > '9' }) {
+		return append(dst, value...), whole
+	}
 	ms, ok := asMillis(value)
 	start := len(dst)
 	if dst = strconv.AppendInt(dst, ms, 10); ok && !bytes.Equal(dst[start:], value) {

@@ -130,8 +130,10 @@ var webURL = named("web address", only(text, func(text []byte) bool {
 	if !found {
 		rest, found = bytes.CutPrefix(text, []byte("http://"))
 	}
-	return found && len(rest) > 0 && rest[0] != '/' && bytes.IndexFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f || r == 0xfffd }) < 0
+	return found && len(rest) > 0 && rest[0] != '/' && !slices.ContainsFunc(rest, isSpaceOrControl) && !bytes.Contains(rest, []byte("\uFFFD"))
 }))
+
+func isSpaceOrControl(c byte) bool { return c <= ' ' || c == 0x7f }
 
 // emailAddress is an address as the schema's pattern has it.
 var emailAddress = named("e-mail address", only(text, isEmail))
