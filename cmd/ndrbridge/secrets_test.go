@@ -133,7 +133,8 @@ func confide(t *testing.T, good string, at addresses) confidential {
 	sink("nats-url", fmt.Sprintf("nats: {url: %q, tls: %s}", "nats://ana:"+inURL()+"@"+at.nats+"/?k="+inURL(), certificate))
 	sink("nats-creds", fmt.Sprintf("nats: {url: %q, creds_file: %s}", "nats://"+at.nats, file("creds", creds)))
 	sink("nats-nkey", fmt.Sprintf("nats: {url: %q, nkey_file: %s}", "nats://"+at.nats, file("nkey", seed()+"\n")))
-	sink("siem", fmt.Sprintf("syslog: {address: %q, tls: %s}", at.kafka, certificate))
+	// At a server that speaks first, the TLS handshake fails at once instead of waiting.
+	sink("siem", fmt.Sprintf("syslog: {address: %q, tls: %s}", at.nats, certificate))
 	hook := func(name, path, keys string) {
 		all.names = append(all.names, name)
 		server := at.scheme + at.http(name)
