@@ -25,7 +25,7 @@ type Syslog struct {
 	// Address is the host and port of the receiver. Usual ports are 6514 for TLS and 514
 	// for TCP and UDP.
 	Address string `yaml:"address" env:"ADDRESS" required:"true"`
-	// Network is tls, tcp or udp. Over UDP, nothing tells whether a message arrives.
+	// Network is tls, tcp or udp. Over UDP, nothing shows whether a message arrives.
 	Network string `yaml:"network" env:"NETWORK" default:"tls" oneof:"tls,tcp,udp"`
 	// TLS configures TLS, for which [Syslog.Network] must be tls.
 	TLS *TLS `yaml:"tls" envPrefix:"TLS_"`
