@@ -20,7 +20,7 @@ const (
 	refusalWait = 10 * time.Millisecond
 )
 
-// datagrams sends each message in a UDP datagram. Nothing tells whether it arrives; only a
+// datagrams sends each message in a UDP datagram. Nothing shows whether it arrives; only a
 // host on which nothing listens may report that.
 type datagrams struct {
 	o      Options
