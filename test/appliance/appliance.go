@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"ndrbridge/test/appliance/openapi"
 )
 
 // DefaultAPIKey is the accepted key if Options sets no credentials.
@@ -72,7 +74,8 @@ type Options struct {
 type Appliance struct {
 	options     Options
 	oldFirmware bool
-	routes      []route
+	description *openapi.Description
+	handlers    map[string]handler // by the operations' names
 	skew        atomic.Int64
 	identity    atomic.Pointer[Identity]
 	onRequest   atomic.Pointer[func(*http.Request)]
@@ -87,9 +90,10 @@ type Appliance struct {
 		notes     map[int64]note // by detection
 		patches   []Patch
 	}
-	audit    auditLog
-	records  recordStore
-	requests struct {
+	resources resources
+	audit     auditLog
+	records   recordStore
+	requests  struct {
 		sync.Mutex
 		counts map[string]int
 	}
@@ -130,9 +134,12 @@ func New(o Options) *Appliance {
 	o.Size = cmp.Or(o.Size, 2000)
 	o.AuditCapacity = cmp.Or(o.AuditCapacity, defaultAuditCapacity)
 
-	a := &Appliance{options: o, oldFirmware: before(o.Firmware, 9, 3)}
+	description, err := openapi.Load(o.word())
+	if err != nil {
+		panic(err) // it is part of the program
+	}
+	a := &Appliance{options: o, oldFirmware: before(o.Firmware, 9, 3), description: description}
 	a.SetIdentity(Identity{})
-	a.routes = a.table()
 	a.tokens.rand = chance(o.Seed, chanceTokens)
 	a.behaviours.rand = chance(o.Seed, chanceHazards)
 	a.behaviours.lost = chance(o.Seed, chanceLost)
@@ -147,6 +154,8 @@ func New(o Options) *Appliance {
 	a.audit.rand = chance(o.Seed, chanceAudit)
 	a.records.rand = chance(o.Seed, chanceRecords)
 	a.records.cursors = make(map[string]*recordCursor)
+	a.newResources()
+	a.bind()
 	return a
 }
 

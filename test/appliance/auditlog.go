@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+
+	"ndrbridge/test/appliance/rest"
 )
 
 // defaultAuditCapacity is the default maximum number of entries in the audit log.
@@ -61,7 +63,7 @@ func (a *Appliance) AuditHistory() []AuditEntry {
 func (a *Appliance) log(body any) *AuditEntry {
 	l := &a.audit
 	now := a.millis()
-	b, err := encode(struct {
+	b, err := rest.Encode(struct {
 		ID        int64 `json:"id"`
 		OccurTime int64 `json:"occur_time"`
 		Time      int64 `json:"time"`
@@ -103,30 +105,38 @@ func (l *auditLog) activity() map[string]string {
 }
 
 // logAPI adds an entry about a client's request if Options.AuditAPI is set.
-func (a *Appliance) logAPI(operation, details string) {
+func (a *Appliance) logAPI(user string, entry rest.Audit) {
 	if !a.options.AuditAPI {
 		return
 	}
 	a.audit.Lock()
 	defer a.audit.Unlock()
-	a.log(map[string]string{"user": a.options.User, "operation": operation, "component": "REST API", "details": details})
+	a.log(map[string]string{"user": user, "operation": entry.Operation, "component": entry.Component, "details": entry.Details})
+}
+
+// logChange adds an entry about a request that changed something; entry may be nil.
+func (a *Appliance) logChange(r *request, entry *rest.Audit) {
+	if entry == nil {
+		entry = &rest.Audit{Operation: "Modify", Component: r.Operation.Tag, Details: r.Operation.Summary + ": " + r.Method + " " + r.URL.Path}
+	}
+	a.logAPI(r.Caller.Name, *entry)
 }
 
 // getAuditLog serves GET /auditlog.
-func (a *Appliance) getAuditLog(r *request) answer {
+func (a *Appliance) getAuditLog(r *request) rest.Answer {
 	limit, offset := defaultLimit, 0
 	query := r.URL.Query()
 	for name, into := range map[string]*int{"limit": &limit, "offset": &offset} {
 		if text := query.Get(name); text != "" {
 			n, err := strconv.Atoi(text)
 			if err != nil || n < 0 {
-				return badRequest(errors.New(name + ": wrong type"))
+				return rest.BadRequest(errors.New(name + ": wrong type"))
 			}
 			*into = n
 		}
 	}
 	if refused := r.behaviour.LimitRefused; refused > 0 && limit > refused {
-		return badRequest(fmt.Errorf("limit: must not be greater than %d", refused))
+		return rest.BadRequest(fmt.Errorf("limit: must not be greater than %d", refused))
 	}
 	limit = r.cap(limit)
 	a.audit.RLock()
@@ -141,5 +151,5 @@ func (a *Appliance) getAuditLog(r *request) answer {
 		}
 		elements = append(elements, entries[at].JSON)
 	}
-	return arrayAnswer(elements)
+	return rest.Array(elements)
 }

@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"mime"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
+
+	"ndrbridge/test/appliance/rest"
 )
 
 // OAuth is a client of the cloud edition's token endpoint, POST /oauth2/token.
@@ -26,45 +29,48 @@ type tokens struct {
 	ends map[string]time.Time
 }
 
-// authorized reports whether the credential of a request is valid.
-func (a *Appliance) authorized(r *http.Request) bool {
+// authenticate returns the user on whose behalf a request is made, and whether its credential
+// is valid.
+func (a *Appliance) authenticate(r *http.Request) (rest.Caller, bool) {
+	caller := rest.Caller{Name: a.options.User, Roles: map[string]string{
+		"system": "full", "write": "full", "metrics": "full", "ndr": "full", "npm": "full", "packets": "full",
+	}}
 	header := r.Header.Get("Authorization")
 	if key, ok := strings.CutPrefix(header, a.options.Product+" apikey="); ok {
-		return a.options.APIKey != "" && key == a.options.APIKey
+		return caller, a.options.APIKey != "" && key == a.options.APIKey
 	}
 	token, ok := strings.CutPrefix(header, "Bearer ")
 	if !ok {
-		return false
+		return rest.Caller{}, false
 	}
 	a.tokens.mu.Lock()
 	defer a.tokens.mu.Unlock()
 	end, ok := a.tokens.ends[token]
-	return ok && a.options.Now().Before(end)
+	return caller, ok && a.options.Now().Before(end)
 }
 
-func (a *Appliance) findToken(r *http.Request) match {
-	found := match{name: http.MethodPost + " " + tokenPath, open: true}
+// issueToken serves the token endpoint, which is not part of the interface's description.
+func (a *Appliance) issueToken(r *http.Request) rest.Answer {
 	if r.Method != http.MethodPost {
-		found.refused = refusal(http.StatusMethodNotAllowed, "the method %s is not allowed", r.Method)
-		found.refused.header = http.Header{"Allow": {http.MethodPost}}
-		return found
+		refused := rest.Refuse(http.StatusMethodNotAllowed, "the method %s is not allowed", r.Method)
+		refused.Header = http.Header{"Allow": {http.MethodPost}}
+		return refused
 	}
-	found.route = route{http.MethodPost, tokenPath, a.issueToken, "application/x-www-form-urlencoded"}
-	return found
-}
-
-func (a *Appliance) issueToken(r *request) answer {
+	const form = "application/x-www-form-urlencoded"
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != form {
+		return rest.Refuse(http.StatusUnsupportedMediaType, "the body must be %s", form)
+	}
 	oauth := a.options.OAuth
 	id, secret, ok := r.BasicAuth()
 	if !ok || id != oauth.ClientID || secret != oauth.ClientSecret {
-		return jsonAnswer(http.StatusBadRequest, map[string]string{"error": "invalid_client"})
+		return rest.JSON(http.StatusBadRequest, map[string]string{"error": "invalid_client"})
 	}
 	if r.PostFormValue("grant_type") != "client_credentials" {
-		return jsonAnswer(http.StatusBadRequest, map[string]string{"error": "unsupported_grant_type"})
+		return rest.JSON(http.StatusBadRequest, map[string]string{"error": "unsupported_grant_type"})
 	}
-	a.logAPI("Login", "Issued an access token")
+	a.logAPI(a.options.User, rest.Audit{Operation: "Login", Component: "REST API", Details: "Issued an access token"})
 	lifetime := cmp.Or(oauth.Lifetime, 10*time.Minute)
-	return jsonAnswer(http.StatusOK, map[string]any{
+	return rest.JSON(http.StatusOK, map[string]any{
 		"access_token": a.tokens.issue(a.options.Now(), lifetime),
 		"expires_in":   int64(lifetime / time.Second),
 		"token_type":   "Bearer",

@@ -1,16 +1,19 @@
 package appliance_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/appliance/openapi"
 )
 
 // epoch is the true time in tests whose clock stands still.
@@ -21,6 +24,8 @@ func still() time.Time { return epoch }
 // caller asks an appliance over the loopback interface.
 type caller struct {
 	t             *testing.T
+	appliance     *standin.Appliance
+	description   *openapi.Description
 	url           string
 	authorization string
 	client        *http.Client
@@ -35,7 +40,11 @@ func serve(t *testing.T, o standin.Options) (*standin.Appliance, *caller) {
 	a := standin.New(o)
 	server := httptest.NewServer(a)
 	t.Cleanup(server.Close)
-	return a, &caller{t, server.URL, "Service apikey=" + standin.DefaultAPIKey, server.Client()}
+	description, err := openapi.Load(strings.ToLower(cmp.Or(o.Product, "Service")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, &caller{t, a, description, server.URL, "Service apikey=" + standin.DefaultAPIKey, server.Client()}
 }
 
 type reply struct {
@@ -65,7 +74,25 @@ func (c *caller) send(method, path, body string) (reply, error) {
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
+	c.check(r, resp, b)
 	return reply{resp.StatusCode, resp.Header, string(b), err}, nil
+}
+
+// check checks that the interface describes an answer, unless hazards may have changed it, and
+// remembers that the operation was tested.
+func (c *caller) check(r *http.Request, resp *http.Response, body []byte) {
+	c.t.Helper()
+	path, ok := strings.CutPrefix(r.URL.Path, openapi.Root)
+	o, _, _ := c.description.Find(r.Method, path)
+	if !ok || o == nil || !reflect.ValueOf(c.appliance.Hazards()).IsZero() {
+		return
+	}
+	if err := o.CheckResponse(resp.StatusCode, resp.Header, body); err != nil {
+		c.t.Errorf("%s is answered with %d, and %v: %.300s", o.Name, resp.StatusCode, err, body)
+	}
+	if resp.StatusCode < http.StatusBadRequest {
+		tested.add(o.Name, c.t.Name())
+	}
 }
 
 // do is send for requests that are answered.

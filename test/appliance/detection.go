@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+
+	"ndrbridge/test/appliance/rest"
 )
 
 // Detection is a detection with the fields of the interface. Times are
@@ -77,14 +79,14 @@ func (d *Detection) encode() ([]byte, error) {
 	if shown.Properties == nil {
 		shown.Properties = map[string]any{}
 	}
-	b, err := encode(&shown)
+	b, err := rest.Encode(&shown)
 	if err != nil {
 		return nil, fmt.Errorf("encode detection %d: %w", d.ID, err)
 	}
 	if d.RawTitle == nil {
 		return b, nil
 	}
-	title, err := encode(d.Title)
+	title, err := rest.Encode(d.Title)
 	if err != nil {
 		return nil, fmt.Errorf("encode the title of detection %d: %w", d.ID, err)
 	}
@@ -187,7 +189,7 @@ func (t Text) MarshalJSON() ([]byte, error) {
 	if t.String() == "" {
 		return []byte("null"), nil
 	}
-	return encode(string(t))
+	return rest.Encode(string(t))
 }
 
 // UnmarshalJSON implements json.Unmarshaler. It accepts a string or null.
@@ -215,7 +217,7 @@ func (t TicketID) MarshalJSON() ([]byte, error) {
 		n, err := strconv.ParseInt(t.ID, 10, 64)
 		return strconv.AppendInt(nil, n, 10), err
 	}
-	return encode(t.ID)
+	return rest.Encode(t.ID)
 }
 
 // UnmarshalJSON implements json.Unmarshaler. It accepts a string, a number or null.
@@ -230,15 +232,4 @@ func (t *TicketID) UnmarshalJSON(b []byte) error {
 	}
 	*t = TicketID{}
 	return json.Unmarshal(b, &t.ID)
-}
-
-// encode is like json.Marshal but does not escape &, < and >.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }

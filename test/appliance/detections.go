@@ -5,21 +5,23 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+
+	"ndrbridge/test/appliance/rest"
 )
 
 // searchDetections serves POST /detections/search.
-func (a *Appliance) searchDetections(r *request) answer {
+func (a *Appliance) searchDetections(r *request) rest.Answer {
 	body, err := r.object()
 	if err != nil {
-		return badRequest(err)
+		return rest.BadRequest(err)
 	}
 	q, err := a.parseSearch(body, a.Clock())
 	if err != nil {
-		return badRequest(err)
+		return rest.BadRequest(err)
 	}
 	limit, err := r.limit(q.limit)
 	if err != nil {
-		return badRequest(err)
+		return rest.BadRequest(err)
 	}
 	a.store.RLock()
 	found := a.store.find(&q, limit, r.behaviour, a.options.Seed)
@@ -29,7 +31,7 @@ func (a *Appliance) searchDetections(r *request) answer {
 		for i, v := range found {
 			ids[i] = v.ID
 		}
-		return jsonAnswer(http.StatusOK, ids)
+		return rest.JSON(http.StatusOK, ids)
 	}
 	return a.detections(found, r.behaviour)
 }
@@ -50,12 +52,12 @@ func (r *request) limit(asked *int) (int, error) {
 	return r.cap(limit), nil
 }
 
-func (a *Appliance) detections(found []*Version, f behaviour) answer {
+func (a *Appliance) detections(found []*Version, f behaviour) rest.Answer {
 	elements := make([][]byte, len(found))
 	for i, v := range found {
 		elements[i] = a.look(v, f)
 	}
-	return arrayAnswer(elements)
+	return rest.Array(elements)
 }
 
 // look returns v as the current request sees it.
@@ -67,18 +69,18 @@ func (a *Appliance) look(v *Version, f behaviour) []byte {
 }
 
 // randomDetections serves GET /detections: a random selection.
-func (a *Appliance) randomDetections(r *request) answer {
+func (a *Appliance) randomDetections(r *request) rest.Answer {
 	var asked *int
 	if text := r.URL.Query().Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil {
-			return badRequest(errors.New("limit: wrong type"))
+			return rest.BadRequest(errors.New("limit: wrong type"))
 		}
 		asked = &n
 	}
 	limit, err := r.limit(asked)
 	if err != nil {
-		return badRequest(err)
+		return rest.BadRequest(err)
 	}
 	a.store.RLock()
 	current := a.store.current
@@ -93,16 +95,16 @@ func (a *Appliance) randomDetections(r *request) answer {
 }
 
 // getDetection serves GET /detections/{id}.
-func (a *Appliance) getDetection(r *request) answer {
+func (a *Appliance) getDetection(r *request) rest.Answer {
 	a.store.RLock()
-	v := a.store.last(r.id)
+	v := a.store.last(r.ID("id"))
 	a.store.RUnlock()
 	if v == nil {
-		return unknownDetection(r.id)
+		return unknownDetection(r.ID("id"))
 	}
-	return answer{status: http.StatusOK, contentType: typeJSON, parts: [][]byte{a.look(v, r.behaviour)}}
+	return rest.Answer{Status: http.StatusOK, ContentType: rest.TypeJSON, Parts: [][]byte{a.look(v, r.behaviour)}}
 }
 
-func unknownDetection(id int64) answer {
-	return notFound("no detection has the id %d", id)
+func unknownDetection(id int64) rest.Answer {
+	return rest.NotFound("no detection has the id %d", id)
 }

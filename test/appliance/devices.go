@@ -4,14 +4,36 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"ndrbridge/test/appliance/rest"
 )
+
+// deviceHandlers returns the handlers of devices, and of what groups and marks them.
+func (a *Appliance) deviceHandlers() rest.Handlers {
+	return rest.Handlers{"POST /devices/search": a.searchDevices}
+}
+
+// devices are the devices as a side of relations.
+type devices struct{ *Appliance }
+
+// Has implements resource.Set.
+func (d devices) Has(id int64) bool { return id > 0 }
+
+// Shown implements resource.Set.
+func (d devices) Shown(_ *rest.Request, ids []int64) [][]byte {
+	elements := make([][]byte, len(ids))
+	for i, id := range ids {
+		elements[i] = d.device(id)
+	}
+	return elements
+}
 
 // searchDevices serves POST /devices/search, by ids only. Every id above 0 is that of a
 // device.
-func (a *Appliance) searchDevices(r *request) answer {
-	body, err := r.object()
+func (a *Appliance) searchDevices(r *rest.Request) rest.Answer {
+	body, err := parseObject(r.Data)
 	if err != nil {
-		return badRequest(err)
+		return rest.BadRequest(err)
 	}
 	var filter struct {
 		Field, Operator string
@@ -21,13 +43,13 @@ func (a *Appliance) searchDevices(r *request) answer {
 	body.takeOptional("filter", &filter)
 	body.takeOptional("limit", &limit)
 	if err := body.end(""); err != nil {
-		return badRequest(err)
+		return rest.BadRequest(err)
 	}
 	switch {
 	case filter.Field != "id" || filter.Operator != "in":
-		return badRequest(errors.New("filter: devices can only be searched by id, with the operator in"))
+		return rest.BadRequest(errors.New("filter: devices can only be searched by id, with the operator in"))
 	case limit != nil && *limit < 0:
-		return badRequest(errors.New("limit: must not be negative"))
+		return rest.BadRequest(errors.New("limit: must not be negative"))
 	}
 	ids := slices.Compact(slices.Sorted(slices.Values(filter.Operand)))
 	ids = slices.DeleteFunc(ids, func(id int64) bool { return id <= 0 })
@@ -38,7 +60,7 @@ func (a *Appliance) searchDevices(r *request) answer {
 	for i, id := range ids {
 		elements[i] = a.device(id)
 	}
-	return arrayAnswer(elements)
+	return rest.Array(elements)
 }
 
 // device returns the device with an id. The same id gives the same device.
@@ -54,7 +76,7 @@ func (a *Appliance) device(id int64) []byte {
 	}
 	const discovered, day = 1644418590000, 86_400_000
 	seen := int64(discovered + h%365*day)
-	b, err := encode(map[string]any{
+	b, err := rest.Encode(map[string]any{
 		"analysis": "advanced", "analysis_level": 2, "auto_role": role, "cdp_name": "",
 		"cloud_account": nil, "cloud_instance_id": nil, "cloud_instance_name": nil, "cloud_instance_type": nil,
 		"critical": h%9 == 0, "custom_criticality": nil, "custom_make": nil, "custom_model": nil, "custom_name": nil, "custom_type": "",

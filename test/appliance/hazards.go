@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"ndrbridge/test/appliance/rest"
 )
 
 // Hazards configures how an appliance misbehaves. The zero value behaves. A number between
@@ -98,16 +100,16 @@ const (
 	RefusedForbidden                // 403 {"error_message": …}
 )
 
-func (r Refusal) answer() answer {
+func (r Refusal) answer() rest.Answer {
 	switch r {
 	case RefusedText:
-		return textAnswer(http.StatusBadRequest, "The specified access token is invalid")
+		return rest.Text(http.StatusBadRequest, "The specified access token is invalid")
 	case RefusedShortText:
-		return textAnswer(http.StatusBadRequest, "invalid\n")
+		return rest.Text(http.StatusBadRequest, "invalid\n")
 	case RefusedForbidden:
-		return refusal(http.StatusForbidden, "the owner of this key may not do this")
+		return rest.Refuse(http.StatusForbidden, "the owner of this key may not do this")
 	}
-	return refusal(http.StatusUnauthorized, "Invalid access token")
+	return rest.Refuse(http.StatusUnauthorized, "Invalid access token")
 }
 
 // SetHazards replaces the hazards. Requests in progress keep theirs.

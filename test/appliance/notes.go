@@ -1,6 +1,10 @@
 package appliance
 
-import "net/http"
+import (
+	"net/http"
+
+	"ndrbridge/test/appliance/rest"
+)
 
 // note is the note of a detection. Each has at most one, which is not part of the detection
 // and does not change its mod_time. Its operations require external ticket tracking.
@@ -10,24 +14,24 @@ type note struct {
 	UpdateTime int64  `json:"update_time"` // milliseconds since the epoch
 }
 
-func (a *Appliance) getNote(r *request) answer {
+func (a *Appliance) getNote(r *request) rest.Answer {
 	a.store.RLock()
 	defer a.store.RUnlock()
-	if refused, ok := a.refuseNote(r.id); ok {
+	if refused, ok := a.refuseNote(r.ID("id")); ok {
 		return refused
 	}
-	n, ok := a.store.notes[r.id]
+	n, ok := a.store.notes[r.ID("id")]
 	if !ok {
-		return noNote(r.id)
+		return noNote(r.ID("id"))
 	}
-	return jsonAnswer(http.StatusOK, n)
+	return rest.JSON(http.StatusOK, n)
 }
 
 // putNote sets the note of a detection. Of its fields, only the text is required.
-func (a *Appliance) putNote(r *request) answer {
+func (a *Appliance) putNote(r *request) rest.Answer {
 	body, err := r.object()
 	if err != nil {
-		return badRequest(err)
+		return rest.BadRequest(err)
 	}
 	n := note{Author: a.options.User, UpdateTime: a.millis()}
 	if !body.take("note", &n.Note) {
@@ -36,42 +40,42 @@ func (a *Appliance) putNote(r *request) answer {
 	body.takeOptional("author", &n.Author)
 	body.takeOptional("update_time", &n.UpdateTime)
 	if err := body.end(""); err != nil {
-		return badRequest(err)
+		return rest.BadRequest(err)
 	}
 	a.store.Lock()
 	defer a.store.Unlock()
-	if refused, ok := a.refuseNote(r.id); ok {
+	if refused, ok := a.refuseNote(r.ID("id")); ok {
 		return refused
 	}
-	a.store.notes[r.id] = n
-	return noContent()
+	a.store.notes[r.ID("id")] = n
+	return rest.NoContent()
 }
 
-func (a *Appliance) deleteNote(r *request) answer {
+func (a *Appliance) deleteNote(r *request) rest.Answer {
 	a.store.Lock()
 	defer a.store.Unlock()
-	if refused, ok := a.refuseNote(r.id); ok {
+	if refused, ok := a.refuseNote(r.ID("id")); ok {
 		return refused
 	}
-	if _, ok := a.store.notes[r.id]; !ok {
-		return noNote(r.id)
+	if _, ok := a.store.notes[r.ID("id")]; !ok {
+		return noNote(r.ID("id"))
 	}
-	delete(a.store.notes, r.id)
-	return noContent()
+	delete(a.store.notes, r.ID("id"))
+	return rest.NoContent()
 }
 
 // refuseNote returns the reason why a detection cannot have a note, if there is one. The
 // store must be locked.
-func (a *Appliance) refuseNote(id int64) (refused answer, ok bool) {
+func (a *Appliance) refuseNote(id int64) (refused rest.Answer, ok bool) {
 	switch {
 	case !a.store.ticketing:
 		return ticketingOff(), true
 	case a.store.last(id) == nil:
 		return unknownDetection(id), true
 	}
-	return answer{}, false
+	return rest.Answer{}, false
 }
 
-func noNote(id int64) answer {
-	return notFound("detection %d has no note", id)
+func noNote(id int64) rest.Answer {
+	return rest.NotFound("detection %d has no note", id)
 }

@@ -3,8 +3,12 @@ package appliance
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+
+	"ndrbridge/test/appliance/openapi"
+	"ndrbridge/test/appliance/rest"
 )
 
 // Patch is a received PATCH of detections, refused or not.
@@ -27,56 +31,67 @@ func (a *Appliance) Patches() []Patch {
 
 // patching serves a PATCH with serve, which is called with the store locked, and records
 // it.
-func (a *Appliance) patching(serve func(*request, *object) ([]*Version, answer)) func(*request) answer {
-	return func(r *request) answer {
-		b, err := r.body()
-		if err != nil {
-			return badRequest(err)
-		}
-		body, err := parseObject(b)
+func (a *Appliance) patching(serve func(*request, *object) ([]*Version, rest.Answer)) func(*request) rest.Answer {
+	return func(r *request) rest.Answer {
+		body, err := r.object()
 		a.store.Lock()
 		defer a.store.Unlock()
 		var made []*Version
-		var ans answer
+		var ans rest.Answer
 		if err == nil {
 			made, ans = serve(r, body)
 		} else {
-			ans = badRequest(err)
+			ans = rest.BadRequest(err)
 		}
-		if !a.options.NoHistory {
-			path := strings.TrimPrefix(r.URL.Path, apiRoot)
-			a.store.patches = append(a.store.patches, Patch{Path: path, Body: b, Status: ans.status, Made: made})
-		}
+		a.keepPatch(r, ans.Status, made)
 		return ans
 	}
 }
 
+// keepPatch records a PATCH of detections. The store must be locked.
+func (a *Appliance) keepPatch(r *request, status int, made []*Version) {
+	if !a.options.NoHistory {
+		path := strings.TrimPrefix(r.URL.Path, openapi.Root)
+		a.store.patches = append(a.store.patches, Patch{Path: path, Body: r.Data, Status: status, Made: made})
+	}
+}
+
+// keepRefused records a request that the description refused if it is a PATCH of detections.
+func (a *Appliance) keepRefused(r *request, status int) {
+	if r.Method != http.MethodPatch || r.Operation.Tag != "Detections" {
+		return
+	}
+	a.store.Lock()
+	defer a.store.Unlock()
+	a.keepPatch(r, status, nil)
+}
+
 // patchDetection serves PATCH /detections/{id}. The store must be locked.
-func (a *Appliance) patchDetection(r *request, body *object) ([]*Version, answer) {
+func (a *Appliance) patchDetection(r *request, body *object) ([]*Version, rest.Answer) {
 	p, err := parsePatch(body)
 	if err != nil {
-		return nil, badRequest(err)
+		return nil, rest.BadRequest(err)
 	}
-	v := a.store.last(r.id)
+	v := a.store.last(r.ID("id"))
 	if v == nil {
-		return nil, unknownDetection(r.id)
+		return nil, unknownDetection(r.ID("id"))
 	}
 	return a.applyPatch([]*Version{v}, p)
 }
 
 // patchTickets serves PATCH /detections/tickets: all detections with the ticket change at
 // once. The store must be locked.
-func (a *Appliance) patchTickets(_ *request, body *object) ([]*Version, answer) {
+func (a *Appliance) patchTickets(_ *request, body *object) ([]*Version, rest.Answer) {
 	var ticketID string
 	if !body.take("ticket_id", &ticketID) || ticketID == "" {
-		return nil, badRequest(errors.New("ticket_id: must be a string"))
+		return nil, rest.BadRequest(errors.New("ticket_id: must be a string"))
 	}
 	if _, ok := body.fields["participants"]; ok {
-		return nil, badRequest(errors.New("unknown field participants"))
+		return nil, rest.BadRequest(errors.New("unknown field participants"))
 	}
 	p, err := parsePatch(body)
 	if err != nil {
-		return nil, badRequest(err)
+		return nil, rest.BadRequest(err)
 	}
 	if !a.store.ticketing {
 		return nil, ticketingOff()
@@ -88,18 +103,18 @@ func (a *Appliance) patchTickets(_ *request, body *object) ([]*Version, answer) 
 		}
 	}
 	if tracked == nil {
-		return nil, notFound("no detection has the ticket %s", ticketID)
+		return nil, rest.NotFound("no detection has the ticket %s", ticketID)
 	}
 	return a.applyPatch(tracked, p)
 }
 
 // applyPatch applies p to all of the versions or to none. The store must be locked.
-func (a *Appliance) applyPatch(versions []*Version, p patch) ([]*Version, answer) {
+func (a *Appliance) applyPatch(versions []*Version, p patch) ([]*Version, rest.Answer) {
 	detections := make([]Detection, len(versions))
 	for i, v := range versions {
 		detections[i] = v.Detection()
 		if err := p.apply(&detections[i]); err != nil {
-			return nil, unprocessable("%v", err)
+			return nil, rest.Unprocessable("%v", err)
 		}
 	}
 	modTime := a.millis()
@@ -108,13 +123,14 @@ func (a *Appliance) applyPatch(versions []*Version, p patch) ([]*Version, answer
 		detections[i].ModTime = modTime
 		made[i] = a.show(&detections[i], a.options.User)
 	}
-	a.logAPI("Modify", fmt.Sprintf("Changed %d detections", len(versions)))
-	return made, noContent()
+	answer := rest.NoContent()
+	answer.Audit = &rest.Audit{Operation: "Modify", Component: "REST API", Details: fmt.Sprintf("Changed %d detections", len(versions))}
+	return made, answer
 }
 
 // ticketingOff refuses requests that require external ticket tracking while that is
 // disabled.
-func ticketingOff() answer { return unprocessable("external ticket tracking is not enabled") }
+func ticketingOff() rest.Answer { return rest.Unprocessable("external ticket tracking is not enabled") }
 
 // patch is the body of a PATCH. nil: the field is not there; Null: it is null.
 type patch struct {

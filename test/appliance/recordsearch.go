@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"ndrbridge/test/appliance/rest"
 )
 
 // The limits of a record search.
@@ -27,17 +29,17 @@ type recordSearch struct {
 }
 
 // searchRecords serves POST /records/search.
-func (a *Appliance) searchRecords(r *request) answer {
+func (a *Appliance) searchRecords(r *request) rest.Answer {
 	body, err := r.object()
 	if err != nil {
-		return badRequest(err)
+		return rest.BadRequest(err)
 	}
 	s, err := parseRecordSearch(body, a.Clock())
 	if err != nil {
-		return badRequest(err)
+		return rest.BadRequest(err)
 	}
 	if refused := r.behaviour.LimitRefused; refused > 0 && s.limit > refused {
-		return badRequest(fmt.Errorf("limit: must not be greater than %d", refused))
+		return rest.BadRequest(fmt.Errorf("limit: must not be greater than %d", refused))
 	}
 	limit := r.cap(s.limit)
 	cursors := s.ttl > 0 && !a.options.ThirdPartyRecords
@@ -65,7 +67,7 @@ func (r *request) cap(limit int) int {
 	return limit
 }
 
-func (a *Appliance) recordAnswer(page []recordRef, total int, s *recordSearch, cursor string, f behaviour) answer {
+func (a *Appliance) recordAnswer(page []recordRef, total int, s *recordSearch, cursor string, f behaviour) rest.Answer {
 	if f.TerminatedEarly && len(page) > 1 {
 		page = page[:len(page)/2]
 	}
@@ -80,7 +82,7 @@ func (a *Appliance) recordAnswer(page []recordRef, total int, s *recordSearch, c
 		}
 		parts = append(parts, a.recordOf(ref).JSON)
 	}
-	end, err := encode(struct {
+	end, err := rest.Encode(struct {
 		Cursor   string   `json:"cursor,omitempty"`
 		From     int64    `json:"from"`
 		Until    int64    `json:"until"`
@@ -91,7 +93,7 @@ func (a *Appliance) recordAnswer(page []recordRef, total int, s *recordSearch, c
 		panic(err) // strings and numbers
 	}
 	parts = append(parts, []byte(`],`), end[1:])
-	return answer{status: http.StatusOK, contentType: typeJSON, parts: parts}
+	return rest.Answer{Status: http.StatusOK, ContentType: rest.TypeJSON, Parts: parts}
 }
 
 // parseRecordSearch parses the body of a search received at the time now.
@@ -169,13 +171,13 @@ type recordCursor struct {
 
 // nextRecords serves POST /records/cursor. The cursor advances even if the response does
 // not reach the client.
-func (a *Appliance) nextRecords(r *request) answer {
+func (a *Appliance) nextRecords(r *request) rest.Answer {
 	if a.options.ThirdPartyRecords {
-		return notFound("the record store has no cursors")
+		return rest.NotFound("the record store has no cursors")
 	}
 	body, err := r.object()
 	if err != nil {
-		return badRequest(err)
+		return rest.BadRequest(err)
 	}
 	var id string
 	body.take("cursor", &id)
@@ -184,14 +186,14 @@ func (a *Appliance) nextRecords(r *request) answer {
 		body.fail("%w", err)
 	}
 	if err := body.end(""); err != nil {
-		return badRequest(err)
+		return rest.BadRequest(err)
 	}
 	a.records.Lock()
 	defer a.records.Unlock()
 	c := a.records.cursors[id]
 	if c == nil || r.behaviour.CursorsExpireAtOnce || a.Clock().After(c.expires) {
 		delete(a.records.cursors, id)
-		return refusal(http.StatusBadRequest, "the cursor has expired")
+		return rest.Refuse(http.StatusBadRequest, "the cursor has expired")
 	}
 	if ttl > 0 {
 		c.expires = a.Clock().Add(ttl)

@@ -1,259 +1,128 @@
 package appliance
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
+
+	"ndrbridge/test/appliance/openapi"
+	"ndrbridge/test/appliance/rest"
 )
 
-const apiRoot = "/api/v1"
-
-// route is an operation of the interface.
-type route struct {
-	method string
-	path   string // below apiRoot; {id} matches a number
-	serve  func(*request) answer
-	body   string // the media type of the request's body; empty: no body
-}
-
-// table lists the operations.
-func (a *Appliance) table() []route {
-	return slices.Concat(
-		[]route{
-			{http.MethodPost, "/detections/search", a.searchDetections, typeJSON},
-			{http.MethodGet, "/detections", a.randomDetections, ""},
-			{http.MethodPatch, "/detections/tickets", a.patching(a.patchTickets), typeJSON},
-			{http.MethodGet, "/detections/{id}", a.getDetection, ""},
-			{http.MethodPatch, "/detections/{id}", a.patching(a.patchDetection), typeJSON},
-			{http.MethodGet, "/detections/formats", a.getFormats, ""},
-			{http.MethodGet, "/detections/{id}/notes", a.getNote, ""},
-			{http.MethodPut, "/detections/{id}/notes", a.putNote, typeJSON},
-			{http.MethodDelete, "/detections/{id}/notes", a.deleteNote, ""},
-			{http.MethodGet, "/auditlog", a.getAuditLog, ""},
-			{http.MethodPost, "/records/search", a.searchRecords, typeJSON},
-			{http.MethodPost, "/records/cursor", a.nextRecords, typeJSON},
-			{http.MethodPost, "/devices/search", a.searchDevices, typeJSON},
-		},
-		a.systemRoutes(),
-	)
-}
+// handler serves an operation whose answer depends on the request's hazards.
+type handler func(*request) rest.Answer
 
 // request is a request to an operation.
 type request struct {
-	*http.Request
+	*rest.Request
 	behaviour behaviour
-	id        int64 // of the path
-}
-
-// body returns the body, up to a maximum size.
-func (r *request) body() ([]byte, error) {
-	const maxBody = 4 << 20
-	return io.ReadAll(io.LimitReader(r.Body, maxBody))
 }
 
 // object returns the body as a JSON object.
-func (r *request) object() (*object, error) {
-	b, err := r.body()
-	if err != nil {
-		return nil, err
+func (r *request) object() (*object, error) { return parseObject(r.Data) }
+
+// bind sets the handlers of all operations. It panics if an operation of the interface has
+// none or a handler has no operation.
+func (a *Appliance) bind() {
+	a.handlers = map[string]handler{
+		"POST /detections/search":       a.searchDetections,
+		"GET /detections":               a.randomDetections,
+		"PATCH /detections/tickets":     a.patching(a.patchTickets),
+		"GET /detections/{id}":          a.getDetection,
+		"PATCH /detections/{id}":        a.patching(a.patchDetection),
+		"GET /detections/formats":       a.getFormats,
+		"GET /detections/{id}/notes":    a.getNote,
+		"PUT /detections/{id}/notes":    a.putNote,
+		"DELETE /detections/{id}/notes": a.deleteNote,
+		"GET /auditlog":                 a.getAuditLog,
+		"POST /records/search":          a.searchRecords,
+		"POST /records/cursor":          a.nextRecords,
 	}
-	return parseObject(b)
+	for _, handlers := range []rest.Handlers{
+		a.systemHandlers(),
+		a.accessHandlers(),
+		a.deviceHandlers(),
+		a.alertHandlers(),
+		a.topologyHandlers(),
+		a.contentHandlers(),
+		a.formatHandlers(),
+	} {
+		a.handle(handlers)
+	}
+	for _, o := range a.description.Operations {
+		if a.handlers[o.Name] == nil {
+			panic("no handler for " + o.Name)
+		}
+	}
+	if len(a.handlers) != len(a.description.Operations) {
+		panic(fmt.Sprintf("%d handlers for %d operations", len(a.handlers), len(a.description.Operations)))
+	}
+}
+
+// handle adds handlers that do not know of hazards.
+func (a *Appliance) handle(handlers rest.Handlers) {
+	for name, serve := range handlers {
+		if a.handlers[name] != nil {
+			panic("two handlers for " + name)
+		}
+		a.handlers[name] = func(r *request) rest.Answer { return serve(r.Request) }
+	}
 }
 
 // match is the result of routing a request.
 type match struct {
-	route
-	name    string // under which the request is counted
-	id      int64
-	open    bool   // requires no credential
-	refused answer // the response if no operation matches
+	operation  *openapi.Operation
+	parameters map[string]string
+	serve      handler
+	name       string      // under which the request is counted
+	open       bool        // requires no credential
+	refused    rest.Answer // the response if no operation matches
 }
 
 // find routes a request.
 func (a *Appliance) find(r *http.Request) match {
 	if r.URL.Path == tokenPath && a.options.OAuth != nil {
-		return a.findToken(r)
+		return match{name: http.MethodPost + " " + tokenPath, open: true, refused: a.issueToken(r)}
 	}
-	path, ok := strings.CutPrefix(r.URL.Path, apiRoot)
+	path, ok := strings.CutPrefix(r.URL.Path, openapi.Root)
 	if !ok {
-		return match{name: "other", open: true, refused: notFound("no such page")}
+		return match{name: "other", open: true, refused: rest.NotFound("no such page")}
 	}
-	var allowed []string
-	for _, candidate := range a.routes {
-		id, ok := candidate.matches(path)
-		if !ok {
-			continue
-		}
-		if candidate.method == r.Method {
-			return match{route: candidate, name: candidate.method + " " + candidate.path, id: id}
-		}
-		allowed = append(allowed, candidate.method)
+	o, parameters, allowed := a.description.Find(r.Method, path)
+	switch {
+	case o != nil:
+		return match{operation: o, parameters: parameters, serve: a.handlers[o.Name], name: o.Method + " " + o.Path}
+	case allowed == nil:
+		return match{name: "other", refused: rest.NotFound("no such resource")}
 	}
-	if allowed == nil {
-		return match{name: "other", refused: notFound("no such resource")}
-	}
-	refused := refusal(http.StatusMethodNotAllowed, "the method %s is not allowed", r.Method)
-	refused.header = http.Header{"Allow": {strings.Join(allowed, ", ")}}
+	refused := rest.Refuse(http.StatusMethodNotAllowed, "the method %s is not allowed", r.Method)
+	refused.Header = http.Header{"Allow": {strings.Join(allowed, ", ")}}
 	return match{name: "other", refused: refused}
 }
 
-// matches returns the number in place of {id}; 0: there is none.
-func (r route) matches(path string) (id int64, ok bool) {
-	prefix, suffix, hasID := strings.Cut(r.path, "{id}")
-	if !hasID {
-		return 0, path == r.path
-	}
-	rest, begins := strings.CutPrefix(path, prefix)
-	number, ends := strings.CutSuffix(rest, suffix)
-	id, err := strconv.ParseInt(number, 10, 64)
-	return id, begins && ends && err == nil
-}
-
-// object is the JSON object of a request's body. Decoding a field removes it; the
-// remaining fields are unknown ones. Unlike a struct it distinguishes null from absent.
-type object struct {
-	fields map[string]json.RawMessage
-	err    error // the first
-}
-
-func parseObject(b []byte) (*object, error) {
-	o := new(object)
-	if err := json.Unmarshal(b, &o.fields); err != nil || o.fields == nil {
-		return nil, errors.New("the body is not a JSON object")
-	}
-	return o, nil
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (o *object) UnmarshalJSON(b []byte) error { return json.Unmarshal(b, &o.fields) }
-
-// take decodes a field, into a pointer if null is allowed, and reports whether the field
-// is present and has the right type.
-func (o *object) take(name string, into any) bool {
-	raw, ok := o.fields[name]
-	if !ok {
-		return false
-	}
-	delete(o.fields, name)
-	if err := json.Unmarshal(raw, into); err != nil {
-		o.fail("%s: wrong type", name)
-		return false
-	}
-	return true
-}
-
-// takeOptional is like take, but null counts as absent.
-func (o *object) takeOptional(name string, into any) bool {
-	if bytes.Equal(o.fields[name], []byte("null")) {
-		delete(o.fields, name)
-	}
-	return o.take(name, into)
-}
-
-// takeTime decodes a time of a request received at the time now, in milliseconds.
-func (o *object) takeTime(name string, now time.Time, into *int64) bool {
-	var raw json.RawMessage
-	if !o.takeOptional(name, &raw) {
-		return false
-	}
-	at, err := parseTime(raw, now)
-	if err != nil {
-		o.fail("%s: %w", name, err)
-		return false
-	}
-	*into = at
-	return true
-}
-
-// fail makes the object invalid, unless it is already.
-func (o *object) fail(format string, args ...any) {
-	if o.err == nil {
-		o.err = fmt.Errorf(format, args...)
-	}
-}
-
-// end returns the first error: a field was invalid, or not taken. where precedes the name of
-// the latter.
-func (o *object) end(where string) error {
-	if len(o.fields) > 0 {
-		o.fail("unknown field %s%s", where, slices.Sorted(maps.Keys(o.fields))[0])
-	}
-	return o.err
-}
-
-// answer is the appliance's response to a request, before hazards apply to it.
-type answer struct {
-	status      int
-	contentType string
-	header      http.Header
-	parts       [][]byte // of the body; shared, not to be modified
-}
-
-const (
-	typeJSON    = "application/json"
-	typeProblem = "application/problem+json"
-	typeText    = "text/plain; charset=utf-8"
-	typeHTML    = "text/html; charset=utf-8"
-)
-
-func (a answer) size() (n int) {
-	for _, part := range a.parts {
-		n += len(part)
-	}
-	return n
-}
-
-func noContent() answer { return answer{status: http.StatusNoContent} }
-
-func jsonAnswer(status int, v any) answer {
-	b, err := encode(v)
-	if err != nil {
-		panic(err) // callers pass only types that can be encoded
-	}
-	return answer{status: status, contentType: typeJSON, parts: [][]byte{b}}
-}
-
-// arrayAnswer returns an answer with an array of elements that are encoded already.
-func arrayAnswer(elements [][]byte) answer {
-	open, comma, end := []byte("["), []byte(","), []byte("]")
-	parts := make([][]byte, 0, 2*len(elements)+2)
-	parts = append(parts, open)
-	for i, e := range elements {
-		if i > 0 {
-			parts = append(parts, comma)
+// missing returns the privileges of an operation that a caller lacks, as in "write: full".
+func missing(o *openapi.Operation, c rest.Caller) []string {
+	var lacks []string
+	for _, privilege := range slices.Sorted(maps.Keys(o.Privileges)) {
+		if level := o.Privileges[privilege]; !atLeast(privilege, c.Roles[privilege], level) && c.Roles["system"] != "full" {
+			lacks = append(lacks, privilege+": "+level)
 		}
-		parts = append(parts, e)
 	}
-	return answer{status: http.StatusOK, contentType: typeJSON, parts: append(parts, end)}
+	return lacks
 }
 
-func textAnswer(status int, text string) answer {
-	return answer{status: status, contentType: typeText, parts: [][]byte{[]byte(text)}}
+// levels are the values of each privilege, the least first.
+var levels = map[string][]string{
+	"system":  {"full"},
+	"write":   {"personal", "limited", "full"},
+	"metrics": {"restricted", "full"},
+	"ndr":     {"none", "full"},
+	"npm":     {"none", "full"},
+	"packets": {"slices_only", "full", "full_with_keys"},
 }
 
-// refusal returns an answer in the form of most errors.
-func refusal(status int, format string, args ...any) answer {
-	return jsonAnswer(status, map[string]string{"error_message": fmt.Sprintf(format, args...)})
+func atLeast(privilege, has, needs string) bool {
+	return slices.Index(levels[privilege], has) >= slices.Index(levels[privilege], needs)
 }
-
-// unprocessable returns an answer in the form of errors about the appliance's state.
-func unprocessable(format string, args ...any) answer {
-	return jsonAnswer(http.StatusUnprocessableEntity, map[string]string{"detail": fmt.Sprintf(format, args...)})
-}
-
-// notFound returns an answer in the form of errors about missing objects.
-func notFound(format string, args ...any) answer {
-	a := jsonAnswer(http.StatusNotFound, map[string]string{"type": "/api/v1/errors/404", "detail": fmt.Sprintf(format, args...)})
-	a.contentType = typeProblem
-	return a
-}
-
-func badRequest(err error) answer { return refusal(http.StatusBadRequest, "%v", err) }

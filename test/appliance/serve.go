@@ -2,15 +2,24 @@ package appliance
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"ndrbridge/test/appliance/rest"
 )
 
 // ServeHTTP implements http.Handler.
@@ -32,6 +41,9 @@ func (a *Appliance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reset(w)
 	}
 	a.send(w, f, ans)
+	if ans.After != nil {
+		ans.After()
+	}
 }
 
 func (a *Appliance) count(name string) {
@@ -69,31 +81,87 @@ func reset(w http.ResponseWriter) {
 }
 
 // answer returns the response to a routed request.
-func (a *Appliance) answer(found match, f behaviour, r *http.Request) answer {
+func (a *Appliance) answer(found match, f behaviour, r *http.Request) rest.Answer {
 	switch {
 	case f.tooManyRequests:
-		return a.later(refusal(http.StatusTooManyRequests, "too many requests"), f)
+		return a.later(rest.Refuse(http.StatusTooManyRequests, "too many requests"), f)
 	case f.serverError == http.StatusServiceUnavailable:
-		return a.later(refusal(f.serverError, "the service is starting"), f)
+		return a.later(rest.Refuse(f.serverError, "the service is starting"), f)
 	case f.serverError != 0:
-		return refusal(f.serverError, "internal error")
+		return rest.Refuse(f.serverError, "internal error")
 	case f.html:
-		return answer{status: http.StatusOK, contentType: typeHTML, parts: [][]byte{[]byte(loginPage)}}
+		return rest.Answer{Status: http.StatusOK, ContentType: rest.TypeHTML, Parts: [][]byte{[]byte(loginPage)}}
 	case f.Refusal != Accepted && !found.open:
 		return f.Refusal.answer()
 	}
-	if !found.open && !a.authorized(r) {
-		return refusal(http.StatusUnauthorized, "Invalid API key")
+	var caller rest.Caller
+	if !found.open {
+		var ok bool
+		if caller, ok = a.authenticate(r); !ok {
+			return rest.Refuse(http.StatusUnauthorized, "Invalid API key")
+		}
 	}
 	if found.serve == nil {
 		return found.refused
 	}
-	if wanted := found.body; wanted != "" {
-		if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != wanted {
-			return refusal(http.StatusUnsupportedMediaType, "the body must be %s", wanted)
-		}
+	if lacks := missing(found.operation, caller); lacks != nil {
+		return rest.Refuse(http.StatusForbidden, "the user %s lacks the privilege %s", caller.Name, strings.Join(lacks, ", "))
 	}
-	return found.serve(&request{Request: r, behaviour: f, id: found.id})
+	made := &request{Request: &rest.Request{
+		Request: r, Operation: found.operation, Parameters: found.parameters, Caller: caller, Now: a.millis(),
+	}, behaviour: f}
+	if refused, ok := made.check(); !ok {
+		a.keepRefused(made, refused.Status)
+		return refused
+	}
+	ans := found.serve(made)
+	if found.operation.Changes && ans.Status < http.StatusBadRequest {
+		a.logChange(made, ans.Audit)
+	}
+	return ans
+}
+
+// maxBody is the size of the largest body that the appliance reads, in bytes.
+const maxBody = 4 << 20
+
+// check reads the body and checks it and the parameters. It returns the refusal if something
+// does not fit the description.
+func (r *request) check() (refused rest.Answer, ok bool) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err == nil {
+		err = r.Operation.CheckQuery(query)
+	}
+	if err != nil {
+		return rest.BadRequest(err), false
+	}
+	accepted := r.Operation.MediaTypes()
+	if len(accepted) == 0 {
+		return rest.Answer{}, true
+	}
+	if r.Data, err = io.ReadAll(io.LimitReader(r.Body, maxBody+1)); err != nil {
+		return rest.BadRequest(fmt.Errorf("read the body: %w", err)), false
+	}
+	if len(r.Data) > maxBody {
+		return rest.Refuse(http.StatusRequestEntityTooLarge, "the body must have at most %d bytes", maxBody), false
+	}
+	if len(r.Data) == 0 && !r.Operation.NeedsBody() {
+		return rest.Answer{}, true
+	}
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if !slices.Contains(accepted, kind) {
+		return rest.Refuse(http.StatusUnsupportedMediaType, "the body must be %s", strings.Join(accepted, " or ")), false
+	}
+	var value any = string(r.Data)
+	if kind == rest.TypeJSON {
+		if value, err = jsonschema.UnmarshalJSON(bytes.NewReader(r.Data)); err != nil {
+			return rest.BadRequest(errors.New("the body is not JSON")), false
+		}
+		r.Value = value
+	}
+	if err := r.Operation.CheckBody(kind, value); err != nil {
+		return rest.BadRequest(err), false
+	}
+	return rest.Answer{}, true
 }
 
 const loginPage = `<!DOCTYPE html>
@@ -102,7 +170,7 @@ const loginPage = `<!DOCTYPE html>
 `
 
 // later adds a Retry-After.
-func (a *Appliance) later(ans answer, f behaviour) answer {
+func (a *Appliance) later(ans rest.Answer, f behaviour) rest.Answer {
 	if f.RetryAfter <= 0 {
 		return ans
 	}
@@ -111,14 +179,14 @@ func (a *Appliance) later(ans answer, f behaviour) answer {
 	if f.RetryAfterDate {
 		value = a.Clock().Add(time.Duration(seconds) * time.Second).UTC().Format(http.TimeFormat)
 	}
-	ans.header = http.Header{"Retry-After": {value}}
+	ans.Header = http.Header{"Retry-After": {value}}
 	return ans
 }
 
 // send writes an answer, or the part of it that the request's hazards permit.
-func (a *Appliance) send(w http.ResponseWriter, f behaviour, ans answer) {
+func (a *Appliance) send(w http.ResponseWriter, f behaviour, ans rest.Answer) {
 	h := w.Header()
-	for name, values := range ans.header {
+	for name, values := range ans.Header {
 		h[name] = values
 	}
 	switch {
@@ -135,23 +203,23 @@ func (a *Appliance) send(w http.ResponseWriter, f behaviour, ans answer) {
 		}
 		h.Set("Date", date.UTC().Format(http.TimeFormat))
 	}
-	if ans.contentType != "" {
-		h.Set("Content-Type", ans.contentType)
+	if ans.ContentType != "" {
+		h.Set("Content-Type", ans.ContentType)
 	}
-	size := ans.size()
+	size := ans.Size()
 	send := size
-	if size > 0 && (f.cutBody || f.cutJSON && strings.Contains(ans.contentType, "json")) {
+	if size > 0 && (f.cutBody || f.cutJSON && strings.Contains(ans.ContentType, "json")) {
 		send = int(f.cutAt * float64(size)) // less than all of it
 	}
-	if ans.status != http.StatusNoContent {
+	if ans.Status != http.StatusNoContent {
 		announced := size
 		if f.cutJSON && !f.cutBody {
 			announced = send
 		}
 		h.Set("Content-Length", strconv.Itoa(announced))
 	}
-	w.WriteHeader(ans.status)
-	writeParts(w, ans.parts, send)
+	w.WriteHeader(ans.Status)
+	writeParts(w, ans.Parts, send)
 	if f.cutBody {
 		// Otherwise the written part might not be sent.
 		_ = http.NewResponseController(w).Flush()

@@ -5,33 +5,33 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"ndrbridge/test/appliance/rest"
 )
 
-// systemRoutes are the operations of the system resource, whose path begins with the
-// product's name.
-func (a *Appliance) systemRoutes() []route {
-	word := "/" + a.options.word()
-	get := func(path string, body func() map[string]string) route {
-		return route{http.MethodGet, word + path, func(*request) answer { return jsonAnswer(http.StatusOK, body()) }, ""}
+// systemHandlers returns the handlers of the system resource.
+func (a *Appliance) systemHandlers() rest.Handlers {
+	get := func(body func() map[string]string) rest.Handler {
+		return func(*rest.Request) rest.Answer { return rest.JSON(http.StatusOK, body()) }
 	}
 	edition := "standard"
 	if a.options.OAuth != nil {
 		edition = "cloud"
 	}
-	return []route{
-		get("", func() map[string]string {
+	return rest.Handlers{
+		"GET /service": get(func() map[string]string {
 			i := a.identity.Load()
 			return map[string]string{
 				"display_host": i.Host, "external_hostname": i.Host, "hostname": i.Host,
 				"mgmt_ipaddr": i.Address, "platform": i.Platform, "version": i.Firmware,
 			}
 		}),
-		get("/version", func() map[string]string { return map[string]string{"version": a.identity.Load().Firmware} }),
-		get("/platform", func() map[string]string { return map[string]string{"platform": a.identity.Load().Platform} }),
-		get("/edition", func() map[string]string { return map[string]string{"edition": edition} }),
-		get("/idrac", func() map[string]string { return map[string]string{"ipaddr": "192.0.2.11"} }),
-		{http.MethodGet, word + "/ticketing", a.getTicketing, ""},
-		{http.MethodPatch, word + "/ticketing", a.patchTicketing, typeJSON},
+		"GET /service/version":     get(func() map[string]string { return map[string]string{"version": a.identity.Load().Firmware} }),
+		"GET /service/platform":    get(func() map[string]string { return map[string]string{"platform": a.identity.Load().Platform} }),
+		"GET /service/edition":     get(func() map[string]string { return map[string]string{"edition": edition} }),
+		"GET /service/idrac":       get(func() map[string]string { return map[string]string{"ipaddr": "192.0.2.11"} }),
+		"GET /service/ticketing":   a.getTicketing,
+		"PATCH /service/ticketing": a.patchTicketing,
 	}
 }
 
@@ -56,26 +56,26 @@ func (a *Appliance) SetIdentity(i Identity) {
 	a.identity.Store(&i)
 }
 
-func (a *Appliance) getTicketing(*request) answer {
+func (a *Appliance) getTicketing(*rest.Request) rest.Answer {
 	a.store.RLock()
 	defer a.store.RUnlock()
-	return jsonAnswer(http.StatusOK, map[string]bool{"enabled": a.store.ticketing})
+	return rest.JSON(http.StatusOK, map[string]bool{"enabled": a.store.ticketing})
 }
 
-func (a *Appliance) patchTicketing(r *request) answer {
-	body, err := r.object()
+func (a *Appliance) patchTicketing(r *rest.Request) rest.Answer {
+	body, err := parseObject(r.Data)
 	if err != nil {
-		return badRequest(err)
+		return rest.BadRequest(err)
 	}
 	var enabled *bool
 	body.take("enabled", &enabled)
 	if err := body.end(""); err != nil {
-		return badRequest(err)
+		return rest.BadRequest(err)
 	}
 	if enabled != nil {
 		a.SetTicketing(*enabled)
 	}
-	return noContent()
+	return rest.NoContent()
 }
 
 // SetTicketing enables or disables external ticket tracking, like a PATCH of the ticketing
@@ -103,7 +103,7 @@ func before(firmware string, numbers ...int) bool {
 }
 
 // getFormats serves GET /detections/formats: one for each generated type.
-func (a *Appliance) getFormats(*request) answer {
+func (a *Appliance) getFormats(*request) rest.Answer {
 	type format struct {
 		Type          string   `json:"type"`
 		DisplayName   string   `json:"display_name"`
@@ -123,5 +123,5 @@ func (a *Appliance) getFormats(*request) answer {
 		}
 		formats = append(formats, f)
 	}
-	return jsonAnswer(http.StatusOK, formats)
+	return rest.JSON(http.StatusOK, formats)
 }

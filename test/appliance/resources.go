@@ -1,0 +1,25 @@
+package appliance
+
+import "ndrbridge/test/appliance/resource"
+
+// resources are the collections that several resources refer to.
+type resources struct {
+	devices            resource.Set
+	deviceGroups       *resource.Collection
+	tags               *resource.Collection
+	triggers           *resource.Collection
+	networks           *resource.Collection
+	applications       *resource.Collection
+	alerts             *resource.Collection
+	emailGroups        *resource.Collection
+	exclusionIntervals *resource.Collection
+	dashboards         *resource.Collection
+}
+
+// newResources sets the resources. Relations between them can be made afterwards.
+func (a *Appliance) newResources() {
+	a.resources.devices = devices{a}
+	a.resources.emailGroups = resource.NewCollection(a.description, resource.Kind{
+		Path: "/emailgroups", Name: "email group", Component: "EmailGroup", Unique: []string{"group_name"},
+	})
+}
