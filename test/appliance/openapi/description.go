@@ -14,6 +14,13 @@
 //     Load derives the schema NAME.create from it, without the fields that are readOnly.
 //   - x-patch: true, of an object's schema: Load derives the schema NAME.patch, in which every
 //     field is optional, without those that are readOnly or x-immutable.
+//   - allOf, of an object's schema: rules among its fields, which NAME.create gets as well. What
+//     results from a change is checked by [Description.CheckRules].
+//   - x-assignments, of the document: children that can be assigned to a parent. Load derives
+//     the operations that list, assign and unassign them, with path, tag, parent, child and
+//     children (for summaries), schema (of a child), x-privileges (to change), x-not-shown (of
+//     the list), indirect (whether the list has the parameter direct_assignments_only) and
+//     without (methods that the path of one child lacks).
 package openapi
 
 import (
@@ -44,8 +51,9 @@ type Description struct {
 	Operations []*Operation
 
 	schemas  *schemas
-	defaults map[string]map[string]any // of the properties of each component
-	bySize   map[int][]*Operation      // by the number of segments of their paths
+	defaults map[string]map[string]any       // of the properties of each component
+	rules    map[string][]*jsonschema.Schema // among the fields of each component
+	bySize   map[int][]*Operation            // by the number of segments of their paths
 }
 
 // loaded remembers the results of Load, which depend on nothing but the word: a test starts
@@ -73,6 +81,9 @@ func load(word string) (*Description, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := assign(document, paths); err != nil {
+		return nil, err
+	}
 	for _, item := range paths {
 		for method, operation := range item.(map[string]any) {
 			if operation, ok := operation.(map[string]any); ok && method != "parameters" {
@@ -84,12 +95,19 @@ func load(word string) (*Description, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the description: %w", err)
 	}
-	d := &Description{JSON: encoded, bySize: make(map[int][]*Operation), defaults: make(map[string]map[string]any)}
+	d := &Description{JSON: encoded, bySize: make(map[int][]*Operation), defaults: make(map[string]map[string]any), rules: make(map[string][]*jsonschema.Schema)}
 	if d.schemas, err = newSchemas(encoded); err != nil {
 		return nil, err
 	}
 	for name, component := range components {
 		d.defaults[name] = defaultsOf(component)
+		if object, _ := component.(map[string]any); object["allOf"] != nil {
+			schema, err := d.schemas.compile("#/components/schemas/" + name)
+			if err != nil {
+				return nil, err
+			}
+			d.rules[name] = schema.AllOf
+		}
 	}
 	for path, item := range paths {
 		for method := range item.(map[string]any) {
@@ -125,7 +143,7 @@ func merge(word string) (map[string]any, error) {
 		if err != nil {
 			return nil, err
 		}
-		replaced := strings.NewReplacer("service_id", word+"_id", "\n  /service:", "\n  /"+word+":", "\n  /service/", "\n  /"+word+"/").Replace(string(text))
+		replaced := strings.NewReplacer("service_id", word+"_id", "service-id", word+"-id", "\n  /service:", "\n  /"+word+":", "\n  /service/", "\n  /"+word+"/").Replace(string(text))
 		var part map[string]any
 		if err := yaml.Unmarshal([]byte(replaced), &part); err != nil {
 			return nil, fmt.Errorf("%s: %w", entry.Name(), err)
@@ -194,6 +212,9 @@ func derive(components map[string]any) {
 			created := map[string]any{"type": "object", "additionalProperties": false, "properties": writable(properties, false), "title": "New " + name}
 			if list, _ := required.([]any); len(list) > 0 {
 				created["required"] = list
+			}
+			if rules, ok := component["allOf"]; ok {
+				created["allOf"] = rules
 			}
 			components[name+".create"] = created
 		}
@@ -309,6 +330,16 @@ func (d *Description) Component(name string) *jsonschema.Schema {
 		panic(err)
 	}
 	return s
+}
+
+// CheckRules returns an error if the fields of an object break a rule of its component.
+func (d *Description) CheckRules(component string, object map[string]any) error {
+	for _, rule := range d.rules[component] {
+		if err := rule.Validate(object); err != nil {
+			return explain(err)
+		}
+	}
+	return nil
 }
 
 var methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}

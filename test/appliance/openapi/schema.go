@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 )
@@ -112,6 +113,9 @@ func explain(err error) error {
 	}
 	visit(invalid)
 	reason := deepest.ErrorKind.LocalizedString(message.NewPrinter(language.English))
+	if _, ok := deepest.ErrorKind.(*kind.FalseSchema); ok {
+		reason = "not possible here"
+	}
 	if len(deepest.InstanceLocation) == 0 {
 		return errors.New(reason)
 	}

@@ -36,7 +36,8 @@ type Kind struct {
 	// Check returns the reason why an object that is new, or changed from before, is not
 	// possible; nil: every object is. before is nil if it is new.
 	Check func(r *rest.Request, before, after Object) error
-	// Removed is called after an object was removed; nil: nothing is to be done.
+	// Removed is called after an object was removed; nil: nothing is to be done. Relations
+	// forget it by themselves.
 	Removed func(id int64)
 	// Show returns an object as a request sees it; nil: as it is. It must not modify the
 	// object.
@@ -48,6 +49,7 @@ type Collection struct {
 	kind        Kind
 	description *openapi.Description
 	hasModTime  bool
+	relations   []func(id int64) // forget an object that was removed
 
 	mu      sync.RWMutex
 	objects map[int64]Object
@@ -137,10 +139,16 @@ func (c *Collection) Remove(id int64) bool {
 	_, ok := c.objects[id]
 	delete(c.objects, id)
 	c.mu.Unlock()
-	if ok && c.kind.Removed != nil {
+	if !ok {
+		return false
+	}
+	for _, forget := range c.relations {
+		forget(id)
+	}
+	if c.kind.Removed != nil {
 		c.kind.Removed(id)
 	}
-	return ok
+	return true
 }
 
 // Shown returns the objects with the given ids as a request sees them, in that order.
@@ -226,9 +234,13 @@ func (c *Collection) patch(r *rest.Request) rest.Answer {
 	return answer
 }
 
-// store makes after the state of an object if that is possible. The collection must be locked.
+// store makes after the state of an object if it fits the rules of the description, the values
+// that must be unique, and the kind's check. The collection must be locked.
 func (c *Collection) store(r *rest.Request, before, after Object) error {
 	id := after["id"].(int64)
+	if err := c.description.CheckRules(c.kind.Component, after); err != nil {
+		return err
+	}
 	for _, field := range c.kind.Unique {
 		value := after[field]
 		if value == nil {

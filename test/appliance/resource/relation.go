@@ -30,15 +30,40 @@ type Side struct {
 // is safe for concurrent use.
 type Relation struct {
 	parent, child Side
+	indirect      map[bool]func(id int64) []int64 // by reversed
 
 	mu       sync.RWMutex
+	pairs    int
 	children map[int64]map[int64]bool // by parent
 	parents  map[int64]map[int64]bool // by child
 }
 
-// NewRelation returns a relation in which nothing is assigned.
+// maxPairs is the number of assignments that a relation holds.
+const maxPairs = 100_000
+
+// NewRelation returns a relation in which nothing is assigned. An object that is removed from a
+// [Collection] is also removed from its relations. The relations of a collection must be made
+// before it is used.
 func NewRelation(parent, child Side) *Relation {
-	return &Relation{parent: parent, child: child, children: make(map[int64]map[int64]bool), parents: make(map[int64]map[int64]bool)}
+	l := &Relation{
+		parent: parent, child: child, indirect: make(map[bool]func(int64) []int64),
+		children: make(map[int64]map[int64]bool), parents: make(map[int64]map[int64]bool),
+	}
+	if c, ok := parent.Set.(*Collection); ok {
+		c.relations = append(c.relations, l.RemoveParent)
+	}
+	if c, ok := child.Set.(*Collection); ok {
+		c.relations = append(c.relations, l.RemoveChild)
+	}
+	return l
+}
+
+// Indirect sets a function that returns the children that a parent has without an assignment
+// to it alone, or with reversed, the parents that a child has. They are listed as well, unless
+// a request's parameter direct_assignments_only is true. It must be called before the relation
+// is used, and the function must be safe for concurrent use.
+func (l *Relation) Indirect(reversed bool, related func(id int64) []int64) {
+	l.indirect[reversed] = related
 }
 
 // Handlers returns the handlers of the assignment pattern, of which only those that has
@@ -78,6 +103,14 @@ func (l *Relation) related(id int64, reversed bool) []int64 {
 func (l *Relation) Assign(parent, child int64, assigned bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.children[parent][child] == assigned {
+		return
+	}
+	if assigned {
+		l.pairs++
+	} else {
+		l.pairs--
+	}
 	set(l.children, parent, child, assigned)
 	set(l.parents, child, parent, assigned)
 }
@@ -129,7 +162,13 @@ func (v view) list(r *rest.Request) rest.Answer {
 	if !v.of.Set.Has(id) {
 		return missing(v.of, id)
 	}
-	return rest.Array(v.to.Set.Shown(r, v.related(id, v.reversed)))
+	ids := v.related(id, v.reversed)
+	if indirect := v.indirect[v.reversed]; indirect != nil && r.URL.Query().Get("direct_assignments_only") != "true" {
+		ids = append(ids, indirect(id)...)
+		slices.Sort(ids)
+		ids = slices.Compact(ids)
+	}
+	return rest.Array(v.to.Set.Shown(r, ids))
 }
 
 func (v view) assignOne(assigned bool) rest.Handler {
@@ -141,7 +180,11 @@ func (v view) assignOne(assigned bool) rest.Handler {
 		case !v.to.Set.Has(other):
 			return missing(v.to, other)
 		}
-		if !assigned && !slices.Contains(v.related(id, v.reversed), other) {
+		if assigned {
+			if refused, full := v.full(1); full {
+				return refused
+			}
+		} else if !slices.Contains(v.related(id, v.reversed), other) {
 			return rest.NotFound("the %s %d is not assigned to the %s %d", v.to.Name, other, v.of.Name, id)
 		}
 		v.assign(id, other, assigned)
@@ -164,6 +207,9 @@ func (v view) assignMany(r *rest.Request) rest.Answer {
 			return missing(v.to, other)
 		}
 	}
+	if refused, full := v.full(len(body.Assign)); full {
+		return refused
+	}
 	for _, other := range body.Assign {
 		v.assign(id, other, true)
 	}
@@ -171,6 +217,16 @@ func (v view) assignMany(r *rest.Request) rest.Answer {
 		v.assign(id, other, false)
 	}
 	return v.done(r, id)
+}
+
+// full reports whether the relation cannot hold n more assignments, and the refusal.
+func (v view) full(n int) (refused rest.Answer, full bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if v.pairs+n <= maxPairs {
+		return rest.Answer{}, false
+	}
+	return rest.Unprocessable("%s can be assigned to %s %d times in all; unassign some first", v.child.Name, v.parent.Name, maxPairs), true
 }
 
 func (v view) done(r *rest.Request, id int64) rest.Answer {
