@@ -3,14 +3,20 @@ package appliance
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
+	"ndrbridge/test/appliance/resource"
 	"ndrbridge/test/appliance/rest"
 )
 
 // deviceHandlers returns the handlers of devices, and of what groups and marks them.
 func (a *Appliance) deviceHandlers() rest.Handlers {
-	return rest.Handlers{"POST /devices/search": a.searchDevices}
+	handlers := rest.Handlers{"POST /devices/search": a.searchDevices}
+	for _, c := range []*resource.Collection{a.resources.deviceGroups, a.resources.tags, a.resources.networks, a.resources.triggers} {
+		maps.Copy(handlers, c.Handlers())
+	}
+	return handlers
 }
 
 // devices are the devices as a side of relations.

@@ -18,7 +18,7 @@ type resources struct {
 
 // newResources sets the resources. Relations between them can be made afterwards.
 func (a *Appliance) newResources() {
-	a.resources.devices = devices{a}
+	a.newDeviceResources()
 	a.resources.emailGroups = resource.NewCollection(a.description, resource.Kind{
 		Path: "/emailgroups", Name: "email group", Component: "EmailGroup", Unique: []string{"group_name"},
 	})

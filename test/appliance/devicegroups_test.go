@@ -1,0 +1,68 @@
+package appliance_test
+
+import (
+	"strings"
+	"testing"
+
+	standin "ndrbridge/test/appliance"
+)
+
+func TestDeviceGroups(t *testing.T) {
+	_, c := serve(t, standin.Options{})
+	const servers = `{"name":"Servers","filter":{"field":"role","operator":"=","operand":"http_server"}}`
+	if at := c.want(201, "POST", "/devicegroups", servers).header.Get("Location"); at != "/api/v1/devicegroups/1" {
+		t.Errorf("the location is %q", at)
+	}
+	c.want(201, "POST", "/devicegroups", `{"name":"Printers","description":"all floors"}`)
+	c.want(204, "PATCH", "/devicegroups/1", `{"description":"web"}`)
+	const changed = `{"description":"web","dynamic":true,"filter":{"field":"role","operand":"http_server","operator":"="},"id":1,"mod_time":1772600767890,"name":"Servers"}`
+	if got := c.want(200, "GET", "/devicegroups/1", "").body; got != changed {
+		t.Errorf("the group is %s, want %s", got, changed)
+	}
+	wantIDs(t, idsOf(t, c.want(200, "GET", "/devicegroups", "").body), 1, 2)
+	for name, test := range map[string]struct {
+		status             int
+		method, path, body string
+	}{
+		"a name that another group has":         {400, "POST", "/devicegroups", servers},
+		"a dynamic group without a filter":      {400, "POST", "/devicegroups", `{"name":"a","dynamic":true}`},
+		"a static group with a filter":          {400, "PATCH", "/devicegroups/2", `{"filter":{"field":"role","operator":"=","operand":"pc"}}`},
+		"to make a group static":                {400, "PATCH", "/devicegroups/1", `{"dynamic":false}`},
+		"a filter without an operator":          {400, "POST", "/devicegroups", `{"name":"a","filter":{"field":"role"}}`},
+		"a filter without a field":              {400, "POST", "/devicegroups", `{"name":"a","filter":{"operator":"exists"}}`},
+		"a filter with a field and rules":       {400, "POST", "/devicegroups", `{"name":"a","filter":{"field":"role","operator":"or","rules":[{"field":"role","operator":"exists"}]}}`},
+		"rules of an operator that has none":    {400, "POST", "/devicegroups", `{"name":"a","filter":{"operator":"=","rules":[{"field":"role","operator":"exists"}]}}`},
+		"a group that is not":                   {404, "GET", "/devicegroups/3", ""},
+		"a change of a group that is not":       {404, "PATCH", "/devicegroups/3", `{}`},
+		"the deletion of a group that is not":   {404, "DELETE", "/devicegroups/3", ""},
+		"a field of a rule that does not exist": {400, "POST", "/devicegroups", `{"name":"a","filter":{"operator":"and","rules":[{"field":"colour","operator":"exists"}]}}`},
+	} {
+		t.Run(name+" is refused", func(t *testing.T) { c.want(test.status, test.method, test.path, test.body) })
+	}
+	c.want(204, "DELETE", "/devicegroups/1", "")
+	c.want(404, "GET", "/devicegroups/1", "")
+}
+
+func TestTags(t *testing.T) {
+	_, c := serve(t, standin.Options{})
+	c.want(201, "POST", "/tags", `{"name":"crown jewels"}`)
+	c.want(400, "POST", "/tags", `{"name":"crown jewels"}`)
+	const tag = `{"id":1,"mod_time":1772600767890,"name":"crown jewels"}`
+	if one, all := c.want(200, "GET", "/tags/1", "").body, c.want(200, "GET", "/tags", "").body; one != tag || all != "["+tag+"]" {
+		t.Errorf("the tag is %s, the tags are %s", one, all)
+	}
+	c.want(204, "DELETE", "/tags/1", "")
+	c.want(404, "GET", "/tags/1", "")
+}
+
+func TestNetworksAndTriggers(t *testing.T) {
+	_, c := serve(t, standin.Options{})
+	wantIDs(t, idsOf(t, c.want(200, "GET", "/networks", "").body), 1, 2)
+	wantIDs(t, idsOf(t, c.want(200, "GET", "/triggers", "").body), 1, 2, 3)
+	for path, name := range map[string]string{"/networks/2": "Branch office", "/triggers/1": "Count requests by path"} {
+		if got := c.want(200, "GET", path, "").body; !strings.Contains(got, `"name":"`+name+`"`) {
+			t.Errorf("%s is %s", path, got)
+		}
+		c.want(405, "DELETE", path, "")
+	}
+}
