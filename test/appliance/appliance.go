@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ndrbridge/test/appliance/access"
 	"ndrbridge/test/appliance/openapi"
 )
 
@@ -31,8 +32,7 @@ type Options struct {
 	// Now returns the true time, from which the appliance's clock differs by its skew;
 	// nil: time.Now. It must be safe for concurrent use.
 	Now func() time.Time
-	// APIKey is the key accepted in Authorization; empty: DefaultAPIKey, or none if OAuth
-	// is set.
+	// APIKey is the key that User starts with; empty: DefaultAPIKey, or none if OAuth is set.
 	APIKey string
 	// Product is the word in the authorization scheme, as written, and in paths,
 	// in lower case; empty: Service.
@@ -40,10 +40,10 @@ type Options struct {
 	// Firmware is the dotted version; empty: 26.3.0.1234. Before 9.3, detections
 	// have no mod_time, create_time and url, and cannot be searched by them.
 	Firmware string
-	// OAuth is a client of the cloud edition's token endpoint; nil: none.
+	// OAuth is a client of the cloud edition's token endpoint, whose tokens are User's; nil:
+	// none.
 	OAuth *OAuth
-	// User is the owner of the key, the .me of a search and the By of a PATCH's versions;
-	// empty: api.
+	// User is the user that the appliance starts with, who has every privilege; empty: api.
 	User string
 	// Console makes the appliance a console; only a console can search for recommended.
 	Console bool
@@ -90,6 +90,7 @@ type Appliance struct {
 		notes     map[int64]note // by detection
 		patches   []Patch
 	}
+	control   *access.Control
 	resources resources
 	audit     auditLog
 	records   recordStore
@@ -115,6 +116,7 @@ const (
 	chanceRecords
 	chanceLost
 	chanceDates
+	chanceKeys
 )
 
 func chance(seed uint64, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
@@ -154,6 +156,7 @@ func New(o Options) *Appliance {
 	a.audit.rand = chance(o.Seed, chanceAudit)
 	a.records.rand = chance(o.Seed, chanceRecords)
 	a.records.cursors = make(map[string]*recordCursor)
+	a.control = a.newControl()
 	a.newResources()
 	a.bind()
 	return a

@@ -32,21 +32,15 @@ type tokens struct {
 // authenticate returns the user on whose behalf a request is made, and whether its credential
 // is valid.
 func (a *Appliance) authenticate(r *http.Request) (rest.Caller, bool) {
-	caller := rest.Caller{Name: a.options.User, Roles: map[string]string{
-		"system": "full", "write": "full", "metrics": "full", "ndr": "full", "npm": "full", "packets": "full",
-	}}
 	header := r.Header.Get("Authorization")
 	if key, ok := strings.CutPrefix(header, a.options.Product+" apikey="); ok {
-		return caller, a.options.APIKey != "" && key == a.options.APIKey
+		return a.control.Authenticate(key)
 	}
 	token, ok := strings.CutPrefix(header, "Bearer ")
-	if !ok {
+	if !ok || !a.tokens.accept(token, a.options.Now()) {
 		return rest.Caller{}, false
 	}
-	a.tokens.mu.Lock()
-	defer a.tokens.mu.Unlock()
-	end, ok := a.tokens.ends[token]
-	return caller, ok && a.options.Now().Before(end)
+	return a.control.Caller(a.options.User)
 }
 
 // issueToken serves the token endpoint, which is not part of the interface's description.
@@ -75,6 +69,14 @@ func (a *Appliance) issueToken(r *http.Request) rest.Answer {
 		"expires_in":   int64(lifetime / time.Second),
 		"token_type":   "Bearer",
 	})
+}
+
+// accept reports whether a token is valid.
+func (t *tokens) accept(token string, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	end, ok := t.ends[token]
+	return ok && now.Before(end)
 }
 
 func (t *tokens) issue(now time.Time, lifetime time.Duration) string {

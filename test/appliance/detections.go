@@ -15,7 +15,7 @@ func (a *Appliance) searchDetections(r *request) rest.Answer {
 	if err != nil {
 		return rest.BadRequest(err)
 	}
-	q, err := a.parseSearch(body, a.Clock())
+	q, err := a.parseSearch(body, r.Caller.Name, a.Clock())
 	if err != nil {
 		return rest.BadRequest(err)
 	}

@@ -33,7 +33,7 @@ func (a *Appliance) putNote(r *request) rest.Answer {
 	if err != nil {
 		return rest.BadRequest(err)
 	}
-	n := note{Author: a.options.User, UpdateTime: a.millis()}
+	n := note{Author: r.Caller.Name, UpdateTime: a.millis()}
 	if !body.take("note", &n.Note) {
 		body.fail("note: must be a string")
 	}

@@ -76,12 +76,12 @@ func (a *Appliance) patchDetection(r *request, body *object) ([]*Version, rest.A
 	if v == nil {
 		return nil, unknownDetection(r.ID("id"))
 	}
-	return a.applyPatch([]*Version{v}, p)
+	return a.applyPatch(r.Caller.Name, []*Version{v}, p)
 }
 
 // patchTickets serves PATCH /detections/tickets: all detections with the ticket change at
 // once. The store must be locked.
-func (a *Appliance) patchTickets(_ *request, body *object) ([]*Version, rest.Answer) {
+func (a *Appliance) patchTickets(r *request, body *object) ([]*Version, rest.Answer) {
 	var ticketID string
 	if !body.take("ticket_id", &ticketID) || ticketID == "" {
 		return nil, rest.BadRequest(errors.New("ticket_id: must be a string"))
@@ -105,11 +105,11 @@ func (a *Appliance) patchTickets(_ *request, body *object) ([]*Version, rest.Ans
 	if tracked == nil {
 		return nil, rest.NotFound("no detection has the ticket %s", ticketID)
 	}
-	return a.applyPatch(tracked, p)
+	return a.applyPatch(r.Caller.Name, tracked, p)
 }
 
-// applyPatch applies p to all of the versions or to none. The store must be locked.
-func (a *Appliance) applyPatch(versions []*Version, p patch) ([]*Version, rest.Answer) {
+// applyPatch applies p for a user to all of the versions or to none. The store must be locked.
+func (a *Appliance) applyPatch(by string, versions []*Version, p patch) ([]*Version, rest.Answer) {
 	detections := make([]Detection, len(versions))
 	for i, v := range versions {
 		detections[i] = v.Detection()
@@ -121,7 +121,7 @@ func (a *Appliance) applyPatch(versions []*Version, p patch) ([]*Version, rest.A
 	made := make([]*Version, len(versions))
 	for i := range detections {
 		detections[i].ModTime = modTime
-		made[i] = a.show(&detections[i], a.options.User)
+		made[i] = a.show(&detections[i], by)
 	}
 	answer := rest.NoContent()
 	answer.Audit = &rest.Audit{Operation: "Modify", Component: "REST API", Details: fmt.Sprintf("Changed %d detections", len(versions))}

@@ -2,11 +2,10 @@ package appliance
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 
+	"ndrbridge/test/appliance/access"
 	"ndrbridge/test/appliance/openapi"
 	"ndrbridge/test/appliance/rest"
 )
@@ -92,6 +91,8 @@ func (a *Appliance) find(r *http.Request) match {
 	}
 	o, parameters, allowed := a.description.Find(r.Method, path)
 	switch {
+	case o == nil && allowed != nil && access.IsPreflight(r):
+		return match{name: "other", open: true, refused: a.control.Preflight(r, allowed)}
 	case o != nil:
 		return match{operation: o, parameters: parameters, serve: a.handlers[o.Name], name: o.Method + " " + o.Path}
 	case allowed == nil:
@@ -100,29 +101,4 @@ func (a *Appliance) find(r *http.Request) match {
 	refused := rest.Refuse(http.StatusMethodNotAllowed, "the method %s is not allowed", r.Method)
 	refused.Header = http.Header{"Allow": {strings.Join(allowed, ", ")}}
 	return match{name: "other", refused: refused}
-}
-
-// missing returns the privileges of an operation that a caller lacks, as in "write: full".
-func missing(o *openapi.Operation, c rest.Caller) []string {
-	var lacks []string
-	for _, privilege := range slices.Sorted(maps.Keys(o.Privileges)) {
-		if level := o.Privileges[privilege]; !atLeast(privilege, c.Roles[privilege], level) && c.Roles["system"] != "full" {
-			lacks = append(lacks, privilege+": "+level)
-		}
-	}
-	return lacks
-}
-
-// levels are the values of each privilege, the least first.
-var levels = map[string][]string{
-	"system":  {"full"},
-	"write":   {"personal", "limited", "full"},
-	"metrics": {"restricted", "full"},
-	"ndr":     {"none", "full"},
-	"npm":     {"none", "full"},
-	"packets": {"slices_only", "full", "full_with_keys"},
-}
-
-func atLeast(privilege, has, needs string) bool {
-	return slices.Index(levels[privilege], has) >= slices.Index(levels[privilege], needs)
 }

@@ -33,8 +33,8 @@ type filter struct {
 	recommended                                                    *bool
 }
 
-// parseSearch parses the body of a search received at the time now.
-func (a *Appliance) parseSearch(body *object, now time.Time) (search, error) {
+// parseSearch parses the body of a search that a user sent, received at the time now.
+func (a *Appliance) parseSearch(body *object, caller string, now time.Time) (search, error) {
 	var s search
 	takeTime := func(name string, into **int64) {
 		var at int64
@@ -51,7 +51,7 @@ func (a *Appliance) parseSearch(body *object, now time.Time) (search, error) {
 	body.takeOptional("id_only", &s.idOnly)
 	var filter object
 	if body.takeOptional("filter", &filter) {
-		if err := s.filter.parse(&filter, a.options); err != nil {
+		if err := s.filter.parse(&filter, a.options, caller); err != nil {
 			body.fail("%w", err)
 		}
 	}
@@ -82,7 +82,7 @@ func checkLimit(limit *int) error {
 }
 
 // parse parses the filter of a search.
-func (f *filter) parse(body *object, o Options) error {
+func (f *filter) parse(body *object, o Options, caller string) error {
 	list := func(name string, into *[]string, allowed func(string) bool) {
 		body.takeOptional(name, into)
 		for _, value := range *into {
@@ -99,7 +99,7 @@ func (f *filter) parse(body *object, o Options) error {
 	list("types", &f.types, nil)
 	for i, assignee := range f.assignees {
 		if assignee == me {
-			f.assignees[i] = o.User
+			f.assignees[i] = caller
 		}
 	}
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"ndrbridge/test/appliance/access"
 	"ndrbridge/test/appliance/rest"
 )
 
@@ -26,6 +27,7 @@ import (
 func (a *Appliance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	found := a.find(r)
 	a.count(found.name)
+	a.control.SetCORS(w.Header(), r)
 	if hook := a.onRequest.Load(); hook != nil {
 		(*hook)(r)
 	}
@@ -104,8 +106,8 @@ func (a *Appliance) answer(found match, f behaviour, r *http.Request) rest.Answe
 	if found.serve == nil {
 		return found.refused
 	}
-	if lacks := missing(found.operation, caller); lacks != nil {
-		return rest.Refuse(http.StatusForbidden, "the user %s lacks the privilege %s", caller.Name, strings.Join(lacks, ", "))
+	if refused, ok := access.Check(found.operation, caller); !ok {
+		return refused
 	}
 	made := &request{Request: &rest.Request{
 		Request: r, Operation: found.operation, Parameters: found.parameters, Caller: caller, Now: a.millis(),

@@ -4,10 +4,12 @@
 package resource
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -30,6 +32,9 @@ type Kind struct {
 	Name      string   // of an object, in messages, as in "email group"
 	Component string   // the schema of an object
 	Unique    []string // fields whose values no two objects share; null is not a value
+	// Key is the field, and the path parameter, that addresses an object in paths; it is a
+	// string, required, unique and immutable. Empty: objects are addressed by id.
+	Key string
 	// Complete sets the fields of a new object that the appliance decides, beyond the
 	// defaults of the description, id, and mod_time if it has one; nil: there are none.
 	Complete func(*rest.Request, Object)
@@ -66,12 +71,13 @@ func NewCollection(d *openapi.Description, k Kind) *Collection {
 // Handlers returns the handlers of those of the operations on a collection that the
 // interface describes: list, create, get, patch and delete.
 func (c *Collection) Handlers() rest.Handlers {
+	object := c.kind.Path + "/{" + cmp.Or(c.kind.Key, "id") + "}"
 	handlers := rest.Handlers{
-		"GET " + c.kind.Path:              c.list,
-		"POST " + c.kind.Path:             c.create,
-		"GET " + c.kind.Path + "/{id}":    c.get,
-		"PATCH " + c.kind.Path + "/{id}":  c.patch,
-		"DELETE " + c.kind.Path + "/{id}": c.remove,
+		"GET " + c.kind.Path:  c.list,
+		"POST " + c.kind.Path: c.create,
+		"GET " + object:       c.get,
+		"PATCH " + object:     c.patch,
+		"DELETE " + object:    c.remove,
 	}
 	maps.DeleteFunc(handlers, func(name string, _ rest.Handler) bool { return !c.description.Has(name) })
 	return handlers
@@ -89,6 +95,31 @@ func (c *Collection) Get(id int64) Object {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.objects[id]
+}
+
+// Find returns the object with a value of the kind's key, or nil.
+func (c *Collection) Find(key string) Object {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.find(key)
+}
+
+func (c *Collection) find(key string) Object {
+	for _, object := range c.objects {
+		if object[c.kind.Key] == key {
+			return object
+		}
+	}
+	return nil
+}
+
+// addressed returns the object that a request's path addresses, or nil. The collection must
+// be locked.
+func (c *Collection) addressed(r *rest.Request) Object {
+	if c.kind.Key != "" {
+		return c.find(r.Parameters[c.kind.Key])
+	}
+	return c.objects[r.ID("id")]
 }
 
 // All returns the objects, sorted by id.
@@ -184,15 +215,26 @@ func (c *Collection) list(r *rest.Request) rest.Answer {
 }
 
 func (c *Collection) get(r *rest.Request) rest.Answer {
-	object := c.Get(r.ID("id"))
+	c.mu.RLock()
+	object := c.addressed(r)
+	c.mu.RUnlock()
 	if object == nil {
-		return c.missing(r.ID("id"))
+		return c.missing(r)
 	}
 	return rest.Answer{Status: http.StatusOK, ContentType: rest.TypeJSON, Parts: [][]byte{c.encode(r, object)}}
 }
 
-func (c *Collection) missing(id int64) rest.Answer {
-	return rest.NotFound("no %s has the id %d", c.kind.Name, id)
+func (c *Collection) missing(r *rest.Request) rest.Answer {
+	key := cmp.Or(c.kind.Key, "id")
+	return rest.NotFound("no %s has the %s %s", c.kind.Name, key, r.Parameters[key])
+}
+
+// path returns the path of an object.
+func (c *Collection) path(object Object) string {
+	if c.kind.Key != "" {
+		return c.kind.Path + "/" + url.PathEscape(Text(object, c.kind.Key))
+	}
+	return c.kind.Path + "/" + strconv.FormatInt(Number(object, "id"), 10)
 }
 
 func (c *Collection) create(r *rest.Request) rest.Answer {
@@ -211,18 +253,17 @@ func (c *Collection) create(r *rest.Request) rest.Answer {
 		return rest.BadRequest(err)
 	}
 	c.lastID++
-	answer := rest.Created(c.kind.Path + "/" + strconv.FormatInt(c.lastID, 10))
-	answer.Audit = c.audit(r, "Create", c.lastID)
+	answer := rest.Created(c.path(object))
+	answer.Audit = c.audit(r, "Create", object)
 	return answer
 }
 
 func (c *Collection) patch(r *rest.Request) rest.Answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	id := r.ID("id")
-	before := c.objects[id]
+	before := c.addressed(r)
 	if before == nil {
-		return c.missing(id)
+		return c.missing(r)
 	}
 	after := maps.Clone(before)
 	maps.Copy(after, r.Object())
@@ -230,7 +271,7 @@ func (c *Collection) patch(r *rest.Request) rest.Answer {
 		return rest.BadRequest(err)
 	}
 	answer := rest.NoContent()
-	answer.Audit = c.audit(r, "Modify", id)
+	answer.Audit = c.audit(r, "Modify", after)
 	return answer
 }
 
@@ -265,18 +306,21 @@ func (c *Collection) store(r *rest.Request, before, after Object) error {
 }
 
 func (c *Collection) remove(r *rest.Request) rest.Answer {
-	id := r.ID("id")
-	if !c.Remove(id) {
-		return c.missing(id)
+	c.mu.RLock()
+	object := c.addressed(r)
+	c.mu.RUnlock()
+	if object == nil || !c.Remove(Number(object, "id")) {
+		return c.missing(r)
 	}
 	answer := rest.NoContent()
-	answer.Audit = c.audit(r, "Delete", id)
+	answer.Audit = c.audit(r, "Delete", object)
 	return answer
 }
 
-func (c *Collection) audit(r *rest.Request, operation string, id int64) *rest.Audit {
+func (c *Collection) audit(r *rest.Request, operation string, object Object) *rest.Audit {
 	verb := map[string]string{"Create": "Created", "Modify": "Changed", "Delete": "Deleted"}[operation]
-	return &rest.Audit{Operation: operation, Component: r.Operation.Tag, Details: fmt.Sprintf("%s %s %d", verb, c.kind.Name, id)}
+	name := object[cmp.Or(c.kind.Key, "id")]
+	return &rest.Audit{Operation: operation, Component: r.Operation.Tag, Details: fmt.Sprintf("%s %s %v", verb, c.kind.Name, name)}
 }
 
 // Number returns a number of an object, or 0 if the field is null or absent.

@@ -36,6 +36,8 @@ type Caller struct {
 	Name string
 	// Roles is the level of each privilege that the user has.
 	Roles map[string]string
+	// KeyID is the id of the API key that the request was made with; 0: a token.
+	KeyID int64
 }
 
 // ID returns a numeric parameter of the path.

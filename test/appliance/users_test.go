@@ -1,0 +1,236 @@
+package appliance_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	standin "ndrbridge/test/appliance"
+)
+
+// as returns a caller that uses another API key.
+func (c *caller) as(key string) *caller {
+	other := *c
+	other.authorization = "Service apikey=" + key
+	return &other
+}
+
+// user creates a user with privileges, and returns a caller that uses a key of the user.
+func (c *caller) user(name, roles string) *caller {
+	c.t.Helper()
+	c.want(201, "POST", "/users", `{"username":"`+name+`","granted_roles":`+roles+`}`)
+	return c.as(c.key(name))
+}
+
+// key generates an API key for a user.
+func (c *caller) key(name string) string {
+	c.t.Helper()
+	var made struct{ Key string }
+	body := c.want(201, "POST", "/users/"+name+"/apikeys", `{"description":"test"}`).body
+	if err := json.Unmarshal([]byte(body), &made); err != nil {
+		c.t.Fatal(err)
+	}
+	return made.Key
+}
+
+const (
+	allRoles = `{"metrics":"full","ndr":"full","npm":"full","packets":"full_with_keys","system":"full","write":"full"}`
+	api      = `{"date_joined":1546300800000,"effective_roles":` + allRoles + `,"enabled":true,"granted_roles":{"system":"full"},` +
+		`"id":1,"name":"","type":"local","username":"api"}`
+	ada = `{"date_joined":1772600767890,"effective_roles":{"ndr":"full"},"enabled":true,"granted_roles":{"ndr":"full"},` +
+		`"id":2,"name":"Ada","type":"remote","username":"ada@corp.example"}`
+)
+
+func TestUsers(t *testing.T) {
+	_, c := serve(t, standin.Options{})
+	created := c.want(201, "POST", "/users", `{"username":"ada@corp.example","type":"remote","granted_roles":{"metrics":"full"}}`)
+	if at := created.header.Get("Location"); at != "/api/v1/users/ada@corp.example" || created.body != "" {
+		t.Errorf("the location is %q, the body %q", at, created.body)
+	}
+	c.want(204, "PATCH", "/users/ada@corp.example", `{"name":"Ada","granted_roles":{"ndr":"full"}}`)
+	if got := c.want(200, "GET", "/users/ada@corp.example", "").body; got != ada {
+		t.Errorf("the user is %s, want %s", got, ada)
+	}
+	if got := c.want(200, "GET", "/users", "").body; got != "["+api+","+ada+"]" {
+		t.Errorf("the users are %s", got)
+	}
+	for name, test := range map[string]struct {
+		status             int
+		method, path, body string
+	}{
+		"a name that another user has":          {400, "POST", "/users", `{"username":"api"}`},
+		"a name with a slash":                   {400, "POST", "/users", `{"username":"a/b"}`},
+		"a level that does not exist":           {400, "PATCH", "/users/api", `{"granted_roles":{"write":"much"}}`},
+		"another name":                          {400, "PATCH", "/users/api", `{"username":"ada"}`},
+		"a user that does not exist":            {404, "GET", "/users/eve", ""},
+		"a change of a user that is not":        {404, "PATCH", "/users/eve", `{}`},
+		"keys of a user that does not exist":    {404, "GET", "/users/eve/apikeys", ""},
+		"a key for a user that does not exist":  {404, "POST", "/users/eve/apikeys", `{"description":"a"}`},
+		"a key that does not exist":             {404, "GET", "/users/api/apikeys/9", ""},
+		"a key of another user":                 {404, "DELETE", "/users/ada@corp.example/apikeys/1", ""},
+		"a key without a description":           {400, "POST", "/users/api/apikeys", `{}`},
+		"deleting oneself":                      {422, "DELETE", "/users/api", ""},
+		"disabling oneself":                     {422, "PATCH", "/users/api", `{"enabled":false}`},
+		"giving up the system privileges":       {422, "PATCH", "/users/api", `{"granted_roles":{"write":"full"}}`},
+		"revoking the key of the request":       {422, "DELETE", "/users/api/apikeys/1", ""},
+		"an operation that does not exist here": {405, "PUT", "/users/api", `{}`},
+	} {
+		t.Run(name+" is refused", func(t *testing.T) { c.want(test.status, test.method, test.path, test.body) })
+	}
+	c.want(204, "PATCH", "/users/api", `{"granted_roles":{"system":"full","ndr":"full"}}`)
+	c.want(204, "DELETE", "/users/ada@corp.example", "")
+	c.want(404, "GET", "/users/ada@corp.example", "")
+}
+
+func TestAPIKeys(t *testing.T) {
+	_, c := serve(t, standin.Options{Seed: 1})
+	eve := c.user("eve", `{}`)
+	t.Run("a key acts for its user", func(t *testing.T) {
+		if got := eve.want(200, "GET", "/users", "").body; !strings.HasPrefix(got, "[{") || strings.Count(got, "username") != 1 || !strings.Contains(got, `"username":"eve"`) {
+			t.Errorf("the user sees %s", got)
+		}
+		eve.want(200, "GET", "/users/eve", "")
+		if got := eve.want(403, "GET", "/users/api", "").body; got != `{"error_message":"the user eve lacks the privilege system: full"}` {
+			t.Errorf("the refusal is %s", got)
+		}
+		eve.want(403, "POST", "/users", `{"username":"mallory"}`)
+		eve.want(403, "POST", "/users/api/apikeys", `{"description":"a"}`)
+		eve.want(403, "PATCH", "/users/eve", `{"granted_roles":{"system":"full"}}`)
+	})
+	t.Run("its text is shown once", func(t *testing.T) {
+		made := eve.want(201, "POST", "/users/eve/apikeys", `{"description":"second"}`)
+		const second = `{"id":3,"username":"eve","description":"second","created_time":1772600767890}`
+		if at := made.header.Get("Location"); at != "/api/v1/users/eve/apikeys/3" {
+			t.Errorf("the location is %s", at)
+		}
+		if got := eve.want(200, "GET", "/users/eve/apikeys/3", "").body; got != second {
+			t.Errorf("the key is %s", got)
+		}
+		if got := c.want(200, "GET", "/users/eve/apikeys", "").body; !strings.Contains(got, second) || strings.Count(got, "id") != 2 {
+			t.Errorf("the keys are %s", got)
+		}
+	})
+	t.Run("a key that was revoked is refused", func(t *testing.T) {
+		third := c.as(c.key("eve"))
+		third.want(200, "GET", "/users/eve", "")
+		eve.want(204, "DELETE", "/users/eve/apikeys/4", "")
+		third.want(401, "GET", "/users/eve", "")
+	})
+	t.Run("keys of a user who is disabled are refused", func(t *testing.T) {
+		c.want(204, "PATCH", "/users/eve", `{"enabled":false}`)
+		eve.want(401, "GET", "/users/eve", "")
+		c.want(204, "PATCH", "/users/eve", `{"enabled":true}`)
+		eve.want(200, "GET", "/users/eve", "")
+	})
+	t.Run("keys of a user who is deleted are refused, even if another has the name", func(t *testing.T) {
+		c.want(204, "DELETE", "/users/eve", "")
+		eve.want(401, "GET", "/users/eve", "")
+		c.want(201, "POST", "/users", `{"username":"eve"}`)
+		eve.want(401, "GET", "/users/eve", "")
+	})
+	t.Run("the policy decides for whom they can be generated", func(t *testing.T) {
+		c.want(201, "POST", "/users", `{"username":"far","type":"remote"}`)
+		for policy, want := range map[string]struct{ local, remote int }{"all": {201, 201}, "local": {201, 422}, "none": {422, 422}} {
+			settings := `{"policy":"` + policy + `","cors":{"any":false,"origins":[]}}`
+			c.want(204, "PUT", "/service/apiaccess", settings)
+			if got := c.want(200, "GET", "/service/apiaccess", "").body; got != settings {
+				t.Errorf("the settings are %s", got)
+			}
+			c.want(want.local, "POST", "/users/eve/apikeys", `{"description":"a"}`)
+			c.want(want.remote, "POST", "/users/far/apikeys", `{"description":"a"}`)
+		}
+	})
+	t.Run("a user has only so many", func(t *testing.T) {
+		c.want(204, "PUT", "/service/apiaccess", `{"policy":"all","cors":{"any":false,"origins":[]}}`)
+		c.want(201, "POST", "/users", `{"username":"many"}`)
+		for range 100 {
+			c.key("many")
+		}
+		c.want(422, "POST", "/users/many/apikeys", `{"description":"a"}`)
+	})
+}
+
+func TestTokensBelongToTheFirstUser(t *testing.T) {
+	_, c := serve(t, standin.Options{
+		APIKey: standin.DefaultAPIKey, OAuth: &standin.OAuth{ClientID: "id", ClientSecret: "secret"}, User: "setup",
+	})
+	_, token := c.token("id", "secret", grant)
+	bearer := *c
+	bearer.authorization = "Bearer " + token["access_token"].(string)
+	bearer.want(200, "GET", "/users/setup", "")
+	admin := c.user("root", `{"system":"full"}`)
+	admin.want(204, "PATCH", "/users/setup", `{"enabled":false}`)
+	bearer.want(401, "GET", "/users/setup", "")
+	c.want(401, "GET", "/users/setup", "")
+	admin.want(204, "DELETE", "/users/setup/apikeys/1", "")
+	admin.want(204, "PATCH", "/users/setup", `{"enabled":true}`)
+	bearer.want(200, "GET", "/users/setup", "")
+	c.want(401, "GET", "/users/setup", "")
+}
+
+func TestCrossOriginRequests(t *testing.T) {
+	a, c := serve(t, standin.Options{})
+	send := func(method, path, origin string) *http.Response {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, c.url+"/api/v1"+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Origin", origin)
+		if method == http.MethodOptions {
+			r.Header.Set("Access-Control-Request-Method", "PATCH")
+		} else {
+			r.Header.Set("Authorization", c.authorization)
+		}
+		resp, err := c.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp
+	}
+	const page = "https://soc.example:8443"
+	for name, test := range map[string]struct {
+		cors    string
+		origin  string
+		allowed bool
+	}{
+		"no origin is allowed at first":  {`{"any":false,"origins":[]}`, page, false},
+		"an origin that was added":       {`{"any":false,"origins":["https://soc.example:8443"]}`, page, true},
+		"not the same host's other port": {`{"any":false,"origins":["https://soc.example"]}`, page, false},
+		"any origin":                     {`{"any":true,"origins":[]}`, "http://[::1]:80", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.want(204, "PUT", "/service/apiaccess", `{"policy":"all","cors":`+test.cors+`}`)
+			status, origin, methods := http.StatusForbidden, "", ""
+			if test.allowed {
+				status, origin, methods = http.StatusNoContent, test.origin, "DELETE, GET, PATCH"
+			}
+			asked := send(http.MethodOptions, "/emailgroups/1", test.origin)
+			if got := asked.Header; asked.StatusCode != status || got.Get("Access-Control-Allow-Origin") != origin || got.Get("Access-Control-Allow-Methods") != methods {
+				t.Errorf("the preflight is answered with %d and %v", asked.StatusCode, got)
+			}
+			for _, path := range []string{"/users", "/nothing"} {
+				answer := send(http.MethodGet, path, test.origin)
+				if got := answer.Header; got.Get("Access-Control-Allow-Origin") != origin || got.Get("Vary") != "Origin" {
+					t.Errorf("%s is answered with %v", path, got)
+				}
+			}
+		})
+	}
+	if n := a.Requests()["GET /users"]; n != 4 {
+		t.Errorf("%d requests for users", n)
+	}
+	for name, origins := range map[string]string{
+		"a path":    `["https://soc.example/page"]`,
+		"a host":    `["soc.example"]`,
+		"all":       `["*"]`,
+		"a user":    `["https://ada@soc.example"]`,
+		"no scheme": `["//soc.example"]`,
+	} {
+		t.Run("an origin that is "+name+" is refused", func(t *testing.T) {
+			c.want(400, "PUT", "/service/apiaccess", `{"policy":"all","cors":{"any":false,"origins":`+origins+`}}`)
+		})
+	}
+}
