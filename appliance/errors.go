@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -93,6 +94,24 @@ func (e *Error) Refused() bool {
 	return false
 }
 
+// privilegePattern matches a privilege with a level, as in users' roles.
+var privilegePattern = regexp.MustCompile(`\b(system|write|metrics|ndr|npm|packets)"?\s?[:=]\s?"?(full_with_keys|full|limited|personal|restricted|slices_only)\b`)
+
+// Privileges returns the privileges that a 403 names in its message, as in "ndr: full, write:
+// limited"; empty if it names none.
+func (e *Error) Privileges() string {
+	if e.Status != http.StatusForbidden {
+		return ""
+	}
+	var named []string
+	for _, match := range privilegePattern.FindAllStringSubmatch(e.Excerpt, -1) {
+		if text := match[1] + ": " + match[2]; !slices.Contains(named, text) {
+			named = append(named, text)
+		}
+	}
+	return strings.Join(named, ", ")
+}
+
 // Throttled reports whether the appliance asked for fewer requests.
 func (e *Error) Throttled() bool {
 	return e.Status == http.StatusTooManyRequests ||
@@ -146,6 +165,9 @@ func (e *Error) answered(resp *http.Response, body []byte, notFound, refused str
 		advice = proxyAuthAdvice
 	case e.Refused():
 		advice = refused
+		if lacks := e.Privileges(); lacks != "" {
+			advice = "on the appliance, grant the owner of the credentials " + lacks
+		}
 	}
 	if advice != "" {
 		e.Err = errors.New(advice)

@@ -28,6 +28,10 @@ func TestUnsuccessfulAnswers(t *testing.T) {
 	}{
 		"a key that is wrong":                  {401, `{"error_message": "Invalid access token"}`, "Invalid access token", true, false, "check the API key"},
 		"a key that may not":                   {403, ``, "", true, false, "403 Forbidden: check the API key"},
+		"a privilege that is missing":          {403, `{"error_message": "the user ana lacks the privilege ndr: full"}`, "the user ana lacks the privilege ndr: full", true, false, "grant the owner of the credentials ndr: full"},
+		"several that are missing":             {403, `requires "write": "limited" and system=full, write: limited`, `requires "write": "limited" and system=full, write: limited`, true, false, "grant the owner of the credentials write: limited, system: full"},
+		"words like those of a privilege":      {403, `rewrite: full system backup`, `rewrite: full system backup`, true, false, "check the API key"},
+		"a privilege in another answer":        {401, `ndr: full`, `ndr: full`, true, false, "check the API key"},
 		"the short text about a token":         {400, "invalid", "invalid", true, false, "check the API key"},
 		"the short text with a line end":       {400, "invalid\n", "invalid", true, false, ""},
 		"the short text with an escape":        {400, `invalid\n`, `invalid\n`, true, false, ""},
