@@ -72,3 +72,12 @@ func TestABacklogOfDetectionsIsReportedWhileItIsRead(t *testing.T) {
 	a.SetHazards(standin.Hazards{})
 	r.appliance(t, "its end", func(s admin.ApplianceStatus) bool { return s.Streams[0].Events == 400 && s.Streams[0].Backlog == nil })
 }
+
+func TestAFilterOnWhatChangesIsLogged(t *testing.T) {
+	_, url := startAppliance(t, 0)
+	r := run(t, strings.Replace(configuration(t, url, webhookSink("soc", startInbox(t).URL)), "page_size: 200",
+		"page_size: 200, filter: {status: [new], types: [a]}", 1))
+	await(t, "the warning", func() bool {
+		return r.log.hasLine("level=WARN", "appliance=hq", "keys=status", "filter with match at the sinks")
+	})
+}

@@ -41,6 +41,11 @@ type Detections struct {
 // DetectionFilter is the appliance's own search filter: detections that do not match are
 // never fetched. A key that is absent does not filter.
 //
+// A detection that stops matching is not fetched any more: with status: [new], the bridge
+// never sees that a detection was closed. So filter here by what does not change, which is
+// categories and types, and by everything else with the match of a sink. ndrbridge check
+// warns of the other keys.
+//
 // Its JSON is the filter object of the appliance's REST interface.
 //
 //	appliances:
@@ -48,7 +53,7 @@ type Detections struct {
 //	    url: https://sensor.example
 //	    api_key_file: /run/secrets/hq
 //	    detections:
-//	      filter: {categories: [sec], status: [new, in_progress, .none], risk_score_min: 60}
+//	      filter: {categories: [sec.botnet, sec.exfil]}
 type DetectionFilter struct {
 	// Categories are the categories to select: sec, perf or custom, or a part of one,
 	// such as sec.botnet.
@@ -70,6 +75,31 @@ type DetectionFilter struct {
 	// Recommended selects the detections that the appliance recommends for triage (true)
 	// or the others (false). Only a console supports it.
 	Recommended *bool `yaml:"recommended" env:"RECOMMENDED" json:"recommended,omitempty"`
+}
+
+// Changing returns the keys of f that select detections by what changes while they exist,
+// such as status, in the order of the configuration. A list of all values selects nothing.
+func (f DetectionFilter) Changing() []string {
+	selects := func(values []string, all ...string) bool {
+		return len(values) > 0 && (all == nil || slices.ContainsFunc(all, func(v string) bool { return !slices.Contains(values, v) }))
+	}
+	var keys []string
+	for _, key := range []struct {
+		name    string
+		selects bool
+	}{
+		{"assignee", selects(f.Assignee)},
+		{"ticket_id", selects(f.TicketID)},
+		{"status", selects(f.Status, "new", "in_progress", "closed", "acknowledged", ".none")},
+		{"resolution", selects(f.Resolution, "action_taken", "no_action_taken", ".none")},
+		{"risk_score_min", f.RiskScoreMin != nil && *f.RiskScoreMin > 0},
+		{"recommended", f.Recommended != nil},
+	} {
+		if key.selects {
+			keys = append(keys, key.name)
+		}
+	}
+	return keys
 }
 
 // Reconcile configures the slow sweep that finds detections that became visible late.

@@ -2,7 +2,9 @@ package pipeline
 
 import (
 	"context"
+	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"ndrbridge/appliance"
@@ -20,6 +22,7 @@ type appliancePart struct {
 	config      configs.Appliance
 	fingerprint fingerprint
 	client      *appliance.Client
+	log         *slog.Logger
 	watch       *poller.Watch
 	firmware    *identity.Firmware
 	streams     []stream
@@ -49,20 +52,20 @@ func (p *Pipeline) buildAppliance(ctx context.Context, a configs.Appliance, conf
 	if current != nil && current.fingerprint.equal(fp) {
 		return current, nil
 	}
-	next := &appliancePart{config: a, fingerprint: fp}
+	next := &appliancePart{config: a, fingerprint: fp, log: p.log.With("appliance", a.Name)}
 	next.client, err = endpoint.NewClient(a, endpoint.ClientOptions{
-		Version: p.version, Tracer: p.tracer, Log: p.log.With("appliance", a.Name),
+		Version: p.version, Tracer: p.tracer, Log: next.log,
 		Lease:   p.shard.lease(),
 		Observe: func(code string) { p.metrics.requests.WithLabelValues(a.Name, code).Inc() },
 	})
 	if err != nil {
 		return nil, err
 	}
-	known := identity.NewDetector(a.Name, p.store, p.log.With("appliance", a.Name))
-	next.firmware = identity.NewFirmware(next.client, known.Observe, p.log.With("appliance", a.Name))
+	known := identity.NewDetector(a.Name, p.store, next.log)
+	next.firmware = identity.NewFirmware(next.client, known.Observe, next.log)
 	next.watch = poller.NewWatch(p.store, poller.WatchOptions{
 		Appliance: a.Name, After: a.UnreachableAfter, TypePrefix: config.Events.TypePrefix,
-		Reached: next.firmware.Reached, Now: time.Now, Log: p.log.With("appliance", a.Name),
+		Reached: next.firmware.Reached, Now: time.Now, Log: next.log,
 	})
 	if config.Tickets.Enabled && p.store != nil { // it is nil in a check, which reads no state
 		if err := p.buildWriter(ctx, next, config, current); err != nil {
@@ -118,6 +121,10 @@ func (p *Pipeline) buildWriter(ctx context.Context, next *appliancePart, config 
 func (p *appliancePart) name() string { return "appliance " + p.config.Name }
 
 func (p *appliancePart) start(l lifetimes, ps *lifecycle.Set) {
+	if keys := p.config.Detections.Filter.Changing(); p.config.Detections.Enabled && len(keys) > 0 {
+		p.log.Warn("the filter selects detections by what changes, so the last version of a detection that stops matching is never delivered; filter with match at the sinks instead",
+			"keys", strings.Join(keys, ", "))
+	}
 	tasks := []lifecycle.Task{lifecycle.Prompt(p.watch.Run), lifecycle.Prompt(p.firmware.Run)}
 	if p.writer != nil {
 		tasks = append(tasks, p.writer.Run)

@@ -1,11 +1,13 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,8 +27,9 @@ type applianceTrial struct {
 	client  *appliance.Client
 	now     func() time.Time
 	found   []finding.Finding
-	clock   bool   // the clocks were compared
-	raise   string // the setting that gives a request more time
+	refused map[string]bool // the steps that the key may not do
+	clock   bool            // the clocks were compared
+	raise   string          // the setting that gives a request more time
 }
 
 // checkAppliance tries an appliance. kept is what the state knows of its identity, or
@@ -43,19 +46,21 @@ func checkAppliance(ctx context.Context, a configs.Appliance, kept *identity.Kno
 		return unusable(err)
 	}
 	defer client.Close()
-	t := &applianceTrial{config: a, tickets: tickets, client: client, now: o.Now, raise: raise}
+	t := &applianceTrial{config: a, tickets: tickets, client: client, now: o.Now, raise: raise, refused: make(map[string]bool)}
 	if strings.HasPrefix(a.URL, "http://") {
 		t.add(finding.Warning, "tls", "plain http: anyone on the network path can read the key and alter responses", "use https in url")
 	}
 	if strings.HasPrefix(a.OAuth.TokenURL.Value(), "http://") {
 		t.add(finding.Warning, "token tls", "plain http: anyone on the network path can read the client secret", "use https in oauth.token_url")
 	}
+	t.found = append(t.found, checkFilter(a.Detections)...)
 	if !t.signIn(ctx) {
 		return t.found
 	}
 	if kept != nil {
 		t.identity(ctx, *kept)
 	}
+	signedIn := len(t.found)
 	if a.Detections.Enabled {
 		t.detections(ctx)
 	}
@@ -68,6 +73,7 @@ func checkAppliance(ctx context.Context, a configs.Appliance, kept *identity.Kno
 	if tickets {
 		t.ticketing(ctx)
 	}
+	t.found = slices.Insert(t.found, signedIn, t.privileges(ctx)...)
 	return t.found
 }
 
@@ -110,6 +116,9 @@ func (t *applianceTrial) signIn(ctx context.Context) bool {
 		return false
 	}
 	t.add(finding.OK, "firmware", firmware.String(), "")
+	if edition, err := t.client.Edition(ctx); err == nil && edition != "" {
+		t.add(finding.OK, "edition", edition, "")
+	}
 	return true
 }
 
@@ -162,16 +171,22 @@ func (t *applianceTrial) explainFailure(ctx context.Context, err error) {
 	}
 	detail := answerText(e)
 	switch {
+	case forToken(e) && e.Status == http.StatusNotFound:
+		t.add(finding.Failed, "token", "the token endpoint "+token.Host+" "+detail,
+			"check oauth.token_url; only the cloud edition has a token endpoint: for another one, set api_key_file instead of oauth")
 	case forToken(e):
 		t.add(finding.Failed, "token", "the token endpoint "+token.Host+" "+detail, "check oauth.token_url, oauth.client_id and the client secret")
 	case e.Refused() && t.config.OAuth.IsSet():
 		t.add(finding.Failed, "key", "a token was issued, but the appliance "+detail, "check what the owner of oauth.client_id may do, and that url is of the same tenant as oauth.token_url")
 	case e.Refused():
 		t.add(finding.Failed, "key", "the appliance "+detail,
-			"check the API key, that nobody deleted it, and that product (now "+t.config.Product+") or scheme_word is the product's word in Authorization")
+			"check the API key, that nobody deleted it, and that product (now "+t.config.Product+") or scheme_word is the product's word in Authorization; the cloud edition takes no API keys: set oauth there")
 	case e.Status == http.StatusNotFound:
-		t.add(finding.Failed, "product", detail+" at "+e.Path,
-			"set product to the product's word, which "+t.config.URL+"/api/v1/explore/ shows in its paths, and check url")
+		shown := t.config.URL + "/api/v1/explore/ shows in its paths"
+		if t.config.OAuth.IsSet() { // the cloud edition has no explorer
+			shown = "the paths in the vendor's documentation of the interface begin with, behind /api/v1"
+		}
+		t.add(finding.Failed, "product", detail+" at "+e.Path, "set product to the product's word, which "+shown+", and check url")
 	case e.Status/100 == 2:
 		t.add(finding.Failed, "interface", detail, "set url to the appliance's own address: a portal, a proxy or a page to sign in at answers there")
 	case e.Status/100 == 3:
@@ -214,15 +229,20 @@ func (t *applianceTrial) outOfTime(ctx context.Context, step string) bool {
 }
 
 // explainUnreadable adds a finding that explains why a stream cannot be read. privilege names
-// the privilege that reading needs, filter the keys to check if the request is invalid.
-func (t *applianceTrial) explainUnreadable(ctx context.Context, step string, err error, privilege, filter string) {
+// the privilege that reading needs unless the answer names it, without how to run the bridge
+// without the stream, filter the keys to check if the request is invalid.
+func (t *applianceTrial) explainUnreadable(ctx context.Context, step string, err error, privilege, without, filter string) {
 	e, ok := errors.AsType[*appliance.Error](err)
 	switch {
 	case t.outOfTime(ctx, step):
 	case !ok:
 		t.found = append(t.found, finding.Failure(step, err))
 	case e.Refused():
-		t.add(finding.Failed, step, "the appliance "+answerText(e), "the owner of the key needs "+privilege)
+		t.refused[step] = true
+		if named := e.Privileges(); named != "" {
+			privilege = named
+		}
+		t.add(finding.Failed, step, "the appliance "+answerText(e), "the owner of the key needs "+privilege+"; or "+without)
 	case e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity:
 		t.add(finding.Failed, step, "the appliance "+answerText(e), "see "+filter)
 	default:
@@ -308,7 +328,9 @@ func (t *applianceTrial) write(ctx context.Context, tracked bool) {
 	}
 	switch {
 	case e != nil && e.Refused():
-		t.add(finding.Failed, step, "the key may not write tickets: the appliance "+answer, "the owner of the key needs the write privilege")
+		t.refused[step] = true
+		t.add(finding.Failed, step, "the key may not write tickets: the appliance "+answer,
+			"the owner of the key needs "+cmp.Or(e.Privileges(), "the write privilege")+"; or set tickets.enabled to false")
 	case err == nil, e != nil && (e.Status == http.StatusNotFound || e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity && tracked):
 		t.add(finding.Remark, step, "the key may write, as far as can be tested without changing anything: asked to change a ticket that no detection has, the appliance "+answer, "")
 	case t.outOfTime(ctx, step):

@@ -178,6 +178,15 @@ func TestCheckAppliance(t *testing.T) {
 			keys:    "oauth: {token_url: ELSEWHERE, client_id: bridge, client_secret: right}",
 			want:    row("tls", finding.Failed, "self-signed", "tls.ca_file"),
 		},
+		"a token endpoint that is not one": {
+			keys: "oauth: {token_url: TOKEN, client_id: bridge, client_secret: right}", options: standin.Options{APIKey: standin.DefaultAPIKey},
+			want: row("token", finding.Failed, "404", "only the cloud edition has a token endpoint"),
+		},
+		"another product's word in paths of the cloud edition": {
+			options: standin.Options{Product: "ExtraHop", OAuth: &standin.OAuth{ClientID: "bridge", ClientSecret: "right"}},
+			keys:    "oauth: {token_url: TOKEN, client_id: bridge, client_secret: right}",
+			want:    row("product", finding.Failed, "404", "vendor's documentation"),
+		},
 		"a token endpoint elsewhere that is not there": {
 			options: standin.Options{OAuth: &standin.OAuth{ClientID: "bridge", ClientSecret: "right"}},
 			keys:    "oauth: {token_url: \"http://" + loopback.Closed(t) + "/token\", client_id: bridge, client_secret: right}",

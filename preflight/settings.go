@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"ndrbridge/admin"
@@ -20,7 +21,25 @@ import (
 // interface, and everything that the parts are made of, such as certificates. It
 // changes nothing and contacts nothing, except a bridge that holds the admin address.
 func CheckSettings(ctx context.Context, config *configs.Config, version string) []finding.Finding {
-	return append(checkState(config, true), checkParts(ctx, config, version)...)
+	found := append(checkState(config, true), checkParts(ctx, config, version)...)
+	for _, a := range config.Appliances {
+		found = append(found, finding.Of("appliance "+a.Name, checkFilter(a.Detections))...)
+	}
+	return found
+}
+
+// checkFilter returns a warning if the filter of a stream of detections hides their last
+// versions.
+func checkFilter(d configs.Detections) []finding.Finding {
+	keys := d.Filter.Changing()
+	if !d.Enabled || len(keys) == 0 {
+		return nil
+	}
+	return []finding.Finding{{
+		Step: "detections.filter", Result: finding.Warning,
+		Detail: "it selects by what changes (" + strings.Join(keys, ", ") + "): a detection that stops matching, for example because it is closed, is not read any more, so its last version is never delivered",
+		Advice: "remove " + strings.Join(keys, ", ") + " from it and filter with match at the sinks, as in docs/sinks.md; keep it if the last versions are not needed",
+	}}
 }
 
 // checkParts makes every part as the start of a bridge does, and returns a finding for

@@ -25,7 +25,7 @@ func (t *applianceTrial) detections(ctx context.Context) {
 	var page appliance.Page
 	since := t.now().Add(-time.Hour).UnixMilli()
 	if err := t.client.SearchDetections(ctx, appliance.Search{ModTime: since, Limit: 1, Filter: filter}, &page); err != nil {
-		t.explainUnreadable(ctx, step, err, "access to detections: the NDR module, or the NPM module for performance alone", "detections.filter")
+		t.explainUnreadable(ctx, step, err, "access to detections: the NDR module, or the NPM module for performance alone", "set detections.enabled to false", "detections.filter")
 		return
 	}
 	t.add(finding.OK, step, "they can be read", "")
@@ -37,7 +37,7 @@ func (t *applianceTrial) audit(ctx context.Context) {
 	const step = "audit log"
 	var page appliance.Page
 	if err := t.client.AuditLog(ctx, 1, 0, &page); err != nil {
-		t.explainUnreadable(ctx, step, err, "system and access administration privileges; or set audit.enabled to false", "audit")
+		t.explainUnreadable(ctx, step, err, "system and access administration privileges", "set audit.enabled to false", "audit")
 		return
 	}
 	t.add(finding.OK, step, "it can be read", "")
@@ -74,7 +74,7 @@ func (t *applianceTrial) records(ctx context.Context, q configs.RecordQuery) {
 		t.add(finding.Failed, step, "the appliance "+answerText(e), "it has no record store and none is connected: connect one, or remove the query from records")
 		return
 	case err != nil:
-		t.explainUnreadable(ctx, step, err, "full write privileges", "types and filter of the query")
+		t.explainUnreadable(ctx, step, err, "full write privileges", "remove the query from records", "types and filter of the query")
 		return
 	case refused && q.Store == string(poller.StoreOwn):
 		t.add(finding.Failed, step, "store is own, but asked for a cursor, the appliance "+answerText(e), "set store to auto or third_party")

@@ -29,12 +29,13 @@ with its position in the file and the path of its key. The command also checks w
 else would prevent a start on this machine: a state file that cannot be created, written
 or used, an address in admin.listen that is not available, and certificates. It is only
 a warning if a bridge already listens on the address, because that bridge may use this
-configuration. No other connection is made. A state file that was not closed cleanly is
-not read in full.
+configuration. A filter of detections by what changes, such as their status, is a warning
+too: the last version of a detection that stops matching is never delivered. No other
+connection is made. A state file that was not closed cleanly is not read in full.
 
 With --connect, the command also reads the state and tries every appliance, every sink
 and every ticket intake in the same way as a running bridge, and explains each response:
-the address and its certificates, the credentials and their permissions, whether a
+the address and its certificates, the credentials and their privileges, whether a
 different appliance answers than the one in the state, topics and streams and what they
 accept, the services behind webhooks, and the NATS servers of a cluster. Nothing is
 changed: no event is sent, no topic or stream is created, writing to an appliance is
