@@ -1,9 +1,129 @@
 package appliance
 
-import "ndrbridge/test/appliance/rest"
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"time"
 
-// alertHandlers returns the handlers of alerts, of what is assigned to them, and of
-// applications.
+	"ndrbridge/test/appliance/alerts"
+	"ndrbridge/test/appliance/applications"
+	"ndrbridge/test/appliance/resource"
+	"ndrbridge/test/appliance/rest"
+)
+
+// newAlertResources sets the alerts and what belongs to them.
+func (a *Appliance) newAlertResources() {
+	a.resources.emailGroups = resource.NewCollection(a.description, resource.Kind{
+		Path: "/emailgroups", Name: "email group", Component: "EmailGroup", Unique: []string{"group_name"},
+	})
+	a.resources.exclusionIntervals = resource.NewCollection(a.description, alerts.IntervalKind())
+	a.resources.alerts = resource.NewCollection(a.description, alerts.Kind())
+	for _, alert := range alerts.Seeds(a.options.word()) {
+		a.resources.alerts.Add(alert)
+	}
+	a.resources.applications = resource.NewCollection(a.description, resource.Kind{
+		Path: "/applications", Name: "application", Component: "Application",
+	})
+	for _, application := range applications.Seeds(a.options.word()) {
+		a.resources.applications.Add(application)
+	}
+	a.resources.customDevices = a.newCustomDevices()
+}
+
+// alertHandlers returns the handlers of alerts, of what is assigned to them, of applications,
+// and of custom devices.
 func (a *Appliance) alertHandlers() rest.Handlers {
-	return a.resources.emailGroups.Handlers()
+	handlers := rest.Handlers{
+		"GET /alerts/{id}/stats":          a.alertStats,
+		"GET /applications":               a.findApplications,
+		"GET /applications/{id}/activity": a.applicationActivity,
+	}
+	maps.Copy(handlers, a.resources.alerts.Handlers())
+	maps.Copy(handlers, a.resources.emailGroups.Handlers())
+	maps.Copy(handlers, a.resources.exclusionIntervals.Handlers())
+	maps.Copy(handlers, a.sensorOnly(a.resources.customDevices.Handlers()))
+	maps.Copy(handlers, a.alertAssignments())
+	return handlers
+}
+
+// alertAssignments returns the handlers of what can be assigned to alerts, as seen from both
+// sides.
+func (a *Appliance) alertAssignments() rest.Handlers {
+	parent := resource.Side{Path: "/alerts", Name: "alert", Set: a.resources.alerts}
+	assign := func(path, name string, set resource.Set) *resource.Relation {
+		return resource.NewRelation(parent, resource.Side{Path: path, Name: name, Set: set})
+	}
+	byApplication := assign("/applications", "application", a.resources.applications)
+	byApplication.Indirect(true, func(int64) []int64 { return a.alertsOfAll("application") })
+
+	handlers := rest.Handlers{}
+	for _, relation := range []*resource.Relation{
+		byApplication,
+		assign("/devicegroups", "device group", a.resources.deviceGroups),
+		assign("/emailgroups", "email group", a.resources.emailGroups),
+		assign("/exclusionintervals", "exclusion interval", a.resources.exclusionIntervals),
+		assign("/networks", "network", a.resources.networks),
+	} {
+		maps.Copy(handlers, relation.Handlers(false, a.description.Has))
+		maps.Copy(handlers, relation.Handlers(true, a.description.Has))
+	}
+	return handlers
+}
+
+// alertsOfAll returns the ids of the alerts that apply to every object of a kind.
+func (a *Appliance) alertsOfAll(kind string) (ids []int64) {
+	for _, alert := range a.resources.alerts.All() {
+		if alerts.AppliesToAll(alert, kind) {
+			ids = append(ids, resource.Number(alert, "id"))
+		}
+	}
+	return ids
+}
+
+// alertStats serves GET /alerts/{id}/stats.
+func (a *Appliance) alertStats(r *rest.Request) rest.Answer {
+	alert := a.resources.alerts.Get(r.ID("id"))
+	if alert == nil {
+		return rest.NotFound("no alert has the id %d", r.ID("id"))
+	}
+	return rest.JSON(http.StatusOK, alerts.Stats(alert))
+}
+
+// applicationActivity serves GET /applications/{id}/activity.
+func (a *Appliance) applicationActivity(r *rest.Request) rest.Answer {
+	if id := r.ID("id"); a.resources.applications.Has(id) {
+		return rest.JSON(http.StatusOK, applications.ActivityOf(a.options.word(), id, r.Now))
+	}
+	return rest.NotFound("no application has the id %d", r.ID("id"))
+}
+
+// findApplications serves GET /applications.
+func (a *Appliance) findApplications(r *rest.Request) rest.Answer {
+	parameters := r.URL.Query()
+	query := applications.Query{SearchType: parameters.Get("search_type"), Value: parameters.Get("value")}
+	for name, into := range map[string]**int64{"active_from": &query.From, "active_until": &query.Until} {
+		if !parameters.Has(name) {
+			continue
+		}
+		at, err := parseTime(json.RawMessage(parameters.Get(name)), time.UnixMilli(r.Now))
+		if err != nil {
+			return rest.BadRequest(fmt.Errorf("%s: %w", name, err))
+		}
+		*into = &at
+	}
+	if query.From != nil && query.Until != nil && *query.From > *query.Until {
+		return rest.BadRequest(errors.New("active_until: must not be before active_from"))
+	}
+	if limit, ok := r.Integer("limit"); ok {
+		query.Limit = &limit
+	}
+	query.Offset, _ = r.Integer("offset")
+	ids, err := query.Find(a.options.word(), a.resources.applications.All(), r.Now)
+	if err != nil {
+		return rest.BadRequest(err)
+	}
+	return rest.Array(a.resources.applications.Shown(r, ids))
 }

@@ -13,13 +13,12 @@ type resources struct {
 	alerts             *resource.Collection
 	emailGroups        *resource.Collection
 	exclusionIntervals *resource.Collection
+	customDevices      *resource.Collection
 	dashboards         *resource.Collection
 }
 
 // newResources sets the resources. Relations between them can be made afterwards.
 func (a *Appliance) newResources() {
 	a.newDeviceResources()
-	a.resources.emailGroups = resource.NewCollection(a.description, resource.Kind{
-		Path: "/emailgroups", Name: "email group", Component: "EmailGroup", Unique: []string{"group_name"},
-	})
+	a.newAlertResources()
 }

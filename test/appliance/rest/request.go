@@ -49,6 +49,17 @@ func (r *Request) ID(name string) int64 {
 	return id
 }
 
+// Integer returns an integer of the query, and whether it is there.
+func (r *Request) Integer(name string) (n int64, ok bool) {
+	text := r.URL.Query().Get(name)
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err == nil {
+		return n, true
+	}
+	f, err := strconv.ParseFloat(text, 64) // as 1e3, which is an integer in JSON as well
+	return int64(f), err == nil
+}
+
 // Decode decodes the body into a struct.
 func (r *Request) Decode(into any) error {
 	if err := json.Unmarshal(r.Data, into); err != nil {

@@ -1,0 +1,114 @@
+package appliance_test
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"testing"
+
+	standin "ndrbridge/test/appliance"
+)
+
+// threshold is the body of a threshold alert.
+const threshold = `{"name":"Slow web servers","type":"threshold","cc":["ops@example.com"],"apply_all":false,` +
+	`"stat_name":"service.device.http_server","field_name":"tprocess","operator":">","operand":"200","interval_length":60}`
+
+// collections are the resources that clients create, change and delete in the same way.
+var collections = map[string]struct {
+	body, change string
+	unique       bool   // whether no two objects may have the name
+	query        string // that shows all fields
+}{
+	"/alerts":             {threshold, `{"disabled":true,"severity":1,"refire_interval":14400,"operand":"-0.5"}`, true, ""},
+	"/customdevices":      {`{"name":"Branch","author":"ada","disabled":false}`, `{"description":"All of it.","criteria":[{"vlan_min":1,"vlan_max":1}]}`, true, "?include_criteria=true"},
+	"/devicegroups":       {`{"name":"Printers","description":"All printers."}`, `{"description":"All of them."}`, true, ""},
+	"/emailgroups":        {`{"group_name":"SOC","email_addresses":["soc@example.com"],"system_notifications":true}`, `{"system_notifications":false}`, true, ""},
+	"/exclusionintervals": {`{"name":"Night","interval_type":"daily","start":79200,"end":18000,"alert_apply_all":true,"trend_apply_all":false}`, `{"interval_type":"weekly","end":604800}`, true, ""},
+}
+
+func TestCollections(t *testing.T) {
+	for path, test := range collections {
+		t.Run("objects of "+path+" are created, changed and deleted", func(t *testing.T) {
+			_, c := serve(t, standin.Options{})
+			at := c.create(path, test.body)
+			object := c.object(at + test.query)
+			wantFields(t, object, decoded(t, test.body))
+			if list := c.objects(path + test.query); !reflect.DeepEqual(list[len(list)-1], object) {
+				t.Errorf("the list ends with %v, not with %v", list[len(list)-1], object)
+			}
+			if test.unique {
+				c.want(400, "POST", path, test.body)
+			}
+
+			c.want(204, "PATCH", at, test.change)
+			want := object
+			maps.Copy(want, decoded(t, test.change))
+			wantFields(t, c.object(at+test.query), want)
+			c.want(204, "PATCH", at, `{}`)
+			for _, body := range []string{`{"id":7}`, `{"colour":"red"}`, `[]`, `{`} {
+				c.want(400, "PATCH", at, body)
+			}
+			wantFields(t, c.object(at+test.query), want)
+
+			c.want(204, "DELETE", at, "")
+			c.want(404, "GET", at, "")
+			c.want(404, "PATCH", at, `{}`)
+			c.want(404, "DELETE", at, "")
+			if again := c.create(path, test.body); again == at {
+				t.Errorf("%s is used again after it was deleted", at)
+			}
+		})
+	}
+}
+
+func TestNamesAreUniqueAfterChanges(t *testing.T) {
+	_, c := serve(t, standin.Options{})
+	at := c.create("/alerts", threshold)
+	name := c.objects("/alerts")[0]["name"].(string)
+	c.want(400, "PATCH", at, `{"name":"`+name+`"}`)
+	c.want(204, "PATCH", at, `{"name":"Slow web servers"}`)
+}
+
+// create creates an object and returns its path.
+func (c *caller) create(path, body string) string {
+	c.t.Helper()
+	created := c.want(201, "POST", path, body)
+	at := created.header.Get("Location")
+	if created.body != "" || len(at) <= len("/api/v1"+path+"/") || at[:len("/api/v1"+path)] != "/api/v1"+path {
+		c.t.Fatalf("POST %s is answered with the location %q and the body %q", path, at, created.body)
+	}
+	return at[len("/api/v1"):]
+}
+
+// object returns the object that a GET is answered with.
+func (c *caller) object(path string) map[string]any {
+	c.t.Helper()
+	return decoded(c.t, c.want(200, "GET", path, "").body)
+}
+
+// objects returns the objects that a GET is answered with.
+func (c *caller) objects(path string) (objects []map[string]any) {
+	c.t.Helper()
+	if err := json.Unmarshal([]byte(c.want(200, "GET", path, "").body), &objects); err != nil {
+		c.t.Fatal(err)
+	}
+	return objects
+}
+
+func decoded(t *testing.T, text string) (object map[string]any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &object); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return object
+}
+
+// wantFields checks the fields of an object that want has.
+func wantFields(t *testing.T, object, want map[string]any) {
+	t.Helper()
+	for name, value := range want {
+		if name != "mod_time" && !reflect.DeepEqual(object[name], value) {
+			t.Errorf("%s is %v, want %v", name, object[name], value)
+		}
+	}
+}
