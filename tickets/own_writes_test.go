@@ -85,3 +85,29 @@ func TestWritesWhoseModTimeIsRaisedLate(t *testing.T) {
 		})
 	}
 }
+
+func TestALinkMayChangeTheURLOfTheTicket(t *testing.T) {
+	const (
+		before = `{"ticket_id":"SEC-1","ticket_url":"https://tickets.example/SEC-1"}`
+		linked = `{"ticket_id":"SEC-2","ticket_url":"https://tickets.example/SEC-2"}`
+		moved  = `{"ticket_id":"SEC-1","ticket_url":"https://other.example/SEC-1"}`
+		closed = `{"status":"closed","ticket_id":"SEC-1","ticket_url":"https://other.example/SEC-1"}`
+	)
+	for _, c := range []struct {
+		name  string
+		wrote texts
+		after string
+		want  bool
+	}{
+		{"the URL follows the id", texts{"ticket_id": "SEC-2"}, linked, true},
+		{"another id is not the one that was written", texts{"ticket_id": "SEC-3"}, linked, false},
+		{"a URL alone is not the result of another write", texts{"status": "closed"}, closed, false},
+		{"nor of none", texts{}, moved, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := c.wrote.explain([]byte(before), []byte(c.after)); got != c.want {
+				t.Errorf("it is explained: %t, want %t", got, c.want)
+			}
+		})
+	}
+}
