@@ -55,6 +55,12 @@ type Options struct {
 	Size int
 	// NoTicketing starts with external ticket tracking disabled.
 	NoTicketing bool
+	// TicketURL is the ticket_url of detections with a ticket, in which $ticket_id stands for
+	// the id; empty: https://tickets.example/$ticket_id.
+	TicketURL string
+	// OmitEmpty omits end_time, risk_score and ticket_url from detections that have none, as
+	// some firmware does; otherwise they are null.
+	OmitEmpty bool
 	// NoHistory keeps only visible objects, for runs of unlimited length.
 	NoHistory bool
 	// AuditOldestFirst returns the oldest entry of the audit log first; otherwise the
@@ -134,6 +140,7 @@ func New(o Options) *Appliance {
 	o.User = cmp.Or(o.User, "api")
 	o.Host = cmp.Or(o.Host, "appliance.example")
 	o.Size = cmp.Or(o.Size, 2000)
+	o.TicketURL = cmp.Or(o.TicketURL, "https://tickets.example/$ticket_id")
 	o.AuditCapacity = cmp.Or(o.AuditCapacity, defaultAuditCapacity)
 
 	description, err := openapi.Load(o.word())

@@ -15,10 +15,10 @@ type Detection struct {
 	ID                 int64          `json:"id"`
 	StartTime          int64          `json:"start_time"`
 	UpdateTime         int64          `json:"update_time"`
-	EndTime            int64          `json:"end_time,omitzero"` // 0: ongoing
+	EndTime            int64          `json:"end_time"` // 0: ongoing, which is null
 	Title              string         `json:"title"`
 	Description        string         `json:"description"` // Markdown
-	RiskScore          *int           `json:"risk_score,omitempty"`
+	RiskScore          *int           `json:"risk_score"`
 	Type               string         `json:"type"`
 	RecommendedFactors []string       `json:"recommended_factors"`
 	Recommended        bool           `json:"recommended"`
@@ -26,7 +26,7 @@ type Detection struct {
 	Properties         map[string]any `json:"properties"`
 	Participants       []Participant  `json:"participants"`
 	TicketID           TicketID       `json:"ticket_id"`
-	TicketURL          Text           `json:"ticket_url,omitempty"`
+	TicketURL          Text           `json:"ticket_url,omitempty"` // set from the ticket id by the appliance
 	Assignee           Text           `json:"assignee"`
 	Status             Text           `json:"status"`
 	Resolution         Text           `json:"resolution"`
@@ -67,9 +67,39 @@ type Mitre struct {
 	LegacyIDs []string `json:"legacy_ids,omitempty"` // only of techniques
 }
 
-// encode returns the detection's JSON as the interface returns it.
-func (d *Detection) encode() ([]byte, error) {
-	shown := *d
+// shownDetection is a detection as the interface returns it. The fields up to risk_score
+// replace those of the embedded Detection; what is nil is omitted.
+type shownDetection struct {
+	ID          int64           `json:"id"`
+	StartTime   int64           `json:"start_time"`
+	UpdateTime  int64           `json:"update_time"`
+	EndTime     json.RawMessage `json:"end_time,omitempty"`
+	Title       string          `json:"title"`
+	Description string          `json:"description"`
+	RiskScore   json.RawMessage `json:"risk_score,omitempty"`
+	Detection
+}
+
+// encode returns the detection's JSON as the interface returns it. If omit is set, end_time,
+// risk_score and ticket_url are absent rather than null if they have no value.
+func (d *Detection) encode(omit bool) ([]byte, error) {
+	shown := shownDetection{
+		ID: d.ID, StartTime: d.StartTime, UpdateTime: d.UpdateTime, Title: d.Title, Description: d.Description, Detection: *d,
+	}
+	if !omit {
+		shown.EndTime, shown.RiskScore = json.RawMessage("null"), json.RawMessage("null")
+	}
+	if d.EndTime != 0 {
+		shown.EndTime = strconv.AppendInt(nil, d.EndTime, 10)
+	}
+	if d.RiskScore != nil {
+		shown.RiskScore = strconv.AppendInt(nil, int64(*d.RiskScore), 10)
+	}
+	if shown.TicketURL.String() == "" && omit {
+		shown.TicketURL = ""
+	} else if shown.TicketURL == "" {
+		shown.TicketURL = Null
+	}
 	// Empty arrays and objects are included.
 	shown.RecommendedFactors = orEmpty(d.RecommendedFactors)
 	shown.Categories = orEmpty(d.Categories)
@@ -133,9 +163,9 @@ type Version struct {
 	rawTitle []byte
 }
 
-// newVersion returns the version for the state d.
-func newVersion(d *Detection) (*Version, error) {
-	b, err := d.encode()
+// newVersion returns the version for the state d; omit is that of encode.
+func newVersion(d *Detection, omit bool) (*Version, error) {
+	b, err := d.encode(omit)
 	if err != nil {
 		return nil, err
 	}

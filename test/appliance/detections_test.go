@@ -20,20 +20,46 @@ func TestGetDetection(t *testing.T) {
 			t.Errorf("%s is not in %s", one, all)
 		}
 	})
-	t.Run("what has no value is null, or absent", func(t *testing.T) {
-		d := c.detection("3")
-		for _, field := range []string{"assignee", "status", "resolution"} {
-			if value, ok := d[field]; !ok || value != nil {
-				t.Errorf("%s is %v", field, value)
+	t.Run("what has no value is null", func(t *testing.T) {
+		for id, fields := range map[string][]string{"2": {"end_time", "ticket_url"}, "3": {"risk_score", "assignee", "status", "resolution"}} {
+			d := c.detection(id)
+			for _, field := range fields {
+				if value, ok := d[field]; !ok || value != nil {
+					t.Errorf("%s is %v", field, value)
+				}
 			}
 		}
-		for _, field := range []string{"risk_score", "ticket_url"} {
-			if value, ok := d[field]; ok {
-				t.Errorf("%s is %v", field, value)
+	})
+	t.Run("what has no value can be absent", func(t *testing.T) {
+		a, c := serve(t, standin.Options{OmitEmpty: true})
+		a.Add(someDetections()...)
+		for id, fields := range map[string][]string{"2": {"end_time", "ticket_url"}, "3": {"risk_score"}} {
+			d := c.detection(id)
+			for _, field := range fields {
+				if value, ok := d[field]; ok {
+					t.Errorf("%s is %v", field, value)
+				}
+			}
+			if _, ok := d["resolution"]; !ok {
+				t.Errorf("resolution is absent from %v", d)
 			}
 		}
-		if _, ok := c.detection("2")["end_time"]; ok {
-			t.Error("a detection that goes on has an end_time")
+	})
+	t.Run("a ticket has a URL, which changes with its id", func(t *testing.T) {
+		a, c := serve(t, standin.Options{TicketURL: "https://desk.example/browse/$ticket_id?view=all"})
+		a.Add(someDetections()...)
+		for _, change := range []struct{ body, want string }{
+			{`{"status":"new"}`, "https://desk.example/browse/T-1?view=all"},
+			{`{"ticket_id":"T 2/3"}`, "https://desk.example/browse/T%202%2F3?view=all"},
+		} {
+			c.want(204, "PATCH", "/detections/1", change.body)
+			if got := c.detection("1")["ticket_url"]; got != change.want {
+				t.Errorf("it is %v, want %s", got, change.want)
+			}
+		}
+		c.want(204, "PATCH", "/detections/1", `{"ticket_id":null}`)
+		if got := c.detection("1")["ticket_url"]; got != nil {
+			t.Errorf("without a ticket it is %v", got)
 		}
 	})
 	t.Run("a ticket_id can be a number", func(t *testing.T) {

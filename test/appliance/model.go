@@ -2,7 +2,9 @@ package appliance
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -59,13 +61,22 @@ func (a *Appliance) show(d *Detection, by string) *Version {
 	if a.oldFirmware {
 		shown.ModTime, shown.CreateTime, shown.URL = 0, 0, ""
 	}
-	v, err := newVersion(&shown)
+	shown.TicketURL = a.ticketURL(d.TicketID)
+	v, err := newVersion(&shown, a.options.OmitEmpty)
 	if err != nil {
 		panic(err) // the caller passed properties that cannot be encoded
 	}
 	v.ModTime, v.CreateTime, v.By = d.ModTime, d.CreateTime, by
 	a.store.put(v)
 	return v
+}
+
+// ticketURL returns the address of a ticket, or Null if there is no ticket.
+func (a *Appliance) ticketURL(id TicketID) Text {
+	if id.ID == "" {
+		return Null
+	}
+	return Text(strings.ReplaceAll(a.options.TicketURL, "$ticket_id", url.PathEscape(id.ID)))
 }
 
 // AddMany adds n generated detections, one after the other.
