@@ -2,7 +2,9 @@ package preflight_test
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -188,4 +190,97 @@ func TestCheckWarnsOfFiltersOnWhatChanges(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The privileges that docs/security.md recommends are enough, and the stand-in's own list of
+// users shows which one is missing otherwise.
+func TestCheckOfUsersWithFewPrivileges(t *testing.T) {
+	t.Parallel()
+	row := func(step string, result finding.Result, detail, advice string) findingtest.Row {
+		return findingtest.Row{Step: step, Result: result, Detail: detail, Advice: advice}
+	}
+	for name, test := range map[string]struct {
+		roles   string
+		keys    string
+		tickets bool
+		want    findingtest.Row
+	}{
+		"one who reads detections and the audit log": {
+			roles: `{"ndr": "full"}`,
+			want:  row("privileges", finding.OK, "the user bridge has ndr: full", ""),
+		},
+		"one who writes tickets too": {
+			roles: `{"ndr": "full", "write": "limited"}`, tickets: true,
+			want: row("privileges", finding.OK, "the user bridge has ndr: full, write: limited", ""),
+		},
+		"one who queries records too": {
+			roles: `{"ndr": "full", "write": "full"}`, keys: "records: [{name: dns}]", tickets: true,
+			want: row("privileges", finding.OK, "the user bridge has ndr: full, write: full", ""),
+		},
+		"one without the module": {
+			roles: `{"ndr": "none", "write": "limited"}`, tickets: true,
+			want: row("privileges", finding.Warning, "detections requires ndr: full, and the user bridge has only ndr: none", "grant ndr: full to the user bridge"),
+		},
+		"one who writes only what belongs to it": {
+			roles: `{"ndr": "full", "write": "personal"}`, tickets: true,
+			want: row("privileges", finding.Warning, "tickets requires write: limited, and the user bridge has only write: personal", "grant write: limited"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := standin.New(standin.Options{Seed: 1})
+			a.AddMany(5)
+			server := httptest.NewServer(a)
+			t.Cleanup(server.Close)
+			key := newUser(t, server.URL, "bridge", test.roles)
+			keys := ""
+			if test.keys != "" {
+				keys = ", " + test.keys
+			}
+			found := check(t, fmt.Sprintf("state: %s\nappliances: [{name: hq, url: %q, api_key: %s%s}]\nsinks: [{name: out, file: {path: \"-\"}}]\ntickets: {enabled: %t}\nadmin: {token: sesame}\n",
+				filepath.Join(t.TempDir(), "state.db"), server.URL, key, keys, test.tickets), 20*time.Second)
+			findingtest.Expect(t, found, test.want)
+			if test.want.Result != finding.OK {
+				return
+			}
+			for _, f := range found {
+				if f.Target == "appliance hq" && f.Step != "tls" && (f.Result == finding.Failed || f.Result == finding.Warning) {
+					t.Errorf("the user may not do what the bridge does: %+v", f)
+				}
+			}
+		})
+	}
+}
+
+// newUser creates a user of a stand-in appliance and returns an API key of it.
+func newUser(t *testing.T, url, name, roles string) string {
+	t.Helper()
+	post := func(path, body string, into any) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/v1"+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Service apikey="+standin.DefaultAPIKey)
+		r.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		answer, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusCreated {
+			t.Fatalf("POST %s: %s, %v: %s", path, resp.Status, err, answer)
+		}
+		if into == nil {
+			return
+		}
+		if err := json.Unmarshal(answer, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	post("/users", fmt.Sprintf(`{"username": %q, "granted_roles": %s}`, name, roles), nil)
+	var generated struct{ Key string }
+	post("/users/"+name+"/apikeys", `{"description": "of the bridge"}`, &generated)
+	return generated.Key
 }
