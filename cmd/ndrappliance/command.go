@@ -88,6 +88,7 @@ func (s *settings) define(f *pflag.FlagSet) {
 	f.StringVar(&s.oauth.ClientID, "client-id", "", "client id for the token endpoint, as in the cloud edition")
 	f.StringVar(&s.oauth.ClientSecret, "client-secret", "", "client secret for the token endpoint")
 	f.DurationVar(&s.oauth.Lifetime, "token-lifetime", 10*time.Minute, "how long a token is valid")
+	f.StringVar(&s.options.Edition, "edition", "", "edition of the product: standard, or cloud, which has no explorer (default cloud with --client-id)")
 	f.StringVar(&s.options.User, "user", "api", "user that owns the API key")
 	f.StringVar(&s.options.Product, "product", "Service", "product name in the authorization scheme and, in lower case, in paths")
 	f.StringVar(&s.options.Firmware, "firmware", "26.3.0.1234", "firmware version; before 9.3, detections have no mod_time")
@@ -171,6 +172,9 @@ func (s *settings) check() error {
 	}
 	if s.oauth.ClientID != "" {
 		s.options.OAuth = &s.oauth
+	}
+	if e := s.options.Edition; e != "" && e != standin.EditionStandard && e != standin.EditionCloud {
+		return fmt.Errorf("--edition %q: must be %s or %s", e, standin.EditionStandard, standin.EditionCloud)
 	}
 	h := s.hazards
 	for _, likely := range []float64{h.Reset, h.TooManyRequests, h.ServerError, h.HTML, h.Lost, h.CutBody, h.CutJSON} {

@@ -23,6 +23,12 @@ import (
 // DefaultAPIKey is the accepted key if Options sets no credentials.
 const DefaultAPIKey = "stand-in-key"
 
+// The values of Options.Edition.
+const (
+	EditionStandard = "standard"
+	EditionCloud    = "cloud"
+)
+
 // Options configures an appliance. The zero value is a sensor with the key DefaultAPIKey.
 type Options struct {
 	// Seed seeds all random choices: the contents of detections, the steps of a
@@ -43,6 +49,9 @@ type Options struct {
 	// OAuth is a client of the cloud edition's token endpoint, whose tokens are User's; nil:
 	// none.
 	OAuth *OAuth
+	// Edition is EditionStandard or EditionCloud; empty: cloud if OAuth is set. The cloud
+	// edition has no explorer.
+	Edition string
 	// User is the user that the appliance starts with, who has every privilege; empty: api.
 	User string
 	// Console makes the appliance a console; only a console can search for recommended.
@@ -134,6 +143,12 @@ func New(o Options) *Appliance {
 	}
 	if o.APIKey == "" && o.OAuth == nil {
 		o.APIKey = DefaultAPIKey
+	}
+	if o.Edition == "" {
+		o.Edition = EditionStandard
+		if o.OAuth != nil {
+			o.Edition = EditionCloud
+		}
 	}
 	o.Product = cmp.Or(o.Product, "Service")
 	o.Firmware = cmp.Or(o.Firmware, "26.3.0.1234")

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"ndrbridge/test/appliance/access"
+	"ndrbridge/test/appliance/explorer"
 	"ndrbridge/test/appliance/openapi"
 	"ndrbridge/test/appliance/rest"
 )
@@ -89,6 +90,9 @@ func (a *Appliance) find(r *http.Request) match {
 	if !ok {
 		return match{name: "other", open: true, refused: rest.NotFound("no such page")}
 	}
+	if explorer.Serves(r.URL.Path) {
+		return match{name: "GET /explore/", open: true, refused: a.explore(r)}
+	}
 	o, parameters, allowed := a.description.Find(r.Method, path)
 	switch {
 	case o == nil && allowed != nil && access.IsPreflight(r):
@@ -101,4 +105,12 @@ func (a *Appliance) find(r *http.Request) match {
 	refused := rest.Refuse(http.StatusMethodNotAllowed, "the method %s is not allowed", r.Method)
 	refused.Header = http.Header{"Allow": {strings.Join(allowed, ", ")}}
 	return match{name: "other", refused: refused}
+}
+
+// explore serves the explorer, which the cloud edition does not have.
+func (a *Appliance) explore(r *http.Request) rest.Answer {
+	if a.options.Edition == EditionCloud {
+		return rest.NotFound("the cloud edition has no explorer")
+	}
+	return explorer.Answer(r, a.description.JSON, a.options.Product)
 }

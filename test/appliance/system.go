@@ -14,10 +14,6 @@ func (a *Appliance) systemHandlers() rest.Handlers {
 	get := func(body func() map[string]string) rest.Handler {
 		return func(*rest.Request) rest.Answer { return rest.JSON(http.StatusOK, body()) }
 	}
-	edition := "standard"
-	if a.options.OAuth != nil {
-		edition = "cloud"
-	}
 	return rest.Handlers{
 		"GET /service": get(func() map[string]string {
 			i := a.identity.Load()
@@ -28,7 +24,7 @@ func (a *Appliance) systemHandlers() rest.Handlers {
 		}),
 		"GET /service/version":     get(func() map[string]string { return map[string]string{"version": a.identity.Load().Firmware} }),
 		"GET /service/platform":    get(func() map[string]string { return map[string]string{"platform": a.identity.Load().Platform} }),
-		"GET /service/edition":     get(func() map[string]string { return map[string]string{"edition": edition} }),
+		"GET /service/edition":     get(func() map[string]string { return map[string]string{"edition": a.options.Edition} }),
 		"GET /service/idrac":       get(func() map[string]string { return map[string]string{"ipaddr": "192.0.2.11"} }),
 		"GET /service/ticketing":   a.getTicketing,
 		"PATCH /service/ticketing": a.patchTicketing,

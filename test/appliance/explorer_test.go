@@ -1,0 +1,83 @@
+package appliance_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/appliance/explorer"
+)
+
+func TestExplorerIsServed(t *testing.T) {
+	_, c := serve(t, standin.Options{Product: "Acme"})
+	c.authorization = "" // the page needs no credential
+	for _, p := range []struct{ path, contentType, part string }{
+		{"/explore", "text/html; charset=utf-8", "explorer.js"}, // is redirected
+		{"/explore/", "text/html; charset=utf-8", "Acme apikey=KEY"},
+		{"/explore/explorer.js", "text/javascript; charset=utf-8", "requestSnippetGenerator_ruby"},
+		{"/explore/explorer.css", "text/css; charset=utf-8", ".samples"},
+		{"/explore/swagger-ui-bundle.js", "text/javascript; charset=utf-8", "requestSnippets"},
+		{"/explore/swagger-ui.css", "text/css; charset=utf-8", ".opblock"},
+		{"/explore/favicon-32x32.png", "image/png", "PNG"},
+		{"/explore/openapi.json", "application/json", `"/acme/version"`},
+	} {
+		got := c.want(http.StatusOK, "GET", p.path, "")
+		if got.header.Get("Content-Type") != p.contentType || !strings.Contains(got.body, p.part) {
+			t.Errorf("%s: got %s, %.200s", p.path, got.header.Get("Content-Type"), got.body)
+		}
+		if policy := got.header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
+			t.Errorf("%s: the policy is %q", p.path, policy)
+		}
+	}
+	if got := c.want(http.StatusOK, "HEAD", "/explore/", ""); got.body != "" {
+		t.Errorf("the answer to HEAD has the body %s", got.body)
+	}
+	if got := c.want(http.StatusMethodNotAllowed, "POST", "/explore/", ""); got.header.Get("Allow") != "GET, HEAD" {
+		t.Errorf("it allows %q", got.header.Get("Allow"))
+	}
+	c.want(http.StatusNotFound, "GET", "/explore/explorer.go", "")
+
+	t.Run("without gzip", func(t *testing.T) {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", c.url+explorer.Path+"swagger-ui.css", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept-Encoding", "identity")
+		resp, err := c.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if resp.Header.Get("Content-Encoding") != "" || resp.ContentLength < 100_000 {
+			t.Errorf("got %d bytes with the encoding %q", resp.ContentLength, resp.Header.Get("Content-Encoding"))
+		}
+	})
+}
+
+func TestEditions(t *testing.T) {
+	for name, c := range map[string]struct {
+		options  standin.Options
+		edition  string
+		explorer int
+	}{
+		"the default is the standard edition":     {standin.Options{}, standin.EditionStandard, http.StatusOK},
+		"clients of the token endpoint use cloud": {standin.Options{OAuth: &standin.OAuth{}, APIKey: standin.DefaultAPIKey}, standin.EditionCloud, http.StatusNotFound},
+		"a cloud edition with a key":              {standin.Options{Edition: standin.EditionCloud}, standin.EditionCloud, http.StatusNotFound},
+		"a standard edition with a token endpoint": {
+			standin.Options{Edition: standin.EditionStandard, OAuth: &standin.OAuth{}, APIKey: standin.DefaultAPIKey}, standin.EditionStandard, http.StatusOK,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, client := serve(t, c.options)
+			var got struct{ Edition string }
+			if err := json.Unmarshal([]byte(client.want(http.StatusOK, "GET", "/service/edition", "").body), &got); err != nil || got.Edition != c.edition {
+				t.Errorf("the edition is %q, %v", got.Edition, err)
+			}
+			client.authorization = ""
+			client.want(c.explorer, "GET", "/explore/", "")
+			client.want(c.explorer, "GET", "/explore/openapi.json", "")
+		})
+	}
+}
