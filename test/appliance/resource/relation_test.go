@@ -1,0 +1,108 @@
+package resource
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"ndrbridge/test/appliance/openapi"
+	"ndrbridge/test/appliance/rest"
+)
+
+// everything is a set that contains all ids.
+type everything struct{}
+
+func (everything) Has(int64) bool                        { return true }
+func (everything) Shown(*rest.Request, []int64) [][]byte { return nil }
+
+func newTestRelation() *Relation {
+	return NewRelation(Side{"/alerts", "alert", everything{}}, Side{"/devices", "device", everything{}})
+}
+
+// pair is a parent and a child that is assigned to it.
+type pair struct{ parent, child int64 }
+
+func TestBothSidesOfARelationAgree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l, model := newTestRelation(), map[pair]bool{}
+		id := rapid.Int64Range(1, 4)
+		t.Repeat(map[string]func(*rapid.T){
+			"assign": func(t *rapid.T) {
+				p := pair{id.Draw(t, "parent"), id.Draw(t, "child")}
+				l.Assign(p.parent, p.child, true)
+				model[p] = true
+			},
+			"unassign": func(t *rapid.T) {
+				p := pair{id.Draw(t, "parent"), id.Draw(t, "child")}
+				l.Assign(p.parent, p.child, false)
+				delete(model, p)
+			},
+			"remove a parent": func(t *rapid.T) {
+				parent := id.Draw(t, "parent")
+				l.RemoveParent(parent)
+				for child := range int64(5) {
+					delete(model, pair{parent, child})
+				}
+			},
+			"remove a child": func(t *rapid.T) {
+				child := id.Draw(t, "child")
+				l.RemoveChild(child)
+				for parent := range int64(5) {
+					delete(model, pair{parent, child})
+				}
+			},
+			"": func(t *rapid.T) {
+				for p := range int64(5) {
+					var children, parents []int64
+					for other := range int64(5) {
+						if model[pair{p, other}] {
+							children = append(children, other)
+						}
+						if model[pair{other, p}] {
+							parents = append(parents, other)
+						}
+					}
+					if got := l.Children(p); !slices.Equal(got, children) {
+						t.Fatalf("the children of %d are %v, want %v", p, got, children)
+					}
+					if got := l.Parents(p); !slices.Equal(got, parents) {
+						t.Fatalf("the parents of %d are %v, want %v", p, got, parents)
+					}
+				}
+				if l.pairs != len(model) {
+					t.Fatalf("%d assignments are counted, want %d", l.pairs, len(model))
+				}
+			},
+		})
+	})
+}
+
+func TestAFullRelationRefusesFurtherAssignments(t *testing.T) {
+	l := newTestRelation()
+	for i := range int64(maxPairs - 1) {
+		l.Assign(1+i%100, 1+i/100, true)
+	}
+	handlers := l.Handlers(false, func(string) bool { return true })
+	answer := func(operation, child, body string) int {
+		return handlers[operation](&rest.Request{
+			Parameters: map[string]string{"id": "7777", "child-id": child}, Data: []byte(body), Operation: new(openapi.Operation),
+		}).Status
+	}
+	const one, many = "POST /alerts/{id}/devices/{child-id}", "POST /alerts/{id}/devices"
+	for i, step := range []struct {
+		operation, child, body string
+		status                 int
+	}{
+		{many, "", `{"assign":[1,2]}`, http.StatusUnprocessableEntity},
+		{many, "", `{"assign":[1]}`, http.StatusNoContent},
+		{one, "2", "", http.StatusUnprocessableEntity},
+		{many, "", `{"unassign":[1]}`, http.StatusNoContent},
+		{one, "2", "", http.StatusNoContent},
+	} {
+		if status := answer(step.operation, step.child, step.body); status != step.status {
+			t.Errorf("step %d is answered with %d, want %d", i+1, status, step.status)
+		}
+	}
+}
