@@ -2,15 +2,22 @@ package appliance
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 
+	"ndrbridge/test/appliance/devices"
 	"ndrbridge/test/appliance/resource"
 	"ndrbridge/test/appliance/rest"
 )
 
+// maxGroup is the size of the largest device group, in bytes of the request that sets it.
+const maxGroup = 256 << 10
+
 // newDeviceResources sets the devices, and what groups and marks them.
 func (a *Appliance) newDeviceResources() {
 	now := a.millis()
-	a.resources.devices = devices{a}
+	a.resources.population = devices.NewPopulation(a.options.word(), now)
+	a.resources.devices = deviceSet{a}
 	a.resources.deviceGroups = resource.NewCollection(a.description, resource.Kind{
 		Path: "/devicegroups", Name: "device group", Component: "DeviceGroup", Unique: []string{"name"},
 		Complete: func(_ *rest.Request, group resource.Object) {
@@ -21,19 +28,49 @@ func (a *Appliance) newDeviceResources() {
 				group["dynamic"] = group["filter"] != nil
 			}
 		},
-		Check: func(_ *rest.Request, _, group resource.Object) error {
+		Check: func(r *rest.Request, _, group resource.Object) error {
 			switch {
+			case len(r.Data) > maxGroup:
+				return fmt.Errorf("a device group has at most %d bytes", maxGroup)
 			case group["dynamic"] == true && group["filter"] == nil:
 				return errors.New("filter: a dynamic group requires one")
 			case group["dynamic"] == false && group["filter"] != nil:
 				return errors.New("filter: a static group has none")
+			case group["filter"] == nil:
+				return nil
 			}
-			return nil
+			_, err := devices.ParseFilter(group["filter"], r.Now)
+			return err
 		},
 	})
 	a.resources.tags = resource.NewCollection(a.description, resource.Kind{
 		Path: "/tags", Name: "tag", Component: "Tag", Unique: []string{"name"},
 	})
+	a.addNetworks(now)
+	a.addTriggers(now)
+
+	parent := resource.Side{Path: "/devices", Name: "device", Set: a.resources.devices}
+	a.resources.groupsOfDevices = resource.NewRelation(parent, resource.Side{Path: "/devicegroups", Name: "device group", Set: a.resources.deviceGroups})
+	a.resources.groupsOfDevices.Refuse(func(_, group int64) error {
+		if a.resources.deviceGroups.Get(group)["dynamic"] == true {
+			return fmt.Errorf("the filter of device group %d decides which devices belong to it", group)
+		}
+		return nil
+	})
+	a.resources.tagsOfDevices = resource.NewRelation(parent, resource.Side{Path: "/tags", Name: "tag", Set: a.resources.tags})
+	a.resources.triggersOfDevices = resource.NewRelation(parent, resource.Side{Path: "/triggers", Name: "trigger", Set: a.resources.triggers})
+	a.resources.triggersOfDevices.Indirect(false, func(int64) []int64 {
+		var ids []int64
+		for _, trigger := range a.resources.triggers.All() {
+			if trigger["apply_all"] == true {
+				ids = append(ids, resource.Number(trigger, "id"))
+			}
+		}
+		return ids
+	})
+}
+
+func (a *Appliance) addNetworks(now int64) {
 	a.resources.networks = resource.NewCollection(a.description, resource.Kind{
 		Path: "/networks", Name: "network", Component: "Network",
 	})
@@ -44,6 +81,9 @@ func (a *Appliance) newDeviceResources() {
 		network["idle"], network["mod_time"] = false, now
 		a.resources.networks.Add(network)
 	}
+}
+
+func (a *Appliance) addTriggers(now int64) {
 	a.resources.triggers = resource.NewCollection(a.description, resource.Kind{
 		Path: "/triggers", Name: "trigger", Component: "Trigger",
 	})
@@ -55,4 +95,62 @@ func (a *Appliance) newDeviceResources() {
 		trigger["author"], trigger["description"], trigger["mod_time"] = nil, nil, now
 		a.resources.triggers.Add(trigger)
 	}
+}
+
+// membership returns whether devices belong to a device group at the time now, in milliseconds.
+// No device belongs to a group that does not exist.
+func (a *Appliance) membership(group, now int64) func(device int64) bool {
+	object := a.resources.deviceGroups.Get(group)
+	if object == nil || object["filter"] == nil {
+		return func(device int64) bool { return slices.Contains(a.resources.groupsOfDevices.Children(device), group) }
+	}
+	filter, err := devices.ParseFilter(object["filter"], now)
+	if err != nil {
+		return func(int64) bool { return false } // it was put there unchecked
+	}
+	return func(device int64) bool {
+		d := a.device(device, now)
+		return d != nil && filter.Matches(d)
+	}
+}
+
+// members returns the ids of the devices that belong to a device group, sorted.
+func (a *Appliance) members(group, now int64) []int64 {
+	belongs := a.membership(group, now)
+	return slices.DeleteFunc(a.resources.population.IDs(), func(id int64) bool { return !belongs(id) })
+}
+
+// devicesOfGroup serves GET /devicegroups/{id}/devices.
+func (a *Appliance) devicesOfGroup(r *rest.Request) rest.Answer {
+	id := r.ID("id")
+	if !a.resources.deviceGroups.Has(id) {
+		return rest.NotFound("no device group has the id %d", id)
+	}
+	s, err := a.newSelection(inQuery(r))
+	if err != nil {
+		return rest.BadRequest(err)
+	}
+	s.ids = a.members(id, r.Now)
+	return a.selectDevices(s, r.Now)
+}
+
+// groupsOfDevice serves GET /devices/{id}/devicegroups.
+func (a *Appliance) groupsOfDevice(r *rest.Request, d *devices.Device) rest.Answer {
+	get := inQuery(r)
+	from, until, err := a.window(get, "active_from", "active_until")
+	if err != nil {
+		return rest.BadRequest(err)
+	}
+	windowed := get("active_from") != nil || get("active_until") != nil
+	var ids []int64
+	for _, group := range a.resources.deviceGroups.All() {
+		id, dynamic := resource.Number(group, "id"), group["dynamic"] == true
+		if windowed && (!dynamic || !d.ActiveIn(from, until)) {
+			continue
+		}
+		if a.membership(id, r.Now)(d.ID) {
+			ids = append(ids, id)
+		}
+	}
+	return rest.Array(a.resources.deviceGroups.Shown(r, ids))
 }

@@ -1,102 +1,271 @@
 package appliance
 
 import (
-	"errors"
+	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
+	"math"
+	"net/http"
+	"strconv"
 
+	"ndrbridge/test/appliance/devices"
 	"ndrbridge/test/appliance/resource"
 	"ndrbridge/test/appliance/rest"
 )
 
 // deviceHandlers returns the handlers of devices, and of what groups and marks them.
 func (a *Appliance) deviceHandlers() rest.Handlers {
-	handlers := rest.Handlers{"POST /devices/search": a.searchDevices}
+	handlers := rest.Handlers{
+		"GET /devices":                   a.listDevices,
+		"POST /devices/search":           a.searchDevices,
+		"GET /devices/{id}":              a.ofDevice(a.getDevice),
+		"PATCH /devices/{id}":            a.ofDevice(a.patchDevice),
+		"GET /devices/{id}/activity":     a.ofDevice(a.deviceActivity),
+		"GET /devices/{id}/dnsnames":     a.deviceWindows("dns_name", func(d *devices.Device) []devices.Window { return d.Names }),
+		"GET /devices/{id}/ipaddrs":      a.deviceWindows("ipaddr", func(d *devices.Device) []devices.Window { return d.Addresses }),
+		"GET /devices/{id}/software":     a.ofDevice(a.deviceSoftware),
+		"GET /devicegroups/{id}/devices": a.devicesOfGroup,
+	}
 	for _, c := range []*resource.Collection{a.resources.deviceGroups, a.resources.tags, a.resources.networks, a.resources.triggers} {
 		maps.Copy(handlers, c.Handlers())
 	}
+	for _, relation := range []*resource.Relation{a.resources.groupsOfDevices, a.resources.tagsOfDevices, a.resources.triggersOfDevices} {
+		maps.Copy(handlers, relation.Handlers(false, a.description.Has))
+	}
+	handlers["GET /devices/{id}/devicegroups"] = a.ofDevice(a.groupsOfDevice)
 	return handlers
 }
 
-// devices are the devices as a side of relations.
-type devices struct{ *Appliance }
+// deviceSet is the devices as a side of relations.
+type deviceSet struct{ *Appliance }
 
 // Has implements resource.Set.
-func (d devices) Has(id int64) bool { return id > 0 }
+func (s deviceSet) Has(id int64) bool { return s.resources.population.Has(id) }
 
 // Shown implements resource.Set.
-func (d devices) Shown(_ *rest.Request, ids []int64) [][]byte {
-	elements := make([][]byte, len(ids))
-	for i, id := range ids {
-		elements[i] = d.device(id)
+func (s deviceSet) Shown(r *rest.Request, ids []int64) [][]byte {
+	elements := make([][]byte, 0, len(ids))
+	for _, id := range ids {
+		if d := s.resources.population.Get(id, r.Now); d != nil {
+			elements = append(elements, encodeDevice(d.Fields))
+		}
 	}
 	return elements
 }
 
-// searchDevices serves POST /devices/search, by ids only. Every id above 0 is that of a
-// device.
-func (a *Appliance) searchDevices(r *rest.Request) rest.Answer {
-	body, err := parseObject(r.Data)
+func encodeDevice(fields map[string]any) []byte {
+	b, err := rest.Encode(fields)
 	if err != nil {
-		return rest.BadRequest(err)
+		panic(err) // they are JSON values
 	}
-	var filter struct {
-		Field, Operator string
-		Operand         []int64
+	return b
+}
+
+// device returns a device at the time now, in milliseconds, or nil if there is none with the id.
+func (a *Appliance) device(id, now int64) *devices.Device {
+	d := a.resources.population.Get(id, now)
+	if d != nil {
+		for _, tag := range a.resources.tagsOfDevices.Children(id) {
+			d.Tags = append(d.Tags, resource.Text(a.resources.tags.Get(tag), "name"))
+		}
 	}
-	var limit *int
-	body.takeOptional("filter", &filter)
-	body.takeOptional("limit", &limit)
-	if err := body.end(""); err != nil {
-		return rest.BadRequest(err)
+	return d
+}
+
+// seeDevices remembers what a detection shows of devices.
+func (a *Appliance) seeDevices(d *Detection) {
+	for _, p := range d.Participants {
+		if p.ObjectType == "device" {
+			a.resources.population.See(p.ObjectID, p.ObjectValue, p.Hostname.String(), d.StartTime, d.UpdateTime)
+		}
 	}
-	switch {
-	case filter.Field != "id" || filter.Operator != "in":
-		return rest.BadRequest(errors.New("filter: devices can only be searched by id, with the operator in"))
-	case limit != nil && *limit < 0:
-		return rest.BadRequest(errors.New("limit: must not be negative"))
+}
+
+// ofDevice returns a handler for what is below a device, which must exist.
+func (a *Appliance) ofDevice(serve func(*rest.Request, *devices.Device) rest.Answer) rest.Handler {
+	return func(r *rest.Request) rest.Answer {
+		d := a.device(r.ID("id"), r.Now)
+		if d == nil {
+			return rest.NotFound("no device has the id %d", r.ID("id"))
+		}
+		return serve(r, d)
 	}
-	ids := slices.Compact(slices.Sorted(slices.Values(filter.Operand)))
-	ids = slices.DeleteFunc(ids, func(id int64) bool { return id <= 0 })
-	if limit != nil {
-		ids = ids[:min(*limit, len(ids))]
+}
+
+// deviceSelection says which devices a client asks for.
+type deviceSelection struct {
+	ids           []int64         // sorted; nil: all
+	filter        *devices.Filter // nil: all
+	from, until   int64           // when they were active
+	limit, offset int64
+	fields        map[string]bool // to return; nil: all
+}
+
+// selectDevices returns the devices of a selection, sorted by id.
+func (a *Appliance) selectDevices(s deviceSelection, now int64) rest.Answer {
+	if s.ids == nil {
+		s.ids = a.resources.population.IDs()
 	}
-	elements := make([][]byte, len(ids))
-	for i, id := range ids {
-		elements[i] = a.device(id)
+	if s.filter != nil {
+		if ids, restricted := s.filter.IDs(); restricted {
+			s.ids = ids
+		}
+	}
+	elements := [][]byte{}
+	for _, id := range s.ids {
+		if int64(len(elements)) >= s.limit {
+			break
+		}
+		d := a.device(id, now)
+		if d == nil || !d.ActiveIn(s.from, s.until) || s.filter != nil && !s.filter.Matches(d) {
+			continue
+		}
+		if s.offset > 0 {
+			s.offset--
+			continue
+		}
+		if s.fields != nil {
+			maps.DeleteFunc(d.Fields, func(name string, _ any) bool { return name != "id" && !s.fields[name] })
+		}
+		elements = append(elements, encodeDevice(d.Fields))
 	}
 	return rest.Array(elements)
 }
 
-// device returns the device with an id. The same id gives the same device.
-func (a *Appliance) device(id int64) []byte {
-	h := mix(uint64(id))
-	role := []string{"http_server", "pc", "printer", "db_server", "domain_controller"}[h%5]
-	discoveryID := fmt.Sprintf("%016x", h)
-	name := "Device " + discoveryID
-	dnsName := ""
-	if h%4 != 0 {
-		dnsName = fmt.Sprintf("%s-%d.corp.example", role, id)
-		name = dnsName
+// newSelection returns the selection of a request whose parameters, as text or as JSON, get
+// returns; nil: there is none with the name.
+func (a *Appliance) newSelection(get func(name string) any) (deviceSelection, error) {
+	from, until, err := a.window(get, "active_from", "active_until")
+	s := deviceSelection{from: from, until: until, limit: defaultLimit}
+	for name, into := range map[string]*int64{"limit": &s.limit, "offset": &s.offset} {
+		if value := get(name); value != nil {
+			*into = resource.Number(resource.Object{name: json.Number(fmt.Sprint(value))}, name)
+		}
 	}
-	const discovered, day = 1644418590000, 86_400_000
-	seen := int64(discovered + h%365*day)
-	b, err := rest.Encode(map[string]any{
-		"analysis": "advanced", "analysis_level": 2, "auto_role": role, "cdp_name": "",
-		"cloud_account": nil, "cloud_instance_id": nil, "cloud_instance_name": nil, "cloud_instance_type": nil,
-		"critical": h%9 == 0, "custom_criticality": nil, "custom_make": nil, "custom_model": nil, "custom_name": nil, "custom_type": "",
-		"default_name": "Device " + discoveryID, "description": nil, "device_class": "node", "dhcp_name": "",
-		"discover_time": discovered, "discovery_id": discoveryID, "display_name": name, "dns_name": dnsName,
-		a.options.word() + "_id": discoveryID, "id": id,
-		"ipaddr4": fmt.Sprintf("10.%d.%d.%d", byte(h>>8), byte(h>>16), byte(h>>24)), "ipaddr6": nil, "is_l3": false,
-		"last_seen_time": seen, "macaddr": fmt.Sprintf("02:%02X:%02X:%02X:%02X:%02X", byte(h>>32), byte(h>>40), byte(h>>48), byte(h>>56), byte(h)),
-		"mod_time": seen + 31_076, "model": nil, "model_override": nil, "netbios_name": "", "node_id": nil,
-		"on_watchlist": h%7 == 0, "parent_id": nil, "role": role, "subnet_id": nil, "user_mod_time": seen - day,
-		"vendor": nil, "vlanid": 0, "vpc_id": nil,
+	return s, err
+}
+
+// window returns a range of time that a request asks for: without parameters, all of the past.
+func (a *Appliance) window(get func(name string) any, from, until string) (start, end int64, err error) {
+	start, end = math.MinInt64, a.millis()
+	for name, into := range map[string]*int64{from: &start, until: &end} {
+		value := get(name)
+		if value == nil {
+			continue
+		}
+		at, err := parseTime([]byte(fmt.Sprint(value)), a.Clock())
+		if err != nil {
+			return 0, 0, fmt.Errorf("%s: %w", name, err)
+		}
+		*into = at
+	}
+	return start, end, nil
+}
+
+// inQuery returns the parameters of a request's query.
+func inQuery(r *rest.Request) func(name string) any {
+	query := r.URL.Query()
+	return func(name string) any {
+		if !query.Has(name) {
+			return nil
+		}
+		return query.Get(name)
+	}
+}
+
+// listDevices serves GET /devices.
+func (a *Appliance) listDevices(r *rest.Request) rest.Answer {
+	s, err := a.newSelection(inQuery(r))
+	if err != nil {
+		return rest.BadRequest(err)
+	}
+	query := r.URL.Query()
+	property := query.Get("search_type")
+	if property == "" {
+		property = "any"
+	}
+	s.filter, err = devices.ParseListing(property, query.Get("value"), func(text string) (int64, error) {
+		return parseTime([]byte(text), a.Clock())
 	})
 	if err != nil {
-		panic(err) // it contains only strings, numbers and booleans
+		return rest.BadRequest(err)
 	}
-	return b
+	return a.selectDevices(s, r.Now)
+}
+
+// searchDevices serves POST /devices/search.
+func (a *Appliance) searchDevices(r *rest.Request) rest.Answer {
+	body := r.Object()
+	s, err := a.newSelection(func(name string) any { return body[name] })
+	if err != nil {
+		return rest.BadRequest(err)
+	}
+	if filter := body["filter"]; filter != nil {
+		if s.filter, err = devices.ParseFilter(filter, r.Now); err != nil {
+			return rest.BadRequest(err)
+		}
+	}
+	if names, ok := body["result_fields"].([]any); ok {
+		s.fields = make(map[string]bool, len(names))
+		for _, name := range names {
+			s.fields[name.(string)] = true
+		}
+	}
+	return a.selectDevices(s, r.Now)
+}
+
+// getDevice serves GET /devices/{id}.
+func (a *Appliance) getDevice(_ *rest.Request, d *devices.Device) rest.Answer {
+	return rest.JSON(http.StatusOK, d.Fields)
+}
+
+// patchDevice serves PATCH /devices/{id}.
+func (a *Appliance) patchDevice(r *rest.Request, d *devices.Device) rest.Answer {
+	a.resources.population.Change(d.ID, r.Object(), r.Now)
+	answer := rest.NoContent()
+	answer.Audit = &rest.Audit{Operation: "Modify", Component: r.Operation.Tag, Details: "Changed device " + strconv.FormatInt(d.ID, 10)}
+	return answer
+}
+
+// deviceActivity serves GET /devices/{id}/activity.
+func (a *Appliance) deviceActivity(_ *rest.Request, d *devices.Device) rest.Answer {
+	const bits = 52 // of an id
+	records := make([]map[string]any, len(d.Categories))
+	for i, category := range d.Categories {
+		records[i] = map[string]any{
+			"id": 1 + int64(mix(uint64(d.ID)+uint64(i)<<40)>>(64-bits)), "device_id": d.ID,
+			"from_time": d.Discovered, "until_time": d.LastSeen, "mod_time": d.LastSeen,
+			"stat_name": a.options.word() + ".device." + category,
+		}
+	}
+	return rest.JSON(http.StatusOK, records)
+}
+
+// deviceWindows returns a handler that serves the values that a device had in a range of time.
+func (a *Appliance) deviceWindows(name string, of func(*devices.Device) []devices.Window) rest.Handler {
+	return a.ofDevice(func(r *rest.Request, d *devices.Device) rest.Answer {
+		from, until, err := a.window(inQuery(r), "from", "until")
+		if err != nil {
+			return rest.BadRequest(err)
+		}
+		found := devices.In(of(d), from, until)
+		shown := make([]map[string]any, len(found))
+		for i, w := range found {
+			shown[i] = map[string]any{name: w.Value, "from_time": w.From, "until_time": w.Until}
+		}
+		return rest.JSON(http.StatusOK, shown)
+	})
+}
+
+// deviceSoftware serves GET /devices/{id}/software.
+func (a *Appliance) deviceSoftware(r *rest.Request, d *devices.Device) rest.Answer {
+	from, until, err := a.window(inQuery(r), "from", "until")
+	if err != nil {
+		return rest.BadRequest(err)
+	}
+	found := []devices.Software{}
+	if d.ActiveIn(from, until) {
+		found = append(found, d.Software...)
+	}
+	return rest.JSON(http.StatusOK, found)
 }

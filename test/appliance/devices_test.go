@@ -2,9 +2,11 @@ package appliance_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	standin "ndrbridge/test/appliance"
 )
@@ -25,12 +27,19 @@ func TestDevices(t *testing.T) {
 		})
 	}
 	for name, body := range map[string]string{
-		"another field":      `{"filter": {"field": "name", "operator": "in", "operand": [1]}}`,
-		"another operator":   `{"filter": {"field": "id", "operator": "=", "operand": [1]}}`,
-		"an id that is none": `{"filter": {"field": "id", "operator": "in", "operand": ["x"]}}`,
-		"no filter":          `{"limit": 3}`,
-		"a negative limit":   `{"filter": {"field": "id", "operator": "in", "operand": [1]}, "limit": -1}`,
-		"an unknown field":   `{"filter": {"field": "id", "operator": "in", "operand": [1]}, "colour": 1}`,
+		"an unknown field of devices":            `{"filter": {"field": "colour", "operator": "in", "operand": [1]}}`,
+		"an operator that the field has not":     `{"filter": {"field": "id", "operator": "startswith", "operand": "1"}}`,
+		"an id that is none":                     `{"filter": {"field": "id", "operator": "in", "operand": ["x"]}}`,
+		"an id with a fraction":                  `{"filter": {"field": "id", "operator": "=", "operand": 1.5}}`,
+		"an id beyond 64 bits":                   `{"filter": {"field": "id", "operator": "=", "operand": 1e30}}`,
+		"a negative limit":                       `{"filter": {"field": "id", "operator": "in", "operand": [1]}, "limit": -1}`,
+		"an unknown field":                       `{"filter": {"field": "id", "operator": "in", "operand": [1]}, "colour": 1}`,
+		"an unknown field of results":            `{"result_fields": ["colour"]}`,
+		"a regular expression that is none":      `{"filter": {"field": "name", "operator": "~", "operand": {"value": "(", "is_regex": true}}}`,
+		"a regular expression for another field": `{"filter": {"field": "role", "operator": "~", "operand": {"value": "x", "is_regex": true}}}`,
+		"a unit that does not exist":             `{"active_from": "-3M"}`,
+		"a filter that is nested too deep":       `{"filter": ` + strings.Repeat(`{"operator": "not", "rules": [`, 16) + `{"field": "id", "operator": "exists"}` + strings.Repeat("]}", 16) + "}",
+		"a filter that is nested thousands deep": `{"filter": ` + strings.Repeat(`{"operator": "not", "rules": [`, 4000) + `{"field": "id", "operator": "exists"}` + strings.Repeat("]}", 4000) + "}",
 	} {
 		t.Run(name+" is refused", func(t *testing.T) { c.want(http.StatusBadRequest, "POST", "/devices/search", body) })
 	}
@@ -56,6 +65,169 @@ func TestDevices(t *testing.T) {
 			t.Errorf("none of %v is known", ids)
 		}
 	})
+}
+
+func TestDeviceListing(t *testing.T) {
+	_, c := serve(t, standin.Options{})
+	c.want(201, "POST", "/tags", `{"name":"Crown jewels"}`)
+	c.want(204, "POST", "/devices/7/tags/1", "")
+	c.want(204, "PATCH", "/devices/9", `{"custom_name":"till 1","custom_type":"cash register"}`)
+	mac := c.device(7)["macaddr"].(string)
+	for name, test := range map[string]struct {
+		query string
+		want  []int64
+	}{
+		"a page of all":               {"limit=2&offset=499", []int64{500, 3<<32 + 1}},
+		"nothing after the last":      {"offset=1500", []int64{}},
+		"no more than none":           {"limit=0", []int64{}},
+		"a part of a name":            {"search_type=name&value=TILL", []int64{9}},
+		"a regular expression":        {"search_type=name&value=/^host4[12]%5C./&limit=2", []int64{41, 42}},
+		"a type that a user set":      {"search_type=type&value=cash", []int64{9}},
+		"a tag":                       {"search_type=tag&value=jewels", []int64{7}},
+		"a hardware address":          {"search_type=mac+address&value=" + strings.ToLower(strings.ReplaceAll(mac, ":", "-")), []int64{7}},
+		"an address":                  {"search_type=ip+address&value=10.38.0.3", []int64{6<<32 + 2}},
+		"a block of addresses":        {"search_type=ip+address&value=10.35.0.4/31", []int64{3<<32 + 3, 3<<32 + 4}},
+		"a number given to it":        {"search_type=discovery_id&value=" + c.device(8)["discovery_id"].(string), []int64{8}},
+		"the sensor":                  {"search_type=node&value=3&limit=1", []int64{3<<32 + 1}},
+		"a VLAN":                      {"search_type=vlan&value=10&limit=1", []int64{1}},
+		"a vendor":                    {"search_type=vendor&value=networks&limit=2", []int64{1, 51}},
+		"an activity":                 {"search_type=activity&value=cdp&limit=2&offset=1", []int64{51, 101}},
+		"a time of discovery":         {"search_type=discover+time&value=-1d", []int64{}},
+		"a range of discovery":        {"search_type=discover+time&value=1,0&limit=1", []int64{1}},
+		"anything":                    {"value=till", []int64{9}},
+		"activity in the future only": {"active_from=99999999999999", []int64{}},
+		"activity before all":         {"active_until=1", []int64{}},
+		"recent activity":             {"active_from=-1m&active_until=0&limit=1", []int64{1}},
+	} {
+		t.Run(name+" is found", func(t *testing.T) {
+			wantIDs(t, idsOf(t, c.want(200, "GET", "/devices?"+test.query, "").body), test.want...)
+		})
+	}
+	for name, query := range map[string]string{
+		"an unknown type":                   "search_type=colour&value=x",
+		"a VLAN that is not a number":       "search_type=vlan&value=x",
+		"an address that is none":           "search_type=ip+address&value=x",
+		"a time that is none":               "search_type=discover+time&value=x",
+		"a regular expression that is none": "search_type=name&value=/(/",
+		"a limit that is not a number":      "limit=x",
+		"a negative offset":                 "offset=-1",
+		"a window that is none":             "active_from=yesterday",
+	} {
+		t.Run(name+" is refused", func(t *testing.T) { c.want(400, "GET", "/devices?"+query, "") })
+	}
+}
+
+func TestDeviceSearchReturnsTheFieldsAskedFor(t *testing.T) {
+	_, c := serve(t, standin.Options{Product: "Acme"})
+	c.authorization = strings.Replace(c.authorization, "Service", "Acme", 1)
+	got := c.want(200, "POST", "/devices/search", `{"limit":1,"offset":2,"result_fields":["dns_name","acme_id"],"filter":{"operator":"and","rules":[
+		{"field":"analysis","operator":"in","operand":["advanced","standard"]},{"field":"id","operator":"<=","operand":500}]}}`).body
+	var found []map[string]any
+	if err := json.Unmarshal([]byte(got), &found); err != nil || len(found) != 1 || len(found[0]) != 3 || found[0]["acme_id"] == "" || found[0]["dns_name"] == "" {
+		t.Errorf("found %s, %v", got, err)
+	}
+}
+
+// device returns a device as the appliance shows it.
+func (c *caller) device(id int64) map[string]any {
+	c.t.Helper()
+	var d map[string]any
+	if err := json.Unmarshal([]byte(c.want(http.StatusOK, "GET", fmt.Sprintf("/devices/%d", id), "").body), &d); err != nil {
+		c.t.Fatal(err)
+	}
+	return d
+}
+
+func TestDeviceChanges(t *testing.T) {
+	now := epoch
+	_, c := serve(t, standin.Options{Now: func() time.Time { return now }})
+	before := c.device(7)
+	now = now.Add(time.Hour)
+	c.want(204, "PATCH", "/devices/7", `{"custom_name":"dc 1","custom_criticality":"critical","custom_make":"Contoso","custom_model":"X","model_override":"Y","role":"other","on_watchlist":true}`)
+	after := c.device(7)
+	for field, want := range map[string]any{
+		"custom_name": "dc 1", "display_name": "dc 1", "custom_criticality": "critical", "critical": true, "custom_make": "Contoso",
+		"custom_model": "X", "model": "Y", "role": "other", "auto_role": before["auto_role"], "analysis": "advanced",
+		"user_mod_time": float64(now.UnixMilli()), "mod_time": float64(now.UnixMilli()), "dns_name": "host7.corp.example",
+	} {
+		if after[field] != want {
+			t.Errorf("%s is %v, want %v", field, after[field], want)
+		}
+	}
+	wantIDs(t, idsOf(t, c.want(200, "POST", "/devices/search", `{"filter":{"field":"custom_name","operator":"exists"}}`).body), 7)
+	c.want(204, "PATCH", "/devices/7", `{"custom_name":null,"custom_criticality":null,"model_override":null}`)
+	after = c.device(7)
+	for _, field := range []string{"display_name", "critical", "model"} {
+		if after[field] != before[field] {
+			t.Errorf("%s is %v again, want %v", field, after[field], before[field])
+		}
+	}
+	c.want(400, "PATCH", "/devices/7", `{"macaddr":"02:00:00:00:00:00"}`)
+	c.want(400, "PATCH", "/devices/7", `{"custom_name":7}`)
+	c.want(404, "PATCH", "/devices/77777", `{}`)
+	c.want(404, "GET", "/devices/0", "")
+}
+
+func TestDevicesOfDetections(t *testing.T) {
+	a, c := serve(t, standin.Options{})
+	d := a.Generate()
+	d.StartTime, d.UpdateTime = epoch.UnixMilli()-3_600_000, epoch.UnixMilli()-1_800_000
+	d.Participants = []standin.Participant{
+		{ID: 1, Role: "offender", ObjectType: "device", ObjectID: 77777, ObjectValue: "10.1.2.3", Hostname: "laptop.corp.example"},
+		{ID: 2, Role: "victim", ObjectType: "ipaddr", ObjectID: 88888, ObjectValue: "203.0.113.1"},
+	}
+	c.want(404, "GET", "/devices/77777", "")
+	a.Add(d)
+	got := c.device(77777)
+	if got["ipaddr4"] != "10.1.2.3" || got["dns_name"] != "laptop.corp.example" || got["display_name"] != "laptop.corp.example" {
+		t.Errorf("the device is %v", got)
+	}
+	c.want(404, "GET", "/devices/88888", "")
+	for path, want := range map[string]bool{"from=-1h": true, "until=-2h": false, "from=-45m&until=-40m": true, "from=-20m": false} {
+		body := c.want(200, "GET", "/devices/77777/ipaddrs?"+path, "").body
+		if strings.Contains(body, `"ipaddr":"10.1.2.3"`) != want {
+			t.Errorf("with %s, the addresses are %s", path, body)
+		}
+	}
+	if body := c.want(200, "GET", "/devices/77777/dnsnames", "").body; !strings.Contains(body, `{"dns_name":"laptop.corp.example","from_time":1772597167890,"until_time":1772598967890}`) {
+		t.Errorf("the names are %s", body)
+	}
+	wantIDs(t, idsOf(t, c.want(200, "POST", "/devices/search", `{"filter":{"field":"ipaddr","operator":"=","operand":"10.1.2.3"}}`).body), 77777)
+	wantIDs(t, idsOf(t, c.want(200, "POST", "/devices/search", `{"filter":{"field":"dns_name","operator":"=","operand":"LAPTOP.corp.example"}}`).body), 77777)
+	for range 200 {
+		d := a.Generate()
+		a.Add(d)
+		for _, p := range d.Participants {
+			if p.ObjectType != "device" {
+				continue
+			}
+			device := c.device(p.ObjectID)
+			if device["ipaddr4"] != p.ObjectValue && device["last_seen_time"].(float64) <= float64(d.UpdateTime) || p.Hostname.String() != "" && device["dns_name"] != string(p.Hostname) {
+				t.Errorf("the participant %+v is the device %v", p, device)
+			}
+		}
+	}
+}
+
+func TestDeviceDetails(t *testing.T) {
+	_, c := serve(t, standin.Options{})
+	gateway := c.want(200, "GET", "/devices/1/activity", "").body
+	if !strings.Contains(gateway, `"stat_name":"service.device.cdp"`) || len(idsOf(t, gateway)) != len(c.device(1)["activity"].([]any)) {
+		t.Errorf("the activity is %s", gateway)
+	}
+	const routerOS = `[{"software_type":"OS","name":"Router OS","version":"4.1","description":null,"id":"router_os_4_1"}]`
+	if got := c.want(200, "GET", "/devices/1/software", "").body; got != routerOS {
+		t.Errorf("the software is %s", got)
+	}
+	if got := c.want(200, "GET", "/devices/1/software?until=1", "").body; got != "[]" {
+		t.Errorf("before the device was seen, the software is %s", got)
+	}
+	for _, path := range []string{"activity", "dnsnames", "ipaddrs", "software", "tags", "triggers", "devicegroups"} {
+		c.want(404, "GET", "/devices/77777/"+path, "")
+	}
+	for _, path := range []string{"dnsnames", "ipaddrs", "software"} {
+		c.want(400, "GET", "/devices/1/"+path+"?from=yesterday", "")
+	}
 }
 
 func TestFormats(t *testing.T) {

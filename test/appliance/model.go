@@ -68,6 +68,7 @@ func (a *Appliance) show(d *Detection, by string) *Version {
 	}
 	v.ModTime, v.CreateTime, v.By = d.ModTime, d.CreateTime, by
 	a.store.put(v)
+	a.seeDevices(d)
 	return v
 }
 

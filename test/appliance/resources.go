@@ -1,10 +1,14 @@
 package appliance
 
-import "ndrbridge/test/appliance/resource"
+import (
+	"ndrbridge/test/appliance/devices"
+	"ndrbridge/test/appliance/resource"
+)
 
 // resources are the collections that several resources refer to.
 type resources struct {
-	devices            resource.Set
+	population         *devices.Population
+	devices            resource.Set // the population
 	deviceGroups       *resource.Collection
 	tags               *resource.Collection
 	triggers           *resource.Collection
@@ -15,6 +19,8 @@ type resources struct {
 	exclusionIntervals *resource.Collection
 	customDevices      *resource.Collection
 	dashboards         *resource.Collection
+
+	groupsOfDevices, tagsOfDevices, triggersOfDevices *resource.Relation
 }
 
 // newResources sets the resources. Relations between them can be made afterwards.

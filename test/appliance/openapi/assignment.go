@@ -12,6 +12,7 @@ type assignment struct {
 	child, children      string // in summaries, one of them with an article
 	schema               string // of a child
 	indirect             bool   // whether a parent also has children that are not assigned to it alone
+	parameters           []any  // the names of further parameters of the list
 	privileges, notShown any
 	without              []any // the methods with the id of a child that the interface lacks
 }
@@ -42,6 +43,7 @@ func newAssignment(element any) (a assignment, err error) {
 		}
 	}
 	a.indirect, _ = fields["indirect"].(bool)
+	a.parameters, _ = fields["parameters"].([]any)
 	a.without, _ = fields["without"].([]any)
 	a.privileges, a.notShown = fields["x-privileges"], fields["x-not-shown"]
 	return a, nil
@@ -57,6 +59,9 @@ func (a assignment) operations() map[string]any {
 	listed := []any{id}
 	if a.indirect {
 		listed = append(listed, reference("parameters", "direct_assignments_only"))
+	}
+	for _, name := range a.parameters {
+		listed = append(listed, reference("parameters", fmt.Sprint(name)))
 	}
 	list := map[string]any{
 		"summary": fmt.Sprintf("List the %s of %s", a.children, a.parent), "parameters": listed,

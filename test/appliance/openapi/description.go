@@ -19,8 +19,9 @@
 //   - x-assignments, of the document: children that can be assigned to a parent. Load derives
 //     the operations that list, assign and unassign them, with path, tag, parent, child and
 //     children (for summaries), schema (of a child), x-privileges (to change), x-not-shown (of
-//     the list), indirect (whether the list has the parameter direct_assignments_only) and
-//     without (methods that the path of one child lacks).
+//     the list), indirect (whether the list has the parameter direct_assignments_only),
+//     parameters (names of further ones of the list) and without (methods that the path of one
+//     child lacks).
 package openapi
 
 import (

@@ -31,6 +31,7 @@ type Side struct {
 type Relation struct {
 	parent, child Side
 	indirect      map[bool]func(id int64) []int64 // by reversed
+	refuse        func(parent, child int64) error // nil: nothing is refused
 
 	mu       sync.RWMutex
 	pairs    int
@@ -65,6 +66,11 @@ func NewRelation(parent, child Side) *Relation {
 func (l *Relation) Indirect(reversed bool, related func(id int64) []int64) {
 	l.indirect[reversed] = related
 }
+
+// Refuse sets a function that returns why a client cannot assign a child to a parent, or unassign
+// it; nil: it can. It must be called before the relation is used, and the function must be safe
+// for concurrent use.
+func (l *Relation) Refuse(reason func(parent, child int64) error) { l.refuse = reason }
 
 // Handlers returns the handlers of the assignment pattern, of which only those that has
 // reports are kept: of children below a parent, and with reversed, of parents below a child.
@@ -180,6 +186,9 @@ func (v view) assignOne(assigned bool) rest.Handler {
 		case !v.to.Set.Has(other):
 			return missing(v.to, other)
 		}
+		if refused, ok := v.allowed(id, other); !ok {
+			return refused
+		}
 		if assigned {
 			if refused, full := v.full(1); full {
 				return refused
@@ -206,6 +215,9 @@ func (v view) assignMany(r *rest.Request) rest.Answer {
 		if !v.to.Set.Has(other) {
 			return missing(v.to, other)
 		}
+		if refused, ok := v.allowed(id, other); !ok {
+			return refused
+		}
 	}
 	if refused, full := v.full(len(body.Assign)); full {
 		return refused
@@ -217,6 +229,20 @@ func (v view) assignMany(r *rest.Request) rest.Answer {
 		v.assign(id, other, false)
 	}
 	return v.done(r, id)
+}
+
+// allowed reports whether an object can be assigned or unassigned, and the refusal if not.
+func (v view) allowed(id, other int64) (refused rest.Answer, ok bool) {
+	if v.refuse == nil {
+		return rest.Answer{}, true
+	}
+	if v.reversed {
+		id, other = other, id
+	}
+	if err := v.refuse(id, other); err != nil {
+		return rest.Unprocessable("%v", err), false
+	}
+	return rest.Answer{}, true
 }
 
 // full reports whether the relation cannot hold n more assignments, and the refusal.
