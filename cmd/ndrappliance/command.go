@@ -102,7 +102,7 @@ func (s *settings) define(f *pflag.FlagSet) {
 	f.IntVar(&s.entries, "audit-entries", 0, "number of audit log entries at the start")
 	f.BoolVar(&s.options.AuditOldestFirst, "audit-oldest-first", false, "return the audit log oldest entry first")
 	f.IntVar(&s.options.AuditCapacity, "audit-capacity", 10_000, "number of entries that the audit log keeps")
-	f.BoolVar(&s.options.AuditAPI, "audit-api", false, "record changes by clients in the audit log")
+	f.BoolVar(&s.options.NoAuditAPI, "no-audit-api", false, "do not record what clients change in the audit log")
 	f.IntVar(&s.records, "record-backlog", 0, "number of records at the start, spread like the backlog")
 	f.BoolVar(&s.options.ThirdPartyRecords, "third-party-records", false, "use a record store without cursors")
 	f.DurationVar(&s.skew, "skew", 0, "how far the clock is ahead; negative: behind")

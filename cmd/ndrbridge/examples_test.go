@@ -34,7 +34,8 @@ type showcase struct {
 // were typed.
 func playExamples(t *testing.T) map[string]string {
 	t.Chdir(t.TempDir())
-	appliance := standin.New(standin.Options{Seed: 1})
+	// The audit log contains two entries, without that of the ticket.
+	appliance := standin.New(standin.Options{Seed: 1, NoAuditAPI: true})
 	server := httptest.NewServer(appliance)
 	t.Cleanup(server.Close)
 	s := &showcase{

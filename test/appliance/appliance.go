@@ -77,8 +77,8 @@ type Options struct {
 	AuditOldestFirst bool
 	// AuditCapacity is the maximum number of entries in the audit log; 0: 10,000.
 	AuditCapacity int
-	// AuditAPI logs changes by clients, and their requests for tokens, in the audit log.
-	AuditAPI bool
+	// NoAuditAPI does not log what clients do: their changes and their requests for tokens.
+	NoAuditAPI bool
 	// ThirdPartyRecords simulates a third-party record store: it has no cursors and
 	// ignores context_ttl.
 	ThirdPartyRecords bool

@@ -1,10 +1,8 @@
 package appliance
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"sync"
 
 	"ndrbridge/test/appliance/rest"
@@ -104,9 +102,9 @@ func (l *auditLog) activity() map[string]string {
 	}
 }
 
-// logAPI adds an entry about a client's request if Options.AuditAPI is set.
+// logAPI adds an entry about a client's request unless Options.NoAuditAPI is set.
 func (a *Appliance) logAPI(user string, entry rest.Audit) {
-	if !a.options.AuditAPI {
+	if a.options.NoAuditAPI {
 		return
 	}
 	a.audit.Lock()
@@ -125,14 +123,9 @@ func (a *Appliance) logChange(r *request, entry *rest.Audit) {
 // getAuditLog serves GET /auditlog.
 func (a *Appliance) getAuditLog(r *request) rest.Answer {
 	limit, offset := defaultLimit, 0
-	query := r.URL.Query()
 	for name, into := range map[string]*int{"limit": &limit, "offset": &offset} {
-		if text := query.Get(name); text != "" {
-			n, err := strconv.Atoi(text)
-			if err != nil || n < 0 {
-				return rest.BadRequest(errors.New(name + ": wrong type"))
-			}
-			*into = n
+		if n, ok := r.Integer(name); ok {
+			*into = int(n)
 		}
 	}
 	if refused := r.behaviour.LimitRefused; refused > 0 && limit > refused {

@@ -3,6 +3,7 @@ package appliance_test
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"testing"
 
@@ -23,6 +24,7 @@ func TestAuditLog(t *testing.T) {
 	}{
 		"the newest entry comes first":         {want: []int64{5, 4, 3, 2, 1}},
 		"or the oldest":                        {options: standin.Options{AuditOldestFirst: true}, want: []int64{1, 2, 3, 4, 5}},
+		"a limit may have an exponent":         {query: "?limit=2e0", want: []int64{5, 4}},
 		"a limit and an offset cut a page out": {query: "?limit=2&offset=1", want: []int64{4, 3}},
 		"oldest first, too":                    {options: standin.Options{AuditOldestFirst: true}, query: "?limit=2&offset=1", want: []int64{2, 3}},
 		"there is nothing behind the end":      {query: "?limit=2&offset=9", want: []int64{}},
@@ -47,19 +49,23 @@ func TestAuditLog(t *testing.T) {
 		}
 	})
 	t.Run("a body can be anything", func(t *testing.T) {
-		a, caller := serve(t, standin.Options{})
+		a, _ := serve(t, standin.Options{})
 		for _, body := range []any{nil, "text", []int{1}, map[string]int{"a": 1}} {
 			a.AddAuditBody(body)
 		}
 		var entries []struct{ Body json.RawMessage }
-		if err := json.Unmarshal([]byte(caller.want(http.StatusOK, "GET", "/auditlog", "").body), &entries); err != nil || len(entries) != 4 || string(entries[3].Body) != "null" {
+		w := httptest.NewRecorder() // the description knows no such bodies
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/api/v1/auditlog", nil)
+		r.Header.Set("Authorization", "Service apikey="+standin.DefaultAPIKey)
+		a.ServeHTTP(w, r)
+		if err := json.Unmarshal(w.Body.Bytes(), &entries); err != nil || len(entries) != 4 || string(entries[3].Body) != "null" {
 			t.Errorf("%s, %v", entries, err)
 		}
 	})
-	t.Run("what clients do leaves entries where that is asked for", func(t *testing.T) {
-		for _, asked := range []bool{false, true} {
+	t.Run("what clients do leaves entries unless they are switched off", func(t *testing.T) {
+		for _, off := range []bool{false, true} {
 			a, caller := serve(t, standin.Options{
-				AuditAPI: asked, User: "bridge", APIKey: standin.DefaultAPIKey,
+				NoAuditAPI: off, User: "bridge", APIKey: standin.DefaultAPIKey,
 				OAuth: &standin.OAuth{ClientID: "id", ClientSecret: "secret"},
 			})
 			d := a.Generate()
@@ -82,7 +88,7 @@ func TestAuditLog(t *testing.T) {
 				got = append(got, e.Body.Operation+" by "+e.Body.User)
 			}
 			var want []string
-			if asked {
+			if !off {
 				want = []string{"Modify by bridge", "Modify by bridge", "Login by bridge"}
 			}
 			if !slices.Equal(got, want) {
@@ -104,7 +110,7 @@ func TestAuditLog(t *testing.T) {
 	})
 	t.Run("a query that is none is refused", func(t *testing.T) {
 		_, caller := serve(t, standin.Options{})
-		for _, query := range []string{"?limit=x", "?offset=-1", "?limit=1.5"} {
+		for _, query := range []string{"?limit=x", "?offset=-1", "?limit=1.5", "?limit=2147483648", "?from=1"} {
 			caller.want(http.StatusBadRequest, "GET", "/auditlog"+query, "")
 		}
 	})
