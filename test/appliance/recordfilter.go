@@ -22,62 +22,40 @@ type recordFilter struct {
 	pattern  *regexp.Regexp
 }
 
+// parseRecordFilter parses a filter that fits the description.
 func parseRecordFilter(raw json.RawMessage) (*recordFilter, error) {
+	if len(raw) > maxFilter {
+		return nil, fmt.Errorf("filter: must have at most %d bytes", maxFilter)
+	}
 	f := new(recordFilter)
 	if err := json.Unmarshal(raw, f); err != nil {
-		return nil, errors.New("filter: wrong type")
+		return nil, fmt.Errorf("filter: %w", err)
 	}
-	return f, f.check()
+	return f, f.prepare()
 }
 
-func (f *recordFilter) check() error {
-	switch f.Operator {
-	case "and", "or", "not":
-		if len(f.Rules) == 0 {
-			return fmt.Errorf("filter: %s needs rules", f.Operator)
+// prepare decodes the operand of a filter and its rules.
+func (f *recordFilter) prepare() error {
+	for _, rule := range f.Rules {
+		if err := rule.prepare(); err != nil {
+			return err
 		}
-		for _, rule := range f.Rules {
-			if rule == nil {
-				return errors.New("filter: a rule is null")
-			}
-			if err := rule.check(); err != nil {
-				return err
-			}
-		}
+	}
+	if len(f.Operand) == 0 {
 		return nil
-	case "=", "!=", ">", "<", ">=", "<=", "~", "!~", "startswith", "in", "not_in", "exists", "not_exists":
-	default:
-		return fmt.Errorf("filter: the operator %q is unknown", f.Operator)
 	}
-	if f.Field == "" {
-		return errors.New("filter: field is required")
+	// The operand is a scalar, a list of scalars, or either in an object with its type.
+	operand, err := decodeExactly(f.Operand)
+	if err != nil {
+		return fmt.Errorf("filter: operand: %w", err)
 	}
-	var err error
-	if f.operands, err = operands(f.Operand); err != nil {
-		return err
-	}
-	if len(f.operands) == 0 && f.Operator != "exists" && f.Operator != "not_exists" {
-		return errors.New("filter: operand is required")
-	}
+	f.operands = leaves(nil, operand)
 	if strings.HasSuffix(f.Operator, "~") {
 		if f.pattern, err = regexp.Compile(f.operands[0]); err != nil {
 			return errors.New("filter: operand is not a regular expression")
 		}
 	}
 	return nil
-}
-
-// operands returns the values of an operand: a scalar, a list of scalars, or either in an
-// object with value and type.
-func operands(raw json.RawMessage) ([]string, error) {
-	if len(raw) == 0 {
-		return nil, nil
-	}
-	operand, err := decodeExactly(raw)
-	if err != nil {
-		return nil, errors.New("filter: operand: wrong type")
-	}
-	return leaves(nil, operand), nil
 }
 
 // decodeExactly decodes JSON and keeps its numbers as written.

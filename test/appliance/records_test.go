@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -97,6 +98,12 @@ func TestRecordSearch(t *testing.T) {
 		"a pattern that is none":       `{"from": 5, "filter": {"field": "a", "operator": "~", "operand": "("}}`,
 		"a time that is none":          `{"from": "yesterday"}`,
 		"a bad context_ttl":            `{"from": 5, "context_ttl": "soon"}`,
+		"a context_ttl that overflows": `{"from": 5, "context_ttl": "99999999h"}`,
+		"a context_ttl beyond a day":   `{"from": 5, "context_ttl": "86400001"}`,
+		"no field":                     `{"from": 5, "filter": {"operator": "=", "operand": 1}}`,
+		"no value":                     `{"from": 5, "filter": {"field": "a", "operator": "in", "operand": []}}`,
+		"an unknown key in a rule":     `{"from": 5, "filter": {"operator": "not", "rules": [{"field": "a", "operator": "exists", "colour": 1}]}}`,
+		"a filter that is too long":    `{"from": 5, "filter": {"field": "a", "operator": "in", "operand": ["` + strings.Repeat(strings.Repeat("a", 1000)+`","`, 70) + `"]}}`,
 	} {
 		t.Run(name+" is refused", func(t *testing.T) { c.want(http.StatusBadRequest, "POST", "/records/search", body) })
 	}
@@ -215,6 +222,24 @@ func TestRecordCursors(t *testing.T) {
 		if got.body != `{"error_message":"the cursor has expired"}` {
 			t.Errorf("it says %s", got.body)
 		}
+	})
+	t.Run("a request without a cursor is refused for that reason", func(t *testing.T) {
+		_, c := serve(t, standin.Options{})
+		if got := c.want(http.StatusBadRequest, "POST", "/records/cursor", `{}`); got.body != `{"error_message":"missing property 'cursor'"}` {
+			t.Errorf("it says %s", got.body)
+		}
+		c.want(http.StatusBadRequest, "POST", "/records/cursor?context_ttl=-1", `{"cursor": "x"}`)
+	})
+	t.Run("the cursor that expires first is dropped if there are too many", func(t *testing.T) {
+		a, c := serve(t, standin.Options{})
+		a.AddRecordsAt(25, (epoch.UnixMilli()-60_000)*1000)
+		first := c.records("/records/search", search).Cursor
+		second := c.records("/records/search", `{"from": "-1h", "limit": 10, "context_ttl": "2m"}`).Cursor
+		for range 999 {
+			c.records("/records/search", `{"from": "-1h", "limit": 1, "context_ttl": "2m"}`)
+		}
+		c.want(http.StatusBadRequest, "POST", "/records/cursor", fmt.Sprintf(`{"cursor": %q}`, first))
+		c.records("/records/cursor", fmt.Sprintf(`{"cursor": %q}`, second))
 	})
 	t.Run("a store that is no product refuses cursors", func(t *testing.T) {
 		_, c := serve(t, standin.Options{ThirdPartyRecords: true})

@@ -2,10 +2,10 @@ package appliance
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"ndrbridge/test/appliance/rest"
@@ -14,7 +14,9 @@ import (
 // The limits of a record search.
 const (
 	defaultRecords = 100
-	maxRecords     = 10_000
+	maxCursors     = 1000
+	maxFilter      = 64 << 10 // bytes
+	maxTTL         = 24 * time.Hour
 )
 
 // recordSearch is the body of POST /records/search.
@@ -30,11 +32,7 @@ type recordSearch struct {
 
 // searchRecords serves POST /records/search.
 func (a *Appliance) searchRecords(r *request) rest.Answer {
-	body, err := r.object()
-	if err != nil {
-		return rest.BadRequest(err)
-	}
-	s, err := parseRecordSearch(body, a.Clock())
+	s, err := parseRecordSearch(r.Request, a.Clock())
 	if err != nil {
 		return rest.BadRequest(err)
 	}
@@ -97,65 +95,50 @@ func (a *Appliance) recordAnswer(page []recordRef, total int, s *recordSearch, c
 }
 
 // parseRecordSearch parses the body of a search received at the time now.
-func parseRecordSearch(body *object, now time.Time) (recordSearch, error) {
-	s := recordSearch{until: now.UnixMilli(), limit: defaultRecords}
-	if !body.takeTime("from", now, &s.from) {
-		body.fail("from: is required")
+func parseRecordSearch(r *rest.Request, now time.Time) (recordSearch, error) {
+	body := struct {
+		From, Until json.RawMessage
+		Types       []string
+		Filter      json.RawMessage
+		Limit       int
+		Offset      int
+		Sort        []struct{ Direction string }
+		TTL         json.RawMessage `json:"context_ttl"`
+	}{Until: json.RawMessage("0"), Limit: defaultRecords}
+	if err := r.Decode(&body); err != nil {
+		return recordSearch{}, err
 	}
-	body.takeTime("until", now, &s.until)
-	body.takeOptional("types", &s.types)
-	body.takeOptional("limit", &s.limit)
-	body.takeOptional("offset", &s.offset)
-	if s.offset < 0 {
-		body.fail("offset: must not be negative")
+	s := recordSearch{types: body.Types, limit: body.Limit, offset: body.Offset}
+	var err error
+	if s.from, err = parseTime(body.From, now); err != nil {
+		return recordSearch{}, fmt.Errorf("from: %w", err)
 	}
-	if s.limit < 0 || s.limit > maxRecords {
-		body.fail("limit: must be between 0 and %d", maxRecords)
+	if s.until, err = parseTime(body.Until, now); err != nil {
+		return recordSearch{}, fmt.Errorf("until: %w", err)
 	}
-	var order []struct{ Field, Direction string }
-	body.takeOptional("sort", &order)
-	for _, o := range order {
-		if o.Field != "timestamp" {
-			body.fail("sort: the field %q is unknown", o.Field)
-		}
-		if o.Direction != "asc" && o.Direction != "desc" {
-			body.fail("sort: the direction %q is unknown", o.Direction)
-		}
-		s.descending = o.Direction == "desc"
+	for _, field := range body.Sort {
+		s.descending = field.Direction == "desc"
 	}
-	var filter json.RawMessage
-	if body.takeOptional("filter", &filter) {
-		var err error
-		if s.filter, err = parseRecordFilter(filter); err != nil {
-			body.fail("%w", err)
+	if len(body.Filter) > 0 {
+		if s.filter, err = parseRecordFilter(body.Filter); err != nil {
+			return recordSearch{}, err
 		}
 	}
-	var ttl json.RawMessage
-	if body.takeOptional("context_ttl", &ttl) {
-		var text string
-		if json.Unmarshal(ttl, &text) != nil {
-			text = string(ttl)
-		}
-		var err error
-		if s.ttl, err = parseTTL(text); err != nil {
-			body.fail("%w", err)
-		}
-	}
-	return s, body.end("")
+	s.ttl, err = parseTTL(strings.Trim(string(body.TTL), `"`))
+	return s, err
 }
 
-// parseTTL parses milliseconds, or a number with the unit ms, s, m or h.
+// parseTTL parses milliseconds, or a number with a unit. Empty is 0.
 func parseTTL(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
-	const longest = 1 << 40 // milliseconds, which fit into a time.Duration
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 && n < longest {
-		return time.Duration(n) * time.Millisecond, nil
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		text += "ms"
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
-		return 0, errors.New("context_ttl: wrong type")
+	if err != nil || d > maxTTL {
+		return 0, fmt.Errorf("context_ttl: must be at most %v", maxTTL)
 	}
 	return d, nil
 }
@@ -175,19 +158,15 @@ func (a *Appliance) nextRecords(r *request) rest.Answer {
 	if a.options.ThirdPartyRecords {
 		return rest.NotFound("the record store has no cursors")
 	}
-	body, err := r.object()
-	if err != nil {
-		return rest.BadRequest(err)
-	}
-	var id string
-	body.take("cursor", &id)
 	ttl, err := parseTTL(r.URL.Query().Get("context_ttl"))
 	if err != nil {
-		body.fail("%w", err)
-	}
-	if err := body.end(""); err != nil {
 		return rest.BadRequest(err)
 	}
+	var body struct{ Cursor string }
+	if err := r.Decode(&body); err != nil {
+		return rest.BadRequest(err)
+	}
+	id := body.Cursor
 	a.records.Lock()
 	defer a.records.Unlock()
 	c := a.records.cursors[id]
@@ -208,12 +187,19 @@ func (a *Appliance) nextRecords(r *request) rest.Answer {
 	return a.recordAnswer(page, c.total, c.walk.search, renewed, r.behaviour)
 }
 
-// keepCursor stores a cursor and returns its name. The store must be locked.
+// keepCursor stores a cursor and returns its name. If there are too many, it drops the one
+// that expires first. The store must be locked.
 func (a *Appliance) keepCursor(c *recordCursor) string {
+	first, now := "", a.Clock()
 	for id, old := range a.records.cursors {
-		if a.Clock().After(old.expires) {
+		if now.After(old.expires) {
 			delete(a.records.cursors, id)
+		} else if first == "" || old.expires.Before(a.records.cursors[first].expires) {
+			first = id
 		}
+	}
+	if len(a.records.cursors) >= maxCursors {
+		delete(a.records.cursors, first)
 	}
 	id := fmt.Sprintf("%016x%016x", a.records.rand.Uint64(), a.records.rand.Uint64())
 	a.records.cursors[id] = c

@@ -52,7 +52,7 @@ func TestPagesOfRecordsJoinToWhatIsThere(t *testing.T) {
 			CursorRenews:      rapid.Bool().Draw(t, "renewing"),
 			RecordBatch:       rapid.IntRange(0, 5).Draw(t, "batch"),
 		})
-		types := rapid.SampledFrom([][]string{nil, {"~dns"}, {"~http", "~flow"}}).Draw(t, "types")
+		types := rapid.SampledFrom([][]string{{}, {"~dns"}, {"~http", "~flow"}}).Draw(t, "types")
 		direction := rapid.SampledFrom([]string{"asc", "desc"}).Draw(t, "direction")
 		offset, limit := rapid.IntRange(0, 60).Draw(t, "offset"), rapid.IntRange(1, 20).Draw(t, "limit")
 		search := func(limit, offset int) map[string]any {
@@ -141,7 +141,7 @@ func TestTimesThatNoRecordHasFindNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, body := range []string{
-		`{"from": 9223372036854775807, "until": 9223372036854775807}`,
+		`{"from": 9007199254740991, "until": 9007199254740991}`,
 		`{"from": 1750935535971, "until": 5}`,
 		`{"from": "-100000y", "until": "-99999y"}`,
 		`{"from": 5, "until": 6, "sort": [{"field": "timestamp", "direction": "desc"}], "offset": 5}`,
