@@ -58,11 +58,17 @@ func (a *Appliance) alertAssignments() rest.Handlers {
 	}
 	byApplication := assign("/applications", "application", a.resources.applications)
 	byApplication.Indirect(true, func(int64) []int64 { return a.alertsOfAll("application") })
+	byGroup := assign("/devicegroups", "device group", a.resources.deviceGroups)
+	byDevice := assign("/devices", "device", a.resources.devices)
+	byDevice.Indirect(true, func(device int64) []int64 {
+		return append(a.alertsOfAll("device"), a.alertsOfGroups(byGroup, device)...)
+	})
 
 	handlers := rest.Handlers{}
 	for _, relation := range []*resource.Relation{
 		byApplication,
-		assign("/devicegroups", "device group", a.resources.deviceGroups),
+		byDevice,
+		byGroup,
 		assign("/emailgroups", "email group", a.resources.emailGroups),
 		assign("/exclusionintervals", "exclusion interval", a.resources.exclusionIntervals),
 		assign("/networks", "network", a.resources.networks),
@@ -78,6 +84,17 @@ func (a *Appliance) alertsOfAll(kind string) (ids []int64) {
 	for _, alert := range a.resources.alerts.All() {
 		if alerts.AppliesToAll(alert, kind) {
 			ids = append(ids, resource.Number(alert, "id"))
+		}
+	}
+	return ids
+}
+
+// alertsOfGroups returns the ids of the alerts that are assigned to groups of a device.
+func (a *Appliance) alertsOfGroups(byGroup *resource.Relation, device int64) (ids []int64) {
+	for _, group := range a.resources.deviceGroups.All() {
+		id := resource.Number(group, "id")
+		if assigned := byGroup.Parents(id); len(assigned) > 0 && a.membership(id, a.millis())(device) {
+			ids = append(ids, assigned...)
 		}
 	}
 	return ids

@@ -12,6 +12,7 @@ import (
 var children = map[string][]string{
 	"applications":       nil,
 	"devicegroups":       {`{"name":"one"}`, `{"name":"two"}`},
+	"devices":            nil,
 	"emailgroups":        {`{"group_name":"one","email_addresses":[],"system_notifications":true}`, `{"group_name":"two","email_addresses":[],"system_notifications":true}`},
 	"exclusionintervals": {interval("one"), interval("two")},
 	"networks":           nil,
@@ -111,6 +112,41 @@ func TestAssignmentsAreSeenFromBothSides(t *testing.T) {
 	}
 	c.want(400, "GET", "/applications/2/alerts?direct_assignments_only=1", "")
 	c.want(405, "DELETE", "/applications/2/alerts/5", "")
+}
+
+func TestAlertsOfDevices(t *testing.T) {
+	_, c := serve(t, standin.Options{})
+	for i := range 4 {
+		c.create("/alerts", alertOf(t, fmt.Sprintf(`{"name":"alert %d","apply_all":%v}`, i, i == 0)))
+	}
+	c.want(204, "PATCH", "/alerts/1", `{"apply_all":false}`)
+	c.create("/devicegroups", `{"name":"static"}`)
+	c.create("/devicegroups", `{"name":"dynamic","filter":{"field":"id","operator":"in","operand":[7,8]}}`)
+	for _, path := range []string{"/alerts/4/devicegroups/1", "/alerts/5/devicegroups/2", "/alerts/6/devices/7", "/devices/7/devicegroups/1"} {
+		c.want(204, "POST", path, "")
+	}
+	for path, want := range map[string]string{
+		"/devices/7/alerts?direct_assignments_only=true": "[6]",
+		"/devices/7/alerts": "[2 3 4 5 6]",
+		"/devices/8/alerts": "[2 3 5]",
+		"/devices/9/alerts": "[2 3]",
+		"/alerts/3/devices": "[]",
+		"/alerts/6/devices": "[7]",
+	} {
+		if got := c.idsAt(path); got != want {
+			t.Errorf("GET %s lists %s, want %s", path, got, want)
+		}
+	}
+	c.want(204, "POST", "/devices/9/alerts/6", "")
+	c.want(204, "POST", "/devices/9/alerts", `{"assign":[4]}`)
+	c.want(204, "DELETE", "/devices/7/alerts/6", "")
+	c.want(204, "DELETE", "/devicegroups/2", "")
+	for path, want := range map[string]string{"/alerts/6/devices": "[9]", "/alerts/4/devices": "[9]", "/devices/7/alerts": "[2 3 4]"} {
+		if got := c.idsAt(path); got != want {
+			t.Errorf("GET %s lists %s, want %s", path, got, want)
+		}
+	}
+	c.want(404, "POST", "/devices/999999999/alerts/6", "")
 }
 
 // idsAt returns the ids of the objects that a GET is answered with, as text.
