@@ -37,7 +37,7 @@ func TestDevices(t *testing.T) {
 		"an unknown field of results":            `{"result_fields": ["colour"]}`,
 		"a regular expression that is none":      `{"filter": {"field": "name", "operator": "~", "operand": {"value": "(", "is_regex": true}}}`,
 		"a regular expression for another field": `{"filter": {"field": "role", "operator": "~", "operand": {"value": "x", "is_regex": true}}}`,
-		"a unit that does not exist":             `{"active_from": "-3M"}`,
+		"a unit that does not exist":             `{"active_from": "-3q"}`,
 		"a filter that is nested too deep":       `{"filter": ` + strings.Repeat(`{"operator": "not", "rules": [`, 16) + `{"field": "id", "operator": "exists"}` + strings.Repeat("]}", 16) + "}",
 		"a filter that is nested thousands deep": `{"filter": ` + strings.Repeat(`{"operator": "not", "rules": [`, 4000) + `{"field": "id", "operator": "exists"}` + strings.Repeat("]}", 4000) + "}",
 	} {
