@@ -8,6 +8,7 @@ package appliance
 
 import (
 	"cmp"
+	"crypto/tls"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"ndrbridge/test/appliance/access"
+	"ndrbridge/test/appliance/firmware"
 	"ndrbridge/test/appliance/openapi"
 )
 
@@ -43,9 +45,21 @@ type Options struct {
 	// Product is the word in the authorization scheme, as written, and in paths,
 	// in lower case; empty: Service.
 	Product string
-	// Firmware is the dotted version; empty: 26.3.0.1234. Before 9.3, detections
-	// have no mod_time, create_time and url, and cannot be searched by them.
+	// Firmware is the dotted version at the start; empty: 26.3.0.1234. Before 9.3,
+	// detections have no mod_time, create_time and url, and cannot be searched by them, until
+	// the firmware is upgraded.
 	Firmware string
+	// StepTime is the duration of each step of a job, in true time; 0: jobs are done at once.
+	StepTime time.Duration
+	// RestartTime is how long a restart takes, in true time: the appliance resets connections
+	// for half of it, and then refuses requests with 503. 0: a restart is instant. Objects
+	// that are added meanwhile are there afterwards.
+	RestartTime time.Duration
+	// PowerOnAfter is the true time after which an appliance that was shut down is powered
+	// on; 0: only PowerOn does that.
+	PowerOnAfter time.Duration
+	// Certificate is the certificate at the start, for TLS; nil: a self-signed one.
+	Certificate *tls.Certificate
 	// OAuth is a client of the cloud edition's token endpoint, whose tokens are User's; nil:
 	// none.
 	OAuth *OAuth
@@ -88,7 +102,8 @@ type Options struct {
 // use.
 type Appliance struct {
 	options     Options
-	oldFirmware bool
+	installed   atomic.Pointer[string] // the version of the firmware
+	oldFirmware atomic.Bool            // changed only while store is locked
 	description *openapi.Description
 	handlers    map[string]handler // by the operations' names
 	skew        atomic.Int64
@@ -107,6 +122,7 @@ type Appliance struct {
 	}
 	control   *access.Control
 	resources resources
+	system    system
 	audit     auditLog
 	records   recordStore
 	requests  struct {
@@ -132,6 +148,7 @@ const (
 	chanceLost
 	chanceDates
 	chanceKeys
+	chanceSystem
 )
 
 func chance(seed uint64, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
@@ -162,7 +179,9 @@ func New(o Options) *Appliance {
 	if err != nil {
 		panic(err) // it is part of the program
 	}
-	a := &Appliance{options: o, oldFirmware: before(o.Firmware, 9, 3), description: description}
+	a := &Appliance{options: o, description: description}
+	a.installed.Store(&o.Firmware)
+	a.oldFirmware.Store(isOld(firmware.Version(o.Firmware)))
 	a.SetIdentity(Identity{})
 	a.tokens.rand = chance(o.Seed, chanceTokens)
 	a.behaviours.rand = chance(o.Seed, chanceHazards)
@@ -180,6 +199,7 @@ func New(o Options) *Appliance {
 	a.records.cursors = make(map[string]*recordCursor)
 	a.control = a.newControl()
 	a.newResources()
+	a.newSystem()
 	a.bind()
 	return a
 }

@@ -29,6 +29,7 @@ type caller struct {
 	url           string
 	authorization string
 	client        *http.Client
+	contentType   string // of bodies; empty: JSON
 }
 
 // serve starts an appliance whose clock stands still where options set none.
@@ -44,7 +45,10 @@ func serve(t *testing.T, o standin.Options) (*standin.Appliance, *caller) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a, &caller{t, a, description, server.URL, "Service apikey=" + standin.DefaultAPIKey, server.Client()}
+	return a, &caller{
+		t: t, appliance: a, description: description, url: server.URL,
+		authorization: "Service apikey=" + standin.DefaultAPIKey, client: server.Client(),
+	}
 }
 
 type reply struct {
@@ -63,7 +67,7 @@ func (c *caller) send(method, path, body string) (reply, error) {
 	}
 	r.Header.Set("Accept", "application/json")
 	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Content-Type", cmp.Or(c.contentType, "application/json"))
 	}
 	if c.authorization != "" {
 		r.Header.Set("Authorization", c.authorization)

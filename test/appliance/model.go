@@ -58,7 +58,7 @@ func (a *Appliance) add(detections []Detection) []*Version {
 // must be locked.
 func (a *Appliance) show(d *Detection, by string) *Version {
 	shown := *d
-	if a.oldFirmware {
+	if a.oldFirmware.Load() {
 		shown.ModTime, shown.CreateTime, shown.URL = 0, 0, ""
 	}
 	shown.TicketURL = a.ticketURL(d.TicketID)

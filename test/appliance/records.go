@@ -39,19 +39,23 @@ type recordStore struct {
 	rand    *rand.Rand
 }
 
-// AddRecords stores n generated records with the timestamp of now.
+// AddRecords stores n generated records with the timestamp of now. While a client has halted
+// the ingest of records, they are lost, and it returns none.
 func (a *Appliance) AddRecords(n int) []*Record {
 	// Each reads the clock, so that fractions differ.
 	return a.storeRecords(n, func() int64 { return a.Clock().UnixMicro() })
 }
 
 // AddRecordsAt stores n generated records with one timestamp, in microseconds
-// since the epoch: tied, or late.
+// since the epoch: tied, or late. While the ingest is halted, they are lost.
 func (a *Appliance) AddRecordsAt(n int, micros int64) []*Record {
 	return a.storeRecords(n, func() int64 { return micros })
 }
 
 func (a *Appliance) storeRecords(n int, micros func() int64) []*Record {
+	if a.system.cluster.Value()["ingest_enabled"] == false {
+		return nil
+	}
 	a.records.Lock()
 	defer a.records.Unlock()
 	added := make([]*Record, n)

@@ -78,13 +78,14 @@ type match struct {
 	serve      handler
 	name       string      // under which the request is counted
 	open       bool        // requires no credential
+	token      bool        // is the token endpoint
 	refused    rest.Answer // the response if no operation matches
 }
 
 // find routes a request.
 func (a *Appliance) find(r *http.Request) match {
 	if r.URL.Path == tokenPath && a.options.OAuth != nil {
-		return match{name: http.MethodPost + " " + tokenPath, open: true, refused: a.issueToken(r)}
+		return match{name: http.MethodPost + " " + tokenPath, open: true, token: true}
 	}
 	path, ok := strings.CutPrefix(r.URL.Path, openapi.Root)
 	if !ok {

@@ -68,7 +68,7 @@ func (a *Appliance) parseSearch(body *object, caller string, now time.Time) (sea
 	if s.offset < 0 {
 		body.fail("offset: must not be negative")
 	}
-	if a.oldFirmware && (s.modTime != nil || slices.ContainsFunc(s.sort, sortField.isNew)) {
+	if a.oldFirmware.Load() && (s.modTime != nil || slices.ContainsFunc(s.sort, sortField.isNew)) {
 		body.fail("mod_time: unknown to this firmware")
 	}
 	return s, body.end("")

@@ -31,6 +31,9 @@ func (a *Appliance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if hook := a.onRequest.Load(); hook != nil {
 		(*hook)(r)
 	}
+	if a.unreachable(w) {
+		return
+	}
 	f := a.behaviours.draw(r)
 	if !wait(r.Context(), f.wait) {
 		panic(http.ErrAbortHandler) // the client is gone
@@ -103,7 +106,10 @@ func (a *Appliance) answer(found match, f behaviour, r *http.Request) rest.Answe
 			return rest.Refuse(http.StatusUnauthorized, "Invalid API key")
 		}
 	}
-	if found.serve == nil {
+	switch {
+	case found.token:
+		return a.issueToken(r)
+	case found.serve == nil:
 		return found.refused
 	}
 	if refused, ok := access.Check(found.operation, caller); !ok {
