@@ -25,6 +25,8 @@ func TestApplicationsAreFound(t *testing.T) {
 		"a name by an expression":                 {"search_type=name&value=" + url.QueryEscape("/^(Web|Pay)/"), "[2 8]"},
 		"an expression keeps the case":            {"search_type=name&value=" + url.QueryEscape("/^web/"), "[]"},
 		"the sensor":                              {"search_type=node&value=3", "[4 5 9]"},
+		"this appliance":                          {"search_type=node&value=0", "[1 2 3 6 10]"},
+		"the sensor by its UUID":                  {"search_type=node&value=5e5c0000-0000-4000-8000-000000000006", "[7 8]"},
 		"an identifier":                           {"search_type=service-id&value=" + id, "[3]"},
 		"an identifier must be whole":             {"search_type=service-id&value=" + id[:4], "[]"},
 		"an identifier by an expression":          {"search_type=service-id&value=" + url.QueryEscape("/^"+id[:4]+"/"), "[3]"},
@@ -90,4 +92,18 @@ func TestApplicationActivity(t *testing.T) {
 		t.Errorf("two records have one id: %v", ids)
 	}
 	c.want(404, "GET", "/applications/11/activity", "")
+}
+
+func TestApplicationsConsistOfDevices(t *testing.T) {
+	_, c := serve(t, standin.Options{})
+	for _, application := range c.objects("/applications") {
+		for _, criterion := range application["criteria"].([]any) {
+			for _, source := range criterion.(map[string]any)["sources"].([]any) {
+				device := c.device(int64(source.(map[string]any)["object_id"].(float64)))
+				if device["node_id"] != application["node_id"] {
+					t.Errorf("%v is on the sensor %v, its device %v on %v", application["display_name"], application["node_id"], device["id"], device["node_id"])
+				}
+			}
+		}
+	}
 }

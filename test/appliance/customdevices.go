@@ -7,11 +7,13 @@ import (
 	"strings"
 	"unicode"
 
+	"ndrbridge/test/appliance/devices"
 	"ndrbridge/test/appliance/resource"
 	"ndrbridge/test/appliance/rest"
 )
 
-// newCustomDevices returns the custom devices, of which there are none at first.
+// newCustomDevices returns the custom devices, of which there are none at first. Each makes a
+// device.
 func (a *Appliance) newCustomDevices() *resource.Collection {
 	identifier := a.options.word() + "_id"
 	return resource.NewCollection(a.description, resource.Kind{
@@ -30,6 +32,14 @@ func (a *Appliance) newCustomDevices() *resource.Collection {
 			}
 			return nil
 		},
+		Stored: func(r *rest.Request, device resource.Object) {
+			a.resources.population.Define(devices.Custom{
+				Number: resource.Number(device, "id"), Identifier: resource.Text(device, identifier),
+				Name: resource.Text(device, "name"), Description: device["description"],
+				Address: addressOf(device), Disabled: device["disabled"] == true,
+			}, r.Now)
+		},
+		Removed: func(id int64) { a.resources.population.Remove(id) },
 		Show: func(r *rest.Request, device resource.Object) resource.Object {
 			if r.URL.Query().Get("include_criteria") == "true" {
 				return device
@@ -39,6 +49,18 @@ func (a *Appliance) newCustomDevices() *resource.Collection {
 			return shown
 		},
 	})
+}
+
+// addressOf returns the first address, rather than block, in the criteria of a custom device.
+func addressOf(device resource.Object) string {
+	criteria, _ := device["criteria"].([]any)
+	for _, criterion := range criteria {
+		text, _ := criterion.(map[string]any)["ipaddr"].(string)
+		if _, err := netip.ParseAddr(text); err == nil {
+			return text
+		}
+	}
+	return ""
 }
 
 func underscore(r rune) rune {

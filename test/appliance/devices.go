@@ -53,6 +53,11 @@ func (s deviceSet) Shown(r *rest.Request, ids []int64) [][]byte {
 	return elements
 }
 
+// OnRemoval makes relations forget a device that a client defined and removed.
+func (s deviceSet) OnRemoval(removed func(id int64)) {
+	s.resources.customDevices.OnRemoval(func(number int64) { removed(devices.CustomID(number)) })
+}
+
 func encodeDevice(fields map[string]any) []byte {
 	b, err := rest.Encode(fields)
 	if err != nil {

@@ -25,6 +25,6 @@ type resources struct {
 
 // newResources sets the resources. Relations between them can be made afterwards.
 func (a *Appliance) newResources() {
-	a.newDeviceResources()
 	a.newAlertResources()
+	a.newDeviceResources()
 }

@@ -18,7 +18,7 @@ const (
 // application is an application and its groups of metrics.
 type application struct {
 	name, description string
-	node              int64 // the sensor
+	node              int64 // the sensor; 0: the appliance itself
 	protocol          string
 	devices           []int64 // the numbers of its devices on the sensor
 	categories        []string
@@ -52,14 +52,17 @@ func Seeds(word string) []resource.Object {
 			}
 			criteria = append(criteria, resource.Object{"protocol": a.protocol, "sources": sources})
 		}
-		var description any
+		var description, node any
 		if a.description != "" {
 			description = a.description
+		}
+		if a.node != 0 {
+			node = a.node
 		}
 		objects[i] = resource.Object{
 			"id": int64(i + 1), word + "_id": strings.ToLower(strings.ReplaceAll(a.name, " ", "_")),
 			"discovery_id": fmt.Sprintf("%016x", hash.Sum64()), "display_name": a.name, "description": description,
-			"criteria": criteria, "node_id": a.node,
+			"criteria": criteria, "node_id": node,
 			"mod_time": changed(i) + day, "user_mod_time": changed(i),
 		}
 	}

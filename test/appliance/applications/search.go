@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ndrbridge/test/appliance/devices"
 	"ndrbridge/test/appliance/resource"
 )
 
@@ -58,8 +59,11 @@ func (q Query) matcher(word string) (func(resource.Object) bool, error) {
 		equals, contains = expression.MatchString, expression.MatchString
 	}
 	fields := map[string]func(resource.Object) bool{
-		"name":         func(o resource.Object) bool { return contains(resource.Text(o, "display_name")) },
-		"node":         func(o resource.Object) bool { return equals(strconv.FormatInt(resource.Number(o, "node_id"), 10)) },
+		"name": func(o resource.Object) bool { return contains(resource.Text(o, "display_name")) },
+		"node": func(o resource.Object) bool {
+			sensor := resource.Number(o, "node_id")
+			return equals(strconv.FormatInt(sensor, 10)) || equals(devices.NodeUUID(sensor))
+		},
 		"discovery_id": func(o resource.Object) bool { return equals(resource.Text(o, "discovery_id")) },
 		word + "-id":   func(o resource.Object) bool { return equals(resource.Text(o, word+"_id")) },
 	}

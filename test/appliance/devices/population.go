@@ -2,7 +2,7 @@
 // known about each, and the filters that select them.
 //
 // A device is a function of its id and of the time at which the appliance was made, of what
-// detections show of it, and of what clients changed.
+// detections show of it, and of what clients changed. Clients can define further devices.
 package devices
 
 import (
@@ -94,9 +94,7 @@ func (p *Population) See(id int64, address, name string, from, until int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !initial(id) && !p.further[id] {
-		p.further[id] = true
-		at, _ := slices.BinarySearch(p.ids, id)
-		p.ids = slices.Insert(p.ids, at, id)
+		p.add(id)
 	}
 	if _, err := netip.ParseAddr(address); err == nil {
 		p.addresses[id] = see(p.addresses[id], Window{address, from, until})
@@ -104,6 +102,13 @@ func (p *Population) See(id int64, address, name string, from, until int64) {
 	if name != "" {
 		p.names[id] = see(p.names[id], Window{name, from, until})
 	}
+}
+
+// add adds a device that is not there from the beginning. The population must be locked.
+func (p *Population) add(id int64) {
+	p.further[id] = true
+	at, _ := slices.BinarySearch(p.ids, id)
+	p.ids = slices.Insert(p.ids, at, id)
 }
 
 // see adds a window to those of a device, the one that was seen last at the end.
@@ -139,18 +144,16 @@ func (p *Population) Change(id int64, fields map[string]any, now int64) {
 // Get returns a device as it is at the time now, or nil if there is none with the id. The
 // caller owns it, except for what it refers to.
 func (p *Population) Get(id, now int64) *Device {
-	if !p.Has(id) {
-		return nil
-	}
-	p.mu.RLock()
-	known := p.known[id]
-	p.mu.RUnlock()
-	if known == nil {
-		known = p.make(id)
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.known[id] = known
+	if !initial(id) && !p.further[id] {
+		return nil
+	}
+	known := p.known[id]
+	if known == nil {
+		known = p.make(id)
+		p.known[id] = known
+	}
 	d := *known
 	d.Fields = maps.Clone(known.Fields)
 	p.complete(&d, now)

@@ -41,6 +41,9 @@ type Kind struct {
 	// Check returns the reason why an object that is new, or changed from before, is not
 	// possible; nil: every object is. before is nil if it is new.
 	Check func(r *rest.Request, before, after Object) error
+	// Stored is called after a client created or changed an object, before the next change of
+	// the collection; nil: nothing is to be done. It must not use the collection.
+	Stored func(*rest.Request, Object)
 	// Removed is called after an object was removed; nil: nothing is to be done. Relations
 	// forget it by themselves.
 	Removed func(id int64)
@@ -54,7 +57,7 @@ type Collection struct {
 	kind        Kind
 	description *openapi.Description
 	hasModTime  bool
-	relations   []func(id int64) // forget an object that was removed
+	removed     []func(id int64)
 
 	mu      sync.RWMutex
 	objects map[int64]Object
@@ -173,14 +176,18 @@ func (c *Collection) Remove(id int64) bool {
 	if !ok {
 		return false
 	}
-	for _, forget := range c.relations {
-		forget(id)
+	for _, removed := range c.removed {
+		removed(id)
 	}
 	if c.kind.Removed != nil {
 		c.kind.Removed(id)
 	}
 	return true
 }
+
+// OnRemoval adds a function that is called after an object was removed. It must be called before
+// the collection is used.
+func (c *Collection) OnRemoval(removed func(id int64)) { c.removed = append(c.removed, removed) }
 
 // Shown returns the objects with the given ids as a request sees them, in that order.
 // Those that do not exist are left out.
@@ -302,6 +309,9 @@ func (c *Collection) store(r *rest.Request, before, after Object) error {
 		after["mod_time"] = r.Now
 	}
 	c.objects[id] = after
+	if c.kind.Stored != nil {
+		c.kind.Stored(r, after)
+	}
 	return nil
 }
 

@@ -19,6 +19,11 @@ type Set interface {
 	Shown(r *rest.Request, ids []int64) [][]byte
 }
 
+// remover is a set from which objects are removed.
+type remover interface {
+	OnRemoval(removed func(id int64))
+}
+
 // Side describes one side of a relation.
 type Side struct {
 	Path string // of the collection, as in /alerts
@@ -43,18 +48,18 @@ type Relation struct {
 const maxPairs = 100_000
 
 // NewRelation returns a relation in which nothing is assigned. An object that is removed from a
-// [Collection] is also removed from its relations. The relations of a collection must be made
-// before it is used.
+// set which has the method OnRemoval, as a [Collection] has, is also removed from the relation. It
+// must be made before the sets are used.
 func NewRelation(parent, child Side) *Relation {
 	l := &Relation{
 		parent: parent, child: child, indirect: make(map[bool]func(int64) []int64),
 		children: make(map[int64]map[int64]bool), parents: make(map[int64]map[int64]bool),
 	}
-	if c, ok := parent.Set.(*Collection); ok {
-		c.relations = append(c.relations, l.RemoveParent)
+	if s, ok := parent.Set.(remover); ok {
+		s.OnRemoval(l.RemoveParent)
 	}
-	if c, ok := child.Set.(*Collection); ok {
-		c.relations = append(c.relations, l.RemoveChild)
+	if s, ok := child.Set.(remover); ok {
+		s.OnRemoval(l.RemoveChild)
 	}
 	return l
 }
