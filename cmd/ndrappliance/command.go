@@ -43,7 +43,7 @@ func command(stdout, stderr io.Writer) *cobra.Command {
 		Long: `Serve a stand-in for a network detection appliance: its detections, audit log, record
 store and system resource, and its failures, without monitoring a network. Besides the
 requests for detections it supports GET /auditlog, POST /records/search and
-/records/cursor, POST /devices/search (by id) and GET /detections/formats. PATCH
+/records/cursor, POST /devices/search and GET /detections/formats. PATCH
 /detections/{id} and /detections/tickets change detections. The latter, and changing the
 notes of a detection, require ticket tracking to be enabled: GET /service/ticketing
 shows whether it is, and PATCH /service/ticketing {"enabled": false} disables it.

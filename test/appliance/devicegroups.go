@@ -131,7 +131,7 @@ func (a *Appliance) devicesOfGroup(r *rest.Request) rest.Answer {
 		return rest.BadRequest(err)
 	}
 	s.ids = a.members(id, r.Now)
-	return a.selectDevices(s, r.Now)
+	return a.selectDevices(r.Context(), s, r.Now)
 }
 
 // groupsOfDevice serves GET /devices/{id}/devicegroups.

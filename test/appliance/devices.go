@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -106,8 +107,9 @@ type deviceSelection struct {
 	fields        map[string]bool // to return; nil: all
 }
 
-// selectDevices returns the devices of a selection, sorted by id.
-func (a *Appliance) selectDevices(s deviceSelection, now int64) rest.Answer {
+// selectDevices returns the devices of a selection, sorted by id. It stops early if ctx is done:
+// then nobody waits for the answer.
+func (a *Appliance) selectDevices(ctx context.Context, s deviceSelection, now int64) rest.Answer {
 	if s.ids == nil {
 		s.ids = a.resources.population.IDs()
 	}
@@ -118,7 +120,7 @@ func (a *Appliance) selectDevices(s deviceSelection, now int64) rest.Answer {
 	}
 	elements := [][]byte{}
 	for _, id := range s.ids {
-		if int64(len(elements)) >= s.limit {
+		if int64(len(elements)) >= s.limit || ctx.Err() != nil {
 			break
 		}
 		d := a.device(id, now)
@@ -195,7 +197,7 @@ func (a *Appliance) listDevices(r *rest.Request) rest.Answer {
 	if err != nil {
 		return rest.BadRequest(err)
 	}
-	return a.selectDevices(s, r.Now)
+	return a.selectDevices(r.Context(), s, r.Now)
 }
 
 // searchDevices serves POST /devices/search.
@@ -216,7 +218,7 @@ func (a *Appliance) searchDevices(r *rest.Request) rest.Answer {
 			s.fields[name.(string)] = true
 		}
 	}
-	return a.selectDevices(s, r.Now)
+	return a.selectDevices(r.Context(), s, r.Now)
 }
 
 // getDevice serves GET /devices/{id}.
