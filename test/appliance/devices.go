@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"time"
 
 	"ndrbridge/test/appliance/devices"
 	"ndrbridge/test/appliance/resource"
@@ -141,8 +142,8 @@ func (a *Appliance) selectDevices(ctx context.Context, s deviceSelection, now in
 
 // newSelection returns the selection of a request whose parameters, as text or as JSON, get
 // returns; nil: there is none with the name.
-func (a *Appliance) newSelection(get func(name string) any) (deviceSelection, error) {
-	from, until, err := a.window(get, "active_from", "active_until")
+func newSelection(get func(name string) any, now int64) (deviceSelection, error) {
+	from, until, err := window(get, "active_from", "active_until", now)
 	s := deviceSelection{from: from, until: until, limit: defaultLimit}
 	for name, into := range map[string]*int64{"limit": &s.limit, "offset": &s.offset} {
 		if value := get(name); value != nil {
@@ -153,14 +154,14 @@ func (a *Appliance) newSelection(get func(name string) any) (deviceSelection, er
 }
 
 // window returns a range of time that a request asks for: without parameters, all of the past.
-func (a *Appliance) window(get func(name string) any, from, until string) (start, end int64, err error) {
-	start, end = math.MinInt64, a.millis()
+func window(get func(name string) any, from, until string, now int64) (start, end int64, err error) {
+	start, end = math.MinInt64, now
 	for name, into := range map[string]*int64{from: &start, until: &end} {
 		value := get(name)
 		if value == nil {
 			continue
 		}
-		at, err := parseTime([]byte(fmt.Sprint(value)), a.Clock())
+		at, err := parseTime([]byte(fmt.Sprint(value)), time.UnixMilli(now))
 		if err != nil {
 			return 0, 0, fmt.Errorf("%s: %w", name, err)
 		}
@@ -182,7 +183,7 @@ func inQuery(r *rest.Request) func(name string) any {
 
 // listDevices serves GET /devices.
 func (a *Appliance) listDevices(r *rest.Request) rest.Answer {
-	s, err := a.newSelection(inQuery(r))
+	s, err := newSelection(inQuery(r), r.Now)
 	if err != nil {
 		return rest.BadRequest(err)
 	}
@@ -192,7 +193,7 @@ func (a *Appliance) listDevices(r *rest.Request) rest.Answer {
 		property = "any"
 	}
 	s.filter, err = devices.ParseListing(property, query.Get("value"), func(text string) (int64, error) {
-		return parseTime([]byte(text), a.Clock())
+		return parseTime([]byte(text), time.UnixMilli(r.Now))
 	})
 	if err != nil {
 		return rest.BadRequest(err)
@@ -203,7 +204,7 @@ func (a *Appliance) listDevices(r *rest.Request) rest.Answer {
 // searchDevices serves POST /devices/search.
 func (a *Appliance) searchDevices(r *rest.Request) rest.Answer {
 	body := r.Object()
-	s, err := a.newSelection(func(name string) any { return body[name] })
+	s, err := newSelection(func(name string) any { return body[name] }, r.Now)
 	if err != nil {
 		return rest.BadRequest(err)
 	}
@@ -251,7 +252,7 @@ func (a *Appliance) deviceActivity(_ *rest.Request, d *devices.Device) rest.Answ
 // deviceWindows returns a handler that serves the values that a device had in a range of time.
 func (a *Appliance) deviceWindows(name string, of func(*devices.Device) []devices.Window) rest.Handler {
 	return a.ofDevice(func(r *rest.Request, d *devices.Device) rest.Answer {
-		from, until, err := a.window(inQuery(r), "from", "until")
+		from, until, err := window(inQuery(r), "from", "until", r.Now)
 		if err != nil {
 			return rest.BadRequest(err)
 		}
@@ -266,7 +267,7 @@ func (a *Appliance) deviceWindows(name string, of func(*devices.Device) []device
 
 // deviceSoftware serves GET /devices/{id}/software.
 func (a *Appliance) deviceSoftware(r *rest.Request, d *devices.Device) rest.Answer {
-	from, until, err := a.window(inQuery(r), "from", "until")
+	from, until, err := window(inQuery(r), "from", "until", r.Now)
 	if err != nil {
 		return rest.BadRequest(err)
 	}
