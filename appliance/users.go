@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+
+	"ndrbridge/internal/redact"
 )
 
 // privilegeLevels are the levels of each privilege that the interface documents, the
@@ -36,9 +38,10 @@ func (u User) Has(privilege, level string) bool {
 
 // Users fetches the users that the credentials may list: without system and access
 // administration privileges that may be their owner only. Each name is shortened to
-// printable characters. known is false if the answer does not have the expected shape.
+// printable characters, and never contains the key or a token. known is false if the answer does not have the expected shape.
 func (c *Client) Users(ctx context.Context) (users []User, known bool, err error) {
-	r := request{method: http.MethodGet, path: "/users", small: true}
+	var cred credential
+	r := request{method: http.MethodGet, path: "/users", small: true, signedIn: &cred}
 	err = c.fetch(ctx, r, func(body []byte) error {
 		// The shape is documented only in part: a different one is not an error.
 		var answer []struct {
@@ -57,15 +60,18 @@ func (c *Client) Users(ctx context.Context) (users []User, known bool, err error
 			if roles == nil {
 				roles = user.Granted
 			}
-			users = append(users, User{Name: shorten(printable(*user.Username)), Levels: levelsOf(roles)})
+			users = append(users, User{Name: *user.Username, Levels: levelsOf(roles)})
 		}
 		known = true
 		return nil
 	})
-	if !known {
-		users = nil
+	if !known || err != nil {
+		return nil, false, err
 	}
-	return users, known, err
+	for i := range users {
+		users[i].Name = c.presentable(users[i].Name, cred)
+	}
+	return users, true, nil
 }
 
 // levelsOf returns the documented levels of documented privileges.
@@ -83,12 +89,19 @@ func levelsOf(roles map[string]any) map[string]string {
 // It is empty if the answer does not have the expected shape.
 func (c *Client) Edition(ctx context.Context) (string, error) {
 	var answer struct{ Edition string }
-	r := request{method: http.MethodGet, path: "/" + c.product + "/edition", small: true}
+	var cred credential
+	r := request{method: http.MethodGet, path: "/" + c.product + "/edition", small: true, signedIn: &cred}
 	err := c.fetch(ctx, r, func(body []byte) error {
 		if json.Unmarshal(body, &answer) != nil {
 			answer.Edition = ""
 		}
 		return nil
 	})
-	return shorten(printable(answer.Edition)), err
+	return c.presentable(answer.Edition, cred), err
+}
+
+// presentable returns a text of the appliance as one short line of printable characters,
+// without the secrets that a request was sent with.
+func (c *Client) presentable(text string, sent credential) string {
+	return shorten(redact.New(slices.Concat(sent.secrets, c.link.secrets)...).Hide(printable(text)))
 }

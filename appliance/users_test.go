@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"encoding/json"
 	"maps"
 	"strings"
 	"testing"
@@ -56,6 +57,21 @@ func TestUsers(t *testing.T) {
 			t.Errorf("%d users, %t, %v", len(users), known, err)
 		}
 	})
+}
+
+func TestNamesOfTheApplianceNeverRepeatTheKey(t *testing.T) {
+	key, err := json.Marshal(testKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t, answer(200, "application/json", `[{"username": `+string(key)+`}]`))
+	if users, _, err := c.Users(t.Context()); err != nil || len(users) != 1 || strings.Contains(users[0].Name, testKey) {
+		t.Errorf("%+v, %v", users, err)
+	}
+	c = newClient(t, answer(200, "application/json", `{"edition": `+string(key)+`}`))
+	if edition, err := c.Edition(t.Context()); err != nil || edition == "" || strings.Contains(edition, testKey) {
+		t.Errorf("%q, %v", edition, err)
+	}
 }
 
 func TestLevelsOfAPrivilege(t *testing.T) {
