@@ -90,7 +90,7 @@ func (t *applianceTrial) privileges(ctx context.Context) []finding.Finding {
 		}
 		has := "does not have " + n.privilege
 		if level := user.Levels[n.privilege]; level != "" {
-			has = "has only " + n.privilege + ": " + level
+			has = "has " + n.privilege + ": " + level
 		}
 		found = append(found, finding.Finding{
 			Step: step, Result: finding.Warning,

@@ -51,7 +51,7 @@ func TestCheckReadsThePrivilegesOfTheKey(t *testing.T) {
 		},
 		"a user without the module": {
 			users: user(`"write": "full", "ndr": "none", "npm": "full"`), alone: true,
-			want: findingtest.Row{Step: "privileges", Result: finding.Warning, Detail: "detections requires ndr: full, and the user ana has only ndr: none", Advice: "grant ndr: full to the user ana on the appliance, or set detections.enabled to false"},
+			want: findingtest.Row{Step: "privileges", Result: finding.Warning, Detail: "detections requires ndr: full, and the user ana has ndr: none", Advice: "grant ndr: full to the user ana on the appliance, or set detections.enabled to false"},
 		},
 		"a user without the module for what is filtered": {
 			users: user(enough), keys: "detections: {filter: {categories: [perf, perf.web]}}", alone: true,
@@ -67,7 +67,7 @@ func TestCheckReadsThePrivilegesOfTheKey(t *testing.T) {
 		},
 		"a user who may not query records": {
 			users: user(`"write": "limited", "ndr": "full"`), keys: "records: [{name: dns}]", refused: "/records/search", alone: true,
-			want: findingtest.Row{Step: "privileges", Result: finding.Warning, Detail: "records requires write: full, and the user ana has only write: limited", Advice: "or remove records"},
+			want: findingtest.Row{Step: "privileges", Result: finding.Warning, Detail: "records requires write: full, and the user ana has write: limited", Advice: "or remove records"},
 		},
 		"a user who may query records nevertheless": {
 			users: user(`"write": "limited", "ndr": "full"`), keys: "records: [{name: dns}]", alone: true,
@@ -219,11 +219,19 @@ func TestCheckOfUsersWithFewPrivileges(t *testing.T) {
 		},
 		"one without the module": {
 			roles: `{"ndr": "none", "write": "limited"}`, tickets: true,
-			want: row("privileges", finding.Warning, "detections requires ndr: full, and the user bridge has only ndr: none", "grant ndr: full to the user bridge"),
+			want: row("privileges", finding.Warning, "detections requires ndr: full, and the user bridge has ndr: none", "grant ndr: full to the user bridge"),
+		},
+		"one who may not query records": {
+			roles: `{"ndr": "full", "write": "limited"}`, keys: "records: [{name: dns}]",
+			want: row("privileges", finding.Warning, "records requires write: full, and the user bridge has write: limited", "or remove records"),
+		},
+		"one whose refused query names the privilege": {
+			roles: `{"ndr": "full", "write": "limited"}`, keys: "records: [{name: dns}]",
+			want: row("records dns", finding.Failed, "the user bridge lacks the privilege write: full", "the owner of the key needs write: full; or remove the query from records"),
 		},
 		"one who writes only what belongs to it": {
 			roles: `{"ndr": "full", "write": "personal"}`, tickets: true,
-			want: row("privileges", finding.Warning, "tickets requires write: limited, and the user bridge has only write: personal", "grant write: limited"),
+			want: row("privileges", finding.Warning, "tickets requires write: limited, and the user bridge has write: personal", "grant write: limited"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,11 +10,8 @@ import (
 	"ndrbridge/test/appliance/rest"
 )
 
-// The size of device groups.
-const (
-	maxGroups = 1000
-	maxGroup  = 256 << 10 // bytes of the request that sets one
-)
+// maxGroup is the size of the largest device group, in bytes of the request that sets it.
+const maxGroup = 256 << 10
 
 // newDeviceResources sets the devices, and what groups and marks them.
 func (a *Appliance) newDeviceResources() {
@@ -22,7 +19,7 @@ func (a *Appliance) newDeviceResources() {
 	a.resources.population = devices.NewPopulation(a.options.word(), now)
 	a.resources.devices = deviceSet{a}
 	a.resources.deviceGroups = resource.NewCollection(a.description, resource.Kind{
-		Path: "/devicegroups", Name: "device group", Component: "DeviceGroup", Unique: []string{"name"}, Max: maxGroups,
+		Path: "/devicegroups", Name: "device group", Component: "DeviceGroup", Unique: []string{"name"},
 		Complete: func(_ *rest.Request, group resource.Object) {
 			if _, ok := group["filter"]; !ok {
 				group["filter"] = nil
@@ -129,18 +126,18 @@ func (a *Appliance) devicesOfGroup(r *rest.Request) rest.Answer {
 	if !a.resources.deviceGroups.Has(id) {
 		return rest.NotFound("no device group has the id %d", id)
 	}
-	s, err := newSelection(inQuery(r), r.Now)
+	s, err := a.newSelection(inQuery(r))
 	if err != nil {
 		return rest.BadRequest(err)
 	}
 	s.ids = a.members(id, r.Now)
-	return a.selectDevices(r.Context(), s, r.Now)
+	return a.selectDevices(s, r.Now)
 }
 
 // groupsOfDevice serves GET /devices/{id}/devicegroups.
 func (a *Appliance) groupsOfDevice(r *rest.Request, d *devices.Device) rest.Answer {
 	get := inQuery(r)
-	from, until, err := window(get, "active_from", "active_until", r.Now)
+	from, until, err := a.window(get, "active_from", "active_until")
 	if err != nil {
 		return rest.BadRequest(err)
 	}
