@@ -20,6 +20,10 @@ func TestDevices(t *testing.T) {
 	}{
 		"devices are found by their ids, each once": {`{"filter": {"field": "id", "operator": "in", "operand": [3, 1, 3, 25769804127]}}`, []int64{1, 3, 25769804127}},
 		"an invalid id is unknown":                  {`{"filter": {"field": "id", "operator": "in", "operand": [0, -4]}}`, []int64{}},
+		"an id and a property":                      {`{"filter": {"operator": "and", "rules": [{"field": "id", "operator": "in", "operand": [1, 2]}, {"field": "role", "operator": "=", "operand": "gateway"}]}}`, []int64{1}},
+		"one of several ids":                        {`{"filter": {"operator": "or", "rules": [{"field": "id", "operator": "=", "operand": 501}, {"field": "id", "operator": "=", "operand": 2}]}}`, []int64{2}},
+		"a property that is a number":               {`{"filter": {"field": "vlan", "operator": "=", "operand": 10}, "limit": 1}`, []int64{1}},
+		"nothing but a limit":                       {`{"limit": 2, "offset": null}`, []int64{1, 2}},
 		"a limit is kept":                           {`{"filter": {"field": "id", "operator": "in", "operand": [1, 3, 5]}, "limit": 2}`, []int64{1, 3}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -39,10 +43,19 @@ func TestDevices(t *testing.T) {
 		"a regular expression for another field": `{"filter": {"field": "role", "operator": "~", "operand": {"value": "x", "is_regex": true}}}`,
 		"a unit that does not exist":             `{"active_from": "-3q"}`,
 		"a filter that is nested too deep":       `{"filter": ` + strings.Repeat(`{"operator": "not", "rules": [`, 16) + `{"field": "id", "operator": "exists"}` + strings.Repeat("]}", 16) + "}",
-		"a filter that is nested thousands deep": `{"filter": ` + strings.Repeat(`{"operator": "not", "rules": [`, 4000) + `{"field": "id", "operator": "exists"}` + strings.Repeat("]}", 4000) + "}",
 	} {
 		t.Run(name+" is refused", func(t *testing.T) { c.want(http.StatusBadRequest, "POST", "/devices/search", body) })
 	}
+	t.Run("brackets in a text are not nested", func(t *testing.T) {
+		body := `{"filter": {"field": "name", "operator": "=", "operand": "\"` + strings.Repeat("[{", 100) + `"}}`
+		wantIDs(t, idsOf(t, c.want(http.StatusOK, "POST", "/devices/search", body).body))
+	})
+	t.Run("a body that is nested thousands deep is refused", func(t *testing.T) {
+		body := `{"filter": ` + strings.Repeat(`{"operator": "not", "rules": [`, 4000) + strings.Repeat("]}", 4001)
+		if got := c.want(http.StatusBadRequest, "POST", "/devices/search", body).body; got != `{"error_message":"the body is nested more than 100 deep"}` {
+			t.Errorf("the refusal is %s", got)
+		}
+	})
 	t.Run("an id makes the same device each time, with the product's own id", func(t *testing.T) {
 		const body = `{"filter": {"field": "id", "operator": "in", "operand": [7]}}`
 		first := c.want(http.StatusOK, "POST", "/devices/search", body).body

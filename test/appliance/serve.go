@@ -161,6 +161,9 @@ func (r *request) check() (refused rest.Answer, ok bool) {
 	}
 	var value any = string(r.Data)
 	if kind == rest.TypeJSON {
+		if nesting(r.Data) > maxNesting {
+			return rest.BadRequest(fmt.Errorf("the body is nested more than %d deep", maxNesting)), false
+		}
 		if value, err = jsonschema.UnmarshalJSON(bytes.NewReader(r.Data)); err != nil {
 			return rest.BadRequest(errors.New("the body is not JSON")), false
 		}
@@ -170,6 +173,30 @@ func (r *request) check() (refused rest.Answer, ok bool) {
 		return rest.BadRequest(err), false
 	}
 	return rest.Answer{}, true
+}
+
+// maxNesting is how deep the objects and arrays of a body may be nested. Checking a body against
+// the description takes time in proportion to the square of it.
+const maxNesting = 100
+
+// nesting returns how deep the objects and arrays of a JSON text are nested.
+func nesting(text []byte) (deepest int) {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return deepest
 }
 
 const loginPage = `<!DOCTYPE html>
