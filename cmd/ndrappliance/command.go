@@ -43,7 +43,7 @@ func command(stdout, stderr io.Writer) *cobra.Command {
 		Long: `Serve a stand-in for a network detection appliance: its detections, audit log, record
 store and system resource, and its failures, without monitoring a network. Besides the
 requests for detections it supports GET /auditlog, POST /records/search and
-/records/cursor, POST /devices/search (by id) and GET /detections/formats. PATCH
+/records/cursor, POST /devices/search and GET /detections/formats. PATCH
 /detections/{id} and /detections/tickets change detections. The latter, and changing the
 notes of a detection, require ticket tracking to be enabled: GET /service/ticketing
 shows whether it is, and PATCH /service/ticketing {"enabled": false} disables it.
@@ -53,6 +53,10 @@ The program prints "listening on URL" when it is ready, and runs until SIGINT or
 objects while it runs. A hazard is a failure that affects a random fraction of the
 requests: give its probability, between 0 and 1. The same --seed gives the same
 detections and the same random choices.
+
+Clients can upgrade the firmware, restart the appliance, shut it down and replace its
+certificate; --job-step-time, --restart-time and --power-on-after say how long that takes.
+Meanwhile it resets connections, or answers 503.
 
 Requests must carry the header "Authorization: Service apikey=KEY", with the key from
 --key and with the word from --product instead of Service. With --client-id and
@@ -81,7 +85,7 @@ func (s *settings) define(f *pflag.FlagSet) {
 	f.StringVar(&s.listen, "listen", "127.0.0.1:0", "address to listen on; port 0 selects a free one")
 	f.StringVar(&s.tls.cert, "tls-cert", "", "PEM file with the certificate for HTTPS")
 	f.StringVar(&s.tls.key, "tls-key", "", "PEM file with the private key of --tls-cert")
-	f.BoolVar(&s.tls.selfSigned, "self-signed", false, "serve HTTPS with a new self-signed certificate")
+	f.BoolVar(&s.tls.selfSigned, "self-signed", false, "serve HTTPS with a self-signed certificate")
 	f.StringVar(&s.tls.caOut, "ca-out", "", "file to write the self-signed certificate to, for clients to trust")
 
 	f.StringVar(&s.options.APIKey, "key", "", "API key (default \""+standin.DefaultAPIKey+"\", or none with --client-id)")
@@ -94,6 +98,10 @@ func (s *settings) define(f *pflag.FlagSet) {
 	f.StringVar(&s.options.Firmware, "firmware", "26.3.0.1234", "firmware version; before 9.3, detections have no mod_time")
 	f.BoolVar(&s.options.Console, "console", false, "act as a console instead of a sensor")
 	f.BoolVar(&s.options.NoTicketing, "no-ticketing", false, "start with external ticket tracking disabled")
+
+	f.DurationVar(&s.options.RestartTime, "restart-time", 5*time.Second, "how long a restart takes; 0: it is instant")
+	f.DurationVar(&s.options.PowerOnAfter, "power-on-after", 30*time.Second, "how long the appliance stays off after a shutdown; 0: forever")
+	f.DurationVar(&s.options.StepTime, "job-step-time", time.Second, "how long each step of a job takes, such as the download of firmware; 0: jobs are done at once")
 
 	f.Uint64Var(&s.options.Seed, "seed", 1, "seed of all random choices")
 	f.IntVar(&s.backlog, "backlog", 0, "number of detections at the start")
@@ -187,6 +195,9 @@ func (s *settings) check() error {
 	}
 	if s.options.AuditCapacity < 1 {
 		return errors.New("--audit-capacity: must be at least 1")
+	}
+	if s.options.RestartTime < 0 || s.options.PowerOnAfter < 0 || s.options.StepTime < 0 {
+		return errors.New("--restart-time, --power-on-after and --job-step-time: must not be negative")
 	}
 	if status := s.hazards.ServerErrorStatus; status != 0 && (status < 500 || status > 599) {
 		return errors.New("--server-error-status: must be between 500 and 599")

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -132,6 +133,27 @@ func TestServing(t *testing.T) {
 		if status, _ := s.get("Service apikey="+standin.DefaultAPIKey, "/service"); status != 200 || !strings.HasPrefix(s.url, "https://") {
 			t.Errorf("got %d from %s", status, s.url)
 		}
+		const key = "Service apikey=" + standin.DefaultAPIKey
+		if status, body := s.send("POST", key, "/service/sslcert", ""); status != 204 {
+			t.Errorf("got %d %s", status, body)
+		}
+		s.client.CloseIdleConnections()
+		var unknown x509.UnknownAuthorityError
+		if _, err := s.client.Get(s.url); !errors.As(err, &unknown) {
+			t.Errorf("after the certificate was generated again, a new connection yields %v", err)
+		}
+	})
+	t.Run("restarts, shutdowns and jobs take as long as the flags say", func(t *testing.T) {
+		s := start(t, "--restart-time", "0", "--power-on-after", "1ns", "--job-step-time", "0")
+		const key = "Service apikey=" + standin.DefaultAPIKey
+		for _, path := range []string{"/service/restart", "/service/shutdown", "/service/firmware/previous/rollback"} {
+			if status, body := s.send("POST", key, path, ""); status != 202 {
+				t.Errorf("got %d %s from %s", status, body, path)
+			}
+		}
+		if _, body := s.get(key, "/service/version"); body != `{"version":"26.2.0.1"}` {
+			t.Errorf("after the rollback, the version is %s", body)
+		}
 	})
 }
 
@@ -163,6 +185,7 @@ func TestWrongUsage(t *testing.T) {
 		{"a size that is too small", []string{"--size", "10"}, "--size"},
 		{"a probability over 1", []string{"--cut-body", "5"}, "between 0 and 1"},
 		{"a log that keeps nothing", []string{"--audit-capacity", "0"}, "--audit-capacity"},
+		{"a negative time", []string{"--restart-time", "-1s"}, "--restart-time"},
 		{"a negative backlog of records", []string{"--record-backlog", "-1"}, "--record-backlog"},
 		{"a negative backlog", []string{"--backlog", "-1"}, "--backlog"},
 		{"a status that is not a server error", []string{"--server-error-status", "404"}, "--server-error-status"},

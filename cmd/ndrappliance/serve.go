@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +19,7 @@ func serve(ctx context.Context, s settings, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	s.options.Certificate = certificate
 	listener, err := net.Listen("tcp", s.listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", s.listen, err)
@@ -37,9 +37,11 @@ func serve(ctx context.Context, s settings, stdout, stderr io.Writer) error {
 	const headerTimeout = 10 * time.Second
 	server := &http.Server{Handler: a, ReadHeaderTimeout: headerTimeout}
 	scheme := "http"
-	if certificate != nil {
+	if s.tls.enabled() {
 		scheme = "https"
-		server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS12}
+		if server.TLSConfig, err = s.tls.config(a); err != nil {
+			return errors.Join(err, listener.Close())
+		}
 	}
 
 	// However the server stops, the changes to its detections stop too.
@@ -51,7 +53,7 @@ func serve(ctx context.Context, s settings, stdout, stderr io.Writer) error {
 
 	failed := make(chan error, 1)
 	go func() {
-		if certificate != nil {
+		if s.tls.enabled() {
 			failed <- server.ServeTLS(listener, "", "")
 			return
 		}

@@ -1,19 +1,13 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
-	"net"
 	"os"
-	"time"
+
+	standin "ndrbridge/test/appliance"
 )
 
 // tlsSettings selects HTTPS and its certificate.
@@ -35,54 +29,37 @@ func (t tlsSettings) check() error {
 	return nil
 }
 
-// certificate returns the certificate for HTTPS, or nil to serve HTTP.
+// enabled reports whether HTTPS is served.
+func (t tlsSettings) enabled() bool { return t.cert != "" || t.selfSigned }
+
+// certificate returns the certificate at the start; nil: the appliance makes one.
 func (t tlsSettings) certificate() (*tls.Certificate, error) {
-	switch {
-	case t.cert != "":
-		pair, err := tls.LoadX509KeyPair(t.cert, t.key)
-		if err != nil {
-			return nil, fmt.Errorf("read the certificate: %w", err)
-		}
-		return &pair, nil
-	case t.selfSigned:
-		pair, err := selfSign()
+	if t.cert == "" {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(t.cert, t.key)
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate: %w", err)
+	}
+	return &pair, nil
+}
+
+// config returns the settings of HTTPS, with the certificate that an appliance has when a
+// client connects, and writes the present one to the file for clients to trust.
+func (t tlsSettings) config(a *standin.Appliance) (*tls.Config, error) {
+	if t.caOut != "" {
+		certificate, err := a.GetCertificate(nil)
 		if err != nil {
 			return nil, fmt.Errorf("create a certificate: %w", err)
 		}
-		if t.caOut != "" {
-			block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})
-			if err := os.WriteFile(t.caOut, block, 0o644); err != nil {
-				return nil, fmt.Errorf("write the certificate: %w", err)
-			}
+		block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]})
+		if err := os.WriteFile(t.caOut, block, 0o644); err != nil {
+			return nil, fmt.Errorf("write the certificate: %w", err)
 		}
-		return pair, nil
 	}
-	return nil, nil
-}
-
-// selfSign creates a self-signed certificate for the loopback addresses.
-func selfSign() (*tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	const valid = 7 * 24 * time.Hour
-	now := time.Now()
-	template := &x509.Certificate{
-		SerialNumber:          big.NewInt(now.UnixNano()),
-		Subject:               pkix.Name{CommonName: "stand-in appliance"},
-		NotBefore:             now.Add(-time.Hour), // tolerate clients with a slow clock
-		NotAfter:              now.Add(valid),
-		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		BasicConstraintsValid: true,
-		IsCA:                  true,
-		DNSNames:              []string{"localhost"},
-		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, err
-	}
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
+	return &tls.Config{
+		GetCertificate:         a.GetCertificate,
+		MinVersion:             tls.VersionTLS12,
+		SessionTicketsDisabled: true, // a client that resumes a session keeps the old certificate
+	}, nil
 }

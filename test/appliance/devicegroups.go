@@ -10,8 +10,11 @@ import (
 	"ndrbridge/test/appliance/rest"
 )
 
-// maxGroup is the size of the largest device group, in bytes of the request that sets it.
-const maxGroup = 256 << 10
+// The size of device groups.
+const (
+	maxGroups = 1000
+	maxGroup  = 256 << 10 // bytes of the request that sets one
+)
 
 // newDeviceResources sets the devices, and what groups and marks them.
 func (a *Appliance) newDeviceResources() {
@@ -19,7 +22,7 @@ func (a *Appliance) newDeviceResources() {
 	a.resources.population = devices.NewPopulation(a.options.word(), now)
 	a.resources.devices = deviceSet{a}
 	a.resources.deviceGroups = resource.NewCollection(a.description, resource.Kind{
-		Path: "/devicegroups", Name: "device group", Component: "DeviceGroup", Unique: []string{"name"},
+		Path: "/devicegroups", Name: "device group", Component: "DeviceGroup", Unique: []string{"name"}, Max: maxGroups,
 		Complete: func(_ *rest.Request, group resource.Object) {
 			if _, ok := group["filter"]; !ok {
 				group["filter"] = nil
@@ -126,18 +129,18 @@ func (a *Appliance) devicesOfGroup(r *rest.Request) rest.Answer {
 	if !a.resources.deviceGroups.Has(id) {
 		return rest.NotFound("no device group has the id %d", id)
 	}
-	s, err := a.newSelection(inQuery(r))
+	s, err := newSelection(inQuery(r), r.Now)
 	if err != nil {
 		return rest.BadRequest(err)
 	}
 	s.ids = a.members(id, r.Now)
-	return a.selectDevices(s, r.Now)
+	return a.selectDevices(r.Context(), s, r.Now)
 }
 
 // groupsOfDevice serves GET /devices/{id}/devicegroups.
 func (a *Appliance) groupsOfDevice(r *rest.Request, d *devices.Device) rest.Answer {
 	get := inQuery(r)
-	from, until, err := a.window(get, "active_from", "active_until")
+	from, until, err := window(get, "active_from", "active_until", r.Now)
 	if err != nil {
 		return rest.BadRequest(err)
 	}

@@ -1,12 +1,14 @@
 package appliance
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
 	"net/http"
 	"strconv"
+	"time"
 
 	"ndrbridge/test/appliance/devices"
 	"ndrbridge/test/appliance/resource"
@@ -106,8 +108,9 @@ type deviceSelection struct {
 	fields        map[string]bool // to return; nil: all
 }
 
-// selectDevices returns the devices of a selection, sorted by id.
-func (a *Appliance) selectDevices(s deviceSelection, now int64) rest.Answer {
+// selectDevices returns the devices of a selection, sorted by id. It stops early if ctx is done:
+// then nobody waits for the answer.
+func (a *Appliance) selectDevices(ctx context.Context, s deviceSelection, now int64) rest.Answer {
 	if s.ids == nil {
 		s.ids = a.resources.population.IDs()
 	}
@@ -118,7 +121,7 @@ func (a *Appliance) selectDevices(s deviceSelection, now int64) rest.Answer {
 	}
 	elements := [][]byte{}
 	for _, id := range s.ids {
-		if int64(len(elements)) >= s.limit {
+		if int64(len(elements)) >= s.limit || ctx.Err() != nil {
 			break
 		}
 		d := a.device(id, now)
@@ -139,8 +142,8 @@ func (a *Appliance) selectDevices(s deviceSelection, now int64) rest.Answer {
 
 // newSelection returns the selection of a request whose parameters, as text or as JSON, get
 // returns; nil: there is none with the name.
-func (a *Appliance) newSelection(get func(name string) any) (deviceSelection, error) {
-	from, until, err := a.window(get, "active_from", "active_until")
+func newSelection(get func(name string) any, now int64) (deviceSelection, error) {
+	from, until, err := window(get, "active_from", "active_until", now)
 	s := deviceSelection{from: from, until: until, limit: defaultLimit}
 	for name, into := range map[string]*int64{"limit": &s.limit, "offset": &s.offset} {
 		if value := get(name); value != nil {
@@ -151,14 +154,14 @@ func (a *Appliance) newSelection(get func(name string) any) (deviceSelection, er
 }
 
 // window returns a range of time that a request asks for: without parameters, all of the past.
-func (a *Appliance) window(get func(name string) any, from, until string) (start, end int64, err error) {
-	start, end = math.MinInt64, a.millis()
+func window(get func(name string) any, from, until string, now int64) (start, end int64, err error) {
+	start, end = math.MinInt64, now
 	for name, into := range map[string]*int64{from: &start, until: &end} {
 		value := get(name)
 		if value == nil {
 			continue
 		}
-		at, err := parseTime([]byte(fmt.Sprint(value)), a.Clock())
+		at, err := parseTime([]byte(fmt.Sprint(value)), time.UnixMilli(now))
 		if err != nil {
 			return 0, 0, fmt.Errorf("%s: %w", name, err)
 		}
@@ -180,7 +183,7 @@ func inQuery(r *rest.Request) func(name string) any {
 
 // listDevices serves GET /devices.
 func (a *Appliance) listDevices(r *rest.Request) rest.Answer {
-	s, err := a.newSelection(inQuery(r))
+	s, err := newSelection(inQuery(r), r.Now)
 	if err != nil {
 		return rest.BadRequest(err)
 	}
@@ -190,18 +193,18 @@ func (a *Appliance) listDevices(r *rest.Request) rest.Answer {
 		property = "any"
 	}
 	s.filter, err = devices.ParseListing(property, query.Get("value"), func(text string) (int64, error) {
-		return parseTime([]byte(text), a.Clock())
+		return parseTime([]byte(text), time.UnixMilli(r.Now))
 	})
 	if err != nil {
 		return rest.BadRequest(err)
 	}
-	return a.selectDevices(s, r.Now)
+	return a.selectDevices(r.Context(), s, r.Now)
 }
 
 // searchDevices serves POST /devices/search.
 func (a *Appliance) searchDevices(r *rest.Request) rest.Answer {
 	body := r.Object()
-	s, err := a.newSelection(func(name string) any { return body[name] })
+	s, err := newSelection(func(name string) any { return body[name] }, r.Now)
 	if err != nil {
 		return rest.BadRequest(err)
 	}
@@ -216,7 +219,7 @@ func (a *Appliance) searchDevices(r *rest.Request) rest.Answer {
 			s.fields[name.(string)] = true
 		}
 	}
-	return a.selectDevices(s, r.Now)
+	return a.selectDevices(r.Context(), s, r.Now)
 }
 
 // getDevice serves GET /devices/{id}.
@@ -249,7 +252,7 @@ func (a *Appliance) deviceActivity(_ *rest.Request, d *devices.Device) rest.Answ
 // deviceWindows returns a handler that serves the values that a device had in a range of time.
 func (a *Appliance) deviceWindows(name string, of func(*devices.Device) []devices.Window) rest.Handler {
 	return a.ofDevice(func(r *rest.Request, d *devices.Device) rest.Answer {
-		from, until, err := a.window(inQuery(r), "from", "until")
+		from, until, err := window(inQuery(r), "from", "until", r.Now)
 		if err != nil {
 			return rest.BadRequest(err)
 		}
@@ -264,7 +267,7 @@ func (a *Appliance) deviceWindows(name string, of func(*devices.Device) []device
 
 // deviceSoftware serves GET /devices/{id}/software.
 func (a *Appliance) deviceSoftware(r *rest.Request, d *devices.Device) rest.Answer {
-	from, until, err := a.window(inQuery(r), "from", "until")
+	from, until, err := window(inQuery(r), "from", "until", r.Now)
 	if err != nil {
 		return rest.BadRequest(err)
 	}

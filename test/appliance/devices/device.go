@@ -21,7 +21,7 @@ type Device struct {
 	Tags []string
 
 	// Locality is the number of the network that the device belongs to: 1 is 10.0.0.0/8, 2 is
-	// 172.16.0.0/12.
+	// 172.16.0.0/12, 0 is another one.
 	Locality int64
 
 	silent int64 // when it was seen last; 0: it is active
@@ -133,10 +133,10 @@ func (p *Population) make(id int64) *Device {
 	}
 	host := fmt.Sprintf("host%d", id&0xffff)
 	address := fmt.Sprintf("172.%d.%d.%d", 16+h%16, byte(h>>8), 1+h>>16%254)
-	d.Locality = 2
 	if initial(id) {
-		address, d.Locality = fmt.Sprintf("10.%d.%d.%d", 32+sensor, index/250, 1+index%250), 1
+		address = fmt.Sprintf("10.%d.%d.%d", 32+sensor, index/250, 1+index%250)
 	}
+	d.Locality = locality(address)
 	d.Addresses = []Window{{address, d.Discovered, 0}}
 	d.Names = []Window{{host + ".corp.example", d.Discovered, 0}}
 	if moved := d.Discovered + int64(1+h>>24%20)*day; h%6 == 0 {

@@ -39,7 +39,7 @@ func fieldOf(name string) (field, bool) {
 		f.kind = expressions
 	case "name":
 		f.kind = expressions
-		f.shown = []string{"display_name", "default_name", "custom_name", "dns_name", "dhcp_name", "netbios_name", "cdp_name"}
+		f.shown = []string{"default_name", "custom_name", "dns_name", "dhcp_name", "netbios_name", "cdp_name"}
 	case "analysis":
 		f.enum = map[string]bool{"standard": true, "advanced": true, "discovery": true, "l2_exempt": true, "flow_log": true}
 	case "network_locality_type":

@@ -9,10 +9,10 @@ import (
 
 // The size of filters.
 const (
-	maxRules       = 1000
-	maxExpressions = 100
-	maxDepth       = 16
-	maxExpression  = 256 // bytes of a regular expression
+	maxRules      = 1000
+	maxDepth      = 16
+	maxExpression = 256  // bytes of a regular expression
+	maxSteps      = 2000 // instructions of all regular expressions of a filter
 )
 
 // Filter selects devices. It is immutable.
@@ -41,8 +41,8 @@ func (f *Filter) IDs() ([]int64, bool) {
 
 // parser parses a filter.
 type parser struct {
-	now                int64
-	rules, expressions int
+	now          int64
+	rules, steps int
 }
 
 // ParseFilter parses the filter of a search or of a group: an object of JSON, whose numbers are

@@ -40,7 +40,7 @@ func ParseListing(property, value string, at func(string) (int64, error)) (*Filt
 	if expression, ok := strings.CutPrefix(value, "/"); ok && len(value) > 1 && strings.HasSuffix(value, "/") {
 		compiled, err := compile(strings.TrimSuffix(expression, "/"))
 		if err != nil {
-			return nil, errors.New("value: is not a regular expression")
+			return nil, fmt.Errorf("value: %w", err)
 		}
 		holds = compiled.MatchString
 	}

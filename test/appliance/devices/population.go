@@ -124,8 +124,13 @@ func see(windows []Window, w Window) []Window {
 	for at > 0 && windows[at-1].Until > w.Until {
 		at--
 	}
-	windows = slices.Insert(windows, at, w)
-	return windows[max(0, len(windows)-maxSightings):]
+	if len(windows) == maxSightings {
+		if at == 0 {
+			return windows
+		}
+		windows, at = slices.Delete(windows, 0, 1), at-1 // the oldest
+	}
+	return slices.Insert(windows, at, w)
 }
 
 // Change replaces fields of a device, which must exist, by those that a client sent at the time

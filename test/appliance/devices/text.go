@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"regexp/syntax"
 	"strings"
 )
 
@@ -87,22 +88,42 @@ func (p *parser) expression(f field, operator string, operand any) (*regexp.Rege
 	case operator != "=" && operator != "~":
 		return nil, false, fmt.Errorf("operator: %s cannot be used with a regular expression", operator)
 	}
-	if p.expressions++; p.expressions > maxExpressions {
-		return nil, false, fmt.Errorf("operand: the filter has more than %d regular expressions", maxExpressions)
-	}
 	compiled, err := compile(value)
-	return compiled, true, err
+	if err != nil {
+		return nil, false, fmt.Errorf("operand: %w", err)
+	}
+	if p.steps += steps(value); p.steps > maxSteps {
+		return nil, false, errors.New("operand: the regular expressions of the filter are too complex")
+	}
+	return compiled, true, nil
 }
 
 func compile(value string) (*regexp.Regexp, error) {
 	if len(value) > maxExpression {
-		return nil, fmt.Errorf("operand: a regular expression has at most %d bytes", maxExpression)
+		return nil, fmt.Errorf("a regular expression has at most %d bytes", maxExpression)
 	}
 	compiled, err := regexp.Compile(value)
-	if err != nil {
-		return nil, errors.New("operand: is not a regular expression")
+	switch {
+	case err != nil:
+		return nil, errors.New("is not a regular expression")
+	case steps(value) > maxSteps:
+		return nil, errors.New("the regular expression is too complex")
 	}
 	return compiled, nil
+}
+
+// steps returns the number of instructions of a regular expression, to which the time for
+// matching is in proportion.
+func steps(expression string) int {
+	parsed, err := syntax.Parse(expression, syntax.Perl)
+	if err != nil {
+		return 0 // it is refused anyway
+	}
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return 0
+	}
+	return len(program.Inst)
 }
 
 // plain returns the form of a value in which it is compared.

@@ -19,7 +19,7 @@ import (
 	"ndrbridge/test/appliance/rest"
 )
 
-// maxObjects is the number of objects that a collection holds.
+// maxObjects is the number of objects that a collection holds, unless its kind says less.
 const maxObjects = 10_000
 
 // Object is an object of a collection: the values of its fields as encoding/json decodes
@@ -35,6 +35,8 @@ type Kind struct {
 	// Key is the field, and the path parameter, that addresses an object in paths; it is a
 	// string, required, unique and immutable. Empty: objects are addressed by id.
 	Key string
+	// Max is the number of objects that clients can make the collection hold; 0: 10,000.
+	Max int
 	// Complete sets the fields of a new object that the appliance decides, beyond the
 	// defaults of the description, id, and mod_time if it has one; nil: there are none.
 	Complete func(*rest.Request, Object)
@@ -252,8 +254,8 @@ func (c *Collection) create(r *rest.Request) rest.Answer {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.objects) >= maxObjects {
-		return rest.Unprocessable("there are %d of %s, which is the maximum; delete some first", maxObjects, c.kind.Path)
+	if most := cmp.Or(c.kind.Max, maxObjects); len(c.objects) >= most {
+		return rest.Unprocessable("there are %d of %s, which is the maximum; delete some first", most, c.kind.Path)
 	}
 	object["id"] = c.lastID + 1
 	if err := c.store(r, nil, object); err != nil {
