@@ -44,9 +44,10 @@ func command(stdout, stderr io.Writer) *cobra.Command {
 store and system resource, and its failures, without monitoring a network. Besides the
 requests for detections it supports GET /auditlog, POST /records/search and
 /records/cursor, POST /devices/search and GET /detections/formats. PATCH
-/detections/{id} and /detections/tickets change detections. The latter, and changing the
-notes of a detection, require ticket tracking to be enabled: GET /service/ticketing
-shows whether it is, and PATCH /service/ticketing {"enabled": false} disables it.
+/detections/{id} and /detections/tickets change detections. The latter, linking a ticket,
+and the notes of a detection require ticket tracking to be enabled: GET
+/service/ticketing shows whether it is, and PATCH /service/ticketing {"enabled": false}
+disables it. A detection that a rule of /detections/rules/hiding matches is hidden.
 
 The program prints "listening on URL" when it is ready, and runs until SIGINT or SIGTERM.
 --backlog creates detections at the start; --rate and the other rates create and change
@@ -102,6 +103,8 @@ func (s *settings) define(f *pflag.FlagSet) {
 	f.DurationVar(&s.options.RestartTime, "restart-time", 5*time.Second, "how long a restart takes; 0: it is instant")
 	f.DurationVar(&s.options.PowerOnAfter, "power-on-after", 30*time.Second, "how long the appliance stays off after a shutdown; 0: forever")
 	f.DurationVar(&s.options.StepTime, "job-step-time", time.Second, "how long each step of a job takes, such as the download of firmware; 0: jobs are done at once")
+	f.StringVar(&s.options.TicketURL, "ticket-url", "https://tickets.example/$ticket_id", "ticket_url of detections with a ticket, with $ticket_id for the id")
+	f.BoolVar(&s.options.OmitEmpty, "omit-empty", false, "omit end_time, risk_score and ticket_url if a detection has none, instead of null")
 
 	f.Uint64Var(&s.options.Seed, "seed", 1, "seed of all random choices")
 	f.IntVar(&s.backlog, "backlog", 0, "number of detections at the start")

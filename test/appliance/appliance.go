@@ -115,17 +115,20 @@ type Appliance struct {
 	store struct {
 		sync.RWMutex
 		shelf
+		tuned
 		generator *generator
 		ticketing bool
 		notes     map[int64]note // by detection
 		patches   []Patch
 	}
-	control   *access.Control
-	resources resources
-	system    system
-	audit     auditLog
-	records   recordStore
-	requests  struct {
+	control       *access.Control
+	groupsInRules atomic.Bool // whether tuning rules refer to device groups
+	formats       *formats
+	resources     resources
+	system        system
+	audit         auditLog
+	records       recordStore
+	requests      struct {
 		sync.Mutex
 		counts map[string]int
 	}
@@ -198,6 +201,7 @@ func New(o Options) *Appliance {
 	a.records.rand = chance(o.Seed, chanceRecords)
 	a.records.cursors = make(map[string]*recordCursor)
 	a.control = a.newControl()
+	a.formats = newFormats(o)
 	a.newResources()
 	a.newSystem()
 	a.bind()

@@ -76,7 +76,7 @@ func TestAuditLog(t *testing.T) {
 			}
 			caller.want(http.StatusNoContent, "PATCH", "/detections/"+mustJSON(t, id), `{"status": "acknowledged"}`)
 			caller.want(http.StatusNoContent, "PATCH", "/detections/tickets", `{"ticket_id": "T-1", "status": "new"}`)
-			caller.want(http.StatusUnprocessableEntity, "PATCH", "/detections/"+mustJSON(t, id), `{"resolution": "action_taken"}`)
+			caller.want(http.StatusUnprocessableEntity, "PATCH", "/detections/"+mustJSON(t, id), `{"participants": [{"id": 0}]}`)
 			var entries []struct {
 				Body struct{ Operation, User string }
 			}

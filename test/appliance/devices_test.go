@@ -242,29 +242,3 @@ func TestDeviceDetails(t *testing.T) {
 		c.want(400, "GET", "/devices/1/"+path+"?from=yesterday", "")
 	}
 }
-
-func TestFormats(t *testing.T) {
-	a, c := serve(t, standin.Options{})
-	var formats []struct {
-		Type, Author  string
-		DisplayName   string `json:"display_name"`
-		Categories    []string
-		IsUserCreated bool `json:"is_user_created"`
-		Released      *int64
-	}
-	if err := json.Unmarshal([]byte(c.want(http.StatusOK, "GET", "/detections/formats", "").body), &formats); err != nil {
-		t.Fatal(err)
-	}
-	known := make(map[string]string)
-	for _, f := range formats {
-		if f.Author == "" || len(f.Categories) == 0 || f.IsUserCreated != strings.HasPrefix(f.Type, "custom.") || f.IsUserCreated != (f.Released == nil) {
-			t.Errorf("%+v", f)
-		}
-		known[f.Type] = f.DisplayName
-	}
-	for range 200 {
-		if d := a.Generate(); known[d.Type] != d.Title {
-			t.Errorf("the format of %s is called %q", d.Type, known[d.Type])
-		}
-	}
-}

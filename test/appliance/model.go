@@ -68,6 +68,7 @@ func (a *Appliance) show(d *Detection, by string) *Version {
 	}
 	v.ModTime, v.CreateTime, v.By = d.ModTime, d.CreateTime, by
 	a.store.put(v)
+	a.store.saw(v)
 	a.seeDevices(d)
 	return v
 }
@@ -203,19 +204,21 @@ func (a *Appliance) Hide(ids ...int64) {
 	for _, id := range ids {
 		if v := a.store.last(id); v != nil {
 			a.store.hide(v)
+			a.store.forget(id)
 		}
 	}
 }
 
-// History returns every version that was ever visible, in the order in which they were
-// created. It is empty if Options.NoHistory is set.
+// History returns every version that was ever visible, whatever tuning rules hide, in the
+// order in which they were created. It is empty if Options.NoHistory is set.
 func (a *Appliance) History() []*Version {
 	a.store.RLock()
 	defer a.store.RUnlock()
 	return slices.Clone(a.store.history)
 }
 
-// Latest returns the visible versions, sorted by mod_time, then id.
+// Latest returns the visible versions, sorted by mod_time, then id. Tuning rules do not
+// matter: what they hide from clients is among them.
 func (a *Appliance) Latest() []*Version {
 	a.store.RLock()
 	defer a.store.RUnlock()
@@ -226,7 +229,7 @@ func (a *Appliance) Latest() []*Version {
 	return latest
 }
 
-// Len returns the number of visible detections.
+// Len returns the number of detections that Latest returns.
 func (a *Appliance) Len() int {
 	a.store.RLock()
 	defer a.store.RUnlock()

@@ -3,6 +3,7 @@ package appliance
 import (
 	"net/http"
 
+	"ndrbridge/test/appliance/resource"
 	"ndrbridge/test/appliance/rest"
 )
 
@@ -17,7 +18,7 @@ type note struct {
 func (a *Appliance) getNote(r *request) rest.Answer {
 	a.store.RLock()
 	defer a.store.RUnlock()
-	if refused, ok := a.refuseNote(r.ID("id")); ok {
+	if refused, ok := a.refuseNote(r); ok {
 		return refused
 	}
 	n, ok := a.store.notes[r.ID("id")]
@@ -29,22 +30,17 @@ func (a *Appliance) getNote(r *request) rest.Answer {
 
 // putNote sets the note of a detection. Of its fields, only the text is required.
 func (a *Appliance) putNote(r *request) rest.Answer {
-	body, err := r.object()
-	if err != nil {
-		return rest.BadRequest(err)
+	body := r.Object()
+	n := note{Author: r.Caller.Name, Note: resource.Text(body, "note"), UpdateTime: r.Now}
+	if _, ok := body["author"]; ok {
+		n.Author = resource.Text(body, "author")
 	}
-	n := note{Author: r.Caller.Name, UpdateTime: a.millis()}
-	if !body.take("note", &n.Note) {
-		body.fail("note: must be a string")
-	}
-	body.takeOptional("author", &n.Author)
-	body.takeOptional("update_time", &n.UpdateTime)
-	if err := body.end(""); err != nil {
-		return rest.BadRequest(err)
+	if _, ok := body["update_time"]; ok {
+		n.UpdateTime = resource.Number(body, "update_time")
 	}
 	a.store.Lock()
 	defer a.store.Unlock()
-	if refused, ok := a.refuseNote(r.ID("id")); ok {
+	if refused, ok := a.refuseNote(r); ok {
 		return refused
 	}
 	a.store.notes[r.ID("id")] = n
@@ -54,7 +50,7 @@ func (a *Appliance) putNote(r *request) rest.Answer {
 func (a *Appliance) deleteNote(r *request) rest.Answer {
 	a.store.Lock()
 	defer a.store.Unlock()
-	if refused, ok := a.refuseNote(r.ID("id")); ok {
+	if refused, ok := a.refuseNote(r); ok {
 		return refused
 	}
 	if _, ok := a.store.notes[r.ID("id")]; !ok {
@@ -66,12 +62,12 @@ func (a *Appliance) deleteNote(r *request) rest.Answer {
 
 // refuseNote returns the reason why a detection cannot have a note, if there is one. The
 // store must be locked.
-func (a *Appliance) refuseNote(id int64) (refused rest.Answer, ok bool) {
+func (a *Appliance) refuseNote(r *request) (refused rest.Answer, ok bool) {
 	switch {
 	case !a.store.ticketing:
 		return ticketingOff(), true
-	case a.store.last(id) == nil:
-		return unknownDetection(id), true
+	case a.visible(r.ID("id"), r.Now) == nil:
+		return unknownDetection(r.ID("id")), true
 	}
 	return rest.Answer{}, false
 }

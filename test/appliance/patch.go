@@ -1,13 +1,13 @@
 package appliance
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
 	"ndrbridge/test/appliance/openapi"
+	"ndrbridge/test/appliance/resource"
 	"ndrbridge/test/appliance/rest"
 )
 
@@ -31,18 +31,11 @@ func (a *Appliance) Patches() []Patch {
 
 // patching serves a PATCH with serve, which is called with the store locked, and records
 // it.
-func (a *Appliance) patching(serve func(*request, *object) ([]*Version, rest.Answer)) func(*request) rest.Answer {
+func (a *Appliance) patching(serve func(*request) ([]*Version, rest.Answer)) handler {
 	return func(r *request) rest.Answer {
-		body, err := r.object()
 		a.store.Lock()
 		defer a.store.Unlock()
-		var made []*Version
-		var ans rest.Answer
-		if err == nil {
-			made, ans = serve(r, body)
-		} else {
-			ans = rest.BadRequest(err)
-		}
+		made, ans := serve(r)
 		a.keepPatch(r, ans.Status, made)
 		return ans
 	}
@@ -67,38 +60,31 @@ func (a *Appliance) keepRefused(r *request, status int) {
 }
 
 // patchDetection serves PATCH /detections/{id}. The store must be locked.
-func (a *Appliance) patchDetection(r *request, body *object) ([]*Version, rest.Answer) {
-	p, err := parsePatch(body)
-	if err != nil {
-		return nil, rest.BadRequest(err)
-	}
-	v := a.store.last(r.ID("id"))
-	if v == nil {
+func (a *Appliance) patchDetection(r *request) ([]*Version, rest.Answer) {
+	p := parsePatch(r.Object())
+	v := a.visible(r.ID("id"), r.Now)
+	switch {
+	case v == nil:
 		return nil, unknownDetection(r.ID("id"))
+	case p.ticketID != nil && !a.store.ticketing:
+		return nil, ticketingOff()
 	}
 	return a.applyPatch(r.Caller.Name, []*Version{v}, p)
 }
 
 // patchTickets serves PATCH /detections/tickets: all detections with the ticket change at
 // once. The store must be locked.
-func (a *Appliance) patchTickets(r *request, body *object) ([]*Version, rest.Answer) {
-	var ticketID string
-	if !body.take("ticket_id", &ticketID) || ticketID == "" {
-		return nil, rest.BadRequest(errors.New("ticket_id: must be a string"))
-	}
-	if _, ok := body.fields["participants"]; ok {
-		return nil, rest.BadRequest(errors.New("unknown field participants"))
-	}
-	p, err := parsePatch(body)
-	if err != nil {
-		return nil, rest.BadRequest(err)
-	}
+func (a *Appliance) patchTickets(r *request) ([]*Version, rest.Answer) {
 	if !a.store.ticketing {
 		return nil, ticketingOff()
 	}
+	p := parsePatch(r.Object())
+	ticketID := p.ticketID.String()
+	p.ticketID = nil // it stays
+	h := a.store.at(r.Now)
 	var tracked []*Version
 	for _, v := range a.store.current {
-		if v.TicketID == ticketID {
+		if v.TicketID == ticketID && !h.has(v.ID) {
 			tracked = append(tracked, v)
 		}
 	}
@@ -138,38 +124,42 @@ type patch struct {
 	participants                           []Participant // id, usernames and origins alone
 }
 
-func parsePatch(body *object) (patch, error) {
-	var p patch
-	text := func(name string, into **Text, allowed func(string) bool) {
-		var value Text
-		if !body.take(name, &value) {
-			return
+// parsePatch returns the patch in a body, which fits the description.
+func parsePatch(body map[string]any) patch {
+	text := func(field string) *Text {
+		value, ok := body[field]
+		switch value := value.(type) {
+		case string:
+			return new(Text(value))
+		default:
+			if ok {
+				return new(Null)
+			}
+			return nil
 		}
-		if allowed != nil && value != Null && !allowed(string(value)) {
-			body.fail("%s: %q is not allowed", name, value)
-		}
-		*into = &value
 	}
-	text("ticket_id", &p.ticketID, nil)
-	text("assignee", &p.assignee, nil)
-	text("status", &p.status, isStatus)
-	text("resolution", &p.resolution, isResolution)
+	p := patch{ticketID: text("ticket_id"), assignee: text("assignee"), status: text("status"), resolution: text("resolution")}
+	participants, _ := body["participants"].([]any)
+	for _, participant := range participants {
+		fields, _ := participant.(map[string]any)
+		p.participants = append(p.participants, Participant{
+			ID: resource.Number(fields, "id"), Usernames: textsOf(fields["usernames"]), Origins: textsOf(fields["origins"]),
+		})
+	}
+	return p
+}
 
-	var participants []object
-	body.take("participants", &participants)
-	for i, fields := range participants {
-		var m Participant
-		if !fields.take("id", &m.ID) {
-			fields.fail("id: a number is due")
-		}
-		fields.take("usernames", &m.Usernames)
-		fields.take("origins", &m.Origins)
-		if err := fields.end(""); err != nil {
-			body.fail("participants[%d]: %w", i, err)
-		}
-		p.participants = append(p.participants, m)
+// textsOf returns the strings of an array; nil: it is not there.
+func textsOf(value any) []string {
+	list, ok := value.([]any)
+	if !ok {
+		return nil
 	}
-	return p, body.end("")
+	found := make([]string, len(list))
+	for i, element := range list {
+		found[i], _ = element.(string)
+	}
+	return found
 }
 
 // apply changes d. An error leaves it half changed.
@@ -187,9 +177,6 @@ func (p patch) apply(d *Detection) error {
 		}
 	}
 	if p.resolution != nil {
-		if *p.resolution != Null && d.Status != "closed" {
-			return errors.New("resolution: only a closed detection has one")
-		}
 		d.Resolution = *p.resolution
 	}
 	for _, patched := range p.participants {

@@ -24,9 +24,9 @@ func TestPatchDetection(t *testing.T) {
 			map[string]any{"status": "closed", "resolution": "action_taken"}},
 		{"a resolution comes after closed", `{"status":"closed"}`, `{"resolution":"no_action_taken"}`, 204,
 			map[string]any{"resolution": "no_action_taken"}},
-		{"a resolution without closed is refused", "", `{"resolution":"action_taken"}`, 422, map[string]any{"resolution": nil}},
-		{"a resolution with another status is refused", "", `{"status":"new","resolution":"action_taken"}`, 422,
-			map[string]any{"status": nil, "resolution": nil}},
+		{"a resolution goes with any status", "", `{"resolution":"action_taken"}`, 204, map[string]any{"status": nil, "resolution": "action_taken"}},
+		{"and with another one", "", `{"status":"new","resolution":"action_taken"}`, 204,
+			map[string]any{"status": "new", "resolution": "action_taken"}},
 		{"another status clears the resolution", `{"status":"closed","resolution":"action_taken"}`, `{"status":"acknowledged"}`, 204,
 			map[string]any{"status": "acknowledged", "resolution": nil}},
 		{"a resolution can be cleared with the status", `{"status":"closed","resolution":"action_taken"}`, `{"status":"new","resolution":null}`, 204,
@@ -36,6 +36,9 @@ func TestPatchDetection(t *testing.T) {
 		{"an unknown field is refused", "", `{"status":"new","detection_id":1}`, 400, map[string]any{"status": nil}},
 		{"a ticket_id is a string", "", `{"ticket_id":7}`, 400, map[string]any{"ticket_id": nil}},
 		{"participants cannot be added", "", `{"status":"new","participants":[{"id":999,"usernames":["x"]}]}`, 422, map[string]any{"status": nil}},
+		{"a number that no integer can be", "", `{"participants":[{"id":1e400}]}`, 400, nil},
+		{"a fraction for an id", "", `{"participants":[{"id":71.5}]}`, 400, nil},
+		{"an id beyond 64 bits", "", `{"participants":[{"id":92233720368547758080}]}`, 400, nil},
 		{"a participant has an id", "", `{"participants":[{"usernames":["x"]}]}`, 400, nil},
 		{"a participant has no other fields", "", `{"participants":[{"id":71,"role":"victim"}]}`, 400, nil},
 	}
@@ -175,14 +178,24 @@ func TestPatchTickets(t *testing.T) {
 		}
 		wantIDs(t, []int64{changed[0].ID, changed[1].ID}, 1, 3)
 	})
-	t.Run("one refusal leaves all as they were", func(t *testing.T) {
+	t.Run("ticket_id itself stays, a number too", func(t *testing.T) {
 		a, c := setUp(t)
-		c.want(204, "PATCH", "/detections/1", `{"status":"closed"}`)
-		c.want(422, "PATCH", "/detections/tickets", `{"ticket_id":"T-1","resolution":"action_taken"}`)
-		for _, v := range a.Latest() {
-			if v.Resolution != "" {
-				t.Errorf("changed to %+v", v)
-			}
+		a.Add(standin.Detection{ID: 4, ModTime: now, TicketID: standin.TicketID{ID: "3041", Numeric: true}})
+		c.want(204, "PATCH", "/detections/tickets", `{"ticket_id":"3041","status":"new"}`)
+		if d := c.detection("4"); d["ticket_id"] != 3041.0 || d["status"] != "new" {
+			t.Errorf("changed to %v", d)
+		}
+	})
+	t.Run("without ticket tracking nothing is linked", func(t *testing.T) {
+		a, c := setUp(t)
+		a.SetTicketing(false)
+		c.want(422, "PATCH", "/detections/1", `{"ticket_id":"T-9"}`)
+		c.want(422, "PATCH", "/detections/1", `{"ticket_id":null,"status":"closed"}`)
+		c.want(422, "PATCH", "/detections/tickets", `{"ticket_id":"T-1","status":"new"}`)
+		c.want(422, "PUT", "/detections/1/notes", `{"note":"x"}`)
+		c.want(204, "PATCH", "/detections/1", `{"status":"new","assignee":"ada"}`)
+		if d := c.detection("1"); d["ticket_id"] != "T-1" || d["status"] != "new" {
+			t.Errorf("changed to %v", d)
 		}
 	})
 	t.Run("without ticket tracking it is a state of the configuration", func(t *testing.T) {

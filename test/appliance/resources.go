@@ -19,6 +19,7 @@ type resources struct {
 	exclusionIntervals *resource.Collection
 	customDevices      *resource.Collection
 	dashboards         *resource.Collection
+	tuningRules        *resource.Collection
 
 	groupsOfDevices, tagsOfDevices, triggersOfDevices *resource.Relation
 }
@@ -27,4 +28,5 @@ type resources struct {
 func (a *Appliance) newResources() {
 	a.newAlertResources()
 	a.newDeviceResources()
+	a.resources.tuningRules = a.newTuningRules()
 }

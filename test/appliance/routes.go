@@ -2,6 +2,7 @@ package appliance
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -20,26 +21,15 @@ type request struct {
 	behaviour behaviour
 }
 
-// object returns the body as a JSON object.
-func (r *request) object() (*object, error) { return parseObject(r.Data) }
-
 // bind sets the handlers of all operations. It panics if an operation of the interface has
 // none or a handler has no operation.
 func (a *Appliance) bind() {
 	a.handlers = map[string]handler{
-		"POST /detections/search":       a.searchDetections,
-		"GET /detections":               a.randomDetections,
-		"PATCH /detections/tickets":     a.patching(a.patchTickets),
-		"GET /detections/{id}":          a.getDetection,
-		"PATCH /detections/{id}":        a.patching(a.patchDetection),
-		"GET /detections/formats":       a.getFormats,
-		"GET /detections/{id}/notes":    a.getNote,
-		"PUT /detections/{id}/notes":    a.putNote,
-		"DELETE /detections/{id}/notes": a.deleteNote,
-		"GET /auditlog":                 a.getAuditLog,
-		"POST /records/search":          a.searchRecords,
-		"POST /records/cursor":          a.nextRecords,
+		"GET /auditlog":        a.getAuditLog,
+		"POST /records/search": a.searchRecords,
+		"POST /records/cursor": a.nextRecords,
 	}
+	maps.Copy(a.handlers, a.detectionHandlers())
 	for _, handlers := range []rest.Handlers{
 		a.systemHandlers(),
 		a.accessHandlers(),

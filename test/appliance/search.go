@@ -2,16 +2,19 @@ package appliance
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
-	"time"
+
+	"ndrbridge/test/appliance/rest"
 )
 
 const (
 	defaultLimit = 1000
-	maxLimit     = 20000
 	none         = ".none" // in a filter: objects without a value
 	me           = ".me"   // in a filter: the caller
 )
@@ -20,7 +23,7 @@ const (
 type search struct {
 	filter
 	from, until, updateTime, modTime *int64 // milliseconds; nil: not in the request
-	limit                            *int
+	limit                            *whole
 	offset                           int
 	sort                             order
 	idOnly                           bool
@@ -33,105 +36,93 @@ type filter struct {
 	recommended                                                    *bool
 }
 
-// parseSearch parses the body of a search that a user sent, received at the time now.
-func (a *Appliance) parseSearch(body *object, caller string, now time.Time) (search, error) {
-	var s search
-	takeTime := func(name string, into **int64) {
-		var at int64
-		if body.takeTime(name, now, &at) {
-			*into = &at
+// parseSearch returns the search in the body of a request, which fits the description.
+func (a *Appliance) parseSearch(r *rest.Request) (search, error) {
+	var body struct {
+		Filter struct {
+			Category     string
+			Categories   []string
+			Assignee     []string
+			TicketID     []string `json:"ticket_id"`
+			Status       []string
+			Resolution   []string
+			Types        []string
+			RiskScoreMin *float64 `json:"risk_score_min"`
+			Recommended  *bool
+		}
+		From, Until json.RawMessage
+		UpdateTime  json.RawMessage `json:"update_time"`
+		ModTime     json.RawMessage `json:"mod_time"`
+		Limit       *whole
+		Offset      whole
+		Sort        []struct{ Field, Direction string }
+		IDOnly      bool `json:"id_only"`
+	}
+	if err := r.Decode(&body); err != nil {
+		return search{}, err
+	}
+	s := search{
+		filter: filter{
+			categories: body.Filter.Categories, assignees: body.Filter.Assignee, ticketIDs: body.Filter.TicketID,
+			statuses: body.Filter.Status, resolutions: body.Filter.Resolution, types: body.Filter.Types,
+			riskScoreMin: body.Filter.RiskScoreMin, recommended: body.Filter.Recommended,
+		},
+		limit: body.Limit, offset: int(body.Offset), idOnly: body.IDOnly,
+	}
+	if body.Filter.Category != "" {
+		s.categories = append(s.categories, body.Filter.Category)
+	}
+	for i, assignee := range s.assignees {
+		if assignee == me {
+			s.assignees[i] = r.Caller.Name
 		}
 	}
-	takeTime("from", &s.from)
-	takeTime("until", &s.until)
-	takeTime("update_time", &s.updateTime)
-	takeTime("mod_time", &s.modTime)
-	body.takeOptional("limit", &s.limit)
-	body.takeOptional("offset", &s.offset)
-	body.takeOptional("id_only", &s.idOnly)
-	var filter object
-	if body.takeOptional("filter", &filter) {
-		if err := s.filter.parse(&filter, a.options, caller); err != nil {
-			body.fail("%w", err)
+	if s.recommended != nil && !a.options.Console {
+		return search{}, errors.New("filter.recommended: only valid on a console")
+	}
+	now := a.Clock()
+	for _, field := range []struct {
+		name string
+		raw  json.RawMessage
+		into **int64
+	}{
+		{"from", body.From, &s.from}, {"until", body.Until, &s.until},
+		{"update_time", body.UpdateTime, &s.updateTime}, {"mod_time", body.ModTime, &s.modTime},
+	} {
+		if field.raw == nil || string(field.raw) == "null" {
+			continue
 		}
-	}
-	var sort []object
-	if body.takeOptional("sort", &sort) {
-		var err error
-		if s.sort, err = parseOrder(sort); err != nil {
-			body.fail("%w", err)
+		at, err := parseTime(field.raw, now)
+		if err != nil {
+			return search{}, fmt.Errorf("%s: %w", field.name, err)
 		}
+		*field.into = &at
 	}
-	if err := checkLimit(s.limit); err != nil {
-		body.fail("%w", err)
-	}
-	if s.offset < 0 {
-		body.fail("offset: must not be negative")
+	for _, field := range body.Sort {
+		s.sort = append(s.sort, sortField{field.Field, field.Direction == "desc"})
 	}
 	if a.oldFirmware.Load() && (s.modTime != nil || slices.ContainsFunc(s.sort, sortField.isNew)) {
-		body.fail("mod_time: unknown to this firmware")
+		return search{}, errors.New("mod_time: unknown to this firmware")
 	}
-	return s, body.end("")
+	return s, nil
 }
 
-func checkLimit(limit *int) error {
-	if limit != nil && (*limit < 0 || *limit > maxLimit) {
-		return fmt.Errorf("limit: must be between 0 and %d", maxLimit)
+// whole is an integer of a request, which JSON can also write with a decimal point or an
+// exponent.
+type whole int64
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (w *whole) UnmarshalJSON(b []byte) error {
+	if n, err := strconv.ParseInt(string(b), 10, 64); err == nil {
+		*w = whole(n)
+		return nil
 	}
+	f, err := strconv.ParseFloat(string(b), 64)
+	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+		return fmt.Errorf("%s is not an integer that the appliance can represent", b)
+	}
+	*w = whole(f)
 	return nil
-}
-
-// parse parses the filter of a search.
-func (f *filter) parse(body *object, o Options, caller string) error {
-	list := func(name string, into *[]string, allowed func(string) bool) {
-		body.takeOptional(name, into)
-		for _, value := range *into {
-			if allowed != nil && !allowed(value) {
-				body.fail("filter.%s: %q is not allowed", name, value)
-			}
-		}
-	}
-	list("categories", &f.categories, isCategory)
-	list("assignee", &f.assignees, nil)
-	list("ticket_id", &f.ticketIDs, nil)
-	list("status", &f.statuses, func(s string) bool { return s == none || isStatus(s) })
-	list("resolution", &f.resolutions, func(s string) bool { return s == none || isResolution(s) })
-	list("types", &f.types, nil)
-	for i, assignee := range f.assignees {
-		if assignee == me {
-			f.assignees[i] = caller
-		}
-	}
-
-	var category string
-	if body.takeOptional("category", &category) {
-		if !isCategory(category) {
-			body.fail("filter.category: %q is not allowed", category)
-		}
-		f.categories = append(f.categories, category)
-	}
-	body.takeOptional("risk_score_min", &f.riskScoreMin)
-	if body.takeOptional("recommended", &f.recommended) && !o.Console {
-		body.fail("filter.recommended: only valid on a console")
-	}
-	return body.end("filter.")
-}
-
-func isStatus(s string) bool {
-	return slices.Contains([]string{"new", "in_progress", "closed", "acknowledged"}, s)
-}
-
-func isResolution(s string) bool {
-	return slices.Contains([]string{"action_taken", "no_action_taken"}, s)
-}
-
-func isCategory(s string) bool {
-	return slices.Contains([]string{
-		"sec", "sec.action", "sec.botnet", "sec.caution", "sec.command", "sec.cryptomining", "sec.dos", "sec.exfil",
-		"sec.exploit", "sec.hardening", "sec.lateral", "sec.ransomware", "sec.recon",
-		"sec.attack", // undocumented, but in use
-		"perf", "perf.auth", "perf.db", "perf.network", "perf.service", "perf.storage", "perf.virtual", "perf.web",
-	}, s)
 }
 
 // matches reports whether a search finds v. If inclusive is set, mod_time is an inclusive
@@ -194,26 +185,8 @@ type sortField struct {
 }
 
 // isNew reports whether old firmware lacks the field.
-func (f sortField) isNew() bool { return f.name == "mod_time" || f.name == "create_time" }
-
-func parseOrder(fields []object) (order, error) {
-	var o order
-	for i, field := range fields {
-		var name, direction string
-		field.take("field", &name)
-		field.take("direction", &direction)
-		if err := field.end(""); err != nil {
-			return nil, fmt.Errorf("sort[%d].%w", i, err)
-		}
-		if comparison(name) == nil {
-			return nil, fmt.Errorf("sort[%d].field: cannot sort by %q", i, name)
-		}
-		if direction != "asc" && direction != "desc" {
-			return nil, fmt.Errorf("sort[%d].direction: must be asc or desc", i)
-		}
-		o = append(o, sortField{name, direction == "desc"})
-	}
-	return o, nil
+func (f sortField) isNew() bool {
+	return slices.Contains([]string{"mod_time", "create_time", "url"}, f.name)
 }
 
 // isIndexed reports whether the index has this order.
@@ -282,14 +255,43 @@ var (
 	}
 )
 
-// comparison returns a function that compares by a field, or nil if the field cannot be
-// sorted by.
+// comparison returns a function that compares by a field.
 func comparison(field string) func(a, b *Version) int {
 	if value := numbers[field]; value != nil {
 		return func(a, b *Version) int { return cmp.Compare(value(a), value(b)) }
 	}
-	if value := texts[field]; value != nil {
-		return func(a, b *Version) int { return cmp.Compare(value(a), value(b)) }
+	value := texts[field]
+	if value == nil {
+		value = encoded(field)
 	}
-	return nil
+	return func(a, b *Version) int { return cmp.Compare(value(a), value(b)) }
+}
+
+// encoded returns a function that returns a field as text: a string as it is, null and an
+// absent field as nothing, and everything else as JSON. It remembers the results.
+func encoded(field string) func(*Version) string {
+	known := make(map[*Version]string)
+	return func(v *Version) string {
+		text, ok := known[v]
+		if !ok {
+			text = encodedField(v.JSON, field)
+			known[v] = text
+		}
+		return text
+	}
+}
+
+func encodedField(object []byte, field string) (text string) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(object, &fields); err != nil {
+		panic(err) // a bug: encode wrote it
+	}
+	switch raw := fields[field]; {
+	case len(raw) == 0 || string(raw) == "null":
+		return ""
+	case json.Unmarshal(raw, &text) == nil:
+		return text
+	default:
+		return string(raw)
+	}
 }

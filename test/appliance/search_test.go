@@ -51,6 +51,10 @@ func TestSearch(t *testing.T) {
 		{"sort by title", sorted("title", "asc"), []int64{four, 3, 2, 1}},
 		{"sort by end_time puts what goes on last", sorted("end_time", "asc"), []int64{1, 3, 2, four}},
 
+		{"sort by a list", sorted("categories", "desc"), []int64{2, four, 1, 3}},
+		{"sort by a URL that not every detection has", sorted("ticket_url", "desc", "id", "asc"), []int64{1, 3, 2, four}},
+		{"sort by what is true or false", sorted("recommended", "desc"), []int64{2, 1, 3, four}},
+
 		{"mod_time is an exclusive bound", fmt.Sprintf(`{"mod_time":%d}`, now-5*minute), []int64{four}},
 		{"mod_time before a tie", fmt.Sprintf(`{"mod_time":%d}`, now-5*minute-1), []int64{3, four, 2}},
 		{"mod_time 0 is the time of the request", `{"mod_time":0}`, []int64{}},
@@ -64,6 +68,7 @@ func TestSearch(t *testing.T) {
 		{"until as a string with a unit", `{"until":"-1m"}`, []int64{3, 1}},
 
 		{"a limit", `{"limit":2}`, []int64{3, four}},
+		{"a limit with an exponent", `{"limit":0.2e1}`, []int64{3, four}},
 		{"a limit of 0", `{"limit":0}`, []int64{}},
 		{"an offset", `{"offset":3}`, []int64{1}},
 		{"an offset behind the end", `{"offset":9}`, []int64{}},
@@ -145,6 +150,11 @@ func TestSearchRefusesWhatTheInterfaceDoesNotHave(t *testing.T) {
 		{"a limit over 20000", `{"limit":20001}`},
 		{"a negative limit", `{"limit":-1}`},
 		{"a negative offset", `{"offset":-1}`},
+		{"a limit that is a fraction", `{"limit":1.5}`},
+		{"an offset beyond 64 bits", `{"offset":92233720368547758080}`},
+		{"a risk score beyond every number", filtered(`"risk_score_min":1e999`)},
+		{"a time beyond 64 bits", `{"mod_time":92233720368547758080}`},
+		{"a time that is a fraction", `{"from":0.5}`},
 		{"a limit that is no number", `{"limit":"10"}`},
 		{"a sort by an unknown field", sorted("colour", "asc")},
 		{"a direction that is none", sorted("id", "up")},
@@ -219,5 +229,17 @@ func TestPagesFitTogether(t *testing.T) {
 			}
 			wantIDs(t, pages, whole...)
 		})
+	}
+}
+
+func TestSortByEveryField(t *testing.T) {
+	a, c := serve(t, standin.Options{Seed: 5})
+	a.AddMany(30)
+	for field := range c.detection(fmt.Sprint(a.Latest()[0].ID)) {
+		up, down := c.search(sorted(field, "asc", "id", "asc")), c.search(sorted(field, "desc", "id", "desc"))
+		slices.Reverse(down)
+		if len(up) != 30 || !slices.Equal(up, down) {
+			t.Errorf("by %s the order is %v, and reversed %v", field, up, down)
+		}
 	}
 }

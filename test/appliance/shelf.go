@@ -135,8 +135,9 @@ func (x *index) from(bound int64) iter.Seq[*Version] {
 	}
 }
 
-// find returns the results of a search. The store must be locked for reading.
-func (s *shelf) find(q *search, limit int, f behaviour, seed uint64) []*Version {
+// find returns the results of a search, without what is hidden. The store must be locked for
+// reading.
+func (s *shelf) find(q *search, limit int, h hidden, f behaviour, seed uint64) []*Version {
 	var found []*Version
 	if q.sort.isIndexed() && !f.ShuffledTies {
 		skip := q.offset
@@ -144,7 +145,7 @@ func (s *shelf) find(q *search, limit int, f behaviour, seed uint64) []*Version 
 			switch {
 			case len(found) == limit:
 				return found
-			case !q.matches(v, f.InclusiveBound):
+			case !q.matches(v, f.InclusiveBound) || h.has(v.ID):
 			case skip > 0:
 				skip--
 			default:
@@ -154,7 +155,7 @@ func (s *shelf) find(q *search, limit int, f behaviour, seed uint64) []*Version 
 		return found
 	}
 	for v := range s.byModTime.from(q.bound(f.InclusiveBound)) {
-		if q.matches(v, f.InclusiveBound) {
+		if q.matches(v, f.InclusiveBound) && !h.has(v.ID) {
 			found = append(found, v)
 		}
 	}

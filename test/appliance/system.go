@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 
 	"ndrbridge/test/appliance/certificate"
@@ -195,17 +194,8 @@ func (a *Appliance) getTicketing(*rest.Request) rest.Answer {
 }
 
 func (a *Appliance) patchTicketing(r *rest.Request) rest.Answer {
-	body, err := parseObject(r.Data)
-	if err != nil {
-		return rest.BadRequest(err)
-	}
-	var enabled *bool
-	body.take("enabled", &enabled)
-	if err := body.end(""); err != nil {
-		return rest.BadRequest(err)
-	}
-	if enabled != nil {
-		a.SetTicketing(*enabled)
+	if enabled, ok := r.Object()["enabled"].(bool); ok {
+		a.SetTicketing(enabled)
 	}
 	return rest.NoContent()
 }
@@ -216,28 +206,4 @@ func (a *Appliance) SetTicketing(enabled bool) {
 	a.store.Lock()
 	defer a.store.Unlock()
 	a.store.ticketing = enabled
-}
-
-// getFormats serves GET /detections/formats: one for each generated type.
-func (a *Appliance) getFormats(*request) rest.Answer {
-	type format struct {
-		Type          string   `json:"type"`
-		DisplayName   string   `json:"display_name"`
-		Author        string   `json:"author"`
-		Categories    []string `json:"categories"`
-		IsUserCreated bool     `json:"is_user_created"`
-		Released      *int64   `json:"released"` // milliseconds; null if created by a user
-	}
-	const firstRelease, month = 1546300800000, 30 * 86_400_000
-	formats := []format{}
-	for i, k := range catalog() {
-		f := format{Type: k.name, DisplayName: k.title, Author: a.options.Product, Categories: k.categories}
-		if strings.HasPrefix(k.name, "custom.") {
-			f.Author, f.IsUserCreated = a.options.User, true
-		} else {
-			f.Released = new(int64(firstRelease + i*month))
-		}
-		formats = append(formats, f)
-	}
-	return rest.JSON(http.StatusOK, formats)
 }

@@ -1,0 +1,297 @@
+package appliance
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"ndrbridge/test/appliance/resource"
+	"ndrbridge/test/appliance/rest"
+	"ndrbridge/test/appliance/tuning"
+)
+
+// maxTuningRules is the number of tuning rules that an appliance holds.
+const maxTuningRules = 100
+
+// tuned contains the tuning rules and which detections they match, whether the rules are
+// active or not. The store's lock guards it.
+type tuned struct {
+	rules   []*tunedRule             // by slot; nil: free
+	matches map[int64][]tuningMatch  // by detection
+	members map[int64]map[int64]bool // the devices of the groups that rules refer to
+}
+
+type tunedRule struct {
+	*tuning.Rule
+	id                       int64
+	detections, participants int // that it matches
+}
+
+// tuningMatch says that the rule in a slot matches a detection.
+type tuningMatch struct{ slot, participants uint16 }
+
+// hidden are the detections that active rules hide. The zero value hides none.
+type hidden struct {
+	active  []bool // by slot; nil: no rule is active
+	matches map[int64][]tuningMatch
+}
+
+// has reports whether a detection is hidden.
+func (h hidden) has(id int64) bool {
+	return h.active != nil && slices.ContainsFunc(h.matches[id], func(m tuningMatch) bool { return h.active[m.slot] })
+}
+
+// at returns what is hidden at a time in milliseconds. It is valid while the store is locked.
+func (t *tuned) at(now int64) hidden {
+	h := hidden{matches: t.matches}
+	for slot, rule := range t.rules {
+		if rule != nil && rule.Active(now) {
+			if h.active == nil {
+				h.active = make([]bool, len(t.rules))
+			}
+			h.active[slot] = true
+		}
+	}
+	return h
+}
+
+func (t *tuned) member(group, device int64) bool { return t.members[group][device] }
+
+func (t *tuned) slotOf(id int64) int {
+	return slices.IndexFunc(t.rules, func(r *tunedRule) bool { return r != nil && r.id == id })
+}
+
+// set adds or replaces the rule with an id.
+func (t *tuned) set(id int64, rule *tuning.Rule, detections []*Version) {
+	t.remove(id)
+	slot := slices.Index(t.rules, nil)
+	if slot < 0 {
+		slot = len(t.rules)
+		t.rules = append(t.rules, nil)
+	}
+	if t.matches == nil {
+		t.matches = make(map[int64][]tuningMatch)
+	}
+	t.rules[slot] = &tunedRule{Rule: rule, id: id}
+	for _, v := range detections {
+		if m, ok := t.match(slot, v, nil); ok {
+			t.matches[v.ID] = append(t.matches[v.ID], m)
+		}
+	}
+}
+
+// remove removes the rule with an id, if there is one.
+func (t *tuned) remove(id int64) {
+	slot := t.slotOf(id)
+	if slot < 0 {
+		return
+	}
+	t.rules[slot] = nil
+	for id, matches := range t.matches {
+		matches = slices.DeleteFunc(matches, func(m tuningMatch) bool { return int(m.slot) == slot })
+		if t.matches[id] = matches; len(matches) == 0 {
+			delete(t.matches, id)
+		}
+	}
+}
+
+// saw matches the visible version of a detection with the rules.
+func (t *tuned) saw(v *Version) {
+	if len(t.rules) == 0 {
+		return
+	}
+	t.forget(v.ID)
+	var subject *tuning.Subject
+	for slot, rule := range t.rules {
+		if rule == nil || !rule.Covers(v.Type, v.Categories) {
+			continue
+		}
+		if subject == nil {
+			subject = subjectOf(v)
+		}
+		if m, ok := t.match(slot, v, subject); ok {
+			t.matches[v.ID] = append(t.matches[v.ID], m)
+		}
+	}
+}
+
+// forget removes what is known of a detection.
+func (t *tuned) forget(id int64) {
+	for _, m := range t.matches[id] {
+		t.rules[m.slot].detections--
+		t.rules[m.slot].participants -= int(m.participants)
+	}
+	delete(t.matches, id)
+}
+
+// match matches a detection with the rule in a slot and counts it; subject can be nil.
+func (t *tuned) match(slot int, v *Version, subject *tuning.Subject) (tuningMatch, bool) {
+	rule := t.rules[slot]
+	if !rule.Covers(v.Type, v.Categories) {
+		return tuningMatch{}, false
+	}
+	if subject == nil {
+		subject = subjectOf(v)
+	}
+	participants, ok := rule.Match(subject, t.member)
+	if !ok {
+		return tuningMatch{}, false
+	}
+	m := tuningMatch{uint16(slot), uint16(min(participants, 1<<16-1))}
+	rule.detections++
+	rule.participants += int(m.participants)
+	return m, true
+}
+
+// subjectOf returns a detection as rules see it.
+func subjectOf(v *Version) *tuning.Subject {
+	d := v.Detection()
+	s := &tuning.Subject{Properties: d.Properties}
+	for _, p := range d.Participants {
+		seen := tuning.Participant{Role: p.Role, External: p.External, Scanner: p.ScannerService.String()}
+		if p.ObjectType == "device" {
+			seen.Device = p.ObjectID
+		}
+		if address, err := netip.ParseAddr(p.ObjectValue); err == nil {
+			seen.Address = address.Unmap()
+		}
+		s.Participants = append(s.Participants, seen)
+	}
+	return s
+}
+
+// newTuningRules returns the collection of tuning rules.
+func (a *Appliance) newTuningRules() *resource.Collection {
+	return resource.NewCollection(a.description, resource.Kind{
+		Path: "/detections/rules/hiding", Name: "tuning rule", Component: "TuningRule",
+		Complete: func(r *rest.Request, rule resource.Object) {
+			rule["author"], rule["create_time"], rule["hide_past_detections"] = r.Caller.Name, r.Now, true
+			rule["detections_hidden"], rule["participants_hidden"] = 0, 0
+		},
+		Check: func(_ *rest.Request, _, rule resource.Object) error {
+			if _, err := tuning.Compile(rule); err != nil {
+				return err
+			}
+			return a.checkTuningRule(rule)
+		},
+		Stored:  a.storeTuningRule,
+		Removed: func(id int64) { a.changeTuning(func(t *tuned) { t.remove(id) }) },
+		Show:    a.showTuningRule,
+	})
+}
+
+// checkTuningRule returns an error if a rule refers to what does not exist.
+func (a *Appliance) checkTuningRule(rule resource.Object) error {
+	kind := resource.Text(rule, "detection_type")
+	tunable, ok := a.formats.tunable(kind)
+	if !ok {
+		return fmt.Errorf("detection_type: no format has the type %q", kind)
+	}
+	for _, field := range []string{"offender", "victim"} {
+		criterion, _ := rule[field].(resource.Object)
+		sets := map[string]resource.Set{"device": a.resources.devices, "device_group": a.resources.deviceGroups}
+		set, id := sets[resource.Text(criterion, "object_type")], resource.Number(criterion, "object_id")
+		if set != nil && !set.Has(id) {
+			return fmt.Errorf("%s.object_id: there is no %s with the id %d", field, criterion["object_type"], id)
+		}
+	}
+	properties, _ := rule["properties"].([]any)
+	for i, property := range properties {
+		property, _ := property.(resource.Object)
+		if name := resource.Text(property, "property"); !tunable[name] {
+			return fmt.Errorf("properties.%d.property: %q is not tunable for %s", i, name, kind)
+		}
+	}
+	return nil
+}
+
+func (a *Appliance) storeTuningRule(_ *rest.Request, object resource.Object) {
+	rule, err := tuning.Compile(object)
+	if err != nil {
+		panic(err) // it was checked
+	}
+	members := make(map[int64]map[int64]bool)
+	for _, group := range rule.Groups() {
+		members[group] = a.membersOf(group)
+	}
+	a.changeTuning(func(t *tuned) {
+		for group, devices := range members {
+			if t.members == nil {
+				t.members = make(map[int64]map[int64]bool)
+			}
+			t.members[group] = devices
+		}
+		t.set(resource.Number(object, "id"), rule, a.store.current)
+	})
+}
+
+func (a *Appliance) changeTuning(change func(*tuned)) {
+	a.store.Lock()
+	defer a.store.Unlock()
+	change(&a.store.tuned)
+	a.groupsInRules.Store(slices.ContainsFunc(a.store.tuned.rules, func(r *tunedRule) bool { return r != nil && r.Groups() != nil }))
+}
+
+// showTuningRule returns a rule with its counts.
+func (a *Appliance) showTuningRule(r *rest.Request, object resource.Object) resource.Object {
+	a.store.RLock()
+	defer a.store.RUnlock()
+	shown := maps.Clone(object)
+	t := &a.store.tuned
+	if slot := t.slotOf(resource.Number(object, "id")); slot >= 0 && t.rules[slot].Active(r.Now) {
+		shown["detections_hidden"], shown["participants_hidden"] = t.rules[slot].detections, t.rules[slot].participants
+	}
+	return shown
+}
+
+// createTuningRule refuses rules beyond the maximum.
+func (a *Appliance) createTuningRule(create rest.Handler) rest.Handler {
+	return func(r *rest.Request) rest.Answer {
+		if len(a.resources.tuningRules.All()) >= maxTuningRules {
+			return rest.Unprocessable("there are %d tuning rules, which is the maximum; delete some first", maxTuningRules)
+		}
+		return create(r)
+	}
+}
+
+// followGroups makes the rules follow the device groups that they refer to. It is called
+// before an operation on detections, without the store's lock: which devices are in a group
+// can depend on the detections.
+func (a *Appliance) followGroups() {
+	if !a.groupsInRules.Load() {
+		return
+	}
+	a.store.RLock()
+	groups := make(map[int64]map[int64]bool)
+	for _, rule := range a.store.tuned.rules {
+		if rule != nil {
+			for _, group := range rule.Groups() {
+				groups[group] = nil
+			}
+		}
+	}
+	a.store.RUnlock()
+	for group := range groups {
+		groups[group] = a.membersOf(group)
+	}
+	a.store.Lock()
+	defer a.store.Unlock()
+	t := &a.store.tuned
+	before := t.members
+	t.members = groups
+	for _, rule := range slices.Clone(t.rules) {
+		if rule != nil && slices.ContainsFunc(rule.Groups(), func(group int64) bool { return !maps.Equal(before[group], groups[group]) }) {
+			t.set(rule.id, rule.Rule, a.store.current)
+		}
+	}
+}
+
+// membersOf returns the devices of a device group.
+func (a *Appliance) membersOf(group int64) map[int64]bool {
+	members := make(map[int64]bool)
+	for _, id := range a.members(group, a.millis()) {
+		members[id] = true
+	}
+	return members
+}
