@@ -113,11 +113,20 @@ func explain(err error) error {
 	}
 	visit(invalid)
 	reason := deepest.ErrorKind.LocalizedString(message.NewPrinter(language.English))
-	if _, ok := deepest.ErrorKind.(*kind.FalseSchema); ok {
+	switch broken := deepest.ErrorKind.(type) { // without the value, which may be a secret
+	case *kind.FalseSchema:
 		reason = "not possible here"
+	case *kind.Pattern:
+		reason = "it does not match the pattern " + broken.Want
+	case *kind.Format:
+		reason = "it is not of the format " + broken.Want
 	}
-	if len(deepest.InstanceLocation) == 0 {
-		return errors.New(reason)
+	if len(deepest.InstanceLocation) > 0 {
+		reason = strings.Join(deepest.InstanceLocation, ".") + ": " + reason
 	}
-	return fmt.Errorf("%s: %s", strings.Join(deepest.InstanceLocation, "."), reason)
+	const most = 500 // names that a client chose may be long
+	if len(reason) > most {
+		reason = strings.ToValidUTF8(reason[:most], "") + "…"
+	}
+	return errors.New(reason)
 }
