@@ -212,10 +212,10 @@ func TestOnlyTheLastJobsAreRemembered(t *testing.T) {
 	for range 99 {
 		c.want(202, "POST", "/service/firmware/previous/rollback", "")
 	}
-	c.want(200, "GET", "/jobs/install-1", "")
-	c.want(202, "POST", "/service/firmware/previous/rollback", "")
-	c.want(404, "GET", "/jobs/install-1", "")
 	c.want(200, "GET", "/jobs/rollback-2", "")
+	c.want(202, "POST", "/service/firmware/previous/rollback", "")
+	c.want(404, "GET", "/jobs/rollback-2", "")
+	c.want(200, "GET", "/jobs/install-1", "")
 }
 
 func TestPower(t *testing.T) {

@@ -112,7 +112,7 @@ func (a *Appliance) answer(found match, f behaviour, r *http.Request) rest.Answe
 	case found.serve == nil:
 		return found.refused
 	}
-	if refused, ok := access.Check(found.operation, caller); !ok {
+	if refused, ok := access.Check(found.operation, a.seeing(found.operation, caller)); !ok {
 		return refused
 	}
 	made := &request{Request: &rest.Request{

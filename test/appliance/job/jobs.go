@@ -11,6 +11,7 @@ package job
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -93,7 +94,7 @@ func (j *Jobs) add(kind string, at time.Time, steps []Step) (id string) {
 		ID: id, Type: kind, Status: pending, Total: len(steps), Created: at.UnixMilli(), steps: steps, since: at,
 	})
 	if len(j.jobs) > maxJobs {
-		j.jobs = append(j.jobs[:0:0], j.jobs[1:]...)
+		j.jobs = slices.Delete(j.jobs, 1, 2) // the first stays, so that one is always known
 	}
 	return id
 }
