@@ -14,7 +14,7 @@ import (
 // The limits of a record search.
 const (
 	defaultRecords = 100
-	maxCursors     = 1000
+	maxCursors     = 200
 	maxFilter      = 64 << 10 // bytes
 	maxTTL         = 24 * time.Hour
 )

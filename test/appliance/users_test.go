@@ -16,6 +16,13 @@ func (c *caller) as(key string) *caller {
 	return &other
 }
 
+// within returns the caller for a subtest.
+func (c *caller) within(t *testing.T) *caller {
+	other := *c
+	other.t = t
+	return &other
+}
+
 // user creates a user with privileges, and returns a caller that uses a key of the user.
 func (c *caller) user(name, roles string) *caller {
 	c.t.Helper()
@@ -144,11 +151,36 @@ func TestAPIKeys(t *testing.T) {
 	t.Run("a user has only so many", func(t *testing.T) {
 		c.want(204, "PUT", "/service/apiaccess", `{"policy":"all","cors":{"any":false,"origins":[]}}`)
 		c.want(201, "POST", "/users", `{"username":"many"}`)
-		for range 100 {
+		for range 20 {
 			c.key("many")
 		}
 		c.want(422, "POST", "/users/many/apikeys", `{"description":"a"}`)
 	})
+}
+
+func TestACallerIsTheAuthorOfChanges(t *testing.T) {
+	a, c := serve(t, standin.Options{})
+	eve := c.user("eve", `{"ndr":"full","write":"limited"}`)
+	mine, other := a.AddMany(1)[0].ID, a.AddMany(1)[0].ID
+	eve.want(204, "PATCH", "/detections/"+mustJSON(t, mine), `{"assignee":"eve"}`)
+	c.want(204, "PATCH", "/detections/"+mustJSON(t, other), `{"assignee":"api"}`)
+	const me = `{"filter":{"assignee":[".me"]}}`
+	wantIDs(t, eve.search(me), mine)
+	wantIDs(t, c.search(me), other)
+	eve.want(204, "PUT", "/detections/"+mustJSON(t, mine)+"/notes", `{"note":"seen"}`)
+	if got := eve.want(200, "GET", "/detections/"+mustJSON(t, mine)+"/notes", "").body; !strings.Contains(got, `"author":"eve"`) {
+		t.Errorf("the note is %s", got)
+	}
+	patches := a.Patches()
+	if first, second := patches[0].Made[0].By, patches[1].Made[0].By; first != "eve" || second != "api" {
+		t.Errorf("the changes are by %q and %q", first, second)
+	}
+	if got := c.want(200, "GET", "/auditlog?limit=1&offset=1", "").body; !strings.Contains(got, `"user":"api"`) {
+		t.Errorf("the log has %s", got)
+	}
+	if got := c.want(200, "GET", "/auditlog?limit=1", "").body; !strings.Contains(got, `"user":"eve"`) {
+		t.Errorf("the log has %s", got)
+	}
 }
 
 func TestTokensBelongToTheFirstUser(t *testing.T) {

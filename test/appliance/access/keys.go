@@ -12,7 +12,7 @@ import (
 )
 
 // maxKeys is the number of keys that a user can have.
-const maxKeys = 100
+const maxKeys = 20
 
 // key is an API key. It is immutable.
 type key struct {

@@ -1,0 +1,63 @@
+package access_test
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"ndrbridge/test/appliance/access"
+	"ndrbridge/test/appliance/openapi"
+	"ndrbridge/test/appliance/rest"
+)
+
+// levels are the values of each privilege, the least first.
+var levels = map[string][]string{
+	"system": {"full"}, "write": {"personal", "limited", "full"}, "metrics": {"restricted", "full"},
+	"ndr": {"none", "full"}, "npm": {"none", "full"}, "packets": {"slices_only", "full", "full_with_keys"},
+}
+
+// allowed reports whether a user with roles may call an operation, and the reason otherwise.
+func allowed(o *openapi.Operation, roles map[string]string) (bool, string) {
+	refused, ok := access.Check(o, rest.Caller{Name: "ada", Roles: roles})
+	if ok {
+		return true, ""
+	}
+	if refused.Status != http.StatusForbidden {
+		return false, http.StatusText(refused.Status)
+	}
+	return false, string(refused.Parts[0])
+}
+
+func TestEveryOperationRequiresItsPrivileges(t *testing.T) {
+	description, err := openapi.Load("service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range description.Operations {
+		if ok, reason := allowed(o, o.Privileges); !ok {
+			t.Errorf("%s with all that it requires: %s", o.Name, reason)
+		}
+		for privilege, level := range o.Privileges {
+			at := slices.Index(levels[privilege], level)
+			if at < 0 {
+				t.Errorf("%s requires %s: %s, which does not exist", o.Name, privilege, level)
+				continue
+			}
+			above := maps.Clone(o.Privileges)
+			above[privilege] = levels[privilege][len(levels[privilege])-1]
+			if ok, reason := allowed(o, above); !ok {
+				t.Errorf("%s with a higher level: %s", o.Name, reason)
+			}
+			below := maps.Clone(o.Privileges)
+			delete(below, privilege)
+			if at > 0 {
+				below[privilege] = levels[privilege][at-1]
+			}
+			if ok, reason := allowed(o, below); ok || !strings.Contains(reason, "the user ada lacks the privilege "+privilege+": "+level) {
+				t.Errorf("%s with %v: %s", o.Name, below, reason)
+			}
+		}
+	}
+}
