@@ -19,8 +19,8 @@ import (
 	"ndrbridge/test/appliance/rest"
 )
 
-// maxObjects is the number of objects that a collection holds, unless its kind says less.
-const maxObjects = 10_000
+// defaultMax is the number of objects that a collection holds if its kind sets none.
+const defaultMax = 10_000
 
 // Object is an object of a collection: the values of its fields as encoding/json decodes
 // them, with numbers as json.Number, int64 or float64. Objects in a collection are immutable.
@@ -52,6 +52,10 @@ type Kind struct {
 	// Show returns an object as a request sees it; nil: as it is. It must not modify the
 	// object.
 	Show func(*rest.Request, Object) Object
+	// Deny returns the reason why a request may not "view", "edit" or "delete" an object; nil:
+	// every request may do everything. An object that a request may not view does not exist
+	// for it.
+	Deny func(r *rest.Request, object Object, right string) error
 }
 
 // Collection is a set of objects with numeric ids. It is safe for concurrent use.
@@ -59,6 +63,7 @@ type Collection struct {
 	kind        Kind
 	description *openapi.Description
 	hasModTime  bool
+	relations   []*Relation
 	removed     []func(id int64)
 
 	mu      sync.RWMutex
@@ -69,6 +74,7 @@ type Collection struct {
 // NewCollection returns an empty collection. It panics if the description has no such
 // component.
 func NewCollection(d *openapi.Description, k Kind) *Collection {
+	k.Max = cmp.Or(k.Max, defaultMax)
 	_, hasModTime := d.Component(k.Component).Properties["mod_time"]
 	return &Collection{kind: k, description: d, hasModTime: hasModTime, objects: make(map[int64]Object)}
 }
@@ -87,6 +93,9 @@ func (c *Collection) Handlers() rest.Handlers {
 	maps.DeleteFunc(handlers, func(name string, _ rest.Handler) bool { return !c.description.Has(name) })
 	return handlers
 }
+
+// Relations returns the relations that the collection is a side of.
+func (c *Collection) Relations() []*Relation { return slices.Clone(c.relations) }
 
 // Has reports whether there is an object with an id.
 func (c *Collection) Has(id int64) bool {
@@ -175,16 +184,20 @@ func (c *Collection) Remove(id int64) bool {
 	_, ok := c.objects[id]
 	delete(c.objects, id)
 	c.mu.Unlock()
-	if !ok {
-		return false
+	if ok {
+		c.forget(id)
 	}
+	return ok
+}
+
+// forget is called after an object was removed.
+func (c *Collection) forget(id int64) {
 	for _, removed := range c.removed {
 		removed(id)
 	}
 	if c.kind.Removed != nil {
 		c.kind.Removed(id)
 	}
-	return true
 }
 
 // OnRemoval adds a function that is called after an object was removed. It must be called before
@@ -198,7 +211,7 @@ func (c *Collection) Shown(r *rest.Request, ids []int64) [][]byte {
 	defer c.mu.RUnlock()
 	elements := make([][]byte, 0, len(ids))
 	for _, id := range ids {
-		if object := c.objects[id]; object != nil {
+		if object := c.objects[id]; object != nil && c.denied(r, object, "view") == nil {
 			elements = append(elements, c.encode(r, object))
 		}
 	}
@@ -223,17 +236,47 @@ func (c *Collection) list(r *rest.Request) rest.Answer {
 	return rest.Array(c.Shown(r, ids))
 }
 
-func (c *Collection) get(r *rest.Request) rest.Answer {
+// Visible returns the object that the path of a request addresses if the request may view it,
+// or nil.
+func (c *Collection) Visible(r *rest.Request) Object {
 	c.mu.RLock()
 	object := c.addressed(r)
 	c.mu.RUnlock()
+	if object == nil || c.denied(r, object, "view") != nil {
+		return nil
+	}
+	return object
+}
+
+func (c *Collection) denied(r *rest.Request, object Object, right string) error {
+	if c.kind.Deny == nil {
+		return nil
+	}
+	return c.kind.Deny(r, object, right)
+}
+
+// refuse returns the refusal of a request that may not do something with an object, and whether
+// it is refused.
+func (c *Collection) refuse(r *rest.Request, object Object, right string) (rest.Answer, bool) {
+	if object == nil || c.denied(r, object, "view") != nil {
+		return c.Missing(r), true
+	}
+	if err := c.denied(r, object, right); err != nil {
+		return rest.Refuse(http.StatusForbidden, "%v", err), true
+	}
+	return rest.Answer{}, false
+}
+
+func (c *Collection) get(r *rest.Request) rest.Answer {
+	object := c.Visible(r)
 	if object == nil {
-		return c.missing(r)
+		return c.Missing(r)
 	}
 	return rest.Answer{Status: http.StatusOK, ContentType: rest.TypeJSON, Parts: [][]byte{c.encode(r, object)}}
 }
 
-func (c *Collection) missing(r *rest.Request) rest.Answer {
+// Missing returns the answer to a request for an object that there is not.
+func (c *Collection) Missing(r *rest.Request) rest.Answer {
 	key := cmp.Or(c.kind.Key, "id")
 	return rest.NotFound("no %s has the %s %s", c.kind.Name, key, r.Parameters[key])
 }
@@ -247,15 +290,11 @@ func (c *Collection) path(object Object) string {
 }
 
 func (c *Collection) create(r *rest.Request) rest.Answer {
-	object := c.description.Defaults(c.kind.Component)
-	maps.Copy(object, r.Object())
-	if c.kind.Complete != nil {
-		c.kind.Complete(r, object)
-	}
+	object := c.complete(r, r.Object())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if most := cmp.Or(c.kind.Max, maxObjects); len(c.objects) >= most {
-		return rest.Unprocessable("there are %d of %s, which is the maximum; delete some first", most, c.kind.Path)
+	if len(c.objects) >= c.kind.Max {
+		return rest.Unprocessable("there are %d of %s, which is the maximum; delete some first", c.kind.Max, c.kind.Path)
 	}
 	object["id"] = c.lastID + 1
 	if err := c.store(r, nil, object); err != nil {
@@ -267,12 +306,22 @@ func (c *Collection) create(r *rest.Request) rest.Answer {
 	return answer
 }
 
+// complete returns a new object with the fields that a client gave.
+func (c *Collection) complete(r *rest.Request, fields Object) Object {
+	object := c.description.Defaults(c.kind.Component)
+	maps.Copy(object, fields)
+	if c.kind.Complete != nil {
+		c.kind.Complete(r, object)
+	}
+	return object
+}
+
 func (c *Collection) patch(r *rest.Request) rest.Answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.addressed(r)
-	if before == nil {
-		return c.missing(r)
+	if refused, ok := c.refuse(r, before, "edit"); ok {
+		return refused
 	}
 	after := maps.Clone(before)
 	maps.Copy(after, r.Object())
@@ -321,8 +370,11 @@ func (c *Collection) remove(r *rest.Request) rest.Answer {
 	c.mu.RLock()
 	object := c.addressed(r)
 	c.mu.RUnlock()
-	if object == nil || !c.Remove(Number(object, "id")) {
-		return c.missing(r)
+	if refused, ok := c.refuse(r, object, "delete"); ok {
+		return refused
+	}
+	if !c.Remove(Number(object, "id")) {
+		return c.Missing(r)
 	}
 	answer := rest.NoContent()
 	answer.Audit = c.audit(r, "Delete", object)

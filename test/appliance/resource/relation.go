@@ -61,6 +61,11 @@ func NewRelation(parent, child Side) *Relation {
 	if s, ok := child.Set.(remover); ok {
 		s.OnRemoval(l.RemoveChild)
 	}
+	for _, set := range []Set{parent.Set, child.Set} {
+		if c, ok := set.(*Collection); ok {
+			c.relations = append(c.relations, l)
+		}
+	}
 	return l
 }
 
@@ -76,6 +81,9 @@ func (l *Relation) Indirect(reversed bool, related func(id int64) []int64) {
 // it; nil: it can. It must be called before the relation is used, and the function must be safe
 // for concurrent use.
 func (l *Relation) Refuse(reason func(parent, child int64) error) { l.refuse = reason }
+
+// Path returns the paths of both sides, as in /alerts/emailgroups.
+func (l *Relation) Path() string { return l.parent.Path + l.child.Path }
 
 // Handlers returns the handlers of the assignment pattern, of which only those that has
 // reports are kept: of children below a parent, and with reversed, of parents below a child.

@@ -33,6 +33,7 @@ const (
 	TypeProblem = "application/problem+json"
 	TypeText    = "text/plain; charset=utf-8"
 	TypeHTML    = "text/html; charset=utf-8"
+	TypeFile    = "application/octet-stream"
 )
 
 // Size returns the length of the body in bytes.
