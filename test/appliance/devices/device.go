@@ -107,9 +107,9 @@ func profileOf(h uint64, router bool) profile {
 	case router:
 		return profile{"gateway", "gateway", "Example Networks", "EN-4800", []string{"net", "arp", "cdp"}, []Software{program("OS", "Router OS", "4.1", "router_os_4_1")}}
 	case h%5 == 0:
-		return profile{"http_server", "node", "Example Virtual", nil, []string{"net", "tcp", "http_server", "ssl_server", "dns_client"}, []Software{linux, program("HTTP Server", "nginx", "1.28", "nginx_1_28")}}
+		return profile{"http_server", "node", "Example Virtual", nil, []string{"net", "tcp", "http_server", "ssl_server", "dns_client", "db_client"}, []Software{linux, program("HTTP Server", "nginx", "1.28", "nginx_1_28")}}
 	case h%5 == 1:
-		return profile{"pc", "node", "Example Systems", "Desk 7", []string{"net", "tcp", "http_client", "ssl_client", "dns_client", "smb_client"}, []Software{program("OS", "Windows", "11", "windows_11"), program("Web Browser", "Firefox", "140.0", "firefox_140")}}
+		return profile{"pc", "node", "Example Systems", "Desk 7", []string{"net", "tcp", "http_client", "ssl_client", "dns_client", "smb_client", "kerberos_client", "ldap_client"}, []Software{program("OS", "Windows", "11", "windows_11"), program("Web Browser", "Firefox", "140.0", "firefox_140")}}
 	case h%5 == 2:
 		return profile{"printer", "node", "Example Printing", "Laser 300", []string{"net", "tcp", "http_server", "dns_client"}, nil}
 	case h%5 == 3:
