@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"strings"
 	"time"
 
 	"ndrbridge/test/appliance/alerts"
@@ -25,7 +26,15 @@ func (a *Appliance) newAlertResources() {
 		a.resources.alerts.Add(alert)
 	}
 	a.resources.applications = resource.NewCollection(a.description, resource.Kind{
-		Path: "/applications", Name: "application", Component: "Application",
+		Path: "/applications", Name: "application", Component: "Application", Unique: []string{"display_name"},
+		Complete: func(r *rest.Request, application resource.Object) {
+			for _, identifier := range []string{a.options.word() + "_id", "discovery_id"} {
+				if application[identifier] == nil {
+					application[identifier] = strings.Map(underscore, resource.Text(application, "display_name"))
+				}
+			}
+			application["user_mod_time"] = r.Now
+		},
 	})
 	for _, application := range applications.Seeds(a.options.word()) {
 		a.resources.applications.Add(application)

@@ -152,6 +152,7 @@ const (
 	chanceDates
 	chanceKeys
 	chanceSystem
+	chanceCodes
 )
 
 func chance(seed uint64, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }

@@ -20,6 +20,11 @@ type resources struct {
 	customDevices      *resource.Collection
 	dashboards         *resource.Collection
 	tuningRules        *resource.Collection
+	dashboardSharing   resource.Sharing
+	reports            *resource.Collection
+	activityMaps       *resource.Collection
+	mapSharing         resource.Sharing
+	codes              *codes
 
 	groupsOfDevices, tagsOfDevices, triggersOfDevices *resource.Relation
 }
@@ -29,4 +34,6 @@ func (a *Appliance) newResources() {
 	a.newAlertResources()
 	a.newDeviceResources()
 	a.resources.tuningRules = a.newTuningRules()
+	a.newDashboards()
+	a.newActivityMaps()
 }

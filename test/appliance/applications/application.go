@@ -83,10 +83,10 @@ type Activity struct {
 }
 
 // ActivityOf returns the activity of the application with an id, as it is at the time now in
-// milliseconds; nil: there is no such application.
+// milliseconds. Applications that clients made have none.
 func ActivityOf(word string, id, now int64) []Activity {
 	if id < 1 || id > int64(len(all)) {
-		return nil
+		return []Activity{}
 	}
 	const cycle, most = 30_000, 10 // metrics are stored every half minute
 	a, from := all[id-1], changed(int(id-1))

@@ -31,7 +31,8 @@ func (q Query) Find(word string, objects []resource.Object, now int64) ([]int64,
 	var ids []int64
 	for _, object := range objects {
 		id := resource.Number(object, "id")
-		if matches(object) && slices.ContainsFunc(ActivityOf(word, id, now), q.during) {
+		always := q.From == nil && q.Until == nil
+		if matches(object) && (always || slices.ContainsFunc(ActivityOf(word, id, now), q.during)) {
 			ids = append(ids, id)
 		}
 	}

@@ -21,10 +21,15 @@ func (c *Collection) Snapshot() Snapshot {
 
 // Restore makes the collection hold again what it held at the time of a snapshot. Ids that
 // were used since are not used again.
-func (c *Collection) Restore(s Snapshot) {
+func (c *Collection) Restore(r *rest.Request, s Snapshot) {
 	c.mu.Lock()
 	before := c.objects
 	c.objects = maps.Clone(s)
+	for _, object := range s {
+		if c.kind.Stored != nil && !reflect.DeepEqual(before[Number(object, "id")], object) {
+			c.kind.Stored(r, object)
+		}
+	}
 	c.mu.Unlock()
 	for id := range before {
 		if s[id] == nil {
