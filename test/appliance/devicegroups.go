@@ -13,7 +13,7 @@ import (
 // The size of device groups.
 const (
 	maxGroups = 1000
-	maxGroup  = 256 << 10 // bytes of the request that sets one
+	maxGroup  = 256 << 10 // bytes of one
 )
 
 // newDeviceResources sets the devices, and what groups and marks them.
@@ -32,8 +32,11 @@ func (a *Appliance) newDeviceResources() {
 			}
 		},
 		Check: func(r *rest.Request, _, group resource.Object) error {
+			encoded, err := rest.Encode(group)
 			switch {
-			case len(r.Data) > maxGroup:
+			case err != nil:
+				return fmt.Errorf("encode the device group: %w", err)
+			case len(encoded) > maxGroup:
 				return fmt.Errorf("a device group has at most %d bytes", maxGroup)
 			case group["dynamic"] == true && group["filter"] == nil:
 				return errors.New("filter: a dynamic group requires one")
@@ -42,7 +45,7 @@ func (a *Appliance) newDeviceResources() {
 			case group["filter"] == nil:
 				return nil
 			}
-			_, err := devices.ParseFilter(group["filter"], r.Now)
+			_, err = devices.ParseFilter(group["filter"], r.Now)
 			return err
 		},
 	})

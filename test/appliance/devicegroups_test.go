@@ -32,6 +32,7 @@ func TestDeviceGroups(t *testing.T) {
 		"a filter without a field":              {400, "POST", "/devicegroups", `{"name":"a","filter":{"operator":"exists"}}`},
 		"a filter with a field and rules":       {400, "POST", "/devicegroups", `{"name":"a","filter":{"field":"role","operator":"or","rules":[{"field":"role","operator":"exists"}]}}`},
 		"rules of an operator that has none":    {400, "POST", "/devicegroups", `{"name":"a","filter":{"operator":"=","rules":[{"field":"role","operator":"exists"}]}}`},
+		"a group that is too large":             {400, "POST", "/devicegroups", `{"name":"a","filter":{"field":"role","operator":"in","operand":["` + strings.Repeat(`pc","`, 60_000) + `pc"]}}`},
 		"a group that is not":                   {404, "GET", "/devicegroups/3", ""},
 		"a change of a group that is not":       {404, "PATCH", "/devicegroups/3", `{}`},
 		"the deletion of a group that is not":   {404, "DELETE", "/devicegroups/3", ""},
