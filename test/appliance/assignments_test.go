@@ -44,7 +44,7 @@ func TestAssignments(t *testing.T) {
 			c.want(204, "POST", fmt.Sprintf("%s/%v", list, a), "")
 			c.want(204, "POST", fmt.Sprintf("%s/%v", list, a), "")
 			wantAssigned(a)
-			c.want(204, "POST", list, fmt.Sprintf(`{"assign":[%v],"unassign":[%v]}`, b, a))
+			c.want(204, "POST", list, fmt.Sprintf(`{"assign":[%v.0],"unassign":[%ve0]}`, b, a))
 			wantAssigned(b)
 			c.want(204, "POST", list, fmt.Sprintf(`{"assign":[%v,%v],"unassign":[%v]}`, a, b, b))
 			wantAssigned(a)

@@ -49,6 +49,8 @@ func TestCriteriaOfCustomDevices(t *testing.T) {
 		"an address that is none":                 {`[{"ipaddr":"host.example"}]`, 400},
 		"a peer that is no address":               {`[{"ipaddr":"192.0.2.7","ipaddr_direction":"dst","ipaddr_peer":"192.0.2"}]`, 400},
 		"a block that is too long":                {`[{"ipaddr":"192.0.2.0/33"}]`, 400},
+		"a zero in front":                         {`[{"ipaddr":"192.0.02.0/24"}]`, 400},
+		"a block of IPv6 that is none":            {`[{"ipaddr":"2001:db8:::/32"}]`, 400},
 		"port 0":                                  {`[{"src_port_min":0}]`, 400},
 		"ports the wrong way round":               {`[{"src_port_min":1},{"src_port_min":2,"src_port_max":1}]`, 400},
 		"VLANs the wrong way round":               {`[{"vlan_min":2,"vlan_max":1}]`, 400},

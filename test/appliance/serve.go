@@ -167,10 +167,17 @@ func (r *request) check() (refused rest.Answer, ok bool) {
 		if value, err = jsonschema.UnmarshalJSON(bytes.NewReader(r.Data)); err != nil {
 			return rest.BadRequest(errors.New("the body is not JSON")), false
 		}
-		r.Value = value
 	}
 	if err := r.Operation.CheckBody(kind, value); err != nil {
 		return rest.BadRequest(err), false
+	}
+	if kind == rest.TypeJSON {
+		var modified bool
+		if r.Value, modified = rest.Integers(value); modified {
+			if r.Data, err = rest.Encode(r.Value); err != nil {
+				return rest.BadRequest(err), false
+			}
+		}
 	}
 	return rest.Answer{}, true
 }

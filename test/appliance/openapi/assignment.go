@@ -3,6 +3,7 @@ package openapi
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // assignment is an element of x-assignments: children that can be assigned to a parent.
@@ -87,8 +88,12 @@ func (a assignment) operations() map[string]any {
 	many["requestBody"] = map[string]any{"required": true, "content": body(reference("schemas", "Assignment"))}
 	many["x-not-shown"] = "An id in both lists is unassigned. If an object does not exist, nothing changes."
 
+	one := change(fmt.Sprintf("Assign %s to %s", a.child, a.parent), id, childID)
+	if !slices.Contains(a.without, any("delete")) {
+		one["responses"] = map[string]any{"204": a.assigned()}
+	}
 	path, item := map[string]any{"get": list, "post": many}, map[string]any{
-		"post":   change(fmt.Sprintf("Assign %s to %s", a.child, a.parent), id, childID),
+		"post":   one,
 		"delete": change(fmt.Sprintf("Unassign %s from %s", a.child, a.parent), id, childID),
 	}
 	for _, method := range a.without {
@@ -100,4 +105,17 @@ func (a assignment) operations() map[string]any {
 		}
 	}
 	return map[string]any{a.path: path, a.path + "/{child-id}": item}
+}
+
+// assigned returns the answer to the assignment of one child, which links to the operation that
+// unassigns it.
+func (a assignment) assigned() any {
+	return map[string]any{
+		"description": "It is done; there is no body.",
+		"links": map[string]any{"unassign": map[string]any{
+			"operationRef": "#/paths/" + escape(a.path+"/{child-id}") + "/delete",
+			"parameters":   map[string]any{"id": "$request.path.id", "child-id": "$request.path.child-id"},
+			"description":  "Unassigns what was assigned.",
+		}},
+	}
 }
