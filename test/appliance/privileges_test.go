@@ -2,6 +2,7 @@ package appliance_test
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -9,7 +10,10 @@ import (
 )
 
 func TestPrivileges(t *testing.T) {
-	_, c := serve(t, standin.Options{})
+	a, c := serve(t, standin.Options{})
+	d := a.Generate()
+	d.TicketID = standin.TicketID{ID: "T-1"}
+	id := strconv.FormatInt(a.Add(d)[0].ID, 10)
 	users := map[string]*caller{"admin": c}
 	for name, roles := range map[string]string{
 		"guest":    `{}`,
@@ -25,15 +29,19 @@ func TestPrivileges(t *testing.T) {
 		status             int // for those who may
 		users              string
 	}{
-		"the audit log is for everyone":         {"GET", "/auditlog", "", 200, "guest reader outsider analyst engineer admin"},
-		"devices are for everyone":              {"POST", "/devices/search", `{"limit":1}`, 200, "guest reader outsider analyst engineer admin"},
-		"records need full write privileges":    {"POST", "/records/search", `{"from":"-1h"}`, 200, "outsider engineer admin"},
-		"email groups need full write as well":  {"PATCH", "/emailgroups/9", `{}`, 404, "outsider engineer admin"},
-		"activity needs metrics":                {"GET", "/applications/9999/activity", "", 404, "engineer admin"},
-		"custom devices are the system's":       {"DELETE", "/customdevices/9", "", 404, "admin"},
-		"ticketing can be read by everyone":     {"GET", "/service/ticketing", "", 200, "guest reader outsider analyst engineer admin"},
-		"ticketing is switched by the system's": {"PATCH", "/service/ticketing", `{"enabled":true}`, 204, "admin"},
-		"users are created by the system's":     {"POST", "/users", `{"username":"new"}`, 201, "admin"},
+		"the audit log is for everyone":          {"GET", "/auditlog", "", 200, "guest reader outsider analyst engineer admin"},
+		"devices are for everyone":               {"POST", "/devices/search", `{"limit":1}`, 200, "guest reader outsider analyst engineer admin"},
+		"detections are found with the module":   {"POST", "/detections/search", `{}`, 200, "reader analyst engineer admin"},
+		"a detection is read with the module":    {"GET", "/detections/" + id, "", 200, "reader analyst engineer admin"},
+		"detections are changed with few rights": {"PATCH", "/detections/" + id, `{"status":"acknowledged"}`, 204, "analyst engineer admin"},
+		"tickets are changed with few rights":    {"PATCH", "/detections/tickets", `{"ticket_id":"T-1","status":"new"}`, 204, "analyst engineer admin"},
+		"records need full write privileges":     {"POST", "/records/search", `{"from":"-1h"}`, 200, "outsider engineer admin"},
+		"email groups need full write as well":   {"PATCH", "/emailgroups/9", `{}`, 404, "outsider engineer admin"},
+		"activity needs metrics":                 {"GET", "/applications/9999/activity", "", 404, "engineer admin"},
+		"custom devices are the system's":        {"DELETE", "/customdevices/9", "", 404, "admin"},
+		"ticketing can be read by everyone":      {"GET", "/service/ticketing", "", 200, "guest reader outsider analyst engineer admin"},
+		"ticketing is switched by the system's":  {"PATCH", "/service/ticketing", `{"enabled":true}`, 204, "admin"},
+		"users are created by the system's":      {"POST", "/users", `{"username":"new"}`, 201, "admin"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for user, caller := range users {
