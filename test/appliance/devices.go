@@ -23,6 +23,7 @@ func (a *Appliance) deviceHandlers() rest.Handlers {
 		"GET /devices/{id}":              a.ofDevice(a.getDevice),
 		"PATCH /devices/{id}":            a.ofDevice(a.patchDevice),
 		"GET /devices/{id}/activity":     a.ofDevice(a.deviceActivity),
+		"GET /devices/{id}/dashboards":   a.ofDevice(a.deviceDashboards),
 		"GET /devices/{id}/dnsnames":     a.deviceWindows("dns_name", func(d *devices.Device) []devices.Window { return d.Names }),
 		"GET /devices/{id}/ipaddrs":      a.deviceWindows("ipaddr", func(d *devices.Device) []devices.Window { return d.Addresses }),
 		"GET /devices/{id}/software":     a.ofDevice(a.deviceSoftware),
@@ -247,6 +248,17 @@ func (a *Appliance) deviceActivity(_ *rest.Request, d *devices.Device) rest.Answ
 		}
 	}
 	return rest.JSON(http.StatusOK, records)
+}
+
+// deviceDashboards serves GET /devices/{id}/dashboards.
+func (a *Appliance) deviceDashboards(r *rest.Request, _ *devices.Device) rest.Answer {
+	var ids []int64
+	for _, dashboard := range a.resources.dashboards.All() {
+		if dashboard["type"] == "system" {
+			ids = append(ids, resource.Number(dashboard, "id"))
+		}
+	}
+	return rest.Array(a.resources.dashboards.Shown(r, ids))
 }
 
 // deviceWindows returns a handler that serves the values that a device had in a range of time.

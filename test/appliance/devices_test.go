@@ -235,7 +235,8 @@ func TestDeviceDetails(t *testing.T) {
 	if got := c.want(200, "GET", "/devices/1/software?until=1", "").body; got != "[]" {
 		t.Errorf("before the device was seen, the software is %s", got)
 	}
-	for _, path := range []string{"activity", "dnsnames", "ipaddrs", "software", "tags", "triggers", "devicegroups"} {
+	wantIDs(t, idsOf(t, c.want(200, "GET", "/devices/1/dashboards", "").body), 1, 2)
+	for _, path := range []string{"activity", "dashboards", "dnsnames", "ipaddrs", "software", "tags", "triggers", "devicegroups"} {
 		c.want(404, "GET", "/devices/77777/"+path, "")
 	}
 	for _, path := range []string{"dnsnames", "ipaddrs", "software"} {
