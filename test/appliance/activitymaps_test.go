@@ -169,3 +169,18 @@ func TestSharingDecidesWhoSeesAnActivityMap(t *testing.T) {
 		t.Errorf("eve sees the maps %s", got)
 	}
 }
+
+func TestSharingIsBounded(t *testing.T) {
+	_, c := serve(t, standin.Options{})
+	c.want(201, "POST", "/activitymaps", aMap)
+	groups := func(from, until int) string {
+		var levels []string
+		for i := from; i < until; i++ {
+			levels = append(levels, `"local.`+strconv.Itoa(i)+`":"viewer"`)
+		}
+		return `{"groups":{` + strings.Join(levels, ",") + `}}`
+	}
+	c.want(204, "PATCH", "/activitymaps/1/sharing", groups(0, 100))
+	c.want(422, "PATCH", "/activitymaps/1/sharing", groups(100, 101))
+	c.want(204, "PUT", "/activitymaps/1/sharing", groups(100, 101))
+}

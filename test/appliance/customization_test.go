@@ -132,6 +132,7 @@ func TestBackups(t *testing.T) {
 		t.Errorf("the backups are %s", got)
 	}
 	c.want(201, "POST", "/tags", `{"name":"Kept"}`)
+	c.want(201, "POST", "/customdevices", `{"name":"Branch","author":"ada","disabled":false}`)
 	c.want(201, "POST", "/emailgroups", `{"group_name":"SOC","email_addresses":[],"system_notifications":true}`)
 	c.want(204, "POST", "/alerts/1/emailgroups/1", "")
 	if at := c.want(201, "POST", "/customizations", `{"name":"Before"}`).header.Get("Location"); at != "/api/v1/customizations/2" {
@@ -147,6 +148,12 @@ func TestBackups(t *testing.T) {
 	c.want(204, "DELETE", "/tags/1", "")
 	c.want(204, "DELETE", "/alerts/1", "")
 	c.want(204, "DELETE", "/dashboards/3", "")
+	const branch = `{"filter":{"field":"name","operator":"=","operand":"Branch"},"result_fields":["id"]}`
+	found := c.want(200, "POST", "/devices/search", branch).body
+	c.want(204, "DELETE", "/customdevices/1", "")
+	if got := c.want(200, "POST", "/devices/search", branch).body; got != "[]" {
+		t.Errorf("without its definition, the devices are %s", got)
+	}
 	c.want(204, "POST", "/customizations/2/apply", "")
 	if got := c.want(200, "GET", "/tags", "").body; !strings.Contains(got, "Kept") || strings.Contains(got, "Gone") {
 		t.Errorf("the tags are %s", got)
@@ -156,6 +163,9 @@ func TestBackups(t *testing.T) {
 	}
 	wantIDs(t, idsOf(t, c.want(200, "GET", "/alerts/1/emailgroups", "").body), 1)
 	c.want(200, "GET", "/dashboards/3", "")
+	if got := c.want(200, "POST", "/devices/search", branch).body; got != found || got == "[]" {
+		t.Errorf("the devices of a restored definition are %s, want %s", got, found)
+	}
 	if at := c.want(201, "POST", "/tags", `{"name":"New"}`).header.Get("Location"); at != "/api/v1/tags/3" {
 		t.Errorf("the id of a tag that is gone is used again: %s", at)
 	}
@@ -184,7 +194,7 @@ func TestBackups(t *testing.T) {
 	}
 	c.want(204, "DELETE", "/customizations/2", "")
 	c.want(404, "GET", "/customizations/2", "")
-	for i := range 19 {
+	for i := range 9 {
 		c.want(201, "POST", "/customizations", `{"name":"`+strconv.Itoa(i)+`"}`)
 	}
 	c.want(422, "POST", "/customizations", `{"name":"one too many"}`)

@@ -23,7 +23,7 @@ func (a *Appliance) newDashboards() {
 	}
 	sharing := a.resources.dashboardSharing
 	a.resources.dashboards = resource.NewCollection(a.description, resource.Kind{
-		Path: "/dashboards", Name: "dashboard", Component: "Dashboard", Unique: []string{"short_code"},
+		Path: "/dashboards", Name: "dashboard", Component: "Dashboard", Unique: []string{"short_code"}, Max: 200,
 		Complete: func(r *rest.Request, dashboard resource.Object) {
 			sharing.Complete(r, dashboard)
 			if dashboard["short_code"] == nil {

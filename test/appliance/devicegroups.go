@@ -91,7 +91,7 @@ func (a *Appliance) addNetworks(now int64) {
 
 func (a *Appliance) addTriggers(now int64) {
 	a.resources.triggers = resource.NewCollection(a.description, resource.Kind{
-		Path: "/triggers", Name: "trigger", Component: "Trigger",
+		Path: "/triggers", Name: "trigger", Component: "Trigger", Max: 500,
 	})
 	for _, trigger := range []resource.Object{
 		{"name": "Count requests by path", "events": []any{"HTTP_REQUEST"}, "script": "Device.metricAddDetailCount('paths', HTTP.path, 1);", "apply_all": true, "disabled": false},

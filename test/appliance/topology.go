@@ -18,7 +18,7 @@ func (a *Appliance) newActivityMaps() {
 	a.resources.mapSharing = resource.Sharing{Rights: []string{"view", "edit", "share", "delete"}, IsUser: a.isUser}
 	sharing := a.resources.mapSharing
 	a.resources.activityMaps = resource.NewCollection(a.description, resource.Kind{
-		Path: "/activitymaps", Name: "activity map", Component: "ActivityMap", Unique: []string{"short_code"},
+		Path: "/activitymaps", Name: "activity map", Component: "ActivityMap", Unique: []string{"short_code"}, Max: 100,
 		Complete: func(r *rest.Request, object resource.Object) {
 			sharing.Complete(r, object)
 			if object["short_code"] == nil {

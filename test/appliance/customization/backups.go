@@ -12,7 +12,7 @@ import (
 	"ndrbridge/test/appliance/rest"
 )
 
-const maxBackups = 20
+const maxBackups = 10
 
 // contentField is the field of a backup that has its content; no request sees it.
 const contentField = "content"

@@ -13,7 +13,7 @@ import (
 const sharingField = "sharing"
 
 // maxShared is the number of users, and of groups, that an object is shared with.
-const maxShared = 1000
+const maxShared = 100
 
 // Sharing makes the objects of a collection belong to users, who share them with others.
 // Its methods Complete, Show and Deny are for the [Kind] of the collection.
