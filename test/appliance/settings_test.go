@@ -2,6 +2,7 @@ package appliance_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -144,4 +145,17 @@ func TestTheCloud(t *testing.T) {
 	oauth := &standin.OAuth{ClientID: "id", ClientSecret: "secret"}
 	_, cloud := serve(t, standin.Options{OAuth: oauth, APIKey: standin.DefaultAPIKey})
 	cloud.want(422, "POST", "/cloud/connect", `{"cloud_token":"abc","nickname":"hq"}`)
+}
+
+func TestDetectionsCanBeOpenToAll(t *testing.T) {
+	a, c := serve(t, standin.Options{})
+	a.AddMany(1)
+	guest := c.user("guest", `{}`)
+	guest.want(403, "POST", "/detections/search", `{}`)
+	c.want(204, "PUT", "/service/detections/access", `{"access":"all"}`)
+	id := guest.search(`{}`)[0]
+	guest.want(403, "PATCH", fmt.Sprintf("/detections/%d", id), `{"status":"closed"}`)
+	guest.want(403, "PUT", "/service/detections/access", `{"access":"all"}`)
+	c.want(204, "PUT", "/service/detections/access", `{"access":"privileged"}`)
+	guest.want(403, "GET", fmt.Sprintf("/detections/%d", id), "")
 }
