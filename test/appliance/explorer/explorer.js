@@ -57,7 +57,7 @@ const suggested = (system, path, method) => {
 	if (content?.size) {
 		const [type, media] = content.entries().next().value;
 		headers['Content-Type'] = type;
-		const example = media.get('example');
+		const example = media.get('example') ?? media.get('examples')?.first()?.get('value');
 		const sample = example?.toJS?.() ?? example ?? fn.getSampleSchema(media.get('schema')?.toJS() ?? {}, type, {includeReadOnly: false});
 		request.body = typeof sample === 'string' ? sample : JSON.stringify(sample);
 	}
