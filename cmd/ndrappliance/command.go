@@ -40,11 +40,10 @@ func command(stdout, stderr io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ndrappliance",
 		Short: "Serve a stand-in for a network detection appliance",
-		Long: `Serve a stand-in for a network detection appliance: its detections, audit log, record
-store and system resource, and its failures, without monitoring a network. Besides the
-requests for detections it supports GET /auditlog, POST /records/search and
-/records/cursor, POST /devices/search and GET /detections/formats. PATCH
-/detections/{id} and /detections/tickets change detections. The latter, linking a ticket,
+		Long: `Serve a stand-in for a network detection appliance: its REST interface, and its failures,
+without monitoring a network. /api/v1/explore/ lists all operations, with samples, and
+sends requests; the cloud edition does not have it. What clients change lasts until the
+program ends. Changing detections by PATCH /detections/tickets, linking a ticket,
 and the notes of a detection require ticket tracking to be enabled: GET
 /service/ticketing shows whether it is, and PATCH /service/ticketing {"enabled": false}
 disables it. A detection that a rule of /detections/rules/hiding matches is hidden.

@@ -162,7 +162,7 @@ func TestHelp(t *testing.T) {
 	if code := run(t.Context(), []string{"--help"}, &stdout, &stderr); code != commandline.ExitDone {
 		t.Errorf("it ended with %d: %s", code, &stderr)
 	}
-	for _, text := range []string{"--backlog", "--cut-json", "apikey=", "SIGTERM", "--audit-rate", "--record-rate", "/auditlog", "/records/cursor"} {
+	for _, text := range []string{"--backlog", "--cut-json", "apikey=", "SIGTERM", "--audit-rate", "--record-rate", "/api/v1/explore/", "--edition"} {
 		if !strings.Contains(stdout.String(), text) {
 			t.Errorf("the help says nothing about %s", text)
 		}
