@@ -61,3 +61,21 @@ func TestEveryOperationRequiresItsPrivileges(t *testing.T) {
 		}
 	}
 }
+
+// Nothing is changed by users without privileges, except their own keys.
+func TestUsersWithoutPrivilegesOnlyRead(t *testing.T) {
+	description, err := openapi.Load("service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var changes []string
+	for _, o := range description.Operations {
+		if ok, _ := allowed(o, nil); ok && o.Changes {
+			changes = append(changes, o.Name)
+		}
+	}
+	own := []string{"POST /users/{username}/apikeys", "DELETE /users/{username}/apikeys/{id}"}
+	if !slices.Equal(changes, own) {
+		t.Errorf("users without privileges may call %q, want %q", changes, own)
+	}
+}
