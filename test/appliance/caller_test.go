@@ -88,6 +88,9 @@ func (c *caller) check(r *http.Request, resp *http.Response, body []byte) {
 	c.t.Helper()
 	path, ok := strings.CutPrefix(r.URL.Path, openapi.Root)
 	o, _, _ := c.description.Find(r.Method, path)
+	if r.Method+" "+path == explorerPage && resp.StatusCode == http.StatusOK {
+		tested.add(explorerPage, c.t.Name())
+	}
 	if !ok || o == nil || !reflect.ValueOf(c.appliance.Hazards()).IsZero() {
 		return
 	}

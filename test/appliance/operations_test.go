@@ -3,7 +3,10 @@ package appliance_test
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -51,17 +54,63 @@ func runsAll() bool {
 	return true
 }
 
+// untested compares the tested operations with those of the description and those of the
+// table. With UPDATE set, it writes their tests into the table.
 func untested() (code int) {
 	description, err := openapi.Load("service")
 	if err != nil {
 		fmt.Println(err)
 		return 1
 	}
+	page, err := os.ReadFile(tableFile)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fail := func(format string, args ...any) {
+		fmt.Printf("FAIL: "+format+"\n", args...)
+		code = 1
+	}
+	served := map[string]bool{explorerPage: true}
 	for _, o := range description.Operations {
+		served[o.Name] = true
 		if tested.tests[o.Name] == nil {
-			fmt.Printf("FAIL: no test calls %s with success\n", o.Name)
-			code = 1
+			fail("no test calls %s with success", o.Name)
+		}
+	}
+	update := os.Getenv("UPDATE") != ""
+	listed := make(map[string]bool)
+	page = row.ReplaceAllFunc(page, func(line []byte) []byte {
+		found := row.FindSubmatch(line)
+		name, test := string(found[1]), string(found[2])
+		listed[name] = true
+		switch tests := tested.tests[name]; {
+		case !served[name]:
+			fail("%s has %s, which is not served", tableFile, name)
+		case !tests[test] && update:
+			return fmt.Appendf(nil, "| `%s` | %s |", name, slices.Sorted(maps.Keys(tests))[0])
+		case !tests[test]:
+			fail("%s: %q does not call %s with success; UPDATE=1 sets another test", tableFile, test, name)
+		}
+		return line
+	})
+	for name := range served {
+		if !listed[name] {
+			fail("%s lacks %s", tableFile, name)
+		}
+	}
+	if update && code == 0 {
+		if err := os.WriteFile(tableFile, page, 0o644); err != nil {
+			fail("%v", err)
 		}
 	}
 	return code
 }
+
+// tableFile lists the operations of the interface, each with a test.
+const tableFile = "operations.md"
+
+// explorerPage is the one page of the interface that is not an operation of the description.
+const explorerPage = "GET /explore/"
+
+var row = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (\\w*) ?\\|$")

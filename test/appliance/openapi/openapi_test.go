@@ -1,0 +1,218 @@
+package openapi_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"ndrbridge/test/appliance/openapi"
+)
+
+func load(t *testing.T, word string) *openapi.Description {
+	t.Helper()
+	d, err := openapi.Load(word)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestTheProductsWordIsInPathsAndFields(t *testing.T) {
+	d := load(t, "acme")
+	o, _, _ := d.Find("GET", "/acme/version")
+	if o == nil || o.Name != "GET /service/version" || o.Path != "/acme/version" {
+		t.Errorf("found %+v", o)
+	}
+	if o, _, _ := d.Find("GET", "/service/version"); o != nil {
+		t.Errorf("found %s", o.Name)
+	}
+	for _, text := range []string{"service_id", `"/service`} {
+		if strings.Contains(string(d.JSON), text) {
+			t.Errorf("the document contains %s", text)
+		}
+	}
+}
+
+func TestRouting(t *testing.T) {
+	d := load(t, "service")
+	tests := []struct {
+		name, method, path string
+		operation          string // empty: none
+		parameters         string
+		allowed            string
+	}{
+		{"a path without parameters", "GET", "/emailgroups", "GET /emailgroups", "null", ""},
+		{"a path with an id", "PATCH", "/emailgroups/7", "PATCH /emailgroups/{id}", `{"id":"7"}`, ""},
+		{"a fixed segment comes before a parameter", "GET", "/detections/formats", "GET /detections/formats", "null", ""},
+		{"an id is a number", "GET", "/emailgroups/x", "", "null", ""},
+		{"an id fits 64 bits", "GET", "/emailgroups/9223372036854775808", "", "null", ""},
+		{"a slash at the end is another path", "GET", "/emailgroups/", "", "null", ""},
+		{"a method that the path does not have", "PUT", "/emailgroups/7", "", "null", "DELETE GET PATCH"},
+		{"a path that does not exist", "GET", "/nothing", "", "null", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			o, parameters, allowed := d.Find(test.method, test.path)
+			var name string
+			if o != nil {
+				name = o.Name
+			}
+			encoded, err := json.Marshal(parameters)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name != test.operation || string(encoded) != test.parameters || strings.Join(allowed, " ") != test.allowed {
+				t.Errorf("found %q %s, allowed %v", name, encoded, allowed)
+			}
+		})
+	}
+}
+
+func find(t *testing.T, name string) *openapi.Operation {
+	t.Helper()
+	d := load(t, "service")
+	i := slices.IndexFunc(d.Operations, func(o *openapi.Operation) bool { return o.Name == name })
+	if i < 0 {
+		t.Fatalf("there is no %s", name)
+	}
+	return d.Operations[i]
+}
+
+func TestBodies(t *testing.T) {
+	tests := []struct {
+		name, operation, body string
+		want                  string // in the error; empty: it fits
+	}{
+		{"one that fits", "POST /emailgroups", `{"group_name":"a","email_addresses":[],"system_notifications":false}`, ""},
+		{"without a required field", "POST /emailgroups", `{"group_name":"a","email_addresses":[]}`, "system_notifications"},
+		{"an element of a list", "POST /emailgroups", `{"group_name":"a","email_addresses":["a@b","c"],"system_notifications":false}`, "email_addresses.1: "},
+		{"a field that only the appliance sets", "POST /emailgroups", `{"id":1,"group_name":"a","email_addresses":[],"system_notifications":false}`, "id"},
+		{"a change needs no field", "PATCH /emailgroups/{id}", `{}`, ""},
+		{"a change of an unknown field", "PATCH /emailgroups/{id}", `{"x":1}`, "'x'"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			value, err := jsonschema.UnmarshalJSON(strings.NewReader(test.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = find(t, test.operation).CheckBody("application/json", value)
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("the error is %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestQueries(t *testing.T) {
+	tests := []struct {
+		name, query string
+		want        string
+	}{
+		{"none", "", ""},
+		{"a number", "limit=7&offset=0", ""},
+		{"a text for a number", "limit=many", "limit: "},
+		{"a number below the minimum", "offset=-1", "offset: "},
+		{"an empty value", "limit=", "limit: "},
+		{"a parameter given twice", "limit=1&limit=2", "limit: given more than once"},
+		{"an unknown parameter", "page=1", "unknown parameter page"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			query, err := url.ParseQuery(test.query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = find(t, "GET /auditlog").CheckQuery(query)
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("the error is %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	const group = `{"id":1,"group_name":"a","email_addresses":[],"system_notifications":false}`
+	tests := []struct {
+		name, operation, location, mediaType, body string
+		status                                     int
+		want                                       string
+	}{
+		{"an object", "GET /emailgroups/{id}", "", "application/json", group, 200, ""},
+		{"an object without a field", "GET /emailgroups/{id}", "", "application/json", `{"id":1}`, 200, "missing"},
+		{"a creation", "POST /emailgroups", "/api/v1/emailgroups/1", "", "", 201, ""},
+		{"a creation without the location", "POST /emailgroups", "", "", "", 201, "Location"},
+		{"a body where there is none", "DELETE /emailgroups/{id}", "", "text/plain", "done", 204, "4 bytes"},
+		{"another type of body", "GET /emailgroups/{id}", "", "text/html", "<p>", 200, "text/html"},
+		{"another status", "GET /emailgroups/{id}", "", "", "", 302, "302"},
+		{"a refusal", "GET /emailgroups/{id}", "", "application/problem+json", `{"detail":"none"}`, 404, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			header := http.Header{"Content-Type": {test.mediaType}}
+			if test.location != "" {
+				header.Set("Location", test.location)
+			}
+			err := find(t, test.operation).CheckResponse(test.status, header, []byte(test.body))
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("the error is %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// TestEverythingIsDescribed finds what Load accepts and a reader of the description misses.
+func TestEverythingIsDescribed(t *testing.T) {
+	var document map[string]any
+	if err := json.Unmarshal(load(t, "service").JSON, &document); err != nil {
+		t.Fatal(err)
+	}
+	paths := document["paths"].(map[string]any)
+	for path, item := range paths {
+		for method, operation := range item.(map[string]any) {
+			operation := operation.(map[string]any)
+			if operation["summary"] == nil {
+				t.Errorf("%s %s has no summary", method, path)
+			}
+			parameters, _ := operation["parameters"].([]any)
+			for _, p := range parameters {
+				p := p.(map[string]any)
+				if text, _ := p["description"].(string); p["$ref"] == nil && (len(text) < 5 || strings.Contains(text, "TODO")) {
+					t.Errorf("%s %s: the parameter %s is not described", method, path, p["name"])
+				}
+			}
+		}
+	}
+	visit(document["components"].(map[string]any)["schemas"], "components", func(where string, schema map[string]any) {
+		properties, _ := schema["properties"].(map[string]any)
+		for name, property := range properties {
+			property := property.(map[string]any)
+			if property["description"] == nil && property["$ref"] == nil {
+				t.Errorf("%s: the field %s is not described", where, name)
+			}
+		}
+		if schema["type"] == "object" && properties != nil && schema["additionalProperties"] == nil {
+			t.Errorf("%s: it does not say whether it has other fields", where)
+		}
+	})
+}
+
+// visit calls found for each object of a JSON value.
+func visit(value any, where string, found func(where string, object map[string]any)) {
+	switch value := value.(type) {
+	case map[string]any:
+		found(where, value)
+		for name, inner := range value {
+			visit(inner, where+"."+name, found)
+		}
+	case []any:
+		for _, inner := range value {
+			visit(inner, where, found)
+		}
+	}
+}
