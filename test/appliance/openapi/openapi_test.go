@@ -188,33 +188,27 @@ func TestEverythingIsDescribed(t *testing.T) {
 			}
 		}
 	}
-	visit(document["components"].(map[string]any)["schemas"], "components", func(where string, schema map[string]any) {
-		properties, _ := schema["properties"].(map[string]any)
-		for name, property := range properties {
-			property, _ := property.(map[string]any)
-			if property["description"] == nil && property["$ref"] == nil {
-				t.Errorf("%s: the field %s is not described", where, name)
-			}
-		}
-		if schema["type"] == "object" && properties != nil && schema["additionalProperties"] == nil {
-			t.Errorf("%s: it does not say whether it has other fields", where)
-		}
-	})
+	for name, schema := range document["components"].(map[string]any)["schemas"].(map[string]any) {
+		checkDescribed(t, name, schema)
+	}
 }
 
-// visit calls found for each object of a JSON value.
-func visit(value any, where string, found func(where string, object map[string]any)) {
-	switch value := value.(type) {
-	case map[string]any:
-		found(where, value)
-		for name, inner := range value {
-			if !slices.Contains([]string{"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"}, name) { // rules, not fields
-				visit(inner, where+"."+name, found)
-			}
+// checkDescribed checks the fields of a schema. Rules among them need no description.
+func checkDescribed(t *testing.T, where string, schema any) {
+	t.Helper()
+	object, _ := schema.(map[string]any)
+	properties, _ := object["properties"].(map[string]any)
+	for name, property := range properties {
+		fields, _ := property.(map[string]any)
+		if fields["description"] == nil && fields["$ref"] == nil {
+			t.Errorf("%s: the field %s is not described", where, name)
 		}
-	case []any:
-		for _, inner := range value {
-			visit(inner, where, found)
-		}
+		checkDescribed(t, where+"."+name, property)
+	}
+	if properties != nil && object["additionalProperties"] == nil {
+		t.Errorf("%s: it does not say whether it has other fields", where)
+	}
+	if items, ok := object["items"]; ok {
+		checkDescribed(t, where+"[]", items)
 	}
 }
