@@ -2,6 +2,7 @@ package appliance_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -51,6 +52,25 @@ func TestRecordsLookLikeRecords(t *testing.T) {
 	if len(types) != 4 {
 		t.Errorf("the types are %v", types)
 	}
+	t.Run("their clients are devices", func(t *testing.T) {
+		for _, r := range shown[:5] {
+			var object struct {
+				Source struct {
+					Client     struct{ Value []string }
+					ClientAddr struct{ Value string }
+				} `json:"_source"`
+			}
+			if err := json.Unmarshal(r.JSON, &object); err != nil {
+				t.Fatal(err)
+			}
+			for field, value := range map[string]string{"discovery_id": object.Source.Client.Value[0], "ipaddr": object.Source.ClientAddr.Value} {
+				body := fmt.Sprintf(`{"filter":{"field":%q,"operator":"=","operand":%q}}`, field, value)
+				if found := idsOf(t, c.want(http.StatusOK, "POST", "/devices/search", body).body); len(found) != 1 {
+					t.Errorf("the devices with the %s %s are %v", field, value, found)
+				}
+			}
+		}
+	})
 	t.Run("they come as they are", func(t *testing.T) {
 		body := c.want(http.StatusOK, "POST", "/records/search", `{"from": "-1h"}`).body
 		for _, r := range shown {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"ndrbridge/test/appliance/devices"
 )
 
 // Record is a stored record. It must not be modified.
@@ -123,8 +125,9 @@ func (a *Appliance) makeRecord(seq uint64, micros int64) *Record {
 	b := make([]byte, 0, 1024)
 	b = fmt.Appendf(b, `{"_id":%q,"_index":%q,"_type":%q,"sort":[%s],"_source":{"timestamp":%s,"flowId":"%016x",`,
 		r.ID, r.Index, r.Type, timestamp, timestamp, mix(h+1))
-	b = fmt.Appendf(b, `"client":{"type":"device","value":["%016x"]},"clientAddr":{"type":"ipaddr4","value":"10.%d.%d.%d"},"clientPort":%d,`,
-		mix(h+2), byte(h>>8), byte(h>>16), byte(h>>24), 1024+h>>32%60000)
+	client := int64(1 + mix(h+2)%devices.PerSensor)
+	b = fmt.Appendf(b, `"client":{"type":"device","value":[%q]},"clientAddr":{"type":"ipaddr4","value":%q},"clientPort":%d,`,
+		devices.DiscoveryID(client), devices.InitialAddress(client), 1024+h>>32%60000)
 	b = fmt.Appendf(b, `"serverAddr":{"type":"ipaddr4","value":"192.0.2.%d"},"serverPort":%d,"ex":{"isSuspicious":%t},`,
 		byte(h>>40), []int{80, 53, 443, 22}[h%4], h%50 == 0)
 	switch r.Type {

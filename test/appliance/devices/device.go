@@ -118,13 +118,23 @@ func profileOf(h uint64, router bool) profile {
 	return profile{"domain_controller", "node", "Example Systems", "Rack 2", []string{"net", "tcp", "dns_server", "kerberos_server", "ldap_server", "smb_server"}, []Software{windows, {"DNS Server", "Windows DNS", nil, nil, "windows_dns"}}}
 }
 
+// DiscoveryID returns the discovery_id of a device.
+func DiscoveryID(id int64) string { return fmt.Sprintf("%016x", mix(uint64(id))) }
+
+// InitialAddress returns the IPv4 address that a device has which is there from the beginning,
+// unless a detection showed another.
+func InitialAddress(id int64) string {
+	sensor, index := id>>32, id&(1<<32-1)
+	return fmt.Sprintf("10.%d.%d.%d", 32+sensor, index/250, 1+index%250)
+}
+
 // make returns what does not change of a device. The same id gives the same device.
 func (p *Population) make(id int64) *Device {
 	h := mix(uint64(id))
 	sensor, index := id>>32, id&(1<<32-1)
 	router := initial(id) && index == gateway(index)
 	role := profileOf(h, router)
-	discoveryID := fmt.Sprintf("%016x", h)
+	discoveryID := DiscoveryID(id)
 
 	const hour, day = 3_600_000, 86_400_000
 	d := &Device{ID: id, Discovered: p.start - p.start%1000 - int64(30+h%335)*day, Categories: role.categories, Software: role.software}
@@ -134,7 +144,7 @@ func (p *Population) make(id int64) *Device {
 	host := fmt.Sprintf("host%d", id&0xffff)
 	address := fmt.Sprintf("172.%d.%d.%d", 16+h%16, byte(h>>8), 1+h>>16%254)
 	if initial(id) {
-		address = fmt.Sprintf("10.%d.%d.%d", 32+sensor, index/250, 1+index%250)
+		address = InitialAddress(id)
 	}
 	d.Locality = locality(address)
 	d.Addresses = []Window{{address, d.Discovered, 0}}
