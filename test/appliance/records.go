@@ -126,7 +126,7 @@ func (a *Appliance) makeRecord(seq uint64, micros int64) *Record {
 	b = fmt.Appendf(b, `{"_id":%q,"_index":%q,"_type":%q,"sort":[%s],"_source":{"timestamp":%s,"flowId":"%016x",`,
 		r.ID, r.Index, r.Type, timestamp, timestamp, mix(h+1))
 	client := int64(1 + mix(h+2)%devices.PerSensor)
-	b = fmt.Appendf(b, `"client":{"type":"device","value":[%q]},"clientAddr":{"type":"ipaddr4","value":%q},"clientPort":%d,`,
+	b = fmt.Appendf(b, `"client":{"type":"device","value":["%s"]},"clientAddr":{"type":"ipaddr4","value":"%s"},"clientPort":%d,`,
 		devices.DiscoveryID(client), devices.InitialAddress(client), 1024+h>>32%60000)
 	b = fmt.Appendf(b, `"serverAddr":{"type":"ipaddr4","value":"192.0.2.%d"},"serverPort":%d,"ex":{"isSuspicious":%t},`,
 		byte(h>>40), []int{80, 53, 443, 22}[h%4], h%50 == 0)
