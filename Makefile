@@ -77,7 +77,8 @@ alerts:
 # Tests the bridge and its sinks with real brokers and OpenSearch, which the tests start on
 # loopback unless NDRBRIDGE_TEST_KAFKA names some, and with rsyslog and syslog-ng, in the
 # folder NDRBRIDGE_TEST_SYSLOG if they are not installed. It needs Linux and the packages that .ci/run
-# installs. make e2e ONLY=TestKafka selects tests.
+# installs. Schemathesis tests the stand-in appliance against its description. make e2e
+# ONLY=TestKafka selects tests.
 e2e:
 	go test -tags e2e -count=1 -timeout 30m $(if $(ONLY),-run $(ONLY)) -v ./test/e2e
 
@@ -86,8 +87,9 @@ e2e:
 deploy-check:
 	deploy/check
 
-# Tests the status page in Chromium and writes screenshots to NDRBRIDGE_SCREENSHOTS. It
-# needs chromium and npm, which installs axe-core. make page ONLY=TestLooks selects tests.
+# Tests the status page, and the explorer of the stand-in appliance, in Chromium. Writes
+# screenshots to NDRBRIDGE_SCREENSHOTS. It needs chromium, curl, python3 and npm, which
+# installs axe-core. make page ONLY=TestLooks selects tests.
 page:
 	cd test/page && npm ci --ignore-scripts --no-audit --no-fund
 	go test -tags e2e -count=1 -timeout 15m $(if $(ONLY),-run $(ONLY)) -v ./test/page

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"ndrbridge/test/siem"
 )
@@ -91,13 +90,7 @@ func byVector(d siem.Document) siem.Document {
 // parseLines returns what each parser reads in each line.
 func parseLines(t *testing.T, lines []string) (answers []map[string]siem.Document) {
 	t.Helper()
-	need(t, "python3", "Python with its module venv")
-	folder := t.TempDir()
-	start(t, exec.Command("python3", "-m", "venv", folder)).succeed(t, time.Minute)
-	python := filepath.Join(folder, "bin", "python")
-	install := exec.Command(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", "siem.txt")
-	start(t, install).succeed(t, 2*time.Minute)
-	parse := exec.Command(python, "siem.py")
+	parse := exec.Command(filepath.Join(installPython(t, "siem.txt"), "python"), "siem.py")
 	parse.Stdin = strings.NewReader(strings.Join(lines, ""))
 	var complaint bytes.Buffer
 	parse.Stderr = &complaint
