@@ -51,7 +51,7 @@ func TestApplicationsAreFound(t *testing.T) {
 	}
 	for _, query := range []string{
 		"search_type=vendor", "limit=-1", "limit=all", "active_from=yesterday", "active_from=0&active_until=-1h",
-		"value=" + url.QueryEscape("/(/"), "value=" + strings.Repeat("a", 501),
+		"value=" + url.QueryEscape("/(/"), "value=" + url.QueryEscape("/a{900}b{900}c{900}/"), "value=" + strings.Repeat("a", 501),
 	} {
 		c.want(400, "GET", "/applications?"+query, "")
 	}

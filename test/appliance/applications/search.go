@@ -2,12 +2,12 @@ package applications
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"ndrbridge/test/appliance/devices"
+	"ndrbridge/test/appliance/expression"
 	"ndrbridge/test/appliance/resource"
 )
 
@@ -53,11 +53,11 @@ func (q Query) matcher(word string) (func(resource.Object) bool, error) {
 	equals := func(text string) bool { return text == q.Value }
 	contains := func(text string) bool { return strings.Contains(strings.ToLower(text), strings.ToLower(q.Value)) }
 	if inner, ok := strings.CutPrefix(q.Value, "/"); ok && strings.HasSuffix(inner, "/") {
-		expression, err := regexp.Compile(strings.TrimSuffix(inner, "/"))
+		compiled, _, err := expression.Compile(strings.TrimSuffix(inner, "/"))
 		if err != nil {
-			return nil, fmt.Errorf("value: not a regular expression: %w", err)
+			return nil, fmt.Errorf("value: %w", err)
 		}
-		equals, contains = expression.MatchString, expression.MatchString
+		equals, contains = compiled.MatchString, compiled.MatchString
 	}
 	fields := map[string]func(resource.Object) bool{
 		"name": func(o resource.Object) bool { return contains(resource.Text(o, "display_name")) },

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"ndrbridge/test/appliance/expression"
 )
 
 // ParseListing returns the filter for a listing of devices that restricts a property to a value.
@@ -37,8 +39,8 @@ func ParseListing(property, value string, at func(string) (int64, error)) (*Filt
 		return hardwareListing(value), nil
 	}
 	holds := contains(strings.ToLower(value))
-	if expression, ok := strings.CutPrefix(value, "/"); ok && len(value) > 1 && strings.HasSuffix(value, "/") {
-		compiled, err := compile(strings.TrimSuffix(expression, "/"))
+	if inner, ok := strings.CutPrefix(value, "/"); ok && strings.HasSuffix(inner, "/") {
+		compiled, _, err := expression.Compile(strings.TrimSuffix(inner, "/"))
 		if err != nil {
 			return nil, fmt.Errorf("value: %w", err)
 		}

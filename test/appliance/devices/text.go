@@ -5,18 +5,19 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
-	"regexp/syntax"
 	"strings"
+
+	"ndrbridge/test/appliance/expression"
 )
 
 // textCondition compares a field of texts.
 func (p *parser) textCondition(f field, operator string, operand any) (*Filter, error) {
-	expression, ok, err := p.expression(f, operator, operand)
+	pattern, ok, err := p.expression(f, operator, operand)
 	switch {
 	case err != nil:
 		return nil, err
 	case ok:
-		return some(f, expression.MatchString), nil
+		return some(f, pattern.MatchString), nil
 	}
 	if object, ok := operand.(map[string]any); ok {
 		operand = object["value"] // is_regex is false
@@ -88,42 +89,14 @@ func (p *parser) expression(f field, operator string, operand any) (*regexp.Rege
 	case operator != "=" && operator != "~":
 		return nil, false, fmt.Errorf("operator: %s cannot be used with a regular expression", operator)
 	}
-	compiled, err := compile(value)
+	compiled, steps, err := expression.Compile(value)
 	if err != nil {
 		return nil, false, fmt.Errorf("operand: %w", err)
 	}
-	if p.steps += steps(value); p.steps > maxSteps {
+	if p.steps += steps; p.steps > expression.MaxSteps {
 		return nil, false, errors.New("operand: the regular expressions of the filter are too complex")
 	}
 	return compiled, true, nil
-}
-
-func compile(value string) (*regexp.Regexp, error) {
-	if len(value) > maxExpression {
-		return nil, fmt.Errorf("a regular expression has at most %d bytes", maxExpression)
-	}
-	compiled, err := regexp.Compile(value)
-	switch {
-	case err != nil:
-		return nil, errors.New("is not a regular expression")
-	case steps(value) > maxSteps:
-		return nil, errors.New("the regular expression is too complex")
-	}
-	return compiled, nil
-}
-
-// steps returns the number of instructions of a regular expression, to which the time for
-// matching is in proportion.
-func steps(expression string) int {
-	parsed, err := syntax.Parse(expression, syntax.Perl)
-	if err != nil {
-		return 0 // it is refused anyway
-	}
-	program, err := syntax.Compile(parsed.Simplify())
-	if err != nil {
-		return 0
-	}
-	return len(program.Inst)
 }
 
 // plain returns the form of a value in which it is compared.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"ndrbridge/test/appliance/expression"
 	"ndrbridge/test/appliance/resource"
 )
 
@@ -79,17 +80,17 @@ func compileRegexp(operand any, whole, caseSensitive bool) (func(any) bool, erro
 	if !ok {
 		return nil, errors.New("operand.value: a regular expression is a string")
 	}
-	expression := text
-	if whole {
-		expression = `^(?:` + expression + `)$`
-	}
-	if !caseSensitive {
-		expression = `(?i)` + expression
-	}
-	if _, err := regexp.Compile(text); err != nil {
+	// It must not end the group around it.
+	if _, _, err := expression.Compile(text); err != nil {
 		return nil, fmt.Errorf("operand.value: %w", err)
 	}
-	compiled, err := regexp.Compile(expression)
+	if whole {
+		text = `^(?:` + text + `)$`
+	}
+	if !caseSensitive {
+		text = `(?i)` + text
+	}
+	compiled, err := regexp.Compile(text)
 	if err != nil {
 		return nil, fmt.Errorf("operand.value: %w", err)
 	}
