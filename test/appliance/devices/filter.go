@@ -9,10 +9,8 @@ import (
 
 // The size of filters.
 const (
-	maxRules      = 1000
-	maxDepth      = 16
-	maxExpression = 256  // bytes of a regular expression
-	maxSteps      = 2000 // instructions of all regular expressions of a filter
+	maxRules = 1000
+	maxDepth = 16
 )
 
 // Filter selects devices. It is immutable.
@@ -41,8 +39,9 @@ func (f *Filter) IDs() ([]int64, bool) {
 
 // parser parses a filter.
 type parser struct {
-	now          int64
-	rules, steps int
+	now   int64
+	rules int
+	steps int // of all regular expressions
 }
 
 // ParseFilter parses the filter of a search or of a group: an object of JSON, whose numbers are
@@ -58,11 +57,7 @@ func (p *parser) parse(value any, where string, depth int) (*Filter, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s: must be an object", where)
 	}
-	p.rules++
-	switch {
-	case p.rules > maxRules:
-		return nil, fmt.Errorf("filter: has more than %d rules", maxRules)
-	case depth > maxDepth:
+	if depth > maxDepth {
 		return nil, fmt.Errorf("filter: is nested more than %d deep", maxDepth)
 	}
 	operator, _ := object["operator"].(string)
@@ -89,6 +84,9 @@ func (p *parser) combine(object map[string]any, operator, where string, depth in
 	}
 	if object["field"] != nil || object["operand"] != nil {
 		return nil, fmt.Errorf("%s: %s has rules, no field and no operand", where, operator)
+	}
+	if p.rules += len(values); p.rules > maxRules {
+		return nil, fmt.Errorf("filter: has more than %d rules", maxRules)
 	}
 	rules := make([]*Filter, len(values))
 	for i, value := range values {

@@ -159,7 +159,7 @@ func TestFiltersThatAreWrong(t *testing.T) {
 		"rules without an operator":                {`{"field":"name","operator":"=","rules":[` + rule + `]}`, "filter.operator: must be and, or or not with rules"},
 		"an operator without rules":                {`{"operator":"and"}`, "filter.rules: and requires some"},
 		"rules and a field":                        {`{"operator":"and","field":"name","rules":[` + rule + `]}`, "filter: and has rules, no field and no operand"},
-		"too many rules":                           {`{"operator":"and","rules":[` + strings.Repeat(rule+",", 999) + rule + `]}`, "filter: has more than 1000 rules"},
+		"too many rules":                           {`{"operator":"and","rules":[` + strings.Repeat(rule+",", 1000) + rule + `]}`, "filter: has more than 1000 rules"},
 		"regular expressions that are too complex": {`{"operator":"or","rules":[` + rule + `,{"field":"name","operator":"~","operand":{"value":"a{900}b{900}c{900}","is_regex":true}}]}`, "filter.rules.1.operand: the regular expression is too complex"},
 		"too many regular expressions":             {`{"operator":"and","rules":[` + strings.Repeat(`{"field":"name","operator":"~","operand":{"value":"x{100}","is_regex":true}},`, 21) + rule + `]}`, "filter.rules.19.operand: the regular expressions of the filter are too complex"},
 		"rules that are nested too deep":           {strings.Repeat(`{"operator":"not","rules":[`, 16) + rule + strings.Repeat("]}", 16), "filter: is nested more than 16 deep"},
@@ -170,7 +170,7 @@ func TestFiltersThatAreWrong(t *testing.T) {
 			}
 		})
 	}
-	if _, err := parse(t, `{"operator":"and","rules":[`+strings.Repeat(rule+",", 998)+rule+`]}`); err != nil {
+	if _, err := parse(t, `{"operator":"and","rules":[`+strings.Repeat(rule+",", 999)+rule+`]}`); err != nil {
 		t.Errorf("1000 rules are refused: %v", err)
 	}
 }
