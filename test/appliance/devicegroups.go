@@ -108,7 +108,11 @@ func (a *Appliance) addTriggers(now int64) {
 func (a *Appliance) membership(group, now int64) func(device int64) bool {
 	object := a.resources.deviceGroups.Get(group)
 	if object == nil || object["filter"] == nil {
-		return func(device int64) bool { return slices.Contains(a.resources.groupsOfDevices.Children(device), group) }
+		assigned := a.resources.groupsOfDevices.Parents(group) // sorted
+		return func(device int64) bool {
+			_, ok := slices.BinarySearch(assigned, device)
+			return ok
+		}
 	}
 	filter, err := devices.ParseFilter(object["filter"], now)
 	if err != nil {

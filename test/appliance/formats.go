@@ -21,10 +21,7 @@ func (a *Appliance) formatHandlers() rest.Handlers {
 		"PATCH /detections/formats/{id}":  a.formats.patch,
 		"DELETE /detections/formats/{id}": a.formats.remove,
 	}
-	rules := a.resources.tuningRules.Handlers()
-	const create = "POST /detections/rules/hiding"
-	rules[create] = a.createTuningRule(rules[create])
-	maps.Copy(handlers, rules)
+	maps.Copy(handlers, a.resources.tuningRules.Handlers())
 	return handlers
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 
 	"ndrbridge/test/appliance/resource"
@@ -164,16 +165,16 @@ func subjectOf(v *Version) *tuning.Subject {
 // newTuningRules returns the collection of tuning rules.
 func (a *Appliance) newTuningRules() *resource.Collection {
 	return resource.NewCollection(a.description, resource.Kind{
-		Path: "/detections/rules/hiding", Name: "tuning rule", Component: "TuningRule",
+		Path: "/detections/rules/hiding", Name: "tuning rule", Component: "TuningRule", Max: maxTuningRules,
 		Complete: func(r *rest.Request, rule resource.Object) {
 			rule["author"], rule["create_time"], rule["hide_past_detections"] = r.Caller.Name, r.Now, true
 			rule["detections_hidden"], rule["participants_hidden"] = 0, 0
 		},
-		Check: func(_ *rest.Request, _, rule resource.Object) error {
+		Check: func(_ *rest.Request, before, rule resource.Object) error {
 			if _, err := tuning.Compile(rule); err != nil {
 				return err
 			}
-			return a.checkTuningRule(rule)
+			return a.checkTuningRule(before, rule)
 		},
 		Stored:  a.storeTuningRule,
 		Removed: func(id int64) { a.changeTuning(func(t *tuned) { t.remove(id) }) },
@@ -181,20 +182,28 @@ func (a *Appliance) newTuningRules() *resource.Collection {
 	})
 }
 
-// checkTuningRule returns an error if a rule refers to what does not exist.
-func (a *Appliance) checkTuningRule(rule resource.Object) error {
-	kind := resource.Text(rule, "detection_type")
-	tunable, ok := a.formats.tunable(kind)
-	if !ok {
-		return fmt.Errorf("detection_type: no format has the type %q", kind)
-	}
+// checkTuningRule returns an error if a rule refers to what does not exist. Fields that are as
+// they were before are not checked, so that a rule can be changed after something that it refers
+// to was deleted; before is nil if the rule is new.
+func (a *Appliance) checkTuningRule(before, rule resource.Object) error {
 	for _, field := range []string{"offender", "victim"} {
+		if before != nil && reflect.DeepEqual(before[field], rule[field]) {
+			continue
+		}
 		criterion, _ := rule[field].(resource.Object)
 		sets := map[string]resource.Set{"device": a.resources.devices, "device_group": a.resources.deviceGroups}
 		set, id := sets[resource.Text(criterion, "object_type")], resource.Number(criterion, "object_id")
 		if set != nil && !set.Has(id) {
 			return fmt.Errorf("%s.object_id: there is no %s with the id %d", field, criterion["object_type"], id)
 		}
+	}
+	if before != nil && reflect.DeepEqual(before["properties"], rule["properties"]) {
+		return nil
+	}
+	kind := resource.Text(rule, "detection_type")
+	tunable, ok := a.formats.tunable(kind)
+	if !ok {
+		return fmt.Errorf("detection_type: no format has the type %q", kind)
 	}
 	properties, _ := rule["properties"].([]any)
 	for i, property := range properties {
@@ -245,16 +254,6 @@ func (a *Appliance) showTuningRule(r *rest.Request, object resource.Object) reso
 	return shown
 }
 
-// createTuningRule refuses rules beyond the maximum.
-func (a *Appliance) createTuningRule(create rest.Handler) rest.Handler {
-	return func(r *rest.Request) rest.Answer {
-		if len(a.resources.tuningRules.All()) >= maxTuningRules {
-			return rest.Unprocessable("there are %d tuning rules, which is the maximum; delete some first", maxTuningRules)
-		}
-		return create(r)
-	}
-}
-
 // followGroups makes the rules follow the device groups that they refer to. It is called
 // before an operation on detections, without the store's lock: which devices are in a group
 // can depend on the detections.
@@ -279,9 +278,22 @@ func (a *Appliance) followGroups() {
 	defer a.store.Unlock()
 	t := &a.store.tuned
 	before := t.members
-	t.members = groups
+	// A rule that was stored meanwhile can refer to another group, whose members are new.
+	t.members = make(map[int64]map[int64]bool)
 	for _, rule := range slices.Clone(t.rules) {
-		if rule != nil && slices.ContainsFunc(rule.Groups(), func(group int64) bool { return !maps.Equal(before[group], groups[group]) }) {
+		if rule == nil {
+			continue
+		}
+		changed := false
+		for _, group := range rule.Groups() {
+			members, ok := groups[group]
+			if !ok {
+				members = before[group]
+			}
+			t.members[group] = members
+			changed = changed || !maps.Equal(before[group], members)
+		}
+		if changed {
 			t.set(rule.id, rule.Rule, a.store.current)
 		}
 	}

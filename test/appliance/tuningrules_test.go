@@ -182,6 +182,21 @@ func TestTuningRulesFollowDeviceGroups(t *testing.T) {
 	wantIDs(t, c.search(`{}`), 4, 3, 2, 1)
 }
 
+func TestTuningRulesChangeAfterWhatTheyReferToWasDeleted(t *testing.T) {
+	a, c := serve(t, standin.Options{})
+	c.want(201, "POST", "/devicegroups", `{"name":"static"}`)
+	c.want(201, "POST", "/detections/formats", `{"type":"ours","display_name":"Ours"}`)
+	c.want(201, "POST", rulesPath, rule(`"detection_type":"ours","offender":{"object_type":"device_group","object_id":1}`))
+	c.want(204, "DELETE", "/devicegroups/1", "")
+	c.want(204, "DELETE", "/detections/formats/ours", "")
+	a.Add(standin.Detection{ID: 1, Type: "ours"})
+	c.want(400, "PATCH", rulesPath+"/1", `{"victim":{"object_type":"device_group","object_id":1}}`)
+	c.want(204, "PATCH", rulesPath+"/1", `{"description":"The group is gone."}`)
+	wantIDs(t, c.search(`{}`), 1)
+	c.want(204, "PATCH", rulesPath+"/1", `{"offender":"Any"}`)
+	wantIDs(t, c.search(`{}`))
+}
+
 func TestTuningRulesWithoutAMeaningAreRefused(t *testing.T) {
 	_, c := serve(t, standin.Options{})
 	c.want(201, "POST", rulesPath, rule(""))
@@ -209,6 +224,7 @@ func TestTuningRulesWithoutAMeaningAreRefused(t *testing.T) {
 		"a regular expression that is none":     property(`"operator":"=","operand":{"value":"(","is_regex":true}`),
 		"one that ends the group around it":     property(`"operator":"=","operand":{"value":"a)|(b","is_regex":true}`),
 		"a regular expression that is a number": property(`"operator":"=","operand":{"value":1,"is_regex":true}`),
+		"a regular expression that takes long":  property(`"operator":"~","operand":{"value":"a{900}b{900}c{900}","is_regex":true}`),
 		"a regular expression in a list":        property(`"operator":"in","operand":{"value":["a"],"is_regex":true}`),
 		"a list for one value":                  property(`"operator":"=","operand":{"value":["a"]}`),
 		"no operand":                            property(`"operator":"="`),
