@@ -137,6 +137,18 @@ func TestADeviceGroupIsAnOriginWithItsDevices(t *testing.T) {
 	if gone := c.topology("/activitymaps/1/query", `{"from":"-1d"}`); len(gone.Edges) > 0 || len(gone.Warnings) != 1 {
 		t.Errorf("a map of a deleted group shows %+v", gone)
 	}
+	c.want(204, "PATCH", "/activitymaps/1", `{"name":"The group is gone"}`)
+}
+
+func TestAnActivityMapReportsADeviceThatWasDeleted(t *testing.T) {
+	_, c := serve(t, standin.Options{})
+	c.want(201, "POST", "/customdevices", `{"name":"Site","author":"ada","disabled":false}`)
+	c.want(201, "POST", "/activitymaps", strings.ReplaceAll(aMap, `_id":1`, `_id":2147483649`))
+	c.want(204, "DELETE", "/customdevices/1", "")
+	want := []topology.Warning{{Type: "missing_object", Message: "there is no device 2147483649"}}
+	if gone := c.topology("/activitymaps/1/query", `{"from":"-1d"}`); !slices.Equal(gone.Warnings, want) {
+		t.Errorf("the warnings are %+v, want %+v", gone.Warnings, want)
+	}
 }
 
 func TestSharingDecidesWhoSeesAnActivityMap(t *testing.T) {

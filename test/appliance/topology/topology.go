@@ -207,6 +207,9 @@ func (w *walker) resolve(sources []Source) set {
 	for _, s := range sources {
 		switch s.ObjectType {
 		case "device":
+			if !w.network.HasDevice(s.ObjectID) {
+				w.missing(s)
+			}
 			found[s.ObjectID] = true
 		case "device_group":
 			maps.Copy(found, w.group(s.ObjectID))
@@ -229,10 +232,14 @@ func (w *walker) group(id int64) set {
 			members[device] = true
 		}
 	} else {
-		w.warn("missing_object", fmt.Sprintf("there is no device_group %d", id))
+		w.missing(Source{"device_group", id})
 	}
 	w.members[id] = members
 	return members
+}
+
+func (w *walker) missing(s Source) {
+	w.warn("missing_object", fmt.Sprintf("there is no %s %d", s.ObjectType, s.ObjectID))
 }
 
 func (w *walker) warn(kind, message string) {
