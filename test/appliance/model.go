@@ -205,6 +205,7 @@ func (a *Appliance) Hide(ids ...int64) {
 		if v := a.store.last(id); v != nil {
 			a.store.hide(v)
 			a.store.forget(id)
+			delete(a.store.notes, id)
 		}
 	}
 }

@@ -31,6 +31,13 @@ func TestNotes(t *testing.T) {
 			t.Errorf("the detection changed, at %d", got)
 		}
 	})
+	t.Run("it goes with its detection", func(t *testing.T) {
+		a, c := setUp(t)
+		c.want(204, "PUT", path, `{"note":"seen"}`)
+		a.Hide(7)
+		a.Add(standin.Detection{ID: 7})
+		c.want(404, "GET", path, "")
+	})
 	t.Run("without ticket tracking there is none", func(t *testing.T) {
 		a, c := setUp(t)
 		c.want(204, "PUT", path, `{"note":"seen"}`)
