@@ -101,8 +101,13 @@ func (a *Appliance) parseSearch(r *rest.Request) (search, error) {
 	for _, field := range body.Sort {
 		s.sort = append(s.sort, sortField{field.Field, field.Direction == "desc"})
 	}
-	if a.oldFirmware.Load() && (s.modTime != nil || slices.ContainsFunc(s.sort, sortField.isNew)) {
-		return search{}, errors.New("mod_time: unknown to this firmware")
+	if a.oldFirmware.Load() {
+		if s.modTime != nil {
+			return search{}, errors.New("mod_time: unknown to this firmware")
+		}
+		if i := slices.IndexFunc(s.sort, sortField.isNew); i >= 0 {
+			return search{}, fmt.Errorf("sort.%d.field: %s is unknown to this firmware", i, s.sort[i].name)
+		}
 	}
 	return s, nil
 }

@@ -128,6 +128,9 @@ func TestOldFirmware(t *testing.T) {
 	}
 	c.want(400, "POST", "/detections/search", `{"mod_time":1}`)
 	c.want(400, "POST", "/detections/search", sorted("mod_time", "asc"))
+	if got := c.want(400, "POST", "/detections/search", sorted("id", "asc", "url", "asc")).body; !strings.Contains(got, "sort.1.field: url is unknown") {
+		t.Errorf("the reason is %s", got)
+	}
 
 	for _, firmware := range []string{"9.3.0.1", "10.0.0.0", "26.3.0.1"} {
 		_, c := serve(t, standin.Options{Firmware: firmware})
