@@ -168,9 +168,9 @@ func TestDeviceChanges(t *testing.T) {
 		}
 	}
 	wantIDs(t, idsOf(t, c.want(200, "POST", "/devices/search", `{"filter":{"field":"custom_name","operator":"exists"}}`).body), 7)
-	c.want(204, "PATCH", "/devices/7", `{"custom_name":null,"custom_criticality":null,"model_override":null}`)
+	c.want(204, "PATCH", "/devices/7", `{"custom_name":null,"custom_criticality":null,"model_override":null,"role":""}`)
 	after = c.device(7)
-	for _, field := range []string{"display_name", "critical", "model"} {
+	for _, field := range []string{"display_name", "critical", "model", "role"} {
 		if after[field] != before[field] {
 			t.Errorf("%s is %v again, want %v", field, after[field], before[field])
 		}

@@ -68,6 +68,10 @@ func (d *Device) apply(changes map[string]any) {
 			if value != nil {
 				f["model"] = value
 			}
+		case "role":
+			if value == "" {
+				value = f["auto_role"]
+			}
 		}
 		f[name] = value
 	}
