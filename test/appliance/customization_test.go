@@ -44,8 +44,8 @@ func TestBundles(t *testing.T) {
 	for path, want := range map[string]string{
 		"/tags": `"name":"Site"`, "/devicegroups": `"name":"Web servers"`, "/triggers": `"name":"Count"`,
 		"/exclusionintervals": `"name":"Night"`, "/customdevices": `"service_id":"Site"`, "/alerts": `"name":"Slow web servers"`,
-		"/applications?search_type=name&value=Site+shop": `"discovery_id":"Site_shop"`,
-		"/dashboards/~Site1":                             `"owner":"api"`, "/activitymaps/1": `"short_code":"Site2"`, "/emailgroups/1": `"old@example.com"`,
+		"/applications?search_type=name&value=Site+shop": `"discovery_id":"Site_shop"`, "/applications?value=Site+shop": `"node_id":null`,
+		"/dashboards/~Site1": `"owner":"api"`, "/activitymaps/1": `"short_code":"Site2"`, "/emailgroups/1": `"old@example.com"`,
 	} {
 		if got := c.want(200, "GET", path, "").body; !strings.Contains(got, want) {
 			t.Errorf("%s is %s, without %s", path, got, want)
