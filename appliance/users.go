@@ -25,7 +25,8 @@ type User struct {
 	Name string
 	// Levels has the level of each privilege of the user, as in "write" and "limited". A
 	// privilege that the appliance did not report is absent, and so is one that the
-	// interface does not document.
+	// interface does not document. It is nil if the appliance reported no privileges that
+	// the interface documents, and empty if it reported that the user has none.
 	Levels map[string]string
 }
 
@@ -38,7 +39,8 @@ func (u User) Has(privilege, level string) bool {
 
 // Users fetches the users that the credentials may list: without system and access
 // administration privileges that may be their owner only. Each name is shortened to
-// printable characters, and never contains the key or a token. known is false if the answer does not have the expected shape.
+// printable characters, and never contains the key or a token. known is false if the answer
+// does not have the expected shape.
 func (c *Client) Users(ctx context.Context) (users []User, known bool, err error) {
 	var cred credential
 	r := request{method: http.MethodGet, path: "/users", small: true, signedIn: &cred}
@@ -74,13 +76,19 @@ func (c *Client) Users(ctx context.Context) (users []User, known bool, err error
 	return users, true, nil
 }
 
-// levelsOf returns the documented levels of documented privileges.
+// levelsOf returns the documented levels of documented privileges; nil: roles has only others.
 func levelsOf(roles map[string]any) map[string]string {
+	if roles == nil {
+		return nil
+	}
 	levels := make(map[string]string)
 	for privilege, known := range privilegeLevels {
 		if level, ok := roles[privilege].(string); ok && slices.Contains(known, level) {
 			levels[privilege] = level
 		}
+	}
+	if len(levels) == 0 && len(roles) > 0 {
+		return nil
 	}
 	return levels
 }

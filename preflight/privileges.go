@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 // need is a privilege that a section of an appliance's configuration requires.
 type need struct {
 	section          string // as findings name it
-	step             string // of the findings of the section's trial, or their common prefix
+	step             string // of the findings of the section's trial, or their first word
 	privilege, level string
 	// documented means that the interface documents the requirement; otherwise the
 	// privilege is only known to be required if the trial was refused.
@@ -39,7 +40,7 @@ func (t *applianceTrial) needs() []need {
 		all = append(all, need{"audit", "audit log", "system", "full", false, "set audit.enabled to false"})
 	}
 	if len(t.config.Records) > 0 {
-		all = append(all, need{"records", "records ", "write", "full", true, "remove records"})
+		all = append(all, need{"records", "records", "write", "full", true, "remove records"})
 	}
 	if t.tickets {
 		all = append(all, need{"tickets", "write", "write", "limited", true, "set tickets.enabled to false"})
@@ -80,7 +81,7 @@ func (t *applianceTrial) privileges(ctx context.Context) []finding.Finding {
 		return remark("the appliance lists %d users, as for a key with system and access administration privileges, which include all others", len(users))
 	}
 	user := users[0]
-	if len(user.Levels) == 0 {
+	if user.Levels == nil {
 		return remark("the appliance does not show those of the user %s", user.Name)
 	}
 	var found []finding.Finding
@@ -103,7 +104,8 @@ func (t *applianceTrial) privileges(ctx context.Context) []finding.Finding {
 		for _, privilege := range slices.Sorted(maps.Keys(user.Levels)) {
 			levels = append(levels, privilege+": "+user.Levels[privilege])
 		}
-		found = []finding.Finding{{Step: step, Result: finding.OK, Detail: fmt.Sprintf("the user %s has %s", user.Name, strings.Join(levels, ", "))}}
+		has := cmp.Or(strings.Join(levels, ", "), "none, and needs none for what was tried")
+		found = []finding.Finding{{Step: step, Result: finding.OK, Detail: fmt.Sprintf("the user %s has %s", user.Name, has)}}
 	}
 	return found
 }
@@ -113,14 +115,15 @@ func (t *applianceTrial) privileges(ctx context.Context) []finding.Finding {
 // that is reported as none is required even if the trial succeeded, because the appliance
 // then shows only what belongs to the other modules.
 func (t *applianceTrial) lacks(n need, user appliance.User) bool {
+	of := func(step string) bool { return strings.HasPrefix(step+" ", n.step+" ") }
 	works, refused := true, false
 	for _, f := range t.found {
-		if strings.HasPrefix(f.Step, n.step) {
+		if of(f.Step) {
 			works = works && f.Result == finding.OK
 		}
 	}
 	for step := range t.refused {
-		refused = refused || strings.HasPrefix(step, n.step)
+		refused = refused || of(step)
 	}
 	return refused || n.documented && (!works || user.Levels[n.privilege] == "none")
 }

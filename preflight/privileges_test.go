@@ -69,6 +69,14 @@ func TestCheckReadsThePrivilegesOfTheKey(t *testing.T) {
 			users: user(`"write": "limited", "ndr": "full"`), keys: "records: [{name: dns}]", refused: "/records/search", alone: true,
 			want: findingtest.Row{Step: "privileges", Result: finding.Warning, Detail: "records requires write: full, and the user ana has write: limited", Advice: "or remove records"},
 		},
+		"a user who may read detections that a filter selects": {
+			users: user(`"write": "full"`), keys: "detections: {filter: {status: [new]}}", alone: true,
+			want: findingtest.Row{Step: "privileges", Result: finding.OK, Detail: "the user ana has write: full"},
+		},
+		"a user whose levels have other names": {
+			users: user(`"ndr": "some"`), refused: "/detections/search", alone: true,
+			want: findingtest.Row{Step: "privileges", Result: finding.Remark, Detail: "does not show those of the user ana"},
+		},
 		"a user who may query records nevertheless": {
 			users: user(`"write": "limited", "ndr": "full"`), keys: "records: [{name: dns}]", alone: true,
 			want: findingtest.Row{Step: "privileges", Result: finding.OK, Detail: "write: limited"},
@@ -216,6 +224,10 @@ func TestCheckOfUsersWithFewPrivileges(t *testing.T) {
 		"one who queries records too": {
 			roles: `{"ndr": "full", "write": "full"}`, keys: "records: [{name: dns}]", tickets: true,
 			want: row("privileges", finding.OK, "the user bridge has ndr: full, write: full", ""),
+		},
+		"one with no privilege at all": {
+			roles: `{}`,
+			want:  row("privileges", finding.Warning, "detections requires ndr: full, and the user bridge does not have ndr", "grant ndr: full to the user bridge"),
 		},
 		"one without the module": {
 			roles: `{"ndr": "none", "write": "limited"}`, tickets: true,
