@@ -187,7 +187,7 @@ func (s *settings) check() error {
 		return fmt.Errorf("--edition %q: must be %s or %s", e, standin.EditionStandard, standin.EditionCloud)
 	}
 	h := s.hazards
-	for _, likely := range []float64{h.Reset, h.TooManyRequests, h.ServerError, h.HTML, h.Lost, h.CutBody, h.CutJSON} {
+	for _, likely := range []float64{h.Reset, h.TooManyRequests, h.ServerError, h.HTML, h.WrongDate, h.Lost, h.CutBody, h.CutJSON} {
 		if likely < 0 || likely > 1 {
 			return fmt.Errorf("%v is not a probability: a hazard requires a number between 0 and 1", likely)
 		}
