@@ -2,9 +2,11 @@ package appliance_test
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -133,6 +135,25 @@ func TestCertificates(t *testing.T) {
 				t.Errorf("the refusal quotes the body: %.300s", got.body)
 			}
 		})
+	}
+	t.Setenv("GODEBUG", "rsa1024min=0") // otherwise the key cannot be made
+	short, err := rsa.GenerateKey(rand.Reader, 512)
+	if err != nil {
+		t.Fatal(err)
+	}
+	curve, err := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, key := range map[string]crypto.Signer{"has 512 bits": short, "P-224": curve} {
+		der, err := x509.MarshalPKCS8PrivateKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := issue(t, key.Public()).certificate + encodePEM("PRIVATE KEY", der)
+		if got := c.typed(plain, 400, "PUT", "/service/sslcert", body); !strings.Contains(got.body, want) {
+			t.Errorf("a key that clients do not accept: %s", got.body)
+		}
 	}
 	if got := shown()[0]; !got.Equal(replacement.x509) {
 		t.Error("a refused certificate is served")

@@ -98,8 +98,8 @@ func parse(text []byte, current crypto.PrivateKey) (*tls.Certificate, error) {
 	return &pair, matches(&pair)
 }
 
-// maxRSA is the length of the longest RSA key that clients in Go accept, in bits.
-const maxRSA = 8192
+// The lengths of RSA keys with which Go makes connections, in bits.
+const minRSA, maxRSA = 1024, 8192
 
 // matches returns an error if a certificate is not for its private key, or cannot be served.
 func matches(c *tls.Certificate) error {
@@ -107,8 +107,15 @@ func matches(c *tls.Certificate) error {
 	if err != nil {
 		return errors.New("the certificate cannot be read")
 	}
-	if public, ok := leaf.PublicKey.(*rsa.PublicKey); ok && public.N.BitLen() > maxRSA {
-		return fmt.Errorf("the key has more than %d bits", maxRSA)
+	switch public := leaf.PublicKey.(type) {
+	case *rsa.PublicKey:
+		if bits := public.N.BitLen(); bits < minRSA || bits > maxRSA {
+			return fmt.Errorf("the key has %d bits; it must have %d to %d", bits, minRSA, maxRSA)
+		}
+	case *ecdsa.PublicKey:
+		if public.Curve == elliptic.P224() {
+			return errors.New("the curve of the key is P-224, which TLS does not have any more")
+		}
 	}
 	public, ok := leaf.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
 	signer, isSigner := c.PrivateKey.(crypto.Signer)
