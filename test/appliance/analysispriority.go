@@ -2,7 +2,9 @@ package appliance
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 
 	"ndrbridge/test/appliance/resource"
 	"ndrbridge/test/appliance/rest"
@@ -32,6 +34,7 @@ func (a *Appliance) analysisPriorityHandlers() rest.Handlers {
 			}
 			return rest.Answer{}, false
 		}
+		rules.Show = a.withoutLostGroups
 		bySensor[id] = rules.Handlers(a.description)
 		for name, serve := range manager.Handlers(a.description) {
 			bySensor[id][name] = serve
@@ -52,22 +55,35 @@ func (a *Appliance) analysisPriorityHandlers() rest.Handlers {
 
 // checkPriorities returns an error if a rule is for a device group that does not exist.
 func (a *Appliance) checkPriorities(r *rest.Request) error {
-	type rule struct {
-		ObjectID int64 `json:"object_id"`
-	}
-	var body struct {
-		Advanced []rule `json:"advanced_rules"`
-		Standard []rule `json:"standard_rules"`
-	}
-	if err := r.Decode(&body); err != nil {
-		return err
-	}
-	for name, rules := range map[string][]rule{"advanced_rules": body.Advanced, "standard_rules": body.Standard} {
-		for i, each := range rules {
-			if !a.resources.deviceGroups.Has(each.ObjectID) {
-				return fmt.Errorf("%s.%d.object_id: no device group has the id %d", name, i, each.ObjectID)
+	for _, list := range priorityLists {
+		rules, _ := r.Object()[list].([]any)
+		for i, rule := range rules {
+			if id := prioritized(rule); !a.resources.deviceGroups.Has(id) {
+				return fmt.Errorf("%s.%d.object_id: no device group has the id %d", list, i, id)
 			}
 		}
 	}
 	return nil
+}
+
+// withoutLostGroups returns analysis priority rules without those for device groups that were
+// deleted.
+func (a *Appliance) withoutLostGroups(all resource.Object) resource.Object {
+	shown := maps.Clone(all)
+	for _, list := range priorityLists {
+		rules, _ := all[list].([]any)
+		shown[list] = slices.DeleteFunc(slices.Clone(rules), func(rule any) bool {
+			return !a.resources.deviceGroups.Has(prioritized(rule))
+		})
+	}
+	return shown
+}
+
+// priorityLists are the fields of analysis priority rules that list device groups.
+var priorityLists = [...]string{"advanced_rules", "standard_rules"}
+
+// prioritized returns the id of the device group of a rule.
+func prioritized(rule any) int64 {
+	fields, _ := rule.(resource.Object)
+	return resource.Number(fields, "object_id")
 }

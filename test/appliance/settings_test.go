@@ -82,6 +82,22 @@ func TestTheManagerOfASensorChangesItsRules(t *testing.T) {
 	console.want(404, "GET", "/analysispriority/config/0", "")
 }
 
+func TestAnalysisPrioritiesOfADeletedGroupAreGone(t *testing.T) {
+	_, c := serve(t, standin.Options{})
+	c.want(201, "POST", "/devicegroups", `{"name":"one"}`)
+	c.want(201, "POST", "/devicegroups", `{"name":"two"}`)
+	const path, rule = "/analysispriority/config/0", `{"object_id":%d,"type":"device_group"}`
+	one, two := fmt.Sprintf(rule, 1), fmt.Sprintf(rule, 2)
+	const rules = `{"advanced_rules":[%s],"autofill_advanced":true,"autofill_standard":true,"standard_rules":[%s]}`
+	c.want(204, "PUT", path, fmt.Sprintf(rules, one+","+two, one))
+	c.want(204, "DELETE", "/devicegroups/1", "")
+	got := c.want(200, "GET", path, "").body
+	if want := fmt.Sprintf(rules, two, ""); got != want {
+		t.Errorf("the rules are %s, want %s", got, want)
+	}
+	c.want(204, "PUT", path, got)
+}
+
 func TestNoRecordIsStoredWhileIngestIsHalted(t *testing.T) {
 	var at clock
 	a, c := serve(t, standin.Options{Now: at.now})

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"strings"
 	"sync"
 
 	"ndrbridge/test/appliance/openapi"
@@ -16,6 +17,9 @@ type Settings struct {
 	// Refuse returns the answer to a request that is not possible now, and true; nil: every
 	// request is. It must be set before the settings are used.
 	Refuse func(*rest.Request) (rest.Answer, bool)
+	// Show returns what clients see of a value, which it must not modify; nil: all of it. It
+	// must be set before the settings are used.
+	Show func(value Object) Object
 
 	mu    sync.RWMutex
 	value Object
@@ -37,8 +41,8 @@ func (s *Settings) Value() Object {
 func (s *Settings) Handlers(d *openapi.Description) rest.Handlers {
 	handlers := rest.Handlers{
 		http.MethodGet + " " + s.path:   s.get,
-		http.MethodPatch + " " + s.path: func(r *rest.Request) rest.Answer { return s.change(r, s.Value()) },
-		http.MethodPut + " " + s.path:   func(r *rest.Request) rest.Answer { return s.change(r, nil) },
+		http.MethodPatch + " " + s.path: func(r *rest.Request) rest.Answer { return s.change(r, true) },
+		http.MethodPut + " " + s.path:   func(r *rest.Request) rest.Answer { return s.change(r, false) },
 	}
 	maps.DeleteFunc(handlers, func(name string, _ rest.Handler) bool { return !d.Has(name) })
 	return handlers
@@ -48,21 +52,24 @@ func (s *Settings) get(r *rest.Request) rest.Answer {
 	if refused, ok := s.refuse(r); ok {
 		return refused
 	}
-	return rest.JSON(http.StatusOK, s.Value())
+	value := s.Value()
+	if s.Show != nil {
+		value = s.Show(value)
+	}
+	return rest.JSON(http.StatusOK, value)
 }
 
-// change sets the fields of a request and keeps the others.
-func (s *Settings) change(r *rest.Request, others Object) rest.Answer {
+// change sets the fields of a request, and keeps the others or removes them.
+func (s *Settings) change(r *rest.Request, keep bool) rest.Answer {
 	if refused, ok := s.refuse(r); ok {
 		return refused
 	}
-	value := maps.Clone(r.Object())
-	for name, kept := range others {
-		if _, ok := value[name]; !ok {
-			value[name] = kept
-		}
-	}
+	value := make(Object)
 	s.mu.Lock()
+	if keep {
+		maps.Copy(value, s.value)
+	}
+	maps.Copy(value, r.Object())
 	s.value = value
 	s.mu.Unlock()
 	answer := rest.NoContent()
@@ -85,7 +92,7 @@ func brief(value Object) string {
 		panic(err) // it was JSON
 	}
 	if len(b) > most {
-		return string(b[:most]) + "…"
+		return strings.ToValidUTF8(string(b[:most]), "") + "…"
 	}
 	return string(b)
 }

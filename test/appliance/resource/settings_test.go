@@ -1,0 +1,31 @@
+package resource
+
+import (
+	"sync"
+	"testing"
+
+	"ndrbridge/test/appliance/openapi"
+	"ndrbridge/test/appliance/rest"
+)
+
+func TestSettingsThatAreChangedAtOnceAreAllChanged(t *testing.T) {
+	d, err := openapi.Load("service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewSettings("/service/services", Object{})
+	patch := s.Handlers(d)["PATCH /service/services"]
+	var clients sync.WaitGroup
+	for _, field := range []string{"shell", "snmp"} {
+		clients.Go(func() {
+			for i := range 5000 {
+				patch(&rest.Request{Operation: &openapi.Operation{}, Value: Object{field: i}})
+				if got := s.Value()[field]; got != i {
+					t.Errorf("%s is %v, want %d", field, got, i)
+					return
+				}
+			}
+		})
+	}
+	clients.Wait()
+}
