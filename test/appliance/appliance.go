@@ -1,7 +1,7 @@
-// Package appliance implements a stand-in for a network detection appliance: the part of
-// its REST interface that serves detections, the audit log and records. A test or a seeded
-// simulation creates, changes and hides the objects. The appliance can misbehave on request
-// and remembers everything that it ever returned.
+// Package appliance implements a stand-in for a network detection appliance, with its whole
+// REST interface, which package openapi describes. A test or a seeded simulation creates,
+// changes and hides detections, records and entries of the audit log. The appliance can
+// misbehave on request and remembers everything that it ever returned of them.
 //
 // An Appliance is an http.Handler; the caller serves it.
 package appliance
