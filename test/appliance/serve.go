@@ -46,9 +46,6 @@ func (a *Appliance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reset(w)
 	}
 	a.send(w, f, ans)
-	if ans.After != nil {
-		ans.After()
-	}
 }
 
 func (a *Appliance) count(name string) {

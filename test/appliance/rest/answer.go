@@ -18,8 +18,6 @@ type Answer struct {
 	// Audit is the entry for the audit log; nil: one is made from the operation's summary if it
 	// changed something.
 	Audit *Audit
-	// After is called when the answer has been sent; nil: nothing is to be done.
-	After func()
 }
 
 // Audit describes an action of a client for the audit log.
