@@ -24,10 +24,14 @@ const tokenPath = "/oauth2/token"
 
 // tokens are the issued access tokens.
 type tokens struct {
-	mu   sync.Mutex
-	rand *rand.Rand
-	ends map[string]time.Time
+	mu     sync.Mutex
+	rand   *rand.Rand
+	ends   map[string]time.Time
+	issued []string // those in ends, the oldest first
 }
+
+// maxTokens is the number of tokens that are valid at a time. The oldest is dropped for another.
+const maxTokens = 1000
 
 // authenticate returns the user on whose behalf a request is made, and whether its credential
 // is valid.
@@ -82,15 +86,15 @@ func (t *tokens) accept(token string, now time.Time) bool {
 func (t *tokens) issue(now time.Time, lifetime time.Duration) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for token, end := range t.ends {
-		if !now.Before(end) {
-			delete(t.ends, token)
-		}
+	for len(t.issued) > 0 && (len(t.issued) >= maxTokens || !now.Before(t.ends[t.issued[0]])) {
+		delete(t.ends, t.issued[0])
+		t.issued = t.issued[1:]
 	}
 	if t.ends == nil {
 		t.ends = make(map[string]time.Time)
 	}
 	token := fmt.Sprintf("%016x%016x", t.rand.Uint64(), t.rand.Uint64())
 	t.ends[token] = now.Add(lifetime)
+	t.issued = append(t.issued, token)
 	return token
 }

@@ -60,6 +60,16 @@ func TestTokens(t *testing.T) {
 		elapsed.Store(int64(time.Minute))
 		c.want(401, "GET", "/service/version", "")
 	})
+	t.Run("a thousand tokens later it is dropped", func(t *testing.T) {
+		_, body := c.token("id", "secret", grant)
+		c.authorization = "Bearer " + body["access_token"].(string)
+		for range 999 {
+			c.token("id", "secret", grant)
+		}
+		c.want(200, "GET", "/service/version", "")
+		c.token("id", "secret", grant)
+		c.want(401, "GET", "/service/version", "")
+	})
 	t.Run("a wrong secret is an invalid client", func(t *testing.T) {
 		if status, body := c.token("id", "guess", grant); status != 400 || body["error"] != "invalid_client" {
 			t.Errorf("got %d %v", status, body)
