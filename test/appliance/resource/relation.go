@@ -170,10 +170,14 @@ type view struct {
 }
 
 func (v view) assign(id, other int64, assigned bool) {
+	parent, child := id, other
 	if v.reversed {
-		id, other = other, id
+		parent, child = other, id
 	}
-	v.Assign(id, other, assigned)
+	v.Assign(parent, child, assigned)
+	if assigned && !(v.of.Set.Has(id) && v.to.Set.Has(other)) { // one was removed in the meantime
+		v.Assign(parent, child, false)
+	}
 }
 
 func (v view) list(r *rest.Request) rest.Answer {

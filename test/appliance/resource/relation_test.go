@@ -106,3 +106,30 @@ func TestAFullRelationRefusesFurtherAssignments(t *testing.T) {
 		}
 	}
 }
+
+// vanishing is a set whose objects are removed after a number of looks at them.
+type vanishing struct {
+	everything
+	looks *int
+}
+
+func (v vanishing) Has(int64) bool {
+	*v.looks--
+	return *v.looks >= 0
+}
+
+func TestAnObjectThatIsRemovedMeanwhileIsNotAssigned(t *testing.T) {
+	for operation, body := range map[string]string{
+		"POST /alerts/{id}/devices/{child-id}": "",
+		"POST /alerts/{id}/devices":            `{"assign":[1]}`,
+	} {
+		looks := 1
+		l := NewRelation(Side{"/alerts", "alert", everything{}}, Side{"/devices", "device", vanishing{looks: &looks}})
+		l.Handlers(false, func(string) bool { return true })[operation](&rest.Request{
+			Parameters: map[string]string{"id": "7", "child-id": "1"}, Data: []byte(body), Operation: new(openapi.Operation),
+		})
+		if l.pairs != 0 {
+			t.Errorf("after %s, %d objects are assigned", operation, l.pairs)
+		}
+	}
+}
