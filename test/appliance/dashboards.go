@@ -34,6 +34,13 @@ func (a *Appliance) newDashboards() {
 	})
 	a.resources.reports = resource.NewCollection(a.description, resource.Kind{
 		Path: "/reports", Name: "report", Component: "DashboardReport",
+		Show: func(_ *rest.Request, report resource.Object) resource.Object {
+			shown := maps.Clone(report)
+			shown["dashboards"] = slices.DeleteFunc(slices.Clone(report["dashboards"].([]any)), func(id any) bool {
+				return !a.resources.dashboards.Has(id.(int64)) // it was deleted
+			})
+			return shown
+		},
 	})
 	now := a.millis()
 	for _, dashboard := range []resource.Object{

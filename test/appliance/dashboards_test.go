@@ -47,6 +47,10 @@ func TestDashboards(t *testing.T) {
 	}
 	c.want(204, "DELETE", "/dashboards/4", "")
 	c.want(404, "GET", "/dashboards/~BrOff", "")
+	c.want(204, "DELETE", "/dashboards/3", "")
+	if got := c.want(200, "GET", "/dashboards/1/reports", "").body; !strings.Contains(got, `"dashboards":[1]`) {
+		t.Errorf("the reports contain a dashboard that was deleted: %s", got)
+	}
 }
 
 func TestADashboardBelongsToItsNewOwner(t *testing.T) {
