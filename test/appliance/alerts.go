@@ -18,7 +18,7 @@ import (
 // newAlertResources sets the alerts and what belongs to them.
 func (a *Appliance) newAlertResources() {
 	a.resources.emailGroups = resource.NewCollection(a.description, resource.Kind{
-		Path: "/emailgroups", Name: "email group", Component: "EmailGroup", Unique: []string{"group_name"},
+		Path: "/emailgroups", Name: "email group", Component: "EmailGroup", Unique: []string{"group_name"}, Max: 1000,
 	})
 	a.resources.exclusionIntervals = resource.NewCollection(a.description, alerts.IntervalKind())
 	a.resources.alerts = resource.NewCollection(a.description, alerts.Kind())

@@ -15,7 +15,7 @@ import (
 
 func (c *Control) newProviders() *resource.Collection {
 	return resource.NewCollection(c.options.Description, resource.Kind{
-		Path: "/auth/identityproviders", Name: "identity provider", Component: "IdentityProvider", Unique: []string{"name"},
+		Path: "/auth/identityproviders", Name: "identity provider", Component: "IdentityProvider", Unique: []string{"name"}, Max: 100,
 		Check: func(_ *rest.Request, _, after resource.Object) error {
 			return checkCertificate(resource.Text(after, "signing_certificate"))
 		},
