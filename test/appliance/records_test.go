@@ -69,6 +69,7 @@ func TestRecordSearch(t *testing.T) {
 	}{
 		"everything from a time on":       {fmt.Sprintf(`{"from": %d}`, at+7000), []string{stamp(7), stamp(8), stamp(9)}, 3},
 		"a time before now":               {`{"from": "-53s"}`, []string{stamp(7), stamp(8), stamp(9)}, 3},
+		"a time far ahead":                {`{"from": "999999999999999"}`, nil, 0},
 		"a number before now":             {`{"from": -52000}`, []string{stamp(8), stamp(9)}, 2},
 		"up to a time":                    {fmt.Sprintf(`{"from": "-1h", "until": %d}`, at+1001), []string{stamp(0), stamp(1)}, 2},
 		"the newest first":                {`{"from": "-1h", "limit": 2, "sort": [{"field": "timestamp", "direction": "desc"}]}`, []string{stamp(9), stamp(8)}, 10},

@@ -51,6 +51,7 @@ func TestRouting(t *testing.T) {
 		{"a fixed segment comes before a parameter", "GET", "/detections/formats", "GET /detections/formats", "null", ""},
 		{"an id is a number", "GET", "/emailgroups/x", "", "null", ""},
 		{"an id fits 64 bits", "GET", "/emailgroups/9223372036854775808", "", "null", ""},
+		{"an id has no sign", "GET", "/emailgroups/+7", "", "null", ""},
 		{"a slash at the end is another path", "GET", "/emailgroups/", "", "null", ""},
 		{"a method that the path does not have", "PUT", "/emailgroups/7", "", "null", "DELETE GET PATCH"},
 		{"a path that does not exist", "GET", "/nothing", "", "null", ""},
@@ -92,6 +93,8 @@ func TestBodies(t *testing.T) {
 		{"without a required field", "POST /emailgroups", `{"group_name":"a","email_addresses":[]}`, "system_notifications"},
 		{"an element of a list", "POST /emailgroups", `{"group_name":"a","email_addresses":["a@b","c"],"system_notifications":false}`, "email_addresses.1: "},
 		{"a field that only the appliance sets", "POST /emailgroups", `{"id":1,"group_name":"a","email_addresses":[],"system_notifications":false}`, "id"},
+		{"a number with a huge exponent", "POST /devices/{id}/tags", `{"assign":[1e999999]}`, "exponent"},
+		{"a number with many digits", "POST /devices/{id}/tags", `{"assign":[` + strings.Repeat("1", 101) + `]}`, "digits"},
 		{"a change needs no field", "PATCH /emailgroups/{id}", `{}`, ""},
 		{"a change of an unknown field", "PATCH /emailgroups/{id}", `{"x":1}`, "'x'"},
 	}

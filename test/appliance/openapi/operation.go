@@ -179,7 +179,7 @@ func (o *Operation) matches(path []string) bool {
 				return false
 			}
 		case s.integer:
-			if _, err := strconv.ParseInt(path[i], 10, 64); err != nil {
+			if _, err := strconv.ParseUint(path[i], 10, 63); err != nil { // without a sign
 				return false
 			}
 		case path[i] == "":
@@ -265,7 +265,7 @@ func (p parameter) check(text string) error {
 }
 
 func isNumber(text string) bool {
-	return text != "" && strings.IndexByte("-0123456789", text[0]) >= 0 && json.Valid([]byte(text))
+	return text != "" && strings.IndexByte("-0123456789", text[0]) >= 0 && json.Valid([]byte(text)) && isShort(json.Number(text))
 }
 
 // CheckBody returns an error that says which part of a body does not fit. value is the body
@@ -274,6 +274,9 @@ func (o *Operation) CheckBody(mediaType string, value any) error {
 	schema := o.bodies[mediaType]
 	if schema == nil {
 		return nil
+	}
+	if n, ok := longNumber(value); ok {
+		return fmt.Errorf("the number %.20s has too many digits, or too large an exponent", n)
 	}
 	return explain(schema.Validate(value))
 }
