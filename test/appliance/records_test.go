@@ -98,6 +98,7 @@ func TestRecordSearch(t *testing.T) {
 		"no operand":                   `{"from": 5, "filter": {"field": "a", "operator": "="}}`,
 		"a pattern that is none":       `{"from": 5, "filter": {"field": "a", "operator": "~", "operand": "("}}`,
 		"a time that is none":          `{"from": "yesterday"}`,
+		"a time beyond exact numbers":  `{"from": "9999999999999999"}`,
 		"a bad context_ttl":            `{"from": 5, "context_ttl": "soon"}`,
 		"a context_ttl that overflows": `{"from": 5, "context_ttl": "99999999h"}`,
 		"a context_ttl beyond a day":   `{"from": 5, "context_ttl": "86400001"}`,
