@@ -111,6 +111,22 @@ func TestABundleAssigns(t *testing.T) {
 	}
 }
 
+func TestABundleIsNoWayAroundTheRules(t *testing.T) {
+	_, c := serve(t, standin.Options{})
+	c.want(201, "POST", "/customdevices", `{"name":"Site","author":"ada","disabled":false}`)
+	c.want(201, "POST", "/bundles", `{"name":"Other","objects":{"customdevices":[{"name":"Site","service_id":"Other","author":"ada","disabled":true}]}}`)
+	eve := c.user("eve", `{"write":"full"}`)
+	if got := eve.want(403, "POST", "/bundles/2/apply", `{"policy":"skip"}`).body; !strings.Contains(got, "system: full") {
+		t.Errorf("a user who cannot create custom devices is refused with %s", got)
+	}
+	eve.want(204, "POST", "/bundles/1/apply", `{"policy":"skip"}`)
+	c.want(422, "POST", "/bundles/2/apply", `{"policy":"overwrite"}`)
+	c.want(204, "POST", "/bundles/2/apply", `{"policy":"skip"}`)
+	if got := c.want(200, "GET", "/customdevices/1", "").body; !strings.Contains(got, `"service_id":"Site"`) {
+		t.Errorf("the custom device is %s", got)
+	}
+}
+
 func TestAConsoleAppliesBundlesOnItsSensors(t *testing.T) {
 	_, c := serve(t, standin.Options{Console: true})
 	c.want(204, "POST", "/bundles/1/apply", `{"policy":"skip","node_ids":[3,6]}`)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"ndrbridge/test/appliance/access"
 	"ndrbridge/test/appliance/openapi"
 	"ndrbridge/test/appliance/resource"
 	"ndrbridge/test/appliance/rest"
@@ -114,6 +115,9 @@ func (c *Customization) applyBundle(r *rest.Request) rest.Answer {
 	if err := c.checkNodes(how.NodeIDs); err != nil {
 		return rest.BadRequest(err)
 	}
+	if refused, ok := c.allowed(r, bundle); !ok {
+		return refused
+	}
 	if err := c.apply(r, bundle, how.Policy == "overwrite"); err != nil {
 		return rest.Unprocessable("%v", err)
 	}
@@ -137,6 +141,22 @@ func (c *Customization) checkNodes(ids []int64) error {
 		}
 	}
 	return nil
+}
+
+// allowed reports whether the caller may create each kind of object in a bundle, and the refusal
+// if not.
+func (c *Customization) allowed(r *rest.Request, bundle resource.Object) (refused rest.Answer, ok bool) {
+	objects, _ := bundle["objects"].(resource.Object)
+	for _, kind := range c.options.Kinds {
+		create := c.options.Description.Operation("POST /" + kind.Name)
+		if objects[kind.Name] == nil || create == nil {
+			continue
+		}
+		if refused, ok := access.Check(create, r.Caller); !ok {
+			return refused, false
+		}
+	}
+	return rest.Answer{}, true
 }
 
 // apply creates the objects of a bundle that do not exist, and with overwrite replaces the

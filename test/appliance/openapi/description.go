@@ -53,6 +53,7 @@ type Description struct {
 
 	schemas  *schemas
 	defaults map[string]map[string]any       // of the properties of each component
+	fixed    map[string][]string             // the properties of each component that are x-immutable
 	rules    map[string][]*jsonschema.Schema // among the fields of each component
 	bySize   map[int][]*Operation            // by the number of segments of their paths
 }
@@ -96,12 +97,12 @@ func load(word string) (*Description, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the description: %w", err)
 	}
-	d := &Description{JSON: encoded, bySize: make(map[int][]*Operation), defaults: make(map[string]map[string]any), rules: make(map[string][]*jsonschema.Schema)}
+	d := &Description{JSON: encoded, bySize: make(map[int][]*Operation), defaults: make(map[string]map[string]any), fixed: make(map[string][]string), rules: make(map[string][]*jsonschema.Schema)}
 	if d.schemas, err = newSchemas(encoded); err != nil {
 		return nil, err
 	}
 	for name, component := range components {
-		d.defaults[name] = defaultsOf(component)
+		d.defaults[name], d.fixed[name] = defaultsOf(component), immutableOf(component)
 		if object, _ := component.(map[string]any); object["allOf"] != nil {
 			schema, err := d.schemas.compile("#/components/schemas/" + name)
 			if err != nil {
@@ -305,6 +306,22 @@ func defaultsOf(component any) map[string]any {
 	return defaults
 }
 
+// Immutable returns the names of a component's properties that only its creation sets, sorted. They
+// must not be modified.
+func (d *Description) Immutable(component string) []string { return d.fixed[component] }
+
+func immutableOf(component any) (names []string) {
+	object, _ := component.(map[string]any)
+	properties, _ := object["properties"].(map[string]any)
+	for name, property := range properties {
+		if property, _ := property.(map[string]any); property["x-immutable"] == true {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // clone copies a JSON value.
 func clone(value any) any {
 	switch value := value.(type) {
@@ -346,6 +363,13 @@ func (d *Description) CheckRules(component string, object map[string]any) error 
 var methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
 // Has reports whether the interface describes an operation with a name.
-func (d *Description) Has(name string) bool {
-	return slices.ContainsFunc(d.Operations, func(o *Operation) bool { return o.Name == name })
+func (d *Description) Has(name string) bool { return d.Operation(name) != nil }
+
+// Operation returns the operation with a name, or nil.
+func (d *Description) Operation(name string) *Operation {
+	i := slices.IndexFunc(d.Operations, func(o *Operation) bool { return o.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return d.Operations[i]
 }

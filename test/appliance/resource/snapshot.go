@@ -79,6 +79,11 @@ func (c *Collection) Import(r *rest.Request, fields Object, overwrite bool) erro
 		if err := c.denied(r, before, "edit"); err != nil {
 			return err
 		}
+		for _, field := range c.description.Immutable(c.kind.Component) {
+			if !reflect.DeepEqual(made[field], before[field]) {
+				return fmt.Errorf("%s: the %s %d has another value, which cannot be changed", field, c.kind.Name, id)
+			}
+		}
 	case exists:
 		return fmt.Errorf("the %s %d was deleted in the meantime", c.kind.Name, id)
 	case len(c.objects) >= c.kind.Max:
