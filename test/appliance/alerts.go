@@ -134,7 +134,7 @@ func (a *Appliance) findApplications(r *rest.Request) rest.Answer {
 		if !parameters.Has(name) {
 			continue
 		}
-		at, err := parseTime(json.RawMessage(parameters.Get(name)), time.UnixMilli(r.Now))
+		at, err := rest.ParseTime(json.RawMessage(parameters.Get(name)), time.UnixMilli(r.Now))
 		if err != nil {
 			return rest.BadRequest(fmt.Errorf("%s: %w", name, err))
 		}

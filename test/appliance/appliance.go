@@ -20,6 +20,7 @@ import (
 	"ndrbridge/test/appliance/access"
 	"ndrbridge/test/appliance/firmware"
 	"ndrbridge/test/appliance/openapi"
+	"ndrbridge/test/appliance/record"
 )
 
 // DefaultAPIKey is the accepted key if Options sets no credentials.
@@ -127,7 +128,7 @@ type Appliance struct {
 	resources     resources
 	system        system
 	audit         auditLog
-	records       recordStore
+	records       *record.Store
 	requests      struct {
 		sync.Mutex
 		counts map[string]int
@@ -199,8 +200,10 @@ func New(o Options) *Appliance {
 	a.store.notes = make(map[int64]note)
 	a.audit.nextID = 1
 	a.audit.rand = chance(o.Seed, chanceAudit)
-	a.records.rand = chance(o.Seed, chanceRecords)
-	a.records.cursors = make(map[string]*recordCursor)
+	a.records = record.NewStore(record.Options{
+		Seed: o.Seed, Rand: chance(o.Seed, chanceRecords), Word: o.word(), Now: a.Clock,
+		NoHistory: o.NoHistory, ThirdParty: o.ThirdPartyRecords,
+	})
 	a.control = a.newControl()
 	a.formats = newFormats(o)
 	a.newResources()

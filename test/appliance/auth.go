@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"ndrbridge/test/appliance/access"
 	"ndrbridge/test/appliance/rest"
 )
 
@@ -18,6 +19,15 @@ type OAuth struct {
 	ClientID, ClientSecret string
 	// Lifetime is the time for which a token is valid, in true time; 0: 10 minutes.
 	Lifetime time.Duration
+}
+
+// newControl returns the users that the appliance starts with: one, with every privilege.
+func (a *Appliance) newControl() *access.Control {
+	return access.New(access.Options{
+		Description: a.description, Rand: chance(a.options.Seed, chanceKeys),
+		Host: func() string { return a.identity.Load().Host },
+		User: a.options.User, Key: a.options.APIKey,
+	})
 }
 
 const tokenPath = "/oauth2/token"

@@ -181,7 +181,7 @@ func (a *Appliance) rangeOf(query url.Values) (from, until *int64, err error) {
 		if !query.Has(name) {
 			continue
 		}
-		at, err := parseTime(json.RawMessage(query.Get(name)), a.Clock())
+		at, err := rest.ParseTime(json.RawMessage(query.Get(name)), a.Clock())
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -214,4 +214,12 @@ func participantKeys(v *Version) []participantKey {
 		}
 	}
 	return keys
+}
+
+// cap returns the maximum number of rows in the response to a request with a limit.
+func (r *request) cap(limit int) int {
+	if r.behaviour.LimitCap > 0 {
+		return min(limit, r.behaviour.LimitCap)
+	}
+	return limit
 }

@@ -162,7 +162,7 @@ func window(get func(name string) any, from, until string, now int64) (start, en
 		if value == nil {
 			continue
 		}
-		at, err := parseTime([]byte(fmt.Sprint(value)), time.UnixMilli(now))
+		at, err := rest.ParseTime([]byte(fmt.Sprint(value)), time.UnixMilli(now))
 		if err != nil {
 			return 0, 0, fmt.Errorf("%s: %w", name, err)
 		}
@@ -194,7 +194,7 @@ func (a *Appliance) listDevices(r *rest.Request) rest.Answer {
 		property = "any"
 	}
 	s.filter, err = devices.ParseListing(property, query.Get("value"), func(text string) (int64, error) {
-		return parseTime([]byte(text), time.UnixMilli(r.Now))
+		return rest.ParseTime([]byte(text), time.UnixMilli(r.Now))
 	})
 	if err != nil {
 		return rest.BadRequest(err)
@@ -242,7 +242,7 @@ func (a *Appliance) deviceActivity(_ *rest.Request, d *devices.Device) rest.Answ
 	records := make([]map[string]any, len(d.Categories))
 	for i, category := range d.Categories {
 		records[i] = map[string]any{
-			"id": 1 + int64(mix(uint64(d.ID)+uint64(i)<<40)>>(64-bits)), "device_id": d.ID,
+			"id": 1 + int64(devices.Hash(uint64(d.ID)+uint64(i)<<40)>>(64-bits)), "device_id": d.ID,
 			"from_time": d.Discovered, "until_time": d.LastSeen, "mod_time": d.LastSeen,
 			"stat_name": a.options.word() + ".device." + category,
 		}

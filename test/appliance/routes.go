@@ -32,7 +32,7 @@ func (a *Appliance) bind() {
 	maps.Copy(a.handlers, a.detectionHandlers())
 	for _, handlers := range []rest.Handlers{
 		a.systemHandlers(),
-		a.accessHandlers(),
+		a.control.Handlers(),
 		a.deviceHandlers(),
 		a.alertHandlers(),
 		a.topologyHandlers(),

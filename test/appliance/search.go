@@ -92,7 +92,7 @@ func (a *Appliance) parseSearch(r *rest.Request) (search, error) {
 		if field.raw == nil || string(field.raw) == "null" {
 			continue
 		}
-		at, err := parseTime(field.raw, now)
+		at, err := rest.ParseTime(field.raw, now)
 		if err != nil {
 			return search{}, fmt.Errorf("%s: %w", field.name, err)
 		}

@@ -134,12 +134,12 @@ func (a *Appliance) query(r *rest.Request, q topology.Query) rest.Answer {
 	}
 	now := time.UnixMilli(r.Now)
 	var err error
-	if q.From, err = parseTime(body.From, now); err != nil {
+	if q.From, err = rest.ParseTime(body.From, now); err != nil {
 		return rest.BadRequest(fmt.Errorf("from: %w", err))
 	}
 	q.Until = r.Now
 	if body.Until != nil {
-		if q.Until, err = parseTime(body.Until, now); err != nil {
+		if q.Until, err = rest.ParseTime(body.Until, now); err != nil {
 			return rest.BadRequest(fmt.Errorf("until: %w", err))
 		}
 	}

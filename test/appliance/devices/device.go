@@ -123,7 +123,7 @@ func profileOf(h uint64, router bool) profile {
 }
 
 // DiscoveryID returns the discovery_id of a device.
-func DiscoveryID(id int64) string { return fmt.Sprintf("%016x", mix(uint64(id))) }
+func DiscoveryID(id int64) string { return fmt.Sprintf("%016x", Hash(uint64(id))) }
 
 // InitialAddress returns the IPv4 address that a device has which is there from the beginning,
 // unless a detection showed another.
@@ -134,7 +134,7 @@ func InitialAddress(id int64) string {
 
 // make returns what does not change of a device. The same id gives the same device.
 func (p *Population) make(id int64) *Device {
-	h := mix(uint64(id))
+	h := Hash(uint64(id))
 	sensor, index := id>>32, id&(1<<32-1)
 	router := initial(id) && index == gateway(index)
 	role := profileOf(h, router)
@@ -206,8 +206,8 @@ func (p *Population) make(id int64) *Device {
 	return d
 }
 
-// mix returns a hash of a number.
-func mix(n uint64) uint64 {
+// Hash returns a hash of a number, from which what is generated looks random.
+func Hash(n uint64) uint64 {
 	n = (n ^ n>>30) * 0xbf58476d1ce4e5b9
 	n = (n ^ n>>27) * 0x94d049bb133111eb
 	return n ^ n>>31

@@ -1,4 +1,4 @@
-package appliance
+package record
 
 import (
 	"bytes"
@@ -11,23 +11,23 @@ import (
 	"strings"
 )
 
-// recordFilter is the filter of a record search.
-type recordFilter struct {
+// filter is the filter of a record search.
+type filter struct {
 	Field    string
 	Operator string
 	Operand  json.RawMessage
-	Rules    []*recordFilter
+	Rules    []*filter
 
 	operands []string // the values of the operand, as text
 	pattern  *regexp.Regexp
 }
 
-// parseRecordFilter parses a filter that fits the description.
-func parseRecordFilter(raw json.RawMessage) (*recordFilter, error) {
+// parseFilter parses a filter that fits the description.
+func parseFilter(raw json.RawMessage) (*filter, error) {
 	if len(raw) > maxFilter {
 		return nil, fmt.Errorf("filter: must have at most %d bytes", maxFilter)
 	}
-	f := new(recordFilter)
+	f := new(filter)
 	if err := json.Unmarshal(raw, f); err != nil {
 		return nil, fmt.Errorf("filter: %w", err)
 	}
@@ -35,7 +35,7 @@ func parseRecordFilter(raw json.RawMessage) (*recordFilter, error) {
 }
 
 // prepare decodes the operand of a filter and its rules.
-func (f *recordFilter) prepare() error {
+func (f *filter) prepare() error {
 	for _, rule := range f.Rules {
 		if err := rule.prepare(); err != nil {
 			return err
@@ -87,7 +87,7 @@ func leaves(into []string, value any) []string {
 }
 
 // matches reports whether the filter selects a record.
-func (f *recordFilter) matches(r *Record) bool {
+func (f *filter) matches(r *Record) bool {
 	record, err := decodeExactly(r.JSON)
 	if err != nil {
 		panic(err) // generated records are valid JSON
@@ -95,11 +95,11 @@ func (f *recordFilter) matches(r *Record) bool {
 	return f.selects(record.(map[string]any)["_source"].(map[string]any))
 }
 
-func (f *recordFilter) selects(source map[string]any) bool {
-	is := func(rule *recordFilter) bool { return rule.selects(source) }
+func (f *filter) selects(source map[string]any) bool {
+	is := func(rule *filter) bool { return rule.selects(source) }
 	switch f.Operator {
 	case "and":
-		return !slices.ContainsFunc(f.Rules, func(rule *recordFilter) bool { return !is(rule) })
+		return !slices.ContainsFunc(f.Rules, func(rule *filter) bool { return !is(rule) })
 	case "or":
 		return slices.ContainsFunc(f.Rules, is)
 	case "not":

@@ -1,4 +1,4 @@
-package appliance
+package rest
 
 import (
 	"bytes"
@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// parseTime parses a time in a request and returns milliseconds since the epoch. A positive
+// ParseTime parses a time in a request and returns milliseconds since the epoch. A positive
 // number is that, 0 is now, and a negative one is relative to now, in milliseconds or in the
 // unit of a suffix.
-func parseTime(raw json.RawMessage, now time.Time) (int64, error) {
+func ParseTime(raw json.RawMessage, now time.Time) (int64, error) {
 	text := string(raw)
 	if bytes.HasPrefix(raw, []byte(`"`)) {
 		if err := json.Unmarshal(raw, &text); err != nil {

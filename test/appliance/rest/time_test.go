@@ -1,4 +1,4 @@
-package appliance
+package rest
 
 import (
 	"encoding/json"
@@ -31,7 +31,7 @@ func TestParseTime(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.raw+" is a time", func(t *testing.T) {
-			got, err := parseTime(json.RawMessage(test.raw), now)
+			got, err := ParseTime(json.RawMessage(test.raw), now)
 			if err != nil || got != test.want {
 				t.Errorf("got %d, %v, want %d", got, err, test.want)
 			}
@@ -39,7 +39,7 @@ func TestParseTime(t *testing.T) {
 	}
 	for _, raw := range []string{`"30m"`, `"-3x"`, `"-m"`, `""`, `"m"`, `1.5`, `true`, `{}`, `"-1mm"`, `"-1.5h"`, `"-9999999999999999y"`, `"-999999999999999w"`} {
 		t.Run(raw+" is not a time", func(t *testing.T) {
-			if got, err := parseTime(json.RawMessage(raw), now); err == nil {
+			if got, err := ParseTime(json.RawMessage(raw), now); err == nil {
 				t.Errorf("it is %d", got)
 			}
 		})

@@ -1,24 +1,26 @@
-package appliance
+package record
 
 import (
 	"cmp"
 	"iter"
 	"slices"
 	"sort"
+
+	"ndrbridge/test/appliance/devices"
 )
 
-// recordRef refers to a stored record, or to one of the backlog that may not have been
+// reference refers to a stored record, or to one of the backlog that may not have been
 // generated yet.
-type recordRef struct {
+type reference struct {
 	micros int64
 	seq    uint64
 	stored *Record // nil: of the backlog
 }
 
-// recordWalk is an iteration over the results of a search. It keeps only times, so it takes
+// walk is an iteration over the results of a search. It keeps only times, so it takes
 // no memory for the records ahead, and it omits records stored after its start.
-type recordWalk struct {
-	search    *recordSearch
+type walk struct {
+	search    *search
 	low, high int64 // the range ahead in microseconds, both inclusive
 	skip      int   // the number of records in that range that were returned already
 	lastSeq   uint64
@@ -27,40 +29,40 @@ type recordWalk struct {
 }
 
 // walk returns an iteration over all results of a search. The store must be locked.
-func (s *recordStore) walk(search *recordSearch, f behaviour) *recordWalk {
-	w := &recordWalk{search: search, skip: search.offset, lastSeq: s.lastSeq, backlog: s.backlog}
-	w.low, w.high = search.bounds(f)
-	if f.RecordTiesShuffle {
-		w.shuffle = s.rand.Uint64()
+func (s *Store) walk(search *search, b Behaviour) *walk {
+	w := &walk{search: search, skip: search.offset, lastSeq: s.lastSeq, backlog: s.backlog}
+	w.low, w.high = search.bounds(b)
+	if b.TiesShuffle {
+		w.shuffle = s.options.Rand.Uint64()
 	}
 	return w
 }
 
 // bounds returns the first and the last microsecond of a search. Hazards determine what
 // the interface does not specify.
-func (s *recordSearch) bounds(f behaviour) (low, high int64) {
+func (s *search) bounds(b Behaviour) (low, high int64) {
 	const latest = 1 << 52 // milliseconds, whose microseconds fit into an int64
 	micros := func(millis int64) int64 { return min(max(millis, 0), latest) * 1000 }
 	low, high = micros(s.from), micros(s.until)
 	switch {
-	case !f.RecordUntilInclusive:
+	case !b.UntilInclusive:
 		high--
-	case f.RecordWholeMillis:
+	case b.WholeMillis:
 		high += 999
 	}
 	return low, high
 }
 
 // take returns the next n records and advances past them. The store must be locked.
-func (a *Appliance) take(w *recordWalk, n int) []recordRef {
-	var page []recordRef
+func (s *Store) take(w *walk, n int) []reference {
+	var page []reference
 	var elapsed, tied int
 	var last int64
-	for ref := range a.records.ahead(w) {
+	for ref := range s.ahead(w) {
 		if len(page) == n {
 			break
 		}
-		if !a.finds(w.search, ref) {
+		if !s.finds(w.search, ref) {
 			continue
 		}
 		if tied == 0 || ref.micros != last {
@@ -85,7 +87,7 @@ func (a *Appliance) take(w *recordWalk, n int) []recordRef {
 
 // skipAhead advances a new walk to near the first record that it does not skip, if that is
 // possible without reading the records before it.
-func (s *recordStore) skipAhead(w *recordWalk) {
+func (s *Store) skipAhead(w *walk) {
 	if !w.search.isPlain() {
 		return
 	}
@@ -102,12 +104,12 @@ func (s *recordStore) skipAhead(w *recordWalk) {
 }
 
 // total returns the number of records of a new walk, including those that it skips.
-func (a *Appliance) total(w *recordWalk) (n int) {
+func (s *Store) total(w *walk) (n int) {
 	if w.search.isPlain() {
-		return a.records.count(w, w.low, w.high)
+		return s.count(w, w.low, w.high)
 	}
-	for ref := range a.records.ahead(w) {
-		if a.finds(w.search, ref) {
+	for ref := range s.ahead(w) {
+		if s.finds(w.search, ref) {
 			n++
 		}
 	}
@@ -115,37 +117,37 @@ func (a *Appliance) total(w *recordWalk) (n int) {
 }
 
 // count returns the number of all records in a time range.
-func (s *recordStore) count(w *recordWalk, low, high int64) int {
+func (s *Store) count(w *walk, low, high int64) int {
 	if high < low {
 		return 0
 	}
 	return s.storedBefore(high+1) - s.storedBefore(low) + w.backlog.before(high+1) - w.backlog.before(low)
 }
 
-func (s *recordStore) storedBefore(micros int64) int {
+func (s *Store) storedBefore(micros int64) int {
 	return sort.Search(len(s.stored), func(i int) bool { return s.stored[i].Micros >= micros })
 }
 
 // isPlain reports whether a search selects by time only.
-func (s *recordSearch) isPlain() bool { return len(s.types) == 0 && s.filter == nil }
+func (s *search) isPlain() bool { return len(s.types) == 0 && s.filter == nil }
 
 // finds reports whether a search selects a record in its time range.
-func (a *Appliance) finds(s *recordSearch, ref recordRef) bool {
-	if len(s.types) > 0 && !slices.Contains(s.types, a.recordType(ref.seq)) {
+func (s *Store) finds(q *search, ref reference) bool {
+	if len(q.types) > 0 && !slices.Contains(q.types, s.typeOf(ref.seq)) {
 		return false
 	}
-	return s.filter == nil || s.filter.matches(a.recordOf(ref))
+	return q.filter == nil || q.filter.matches(s.recordOf(ref))
 }
 
-func (a *Appliance) recordOf(ref recordRef) *Record {
+func (s *Store) recordOf(ref reference) *Record {
 	if ref.stored != nil {
 		return ref.stored
 	}
-	return a.makeRecord(ref.seq, ref.micros)
+	return s.generate(ref.seq, ref.micros)
 }
 
 // ahead yields the records in the range ahead of a walk, in its order.
-func (s *recordStore) ahead(w *recordWalk) iter.Seq[recordRef] {
+func (s *Store) ahead(w *walk) iter.Seq[reference] {
 	refs := s.upwards(w)
 	if w.search.descending {
 		refs = s.downwards(w)
@@ -156,11 +158,11 @@ func (s *recordStore) ahead(w *recordWalk) iter.Seq[recordRef] {
 	return refs
 }
 
-func (s *recordStore) upwards(w *recordWalk) iter.Seq[recordRef] {
-	return func(yield func(recordRef) bool) {
+func (s *Store) upwards(w *walk) iter.Seq[reference] {
+	return func(yield func(reference) bool) {
 		i, b := s.storedBefore(w.low), w.backlog.before(w.low)
 		for {
-			ref := recordRef{micros: w.high + 1}
+			ref := reference{micros: w.high + 1}
 			if b < w.backlog.n {
 				ref = w.backlog.ref(b)
 			}
@@ -178,11 +180,11 @@ func (s *recordStore) upwards(w *recordWalk) iter.Seq[recordRef] {
 }
 
 // downwards yields the records in descending order.
-func (s *recordStore) downwards(w *recordWalk) iter.Seq[recordRef] {
-	return func(yield func(recordRef) bool) {
+func (s *Store) downwards(w *walk) iter.Seq[reference] {
+	return func(yield func(reference) bool) {
 		i, b := s.storedBefore(w.high+1)-1, w.backlog.before(w.high+1)-1
 		for {
-			ref := recordRef{micros: w.low - 1}
+			ref := reference{micros: w.low - 1}
 			if b >= 0 {
 				ref = w.backlog.ref(b)
 			}
@@ -199,17 +201,17 @@ func (s *recordStore) downwards(w *recordWalk) iter.Seq[recordRef] {
 	}
 }
 
-func (r *Record) ref() recordRef { return recordRef{micros: r.Micros, seq: r.seq, stored: r} }
+func (r *Record) ref() reference { return reference{micros: r.Micros, seq: r.seq, stored: r} }
 
 // isOn reports whether a record existed when the walk began.
-func (ref recordRef) isOn(w *recordWalk) bool { return ref.stored == nil || ref.seq <= w.lastSeq }
+func (ref reference) isOn(w *walk) bool { return ref.stored == nil || ref.seq <= w.lastSeq }
 
 // shuffleTies reorders records with the same timestamp pseudo-randomly.
-func shuffleTies(refs iter.Seq[recordRef], lot uint64) iter.Seq[recordRef] {
-	return func(yield func(recordRef) bool) {
-		var tied []recordRef
+func shuffleTies(refs iter.Seq[reference], lot uint64) iter.Seq[reference] {
+	return func(yield func(reference) bool) {
+		var tied []reference
 		pass := func() bool {
-			slices.SortFunc(tied, func(x, y recordRef) int { return cmp.Compare(mix(lot^x.seq), mix(lot^y.seq)) })
+			slices.SortFunc(tied, func(x, y reference) int { return cmp.Compare(devices.Hash(lot^x.seq), devices.Hash(lot^y.seq)) })
 			for _, ref := range tied {
 				if !yield(ref) {
 					return false
