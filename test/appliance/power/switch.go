@@ -3,7 +3,7 @@
 //
 //	       Restart              Shutdown
 //	on ───────────────► down ◄───────────── on
-//	                     │ half of the restart time, or PowerOn, or the time off
+//	                     │ half of the restart time; after a shutdown, the time off or PowerOn
 //	                     ▼
 //	on ◄──────────── starting
 //	  half of the restart time
@@ -35,7 +35,7 @@ type Switch struct {
 	switched bool // whether start and ready apply
 	start    time.Time
 	ready    time.Time
-	forever  bool // whether it stays down
+	shut     bool // whether it is down because it was shut down
 }
 
 // New returns a switch. A restart takes the duration restart; 0: it is instant. An appliance
@@ -44,23 +44,31 @@ func New(restart, off time.Duration) *Switch { return &Switch{restart: restart, 
 
 // Restart restarts an appliance at a time.
 func (s *Switch) Restart(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.set(at.Add(s.restart/2), at.Add(s.restart), false)
 }
 
 // Start makes an appliance refuse requests as while it starts, for the time of a restart.
 func (s *Switch) Start(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.set(at, at.Add(s.restart), false)
 }
 
 // Shutdown turns an appliance off at a time.
 func (s *Switch) Shutdown(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	start := at.Add(s.off)
-	s.set(start, start.Add(s.restart-s.restart/2), s.off == 0)
+	s.set(start, start.Add(s.restart-s.restart/2), true)
 }
 
 // PowerOn turns an appliance on that is shut down. Otherwise it does nothing.
 func (s *Switch) PowerOn(at time.Time) {
-	if state, _ := s.State(at); state == Down {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if state, _ := s.state(at); state == Down && s.shut {
 		s.set(at, at.Add(s.restart-s.restart/2), false)
 	}
 }
@@ -70,10 +78,15 @@ func (s *Switch) PowerOn(at time.Time) {
 func (s *Switch) State(at time.Time) (State, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.state(at)
+}
+
+// state is State. The switch must be locked.
+func (s *Switch) state(at time.Time) (State, time.Duration) {
 	switch {
 	case !s.switched:
 		return On, 0
-	case s.forever:
+	case s.shut && s.off == 0:
 		return Down, 0
 	case at.Before(s.start):
 		return Down, s.ready.Sub(at)
@@ -84,8 +97,7 @@ func (s *Switch) State(at time.Time) (State, time.Duration) {
 	return On, 0
 }
 
-func (s *Switch) set(start, ready time.Time, forever bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.switched, s.start, s.ready, s.forever = true, start, ready, forever
+// set makes an appliance start at a time, and ready at another. The switch must be locked.
+func (s *Switch) set(start, ready time.Time, shut bool) {
+	s.switched, s.start, s.ready, s.shut = true, start, ready, shut
 }

@@ -51,3 +51,14 @@ func TestAnApplianceComesBackWhenItIsDue(t *testing.T) {
 		}
 	})
 }
+
+func TestPowerOnDoesNotShortenARestart(t *testing.T) {
+	const restart = 10 * time.Second
+	s := power.New(restart, 0)
+	begun := time.UnixMilli(1_700_000_000_000)
+	s.Restart(begun)
+	s.PowerOn(begun)
+	if state, left := s.State(begun); state != power.Down || left != restart {
+		t.Errorf("it is %v for %v, want down for %v", state, left, restart)
+	}
+}
