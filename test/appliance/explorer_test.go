@@ -2,6 +2,7 @@ package appliance_test
 
 import (
 	"encoding/json"
+	"mime"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,6 +14,10 @@ import (
 func TestExplorerIsServed(t *testing.T) {
 	_, c := serve(t, standin.Options{Product: "Acme"})
 	c.authorization = "" // the page needs no credential
+	// As on systems with an older list of types.
+	if err := mime.AddExtensionType(".js", "application/javascript"); err != nil {
+		t.Fatal(err)
+	}
 	for _, p := range []struct{ path, contentType, part string }{
 		{"/explore", "text/html; charset=utf-8", "explorer.js"}, // is redirected
 		{"/explore/", "text/html; charset=utf-8", "Acme apikey=KEY"},

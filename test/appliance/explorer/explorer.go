@@ -10,7 +10,6 @@ import (
 	"embed"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"path"
 	"strings"
@@ -76,7 +75,7 @@ func Answer(r *http.Request, description []byte, scheme string) rest.Answer {
 func page(name string, content []byte) rest.Answer {
 	return rest.Answer{
 		Status:      http.StatusOK,
-		ContentType: mime.TypeByExtension(path.Ext(name)),
+		ContentType: contentType(name),
 		Header: http.Header{
 			"Cache-Control":           {"no-cache"},
 			"Content-Security-Policy": {contentSecurityPolicy},
@@ -85,6 +84,21 @@ func page(name string, content []byte) rest.Answer {
 		},
 		Parts: [][]byte{content},
 	}
+}
+
+// contentType returns the type of a file, whatever this machine's list of types says.
+func contentType(name string) string {
+	switch path.Ext(name) {
+	case ".js":
+		return "text/javascript; charset=utf-8"
+	case ".css":
+		return "text/css; charset=utf-8"
+	case ".png":
+		return "image/png"
+	case ".json":
+		return rest.TypeJSON
+	}
+	return rest.TypeHTML
 }
 
 // withScheme writes the word of a product into the example of a credential.
