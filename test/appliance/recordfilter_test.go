@@ -44,6 +44,8 @@ func TestRecordFilters(t *testing.T) {
 		{`{"field": "roundTripTime", "operator": "=", "operand": 0.25}`, true},
 		{`{"field": "roundTripTime", "operator": "!=", "operand": "0.2500"}`, false},
 		{`{"field": "roundTripTime", "operator": "in", "operand": [7, 0.25]}`, true},
+		{`{"field": "roundTripTime", "operator": "in", "operand": ["2.5e-1"]}`, true},
+		{`{"field": "roundTripTime", "operator": "in", "operand": [" 0.250"]}`, false},
 		{`{"field": "roundTripTime", "operator": "not_in", "operand": [7, 0.25]}`, false},
 		{`{"field": "roundTripTime", "operator": "startswith", "operand": "0.2"}`, true},
 		{`{"field": "flowId", "operator": ">", "operand": 0.1}`, false},

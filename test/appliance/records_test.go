@@ -97,6 +97,8 @@ func TestRecordSearch(t *testing.T) {
 		"a rule that is null":          `{"from": 5, "filter": {"operator": "or", "rules": [null]}}`,
 		"no operand":                   `{"from": 5, "filter": {"field": "a", "operator": "="}}`,
 		"a pattern that is none":       `{"from": 5, "filter": {"field": "a", "operator": "~", "operand": "("}}`,
+		"a pattern that takes long":    `{"from": 5, "filter": {"field": "a", "operator": "~", "operand": "(a{40}){40}b(a{40}){40}"}}`,
+		"patterns that take long":      `{"from": 5, "filter": {"operator": "or", "rules": [` + strings.Repeat(`{"field": "a", "operator": "~", "operand": "a{999}"},`, 3) + `{"field": "a", "operator": "exists"}]}}`,
 		"a time that is none":          `{"from": "yesterday"}`,
 		"a time beyond exact numbers":  `{"from": "9999999999999999"}`,
 		"a bad context_ttl":            `{"from": 5, "context_ttl": "soon"}`,

@@ -2,6 +2,7 @@ package appliance_test
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http/httptest"
@@ -150,4 +151,17 @@ func TestTimesThatNoRecordHasFindNothing(t *testing.T) {
 			t.Errorf("%s finds %d of %d", body, len(got.Records), *got.Total)
 		}
 	}
+}
+
+func TestASearchEndsWhenItsClientIsGone(t *testing.T) {
+	a := standin.New(standin.Options{Now: still})
+	if err := a.AddRecordBacklog(1_000_000_000, time.Hour); err != nil { // more than could be read
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := httptest.NewRequest("POST", "/api/v1/records/search", strings.NewReader(`{"from": "-1h", "filter": {"field": "none", "operator": "exists"}}`))
+	r.Header.Set("Authorization", "Service apikey="+standin.DefaultAPIKey)
+	r.Header.Set("Content-Type", "application/json")
+	a.ServeHTTP(httptest.NewRecorder(), r.WithContext(ctx))
 }

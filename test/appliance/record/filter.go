@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"ndrbridge/test/appliance/expression"
 )
 
 // filter is the filter of a record search.
@@ -18,7 +20,9 @@ type filter struct {
 	Operand  json.RawMessage
 	Rules    []*filter
 
-	operands []string // the values of the operand, as text
+	operands []string        // the values of the operand, as text
+	texts    map[string]bool // the operands
+	numbers  map[string]bool // those that are numbers, in their plain form
 	pattern  *regexp.Regexp
 }
 
@@ -31,13 +35,15 @@ func parseFilter(raw json.RawMessage) (*filter, error) {
 	if err := json.Unmarshal(raw, f); err != nil {
 		return nil, fmt.Errorf("filter: %w", err)
 	}
-	return f, f.prepare()
+	steps := 0
+	return f, f.prepare(&steps)
 }
 
-// prepare decodes the operand of a filter and its rules.
-func (f *filter) prepare() error {
+// prepare decodes the operand of a filter and its rules, and adds the instructions of their
+// regular expressions to steps.
+func (f *filter) prepare(steps *int) error {
 	for _, rule := range f.Rules {
-		if err := rule.prepare(); err != nil {
+		if err := rule.prepare(steps); err != nil {
 			return err
 		}
 	}
@@ -50,10 +56,22 @@ func (f *filter) prepare() error {
 		return fmt.Errorf("filter: operand: %w", err)
 	}
 	f.operands = leaves(nil, operand)
-	if strings.HasSuffix(f.Operator, "~") {
-		if f.pattern, err = regexp.Compile(f.operands[0]); err != nil {
-			return errors.New("filter: operand is not a regular expression")
+	f.texts, f.numbers = make(map[string]bool, len(f.operands)), make(map[string]bool)
+	for _, operand := range f.operands {
+		f.texts[operand] = true
+		if n, ok := parseNumber(operand); ok {
+			f.numbers[plain(n)] = true
 		}
+	}
+	if strings.HasSuffix(f.Operator, "~") {
+		compiled, n, err := expression.Compile(f.operands[0])
+		if err != nil {
+			return fmt.Errorf("filter: operand: %w", err)
+		}
+		if *steps += n; *steps > expression.MaxSteps {
+			return errors.New("filter: its regular expressions are too complex")
+		}
+		f.pattern = compiled
 	}
 	return nil
 }
@@ -108,10 +126,11 @@ func (f *filter) selects(source map[string]any) bool {
 	found := valuesOf(source, f.Field)
 	one := func(holds func(value string) bool) bool { return slices.ContainsFunc(found, holds) }
 	equal := func(value string) bool {
-		return slices.ContainsFunc(f.operands, func(wanted string) bool {
-			order, ok := compareNumbers(value, wanted)
-			return value == wanted || ok && order == 0
-		})
+		if f.texts[value] || len(f.numbers) == 0 {
+			return f.texts[value]
+		}
+		n, ok := parseNumber(value)
+		return ok && f.numbers[plain(n)]
 	}
 	switch f.Operator {
 	case "exists":
@@ -146,16 +165,26 @@ func (f *filter) selects(source map[string]any) bool {
 // compareNumbers compares two texts as numbers, 64-bit integers exactly. It returns false
 // if one of them is not a number.
 func compareNumbers(a, b string) (order int, ok bool) {
-	const bits = 128
-	x, _, err := big.ParseFloat(a, 10, bits, big.ToNearestEven)
-	if err != nil {
-		return 0, false
-	}
-	y, _, err := big.ParseFloat(b, 10, bits, big.ToNearestEven)
-	if err != nil {
+	x, isNumber := parseNumber(a)
+	y, areNumbers := parseNumber(b)
+	if !isNumber || !areNumbers {
 		return 0, false
 	}
 	return x.Cmp(y), true
+}
+
+func parseNumber(text string) (n *big.Float, ok bool) {
+	const bits = 128
+	n, _, err := big.ParseFloat(text, 10, bits, big.ToNearestEven)
+	return n, err == nil
+}
+
+// plain returns a text that equal numbers share.
+func plain(n *big.Float) string {
+	if n.Sign() == 0 {
+		return "0" // without a sign
+	}
+	return n.Text('p', 0)
 }
 
 // valuesOf returns the values of a field of a record: .ipaddr selects all addresses, .port

@@ -47,9 +47,9 @@ func (s *Store) Search(r *rest.Request, b Behaviour) rest.Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.walk(&q, b)
-	total := s.total(w)
+	total := s.total(r.Context(), w)
 	s.skipAhead(w)
-	page := s.take(w, limit)
+	page := s.take(r.Context(), w, limit)
 	next := ""
 	if cursors && q.offset+len(page) < total {
 		next = s.keepCursor(&cursor{walk: w, total: total, limit: q.limit, expires: s.options.Now().Add(q.ttl)})
@@ -126,8 +126,8 @@ func parseTTL(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
-	if _, err := strconv.ParseFloat(text, 64); err == nil {
-		text += "ms"
+	if n, err := strconv.ParseFloat(text, 64); err == nil { // maybe as 1e3
+		text = strconv.FormatFloat(n, 'f', -1, 64) + "ms"
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d > maxTTL {
@@ -169,7 +169,7 @@ func (s *Store) Next(r *rest.Request, b Behaviour) rest.Answer {
 	if ttl > 0 {
 		c.expires = s.options.Now().Add(ttl)
 	}
-	page := s.take(c.walk, b.cap(c.limit))
+	page := s.take(r.Context(), c.walk, b.cap(c.limit))
 	renewed := ""
 	if b.CursorRenews && c.answers%2 == 0 && len(page) > 0 {
 		delete(s.cursors, body.Cursor)

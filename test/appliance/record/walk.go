@@ -2,6 +2,7 @@ package record
 
 import (
 	"cmp"
+	"context"
 	"iter"
 	"slices"
 	"sort"
@@ -53,13 +54,14 @@ func (s *search) bounds(b Behaviour) (low, high int64) {
 	return low, high
 }
 
-// take returns the next n records and advances past them. The store must be locked.
-func (s *Store) take(w *walk, n int) []reference {
+// take returns the next n records and advances past them. It returns fewer if ctx is done, which
+// means that the client is gone. The store must be locked.
+func (s *Store) take(ctx context.Context, w *walk, n int) []reference {
 	var page []reference
 	var elapsed, tied int
 	var last int64
 	for ref := range s.ahead(w) {
-		if len(page) == n {
+		if len(page) == n || ctx.Err() != nil {
 			break
 		}
 		if !s.finds(w.search, ref) {
@@ -103,12 +105,16 @@ func (s *Store) skipAhead(w *walk) {
 	w.skip, w.low = w.skip-s.count(w, w.low, low-1), low
 }
 
-// total returns the number of records of a new walk, including those that it skips.
-func (s *Store) total(w *walk) (n int) {
+// total returns the number of records of a new walk, including those that it skips. It counts no
+// further if ctx is done.
+func (s *Store) total(ctx context.Context, w *walk) (n int) {
 	if w.search.isPlain() {
 		return s.count(w, w.low, w.high)
 	}
 	for ref := range s.ahead(w) {
+		if ctx.Err() != nil {
+			break
+		}
 		if s.finds(w.search, ref) {
 			n++
 		}
