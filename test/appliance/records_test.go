@@ -135,7 +135,7 @@ func (c *caller) follow(search string) (sizes []int) {
 		if cursor == "" || len(got.Records) == 0 {
 			return sizes
 		}
-		got = c.records("/records/cursor?context_ttl=60000", fmt.Sprintf(`{"cursor": %q}`, cursor))
+		got = c.records("/records/cursor?context_ttl=6e4", fmt.Sprintf(`{"cursor": %q}`, cursor))
 		if got.Cursor != "" {
 			cursor = got.Cursor
 		}
