@@ -44,7 +44,7 @@ func TestSettings(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, c := serve(t, standin.Options{})
+			a, c := serve(t, standin.Options{})
 			c.want(201, "POST", "/devicegroups", `{"name":"servers"}`)
 			get := func(want string) {
 				t.Helper()
@@ -59,6 +59,9 @@ func TestSettings(t *testing.T) {
 			get(test.before)
 			c.want(204, test.method, test.path, test.body)
 			get(test.after)
+			if log := a.AuditHistory(); strings.Contains(string(log[len(log)-1].JSON), test.path) {
+				t.Errorf("the audit log does not have what changed: %s", log[len(log)-1].JSON)
+			}
 		})
 	}
 }

@@ -210,10 +210,12 @@ func (a *Appliance) getTicketing(*rest.Request) rest.Answer {
 }
 
 func (a *Appliance) patchTicketing(r *rest.Request) rest.Answer {
+	answer := rest.NoContent()
 	if enabled, ok := r.Object()["enabled"].(bool); ok {
 		a.SetTicketing(enabled)
+		answer.Audit = &rest.Audit{Operation: "Modify", Component: r.Operation.Tag, Details: fmt.Sprintf("%s: %t", r.Operation.Summary, enabled)}
 	}
-	return rest.NoContent()
+	return answer
 }
 
 // SetTicketing enables or disables external ticket tracking, like a PATCH of the ticketing
