@@ -100,9 +100,14 @@ func (a *Appliance) alertsOfAll(kind string) (ids []int64) {
 
 // alertsOfGroups returns the ids of the alerts that are assigned to groups of a device.
 func (a *Appliance) alertsOfGroups(byGroup *resource.Relation, device int64) (ids []int64) {
+	now := a.millis()
+	d := a.device(device, now)
+	if d == nil {
+		return nil
+	}
 	for _, group := range a.resources.deviceGroups.All() {
 		id := resource.Number(group, "id")
-		if assigned := byGroup.Parents(id); len(assigned) > 0 && a.membership(id, a.millis())(device) {
+		if assigned := byGroup.Parents(id); len(assigned) > 0 && a.membership(id, now)(d) {
 			ids = append(ids, assigned...)
 		}
 	}

@@ -105,29 +105,29 @@ func (a *Appliance) addTriggers(now int64) {
 
 // membership returns whether devices belong to a device group at the time now, in milliseconds.
 // No device belongs to a group that does not exist.
-func (a *Appliance) membership(group, now int64) func(device int64) bool {
+func (a *Appliance) membership(group, now int64) func(*devices.Device) bool {
 	object := a.resources.deviceGroups.Get(group)
 	if object == nil || object["filter"] == nil {
 		assigned := a.resources.groupsOfDevices.Parents(group) // sorted
-		return func(device int64) bool {
-			_, ok := slices.BinarySearch(assigned, device)
+		return func(d *devices.Device) bool {
+			_, ok := slices.BinarySearch(assigned, d.ID)
 			return ok
 		}
 	}
 	filter, err := devices.ParseFilter(object["filter"], now)
 	if err != nil {
-		return func(int64) bool { return false } // it was put there unchecked
+		return func(*devices.Device) bool { return false } // it was put there unchecked
 	}
-	return func(device int64) bool {
-		d := a.device(device, now)
-		return d != nil && filter.Matches(d)
-	}
+	return filter.Matches
 }
 
 // members returns the ids of the devices that belong to a device group, sorted.
 func (a *Appliance) members(group, now int64) []int64 {
 	belongs := a.membership(group, now)
-	return slices.DeleteFunc(a.resources.population.IDs(), func(id int64) bool { return !belongs(id) })
+	return slices.DeleteFunc(a.resources.population.IDs(), func(id int64) bool {
+		d := a.device(id, now)
+		return d == nil || !belongs(d)
+	})
 }
 
 // devicesOfGroup serves GET /devicegroups/{id}/devices.
@@ -158,7 +158,7 @@ func (a *Appliance) groupsOfDevice(r *rest.Request, d *devices.Device) rest.Answ
 		if windowed && (!dynamic || !d.ActiveIn(from, until)) {
 			continue
 		}
-		if a.membership(id, r.Now)(d.ID) {
+		if a.membership(id, r.Now)(d) {
 			ids = append(ids, id)
 		}
 	}

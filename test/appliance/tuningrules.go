@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 
+	"ndrbridge/test/appliance/devices"
 	"ndrbridge/test/appliance/resource"
 	"ndrbridge/test/appliance/rest"
 	"ndrbridge/test/appliance/tuning"
@@ -65,8 +66,10 @@ func (t *tuned) slotOf(id int64) int {
 
 // set adds or replaces the rule with an id.
 func (t *tuned) set(id int64, rule *tuning.Rule, detections []*Version) {
-	t.remove(id)
-	slot := slices.Index(t.rules, nil)
+	slot := t.slotOf(id)
+	if slot < 0 {
+		slot = slices.Index(t.rules, nil)
+	}
 	if slot < 0 {
 		slot = len(t.rules)
 		t.rules = append(t.rules, nil)
@@ -75,46 +78,43 @@ func (t *tuned) set(id int64, rule *tuning.Rule, detections []*Version) {
 		t.matches = make(map[int64][]tuningMatch)
 	}
 	t.rules[slot] = &tunedRule{Rule: rule, id: id}
-	for _, v := range detections {
-		if m, ok := t.match(slot, v, nil); ok {
-			t.matches[v.ID] = append(t.matches[v.ID], m)
-		}
-	}
+	t.rematch([]int{slot}, detections)
 }
 
 // remove removes the rule with an id, if there is one.
 func (t *tuned) remove(id int64) {
-	slot := t.slotOf(id)
-	if slot < 0 {
-		return
+	if slot := t.slotOf(id); slot >= 0 {
+		t.rematch([]int{slot}, nil)
+		t.rules[slot] = nil
 	}
-	t.rules[slot] = nil
+}
+
+// rematch matches the rules in some slots with the detections, and with no others.
+func (t *tuned) rematch(slots []int, detections []*Version) {
 	for id, matches := range t.matches {
-		matches = slices.DeleteFunc(matches, func(m tuningMatch) bool { return int(m.slot) == slot })
+		matches = slices.DeleteFunc(matches, func(m tuningMatch) bool { return slices.Contains(slots, int(m.slot)) })
 		if t.matches[id] = matches; len(matches) == 0 {
 			delete(t.matches, id)
 		}
+	}
+	for _, slot := range slots {
+		t.rules[slot].detections, t.rules[slot].participants = 0, 0
+	}
+	for _, v := range detections {
+		t.match(v, slots)
 	}
 }
 
 // saw matches the visible version of a detection with the rules.
 func (t *tuned) saw(v *Version) {
-	if len(t.rules) == 0 {
-		return
-	}
 	t.forget(v.ID)
-	var subject *tuning.Subject
+	var slots []int
 	for slot, rule := range t.rules {
-		if rule == nil || !rule.Covers(v.Type, v.Categories) {
-			continue
-		}
-		if subject == nil {
-			subject = subjectOf(v)
-		}
-		if m, ok := t.match(slot, v, subject); ok {
-			t.matches[v.ID] = append(t.matches[v.ID], m)
+		if rule != nil {
+			slots = append(slots, slot)
 		}
 	}
+	t.match(v, slots)
 }
 
 // forget removes what is known of a detection.
@@ -126,23 +126,24 @@ func (t *tuned) forget(id int64) {
 	delete(t.matches, id)
 }
 
-// match matches a detection with the rule in a slot and counts it; subject can be nil.
-func (t *tuned) match(slot int, v *Version, subject *tuning.Subject) (tuningMatch, bool) {
-	rule := t.rules[slot]
-	if !rule.Covers(v.Type, v.Categories) {
-		return tuningMatch{}, false
+// match matches a detection with the rules in some slots, and counts it for those that match.
+func (t *tuned) match(v *Version, slots []int) {
+	var subject *tuning.Subject
+	for _, slot := range slots {
+		rule := t.rules[slot]
+		if !rule.Covers(v.Type, v.Categories) {
+			continue
+		}
+		if subject == nil {
+			subject = subjectOf(v) // which takes much longer than the rest
+		}
+		if participants, ok := rule.Match(subject, t.member); ok {
+			m := tuningMatch{uint16(slot), uint16(min(participants, 1<<16-1))}
+			rule.detections++
+			rule.participants += int(m.participants)
+			t.matches[v.ID] = append(t.matches[v.ID], m)
+		}
 	}
-	if subject == nil {
-		subject = subjectOf(v)
-	}
-	participants, ok := rule.Match(subject, t.member)
-	if !ok {
-		return tuningMatch{}, false
-	}
-	m := tuningMatch{uint16(slot), uint16(min(participants, 1<<16-1))}
-	rule.detections++
-	rule.participants += int(m.participants)
-	return m, true
 }
 
 // subjectOf returns a detection as rules see it.
@@ -220,10 +221,7 @@ func (a *Appliance) storeTuningRule(_ *rest.Request, object resource.Object) {
 	if err != nil {
 		panic(err) // it was checked
 	}
-	members := make(map[int64]map[int64]bool)
-	for _, group := range rule.Groups() {
-		members[group] = a.membersOf(group)
-	}
+	members := a.membersOf(rule.Groups())
 	a.changeTuning(func(t *tuned) {
 		for group, devices := range members {
 			if t.members == nil {
@@ -262,25 +260,22 @@ func (a *Appliance) followGroups() {
 		return
 	}
 	a.store.RLock()
-	groups := make(map[int64]map[int64]bool)
+	var ids []int64
 	for _, rule := range a.store.tuned.rules {
 		if rule != nil {
-			for _, group := range rule.Groups() {
-				groups[group] = nil
-			}
+			ids = append(ids, rule.Groups()...)
 		}
 	}
 	a.store.RUnlock()
-	for group := range groups {
-		groups[group] = a.membersOf(group)
-	}
+	groups := a.membersOf(ids)
 	a.store.Lock()
 	defer a.store.Unlock()
 	t := &a.store.tuned
 	before := t.members
 	// A rule that was stored meanwhile can refer to another group, whose members are new.
 	t.members = make(map[int64]map[int64]bool)
-	for _, rule := range slices.Clone(t.rules) {
+	var slots []int
+	for slot, rule := range t.rules {
 		if rule == nil {
 			continue
 		}
@@ -294,16 +289,34 @@ func (a *Appliance) followGroups() {
 			changed = changed || !maps.Equal(before[group], members)
 		}
 		if changed {
-			t.set(rule.id, rule.Rule, a.store.current)
+			slots = append(slots, slot)
 		}
+	}
+	if slots != nil {
+		t.rematch(slots, a.store.current)
 	}
 }
 
-// membersOf returns the devices of a device group.
-func (a *Appliance) membersOf(group int64) map[int64]bool {
-	members := make(map[int64]bool)
-	for _, id := range a.members(group, a.millis()) {
-		members[id] = true
+// membersOf returns the devices of device groups.
+func (a *Appliance) membersOf(groups []int64) map[int64]map[int64]bool {
+	now := a.millis()
+	members := make(map[int64]map[int64]bool)
+	belongs := make(map[int64]func(*devices.Device) bool)
+	for _, group := range groups {
+		if members[group] == nil {
+			members[group], belongs[group] = make(map[int64]bool), a.membership(group, now)
+		}
+	}
+	if len(groups) == 0 {
+		return members
+	}
+	for _, id := range a.resources.population.IDs() {
+		d := a.device(id, now)
+		for group, belongs := range belongs {
+			if d != nil && belongs(d) {
+				members[group][id] = true
+			}
+		}
 	}
 	return members
 }
