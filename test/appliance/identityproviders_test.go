@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"encoding/xml"
 	"math/big"
+	"strings"
 	"testing"
 
 	standin "ndrbridge/test/appliance"
@@ -55,6 +56,7 @@ func TestIdentityProviders(t *testing.T) {
 		"another protocol":                  {400, "PATCH", path + "/1", `{"type":"oidc"}`},
 		"a certificate that is none":        {400, "PATCH", path + "/1", `{"signing_certificate":"MIIB"}`},
 		"a certificate of something else":   {400, "PATCH", path + "/1", `{"signing_certificate":"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"}`},
+		"a certificate with its key":        {400, "PATCH", path + "/1", `{"signing_certificate":` + strings.TrimSuffix(pem, `"`) + `-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n"}`},
 		"a sign-on that is no address":      {400, "PATCH", path + "/1", `{"sso_url":"idp"}`},
 		"an unknown privilege":              {400, "PATCH", path + "/1/privileges", `{"kitchen":{}}`},
 		"a rule that is no object":          {400, "PATCH", path + "/1/privileges", `{"ndrlevel":"full"}`},

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"bytes"
 	"crypto/x509"
 	"encoding/pem"
 	"encoding/xml"
@@ -32,9 +33,9 @@ func checkCertificate(text string) error {
 	if text == "" {
 		return nil
 	}
-	block, _ := pem.Decode([]byte(text))
-	if block == nil || block.Type != "CERTIFICATE" {
-		return errors.New("signing_certificate: must be a certificate in PEM")
+	block, rest := pem.Decode([]byte(text))
+	if block == nil || block.Type != "CERTIFICATE" || len(bytes.TrimSpace(rest)) > 0 { // maybe a private key
+		return errors.New("signing_certificate: must be one certificate in PEM, and nothing else")
 	}
 	if _, err := x509.ParseCertificate(block.Bytes); err != nil {
 		return fmt.Errorf("signing_certificate: %w", err)
