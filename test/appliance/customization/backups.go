@@ -91,6 +91,8 @@ func (c *Customization) restore(r *rest.Request) rest.Answer {
 		return c.backups.Missing(r)
 	}
 	saved := backup[contentField].(*content)
+	c.restoring.Lock()
+	defer c.restoring.Unlock()
 	for _, kind := range c.options.Kinds {
 		kind.Set.Restore(r, saved.objects[kind.Name])
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"ndrbridge/test/appliance/access"
 	"ndrbridge/test/appliance/openapi"
@@ -40,6 +41,8 @@ type Customization struct {
 	bundles *resource.Collection
 	backups *resource.Collection
 	status  status
+
+	restoring sync.Mutex // held while a backup is restored, so that two do not mix
 }
 
 // New returns a Customization with a built-in bundle and a backup of what the kinds contain.

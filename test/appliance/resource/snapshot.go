@@ -38,9 +38,9 @@ func (c *Collection) Restore(r *rest.Request, s Snapshot) {
 	}
 }
 
-// NameField returns the field by which people know the objects: the first that is unique, or
+// nameField returns the field by which people know the objects: the first that is unique, or
 // name.
-func (c *Collection) NameField() string {
+func (c *Collection) nameField() string {
 	if len(c.kind.Unique) > 0 {
 		return c.kind.Unique[0]
 	}
@@ -49,19 +49,22 @@ func (c *Collection) NameField() string {
 
 // Named returns the id of the object with a name, the oldest if there are several. It reports
 // false if there is none.
-func (c *Collection) Named(name any) (int64, bool) {
-	for _, object := range c.All() {
-		if reflect.DeepEqual(object[c.NameField()], name) {
-			return object["id"].(int64), true
+func (c *Collection) Named(name string) (int64, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	oldest, field := int64(0), c.nameField()
+	for id, object := range c.objects {
+		if text, ok := object[field].(string); ok && text == name && (oldest == 0 || id < oldest) {
+			oldest = id
 		}
 	}
-	return 0, false
+	return oldest, oldest != 0
 }
 
 // Import creates an object from fields that fit the description. If there is one with the same
 // name, its fields are replaced if overwrite is set, and it stays as it is otherwise.
 func (c *Collection) Import(r *rest.Request, fields Object, overwrite bool) error {
-	id, exists := c.Named(fields[c.NameField()])
+	id, exists := c.Named(Text(fields, c.nameField()))
 	if exists && !overwrite {
 		return nil
 	}
