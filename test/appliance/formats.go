@@ -137,6 +137,8 @@ func (f *formats) create(r *rest.Request) rest.Answer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
+	case made.Type == tuning.AllSecurity, made.Type == tuning.AllPerformance:
+		return rest.BadRequest(fmt.Errorf("type: tuning rules use %s for all types of a module; choose another", made.Type))
 	case f.of(made.Type) >= 0:
 		return rest.BadRequest(fmt.Errorf("type: a custom format with the type %s exists already", made.Type))
 	case len(f.custom) >= maxFormats:

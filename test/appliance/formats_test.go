@@ -86,6 +86,7 @@ func TestCustomFormats(t *testing.T) {
 		method, path, body string
 	}{
 		"a type that a custom format has":     {400, "POST", path, `{"type":"port_scan","display_name":"x"}`},
+		"the type of all in tuning rules":     {400, "POST", path, `{"type":"all_security","display_name":"x"}`},
 		"a type with other characters":        {400, "POST", path, `{"type":"port-scan","display_name":"x"}`},
 		"a format without a name":             {400, "POST", path, `{"type":"a"}`},
 		"two categories":                      {400, "POST", path, `{"type":"a","display_name":"x","categories":["sec.dos","sec.recon"]}`},
