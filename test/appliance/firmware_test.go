@@ -320,5 +320,17 @@ func TestPower(t *testing.T) {
 			at.forward(restart)
 		}
 		c.want(404, "POST", "/service/processes/none/restart", "")
+
+		c.want(202, "POST", "/service/processes/api/restart", "")
+		at.forward(restart)
+		if got := c.want(200, "GET", "/service/processes", "").body; !strings.Contains(got, fmt.Sprintf(process, "running", epoch.Add(time.Minute).UnixMilli())) {
+			t.Errorf("after the restart of another process, they are %s", got)
+		}
+		c.want(202, "POST", "/service/restart", "")
+		at.forward(restart)
+		started := fmt.Sprintf(`"start_time":%d`, at.now().Add(-restart/2).UnixMilli())
+		if got := c.want(200, "GET", "/service/processes", "").body; strings.Count(got, started) != strings.Count(got, `"name"`) {
+			t.Errorf("after a restart of the system, the processes are %s", got)
+		}
 	})
 }

@@ -97,12 +97,13 @@ func newProcesses(restart time.Duration, since time.Time) *processes {
 	return p
 }
 
-// list returns the processes as they are at a time.
-func (p *processes) list(now time.Time) []process {
+// list returns the processes as they are at a time, on a system that was booted at another.
+func (p *processes) list(now, booted time.Time) []process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := slices.Clone(p.all)
 	for i := range all {
+		all[i].StartTime = max(all[i].StartTime, booted.UnixMilli())
 		all[i].Status = "running"
 		if now.Before(all[i].running) {
 			all[i].Status = "restarting"

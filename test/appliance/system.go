@@ -91,7 +91,7 @@ func (a *Appliance) systemHandlers() rest.Handlers {
 		"GET /service/ticketing":        a.getTicketing,
 		"PATCH /service/ticketing":      a.patchTicketing,
 		"GET /service/processes": func(*rest.Request) rest.Answer {
-			return rest.JSON(http.StatusOK, s.processes.list(a.options.Now()))
+			return rest.JSON(http.StatusOK, s.processes.list(a.options.Now(), s.power.Booted()))
 		},
 		"POST /service/processes/{process}/restart": a.restartProcess,
 		"POST /cloud/connect":                       a.connectCloud,

@@ -36,6 +36,7 @@ type Switch struct {
 	start    time.Time
 	ready    time.Time
 	shut     bool // whether it is down because it was shut down
+	booted   time.Time
 }
 
 // New returns a switch. A restart takes the duration restart; 0: it is instant. An appliance
@@ -53,7 +54,9 @@ func (s *Switch) Restart(at time.Time) {
 func (s *Switch) Start(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	booted := s.booted
 	s.set(at, at.Add(s.restart), false)
+	s.booted = booted // the system goes on
 }
 
 // Shutdown turns an appliance off at a time.
@@ -71,6 +74,13 @@ func (s *Switch) PowerOn(at time.Time) {
 	if state, _ := s.state(at); state == Down && s.shut {
 		s.set(at, at.Add(s.restart-s.restart/2), false)
 	}
+}
+
+// Booted returns when an appliance that is on last began to start; zero: it never was off.
+func (s *Switch) Booted() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.booted
 }
 
 // State returns the state at a time, and how long it takes at most until requests are served
@@ -99,5 +109,5 @@ func (s *Switch) state(at time.Time) (State, time.Duration) {
 
 // set makes an appliance start at a time, and ready at another. The switch must be locked.
 func (s *Switch) set(start, ready time.Time, shut bool) {
-	s.switched, s.start, s.ready, s.shut = true, start, ready, shut
+	s.switched, s.start, s.ready, s.shut, s.booted = true, start, ready, shut, start
 }
