@@ -121,6 +121,9 @@ func TestABundleIsNoWayAroundTheRules(t *testing.T) {
 	}
 	eve.want(204, "POST", "/bundles/1/apply", `{"policy":"skip"}`)
 	c.want(422, "POST", "/bundles/2/apply", `{"policy":"overwrite"}`)
+	if got := c.want(200, "GET", "/auditlog?limit=1", "").body; !strings.Contains(got, "Applied bundle 2 up to") {
+		t.Errorf("objects that stay applied leave the entry %s", got)
+	}
 	c.want(204, "POST", "/bundles/2/apply", `{"policy":"skip"}`)
 	if got := c.want(200, "GET", "/customdevices/1", "").body; !strings.Contains(got, `"service_id":"Site"`) {
 		t.Errorf("the custom device is %s", got)

@@ -120,7 +120,7 @@ func (a *Appliance) answer(found match, f behaviour, r *http.Request) rest.Answe
 		return refused
 	}
 	ans := found.serve(made)
-	if found.operation.Changes && ans.Status < http.StatusBadRequest {
+	if found.operation.Changes && (ans.Status < http.StatusBadRequest || ans.Audit != nil) {
 		a.logChange(made, ans.Audit)
 	}
 	return ans

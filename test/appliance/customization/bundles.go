@@ -121,16 +121,15 @@ func (c *Customization) applyBundle(r *rest.Request) rest.Answer {
 	if refused, ok := c.allowed(r, bundle); !ok {
 		return refused
 	}
-	if err := c.apply(r, bundle, how.Policy == "overwrite"); err != nil {
-		return rest.Unprocessable("%v", err)
+	answer, details := rest.NoContent(), "Applied bundle %d"
+	err := c.apply(r, bundle, how.Policy == "overwrite")
+	if err == nil && how.IncludeAssignments {
+		err = c.assign(bundle)
 	}
-	if how.IncludeAssignments {
-		if err := c.assign(bundle); err != nil {
-			return rest.Unprocessable("%v", err)
-		}
+	if err != nil {
+		answer, details = rest.Unprocessable("%v", err), "Applied bundle %d up to what does not fit"
 	}
-	answer := rest.NoContent()
-	answer.Audit = &rest.Audit{Operation: "Apply", Component: r.Operation.Tag, Details: fmt.Sprintf("Applied bundle %d", r.ID("id"))}
+	answer.Audit = &rest.Audit{Operation: "Apply", Component: r.Operation.Tag, Details: fmt.Sprintf(details, r.ID("id"))}
 	return answer
 }
 

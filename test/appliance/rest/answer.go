@@ -16,7 +16,7 @@ type Answer struct {
 	Header      http.Header
 	Parts       [][]byte // of the body; shared, not to be modified
 	// Audit is the entry for the audit log; nil: one is made from the operation's summary if it
-	// changed something.
+	// succeeded and may change something. A refusal has one if it changed something nevertheless.
 	Audit *Audit
 }
 
