@@ -46,11 +46,11 @@ func TestGetDetection(t *testing.T) {
 		}
 	})
 	t.Run("a ticket has a URL, which changes with its id", func(t *testing.T) {
-		a, c := serve(t, standin.Options{TicketURL: "https://desk.example/browse/$ticket_id?view=all"})
+		a, c := serve(t, standin.Options{TicketURL: "https://jira.example/browse/$ticket_id?view=all"})
 		a.Add(someDetections()...)
 		for _, change := range []struct{ body, want string }{
-			{`{"status":"new"}`, "https://desk.example/browse/T-1?view=all"},
-			{`{"ticket_id":"T 2/3"}`, "https://desk.example/browse/T%202%2F3?view=all"},
+			{`{"status":"new"}`, "https://jira.example/browse/T-1?view=all"},
+			{`{"ticket_id":"T 2/3"}`, "https://jira.example/browse/T%202%2F3?view=all"},
 		} {
 			c.want(204, "PATCH", "/detections/1", change.body)
 			if got := c.detection("1")["ticket_url"]; got != change.want {

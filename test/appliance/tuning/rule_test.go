@@ -85,7 +85,7 @@ func TestPropertyOperators(t *testing.T) {
 func TestNegation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		operand := map[string]any{
-			"value":          rapid.StringMatching(`[aAbB.|*]{0,3}`).Draw(t, "operand"),
+			"value":          rapid.StringMatching(`([aAbB.][*]?|[|]){0,3}`).Draw(t, "operand"),
 			"is_regex":       rapid.Bool().Draw(t, "is_regex"),
 			"case_sensitive": rapid.Bool().Draw(t, "case_sensitive"),
 		}
@@ -99,7 +99,7 @@ func TestNegation(t *testing.T) {
 			for _, o := range []string{operator, "!" + operator} {
 				p, err := compileProperty(resource.Object{"property": "p", "operator": o, "operand": operand})
 				if err != nil {
-					t.Skip("it is no regular expression")
+					t.Fatal(err)
 				}
 				compiled[o] = p.matches(map[string]any{"p": property})
 				if p.matches(nil) {
