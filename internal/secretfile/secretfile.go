@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 )
@@ -19,14 +20,17 @@ const maxBytes = 1 << 20
 func Read(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, err
+		return nil, withoutCall(err)
 	}
 	if !info.Mode().IsRegular() {
+		if info.IsDir() {
+			return nil, fmt.Errorf("%s is a folder, not a file", path)
+		}
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, withoutCall(err)
 	}
 	data, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
 	if err = errors.Join(err, file.Close()); err != nil {
@@ -36,6 +40,14 @@ func Read(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s is larger than 1 MiB", path)
 	}
 	return data, nil
+}
+
+// withoutCall returns err without the name of the system call, which means nothing to users.
+func withoutCall(err error) error {
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		return fmt.Errorf("%s: %w", failed.Path, failed.Err)
+	}
+	return err
 }
 
 // HasControl reports whether text contains a line break or a control character other

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"ndrbridge/internal/disk"
+	"ndrbridge/internal/fileaccess"
 	"ndrbridge/preflight/finding"
 )
 
@@ -27,29 +28,32 @@ func Check(o Options) []finding.Finding {
 // and that other files can be created in its folder. It creates and changes nothing.
 // It returns one finding, for step. key is the configuration key of the path.
 func CheckPath(step, path, key string) []finding.Finding {
+	if full, err := filepath.Abs(path); err == nil {
+		path = full // a relative path says little without the working directory of the bridge
+	}
 	folder := filepath.Dir(path)
 	failed := func(detail, advice string) []finding.Finding {
 		return []finding.Finding{{Step: step, Result: finding.Failed, Detail: detail, Advice: advice}}
 	}
 	switch info, err := os.Stat(folder); {
 	case errors.Is(err, fs.ErrNotExist):
-		return failed("the folder "+folder+" does not exist", "create it, writable for the user that the bridge runs as, or correct "+key)
+		return failed("the folder "+folder+" does not exist", "create it, writable for the user that the bridge runs as (this process runs as "+fileaccess.Process()+"), or correct "+key)
 	case err != nil:
-		return failed(err.Error(), "grant the user that the bridge runs as access to it")
+		return failed(err.Error()+"; this process runs as "+fileaccess.Process(), "grant the user that the bridge runs as access to it")
 	case !info.IsDir():
 		return failed(folder+" is not a folder", "correct "+key)
 	}
-	if !writable(folder) {
-		return failed("no file can be created in "+folder, "make it writable for the user that the bridge runs as: files are created and replaced in it")
+	if !fileaccess.Writable(folder) {
+		return failed("no file can be created in "+folder+": "+fileaccess.Describe(folder), "make it writable for the user that the bridge runs as: files are created and replaced in it; or correct "+key)
 	}
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return failed(err.Error(), "grant the user that the bridge runs as access to it")
+		return failed(err.Error()+"; this process runs as "+fileaccess.Process(), "grant the user that the bridge runs as access to it")
 	case info.IsDir():
 		return failed(path+" is a folder", "correct "+key)
-	case !writable(path):
-		return failed(path+" cannot be written", "make it writable for the user that the bridge runs as")
+	case !fileaccess.Writable(path):
+		return failed(path+" cannot be written: "+fileaccess.Describe(path), "make it writable for the user that the bridge runs as, or correct "+key)
 	}
 	return []finding.Finding{{Step: step, Result: finding.OK, Detail: path + " can be written"}}
 }
