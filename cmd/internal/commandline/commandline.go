@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -23,6 +22,7 @@ const (
 	ExitDone   = 0
 	ExitFailed = 1
 	ExitUsage  = 2
+	ExitConfig = 78 // EX_CONFIG of sysexits.h, which systemd names CONFIG
 )
 
 var (
@@ -31,6 +31,15 @@ var (
 	// ErrReported marks a failure that was printed already. Run does not print it.
 	ErrReported = errors.New("failed")
 )
+
+// ConfigError is an error of a configuration, for which Run returns ExitConfig.
+type ConfigError struct{ Err error }
+
+// Error returns the text of the error.
+func (e *ConfigError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error.
+func (e *ConfigError) Unwrap() error { return e.Err }
 
 // Main calls run and exits with the code that it returns. SIGINT or SIGTERM cancels its
 // ctx. A second signal ends the process immediately. If run does not return within the
@@ -93,27 +102,30 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SilenceUsage, root.SilenceErrors = true, true
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", ErrUsage, err) })
-	switch cmd, err := root.ExecuteContextC(ctx); {
+	root.SetFlagErrorFunc(flagError)
+	root.DisableSuggestions = true // unknownCommand makes them
+	cmd, err := root.ExecuteContextC(ctx)
+	if name := ""; err != nil {
+		if n, _ := fmt.Sscanf(err.Error(), "unknown command %q", &name); n == 1 { // cobra's error has no type
+			err = unknownCommand(root, name)
+		}
+	}
+	failed := ExitFailed
+	if config := new(ConfigError); errors.As(err, &config) {
+		failed = ExitConfig
+	}
+	switch {
 	case err == nil:
 		return ExitDone
 	case errors.Is(err, ErrReported):
-		return ExitFailed
-	case errors.Is(err, ErrUsage), strings.HasPrefix(err.Error(), "unknown command"): // cobra's error has no type
-		fmt.Fprintf(stderr, "%s: %v\nSee %s --help.\n", root.Name(), err, cmd.CommandPath())
+		return failed
+	case errors.Is(err, ErrUsage):
+		fmt.Fprintf(stderr, "%s: %v\n%sSee %s --help.\n", root.Name(), err, dashAdvice(cmd, args), cmd.CommandPath())
 		return ExitUsage
 	default:
 		fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
-		return ExitFailed
+		return failed
 	}
-}
-
-// NoArgs returns an ErrUsage if there are arguments. It replaces cobra.NoArgs.
-func NoArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("%w: %s takes no arguments, got %q", ErrUsage, cmd.CommandPath(), args[0])
-	}
-	return nil
 }
 
 // Close calls close and joins its error to *err. Defer it in a command.

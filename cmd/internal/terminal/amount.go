@@ -67,7 +67,7 @@ func Rate(perSecond float64, known bool) string {
 }
 
 // Count formats a number of things, such as "1 event" and "2 events".
-func Count[N int | uint64](n N, thing string) string {
+func Count[N int | int64 | uint64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}

@@ -4,7 +4,6 @@ package terminal
 import (
 	"encoding/json"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"unicode"
@@ -13,8 +12,8 @@ import (
 )
 
 // Summary describes an event for a person: the title of a detection and what changed, the
-// action of an audit log entry, or the reason for an event of the bridge itself. It may
-// contain control characters; see Printable.
+// action of an audit log entry, or the ticket or the reason of an event of the bridge
+// itself. It may contain control characters; see Printable.
 func Summary(e transform.Event) string {
 	var data struct {
 		Detection struct{ Title string }
@@ -24,6 +23,10 @@ func Summary(e transform.Event) string {
 		Gap       struct{ Explanation string }
 		Appliance struct{ Reason string }
 		Skipped   struct{ Sink, Reason string }
+		Ticket    struct {
+			TicketID        string `json:"ticket_id"`
+			Message, Reason string
+		}
 	}
 	// A field of an unexpected type stays empty, and the others are still read.
 	_ = json.Unmarshal(e.Data(), &data)
@@ -37,7 +40,8 @@ func Summary(e transform.Event) string {
 	case transform.StreamAudit:
 		return auditAction(data.Audit.Body)
 	default:
-		return join(": ", data.Skipped.Sink, data.Gap.Explanation+data.Appliance.Reason+data.Skipped.Reason)
+		return join(": ", data.Skipped.Sink+data.Ticket.TicketID+data.Ticket.Message,
+			data.Gap.Explanation+data.Appliance.Reason+data.Skipped.Reason+data.Ticket.Reason)
 	}
 }
 
@@ -67,18 +71,4 @@ func Printable(text string) string {
 		}
 		return ' '
 	}, text)
-}
-
-// Is reports whether a reader or writer is a terminal.
-func Is(stream any) bool {
-	file, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return false
-	}
-	null, err := os.Stat(os.DevNull) // a character device too, and the input of services
-	return err != nil || !os.SameFile(info, null)
 }

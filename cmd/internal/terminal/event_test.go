@@ -18,6 +18,9 @@ func TestAnEventIsSummedUpInALine(t *testing.T) {
 		{"a gap by its explanation", "ndrbridge://hq/events", `{"gap":{"explanation":"entries were purged"}}`, "entries were purged"},
 		{"an appliance by why it is out of reach", "ndrbridge://hq/events", `{"appliance":{"reason":"connection refused"}}`, "connection refused"},
 		{"a skip names the sink", "ndrbridge://bridge/events", `{"skipped":{"sink":"lake","reason":"too old"}}`, "lake: too old"},
+		{"a ticket change by its ticket", "ndrbridge://hq/events", `{"ticket":{"command":17,"ticket_id":"SEC-1","status":"closed"}}`, "SEC-1"},
+		{"a rejected ticket change by the ticket and the reason", "ndrbridge://hq/events", `{"ticket":{"ticket_id":"SEC-1","reason":"answered 404"}}`, "SEC-1: answered 404"},
+		{"a refused message by its position and the reason", "ndrbridge://bridge/events", `{"ticket":{"message":"stream T, message 42","reason":"no command"}}`, "stream T, message 42: no command"},
 		{"a heartbeat by nothing", "ndrbridge://bridge/events", `{"heartbeat":{"version":"1"}}`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
