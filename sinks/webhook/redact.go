@@ -98,7 +98,11 @@ func secretWords(o Options, proxies []*url.URL) []string {
 				continue
 			}
 			part(value)
-			for word := range strings.FieldsSeq(value) {
+			fields := strings.Fields(value)
+			if len(fields) > 1 && credentialHeader(name) {
+				fields = fields[1:] // the scheme, such as Bearer, is not secret
+			}
+			for _, word := range fields {
 				part(word)
 			}
 		}
@@ -130,6 +134,11 @@ func secretWords(o Options, proxies []*url.URL) []string {
 		words = append(words, o.OAuth.secretWords()...)
 	}
 	return words
+}
+
+// credentialHeader reports whether the value of a header is a scheme and credentials.
+func credentialHeader(name string) bool {
+	return strings.EqualFold(name, "Authorization") || strings.EqualFold(name, "Proxy-Authorization")
 }
 
 // maxExcerpt is the number of characters of foreign text quoted in an error.

@@ -104,6 +104,16 @@ func TestARedirectThatRepeatsAShortPathDoesNotShowIt(t *testing.T) {
 	}
 }
 
+func TestTheSchemeOfCredentialsIsShown(t *testing.T) {
+	r := newReceiver(t).start()
+	r.answers(answerWith(400, func(string) string { return "Splunk refuses token s3cret-key" }))
+	o := webhook.Options{URL: r.server.URL, Mode: transform.Batch, Headers: map[string]string{"authorization": "Splunk s3cret-key"}}
+	err := open(t, o).Send(t.Context(), sinktest.Events(1, 1, 0))
+	if err == nil || !strings.Contains(err.Error(), "Splunk refuses token [redacted]") {
+		t.Error(err)
+	}
+}
+
 func TestAnExcerptIsShortAndPrintable(t *testing.T) {
 	r := newReceiver(t).start()
 	for _, test := range []struct {

@@ -80,7 +80,7 @@ func TestAnEventThatATemplateFailsForIsRejectedAlone(t *testing.T) {
 	if len(results) != 1 {
 		t.Fatalf("error %v", err)
 	}
-	if class, _ := sinks.ClassOf(results[0]); class != sinks.Rejected || !strings.Contains(err.Error(), "not sent: template: ") || !strings.Contains(err.Error(), "at least 1") {
+	if class, _ := sinks.ClassOf(results[0]); class != sinks.Rejected || !strings.Contains(err.Error(), "not sent: line 1, column ") || !strings.Contains(err.Error(), "at least 1") {
 		t.Errorf("class %s: %v", class, err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"text/template"
 	"text/template/parse"
 
@@ -23,23 +24,24 @@ import (
 // Template is a compiled template. It is safe for concurrent use.
 type Template struct {
 	template *template.Template
+	text     string
 	json     bool
 }
 
 // Compile parses a template. If asJSON is set, its output must be one JSON value. The
-// error locates a syntax error, or explains why the template fails for sample events of
+// error locates a syntax error by line and column, or explains why the template fails for sample events of
 // all streams.
 func Compile(text string, asJSON bool) (*Template, error) {
 	compiled, err := template.New("template").Funcs(functions()).Parse(text)
 	if err != nil {
-		return nil, err
+		return nil, locate(text, err)
 	}
 	for _, t := range compiled.Templates() {
 		if t.Tree != nil {
 			printMissingAsEmpty(t.Tree.Root)
 		}
 	}
-	t := &Template{compiled, asJSON}
+	t := &Template{compiled, text, asJSON}
 	return t, t.try()
 }
 
@@ -56,10 +58,10 @@ func (t *Template) Render(e transform.Event, maxBytes int) ([]byte, error) {
 	}
 	out := limitedBuffer{maxBytes: maxBytes}
 	if err := t.template.Execute(&out, view); err != nil {
-		return nil, err
+		return nil, locate(t.text, err)
 	}
 	if t.json && !json.Valid(out.text) {
-		return nil, fmt.Errorf("template: the output is not valid JSON: %w", syntaxError(out.text))
+		return nil, fmt.Errorf("the output of the template is not valid JSON: %w; write values as in {{json .detection.title}}", syntaxError(out.text))
 	}
 	return out.text, nil
 }
@@ -69,7 +71,8 @@ func syntaxError(text []byte) error {
 	var value json.RawMessage
 	err := json.Unmarshal(text, &value)
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return fmt.Errorf("byte %d: %w", syntax.Offset, err)
+		reason, _, _ := strings.Cut(err.Error(), " looking for ")
+		return fmt.Errorf("byte %d: %s", syntax.Offset, reason)
 	}
 	return err
 }

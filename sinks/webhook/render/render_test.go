@@ -74,12 +74,12 @@ func TestCompileReportsMistakes(t *testing.T) {
 		json           bool
 		want           string
 	}{
-		{"an action that is not closed", "a\n{{.event.id", false, "template:2: unclosed action"},
+		{"an action that is not closed", "a\n{{.event.id", false, "line 2, column 1 of the template: unclosed action"},
 		{"a function that is none", "{{shout .event.id}}", false, `function "shout" not defined`},
-		{"a template that fails for every sample", `{{truncate 0 .event.id}}`, false, "for a sample of detections: template: template:1:2: executing"},
+		{"a template that fails for every sample", `{{truncate 0 .event.id}}`, false, "for a sample of detections: line 1, column 3 of the template: <truncate 0 .event.id>: "},
 		{"a field of a text", `{{.event.id.x}}`, false, "can't evaluate field x"},
-		{"JSON with a text that is not quoted", `{"id": {{.event.id}}}`, true, "for a sample of detections: template: the output is not valid JSON: byte 9: "},
-		{"JSON with quotes around a text that may have some", `{"text":"{{.detection.title}}"}`, true, "for a sample of detections with quotes and backslashes in its texts: template: the output is not valid JSON: byte 11: "},
+		{"JSON with a text that is not quoted", `{"id": {{.event.id}}}`, true, "for a sample of detections: the output of the template is not valid JSON: byte 9: "},
+		{"JSON with quotes around a text that may have some", `{"text":"{{.detection.title}}"}`, true, "for a sample of detections with quotes and backslashes in its texts: the output of the template is not valid JSON: byte 11: "},
 		{"the same for a text of the audit log", `{"user": "{{.audit.body.user}}"}`, true, "write texts with the json function"},
 		{"the same for a text within a list", `{"hosts": "{{range .detection.participants}}{{.hostname}} {{end}}"}`, true, "write texts with the json function"},
 		{"the same for a text that is cut", `{"text":"{{truncate 9 .detection.description}}"}`, true, "write texts with the json function"},
