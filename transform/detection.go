@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +27,10 @@ var tracked = [...]string{
 	"status", "resolution", "assignee", "ticket_id", "ticket_url", "risk_score", "title", "type",
 	"categories", "end_time", "recommended", "participants",
 }
+
+// TrackedFields returns the names of the fields that an updated detection's changes can
+// have.
+func TrackedFields() []string { return slices.Clone(tracked[:]) }
 
 // Detection is one version of an appliance's detection.
 type Detection struct {

@@ -110,6 +110,10 @@ func encode(a Attributes, data ...[]byte) (Event, error) {
 	return Event{Attributes: a, structured: append(b, '}'), data: dataStart}, nil
 }
 
+// Beginning returns how the structured form of every event begins whose ID begins with a text,
+// which must be printable ASCII without quotes and backslashes.
+func Beginning(id string) []byte { return []byte(`{"specversion":"1.0","id":"` + id) }
+
 // appendName appends the name of an object's next member, as written between its quotes.
 func appendName[T string | []byte](object []byte, name T) []byte {
 	object = append(appendComma(object), '"')

@@ -120,7 +120,7 @@ var created = transform.Observation{Created: true}
 // fixtures are the examples of docs/events.md.
 func (c *collector) fixtures() {
 	read := func(name string) string {
-		b, err := os.ReadFile(filepath.Join("..", "..", "test", "events", "fixtures", name))
+		b, err := os.ReadFile(filepath.Join("..", "..", "internal", "fixture", "objects", name))
 		if err != nil && c.err == nil {
 			c.err = err
 		}

@@ -1,8 +1,12 @@
 package match
 
 import (
+	"maps"
+	"os"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 )
 
 func TestCompileReportsMistakes(t *testing.T) {
@@ -36,9 +40,34 @@ func TestCompileReportsMistakes(t *testing.T) {
 		{"all unknown names are reported at once", `xx == 1 && yyy == 2`, "unknown name yyy"},
 		{"an invalid pattern is reported", `detection.title.matches("(a")`, `invalid matches argument`},
 		{"an invalid timestamp is reported", `event.time < timestamp("soon")`, `invalid timestamp argument`},
+		{"a number compared with a text is reported", `detection.risk_score >= "80"`, `column 22, at ">= \"80\"": >= cannot be applied to (int, string): a number is written without quotes, a text with quotes`},
+		{"a number that equals a text is reported", `detection.risk_score == "80"`, `== cannot be applied to (int, string)`},
+		{"a number in a list of texts is reported", `detection.risk_score in ["80", "90"]`, `in cannot be applied to (int, list(string)): a number is written without quotes`},
+		{"a text beside and is reported", `detection.recommended && detection.title`, `column 35, at ".title": expected true or false, but this is a text`},
+		{"a function of another type is reported", `detection.risk_score.startsWith("8")`, `startsWith cannot be applied to int.(string)`},
+		{"a time of the appliance is not a timestamp", `detection.mod_time > timestamp("2026-01-01T00:00:00Z")`, `milliseconds since the epoch; compare event.time`},
+		{"in does not look for a part of a text", `"DNS" in detection.title`, `for a part of a text, use detection.title.contains("DNS")`},
+		{"a text alone is not true or false", `detection.title`, `returns a value of type string`},
+		{"a list has no fields", `detection.participants.role == "offender"`, `column 23, at ".role == \"offender\"": a list has no fields: select an element`},
+		{"a text has no fields", `has(detection.title.below)`, `a text has no fields`},
+		{"a mistyped field gets a suggestion and the fields", `detection.riskscore >= 80`, `column 10, at ".riskscore >= 80": a detection has no documented field riskscore; did you mean risk_score? (documented: id, appliance_id, type,`},
+		{"a field that is not documented has its own syntax", `detection.new_field == 1`, `a detection has no documented field new_field (documented: id, appliance_id, type, title, description, categories, risk_score, start_time, end_time, update_time, mod_time, create_time, status, resolution, assignee, ticket_id, ticket_url, url, recommended, recommended_factors, is_user_created, participants, properties, mitre_tactics, mitre_techniques; write ["new_field"] instead of .new_field for a field that only your appliance has)`},
+		{"a mistyped field in has is reported", `has(detection.asignee)`, `did you mean assignee?`},
+		{"a mistyped field of a participant is reported", `detection.participants.exists(p, p.rol == "offender")`, `column 35, at ".rol == \"offender\")": a participant has no documented field rol; did you mean role?`},
+		{"a mistyped field of a chosen participant is reported", `detection.participants[0].user == "a"`, `column 26, at ".user == \"a\"": a participant has no documented field user (documented: id, role,`},
+		{"a mistyped field of an audit log entry is reported", `audit.boby.user == "ana"`, `an audit log entry has no documented field boby; did you mean body?`},
+		{"a field that has no changes is reported", `changes.description.to == "x"`, `the changes of a detection has no documented field description`},
+		{"a change has two values", `changes.status.now == "closed"`, `the change of status has no documented field now`},
+		{"a change has its field's type", `changes.risk_score.to >= "80"`, `>= cannot be applied to (int, string)`},
+		{"a documented field of a record has its type", `record._type == 5`, `== cannot be applied to (string, int)`},
+		{"a mistyped field without its variable gets a suggestion", `riskscore >= 80`, `unknown name riskscore; names begin with event, detection, audit, record, changes: did you mean detection.risk_score?`},
+		{"a field of several variables gets all suggestions", `id == 7`, `did you mean event.id or detection.id or audit.id?`},
+		{"a text without quotes gets the hint", `event.stream == hallway`, `a text is written with quotes`},
+		{"a loop over a detection is not possible", `detection.exists(n, n == "x")`, `a loop needs a list`},
+		{"a missing field is not taken for one of event", `event.foo == 1 || detection.foo == 1`, `column 6, at ".foo == 1 || detecti…": event has no attribute foo`},
 		{"a text is not true or false", `"x"`, `returns a value of type string`},
 		{"event as a whole is not a value", `event == event`, `event is not a value itself`},
-		{"three loops in each other cost too much", `detection.a.exists(x, detection.b.exists(y, detection.c.exists(z, x == y && y == z)))`, `would take too long`},
+		{"three loops in each other cost too much", `detection.properties.a.exists(x, detection.properties.b.exists(y, detection.properties.c.exists(z, x == y && y == z)))`, `would take too long`},
 		{"four loops in each other are too deep", `[1].all(a, [1].all(b, [1].all(c, [1].all(d, true))))`, `nesting`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -48,12 +77,123 @@ func TestCompileReportsMistakes(t *testing.T) {
 			}
 		})
 	}
+	t.Run("the documented fields are listed once", func(t *testing.T) {
+		_, err := Compile(`detection.foo == 1 || detection.bar == 2`)
+		if n := strings.Count(err.Error(), "documented:"); n != 1 {
+			t.Fatalf("%d lists in %v", n, err)
+		}
+	})
 	t.Run("consequences of an unknown function are not reported", func(t *testing.T) {
 		_, err := Compile(`detection.participants.any(p, p.role == "x")`)
 		if strings.Contains(err.Error(), "unknown name p") {
 			t.Fatal(err)
 		}
 	})
+}
+
+func TestWhatMayBeRightCompiles(t *testing.T) {
+	for _, test := range []struct{ name, expression string }{
+		{"a field of several types", `detection.ticket_id == 2996 || detection.ticket_id == "2996"`},
+		{"null for any field", `detection.assignee == null || null != detection.risk_score || detection.participants == null || detection.status in ["closed", null] || null in detection.categories`},
+		{"an integer and a fraction", `detection.risk_score > 60.5 || detection.risk_score == 61.0 || detection.risk_score in [60.0, 61.0]`},
+		{"values of different types by a condition", `(detection.recommended ? detection.risk_score : "none") == "none"`},
+		{"a field that is not documented, by an index", `detection["new_field"] == 1 && detection["new_field"].below.it == "x" && detection.participants[0]["tag"] == "a"`},
+		{"whether there is a field that is not documented", `"new_field" in detection && detection.participants.exists(p, "tag" in p)`},
+		{"the number of fields", `size(changes) == 1 && changes.size() == 1 && size(detection) > 2`},
+		{"the fields of a detection without types", `dyn(detection).exists(n, n == "x")`},
+		{"properties", `detection.properties.certificate == "x" && detection.properties["odd name"] == 1 && detection.properties.exists(n, n == "x")`},
+		{"techniques as objects and as texts", `detection.mitre_techniques.exists(t, t.id == "T1095") || "T1095" in detection.mitre_techniques`},
+		{"changes", `changes.status.to == "closed" && changes.participants.to > changes.participants.from && has(changes.assignee)`},
+		{"any field of the body of an audit log entry", `audit.body.operation == "Login" && audit.body.anything > 1`},
+		{"any field of a record", `record._source.statusCode >= 400 && record.found_by == "x" && record._type == "~http"`},
+		{"a loop's variable with the name of one of the event", `detection.participants.exists(detection, detection.role == "victim")`},
+		{"lists and objects", `detection.categories == ["sec"] && detection.participants == [] && detection.properties.client == {"type": "ipaddr"}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if _, err := Compile(test.expression); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestKindsAreThoseOfTheInterface compares the types with the description of the
+// appliance's interface.
+func TestKindsAreThoseOfTheInterface(t *testing.T) {
+	for _, test := range []struct {
+		kind         documented
+		file, schema string
+	}{
+		{detectionKind, "detections.yaml", "Detection"},
+		{participantKind, "detections.yaml", "DetectionParticipant"},
+		{auditKind, "auditlog.yaml", "AuditEntry"},
+	} {
+		t.Run(test.kind.name, func(t *testing.T) {
+			text, err := os.ReadFile("../../test/appliance/openapi/" + test.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var document struct {
+				Components struct {
+					Schemas map[string]struct{ Properties map[string]property }
+				}
+			}
+			if err := yaml.Unmarshal(text, &document); err != nil {
+				t.Fatal(err)
+			}
+			want := make(map[string]string)
+			for name, p := range document.Components.Schemas[test.schema].Properties {
+				want[name] = p.kind()
+			}
+			got := make(map[string]string)
+			for _, f := range test.kind.fields {
+				got[f.name] = f.kind.String()
+			}
+			if !maps.Equal(got, want) {
+				t.Fatalf("the kind has\n%v\nthe interface\n%v", got, want)
+			}
+		})
+	}
+}
+
+// property is the schema of a field.
+type property struct {
+	Ref   string `yaml:"$ref"`
+	Type  any
+	Items struct {
+		Ref  string `yaml:"$ref"`
+		Type string
+	}
+}
+
+// kind returns the type of CEL for a field.
+func (p property) kind() string {
+	var names []string
+	switch of := p.Type.(type) {
+	case nil: // Id and Time are integers
+		return "int"
+	case string:
+		names = []string{of}
+	case []any:
+		for _, name := range of {
+			if name != "null" {
+				names = append(names, name.(string))
+			}
+		}
+	}
+	switch {
+	case len(names) > 1:
+		return "dyn"
+	case names[0] == "object":
+		return "map(string, dyn)"
+	case names[0] == "array" && strings.HasSuffix(p.Items.Ref, "/DetectionParticipant"):
+		return "list(Participant)"
+	case names[0] == "array" && p.Items.Ref != "":
+		return "list(dyn)"
+	case names[0] == "array":
+		return "list(" + p.Items.Type + ")"
+	}
+	return map[string]string{"string": "string", "integer": "int", "boolean": "bool"}[names[0]]
 }
 
 func FuzzCompile(f *testing.F) {

@@ -14,9 +14,12 @@ import (
 
 // eventVariable is the variable that holds the event's attributes. The other variables
 // are members of data.
-const eventVariable = "event"
+const (
+	eventVariable   = "event"
+	changesVariable = "changes"
+)
 
-var dataVariables = []string{"detection", "audit", "record", "changes"}
+var dataVariables = []string{"detection", "audit", "record", changesVariable}
 
 // attribute is a field of the variable event.
 type attribute struct {
@@ -66,7 +69,9 @@ func timestamp(t time.Time) ref.Val {
 }
 
 // attributeNamed returns an attribute's index in attributes, or -1.
-func attributeNamed(name string) int { return slices.Index(attributeNames(), name) }
+func attributeNamed(name string) int {
+	return slices.IndexFunc(attributes, func(a attribute) bool { return a.name == name })
+}
 
 func attributeNames() []string {
 	names := make([]string, len(attributes))

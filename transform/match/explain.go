@@ -6,23 +6,30 @@ import (
 	"regexp"
 	"strings"
 
+	"ndrbridge/internal/similar"
+
 	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/operators"
 )
 
 // explain returns an error for the errors of an expression, worded for the author of
-// the expression.
-func explain(expression string, issues []*common.Error) error {
+// the expression. missing are the fields that the type checker did not find, in the order
+// of its errors about them.
+func explain(expression string, issues []*common.Error, missing []missingField) error {
 	if strings.TrimSpace(expression) == "" {
 		return errors.New("the expression is empty")
 	}
 	lines := strings.Split(expression, "\n")
+	listed := make(map[string]bool) // kinds of objects whose fields were listed
 	var errs []error
 	for _, m := range issues {
 		before, rest := splitAt(lines, m.Location)
 		reason, isSyntax := strings.CutPrefix(m.Message, "Syntax error: ")
 		if isSyntax {
 			reason = explainSyntax(before, rest, reason)
+		} else if len(missing) > 0 && reason == undefinedField(missing[0].name) {
+			reason = explainField(missing[0], !listed[missing[0].of.name])
+			listed[missing[0].of.name], missing = true, missing[1:]
 		} else {
 			reason = explainMeaning(rest, reason)
 		}
@@ -97,6 +104,9 @@ func explainSyntax(before, rest, reason string) string {
 		}
 	}
 	if rest == "" {
+		if strings.Count(before, "(") > strings.Count(before, ")") {
+			return "the expression ends too early: a closing bracket is missing"
+		}
 		return "the expression ends too early"
 	}
 	// Omit the parser's long list of expected tokens.
@@ -105,34 +115,96 @@ func explainSyntax(before, rest, reason string) string {
 }
 
 var (
-	unknownName  = regexp.MustCompile(`^undeclared reference to '([^']*)'`)
-	unknownField = regexp.MustCompile(`^undefined field '([^']*)'`)
-	noOverload   = regexp.MustCompile(`^found no matching overload for '([^']*)' applied to '(.*)'$`)
+	unknownName = regexp.MustCompile(`^undeclared reference to '([^']*)'`)
+	noFields    = regexp.MustCompile(`^type '([^']*)' does not support field selection$`)
+	noBool      = regexp.MustCompile(`^expected type 'bool' but found '([^']*)'$`)
+	noRange     = regexp.MustCompile(`^expression of type '([^']*)' cannot be range of a comprehension`)
 )
 
 // functions are CEL's functions that are useful here, for suggestions.
 var functions = []string{"startsWith", "endsWith", "contains", "matches", "size", "has", "exists", "all",
 	"exists_one", "filter", "map", "int", "uint", "double", "string", "timestamp", "duration", "type"}
 
-func explainMeaning(rest, reason string) string {
-	if parts := unknownField.FindStringSubmatch(reason); parts != nil {
-		names := attributeNames()
-		if near := nearest(parts[1], names); near != "" {
-			return fmt.Sprintf("event has no attribute %s; did you mean event.%s?", parts[1], near)
+// undefinedField returns the type checker's error about a missing field.
+func undefinedField(name string) string { return "undefined field '" + name + "'" }
+
+// explainField explains that a field is not documented. With list, it lists those that are.
+func explainField(f missingField, list bool) string {
+	names := f.of.names()
+	near := similar.Nearest(f.name, names)
+	if f.of.name == eventTypeName {
+		if near != "" {
+			return fmt.Sprintf("event has no attribute %s; did you mean event.%s?", f.name, near)
 		}
-		return fmt.Sprintf("event has no attribute %s; it has %s", parts[1], strings.Join(names, ", "))
+		return fmt.Sprintf("event has no attribute %s; it has %s", f.name, strings.Join(names, ", "))
 	}
+	reason := fmt.Sprintf("%s has no documented field %s", f.of.noun, f.name)
+	if near != "" {
+		reason += fmt.Sprintf("; did you mean %s?", near)
+	}
+	if list {
+		reason += fmt.Sprintf(` (documented: %s; write ["%s"] instead of .%s for a field that only your appliance has)`, strings.Join(names, ", "), f.name, f.name)
+	}
+	return reason
+}
+
+func explainMeaning(rest, reason string) string {
 	if parts := unknownName.FindStringSubmatch(reason); parts != nil {
 		return explainName(parts[1], strings.HasPrefix(rest, "("))
 	}
 	if parts := noOverload.FindStringSubmatch(reason); parts != nil {
-		name := parts[1]
-		if operator, ok := operators.FindReverse(name); ok && operator != "" {
-			name = operator
+		return explainTypes(parts[1], parts[2])
+	}
+	if parts := noFields.FindStringSubmatch(reason); parts != nil {
+		if strings.HasPrefix(parts[1], "list(") {
+			return errListHasNoFields.Error()
 		}
-		return fmt.Sprintf("%s cannot be applied to %s", name, parts[2])
+		return fmt.Sprintf("%s has no fields", typeNoun(parts[1]))
+	}
+	if parts := noBool.FindStringSubmatch(reason); parts != nil {
+		return fmt.Sprintf("expected true or false, but this is %s: compare it with something", typeNoun(parts[1]))
+	}
+	if parts := noRange.FindStringSubmatch(reason); parts != nil {
+		return fmt.Sprintf("a loop needs a list or an object with names of any kind, not %s; dyn(…) loops over the names of its fields", typeNoun(parts[1]))
 	}
 	return reason
+}
+
+// explainTypes explains that a function or operator is not defined for operands of these
+// types, which are in parentheses.
+func explainTypes(function, operands string) string {
+	name := function
+	if operator, ok := operators.FindReverse(name); ok && operator != "" {
+		name = operator
+	}
+	reason := fmt.Sprintf("%s cannot be applied to %s", name, operands)
+	switch {
+	case function == operators.In && operands == "(string, string)":
+		return reason + `: for a part of a text, use detection.title.contains("DNS")`
+	case strings.HasSuffix(operands, ", timestamp)") && strings.HasPrefix(operands, "(int, "):
+		return reason + ": the appliance's times are milliseconds since the epoch; compare event.time, or a number"
+	case numberAndText.MatchString(operands):
+		return reason + ": a number is written without quotes, a text with quotes"
+	}
+	return reason
+}
+
+var numberAndText = regexp.MustCompile(`^\(((int|uint|double), (list\()?string\)?|string, (list\()?(int|uint|double)\)?)\)$`)
+
+// typeNoun returns the noun for a type of CEL.
+func typeNoun(name string) string {
+	if d, found := kindNamed(name); found {
+		return d.noun
+	}
+	switch name {
+	case "string":
+		return "a text"
+	case "int", "uint", "double":
+		return "a number"
+	case "bool":
+		return "true or false"
+	}
+	return "a value of type " + name
 }
 
 func explainName(name string, called bool) string {
@@ -140,58 +212,24 @@ func explainName(name string, called bool) string {
 		if strings.EqualFold(name, "not") {
 			return "use ! for not"
 		}
-		if near := nearest(name, functions); near != "" {
+		if near := similar.Nearest(name, functions); near != "" {
 			return fmt.Sprintf("unknown function %s; did you mean %s?", name, near)
 		}
-		return fmt.Sprintf("unknown function %s", name)
+		return fmt.Sprintf("unknown function %s; functions of a text are contains, startsWith, endsWith and matches", name)
 	}
-	variables := append([]string{eventVariable}, dataVariables...)
-	if near := nearest(name, variables); near != "" {
+	variables := variableNames()
+	if found := owners(name); len(found) > 0 {
+		return fmt.Sprintf("unknown name %s; names begin with %s: did you mean %s?", name, strings.Join(variables, ", "), strings.Join(found, " or "))
+	}
+	if near := similar.Nearest(name, variables); near != "" {
 		return fmt.Sprintf("unknown name %s; did you mean %s?", name, near)
 	}
-	owner := "detection"
-	if attributeNamed(name) >= 0 {
-		owner = eventVariable
+	var fields []string
+	for _, variable := range variables {
+		fields = append(fields, fieldsOf(variable)...)
 	}
-	return fmt.Sprintf("unknown name %s; names begin with %s: did you mean %s.%s?", name, strings.Join(variables, ", "), owner, name)
-}
-
-// nearest returns the known word that is most similar to a mistyped one, or "".
-func nearest(word string, known []string) string {
-	const maxLength = 40 // longer than any typo
-	if len(word) > maxLength {
-		return ""
+	if near := similar.Nearest(name, fields); near != "" {
+		return fmt.Sprintf("unknown name %s; names begin with %s: did you mean %s?", name, strings.Join(variables, ", "), strings.Join(owners(near), " or "))
 	}
-	best, least := "", max(len(word)/3, 1)+1
-	for _, candidate := range known {
-		if d := distance(strings.ToLower(word), strings.ToLower(candidate)); d < least {
-			best, least = candidate, d
-		}
-	}
-	return best
-}
-
-// distance returns the number of bytes to add, remove or change to turn a into b; a
-// swap of neighbours counts as one.
-func distance(a, b string) int {
-	var before, row []int
-	next := make([]int, len(b)+1)
-	for j := range next {
-		next[j] = j
-	}
-	for i := range len(a) {
-		before, row, next = row, next, make([]int, len(b)+1)
-		next[0] = i + 1
-		for j := range len(b) {
-			changed := row[j]
-			if a[i] != b[j] {
-				changed++
-			}
-			next[j+1] = min(changed, row[j+1]+1, next[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				next[j+1] = min(next[j+1], before[j-1]+1)
-			}
-		}
-	}
-	return next[len(b)]
+	return fmt.Sprintf("unknown name %s; names begin with %s, as in detection.risk_score; a text is written with quotes", name, strings.Join(variables, ", "))
 }

@@ -22,6 +22,11 @@
 // error.
 //
 // Integers are compared with integers exactly, and with fractions as doubles.
+//
+// An expression that names a field which is not documented, or that uses a documented field
+// as another type, is refused, because it is most probably a mistake. A field that only
+// some appliances have is named by an index, detection["new_field"], whose type is not
+// checked. A record may have any fields.
 package match
 
 import (
@@ -44,20 +49,28 @@ type Match struct {
 	program    cel.Program
 }
 
-// Compile compiles and type-checks an expression. The error gives, for each mistake,
-// its position and a suggestion. An expression that could take too long to evaluate is
-// an error, too.
+// Compile compiles an expression and checks it against the types of the documented
+// fields. The error gives, for each mistake, its position and a suggestion. An expression
+// that could take too long to evaluate is an error, too.
 func Compile(expression string) (*Match, error) {
+	if err := checkTypes(expression); err != nil {
+		return nil, err
+	}
+	return compile(expression)
+}
+
+// compile compiles an expression in which objects may have any fields.
+func compile(expression string) (*Match, error) {
 	env, err := newEnvironment()
 	if err != nil {
 		return nil, fmt.Errorf("set up CEL: %w", err)
 	}
 	checked, issues := env.Compile(expression)
 	if issues.Err() != nil {
-		return nil, explain(expression, issues.Errors())
+		return nil, explain(expression, issues.Errors(), nil)
 	}
-	if kind := checked.OutputType(); kind != cel.BoolType && kind != cel.DynType {
-		return nil, fmt.Errorf("the expression returns a value of type %s, not true or false", kind)
+	if err := checkOutput(checked); err != nil {
+		return nil, err
 	}
 	if err := checkCost(env, checked); err != nil {
 		return nil, err
@@ -103,6 +116,8 @@ func (m *Match) Matches(e transform.Event) (bool, error) {
 	return true, fmt.Errorf("match event %s: %w", e.ID, m.located(err))
 }
 
+var errListHasNoFields = errors.New("a list has no fields: select an element, as in detection.participants.exists(p, p.role == \"offender\")")
+
 // computed is the text at an index that is not a constant.
 var computed = regexp.MustCompile(`^\[\s*[^"'\s0-9]`)
 
@@ -114,7 +129,7 @@ func (m *Match) located(err error) error {
 	}
 	lines, at := strings.Split(m.expression, "\n"), m.source.GetStartLocation(failure.NodeID())
 	if _, rest := splitAt(lines, at); !computed.MatchString(rest) && strings.HasPrefix(failure.Error(), "unsupported index type 'string'") {
-		err = errors.New("a list has no fields: select an element, as in participants.exists(p, p.role == \"offender\")")
+		err = errListHasNoFields
 	}
 	return fmt.Errorf("%s: %w", position(lines, at), err)
 }

@@ -191,7 +191,7 @@ func TestMatchesOtherStreams(t *testing.T) {
 
 func matches(t *testing.T, expression string, e transform.Event, want bool) {
 	t.Helper()
-	m, err := Compile(expression)
+	m, err := compile(expression)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestAnEvaluationErrorMatches(t *testing.T) {
 		{"a list is asked by a name within a loop", `detection.participants.exists(p, detection.categories[p.role] == "x")`, "unsupported index"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m, err := Compile(test.expression)
+			m, err := compile(test.expression)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -222,7 +222,7 @@ func TestAnEvaluationErrorMatches(t *testing.T) {
 		})
 	}
 	t.Run("a loop that costs too much is stopped", func(t *testing.T) {
-		m, err := Compile(`detection.participants.exists(p, detection.participants.exists(q, p.id == -q.id))`)
+		m, err := compile(`detection.participants.exists(p, detection.participants.exists(q, p.id == -q.id))`)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -258,7 +258,7 @@ func TestAnEvaluationThatTakesTooLongMatches(t *testing.T) {
 		{"a time zone is looked up for each element", `detection.l.exists(x, event.time.getHours("Europe/Berlin") == 25)`, `{"l":` + numbers(8000) + `}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m, err := Compile(test.expression)
+			m, err := compile(test.expression)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -285,7 +285,7 @@ func TestTheLastOfDuplicateFieldsCounts(t *testing.T) {
 }
 
 func TestAMatchIsSafeForConcurrentUse(t *testing.T) {
-	m, err := Compile(`detection.risk_score >= 60 && detection.participants.exists(p, p.role == "offender")`)
+	m, err := compile(`detection.risk_score >= 60 && detection.participants.exists(p, p.role == "offender")`)
 	if err != nil {
 		t.Fatal(err)
 	}

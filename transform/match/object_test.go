@@ -84,7 +84,7 @@ func FuzzFieldsAreReadOutOfAnyBytes(f *testing.F) {
 	}
 	var matches []*Match
 	for _, expression := range []string{`detection.a == detection.b.c`, `size(detection) > 0`, `detection.a.exists(x, x.b > 1)`, `has(detection.b.c.d)`} {
-		m, err := Compile(expression)
+		m, err := compile(expression)
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -61,9 +61,9 @@ func TestMatchesAgreesWithFullyDecodedJSON(t *testing.T) {
 }
 
 func matchOnce(t *rapid.T, expression string, e transform.Event) (bool, error) {
-	m, err := Compile(expression)
+	m, err := compile(expression)
 	if err != nil {
-		t.Fatalf("Compile(%s): %v", expression, err)
+		t.Fatalf("compile(%s): %v", expression, err)
 	}
 	return m.Matches(e)
 }

@@ -1,0 +1,134 @@
+package match
+
+import (
+	"slices"
+
+	"github.com/google/cel-go/common/types"
+
+	"ndrbridge/transform"
+)
+
+// documented is a kind of object with the fields that are documented, for the type
+// checker. Real appliances add fields, and any field can be null or missing.
+type documented struct {
+	name   string // of the type
+	noun   string // for messages
+	fields []documentedField
+	open   bool // other fields are expected
+}
+
+type documentedField struct {
+	name string
+	kind *types.Type
+}
+
+// find returns the type of a field, or nil if it is not documented.
+func (d documented) find(name string) *types.Type {
+	for _, f := range d.fields {
+		if f.name == name {
+			return f.kind
+		}
+	}
+	return nil
+}
+
+func (d documented) names() []string {
+	names := make([]string, len(d.fields))
+	for i, f := range d.fields {
+		names[i] = f.name
+	}
+	return names
+}
+
+var (
+	textList   = types.NewListType(types.StringType)
+	anyList    = types.NewListType(types.DynType)
+	openObject = types.NewMapType(types.StringType, types.DynType)
+)
+
+// The kinds of objects. A field whose values have several types in practice, such as a
+// ticket_id that can be a number, is of type dyn.
+var (
+	detectionKind = documented{name: "Detection", noun: "a detection", fields: []documentedField{
+		{"id", types.IntType}, {"appliance_id", types.IntType}, {"type", types.StringType}, {"title", types.StringType},
+		{"description", types.StringType}, {"categories", textList}, {"risk_score", types.IntType},
+		{"start_time", types.IntType}, {"end_time", types.IntType}, {"update_time", types.IntType}, {"mod_time", types.IntType}, {"create_time", types.IntType},
+		{"status", types.StringType}, {"resolution", types.StringType}, {"assignee", types.StringType},
+		{"ticket_id", types.DynType}, {"ticket_url", types.StringType}, {"url", types.StringType},
+		{"recommended", types.BoolType}, {"recommended_factors", textList}, {"is_user_created", types.BoolType},
+		{"participants", types.NewListType(types.NewObjectType("Participant"))}, {"properties", openObject},
+		{"mitre_tactics", anyList}, {"mitre_techniques", anyList}, // objects, or texts
+	}}
+	participantKind = documented{name: "Participant", noun: "a participant", fields: []documentedField{
+		{"id", types.IntType}, {"role", types.StringType}, {"object_type", types.StringType}, {"object_id", types.IntType},
+		{"object_value", types.StringType}, {"external", types.BoolType}, {"endpoint", types.StringType}, {"hostname", types.StringType},
+		{"username", types.StringType}, {"scanner_service", types.StringType}, {"usernames", textList}, {"origins", textList},
+	}}
+	auditKind = documented{name: "AuditEntry", noun: "an audit log entry", fields: []documentedField{
+		{"id", types.IntType}, {"occur_time", types.IntType}, {"time", types.IntType}, {"body", openObject},
+	}}
+	recordKind = documented{name: "Record", noun: "a record", open: true, fields: []documentedField{
+		{"_id", types.StringType}, {"_index", types.StringType}, {"_type", types.StringType}, {"sort", anyList}, {"_source", openObject},
+	}}
+	changesKind, changeKinds = changed()
+)
+
+// changed returns the kind of changes, with a field for each tracked field of a detection,
+// and the kinds of these fields, which have the values before and after.
+func changed() (documented, []documented) {
+	all := documented{name: "Changes", noun: "the changes of a detection"}
+	var each []documented
+	for _, field := range transform.TrackedFields() {
+		kind := detectionKind.find(field)
+		if field == "participants" {
+			kind = types.IntType // how many there are
+		}
+		name := "Change of " + field
+		each = append(each, documented{name: name, noun: "the change of " + field, fields: []documentedField{{"from", kind}, {"to", kind}}})
+		all.fields = append(all.fields, documentedField{field, types.NewObjectType(name)})
+	}
+	return all, each
+}
+
+// eventKind is the kind of the variable event.
+func eventKind() documented {
+	d := documented{name: eventTypeName, noun: "event"}
+	for _, a := range attributes {
+		d.fields = append(d.fields, documentedField{a.name, a.kind})
+	}
+	return d
+}
+
+// dataKinds are the kinds of the objects that the variables of an event's data hold.
+var dataKinds = map[string]documented{"detection": detectionKind, "audit": auditKind, "record": recordKind, "changes": changesKind}
+
+// kindNamed returns the kind of objects with a type name.
+func kindNamed(name string) (documented, bool) {
+	for _, d := range append([]documented{detectionKind, participantKind, auditKind, recordKind, changesKind}, changeKinds...) {
+		if d.name == name {
+			return d, true
+		}
+	}
+	return documented{}, false
+}
+
+// fieldsOf returns the names of the fields of a variable.
+func fieldsOf(variable string) []string {
+	if variable == eventVariable {
+		return attributeNames()
+	}
+	return dataKinds[variable].names()
+}
+
+// owners returns the selections of a field by its name from the variables that have it,
+// such as event.id and detection.id. It leaves changes out, which have what detections have.
+func owners(name string) (selections []string) {
+	for _, variable := range variableNames() {
+		if variable != changesVariable && slices.Contains(fieldsOf(variable), name) {
+			selections = append(selections, variable+"."+name)
+		}
+	}
+	return selections
+}
+
+func variableNames() []string { return append([]string{eventVariable}, dataVariables...) }
