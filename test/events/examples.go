@@ -2,15 +2,12 @@ package main
 
 import (
 	"bytes"
-	"embed"
 	"fmt"
 	"time"
 
+	"ndrbridge/internal/fixture"
 	"ndrbridge/transform"
 )
-
-//go:embed fixtures
-var fixtures embed.FS
 
 // example is an event of the page, by its name in the page.
 type example struct {
@@ -52,11 +49,10 @@ func (m *maker) add(name string, event transform.Event, err error) transform.Eve
 // fixture returns an object as returned by an appliance. repaired reports whether it
 // contained bytes that are not UTF-8.
 func (m *maker) fixture(name string) (object []byte, repaired bool) {
-	object, err := fixtures.ReadFile("fixtures/" + name)
+	object, err := fixture.Object(name)
 	if err != nil && m.err == nil {
 		m.err = err
 	}
-	object = bytes.TrimSpace(object)
 	return object, bytes.ContainsRune(object, '\uFFFD')
 }
 
@@ -70,7 +66,7 @@ func (m *maker) detection(name string) transform.Detection {
 }
 
 func (m *maker) detections() {
-	first, closed, small := m.detection("detection.json"), m.detection("closed.json"), m.detection("small.json")
+	first, closed, small := m.detection("detection"), m.detection("closed"), m.detection("small")
 
 	event, err := m.appliance.Detection(first, transform.Observation{Created: true, Recorded: recorded})
 	created := m.add("created", event, err)
@@ -103,7 +99,7 @@ func (m *maker) detections() {
 }
 
 func (m *maker) audit() {
-	object, repaired := m.fixture("audit.json")
+	object, repaired := m.fixture("audit")
 	entry, err := transform.ParseAuditEntry(object, repaired)
 	if err != nil {
 		m.err = err
@@ -122,7 +118,7 @@ func (m *maker) audit() {
 }
 
 func (m *maker) records() {
-	object, repaired := m.fixture("record.json")
+	object, repaired := m.fixture("record")
 	event, err := m.appliance.Record("web", transform.ParseRecord(object, repaired), recorded)
 	m.add("record", event, err)
 }

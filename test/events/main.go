@@ -1,6 +1,7 @@
 // Command events generates the reference of the events, docs/events.md. Its examples are
-// events created by the bridge's code from the fixtures here, and messages that its sinks
-// sent to real receivers. make reference runs it in the root of the repository.
+// events created by the bridge's code from the objects of package fixture, and messages
+// that its sinks sent to real receivers. make reference runs it in the root of the
+// repository.
 package main
 
 import (
