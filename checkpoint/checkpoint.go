@@ -65,6 +65,16 @@ func SinkOwner(sink string) Owner { return Owner("sink/" + sink) }
 // owns them.
 func (o Owner) Sink() (name string, ok bool) { return strings.CutPrefix(string(o), "sink/") }
 
+// Source returns the source that is the owner. ok is false if the owner is none.
+func (o Owner) Source() (source Source, ok bool) {
+	name, isSource := strings.CutPrefix(string(o), sourceOwners)
+	appliance, stream, found := strings.Cut(name, "/")
+	if !isSource || !found {
+		return Source{}, false
+	}
+	return Source{Appliance: appliance, Stream: stream}, true
+}
+
 // sourceOwners is the prefix of owners that are sources.
 const sourceOwners = "source/"
 

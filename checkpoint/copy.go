@@ -119,15 +119,15 @@ func (c contextWriter) Write(b []byte) (int, error) {
 }
 
 // keep copies the file to <path>.v<version>.bak, or with a number before bak if that
-// exists.
-func keep(db *bolt.DB, path string, version int) error {
+// exists, and returns the path of the copy.
+func keep(db *bolt.DB, path string, version int) (string, error) {
 	name := func(n int) string {
 		if n == 0 {
 			return fmt.Sprintf("%s.v%d.bak", path, version)
 		}
 		return fmt.Sprintf("%s.v%d.%d.bak", path, version, n+1)
 	}
-	_, err := boltfile.CreateFirst(name, func(file *os.File) error {
+	return boltfile.CreateFirst(name, func(file *os.File) error {
 		return boltfile.Guard(func() error {
 			return db.View(func(tx *bolt.Tx) error {
 				_, err := tx.WriteTo(file)
@@ -135,5 +135,4 @@ func keep(db *bolt.DB, path string, version int) error {
 			})
 		})
 	})
-	return err
 }

@@ -18,19 +18,30 @@ import (
 
 // Dead returns an owner's dead letters in the order of their keys, after a key ("": from
 // the first), at most limit.
-func (s *Store) Dead(ctx context.Context, o Owner, after string, limit int) (deadLetters []DeadLetter, err error) {
+func (s *Store) Dead(ctx context.Context, o Owner, after string, limit int) ([]DeadLetter, error) {
+	return s.deadAfter(ctx, o, after, limit, decodeDead)
+}
+
+// DeadHeads is Dead without the bodies, which are not read either: a page of many large
+// dead letters costs little.
+func (s *Store) DeadHeads(ctx context.Context, o Owner, after string, limit int) ([]DeadLetter, error) {
+	return s.deadAfter(ctx, o, after, limit, func(key, value []byte) (DeadLetter, error) {
+		d, err := splitDead(key, value)
+		d.Body = nil
+		return d, err
+	})
+}
+
+// deadAfter returns what decode makes of an owner's dead letters after a key, at most limit.
+func (s *Store) deadAfter(ctx context.Context, o Owner, after string, limit int, decode func(key, value []byte) (DeadLetter, error)) (deadLetters []DeadLetter, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
 		dead := inside(tx, deadBucket, []byte(o))
 		if dead == nil {
 			return nil
 		}
-		cursor := dead.Cursor()
-		key, value := cursor.Seek([]byte(after))
-		if after != "" && string(key) == after {
-			key, value = cursor.Next()
-		}
+		cursor, key, value := seekAfter(dead, after)
 		for ; key != nil && len(deadLetters) < limit; key, value = cursor.Next() {
-			deadLetter, err := decodeDead(key, value)
+			deadLetter, err := decode(key, value)
 			if err != nil {
 				return err
 			}
@@ -357,4 +368,13 @@ func (r *writeRound) dropOldest(o Owner, stats DeadStats, need int64) (left Dead
 	}
 	left.put(r.tx, o)
 	return left, nil
+}
+
+// seekAfter returns a cursor at the first key after one ("": the first of all), and what is there.
+func seekAfter(b *bolt.Bucket, after string) (cursor *bolt.Cursor, key, value []byte) {
+	cursor = b.Cursor()
+	if key, value = cursor.Seek([]byte(after)); after != "" && string(key) == after {
+		key, value = cursor.Next()
+	}
+	return cursor, key, value
 }

@@ -21,7 +21,7 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 	s := open(t, path, checkpoint.Options{})
 	wantFilled(t, s)
 	ctx := t.Context()
-	if queued, err := s.Replay(ctx, "a", time.Time{}); err != nil || queued.Last != 7 {
+	if queued, err := s.Replay(ctx, "a", checkpoint.Period{}); err != nil || queued.Last != 7 {
 		t.Errorf("replayed %v, %v, want up to event 7", queued, err)
 	}
 	if err := s.Close(); err != nil {
@@ -74,9 +74,12 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := open(t, path, checkpoint.Options{})
+			if want := fmt.Sprintf("%s.v%d.bak", path, layout); s.Kept() != want {
+				t.Errorf("it reports the copy %q, want %q", s.Kept(), want)
+			}
 			wantFilled(t, s)
 			wantQueued(t, s)
-			if _, err := s.Replay(ctx, "a", time.Unix(6, 0)); err != nil {
+			if _, err := s.Replay(ctx, "a", checkpoint.Period{Since: time.Unix(6, 0)}); err != nil {
 				t.Error(err)
 			}
 			var queued []uint64

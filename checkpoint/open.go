@@ -186,6 +186,9 @@ func advise(err error, copied bool) error {
 	switch {
 	case !errors.Is(err, ErrDamaged):
 		return err
+	case errors.Is(err, bolterrors.ErrInvalid) && !copied:
+		return fmt.Errorf("%w: it does not begin as a state does. The file was left as it is. If it is another file, correct the path of the state. "+
+			"Restore a backup of it; or move it away and start over, which loses the events that were not delivered yet and the dead letters", err)
 	case copied:
 		return fmt.Errorf("%w. The file was left as it is. Delete it: it is restored from the replicated log", err)
 	}
@@ -198,7 +201,8 @@ func advise(err error, copied bool) error {
 func migrate(d *database, from int) error {
 	db, path := d.db, d.path
 	if !d.copied {
-		if err := keep(db, path, from); err != nil {
+		var err error
+		if d.kept, err = keep(db, path, from); err != nil {
 			return fmt.Errorf("copy %s before it is changed to layout %d: %w", path, layoutVersion, err)
 		}
 	}

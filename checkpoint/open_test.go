@@ -77,7 +77,7 @@ func fill(t testing.TB, s *checkpoint.Store) {
 	}}))
 	_, err := s.Requeue(ctx, "a", []string{"e"})
 	must(err)
-	_, err = s.Replay(ctx, "a", time.Unix(5, 0))
+	_, err = s.Replay(ctx, "a", checkpoint.Period{Since: time.Unix(5, 0)})
 	must(err)
 	must(s.RememberSink(ctx, "a", []checkpoint.Entry{{Key: "m", Value: []byte("message"), At: 1}}, 0))
 	now := time.Now() // commands done long ago are forgotten
@@ -198,7 +198,7 @@ func use(s *checkpoint.Store) {
 	s.DropExpected(ctx, "hq", []string{"1"}, 1)
 	s.DropCommands(ctx, []uint64{1, 2})
 	s.Requeue(ctx, "a", nil)
-	s.Replay(ctx, "a", time.Time{})
+	s.Replay(ctx, "a", checkpoint.Period{})
 	s.Configure(ctx, map[string]checkpoint.Start{"a": {}, "new": {Since: time.Unix(30, 0)}})
 	s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Expect: 7, Cursor: 8})
 	s.Commit(ctx, checkpoint.Commit{

@@ -56,6 +56,18 @@ type Range struct {
 	First, Last uint64 // sequence numbers
 }
 
+// Events returns the number of events in the range.
+func (r Range) Events() uint64 {
+	if r == (Range{}) {
+		return 0
+	}
+	return r.Last + 1 - r.First
+}
+
+// Period selects events by when they were recorded: at or after Since, and before Until
+// unless it is zero.
+type Period struct{ Since, Until time.Time }
+
 // Requeue moves a sink's dead letters to the end of its queue, in the order of keys, or
 // all of them in the order of their keys if keys is nil. It ignores unknown keys, and
 // leaves a dead letter whose body is not an event where it is. n is how many were moved,
@@ -92,34 +104,56 @@ func (r *writeRound) requeue(sink, key string, event []byte) error {
 	return nil
 }
 
-// Replay appends a range of the journal to the sink's queue: from the first event recorded
-// at or after since up to the sink's cursor (events after the cursor are delivered
-// anyway). While the sink is configured, Limits.Retain trims no part of the range before
-// it is redelivered; MaxBytes does.
-func (s *Store) Replay(ctx context.Context, sink string, since time.Time) (Range, error) {
+// Replay appends a range of the journal to the sink's queue: the events of a period up to
+// the sink's cursor (events after the cursor are delivered anyway). While the sink is
+// configured, Limits.Retain trims no part of the range before it is redelivered; MaxBytes
+// does.
+func (s *Store) Replay(ctx context.Context, sink string, p Period) (Range, error) {
 	var queued Range
 	err := s.do(ctx, change{check: hasCursor(sink), write: func(r *writeRound) error {
-		last, err := cursorOf(r.tx.Tx, sink)
-		if err != nil {
-			return err
-		}
-		first, err := r.journal.since(since)
-		if err != nil || first > last {
+		selected, err := r.journal.completed(r.tx.Tx, sink, p)
+		if err != nil || selected == (Range{}) {
 			return err
 		}
 		_, replayed, number, err := nextItem(r.tx, sink)
 		if err != nil {
 			return err
 		}
-		replayed.Add(number, encode(first, last))
-		queued = Range{First: first, Last: last}
-		r.changed, r.queued = true, true
+		replayed.Add(number, encode(selected.First, selected.Last))
+		queued, r.changed, r.queued = selected, true, true
 		return nil
 	}})
 	if err != nil {
 		return Range{}, fmt.Errorf("replay to %s: %w", sink, err)
 	}
 	return queued, nil
+}
+
+// Replayable returns the range that Replay would append now. It changes nothing.
+func (s *Store) Replayable(ctx context.Context, sink string, p Period) (selected Range, err error) {
+	err = s.viewJournal(ctx, func(tx *bolt.Tx, j *journal) error {
+		selected, err = j.completed(tx, sink, p)
+		return err
+	})
+	return selected, wrapf(err, "find what can be replayed to %s", sink)
+}
+
+// completed returns the events of a period up to a sink's cursor.
+func (j *journal) completed(tx *bolt.Tx, sink string, p Period) (Range, error) {
+	last, err := cursorOf(tx, sink)
+	if err != nil {
+		return Range{}, err
+	}
+	first, err := j.since(p.Since)
+	if err == nil && !p.Until.IsZero() {
+		var end uint64
+		end, err = j.since(p.Until)
+		last = min(last, end-1)
+	}
+	if err != nil || first > last {
+		return Range{}, err
+	}
+	return Range{First: first, Last: last}, nil
 }
 
 // Redeliver returns the next events of the queue, without waiting, in the order in which

@@ -364,7 +364,7 @@ func TestAStateIsSplitOnlyWhenAllIsDelivered(t *testing.T) {
 		{"a replayed range is queued", func(s *checkpoint.Store) error {
 			err := s.Commit(ctx, checkpoint.Commit{Source: source, Position: []byte("p"), Events: []transform.Event{applianceEvent(t, "hq", "1")}})
 			err = errors.Join(err, s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Cursor: 1}))
-			_, replayed := s.Replay(ctx, "a", time.Time{})
+			_, replayed := s.Replay(ctx, "a", checkpoint.Period{})
 			return errors.Join(err, replayed)
 		}, "again"},
 		{"a dead letter is queued", func(s *checkpoint.Store) error {

@@ -138,6 +138,10 @@ func Open(path string, o Options) (*Store, error) {
 	return s, nil
 }
 
+// Kept returns the path of the copy that Open made of a file of an older version before it
+// migrated it, or "".
+func (s *Store) Kept() string { return s.kept }
+
 // SetLimits replaces Options.Limits. Events and dead letters that are already stored may
 // exceed the new limits: nothing more is accepted then until there is space.
 func (s *Store) SetLimits(l Limits) {

@@ -38,7 +38,8 @@ type Store interface {
 	Skip(ctx context.Context, s checkpoint.Skip) error
 
 	Requeue(ctx context.Context, sink string, keys []string) (n int, err error)
-	Replay(ctx context.Context, sink string, since time.Time) (checkpoint.Range, error)
+	Replay(ctx context.Context, sink string, p checkpoint.Period) (checkpoint.Range, error)
+	Replayable(ctx context.Context, sink string, p checkpoint.Period) (checkpoint.Range, error)
 	Redeliver(ctx context.Context, sink string, max checkpoint.Batch) (checkpoint.Redelivery, error)
 	CommitRedelivery(ctx context.Context, s checkpoint.RedeliveryCommit) error
 	WaitRedelivery(ctx context.Context, sink string) error

@@ -402,7 +402,7 @@ func (b Backend) testClosing(t *testing.T) {
 		"Over":             errOf(s.Over(ctx, "a", checkpoint.Budget{})),
 		"Pause":            s.Pause(ctx, "a", true),
 		"Requeue":          errOf(s.Requeue(ctx, "a", []string{"k"})),
-		"Replay":           errOf(s.Replay(ctx, "a", noon)),
+		"Replay":           errOf(s.Replay(ctx, "a", checkpoint.Period{Since: noon})),
 		"Redeliver":        errOf(s.Redeliver(ctx, "a", checkpoint.Batch{})),
 		"WaitRedelivery":   s.WaitRedelivery(ctx, "a"),
 		"CommitRedelivery": s.CommitRedelivery(ctx, checkpoint.RedeliveryCommit{Sink: "a"}),

@@ -130,21 +130,38 @@ func (m *machine) dropDead(t *rapid.T) {
 func (m *machine) replay(t *rapid.T) {
 	sink := m.knownSink(t)
 	since := noon.Add(time.Duration(rapid.IntRange(0, 7200).Draw(t, "since")) * time.Second)
-	got, err := m.s.Replay(context.Background(), sink, since)
+	p := checkpoint.Period{Since: since}
+	if rapid.Bool().Draw(t, "ends") {
+		p.Until = since.Add(time.Duration(rapid.IntRange(0, 3600).Draw(t, "seconds")) * time.Second)
+	}
+	first, err := m.s.Replayable(context.Background(), sink, p)
 	must(t, err)
+	got, err := m.s.Replay(context.Background(), sink, p)
+	must(t, err)
+	if got.Events() > first.Events() || got.Last != first.Last && got != (checkpoint.Range{}) {
+		t.Fatalf("replayed %v of %v", got, first) // old events may have been trimmed
+	}
 	want := uint64(1)
 	for want <= uint64(len(m.events)) && m.events[want-1].RecordedTime.Before(since) {
 		want++
 	}
+	last := m.cursors[sink]
+	if !p.Until.IsZero() {
+		end := want
+		for end <= uint64(len(m.events)) && m.events[end-1].RecordedTime.Before(p.Until) {
+			end++
+		}
+		last = min(last, end-1)
+	}
 	if got == (checkpoint.Range{}) {
-		if first := max(m.s.stats().First, want); first <= m.cursors[sink] {
-			t.Fatalf("replayed nothing, want %d to %d", first, m.cursors[sink])
+		if first := max(m.s.stats().First, want); first <= last {
+			t.Fatalf("replayed nothing, want %d to %d", first, last)
 		}
 		return
 	}
 	// Old events may have been trimmed just before.
-	if got.First < want || got.First > max(want, m.s.stats().First) || got.Last != m.cursors[sink] {
-		t.Fatalf("replayed %v, want %d to %d", got, want, m.cursors[sink])
+	if got.First < want || got.First > max(want, m.s.stats().First) || got.Last != last {
+		t.Fatalf("replayed %v, want %d to %d", got, want, last)
 	}
 	for seq := got.First; seq <= got.Last; seq++ {
 		m.queues[sink] = append(m.queues[sink], queuedEvent{seq: seq, key: checkpoint.DeadKey(seq), event: m.events[seq-1]})

@@ -53,7 +53,7 @@ func (s *state) requeue(sink string, keys ...string) int {
 
 func (s *state) replay(sink string, since time.Time) checkpoint.Range {
 	s.t.Helper()
-	queued, err := s.Replay(s.t.Context(), sink, since)
+	queued, err := s.Replay(s.t.Context(), sink, checkpoint.Period{Since: since})
 	s.must(err)
 	return queued
 }
@@ -196,7 +196,7 @@ func (b Backend) testRedelivery(t *testing.T) {
 	t.Run("a sink that was never configured has no queue", func(t *testing.T) {
 		s := b.open(t, spacious)
 		s.wantRefused(
-			errOf(s.Requeue(t.Context(), "a", nil)), errOf(s.Replay(t.Context(), "a", time.Time{})),
+			errOf(s.Requeue(t.Context(), "a", nil)), errOf(s.Replay(t.Context(), "a", checkpoint.Period{})),
 			errOf(s.Redeliver(t.Context(), "a", checkpoint.Batch{})), s.WaitRedelivery(t.Context(), "a"),
 			s.CommitRedelivery(t.Context(), checkpoint.RedeliveryCommit{Sink: "a"}),
 		)

@@ -1,0 +1,240 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Search selects events by how their structured form begins, and bounds the work of a call.
+type Search struct {
+	// Prefixes are what the structured form of an event may begin with.
+	Prefixes [][]byte
+	// MaxBytes bounds the events that are looked at, whether they are selected or not; one is
+	// looked at, however large it is.
+	MaxBytes int64
+	// Found bounds what is returned.
+	Found Batch
+}
+
+func (s Search) selects(event []byte) bool {
+	return slices.ContainsFunc(s.Prefixes, func(prefix []byte) bool { return bytes.HasPrefix(event, prefix) })
+}
+
+// SearchedJournal is the result of a search of the journal.
+type SearchedJournal struct {
+	Records []Record // newest first
+	// First is the number of the oldest event that was looked at, and Recorded when it was
+	// recorded, by the clock as it is now. First is 0 if none was looked at.
+	First    uint64
+	Recorded time.Time
+	// Whole is true if the journal has no event before First.
+	Whole bool
+	// Looked is the size of the events that were looked at.
+	Looked int64
+}
+
+// SearchJournal searches the events of the journal before a sequence number (0: all), from
+// the newest to the oldest, until it has looked at all or reaches a bound of s. It reads only
+// the beginning of an event that is not selected. The caller owns the result.
+func (s *Store) SearchJournal(ctx context.Context, before uint64, by Search) (found SearchedJournal, err error) {
+	var seqs []uint64
+	var values [][]byte
+	err = s.viewJournal(ctx, func(_ *bolt.Tx, j *journal) error {
+		found.Whole = true
+		cursor := j.events.Cursor()
+		key, value := cursor.Last()
+		if before > 0 && before <= j.last {
+			cursor.Seek(encode(before)) // an event of the journal, or its first
+			key, value = cursor.Prev()
+		}
+		size := 0
+		for ; key != nil; key, value = cursor.Prev() {
+			selected := by.selects(value)
+			if found.Looked > 0 && found.Looked+int64(len(value)) > by.MaxBytes || selected && !by.Found.admits(len(values), size, len(value)) {
+				found.Whole = false
+				break
+			}
+			m, err := parseMark(key)
+			if err != nil {
+				return fmt.Errorf("%w: %w", ErrDamaged, err)
+			}
+			found.Looked += int64(len(value))
+			found.First, found.Recorded = m.seq, time.UnixMilli(j.recordedBy(m.seq, m.recorded)).UTC()
+			if selected {
+				seqs, values = append(seqs, m.seq), append(values, value)
+				size += len(value)
+			}
+		}
+		own(values, size)
+		return nil
+	})
+	if err != nil {
+		return SearchedJournal{}, fmt.Errorf("search the journal: %w", err)
+	}
+	for i, seq := range seqs {
+		e, err := parseEvent(values[i])
+		if err != nil {
+			return SearchedJournal{}, fmt.Errorf("search the journal: %w: event %d: %w", ErrDamaged, seq, err)
+		}
+		found.Records = append(found.Records, Record{Seq: seq, Event: e})
+	}
+	return found, nil
+}
+
+// SearchedDead is the result of a search of an owner's dead letters.
+type SearchedDead struct {
+	DeadLetters []DeadLetter
+	// Next is the key after which another search continues; empty: all were looked at.
+	Next string
+	// Looked is the size of the dead letters that were looked at.
+	Looked int64
+}
+
+// SearchDead searches the dead letters of an owner whose keys follow after ("": all), in the
+// order of their keys, for those with an event that by selects, until it has looked at all or
+// reaches a bound of by. The caller owns the result.
+func (s *Store) SearchDead(ctx context.Context, o Owner, after string, by Search) (found SearchedDead, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		dead := inside(tx, deadBucket, []byte(o))
+		if dead == nil {
+			return nil
+		}
+		cursor, key, value := seekAfter(dead, after)
+		last, size := after, 0
+		for ; key != nil; key, value = cursor.Next() {
+			_, body, _ := bytes.Cut(value, []byte{'\n'})
+			selected := by.selects(body)
+			if found.Looked > 0 && found.Looked+int64(len(value)) > by.MaxBytes || selected && !by.Found.admits(len(found.DeadLetters), size, len(body)) {
+				found.Next = last
+				return nil
+			}
+			found.Looked += int64(len(value))
+			last = string(key)
+			if selected {
+				d, err := decodeDead(key, value)
+				if err != nil {
+					return err
+				}
+				found.DeadLetters = append(found.DeadLetters, d)
+				size += len(body)
+			}
+		}
+		return nil
+	})
+	return found, wrapf(err, "search the dead letters of %s", o)
+}
+
+// DeliveryState is what the state knows of the delivery of an event to a sink.
+type DeliveryState string
+
+// The states of a delivery.
+const (
+	// DeliveryPending means that the sink's cursor is before the event.
+	DeliveryPending DeliveryState = "pending"
+	// DeliveryDone means that the cursor is past the event. The state does not know whether
+	// it was sent, filtered or skipped.
+	DeliveryDone DeliveryState = "done"
+	// DeliveryDead means that the sink has a dead letter of the event.
+	DeliveryDead DeliveryState = "dead"
+	// DeliveryQueued means that the event is queued for redelivery.
+	DeliveryQueued DeliveryState = "queued"
+)
+
+// Delivered is what the state knows of the delivery of one event to a sink.
+type Delivered struct {
+	State DeliveryState
+	Dead  DeadLetter // of DeliveryDead, without its body
+}
+
+// maxQueued bounds the items of a redelivery queue that Deliveries looks at. An event that is
+// queued behind them counts as what it was before.
+const maxQueued = 10_000
+
+// Deliveries returns what the state knows of the delivery to a sink of the events of the
+// journal with these numbers, in their order. The events need not be in the journal any more.
+// It returns an error if the sink was never configured.
+func (s *Store) Deliveries(ctx context.Context, sink string, seqs []uint64) (all []Delivered, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		cursor, err := cursorOf(tx, sink)
+		if err != nil {
+			return err
+		}
+		dead := inside(tx, deadBucket, []byte(SinkOwner(sink)))
+		index := make(map[string]int, len(seqs))
+		for i, seq := range seqs {
+			key := DeadKey(seq)
+			index[key] = i
+			d := Delivered{State: DeliveryDone}
+			if seq > cursor {
+				d.State = DeliveryPending
+			}
+			if dead != nil {
+				if value := dead.Get([]byte(key)); value != nil {
+					deadLetter, err := splitDead([]byte(key), value)
+					if err != nil {
+						return err
+					}
+					deadLetter.Body = nil
+					d = Delivered{DeliveryDead, deadLetter}
+				}
+			}
+			all = append(all, d)
+		}
+		looked := 0
+		for item, err := range openQueue(tx, sink).items() {
+			if looked++; err != nil || looked > maxQueued {
+				return err
+			}
+			if i, ok := index[string(item.key)]; ok && !item.replays() {
+				all[i] = Delivered{State: DeliveryQueued}
+			}
+			for i, seq := range seqs {
+				if item.replays() && item.first <= seq && seq <= item.last {
+					all[i] = Delivered{State: DeliveryQueued}
+				}
+			}
+		}
+		return nil
+	})
+	return all, wrapf(err, "deliveries to %s", sink)
+}
+
+// LastCommands returns up to limit of the last commands for an appliance for which is returns
+// true, newest first. It looks at no more than among commands, of all appliances.
+func (s *Store) LastCommands(ctx context.Context, appliance string, among, limit int, is func(Command) bool) (found []Command, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		commands := tx.Bucket(commandsBucket)
+		if commands == nil {
+			return nil
+		}
+		cursor := commands.Cursor()
+		for id, value := cursor.Last(); id != nil && among > 0 && len(found) < limit; id, value = cursor.Prev() {
+			among--
+			k, err := parseCommand(id, value)
+			if err != nil {
+				return err
+			}
+			if k.Appliance == appliance {
+				if c := k.command(); is(c) {
+					found = append(found, c)
+				}
+			}
+		}
+		return nil
+	})
+	return found, wrapf(err, "search the commands for %s", appliance)
+}
+
+// SeqOfDeadKey returns the number of the event of a dead letter, whose key is DeadKey(seq).
+func SeqOfDeadKey(key string) (seq uint64, err error) {
+	if seq, err = strconv.ParseUint(key, 10, 64); err != nil || DeadKey(seq) != key {
+		return 0, fmt.Errorf("%.40q is not the key of an event", key)
+	}
+	return seq, nil
+}
