@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/transform"
@@ -207,12 +208,48 @@ func parseKnown(b []byte) (known, error) {
 // HasSeen reports whether the detections source of an appliance has been shown the
 // detection with an id, whether or not it became an event, and has not forgotten it.
 func HasSeen(ctx context.Context, store Store, appliance string, id int64) (bool, error) {
+	_, found, err := SeenOf(ctx, store, appliance, id)
+	return found, err
+}
+
+// Seen is what the detections source of an appliance remembers about a detection.
+type Seen struct {
+	// ModTime is the mod_time of the version that was last seen; zero if it has none.
+	ModTime time.Time
+	// Created is when the detection was created; zero if that is not known.
+	Created time.Time
+	// Tracked is transform.Detection.Tracked of the last version that became an event; empty
+	// if none did.
+	Tracked []byte
+	// Failed is true if the version that was last seen could not be converted into an event.
+	Failed bool
+}
+
+// SeenOf returns what is remembered of a detection that HasSeen reports; found is false for
+// others.
+func SeenOf(ctx context.Context, store Store, appliance string, id int64) (seen Seen, found bool, err error) {
 	source := checkpoint.Source{Appliance: appliance, Stream: transform.StreamDetections}
 	values, err := store.Recall(ctx, source, []string{strconv.FormatInt(id, 10), unpositionedKey(id)})
 	if err != nil {
-		return false, fmt.Errorf("recall a detection of %s: %w", source, err)
+		return seen, false, fmt.Errorf("recall a detection of %s: %w", source, err)
 	}
-	return values[0] != nil || values[1] != nil, nil
+	for _, value := range values {
+		if value == nil {
+			continue
+		}
+		k, err := parseKnown(value)
+		if err != nil {
+			return seen, false, err
+		}
+		at := func(milliseconds int64) time.Time {
+			if milliseconds <= 0 {
+				return time.Time{}
+			}
+			return time.UnixMilli(milliseconds).UTC()
+		}
+		return Seen{ModTime: at(k.modTime), Created: at(k.created), Tracked: k.tracked, Failed: k.dead}, true, nil
+	}
+	return seen, false, nil
 }
 
 // knownKey returns the key under which a detection is remembered.
