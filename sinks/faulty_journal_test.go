@@ -167,7 +167,7 @@ func TestACommitOfRedeliveriesThatWasWrittenButFailedIsRecognized(t *testing.T) 
 				want := numbers(1, 3)
 				f.runner.Pause()
 				for n := range queued {
-					if _, err := f.store.Replay(t.Context(), "lake", time.Time{}); err != nil {
+					if _, err := f.store.Replay(t.Context(), "lake", checkpoint.Period{}); err != nil {
 						t.Fatal(err)
 					}
 					for _, id := range numbers(1, 3) {

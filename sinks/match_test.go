@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"ndrbridge/checkpoint"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
@@ -36,13 +37,14 @@ func TestMatchFiltersEvents(t *testing.T) {
 		accepted []string
 		dead     []string
 		logged   int // lines of the log about a failure
+		matched  int // events
 	}{
-		{"filtered events are committed without being sent", matches, "", some, nil, 0},
-		{"all events may be filtered", func(transform.Event) (bool, error) { return false, nil }, "", nil, nil, 0},
-		{"an event for which match fails is sent, and logged once", fails, "", []string{"1", "2", "4", "5", "12"}, nil, 1},
-		{"an event for which match fails is sent by policy", fails, sinks.OnMatchErrorSend, []string{"1", "2", "4", "5", "12"}, nil, 1},
-		{"an event for which match fails is dropped by policy", fails, sinks.OnMatchErrorDrop, some, nil, 1},
-		{"an event for which match fails is dead-lettered by policy", fails, sinks.OnMatchErrorDeadLetter, some, []string{"2", "4"}, 1},
+		{"filtered events are committed without being sent", matches, "", some, nil, 0, 3},
+		{"all events may be filtered", func(transform.Event) (bool, error) { return false, nil }, "", nil, nil, 0, 0},
+		{"an event for which match fails is sent, and logged once", fails, "", []string{"1", "2", "4", "5", "12"}, nil, 1, 3},
+		{"an event for which match fails is sent by policy", fails, sinks.OnMatchErrorSend, []string{"1", "2", "4", "5", "12"}, nil, 1, 3},
+		{"an event for which match fails is dropped by policy", fails, sinks.OnMatchErrorDrop, some, nil, 1, 3},
+		{"an event for which match fails is dead-lettered by policy", fails, sinks.OnMatchErrorDeadLetter, some, []string{"2", "4"}, 1, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -54,7 +56,7 @@ func TestMatchFiltersEvents(t *testing.T) {
 				})
 				stop := f.start()
 				time.Sleep(time.Minute)
-				if _, err := f.store.Replay(t.Context(), "lake", time.Time{}); err != nil {
+				if _, err := f.store.Replay(t.Context(), "lake", checkpoint.Period{}); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Minute)
@@ -71,6 +73,14 @@ func TestMatchFiltersEvents(t *testing.T) {
 				}
 				if logged := strings.Count(log.String(), `msg="match failed`); logged != c.logged {
 					t.Errorf("logged %d times, want %d: %s", logged, c.logged, &log)
+				}
+				seen := *f.runner.Status().Match
+				if want := uint64(4 * c.logged); seen.Errors != want || (seen.Error != "") != (want > 0) {
+					t.Errorf("%+v, want %d errors", seen, want)
+				}
+				// Each event is seen twice. Those that match have numbers in some.
+				if want := (sinks.MatchStatus{Matched: uint64(2 * c.matched), Filtered: 24 - uint64(2*c.matched) - seen.Errors, Errors: seen.Errors, Error: seen.Error}); seen != want {
+					t.Errorf("%+v, want %+v", seen, want)
 				}
 				if err := testutil.GatherAndCompare(registry, strings.NewReader(fmt.Sprintf(`
 # HELP ndrbridge_sink_match_errors_total Events for which the sink's match failed; on_error decides what happens to them.
@@ -143,7 +153,7 @@ func TestMatchSeesEventsAsTheyAreSent(t *testing.T) {
 			})
 			stop := f.start()
 			time.Sleep(time.Minute)
-			if _, err := f.store.Replay(t.Context(), "lake", time.Time{}); err != nil {
+			if _, err := f.store.Replay(t.Context(), "lake", checkpoint.Period{}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Minute)

@@ -10,6 +10,7 @@ type Metrics struct {
 	events      *prometheus.CounterVec
 	retries     *prometheus.CounterVec
 	state       *prometheus.GaugeVec
+	matches     *prometheus.CounterVec
 	matchErrors *prometheus.CounterVec
 	send        *prometheus.HistogramVec
 	delivery    *prometheus.HistogramVec
@@ -30,6 +31,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "ndrbridge_sink_state",
 			Help: "State of the sink: 0 running, 1 retrying, 2 halted, 3 paused.",
 		}, []string{"sink"}),
+		matches: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ndrbridge_sink_match_total",
+			Help: "Events by the result of the sink's match: matched or filtered (not sent). Absent for a sink without match.",
+		}, []string{"sink", "result"}),
 		matchErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ndrbridge_sink_match_errors_total",
 			Help: "Events for which the sink's match failed; on_error decides what happens to them.",
@@ -45,7 +50,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.001, 3, 15),
 		}, []string{"sink"}),
 	}
-	r.MustRegister(m.events, m.retries, m.state, m.matchErrors, m.send, m.delivery)
+	r.MustRegister(m.events, m.retries, m.state, m.matches, m.matchErrors, m.send, m.delivery)
 	return m
 }
 
@@ -55,6 +60,7 @@ type sinkMetrics struct {
 	retries         *prometheus.CounterVec // by class
 	state           prometheus.Gauge
 	matchErrors     prometheus.Counter
+	matches         *prometheus.CounterVec // by result
 	send, delivery  prometheus.Observer
 }
 
@@ -70,6 +76,7 @@ func (m *Metrics) of(sink string) sinkMetrics {
 		retries:     m.retries.MustCurryWith(prometheus.Labels{"sink": sink}),
 		state:       m.state.WithLabelValues(sink),
 		matchErrors: m.matchErrors.WithLabelValues(sink),
+		matches:     m.matches.MustCurryWith(prometheus.Labels{"sink": sink}),
 		send:        m.send.WithLabelValues(sink),
 		delivery:    m.delivery.WithLabelValues(sink),
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,7 +38,7 @@ ndrbridge_sink_state{sink="lake"} %d
 		time.Sleep(time.Second)
 		f.runner.Pause()
 		f.append(t, 4, 6)
-		if _, err := f.store.Replay(t.Context(), "lake", time.Time{}); err != nil {
+		if _, err := f.store.Replay(t.Context(), "lake", checkpoint.Period{}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
@@ -99,6 +100,35 @@ func TestResumeRetriesAtOnce(t *testing.T) {
 		if !slices.Equal(f.accepted, numbers(1, 3)) {
 			t.Errorf("accepted %v", f.accepted)
 		}
+	})
+}
+
+func TestStatusHasTheNextAttemptAndTheLastDelivery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var up atomic.Bool
+		f := newFixture(t, 3, &target{answer: func(int, []string) error {
+			if !up.Load() {
+				return sinks.Errorf(sinks.Halted, "401 unauthorized")
+			}
+			return nil
+		}})
+		begun := time.Now()
+		stop := f.start()
+		time.Sleep(time.Second)
+		s := f.runner.Status()
+		if s.State != sinks.StateHalted || !s.NextAttempt.After(time.Now()) || !s.LastDelivery.IsZero() {
+			t.Errorf("while it is halted: %+v", s)
+		}
+		up.Store(true)
+		time.Sleep(time.Until(s.NextAttempt) + time.Millisecond)
+		if now := f.runner.Status(); !now.NextAttempt.IsZero() || !now.LastDelivery.Equal(s.NextAttempt) {
+			t.Errorf("%+v, want a delivery at %s", now, s.NextAttempt.Sub(begun))
+		}
+		f.runner.Pause()
+		if now := f.runner.Status(); !now.NextAttempt.IsZero() || !now.LastDelivery.Equal(s.NextAttempt) {
+			t.Errorf("while it is paused: %+v", now)
+		}
+		stop()
 	})
 }
 

@@ -3,33 +3,46 @@ package sinks
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/transform"
 )
 
-// MatchErrorPolicy selects what happens to an event for which a sink's match
-// fails. The set is closed; the values are those of the configuration.
-type MatchErrorPolicy string
-
-// The policies. The zero value means OnMatchErrorSend.
-const (
-	// OnMatchErrorSend sends the event: an unwanted event is better than a lost one.
-	OnMatchErrorSend MatchErrorPolicy = "send"
-	// OnMatchErrorDrop filters the event out.
-	OnMatchErrorDrop MatchErrorPolicy = "drop"
-	// OnMatchErrorDeadLetter dead-letters the event. It is sent if an operator
-	// requeues it.
-	OnMatchErrorDeadLetter MatchErrorPolicy = "dead_letter"
-)
-
 // preparer filters a sink's events and brings them into the form in which they are
 // sent, according to its options.
 type preparer struct {
-	o       *Options
-	metrics sinkMetrics
-	logged  sync.Once // a failure of Match
+	o                 *Options
+	metrics           sinkMetrics
+	matched, filtered prometheus.Counter // nil without Match
+	logged            sync.Once          // a failure of Match
+
+	mu        sync.Mutex
+	lastError string // of Match
+}
+
+func newPreparer(o *Options, metrics sinkMetrics) *preparer {
+	p := &preparer{o: o, metrics: metrics}
+	if o.Match != nil {
+		p.matched, p.filtered = metrics.matches.WithLabelValues("matched"), metrics.matches.WithLabelValues("filtered")
+	}
+	return p
+}
+
+// matchStatus returns the results of Match so far, or nil if there is none.
+func (p *preparer) matchStatus() *MatchStatus {
+	if p.o.Match == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return &MatchStatus{
+		Matched: counterValue(p.matched), Filtered: counterValue(p.filtered),
+		Errors: counterValue(p.metrics.matchErrors), Error: p.lastError,
+	}
 }
 
 // add appends a record to b: prepared, filtered, or as a dead letter if Match or
@@ -41,11 +54,11 @@ func (p *preparer) add(b *deliveryBatch, r checkpoint.Redelivered) {
 		event = event.Redeliver(redelivery)
 	}
 	if requeued := r.Seq == 0; p.o.Match != nil && !requeued {
-		switch matches, err := p.matches(event); {
-		case err != nil:
-			b.add(r, transform.Event{}, err)
+		switch verdict, err := p.decide(event); verdict {
+		case VerdictDeadLetter:
+			b.add(r, transform.Event{}, fmt.Errorf("match failed: %w", err))
 			return
-		case !matches:
+		case VerdictFilter:
 			b.addFiltered(r)
 			return
 		}
@@ -58,20 +71,33 @@ func (p *preparer) add(b *deliveryBatch, r checkpoint.Redelivered) {
 	b.add(r, event, err)
 }
 
-// matches reports whether an event is to be sent. It returns an error if the event
-// is to be dead-lettered.
-func (p *preparer) matches(e transform.Event) (bool, error) {
-	matches, err := p.o.Match(e)
-	if err == nil {
-		return matches, nil
+// decide returns the verdict about an event, and counts it. It logs the first failure of
+// Match.
+func (p *preparer) decide(e transform.Event) (Verdict, error) {
+	verdict, err := Selection{Match: p.o.Match, OnError: p.o.OnMatchError}.Decide(e)
+	switch {
+	case err != nil:
+		p.metrics.matchErrors.Inc()
+		p.mu.Lock()
+		p.lastError = beginning(err.Error())
+		p.mu.Unlock()
+		p.logged.Do(func() {
+			p.o.Log.Warn("match failed for an event; later failures are only counted",
+				"on_error", cmp.Or(p.o.OnMatchError, OnMatchErrorSend), "error", err)
+		})
+	case verdict == VerdictSend:
+		p.matched.Inc()
+	default:
+		p.filtered.Inc()
 	}
-	policy := cmp.Or(p.o.OnMatchError, OnMatchErrorSend)
-	p.metrics.matchErrors.Inc()
-	p.logged.Do(func() {
-		p.o.Log.Warn("match failed for an event; later failures are only counted", "on_error", policy, "error", err)
-	})
-	if policy == OnMatchErrorDeadLetter {
-		return false, fmt.Errorf("match failed: %w", err)
+	return verdict, err
+}
+
+// beginning returns the beginning of an error's text, for a status.
+func beginning(text string) string {
+	const most = 500 // bytes
+	if len(text) <= most {
+		return text
 	}
-	return policy != OnMatchErrorDrop, nil
+	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
 }

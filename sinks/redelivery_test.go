@@ -37,7 +37,7 @@ func TestRedelivery(t *testing.T) {
 			"a range of the journal, in its order",
 			rejects(),
 			func(t *testing.T, f *fixture) error {
-				_, err := f.store.Replay(t.Context(), "lake", time.Time{})
+				_, err := f.store.Replay(t.Context(), "lake", checkpoint.Period{})
 				return err
 			},
 			[]string{"1 again 1", "2 again 1", "3 again 1"}, nil,
@@ -64,8 +64,8 @@ func TestRedelivery(t *testing.T) {
 			"each time with another number",
 			rejects(),
 			func(t *testing.T, f *fixture) error {
-				_, err := f.store.Replay(t.Context(), "lake", time.Time{})
-				_, err2 := f.store.Replay(t.Context(), "lake", time.Time{})
+				_, err := f.store.Replay(t.Context(), "lake", checkpoint.Period{})
+				_, err2 := f.store.Replay(t.Context(), "lake", checkpoint.Period{})
 				return errors.Join(err, err2)
 			},
 			[]string{"1 again 1", "2 again 1", "3 again 1", "1 again 2", "2 again 2", "3 again 2"}, nil,
@@ -79,7 +79,7 @@ func TestRedelivery(t *testing.T) {
 				return nil
 			},
 			func(t *testing.T, f *fixture) error {
-				_, err := f.store.Replay(t.Context(), "lake", time.Time{})
+				_, err := f.store.Replay(t.Context(), "lake", checkpoint.Period{})
 				return err
 			},
 			[]string{"1 again 1", "2 again 1", "3 again 1"}, nil,
@@ -129,7 +129,7 @@ func TestARedeliveryIsPreparedAsOne(t *testing.T) {
 		})
 		stop := f.start()
 		time.Sleep(time.Minute)
-		if _, err := f.store.Replay(t.Context(), "lake", time.Time{}); err != nil {
+		if _, err := f.store.Replay(t.Context(), "lake", checkpoint.Period{}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -158,7 +158,7 @@ func TestRedeliveriesAndNewEventsDoNotBlockEachOther(t *testing.T) {
 				}})
 				stop := f.start()
 				time.Sleep(time.Second)
-				if _, err := f.store.Replay(t.Context(), "lake", time.Time{}); err != nil {
+				if _, err := f.store.Replay(t.Context(), "lake", checkpoint.Period{}); err != nil {
 					t.Fatal(err)
 				}
 				f.append(t, 4, 6)
@@ -191,7 +191,7 @@ func TestRedeliveriesAndNewEventsTakeTurns(t *testing.T) {
 				stop := f.start()
 				s.hold <- struct{}{} // the first three pass
 				time.Sleep(time.Second)
-				if _, err := f.store.Replay(t.Context(), "lake", time.Time{}); err != nil {
+				if _, err := f.store.Replay(t.Context(), "lake", checkpoint.Period{}); err != nil {
 					t.Fatal(err)
 				}
 				f.append(t, 4, 6)
@@ -213,7 +213,7 @@ func TestPoisonedRedeliveryIsIsolated(t *testing.T) {
 		time.Sleep(time.Second)
 		want := numbers(1, 5)
 		for n := 1; n <= 25; n++ { // others have to come, or the sink might be down
-			if _, err := f.store.Replay(t.Context(), "lake", time.Time{}); err != nil {
+			if _, err := f.store.Replay(t.Context(), "lake", checkpoint.Period{}); err != nil {
 				t.Fatal(err)
 			}
 			for _, id := range numbers(1, 5) {

@@ -87,6 +87,7 @@ type Runner struct {
 	o       Options
 	metrics sinkMetrics
 	limiter *rate.Limiter // nil: none
+	prepare *preparer
 	workers []*worker
 
 	metricMu sync.Mutex    // serializes updates of the state metric
@@ -96,6 +97,7 @@ type Runner struct {
 	mu           sync.Mutex
 	paused       time.Time     // since when; zero: not paused
 	pauseChanged chan struct{} // closed and replaced by Pause and Resume; ends waits
+	delivered    time.Time     // when an event was last acknowledged; zero: none was
 }
 
 // NewRunner returns a Runner that delivers from journal, which must have been
@@ -105,7 +107,7 @@ func NewRunner(journal Journal, o Options) *Runner {
 		o: o, metrics: o.Metrics.of(o.Name), paused: o.PausedSince,
 		sendSlot: make(chan struct{}, 1), pauseChanged: make(chan struct{}),
 	}
-	p := &preparer{o: &r.o, metrics: r.metrics}
+	r.prepare = newPreparer(&r.o, r.metrics)
 	if o.IsolateAfter == 0 {
 		r.o.IsolateAfter = 5
 	}
@@ -117,9 +119,9 @@ func NewRunner(journal Journal, o Options) *Runner {
 		}
 	}
 	r.workers = []*worker{
-		newWorker(r, &journalQueue{journal: journal, o: &r.o, preparer: p},
+		newWorker(r, &journalQueue{journal: journal, o: &r.o, preparer: r.prepare},
 			&lagPolicy{journal: journal, sink: o.Name, Lag: o.Lag}, o.Log),
-		newWorker(r, &redeliveryQueue{journal: journal, o: &r.o, preparer: p}, nil, o.Log.With("redelivery", true)),
+		newWorker(r, &redeliveryQueue{journal: journal, o: &r.o, preparer: r.prepare}, nil, o.Log.With("redelivery", true)),
 	}
 	r.updateStateMetric()
 	return r
@@ -141,11 +143,14 @@ func (r *Runner) Run(ctx, late context.Context) {
 // statuses of its two workers. It is safe for concurrent use.
 func (r *Runner) Status() Status {
 	r.mu.Lock()
-	paused := r.paused
+	paused, last := r.paused, r.delivered
 	r.mu.Unlock()
 	delivered := counterValue(r.metrics.delivered)
 	if !paused.IsZero() {
-		return Status{Sink: r.o.Name, State: StatePaused, Since: paused, Error: "paused by an operator, until it is resumed", Delivered: delivered}
+		return Status{
+			Sink: r.o.Name, State: StatePaused, Since: paused, Error: "paused by an operator, until it is resumed",
+			Delivered: delivered, LastDelivery: last, Match: r.prepare.matchStatus(),
+		}
 	}
 	var worst Status
 	for _, w := range r.workers {
@@ -155,8 +160,15 @@ func (r *Runner) Status() Status {
 		}
 		w.mu.Unlock()
 	}
-	worst.Delivered = delivered
+	worst.Delivered, worst.LastDelivery, worst.Match = delivered, last, r.prepare.matchStatus()
 	return worst
+}
+
+// setDelivered records that an event was acknowledged at a time.
+func (r *Runner) setDelivered(at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.delivered = at
 }
 
 // Pause stops delivery until Resume, once the Send in flight has returned. It is

@@ -325,7 +325,7 @@ func (m *machine) replaySince(t *rapid.T, o *sinkModel, ago time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	o.release()
-	queued, err := m.store.Replay(context.Background(), o.name, time.Now().Add(-ago))
+	queued, err := m.store.Replay(context.Background(), o.name, checkpoint.Period{Since: time.Now().Add(-ago)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -168,6 +168,7 @@ func (d *delivery) acknowledge(index int, now time.Time) {
 	d.b.acknowledge(index)
 	d.w.rejections.Accepted()
 	d.w.delivered++
+	d.w.r.setDelivered(now)
 }
 
 // reject dead-letters an event that will never be delivered. It counts as a

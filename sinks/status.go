@@ -26,7 +26,27 @@ type Status struct {
 	Since time.Time // of State
 	// Error is the text of the last failure; empty if State is StateRunning.
 	Error string
+	// NextAttempt is when delivery is tried again; zero unless State is StateRetrying or
+	// StateHalted.
+	NextAttempt time.Time
+	// LastDelivery is when an event was last acknowledged by a target of this Runner; zero:
+	// none was.
+	LastDelivery time.Time
 	// Delivered counts the acknowledged events; redeliveries count again. It
 	// continues the count of an earlier Runner of the sink with the same Metrics.
 	Delivered uint64
+	// Match counts the results of the sink's match; nil: it has none.
+	Match *MatchStatus
+}
+
+// MatchStatus counts the results of a sink's match. An event that is read again, because
+// it is redelivered or was not committed, counts again. The counts continue those of an
+// earlier Runner of the sink with the same Metrics.
+type MatchStatus struct {
+	Matched, Filtered uint64
+	// Errors counts the events for which match failed, which are neither, and Error is
+	// the text of the last failure of this Runner, up to 500 bytes; empty: it has not
+	// failed.
+	Errors uint64
+	Error  string
 }

@@ -188,7 +188,7 @@ func (w *worker) commitOnce(ctx context.Context, b *deliveryBatch, final bool) e
 // is the only error.
 func (w *worker) backOff(ctx context.Context, state State, err error, d time.Duration) error {
 	_, changed := w.r.pauseState()
-	if w.setStatus(state, err.Error()) {
+	if w.setStatus(state, err.Error(), time.Now().Add(d)) {
 		level := slog.LevelWarn
 		if state == StateHalted {
 			level = slog.LevelError
@@ -240,19 +240,20 @@ func (w *worker) checkLag(ctx context.Context) (skipped bool) {
 // recovered if it had failed.
 func (w *worker) recovered() {
 	w.retry.Reset()
-	if w.setStatus(StateRunning, "") {
+	if w.setStatus(StateRunning, "", time.Time{}) {
 		w.log.Info("sink delivers again")
 	}
 }
 
-// setStatus sets the state and its error text and reports whether either changed.
-func (w *worker) setStatus(state State, text string) bool {
+// setStatus sets the state, its error text and the time of the next attempt. It reports
+// whether the state or the text changed.
+func (w *worker) setStatus(state State, text string, next time.Time) bool {
 	w.mu.Lock()
 	changed := w.status.State != state || w.status.Error != text
 	if w.status.State != state {
 		w.status.State, w.status.Since = state, time.Now()
 	}
-	w.status.Error = text
+	w.status.Error, w.status.NextAttempt = text, next
 	w.mu.Unlock()
 	if changed {
 		w.r.updateStateMetric()
