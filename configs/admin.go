@@ -1,9 +1,13 @@
 package configs
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
+	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // Admin configures the HTTP server for health checks, metrics, the admin API and the
@@ -12,37 +16,110 @@ import (
 //	admin:
 //	  listen: 0.0.0.0:9600
 //	  token_file: /run/secrets/ndrbridge-admin
+//	  tls: {cert_file: /etc/ndrbridge/tls.crt, key_file: /etc/ndrbridge/tls.key}
 type Admin struct {
 	// Listen is the address to listen on, host:port. An address other than loopback
-	// requires a token.
+	// requires a token or client certificates.
 	Listen string `yaml:"listen" env:"LISTEN" default:"127.0.0.1:9600" required:"true"`
 	// Token is the bearer token that every request must carry, except requests for
 	// /healthz and /readyz. Absent: no token is required.
 	Token Secret `yaml:"token" env:"TOKEN" envPrefix:"TOKEN_"`
+	// ReadToken is another bearer token. Requests with it may read everything, including
+	// events and dead letters, and change nothing. It requires [Admin.Token].
+	ReadToken Secret `yaml:"read_token" env:"READ_TOKEN" envPrefix:"READ_TOKEN_"`
+	// TLS serves HTTPS instead of HTTP.
+	TLS AdminTLS `yaml:"tls" envPrefix:"TLS_"`
 }
 
-// AdminListen returns the value of admin.listen in the file at path and the environment,
-// as Load would return it. Errors in other keys are ignored, because the running bridge
-// may have been started before they were made. It returns an error if the file cannot be
-// read, and Errors if the key itself is invalid.
-func AdminListen(path string, environ []string) (string, error) {
-	data, err := readFile(path)
+// AdminTLS configures HTTPS for the admin interface. The files are read again when they
+// change.
+type AdminTLS struct {
+	// CertFile is the path of a PEM file with the certificate, followed by its
+	// intermediates; it requires [AdminTLS.KeyFile]. Absent: HTTP is served.
+	CertFile string `yaml:"cert_file" env:"CERT_FILE"`
+	// KeyFile is the path of a PEM file with the private key of [AdminTLS.CertFile].
+	KeyFile string `yaml:"key_file" env:"KEY_FILE"`
+	// ClientCAFile is the path of a PEM file with certificate authorities. Requests must
+	// then come with a client certificate that one of them has signed, except requests for
+	// /healthz, /readyz and the files of the status page, and webhooks with a secret.
+	// Absent: no client certificate is required.
+	ClientCAFile string `yaml:"client_ca_file" env:"CLIENT_CA_FILE"`
+}
+
+// Enabled reports whether HTTPS is served.
+func (t AdminTLS) Enabled() bool { return t.CertFile != "" }
+
+// Scheme returns the scheme of the admin interface's URL, http or https.
+func (a Admin) Scheme() string {
+	if a.TLS.Enabled() {
+		return "https"
+	}
+	return "http"
+}
+
+// LoadAdmin returns the section admin, as Load would return it. Errors in keys other than
+// admin.listen are ignored, because the running bridge may have been started before they
+// were made. It returns an error if a file cannot be read or nothing is configured, and
+// Errors if admin.listen itself is invalid.
+func LoadAdmin(s Source) (Admin, error) {
+	config, err := s.loadOnly("admin.listen")
 	if err != nil {
-		return "", err
+		return Admin{}, err
 	}
-	p, config, whole := decode(path, data)
+	return config.Admin, nil
+}
+
+// LoadControl returns what is needed to find the bridge that runs with a configuration:
+// State, Admin and Cluster, as Load would return them. Like LoadAdmin, it ignores errors in
+// other keys.
+func LoadControl(s Source) (*Config, error) {
+	config, err := s.loadOnly("state", "admin", "cluster")
+	if err != nil {
+		return nil, err
+	}
+	state, err := filepath.Abs(config.State)
+	if err != nil {
+		return nil, fmt.Errorf("find the state: %w", err)
+	}
+	return &Config{State: state, Admin: config.Admin, Cluster: config.Cluster}, nil
+}
+
+// loadOnly returns the configuration without checking it. It returns Errors if one of the
+// keys, or what is below it, could not be read, or a file is not a YAML mapping.
+func (s Source) loadOnly(keys ...string) (*Config, error) {
+	files, err := s.read()
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 && !s.sets(prefix) {
+		return nil, s.nothing()
+	}
+	p, config, whole := decode(files, s)
+	c := checks{p, p.errors}
+	for _, key := range keys {
+		below := func(e *Error) bool { return strings.HasPrefix(e.Path, key+".") }
+		whole = whole && !c.failed(key) && !slices.ContainsFunc(p.errors, below)
+	}
 	if !whole {
-		return "", p.errors
+		p.sort()
+		return nil, p.errors
 	}
-	p.overlay(environ, config)
-	if c := (checks{p, p.errors}); c.failed("admin.listen") {
-		p.errors.sort()
-		return "", p.errors
-	}
-	return config.Admin.Listen, nil
+	return config, nil
 }
 
 func (c checks) admin(admin Admin) {
+	switch {
+	case admin.TLS.CertFile != "" && admin.TLS.KeyFile == "":
+		c.wrong("admin.tls.cert_file", "is set without key_file; HTTPS requires both")
+	case admin.TLS.CertFile == "" && admin.TLS.KeyFile != "":
+		c.wrong("admin.tls.key_file", "is set without cert_file; HTTPS requires both")
+	case admin.TLS.CertFile == "" && admin.TLS.ClientCAFile != "":
+		c.wrong("admin.tls.client_ca_file", "is set without cert_file and key_file; client certificates require HTTPS")
+	}
+	if admin.ReadToken.IsSet() && !admin.Token.IsSet() && !c.failedSecret("admin.token") {
+		c.wrong("admin.read_token", "is set without token; without that, every caller may change everything: set admin.token_file, too")
+	}
+	c.differentTokens(admin)
 	if admin.Listen == "" {
 		return // reported as missing
 	}
@@ -52,10 +129,28 @@ func (c checks) admin(admin Admin) {
 		return
 	}
 	address, err := netip.ParseAddr(host)
-	if host != "localhost" && (err != nil || !address.IsLoopback()) && !admin.Token.IsSet() {
-		c.wrong("admin.listen", "%s can be reached from other hosts; set admin.token_file, or listen on 127.0.0.1", admin.Listen)
+	if host != "localhost" && (err != nil || !address.IsLoopback()) && !admin.protected() {
+		c.wrong("admin.listen", "%s can be reached from other hosts; set admin.token_file or admin.tls.client_ca_file, or listen on 127.0.0.1", admin.Listen)
 	}
 }
+
+// differentTokens checks that the token for reading is not the other one, with which it could
+// change everything. Tokens that cannot be read are reported elsewhere.
+func (c checks) differentTokens(admin Admin) {
+	token, err := admin.Token.Read()
+	reading, errReading := admin.ReadToken.Read()
+	if err != nil || errReading != nil || reading == "" || reading != token {
+		return
+	}
+	key := "admin.read_token"
+	if admin.ReadToken.File != "" {
+		key += fileSuffix
+	}
+	c.wrong(key, "is the same as that of admin.token, which may change everything; choose another one")
+}
+
+// protected reports whether requests must prove who sends them.
+func (a Admin) protected() bool { return a.Token.IsSet() || a.TLS.ClientCAFile != "" }
 
 func validPort(port string) bool {
 	_, err := strconv.ParseUint(port, 10, 16)

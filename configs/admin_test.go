@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestAdminListen(t *testing.T) {
+func TestLoadAdmin(t *testing.T) {
 	for _, test := range []struct {
 		name, file string
 		environ    []string
@@ -21,20 +21,51 @@ func TestAdminListen(t *testing.T) {
 		{"a file that is not YAML", "admin: {", nil, "", "is not YAML"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := AdminListen(writeFile(t, test.file), test.environ)
-			if got != test.want || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
-				t.Errorf("%q, %v; want %q, %q", got, err, test.want, test.err)
+			got, err := LoadAdmin(Source{Paths: []string{writeFile(t, test.file)}, Environ: test.environ})
+			if got.Listen != test.want || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+				t.Errorf("%q, %v; want %q, %q", got.Listen, err, test.want, test.err)
 			}
 		})
 	}
 	t.Run("the environment alone", func(t *testing.T) {
-		if got, err := AdminListen("", []string{"NDRBRIDGE_ADMIN_LISTEN=[::1]:9600"}); got != "[::1]:9600" || err != nil {
-			t.Error(got, err)
+		if got, err := LoadAdmin(Source{Environ: []string{"NDRBRIDGE_ADMIN_LISTEN=[::1]:9600"}}); got.Listen != "[::1]:9600" || err != nil {
+			t.Error(got.Listen, err)
 		}
 	})
 	t.Run("a file that is not there", func(t *testing.T) {
-		if _, err := AdminListen(filepath.Join(t.TempDir(), "none.yaml"), nil); err == nil {
+		if _, err := LoadAdmin(Source{Paths: []string{filepath.Join(t.TempDir(), "none.yaml")}}); err == nil {
 			t.Error("no error")
 		}
 	})
+}
+
+func TestLoadControl(t *testing.T) {
+	for _, test := range []struct {
+		name, file string
+		environ    []string
+		listen     string
+		err        string
+	}{
+		{"a mistake elsewhere does not matter", "colour: red\nstate: a.db\nadmin: {listen: ':9700'}\nsinks: 5", []string{"NDRBRIDGE_COLOUR=red"}, ":9700", ""},
+		{"a value outside its bounds is not checked", "state: a.db\nadmin: {listen: '0.0.0.0:9700'}", nil, "0.0.0.0:9700", ""},
+		{"a key of the section that is unknown", "state: a.db\nadmin: {listne: ':9700'}", nil, "", "admin.listne"},
+		{"a key below it that is unknown", "state: a.db\nadmin: {tls: {certificate: a.pem}}", nil, "", "admin.tls.certificate"},
+		{"a variable of it that is not set", "state: ${NOWHERE}", nil, "", "NOWHERE"},
+		{"a cluster that cannot be read", "state: a.db\ncluster: 5", nil, "", "cluster"},
+		{"a file that is not YAML", "admin: {", nil, "", "is not YAML"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			file := writeFile(t, test.file)
+			got, err := LoadControl(Source{Paths: []string{file}, Environ: test.environ})
+			if test.err != "" {
+				if err == nil || !strings.Contains(err.Error(), test.err) {
+					t.Errorf("%v, want %q", err, test.err)
+				}
+				return
+			}
+			if err != nil || got.Admin.Listen != test.listen || got.State != filepath.Join(filepath.Dir(file), "a.db") {
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
 }

@@ -1,4 +1,4 @@
-// Package configs reads the configuration of the bridge: one YAML file, overridden by
+// Package configs reads the configuration of the bridge: YAML files, overridden by
 // environment variables, into one set of structs.
 //
 // The yaml tag of a field is its key in the file. Its environment variable is
@@ -15,8 +15,7 @@
 // are left out. Run make reference after changing a comment.
 package configs
 
-// Config is the whole configuration of the bridge: one file, overridden by environment
-// variables.
+// Config is the whole configuration of the bridge.
 //
 // A Config returned by Load or Parse is valid. Printing it never shows a secret.
 type Config struct {
@@ -31,6 +30,7 @@ type Config struct {
 	// stopped. Deliveries that are still running then are abandoned, and the process exits
 	// within a second. Their events are delivered again after the next start.
 	ShutdownTimeout Duration    `yaml:"shutdown_timeout" env:"SHUTDOWN_TIMEOUT" default:"20s" above:"0"`
+	Reload          Reload      `yaml:"reload" envPrefix:"RELOAD_"`
 	Admin           Admin       `yaml:"admin" envPrefix:"ADMIN_"`
 	Journal         Journal     `yaml:"journal" envPrefix:"JOURNAL_"`
 	DeadLetters     DeadLetters `yaml:"dead_letters" envPrefix:"DEAD_LETTERS_"`
@@ -52,6 +52,19 @@ type Log struct {
 	Level string `yaml:"level" env:"LEVEL" default:"info" oneof:"debug,info,warn,error"`
 	// Format is the format of log lines: text, or json with one object per line.
 	Format string `yaml:"format" env:"FORMAT" default:"text" oneof:"text,json"`
+}
+
+// Reload configures when the bridge reloads its configuration by itself. Whenever SIGHUP,
+// ndrbridge reload or the admin API asks for it, it does so at once.
+//
+//	reload: {watch: 30s}
+type Reload struct {
+	// Watch is how often the bridge looks for changes of the configuration files, of the files
+	// in a configured folder, and of the files that sinks, ticket intakes and certificate
+	// authorities of appliances are configured with. It reloads the configuration when their
+	// content has changed and is the same at two successive looks: at least 1s, or 0 to
+	// reload only when asked.
+	Watch Duration `yaml:"watch" env:"WATCH" default:"0" min:"0"`
 }
 
 // Journal limits the journal, which stores events between the appliances and the sinks.

@@ -39,12 +39,16 @@ func (c checks) tls(path string, tls TLS) {
 func (c checks) url(path string, text URL, schemes ...string) *url.URL {
 	parsed, err := url.Parse(text.Value())
 	switch {
+	case !strings.Contains(text.Value(), "://"):
+		c.wrong(path, "has no scheme; write %s:// and the host, such as %s://name.example", schemes[0], schemes[0])
+	case err != nil && strings.Contains(err.Error(), "invalid port"):
+		c.wrong(path, "has an invalid port; write a number from 1 to 65535")
 	case err != nil || parsed.Hostname() == "":
 		c.wrong(path, "is not a URL with a scheme and a host, such as %s://name.example", schemes[0])
 	case !slices.Contains(schemes, parsed.Scheme):
 		c.wrong(path, "has a scheme that cannot be used here; write one of %s", strings.Join(schemes, ", "))
 	case parsed.Port() != "" && !validPort(parsed.Port()):
-		c.wrong(path, "has an invalid port")
+		c.wrong(path, "has an invalid port; write a number from 1 to 65535")
 	default:
 		return parsed
 	}

@@ -15,17 +15,22 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// decode reads a file into config. It records errors in p; a key with an error keeps its
-// default. It reports whether the file is a YAML mapping or empty.
-func (p *sourceLines) decode(data []byte, config *Config) bool {
+// decode reads a file into config, where it takes precedence over the files before it. It
+// records errors in p; a key with an error keeps its value. It reports whether the file is
+// a YAML mapping or empty.
+func (p *sourceLines) decode(f file, config *Config) bool {
+	p.files, p.folder = append(p.files, f.name), f.folder
 	var document yaml.Node
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	decoder := yaml.NewDecoder(bytes.NewReader(f.data))
 	err := decoder.Decode(&document)
 	if errors.Is(err, io.EOF) || err == nil && len(document.Content) == 0 {
+		if _, known := p.at[""]; !known {
+			p.at[""] = sourceLine{file: f.name}
+		}
 		return true
 	}
 	if err != nil {
-		p.failSyntax(err)
+		p.failSyntax(err, f.data)
 		return false
 	}
 	p.decodeBlock("", document.Content[0], reflect.ValueOf(config).Elem())
@@ -34,34 +39,33 @@ func (p *sourceLines) decode(data []byte, config *Config) bool {
 	case err == nil:
 		p.failNode(&second, "", "a second document begins here; one file holds one configuration")
 	case !errors.Is(err, io.EOF):
-		p.failSyntax(err)
+		p.failSyntax(err, f.data)
 	}
 	root := resolve(document.Content[0])
 	return root.Kind == yaml.MappingNode || isNull(root)
 }
 
-var (
-	syntaxError  = regexp.MustCompile(`^yaml: (?:line (\d+): )?((?s).*)$`)
-	quotedAnchor = regexp.MustCompile(`anchor '[^']*'`)
-)
+var syntaxError = regexp.MustCompile(`^yaml: (?:line (\d+): )?((?s).*)$`)
 
-// failSyntax records a YAML error with its line. It removes the names of anchors from the
-// message, because a secret that begins with * looks like an anchor.
-func (p *sourceLines) failSyntax(err error) {
-	e := &Error{File: p.file, Message: err.Error()}
+// failSyntax records that a file is not YAML: the mistake in its layout, if there is one, or
+// else the error of the YAML parser with its line.
+func (p *sourceLines) failSyntax(err error, data []byte) {
+	if found := findLayoutError(data); found != nil {
+		p.failAt(sourceLine{file: p.file(), line: found.line, column: found.column}, "", "is not YAML: "+found.message)
+		return
+	}
+	e := &Error{File: p.file(), Message: err.Error()}
 	if parts := syntaxError.FindStringSubmatch(e.Message); parts != nil {
 		e.Line, _ = strconv.Atoi(parts[1])
 		e.Message = parts[2]
 	}
-	if quotedAnchor.MatchString(e.Message) {
-		e.Message = quotedAnchor.ReplaceAllString(e.Message, "anchor") + "; put a value that begins with * in quotes"
-	}
+	explainSyntax(e, data)
 	e.Message = "is not YAML: " + e.Message
 	p.errors = append(p.errors, e)
 }
 
 func (p *sourceLines) failNode(node *yaml.Node, path, message string) {
-	p.failAt(sourceLine{line: node.Line, column: node.Column}, path, message)
+	p.failAt(p.here(node), path, message)
 }
 
 // resolve follows aliases to the node that they refer to.
@@ -77,8 +81,10 @@ func isNull(node *yaml.Node) bool {
 }
 
 func (p *sourceLines) decodeBlock(path string, node *yaml.Node, block reflect.Value) {
-	content := p.content(path, node, yaml.MappingNode, "keys with values")
 	fields := fieldsOf(block.Type())
+	content := p.content(path, node, yaml.MappingNode, "keys with values", "its keys are "+someKeys(fields))
+	p.around = append(p.around, enclosing{path, fields})
+	defer func() { p.around = p.around[:len(p.around)-1] }()
 	lines := make(map[string]int)
 	for i := 0; i+1 < len(content); i += 2 {
 		key, value := resolve(content[i]), content[i+1]
@@ -93,7 +99,7 @@ func (p *sourceLines) decodeBlock(path string, node *yaml.Node, block reflect.Va
 		}
 		lines[key.Value] = key.Line
 		if !p.decodeKey(name, key.Value, value, fields, block) {
-			p.failNode(content[i], name, unknownKey(key.Value, fields))
+			p.failNode(content[i], name, p.unknownKey(key.Value, value, content))
 		}
 	}
 }
@@ -103,38 +109,61 @@ func (p *sourceLines) decodeKey(path, key string, node *yaml.Node, fields []fiel
 	for _, f := range fields {
 		value := block.Field(f.index)
 		switch {
+		case f.shape == shapeSecret && (key == f.name || key == f.name+fileSuffix):
+			p.decodeSecret(path, key == f.name, node, value)
+			return true
 		case key == f.name:
 			p.decodeValue(path, node, value)
-			return true
-		case f.shape == shapeSecret && key == f.name+fileSuffix:
-			p.decodeText(path, node, value.FieldByName("File"))
 			return true
 		}
 	}
 	return false
 }
 
+// decodeSecret reads the value of a secret, or else the path of its file. It replaces the
+// other of the two if an earlier file has set it; both in one file are an error.
+func (p *sourceLines) decodeSecret(path string, literal bool, node *yaml.Node, value reflect.Value) {
+	secret := value.Addr().Interface().(*Secret)
+	read, other := value, path+fileSuffix
+	if !literal {
+		read, other = value.FieldByName("File"), strings.TrimSuffix(path, fileSuffix)
+	}
+	if !p.decodeText(path, node, read) {
+		return
+	}
+	if at, set := p.at[other]; !set || at.file == p.file() {
+		return
+	}
+	delete(p.at, other)
+	if literal {
+		secret.File = ""
+	} else {
+		secret.value = nil
+	}
+}
+
 func (p *sourceLines) decodeValue(path string, node *yaml.Node, value reflect.Value) {
 	if filter, is := value.Addr().Interface().(*RecordFilter); is {
-		p.at[path] = sourceLine{line: node.Line, column: node.Column}
-		filter.decode(path, node, p.failNode)
+		p.at[path] = p.here(node)
+		if p.expandTree(path, node, make(map[*yaml.Node]bool)) {
+			filter.decode(path, node, p.failNode)
+		}
 		return
 	}
 	switch shapeOf(value.Type()) {
 	case shapeBlock:
 		p.decodeBlock(path, node, value)
 	case shapeOption:
-		value.Set(newValue(value.Type().Elem()).Addr())
+		if value.IsNil() {
+			value.Set(newValue(value.Type().Elem()).Addr())
+		}
 		if isNull(resolve(node)) {
 			p.failNode(node, path, "is empty; write {} for its defaults, or leave the key out")
 			return
 		}
 		p.decodeBlock(path, node, value.Elem())
 	case shapeBlocks, shapeTexts, shapeSecrets:
-		for i, node := range p.content(path, node, yaml.SequenceNode, "a list") {
-			value.Set(reflect.Append(value, newValue(value.Type().Elem())))
-			p.decodeValue(item(path, i), node, value.Index(i))
-		}
+		p.decodeList(path, node, value)
 	case shapeMap:
 		p.decodeMap(path, node, value)
 	default:
@@ -143,9 +172,9 @@ func (p *sourceLines) decodeValue(path string, node *yaml.Node, value reflect.Va
 }
 
 // content returns the items of a list, or the keys and values of a mapping. It returns nil
-// if the node is null, or after it recorded that the node is not of the kind.
-func (p *sourceLines) content(path string, node *yaml.Node, kind yaml.Kind, wanted string) []*yaml.Node {
-	p.at[path] = sourceLine{line: node.Line, column: node.Column}
+// if the node is null, or after it recorded that the node is not of the kind, with advice.
+func (p *sourceLines) content(path string, node *yaml.Node, kind yaml.Kind, wanted, advice string) []*yaml.Node {
+	p.at[path] = p.here(node)
 	node = resolve(node)
 	switch {
 	case isNull(node):
@@ -153,21 +182,19 @@ func (p *sourceLines) content(path string, node *yaml.Node, kind yaml.Kind, want
 	case node.Kind == kind:
 		return node.Content
 	}
-	advice := ""
-	if kind == yaml.SequenceNode {
-		advice = "; write its items between [ and ], or one per line after a dash"
-	} else if node.Kind == yaml.ScalarNode && strings.Contains(node.Value, ":") {
-		advice = "; a space must follow the colon" // YAML reads key:value as one word
+	if kind == yaml.MappingNode && node.Kind == yaml.ScalarNode && strings.Contains(node.Value, ":") {
+		advice = "a space must follow the colon" // YAML reads key:value as one word
 	}
-	p.failNode(node, path, "expected "+wanted+", found "+found(node)+advice)
+	p.failNode(node, path, "expected "+wanted+", found "+found(node)+"; "+advice)
 	return nil
 }
 
 func (p *sourceLines) decodeMap(path string, node *yaml.Node, named reflect.Value) {
-	content := p.content(path, node, yaml.MappingNode, "names with values")
-	if len(content) > 0 {
+	content := p.content(path, node, yaml.MappingNode, "names with values", "write each as name: value")
+	if len(content) > 0 && named.IsNil() {
 		named.Set(reflect.MakeMap(named.Type()))
 	}
+	seen := make(map[string]bool)
 	for i := 0; i+1 < len(content); i += 2 {
 		key := resolve(content[i])
 		name := join(path, printable(key.Value))
@@ -175,9 +202,10 @@ func (p *sourceLines) decodeMap(path string, node *yaml.Node, named reflect.Valu
 		switch {
 		case key.Kind != yaml.ScalarNode:
 			p.failNode(key, path, "expected a name, found "+found(key))
-		case named.MapIndex(at).IsValid():
+		case seen[key.Value]:
 			p.failNode(key, name, "is set twice; keep one of them")
 		default:
+			seen[key.Value] = true
 			value := reflect.New(named.Type().Elem()).Elem()
 			p.decodeText(name, content[i+1], value)
 			named.SetMapIndex(at, value)
@@ -185,7 +213,9 @@ func (p *sourceLines) decodeMap(path string, node *yaml.Node, named reflect.Valu
 	}
 }
 
-func (p *sourceLines) decodeText(path string, node *yaml.Node, value reflect.Value) {
+// decodeText reads a scalar into value. It reports false if the node is null, which leaves
+// the value in place, or after it recorded an error.
+func (p *sourceLines) decodeText(path string, node *yaml.Node, value reflect.Value) bool {
 	kind := value.Kind()
 	if kind == reflect.Pointer {
 		kind = value.Type().Elem().Kind()
@@ -193,24 +223,37 @@ func (p *sourceLines) decodeText(path string, node *yaml.Node, value reflect.Val
 	if _, own := value.Addr().Interface().(encoding.TextUnmarshaler); own {
 		kind = reflect.String
 	}
-	if text, ok := p.text(path, node, kind); ok {
-		if err := setText(value, text); err != nil {
-			p.failNode(node, path, err.Error())
-		}
+	text, ok := p.text(path, node, kind)
+	if !ok {
+		return false
 	}
+	if p.isPath(path) {
+		text = within(p.folder, text)
+	}
+	if err := setText(value, text); err != nil {
+		p.failNode(node, path, err.Error())
+		return false
+	}
+	return true
 }
 
 // scalarTags are the tags of scalars that have a value.
 var scalarTags = []string{"!!str", "!!int", "!!float", "!!bool", "!!timestamp"}
 
+// truths are words that older versions of YAML read as true and false.
+var truths = map[string]string{"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false", "1": "true", "0": "false", "true": "true", "false": "false"}
+
 // text returns the text of a scalar that can become a value of the kind. It returns false
 // if the node is null, which leaves the default in place, or after it recorded an error.
 func (p *sourceLines) text(path string, node *yaml.Node, kind reflect.Kind) (string, bool) {
-	at := sourceLine{line: node.Line, column: node.Column}
+	at := p.here(node)
 	node = resolve(node)
+	expanded := p.expandNode(path, node)
 	at.null = isNull(node)
-	p.at[path] = at
-	if at.null {
+	if _, before := p.at[path]; !at.null || !before {
+		p.at[path] = at
+	}
+	if at.null || !expanded {
 		return "", false
 	}
 	wanted, allowed := "text", scalarTags
@@ -222,8 +265,21 @@ func (p *sourceLines) text(path string, node *yaml.Node, kind reflect.Kind) (str
 	case reflect.Float64:
 		wanted, allowed = "a number", []string{"!!int", "!!float"}
 	}
+	if p.expanded[node] {
+		return node.Value, true // of any type, even in quotes
+	}
 	if node.Kind != yaml.ScalarNode || !slices.Contains(allowed, node.ShortTag()) {
-		p.failNode(node, path, "expected "+wanted+", found "+found(node))
+		advice := ""
+		if truth := truths[strings.ToLower(node.Value)]; truth != "" && kind == reflect.Bool {
+			advice = "; write " + truth + " instead of " + node.Value
+		}
+		if quoted := yaml.Node(*node); quoted.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 {
+			quoted.Style, quoted.Tag = 0, ""
+			if slices.Contains(allowed, quoted.ShortTag()) {
+				advice = "; write it without quotes"
+			}
+		}
+		p.failNode(node, path, "expected "+wanted+", found "+found(node)+advice)
 		return "", false
 	}
 	return node.Value, true
@@ -250,23 +306,6 @@ func found(node *yaml.Node) string {
 		return "a time"
 	}
 	return "a YAML tag; put a value that begins with ! in quotes"
-}
-
-func unknownKey(key string, fields []field) string {
-	if strings.Contains(key, ":") {
-		return "is not a known key; a space must follow the colon"
-	}
-	if key == "<<" {
-		return "is not a known key; merging is not supported, write the keys out"
-	}
-	var known []string
-	for _, f := range fields {
-		known = append(known, f.name)
-		if f.shape == shapeSecret {
-			known = append(known, f.name+fileSuffix)
-		}
-	}
-	return "is not a known key" + suggest(key, known)
 }
 
 // printable returns a key for use in an error. It cuts off everything from the first

@@ -8,6 +8,8 @@ import (
 
 func TestDeliveryKeyErrors(t *testing.T) {
 	for _, test := range []struct{ name, keys, want string }{
+		{"a match with a mistyped field", `file: {path: "-"}, match: "detection.riskscore >= 80"`, "did you mean risk_score?"},
+		{"a match of a field as another type", `file: {path: "-"}, match: 'detection.risk_score >= "80"'`, ">= cannot be applied to (int, string)"},
 		{"a match that is not an expression", `file: {path: "-"}, match: "detection.risk_score = 80"`, "use == to compare"},
 		{"an event at fault looked for before the first attempt", `file: {path: "-"}, isolate_after: 0`, "sinks[0].isolate_after: is 0; it must be at least 1"},
 		{"fewer attempts than none", `file: {path: "-"}, max_attempts: -1`, "sinks[0].max_attempts: is -1; it must be 0 or more"},
@@ -41,6 +43,7 @@ func TestDeliveryKeyErrors(t *testing.T) {
 func TestLimitKeys(t *testing.T) {
 	for _, test := range []struct{ name, keys, want string }{
 		{"a heartbeat is not made more often than each second", "events: {heartbeat: 500ms}", "events.heartbeat: is 500ms; write at least 1s, or 0 for none"},
+		{"files are not watched more often than each second", "reload: {watch: 999ms}", "reload.watch: is 999ms; write at least 1s, or 0 to reload only when asked"},
 		{"a heartbeat does not go back", "events: {heartbeat: -1m}", "events.heartbeat: is -1m; it must be 0 or more"},
 		{"dead letters cannot be fewer than none", "dead_letters: {max_bytes: -1}", `dead_letters.max_bytes: "-1" is not a size`},
 	} {

@@ -49,16 +49,20 @@ func variableOf(path string) string {
 	return prefix + strings.ToUpper(strings.NewReplacer(".", "_", "[", "_", "]", "").Replace(path))
 }
 
-// setting is an environment variable that sets a key.
+// setting is an environment variable, or an option, that sets a key.
 type setting struct {
 	key
 	variable, value string
-	indexes         []int // of the list items in the path
+	indexes         []int  // of the list items in the path
+	origin          string // the variable or the option
 }
 
-// overlay applies the environment to config, where it overrides the file.
+// overlay applies the environment to config, where it takes precedence over the files.
 func (p *sourceLines) overlay(environ []string, config *Config) {
-	settings := p.settings(env.ToMap(environ))
+	p.apply(p.settings(env.ToMap(environ)), config)
+}
+
+func (p *sourceLines) apply(settings []setting, config *Config) {
 	valid := make(map[string]string, len(settings))
 	for i, s := range settings {
 		path, value, ok := p.locate(s, reflect.ValueOf(config).Elem())
@@ -66,19 +70,15 @@ func (p *sourceLines) overlay(environ []string, config *Config) {
 			continue
 		}
 		if secret, is := value.Addr().Interface().(*Secret); is {
-			// A value replaces a _file key of the file, and vice versa; two variables
-			// for one secret are an error.
+			// A value replaces a _file key of a file, and vice versa; two variables for
+			// one secret are an error.
 			if i == 0 || s.variable != settings[i-1].variable+strings.ToUpper(fileSuffix) {
 				*secret = Secret{}
 			}
 		}
-		at := sourceLine{variable: s.variable}
+		at := sourceLine{variable: s.origin}
 		p.at[path] = at
-		for below := range p.at {
-			if strings.HasPrefix(below, path+"[") || strings.HasPrefix(below, path+".") {
-				delete(p.at, below)
-			}
-		}
+		p.forget(path)
 		// env ends a list at its first error and names no variables in errors, so it gets
 		// only values that it can parse.
 		if err := parses(s.typ, s.value); err != nil {
@@ -129,7 +129,7 @@ func (p *sourceLines) settings(environment map[string]string) []setting {
 		case !known:
 			p.failAt(sourceLine{variable: variable}, "", "is not a known variable"+suggestVariable(general, indexes, byVariable))
 		case value != "":
-			settings = append(settings, setting{k, variable, value, indexes})
+			settings = append(settings, setting{k, variable, value, indexes, variable})
 		}
 	}
 	slices.SortFunc(settings, func(a, b setting) int {
@@ -197,7 +197,8 @@ func (p *sourceLines) locate(s setting, at reflect.Value) (path string, value re
 		list, rest, _ := strings.Cut(path, "[#]")
 		indexes, path = indexes[1:], item(list, index)+rest
 		if index > at.Len() {
-			p.failAt(sourceLine{variable: s.variable}, path, "skips an item of the list: "+item(list, at.Len())+" is not set; items count from 0")
+			p.meant = append(p.meant, list)
+			p.failAt(sourceLine{variable: s.origin}, path, "skips an item of the list: "+item(list, at.Len())+" is not set; items count from 0")
 			return "", value, false
 		}
 		if index == at.Len() {

@@ -10,7 +10,7 @@ import (
 )
 
 func TestEnvironmentAlone(t *testing.T) {
-	config, err := Load("", []string{
+	config, err := Load(Source{Environ: []string{
 		"PATH=/bin",
 		"NDRBRIDGE_APPLIANCES_0_NAME=hq",
 		"NDRBRIDGE_APPLIANCES_0_URL=https://sensor.example",
@@ -36,7 +36,7 @@ func TestEnvironmentAlone(t *testing.T) {
 		"NDRBRIDGE_SINKS_1_NAME=soc",
 		"NDRBRIDGE_SINKS_1_WEBHOOK_URL=https://hook",
 		"NDRBRIDGE_SINKS_1_WEBHOOK_HEADERS=X-A: b:c, X-D: e",
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestEnvironmentErrors(t *testing.T) {
 			"NDRBRIDGE_APPLIANCES_0_RECORDS_0_FILTER: appliances[0].records[0].filter: rules[0]: has no operator; write one of"}},
 		{"a filter that cannot be read", []string{"NDRBRIDGE_APPLIANCES_0_RECORDS_0_NAME=x", "NDRBRIDGE_APPLIANCES_0_RECORDS_0_FILTER={"}, []string{"records[0].filter: is neither JSON nor YAML; write a filter such as"}},
 		{"both of a secret", []string{"NDRBRIDGE_ADMIN_TOKEN=a", "NDRBRIDGE_ADMIN_TOKEN_FILE=/none"}, []string{"NDRBRIDGE_ADMIN_TOKEN: admin.token: is set, and so is token_file"}},
-		{"a file that is missing", []string{"NDRBRIDGE_ADMIN_TOKEN_FILE=/none"}, []string{"NDRBRIDGE_ADMIN_TOKEN_FILE: admin.token_file: read secret: stat /none"}},
+		{"a file that is missing", []string{"NDRBRIDGE_ADMIN_TOKEN_FILE=/none"}, []string{"NDRBRIDGE_ADMIN_TOKEN_FILE: admin.token_file: /none: no such file"}},
 		{"what a new item lacks", []string{"NDRBRIDGE_SINKS_1_FILE_PATH=x"}, []string{"sinks[1].name: is missing; set it, or the variable NDRBRIDGE_SINKS_1_NAME"}},
 		{"several at once, in one list too", []string{"NDRBRIDGE_SINKS_0_PROBE=x", "NDRBRIDGE_SINKS_0_START=x", "NDRBRIDGE_APPLIANCES_0_TIMEOUT=x", "NDRBRIDGE_STAT=x"}, []string{
 			"NDRBRIDGE_SINKS_0_PROBE", "NDRBRIDGE_SINKS_0_START", "NDRBRIDGE_APPLIANCES_0_TIMEOUT", "NDRBRIDGE_STAT"}},
@@ -181,7 +181,7 @@ func TestEveryKeyHasItsVariable(t *testing.T) {
 			path := strings.ReplaceAll(k.path, "[#]", "[0]")
 			value := sample(k.typ)
 			config := newValue(reflect.TypeFor[Config]()).Addr().Interface().(*Config)
-			p := &sourceLines{at: make(map[string]sourceLine)}
+			p := newSourceLines(nil)
 			p.overlay([]string{variableOf(path) + "=" + value}, config)
 			if len(p.errors) > 0 {
 				t.Fatal(p.errors)

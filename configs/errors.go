@@ -6,6 +6,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"ndrbridge/internal/similar"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Error is an error in a configuration. It never contains the value of a secret.
@@ -13,18 +17,18 @@ type Error struct {
 	// Path is the path of the key, such as sinks[1].kafka.brokers, or empty for the file
 	// as a whole.
 	Path string
-	// File, Line and Column are the position in the file. File is empty if the value does
-	// not come from the file; Line and Column are 0 if unknown.
+	// File, Line and Column are the position of the value. File is empty if the value does
+	// not come from a file; Line and Column are 0 if unknown.
 	File         string
 	Line, Column int
-	// Variable is the environment variable that set the value, or empty.
+	// Variable is the environment variable that set the value, --set, or empty.
 	Variable string
 	// Message says what is wrong and what to do.
 	Message string
 }
 
 // Error returns one line, file:line:column: path: message, without the parts that are
-// unknown. If an environment variable set the value, its name replaces the position.
+// unknown. If the value does not come from a file, Variable replaces the position.
 func (e *Error) Error() string {
 	var parts []string
 	switch {
@@ -46,8 +50,8 @@ func (e *Error) Error() string {
 	return strings.Join(append(parts, e.Message), ": ")
 }
 
-// Errors holds all errors of a configuration: those of the file in its order, then those
-// of the environment.
+// Errors holds all errors of a configuration: those of the files in their order, then those
+// of the environment and of --set.
 type Errors []*Error
 
 // Error returns one line for each error.
@@ -68,17 +72,18 @@ func (e Errors) Unwrap() []error {
 	return all
 }
 
-func (e Errors) sort() {
+// sort puts the errors in the order that Errors documents.
+func (p *sourceLines) sort() {
 	group := func(one *Error) int {
 		switch {
 		case one.File != "":
-			return 0
+			return slices.Index(p.files, one.File)
 		case one.Variable != "":
-			return 1
+			return len(p.files)
 		}
-		return 2
+		return len(p.files) + 1
 	}
-	slices.SortStableFunc(e, func(a, b *Error) int {
+	slices.SortStableFunc(p.errors, func(a, b *Error) int {
 		return cmp.Or(
 			cmp.Compare(group(a), group(b)),
 			cmp.Compare(a.Line, b.Line),
@@ -88,18 +93,49 @@ func (e Errors) sort() {
 	})
 }
 
-// sourceLine is the origin of a value: a variable, a position in the file, or neither.
+// sourceLine is the origin of a value: a variable, a position in a file, or neither.
 type sourceLine struct {
 	variable     string
+	file         string
 	line, column int
 	null         bool // the key is present without a value and keeps its default
 }
 
 // sourceLines records the origins of values by path, and the errors.
 type sourceLines struct {
-	file   string
-	at     map[string]sourceLine
-	errors Errors
+	files       []string          // the names of the files, in order; the last is the current one
+	folder      string            // of the current file
+	environment map[string]string // for references in values
+	paths       map[string]bool   // the keys whose values are paths
+	meant       []string          // paths of the keys for which unknown ones most likely stand
+	around      []enclosing       // the blocks that are being read, from the outermost
+	at          map[string]sourceLine
+	expanded    map[*yaml.Node]bool // scalars that contained ${ or $${; true: a reference
+	errors      Errors
+
+	withoutSecrets bool // as in Source
+}
+
+// here returns the position of a node in the current file.
+func (p *sourceLines) here(node *yaml.Node) sourceLine {
+	return sourceLine{file: p.file(), line: node.Line, column: node.Column}
+}
+
+// file returns the name of the current file, or "" if there is none.
+func (p *sourceLines) file() string {
+	if len(p.files) == 0 {
+		return ""
+	}
+	return p.files[len(p.files)-1]
+}
+
+// forget removes the origins of what is in the list or map at path, which is replaced.
+func (p *sourceLines) forget(path string) {
+	for below := range p.at {
+		if strings.HasPrefix(below, path+"[") || strings.HasPrefix(below, path+".") {
+			delete(p.at, below)
+		}
+	}
 }
 
 // fail records an error of the key at path. If the key is not set, the error has the
@@ -115,18 +151,14 @@ func (p *sourceLines) fail(path, message string) {
 	}
 }
 
-// isSet reports whether the key at path has a value in the file or the environment.
+// isSet reports whether the key at path has a value in a file or the environment.
 func (p *sourceLines) isSet(path string) bool {
 	at, known := p.at[path]
 	return known && !at.null
 }
 
 func (p *sourceLines) failAt(at sourceLine, path, message string) {
-	e := &Error{Path: path, Line: at.line, Column: at.column, Variable: at.variable, Message: message}
-	if at.line > 0 {
-		e.File = p.file
-	}
-	p.errors = append(p.errors, e)
+	p.errors = append(p.errors, &Error{Path: path, File: at.file, Line: at.line, Column: at.column, Variable: at.variable, Message: message})
 }
 
 // parent returns the path of the block or list that contains path.
@@ -134,44 +166,14 @@ func parent(path string) string {
 	return path[:max(strings.LastIndexAny(path, ".["), 0)]
 }
 
-// longestWord is the length in bytes up to which words are compared and shown.
+// longestWord is the length in bytes up to which words are shown.
 const longestWord = 100
 
 // suggest returns the end of a message about an unknown word: a question whether a similar
 // known word was meant, or "" if none is similar.
 func suggest(word string, known []string) string {
-	if len(word) > longestWord {
-		return ""
+	if best := similar.Nearest(word, known); best != "" {
+		return fmt.Sprintf("; did you mean %s?", best)
 	}
-	best, least := "", min(max(len(word)/3, 1), 3)+1
-	for _, candidate := range known {
-		if d := distance(word, candidate); d < least {
-			best, least = candidate, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %s?", best)
-}
-
-// distance returns the edit distance between a and b in bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return ""
 }

@@ -11,7 +11,7 @@ import (
 func TestExamplesLoad(t *testing.T) {
 	for _, path := range []string{"example.yaml", "minimal.yaml"} {
 		t.Run(path, func(t *testing.T) {
-			config, err := Load(path, []string{"NDRBRIDGE_APPLIANCES_0_API_KEY_FILE=" + writeFile(t, "a key")})
+			config, err := Load(Source{Paths: []string{path}, Environ: []string{"NDRBRIDGE_APPLIANCES_0_API_KEY_FILE=" + writeFile(t, "a key")}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -41,8 +41,8 @@ func all(t *testing.T) []byte {
 }
 
 func TestExampleHasEveryKey(t *testing.T) {
-	p := &sourceLines{file: "example.yaml", at: make(map[string]sourceLine)}
-	p.decode(all(t), new(Config))
+	p := newSourceLines(nil)
+	p.decode(file{name: "example.yaml", data: all(t)}, new(Config))
 	if len(p.errors) > 0 {
 		t.Fatal(p.errors)
 	}

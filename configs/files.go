@@ -18,6 +18,23 @@ func filesIn(block any) []string {
 	return slices.Compact(files)
 }
 
+// ReloadedFiles returns the paths of the files that the bridge reads when a part is made,
+// so that a reload is needed when their content changes: those of sinks and tickets, and
+// the certificate authorities of appliances. They are sorted and without duplicates.
+func (c *Config) ReloadedFiles() []string {
+	files := filesIn(c.Tickets)
+	for _, s := range c.Sinks {
+		files = append(files, s.Files()...)
+	}
+	for _, a := range c.Appliances {
+		if a.TLS.CAFile != "" {
+			files = append(files, a.TLS.CAFile)
+		}
+	}
+	slices.Sort(files)
+	return slices.Compact(files)
+}
+
 // eachFile calls visit for each file that the block at path names, with the path of the
 // key, in the order of the fields.
 func eachFile(path string, block reflect.Value, visit func(key, file string)) {

@@ -26,3 +26,21 @@ func TestFilesOfASink(t *testing.T) {
 		})
 	}
 }
+
+func TestFilesThatAReloadReads(t *testing.T) {
+	c := Config{
+		Admin: Admin{Token: Secret{File: "admin"}},
+		Appliances: []Appliance{
+			{APIKey: Secret{File: "key"}, TLS: TLS{CAFile: "ca.pem", CertFile: "cert.pem", KeyFile: "key.pem"}},
+			{APIKey: Secret{File: "key"}},
+		},
+		Sinks: []Sink{
+			{Webhook: &Webhook{TemplateFile: "template", TLS: TLS{CAFile: "ca.pem"}}},
+			{NATS: &NATS{CredsFile: "creds"}},
+		},
+		Tickets: Tickets{NATS: NATSIntake{Token: Secret{File: "token"}}},
+	}
+	if got, want := c.ReloadedFiles(), []string{"ca.pem", "creds", "template", "token"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -2,56 +2,78 @@ package configs
 
 import (
 	"fmt"
-	"os"
+	"path/filepath"
 	"reflect"
+
+	"github.com/caarlos0/env/v11"
+	"go.yaml.in/yaml/v3"
 )
 
-// Load reads the configuration from the file at path and applies the environment, which
-// has the form of os.Environ. If path is empty, it reads only the environment. It checks
-// that the files that the configuration names can be read. If the configuration is
-// invalid, it returns all errors together, as Errors; other failures are not of that
-// type.
-func Load(path string, environ []string) (*Config, error) {
-	data, err := readFile(path)
+// Load reads a configuration. It checks that the files that the configuration names can be
+// read. Relative paths in a file are relative to its folder and become absolute, as does
+// that of the state, because other processes compare it with theirs. If the configuration is invalid, it returns all errors together, as Errors; other
+// failures, such as ErrNothing, are not of that type.
+func Load(s Source) (*Config, error) {
+	files, err := s.read()
 	if err != nil {
 		return nil, err
 	}
-	return Parse(path, data, environ)
-}
-
-// readFile returns the content of the file at path, or nil if path is empty.
-func readFile(path string) ([]byte, error) {
-	if path == "" {
-		return nil, nil
+	if len(files) == 0 && !s.sets(prefix+"APPLIANCES_", prefix+"SINKS_") {
+		return nil, s.nothing()
 	}
-	data, err := os.ReadFile(path)
+	config, err := merge(files, s)
 	if err != nil {
-		return nil, fmt.Errorf("read the configuration: %w", err)
+		return nil, err
 	}
-	return data, nil
+	if config.State, err = filepath.Abs(config.State); err != nil {
+		return nil, fmt.Errorf("find the state: %w", err)
+	}
+	return config, nil
 }
 
-// Parse is Load for a file whose content is data. Its name is used in errors.
-func Parse(file string, data []byte, environ []string) (*Config, error) {
-	p, config, whole := decode(file, data)
-	p.overlay(environ, config)
+// Parse is Load for one file whose content is data. Its name is used in errors, and relative
+// paths in it are relative to its folder.
+func Parse(name string, data []byte, environ []string) (*Config, error) {
+	return merge([]file{{name, filepath.Dir(name), data}}, Source{Environ: environ})
+}
+
+// merge returns the configuration in files, with what s sets in addition to them.
+func merge(files []file, s Source) (*Config, error) {
+	p, config, whole := decode(files, s)
+	spell(config)
+	p.withoutSecrets = s.WithoutSecrets
 	p.sinkDefaults(config)
 	clusterDefaults(config)
 	if whole {
 		validate(p, config)
 	}
 	if len(p.errors) > 0 {
-		p.errors.sort()
+		p.sort()
 		return nil, p.errors
 	}
 	return config, nil
 }
 
-// decode returns the configuration of a file, before it is checked, and its errors. whole is
-// false if the file is not a YAML mapping.
-func decode(file string, data []byte) (p *sourceLines, config *Config, whole bool) {
+// decode returns the configuration before it is checked, and its errors. whole is false if a
+// file is not a YAML mapping.
+func decode(files []file, s Source) (p *sourceLines, config *Config, whole bool) {
 	config = newValue(reflect.TypeFor[Config]()).Addr().Interface().(*Config)
-	p = &sourceLines{file: file, at: make(map[string]sourceLine)}
-	whole = p.decode(data, config)
+	p = newSourceLines(s.Environ)
+	whole = true
+	for _, f := range files {
+		whole = p.decode(f, config) && whole
+	}
+	if len(files) > 0 && !p.isSet("state") {
+		config.State = within(files[0].folder, config.State)
+	}
+	p.overlay(s.Environ, config)
+	p.set(s.Set, config)
 	return p, config, whole
+}
+
+func newSourceLines(environ []string) *sourceLines {
+	return &sourceLines{
+		environment: env.ToMap(environ), paths: pathKeys(),
+		at: make(map[string]sourceLine), expanded: make(map[*yaml.Node]bool),
+	}
 }

@@ -53,7 +53,7 @@ func TestParseErrors(t *testing.T) {
 		{"a bad size", "journal: {max_bytes: 2GB}" + valid, []string{`f.yaml:1:22: journal.max_bytes: "2GB" is not a size`}},
 		{"a bad start", sink(`file: {path: "-"}, start: 1h`), []string{`sinks[0].start: "1h" is not in the past: write -1h`}},
 		{"a list as a file", "[a, b]", []string{"f.yaml:1:1: expected keys with values, found a list"}},
-		{"a file that is not YAML", "state: a\n  log: b", []string{"f.yaml:2: is not YAML: mapping values are not allowed"}},
+		{"a file that is not YAML", "state: a\n  log: b", []string{"f.yaml:2:3: is not YAML: is indented by 2 spaces, deeper than the block that begins on line 1, but line 1 has a value already"}},
 		{"two documents", valid + "---\nstate: a", []string{"a second document begins here"}},
 		{"several at once", "state: [a]\nlogs: {}\nshutdown_timeout: 5\njournal: {max_bytes: 1MiB}" + valid, []string{
 			"f.yaml:1:8: state:", "f.yaml:2:1: logs:", "f.yaml:3:19: shutdown_timeout:", "f.yaml:4:22: journal.max_bytes:",
@@ -76,6 +76,11 @@ func TestParseErrors(t *testing.T) {
 		{"no address", "admin: {listen: 9600}" + valid, []string{`admin.listen: "9600" is not an address`}},
 		{"a port that is none", "admin: {listen: 'localhost:99999'}" + valid, []string{"is not an address"}},
 		{"an open address without a token", "admin: {listen: ':9600'}" + valid, []string{"f.yaml:1:17: admin.listen: :9600 can be reached from other hosts; set admin.token_file"}},
+		{"the same token for reading and for all", "admin: {token: r, read_token: r}" + valid, []string{"admin.read_token: is the same as that of admin.token"}},
+		{"an open address with a token for reading only", "admin: {listen: ':9600', read_token: r}" + valid, []string{"admin.listen: :9600 can be reached", "admin.read_token: is set without token"}},
+		{"a certificate without its key", "admin: {tls: {cert_file: " + key + "}}" + valid, []string{"admin.tls.cert_file: is set without key_file"}},
+		{"a key without its certificate", "admin: {tls: {key_file: " + key + "}}" + valid, []string{"admin.tls.key_file: is set without cert_file"}},
+		{"client certificates without HTTPS", "admin: {listen: ':9600', tls: {client_ca_file: " + key + "}}" + valid, []string{"admin.tls.client_ca_file: is set without cert_file"}},
 		{"a small journal", "journal: {max_bytes: 15MiB}" + valid, []string{"journal.max_bytes: is 15MiB; it must be at least 16MiB"}},
 		{"a negative time", "journal: {retain: -1h}" + valid, []string{"journal.retain: is -1h; it must be 0 or more"}},
 		{"a bad prefix", "events: {type_prefix: io..x}" + valid, []string{`events.type_prefix: "io..x"`}},
@@ -89,14 +94,14 @@ func TestParseErrors(t *testing.T) {
 		{"a query in the address", strings.Replace(valid, "sensor.example", "sensor.example?a=b", 1), []string{"has something after the host"}},
 		{"a user in the address", strings.Replace(valid, "sensor.example", "u:p@sensor.example", 1), []string{"contains a user name"}},
 		{"another scheme", strings.Replace(valid, "https:", "ftp:", 1), []string{"write one of https, http"}},
-		{"no scheme", strings.Replace(valid, "https://", "", 1), []string{"is not a URL with a scheme and a host"}},
+		{"no scheme", strings.Replace(valid, "https://", "", 1), []string{"has no scheme; write https:// and the host"}},
 		{"two ways to sign in", appliance("oauth: {token_url: 'https://t', client_id: i, client_secret: s}"), []string{"appliances[0]: has both api_key and oauth"}},
 		{"half an oauth", strings.Replace(valid, "api_key: k", "oauth: {client_id: i}", 1), []string{"oauth.token_url: is missing", "oauth.client_secret_file: is missing"}},
 		{"a policy for a match that is not there", sink(`file: {path: "-"}, on_error: drop`), []string{"sinks[0].on_error: requires match, which is not set"}},
 		{"an empty oauth is none", strings.Replace(valid, "api_key: k", `oauth: {token_url: "", client_id: "", client_secret_file: ""}`, 1), []string{"has no credentials"}},
 		{"a secret twice", appliance("api_key_file: " + key), []string{"appliances[0].api_key: is set, and so is api_key_file"}},
-		{"a secret's file that is missing", strings.Replace(valid, "api_key: k", "api_key_file: /none", 1), []string{"appliances[0].api_key_file: read secret: stat /none: no such file or directory; write the secret"}},
-		{"a certificate's file that is missing", appliance("tls: {ca_file: /none}"), []string{"appliances[0].tls.ca_file: stat /none: no such file or directory; correct the path"}},
+		{"a secret's file that is missing", strings.Replace(valid, "api_key: k", "api_key_file: /none", 1), []string{"appliances[0].api_key_file: /none: no such file or directory; correct the path"}},
+		{"a certificate's file that is missing", appliance("tls: {ca_file: /none}"), []string{"appliances[0].tls.ca_file: /none: no such file or directory; correct the path"}},
 		{"a certificate without its key", appliance("tls: {cert_file: " + key + "}"), []string{"tls.cert_file: is set without key_file"}},
 		{"a key without its certificate", appliance("tls: {key_file: " + key + "}"), []string{"tls.key_file: is set without cert_file"}},
 		{"words that are none", appliance("product: a/b, scheme_word: 'a b'"), []string{`product: "a/b" is invalid`, `scheme_word: "a b" is invalid`}},
@@ -156,7 +161,7 @@ func TestParseErrors(t *testing.T) {
 		{"a topic of a shape that there is not", sink(`kafka: {brokers: ["a:1"], create_topic: {partitions: -1, replication: 40000}}`), []string{
 			"kafka.create_topic.partitions: is -1", "kafka.create_topic.replication: is 40000"}},
 		{"no NATS server", sink("nats: {}"), []string{"nats.url: is missing"}},
-		{"one bad NATS server of two", sink("nats: {url: 'nats://a, b:4222'}"), []string{"nats.url: is not a URL with a scheme and a host, such as nats://name.example"}},
+		{"one bad NATS server of two", sink("nats: {url: 'nats://a, b:4222'}"), []string{"nats.url: has no scheme; write nats:// and the host, such as nats://name.example"}},
 		{"a stream to create without a name", sink("nats: {url: 'nats://a', create_stream: true}"), []string{"nats.create_stream: is true without a stream"}},
 		{"a stream that is none", sink("nats: {url: 'nats://a', stream: a.b}"), []string{`nats.stream: "a.b" is not a stream name`}},
 		{"a subject with a wildcard", sink("nats: {url: 'nats://a', subject: 'ndr.*'}"), []string{`nats.subject: "ndr.*" is not a valid subject to publish to`}},
@@ -167,7 +172,7 @@ func TestParseErrors(t *testing.T) {
 		{"a password without a user", sink("webhook: {url: 'https://a', auth: {password: p}}"), []string{"webhook.auth.password: is set without username"}},
 		{"no webhook", sink("webhook: {}"), []string{"webhook.url: is missing"}},
 		{"a signature of a body without the attributes", sink("webhook: {url: 'https://a', sign: {secrets: [whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz]}}, mode: binary"), []string{"webhook.sign: cannot be combined with mode binary"}},
-		{"other methods", sink("webhook: {url: 'https://a', method: post, timeout: 0}"), []string{`webhook.method: "post" is not one of POST, PUT, PATCH`, "webhook.timeout: is 0s"}},
+		{"other methods", sink("webhook: {url: 'https://a', method: put_, timeout: 0}"), []string{`webhook.method: "put_" is not one of POST, PUT, PATCH`, "webhook.timeout: is 0s"}},
 		{"headers that are none", sink(`webhook: {url: 'https://a', headers: {"a b": c, X-D: "e\nf"}}`), []string{"webhook.headers.a…: is not the name of a header", "webhook.headers.X-D: has a value with a line end"}},
 		{"a header twice", sink(`webhook: {url: 'https://a', headers: {x-a: b, X-a: c}}`), []string{"is set twice with different capitalization"}},
 		{"two Authorization headers", sink(`webhook: {url: 'https://a', headers: {Authorization: b}, auth: {bearer: c}}`), []string{"headers.Authorization: is set, and so is auth"}},
@@ -296,7 +301,7 @@ sinks:
 }
 
 func TestLoadWithoutItsFile(t *testing.T) {
-	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"), nil)
+	_, err := Load(Source{Paths: []string{filepath.Join(t.TempDir(), "none.yaml")}})
 	var all Errors
 	if !errors.Is(err, fs.ErrNotExist) || errors.As(err, &all) {
 		t.Errorf("got %v", err)
@@ -327,4 +332,30 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("got %v and %v", config, err)
 		}
 	})
+}
+
+// What other tools of the field write in capitals, or with another separator.
+func TestSpellings(t *testing.T) {
+	config := parse(t, `
+log: {level: INFO, format: Json}
+appliances: [{name: hq, url: "https://sensor.example", api_key: k, detections: {filter: {status: [NEW, In-Progress]}}}]
+sinks:
+  - {name: a, kafka: {brokers: ["a:1"], acks: ALL, compression: ZSTD, sasl: {mechanism: SCRAM-SHA-512, username: u, password: p}}, mode: Binary}
+  - {name: b, kafka: {brokers: ["a:1"], sasl: {mechanism: SCRAM_SHA_256, username: u, password: p}}, format: OCSF}
+  - {name: c, webhook: {url: "https://h.example", preset: Splunk-HEC, key: k}}
+  - {name: d, syslog: {address: "h:1", network: TLS, facility: LOCAL7}}
+  - {name: e, webhook: {url: "https://h.example", method: put}}
+  - {name: f, webhook: {preset: PagerDuty, key: k}}
+`, "NDRBRIDGE_SINKS_0_LAG_POLICY=BLOCK")
+	got := []string{config.Log.Level, config.Log.Format, config.Sinks[0].Kafka.Acks, config.Sinks[0].Kafka.Compression, config.Sinks[0].Kafka.SASL.Mechanism,
+		config.Sinks[0].Mode, config.Sinks[0].Lag.Policy, config.Sinks[1].Kafka.SASL.Mechanism, config.Sinks[1].Format,
+		config.Sinks[2].Webhook.Preset, config.Sinks[3].Syslog.Network, config.Sinks[3].Syslog.Facility, config.Sinks[4].Webhook.Method}
+	got = append(got, config.Appliances[0].Detections.Filter.Status...)
+	want := []string{"info", "json", "all", "zstd", "scram-sha-512", "binary", "block", "scram-sha-256", "ocsf", "splunk_hec", "tls", "local7", "PUT", "new", "in_progress"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if url := config.Sinks[5].Webhook.URL.Value(); url != "https://events.pagerduty.com/v2/enqueue" {
+		t.Errorf("the preset's default does not apply: %q", url)
+	}
 }

@@ -46,16 +46,16 @@ func (s Secret) Read() (string, error) {
 	} else if s.File != "" {
 		data, err := secretfile.Read(s.File)
 		if err != nil {
-			return "", fmt.Errorf("read secret: %w", err)
+			return "", err
 		}
 		text, origin = string(data), s.File
 	}
 	text = strings.TrimRight(text, "\r\n")
 	switch {
 	case text == "" && s.value == nil && s.File != "":
-		return "", fmt.Errorf("read secret: %s is empty", origin)
+		return "", contentError(origin + " is empty; write the secret into it")
 	case secretfile.HasControl(text):
-		return "", fmt.Errorf("read secret: %s has a line break or another control character within the secret: write only the secret, on one line", origin)
+		return "", contentError(origin + " has a line break or another control character within the secret; write only the secret, on one line")
 	}
 	return text, nil
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"ndrbridge/configs"
@@ -35,5 +36,22 @@ sinks:
 	want := []string{"appliances[0].api_key_file", "appliances[0].tls.key_file", "sinks[0].webhook.sign.secret_files[0]", "sinks[1].nats.creds_file"}
 	if !slices.Equal(keys, want) {
 		t.Errorf("%q, want %q", keys, want)
+	}
+}
+
+func TestSecretsNeedNotBeReadableIfNothingIsContacted(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ndrbridge.yaml")
+	text := `
+appliances: [{name: hq, url: "https://h", api_key_file: /nonexistent/key, tls: {ca_file: /nonexistent/ca}}]
+sinks: [{name: s, webhook: {url: "https://h", auth: {bearer_file: /nonexistent/b}, sign: {secret_files: [/nonexistent/s]}}}]
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := configs.Load(configs.Source{Paths: []string{file}}); err == nil || strings.Count(err.Error(), "/nonexistent/") < 3 {
+		t.Errorf("with secrets: %v", err)
+	}
+	if _, err := configs.Load(configs.Source{Paths: []string{file}, WithoutSecrets: true}); err != nil {
+		t.Errorf("without secrets: %v", err)
 	}
 }

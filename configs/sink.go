@@ -37,7 +37,8 @@ type Sink struct {
 	Mode string `yaml:"mode" env:"MODE" default:"structured" oneof:"structured,binary,batch"`
 	// Match is an expression (CEL) that selects the events to send, over event (its
 	// attributes, stream and action) and detection, audit or record. A missing field never
-	// matches. Absent: all events are sent.
+	// matches. A field that is not documented is written detection["new_field"]. Absent:
+	// all events are sent.
 	Match string `yaml:"match" env:"MATCH"`
 	// OnError is what happens to an event for which match cannot be evaluated, for example
 	// because its risk_score is a string: send sends it, drop drops it, and dead_letter
@@ -214,6 +215,9 @@ func (c checks) sink(path string, s Sink) {
 	}
 	switch len(kinds) {
 	case 0:
+		if slices.ContainsFunc([]string{"kafka", "nats", "webhook", "syslog", "file"}, func(kind string) bool { return c.failed(path + "." + kind) }) {
+			break // reported already
+		}
 		c.wrong(path, "has no destination; add one of kafka, nats, webhook, syslog and file")
 	case 1:
 		c.mode(path+".mode", s)

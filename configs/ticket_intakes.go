@@ -306,7 +306,7 @@ func (m IntakeMap) mapping() webhookintake.Mapping {
 func (c checks) webhookIntake(path string, s intakeSystem, admin Admin) {
 	basic := s.method() == webhookintake.MethodBasic
 	switch {
-	case !s.Secret.IsSet() && !c.failedSecret(path+".secret") && !admin.Token.IsSet():
+	case !s.Secret.IsSet() && !c.failedSecret(path+".secret") && !admin.protected():
 		c.wrong(path+".secret_file", "is missing, and so is admin.token_file; set one of them, otherwise anyone could close detections")
 	case !s.Secret.IsSet() && (s.Verify != "" || s.Header != "" || s.Username != ""):
 		c.wrong(path+".secret_file", "is missing; without it, requests cannot be verified")

@@ -7,7 +7,7 @@ import (
 
 func TestTracingKeyErrors(t *testing.T) {
 	for _, test := range []struct{ name, keys, want string }{
-		{"an endpoint that is not a URL", "endpoint: collector", "tracing.endpoint: is not a URL with a scheme and a host"},
+		{"an endpoint that is not a URL", "endpoint: collector", "tracing.endpoint: has no scheme"},
 		{"an endpoint of gRPC", `endpoint: "grpc://collector:4317"`, "tracing.endpoint: has a scheme that cannot be used here; write one of http, https"},
 		{"an endpoint with a password", `endpoint: "https://ana:sesame@collector"`, "tracing.endpoint: has a user name or a password; write them into headers"},
 		{"an endpoint with a query", `endpoint: "https://collector/?k=sesame"`, "tracing.endpoint: has a query or a fragment"},

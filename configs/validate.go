@@ -22,6 +22,11 @@ type checks struct {
 
 func validate(p *sourceLines, config *Config) {
 	c := checks{p, slices.Clone(p.errors)}
+	for _, path := range p.meant {
+		if _, set := p.at[path]; !set { // otherwise reported as missing, too
+			c.unread = append(c.unread, &Error{Path: path})
+		}
+	}
 	eachField("", reflect.ValueOf(config).Elem(), c.tags)
 	c.cluster(config.Cluster)
 	c.admin(config.Admin)
@@ -30,6 +35,9 @@ func validate(p *sourceLines, config *Config) {
 	}
 	if every := config.Events.Heartbeat; every > 0 && every < Duration(time.Second) {
 		c.wrong("events.heartbeat", "is %s; write at least 1s, or 0 for none", every)
+	}
+	if every := config.Reload.Watch; every > 0 && every < Duration(time.Second) {
+		c.wrong("reload.watch", "is %s; write at least 1s, or 0 to reload only when asked", every)
 	}
 	c.appliances(config.Appliances)
 	c.sinks(config.Sinks, config.State)
@@ -93,11 +101,35 @@ func (c checks) tags(path string, f field, value reflect.Value) {
 	default:
 		c.oneof(path, value.String(), f.oneof)
 		if strings.HasSuffix(f.name, fileSuffix) {
-			if _, err := secretfile.Read(value.String()); err != nil {
-				c.wrong(path, "%v; correct the path, or let the bridge read the file", err)
+			if _, err := secretfile.Read(value.String()); err != nil && !c.withoutSecrets {
+				c.wrong(path, "%v%s", err, fileAdvice(err))
 			}
 		}
 	}
+}
+
+// spell replaces values in other spellings of the permitted values by these: in capitals,
+// and with - and _ for each other.
+func spell(config *Config) {
+	fold := strings.NewReplacer("-", "_")
+	canonical := func(value reflect.Value, allowed []string) {
+		for _, one := range allowed {
+			if strings.EqualFold(fold.Replace(one), fold.Replace(value.String())) {
+				value.SetString(one)
+			}
+		}
+	}
+	eachField("", reflect.ValueOf(config).Elem(), func(_ string, f field, value reflect.Value) {
+		switch {
+		case f.oneof == nil:
+		case value.Kind() == reflect.String:
+			canonical(value, f.oneof)
+		case f.shape == shapeTexts:
+			for i := range value.Len() {
+				canonical(value.Index(i), f.oneof)
+			}
+		}
+	})
 }
 
 func (c checks) oneof(path, value string, allowed []string) {
@@ -111,8 +143,8 @@ func (c checks) secret(path string, s Secret) {
 	case s.value != nil && s.File != "":
 		c.wrong(path, "is set, and so is %s; keep one of them", path[strings.LastIndexByte(path, '.')+1:]+fileSuffix)
 	case s.File != "":
-		if _, err := s.Read(); err != nil {
-			c.wrong(path+fileSuffix, "%v; write the secret into that file, where the bridge may read it, or correct the path", err)
+		if _, err := s.Read(); err != nil && !c.withoutSecrets {
+			c.wrong(path+fileSuffix, "%v%s", err, fileAdvice(err))
 		}
 	case s.value != nil:
 		if _, err := s.Read(); err != nil {

@@ -304,8 +304,11 @@ func (c checks) sign(path string, w Webhook, mode string) {
 			at = item(path+".secret_files", i-n)
 		}
 		text, err := secret.Read()
+		if err != nil && c.withoutSecrets {
+			continue
+		}
 		if err != nil {
-			c.wrong(at, "%v; write the secret into that file, where the bridge may read it, or correct the path", err)
+			c.wrong(at, "%v%s", err, fileAdvice(err))
 			continue
 		}
 		if _, err := signature.ParseKey(text); err != nil {

@@ -93,10 +93,10 @@ func handshakeFailure(err error, address string, shown []*x509.Certificate, now 
 	}
 	header, ok := errors.AsType[tls.RecordHeaderError](err)
 	if errors.Is(err, http.ErrSchemeMismatch) || string(header.RecordHeader[:]) == "HTTP/" {
-		return "the server speaks HTTP instead of TLS", "check the port of " + address + ", and whether it expects TLS: see scheme or tls"
+		return "the server speaks HTTP instead of TLS", "use the server's port for TLS; for a connection in plain text, change the scheme of the URL to http, or remove tls"
 	}
 	if ok {
-		return "the server does not speak TLS", "check the port of " + address + ", and whether it expects TLS: see scheme or tls"
+		return "the server does not speak TLS", "use the server's port for TLS; for a connection in plain text, change the scheme of the URL, or remove tls"
 	}
 	// Alerts of the remote side have no exported error type.
 	switch text := err.Error(); {

@@ -12,7 +12,7 @@ func filterDefinition() object {
 		}}}
 	}
 	kind := func(properties object, operators ...string) object {
-		properties["operator"] = object{"enum": operators}
+		properties["operator"] = some(object{"enum": operators}, definition("reference"))
 		var required []string
 		for _, key := range []string{"field", "operator", "operand", "rules"} {
 			if properties[key] != nil {
@@ -21,7 +21,7 @@ func filterDefinition() object {
 		}
 		return object{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
 	}
-	return object{"oneOf": []object{
+	return object{"anyOf": []object{
 		kind(object{"field": name, "operand": operand(value)}, "=", "!=", ">", "<", ">=", "<=", "~", "!~", "startswith"),
 		kind(object{"field": name, "operand": operand(values)}, "in", "not_in"),
 		kind(object{"field": name}, "exists", "not_exists"),

@@ -246,6 +246,16 @@ var index = regexp.MustCompile(`\[\d+\]`)
 // general is a path without its indexes.
 func general(path string) string { return index.ReplaceAllString(path, "[]") }
 
+// valuesOf returns the values that a schema lists, or nil.
+func valuesOf(schema *jsonschema.Schema) []any {
+	for _, one := range schema.AnyOf {
+		if one.Enum != nil {
+			return one.Enum.Values
+		}
+	}
+	return nil
+}
+
 func TestSchemaEnumsMatchLoad(t *testing.T) {
 	type enum struct {
 		key
@@ -260,10 +270,16 @@ func TestSchemaEnumsMatchLoad(t *testing.T) {
 		if items := e.schema.Items2020; items != nil {
 			e.schema, e.of = items, e.of+"[]"
 		}
-		if e.schema.Enum == nil {
+		values := valuesOf(e.schema)
+		if values == nil {
 			continue
 		}
-		e.values = append(slices.Clone(e.schema.Enum.Values), "another", "")
+		e.values = append(slices.Clone(values), "another", "")
+		for _, value := range values {
+			if text, is := value.(string); is {
+				e.values = append(e.values, strings.ToUpper(text), strings.ReplaceAll(text, "_", "-"))
+			}
+		}
 		enums, most = append(enums, e), max(most, len(e.values))
 	}
 	if len(enums) < 12 {
@@ -316,6 +332,37 @@ func TestSchemaBoundsMatchLoad(t *testing.T) {
 					t.Errorf("%s: of %s schema accepts it: %v, Load disagrees", k.path, text, taken)
 				}
 			}
+		}
+	}
+}
+
+func TestSchemaPermitsReferences(t *testing.T) {
+	for _, k := range allKeys() {
+		value := any("${NAME:-default}")
+		switch k.field.Type.Kind() {
+		case reflect.Slice:
+			value = []any{value}
+		case reflect.Map:
+			value = map[string]any{"low": value}
+		case reflect.Struct:
+			if k.field.Type == reflect.TypeFor[configs.RecordFilter]() {
+				value = map[string]any{"field": "a", "operator": value, "operand": value}
+			}
+		}
+		if err := compiled()(k.schema).Validate(value); err != nil {
+			t.Errorf("%s: %v", k.path, err)
+		}
+	}
+	whole := compiled()("")
+	for text, valid := range map[string]bool{
+		`{appliances: [{name: hq, url: "https://${HOST}", oauth: {client_id: "${ID}"}}], sinks: [{name: s, kafka: {brokers: ["${BROKER}"]}, mode: "${MODE}"}]}`: true,
+		`{appliances: [{name: hq, url: "https://${HOST}", api_kye: k}], sinks: [{name: s, file: {path: "-"}}]}`:                                                 false,
+		`{appliances: [{name: hq, url: "https://h", api_key: k}], sinks: [{name: s, file: {path: "-"}, retry: {max: "${MAX}", maximum: 1s}}]}`:                  false,
+		`{appliances: [{name: hq, url: "https://h", api_key: k}], sinks: [{name: s, webhook: {url: "${URL}", preset: "${PRESET}", channel: C1}}]}`:              true,
+		`{appliances: "${LIST}", sinks: [{name: s, file: {path: "-"}}]}`:                                                                                        false,
+	} {
+		if err := whole.Validate(tree(t, text)); (err == nil) != valid {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

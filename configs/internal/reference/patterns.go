@@ -66,18 +66,32 @@ func orNothing(pattern string) string { return "^$|" + pattern }
 
 // schemes returns a pattern that matches one of the names in upper or lower case.
 func schemes(names ...string) string {
-	var b strings.Builder
+	patterns := make([]string, len(names))
 	for i, name := range names {
-		if i > 0 {
-			b.WriteByte('|')
-		}
-		for _, r := range name {
-			if lower, upper := string(r), strings.ToUpper(string(r)); lower != upper {
-				b.WriteString("[" + upper + lower + "]")
-			} else {
-				b.WriteString(lower)
-			}
+		patterns[i] = inAnyCase(name)
+	}
+	return "(" + strings.Join(patterns, "|") + ")"
+}
+
+// spellings returns a pattern that matches the spellings in which the configuration accepts
+// the values.
+func spellings(values []string) string {
+	patterns := make([]string, len(values))
+	for i, value := range values {
+		patterns[i] = strings.NewReplacer("-", "[_-]", "_", "[_-]", ".", "[.]").Replace(inAnyCase(value))
+	}
+	return "^(" + strings.Join(patterns, "|") + ")$"
+}
+
+// inAnyCase returns a pattern that matches the name in upper or lower case.
+func inAnyCase(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		if lower, upper := strings.ToLower(string(r)), strings.ToUpper(string(r)); lower != upper {
+			b.WriteString("[" + upper + lower + "]")
+		} else {
+			b.WriteRune(r)
 		}
 	}
-	return "(" + b.String() + ")"
+	return b.String()
 }

@@ -23,6 +23,7 @@ func (s *source) schema() ([]byte, error) {
 		"text": object{"type": orNull("string", "number", "boolean")},
 	}
 	maps.Copy(definitions, durationDefinitions())
+	maps.Copy(definitions, referenceDefinitions())
 	for name, b := range s.blocks {
 		if b == s.root {
 			continue
@@ -39,7 +40,7 @@ func (s *source) schema() ([]byte, error) {
 	}
 	root["$schema"] = dialect
 	root["title"] = "Configuration of ndrbridge"
-	root["description"] = s.root.doc + " The schema describes only the file: it reports a required key as missing even if the environment sets it."
+	root["description"] = s.root.doc + " The schema describes one complete file: it reports a required key as missing even if another file or the environment sets it."
 	root["$defs"] = definitions
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -67,6 +68,7 @@ func (b *block) schema() (object, error) {
 			}
 			into["pattern"] = pattern
 		}
+		schema = permitReferences(schema, f.oneof)
 		properties[f.key] = schema
 		switch {
 		case f.typ == "Secret":
@@ -88,8 +90,10 @@ func (b *block) schema() (object, error) {
 	if len(required) > 0 {
 		schema["required"] = required
 	}
-	if len(rules) > 0 { // they do not apply to a block without keys, which is null
-		schema["if"], schema["then"] = object{"type": "object"}, all(rules...)
+	// The rules do not apply to a block without keys, which is null, nor to one with a
+	// reference, whose value is unknown.
+	if len(rules) > 0 {
+		schema["if"], schema["then"] = object{"type": "object", "not": definition("referring")}, all(rules...)
 	}
 	return schema, nil
 }

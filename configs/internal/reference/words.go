@@ -20,8 +20,19 @@ func where(key string, schema object) object { return object{"properties": objec
 // secret requires one of the two keys of a secret to be set.
 func secret(key string) object { return some(set(key), set(key+"_file")) }
 
-// is requires the key to be present with one of the values.
-func is(key string, values ...any) object { return with(key, object{"enum": values}) }
+// is requires the key to be present with one of the values, in any spelling of text.
+func is(key string, values ...any) object {
+	var texts []string
+	for _, value := range values {
+		if text, is := value.(string); is {
+			texts = append(texts, text)
+		}
+	}
+	if len(texts) == len(values) {
+		return with(key, object{"type": "string", "pattern": spellings(texts)})
+	}
+	return with(key, object{"enum": values})
+}
 
 // there requires the key to be present, with any value.
 func there(key string) object { return object{"type": "object", "required": []string{key}} }

@@ -1,0 +1,29 @@
+package configs
+
+import (
+	"reflect"
+	"testing"
+)
+
+// FuzzMerge checks that a file that is merged with itself, or with an empty one, stays the
+// same, and that no two files cause a panic.
+func FuzzMerge(f *testing.F) {
+	f.Add(valid, forSets)
+	f.Add(forSets, "log: {level: debug}\nsinks: [{name: lake, kafka: {acks: one}}]")
+	f.Add(valid, "sinks: []")
+	f.Add("sinks: [{name: a}, {name: a}]", "sinks: {a: b}")
+	f.Add("tracing: {headers: {a: b}}", "tracing: {headers: {a: ${A}}, tls: }")
+	f.Fuzz(func(t *testing.T, first, second string) {
+		one, two := file{name: "a.yaml", folder: ".", data: []byte(first)}, file{name: "b.yaml", folder: ".", data: []byte(second)}
+		_, _ = merge([]file{one, two}, Source{})
+		alone, err := merge([]file{one}, Source{})
+		if err != nil {
+			return
+		}
+		for _, other := range []file{one, {name: "empty.yaml", folder: "."}} {
+			if merged, err := merge([]file{one, other}, Source{}); err != nil || !reflect.DeepEqual(merged, alone) {
+				t.Errorf("%s\nmerged with %s: %v\n%+v\n%+v", first, other.name, err, merged, alone)
+			}
+		}
+	})
+}

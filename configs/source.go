@@ -1,0 +1,182 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/caarlos0/env/v11"
+)
+
+// Source says where a configuration comes from.
+type Source struct {
+	// Paths are the files and folders to read, in order. Of a folder, its files whose names
+	// end in .yaml or .yml are read in lexical order; hidden files and folders in it are
+	// left out. Values of a later file take precedence: mappings are merged by key, lists
+	// of items with a name by that name, and everything else is replaced.
+	Paths []string
+	// Defaults are read if Paths is empty: the first of these files that exists.
+	Defaults []string
+	// Environ is the environment in the form of os.Environ. Its variables take precedence
+	// over the files.
+	Environ []string
+	// Set holds values in the form key=value, which take precedence over everything else.
+	// The key is a path as in errors, in which a list item may be given by its name:
+	// sinks[0].kafka.topic, or sinks[lake].kafka.topic. The value is written as in the
+	// variable of the key.
+	Set []string
+	// WithoutSecrets means that the files of secrets and certificates need not be readable,
+	// because nothing is contacted.
+	WithoutSecrets bool
+}
+
+// DefaultPaths returns the files that commands look for if no configuration was named.
+func DefaultPaths() []string { return []string{"ndrbridge.yaml", "/etc/ndrbridge/ndrbridge.yaml"} }
+
+// ErrNothing is returned by Load if the source has no files, and the environment
+// configures neither appliances nor sinks.
+var ErrNothing = errors.New("no configuration file was named")
+
+// Files returns the files that Load reads, in order. A folder is listed at each call.
+// It returns an error if one of them does not exist, or a folder has no such files.
+func (s Source) Files() ([]string, error) {
+	if len(s.Paths) == 0 {
+		return s.firstDefault()
+	}
+	var files []string
+	for _, path := range s.Paths {
+		if path == "" {
+			return nil, errors.New("read the configuration: its path is empty; name a file or a folder")
+		}
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			if failed, ok := errors.AsType[*fs.PathError](err); ok {
+				err = failed.Err
+			}
+			return nil, fmt.Errorf("read the configuration %s: %w; correct the path", path, err)
+		case !info.IsDir():
+			files = append(files, path)
+			continue
+		}
+		inside, err := filesOf(path)
+		if err != nil {
+			return nil, fmt.Errorf("read the configuration: %w", err)
+		}
+		if len(inside) == 0 {
+			return nil, fmt.Errorf("read the configuration: the folder %s has no files whose names end in .yaml or .yml; add one, or name another path", path)
+		}
+		files = append(files, inside...)
+	}
+	return files, nil
+}
+
+// firstDefault returns the first of the default files that exists, if any.
+func (s Source) firstDefault() ([]string, error) {
+	for _, path := range s.Defaults {
+		switch _, err := os.Stat(path); {
+		case err == nil:
+			return []string{path}, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("read the configuration: %w; correct its permissions, or name another file", err)
+		}
+	}
+	return nil, nil
+}
+
+// filesOf returns the configuration files in a folder, in lexical order.
+func filesOf(folder string) ([]string, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, entry := range entries {
+		name := entry.Name()
+		if extension := filepath.Ext(name); strings.HasPrefix(name, ".") || extension != ".yaml" && extension != ".yml" {
+			continue
+		}
+		path := filepath.Join(folder, name)
+		info, err := os.Stat(path) // files of a Kubernetes ConfigMap are symbolic links
+		if err != nil {
+			return nil, err
+		}
+		if !info.IsDir() {
+			files = append(files, path)
+		}
+	}
+	return files, nil
+}
+
+// file is a configuration file.
+type file struct {
+	name   string // as in errors
+	folder string // to which relative paths in it are relative
+	data   []byte
+}
+
+// maxFile is the maximum size of a configuration file.
+const maxFile = 16 << 20
+
+func readFile(path string) (file, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return file{}, fmt.Errorf("read the configuration: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	switch {
+	case err != nil:
+		return file{}, fmt.Errorf("read the configuration: %w", err)
+	case len(data) > maxFile:
+		return file{}, fmt.Errorf("read the configuration: %s is larger than %s; name another file", path, Size(maxFile))
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return file{}, fmt.Errorf("read the configuration: %w", err)
+	}
+	return file{path, filepath.Dir(absolute), data}, nil
+}
+
+// read returns the contents of the files.
+func (s Source) read() ([]file, error) {
+	paths, err := s.Files()
+	if err != nil {
+		return nil, err
+	}
+	files := make([]file, len(paths))
+	for i, path := range paths {
+		if files[i], err = readFile(path); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// nothing returns the error for a source that configures nothing.
+func (s Source) nothing() error {
+	looked := ""
+	if len(s.Defaults) > 0 {
+		looked = ", and there is no " + strings.Join(s.Defaults, " or ")
+	}
+	return fmt.Errorf("%w%s: name a file with --config or NDRBRIDGE_CONFIG, or make one with ndrbridge config new", ErrNothing, looked)
+}
+
+// sets reports whether the source sets a key outside of files whose variable has one of
+// the prefixes.
+func (s Source) sets(prefixes ...string) bool {
+	has := func(variable string) bool {
+		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(variable, prefix) })
+	}
+	for variable, value := range env.ToMap(s.Environ) {
+		if value != "" && !foreign(variable, value) && has(variable) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(s.Set, func(option string) bool { return has(variableOf(option)) })
+}

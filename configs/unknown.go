@@ -1,0 +1,156 @@
+package configs
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"ndrbridge/internal/similar"
+)
+
+// enclosing is a block whose keys are being read.
+type enclosing struct {
+	path   string
+	fields []field
+}
+
+// foreignKeys are keys of other programs, and the keys that have their meaning here.
+var foreignKeys = map[string]string{
+	"address": "url", "endpoint": "url", "host": "url", "hostname": "url", "server": "url", "servers": "url", "uri": "url",
+	"bootstrap.servers": "brokers", "bootstrap_servers": "brokers", "hosts": "brokers", "topics": "topic", "subjects": "subject",
+	"condition": "match", "filter": "match", "when": "match", "where": "match",
+	"apikey": "api_key", "key": "api_key", "token": "api_key", "bind": "listen", "port": "listen",
+	"ssl": "tls", "ca": "ca_file", "cafile": "ca_file", "filename": "path", "poll_interval": "interval",
+}
+
+// unknownKey returns the message about a key that the innermost block does not have: a key
+// for which it most likely stands, there or in a block around it or in it, because a key
+// with wrong indentation is read as one of another block. The missing key is then not
+// reported. content are the keys and values beside it.
+func (p *sourceLines) unknownKey(key string, value *yaml.Node, content []*yaml.Node) string {
+	const unknown = "is not a known key"
+	switch {
+	case strings.Contains(key, ":"):
+		return unknown + "; a space must follow the colon"
+	case key == "<<":
+		return unknown + "; merging is not supported, write the keys out"
+	}
+	within := p.around[len(p.around)-1]
+	mean := func(name string) { p.meant = append(p.meant, join(within.path, name)) }
+	for i := 0; i+1 < len(content); i += 2 {
+		for _, f := range within.fields {
+			if f.name != resolve(content[i]).Value || !hasKey(f, key) {
+				continue
+			}
+			mean(f.name + "." + key)
+			if isNull(resolve(content[i+1])) {
+				return fmt.Sprintf(unknown+", but %s on line %d has it; indent it deeper than %s", f.name, content[i].Line, f.name)
+			}
+			return fmt.Sprintf(unknown+" here, but %s has it; move it there", join(within.path, f.name))
+		}
+	}
+	keys := keysIn(within.fields)
+	name := similar.Nearest(key, keys)
+	if known := foreignKeys[strings.ToLower(key)]; slices.Contains(keys, known) {
+		name = known
+	}
+	if name != "" {
+		mean(name)
+		return unknown + "; did you mean " + name + "?"
+	}
+	if kind := resolve(value).Value; (key == "type" || key == "kind") && slices.Contains(keys, kind) {
+		mean(kind)
+		return fmt.Sprintf(unknown+"; write %s as a key, with its own keys below it", kind)
+	}
+	for i := len(p.around) - 2; i >= 0; i-- {
+		if outer := p.around[i]; slices.Contains(keysIn(outer.fields), key) {
+			return fmt.Sprintf(unknown+", but %s has it; indent it like the keys there", cmp.Or(outer.path, "the top level"))
+		}
+	}
+	return unknown + p.inside(key, within)
+}
+
+// inside returns the end of the message about an unknown key that a block within the
+// innermost one has: where it belongs, or "".
+func (p *sourceLines) inside(key string, within enclosing) string {
+	for _, f := range within.fields {
+		below, isBelow := strings.CutPrefix(key, f.name+"_")
+		switch {
+		case isBelow && hasKey(f, below):
+			p.meant = append(p.meant, join(within.path, f.name+"."+below))
+			return fmt.Sprintf("; write %s as a key below %s", below, f.name)
+		case f.shape == shapeOption && isPreset(f, key):
+			p.meant = append(p.meant, join(within.path, f.name))
+			return fmt.Sprintf("; write %s: {preset: %s, …}", f.name, key)
+		}
+	}
+	const items = "the items of "
+	var has []string
+	for _, f := range within.fields {
+		switch {
+		case f.shape == shapeBlocks && slices.Contains(keysIn(fieldsOf(f.typ.Elem())), key):
+			has = append(has, items+f.name)
+			for i := 0; ; i++ {
+				if _, read := p.at[item(join(within.path, f.name), i)]; !read {
+					break
+				}
+				p.meant = append(p.meant, item(join(within.path, f.name), i)+"."+key)
+			}
+		case hasKey(f, key):
+			has = append(has, f.name)
+			p.meant = append(p.meant, join(within.path, f.name))
+		}
+	}
+	switch {
+	case len(has) == 0:
+		return ""
+	case len(has) == 1 && strings.HasPrefix(has[0], items):
+		return " here, but " + has[0] + " have it; move it there"
+	case len(has) == 1:
+		return " here, but " + has[0] + " has it; move it there"
+	}
+	return " here, but " + strings.Join(has[:len(has)-1], ", ") + " and " + has[len(has)-1] + " have it; move it to one of them"
+}
+
+// isPreset reports whether a field is a block with a preset of the name.
+func isPreset(f field, name string) bool {
+	return slices.ContainsFunc(fieldsOf(f.typ.Elem()), func(below field) bool {
+		return below.name == "preset" && slices.Contains(below.oneof, name)
+	})
+}
+
+// hasKey reports whether a field is a block with a key.
+func hasKey(f field, key string) bool {
+	switch f.shape {
+	case shapeBlock:
+		return slices.Contains(keysIn(fieldsOf(f.typ)), key)
+	case shapeOption:
+		return slices.Contains(keysIn(fieldsOf(f.typ.Elem())), key)
+	}
+	return false
+}
+
+// keysIn returns the keys of a block.
+func keysIn(fields []field) []string {
+	var keys []string
+	for _, f := range fields {
+		keys = append(keys, f.name)
+		if f.shape == shapeSecret {
+			keys = append(keys, f.name+fileSuffix)
+		}
+	}
+	return keys
+}
+
+// someKeys lists up to four keys of a block.
+func someKeys(fields []field) string {
+	const most = 4
+	keys := keysIn(fields)
+	if len(keys) > most {
+		return strings.Join(keys[:most], ", ") + " and so on"
+	}
+	return strings.Join(keys, ", ")
+}
