@@ -76,23 +76,40 @@ func (c *Control) Backup(ctx context.Context, w io.Writer) error {
 // many requests.
 func (c *Control) Verify(ctx context.Context, name string, since time.Time, report poller.VerifyReport) ([]poller.Verification, error) {
 	if !c.pipeline.verifying.TryLock() {
-		return nil, fmt.Errorf("another verification is running; try again when it has ended: %w", admin.ErrBusy)
+		return nil, fmt.Errorf("another verification or a count is running; try again when it has ended: %w", admin.ErrBusy)
 	}
 	defer c.pipeline.verifying.Unlock()
 	return c.operator.Verify(ctx, name, since, report)
 }
 
+// Detection is operator.Detection limited to one search at a time, because each reads much of
+// the state.
+func (c *Control) Detection(ctx context.Context, name string, id int64) (admin.Detection, error) {
+	if err := acquire(ctx, c.pipeline.searching); err != nil {
+		return admin.Detection{}, err
+	}
+	defer func() { <-c.pipeline.searching }()
+	return c.operator.Detection(ctx, name, id)
+}
+
+// PlanRewind is operator.PlanRewind, not at the same time as Verify: each sends an
+// appliance several requests.
+func (c *Control) PlanRewind(ctx context.Context, source checkpoint.Source, to time.Time) (admin.RewindPlan, error) {
+	if !c.pipeline.verifying.TryLock() {
+		return admin.RewindPlan{}, fmt.Errorf("a verification or another count is running; try again when it has ended: %w", admin.ErrBusy)
+	}
+	defer c.pipeline.verifying.Unlock()
+	return c.operator.PlanRewind(ctx, source, to)
+}
+
 // Tail implements admin.Control. It reads the journal no faster than yield returns.
 func (c *Control) Tail(ctx context.Context, from admin.From, yield func(transform.Event) error) error {
-	after, err := c.before(ctx, from)
+	journal := c.pipeline.store
+	after, err := catchUp(ctx, journal, c.pipeline.tails, from, yield)
 	for err == nil {
-		if err = c.pipeline.store.Wait(ctx, after); err != nil {
-			break
+		if err = journal.Wait(ctx, after); err == nil {
+			after, err = c.pipeline.tails.read(ctx, journal, after, yield)
 		}
-		err = c.pipeline.tails.read(ctx, c.pipeline.store, after, func(e checkpoint.Record) error {
-			after = e.Seq
-			return yield(e.Event)
-		})
 	}
 	if ctx.Err() != nil {
 		return nil
@@ -100,15 +117,35 @@ func (c *Control) Tail(ctx context.Context, from admin.From, yield func(transfor
 	return err
 }
 
-// before returns the sequence number preceding the first event that from selects, or
-// the journal's last if it selects none.
-func (c *Control) before(ctx context.Context, from admin.From) (uint64, error) {
-	if !from.Since.IsZero() {
-		first, err := c.pipeline.store.Since(ctx, from.Since)
-		return first - 1, err
+// catchUp yields the events that from selects and then calls from.Live. It returns the
+// sequence number after which to go on. If from.Live is nil, it yields nothing.
+func catchUp(ctx context.Context, journal *checkpoint.Store, t tails, from admin.From, yield func(transform.Event) error) (uint64, error) {
+	after, last, err := before(ctx, journal, from)
+	if err != nil || from.Live == nil {
+		return after, err
 	}
-	stats, err := c.pipeline.store.Stats(ctx)
-	return stats.Last - min(from.Last, stats.Last+1-stats.First), err
+	for after < last {
+		at, err := t.read(ctx, journal, after, yield)
+		if err != nil {
+			return at, err
+		}
+		if at == after { // the others were trimmed meanwhile
+			break
+		}
+		after = at
+	}
+	return after, from.Live(nil)
+}
+
+// before returns the sequence number preceding the first event that from selects, or
+// the journal's last if it selects none; and the journal's last.
+func before(ctx context.Context, journal *checkpoint.Store, from admin.From) (after, last uint64, err error) {
+	stats, err := journal.Stats(ctx)
+	if err == nil && !from.Since.IsZero() {
+		first, err := journal.Since(ctx, from.Since)
+		return first - 1, stats.Last, err
+	}
+	return stats.Last - min(from.Last, stats.Last+1-stats.First), stats.Last, err
 }
 
 // tailBytes is how much of the journals a tail reads at once; in a cluster, a tail reads
@@ -133,32 +170,34 @@ func newTails(s *Shard) tails {
 	return t
 }
 
-// read yields events of the journal after a sequence number, at most one batch. It
-// returns the error of the store, of yield, or of ctx.
-func (t tails) read(ctx context.Context, journal *checkpoint.Store, after uint64, yield func(checkpoint.Record) error) error {
+// read yields events of the journal after a sequence number, at most one batch, and returns
+// the sequence number of the last one. It returns the error of the store, of yield, or of
+// ctx.
+func (t tails) read(ctx context.Context, journal *checkpoint.Store, after uint64, yield func(transform.Event) error) (uint64, error) {
 	records, err := t.fetch(ctx, journal, after)
 	if err != nil {
-		return err
+		return after, err
 	}
 	if size(records) > tailBytes { // read it again under the semaphore
 		records = nil
 		if err := acquire(ctx, t.large); err != nil {
-			return err
+			return after, err
 		}
 		defer func() { <-t.large }()
 		if records, err = t.fetch(ctx, journal, after); err != nil {
-			return err
+			return after, err
 		}
 	}
 	for _, r := range records {
 		if err := ctx.Err(); err != nil {
-			return err
+			return after, err
 		}
-		if err := yield(r); err != nil {
-			return err
+		if err := yield(r.Event); err != nil {
+			return after, err
 		}
+		after = r.Seq
 	}
-	return nil
+	return after, nil
 }
 
 // fetch reads a batch while no other tail reads.

@@ -2,11 +2,8 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
 
 	"ndrbridge/admin"
 	"ndrbridge/appliance"
@@ -27,12 +24,9 @@ type Offline struct {
 
 var _ admin.Control = (*Offline)(nil)
 
-// OpenOffline opens the state of a configuration, which must exist. The error wraps
-// checkpoint.ErrLocked if a bridge is using it.
+// OpenOffline opens the state of a configuration. The error wraps fs.ErrNotExist if there
+// is none, and checkpoint.ErrLocked if a bridge is using it.
 func OpenOffline(config *configs.Config, version string, log *slog.Logger) (*Offline, error) {
-	if _, err := os.Stat(config.State); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no state at %s: the bridge has not run with this configuration yet", config.State)
-	}
 	store, err := checkpoint.Open(config.State, checkpoint.Options{ReadOnly: true, LockWait: -1})
 	if err != nil {
 		return nil, err
@@ -84,8 +78,12 @@ func (f *Offline) History(context.Context) (admin.History, error) {
 	return admin.History{}, fmt.Errorf("no samples are taken: %w", admin.ErrNotRunning)
 }
 
-// Tail returns admin.ErrNotRunning.
-func (f *Offline) Tail(context.Context, admin.From, func(transform.Event) error) error {
+// Tail yields the events that from selects if from.Live is set. Then it returns
+// admin.ErrNotRunning, unless from.Live returns an error.
+func (f *Offline) Tail(ctx context.Context, from admin.From, yield func(transform.Event) error) error {
+	if _, err := catchUp(ctx, f.store, newTails(nil), from, yield); err != nil {
+		return err
+	}
 	return fmt.Errorf("new events come only from a running bridge: %w", admin.ErrNotRunning)
 }
 

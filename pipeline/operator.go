@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -77,18 +78,24 @@ func (p *operator) Requeue(ctx context.Context, sink string, keys []string) (int
 }
 
 // Replay implements admin.Control.
-func (p *operator) Replay(ctx context.Context, sink string, since time.Time) (uint64, error) {
+func (p *operator) Replay(ctx context.Context, sink string, r admin.Replay) (uint64, error) {
+	period := checkpoint.Period{Since: r.Since, Until: r.Until}
+	if r.DryRun {
+		if err := p.checkCursor(ctx, p.store, sink); err != nil {
+			return 0, err
+		}
+		selected, err := p.store.Replayable(ctx, sink, period)
+		return selected.Events(), err
+	}
 	store, err := p.cursorOf(ctx, sink)
 	if err != nil {
 		return 0, err
 	}
-	r, err := store.Replay(ctx, sink, since)
-	if err != nil || r == (checkpoint.Range{}) {
-		return 0, err
+	queued, err := store.Replay(ctx, sink, period)
+	if n := queued.Events(); err == nil && n > 0 {
+		p.log.Info("events were queued for redelivery on request", "sink", sink, "since", r.Since, "events", n)
 	}
-	n := r.Last + 1 - r.First
-	p.log.Info("events were queued for redelivery on request", "sink", sink, "since", since, "events", n)
-	return n, nil
+	return queued.Events(), err
 }
 
 // pause stores whether a sink is paused.
@@ -109,18 +116,27 @@ func (p *operator) Backup(ctx context.Context, w io.Writer) error {
 // Rewind moves the position of a stream back to a time, as poller.Rewind does. It
 // returns admin.ErrUnknown if the appliance has no such stream.
 func (p *operator) Rewind(ctx context.Context, source checkpoint.Source, to time.Time) error {
-	a, err := p.appliance(source.Appliance)
-	if err != nil {
+	if _, err := p.polled(source); err != nil {
 		return err
-	}
-	if names := StreamsOf(a); !slices.Contains(names, source.Stream) {
-		return fmt.Errorf("%w stream %q: appliance %s has %s", admin.ErrUnknown, source.Stream, a.Name, strings.Join(names, ", "))
 	}
 	store, err := p.writable()
 	if err != nil {
 		return err
 	}
 	return poller.Rewind(ctx, store, source, to)
+}
+
+// polled returns the appliance of a stream, or admin.ErrUnknown if no appliance is polled
+// for the stream.
+func (p *operator) polled(source checkpoint.Source) (configs.Appliance, error) {
+	a, err := p.appliance(source.Appliance)
+	if err != nil {
+		return a, err
+	}
+	if names := StreamsOf(a); !slices.Contains(names, source.Stream) {
+		return a, fmt.Errorf("%w stream %q: appliance %s has %s", admin.ErrUnknown, source.Stream, a.Name, strings.Join(names, ", "))
+	}
+	return a, nil
 }
 
 // checkOwner returns admin.ErrUnknown if neither the configuration nor the state has an
@@ -157,7 +173,7 @@ func (p *operator) checkOwner(ctx context.Context, owner checkpoint.Owner) error
 	if kind == "sink" {
 		word = "sink"
 	}
-	return fmt.Errorf("%w %s %q: there is %s", admin.ErrUnknown, word, name, strings.Join(slices.Compact(names), ", "))
+	return fmt.Errorf("%w %s %q: choose from %s", admin.ErrUnknown, word, name, strings.Join(slices.Compact(names), ", "))
 }
 
 // cursorOf opens the state for a change to the cursor of a sink. It returns
@@ -167,14 +183,20 @@ func (p *operator) cursorOf(ctx context.Context, sink string) (*checkpoint.Store
 	if err != nil {
 		return nil, err
 	}
+	return store, p.checkCursor(ctx, store, sink)
+}
+
+// checkCursor returns admin.ErrUnknown if the state has no cursor of a sink.
+func (p *operator) checkCursor(ctx context.Context, store *checkpoint.Store, sink string) error {
 	stats, err := store.Stats(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if _, ok := stats.Sinks[sink]; !ok {
-		return nil, fmt.Errorf("%w sink %q: the state has %s", admin.ErrUnknown, sink, strings.Join(slices.Sorted(maps.Keys(stats.Sinks)), ", "))
+		names := cmp.Or(strings.Join(slices.Sorted(maps.Keys(stats.Sinks)), ", "), "none, because no bridge has run with it yet")
+		return fmt.Errorf("%w sink %q: the state has %s", admin.ErrUnknown, sink, names)
 	}
-	return store, nil
+	return nil
 }
 
 func (p *operator) appliance(name string) (configs.Appliance, error) {

@@ -73,6 +73,7 @@ type Pipeline struct {
 	tails    tails
 
 	verifying, backingUp sync.Mutex
+	searching            chan struct{} // semaphore of the search for a detection
 }
 
 // New returns a Pipeline without state and parts, and registers its metrics.
@@ -82,6 +83,7 @@ func New(o Options) *Pipeline {
 		version: o.Version, log: o.Log, stdout: o.Stdout, started: o.Started,
 		registered: r, pages: o.Pages, applied: o.Applied, shard: o.Shard, acceptor: o.Acceptor, metrics: newMetrics(r),
 		commands: make(chan command), ended: make(chan struct{}), tails: newTails(o.Shard),
+		searching: make(chan struct{}, 1),
 	}
 	if p.acceptor == nil {
 		p.acceptor = currentAcceptor{p}
@@ -105,6 +107,9 @@ func (p *Pipeline) Open(ctx context.Context, config *configs.Config, openTracer 
 	p.store, err = openState(config, p.shard)
 	if err != nil {
 		return err
+	}
+	if kept := p.store.Kept(); kept != "" {
+		p.log.Info("the state was converted to this version's layout; remove the copy when you will not return to the earlier version", "state", config.State, "copy", kept)
 	}
 	p.registered.MustRegister(collector{p.store, &p.current})
 	var failed PartErrors

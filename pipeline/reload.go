@@ -74,9 +74,12 @@ func (p *Pipeline) reload(l lifetimes, load func(*configs.Config) (*configs.Conf
 	if err := p.configure(ctx, config.Sinks); err != nil {
 		p.log.Error("removed sinks hold the journal until the next reload or start", "error", err)
 	}
-	p.logUnconfigured(config, stats)
-	if err := p.logWaiting(ctx, config); err != nil {
-		p.log.Error("failed to look for ticket commands that no appliance carries out", "error", err)
+	changes := current.changes(next)
+	if len(changes) > 0 { // otherwise it was logged before
+		p.logUnconfigured(config, stats)
+		if err := p.logWaiting(ctx, config); err != nil {
+			p.log.Error("failed to look for ticket commands that no appliance carries out", "error", err)
+		}
 	}
 	p.store.SetLimits(limits(config))
 	if p.applied != nil {
@@ -89,7 +92,6 @@ func (p *Pipeline) reload(l lifetimes, load func(*configs.Config) (*configs.Conf
 	added.start(l, &p.parts)
 	p.metrics.forget(current, next)
 	removed.close()
-	changes := current.changes(next)
 	for _, name := range lifecycle.Names(left) {
 		changes = append(changes, name+": the previous one has not stopped within shutdown_timeout")
 	}
@@ -107,6 +109,7 @@ func (r *runtime) changes(next *runtime) []string {
 		current, next any
 	}{
 		{"log.level", r.config.Log.Level, next.config.Log.Level},
+		{"reload", r.config.Reload, next.config.Reload},
 		{"shutdown_timeout", r.config.ShutdownTimeout, next.config.ShutdownTimeout},
 		{"journal", r.config.Journal, next.config.Journal},
 		{"dead_letters", r.config.DeadLetters, next.config.DeadLetters},

@@ -46,7 +46,7 @@ func (p *Pipeline) buildSink(s configs.Sink, config *configs.Config, current *si
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := endpoint.Match(s)
+	selection, err := endpoint.Selection(s)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (p *Pipeline) buildSink(s configs.Sink, config *configs.Config, current *si
 			Events: p.ownEvents(config),
 		},
 		Lease: p.shard.lease(),
-		Match: wanted, OnMatchError: sinks.MatchErrorPolicy(s.OnError),
+		Match: selection.Match, OnMatchError: selection.OnError,
 		Prepare: prepare,
 		Tracer:  p.tracer, SpanAttributes: endpoint.SpanAttributes(s),
 		Log:     p.log.With("sink", s.Name),

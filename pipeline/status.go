@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"math"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -15,6 +16,15 @@ import (
 	"ndrbridge/sinks"
 )
 
+// absolute returns the absolute form of a path, because clients of the API have other
+// working directories.
+func absolute(path string) string {
+	if full, err := filepath.Abs(path); err == nil {
+		return full
+	}
+	return path
+}
+
 // status returns the status as far as the state and the configuration know it.
 func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, error) {
 	stats, err := p.store.Stats(ctx)
@@ -23,7 +33,7 @@ func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, 
 	}
 	status := admin.Status{
 		Version: p.version,
-		State: admin.StateStatus{Path: p.config.State, FileBytes: stats.FileBytes, Journal: admin.Journal{
+		State: admin.StateStatus{Path: absolute(p.config.State), FileBytes: stats.FileBytes, Journal: admin.Journal{
 			Events: stats.Events, Bytes: stats.Bytes, MaxBytes: int64(p.config.Journal.MaxBytes), Full: stats.SourcesWait,
 		}, Commands: admin.CommandCounts(stats.Commands)},
 	}
@@ -48,7 +58,7 @@ func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, 
 	unconfigured := maps.Clone(stats.Sinks)
 	for _, s := range p.config.Sinks {
 		of := sinkStatus(s.Name, stats)
-		of.Kind = s.Kind()
+		of.Kind, of.Preset, of.Target = s.Kind(), s.Preset(), s.Target()
 		of.DeadLetterMaxBytes = limits(p.config).DeadShare(len(p.config.Sinks))
 		if of.OverLag, err = overLag(ctx, p.store, s, stats); err != nil {
 			return admin.Status{}, stats, err
@@ -123,8 +133,11 @@ func (c *Control) Status(ctx context.Context) (admin.Status, error) {
 	for i, p := range c.all.sinks {
 		of, s := &status.Sinks[i], p.runner.Status()
 		of.State, of.Since, of.Error = string(s.State), s.Since, s.Error
-		of.Delivered = s.Delivered
+		of.Delivered, of.LastDelivery, of.NextAttempt = s.Delivered, s.LastDelivery, s.NextAttempt
 		of.EventsPerSecond = c.pipeline.history.rate(checkpoint.SinkOwner(of.Name), s.Delivered, now)
+		if s.Match != nil {
+			of.Match = new(admin.MatchStatus(*s.Match))
+		}
 		if of.Name == fills {
 			of.FillsJournalInSeconds = c.pipeline.backlog.secondsUntil(stats.MaxBytes)
 		}

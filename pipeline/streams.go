@@ -132,6 +132,18 @@ func (s *streams) enrich() func(context.Context, []transform.Detection) []transf
 	}).Enrich
 }
 
+// streams returns the streams of an appliance for requests on behalf of an operator.
+func (p *operator) streams(a configs.Appliance) (streams, error) {
+	client, err := p.client(a)
+	if err != nil {
+		return streams{}, err
+	}
+	return streams{
+		appliance: a, prefix: p.config.Events.TypePrefix, client: client.Background(), store: p.store,
+		metrics: poller.NewMetrics(prometheus.NewRegistry()), log: p.log,
+	}, nil
+}
+
 // Verify compares what an appliance shows since a time with what was journalled, stream
 // by stream.
 func (p *operator) Verify(ctx context.Context, name string, since time.Time, report poller.VerifyReport) ([]poller.Verification, error) {
@@ -139,13 +151,9 @@ func (p *operator) Verify(ctx context.Context, name string, since time.Time, rep
 	if err != nil {
 		return nil, err
 	}
-	client, err := p.client(a)
+	s, err := p.streams(a)
 	if err != nil {
 		return nil, err
-	}
-	s := streams{
-		appliance: a, prefix: p.config.Events.TypePrefix, client: client.Background(), store: p.store,
-		metrics: poller.NewMetrics(prometheus.NewRegistry()), log: p.log,
 	}
 	var all []poller.Verification
 	if a.Detections.Enabled {

@@ -56,7 +56,7 @@ func TestOneTailAtATimeHoldsALargeEvent(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			err := tails.read(t.Context(), store, 0, func(checkpoint.Record) error {
+			_, err := tails.read(t.Context(), store, 0, func(transform.Event) error {
 				hold(1)
 				defer hold(-1)
 				return nil
@@ -77,7 +77,7 @@ func TestATailOfSmallEventsDoesNotWaitForAReaderOfALargeOne(t *testing.T) {
 	held, release := make(chan struct{}), make(chan struct{})
 	var stalled sync.WaitGroup
 	stalled.Go(func() {
-		_ = tails.read(t.Context(), large, 0, func(checkpoint.Record) error {
+		_, _ = tails.read(t.Context(), large, 0, func(transform.Event) error {
 			close(held)
 			<-release
 			return nil
@@ -85,12 +85,12 @@ func TestATailOfSmallEventsDoesNotWaitForAReaderOfALargeOne(t *testing.T) {
 	})
 	<-held
 	read := 0
-	if err := tails.read(t.Context(), small, 0, func(checkpoint.Record) error { read++; return nil }); err != nil || read != 2 {
+	if _, err := tails.read(t.Context(), small, 0, func(transform.Event) error { read++; return nil }); err != nil || read != 2 {
 		t.Errorf("%d events, %v", read, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := tails.read(ctx, large, 0, func(checkpoint.Record) error { return nil }); err == nil {
+	if _, err := tails.read(ctx, large, 0, func(transform.Event) error { return nil }); err == nil {
 		t.Error("a second large event was read while the first was held")
 	}
 	close(release)
@@ -101,7 +101,7 @@ func TestATailOfAShardReadsItsShareAtOnce(t *testing.T) {
 	store := journalOf(t, slices.Repeat([]int{10_000}, 50)...)
 	for of, want := range map[int]int{1: 50, 4: 25, 100: 1} {
 		read := 0
-		err := newTails(&Shard{Of: of}).read(t.Context(), store, 0, func(checkpoint.Record) error {
+		_, err := newTails(&Shard{Of: of}).read(t.Context(), store, 0, func(transform.Event) error {
 			read++
 			return nil
 		})

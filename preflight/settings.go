@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -45,28 +46,53 @@ func checkFilter(d configs.Detections) []finding.Finding {
 // checkParts makes every part as the start of a bridge does, and returns a finding for
 // each part that cannot be made.
 func checkParts(ctx context.Context, config *configs.Config, version string) []finding.Finding {
-	found := checkAdmin(ctx, config.Admin)
+	found := checkAdmin(ctx, config)
 	for _, err := range bridge.Try(ctx, config, version) {
 		found = append(found, finding.Of(err.Part, unusable(err.Err))...)
 	}
 	return found
 }
 
-// checkAdmin briefly listens on the address of the admin interface. It only warns if a
-// bridge holds the address: most likely that bridge runs with this configuration.
-func checkAdmin(ctx context.Context, a configs.Admin) []finding.Finding {
-	_, listener, failed := bridge.OpenAdmin(a)
+// checkAdmin briefly listens on the address of the admin interface. If a bridge holds the
+// address, it only warns, or remarks that the bridge uses the state of this configuration.
+func checkAdmin(ctx context.Context, config *configs.Config) []finding.Finding {
+	a := config.Admin
+	listener, failed := bridge.OpenAdmin(a, slog.New(slog.DiscardHandler))
 	if failed == nil {
 		_ = listener.Close()
 		return nil
 	}
 	f := finding.Failure(failed.Part, failed.Err)
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	if failed.Part == "admin.listen" && admin.IsBridge(ctx, "http://"+admin.DialAddress(a.Listen)) {
-		f.Result, f.Advice = finding.Warning, "a bridge runs there: nothing has to be done if it runs with this configuration; otherwise choose another address"
+	if failed.Part == "admin.listen" {
+		f = besideBridge(ctx, config, f)
 	}
 	return finding.Of(configuration, []finding.Finding{f})
+}
+
+// besideBridge returns f, the failure to listen on the address of the admin interface, as
+// it is to be judged if a bridge holds that address.
+func besideBridge(ctx context.Context, config *configs.Config, f finding.Finding) finding.Finding {
+	a := config.Admin
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	token, _ := a.Token.Read() // if it cannot be read, the bridge refuses to return its status
+	client, err := admin.NewOwnClient(a.Listen, token, admin.TLS(a.TLS))
+	if err != nil {
+		return f
+	}
+	if client.IsBridge(ctx) {
+		if status, err := client.Status(ctx); err == nil && status.State.Path == config.State {
+			f.Result, f.Detail, f.Advice = finding.Remark, "the bridge that runs with this configuration listens at "+a.Listen, ""
+		} else {
+			f.Result, f.Advice = finding.Warning, "a bridge runs there: nothing has to be done if it runs with this configuration; otherwise choose another address"
+		}
+		return f
+	}
+	plain, err := admin.NewOwnClient(a.Listen, "", admin.TLS{})
+	if err == nil && a.TLS.Enabled() && plain.IsBridge(ctx) {
+		f.Result, f.Advice = finding.Warning, "a bridge without TLS runs there: restart it if it runs with this configuration, because admin.tls is not reloaded; otherwise choose another address"
+	}
+	return f
 }
 
 // checkState checks whether a bridge could start with the state of a configuration, and

@@ -10,6 +10,7 @@ import (
 	"ndrbridge/pipeline"
 	"ndrbridge/pipeline/endpoint"
 	"ndrbridge/preflight/finding"
+	"ndrbridge/sinks"
 	"ndrbridge/sinks/file"
 	"ndrbridge/sinks/kafka"
 	"ndrbridge/sinks/nats"
@@ -44,20 +45,18 @@ func checkSink(ctx context.Context, s configs.Sink, config *configs.Config, o Op
 }
 
 // samples returns one event of each kind that the configuration makes the bridge
-// produce: sure are the ones that the sink takes, possible the ones whose sample its
-// match rejects, which proves little about real events.
+// produce: sure are the ones whose sample the sink sends, possible the others: that match
+// rejects a sample proves little about real events.
 func samples(s configs.Sink, config *configs.Config, now time.Time) (sure, possible []transform.Event, err error) {
-	wanted, err := endpoint.Match(s)
+	selection, err := endpoint.Selection(s)
 	if err != nil {
 		return nil, nil, err
 	}
 	all, err := everyKind(config, now)
 	for _, e := range all {
-		if wanted != nil {
-			if matches, err := wanted(e); err == nil && !matches { // events that match fails on are sent
-				possible = append(possible, e)
-				continue
-			}
+		if verdict, _ := selection.Decide(e); verdict != sinks.VerdictSend {
+			possible = append(possible, e)
+			continue
 		}
 		sure = append(sure, e)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/redact"
+	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
@@ -20,7 +21,7 @@ type Renderer struct {
 	grouper webhook.Grouper                                  // nil if requests carry any events
 	sink    configs.Sink
 	secrets redact.Secrets
-	matches func(transform.Event) (bool, error)            // nil if it takes all
+	selects sinks.Selection
 	prepare func(transform.Event) (transform.Event, error) // nil if events are sent as they are
 }
 
@@ -42,12 +43,23 @@ func IsRendered(s configs.Sink) bool {
 	return w != nil && (w.Preset != "" || w.Ticket != nil || w.HasTemplate())
 }
 
-// NewRenderer returns the renderer of a sink for which IsRendered reports true. version is
-// that of the bridge. The error contains no secrets.
-func NewRenderer(s configs.Sink, version string) (*Renderer, error) {
-	if !IsRendered(s) {
-		return nil, errors.New("the sink sends CloudEvents: it has no preset, no template, no tickets and no other format")
+// placeholder stands for a secret in a file.
+const placeholder = "placeholder-of-a-secret"
+
+// WithoutSecretFiles returns the sink with a placeholder for a key in a file, so that it
+// can be rendered where the file cannot be read.
+func WithoutSecretFiles(s configs.Sink) configs.Sink {
+	if s.Webhook != nil && s.Webhook.Key.File != "" {
+		w := *s.Webhook
+		w.Key = configs.NewSecret(placeholder)
+		s.Webhook = &w
 	}
+	return s
+}
+
+// NewRenderer returns the renderer of a sink. version is that of the bridge. The error
+// contains no secrets.
+func NewRenderer(s configs.Sink, version string) (*Renderer, error) {
 	r := &Renderer{sink: s}
 	var err error
 	if s.Webhook == nil {
@@ -55,7 +67,7 @@ func NewRenderer(s configs.Sink, version string) (*Renderer, error) {
 	} else if err = r.composeWebhook(); err != nil {
 		return nil, err
 	}
-	if r.matches, err = Match(s); err != nil {
+	if r.selects, err = Selection(s); err != nil {
 		return nil, err
 	}
 	if r.prepare, err = Prepare(s, version); err != nil {
@@ -88,7 +100,7 @@ func (r *Renderer) composeWebhook() error {
 
 // Render yields the requests for events that arrive at once, except those that the
 // sink's match excludes. An error concerns one event: the event cannot be sent, or its
-// match failed, in which case it is sent nevertheless and its request follows.
+// match failed, in which case its request follows if on_error is send.
 func (r *Renderer) Render(events []transform.Event) iter.Seq2[Rendered, error] {
 	return func(yield func(Rendered, error) bool) {
 		wanted := make([]transform.Event, 0, len(events))
@@ -135,17 +147,46 @@ func byGroup(events []transform.Event, by webhook.Grouper) []transform.Event {
 }
 
 // take applies the sink's match, redaction and format to an event and reports whether it is
-// sent. An event on which the match fails is sent, as a runner does.
+// sent, as a runner does.
 func (r *Renderer) take(e transform.Event) (_ transform.Event, send bool, err error) {
-	send = true
-	if r.matches != nil {
-		send, err = r.matches(e)
-	}
-	if !send || r.prepare == nil {
-		return e, send, err
+	verdict, err := r.selects.Decide(e)
+	if verdict != sinks.VerdictSend || r.prepare == nil {
+		return e, verdict == sinks.VerdictSend, err
 	}
 	prepared, failed := r.prepare(e)
 	return prepared, failed == nil, errors.Join(err, failed)
+}
+
+// Decision is what a sink does with an event that arrives alone.
+type Decision struct {
+	Verdict sinks.Verdict
+	// Err is the failure of match, whatever the verdict, or the reason why the event
+	// cannot be sent, which makes it a dead letter.
+	Err error
+	// Unsendable means that the event was selected, but cannot be sent.
+	Unsendable bool
+	// Nothing means that the sink acknowledges the event without sending anything: one
+	// that opens tickets, and this one opens none.
+	Nothing bool
+}
+
+// Decide returns what the sink does with an event, if its target accepts it.
+func (r *Renderer) Decide(e transform.Event) Decision {
+	verdict, err := r.selects.Decide(e)
+	if verdict != sinks.VerdictSend {
+		return Decision{Verdict: verdict, Err: err}
+	}
+	if r.prepare != nil {
+		var failed error
+		if e, failed = r.prepare(e); failed != nil {
+			return Decision{Verdict: sinks.VerdictDeadLetter, Err: errors.Join(err, failed), Unsendable: true}
+		}
+	}
+	request, failed := r.compose([]transform.Event{e})
+	if failed != nil {
+		return Decision{Verdict: sinks.VerdictDeadLetter, Err: errors.Join(err, failed), Unsendable: true}
+	}
+	return Decision{Verdict: verdict, Err: err, Nothing: request.Nothing}
 }
 
 func (r *Renderer) show(request webhook.Request) Rendered {

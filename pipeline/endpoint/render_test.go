@@ -116,7 +116,7 @@ func TestRender(t *testing.T) {
 		}
 	})
 	t.Run("an event on which the match fails is sent and reported", func(t *testing.T) {
-		r := renderer(t, `match: "detection.title > 5", webhook: {preset: pagerduty, key: k}`)
+		r := renderer(t, `match: 'detection["title"] > 5', webhook: {preset: pagerduty, key: k}`)
 		shown, failed := 0, 0
 		for _, err := range r.Render(events[:1]) {
 			if err == nil {
@@ -134,17 +134,62 @@ func TestRender(t *testing.T) {
 			break
 		}
 	})
-	t.Run("a sink without preset and template is an error", func(t *testing.T) {
-		for _, s := range []configs.Sink{{File: &configs.File{}}, {Webhook: &configs.Webhook{}}} {
-			if _, err := endpoint.NewRenderer(s, "test"); err == nil {
-				t.Errorf("no error: %+v", s)
+	t.Run("a sink without preset and template shows CloudEvents", func(t *testing.T) {
+		for _, s := range []configs.Sink{{File: &configs.File{}}, {Webhook: &configs.Webhook{MaxBodyBytes: configs.MiB}}} {
+			r, err := endpoint.NewRenderer(s, "test")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for request, err := range r.Render(events[:1]) {
+				if err != nil || string(request.Body) != string(events[0].Structured()) {
+					t.Errorf("%s, %v", request.Body, err)
+				}
 			}
 		}
 	})
 	t.Run("a key that cannot be read is an error", func(t *testing.T) {
-		w := &configs.Webhook{Preset: "slack", Key: configs.Secret{File: filepath.Join(t.TempDir(), "none")}}
+		w := &configs.Webhook{Preset: "slack", Channel: "C1", URL: configs.NewURL("https://slack.com/api/chat.postMessage"), Key: configs.Secret{File: filepath.Join(t.TempDir(), "none")}}
 		if _, err := endpoint.NewRenderer(configs.Sink{Webhook: w}, "test"); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("got %v", err)
+		}
+		if _, err := endpoint.NewRenderer(endpoint.WithoutSecretFiles(configs.Sink{Webhook: w}), "test"); err != nil {
+			t.Errorf("with a placeholder: %v", err)
+		}
+	})
+}
+
+func TestDecide(t *testing.T) {
+	e := detectionEvent(t, 1, 50)
+	for _, test := range []struct {
+		name, keys string
+		want       sinks.Verdict
+		nothing    bool
+		failed     string
+	}{
+		{"a sink without match sends everything", `file: {path: "-"}`, sinks.VerdictSend, false, ""},
+		{"an event that matches is sent", `file: {path: "-"}, match: detection.risk_score >= 50`, sinks.VerdictSend, false, ""},
+		{"an event that does not match is filtered", `file: {path: "-"}, match: detection.risk_score > 50`, sinks.VerdictFilter, false, ""},
+		{"an event for which match fails is sent", `file: {path: "-"}, match: 'detection["title"] > 5'`, sinks.VerdictSend, false, "no such overload"},
+		{"an event for which match fails is dropped", `file: {path: "-"}, on_error: drop, match: 'detection["title"] > 5'`, sinks.VerdictFilter, false, "no such overload"},
+		{"an event for which match fails becomes a dead letter", `file: {path: "-"}, on_error: dead_letter, match: 'detection["title"] > 5'`, sinks.VerdictDeadLetter, false, "no such overload"},
+		{"an event that a template cannot render becomes a dead letter", `webhook: {url: "https://h", template: '{{json (index .detection.categories 1)}}'}`, sinks.VerdictDeadLetter, false, "nil"},
+		{"a detection opens a ticket", `webhook: {url: "https://h", auth: {username: u, password: p}, ticket: {system: jira, project: SEC, link: false}}`, sinks.VerdictSend, false, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := renderer(t, test.keys).Decide(e)
+			if d.Verdict != test.want || d.Nothing != test.nothing || (d.Err != nil) != (test.failed != "") || d.Err != nil && !strings.Contains(d.Err.Error(), test.failed) {
+				t.Errorf("%+v", d)
+			}
+		})
+	}
+	t.Run("an audit log entry opens no ticket", func(t *testing.T) {
+		entry, err := transform.New(transform.Attributes{ID: "1", Source: "ndrbridge://hq/auditlog", Type: "a.b"}, []byte(`{"audit":{}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := renderer(t, `webhook: {url: "https://h", auth: {username: u, password: p}, ticket: {system: jira, project: SEC, link: false}}`)
+		if d := r.Decide(entry); d.Verdict != sinks.VerdictSend || !d.Nothing || d.Err != nil {
+			t.Errorf("%+v", d)
 		}
 	})
 }

@@ -59,17 +59,19 @@ func OpenSink(s configs.Sink, o SinkOptions) (sinks.Sink, error) {
 	}
 }
 
-// Match returns the predicate that selects the sink's events, or nil if it takes
-// all.
-func Match(s configs.Sink) (func(transform.Event) (bool, error), error) {
+// Selection returns what decides which events a sink sends. Its Match is nil if all events
+// match.
+func Selection(s configs.Sink) (sinks.Selection, error) {
+	selection := sinks.Selection{OnError: sinks.MatchErrorPolicy(s.OnError)}
 	if s.Match == "" {
-		return nil, nil
+		return selection, nil
 	}
 	wanted, err := match.Compile(s.Match)
 	if err != nil {
-		return nil, fmt.Errorf("match: %w", err)
+		return selection, fmt.Errorf("match: %w", err)
 	}
-	return wanted.Matches, nil
+	selection.Match = wanted.Matches
+	return selection, nil
 }
 
 // Prepare returns the function that brings an event into the form in which it is sent: it

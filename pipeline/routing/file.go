@@ -1,0 +1,323 @@
+package routing
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"ndrbridge/internal/fixture"
+	"ndrbridge/transform"
+)
+
+// Test is a test of a configuration: events, the sinks that must receive them, and what
+// these must send.
+type Test struct {
+	Name string `yaml:"name"`
+	// Events arrive together, in this order.
+	Events []event `yaml:"events"`
+	// Sinks are the names of the sinks that send at least one of the events; all others
+	// must send none of them.
+	Sinks *[]string `yaml:"sinks"`
+	// Output is what sinks send, by their names.
+	Output map[string]output `yaml:"output"`
+
+	File string `yaml:"-"` // as it was named
+	Line int    `yaml:"-"` // where the test begins
+}
+
+// event is one event, or several in a file. Exactly one of Fixture, File and Event is set.
+type event struct {
+	Fixture    string         `yaml:"fixture"`
+	Set        map[string]any `yaml:"set"`
+	Remove     []string       `yaml:"remove"`
+	Before     map[string]any `yaml:"before"`
+	Appliance  string         `yaml:"appliance"`
+	Query      string         `yaml:"query"`
+	Attributes map[string]any `yaml:"attributes"`
+
+	File  string         `yaml:"file"` // JSON lines
+	Event map[string]any `yaml:"event"`
+}
+
+// output is what a sink must send for the events of a test. What is absent is not compared.
+type output struct {
+	Events   *int  `yaml:"events"`   // the number of events that are sent
+	Contains texts `yaml:"contains"` // texts that must occur
+	Lacks    texts `yaml:"lacks"`    // texts that must not occur
+	// JSON are the JSON values that are sent, one after the other, or a single one. Each
+	// must have at least these fields.
+	JSON any `yaml:"json"`
+	// Lines are the lines that are sent, completely.
+	Lines *texts `yaml:"lines"`
+}
+
+// texts is a list of texts; a single one can be written without a list.
+type texts []string
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (t *texts) UnmarshalYAML(node *yaml.Node) error {
+	if node.Kind == yaml.ScalarNode {
+		*t = texts{node.Value}
+		return nil
+	}
+	return node.Decode((*[]string)(t))
+}
+
+// maxFile is the maximum size of a test file, in bytes.
+const maxFile = 16 << 20
+
+// ReadTests reads the tests of a file. An error names the file and, where possible, the
+// line.
+func ReadTests(path string) ([]Test, error) {
+	text, err := readBounded(path)
+	if err != nil {
+		return nil, err
+	}
+	var root yaml.Node
+	if err := yaml.Unmarshal(text, &root); err != nil {
+		return nil, reworded(path, err)
+	}
+	var document struct {
+		Tests []Test `yaml:"tests"`
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&document); err != nil && !errors.Is(err, io.EOF) {
+		return nil, reworded(path, err)
+	}
+	if len(document.Tests) == 0 {
+		return nil, fmt.Errorf("%s contains no tests; write them in a list with the key tests", path)
+	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) { // its tests would not be run
+		return nil, fmt.Errorf("%s has a second document after ---; write all tests in one list, or in another file", path)
+	}
+	lines := linesOf(&root)
+	for i := range document.Tests {
+		t := &document.Tests[i]
+		t.File = path
+		if i < len(lines) {
+			t.Line = lines[i]
+		}
+		if err := t.check(); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, t.Line, err)
+		}
+	}
+	return document.Tests, nil
+}
+
+func readBounded(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read tests: %w", err)
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read tests: %w", err)
+	}
+	if len(text) > maxFile {
+		return nil, fmt.Errorf("read tests: %s is larger than %d MiB", path, maxFile>>20)
+	}
+	return text, nil
+}
+
+// linesOf returns the lines on which the tests of a document begin.
+func linesOf(root *yaml.Node) (lines []int) {
+	if len(root.Content) == 0 || root.Content[0].Kind != yaml.MappingNode {
+		return nil
+	}
+	content := root.Content[0].Content
+	for i := 0; i+1 < len(content); i += 2 {
+		if content[i].Value == "tests" {
+			for _, test := range content[i+1].Content {
+				lines = append(lines, test.Line)
+			}
+		}
+	}
+	return lines
+}
+
+var unknownKey = regexp.MustCompile(`^line (\d+): field (.*) not found in type (?:routing\.(\w+)|struct \{.*\})$`)
+
+var wrongType = regexp.MustCompile("^line (\\d+): cannot unmarshal !!\\w+ (?:`(.*)` )?into (.*)$")
+
+// nounOf returns the noun for a type of Go.
+func nounOf(name string) string {
+	switch {
+	case strings.HasPrefix(name, "[]"), name == "routing.texts":
+		return "a list"
+	case name == "int":
+		return "a whole number"
+	case name == "string":
+		return "a text"
+	}
+	return "keys with values"
+}
+
+var syntax = regexp.MustCompile(`^yaml: (?:line (\d+): )?((?s).*)$`)
+
+// reworded returns an error of package yaml in the words of the author of the file at path.
+func reworded(path string, err error) error {
+	var mistakes *yaml.TypeError
+	if !errors.As(err, &mistakes) {
+		parts := syntax.FindStringSubmatch(err.Error())
+		switch {
+		case parts == nil:
+			return fmt.Errorf("%s: %w", path, err)
+		case parts[1] == "":
+			return fmt.Errorf("%s: is not YAML: %s", path, parts[2])
+		}
+		return fmt.Errorf("%s:%s: is not YAML: %s; check its indentation, and quotes around values with a colon", path, parts[1], parts[2])
+	}
+	var errs []error
+	for _, mistake := range mistakes.Errors {
+		if parts := unknownKey.FindStringSubmatch(mistake); parts != nil {
+			known := map[string]any{"Test": Test{}, "event": event{}, "output": output{}}[parts[3]]
+			mistake = fmt.Sprintf("%s:%s: %s is not a known key; the keys here are %s", path, parts[1], parts[2], strings.Join(keysOf(known), ", "))
+		}
+		if parts := wrongType.FindStringSubmatch(mistake); parts != nil {
+			mistake = fmt.Sprintf("%s:%s: expected %s, found %s", path, parts[1], nounOf(parts[3]), cmp.Or(parts[2], "something else"))
+		}
+		errs = append(errs, errors.New(mistake))
+	}
+	return errors.Join(errs...)
+}
+
+// keysOf returns the keys of a struct.
+func keysOf(of any) []string {
+	if of == nil {
+		return []string{"tests"}
+	}
+	var keys []string
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(of)) {
+		if key := f.Tag.Get("yaml"); key != "-" {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// check returns an error if the test is incomplete.
+func (t *Test) check() error {
+	switch {
+	case t.Name == "":
+		return errors.New("the test has no name")
+	case len(t.Events) == 0:
+		return fmt.Errorf("test %q has no events", t.Name)
+	case t.Sinks == nil && len(t.Output) == 0:
+		return fmt.Errorf("test %q expects nothing; write sinks, output or both, and sinks: [] for none", t.Name)
+	}
+	for i, e := range t.Events {
+		if err := e.check(); err != nil {
+			return fmt.Errorf("test %q: events[%d]: %w", t.Name, i, err)
+		}
+	}
+	for _, name := range t.outputs() {
+		if o := t.Output[name]; o.Events == nil && len(o.Contains) == 0 && len(o.Lacks) == 0 && o.JSON == nil && o.Lines == nil {
+			return fmt.Errorf("test %q: the output of %s expects nothing; write one of %s, for example events: 1", t.Name, name, strings.Join(keysOf(output{}), ", "))
+		}
+	}
+	return nil
+}
+
+func (e event) check() error {
+	kinds := 0
+	for _, set := range []bool{e.Fixture != "", e.File != "", e.Event != nil} {
+		if set {
+			kinds++
+		}
+	}
+	if kinds != 1 {
+		return errors.New("requires one of fixture, file and event")
+	}
+	if e.Fixture == "" && (e.Set != nil || e.Remove != nil || e.Before != nil || e.Attributes != nil || e.Appliance != "" || e.Query != "") {
+		return errors.New("set, remove, before, appliance, query and attributes can only be combined with fixture")
+	}
+	return nil
+}
+
+// eventsOf returns the events of a test.
+func (r *Router) eventsOf(t *Test) ([]transform.Event, error) {
+	var events []transform.Event
+	for i, e := range t.Events {
+		some, err := r.make(e, filepath.Dir(t.File))
+		if err != nil {
+			return nil, fmt.Errorf("events[%d]: %w", i, err)
+		}
+		events = append(events, some...)
+	}
+	return events, nil
+}
+
+// make returns the events of an entry. The path of its file is relative to a folder.
+func (r *Router) make(e event, folder string) ([]transform.Event, error) {
+	switch {
+	case e.Fixture != "":
+		made, err := r.Fixture(e.spec())
+		return []transform.Event{made}, err
+	case e.Event != nil:
+		text, err := json.Marshal(e.Event)
+		if err != nil {
+			return nil, err
+		}
+		made, err := fixture.Parse(text)
+		return []transform.Event{made}, err
+	}
+	path := e.File
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(folder, path)
+	}
+	text, err := readBounded(path)
+	if err != nil {
+		return nil, err
+	}
+	var events []transform.Event
+	number := 0
+	for line := range bytes.Lines(text) {
+		number++
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		made, err := fixture.Parse(line)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, number, err)
+		}
+		events = append(events, made)
+	}
+	if len(events) == 0 {
+		return nil, fmt.Errorf("%s contains no events", path)
+	}
+	return events, nil
+}
+
+func (e event) spec() fixture.Spec {
+	return fixture.Spec{Name: e.Fixture, Appliance: e.Appliance, Query: e.Query, Set: e.Set, Before: e.Before, Remove: e.Remove, Attributes: e.Attributes}
+}
+
+// Fixture returns the event that s describes, as the configuration's bridge would make it:
+// s needs no TypePrefix, and Appliance is by default the first one.
+func (r *Router) Fixture(s fixture.Spec) (transform.Event, error) {
+	s.TypePrefix = r.events.TypePrefix
+	if s.Appliance == "" {
+		s.Appliance = r.appliance
+	}
+	if s.Query == "" {
+		s.Query = "all"
+	}
+	return fixture.Event(s)
+}
+
+// outputs returns the names of the sinks with expected output.
+func (t *Test) outputs() []string { return slices.Sorted(maps.Keys(t.Output)) }
