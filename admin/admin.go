@@ -22,6 +22,12 @@ type Options struct {
 	// Token is the bearer token required for everything but health, readiness and
 	// the files of the status page. If it is empty, no token is required.
 	Token string
+	// ReadToken is a bearer token with which requests may read everything and change
+	// nothing. If it is empty, there is none. It requires Token.
+	ReadToken string
+	// ClientCertificates requires a client certificate for everything that requires a
+	// token, in addition to it. The server verifies certificates: see TLS.
+	ClientCertificates bool
 	// NotReady returns the reasons why the bridge is not ready, a sentence each.
 	// It returns none if the bridge is ready.
 	NotReady func() []string
@@ -32,6 +38,9 @@ type Options struct {
 	// Tickets returns the intakes for ticket commands. It is called for each
 	// request, once Control returns non-nil.
 	Tickets func() Tickets
+	// Reload returns the result of the last reload, or nil. It is called for each request.
+	// If it is nil, there has been none.
+	Reload func() *ReloadStatus
 	// Cluster returns the cluster that the bridge is a member of, or nil. It is called
 	// for each request. If it is nil, there is none.
 	Cluster func() ClusterControl
@@ -43,44 +52,13 @@ type Options struct {
 //	/healthz  200 while the process runs
 //	/readyz   200 when the bridge is ready, else 503 with the reasons
 //	/metrics  the metrics in Prometheus' format
-//	/api/v1/  the API:
+//	/api/v1/  the API, which package openapi describes
 //
-//	GET    status                               Status
-//	GET    cluster                              Cluster
-//	POST   cluster/handover                     hands shards over: {"member": NAME} or {"shard": NUMBER}
-//	POST   cluster/recover                      continues a shard's log from a member's copy: {"shard": NUMBER, "from": NAME}
-//	GET    history                              History, the last hour
-//	GET    events?since=TIME                    events recorded since TIME, then new ones, as
-//	                                            server-sent events; without since, the last=N
-//	                                            of the journal first
-//	GET    sinks/NAME/dead?after=KEY&limit=N    a page of dead letters; bodies=true includes their bodies
-//	GET    sinks/NAME/dead/KEY                  one dead letter
-//	DELETE sinks/NAME/dead                      deletes dead letters: {"keys": [KEY]} or {"all": true}
-//	POST   sinks/NAME/requeue                   redelivers dead letters: {"keys": [KEY]} or {"all": true}
-//	POST   sinks/NAME/replay                    redelivers events of the journal: {"since": TIME}
-//	POST   sinks/NAME/pause, sinks/NAME/resume
-//	POST   sinks/NAME/forget                    deletes the state of a sink that is not configured
-//	POST   sinks/NAME/rename                    moves it to another name: {"to": NAME}
-//	POST   appliances/NAME/forget               deletes the state of an appliance that is not
-//	                                            configured, or only its identity: {"identity": true}
-//	…      appliances/NAME/dead?stream=STREAM   as sinks/NAME/dead
-//	POST   backup                               a copy of the state; one at a time
-//	POST   reload                               reloads the configuration
-//	POST   rewind                               {"appliance": NAME, "stream": STREAM, "to": TIME}
-//	POST   verify                               {"appliance": NAME, "since": TIME}; lines of JSON
-//	POST   tickets                              accepts a ticket command, or a list of them
-//	GET    tickets?status=STATUS&appliance=NAME&ticket=TICKET&after=ID&limit=N
-//	GET    tickets/ID                           one ticket command
-//	POST   tickets/ID/retry                     retries a rejected one
-//	DELETE tickets/ID                           deletes it
-//	POST   tickets/WEBHOOK                      accepts a ticket system's webhook
-//
-// TIME is RFC 3339. The cluster is not found if the bridge has none. Errors are problem documents (RFC 9457): 404 if something does
-// not exist, 409 if the current state does not allow the operation, 422 if the
-// configuration or the value of a field is invalid; a 422 names the field and the
-// allowed values. A ticket system with a secret of its own needs no token. Nor do
-// the files of the status page: they contain no data, and the page asks the user
-// for the API's token.
+// Errors are problem documents (RFC 9457): 404 if something does not exist, 409 if the
+// current state does not allow the operation, 422 if the configuration or the value of a
+// field is invalid; a 422 names the field and the allowed values. A ticket system with a
+// secret of its own needs no token. Nor do the files of the status page: they contain no
+// data, and the page asks the user for the API's token.
 func NewHandler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/healthz", readOnly(func(w http.ResponseWriter, _ *http.Request) { writeText(w, "ok\n") }))
@@ -92,16 +70,16 @@ func NewHandler(o Options) http.Handler {
 		writeText(w, "ready\n")
 	}))
 	metrics := promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{})
-	mux.Handle("/metrics", ownPages(authorize(o.Token, readOnly(bounded(maxScrapes, metrics)))))
+	mux.Handle("/metrics", ownPages(o.authorize(readOnly(bounded(maxScrapes, metrics)))))
 	for pattern, file := range page.Handlers() {
 		mux.Handle(pattern, readOnly(file.ServeHTTP))
 	}
 	api := o.api()
-	mux.Handle("/", ownPages(authorize(o.Token, api)))
+	mux.Handle("/", ownPages(o.authorize(api)))
 	// A web page in a browser on this machine must not be able to use the API.
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(refuseOrigin))
-	return guard(protection.Handler(o.bySecret(api, byAddress(o.Token, mux))))
+	return guard(protection.Handler(o.bySecret(api, o.byAddress(mux))))
 }
 
 // readOnly passes GET and HEAD requests to next and refuses others.
@@ -116,10 +94,10 @@ func readOnly(next http.HandlerFunc) http.Handler {
 }
 
 // byAddress protects an interface without a token from DNS rebinding: it refuses
-// requests whose host is neither an IP address nor localhost. With a token it
-// returns next.
-func byAddress(token string, next http.Handler) http.Handler {
-	if token != "" {
+// requests whose host is neither an IP address nor localhost. With a token it returns
+// next. A request over TLS names a host that the certificate has.
+func (o Options) byAddress(next http.Handler) http.Handler {
+	if o.Token != "" {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -127,7 +105,7 @@ func byAddress(token string, next http.Handler) http.Handler {
 		if name, _, err := net.SplitHostPort(host); err == nil {
 			host = name
 		}
-		if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err != nil && host != "localhost" {
+		if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err != nil && host != "localhost" && r.TLS == nil {
 			refusal(http.StatusMisdirectedRequest, "without admin.token, ask for this interface by its address or as localhost").write(w)
 			return
 		}
@@ -135,22 +113,36 @@ func byAddress(token string, next http.Handler) http.Handler {
 	})
 }
 
-// authorize passes requests with the bearer token to next and refuses others. If
-// token is empty, it passes all.
-func authorize(token string, next http.Handler) http.Handler {
-	want := sha256.Sum256([]byte(token))
+// authorize passes on requests with a bearer token, and a client certificate if one is
+// required, and refuses others. If there is no token, it requires none. With the token for
+// reading, it passes on only what changes nothing.
+func (o Options) authorize(next http.Handler) http.Handler {
+	all, reading := sha256.Sum256([]byte(o.Token)), sha256.Sum256([]byte(o.ReadToken))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := admissionOf(r)
-		if token != "" {
-			scheme, got, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-			sum := sha256.Sum256([]byte(got))
-			// Comparing sums of equal length takes the same time for every token.
-			if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(sum[:], want[:]) != 1 {
-				w.Header().Set("WWW-Authenticate", `Bearer realm="ndrbridge"`)
-				refusal(http.StatusUnauthorized, "send the token of admin.token or admin.token_file as Authorization: Bearer TOKEN").write(w)
+		if o.ClientCertificates {
+			if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+				refusal(http.StatusForbidden, "present a client certificate that an authority of admin.tls.client_ca_file has signed").write(w)
 				return
 			}
 			a.trusted = true
+		}
+		if o.Token != "" {
+			scheme, got, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+			sum := sha256.Sum256([]byte(got))
+			// Comparing sums of equal length takes the same time for every token.
+			isAll := subtle.ConstantTimeCompare(sum[:], all[:]) == 1
+			isReading := subtle.ConstantTimeCompare(sum[:], reading[:]) == 1 && o.ReadToken != ""
+			switch {
+			case !strings.EqualFold(scheme, "Bearer") || !isAll && !isReading:
+				w.Header().Set("WWW-Authenticate", `Bearer realm="ndrbridge"`)
+				refusal(http.StatusUnauthorized, "send the token of admin.token or admin.token_file as Authorization: Bearer TOKEN").write(w)
+				return
+			case !isAll && r.Method != http.MethodGet && r.Method != http.MethodHead:
+				refusal(http.StatusForbidden, "the token of admin.read_token can only read: this requires the token of admin.token or admin.token_file").write(w)
+				return
+			}
+			a.trusted, a.readOnly = true, !isAll
 		}
 		if a.trusted || r.ContentLength == 0 { // otherwise when its body has arrived
 			a.admit()

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -50,10 +49,9 @@ func TestAnswers(t *testing.T) {
 		{name: "an unknown path requires the token", token: "s3cret", path: "/nothing", status: 401},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			server := httptest.NewServer(admin.NewHandler(admin.Options{
+			server := newServer(t, admin.Options{
 				Token: c.token, NotReady: func() []string { return c.notReady }, Metrics: registry,
-			}))
-			defer server.Close()
+			})
 			request, err := http.NewRequestWithContext(t.Context(), c.method, server.URL+c.path, nil)
 			if err != nil {
 				t.Fatal(err)

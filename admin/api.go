@@ -2,18 +2,15 @@ package admin
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
+	"ndrbridge/admin/openapi"
 	"ndrbridge/checkpoint"
 	"ndrbridge/poller"
 )
@@ -28,10 +25,15 @@ type operations map[string]operation
 // noContent is the answer of an operation that returns nothing.
 type noContent struct{}
 
-// api returns the handler of /api/v1.
-func (o Options) api() http.Handler {
-	mux, answers := http.NewServeMux(), make(slots, maxAnswers)
-	for path, m := range map[string]operations{
+// version is the path of the API, which openapi describes.
+const version = "/api/v1"
+
+// descriptionPath is where the description of the interface is served.
+const descriptionPath = version + "/openapi.json"
+
+// routes returns the operations of each path below version.
+func (o Options) routes() map[string]operations {
+	return map[string]operations{
 		"/status":  {http.MethodGet: o.status},
 		"/history": {http.MethodGet: history},
 		"/events":  {http.MethodGet: tail(make(slots, maxTails))},
@@ -51,6 +53,8 @@ func (o Options) api() http.Handler {
 		"/sinks/{sink}/forget":  {http.MethodPost: forgetSink},
 		"/sinks/{sink}/rename":  {http.MethodPost: renameSink},
 
+		"/appliances/{appliance}/detections/{id}": {http.MethodGet: showDetection},
+
 		"/appliances/{appliance}/forget": {http.MethodPost: forgetAppliance},
 
 		"/tickets": {http.MethodGet: listCommands, http.MethodPost: o.takeCommands},
@@ -60,28 +64,60 @@ func (o Options) api() http.Handler {
 		},
 		"/tickets/{id}/retry": {http.MethodPost: retryCommand},
 
+		"/dead": {http.MethodGet: groupDead},
 		// A key can contain anything, including slashes.
 		"/sinks/{sink}/dead":                    {http.MethodGet: listDead, http.MethodDelete: dropDead},
 		"/sinks/{sink}/dead/{key...}":           {http.MethodGet: showDead},
 		"/appliances/{appliance}/dead":          {http.MethodGet: listDead, http.MethodDelete: dropDead},
 		"/appliances/{appliance}/dead/{key...}": {http.MethodGet: showDead},
-	} {
-		mux.Handle("/api/v1"+path, o.serve(m, answers))
 	}
+}
+
+// api returns the handler of the API.
+func (o Options) api() http.Handler {
+	mux, answers := http.NewServeMux(), make(slots, maxAnswers)
+	for path, m := range o.routes() {
+		mux.Handle(version+path, o.serve(version+path, m, answers))
+	}
+	mux.Handle(descriptionPath, readOnly(func(w http.ResponseWriter, r *http.Request) {
+		if refused := checkQuery(r.URL.RawQuery, nil); refused != nil {
+			refused.write(w)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(openapi.JSON()) // fails only if the client is gone
+	}))
+	mux.HandleFunc("/api/{version}/", func(w http.ResponseWriter, r *http.Request) {
+		if "/api/"+r.PathValue("version") == version {
+			writeProblem(w, http.StatusNotFound, fmt.Sprintf("there is nothing at %s; try %s/status, or read %s, which lists what there is", r.URL.Path, version, descriptionPath))
+			return
+		}
+		writeProblem(w, http.StatusNotFound, fmt.Sprintf("there is no version %.80q of the API: this bridge has %s", r.PathValue("version"), version))
+	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusNotFound, "there is nothing at "+r.URL.Path+"; try /, /healthz, /readyz, /metrics or /api/v1/status")
 	})
 	return mux
 }
 
-// serve returns a handler for the operations of a path. It answers 503 until there
+// serve returns a handler for the operations of a pattern. It answers 503 until there
 // is a Control. A GET, except of the event stream, occupies one of answers, and is
 // answered 503 if none is free.
-func (o Options) serve(m operations, answers slots) http.Handler {
+func (o Options) serve(pattern string, m operations, answers slots) http.Handler {
+	described := strings.ReplaceAll(pattern, "...}", "}")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		do, ok := m[r.Method]
 		if !ok {
 			refuseMethod(w, r, slices.Sorted(maps.Keys(m)))
+			return
+		}
+		takes := openapi.Requests()[r.Method+" "+described]
+		refused := checkQuery(r.URL.RawQuery, takes.Query)
+		if refused == nil && !takes.Body && r.ContentLength != 0 {
+			refused = refuseBody(r)
+		}
+		if refused != nil {
+			refused.write(w)
 			return
 		}
 		c := o.Control()
@@ -90,7 +126,7 @@ func (o Options) serve(m operations, answers slots) http.Handler {
 			return
 		}
 		w.Header().Set("Cache-Control", "no-store")
-		if r.Method == http.MethodGet && r.URL.Path != "/api/v1/events" {
+		if r.Method == http.MethodGet && r.URL.Path != version+"/events" {
 			if !answers.take() {
 				busy("too many answers are being read; try again").write(w)
 				return
@@ -131,68 +167,6 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(body.Bytes()) // fails only if the client is gone
-}
-
-// timeAdvice ends errors about a missing or invalid time.
-const timeAdvice = "write a time such as 2026-01-31T08:00:00Z"
-
-// maxRequest is the maximum size of a request's body, in bytes.
-const maxRequest = 1 << 20
-
-// readRequest decodes the JSON body.
-func readRequest[T any](w http.ResponseWriter, r *http.Request) (request T, err error) {
-	body, err := readBody(w, r, maxRequest)
-	if p, ok := errors.AsType[*problem](err); ok && p.Status == http.StatusRequestEntityTooLarge {
-		p.Detail += ": ask for less at once"
-	}
-	if err != nil {
-		return request, err
-	}
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.DisallowUnknownFields()
-	if err = decoder.Decode(&request); err == nil {
-		if _, err = decoder.Token(); errors.Is(err, io.EOF) {
-			return request, nil
-		}
-		err = cmp.Or(err, errors.New("something follows it"))
-	}
-	return request, newProblem(http.StatusBadRequest, "the body is not the expected JSON: "+err.Error())
-}
-
-// readBody reads a body of at most limit bytes, which must not be empty.
-func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.Is(err, errBodies):
-		return nil, busy(err.Error())
-	case errors.As(err, &tooLarge):
-		return nil, newProblem(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit))
-	case err != nil:
-		return nil, newProblem(http.StatusBadRequest, "the body broke off")
-	case len(bytes.TrimSpace(body)) == 0:
-		return nil, newProblem(http.StatusBadRequest, "the body is missing: send JSON")
-	}
-	return body, nil
-}
-
-// The maximum number of dead letters or commands on a page, and the default.
-const (
-	maxPage     = 1000
-	defaultPage = 100
-)
-
-// readLimit returns the number of items that a page may have.
-func readLimit(query url.Values) (int, error) {
-	text := query.Get("limit")
-	if text == "" {
-		return defaultPage, nil
-	}
-	limit, err := strconv.Atoi(text)
-	if err != nil || limit < 1 || limit > maxPage {
-		return 0, newProblem(http.StatusBadRequest, fmt.Sprintf("limit must be a number from 1 to %d", maxPage))
-	}
-	return limit, nil
 }
 
 // problem is a problem document of the type about:blank (RFC 9457, section
@@ -257,9 +231,10 @@ func problemOf(err error, fallback int) *problem {
 
 func (p *problem) Error() string { return p.Detail }
 
-// Is makes a 404 match ErrUnknown and a 503 match ErrUnavailable.
+// Is makes a 401 match ErrToken, a 404 match ErrUnknown and a 503 match ErrUnavailable.
 func (p *problem) Is(target error) bool {
-	return p.Status == http.StatusNotFound && target == ErrUnknown ||
+	return p.Status == http.StatusUnauthorized && target == ErrToken ||
+		p.Status == http.StatusNotFound && target == ErrUnknown ||
 		p.Status == http.StatusServiceUnavailable && target == ErrUnavailable
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -22,6 +21,7 @@ var endpoints = []struct{ method, path string }{
 	{"GET", "/api/v1/cluster"},
 	{"POST", "/api/v1/cluster/handover"},
 	{"GET", "/api/v1/events"},
+	{"GET", "/api/v1/appliances/hq/detections/4711"},
 	{"POST", "/api/v1/backup"},
 	{"POST", "/api/v1/reload"},
 	{"POST", "/api/v1/rewind"},
@@ -102,7 +102,7 @@ func TestEveryEndpointRequiresTheToken(t *testing.T) {
 }
 
 func TestEveryEndpointIsUnavailableWhileTheStateOpens(t *testing.T) {
-	server := httptest.NewServer(admin.NewHandler(handler(nil)))
+	server := newServer(t, handler(nil))
 	defer server.Close()
 	for _, e := range endpoints {
 		answer, body := request(t, e.method, server.URL+e.path, "", token)
@@ -127,14 +127,22 @@ func TestRefusedRequests(t *testing.T) {
 		{name: "no selection", method: "DELETE", path: "/api/v1/sinks/lake/dead", status: 400, detail: "body is missing"},
 		{name: "an empty selection", method: "DELETE", path: "/api/v1/sinks/lake/dead", body: `{}`, status: 400, detail: `{"all": true}`},
 		{name: "all: false selects nothing", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `{"all":false}`, status: 400, detail: `{"all": true}`},
-		{name: "keys: null selects nothing", method: "DELETE", path: "/api/v1/sinks/lake/dead", body: `{"keys":null}`, status: 400, detail: `{"all": true}`},
+		{name: "keys: null selects nothing", method: "DELETE", path: "/api/v1/sinks/lake/dead", body: `{"keys":null}`, status: 400, detail: "/keys is null: leave it out"},
 		{name: "all and keys at once", method: "DELETE", path: "/api/v1/sinks/lake/dead", body: `{"keys":["1"],"all":true}`, status: 400, detail: `{"all": true}`},
-		{name: "an unknown field in a selection", method: "DELETE", path: "/api/v1/sinks/lake/dead", body: `{"key":"1","all":true}`, status: 400, detail: `unknown field "key"`},
+		{name: "an unknown field in a selection", method: "DELETE", path: "/api/v1/sinks/lake/dead", body: `{"key":"1","all":true}`, status: 400, detail: "there is no field /key"},
+		{name: "a field in capitals", method: "DELETE", path: "/api/v1/sinks/lake/dead", body: `{"ALL":true}`, status: 400, detail: "there is no field /ALL"},
+		{name: "the same field in small letters and in capitals", method: "POST", path: "/api/v1/rewind", body: `{"appliance":"hq","stream":"detections","to":"2026-01-31T08:00:00Z","dry_run":true,"Dry_Run":false}`, status: 400, detail: "there is no field /Dry_Run"},
+		{name: "a number for a truth", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `{"all":1}`, status: 400, detail: "/all must be true or false"},
+		{name: "numbers for keys", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `{"keys":[17]}`, status: 400, detail: "/keys/0 must be text"},
+		{name: "a text for a time", method: "POST", path: "/api/v1/sinks/lake/replay", body: `{"since":"yesterday"}`, status: 400, detail: "/since must be a time such as"},
+		{name: "a list for an object", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `["1"]`, status: 400, detail: "it must be an object"},
+		{name: "a body of an operation that has none", method: "POST", path: "/api/v1/reload", body: `{"dry_run":true}`, status: 400, detail: "takes no body"},
 		{name: "a body that is not JSON", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `all`, status: 400, detail: "not the expected JSON"},
-		{name: "a second value after the first", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `{"keys":[]} {"all":true}`, status: 400, detail: "something follows it"},
+		{name: "a second value after the first", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `{"keys":[]} {"all":true}`, status: 400, detail: "after top-level value"},
 		{name: "a body that is too large", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `{"keys":["` + strings.Repeat("1", 1<<20) + `"]}`, status: 413, detail: "ask for less"},
 		{name: "a replay without a time", method: "POST", path: "/api/v1/sinks/lake/replay", body: `{}`, status: 400, detail: "since is missing: write a time such as"},
 		{name: "a rewind without a time", method: "POST", path: "/api/v1/rewind", body: `{"appliance":"hq","stream":"detections"}`, status: 400, detail: "to is missing: write a time such as"},
+		{name: "a tail with a live that is neither true nor false", method: "GET", path: "/api/v1/events?live=2", status: 400, detail: "live must be true or false"},
 		{name: "a tail with a negative number", method: "GET", path: "/api/v1/events?last=-1", status: 400, detail: "last must be a number of events"},
 		{name: "a tail with an invalid time", method: "GET", path: "/api/v1/events?since=yesterday", status: 400, detail: "since is not a time: write a time such as"},
 		{name: "a limit that is not a number", method: "GET", path: "/api/v1/sinks/lake/dead?limit=all", status: 400, detail: "from 1 to 1000"},
@@ -142,6 +150,14 @@ func TestRefusedRequests(t *testing.T) {
 		{name: "a limit that is too large", method: "GET", path: "/api/v1/sinks/lake/dead?limit=1001", status: 400, detail: "from 1 to 1000"},
 		{name: "bodies that is not a boolean", method: "GET", path: "/api/v1/sinks/lake/dead?bodies=some", status: 400, detail: "true or false"},
 		{name: "dead letters of an appliance without a stream", method: "GET", path: "/api/v1/appliances/hq/dead", status: 400, detail: "stream=detections"},
+		{name: "an unknown parameter", method: "GET", path: "/api/v1/tickets?statuss=pending", status: 400, detail: `there is no parameter "statuss": this operation has after, appliance, limit, status, ticket`},
+		{name: "a parameter of an operation that has none", method: "POST", path: "/api/v1/sinks/lake/pause?dry_run=true", status: 400, detail: `there is no parameter "dry_run": this operation has none`},
+		{name: "a parameter of the description", method: "GET", path: "/api/v1/openapi.json?version=2", status: 400, detail: "this operation has none"},
+		{name: "a parameter that is given twice", method: "GET", path: "/api/v1/tickets?limit=1&limit=2", status: 400, detail: "limit is given more than once"},
+		{name: "a malformed query", method: "GET", path: "/api/v1/status?%zz", status: 400, detail: "the query is malformed"},
+		{name: "a null", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `{"keys":["1",null]}`, status: 400, detail: "/keys/1 is null"},
+		{name: "a field that is given twice", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `{"all":true,"all":true}`, status: 400, detail: "is given twice"},
+		{name: "a comparison without a time", method: "POST", path: "/api/v1/verify", body: `{"appliance":"hq"}`, status: 400, detail: "since is missing"},
 		{name: "a requeue of an appliance's dead letters", method: "POST", path: "/api/v1/appliances/hq/requeue?stream=detections", body: `{"all":true}`, status: 404, detail: "there is nothing at"},
 
 		{name: "an unknown sink", method: "GET", path: "/api/v1/sinks/sea/dead", status: 404, detail: "there is lake"},
@@ -155,7 +171,7 @@ func TestRefusedRequests(t *testing.T) {
 		{name: "a cursor moved concurrently", method: "POST", path: "/api/v1/sinks/lake/replay", body: `{"since":"2026-01-31T08:00:00Z"}`, err: checkpoint.ErrFenced, status: 409, detail: "moved"},
 		{name: "a stopping bridge", method: "GET", path: "/api/v1/status", err: checkpoint.ErrClosed, status: 503, detail: "closed"},
 		{name: "a backup that cannot start", method: "POST", path: "/api/v1/backup", err: errors.New("no space left on device"), status: 500, detail: "no space left"},
-		{name: "a comparison that cannot start", method: "POST", path: "/api/v1/verify", body: `{"appliance":"hq"}`, err: admin.ErrUnknown, status: 404, detail: "unknown"},
+		{name: "a comparison that cannot start", method: "POST", path: "/api/v1/verify", body: `{"appliance":"hq","since":"2026-01-31T08:00:00Z"}`, err: admin.ErrUnknown, status: 404, detail: "unknown"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bridge := newControl(t)
@@ -171,6 +187,34 @@ func TestRefusedRequests(t *testing.T) {
 			deadLetters, err := bridge.store.Dead(t.Context(), lake, "", 10)
 			if err != nil || len(deadLetters) != 1 {
 				t.Errorf("%d dead letters are left (%v), want the one that there was", len(deadLetters), err)
+			}
+		})
+	}
+}
+
+func TestABodyOfUnknownLength(t *testing.T) {
+	for _, c := range []struct {
+		name, body string
+		status     int
+	}{
+		{"one that is empty is no body", "", http.StatusNoContent},
+		{"one that is not is refused by an operation that has none", "{}", http.StatusBadRequest},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, server := serve(t, newControl(t))
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/api/v1/sinks/lake/pause", io.MultiReader(strings.NewReader(c.body)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.ContentLength, r.TransferEncoding = -1, []string{"chunked"}
+			r.Header.Set("Authorization", "Bearer "+token)
+			answer, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			if answer.StatusCode != c.status {
+				t.Errorf("%s, want %d", answer.Status, c.status)
 			}
 		})
 	}

@@ -8,12 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -26,15 +25,16 @@ type Client struct {
 	base  *url.URL
 	token string
 	http  http.Client
+	over  bool // a transport of its own leads to the API, and base means nothing
 }
 
 var _ Control = (*Client)(nil)
 
-// NewClient returns a client of the API at address, an http or https URL without a
-// path. token is the bearer token; it may be empty.
+// NewClient returns a client of the API at address, an http or https URL without a user,
+// which errors would show. token is the bearer token; it may be empty.
 func NewClient(address, token string) (*Client, error) {
 	base, err := url.Parse(address)
-	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
+	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.User != nil {
 		return nil, errors.New("the address of the admin API must be a URL such as http://127.0.0.1:9600")
 	}
 	return &Client{base: base, token: token}, nil
@@ -43,7 +43,7 @@ func NewClient(address, token string) (*Client, error) {
 // NewClientOver returns a client of the API that a transport leads to, whatever the
 // address. It sends no token.
 func NewClientOver(transport http.RoundTripper) *Client {
-	return &Client{base: &url.URL{Scheme: "http", Host: "localhost"}, http: http.Client{Transport: transport}}
+	return &Client{base: &url.URL{Scheme: "http", Host: "localhost"}, http: http.Client{Transport: transport}, over: true}
 }
 
 // call is one request to the API.
@@ -95,24 +95,48 @@ func (c *Client) send(req *http.Request) (io.ReadCloser, error) {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	resp, err := c.http.Do(req)
-	if failed, ok := errors.AsType[*url.Error](err); ok && c.http.Transport != nil {
+	if failed, ok := errors.AsType[*url.Error](err); ok && c.over {
 		return nil, failed.Err // the address means nothing
 	}
+	if errors.Is(err, http.ErrSchemeMismatch) {
+		return nil, fmt.Errorf("the bridge at %s does not use TLS: write http:// instead of https://", c.base.Host)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("ask the bridge: %w", err)
+		return nil, c.unanswered(err)
 	}
 	if resp.StatusCode/100 == 2 {
 		return resp.Body, nil
 	}
 	defer resp.Body.Close()
+	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxRequest))        // an incomplete one is no problem document
+	const requiresTLS = "Client sent an HTTP request to an HTTPS server." // as net/http answers
+	if !c.over && bytes.HasPrefix(answer, []byte(requiresTLS)) {
+		return nil, fmt.Errorf("the bridge at %s requires TLS: write https:// instead of http://", c.base.Host)
+	}
 	var p problem
-	if json.NewDecoder(io.LimitReader(resp.Body, maxRequest)).Decode(&p) != nil || p.Detail == "" {
+	switch {
+	case json.Unmarshal(answer, &p) == nil && p.Detail != "":
+	case c.over:
 		return nil, fmt.Errorf("the bridge at %s answered %s", c.base.Host, resp.Status)
+	default:
+		return nil, fmt.Errorf("%s answered %s, but not as a bridge does; check the address, and a proxy in front of the bridge", c.base.Host, resp.Status)
 	}
 	if wait, ok := retryafter.Parse(resp.Header); ok {
 		p.retryAfter = strconv.Itoa(int(wait.Seconds()))
 	}
 	return nil, &p
+}
+
+// unanswered returns the error of a request without a response: what most likely is wrong,
+// without the layers of the network library.
+func (c *Client) unanswered(err error) error {
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		err = failed.Err
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("ask the bridge at %s: %w; nothing listens there: check the address, and that the bridge is running", c.base, syscall.ECONNREFUSED)
+	}
+	return fmt.Errorf("ask the bridge at %s: %w", c.base, err)
 }
 
 // ask sends a request and decodes the JSON of the response.
@@ -123,6 +147,9 @@ func ask[T any](ctx context.Context, c *Client, a call) (answer T, err error) {
 	}
 	defer body.Close()
 	if err := json.NewDecoder(body).Decode(&answer); err != nil {
+		if _, invalid := errors.AsType[*json.SyntaxError](err); invalid && !c.over {
+			return answer, fmt.Errorf("read the bridge's answer: %s did not send JSON, so it is not a bridge; check the address", c.base.Host)
+		}
 		return answer, fmt.Errorf("read the bridge's answer: %w", err)
 	}
 	return answer, nil
@@ -149,8 +176,21 @@ func (c *Client) History(ctx context.Context) (History, error) {
 
 // Reload implements Control.
 func (c *Client) Reload(ctx context.Context) (Reloaded, error) {
-	return ask[Reloaded](ctx, c, post(nil, "reload"))
+	reloaded, err := ask[Reloaded](ctx, c, post(nil, "reload"))
+	if p, ok := errors.AsType[*problem](err); ok && p.Status == http.StatusUnprocessableEntity {
+		err = refused{p}
+	}
+	return reloaded, err
 }
+
+// refused is the problem of a reload that was refused. It is an ErrConfiguration.
+type refused struct{ *problem }
+
+// Is makes it match ErrConfiguration.
+func (refused) Is(target error) bool { return target == ErrConfiguration }
+
+// Unwrap returns the problem.
+func (r refused) Unwrap() error { return r.problem }
 
 // Pause implements Control.
 func (c *Client) Pause(ctx context.Context, sink string) error {
@@ -163,14 +203,19 @@ func (c *Client) Resume(ctx context.Context, sink string) error {
 }
 
 // Replay implements Control.
-func (c *Client) Replay(ctx context.Context, sink string, since time.Time) (uint64, error) {
-	answer, err := ask[struct{ Replayed uint64 }](ctx, c, post(replayRequest{since}, "sinks", sink, "replay"))
+func (c *Client) Replay(ctx context.Context, sink string, r Replay) (uint64, error) {
+	answer, err := ask[struct{ Replayed uint64 }](ctx, c, post(r, "sinks", sink, "replay"))
 	return answer.Replayed, err
 }
 
 // Rewind implements Control.
 func (c *Client) Rewind(ctx context.Context, source checkpoint.Source, to time.Time) error {
-	return c.do(ctx, post(rewindRequest{source.Appliance, source.Stream, to}, "rewind"))
+	return c.do(ctx, post(rewindRequest{Appliance: source.Appliance, Stream: source.Stream, To: to}, "rewind"))
+}
+
+// PlanRewind implements Control.
+func (c *Client) PlanRewind(ctx context.Context, source checkpoint.Source, to time.Time) (RewindPlan, error) {
+	return ask[RewindPlan](ctx, c, post(rewindRequest{Appliance: source.Appliance, Stream: source.Stream, To: to, DryRun: true}, "rewind"))
 }
 
 // Verify implements Control.
@@ -245,6 +290,18 @@ func (c *Client) Dead(ctx context.Context, owner checkpoint.Owner, after string,
 	return deadLetters, nil
 }
 
+// DeadGroups implements Control.
+func (c *Client) DeadGroups(ctx context.Context, owner checkpoint.Owner) (DeadGroups, error) {
+	list := get("dead")
+	if sink, ok := owner.Sink(); ok {
+		list.query.Set("sink", sink)
+	} else if source, ok := owner.Source(); ok {
+		list.query.Set("appliance", source.Appliance)
+		list.query.Set("stream", source.Stream)
+	}
+	return ask[DeadGroups](ctx, c, list)
+}
+
 // DeadLetter implements Control. A body that is JSON comes without insignificant
 // white space.
 func (c *Client) DeadLetter(ctx context.Context, owner checkpoint.Owner, key string) (checkpoint.DeadLetter, error) {
@@ -279,12 +336,11 @@ func deadCall(method string, owner checkpoint.Owner) (call, error) {
 	if sink, ok := owner.Sink(); ok {
 		return call{method: method, path: []string{"sinks", sink, "dead"}, query: url.Values{}}, nil
 	}
-	source, ok := strings.CutPrefix(string(owner), "source/")
-	appliance, stream, found := strings.Cut(source, "/")
-	if !ok || !found {
+	source, ok := owner.Source()
+	if !ok {
 		return call{}, fmt.Errorf("%w owner of dead letters %q", ErrUnknown, owner)
 	}
-	return call{method: method, path: []string{"appliances", appliance, "dead"}, query: url.Values{"stream": {stream}}}, nil
+	return call{method: method, path: []string{"appliances", source.Appliance, "dead"}, query: url.Values{"stream": {source.Stream}}}, nil
 }
 
 // Commands implements Control. The commands have no keys and notes.
@@ -327,56 +383,4 @@ func (c *Client) RetryCommand(ctx context.Context, id uint64) error {
 // DropCommand implements Control.
 func (c *Client) DropCommand(ctx context.Context, id uint64) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: []string{"tickets", strconv.FormatUint(id, 10)}})
-}
-
-// Health returns nil if the bridge answers /healthz with 2xx. It needs no token.
-func (c *Client) Health(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.JoinPath("healthz").String(), nil)
-	if err != nil {
-		return fmt.Errorf("ask the bridge: %w", err)
-	}
-	body, err := c.send(req)
-	if err != nil {
-		return err
-	}
-	return body.Close()
-}
-
-// serverName is the Server header of every answer.
-const serverName = "ndrbridge"
-
-// IsBridge reports whether the admin interface of a bridge answers at address, an http
-// URL without a path. It sends no token.
-func IsBridge(ctx context.Context, address string) bool {
-	client, err := NewClient(address, "")
-	if err != nil {
-		return false
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodHead, client.base.JoinPath("healthz").String(), nil)
-	if err != nil {
-		return false
-	}
-	req.Close = true
-	resp, err := client.http.Do(req)
-	if err != nil {
-		return false
-	}
-	defer resp.Body.Close()
-	return resp.Header.Get("Server") == serverName
-}
-
-// DialAddress returns the address at which a listener on the address listen is reached
-// from this machine: an unspecified host becomes loopback.
-func DialAddress(listen string) string {
-	host, port, err := net.SplitHostPort(listen)
-	if err != nil {
-		return listen
-	}
-	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-		if ip.Is6() {
-			host = "::1"
-		}
-	}
-	return net.JoinHostPort(host, port)
 }

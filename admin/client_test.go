@@ -16,7 +16,7 @@ import (
 )
 
 func TestNewClientRejectsInvalidAddresses(t *testing.T) {
-	for _, address := range []string{"", "127.0.0.1:9600", "ftp://127.0.0.1", "http://", "http://%"} {
+	for _, address := range []string{"http://operator:s3cret@127.0.0.1:9600", "", "127.0.0.1:9600", "ftp://127.0.0.1", "http://", "http://%"} {
 		if _, err := admin.NewClient(address, ""); err == nil || !strings.Contains(err.Error(), "such as http://127.0.0.1:9600") {
 			t.Errorf("%q: %v", address, err)
 		}
@@ -72,11 +72,17 @@ func TestClientDelivery(t *testing.T) {
 	c.deliver(t, 0)
 	ctx := t.Context()
 
-	if n, err := client.Replay(ctx, "lake", time.Unix(4, 0)); n != 7 || err != nil {
+	if n, err := client.Replay(ctx, "lake", admin.Replay{Since: time.Unix(4, 0)}); n != 7 || err != nil {
 		t.Errorf("%d events are replayed (%v), want the 7 from the fourth on", n, err)
 	}
-	if n, err := client.Replay(ctx, "lake", time.Unix(11, 0)); n != 0 || err != nil {
+	if n, err := client.Replay(ctx, "lake", admin.Replay{Since: time.Unix(11, 0)}); n != 0 || err != nil {
 		t.Errorf("%d events are replayed (%v), want none: the last is older", n, err)
+	}
+	if n, err := client.Replay(ctx, "lake", admin.Replay{Since: time.Unix(4, 0), Until: time.Unix(6, 0), DryRun: true}); n != 2 || err != nil {
+		t.Errorf("%d events would be replayed (%v), want the fourth and the fifth", n, err)
+	}
+	if _, err := client.Replay(ctx, "lake", admin.Replay{Since: time.Unix(4, 0), Until: time.Unix(4, 0)}); err == nil || !strings.Contains(err.Error(), "until must be after since") {
+		t.Errorf("%v of an empty period", err)
 	}
 	paused := func() bool {
 		stats, err := c.store.Stats(ctx)
@@ -111,8 +117,12 @@ func TestClientReload(t *testing.T) {
 		t.Errorf("without a change: %s", body)
 	}
 	c.err = errors.New("sinks[0]: name is missing")
-	if _, err := client.Reload(t.Context()); err == nil || err.Error() != c.err.Error() {
-		t.Errorf("%v, want %v", err, c.err)
+	if _, err := client.Reload(t.Context()); err == nil || err.Error() != c.err.Error() || !errors.Is(err, admin.ErrConfiguration) {
+		t.Errorf("%v, want %v, which is an error of the configuration", err, c.err)
+	}
+	c.err = admin.ErrBusy
+	if _, err := client.Reload(t.Context()); err == nil || errors.Is(err, admin.ErrConfiguration) {
+		t.Errorf("%v, want one that is not of the configuration", err)
 	}
 }
 

@@ -122,12 +122,16 @@ func (o Options) status(c Control, _ http.ResponseWriter, r *http.Request) (any,
 	if err != nil {
 		return nil, err
 	}
+	status.ReadOnly = admissionOf(r).readOnly
 	if cluster, err := o.cluster(); err == nil {
 		seen, err := cluster.Cluster(r.Context())
 		if err != nil {
 			return nil, err
 		}
 		status.Cluster = &seen
+	}
+	if o.Reload != nil {
+		status.Reload = o.Reload()
 	}
 	return status, nil
 }

@@ -20,6 +20,11 @@ type From struct {
 	// Last is the maximum number of events. A cluster may return a few more: each shard an
 	// equal share of it, rounded up.
 	Last uint64
+	// Live, if not nil, is called once, between the events that From selects and those that
+	// are journalled after the call of Tail; some of the latter may come before it. Its
+	// argument is the reason why some of the selected events are missing, or nil: in a cluster,
+	// a shard could not be asked. If Live returns an error, Tail returns it.
+	Live func(missing error) error
 }
 
 // Control is the set of operations that the API offers on a bridge. A method returns
@@ -36,6 +41,9 @@ type Control interface {
 	// Dead returns at most limit dead letters of an owner whose keys follow after, in
 	// the order of their keys. If after is empty, it begins with the first.
 	Dead(ctx context.Context, owner checkpoint.Owner, after string, limit int) ([]checkpoint.DeadLetter, error)
+	// DeadGroups groups the dead letters of an owner, or of all owners if it is empty, by
+	// their class and the kind of their reason.
+	DeadGroups(ctx context.Context, owner checkpoint.Owner) (DeadGroups, error)
 	// DeadLetter returns the dead letter with a key.
 	DeadLetter(ctx context.Context, owner checkpoint.Owner, key string) (checkpoint.DeadLetter, error)
 	// Requeue queues dead letters of a sink for redelivery, all of them if keys is
@@ -44,20 +52,26 @@ type Control interface {
 	// DropDead deletes dead letters, all of them if keys is nil, and returns their
 	// number.
 	DropDead(ctx context.Context, owner checkpoint.Owner, keys []string) (int, error)
-	// Replay queues for redelivery the events of the journal that were recorded at or
-	// after since and that the sink has already completed. It returns their number.
-	Replay(ctx context.Context, sink string, since time.Time) (uint64, error)
+	// Replay queues for redelivery the events of the journal that r selects and that the
+	// sink has already completed. It returns their number.
+	Replay(ctx context.Context, sink string, r Replay) (uint64, error)
+	// Detection returns what is known about a detection of an appliance.
+	Detection(ctx context.Context, appliance string, id int64) (Detection, error)
 	// Pause stops delivery to a sink until Resume is called; a pause outlasts
 	// restarts. Resume also retries at once whatever waits for a later attempt.
 	Pause(ctx context.Context, sink string) error
 	Resume(ctx context.Context, sink string) error
 	// Backup writes a consistent copy of the state to w.
 	Backup(ctx context.Context, w io.Writer) error
-	// Reload reloads the configuration. If it returns an error, the configuration is
-	// invalid and nothing was changed.
+	// Reload reloads the configuration. If it returns ErrConfiguration, the configuration
+	// is invalid. After any error, nothing was changed.
 	Reload(ctx context.Context) (Reloaded, error)
 	// Rewind moves the position of a stream back to a time.
 	Rewind(ctx context.Context, source checkpoint.Source, to time.Time) error
+	// PlanRewind returns what Rewind would do, and changes nothing. It asks the appliance
+	// for a few seconds. It returns poller.ErrNoPosition, wrapped, if the stream was never
+	// read.
+	PlanRewind(ctx context.Context, source checkpoint.Source, to time.Time) (RewindPlan, error)
 	// Verify compares what an appliance returns since a time with what was
 	// journalled, stream by stream.
 	Verify(ctx context.Context, appliance string, since time.Time, report poller.VerifyReport) ([]poller.Verification, error)
@@ -86,6 +100,33 @@ type Control interface {
 	ForgetIdentity(ctx context.Context, name string) error
 }
 
+// Replay selects events of the journal to deliver again.
+type Replay struct {
+	// Since and Until select the events that were recorded at or after Since, and before
+	// Until unless it is zero.
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until,omitzero"`
+	// DryRun counts the events and changes nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+// RewindPlan is what a rewind would do.
+type RewindPlan struct {
+	// Position is the appliance's time up to which the stream was read; absent: it has
+	// read nothing yet.
+	Position time.Time `json:"position,omitzero"`
+	// Objects counts the objects from the time of the rewind up to Position, which would be
+	// read again: those that the appliance returns or, if Error is set, those that the
+	// state knows; absent: not known.
+	Objects *int64 `json:"objects,omitempty"`
+	// AtLeast is true if there may be more objects.
+	AtLeast bool `json:"at_least,omitempty"`
+	// Error is the reason if the appliance's objects could not be counted.
+	Error string `json:"error,omitempty"`
+	// Sinks are the configured sinks. Each receives what its match selects.
+	Sinks []string `json:"sinks"`
+}
+
 // Reloaded lists what a reload changed.
 type Reloaded struct {
 	// Changes are lines for people, such as "sink lake: changed"; empty: nothing
@@ -97,12 +138,20 @@ type Reloaded struct {
 // It is wrapped with the names that do.
 var ErrUnknown = errors.New("unknown")
 
+// ErrConfiguration is returned by Reload if the configuration is invalid, or cannot be
+// applied while the bridge runs. The error says why.
+var ErrConfiguration = errors.New("invalid configuration")
+
 // ErrBusy is returned if an operation that runs one at a time is already running.
 var ErrBusy = errors.New("the bridge is busy")
 
 // ErrUnavailable is returned if the member of a cluster that has to carry out an operation
 // cannot be asked now.
 var ErrUnavailable = errors.New("not available now; try again in a few seconds")
+
+// ErrToken is returned by a Client if the bridge requires a token and the client has none
+// or a wrong one.
+var ErrToken = errors.New("the bridge requires a token")
 
 // ErrNotRunning is returned if an operation requires a running bridge.
 var ErrNotRunning = errors.New("the bridge does not run")

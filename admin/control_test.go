@@ -30,6 +30,7 @@ var (
 // control is a Control on a real state with a sink lake and an appliance hq. Its fields
 // replace what a method returns.
 type control struct {
+	missing error     // which Tail reports with Live
 	tailed  sync.Once // closes tailing
 	store   *checkpoint.Store
 	path    string
@@ -38,8 +39,10 @@ type control struct {
 	err     error // of every method
 	reload  admin.Reloaded
 	backup  func(io.Writer) error
-	tail    func(context.Context, func(transform.Event) error) error
-	verify  func(poller.VerifyReport) ([]poller.Verification, error)
+	// detection is what is known of every detection.
+	detection admin.Detection
+	tail      func(context.Context, func(transform.Event) error) error
+	verify    func(poller.VerifyReport) ([]poller.Verification, error)
 
 	tailing   chan struct{} // receives when Tail waits for events, and is closed when it has returned
 	rewoundTo time.Time
@@ -48,7 +51,11 @@ type control struct {
 
 func newControl(t testing.TB) *control {
 	t.Helper()
-	c := &control{path: filepath.Join(t.TempDir(), "state.db"), tailing: make(chan struct{}, 1)}
+	c := &control{
+		path: filepath.Join(t.TempDir(), "state.db"), tailing: make(chan struct{}, 1),
+		status:  admin.Status{Appliances: []admin.ApplianceStatus{}, Sinks: []admin.SinkStatus{}},
+		history: admin.History{Journal: admin.JournalHistory{Bytes: []*int64{}}, Streams: []admin.StreamHistory{}, Sinks: []admin.SinkHistory{}},
+	}
 	var err error
 	limits := checkpoint.Limits{Retain: 100 * 365 * 24 * time.Hour} // the events date from 1970
 	if c.store, err = checkpoint.Open(c.path, checkpoint.Options{Limits: limits}); err != nil {
@@ -181,6 +188,12 @@ func (c *control) Tail(ctx context.Context, from admin.From, yield func(transfor
 		case c.tailing <- struct{}{}:
 		default:
 		}
+		if from.Live != nil {
+			if err := from.Live(c.missing); err != nil {
+				return err
+			}
+			from.Live = nil
+		}
 		if err := c.store.Wait(ctx, after); err != nil {
 			if ctx.Err() != nil {
 				return nil
@@ -195,6 +208,22 @@ func (c *control) Dead(ctx context.Context, o checkpoint.Owner, after string, li
 		return nil, err
 	}
 	return c.store.Dead(ctx, o, after, limit)
+}
+
+func (c *control) DeadGroups(ctx context.Context, o checkpoint.Owner) (admin.DeadGroups, error) {
+	if o == "" {
+		o = checkpoint.SinkOwner("lake")
+	}
+	if err := c.known(o); err != nil {
+		return admin.DeadGroups{}, err
+	}
+	heads, err := c.store.DeadHeads(ctx, o, "", 100)
+	var grouping admin.DeadGrouping
+	for _, d := range heads {
+		grouping.AddTotal(1)
+		grouping.Add(o, d)
+	}
+	return grouping.Groups(), err
 }
 
 func (c *control) DeadLetter(ctx context.Context, o checkpoint.Owner, key string) (checkpoint.DeadLetter, error) {
@@ -222,15 +251,16 @@ func (c *control) DropDead(ctx context.Context, o checkpoint.Owner, keys []strin
 	return c.store.DropDead(ctx, o, keys)
 }
 
-func (c *control) Replay(ctx context.Context, sink string, since time.Time) (uint64, error) {
+func (c *control) Replay(ctx context.Context, sink string, r admin.Replay) (uint64, error) {
 	if err := c.known(checkpoint.SinkOwner(sink)); err != nil {
 		return 0, err
 	}
-	r, err := c.store.Replay(ctx, sink, since)
-	if err != nil || r == (checkpoint.Range{}) {
-		return 0, err
+	replay := c.store.Replay
+	if r.DryRun {
+		replay = c.store.Replayable
 	}
-	return r.Last + 1 - r.First, nil
+	queued, err := replay(ctx, sink, checkpoint.Period{Since: r.Since, Until: r.Until})
+	return queued.Events(), err
 }
 
 func (c *control) Pause(ctx context.Context, sink string) error  { return c.pause(ctx, sink, true) }
@@ -261,11 +291,23 @@ func (c *control) Rewind(_ context.Context, source checkpoint.Source, to time.Ti
 	return c.known(checkpoint.SourceOwner(source))
 }
 
+func (c *control) PlanRewind(_ context.Context, source checkpoint.Source, to time.Time) (admin.RewindPlan, error) {
+	return admin.RewindPlan{Position: to.Add(time.Hour), Objects: new(int64(7)), AtLeast: true, Sinks: []string{"lake"}}, c.known(checkpoint.SourceOwner(source))
+}
+
 func (c *control) Verify(_ context.Context, _ string, _ time.Time, report poller.VerifyReport) ([]poller.Verification, error) {
 	if c.verify == nil {
 		return nil, c.err
 	}
 	return c.verify(report)
+}
+
+func (c *control) Detection(_ context.Context, appliance string, id int64) (admin.Detection, error) {
+	if appliance != "hq" {
+		return admin.Detection{}, fmt.Errorf("%w appliance %q", admin.ErrUnknown, appliance)
+	}
+	c.detection.Appliance, c.detection.ID = appliance, id
+	return c.detection, c.err
 }
 
 func (c *control) Commands(ctx context.Context, f checkpoint.CommandFilter, after uint64, limit int) ([]checkpoint.Command, error) {
@@ -314,8 +356,7 @@ func handler(c admin.Control) admin.Options {
 // serve serves a Control on a free port and returns a client for it.
 func serve(t testing.TB, c admin.Control) (*admin.Client, *httptest.Server) {
 	t.Helper()
-	server := httptest.NewServer(admin.NewHandler(handler(c)))
-	t.Cleanup(server.Close)
+	server := newServer(t, handler(c))
 	client, err := admin.NewClient(server.URL, token)
 	if err != nil {
 		t.Fatal(err)

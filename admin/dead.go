@@ -60,6 +60,21 @@ func listDead(c Control, _ http.ResponseWriter, r *http.Request) (any, error) {
 	}
 }
 
+func groupDead(c Control, _ http.ResponseWriter, r *http.Request) (any, error) {
+	query := r.URL.Query()
+	sink, appliance, stream := query.Get("sink"), query.Get("appliance"), query.Get("stream")
+	var owner checkpoint.Owner
+	switch {
+	case sink != "" && appliance+stream == "":
+		owner = checkpoint.SinkOwner(sink)
+	case sink == "" && appliance != "" && stream != "":
+		owner = checkpoint.SourceOwner(checkpoint.Source{Appliance: appliance, Stream: stream})
+	case sink+appliance+stream != "":
+		return nil, newProblem(http.StatusBadRequest, "select the dead letters of one sink (sink=NAME), of one stream (appliance=NAME and stream=NAME), or all of them (neither)")
+	}
+	return c.DeadGroups(r.Context(), owner)
+}
+
 func showDead(c Control, _ http.ResponseWriter, r *http.Request) (any, error) {
 	owner, err := deadOwner(r)
 	if err != nil {
@@ -145,6 +160,13 @@ type DeadLetter struct {
 	Bytes  int       `json:"bytes"` // of the body
 	// EventID is the event's id; absent if the body is not an event.
 	EventID string `json:"event_id,omitempty"`
+	// Title is the title of the detection; absent if the body is no detection or has none.
+	Title string `json:"title,omitempty"`
+	// Detection is the appliance and the id of the detection, APPLIANCE/ID; absent if the
+	// body is not the event of a detection.
+	Detection string `json:"detection,omitempty"`
+	// ReasonKind is the kind of the reason, by which DeadGroups groups.
+	ReasonKind string `json:"reason_kind"`
 	// The body is included on request: in Body if it is JSON, else in BodyBase64.
 	Body       json.RawMessage `json:"body,omitempty"`
 	BodyBase64 []byte          `json:"body_base64,omitempty"`
@@ -152,9 +174,23 @@ type DeadLetter struct {
 
 // NewDeadLetter returns the JSON form of a dead letter, with its body on request.
 func NewDeadLetter(d checkpoint.DeadLetter, withBody bool) DeadLetter {
-	l := DeadLetter{Key: d.Key, Class: d.Class, Reason: d.Reason, Time: d.Time, Bytes: len(d.Body)}
+	l := DeadLetter{Key: d.Key, Class: d.Class, Reason: d.Reason, ReasonKind: ReasonKind(d.Reason), Time: d.Time, Bytes: len(d.Body)}
+	// A detection as an appliance returns it, or the data of an event. A field of an
+	// unexpected type stays empty.
+	var detection struct {
+		Title     string
+		Detection struct{ Title string }
+	}
 	if event, err := transform.Parse(d.Body); err == nil {
 		l.EventID = event.ID
+		if event.Stream() == transform.StreamDetections && event.Subject != "" {
+			l.Detection = event.Appliance + "/" + event.Subject
+		}
+		_ = json.Unmarshal(event.Data(), &detection)
+		l.Title = detection.Detection.Title
+	} else {
+		_ = json.Unmarshal(d.Body, &detection)
+		l.Title = detection.Title
 	}
 	switch {
 	case !withBody:

@@ -50,7 +50,7 @@ func TestDeadLettersAreListed(t *testing.T) {
 			t.Fatalf("%d dead letters, next %v; want all 5", len(page.DeadLetters), page.Next)
 		}
 		want := map[string]any{
-			"key": checkpoint.DeadKey(1), "class": "rejected", "reason": "422 <no>", "time": "1970-01-01T00:16:40Z",
+			"key": checkpoint.DeadKey(1), "class": "rejected", "reason": "422 <no>", "reason_kind": "422 <no>", "time": "1970-01-01T00:16:40Z",
 			"bytes": float64(len(event(t, 1, `{"title":"<script>"}`).Structured())), "event_id": "1",
 		}
 		if got := page.DeadLetters[0]; !reflect.DeepEqual(got, want) {

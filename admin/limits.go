@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -46,7 +47,11 @@ const (
 // connections and on each phase of a request.
 func NewServer(o Options) *http.Server {
 	open := new(connections)
+	// The limits are made for connections that carry one request at a time.
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
 	return &http.Server{
+		Protocols:         protocols,
 		Handler:           NewHandler(o),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
@@ -72,6 +77,15 @@ type connection struct {
 	admitted atomic.Bool // it carries an admitted request
 }
 
+// abort closes the connection without a farewell, which a peer that does not read would
+// delay.
+func (c *connection) abort() error {
+	if secure, ok := c.Conn.(*tls.Conn); ok {
+		return secure.NetConn().Close()
+	}
+	return c.Close()
+}
+
 type connectionKey struct{}
 
 // add registers c and returns ctx with it, for http.Server.ConnContext. If there are
@@ -89,7 +103,7 @@ func (cs *connections) add(ctx context.Context, c net.Conn) context.Context {
 	}
 	cs.mu.Unlock()
 	if surplus != nil {
-		_ = surplus.Close()
+		_ = surplus.abort()
 	}
 	return context.WithValue(ctx, connectionKey{}, added)
 }
@@ -104,7 +118,8 @@ func (cs *connections) remove(c net.Conn) {
 // use it.
 type admission struct {
 	connection *connection // nil: the server is not NewServer's
-	trusted    bool        // the request has the bearer token
+	trusted    bool        // the request has a bearer token or a client certificate
+	readOnly   bool        // the token is that for reading
 	stream     bool        // answerTimeout does not apply
 }
 

@@ -34,20 +34,18 @@ func resume(c Control, _ http.ResponseWriter, r *http.Request) (any, error) {
 	return noContent{}, c.Resume(r.Context(), r.PathValue("sink"))
 }
 
-// replayRequest is the body of POST /api/v1/sinks/{sink}/replay.
-type replayRequest struct {
-	Since time.Time `json:"since"`
-}
-
 func replay(c Control, w http.ResponseWriter, r *http.Request) (any, error) {
-	request, err := readRequest[replayRequest](w, r)
+	request, err := readRequest[Replay](w, r)
 	if err != nil {
 		return nil, err
 	}
 	if request.Since.IsZero() {
 		return nil, newProblem(http.StatusBadRequest, "since is missing: "+timeAdvice)
 	}
-	n, err := c.Replay(r.Context(), r.PathValue("sink"), request.Since)
+	if !request.Until.IsZero() && !request.Until.After(request.Since) {
+		return nil, newProblem(http.StatusBadRequest, "until must be after since: no event was recorded between them")
+	}
+	n, err := c.Replay(r.Context(), r.PathValue("sink"), request)
 	return map[string]uint64{"replayed": n}, err
 }
 
@@ -56,6 +54,8 @@ type rewindRequest struct {
 	Appliance string    `json:"appliance"`
 	Stream    string    `json:"stream"`
 	To        time.Time `json:"to"`
+	// DryRun returns what the rewind would do, and changes nothing.
+	DryRun bool `json:"dry_run,omitempty"`
 }
 
 func rewind(c Control, w http.ResponseWriter, r *http.Request) (any, error) {
@@ -67,6 +67,9 @@ func rewind(c Control, w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, newProblem(http.StatusBadRequest, "to is missing: "+timeAdvice)
 	}
 	source := checkpoint.Source{Appliance: request.Appliance, Stream: request.Stream}
+	if request.DryRun {
+		return c.PlanRewind(r.Context(), source, request.To)
+	}
 	return noContent{}, c.Rewind(r.Context(), source, request.To)
 }
 
@@ -97,6 +100,9 @@ func verify(c Control, w http.ResponseWriter, r *http.Request) (any, error) {
 	request, err := readRequest[verifyRequest](w, r)
 	if err != nil {
 		return nil, err
+	}
+	if request.Since.IsZero() {
+		return nil, newProblem(http.StatusBadRequest, "since is missing: "+timeAdvice)
 	}
 	admissionOf(r).stream = true
 	// The status is sent with the first line: an error before it gets a status of its

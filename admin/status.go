@@ -6,10 +6,16 @@ import "time"
 // and never change their meaning. If Running is false, values that only a running
 // bridge knows are absent.
 type Status struct {
-	Version string      `json:"version"`
-	Running bool        `json:"running"`
-	Started time.Time   `json:"started,omitzero"`
-	State   StateStatus `json:"state"`
+	Version string    `json:"version"`
+	Running bool      `json:"running"`
+	Started time.Time `json:"started,omitzero"`
+	// ReadOnly reports whether the token of the request is the one for reading, with which
+	// nothing can be changed.
+	ReadOnly bool        `json:"read_only,omitempty"`
+	State    StateStatus `json:"state"`
+	// Reload is the result of the last reload of the configuration; nil: there has been
+	// none since the start. In a cluster, it is that of the member that answers.
+	Reload *ReloadStatus `json:"reload,omitempty"`
 	// Appliances and Sinks are in the order of the configuration.
 	Appliances []ApplianceStatus `json:"appliances"`
 	Sinks      []SinkStatus      `json:"sinks"`
@@ -160,11 +166,19 @@ type Backlog struct {
 type SinkStatus struct {
 	Name string `json:"name"`
 	Kind string `json:"kind,omitempty"` // kafka, nats, webhook, syslog or file
+	// Preset is the preset of a webhook, or the ticket system in which it opens tickets;
+	// empty: none.
+	Preset string `json:"preset,omitempty"`
+	// Target is where the sink delivers, for people: the hosts of its servers, or the path
+	// of its file. It contains no secrets.
+	Target string `json:"target,omitempty"`
 	// State is running, retrying, halted or paused, since Since. Error is the reason if
 	// it is not running. If the bridge does not run, State is paused or empty.
 	State string    `json:"state,omitempty"`
 	Since time.Time `json:"since,omitzero"`
 	Error string    `json:"error,omitempty"`
+	// NextAttempt is when delivery is tried again; absent unless State is retrying or halted.
+	NextAttempt time.Time `json:"next_attempt,omitzero"`
 	// Shard is the shard of a cluster whose State and Error these are, such as 03: the
 	// one in the worst state. It is empty if the state is running, and outside a cluster.
 	Shard string `json:"shard,omitempty"`
@@ -180,6 +194,12 @@ type SinkStatus struct {
 	// minute. Both are 0 if the bridge does not run.
 	Delivered       uint64  `json:"delivered"`
 	EventsPerSecond float64 `json:"events_per_second"`
+	// LastDelivery is when the target last acknowledged an event; absent: it has not since
+	// the start of the bridge.
+	LastDelivery time.Time `json:"last_delivery,omitzero"`
+	// Match counts the results of the sink's match since the start of the bridge; nil: it
+	// has none, or the bridge does not run.
+	Match *MatchStatus `json:"match,omitempty"`
 	// OverLag is true if the lag exceeds its budget.
 	OverLag bool `json:"over_lag,omitempty"`
 	// FillsJournalInSeconds is the time until the sink's lag fills the journal, at the
@@ -194,6 +214,17 @@ type SinkStatus struct {
 	// Skipped counts the events that the sink never received: those that its lag policy
 	// skipped, and those that were trimmed before it received them. It is never reset.
 	Skipped uint64 `json:"skipped"`
+}
+
+// MatchStatus counts the results of a sink's match. An event that is read again, such as
+// a redelivered one, counts again.
+type MatchStatus struct {
+	Matched  uint64 `json:"matched"`
+	Filtered uint64 `json:"filtered"` // events that were not sent, because they do not match
+	// Errors counts the events for which match failed, which are neither, and Error is the
+	// text of the last failure. on_error decides what happens to them.
+	Errors uint64 `json:"errors"`
+	Error  string `json:"error,omitempty"`
 }
 
 // History holds samples of the last hour for charts, StepSeconds apart, oldest first.

@@ -39,7 +39,7 @@ const maxBuffer = 64 << 10
 
 // serveTail returns an error only before it has sent anything.
 func serveTail(c Control, w http.ResponseWriter, r *http.Request) error {
-	from, err := readFrom(r.URL.Query())
+	from, live, err := readFrom(r.URL.Query())
 	if err != nil {
 		return err
 	}
@@ -54,6 +54,9 @@ func serveTail(c Control, w http.ResponseWriter, r *http.Request) error {
 	var heartbeat sync.WaitGroup
 	heartbeat.Go(func() { s.heartbeat(ctx) })
 	var b []byte
+	if live {
+		from.Live = func(missing error) error { return s.write(newLiveMessage(missing).appendTo(nil)) }
+	}
 	err = c.Tail(ctx, from, func(e transform.Event) error {
 		b = eventMessage(e).appendTo(b[:0])
 		err := s.write(b)
@@ -72,19 +75,25 @@ func serveTail(c Control, w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// readFrom returns where the requested Tail begins.
-func readFrom(query url.Values) (from From, err error) {
+// readFrom returns where the requested Tail begins, and whether the client requires a
+// liveEvent.
+func readFrom(query url.Values) (from From, live bool, err error) {
 	if text := query.Get("since"); text != "" {
 		if from.Since, err = time.Parse(time.RFC3339, text); err != nil {
-			return from, newProblem(http.StatusBadRequest, "since is not a time: "+timeAdvice)
+			return from, false, newProblem(http.StatusBadRequest, "since is not a time: "+timeAdvice)
 		}
 	}
 	if text := query.Get("last"); text != "" {
 		if from.Last, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return from, newProblem(http.StatusBadRequest, "last must be a number of events")
+			return from, false, newProblem(http.StatusBadRequest, "last must be a number of events")
 		}
 	}
-	return from, nil
+	if text := query.Get("live"); text != "" {
+		if live, err = strconv.ParseBool(text); err != nil {
+			return from, false, newProblem(http.StatusBadRequest, "live must be true or false")
+		}
+	}
+	return from, live, nil
 }
 
 // stream writes messages to one client and flushes each. Its methods are safe for
@@ -130,6 +139,9 @@ func (c *Client) Tail(ctx context.Context, from From, yield func(transform.Event
 	if from.Last > 0 {
 		a.query.Set("last", strconv.FormatUint(from.Last, 10))
 	}
+	if from.Live != nil {
+		a.query.Set("live", "true")
+	}
 	body, err := c.open(ctx, a)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -153,6 +165,15 @@ func (c *Client) Tail(ctx context.Context, from From, yield func(transform.Event
 				return fmt.Errorf("read the bridge's answer: %w", err)
 			}
 			return &p
+		case m.event == liveEvent:
+			missing, err := readLive(m.data)
+			if err == nil && from.Live != nil {
+				err = from.Live(missing)
+			}
+			if err != nil {
+				return err
+			}
+			continue
 		}
 		event, err := transform.Parse(m.data)
 		if err != nil {
@@ -172,6 +193,37 @@ const keepAlive = ":\n\n"
 // problemEvent is the type of the message that contains, as a problem document, the
 // reason why the stream ends. An event's type always contains a dot.
 const problemEvent = "problem"
+
+// liveEvent is the type of the message between the selected events of the journal and new
+// ones. Its data is a liveData.
+const liveEvent = "live"
+
+// liveData is the data of a liveEvent.
+type liveData struct {
+	// Missing is why some of the selected events are missing; empty: none is.
+	Missing string `json:"missing,omitempty"`
+}
+
+func newLiveMessage(missing error) message {
+	var live liveData
+	if missing != nil {
+		live.Missing = missing.Error()
+	}
+	data, _ := json.Marshal(live) // a string always encodes
+	return message{event: liveEvent, data: data}
+}
+
+// readLive returns the error that a liveEvent has as its data, if any.
+func readLive(data []byte) (missing, err error) {
+	var live liveData
+	if err := json.Unmarshal(data, &live); err != nil {
+		return nil, fmt.Errorf("read the bridge's answer: %w", err)
+	}
+	if live.Missing != "" {
+		missing = errors.New(live.Missing)
+	}
+	return missing, nil
+}
 
 // message is one message of a stream of events.
 type message struct {

@@ -99,7 +99,7 @@ func (o Options) takeWebhook(_ Control, w http.ResponseWriter, r *http.Request) 
 		}
 		return nil, newProblem(http.StatusNotFound, detail)
 	}
-	if !receiver.Verifies() && o.Token == "" {
+	if !receiver.Verifies() && o.Token == "" && !o.ClientCertificates {
 		return nil, newProblem(http.StatusForbidden, "this webhook has no secret, and there is no admin.token: set one of them")
 	}
 	unverified := func(err error) error {

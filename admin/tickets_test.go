@@ -53,8 +53,7 @@ func intakes(t *testing.T, o admin.Options, read func() (string, error)) (*contr
 	if o.Tickets == nil {
 		o.Tickets = func() admin.Tickets { return admin.Tickets{Acceptor: acceptor, Webhooks: known} }
 	}
-	server := httptest.NewServer(admin.NewHandler(o))
-	t.Cleanup(server.Close)
+	server := newServer(t, o)
 	return c, server
 }
 

@@ -25,6 +25,7 @@
 package openapi
 
 import (
+	"bytes"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -92,6 +93,31 @@ func load(word string) (*Description, error) {
 				addRefusals(operation)
 			}
 		}
+	}
+	return describe(document, word)
+}
+
+// Parse returns the description of another interface that is written like this one, an OpenAPI
+// document. It is for tests that compare answers with it.
+func Parse(document []byte) (*Description, error) {
+	decoder := json.NewDecoder(bytes.NewReader(document))
+	decoder.UseNumber()
+	var decoded map[string]any
+	if err := decoder.Decode(&decoded); err != nil {
+		return nil, fmt.Errorf("decode the description: %w", err)
+	}
+	return describe(decoded, "service")
+}
+
+// describe returns the description that a whole document is.
+func describe(document map[string]any, word string) (*Description, error) {
+	components, err := fields(document, "components", "schemas")
+	if err != nil {
+		return nil, err
+	}
+	paths, err := fields(document, "paths")
+	if err != nil {
+		return nil, err
 	}
 	encoded, err := json.MarshalIndent(document, "", " ")
 	if err != nil {

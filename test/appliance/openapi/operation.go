@@ -157,6 +157,7 @@ func (o *Operation) readParameters(s *schemas, at string, parameters []wireParam
 			integers[p.Name] = isInteger(schema)
 		case "query":
 			o.query[p.Name] = parameter{schema, p.Required}
+		case "header": // is not checked
 		default:
 			return nil, fmt.Errorf("the parameter %s is in %q", p.Name, p.In)
 		}
