@@ -4,14 +4,17 @@ package bridge
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,11 +34,16 @@ import (
 // Options configure a Bridge beyond its configuration file.
 type Options struct {
 	Version string
+	// Revision is the commit that the program was built from, for ndrbridge_build_info.
+	Revision string
 	// Log is the result of NewLog. The level of any other logger is never changed.
 	Log    *slog.Logger
 	Stdout io.Writer // used by file sinks with the path -
 	// Load reads the configuration again for Reload. If it is nil, Reload fails.
 	Load func() (*configs.Config, error)
+	// Files returns the paths of the files that Load reads. If it is nil, Watch watches
+	// only the files that the configuration names.
+	Files func() ([]string, error)
 	// Cluster changes the options of a member of a cluster before it joins, in tests; nil:
 	// nothing.
 	Cluster func(*cluster.Options)
@@ -48,6 +56,9 @@ type Bridge struct {
 	log      *slog.Logger
 	registry *prometheus.Registry
 	work     work
+	reloads  *reloads
+	watched  watched
+	reloaded chan struct{}    // receives after each reload, for Watch
 	tracing  *tracing.Tracing // nil if tracing is off
 	listener net.Listener
 	admin    *http.Server
@@ -94,17 +105,28 @@ func New(ctx context.Context, config *configs.Config, o Options) (*Bridge, error
 // newBridge returns a Bridge without state and parts.
 func newBridge(config *configs.Config, o Options) *Bridge {
 	b := &Bridge{version: o.Version, load: o.Load, log: o.Log, registry: prometheus.NewRegistry()}
-	b.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	b.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo(o))
+	b.watched.sources, b.reloaded = o.Files, make(chan struct{}, 1)
+	b.watched.start(config)
+	b.reloads = newReloads(b.registry, time.Now())
 	of := pipeline.Options{
 		Version: o.Version, Log: o.Log, Stdout: o.Stdout, Started: time.Now(),
 		Registerer: b.registry, Pages: appliance.NewBudget(pageBudget), Applied: b.setLevel,
 	}
 	if config.Cluster.Enabled() {
-		b.work = newMember(of, b.Reload, o.Cluster)
+		b.work = newMember(of, b.reloadForAPI, o.Cluster)
 	} else {
-		b.work = &single{pipeline.New(of), b.Reload}
+		b.work = &single{pipeline.New(of), b.reloadForAPI}
 	}
 	return b
+}
+
+// buildInfo returns the metric of the program's version.
+func buildInfo(o Options) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "ndrbridge_build_info", Help: "Always 1; the labels say what the program was built from.",
+		ConstLabels: prometheus.Labels{"version": o.Version, "revision": o.Revision, "goversion": runtime.Version()},
+	}, func() float64 { return 1 })
 }
 
 // open opens the work and, once its state is open, the exporter of spans.
@@ -130,36 +152,62 @@ func Try(ctx context.Context, config *configs.Config, version string) pipeline.P
 	return failed
 }
 
-// OpenAdmin reads the token of the admin interface and listens on its address.
-func OpenAdmin(a configs.Admin) (token string, l net.Listener, failed *pipeline.PartError) {
-	token, err := a.Token.Read()
-	if err != nil {
-		return "", nil, &pipeline.PartError{Part: "admin.token", Err: err}
+// AdminListener is the address of the admin interface with what is required of callers.
+type AdminListener struct {
+	net.Listener
+	Token, ReadToken string
+	TLS              *tls.Config // nil: HTTP
+}
+
+// OpenAdmin reads the tokens and the certificate of the admin interface and listens on its
+// address.
+func OpenAdmin(a configs.Admin, log *slog.Logger) (*AdminListener, *pipeline.PartError) {
+	l := new(AdminListener)
+	var err error
+	if l.Token, err = a.Token.Read(); err != nil {
+		return nil, &pipeline.PartError{Part: "admin.token", Err: err}
 	}
-	l, err = net.Listen("tcp", a.Listen)
-	if err != nil {
-		return "", nil, &pipeline.PartError{
-			Part: "admin.listen", Err: &sinks.Advised{Err: err, To: "another bridge may be running; choose another address"},
+	if l.ReadToken, err = a.ReadToken.Read(); err != nil {
+		return nil, &pipeline.PartError{Part: "admin.read_token", Err: err}
+	}
+	if a.TLS.Enabled() {
+		if l.TLS, err = admin.TLS(a.TLS).Server(log); err != nil {
+			return nil, &pipeline.PartError{Part: "admin.tls", Err: err}
 		}
 	}
-	return token, l, nil
+	if l.Listener, err = net.Listen("tcp", a.Listen); err != nil {
+		advised := &sinks.Advised{Err: err, To: "choose another address"}
+		if errors.Is(err, syscall.EADDRINUSE) {
+			advised = &sinks.Advised{Err: fmt.Errorf("%s: %w", a.Listen, syscall.EADDRINUSE), To: "another bridge may be running; stop what listens there, or choose another address"}
+		}
+		return nil, &pipeline.PartError{Part: "admin.listen", Err: advised}
+	}
+	return l, nil
 }
 
 // listen starts to serve the admin interface. It is called before the state is opened,
 // because opening a large state takes a while and health checks must be answered
 // meanwhile.
 func (b *Bridge) listen(a configs.Admin) error {
-	token, listener, failed := OpenAdmin(a)
+	listener, failed := OpenAdmin(a, b.log)
 	if failed != nil {
 		return failed
 	}
 	b.listener = listener
 	b.admin = admin.NewServer(admin.Options{
-		Token: token, NotReady: b.work.NotReady, Metrics: b.registry,
-		Control: b.work.control, Tickets: b.work.Tickets, Cluster: b.work.cluster,
+		Token: listener.Token, ReadToken: listener.ReadToken, ClientCertificates: a.TLS.ClientCAFile != "",
+		NotReady: b.work.NotReady, Metrics: b.registry,
+		Control: b.work.control, Tickets: b.work.Tickets, Cluster: b.work.cluster, Reload: b.reloads.status,
 	})
+	b.admin.TLSConfig = listener.TLS
+	// What callers did wrong, such as a failed handshake, is of interest only to them.
+	b.admin.ErrorLog = slog.NewLogLogger(b.log.Handler(), slog.LevelDebug)
+	serve := b.admin.Serve
+	if listener.TLS != nil {
+		serve = func(l net.Listener) error { return b.admin.ServeTLS(l, "", "") }
+	}
 	b.serving.Go(func() {
-		if err := b.admin.Serve(b.listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(b.listener); !errors.Is(err, http.ErrServerClosed) {
 			b.log.Error("the admin interface stopped; polling and delivery continue", "error", err)
 		}
 	})
@@ -182,7 +230,7 @@ func (b *Bridge) ShutdownTimeout() time.Duration {
 // bridge before it returns.
 func (b *Bridge) Run(ctx context.Context) error {
 	stopped := b.work.Run(ctx, func(attributes ...any) {
-		b.log.Info("running", append([]any{"admin", "http://" + b.AdminAddress()}, attributes...)...)
+		b.log.Info("running", append([]any{"admin", b.work.Config().Admin.Scheme() + "://" + admin.DialAddress(b.AdminAddress())}, attributes...)...)
 	})
 	unclosed, err := b.close(stopped.Deadline)
 	err = errors.Join(err, b.work.Err())

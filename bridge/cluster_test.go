@@ -322,6 +322,12 @@ func TestAReloadReachesAllMembers(t *testing.T) {
 	if _, err := one.control(t).Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "colour") {
 		t.Errorf("a configuration that is not valid: %v", err)
 	}
+	for _, m := range []*clusterMember{one, two} {
+		status, err := m.control(t).Status(t.Context())
+		if err != nil || status.Reload == nil || status.Reload.OK == (m == one) {
+			t.Errorf("the last reload of %s: %+v (%v)", m.name, status.Reload, err)
+		}
+	}
 	b.add(10)
 	b.judge(t, false)
 }

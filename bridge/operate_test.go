@@ -88,6 +88,13 @@ func TestEventsAreDeliveredAgainOnRequest(t *testing.T) {
 	if err != nil || len(deadLetters) != 5 {
 		t.Fatalf("%d dead letters, %v", len(deadLetters), err)
 	}
+	groups, err := c.DeadGroups(t.Context(), "")
+	if err != nil || groups.Total != 5 || len(groups.Groups) != 1 {
+		t.Fatalf("%+v, %v", groups, err)
+	}
+	if g := groups.Groups[0]; g.Sink != "soc" || g.Class != "rejected" || !strings.Contains(g.Reason, ": 422 ") || g.Count != 5 || g.Key != deadLetters[4].Key || g.Last.Before(g.First) {
+		t.Errorf("%+v", g)
+	}
 	deadLetter, err := c.DeadLetter(t.Context(), owner, deadLetters[0].Key)
 	if err != nil || !strings.Contains(deadLetter.Reason, "422") {
 		t.Errorf("%+v, %v", deadLetter, err)
@@ -99,7 +106,7 @@ func TestEventsAreDeliveredAgainOnRequest(t *testing.T) {
 		t.Errorf("%d requeued, %v", n, err)
 	}
 	await(t, "the requeued events", func() bool { return soc.redelivered() == 4 })
-	if n, err := c.Replay(t.Context(), "soc", time.Now().Add(-time.Hour)); n != 15 || err != nil {
+	if n, err := c.Replay(t.Context(), "soc", admin.Replay{Since: time.Now().Add(-time.Hour)}); n != 15 || err != nil {
 		t.Errorf("%d replayed, %v", n, err)
 	}
 	await(t, "the replayed events", func() bool { return soc.redelivered() == 19 })
@@ -107,7 +114,7 @@ func TestEventsAreDeliveredAgainOnRequest(t *testing.T) {
 		s := sinkStatus(t, c, "soc")
 		return s.Redeliveries == 0 && s.DeadLetters == 0
 	})
-	if n, err := c.Replay(t.Context(), "soc", time.Now().Add(time.Hour)); n != 0 || err != nil {
+	if n, err := c.Replay(t.Context(), "soc", admin.Replay{Since: time.Now().Add(time.Hour)}); n != 0 || err != nil {
 		t.Errorf("%d events of the future replayed, %v", n, err)
 	}
 }
@@ -125,14 +132,21 @@ func TestUnknownNames(t *testing.T) {
 			_, err := c.DropDead(t.Context(), checkpoint.SourceOwner(checkpoint.Source{Appliance: "hq", Stream: "records/x"}), nil)
 			return err
 		},
+		"the reasons of the dead letters of a sink": func(c admin.Control) error {
+			_, err := c.DeadGroups(t.Context(), checkpoint.SinkOwner("sco"))
+			return err
+		},
 		"a dead letter": func(c admin.Control) error {
 			_, err := c.DeadLetter(t.Context(), checkpoint.SinkOwner("soc"), "1")
 			return err
 		},
 		"a sink to requeue to": func(c admin.Control) error { _, err := c.Requeue(t.Context(), "sco", nil); return err },
-		"a sink to replay to":  func(c admin.Control) error { _, err := c.Replay(t.Context(), "sco", time.Now()); return err },
-		"a sink to pause":      func(c admin.Control) error { return c.Pause(t.Context(), "sco") },
-		"a sink to resume":     func(c admin.Control) error { return c.Resume(t.Context(), "sco") },
+		"a sink to replay to": func(c admin.Control) error {
+			_, err := c.Replay(t.Context(), "sco", admin.Replay{Since: time.Now()})
+			return err
+		},
+		"a sink to pause":  func(c admin.Control) error { return c.Pause(t.Context(), "sco") },
+		"a sink to resume": func(c admin.Control) error { return c.Resume(t.Context(), "sco") },
 		"a stream to rewind": func(c admin.Control) error {
 			return c.Rewind(t.Context(), checkpoint.Source{Appliance: "hq", Stream: "records/x"}, time.Now())
 		},
@@ -284,7 +298,7 @@ func TestOneVerificationAtATime(t *testing.T) {
 	first := make(chan error, 1)
 	go func() { first <- verify() }()
 	<-asked
-	if err := verify(); err == nil || !strings.Contains(err.Error(), "another verification is running") {
+	if err := verify(); err == nil || !strings.Contains(err.Error(), "another verification or a count is running") {
 		t.Errorf("a second one: %v", err)
 	}
 	held.Store(false)

@@ -6,23 +6,60 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
 	"ndrbridge/admin"
 	"ndrbridge/configs"
 )
 
 // Reload loads the configuration again and has the work apply the differences, as
-// pipeline.Pipeline.Reload does.
+// pipeline.Pipeline.Reload does. trigger is one of admin's, such as admin.TriggerSignal.
 //
 // If Reload returns an error nothing was changed: the configuration is not valid, a
-// part cannot be made, or a key differs that cannot change while the bridge runs. It is
-// safe for concurrent use.
-func (b *Bridge) Reload(ctx context.Context) (admin.Reloaded, error) {
-	changes, err := b.work.Reload(ctx, b.next)
+// part cannot be made, or a key differs that cannot change while the bridge runs. The
+// result is logged and kept for the status. Reload is safe for concurrent use.
+func (b *Bridge) Reload(ctx context.Context, trigger string) (admin.Reloaded, error) {
+	return b.reload(ctx, trigger, false)
+}
+
+// reload is Reload. If repeated is true, nothing is known to have changed since the last
+// one, and the result is logged and kept only if it differs from that one's.
+func (b *Bridge) reload(ctx context.Context, trigger string, repeated bool) (admin.Reloaded, error) {
+	var loaded time.Time
+	changes, err := b.work.Reload(ctx, func(current *configs.Config) (*configs.Config, error) {
+		loaded = time.Now()
+		return b.next(current)
+	})
+	if errors.Is(err, admin.ErrNotRunning) { // the configuration may still be loading
+		return admin.Reloaded{}, err
+	}
 	if err != nil {
-		return admin.Reloaded{}, fmt.Errorf("reload the configuration: %w", err)
+		err = fmt.Errorf("reload the configuration: %w", err)
+	}
+	if loaded.IsZero() { // it did not begin
+		return admin.Reloaded{}, err
+	}
+	if repeated && len(changes) == 0 && !b.reloads.isNews(err) {
+		return admin.Reloaded{}, err
+	}
+	b.reloads.finish(loaded, trigger, changes, err)
+	select {
+	case b.reloaded <- struct{}{}:
+	default: // Watch has yet to see the previous one
+	}
+	if err != nil {
+		b.log.Error("configuration not reloaded; the bridge continues with the current one", "trigger", trigger, "error", err)
+		return admin.Reloaded{}, err
+	}
+	if len(changes) == 0 {
+		b.log.Info("configuration reloaded; nothing changed", "trigger", trigger)
 	}
 	return admin.Reloaded{Changes: changes}, nil
+}
+
+// reloadForAPI is Reload for a request.
+func (b *Bridge) reloadForAPI(ctx context.Context) (admin.Reloaded, error) {
+	return b.Reload(ctx, admin.TriggerAPI)
 }
 
 // next loads the configuration. It returns an error if a key differs that cannot change
@@ -31,7 +68,7 @@ func (b *Bridge) next(current *configs.Config) (*configs.Config, error) {
 	if b.load == nil {
 		return nil, errors.New("the bridge has no configuration to load again; restart it")
 	}
-	next, err := b.load()
+	next, err := b.watched.load(b.load)
 	if err != nil {
 		return nil, err
 	}
@@ -46,6 +83,8 @@ func (b *Bridge) next(current *configs.Config) (*configs.Config, error) {
 		{"cluster", current.Cluster, next.Cluster, true},
 		{"admin.listen", current.Admin.Listen, next.Admin.Listen, true},
 		{"admin.token", current.Admin.Token, next.Admin.Token, true},
+		{"admin.read_token", current.Admin.ReadToken, next.Admin.ReadToken, true},
+		{"admin.tls", current.Admin.TLS, next.Admin.TLS, true},
 		{"log.format", current.Log.Format, next.Log.Format, true},
 		{"tracing", current.Tracing, next.Tracing, true},
 		{"log.level", current.Log.Level, next.Log.Level, !adjustable},

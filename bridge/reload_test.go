@@ -23,7 +23,7 @@ import (
 func (r *running) reload(t *testing.T, yaml string) []string {
 	t.Helper()
 	r.yaml.Store(&yaml)
-	changed, err := r.Reload(t.Context())
+	changed, err := r.Reload(t.Context(), admin.TriggerSignal)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,13 +50,15 @@ func TestAReloadThatFailsChangesNothing(t *testing.T) {
 		{"an appliance that cannot be made", strings.Replace(yaml, "rate_limit: 1000", "rate_limit: 1000\n    tls: {ca_file: "+notPEM+"}", 1) + other, "appliance hq: "},
 		{"another state", strings.Replace(yaml, "state.db", "other.db", 1) + other, "state cannot change while the bridge runs"},
 		{"another address", strings.Replace(yaml, `"127.0.0.1:0"`, `"127.0.0.1:1"`, 1) + other, "admin.listen cannot change"},
+		{"another token for reading", strings.Replace(yaml, `"127.0.0.1:0"`, `"127.0.0.1:0", token: a, read_token: b`, 1) + other, "admin.token, admin.read_token cannot change"},
+		{"HTTPS", strings.Replace(yaml, `"127.0.0.1:0"`, `"127.0.0.1:0", tls: {cert_file: `+notPEM+`, key_file: `+notPEM+`}`, 1) + other, "admin.tls cannot change"},
 		{"a cluster", "cluster: {name: c, nats: {url: 'nats://127.0.0.1:4222'}}\n" + yaml + other, "cluster cannot change"},
 		{"another collector of traces", "tracing: {endpoint: 'http://127.0.0.1:4318'}\n" + yaml + other, "tracing cannot change"},
 		{"another form of log", "log: {format: json}\n" + yaml + other, "log.format cannot change"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r.yaml.Store(&c.yaml)
-			_, err := r.Reload(t.Context())
+			_, err := r.Reload(t.Context(), admin.TriggerSignal)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want one with %q", err, c.want)
 			}
@@ -214,7 +216,7 @@ func TestReloadsAreSequential(t *testing.T) {
 	results := make(chan error, reloads)
 	for range reloads {
 		go func() {
-			_, err := b.Reload(context.Background())
+			_, err := b.Reload(context.Background(), admin.TriggerSignal)
 			results <- err
 		}()
 	}
@@ -230,7 +232,7 @@ func TestReloadsAreSequential(t *testing.T) {
 	if err := <-ran; err != nil {
 		t.Error(err)
 	}
-	if _, err := b.Reload(context.Background()); !errors.Is(err, admin.ErrNotRunning) {
+	if _, err := b.Reload(context.Background(), admin.TriggerSignal); !errors.Is(err, admin.ErrNotRunning) {
 		t.Errorf("a bridge that has stopped reloads: %v", err)
 	}
 }
@@ -252,7 +254,7 @@ func TestABridgeAnswersWhileAReloadWaitsForABatchInFlight(t *testing.T) {
 	r.yaml.Store(&changed)
 	reloaded := make(chan error, 1)
 	go func() {
-		_, err := r.Reload(context.Background())
+		_, err := r.Reload(context.Background(), admin.TriggerSignal)
 		reloaded <- err
 	}()
 	if status, body := get(t, "http://"+r.AdminAddress()+"/readyz"); status != http.StatusOK && !strings.Contains(body, "not been read yet") {

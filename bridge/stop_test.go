@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/admin"
 	"ndrbridge/bridge"
 	"ndrbridge/configs"
 	"ndrbridge/test/loopback"
@@ -169,7 +170,7 @@ func TestAStopDoesNotWaitForAReload(t *testing.T) {
 	})
 	reloaded := make(chan error, 1)
 	go func() {
-		_, err := b.Reload(t.Context())
+		_, err := b.Reload(t.Context(), admin.TriggerSignal)
 		reloaded <- err
 	}()
 	<-loading
@@ -199,7 +200,7 @@ func TestAReloadGivesUpOnASinkThatDoesNotStop(t *testing.T) {
 	<-out.writing
 	reloaded := make(chan []string, 1)
 	go func() {
-		r, err := b.Reload(t.Context())
+		r, err := b.Reload(t.Context(), admin.TriggerSignal)
 		reloaded <- append(r.Changes, fmt.Sprint(err))
 	}()
 	select {

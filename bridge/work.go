@@ -36,7 +36,7 @@ type single struct {
 	reload reload
 }
 
-// reload is Bridge.Reload.
+// reload is Bridge.Reload for the admin API.
 type reload func(context.Context) (admin.Reloaded, error)
 
 // Run implements work.
