@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"ndrbridge/admin"
@@ -47,6 +48,27 @@ func (c *Control) Dead(ctx context.Context, owner checkpoint.Owner, after string
 		return nil, unknown
 	}
 	return page, nil
+}
+
+// DeadGroups implements admin.Control. Each shard groups its own dead letters.
+func (c *Control) DeadGroups(ctx context.Context, owner checkpoint.Owner) (admin.DeadGroups, error) {
+	answers := askSome(ctx, c.shards, c.shardsOf(owner), func(ctx context.Context, _ int, s Shard) (admin.DeadGroups, error) {
+		return s.DeadGroups(ctx, owner)
+	})
+	isUnknown := func(a answer[admin.DeadGroups]) bool { return errors.Is(a.err, admin.ErrUnknown) }
+	// A shard does not know the owner if it has never had a dead letter of it.
+	known := slices.DeleteFunc(slices.Clone(answers), isUnknown)
+	if err := missing(known); err != nil {
+		return admin.DeadGroups{}, err
+	}
+	if len(known) == 0 {
+		return admin.DeadGroups{}, answers[0].err
+	}
+	var grouping admin.DeadGrouping
+	for _, a := range known {
+		grouping.Merge(a.value, prefix(a.shard))
+	}
+	return grouping.Groups(), nil
 }
 
 // DeadLetter implements admin.Control.

@@ -24,8 +24,8 @@ func (c *Control) Resume(ctx context.Context, sink string) error {
 
 // Replay implements admin.Control. If it returns an error, the number is that of the
 // shards that did it: a repetition queues their events once more.
-func (c *Control) Replay(ctx context.Context, sink string, since time.Time) (uint64, error) {
-	answers := askAll(ctx, c.shards, func(ctx context.Context, s Shard) (uint64, error) { return s.Replay(ctx, sink, since) })
+func (c *Control) Replay(ctx context.Context, sink string, r admin.Replay) (uint64, error) {
+	answers := askAll(ctx, c.shards, func(ctx context.Context, s Shard) (uint64, error) { return s.Replay(ctx, sink, r) })
 	var sum uint64
 	for _, a := range answers {
 		sum += a.value
@@ -40,6 +40,33 @@ func (c *Control) Rewind(ctx context.Context, source checkpoint.Source, to time.
 		return err
 	}
 	return inShard(n, c.shards.Shard(n).Rewind(ctx, source, to))
+}
+
+// Detection implements admin.Control.
+func (c *Control) Detection(ctx context.Context, appliance string, id int64) (admin.Detection, error) {
+	n, err := c.shardOf(appliance)
+	if err != nil {
+		return admin.Detection{}, err
+	}
+	d, err := c.shards.Shard(n).Detection(ctx, appliance, id)
+	for _, v := range d.Versions {
+		for i := range v.Sinks {
+			if of := &v.Sinks[i]; of.Key != "" {
+				of.Key = prefix(n) + of.Key
+			}
+		}
+	}
+	return d, inShard(n, err)
+}
+
+// PlanRewind implements admin.Control.
+func (c *Control) PlanRewind(ctx context.Context, source checkpoint.Source, to time.Time) (admin.RewindPlan, error) {
+	n, err := c.shardOf(source.Appliance)
+	if err != nil {
+		return admin.RewindPlan{}, err
+	}
+	plan, err := c.shards.Shard(n).PlanRewind(ctx, source, to)
+	return plan, inShard(n, err)
 }
 
 // Verify implements admin.Control.

@@ -59,6 +59,17 @@ func TestDeadLettersAreThoseOfOneShard(t *testing.T) {
 				}
 				same(rt, got, want, err, wantErr)
 			},
+			"group": func(rt *rapid.T) {
+				o := rapid.SampledFrom(append([]checkpoint.Owner{""}, owners...)).Draw(rt, "owner")
+				got, err := control.DeadGroups(ctx, o)
+				want, wantErr := model.DeadGroups(ctx, o)
+				for _, groups := range [][]admin.DeadGroup{got.Groups, want.Groups} {
+					for i := range groups {
+						groups[i].Key = "" // all are equally new
+					}
+				}
+				same(rt, got, want, err, wantErr)
+			},
 			"show": func(rt *rapid.T) {
 				o, key := owner.Draw(rt, "owner"), keys.Draw(rt, "key")
 				got, err := control.DeadLetter(ctx, o, key)
@@ -99,6 +110,8 @@ func TestDeadLettersOfAnUnavailableShard(t *testing.T) {
 	} else {
 		check(t, err, "shard 01: no member owns it")
 	}
+	_, err := control.DeadGroups(ctx, "")
+	check(t, err, "shard 01: no member owns it")
 	if page, err := control.Dead(ctx, lake, "02-a", 3); err != nil || len(page) != 1 {
 		t.Errorf("%v (%v), want one of shard 02", page, err)
 	}
@@ -184,7 +197,7 @@ func TestOperationsOnAllShards(t *testing.T) {
 		{"pause", func(c *operations.Control) error { return c.Pause(ctx, "lake") }},
 		{"resume", func(c *operations.Control) error { return c.Resume(ctx, "lake") }},
 		{"replay", func(c *operations.Control) error {
-			n, err := c.Replay(ctx, "lake", time.Unix(0, 0))
+			n, err := c.Replay(ctx, "lake", admin.Replay{Since: time.Unix(0, 0)})
 			if err == nil && n != 12 {
 				err = fmt.Errorf("%d replayed, want 12", n)
 			}
@@ -225,6 +238,9 @@ func TestOperationsOnOneShard(t *testing.T) {
 	name := c.applianceIn(2)
 	source := checkpoint.Source{Appliance: name, Stream: "audit"}
 	check(t, control.Rewind(ctx, source, time.Unix(0, 0)), "")
+	if plan, err := control.PlanRewind(ctx, source, time.Unix(0, 0)); err != nil || *plan.Objects != 2 {
+		t.Errorf("%+v (%v), want that of shard 2", plan, err)
+	}
 	for n, s := range c.shards {
 		if (s.rewound == source) != (n == 2) {
 			t.Errorf("shard %d rewound %v", n, s.rewound)
@@ -238,6 +254,19 @@ func TestOperationsOnOneShard(t *testing.T) {
 	_, err = control.Verify(ctx, c.applianceIn(1), time.Unix(0, 0), noReport)
 	check(t, err, "shard 01: no member owns it")
 	if _, err := control.Verify(ctx, "nowhere", time.Unix(0, 0), noReport); !errors.Is(err, admin.ErrUnknown) {
+		t.Errorf("%v, want ErrUnknown", err)
+	}
+	d, err := control.Detection(ctx, name, 4711)
+	check(t, err, "")
+	if to := d.Versions[0].Sinks; to[0].Key != "02-7" || to[1].Key != "" || d.ID != 4711 {
+		t.Errorf("%+v, want the key of the shard's dead letter", d)
+	}
+	_, err = control.Detection(ctx, c.applianceIn(1), 4711)
+	check(t, err, "shard 01: no member owns it")
+	if _, err := control.Detection(ctx, "nowhere", 4711); !errors.Is(err, admin.ErrUnknown) {
+		t.Errorf("%v, want ErrUnknown", err)
+	}
+	if _, err := control.PlanRewind(ctx, checkpoint.Source{Appliance: "nowhere"}, time.Unix(0, 0)); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("%v, want ErrUnknown", err)
 	}
 	if err := control.Rewind(ctx, checkpoint.Source{Appliance: "nowhere"}, time.Unix(0, 0)); !errors.Is(err, admin.ErrUnknown) {

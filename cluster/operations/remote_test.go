@@ -90,7 +90,7 @@ func TestRemoteShards(t *testing.T) {
 	if err := control.Resume(ctx, "nowhere"); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("%v, want ErrUnknown", err)
 	}
-	if n, err := control.Replay(ctx, "lake", time.Unix(1, 0)); n != 6 || err != nil {
+	if n, err := control.Replay(ctx, "lake", admin.Replay{Since: time.Unix(1, 0)}); n != 6 || err != nil {
 		t.Errorf("%d (%v)", n, err)
 	}
 	var archive bytes.Buffer
@@ -104,6 +104,13 @@ func TestRemoteShards(t *testing.T) {
 	}
 	if want := []string{"00-b/../c", "01-a", "01-b/../c"}; err != nil || !reflect.DeepEqual(keys, want) {
 		t.Errorf("%q (%v), want %q", keys, err, want)
+	}
+	groups, err := control.DeadGroups(ctx, "")
+	if err != nil || groups.Total != 6 || len(groups.Groups) != 1 || groups.Groups[0].Sink != "lake" || groups.Groups[0].Count != 6 {
+		t.Errorf("%+v (%v)", groups, err)
+	}
+	if d, err := control.DeadLetter(ctx, lake, groups.Groups[0].Key); err != nil || d.Reason != "422" {
+		t.Errorf("%+v (%v)", d, err)
 	}
 	if d, err := control.DeadLetter(ctx, lake, "02-b/../c"); err != nil || d.Key != "02-b/../c" || d.Reason != "422" {
 		t.Errorf("%+v (%v)", d, err)

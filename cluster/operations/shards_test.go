@@ -112,6 +112,25 @@ func (s *shard) Dead(_ context.Context, o checkpoint.Owner, after string, limit 
 	return page, nil
 }
 
+func (s *shard) DeadGroups(_ context.Context, o checkpoint.Owner) (admin.DeadGroups, error) {
+	leave, _ := s.enter()
+	defer leave()
+	if err := s.knows(o); err != nil {
+		return admin.DeadGroups{}, err
+	}
+	var grouping admin.DeadGrouping
+	for owner, deadLetters := range s.dead {
+		if o != "" && o != owner {
+			continue
+		}
+		for _, d := range deadLetters {
+			grouping.AddTotal(1)
+			grouping.Add(owner, d)
+		}
+	}
+	return grouping.Groups(), nil
+}
+
 func (s *shard) DeadLetter(_ context.Context, o checkpoint.Owner, key string) (checkpoint.DeadLetter, error) {
 	leave, _ := s.enter()
 	defer leave()
@@ -157,7 +176,7 @@ func (s *shard) addDead(o checkpoint.Owner, key string) {
 	s.dead[o][key] = checkpoint.DeadLetter{Key: key, Class: "rejected", Reason: "422", Time: time.Unix(1, 0).UTC(), Body: []byte(`{}`)}
 }
 
-func (s *shard) Replay(_ context.Context, sink string, _ time.Time) (uint64, error) {
+func (s *shard) Replay(_ context.Context, sink string, _ admin.Replay) (uint64, error) {
 	leave, _ := s.enter()
 	defer leave()
 	if err := s.knows(checkpoint.SinkOwner(sink)); err != nil {
@@ -200,10 +219,24 @@ func (s *shard) Rewind(_ context.Context, source checkpoint.Source, _ time.Time)
 	return err
 }
 
+func (s *shard) PlanRewind(context.Context, checkpoint.Source, time.Time) (admin.RewindPlan, error) {
+	leave, err := s.enter()
+	defer leave()
+	return admin.RewindPlan{Objects: new(int64(s.number))}, err
+}
+
 func (s *shard) Verify(_ context.Context, _ string, _ time.Time, _ poller.VerifyReport) ([]poller.Verification, error) {
 	leave, err := s.enter()
 	defer leave()
 	return s.verified, err
+}
+
+func (s *shard) Detection(_ context.Context, appliance string, id int64) (admin.Detection, error) {
+	leave, err := s.enter()
+	defer leave()
+	return admin.Detection{Appliance: appliance, ID: id, Versions: []admin.DetectionVersion{{
+		Seq: 7, Event: []byte("{}"), Sinks: []admin.DetectionDelivery{{Sink: "lake", Result: admin.ResultDeadLetter, Key: "7"}, {Sink: "soc", Result: admin.ResultPending}},
+	}}}, err
 }
 
 func (s *shard) Commands(_ context.Context, f checkpoint.CommandFilter, after uint64, limit int) (page []checkpoint.Command, err error) {

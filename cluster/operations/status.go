@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,7 @@ func (c *Control) Status(ctx context.Context) (admin.Status, error) {
 		merged.Appliances = append(merged.Appliances, of)
 	}
 	for _, s := range config.Sinks {
-		of := admin.SinkStatus{Name: s.Name, Kind: s.Kind()}
+		of := admin.SinkStatus{Name: s.Name, Kind: s.Kind(), Preset: s.Preset(), Target: s.Target()}
 		if m := sinks[s.Name]; m != nil {
 			of = *m
 		}
@@ -115,7 +116,10 @@ func addSink(sinks map[string]*admin.SinkStatus, shard int, of admin.SinkStatus)
 	sum.Oldest = earliest(sum.Oldest, of.Oldest)
 	sum.LagSeconds = max(sum.LagSeconds, of.LagSeconds)
 	sum.Delivered += of.Delivered
+	sum.LastDelivery = latest(sum.LastDelivery, of.LastDelivery)
+	sum.NextAttempt = earliest(sum.NextAttempt, of.NextAttempt)
 	sum.EventsPerSecond += of.EventsPerSecond
+	sum.Match = addMatch(sum.Match, of.Match)
 	sum.OverLag = sum.OverLag || of.OverLag
 	if fills := of.FillsJournalInSeconds; fills > 0 && (sum.FillsJournalInSeconds == 0 || fills < sum.FillsJournalInSeconds) {
 		sum.FillsJournalInSeconds = fills
@@ -125,6 +129,17 @@ func addSink(sinks map[string]*admin.SinkStatus, shard int, of admin.SinkStatus)
 	sum.DeadLetterMaxBytes += of.DeadLetterMaxBytes
 	sum.Redeliveries += of.Redeliveries
 	sum.Skipped += of.Skipped
+}
+
+// addMatch adds the results of a match in two shards, either of which may be nil.
+func addMatch(a, b *admin.MatchStatus) *admin.MatchStatus {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	return &admin.MatchStatus{
+		Matched: a.Matched + b.Matched, Filtered: a.Filtered + b.Filtered,
+		Errors: a.Errors + b.Errors, Error: cmp.Or(a.Error, b.Error),
+	}
 }
 
 // stateRunning is the best state of a sink.

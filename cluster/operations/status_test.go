@@ -35,12 +35,14 @@ func TestStatus(t *testing.T) {
 	c.shards[0].status.Unconfigured = []admin.SinkStatus{{Name: "old", LagEvents: 1}, {Name: "b"}}
 	c.shards[1].status.Unconfigured = []admin.SinkStatus{{Name: "a"}, {Name: "old", LagEvents: 2}}
 	c.shards[0].status.Sinks = []admin.SinkStatus{{
-		Name: "lake", Kind: "file", State: "running", Since: at(10), LagEvents: 1, LagBytes: 10, Oldest: at(50), LagSeconds: 5, Delivered: 100, EventsPerSecond: 1,
+		Name: "lake", Kind: "file", Target: "-", LastDelivery: at(60), State: "running", Since: at(10), LagEvents: 1, LagBytes: 10, Oldest: at(50), LagSeconds: 5, Delivered: 100, EventsPerSecond: 1,
 		FillsJournalInSeconds: 90, DeadLetters: 1, DeadLetterBytes: 10, DeadLetterMaxBytes: 1000, Redeliveries: 1, Skipped: 1,
+		Match: &admin.MatchStatus{Matched: 1, Filtered: 10, Errors: 100, Error: "no such overload"},
 	}}
 	c.shards[1].status.Sinks = []admin.SinkStatus{{
-		Name: "lake", Kind: "file", State: "retrying", Since: at(20), Error: "refused", LagEvents: 2, LagBytes: 20, Oldest: at(40), LagSeconds: 15, Delivered: 200, EventsPerSecond: 2,
+		Name: "lake", Kind: "file", Target: "-", LastDelivery: at(55), NextAttempt: at(70), State: "retrying", Since: at(20), Error: "refused", LagEvents: 2, LagBytes: 20, Oldest: at(40), LagSeconds: 15, Delivered: 200, EventsPerSecond: 2,
 		OverLag: true, FillsJournalInSeconds: 60, DeadLetters: 2, DeadLetterBytes: 20, DeadLetterMaxBytes: 1000, Redeliveries: 2, Skipped: 2,
+		Match: &admin.MatchStatus{Matched: 2, Filtered: 20, Errors: 200, Error: "another"},
 	}}
 	c.shards[2].status.Sinks = []admin.SinkStatus{{Name: "lake", Kind: "file", State: "running", Since: at(30)}}
 	control := c.control(t)
@@ -52,8 +54,9 @@ func TestStatus(t *testing.T) {
 		Version: "1.2.3", Running: true, Started: started,
 		State: admin.StateStatus{Path: got.State.Path, FileBytes: 300, Journal: admin.Journal{Events: 30, Bytes: 60, MaxBytes: 90, Full: true}, Commands: admin.CommandCounts{Pending: 3, Done: 6}},
 		Sinks: []admin.SinkStatus{{
-			Name: "lake", Kind: "file", State: "retrying", Since: at(20), Error: "refused", Shard: "01", LagEvents: 3, LagBytes: 30, Oldest: at(40), LagSeconds: 15, Delivered: 300, EventsPerSecond: 3,
+			Name: "lake", Kind: "file", Target: "-", LastDelivery: at(60), NextAttempt: at(70), State: "retrying", Since: at(20), Error: "refused", Shard: "01", LagEvents: 3, LagBytes: 30, Oldest: at(40), LagSeconds: 15, Delivered: 300, EventsPerSecond: 3,
 			OverLag: true, FillsJournalInSeconds: 60, DeadLetters: 3, DeadLetterBytes: 30, DeadLetterMaxBytes: 2000, Redeliveries: 3, Skipped: 3,
+			Match: &admin.MatchStatus{Matched: 3, Filtered: 30, Errors: 300, Error: "no such overload"},
 		}, {Name: "chat", Kind: "file"}},
 		Intakes:      []admin.IntakeStatus{{Intake: "nats"}},
 		Unconfigured: []admin.SinkStatus{{Name: "a"}, {Name: "b"}, {Name: "old", LagEvents: 3}},

@@ -2,10 +2,13 @@ package operations
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"ndrbridge/admin"
+	"ndrbridge/configs"
 	"ndrbridge/transform"
 )
 
@@ -20,19 +23,33 @@ const retryTail = 2 * time.Second
 func (c *Control) Tail(ctx context.Context, from admin.From, yield func(transform.Event) error) error {
 	begun := time.Now()
 	from.Last = c.share(from.Last)
+	live := from.Live
 	tailing, stop := context.WithCancel(ctx)
 	var shards sync.WaitGroup
 	defer shards.Wait()
 	defer stop()
-	events := make(chan transform.Event)
+	events := make(chan shardEvent)
 	for n := range c.shards.Count() {
 		shards.Go(func() { c.tailShard(tailing, n, &tailPosition{start: from, begun: begun}, events) })
 	}
+	waiting := c.shards.Count() // shards that are not live
+	var missing []error
 	for {
 		select {
 		case e := <-events:
-			if err := yield(e); err != nil {
-				return err
+			if !e.live {
+				if err := yield(e.event); err != nil {
+					return err
+				}
+				break
+			}
+			if e.missing != nil {
+				missing = append(missing, e.missing)
+			}
+			if waiting--; waiting == 0 {
+				if err := live(errors.Join(missing...)); err != nil {
+					return err
+				}
 			}
 		case <-ctx.Done():
 			return nil
@@ -51,19 +68,46 @@ func (c *Control) share(last uint64) uint64 {
 	return last/n + (last%n+n-1)/n
 }
 
-// tailShard sends the events of a shard until ctx is done.
-func (c *Control) tailShard(ctx context.Context, n int, at *tailPosition, events chan<- transform.Event) {
+// shardEvent is an event of a shard, or the report that the shard is live: it has sent the
+// events that were selected, or could not because of missing.
+type shardEvent struct {
+	event   transform.Event
+	live    bool
+	missing error
+}
+
+// tailShard sends the events of a shard until ctx is done, and once that it is live if
+// at.start.Live is set.
+func (c *Control) tailShard(ctx context.Context, n int, at *tailPosition, events chan<- shardEvent) {
+	send := func(e shardEvent) error {
+		select {
+		case events <- e:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	awaited := at.start.Live != nil
+	live := func(missing error) error {
+		awaited = false
+		return send(shardEvent{live: true, missing: missing})
+	}
 	for ctx.Err() == nil {
-		err := c.shards.Shard(n).Tail(ctx, at.next(), func(e transform.Event) error {
-			select {
-			case events <- e:
+		from := at.next()
+		if from.Live = nil; awaited {
+			from.Live = live
+		}
+		err := c.shards.Shard(n).Tail(ctx, from, func(e transform.Event) error {
+			err := send(shardEvent{event: e})
+			if err == nil {
 				at.last = e.RecordedTime
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
 			}
+			return err
 		})
 		if ctx.Err() != nil {
+			return
+		}
+		if awaited && live(fmt.Errorf("shard %s: %w", configs.ShardName(n), err)) != nil {
 			return
 		}
 		c.o.Log.Debug("the events of a shard are requested again", "shard", n, "error", err)

@@ -108,6 +108,46 @@ func TestTailMergesTheShards(t *testing.T) {
 	}
 }
 
+func TestTailIsLiveWhenEveryShardIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(3)
+		for n, s := range c.shards {
+			s.tail = func(ctx context.Context, from admin.From, yield func(transform.Event) error) error {
+				time.Sleep(time.Duration(n) * time.Second)
+				if n == 2 {
+					if from.Live != nil {
+						return errDown
+					}
+					return yield(event(t, n, 2, 2))
+				}
+				if err := yield(event(t, n, 1, 1)); err != nil {
+					return err
+				}
+				if err := from.Live(nil); err != nil {
+					return err
+				}
+				<-ctx.Done()
+				return nil
+			}
+		}
+		var got []string
+		enough := errors.New("enough")
+		err := c.control(t).Tail(t.Context(), admin.From{Since: time.Unix(1, 0), Live: func(missing error) error {
+			got = append(got, fmt.Sprint(missing))
+			return nil
+		}}, func(e transform.Event) error {
+			if got = append(got, e.Source); e.ID == "2" {
+				return enough
+			}
+			return nil
+		})
+		want := []string{"ndrbridge://0/detections", "ndrbridge://1/detections", "shard 02: " + errDown.Error(), "ndrbridge://2/detections"}
+		if !errors.Is(err, enough) || !slices.Equal(got, want) {
+			t.Errorf("%q (%v), want %q", got, err, want)
+		}
+	})
+}
+
 func TestTailAsksShardsWithAppliancesForTheirShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(8)
