@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -22,9 +23,10 @@ import (
 func (c *command) checkCommand() *cobra.Command {
 	connect, timeout := false, 20*time.Second
 	cmd := c.withJSON(c.withConfig(&cobra.Command{
-		Use:   "check",
+		Use:   "check [PATH...]",
 		Short: "Check the configuration, and with --connect all connections",
-		Long: `Check the configuration file and the environment variables. Every mistake is printed
+		Long: `Check the configuration files and the environment variables; a PATH is a file or a folder
+to check, as with --config. Every mistake is printed
 with its position in the file and the path of its key. The command also checks what
 else would prevent a start on this machine: a state file that cannot be created, written
 or used, an address in admin.listen that is not available, and certificates. It is only
@@ -54,21 +56,22 @@ Each line has one of these results:
 
 With --json, each line is an object with target, step, result, detail and advice.
 The exit code is 1 if anything failed, and 0 otherwise.`,
-		Example: `  ndrbridge check --config ndrbridge.yaml
+		Example: `  ndrbridge check ndrbridge.yaml
   ndrbridge check --config ndrbridge.yaml --connect
   ndrbridge check --config ndrbridge.yaml --connect --timeout 5s --json`,
-		Args: commandline.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		ValidArgsFunction: completeFiles("yaml", "yml"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.configFiles = append(c.configFiles, args...)
 			switch {
 			case timeout <= 0:
 				return fmt.Errorf("%w: --timeout: must be above 0", commandline.ErrUsage)
 			case !connect && (c.asJSON || cmd.Flags().Changed("timeout")):
 				return fmt.Errorf("%w: --json and --timeout require --connect", commandline.ErrUsage)
 			}
-			config, err := configs.Load(c.configFile, c.environ)
+			config, err := c.load()
 			if err != nil {
 				fmt.Fprintln(c.stderr, err)
-				return commandline.ErrReported
+				return errors.Join(commandline.ErrReported, err)
 			}
 			if connect {
 				return c.checkConnections(cmd.Context(), config, timeout)
@@ -76,7 +79,11 @@ The exit code is 1 if anything failed, and 0 otherwise.`,
 			if !c.printSettings(preflight.CheckSettings(cmd.Context(), config, version)) {
 				return commandline.ErrReported
 			}
-			printPlan(c.stdout, config)
+			files, err := c.source().Files()
+			if err != nil {
+				return &commandline.ConfigError{Err: err}
+			}
+			printPlan(c.stdout, files, config)
 			return nil
 		},
 	}))
@@ -102,7 +109,11 @@ func (c *command) printSettings(found []finding.Finding) bool {
 		default:
 			continue
 		}
-		fmt.Fprintf(c.stderr, "%s: %s: %s\n", name, f.Detail, f.Advice)
+		line := name + ": " + f.Detail
+		if f.Advice != "" {
+			line += ": " + f.Advice
+		}
+		fmt.Fprintln(c.stderr, line)
 	}
 	return good
 }
@@ -111,15 +122,10 @@ func (c *command) printSettings(found []finding.Finding) bool {
 // returns ErrReported if a check failed.
 func (c *command) checkConnections(ctx context.Context, config *configs.Config, timeout time.Duration) error {
 	o := preflight.Options{Version: version, Timeout: timeout, Now: time.Now}
-	const eraseLine = "\r\x1b[K"
-	watched := terminal.Is(c.stderr)
-	if watched {
-		o.Progress = func(done, all int) { fmt.Fprintf(c.stderr, "%s%d of %d tried", eraseLine, done, all) }
-	}
+	progress := terminal.NewProgress(c.stderr)
+	o.Progress = func(done, all int) { progress.Show(fmt.Sprintf("%d of %d tried", done, all)) }
 	found := preflight.Check(ctx, config, o)
-	if watched {
-		fmt.Fprint(c.stderr, eraseLine)
-	}
+	progress.Clear()
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("check was interrupted: %w", err)
 	}
@@ -184,14 +190,15 @@ func verdict(failed, warned int) string {
 	return "it would work"
 }
 
-// printPlan prints a summary of a configuration, without secrets.
-func printPlan(w io.Writer, config *configs.Config) {
+// printPlan prints a summary of the configuration that was read from files, without secrets.
+func printPlan(w io.Writer, files []string, config *configs.Config) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "configuration\t%s\t\n", cmp.Or(strings.Join(files, ", "), "only the environment"))
 	fmt.Fprintf(t, "state\t%s\tjournal up to %s, delivered events kept %s\n", config.State, config.Journal.MaxBytes, config.Journal.Retain)
 	if c := config.Cluster; c.Enabled() {
 		fmt.Fprintf(t, "cluster %s\tnats %s\tmember %s, %d shards, %d replicas, lease %s\n", c.Name, c.NATS.URL, c.Member, c.Shards, c.Replicas, c.Lease)
 	}
-	fmt.Fprintf(t, "admin\thttp://%s\t\n", config.Admin.Listen)
+	fmt.Fprintf(t, "admin\t%s://%s\t\n", config.Admin.Scheme(), config.Admin.Listen)
 	for _, a := range config.Appliances {
 		fmt.Fprintf(t, "appliance %s\t%s\t%v requests per second\n", a.Name, a.URL, a.RateLimit)
 		if d := a.Detections; d.Enabled {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"cmp"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -13,6 +15,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -20,8 +23,10 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/configs"
 	"ndrbridge/preflight/finding"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/certificate"
 	"ndrbridge/test/loopback"
 )
 
@@ -243,7 +248,7 @@ func TestCheckReportsStateThatCannotBeCreated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text := "state: " + test.state + "\nappliances: [{name: hq, url: \"https://sensor.example\", api_key: k}]\nsinks: [{name: log, file: {path: \"-\"}}]\n"
+			text := "admin: {listen: \"127.0.0.1:0\"}\nstate: " + test.state + "\nappliances: [{name: hq, url: \"https://sensor.example\", api_key: k}]\nsinks: [{name: log, file: {path: \"-\"}}]\n"
 			code, _, errs := try(t, "check", "--config", writeFile(t, "ndrbridge.yaml", text, 0o600))
 			if code != test.code || !strings.Contains(errs, test.want) || test.want == "" && errs != "" {
 				t.Errorf("exit code %d: %s", code, errs)
@@ -307,7 +312,7 @@ func TestCheckAndRunAgree(t *testing.T) {
 		"a ticket webhook that maps to no status":        {rest: "tickets: {enabled: true, webhooks: {jira: {map: {statuses: {Done: none}}}}}\n", want: "tickets.webhooks.jira.map"},
 		"a collector of traces whose ca_file has none":   {rest: `tracing: {endpoint: "http://127.0.0.1:1", tls: {ca_file: ` + empty + "}}\n", part: "tracing", want: noCertificate + empty},
 		"a collector of traces":                          {rest: `tracing: {endpoint: "http://127.0.0.1:1"}` + "\n"},
-		"an address that something else has":             {listen: taken.Addr().String(), part: "admin.listen", want: "listen tcp " + taken.Addr().String() + ": "},
+		"an address that something else has":             {listen: taken.Addr().String(), part: "admin.listen", want: taken.Addr().String() + ": address already in use"},
 		"an address that this machine does not have":     {listen: "192.0.2.1:9600", part: "admin.listen", want: "listen tcp 192.0.2.1:9600: "},
 		"a state in a folder that is missing":            {state: filepath.Join(t.TempDir(), "none", "state.db"), part: "state", want: "the folder "},
 		"a state that is a folder":                       {state: t.TempDir(), part: "state", want: "is a folder"},
@@ -334,20 +339,24 @@ func TestCheckAndRunAgree(t *testing.T) {
 			text := fmt.Sprintf("state: %s\nadmin: {listen: %q, token: sesame}\nappliances: [{%s}]\nsinks: [{%s}]\n%s",
 				state, cmp.Or(test.listen, "127.0.0.1:0"), cmp.Or(test.appliance, sensor), cmp.Or(test.sink, soc+"}"), test.rest)
 			config := writeFile(t, "ndrbridge.yaml", text, 0o600)
+			failed := commandline.ExitFailed
+			if _, err := configs.Load(configs.Source{Paths: []string{config}}); err != nil {
+				failed = commandline.ExitConfig
+			}
 			if code, _, errs := try(t, "check", "--config", config); test.want == "" {
 				if code != 0 || errs != "" {
 					t.Errorf("check: exit code %d: %s", code, errs)
 				}
 				serve(t, confidential{file: config}).stop()
 				return
-			} else if code != 1 || !strings.Contains(errs, test.want) || !strings.Contains(errs, test.part) {
+			} else if code != failed || !strings.Contains(errs, test.want) || !strings.Contains(errs, test.part) {
 				t.Errorf("check: exit code %d: %s", code, errs)
 			}
 			code, out, errs := try(t, "check", "--connect", "--timeout", "2s", "--config", config)
-			if out += errs; code != 1 || !strings.Contains(out, test.want) || !strings.Contains(out, test.part) {
+			if out += errs; code != failed || !strings.Contains(out, test.want) || !strings.Contains(out, test.part) {
 				t.Errorf("check --connect: exit code %d: %s", code, out)
 			}
-			if code, _, errs := try(t, "run", "--config", config); code != 1 || !strings.Contains(errs, test.want) || !strings.Contains(errs, test.part) {
+			if code, _, errs := try(t, "run", "--config", config); code != failed || !strings.Contains(errs, test.want) || !strings.Contains(errs, test.part) {
 				t.Errorf("run: exit code %d: %s", code, errs)
 			}
 		})
@@ -391,22 +400,37 @@ tracing: {endpoint: "http://127.0.0.1:1", tls: {ca_file: %[2]s}}
 	}
 }
 
-func TestCheckWarnsIfABridgeHasTheAddress(t *testing.T) {
+func TestCheckBesideABridgeThatHasTheAddress(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	configure := func(listen string) string {
-		return writeFile(t, "ndrbridge.yaml", fmt.Sprintf("state: %s/state.db\nadmin: {listen: %q, token: sesame}\n"+
-			"appliances: [{name: hq, url: \"http://127.0.0.1:1\", api_key: k}]\nsinks: [{name: log, file: {path: %s/events.jsonl}}]\n", folder, listen, folder), 0o600)
+	configure := func(listen, state, more string) string {
+		return writeFile(t, "ndrbridge.yaml", fmt.Sprintf("state: %s/%s\nadmin: {listen: %q, token: sesame%s}\n"+
+			"appliances: [{name: hq, url: \"http://127.0.0.1:1\", api_key: k}]\nsinks: [{name: log, file: {path: %s/events.jsonl}}]\n", folder, state, listen, more, folder), 0o600)
 	}
-	s := serve(t, confidential{file: configure("127.0.0.1:0")})
+	pair := certificate.New(t, "ndr.example", time.Now().Add(time.Hour), nil)
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	withTLS := fmt.Sprintf(", tls: {cert_file: %s, key_file: %s}",
+		writeFile(t, "admin.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})), 0o600),
+		writeFile(t, "admin.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})), 0o600))
+	s := serve(t, confidential{file: configure("127.0.0.1:0", "state.db", "")})
 	defer s.stop()
-	config := configure(strings.TrimPrefix(s.address, "http://"))
-	const says = "a bridge runs there"
-	if code, _, errs := try(t, "check", "--config", config); code != 0 || !strings.Contains(errs, "warning: admin.listen: ") || !strings.Contains(errs, says) {
-		t.Errorf("exit code %d: %s", code, errs)
-	}
-	_, out, _ := try(t, "check", "--connect", "--timeout", "2s", "--config", config)
-	if _, at, _ := strings.Cut(out, "admin.listen"); !strings.HasPrefix(strings.TrimSpace(at), "warning") || !strings.Contains(at, says) {
-		t.Errorf("%s", out)
+	address := strings.TrimPrefix(s.address, "http://")
+	for _, c := range []struct{ name, state, more, result, says string }{
+		{"the bridge of this configuration is only mentioned", "state.db", "", "remark", "the bridge that runs with this configuration listens at " + address},
+		{"another one is a warning", "other.db", "", "warning", "a bridge runs there"},
+		{"one that was started without TLS must be restarted", "state.db", withTLS, "warning", "a bridge without TLS runs there: restart it"},
+	} {
+		config := configure(address, c.state, c.more)
+		warned := c.result == "warning"
+		if code, _, errs := try(t, "check", "--config", config); code != 0 || warned != strings.Contains(errs, "warning: admin.listen: ") || warned != strings.Contains(errs, c.says) {
+			t.Errorf("%s: exit code %d: %s", c.name, code, errs)
+		}
+		_, out, _ := try(t, "check", "--connect", "--timeout", "2s", "--config", config)
+		if _, at, _ := strings.Cut(out, "admin.listen"); !strings.HasPrefix(strings.TrimSpace(at), c.result) || !strings.Contains(at, c.says) {
+			t.Errorf("%s: %s", c.name, out)
+		}
 	}
 }

@@ -72,7 +72,8 @@ these shards only if no other member can, and the shards are shared less evenly.
 move all shards off a member for good, stop it: it hands them over first.`,
 		Example: `  ndrbridge cluster handover bridge-1
   ndrbridge cluster handover 03`,
-		Args: exactly("MEMBER|SHARD"),
+		Args:              exactly("MEMBER|SHARD"),
+		ValidArgsFunction: c.complete(shardNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			what := admin.Handover{Member: args[0]}
 			if shard, err := strconv.Atoi(args[0]); err == nil { // no member has a number as its name
@@ -98,7 +99,7 @@ func (c *command) withMember(act func(*admin.Client) error) error {
 		if err != nil {
 			return err
 		}
-		return act(client)
+		return c.tokenAdvice(act(client))
 	}
 	config, err := c.actingConfig()
 	if err != nil {
@@ -111,5 +112,5 @@ func (c *command) withMember(act func(*admin.Client) error) error {
 	if err != nil {
 		return err
 	}
-	return notRunning(act(client))
+	return c.tokenAdvice(notRunning(act(client)))
 }

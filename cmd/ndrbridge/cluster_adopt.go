@@ -32,10 +32,11 @@ Stop the bridge first, run the command with the configuration of the members, th
 the members. STATE is not changed; keep it as a backup, and do not start a bridge with it
 again. If the command fails after it has begun to write, members do not start until the
 streams are deleted: the error says which.`,
-		Example: "  ndrbridge cluster adopt /var/lib/ndrbridge/ndrbridge.db --config ndrbridge.yaml",
-		Args:    exactly("STATE"),
+		Example:           "  ndrbridge cluster adopt /var/lib/ndrbridge/ndrbridge.db --config ndrbridge.yaml",
+		Args:              exactly("STATE"),
+		ValidArgsFunction: completeOne(completeFiles()),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			config, err := configs.Load(c.configFile, c.environ)
+			config, err := c.load()
 			if err != nil {
 				return err
 			}
@@ -43,20 +44,20 @@ streams are deleted: the error says which.`,
 				return errNoCluster
 			}
 			question := fmt.Sprintf("Make %s the state of the cluster %s?", args[0], config.Cluster.Name)
-			if err := c.confirm(cmd.Context(), yes, question); err != nil {
+			if err := c.confirmLoss(cmd.Context(), yes, question); err != nil {
 				return err
 			}
 			return c.adopt(cmd.Context(), config, args[0])
 		},
 	}))
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
+	addYes(cmd, &yes)
 	return cmd
 }
 
 func (c *command) adopt(ctx context.Context, config *configs.Config, state string) error {
 	var written atomic.Int64
-	err := whileWorking(func(time.Duration) {
-		fmt.Fprintf(c.stderr, "%s written\n", terminal.Bytes(written.Load()))
+	err := terminal.NewProgress(c.stderr).While(func(time.Duration) string {
+		return terminal.Bytes(written.Load()) + " written"
 	}, func() error { return bridge.Adopt(ctx, config, state, written.Store) })
 	switch {
 	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, fs.ErrNotExist):

@@ -38,7 +38,8 @@ of ndrbridge state backup or of a stopped member. It needs the configuration of 
 The file is renamed, because no member may use it again.`,
 		Example: `  ndrbridge cluster recover 03 --from bridge-1
   ndrbridge cluster recover 03 --from-file /backup/state.db.03 --config ndrbridge.yaml`,
-		Args: exactly("SHARD"),
+		Args:              exactly("SHARD"),
+		ValidArgsFunction: c.complete(shardNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			shard, err := strconv.Atoi(args[0])
 			switch {
@@ -50,7 +51,7 @@ The file is renamed, because no member may use it again.`,
 				return c.recoverFromFile(cmd.Context(), shard, file, yes)
 			}
 			question := fmt.Sprintf("Continue shard %s from the copy of %s? What its log has beyond the copy is lost.", configs.ShardName(shard), terminal.Printable(from))
-			if err := c.confirm(cmd.Context(), yes, question); err != nil {
+			if err := c.confirmLoss(cmd.Context(), yes, question); err != nil {
 				return err
 			}
 			what := admin.Recovery{Shard: &shard, From: from}
@@ -62,7 +63,7 @@ The file is renamed, because no member may use it again.`,
 			})
 		},
 	}))
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
+	addYes(cmd, &yes)
 	cmd.Flags().StringVar(&from, "from", "", "the running member that has the newest copy")
 	cmd.Flags().StringVar(&file, "from-file", "", "the file of the copy, which no process has open")
 	return cmd
@@ -73,7 +74,7 @@ func (c *command) recoverFromFile(ctx context.Context, shard int, path string, y
 	if c.adminURL != "" || c.tokenFile != "" {
 		return fmt.Errorf("%w: --from-file does not act on a running member: use it without --admin and --token-file", commandline.ErrUsage)
 	}
-	config, err := configs.Load(c.configFile, c.environ)
+	config, err := c.load()
 	switch {
 	case err != nil:
 		return err
@@ -83,7 +84,7 @@ func (c *command) recoverFromFile(ctx context.Context, shard int, path string, y
 		return fmt.Errorf("%w: %d is not a shard; write 00 to %s", commandline.ErrUsage, shard, configs.ShardName(config.Cluster.Shards-1))
 	}
 	kept, err := bridge.Recover(ctx, config, shard, path, func(r bridge.Recovery) error {
-		return c.confirm(ctx, yes, fmt.Sprintf("Continue shard %s, whose log ends with message %d, from %s, which has it up to message %d?",
+		return c.confirmLoss(ctx, yes, fmt.Sprintf("Continue shard %s, whose log ends with message %d, from %s, which has it up to message %d?",
 			configs.ShardName(r.Shard), r.Last, terminal.Printable(r.Path), r.Offset))
 	})
 	switch {

@@ -244,7 +244,7 @@ func TestCommandsOfACluster(t *testing.T) {
 	if want := []string{"forget old", "rename old to new", "forget appliance hq", "forget identity hq"}; !slices.Equal(m.done, want) {
 		t.Errorf("the member did %q, want %q", m.done, want)
 	}
-	if text, exit := typed(t, "state", "forget", "old", "--config", config); exit != 2 || !strings.Contains(text, "Delete 1 dead letter") {
+	if text, exit := typed(t, "state", "forget", "old", "--config", config); exit != 2 || !strings.Contains(text, "Delete the cursor, 1 dead letter") {
 		t.Errorf("without --yes: exit %d: %s", exit, text)
 	}
 	if text, exit := typed(t, "cluster", "handover", "bridge-9", "--config", config); exit != 1 || !strings.Contains(text, `unknown member "bridge-9"`) {

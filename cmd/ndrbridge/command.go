@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,15 +17,13 @@ import (
 	"ndrbridge/configs"
 )
 
-// version is the program's version. The linker sets it for releases.
-var version = "dev"
-
 // run runs the command line until it is done or ctx is cancelled, and returns the exit
 // code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	c := &command{
 		environ: os.Environ(), stdin: os.Stdin, stdout: stdout, stderr: stderr,
-		interactive: terminal.Is(os.Stdin), terminal: terminal.Is(stdout),
+		interactive: terminal.Is(os.Stdin), terminal: terminal.Is(stdout), defaults: configs.DefaultPaths(),
+		screen: func() (columns, rows int, known bool) { return terminal.Size(stdout) },
 	}
 	return commandline.Run(ctx, c.root(), args, stdout, stderr)
 }
@@ -32,15 +32,21 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 type command struct {
 	environ        []string
 	stdin          io.Reader
+	lines          *bufio.Reader // of stdin; nil: no question was asked yet
 	stdout, stderr io.Writer
-	interactive    bool // stdin is a terminal
-	terminal       bool // stdout is a terminal
+	interactive    bool                                   // stdin is a terminal
+	terminal       bool                                   // stdout is a terminal
+	screen         func() (columns, rows int, known bool) // its size; nil: unknown
+	fold           int                                    // where texts are folded, in characters; 0: nowhere, as the terminal does it
+	defaults       []string                               // the configuration files to look for if none is named
 
 	// Flags that more than one command has.
-	configFile string
-	adminURL   string
-	tokenFile  string
-	asJSON     bool
+	configFiles []string
+	sets        []string
+	adminURL    string
+	tokenFile   string
+	givenTLS    givenTLS
+	asJSON      bool
 }
 
 func (c *command) root() *cobra.Command {
@@ -49,37 +55,103 @@ func (c *command) root() *cobra.Command {
 		Short: "Deliver events of network detection appliances to Kafka, NATS, webhooks, syslog and files",
 		Long: `ndrbridge polls network detection appliances for detections, audit log entries and
 records, and delivers them as CloudEvents to Kafka, NATS, webhooks, syslog and files. It
-delivers every version of a detection at least once and in order, even after a crash.`,
-		Example: `  ndrbridge config example > ndrbridge.yaml   # then edit it
-  ndrbridge check --config ndrbridge.yaml
+delivers every version of a detection at least once and in order, even after a crash.
+
+The configuration is read from the files and folders given with --config, or else listed
+in NDRBRIDGE_CONFIG, or else from ndrbridge.yaml in the working directory, or else from
+/etc/ndrbridge/ndrbridge.yaml. NDRBRIDGE_ variables, one for each key, take precedence over
+files, and --set takes precedence over both; ndrbridge config print shows the result.
+
+Output is coloured on a terminal unless NO_COLOR is set. COLUMNS sets its width. TZ is the
+time zone of dates in flags.
+
+The exit code of every command is 0 when it succeeded, 1 when it failed, 2 when its
+arguments are wrong, and 78 when the configuration has an error.`,
+		Example: `  ndrbridge config new kafka slack > ndrbridge.yaml   # then edit it
+  ndrbridge check --config ndrbridge.yaml --connect
   ndrbridge run --config ndrbridge.yaml
   ndrbridge status --config ndrbridge.yaml`,
 	}
-	root.AddCommand(c.runCommand(), c.checkCommand(), c.configCommand(),
-		c.statusCommand(), c.clusterCommand(), c.healthCommand(), c.tailCommand(), c.deadCommand(), c.replayCommand(), c.pauseCommand(), c.resumeCommand(),
-		c.ticketsCommand(), c.matchCommand(), c.renderCommand(), c.rewindCommand(), c.verifyCommand(), c.stateCommand(), c.versionCommand())
+	for _, g := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Configure and run:", []*cobra.Command{c.configCommand(), c.checkCommand(), c.runCommand(), c.reloadCommand()}},
+		{"Observe:", []*cobra.Command{c.statusCommand(), c.tailCommand(), c.verifyCommand(), c.healthCommand(), c.clusterCommand()}},
+		{"Control:", []*cobra.Command{c.deadCommand(), c.replayCommand(), c.rewindCommand(), c.pauseCommand(), c.resumeCommand(), c.ticketsCommand(), c.stateCommand()}},
+		{"Try rules and formats:", []*cobra.Command{c.matchCommand(), c.routeCommand(), c.renderCommand(), c.testCommand()}},
+		{"About the program:", []*cobra.Command{c.versionCommand()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, cmd := range g.commands {
+			cmd.GroupID, cmd.SuggestFor = g.title, otherNames[cmd.Name()]
+			root.AddCommand(cmd)
+		}
+		root.SetHelpCommandGroupID(g.title)
+		root.SetCompletionCommandGroupID(g.title)
+	}
 	c.addCompletion(root)
-	root.Version = version
+	completeRest(root)
+	root.Version = thisBuild().String()
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	return root
 }
 
+// otherNames are the names that other programs have for commands.
+var otherNames = map[string][]string{
+	"check":  {"doctor", "lint", "validate"},
+	"config": {"configure", "generate", "init"},
+	"dead":   {"dlq", "failed", "failures"},
+	"health": {"healthcheck", "healthy", "ping", "ready"},
+	"match":  {"filter", "query"},
+	"reload": {"restart"},
+	"render": {"preview", "template"},
+	"run":    {"agent", "daemon", "serve", "server", "start"},
+	"state":  {"backup", "compact", "db"},
+	"status": {"info", "list", "ls", "ps", "show", "top"},
+	"tail":   {"events", "follow", "listen", "log", "logs", "watch"},
+}
+
 // withConfig adds --config to a command.
 func (c *command) withConfig(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().StringVarP(&c.configFile, "config", "c", c.variable("NDRBRIDGE_CONFIG"),
-		"the configuration file (default $NDRBRIDGE_CONFIG); without one, only NDRBRIDGE_ variables are used")
+	cmd.Flags().StringArrayVarP(&c.configFiles, "config", "c", nil,
+		"a configuration file, or a folder of them, as `PATH`; repeat it to merge several (default $NDRBRIDGE_CONFIG, or else "+strings.Join(configs.DefaultPaths(), " or ")+")")
+	cmd.Flags().StringArrayVar(&c.sets, "set", nil,
+		"set a key of the configuration to a value, as in `KEY=VALUE`, over files and environment; for example sinks[lake].kafka.topic=ndr; repeat it for several")
 	return cmd
+}
+
+// source returns the source of the configuration that the flags and the environment select.
+func (c *command) source() configs.Source {
+	paths := c.configFiles
+	if len(paths) == 0 {
+		paths = filepath.SplitList(c.variable("NDRBRIDGE_CONFIG"))
+		paths = slices.DeleteFunc(paths, func(path string) bool { return path == "" }) // as after a trailing colon
+	}
+	return configs.Source{Paths: paths, Defaults: c.defaults, Environ: c.environ, Set: c.sets}
+}
+
+// load loads the configuration that the flags and the environment select. Its errors have
+// the exit code of errors in a configuration.
+func (c *command) load() (*configs.Config, error) {
+	config, err := configs.Load(c.source())
+	if err != nil {
+		return nil, &commandline.ConfigError{Err: err}
+	}
+	return config, nil
 }
 
 func (c *command) configCommand() *cobra.Command {
 	return group(
 		&cobra.Command{
 			Use:   "config",
-			Short: "Print an example configuration, its JSON Schema, or the effective one",
-			Long: `Print an example configuration file with every key, the JSON Schema with which editors
-check a file, or the effective values of the file, the environment and the defaults.`,
-			Example: "  ndrbridge config example > ndrbridge.yaml",
+			Short: "Make a configuration, or print an example, the JSON Schema, or the effective one",
+			Long: `Make a small configuration for chosen sinks, or print an example configuration file with
+every key, the JSON Schema with which editors check a file, or the effective values of the
+file, the environment and the defaults.`,
+			Example: "  ndrbridge config new kafka slack > ndrbridge.yaml",
 		},
+		c.configNewCommand(),
 		&cobra.Command{
 			Use:     "example",
 			Short:   "Print a commented configuration file with every key",
@@ -109,7 +181,7 @@ and check a file that begins with this line:
 			Example: "  ndrbridge config print --config ndrbridge.yaml",
 			Args:    commandline.NoArgs,
 			RunE: func(*cobra.Command, []string) error {
-				config, err := configs.Load(c.configFile, c.environ)
+				config, err := c.load()
 				if err != nil {
 					return err
 				}
@@ -117,18 +189,6 @@ and check a file that begins with this line:
 			},
 		}),
 	)
-}
-
-func (c *command) versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  commandline.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(c.stdout, "ndrbridge", version)
-			return err
-		},
-	}
 }
 
 // group makes cmd the parent of children. Without arguments it prints its help; an unknown
@@ -159,6 +219,16 @@ func exactly(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// atMost permits one argument.
+func atMost(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return argumentsError(cmd, "at most "+name, args)
+		}
+		return nil
+	}
+}
+
 // atLeast requires an argument and permits more.
 func atLeast(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
@@ -171,21 +241,4 @@ func atLeast(name string) cobra.PositionalArgs {
 
 func argumentsError(cmd *cobra.Command, required string, args []string) error {
 	return fmt.Errorf("%w: %s requires %s, got %s", commandline.ErrUsage, cmd.CommandPath(), required, terminal.Count(len(args), "argument"))
-}
-
-// parseTime parses the value of a flag: a time in RFC 3339, a negative duration relative
-// to now, or beginning, which is 1970.
-func parseTime(flag, text string) (time.Time, error) {
-	const advice = "write -7d, beginning, or a time such as 2026-01-31T08:00:00Z"
-	if text == "" {
-		return time.Time{}, fmt.Errorf("%w: --%s is missing; %s", commandline.ErrUsage, flag, advice)
-	}
-	var start configs.Start
-	if err := start.UnmarshalText([]byte(text)); err != nil || start.IsNow() {
-		return time.Time{}, fmt.Errorf("%w: --%s: %q is not a time in the past; %s", commandline.ErrUsage, flag, text, advice)
-	}
-	if at := start.At(time.Now()); !at.IsZero() {
-		return at, nil
-	}
-	return time.UnixMilli(0), nil
 }

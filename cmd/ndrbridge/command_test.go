@@ -35,12 +35,13 @@ func TestCheckReportsEveryStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	printPlan(&out, config)
+	printPlan(&out, []string{"a.yaml", "b.yaml"}, config)
 	var got []string
 	for line := range strings.Lines(out.String()) {
 		got = append(got, strings.Join(strings.Fields(line), " "))
 	}
 	want := []string{
+		"configuration a.yaml, b.yaml",
 		"appliance hq https://sensor.example 5 requests per second",
 		"detections every 10s, from now",
 		"audit every 30s, from now",
@@ -51,7 +52,7 @@ func TestCheckReportsEveryStream(t *testing.T) {
 		"sink log file, standard output structured, from now",
 		"sink oncall webhook https://events.pagerduty.com/v2/enqueue pagerduty, from now",
 	}
-	if got = got[2:11]; !slices.Equal(got, want) {
+	if got = slices.Concat(got[:1], got[3:12]); !slices.Equal(got, want) {
 		t.Errorf("it prints\n%s", &out)
 	}
 }
@@ -66,6 +67,7 @@ func TestCommands(t *testing.T) {
 		return path
 	}
 	valid := file("good.yaml", good)
+	level := file("level.yaml", "log: {level: debug}")
 	invalid := file("bad.yaml", good+"colour: red\nstate: [1]\n")
 	for _, c := range []struct {
 		name    string
@@ -78,19 +80,31 @@ func TestCommands(t *testing.T) {
 		{"no command prints the help", nil, nil, 0, "ndrbridge run --config", ""},
 		{"every command teaches", []string{"run", "--help"}, nil, 0, "shutdown_timeout", ""},
 		{"the version is printed", []string{"version"}, nil, 0, "ndrbridge dev", ""},
-		{"an unknown command is wrong usage", []string{"fly"}, nil, 2, "", "unknown command"},
+		{"an unknown command is wrong usage", []string{"fly"}, nil, 2, "", `ndrbridge has no command "fly"`},
 		{"an unknown flag is wrong usage", []string{"run", "--fly"}, nil, 2, "", "--fly"},
-		{"an argument too many is wrong usage", []string{"check", "x"}, nil, 2, "", `got "x"`},
+		{"an argument too many is wrong usage", []string{"status", "x"}, nil, 2, "", `got "x"`},
+		{"check takes the file as an argument", []string{"check", valid}, nil, 0, "the configuration is valid", ""},
+		{"check names a file that is missing", []string{"check", filepath.Join(folder, "none.yaml")}, nil, 78, "", "none.yaml"},
+		{"commands are grouped in the help", nil, nil, 0, "Configure and run:\n  check ", ""},
 		{"a valid configuration is printed as a plan", []string{"check", "--config", valid}, nil, 0, "the configuration is valid", ""},
 		{"the environment names the file", []string{"check"}, []string{"NDRBRIDGE_CONFIG=" + valid}, 0, "https://sensor.example", ""},
 		{"the environment alone is enough", []string{"check"}, []string{
 			"NDRBRIDGE_APPLIANCES_0_NAME=hq", "NDRBRIDGE_APPLIANCES_0_URL=https://sensor.example", "NDRBRIDGE_APPLIANCES_0_API_KEY=k",
 			"NDRBRIDGE_SINKS_0_NAME=log", "NDRBRIDGE_SINKS_0_FILE_PATH=-",
 		}, 0, "sink log", ""},
-		{"all errors are reported together with their positions", []string{"check", "-c", invalid}, nil, 1, "", "bad.yaml:7:1: colour"},
-		{"the second mistake too", []string{"check", "-c", invalid}, nil, 1, "", "bad.yaml:8:"},
-		{"a missing file is reported", []string{"check", "-c", filepath.Join(folder, "none.yaml")}, nil, 1, "", "none.yaml"},
-		{"a bad configuration does not run", []string{"run", "-c", invalid}, nil, 1, "", "colour"},
+		{"all errors are reported together with their positions", []string{"check", "-c", invalid}, nil, 78, "", "bad.yaml:7:1: colour"},
+		{"the second mistake too", []string{"check", "-c", invalid}, nil, 78, "", "bad.yaml:8:"},
+		{"a missing file is reported", []string{"check", "-c", filepath.Join(folder, "none.yaml")}, nil, 78, "", "none.yaml"},
+		{"a bad configuration does not run", []string{"run", "-c", invalid}, nil, 78, "", "colour"},
+		{"several files are merged", []string{"config", "print", "-c", valid, "-c", level}, nil, 0, "level: debug", ""},
+		{"the environment names several files", []string{"config", "print"}, []string{"NDRBRIDGE_CONFIG=" + valid + string(filepath.ListSeparator) + level}, 0, "level: debug", ""},
+		{"a separator at the end of the list is no file", []string{"config", "print"}, []string{"NDRBRIDGE_CONFIG=" + valid + string(filepath.ListSeparator)}, 0, "level: info", ""},
+		{"an option sets a key", []string{"config", "print", "-c", valid, "--set", "log.level=debug", "--set", "sinks[soc].webhook.gzip=true"}, []string{"NDRBRIDGE_LOG_LEVEL=warn"}, 0, "level: debug", ""},
+		{"an option must not contain a secret", []string{"check", "-c", valid, "--set", "appliances[hq].api_key=s3cret"}, nil, 78, "", "list of processes"},
+		{"nothing is configured", []string{"run"}, nil, 78, "", "ndrbridge: no configuration file was named: name a file with --config"},
+		{"nothing is configured for check", []string{"check"}, nil, 78, "", "no configuration file was named: name a file"},
+		{"nothing is configured for a command that acts", []string{"status"}, nil, 78, "", "ndrbridge: no configuration file was named: name a file"},
+		{"nothing is configured for health", []string{"health"}, nil, 78, "", "ndrbridge: no configuration file was named: name a file"},
 		{"the effective values are printed", []string{"config", "print", "-c", valid}, nil, 0, "page_size: 1000", ""},
 		{"a group of commands prints its help", []string{"dead"}, nil, 0, "ndrbridge dead requeue lake --all", ""},
 		{"an unknown command of a group is wrong usage", []string{"dead", "fly"}, nil, 2, "", "list, requeue, show"},
@@ -119,7 +133,11 @@ func TestCommands(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
-			command := &command{environ: c.environ, stdout: &stdout, stderr: &stderr}
+			environ := c.environ
+			if len(c.args) > 0 && c.args[0] == "check" { // something else may listen on the usual port
+				environ = append([]string{"NDRBRIDGE_ADMIN_LISTEN=127.0.0.1:0"}, environ...)
+			}
+			command := &command{environ: environ, stdout: &stdout, stderr: &stderr}
 			exit := commandline.Run(t.Context(), command.root(), c.args, &stdout, &stderr)
 			if exit != c.exit || !strings.Contains(stdout.String(), c.stdout) || !strings.Contains(stderr.String(), c.stderr) {
 				t.Errorf("exit %d, want %d\nstdout: %s\nwant: %s\nstderr: %s\nwant: %s", exit, c.exit, &stdout, c.stdout, &stderr, c.stderr)

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ndrbridge/configs"
 	"ndrbridge/pipeline"
@@ -27,15 +31,109 @@ install its script.`
 	}
 }
 
+// freeValues are the flags whose values no shell can list: numbers, durations, addresses,
+// names that only a running bridge knows, and free texts.
+var freeValues = []string{"admin", "after", "batch", "from", "limit", "lines", "match", "set", "ticket", "timeout", "watch"}
+
+// completeRest makes shells not propose files for flags with freeValues, and for commands
+// without arguments. The values of --config and of flags that end in -file are files.
+func completeRest(cmd *cobra.Command) {
+	for _, child := range cmd.Commands() {
+		if child.Name() != "completion" && child.Name() != "help" { // cobra's own
+			completeRest(child)
+		}
+	}
+	if !strings.Contains(cmd.Use, " ") && cmd.ValidArgsFunction == nil {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		switch {
+		case slices.Contains(freeValues, f.Name):
+			completeFlagBy(cmd, f.Name, cobra.NoFileCompletions)
+		case f.Name == "config":
+			completeFlagBy(cmd, f.Name, completeFiles("yaml", "yml"))
+		case strings.HasSuffix(f.Name, "-file"):
+			completeFlagBy(cmd, f.Name, completeFiles())
+		}
+	})
+}
+
+// completeOne completes the first argument of a command as values does, and no other one.
+func completeOne(values cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return values(cmd, args, typed)
+	}
+}
+
+// completeSource completes the name of an appliance, and then one of its streams.
+func (c *command) completeSource(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	config, err := c.load()
+	switch {
+	case err != nil || len(args) > 1:
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	case len(args) == 0:
+		return applianceNames(config), cobra.ShellCompDirectiveNoFileComp
+	}
+	var streams []string
+	for _, a := range config.Appliances {
+		if a.Name == args[0] {
+			streams = pipeline.StreamsOf(a)
+		}
+	}
+	return streams, cobra.ShellCompDirectiveNoFileComp
+}
+
+// shardNames returns the names of the shards of a cluster.
+func shardNames(config *configs.Config) []string {
+	var names []string
+	for n := range config.Cluster.Shards {
+		names = append(names, configs.ShardName(n))
+	}
+	return names
+}
+
 // complete returns a function that completes the first argument of a command with names
 // from the configuration. It makes no connections.
 func (c *command) complete(names func(*configs.Config) []string) cobra.CompletionFunc {
-	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		config, err := configs.Load(c.configFile, c.environ)
-		if err != nil || len(args) > 0 {
+	return completeOne(c.completeNames(names))
+}
+
+// completeNames returns a function that completes the value of a flag as complete does an
+// argument.
+func (c *command) completeNames(names func(*configs.Config) []string) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		config, err := c.load()
+		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return names(config), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeFlag completes the values of a flag with fixed words.
+func (c *command) completeFlag(cmd *cobra.Command, flag string, words ...string) {
+	completeFlagBy(cmd, flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// completeFiles returns a function that completes the names of files with these extensions,
+// and of folders.
+func completeFiles(extensions ...string) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		if len(extensions) == 0 {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return extensions, cobra.ShellCompDirectiveFilterFileExt
+	}
+}
+
+// completeFlagBy completes the values of a flag with values. It panics if the command has
+// no such flag.
+func completeFlagBy(cmd *cobra.Command, flag string, values cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, values); err != nil {
+		panic(err)
 	}
 }
 
@@ -51,6 +149,19 @@ func applianceNames(config *configs.Config) []string {
 	var names []string
 	for _, a := range config.Appliances {
 		names = append(names, a.Name)
+	}
+	return names
+}
+
+// tailStreams returns the names of the streams whose events a bridge journals.
+func tailStreams(config *configs.Config) []string {
+	names := slices.Clone(streamNames)
+	for _, a := range config.Appliances {
+		for _, stream := range pipeline.StreamsOf(a) {
+			if !slices.Contains(names, stream) {
+				names = append(names, stream)
+			}
+		}
 	}
 	return names
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/internal/fixture"
 	"ndrbridge/sinks/webhook/presets"
 )
 
@@ -26,6 +27,15 @@ func TestNamesAreCompleted(t *testing.T) {
 		{"the presets", []string{"render", ""}, strings.Join(presets.Names(), " ")},
 		{"one preset alone", []string{"render", "slack", ""}, ""},
 		{"the appliances", []string{"verify", ""}, "hq dc"},
+		{"the streams of an appliance", []string{"rewind", "hq", ""}, "detections audit records/dns records/rest"},
+		{"the streams of events", []string{"tail", "--stream", ""}, "detections audit records events records/dns records/rest"},
+		{"the sinks of a flag", []string{"render", "slack", "--sink", ""}, "log"},
+		{"the times that have a name", []string{"replay", "log", "--since", ""}, "today yesterday beginning -1h -1d -7d"},
+		{"the statuses of ticket commands", []string{"tickets", "list", "--status", ""}, "pending applied rejected"},
+		{"no file for a number", []string{"tickets", "list", "--limit", ""}, ""},
+		{"no file for a command without arguments", []string{"status", ""}, ""},
+		{"the sinks of a route", []string{"route", "--sink", ""}, "log"},
+		{"the example events", []string{"route", "--fixture", ""}, strings.Join(fixture.Names(), " ")},
 		{"the owners of dead letters", []string{"dead", "list", ""}, "log hq/detections hq/audit hq/records/dns hq/records/rest dc/detections"},
 		{"nothing without a configuration", []string{"replay", "--config", "/none", ""}, ""},
 	} {

@@ -68,11 +68,12 @@ sinks:
 // start runs a bridge until stop is called.
 func (i *installation) start() (stop func()) {
 	i.t.Helper()
-	config, err := configs.Load(i.config, nil)
+	load := func() (*configs.Config, error) { return configs.Load(configs.Source{Paths: []string{i.config}}) }
+	config, err := load()
 	if err != nil {
 		i.t.Fatal(err)
 	}
-	b, err := bridge.New(i.t.Context(), config, bridge.Options{Version: "test", Log: slog.New(slog.DiscardHandler), Stdout: io.Discard})
+	b, err := bridge.New(i.t.Context(), config, bridge.Options{Version: "test", Log: slog.New(slog.DiscardHandler), Stdout: io.Discard, Load: load})
 	if err != nil {
 		i.t.Fatal(err)
 	}
@@ -123,8 +124,8 @@ func TestStreamsAreRewoundAndVerified(t *testing.T) {
 	i.appliance.AddAudit(10)
 	i.appliance.AddRecordsAt(30, time.Now().Add(-10*time.Minute).UnixMicro())
 
-	_, text := i.run(1, "rewind", "hq", "detections", "--to", "-1d", "--config", i.config)
-	if !strings.Contains(text, "the bridge has not run") {
+	_, text := i.run(1, "rewind", "hq", "detections", "--to", "-1d", "--yes", "--config", i.config)
+	if !strings.Contains(text, "there is no state at ") {
 		t.Errorf("before the first run: %s", text)
 	}
 	stop := i.start()
@@ -132,12 +133,21 @@ func TestStreamsAreRewoundAndVerified(t *testing.T) {
 	i.await("auditlog", 10)
 	i.await("records/all", 30)
 
+	t.Run("what a rewind would read is counted", func(t *testing.T) {
+		i.expect(i.byAddress(), []expected{
+			{[]string{"rewind", "hq", "detections", "--to", "-2h", "--dry-run"}, 0, []string{
+				"20 objects of hq/detections from ", " on would be read again; it was read up to ", "each sink would receive those that its match selects: log"}},
+			{[]string{"rewind", "hq", "audit", "--to", "beginning", "--dry-run"}, 0, []string{"10 objects of hq/audit from the beginning on"}},
+			{[]string{"rewind", "hq", "records/all", "--to", "-2h", "--dry-run", "--json"}, 0, []string{
+				`{"stream":"hq/records/all","to":"`, `"dry_run":true,"position":"`, `"objects":30,"sinks":["log"]}`}},
+		})
+	})
 	t.Run("through a bridge that runs", func(t *testing.T) {
-		i.run(0, "rewind", "hq", "detections", "--to", "-2h", "--config", i.config)
+		i.run(0, "rewind", "hq", "detections", "--to", "-2h", "--yes", "--config", i.config)
 		i.await("detections", 40)
-		i.run(0, append([]string{"rewind", "hq", "audit", "--to", "beginning"}, i.byAddress()...)...)
+		i.run(0, append([]string{"rewind", "hq", "audit", "--to", "beginning", "--yes"}, i.byAddress()...)...)
 		i.await("auditlog", 20)
-		i.run(0, append([]string{"rewind", "hq", "records/all", "--to", "-2h"}, i.byAddress()...)...)
+		i.run(0, append([]string{"rewind", "hq", "records/all", "--to", "-2h", "--yes"}, i.byAddress()...)...)
 		i.await("records/all", 60)
 		out, _ := i.run(0, "verify", "hq", "--since", "-2h", "--config", i.config)
 		for _, want := range []string{"detections since", "20 compared, 20 identical", "audit since", "10 compared, 10 identical", "records/all since", "30 compared, 30 identical", "no difference"} {
@@ -153,13 +163,14 @@ func TestStreamsAreRewoundAndVerified(t *testing.T) {
 			want string
 			args []string
 		}{
-			{1, `unknown appliance "branch": the configuration has hq`, append([]string{"rewind", "branch", "detections", "--to", "-1h"}, address...)},
-			{1, `unknown stream "dns": appliance hq has detections, audit, records/all`, append([]string{"rewind", "hq", "dns", "--to", "-1h"}, address...)},
+			{1, `unknown appliance "branch": the configuration has hq`, append([]string{"rewind", "branch", "detections", "--to", "-1h", "--yes"}, address...)},
+			{1, `unknown stream "dns": appliance hq has detections, audit, records/all`, append([]string{"rewind", "hq", "dns", "--to", "-1h", "--dry-run"}, address...)},
 			{1, "unknown appliance", append([]string{"verify", "branch", "--since", "-1h"}, address...)},
 			{2, "--to is missing", []string{"rewind", "hq", "detections"}},
+			{2, "Read hq/detections again from 1970", []string{"rewind", "hq", "detections", "--to", "1970-01-01T00:00:07Z"}},
 			{2, `"now" is not a time in the past`, []string{"rewind", "hq", "detections", "--to", "now"}},
 			{2, "requires APPLIANCE STREAM", []string{"rewind", "hq", "--to", "-1h"}},
-			{1, "send the token", []string{"rewind", "hq", "detections", "--to", "-1h", "--admin", "http://" + i.admin}},
+			{1, "requires a token: give a file that contains it with --token-file", []string{"rewind", "hq", "detections", "--to", "-1h", "--yes", "--admin", "http://" + i.admin}},
 			{2, "must be a URL", []string{"verify", "hq", "--since", "-1h", "--admin", i.admin}},
 		} {
 			if _, text := i.run(c.exit, append(c.args, "--config", i.config)...); !strings.Contains(text, c.want) {
@@ -188,7 +199,7 @@ func TestStreamsAreRewoundAndVerified(t *testing.T) {
 		if !strings.Contains(out, fmt.Sprintf(`{"difference":{"kind":"missing","stream":"detections","id":"%d"`, late.ID)) {
 			t.Errorf("verify --json prints\n%s", out)
 		}
-		i.run(0, "rewind", "hq", "detections", "--to", "-2h", "--config", i.config)
+		i.run(0, "rewind", "hq", "detections", "--to", "-2h", "--yes", "--config", i.config)
 		i.start()
 		i.await("detections", 40+21)
 	})

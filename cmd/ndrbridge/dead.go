@@ -29,7 +29,8 @@ until it is requeued or dropped.
 
 Give the name of a sink to select its dead letters. Give the appliance and the stream,
 such as hq/detections or hq/records/dns, to select those of a stream.`,
-		Example: `  ndrbridge dead list lake
+		Example: `  ndrbridge dead list
+  ndrbridge dead list lake
   ndrbridge dead show lake 00000000000000001234
   ndrbridge dead requeue lake --all`,
 	}, c.deadListCommand(), c.deadShowCommand(), c.deadRequeueCommand(), c.deadDropCommand())
@@ -81,51 +82,6 @@ func deadLetters(ctx context.Context, control admin.Control, owner checkpoint.Ow
 	return 0, nil
 }
 
-func (c *command) deadListCommand() *cobra.Command {
-	var after string
-	var limit int
-	cmd := c.withJSON(c.withControl(&cobra.Command{
-		Use:   "list SINK|APPLIANCE/STREAM",
-		Short: "List dead letters, the oldest first",
-		Long: `List the dead letters of a sink or a stream in the order of their keys. For a sink,
-this is the order of the events. With --json, each is printed with its body.`,
-		Example: `  ndrbridge dead list lake
-  ndrbridge dead list hq/detections
-  ndrbridge dead list lake --limit 0 --json > dead.jsonl`,
-		Args:              exactly("SINK|APPLIANCE/STREAM"),
-		ValidArgsFunction: c.complete(ownerNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			owner, err := parseOwner(args[0])
-			if err != nil {
-				return err
-			}
-			return c.acting(func(control admin.Control) error {
-				// Dead letters include their bodies, so pages are small.
-				const page = 32
-				return list(c, listing[checkpoint.DeadLetter]{
-					columns: []string{"KEY", "TIME", "CLASS", "EVENT", "REASON"},
-					limit:   limit,
-					next: func() ([]checkpoint.DeadLetter, error) {
-						return control.Dead(cmd.Context(), owner, after, page)
-					},
-					json: func(d checkpoint.DeadLetter) any { return admin.NewDeadLetter(d, true) },
-					row: func(d checkpoint.DeadLetter) []any {
-						return []any{d.Key, d.Time.UTC().Format(time.RFC3339), d.Class, eventID(d), d.Reason}
-					},
-					listed: func(d checkpoint.DeadLetter) { after = d.Key },
-					none:   args[0] + " has no dead letters",
-					more: func() string {
-						return fmt.Sprintf("run ndrbridge dead list %s --after %s, or use --limit 0", args[0], after)
-					},
-				})
-			})
-		},
-	}))
-	cmd.Flags().StringVar(&after, "after", "", "start after this key")
-	cmd.Flags().IntVar(&limit, "limit", 100, "the maximum number of dead letters to list; 0: all")
-	return cmd
-}
-
 func (c *command) deadShowCommand() *cobra.Command {
 	return c.withJSON(c.withControl(&cobra.Command{
 		Use:   "show SINK|APPLIANCE/STREAM KEY",
@@ -140,7 +96,7 @@ the appliance returned it. KEY is the first column of ndrbridge dead list.`,
 			if err != nil {
 				return err
 			}
-			return c.acting(func(control admin.Control) error {
+			return c.acting(cmd.Context(), func(control admin.Control) error {
 				deadLetter, err := control.DeadLetter(cmd.Context(), owner, args[1])
 				if err != nil {
 					return err
@@ -148,18 +104,18 @@ the appliance returned it. KEY is the first column of ndrbridge dead list.`,
 				if c.asJSON {
 					return c.printJSON(admin.NewDeadLetter(deadLetter, true))
 				}
-				_, err = fmt.Fprintf(c.stdout, "key     %s\ntime    %s\nclass   %s\nevent   %s\nreason  %s\n\n%s",
-					terminal.Printable(deadLetter.Key), deadLetter.Time.UTC().Format(time.RFC3339Nano), terminal.Printable(deadLetter.Class),
-					terminal.Printable(eventID(deadLetter)), terminal.Printable(deadLetter.Reason), bodyText(deadLetter.Body))
+				shown := admin.NewDeadLetter(deadLetter, false)
+				title := ""
+				if shown.Title != "" {
+					title = "title   " + terminal.Printable(shown.Title) + "\n"
+				}
+				_, err = fmt.Fprintf(c.stdout, "key     %s\ntime    %s\nclass   %s\nevent   %s\n%sreason  %s\n\n%s",
+					terminal.Printable(shown.Key), shown.Time.UTC().Format(time.RFC3339Nano), terminal.Printable(shown.Class),
+					terminal.Printable(cmp.Or(shown.EventID, "-")), title, terminal.Printable(shown.Reason), bodyText(deadLetter.Body))
 				return err
 			})
 		},
 	}))
-}
-
-// eventID returns the id of the event that a dead letter holds, or "-" if it holds none.
-func eventID(d checkpoint.DeadLetter) string {
-	return cmp.Or(admin.NewDeadLetter(d, false).EventID, "-")
 }
 
 // bodyText formats a body for a person: JSON indented, other bytes quoted. The result ends
@@ -173,13 +129,14 @@ func bodyText(body []byte) string {
 }
 
 func (c *command) deadRequeueCommand() *cobra.Command {
-	var all bool
+	var all, yes bool
 	cmd := c.withJSON(c.withControl(&cobra.Command{
 		Use:   "requeue SINK (KEY... | --all)",
 		Short: "Deliver dead letters of a sink again",
 		Long: `Queue dead letters of a sink to be delivered again, in the order of their keys. They
 use a separate queue, so that new events do not wait for them, and carry the attribute
-redelivered: true. An event that is rejected again becomes a dead letter again.
+redelivered: true. An event that is rejected again becomes a dead letter again. --all asks
+for confirmation; without a terminal, it requires --yes.
 
 Dead letters of streams cannot be requeued, because they are not events. Read those
 objects again with ndrbridge rewind.`,
@@ -200,7 +157,16 @@ objects again with ndrbridge rewind.`,
 			if err != nil {
 				return err
 			}
-			return c.acting(func(control admin.Control) error {
+			return c.acting(cmd.Context(), func(control admin.Control) error {
+				if all {
+					n, err := deadLetters(cmd.Context(), control, owner)
+					if err != nil {
+						return err
+					}
+					if err := c.confirm(cmd.Context(), yes, fmt.Sprintf("Deliver all dead letters of %s again (%d now)?", args[0], n)); err != nil {
+						return err
+					}
+				}
 				return c.changeDead(args[0], "requeued", keys, func() (int, error) {
 					return control.Requeue(cmd.Context(), sink, keys)
 				})
@@ -208,6 +174,7 @@ objects again with ndrbridge rewind.`,
 		},
 	}))
 	cmd.Flags().BoolVar(&all, "all", false, "requeue all dead letters of the sink")
+	addYes(cmd, &yes)
 	return cmd
 }
 
@@ -231,13 +198,13 @@ requires --yes.`,
 			if err != nil {
 				return err
 			}
-			return c.acting(func(control admin.Control) error {
+			return c.acting(cmd.Context(), func(control admin.Control) error {
 				if all {
 					n, err := deadLetters(cmd.Context(), control, owner)
 					if err != nil {
 						return err
 					}
-					if err := c.confirm(cmd.Context(), yes, fmt.Sprintf("Drop all dead letters of %s (%d now)?", args[0], n)); err != nil {
+					if err := c.confirmLoss(cmd.Context(), yes, fmt.Sprintf("Drop all dead letters of %s (%d now)?", args[0], n)); err != nil {
 						return err
 					}
 				}
@@ -248,7 +215,7 @@ requires --yes.`,
 		},
 	}))
 	cmd.Flags().BoolVar(&all, "all", false, "drop all dead letters of the sink or stream")
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
+	addYes(cmd, &yes)
 	return cmd
 }
 
@@ -256,8 +223,8 @@ requires --yes.`,
 // of all if keys is nil, it changed. It prints progress to stderr and the result to stdout.
 func (c *command) changeDead(owner, done string, keys []string, change func() (int, error)) error {
 	n := 0
-	err := whileWorking(func(since time.Duration) {
-		fmt.Fprintf(c.stderr, "dead letters of %s are being %s for %s\n", owner, done, terminal.Duration(since))
+	err := terminal.NewProgress(c.stderr).While(func(since time.Duration) string {
+		return fmt.Sprintf("dead letters of %s are being %s for %s", owner, done, terminal.Duration(since))
 	}, func() (err error) {
 		n, err = change()
 		return err

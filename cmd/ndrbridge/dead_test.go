@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/admin"
 	"ndrbridge/checkpoint"
 )
 
@@ -74,7 +76,37 @@ func TestDeadLettersOfAStreamAreListed(t *testing.T) {
 	i.expect(config, []expected{
 		{[]string{"dead", "show", "hq/detections", "007"}, 0, []string{"event   -", `"\xff\x1b not JSON"`}},
 		{[]string{"status"}, 0, []string{"ndrbridge dead list hq/detections"}},
+		{[]string{"dead", "list"}, 0, []string{"hq/detections  invalid  70     1970-01-01T00:00:00Z  1970-01-01T00:01:09Z  069  id: no number"}},
+		{[]string{"dead", "list", "hq/detections", "--group", "--json"}, 0, []string{
+			`{"appliance":"hq","stream":"detections","class":"invalid","reason":"id: no number","count":70,"first":"1970-01-01T00:00:00Z","last":"1970-01-01T00:01:09Z","example_key":"069"}`}},
+		{[]string{"dead", "list", "log", "--group"}, 0, []string{"log has no dead letters"}},
+		{[]string{"dead", "list", "none", "--group"}, 1, []string{"unknown sink", "log"}},
+		{[]string{"replay", "log", "--since", "-1h", "--dry-run"}, 1, []string{`unknown sink "log": the state has none, because no bridge has run with it yet`}},
+		{[]string{"dead", "list", "--after", "039"}, 2, []string{"--after continues the list of one sink or stream"}},
+		{[]string{"dead", "list", "log", "hq/detections"}, 2, []string{"at most SINK|APPLIANCE/STREAM, got 2 arguments"}},
 		{[]string{"dead", "drop", "hq/detections", "--all", "--yes"}, 0, []string{"70 dead letters of hq/detections dropped"}},
 		{[]string{"dead", "list", "hq/detections"}, 0, []string{"hq/detections has no dead letters"}},
 	})
+}
+
+func TestReasonsOfGroupsAreNotTruncated(t *testing.T) {
+	var out strings.Builder
+	c := &command{stdout: &out, terminal: true, environ: []string{"NO_COLOR=1", "COLUMNS=80"}}
+	url := "POST to https://collector.example:8088/services/collector/event: "
+	control := groupedDead{groups: admin.DeadGroups{Total: 2, Groups: []admin.DeadGroup{
+		{Sink: "lake", Class: "rejected", Reason: url + "no such index", Count: 1}, {Sink: "lake", Class: "rejected", Reason: url + "too large", Count: 1},
+	}}}
+	if err := c.listDeadGroups(t.Context(), control, "", 0); err != nil || !strings.Contains(out.String(), "no such index") || !strings.Contains(out.String(), "too large") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+// groupedDead returns groups of dead letters.
+type groupedDead struct {
+	admin.Control
+	groups admin.DeadGroups
+}
+
+func (g groupedDead) DeadGroups(context.Context, checkpoint.Owner) (admin.DeadGroups, error) {
+	return g.groups, nil
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -33,7 +34,13 @@ type showcase struct {
 // playExamples returns what commands print, by their paths, behind the lines that
 // were typed.
 func playExamples(t *testing.T) map[string]string {
-	t.Chdir(t.TempDir())
+	// As long as the folder that the page shows, so that tables have the same columns.
+	folder := filepath.Join(os.TempDir(), fmt.Sprintf("ndrbridge%05d", os.Getpid()%100000))
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	t.Chdir(folder)
 	// The audit log contains two entries, without that of the ticket.
 	appliance := standin.New(standin.Options{Seed: 1, NoAuditAPI: true})
 	server := httptest.NewServer(appliance)
@@ -44,6 +51,7 @@ func playExamples(t *testing.T) map[string]string {
 	}
 	// As long as what they stand for, so that columns stay as they are.
 	s.names = strings.NewReplacer(
+		folder, "/home/you/ndrbridge",
 		strings.TrimPrefix(server.URL, "http://"), "sensor.internal", strings.TrimPrefix(s.soc.url, "http://"), "intake.internal",
 		s.admin, "127.0.0.1:9600", "ndrbridge test", "ndrbridge dev")
 	text := fmt.Sprintf(`
@@ -87,15 +95,20 @@ func (s *showcase) play() {
 	s.show("ndrbridge status")
 	s.show("ndrbridge match --count 'detection.risk_score >= 80' < events.jsonl")
 	s.show("ndrbridge tickets list")
+	s.show("ndrbridge dead list")
 	s.show("ndrbridge dead list soc")
 	s.show("ndrbridge dead show soc " + s.deadLetterKey())
 	s.soc.content.Store(true)
-	s.show("ndrbridge dead requeue soc --all")
-	s.show("ndrbridge replay log --since -1h")
+	s.show("ndrbridge dead requeue soc --all --yes")
+	s.show("ndrbridge replay log --since -1h --dry-run")
+	s.show("ndrbridge replay log --since -1h --yes")
 	s.show("ndrbridge verify hq --since -24h")
 	s.show("ndrbridge pause soc")
 	s.show("ndrbridge resume soc")
-	s.show("ndrbridge rewind hq detections --to -2h")
+	s.appendConfig("journal: {retain: 48h}\n")
+	s.show("ndrbridge reload")
+	s.show("ndrbridge rewind hq detections --to -2h --dry-run")
+	s.show("ndrbridge rewind hq detections --to -2h --yes")
 	s.await("detections", 14) // those of before, replayed, and the 4 that there are
 	s.awaitRest(time.Now())
 	s.show("ndrbridge state backup copy.db")
@@ -114,6 +127,18 @@ func (s *showcase) awaitRest(polled time.Time) {
 			!slices.ContainsFunc(a.Streams, func(of admin.StreamStatus) bool { return !of.LastSuccess.After(polled) }) &&
 			!slices.ContainsFunc(status.Sinks, func(of admin.SinkStatus) bool { return of.LagEvents > 0 })
 	})
+}
+
+// appendConfig adds keys to the configuration.
+func (s *showcase) appendConfig(text string) {
+	s.t.Helper()
+	before, err := os.ReadFile(s.config)
+	if err == nil {
+		err = os.WriteFile(s.config, append(before, text...), 0o600)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // show types a line and keeps what it prints.

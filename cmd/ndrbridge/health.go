@@ -24,7 +24,8 @@ alive, and 1 otherwise. No token is needed.
 Use it to restart a bridge that hangs, for example as a container's health check. A
 bridge that is alive may still have problems: see ndrbridge status or /readyz.`,
 		Example: `  ndrbridge health --config ndrbridge.yaml
-  ndrbridge health --admin http://127.0.0.1:9600`,
+  ndrbridge health --admin http://127.0.0.1:9600
+  ndrbridge health --admin https://ndr.example:9600 --ca-file ca.pem`,
 		Args: commandline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if timeout <= 0 {
@@ -36,24 +37,28 @@ bridge that is alive may still have problems: see ndrbridge status or /readyz.`,
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			return client.Health(ctx)
+			return c.authorityAdvice(client.Health(ctx))
 		},
 	})
 	cmd.Flags().StringVar(&c.adminURL, "admin", "", "the address of a running bridge's admin interface, such as http://127.0.0.1:9600")
+	c.givenTLS.addFlags(cmd.Flags())
 	cmd.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "how long to wait for the response")
 	return cmd
 }
 
-// healthClient returns a client of the bridge to check. It reads only the address from the
-// configuration, so that a mistake in a file that is being edited does not make a running
+// healthClient returns a client of the bridge to check. It reads only admin.listen and
+// admin.tls from the configuration, so that a mistake in a file that is being edited does not make a running
 // bridge look dead.
 func (c *command) healthClient() (*admin.Client, error) {
 	if c.adminURL != "" {
 		return c.givenClient()
 	}
-	listen, err := configs.AdminListen(c.configFile, c.environ)
-	if err != nil {
+	if err := c.errOnlyGiven(); err != nil {
 		return nil, err
 	}
-	return admin.NewClient("http://"+admin.DialAddress(listen), "")
+	own, err := configs.LoadAdmin(c.source())
+	if err != nil {
+		return nil, &commandline.ConfigError{Err: err}
+	}
+	return admin.NewOwnClient(own.Listen, "", admin.TLS(own.TLS))
 }

@@ -63,7 +63,7 @@ func fullOf(typ reflect.Type) reflect.Value {
 }
 
 // notSecret are the files that hold none, and the URLs that are refused with one.
-var notSecret = []string{"ca_file", "cert_file", "template_file", "endpoint"}
+var notSecret = []string{"ca_file", "client_ca_file", "cert_file", "template_file", "endpoint"}
 
 // walk calls found for the secret of each key that can hold one, and once for a key
 // that has none.

@@ -28,7 +28,7 @@ the events that a sink with this match would receive. At the end, the number of
 matching events is printed to standard error. An event for which the expression cannot
 be evaluated is printed too, because a sink with on_error: send would send it, and the
 reason is reported.`,
-		Example: `  ndrbridge tail --since -1d --json | ndrbridge match 'detection.risk_score >= 80'
+		Example: `  ndrbridge tail --since -1d --no-follow --json | ndrbridge match 'detection.risk_score >= 80'
   ndrbridge match --count 'event.stream == "audit" && audit.body.operation == "Login"' < events.jsonl`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -36,6 +36,7 @@ reason is reported.`,
 			}
 			return nil
 		},
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			m, err := match.Compile(args[0])
 			if err != nil {
@@ -100,7 +101,7 @@ func eventLines(ctx context.Context, events io.Reader) iter.Seq2[eventLine, erro
 			}
 			e, err := parseLine(text)
 			if err != nil {
-				yield(eventLine{}, fmt.Errorf("line %d: %w", number, err))
+				yield(eventLine{}, fmt.Errorf("line %d: %w; give one event per line, as ndrbridge tail --json prints them", number, err))
 				return
 			}
 			if !yield(eventLine{number, text, e}, nil) {
@@ -115,7 +116,7 @@ func eventLines(ctx context.Context, events io.Reader) iter.Seq2[eventLine, erro
 func parseLine(line []byte) (transform.Event, error) {
 	compact := jsontext.Value(bytes.Clone(line))
 	if err := compact.Compact(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
-		return transform.Event{}, err
+		return transform.Event{}, errors.New("not JSON")
 	}
 	return transform.Parse(compact)
 }

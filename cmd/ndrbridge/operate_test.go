@@ -164,6 +164,7 @@ func TestDeadLettersAreListedRequeuedAndDropped(t *testing.T) {
 			{[]string{"dead", "list", "soc", "--limit", "2"}, 0, []string{keys[1], "ndrbridge dead list soc --after " + keys[1]}},
 			{[]string{"dead", "list", "log"}, 0, []string{"log has no dead letters"}},
 			{[]string{"dead", "list", "hq/detections"}, 0, []string{"hq/detections has no dead letters"}},
+			{[]string{"dead", "list"}, 0, []string{"OWNER", "soc    rejected  5", keys[4], ": 422 Unprocessable Entity: no "}},
 			{[]string{"dead", "list", "nobody"}, 1, []string{"unknown sink", "soc"}},
 			{[]string{"dead", "list", "hq/none"}, 1, []string{"unknown stream", "records/all"}},
 			{[]string{"dead", "show", "soc", keys[0]}, 0, []string{"key     " + keys[0], "class   rejected", "reason  ", `"type": "io.ndrbridge.audit.logged"`}},
@@ -183,7 +184,8 @@ func TestDeadLettersAreListedRequeuedAndDropped(t *testing.T) {
 		i.expect(offline, []expected{
 			{[]string{"dead", "show", "soc", keys[3]}, 0, []string{"key     " + keys[3]}},
 			{[]string{"dead", "drop", "soc", keys[3]}, 0, []string{"1 dead letter of soc dropped"}},
-			{[]string{"dead", "requeue", "soc", "--all", "--json"}, 0, []string{`{"requeued":1}`}},
+			{[]string{"dead", "requeue", "soc", "--all"}, 2, []string{"Deliver all dead letters of soc again (1 now)? There is no terminal to ask on: add --yes"}},
+			{[]string{"dead", "requeue", "soc", "--all", "--json", "--yes"}, 0, []string{`{"requeued":1}`}},
 			{[]string{"dead", "drop", "soc", "--all", "--yes"}, 0, []string{"0 dead letters of soc dropped"}},
 		})
 		i.start()
@@ -201,8 +203,15 @@ func TestDeliveryIsReplayedPausedAndResumed(t *testing.T) {
 
 	i.awaitSink("one that has completed everything", func(s admin.SinkStatus) bool { return s.LagEvents == 0 })
 	i.expect(i.byAddress(), []expected{
-		{[]string{"replay", "soc", "--since", "-1h"}, 0, []string{"6 events queued to be delivered to soc again"}},
-		{[]string{"replay", "nobody", "--since", "-1h"}, 1, []string{"unknown sink", "soc"}},
+		{[]string{"replay", "soc", "log", "--since", "-1h", "--dry-run"}, 0, []string{"6 events would be queued to be delivered to soc again", "6 events would be queued to be delivered to log again"}},
+		{[]string{"replay", "--all", "--since", "-1h", "--dry-run", "--json"}, 0, []string{`{"sink":"soc","replayed":6,"dry_run":true}`}},
+		{[]string{"replay", "soc", "--since", "-2h", "--until", "-1h", "--dry-run"}, 0, []string{"0 events would be queued to be delivered to soc again"}},
+		{[]string{"replay", "soc", "--since", "-1h"}, 2, []string{"Deliver what was journalled since ", "again: 6 events to soc, as far as their match selects it? There is no terminal to ask on: add --yes"}},
+		{[]string{"replay", "soc", "--since", "-1h", "--until", "-2h"}, 2, []string{"--until must be after --since"}},
+		{[]string{"replay", "--since", "-1h"}, 2, []string{"no sink was named: give one or more of ", "soc", "or --all"}},
+		{[]string{"replay", "soc", "--all", "--since", "-1h"}, 2, []string{"give sinks or --all, not both"}},
+		{[]string{"replay", "soc", "--since", "-1h", "--yes"}, 0, []string{"6 events queued to be delivered to soc again"}},
+		{[]string{"replay", "soc", "nobody", "--since", "-1h", "--yes"}, 1, []string{"unknown sink", "soc"}},
 		{[]string{"replay", "soc"}, 2, []string{"--since is missing"}},
 	})
 	await(t, "the replay", func() bool { return r.taken2nd.Load() == 6 })
@@ -219,7 +228,8 @@ func TestDeliveryIsReplayedPausedAndResumed(t *testing.T) {
 	i.expect(offline, []expected{
 		{[]string{"status"}, 0, []string{"ndrbridge is not running", "paused"}},
 		{[]string{"resume", "soc", "--json"}, 0, []string{`{"sink":"soc","paused":false}`}},
-		{[]string{"replay", "soc", "--since", "beginning", "--json"}, 0, []string{`{"replayed":6}`}},
+		{[]string{"replay", "soc", "--since", "beginning", "--dry-run"}, 0, []string{"6 events would be queued to be delivered to soc again"}},
+		{[]string{"replay", "soc", "--since", "beginning", "--json", "--yes"}, 0, []string{`{"sink":"soc","replayed":6}`}},
 	})
 	if r.taken.Load() != 12 {
 		t.Errorf("%d events were taken while the sink was paused", r.taken.Load()-12)
@@ -234,7 +244,7 @@ func TestStatusGivesAdvice(t *testing.T) {
 	r.forbidden.Store(true)
 	i := install(t, r.sink())
 	i.appliance.AddMany(1)
-	i.expect([]string{"--config", i.config}, []expected{{[]string{"status"}, 1, []string{"the bridge has not run"}}})
+	i.expect([]string{"--config", i.config}, []expected{{[]string{"status"}, 1, []string{"there is no state at ", "no bridge answers at ", "start a bridge with ndrbridge run"}}})
 	i.start()
 	i.awaitSink("halted", func(s admin.SinkStatus) bool { return s.State == "halted" })
 	i.expect(i.byAddress(), []expected{
@@ -263,12 +273,53 @@ func (p *printed) String() string {
 	return p.text.String()
 }
 
+// tailedTo checks what tail prints of the journal: one detection, then audit entries.
+func (i *installation) tailedTo(t *testing.T, name string) {
+	t.Helper()
+	count := func(args ...string) (detections, audit int) {
+		t.Helper()
+		out, errs := i.run(0, append([]string{"tail", "--config", i.config}, args...)...)
+		if errs != "" {
+			t.Errorf("%s: %v reports %s", name, args, errs)
+		}
+		detections, audit = strings.Count(out, " detections "), strings.Count(out, " audit ")
+		if lines := strings.Count(out, "\n"); lines != detections+audit {
+			t.Errorf("%s: %v prints other lines:\n%s", name, args, out)
+		}
+		return detections, audit
+	}
+	_, all := count("--since", "beginning", "--no-follow")
+	for _, c := range []struct {
+		args              []string
+		detections, audit int
+	}{
+		{[]string{"--no-follow", "-n", "0"}, 0, 0},
+		{[]string{"--no-follow", "-n", "2"}, 0, 2},
+		{[]string{"--no-follow", "-n", "2", "--stream", "detections"}, 1, 0},
+		{[]string{"--no-follow", "--stream", "detections"}, 1, 0},
+		{[]string{"--no-follow", "--since", "-1h"}, 1, all},
+		{[]string{"--no-follow", "--since", "-1h", "-n", "1"}, 0, 1},
+		{[]string{"--until", "0.001s"}, 1, all},
+		{[]string{"--until", "-1h"}, 0, 0},
+		{[]string{"--no-follow", "-n", "1000", "--match", `event.stream == "detections"`}, 1, 0},
+		{[]string{"--no-follow", "-n", "1000", "--sink", "log"}, 1, all},
+		{[]string{"--no-follow", "-n", "1000", "--sink", "soc"}, 0, all},
+		{[]string{"--no-follow", "-n", "3", "--sink", "soc", "--match", `event.stream == "detections"`}, 0, 0},
+	} {
+		if detections, audit := count(c.args...); detections != c.detections || audit != c.audit {
+			t.Errorf("%s: %v prints %d detections and %d audit entries, want %d and %d", name, c.args, detections, audit, c.detections, c.audit)
+		}
+	}
+}
+
 func TestEventsAreTailed(t *testing.T) {
 	t.Parallel()
-	i := install(t)
+	r := receive(t)
+	i := install(t, strings.Replace(r.sink(), "{", `{match: 'event.stream == "audit"', `, 1))
 	i.appliance.AddMany(1)
 	stop := i.start()
 	i.await("detections", 1)
+	entries := 0
 	for _, c := range []struct {
 		name  string
 		args  []string
@@ -290,6 +341,7 @@ func TestEventsAreTailed(t *testing.T) {
 				exit <- commandline.Run(ctx, tail.root(), append(append([]string{"tail"}, c.args...), i.byAddress()...), &out, &errs)
 			}()
 			await(t, c.want, func() bool {
+				entries++
 				i.appliance.AddAudit(1) // the tail may begin behind the one before
 				return strings.Contains(out.String(), c.want)
 			})
@@ -302,10 +354,19 @@ func TestEventsAreTailed(t *testing.T) {
 			}
 		})
 	}
+	i.await("auditlog", entries)
+	i.tailedTo(t, "through a running bridge")
 	stop()
+	i.tailedTo(t, "of a bridge that does not run")
 	i.expect([]string{"--config", i.config}, []expected{
-		{[]string{"tail"}, 1, []string{"start it with ndrbridge run"}},
+		{[]string{"tail"}, 1, []string{"start it with ndrbridge run", "--no-follow"}},
+		{[]string{"tail", "-n", "1", "--stream", "detections"}, 1, []string{"detections created", "start it with ndrbridge run"}},
 		{[]string{"tail", "--stream", "dns"}, 2, []string{"records/NAME"}},
+		{[]string{"tail", "-n", "-1"}, 2, []string{"--lines: must be 0 to 10000"}},
+		{[]string{"tail", "-n", "10001"}, 2, []string{"--lines: must be 0 to 10000"}},
+		{[]string{"tail", "--since", "-1h", "--until", "-2h"}, 2, []string{"--until is before --since"}},
+		{[]string{"tail", "--match", "detection.risk_score ="}, 2, []string{"--match: ", "column 22"}},
+		{[]string{"tail", "--sink", "lake"}, 2, []string{`the configuration has no sink "lake": it has log, soc`}},
 		{[]string{"tail", "--since", "now"}, 2, []string{"not a time in the past"}},
 	})
 }

@@ -9,8 +9,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -43,6 +41,7 @@ func (c *command) printJSON(value any) error {
 // listing describes how items, such as dead letters, are listed.
 type listing[T any] struct {
 	columns []string
+	whole   bool                // the last column is not truncated on a terminal
 	limit   int                 // 0: all
 	next    func() ([]T, error) // the items after the listed ones; none at the end
 	json    func(T) any         // an item as printed with --json
@@ -81,7 +80,11 @@ func list[T any](c *command, l listing[T]) error {
 	case n == 0:
 		fmt.Fprintln(c.stdout, l.none)
 	default:
-		t.Print(c.stdout, c.width(), c.colours())
+		width := c.width()
+		if l.whole {
+			width = 0
+		}
+		t.Print(c.stdout, width, c.colours())
 	}
 	if more {
 		fmt.Fprintln(c.stderr, "there are more: "+l.more())
@@ -113,29 +116,6 @@ func countCell[N int | uint64](n N, colour terminal.Colour) terminal.Cell {
 	return colour.Cell(fmt.Sprint(n))
 }
 
-// whileWorking calls work and returns its error. While work runs, it calls report every
-// two seconds with the elapsed time.
-func whileWorking(report func(time.Duration), work func() error) error {
-	const every = 2 * time.Second
-	done := make(chan struct{})
-	var reporting sync.WaitGroup
-	reporting.Go(func() {
-		ticker, began := time.NewTicker(every), time.Now()
-		defer ticker.Stop()
-		for {
-			select {
-			case now := <-ticker.C:
-				report(now.Sub(began))
-			case <-done:
-				return
-			}
-		}
-	})
-	defer reporting.Wait()
-	defer close(done)
-	return work()
-}
-
 // variable returns the value of an environment variable, or "" if it is not set.
 func (c *command) variable(name string) string {
 	for _, v := range c.environ {
@@ -152,7 +132,7 @@ func (c *command) colours() bool {
 }
 
 // width returns the width of the terminal in characters, or 0 if the output is not a
-// terminal and nothing needs to be truncated.
+// terminal and nothing needs to be truncated. COLUMNS overrides it.
 func (c *command) width() int {
 	const usual = 120
 	if !c.terminal {
@@ -161,37 +141,68 @@ func (c *command) width() int {
 	if columns, err := strconv.Atoi(c.variable("COLUMNS")); err == nil && columns > 0 {
 		return columns
 	}
+	if c.screen != nil {
+		if columns, _, known := c.screen(); known {
+			return columns
+		}
+	}
 	return usual
 }
 
-// confirm asks for confirmation of a change that cannot be undone, unless yes is true. It
-// returns an error if the command must not continue.
+// confirmLoss is confirm for a change that cannot be undone.
+func (c *command) confirmLoss(ctx context.Context, yes bool, question string) error {
+	return c.confirm(ctx, yes, question+" This cannot be undone.")
+}
+
+// confirm asks for confirmation of a change, unless yes is true. It returns an error if the
+// command must not continue.
 func (c *command) confirm(ctx context.Context, yes bool, question string) error {
 	if yes {
 		return nil
 	}
 	if !c.interactive {
-		return fmt.Errorf("%w: %s This cannot be undone, and there is no terminal to ask on: add --yes", commandline.ErrUsage, question)
+		return fmt.Errorf("%w: %s There is no terminal to ask on: add --yes", commandline.ErrUsage, question)
 	}
-	fmt.Fprintf(c.stderr, "%s This cannot be undone. [y/N] ", question)
+	switch answer := strings.ToLower(c.ask(ctx, question+" [y/N] ")); answer {
+	case "y", "yes":
+		return nil
+	}
+	fmt.Fprintln(c.stderr, "nothing was changed")
+	return commandline.ErrReported
+}
+
+// ask asks a question on the terminal and returns the answer, or "" if ctx is done first.
+func (c *command) ask(ctx context.Context, question string) string {
+	fmt.Fprint(c.stderr, question)
 	answer := make(chan string, 1)
 	// A read from a terminal cannot be cancelled. After Ctrl-C, this goroutine ends with
 	// the process.
 	go func() {
-		line, err := bufio.NewReader(c.stdin).ReadString('\n')
+		line, err := c.readLine()
 		if err != nil && !errors.Is(err, io.EOF) {
 			line = ""
 		}
-		answer <- line
+		answer <- strings.TrimSpace(line)
 	}()
 	select {
 	case line := <-answer:
-		if line = strings.ToLower(strings.TrimSpace(line)); line == "y" || line == "yes" {
-			return nil
-		}
+		return line
 	case <-ctx.Done():
 		fmt.Fprintln(c.stderr)
+		return ""
 	}
-	fmt.Fprintln(c.stderr, "nothing was changed")
-	return commandline.ErrReported
+}
+
+// readLine reads a line from standard input, and nothing beyond it: another question may
+// follow.
+func (c *command) readLine() (string, error) {
+	if c.lines == nil {
+		c.lines = bufio.NewReader(c.stdin)
+	}
+	return c.lines.ReadString('\n')
+}
+
+// addYes adds --yes to a command that asks for confirmation.
+func addYes(cmd *cobra.Command, yes *bool) {
+	cmd.Flags().BoolVar(yes, "yes", false, "do not ask for confirmation")
 }

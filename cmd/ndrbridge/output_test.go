@@ -2,29 +2,16 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
+	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/commandline"
 )
-
-func TestLongWorkReportsProgress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var reports []time.Duration
-		failed := errors.New("failed")
-		err := whileWorking(func(d time.Duration) { reports = append(reports, d) }, func() error {
-			time.Sleep(5 * time.Second)
-			return failed
-		})
-		if !slices.Equal(reports, []time.Duration{2 * time.Second, 4 * time.Second}) || !errors.Is(err, failed) {
-			t.Errorf("reports after %v, %v", reports, err)
-		}
-	})
-}
 
 func TestConfirm(t *testing.T) {
 	for _, c := range []struct {
@@ -53,6 +40,49 @@ func TestConfirm(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAReplayAsksForItsSinks(t *testing.T) {
+	for _, c := range []struct {
+		name, answer string
+		interactive  bool
+		named        []string
+		all          bool
+		want         []string
+		err          string
+	}{
+		{"not if they are named", "", true, []string{"soc", "lake", "soc"}, false, []string{"lake", "soc"}, ""},
+		{"not if all are to get it", "", false, nil, true, []string{"soc", "lake"}, ""},
+		{"one of them", "lake\n", true, nil, false, []string{"lake"}, ""},
+		{"some of them", "lake, soc\n", true, nil, false, []string{"lake", "soc"}, ""},
+		{"all of them", "all\n", true, nil, false, []string{"soc", "lake"}, ""},
+		{"no answer", "\n", true, nil, false, nil, "no sink was named"},
+		{"without a terminal", "lake\n", false, nil, false, nil, "give one or more of soc, lake, or --all"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			command := &command{stdin: strings.NewReader(c.answer + "yes\n"), stderr: io.Discard, interactive: c.interactive}
+			got, err := command.chosenSinks(t.Context(), twoSinks{}, c.named, c.all)
+			if c.err != "" {
+				if !errors.Is(err, commandline.ErrUsage) || !strings.Contains(err.Error(), c.err) {
+					t.Errorf("%v, want %s", err, c.err)
+				}
+				return
+			}
+			if err != nil || !slices.Equal(got, c.want) {
+				t.Errorf("%q (%v), want %q", got, err, c.want)
+			}
+			if err := command.confirm(t.Context(), !c.interactive, "Go on?"); err != nil {
+				t.Errorf("the answer to the next question: %v", err)
+			}
+		})
+	}
+}
+
+// twoSinks is the control of a bridge with two sinks.
+type twoSinks struct{ admin.Control }
+
+func (twoSinks) Status(context.Context) (admin.Status, error) {
+	return admin.Status{Sinks: []admin.SinkStatus{{Name: "soc"}, {Name: "lake"}}}, nil
 }
 
 func TestColoursRequireATerminal(t *testing.T) {

@@ -35,21 +35,22 @@ For a sink with another format than CloudEvents, print its documents. Nothing is
 PRESET is one of ` + strings.Join(presets.Names(), ", ") + `.
 
 With --config, the settings of the sink with this preset are used: its match, redact,
-index, tags and so on. Without --config, all events and fields are shown, and the URL and
-the key are placeholders. With --config and without PRESET, the sink with a preset, a
-template, tickets or another format is used. For a sink that opens tickets, the request
-that opens a ticket is shown.
+index, tags and so on; likewise with NDRBRIDGE_CONFIG, if its configuration has such a sink.
+Otherwise all events and fields are shown, and the URL and the key are placeholders.
 
-Without --config, --format selects the format: with PRESET, if it supports formats, or
-alone, which shows one document per event.
+Without PRESET, the sink of the configuration with a preset, a template, tickets or another
+format is used. For a sink that opens tickets, the request that opens a ticket is shown.
+
+Without --config, --format selects the format, whatever NDRBRIDGE_CONFIG names: with PRESET,
+if it supports formats, or alone, which shows one document per event.
 
 The size of a batch decides what a chat shows: a card for each event of a small batch,
 or a summary of a large one. The size is batch.max_events of the sink, or the value of
 --batch; the last batch may be smaller.`,
 		Example: `  ndrbridge render slack --config ndrbridge.yaml < events.jsonl
   ndrbridge render --config ndrbridge.yaml --sink tickets < events.jsonl   # with its template
-  ndrbridge tail --since -1h --json | head -n 20 | ndrbridge render splunk_hec
-  ndrbridge tail --since -1h --json | ndrbridge render --format ecs           # documents
+  ndrbridge tail --since -1h --no-follow -n 20 --json | ndrbridge render splunk_hec
+  ndrbridge tail --since -1h --no-follow --json | ndrbridge render --format ecs           # documents
   ndrbridge tail --json | ndrbridge render teams --batch 1    # one card per event
   ndrdemo events | ndrbridge render discord                   # events of a stand-in appliance`,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -60,8 +61,9 @@ or a summary of a large one. The size is batch.max_events of the sink, or the va
 		},
 		Args: func(cmd *cobra.Command, args []string) error {
 			known := strings.Join(presets.Names(), ", ")
-			if len(args) > 1 || len(args) == 0 && c.configFile == "" && name == "" {
-				return fmt.Errorf("%w: %s requires --config, --format or one argument, one of %s, got %s", commandline.ErrUsage, cmd.CommandPath(), known, terminal.Count(len(args), "argument"))
+			files, err := c.source().Files()
+			if len(args) > 1 || len(args) == 0 && name == "" && err == nil && len(files) == 0 {
+				return fmt.Errorf("%w: %s requires a preset, --config or --format; the presets are %s", commandline.ErrUsage, cmd.CommandPath(), known)
 			}
 			if len(args) == 1 && !slices.Contains(presets.Names(), args[0]) {
 				return fmt.Errorf("%w: %q is not one of %s", commandline.ErrUsage, args[0], known)
@@ -79,6 +81,9 @@ or a summary of a large one. The size is batch.max_events of the sink, or the va
 			if batch > 0 {
 				s.Batch.MaxEvents = batch
 			}
+			if !endpoint.IsRendered(s) {
+				return errors.New("the sink sends CloudEvents: it has no preset, no template, no tickets and no other format")
+			}
 			r, err := endpoint.NewRenderer(s, version)
 			if err != nil {
 				return err
@@ -86,29 +91,31 @@ or a summary of a large one. The size is batch.max_events of the sink, or the va
 			return c.render(cmd.Context(), r, s.Batch, cmd.InOrStdin())
 		},
 	}
-	cmd.Flags().StringVarP(&c.configFile, "config", "c", c.variable("NDRBRIDGE_CONFIG"),
-		"the configuration file with the sink; without one, a sink with only the preset is used")
 	cmd.Flags().StringVar(&sink, "sink", "", "the name of the sink, if several in the configuration would do")
 	cmd.Flags().StringVar(&name, "format", "", "without --config, the format of the documents: "+formatNames(format.Names()))
+	completeFlagBy(cmd, "sink", c.completeNames(sinkNames))
+	completeFlagBy(cmd, "format", cobra.FixedCompletions(strings.Split(formatNames(format.Names()), ", "), cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().IntVar(&batch, "batch", 0, "the number of events in a batch (default batch.max_events of the sink)")
-	return cmd
+	return c.withConfig(cmd)
 }
 
 // sinkWith returns the sink of the configuration that has the preset and the name. An
 // empty preset matches every sink that endpoint.IsRendered reports; an empty name
-// matches every sink. It is an error if none or several match. Without a configuration it
-// returns a sample sink with the format.
+// matches every sink. It is an error if none or several match. If a format is given, or a
+// preset that no sink has and no flag names a configuration, it returns a sample sink with
+// them.
 func (c *command) sinkWith(preset, name string, of format.Name) (configs.Sink, error) {
-	if of != "" && c.configFile != "" {
+	named := len(c.configFiles) > 0 || len(c.sets) > 0
+	if of != "" && named {
 		return configs.Sink{}, fmt.Errorf("%w: --format cannot be combined with --config: the sink has its format", commandline.ErrUsage)
 	}
-	if c.configFile == "" {
+	if of != "" || preset != "" && !named && len(c.source().Paths) == 0 {
 		if name != "" {
 			return configs.Sink{}, fmt.Errorf("%w: --sink requires --config", commandline.ErrUsage)
 		}
 		return sampleSink(preset, of)
 	}
-	config, err := configs.Load(c.configFile, c.environ)
+	config, err := c.load()
 	if err != nil {
 		return configs.Sink{}, err
 	}
@@ -127,10 +134,12 @@ func (c *command) sinkWith(preset, name string, of format.Name) (configs.Sink, e
 		has = "a preset, a template, tickets or another format"
 	}
 	switch {
+	case len(found) == 0 && name == "" && preset != "" && !named:
+		return sampleSink(preset, "")
 	case len(found) == 0 && name != "":
-		return configs.Sink{}, fmt.Errorf("%s has no sink %s with %s", c.configFile, name, has)
+		return configs.Sink{}, fmt.Errorf("the configuration has no sink %s with %s", name, has)
 	case len(found) == 0:
-		return configs.Sink{}, fmt.Errorf("%s has no sink with %s", c.configFile, has)
+		return configs.Sink{}, fmt.Errorf("the configuration has no sink with %s", has)
 	case len(found) > 1:
 		names := sinkNames(&configs.Config{Sinks: found})
 		return configs.Sink{}, fmt.Errorf("%w: several sinks have %s; select one with --sink: %s", commandline.ErrUsage, has, strings.Join(names, ", "))

@@ -84,7 +84,7 @@ func TestRenderCommand(t *testing.T) {
 			0, nil, `"gelf" is not one of cloudevents, ocsf, ecs, cef, leef`},
 		{"a sink of a configuration has its format", []string{"-c", config, "--sink", "lake", "--format", "ecs"}, highLine, commandline.ExitUsage,
 			0, nil, "--format cannot be combined with --config"},
-		{"a preset or a configuration is needed", nil, highLine, commandline.ExitUsage, 0, nil, "requires --config, --format or one argument"},
+		{"a preset or a configuration is needed", nil, highLine, commandline.ExitUsage, 0, nil, "requires a preset, --config or --format"},
 		{"nothing is sent for nothing", []string{"teams"}, "", commandline.ExitDone, 0, nil, ""},
 		{"a line that is not an event ends it", []string{"teams"}, highLine + "\n{}", commandline.ExitFailed, 0, nil, "line 2: not an event"},
 	} {
@@ -159,4 +159,32 @@ func FuzzABodyIsPrintedWithoutControlCharacters(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestRenderNeedsNoSinkOfTheConfigurationInTheEnvironment(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "ndrbridge.yaml")
+	if err := os.WriteFile(config, []byte(presetSinks), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"a preset that no sink has", []string{"discord"}, "POST https://discord"},
+		{"a preset that a sink has", []string{"elasticsearch"}, "POST https://es.example:9200/ndr/"},
+		{"a format", []string{"--format", "ecs"}, "file - with 1 event"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			c := &command{environ: []string{"NDRBRIDGE_CONFIG=" + config}, stdout: &stdout, stderr: &stderr}
+			root := &cobra.Command{Use: "ndrbridge"}
+			root.AddCommand(c.renderCommand())
+			root.SetIn(strings.NewReader(highLine))
+			code := commandline.Run(t.Context(), root, append([]string{"render"}, test.args...), &stdout, &stderr)
+			if code != commandline.ExitDone || !strings.Contains(stdout.String(), test.want) {
+				t.Errorf("exit code %d, it prints\n%s\n%s\nwant %q", code, &stdout, &stderr, test.want)
+			}
+		})
+	}
 }

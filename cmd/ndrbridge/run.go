@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"log/slog"
+	"errors"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -17,7 +17,6 @@ import (
 	"ndrbridge/admin"
 	"ndrbridge/bridge"
 	"ndrbridge/cmd/internal/commandline"
-	"ndrbridge/configs"
 	"ndrbridge/pipeline/lifecycle"
 )
 
@@ -31,8 +30,9 @@ process exits within a second, with exit code 1 and an error that names it. A se
 signal ends the process immediately. In every case, events that were not acknowledged
 are delivered again after the next start.
 
-SIGHUP reloads the configuration: parts that changed are restarted, everything else
-continues, and an invalid configuration changes nothing.`,
+SIGHUP reloads the configuration, as does ndrbridge reload, which prints the result, and
+a change of a file if reload.watch is set: parts that changed are restarted, everything
+else continues, and an invalid configuration changes nothing.`,
 		Example: "  ndrbridge run --config ndrbridge.yaml",
 		Args:    commandline.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.serve(cmd.Context()) },
@@ -41,8 +41,7 @@ continues, and an invalid configuration changes nothing.`,
 
 // serve runs the service until ctx is cancelled.
 func (c *command) serve(ctx context.Context) error {
-	load := func() (*configs.Config, error) { return configs.Load(c.configFile, c.environ) }
-	config, err := load()
+	config, err := c.load()
 	if err != nil {
 		return err
 	}
@@ -58,32 +57,39 @@ func (c *command) serve(ctx context.Context) error {
 		runners *= config.Cluster.Shards // this member may own them all
 	}
 	tuneMemory(c.environ, len(config.Appliances), runners)
-	log := bridge.NewLog(c.stderr, config.Log)
-	b, err := bridge.New(ctx, config, bridge.Options{Version: version, Log: log, Stdout: c.stdout, Load: load})
+	files, err := c.source().Files()
+	if err != nil {
+		return err
+	}
+	log, program := bridge.NewLog(c.stderr, config.Log), thisBuild()
+	log.Info("starting", "version", version, "revision", program.revision(), "go", program.Go, "configuration", strings.Join(files, ", "),
+		"appliances", len(config.Appliances), "sinks", len(config.Sinks), "state", config.State, "admin", config.Admin.Listen)
+	b, err := bridge.New(ctx, config, bridge.Options{
+		Version: version, Revision: program.revision(), Log: log, Stdout: c.stdout, Load: c.load, Files: c.source().Files,
+	})
+	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		log.Info("stopped before the start was complete", "error", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	defer context.AfterFunc(ctx, func() { commandline.SetGrace(ctx, lifecycle.Limit(b.ShutdownTimeout())) })()
 	reloading, stop := context.WithCancel(ctx)
 	var reloads sync.WaitGroup
-	reloads.Go(func() { reloadOn(reloading, hangups, b.Reload, log) })
+	reloads.Go(func() { reloadOn(reloading, hangups, b.Reload) })
+	reloads.Go(func() { b.Watch(reloading) })
 	defer reloads.Wait()
 	defer stop()
 	return b.Run(ctx)
 }
 
-// reloadOn calls reload for each signal until ctx is cancelled. reload logs what changed.
-func reloadOn(ctx context.Context, hangups <-chan os.Signal, reload func(context.Context) (admin.Reloaded, error), log *slog.Logger) {
+// reloadOn calls reload, which logs its result, for each signal until ctx is cancelled.
+func reloadOn(ctx context.Context, hangups <-chan os.Signal, reload func(ctx context.Context, trigger string) (admin.Reloaded, error)) {
 	for {
 		select {
 		case <-hangups:
-			reloaded, err := reload(ctx)
-			switch {
-			case err != nil && ctx.Err() == nil:
-				log.Error("configuration not reloaded; the bridge continues with the current one", "error", err)
-			case err == nil && len(reloaded.Changes) == 0:
-				log.Info("configuration reloaded; nothing changed")
-			}
+			_, _ = reload(ctx, admin.TriggerSignal)
 		case <-ctx.Done():
 			return
 		}

@@ -25,6 +25,12 @@ func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
 	exit := make(chan int, 1)
 	go func() { exit <- commandline.Run(ctx, c.root(), []string{"run", "--config", i.config}, &out, &log) }()
 	await(t, "the bridge", func() bool { return strings.Contains(log.String(), "msg=running") })
+	first, _, _ := strings.Cut(log.String(), "\n")
+	for _, want := range []string{"msg=starting", "version=dev", "revision=", "go=go", "configuration=" + i.config, "appliances=1", "sinks=1", "admin=" + i.admin} {
+		if !strings.Contains(first, want) {
+			t.Errorf("the first line of the log lacks %s: %s", want, first)
+		}
+	}
 
 	text, err := os.ReadFile(i.config)
 	if err != nil {
@@ -52,6 +58,18 @@ func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
 	})
 	stop()
 	if code := <-exit; code != 0 {
+		t.Errorf("exit %d: %s", code, &log)
+	}
+}
+
+func TestAnInterruptedStartIsNoFailure(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	var out, log printed
+	c := &command{stdout: &out, stderr: &log, environ: []string{"NDRBRIDGE_TICKETS_ENABLED=true"}}
+	if code := commandline.Run(ctx, c.root(), []string{"run", "--config", i.config}, &out, &log); code != 0 {
 		t.Errorf("exit %d: %s", code, &log)
 	}
 }

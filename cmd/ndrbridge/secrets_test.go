@@ -51,6 +51,7 @@ type addresses struct {
 	proxy       string // the scheme; empty: http
 	login       int    // the form of authentication of the ticket intake and the cluster, below natsLogins
 	cluster     bool   // whether there is a cluster
+	adminTLS    bool   // whether the admin interface has TLS
 }
 
 // natsLogins is how many forms of authentication there are: a connection has one.
@@ -103,7 +104,11 @@ func confide(t *testing.T, good string, at addresses) confidential {
 
 	all := confidential{file: filepath.Join(folder, "ndrbridge.yaml")}
 	var text strings.Builder
-	fmt.Fprintf(&text, "state: %s\nlog: {level: debug}\nadmin: {listen: \"127.0.0.1:0\", token: %s}\nappliances:\n", filepath.Join(folder, "state.db"), quoted())
+	adminTLS := ""
+	if at.adminTLS {
+		adminTLS = fmt.Sprintf(", tls: {cert_file: %[1]s, key_file: %[2]s, client_ca_file: %[1]s}", filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem"))
+	}
+	fmt.Fprintf(&text, "state: %s\nlog: {level: debug}\nadmin: {listen: \"127.0.0.1:0\", token: %s, read_token: %s%s}\nappliances:\n", filepath.Join(folder, "state.db"), quoted(), quoted(), adminTLS)
 	fmt.Fprintf(&text, "  - {name: good, url: %q, api_key: %s, detections: {start: beginning, interval: 20ms}, rate_limit: 1000}\n", good, standin.DefaultAPIKey)
 	proxy := func() string {
 		scheme := at.proxy
@@ -220,7 +225,7 @@ func confide(t *testing.T, good string, at addresses) confidential {
 
 	all.text = text.String()
 	file("ndrbridge.yaml", all.text)
-	config, err := configs.Load(all.file, nil)
+	config, err := configs.Load(configs.Source{Paths: []string{all.file}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +238,7 @@ func TestEverySecretIsConfiguredInThisTest(t *testing.T) {
 	there := map[string]bool{}
 	for login := range natsLogins {
 		all := confide(t, "http://good.example", addresses{
-			scheme: "https://", http: func(name string) string { return name + ".example" }, kafka: "kafka.example:9092", nats: "nats.example:4222", login: login, cluster: true,
+			scheme: "https://", http: func(name string) string { return name + ".example" }, kafka: "kafka.example:9092", nats: "nats.example:4222", login: login, cluster: true, adminTLS: true,
 		})
 		for key, words := range all.secrets {
 			there[key] = there[key] || strings.Join(words, "") != ""

@@ -20,7 +20,6 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/cmd/internal/terminal"
-	"ndrbridge/configs"
 )
 
 func (c *command) stateCommand() *cobra.Command {
@@ -43,7 +42,7 @@ func stateError(path string, err error) error {
 	case errors.Is(err, checkpoint.ErrLocked):
 		return fmt.Errorf("%s is in use by a running bridge: stop the bridge, then run this command again", path)
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("there is no state at %s: the bridge has not run with this configuration yet", path)
+		return fmt.Errorf("there is no state at %s: use the configuration that the bridge runs with, or check the path", absolute(path))
 	}
 	return err
 }
@@ -63,9 +62,10 @@ that members restore; the archive is a last resort, for ndrbridge cluster recove
 --from-file.`,
 		Example: `  ndrbridge state backup /var/backups/ndrbridge.db
   ndrbridge state backup - | gzip > ndrbridge.db.gz`,
-		Args: exactly("FILE"),
+		Args:              exactly("FILE"),
+		ValidArgsFunction: completeOne(completeFiles()),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.acting(func(control admin.Control) error {
+			return c.acting(cmd.Context(), func(control admin.Control) error {
 				if args[0] == "-" {
 					return c.backupToOutput(cmd.Context(), control)
 				}
@@ -110,8 +110,8 @@ func (c *command) backupToFile(ctx context.Context, control admin.Control, path 
 	}
 	defer os.Remove(file.Name()) // fails after the rename
 	w := &countingWriter{w: file}
-	err = whileWorking(func(time.Duration) {
-		fmt.Fprintf(c.stderr, "%s of %s written\n", terminal.Bytes(w.n.Load()), terminal.Bytes(status.State.FileBytes))
+	err = terminal.NewProgress(c.stderr).While(func(time.Duration) string {
+		return fmt.Sprintf("%s of %s written", terminal.Bytes(w.n.Load()), terminal.Bytes(status.State.FileBytes))
 	}, func() error { return control.Backup(ctx, w) })
 	if err == nil {
 		err = file.Sync()
@@ -166,7 +166,7 @@ is complete, so the disk must have space for both. The bridge must be stopped.`,
 		Example: "  ndrbridge state compact --config ndrbridge.yaml",
 		Args:    commandline.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			config, err := configs.Load(c.configFile, c.environ)
+			config, err := c.load()
 			if err != nil {
 				return err
 			}
@@ -174,8 +174,8 @@ is complete, so the disk must have space for both. The bridge must be stopped.`,
 				return fmt.Errorf("the state of a cluster is in NATS, and the files %s.NN are copies: to get their space back, stop the bridge, delete them, and start it again", config.State)
 			}
 			var before, after int64
-			err = whileWorking(func(since time.Duration) {
-				fmt.Fprintf(c.stderr, "compacting for %s\n", terminal.Duration(since))
+			err = terminal.NewProgress(c.stderr).While(func(since time.Duration) string {
+				return "compacting for " + terminal.Duration(since)
 			}, func() (err error) {
 				before, after, err = checkpoint.Compact(config.State)
 				return err
@@ -245,7 +245,7 @@ type sinkShown struct {
 // stateShown returns the state as reported by the bridge or, if no bridge is running, as
 // read from the file.
 func (c *command) stateShown(ctx context.Context) (shown stateShown, err error) {
-	err = c.acting(func(control admin.Control) error {
+	err = c.acting(ctx, func(control admin.Control) error {
 		status, err := control.Status(ctx)
 		shown = stateOf(status)
 		return err

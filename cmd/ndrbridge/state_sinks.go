@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -17,8 +18,8 @@ func (c *command) stateForgetCommand() *cobra.Command {
 		Use:   "forget NAME",
 		Short: "Delete the state of a removed sink, or of a replaced appliance",
 		Long: `Delete the cursor, the dead letters and the queued redeliveries of a sink that is no
-longer configured. If the sink is configured again later, it begins at its start. If it
-has dead letters or redeliveries, the command asks for confirmation or requires --yes.
+longer configured. If the sink is configured again later, it begins at its start. The
+command asks for confirmation; without a terminal, it requires --yes.
 
 With --appliance, NAME is an appliance that was replaced by another one. The positions
 of its streams are deleted, together with the known detections and the references to
@@ -34,16 +35,17 @@ A running bridge must have loaded a configuration without the sink or the applia
 --identity needs no other configuration.`,
 		Example: `  ndrbridge state forget lake
   ndrbridge state forget --appliance hq`,
-		Args: exactly("NAME"),
+		Args:              exactly("NAME"),
+		ValidArgsFunction: cobra.NoFileCompletions, // what is no longer configured
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, ctx := args[0], cmd.Context()
 			switch {
 			case identity && !appliance:
 				return fmt.Errorf("%w: --identity requires --appliance", commandline.ErrUsage)
 			case appliance:
-				return c.acting(func(state admin.Control) error { return c.forgetAppliance(ctx, state, name, identity, yes) })
+				return c.acting(ctx, func(state admin.Control) error { return c.forgetAppliance(ctx, state, name, identity, yes) })
 			}
-			return c.acting(func(state admin.Control) error {
+			return c.acting(ctx, func(state admin.Control) error {
 				if err := c.confirmForget(ctx, state, name, yes); err != nil {
 					return err
 				}
@@ -54,7 +56,7 @@ A running bridge must have loaded a configuration without the sink or the applia
 			})
 		},
 	}))
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
+	addYes(cmd, &yes)
 	cmd.Flags().BoolVar(&appliance, "appliance", false, "NAME is an appliance, configured or not")
 	cmd.Flags().BoolVar(&identity, "identity", false, "with --appliance: it is still the same appliance; delete only the report that it is not")
 	return cmd
@@ -67,7 +69,7 @@ func (c *command) forgetAppliance(ctx context.Context, state admin.Control, name
 		}
 		return c.print(map[string]string{"forgotten": name}, "the next appliance that answers under the name %s is accepted as the same one", name)
 	}
-	if err := c.confirm(ctx, yes, fmt.Sprintf("Delete the stream positions and the known detections of %s? Its streams will begin at their start.", name)); err != nil {
+	if err := c.confirmLoss(ctx, yes, fmt.Sprintf("Delete the stream positions and the known detections of %s? Its streams will begin at their start.", name)); err != nil {
 		return err
 	}
 	if err := state.ForgetAppliance(ctx, name); err != nil {
@@ -76,20 +78,19 @@ func (c *command) forgetAppliance(ctx context.Context, state admin.Control, name
 	return c.print(map[string]string{"forgotten": name}, "the state of appliance %s is deleted", name)
 }
 
-// confirmForget asks for confirmation if the sink has dead letters or redeliveries, which
-// could still be delivered.
+// confirmForget asks for confirmation, with what of the sink could still be delivered.
 func (c *command) confirmForget(ctx context.Context, state admin.Control, sink string, yes bool) error {
 	status, err := state.Status(ctx)
 	if err != nil {
 		return err
 	}
-	for _, s := range status.Unconfigured {
-		if s.Name == sink && s.DeadLetters+s.Redeliveries > 0 {
-			return c.confirm(ctx, yes, fmt.Sprintf("Delete %s and %s of %s?",
-				terminal.Count(s.DeadLetters, "dead letter"), terminal.Count(s.Redeliveries, "queued event"), sink))
-		}
+	i := slices.IndexFunc(status.Unconfigured, func(s admin.SinkStatus) bool { return s.Name == sink })
+	if i < 0 {
+		return nil // the command fails
 	}
-	return nil
+	s := status.Unconfigured[i]
+	return c.confirmLoss(ctx, yes, fmt.Sprintf("Delete the cursor, %s and %s of %s?",
+		terminal.Count(s.DeadLetters, "dead letter"), terminal.Count(s.Redeliveries, "queued event"), sink))
 }
 
 func (c *command) stateRenameCommand() *cobra.Command {
@@ -103,10 +104,11 @@ bridge; or, while it runs, take the sink out of the configuration and reload it,
 command, add the sink with its new name, and reload again. If the bridge has already run
 with the new name, the new name has a cursor of its own: take the sink out of the
 configuration and run ndrbridge state forget with the new name first.`,
-		Example: "  ndrbridge state rename lake datalake",
-		Args:    exactly("OLD", "NEW"),
+		Example:           "  ndrbridge state rename lake datalake",
+		Args:              exactly("OLD", "NEW"),
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.acting(func(state admin.Control) error {
+			return c.acting(cmd.Context(), func(state admin.Control) error {
 				if err := state.Rename(cmd.Context(), args[0], args[1]); err != nil {
 					return err
 				}

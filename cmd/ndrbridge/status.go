@@ -2,7 +2,9 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +17,8 @@ import (
 )
 
 func (c *command) statusCommand() *cobra.Command {
-	return c.withJSON(c.withControl(&cobra.Command{
+	var every time.Duration
+	cmd := c.withJSON(c.withControl(&cobra.Command{
 		Use:   "status",
 		Short: "Show the status of appliances, streams, sinks and the journal",
 		Long: `Show the status of the bridge: the journal, each appliance, each stream with its last
@@ -28,6 +31,8 @@ and what to do about problems.
   RATE       events per second, averaged over about the last minute: read from the
              stream, or accepted by the sink
   LAG        the sink's undelivered events; OLDEST is when the oldest was journalled
+  MATCHED    of the events that the sink's match has seen, those that matched; the others
+             were not sent. Shown if a sink has a match
   DEAD       dead letters: events that a target rejected permanently, or objects that
              could not be converted into events
   REDELIVER  events that are queued to be delivered again
@@ -41,12 +46,27 @@ If ticket commands are received from brokers, each is shown with the number of m
 that were STORED, and that were REFUSED because they contain no valid command, since the
 connection was opened.
 
+With --watch, the status is shown on the whole terminal and renewed every 2 seconds, or
+as often as --watch=DURATION says, until Ctrl-C. Sinks in trouble are first.
+
 The exit code is 0 regardless of the status. Use /readyz to check it in a script.`,
 		Example: `  ndrbridge status --config ndrbridge.yaml
+  ndrbridge status --watch
   ndrbridge status --json | jq '.sinks[] | select(.state == "halted")'`,
-		Args: commandline.NoArgs,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && cmd.Flags().Changed("watch") {
+				return fmt.Errorf("%w: write --watch=%s", commandline.ErrUsage, args[0])
+			}
+			return commandline.NoArgs(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.acting(func(control admin.Control) error {
+			if cmd.Flags().Changed("watch") {
+				if err := c.checkWatch(every); err != nil {
+					return err
+				}
+				return c.watch(cmd.Context(), every, c.status)
+			}
+			return c.acting(cmd.Context(), func(control admin.Control) error {
 				status, err := control.Status(cmd.Context())
 				if err != nil {
 					return err
@@ -59,6 +79,20 @@ The exit code is 0 regardless of the status. Use /readyz to check it in a script
 			})
 		},
 	}))
+	cmd.Flags().DurationVar(&every, "watch", 0, "show the status on the whole terminal and renew it, every 2 seconds or as often as given")
+	cmd.Flags().Lookup("watch").NoOptDefVal = usualWatch
+	return cmd
+}
+
+// status returns the status, and prints nothing. The state is not kept open.
+func (c *command) status(ctx context.Context) (status admin.Status, err error) {
+	silent := *c
+	silent.stderr = io.Discard
+	err = silent.acting(ctx, func(control admin.Control) (err error) {
+		status, err = control.Status(ctx)
+		return err
+	})
+	return status, err
 }
 
 // printStatus prints a status for a person.
@@ -72,6 +106,9 @@ func (c *command) printStatus(s admin.Status, now time.Time) {
 	fmt.Fprintf(c.stdout, "journal  %s\n", journalText(s.State.Journal))
 	if s.Cluster != nil {
 		fmt.Fprintf(c.stdout, "cluster  %s\n", terminal.Printable(clusterText(*s.Cluster)))
+	}
+	if s.Reload != nil {
+		fmt.Fprintf(c.stdout, "reload   %s\n", terminal.Printable(reloadText(*s.Reload, now)))
 	}
 	fmt.Fprintln(c.stdout)
 
@@ -96,7 +133,7 @@ func (c *command) printAdvice(lines []string) {
 	}
 	fmt.Fprintln(c.stdout, "\nWhat to do:")
 	for _, line := range lines {
-		fmt.Fprintln(c.stdout, "  "+terminal.Printable(line))
+		fmt.Fprintln(c.stdout, strings.Join(c.folded("  "+terminal.Printable(line)), "\n"))
 	}
 }
 
@@ -186,17 +223,22 @@ func backlogText(b *admin.Backlog) string {
 }
 
 func sinksTable(status admin.Status, now time.Time) *terminal.Table {
-	t := terminal.NewTable("SINK", "KIND", "STATE", "SINCE", "LAG", "BYTES", "OLDEST", "RATE", "DEAD", "REDELIVER", "SKIPPED", "NOTE")
+	columns := []string{"SINK", "KIND", "STATE", "SINCE", "LAG", "BYTES", "OLDEST", "RATE", "DEAD", "REDELIVER", "SKIPPED", "NOTE"}
+	matches := slices.ContainsFunc(status.Sinks, func(s admin.SinkStatus) bool { return s.Match != nil })
+	if matches {
+		columns = slices.Insert(columns, len(columns)-1, "MATCHED")
+	}
+	t := terminal.NewTable(columns...)
 	for _, s := range status.Sinks {
-		addSink(t, s, wordCell(cmp.Or(s.State, "-")), terminal.Rate(s.EventsPerSecond, status.Running), now)
+		addSink(t, s, wordCell(cmp.Or(s.State, "-")), terminal.Rate(s.EventsPerSecond, status.Running), matches, now)
 	}
 	for _, s := range status.Unconfigured {
-		addSink(t, s, terminal.Yellow.Cell("not configured"), "-", now)
+		addSink(t, s, terminal.Yellow.Cell("not configured"), "-", matches, now)
 	}
 	return t
 }
 
-func addSink(t *terminal.Table, s admin.SinkStatus, state terminal.Cell, rate string, now time.Time) {
+func addSink(t *terminal.Table, s admin.SinkStatus, state terminal.Cell, rate string, matches bool, now time.Time) {
 	var notes []string
 	if s.FillsJournalInSeconds > 0 {
 		notes = append(notes, "fills the journal in "+terminal.Seconds(s.FillsJournalInSeconds))
@@ -204,8 +246,23 @@ func addSink(t *terminal.Table, s admin.SinkStatus, state terminal.Cell, rate st
 	if s.OverLag {
 		notes = append(notes, "exceeds its lag limit")
 	}
-	t.Add(s.Name, cmp.Or(s.Kind, "-"), state, terminal.Ago(s.Since, now), s.LagEvents, terminal.Bytes(s.LagBytes), terminal.Ago(s.Oldest, now), rate,
-		countCell(s.DeadLetters, terminal.Yellow), s.Redeliveries, s.Skipped, terminal.Yellow.Cell(strings.Join(notes, "; ")))
+	if s.Match != nil && s.Match.Errors > 0 {
+		notes = append(notes, fmt.Sprintf("its match failed for %s", terminal.Count(s.Match.Errors, "event")))
+	}
+	values := []any{s.Name, cmp.Or(s.Kind, "-"), state, terminal.Ago(s.Since, now), s.LagEvents, terminal.Bytes(s.LagBytes), terminal.Ago(s.Oldest, now), rate,
+		countCell(s.DeadLetters, terminal.Yellow), s.Redeliveries, s.Skipped}
+	if matches {
+		values = append(values, matchedText(s.Match))
+	}
+	t.Add(append(values, terminal.Yellow.Cell(strings.Join(notes, "; ")))...)
+}
+
+// matchedText returns how many of the events that a match has seen matched.
+func matchedText(m *admin.MatchStatus) string {
+	if m == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%d of %d", m.Matched, m.Matched+m.Filtered+m.Errors)
 }
 
 func intakesTable(intakes []admin.IntakeStatus, now time.Time) *terminal.Table {
@@ -222,6 +279,9 @@ func advice(s admin.Status) []string {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if !s.Running {
 		add("start the bridge with: ndrbridge run")
+	}
+	if text := reloadAdvice(s.Reload); text != "" {
+		add("%s", text)
 	}
 	if s.Cluster != nil {
 		lines = append(lines, clusterAdvice(*s.Cluster)...)
@@ -281,6 +341,9 @@ func adviseSink(s admin.SinkStatus, add func(format string, args ...any)) {
 		add("%[1]s is retried automatically, or immediately with: ndrbridge resume %[1]s", s.Name)
 	case "paused":
 		add("%[1]s is paused: resume it with ndrbridge resume %[1]s", s.Name)
+	}
+	if m := s.Match; m != nil && m.Errors > 0 {
+		add("%s: its match failed for %s since the start, and on_error decided what happened to them: fix the expression: %s", s.Name, terminal.Count(m.Errors, "event"), cmp.Or(m.Error, "none failed since it was reloaded"))
 	}
 	if s.OverLag {
 		add("%s exceeds its lag limit: find out why it is slow, or change its lag", s.Name)

@@ -34,6 +34,18 @@ func TestAStatusIsPrinted(t *testing.T) {
 			s.State.Journal.Full = true
 			s.Sinks = []admin.SinkStatus{{Name: "lake", LagBytes: 10}, {Name: "soc", LagBytes: 20}}
 		}, []string{"journal 7 events, 2.0 KiB of 1.0 MiB, full: polling is paused", "the journal is full, and polling is paused: fix soc, set its lag.policy to skip, or raise journal.max_bytes"}, ""},
+		{"a reload that changed something", func(s *admin.Status) {
+			s.Reload = &admin.ReloadStatus{Time: now.Add(-time.Minute), Trigger: admin.TriggerSignal, OK: true, Changes: []string{"sink lake: added", "journal: changed"}}
+		}, []string{"reload 1m ago by SIGHUP, 2 changes"}, "What to do"},
+		{"a reload that changed nothing", func(s *admin.Status) {
+			s.Reload = &admin.ReloadStatus{Time: now.Add(-time.Minute), Trigger: admin.TriggerAPI, OK: true}
+		}, []string{"reload 1m ago by a request, nothing changed"}, "What to do"},
+		{"a reload that failed", func(s *admin.Status) {
+			s.Reload = &admin.ReloadStatus{Time: now.Add(-time.Minute), Trigger: admin.TriggerWatch, Error: "ndrbridge.yaml:3:1:\x1b colour: unknown key"}
+		}, []string{
+			"reload 1m ago by a changed file, failed",
+			"the configuration was not reloaded, and the bridge continues with the previous one; correct it and run ndrbridge reload: ndrbridge.yaml:3:1: colour: unknown key",
+		}, "\x1b"},
 		{"a stream that fails", func(s *admin.Status) {
 			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Streams: []admin.StreamStatus{{Stream: "audit", Failures: 3, Error: "401\x1b[2J refused", DeadLetters: 1}}}}
 		}, []string{"hq audit - - - 0/s 3 1", "hq/audit fails and is retried: 401 [2J refused", "hq/audit has dead letters: see which objects could not be converted with ndrbridge dead list hq/audit"}, "\x1b"},
@@ -68,6 +80,15 @@ func TestAStatusIsPrinted(t *testing.T) {
 			"lake has dead letters: see why with ndrbridge dead list lake, then requeue or drop them",
 			"lake: its dead letters use 90 B of 100 B; the sink halts when they are full",
 			"lake exceeds its lag limit: find out why it is slow, or change its lag",
+		}, ""},
+		{"a sink with a match that fails for some events", func(s *admin.Status) {
+			s.Sinks = []admin.SinkStatus{
+				{Name: "lake", Kind: "file", State: "running", Since: now},
+				{Name: "soc", Kind: "nats", State: "running", Since: now, Match: &admin.MatchStatus{Matched: 12, Filtered: 28, Errors: 2, Error: "match event 1-2: no such overload"}},
+			}
+		}, []string{
+			"lake file running 0s ago 0 0 B - 0/s 0 0 0 -", "soc nats running 0s ago 0 0 B - 0/s 0 0 0 12 of 42 its match failed for 2 events",
+			"soc: its match failed for 2 events since the start, and on_error decided what happened to them: fix the expression: match event 1-2: no such overload",
 		}, ""},
 		{"a sink that is tried again", func(s *admin.Status) {
 			s.Sinks = []admin.SinkStatus{{Name: "lake", Kind: "nats", State: "retrying", Since: now, Error: "no answer"}}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,56 +15,70 @@ import (
 )
 
 func (c *command) tailCommand() *cobra.Command {
-	var since, stream string
+	var o tailOptions
+	var since, until string
 	cmd := c.withJSON(c.withControl(&cobra.Command{
 		Use:   "tail",
 		Short: "Print events as they are journalled",
 		Long: `Print the events of a running bridge as they are journalled, until Ctrl-C: one line per
-event, or the complete CloudEvent with --json. With --since, the events that the journal
-still holds from that time on are printed first. This command does not delay sinks and
-changes nothing.`,
+event, or the complete CloudEvent with --json. This command does not delay sinks and
+changes nothing.
+
+  --since TIME   first print what the journal holds from that time on
+  -n N           first print the last N events of the journal, of those that the other
+                 flags select; at most 10000
+  --until TIME   print what the journal holds up to that time, and exit
+  --no-follow    exit at the end of the journal; without --since, --until and -n, the
+                 last 10 events are printed
+
+Of these events, only those are printed that all of these flags select:
+
+  --stream NAME  of a stream: detections, audit, records, records/NAME, or events
+  --match EXPR   that match an expression, written like match of a sink. An event for
+                 which it cannot be evaluated is printed too, and the reason reported
+  --sink NAME    that this sink of the configuration receives according to its match and
+                 on_error
+
+The times are those at which the bridge journalled the events. With --no-follow or
+--until, the command also works while no bridge is running.`,
 		Example: `  ndrbridge tail --stream detections
+  ndrbridge tail --no-follow -n 20 --match 'detection.risk_score >= 80'
+  ndrbridge tail --since yesterday --until today --sink soc
   ndrbridge tail --since -10m --json | jq .data`,
 		Args: commandline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var from admin.From
-			if since != "" {
-				var err error
-				if from.Since, err = parseTime("since", since); err != nil {
-					return err
-				}
-			}
-			if err := checkStream(stream); err != nil {
+			if err := o.complete(cmd, since, until); err != nil {
 				return err
 			}
-			return c.acting(func(control admin.Control) error {
-				err := control.Tail(cmd.Context(), from, func(e transform.Event) error {
-					if !ofStream(e, stream) {
-						return nil
-					}
-					return c.printEvent(e)
-				})
-				switch {
-				case cmd.Context().Err() != nil: // Ctrl-C is the normal end
-					return nil
-				case errors.Is(err, admin.ErrNotRunning):
-					return fmt.Errorf("%w: start it with ndrbridge run, or give the address of a running one with --admin", err)
-				}
+			keep, err := c.tailFilter(o)
+			if err != nil {
 				return err
+			}
+			return c.acting(cmd.Context(), func(control admin.Control) error {
+				return c.tail(cmd.Context(), control, o, keep)
 			})
 		},
 	}))
-	cmd.Flags().StringVar(&since, "since", "", "first print the journal from this time on: -10m, beginning, or a time such as 2026-01-31T08:00:00Z")
-	cmd.Flags().StringVar(&stream, "stream", "", "print only this stream: detections, audit, records, records/NAME, or events")
+	c.withTime(cmd, &since, "since", "first print the journal from this time on")
+	c.withTime(cmd, &until, "until", "print the journal up to this time, and exit")
+	cmd.Flags().IntVarP(&o.lines, "lines", "n", 0, "first print this many of the journal's last events that are selected")
+	cmd.Flags().BoolVar(&o.noFollow, "no-follow", false, "exit at the end of the journal")
+	cmd.Flags().StringVar(&o.stream, "stream", "", "print only this stream: "+strings.Join(streamNames, ", ")+", or records/NAME")
+	cmd.Flags().StringVar(&o.match, "match", "", "print only events that match this expression")
+	cmd.Flags().StringVar(&o.sink, "sink", "", "print only events that this sink of the configuration receives")
+	completeFlagBy(cmd, "stream", c.completeNames(tailStreams))
+	completeFlagBy(cmd, "sink", c.completeNames(sinkNames))
 	return cmd
 }
 
+// streamNames are the values of --stream, besides records/NAME.
+var streamNames = []string{transform.StreamDetections, transform.StreamAudit, transform.StreamRecords, transform.StreamEvents}
+
 func checkStream(stream string) error {
-	known := []string{transform.StreamDetections, transform.StreamAudit, transform.StreamRecords, transform.StreamEvents}
-	if name, ok := strings.CutPrefix(stream, transform.StreamRecords+"/"); ok && name != "" || stream == "" || slices.Contains(known, stream) {
+	if name, ok := strings.CutPrefix(stream, transform.StreamRecords+"/"); ok && name != "" || stream == "" || slices.Contains(streamNames, stream) {
 		return nil
 	}
-	return fmt.Errorf("%w: --stream: %q is not one of %s, or records/NAME", commandline.ErrUsage, stream, strings.Join(known, ", "))
+	return fmt.Errorf("%w: --stream: %q is not one of %s, or records/NAME", commandline.ErrUsage, stream, strings.Join(streamNames, ", "))
 }
 
 // ofStream reports whether an event belongs to a stream. An empty stream matches any.

@@ -48,7 +48,7 @@ func (c *command) ticketsListCommand() *cobra.Command {
 			if f.State != "" && !slices.Contains(states, string(f.State)) {
 				return fmt.Errorf("%w: --status: %q is not one of %s", commandline.ErrUsage, f.State, strings.Join(states, ", "))
 			}
-			return c.acting(func(control admin.Control) error {
+			return c.acting(cmd.Context(), func(control admin.Control) error {
 				const page = 500
 				return list(c, listing[checkpoint.Command]{
 					columns: []string{"ID", "ACCEPTED", "APPLIANCE", "TICKET", "STATUS", "COMMAND", "REASON"},
@@ -73,14 +73,8 @@ func (c *command) ticketsListCommand() *cobra.Command {
 	cmd.Flags().StringVar(&f.Subject, "ticket", "", "list only commands of this ticket")
 	cmd.Flags().Uint64Var(&after, "after", 0, "start after this id")
 	cmd.Flags().IntVar(&limit, "limit", 100, "the maximum number of commands to list; 0: all")
-	complete := map[string]cobra.CompletionFunc{
-		"status": cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp), "appliance": c.complete(applianceNames),
-	}
-	for flag, values := range complete {
-		if err := cmd.RegisterFlagCompletionFunc(flag, values); err != nil {
-			panic(err) // the flag is not defined
-		}
-	}
+	completeFlagBy(cmd, "status", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
+	completeFlagBy(cmd, "appliance", c.completeNames(applianceNames))
 	return cmd
 }
 
@@ -112,17 +106,18 @@ func changesText(body []byte) string {
 
 func (c *command) ticketsShowCommand() *cobra.Command {
 	return c.withJSON(c.withControl(&cobra.Command{
-		Use:     "show ID",
-		Short:   "Show a ticket command in full",
-		Long:    `Show a ticket command: the requested change and its result.`,
-		Example: "  ndrbridge tickets show 17",
-		Args:    exactly("ID"),
+		Use:               "show ID",
+		Short:             "Show a ticket command in full",
+		Long:              `Show a ticket command: the requested change and its result.`,
+		Example:           "  ndrbridge tickets show 17",
+		Args:              exactly("ID"),
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := parseID(args[0])
 			if err != nil {
 				return err
 			}
-			return c.acting(func(control admin.Control) error {
+			return c.acting(cmd.Context(), func(control admin.Control) error {
 				command, err := control.Command(cmd.Context(), id)
 				if err != nil {
 					return err
@@ -149,8 +144,9 @@ func (c *command) ticketsRetryCommand() *cobra.Command {
 		Short: "Apply rejected ticket commands again",
 		Long: `Apply rejected ticket commands again, in their original order: later commands for the
 same ticket wait for them, unless they are already done.`,
-		Example: "  ndrbridge tickets retry 17 18",
-		Args:    atLeast("ID"),
+		Example:           "  ndrbridge tickets retry 17 18",
+		Args:              atLeast("ID"),
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.changeTickets(cmd.Context(), args, "retried", admin.Control.RetryCommand)
 		},
@@ -164,8 +160,9 @@ func (c *command) ticketsDropCommand() *cobra.Command {
 		Short: "Delete ticket commands permanently",
 		Long: `Delete ticket commands permanently. A pending command is then never applied; for such
 a command, this command asks for confirmation or, without a terminal, requires --yes.`,
-		Example: "  ndrbridge tickets drop 17",
-		Args:    atLeast("ID"),
+		Example:           "  ndrbridge tickets drop 17",
+		Args:              atLeast("ID"),
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.changeTickets(cmd.Context(), args, "dropped", func(control admin.Control, ctx context.Context, id uint64) error {
 				command, err := control.Command(ctx, id)
@@ -173,7 +170,7 @@ a command, this command asks for confirmation or, without a terminal, requires -
 					return err
 				}
 				if command.State == checkpoint.CommandPending {
-					if err := c.confirm(ctx, yes, fmt.Sprintf("Drop the pending ticket command %d of %s?", id, terminal.Printable(command.Subject))); err != nil {
+					if err := c.confirmLoss(ctx, yes, fmt.Sprintf("Drop the pending ticket command %d of %s?", id, terminal.Printable(command.Subject))); err != nil {
 						return err
 					}
 				}
@@ -181,7 +178,7 @@ a command, this command asks for confirmation or, without a terminal, requires -
 			})
 		},
 	}))
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
+	addYes(cmd, &yes)
 	return cmd
 }
 
@@ -196,7 +193,7 @@ func (c *command) changeTickets(ctx context.Context, args []string, done string,
 		}
 		ids = append(ids, id)
 	}
-	return c.acting(func(control admin.Control) error {
+	return c.acting(ctx, func(control admin.Control) error {
 		n := 0
 		var failed error
 		for _, id := range ids {

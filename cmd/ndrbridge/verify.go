@@ -33,7 +33,7 @@ printed when it is found:
 
 The exit code is 1 if something is missing, and 0 otherwise. Records can be compared
 only as far as the journal goes back.`,
-		Example: `  ndrbridge verify hq --since -24h
+		Example: `  ndrbridge verify hq --since yesterday
   ndrbridge verify hq --since 2026-01-31T08:00:00Z --json`,
 		Args:              exactly("APPLIANCE"),
 		ValidArgsFunction: c.complete(applianceNames),
@@ -42,9 +42,10 @@ only as far as the journal goes back.`,
 			if err != nil {
 				return err
 			}
-			return c.acting(func(control admin.Control) error {
-				v := verifyPrinter{command: c}
-				all, err := control.Verify(cmd.Context(), args[0], at, poller.VerifyReport{Progress: v.progress, Found: v.found})
+			return c.acting(cmd.Context(), func(control admin.Control) error {
+				v := verifyPrinter{command: c, progress: terminal.NewProgress(c.stderr)}
+				all, err := control.Verify(cmd.Context(), args[0], at, poller.VerifyReport{Progress: v.compared, Found: v.found})
+				v.progress.Clear()
 				if missing := v.end(all); err == nil && missing > 0 {
 					return fmt.Errorf("%s missing from the journal; read the stream again with ndrbridge rewind", terminal.Count(missing, "object"))
 				}
@@ -52,7 +53,7 @@ only as far as the journal goes back.`,
 			})
 		},
 	}))
-	cmd.Flags().StringVar(&since, "since", "", "the time to start from: -24h, beginning, or a time such as 2026-01-31T08:00:00Z")
+	c.withTime(cmd, &since, "since", "the time to start from")
 	return cmd
 }
 
@@ -60,18 +61,15 @@ only as far as the journal goes back.`,
 // error.
 type verifyPrinter struct {
 	*command
-	printed time.Time
+	progress *terminal.Progress
 }
 
-func (v *verifyPrinter) progress(stream string, compared int, at time.Time) {
-	const every = 2 * time.Second
-	if now := time.Now(); now.Sub(v.printed) >= every {
-		v.printed = now
-		fmt.Fprintf(v.stderr, "%s: compared %d, up to %s\n", stream, compared, at.UTC().Format(time.RFC3339))
-	}
+func (v *verifyPrinter) compared(stream string, compared int, at time.Time) {
+	v.progress.Show(fmt.Sprintf("%s: compared %d, up to %s", stream, compared, at.UTC().Format(time.RFC3339)))
 }
 
 func (v *verifyPrinter) found(d poller.Difference) {
+	v.progress.Clear()
 	if v.asJSON {
 		v.line("difference", d)
 		return

@@ -102,6 +102,11 @@ func writeConfiguration(f files, a addresses) (*configs.Config, error) {
 	if err := os.WriteFile(f.Config, []byte(text.String()), owner); err != nil {
 		return nil, err
 	}
-	// The user's environment must not change the demo.
-	return configs.Load(f.Config, nil)
+	return loadConfiguration(f)
+}
+
+// loadConfiguration loads the bridge's configuration file. The user's environment must not
+// change the demo.
+func loadConfiguration(f files) (*configs.Config, error) {
+	return configs.Load(configs.Source{Paths: []string{f.Config}})
 }

@@ -14,6 +14,7 @@ import (
 	"ndrbridge/admin"
 	"ndrbridge/bridge"
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/configs"
 	"ndrbridge/test/jira"
 	"ndrbridge/test/natsserver"
 )
@@ -96,7 +97,9 @@ func (d *demo) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b, err := bridge.New(ctx, config, bridge.Options{Version: "demo", Log: bridge.NewLog(logFile, config.Log)})
+	b, err := bridge.New(ctx, config, bridge.Options{
+		Version: "demo", Log: bridge.NewLog(logFile, config.Log), Load: func() (*configs.Config, error) { return loadConfiguration(d.files) },
+	})
 	if err != nil {
 		return err
 	}

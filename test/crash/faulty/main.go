@@ -52,7 +52,7 @@ type bridge struct {
 }
 
 func (b *bridge) run(ctx context.Context, path string) (err error) {
-	if b.config, err = configs.Load(path, nil); err != nil {
+	if b.config, err = configs.Load(configs.Source{Paths: []string{path}}); err != nil {
 		return err
 	}
 	if b.config.Cluster.Enabled() {

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"ndrbridge/bridge"
+	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/configs"
+	"ndrbridge/sinks/webhook/presets"
+)
+
+// configNew runs config new and returns what it prints.
+func configNew(t *testing.T, exit int, args ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	c := &command{stdout: &out, stderr: &out}
+	if got := commandline.Run(t.Context(), c.root(), append([]string{"config", "new"}, args...), &out, &out); got != exit {
+		t.Fatalf("%q: exit %d, want %d\n%s", args, got, exit, &out)
+	}
+	return out.String()
+}
+
+func TestNewConfigurationsLoadAndTheirSinksOpen(t *testing.T) {
+	t.Parallel()
+	var all []string
+	for _, s := range sinkChoices() {
+		all = append(all, s.name)
+	}
+	for _, preset := range presets.Names() {
+		if !strings.Contains(" "+strings.Join(all, " ")+" ", " "+preset+" ") {
+			t.Errorf("there is no choice for the preset %s", preset)
+		}
+	}
+	choices := [][]string{all, append(all[:len(all):len(all)], "--tickets"), {"stdout", "--tickets", "--name", "dc-2", "--appliance", "https://10.0.0.1:8443"}}
+	for _, name := range all {
+		choices = append(choices, []string{name})
+	}
+	for _, args := range choices {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "ndrbridge.yaml")
+			configNew(t, 0, append(args, "--output", file)...)
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source := configs.Source{Paths: []string{file}}
+			if _, err := configs.Load(source); err == nil || !strings.Contains(err.Error(), ".key") {
+				t.Errorf("without the secrets: %v", err)
+			}
+			for _, secret := range regexp.MustCompile(`_file: \./([a-z0-9_-]+\.(?:key|creds))`).FindAllStringSubmatch(string(text), -1) {
+				if err := os.WriteFile(filepath.Join(filepath.Dir(file), secret[1]), []byte("0123456789abcdef0123456789abcdef"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			config, err := configs.Load(source)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			if err := bridge.Try(t.Context(), config, "test").Join(); err != nil {
+				t.Errorf("%v\n%s", err, text)
+			}
+		})
+	}
+}
+
+func TestTheCommentedKeysOfANewConfigurationAreValid(t *testing.T) {
+	t.Parallel()
+	for _, s := range sinkChoices() {
+		text := regexp.MustCompile(`(?m)^( +)#([a-z_]+: )`).ReplaceAllString(configNew(t, 0, s.name), "$1$2")
+		source := configs.Source{Paths: []string{writeFile(t, "ndrbridge.yaml", text, 0o600)}, WithoutSecrets: true}
+		if _, err := configs.Load(source); err != nil {
+			t.Errorf("%v\n%s", err, text)
+		}
+	}
+}
+
+func TestNewConfigurationsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	there := filepath.Join(t.TempDir(), "ndrbridge.yaml")
+	configNew(t, 0, "stdout", "--output", there)
+	for _, c := range []struct {
+		name string
+		args []string
+		exit int
+		want string
+	}{
+		{"no sink", nil, 2, "name the sinks: stdout, file, kafka"},
+		{"an unknown sink", []string{"carrier-pigeon"}, 2, `there is no sink "carrier-pigeon"; choose from stdout`},
+		{"a sink twice", []string{"nats", "nats"}, 2, "nats is named twice"},
+		{"an appliance with a path", []string{"nats", "--appliance", "https://sensor.example/api"}, 2, "--appliance must be a scheme and a host"},
+		{"an appliance on two lines", []string{"nats", "--appliance", "https://sensor.example\nsinks: []"}, 2, "--appliance must be"},
+		{"a name with capitals", []string{"nats", "--name", "HQ"}, 2, "--name must be 1 to 63 of"},
+		{"a name that is too long", []string{"nats", "--name", strings.Repeat("a", 64)}, 2, "--name must be 1 to 63 of"},
+		{"the name of the bridge's own events", []string{"nats", "--name", "bridge"}, 2, "and not bridge"},
+		{"a file that exists", []string{"nats", "--output", there}, 1, "exists; choose another file, or overwrite it with --force"},
+		{"overwriting standard output", []string{"nats", "--force"}, 2, "--force requires --output"},
+		{"a folder that does not exist", []string{"nats", "--output", there + "/x/y"}, 1, "write the configuration"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := configNew(t, c.exit, c.args...); !strings.Contains(got, c.want) {
+				t.Errorf("it prints %q, want %q", got, c.want)
+			}
+		})
+	}
+	configNew(t, 0, "nats", "--output", there, "--force")
+	if text, err := os.ReadFile(there); err != nil || !strings.Contains(string(text), "nats:") {
+		t.Errorf("it was not overwritten: %s (%v)", text, err)
+	}
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ndrbridge/admin"
+	"ndrbridge/checkpoint"
+	"ndrbridge/cmd/internal/commandline"
+)
+
+func (c *command) deadListCommand() *cobra.Command {
+	var after string
+	var limit int
+	var grouped bool
+	cmd := c.withJSON(c.withControl(&cobra.Command{
+		Use:   "list [SINK|APPLIANCE/STREAM]",
+		Short: "List dead letters, or how many there are for each reason",
+		Long: `Without an argument, list how many dead letters all sinks and streams have, one row for
+each reason. Reasons that differ only in times, ids and numbers count as one. KEY is the
+newest dead letter of the row, which ndrbridge dead show prints. Up to 100,000 dead
+letters are read; a message on standard error reports how many are in no row.
+
+With the name of a sink or a stream, list its dead letters in the order of their keys. For
+a sink, this is the order of the events. With --json, each is printed with its body.
+--group lists the reasons instead.`,
+		Example: `  ndrbridge dead list
+  ndrbridge dead list lake
+  ndrbridge dead list lake --group
+  ndrbridge dead list hq/detections
+  ndrbridge dead list lake --limit 0 --json > dead.jsonl`,
+		Args:              atMost("SINK|APPLIANCE/STREAM"),
+		ValidArgsFunction: c.complete(ownerNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var owner checkpoint.Owner
+			if len(args) > 0 {
+				var err error
+				if owner, err = parseOwner(args[0]); err != nil {
+					return err
+				}
+			}
+			if owner == "" || grouped {
+				if after != "" {
+					return fmt.Errorf("%w: --after continues the list of one sink or stream, without --group", commandline.ErrUsage)
+				}
+				return c.acting(cmd.Context(), func(control admin.Control) error { return c.listDeadGroups(cmd.Context(), control, owner, limit) })
+			}
+			return c.acting(cmd.Context(), func(control admin.Control) error {
+				// Dead letters include their bodies, so pages are small.
+				const page = 32
+				return list(c, listing[checkpoint.DeadLetter]{
+					columns: []string{"KEY", "TIME", "CLASS", "EVENT", "REASON"},
+					limit:   limit,
+					next: func() ([]checkpoint.DeadLetter, error) {
+						return control.Dead(cmd.Context(), owner, after, page)
+					},
+					json: func(d checkpoint.DeadLetter) any { return admin.NewDeadLetter(d, true) },
+					row: func(d checkpoint.DeadLetter) []any {
+						id := cmp.Or(admin.NewDeadLetter(d, false).EventID, "-")
+						return []any{d.Key, d.Time.UTC().Format(time.RFC3339), d.Class, id, d.Reason}
+					},
+					listed: func(d checkpoint.DeadLetter) { after = d.Key },
+					none:   args[0] + " has no dead letters",
+					more: func() string {
+						return fmt.Sprintf("run ndrbridge dead list %s --after %s, or use --limit 0", args[0], after)
+					},
+				})
+			})
+		},
+	}))
+	cmd.Flags().StringVar(&after, "after", "", "start after this key")
+	cmd.Flags().IntVar(&limit, "limit", 100, "the maximum number of dead letters or reasons to list; 0: all")
+	cmd.Flags().BoolVar(&grouped, "group", false, "list the reasons and how often they occur")
+	return cmd
+}
+
+// listDeadGroups prints the reasons of an owner's dead letters, or of those of all owners
+// if owner is empty.
+func (c *command) listDeadGroups(ctx context.Context, control admin.Control, owner checkpoint.Owner, limit int) error {
+	all, err := control.DeadGroups(ctx, owner)
+	if err != nil {
+		return err
+	}
+	remaining := all.Groups
+	none := "there are no dead letters"
+	if sink, ok := owner.Sink(); ok {
+		none = sink + " has no dead letters"
+	} else if source, ok := owner.Source(); ok {
+		none = source.String() + " has no dead letters"
+	}
+	if all.Total > 0 {
+		none = fmt.Sprintf("there are %d dead letters, and none could be grouped", all.Total)
+	}
+	if err := list(c, listing[admin.DeadGroup]{
+		columns: []string{"OWNER", "CLASS", "COUNT", "FIRST", "LAST", "KEY", "REASON"},
+		whole:   true, // reasons often begin alike, with the address of the target
+		limit:   limit,
+		next: func() (page []admin.DeadGroup, _ error) {
+			page, remaining = remaining, nil
+			return page, nil
+		},
+		json: func(g admin.DeadGroup) any { return g },
+		row: func(g admin.DeadGroup) []any {
+			return []any{g.Owner(), g.Class, g.Count, g.First.Format(time.RFC3339), g.Last.Format(time.RFC3339), g.Key, g.Reason}
+		},
+		listed: func(admin.DeadGroup) {},
+		none:   none,
+		more:   func() string { return "use --limit 0" },
+	}); err != nil {
+		return err
+	}
+	if all.Ungrouped > 0 {
+		fmt.Fprintf(c.stderr, "%d of %d dead letters are in no row: there are too many dead letters or reasons to group; give a sink or a stream with --group, or list them without\n",
+			all.Ungrouped, all.Total)
+	}
+	return nil
+}

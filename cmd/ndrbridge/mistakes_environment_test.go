@@ -1,0 +1,100 @@
+package main
+
+import (
+	"crypto/tls"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"ndrbridge/checkpoint"
+	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/certificate"
+	"ndrbridge/test/loopback"
+)
+
+// environment is what all mistakes share: servers of several kinds, and a bridge that runs.
+type environment struct {
+	names []string // in the texts of mistakes, each followed by what it stands for
+	state string   // the content of a state file
+}
+
+func newEnvironment(t *testing.T) *environment {
+	t.Helper()
+	e := new(environment)
+	add := func(name, address string) { e.names = append(e.names, name, address) }
+	// serve starts a server that logs nothing: it receives what it cannot read.
+	serve := func(name string, handler http.Handler, secure *tls.Certificate) {
+		s := httptest.NewUnstartedServer(handler)
+		s.Config.ErrorLog = log.New(io.Discard, "", 0)
+		if secure == nil {
+			s.Start()
+		} else {
+			s.TLS = &tls.Config{Certificates: []tls.Certificate{*secure}, MinVersion: tls.VersionTLS12}
+			s.StartTLS()
+		}
+		t.Cleanup(s.Close)
+		add(name, s.Listener.Addr().String())
+	}
+	answer := func(status int, contentType, body string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", contentType)
+			w.WriteHeader(status)
+			fmt.Fprint(w, body)
+		})
+	}
+	appliance := standin.New(standin.Options{Seed: 1})
+	self := certificate.New(t, "127.0.0.1", time.Now().AddDate(10, 0, 0), nil)
+	other := certificate.New(t, "sensor.example", time.Now().AddDate(10, 0, 0), nil)
+	add("10.20.0.1:40009", loopback.Closed(t))
+	serve("10.20.0.2:18080", appliance, nil)
+	serve("10.20.0.3:10443", appliance, &self)
+	serve("10.20.0.4:10443", appliance, &other)
+	serve("10.20.0.5:18080", answer(http.StatusOK, "text/html", "<html><title>Welcome</title>It works!</html>"), nil)
+	serve("10.20.0.6:18080", answer(http.StatusForbidden, "text/plain", "invalid_token"), nil)
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "ndr.audit"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	add("10.20.0.7:19092", cluster.ListenAddrs()[0])
+	add("10.20.0.8:14222", strings.TrimPrefix(loopback.NATS(t, nil).ClientURL(), "nats://"))
+
+	running := install(t, "- {name: soc, webhook: {url: \"http://127.0.0.1:1\"}}")
+	running.start()
+	folder := filepath.Dir(running.config) + "/"
+	if err := os.WriteFile(folder+"token", []byte("s3cret-token\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	add("/home/running/", folder)
+	add("10.20.0.9:19600", running.admin)
+
+	path := filepath.Join(t.TempDir(), "state.db")
+	state, err := checkpoint.Open(path, checkpoint.Options{})
+	if err == nil {
+		err = state.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.state = string(content)
+	certificates := t.TempDir() + "/"
+	if err := os.WriteFile(certificates+"other.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.Certificate[0]}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	add("/home/certificates/", certificates)
+	return e
+}

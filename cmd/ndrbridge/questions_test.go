@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"ndrbridge/admin"
+	"ndrbridge/cmd/internal/commandline"
+)
+
+// answer runs a command on a terminal on which these lines are typed, and returns what it prints.
+func (i *installation) answer(lines string, exit int, args ...string) string {
+	i.t.Helper()
+	var out bytes.Buffer
+	c := &command{stdin: strings.NewReader(lines), stdout: &out, stderr: &out, interactive: true}
+	if got := commandline.Run(i.t.Context(), c.root(), args, &out, &out); got != exit {
+		i.t.Errorf("%v: exit %d, want %d\n%s", args, got, exit, &out)
+	}
+	return out.String()
+}
+
+func TestReplayAndRewindAskBeforeTheyAct(t *testing.T) {
+	t.Parallel()
+	r := receive(t)
+	i := install(t, r.sink())
+	i.appliance.AddMany(6)
+	stop := i.start()
+	await(t, "all detections", func() bool { return r.taken.Load() == 6 })
+	i.awaitSink("one that has completed everything", func(s admin.SinkStatus) bool { return s.LagEvents == 0 })
+	replay, rewind := []string{"replay", "--since", "-1h"}, []string{"rewind", "hq", "detections", "--to", "-48h"}
+	for _, c := range []struct {
+		name, lines string
+		args        []string
+		exit        int
+		want        []string
+	}{
+		{"the sink is chosen, and no is the answer", "soc\nn\n", replay, 1, []string{"To which sinks? (", "soc", ", or all) ", "again: 6 events to soc, as far as their match selects it? [y/N] ", "nothing was changed"}},
+		{"several sinks", "log, soc\nno\n", replay, 1, []string{"events to log, 6 events to soc"}},
+		{"all sinks, and the answer is empty", "all\n\n", replay, 1, []string{"events to log", "6 events to soc", "nothing was changed"}},
+		{"no sink", "\n", replay, 2, []string{"no sink was named"}},
+		{"a sink that does not exist", "nobody\n", replay, 1, []string{`unknown sink "nobody"`}},
+		{"a sink that was named", "", append([]string{"replay", "soc"}, replay[1:]...), 1, []string{"6 events to soc", "nothing was changed"}},
+		{"a rewind", "n\n", rewind, 1, []string{"Read 6 objects of hq/detections from ", " on again, and deliver what their match selects to ", "soc", "nothing was changed"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			printed := i.answer(c.lines, c.exit, append(c.args, i.byAddress()...)...)
+			for _, want := range c.want {
+				if !strings.Contains(printed, want) {
+					t.Errorf("it lacks %q:\n%s", want, printed)
+				}
+			}
+		})
+	}
+	if taken := r.taken.Load(); taken != 6 {
+		t.Errorf("%d events were delivered before a question was answered with yes", taken)
+	}
+	if printed := i.answer("soc\nyes\n", 0, append(replay, i.byAddress()...)...); !strings.Contains(printed, "6 events queued to be delivered to soc again") {
+		t.Error(printed)
+	}
+	await(t, "the replay", func() bool { return r.taken.Load() == 12 })
+	if printed := i.answer("y\n", 0, append(rewind, i.byAddress()...)...); !strings.Contains(printed, "hq/detections will be read again from ") {
+		t.Error(printed)
+	}
+	await(t, "the rewind", func() bool { return r.taken.Load() == 18 })
+
+	stop()
+	printed := i.answer("n\n", 1, append(rewind, "--config", i.config, "--set", "appliances[hq].url=http://127.0.0.1:1")...)
+	reason, question, asked := strings.Cut(printed, "Read 6 objects of hq/detections")
+	if !asked || !strings.Contains(reason, "because those of the appliance could not be counted: ") || !strings.Contains(question, "nothing was changed") {
+		t.Error(printed)
+	}
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ndrbridge/admin"
+	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/configs"
+	"ndrbridge/pipeline/endpoint"
+	"ndrbridge/sinks"
+	"ndrbridge/transform"
+	"ndrbridge/transform/match"
+)
+
+// tailOptions selects what ndrbridge tail prints.
+type tailOptions struct {
+	since, until time.Time // zero: not given
+	lines        int       // the last events of the journal; negative: all that are selected
+	noFollow     bool
+	stream       string
+	match        string
+	sink         string
+}
+
+const (
+	maxLines   = 10_000 // of -n, which are held in memory
+	usualLines = 10
+)
+
+// complete checks the flags, and sets what they imply.
+func (o *tailOptions) complete(cmd *cobra.Command, since, until string) (err error) {
+	if since != "" {
+		if o.since, err = parseTime("since", since); err != nil {
+			return err
+		}
+	}
+	if until != "" {
+		if o.until, err = parseTime("until", until); err != nil {
+			return err
+		}
+		o.noFollow = true
+	}
+	given := cmd.Flags().Changed("lines")
+	switch {
+	case given && (o.lines < 0 || o.lines > maxLines):
+		return fmt.Errorf("%w: --lines: must be 0 to %d; for more, use --since", commandline.ErrUsage, maxLines)
+	case !o.until.IsZero() && o.until.Before(o.since):
+		return fmt.Errorf("%w: --until is before --since", commandline.ErrUsage)
+	case given:
+	case since == "" && until == "" && o.noFollow:
+		o.lines = usualLines
+	case since != "" || until != "":
+		o.lines = -1
+	}
+	return checkStream(o.stream)
+}
+
+// from returns the part of the journal to read.
+func (o *tailOptions) from() admin.From {
+	switch selective := o.stream != "" || o.match != "" || o.sink != "" || !o.until.IsZero(); {
+	case !o.since.IsZero():
+		return admin.From{Since: o.since}
+	case o.lines < 0, o.lines > 0 && selective:
+		return admin.From{Since: time.UnixMilli(0)}
+	default:
+		return admin.From{Last: uint64(o.lines)}
+	}
+}
+
+// tailFilter returns the function that selects the events to print.
+func (c *command) tailFilter(o tailOptions) (func(transform.Event) bool, error) {
+	filters := []func(transform.Event) bool{func(e transform.Event) bool { return ofStream(e, o.stream) }}
+	if !o.until.IsZero() {
+		filters = append(filters, func(e transform.Event) bool { return !e.RecordedTime.After(o.until) })
+	}
+	if o.match != "" {
+		m, err := match.Compile(o.match)
+		if err != nil {
+			return nil, fmt.Errorf("%w: --match: %w", commandline.ErrUsage, err)
+		}
+		filters = append(filters, c.matching(sinks.Selection{Match: m.Matches}, "--match"))
+	}
+	if o.sink != "" {
+		wanted, err := c.sinkFilter(o.sink)
+		if err != nil {
+			return nil, err
+		}
+		filters = append(filters, wanted)
+	}
+	return func(e transform.Event) bool {
+		return !slices.ContainsFunc(filters, func(keep func(transform.Event) bool) bool { return !keep(e) })
+	}, nil
+}
+
+// matching returns a filter that keeps the events which selection sends. The first failure
+// of its match is reported.
+func (c *command) matching(selection sinks.Selection, name string) func(transform.Event) bool {
+	reported := false
+	return func(e transform.Event) bool {
+		verdict, err := selection.Decide(e)
+		if err != nil && !reported {
+			reported = true
+			fmt.Fprintf(c.stderr, "%s cannot be evaluated for event %s: %v; further such events are not reported\n", name, e.ID, err)
+		}
+		return verdict == sinks.VerdictSend
+	}
+}
+
+// sinkFilter returns a filter that keeps the events which a sink of the configuration
+// receives.
+func (c *command) sinkFilter(name string) (func(transform.Event) bool, error) {
+	config, err := c.load()
+	if err != nil {
+		return nil, fmt.Errorf("--sink requires the configuration, which contains the match of the sink: %w", err)
+	}
+	i := slices.IndexFunc(config.Sinks, func(s configs.Sink) bool { return s.Name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("%w: --sink: the configuration has no sink %q: it has %s", commandline.ErrUsage, name, strings.Join(sinkNames(config), ", "))
+	}
+	selection, err := endpoint.Selection(config.Sinks[i])
+	if err != nil {
+		return nil, fmt.Errorf("sink %s: %w", name, err)
+	}
+	return c.matching(selection, "match of "+name), nil
+}
+
+// errTailed ends a tail at the end of the journal.
+var errTailed = errors.New("the end of the journal")
+
+// tail prints the events that o and keep select, until ctx is done or, with o.noFollow, the
+// end of the journal.
+func (c *command) tail(ctx context.Context, control admin.Control, o tailOptions, keep func(transform.Event) bool) error {
+	from := o.from()
+	live := o.lines == 0 && !o.noFollow // nothing of the journal is selected
+	var last newest
+	var missing error
+	end := func(err error) error {
+		live, missing = true, err
+		for _, e := range last.take(o.lines) {
+			if err := c.printEvent(e); err != nil {
+				return err
+			}
+		}
+		if o.noFollow {
+			return errTailed
+		}
+		return nil
+	}
+	if !live {
+		from.Live = end
+	}
+	err := control.Tail(ctx, from, func(e transform.Event) error {
+		switch {
+		case !keep(e):
+			return nil
+		case !live && o.lines >= 0:
+			last.add(e, o.lines)
+			return nil
+		}
+		return c.printEvent(e)
+	})
+	switch {
+	case ctx.Err() != nil: // Ctrl-C is the normal end
+		return nil
+	case errors.Is(err, errTailed) && missing != nil:
+		return fmt.Errorf("events are missing: %w", missing)
+	case errors.Is(err, errTailed):
+		return nil
+	case errors.Is(err, admin.ErrNotRunning):
+		return fmt.Errorf("%w: start it with ndrbridge run, give the address of a running one with --admin, or print only what the journal holds with --no-follow", err)
+	}
+	return err
+}
+
+// newest holds the events that were recorded last, of those that were added. They come in
+// order from one journal, and from those of a cluster's shards in any order.
+type newest struct{ events []transform.Event }
+
+// add adds an event, and drops the oldest ones from time to time if there are more than n.
+func (l *newest) add(e transform.Event, n int) {
+	l.events = append(l.events, e)
+	if len(l.events) >= 2*n+usualLines {
+		l.events = l.take(n)
+	}
+}
+
+// take returns the last n events, or fewer if there are not so many.
+func (l *newest) take(n int) []transform.Event {
+	slices.SortStableFunc(l.events, func(a, b transform.Event) int { return a.RecordedTime.Compare(b.RecordedTime) })
+	drop := max(len(l.events)-max(n, 0), 0)
+	clear(l.events[:drop])
+	return l.events[drop:]
+}

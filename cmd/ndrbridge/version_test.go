@@ -1,0 +1,45 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"runtime"
+	"runtime/debug"
+	"testing"
+
+	"ndrbridge/cmd/internal/commandline"
+)
+
+func TestABuildIsDescribed(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		build          build
+		settings       []debug.BuildSetting
+		text, revision string
+	}{
+		{"a release", build{Version: "1.2.3", Commit: "0a1b2c", Date: "2026-01-31T08:00:00Z", Go: "go1.26", OS: "linux", Arch: "arm64"}, nil,
+			"1.2.3 (commit 0a1b2c, 2026-01-31T08:00:00Z, go1.26, linux/arm64)", "0a1b2c"},
+		{"a build without a repository", build{Version: "dev", Go: "go1.26", OS: "linux", Arch: "amd64"}, nil,
+			"dev (go1.26, linux/amd64)", "unknown"},
+		{"a build of a changed repository", build{Version: "dev", Go: "go1.26", OS: "linux", Arch: "amd64"},
+			[]debug.BuildSetting{{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: "0a1b2c"}, {Key: "vcs.time", Value: "2026-01-31T08:00:00Z"}, {Key: "vcs.modified", Value: "true"}},
+			"dev (commit 0a1b2c-modified, 2026-01-31T08:00:00Z, go1.26, linux/amd64)", "0a1b2c-modified"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.build.stamp(c.settings)
+			if c.build.String() != c.text || c.build.revision() != c.revision {
+				t.Errorf("%s, %s; want %s, %s", c.build, c.build.revision(), c.text, c.revision)
+			}
+		})
+	}
+}
+
+func TestTheVersionIsPrintedAsJSON(t *testing.T) {
+	var out, errs bytes.Buffer
+	c := &command{stdout: &out, stderr: &errs}
+	exit := commandline.Run(t.Context(), c.root(), []string{"version", "--json"}, &out, &errs)
+	var b build
+	if err := json.Unmarshal(out.Bytes(), &b); exit != 0 || err != nil || b.Version != "dev" || b.Go != runtime.Version() || b.OS != runtime.GOOS || b.Arch != runtime.GOARCH {
+		t.Errorf("exit %d, %v: %s%s", exit, err, &out, &errs)
+	}
+}
