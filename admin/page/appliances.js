@@ -1,19 +1,29 @@
 // The appliances and their streams.
 
 import { chart } from "./charts.js";
-import { label, make, part, sync, writeOrHide, time, write } from "./elements.js";
+import { label, make, number, part, sync, writeOrHide, time, write } from "./elements.js";
+import { prepareFold, setWell } from "./fold.js";
 import * as format from "./format.js";
 import { openDeadLetters } from "./dead.js";
+import { order } from "./order.js";
 import { showError, showShape, showState } from "./states.js";
-import { clockInWords, fails, isSkewed } from "./verdict.js";
+import { clockInWords, fails, isSkewed, troubleOf } from "./verdict.js";
 
 // showAppliances shows the appliances of a status.
 export function showAppliances(parent, appliances) {
-  sync(parent, appliances, { key: (a) => a.name, create: () => make("appliance-card"), fill: fillAppliance });
+  const key = (a) => a.name;
+  sync(parent, order(parent, appliances, key, troubleOf), { key, create: createAppliance, fill: fillAppliance });
+}
+
+function createAppliance() {
+  const card = make("appliance-card");
+  prepareFold(card);
+  return card;
 }
 
 function fillAppliance(card, a) {
   write(part(card, "name"), a.name);
+  setWell(card, troubleOf(a) === 0 && a.reachable === true, `appliance ${a.name}`);
   const state = part(card, "state");
   if (a.reachable === false) showShape(state, "bad", "Not reachable");
   else if (a.streams.some(fails)) showShape(state, "warn", "Polls failing");
@@ -48,7 +58,7 @@ function fillStream(row, a, s) {
   if (s.position) time(position, s.position, format.toSecond);
   write(part(row, "lag"), format.duration(s.lag_seconds));
   write(part(row, "rate"), format.rate(s.events_per_second));
-  write(part(row, "events"), format.count(s.events));
+  number(part(row, "events"), s.events);
   writeOrHide(part(row, "backlog"), s.backlog ? backlogInWords(s.backlog) : "");
   part(row, "error").className = fails(s) ? "caution" : "note";
   writeOrHide(part(row, "error"), s.failures > 0 && a.reachable !== false ? `${format.counted(s.failures, "poll")} failed: ${s.error}` : "");
@@ -77,8 +87,8 @@ export function chartStreams(parent, history) {
     const row = card?.querySelector(`.stream[data-key="${CSS.escape(h.stream)}"]`);
     if (!row) continue;
     const subject = `${h.appliance}/${h.stream}`;
-    const step = history.step_seconds;
-    chart(part(row, "rate-chart"), { subject, what: "Rate", values: h.events_per_second, step, format: format.rate });
-    chart(part(row, "lag-chart"), { subject, what: "Lag", values: h.lag_seconds, step, format: format.duration });
+    const times = { step: history.step_seconds, until: history.until };
+    chart(part(row, "rate-chart"), { subject, what: "Rate", values: h.events_per_second, ...times, format: format.rate });
+    chart(part(row, "lag-chart"), { subject, what: "Lag", values: h.lag_seconds, ...times, format: format.duration });
   }
 }

@@ -3,6 +3,7 @@
 import { inWords, json, pathOf, send, text } from "./api.js";
 import { confirm, openJSON } from "./dialogs.js";
 import { label, make, part, sync, writeOrHide, time, write } from "./elements.js";
+import { linkDetection } from "./events.js";
 import * as format from "./format.js";
 
 const pageSize = 50;
@@ -15,13 +16,13 @@ let current = null;
 // is called after dead letters were requeued or dropped.
 export function openDeadLetters(owner) {
   const dialog = document.getElementById("dead-letters");
-  const view = { dialog, owner, deadLetters: [], next: "" };
+  const view = { dialog, owner, deadLetters: [], groups: [], next: "" };
   current = view;
   write(part(dialog, "title"), `Dead letters of ${owner.name}`);
   write(
     part(dialog, "about"),
     owner.sink
-      ? "Events that the sink's target rejected permanently. Requeue events to send them again, or drop them."
+      ? `Events that the sink's target rejected permanently.${"readOnly" in document.body.dataset ? "" : " Requeue events to send them again, or drop them."}`
       : "Objects of the appliance that could not be converted into events.",
   );
   part(dialog, "requeue-all").hidden = !owner.sink;
@@ -41,13 +42,17 @@ const at = (owner, after) => `${pathOf(...owner.path)}/dead?limit=${pageSize}&af
 
 const withQuery = (path, owner) => (owner.query ? `${path}?${owner.query}` : path);
 
-// load fetches the page after a key; "" reloads the list from the beginning.
+// groupsOf returns the path of the groups of an owner's dead letters.
+const groupsOf = ({ sink, path, query }) => `dead?${sink ? `sink=${encodeURIComponent(sink)}` : `appliance=${encodeURIComponent(path[1])}&${query}`}`;
+
+// load fetches the page after a key; "" reloads the list and its groups from the beginning.
 async function load(view, after) {
   const { dialog, owner } = view;
   const error = part(dialog, "error");
   try {
-    const page = await json(at(owner, after));
+    const [page, found] = await Promise.all([json(at(owner, after)), after ? null : json(groupsOf(owner))]);
     if (view !== current) return;
+    if (found) view.groups = found.groups;
     writeOrHide(error, "");
     view.deadLetters = after ? [...view.deadLetters, ...page.dead_letters] : page.dead_letters;
     view.next = page.next ?? "";
@@ -57,20 +62,46 @@ async function load(view, after) {
   }
 }
 
+// show shows the groups, the largest first, each with those of its dead letters that were loaded.
 function show(view) {
   if (view !== current) return;
   const { dialog } = view;
   const list = part(dialog, "list");
-  const focused = list.contains(document.activeElement) ? document.activeElement.closest("li") : null;
-  const index = focused ? [...list.children].indexOf(focused) : -1;
-  sync(list, view.deadLetters, { key: (d) => d.key, create: (d) => createRow(view, d), fill: () => {} });
+  const rows = () => [...list.querySelectorAll(".dead-letter")];
+  const focused = list.contains(document.activeElement) ? document.activeElement.closest(".dead-letter") : null;
+  const index = rows().indexOf(focused);
+  const groups = new Map(view.groups.map((g) => [keyOf(g.class, g.reason), { ...g, rows: [] }]));
+  for (const d of view.deadLetters) {
+    const key = keyOf(d.class, d.reason_kind);
+    // There may be more groups than the bridge returns.
+    if (!groups.has(key)) groups.set(key, { class: d.class, reason: d.reason_kind, rows: [] });
+    groups.get(key).rows.push(d);
+  }
+  const shown = [...groups.values()].filter((g) => g.rows.length > 0 || view.next);
+  sync(list, shown, { key: (g) => keyOf(g.class, g.reason), create: () => make("dead-group"), fill: (element, g) => fillGroup(view, element, g) });
   if (focused && !focused.isConnected) {
-    const near = list.children[Math.min(index, list.children.length - 1)];
+    const left = rows();
+    const near = left[Math.min(index, left.length - 1)];
     (near ? part(near, "view") : part(dialog, "title")).focus();
   }
   part(dialog, "empty").hidden = view.deadLetters.length > 0;
   showFoot(view);
 }
+
+const keyOf = (kind, reason) => `${kind} ${reason}`;
+
+function fillGroup(view, element, g) {
+  const count = Math.max(g.count ?? 0, g.rows.length);
+  write(part(element, "count"), `${format.count(count)} ×`);
+  write(part(element, "kind"), `${g.class}: ${g.reason}`);
+  writeOrHide(part(element, "times"), g.first ? `${period(g.first, g.last)}${g.rows.length === 0 ? "; not loaded yet" : ""}` : "");
+  sync(part(element, "rows"), g.rows, { key: (d) => d.key, create: (d) => createRow(view, d), fill: () => {} });
+}
+
+const period = (first, last) => {
+  const [from, until] = [format.toSecond(first), format.toSecond(last)];
+  return from === until ? `at ${from}` : `from ${from} to ${until}`;
+};
 
 function showFoot({ dialog, deadLetters, next }) {
   const none = deadLetters.length === 0;
@@ -82,10 +113,13 @@ function createRow(view, deadLetter) {
   const { owner } = view;
   const row = make("dead-letter-row");
   const name = deadLetter.event_id ? `event ${deadLetter.event_id}` : deadLetter.key;
-  write(part(row, "event"), deadLetter.event_id ?? deadLetter.key);
+  write(part(row, "title"), deadLetter.title || deadLetter.event_id || deadLetter.key);
+  writeOrHide(part(row, "event"), deadLetter.title ? deadLetter.event_id : "");
   time(part(row, "time"), deadLetter.time, format.toSecond);
-  write(part(row, "size"), `${deadLetter.class}, ${format.bytes(deadLetter.bytes)}`);
-  write(part(row, "reason"), deadLetter.reason);
+  write(part(row, "size"), format.bytes(deadLetter.bytes));
+  writeOrHide(part(row, "reason"), deadLetter.reason === deadLetter.reason_kind ? "" : deadLetter.reason);
+  const [appliance, id] = deadLetter.detection?.split("/") ?? [];
+  linkDetection(part(row, "detection"), appliance && /^\d{1,19}$/.test(id) ? { appliance, id } : null);
   const button = part(row, "view");
   label(button, `View ${name}`);
   button.addEventListener("click", () =>
@@ -121,6 +155,10 @@ function createRow(view, deadLetter) {
 
 // remove removes dead letters from the list, and reloads it if it is empty.
 async function remove(view, keys) {
+  for (const d of view.deadLetters.filter((d) => keys.includes(d.key))) {
+    const group = view.groups.find((g) => g.class === d.class && g.reason === d.reason_kind);
+    if (group) group.count--;
+  }
   view.deadLetters = view.deadLetters.filter((d) => !keys.includes(d.key));
   show(view);
   await Promise.all([view.deadLetters.length === 0 ? load(view, "") : null, view.owner.acted?.()]);

@@ -1,8 +1,14 @@
-// describe summarises an event for people: {title, detail, severity}. Values from an
-// appliance may be of any type and length.
+// Descriptions of events for people. Values from an appliance may be of any type and length.
+
+import { toSecond } from "./format.js";
 
 const maxLength = 300;
 
+// detectionOf returns the detection of an event, {appliance, id}, or null for other events.
+export const detectionOf = (event) =>
+  event.data?.detection && event.appliance && /^\d{1,19}$/.test(event.subject ?? "") ? { appliance: event.appliance, id: event.subject } : null;
+
+// describe summarises an event: {title, detail, severity}.
 export function describe(event) {
   const data = event.data ?? {};
   const { title, detail } =
@@ -37,12 +43,21 @@ function detection(event, { detection: d, changes }) {
 }
 
 function* changed(changes) {
-  for (const [field, change] of Object.entries(changes ?? {})) {
-    yield `${field.replaceAll("_", " ")}: ${plain(change?.from)} → ${plain(change?.to)}`;
-  }
+  for (const { field, change } of changesOf(changes)) yield `${field}: ${change}`;
 }
 
-const plain = (value) => (value === null || value === undefined ? "none" : short(value));
+// changesOf returns what changed in a version of a detection: {field, change} of each.
+export const changesOf = (changes) =>
+  Object.entries(changes ?? {}).map(([field, change]) => ({
+    field: field.replaceAll("_", " "),
+    change: `${valueOf(field, change?.from)} → ${valueOf(field, change?.to)}`,
+  }));
+
+// valueOf formats the value of a field of a detection. A time is a number of milliseconds since
+// the epoch; one outside of the years 2001 to 5138 is shown as it is.
+const valueOf = (field, value) => (field.endsWith("_time") && typeof value === "number" && value > 1e12 && value < 1e14 ? toSecond(value) : plain(value));
+
+export const plain = (value) => (value === null || value === undefined ? "none" : short(value));
 
 function audit(a) {
   const body = a.body && typeof a.body === "object" ? a.body : {};
@@ -63,4 +78,4 @@ function own(event, data) {
   return { title: event.type.split(".").slice(-2).join(" "), detail: join([body.reason, body.explanation, body.ticket_id].map(short)) };
 }
 
-const action = (event) => event.type.split(".").at(-1);
+export const action = (event) => event.type.split(".").at(-1);

@@ -1,6 +1,8 @@
 // Functions that update the document in place. An element is kept for as long as the
 // object that it shows exists, so that focus and scroll position are kept.
 
+import { count, exact, inUTC } from "./format.js";
+
 // part returns the element within root with a given data-part.
 export const part = (root, name) => root.querySelector(`[data-part="${name}"]`);
 
@@ -24,13 +26,20 @@ export function writeOrHide(element, text) {
   write(element, text || "");
 }
 
-// time shows a time in a <time>, with the RFC 3339 form as its title.
+// time shows a time in a <time>, with the time in UTC as its title.
 export function time(element, rfc3339, format) {
   if (element.dateTime !== rfc3339) {
     element.dateTime = rfc3339;
-    element.title = rfc3339;
+    element.title = inUTC(rfc3339);
   }
   write(element, format(rfc3339));
+}
+
+// number shows a number, with all its digits as its title if it is abbreviated.
+export function number(element, n) {
+  write(element, count(n));
+  const title = exact(n);
+  if (element.title !== title) element.title = title;
 }
 
 // icon shows one of the page's symbols in an <svg>.
@@ -40,7 +49,8 @@ export function icon(svg, shape) {
 }
 
 // sync gives parent one child for each item, in order. key returns an item's key, create
-// its new element, and fill updates the element. Elements of remaining items are kept.
+// its new element, and fill updates the element. Elements of remaining items are kept, and
+// keep the focus if they are moved.
 export function sync(parent, items, { key, create, fill }) {
   const wanted = new Set(items.map(key));
   const kept = new Map();
@@ -48,6 +58,7 @@ export function sync(parent, items, { key, create, fill }) {
     if (wanted.has(child.dataset.key)) kept.set(child.dataset.key, child);
     else child.remove();
   }
+  const focused = document.activeElement;
   let next = parent.firstElementChild;
   for (const item of items) {
     const name = key(item);
@@ -60,4 +71,5 @@ export function sync(parent, items, { key, create, fill }) {
     if (element === next) next = next.nextElementSibling;
     else parent.insertBefore(element, next);
   }
+  if (document.activeElement !== focused && parent.contains(focused)) focused.focus({ preventScroll: true });
 }

@@ -1,11 +1,12 @@
 // The list of the latest events.
 
 import { open } from "./api.js";
-import { describe } from "./describe.js";
+import { describe, detectionOf } from "./describe.js";
 import { openJSON } from "./dialogs.js";
-import { make, part, sync, time, write } from "./elements.js";
+import { label, make, part, sync, time, write } from "./elements.js";
 import * as format from "./format.js";
 import { messages } from "./messages.js";
+import { to } from "./route.js";
 
 // The number of events shown, the number kept of each severity for when the filter
 // changes, and the limit of the text kept, in characters.
@@ -130,5 +131,14 @@ function create({ event, description: { title, detail, severity }, text }) {
   write(part(row, "detail"), detail);
   write(part(row, "origin"), event.source.replace("ndrbridge://", ""));
   row.firstElementChild.addEventListener("click", () => openJSON(title, async () => text));
+  linkDetection(part(row, "detection"), detectionOf(event));
   return row;
+}
+
+// linkDetection makes a link to the page of a detection; null hides it.
+export function linkDetection(link, detection) {
+  link.hidden = !detection;
+  if (!detection) return;
+  link.href = to("detections", detection.appliance, detection.id);
+  label(link, `Detection ${detection.id} of ${detection.appliance}`);
 }

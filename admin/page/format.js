@@ -6,8 +6,13 @@ const known = (value) => value !== undefined && value !== null;
 const whole = new Intl.NumberFormat(undefined, { maximumFractionDigits: 0 });
 const tenths = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
 const hundredths = new Intl.NumberFormat(undefined, { maximumFractionDigits: 2 });
+const large = new Intl.NumberFormat(undefined, { notation: "compact", compactDisplay: "long", maximumSignificantDigits: 3 });
 
-export const count = (n) => (known(n) ? whole.format(n) : unknown);
+// count formats a number: 12,345 or, from a million on, 1.23 million.
+export const count = (n) => (known(n) ? (n >= 1e6 ? large : whole).format(n) : unknown);
+
+// exact formats all digits of a number that count abbreviates; it returns "" for others.
+export const exact = (n) => (known(n) && n >= 1e6 ? whole.format(n) : "");
 
 // counted returns a number with a noun: "1 event", "2 events".
 export const counted = (n, thing) => `${count(n)} ${thing}${n === 1 ? "" : "s"}`;
@@ -15,7 +20,7 @@ export const counted = (n, thing) => `${count(n)} ${thing}${n === 1 ? "" : "s"}`
 // decimal formats a number with about three significant digits.
 function decimal(n) {
   if (!known(n)) return unknown;
-  if (n >= 100) return whole.format(n);
+  if (n >= 100) return count(n);
   return n >= 10 ? tenths.format(n) : hundredths.format(n);
 }
 
@@ -44,9 +49,16 @@ export function duration(seconds) {
   return `${whole.format(hours / 24)} days`;
 }
 
+// until formats the time from now to a moment: "in 5 s", or "now" if it is past.
+export function until(rfc3339) {
+  const seconds = (new Date(rfc3339) - Date.now()) / 1000;
+  return seconds < 0.5 ? "now" : `in ${duration(Math.max(1, seconds))}`;
+}
+
 const timeOfDay = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
 const minute = new Intl.DateTimeFormat(undefined, timeOfDay);
 const second = new Intl.DateTimeFormat(undefined, { ...timeOfDay, second: "2-digit" });
+const zoned = new Intl.DateTimeFormat(undefined, { ...timeOfDay, timeZoneName: "short" });
 const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 const dayOfYear = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" });
 
@@ -57,6 +69,21 @@ function moment(at, time) {
   return `${(at.getFullYear() === now.getFullYear() ? day : dayOfYear).format(at)}, ${time.format(at)}`;
 }
 
-export const toMinute = (rfc3339) => moment(new Date(rfc3339), minute);
+// toMinute names the time zone; toSecond and toAxis do not, since the page does (see zone).
+export const toMinute = (rfc3339) => moment(new Date(rfc3339), zoned);
 
 export const toSecond = (rfc3339) => moment(new Date(rfc3339), second);
+
+export const toAxis = (milliseconds) => minute.format(new Date(milliseconds));
+
+// inUTC formats a time in UTC: 2026-01-31 08:00:00 UTC.
+export const inUTC = (rfc3339) => `${new Date(rfc3339).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+
+// zone returns the reader's time zone: "Europe/Berlin (UTC+01:00)".
+export function zone() {
+  const minutes = -new Date().getTimezoneOffset();
+  const two = (n) => String(Math.floor(n)).padStart(2, "0");
+  const offset = minutes === 0 ? "UTC" : `UTC${minutes < 0 ? "−" : "+"}${two(Math.abs(minutes) / 60)}:${two(Math.abs(minutes) % 60)}`;
+  const name = new Intl.DateTimeFormat().resolvedOptions().timeZone;
+  return !name || name === "UTC" ? offset : `${name} (${offset})`;
+}

@@ -1,7 +1,7 @@
 // The cards of the journal and of the ticket commands.
 
 import { bar, chart } from "./charts.js";
-import { make, part, sync, writeOrHide, write } from "./elements.js";
+import { make, number, part, sync, writeOrHide, write } from "./elements.js";
 import * as format from "./format.js";
 import { showError, showState } from "./states.js";
 
@@ -12,13 +12,13 @@ export function showJournal(card, state) {
   write(part(card, "limit"), limit);
   bar(part(card, "bar"), j.max_bytes > 0 ? j.bytes / j.max_bytes : 0, "The journal's size against its limit", `${format.bytes(j.bytes)} ${limit}`);
   writeOrHide(part(card, "full"), j.full ? "Full: the sources wait for space." : "");
-  write(part(card, "events"), format.count(j.events));
+  number(part(card, "events"), j.events);
   write(part(card, "file"), format.bytes(state.file_bytes));
   part(card, "file").title = state.path;
 }
 
 export function chartJournal(card, history) {
-  chart(part(card, "chart"), { subject: "Journal", what: "Size", values: history.journal.bytes, step: history.step_seconds, format: format.bytes });
+  chart(part(card, "chart"), { subject: "Journal", what: "Size", values: history.journal.bytes, step: history.step_seconds, until: history.until, format: format.bytes });
 }
 
 // showTickets shows the counts of ticket commands and the state of their intakes. It

@@ -3,12 +3,14 @@
 import { hasToken, json, Problem } from "./api.js";
 import { chartStreams, showAppliances } from "./appliances.js";
 import { showCluster } from "./cluster.js";
+import { showDetection } from "./detection.js";
 import { prepareDialogs } from "./dialogs.js";
 import { time, write } from "./elements.js";
 import { EventList } from "./events.js";
 import * as format from "./format.js";
 import { chartJournal, showJournal, showTickets } from "./journal.js";
 import { Announcements, showOverall } from "./overall.js";
+import { reveal, route } from "./route.js";
 import { signIn, isSigningIn, onToken } from "./signin.js";
 import { chartSinks, showSinks } from "./sinks.js";
 import { verdict } from "./verdict.js";
@@ -29,6 +31,7 @@ const events = new EventList({
   freeze: byId("freeze"),
 });
 
+let shown = null; // the fragment whose view is shown
 let lastSuccess = null; // the time of the last status
 let failures = 0; // since lastSuccess
 let historyAt = 0; // when the history was last requested
@@ -64,11 +67,15 @@ function show(status) {
   lastSuccess = new Date();
   failures = 0;
   delete document.body.dataset.stale;
-  byId("bridge").hidden = false;
   byId("sign-out").hidden = !hasToken();
+  byId("read-only").hidden = !status.read_only;
+  document.body.toggleAttribute("data-read-only", Boolean(status.read_only)); // hides what acts
   write(byId("version"), status.version);
+  write(byId("zone"), `Times in ${format.zone()}`);
   byId("since-when").hidden = false;
   time(byId("since"), status.started, format.toMinute);
+  byId("reloaded").hidden = !status.reload?.ok;
+  if (status.reload?.ok) time(byId("reloaded-at"), status.reload.time, format.toMinute);
   showAppliances(byId("appliances"), status.appliances);
   showJournal(byId("journal"), status.state);
   showTickets(byId("tickets"), status);
@@ -77,7 +84,19 @@ function show(status) {
   const found = verdict(status);
   showOverall(found);
   announcements.announce(found, status.sinks);
+  showRoute();
   if (!document.hidden) showActivity();
+}
+
+// showRoute shows what the fragment of the address selects, unless it is shown already.
+function showRoute() {
+  if (isSigningIn() || location.hash === shown) return;
+  const { detection, target } = route(location.hash);
+  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
+  byId("bridge").hidden = Boolean(detection);
+  showDetection(detection ?? null);
+  if (target && (lastSuccess || target.length === 0)) reveal(target);
+  shown = location.hash;
 }
 
 // showActivity follows the events and updates the charts.
@@ -98,14 +117,16 @@ async function showActivity() {
 function showFailure(failure) {
   if (failure instanceof Problem && failure.status === 401) {
     signIn(`This token was rejected: ${failure.message}`);
+    showDetection(null);
+    shown = null;
     return;
   }
   failures++;
-  byId("bridge").hidden = false;
+  if (shown === null) byId("bridge").hidden = false;
   document.body.dataset.stale = "";
   const why = failure instanceof Problem ? `The bridge cannot report its status: ${failure.message}.` : "The bridge does not answer.";
   const last = lastSuccess ? ` This page shows its status of ${format.toSecond(lastSuccess)}.` : "";
-  const found = { level: "bad", lines: [`${why}${last} Retrying automatically.`] };
+  const found = { level: "bad", lines: [{ text: `${why}${last} Retrying automatically.` }] };
   showOverall(found);
   announcements.announce({ ...found, level: "gone" }, []);
 }
@@ -116,5 +137,6 @@ document.addEventListener("visibilitychange", () => {
   if (document.hidden) events.stop();
   else wake();
 });
+window.addEventListener("hashchange", showRoute);
 window.addEventListener("online", () => wake());
 follow();

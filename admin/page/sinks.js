@@ -2,21 +2,25 @@
 
 import { inWords, pathOf, send } from "./api.js";
 import { chart } from "./charts.js";
-import { label, make, part, sync, writeOrHide, time, write } from "./elements.js";
+import { label, make, number, part, sync, writeOrHide, time, write } from "./elements.js";
+import { prepareFold, setWell } from "./fold.js";
 import * as format from "./format.js";
+import { order } from "./order.js";
 import { openDeadLetters } from "./dead.js";
 import { showError, showShape, showState } from "./states.js";
-import { fillsSoon } from "./verdict.js";
+import { fillsSoon, trouble } from "./verdict.js";
 
 // showSinks shows the sinks of a status. acted is called after a sink was paused or
 // resumed.
 export function showSinks(parent, status, acted) {
   const all = [...status.sinks, ...(status.unconfigured ?? []).map((s) => ({ ...s, unconfigured: true }))];
-  sync(parent, all, { key: (s) => s.name, create: (s) => createSink(s.name, acted), fill: fillSink });
+  const key = (s) => s.name;
+  sync(parent, order(parent, all, key, trouble), { key, create: (s) => createSink(s.name, acted), fill: fillSink });
 }
 
 function createSink(name, acted) {
   const card = make("sink-card");
+  prepareFold(card);
   const error = part(card, "action-error");
   const act = async (button, action) => {
     if (button.getAttribute("aria-busy") === "true") return;
@@ -40,7 +44,9 @@ function createSink(name, acted) {
 
 function fillSink(card, s) {
   write(part(card, "name"), s.name);
-  write(part(card, "kind"), s.kind ?? "");
+  write(part(card, "kind"), [s.kind, s.preset].filter(Boolean).join(", "));
+  writeOrHide(part(card, "target"), s.target);
+  setWell(card, trouble(s) === 0 && s.state === "running", `sink ${s.name}`);
   const state = part(card, "state");
   if (s.unconfigured) showShape(state, "unknown", "Not configured");
   else showState(state, s.state);
@@ -61,8 +67,20 @@ function fillSink(card, s) {
 
   write(part(card, "lag"), s.lag_events > 0 ? format.counted(s.lag_events, "event") : "none");
   write(part(card, "lag-note"), s.lag_events > 0 ? `for ${format.duration(s.lag_seconds)}` : "");
+  part(card, "lag").title = s.lag_events > 0 ? [format.exact(s.lag_events), format.bytes(s.lag_bytes)].filter(Boolean).join(", ") : "";
   write(part(card, "rate"), format.rate(s.events_per_second));
-  write(part(card, "delivered"), format.count(s.delivered));
+  number(part(card, "delivered"), s.delivered);
+  const last = part(card, "last");
+  if (s.last_delivery) time(last, s.last_delivery, format.toSecond);
+  else write(last, s.delivered > 0 ? "not known" : "none since the start");
+  part(card, "next-fact").hidden = !s.next_attempt;
+  if (s.next_attempt) time(part(card, "next"), s.next_attempt, format.until);
+  part(card, "match-fact").hidden = !s.match;
+  if (s.match) {
+    number(part(card, "matched"), s.match.matched);
+    write(part(card, "filtered"), `${format.count(s.match.filtered)} did not`);
+  }
+  writeOrHide(part(card, "match-errors"), s.match?.errors > 0 ? `The match failed for ${format.counted(s.match.errors, "event")}: ${s.match.error}` : "");
 
   writeOrHide(part(card, "fills"), fillsSoon(s) ? `Will fill the journal in about ${format.duration(s.fills_journal_in_seconds)}.` : "");
   writeOrHide(part(card, "over"), s.over_lag ? "Over its lag budget." : "");
@@ -80,8 +98,8 @@ export function chartSinks(parent, history) {
     const card = parent.querySelector(`[data-key="${CSS.escape(h.sink)}"]`);
     if (!card) continue;
     const subject = `Sink ${h.sink}`;
-    const step = history.step_seconds;
-    chart(part(card, "rate-chart"), { subject, what: "Rate", values: h.events_per_second, step, format: format.rate });
-    chart(part(card, "lag-chart"), { subject, what: "Lag", values: h.lag_events, step, format: (n) => format.counted(n, "event") });
+    const times = { step: history.step_seconds, until: history.until };
+    chart(part(card, "rate-chart"), { subject, what: "Rate", values: h.events_per_second, ...times, format: format.rate });
+    chart(part(card, "lag-chart"), { subject, what: "Lag", values: h.lag_events, ...times, format: (n) => format.counted(Math.round(n), "event") });
   }
 }

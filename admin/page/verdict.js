@@ -1,5 +1,6 @@
 // verdict summarises a status for people: {level, lines}. lines name the problems, the
-// most severe first, or report that all is well. level is bad, warn, paused or ok.
+// most severe first, or report that all is well: {text, target}, where target is the part of
+// the page that shows it, as in route.js, or absent. level is bad, warn, paused or ok.
 
 import { shardName } from "./cluster.js";
 import * as format from "./format.js";
@@ -21,12 +22,29 @@ export const fillsSoon = (sink) => sink.fills_journal_in_seconds > 0 && sink.fil
 // isSkewed reports whether an appliance's clock is wrong enough to be reported.
 export const isSkewed = (appliance) => Math.abs(appliance.clock_skew_seconds ?? 0) > maxSkew;
 
+// trouble ranks a sink by how much attention it needs; 0: none.
+export function trouble(s) {
+  if (s.state === "halted") return 5;
+  if (s.state === "retrying") return 4;
+  if (s.over_lag || fillsSoon(s)) return 3;
+  if (s.dead_letters > 0) return 2;
+  return s.state === "paused" ? 1 : 0;
+}
+
+// troubleOf ranks an appliance likewise.
+export function troubleOf(a) {
+  if (a.reachable === false || a.replaced) return 4;
+  if (a.streams.some(fails) || a.tickets?.error) return 3;
+  if (a.streams.some((s) => s.dead_letters > 0)) return 2;
+  return isSkewed(a) ? 1 : 0;
+}
+
 export function verdict(status) {
-  const found = [...cluster(status.cluster), ...journal(status), ...sinks(status), ...appliances(status), ...tickets(status)];
-  if (found.length === 0) return { level: "ok", lines: [allIsWell(status)] };
+  const found = [...reload(status.reload), ...cluster(status.cluster), ...journal(status), ...sinks(status), ...appliances(status), ...tickets(status)];
+  if (found.length === 0) return { level: "ok", lines: [{ text: allIsWell(status) }] };
   const order = ["bad", "warn", "paused"];
   found.sort((a, b) => order.indexOf(a.level) - order.indexOf(b.level));
-  return { level: found[0].level, lines: found.map((f) => f.text) };
+  return { level: found[0].level, lines: found };
 }
 
 function allIsWell(status) {
@@ -44,20 +62,25 @@ const waiting = (events) => (events === 0 ? "no events wait" : `${format.counted
 
 const since = (time) => (time ? ` since ${format.toMinute(time)}` : "");
 
+function* reload(r) {
+  if (!r || r.ok) return;
+  yield { level: "warn", text: `The configuration was not reloaded at ${format.toMinute(r.time)}, and the bridge continues with the previous one: ${sentence(r.error)}` };
+}
+
 function* cluster(c) {
   if (!c) return;
   const named = (shards) => `shard${shards.length === 1 ? "" : "s"} ${shards.map(shardName).join(", ")}`;
   const orphans = c.shards.filter((s) => !s.owner);
-  if (orphans.length > 0) yield { level: "bad", text: `No member owns ${named(orphans)}: the appliances there are not polled until a member takes over.` };
+  if (orphans.length > 0) yield { level: "bad", target: ["cluster"], text: `No member owns ${named(orphans)}: the appliances there are not polled until a member takes over.` };
   const alone = c.members.length === 1;
-  if (alone) yield { level: "warn", text: `${c.member} is the only member of the cluster: no other takes over if it fails.` };
+  if (alone) yield { level: "warn", target: ["cluster"], text: `${c.member} is the only member of the cluster: no other takes over if it fails.` };
   const unfollowed = c.shards.filter((s) => s.owner && s.followers.length === 0);
-  if (!alone && unfollowed.length > 0) yield { level: "warn", text: `No member follows ${named(unfollowed)}: a takeover would take longer.` };
+  if (!alone && unfollowed.length > 0) yield { level: "warn", target: ["cluster"], text: `No member follows ${named(unfollowed)}: a takeover would take longer.` };
   for (const s of c.shards) {
-    if (s.error) yield { level: "warn", text: `Shard ${shardName(s)} at ${c.member}: ${sentence(s.error)}` };
+    if (s.error) yield { level: "warn", target: ["cluster"], text: `Shard ${shardName(s)} at ${c.member}: ${sentence(s.error)}` };
   }
   const differing = c.members.filter((m) => m.config === "differs").map((m) => m.member);
-  if (differing.length > 0) yield { level: "warn", text: `The configuration of ${differing.join(", ")} differs from that of ${c.member}: give all members the same one.` };
+  if (differing.length > 0) yield { level: "warn", target: ["cluster"], text: `The configuration of ${differing.join(", ")} differs from that of ${c.member}: give all members the same one.` };
 }
 
 function* journal({ state, sinks }) {
@@ -65,49 +88,53 @@ function* journal({ state, sinks }) {
   const slowest = sinks.reduce((a, b) => (b.lag_bytes > (a?.lag_bytes ?? 0) ? b : a), null);
   yield {
     level: "bad",
+    target: ["journal"],
     text: `The journal is full and polling is paused: fix ${slowest ? `sink ${slowest.name}` : "the sinks"}, set its lag.policy to skip, or raise journal.max_bytes.`,
   };
 }
 
+// sorted returns items in the order of their cards: the highest rank first.
+const sorted = (items, rank) => items.toSorted((a, b) => rank(b) - rank(a));
+
 function* sinks(status) {
-  for (const s of status.sinks) {
+  for (const s of sorted(status.sinks, trouble)) {
     const name = `Sink ${s.name}`;
     switch (s.state) {
       case "halted":
-        yield { level: "bad", text: `${name} is halted${since(s.since)}: ${sentence(s.error)} Fix it; delivery resumes automatically.` };
+        yield { level: "bad", target: ["sinks", s.name], text: `${name} is halted${since(s.since)}: ${sentence(s.error)} Fix it; delivery resumes automatically.` };
         break;
       case "retrying":
-        yield { level: "warn", text: `${name} is failing${since(s.since)} and being retried: ${sentence(s.error)}` };
+        yield { level: "warn", target: ["sinks", s.name], text: `${name} has been failing${since(s.since)} and is retried: ${sentence(s.error)}` };
         break;
       case "paused":
-        yield { level: "paused", text: `${name} is paused${since(s.since)}; ${waiting(s.lag_events)} for it.` };
+        yield { level: "paused", target: ["sinks", s.name], text: `${name} is paused${since(s.since)}; ${waiting(s.lag_events)} for it.` };
         break;
     }
     if (fillsSoon(s)) {
-      yield { level: "warn", text: `${name} will fill the journal in about ${format.duration(s.fills_journal_in_seconds)}; polling then pauses.` };
+      yield { level: "warn", target: ["sinks", s.name], text: `${name} will fill the journal in about ${format.duration(s.fills_journal_in_seconds)}; polling then pauses.` };
     }
-    if (s.over_lag) yield { level: "warn", text: `${name} is over its lag budget.` };
-    if (s.dead_letters > 0) yield { level: "warn", text: `${name} has ${format.counted(s.dead_letters, "dead letter")}: view the reasons, then requeue or drop them.` };
+    if (s.over_lag) yield { level: "warn", target: ["sinks", s.name], text: `${name} is over its lag budget.` };
+    if (s.dead_letters > 0) yield { level: "warn", target: ["sinks", s.name], text: `${name} has ${format.counted(s.dead_letters, "dead letter")}: view the reasons, then requeue or drop them.` };
   }
   for (const s of status.unconfigured ?? []) {
-    yield { level: "paused", text: `Sink ${s.name} is no longer configured: delete its state with "ndrbridge state forget ${s.name}".` };
+    yield { level: "paused", target: ["sinks", s.name], text: `Sink ${s.name} is no longer configured: delete its state with "ndrbridge state forget ${s.name}".` };
   }
 }
 
 function* appliances(status) {
-  for (const a of status.appliances) {
+  for (const a of sorted(status.appliances, troubleOf)) {
     const name = `Appliance ${a.name}`;
-    if (a.reachable === false) yield { level: "bad", text: `${name} is not reachable${since(a.since)}: ${sentence(a.error ?? "its polls are failing")}` };
+    if (a.reachable === false) yield { level: "bad", target: ["appliances", a.name], text: `${name} is not reachable${since(a.since)}: ${sentence(a.error ?? "its polls are failing")}` };
     for (const s of a.streams) {
       if (fails(s) && a.reachable !== false) {
-        yield { level: "warn", text: `Polls of ${a.name}/${s.stream} are failing and being retried: ${sentence(s.error)}` };
+        yield { level: "warn", target: ["appliances", a.name], text: `Polls of ${a.name}/${s.stream} are failing and being retried: ${sentence(s.error)}` };
       }
       if (s.dead_letters > 0) {
-        yield { level: "warn", text: `${a.name}/${s.stream}: ${format.counted(s.dead_letters, "object")} could not be converted into events.` };
+        yield { level: "warn", target: ["appliances", a.name], text: `${a.name}/${s.stream}: ${format.counted(s.dead_letters, "object")} could not be converted into events.` };
       }
     }
-    if (a.replaced) yield { level: "bad", text: `${name}: ${replacedInWords(a.replaced)}` };
-    if (isSkewed(a)) yield { level: "warn", text: `${name}: ${clockInWords(a.clock_skew_seconds)}` };
+    if (a.replaced) yield { level: "bad", target: ["appliances", a.name], text: `${name}: ${replacedInWords(a.replaced)}` };
+    if (isSkewed(a)) yield { level: "warn", target: ["appliances", a.name], text: `${name}: ${clockInWords(a.clock_skew_seconds)}` };
   }
 }
 
@@ -122,10 +149,10 @@ export const clockInWords = (skew) =>
 function* tickets(status) {
   for (const a of status.appliances) {
     if (a.tickets?.error) {
-      yield { level: a.tickets.state === "halted" ? "bad" : "warn", text: `Tickets cannot be written to ${a.name}; their commands are kept: ${sentence(a.tickets.error)}` };
+      yield { level: a.tickets.state === "halted" ? "bad" : "warn", target: ["appliances", a.name], text: `Tickets cannot be written to ${a.name}; their commands are kept: ${sentence(a.tickets.error)}` };
     }
   }
   for (const i of status.intakes ?? []) {
-    if (i.error) yield { level: "warn", text: `Ticket commands cannot be received from ${i.intake}; they wait there: ${sentence(i.error)}` };
+    if (i.error) yield { level: "warn", target: ["tickets"], text: `Ticket commands cannot be received from ${i.intake}; they wait there: ${sentence(i.error)}` };
   }
 }

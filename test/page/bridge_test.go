@@ -42,9 +42,10 @@ func startAppliance(t *testing.T) (a *appliance.Appliance, url string) {
 
 // settings configures the bridge of a test.
 type settings struct {
-	state, token, admin string // admin is the listen address; empty: a free port
-	appliances, sinks   string // YAML, a line each
-	tickets             string
+	state, admin      string // admin is the listen address; empty: a free port
+	token, readToken  string
+	appliances, sinks string // YAML, a line each
+	tickets           string
 }
 
 func hq(url string) string {
@@ -65,7 +66,7 @@ func startBridge(t *testing.T, s settings) (url string, stop func()) {
 	if s.admin == "" {
 		s.admin = "127.0.0.1:0"
 	}
-	text := fmt.Sprintf("state: %q\nadmin: {listen: %q, token: %q}\nappliances:\n%ssinks:\n%s%s", s.state, s.admin, s.token, s.appliances, s.sinks, s.tickets)
+	text := fmt.Sprintf("state: %q\nadmin: {listen: %q, token: %q, read_token: %q}\nappliances:\n%ssinks:\n%s%s", s.state, s.admin, s.token, s.readToken, s.appliances, s.sinks, s.tickets)
 	config, err := configs.Parse("ndrbridge.yaml", []byte(text), nil)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)

@@ -82,6 +82,16 @@ func newTab(t *testing.T) *tab {
 	return p
 }
 
+// run runs a subtest that uses the tab.
+func (p *tab) run(name string, test func(t *testing.T)) {
+	parent := p.t
+	parent.Run(name, func(t *testing.T) {
+		p.t = t
+		defer func() { p.t = parent }()
+		test(t)
+	})
+}
+
 func call[P, R any](p *tab, command cdp.Command[P, R], params P) R {
 	p.t.Helper()
 	result, err := chromedp.Call(p.ctx, command, params)

@@ -32,7 +32,7 @@ func TestSinkFailureAndRecoveryAreShown(t *testing.T) {
 	soc.Answer(http.StatusServiceUnavailable)
 	a.AddMany(3)
 	p.awaitText(card("soc", ".state"), "Retrying")
-	p.awaitText("#verdict", "Sink soc is failing")
+	p.awaitText("#verdict", "Sink soc has been failing")
 	p.awaitText(card("soc", "dd"), "3 events for")
 	soc.Answer(http.StatusUnauthorized)
 	p.awaitText(card("soc", ".state"), "Halted")
@@ -232,6 +232,39 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
+// TestATokenForReadingIsOfferedNoActions signs in with admin.read_token, then with admin.token.
+func TestATokenForReadingIsOfferedNoActions(t *testing.T) {
+	a, applianceURL := startAppliance(t)
+	a.AddMany(2)
+	soc := loopback.Receive(t)
+	soc.Answer(http.StatusUnprocessableEntity)
+	url, _ := startBridge(t, settings{token: "all", readToken: "look", appliances: hq(applianceURL), sinks: webhook("soc", soc.URL)})
+	p := newTab(t)
+	p.expectRefusals()
+	p.do(chromedp.Navigate(url))
+	signIn := func(token string) {
+		p.await("the field has the focus", "document.activeElement?.id === 'token'")
+		p.press(strings.Split(token, "")...)
+		p.press("\r")
+		p.awaitText("#verdict", "Sink soc has 2 dead letters")
+		p.click(`[aria-label="View the dead letters of sink soc"]`)
+		p.await("all of them are listed", "document.querySelectorAll('.dead-letter').length === 2")
+	}
+	const offered = `[...document.querySelectorAll("button")].filter((b) => b.checkVisibility()).map((b) => b.textContent).join()`
+
+	signIn("look")
+	p.awaitText("header.top", "signed in to read only")
+	if got := eval[string](p, offered); strings.Contains(got, "Pause") || strings.Contains(got, "Drop") || strings.Contains(got, "Requeue") || !strings.Contains(got, "View") {
+		t.Errorf("it offers %s", got)
+	}
+	p.press("\x1b")
+	p.click("#sign-out")
+	signIn("all")
+	if got := eval[string](p, offered); !strings.Contains(got, "Pause") || !strings.Contains(got, "Drop all") || !strings.Contains(got, "Requeue all") {
+		t.Errorf("it offers %s", got)
+	}
+}
+
 func TestEventsAreFilteredBySeverity(t *testing.T) {
 	a, applianceURL := startAppliance(t)
 	add := func(title string, risk int) {
@@ -311,6 +344,17 @@ func TestJSONAndMessages(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			if got := eval[string](p, fmt.Sprintf("import('/page/pretty.js').then((m) => m.pretty(%q))", c.json)); got != c.pretty {
 				t.Errorf("%s\nwant\n%s", got, c.pretty)
+			}
+		})
+	}
+	for _, c := range []struct{ name, json, raw string }{
+		{"numbers of a member keep their digits", `{"v":[{"e":{"id":9007199254740993}, "x":1},{"e": [1.10] }]}`, `{"id":9007199254740993}|[1.10]`},
+		{"members elsewhere are left out", `{"e":1,"v":[{"x":{"e":2},"y":"e","e":"a,}\"e\":3"}]}`, `"a,}\"e\":3"`},
+		{"there is none", `{"v":[]}`, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := eval[string](p, fmt.Sprintf("import('/page/pretty.js').then((m) => m.raw(%q, 'e', 3).join('|'))", c.json)); got != c.raw {
+				t.Errorf("%s\nwant\n%s", got, c.raw)
 			}
 		})
 	}

@@ -1,0 +1,104 @@
+//go:build e2e
+
+package page
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"ndrbridge/test/loopback"
+)
+
+// sendCommand posts a ticket command to a bridge.
+func sendCommand(t *testing.T, bridge, body string) {
+	t.Helper()
+	answer, err := http.Post(bridge+"/api/v1/tickets", "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if text, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusAccepted {
+		t.Fatalf("%s %s (%v)", answer.Status, text, err)
+	}
+}
+
+func TestDetectionHasItsOwnPage(t *testing.T) {
+	a, applianceURL := startAppliance(t)
+	soc, lake := loopback.Receive(t), loopback.Receive(t)
+	lake.Answer(http.StatusUnprocessableEntity)
+	url, _ := startBridge(t, settings{
+		appliances: hq(applianceURL), tickets: "tickets: {enabled: true}\n",
+		sinks: webhook("soc", soc.URL) + webhook("lake", lake.URL) +
+			strings.Replace(webhook("few", loopback.Receive(t).URL), "batch:", `match: 'detection.ticket_id == "SEC-7"', batch:`, 1),
+	})
+	d := a.Generate()
+	const id = 1<<53 + 1 // beyond the precision of JavaScript's numbers
+	risk := 83
+	d.ID, d.Title, d.RiskScore, d.Categories = id, `<img src=x onerror="window.ran=1">`, &risk, []string{"sec"}
+	a.Add(d)
+	await(t, "the detection", func() bool { n, _ := count(soc); return n == 1 })
+	sendCommand(t, url, fmt.Sprintf(`{"ticket_id": "SEC-7", "detection_id": %d, "status": "in_progress", "assignee": "alice"}`, id))
+	await(t, "the version with the ticket, and the bridge's event about it", func() bool { n, _ := count(soc); return n >= 3 })
+
+	address := fmt.Sprintf("%s/#/detections/hq/%d", url, id)
+	p := openTab(t, address)
+	p.awaitText("#detection-title", d.Title)
+	p.awaitText("#detection [data-part=about]", fmt.Sprintf("Detection %d of hq", id))
+	p.awaitText("#detection [data-part=severity]", "high")
+	p.awaitText("#detection [data-part=facts]", "Risk score 83")
+	p.awaitText("#detection [data-part=facts]", "Ticket SEC-7")
+	p.awaitText("#detection [data-part=searched]", "The journal keeps the versions that were recorded since")
+	p.awaitText(".versions", "ticket id none → SEC-7") // the link and the status may be one version or two
+	p.awaitText(".version:last-child", "soc: delivered")
+	p.awaitText(".version:last-child", "few: filtered")
+	p.awaitText(".version:first-child", "few: delivered")
+	p.awaitText(".version:last-child", "lake: dead letter")
+	p.awaitText(".version:last-child", "422")
+	p.awaitText(".commands", "applied")
+	p.awaitText(".commands", "for ticket SEC-7: status in_progress, assign to alice, link the detection")
+	p.await("the overview is hidden", "!"+element("#bridge")+".checkVisibility()")
+	rules := loadAxe(t)
+	for _, size := range []struct {
+		name          string
+		width, height int64
+	}{{"desktop", 1280, 900}, {"phone", 360, 780}} {
+		for _, scheme := range []string{"light", "dark"} {
+			name := "detection-" + size.name + "-" + scheme
+			p.prefer(scheme)
+			p.resize(size.width, size.height)
+			if wide := eval[int](p, "document.documentElement.scrollWidth"); wide > int(size.width) {
+				t.Errorf("%s: the page is %d px wide", name, wide)
+			}
+			rules.check(p, name)
+			p.picture(name, true)
+		}
+	}
+	p.click(".version:last-child [data-part=view]")
+	p.awaitText("#json", fmt.Sprintf(`"id": %d,`, id))
+	p.press("\x1b")
+
+	p.run("from the events and the dead letters", func(t *testing.T) {
+		p.click("#detection a[href='#/']")
+		p.awaitText("#verdict", "dead letter")
+		p.click(fmt.Sprintf(`#events [aria-label="Detection %d of hq"]`, id))
+		p.awaitText("#detection-title", d.Title)
+		eval[bool](p, "history.back(), true")
+		p.click(`[aria-label="View the dead letters of sink lake"]`)
+		p.awaitText(".dead-group h3", "× rejected: POST to")
+		p.awaitText(".dead-letter", d.Title)
+		p.click(fmt.Sprintf(`#dead-letters [aria-label="Detection %d of hq"]`, id))
+		p.awaitText("#detection-title", d.Title)
+		p.await("the dialog is closed", "!document.querySelector('dialog[open]')")
+	})
+	p.run("one that nobody knows", func(t *testing.T) {
+		p.expectRefusals()
+		eval[bool](p, "location.hash = '#/detections/hq/7', true")
+		p.awaitText("#detection [data-part=error]", "the bridge has not seen it at appliance hq")
+	})
+	if eval[bool](p, "'ran' in window") {
+		t.Error("a script of the appliance has run")
+	}
+}

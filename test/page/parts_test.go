@@ -1,0 +1,126 @@
+//go:build e2e
+
+package page
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"ndrbridge/test/loopback"
+)
+
+func TestTroubledPartsComeFirstAndAreLinked(t *testing.T) {
+	a, applianceURL := startAppliance(t)
+	soc := loopback.Receive(t)
+	soc.Answer(http.StatusUnauthorized)
+	a.AddMany(3)
+	url, _ := startBridge(t, settings{
+		appliances: hq(applianceURL) + "  - {name: away, url: \"http://127.0.0.1:9\", api_key: stand-in-key, retry: {initial: 50ms, max: 200ms}}\n",
+		sinks:      webhook("first", loopback.Receive(t).URL) + webhook("soc", soc.URL),
+	})
+	p := openTab(t, url)
+	keys := func(parent string) string {
+		return fmt.Sprintf("[...document.querySelectorAll('%s > .card')].map((c) => c.dataset.key).join()", parent)
+	}
+	p.await("the halted sink is first", keys("#sinks")+" === 'soc,first'")
+	p.await("the unreachable appliance is first", keys("#appliances")+" === 'away,hq'")
+	p.awaitText(card("soc", ".target"), "127.0.0.1:")
+	p.awaitText(card("soc", "[data-part=next-fact]"), "Next attempt")
+	p.awaitText(card("soc", "[data-part=last]"), "none since the start")
+	p.await("a sink that runs has no next attempt", element(card("first", "[data-part=next-fact]"))+".hidden")
+	p.await("its last delivery is shown, in UTC when one points at it", fmt.Sprintf("/^\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d UTC$/.test(%s.title)", element(card("first", "[data-part=last]"))))
+	p.awaitText("#zone", "Times in ")
+
+	p.click(`#verdict a[href="#/sinks/soc"]`)
+	p.await("its title has the focus", fmt.Sprintf("document.activeElement === %s", element(card("soc", "h3"))))
+	p.await("it is in view", fmt.Sprintf("%s.getBoundingClientRect().top >= 0 && %[1]s.getBoundingClientRect().top < innerHeight", element(card("soc", "h3"))))
+
+	p.run("cards keep their places and the focus while they are used", func(t *testing.T) {
+		eval[bool](p, element(card("first", "[data-part=switch]"))+".focus(), true")
+		p.press("\r")
+		p.awaitText(card("first", ".state"), "Paused")
+		p.await("the focus stays", `document.activeElement.matches('[aria-label="Resume sink first"]')`)
+		p.press("\r")
+	})
+	p.run("healthy parts are folded on a phone", func(t *testing.T) {
+		p.resize(360, 780)
+		p.awaitText(card("first", ".state"), "Running")
+		p.await("a healthy sink is folded", "!"+element(card("first", ".fold"))+".checkVisibility()")
+		p.await("a troubled one is not", element(card("soc", ".fold"))+".checkVisibility()")
+		p.click(`[aria-label="More about sink first"]`)
+		p.await("it is unfolded", element(card("first", ".fold"))+".checkVisibility()")
+		p.await("it says so", element(`[aria-label="Less about sink first"]`)+".ariaExpanded === 'true'")
+	})
+	p.run("changes are as people read them", func(t *testing.T) {
+		for changes, want := range map[string]string{
+			"{end_time: {from: null, to: +new Date(2025, 0, 31, 8, 5, 9)}}":                       "end time: none → Jan 31, 2025, 08:05:09",
+			"{end_time: {from: '1795438357278', to: 1e300}, participants: {from: 2, to: [1e12]}}": "end time: 1795438357278 → 1e+300, participants: 2 → [1000000000000]",
+		} {
+			expression := "import('/page/describe.js').then((d) => d.changesOf(" + changes + ").map((c) => `${c.field}: ${c.change}`).join(', '))"
+			if got := eval[string](p, expression); got != want {
+				t.Errorf("%s: %q, want %q", changes, got, want)
+			}
+		}
+	})
+	p.run("the banner names the most severe trouble first", func(t *testing.T) {
+		sinks := "[{name: 'a', dead_letters: 1}, {name: 'b', over_lag: true}, {name: 'c', state: 'retrying', error: 'x'}, {name: 'd', state: 'halted', error: 'x'}]"
+		expression := "import('/page/verdict.js').then((v) => v.verdict({sinks: " + sinks + ", appliances: [], state: {journal: {}}}).lines.map((l) => l.target[1]).join(''))"
+		if got := eval[string](p, expression); got != "dcba" {
+			t.Errorf("sinks %s", got)
+		}
+	})
+	p.run("values are as people read them", func(t *testing.T) {
+		for expression, want := range map[string]string{
+			"count(999_999)": "999,999", "count(1_234_567)": "1.23 million", "exact(1_234_567)": "1,234,567", "exact(5)": "",
+			"counted(1, 'event')": "1 event", "rate(2_500_000)": "2.5 million/s", "bytes(1536)": "1.5 KiB", "bytes(3 * 2 ** 30)": "3 GiB",
+			"duration(90)": "2 min", "duration(5400)": "1 h 30 min", "until(Date.now() - 1000)": "now", "until(Date.now() + 90_000)": "in 2 min",
+			"inUTC('2026-01-31T08:00:00.5+02:00')": "2026-01-31 06:00:00 UTC",
+		} {
+			if got := eval[string](p, "import('/page/format.js').then((f) => f."+expression+")"); got != want {
+				t.Errorf("%s: %q, want %q", expression, got, want)
+			}
+		}
+	})
+}
+
+func TestChartsAreReadWithPointerAndKeys(t *testing.T) {
+	_, applianceURL := startAppliance(t)
+	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", loopback.Receive(t).URL)})
+	p := openTab(t, url)
+	p.awaitText("#verdict", allIsWell)
+	// An hour of values between 10 and 19, with one burst of 5,000 events a second.
+	eval[bool](p, `(async () => {
+		const figure = document.createElement('figure');
+		figure.id = 'probe';
+		figure.className = 'chart';
+		document.body.append(figure);
+		const {chart} = await import('/page/charts.js');
+		const {rate} = await import('/page/format.js');
+		const values = Array.from({length: 240}, (_, i) => (i === 100 ? 5000 : 10 + (i % 10)));
+		chart(figure, {subject: 'Sink x', what: 'Rate', values, step: 15, until: new Date(2026, 0, 31, 12, 0, 0).toISOString(), format: rate});
+		window.chart = chart;
+		return true;
+	})()`)
+	p.awaitText("#probe .most", "max 5,000/s, cut at")
+	p.await("the usual values are not flattened", "Math.min(...document.querySelector('#probe .line').getAttribute('d').match(/ [\\d.]+/g).slice(0, 50).map(Number)) < 20")
+	p.await("the burst is marked", "document.querySelector('#probe .cut').getAttribute('d').match(/M/g).length === 1")
+	p.awaitText("#probe .axis", "11:00 11:30 12:00")
+	eval[bool](p, "document.querySelector('#probe .plot').focus(), true")
+	p.press(kb.ArrowLeft, kb.ArrowLeft)
+	p.awaitText("#probe .most", "18/s at ")
+	p.awaitText("#probe .most", "11:59:45")
+	p.await("it is spoken", `document.querySelector('#probe .plot').ariaValueText.startsWith('18/s at')`)
+	p.press("\x1b")
+	p.awaitText("#probe .most", "max 5,000/s")
+	eval[bool](p, `(() => {
+		const plot = document.querySelector('#probe .plot');
+		const box = plot.getBoundingClientRect();
+		plot.dispatchEvent(new PointerEvent('pointermove', {clientX: box.left + box.width * 100 / 239}));
+		return true;
+	})()`)
+	p.awaitText("#probe .most", "5,000/s at ")
+	p.awaitText("#probe .most", "11:25:15")
+}
