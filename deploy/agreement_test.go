@@ -49,10 +49,22 @@ func TestABridgeIsGivenTimeToStop(t *testing.T) {
 	}
 }
 
+// TestConfigurationErrorsDoNotRestartTheService checks the exit status that ends the
+// restarts, which is that of the main process only.
+func TestConfigurationErrorsDoNotRestartTheService(t *testing.T) {
+	if got := find(t, "systemd/ndrbridge.service", `^RestartPreventExitStatus=(.*)$`); got != "78" {
+		t.Errorf("it is %s", got)
+	}
+	if strings.Contains(read(t, "systemd/ndrbridge.service"), "\nExecStartPre=") {
+		t.Error("a command runs before the main process, whose failure is repeated")
+	}
+}
+
 func TestReleaseAndImageAreLinkedWithTheSameFlags(t *testing.T) {
 	image := find(t, "../Dockerfile", `go build (.*) -o /out/`)
-	image = strings.ReplaceAll(image, "$VERSION", "V")
-	release := strings.ReplaceAll(find(t, "../.goreleaser.yaml", `ldflags: \["(.*)"\]`), "{{.Version}}", "V")
+	image = strings.NewReplacer("$VERSION", "V", "$REVISION", "C", "$DATE", "D").Replace(image)
+	release := strings.NewReplacer("{{.Version}}", "V", "{{.FullCommit}}", "C", "{{.CommitDate}}", "D").
+		Replace(find(t, "../.goreleaser.yaml", `ldflags: \["(.*)"\]`))
 	flags := strings.ReplaceAll(find(t, "../.goreleaser.yaml", `flags: \[(-.*)\]$`), ",", "")
 	if want := flags + ` -ldflags "` + release + `"`; image != want {
 		t.Errorf("the image is linked with\n%s\na release with\n%s", image, want)

@@ -1,0 +1,123 @@
+package deploy_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"ndrbridge/configs"
+)
+
+// TestTheReferenceOfTheChartsValuesIsCurrent rewrites the schema of the chart's values if
+// UPDATE is set: helm/schema.json, and that of the configuration for the value config.
+func TestTheReferenceOfTheChartsValuesIsCurrent(t *testing.T) {
+	const file = "helm/ndrbridge/values.schema.json"
+	decode := func(data []byte) (schema map[string]any) {
+		if err := json.Unmarshal(data, &schema); err != nil {
+			t.Fatal(err)
+		}
+		return schema
+	}
+	values, configuration := decode([]byte(read(t, "helm/schema.json"))), decode(configs.Schema())
+	definitions := map[string]any{"configuration": configuration}
+	maps.Copy(definitions, configuration["$defs"].(map[string]any))
+	delete(configuration, "$defs")
+	delete(configuration, "$schema")
+	values["$defs"] = definitions
+	var want bytes.Buffer
+	encoder := json.NewEncoder(&want)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(values); err != nil {
+		t.Fatal(err)
+	}
+	isCurrent(t, file, want.String())
+}
+
+// TestTheReferenceOfTheChartsRulesIsCurrent rewrites the chart's copy of the rules if UPDATE is set: a
+// chart cannot contain files outside of its folder.
+func TestTheReferenceOfTheChartsRulesIsCurrent(t *testing.T) {
+	rules := read(t, "prometheus/rules.yaml")
+	isCurrent(t, "helm/ndrbridge/files/rules.yaml", rules[strings.Index(rules, "groups:"):])
+}
+
+// isCurrent writes want to file if UPDATE is set, and checks that the file contains it.
+func isCurrent(t *testing.T, file, want string) {
+	t.Helper()
+	if os.Getenv("UPDATE") != "" {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if read(t, file) != want {
+		t.Errorf("%s is stale: run make reference", file)
+	}
+}
+
+// TestTheMemoryLimitIsTheSameEverywhere compares what limits the memory of a single bridge.
+func TestTheMemoryLimitIsTheSameEverywhere(t *testing.T) {
+	const want = "512"
+	for file, pattern := range map[string]string{
+		"systemd/ndrbridge.service":       `^MemoryMax=(\d+)M$`,
+		"compose/compose.yaml":            `^    mem_limit: (\d+)m$`,
+		"compose/cluster/compose.yaml":    `^  mem_limit: (\d+)m$`,
+		"kubernetes/base/deployment.yaml": `limits: {memory: (\d+)Mi}$`,
+		"helm/ndrbridge/values.yaml":      `limits: {memory: (\d+)Mi}$`,
+		"../docs/operations.md":           `A\s+limit\s+of\s+(\d+)\s+MiB`,
+	} {
+		if got := find(t, file, pattern); got != want {
+			t.Errorf("%s limits the memory to %s MiB, others to %s", file, got, want)
+		}
+	}
+}
+
+// TestTheChartRunsWhatTheManifestsRun compares the settings of the container, line by line.
+func TestTheChartRunsWhatTheManifestsRun(t *testing.T) {
+	normal := func(text string) string { return strings.Join(strings.Fields(text), " ") }
+	chart := normal(read(t, "helm/ndrbridge/templates/_helpers.tpl"))
+	base := read(t, "kubernetes/base/deployment.yaml")
+	_, base, _ = strings.Cut(base, "    spec:\n")
+	own := regexp.MustCompile(`serviceAccountName|containerPort|terminationGracePeriodSeconds|image:|httpGet|requests:|limits:|resources:|volumes:|claimName|name: (ndrbridge|state)|configMap|secretName|^#|- name:`)
+	compared := 0
+	for line := range strings.Lines(base) {
+		if line = strings.TrimSpace(line); own.MatchString(line) {
+			continue
+		}
+		compared++
+		if !strings.Contains(chart, normal(line)) {
+			t.Errorf("the chart lacks %q of kubernetes/base/deployment.yaml", line)
+		}
+	}
+	if compared < 20 {
+		t.Errorf("compared only %d lines", compared)
+	}
+}
+
+// TestTheChartsConfigurationsAreValid loads the value config of each file of values.
+func TestTheChartsConfigurationsAreValid(t *testing.T) {
+	files, err := filepath.Glob("helm/values/*.yaml")
+	if err != nil || len(files) < 3 {
+		t.Fatal(files, err)
+	}
+	for _, file := range append(files, "helm/ndrbridge/values.yaml") {
+		t.Run(file, func(t *testing.T) {
+			text := read(t, file)
+			_, block, found := strings.Cut(text, "\nconfig:\n")
+			if !found {
+				t.Fatal("it has no config")
+			}
+			var config strings.Builder
+			for line := range strings.Lines(block) {
+				if !strings.HasPrefix(line, "  ") && strings.TrimSpace(line) != "" {
+					break
+				}
+				config.WriteString(strings.TrimPrefix(line, "  "))
+			}
+			load(t, file, config.String())
+		})
+	}
+}
