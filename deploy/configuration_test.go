@@ -23,21 +23,24 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-var secretFile = regexp.MustCompile(`(_file: )(/run/[\w./-]+)`)
+var secretFile = regexp.MustCompile(`_file: /run/[\w./-]+`)
 
 // load loads a configuration with the test's own secret files in place of those that it
 // names, and returns the paths that it names.
 func load(t *testing.T, name, text string) (*configs.Config, []string) {
 	t.Helper()
-	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("a-secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	folder := t.TempDir()
 	var secrets []string
-	for _, match := range secretFile.FindAllStringSubmatch(text, -1) {
-		secrets = append(secrets, match[2])
-	}
-	config, err := configs.Parse(name, []byte(secretFile.ReplaceAllString(text, "${1}"+secret)), nil)
+	text = secretFile.ReplaceAllStringFunc(text, func(match string) string {
+		key, path, _ := strings.Cut(match, " ")
+		secrets = append(secrets, path)
+		own := filepath.Join(folder, filepath.Base(path))
+		if err := os.WriteFile(own, []byte(filepath.Base(path)+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return key + " " + own
+	})
+	config, err := configs.Parse(name, []byte(text), []string{"SLACK_URL=https://chat.example"})
 	if err != nil {
 		t.Fatal(err)
 	}

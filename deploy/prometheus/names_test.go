@@ -76,7 +76,7 @@ func unknown(metrics map[string]metric, expr string, texts ...string) []string {
 			problems = append(problems, "there is no metric "+s[1])
 		}
 		labels = append(labels, m.labels...)
-		if !strings.HasPrefix(s[1], "ndrbridge_cluster_") {
+		if !strings.HasPrefix(s[1], "ndrbridge_cluster_") && !strings.HasPrefix(s[1], "ndrbridge_config_") {
 			labels = append(labels, "shard") // a member of a cluster adds it to all but its own metrics
 		}
 		for _, l := range matcher.FindAllStringSubmatch(s[2], -1) {
@@ -172,6 +172,9 @@ func TestEveryMetricIsUsedAndEveryNameExists(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, d := range documents {
+		if strings.HasPrefix(d.Path, "deploy/splunk/") {
+			continue // names with this prefix are the add-on's event types, which its own tests check
+		}
 		check(d.Path, read(t, "../../"+d.Path))
 	}
 }

@@ -37,7 +37,7 @@ in [prometheus.yaml](../deploy/prometheus/prometheus.yaml). Series of removed so
 sinks disappear after a reload. Counters start at 0 when the bridge starts, except
 ` + "`ndrbridge_sink_skipped_total`" + `, which the state keeps. The metrics
 of a cluster and its shards are those of a member of a [cluster](cluster.md) alone; its other
-metrics have the label ` + "`shard`" + ` too, and describe the shards that it owns. The alerts on these
+metrics, except those of the configuration, have the label ` + "`shard`" + ` too, and describe the shards that it owns. The alerts on these
 metrics are in [rules.yaml](../deploy/prometheus/rules.yaml) and the [run book](runbook.md).
 
 | metric | type | labels | meaning |

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/configs"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/presettest"
 	"ndrbridge/sinks/webhook/sentinel"
@@ -327,23 +326,5 @@ func TestTheReadmeListsEveryColumn(t *testing.T) {
 				t.Errorf("the README does not mention %s of %s", c.Name, name)
 			}
 		}
-	}
-}
-
-func TestTheReadmesConfigurationIsValid(t *testing.T) {
-	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, found := strings.Cut(string(text), "```yaml\n")
-	block, _, closed := strings.Cut(rest, "```")
-	if !found || !closed {
-		t.Fatal("there is no configuration")
-	}
-	config := strings.ReplaceAll(block, "\n   ", "\n")
-	config = "appliances: [{name: hq, url: https://sensor.example, api_key: k}]\n" + strings.TrimPrefix(config, "   ")
-	config = strings.Replace(config, "client_secret_file: /run/secrets/sentinel", "client_secret: s", 1)
-	if _, err := configs.Parse("README.md", []byte(config), nil); err != nil {
-		t.Errorf("%v in\n%s", err, config)
 	}
 }
