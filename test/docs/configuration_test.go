@@ -103,7 +103,7 @@ func load(t *testing.T, shown *yaml.Node) error {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		return err
 	}
-	if _, err := configs.Load(path, nil); err != nil {
+	if _, err := configs.Load(configs.Source{Paths: []string{path}}); err != nil {
 		return fmt.Errorf("%w\nof\n%s", err, text)
 	}
 	var value any
@@ -217,6 +217,8 @@ func provide(t *testing.T, node *yaml.Node) {
 		switch key := node.Content[i-1].Value; {
 		case key == "template_file":
 			child.Value = file(t, `{"id": {{json .event.id}}}`)
+		case key == "read_token_file": // must differ from the other token
+			child.Value = file(t, "read-token")
 		case strings.HasSuffix(key, "_file"):
 			child.Value = file(t, "whsec_c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0")
 		case strings.HasSuffix(key, "_files"):

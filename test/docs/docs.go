@@ -1,6 +1,6 @@
 // Package docs reads the project's documents, so that tests can try what they
-// show: README.md, CONTRIBUTING.md, SECURITY.md, the pages of docs/ and
-// deploy/README.md. CHANGELOG.md is not among them: it names what no longer exists.
+// show: README.md, CONTRIBUTING.md, SECURITY.md, the pages of docs/ and the README.md of
+// deploy and of its folders. CHANGELOG.md is not among them: it names what no longer exists.
 package docs
 
 import (
@@ -37,12 +37,16 @@ type Block struct {
 
 // Read returns all documents of the repository at root, sorted by path.
 func Read(root string) ([]Document, error) {
-	paths, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil {
-		return nil, fmt.Errorf("find the documents: %w", err)
-	}
-	for _, name := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "deploy/README.md"} {
-		paths = append(paths, filepath.Join(root, filepath.FromSlash(name)))
+	var paths []string
+	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/*.md", "deploy/README.md", "deploy/*/README.md"} {
+		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
+		if err != nil {
+			return nil, fmt.Errorf("find the documents: %w", err)
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("find the documents: there is no %s", pattern)
+		}
+		paths = append(paths, found...)
 	}
 	slices.Sort(paths)
 	var documents []Document

@@ -98,7 +98,7 @@ sinks:
 	if err != nil {
 		t.Fatal(err)
 	}
-	replay := exec.Command(program, "replay", "sink", "--since", "beginning", "--admin", b.admin)
+	replay := exec.Command(program, "replay", "sink", "--since", "beginning", "--yes", "--admin", b.admin)
 	start(t, replay).succeed(t, time.Minute)
 	eventually(t, time.Minute, func() error {
 		now, err := b.delivered()

@@ -26,7 +26,7 @@ var encoder = transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"}
 // fixture returns the event of a detection of docs/events.md.
 func fixture(t *testing.T, name string, o transform.Observation) transform.Event {
 	t.Helper()
-	object, err := os.ReadFile(filepath.Join("..", "events", "fixtures", name))
+	object, err := os.ReadFile(filepath.Join("..", "..", "internal", "fixture", "objects", name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -145,7 +145,7 @@ func load(t *testing.T, b docs.Block) *recipe {
 	}
 	path := filepath.Join(folder, "ndrbridge.yaml")
 	write(t, path, appliance+"sinks:\n"+text)
-	config, err := configs.Load(path, nil)
+	config, err := configs.Load(configs.Source{Paths: []string{path}})
 	if err != nil {
 		t.Fatalf("%s: %v", b.Position, err)
 	}

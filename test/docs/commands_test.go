@@ -1,0 +1,132 @@
+package docs_test
+
+import (
+	"strings"
+
+	"ndrbridge/test/docs"
+)
+
+// isPlayed reports whether a statement and its output were generated: a test of
+// cmd/ndrbridge runs those of the reference of commands and compares what they print.
+func isPlayed(d docs.Document, s statement) bool { return d.Path == "docs/commands.md" && s.shown }
+
+// isOfCluster reports whether a statement needs a cluster.
+func isOfCluster(s statement) bool { return strings.HasPrefix(s.text, "ndrbridge cluster") }
+
+// ofCluster and ofBridge are the readings of the examples in the reference of commands.
+var ofCluster = reading{
+	document: "docs/commands.md", slow: true, part: isOfCluster,
+	config: fixed(members + clusterOfThree),
+	setup:  single + both,
+	before: []preparation{
+		{"ndrbridge cluster handover", both},
+		{"ndrbridge cluster adopt", stopped + "sed -i 's/name: prod/name: other/' ndrbridge.yaml"},
+		{"ndrbridge cluster status", both},
+	},
+	typed: confirmed,
+}
+
+var ofBridge = reading{
+	document: "docs/commands.md", slow: true,
+	config: fixed(site + lake + others),
+	setup: `
+cp ndrbridge.yaml saved.yaml
+cp /run/secrets/certificate ca.pem
+cat >tests.yaml <<'END'
+tests:
+  - name: high risk goes to the chat
+    events:
+      - fixture: detection.created
+        set: {risk_score: 95, title: Data Exfiltration}
+    sinks: [log, lake, soc, chat, tickets, pager]
+    output:
+      chat: {contains: [Data Exfiltration]}
+END
+mkdir tests
+cp tests.yaml tests/chat.yaml
+start` + delivered,
+	before: []preparation{
+		{"ndrbridge completion zsh", `fpath=(unused "$PWD")`},
+		{"ndrbridge completion fish", "mkdir -p ~/.config/fish/completions"},
+		{"ndrbridge config new", "rm -f ndrbridge.yaml"},
+		{"ndrbridge config print", "cp saved.yaml ndrbridge.yaml"},
+		{"ndrbridge dead", `until [ -n "$(ndrbridge dead list lake --json)" ]; do sleep 0.05; done`},
+		{"ndrbridge health --admin https", `
+sed 's/events.jsonl/tls.jsonl/' saved.yaml >tls.yaml
+NDRBRIDGE_STATE=tls.db NDRBRIDGE_ADMIN_LISTEN=ndr.example:9600 ndrbridge run --config tls.yaml \
+	--set admin.tls.cert_file=/run/secrets/certificate --set admin.tls.key_file=/run/secrets/certificate >tls.log 2>&1 &
+until ndrbridge health --admin https://ndr.example:9600 --ca-file ca.pem 2>/dev/null; do
+	kill -0 $! || { cat tls.log; return 1; }
+	sleep 0.05
+done
+`},
+		{"ndrbridge run", "stop"},
+		{"ndrbridge state show", again},
+		{"ndrbridge state backup", "rm -f /var/backups/ndrbridge.db"},
+		{"ndrbridge state rename lake", again + "stop; sed -i 's/name: lake/name: datalake/' ndrbridge.yaml"},
+		{"ndrbridge state compact", again + "stop"},
+		{"ndrbridge state forget lake", again + "stop; sed -i '/name: lake/d' ndrbridge.yaml"},
+		{"ndrbridge status", again},
+		{"ndrbridge tickets", `
+for n in 1 2; do curl -fsS -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" \
+	-d '{"ticket_id": "GONE-9", "status": "closed"}' http://127.0.0.1:9600/api/v1/tickets; done
+` + rejected},
+	},
+	typed: append([]substitution{
+		{"ndrbridge dead requeue lake --all", "ndrbridge dead requeue lake --all --yes"},
+		{"ndrbridge replay lake soc", "ndrbridge replay lake soc --yes"},
+		{"rewind hq detections --to -2h\n", "rewind hq detections --to -2h --yes"},
+		{"00000000000000001234", "$(ndrbridge dead list lake --json | jq -r .key | head -n 1)"},
+		{"retry 17 18", "retry $(ndrbridge tickets list --status rejected --json | jq -r .id | head -n 2 | tr '\n' ' ')"},
+		{"retry 17", "retry $(ndrbridge tickets list --status rejected --json | jq -r .id | head -n 1)"},
+		{"show 17", "show $(ndrbridge tickets list --status rejected --json | jq -r .id | head -n 1)"},
+		{"drop 17", "drop $(ndrbridge tickets list --status rejected --json | jq -r .id | head -n 1)"},
+	}, confirmed...),
+}
+
+// clusterOfThree is a cluster with its state in three NATS servers.
+const clusterOfThree = `
+cluster:
+  name: prod
+  nats: {url: "nats://nats-1.example:4222,nats://nats-2.example:4222,nats://nats-3.example:4222"}
+state: ./ndrbridge.db
+sinks:
+- name: archive
+  file: {path: "./events-{shard}.jsonl"}
+`
+
+// stopped stops both members.
+const stopped = `
+{ stop; kill $second; wait $second; true; } 2>/dev/null
+`
+
+// both starts two members and waits until each shard has an owner and a follower.
+const both = stopped + `
+cp members.yaml ndrbridge.yaml
+export NDRBRIDGE_CLUSTER_MEMBER=bridge-1
+start
+NDRBRIDGE_CLUSTER_MEMBER=bridge-2 NDRBRIDGE_STATE=second.db NDRBRIDGE_ADMIN_LISTEN=second.example:9600 ndrbridge run >second.log 2>&1 &
+second=$!
+until ndrbridge cluster status --json | jq -e '[.shards[] | select(.owner != null and (.followers | length) > 0)] | length == 16' >/dev/null; do
+	kill -0 $bridge $second || { cat bridge.log second.log; return 1; }
+	sleep 0.1
+done
+`
+
+// others are further sinks of the site, which the reference names.
+const others = `
+- {name: soc, webhook: {url: "https://collector.example/soc"}, start: beginning}
+- {name: chat, webhook: {preset: slack, url: "https://hooks.slack.com/services/T0/B0/x"}, match: detection.risk_score >= 80}
+- {name: pager, webhook: {preset: pagerduty, url: "https://tickets.example/pager", key: a-key}, match: detection.risk_score >= 80}
+- {name: tickets, webhook: {url: "https://tickets.example/in", template: '{"title": {{json .detection.title}}}'}, match: detection.risk_score >= 80}
+`
+
+// again starts the bridge with the whole configuration, whether it runs or not and whether
+// lake was renamed or not, and waits until lake has received everything.
+const again = `
+{ stop || true; } 2>/dev/null
+cp saved.yaml ndrbridge.yaml
+ndrbridge state rename datalake lake 2>/dev/null || true
+start
+until ndrbridge status --json | jq -e '.sinks | any(.name == "lake" and .lag_events == 0)' >/dev/null; do sleep 0.05; done
+`
