@@ -1,6 +1,7 @@
-# All targets need only Go and bash, except alerts, deploy-check, e2e and page.
+# All targets need only Go and bash, except alerts, deploy-check, e2e, page
+# and pictures.
 
-.PHONY: build demo render reference test lint bench torture torture-cluster alerts deploy-check e2e page
+.PHONY: build demo render reference test lint bench torture torture-cluster alerts rules deploy-check e2e page pictures
 
 # Build every binary into bin/.
 build:
@@ -35,9 +36,9 @@ test:
 lint:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
-	go vet -tags e2e ./test/e2e ./test/page
+	go vet -tags e2e ./test/docs ./test/e2e ./test/page/...
 	go tool staticcheck ./...
-	go tool staticcheck -tags e2e ./test/e2e ./test/page
+	go tool staticcheck -tags e2e ./test/docs ./test/e2e ./test/page/...
 	go vet -tags promtool ./deploy/prometheus
 	go tool staticcheck -tags promtool ./deploy/prometheus
 
@@ -77,10 +78,17 @@ alerts:
 # Tests the bridge and its sinks with real brokers and OpenSearch, which the tests start on
 # loopback unless NDRBRIDGE_TEST_KAFKA names some, and with rsyslog and syslog-ng, in the
 # folder NDRBRIDGE_TEST_SYSLOG if they are not installed. It needs Linux and the packages that .ci/run
-# installs. Schemathesis tests the stand-in appliance against its description. make e2e
-# ONLY=TestKafka selects tests.
+# installs. The commands of those documents that need curl or jq, or build programs, run
+# there too. Schemathesis tests the stand-in appliance and the admin API against their
+# descriptions. make e2e ONLY=TestKafka selects tests.
 e2e:
-	go test -tags e2e -count=1 -timeout 30m $(if $(ONLY),-run $(ONLY)) -v ./test/e2e
+	go test -tags e2e -count=1 -timeout 30m -p 1 $(if $(ONLY),-run $(ONLY)) -v ./test/e2e ./test/docs
+
+# Prints the alerts, with links to where you publish docs/runbook.md:
+# make rules RUNBOOK_URL=https://wiki.example/ndrbridge/runbook > rules.yaml
+rules:
+	@: $(or $(RUNBOOK_URL),$(error set RUNBOOK_URL to the address where docs/runbook.md is published))
+	@sed 's|runbook_url: docs/runbook.md|runbook_url: $(RUNBOOK_URL)|' deploy/prometheus/rules.yaml
 
 # Checks the files in deploy with linters and schemas, and the bridge's system calls
 # against its systemd unit. It needs Linux and installs its tools.
@@ -93,3 +101,7 @@ deploy-check:
 page:
 	cd test/page && npm ci --ignore-scripts --no-audit --no-fund
 	go test -tags e2e -count=1 -timeout 15m $(if $(ONLY),-run $(ONLY)) -v ./test/page
+
+# Takes the pictures in docs/pictures from a demo that runs for some minutes. It needs chromium.
+pictures:
+	go run -tags e2e ./test/page/pictures
