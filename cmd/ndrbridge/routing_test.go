@@ -89,7 +89,7 @@ func TestTheTestsOfTheExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, stdout, stderr := routed(t, "", "test", "--config", example, filepath.Join(filepath.Dir(example), "example-tests.yaml"))
+	code, stdout, stderr := routed(t, "", "test", "--config", example, filepath.Join(filepath.Dir(example), "tests", "example.yaml"))
 	if code != commandline.ExitDone {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
