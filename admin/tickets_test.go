@@ -179,6 +179,14 @@ func TestCommandsAreTakenIn(t *testing.T) {
 			t.Errorf("%d were stored, want 1", n)
 		}
 	})
+	t.Run("a webhook with parameters that its system adds to the address", func(t *testing.T) {
+		before, body := len(c.commands(t)), strings.Replace(issue("done", "ana"), "SEC-1", "SEC-4", 1)
+		answer, text := post(t, server.URL+"/api/v1/tickets/jira?triggeredByUser=ana&user_key=ana&user_key=a;b", body, "X-Hub-Signature", signature(body))
+		accepted(t, answer, text)
+		if n := len(c.commands(t)) - before; n != 1 {
+			t.Errorf("%d were stored, want 1", n)
+		}
+	})
 	t.Run("a webhook of another system with the token", func(t *testing.T) {
 		answer, body := post(t, server.URL+"/api/v1/tickets/otrs", `{"ticket_id": "7", "status": "acknowledged"}`, "Authorization", bearer)
 		accepted(t, answer, body)

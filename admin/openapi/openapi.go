@@ -43,8 +43,9 @@ var JSON = sync.OnceValue(func() []byte {
 
 // Request is what a request of an operation may contain.
 type Request struct {
-	Query []string // the names of its parameters, sorted
-	Body  bool
+	Query    []string // the names of its parameters, sorted
+	AnyQuery bool     // it may have parameters with any names
+	Body     bool
 }
 
 // Requests returns the request of each operation, by its method and path, such as
@@ -54,6 +55,7 @@ var Requests = sync.OnceValue(func() map[string]Request {
 	type parameter struct {
 		Ref      string `json:"$ref"`
 		Name, In string
+		Schema   struct{ Type any }
 	}
 	var document struct {
 		Paths map[string]map[string]struct {
@@ -68,17 +70,20 @@ var Requests = sync.OnceValue(func() map[string]Request {
 	requests := make(map[string]Request)
 	for path, item := range document.Paths {
 		for method, operation := range item {
-			var names []string
+			request := Request{Body: operation.RequestBody != nil}
 			for _, p := range operation.Parameters {
 				if p.Ref != "" {
 					p = document.Components.Parameters[p.Ref[strings.LastIndexByte(p.Ref, '/')+1:]]
 				}
-				if p.In == "query" {
-					names = append(names, p.Name)
+				switch {
+				case p.In == "query" && p.Schema.Type == "object": // each field of it is a parameter
+					request.AnyQuery = true
+				case p.In == "query":
+					request.Query = append(request.Query, p.Name)
 				}
 			}
-			slices.Sort(names)
-			requests[strings.ToUpper(method)+" "+path] = Request{names, operation.RequestBody != nil}
+			slices.Sort(request.Query)
+			requests[strings.ToUpper(method)+" "+path] = request
 		}
 	}
 	return requests
