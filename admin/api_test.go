@@ -141,6 +141,8 @@ func TestRefusedRequests(t *testing.T) {
 		{name: "a second value after the first", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `{"keys":[]} {"all":true}`, status: 400, detail: "after top-level value"},
 		{name: "a body that is too large", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `{"keys":["` + strings.Repeat("1", 1<<20) + `"]}`, status: 413, detail: "ask for less"},
 		{name: "a replay without a time", method: "POST", path: "/api/v1/sinks/lake/replay", body: `{}`, status: 400, detail: "since is missing: write a time such as"},
+		{name: "a rewind to the future", method: "POST", path: "/api/v1/rewind", body: `{"appliance":"hq","stream":"detections","to":"2999-01-31T08:00:00Z"}`, status: 400, detail: "to is in the future, because it is 20"},
+		{name: "a dry run of it", method: "POST", path: "/api/v1/rewind", body: `{"appliance":"hq","stream":"detections","to":"2999-01-31T08:00:00Z","dry_run":true}`, status: 400, detail: "nothing would be read again"},
 		{name: "a rewind without a time", method: "POST", path: "/api/v1/rewind", body: `{"appliance":"hq","stream":"detections"}`, status: 400, detail: "to is missing: write a time such as"},
 		{name: "a tail with a live that is neither true nor false", method: "GET", path: "/api/v1/events?live=2", status: 400, detail: "live must be true or false"},
 		{name: "a tail with a negative number", method: "GET", path: "/api/v1/events?last=-1", status: 400, detail: "last must be a number of events"},

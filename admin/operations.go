@@ -66,6 +66,9 @@ func rewind(c Control, w http.ResponseWriter, r *http.Request) (any, error) {
 	if request.To.IsZero() {
 		return nil, newProblem(http.StatusBadRequest, "to is missing: "+timeAdvice)
 	}
+	if now := time.Now(); request.To.After(now) {
+		return nil, newProblem(http.StatusBadRequest, "to is in the future, because it is "+now.UTC().Format(time.RFC3339)+" now: nothing would be read again")
+	}
 	source := checkpoint.Source{Appliance: request.Appliance, Stream: request.Stream}
 	if request.DryRun {
 		return c.PlanRewind(r.Context(), source, request.To)
