@@ -10,7 +10,8 @@ import (
 
 // VerifyAudit compares, by id and content, every entry that the audit log shows since a
 // time with what is remembered of it. It changes nothing, and can run while the source
-// does. It returns ErrNoPosition if the stream was never read.
+// does. It ends with what had been logged when it began, because an appliance may log as
+// fast as it is read. It returns ErrNoPosition if the stream was never read.
 func VerifyAudit(ctx context.Context, client AuditClient, store Store, o StreamOptions, since time.Time, report VerifyReport) (Verification, error) {
 	a := NewAudit(client, store, o)
 	a.pages.polls = unreadableAfter // entries that the source has given up must not end this
@@ -26,8 +27,12 @@ func VerifyAudit(ctx context.Context, client AuditClient, store Store, o StreamO
 	}
 	v := newVerification(a.source.Stream, from, report)
 	var suspects []auditRow
+	var until int64 // what was logged later is not compared, unless the source had read it
 	w := auditWalk{hint: p.Offset}
 	find := func(page *auditPage) (int, error) {
+		if until == 0 {
+			until = a.date.UnixMilli() + clockResolution
+		}
 		base := page.find(w.last)
 		for i := range page.rows {
 			if w.last == nil && page.rows[i].before(from) {
@@ -48,7 +53,8 @@ func VerifyAudit(ctx context.Context, client AuditClient, store Store, o StreamO
 			w.last = newest.offset()
 		}
 		report.Progress(v.Stream, v.Compared, time.UnixMilli(newest.entry.Time))
-		return page.newest, nil
+		isRead := p.Last != nil && newest.entry.ID <= p.Last.ID
+		return page.newest || newest.positioned && newest.entry.Time >= until && !isRead, nil
 	}
 	if err := a.read(ctx, &w, find, take); err != nil {
 		return v.Verification, fmt.Errorf("verify %s: %w", a.source, err)

@@ -16,10 +16,16 @@ import (
 // memory.
 const maxVerified = 10_000_000
 
+// clockResolution is how far the appliance's clock may be ahead of the time of an answer, in
+// milliseconds.
+const clockResolution = 1000
+
 // VerifyDetections compares, by id and mod_time, every detection that the appliance shows
 // since a time with what is known of it, and then requests those that are known and were
 // not shown. It changes nothing. It can run while the source does: what the source reads
-// meanwhile is not a difference. It returns ErrNoPosition if the stream was never read.
+// meanwhile is not a difference. It ends with what had changed when it began, because an
+// appliance may change as fast as it is read. It returns ErrNoPosition if the stream was
+// never read.
 func VerifyDetections(ctx context.Context, client DetectionsClient, store Store, o DetectionsOptions, since time.Time, report VerifyReport) (Verification, error) {
 	d := NewDetections(client, store, o)
 	d.pages.polls = unreadableAfter // objects that the source has given up must not end this
@@ -33,7 +39,9 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store Store,
 	v := newVerification(d.source.Stream, from, report)
 	shown := make(map[int64]int64) // mod_time by id
 	var suspects []key
-	for w, done := newWalk(from-1), false; !done; {
+	var until int64 // what changed later is not compared
+	w := newWalk(from - 1)
+	for done := false; !done; {
 		var rows []object
 		err := untilAnswered(ctx, func() (err error) {
 			rows, _, err = d.fetch(ctx, w)
@@ -41,6 +49,9 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store Store,
 		})
 		if err != nil {
 			return v.Verification, fmt.Errorf("verify %s: %w", d.source, err)
+		}
+		if until == 0 {
+			until = max(d.clock+clockResolution, position.ModTime)
 		}
 		joined := false
 		// A short page is not trusted to be the last.
@@ -50,6 +61,7 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store Store,
 		if !joined {
 			continue
 		}
+		done = done || w.bound >= until
 		differ, err := d.compare(ctx, rows, shown)
 		if err != nil {
 			return v.Verification, err
@@ -62,6 +74,9 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store Store,
 	}
 	v.Compared = len(shown)
 	walked := d.clock // the walk did not show what changed later
+	if w.bound >= until {
+		walked = min(walked, w.bound)
+	}
 
 	// Versions that the source has read in the meantime are not differences.
 	if position, err = committedPosition(ctx, &d.stream, parseDetectionsPosition); err != nil {
