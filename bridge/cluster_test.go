@@ -313,7 +313,7 @@ func TestAReloadReachesAllMembers(t *testing.T) {
 		t.Error("no change is reported")
 	}
 	for _, m := range []*clusterMember{one, two} {
-		if !m.log.hasLine("configuration reloaded", "sink soc: changed") {
+		if !m.log.hasLine("configuration changed", "sink soc: changed") || !m.log.hasLine("configuration reloaded", "trigger=api", "changes=1") {
 			t.Errorf("%s did not reload", m.name)
 		}
 	}

@@ -37,6 +37,9 @@ func (b *Bridge) reload(ctx context.Context, trigger string, repeated bool) (adm
 		err = fmt.Errorf("reload the configuration: %w", err)
 	}
 	if loaded.IsZero() { // it did not begin
+		if ctx.Err() == nil {
+			b.log.Error("configuration not reloaded", "trigger", trigger, "error", err)
+		}
 		return admin.Reloaded{}, err
 	}
 	if repeated && len(changes) == 0 && !b.reloads.isNews(err) {
@@ -51,9 +54,7 @@ func (b *Bridge) reload(ctx context.Context, trigger string, repeated bool) (adm
 		b.log.Error("configuration not reloaded; the bridge continues with the current one", "trigger", trigger, "error", err)
 		return admin.Reloaded{}, err
 	}
-	if len(changes) == 0 {
-		b.log.Info("configuration reloaded; nothing changed", "trigger", trigger)
-	}
+	b.log.Info("configuration reloaded", "trigger", trigger, "changes", len(changes))
 	return admin.Reloaded{Changes: changes}, nil
 }
 

@@ -79,6 +79,9 @@ func TestTheStatusHasTheResultOfTheLastReload(t *testing.T) {
 			if !reflect.DeepEqual(*got, c.want) {
 				t.Errorf("%+v, want %+v", *got, c.want)
 			}
+			if message := map[bool]string{true: "configuration reloaded", false: "configuration not reloaded"}[c.want.OK]; !r.log.hasLine(message, "trigger="+c.want.Trigger) {
+				t.Errorf("the log has no line %q", message)
+			}
 			value := map[bool]string{true: "1", false: "0"}[c.want.OK]
 			if !strings.Contains(metrics(), "ndrbridge_config_last_reload_successful "+value+"\n") {
 				t.Errorf("the metric is not %s", value)
@@ -137,7 +140,7 @@ func TestABridgeReloadsWhenAWatchedFileChanges(t *testing.T) {
 	if n := strings.Count(text, "colour"); n != 1 {
 		t.Errorf("the mistake is logged %d times:\n%s", n, text)
 	}
-	if strings.Contains(text, "nothing changed") {
+	if strings.Contains(text, "changes=0") {
 		t.Errorf("the log has the reload that only compares:\n%s", text)
 	}
 }

@@ -3,9 +3,11 @@
 package bridge
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"ndrbridge/admin"
 	"ndrbridge/configs"
 )
 
@@ -249,4 +252,26 @@ func TestAWatcherThatIsOffBeginsWhenAReloadTurnsItOn(t *testing.T) {
 		cancel()
 		<-done
 	})
+}
+
+// busyWork is work that begins no reload.
+type busyWork struct{ work }
+
+func (busyWork) Reload(context.Context, func(*configs.Config) (*configs.Config, error)) ([]string, error) {
+	return nil, admin.ErrBusy
+}
+
+func TestAReloadThatCannotBeginIsLogged(t *testing.T) {
+	var log bytes.Buffer
+	b := newBridge(&configs.Config{}, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	b.work = busyWork{b.work}
+	if _, err := b.Reload(t.Context(), admin.TriggerSignal); !errors.Is(err, admin.ErrBusy) {
+		t.Error(err)
+	}
+	if text := log.String(); !strings.Contains(text, "configuration not reloaded") || !strings.Contains(text, "trigger=signal") {
+		t.Errorf("the log has %q", text)
+	}
+	if last := b.reloads.status(); last != nil {
+		t.Errorf("the status has a reload that never began: %+v", last)
+	}
 }

@@ -96,7 +96,7 @@ func (p *Pipeline) reload(l lifetimes, load func(*configs.Config) (*configs.Conf
 		changes = append(changes, name+": the previous one has not stopped within shutdown_timeout")
 	}
 	for _, line := range changes {
-		p.log.Info("configuration reloaded", "change", line)
+		p.log.Info("configuration changed", "change", line)
 	}
 	return changes, nil
 }

@@ -46,7 +46,7 @@ func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
 		}
 		await(t, logged, func() bool { return strings.Contains(log.String(), logged) })
 	}
-	hangup(string(text), "nothing changed")
+	hangup(string(text), `msg="configuration reloaded" trigger=signal changes=0`)
 	hangup(string(text)+"colour: red\n", "configuration not reloaded")
 	second := strings.Replace(i.events, "events", "second", 1)
 	hangup(strings.Replace(string(text), "name: log,", "name: second, file: {path: "+second+"}, start: beginning}\n  - {name: log,", 1), "second")
