@@ -26,7 +26,7 @@ changes nothing.
 
   --since TIME   first print what the journal holds from that time on
   -n N           first print the last N events of the journal, of those that the other
-                 flags select; at most 10000
+                 flags select; at most 10000, and at most 64 MiB of them
   --until TIME   print what the journal holds up to that time, and exit
   --no-follow    exit at the end of the journal; without --since, --until and -n, the
                  last 10 events are printed

@@ -12,6 +12,7 @@ import (
 
 	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/configs"
 	"ndrbridge/pipeline/endpoint"
 	"ndrbridge/sinks"
@@ -30,7 +31,8 @@ type tailOptions struct {
 }
 
 const (
-	maxLines   = 10_000 // of -n, which are held in memory
+	maxLines   = 10_000   // of -n, which are held in memory
+	maxHeld    = 64 << 20 // bytes of their events
 	usualLines = 10
 )
 
@@ -139,14 +141,17 @@ var errTailed = errors.New("the end of the journal")
 func (c *command) tail(ctx context.Context, control admin.Control, o tailOptions, keep func(transform.Event) bool) error {
 	from := o.from()
 	live := o.lines == 0 && !o.noFollow // nothing of the journal is selected
-	var last newest
+	last := newest{n: o.lines, maxBytes: maxHeld}
 	var missing error
 	end := func(err error) error {
 		live, missing = true, err
-		for _, e := range last.take(o.lines) {
+		for _, e := range last.take() {
 			if err := c.printEvent(e); err != nil {
 				return err
 			}
+		}
+		if last.short {
+			fmt.Fprintf(c.stderr, "fewer than %d events are printed, because the last ones have more than %s; for more, use --since\n", o.lines, terminal.Bytes(maxHeld))
 		}
 		if o.noFollow {
 			return errTailed
@@ -161,7 +166,7 @@ func (c *command) tail(ctx context.Context, control admin.Control, o tailOptions
 		case !keep(e):
 			return nil
 		case !live && o.lines >= 0:
-			last.add(e, o.lines)
+			last.add(e)
 			return nil
 		}
 		return c.printEvent(e)
@@ -179,22 +184,37 @@ func (c *command) tail(ctx context.Context, control admin.Control, o tailOptions
 	return err
 }
 
-// newest holds the events that were recorded last, of those that were added. They come in
-// order from one journal, and from those of a cluster's shards in any order.
-type newest struct{ events []transform.Event }
+// newest holds the events that were recorded last, of those that were added: n, or fewer if
+// they have more than maxBytes, but at least one. They come in order from one journal, and
+// from those of a cluster's shards in any order.
+type newest struct {
+	n, maxBytes int
+	events      []transform.Event
+	bytes       int  // of events
+	short       bool // take returned fewer than n because of maxBytes
+}
 
-// add adds an event, and drops the oldest ones from time to time if there are more than n.
-func (l *newest) add(e transform.Event, n int) {
-	l.events = append(l.events, e)
-	if len(l.events) >= 2*n+usualLines {
-		l.events = l.take(n)
+// add adds an event, and drops the oldest ones from time to time.
+func (l *newest) add(e transform.Event) {
+	l.events, l.bytes = append(l.events, e), l.bytes+len(e.Structured())
+	if len(l.events) >= 2*l.n+usualLines || l.bytes >= 2*l.maxBytes {
+		l.events = l.take()
 	}
 }
 
-// take returns the last n events, or fewer if there are not so many.
-func (l *newest) take(n int) []transform.Event {
+// take returns the events to hold.
+func (l *newest) take() []transform.Event {
 	slices.SortStableFunc(l.events, func(a, b transform.Event) int { return a.RecordedTime.Compare(b.RecordedTime) })
-	drop := max(len(l.events)-max(n, 0), 0)
-	clear(l.events[:drop])
-	return l.events[drop:]
+	first := len(l.events)
+	for l.bytes = 0; first > 0 && len(l.events)-first < l.n; first-- {
+		size := len(l.events[first-1].Structured())
+		if l.bytes > 0 && l.bytes+size > l.maxBytes {
+			break
+		}
+		l.bytes += size
+	}
+	held := l.events[first:]
+	l.short = len(held) < l.n && (l.short || first > 0)
+	clear(l.events[:first])
+	return held
 }

@@ -9,24 +9,39 @@ import (
 )
 
 func TestTheNewestEventsAreKept(t *testing.T) {
-	var l newest
-	for i := range 100 { // of two shards, one after the other
-		at := time.Unix(int64(i%50*2+i/50), 0)
-		e, err := transform.New(transform.Attributes{ID: fmt.Sprint(at.Unix()), Source: "ndrbridge://hq/auditlog", Type: "io.ndrbridge.x", RecordedTime: at}, []byte(`{}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.add(e, 3)
-		if len(l.events) > 2*3+usualLines {
-			t.Fatalf("%d events are held", len(l.events))
-		}
-	}
-	var got []string
-	for _, e := range l.take(3) {
-		got = append(got, e.ID)
-	}
-	if fmt.Sprint(got) != "[97 98 99]" {
-		t.Errorf("%v", got)
+	const padding = 1000 // more than the rest of an event
+	for _, c := range []struct {
+		name     string
+		maxBytes int
+		want     string
+		short    bool
+	}{
+		{"as many as asked for", 100 * padding, "[97 98 99]", false},
+		{"as many as there is space for", 3 * padding, "[98 99]", true},
+		{"at least one", 1, "[99]", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newest{n: 3, maxBytes: c.maxBytes}
+			for i := range 100 { // of two shards, one after the other
+				at := time.Unix(int64(i%50*2+i/50), 0)
+				e, err := transform.New(transform.Attributes{ID: fmt.Sprint(at.Unix()), Source: "ndrbridge://hq/auditlog", Type: "io.ndrbridge.x", RecordedTime: at},
+					fmt.Appendf(nil, `{"padding":"%0*d"}`, padding, 0))
+				if err != nil {
+					t.Fatal(err)
+				}
+				l.add(e)
+				if len(l.events) > 2*3+usualLines || len(l.events) > 1 && l.bytes > 2*c.maxBytes {
+					t.Fatalf("%d events of %d bytes are held", len(l.events), l.bytes)
+				}
+			}
+			var got []string
+			for _, e := range l.take() {
+				got = append(got, e.ID)
+			}
+			if fmt.Sprint(got) != c.want || l.short != c.short {
+				t.Errorf("%v, short: %v", got, l.short)
+			}
+		})
 	}
 }
 
