@@ -31,6 +31,9 @@ func (c *Client) UseTLS(config *tls.Config) {
 	c.http.Transport = transport
 }
 
+// Close closes the connections that no request uses.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
 // Health returns nil if the bridge answers /healthz with 2xx. It needs no token.
 func (c *Client) Health(ctx context.Context) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.JoinPath("healthz").String(), nil)

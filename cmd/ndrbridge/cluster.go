@@ -95,11 +95,7 @@ move all shards off a member for good, stop it: it hands them over first.`,
 // withMember calls act with a client of a running member of the cluster.
 func (c *command) withMember(act func(*admin.Client) error) error {
 	if c.adminURL != "" {
-		client, err := c.givenClient()
-		if err != nil {
-			return err
-		}
-		return c.tokenAdvice(act(client))
+		return c.actingOnGiven(act)
 	}
 	config, err := c.actingConfig()
 	if err != nil {
@@ -108,9 +104,5 @@ func (c *command) withMember(act func(*admin.Client) error) error {
 	if !config.Cluster.Enabled() {
 		return errNoCluster
 	}
-	client, err := ownClient(config)
-	if err != nil {
-		return err
-	}
-	return c.tokenAdvice(notRunning(act(client)))
+	return c.actingOnMember(config, act)
 }

@@ -51,16 +51,13 @@ func (c *command) acting(ctx context.Context, act func(admin.Control) error) err
 // actingDespite is acting, with the function that reports errors in the configuration.
 func (c *command) actingDespite(ctx context.Context, act func(admin.Control) error, report func(invalid error, address string)) (err error) {
 	if c.adminURL != "" {
-		client, err := c.givenClient()
-		if err != nil {
-			return err
-		}
-		return c.tokenAdvice(c.authorityAdvice(act(client)))
+		return c.actingOnGiven(func(client *admin.Client) error { return act(client) })
 	}
 	config, err := c.actingConfig()
 	if err != nil {
 		if invalid, ok := errors.AsType[configs.Errors](err); ok {
 			if client, address := c.findDespite(ctx); client != nil {
+				defer client.Close()
 				report(invalid, address)
 				return c.tokenAdvice(act(client))
 			}
@@ -68,17 +65,14 @@ func (c *command) actingDespite(ctx context.Context, act func(admin.Control) err
 		return err
 	}
 	if config.Cluster.Enabled() {
-		client, err := ownClient(config)
-		if err != nil {
-			return err
-		}
-		return c.tokenAdvice(notRunning(act(client)))
+		return c.actingOnMember(config, func(client *admin.Client) error { return act(client) })
 	}
 	other, err := c.findBridge(ctx, config)
 	if err != nil {
 		return err
 	}
 	if other.client != nil {
+		defer other.client.Close()
 		return c.tokenAdvice(act(other.client))
 	}
 	offline, err := pipeline.OpenOffline(config, version, slog.New(slog.DiscardHandler))
@@ -90,6 +84,27 @@ func (c *command) actingDespite(ctx context.Context, act func(admin.Control) err
 		fmt.Fprintf(c.stderr, "%s; the command acts on %s directly\n", other.answer, config.State)
 	}
 	return act(offline)
+}
+
+// actingOnGiven calls act with a client of the bridge at --admin.
+func (c *command) actingOnGiven(act func(*admin.Client) error) error {
+	client, err := c.givenClient()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return c.tokenAdvice(c.authorityAdvice(act(client)))
+}
+
+// actingOnMember calls act with a client of the member of a cluster that runs with the
+// configuration.
+func (c *command) actingOnMember(config *configs.Config, act func(*admin.Client) error) error {
+	client, err := ownClient(config)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return c.tokenAdvice(notRunning(act(client)))
 }
 
 // answering is what answers at admin.listen of a configuration.
@@ -117,14 +132,15 @@ func (c *command) findBridge(ctx context.Context, config *configs.Config) (answe
 		return answering{}, err
 	}
 	status, err := client.Status(ctx)
-	switch {
-	case err != nil:
+	if err == nil && samePath(status.State.Path, config.State) {
+		return answering{client: client}, nil
+	}
+	client.Close()
+	if err != nil {
 		err = c.tokenAdvice(err)
 		return answering{answer: fmt.Sprintf("the bridge at %s (admin.listen) did not return its status (%v)", address, err), err: err}, nil
-	case !samePath(status.State.Path, config.State):
-		return answering{answer: fmt.Sprintf("the bridge at %s (admin.listen) runs with another configuration: its state is %s", address, terminal.Printable(status.State.Path))}, nil
 	}
-	return answering{client: client}, nil
+	return answering{answer: fmt.Sprintf("the bridge at %s (admin.listen) runs with another configuration: its state is %s", address, terminal.Printable(status.State.Path))}, nil
 }
 
 // findDespite returns a client of the running bridge of a configuration that is invalid, and

@@ -3,12 +3,21 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/pem"
 	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/commandline"
@@ -108,4 +117,37 @@ func TestAStatusThatCannotBeWatched(t *testing.T) {
 	if err := c.watch(t.Context(), time.Second, func(context.Context) (admin.Status, error) { return admin.Status{}, failed }); !errors.Is(err, failed) || out.Len() > 0 {
 		t.Errorf("the first error is not returned: %v, %q", err, &out)
 	}
+}
+
+// A status that is watched for hours must not leave a connection for each request.
+func TestAStatusLeavesNoConnectionOpen(t *testing.T) {
+	t.Parallel()
+	var open, opened atomic.Int64
+	server := httptest.NewUnstartedServer(admin.NewHandler(admin.Options{
+		Metrics: prometheus.NewRegistry(), Control: func() admin.Control { return nil }, NotReady: func() []string { return nil },
+		Tickets: func() admin.Tickets { return admin.Tickets{} },
+	}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			open.Add(1)
+			opened.Add(1)
+		case http.StateClosed:
+			open.Add(-1)
+		}
+	}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	authority := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := &command{adminURL: server.URL, givenTLS: givenTLS{caFile: authority}, stderr: io.Discard}
+	if _, err := c.status(t.Context()); err == nil || !strings.Contains(err.Error(), "the state is being opened") {
+		t.Error(err)
+	}
+	if opened.Load() == 0 {
+		t.Error("no connection was made")
+	}
+	await(t, "all connections to be closed", func() bool { return open.Load() == 0 })
 }
