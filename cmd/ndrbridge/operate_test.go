@@ -56,6 +56,19 @@ func (r *receiver) sink() string {
 	return fmt.Sprintf(`- {name: soc, webhook: {url: %q}, start: beginning, probe: 20ms, batch: {linger: 1ms}}`, r.url)
 }
 
+// startDelivered starts a bridge, and returns when the sink soc has completed this many detections
+// and everything else.
+func startDelivered(t *testing.T, detections int) (*receiver, *installation, func()) {
+	t.Helper()
+	r := receive(t)
+	i := install(t, r.sink())
+	i.appliance.AddMany(detections)
+	stop := i.start()
+	await(t, "all detections", func() bool { return r.taken.Load() == int64(detections) })
+	i.awaitSink("one that has completed everything", func(s admin.SinkStatus) bool { return s.LagEvents == 0 })
+	return r, i, stop
+}
+
 // byAddress are the flags that name a bridge that runs: a command need not find
 // out that it does.
 func (i *installation) byAddress() []string {
@@ -195,13 +208,7 @@ func TestDeadLettersAreListedRequeuedAndDropped(t *testing.T) {
 
 func TestDeliveryIsReplayedPausedAndResumed(t *testing.T) {
 	t.Parallel()
-	r := receive(t)
-	i := install(t, r.sink())
-	i.appliance.AddMany(6)
-	stop := i.start()
-	await(t, "all detections", func() bool { return r.taken.Load() == 6 })
-
-	i.awaitSink("one that has completed everything", func(s admin.SinkStatus) bool { return s.LagEvents == 0 })
+	r, i, stop := startDelivered(t, 6)
 	i.expect(i.byAddress(), []expected{
 		{[]string{"replay", "soc", "log", "--since", "-1h", "--dry-run"}, 0, []string{"6 events would be queued to be delivered to soc again", "6 events would be queued to be delivered to log again"}},
 		{[]string{"replay", "--all", "--since", "-1h", "--dry-run", "--json"}, 0, []string{`{"sink":"soc","replayed":6,"dry_run":true}`}},

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/commandline"
 )
 
@@ -22,12 +21,7 @@ func (i *installation) answer(lines string, exit int, args ...string) string {
 
 func TestReplayAndRewindAskBeforeTheyAct(t *testing.T) {
 	t.Parallel()
-	r := receive(t)
-	i := install(t, r.sink())
-	i.appliance.AddMany(6)
-	stop := i.start()
-	await(t, "all detections", func() bool { return r.taken.Load() == 6 })
-	i.awaitSink("one that has completed everything", func(s admin.SinkStatus) bool { return s.LagEvents == 0 })
+	r, i, stop := startDelivered(t, 6)
 	replay, rewind := []string{"replay", "--since", "-1h"}, []string{"rewind", "hq", "detections", "--to", "-48h"}
 	for _, c := range []struct {
 		name, lines string
