@@ -47,8 +47,8 @@ bridge that is alive may still have problems: see ndrbridge status or /readyz.`,
 }
 
 // healthClient returns a client of the bridge to check. It reads only admin.listen and
-// admin.tls from the configuration, so that a mistake in a file that is being edited does not make a running
-// bridge look dead.
+// admin.tls from the configuration, so that a mistake in a file that is being edited does
+// not make a running bridge look dead.
 func (c *command) healthClient() (*admin.Client, error) {
 	if c.adminURL != "" {
 		return c.givenClient()

@@ -1,5 +1,5 @@
-// Package fileaccess says who may use a file or a folder, and who the process is, for
-// messages about files that cannot be read or written.
+// Package fileaccess checks who may use a file or a folder, and describes that and the user
+// of the process for messages about files that cannot be read or written.
 package fileaccess
 
 import (
