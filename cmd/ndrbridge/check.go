@@ -26,14 +26,14 @@ func (c *command) checkCommand() *cobra.Command {
 		Use:   "check [PATH...]",
 		Short: "Check the configuration, and with --connect all connections",
 		Long: `Check the configuration files and the environment variables; a PATH is a file or a folder
-to check, as with --config. Every mistake is printed
-with its position in the file and the path of its key. The command also checks what
-else would prevent a start on this machine: a state file that cannot be created, written
-or used, an address in admin.listen that is not available, and certificates. It is only
-a warning if a bridge already listens on the address, because that bridge may use this
-configuration. A filter of detections by what changes, such as their status, is a warning
-too: the last version of a detection that stops matching is never delivered. No other
-connection is made. A state file that was not closed cleanly is not read in full.
+to check, as with --config. Every mistake is printed with its position in the file and
+the path of its key. The command also checks what else would prevent a start on this
+machine: a state file that cannot be created, written or used, an address in admin.listen
+that is not available, and certificates. It is only a warning if a bridge already listens
+on the address, because that bridge may use this configuration. A filter of detections by
+what changes, such as their status, is a warning too: the last version of a detection
+that stops matching is never delivered. No other connection is made. A state file that
+was not closed cleanly is not read in full.
 
 With --connect, the command also reads the state and tries every appliance, every sink
 and every ticket intake in the same way as a running bridge, and explains each response:
@@ -55,7 +55,8 @@ Each line has one of these results:
   failed     it would not work; the next line says what to do
 
 With --json, each line is an object with target, step, result, detail and advice.
-The exit code is 1 if anything failed, and 0 otherwise.`,
+The exit code is 78 if the configuration has an error, 1 if anything else failed, and 0
+otherwise.`,
 		Example: `  ndrbridge check ndrbridge.yaml
   ndrbridge check --config ndrbridge.yaml --connect
   ndrbridge check --config ndrbridge.yaml --connect --timeout 5s --json`,
