@@ -7,7 +7,7 @@ import * as format from "./format.js";
 import { openDeadLetters } from "./dead.js";
 import { order } from "./order.js";
 import { showError, showShape, showState } from "./states.js";
-import { clockInWords, fails, isSkewed, troubleOf } from "./verdict.js";
+import { clockInWords, fails, isSkewed, replacedInWords, troubleOf } from "./verdict.js";
 
 // showAppliances shows the appliances of a status.
 export function showAppliances(parent, appliances) {
@@ -33,6 +33,7 @@ function fillAppliance(card, a) {
   const shown = a.reachable === false || !a.streams.some((s) => s.error); // else beside its stream
   const since = a.reachable === false && a.since ? `Since ${format.toMinute(a.since)}: ` : "";
   writeOrHide(part(card, "error"), shown && a.error ? since + a.error : "");
+  writeOrHide(part(card, "replaced"), a.replaced ? `Note: ${replacedInWords(a.replaced)}` : "");
   writeOrHide(part(card, "clock"), isSkewed(a) ? `Note: ${clockInWords(a.clock_skew_seconds)}` : "");
   sync(part(card, "streams"), a.streams, {
     key: (s) => s.stream,

@@ -115,7 +115,7 @@ function showSelected(c) {
     spoken = text;
   } else if (known.length) {
     text = c.top < c.most ? `max ${c.format(c.most)}, cut at ${c.format(c.top)}` : `max ${c.format(c.most)}`;
-    spoken = `now ${c.format(known.at(-1))}, maximum ${c.format(c.most)}`;
+    spoken = `now ${inWords(c.values.at(-1))}, maximum ${c.format(c.most)}`;
   }
   write(readout, text);
   const index = c.selected ?? c.values.length - 1;

@@ -77,7 +77,7 @@ function show(view) {
     if (!groups.has(key)) groups.set(key, { class: d.class, reason: d.reason_kind, rows: [] });
     groups.get(key).rows.push(d);
   }
-  const shown = [...groups.values()].filter((g) => g.rows.length > 0 || view.next);
+  const shown = [...groups.values()].filter((g) => g.rows.length > 0 || (view.next && g.count > 0));
   sync(list, shown, { key: (g) => keyOf(g.class, g.reason), create: () => make("dead-group"), fill: (element, g) => fillGroup(view, element, g) });
   if (focused && !focused.isConnected) {
     const left = rows();

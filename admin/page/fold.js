@@ -11,6 +11,12 @@ export function prepareFold(card) {
   });
 }
 
+// unfold unfolds a card.
+export function unfold(card) {
+  card.dataset.open = "";
+  showFold(card);
+}
+
 // setWell sets whether all is well with what a card shows. name is its name for people.
 export function setWell(card, well, name) {
   if (well) card.dataset.well = "";

@@ -2,6 +2,8 @@
 // #/sinks/NAME, #/appliances/NAME and sections such as #/journal are parts of the overview,
 // #/detections/APPLIANCE/ID is the page of a detection.
 
+import { unfold } from "./fold.js";
+
 // to returns the fragment of a target, a list of names.
 export const to = (...target) => `#/${target.map(encodeURIComponent).join("/")}`;
 
@@ -26,7 +28,7 @@ export function reveal([kind, name]) {
   if (!section || !["sinks", "appliances", "journal", "tickets", "cluster", "events"].includes(kind)) return;
   const found = name === undefined ? section : section.querySelector(`:scope > [data-key="${CSS.escape(name)}"]`);
   if (!found) return;
-  found.dataset.open = "";
+  if (name !== undefined) unfold(found);
   found.scrollIntoView({ block: "start" });
   (found.querySelector("h2, h3") ?? found).focus({ preventScroll: true });
 }

@@ -8,7 +8,7 @@ import * as format from "./format.js";
 import { order } from "./order.js";
 import { openDeadLetters } from "./dead.js";
 import { showError, showShape, showState } from "./states.js";
-import { fillsSoon, trouble } from "./verdict.js";
+import { fillsSoon, matchFailure, trouble } from "./verdict.js";
 
 // showSinks shows the sinks of a status. acted is called after a sink was paused or
 // resumed.
@@ -80,7 +80,8 @@ function fillSink(card, s) {
     number(part(card, "matched"), s.match.matched);
     write(part(card, "filtered"), `${format.count(s.match.filtered)} did not`);
   }
-  writeOrHide(part(card, "match-errors"), s.match?.errors > 0 ? `The match failed for ${format.counted(s.match.errors, "event")}: ${s.match.error}` : "");
+  part(card, "match-errors").className = s.match?.error ? "caution" : "note";
+  writeOrHide(part(card, "match-errors"), s.match?.errors > 0 ? `Note: ${matchFailure(s.match)}` : "");
 
   writeOrHide(part(card, "fills"), fillsSoon(s) ? `Will fill the journal in about ${format.duration(s.fills_journal_in_seconds)}.` : "");
   writeOrHide(part(card, "over"), s.over_lag ? "Over its lag budget." : "");

@@ -19,6 +19,11 @@ export const fails = (stream) => stream.failures > 1;
 // fillsSoon reports whether a sink will fill the journal within a day.
 export const fillsSoon = (sink) => sink.fills_journal_in_seconds > 0 && sink.fills_journal_in_seconds < foreseeable;
 
+// matchFailure describes the failures of a sink's match since the bridge started. There is no
+// error if none failed since the sink was last changed.
+export const matchFailure = ({ errors, error }) =>
+  `its match failed for ${format.counted(errors, "event")}${error ? `, and on_error decided what happened to them: ${sentence(error)}` : ", but for none since it was changed."}`;
+
 // isSkewed reports whether an appliance's clock is wrong enough to be reported.
 export const isSkewed = (appliance) => Math.abs(appliance.clock_skew_seconds ?? 0) > maxSkew;
 
@@ -27,7 +32,7 @@ export function trouble(s) {
   if (s.state === "halted") return 5;
   if (s.state === "retrying") return 4;
   if (s.over_lag || fillsSoon(s)) return 3;
-  if (s.dead_letters > 0) return 2;
+  if (s.dead_letters > 0 || s.match?.error) return 2;
   return s.state === "paused" ? 1 : 0;
 }
 
@@ -115,6 +120,7 @@ function* sinks(status) {
     }
     if (s.over_lag) yield { level: "warn", target: ["sinks", s.name], text: `${name} is over its lag budget.` };
     if (s.dead_letters > 0) yield { level: "warn", target: ["sinks", s.name], text: `${name} has ${format.counted(s.dead_letters, "dead letter")}: view the reasons, then requeue or drop them.` };
+    if (s.match?.error) yield { level: "warn", target: ["sinks", s.name], text: `${name}: ${matchFailure(s.match)}` };
   }
   for (const s of status.unconfigured ?? []) {
     yield { level: "paused", target: ["sinks", s.name], text: `Sink ${s.name} is no longer configured: delete its state with "ndrbridge state forget ${s.name}".` };

@@ -253,7 +253,7 @@ func TestATokenForReadingIsOfferedNoActions(t *testing.T) {
 	const offered = `[...document.querySelectorAll("button")].filter((b) => b.checkVisibility()).map((b) => b.textContent).join()`
 
 	signIn("look")
-	p.awaitText("header.top", "signed in to read only")
+	p.awaitText("header.top", "signed in with read access only")
 	if got := eval[string](p, offered); strings.Contains(got, "Pause") || strings.Contains(got, "Drop") || strings.Contains(got, "Requeue") || !strings.Contains(got, "View") {
 		t.Errorf("it offers %s", got)
 	}

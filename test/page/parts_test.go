@@ -5,6 +5,7 @@ package page
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
@@ -19,13 +20,15 @@ func TestTroubledPartsComeFirstAndAreLinked(t *testing.T) {
 	a.AddMany(3)
 	url, _ := startBridge(t, settings{
 		appliances: hq(applianceURL) + "  - {name: away, url: \"http://127.0.0.1:9\", api_key: stand-in-key, retry: {initial: 50ms, max: 200ms}}\n",
-		sinks:      webhook("first", loopback.Receive(t).URL) + webhook("soc", soc.URL),
+		sinks: webhook("first", loopback.Receive(t).URL) +
+			strings.Replace(webhook("odd", loopback.Receive(t).URL), "batch:", "match: int(detection.title) > 0, batch:", 1) +
+			webhook("soc", soc.URL),
 	})
 	p := openTab(t, url)
 	keys := func(parent string) string {
 		return fmt.Sprintf("[...document.querySelectorAll('%s > .card')].map((c) => c.dataset.key).join()", parent)
 	}
-	p.await("the halted sink is first", keys("#sinks")+" === 'soc,first'")
+	p.await("the halted sink is first", keys("#sinks")+" === 'soc,odd,first'")
 	p.await("the unreachable appliance is first", keys("#appliances")+" === 'away,hq'")
 	p.awaitText(card("soc", ".target"), "127.0.0.1:")
 	p.awaitText(card("soc", "[data-part=next-fact]"), "Next attempt")
@@ -33,6 +36,7 @@ func TestTroubledPartsComeFirstAndAreLinked(t *testing.T) {
 	p.await("a sink that runs has no next attempt", element(card("first", "[data-part=next-fact]"))+".hidden")
 	p.await("its last delivery is shown, in UTC when one points at it", fmt.Sprintf("/^\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d UTC$/.test(%s.title)", element(card("first", "[data-part=last]"))))
 	p.awaitText("#zone", "Times in ")
+	p.awaitText("#verdict", "Sink odd: its match failed for 3 events, and on_error decided what happened to them: ")
 
 	p.click(`#verdict a[href="#/sinks/soc"]`)
 	p.await("its title has the focus", fmt.Sprintf("document.activeElement === %s", element(card("soc", "h3"))))
@@ -50,9 +54,51 @@ func TestTroubledPartsComeFirstAndAreLinked(t *testing.T) {
 		p.awaitText(card("first", ".state"), "Running")
 		p.await("a healthy sink is folded", "!"+element(card("first", ".fold"))+".checkVisibility()")
 		p.await("a troubled one is not", element(card("soc", ".fold"))+".checkVisibility()")
+		p.awaitShown(card("odd", "[data-part=match-errors]"))
 		p.click(`[aria-label="More about sink first"]`)
 		p.await("it is unfolded", element(card("first", ".fold"))+".checkVisibility()")
 		p.await("it says so", element(`[aria-label="Less about sink first"]`)+".ariaExpanded === 'true'")
+		p.click(`[aria-label="Less about sink first"]`)
+		eval[bool](p, "import('/page/route.js').then((r) => r.reveal(['sinks', 'first'])).then(() => true)")
+		if !eval[bool](p, element(card("first", "[data-part=unfold]"))+".ariaExpanded === 'true'") {
+			t.Error("a card that a link unfolds is said to be folded")
+		}
+	})
+	p.run("a failure of a match that is over is no trouble", func(t *testing.T) {
+		expression := `import('/page/verdict.js').then((v) => [v.trouble({match: {errors: 2}}), v.matchFailure({errors: 2})].join(" "))`
+		if got, want := eval[string](p, expression), "0 its match failed for 2 events, but for none since it was changed."; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
+	p.run("a card shows that another appliance answers", func(t *testing.T) {
+		got := eval[string](p, `import('/page/appliances.js').then(({showAppliances}) => {
+			const parent = document.createElement('div');
+			showAppliances(parent, [{name: 'x', reachable: true, streams: [], replaced: {since: '2026-01-31T08:00:00Z', reason: 'its serial number differs'}}]);
+			return parent.querySelector('[data-part=replaced]').textContent;
+		})`)
+		if !strings.Contains(got, "another appliance seems to answer under this name: its serial number differs.") {
+			t.Errorf("%q", got)
+		}
+	})
+	p.run("a group of dead letters that are gone is not listed", func(t *testing.T) {
+		eval[bool](p, `import('/page/dead.js').then(({openDeadLetters}) => {
+			const time = '2026-01-31T08:00:00Z';
+			const dead_letters = ['1', '2'].map((key) => ({key, time, bytes: 1, class: 'rejected', reason: 'r' + key, reason_kind: 'r' + key}));
+			const groups = [1, 5].map((count, i) => ({class: 'rejected', reason: 'r' + (i + 1), count, first: time, last: time}));
+			const answers = {'/sinks/soc/dead': {dead_letters, next: '2'}, '/dead': {groups}, '/sinks/soc/requeue': {}};
+			const real = window.fetch;
+			window.fetch = async (url, o) => {
+				const answer = answers[new URL(url).pathname.replace('/api/v1', '')];
+				return answer ? Response.json(answer) : real(url, o);
+			};
+			openDeadLetters({name: 'sink soc', path: ['sinks', 'soc'], sink: 'soc'});
+			return true;
+		})`)
+		p.awaitText("#dead-letters", "1 × rejected: r1")
+		p.click(`[aria-label="Requeue 1"]`)
+		p.await("the group is gone", "!document.querySelector('#dead-letters').innerText.includes('r1')")
+		p.awaitText("#dead-letters", "5 × rejected: r2")
+		p.press("\x1b")
 	})
 	p.run("changes are as people read them", func(t *testing.T) {
 		for changes, want := range map[string]string{
