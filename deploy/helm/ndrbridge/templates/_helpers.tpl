@@ -131,12 +131,14 @@ spec:
         - {name: state, mountPath: /var/lib/ndrbridge}
         - {name: config, mountPath: /etc/ndrbridge, readOnly: true}
         - {name: secrets, mountPath: /run/secrets/ndrbridge, readOnly: true}
+        {{- with .Values.extraVolumeMounts }}{{ toYaml . | nindent 8 }}{{ end }}
   volumes:
     - name: config
       configMap: {name: {{ include "ndrbridge.name" . }}}
     # Mounted as a whole, not by subPath, so that changed secrets are visible.
     - name: secrets
       secret: {secretName: {{ include "ndrbridge.secret" . }}, defaultMode: 0440}
+    {{- with .Values.extraVolumes }}{{ toYaml . | nindent 4 }}{{ end }}
     {{- if not (include "ndrbridge.clustered" .) }}
     - name: state
       persistentVolumeClaim: {claimName: {{ .Values.persistence.existingClaim | default (include "ndrbridge.name" .) }}}
