@@ -72,7 +72,8 @@ function fillSink(card, s) {
   number(part(card, "delivered"), s.delivered);
   const last = part(card, "last");
   if (s.last_delivery) time(last, s.last_delivery, format.toSecond);
-  else write(last, s.delivered > 0 ? "not known" : "none since the start");
+  else write(last, s.delivered > 0 ? "not known" : "none");
+  write(part(card, "last-note"), s.last_delivery || s.delivered > 0 ? "" : "since the start");
   part(card, "next-fact").hidden = !s.next_attempt;
   if (s.next_attempt) time(part(card, "next"), s.next_attempt, format.until);
   part(card, "match-fact").hidden = !s.match;
