@@ -118,6 +118,16 @@ func TestTroubledPartsComeFirstAndAreLinked(t *testing.T) {
 			t.Errorf("sinks %s", got)
 		}
 	})
+	p.run("each mistake in a configuration has a line", func(t *testing.T) {
+		got := eval[string](p, `Promise.all(['verdict', 'overall'].map((name) => import('/page/' + name + '.js'))).then(([{verdict}, {showOverall}]) => {
+			const reload = {ok: false, time: '2026-01-31T08:00:00Z', error: 'f.yaml:1:1: a\nf.yaml:2:1: b'};
+			showOverall(verdict({reload, sinks: [], appliances: [], state: {journal: {}}}));
+			return document.getElementById('verdict-text').innerText;
+		})`)
+		if !strings.HasSuffix(got, ": f.yaml:1:1: a\nf.yaml:2:1: b.") {
+			t.Errorf("%q", got)
+		}
+	})
 	p.run("values are as people read them", func(t *testing.T) {
 		for expression, want := range map[string]string{
 			"count(999_999)": "999,999", "count(1_234_567)": "1.23 million", "exact(1_234_567)": "1,234,567", "exact(5)": "",
