@@ -1,7 +1,7 @@
 //go:build e2e
 
 // Command pictures takes the pictures of the documents from a demo: the status page, and a
-// card in a chat. It needs chromium. make pictures runs it.
+// card in a chat. It needs chromium and a font with emoji. make pictures runs it.
 package main
 
 import (
@@ -154,11 +154,6 @@ func startBrowser(ctx context.Context) (browser context.Context, closeBrowser fu
 	return browser, func() { closeTab(); stop() }, nil
 }
 
-const withoutSymbols = `(() => {
-	for (const title of document.querySelectorAll("article h2")) title.textContent = title.textContent.trim().replace(/^\p{Emoji_Presentation}\s*/u, "");
-	return true;
-})()`
-
 // shoot writes a picture of a page, once it has an element that a selector matches.
 func shoot(browser context.Context, url, selector string, width, height int64, path string) error {
 	_, err := chromedp.Call(browser, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1})
@@ -180,10 +175,6 @@ func shoot(browser context.Context, url, selector string, width, height int64, p
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%s has no %s", url, selector)
 		}
-	}
-	// The machine may have no font for the symbols in front of the titles of cards.
-	if _, err := chromedp.Run(browser, chromedp.Evaluate[bool](withoutSymbols)); err != nil {
-		return fmt.Errorf("remove symbols from %s: %w", url, err)
 	}
 	picture, err := chromedp.Call(browser, page.CaptureScreenshot, page.CaptureScreenshotParams{})
 	if err != nil {
