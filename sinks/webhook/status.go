@@ -38,8 +38,8 @@ func classOf(status int) sinks.Class {
 
 // advice is what to check when a status halts the sink.
 var advice = map[int]string{
-	http.StatusUnauthorized:                  "check auth",
-	http.StatusForbidden:                     "check auth, and its permissions",
+	http.StatusUnauthorized:                  "check the credentials",
+	http.StatusForbidden:                     "check the credentials, and their permissions",
 	http.StatusNotFound:                      "check url",
 	http.StatusMethodNotAllowed:              "check method and url",
 	http.StatusProxyAuthRequired:             "check the proxy's credentials",

@@ -85,8 +85,8 @@ func TestAnswers(t *testing.T) {
 		wait           time.Duration
 		says           string
 	}{
-		{"jira: the token is wrong", jira, presettest.Reply{Status: 401}, presettest.Reply{}, sinks.Halted, 0, "check auth"},
-		{"jira: the account may not search", jira, presettest.Reply{Status: 403}, presettest.Reply{}, sinks.Halted, 0, "check auth"},
+		{"jira: the token is wrong", jira, presettest.Reply{Status: 401}, presettest.Reply{}, sinks.Halted, 0, "check the credentials"},
+		{"jira: the account may not search", jira, presettest.Reply{Status: 403}, presettest.Reply{}, sinks.Halted, 0, "check the credentials"},
 		{"jira: the site does not exist", jira, presettest.Reply{Status: 404}, presettest.Reply{}, sinks.Halted, 0, "check url"},
 		{"jira: the project cannot be seen", jira, presettest.Reply{Status: 400, Body: `{"errorMessages": ["The value 'SEC' does not exist for the field 'project'."]}`}, presettest.Reply{}, sinks.Halted, 0, "does not exist"},
 		{"jira: a search is answered by a login page", jira, presettest.Reply{Status: ok, Body: "<html>"}, presettest.Reply{}, sinks.Halted, 0, "cannot be read"},
