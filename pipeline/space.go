@@ -39,16 +39,16 @@ func (p *Pipeline) watchSpace(ctx context.Context) {
 }
 
 // fillingSink returns the sink that would fill the journal: the one with the most
-// unacknowledged bytes among those whose lag policy is block. It returns "" if there is
-// no such sink.
+// unacknowledged bytes among those whose lag policy is block. It returns "" if they have
+// delivered everything.
 func fillingSink(config *configs.Config, stats checkpoint.Stats) string {
-	most := ""
+	name, most := "", int64(0)
 	for _, s := range config.Sinks {
-		if s.Lag.Policy == configs.LagBlock && (most == "" || stats.Sinks[s.Name].LagBytes > stats.Sinks[most].LagBytes) {
-			most = s.Name
+		if lag := stats.Sinks[s.Name].LagBytes; s.Lag.Policy == configs.LagBlock && lag > most {
+			name, most = s.Name, lag
 		}
 	}
-	return most
+	return name
 }
 
 // reportSpace logs whether sources wait for space in the journal.

@@ -188,5 +188,10 @@ func TestJournalSpaceIsMonitored(t *testing.T) {
 		if got := fillingSink(config, stats); got != "siem" {
 			t.Errorf("got %q", got)
 		}
+		delete(stats.Sinks, "lake")
+		delete(stats.Sinks, "siem")
+		if got := fillingSink(config, stats); got != "" {
+			t.Errorf("got %q of sinks that have delivered everything", got)
+		}
 	})
 }
