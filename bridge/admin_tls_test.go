@@ -38,7 +38,7 @@ func TestTheAdminInterfaceOfABridgeOverTLS(t *testing.T) {
 	soc := startInbox(t)
 	r := run(t, fmt.Sprintf(`
 state: %s
-admin: {listen: "127.0.0.1:0", token: all, read_token: read, tls: {cert_file: %s, key_file: %s, client_ca_file: %s}}
+admin: {listen: "localhost:0", token: all, read_token: read, tls: {cert_file: %s, key_file: %s, client_ca_file: %s}}
 appliances: [{name: hq, url: %q, api_key: %s, detections: {start: beginning, interval: 20ms}}]
 sinks:
 %s`, filepath.Join(folder, "state.db"), files.CertFile, files.KeyFile, files.ClientCAFile, url, "demo-key", webhookSink("soc", soc.URL)))
@@ -79,7 +79,7 @@ sinks:
 	if resp.StatusCode != http.StatusBadRequest {
 		t.Errorf("plain HTTP is answered with %s", resp.Status)
 	}
-	if !r.log.hasLine("running", "admin=https://") {
-		t.Errorf("the start is not logged with the scheme: %s", r.log)
+	if !r.log.hasLine("running", "admin=https://localhost:") {
+		t.Errorf("the start is not logged with the scheme and the host of admin.listen: %s", r.log)
 	}
 }

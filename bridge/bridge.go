@@ -217,6 +217,15 @@ func (b *Bridge) listen(a configs.Admin) error {
 // AdminAddress returns the address that the admin interface listens on.
 func (b *Bridge) AdminAddress() string { return b.listener.Addr().String() }
 
+// adminURL returns the URL of the admin interface on this machine. The host is that of
+// admin.listen: the listener reports [::] for 0.0.0.0.
+func (b *Bridge) adminURL() string {
+	a := b.work.Config().Admin
+	host, _, _ := net.SplitHostPort(a.Listen)
+	_, port, _ := net.SplitHostPort(b.AdminAddress())
+	return a.Scheme() + "://" + admin.DialAddress(net.JoinHostPort(host, port))
+}
+
 // ShutdownTimeout returns shutdown_timeout of the current configuration, which a reload
 // may change.
 func (b *Bridge) ShutdownTimeout() time.Duration {
@@ -230,7 +239,7 @@ func (b *Bridge) ShutdownTimeout() time.Duration {
 // bridge before it returns.
 func (b *Bridge) Run(ctx context.Context) error {
 	stopped := b.work.Run(ctx, func(attributes ...any) {
-		b.log.Info("running", append([]any{"admin", b.work.Config().Admin.Scheme() + "://" + admin.DialAddress(b.AdminAddress())}, attributes...)...)
+		b.log.Info("running", append([]any{"admin", b.adminURL()}, attributes...)...)
 	})
 	unclosed, err := b.close(stopped.Deadline)
 	err = errors.Join(err, b.work.Err())
