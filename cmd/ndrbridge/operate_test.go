@@ -185,7 +185,7 @@ func TestDeadLettersAreListedRequeuedAndDropped(t *testing.T) {
 			{[]string{"dead", "show", "soc", "none"}, 1, []string{"none"}},
 			{[]string{"dead", "drop", "soc", keys[0]}, 0, []string{"1 dead letter of soc dropped"}},
 			{[]string{"dead", "drop", "soc", keys[0], keys[1], "--json"}, 1, []string{`{"dropped":1}`, "1 of 2 keys do not exist"}},
-			{[]string{"dead", "drop", "soc", "--all"}, 2, []string{"(3 now)", "add --yes"}},
+			{[]string{"dead", "drop", "soc", "--all"}, 2, []string{"(3 now)", "--yes is required"}},
 		})
 		r.refusing.Store(false)
 		i.expect(i.byAddress(), []expected{{[]string{"dead", "requeue", "soc", keys[2]}, 0, []string{"1 dead letter of soc requeued"}}})
@@ -197,7 +197,7 @@ func TestDeadLettersAreListedRequeuedAndDropped(t *testing.T) {
 		i.expect(offline, []expected{
 			{[]string{"dead", "show", "soc", keys[3]}, 0, []string{"key     " + keys[3]}},
 			{[]string{"dead", "drop", "soc", keys[3]}, 0, []string{"1 dead letter of soc dropped"}},
-			{[]string{"dead", "requeue", "soc", "--all"}, 2, []string{"Deliver all dead letters of soc again (1 now)? There is no terminal to ask on: add --yes"}},
+			{[]string{"dead", "requeue", "soc", "--all"}, 2, []string{"without a terminal to confirm on, --yes is required: Deliver all dead letters of soc again (1 now)?"}},
 			{[]string{"dead", "requeue", "soc", "--all", "--json", "--yes"}, 0, []string{`{"requeued":1}`}},
 			{[]string{"dead", "drop", "soc", "--all", "--yes"}, 0, []string{"0 dead letters of soc dropped"}},
 		})
@@ -213,7 +213,7 @@ func TestDeliveryIsReplayedPausedAndResumed(t *testing.T) {
 		{[]string{"replay", "soc", "log", "--since", "-1h", "--dry-run"}, 0, []string{"6 events would be queued to be delivered to soc again", "6 events would be queued to be delivered to log again"}},
 		{[]string{"replay", "--all", "--since", "-1h", "--dry-run", "--json"}, 0, []string{`{"sink":"soc","replayed":6,"dry_run":true}`}},
 		{[]string{"replay", "soc", "--since", "-2h", "--until", "-1h", "--dry-run"}, 0, []string{"0 events would be queued to be delivered to soc again"}},
-		{[]string{"replay", "soc", "--since", "-1h"}, 2, []string{"Deliver what was journalled since ", "again: 6 events to soc, as far as their match selects it? There is no terminal to ask on: add --yes"}},
+		{[]string{"replay", "soc", "--since", "-1h"}, 2, []string{"Deliver what was journalled since ", "again: 6 events to soc, as far as their match selects it?", "without a terminal to confirm on, --yes is required: "}},
 		{[]string{"replay", "soc", "--since", "-1h", "--until", "-2h"}, 2, []string{"--until must be after --since"}},
 		{[]string{"replay", "--since", "-1h"}, 2, []string{"no sink was named: give one or more of ", "soc", "or --all"}},
 		{[]string{"replay", "soc", "--all", "--since", "-1h"}, 2, []string{"give sinks or --all, not both"}},

@@ -161,7 +161,7 @@ func (c *command) confirm(ctx context.Context, yes bool, question string) error 
 		return nil
 	}
 	if !c.interactive {
-		return fmt.Errorf("%w: %s There is no terminal to ask on: add --yes", commandline.ErrUsage, question)
+		return fmt.Errorf("%w: without a terminal to confirm on, --yes is required: %s", commandline.ErrUsage, question)
 	}
 	switch answer := strings.ToLower(c.ask(ctx, question+" [y/N] ")); answer {
 	case "y", "yes":

@@ -41,7 +41,7 @@ it requires --yes. --dry-run prints what would be read again and changes nothing
 			}
 			source := checkpoint.Source{Appliance: args[0], Stream: args[1]}
 			if !dryRun && !yes && !c.interactive {
-				return fmt.Errorf("%w: Read %s again from %s? There is no terminal to ask on: add --yes, or --dry-run to see what would be read",
+				return fmt.Errorf("%w: without a terminal to confirm on, --yes is required, or --dry-run to see what would be read: Read %s again from %s?",
 					commandline.ErrUsage, source, readable(at))
 			}
 			return c.acting(cmd.Context(), func(control admin.Control) error {

@@ -173,7 +173,7 @@ func TestStateMaintenance(t *testing.T) {
 	forget := func(sink string) []expected {
 		return []expected{
 			{[]string{"state", "forget", "none"}, 1, []string{"none"}},
-			{[]string{"state", "forget", sink}, 2, []string{"2 dead letters", "add --yes"}},
+			{[]string{"state", "forget", sink}, 2, []string{"2 dead letters", "--yes is required"}},
 			{[]string{"state", "forget", sink, "--yes", "--json"}, 0, []string{`{"forgotten":"` + sink + `"}`}},
 			{[]string{"state", "forget", sink, "--yes"}, 1, []string{sink}},
 		}
@@ -208,7 +208,7 @@ func TestAnApplianceIsForgotten(t *testing.T) {
 		{[]string{"state", "forget", "--identity", "hq"}, 2, []string{"--identity requires --appliance"}},
 		{[]string{"state", "forget", "--appliance", "none", "--yes"}, 1, []string{`appliance "none"`}},
 		{[]string{"state", "forget", "--appliance", "none", "--identity"}, 1, []string{`appliance "none"`}},
-		{[]string{"state", "forget", "--appliance", "hq"}, 2, []string{"the known detections of", "add --yes"}},
+		{[]string{"state", "forget", "--appliance", "hq"}, 2, []string{"the known detections of", "--yes is required"}},
 		{[]string{"state", "forget", "--appliance", "hq", "--yes"}, 0, []string{"the state of appliance hq is deleted"}},
 		{[]string{"state", "forget", "--appliance", "hq", "--yes"}, 1, []string{"the state keeps nothing of it"}},
 	})
