@@ -78,5 +78,9 @@ func reloadAdvice(r *admin.ReloadStatus) string {
 	if r == nil || r.OK {
 		return ""
 	}
-	return "the configuration was not reloaded, and the bridge continues with the previous one; correct it and run ndrbridge reload: " + r.Error
+	then := " and run ndrbridge reload"
+	if r.Trigger == admin.TriggerWatch {
+		then = ", and it is reloaded automatically"
+	}
+	return "the configuration was not reloaded, and the bridge continues with the previous one; correct it" + then + ": " + r.Error
 }

@@ -44,8 +44,11 @@ func TestAStatusIsPrinted(t *testing.T) {
 			s.Reload = &admin.ReloadStatus{Time: now.Add(-time.Minute), Trigger: admin.TriggerWatch, Error: "ndrbridge.yaml:3:1:\x1b colour: unknown key"}
 		}, []string{
 			"reload 1m ago by a changed file, failed",
-			"the configuration was not reloaded, and the bridge continues with the previous one; correct it and run ndrbridge reload: ndrbridge.yaml:3:1: colour: unknown key",
+			"the configuration was not reloaded, and the bridge continues with the previous one; correct it, and it is reloaded automatically: ndrbridge.yaml:3:1: colour: unknown key",
 		}, "\x1b"},
+		{"a reload by command that failed", func(s *admin.Status) {
+			s.Reload = &admin.ReloadStatus{Time: now.Add(-time.Minute), Trigger: admin.TriggerAPI, Error: "ndrbridge.yaml:3:1: colour: unknown key"}
+		}, []string{"correct it and run ndrbridge reload: ndrbridge.yaml:3:1: colour: unknown key"}, ""},
 		{"a stream that fails", func(s *admin.Status) {
 			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Streams: []admin.StreamStatus{{Stream: "audit", Failures: 3, Error: "401\x1b[2J refused", DeadLetters: 1}}}}
 		}, []string{"hq audit - - - 0/s 3 1", "hq/audit fails and is retried: 401 [2J refused", "hq/audit has dead letters: see which objects could not be converted with ndrbridge dead list hq/audit"}, "\x1b"},
