@@ -216,6 +216,9 @@ func printPlan(w io.Writer, files []string, config *configs.Config) {
 			fmt.Fprintf(t, "  records/%s\t%s\tevery %s, from %s\n", q.Name, cmp.Or(strings.Join(q.Types, ", "), "all types"), q.Interval, q.Start)
 		}
 	}
+	if config.Tickets.Enabled {
+		fmt.Fprint(t, "tickets\tchanges are written to the appliances\t\n")
+	}
 	for _, s := range config.Sinks {
 		form := s.Mode
 		if s.Webhook != nil {

@@ -29,7 +29,7 @@ sinks: [{name: log, file: {path: "-"}}]
 
 // The blanks between the columns are the table's.
 func TestCheckReportsEveryStream(t *testing.T) {
-	text := strings.Replace(streams, "}}]", "}}, {name: oncall, webhook: {preset: pagerduty, key: s3cret}}]", 1)
+	text := strings.Replace(streams, "}}]", "}}, {name: oncall, webhook: {preset: pagerduty, key: s3cret}}]", 1) + "tickets: {enabled: true}\n"
 	config, err := configs.Parse("ndrbridge.yaml", []byte(text), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -49,10 +49,11 @@ func TestCheckReportsEveryStream(t *testing.T) {
 		"records/rest all types every 30s, from now",
 		"appliance dc https://dc.example 5 requests per second",
 		"detections with devices, link every 1m, from now",
+		"tickets changes are written to the appliances",
 		"sink log file, standard output structured, from now",
 		"sink oncall webhook https://events.pagerduty.com/v2/enqueue pagerduty, from now",
 	}
-	if got = slices.Concat(got[:1], got[3:12]); !slices.Equal(got, want) {
+	if got = slices.Concat(got[:1], got[3:13]); !slices.Equal(got, want) {
 		t.Errorf("it prints\n%s", &out)
 	}
 }
