@@ -150,7 +150,10 @@ func explainField(f missingField, list bool) string {
 
 func explainMeaning(rest, reason string) string {
 	if parts := unknownName.FindStringSubmatch(reason); parts != nil {
-		return explainName(parts[1], strings.HasPrefix(rest, "("))
+		return explainName(parts[1], rest)
+	}
+	if reason == "invalid matches argument" {
+		return "not a regular expression of RE2: check its brackets; lookarounds and back references are not supported"
 	}
 	if parts := noOverload.FindStringSubmatch(reason); parts != nil {
 		return explainTypes(parts[1], parts[2])
@@ -207,8 +210,10 @@ func typeNoun(name string) string {
 	return "a value of type " + name
 }
 
-func explainName(name string, called bool) string {
-	if called {
+// explainName explains that a name is unknown. rest is the expression from the name on, or
+// from the bracket behind the name if it is called as a function.
+func explainName(name, rest string) string {
+	if strings.HasPrefix(rest, "(") {
 		if strings.EqualFold(name, "not") {
 			return "use ! for not"
 		}
@@ -222,7 +227,10 @@ func explainName(name string, called bool) string {
 		return fmt.Sprintf("unknown name %s; names begin with %s: did you mean %s?", name, strings.Join(variables, ", "), strings.Join(found, " or "))
 	}
 	if near := similar.Nearest(name, variables); near != "" {
-		return fmt.Sprintf("unknown name %s; did you mean %s?", name, near)
+		if after := strings.TrimPrefix(rest, name); strings.HasPrefix(after, ".") || strings.HasPrefix(after, "[") {
+			return fmt.Sprintf("unknown name %s; did you mean %s?", name, near)
+		}
+		return fmt.Sprintf("unknown name %s; write a text with quotes, as in %q; or did you mean %s?", name, name, near)
 	}
 	var fields []string
 	for _, variable := range variables {
