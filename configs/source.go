@@ -20,7 +20,7 @@ type Source struct {
 	// left out. Values of a later file take precedence: mappings are merged by key, lists
 	// of items with a name by that name, and everything else is replaced.
 	Paths []string
-	// Defaults are read if Paths is empty: the first of these files that exists.
+	// Defaults are read if Paths is empty: the first of these that exists.
 	Defaults []string
 	// Environ is the environment in the form of os.Environ. Its variables take precedence
 	// over the files.
@@ -45,28 +45,32 @@ var ErrNothing = errors.New("no configuration file was named")
 // Files returns the files that Load reads, in order. A folder is listed at each call.
 // It returns an error if one of them does not exist, or a folder has no such files.
 func (s Source) Files() ([]string, error) {
-	if len(s.Paths) == 0 {
-		return s.firstDefault()
+	paths := s.Paths
+	if len(paths) == 0 {
+		exists := func(path string) bool {
+			_, err := os.Stat(path)
+			return !errors.Is(err, fs.ErrNotExist)
+		}
+		if i := slices.IndexFunc(s.Defaults, exists); i >= 0 {
+			paths = s.Defaults[i : i+1]
+		}
 	}
 	var files []string
-	for _, path := range s.Paths {
+	for _, path := range paths {
 		if path == "" {
 			return nil, errors.New("read the configuration: its path is empty; name a file or a folder")
 		}
 		info, err := os.Stat(path)
 		switch {
 		case err != nil:
-			if failed, ok := errors.AsType[*fs.PathError](err); ok {
-				err = failed.Err
-			}
-			return nil, fmt.Errorf("read the configuration %s: %w; correct the path", path, err)
+			return nil, unreadable(path, err)
 		case !info.IsDir():
-			files = append(files, path)
+			files = append(files, path) // even a pipe, as in --config <(command)
 			continue
 		}
 		inside, err := filesOf(path)
 		if err != nil {
-			return nil, fmt.Errorf("read the configuration: %w", err)
+			return nil, err
 		}
 		if len(inside) == 0 {
 			return nil, fmt.Errorf("read the configuration: the folder %s has no files whose names end in .yaml or .yml; add one, or name another path", path)
@@ -76,24 +80,11 @@ func (s Source) Files() ([]string, error) {
 	return files, nil
 }
 
-// firstDefault returns the first of the default files that exists, if any.
-func (s Source) firstDefault() ([]string, error) {
-	for _, path := range s.Defaults {
-		switch _, err := os.Stat(path); {
-		case err == nil:
-			return []string{path}, nil
-		case !errors.Is(err, fs.ErrNotExist):
-			return nil, fmt.Errorf("read the configuration: %w; correct its permissions, or name another file", err)
-		}
-	}
-	return nil, nil
-}
-
 // filesOf returns the configuration files in a folder, in lexical order.
 func filesOf(folder string) ([]string, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return nil, err
+		return nil, unreadable(folder, err)
 	}
 	var files []string
 	for _, entry := range entries {
@@ -103,14 +94,24 @@ func filesOf(folder string) ([]string, error) {
 		}
 		path := filepath.Join(folder, name)
 		info, err := os.Stat(path) // files of a Kubernetes ConfigMap are symbolic links
-		if err != nil {
-			return nil, err
-		}
-		if !info.IsDir() {
+		switch {
+		case err != nil:
+			return nil, unreadable(path, err)
+		case info.Mode().IsRegular():
 			files = append(files, path)
+		case !info.IsDir():
+			return nil, fmt.Errorf("read the configuration %s: it is not a regular file; remove it from the folder", path)
 		}
 	}
 	return files, nil
+}
+
+// unreadable returns the error for a file or a folder that cannot be read.
+func unreadable(path string, err error) error {
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		err = failed.Err // without the system call and the path
+	}
+	return fmt.Errorf("read the configuration %s: %w%s", path, err, fileAdvice(err))
 }
 
 // file is a configuration file.
@@ -126,19 +127,19 @@ const maxFile = 16 << 20
 func readFile(path string) (file, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return file{}, fmt.Errorf("read the configuration: %w", err)
+		return file{}, unreadable(path, err)
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	switch {
 	case err != nil:
-		return file{}, fmt.Errorf("read the configuration: %w", err)
+		return file{}, unreadable(path, err)
 	case len(data) > maxFile:
-		return file{}, fmt.Errorf("read the configuration: %s is larger than %s; name another file", path, Size(maxFile))
+		return file{}, fmt.Errorf("read the configuration %s: it is larger than %s; name another file", path, Size(maxFile))
 	}
 	absolute, err := filepath.Abs(path)
 	if err != nil {
-		return file{}, fmt.Errorf("read the configuration: %w", err)
+		return file{}, unreadable(path, err)
 	}
 	return file{path, filepath.Dir(absolute), data}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -28,10 +29,16 @@ func writeFiles(t *testing.T, files map[string]string) (folder string) {
 func TestFilesOfSource(t *testing.T) {
 	folder := writeFiles(t, map[string]string{
 		"one.yaml": "", "conf.d/20.yml": "", "conf.d/10.yaml": "", "conf.d/.hidden.yaml": "", "conf.d/readme.md": "",
-		"conf.d/old.yaml/10.yaml": "", "conf.d/..data/30.yaml": "", "empty/readme.md": "",
+		"conf.d/old.yaml/10.yaml": "", "conf.d/..data/30.yaml": "", "empty/readme.md": "", "link/readme.md": "", "pipe/readme.md": "",
 	})
-	if err := os.Symlink(filepath.Join("..data", "30.yaml"), filepath.Join(folder, "conf.d", "30.yaml")); err != nil {
-		t.Fatal(err)
+	for _, err := range []error{
+		os.Symlink(filepath.Join("..data", "30.yaml"), filepath.Join(folder, "conf.d", "30.yaml")),
+		os.Symlink("none", filepath.Join(folder, "link", "10.yaml")),
+		syscall.Mkfifo(filepath.Join(folder, "pipe", "10.yaml"), 0o600),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, test := range []struct {
 		name            string
@@ -43,10 +50,13 @@ func TestFilesOfSource(t *testing.T) {
 		{name: "a file and a folder in the order given", paths: []string{"one.yaml", "conf.d"}, want: []string{"one.yaml", "conf.d/10.yaml", "conf.d/20.yml", "conf.d/30.yaml"}},
 		{name: "the first default that exists", defaults: []string{"none.yaml", "one.yaml", "conf.d/10.yaml"}, want: []string{"one.yaml"}},
 		{name: "no default is read if a path is given", paths: []string{"conf.d/10.yaml"}, defaults: []string{"one.yaml"}, want: []string{"conf.d/10.yaml"}},
+		{name: "a default that is a folder", defaults: []string{"conf.d"}, want: []string{"conf.d/10.yaml", "conf.d/20.yml", "conf.d/30.yaml"}},
 		{name: "nothing exists", defaults: []string{"none.yaml"}},
 		{name: "a path that does not exist", paths: []string{"one.yaml", "none.yaml"}, err: "none.yaml: no such file or directory"},
 		{name: "an empty path", paths: []string{"one.yaml", ""}, err: "its path is empty"},
 		{name: "a folder without configuration files", paths: []string{"empty"}, err: "empty has no files whose names end in .yaml or .yml"},
+		{name: "a link to nothing in a folder", paths: []string{"link"}, err: "read the configuration link/10.yaml: no such file or directory; correct the path"},
+		{name: "a pipe in a folder", paths: []string{"pipe"}, err: "read the configuration pipe/10.yaml: it is not a regular file; remove it from the folder"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Chdir(folder)
