@@ -1,8 +1,7 @@
 package bridge_test
 
 import (
-	"crypto/x509"
-	"encoding/pem"
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"os"
@@ -15,25 +14,28 @@ import (
 	"ndrbridge/test/certificate"
 )
 
+// writePair writes a certificate and its key and returns their paths.
+func writePair(t *testing.T, folder string, pair tls.Certificate) (certFile, keyFile string) {
+	t.Helper()
+	text, key := certificate.PEM(t, pair)
+	certFile, keyFile = filepath.Join(folder, "own.crt"), filepath.Join(folder, "own.key")
+	for path, content := range map[string]string{certFile: text, keyFile: key} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certFile, keyFile
+}
+
 // TestTheAdminInterfaceOfABridgeOverTLS runs a bridge with everything that its admin interface
 // can require of callers.
 func TestTheAdminInterfaceOfABridgeOverTLS(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	own := certificate.New(t, "ndr.example", time.Now().Add(time.Hour), nil)
-	key, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := admin.TLS{CertFile: filepath.Join(folder, "own.crt"), KeyFile: filepath.Join(folder, "own.key")}
+	var files admin.TLS
+	files.CertFile, files.KeyFile = writePair(t, folder, own)
 	files.ClientCAFile = files.CertFile
-	for path, block := range map[string]*pem.Block{
-		files.CertFile: {Type: "CERTIFICATE", Bytes: own.Certificate[0]}, files.KeyFile: {Type: "PRIVATE KEY", Bytes: key},
-	} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
 	_, url := startAppliance(t, 1)
 	soc := startInbox(t)
 	r := run(t, fmt.Sprintf(`

@@ -12,11 +12,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"ndrbridge/admin"
 	"ndrbridge/bridge"
 	"ndrbridge/configs"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/certificate"
 )
 
 // reload has the bridge load another configuration.
@@ -41,17 +43,18 @@ func TestAReloadThatFailsChangesNothing(t *testing.T) {
 	if err := os.WriteFile(notPEM, []byte("no certificate"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	certFile, keyFile := writePair(t, folder, certificate.New(t, "ndr.example", time.Now().Add(time.Hour), nil))
 	other := webhookSink("other", soc.URL)
 	for _, c := range []struct{ name, yaml, want string }{
 		{"an unknown key", yaml + other + "colour: red\n", "colour"},
 		{"no appliance", "sinks:\n" + other, "appliances"},
 		{"a secret that cannot be read", yaml + strings.Replace(other, "webhook: {", "webhook: {auth: {bearer_file: "+folder+"/none}, ", 1), "none"},
-		{"a sink that cannot be made", yaml + strings.Replace(other, "webhook: {", "webhook: {tls: {ca_file: "+notPEM+"}, ", 1), "sink other: "},
-		{"an appliance that cannot be made", strings.Replace(yaml, "rate_limit: 1000", "rate_limit: 1000\n    tls: {ca_file: "+notPEM+"}", 1) + other, "appliance hq: "},
+		{"a certificate that is not PEM", strings.Replace(yaml, "rate_limit: 1000", "rate_limit: 1000\n    tls: {ca_file: "+notPEM+"}", 1) + other, "no PEM certificate"},
+		{"a sink that cannot be made", yaml + strings.Replace(other, "webhook: {", "webhook: {headers: {X-Large: "+strings.Repeat("x", 9<<10)+"}, ", 1), "sink other: "},
 		{"another state", strings.Replace(yaml, "state.db", "other.db", 1) + other, "state cannot change while the bridge runs"},
 		{"another address", strings.Replace(yaml, `"127.0.0.1:0"`, `"127.0.0.1:1"`, 1) + other, "admin.listen cannot change"},
 		{"another token for reading", strings.Replace(yaml, `"127.0.0.1:0"`, `"127.0.0.1:0", token: a, read_token: b`, 1) + other, "admin.token, admin.read_token cannot change"},
-		{"HTTPS", strings.Replace(yaml, `"127.0.0.1:0"`, `"127.0.0.1:0", tls: {cert_file: `+notPEM+`, key_file: `+notPEM+`}`, 1) + other, "admin.tls cannot change"},
+		{"HTTPS", strings.Replace(yaml, `"127.0.0.1:0"`, `"127.0.0.1:0", tls: {cert_file: `+certFile+`, key_file: `+keyFile+`}`, 1) + other, "admin.tls cannot change"},
 		{"a cluster", "cluster: {name: c, nats: {url: 'nats://127.0.0.1:4222'}}\n" + yaml + other, "cluster cannot change"},
 		{"another collector of traces", "tracing: {endpoint: 'http://127.0.0.1:4318'}\n" + yaml + other, "tracing cannot change"},
 		{"another form of log", "log: {format: json}\n" + yaml + other, "log.format cannot change"},

@@ -115,6 +115,9 @@ func (c checks) admin(admin Admin) {
 		c.wrong("admin.tls.key_file", "is set without cert_file; HTTPS requires both")
 	case admin.TLS.CertFile == "" && admin.TLS.ClientCAFile != "":
 		c.wrong("admin.tls.client_ca_file", "is set without cert_file and key_file; client certificates require HTTPS")
+	default:
+		c.keyPair("admin.tls", admin.TLS.CertFile, admin.TLS.KeyFile)
+		c.authorities("admin.tls.client_ca_file", admin.TLS.ClientCAFile)
 	}
 	if admin.ReadToken.IsSet() && !admin.Token.IsSet() && !c.failedSecret("admin.token") {
 		c.wrong("admin.read_token", "is set without token; without that, every caller may change everything: set admin.token_file, too")

@@ -1,9 +1,13 @@
 package configs
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"net/url"
 	"slices"
 	"strings"
+
+	"ndrbridge/internal/secretfile"
 )
 
 // TLS configures how the server's certificate is verified, and the client certificate.
@@ -25,12 +29,35 @@ type TLS struct {
 	InsecureSkipVerify bool `yaml:"insecure_skip_verify" env:"INSECURE_SKIP_VERIFY"`
 }
 
-func (c checks) tls(path string, tls TLS) {
+func (c checks) tls(path string, t TLS) {
 	switch {
-	case tls.CertFile != "" && tls.KeyFile == "":
+	case t.CertFile != "" && t.KeyFile == "":
 		c.wrong(path+".cert_file", "is set without key_file; a client certificate needs both")
-	case tls.CertFile == "" && tls.KeyFile != "":
+	case t.CertFile == "" && t.KeyFile != "":
 		c.wrong(path+".key_file", "is set without cert_file; a client certificate needs both")
+	}
+	c.authorities(path+".ca_file", t.CAFile)
+	c.keyPair(path, t.CertFile, t.KeyFile)
+}
+
+// authorities checks the content of a file with certificate authorities. A file that cannot
+// be read is reported elsewhere.
+func (c checks) authorities(path, file string) {
+	if text, err := secretfile.Read(file); err == nil && !c.withoutSecrets && !x509.NewCertPool().AppendCertsFromPEM(text) {
+		c.wrong(path, "%s contains no PEM certificate; correct the path, or convert the file to PEM", file)
+	}
+}
+
+// keyPair checks the contents of a certificate and its key, the keys cert_file and key_file
+// of the block at path. Files that cannot be read are reported elsewhere.
+func (c checks) keyPair(path, certFile, keyFile string) {
+	certificate, err := secretfile.Read(certFile)
+	key, errKey := secretfile.Read(keyFile)
+	if err != nil || errKey != nil || c.withoutSecrets {
+		return
+	}
+	if _, err := tls.X509KeyPair(certificate, key); err != nil {
+		c.wrong(path+".cert_file", "%s cannot be used with key_file: %s; write a PEM certificate and its own PEM key, without a passphrase", certFile, strings.TrimPrefix(err.Error(), "tls: "))
 	}
 }
 

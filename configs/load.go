@@ -10,9 +10,10 @@ import (
 )
 
 // Load reads a configuration. It checks that the files that the configuration names can be
-// read. Relative paths in a file are relative to its folder and become absolute, as does
-// that of the state, because other processes compare it with theirs. If the configuration is invalid, it returns all errors together, as Errors; other
-// failures, such as ErrNothing, are not of that type.
+// read, and that the certificates in them can be used. Relative paths in a file are relative
+// to its folder and become absolute, as does that of the state, because other processes
+// compare it with theirs. If the configuration is invalid, it returns all errors together, as
+// Errors; other failures, such as ErrNothing, are not of that type.
 func Load(s Source) (*Config, error) {
 	files, err := s.read()
 	if err != nil {

@@ -81,6 +81,9 @@ func TestParseErrors(t *testing.T) {
 		{"a certificate without its key", "admin: {tls: {cert_file: " + key + "}}" + valid, []string{"admin.tls.cert_file: is set without key_file"}},
 		{"a key without its certificate", "admin: {tls: {key_file: " + key + "}}" + valid, []string{"admin.tls.key_file: is set without cert_file"}},
 		{"client certificates without HTTPS", "admin: {listen: ':9600', tls: {client_ca_file: " + key + "}}" + valid, []string{"admin.tls.client_ca_file: is set without cert_file"}},
+		{"HTTPS with files that are not PEM", "admin: {tls: {cert_file: " + key + ", key_file: " + key + ", client_ca_file: " + key + "}}" + valid, []string{
+			"f.yaml:1:26: admin.tls.cert_file: " + key + " cannot be used with key_file: failed to find any PEM data in certificate input; write a PEM certificate",
+			"admin.tls.client_ca_file: " + key + " contains no PEM certificate"}},
 		{"a small journal", "journal: {max_bytes: 15MiB}" + valid, []string{"journal.max_bytes: is 15MiB; it must be at least 16MiB"}},
 		{"a negative time", "journal: {retain: -1h}" + valid, []string{"journal.retain: is -1h; it must be 0 or more"}},
 		{"a bad prefix", "events: {type_prefix: io..x}" + valid, []string{`events.type_prefix: "io..x"`}},
@@ -104,6 +107,8 @@ func TestParseErrors(t *testing.T) {
 		{"a certificate's file that is missing", appliance("tls: {ca_file: /none}"), []string{"appliances[0].tls.ca_file: /none: no such file or directory; correct the path"}},
 		{"a certificate without its key", appliance("tls: {cert_file: " + key + "}"), []string{"tls.cert_file: is set without key_file"}},
 		{"a key without its certificate", appliance("tls: {key_file: " + key + "}"), []string{"tls.key_file: is set without cert_file"}},
+		{"certificates that are not PEM", appliance("tls: {ca_file: " + key + ", cert_file: " + key + ", key_file: " + key + "}"), []string{
+			"appliances[0].tls.ca_file: " + key + " contains no PEM certificate", "appliances[0].tls.cert_file: " + key + " cannot be used with key_file"}},
 		{"words that are none", appliance("product: a/b, scheme_word: 'a b'"), []string{`product: "a/b" is invalid`, `scheme_word: "a b" is invalid`}},
 		{"times of nothing", appliance("timeout: 0, auth_retry: 0, rate_limit: 0, unreachable_after: 0"), []string{
 			"timeout: is 0s", "auth_retry: is 0s", "rate_limit: is 0;", "unreachable_after: is 0;"}},

@@ -185,7 +185,7 @@ sinks:
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := Load(Source{Paths: []string{path}, Environ: []string{"FOLDER=keys", "NDRBRIDGE_SINKS_1_FILE_PATH=other.jsonl"}})
+	config, err := Load(Source{Paths: []string{path}, Environ: []string{"FOLDER=keys", "NDRBRIDGE_SINKS_1_FILE_PATH=other.jsonl"}, WithoutSecrets: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,10 +8,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
 	"ndrbridge/configs"
+	"ndrbridge/test/certificate"
 )
 
 func read(t *testing.T, path string) string {
@@ -31,11 +33,19 @@ func load(t *testing.T, name, text string) (*configs.Config, []string) {
 	t.Helper()
 	folder := t.TempDir()
 	var secrets []string
+	cert, private := certificate.PEM(t, certificate.New(t, "ndr.example", time.Now().Add(time.Hour), nil))
 	text = secretFile.ReplaceAllStringFunc(text, func(match string) string {
 		key, path, _ := strings.Cut(match, " ")
 		secrets = append(secrets, path)
 		own := filepath.Join(folder, filepath.Base(path))
-		if err := os.WriteFile(own, []byte(filepath.Base(path)+"\n"), 0o600); err != nil {
+		content := filepath.Base(path) + "\n"
+		switch {
+		case strings.HasSuffix(path, "-crt"):
+			content = cert
+		case strings.HasSuffix(path, "-key") && strings.Contains(path, "admin"):
+			content = private
+		}
+		if err := os.WriteFile(own, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return key + " " + own

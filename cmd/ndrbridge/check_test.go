@@ -293,24 +293,24 @@ func TestCheckAndRunAgree(t *testing.T) {
 	}{
 		"nothing, if all of it can be made":              {},
 		"a state that was closed in order":               {change: func(*testing.T, string) {}},
-		"an appliance whose ca_file has no certificate":  {appliance: sensor + ", tls: {ca_file: " + empty + "}", part: "appliance hq", want: noCertificate + empty},
-		"an appliance whose client certificate is none":  {appliance: sensor + ", tls: {cert_file: " + empty + ", key_file: " + empty + "}", part: "appliance hq", want: "tls.cert_file and tls.key_file: "},
-		"a webhook whose ca_file has no certificate":     {sink: soc + ", tls: {ca_file: " + empty + "}}", part: "sink soc", want: noCertificate + empty},
-		"a Kafka sink whose ca_file has no certificate":  {sink: `name: lake, kafka: {brokers: ["127.0.0.1:1"], tls: {ca_file: ` + empty + "}}", part: "sink lake", want: noCertificate + empty},
-		"a NATS sink whose client certificate is none":   {sink: `name: bus, nats: {url: "nats://127.0.0.1:1", tls: {cert_file: ` + empty + ", key_file: " + empty + "}}", part: "sink bus", want: "tls.cert_file and tls.key_file: "},
+		"an appliance whose ca_file has no certificate":  {appliance: sensor + ", tls: {ca_file: " + empty + "}", want: noCertificate + empty},
+		"an appliance whose client certificate is none":  {appliance: sensor + ", tls: {cert_file: " + empty + ", key_file: " + empty + "}", want: "tls.cert_file: " + empty},
+		"a webhook whose ca_file has no certificate":     {sink: soc + ", tls: {ca_file: " + empty + "}}", want: noCertificate + empty},
+		"a Kafka sink whose ca_file has no certificate":  {sink: `name: lake, kafka: {brokers: ["127.0.0.1:1"], tls: {ca_file: ` + empty + "}}", want: noCertificate + empty},
+		"a NATS sink whose client certificate is none":   {sink: `name: bus, nats: {url: "nats://127.0.0.1:1", tls: {cert_file: ` + empty + ", key_file: " + empty + "}}", want: "tls.cert_file: " + empty},
 		"a header that is larger than servers take":      {sink: soc + ", headers: {X-Large: " + strings.Repeat("x", 9<<10) + "}}", part: "sink soc", want: "webhook: the header field"},
 		"a header that HTTP owns":                        {sink: soc + ", headers: {Content-Length: 1}}", want: "Content-Length"},
-		"a syslog sink whose ca_file has no certificate": {sink: `name: siem, syslog: {address: "127.0.0.1:1", tls: {ca_file: ` + empty + "}}", part: "sink siem", want: noCertificate + empty},
-		"a sink of a ticket system":                      {sink: `name: soc, webhook: {url: "http://127.0.0.1:1", tls: {ca_file: ` + empty + "}, ticket: {system: jira, project: SOC, link: false}}", part: "sink soc", want: noCertificate + empty},
-		"a preset":                                       {sink: `name: soc, webhook: {url: "http://127.0.0.1:1/index", preset: elasticsearch, tls: {ca_file: ` + empty + "}}", part: "sink soc", want: noCertificate + empty},
+		"a syslog sink whose ca_file has no certificate": {sink: `name: siem, syslog: {address: "127.0.0.1:1", tls: {ca_file: ` + empty + "}}", want: noCertificate + empty},
+		"a sink of a ticket system":                      {sink: `name: soc, webhook: {url: "http://127.0.0.1:1", tls: {ca_file: ` + empty + "}, ticket: {system: jira, project: SOC, link: false}}", want: noCertificate + empty},
+		"a preset":                                       {sink: `name: soc, webhook: {url: "http://127.0.0.1:1/index", preset: elasticsearch, tls: {ca_file: ` + empty + "}}", want: noCertificate + empty},
 		"a match that does not compile":                  {sink: soc + "}, match: nothing.of(", want: "sinks[0].match"},
 		"a template that does not compile":               {sink: soc + ", template: '{{'}", want: "sinks[0].webhook.template"},
 		"a redaction that is not a path":                 {sink: soc + "}, redact: [a..b]", want: "sinks[0].redact[0]"},
-		"tickets from NATS, where ca_file has none":      {rest: `tickets: {enabled: true, nats: {url: "nats://127.0.0.1:1", stream: T, tls: {ca_file: ` + empty + "}}}\n", part: "tickets from nats", want: noCertificate + empty},
-		"tickets from Kafka, where ca_file has none":     {rest: `tickets: {enabled: true, kafka: {brokers: ["127.0.0.1:1"], tls: {ca_file: ` + empty + "}}}\n", part: "tickets from kafka", want: noCertificate + empty},
-		"tickets that are off, where ca_file has none":   {rest: `tickets: {kafka: {brokers: ["127.0.0.1:1"], tls: {ca_file: ` + empty + "}}}\n"},
+		"tickets from NATS, where ca_file has none":      {rest: `tickets: {enabled: true, nats: {url: "nats://127.0.0.1:1", stream: T, tls: {ca_file: ` + empty + "}}}\n", want: noCertificate + empty},
+		"tickets from Kafka, where ca_file has none":     {rest: `tickets: {enabled: true, kafka: {brokers: ["127.0.0.1:1"], tls: {ca_file: ` + empty + "}}}\n", want: noCertificate + empty},
+		"tickets that are off, where ca_file has none":   {rest: `tickets: {kafka: {brokers: ["127.0.0.1:1"], tls: {ca_file: ` + empty + "}}}\n", want: noCertificate + empty},
 		"a ticket webhook that maps to no status":        {rest: "tickets: {enabled: true, webhooks: {jira: {map: {statuses: {Done: none}}}}}\n", want: "tickets.webhooks.jira.map"},
-		"a collector of traces whose ca_file has none":   {rest: `tracing: {endpoint: "http://127.0.0.1:1", tls: {ca_file: ` + empty + "}}\n", part: "tracing", want: noCertificate + empty},
+		"a collector of traces whose ca_file has none":   {rest: `tracing: {endpoint: "http://127.0.0.1:1", tls: {ca_file: ` + empty + "}}\n", want: noCertificate + empty},
 		"a collector of traces":                          {rest: `tracing: {endpoint: "http://127.0.0.1:1"}` + "\n"},
 		"an address that something else has":             {listen: taken.Addr().String(), part: "admin.listen", want: taken.Addr().String() + ": address already in use"},
 		"an address that this machine does not have":     {listen: "192.0.2.1:9600", part: "admin.listen", want: "listen tcp 192.0.2.1:9600: "},
@@ -378,22 +378,19 @@ func makeNewer(t *testing.T, path string) {
 
 func TestCheckAndRunReportEveryInvalidPart(t *testing.T) {
 	t.Parallel()
-	empty := writeFile(t, "empty.pem", "no certificate", 0o600)
 	text := fmt.Sprintf(`
 state: %[1]s/state.db
 admin: {listen: "127.0.0.1:0", token: sesame}
-appliances: [{name: hq, url: "http://127.0.0.1:1", api_key: k, tls: {ca_file: %[2]s}}]
+appliances: [{name: hq, url: "http://127.0.0.1:1", api_key: k}]
 sinks:
-  - {name: lake, kafka: {brokers: ["127.0.0.1:1"], tls: {ca_file: %[2]s}}}
-  - {name: soc, webhook: {url: "http://127.0.0.1:1", tls: {ca_file: %[2]s}}}
-tickets: {enabled: true, nats: {url: "nats://127.0.0.1:1", stream: T, tls: {ca_file: %[2]s}}}
-tracing: {endpoint: "http://127.0.0.1:1", tls: {ca_file: %[2]s}}
-`, t.TempDir(), empty)
+  - {name: soc, webhook: {url: "http://127.0.0.1:1", headers: {X-Large: %[2]s}}}
+  - {name: noc, webhook: {url: "http://127.0.0.1:1", headers: {X-Large: %[2]s}}}
+`, t.TempDir(), strings.Repeat("x", 9<<10))
 	config := writeFile(t, "ndrbridge.yaml", text, 0o600)
 	for _, command := range []string{"check", "run"} {
 		code, _, errs := try(t, command, "--config", config)
-		for _, part := range []string{"appliance hq", "sink lake", "sink soc", "tickets from nats", "tracing"} {
-			if line := part + ": tls.ca_file: " + empty; code != 1 || !strings.Contains(errs, line) {
+		for _, part := range []string{"sink soc", "sink noc"} {
+			if line := part + ": webhook: the header field"; code != 1 || !strings.Contains(errs, line) {
 				t.Errorf("%s: exit code %d, and not %q in\n%s", command, code, line, errs)
 			}
 		}

@@ -12,11 +12,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
 	"ndrbridge/configs"
+	"ndrbridge/test/certificate"
 )
 
 // frame completes a fragment of a configuration in a document with the missing parts.
@@ -94,7 +96,8 @@ func load(t *testing.T, shown *yaml.Node) error {
 	default:
 		return errors.New(position)
 	}
-	provide(t, config)
+	certificate, key := certificate.PEM(t, certificate.New(t, "ndr.example", time.Now().Add(time.Hour), nil))
+	provide(t, config, certificate, key)
 	text, err := yaml.Marshal(config)
 	if err != nil {
 		return err
@@ -207,21 +210,26 @@ func merge(into, shown *yaml.Node) {
 	*into = merged
 }
 
-// provide creates each file that the configuration names and substitutes its path.
-func provide(t *testing.T, node *yaml.Node) {
+// provide creates each file that the configuration names and substitutes its path. certificate
+// and key are in PEM.
+func provide(t *testing.T, node *yaml.Node, certificate, key string) {
 	for i, child := range node.Content {
-		provide(t, child)
+		provide(t, child, certificate, key)
 		if node.Kind != yaml.MappingNode || i%2 == 0 {
 			continue
 		}
-		switch key := node.Content[i-1].Value; {
-		case key == "template_file":
+		switch name := node.Content[i-1].Value; {
+		case slices.Contains([]string{"ca_file", "cert_file", "client_ca_file"}, name):
+			child.Value = file(t, certificate)
+		case name == "key_file" && find(node, "cert_file") != nil:
+			child.Value = file(t, key)
+		case name == "template_file":
 			child.Value = file(t, `{"id": {{json .event.id}}}`)
-		case key == "read_token_file": // must differ from the other token
+		case name == "read_token_file": // must differ from the other token
 			child.Value = file(t, "read-token")
-		case strings.HasSuffix(key, "_file"):
+		case strings.HasSuffix(name, "_file"):
 			child.Value = file(t, "whsec_c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0")
-		case strings.HasSuffix(key, "_files"):
+		case strings.HasSuffix(name, "_files"):
 			for _, item := range child.Content {
 				item.Value = file(t, "whsec_c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0")
 			}
