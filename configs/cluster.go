@@ -116,7 +116,7 @@ func (c checks) sharded(path string, f File, config *Config) {
 		c.wrong(path, "has no %s, which a cluster requires: each shard writes a file of its own; write for example events-%[1]s.jsonl", shardPlaceholder)
 	case !config.Cluster.Enabled() && has:
 		c.wrong(path, "has %s, which requires cluster; remove it, or set cluster", shardPlaceholder)
-	case has && samePath(f.Path, config.State+"."+shardPlaceholder):
+	case has && absolute(f.Path) == absolute(config.State+"."+shardPlaceholder):
 		c.wrong(path, "is the state file of a shard; choose another path")
 	}
 }

@@ -193,6 +193,8 @@ func TestParseErrors(t *testing.T) {
 		{"a file without a path", sink("file: {rotate: {keep: 0}}"), []string{"file.path: is missing", "file.rotate.keep: is 0"}},
 		{"the state as a sink", "state: a.db\n" + sink("file: {path: ./a.db}"), []string{"file.path: is the state file"}},
 		{"one file for two sinks", "sinks: [{name: a, file: {path: x/../y}}, {name: b, file: {path: y}}]\n" + strings.Split(valid, "\n")[1], []string{"sinks[1].file.path: is also written by sinks[0]"}},
+		{"one file for three sinks", "sinks: [{name: a, file: {path: x}}, {name: b, file: {path: x}}, {name: c, file: {path: x}}]\n" + strings.Split(valid, "\n")[1], []string{
+			"sinks[1].file.path: is also written by sinks[0]", "sinks[2].file.path: is also written by sinks[0]"}},
 		{"a sink's name twice", "sinks: [{name: a, file: {path: x}}, {name: a, file: {path: y}}]\n" + strings.Split(valid, "\n")[1], []string{`sinks[1].name: "a" is also the name of sinks[0]`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

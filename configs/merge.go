@@ -17,7 +17,7 @@ func (p *sourceLines) decodeList(path string, node *yaml.Node, list reflect.Valu
 		for i := range list.Len() {
 			earlier[list.Index(i).FieldByName("Name").String()] = i
 		}
-	case !isNull(resolve(node)):
+	case list.Len() > 0 && !isNull(resolve(node)):
 		p.forget(path)
 		list.SetZero()
 	}

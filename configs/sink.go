@@ -159,7 +159,8 @@ func (c checks) sinks(sinks []Sink, state string) {
 	if len(sinks) == 0 {
 		c.wrong("sinks", "has no sinks; add one with name and kafka, nats, webhook, syslog or file, or set NDRBRIDGE_SINKS_0_NAME and so on")
 	}
-	before := make(map[string]string)
+	stateFile := absolute(state)
+	before, writers := make(map[string]string), make(map[string]string)
 	for i, s := range sinks {
 		path := item("sinks", i)
 		c.name(path+".name", s.Name, before)
@@ -167,13 +168,13 @@ func (c checks) sinks(sinks []Sink, state string) {
 		if s.File == nil || s.File.Path == "" {
 			continue
 		}
-		if samePath(s.File.Path, state) {
+		switch file := absolute(s.File.Path); {
+		case file == stateFile:
 			c.wrong(path+".file.path", "is the state file; choose another path")
-		}
-		for j, other := range sinks[:i] {
-			if other.File != nil && samePath(s.File.Path, other.File.Path) {
-				c.wrong(path+".file.path", "is also written by %s; choose another path", item("sinks", j))
-			}
+		case writers[file] != "":
+			c.wrong(path+".file.path", "is also written by %s; choose another path", writers[file])
+		default:
+			writers[file] = path
 		}
 	}
 }

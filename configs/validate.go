@@ -212,14 +212,12 @@ func (c checks) name(path, name string, before map[string]string) {
 	}
 }
 
-// samePath reports whether two paths are the same after they are made absolute.
-func samePath(a, b string) bool {
-	absoluteA, errA := filepath.Abs(a)
-	absoluteB, errB := filepath.Abs(b)
-	if errA != nil || errB != nil {
-		return a == b
+// absolute returns an absolute path, or the path itself if the working folder is unknown.
+func absolute(path string) string {
+	if made, err := filepath.Abs(path); err == nil {
+		return made
 	}
-	return absoluteA == absoluteB
+	return path
 }
 
 // bounds holds the limits of a number, a duration or a size in the form of the tags. An
