@@ -96,7 +96,11 @@ func (c checks) kafka(path string, k Kafka) {
 // topic checks the name of a topic, in which filled has no placeholders.
 func (c checks) topic(path, topic, filled string) {
 	if !topicPattern.MatchString(filled) || filled == "." || filled == ".." {
-		c.wrong(path, "%q is not a topic name; write letters, digits, dots, - and _", topic)
+		placeholders := ""
+		if filled != topic {
+			placeholders = ", and only {stream}, {appliance} and {action} in braces"
+		}
+		c.wrong(path, "%q is not a topic name; write letters, digits, dots, - and _%s", topic, placeholders)
 	}
 }
 

@@ -8,8 +8,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// variableName matches the beginning of a reference, with the name of the variable.
-var variableName = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)`)
+// variableName matches the beginning of a reference: blanks, which are a mistake, and the
+// name of the variable.
+var variableName = regexp.MustCompile(`^\$\{(\s*)([A-Za-z_][A-Za-z0-9_]*)`)
 
 // firstName matches the first reference in a text, with the name of the variable.
 var firstName = regexp.MustCompile(`\$\{([A-Za-z0-9_]+)`)
@@ -37,10 +38,12 @@ func expand(text string, environment map[string]string) (expanded string, found 
 			b.WriteByte('$')
 			continue
 		}
-		name := begin[1]
-		body, after, closed := strings.Cut(rest[1+len(name):], "}")
+		name := begin[2]
+		body, after, closed := strings.Cut(rest[len(begin[0])-1:], "}")
 		fallback, has := strings.CutPrefix(body, ":-")
 		switch {
+		case begin[1] != "":
+			return "", false, fmt.Errorf("a blank follows ${; write ${%s}, or $${ for ${ itself", name)
 		case !closed || body != "" && !has:
 			return "", false, fmt.Errorf("${%s is not complete; write ${%s} or ${%s:-default}, or $${ for ${ itself", name, name, name)
 		case strings.Contains(fallback, "${"):

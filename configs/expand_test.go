@@ -26,6 +26,7 @@ func TestExpand(t *testing.T) {
 		{text: "${A", err: "${A is not complete"},
 		{text: "${A-x}", err: "${A is not complete"},
 		{text: "${A:?x}", err: "write ${A} or ${A:-default}"},
+		{text: "${ A}", err: "a blank follows ${; write ${A}"},
 		{text: "${NONE:-${A}}", err: "contains ${"},
 	} {
 		got, _, err := expand(test.text, environment)

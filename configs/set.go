@@ -13,8 +13,6 @@ import (
 // setOption is what errors name as the origin of values in Source.Set.
 const setOption = "--set"
 
-var dottedIndex = regexp.MustCompile(`\.(\d+)(\.|$)`)
-
 var inBrackets = regexp.MustCompile(`\[([^\[\]]*)\]`)
 
 // set applies options of the form key=value to config, in order. A list item in a key is
@@ -145,11 +143,11 @@ func indexIn(list reflect.Value, name string) (int, error) {
 // advice returns the end of the message about a key that has no value: how to name an item
 // of a list, a key in the block, or a similar key.
 func advice(general string, items []string, keys map[string]key) string {
-	if dotted := dottedIndex.ReplaceAllString(general, "[$1]$2"); dotted != general {
-		return "; write an item of a list as in sinks[0].name"
-	}
 	var below []string
 	for path := range keys {
+		if i := strings.LastIndex(path, "[#]"); i >= 0 && strings.HasPrefix(general+".", path[:i]+".") {
+			return "; write an item of a list as in sinks[0].name"
+		}
 		if name, is := strings.CutPrefix(path, general+"."); is && !strings.Contains(name, ".") {
 			below = append(below, name)
 		}
