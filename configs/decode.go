@@ -47,21 +47,25 @@ func (p *sourceLines) decode(f file, config *Config) bool {
 
 var syntaxError = regexp.MustCompile(`^yaml: (?:line (\d+): )?((?s).*)$`)
 
-// failSyntax records that a file is not YAML: the mistake in its layout, if there is one, or
-// else the error of the YAML parser with its line.
-func (p *sourceLines) failSyntax(err error, data []byte) {
+// SyntaxError returns the error for a file that is not YAML: the mistake in its layout, if
+// there is one, or else err, which is that of the YAML parser, with its line.
+func SyntaxError(name string, err error, data []byte) *Error {
+	e := &Error{File: name, Message: err.Error()}
 	if found := findLayoutError(data); found != nil {
-		p.failAt(sourceLine{file: p.file(), line: found.line, column: found.column}, "", "is not YAML: "+found.message)
-		return
+		e.Line, e.Column, e.Message = found.line, found.column, found.message
+	} else {
+		if parts := syntaxError.FindStringSubmatch(e.Message); parts != nil {
+			e.Line, _ = strconv.Atoi(parts[1])
+			e.Message = parts[2]
+		}
+		explainSyntax(e, data)
 	}
-	e := &Error{File: p.file(), Message: err.Error()}
-	if parts := syntaxError.FindStringSubmatch(e.Message); parts != nil {
-		e.Line, _ = strconv.Atoi(parts[1])
-		e.Message = parts[2]
-	}
-	explainSyntax(e, data)
 	e.Message = "is not YAML: " + e.Message
-	p.errors = append(p.errors, e)
+	return e
+}
+
+func (p *sourceLines) failSyntax(err error, data []byte) {
+	p.errors = append(p.errors, SyntaxError(p.file(), err, data))
 }
 
 func (p *sourceLines) failNode(node *yaml.Node, path, message string) {

@@ -17,6 +17,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"ndrbridge/configs"
 	"ndrbridge/internal/fixture"
 	"ndrbridge/transform"
 )
@@ -87,7 +88,7 @@ func ReadTests(path string) ([]Test, error) {
 	}
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {
-		return nil, reworded(path, err)
+		return nil, configs.SyntaxError(path, err, text)
 	}
 	var document struct {
 		Tests []Test `yaml:"tests"`
@@ -166,20 +167,11 @@ func nounOf(name string) string {
 	return "keys with values"
 }
 
-var syntax = regexp.MustCompile(`^yaml: (?:line (\d+): )?((?s).*)$`)
-
 // reworded returns an error of package yaml in the words of the author of the file at path.
 func reworded(path string, err error) error {
 	var mistakes *yaml.TypeError
 	if !errors.As(err, &mistakes) {
-		parts := syntax.FindStringSubmatch(err.Error())
-		switch {
-		case parts == nil:
-			return fmt.Errorf("%s: %w", path, err)
-		case parts[1] == "":
-			return fmt.Errorf("%s: is not YAML: %s", path, parts[2])
-		}
-		return fmt.Errorf("%s:%s: is not YAML: %s; check its indentation, and quotes around values with a colon", path, parts[1], parts[2])
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	var errs []error
 	for _, mistake := range mistakes.Errors {

@@ -179,7 +179,7 @@ func TestRun(t *testing.T) {
 		{"a file without events", "  events: [{file: empty.jsonl}]\n  sinks: []", "empty.jsonl contains no events"},
 		{"the removal of a field that is not there", "  events: [{fixture: detection.created, remove: [risc_score]}]\n  sinks: []", `the object has no field "risc_score"; it has appliance_id`},
 		{"a second document", created + "  sinks: []\n---\ntests: []", "has a second document after ---"},
-		{"text that is not YAML", "  sinks: [", "tests.yaml:3: is not YAML"},
+		{"text that is not YAML", "  sinks: [", "tests.yaml:3:10: is not YAML: the [ is not closed"},
 	} {
 		t.Run(test.name+" is an error", func(t *testing.T) {
 			if _, err := run(t, r, test.text); err == nil || !strings.Contains(err.Error(), test.want) {
