@@ -116,12 +116,12 @@ func Advise(class Class, advice string, err error) *Error {
 	return &Error{Class: class, Err: &Advised{Err: err, To: advice}}
 }
 
-// Error returns the text of e.Err, followed by the advice in parentheses, if any.
+// Error returns the text of e.Err, followed by a semicolon and the advice, if any.
 func (e *Advised) Error() string {
 	if e.To == "" {
 		return e.Err.Error()
 	}
-	return e.Err.Error() + " (" + e.To + ")"
+	return e.Err.Error() + "; " + e.To
 }
 
 // Advice returns e.To.

@@ -112,7 +112,7 @@ func (c *command) printSettings(found []finding.Finding) bool {
 		}
 		line := name + ": " + f.Detail
 		if f.Advice != "" {
-			line += ": " + f.Advice
+			line += "; " + f.Advice
 		}
 		fmt.Fprintln(c.stderr, line)
 	}

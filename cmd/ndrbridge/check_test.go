@@ -243,8 +243,8 @@ func TestCheckReportsStateThatCannotBeCreated(t *testing.T) {
 		want  string // on stderr
 	}{
 		"a state that can be created":         {filepath.Join(folder, "state.db"), 0, ""},
-		"a state in a folder that is missing": {filepath.Join(folder, "none", "state.db"), 1, "does not exist: create it"},
-		"a state that is a folder":            {folder, 1, "is a folder: correct state"},
+		"a state in a folder that is missing": {filepath.Join(folder, "none", "state.db"), 1, "does not exist; create it"},
+		"a state that is a folder":            {folder, 1, "is a folder; correct state"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

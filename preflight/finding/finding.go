@@ -72,7 +72,7 @@ func Failure(step string, err error) Finding {
 	f := Finding{Step: step, Result: Failed, Detail: err.Error()}
 	if e, ok := errors.AsType[advised](err); ok && e.Advice() != "" {
 		f.Advice = e.Advice()
-		f.Detail = strings.Replace(f.Detail, " ("+f.Advice+")", "", 1)
+		f.Detail = strings.Replace(f.Detail, "; "+f.Advice, "", 1)
 	}
 	return f
 }
