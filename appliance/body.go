@@ -64,7 +64,7 @@ func unexpected(resp *http.Response, body []byte, err error) error {
 	case bytes.HasPrefix(body, []byte("{")):
 		return &contentError{printable(jsonMessage(body)), err}
 	case isHTML(body) || kind == "text/html":
-		err = errors.New("the answer is an HTML page, not JSON: check that url is the appliance's own address, and not behind a proxy's login page")
+		err = errors.New("the answer is an HTML page, not JSON: url is not the appliance's own address, or a proxy's login page answers")
 	}
 	return &contentError{excerpt(body), err}
 }

@@ -188,7 +188,7 @@ func advise(err error, copied bool) error {
 		return err
 	case errors.Is(err, bolterrors.ErrInvalid) && !copied:
 		return fmt.Errorf("%w: it does not begin as a state does. The file was left as it is. If it is another file, correct the path of the state. "+
-			"Restore a backup of it; or move it away and start over, which loses the events that were not delivered yet and the dead letters", err)
+			"Otherwise restore a backup of it; or move it away and start over, which loses the events that were not delivered yet and the dead letters", err)
 	case copied:
 		return fmt.Errorf("%w. The file was left as it is. Delete it: it is restored from the replicated log", err)
 	}

@@ -69,6 +69,9 @@ func (p *operator) ForgetIdentity(ctx context.Context, name string) error {
 // the configuration has the old name or the state has the new one. It returns
 // admin.ErrUnknown if the state does not have the old one.
 func (p *operator) Rename(ctx context.Context, old, name string) error {
+	if old == name {
+		return fmt.Errorf("%s is both the old and the new name: give two different names", old)
+	}
 	if configures(p.config, old) {
 		return fmt.Errorf("the configuration has the sink %s: rename it there first; while the bridge runs, remove it there and reload, and add it with the new name once it is renamed here", old)
 	}

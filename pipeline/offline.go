@@ -84,7 +84,7 @@ func (f *Offline) Tail(ctx context.Context, from admin.From, yield func(transfor
 	if _, err := catchUp(ctx, f.store, newTails(nil), from, yield); err != nil {
 		return err
 	}
-	return fmt.Errorf("new events come only from a running bridge: %w", admin.ErrNotRunning)
+	return fmt.Errorf("%w, and new events come only from a running one", admin.ErrNotRunning)
 }
 
 // Pause implements admin.Control. The bridge does not deliver to the sink when it runs

@@ -188,7 +188,7 @@ func (t *applianceTrial) explainFailure(ctx context.Context, err error) {
 		}
 		t.add(finding.Failed, "product", detail+" at "+e.Path, "set product to the product's word, which "+shown+", and check url")
 	case e.Status/100 == 2:
-		t.add(finding.Failed, "interface", detail, "set url to the appliance's own address: a portal, a proxy or a page to sign in at answers there")
+		t.add(finding.Failed, "interface", detail, "set url to the appliance's own address")
 	case e.Status/100 == 3:
 		t.add(finding.Failed, "interface", detail, "set url to the target of the redirect, if that is the appliance")
 	case e.Status == http.StatusTooManyRequests || e.Status/100 == 5:

@@ -3,7 +3,9 @@ package main
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -67,6 +69,9 @@ func (c *command) givenClient() (*admin.Client, error) {
 	if c.tokenFile != "" {
 		text, err := (configs.Secret{File: c.tokenFile}).Read()
 		if err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				err = fmt.Errorf("%w; give the path of a file that contains the token", err)
+			}
 			return nil, fmt.Errorf("--token-file: %w", err)
 		}
 		token = strings.TrimSpace(text)

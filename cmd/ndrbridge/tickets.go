@@ -48,6 +48,12 @@ func (c *command) ticketsListCommand() *cobra.Command {
 			if f.State != "" && !slices.Contains(states, string(f.State)) {
 				return fmt.Errorf("%w: --status: %q is not one of %s", commandline.ErrUsage, f.State, strings.Join(states, ", "))
 			}
+			none := "there are no matching ticket commands"
+			if c.adminURL == "" {
+				if config, err := c.actingConfig(); err == nil && !config.Tickets.Enabled {
+					none += "; tickets.enabled is false, so the bridge accepts none"
+				}
+			}
 			return c.acting(cmd.Context(), func(control admin.Control) error {
 				const page = 500
 				return list(c, listing[checkpoint.Command]{
@@ -62,7 +68,7 @@ func (c *command) ticketsListCommand() *cobra.Command {
 							wordCell(string(command.State)), changesText(command.Body), command.Reason}
 					},
 					listed: func(command checkpoint.Command) { after = command.ID },
-					none:   "there are no matching ticket commands",
+					none:   none,
 					more:   func() string { return fmt.Sprintf("add --after %d or --limit 0", after) },
 				})
 			})
