@@ -373,7 +373,7 @@ func TestEventsAreTailed(t *testing.T) {
 		{[]string{"tail", "-n", "10001"}, 2, []string{"--lines: must be 0 to 10000"}},
 		{[]string{"tail", "--since", "-1h", "--until", "-2h"}, 2, []string{"--until is before --since"}},
 		{[]string{"tail", "--match", "detection.risk_score ="}, 2, []string{"--match: ", "column 22"}},
-		{[]string{"tail", "--sink", "lake"}, 2, []string{`the configuration has no sink "lake": it has log, soc`}},
+		{[]string{"tail", "--sink", "lake"}, 1, []string{`the configuration has no sink "lake": it has log, soc`}},
 		{[]string{"tail", "--since", "now"}, 2, []string{"not a time in the past"}},
 	})
 }

@@ -246,7 +246,7 @@ func addSink(t *terminal.Table, s admin.SinkStatus, state terminal.Cell, rate st
 	if s.OverLag {
 		notes = append(notes, "exceeds its lag limit")
 	}
-	if s.Match != nil && s.Match.Errors > 0 {
+	if s.Match != nil && s.Match.Error != "" {
 		notes = append(notes, fmt.Sprintf("its match failed for %s", terminal.Count(s.Match.Errors, "event")))
 	}
 	values := []any{s.Name, cmp.Or(s.Kind, "-"), state, terminal.Ago(s.Since, now), s.LagEvents, terminal.Bytes(s.LagBytes), terminal.Ago(s.Oldest, now), rate,
@@ -342,8 +342,8 @@ func adviseSink(s admin.SinkStatus, add func(format string, args ...any)) {
 	case "paused":
 		add("%[1]s is paused: resume it with ndrbridge resume %[1]s", s.Name)
 	}
-	if m := s.Match; m != nil && m.Errors > 0 {
-		add("%s: its match failed for %s since the start, and on_error decided what happened to them: fix the expression: %s", s.Name, terminal.Count(m.Errors, "event"), cmp.Or(m.Error, "none failed since it was reloaded"))
+	if m := s.Match; m != nil && m.Error != "" {
+		add("%s: its match failed for %s since the start, and on_error decided what happened to them: fix the expression: %s", s.Name, terminal.Count(m.Errors, "event"), m.Error)
 	}
 	if s.OverLag {
 		add("%s exceeds its lag limit: find out why it is slow, or change its lag", s.Name)

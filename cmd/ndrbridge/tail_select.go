@@ -124,7 +124,7 @@ func (c *command) sinkFilter(name string) (func(transform.Event) bool, error) {
 	}
 	i := slices.IndexFunc(config.Sinks, func(s configs.Sink) bool { return s.Name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("%w: --sink: the configuration has no sink %q: it has %s", commandline.ErrUsage, name, strings.Join(sinkNames(config), ", "))
+		return nil, fmt.Errorf("--sink: the configuration has no sink %q: it has %s", name, strings.Join(sinkNames(config), ", "))
 	}
 	selection, err := endpoint.Selection(config.Sinks[i])
 	if err != nil {
