@@ -217,7 +217,7 @@ func printPlan(w io.Writer, files []string, config *configs.Config) {
 		}
 	}
 	if config.Tickets.Enabled {
-		fmt.Fprint(t, "tickets\tchanges are written to the appliances\t\n")
+		fmt.Fprint(t, "tickets\tenabled\tchanges are written to the appliances\n")
 	}
 	for _, s := range config.Sinks {
 		form := s.Mode

@@ -49,7 +49,7 @@ func TestCheckReportsEveryStream(t *testing.T) {
 		"records/rest all types every 30s, from now",
 		"appliance dc https://dc.example 5 requests per second",
 		"detections with devices, link every 1m, from now",
-		"tickets changes are written to the appliances",
+		"tickets enabled changes are written to the appliances",
 		"sink log file, standard output structured, from now",
 		"sink oncall webhook https://events.pagerduty.com/v2/enqueue pagerduty, from now",
 	}
