@@ -30,7 +30,7 @@ func VerifyAudit(ctx context.Context, client AuditClient, store Store, o StreamO
 	var until int64 // what was logged later is not compared, unless the source had read it
 	w := auditWalk{hint: p.Offset}
 	find := func(page *auditPage) (int, error) {
-		if until == 0 {
+		if until == 0 && !a.date.IsZero() { // it is zero after nothing but entries that are too large
 			until = a.date.UnixMilli() + clockResolution
 		}
 		base := page.find(w.last)
@@ -54,7 +54,8 @@ func VerifyAudit(ctx context.Context, client AuditClient, store Store, o StreamO
 		}
 		report.Progress(v.Stream, v.Compared, time.UnixMilli(newest.entry.Time))
 		isRead := p.Last != nil && newest.entry.ID <= p.Last.ID
-		return page.newest || newest.positioned && newest.entry.Time >= until && !isRead, nil
+		isLater := until > 0 && newest.positioned && newest.entry.Time >= until
+		return page.newest || isLater && !isRead, nil
 	}
 	if err := a.read(ctx, &w, find, take); err != nil {
 		return v.Verification, fmt.Errorf("verify %s: %w", a.source, err)

@@ -91,6 +91,25 @@ func TestVerifyReportsHowAnAuditLogDiffers(t *testing.T) {
 			t.Errorf("%+v, %v", v, err)
 		}
 	})
+	t.Run("newest entries that are too large do not end it", func(t *testing.T) {
+		w := newAuditWorld(t)
+		w.options.PageSize = 6
+		w.options.Start = func(time.Time) time.Time { return time.Time{} }
+		w.restartSource()
+		w.writeMany(20)
+		w.mustPoll()
+		w.writeMany(20)
+		for range 6 {
+			w.write(`{}`, func(e *logEntry) { e.huge = true })
+		}
+		v, err := poller.VerifyAudit(t.Context(), w.auditModel, w.state, w.options, time.UnixMilli(1), poller.VerifyReport{
+			Progress: func(string, int, time.Time) {},
+			Found:    func(poller.Difference) {},
+		})
+		if err != nil || v.Compared != 46 {
+			t.Errorf("%+v, %v", v, err)
+		}
+	})
 }
 
 // journalled is a journal of the events committed to a memory.
