@@ -3,6 +3,7 @@ package poller
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"ndrbridge/transform"
@@ -27,10 +28,10 @@ func VerifyAudit(ctx context.Context, client AuditClient, store Store, o StreamO
 	}
 	v := newVerification(a.source.Stream, from, report)
 	var suspects []auditRow
-	var until int64 // what was logged later is not compared, unless the source had read it
+	until := int64(math.MaxInt64) // what was logged later is not compared, unless the source had read it
 	w := auditWalk{hint: p.Offset}
 	find := func(page *auditPage) (int, error) {
-		if until == 0 && !a.date.IsZero() { // it is zero after nothing but entries that are too large
+		if until == math.MaxInt64 && !a.date.IsZero() { // it is zero after nothing but entries that are too large
 			until = a.date.UnixMilli() + clockResolution
 		}
 		base := page.find(w.last)
@@ -54,8 +55,7 @@ func VerifyAudit(ctx context.Context, client AuditClient, store Store, o StreamO
 		}
 		report.Progress(v.Stream, v.Compared, time.UnixMilli(newest.entry.Time))
 		isRead := p.Last != nil && newest.entry.ID <= p.Last.ID
-		isLater := until > 0 && newest.positioned && newest.entry.Time >= until
-		return page.newest || isLater && !isRead, nil
+		return page.newest || newest.positioned && newest.entry.Time >= until && !isRead, nil
 	}
 	if err := a.read(ctx, &w, find, take); err != nil {
 		return v.Verification, fmt.Errorf("verify %s: %w", a.source, err)

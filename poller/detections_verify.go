@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -39,7 +40,7 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store Store,
 	v := newVerification(d.source.Stream, from, report)
 	shown := make(map[int64]int64) // mod_time by id
 	var suspects []key
-	var until int64 // what changed later is not compared
+	until := int64(math.MaxInt64) // what changed later is not compared
 	w := newWalk(from - 1)
 	for done := false; !done; {
 		var rows []object
@@ -50,7 +51,7 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store Store,
 		if err != nil {
 			return v.Verification, fmt.Errorf("verify %s: %w", d.source, err)
 		}
-		if until == 0 {
+		if until == math.MaxInt64 && d.clock > 0 { // it is 0 after nothing but objects that are too large
 			until = max(d.clock+clockResolution, position.ModTime)
 		}
 		joined := false
