@@ -453,7 +453,7 @@ func TestErrorsThatPreventTheStart(t *testing.T) {
 			if err := os.WriteFile(path, bytes.Repeat([]byte("x"), 1<<16), 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, good, []string{"damaged", "Restore a backup", path}},
+		}, good, []string{"damaged", "restore a backup", path}},
 		{"an unknown key", nil, good + "colour: red\n", []string{"colour", "ndrbridge.yaml:"}},
 		{"a sink named twice", nil, good + discard, []string{"sinks[1].name", "log"}},
 		{"an address that is taken", nil, strings.Replace(good, "127.0.0.1:0", loopback.Silent(t), 1), []string{"admin.listen", "in use"}},

@@ -25,7 +25,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-var secretFile = regexp.MustCompile(`_file: /run/[\w./-]+`)
+var secretFile = regexp.MustCompile(`\w+_file: /run/[\w./-]+`)
 
 // load loads a configuration with the test's own secret files in place of those that it
 // names, and returns the paths that it names.
@@ -40,9 +40,9 @@ func load(t *testing.T, name, text string) (*configs.Config, []string) {
 		own := filepath.Join(folder, filepath.Base(path))
 		content := filepath.Base(path) + "\n"
 		switch {
-		case strings.HasSuffix(path, "-crt"):
+		case strings.HasSuffix(key, "cert_file:"), strings.HasSuffix(key, "ca_file:"):
 			content = cert
-		case strings.HasSuffix(path, "-key") && strings.Contains(path, "admin"):
+		case strings.HasSuffix(path, "admin-key"), strings.HasSuffix(path, "/tls.key"):
 			content = private
 		}
 		if err := os.WriteFile(own, []byte(content), 0o600); err != nil {
