@@ -24,6 +24,7 @@ var excluded = []exclusion{
 	{"make torture", "it takes ten minutes and more; make test runs the same tests with fewer kills and faults", "make -n torture"},
 	{"make e2e", "it runs this test", "make -n e2e"},
 	{"make page", "it needs a browser; .ci/run runs it", "make -n page"},
+	{"make pictures", "it needs a browser and minutes; make lint reads it", "make -n pictures"},
 	{"make alerts", "it needs promtool; .ci/run runs it", "make -n alerts"},
 	{"make deploy-check", "it installs tools; .ci/run runs it", "make -n deploy-check"},
 	{"make bench", "it takes an hour; the tests of test/bench run its parts", "make -n bench"},

@@ -197,12 +197,13 @@ func (s *session) serve(text string) (string, error) {
 
 // interrupt types a text that runs until it is interrupted, and interrupts it after it has
 // printed a line. A command of ndrbridge then succeeds; others may end with any exit code.
-// What is watched is watched on a terminal.
+// What is watched is watched on a terminal, and make does not print what it runs.
 func (s *session) interrupt(text string) (string, error) {
 	text = strings.TrimSpace(remark.ReplaceAllString(text, ""))
 	if strings.Contains(text, "--watch") {
 		text = "script -qec " + strconv.Quote(text) + " /dev/null"
 	}
+	text = strings.Replace(text, "make ", "make --silent ", 1)
 	path := filepath.Join(s.folder, fmt.Sprintf("%d.printed", s.number+1))
 	if output, err := s.run(fmt.Sprintf("set -m\n{ %s\n} >%s 2>&1 &\ninterrupted=$!\nset +m\n", text, path)); err != nil {
 		return output, err

@@ -24,6 +24,7 @@ import (
 // description in all its phases. It fails for an answer that the description does not have or
 // whose status is 5xx, and for a request that is accepted although it does not fit.
 func TestAdminInterfaceIsAsDescribed(t *testing.T) {
+	t.Parallel()
 	programs := installPython(t, "interface.txt")
 	b := startOperatedBridge(t)
 	folder := t.TempDir()

@@ -29,6 +29,7 @@ import (
 // description in all its phases. It fails for an answer that the description does not have, a
 // request that is accepted although it does not fit, and an operation that never succeeds.
 func TestStandInIsAsDescribed(t *testing.T) {
+	t.Parallel()
 	programs := installPython(t, "interface.txt")
 	s := startStandIn(t)
 	folder := t.TempDir()

@@ -25,6 +25,7 @@ import (
 // TestKafka tests the Kafka sink, the Kafka ticket intake and the bridge that runs them with
 // Apache Kafka. Tests that configure or kill brokers need a cluster started by the tests.
 func TestKafka(t *testing.T) {
+	t.Parallel()
 	c := newKafkaCluster(t)
 	program := buildBridge(t)
 

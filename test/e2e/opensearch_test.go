@@ -26,6 +26,7 @@ const deployElastic = "../../deploy/elastic"
 // TestOpenSearch tests the preset elasticsearch, the index templates and the query for the
 // latest versions with OpenSearch.
 func TestOpenSearch(t *testing.T) {
+	t.Parallel()
 	program := buildBridge(t)
 	o := startOpenSearch(t)
 	a := appliance.New(appliance.Options{Seed: 1})
