@@ -3,10 +3,11 @@ package configs
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"strings"
 )
 
-var quotedAnchor = regexp.MustCompile(`anchor '[^']*'`)
+var quotedAnchor = regexp.MustCompile(`anchor '([^']*)'`)
 
 // explainSyntax replaces an error of the YAML parser by what is most likely wrong, with its
 // line. It removes the names of anchors, because a secret that begins with * looks like an
@@ -15,6 +16,8 @@ func explainSyntax(e *Error, data []byte) {
 	lines := bytes.SplitAfter(data, []byte("\n"))
 	switch {
 	case quotedAnchor.MatchString(e.Message):
+		alias := []byte("*" + quotedAnchor.FindStringSubmatch(e.Message)[1])
+		e.Line = 1 + slices.IndexFunc(lines, func(line []byte) bool { return bytes.Contains(line, alias) })
 		e.Message = quotedAnchor.ReplaceAllString(e.Message, "anchor") + "; put a value that begins with * in quotes"
 	case e.Message == "mapping values are not allowed in this context":
 		if before := lineBefore(lines, e.Line); before > 0 {
@@ -38,10 +41,10 @@ func explainSyntax(e *Error, data []byte) {
 		e.Message = "a value is missing, or there is a comma too many"
 	case e.Message == "did not find expected key":
 		e.Message = "a key is expected; put a value that begins with a bracket or a quote, and continues behind it, in quotes of another kind"
-		e.Line = 0 // the parser's is that of the block
+		e.Line = firstWrong(lines, max(0, e.Line-2)) // the parser's is that of the block, or the next
 	}
 	if e.Line == 0 {
-		e.Line = firstWrong(lines)
+		e.Line = firstWrong(lines, 0)
 	}
 }
 
@@ -56,12 +59,12 @@ func lineBefore(lines [][]byte, line int) int {
 	return line
 }
 
-// firstWrong returns the number of the line with which a text stops to be YAML, or 0.
-func firstWrong(lines [][]byte) int {
+// firstWrong returns the number of the line with which a text stops to be YAML, or 0. The
+// text is YAML up to a number of lines.
+func firstWrong(lines [][]byte, before int) int {
 	const most = 200 // lines; each is parsed with all before it
-	var text []byte
-	for i, line := range lines[:min(len(lines), most)] {
-		if text = append(text, line...); !isYAML(text) {
+	for i := before; i < min(len(lines), before+most); i++ {
+		if !isYAML(bytes.Join(lines[:i+1], nil)) {
 			return i + 1
 		}
 	}
