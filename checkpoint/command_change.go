@@ -284,10 +284,7 @@ func (s *Store) DropExpected(ctx context.Context, appliance string, keys []strin
 		}
 		r.changed = true
 		for _, key := range keys {
-			if value := known.Get([]byte(key)); len(value) >= 8 {
-				forget.Delete(slices.Concat(value[:8], []byte(key)))
-				known.Delete([]byte(key))
-			}
+			drop(known, forget, []byte(key))
 		}
 		return forgetOld(known, forget, before, max(forgetLeast, 2*len(keys)), nil)
 	}})

@@ -25,9 +25,10 @@ import (
 //	           record. Only copies of a log have these two
 //	positions  source → position
 //	known      a bucket per source, and per sink that remembers something: key → At, value
-//	forget     a bucket for each of those: At, key → nothing. Every known entry is here
-//	           under its At; an entry that was remembered again is here more than
-//	           once, and the older ones are dropped when their turn comes
+//	forget     a bucket for each of those: At, key → nothing, one for every known entry,
+//	           under its At. The bucket's own sequence is 1 if that is so. In a bucket
+//	           of an earlier version it is 0, and an entry that was remembered again is
+//	           here more than once, until the older ones were deleted
 //	journal    sequence number, total, recorded → event in structured form. The
 //	           bucket's own sequence is the last number assigned, which is kept
 //	           when the journal is empty

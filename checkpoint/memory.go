@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -40,7 +41,7 @@ func (s *Store) Known(ctx context.Context, source Source, after Entry, limit int
 			at, key := queued[:8], queued[8:]
 			value := known.Get(key)
 			if bytes.Equal(queued, begin) || len(value) <= 8 || !bytes.Equal(value[:8], at) {
-				continue // remembered again since, under another At
+				continue // superseded (see supersededScan)
 			}
 			entries = append(entries, Entry{Key: string(key), Value: bytes.Clone(value[8:]), At: atOf(value)})
 		}
@@ -188,9 +189,14 @@ func remember(tx *boltfile.Tx, name []byte, entries []Entry, forgetBefore int64,
 	if err != nil {
 		return fmt.Errorf("known: %w", err)
 	}
-	forget, err := tx.Table(forgetBucket).Make(name)
-	if err != nil {
-		return fmt.Errorf("forget: %w", err)
+	forget := tx.Table(forgetBucket).Inside(name)
+	if forget == nil {
+		if forget, err = tx.Table(forgetBucket).Make(name); err == nil {
+			err = forget.SetSequence(oneEach)
+		}
+		if err != nil {
+			return fmt.Errorf("forget: %w", err)
+		}
 	}
 	forget.FillPercent = appendFill
 	known.FillPercent = knownFill
@@ -205,7 +211,11 @@ func remember(tx *boltfile.Tx, name []byte, entries []Entry, forgetBefore int64,
 		start := len(values)
 		values = binary.BigEndian.AppendUint64(values, uint64(e.At))
 		values = append(values, e.Value...)
-		known.Put([]byte(e.Key), values[start:len(values):len(values)])
+		old := known.Put([]byte(e.Key), values[start:len(values):len(values)])
+		if len(old) >= 8 && atOf(old) != e.At {
+			queued = append(append(queued[:0], old[:8]...), e.Key...)
+			forget.Delete(queued)
+		}
 		queued = binary.BigEndian.AppendUint64(queued[:0], uint64(e.At))
 		queued = append(queued, e.Key...)
 		forget.Put(queued, []byte{})
@@ -213,9 +223,16 @@ func remember(tx *boltfile.Tx, name []byte, entries []Entry, forgetBefore int64,
 	return forgetOld(known, forget, forgetBefore, max(forgetLeast, 2*len(entries)), keep)
 }
 
-// forgetOld takes at most limit entries older than before from the queue, and forgets
-// those that were not remembered again since. Entries for which keep returns true are
-// checked again when before is keepDuplicate later.
+// drop forgets the entry with a key, if there is one.
+func drop(known, forget *boltfile.Table, key []byte) {
+	if value := known.Get(key); len(value) >= 8 {
+		forget.Delete(slices.Concat(value[:8], key))
+		known.Delete(key)
+	}
+}
+
+// forgetOld forgets at most limit entries older than before. Entries for which keep returns
+// true are checked again when before is keepDuplicate later.
 func forgetOld(known, forget *boltfile.Table, before int64, limit int, keep func(key []byte) bool) error {
 	var old [][]byte
 	cursor := forget.Cursor()
@@ -242,4 +259,83 @@ func forgetOld(known, forget *boltfile.Table, before int64, limit int, keep func
 		forget.Delete(queued)
 	}
 	return nil
+}
+
+// oneEach is the own sequence of a nested bucket of forget that holds one entry for each
+// known one. Earlier versions left the entries in it that an entry had before it was
+// remembered again, and the sequence at 0.
+const oneEach = 1
+
+// supersededScan deletes the entries of the bucket forget that earlier versions left when an
+// entry was remembered again. It reads a bounded number of entries in a round, and waits
+// between two of them, so that it delays nothing. Only the writer uses it.
+type supersededScan struct {
+	done  bool
+	name  []byte // of the bucket that is being read
+	after []byte // the last key read in it
+	next  time.Time
+}
+
+const (
+	scanEntries = 4096                  // read in a round
+	scanPause   = 50 * time.Millisecond // between two rounds
+)
+
+// step reads on. It returns when to read on; 0: there is nothing left.
+func (s *supersededScan) step(r *writeRound) (wait time.Duration, err error) {
+	if s.done {
+		return 0, nil
+	}
+	if wait := time.Until(s.next); wait > 0 {
+		return wait, nil
+	}
+	outer := r.tx.Table(forgetBucket)
+	if s.name == nil {
+		s.done = true
+		err := outer.ForEachBucket(func(name []byte) error {
+			if s.done && outer.Bucket.Bucket(name).Sequence() != oneEach {
+				s.done, s.name, s.after = false, bytes.Clone(name), nil
+			}
+			return nil
+		})
+		if err != nil || s.done {
+			return 0, err
+		}
+	}
+	s.next = time.Now().Add(scanPause)
+	forget, known := outer.Inside(s.name), r.tx.Table(knownBucket).Inside(s.name)
+	if forget == nil || known == nil {
+		return scanPause, s.end(r, forget)
+	}
+	var superseded [][]byte
+	cursor := forget.Cursor()
+	key, _ := cursor.Seek(s.after)
+	for read := 0; key != nil && read < scanEntries; read++ {
+		s.after = append(s.after[:0], key...)
+		if len(key) <= 8 {
+			return 0, fmt.Errorf("forget: a key of %d bytes", len(key))
+		}
+		if value := known.Get(key[8:]); len(value) < 8 || !bytes.Equal(value[:8], key[:8]) {
+			superseded = append(superseded, bytes.Clone(key))
+		}
+		key, _ = cursor.Next()
+	}
+	for _, key := range superseded {
+		forget.Delete(key)
+		r.changed = true
+	}
+	if key == nil {
+		return scanPause, s.end(r, forget)
+	}
+	return scanPause, nil
+}
+
+// end ends the scan of a bucket, nil if it is gone.
+func (s *supersededScan) end(r *writeRound, forget *boltfile.Table) error {
+	s.name = nil
+	if forget == nil {
+		return nil
+	}
+	r.changed = true
+	return forget.SetSequence(oneEach)
 }

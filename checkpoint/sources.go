@@ -179,13 +179,12 @@ func (r *writeRound) forgetAppliance(appliance string) (found bool) {
 			}
 		}
 	}
-	// The sinks' memories of it. Their entries in the bucket forget are dropped when
-	// their turn comes.
+	// The sinks' memories of it.
 	known := r.tx.Table(knownBucket)
 	for _, name := range keysWith(known.Bucket, memoryName("")) {
-		memory := known.Inside(name)
+		memory, forget := known.Inside(name), r.tx.Table(forgetBucket).Inside(name)
 		for _, key := range keysWith(memory.Bucket, []byte(sourceKeyPrefix+appliance+"/")) {
-			memory.Delete(key)
+			drop(memory, forget, key)
 			found = true
 		}
 	}

@@ -141,12 +141,15 @@ func (t *Table) NextSequence() (uint64, error) {
 	return n, t.SetSequence(n)
 }
 
-// Put sets an entry. value must not be nil, nor change before the transaction ends.
-func (t *Table) Put(key, value []byte) {
-	if old := t.old(key); old != nil {
+// Put sets an entry. value must not be nil, nor change before the transaction ends. It
+// returns the value that the entry had, nil if there was none, which is valid until the next
+// change.
+func (t *Table) Put(key, value []byte) (old []byte) {
+	if old = t.old(key); old != nil {
 		t.tx.sum -= t.sumOf(key, old)
 	}
 	t.Add(key, value)
+	return old
 }
 
 // Add is Put for a new key.

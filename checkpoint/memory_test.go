@@ -1,0 +1,261 @@
+package checkpoint_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"pgregory.net/rapid"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/checkpoint/internal/boltfile"
+)
+
+// filed is what a file holds of known entries.
+type filed struct {
+	known, queued int
+	bytes         int // of the pages
+	wrong         []string
+}
+
+// readFiled reads a file that no process has open, and compares each known entry with its
+// entries in the queue.
+func readFiled(t rapid.TB, path string) (f filed) {
+	t.Helper()
+	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	err = db.View(func(tx *bolt.Tx) error {
+		known, forget := tx.Bucket([]byte("known")), tx.Bucket([]byte("forget"))
+		for _, b := range []*bolt.Bucket{known, forget} {
+			stats := b.Stats()
+			f.bytes += stats.LeafAlloc + stats.BranchAlloc
+		}
+		err := known.ForEachBucket(func(name []byte) error {
+			return known.Bucket(name).ForEach(func(key, value []byte) error {
+				f.known++
+				if queue := forget.Bucket(name); queue == nil || queue.Get(append(bytes.Clone(value[:8]), key...)) == nil {
+					f.wrong = append(f.wrong, fmt.Sprintf("%s: %s is not in the queue", name, key))
+				}
+				return nil
+			})
+		})
+		if err != nil {
+			return err
+		}
+		return forget.ForEachBucket(func(name []byte) error {
+			return forget.Bucket(name).ForEach(func(key, _ []byte) error {
+				f.queued++
+				return nil
+			})
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// check checks that every known entry is in the queue once, and nothing else.
+func (f filed) check(t rapid.TB) {
+	t.Helper()
+	if f.queued != f.known || len(f.wrong) > 0 {
+		t.Fatalf("%d known entries, %d in the queue: %v", f.known, f.queued, f.wrong[:min(5, len(f.wrong))])
+	}
+}
+
+func TestWhatIsRememberedDoesNotGrowWithVersions(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ entries, versions, page int }{
+		"detections that all change in one page": {1000, 100, 1000},
+		"detections that change by turns":        {2000, 20, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := statePath(t)
+			s := open(t, path, checkpoint.Options{})
+			random := rand.New(rand.NewPCG(1, 2))
+			at := int64(1_750_000_000_000)
+			next := checkpoint.Commit{Source: source}
+			for range c.versions {
+				for i, n := range random.Perm(c.entries) {
+					at++
+					next.Remember = append(next.Remember, checkpoint.Entry{Key: fmt.Sprint(8_589_934_592 + n), Value: make([]byte, 150), At: at})
+					if (i+1)%c.page != 0 {
+						continue
+					}
+					next.Expect, next.Position = next.Position, fmt.Append(nil, at)
+					if err := s.Commit(t.Context(), next); err != nil {
+						t.Fatal(err)
+					}
+					next.Remember = next.Remember[:0]
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			f := readFiled(t, path)
+			f.check(t)
+			if most := 500 * c.entries; f.bytes > most {
+				t.Errorf("%d entries of %d versions have %d bytes, want at most %d", c.entries, c.versions, f.bytes, most)
+			}
+		})
+	}
+}
+
+func TestEveryKnownEntryIsInTheQueueOnce(t *testing.T) {
+	test := t
+	rapid.Check(t, func(t *rapid.T) {
+		path := statePath(test)
+		s := open(test, path, checkpoint.Options{})
+		ctx := context.Background()
+		must := func(err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		must(s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
+		at := func() int64 { return rapid.Int64Range(0, 20).Draw(t, "at") }
+		keys := func() []string {
+			of := []string{"1", "2", "ndrbridge://" + source.String() + "/1", "ndrbridge://" + source.String() + "/2"}
+			return rapid.SliceOfN(rapid.SampledFrom(of), 0, 5).Draw(t, "keys")
+		}
+		entries := func() (entries []checkpoint.Entry) {
+			for _, key := range keys() {
+				entries = append(entries, checkpoint.Entry{Key: key, Value: []byte("v"), At: at()})
+			}
+			return entries
+		}
+		for range rapid.IntRange(1, 30).Draw(t, "calls") {
+			switch rapid.IntRange(0, 7).Draw(t, "call") {
+			case 0, 1:
+				before, err := s.Position(ctx, source)
+				must(err)
+				must(s.Commit(ctx, checkpoint.Commit{Source: source, Expect: before, Position: []byte("p"), Remember: entries(), ForgetBefore: at()}))
+			case 2, 3:
+				must(s.RememberSink(ctx, "a", entries(), at()))
+			case 4:
+				must(s.RefreshSink(ctx, "a", keys(), at(), at()))
+			case 5:
+				accepted, err := s.Accept(ctx, []checkpoint.Command{{Appliance: source.Appliance, Body: []byte("{}")}})
+				must(err)
+				must(s.Note(ctx, accepted[0].ID, nil, entries()))
+				_, err = s.DropCommands(ctx, []uint64{accepted[0].ID})
+				must(err)
+			case 6:
+				must(s.DropExpected(ctx, source.Appliance, keys(), at()))
+			case 7:
+				_, err := s.ForgetAppliance(ctx, source.Appliance)
+				must(err)
+			}
+		}
+		must(s.Close())
+		readFiled(t, path).check(t)
+	})
+}
+
+// fileAsBefore makes a file, which no process has open, one that an earlier version wrote, in
+// which each known entry was remembered some times before.
+func fileAsBefore(t testing.TB, path string, versions int) {
+	t.Helper()
+	db, err := bolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bolt.Tx) error {
+		changes := boltfile.NewTx(tx)
+		known, forget := changes.Table([]byte("known")), changes.Table([]byte("forget"))
+		err := known.ForEachBucket(func(name []byte) error {
+			queue := forget.Inside(name)
+			err := known.Inside(name).ForEach(func(key, value []byte) error {
+				at := binary.BigEndian.Uint64(value)
+				for v := range uint64(versions) {
+					queue.Put(append(binary.BigEndian.AppendUint64(nil, at-v-1), key...), []byte{})
+				}
+				return nil
+			})
+			return errors.Join(err, queue.SetSequence(0))
+		})
+		return errors.Join(err, changes.PutSum())
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheQueueOfAnEarlierVersionShrinksInSmallTransactions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const entries, versions = 500, 100
+		path, log, ctx := statePath(t), &recordLog{}, t.Context()
+		emptyReplica(t, path)
+		s := open(t, path, checkpoint.Options{Log: log})
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		must(s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
+		next := checkpoint.Commit{Source: source, Position: []byte("p")}
+		for i := range entries {
+			next.Remember = append(next.Remember, checkpoint.Entry{Key: fmt.Sprint(i), Value: []byte("v"), At: int64(1_000_000 + i)})
+		}
+		must(s.Commit(ctx, next))
+		must(s.RememberSink(ctx, "a", next.Remember[:7], 0))
+		must(s.Close())
+		fileAsBefore(t, path, versions)
+		const known = entries + 7
+		if f := readFiled(t, path); f.known != known || f.queued != known*(versions+1) {
+			t.Fatalf("%d known entries, %d in the queue", f.known, f.queued)
+		}
+		content, err := os.ReadFile(path)
+		must(err)
+		replica := statePath(t)
+		must(os.WriteFile(replica, content, 0o600))
+		before := uint64(len(log.after(0)))
+
+		for _, some := range []time.Duration{200 * time.Millisecond, time.Hour} { // a restart in the middle
+			s = open(t, path, checkpoint.Options{Log: log})
+			must(s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
+			time.Sleep(some)
+			got, err := s.Known(ctx, source, checkpoint.Entry{}, 1000)
+			if err != nil || !reflect.DeepEqual(got, next.Remember) {
+				t.Errorf("%d entries are known (%v), want %d", len(got), err, entries)
+			}
+			must(s.Close())
+			if f := readFiled(t, path); some < time.Hour && (f.queued == known*(versions+1) || f.queued == known) {
+				t.Errorf("%d are in the queue: the restart is not in the middle", f.queued)
+			}
+		}
+		readFiled(t, path).check(t)
+		records := log.after(before)
+		for _, record := range records {
+			if len(record) > 100_000 {
+				t.Errorf("a transaction has a record of %d bytes", len(record))
+			}
+		}
+
+		// A replica gets the same, and nothing is written after that.
+		r := openReplica(t, replica)
+		must(r.Apply(records, checkpoint.Point{Offset: before + uint64(len(records))}))
+		s = open(t, path, checkpoint.Options{Log: log})
+		time.Sleep(time.Hour)
+		if !bytes.Equal(dumped(t, r), dumped(t, s)) {
+			t.Error("a replica differs")
+		}
+		if more := log.after(before + uint64(len(records))); len(more) > 0 {
+			t.Errorf("%d records follow", len(more))
+		}
+	})
+}
