@@ -100,9 +100,12 @@ func (c *pageChanges) remember(r *object, key string, after known) {
 
 // takeRow adds what a row changes, given what is known of its object, if it was seen.
 func (d *Detections) takeRow(ctx context.Context, c *pageChanges, r *object, key string, before known, seen bool) error {
-	after := known{modTime: r.modTime, dead: r.err != nil, created: r.detection.Created, tracked: r.detection.Tracked, own: before.own}
+	after := known{modTime: r.version, dead: r.err != nil, created: r.detection.Created, tracked: r.detection.Tracked, own: before.own}
 	if after.dead {
 		after.tracked = before.tracked
+		if after.modTime == 0 {
+			after.modTime = before.modTime
+		}
 	}
 	if after.dead || after.created == 0 {
 		after.created = before.created

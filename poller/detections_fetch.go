@@ -1,11 +1,13 @@
 package poller
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -19,6 +21,9 @@ import (
 type object struct {
 	key
 	detection transform.Detection
+	// version distinguishes the versions of an object: its mod_time, or a negative digest if
+	// that cannot be read; 0 if nothing of the version could be read.
+	version   int64
 	raw       []byte // nil if it was too large to be read
 	err       error  // why it cannot become an event
 	reread    bool   // it is delivered although it is known
@@ -41,12 +46,25 @@ func parse(o appliance.Object) object {
 	}
 	d, err := transform.DetectionOf(o.Raw, fields, o.Repaired)
 	if err == nil {
-		return object{key: key{d.ModTime, d.ID}, detection: d, raw: o.Raw}
+		return object{key: key{d.ModTime, d.ID}, detection: d, version: d.ModTime, raw: o.Raw}
 	}
 	if d.ID <= 0 {
 		d.ID = identity(o.Raw)
 	}
-	return object{key: key{id: d.ID}, raw: o.Raw, err: err}
+	var modTime []byte
+	for name, value := range fields {
+		if string(name) == "mod_time" {
+			modTime = value
+		}
+	}
+	// Fields that are not tracked may differ between two answers that show one version.
+	return object{key: key{id: d.ID}, version: digest(modTime, d.Tracked), raw: o.Raw, err: err}
+}
+
+// digest returns a negative number that distinguishes texts.
+func digest(texts ...[]byte) int64 {
+	sum := sha256.Sum256(bytes.Join(texts, []byte{0}))
+	return int64(binary.BigEndian.Uint64(sum[:]) | 1<<63)
 }
 
 // identity returns a substitute for the id of an object without a readable one. It is
@@ -54,33 +72,37 @@ func parse(o appliance.Object) object {
 // value of its id, else of when it began and what it is, else of its bytes. Other fields
 // may differ between two answers that show the same version.
 func identity(raw []byte) int64 {
-	var id, rest []byte
+	names := [...]string{"create_time", "start_time", "type", "title", "categories", "participants"}
+	var id []byte
+	var rest [len(names)][]byte
 	for name, value := range jsonscan.Members(raw) {
-		switch string(name) {
-		case "id":
-			if string(value) != "null" {
-				id = value
-			}
-		case "create_time", "start_time", "type", "title", "categories", "participants":
-			rest = append(append(append(rest, name...), ':'), value...)
+		if string(name) == "id" && string(value) != "null" {
+			id = value
+		} else if i := slices.Index(names[:], string(name)); i >= 0 {
+			rest[i] = value
 		}
 	}
-	for _, of := range [][]byte{id, rest, raw} {
-		if len(of) > 0 {
-			raw = of
-			break
-		}
+	switch {
+	case id != nil:
+		return digest(id)
+	case slices.ContainsFunc(rest[:], func(value []byte) bool { return value != nil }):
+		return digest(rest[:]...)
 	}
-	sum := sha256.Sum256(raw)
-	return int64(binary.BigEndian.Uint64(sum[:]) | 1<<63)
+	return digest(raw)
 }
 
-// deadLetter returns the dead letter of an object that did not become an event. Its key is
-// the object's id.
+// deadLetter returns the dead letter of a version that did not become an event. Its key is
+// the object's id, and the version if that is known: each version has its own.
 func (o *object) deadLetter(now time.Time) checkpoint.DeadLetter {
 	key := strconv.FormatInt(o.id, 10)
 	if o.id < 0 {
 		key = fmt.Sprintf("sha256-%016x", uint64(o.id))
+	}
+	switch {
+	case o.version > 0:
+		key += "-" + strconv.FormatInt(o.version, 10)
+	case o.version < 0:
+		key += fmt.Sprintf("-%016x", uint64(o.version))
 	}
 	return deadLetter(key, o.err, o.raw, now)
 }

@@ -79,7 +79,8 @@ func (p *detectionsPosition) rewind(to int64) {
 
 // known is the remembered state of a detection.
 type known struct {
-	// modTime is the mod_time of the version last seen.
+	// modTime is the mod_time of the version last seen, or the object.version of one
+	// whose mod_time could not be read.
 	modTime int64
 	// events counts the events made of versions with modTime: the id of the next one
 	// needs a number that distinguishes it.

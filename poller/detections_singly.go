@@ -167,7 +167,7 @@ func displace(rows []object) {
 			other := &rows[j]
 			if o.positioned() && other.positioned() && errors.Is(o.err, errUnreadable) &&
 				(j < i && other.modTime > o.modTime || j > i && other.modTime < o.modTime) {
-				o.key, o.elsewhere = key{id: o.id}, false
+				o.key, o.version, o.elsewhere = key{id: o.id}, 0, false
 			}
 		}
 	}
@@ -192,7 +192,7 @@ func (d *Detections) fetchOne(ctx context.Context, id int64) (object, error) {
 			return object{}, fmt.Errorf("find the mod_time of detection %d, which is too large to be read: %w", id, skimErr)
 		}
 		return object{
-			key: key{max(0, modTime), id},
+			key: key{max(0, modTime), id}, version: max(0, modTime),
 			err: fmt.Errorf("detection %d has %d bytes: %w", id, size, appliance.ErrTooLarge),
 		}, nil
 	}
@@ -234,7 +234,7 @@ func (d *Detections) giveUp(ctx context.Context, s appliance.Search, rows []obje
 	o.err = fmt.Errorf("%v: %w", cause, errUnreadable)
 	if o.id > 0 { // its mod_time may be readable all the same
 		if modTime, _, err := d.client.DetectionModTime(ctx, o.id); err == nil && modTime > 0 {
-			o.modTime = modTime
+			o.modTime, o.version = modTime, modTime
 			o.elsewhere = modTime <= delivered
 		}
 	}

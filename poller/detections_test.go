@@ -492,6 +492,78 @@ func TestObjectsThatCannotBecomeEventsGoToTheDeadLettersOnce(t *testing.T) {
 	}
 }
 
+func TestEachVersionThatCannotBecomeAnEventIsADeadLetterAndCountedOnce(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spoil func(*modelRow)
+	}{
+		{"because it is too large", func(r *modelRow) { r.huge = true }},
+		{"because its mod_time cannot be read", func(r *modelRow) { r.broken = true }},
+		{"because its id cannot be read", func(r *modelRow) { r.anonymous = true }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			registry := prometheus.NewRegistry()
+			w.options.Metrics = poller.NewMetrics(registry)
+			positions := []int64{0} // committed with a dead letter
+			w.state.journal = func(c checkpoint.Commit) {
+				w.journal(c)
+				if len(c.Dead) > 0 {
+					positions = append(positions, positionOf(t, c.Position))
+				}
+			}
+			w.restart()
+			w.mustPoll()
+			w.clock++
+			bad := w.add(w.clock)
+			w.clock += 1000
+			w.mustPoll() // the first version is delivered
+			const versions = 3
+			for n := 1; n <= versions; n++ {
+				w.clock += 1000
+				c.spoil(bad)
+				w.touch(bad, w.clock)
+				bad = w.rows[bad.id]
+				w.add(w.clock)
+				for range 4 {
+					w.mustPoll()
+				}
+				w.restart()
+				w.mustPoll()
+				if len(w.state.dead) != n || len(positions) != 1+n || positions[n] <= positions[n-1] {
+					t.Errorf("%d dead letters of %d versions, committed with the positions %v", len(w.state.dead), n, positions[1:])
+				}
+			}
+			v, err := poller.VerifyDetections(t.Context(), w.client, w.state, w.options, time.UnixMilli(w.start), poller.VerifyReport{
+				Progress: func(string, int, time.Time) {},
+				Found: func(d poller.Difference) {
+					if d.Kind != poller.DiffDead || d.Journalled < 0 {
+						t.Errorf("verification finds %+v", d)
+					}
+				},
+			})
+			if err != nil || v.Differences[poller.DiffDead] != 1 {
+				t.Errorf("verification finds %+v (%v)", v, err)
+			}
+			if counted := gathered(t, registry, "ndrbridge_source_dead_letters_total"); counted != versions || len(w.events) != 1+versions {
+				t.Errorf("%v dead letters are counted of %d versions, beside %d events", counted, versions, len(w.events))
+			}
+		})
+	}
+}
+
+// positionOf returns the mod_time of an encoded position.
+func positionOf(t *testing.T, encoded []byte) int64 {
+	t.Helper()
+	var position struct {
+		ModTime int64 `json:"mod_time"`
+	}
+	if err := json.Unmarshal(encoded, &position); err != nil {
+		t.Fatal(err)
+	}
+	return position.ModTime
+}
+
 func TestASweepThatFailsDoesNotSlowWhatIsNew(t *testing.T) {
 	w := newWorld(t)
 	w.mustPoll()

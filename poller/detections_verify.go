@@ -137,7 +137,7 @@ func (d *Detections) explain(ctx context.Context, v *verification, o key, p dete
 	}
 	kind := DiffMissing
 	switch {
-	case k.dead && k.modTime >= o.modTime:
+	case k.dead && (!o.positioned() || k.modTime >= o.modTime):
 		kind = DiffDead
 	case k.modTime == o.modTime:
 		return false, nil
@@ -148,7 +148,7 @@ func (d *Detections) explain(ctx context.Context, v *verification, o key, p dete
 	case o.modTime > p.ModTime:
 		kind = DiffPending
 	}
-	v.found(kind, strconv.FormatInt(o.id, 10), o.modTime, k.modTime)
+	v.found(kind, strconv.FormatInt(o.id, 10), o.modTime, max(0, k.modTime))
 	return true, nil
 }
 

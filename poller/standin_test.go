@@ -1,10 +1,10 @@
 package poller_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -181,7 +181,7 @@ func TestNothingIsLostBetweenTheClientAndTheStandIn(t *testing.T) {
 			t.Fatalf("%d duplicates, faults:\n%s", verdict.Duplicates, strings.Join(verdict.Faults, "\n"))
 		}
 		for _, v := range s.standin.Latest() {
-			if _, dead := s.state.dead[strconv.FormatInt(v.ID, 10)]; dead != s.huge[v.ID] {
+			if _, dead := s.state.dead[fmt.Sprintf("%d-%d", v.ID, v.ModTime)]; dead != s.huge[v.ID] {
 				t.Fatalf("detection %d is too large: %t, among the dead letters: %t", v.ID, s.huge[v.ID], dead)
 			}
 		}

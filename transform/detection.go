@@ -61,8 +61,8 @@ var maxTime = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 // object. The result retains object, which must be valid JSON and must not be modified.
 // repaired means that bytes that were not UTF-8 have been replaced.
 //
-// The error names a field that is missing or does not have the documented type. ID is
-// set even then, if it could be parsed.
+// The error names a field that is missing or does not have the documented type. Tracked is
+// set even then, and ID if it could be parsed.
 func ParseDetection(object []byte, repaired bool) (Detection, error) {
 	return DetectionOf(object, jsonscan.Members(object), repaired)
 }
@@ -92,6 +92,7 @@ func DetectionOf(object []byte, fields iter.Seq2[[]byte, []byte], repaired bool)
 			values[i] = value
 		}
 	}
+	d.Tracked = trackedObject(values)
 	var err error
 	if d.ID, err = integer(id); err != nil {
 		return d, fmt.Errorf("id: %w", err)
@@ -109,7 +110,6 @@ func DetectionOf(object []byte, fields iter.Seq2[[]byte, []byte], repaired bool)
 	} else {
 		d.Began = d.Created
 	}
-	d.Tracked = trackedObject(values)
 	d.severity = severityOf(values[trackedIndex([]byte("risk_score"))], values[trackedIndex([]byte("categories"))])
 	return d, nil
 }
