@@ -68,20 +68,27 @@ func TestATemplateMakesTheBodies(t *testing.T) {
 }
 
 func TestAnEventThatATemplateFailsForIsRejectedAlone(t *testing.T) {
-	url, received := startPosts(t)
-	events := sinktest.Events(5, 5, 0)
-	o := webhook.Options{URL: url, Template: template(t, `{{if eq (int .detection.risk_score) 2}}{{truncate 0 .event.id}}{{end}}{}`, true)}
-	dead, _ := deliver(t, o, checkpoint.Batch{MaxEvents: 10, MaxBytes: 1 << 20}, events)
-	if !slices.Equal(dead, []string{events[2].ID}) || len(received()) != 4 {
-		t.Errorf("dead letters %v, %d requests", dead, len(received()))
-	}
-	err := open(t, o).Send(t.Context(), events[2:3])
-	results, _ := errors.AsType[sinks.EventErrors](err)
-	if len(results) != 1 {
-		t.Fatalf("error %v", err)
-	}
-	if class, _ := sinks.ClassOf(results[0]); class != sinks.Rejected || !strings.Contains(err.Error(), "not sent: line 1, column ") || !strings.Contains(err.Error(), "at least 1") {
-		t.Errorf("class %s: %v", class, err)
+	for _, test := range []struct{ name, fails, want string }{
+		{"with an error", `{{truncate 0 .event.id}}`, "at least 1"},
+		{"because it loops", `{{range 99999999999}}{{end}}`, "it loops too often"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			url, received := startPosts(t)
+			events := sinktest.Events(5, 5, 0)
+			o := webhook.Options{URL: url, Template: template(t, `{{if eq (int .detection.risk_score) 2}}`+test.fails+`{{end}}{}`, true)}
+			dead, _ := deliver(t, o, checkpoint.Batch{MaxEvents: 10, MaxBytes: 1 << 20}, events)
+			if !slices.Equal(dead, []string{events[2].ID}) || len(received()) != 4 {
+				t.Errorf("dead letters %v, %d requests", dead, len(received()))
+			}
+			err := open(t, o).Send(t.Context(), events[2:3])
+			results, _ := errors.AsType[sinks.EventErrors](err)
+			if len(results) != 1 {
+				t.Fatalf("error %v", err)
+			}
+			if class, _ := sinks.ClassOf(results[0]); class != sinks.Rejected || !strings.Contains(err.Error(), "not sent: line 1, column ") || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("class %s: %v", class, err)
+			}
+		})
 	}
 }
 

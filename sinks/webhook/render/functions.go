@@ -11,24 +11,37 @@ import (
 )
 
 // functions returns the functions that text/template lacks, and replacements for those
-// that would write <nil> or <no value> for a missing value.
-func functions() template.FuncMap {
+// that would write <nil> or <no value> for a missing value. They spend b. The growth that
+// they pass to spendText follows from the longest escape of a byte.
+func (b *budget) functions() template.FuncMap {
+	spending := func(growth int, write func(...any) string) func(...any) (string, error) {
+		return func(values ...any) (string, error) {
+			if err := b.spendText(growth, values...); err != nil {
+				return "", err
+			}
+			return write(present(values)...), nil
+		}
+	}
+	ofText := func(growth int, convert func(string) string) func(any) (string, error) {
+		write := spending(growth, func(values ...any) string { return convert(fmt.Sprint(values...)) })
+		return func(value any) (string, error) { return write(value) }
+	}
 	return template.FuncMap{
-		"json":           toJSON,
-		"markdownEscape": func(value any) string { return markdown.Replace(text(value)) },
-		"truncate":       truncate,
+		"json":           b.json,
+		"markdownEscape": ofText(2, markdown.Replace),
+		"truncate":       b.truncate,
 		"default":        orElse,
-		"upper":          func(value any) string { return strings.ToUpper(text(value)) },
-		"lower":          func(value any) string { return strings.ToLower(text(value)) },
-		"join":           join,
-		"int":            toInt,
+		"upper":          ofText(2, strings.ToUpper),
+		"lower":          ofText(2, strings.ToLower),
+		"join":           b.join,
+		"int":            b.int,
 
-		"print":    func(values ...any) string { return fmt.Sprint(present(values)...) },
-		"println":  func(values ...any) string { return fmt.Sprintln(present(values)...) },
-		"printf":   func(format string, values ...any) string { return fmt.Sprintf(format, present(values)...) },
-		"html":     func(values ...any) string { return template.HTMLEscaper(present(values)...) },
-		"js":       func(values ...any) string { return template.JSEscaper(present(values)...) },
-		"urlquery": func(values ...any) string { return template.URLQueryEscaper(present(values)...) },
+		"print":    spending(1, fmt.Sprint),
+		"println":  spending(1, fmt.Sprintln),
+		"printf":   b.printf,
+		"html":     spending(5, template.HTMLEscaper),
+		"js":       spending(6, template.JSEscaper),
+		"urlquery": spending(3, template.URLQueryEscaper),
 	}
 }
 
@@ -50,9 +63,20 @@ func text(value any) string {
 	return fmt.Sprint(value)
 }
 
-// toJSON encodes a value; a missing one is null. Unlike json.Marshal it does not escape
+// printf formats like fmt.Sprintf.
+func (b *budget) printf(format string, values ...any) (string, error) {
+	if err := b.spendBytes(formattedSize(format, values)); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf(format, present(values)...), nil
+}
+
+// json encodes a value; a missing one is null. Unlike json.Marshal it does not escape
 // <, > and &.
-func toJSON(value any) (string, error) {
+func (b *budget) json(value any) (string, error) {
+	if err := b.spendText(6, value); err != nil {
+		return "", err
+	}
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
@@ -70,9 +94,12 @@ var markdown = strings.NewReplacer(
 
 // truncate returns the first n characters of a value; if some are cut off, the last of
 // the n is an ellipsis.
-func truncate(n int, value any) (string, error) {
+func (b *budget) truncate(n int, value any) (string, error) {
 	if n < 1 {
 		return "", fmt.Errorf("truncate: the length is %d; it must be at least 1", n)
+	}
+	if err := b.spendText(4, value); err != nil {
+		return "", err
 	}
 	full := text(value)
 	characters := []rune(full)
@@ -92,20 +119,26 @@ func orElse(fallback, value any) any {
 
 // join joins the elements of a list with a separator; any other value is formatted like
 // text.
-func join(separator string, value any) string {
+func (b *budget) join(separator string, value any) (string, error) {
 	list, ok := value.([]any)
+	if err := b.spendBytes(size(len(separator)*len(list), value)); err != nil {
+		return "", err
+	}
 	if !ok {
-		return text(value)
+		return text(value), nil
 	}
 	texts := make([]string, len(list))
 	for i, element := range list {
 		texts[i] = text(element)
 	}
-	return strings.Join(texts, separator)
+	return strings.Join(texts, separator), nil
 }
 
-// toInt returns a number without its fraction, for comparisons; 0 for a missing value.
-func toInt(value any) (int64, error) {
+// int returns a number without its fraction, for comparisons; 0 for a missing value.
+func (b *budget) int(value any) (int64, error) {
+	if err := b.spendText(1, value); err != nil {
+		return 0, err
+	}
 	if value == nil {
 		return 0, nil
 	}

@@ -20,9 +20,9 @@ func (e *positionError) Error() string { return e.text }
 // Unwrap returns the error of text/template.
 func (e *positionError) Unwrap() error { return e.err }
 
-// located matches the position in an error of text/template. Its column counts from 0 and
-// is only known while the template is executed.
-var located = regexp.MustCompile(`^template: template:(\d+)(?::(\d+))?: (?:executing "[^"]*" at )?`)
+// located matches the position in an error of text/template, and the call of a function that
+// prepare added. Its column counts from 0 and is only known while the template is executed.
+var located = regexp.MustCompile(`^template: template:(\d+)(?::(\d+))?: (?:executing "[^"]*" at )?(?:<_.*?>: error calling _[a-z]+: )?`)
 
 // locate returns an error of text/template with its position in text: line and column, both
 // counted from 1.
@@ -61,7 +61,7 @@ func columnOf(text string, line int) int {
 		}
 		end += begin + len("}}")
 		// Blocks that the text up to here leaves open are not the error.
-		_, err := template.New("template").Funcs(functions()).Parse(text[:before+end])
+		_, err := template.New("template").Funcs((&budget{}).functions()).Parse(text[:before+end])
 		if err != nil && !strings.Contains(err.Error(), "unexpected EOF") {
 			return begin
 		}

@@ -15,8 +15,8 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 	"text/template"
-	"text/template/parse"
 
 	"ndrbridge/transform"
 )
@@ -26,22 +26,23 @@ type Template struct {
 	template *template.Template
 	text     string
 	json     bool
+	idle     sync.Pool // of *execution
 }
 
 // Compile parses a template. If asJSON is set, its output must be one JSON value. The
 // error locates a syntax error by line and column, or explains why the template fails for sample events of
 // all streams.
 func Compile(text string, asJSON bool) (*Template, error) {
-	compiled, err := template.New("template").Funcs(functions()).Parse(text)
+	compiled, err := template.New("template").Funcs((&budget{}).functions()).Parse(text)
 	if err != nil {
 		return nil, locate(text, err)
 	}
 	for _, t := range compiled.Templates() {
 		if t.Tree != nil {
-			printMissingAsEmpty(t.Tree.Root)
+			prepare(t.Tree.Root, templateSteps)
 		}
 	}
-	t := &Template{compiled, text, asJSON}
+	t := &Template{template: compiled, text: text, json: asJSON}
 	return t, t.try()
 }
 
@@ -50,14 +51,22 @@ var ErrTooLong = errors.New("the text is longer than allowed")
 
 // Render returns the text of an event, at most maxBytes long. It returns an error if
 // the template fails for this event's data, if the output is not valid JSON though
-// required, or ErrTooLong, wrapped.
+// required, or ErrTooLong or ErrTooMuch, wrapped.
 func (t *Template) Render(e transform.Event, maxBytes int) ([]byte, error) {
 	view, err := newView(e)
 	if err != nil {
 		return nil, err
 	}
+	run, ok := t.idle.Get().(*execution)
+	if !ok {
+		if run, err = newExecution(t.template); err != nil {
+			return nil, err
+		}
+	}
+	defer t.idle.Put(run)
+	run.budget = budget{steps: maxSteps, longest: len(e.Data())}
 	out := limitedBuffer{maxBytes: maxBytes}
-	if err := t.template.Execute(&out, view); err != nil {
+	if err := run.Execute(&out, view); err != nil {
 		return nil, locate(t.text, err)
 	}
 	if t.json && !json.Valid(out.text) {
@@ -89,34 +98,6 @@ func (b *limitedBuffer) Write(p []byte) (int, error) {
 	}
 	b.text = append(b.text, p...)
 	return len(p), nil
-}
-
-// printMissingAsEmpty appends a call of print to every action that writes a value, so
-// that a missing value writes nothing instead of <no value>.
-func printMissingAsEmpty(node parse.Node) {
-	switch n := node.(type) {
-	case *parse.ListNode:
-		if n == nil {
-			return
-		}
-		for _, node := range n.Nodes {
-			printMissingAsEmpty(node)
-		}
-	case *parse.ActionNode:
-		if len(n.Pipe.Decl) == 0 {
-			print := parse.NewIdentifier("print").SetPos(n.Pos)
-			n.Pipe.Cmds = append(n.Pipe.Cmds, &parse.CommandNode{NodeType: parse.NodeCommand, Pos: n.Pos, Args: []parse.Node{print}})
-		}
-	case *parse.IfNode:
-		printMissingAsEmpty(n.List)
-		printMissingAsEmpty(n.ElseList)
-	case *parse.RangeNode:
-		printMissingAsEmpty(n.List)
-		printMissingAsEmpty(n.ElseList)
-	case *parse.WithNode:
-		printMissingAsEmpty(n.List)
-		printMissingAsEmpty(n.ElseList)
-	}
 }
 
 // newView returns the data of a template for an event.

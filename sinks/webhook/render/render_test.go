@@ -84,7 +84,7 @@ func TestCompileReportsMistakes(t *testing.T) {
 		{"the same for a text within a list", `{"hosts": "{{range .detection.participants}}{{.hostname}} {{end}}"}`, true, "write texts with the json function"},
 		{"the same for a text that is cut", `{"text":"{{truncate 9 .detection.description}}"}`, true, "write texts with the json function"},
 		{"nothing where JSON is wanted", ``, true, "not valid JSON"},
-		{"a template without an end", `{{define "a"}}{{template "a"}}{{end}}{{template "a"}}`, false, "exceeded maximum template depth"},
+		{"a template without an end", `{{define "a"}}{{template "a"}}{{end}}{{template "a"}}`, false, "it loops too often"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if _, err := render.Compile(test.template, test.json); err == nil || !strings.Contains(err.Error(), test.want) {
@@ -162,9 +162,6 @@ func FuzzCompile(f *testing.F) {
 	}
 	e := event(f, `{"id": 1}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		if strings.Contains(text, "range") && strings.ContainsAny(text, "0123456789") {
-			return // it may count for hours
-		}
 		template, err := render.Compile(text, false)
 		if err != nil {
 			return

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -37,8 +38,8 @@ var samples = []sample{
 }
 
 // try renders the samples. It succeeds if one stream's sample can be rendered, because
-// a template for one stream may fail for others. If the output is JSON, no text of that
-// sample may break it: a text that breaks the JSON could also forge it.
+// a template for one stream may fail for others, unless it does too much. If the output is
+// JSON, no text of that sample may break it: a text that breaks the JSON could also forge it.
 func (t *Template) try() error {
 	var first error
 	works := false
@@ -48,6 +49,9 @@ func (t *Template) try() error {
 			if _, err := t.renderSample(s, hostile); err != nil {
 				return fmt.Errorf("for a sample of %s with quotes and backslashes in its texts: %w; write texts with the json function, without quotes around it, as in {{json .detection.title}}", stream, err)
 			}
+		}
+		if errors.Is(err, ErrTooMuch) {
+			return fmt.Errorf("for a sample of %s: %w", stream, err)
 		}
 		works = works || err == nil
 		if first == nil && err != nil {
