@@ -66,8 +66,9 @@ type Sink struct {
 	RateLimit float64 `yaml:"rate_limit" env:"RATE_LIMIT" default:"0" min:"0"`
 	// Redact lists fields of the events' data that are never sent to this sink: names
 	// joined by dots, such as detection.participants.username. A field of the detection is
-	// also redacted in changes. Attributes of the event are not data and are not redacted;
-	// one of them is the severity, which is derived from risk_score.
+	// also redacted in changes, in events about tickets, and in what enrich adds. Attributes
+	// of the event are not data and are not redacted; one of them is the severity, which is
+	// derived from risk_score.
 	Redact []string `yaml:"redact" env:"REDACT"`
 }
 

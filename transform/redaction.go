@@ -16,10 +16,27 @@ type Redaction struct{ root redacted }
 // member, any other value the members below.
 type redacted map[string]redacted
 
+// alsoIn are, by the path of a detection's field, other paths into data, of any stream, with
+// values of that field, or with texts that may contain them: a ticket's URL contains its id,
+// and the reason for which a ticket command was rejected may quote any part of it.
+var alsoIn = map[string][]string{
+	"detection.id":                        {"ticket.detection_id", "ticket.reason"},
+	"detection.ticket_id":                 {"ticket.ticket_id", "ticket.reason", "detection.ticket_url", "changes.ticket_url"},
+	"detection.status":                    {"ticket.status", "ticket.reason"},
+	"detection.resolution":                {"ticket.resolution", "ticket.reason"},
+	"detection.assignee":                  {"ticket.assignee", "ticket.reason"},
+	"detection.type":                      {"format"},
+	"detection.url":                       {"link"},
+	"detection.participants.hostname":     {"devices"},
+	"detection.participants.object_id":    {"devices"},
+	"detection.participants.object_value": {"devices"},
+}
+
 // ParseRedaction parses paths into data: names joined by dots, such as
 // detection.participants.username. A path through an array applies to each of its
-// elements. A path into the detection also removes the field's values in changes. The
-// error names the first invalid path.
+// elements. A path into the detection also removes the field's values in changes, in
+// events about tickets, and in what the detection was enriched with. The error names the
+// first invalid path.
 func ParseRedaction(paths []string) (Redaction, error) {
 	root := make(redacted)
 	for _, path := range paths {
@@ -30,6 +47,14 @@ func ParseRedaction(paths []string) (Redaction, error) {
 			}
 		}
 		root.add(names)
+		for field, others := range alsoIn {
+			if field != path && !strings.HasPrefix(field, path+".") {
+				continue
+			}
+			for _, other := range others {
+				root.add(strings.Split(other, "."))
+			}
+		}
 		if names[0] != "detection" {
 			continue
 		}

@@ -1,0 +1,100 @@
+package format
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"ndrbridge/transform"
+)
+
+// secretive are events of every kind with values that occur nowhere else, by the field of a
+// detection that they are of.
+func secretive(t *testing.T) (events []kind, values map[string][]string) {
+	t.Helper()
+	values = map[string][]string{
+		"detection.assignee":                  {"xassigneex", "xformerx"},
+		"detection.ticket_id":                 {"xticketx"},
+		"detection.status":                    {"xstatusx"},
+		"detection.resolution":                {"xresolutionx"},
+		"detection.title":                     {"xtitlex"},
+		"detection.type":                      {"xtypex", "xdisplaynamex"},
+		"detection.url":                       {"xurlx"},
+		"detection.participants":              {"xhostx", "xuserx", "203.0.113.77", "xdevicex"},
+		"detection.participants.hostname":     {"xhostx", "xdevicex"},
+		"detection.participants.object_value": {"203.0.113.77"},
+		"detection.participants.username":     {"xuserx"},
+	}
+	const object = `{"id": 25769804127, "mod_time": 1773480413000, "title": "xtitlex", "type": "xtypex", "url": "https://sensor.example/xurlx",
+		"status": "xstatusx", "resolution": "xresolutionx", "assignee": "xassigneex", "ticket_id": "xticketx", "ticket_url": "https://t.example/xticketx",
+		"risk_score": 83, "categories": ["sec.exfil"], "participants": [{"object_type": "device", "object_id": 245, "role": "offender",
+		"hostname": "xhostx", "username": "xuserx", "object_value": "203.0.113.77"}]}`
+	const former = `{"status":"xstatusx-old","resolution":"xresolutionx-old","assignee":"xformerx","ticket_id":"xticketx-old","ticket_url":"https://t.example/xticketx-old","title":"xtitlex-old","type":"xtypex-old"}`
+	added := transform.Enrichment{
+		Devices: []byte(`[{"id":245,"display_name":"xdevicex","dns_name":"xhostx","ipaddr4":"203.0.113.77"}]`),
+		Format:  "xdisplaynamex", Link: "https://sensor.example/xurlx",
+	}
+	var c collector
+	c.fixtures()
+	c.own()
+	c.detection("secretive/created", object, transform.Observation{Created: true, Added: added})
+	c.detection("secretive/updated", object, transform.Observation{Before: []byte(former), Added: added})
+	assignee := "xassigneex"
+	command := transform.Ticket{Command: 17, TicketID: "xticketx", DetectionID: 25769804127, Status: "xstatusx", Resolution: "xresolutionx", Assignee: &assignee}
+	e, err := hq.TicketApplied(command, recorded)
+	c.add("secretive/ticket.applied", e, err)
+	command.Reason = "write ticket xticketx: no xassigneex, xstatusx or xresolutionx"
+	e, err = hq.TicketRejected(command, recorded)
+	c.add("secretive/ticket.rejected", e, err)
+	e, err = bridge.MessageRefused(transform.RefusedMessage{Message: "stream TICKETS, message 42", Reason: command.Reason, Sent: recorded}, recorded)
+	c.add("secretive/ticket.rejected message", e, err)
+	if c.err != nil {
+		t.Fatal(c.err)
+	}
+	return c.kinds, values
+}
+
+func TestARedactedValueIsInNoDocument(t *testing.T) {
+	events, values := secretive(t)
+	for field, hidden := range values {
+		redaction, err := transform.ParseRedaction([]string{field})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range Names() {
+			t.Run(field+" in "+string(name), func(t *testing.T) {
+				encode := func(e transform.Event) transform.Event { return e }
+				if name != CloudEvents {
+					encoder, err := New(name, Options{Version: "1.4.0"})
+					if err != nil {
+						t.Fatal(err)
+					}
+					encode = encoder.Encode
+				}
+				found := map[string]bool{}
+				for _, k := range events {
+					before := encode(k.event).Payload()
+					redacted, err := redaction.Apply(k.event)
+					if err != nil {
+						t.Fatal(err)
+					}
+					after := encode(redacted).Payload()
+					for _, value := range hidden {
+						found[value] = found[value] || bytes.Contains(before, []byte(value))
+						if bytes.Contains(after, []byte(value)) {
+							t.Errorf("%s holds %s: %s", k.name, value, after)
+						}
+					}
+					if strings.HasPrefix(k.name, "own/") && !strings.Contains(k.name, "ticket") && !bytes.Equal(before, after) {
+						t.Errorf("%s was changed: %s", k.name, after)
+					}
+				}
+				for value, there := range found {
+					if !there && name == CloudEvents {
+						t.Errorf("no event held %s", value)
+					}
+				}
+			})
+		}
+	}
+}
