@@ -31,6 +31,10 @@ func TestCommandsAreChecked(t *testing.T) {
 		{name: "a detection's id is above 0", command: tickets.Command{TicketID: "SEC-1", DetectionID: -1}, field: "detection_id"},
 		{name: "a ticket's id is bounded", command: tickets.Command{TicketID: strings.Repeat("x", 513), Status: "new"}, field: "ticket_id"},
 		{name: "a ticket's id is text", command: tickets.Command{TicketID: "SEC-1\n", Status: "new"}, field: "ticket_id"},
+		{name: "a ticket's id is not shown in another order", command: tickets.Command{TicketID: "SEC-\u202e21", Status: "new"}, field: "ticket_id"},
+		{name: "a ticket's id is visible as a whole", command: tickets.Command{TicketID: "SEC-\u200b1", Status: "new"}, field: "ticket_id"},
+		{name: "an assignee is not shown in another order", command: tickets.Command{TicketID: "SEC-1", Assignee: pointer("\u2066ana")}, field: "assignee"},
+		{name: "names of any script are text", command: tickets.Command{TicketID: "チケット 1", Assignee: pointer("Zoë Ångström, آنا")}},
 		{name: "an assignee is text", command: tickets.Command{TicketID: "SEC-1", Assignee: pointer("a\xff")}, field: "assignee"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -70,6 +74,8 @@ func TestCommandsAreParsed(t *testing.T) {
 		{name: "a fraction as an id", text: `{"detection_id": 7.5}`, field: "detection_id", problem: "must be a whole number"},
 		{name: "an id of more than 64 bits", text: `{"detection_id": 99999999999999999999}`, field: "detection_id", problem: "must be a whole number"},
 		{name: "a duplicate field", text: `{"ticket_id": "a", "ticket_id": "b"}`, problem: "duplicate"},
+		{name: "half a surrogate pair", text: `{"ticket_id": "\ud800"}`, problem: "not valid JSON"},
+		{name: "bytes that are not UTF-8", text: "{\"ticket_id\": \"\xff\"}", problem: "not valid JSON"},
 		{name: "an empty list", text: `[]`, several: true, problem: "empty"},
 		{name: "an empty body", text: ``, problem: "not valid JSON"},
 		{name: "a string", text: `"closed"`, problem: "must be an object"},

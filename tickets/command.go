@@ -101,8 +101,8 @@ func checkText(field, text string) error {
 	switch {
 	case len(text) > maxText:
 		return &FieldError{Field: field, Problem: fmt.Sprintf("is longer than %d bytes", maxText)}
-	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
-		return &FieldError{Field: field, Problem: "contains control characters or is not valid UTF-8"}
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) }):
+		return &FieldError{Field: field, Problem: "contains control characters or invisible ones, or is not valid UTF-8"}
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package webhookintake
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -198,8 +197,8 @@ func textAt(root any, path string) (text string, found bool, err error) {
 		return "", false, nil
 	case string:
 		return v, true, nil
-	case json.Number:
-		return v.String(), true, nil
+	case number:
+		return string(v), true, nil
 	case bool:
 		return strconv.FormatBool(v), true, nil
 	}

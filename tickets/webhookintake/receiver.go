@@ -5,17 +5,17 @@
 package webhookintake
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"ndrbridge/tickets"
 )
@@ -133,18 +133,23 @@ func (r *Receiver) key(header http.Header, body []byte, root any) (string, error
 	return r.o.Mapping.requestKey(header, root)
 }
 
-// decode reads one JSON value. Numbers are not converted.
-func decode(body []byte) (any, error) {
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.UseNumber()
-	var root any
-	if err := decoder.Decode(&root); err != nil {
-		return nil, err
+// decode reads one JSON value as strictly as tickets.Parse: readers of a body with duplicate
+// names or invalid Unicode disagree on its content. Numbers are not converted.
+func decode(body []byte) (root any, err error) {
+	err = json.Unmarshal(body, &root, json.WithUnmarshalers(json.UnmarshalFromFunc(decodeNumber)))
+	return root, err
+}
+
+// number is a JSON number as it was sent.
+type number string
+
+func decodeNumber(d *jsontext.Decoder, to *any) error {
+	if d.PeekKind() != '0' {
+		return errors.ErrUnsupported // which is decoded as usual
 	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("unexpected data after the JSON value")
-	}
-	return root, nil
+	text, err := d.ReadValue()
+	*to = number(text)
+	return err
 }
 
 // command returns the command for the changes in a body.

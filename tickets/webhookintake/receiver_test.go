@@ -136,7 +136,14 @@ func TestInvalidJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, body := range []string{"", "status=closed", `{"issue": `, `{} {}`} {
+	for _, body := range []string{
+		"", "status=closed", `{"issue": `, `{} {}`,
+		`{"issue": {"key": "SEC-1"}, "issue": {"key": "SEC-2"}}`,     // readers disagree on which counts
+		`{"issue": {"key": "SEC-1", "\u006bey": "SEC-2"}}`,           // the same name, escaped
+		"{\"issue\": {\"key\": \"SEC-\xff\"}}",                       // not UTF-8
+		`{"issue": {"key": "SEC-\ud800"}}`,                           // half a surrogate pair
+		`{"issue": {"key": "SEC-1"}, "changelog": {"a": 1, "a": 2}}`, // where no mapping looks
+	} {
 		if _, err := receiver.Read(nil, []byte(body)); !errors.Is(err, webhookintake.ErrSyntax) {
 			t.Errorf("%q: %v", body, err)
 		}
