@@ -116,25 +116,26 @@ func TestOrderOfAKeyHoldsWhateverFails(t *testing.T) {
 		}
 		return http.StatusNoContent
 	})
+	concurrencies := []int{0, 1, 2, 3, 5, 9, 32}
 	opened := map[string]*webhook.Sink{}
 	for _, mode := range modes {
-		for concurrency := range 10 {
+		for _, concurrency := range concurrencies {
 			opened[fmt.Sprint(mode, concurrency)] = open(t, webhook.Options{URL: w.url, Mode: mode, Concurrency: concurrency})
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		mode := rapid.SampledFrom(modes).Draw(t, "mode")
-		concurrency := rapid.IntRange(0, 9).Draw(t, "concurrency")
+		concurrency := rapid.SampledFrom(concurrencies).Draw(t, "concurrency")
 		size := 0
 		if mode == transform.Batch {
 			size = rapid.SampledFrom([]int{0, 40 << 10}).Draw(t, "bytes of an event")
 		}
-		events := webhook.PlainEvents(t, rapid.IntRange(1, 30).Draw(t, "events"), rapid.IntRange(1, 12).Draw(t, "keys"), size)
+		events := webhook.PlainEvents(t, rapid.IntRange(1, 60).Draw(t, "events"), rapid.IntRange(1, 40).Draw(t, "keys"), size)
 		mu.Lock()
 		clear(answers)
 		for range rapid.IntRange(0, 3).Draw(t, "failures") {
 			i := rapid.IntRange(0, len(events)-1).Draw(t, "failing event")
-			answers[events[i].ID] = rapid.SampledFrom([]int{400, 403, 413, 429, 500}).Draw(t, "status")
+			answers[events[i].ID] = rapid.SampledFrom([]int{400, 403, 413, 429, 500, 503}).Draw(t, "status")
 		}
 		failing := len(answers)
 		mu.Unlock()
@@ -198,16 +199,17 @@ func TestRequestsOverlap(t *testing.T) {
 		name    string
 		options webhook.Options
 		events  []transform.Event
+		most    int
 	}{
-		{"an event a request", webhook.Options{Concurrency: 5}, sinktest.Events(20, 20, 0)},
-		{"parts of a batch", webhook.Options{Concurrency: 5, Mode: transform.Batch}, webhook.PlainEvents(t, 20, 20, 140<<10)},
+		{"an event a request", webhook.Options{Concurrency: 32}, sinktest.Events(100, 100, 0), 32},
+		{"parts of a batch", webhook.Options{Concurrency: 5, Mode: transform.Batch}, webhook.PlainEvents(t, 20, 20, 140<<10), 5},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			begun := make(chan struct{}, len(test.events))
 			together := make(chan struct{})
 			var once sync.Once
 			w := newWatcher(t, func([]string) int {
-				if begun <- struct{}{}; len(begun) >= 5 {
+				if begun <- struct{}{}; len(begun) >= test.most {
 					once.Do(func() { close(together) })
 				}
 				<-together
@@ -217,7 +219,7 @@ func TestRequestsOverlap(t *testing.T) {
 			if err := open(t, test.options).Send(t.Context(), test.events); err != nil {
 				t.Fatal(err)
 			}
-			if _, most, taken := w.counts(); most != 5 || len(taken) != len(test.events) {
+			if _, most, taken := w.counts(); most != test.most || len(taken) != len(test.events) {
 				t.Errorf("%d requests at once, %d events", most, len(taken))
 			}
 		})
@@ -354,15 +356,31 @@ func TestATargetThatIsNotReachedIsNotTriedForEveryEvent(t *testing.T) {
 		panic(http.ErrAbortHandler) // hangs up
 	}))
 	defer server.Close()
-	err := open(t, webhook.Options{URL: server.URL, Concurrency: 4}).Send(t.Context(), sinktest.Events(100, 100, 0))
+	err := open(t, webhook.Options{URL: server.URL, Concurrency: 32}).Send(t.Context(), sinktest.Events(200, 200, 0))
 	each, ok := errors.AsType[sinks.EventErrors](err)
-	if !ok || each[0] == nil || !errors.Is(each[99], sinks.ErrNotTried) {
+	if !ok || each[0] == nil || !errors.Is(each[199], sinks.ErrNotTried) {
 		t.Fatalf("error %v", err)
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if requests > 7 {
+	if requests > 63 {
 		t.Errorf("%d requests", requests)
+	}
+}
+
+func TestAReceiverThatIsOverloadedGetsOneRequestASendInTheEnd(t *testing.T) {
+	w := newWatcher(t, func([]string) int { return http.StatusBadGateway })
+	s := open(t, webhook.Options{URL: w.url, Concurrency: 8})
+	before := 0
+	for n := range 5 {
+		if err := s.Send(t.Context(), sinktest.Events(40, 40, 0)); err == nil {
+			t.Fatal("no error")
+		}
+		requests, _, _ := w.counts()
+		if n >= 3 && requests-before != 1 {
+			t.Errorf("%d requests in send %d", requests-before, n+1)
+		}
+		before = requests
 	}
 }
 
@@ -414,19 +432,19 @@ func TestNothingIsSentAfterTheContextIsDone(t *testing.T) {
 				return http.StatusOK
 			})
 			t.Cleanup(func() { close(leave) }) // before the server is closed
-			s := open(t, webhook.Options{URL: w.url, Mode: mode, Concurrency: 8})
+			s := open(t, webhook.Options{URL: w.url, Mode: mode, Concurrency: 32})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			go func() {
 				<-begun
 				cancel()
 			}()
-			err := s.Send(ctx, webhook.PlainEvents(t, 40, 40, 30<<10))
+			err := s.Send(ctx, webhook.PlainEvents(t, 100, 100, 30<<10))
 			if err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
 				t.Fatalf("error %v", err)
 			}
 			requests, _, taken := w.counts()
-			if requests > 8 || len(taken) > 0 {
+			if requests > 32 || len(taken) > 0 {
 				t.Errorf("%d requests, %d events", requests, len(taken))
 			}
 		})

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"net/http"
 	"sync"
 
 	"ndrbridge/sinks"
@@ -12,12 +13,12 @@ import (
 // the same PartitionKey is acknowledged; other events overtake it. It is safe for
 // concurrent use.
 type requestQueue struct {
-	inFlight int // maximum number of requests in flight
-
 	mu      sync.Mutex
+	window  *window
 	next    int               // all before it were handed out or held back
 	held    []bool            // held[i]: an earlier event of i's key is not acknowledged yet
 	after   []int             // after[i] is the next event of i's key; 0 if none
+	ready   []int             // events before next that are no longer held back
 	results sinks.EventErrors // ErrNotTried until it is known
 	// failures counts consecutive failures; an acknowledgement resets it.
 	failures int
@@ -26,12 +27,12 @@ type requestQueue struct {
 	whole error
 }
 
-func newQueue(events []transform.Event, inFlight int) *requestQueue {
+func newQueue(events []transform.Event, w *window) *requestQueue {
 	q := &requestQueue{
-		inFlight: inFlight,
-		held:     make([]bool, len(events)),
-		after:    make([]int, len(events)),
-		results:  make(sinks.EventErrors, len(events)),
+		window:  w,
+		held:    make([]bool, len(events)),
+		after:   make([]int, len(events)),
+		results: make(sinks.EventErrors, len(events)),
 	}
 	latest := make(map[string]int, len(events))
 	for i, e := range events {
@@ -44,53 +45,62 @@ func newQueue(events []transform.Event, inFlight int) *requestQueue {
 	return q
 }
 
-// take returns the next event to post. ok is false if there is none for this worker,
-// now or later: an event held back goes to the worker that posts its predecessor.
-func (q *requestQueue) take() (i int, ok bool) {
+// take returns the next event to post. ok is false if there is none for this worker: the
+// workers that go on post the rest. more is true if another worker may post an event, too.
+func (q *requestQueue) take() (i int, more, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.takeLocked()
-}
-
-func (q *requestQueue) takeLocked() (i int, ok bool) {
-	for !q.stopped && q.next < len(q.held) {
-		q.next++
-		if i := q.next - 1; !q.held[i] {
-			return i, true
-		}
+	if q.stopped || q.window.isFull() {
+		return 0, false, false
 	}
-	return 0, false
+	if len(q.ready) > 0 { // they precede all others
+		i, q.ready = q.ready[0], q.ready[1:]
+	} else {
+		for q.next < len(q.held) && q.held[q.next] {
+			q.next++
+		}
+		if q.next == len(q.held) {
+			return 0, false, false
+		}
+		i = q.next
+		q.next++
+	}
+	q.window.begin()
+	return i, !q.window.isFull() && len(q.ready)+len(q.held)-q.next > 0, true
 }
 
-// done records the result of event i, and returns the next event to post. After a failure
-// it stops handing out events if that is not specific to the event: the target was not
-// reached, it refuses or throttles the sink, or as many events failed in a row as there
-// are requests in flight.
-func (q *requestQueue) done(i int, perEvent bool, err error) (next int, ok bool) {
+// done records the result of event i: its error, and the status of its answer, 0 if there
+// was none. After a failure that is not specific to the event, no more events are handed
+// out: the target was not reached, it refuses or throttles the sink, or as many events
+// failed in a row as there are requests in flight.
+func (q *requestQueue) done(i, status int, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.results[i] = err
+	class, _ := sinks.ClassOf(err)
+	// Of the temporary failures, only an internal error may be due to the event.
+	overloaded := err != nil && (class == sinks.Throttled || class == sinks.Transient && status != http.StatusInternalServerError)
+	q.window.end(err == nil, overloaded)
 	if err == nil {
 		q.failures = 0
 		if after := q.after[i]; after != 0 {
 			q.held[after] = false
-			if after < q.next && !q.stopped {
-				return after, true // it was held back, and precedes all others
+			if after < q.next {
+				q.ready = append(q.ready, after)
 			}
 		}
-		return q.takeLocked()
+		return
 	}
 	q.failures++
-	switch class, _ := sinks.ClassOf(err); {
+	switch {
 	case class == sinks.Halted || class == sinks.Throttled:
 		q.stopped = true
 		if q.whole == nil || class == sinks.Halted {
 			q.whole = err
 		}
-	case !perEvent || q.failures >= q.inFlight:
+	case overloaded && (status == 0 || q.failures >= q.window.size), q.failures >= q.window.max:
 		q.stopped = true
 	}
-	return q.takeLocked()
 }
 
 // result returns the error for Send. It is called after all workers have returned.

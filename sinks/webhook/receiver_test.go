@@ -150,7 +150,7 @@ func TestConformance(t *testing.T) {
 	each := []transform.Mode{transform.Structured, transform.Binary}
 	batch := []transform.Mode{transform.Batch}
 	run("an event a request, one at a time", each, webhook.Options{})
-	run("an event a request, eight at a time", each, webhook.Options{Concurrency: 8})
+	run("an event a request, 32 at a time", each, webhook.Options{Concurrency: 32})
 	run("a batch a request, one at a time", batch, webhook.Options{})
 	run("a batch a request, eight at a time and compressed", batch, webhook.Options{Concurrency: 8, Gzip: true})
 }

@@ -52,14 +52,14 @@ func (d *deadline) stop() {
 const maxDrained = 64 << 10
 
 // postOne posts one event in its own request. Its results are those of post.
-func (s *Sink) postOne(d *deadline, e transform.Event) (perEvent bool, err error) {
+func (s *Sink) postOne(d *deadline, e transform.Event) (status int, err error) {
 	header, events := s.request.Header, []transform.Event{e}
 	request, err := s.o.Compose(events)
 	if err == nil && s.o.Mode == transform.Binary {
 		header, err = withAttributes(header, e.Headers())
 	}
 	if err != nil {
-		return true, s.unsendable(err)
+		return 0, s.unsendable(err)
 	}
 	if s.o.Template == nil {
 		// The transport may read the body after RoundTrip has returned, when the
@@ -76,26 +76,25 @@ func (s *Sink) unsendable(err error) *sinks.Error {
 
 // post sends one request that carries the events. It retains body, which must not be
 // modified afterwards. The error is a *sinks.Error or the caller's wrapped context error.
-// perEvent means that it is specific to the events: the target rejected them, or they were
-// not sent.
-func (s *Sink) post(d *deadline, header http.Header, events []transform.Event, body []byte) (perEvent bool, err error) {
+// status is that of the answer, 0 if there was none.
+func (s *Sink) post(d *deadline, header http.Header, events []transform.Event, body []byte) (status int, err error) {
 	if err := s.await(d); err != nil {
-		return false, err
+		return 0, err
 	}
 	d.reset()
 	answer, err := s.do(d.ctx, "", nil, traced(d.ctx, s.signed(header, events, body)), body)
 	if err != nil {
-		return false, s.notAnswered(d.ctx, err)
+		return 0, s.notAnswered(d.ctx, err)
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode/100 != 2 {
-		return true, s.refused(answer)
+		return answer.StatusCode, s.refused(answer)
 	}
 	// The status acknowledges the events: an error of the body does not matter.
 	if answer.Body != http.NoBody {
 		_, _ = io.CopyN(io.Discard, answer.Body, maxDrained)
 	}
-	return false, nil
+	return answer.StatusCode, nil
 }
 
 // do sends one request and returns the answer; the caller closes its body. An empty

@@ -102,7 +102,7 @@ func TestDeliveryForEachStatus(t *testing.T) {
 		add(id)
 		add(fmt.Sprint("accepted after ", code))
 	}
-	for _, concurrency := range []int{1, 8} {
+	for _, concurrency := range []int{1, 32} {
 		t.Run(fmt.Sprintf("%d in flight", concurrency), func(t *testing.T) {
 			var mu sync.Mutex
 			came := map[string]int{}

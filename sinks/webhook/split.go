@@ -62,16 +62,20 @@ func split(events []transform.Event, n int) []part {
 
 // sendParts sends parts of the events concurrently, each by send, and joins their errors.
 func (s *Sink) sendParts(ctx context.Context, events []transform.Event, send func(context.Context, []transform.Event) error) error {
-	parts := split(events, s.o.Concurrency)
-	if len(parts) == 1 {
-		return send(ctx, events)
-	}
+	parts := split(events, s.window.size)
 	errs := make([]error, len(parts))
 	var all sync.WaitGroup
 	for i, p := range parts {
+		s.window.begin()
 		all.Go(func() { errs[i] = send(ctx, p.events) })
 	}
 	all.Wait()
+	for _, err := range errs {
+		s.window.end(err == nil, rank(err) == transient || rank(err) == throttled)
+	}
+	if len(parts) == 1 {
+		return errs[0]
+	}
 	return join(parts, errs, len(events))
 }
 

@@ -26,10 +26,11 @@ import (
 //
 // In structured and binary mode, and with a template, every event has its own request.
 // Up to Options.Concurrency requests are in flight, never two with the same
-// PartitionKey, and the error is a sinks.EventErrors: a nil element means acknowledged,
-// and the events behind a failed one of their key are sinks.ErrNotTried. A failure that
-// is not specific to an event ends Send when the requests in flight have ended; one
-// that halts or throttles is the error of every event that was not tried.
+// PartitionKey, and fewer while the target is overloaded: see window. The error is a
+// sinks.EventErrors: a nil element means acknowledged, and the events behind a failed one
+// of their key are sinks.ErrNotTried. A failure that is not specific to an event ends Send
+// when the requests in flight have ended; one that halts or throttles is the error of
+// every event that was not tried.
 //
 // In batch mode the events are sent in one request, or split into several if they are
 // large: see split. The failure of a request applies to all of its events.
@@ -51,6 +52,7 @@ type Sink struct {
 	keys          []signature.Key // empty if requests are not signed
 	handshakeDone bool
 	limiter       *rate.Limiter // of requests; nil if unlimited
+	window        window        // used by one Send at a time
 	target        string        // method, scheme and host, for errors
 	secrets       *secrets
 	tokens        *tokens // nil without OAuth
@@ -84,8 +86,15 @@ func New(o Options) (*Sink, error) {
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, defaultMaxBody)
 	o.Concurrency = max(1, o.Concurrency)
+	var service Service
+	if o.Preset != nil {
+		if service = o.Preset.Service(); service.Undivided {
+			o.Concurrency = 1
+		}
+	}
 	s := &Sink{
 		o:       o,
+		window:  newWindow(o.Concurrency),
 		secrets: newSecrets(o, o.Proxy, tokenProxy),
 		transport: &http.Transport{
 			DialContext:            o.Lease.DialContext(newDialer(o.AllowLinkLocal).DialContext),
@@ -93,6 +102,7 @@ func New(o Options) (*Sink, error) {
 			ForceAttemptHTTP2:      true,
 			OnProxyConnectResponse: proxyAnswered,
 			MaxIdleConnsPerHost:    o.Concurrency,
+			MaxConnsPerHost:        o.Concurrency, // wait for a connection whose answer is just being read, do not open another
 			IdleConnTimeout:        90 * time.Second,
 			DisableCompression:     true, // of answers: most of their bodies are not read
 			MaxResponseHeaderBytes: 64 << 10,
@@ -106,18 +116,14 @@ func New(o Options) (*Sink, error) {
 	if o.OAuth != nil {
 		s.tokens = newTokens(s, *o.OAuth, tokenProxy)
 	}
+	if r := service.RequestsPerSecond; r > 0 {
+		s.limiter = rate.NewLimiter(rate.Limit(r), 1)
+	}
 	if o.Preset != nil {
-		service := o.Preset.Service()
-		if r := service.RequestsPerSecond; r > 0 {
-			s.limiter = rate.NewLimiter(rate.Limit(r), 1)
-		}
 		if stateful, ok := o.Preset.(StatefulPreset); ok && o.Memory != nil {
 			s.stateful = stateful
 		}
 		s.grouper, _ = o.Preset.(Grouper)
-		if service.Undivided {
-			s.o.Concurrency = 1
-		}
 	}
 	return s, nil
 }
@@ -149,23 +155,22 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 
 // sendEach sends every event in its own request.
 func (s *Sink) sendEach(ctx context.Context, events []transform.Event) error {
-	inFlight := min(s.o.Concurrency, len(events))
-	q := newQueue(events, inFlight)
-	work := func() {
+	q := newQueue(events, &s.window)
+	var workers sync.WaitGroup
+	var work func()
+	work = func() {
 		d := newDeadline(ctx, s.o.Timeout)
 		defer d.stop()
-		i, ok := q.take()
-		for ok {
-			perEvent, err := s.postOne(d, events[i])
-			i, ok = q.done(i, perEvent, err)
+		for i, more, ok := q.take(); ok; i, more, ok = q.take() {
+			if more {
+				workers.Go(work)
+			}
+			status, err := s.postOne(d, events[i])
+			q.done(i, status, err)
 		}
 	}
-	var others sync.WaitGroup
-	for range inFlight - 1 {
-		others.Go(work)
-	}
 	work()
-	others.Wait()
+	workers.Wait()
 	return q.result()
 }
 

@@ -1,0 +1,36 @@
+package webhook
+
+// window is the number of requests that may be in flight. It is halved if the target is
+// overloaded, and grows by one whenever as many requests as it holds have succeeded
+// (additive increase, multiplicative decrease). Its calls must be serialized.
+type window struct {
+	size, max int
+	inFlight  int
+	outdated  int // requests in flight since before size was halved
+	succeeded int // requests since size changed
+}
+
+func newWindow(max int) window { return window{size: max, max: max} }
+
+func (w *window) isFull() bool { return w.inFlight >= w.size }
+
+// begin records that a request begins.
+func (w *window) begin() { w.inFlight++ }
+
+// end records that a request has ended. overloaded means that it failed because the target
+// is overloaded or cannot be reached. The requests in flight when the first of them fails
+// have no effect: size is halved once for all of them.
+func (w *window) end(succeeded, overloaded bool) {
+	w.inFlight--
+	switch {
+	case w.outdated > 0:
+		w.outdated--
+	case overloaded:
+		w.size = max(1, min(w.size, w.inFlight+1)/2)
+		w.outdated, w.succeeded = w.inFlight, 0
+	case succeeded && w.size < w.max:
+		if w.succeeded++; w.succeeded >= w.size {
+			w.size, w.succeeded = w.size+1, 0
+		}
+	}
+}
