@@ -22,8 +22,8 @@ func (s Sink) PresetSettings(key string) webhook.PresetSettings {
 	}
 }
 
-// sinkDefaults sets the defaults that depend on other keys of a sink: on its preset, or on
-// whether it redacts. Keys that are set stay as they are.
+// sinkDefaults sets the defaults that depend on other keys of a sink: on its preset or mode,
+// or on whether it redacts. Keys that are set stay as they are.
 func (p *sourceLines) sinkDefaults(config *Config) {
 	for i := range config.Sinks {
 		s := &config.Sinks[i]
@@ -38,8 +38,12 @@ func (p *sourceLines) sinkDefaults(config *Config) {
 		if s.Webhook == nil {
 			continue
 		}
-		if preset, found := presets.Find(s.Webhook.Preset); found {
+		preset, found := presets.Find(s.Webhook.Preset)
+		if found {
 			p.presetDefaults(path, s, preset, config.Journal.MaxBytes)
+		}
+		if found || s.Webhook.Ticket != nil || s.Mode == "batch" {
+			fallback(p, path+".webhook.concurrency", &s.Webhook.Concurrency, max(1, preset.Defaults.Concurrency))
 		}
 	}
 }

@@ -45,23 +45,23 @@ func TestPresetsGiveDefaults(t *testing.T) {
 		}},
 		{"splunk_hec waits for the indexer", `webhook: {preset: splunk_hec, url: "https://h.example", key: k}`, func(s *Sink) {
 			s.Webhook.URL, s.Webhook.Key = NewURL("https://h.example"), NewSecret("k")
-			s.Batch.MaxBytes, s.Webhook.Timeout = 4*MiB, Duration(5*time.Minute)
+			s.Batch.MaxBytes, s.Webhook.Timeout, s.Webhook.Concurrency = 4*MiB, Duration(5*time.Minute), 8
 		}},
 		{"datadog is sent much at once, compressed", `webhook: {preset: datadog, url: "https://h.example/x", key: k, tags: [a:b]}`, func(s *Sink) {
 			s.Webhook.Key, s.Webhook.Tags = NewSecret("k"), []string{"a:b"}
-			s.Batch.MaxBytes, s.Webhook.Gzip = 4*MiB, true
+			s.Batch.MaxBytes, s.Webhook.Gzip, s.Webhook.Concurrency = 4*MiB, true, 4
 		}},
 		{"elasticsearch is, too", elastic + `}`, func(s *Sink) {
 			s.Webhook.URL = NewURL("https://e.example/ndr")
-			s.Batch.MaxBytes, s.Webhook.Gzip = 4*MiB, true
+			s.Batch.MaxBytes, s.Webhook.Gzip, s.Webhook.Concurrency = 4*MiB, true, 4
 		}},
 		{"sentinel is, too, and asks for tokens of Azure Monitor", `webhook: {preset: sentinel, url: "https://e.example", rule_id: dcr-00000000000000000000000000000000, auth: {oauth: {token_url: "https://t", client_id: i, client_secret: s}}}`, func(s *Sink) {
 			s.Webhook.URL, s.Webhook.RuleID = NewURL("https://e.example"), "dcr-00000000000000000000000000000000"
 			s.Webhook.Auth.OAuth = &WebhookOAuth{TokenURL: NewURL("https://t"), ClientID: "i", ClientSecret: NewSecret("s"), Scope: "https://monitor.azure.com//.default", Style: "auto"}
-			s.Batch.MaxBytes, s.Webhook.Gzip = 4*MiB, true
+			s.Batch.MaxBytes, s.Webhook.Gzip, s.Webhook.Concurrency = 4*MiB, true, 8
 		}},
-		{"what is set stays, even where it is what a webhook has without a preset", elastic + `, gzip: false}, batch: {max_bytes: 1MiB}`, func(s *Sink) {
-			s.Webhook.URL = NewURL("https://e.example/ndr")
+		{"what is set stays, even where it is what a webhook has without a preset", elastic + `, gzip: false, concurrency: 32}, batch: {max_bytes: 1MiB}`, func(s *Sink) {
+			s.Webhook.URL, s.Webhook.Concurrency = NewURL("https://e.example/ndr"), 32
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -69,6 +69,7 @@ func TestPresetsGiveDefaults(t *testing.T) {
 			got, want, webhook := config.Sinks[0], plain, *plain.Webhook
 			want.Webhook = &webhook
 			webhook.Preset = got.Webhook.Preset
+			webhook.Concurrency = 1 // unless it is a collector
 			test.change(&want)
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("got  %+v %+v\nwant %+v %+v", got, got.Webhook, want, want.Webhook)
@@ -77,7 +78,7 @@ func TestPresetsGiveDefaults(t *testing.T) {
 			if err := Print(&printed, config); err != nil {
 				t.Fatal(err)
 			}
-			if again := parse(t, printed.String()).Sinks[0]; again.Lag != got.Lag || again.Batch != got.Batch || again.Webhook.Gzip != got.Webhook.Gzip || again.Webhook.Timeout != got.Webhook.Timeout {
+			if again := parse(t, printed.String()).Sinks[0]; again.Lag != got.Lag || again.Batch != got.Batch || again.Webhook.Gzip != got.Webhook.Gzip || again.Webhook.Concurrency != got.Webhook.Concurrency || again.Webhook.Timeout != got.Webhook.Timeout {
 				t.Errorf("what is printed has other values:\n%s", &printed)
 			}
 		})
@@ -93,6 +94,29 @@ func TestPresetsGiveDefaults(t *testing.T) {
 			t.Errorf("got %+v", s.Lag)
 		}
 	})
+}
+
+func TestOneEventARequestHasManyRequestsInFlight(t *testing.T) {
+	for name, c := range map[string]struct {
+		keys string
+		want int
+	}{
+		"a CloudEvent a request":    {`webhook: {url: "https://h.example/x"}`, 32},
+		"a CloudEvent in headers":   {`webhook: {url: "https://h.example/x"}, mode: binary`, 32},
+		"a template":                {`webhook: {url: "https://h.example/x", template: "{}"}`, 32},
+		"another number":            {`webhook: {url: "https://h.example/x", concurrency: 2}`, 2},
+		"one batch after the other": {`webhook: {url: "https://h.example/x"}, mode: batch`, 1},
+		"a divided batch":           {`webhook: {url: "https://h.example/x", concurrency: 3}, mode: batch`, 3},
+		"one ticket after the other": {
+			`webhook: {url: "https://h.example", auth: {username: u, password: p}, ticket: {system: jira, project: SEC, link: false}}, match: "true"`, 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := parse(t, sink(c.keys)).Sinks[0].Webhook.Concurrency; got != c.want {
+				t.Errorf("concurrency %d, want %d", got, c.want)
+			}
+		})
+	}
 }
 
 func TestOnErrorDefaultDependsOnRedact(t *testing.T) {

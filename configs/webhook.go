@@ -73,8 +73,10 @@ type Webhook struct {
 	// HTTPS_PROXY and NO_PROXY apply.
 	Proxy URL `yaml:"proxy" env:"PROXY"`
 	// Concurrency is the maximum number of requests in flight. Events with the same
-	// partition key stay in order. [Batch.MaxEvents] should be at least 20 times as large.
-	Concurrency int `yaml:"concurrency" env:"CONCURRENCY" default:"1" min:"1"`
+	// partition key stay in order. A receiver that is overloaded gets fewer for a while. With
+	// a preset or mode batch, a batch is divided into so many requests if each has 512 KiB or
+	// more. Absent, with mode batch or tickets: 1.
+	Concurrency int `yaml:"concurrency" env:"CONCURRENCY" default:"32" min:"1"`
 	// Gzip compresses bodies of 1 KiB or more.
 	Gzip bool `yaml:"gzip" env:"GZIP"`
 	// MaxBodyBytes is the maximum size of a request body before compression. An event that

@@ -69,6 +69,7 @@ type PresetDefaults struct {
 	MaxBatchBytes int64
 	Timeout       time.Duration
 	Gzip          bool
+	Concurrency   int // 0 means 1
 }
 
 // SettingError is an error in a preset's settings.

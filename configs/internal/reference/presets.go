@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"ndrbridge/configs"
@@ -84,6 +85,8 @@ func presetDoc(path string) string {
 		return absent + byPreset(func(p webhook.PresetSpec) string { return unlessZero(configs.Duration(p.Defaults.Timeout)) })
 	case "Webhook.Gzip":
 		return absent + byPreset(func(p webhook.PresetSpec) string { return unlessZero(p.Defaults.Gzip) })
+	case "Webhook.Concurrency":
+		return absent + byPreset(func(p webhook.PresetSpec) string { return strconv.Itoa(max(1, p.Defaults.Concurrency)) })
 	case "WebhookOAuth.Scope":
 		return absent + byPreset(func(p webhook.PresetSpec) string { return p.OAuthScope })
 	case "Lag.Policy":

@@ -20,7 +20,7 @@ func Spec() webhook.PresetSpec {
 		Keys:        []string{"service", "tags"},
 		Formats:     format.Names()[1:],
 		PublicPath:  true,
-		Defaults:    webhook.PresetDefaults{MaxBatchBytes: 4 << 20, Gzip: true},
+		Defaults:    webhook.PresetDefaults{MaxBatchBytes: 4 << 20, Gzip: true, Concurrency: 4},
 		Sample:      webhook.PresetSettings{URL: "https://datadog.example/events", Key: "api-key"},
 		Check:       checkSettings,
 		Open:        func(s webhook.PresetSettings) (webhook.Preset, error) { return New(s, time.Now) },

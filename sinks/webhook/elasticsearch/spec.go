@@ -19,7 +19,7 @@ func Spec() webhook.PresetSpec {
 		KeyAuthorizes: true,
 		Formats:       []format.Name{format.ECS, format.OCSF},
 		PublicPath:    true,
-		Defaults:      webhook.PresetDefaults{MaxBatchBytes: 4 << 20, Gzip: true},
+		Defaults:      webhook.PresetDefaults{MaxBatchBytes: 4 << 20, Gzip: true, Concurrency: 4},
 		Sample:        webhook.PresetSettings{URL: "https://elasticsearch.example/events"},
 		Check:         checkSettings,
 		Open:          func(s webhook.PresetSettings) (webhook.Preset, error) { return New(s, time.Now) },

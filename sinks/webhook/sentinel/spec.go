@@ -19,7 +19,7 @@ func Spec() webhook.PresetSpec {
 		Keys:       []string{"rule_id", "stream"},
 		Formats:    []format.Name{format.OCSF, format.ECS},
 		PublicPath: true,
-		Defaults:   webhook.PresetDefaults{MaxBatchBytes: 4 << 20, Gzip: true},
+		Defaults:   webhook.PresetDefaults{MaxBatchBytes: 4 << 20, Gzip: true, Concurrency: 8},
 		Sample: webhook.PresetSettings{
 			URL: "https://sentinel.example", RuleID: "dcr-00000000000000000000000000000000",
 		},

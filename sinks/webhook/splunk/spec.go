@@ -22,7 +22,7 @@ func Spec() webhook.PresetSpec {
 		Formats:       format.Names()[1:],
 		PublicPath:    true,
 		// The timeout includes the time that an indexer has to acknowledge.
-		Defaults: webhook.PresetDefaults{MaxBatchBytes: 4 << 20, Timeout: 5 * time.Minute},
+		Defaults: webhook.PresetDefaults{MaxBatchBytes: 4 << 20, Timeout: 5 * time.Minute, Concurrency: 8},
 		Sample:   webhook.PresetSettings{URL: "https://splunk.example:8088", Key: "token"},
 		Check:    checkSettings,
 		Open:     func(s webhook.PresetSettings) (webhook.Preset, error) { return New(s) },
