@@ -17,14 +17,12 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
 	"ndrbridge/cluster/lease"
-	"ndrbridge/internal/redact"
 )
 
 // Options configure a Client.
@@ -202,7 +200,6 @@ func (c *Client) do(ctx context.Context, r request, read func(*http.Response) er
 			}
 			return nil
 		}
-		e.redact(slices.Concat(cred.secrets, c.link.secrets))
 		if !e.Refused() || refusal != nil {
 			return e
 		}
@@ -264,7 +261,7 @@ func (c *Client) send(ctx context.Context, r request, cred credential, read func
 	sent := clock.now()
 	resp, err := c.link.http.Do(req)
 	if err != nil {
-		e.Err = c.link.explain(err)
+		e.Err = c.link.explain(err, c.link.secrets(cred.secrets...))
 		return e
 	}
 	c.link.answers.Store(true)
@@ -274,12 +271,12 @@ func (c *Client) send(ctx context.Context, r request, cred credential, read func
 		resp.Body.Close()
 	}()
 	if resp.StatusCode/100 != 2 {
+		secrets := c.link.secrets(cred.secrets...)
 		body, err := io.ReadAll(io.LimitReader(resp.Body, maxDrain))
 		if err != nil { // the part that was read is enough for an excerpt
-			secrets := redact.New(slices.Concat(cred.secrets, c.link.secrets)...)
 			body = []byte(secrets.HideBeginning(string(body)))
 		}
-		e.answered(resp, body, r.notFound, c.auth.advice())
+		e.answered(resp, body, secrets, r.notFound, c.auth.advice())
 		e.RetryAfter = clock.retryAfter(resp.Header, sent)
 		return e
 	}
@@ -294,9 +291,10 @@ func (c *Client) send(ctx context.Context, r request, cred credential, read func
 	case nil:
 		return nil
 	case *contentError:
-		e.Excerpt, e.Err = err.excerpt, err.err
+		secrets := c.link.secrets(cred.secrets...)
+		e.Excerpt, e.Err = shorten(secrets.Hide(err.excerpt)), secrets.HideError(err.err)
 	default:
-		e.Err = c.link.explain(err)
+		e.Err = c.link.explain(err, c.link.secrets(cred.secrets...))
 	}
 	return e
 }

@@ -63,12 +63,20 @@ func (e *Error) Error() string {
 			fmt.Fprintf(&b, ", retry after %s", e.RetryAfter)
 		}
 		if e.Err != nil {
-			fmt.Fprintf(&b, ": %v", e.Err)
+			b.WriteString(": " + e.cause())
 		}
 	case e.Err != nil:
-		b.WriteString(e.Err.Error())
+		b.WriteString(e.cause())
 	}
 	return b.String()
+}
+
+func (e *Error) cause() string {
+	text := e.Err.Error()
+	if len(text) > maxErrorText {
+		text = strings.ToValidUTF8(text[:maxErrorText], "") + "…"
+	}
+	return text
 }
 
 // Unwrap returns Err.
@@ -118,46 +126,19 @@ func (e *Error) Throttled() bool {
 		e.Status == http.StatusServiceUnavailable && e.RetryAfter > 0
 }
 
-// redact removes secrets from the text of the server, and truncates the excerpt only
-// then: part of a secret could not be found.
-func (e *Error) redact(words []string) {
-	secrets := redact.New(words...)
-	e.Excerpt = shorten(secrets.Hide(e.Excerpt))
-	if e.Err == nil {
-		return
-	}
-	text := e.Err.Error()
-	shown := secrets.Hide(text)
-	if len(shown) > maxErrorText { // it may quote a header
-		shown = strings.ToValidUTF8(shown[:maxErrorText], "") + "…"
-	}
-	if shown != text {
-		e.Err = &redactedError{shown, e.Err}
-	}
-}
-
-// maxErrorText limits the text of an Error's cause, in bytes.
+// maxErrorText limits the text of an Error's cause, which may quote a header, in bytes.
 const maxErrorText = 2 << 10
 
-// redactedError replaces the text of an error.
-type redactedError struct {
-	text string
-	err  error
-}
-
-func (e *redactedError) Error() string { return e.text }
-func (e *redactedError) Unwrap() error { return e.err }
-
-// answered fills e in from an unsuccessful answer. notFound and refused are the advice
-// for a 404 and for a refusal; empty means none.
-func (e *Error) answered(resp *http.Response, body []byte, notFound, refused string) {
+// answered fills e in from an unsuccessful answer, without secrets that it repeats. notFound
+// and refused are the advice for a 404 and for a refusal; empty means none.
+func (e *Error) answered(resp *http.Response, body []byte, secrets redact.Secrets, notFound, refused string) {
 	e.Status = resp.StatusCode
 	e.RetryAfter, _ = retryafter.Parse(resp.Header)
-	e.Excerpt = excerpt(body)
+	e.Excerpt = shorten(secrets.Hide(excerpt(body))) // in this order: part of a secret could not be found
 	advice := ""
 	switch {
 	case e.Status/100 == 3:
-		e.Err = redirected(resp)
+		e.Err = redirected(resp, secrets)
 		return
 	case e.Status == http.StatusNotFound:
 		advice = notFound
@@ -178,11 +159,11 @@ const proxyAuthAdvice = "the proxy requires a user name and a password: set them
 
 // redirected returns an error with the target of a redirect, without parts that may be
 // secret.
-func redirected(resp *http.Response) error {
+func redirected(resp *http.Response, secrets redact.Secrets) error {
 	location, err := resp.Location()
 	if err != nil {
 		return errors.New("redirects are not followed: configure the final address")
 	}
 	return fmt.Errorf("redirected to %s://%s%s; redirects are not followed: configure the final address",
-		location.Scheme, location.Host, printable(location.Path))
+		location.Scheme, secrets.Hide(location.Host), secrets.Hide(printable(location.Path)))
 }

@@ -2,12 +2,12 @@ package appliance
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"html"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -283,11 +283,16 @@ func TestTheKeyIsNeverRepeated(t *testing.T) {
 	})
 }
 
-func TestARedactedErrorStillWrapsItsCause(t *testing.T) {
-	cause := errors.New("it said " + testKey)
-	e := &Error{Err: cause}
-	e.redact([]string{testKey})
-	if !errors.Is(e, cause) || strings.Contains(e.Error(), testKey) {
-		t.Error(e)
+func TestOnlyTextsOfTheServerAreRedacted(t *testing.T) {
+	const key = "appliance's own address" // words of the client's own advice
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprintf(w, "you sent %s", r.Header.Get("Authorization"))
+	}))
+	defer server.Close()
+	c := newClientOf(t, func(o *Options) { o.URL, o.Key = server.URL, func() (string, error) { return key, nil } })
+	_, err := c.Firmware(t.Context())
+	if text := failure(t, err).Error(); !strings.Contains(text, "[redacted]") || !strings.Contains(text, wrongAddress) {
+		t.Error(text)
 	}
 }

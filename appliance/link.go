@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"ndrbridge/cluster/lease"
+	"ndrbridge/internal/redact"
 )
 
 // link is the HTTP client with its rate limiter and clock, shared by all requests to
@@ -27,7 +29,7 @@ type link struct {
 	close   func()
 	clock   *clock
 	answers atomic.Bool // set once the appliance has answered
-	secrets []string    // the proxy's password, plain and in Basic credentials
+	words   []string    // the proxy's password, plain and in Basic credentials
 }
 
 func newLink(o Options) *link {
@@ -43,7 +45,7 @@ func newLink(o Options) *link {
 	if o.Proxy != nil {
 		if password, ok := o.Proxy.User.Password(); ok {
 			basic := base64.StdEncoding.EncodeToString([]byte(o.Proxy.User.Username() + ":" + password))
-			l.secrets = []string{password, basic}
+			l.words = []string{password, basic}
 		}
 	}
 	if o.RateLimit > 0 {
@@ -90,9 +92,14 @@ func newTransport(config *tls.Config, proxy *url.URL, l *lease.Lease) *http.Tran
 		case http.StatusProxyAuthRequired:
 			return errors.New(proxyAuthAdvice)
 		}
-		return fmt.Errorf("the proxy refused the connection: %s", brief(resp.Status))
+		return fmt.Errorf("the proxy refused the connection: %s", printable(resp.Status))
 	}
 	return t
+}
+
+// secrets returns the words and the proxy's password.
+func (l *link) secrets(words ...string) redact.Secrets {
+	return redact.New(slices.Concat(words, l.words)...)
 }
 
 // admit waits until a request may be sent. The returned context bounds the request; the
@@ -107,11 +114,12 @@ func (l *link) admit(ctx context.Context, priority int) (context.Context, contex
 	return ctx, cancel, nil
 }
 
-// explain adds advice to the error of a failed request.
-func (l *link) explain(err error) error {
+// explain removes secrets from the error of a failed request, and adds advice.
+func (l *link) explain(err error, secrets redact.Secrets) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // Error has method and path
 	}
+	err = secrets.HideError(err)
 	if errors.Is(err, ErrNoMemory) { // the appliance did answer
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"golang.org/x/oauth2"
@@ -87,20 +86,20 @@ func (t *tokenAuthority) fetch(ctx context.Context) (*oauth2.Token, error) {
 	if err == nil {
 		return token, nil
 	}
+	basic := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(t.o.ClientID) + ":" + url.QueryEscape(secret)))
+	secrets := t.link.secrets(append([]string{secret, basic}, t.secrets...)...)
 	answer, answered := errors.AsType[*oauth2.RetrieveError](err)
 	_, unsent := errors.AsType[*url.Error](err)
 	switch {
 	case answered:
-		e.answered(answer.Response, answer.Body, wrongTokenURL, "check oauth.client_id and the client secret")
+		e.answered(answer.Response, answer.Body, secrets, wrongTokenURL, "check oauth.client_id and the client secret")
 	case unsent:
-		e.Err = t.link.explain(err)
+		e.Err = t.link.explain(err, secrets)
 	case ctx.Err() != nil: // while the body was read; err does not wrap the cause
-		e.Err = t.link.explain(ctx.Err())
+		e.Err = t.link.explain(ctx.Err(), secrets)
 	default:
-		e.Err = fmt.Errorf("%w: %s", err, wrongTokenURL)
+		e.Err = fmt.Errorf("%w: %s", secrets.HideError(err), wrongTokenURL)
 	}
-	basic := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(t.o.ClientID) + ":" + url.QueryEscape(secret)))
-	e.redact(slices.Concat(t.link.secrets, t.secrets, []string{secret, basic}))
 	return nil, e
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"ndrbridge/internal/jsonscan"
-	"ndrbridge/internal/redact"
 )
 
 // RecordSearch selects records, by ascending timestamp.
@@ -113,7 +111,7 @@ func (c *Client) hideSecrets(cred credential, texts []string) {
 	if len(texts) == 0 {
 		return
 	}
-	secrets := redact.New(slices.Concat(cred.secrets, c.link.secrets)...)
+	secrets := c.link.secrets(cred.secrets...)
 	for i := range texts {
 		// A truncated text may end with the beginning of a secret.
 		text, cut := strings.CutSuffix(texts[i], "…")

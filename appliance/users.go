@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-
-	"ndrbridge/internal/redact"
 )
 
 // privilegeLevels are the levels of each privilege that the interface documents, the
@@ -111,5 +109,5 @@ func (c *Client) Edition(ctx context.Context) (string, error) {
 // presentable returns a text of the appliance as one short line of printable characters,
 // without the secrets that a request was sent with.
 func (c *Client) presentable(text string, sent credential) string {
-	return shorten(redact.New(slices.Concat(sent.secrets, c.link.secrets)...).Hide(printable(text)))
+	return shorten(c.link.secrets(sent.secrets...).Hide(printable(text)))
 }

@@ -20,11 +20,11 @@ func ParseVersion(text string) (Version, error) {
 	const maxNumbers = 16
 	for part := range strings.SplitSeq(text, ".") {
 		if len(v) == maxNumbers {
-			return nil, fmt.Errorf("%q is not a firmware version: it has more than %d numbers", shorten(text), maxNumbers)
+			return nil, fmt.Errorf("%q is not a firmware version: it has more than %d numbers", text, maxNumbers)
 		}
 		n, err := strconv.ParseUint(part, 10, 31)
 		if err != nil {
-			return nil, fmt.Errorf("%q is not a firmware version: it must be numbers joined by dots", shorten(text))
+			return nil, fmt.Errorf("%q is not a firmware version: it must be numbers joined by dots", text)
 		}
 		v = append(v, int(n))
 	}

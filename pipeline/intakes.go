@@ -13,7 +13,6 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/internal/kafkawire"
-	"ndrbridge/internal/redact"
 	"ndrbridge/pipeline/endpoint"
 	"ndrbridge/pipeline/lifecycle"
 	"ndrbridge/tickets"
@@ -85,13 +84,14 @@ func (p *Pipeline) openNATSIntake(n configs.NATSIntake) (ticketIntake, error) {
 		return nil, err
 	}
 	return intake.NewNATS(intake.NATSOptions{
-		Options: p.intakeOptions(NATSIntake, func() redact.Secrets {
+		Options: p.intakeOptions(NATSIntake),
+		Hide: func(failed error) error {
 			o, err := endpoint.NATS(n.Connection())
 			if err != nil {
-				return redact.Secrets{}
+				return err // it is about the secrets, and contains none
 			}
-			return o.Secrets()
-		}),
+			return o.Secrets().HideError(failed)
+		},
 		URL: n.URL.Value(), Stream: n.Stream, Subject: n.Subject, Durable: n.Durable,
 		Connect: func() (*tls.Config, []natsclient.Option, error) {
 			o, err := endpoint.NATS(n.Connection())
@@ -109,13 +109,7 @@ func (p *Pipeline) openKafkaIntake(k configs.KafkaIntake) (ticketIntake, error) 
 		return nil, err
 	}
 	return intake.NewKafka(intake.KafkaOptions{
-		Options: p.intakeOptions(KafkaIntake, func() redact.Secrets {
-			o, err := endpoint.Kafka(k.Connection())
-			if err != nil || o.SASL == nil {
-				return redact.Secrets{}
-			}
-			return redact.New(o.SASL.Password)
-		}),
+		Options: p.intakeOptions(KafkaIntake),
 		Brokers: k.Brokers, Topic: k.Topic, Group: k.Group,
 		Connect: func() (*tls.Config, *kafkawire.SASL, error) {
 			o, err := endpoint.Kafka(k.Connection())
@@ -124,14 +118,12 @@ func (p *Pipeline) openKafkaIntake(k configs.KafkaIntake) (ticketIntake, error) 
 	}), nil
 }
 
-// intakeOptions returns the options that all intakes share. secrets returns the secrets
-// to be removed from messages.
-func (p *Pipeline) intakeOptions(name string, secrets func() redact.Secrets) intake.Options {
+// intakeOptions returns the options that all intakes share.
+func (p *Pipeline) intakeOptions(name string) intake.Options {
 	return intake.Options{
 		Acceptor: p.acceptor, Refuse: p.refuse,
 		RetryInitial: 500 * time.Millisecond, RetryMax: 10 * time.Second,
-		Hide: func(text string) string { return secrets().Hide(text) },
-		Log:  p.log.With("intake", name),
+		Log: p.log.With("intake", name),
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -171,9 +172,12 @@ func hostileNATS(t *testing.T) string {
 	var served atomic.Int64
 	return loopback.Serve(t, func(c net.Conn) {
 		fmt.Fprint(c, `INFO {"server_id":"x","version":"2.11.0","proto":1,"host":"127.0.0.1","port":4222,"headers":true,"max_payload":1048576,"nonce":"bm9uY2U"}`+"\r\n")
-		connect, _ := bufio.NewReader(c).ReadString('\n')
+		lines := bufio.NewReader(c)
+		connect, _ := lines.ReadString('\n')
 		connect = strings.TrimSpace(connect)
-		switch served.Add(1) % 5 {
+		switch served.Add(1) % 7 {
+		case 4, 5:
+			refuseRequests(c, lines, connect)
 		case 0:
 			fmt.Fprintf(c, "-ERR 'Authorization Violation: %s'\r\n", connect)
 		case 1:
@@ -186,22 +190,96 @@ func hostileNATS(t *testing.T) string {
 	})
 }
 
-// hostileKafka is a broker that repeats the password. It returns its address.
+// refuseRequests accepts a client and repeats its credentials in the answer to each request.
+func refuseRequests(c net.Conn, lines *bufio.Reader, connect string) {
+	answer, _ := json.Marshal(map[string]any{"error": map[string]any{"code": 400, "err_code": 10052, "description": connect}}) // texts and numbers cannot fail
+	sid := ""
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return
+		}
+		words := strings.Fields(line + " .") // never none
+		size := 0
+		if len(words) > 3 {
+			size, _ = strconv.Atoi(words[len(words)-2])
+		}
+		switch words[0] {
+		case "PING":
+			fmt.Fprint(c, "PONG\r\n")
+		case "SUB":
+			sid = words[len(words)-2]
+		case "PUB", "HPUB":
+			if _, err := io.CopyN(io.Discard, lines, int64(size)+2); err != nil {
+				return
+			}
+			if !strings.HasPrefix(words[2], "_INBOX.") { // no answer is expected
+				fmt.Fprintf(c, "-ERR 'Permissions Violation for Publish to %s'\r\n", strconv.Quote(connect))
+				return
+			}
+			fmt.Fprintf(c, "MSG %s %s %d\r\n%s\r\n", words[2], sid, len(answer), answer)
+		}
+	}
+}
+
+// hostileKafka is a broker that repeats what signed a client in, in every message. It returns
+// its address.
 func hostileKafka(t *testing.T) string {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser("PLAIN", "other", "other"), kfake.Superuser("SCRAM-SHA-256", "other", "other"))
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "ndr.detections", "ndr.events", "ndr.tickets"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	codes, n := []int16{58, 31, -1, 7}, 0
-	cluster.ControlKey(int16(kmsg.SASLAuthenticate), func(r kmsg.Request) (kmsg.Response, error, bool) {
-		cluster.KeepControl()
+	control := func(key kmsg.Key, answer func(kmsg.Request) kmsg.Response) {
+		cluster.ControlKey(int16(key), func(r kmsg.Request) (kmsg.Response, error, bool) {
+			cluster.KeepControl()
+			response := answer(r)
+			return response, nil, response != nil
+		})
+	}
+	control(kmsg.SASLHandshake, func(r kmsg.Request) kmsg.Response { return r.ResponseKind() })
+	// Two sinks sign in with PLAIN and get further.
+	codes, n, said := []int16{58, 31, -1, 7, 0, 0, 0, 0}, 0, make(map[string]*string) // by user
+	control(kmsg.SASLAuthenticate, func(r kmsg.Request) kmsg.Response {
 		n++
 		response := r.ResponseKind().(*kmsg.SASLAuthenticateResponse)
 		response.ErrorCode = codes[n%len(codes)]
-		response.ErrorMessage = kmsg.StringPtr(fmt.Sprintf("you sent %s", r.(*kmsg.SASLAuthenticateRequest).SASLAuthBytes))
-		return response, nil, true
+		sent := r.(*kmsg.SASLAuthenticateRequest).SASLAuthBytes
+		response.ErrorMessage = kmsg.StringPtr(fmt.Sprintf("you sent %s", sent))
+		user, _, _ := strings.Cut(strings.TrimPrefix(string(sent), "\x00"), "\x00")
+		said[user] = response.ErrorMessage
+		return response
+	})
+	control(kmsg.CreateTopics, func(r kmsg.Request) kmsg.Response {
+		response := r.ResponseKind().(*kmsg.CreateTopicsResponse)
+		for _, asked := range r.(*kmsg.CreateTopicsRequest).Topics {
+			topic := kmsg.NewCreateTopicsResponseTopic()
+			topic.Topic, topic.ErrorCode, topic.ErrorMessage = asked.Topic, kerr.PolicyViolation.Code, said["creator"]
+			response.Topics = append(response.Topics, topic)
+		}
+		return response
+	})
+	produced := 0
+	control(kmsg.Produce, func(r kmsg.Request) kmsg.Response {
+		if produced++; produced%3 > 0 {
+			return nil // it is accepted: who rejects everything is at fault itself
+		}
+		response := r.ResponseKind().(*kmsg.ProduceResponse)
+		for _, asked := range r.(*kmsg.ProduceRequest).Topics {
+			topic := kmsg.NewProduceResponseTopic()
+			topic.Topic = asked.Topic
+			for _, of := range asked.Partitions {
+				partition := kmsg.NewProduceResponseTopicPartition()
+				partition.Partition, partition.ErrorCode, partition.ErrorMessage = of.Partition, kerr.InvalidRecord.Code, said["producer"]
+				record := kmsg.NewProduceResponseTopicPartitionErrorRecord()
+				record.ErrorMessage = said["producer"]
+				partition.ErrorRecords = append(partition.ErrorRecords, record)
+				topic.Partitions = append(topic.Partitions, partition)
+			}
+			response.Topics = append(response.Topics, topic)
+		}
+		return response
 	})
 	return cluster.ListenAddrs()[0]
 }

@@ -131,8 +131,10 @@ func confide(t *testing.T, good string, at addresses) confidential {
 		fmt.Fprintf(&text, "  - {name: %s, start: beginning, probe: 20ms, retry: {initial: 10ms, max: 30ms}, batch: {max_events: 3, linger: 0}, %s}\n", name, keys)
 	}
 	sink("out", `file: {path: "-"}`)
-	sink("lake", fmt.Sprintf("kafka: {brokers: [%q], sasl: {mechanism: plain, username: ana, password: %s}}", at.kafka, quoted()))
+	sink("lake", fmt.Sprintf("kafka: {brokers: [%q], sasl: {mechanism: plain, username: producer, password: %s}}", at.kafka, quoted()))
 	sink("scram", fmt.Sprintf("kafka: {brokers: [%q], tls: %s, sasl: {mechanism: scram-sha-256, username: ana, password: %s}}", at.kafka, certificate, quoted()))
+	sink("lake-new", fmt.Sprintf("kafka: {brokers: [%q], topic: new, create_topic: {partitions: 1}, sasl: {mechanism: plain, username: creator, password: %s}}", at.kafka, quoted()))
+	sink("bus", fmt.Sprintf("nats: {url: %q, token: %s, stream: NDR}", "nats://"+at.nats, quoted()))
 	sink("nats-token", fmt.Sprintf("nats: {url: %q, token: %s}", "nats://"+at.nats, quoted()))
 	sink("nats-user", fmt.Sprintf("nats: {url: %q, username: ana, password: %s}", "nats://"+at.nats, quoted()))
 	sink("nats-url", fmt.Sprintf("nats: {url: %q, tls: %s}", "nats://ana:"+inURL()+"@"+at.nats+"/?k="+inURL(), certificate))
@@ -383,7 +385,22 @@ func TestNoSecretIsShownForHostileResponses(t *testing.T) {
 		}
 	}
 	expectNone(t, "the command line", out.String()+errs.String(), c.needles)
+	for _, owner := range []struct{ name, reason string }{{"lake", "topic ndr."}, {"basic", "http://"}} {
+		if _, text := s.get(t, "/api/v1/sinks/"+owner.name+"/dead?limit=1000", token); !strings.Contains(text, owner.reason) || !strings.Contains(text, "[redacted]") {
+			t.Errorf("no dead letter of %s has a reason that repeats a secret: %.500s", owner.name, text)
+		}
+	}
+	for _, sentence := range []string{"create topic new: [44]", "stream NDR: [10052]"} {
+		if !strings.Contains(s.log.String(), sentence) {
+			t.Errorf("the log has no error with %q", sentence)
+		}
+	}
 	s.stop()
+	state, err := os.ReadFile(filepath.Join(filepath.Dir(c.file), "state.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	expectNone(t, "the state file", string(state), c.needles)
 }
 
 func TestNoSecretIsShownForUnreachableServers(t *testing.T) {

@@ -55,8 +55,18 @@ type Dialer struct {
 	ClientID string
 }
 
+// Shown returns an address for messages: without the password if the cluster advertised
+// it.
+func (d *Dialer) Shown(address string) string {
+	if slices.Contains(d.Brokers, address) {
+		return address
+	}
+	return d.Login.Hide(address)
+}
+
 // Dial connects, performs the TLS handshake and authenticates. An error that the broker
-// answers is a *sinks.Error; other errors are those of net and crypto/tls.
+// answers is a *sinks.Error; other errors are those of net and crypto/tls. No error contains
+// the password, even if the broker repeated it.
 func (d *Dialer) Dial(ctx context.Context, address string) (_ *Conn, err error) {
 	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
 	defer cancel()
@@ -69,10 +79,10 @@ func (d *Dialer) Dial(ctx context.Context, address string) (_ *Conn, err error) 
 	}
 	socket, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return nil, err
+		return nil, d.hideError(err)
 	}
 	socket = d.Lease.Conn(socket)
-	c := &Conn{socket: socket, stream: socket, format: kmsg.NewRequestFormatter(kmsg.FormatterClientID(d.ClientID)), versions: firstVersions}
+	c := &Conn{login: d.Login, socket: socket, stream: socket, format: kmsg.NewRequestFormatter(kmsg.FormatterClientID(d.ClientID)), versions: firstVersions}
 	defer func() {
 		if err != nil {
 			c.Close()
@@ -88,7 +98,7 @@ func (d *Dialer) Dial(ctx context.Context, address string) (_ *Conn, err error) 
 		}
 		secure := tls.Client(socket, config)
 		if err := secure.HandshakeContext(ctx); err != nil {
-			return nil, err
+			return nil, d.hideError(err)
 		}
 		c.stream = secure
 	}
@@ -101,6 +111,14 @@ func (d *Dialer) Dial(ctx context.Context, address string) (_ *Conn, err error) 
 		}
 	}
 	return c, ctx.Err()
+}
+
+// hideError removes the password from an error that names an address or a certificate.
+func (d *Dialer) hideError(err error) error {
+	if d.Login == nil {
+		return err
+	}
+	return d.Login.secrets.HideError(err)
 }
 
 // checkAdvertised refuses an advertised address without a host: an empty host would be
@@ -118,6 +136,7 @@ func checkAdvertised(address string) error {
 
 // Conn is a connection to a broker. It is not safe for concurrent use.
 type Conn struct {
+	login    *Login // whose password is removed from answers; may be nil
 	socket   net.Conn
 	stream   net.Conn // over socket
 	format   *kmsg.RequestFormatter
@@ -204,7 +223,11 @@ func (c *Conn) exchange(request kmsg.Request) (kmsg.Response, error) {
 			return nil, err
 		}
 	}
-	return decode(request, api.answer, body)
+	answer, err := decode(request, api.answer, body)
+	if err == nil {
+		c.login.hideTexts(answer)
+	}
+	return answer, err
 }
 
 // version returns the newest version of a kind of request that both sides support.
@@ -263,7 +286,7 @@ func (l *Link) Exchange(ctx context.Context, request kmsg.Request) (kmsg.Respons
 	if l.conn != nil && time.Since(l.used) > maxIdle {
 		l.Close()
 	}
-	tried := "kafka broker " + l.address
+	tried := "kafka broker " + l.dialer.Shown(l.address)
 	if l.conn == nil {
 		conn, err := l.dialer.Dial(ctx, l.address)
 		if err != nil {

@@ -63,8 +63,39 @@ func (s SASL) newMechanism() (m sasl.Mechanism, err error) {
 // Name returns the name of the mechanism in the protocol.
 func (l *Login) Name() string { return l.name }
 
-// Hide replaces the password in text.
-func (l *Login) Hide(text string) string { return l.secrets.Hide(text) }
+// Hide removes the password from a text of a broker. l may be nil.
+func (l *Login) Hide(text string) string {
+	if l == nil {
+		return text
+	}
+	return l.secrets.Hide(text)
+}
+
+// hideTexts removes the password from the broker's messages in an answer. l may be nil.
+func (l *Login) hideTexts(answer kmsg.Response) {
+	hide := func(message *string) {
+		if message != nil {
+			*message = l.Hide(*message)
+		}
+	}
+	switch answer := answer.(type) {
+	case *kmsg.SASLAuthenticateResponse:
+		hide(answer.ErrorMessage)
+	case *kmsg.CreateTopicsResponse:
+		for _, topic := range answer.Topics {
+			hide(topic.ErrorMessage)
+		}
+	case *kmsg.ProduceResponse:
+		for _, topic := range answer.Topics {
+			for _, partition := range topic.Partitions {
+				hide(partition.ErrorMessage)
+				for _, record := range partition.ErrorRecords {
+					hide(record.ErrorMessage)
+				}
+			}
+		}
+	}
+}
 
 // authenticate runs the SASL exchange on a new connection. It returns a Halted error if
 // either side refuses.
@@ -132,7 +163,7 @@ func (l *Login) exchange(ctx context.Context, c *Conn, message []byte) ([]byte, 
 	if response.ErrorCode != 0 {
 		message := ""
 		if response.ErrorMessage != nil {
-			message = l.Hide(*response.ErrorMessage)
+			message = *response.ErrorMessage
 		}
 		return nil, ErrorOfCode(response.ErrorCode, message, tried)
 	}

@@ -1,5 +1,6 @@
 // Package redact removes secrets from text from other systems: a server may repeat the
-// request in its answer.
+// request in its answer. The bridge's own sentences contain none and are not redacted: a
+// secret that is a common word would garble them, and show itself by that.
 package redact
 
 import (
@@ -22,13 +23,17 @@ type Secrets struct {
 	longest  int
 }
 
+// minLength is the length of the shortest word that is hidden, in bytes. Every text has
+// shorter ones, so that hiding them would show them.
+const minLength = 4
+
 // New returns Secrets for words, in the forms in which a server could repeat them: as
 // they are, percent-encoded, escaped for JSON, Go or HTML, once or twice, and in
-// base64, alone or within a longer text. Empty words are ignored.
+// base64, alone or within a longer text. Words of less than four bytes are ignored.
 func New(words ...string) Secrets {
 	var plain, forms []string
 	for _, word := range words {
-		if word == "" {
+		if len(word) < minLength {
 			continue
 		}
 		// Text that a server quotes in JSON, or a library quotes in an error, may be
@@ -68,15 +73,15 @@ func encoded(text string) []string {
 // without the characters at its ends, which also depend on its neighbours.
 func appendBase64(forms []string, word string) []string {
 	// A shorter form would match unrelated text.
-	const minLength = 8
+	const minForm = 8
 	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
-		if whole := encoding.EncodeToString([]byte(word)); len(whole) >= minLength {
+		if whole := encoding.EncodeToString([]byte(word)); len(whole) >= minForm {
 			forms = append(forms, whole)
 		}
 		for before := range 3 {
 			encoded := encoding.EncodeToString([]byte("\x00\x00"[:before] + word))
 			from, to := (before*8+5)/6, (before+len(word))*8/6
-			if to-from >= minLength {
+			if to-from >= minForm {
 				forms = append(forms, encoded[from:to])
 			}
 		}
@@ -108,6 +113,28 @@ func (s Secrets) HideBeginning(text string) string {
 	}
 	return text[:end]
 }
+
+// HideError returns an error with the text of err without secrets, which wraps err. It
+// returns err if the text contains none.
+func (s Secrets) HideError(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if hidden := s.Hide(text); hidden != text {
+		return &redactedError{hidden, err}
+	}
+	return err
+}
+
+// redactedError replaces the text of an error.
+type redactedError struct {
+	text string
+	err  error
+}
+
+func (e *redactedError) Error() string { return e.text }
+func (e *redactedError) Unwrap() error { return e.err }
 
 // Longest returns the length of the longest form of a secret in bytes.
 func (s Secrets) Longest() int { return s.longest }

@@ -57,15 +57,6 @@ func At(location string, found []Finding) []Finding {
 	return found
 }
 
-// Hide applies hide, which removes secrets, to the texts of the findings and returns
-// them.
-func Hide(found []Finding, hide func(string) string) []Finding {
-	for i, f := range found {
-		found[i].Step, found[i].Detail, found[i].Advice = hide(f.Step), hide(f.Detail), hide(f.Advice)
-	}
-	return found
-}
-
 // Failure returns the finding of a step that failed with err. If an error in its chain
 // has a method Advice, that supplies the advice, which is removed from the detail.
 func Failure(step string, err error) Finding {

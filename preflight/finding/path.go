@@ -29,6 +29,8 @@ type Path struct {
 	Key string
 	// Now returns the time that certificates are checked against.
 	Now func() time.Time
+	// Hide removes secrets from texts of the server's certificates. It may be nil.
+	Hide func(string) string
 	// Insecure means that certificates are not verified. Secure sets it.
 	Insecure bool
 
@@ -209,11 +211,17 @@ func (p *Path) secured(err error) (found []Finding, explained bool) {
 		shown = e.UnverifiedCertificates
 	}
 	now := p.Now()
+	hide := p.Hide
+	if hide == nil {
+		hide = func(text string) string { return text }
+	}
 	for _, c := range shown {
-		found = append(found, certificate(c, now))
+		f := certificate(c, now)
+		f.Detail = hide(f.Detail)
+		found = append(found, f)
 	}
 	if detail, advice := handshakeFailure(broken, p.Address, shown, now); detail != "" {
-		return append(found, Finding{Step: "tls", Result: Failed, Detail: detail, Advice: advice}), true
+		return append(found, Finding{Step: "tls", Result: Failed, Detail: hide(detail), Advice: hide(advice)}), true
 	}
 	switch {
 	case p.state == nil && p.shaking && err != nil:

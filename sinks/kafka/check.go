@@ -30,20 +30,12 @@ type Trial struct {
 	Now func() time.Time
 }
 
-// Check checks the brokers and the topics of the events, as Send would use them. It
-// writes nothing and creates no topic. It must not be called concurrently with Send.
-func (s *Sink) Check(ctx context.Context, t Trial) []finding.Finding {
-	found := s.try(ctx, t)
-	if login := s.cluster.dialer.Login; login != nil {
-		finding.Hide(found, login.Hide)
-	}
-	return found
-}
-
 // maxTried bounds the number of advertised brokers that are checked.
 const maxTried = 100
 
-func (s *Sink) try(ctx context.Context, t Trial) []finding.Finding {
+// Check checks the brokers and the topics of the events, as Send would use them. It
+// writes nothing and creates no topic. It must not be called concurrently with Send.
+func (s *Sink) Check(ctx context.Context, t Trial) []finding.Finding {
 	found, alive := s.tryBrokers(ctx, t.Now, s.cluster.seeds)
 	if len(alive) == 0 {
 		return found
@@ -118,7 +110,7 @@ func (s *Sink) tryBrokers(ctx context.Context, now func() time.Time, addresses [
 	}
 	trials.Wait()
 	for i, address := range addresses {
-		found = append(found, finding.At("broker "+address, results[i])...)
+		found = append(found, finding.At("broker "+s.cluster.dialer.Shown(address), results[i])...)
 		if errs[i] == nil {
 			alive = append(alive, address)
 		}
@@ -130,7 +122,7 @@ func (s *Sink) tryBrokers(ctx context.Context, now func() time.Time, addresses [
 // broker is not ready for requests.
 func (s *Sink) tryBroker(ctx context.Context, now func() time.Time, address string) ([]finding.Finding, error) {
 	d := *s.cluster.dialer
-	path := &finding.Path{Address: address, Key: "brokers", Now: now}
+	path := &finding.Path{Address: s.cluster.dialer.Shown(address), Key: "brokers", Now: now, Hide: d.Login.Hide}
 	d.TLS = path.Secure(d.TLS)
 	parent := ctx
 	ctx, cancel := finding.Half(parent)

@@ -234,6 +234,51 @@ func TestSASL(t *testing.T) {
 			}
 		})
 	}
+	// The password consists of the sink's own words, which stay.
+	for name, password := range map[string]string{"a topic that is refused": "create topic x", "a record that is refused": "topic x: ", "an advertised host": "kafka"} {
+		t.Run("a broker that repeats the password is redacted, the sink is not: "+name, func(t *testing.T) {
+			c := startCluster(t, kfake.EnableSASL(), kfake.Superuser("PLAIN", "ana", password))
+			said := kmsg.StringPtr("you sent <" + password + ">")
+			c.ControlKey(int16(kmsg.CreateTopics), func(r kmsg.Request) (kmsg.Response, error, bool) {
+				if name != "a topic that is refused" {
+					return nil, nil, false
+				}
+				response := r.ResponseKind().(*kmsg.CreateTopicsResponse)
+				topic := kmsg.NewCreateTopicsResponseTopic()
+				topic.Topic, topic.ErrorCode, topic.ErrorMessage = "x", kerr.PolicyViolation.Code, said
+				response.Topics = append(response.Topics, topic)
+				return response, nil, true
+			})
+			c.ControlKey(int16(kmsg.Produce), func(r kmsg.Request) (kmsg.Response, error, bool) {
+				response := r.ResponseKind().(*kmsg.ProduceResponse)
+				topic := kmsg.NewProduceResponseTopic()
+				topic.Topic = "x"
+				partition := kmsg.NewProduceResponseTopicPartition()
+				partition.Partition = r.(*kmsg.ProduceRequest).Topics[0].Partitions[0].Partition
+				partition.ErrorCode, partition.ErrorMessage = kerr.InvalidRecord.Code, said
+				topic.Partitions = append(topic.Partitions, partition)
+				response.Topics = append(response.Topics, topic)
+				return response, nil, true
+			})
+			if name == "an advertised host" {
+				c.ControlKey(int16(kmsg.Metadata), func(r kmsg.Request) (kmsg.Response, error, bool) {
+					response := r.ResponseKind().(*kmsg.MetadataResponse)
+					broker := kmsg.NewMetadataResponseBroker()
+					broker.Host, broker.Port = "<"+password+">.invalid", 9092
+					topic := kmsg.NewMetadataResponseTopic()
+					topic.Topic = kmsg.StringPtr("x")
+					topic.Partitions = []kmsg.MetadataResponseTopicPartition{kmsg.NewMetadataResponseTopicPartition()}
+					response.Brokers, response.Topics = append(response.Brokers, broker), append(response.Topics, topic)
+					return response, nil, true
+				})
+			}
+			s := open(t, Options{Brokers: c.ListenAddrs()[:1], Topic: "x", CreateTopic: &CreateTopic{}, SASL: &kafkawire.SASL{Mechanism: "plain", Username: "ana", Password: password}})
+			err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
+			if err == nil || !strings.Contains(err.Error(), password) || !strings.Contains(err.Error(), "<[redacted]>") || strings.Contains(err.Error(), "<"+password) {
+				t.Error(err)
+			}
+		})
+	}
 	t.Run("a password that SASLprep forbids is reported but not quoted", func(t *testing.T) {
 		_, err := New(Options{Brokers: []string{"h:1"}, Topic: "x", SASL: &kafkawire.SASL{Mechanism: "scram-sha-256", Username: "ana", Password: "correct\ahorse"}})
 		if err == nil || !strings.Contains(err.Error(), "SASLprep") || strings.Contains(err.Error(), "horse") || strings.Contains(err.Error(), "0007") {

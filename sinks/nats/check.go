@@ -82,13 +82,13 @@ func (s *Sink) check(ctx context.Context, t Trial, also func(*conn) []finding.Fi
 			c.end()
 		}
 	}
-	return finding.Hide(found, s.options.Secrets().Hide)
+	return found
 }
 
 // tryServer connects to one server. The returned connection is nil if that fails.
 func (s *Sink) tryServer(ctx context.Context, t Trial, server string) ([]finding.Finding, *conn) {
 	address := s.addressOf(server)
-	path := &finding.Path{Address: address, Key: "url", Now: t.Now}
+	path := &finding.Path{Address: address, Key: "url", Now: t.Now, Hide: s.options.Secrets().Hide}
 	alone := &Sink{options: s.options, subject: s.subject}
 	alone.options.URL = server
 	scheme, _, _ := strings.Cut(server, "://")
@@ -117,7 +117,7 @@ func (s *Sink) tryServer(ctx context.Context, t Trial, server string) ([]finding
 		found = append(found, f)
 	}
 	if err == nil {
-		signIn := finding.Finding{Step: "sign-in", Result: finding.OK, Detail: "nats-server " + c.ConnectedServerVersion() + " accepts the connection"}
+		signIn := finding.Finding{Step: "sign-in", Result: finding.OK, Detail: "nats-server " + alone.secrets.Hide(c.ConnectedServerVersion()) + " accepts the connection"}
 		secret := s.options.Password != "" || s.options.Token != "" || strings.Contains(server, "@")
 		if !c.Secure() && secret {
 			signIn.Result, signIn.Detail = finding.Warning, signIn.Detail+", but the password or token is sent in plain text"
@@ -228,10 +228,11 @@ func (s *Sink) tryStream(ctx context.Context, t Trial, c *conn) []finding.Findin
 		}
 	}
 	config := stream.CachedInfo().Config
-	found := []finding.Finding{{Step: step, Result: finding.OK, Detail: fmt.Sprintf("its subjects are %q", config.Subjects)}}
+	its := "its subjects are " + checker.secrets.Hide(fmt.Sprintf("%q", config.Subjects))
+	found := []finding.Finding{{Step: step, Result: finding.OK, Detail: its}}
 	if t.Reads == "" {
 		captured := func(subject string) bool { return anyCaptures(config.Subjects, subject) }
-		if wrong := s.outsideFinding(t, step, captured, fmt.Sprintf("its subjects are %q, which do not include", config.Subjects), "check subject, or add them to the stream"); wrong != nil {
+		if wrong := s.outsideFinding(t, step, captured, its+", which do not include", "check subject, or add them to the stream"); wrong != nil {
 			found = wrong
 		}
 	}
@@ -276,7 +277,7 @@ func (s *Sink) tryCreation(ctx context.Context, c *conn, step, subjects string) 
 	}
 	if other := s.ownerOf(ctx, c, subjects); other != "" {
 		return finding.Finding{
-			Step: step, Result: finding.Failed, Detail: fmt.Sprintf("it does not exist and cannot be created: the stream %s has subjects of %s", other, subjects),
+			Step: step, Result: finding.Failed, Detail: fmt.Sprintf("it does not exist and cannot be created: the stream %s has subjects of %s", s.secrets.Hide(other), subjects),
 			Advice: "name that stream, or use another subject",
 		}
 	}

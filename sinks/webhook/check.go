@@ -47,7 +47,7 @@ func (a Answer) Finding(good, advice string) finding.Finding {
 	if err == nil {
 		return finding.Finding{Result: finding.OK, Detail: good}
 	}
-	f := finding.Finding{Result: finding.Failed, Detail: strings.TrimSpace(statusText(a.Status) + " " + string(a.Body[:min(len(a.Body), maxDrained)])), Advice: advice}
+	f := finding.Finding{Result: finding.Failed, Detail: strings.TrimSpace(statusText(a.Status) + " " + a.QuoteBody()), Advice: advice}
 	if class, _ := sinks.ClassOf(err); class == sinks.Transient || class == sinks.Throttled {
 		f.Result, f.Advice = finding.Warning, "it may be temporary; check again later"
 	}
@@ -58,10 +58,6 @@ func (a Answer) Finding(good, advice string) finding.Finding {
 // request, by the handshake, or by the preset's check requests. It must not be called concurrently with
 // Send.
 func (s *Sink) Check(ctx context.Context, now func() time.Time) []finding.Finding {
-	return finding.Hide(s.check(ctx, now), s.hidden().Hide)
-}
-
-func (s *Sink) check(ctx context.Context, now func() time.Time) []finding.Finding {
 	found, reached := s.reach(ctx, now)
 	if !reached {
 		return found
@@ -116,7 +112,7 @@ func (s *Sink) reach(ctx context.Context, now func() time.Time) (found []finding
 	d := newDeadline(ctx, s.o.Timeout)
 	defer d.stop()
 	target := s.request.URL
-	path := &finding.Path{Address: finding.HostPort(target), Key: "url", Now: now}
+	path := &finding.Path{Address: finding.HostPort(target), Key: "url", Now: now, Hide: s.hidden().Hide}
 	address, secure := path.Address, target.Scheme == "https"
 	if proxy := s.o.Proxy; proxy != nil {
 		path.Proxy = finding.HostPort(proxy)
@@ -176,8 +172,7 @@ func (s *Sink) sendCheck(ctx context.Context, r CheckRequest) finding.Finding {
 	if err != nil {
 		return failed(s.notAnswered(d.ctx, fmt.Errorf("the answer is incomplete: %w", err)), "check url and proxy")
 	}
-	f := r.Judge(Answer{Status: answer.StatusCode, Header: answer.Header, Body: body})
+	f := r.Judge(Answer{answer.StatusCode, answer.Header, body, s.hidden()})
 	f.Step = r.Step
-	f.Detail = s.excerpt(f.Detail)
 	return f
 }

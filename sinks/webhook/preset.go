@@ -1,21 +1,24 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
+	"ndrbridge/internal/redact"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
 
 // Preset speaks the protocol of one service instead of CloudEvents. Its methods only
 // compute, and must be safe for concurrent use: several requests may be in flight at
-// once. The sink sends the requests they return, and removes secrets from their errors.
+// once. The sink sends the requests they return. Their errors quote answers by Answer.Quote.
 //
 // A preset that remembers what it created at the service is a StatefulPreset.
 type Preset interface {
@@ -71,12 +74,22 @@ type Request struct {
 	About any
 }
 
-// Answer is a service's response.
+// Answer is a service's response. Its texts may repeat the sink's secrets: quote them by
+// Quote.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
+
+	secrets redact.Secrets
 }
+
+// Quote returns the beginning of a text of the service for an error or a finding: one line of
+// printable characters, without the sink's secrets.
+func (a Answer) Quote(text string) string { return excerpt(strings.NewReader(text), a.secrets) }
+
+// QuoteBody is Quote for the body.
+func (a Answer) QuoteBody() string { return excerpt(bytes.NewReader(a.Body), a.secrets) }
 
 // maxAnswer limits how much of an answer is read. No answer with a result for each
 // event is larger.
@@ -102,7 +115,7 @@ func (s *Sink) sendSequentially(ctx context.Context, events []transform.Event) e
 			return fmt.Errorf("%s: the preset composed a request for %d of %d events", s.target, request.Events, len(left))
 		}
 		if request.Nothing {
-			err = s.finish(ctx, request, Answer{})
+			err = s.finish(ctx, request, Answer{secrets: s.hidden()})
 		} else if len(request.Body) > s.o.MaxBodyBytes {
 			err = s.unsendable(s.o.tooLarge(len(request.Body)))
 		} else {
@@ -192,10 +205,10 @@ func (s *Sink) roundTrip(d *deadline, request Request) (Answer, error) {
 	if err != nil {
 		body = []byte(s.hidden().HideBeginning(string(body)))
 	}
-	return Answer{Status: answer.StatusCode, Header: answer.Header, Body: body}, nil
+	return Answer{answer.StatusCode, answer.Header, body, s.hidden()}, nil
 }
 
-// report adds the target to a preset's error, and hides secrets in it.
+// report adds the target to a preset's error.
 func (s *Sink) report(err error) error {
 	if each, ok := errors.AsType[sinks.EventErrors](err); ok {
 		reported := make(sinks.EventErrors, len(each))
@@ -210,6 +223,6 @@ func (s *Sink) report(err error) error {
 	class, wait := sinks.ClassOf(err)
 	return &sinks.Error{
 		Class: class, RetryAfter: wait, Unsent: sinks.IsUnsent(err),
-		Err: errors.New(s.target + ": " + s.excerpt(err.Error())),
+		Err: errors.New(s.target + ": " + err.Error()),
 	}
 }

@@ -113,8 +113,8 @@ func (a Answer) Error(class sinks.Class) *sinks.Error {
 	if hint := advice[a.Status]; hint != "" && class == sinks.Halted {
 		text += fmt.Sprintf(" (%s)", hint)
 	}
-	if len(a.Body) > 0 {
-		text += fmt.Sprintf(": %s", a.Body[:min(len(a.Body), maxDrained)])
+	if quoted := a.QuoteBody(); quoted != "" {
+		text += ": " + quoted
 	}
 	return sinks.Errorf(class, "%s", text)
 }

@@ -38,9 +38,7 @@ type Options struct {
 	// RetryInitial and RetryMax limit the wait after a failure, which doubles from one
 	// to the other.
 	RetryInitial, RetryMax time.Duration
-	// Hide removes secrets from a text. It may be nil.
-	Hide func(string) string
-	Log  *slog.Logger
+	Log                    *slog.Logger
 }
 
 // Status is the status of an intake.
@@ -77,9 +75,6 @@ func (c *connection) opened() { c.set(true, "") }
 // failed sets the status to an error, and logs it if it is new.
 func (c *connection) failed(open bool, err error) {
 	text := err.Error()
-	if c.o.Hide != nil {
-		text = c.o.Hide(text)
-	}
 	if c.set(open, text) {
 		c.o.Log.Warn("ticket commands cannot be received; retrying", "error", text)
 	}

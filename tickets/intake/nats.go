@@ -23,6 +23,9 @@ type NATSOptions struct {
 	// Connect returns the TLS configuration, nil for none, and the credentials. It is
 	// called for each connection, so that files are read again.
 	Connect func() (*tls.Config, []nats.Option, error)
+	// Hide returns an error without the credentials, which a server may repeat. It may be
+	// nil.
+	Hide    func(error) error
 	Stream  string // must exist
 	Subject string
 	// Durable is the name of the consumer, which is created if it does not exist.
@@ -52,7 +55,12 @@ type NATS struct {
 }
 
 // NewNATS returns an intake. It does not contact any server.
-func NewNATS(o NATSOptions) *NATS { return &NATS{connection: connection{o: o.Options}, o: o} }
+func NewNATS(o NATSOptions) *NATS {
+	if o.Hide == nil {
+		o.Hide = func(err error) error { return err }
+	}
+	return &NATS{connection: connection{o: o.Options}, o: o}
+}
 
 // Run receives until ctx is done.
 func (n *NATS) Run(ctx context.Context) { n.run(ctx, n.session) }
@@ -67,7 +75,7 @@ func (n *NATS) session(ctx context.Context) error {
 	closed := make(chan struct{})
 	conn, err := natswire.Connect(ctx, wire, append(options, nats.Name(n.o.Durable), nats.ClosedHandler(func(*nats.Conn) { close(closed) }))...)
 	if err != nil {
-		return fmt.Errorf("connect to NATS: %w", err)
+		return fmt.Errorf("connect to NATS: %w", n.o.Hide(err))
 	}
 	// The library ignores ctx while it waits for the network.
 	stop := context.AfterFunc(ctx, conn.Cut)
@@ -83,7 +91,7 @@ func (n *NATS) session(ctx context.Context) error {
 	}
 	messages, err := consumer.Messages(jetstream.PullMaxMessages(1), jetstream.PullExpiry(pullExpiry))
 	if err != nil {
-		return fmt.Errorf("receive from the consumer %s: %w", n.o.Durable, err)
+		return fmt.Errorf("receive from the consumer %s: %w", n.o.Durable, n.o.Hide(err))
 	}
 	defer messages.Stop()
 	n.opened()
@@ -91,7 +99,7 @@ func (n *NATS) session(ctx context.Context) error {
 		m, err := messages.Next(jetstream.NextContext(ctx))
 		if err != nil {
 			// The connection's error says more than that the consumer was closed.
-			return fmt.Errorf("receive from the consumer %s: %w", n.o.Durable, cmp.Or(conn.LastError(), err))
+			return fmt.Errorf("receive from the consumer %s: %w", n.o.Durable, n.o.Hide(cmp.Or(conn.LastError(), err)))
 		}
 		if err := n.receive(ctx, m, created); err != nil {
 			return err
@@ -117,7 +125,7 @@ func (n *NATS) consumer(ctx context.Context, conn *nats.Conn) (consumer jetstrea
 		MaxDeliver:    -1,
 	})
 	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, created, fmt.Errorf("the consumer %s of the stream %s: %w", n.o.Durable, n.o.Stream, err)
+		return nil, created, fmt.Errorf("the consumer %s of the stream %s: %w", n.o.Durable, n.o.Stream, n.o.Hide(err))
 	}
 	return consumer, stream.CachedInfo().Created, n.streamError(err)
 }
@@ -128,7 +136,7 @@ func (n *NATS) streamError(err error) error {
 		return fmt.Errorf("there is no stream %s: create it with `nats stream add`, or correct tickets.nats.stream", n.o.Stream)
 	}
 	if err != nil {
-		return fmt.Errorf("the stream %s: %w", n.o.Stream, err)
+		return fmt.Errorf("the stream %s: %w", n.o.Stream, n.o.Hide(err))
 	}
 	return nil
 }
@@ -138,7 +146,7 @@ func (n *NATS) streamError(err error) error {
 func (n *NATS) receive(ctx context.Context, m jetstream.Msg, created time.Time) error {
 	about, err := m.Metadata()
 	if err != nil {
-		return fmt.Errorf("read the metadata of a message: %w", err)
+		return fmt.Errorf("read the metadata of a message: %w", n.o.Hide(err))
 	}
 	number := strconv.FormatUint(about.Sequence.Stream, 10)
 	// A message without an id is identified by its position. The positions of a
@@ -157,14 +165,14 @@ func (n *NATS) receive(ctx context.Context, m jetstream.Msg, created time.Time) 
 		waiting, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		if err := m.DoubleAck(waiting); err != nil {
-			return fmt.Errorf("acknowledge message %s: %w", number, err)
+			return fmt.Errorf("acknowledge message %s: %w", number, n.o.Hide(err))
 		}
 		n.acknowledged(refused)
 		return nil
 	}
 	n.failed(true, fmt.Errorf("store message %s of the stream %s: %w", number, about.Stream, err))
 	if err := m.NakWithDelay(n.o.RetryMax); err != nil {
-		return fmt.Errorf("request redelivery of message %s: %w", number, err)
+		return fmt.Errorf("request redelivery of message %s: %w", number, n.o.Hide(err))
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ndrbridge/internal/redact"
 	"ndrbridge/test/loopback"
 	"ndrbridge/tickets/intake"
 )
@@ -52,6 +53,7 @@ func publish(t *testing.T, js jetstream.JetStream, bodies ...[]byte) {
 
 func natsIntake(c *counter, url, password string) *intake.NATS {
 	return intake.NewNATS(intake.NATSOptions{
+		Hide:    redact.New(password).HideError,
 		Options: c.options(), URL: url, Stream: "TICKETS", Subject: "ndr.tickets", Durable: "ndrbridge",
 		Connect: func() (*tls.Config, []nats.Option, error) {
 			return nil, []nats.Option{nats.UserInfo("bridge", password)}, nil

@@ -65,9 +65,9 @@ func judgeCluster(a webhook.Answer) finding.Finding {
 	case json.Unmarshal(a.Body, &reply) != nil || reply.Version.Number == "":
 		return finding.Finding{Result: finding.Failed, Detail: "the server is neither Elasticsearch nor OpenSearch", Advice: "check url"}
 	case reply.Version.Distribution != "":
-		return finding.Finding{Result: finding.OK, Detail: reply.Version.Distribution + " " + reply.Version.Number}
+		return finding.Finding{Result: finding.OK, Detail: a.Quote(reply.Version.Distribution + " " + reply.Version.Number)}
 	}
-	return finding.Finding{Result: finding.OK, Detail: "Elasticsearch " + reply.Version.Number}
+	return finding.Finding{Result: finding.OK, Detail: "Elasticsearch " + a.Quote(reply.Version.Number)}
 }
 
 func judgeIndex(a webhook.Answer) finding.Finding {
@@ -126,7 +126,7 @@ func judgeStreams(a webhook.Answer) finding.Finding {
 		return a.Finding("they exist", checkKey)
 	case len(reply.Indices) > 0:
 		return finding.Finding{
-			Result: finding.Warning, Detail: reply.Indices[0].Name + " is an index, not a data stream: it was created without the index templates",
+			Result: finding.Warning, Detail: a.Quote(reply.Indices[0].Name) + " is an index, not a data stream: it was created without the index templates",
 			Advice: "load the templates of deploy/elastic, and delete the index after copying what it holds",
 		}
 	case len(reply.Streams) > 0:
@@ -134,7 +134,7 @@ func judgeStreams(a webhook.Answer) finding.Finding {
 		for i, stream := range reply.Streams {
 			names[i] = stream.Name
 		}
-		return finding.Finding{Result: finding.OK, Detail: "there are " + strings.Join(names, ", ")}
+		return finding.Finding{Result: finding.OK, Detail: "there are " + a.Quote(strings.Join(names, ", "))}
 	}
 	return finding.Finding{Result: finding.Remark, Detail: "there are none; each is created with its first event if action.auto_create_index and the key allow it"}
 }

@@ -228,7 +228,7 @@ func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 	}
 	var bulk reply
 	if err := json.Unmarshal(a.Body, &bulk, jsontext.AllowInvalidUTF8(true)); err != nil || bulk.Errors == nil {
-		return nil, sinks.Errorf(sinks.Transient, "status %d, but the answer is not a bulk response: %s", a.Status, a.Body)
+		return nil, sinks.Errorf(sinks.Transient, "status %d, but the answer is not a bulk response: %s", a.Status, a.QuoteBody())
 	}
 	if !*bulk.Errors {
 		return nil, nil
@@ -239,7 +239,7 @@ func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 	each := make(sinks.EventErrors, r.Events)
 	failed := false
 	for i, action := range bulk.Items {
-		each[i] = action["create"].result() // without one, status 0
+		each[i] = action["create"].result(a) // without one, status 0
 		failed = failed || each[i] != nil
 	}
 	if !failed {
@@ -248,8 +248,8 @@ func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 	return nil, each
 }
 
-// result returns the result of the event.
-func (i item) result() error {
+// result returns the result of the event, which is part of a.
+func (i item) result(a webhook.Answer) error {
 	var class sinks.Class
 	switch {
 	case i.Status/100 == 2, i.Status == http.StatusConflict: // the document exists already
@@ -264,5 +264,5 @@ func (i item) result() error {
 	default:
 		class = sinks.Transient
 	}
-	return sinks.Errorf(class, "%d %s: %s", i.Status, i.Error.Type, i.Error.Reason)
+	return sinks.Errorf(class, "%d %s: %s", i.Status, a.Quote(i.Error.Type), a.Quote(i.Error.Reason))
 }

@@ -59,9 +59,9 @@ func judgeToken(a webhook.Answer) finding.Finding {
 	case refused != nil:
 		return *refused
 	case !s.OK:
-		return finding.Finding{Result: finding.Failed, Detail: "Slack refuses the token: " + s.Error, Advice: "check key: it must be the bot's token, which begins with xoxb-"}
+		return finding.Finding{Result: finding.Failed, Detail: "Slack refuses the token: " + a.Quote(s.Error), Advice: "check key: it must be the bot's token, which begins with xoxb-"}
 	}
-	return finding.Finding{Result: finding.OK, Detail: "the token belongs to " + s.User + " in " + s.Team}
+	return finding.Finding{Result: finding.OK, Detail: "the token belongs to " + a.Quote(s.User) + " in " + a.Quote(s.Team)}
 }
 
 func (p *Preset) judgeChannel(a webhook.Answer) finding.Finding {
@@ -71,21 +71,21 @@ func (p *Preset) judgeChannel(a webhook.Answer) finding.Finding {
 	case refused != nil:
 		return *refused
 	case s.OK && s.Channel.IsArchived:
-		return finding.Finding{Result: finding.Failed, Detail: "the channel " + s.Channel.Name + " is archived", Advice: "check channel"}
+		return finding.Finding{Result: finding.Failed, Detail: "the channel " + a.Quote(s.Channel.Name) + " is archived", Advice: "check channel"}
 	case s.OK && s.Channel.IsIM:
 		return finding.Finding{Result: finding.OK, Detail: "the channel is a direct message with the bot"}
 	case s.OK && !s.Channel.IsMember:
 		return finding.Finding{
-			Result: finding.Warning, Detail: "the bot is not in the channel " + s.Channel.Name,
+			Result: finding.Warning, Detail: "the bot is not in the channel " + a.Quote(s.Channel.Name),
 			Advice: "invite it there, unless it has the scope chat:write.public",
 		}
 	case s.OK:
-		return finding.Finding{Result: finding.OK, Detail: "the bot is in the channel " + s.Channel.Name}
+		return finding.Finding{Result: finding.OK, Detail: "the bot is in the channel " + a.Quote(s.Channel.Name)}
 	case slices.Contains(lacks, s.Error), !channelID.MatchString(p.s.Channel):
 		return finding.Finding{
-			Result: finding.Untried, Detail: "the bot may not read channels, or channel is not an id: " + s.Error,
+			Result: finding.Untried, Detail: "the bot may not read channels, or channel is not an id: " + a.Quote(s.Error),
 			Advice: "set channel to the channel's id and give the bot the scope channels:read, or send one event to be sure",
 		}
 	}
-	return finding.Finding{Result: finding.Failed, Detail: "Slack does not show the channel: " + s.Error, Advice: "check channel, and invite the bot to it"}
+	return finding.Finding{Result: finding.Failed, Detail: "Slack does not show the channel: " + a.Quote(s.Error), Advice: "check channel, and invite the bot to it"}
 }

@@ -42,7 +42,7 @@ func judgeAccount(a webhook.Answer) finding.Finding {
 	if json.Unmarshal(a.Body, &reply) != nil || reply.DisplayName == "" {
 		return finding.Finding{Result: finding.Failed, Detail: "the server is not Jira", Advice: "check url"}
 	}
-	return finding.Finding{Result: finding.OK, Detail: "the account is " + reply.DisplayName}
+	return finding.Finding{Result: finding.OK, Detail: "the account is " + a.Quote(reply.DisplayName)}
 }
 
 func (j jira) judgeProject(a webhook.Answer) finding.Finding {
@@ -55,14 +55,14 @@ func (j jira) judgeProject(a webhook.Answer) finding.Finding {
 		IssueTypes []struct{ Name string }
 	}
 	if err := json.Unmarshal(a.Body, &reply); err != nil {
-		return finding.Finding{Result: finding.Failed, Detail: "the project cannot be read: " + err.Error(), Advice: "check url"}
+		return finding.Finding{Result: finding.Failed, Detail: "the project cannot be read: " + a.Quote(err.Error()), Advice: "check url"}
 	}
 	var types []string
 	for _, t := range reply.IssueTypes {
 		types = append(types, t.Name)
 	}
 	if !slices.Contains(types, j.Type) {
-		return finding.Finding{Result: finding.Failed, Detail: fmt.Sprintf("the project has no issues of type %s", j.Type), Advice: "set ticket.type to one of " + strings.Join(types, ", ")}
+		return finding.Finding{Result: finding.Failed, Detail: fmt.Sprintf("the project has no issues of type %s", j.Type), Advice: "set ticket.type to one of " + a.Quote(strings.Join(types, ", "))}
 	}
 	return finding.Finding{Result: finding.OK, Detail: "it has issues of type " + j.Type}
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"ndrbridge/sinks"
@@ -203,7 +202,7 @@ func (p *Preset) Finish(ctx context.Context, r webhook.Request, a webhook.Answer
 	}
 	if err := p.o.Link(ctx, t.event, ticket); err != nil {
 		class, wait := sinks.ClassOf(err)
-		return nil, &sinks.Error{Class: class, RetryAfter: wait, Err: fmt.Errorf("ticket %s was opened, but its detection is not linked to it: %w", ticket.ID, err)}
+		return nil, &sinks.Error{Class: class, RetryAfter: wait, Err: fmt.Errorf("ticket %s was opened, but its detection is not linked to it: %w", a.Quote(ticket.ID), err)}
 	}
 	return remember(t.event, memory{Ticket: ticket, Linked: true}), nil
 }
@@ -255,7 +254,7 @@ func decode(a webhook.Answer, class sinks.Class, target any) error {
 		return err
 	}
 	if err := json.Unmarshal(a.Body, target); err != nil {
-		return sinks.Errorf(class, "the answer cannot be read: %w: %s", err, strings.TrimSpace(string(a.Body)))
+		return sinks.Errorf(class, "the answer cannot be read: %s: %s", a.Quote(err.Error()), a.QuoteBody())
 	}
 	return nil
 }
