@@ -59,7 +59,10 @@ func (p *process) add(t *testing.T, name string, n int) *member {
 			return
 		}
 		if m.slow != nil {
-			m.slow <- struct{}{}
+			select {
+			case m.slow <- struct{}{}:
+			default: // others are under way
+			}
 			<-r.Context().Done()
 			return
 		}
