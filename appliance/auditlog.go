@@ -16,13 +16,15 @@ func (c *Client) AuditLog(ctx context.Context, limit, offset int, page *Page) er
 }
 
 // AuditEntry reads the entry at offset, of any size, and keeps only its id and its time
-// in milliseconds since the epoch, each 0 if it is not a 64-bit integer. size is the
-// size of the answer in bytes. found is false if the log has no such entry.
+// in milliseconds since the epoch, each 0 if it cannot be read. size is the size of the
+// answer in bytes. found is false if the log has no such entry.
 // Options.Timeout applies, Options.MaxAnswer does not.
 func (c *Client) AuditEntry(ctx context.Context, offset int) (id, time, size int64, found bool, err error) {
 	fields := map[string]string{"id": "", "time": ""}
 	found, size, err = c.skim(ctx, auditRequest(1, offset), []string{jsonscan.FirstElement}, fields)
-	return integer(fields["id"]), integer(fields["time"]), size, found, err
+	id, _ = jsonscan.Integer([]byte(fields["id"])) // 0 after an error
+	time, _ = jsonscan.Millis([]byte(fields["time"]))
+	return id, time, size, found, err
 }
 
 func auditRequest(limit, offset int) request {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+
+	"ndrbridge/internal/jsonscan"
 )
 
 // Search selects detections, by ascending mod_time, then ascending id.
@@ -72,21 +74,13 @@ func (c *Client) Detection(ctx context.Context, id int64, page *Page) error {
 }
 
 // DetectionModTime reads a detection of any size and keeps only its mod_time in
-// milliseconds since the epoch; 0 if that is not a 64-bit integer. size is the size of
+// milliseconds since the epoch; 0 if that is not a time. size is the size of
 // the answer in bytes. Options.Timeout applies, Options.MaxAnswer does not.
 func (c *Client) DetectionModTime(ctx context.Context, id int64) (modTime, size int64, err error) {
 	fields := map[string]string{"mod_time": ""}
 	_, size, err = c.skim(ctx, detectionRequest(id), nil, fields)
-	return integer(fields["mod_time"]), size, err
-}
-
-// integer parses a 64-bit integer; it returns 0 for any other text.
-func integer(text string) int64 {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
+	modTime, _ = jsonscan.Millis([]byte(fields["mod_time"]))
+	return modTime, size, err
 }
 
 func detectionRequest(id int64) request {

@@ -8,6 +8,8 @@ import (
 	"io"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"ndrbridge/internal/jsonscan"
 )
 
 // decodeIDs decodes the answer to a search with id_only: an array of ids, or of objects
@@ -39,7 +41,7 @@ func decodeIDs(body []byte, maxIDs int) ([]int64, error) {
 			}
 			element = jsontext.Value(object.ID)
 		}
-		id := integer(string(element))
+		id, _ := jsonscan.Integer(element) // 0 after an error
 		valid = valid || id != 0
 		ids = append(ids, id)
 	}

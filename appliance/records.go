@@ -190,7 +190,7 @@ var errNoRecords = errors.New("the answer has no records")
 func (p *RecordPage) set(member string, value jsontext.Value) {
 	switch member {
 	case "total":
-		if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && n >= 0 {
+		if n, err := jsonscan.Integer(value); err == nil && n >= 0 {
 			p.Total = n
 		}
 	case "cursor":

@@ -54,7 +54,7 @@ func TestOtherMembersOfARecordsAnswer(t *testing.T) {
 		"a total that is not a count":              {`"total": -5,`, nothing},
 		"a total of more than 64 bits":             {`"total": 9223372036854775808,`, nothing},
 		"a total that is a fraction":               {`"total": 1.5,`, nothing},
-		"a total in quotes":                        {`"total": "15",`, nothing},
+		"a total in quotes":                        {`"total": "15",`, said{total: 15}},
 		"a total that is an object":                {`"total": {"value": 15},`, nothing},
 		"a cursor that is a number":                {`"cursor": 5,`, nothing},
 		"a cursor of half a surrogate pair":        {`"cursor": "a\ud800",`, nothing},

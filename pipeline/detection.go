@@ -246,10 +246,10 @@ func (s *detectionSearch) commands(ctx context.Context, tracked []byte) ([]admin
 	tickets := make(map[string]bool)
 	addTicket := func(detection []byte) {
 		var fields struct {
-			TicketID any `json:"ticket_id"`
+			TicketID json.RawMessage `json:"ticket_id"`
 		}
 		if json.Unmarshal(detection, &fields) == nil {
-			if id, ok := fields.TicketID.(string); ok && id != "" {
+			if id := transform.Text(fields.TicketID); id != "" {
 				tickets[id] = true
 			}
 		}

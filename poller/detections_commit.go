@@ -1,7 +1,6 @@
 package poller
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -117,13 +116,13 @@ func (d *Detections) takeRow(ctx context.Context, c *pageChanges, r *object, key
 		}
 		before.tracked, before.own, after.own = nil, nil, nil
 	}
-	if seen && before.modTime == after.modTime {
-		if !other && before.dead == after.dead && bytes.Equal(before.tracked, after.tracked) {
-			if r.reread && !before.dead {
-				c.observe(r.detection, transform.Observation{Repeat: before.events, CausedBy: d.causeOfRepeat(r.detection, before)})
-			}
-			return nil
+	if seen && !other && before.isAt(after.modTime) && before.dead == after.dead && transform.SameTracked(before.tracked, after.tracked) {
+		if r.reread && !before.dead {
+			c.observe(r.detection, transform.Observation{Repeat: before.events, CausedBy: d.causeOfRepeat(r.detection, before)})
 		}
+		return nil
+	}
+	if seen && before.modTime == after.modTime {
 		after.events = before.events
 	}
 	if after.dead {

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"ndrbridge/appliance"
+	"ndrbridge/internal/jsonscan"
 	"ndrbridge/transform"
 )
 
@@ -157,14 +158,15 @@ func (e *Enricher) remember(ids []int64, objects []appliance.Object, found map[i
 		found[id] = nil
 	}
 	for _, o := range objects {
-		var object struct{ ID int64 }
+		var object struct{ ID json.RawMessage }
 		if err := json.Unmarshal(o.Raw, &object); err != nil {
 			continue
 		}
-		if _, asked := found[object.ID]; asked && len(o.Raw) > maxDevice {
-			delete(found, object.ID)
+		id, _ := jsonscan.Integer(object.ID) // 0, which was not requested, if there is none
+		if _, asked := found[id]; asked && len(o.Raw) > maxDevice {
+			delete(found, id)
 		} else if asked {
-			found[object.ID] = bytes.Clone(o.Raw) // without the rest of the answer
+			found[id] = bytes.Clone(o.Raw) // without the rest of the answer
 		}
 	}
 	now := e.o.Now()

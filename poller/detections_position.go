@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/jsonscan"
 	"ndrbridge/transform"
 )
 
@@ -126,9 +127,16 @@ func (k *known) addOwn(modTime int64, tracked []byte) {
 }
 
 // isOther reports whether after belongs to another detection than k, under the same id:
-// the creation time of a detection never changes.
+// the creation time of a detection never changes, but an upgrade may change its precision.
 func (k known) isOther(after known) bool {
-	return k.created != 0 && after.created != 0 && k.created != after.created
+	return k.created != 0 && after.created != 0 && !jsonscan.SameMillis(k.created, after.created)
+}
+
+// isAt reports whether a version that is shown with a mod_time has that of the version last
+// seen: after an upgrade it may be in whole seconds. A later one in the same second is not
+// the same: only a precision that was lost makes a mod_time smaller.
+func (k known) isAt(modTime int64) bool {
+	return k.modTime == modTime || modTime < k.modTime && modTime%1000 == 0 && jsonscan.SameMillis(k.modTime, modTime)
 }
 
 // Flags in the encoding of known.

@@ -699,3 +699,44 @@ func TestADetectionIsTheSameWhetherOrNotItShowsWhenItWasCreated(t *testing.T) {
 		t.Errorf("another detection with its id was reported %d times, want once", len(reused))
 	}
 }
+
+func TestAVersionWithTimesInAnotherPrecisionIsTheSame(t *testing.T) {
+	for _, c := range []struct {
+		name, times string // mod_time and create_time, of 1750000123456 and 1750000122345
+		modTime     int64  // as it is read
+	}{
+		{"in seconds", `"mod_time":1750000123,"create_time":1750000122`, 1750000123000},
+		{"in milliseconds of whole seconds", `"mod_time":1750000123000,"create_time":1750000122000`, 1750000123000},
+		{"in microseconds", `"mod_time":"1750000123456789","create_time":1750000122345678`, 1750000123456},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.options.Reused = func(_ context.Context, r poller.ReusedID) error {
+				t.Errorf("reported as reused: %+v", r)
+				return nil
+			}
+			w.restart()
+			w.mustPoll()
+			w.clock = 1750000122345
+			r := w.add(1750000123456)
+			w.clock = 1750000130000
+			w.mustPoll()
+			r.raw = fmt.Appendf(nil, `{"new":{},"title":"0",%s,"id":"%d"}`, c.times, r.id)
+			for range 3 {
+				w.mustPoll()
+			}
+			w.restart()
+			w.mustPoll()
+			if len(w.events) != 1 {
+				t.Fatalf("%d events of one version", len(w.events))
+			}
+			// Another version is another one, even in the same second.
+			r.raw = fmt.Appendf(nil, `{"new":{},"title":"1",%s,"id":"%d"}`, c.times, r.id)
+			w.mustPoll()
+			w.mustPoll()
+			if len(w.events) != 2 || !strings.HasPrefix(w.events[1].ID, fmt.Sprintf("%d-%d", r.id, c.modTime)) || w.events[1].Action() != "updated" {
+				t.Errorf("%d events of two versions; the last is %s", len(w.events), w.events[len(w.events)-1].ID)
+			}
+		})
+	}
+}

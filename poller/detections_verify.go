@@ -114,7 +114,7 @@ func (d *Detections) compare(ctx context.Context, rows []object, shown map[int64
 			if err != nil {
 				return nil, err
 			}
-			if k.modTime == o.modTime && !k.dead {
+			if k.isAt(o.modTime) && !k.dead {
 				continue
 			}
 		}
@@ -139,7 +139,7 @@ func (d *Detections) explain(ctx context.Context, v *verification, o key, p dete
 	switch {
 	case k.dead && (!o.positioned() || k.modTime >= o.modTime):
 		kind = DiffDead
-	case k.modTime == o.modTime:
+	case k.isAt(o.modTime):
 		return false, nil
 	case k.modTime > o.modTime && d.stillShows(ctx, o):
 		kind = DiffOlder
@@ -198,9 +198,9 @@ func (d *Detections) explainHidden(ctx context.Context, v *verification, id int6
 		v.found(DiffGone, strconv.FormatInt(id, 10), 0, k.modTime)
 	case err != nil:
 		return fmt.Errorf("verify %s: %w", d.source, err)
-	case now.modTime == k.modTime && len(d.o.Filter) > 0:
+	case k.isAt(now.modTime) && len(d.o.Filter) > 0:
 		v.found(DiffFiltered, strconv.FormatInt(id, 10), now.modTime, k.modTime)
-	case now.modTime == k.modTime:
+	case k.isAt(now.modTime):
 		// The appliance finds it by its id but not by a search: it is hidden.
 		v.found(DiffGone, strconv.FormatInt(id, 10), now.modTime, k.modTime)
 	}

@@ -52,14 +52,11 @@ func ParseAuditEntry(object []byte, repaired bool) (AuditEntry, error) {
 	return e, nil
 }
 
-// timestamp parses milliseconds since the epoch, which may have a fraction. It returns
-// 0 if value is not a time after 1970 and before the year 10000.
+// timestamp returns a time in milliseconds since the epoch, of any precision, or 0 if value
+// is not a time after 1970 and before the year 10000.
 func timestamp(value []byte) int64 {
-	at, err := strconv.ParseFloat(string(value), 64)
-	if err != nil || !(at > 0 && at < float64(maxTime)) {
-		return 0
-	}
-	return int64(at)
+	ms, _ := jsonscan.Millis(value)
+	return ms
 }
 
 // Sum returns a checksum that distinguishes entries with the same id. Objects that are

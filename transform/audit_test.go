@@ -165,7 +165,7 @@ func TestAnAuditEntryWithoutATimeIsIdentifiedByItsContent(t *testing.T) {
 
 func TestAnAuditEntryNeedsAnID(t *testing.T) {
 	for _, object := range []string{
-		`{}`, `{"time":5}`, `{"id":null}`, `{"id":"5"}`, `{"id":5.0}`, `{"id":9223372036854775808}`, `{"id":[5]}`, `{"body":{"id":5}}`,
+		`{}`, `{"time":5}`, `{"id":null}`, `{"id":"five"}`, `{"id":5.0}`, `{"id":9223372036854775808}`, `{"id":[5]}`, `{"body":{"id":5}}`,
 	} {
 		if e, err := transform.ParseAuditEntry([]byte(object), false); err == nil || !strings.HasPrefix(err.Error(), "id: ") {
 			t.Errorf("%s: entry %d, error %v", object, e.ID, err)

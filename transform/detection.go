@@ -2,6 +2,7 @@ package transform
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -44,18 +44,15 @@ type Detection struct {
 	// are absent.
 	Began int64
 	// Tracked is a JSON object of the tracked fields in a fixed order, without white
-	// space: two versions are equal in all tracked fields if these bytes are equal.
-	// Absent and null fields are omitted, participants is replaced by their number, and
-	// a value longer than maxTracked by its beginning and a digest.
+	// space, to compare with SameTracked. Absent and null fields are omitted, participants
+	// is replaced by their number, and a value longer than maxTracked by its beginning and
+	// a digest.
 	Tracked []byte
 
 	object   []byte
 	repaired bool
 	severity severity
 }
-
-// maxTime is the first millisecond that RFC 3339 cannot represent.
-var maxTime = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 
 // ParseDetection extracts the fields that the bridge needs from a detection's JSON
 // object. The result retains object, which must be valid JSON and must not be modified.
@@ -97,19 +94,15 @@ func DetectionOf(object []byte, fields iter.Seq2[[]byte, []byte], repaired bool)
 	if d.ID, err = integer(id); err != nil {
 		return d, fmt.Errorf("id: %w", err)
 	}
-	if d.ModTime, err = integer(modTime); err != nil {
-		return d, fmt.Errorf("mod_time: %w", err)
+	if absent(modTime) {
+		return d, fmt.Errorf("mod_time: %w", errAbsent)
 	}
-	if d.ModTime <= 0 || d.ModTime >= maxTime {
-		return d, fmt.Errorf("mod_time: %d is not a time after 1970 and before the year 10000", d.ModTime)
+	if d.ModTime = timestamp(modTime); d.ModTime == 0 {
+		return d, fmt.Errorf("mod_time: %.40s is not a time after 1970 and before the year 10000", modTime)
 	}
 	// Neither is required, so an invalid value counts as absent.
-	if d.Created, err = integer(createTime); err != nil {
-		d.Created = 0
-		d.Began, _ = integer(startTime)
-	} else {
-		d.Began = d.Created
-	}
+	d.Created = timestamp(createTime)
+	d.Began = cmp.Or(d.Created, timestamp(startTime))
 	d.severity = severityOf(values[trackedIndex([]byte("risk_score"))], values[trackedIndex([]byte("categories"))])
 	return d, nil
 }
@@ -167,11 +160,7 @@ func integer(value []byte) (int64, error) {
 	if absent(value) {
 		return 0, errAbsent
 	}
-	n, err := strconv.ParseInt(string(value), 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("%.40q is not a 64-bit integer", value)
-	}
-	return n, nil
+	return jsonscan.Integer(value)
 }
 
 func absent(value []byte) bool { return value == nil || string(value) == "null" }
@@ -281,11 +270,41 @@ func Changes(before, after []byte) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		from, to := trackedValues(before), trackedValues(after)
 		for i, field := range tracked {
-			if !bytes.Equal(from[i], to[i]) && !yield(Change{field, from[i], to[i]}) {
+			if !sameValue(field, from[i], to[i]) && !yield(Change{field, from[i], to[i]}) {
 				return
 			}
 		}
 	}
+}
+
+// SameTracked reports whether two versions are equal in all tracked fields, given the
+// Detection.Tracked of both. A number may be written as a text in one of them, and end_time
+// in another precision.
+func SameTracked(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	if len(a) == 0 || len(b) == 0 {
+		return false
+	}
+	for range Changes(a, b) {
+		return false
+	}
+	return true
+}
+
+// sameValue reports whether two values of a tracked field, nil if absent, are the same.
+func sameValue(field string, a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	if field == "end_time" {
+		from, hasTime := jsonscan.Millis(a)
+		to, bothHave := jsonscan.Millis(b)
+		return hasTime && bothHave && jsonscan.SameMillis(from, to)
+	}
+	number := jsonscan.Number(a)
+	return number != nil && bytes.Equal(number, jsonscan.Number(b))
 }
 
 // appendChanges appends a JSON object of the tracked fields that differ between two

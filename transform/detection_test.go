@@ -34,6 +34,45 @@ func TestADetectionIsRead(t *testing.T) {
 	}
 }
 
+func TestTheSameDetectionWrittenDifferentlyHasNoChanges(t *testing.T) {
+	const object = `{"id":25769804127,"mod_time":1750935535971,"create_time":1750935450304,"end_time":1750935530123,
+		"risk_score":95,"ticket_id":17,"title":"7","status":"new","categories":["sec"],"participants":[{"id":1}]}`
+	before := parse(t, object)
+	for _, c := range []struct {
+		name, object string
+		changed      string // fields
+	}{
+		{"with numbers as texts", `{"id":"25769804127","mod_time":"1750935535971","create_time":"1750935450304","end_time":"1750935530123",
+			"risk_score":"95","ticket_id":"17","title":7,"status":"new","categories":["sec"],"participants":[{"id":"1"}]}`, ""},
+		{"with times with a fraction", `{"id":25769804127,"mod_time":1750935535971.25,"create_time":1750935450304.5,"end_time":1750935530123.75,
+			"risk_score":95,"ticket_id":17,"title":"7","status":"new","categories":["sec"],"participants":[{"id":1}]}`, ""},
+		{"with an end in whole seconds", `{"id":25769804127,"mod_time":1750935535971,"create_time":1750935450304,"end_time":1750935530,
+			"risk_score":95,"ticket_id":17,"title":"7","status":"new","categories":["sec"],"participants":[{"id":1}]}`, ""},
+		{"in another order, with another field", `{"participants":[{"new":true,"id":1}],"categories":["sec"],"status":"new","title":"7","ticket_id":17,"risk_score":95,
+			"end_time":1750935530123,"create_time":1750935450304,"mod_time":1750935535971,"id":25769804127,"new":{"a":1}}`, ""},
+		{"with other values", `{"id":"25769804127","mod_time":"1750935535971","create_time":1750935450304,"end_time":"1750935532",
+			"risk_score":"94","ticket_id":"017","title":"7.0","status":"new","categories":["sec"]}`, "ticket_id risk_score title end_time participants"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			after := parse(t, c.object)
+			if after.ID != before.ID || after.ModTime != before.ModTime || after.Created != before.Created {
+				t.Errorf("detection %d of %d, created %d", after.ID, after.ModTime, after.Created)
+			}
+			var changed []string
+			for change := range transform.Changes(before.Tracked, after.Tracked) {
+				changed = append(changed, change.Field)
+			}
+			if got := strings.Join(changed, " "); got != c.changed || transform.SameTracked(before.Tracked, after.Tracked) != (c.changed == "") {
+				t.Errorf("%q have changed, want %q", got, c.changed)
+			}
+			e, err := encoder.Detection(after, transform.Observation{Before: before.Tracked})
+			if err != nil || e.SeverityText != "FATAL" || !strings.Contains(string(e.Data()), c.object) {
+				t.Errorf("severity %s, data %s (%v)", e.SeverityText, e.Data(), err)
+			}
+		})
+	}
+}
+
 func TestOptionalFieldsOfADetection(t *testing.T) {
 	for _, c := range []struct {
 		name, object string
@@ -44,10 +83,13 @@ func TestOptionalFieldsOfADetection(t *testing.T) {
 		{"neither time is essential", `{"id":1,"mod_time":5}`, 0, ""},
 		{"an id is essential", `{"mod_time":5}`, 0, "id: absent"},
 		{"a null id is none", `{"id":null,"mod_time":5}`, 0, "id: absent"},
-		{"an id in quotes is none", `{"id":"1","mod_time":5}`, 0, "id: "},
+		{"every number can be a text", `{"id":"1","mod_time":"5","create_time":"3"}`, 3, ""},
+		{"a text is no id", `{"id":"one","mod_time":5}`, 0, "id: "},
 		{"a mod_time is essential", `{"id":1}`, 0, "mod_time: absent"},
 		{"a mod_time of 0 is none", `{"id":1,"mod_time":0}`, 0, "mod_time: 0"},
-		{"a fraction is not a mod_time", `{"id":1,"mod_time":1.5}`, 0, "mod_time: "},
+		{"a text is no mod_time", `{"id":1,"mod_time":"soon"}`, 0, "mod_time: "},
+		{"a time may have a fraction", `{"id":1,"mod_time":1750000000123.5,"create_time":1740000000123.5}`, 1740000000123, ""},
+		{"a time may be in seconds", `{"id":1,"mod_time":1750000000,"create_time":1740000000}`, 1740000000000, ""},
 		{"a mod_time beyond the year 9999 cannot be written", `{"id":1,"mod_time":253402300800000}`, 0, "mod_time: "},
 		{"a number past 64 bits is none", `{"id":1,"mod_time":99999999999999999999}`, 0, "mod_time: "},
 	} {

@@ -67,7 +67,7 @@ func TestFieldsForEnrichment(t *testing.T) {
 			{"id":3,"object_id":9007199254740993,"object_type":"device","properties":{"object_id":4}},
 			{"id":4,"object_type":"device","object_id":25769803777},
 			{"id":5,"object_type":"device","object_id":null}, {"id":6,"object_type":"device"},
-			{"id":7,"object_type":"device","object_id":"8"}, null, 9, [1]]`,
+			{"id":7,"object_type":"device","object_id":"8a"}, null, 9, [1]]`,
 			"custom.ab", "https://hq.example/#/1", true, []int64{25769803777, 9007199254740993}},
 		{"of two members with one name the last counts", `,"type":"a","type":"b","url":"x","url":null`, "b", "", false, nil},
 	} {

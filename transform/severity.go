@@ -25,7 +25,7 @@ var (
 // without a score is in the lowest band, and a performance detection is never above the
 // medium one.
 func severityOf(riskScore, categories []byte) severity {
-	score, err := strconv.ParseFloat(string(riskScore), 64)
+	score, err := strconv.ParseFloat(string(jsonscan.Number(riskScore)), 64)
 	if err != nil {
 		return severityInfo
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -155,6 +156,7 @@ func (s *settings) define(f *pflag.FlagSet) {
 	f.BoolVar(&h.InclusiveBound, "inclusive-bound", false, "treat mod_time in a search as an inclusive bound")
 	f.BoolVar(&h.ShuffledTies, "shuffled-ties", false, "return detections with the same mod_time in a random order")
 	f.BoolVar(&h.ChangingLinks, "changing-links", false, "change the links in descriptions in every response")
+	f.StringVar((*string)(&h.Upgrade), "upgrade", "", "show objects as after an upgrade: with another field, in another order, with numbers as texts, and with times as fraction (of milliseconds), millis (of whole seconds) or seconds")
 	f.BoolVar(&h.RecordUntilInclusive, "record-until-inclusive", false, "treat until in a record search as an inclusive bound")
 	f.BoolVar(&h.RecordWholeMillis, "record-whole-millis", false, "compare record times without fractions of milliseconds")
 	f.IntVar(&h.RecordBatch, "record-batch", 0, "maximum number of records in a first response with a cursor")
@@ -191,6 +193,9 @@ func (s *settings) check() error {
 		if likely < 0 || likely > 1 {
 			return fmt.Errorf("%v is not a probability: a hazard requires a number between 0 and 1", likely)
 		}
+	}
+	if h.Upgrade != standin.NoUpgrade && !slices.Contains(standin.Upgrades(), h.Upgrade) {
+		return fmt.Errorf("--upgrade %q: must be one of %q", h.Upgrade, standin.Upgrades())
 	}
 	if s.backlog < 0 || s.entries < 0 || s.records < 0 {
 		return errors.New("--backlog, --audit-entries and --record-backlog: must not be negative")

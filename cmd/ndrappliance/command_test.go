@@ -184,6 +184,7 @@ func TestWrongUsage(t *testing.T) {
 		{"a certificate to write, and none made", []string{"--ca-out", "x"}, "--self-signed"},
 		{"a size that is too small", []string{"--size", "10"}, "--size"},
 		{"a probability over 1", []string{"--cut-body", "5"}, "between 0 and 1"},
+		{"an upgrade that is none", []string{"--upgrade", "10.0"}, "seconds"},
 		{"a probability below 0", []string{"--wrong-date", "-1"}, "between 0 and 1"},
 		{"a log that keeps nothing", []string{"--audit-capacity", "0"}, "--audit-capacity"},
 		{"a negative time", []string{"--restart-time", "-1s"}, "--restart-time"},

@@ -58,6 +58,8 @@ type Hazards struct {
 	// ChangingLinks changes from and until of the links in descriptions in each response,
 	// by the appliance's clock.
 	ChangingLinks bool
+	// Upgrade is the upgrade whose firmware the appliance shows its objects with.
+	Upgrade Upgrade
 	// RecordUntilInclusive includes the until of a record search; otherwise it is
 	// exclusive.
 	RecordUntilInclusive bool

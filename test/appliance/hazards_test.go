@@ -75,6 +75,31 @@ func TestHazards(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	})
+	for _, upgrade := range standin.Upgrades() {
+		t.Run("an upgrade shows the same objects written differently, with times as "+string(upgrade), func(t *testing.T) {
+			a, c := serve(t, standin.Options{Seed: 5})
+			v := a.AddMany(1)[0]
+			entry := a.AddAudit(1)[0]
+			a.AddRecords(1)
+			a.SetHazards(standin.Hazards{Upgrade: upgrade})
+			modTime := map[standin.Upgrade]string{
+				standin.UpgradeFraction: fmt.Sprintf("%d.25", v.ModTime),
+				standin.UpgradeMillis:   fmt.Sprint(v.ModTime / 1000 * 1000),
+				standin.UpgradeSeconds:  fmt.Sprint(v.ModTime / 1000),
+			}[upgrade]
+			for _, request := range []struct{ method, path, body, want string }{
+				{"POST", "/detections/search", `{"limit":20}`, fmt.Sprintf(`"mod_time":"%s"`, modTime)},
+				{"GET", fmt.Sprintf("/detections/%d", v.ID), ``, fmt.Sprintf(`"id":"%d"}`, v.ID)},
+				{"GET", "/auditlog", ``, fmt.Sprintf(`"id":"%d"}`, entry.ID)},
+				{"POST", "/records/search", `{"from":1,"until":9999999999999}`, `"total":"1"`},
+			} {
+				got, err := c.send(request.method, "/api/v1"+request.path, request.body)
+				if err != nil || !json.Valid([]byte(got.body)) || !strings.Contains(got.body, request.want) || !strings.Contains(got.body, `"since_upgrade":`) {
+					t.Errorf("%s answers %+v (%v), want %s", request.path, got, err, request.want)
+				}
+			}
+		})
+	}
 	t.Run("an answer that is lost is one to a request that was served", func(t *testing.T) {
 		a, c := serve(t, standin.Options{})
 		id := a.AddMany(1)[0].ID

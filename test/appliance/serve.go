@@ -119,7 +119,7 @@ func (a *Appliance) answer(found match, f behaviour, r *http.Request) rest.Answe
 		a.keepRefused(made, refused.Status)
 		return refused
 	}
-	ans := found.serve(made)
+	ans := f.Upgrade.of(found.operation.Name, found.serve(made))
 	if found.operation.Changes && (ans.Status < http.StatusBadRequest || ans.Audit != nil) {
 		a.logChange(made, ans.Audit)
 	}

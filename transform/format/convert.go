@@ -55,13 +55,11 @@ var (
 		n, ok := asInteger(value)
 		return strconv.AppendInt(dst, n, 10), fits(ok)
 	}}
-	// float is a number that a double can hold, as it is written.
+	// float is a number that a double can hold, as it is written, or a string of one.
 	float = conversion{"number", func(dst, value []byte) ([]byte, fit) {
-		if !isNumber(value) {
-			return dst, none
-		}
-		n, err := strconv.ParseFloat(string(value), 64)
-		return append(dst, value...), fits(err == nil && !math.IsInf(n, 0))
+		digits := jsonscan.Number(value)
+		n, err := strconv.ParseFloat(string(digits), 64)
+		return append(dst, digits...), fits(err == nil && !math.IsInf(n, 0))
 	}}
 	boolean = conversion{"boolean", func(dst, value []byte) ([]byte, fit) {
 		return append(dst, value...), fits(value[0] == 't' || value[0] == 'f')
@@ -75,14 +73,11 @@ var (
 	address6  = conversion{"IPv6 address", appendAddress(netip.Addr.Is6)}
 	millis    = conversion{"milliseconds since the epoch", appendMillis}
 	timestamp = conversion{"RFC 3339 time", func(dst, value []byte) ([]byte, fit) {
-		ms, ok := asMillis(value)
+		ms, ok := jsonscan.Millis(value)
 		if !ok {
 			return dst, none
 		}
-		if bytes.IndexByte(value, '.') >= 0 {
-			return appendTime(dst, ms), part // without its fraction
-		}
-		return appendTime(dst, ms), whole
+		return appendTime(dst, ms), wholeMillis(value)
 	}}
 	// raw is any JSON that every parser and index accepts: values that some refuse, such as
 	// objects with a name twice, are written as a string that contains them.
@@ -292,49 +287,39 @@ func appendLine(dst, value []byte) []byte {
 
 func isNumber(value []byte) bool { return value[0] == '-' || '0' <= value[0] && value[0] <= '9' }
 
-// asInteger returns a number without a fraction, or that of a string of digits, unless the
-// string has more than the number: a plus sign or leading zeros.
+// asInteger returns a number without a fraction, or that of a string of one.
 func asInteger(value []byte) (int64, bool) {
-	var buffer [32]byte
-	digits, ok := unquoted(buffer[:0], value)
-	if !ok || len(digits) > 24 {
+	digits := jsonscan.Number(value)
+	if len(digits) > 24 {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(string(digits), 10, 64)
 	if err == nil {
-		return n, value[0] != '"' || strconv.FormatInt(n, 10) == string(digits)
+		return n, true
 	}
 	f, err := strconv.ParseFloat(string(digits), 64)
-	return int64(f), err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53 && isNumber(digits)
+	return int64(f), err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53
 }
 
-// asMillis returns milliseconds since the epoch, which may have a fraction, if they are a
-// time from 1970 to the year 9999.
-func asMillis(value []byte) (int64, bool) {
-	if !isNumber(value) {
-		return 0, false
+// wholeMillis returns part for a time whose fraction of a millisecond is not shown: one with
+// a point, or with more digits than milliseconds have, even in quotes.
+func wholeMillis(value []byte) fit {
+	if bytes.IndexByte(value, '.') >= 0 || len(value) > len(`"253402300799999"`) {
+		return part
 	}
-	if n, err := strconv.ParseInt(string(value), 10, 64); err == nil {
-		return n, 0 <= n && n < maxMillis
-	}
-	f, err := strconv.ParseFloat(string(value), 64)
-	return int64(f), err == nil && 0 <= f && f < maxMillis
+	return whole
 }
-
-// maxMillis is the first millisecond of the year 10000.
-const maxMillis = 253402300800000
 
 func appendMillis(dst, value []byte) ([]byte, fit) {
 	// Thirteen digits are a time between 2001 and 2286.
 	if len(value) == 13 && value[0] != '0' && !slices.ContainsFunc(value, func(c byte) bool { return c < '0' || c > '9' }) {
 		return append(dst, value...), whole
 	}
-	ms, ok := asMillis(value)
-	start := len(dst)
-	if dst = strconv.AppendInt(dst, ms, 10); ok && !bytes.Equal(dst[start:], value) {
-		return dst, part // without its fraction
+	ms, ok := jsonscan.Millis(value)
+	if !ok {
+		return dst, none
 	}
-	return dst, fits(ok)
+	return strconv.AppendInt(dst, ms, 10), wholeMillis(value)
 }
 
 // appendTime appends a time, in milliseconds since the epoch, as RFC 3339 in UTC. Package

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"ndrbridge/internal/jsonscan"
 	"ndrbridge/transform"
 )
 
@@ -155,7 +156,7 @@ func isTimeIn(found map[string]bool, value string) bool {
 	if value == "" {
 		return true
 	}
-	ms, ok := asMillis([]byte(value))
+	ms, ok := jsonscan.Millis([]byte(value))
 	return ok && found[time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z07:00")]
 }
 

@@ -139,11 +139,12 @@ func appendFlatObject(dst, object []byte, depth int) (_ []byte, ok bool) {
 // float32Number is a number that a field of the type float can hold: others refuse the
 // document.
 var float32Number = conversion{"number", func(dst, value []byte) ([]byte, fit) {
-	if !isNumber(value) || len(value) > maxFlatNumber {
+	digits := jsonscan.Number(value)
+	if len(digits) > maxFlatNumber {
 		return dst, none
 	}
-	n, err := strconv.ParseFloat(string(value), 32)
-	return append(dst, value...), fits(err == nil && !math.IsInf(n, 0))
+	n, err := strconv.ParseFloat(string(digits), 32)
+	return append(dst, digits...), fits(err == nil && !math.IsInf(n, 0))
 }}
 
 // allOf converts the values of an array and of the arrays in it, each once. It does not tell

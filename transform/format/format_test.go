@@ -246,3 +246,38 @@ func TestEveryEventCanBeEncodedInEveryFormat(t *testing.T) {
 		})
 	}
 }
+
+func TestANumberWrittenAsATextIsTheSameInEveryFormat(t *testing.T) {
+	quoted := func(object string, names ...string) string {
+		var texts []string
+		for _, name := range names {
+			texts = append(texts, name, `"`+string(members(object)[name])+`"`)
+		}
+		return with(object, texts...)
+	}
+	event := func(object string) transform.Event {
+		d, err := transform.ParseDetection([]byte(object), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := hq.Detection(d, created)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	for _, name := range Names()[1:] {
+		c, err := New(name, Options{Version: "1.4.0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, score := range []string{"95", "61", "12"} {
+			object := with(detectionObject, "risk_score", score)
+			want := c.Encode(event(object)).Payload()
+			got := c.Encode(event(quoted(object, "id", "mod_time", "create_time", "start_time", "end_time", "update_time", "risk_score"))).Payload()
+			if string(got) != string(want) {
+				t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
+			}
+		}
+	}
+}

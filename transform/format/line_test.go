@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"ndrbridge/internal/jsonscan"
 	"ndrbridge/test/siem"
 	"ndrbridge/transform"
 )
@@ -166,7 +167,7 @@ func isOfType(kind, value string) bool {
 	case "level":
 		return isNumber && 1 <= number && number <= 10
 	case "timestamp":
-		return isNumber && 0 <= number && number < maxMillis
+		return isNumber && 0 <= number && number < jsonscan.MaxMillis
 	case "date": // milliseconds of 13 digits need no format
 		return isNumber && len(value) == 13 && number > 0
 	case "double":

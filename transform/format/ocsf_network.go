@@ -108,8 +108,8 @@ var duration = conversion{"milliseconds between the two", func(dst, value []byte
 	if times[0] == nil || times[1] == nil {
 		return dst, none
 	}
-	first, hasFirst := asMillis(times[0])
-	last, hasLast := asMillis(times[1])
+	first, hasFirst := jsonscan.Millis(times[0])
+	last, hasLast := jsonscan.Millis(times[1])
 	return strconv.AppendInt(dst, last-first, 10), min(part, fits(hasFirst && hasLast && first <= last))
 }}
 
@@ -121,16 +121,14 @@ var secondsInMillis = scaled("milliseconds, of seconds", 1000)
 
 func scaled(name string, by float64) conversion {
 	return conversion{name, func(dst, value []byte) ([]byte, fit) {
-		if !isNumber(value) {
-			return dst, none
-		}
-		n, err := strconv.ParseFloat(string(value), 64)
+		digits := jsonscan.Number(value)
+		n, err := strconv.ParseFloat(string(digits), 64)
 		if n = math.Round(n * by); err != nil || math.Abs(n) >= 1<<53 {
 			return dst, none
 		}
 		start := len(dst)
 		dst = strconv.AppendInt(dst, int64(n), 10)
-		return dst, max(part, fits(bytes.Equal(dst[start:], value)))
+		return dst, max(part, fits(bytes.Equal(dst[start:], digits)))
 	}}
 }
 

@@ -88,7 +88,7 @@ var attributes = map[string]func(dst []byte, s *source) []byte{
 		} else {
 			risk = lookup(s.event.Data(), "detection.risk_score")
 		}
-		score, err := strconv.ParseFloat(string(risk), 64)
+		score, err := strconv.ParseFloat(string(jsonscan.Number(risk)), 64)
 		if err != nil || score <= 0 {
 			return append(dst, `"unknown"`...)
 		}

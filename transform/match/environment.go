@@ -176,7 +176,7 @@ func (v *variables) Parent() cel.Activation { return nil }
 // read indexes the event's data, up to a malformed member.
 func (v *variables) read() {
 	data := v.event.Data()
-	v.data = object{json: data[jsonscan.Space(data, 0):], indexed: true}
+	v.data = object{json: data[jsonscan.Space(data, 0):], isData: true, indexed: true}
 	if len(v.data.json) > 0 && v.data.json[0] == '{' {
 		v.data.index(true)
 	}

@@ -196,7 +196,7 @@ var numberAndText = regexp.MustCompile(`^\(((int|uint|double), (list\()?string\)
 
 // typeNoun returns the noun for a type of CEL.
 func typeNoun(name string) string {
-	if d, found := kindNamed(name); found {
+	if d, found := kinds[name]; found {
 		return d.noun
 	}
 	switch name {

@@ -102,14 +102,39 @@ func eventKind() documented {
 // dataKinds are the kinds of the objects that the variables of an event's data hold.
 var dataKinds = map[string]documented{"detection": detectionKind, "audit": auditKind, "record": recordKind, "changes": changesKind}
 
-// kindNamed returns the kind of objects with a type name.
-func kindNamed(name string) (documented, bool) {
+// kinds are the kinds of objects by the names of their types.
+var kinds = func() map[string]documented {
+	byName := make(map[string]documented)
 	for _, d := range append([]documented{detectionKind, participantKind, auditKind, recordKind, changesKind}, changeKinds...) {
-		if d.name == name {
-			return d, true
-		}
+		byName[d.name] = d
 	}
-	return documented{}, false
+	return byName
+}()
+
+// dataTypes are the types of the objects that the variables of an event's data hold.
+var dataTypes = func() map[string]*types.Type {
+	byName := make(map[string]*types.Type)
+	for name, d := range dataKinds {
+		byName[name] = types.NewObjectType(d.name)
+	}
+	return byName
+}()
+
+// memberKind returns the type of a member of a value of a type; nil if either is not
+// documented.
+func memberKind(of *types.Type, name []byte) *types.Type {
+	if of == nil || of.Kind() != types.StructKind {
+		return nil
+	}
+	return kinds[of.TypeName()].find(string(name))
+}
+
+// elementKind returns the type of the elements of a list of a type, or nil.
+func elementKind(of *types.Type) *types.Type {
+	if of == nil || of.Kind() != types.ListKind {
+		return nil
+	}
+	return of.Parameters()[0]
 }
 
 // fieldsOf returns the names of the fields of a variable.

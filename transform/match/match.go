@@ -21,7 +21,8 @@
 // else it is absent: an assignee of null does not start with "a", and that is not an
 // error.
 //
-// Integers are compared with integers exactly, and with fractions as doubles.
+// Integers are compared with integers exactly, and with fractions as doubles. A text of a
+// number is a number in a field that is documented as one.
 //
 // An expression that names a field which is not documented, or that uses a documented field
 // as another type, is refused, because it is most probably a mistake. A field that only

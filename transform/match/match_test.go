@@ -161,6 +161,29 @@ func TestMatches(t *testing.T) {
 	}
 }
 
+func TestANumberWrittenAsATextIsANumber(t *testing.T) {
+	detection := detectionEvent(t, `{"id": "25769804127", "risk_score": "95", "end_time": "1739982300000.5", "title": "95", "properties": {"id": "7"}, "new": "7",
+		"participants": [{"id": "7189", "object_id": "12", "username": "12"}]}`)
+	for expression, want := range map[string]bool{
+		`detection.risk_score >= 60`:                                            true,
+		`!(detection.risk_score < 95) && detection.risk_score == 95.0`:          true,
+		`detection.id == 25769804127 && detection.end_time > 1739982300000`:     true,
+		`detection.participants.exists(p, p.id == 7189 && p.object_id == 12)`:   true,
+		`detection.participants[0].object_id < 13`:                              true,
+		`detection.exists(name, name == "risk_score" && detection[name] == 95)`: true,
+		`detection.title == "95" && detection.participants[0].username == "12"`: true, // texts are documented
+		`detection.properties.id == "7" && detection["new"] == "7"`:             true, // nothing is documented
+	} {
+		matches(t, expression, detection, want)
+	}
+	changes, err := transform.New(transform.Attributes{ID: "1-2", Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.updated"},
+		[]byte(`{"detection":{},"changes":{"risk_score":{"from":"61","to":"95"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	matches(t, `changes.risk_score.to > changes.risk_score.from && changes.risk_score.to == 95`, changes, true)
+}
+
 func TestMatchesOtherStreams(t *testing.T) {
 	audit, record, gap, updated := auditEvent(t), recordEvent(t), gapEvent(t), updatedEvent(t)
 	for _, test := range []struct {

@@ -17,7 +17,9 @@ import (
 // object is a CEL map that decodes a JSON object's members when they are selected, each
 // once. Any other use decodes the whole object. It implements traits.Mapper.
 type object struct {
-	json    []byte // from the brace on
+	json    []byte      // from the brace on
+	kind    *types.Type // nil: not documented
+	isData  bool        // it is the data of an event: its members are the variables
 	members []member
 	indexed bool
 	last    map[string]int // index of the last member of each name; nil for few members
@@ -40,7 +42,7 @@ func (o *object) index(nested bool) int {
 		case m.Value < 0 || m.Value == len(o.json):
 			return -1
 		case nested && o.json[m.Value] == '{':
-			below := &object{json: o.json[m.Value:], members: make([]member, 0, 28)}
+			below := &object{json: o.json[m.Value:], kind: o.memberKind(m.Member), members: make([]member, 0, 28)}
 			if end := below.index(false); end >= 0 {
 				below.json = below.json[:end]
 				m.End = m.Value + end
@@ -99,17 +101,34 @@ func (o *object) value(i int) ref.Val {
 	m := &o.members[i]
 	if m.value == nil {
 		if json := o.json[m.Value:m.End]; json[0] == '{' {
-			m.value = &object{json: json}
+			m.value = &object{json: json, kind: o.memberKind(m.Member)}
 		} else {
-			m.value = decode(json)
+			m.value = decode(json, o.memberKind(m.Member))
 		}
 	}
 	return m.value
 }
 
+// memberKind returns the documented type of a member if its value depends on it, else nil.
+func (o *object) memberKind(m jsonscan.Member) *types.Type {
+	switch o.json[m.Value] {
+	case '{', '[':
+	case '"':
+		if jsonscan.Number(o.json[m.Value:m.End]) == nil {
+			return nil
+		}
+	default:
+		return nil
+	}
+	if o.isData {
+		return dataTypes[string(o.json[m.Name:m.NameEnd])]
+	}
+	return memberKind(o.kind, o.json[m.Name:m.NameEnd])
+}
+
 func (o *object) whole() traits.Mapper {
 	if o.decoded == nil {
-		o.decoded = decode(o.json).(traits.Mapper)
+		o.decoded = decode(o.json, o.kind).(traits.Mapper)
 	}
 	return o.decoded
 }
@@ -138,21 +157,22 @@ func (o *object) Type() ref.Type                              { return types.Map
 func (o *object) Value() any                                  { return o.whole().Value() }
 
 // decode converts a valid JSON value to a CEL value that does not reference it: a 64-bit
-// integer to an int or uint, any other number to a double.
-func decode(data []byte) ref.Val {
-	value, _ := decodeAt(data, 0)
+// integer to an int or uint, any other number to a double. kind is its documented type, nil
+// if there is none: a text of a number is a number if that is documented.
+func decode(data []byte, kind *types.Type) ref.Val {
+	value, _ := decodeAt(data, 0, kind)
 	return value
 }
 
 // decodeAt decodes the value at data[i], and returns the index after it.
-func decodeAt(data []byte, i int) (ref.Val, int) {
+func decodeAt(data []byte, i int, kind *types.Type) (ref.Val, int) {
 	switch data[i] {
 	case '{':
 		members := make(map[string]any)
 		i, more := jsonscan.First(data, i+1, '}')
 		for more {
 			m := jsonscan.ReadName(data, i)
-			value, end := decodeAt(data, m.Value)
+			value, end := decodeAt(data, m.Value, memberKind(kind, data[m.Name:m.NameEnd]))
 			members[stringText(data[m.Name-1:m.NameEnd+1])] = value
 			i, more = jsonscan.Next(data, end, '}')
 		}
@@ -162,7 +182,7 @@ func decodeAt(data []byte, i int) (ref.Val, int) {
 		i, more := jsonscan.First(data, i+1, ']')
 		for more {
 			var element ref.Val
-			element, i = decodeAt(data, i)
+			element, i = decodeAt(data, i, elementKind(kind))
 			elements = append(elements, element)
 			i, more = jsonscan.Next(data, i, ']')
 		}
@@ -171,6 +191,11 @@ func decodeAt(data []byte, i int) (ref.Val, int) {
 	end := jsonscan.Value(data, i, 0)
 	switch data[i] {
 	case '"':
+		if kind == types.IntType {
+			if literal := jsonscan.Number(data[i:end]); literal != nil {
+				return number(literal), end
+			}
+		}
 		return types.String(stringText(data[i:end])), end
 	case 't':
 		return types.True, end

@@ -67,7 +67,7 @@ func TestFieldsAreReadOutOfBytes(t *testing.T) {
 				}
 				return
 			}
-			if got == nil || got.Equal(decode([]byte(test.want))) != types.True {
+			if got == nil || got.Equal(decode([]byte(test.want), nil)) != types.True {
 				t.Fatalf("%s of %.100s: %.100v, want %.100s", test.path, test.data, got, test.want)
 			}
 		})
@@ -112,7 +112,7 @@ func FuzzFieldsAreReadOutOfAnyBytes(f *testing.F) {
 			return
 		}
 		want, got := decoded.Detection["a"], lookup(t, string(data), "detection.a")
-		if (want == nil) != (got == nil) || want != nil && got.Equal(decode(want)) != types.True {
+		if (want == nil) != (got == nil) || want != nil && got.Equal(decode(want, nil)) != types.True {
 			t.Fatalf("%s: %v, want %s", data, got, want)
 		}
 	})

@@ -56,7 +56,7 @@ func newTypedEnvironment(provider *documentedTypes) (*cel.Env, error) {
 	}
 	var index, in, size []cel.FunctionOpt
 	for _, name := range dataVariables {
-		options = append(options, cel.Variable(name, types.NewObjectType(dataKinds[name].name)))
+		options = append(options, cel.Variable(name, dataTypes[name]))
 	}
 	for _, d := range []documented{detectionKind, participantKind, auditKind, recordKind, changesKind} {
 		kind := types.NewObjectType(d.name)
@@ -89,21 +89,21 @@ func newDocumentedTypes() (*documentedTypes, error) {
 }
 
 func (t *documentedTypes) FindStructType(name string) (*types.Type, bool) {
-	if _, found := kindNamed(name); found {
+	if _, found := kinds[name]; found {
 		return types.NewTypeTypeWithParam(types.NewObjectType(name)), true
 	}
 	return t.eventType.FindStructType(name)
 }
 
 func (t *documentedTypes) FindStructFieldNames(name string) ([]string, bool) {
-	if d, found := kindNamed(name); found {
+	if d, found := kinds[name]; found {
 		return d.names(), true
 	}
 	return t.eventType.FindStructFieldNames(name)
 }
 
 func (t *documentedTypes) FindStructFieldType(name, field string) (*types.FieldType, bool) {
-	d, found := kindNamed(name)
+	d, found := kinds[name]
 	if !found {
 		kind, found := t.eventType.FindStructFieldType(name, field)
 		if !found && name == eventTypeName {

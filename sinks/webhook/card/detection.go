@@ -37,11 +37,8 @@ type millis float64
 
 // UnmarshalJSON never fails.
 func (m *millis) UnmarshalJSON(b []byte) error {
-	var n float64
-	if json.Unmarshal(b, &n) != nil || n < 0 || n >= 253402300800000 { // the year 10000
-		n = 0
-	}
-	*m = millis(n)
+	ms, _ := jsonscan.Millis(b) // 0 if it is no time
+	*m = millis(ms)
 	return nil
 }
 
