@@ -5,13 +5,16 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 )
 
 // Conn returns a connection that writes to c only while the lease is valid. A Write without
 // a lease fails with ErrExpired, and the connection is reset. It is also reset when the
 // lease ends: a Write that is blocked then fails, the peer gets no orderly end, and what
-// it has not received of a request is never sent. On Linux the kernel gives up data that
-// the peer has not acknowledged for a term.
+// it has not received of a request is never sent. Reads and writes of a connection that was reset
+// for that fail with ErrExpired, also when the lease is renewed again. On Linux the kernel gives up
+// data that the peer has not acknowledged, soon after the lease is over, even if this process is
+// stopped; as long as the lease is renewed, the peer may take its time.
 //
 // The connection belongs below TLS. It closes c when it is closed. Reads do not need the
 // lease.
@@ -49,8 +52,10 @@ type conn struct {
 	net.Conn
 	lease *Lease
 	write func(p []byte) (int, error)
-	once  sync.Once // closes Conn
-	err   error     // of closing
+	stall stall
+	over  atomic.Bool // it was reset without a lease
+	once  sync.Once   // closes Conn
+	err   error       // of closing
 }
 
 // Write implements net.Conn.
@@ -61,9 +66,20 @@ func (c *conn) Write(p []byte) (int, error) {
 			return n, nil
 		}
 	}
-	if over := c.lease.Check(); over != nil {
+	if c.lease.Check() != nil {
 		c.reset()
-		err = fmt.Errorf("write to %s: %w", c.RemoteAddr(), over)
+	}
+	if c.over.Load() {
+		err = fmt.Errorf("write to %s: %w", c.RemoteAddr(), ErrExpired)
+	}
+	return n, err
+}
+
+// Read implements net.Conn.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err != nil && c.over.Load() {
+		err = fmt.Errorf("read from %s: %w", c.RemoteAddr(), ErrExpired)
 	}
 	return n, err
 }
@@ -80,9 +96,10 @@ func (c *conn) Close() error {
 	return c.err
 }
 
-// reset closes the connection and discards what the kernel has not sent.
+// reset closes the connection because there is no lease, and discards what the kernel has not sent.
 func (c *conn) reset() {
 	c.once.Do(func() {
+		c.over.Store(true)
 		if tcp, ok := c.Conn.(*net.TCPConn); ok {
 			_ = tcp.SetLinger(0) // it fails only if the connection is closed
 		}

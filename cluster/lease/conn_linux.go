@@ -4,7 +4,9 @@ import (
 	"errors"
 	"net"
 	"os"
+	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,7 +14,7 @@ import (
 // maxWrite bounds the bytes that one system call writes after a check.
 const maxWrite = 64 << 10
 
-// prepare sets TCP_USER_TIMEOUT, and makes c check the lease before each system call
+// prepare makes the kernel's attempts to send end with the lease, and makes c check the lease before each system call
 // that writes rather than before each Write: a Write goes on in several calls if the
 // peer is slow, and the process may be stopped in the middle.
 func (c *conn) prepare(tcp *net.TCPConn) {
@@ -20,11 +22,43 @@ func (c *conn) prepare(tcp *net.TCPConn) {
 	if err != nil {
 		return // it is closed
 	}
-	_ = raw.Control(func(fd uintptr) {
-		// An error concerns later data only, as the kernel would treat it without.
-		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(c.lease.term.Milliseconds()))
-	})
+	c.stall = stall{raw: raw, since: c.lease.clock.Now()}
+	c.extend(c.lease.term)
 	c.write = func(p []byte) (int, error) { return c.writeChecked(raw, p) }
+}
+
+// stall is since when the peer may have taken nothing.
+type stall struct {
+	raw   syscall.RawConn // nil: it is no TCP connection
+	mu    sync.Mutex
+	acked uint64        // bytes that the peer had acknowledged
+	since time.Duration // by the lease's clock
+}
+
+// maxStall bounds how long the kernel tries to send, as it does without a lease.
+const maxStall = 15 * time.Minute
+
+// extend makes the kernel give up what the peer does not take when left has passed, or a little
+// later. TCP_USER_TIMEOUT counts from the moment since when it takes nothing, so it has to grow.
+func (c *conn) extend(left time.Duration) {
+	if c.stall.raw == nil {
+		return
+	}
+	c.stall.mu.Lock()
+	defer c.stall.mu.Unlock()
+	_ = c.stall.raw.Control(func(fd uintptr) { // the error is that it is closed
+		now := c.lease.clock.Now()
+		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		if err != nil || info.Unacked == 0 && info.Notsent_bytes == 0 || info.Bytes_acked != c.stall.acked {
+			c.stall.since = now
+		}
+		if err == nil {
+			c.stall.acked = info.Bytes_acked
+		}
+		timeout := min(now-c.stall.since, maxStall) + left
+		// An error concerns later data only, as the kernel would treat it without.
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, max(1, int(timeout.Milliseconds())))
+	})
 }
 
 // writeChecked writes p to raw. Its errors are like those of net.TCPConn.Write, and

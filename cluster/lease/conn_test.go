@@ -339,3 +339,56 @@ func TestNothingIsRequestedWithoutALease(t *testing.T) {
 		})
 	}
 }
+
+// TestAPeerThatReadsNothingForLongerThanATermIsNotReset: as long as the lease is renewed, how long
+// the peer may take is not for the lease to say.
+func TestAPeerThatReadsNothingForLongerThanATermIsNotReset(t *testing.T) {
+	t.Parallel()
+	clock := lease.System()
+	l := lease.New(2*time.Second, clock)
+	l.Renew(clock.Now())
+	renewing, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-renewing:
+				return
+			case <-time.After(50 * time.Millisecond):
+				l.Renew(clock.Now())
+			}
+		}
+	}()
+	near, far := pair(t)
+	written := write(t, l.Conn(near), far)
+	time.Sleep(6 * time.Second)
+	if n, err := io.Copy(io.Discard, io.LimitReader(far, large-1)); n != large-1 {
+		t.Errorf("%d bytes of %d arrived: %v", n, large-1, err)
+	}
+	if n, err := written(); n != large || err != nil {
+		t.Errorf("%d bytes of %d were written: %v", n, large, err)
+	}
+	close(renewing)
+	<-stopped
+}
+
+// TestAConnectionThatWasResetWithoutALeaseSaysSo, so that nobody blames the peer, although the
+// lease is there again.
+func TestAConnectionThatWasResetWithoutALeaseSaysSo(t *testing.T) {
+	t.Parallel()
+	near, far := pair(t)
+	l, c := newLease()
+	conn := l.Conn(near)
+	written := write(t, conn, far)
+	c.Advance(term)
+	l.Renew(c.Now())
+	if _, err := written(); !errors.Is(err, lease.ErrExpired) {
+		t.Errorf("the write that was blocked: %v", err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, lease.ErrExpired) {
+		t.Errorf("a read: %v", err)
+	}
+	if _, err := conn.Write([]byte("x")); !errors.Is(err, lease.ErrExpired) {
+		t.Errorf("a later write: %v", err)
+	}
+}

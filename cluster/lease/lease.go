@@ -24,7 +24,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 )
@@ -177,16 +179,21 @@ func (l *Lease) arm() {
 	}
 }
 
-// expire ends the contexts and the connections if the lease is over.
+// expire ends the contexts and the connections if the lease is over. If it is not, it extends the
+// time for which the kernel tries to send.
 func (l *Lease) expire() {
 	l.mu.Lock()
 	if l.timer != nil {
 		l.timer()
 		l.timer = nil
 	}
-	if l.left() > 0 {
+	if left := l.left(); left > 0 {
 		l.arm()
+		conns := slices.Collect(maps.Keys(l.conns))
 		l.mu.Unlock()
+		for _, c := range conns {
+			c.extend(left)
+		}
 		return
 	}
 	contexts, conns := l.contexts, l.conns

@@ -2,7 +2,10 @@ package syslog
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"ndrbridge/cluster/lease"
 )
 
 // stream sends messages over TCP or TLS, on a connection that it keeps.
@@ -67,6 +70,9 @@ func (s *stream) drop(reason error, at time.Time) {
 	s.conn.end(true)
 	s.conn = nil
 	s.tail.expire(at)
+	if errors.Is(reason, lease.ErrExpired) { // the receiver is not at fault
+		s.tail.forgive()
+	}
 	if n := s.tail.giveUp(); n > 0 {
 		s.o.Log.Warn("the receiver keeps ending the connection after these messages; they are not sent again, and it may not have stored them: "+
 			"see its log for the reason, such as a message that is larger than it takes (max_bytes)",

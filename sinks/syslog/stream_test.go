@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/cluster/lease/leasetest"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/sinktest"
 	"ndrbridge/test/certificate"
@@ -204,6 +205,26 @@ func TestAMessageThatEndsEveryConnectionIsGivenUp(t *testing.T) {
 	}
 	retry(t, s, events[1:])
 	r.await("the event behind it", func(m []received) bool { return m[len(m)-1].id() == events[1].ID })
+}
+
+// The end of a lease resets the connection, which is not the receiver's fault.
+func TestMessagesAreNotGivenUpForTheEndsOfLeases(t *testing.T) {
+	const term = 6 * time.Second
+	var text syncBuffer
+	r := newReceiver(t, OctetCounting, nil)
+	l, clock := leasetest.NewLease(term)
+	s := open(t, Options{Address: r.addr(), Network: TCP, Lease: l, Log: slog.New(slog.NewTextHandler(&text, nil))})
+	events := sinktest.Events(2, 1, 200)
+	retry(t, s, events[:1])
+	for range 2 * maxRepetitions {
+		clock.Advance(term)
+		awaitEnd(t, s)
+		l.Renew(clock.Now())
+		retry(t, s, events[1:])
+	}
+	if strings.Contains(text.String(), "they are not sent again") {
+		t.Errorf("the log is %s", text.String())
+	}
 }
 
 type syncBuffer struct {

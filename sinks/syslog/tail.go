@@ -87,6 +87,13 @@ func (t *tail) repeat(i int, now time.Time) (frames []byte) {
 	return c.frames
 }
 
+// forgive undoes the count of one repetition.
+func (t *tail) forgive() {
+	for i := range t.chunks {
+		t.chunks[i].repetitions = max(0, t.chunks[i].repetitions-1)
+	}
+}
+
 // giveUp removes the oldest chunk if it was sent again maxRepetitions times, and returns the
 // number of its messages. The others stay: the receiver may have ended every connection
 // before it read them.
