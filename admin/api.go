@@ -125,7 +125,7 @@ func (o Options) serve(pattern string, m operations, answers slots) http.Handler
 		}
 		c := o.Control()
 		if c == nil {
-			writeProblem(w, http.StatusServiceUnavailable, "the state is being opened; try again")
+			writeProblem(w, http.StatusServiceUnavailable, "not ready: "+strings.Join(o.NotReady(), "; "))
 			return
 		}
 		w.Header().Set("Cache-Control", "no-store")
@@ -187,8 +187,13 @@ type problem struct {
 	retryAfter string // seconds; empty: unknown
 }
 
+// newProblem returns a problem, which asks for a retry if its status is 503.
 func newProblem(status int, detail string) *problem {
-	return &problem{Title: http.StatusText(status), Status: status, Detail: detail}
+	p := &problem{Title: http.StatusText(status), Status: status, Detail: detail}
+	if status == http.StatusServiceUnavailable {
+		p.retryAfter = "5"
+	}
+	return p
 }
 
 // refusal returns a problem after which the connection is closed.
@@ -200,9 +205,7 @@ func refusal(status int, detail string) *problem {
 
 // busy returns the refusal of a request for which there is no capacity.
 func busy(detail string) *problem {
-	p := refusal(http.StatusServiceUnavailable, detail)
-	p.retryAfter = "5"
-	return p
+	return refusal(http.StatusServiceUnavailable, detail)
 }
 
 // problemOf returns the problem for an error of an operation. Its status is fallback if
@@ -217,16 +220,12 @@ func problemOf(err error, fallback int) *problem {
 		return p
 	}
 	switch {
-	case errors.Is(err, ErrUnavailable):
-		p := newProblem(http.StatusServiceUnavailable, err.Error())
-		p.retryAfter = "5"
-		return p
 	case errors.Is(err, ErrUnknown):
 		fallback = http.StatusNotFound
 	case errors.Is(err, ErrNotRunning), errors.Is(err, ErrBusy), errors.Is(err, ErrNotRejected), errors.Is(err, poller.ErrNoPosition),
 		errors.Is(err, checkpoint.ErrDeadFull), errors.Is(err, checkpoint.ErrFenced):
 		fallback = http.StatusConflict
-	case errors.Is(err, checkpoint.ErrClosed), errors.Is(err, checkpoint.ErrNotOwner):
+	case errors.Is(err, ErrUnavailable), errors.Is(err, checkpoint.ErrClosed), errors.Is(err, checkpoint.ErrNotOwner):
 		fallback = http.StatusServiceUnavailable
 	}
 	return newProblem(fallback, err.Error())

@@ -302,8 +302,9 @@ func TestTemporaryErrorsAskForARetry(t *testing.T) {
 		retryAfter string
 	}{
 		"because too much waits":             {fmt.Errorf("store: %w", checkpoint.ErrCommandsFull), "ndrbridge tickets list --status pending", "60"},
-		"because the bridge stops":           {checkpoint.ErrClosed, "closed", ""},
-		"because an appliance was not asked": {errors.New("dc answered 502"), "dc answered 502", ""},
+		"because the bridge stops":           {checkpoint.ErrClosed, "closed", "5"},
+		"because the shard has no owner":     {fmt.Errorf("shard 03: %w", checkpoint.ErrNotOwner), "shard 03", "5"},
+		"because an appliance was not asked": {errors.New("dc answered 502"), "dc answered 502", "5"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := admin.Options{Token: token, Tickets: func() admin.Tickets { return admin.Tickets{Acceptor: failing{c.err}} }}
