@@ -29,16 +29,16 @@ type Options struct {
 	Keep int
 	// Out replaces standard output if Path is Stdout; nil: os.Stdout.
 	Out io.Writer
-	// Log receives a warning when a torn line is truncated; nil: nothing is logged.
+	// Log receives a warning when torn lines are truncated; nil: nothing is logged.
 	Log *slog.Logger
 }
 
 // Sink writes the payload of each event on a line of its own.
 //
 // An event in a file is acknowledged once the file is synced, and survives a crash
-// of the machine. A partial line that a crash or a full disk left is truncated
-// before the next batch is written, so that no line is torn; whole lines of an
-// unacknowledged batch stay and are written again. On standard output, an event is
+// of the machine. A partial line, or one with a hole, that a crash or a full disk left is
+// truncated with everything behind it before the next batch is written, so that no line is
+// torn; whole lines before it, of an unacknowledged batch, stay and are written again. On standard output, an event is
 // acknowledged once it is written, and a partial line is terminated, so that the
 // next one is whole.
 type Sink struct {

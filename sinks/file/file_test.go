@@ -412,6 +412,12 @@ func TestOpenTruncatesTornLines(t *testing.T) {
 		{"a line of text with a hole in it goes", "CEF:0|a\nCEF:0|b" + strings.Repeat("\x00", 300) + "c\n", "CEF:0|a\n"},
 		{"a document in ECS without its newline goes", first + `{"@timestamp":"2026`, first},
 		{"a document in OCSF without its newline goes", first + `{"activity_id":1}`, first},
+		{"a hole in the middle goes, with what is behind it", first + second[:100] + strings.Repeat("\x00", 300) + second[400:] + first, first},
+		{"a hole over the ends of lines goes, with what is behind it", first + strings.Repeat("\x00", len(second)) + second[100:] + first, first},
+		{"a hole at the beginning goes, with what is behind it", strings.Repeat("\x00", 100) + first[100:] + second, ""},
+		{"a hole between lines of text goes, with what is behind it", "CEF:0|a\nCEF:0|b" + strings.Repeat("\x00", 300) + "c\nCEF:0|d\n", "CEF:0|a\n"},
+		{"a line without its middle goes, with what is behind it", first + second[:100] + "\n" + first, first},
+		{"lines of something else before whole ones stay", "\x1b[31mred\x1b[0m\n\x7fELF\x00\n{\n" + first, "\x1b[31mred\x1b[0m\n\x7fELF\x00\n{\n" + first},
 		{"what is behind a line of something else goes", "{\"a\": 1}\n" + second[:50], "{\"a\": 1}\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -36,19 +37,34 @@ func (l *log) append(lines []byte) error {
 		}
 	}
 	l.torn = true
-	_, err := l.file.Write(lines)
-	if err == nil {
-		// After a failed sync, the kernel may mark pages as clean that are not on
-		// disk, so these lines are truncated and written again, too.
-		err = l.file.Sync()
-	}
-	if err != nil {
-		_ = l.repair() // retried by the next append
-		return failure(err)
+	for rest := lines; len(rest) > 0; {
+		part := leading(rest, maxUnsynced)
+		_, err := l.file.Write(part)
+		if err == nil {
+			// After a failed sync, the kernel may mark pages as clean that are not on
+			// disk, so these lines are truncated and written again, too.
+			err = l.file.Sync()
+		}
+		if err != nil {
+			_ = l.repair() // retried by the next append
+			return failure(err)
+		}
+		rest = rest[len(part):]
 	}
 	l.torn = false
 	l.size += int64(len(lines))
 	return nil
+}
+
+// leading returns the leading lines of at most maxBytes together, but at least one.
+func leading(lines []byte, maxBytes int) []byte {
+	if len(lines) <= maxBytes {
+		return lines
+	}
+	if end := bytes.LastIndexByte(lines[:maxBytes], '\n'); end >= 0 {
+		return lines[:end+1]
+	}
+	return lines[:bytes.IndexByte(lines, '\n')+1]
 }
 
 // ready makes sure that file is the one at path and ends with a whole line.
@@ -92,8 +108,8 @@ func (l *log) repair() error {
 	return nil
 }
 
-// open opens or creates the file and truncates what a crash left after its last whole
-// line. None of that was acknowledged, so it is sent again.
+// open opens or creates the file and truncates what a crash left at its end. None of that was
+// acknowledged, so it is sent again.
 func (l *log) open() (err error) {
 	file, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o640)
 	if err != nil {
@@ -122,7 +138,7 @@ func (l *log) open() (err error) {
 		if err := errors.Join(file.Truncate(size), file.Sync()); err != nil {
 			return err
 		}
-		l.logger.Warn("the file ended with a partial line, as after a crash; the line was removed, and its event is sent again",
+		l.logger.Warn("the file ended with a partial line or a line with a hole, as after a crash; it and what is behind it were removed, and their events are sent again",
 			"path", l.path, "bytes", info.Size()-size)
 	}
 	// A new file is durable once its directory is synced.

@@ -11,9 +11,14 @@ import (
 	"ndrbridge/transform/format"
 )
 
-// maxTail bounds how many bytes from the end of a file are read to find its last
-// whole line.
-const maxTail = 64 << 20
+const (
+	// maxTail bounds how many bytes from the end of a file are read to find its last whole
+	// line.
+	maxTail = 64 << 20
+	// maxUnsynced is how many bytes of several lines are written at most before they are
+	// synced: further from the end of a file, no crash leaves a hole.
+	maxUnsynced = 8 << 20
+)
 
 // starts are the beginnings of the lines that the sink writes, in all formats: another
 // one may have been configured when a line was written.
@@ -63,10 +68,51 @@ func beginsEvent(line []byte) bool {
 	return isEvent(line) || slices.ContainsFunc(starts, func(start []byte) bool { return bytes.HasPrefix(start, line) })
 }
 
-// wholeLines returns the length of a file of size bytes up to the end of its last whole
-// line. It returns a Halted error if the rest is not what a crash leaves: the file, or
-// its end, then belongs to something else and must not be truncated.
+// wholeLines returns the length of a file of size bytes without what a crash left at its
+// end: everything behind the last whole line, and everything from the first line with a hole
+// on, since whatever was synced before has none. It returns a Halted error if the rest is not
+// what a crash leaves: the file, or its end, then belongs to something else and must not be
+// truncated.
 func wholeLines(file io.ReaderAt, name string, size int64) (int64, error) {
+	end, err := lastWhole(file, name, size)
+	if err != nil {
+		return 0, err
+	}
+	return firstHole(file, max(0, size-maxUnsynced), end)
+}
+
+// firstHole returns the offset of the first line with a hole among those that begin between
+// start and end, or end if there is none. end is the end of a line.
+func firstHole(file io.ReaderAt, start, end int64) (int64, error) {
+	if start >= end {
+		return end, nil
+	}
+	lines := make([]byte, end-start)
+	if _, err := file.ReadAt(lines, start); err != nil {
+		return 0, err
+	}
+	if start > 0 { // perhaps within a line
+		first := bytes.IndexByte(lines, '\n') + 1
+		lines, start = lines[first:], start+int64(first)
+	}
+	for line := range bytes.Lines(lines) {
+		if hasHole(bytes.TrimSuffix(line, []byte{'\n'})) {
+			return start, nil
+		}
+		start += int64(len(line))
+	}
+	return end, nil
+}
+
+// hasHole reports whether a line is an event without some of its bytes: zeros stand for the
+// pages that were never written to disk.
+func hasHole(line []byte) bool {
+	before, _, zeros := bytes.Cut(line, []byte{0})
+	return !isWhole(line) && (isEvent(line) || zeros && beginsEvent(before))
+}
+
+// lastWhole returns the end of the last whole line, or an error like wholeLines.
+func lastWhole(file io.ReaderAt, name string, size int64) (int64, error) {
 	foreign := func(what string) error {
 		return sinks.Errorf(sinks.Halted, "%s %s: move it away, or choose another path", name, what)
 	}

@@ -2,13 +2,21 @@ package file
 
 import (
 	"bytes"
+	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
+
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/transform"
 )
 
-// FuzzWholeLines checks arbitrary files: no whole line is removed, nothing else is left at
-// the end, and a file without a whole line is emptied only if it begins with an event or
-// has only zeros.
+// FuzzWholeLines checks arbitrary files: no whole line is removed but behind a hole, nothing
+// else is left at the end, and a file without a whole line is emptied only if it begins with
+// an event or has zeros.
 func FuzzWholeLines(f *testing.F) {
 	const event = `{"specversion":"1.0","id":"1"}` + "\n"
 	for _, seed := range []string{
@@ -27,8 +35,12 @@ func FuzzWholeLines(f *testing.F) {
 			t.Fatalf("%d bytes of %d are whole", end, len(content))
 		}
 		for line := range bytes.Lines(content[end:]) {
-			if text, ended := bytes.CutSuffix(line, []byte{'\n'}); ended && isWhole(text) {
+			text, ended := bytes.CutSuffix(line, []byte{'\n'})
+			if ended && isWhole(text) {
 				t.Errorf("the whole line %q is removed", line)
+			}
+			if hasHole(text) {
+				break
 			}
 		}
 		left, ended := bytes.CutSuffix(content[:end], []byte{'\n'})
@@ -37,9 +49,82 @@ func FuzzWholeLines(f *testing.F) {
 			t.Errorf("%.100q is left at the end", left)
 		case end == 0 && len(content) > 0:
 			first, _, _ := bytes.Cut(content, []byte{'\n'})
-			if !beginsEvent(first) && len(bytes.Trim(first, "\x00")) > 0 {
+			if !beginsEvent(first) && !hasHole(first) && len(bytes.Trim(first, "\x00")) > 0 {
 				t.Errorf("%.100q is emptied", content)
 			}
 		}
 	})
+}
+
+// TestNoDamageOfTheLastBatchStays damages what was written after the last sync as a loss of
+// power may: it is cut off, and ranges of it are zeros. Acknowledged lines stay, every line is
+// whole when the batch has been sent again, and nothing of it is missing.
+func TestNoDamageOfTheLastBatchStays(t *testing.T) {
+	directory := t.TempDir()
+	events := sinktest.Events(12, 5, 400)
+	for i := 0; i < len(events); i += 3 {
+		events[i] = events[i].WithDocument("text/plain; charset=utf-8", []byte("CEF:0|a|b|"+events[i].ID+strings.Repeat("c", 300)))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		path := filepath.Join(directory, "x")
+		os.Remove(path)
+		deliver := func(events []transform.Event) []byte {
+			s, err := New(Options{Path: path})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			if err := s.Send(context.Background(), events); err != nil {
+				t.Fatal(err)
+			}
+			content, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return content
+		}
+		n := rapid.IntRange(1, len(events)-1).Draw(t, "acknowledged")
+		synced := deliver(events[:n])
+		damaged := deliver(events[n:])
+		batch := bytes.Clone(damaged[len(synced):])
+		for range rapid.IntRange(0, 3).Draw(t, "holes") {
+			from := rapid.IntRange(len(synced), len(damaged)-1).Draw(t, "from")
+			clear(damaged[from:rapid.IntRange(from+1, len(damaged)).Draw(t, "to")])
+		}
+		damaged = damaged[:rapid.IntRange(len(synced), len(damaged)).Draw(t, "length")]
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		left := deliver(events[n:])
+		if !bytes.HasPrefix(left, synced) || !bytes.HasSuffix(left, batch) {
+			t.Fatalf("%d acknowledged bytes and a batch of %d, damaged to %q, became %q", len(synced), len(batch), damaged[len(synced):], left)
+		}
+		for line := range bytes.Lines(left) {
+			if text, ended := bytes.CutSuffix(line, []byte{'\n'}); !ended || !isWhole(text) {
+				t.Fatalf("the line %q stays", line)
+			}
+		}
+	})
+}
+
+// A hole is only looked for where an unsynced write can have been: nothing is removed for one
+// in what was acknowledged long before.
+func TestAHoleFarFromTheEndStays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x")
+	line := `{"specversion":"1.0","data":"` + strings.Repeat("x", 1000) + `"}` + "\n"
+	content := `{"specversion":"1.0","data":"` + "\x00\x00\n" + strings.Repeat(line, maxUnsynced/len(line)+1)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Send(t.Context(), sinktest.Events(1, 1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(path); err != nil || !bytes.HasPrefix(got, []byte(content)) {
+		t.Errorf("%d bytes are left of %d, %v", len(got), len(content), err)
+	}
 }
