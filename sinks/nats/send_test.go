@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -276,6 +277,43 @@ func TestStreams(t *testing.T) {
 			t.Errorf("%d events, %v", len(got), err)
 		}
 	})
+}
+
+// A stream may refuse a version of a detection and have space for the next one.
+func TestVersionsOfADetectionStayInOrderWhenOneIsRefused(t *testing.T) {
+	s := loopback.NATS(t, nil)
+	config := jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}, MaxBytes: 4000, Discard: jetstream.DiscardNew}
+	nc := makeStream(t, s, config)
+	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
+	versions := []transform.Event{sinktest.Events(2, 1, 4000)[0], sinktest.Events(2, 1, 0)[1]}
+	if versions[0].PartitionKey != versions[1].PartitionKey {
+		t.Fatal("not two versions of one detection")
+	}
+	if err := sink.Send(t.Context(), versions); err == nil {
+		t.Fatal("no error of a version that does not fit")
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.MaxBytes = -1
+	if _, err := js.UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	if err := sink.Send(t.Context(), versions); err != nil {
+		t.Fatal(err)
+	}
+	got, err := storedEvents(nc, "NDR")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, e := range got {
+		ids = append(ids, e.ID())
+	}
+	if want := []string{versions[0].ID, versions[1].ID}; !slices.Equal(ids, want) {
+		t.Errorf("the stream holds %v, want %v", ids, want)
+	}
 }
 
 func TestAnswersOfOthersAreNotAcknowledgements(t *testing.T) {
