@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +20,8 @@ import (
 //	  tls: {cert_file: /etc/ndrbridge/tls.crt, key_file: /etc/ndrbridge/tls.key}
 type Admin struct {
 	// Listen is the address to listen on, host:port. An address other than loopback
-	// requires a token or client certificates.
+	// requires a token or client certificates, and that the tokens and the secrets of
+	// [Tickets.Webhooks] have at least 8 characters.
 	Listen string `yaml:"listen" env:"LISTEN" default:"127.0.0.1:9600" required:"true"`
 	// Token is the bearer token that every request must carry, except requests for
 	// /healthz and /readyz. Absent: no token is required.
@@ -107,7 +109,7 @@ func (s Source) loadOnly(keys ...string) (*Config, error) {
 	return config, nil
 }
 
-func (c checks) admin(admin Admin) {
+func (c checks) admin(admin Admin, hooks WebhookIntakes) {
 	switch {
 	case admin.TLS.CertFile != "" && admin.TLS.KeyFile == "":
 		c.wrong("admin.tls.cert_file", "is set without key_file; HTTPS requires both")
@@ -131,9 +133,26 @@ func (c checks) admin(admin Admin) {
 		c.wrong("admin.listen", "%q is not an address; write host:port, for example 127.0.0.1:9600", admin.Listen)
 		return
 	}
-	address, err := netip.ParseAddr(host)
-	if host != "localhost" && (err != nil || !address.IsLoopback()) && !admin.protected() {
+	if isLoopback(host) {
+		return
+	}
+	if !admin.protected() {
 		c.wrong("admin.listen", "%s can be reached from other hosts; set admin.token_file or admin.tls.client_ca_file, or listen on 127.0.0.1", admin.Listen)
+	}
+	c.guessable("admin", admin)
+	c.guessable("tickets.webhooks", hooks)
+}
+
+func isLoopback(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.IsLoopback()
+}
+
+// guessable checks that no secret in a block, with which other hosts prove who they are, is
+// so short that it can be guessed.
+func (c checks) guessable(path string, block any) {
+	for _, key := range shortSecrets(path, reflect.ValueOf(block)) {
+		c.wrong(key, "has less than %d characters, and admin.listen can be reached from other hosts; choose a longer secret, such as the output of openssl rand -hex 32", minSecret)
 	}
 }
 

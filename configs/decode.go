@@ -253,7 +253,7 @@ func (p *sourceLines) text(path string, node *yaml.Node, kind reflect.Kind) (str
 	at := p.here(node)
 	node = resolve(node)
 	expanded := p.expandNode(path, node)
-	at.null = isNull(node)
+	at.null, at.reference = isNull(node), p.expanded[node]
 	if _, before := p.at[path]; !at.null || !before {
 		p.at[path] = at
 	}

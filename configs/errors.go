@@ -98,6 +98,7 @@ type sourceLine struct {
 	variable     string
 	file         string
 	line, column int
+	reference    bool // the value, or part of it, is that of a variable
 	null         bool // the key is present without a value and keeps its default
 }
 

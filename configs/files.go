@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"ndrbridge/internal/redact"
 )
 
 // Files returns the paths of the files that s reads, including those with secrets, sorted
@@ -61,6 +63,71 @@ func eachFile(path string, block reflect.Value, visit func(key, file string)) {
 type SecretFile struct {
 	Key  string // path of the key that names the file, such as appliances[0].api_key_file
 	Path string
+}
+
+// minSecret is the number of bytes below which a secret can be guessed, or is too common a
+// text to be removed from what servers repeat.
+const minSecret = 8
+
+// ShortSecrets returns the paths of the keys whose secrets have less than 8 bytes, in the
+// order of the configuration.
+func (c *Config) ShortSecrets() []string { return shortSecrets("", reflect.ValueOf(*c)) }
+
+// shortSecrets returns the keys of the short secrets in the block at path. Secrets that cannot
+// be read are reported elsewhere.
+func shortSecrets(path string, block reflect.Value) (keys []string) {
+	eachField(path, block, func(key string, f field, value reflect.Value) {
+		if f.shape != shapeSecret {
+			return
+		}
+		s := value.Interface().(Secret)
+		if text, err := s.Read(); err == nil && text != "" && len(text) < minSecret {
+			if s.File != "" {
+				key += fileSuffix
+			}
+			keys = append(keys, key)
+		}
+	})
+	return keys
+}
+
+// WrittenSecrets returns the keys of secrets, and of URLs with secret parts, that are written
+// in the files of s instead of files of their own. The Path of each is that file.
+func WrittenSecrets(s Source) ([]SecretFile, error) {
+	files, err := s.read()
+	if err != nil {
+		return nil, err
+	}
+	p, config, _ := decode(files, s)
+	var found []SecretFile
+	written := func(key string) {
+		if at := p.at[key]; at.file != "" && !at.reference {
+			found = append(found, SecretFile{Key: key, Path: at.file})
+		}
+	}
+	eachField("", reflect.ValueOf(*config), func(key string, f field, value reflect.Value) {
+		switch value := value.Interface().(type) {
+		case Secret:
+			if value.value != nil {
+				written(key)
+			}
+		case Secrets:
+			for i := range value {
+				written(item(key, i))
+			}
+		case URL:
+			if strings.Contains(value.String(), hidden) {
+				written(key)
+			}
+		case Headers:
+			for name := range value {
+				if !redact.HarmlessHeader(name) {
+					written(join(key, name))
+				}
+			}
+		}
+	})
+	return found, nil
 }
 
 // notSecret lists the keys of files that contain no secrets.

@@ -43,6 +43,34 @@ sinks:
 	}
 }
 
+func TestSecretsThatAreWrittenInTheConfiguration(t *testing.T) {
+	folder := t.TempDir()
+	first, second := filepath.Join(folder, "1.yaml"), filepath.Join(folder, "2.yaml")
+	for path, text := range map[string]string{
+		first: `
+appliances: [{name: hq, url: "https://sensor.example", api_key: k}, {name: lab, url: "https://lab.example", api_key: "${KEY}"}]
+tickets: {webhooks: {jira: {secret: replaced}}}
+`,
+		second: `
+sinks:
+  - {name: hook, webhook: {url: "https://hooks.example/T0/secret", headers: {Accept: "*/*", X-Key: x}, sign: {secrets: [whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw]}}}
+  - {name: bus, nats: {url: "nats://127.0.0.1", token_file: none}}
+`,
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := configs.WrittenSecrets(configs.Source{Paths: []string{first, second}, Environ: []string{"KEY=k", "NDRBRIDGE_TICKETS_WEBHOOKS_JIRA_SECRET=other"}})
+	want := []configs.SecretFile{
+		{Key: "appliances[0].api_key", Path: first}, {Key: "sinks[0].webhook.url", Path: second},
+		{Key: "sinks[0].webhook.headers.X-Key", Path: second}, {Key: "sinks[0].webhook.sign.secrets[0]", Path: second},
+	}
+	if err != nil || !slices.Equal(found, want) {
+		t.Errorf("%v (%v), want %v", found, err, want)
+	}
+}
+
 func TestSecretsNeedNotBeReadableIfNothingIsContacted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ndrbridge.yaml")
 	text := `

@@ -41,7 +41,7 @@ tickets:
   enabled: true
   nats: {url: "nats://n:4222", stream: T}
   kafka: {brokers: ["k:9092"]}
-  webhooks: {jira: {secret: s}}
+  webhooks: {jira: {secret: secretive}}
 `
 
 func TestShard(t *testing.T) {
@@ -111,8 +111,8 @@ func TestHash(t *testing.T) {
 		{"the member", "member: a", "member: b", true},
 		{"the state", "/s/state.db", "/other", true},
 		{"the log", "events: {", "log: {level: debug, format: json}\nevents: {", true},
-		{"the admin interface", "events: {", "admin: {listen: '0.0.0.0:1', token: t}\nevents: {", true},
-		{"a literal secret", "secret: s", "secret: other", true},
+		{"the admin interface", "events: {", "admin: {listen: '0.0.0.0:1', token: longenough}\nevents: {", true},
+		{"a literal secret", "secret: secretive", "secret: another-one", true},
 		{"the cluster", "name: prod", "name: test", false},
 		{"the shards", "shards: 4", "shards: 5", false},
 		{"the servers", "n:4222\"}}\nstate", "m:4222\"}}\nstate", false},

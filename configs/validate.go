@@ -29,7 +29,7 @@ func validate(p *sourceLines, config *Config) {
 	}
 	eachField("", reflect.ValueOf(config).Elem(), c.tags)
 	c.cluster(config.Cluster)
-	c.admin(config.Admin)
+	c.admin(config.Admin, config.Tickets.Webhooks)
 	if !typePrefix.MatchString(config.Events.TypePrefix) {
 		c.wrong("events.type_prefix", "%q is not a valid type prefix; write words of letters, digits, - and _, separated by dots", config.Events.TypePrefix)
 	}

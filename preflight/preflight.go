@@ -5,8 +5,6 @@ package preflight
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"sync"
 	"time"
 
@@ -76,7 +74,7 @@ func Check(ctx context.Context, config *configs.Config, o Options) []finding.Fin
 		})
 	}
 	running.Wait()
-	found := finding.Of(configuration, checkSecretFiles(config))
+	found := finding.Of(configuration, checkSecrets(config))
 	for _, target := range []string{"tracing", "tickets"} { // these are not tried
 		found = append(found, ofTarget(settings, target)...)
 	}
@@ -132,19 +130,4 @@ func unusable(err error) []finding.Finding {
 	return []finding.Finding{{
 		Step: "settings", Result: finding.Failed, Detail: err.Error(), Advice: "correct the named key, or the file it refers to",
 	}}
-}
-
-// checkSecretFiles returns a warning for each secret file that everybody may read.
-func checkSecretFiles(config *configs.Config) []finding.Finding {
-	const others = 0o004
-	var found []finding.Finding
-	for _, f := range config.SecretFiles() {
-		if info, err := os.Stat(f.Path); err == nil && info.Mode().Perm()&others != 0 {
-			found = append(found, finding.Finding{
-				Step: f.Key, Result: finding.Warning, Detail: fmt.Sprintf("everybody on this machine may read %s", f.Path),
-				Advice: "chmod o= " + f.Path,
-			})
-		}
-	}
-	return found
 }

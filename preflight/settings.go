@@ -22,7 +22,8 @@ import (
 // interface, and everything that the parts are made of, such as certificates. It
 // changes nothing and contacts nothing, except a bridge that holds the admin address.
 func CheckSettings(ctx context.Context, config *configs.Config, version string) []finding.Finding {
-	found := append(checkState(config, true), checkParts(ctx, config, version)...)
+	found := finding.Of(configuration, checkSecrets(config))
+	found = append(append(found, checkState(config, true)...), checkParts(ctx, config, version)...)
 	for _, a := range config.Appliances {
 		found = append(found, finding.Of("appliance "+a.Name, checkFilter(a.Detections))...)
 	}

@@ -74,15 +74,20 @@ otherwise.`,
 				fmt.Fprintln(c.stderr, err)
 				return errors.Join(commandline.ErrReported, err)
 			}
-			if connect {
-				return c.checkConnections(cmd.Context(), config, timeout)
-			}
-			if !c.printSettings(preflight.CheckSettings(cmd.Context(), config, version)) {
-				return commandline.ErrReported
-			}
 			files, err := c.source().Files()
 			if err != nil {
 				return &commandline.ConfigError{Err: err}
+			}
+			written, err := configs.WrittenSecrets(c.source())
+			if err != nil {
+				return &commandline.ConfigError{Err: err}
+			}
+			found := preflight.CheckFiles(written)
+			if connect {
+				return c.checkConnections(cmd.Context(), config, timeout, found)
+			}
+			if !c.printSettings(append(found, preflight.CheckSettings(cmd.Context(), config, version)...)) {
+				return commandline.ErrReported
 			}
 			printPlan(c.stdout, files, config)
 			return nil
@@ -119,13 +124,13 @@ func (c *command) printSettings(found []finding.Finding) bool {
 	return good
 }
 
-// checkConnections checks config with all its connections and prints the findings. It
-// returns ErrReported if a check failed.
-func (c *command) checkConnections(ctx context.Context, config *configs.Config, timeout time.Duration) error {
+// checkConnections checks config with all its connections and prints the findings, after
+// those in found. It returns ErrReported if a check failed.
+func (c *command) checkConnections(ctx context.Context, config *configs.Config, timeout time.Duration, found []finding.Finding) error {
 	o := preflight.Options{Version: version, Timeout: timeout, Now: time.Now}
 	progress := terminal.NewProgress(c.stderr)
 	o.Progress = func(done, all int) { progress.Show(fmt.Sprintf("%d of %d tried", done, all)) }
-	found := preflight.Check(ctx, config, o)
+	found = append(found, preflight.Check(ctx, config, o)...)
 	progress.Clear()
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("check was interrupted: %w", err)

@@ -183,10 +183,43 @@ func TestCheckConnectReportsFailures(t *testing.T) {
 		key := writeFile(t, "key", standin.DefaultAPIKey, 0o644)
 		changed := strings.Replace(text, "api_key: "+standin.DefaultAPIKey, "api_key_file: "+key, 1)
 		code, out, _ := try(t, "check", "--connect", "--config", writeFile(t, "ndrbridge.yaml", changed, 0o600))
-		if code != 0 || !strings.Contains(out, "appliances[0].api_key_file") || !strings.Contains(out, "-> chmod o= "+key) {
+		if code != 0 || !strings.Contains(out, "appliances[0].api_key_file") || !strings.Contains(out, "-> chmod g-w,o= "+key) {
 			t.Errorf("exit code %d:\n%s", code, out)
 		}
 	})
+}
+
+func TestCheckWarnsOfExposedAndShortSecrets(t *testing.T) {
+	key := writeFile(t, "key", "s3cret-key", 0o600)
+	open := writeFile(t, "key", "s3cret-key", 0o600)
+	if err := os.Chmod(open, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	replaceable := writeFile(t, "key", "s3cret-key", 0o600)
+	if err := os.Chmod(filepath.Dir(replaceable), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, key string
+		mode      os.FileMode
+		warning   string // empty: none
+	}{
+		{"a file of its own", "api_key_file: " + key, 0o600, ""},
+		{"a file that everybody may write", "api_key_file: " + open, 0o600, "warning: appliances[0].api_key_file: everybody on this machine may write " + open},
+		{"a folder that everybody may write", "api_key_file: " + replaceable, 0o600, "warning: appliances[0].api_key_file: everybody on this machine may replace " + replaceable},
+		{"a secret in a configuration that everybody may read", "api_key: s3cret-key", 0o644, "may read"},
+		{"a secret in a configuration that only its owner may read", "api_key: s3cret-key", 0o600, ""},
+		{"no secret in a configuration that everybody may read", "api_key_file: " + key, 0o644, ""},
+		{"a short secret", "api_key: s3cret", 0o600, "warning: appliances[0].api_key: the secret has less than 8 characters"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			text := fmt.Sprintf("state: %s\nadmin: {listen: '127.0.0.1:0'}\nappliances: [{name: hq, url: 'https://sensor.example', %s}]\nsinks: [{name: out, file: {path: '-'}}]\n", filepath.Join(t.TempDir(), "state.db"), test.key)
+			code, _, errs := try(t, "check", "--config", writeFile(t, "ndrbridge.yaml", text, test.mode))
+			if code != 0 || !strings.Contains(errs, test.warning) || (errs == "") != (test.warning == "") || strings.Contains(errs, "s3cret") {
+				t.Errorf("exit code %d: %q, want %q", code, errs, test.warning)
+			}
+		})
+	}
 }
 
 func TestCheckRejectsConflictingFlags(t *testing.T) {

@@ -4,8 +4,10 @@ package fileaccess
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 )
 
@@ -23,6 +25,34 @@ func Describe(path string) string {
 		of = fmt.Sprintf("it belongs to %s and has mode %04o", nameOf(uid), info.Mode().Perm())
 	}
 	return of + "; " + text
+}
+
+// Exposed returns how other users of this machine may read or replace the file at path, such
+// as "everybody on this machine may read it", and the command that ends that. Both are empty
+// if none may, or if the file cannot be examined.
+func Exposed(path string) (problem, fix string) {
+	file, err := os.Stat(path)
+	if err != nil {
+		return "", ""
+	}
+	folder := filepath.Dir(path)
+	above, err := os.Stat(folder)
+	// In a folder with the sticky bit, only the owner of a file replaces it.
+	open := err == nil && above.Mode()&fs.ModeSticky == 0
+	const groupWrites, othersWrite, othersRead = 0o020, 0o002, 0o004
+	switch mode := file.Mode().Perm(); {
+	case mode&othersWrite != 0:
+		return "everybody on this machine may write " + path, "chmod go-w,o= " + path
+	case mode&othersRead != 0:
+		return "everybody on this machine may read " + path, "chmod g-w,o= " + path
+	case open && above.Mode().Perm()&othersWrite != 0:
+		return "everybody on this machine may replace " + path + ", because everybody may write its folder", "chmod o-w " + folder
+	case mode&groupWrites != 0:
+		return "the group of " + path + " may write it", "chmod g-w " + path
+	case open && above.Mode().Perm()&groupWrites != 0:
+		return "the group of the folder of " + path + " may replace it", "chmod g-w " + folder
+	}
+	return "", ""
 }
 
 // Process returns the user that the process runs as.

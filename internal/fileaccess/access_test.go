@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -23,5 +24,39 @@ func TestAFileIsDescribedForAMessage(t *testing.T) {
 	const unused = 987654321
 	if got := named(unused); got != "uid 987654321" {
 		t.Errorf("a user without a name is %q", got)
+	}
+}
+
+func TestFilesThatOthersMayReadOrReplace(t *testing.T) {
+	for _, test := range []struct {
+		name         string
+		folder, file os.FileMode
+		problem, fix string
+	}{
+		{"only its owner may use it", 0o700, 0o600, "", ""},
+		{"its group may read it", 0o755, 0o640, "", ""},
+		{"everybody may read it", 0o700, 0o644, "everybody on this machine may read ", "chmod g-w,o= "},
+		{"everybody may write it", 0o700, 0o666, "everybody on this machine may write ", "chmod go-w,o= "},
+		{"its group may write it", 0o755, 0o660, "may write it", "chmod g-w "},
+		{"everybody may write its folder", 0o777, 0o600, "everybody may write its folder", "chmod o-w "},
+		{"the group of its folder may write there", 0o775, 0o600, "may replace it", "chmod g-w "},
+		{"everybody may write its folder, but only remove own files", 0o777 | os.ModeSticky, 0o600, "", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			folder := filepath.Join(t.TempDir(), "folder")
+			path := filepath.Join(folder, "secret")
+			for _, err := range []error{os.Mkdir(folder, 0o700), os.WriteFile(path, []byte("x"), 0o600), os.Chmod(path, test.file), os.Chmod(folder, test.folder)} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			problem, fix := Exposed(path)
+			if !strings.Contains(problem, test.problem) || (problem == "") != (test.problem == "") || !strings.HasPrefix(fix, test.fix) {
+				t.Errorf("%q, %q", problem, fix)
+			}
+		})
+	}
+	if problem, _ := Exposed(filepath.Join(t.TempDir(), "none")); problem != "" {
+		t.Errorf("a missing file: %q", problem)
 	}
 }
