@@ -1,6 +1,9 @@
 package syslog
 
 import (
+	"errors"
+	"io"
+	"net"
 	"testing"
 	"time"
 
@@ -29,5 +32,49 @@ func TestASilentHostIsNoticedBeforeTheTailExpires(t *testing.T) {
 	seconds := option(unix.TCP_KEEPIDLE) + option(unix.TCP_KEEPINTVL)*option(unix.TCP_KEEPCNT)
 	if silence := time.Duration(seconds) * time.Second; silence >= tailAge {
 		t.Errorf("the connection of a silent host ends after %v, tailAge is %v", silence, tailAge)
+	}
+}
+
+// A receiver that ends may have read nothing of what its system had acknowledged: the end of
+// the connection counts, even if it has not been read yet.
+func TestNothingIsAcknowledgedOnAConnectionThatHasEnded(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	dialled, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dialled.Close()
+	far, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	c := &conn{Conn: dialled, raw: dialled.(*net.TCPConn), ended: make(chan struct{})} // nothing reads from it
+	if _, err := c.Write([]byte("message")); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.acknowledged(t.Context()); err != nil {
+		t.Errorf("on a connection that stands: %v", err)
+	}
+	answered := &conn{Conn: dialled, raw: c.raw, ended: make(chan struct{}), reason: &answeredError{}}
+	close(answered.ended)
+	for range 100 { // either of what it waits for may come first
+		if err := answered.acknowledged(t.Context()); err != answered.reason {
+			t.Fatalf("error %v on a connection on which the receiver has answered", err)
+		}
+	}
+	if _, err := io.ReadFull(far, make([]byte, len("message"))); err != nil {
+		t.Fatal(err)
+	}
+	far.Close()
+	if _, err := dialled.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	if err := c.acknowledged(t.Context()); !errors.Is(err, errClosed) {
+		t.Errorf("error %v on a connection that the receiver has ended", err)
 	}
 }

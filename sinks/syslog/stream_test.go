@@ -92,31 +92,40 @@ func awaitEnd(t testing.TB, s *Sink) {
 	}
 }
 
-func TestNothingIsSentAgainIfTheConnectionEndsMuchLater(t *testing.T) {
-	var mu sync.Mutex
-	now := time.Unix(0, 0)
-	r := newReceiver(t, OctetCounting, nil)
-	s := open(t, Options{Address: r.addr(), Network: TCP, Now: func() time.Time {
-		mu.Lock()
-		defer mu.Unlock()
-		return now
-	}})
-	events := sinktest.Events(2, 1, 200)
-	if err := s.Send(t.Context(), events[:1]); err != nil {
-		t.Fatal(err)
-	}
-	mu.Lock()
-	now = now.Add(tailAge + time.Second)
-	mu.Unlock()
-	r.await("the first event", func(m []received) bool { return len(m) == 1 })
-	r.closeConns(nil)
-	awaitEnd(t, s)
-	if err := s.Send(t.Context(), events[1:]); err != nil {
-		t.Fatal(err)
-	}
-	r.await("the second event", func(m []received) bool { return m[len(m)-1].id() == events[1].ID })
-	if got := r.ids(); len(got) != 2 {
-		t.Errorf("received %v", got)
+func TestOnlyWhatWasSentShortlyBeforeTheConnectionEndedIsSentAgain(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		before, after time.Duration // the time that passes before and after the end
+		want          []int         // the events that are received
+	}{
+		{"the connection ends much later", tailAge + time.Second, 0, []int{0, 1}},
+		{"the connection ends soon, and its end is noticed much later", 0, tailAge + time.Second, []int{0, 0, 1}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var elapsed atomic.Int64
+			r := newReceiver(t, OctetCounting, nil)
+			s := open(t, Options{Address: r.addr(), Network: TCP, Now: func() time.Time { return time.Unix(0, elapsed.Load()) }})
+			events := sinktest.Events(2, 1, 200)
+			if err := s.Send(t.Context(), events[:1]); err != nil {
+				t.Fatal(err)
+			}
+			elapsed.Add(int64(test.before))
+			r.await("the first event", func(m []received) bool { return len(m) == 1 })
+			r.closeConns(nil)
+			awaitEnd(t, s)
+			elapsed.Add(int64(test.after))
+			if err := s.Send(t.Context(), events[1:]); err != nil {
+				t.Fatal(err)
+			}
+			r.await("the second event", func(m []received) bool { return m[len(m)-1].id() == events[1].ID })
+			var want []string
+			for _, i := range test.want {
+				want = append(want, events[i].ID)
+			}
+			if got := r.ids(); !slices.Equal(got, want) {
+				t.Errorf("received %v, want %v", got, want)
+			}
+		})
 	}
 }
 

@@ -62,6 +62,22 @@ func TestATailGivesUpWhatItRepeatedTooOften(t *testing.T) {
 	}
 }
 
+// What was sent again may be as unread as what was sent first.
+func TestATailKeepsWhatWasSentAgain(t *testing.T) {
+	var kept tail
+	now := time.Unix(0, 0)
+	kept.add(batchOf(1), now)
+	now = now.Add(tailAge)
+	kept.repeat(0, now)
+	now = now.Add(tailAge)
+	if kept.expire(now); kept.messages() != 1 {
+		t.Error("it is not sent once more")
+	}
+	if kept.expire(now.Add(1)); kept.messages() != 0 {
+		t.Error("it is kept for longer than what was sent first")
+	}
+}
+
 // The sink may send a batch for each event, thousands in a second.
 func TestATailOfSmallBatchesHasFewChunks(t *testing.T) {
 	var kept tail
