@@ -417,7 +417,7 @@ func TestOpenTruncatesTornLines(t *testing.T) {
 		{"a hole at the beginning goes, with what is behind it", strings.Repeat("\x00", 100) + first[100:] + second, ""},
 		{"a hole between lines of text goes, with what is behind it", "CEF:0|a\nCEF:0|b" + strings.Repeat("\x00", 300) + "c\nCEF:0|d\n", "CEF:0|a\n"},
 		{"a line without its middle goes, with what is behind it", first + second[:100] + "\n" + first, first},
-		{"lines of something else before whole ones stay", "\x1b[31mred\x1b[0m\n\x7fELF\x00\n{\n" + first, "\x1b[31mred\x1b[0m\n\x7fELF\x00\n{\n" + first},
+		{"lines of something else before whole ones stay", "\x1b[31mred\x1b[0m\n\x7fELF\x00\n{\n\x00\n" + first, "\x1b[31mred\x1b[0m\n\x7fELF\x00\n{\n\x00\n" + first},
 		{"what is behind a line of something else goes", "{\"a\": 1}\n" + second[:50], "{\"a\": 1}\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

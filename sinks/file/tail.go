@@ -95,20 +95,24 @@ func firstHole(file io.ReaderAt, start, end int64) (int64, error) {
 		first := bytes.IndexByte(lines, '\n') + 1
 		lines, start = lines[first:], start+int64(first)
 	}
+	ours := true // the last line was written by the sink, not by something else
 	for line := range bytes.Lines(lines) {
-		if hasHole(bytes.TrimSuffix(line, []byte{'\n'})) {
+		text := bytes.TrimSuffix(line, []byte{'\n'})
+		whole := isWhole(text)
+		if ours && !whole && hasHole(text) {
 			return start, nil
 		}
+		ours = whole || ours && len(bytes.TrimSpace(text)) == 0
 		start += int64(len(line))
 	}
 	return end, nil
 }
 
-// hasHole reports whether a line is an event without some of its bytes: zeros stand for the
-// pages that were never written to disk.
+// hasHole reports whether a line that is not whole is an event without some of its bytes:
+// zeros stand for the pages that were never written to disk.
 func hasHole(line []byte) bool {
 	before, _, zeros := bytes.Cut(line, []byte{0})
-	return !isWhole(line) && (isEvent(line) || zeros && beginsEvent(before))
+	return isEvent(line) || zeros && beginsEvent(before)
 }
 
 // lastWhole returns the end of the last whole line, or an error like wholeLines.
