@@ -125,7 +125,6 @@ func TestAnyTemplateEndsWithinItsBounds(t *testing.T) {
 		return out.String()
 	}
 	const begin = `{{$x := "x"}}{{$y := $.detection.title}}`
-	ended := 0
 	rapid.Check(t, func(t *rapid.T) {
 		source := fmt.Sprintf(`{{define "a"}}%[1]s%[2]s{{end}}{{define "b"}}%[1]s%[3]s{{end}}%[1]s%[4]s`, begin, nodes(t, 2), nodes(t, 2), nodes(t, 3))
 		var before, after runtime.MemStats
@@ -141,15 +140,9 @@ func TestAnyTemplateEndsWithinItsBounds(t *testing.T) {
 		if err != nil && !errors.Is(err, render.ErrTooMuch) && !errors.Is(err, render.ErrTooLong) && !strings.Contains(err.Error(), "of the template") {
 			t.Fatal(err)
 		}
-		if errors.Is(err, render.ErrTooMuch) {
-			ended++
-		}
 		// Compile renders a sample of each stream first.
 		if allocated := int64(after.TotalAlloc - before.TotalAlloc); allocated > 1<<30 {
 			t.Fatalf("%d MiB were allocated", allocated>>20)
 		}
 	})
-	if ended == 0 {
-		t.Error("no template was ended")
-	}
 }
