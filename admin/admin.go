@@ -6,6 +6,7 @@ package admin
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -32,6 +33,9 @@ type Options struct {
 	// It returns none if the bridge is ready.
 	NotReady func() []string
 	Metrics  prometheus.Gatherer
+	// Guesses limits requests with wrong credentials. If it is nil, they are neither counted
+	// nor logged.
+	Guesses *Guesses
 	// Control returns the Control that the API acts on, or nil while the state is
 	// being opened. It is called for each request.
 	Control func() Control
@@ -60,6 +64,9 @@ type Options struct {
 // secret of its own needs no token. Nor do the files of the status page: they contain no
 // data, and the page asks the user for the API's token.
 func NewHandler(o Options) http.Handler {
+	if o.Guesses == nil {
+		o.Guesses = NewGuesses(prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	}
 	mux := http.NewServeMux()
 	mux.Handle("/healthz", readOnly(func(w http.ResponseWriter, _ *http.Request) { writeText(w, "ok\n") }))
 	mux.Handle("/readyz", readOnly(func(w http.ResponseWriter, _ *http.Request) {
@@ -128,13 +135,23 @@ func (o Options) authorize(next http.Handler) http.Handler {
 			a.trusted = true
 		}
 		if o.Token != "" {
-			scheme, got, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+			credentials := r.Header.Get("Authorization")
+			if credentials != "" {
+				if p := o.Guesses.throttled(r, "token"); p != nil {
+					p.write(w)
+					return
+				}
+			}
+			scheme, got, _ := strings.Cut(credentials, " ")
 			sum := sha256.Sum256([]byte(got))
 			// Comparing sums of equal length takes the same time for every token.
 			isAll := subtle.ConstantTimeCompare(sum[:], all[:]) == 1
 			isReading := subtle.ConstantTimeCompare(sum[:], reading[:]) == 1 && o.ReadToken != ""
 			switch {
 			case !strings.EqualFold(scheme, "Bearer") || !isAll && !isReading:
+				if credentials != "" {
+					o.Guesses.wrong(r, "token")
+				}
 				w.Header().Set("WWW-Authenticate", `Bearer realm="ndrbridge"`)
 				refusal(http.StatusUnauthorized, "send the token of admin.token or admin.token_file as Authorization: Bearer TOKEN").write(w)
 				return

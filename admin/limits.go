@@ -33,8 +33,11 @@ const (
 	maxScrapes = 4
 
 	headerTimeout = 10 * time.Second
-	// bodyTimeout limits the time in which a body arrives.
+	// bodyTimeout limits the time in which a body arrives, and bodyStall that between two
+	// parts of an unauthenticated caller's. A body that is needed for others gets less: see
+	// bodies.
 	bodyTimeout = 20 * time.Second
+	bodyStall   = 5 * time.Second
 	// stallTimeout limits the time in which a client reads a part of a response.
 	stallTimeout = 30 * time.Second
 	// answerTimeout limits the time of a whole response, except for event streams and
@@ -144,7 +147,7 @@ func (a *admission) admit() {
 // number of bodies read at once, and the time of its response. It closes the connection
 // after a request whose body was not read.
 func guard(next http.Handler) http.Handler {
-	bodies := make(slots, maxBodies)
+	bodies := new(bodies)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Server", serverName)
 		a := new(admission)
@@ -157,50 +160,124 @@ func guard(next http.Handler) http.Handler {
 		r = r.WithContext(context.WithValue(r.Context(), admissionKey{}, a))
 		if r.ContentLength != 0 {
 			w.Header().Set("Connection", "close")
-			_ = controller.SetReadDeadline(time.Now().Add(bodyTimeout))
-			body := &boundedBody{ReadCloser: r.Body, admission: a, slots: bodies, arrived: func() {
+			end := time.Now().Add(bodyTimeout)
+			_ = controller.SetReadDeadline(end)
+			body := &boundedBody{ReadCloser: r.Body, admission: a, bodies: bodies, controller: controller, end: end, arrived: func() {
 				w.Header().Del("Connection")
 				// The deadline must not end the request while it is carried out.
 				_ = controller.SetReadDeadline(time.Time{})
 				a.admit()
 			}}
-			defer body.release()
+			body.address, _, _ = net.SplitHostPort(r.RemoteAddr) // empty: unknown
+			defer bodies.remove(body)
 			r.Body = body
 		}
 		next.ServeHTTP(&timedWriter{ResponseWriter: w, controller: controller, admission: a}, r)
 	})
 }
 
-// errBodies is returned by boundedBody if maxBodies are being read.
+// errBodies is returned by boundedBody if maxBodies are being read and others need the space
+// more.
 var errBodies = errors.New("too many bodies of unauthenticated callers are being read; try again")
 
-// boundedBody is a body that occupies a slot while it arrives, unless its request is
-// trusted.
+// bodies are the bodies of unauthenticated callers that are being read or carried out. If there
+// are maxBodies and another one begins, the one that has been idle longest is cut off, of the
+// address with the most of them: callers that send nothing keep no others out.
+type bodies struct {
+	mu   sync.Mutex
+	open []*boundedBody // the longest idle first
+}
+
+// progress notes that a part of b is about to be read, at first or after another part. It
+// reports false if b must not be read further.
+func (bs *bodies) progress(b *boundedBody) bool {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	if i := slices.Index(bs.open, b); i >= 0 {
+		bs.open = slices.Delete(bs.open, i, i+1)
+	} else if b.cut || len(bs.open) == maxBodies && !bs.cutOne(b.address) {
+		return false
+	}
+	bs.open = append(bs.open, b)
+	_ = b.controller.SetReadDeadline(earlier(b.end, time.Now().Add(bodyStall)))
+	return true
+}
+
+// cutOne cuts off a body for one of a caller at address. It reports false if all have arrived.
+func (bs *bodies) cutOne(address string) bool {
+	count := map[string]int{address: 1}
+	for _, b := range bs.open {
+		count[b.address]++
+	}
+	victim := -1
+	for i, b := range bs.open {
+		if !b.whole && (victim < 0 || count[b.address] > count[bs.open[victim].address]) {
+			victim = i
+		}
+	}
+	if victim < 0 {
+		return false
+	}
+	b := bs.open[victim]
+	b.cut = true
+	_ = b.controller.SetReadDeadline(time.Unix(1, 0))
+	bs.open = slices.Delete(bs.open, victim, victim+1)
+	return true
+}
+
+// arrived notes that b has arrived: it is not cut off any more.
+func (bs *bodies) arrived(b *boundedBody) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	b.whole = true
+}
+
+func (bs *bodies) remove(b *boundedBody) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	bs.open = slices.DeleteFunc(bs.open, func(open *boundedBody) bool { return open == b })
+}
+
+func (bs *bodies) wasCut(b *boundedBody) bool {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	return b.cut
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// boundedBody is a body that is one of bodies while it arrives and is carried out, unless its
+// request is trusted.
 type boundedBody struct {
 	io.ReadCloser
-	admission *admission
-	slots     slots
-	held      bool
-	arrived   func() // is called at the end of the body
+	admission  *admission
+	bodies     *bodies
+	controller *http.ResponseController
+	address    string    // of the caller
+	end        time.Time // when it must have arrived
+	arrived    func()    // is called at the end of the body
+
+	cut, whole bool // it was cut off, it has arrived; guarded by bodies.mu
 }
 
 func (b *boundedBody) Read(p []byte) (int, error) {
-	if !b.held && !b.admission.trusted {
-		if b.held = b.slots.take(); !b.held {
-			return 0, errBodies
-		}
+	if !b.admission.trusted && !b.bodies.progress(b) {
+		return 0, errBodies
 	}
 	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF {
+	switch {
+	case err == io.EOF:
+		b.bodies.arrived(b)
 		b.arrived()
+	case err != nil && b.bodies.wasCut(b):
+		err = errBodies
 	}
 	return n, err
-}
-
-func (b *boundedBody) release() {
-	if b.held {
-		b.slots.release()
-	}
 }
 
 // timedWriter is a ResponseWriter that sets a deadline for each write.

@@ -3,10 +3,13 @@ package admin_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -22,10 +25,9 @@ import (
 	"ndrbridge/transform"
 )
 
-// listen serves the admin interface with its limits and a webhook for Jira.
-func listen(t *testing.T) (*control, string) {
+// withJira returns the options of an admin interface with a webhook for Jira.
+func withJira(t *testing.T, c *control) admin.Options {
 	t.Helper()
-	c := newControl(t)
 	jira, err := webhookintake.New(webhookintake.Options{
 		Verify:  &webhookintake.Verification{Method: webhookintake.MethodSignature, Header: "X-Hub-Signature", Secret: readSecret},
 		Mapping: webhookintake.Jira(),
@@ -36,13 +38,20 @@ func listen(t *testing.T) (*control, string) {
 	acceptor := tickets.NewAcceptor(c.store, tickets.AcceptorOptions{
 		Appliances: []string{"hq"}, Now: time.Now, Metrics: tickets.NewAcceptorMetrics(prometheus.NewRegistry()),
 	})
-	server := admin.NewServer(admin.Options{
+	return admin.Options{
 		Token: token, NotReady: func() []string { return nil }, Metrics: prometheus.NewRegistry(),
 		Control: func() admin.Control { return c },
 		Tickets: func() admin.Tickets {
 			return admin.Tickets{Acceptor: acceptor, Webhooks: map[string]*webhookintake.Receiver{"jira": jira}}
 		},
-	})
+	}
+}
+
+// listen serves the admin interface with its limits and a webhook for Jira.
+func listen(t *testing.T) (*control, string) {
+	t.Helper()
+	c := newControl(t)
+	server := admin.NewServer(withJira(t, c))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -141,6 +150,79 @@ func TestBodiesOfUnauthenticatedCallersAreLimited(t *testing.T) {
 			t.Errorf("%d %s", answer.StatusCode, body)
 		}
 	})
+}
+
+// signed returns a request of the ticket system, with a body that differs by n.
+func signed(n int) string {
+	body := fmt.Sprintf(`{"webhookEvent": "jira:issue_created", "timestamp": %d, "issue": {"key": "SEC-1", "fields": {"status": {"name": "x", "statusCategory": {"key": "new"}}}}}`, n)
+	return fmt.Sprintf("POST /api/v1/tickets/jira HTTP/1.1\r\nHost: x\r\nX-Hub-Signature: %s\r\nContent-Length: %d\r\n\r\n%s", signature(body), len(body), body)
+}
+
+func TestIdleBodiesKeepNoOthersOut(t *testing.T) {
+	t.Parallel()
+	_, address := listen(t)
+	idle := fmt.Sprintf("POST /api/v1/tickets/jira HTTP/1.1\r\nHost: x\r\nX-Hub-Signature: sha256=%064d\r\nContent-Length: 1000\r\n\r\n{", 0)
+	ended := make(chan struct{}, 100)
+	for n := range 18 {
+		for range 16 {
+			conn := dial(t, address, idle)
+			go func() {
+				_, _ = io.Copy(io.Discard, conn)
+				ended <- struct{}{}
+			}()
+			if n > 0 {
+				<-ended // one of those before
+			}
+		}
+		line, err := bufio.NewReader(dial(t, address, signed(n))).ReadString('\n')
+		if !strings.HasPrefix(line, "HTTP/1.1 202 ") {
+			t.Errorf("request %d: %q (%v)", n+1, line, err)
+		}
+	}
+}
+
+func TestBodiesOfTheBusiestAddressAreCutOffFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := pipes{make(chan net.Conn, 1), make(chan struct{})}
+		c := newControl(t)
+		server := admin.NewServer(withJira(t, c))
+		var serving sync.WaitGroup
+		serving.Go(func() { _ = server.Serve(l) })
+		open := func(address string) net.Conn {
+			near, far := net.Pipe()
+			l.accepted <- from{far, address}
+			fmt.Fprintf(near, "POST /api/v1/tickets/jira HTTP/1.1\r\nHost: x\r\nX-Hub-Signature: sha256=%064d\r\nContent-Length: 1000\r\n\r\n{", 0)
+			synctest.Wait()
+			return near
+		}
+		slow := open("192.0.2.1:1")
+		for n := range 40 {
+			conn := open(fmt.Sprintf("192.0.2.2:%d", n+1))
+			defer conn.Close()
+		}
+		_ = slow.SetReadDeadline(time.Now().Add(time.Second))
+		if n, err := slow.Read(make([]byte, 100)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("the body of another address was ended: %d bytes, %v", n, err)
+		}
+		_ = slow.SetReadDeadline(time.Time{})
+		begun := time.Now()
+		if _, err := slow.Read(make([]byte, 1000)); err != nil || time.Since(begun) > 10*time.Second {
+			t.Errorf("an idle body was ended after %s (%v)", time.Since(begun), err)
+		}
+		slow.Close()
+		server.Close()
+		serving.Wait()
+	})
+}
+
+// from is a connection of a caller at an address.
+type from struct {
+	net.Conn
+	address string
+}
+
+func (f from) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(f.address))
 }
 
 func TestRefusedConnectionsAreClosed(t *testing.T) {

@@ -102,8 +102,15 @@ func (o Options) takeWebhook(_ Control, w http.ResponseWriter, r *http.Request) 
 	if !receiver.Verifies() && o.Token == "" && !o.ClientCertificates {
 		return nil, newProblem(http.StatusForbidden, "this webhook has no secret, and there is no admin.token: set one of them")
 	}
+	if receiver.Verifies() {
+		if p := o.Guesses.throttled(r, name); p != nil {
+			acceptor.Count(tickets.ReceivedUnverified)
+			return nil, p
+		}
+	}
 	unverified := func(err error) error {
 		acceptor.Count(tickets.ReceivedUnverified)
+		o.Guesses.wrong(r, name)
 		return refusal(http.StatusUnauthorized, err.Error())
 	}
 	if err := receiver.VerifyHeader(r.Header); errors.Is(err, webhookintake.ErrUnverified) {

@@ -196,7 +196,7 @@ func (b *Bridge) listen(a configs.Admin) error {
 	b.listener = listener
 	b.admin = admin.NewServer(admin.Options{
 		Token: listener.Token, ReadToken: listener.ReadToken, ClientCertificates: a.TLS.ClientCAFile != "",
-		NotReady: b.work.NotReady, Metrics: b.registry,
+		NotReady: b.work.NotReady, Metrics: b.registry, Guesses: admin.NewGuesses(b.registry, b.log),
 		Control: b.work.control, Tickets: b.work.Tickets, Cluster: b.work.cluster, Reload: b.reloads.status,
 	})
 	b.admin.TLSConfig = listener.TLS

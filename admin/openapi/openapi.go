@@ -146,6 +146,7 @@ func addRefusals(path string, operation map[string]any) {
 	}
 	add("401", "Unauthorized")
 	add("403", "Forbidden")
+	add("429", "Throttled")
 	add("503", "Unavailable")
 	if !strings.HasPrefix(path, "/api/") {
 		return
