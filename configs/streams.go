@@ -22,8 +22,8 @@ type Detections struct {
 	Start Start `yaml:"start" env:"START" default:"now"`
 	// Overlap is how late a version may become visible and still be found without waiting
 	// for the reconcile sweep. The range of this length before the position is read
-	// again: at every poll if it fits on one page, otherwise once per quarter of its
-	// length.
+	// again: at every poll if it fits on one page, otherwise once, when this time has
+	// passed.
 	Overlap Duration `yaml:"overlap" env:"OVERLAP" default:"2m" min:"0"`
 	// PageSize is the number of detections per request.
 	PageSize int             `yaml:"page_size" env:"PAGE_SIZE" default:"1000" min:"2" max:"20000"`

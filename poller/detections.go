@@ -200,34 +200,21 @@ func (d *Detections) poll(ctx context.Context) error {
 		d.longest = 0
 	}
 	var s pass
-	if d.position.Reread || d.rewalk.whole(d.clock, d.o.Overlap.Milliseconds()) {
-		d.beginWhole(&s)
+	if bound := d.bound(); d.position.Reread || d.rewalk.whole(bound) {
+		d.begin(&s)
 	} else {
 		s.walk, s.from = d.rewalk.next(d.position.ModTime), d.position.ModTime
 	}
 	d.rewalk.tail = nil // a failed walk must not become the tail
 	d.progress.begin()
-	for done := false; !done; {
-		err := d.inTurn(ctx, func() (err error) {
-			done, err = d.pollPage(ctx, &s)
-			return err
-		})
-		if errors.Is(err, errGaveWay) {
-			d.beginWhole(&s)
-			continue
+	if err := d.read(ctx, &s); err != nil {
+		if !s.whole && s.pages == 0 {
+			d.rewalk.tail = s.walk // nothing has changed
 		}
-		if err != nil {
-			if !s.whole && s.pages == 0 {
-				d.rewalk.tail = s.walk // nothing has changed
-			}
-			return err
-		}
+		return err
 	}
-	if s.whole {
-		d.position.Whole = d.position.ModTime
-	}
-	d.rewalk.ended(s.walk, s.whole, s.pages, s.clock, d.clock, d.position.ModTime, d.o.Overlap.Milliseconds())
-	d.pages.ended()
+	overlap := d.o.Overlap.Milliseconds()
+	d.rewalk.ended(s.walk, d.clock, d.position.ModTime, overlap)
 	d.progress.caughtUp(s.clock)
 	if d.position.Reread {
 		p := d.position
@@ -236,25 +223,53 @@ func (d *Detections) poll(ctx context.Context) error {
 			return err
 		}
 	}
+	look := pass{until: d.rewalk.due(d.clock, overlap)}
+	if look.until <= d.bound() {
+		d.rewalk.looked(look.until)
+	} else {
+		d.begin(&look)
+		if err := d.read(ctx, &look); err != nil {
+			return err
+		}
+		s.news = s.news || look.news
+	}
+	d.pages.ended()
 	if !trust && !s.news {
 		d.longest = max(d.longest, longest)
 	}
 	return nil
 }
 
-// pass is the walk of one poll.
+// pass is a walk of a poll.
 type pass struct {
 	*walk
-	whole bool  // it shows everything within the overlap
+	whole bool  // it shows everything that may still become visible late
+	until int64 // it is a second look, up to this mod_time; 0: it is not
 	pages int   // how many pages it has read
 	from  int64 // the position where it began
 	clock int64 // the appliance's time when it began, or less if it went back; 0: not known yet
 	news  bool  // it showed something new
 }
 
-// beginWhole begins a whole walk.
-func (d *Detections) beginWhole(s *pass) {
-	s.walk, s.whole, s.from = newWalk(d.bound()), true, d.position.ModTime
+// begin begins a whole walk or a second look.
+func (d *Detections) begin(s *pass) {
+	s.walk, s.whole, s.from = newWalk(d.bound()), s.until == 0, d.position.ModTime
+}
+
+// read reads and commits the pages of s.
+func (d *Detections) read(ctx context.Context, s *pass) error {
+	for done := false; !done; {
+		err := d.inTurn(ctx, func() (err error) {
+			done, err = d.pollPage(ctx, s)
+			return err
+		})
+		if errors.Is(err, errGaveWay) {
+			d.begin(s)
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // pollPage reads and commits the next page. done is true if it was the last.
@@ -275,21 +290,31 @@ func (d *Detections) pollPage(ctx context.Context, s *pass) (done bool, err erro
 	}
 	if back || d.rewalk.wentBack(d.clock) {
 		d.rewalk = rewalk{}
-		d.beginWhole(s)
-		return false, nil
+		d.begin(s)
+		return s.until > 0, nil
 	}
 	if d.position.Reread {
 		markReread(rows, s.walk, s.from)
+	}
+	if s.until > 0 {
+		short = len(rows) == 0 // no other poll would show what lies behind a wrong end
 	}
 	joined, done, err := s.step(keysOf(rows), short)
 	if err != nil {
 		return false, err
 	}
+	looked := s.bound
+	if done = done || s.until > 0 && s.bound >= s.until; done {
+		looked = s.until
+	}
 	if joined {
 		p := d.position
 		p.ModTime = max(p.ModTime, min(s.read, s.clock))
-		if s.whole {
+		switch {
+		case s.whole:
 			p.Whole = max(p.Whole, min(s.read, s.clock))
+		case s.until > 0:
+			p.Whole = max(p.Whole, min(looked+d.o.Overlap.Milliseconds(), p.ModTime))
 		}
 		news, err := d.take(ctx, p, rows)
 		if err != nil {
@@ -299,7 +324,10 @@ func (d *Detections) pollPage(ctx context.Context, s *pass) (done bool, err erro
 			d.idle, s.news = 0, true
 		}
 	}
-	if !done {
+	switch {
+	case s.until > 0:
+		d.rewalk.looked(looked)
+	case !done:
 		d.progress.reached(d.position.ModTime, d.clock-d.position.ModTime)
 	}
 	return done, nil

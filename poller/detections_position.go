@@ -21,9 +21,9 @@ type detectionsPosition struct {
 	// become visible late. It is never ahead of the appliance's clock, so that a
 	// mod_time in the future hides nothing.
 	ModTime int64 `json:"mod_time"`
-	// Whole is the ModTime that whole walks have reached: the overlap before it has to
-	// be read again, for versions that become visible late. The encoding omits it if it
-	// equals ModTime.
+	// Whole less the overlap is the mod_time up to which nothing has to be read again:
+	// what became visible late by no more than the overlap was read, too. The encoding
+	// omits it if it equals ModTime.
 	Whole int64 `json:"whole,omitempty"`
 	// Start is what the stream's start resolved to at the first contact.
 	Start int64 `json:"start"`

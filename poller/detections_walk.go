@@ -70,9 +70,11 @@ var (
 	errManyTies = fmt.Errorf("the appliance shows more than %d detections with one mod_time", maxTies)
 )
 
+// minBound is the lowest bound: 0 would mean now, and a negative bound is relative to it.
+const minBound = 1
+
 func newWalk(bound int64) *walk {
-	// 0 would mean now, and a negative bound is relative to it.
-	return &walk{bound: max(bound, 1), seen: make(map[key]struct{})}
+	return &walk{bound: max(bound, minBound), seen: make(map[key]struct{})}
 }
 
 // step processes the page that was requested with the walk's bound and offset, and moves
@@ -172,59 +174,45 @@ func (w *walk) stalls(n int, beyond bool) error {
 	return nil
 }
 
-// rewalk decides which polls read the overlap again. A whole walk begins at the bound, and
-// shows every version that has become visible late. If it takes several pages, the polls
-// between two whole walks are brief: they request the last page of the previous walk
-// again, and so everything newer. A whole walk is due once per quarter of the overlap, and
-// when the overlap has passed since the newest version was first read. Once the overlap
-// has passed since a version was first read, only newer versions may still become visible,
-// and nothing up to that version is read again.
+// rewalk decides what polls read again of what may still become visible late: the versions
+// since the time before which the overlap has passed. While these fit one page, every poll is
+// a whole walk, which begins in front of them. Otherwise a poll requests the last page of the
+// previous walk again, and so everything newer. When the overlap has passed since versions
+// were first read, a second look shows what has become visible among them, once: later
+// versions can become visible only later than the overlap.
 //
 // All times are the appliance's, in milliseconds, and compared only with each other: a
 // clock that is constantly ahead of the mod_times hides nothing.
 type rewalk struct {
 	// tail is the walk of the last poll, at its last page; nil: the next poll is whole.
 	tail *walk
-	// began is when the last whole walk began, pages is how many pages it took, and
-	// brief is how many polls there were since.
-	began int64
-	pages int
-	brief int
 	// marks record when versions had been read, oldest first.
 	marks []mark
-	// reached is the mod_time up to which the overlap has passed: a version up to it can
-	// become visible only later than the overlap.
+	// reached is the mod_time up to which everything was read after the overlap had passed: a
+	// version up to it can become visible only later than the overlap.
 	reached int64
 	// latest is the latest time among the appliance's answers.
 	latest int64
 }
 
-// mark records that at a time every version up to a mod_time was in the past.
+// mark records that at a time every version up to a mod_time was in the past, and read.
 type mark struct{ at, modTime int64 }
 
-// maxMarks bounds the marks. The fewer there are, the less often reached advances.
-const maxMarks = 16
+// marksPerOverlap bounds the marks. The fewer there are, the later a second look can be.
+const marksPerOverlap = 4
 
 // clockTolerance is how far the time of an answer may be behind that of another although
 // the clock did not go back, in milliseconds: nodes differ, and answers carry whole
 // seconds.
 const clockTolerance = 6000
 
-// whole reports whether the next walk must be whole. clock is the appliance's time in its
-// last answer.
-func (r *rewalk) whole(clock, overlap int64) bool {
-	switch {
-	case r.tail == nil:
-		return true
-	case len(r.marks) == 0: // nothing can become visible before the tail
-		return false
-	case r.pages <= 1 || r.brief >= idlePolls || clock-r.began >= overlap/4:
-		return true
-	}
-	return clock >= r.marks[len(r.marks)-1].at+overlap+clockTolerance
+// whole reports whether the next walk has to begin at bound, as a whole walk does, or shows no
+// more than the tail if it does.
+func (r *rewalk) whole(bound int64) bool {
+	return r.tail == nil || r.tail.bound < bound || r.tail.bound == bound && r.tail.offset == 0
 }
 
-// next returns the walk that a brief poll continues, which has to show everything after a
+// next returns the walk that continues at the tail, and has to show everything after a
 // position.
 func (r *rewalk) next(position int64) *walk {
 	if r.tail.bound > position-1 {
@@ -233,37 +221,40 @@ func (r *rewalk) next(position int64) *walk {
 	return r.tail
 }
 
+// due returns the mod_time up to which the overlap has passed at a time; 0: none.
+func (r *rewalk) due(clock, overlap int64) (modTime int64) {
+	for _, m := range r.marks {
+		if m.at+overlap+clockTolerance <= clock {
+			modTime = m.modTime
+		}
+	}
+	return modTime
+}
+
+// looked records that everything up to a mod_time was read after the overlap had passed.
+func (r *rewalk) looked(modTime int64) {
+	r.reached = max(r.reached, modTime)
+	r.marks = slices.DeleteFunc(r.marks, func(m mark) bool { return m.modTime <= r.reached })
+}
+
 // wentBack reports whether an answer's time shows that the clock was set back. Time that
 // passed by the clock as it was before may not have passed by the clock as it is now.
 func (r *rewalk) wentBack(clock int64) bool { return clock+clockTolerance < r.latest }
 
-// ended records a walk that reached its end: whether it was whole, how many pages it took,
-// the times of its first and its last answer, and the position that it led to.
-func (r *rewalk) ended(w *walk, whole bool, pages int, first, last, position, overlap int64) {
+// ended records a walk that reached its end, the time of its last answer, and the position
+// that it led to.
+func (r *rewalk) ended(w *walk, last, position, overlap int64) {
 	r.tail = w
 	w.rest()
 	r.latest = max(r.latest, last)
-	if r.brief++; whole {
-		r.began, r.pages, r.brief = first, pages, 0
-		for len(r.marks) > 0 && r.marks[0].at+overlap+clockTolerance <= first {
-			r.reached = max(r.reached, r.marks[0].modTime)
-			r.marks = slices.Delete(r.marks, 0, 1)
-		}
+	n := len(r.marks)
+	switch {
+	case position <= r.reached || n > 0 && position <= r.marks[n-1].modTime:
+	case n > 1 && r.marks[n-1].at-r.marks[n-2].at < max(overlap/marksPerOverlap, clockTolerance):
+		r.marks[n-1] = mark{last, position}
+	default:
+		r.marks = append(r.marks, mark{last, position})
 	}
-	newest := r.reached
-	if n := len(r.marks); n > 0 {
-		newest = r.marks[n-1].modTime
-	}
-	if position <= newest {
-		return
-	}
-	if len(r.marks) == maxMarks {
-		for i := range maxMarks / 2 {
-			r.marks[i] = r.marks[2*i+1]
-		}
-		r.marks = r.marks[:maxMarks/2]
-	}
-	r.marks = append(r.marks, mark{last, position})
 }
 
 // rest prepares a walk that reached its end for requesting its last page again.
@@ -283,10 +274,10 @@ func (w *walk) rest() {
 	w.last = nil
 }
 
-// bound returns where a whole walk begins: early enough whether the appliance treats the
-// bound as inclusive or exclusive.
+// bound returns where a whole walk or a second look begins: early enough whether the
+// appliance treats the bound as inclusive or exclusive.
 func (d *Detections) bound() int64 {
-	return max(d.position.Whole-d.o.Overlap.Milliseconds()-1, d.position.Floor-1, d.rewalk.reached)
+	return max(d.position.Whole-d.o.Overlap.Milliseconds()-1, d.position.Floor-1, d.rewalk.reached, minBound)
 }
 
 // goBack moves the position back with the appliance's clock: a version changed from now on

@@ -459,12 +459,12 @@ func TestADetectionThatWasGivenUpIsAskedForEveryTenMinutes(t *testing.T) {
 	for _, dated := range []bool{true, false} {
 		t.Run(fmt.Sprintf("its mod_time can be read: %t", dated), func(t *testing.T) {
 			w := newWorld(t)
-			w.options.Overlap, w.options.ReconcileEvery = time.Hour, 0
+			w.options.ReconcileEvery = time.Minute
 			w.restart()
 			w.add(w.clock - 3600_000) // another that can be read
 			w.mustPoll()
 			w.clock += 1000
-			// Every poll reads the page of these two, one by one.
+			// Every sweep reads the page of these two, one by one.
 			bad, beside := w.add(w.clock), w.add(w.clock)
 			bad.byID, bad.alone, bad.dated = answered(500), answered(500), dated
 			beside.huge = true
