@@ -65,7 +65,7 @@ func openStorage(t *testing.T, natsURL, name string, shards int) *replicated.Jet
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	storage, err := replicated.OpenJetStream(t.Context(), nc, replicated.JetStreamOptions{Name: name, Shards: shards, Replicas: 1})
+	storage, err := replicated.OpenJetStream(t.Context(), nc, replicated.JetStreamOptions{Name: name, Shards: shards, Replicas: 1, Create: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -138,6 +138,7 @@ func TestTheDocumentedRightsSuffice(t *testing.T) {
 	t.Parallel()
 	b := newBridges(t, 1, 1, 50)
 	refused := b.restricted(t, replicatedtest.Permissions("test"))
+	b.create(t)
 	copies := map[string]*followed{"one": {}, "two": {}}
 	one, two := b.join(t, "one", copies["one"].watch), b.join(t, "two", copies["two"].watch)
 	owner, follower := sorted(t, one, two)

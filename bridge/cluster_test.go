@@ -17,6 +17,7 @@ import (
 	"ndrbridge/admin"
 	"ndrbridge/bridge"
 	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/fault"
 	"ndrbridge/test/ledger"
@@ -84,7 +85,25 @@ func newBridges(t *testing.T, shards, appliances, n int) *bridges {
 	}
 	yaml.WriteString("sinks:\n" + webhookSink("soc", takes.URL))
 	b.yaml = yaml.String()
+	b.create(t)
 	return b
+}
+
+// create creates the cluster in NATS.
+func (b *bridges) create(t *testing.T) {
+	t.Helper()
+	if err := bridge.Init(t.Context(), b.parse(t, b.configuration(t, "init", b.nats.Addr().String()))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bridges) parse(t *testing.T, yaml string) *configs.Config {
+	t.Helper()
+	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
 }
 
 // configuration returns the configuration of a member that reaches NATS by an address.

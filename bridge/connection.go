@@ -2,10 +2,12 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/cluster"
@@ -36,8 +38,8 @@ func (c *clusterConnection) close() {
 }
 
 // join connects to NATS and opens the cluster's streams. It retries until it has or ctx
-// is done, because the servers may start later, or be repaired: NotReady and the log say
-// what is wrong.
+// is done, because the servers may start later, or be repaired, and the cluster be created later:
+// NotReady and the log say what is wrong.
 func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 	config := m.Config().Cluster
 	c := &clusterConnection{name: config.Name, member: config.Member, log: m.log, reload: m.process, shards: m.shards}
@@ -49,7 +51,12 @@ func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 		return nil, err
 	}
 	err = m.retry(ctx, func() (err error) {
-		c.storage, err = replicated.OpenJetStream(ctx, c.conn.Conn, replicated.JetStreamOptions{Name: config.Name, Shards: config.Shards, Replicas: config.Replicas})
+		c.storage, err = replicated.OpenJetStream(ctx, c.conn.Conn, replicated.JetStreamOptions{
+			Name: config.Name, Shards: config.Shards, Replicas: config.Replicas,
+			Check: func(ctx context.Context, bucket jetstream.KeyValue) error {
+				return cluster.Check(ctx, cluster.NewKV(bucket), config.Name, config.Shards)
+			},
+		})
 		return err
 	})
 	if err != nil {
@@ -86,14 +93,14 @@ func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 	return c, nil
 }
 
-// retry calls try until it succeeds or ctx is done. It logs each new error and keeps
+// retry calls try until it succeeds, ctx is done, or this member does not fit the cluster. It logs each new error and keeps
 // the last for NotReady.
 func (m *member) retry(ctx context.Context, try func() error) error {
-	wait := backoff.NewExponentialBackOff(backoff.WithInitialInterval(200*time.Millisecond), backoff.WithMaxInterval(10*time.Second), backoff.WithMaxElapsedTime(0))
+	wait := backoff.NewExponentialBackOff(backoff.WithInitialInterval(200*time.Millisecond), backoff.WithMaxInterval(time.Second), backoff.WithMaxElapsedTime(0))
 	last := ""
 	for {
 		err := try()
-		if err == nil || ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil || errors.Is(err, cluster.ErrSettings) {
 			return err
 		}
 		m.mu.Lock()

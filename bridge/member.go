@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -190,18 +191,19 @@ func (m *member) Err() error {
 	return m.err
 }
 
-// NotReady implements work. A member that owns no shard is ready once it has joined.
-func (m *member) NotReady() []string {
+// NotReady implements work. A member that owns no shard is ready once it has joined, as long as
+// JetStream answers.
+func (m *member) NotReady() (reasons []string) {
 	m.mu.Lock()
 	c, waiting := m.connection, m.waiting
 	m.mu.Unlock()
 	switch {
 	case c == nil:
-		return []string{fmt.Sprintf("the NATS servers of the cluster are not reached: %s", waiting)}
+		return []string{fmt.Sprintf("the cluster in NATS is not reached: %s", waiting)}
 	case !c.conn.IsConnected():
-		return append([]string{"the NATS servers of the cluster are not reached"}, m.shards.notReady()...)
+		reasons = []string{"the NATS servers of the cluster are not reached"}
 	}
-	return m.shards.notReady()
+	return slices.Concat(reasons, c.node.NotReady(), m.shards.notReady())
 }
 
 // Reload implements work. The parts of the new configuration are tried first: an error

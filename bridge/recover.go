@@ -5,8 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -14,70 +14,116 @@ import (
 	"ndrbridge/cluster"
 	"ndrbridge/cluster/lease"
 	"ndrbridge/configs"
-	"ndrbridge/pipeline/endpoint"
 )
 
 // recoveredSuffix is added to the name of a copy from which a shard was recovered.
 const recoveredSuffix = ".recovered"
 
-// Recovery is what Recover is about to do.
+// Recovery is what Recover does with a shard.
 type Recovery struct {
 	Shard int
 	// Path is the file of a copy of the shard's state, up to message Offset of its log.
 	Path   string
 	Offset uint64
-	Last   uint64 // sequence number of the last message of the log
+	Last   uint64 // sequence number of the last message of the log; 0: it is empty
+	Kept   string // what the file was renamed to; empty: the shard is not recovered
+
+	replica *checkpoint.Replica
+	log     replicated.Stream
 }
 
-// Recover continues the log of a shard that no member owns from the copy in a file, which no
-// process may have open: what the log has beyond the copy is lost. It first calls confirm,
-// whose error it returns. It renames the file afterwards and returns its new name: members
-// restore the state from NATS.
-func Recover(ctx context.Context, config *configs.Config, shard int, path string, confirm func(Recovery) error) (kept string, err error) {
-	if _, err := os.Stat(path); err != nil {
-		return "", err
+// Recover continues the logs of shards that no member owns, each from the copy in the file at
+// its Path, which no process may have open: what the log has beyond the copy is lost. It creates
+// what NATS has lost. It calls confirm with all that it is about to do, and returns its error.
+// It renames the files afterwards: members restore the state from NATS. After an error, some of
+// the shards may be recovered, which have Kept then.
+func Recover(ctx context.Context, config *configs.Config, shards []*Recovery, confirm func() error) (err error) {
+	defer func() {
+		for _, r := range shards {
+			err = errors.Join(err, r.close())
+		}
+	}()
+	id := ""
+	for _, r := range shards {
+		if err := r.open(); err != nil {
+			return err
+		}
+		of := replicated.ClusterOf(r.replica.At())
+		if of == "" || id != "" && of != id {
+			return fmt.Errorf("%s is a copy of the cluster %q, not of %q like the others: use copies of one cluster", r.Path, of, id)
+		}
+		id = of
 	}
-	replica, err := checkpoint.OpenReplica(path, checkpoint.ReplicaOptions{LockWait: -1})
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, closed(replica, path, kept)) }()
 	c := config.Cluster
-	conn, err := endpoint.ConnectCluster(ctx, c, slog.New(slog.DiscardHandler))
+	conn, storage, err := openCluster(ctx, c)
 	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	storage, err := replicated.OpenJetStream(ctx, conn.Conn, replicated.JetStreamOptions{Name: c.Name, Shards: c.Shards, Replicas: c.Replicas})
-	if err != nil {
-		return "", err
-	}
-	defer storage.Close()
-	log := storage.Stream(shard)
-	last, err := cluster.Quiet(ctx, log, lease.System(), time.Duration(c.Lease))
-	if err != nil {
-		return "", err
-	}
-	if err := confirm(Recovery{Shard: shard, Path: path, Offset: replica.Offset(), Last: last}); err != nil {
-		return "", err
-	}
-	err = replicated.Recover(ctx, log, storage.Snapshots(shard), replica, replicated.RecoverOptions{
-		Options: replicated.Options{Context: ctx, Owner: "recovery-" + rand.Text(), Clock: lease.System()},
-		Force:   true, Last: last, Wall: time.Now(),
-	})
-	if err != nil {
-		return "", err
-	}
-	return path + recoveredSuffix, nil
-}
-
-// closed closes the replica at path and, if kept is not empty, renames its file to that.
-func closed(r *checkpoint.Replica, path, kept string) error {
-	if err := r.Close(); err != nil || kept == "" {
 		return err
 	}
-	if err := checkpoint.Rename(path, kept); err != nil {
-		return fmt.Errorf("the shard is recovered, but %s could not be renamed: remove it, because members must not use it: %w", path, err)
+	defer conn.Close()
+	defer storage.Close()
+	err = each(shards, func(r *Recovery) (err error) {
+		r.log = storage.Stream(r.Shard)
+		r.Last, err = cluster.Quiet(ctx, r.log, lease.System(), time.Duration(c.Lease))
+		return err
+	})
+	if err == nil {
+		err = confirm()
+	}
+	if err == nil {
+		err = cluster.Resume(ctx, cluster.NewKV(storage.Bucket()), c.Name, c.Shards, checkpoint.Layout, id)
+	}
+	if err != nil {
+		return err
+	}
+	return each(shards, func(r *Recovery) error {
+		err := replicated.Recover(ctx, r.log, storage.Snapshots(r.Shard), r.replica, replicated.RecoverOptions{
+			Options: replicated.Options{Context: ctx, Owner: "recovery-" + rand.Text(), Clock: lease.System()},
+			Last:    r.Last, Wall: time.Now(),
+		})
+		if err == nil {
+			r.Kept = r.Path + recoveredSuffix
+		}
+		return err
+	})
+}
+
+// each calls do for all shards at once, because each takes longer than a lease.
+func each(shards []*Recovery, do func(*Recovery) error) error {
+	errs := make([]error, len(shards))
+	var all sync.WaitGroup
+	for i, r := range shards {
+		all.Go(func() {
+			if err := do(r); err != nil {
+				errs[i] = fmt.Errorf("shard %s: %w", configs.ShardName(r.Shard), err)
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// open opens the copy.
+func (r *Recovery) open() (err error) {
+	if _, err := os.Stat(r.Path); err != nil {
+		return err
+	}
+	if r.replica, err = checkpoint.OpenReplica(r.Path, checkpoint.ReplicaOptions{LockWait: -1}); err != nil {
+		return err
+	}
+	r.Offset = r.replica.Offset()
+	return nil
+}
+
+// close closes the copy and, if the shard is recovered, renames its file.
+func (r *Recovery) close() error {
+	if r.replica == nil {
+		return nil
+	}
+	if err := r.replica.Close(); err != nil || r.Kept == "" {
+		return err
+	}
+	if err := checkpoint.Rename(r.Path, r.Kept); err != nil {
+		return fmt.Errorf("the shard is recovered, but %s could not be renamed: remove it, because members must not use it: %w", r.Path, err)
 	}
 	return nil
 }

@@ -108,17 +108,21 @@ func TestAShardIsRecoveredFromACopy(t *testing.T) {
 
 	spoil(t, storage.Stream(shard))
 	refused := errors.New("refused")
-	if _, err := bridge.Recover(t.Context(), config, shard, path, func(bridge.Recovery) error { return refused }); !errors.Is(err, refused) {
+	copies := []*bridge.Recovery{{Shard: shard, Path: path}}
+	if err := bridge.Recover(t.Context(), config, copies, func() error { return refused }); !errors.Is(err, refused) {
 		t.Fatalf("it was not confirmed: %v", err)
 	}
-	var asked bridge.Recovery
-	kept, err := bridge.Recover(t.Context(), config, shard, path, func(r bridge.Recovery) error { asked = r; return nil })
+	copies = []*bridge.Recovery{{Shard: shard, Path: path}}
+	err := bridge.Recover(t.Context(), config, copies, func() error {
+		if r := copies[0]; r.Offset == 0 || r.Last < r.Offset || r.Kept != "" {
+			t.Errorf("asked about %+v", r)
+		}
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if asked.Shard != shard || asked.Path != path || asked.Offset == 0 || asked.Last < asked.Offset {
-		t.Errorf("asked about %+v", asked)
-	}
+	kept := copies[0].Kept
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("members would use the old copy: %v", err)
 	}
@@ -160,7 +164,7 @@ func TestAShardWithAnOwnerIsNotRecovered(t *testing.T) {
 			}
 		}
 	}()
-	_, err = bridge.Recover(t.Context(), config, 0, path, func(bridge.Recovery) error { return nil })
+	err = bridge.Recover(t.Context(), config, []*bridge.Recovery{{Path: path}}, func() error { return nil })
 	close(stop)
 	<-stopped
 	if err == nil || !strings.Contains(err.Error(), "a member owns the shard") {

@@ -27,9 +27,13 @@
 // runs. releasing: it stops cleanly, and the log is released, so that the next member need
 // not wait.
 //
-// The turn of a member comes when the log is vacant, because its owner released it or
-// nobody ever owned it, or when it has been quiet for a term and a quarter by the member's
-// clock: the owner's term, which its messages say, or the member's own if that is longer.
-// Clocks may differ in rate by a quarter. The n-th in the ranking waits n quarters of a term
-// longer, the last owner longest.
+// The turn of a member comes when the log is vacant, because its owner released it, or when it
+// has been quiet for a term and a quarter by the member's clock: the owner's term, which its
+// messages say, or the member's own if that is longer. Clocks may differ in rate by a quarter.
+// The n-th in the ranking waits n quarters of a term longer, the last owner longest.
+//
+// A cluster is created once, by Init, which begins every log and gives all an identity. So a log
+// that is empty, or of another identity than a member's file, or that ends before it, shows that
+// the servers lost data: nobody takes the shard then, and the files are kept. What is the latest
+// copy only an operator can know, who has the log continued from it.
 package cluster

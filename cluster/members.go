@@ -27,8 +27,9 @@ type members struct {
 
 	wake chan struct{} // holds an element: publish soon
 
-	mu   sync.Mutex
-	view *view
+	mu         sync.Mutex
+	view       *view
+	answeredAt time.Duration // when the registry was read and written last
 
 	// Of the loop alone.
 	seen      map[string]*observed // by name
@@ -93,7 +94,24 @@ func (m *members) round(ctx context.Context) error {
 		m.observe(entries)
 	}
 	m.updateView()
-	return errors.Join(publishErr, err)
+	if err = errors.Join(publishErr, err); err == nil {
+		m.answered()
+	}
+	return err
+}
+
+// answered notes that the registry answers.
+func (m *members) answered() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.answeredAt = m.clock.Now()
+}
+
+// silent returns how long the registry has not answered.
+func (m *members) silent() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.clock.Now() - m.answeredAt
 }
 
 // publishSoon makes run publish the entry soon.

@@ -296,10 +296,10 @@ func TestSettings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newFakeRegistry()
-			if err := agree(t.Context(), r, first); err != nil {
+			if err := Init(t.Context(), r, first.Name, first.Shards, first.Layout, func(string) error { return nil }); err != nil {
 				t.Fatal(err)
 			}
-			err := agree(t.Context(), r, c.second)
+			_, err := agree(t.Context(), r, c.second)
 			if c.want == "" {
 				if err != nil {
 					t.Error(err)
@@ -323,7 +323,7 @@ func TestSettingsOfAnotherProgram(t *testing.T) {
 			if _, err := r.Put(t.Context(), settingsKey, []byte(value), 0); err != nil {
 				t.Fatal(err)
 			}
-			if err := agree(t.Context(), r, settings{Name: "prod"}); !errors.Is(err, ErrSettings) {
+			if _, err := agree(t.Context(), r, settings{Name: "prod"}); !errors.Is(err, ErrSettings) {
 				t.Errorf("error %v, want ErrSettings", err)
 			}
 		})

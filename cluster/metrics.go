@@ -17,8 +17,9 @@ type Metrics struct {
 }
 
 var (
-	membersDesc = prometheus.NewDesc("ndrbridge_cluster_members", "Live members of the cluster, as this one sees them.", nil, nil)
-	ownedDesc   = prometheus.NewDesc("ndrbridge_shard_owned", "1 if this member owns the shard.", []string{"shard"}, nil)
+	membersDesc = prometheus.NewDesc("ndrbridge_cluster_members", "Live members of the cluster, as this one sees them; 0: it has not joined.", nil, nil)
+	ownedDesc   = prometheus.NewDesc("ndrbridge_shard_owned", "1 if this member owns the shard, and its lease is not over.", []string{"shard"}, nil)
+	lostDesc    = prometheus.NewDesc("ndrbridge_shard_log_lost", "1 if NATS does not have what this member's copy of the shard has, or the shard's log is empty: no member takes the shard.", []string{"shard"}, nil)
 	leaseDesc   = prometheus.NewDesc("ndrbridge_shard_lease_seconds", "Time left of this member's lease of the shard; 0: sends wait.", []string{"shard"}, nil)
 	logDesc     = prometheus.NewDesc("ndrbridge_shard_log_bytes", "Bytes of the shard's log behind its last snapshot, as far as this member, its owner or a follower, has seen them.", []string{"shard"}, nil)
 	behindDesc  = prometheus.NewDesc("ndrbridge_shard_follower_behind", "Messages of the shard's log that this member, a follower, has yet to apply.", []string{"shard"}, nil)
@@ -52,27 +53,37 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{membersDesc, ownedDesc, leaseDesc, logDesc, behindDesc, ageDesc} {
+	for _, d := range []*prometheus.Desc{membersDesc, ownedDesc, lostDesc, leaseDesc, logDesc, behindDesc, ageDesc} {
 		descs <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
-	n := m.node.Load()
-	if n == nil {
-		return
-	}
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	n := m.node.Load()
+	if n == nil {
+		gauge(membersDesc, 0)
+		return
 	}
 	gauge(membersDesc, float64(len(n.members.current().members)))
 	for _, s := range n.shards {
 		name := shardName(s.number)
 		r, _ := s.report()
+		lost := 0.0
+		if r.Lost {
+			lost = 1
+		}
+		gauge(lostDesc, lost, name)
 		switch r.Role {
 		case roleOwner:
-			gauge(ownedDesc, 1, name)
+			owned := 0.0
+			if r.LeaseMS > 0 {
+				owned = 1
+			}
+			gauge(ownedDesc, owned, name)
 			gauge(leaseDesc, (time.Duration(r.LeaseMS) * time.Millisecond).Seconds(), name)
 		case roleFollower:
 			gauge(ownedDesc, 0, name)

@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -19,7 +21,8 @@ type Node struct {
 	members  *members
 	shards   []*shard
 
-	stopping chan struct{} // closed when Run begins to stop
+	waiting  atomic.Pointer[string] // why it has not joined; nil: it has
+	stopping chan struct{}          // closed when Run begins to stop
 }
 
 // New returns a Node, which does nothing before Run.
@@ -31,6 +34,7 @@ func New(o Options) *Node {
 		o: o, instance: o.Member + "." + hex.EncodeToString(random), since: o.Clock.Wall(),
 		stopping: make(chan struct{}),
 	}
+	n.waiting.Store(new("it has not joined the cluster yet"))
 	n.members = newMembers(o.Registry, o.Clock, o.Term, o.Shards, o.Log, n.entry)
 	for number := range o.Shards {
 		n.shards = append(n.shards, newShard(&n.o, n.members, n.instance, number))
@@ -78,23 +82,48 @@ func (n *Node) Run(ctx context.Context) error {
 	return err
 }
 
-// join compares the settings with the cluster's, until the registry answers.
+// join waits until the cluster exists, and compares the settings with its.
 func (n *Node) join(ctx context.Context) error {
 	mine := settings{Name: n.o.Name, Shards: n.o.Shards, Layout: checkpoint.Layout}
-	for failing := false; ; failing = true {
+	for last := ""; ; {
 		bounded, cancel := context.WithTimeout(ctx, n.o.Term)
-		err := agree(bounded, n.o.Registry, mine)
+		id, err := agree(bounded, n.o.Registry, mine)
 		cancel()
+		if err == nil {
+			n.o.id = id
+			n.members.answered()
+			n.waiting.Store(nil)
+		}
 		if err == nil || errors.Is(err, ErrSettings) {
 			return err
 		}
-		if !failing && ctx.Err() == nil {
-			n.o.Log.Warn("the cluster's settings cannot be read; retrying", "error", err)
+		if ctx.Err() == nil && err.Error() != last {
+			n.o.Log.Warn("the cluster cannot be joined; retrying", "error", err)
+			last = err.Error()
+			n.waiting.Store(new("it cannot join the cluster: " + last))
 		}
 		if !sleep(ctx, n.o.Clock, n.o.Term/3, nil) {
 			return nil
 		}
 	}
+}
+
+// NotReady returns the reasons why this member cannot do its part, a sentence each: it has not
+// joined, JetStream does not answer, or its lease of a shard is over. It is also not ready if
+// NATS does not have what the member's copy of a shard has.
+func (n *Node) NotReady() (reasons []string) {
+	if waiting := n.waiting.Load(); waiting != nil {
+		return []string{*waiting}
+	}
+	if silent := n.members.silent(); silent > n.o.Term {
+		reasons = append(reasons, fmt.Sprintf("JetStream has not answered for %s", silent.Round(time.Second)))
+	}
+	for _, s := range n.shards {
+		if reason := s.notReady(); reason != "" {
+			reasons = append(reasons, "shard "+shardName(s.number)+": "+reason)
+		}
+	}
+	return reasons
 }
 
 // entry returns this member's entry in the registry.
@@ -106,7 +135,7 @@ func (n *Node) entry() member {
 	stopping := n.isStopping()
 	for _, s := range n.shards {
 		r, yields := s.report()
-		if r.Role != "" {
+		if r.Role != "" || r.Lost {
 			m.Shards[shardName(s.number)] = r
 		}
 		if yields || stopping {

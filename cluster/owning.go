@@ -100,8 +100,9 @@ func (s *shard) taking(r *replica, f replicated.FollowerStatus) step {
 				sleep(ctx, s.o.Clock, s.o.tick(), nil) // not again at once, whatever is wrong
 				return s.following(r)
 			}
-			if errors.Is(err, replicated.ErrDiverged) {
-				return s.unfit(r, errors.Join(err, s.drop(r)))
+			if errors.Is(err, replicated.ErrLogLost) {
+				s.stopTaking(errors.Join(err, s.drop(r)))
+				return s.away
 			}
 			if s.refused.note(err) && ctx.Err() == nil {
 				s.log.Warn("the shard could not be taken; following it, and retrying", "error", err)
@@ -174,9 +175,6 @@ func (s *shard) owning(w *ownership) step {
 		} else {
 			w.end() // the state may still be appending: nothing more can be
 		}
-		if errors.Is(err, replicated.ErrLogLost) && !stopped {
-			err = s.continueLog(ctx, w.log.Epoch(), err)
-		}
 		s.mu.Lock()
 		s.ownership, s.stop = nil, nil
 		s.mu.Unlock()
@@ -189,6 +187,8 @@ func (s *shard) owning(w *ownership) step {
 			s.log.Warn("another member took the shard; following it", "error", err)
 		case stopped:
 			s.log.Warn("the shard did not stop cleanly; the next member waits until the lease is over", "error", err)
+		case errors.Is(err, replicated.ErrLogLost):
+			s.stopTaking(err)
 		default:
 			s.fail(err)
 		}

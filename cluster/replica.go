@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -29,6 +30,9 @@ type replica struct {
 	err  error // of the follower, once done is closed
 }
 
+// errForeign is returned for a file of another cluster with the same name.
+var errForeign = errors.New("the shard's file is not of this cluster; remove it if what it has is not needed")
+
 // openReplica opens the file of a shard, and has it follow the log until the replica is
 // closed. A file that is new or damaged is restored from a snapshot first, until ctx is done.
 func openReplica(ctx context.Context, s *shard) (*replica, error) {
@@ -40,6 +44,11 @@ func openReplica(ctx context.Context, s *shard) (*replica, error) {
 			return nil, err
 		}
 		file, err = s.o.OpenReplica(path)
+	}
+	if err == nil {
+		if id := replicated.ClusterOf(file.At()); id != "" && id != s.o.id {
+			return nil, errors.Join(fmt.Errorf("%w: it is of the cluster %q, and NATS has another one, %q", errForeign, id, s.o.id), file.Close())
+		}
 	}
 	fresh := err == nil && file.At().Offset == 0
 	if fresh {

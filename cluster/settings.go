@@ -5,69 +5,70 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"ndrbridge/checkpoint"
 )
 
 // settingsKey is the key of the cluster's settings in the registry.
 const settingsKey = "settings"
 
-// settings are what all members of a cluster must agree on. The first start stores them;
-// they never change, but for Adopting.
+// settings are what all members of a cluster must agree on. Init stores them; they never
+// change, but for Creating.
 type settings struct {
 	Name   string `json:"name"`
 	Shards int    `json:"shards"`
 	Layout int    `json:"layout"` // of the state when the cluster was made: no member may be older
-	// Adopting is set while the logs are filled with the state of a single bridge, and stays so if
-	// that fails: no member may join.
-	Adopting bool `json:"adopting,omitempty"`
+	// ID is the cluster's identity, which its logs and all copies of them have.
+	ID string `json:"id"`
+	// Creating is set while the logs are begun, and stays so if that fails: no member may join.
+	Creating bool `json:"creating,omitempty"`
 }
 
 // ErrSettings is returned if a member may not join: its configuration or version differs
 // from that of the cluster. The text says what to do.
 var ErrSettings = errors.New("this bridge does not fit the cluster")
 
-// discard returns how to get rid of what a failed adoption left.
-func (s settings) discard() string {
-	return fmt.Sprintf("delete the streams NDR_%[1]s_NN and NDR_%[1]s_snap and the bucket NDR_%[1]s, or choose another cluster.name", s.Name)
-}
-
-// agree stores the settings of a new cluster, or compares them with those of the existing
-// one. It returns ErrSettings if they do not fit.
-func agree(ctx context.Context, r Registry, mine settings) error {
-	value, err := json.Marshal(mine)
-	if err != nil {
-		return fmt.Errorf("encode the settings: %w", err)
-	}
+// getSettings reads the settings of a cluster.
+func getSettings(ctx context.Context, r Registry) (s settings, err error) {
 	e, err := r.Get(ctx, settingsKey)
 	if errors.Is(err, ErrNoKey) {
-		if _, err = r.Put(ctx, settingsKey, value, 0); err == nil {
-			return nil
-		}
-		if errors.Is(err, ErrConflict) { // another member was first
-			e, err = r.Get(ctx, settingsKey)
-		}
+		return s, fmt.Errorf("the bucket has no settings: create a new cluster with 'ndrbridge cluster init'; if the cluster has run before, NATS has lost them: continue from a copy with 'ndrbridge cluster recover': %w", err)
 	}
 	if err != nil {
-		return fmt.Errorf("compare the settings with the cluster's: %w", err)
+		return s, fmt.Errorf("read the cluster's settings: %w", err)
 	}
-	var stored settings
 	if len(e.Value) > maxValue {
-		return fmt.Errorf("%w: the settings in the registry have %d bytes, more than %d; another program may use the bucket, choose another cluster.name", ErrSettings, len(e.Value), maxValue)
+		return s, fmt.Errorf("%w: the settings in the registry have %d bytes, more than %d; another program may use the bucket, choose another cluster.name", ErrSettings, len(e.Value), maxValue)
 	}
-	if err := json.Unmarshal(e.Value, &stored); err != nil {
-		return fmt.Errorf("%w: the settings in the registry cannot be read: %w; another program may use the bucket, choose another cluster.name", ErrSettings, err)
+	if err := json.Unmarshal(e.Value, &s); err != nil {
+		return s, fmt.Errorf("%w: the settings in the registry cannot be read: %w; another program may use the bucket, choose another cluster.name", ErrSettings, err)
 	}
+	return s, nil
+}
+
+// Check returns ErrSettings if a member with these settings may not join the cluster, and another
+// error as long as the cluster does not exist.
+func Check(ctx context.Context, r Registry, name string, shards int) error {
+	_, err := agree(ctx, r, settings{Name: name, Shards: shards, Layout: checkpoint.Layout})
+	return err
+}
+
+// agree compares the settings of a member with the cluster's, and returns the cluster's identity.
+// It returns ErrSettings if they do not fit, and another error as long as there are none.
+func agree(ctx context.Context, r Registry, mine settings) (id string, err error) {
+	stored, err := getSettings(ctx, r)
 	switch {
+	case err != nil:
 	case stored.Name != mine.Name:
-		return fmt.Errorf("%w: the bucket belongs to cluster %q; choose another cluster.name than %q", ErrSettings, stored.Name, mine.Name)
-	case stored.Adopting:
-		return fmt.Errorf("%w: cluster %q adopts the state of a single bridge, or failed to; start when \"ndrbridge cluster adopt\" has succeeded; if it failed, %s",
-			ErrSettings, stored.Name, stored.discard())
+		err = fmt.Errorf("%w: the bucket belongs to cluster %q; choose another cluster.name than %q", ErrSettings, stored.Name, mine.Name)
 	case stored.Shards != mine.Shards:
-		return fmt.Errorf("%w: cluster %q was made with %d shards, which is fixed; set cluster.shards: %d instead of %d",
+		err = fmt.Errorf("%w: cluster %q was made with %d shards, which is fixed; set cluster.shards: %d instead of %d",
 			ErrSettings, stored.Name, stored.Shards, stored.Shards, mine.Shards)
 	case stored.Layout > mine.Layout:
-		return fmt.Errorf("%w: the state of cluster %q has layout %d, this version reads up to %d; install a newer version",
+		err = fmt.Errorf("%w: the state of cluster %q has layout %d, this version reads up to %d; install a newer version",
 			ErrSettings, stored.Name, stored.Layout, mine.Layout)
+	case stored.Creating:
+		err = fmt.Errorf("the cluster is being created, or that failed; if it failed, %s, and create it again", deletion(stored.Name))
 	}
-	return nil
+	return stored.ID, err
 }

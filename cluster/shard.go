@@ -43,6 +43,7 @@ type shard struct {
 	ownership *ownership         // owning and releasing
 	stop      context.CancelFunc // stops it cleanly; as ownership
 	cause     error              // why this member is unable to own the shard; nil: it is able
+	lost      error              // why its file has what the log does not have; nil: it is not known to
 	ableFrom  time.Duration      // when that is tried again
 	needs     uint64             // see report.Needs; as cause
 	failures  int                // one after the other
@@ -102,7 +103,12 @@ func (s *shard) away(ctx context.Context) step {
 func (s *shard) follow(ctx context.Context) step {
 	s.enter(stateFollowing)
 	r, err := openReplica(ctx, s)
-	if err != nil {
+	switch {
+	case err == nil:
+	case errors.Is(err, errForeign):
+		s.stopTaking(err)
+		return s.away
+	default:
 		if ctx.Err() == nil {
 			s.fail(err)
 		}
@@ -120,8 +126,11 @@ func (s *shard) following(r *replica) step {
 		s.mu.Unlock()
 		s.enter(stateFollowing)
 		for {
-			view := s.members.current()
-			switch status := r.Status(); {
+			view, status := s.members.current(), r.Status()
+			if status.Quiet > 0 && status.Last > 0 {
+				s.fits()
+			}
+			switch {
 			case ctx.Err() != nil:
 				s.drop(r)
 				return nil
@@ -129,7 +138,10 @@ func (s *shard) following(r *replica) step {
 				s.drop(r)
 				return s.away
 			case r.ended():
-				return s.lost(ctx, r)
+				return s.unable(ctx, r)
+			case empty(status):
+				s.stopTaking(errors.Join(errors.New("the shard's log is empty"), s.drop(r)))
+				return s.away
 			case s.mayTake(view, status):
 				return s.taking(r, status)
 			case !view.shouldFollow(s.number, true, s.o.Clock.Now(), s.o.step()):
@@ -141,18 +153,57 @@ func (s *shard) following(r *replica) step {
 	}
 }
 
-// lost finds out why a replica cannot follow any longer. If its file does not fit the log,
-// because this member was away for long or the machine crashed, it is restored.
-func (s *shard) lost(ctx context.Context, r *replica) step {
-	if errors.Is(r.err, replicated.ErrLogLost) {
-		return s.logLost(ctx, r)
-	}
+// unable finds out why a replica cannot follow any longer. If its file does not fit the log,
+// because this member was away for long or the machine crashed, it is restored. If the log
+// does not have what the file has, only an operator decides that: with a recovery.
+func (s *shard) unable(ctx context.Context, r *replica) step {
+	lost := errors.Is(r.err, replicated.ErrLogLost) && !s.superseded(ctx, r)
 	err := s.drop(r)
-	if errors.Is(err, replicated.ErrDiverged) || errors.Is(err, checkpoint.ErrDamaged) {
+	switch {
+	case lost:
+		s.stopTaking(err)
+	case errors.Is(err, replicated.ErrDiverged), errors.Is(err, replicated.ErrLogLost), errors.Is(err, checkpoint.ErrDamaged):
 		return s.unfit(r, err)
+	default:
+		s.fail(err)
 	}
-	s.fail(err)
 	return s.away
+}
+
+// superseded reports whether the log was recovered from another copy than that of a replica since.
+func (s *shard) superseded(ctx context.Context, r *replica) bool {
+	p, _, err := s.storage.Snapshots.Pointer(ctx)
+	return err == nil && replicated.Superseded(r.file.At(), p.Last)
+}
+
+// stopTaking makes this member, and all that see it, unable to take the shard, and keeps its
+// file: NATS does not have what it should have.
+func (s *shard) stopTaking(err error) {
+	err = fmt.Errorf("NATS lost a part of the shard's log, or all of it, so that no member takes the shard: bring its data back, or continue from the copy of a member with 'ndrbridge cluster recover': %w", err)
+	s.mu.Lock()
+	s.lost = err
+	s.mu.Unlock()
+	s.fail(err)
+}
+
+// fits notes that the log has what the file has.
+func (s *shard) fits() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost = nil
+}
+
+// notReady returns why this member does not do its part; empty: it does.
+func (s *shard) notReady() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.lost != nil:
+		return s.lost.Error()
+	case s.ownership != nil && s.ownership.lease.Left() == 0:
+		return "its lease is over: NATS does not store its records"
+	}
+	return ""
 }
 
 // unfit restores the file of a replica that was dropped, because it does not fit the log; one
@@ -193,26 +244,23 @@ func (s *shard) drop(r *replica) error {
 
 // mayTake reports whether it is this member's turn to take the shard.
 func (s *shard) mayTake(v *view, f replicated.FollowerStatus) bool {
-	// A log that ends before another member's file lost its end: that member continues it.
-	if !caughtUp(f) || v.ahead(s.number, f.Last) && f.Quiet < aheadTerms*s.o.Term {
+	// A log that ends before another member's file lost its end.
+	if !caughtUp(f) || v.ahead(s.number, f.Last) {
 		return false
 	}
 	n, ok := v.turn(s.number, f.Owner)
 	wait := time.Duration(n) * s.o.step()
-	if !vacant(f) {
+	if !f.Released {
 		wait += s.o.gone(f.Term)
 	}
 	return ok && f.Quiet > 0 && f.Quiet >= wait
 }
 
 // caughtUp reports whether a follower has seen all that the log is known to have.
-func caughtUp(f replicated.FollowerStatus) bool {
-	return f.Seen >= f.Last && (f.Last > 0 || f.Quiet > 0) // it is not empty, or is known to be
-}
+func caughtUp(f replicated.FollowerStatus) bool { return f.Seen >= f.Last && f.Last > 0 }
 
-// vacant reports whether a log has no owner whose lease could be valid: it is empty, or its
-// last owner released it.
-func vacant(f replicated.FollowerStatus) bool { return f.Released || f.Last == 0 }
+// empty reports whether a log is known to be empty, as none is that Init has begun.
+func empty(f replicated.FollowerStatus) bool { return f.Last == 0 && f.Quiet > 0 }
 
 // able reports whether this member may own the shard: it did not fail to lately.
 func (s *shard) able() bool {
@@ -225,14 +273,11 @@ func (s *shard) able() bool {
 	return s.cause == nil
 }
 
-// aheadTerms is how many terms a member leaves a log that lost its end to one that has more of
-// it.
-const aheadTerms = 50
-
 const (
 	// maxFailures bounds the back-off after failures: 2^6 terms.
 	maxFailures = 7
-	// newerTerms is how many terms a log of a newer version is left alone.
+	// newerTerms is how many terms a log of a newer version is left alone, or one that an
+	// operator has to recover.
 	newerTerms = 10
 	// forgetTerms is after how many terms without a failure the back-off begins again.
 	forgetTerms = 100
@@ -248,7 +293,7 @@ func (s *shard) fail(err error) {
 	}
 	s.failures, s.failedAt = min(s.failures+1, maxFailures), now
 	wait := s.o.Term << (s.failures - 1)
-	if errors.Is(err, checkpoint.ErrNewer) {
+	if errors.Is(err, checkpoint.ErrNewer) || s.lost != nil {
 		wait = newerTerms * s.o.Term
 	}
 	s.cause, s.ableFrom = err, now+wait
@@ -274,6 +319,9 @@ func (s *shard) report() (r report, yields bool) {
 	case s.replica != nil:
 		f := s.replica.Status()
 		r = report{Role: roleFollower, Offset: f.Applied, Behind: behind(f), CaughtUp: caughtUp(f), LogBytes: f.LogBytes, Snapshot: f.Snapshot.Time}
+	}
+	if s.ownership == nil && s.lost != nil {
+		r.Lost = true
 	}
 	return r, s.yields
 }

@@ -22,6 +22,7 @@ func startCluster(t *testing.T, members int, change func(o Options) Options) *si
 	t.Helper()
 	s := newSimulation(1)
 	s.servers = replicatedtest.New(1, replicatedtest.Faults{Delay: time.Millisecond})
+	s.create()
 	if change != nil {
 		s.change = change
 	}
@@ -407,41 +408,6 @@ func TestLogThatLostAMessageIsFollowedFromASnapshotOfTheOwner(t *testing.T) {
 			t.Error(wrong)
 		}
 	})
-}
-
-// TestLogThatLostItsEndIsContinued: the shard is owned again, and has all that was
-// acknowledged, as long as a member lives that has it.
-func TestLogThatLostItsEndIsContinued(t *testing.T) {
-	t.Parallel()
-	for name, harm := range map[string]func(ranked []*simMember){
-		"the owner lives":                  func([]*simMember) {},
-		"the follower died with its disk":  func(r []*simMember) { r[1].crash(); r[1].disk = newSimDisk() },
-		"the owner died, and one has less": func(r []*simMember) { r[0].crash(); r[0].disk = newSimDisk() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := startCluster(t, 3, nil)
-				time.Sleep(steady)
-				ranked := s.byRank(0)
-				harm(ranked)
-				time.Sleep(testTerm / 2) // the follower gets what was acknowledged
-				messages := s.servers.Messages(0)
-				s.servers.Forget(0, messages[len(messages)-1].Seq-5)
-				time.Sleep(20 * testTerm)
-				if s.owner(0) == nil {
-					t.Fatal("the shard has no owner")
-				}
-				for _, m := range s.members {
-					m.stop()
-				}
-				s.checkState(0)
-				for _, wrong := range s.wrong {
-					t.Error(wrong)
-				}
-			})
-		})
-	}
 }
 
 func TestLossOfAMemberLeavesEvenShares(t *testing.T) {

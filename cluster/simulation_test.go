@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/checkpoint/replicated/replicatedtest"
 	"ndrbridge/cluster/lease"
@@ -65,6 +66,27 @@ func newSimulation(seed uint64) *simulation {
 		})
 	}
 	return s
+}
+
+// create creates the cluster, whose logs are empty.
+func (s *simulation) create() {
+	err := Init(context.Background(), s.registry, "sim", simShards, checkpoint.Layout, func(id string) error {
+		for shard := range simShards {
+			log, err := replicated.Take(context.Background(), s.servers.Stream("init", shard), 0, replicated.Options{
+				Context: context.Background(), Owner: "init-" + id, Cluster: id, Clock: lease.System(),
+			})
+			if err == nil {
+				err = log.Release(context.Background())
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		panic(err)
+	}
 }
 
 // fail notes what must not happen.
@@ -269,7 +291,9 @@ func (s *simulation) setBusy(m *simMember, busy bool) {
 
 // run runs the members through length of faults, and returns what must not happen.
 func (s *simulation) run(length time.Duration) []string {
-	s.servers = replicatedtest.New(s.seed, s.faults)
+	s.servers = replicatedtest.New(s.seed, replicatedtest.Faults{})
+	s.create()
+	s.servers.SetFaults(s.faults)
 	done := make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() { s.watch(done) })

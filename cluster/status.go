@@ -104,7 +104,7 @@ func (n *Node) next(v *view, s *shard, f *replicated.FollowerStatus, status *adm
 		return
 	}
 	status.Next = candidates[i].ID
-	if f != nil && !vacant(*f) {
+	if f != nil && !f.Released {
 		status.NextSeconds = max(0, n.o.gone(f.Term)-f.Quiet).Seconds()
 	}
 }

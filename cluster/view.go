@@ -101,12 +101,12 @@ func (v *view) shouldFollow(shard int, following bool, now, step time.Duration) 
 	return true
 }
 
-// ahead reports whether another live member that owns or follows the shard has more of its
-// log than up to an offset.
+// ahead reports whether another live member has more of the shard's log than up to an offset,
+// or anything else that the log does not have.
 func (v *view) ahead(shard int, offset uint64) bool {
 	return slices.ContainsFunc(v.members, func(s observed) bool {
 		r, has := s.report(shard)
-		return has && s.Instance != v.self && r.Offset > offset
+		return has && s.Instance != v.self && (r.Lost || r.Offset > offset)
 	})
 }
 

@@ -148,9 +148,9 @@ func (t *clusterTrial) streams(ctx context.Context) {
 	case err != nil:
 		t.unanswered(step, err)
 	case missing == all:
-		t.add(step, finding.Remark, "this cluster has not run yet: its first start creates its streams, if the user may", "")
+		t.add(step, finding.Remark, "this cluster does not exist: ndrbridge cluster init creates it", "")
 	case missing > 0:
-		t.add(step, finding.Remark, fmt.Sprintf("%d of %d streams do not exist; the next start creates them, if the user may", missing, all), "")
+		t.add(step, finding.Failed, fmt.Sprintf("%d of %d streams do not exist: NATS has lost them", missing, all), "bring its data back, or continue from a copy with ndrbridge cluster recover")
 	default:
 		t.add(step, finding.OK, fmt.Sprintf("all %d exist", all), "")
 	}

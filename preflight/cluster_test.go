@@ -41,13 +41,13 @@ func TestCheckCluster(t *testing.T) {
 	const one = "replicas: 1, " + three
 	for name, test := range map[string]struct {
 		server  func(*server.Options)
-		prepare func(*testing.T, jetstream.JetStream) // after the first start; nil: there was none
+		prepare func(*testing.T, jetstream.JetStream) // once the cluster is created; nil: it is not
 		keys    string
 		want    []findingtest.Row
 	}{
 		"a server for a test": {keys: one, want: []findingtest.Row{
 			row("version", finding.OK, "nats-server "+server.VERSION, ""), row("jetstream", finding.OK, "enabled", ""),
-			row("streams", finding.Remark, "has not run yet", ""),
+			row("streams", finding.Remark, "does not exist: ndrbridge cluster init", ""),
 			row("sync_interval", finding.Untried, "cannot be seen from outside", "sync_interval: always"),
 		}},
 		"a cluster that has run": {keys: one, prepare: nothing, want: []findingtest.Row{
@@ -58,7 +58,7 @@ func TestCheckCluster(t *testing.T) {
 				t.Error(err)
 			}
 		}, want: []findingtest.Row{
-			row("streams", finding.Remark, "1 of 4 streams do not exist", ""),
+			row("streams", finding.Failed, "1 of 4 streams do not exist", "ndrbridge cluster recover"),
 		}},
 		"fewer servers than replicas": {keys: three, prepare: nothing, want: []findingtest.Row{
 			row("servers", finding.Failed, "not part of a cluster of servers, and cluster.replicas is 3", "cluster.replicas: 1"),
@@ -105,9 +105,9 @@ func TestCheckCluster(t *testing.T) {
 	}
 }
 
-// start opens the streams of a cluster as a member does at its start.
+// start opens the streams of a cluster as a member does at its start, and creates them.
 func start(t *testing.T, js jetstream.JetStream) error {
-	j, err := replicated.OpenJetStream(t.Context(), js.Conn(), replicated.JetStreamOptions{Name: "prod", Shards: 2, Replicas: 1})
+	j, err := replicated.OpenJetStream(t.Context(), js.Conn(), replicated.JetStreamOptions{Name: "prod", Shards: 2, Replicas: 1, Create: true})
 	if err != nil {
 		return err
 	}

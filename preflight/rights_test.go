@@ -38,7 +38,7 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 
-	js, err := replicated.OpenJetStream(ctx, nc, replicated.JetStreamOptions{Name: "prod", Shards: 2, Replicas: 1})
+	js, err := replicated.OpenJetStream(ctx, nc, replicated.JetStreamOptions{Name: "prod", Shards: 2, Replicas: 1, Create: true})
 	if err != nil {
 		t.Fatal(err)
 	}

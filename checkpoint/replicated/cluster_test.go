@@ -42,7 +42,7 @@ func TestALeaderThatDies(t *testing.T) {
 	open := func() *replicated.JetStream {
 		nc := connect(t, c.URL(), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.ReconnectBufSize(-1))
 		for { // a request is lost if the servers elect another leader meanwhile
-			j, err := replicated.OpenJetStream(ctx, nc, replicated.JetStreamOptions{Name: "test", Shards: 1, Replicas: 3})
+			j, err := replicated.OpenJetStream(ctx, nc, replicated.JetStreamOptions{Name: "test", Shards: 1, Replicas: 3, Create: true})
 			if err == nil {
 				t.Cleanup(func() { j.Close() })
 				return j

@@ -85,7 +85,7 @@ func NewFollower(s Stream, r Replica, o FollowerOptions) *Follower {
 	at := r.At()
 	f := &Follower{
 		stream: s, replica: r, o: o, wake: make(chan struct{}, 1),
-		status: FollowerStatus{Applied: at.Offset, Seen: at.Offset}, trail: trailOf(at),
+		status: FollowerStatus{Applied: at.Offset, Seen: at.Offset}, trail: parseTrail(at.Trail),
 		changed: make(chan struct{}), done: make(chan struct{}),
 	}
 	if o.Snapshots != nil {
@@ -149,7 +149,7 @@ type numbered struct {
 // that it has started. It is called once. Errors that end it before:
 //
 //   - ErrDiverged: the replica has to be restored from a snapshot; see there.
-//   - ErrLogLost: the log ends before what the replica has; see Recover.
+//   - ErrLogLost: the log does not have what the replica has; see Recover.
 //   - checkpoint.ErrNewer: the owner is a newer version, whose records are not applied.
 //   - those of the replica's file.
 func (f *Follower) Run(ctx context.Context) (err error) {
@@ -162,6 +162,7 @@ func (f *Follower) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer reader.close()
+	reader.origin = f.trail.origin
 	if err := f.verify(ctx, reader); err != nil {
 		return err
 	}
@@ -267,7 +268,7 @@ func (f *Follower) read(r *reader, m numbered, g *group) error {
 	e, complete, err := r.read(m.seq, m.Message)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.trail = f.trail.at(m.ID, r.owner)
+	f.trail = trail{m.ID, r.origin}
 	if complete {
 		g.at = checkpoint.Point{Offset: e.offset, Trail: f.trail.String()}
 	}

@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/checkpoint/replicated/replicatedtest"
 )
@@ -23,10 +22,10 @@ func TestFollowerOfAnotherHistory(t *testing.T) {
 		renewals int    // of each
 		want     error  // nil: the replica follows
 	}{
-		{"that was closed meanwhile", 6, false, 1, 10, replicated.ErrDiverged},
-		{"that was closed meanwhile, and the log ends where the replica does", 6, false, 1, 4, replicated.ErrDiverged},
-		{"that followed meanwhile", 6, true, 1, 10, replicated.ErrDiverged},
-		{"whose take is where the replica goes on", 10, true, 2, 0, replicated.ErrDiverged},
+		{"that was closed meanwhile", 6, false, 1, 10, replicated.ErrLogLost},
+		{"that was closed meanwhile, and the log ends where the replica does", 6, false, 1, 4, replicated.ErrLogLost},
+		{"that followed meanwhile", 6, true, 1, 10, replicated.ErrLogLost},
+		{"whose take is where the replica goes on", 10, true, 2, 0, replicated.ErrLogLost},
 		{"that has nothing of what was lost", 11, false, 1, 10, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -81,7 +80,7 @@ func TestFollowerThatCannotReadItsMessage(t *testing.T) {
 		}
 		servers.SetFaults(replicatedtest.Faults{})
 		time.Sleep(20 * time.Second)
-		if st := f.Status(); st.Quiet == 0 || st.Owner != "a" || st.Trail != "a.1.11.1/1 a" {
+		if st := f.Status(); st.Quiet == 0 || st.Owner != "a" || st.Trail != "a.1.11.1/1 "+cluster {
 			t.Errorf("status %+v after the log could be read", st)
 		}
 		wantErr(t, stop(), context.Canceled)
@@ -126,72 +125,4 @@ func TestSnapshotOfAnotherHistory(t *testing.T) {
 			t.Errorf("pointer %+v, %v", p, err)
 		}
 	})
-}
-
-// TestRecoverIfTheStateDoesNotKnowWhoWrote keeps a state apart from one that is out of date.
-func TestRecoverIfTheStateDoesNotKnowWhoWrote(t *testing.T) {
-	for trail, want := range map[string]error{
-		"":                replicated.ErrWritersUnknown,
-		"a.2.9.1/1 … b a": replicated.ErrWritersUnknown,
-		"a.2.9.1/1 b a":   checkpoint.ErrNotOwner,
-		"a.1.9.1/1 … b a": checkpoint.ErrNotOwner, // c came later
-		"a.2.9.1/1 … c a": nil,
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			servers := replicatedtest.New(1, replicatedtest.Faults{})
-			s := servers.Stream("c", 0)
-			o := options(t.Context(), "c")
-			o.Epoch = 1
-			take(t, s, 0, o)
-			state := &memory{offset: 9, trail: trail}
-			err := replicated.Recover(t.Context(), s, servers.Snapshots("b", 0), state, recoverOptions(t, "b"))
-			if want == nil && err != nil || want != nil {
-				wantErr(t, err, want)
-			}
-		})
-	}
-}
-
-// TestRecoverIfTheTrailBeganLate: whoever goes on from a copy without a trail does not know who
-// wrote the log before.
-func TestRecoverIfTheTrailBeganLate(t *testing.T) {
-	for name, trail := range map[string]func(t *testing.T, servers *replicatedtest.Servers, l *replicated.Log, state *memory) string{
-		"a follower": func(t *testing.T, servers *replicatedtest.Servers, l *replicated.Log, state *memory) string {
-			f, stop := follow(t, servers.Stream("b", 0), state)
-			if err := f.CatchUp(t.Context(), appendRecord(t, l, "")); err != nil {
-				t.Fatal(err)
-			}
-			wantErr(t, stop(), context.Canceled)
-			return state.trail
-		},
-		"an owner": func(t *testing.T, servers *replicatedtest.Servers, l *replicated.Log, state *memory) string {
-			grow(t, take(t, servers.Stream("b", 0), l.Offset(), options(t.Context(), "b")), 1, state)
-			return state.trail
-		},
-		"a recovery": func(t *testing.T, servers *replicatedtest.Servers, l *replicated.Log, state *memory) string {
-			o := recoverOptions(t, "b")
-			o.Force, o.Last = true, l.Offset()
-			s, snapshots := servers.Stream("b", 0), servers.Snapshots("b", 0)
-			if err := replicated.Recover(t.Context(), s, snapshots, state, o); err != nil {
-				t.Fatal(err)
-			}
-			_, snapshot := restored(t, s, snapshots)
-			return snapshot.Trail
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				servers, state := replicatedtest.New(1, replicatedtest.Faults{}), &memory{}
-				l := take(t, servers.Stream("a", 0), 0, options(t.Context(), "a"))
-				grow(t, l, 5, state)
-				state.trail = ""
-				late := &memory{offset: 100, trail: trail(t, servers, l, state)}
-
-				left := replicatedtest.New(1, replicatedtest.Faults{})
-				take(t, left.Stream("c", 0), 0, options(t.Context(), "c"))
-				err := replicated.Recover(t.Context(), left.Stream("b", 0), left.Snapshots("b", 0), late, recoverOptions(t, "d"))
-				wantErr(t, err, replicated.ErrWritersUnknown)
-			})
-		})
-	}
 }

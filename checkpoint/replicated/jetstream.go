@@ -17,7 +17,8 @@ import (
 // NAME: to publish, those of its messages and of JetStream, which can only be given for all
 // streams of the account; to publish and subscribe, those by which the members ask each
 // other. The streams and the bucket may instead be made by somebody else, with the settings
-// that OpenJetStream would give them; then CREATE is not needed for streams.
+// that OpenJetStream would give them, and only those who create or recover a cluster need
+// CREATE for streams.
 const Rights = `publish:
   ndr.NAME.>
   _INBOX.>
@@ -43,6 +44,10 @@ type JetStreamOptions struct {
 	Name     string // of the cluster, of [a-z0-9-]
 	Shards   int
 	Replicas int           // servers that keep each stream
+	Create   bool          // what is missing: only for a new cluster, or one that is recovered
+	// Check is called with the bucket before the streams are opened, and ends that with its
+	// error; nil: not.
+	Check func(ctx context.Context, bucket jetstream.KeyValue) error
 	Wait     time.Duration // for an answer of the servers; 0: 5 s
 }
 
@@ -73,10 +78,10 @@ type awaited struct {
 // good as lost.
 const maxAwaited = 8192
 
-// OpenJetStream makes the streams and the bucket that are missing, and returns an error that
-// says what to do if those that exist have settings with which records could be lost, the
-// servers are too few, too old or without JetStream, or the user lacks rights. nc stays its
-// caller's, and must not be closed before Close.
+// OpenJetStream returns an error that says what to do if streams or the bucket are missing,
+// unless it is to create them, or have settings with which records could be lost, the servers
+// are too few, too old or without JetStream, or the user lacks rights. nc stays its caller's,
+// and must not be closed before Close.
 func OpenJetStream(ctx context.Context, nc *nats.Conn, o JetStreamOptions) (*JetStream, error) {
 	o.Wait = cmp.Or(o.Wait, 5*time.Second)
 	js, err := jetstream.New(nc)
@@ -87,13 +92,18 @@ func OpenJetStream(ctx context.Context, nc *nats.Conn, o JetStreamOptions) (*Jet
 	if err := j.checkServer(ctx); err != nil {
 		return nil, err
 	}
+	if err := j.openBucket(ctx); err != nil {
+		return nil, err
+	}
+	if o.Check != nil {
+		if err := o.Check(ctx, j.bucket); err != nil {
+			return nil, err
+		}
+	}
 	for _, c := range o.streams() {
 		if err := j.openStream(ctx, c); err != nil {
 			return nil, err
 		}
-	}
-	if err := j.openBucket(ctx); err != nil {
-		return nil, err
 	}
 	inbox := nc.NewInbox()
 	j.inbox = inbox + "."

@@ -57,12 +57,20 @@ func (j *JetStream) checkServer(ctx context.Context) error {
 	return nil
 }
 
-// openStream makes a stream if it is missing, and checks it.
+// missing is the error for a stream or a bucket that is not there.
+func missing(what, name string) error {
+	return fmt.Errorf("there is no %s %s in NATS: create a new cluster with 'ndrbridge cluster init'; if the cluster has run before, NATS has lost its data: bring that back, or continue from a copy with 'ndrbridge cluster recover'", what, name)
+}
+
+// openStream opens a stream, makes it if it is missing and to be created, and checks it.
 func (j *JetStream) openStream(ctx context.Context, c jetstream.StreamConfig) error {
 	bounded, cancel := j.bounded(ctx)
 	defer cancel()
 	s, err := j.js.Stream(bounded, c.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if !j.o.Create {
+			return missing("stream", c.Name)
+		}
 		s, err = j.js.CreateStream(bounded, c)
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // made by another member, with other settings
 			s, err = j.js.Stream(bounded, c.Name)
@@ -77,13 +85,16 @@ func (j *JetStream) openStream(ctx context.Context, c jetstream.StreamConfig) er
 	return nil
 }
 
-// openBucket makes the bucket if it is missing, and checks it.
+// openBucket is openStream for the bucket.
 func (j *JetStream) openBucket(ctx context.Context) error {
 	name := j.o.bucketName()
 	bounded, cancel := j.bounded(ctx)
 	defer cancel()
 	b, err := j.js.KeyValue(bounded, name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		if !j.o.Create {
+			return missing("key-value bucket", name)
+		}
 		c := jetstream.KeyValueConfig{Bucket: name, History: 1, Replicas: j.o.Replicas, Storage: jetstream.FileStorage}
 		b, err = j.js.CreateKeyValue(bounded, c)
 		if errors.Is(err, jetstream.ErrBucketExists) {

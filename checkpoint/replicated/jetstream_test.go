@@ -2,6 +2,7 @@ package replicated_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -91,11 +92,45 @@ type refusal struct {
 	want    string // in the error
 }
 
+// TestStreamsAreNotCreatedInPassing: a member must not run on streams that replace lost ones.
+func TestStreamsAreNotCreatedInPassing(t *testing.T) {
+	t.Parallel()
+	nc := startServer(t, nil)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	member := one
+	member.Create = false
+	for what, lose := range map[string]func() error{
+		"anything": func() error { return nil },
+		"a stream": func() error {
+			return errors.Join(openJetStream(t, nc, one).Close(), js.DeleteStream(t.Context(), "NDR_test_00"))
+		},
+		"the bucket": func() error {
+			return errors.Join(openJetStream(t, nc, one).Close(), js.DeleteKeyValue(t.Context(), "NDR_test"))
+		},
+	} {
+		if err := lose(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := replicated.OpenJetStream(t.Context(), nc, member); err == nil || !strings.Contains(err.Error(), "ndrbridge cluster init") {
+			t.Errorf("without %s: %v", what, err)
+		}
+		faults, missing, _, err := replicated.CheckStreams(t.Context(), js, member)
+		if err != nil || len(faults) > 0 || missing == 0 {
+			t.Errorf("without %s: %d streams are missing (%v, %v)", what, missing, faults, err)
+		}
+	}
+	openJetStream(t, nc, one)
+	openJetStream(t, nc, member)
+}
+
 func TestOpenJetStreamAgain(t *testing.T) {
 	t.Parallel()
 	nc := startServer(t, nil)
 	for range 2 {
-		j := openJetStream(t, nc, replicated.JetStreamOptions{Name: "a-b", Shards: 3, Replicas: 1})
+		j := openJetStream(t, nc, replicated.JetStreamOptions{Name: "a-b", Shards: 3, Replicas: 1, Create: true})
 		if w := j.Warnings(); len(w) > 0 {
 			t.Errorf("warnings %q", w)
 		}

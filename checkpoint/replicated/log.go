@@ -37,9 +37,11 @@ type Options struct {
 	// Trail is that of the message after which the log is taken, as the state knows it
 	// (FollowerStatus.Trail); empty: whatever message it is.
 	Trail string
-	Lease Lease         // may be nil
-	Clock Clock         // the lease's
-	Term  time.Duration // the lease's, which each message carries; 0: 6 s
+	// Cluster is the identity of the cluster, for the first take of a log.
+	Cluster string
+	Lease   Lease         // may be nil
+	Clock   Clock         // the lease's
+	Term    time.Duration // the lease's, which each message carries; 0: 6 s
 
 	AckWait   time.Duration // how long an answer is awaited before a message is sent again; 0: 2 s
 	PartBytes int           // of a message; 0: 512 KiB; never more than the stream takes
@@ -82,9 +84,9 @@ type Log struct {
 // of the returned Log is that of the take: before anything is appended, the state has to be
 // brought to it.
 //
-// checkpoint.ErrNotOwner: other messages came first. ErrLogLost: the log ends before after.
-// ErrDiverged: it has another message there than Options.Trail names, because it lost its end
-// and others wrote to it since.
+// checkpoint.ErrNotOwner: other messages came first. ErrLogLost: the log ends before after, or
+// has another message there than Options.Trail names, because it lost its end and others wrote
+// to it since.
 // After any other error it is not known whether the take was stored; if it was, the log has
 // an owner that does nothing. Take ends with ctx, everything later with Options.Context.
 func Take(ctx context.Context, s Stream, after uint64, o Options) (*Log, error) {
@@ -100,12 +102,18 @@ func take(ctx context.Context, s Stream, after uint64, o Options, content taken)
 	o.Term = cmp.Or(o.Term, defaultTerm)
 	o.AckWait = cmp.Or(o.AckWait, defaultAckWait)
 	o.PartBytes = min(cmp.Or(o.PartBytes, defaultPartBytes), s.MaxData())
-	l := &Log{stream: s, o: o, packer: packer, trail: trailOf(checkpoint.Point{Offset: after, Trail: o.Trail}), storedAt: o.Clock.Now(), epoch: o.Epoch, number: o.Attempt << 32}
+	l := &Log{stream: s, o: o, packer: packer, trail: parseTrail(o.Trail), storedAt: o.Clock.Now(), epoch: o.Epoch, number: o.Attempt << 32}
 	l.last.Store(after)
+	if after == 0 && o.Cluster != "" {
+		l.trail.origin = []string{o.Cluster}
+	}
 	if err := l.lookBack(ctx); err != nil {
 		return nil, fmt.Errorf("take the log after message %d: %w", after, err)
 	}
-	content.After = l.trail.id
+	if content.Recovered != nil {
+		l.trail.origin = parseTrail(content.Recovered.Trail).origin
+	}
+	content.After, content.Origin = l.trail.id, l.trail.origin
 	if _, err := l.append(ctx, KindTake, content.encode()); err != nil {
 		return nil, fmt.Errorf("take the log after message %d: %w", after, err)
 	}
@@ -128,7 +136,7 @@ func (l *Log) lookBack(ctx context.Context) error {
 		return err
 	}
 	if l.trail.id != "" && l.trail.id != m.ID {
-		return fmt.Errorf("%w: message %d is %.100q, not %q", ErrDiverged, last, m.ID, l.trail.id)
+		return fmt.Errorf("%w: message %d is %.100q, not %q", ErrLogLost, last, m.ID, l.trail.id)
 	}
 	l.trail.id = m.ID
 	if id, ok := parseID(m.ID); ok {
@@ -197,7 +205,7 @@ func (l *Log) append(ctx context.Context, kind string, data []byte) (checkpoint.
 		return checkpoint.Point{}, err
 	}
 	l.last.Store(a.base + uint64(len(a.parts)))
-	l.trail, l.storedAt = l.trail.at(a.parts[len(a.parts)-1].ID, l.o.Owner), l.o.Clock.Now()
+	l.trail, l.storedAt = l.trail.at(a.parts[len(a.parts)-1].ID), l.o.Clock.Now()
 	if l.o.Lease != nil {
 		l.o.Lease.Renew(begun)
 	}

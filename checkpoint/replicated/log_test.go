@@ -24,8 +24,11 @@ func take(t *testing.T, s replicated.Stream, after uint64, o replicated.Options)
 	return l
 }
 
+// cluster is the identity of the cluster in tests.
+const cluster = "c0ffee"
+
 func options(ctx context.Context, owner string) replicated.Options {
-	return replicated.Options{Context: ctx, Owner: owner, Clock: replicatedtest.NewClock(1)}
+	return replicated.Options{Context: ctx, Owner: owner, Cluster: cluster, Clock: replicatedtest.NewClock(1)}
 }
 
 func appendRecord(t *testing.T, l *replicated.Log, record string) uint64 {

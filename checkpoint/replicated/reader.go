@@ -20,6 +20,7 @@ type reader struct {
 	epoch   uint64
 	term    time.Duration // of the owner's lease; 0: not known
 	last    string        // ID of the last message; empty: not known
+	origin  []string      // of the history: see trail; empty: not known
 
 	id    messageID // of the last part in chain
 	kind  string
@@ -45,14 +46,14 @@ func newReader() (*reader, error) {
 func (r *reader) close() { r.decoder.Close() }
 
 // read adds a message and returns the record that it completes, if it does. It keeps m. The
-// error is checkpoint.ErrNewer or ErrDiverged.
+// error is checkpoint.ErrNewer, ErrDiverged or ErrLogLost.
 func (r *reader) read(seq uint64, m Message) (e entry, complete bool, err error) {
 	before := r.last
 	r.last = m.ID
 	id, ok := parseID(m.ID)
 	if ok && m.Kind != KindTake && r.owner != "" && id.owner != r.owner && id.epoch >= r.epoch {
 		// Only what was sent before the last take may be late.
-		return e, false, fmt.Errorf("%w: message %d is %.100q, of an owner that did not take the log behind what the replica has", ErrDiverged, seq, m.ID)
+		return e, false, fmt.Errorf("%w: message %d is %.100q, of an owner that did not take the log behind what the replica has", ErrLogLost, seq, m.ID)
 	}
 	if !ok || m.Kind != KindTake && r.owner != "" && (id.owner != r.owner || id.epoch != r.epoch) {
 		r.drop()
@@ -78,7 +79,7 @@ func (r *reader) read(seq uint64, m Message) (e entry, complete bool, err error)
 			err = fmt.Errorf("%w: message %d: %w", ErrDiverged, seq, err)
 		}
 	case KindTake:
-		err = readable(data, seq, m.ID, before)
+		err = r.readTake(data, seq, m.ID, before)
 	case KindRenew, KindRelease:
 	default:
 		err = fmt.Errorf("%w: message %d is a %.20q", checkpoint.ErrNewer, seq, m.Kind)
@@ -103,9 +104,10 @@ func (r *reader) add(id messageID, m Message) bool {
 // drop drops the parts of a record that will not be completed.
 func (r *reader) drop() { r.chain, r.bytes = nil, 0 }
 
-// readable returns checkpoint.ErrNewer if the records after a take cannot be applied by this
-// version, and ErrDiverged if they lead on from a snapshot, or from another message than before.
-func readable(take []byte, seq uint64, id, before string) error {
+// readTake returns checkpoint.ErrNewer if the records after a take cannot be applied by this
+// version, ErrDiverged if they lead on from a snapshot, and ErrLogLost if they lead on from
+// another message than before, or are of another cluster.
+func (r *reader) readTake(take []byte, seq uint64, id, before string) error {
 	var t taken
 	if err := json.Unmarshal(take, &t); err != nil {
 		return fmt.Errorf("%w: its take of the log cannot be read: %w", checkpoint.ErrNewer, err)
@@ -117,7 +119,11 @@ func readable(take []byte, seq uint64, id, before string) error {
 		return &recoveredError{t.Recovered.takenAt(seq, id)}
 	}
 	if t.After != "" && before != "" && t.After != before {
-		return fmt.Errorf("%w: its owner took it behind message %.100q, not behind %q", ErrDiverged, t.After, before)
+		return fmt.Errorf("%w: its owner took it behind message %.100q, not behind %q", ErrLogLost, t.After, before)
 	}
+	if len(r.origin) > 0 && len(t.Origin) > 0 && r.origin[0] != t.Origin[0] {
+		return fmt.Errorf("%w: it is that of the cluster %.100q, not of %q", ErrLogLost, t.Origin[0], r.origin[0])
+	}
+	r.origin = t.Origin
 	return nil
 }

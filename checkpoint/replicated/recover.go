@@ -2,9 +2,9 @@ package replicated
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -13,24 +13,19 @@ import (
 // RecoverOptions configures Recover.
 type RecoverOptions struct {
 	Options
-	// Force recovers the log from this state even if others wrote to it since: their records
-	// are lost. It is for an operator's command, and fails unless message Last is still the
-	// last one of the log.
-	Force bool
-	Last  uint64
-	Wall  time.Time // the time that the snapshot has
+	Last uint64    // must still be the last message of the log
+	Wall time.Time // the time that the snapshot has
 }
 
-// Recover continues a log that lost its end (ErrLogLost) from a state that has it: it writes
-// the state as a snapshot, takes the log, makes the snapshot that of its take, and releases
-// the log again. So nothing is appended to what is left but behind that snapshot, which the
-// take names: if its caller crashes in between, whoever reads the take points to it. d's offset
-// does not change: like every other replica of the shard, it has to be deleted and restored.
+// Recover continues a log from a state, whatever the log has beyond it: it writes the state as
+// a snapshot, takes the log, makes the snapshot that of its take, and releases the log again.
+// So nothing is appended to what is left but behind that snapshot, which the take names: if its
+// caller crashes in between, whoever reads the take points to it. d's offset does not change:
+// like every other replica of the shard, it has to be deleted and restored. Superseded reports
+// that of copies which have more than the log.
 //
-// checkpoint.ErrNotOwner: an owner that the state does not know of wrote to the log since.
-// The replica has to be set aside and restored. ErrWritersUnknown: the state does not know
-// whether that is so, and must be kept. After any other error, Recover may be called again,
-// with the same Options.Owner.
+// It is for an operator's command: which of several copies is the latest is not checked. After
+// an error, Recover may be called again.
 func Recover(ctx context.Context, s Stream, snapshots Snapshots, d Replica, o RecoverOptions) error {
 	if err := recoverLog(ctx, s, snapshots, d, o); err != nil {
 		return fmt.Errorf("recover the log: %w", err)
@@ -47,39 +42,30 @@ func recoverLog(ctx context.Context, s Stream, snapshots Snapshots, d Replica, o
 	if err != nil {
 		return err
 	}
-	if o.Force && last != o.Last {
+	if last != o.Last {
 		return fmt.Errorf("its last message is %d, not %d: somebody has appended to it meanwhile; nothing was recovered", last, o.Last)
 	}
 	if id, ok := parseID(parseTrail(d.At().Trail).id); ok {
 		o.Epoch = max(o.Epoch, id.epoch) // so that copies of the lost end show that this is later
 	}
-	earlier, taker, err := endsRecovered(ctx, s, last)
-	if err == nil && earlier.Object != "" && taker != o.Owner && !o.Force {
-		if err = complete(ctx, s, snapshots, earlier); err == nil {
-			err = fmt.Errorf("%w: %s has continued it with message %d", checkpoint.ErrNotOwner, taker, last)
-		}
-	} else if err == nil {
-		err = o.allowed(ctx, s, last, d.At())
-	}
-	if err != nil && !o.Force {
-		return err
-	}
+	recovery := rand.Text()[:10]
 	// What points to the snapshot of an earlier attempt does not stand for this one.
-	generation := max(old.Generation, generationOf(earlier.Object)) + 1
+	generation := max(old.Generation, generationOf(endsRecovered(ctx, s, last))) + 1
 	snapshot, err := writeObject(ctx, snapshots, objectName(generation), d, o.Wall)
 	if err != nil {
 		return errors.Join(err, abandon(ctx, snapshots, snapshot.Object))
 	}
+	snapshot.Trail = parseTrail(snapshot.Trail).recovered(recovery).String()
 	log, err := take(ctx, s, last, o.Options, taken{Format: checkpoint.RecordFormat, Layout: checkpoint.Layout, Recovered: &snapshot})
 	if err != nil {
-		return undecided(err) // if the take is stored, the object is needed; else tidy removes it
+		return err // if the take is stored, the object is needed; else tidy removes it
 	}
 	for {
 		snapshot = snapshot.takenAt(log.Offset(), log.trail.id)
 		p, err := pointTo(ctx, snapshots, snapshot)
 		if err == nil {
 			err = tidy(ctx, s, snapshots, p, snapshot.Offset)
-			return errors.Join(err, undecided(log.Release(ctx)))
+			return errors.Join(err, log.Release(ctx))
 		}
 		if !errors.Is(err, ErrPointerMoved) {
 			return err
@@ -88,40 +74,8 @@ func recoverLog(ctx context.Context, s Stream, snapshots Snapshots, d Replica, o
 		if err != nil {
 			return errors.Join(err, abandon(ctx, snapshots, snapshot.Object))
 		}
+		snapshot.Trail = parseTrail(snapshot.Trail).recovered(recovery).String()
 	}
-}
-
-// undecided hides ErrNotOwner in err: only allowed may return it, because callers then drop the
-// state.
-func undecided(err error) error {
-	if errors.Is(err, checkpoint.ErrNotOwner) {
-		return errors.New(err.Error())
-	}
-	return err
-}
-
-// allowed returns an error if the log did not lose its end, or others wrote to it since.
-func (o RecoverOptions) allowed(ctx context.Context, s Stream, last uint64, state checkpoint.Point) error {
-	if last == 0 && state.Offset > 0 {
-		return nil
-	}
-	m, err := s.Get(ctx, last)
-	if err != nil {
-		return fmt.Errorf("find out who wrote last: %w", err)
-	}
-	id, ok := parseID(m.ID)
-	known := trailOf(state)
-	switch {
-	case ok && id.owner == o.Owner: // an earlier attempt
-		return nil
-	case last >= state.Offset:
-		return fmt.Errorf("it ends with message %d, not before %d, which the state has", last, state.Offset)
-	case !ok || !known.complete() && !known.before(id) && !slices.Contains(known.owners, id.owner):
-		return fmt.Errorf("%w: message %d is %.100q", ErrWritersUnknown, last, m.ID)
-	case known.before(id) || !slices.Contains(known.owners, id.owner):
-		return fmt.Errorf("%w: message %d is %.100q, of nobody that the state knows, or of later", checkpoint.ErrNotOwner, last, m.ID)
-	}
-	return nil
 }
 
 // pointTo makes a snapshot the only one. It does not give up before ctx ends: the log is

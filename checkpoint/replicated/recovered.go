@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"ndrbridge/checkpoint"
 )
 
 // completeTimeout bounds how long a follower tries to point to the snapshot of a recovery.
@@ -25,9 +23,7 @@ func (e *recoveredError) Unwrap() error { return ErrDiverged }
 
 // takenAt returns the snapshot of a state as that of the take which continues the log from it.
 func (s Snapshot) takenAt(seq uint64, id string) Snapshot {
-	taker, _ := parseID(id)
-	known := trailOf(checkpoint.Point{Offset: s.Offset, Trail: s.Trail})
-	s.Offset, s.Trail = seq, known.at(id, taker.owner).String()
+	s.Offset, s.Trail = seq, parseTrail(s.Trail).at(id).String()
 	return s
 }
 
@@ -65,20 +61,13 @@ func complete(ctx context.Context, log Stream, s Snapshots, recovered Snapshot) 
 	return fail(fmt.Errorf("its snapshot %s is not there; decide with 'ndrbridge cluster recover' from which copy the log is continued", recovered.Object))
 }
 
-// endsRecovered returns the snapshot from which the last message of a log continued it, and who
-// took the log by that; zero: the message is another one.
-func endsRecovered(ctx context.Context, log Stream, last uint64) (recovered Snapshot, taker string, err error) {
-	if last == 0 {
-		return recovered, "", nil
-	}
+// endsRecovered returns the object from which the last message of a log continued it; empty: the
+// message is another one, or cannot be read.
+func endsRecovered(ctx context.Context, log Stream, last uint64) (object string) {
 	m, err := log.Get(ctx, last)
-	if err != nil {
-		return recovered, "", fmt.Errorf("find out who wrote last: %w", err)
-	}
-	id, ok := parseID(m.ID)
 	var t taken
-	if !ok || id.parts != 1 || m.Kind != KindTake || json.Unmarshal(m.Data, &t) != nil || t.Recovered == nil {
-		return recovered, "", nil
+	if err != nil || m.Kind != KindTake || json.Unmarshal(m.Data, &t) != nil || t.Recovered == nil {
+		return ""
 	}
-	return t.Recovered.takenAt(last, m.ID), id.owner, nil
+	return t.Recovered.Object
 }

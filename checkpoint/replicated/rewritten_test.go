@@ -67,13 +67,13 @@ func TestTakeOfARewrittenLog(t *testing.T) {
 		servers := replicatedtest.New(1, replicatedtest.Faults{})
 		a := take(t, servers.Stream("a", 0), 0, options(t.Context(), "a"))
 		appendRecord(t, a, "x")
-		r := &memory{offset: a.Offset(), trail: "a.1.2.1/1 a"}
+		r := &memory{offset: a.Offset(), trail: "a.1.2.1/1 " + cluster}
 		f, stop := follow(t, servers.Stream("b", 0), r)
 		last := appendRecord(t, a, "1:x")
 		synctest.Wait()
 		st := f.Status()
 		_ = stop()
-		if st.Seen != last || st.Trail != "a.1.3.1/1 a" {
+		if st.Seen != last || st.Trail != "a.1.3.1/1 "+cluster {
 			t.Fatalf("status %+v", st)
 		}
 		servers.Forget(0, last-1)
@@ -81,6 +81,6 @@ func TestTakeOfARewrittenLog(t *testing.T) {
 		o := options(t.Context(), "b")
 		o.Trail = st.Trail
 		_, err := replicated.Take(t.Context(), servers.Stream("b", 0), st.Seen, o)
-		wantErr(t, err, replicated.ErrDiverged)
+		wantErr(t, err, replicated.ErrLogLost)
 	})
 }

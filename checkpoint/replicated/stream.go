@@ -9,17 +9,14 @@ import (
 
 // Errors that callers act on. They are returned wrapped.
 var (
-	// ErrLogLost is returned if the log ends before records that it had acknowledged. Nothing
-	// was appended. Recover continues it from a state that has them.
+	// ErrLogLost is returned if the log ends before records that it had acknowledged, or has
+	// others in their place. Nothing was appended. Only an operator can decide from which state
+	// Recover continues it.
 	ErrLogLost = errors.New("the log lost its end")
 	// ErrDiverged is returned if the log does not lead on from what the replica has: restore it
 	// from a snapshot. Unless the error is ErrPurged as well, nothing else may have what is in
 	// the replica: set it aside.
 	ErrDiverged = errors.New("the replica does not fit the log")
-	// ErrWritersUnknown is returned by Recover if the state does not know whether those who wrote
-	// last to the log did so before the log lost its end, or since. Nobody but an operator can
-	// decide which of both is to be kept.
-	ErrWritersUnknown = errors.New("the state does not know who wrote the log; decide with 'ndrbridge cluster recover' whether it continues from this state")
 
 	// ErrNoMessage is returned by streams for a sequence number without a message.
 	ErrNoMessage = errors.New("no such message")

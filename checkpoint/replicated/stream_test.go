@@ -47,7 +47,7 @@ func openJetStream(t testing.TB, nc *nats.Conn, o replicated.JetStreamOptions) *
 }
 
 // one are the options of a cluster with one shard and one server.
-var one = replicated.JetStreamOptions{Name: "test", Shards: 1, Replicas: 1, Wait: 10 * time.Second}
+var one = replicated.JetStreamOptions{Name: "test", Shards: 1, Replicas: 1, Create: true, Wait: 10 * time.Second}
 
 // publish sends a message and returns the answer.
 func publish(t *testing.T, s replicated.Stream, after uint64, m replicated.Message) (uint64, error) {

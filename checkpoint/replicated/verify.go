@@ -18,7 +18,7 @@ func (f *Follower) verify(ctx context.Context, r *reader) error {
 		last, m, err := f.get(ctx, at.Offset)
 		switch id := parseTrail(at.Trail).id; {
 		case err == nil && id != "" && m.ID != id:
-			return fmt.Errorf("%w: message %d is %.100q, not %q", ErrDiverged, at.Offset, m.ID, id)
+			return fmt.Errorf("%w: message %d is %.100q, not %q", ErrLogLost, at.Offset, m.ID, id)
 		case err == nil:
 			f.learn(r, m)
 			return nil
@@ -77,7 +77,7 @@ func (f *Follower) learn(r *reader, m Message) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.trail = f.trail.at(m.ID, r.owner)
+	f.trail = f.trail.at(m.ID)
 	f.setOwner(r)
 	f.status.Released = ok && m.Kind == KindRelease
 	f.short = suspicion{}

@@ -20,7 +20,7 @@ form. Each appliance belongs to a shard; one member at a time owns a shard, and 
 one follows it to take over.`,
 		Example: `  ndrbridge cluster status
   ndrbridge cluster handover bridge-1`,
-	}, c.clusterStatusCommand(), c.handoverCommand(), c.adoptCommand(), c.recoverCommand())
+	}, c.initCommand(), c.clusterStatusCommand(), c.handoverCommand(), c.adoptCommand(), c.recoverCommand())
 }
 
 func (c *command) clusterStatusCommand() *cobra.Command {

@@ -22,16 +22,16 @@ func (c *command) adoptCommand() *cobra.Command {
 	cmd := c.withJSON(c.withConfig(&cobra.Command{
 		Use:   "adopt STATE",
 		Short: "Make the state of a single bridge the state of a new cluster",
-		Long: `Divide the state file of a bridge that ran alone among the shards of a cluster that has
-not run yet, and create its streams. Its members then continue where that bridge stopped:
+		Long: `Create a new cluster, as ndrbridge cluster init does, and divide the state file of a bridge
+that ran alone among its shards. Its members then continue where that bridge stopped:
 with its positions, the known detections, what sinks remember, dead letters and ticket
 commands. The events in the journal are not taken over, so the command fails unless every
 sink has received all of them and no redelivery is queued.
 
 Stop the bridge first, run the command with the configuration of the members, then start
 the members. STATE is not changed; keep it as a backup, and do not start a bridge with it
-again. If the command fails after it has begun to write, members do not start until the
-streams are deleted: the error says which.`,
+again. If the command fails after it has begun to write, members do not join until the
+streams are deleted, and the command is repeated: the error says which.`,
 		Example:           "  ndrbridge cluster adopt /var/lib/ndrbridge/ndrbridge.db --config ndrbridge.yaml",
 		Args:              exactly("STATE"),
 		ValidArgsFunction: completeOne(completeFiles()),

@@ -281,6 +281,8 @@ func TestAdoptionsAndRecoveriesAreConfirmedAndChecked(t *testing.T) {
 		{"a recovery from two copies", "cluster recover 03 --yes --from bridge-1 --from-file " + missing, 2, "either --from MEMBER or --from-file FILE"},
 		{"a recovery without a confirmation", "cluster recover 03 --from bridge-1", 2, "Continue shard 03 from the copy of bridge-1?"},
 		{"a recovery while no member runs", "cluster recover 03 --from bridge-1 --yes", 1, "no member of the cluster runs"},
+		{"a recovery of all shards from a member", "cluster recover all --from bridge-1 --yes", 2, "--from continues one shard"},
+		{"a recovery of all shards from no files", "cluster recover all --yes --from-file " + missing, 1, "there is no state at "},
 		{"a recovery of no shard from a file", "cluster recover 16 --from-file " + missing, 2, "16 is not a shard; write 00 to 15"},
 		{"a recovery from a file at a running member", "cluster recover 03 --admin http://127.0.0.1:1 --token-file none --from-file " + missing, 2, "use it without --admin and --token-file"},
 		{"a recovery from no file", "cluster recover 03 --yes --from-file " + missing, 1, "there is no state at "},

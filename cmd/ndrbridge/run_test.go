@@ -96,6 +96,10 @@ func TestABridgeRunsAsAMemberOfACluster(t *testing.T) {
 	}
 	exit := make(chan int, 1)
 	go func() { exit <- run(ctx, "run") }()
+	await(t, "the member to say how the cluster is created", func() bool { return strings.Contains(log.String(), "ndrbridge cluster init") })
+	if code := run(t.Context(), "cluster", "init"); code != 0 || !strings.Contains(out.String(), "the cluster test is created") {
+		t.Fatalf("exit %d: %s%s", code, &out, &log)
+	}
 	events := fmt.Sprintf("%s.%s", i.events, configs.ShardName(configs.ShardOf("hq", 3)))
 	await(t, "the events of the appliance in the file of its shard", func() bool {
 		b, _ := os.ReadFile(events) // it may not be there yet

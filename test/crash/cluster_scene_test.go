@@ -2,12 +2,16 @@ package crash
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	ndrbridge "ndrbridge/bridge"
+	"ndrbridge/cluster"
+	"ndrbridge/configs"
 	"ndrbridge/test/fault"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/natscluster"
@@ -95,6 +99,7 @@ func newClusterScene(t *testing.T, program []string, seed uint64) *clusterScene 
 		}
 		s.members = append(s.members, m)
 	}
+	s.create(t)
 	s.owners = watchOwners(t, s.members)
 	return s
 }
@@ -125,6 +130,24 @@ func (s *clusterScene) startServers(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// create creates the cluster, once its servers can.
+func (s *clusterScene) create(t *testing.T) {
+	t.Helper()
+	config, err := configs.Load(configs.Source{Paths: []string{s.members[0].config}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Second) {
+		err := ndrbridge.Init(t.Context(), config)
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) || errors.Is(err, cluster.ErrNotNew) {
+			t.Fatal(err)
+		}
+	}
 }
 
 // start starts a member's bridge.

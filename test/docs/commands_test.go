@@ -20,7 +20,8 @@ var ofCluster = reading{
 	setup:  single + both,
 	before: []preparation{
 		{"ndrbridge cluster handover", both},
-		{"ndrbridge cluster adopt", stopped + "sed -i 's/name: prod/name: other/' ndrbridge.yaml"},
+		{"ndrbridge cluster init", stopped + "sed -i 's/name: prod/name: new/; s/ndrbridge.db/new.db/' ndrbridge.yaml"},
+		{"ndrbridge cluster adopt", stopped + "sed -i 's/name: prod/name: other/; s/ndrbridge.db/other.db/' ndrbridge.yaml"},
 		{"ndrbridge cluster status", both},
 	},
 	typed: confirmed,
@@ -104,6 +105,7 @@ const stopped = `
 const both = stopped + `
 cp members.yaml ndrbridge.yaml
 export NDRBRIDGE_CLUSTER_MEMBER=bridge-1
+[ -f created ] || { ndrbridge cluster init && touch created; } || return 1
 start
 NDRBRIDGE_CLUSTER_MEMBER=bridge-2 NDRBRIDGE_STATE=second.db NDRBRIDGE_ADMIN_LISTEN=second.example:9600 ndrbridge run >second.log 2>&1 &
 second=$!

@@ -1,0 +1,215 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ndrbridge/admin"
+	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/checkpoint/replicated/replicatedtest"
+)
+
+// loss is what NATS loses while no member runs. It keeps the logs of a simulation up to a
+// message of each, and what else keeps says.
+type loss struct {
+	left  func(messages []replicatedtest.Stored) uint64 // the last message of a log; nil: none
+	keeps func(s *simulation)
+}
+
+var losses = map[string]loss{
+	"everything": {keeps: func(s *simulation) { s.registry.restore(newFakeRegistry()) }},
+	"all logs":   {keeps: func(*simulation) {}},
+	"the ends of all logs": {
+		left:  func(messages []replicatedtest.Stored) uint64 { return messages[len(messages)-6].Seq },
+		keeps: func(*simulation) {},
+	},
+}
+
+// TestWhatNATSLostIsNotReplaced: members that have what NATS lost keep it, whoever starts when,
+// and nobody goes on without it. An operator continues each shard from the latest copy.
+func TestWhatNATSLostIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	orders := map[string][]int{ // of members; 2 has no copy
+		"the one without a copy is the last":        {0, 1, 2},
+		"the one without a copy is in the middle":   {1, 2, 0},
+		"the one without a copy is first and alone": {2, 0, 1},
+		"all at once": nil,
+	}
+	for what, lost := range losses {
+		for order, starts := range orders {
+			if lost.left != nil && starts != nil && starts[0] == 2 {
+				continue // what is left of the logs does not show that their ends are lost
+			}
+			t.Run(what+", and "+order, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) { lost.run(t, starts) })
+			})
+		}
+	}
+}
+
+func (l loss) run(t *testing.T, starts []int) {
+	s := startCluster(t, 2, withoutSnapshots)
+	time.Sleep(steady)
+	for _, m := range s.members {
+		m.stop()
+	}
+	s.members = append(s.members, &simMember{sim: s, name: "new", rate: 1, disk: newSimDisk()})
+	var had [simShards][2]uint64 // records, by member
+	var left [simShards]int      // messages
+	for shard := range simShards {
+		for i, m := range s.members[:2] {
+			had[shard][i] = m.disk.number(shard)
+		}
+		last := uint64(0)
+		if l.left != nil {
+			last = l.left(s.servers.Messages(shard))
+		}
+		s.servers.Forget(shard, last)
+		left[shard] = len(s.servers.Messages(shard))
+	}
+	l.keeps(s)
+
+	pause := 100 * testTerm
+	if starts == nil {
+		starts, pause = []int{0, 1, 2}, 0
+	}
+	for _, i := range starts {
+		s.members[i].start()
+		time.Sleep(pause)
+		s.wantNothingTaken(t, left)
+	}
+	time.Sleep(100 * testTerm)
+	s.wantNothingTaken(t, left)
+	for shard := range simShards {
+		for i, m := range s.members[:2] {
+			if n := m.disk.number(shard); n != had[shard][i] {
+				t.Errorf("shard %d: the copy of %s has %d records, and had %d", shard, m.name, n, had[shard][i])
+			}
+		}
+	}
+	for _, m := range s.members[:2] {
+		if reasons := strings.Join(m.node().NotReady(), "; "); !strings.Contains(reasons, "ndrbridge cluster recover") {
+			t.Errorf("%s is not ready because of %q", m.name, reasons)
+		}
+	}
+	if t.Failed() {
+		return
+	}
+	s.recoverLatest(t, had)
+}
+
+// wantNothingTaken expects no owner, and no message that is not left.
+func (s *simulation) wantNothingTaken(t *testing.T, left [simShards]int) {
+	t.Helper()
+	for shard := range simShards {
+		if n := len(s.servers.Messages(shard)); n != left[shard] {
+			t.Errorf("shard %d: its log has %d messages, and had %d after the loss", shard, n, left[shard])
+		}
+	}
+}
+
+// recoverLatest continues each shard from the member that had the most records of it, and expects
+// that nothing is missing then.
+func (s *simulation) recoverLatest(t *testing.T, had [simShards][2]uint64) {
+	t.Helper()
+	if s.members[0].node().waiting.Load() != nil {
+		id := ""
+		for _, m := range s.members {
+			m.stop()
+			if id == "" {
+				id = m.disk.cluster()
+			}
+		}
+		if err := Resume(t.Context(), s.registry, "sim", simShards, 1, id); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range s.members {
+			m.start()
+		}
+		time.Sleep(10 * testTerm)
+	}
+	for shard := range simShards {
+		from := s.members[0]
+		if had[shard][1] > had[shard][0] {
+			from = s.members[1]
+		}
+		if err := from.node().Recover(t.Context(), admin.Recovery{Shard: new(shard), From: from.name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(30 * testTerm)
+	for shard := range simShards {
+		owner := s.owner(shard)
+		if owner == nil {
+			t.Errorf("shard %d has no owner after the recovery", shard)
+			continue
+		}
+		if n, want := owner.disk.number(shard), slices.Max(had[shard][:]); n < want {
+			t.Errorf("shard %d: its state has %d records after the recovery, and had %d", shard, n, want)
+		}
+	}
+	for _, m := range s.members {
+		if reasons := m.node().NotReady(); len(reasons) > 0 {
+			t.Errorf("%s is not ready after the recovery: %q", m.name, reasons)
+		}
+		m.stop()
+	}
+	for shard := range simShards {
+		s.checkState(shard)
+	}
+	for _, wrong := range s.wrong {
+		t.Error(wrong)
+	}
+}
+
+// TestACopyOfAnotherClusterIsKept: somebody has created the cluster again instead of recovering
+// it.
+func TestACopyOfAnotherClusterIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := startCluster(t, 2, withoutSnapshots)
+		time.Sleep(steady)
+		for _, m := range s.members {
+			m.stop()
+		}
+		s.members[1].disk = newSimDisk()
+		var had [simShards]uint64
+		for shard := range simShards {
+			had[shard] = s.members[0].disk.number(shard)
+			s.servers.Forget(shard, 0)
+		}
+		s.registry.restore(newFakeRegistry())
+		s.create()
+		s.members[0].start()
+		time.Sleep(startup)
+		s.members[1].start()
+		time.Sleep(100 * testTerm)
+		for shard := range simShards {
+			if owner := s.owner(shard); owner != nil {
+				t.Errorf("shard %d: %s owns it, although %s has a copy of it", shard, owner.name, s.members[0].name)
+			}
+			if n := s.members[0].disk.number(shard); n != had[shard] {
+				t.Errorf("shard %d: the copy has %d records, and had %d", shard, n, had[shard])
+			}
+		}
+		if reasons := strings.Join(s.members[0].node().NotReady(), "; "); !strings.Contains(reasons, "not of this cluster") {
+			t.Errorf("it is not ready because of %q", reasons)
+		}
+	})
+}
+
+// cluster returns the identity of the cluster that the files are of.
+func (d *simDisk) cluster() string {
+	d.mu.Lock()
+	f := d.files[fmt.Sprint("state.", 0)]
+	d.mu.Unlock()
+	if f == nil {
+		return ""
+	}
+	return replicated.ClusterOf(f.At())
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"ndrbridge/bridge"
+	"ndrbridge/cmd/internal/commandline"
+)
+
+func (c *command) initCommand() *cobra.Command {
+	return c.withJSON(c.withConfig(&cobra.Command{
+		Use:   "init",
+		Short: "Create a new cluster",
+		Long: `Create the streams and the bucket of a new cluster in NATS, and its identity. Members wait for
+that. Run it once, with the configuration of the members, before or after they are started.
+
+It fails if the cluster exists, or this machine has a copy of a shard. A cluster that has run
+must not be created again, because its members then begin anew: if NATS has lost its data, see
+ndrbridge cluster recover. Nothing else creates streams in passing.`,
+		Example: "  ndrbridge cluster init --config ndrbridge.yaml",
+		Args:    commandline.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, err := c.load()
+			if err != nil {
+				return err
+			}
+			if !config.Cluster.Enabled() {
+				return errNoCluster
+			}
+			if err := bridge.Init(cmd.Context(), config); err != nil {
+				return err
+			}
+			return c.print(struct {
+				Cluster string `json:"cluster"`
+			}{config.Cluster.Name}, "the cluster %s is created: start its members", config.Cluster.Name)
+		},
+	}))
+}
