@@ -92,6 +92,56 @@ func TestStatusOfAShardWithoutOwner(t *testing.T) {
 	})
 }
 
+// TestMembersThatLoseNATSSaySoWithinALease: owners and followers, and not only when it is back.
+func TestMembersThatLoseNATSSaySoWithinALease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registries := map[string]*prometheus.Registry{"m0": prometheus.NewRegistry(), "m1": prometheus.NewRegistry(), "m2": prometheus.NewRegistry()}
+		s := startCluster(t, 3, func(o Options) Options {
+			o.Metrics = NewMetrics(registries[o.Member])
+			return o
+		})
+		expect := func(when string, owned int, ready bool) {
+			t.Helper()
+			n, owners := 0, 0
+			for _, m := range s.members {
+				for line := range strings.Lines(exposition(t, registries[m.name])) {
+					if strings.HasPrefix(line, "ndrbridge_shard_owned{") && strings.HasSuffix(line, " 1\n") {
+						n++
+					}
+				}
+				for _, shard := range m.node().Cluster().Shards {
+					if shard.Owner != "" {
+						owners++
+					}
+				}
+				if reasons := m.node().NotReady(); (len(reasons) == 0) != ready {
+					t.Errorf("%s, %s is not ready because of %q", when, m.name, reasons)
+				}
+			}
+			if n != owned || owners != 3*owned {
+				t.Errorf("%s, %d shards are owned by the metric, and %d as the three members see it; want %d", when, n, owners, owned)
+			}
+		}
+		time.Sleep(steady)
+		expect("before", simShards, true)
+		cut := func(cut bool) {
+			for _, m := range s.members {
+				m.gate().setCut(cut)
+				s.servers.Cut(m.name, cut)
+			}
+		}
+		cut(true)
+		time.Sleep(testTerm + testTerm/30)
+		expect("after a lease", 0, false)
+		time.Sleep(20 * testTerm)
+		expect("much later", 0, false)
+		cut(false)
+		time.Sleep(3 * testTerm)
+		expect("when NATS is back", simShards, true)
+	})
+}
+
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

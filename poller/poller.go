@@ -107,6 +107,9 @@ func (p *Poller) Status() Status {
 	if p.events != nil {
 		status.Events = counted(p.events)
 	}
+	if err := p.o.Lease.Check(); err != nil {
+		status.Error = err.Error()
+	}
 	return status
 }
 

@@ -137,6 +137,10 @@ func TestPollsWithoutALeaseAreNoFailures(t *testing.T) {
 		if s := p.Status(); s.Failures > 0 || s.LastSuccess.IsZero() || said.Len() > 0 {
 			t.Errorf("status %+v; it logs\n%s", s, said)
 		}
+		clock.Advance(time.Hour)
+		if s := p.Status(); s.Error != lease.ErrExpired.Error() {
+			t.Errorf("without a lease the status is %+v", s)
+		}
 	})
 }
 

@@ -93,6 +93,10 @@ func TestALeaseThatEndsCountsAgainstNoEvent(t *testing.T) {
 				if now := f.runner.Status(); now.State != sinks.StateRunning {
 					t.Errorf("with a lease it is %s: %s", now.State, now.Error)
 				}
+				clock.Advance(term)
+				if now := f.runner.Status(); now.State != sinks.StateRetrying || now.Error != lease.ErrExpired.Error() {
+					t.Errorf("without a lease and events it is %s: %s", now.State, now.Error)
+				}
 			})
 		})
 	}

@@ -160,6 +160,9 @@ func (r *Runner) Status() Status {
 		}
 		w.mu.Unlock()
 	}
+	if err := r.o.Lease.Check(); err != nil && worst.State == StateRunning { // it has nothing to send yet
+		worst.State, worst.Error = StateRetrying, err.Error()
+	}
 	worst.Delivered, worst.LastDelivery, worst.Match = delivered, last, r.prepare.matchStatus()
 	return worst
 }
