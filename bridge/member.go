@@ -42,7 +42,7 @@ type member struct {
 	received *tickets.AcceptorMetrics
 	metrics  *cluster.Metrics
 
-	reloading sync.Mutex // held during a reload
+	reloading chan struct{} // semaphore of the reload that runs
 
 	mu         sync.Mutex
 	connection *clusterConnection // nil until NATS is reached
@@ -54,7 +54,8 @@ type member struct {
 // newMember returns the work of a member. o has what all pipelines have in common.
 func newMember(o pipeline.Options, process reload, change func(*cluster.Options)) *member {
 	m := &member{
-		version: o.Version, log: o.Log, started: o.Started, registry: o.Registerer, process: process, change: change, setLevel: o.Applied,
+		reloading: make(chan struct{}, 1),
+		version:   o.Version, log: o.Log, started: o.Started, registry: o.Registerer, process: process, change: change, setLevel: o.Applied,
 		waiting: errors.New("the connection is being established"),
 		metrics: cluster.NewMetrics(o.Registerer),
 		// The pipelines have the same metrics with a shard.
@@ -210,14 +211,29 @@ func (m *member) NotReady() (reasons []string) {
 // then means that nothing was changed. An error of a shard says so; the others have the
 // new configuration.
 func (m *member) Reload(ctx context.Context, load func(current *configs.Config) (*configs.Config, error)) ([]string, error) {
-	m.reloading.Lock()
-	defer m.reloading.Unlock()
-	current := m.Config()
-	next, err := load(current)
-	if err != nil {
-		return nil, err
+	select {
+	case m.reloading <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	if err := m.Try(ctx, next).Join(); err != nil {
+	current := m.Config()
+	type loaded struct {
+		config *configs.Config
+		err    error
+	}
+	found, ok := lifecycle.Await(pipeline.LoadTimeout, nil, func() loaded {
+		next, err := load(current)
+		if err == nil {
+			err = m.Try(context.WithoutCancel(ctx), next).Join()
+		}
+		return loaded{next, err}
+	}, func(loaded) { <-m.reloading })
+	if !ok {
+		return nil, pipeline.ErrSlowLoad
+	}
+	defer func() { <-m.reloading }()
+	next, err := found.config, found.err
+	if err != nil {
 		return nil, err
 	}
 	m.setLevel(next)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"ndrbridge/admin"
@@ -25,9 +26,10 @@ func (b *Bridge) Reload(ctx context.Context, trigger string) (admin.Reloaded, er
 // reload is Reload. If repeated is true, nothing is known to have changed since the last
 // one, and the result is logged and kept only if it differs from that one's.
 func (b *Bridge) reload(ctx context.Context, trigger string, repeated bool) (admin.Reloaded, error) {
-	var loaded time.Time
+	var begun atomic.Pointer[time.Time] // loading may continue after Reload
 	changes, err := b.work.Reload(ctx, func(current *configs.Config) (*configs.Config, error) {
-		loaded = time.Now()
+		now := time.Now()
+		begun.Store(&now)
 		return b.next(current)
 	})
 	if errors.Is(err, admin.ErrNotRunning) { // the configuration may still be loading
@@ -36,7 +38,8 @@ func (b *Bridge) reload(ctx context.Context, trigger string, repeated bool) (adm
 	if err != nil {
 		err = fmt.Errorf("reload the configuration: %w", err)
 	}
-	if loaded.IsZero() { // it did not begin
+	loaded := begun.Load()
+	if loaded == nil { // it did not begin
 		if ctx.Err() == nil {
 			b.log.Error("configuration not reloaded", "trigger", trigger, "error", err)
 		}
@@ -45,7 +48,7 @@ func (b *Bridge) reload(ctx context.Context, trigger string, repeated bool) (adm
 	if repeated && len(changes) == 0 && !b.reloads.isNews(err) {
 		return admin.Reloaded{}, err
 	}
-	b.reloads.finish(loaded, trigger, changes, err)
+	b.reloads.finish(*loaded, trigger, changes, err)
 	select {
 	case b.reloaded <- struct{}{}:
 	default: // Watch has yet to see the previous one

@@ -174,8 +174,8 @@ func TestAStopDoesNotWaitForAReload(t *testing.T) {
 		reloaded <- err
 	}()
 	<-loading
-	if err := end(); err == nil || !strings.Contains(err.Error(), "reload") {
-		t.Errorf("error %v, want one that names the reload", err)
+	if err := end(); err != nil {
+		t.Error(err)
 	}
 	select {
 	case err := <-reloaded:

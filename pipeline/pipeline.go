@@ -4,6 +4,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -36,6 +37,8 @@ type Options struct {
 	Registerer prometheus.Registerer
 	// Pages limits the pages that all sources of the process hold at once.
 	Pages *appliance.Budget
+	// LoadTimeout replaces the constant LoadTimeout if it is not 0.
+	LoadTimeout time.Duration
 	// Applied, if not nil, is called by a reload with the new configuration once
 	// nothing can fail any more, before changed parts start.
 	Applied func(*configs.Config)
@@ -66,11 +69,15 @@ type Pipeline struct {
 	// current is replaced by a reload; it is nil until Open has succeeded.
 	current  atomic.Pointer[runtime]
 	parts    lifecycle.Set
-	commands chan command  // run by Run
-	ended    chan struct{} // closed once commands are neither accepted nor waited for
-	backlog  growth        // of the sink that fillingSink returns
-	history  history
-	tails    tails
+	commands chan command // run by Run
+
+	reloading   chan struct{} // semaphore of the reload that runs
+	loadTimeout time.Duration
+
+	ended   chan struct{} // closed once commands are neither accepted nor waited for
+	backlog growth        // of the sink that fillingSink returns
+	history history
+	tails   tails
 
 	verifying, backingUp sync.Mutex
 	searching            chan struct{} // semaphore of the search for a detection
@@ -83,7 +90,7 @@ func New(o Options) *Pipeline {
 		version: o.Version, log: o.Log, stdout: o.Stdout, started: o.Started,
 		registered: r, pages: o.Pages, applied: o.Applied, shard: o.Shard, acceptor: o.Acceptor, metrics: newMetrics(r),
 		commands: make(chan command), ended: make(chan struct{}), tails: newTails(o.Shard),
-		searching: make(chan struct{}, 1),
+		searching: make(chan struct{}, 1), reloading: make(chan struct{}, 1), loadTimeout: cmp.Or(o.LoadTimeout, LoadTimeout),
 	}
 	if p.acceptor == nil {
 		p.acceptor = currentAcceptor{p}

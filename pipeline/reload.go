@@ -13,39 +13,93 @@ import (
 	"ndrbridge/pipeline/lifecycle"
 )
 
+// LoadTimeout is how long a new configuration may take to be loaded, and its parts to be made.
+const LoadTimeout = 30 * time.Second
+
+// ErrSlowLoad is returned by Reload after LoadTimeout.
+var ErrSlowLoad = errors.New("it takes too long to load it and to make its parts; the attempt continues, and no other begins before it ends: check the templates, and that all files can be read")
+
 // Reload applies the configuration that load returns, which is called with the current
-// one. Changed appliances and sinks are stopped, sources first; a sink finishes its
+// one. Until all its parts are made, which may take LoadTimeout, other commands are carried
+// out. Changed appliances and sinks are stopped, sources first; a sink finishes its
 // batch in flight within shutdown_timeout. They restart from their positions; unchanged
 // parts are not disturbed. A part that does not stop in time is named among the changes,
 // and its replacement starts once it has stopped.
 //
 // If Reload returns an error nothing was changed: load failed, or a part cannot be made.
-// It returns ctx's error if Run has not begun when ctx is done, and admin.ErrNotRunning
-// if Run is about to return.
+// It returns ctx's error if Run has not begun when ctx is done, admin.ErrNotRunning if Run is
+// about to return, and admin.ErrBusy if an earlier reload is still running. Reloads run one at
+// a time.
 func (p *Pipeline) Reload(ctx context.Context, load func(current *configs.Config) (*configs.Config, error)) (changes []string, err error) {
-	result := make(chan []string, 1)
-	err = p.submit(ctx, "a reload", func(l lifetimes) error {
-		changed, err := p.reload(l, load)
-		result <- changed
-		return err
+	timer := time.NewTimer(p.loadTimeout)
+	defer timer.Stop()
+	select {
+	case p.reloading <- struct{}{}:
+	case <-p.ended:
+		return nil, fmt.Errorf("%w: it is stopping", admin.ErrNotRunning)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-timer.C:
+		return nil, fmt.Errorf("%w: an earlier reload is still running; try again, or restart the bridge", admin.ErrBusy)
+	}
+	next, ok := lifecycle.Await(p.loadTimeout, p.ended, func() successor {
+		return p.makeSuccessor(context.WithoutCancel(ctx), load)
+	}, func(late successor) {
+		late.close()
+		<-p.reloading
 	})
+	if !ok {
+		select {
+		case <-p.ended:
+			return nil, fmt.Errorf("%w: it is stopping", admin.ErrNotRunning)
+		default:
+			return nil, ErrSlowLoad
+		}
+	}
+	defer func() { <-p.reloading }()
+	result := make(chan []string, 1)
+	if err = next.err; err == nil {
+		err = p.submit(ctx, "a reload", func(l lifetimes) error {
+			changes, err := p.replace(l, next.current, next.runtime)
+			result <- changes
+			return err
+		})
+	}
 	if err != nil {
+		next.close()
 		return nil, err
 	}
 	return <-result, nil
 }
 
-func (p *Pipeline) reload(l lifetimes, load func(*configs.Config) (*configs.Config, error)) ([]string, error) {
-	ctx := l.sources // not the caller's, which may be cancelled
-	current := p.current.Load()
+// successor is the runtime that is to replace the current one.
+type successor struct {
+	*runtime // nil if the configuration could not be loaded
+	current  *runtime
+	err      error // why it cannot
+}
+
+// makeSuccessor loads a configuration and makes its parts.
+func (p *Pipeline) makeSuccessor(ctx context.Context, load func(*configs.Config) (*configs.Config, error)) successor {
+	current := p.current.Load() // which only a reload replaces
 	config, err := load(current.config)
 	if err != nil {
-		return nil, err
+		return successor{current: current, err: err}
 	}
 	next, failed := p.build(ctx, config, current)
-	if err := failed.Join(); err != nil {
-		return nil, err
+	return successor{next, current, failed.Join()}
+}
+
+// close closes the connections of a successor that is not to be used.
+func (s successor) close() {
+	if s.runtime != nil {
+		s.without(s.current).close()
 	}
+}
+
+// replace replaces the current runtime by the next one.
+func (p *Pipeline) replace(l lifetimes, current, next *runtime) ([]string, error) {
+	ctx, config := l.sources, next.config // not the caller's context, which may be cancelled
 	removed, added := current.without(next), next.without(current)
 	// A removed sink holds the journal until it has stopped: events trimmed before
 	// would be skipped silently.
