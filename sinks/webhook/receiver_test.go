@@ -125,12 +125,14 @@ func decode(request *http.Request, body []byte) ([]event.Event, error) {
 	return nil, fmt.Errorf("content type %q", request.Header.Get("Content-Type"))
 }
 
+// open returns a sink that sends several requests at a time at once.
 func open(t testing.TB, o webhook.Options) *webhook.Sink {
 	t.Helper()
 	s, err := webhook.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	webhook.OpenWindow(s)
 	t.Cleanup(func() { s.Close() })
 	return s
 }

@@ -1,16 +1,19 @@
 package webhook
 
-// window is the number of requests that may be in flight. It is halved if the target is
+// window is the number of requests that may be in flight. It is one until a request has
+// succeeded, so that a target which refuses everything, for example because of a wrong
+// password, is not asked many times at once. After that, it is halved if the target is
 // overloaded, and grows by one whenever as many requests as it holds have succeeded
 // (additive increase, multiplicative decrease). Its calls must be serialized.
 type window struct {
 	size, max int
+	open      bool // a request has succeeded
 	inFlight  int
 	outdated  int // requests in flight since before size was halved
 	succeeded int // requests since size changed
 }
 
-func newWindow(max int) window { return window{size: max, max: max} }
+func newWindow(max int) window { return window{size: 1, max: max} }
 
 func (w *window) isFull() bool { return w.inFlight >= w.size }
 
@@ -23,6 +26,8 @@ func (w *window) begin() { w.inFlight++ }
 func (w *window) end(succeeded, overloaded bool) {
 	w.inFlight--
 	switch {
+	case succeeded && !w.open:
+		w.size, w.open = w.max, true
 	case w.outdated > 0:
 		w.outdated--
 	case overloaded:
