@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -150,33 +151,45 @@ func publish(ctx context.Context, url string, events []transform.Event) error {
 }
 
 // post sends one event a request, one request after the other.
+// post sends as many requests at a time as the bridge does by default.
 func post(ctx context.Context, url string, events []transform.Event) error {
-	for _, e := range events {
-		if err := postOne(ctx, url, transform.ContentTypeStructured, e.Structured()); err != nil {
-			return err
-		}
+	const inFlight = 32
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost, transport.MaxConnsPerHost = inFlight, inFlight
+	c := &http.Client{Transport: transport}
+	defer c.CloseIdleConnections()
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	errs := make([]error, inFlight)
+	for n := range errs {
+		workers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(events)) && errs[n] == nil; i = next.Add(1) - 1 {
+				errs[n] = postOne(ctx, c, url, transform.ContentTypeStructured, events[i].Structured())
+			}
+		})
 	}
-	return nil
+	workers.Wait()
+	return errors.Join(errs...)
 }
 
 func postBatches(ctx context.Context, url string, events []transform.Event, size int) error {
 	var body []byte
 	for some := range slices.Chunk(events, size) {
 		body = transform.AppendBatch(body[:0], some)
-		if err := postOne(ctx, url, transform.ContentTypeBatch, body); err != nil {
+		if err := postOne(ctx, http.DefaultClient, url, transform.ContentTypeBatch, body); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func postOne(ctx context.Context, url, contentType string, body []byte) error {
+func postOne(ctx context.Context, c *http.Client, url, contentType string, body []byte) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
 	r.Header.Set("Content-Type", contentType)
-	answer, err := http.DefaultClient.Do(r)
+	answer, err := c.Do(r)
 	if err != nil {
 		return err
 	}
