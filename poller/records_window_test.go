@@ -401,3 +401,32 @@ func TestABacklogOfARecordStoreThatCannotSearchLong(t *testing.T) {
 		})
 	}
 }
+
+func TestAWindowIsNotReadBeforeItIsClosed(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		ahead time.Duration // by which the local clock is set forward
+		lag   time.Duration // by which the next answers are behind the earlier ones
+	}{
+		{"when the local clock is set forward", time.Hour, 0},
+		{"when another node of the appliance answers", 0, 4 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := atMinute(t, 60, func(w *recordWorld) { w.options.Recheck = 0 })
+			w.mustPoll()
+			w.local = w.local.Add(c.ahead)
+			w.pass(w.options.Window)
+			w.lag = c.lag.Milliseconds()
+			latest := w.clock - w.lag - w.options.Delay.Milliseconds()
+			w.mustPoll()
+			if w.until > latest {
+				t.Errorf("records are read up to %d ms after the last closed moment", w.until-latest)
+			}
+			// What is stored within the delay arrives, although no window is checked again.
+			w.store((w.clock - w.lag - w.options.Delay.Milliseconds() + 1) * 1000)
+			w.lag = 0
+			w.drain()
+			w.judge(true)
+		})
+	}
+}
