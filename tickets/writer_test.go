@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -311,4 +312,45 @@ func TestOtherTicketsContinueHoweverManyCommandsWaitForOne(t *testing.T) {
 			t.Errorf("%d commands wait, %v, want %d", stats.Commands.Pending, err, behind)
 		}
 	})
+}
+
+func TestALinkThatWasNotedIsNotRepeated(t *testing.T) {
+	for _, failing := range []string{"/api/v1/detections/tickets", "/api/v1/detections/search"} {
+		t.Run(failing, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := standin.New(standin.Options{Seed: 1, Size: 1000})
+				id := a.AddMany(1)[0].ID
+				fails, links := true, 0
+				serve := roundTripper(func(r *http.Request) (*http.Response, error) {
+					recorder := httptest.NewRecorder()
+					if fails && r.URL.Path == failing {
+						recorder.WriteHeader(http.StatusServiceUnavailable)
+						return recorder.Result(), nil
+					}
+					if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/"+strconv.FormatInt(id, 10)) {
+						links++
+					}
+					a.ServeHTTP(recorder, r)
+					return recorder.Result(), nil
+				})
+				store := newStore(t)
+				accept(t, store, tickets.Command{TicketID: "SEC-1", DetectionID: id, Status: "in_progress"})
+				for range 3 { // bridges that stop before the ticket's detections are changed
+					w := newWriter(t, store, "http://sensor.example", serve)
+					for range 3 {
+						time.Sleep(w.Step(t.Context()))
+					}
+					if got := states(t, store); got != "pending" || links != 1 {
+						t.Fatalf("the command is %s, and the ticket was linked %d times", got, links)
+					}
+				}
+				fails = false
+				run(t, newWriter(t, store, "http://sensor.example", serve))
+				time.Sleep(time.Minute)
+				if got := states(t, store); got != "applied" || links != 1 {
+					t.Errorf("the command is %s, and the ticket was linked %d times", got, links)
+				}
+			})
+		})
+	}
 }
