@@ -345,3 +345,30 @@ func TestAWrongDateCausesNoLongWait(t *testing.T) {
 		}
 	})
 }
+
+func TestAClockThatNothingConfirmsIsNotKnownAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &dating{}
+		c := d.client(t)
+		if _, err := d.ask(t, c); err != nil {
+			t.Fatal(err)
+		}
+		d.wrong = func(n int) string {
+			return time.Now().Add(time.Duration(1+n%3) * time.Hour).UTC().Format(http.TimeFormat)
+		}
+		for range 10 {
+			if _, err := d.ask(t, c); !errors.Is(err, errDatesDisagree) {
+				t.Fatal(err)
+			}
+		}
+		if n := c.DisbelievedDates(); n != maxStrayDates {
+			t.Errorf("%d answers are counted as disbelieved, want the %d for which there was something to believe", n, maxStrayDates)
+		}
+		// What it was before counts for nothing now.
+		d.wrong, d.ahead, d.requests = nil, 20*time.Hour, nil
+		off, err := d.ask(t, c)
+		if err != nil || off.Abs() > 2*time.Second || len(d.requests) != firstDates {
+			t.Errorf("the time is off by %s after %d requests: %v", off, len(d.requests), err)
+		}
+	})
+}
