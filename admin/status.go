@@ -138,8 +138,8 @@ type StreamStatus struct {
 	// Position is the appliance's time up to which the stream was read; absent: it
 	// has not been read.
 	Position time.Time `json:"position,omitzero"`
-	// LagSeconds is how far Position is behind the newest readable object, as of the
-	// last response; 0: the stream was read to its end; nil: not known yet.
+	// LagSeconds is how far Position is behind the newest readable object; 0: the stream
+	// was read to its end; nil: not known yet. It grows while polls fail.
 	LagSeconds *float64 `json:"lag_seconds,omitempty"`
 	// Events counts the events committed to the journal since the start of the bridge,
 	// and EventsPerSecond is the mean of about the last minute. Both are 0 if the bridge

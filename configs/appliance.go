@@ -68,7 +68,7 @@ type OAuth struct {
 func (o OAuth) IsSet() bool { return o != OAuth{} }
 
 // PollRetry configures the wait after failed polls, which grows with each consecutive
-// failure.
+// failure. It ends when a poll of another stream shows that the appliance is back.
 type PollRetry struct {
 	// Initial is the wait after the first failure.
 	Initial Duration `yaml:"initial" env:"INITIAL" default:"1s" above:"0"`

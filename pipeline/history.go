@@ -60,7 +60,7 @@ func (p *Pipeline) sample(ctx context.Context) moment {
 		for _, s := range a.streams {
 			status := s.poller.Status()
 			r := row{count: status.Events}
-			if p, ok := s.source.Progress(); ok {
+			if p, ok := s.poller.Progress(); ok {
 				r.lagSeconds = new(p.Behind.Seconds())
 			}
 			m.rows[checkpoint.SourceOwner(status.Source)] = r

@@ -111,6 +111,7 @@ var (
 	intakeMessages = newDesc("ndrbridge_ticket_intake_messages_total", "Ticket messages received, by broker and result: stored, or refused (no acceptable command).", "intake", "result")
 	intakeUp       = newDesc("ndrbridge_ticket_intake_up", "1 while ticket commands can be received from the broker.", "intake")
 	writerState    = newDesc("ndrbridge_ticket_writer_state", "State of the ticket writer: 0 running, 1 retrying, 2 halted.", "appliance")
+	sourceLag      = newDesc("ndrbridge_source_lag_seconds", "How far the stream is behind the appliance's clock: 0 once it was read to its end; it grows while polls fail. Absent until known.", "appliance", "stream")
 	applianceUp    = newDesc("ndrbridge_appliance_up", "1 while the appliance can be polled, 0 while it cannot; absent until known.", "appliance")
 	applianceSkew  = newDesc("ndrbridge_appliance_clock_skew_seconds", "Seconds that the appliance's clock is ahead of the bridge's; negative if it is behind.", "appliance")
 	wrongDates     = newDesc("ndrbridge_appliance_dates_disbelieved_total", "Responses whose Date header contradicted earlier ones and was ignored.", "appliance")
@@ -136,7 +137,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 		journalBytes, journalLimit, journalEvents, journalFull, stateBytes, sinkLagEvents,
 		sinkLagBytes, sinkLagTime, sinkSkipped, redeliveries, deadLetters, deadDropped,
 		deadBytes, intakeMessages, intakeUp, writerState, applianceUp, applianceSkew,
-		wrongDates, deadLimit,
+		wrongDates, deadLimit, sourceLag,
 	} {
 		ch <- desc
 	}
@@ -175,6 +176,11 @@ func (ch samples) ofParts(all *runtime) {
 		name := a.config.Name
 		if r := a.watch.Reach(); r.Known {
 			ch.gauge(applianceUp, oneIf(r.Reachable), name)
+		}
+		for _, s := range a.streams {
+			if p, ok := s.poller.Progress(); ok {
+				ch.gauge(sourceLag, p.Behind.Seconds(), name, s.source.Source().Stream)
+			}
 		}
 		ch.counter(wrongDates, a.client.DisbelievedDates(), name)
 		if ahead, ok := a.client.ClockSkew(); ok {

@@ -312,3 +312,50 @@ func TestAReloadThatTakesTooLongStopsNoOtherAction(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestTheLagOfASourceGrowsWhileItsApplianceIsDown(t *testing.T) {
+	p := newProcess()
+	m := p.add(t, "a", 10)
+	r := p.run(t, m)
+	// lag returns what the metric and the status have.
+	lag := func() (metric, status float64, backlog bool) {
+		families, err := p.registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() == "ndrbridge_source_lag_seconds" {
+				metric = f.GetMetric()[0].GetGauge().GetValue()
+			}
+		}
+		now, err := r.Control().Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if of := now.Appliances[0].Streams[0]; of.LagSeconds != nil {
+			status, backlog = *of.LagSeconds, of.Backlog != nil
+		}
+		return metric, status, backlog
+	}
+	p.judge(t, m)
+	m.appliance.SetHazards(standin.Hazards{Reset: 1})
+	begun := time.Now()
+	for _, least := range []float64{0.2, 0.5} {
+		await(t, "a lag", func() bool {
+			metric, status, backlog := lag()
+			if longest := time.Since(begun).Seconds() + 10; metric > longest || status > longest || backlog {
+				t.Fatalf("the lag is %v and %v after %v, with a backlog: %t", metric, status, longest-10, backlog)
+			}
+			return metric >= least && status >= least
+		})
+	}
+	m.appliance.SetHazards(standin.Hazards{})
+	await(t, "no lag", func() bool {
+		metric, status, _ := lag()
+		return metric == 0 && status == 0
+	})
+	r.cancel()
+	if err := r.end(t); err != nil {
+		t.Error(err)
+	}
+}

@@ -118,7 +118,10 @@ func (c *Control) Status(ctx context.Context) (admin.Status, error) {
 			of.Events = polled.Events
 			of.EventsPerSecond = c.pipeline.history.rate(checkpoint.SourceOwner(polled.Source), polled.Events, now)
 			if p, ok := stream.source.Progress(); ok {
-				of.Position, of.LagSeconds, of.Backlog = p.At, new(p.Behind.Seconds()), backlogOf(p)
+				of.Position, of.Backlog = p.At, backlogOf(p)
+			}
+			if p, ok := stream.poller.Progress(); ok {
+				of.LagSeconds = new(p.Behind.Seconds())
 			}
 		}
 		if a.writer != nil {

@@ -17,7 +17,6 @@ type Metrics struct {
 	found       *prometheus.CounterVec
 	dead        *prometheus.CounterVec
 	lastSuccess *prometheus.GaugeVec
-	lag         *prometheus.GaugeVec
 	gaps        *prometheus.CounterVec // of the audit log
 
 	// For records only.
@@ -50,9 +49,6 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			"Objects that could not be made into events."),
 		lastSuccess: gauge("ndrbridge_source_last_success_timestamp_seconds",
 			"When a poll last succeeded."),
-		lag: gauge("ndrbridge_source_lag_seconds",
-			"How far the stream is behind the appliance's clock, as of the last successful poll; "+
-				"0 once it was read to its end."),
 		gaps: counter("ndrbridge_source_gaps_total",
 			"Gaps in the audit log: entries were purged before they were read, or the log was restarted."),
 		warnings: counter("ndrbridge_source_warnings_total",
@@ -98,10 +94,6 @@ func counted(c prometheus.Counter) uint64 {
 // count adds n to a counter of a stream.
 func (s *stream) count(c *prometheus.CounterVec, n int) {
 	c.WithLabelValues(s.source.Appliance, s.source.Stream).Add(float64(n))
-}
-
-func (m *Metrics) behind(s checkpoint.Source, milliseconds int64) {
-	m.lag.WithLabelValues(s.Appliance, s.Stream).Set(float64(milliseconds) / 1000)
 }
 
 func (m *Metrics) polled(s checkpoint.Source, class string, now time.Time) {

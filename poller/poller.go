@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -113,6 +114,19 @@ func (p *Poller) Status() Status {
 	return status
 }
 
+// Progress returns how far the stream was read. Behind grows with the time since that was
+// known while polls fail, or if the next is overdue. ok is false before anything was read.
+func (p *Poller) Progress() (progress Progress, ok bool) {
+	const overdue = time.Minute // beyond the interval
+	progress, ok = p.source.Progress()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if since := time.Since(progress.Known); ok && (p.status.Failures > 0 || since > p.o.Interval+overdue) {
+		progress.Behind += since
+	}
+	return progress, ok
+}
+
 // soon is the longest wait before polling a source that returned Soon.
 const soon = 5 * time.Second
 
@@ -127,6 +141,8 @@ func (p *Poller) Run(ctx context.Context) {
 	p.events = p.o.Metrics.begin(p.status.Source)
 	p.mu.Unlock()
 	for {
+		// An outage of the appliance may end while a poll fails, too.
+		back := p.o.Watch.outageEnd()
 		var next Next
 		err := p.o.Lease.Do(ctx, func(ctx context.Context) (err error) {
 			next, err = p.poll(ctx)
@@ -139,13 +155,15 @@ func (p *Poller) Run(ctx context.Context) {
 		if !noLease {
 			p.record(err)
 		}
-		var wait time.Duration
+		// The wait ends early at the end of an outage, but not before asked, the time for
+		// which the appliance asked.
+		var wait, asked time.Duration
 		switch e, _ := errors.AsType[*appliance.Error](err); {
 		case noLease:
-			wait = p.o.RetryInitial
+			wait, back = p.o.RetryInitial, nil
 		case err == nil:
 			retry.Reset()
-			wait = p.o.Interval
+			wait, back = p.o.Interval, nil
 			switch next {
 			case Soon:
 				wait = min(wait, soon)
@@ -155,18 +173,30 @@ func (p *Poller) Run(ctx context.Context) {
 			// Jitter of a tenth spreads the polls of many bridges.
 			wait += time.Duration((rand.Float64() - 0.5) / 5 * float64(wait))
 		case e != nil && e.Refused():
-			wait = p.o.AuthRetry
+			wait, back = p.o.AuthRetry, nil
+		case e != nil && e.Status != http.StatusTooManyRequests:
+			wait, asked = retry.NextBackOff(), e.RetryAfter
 		case e != nil:
-			wait = max(retry.NextBackOff(), e.RetryAfter)
+			wait, back = max(retry.NextBackOff(), e.RetryAfter), nil
 		default:
-			wait = retry.NextBackOff()
+			wait, back = retry.NextBackOff(), nil
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep(ctx, asked, nil) || !sleep(ctx, wait-asked, back) {
 			return
-		case <-time.After(wait):
 		}
 	}
+}
+
+// sleep waits for d, or until end is closed. It returns false if ctx is done.
+func sleep(ctx context.Context, d time.Duration, end <-chan struct{}) bool {
+	if d > 0 {
+		select {
+		case <-time.After(d):
+		case <-end:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err() == nil
 }
 
 // record records the result of a poll, and logs what it changed: not every failure of a
@@ -217,6 +247,8 @@ type Progress struct {
 	Behind time.Duration
 	// EventsPerSecond is how fast it is read; 0 if that is not known yet.
 	EventsPerSecond float64
+	// Known is when this was known, by the bridge's clock.
+	Known time.Time
 	// SpeedUp is how many seconds of the appliance's time are read per second.
 	SpeedUp float64
 	// Left is how long it takes until there is nothing more to read, at this speed;
@@ -257,10 +289,10 @@ func (p *progressMeter) begin() { p.since, p.measured = time.Time{}, false }
 // reached records up to where the stream was read, and how much there is after that, both
 // in milliseconds of the appliance's time. It reports whether an interval has ended.
 func (p *progressMeter) reached(at, behind int64) (measured bool) {
-	p.metrics.behind(p.source, behind)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, next := p.now(), &p.progress
+	next.Known = now
 	if p.since.IsZero() || at < p.from {
 		p.since, p.from, p.events, p.measured = now, at, 0, false
 		next.EventsPerSecond, next.SpeedUp = 0, 0 // they belong to another interval
@@ -285,10 +317,9 @@ func (p *progressMeter) reached(at, behind int64) (measured bool) {
 // caughtUp records that there is nothing more to read for now, up to at; not above 0: that
 // time is not known.
 func (p *progressMeter) caughtUp(at int64) {
-	p.metrics.behind(p.source, 0)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.progress.Behind, p.progress.Left = 0, 0
+	p.progress.Behind, p.progress.Left, p.progress.Known = 0, 0, p.now()
 	if at > 0 {
 		p.progress.At = time.UnixMilli(at)
 	}

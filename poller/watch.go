@@ -23,10 +23,22 @@ type Watch struct {
 
 	mu      sync.Mutex
 	streaks map[checkpoint.Source]failureStreak
-	state   reachState // after the last poll
-	polls   bool       // state is based on polls since the start
-	since   time.Time  // when the appliance was first reached, or reached again
+	state   reachState    // after the last poll
+	polls   bool          // state is based on polls since the start
+	since   time.Time     // when the appliance was first reached, or reached again
+	outage  outage        // since the last successful poll of any stream
+	failed  int           // polls of all streams since the start
+	ended   int           // failed, when the last outage ended
+	back    chan struct{} // closed when an outage ends, and replaced
 	changed chan struct{}
+
+	reported int // failed, when reachState.Failures was committed; only Run uses it
+}
+
+// outage is a time without a successful poll.
+type outage struct {
+	since    time.Time // when the first poll failed
+	failures int       // polls of all streams
 }
 
 // WatchOptions configures a Watch.
@@ -49,7 +61,6 @@ type WatchOptions struct {
 type failureStreak struct {
 	failed   bool // whether the last poll failed
 	failures int
-	since    time.Time // when the first of them failed
 	last     time.Time // when the last poll failed, if failed
 	reason   string    // why it failed
 }
@@ -58,8 +69,8 @@ type failureStreak struct {
 // a Watch commits.
 type reachState struct {
 	Unreachable bool      `json:"unreachable"`
-	Since       time.Time `json:"since,omitzero"` // while unreachable
-	Failures    int       `json:"failures,omitempty"`
+	Since       time.Time `json:"since,omitzero"`     // while unreachable
+	Failures    int       `json:"failures,omitempty"` // failed polls until it was committed
 	Reason      string    `json:"reason,omitempty"`
 }
 
@@ -83,8 +94,17 @@ func NewWatch(store Store, o WatchOptions) *Watch {
 		source:  checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamEvents},
 		events:  transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
 		streaks: make(map[checkpoint.Source]failureStreak),
+		back:    make(chan struct{}),
 		changed: make(chan struct{}, 1),
 	}
+}
+
+// outageEnd returns a channel that is closed when an outage of the appliance ends: when a
+// poll succeeds after the last one of every stream had failed.
+func (w *Watch) outageEnd() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.back
 }
 
 // Reach reports whether the appliance can be polled. It is safe for concurrent use.
@@ -113,42 +133,52 @@ func (w *Watch) polled(source checkpoint.Source, err error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := w.streaks[source]
 	now := w.o.Now()
-	if s.failed = err != nil; s.failed {
-		if s.failures++; s.failures == 1 {
-			s.since = now
-		}
-		s.last, s.reason = now, e.Error()
-	}
-	w.streaks[source] = s
 	if err == nil {
+		if w.isOut() {
+			close(w.back)
+			w.back = make(chan struct{})
+		}
 		for source, s := range w.streaks {
 			w.streaks[source] = failureStreak{failed: s.failed, last: s.last, reason: s.reason}
 		}
+		w.streaks[source] = failureStreak{}
+		w.outage = outage{}
 		if w.polls && !w.state.Unreachable {
 			return
 		}
-		w.polls, w.state, w.since = true, reachState{}, now
+		w.polls, w.state, w.since, w.ended = true, reachState{}, now, w.failed
 		if w.o.Reached != nil {
 			w.o.Reached()
 		}
 	} else {
-		for _, other := range w.streaks {
-			if !other.failed {
-				return
-			}
+		s := w.streaks[source]
+		w.streaks[source] = failureStreak{failed: true, failures: s.failures + 1, last: now, reason: e.Error()}
+		if w.outage.failures == 0 {
+			w.outage.since = now
 		}
-		if s.failures < w.o.After || w.state.Unreachable {
+		w.outage.failures++
+		w.failed++
+		if s.failures+1 < w.o.After || w.state.Unreachable || !w.isOut() {
 			return
 		}
 		w.polls = true
-		w.state = reachState{Unreachable: true, Since: s.since, Failures: s.failures, Reason: e.Error()}
+		w.state = reachState{Unreachable: true, Since: w.outage.since, Failures: w.outage.failures, Reason: e.Error()}
 	}
 	select {
 	case w.changed <- struct{}{}:
 	default: // Run has not handled the last change yet
 	}
+}
+
+// isOut reports whether the last poll of every stream failed.
+func (w *Watch) isOut() bool {
+	for _, s := range w.streaks {
+		if !s.failed {
+			return false
+		}
+	}
+	return len(w.streaks) > 0
 }
 
 // Run commits the events until ctx is done. A change that is reversed before it could be
@@ -189,21 +219,23 @@ func (w *Watch) report(ctx context.Context) error {
 		}
 	}
 	w.mu.Lock()
-	state := w.state
+	state, back, failed, ended := w.state, w.since, w.failed, w.ended
+	if state.Unreachable {
+		state.Failures = w.outage.failures
+	}
 	w.mu.Unlock()
 	if state.Unreachable == reported.Unreachable {
 		return nil
 	}
-	change, now := transform.Reachability{Reachable: !state.Unreachable}, w.o.Now()
-	about := state
-	if !state.Unreachable {
-		about = reported
-		w.o.Log.Info("the appliance can be polled again", "was_unreachable_since", reported.Since)
-	} else {
+	change, now := transform.Reachability{Since: state.Since, Failures: state.Failures, Reason: state.Reason}, w.o.Now()
+	if state.Unreachable {
 		w.o.Log.Error("the appliance cannot be polled; nothing is lost, polls are retried",
 			"since", state.Since, "failures", state.Failures, "error", state.Reason)
+	} else {
+		// Polls of an earlier process count as far as it had committed them.
+		change = transform.Reachability{Reachable: true, Since: reported.Since, For: back.Sub(reported.Since), Failures: reported.Failures + ended - w.reported}
+		w.o.Log.Info("the appliance can be polled again", "was_unreachable_since", change.Since, "after_failures", change.Failures)
 	}
-	change.Since, change.Failures, change.Reason = about.Since, about.Failures, about.Reason
 	event, err := w.events.Reachability(change, now)
 	if err != nil {
 		return err
@@ -214,5 +246,6 @@ func (w *Watch) report(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("commit an event of %s: %w", w.source, err)
 	}
+	w.reported = failed
 	return nil
 }

@@ -112,7 +112,7 @@ func TestAnApplianceThatCannotBePolledIsReported(t *testing.T) {
 			if got := actions(events); got != "unreachable reachable" {
 				t.Errorf("reported %q", got)
 			}
-			if text := string(events[1].Data()); !strings.Contains(text, "connection refused") || !strings.Contains(text, "was_unreachable_since") {
+			if text := string(events[1].Data()); strings.Contains(text, "connection refused") || !strings.Contains(text, `"unreachable_seconds":120,"was_unreachable_since"`) {
 				t.Errorf("the end is reported as %s", text)
 			}
 		})

@@ -55,20 +55,25 @@ type Reachability struct {
 	Reachable bool
 	// Since is when the first of the failed polls was made.
 	Since time.Time
-	// Failures counts the consecutive failed polls of one stream.
+	// Failures counts the failed polls of all streams since then.
 	Failures int
-	// Reason is the last failure; it contains no secret.
+	// Reason is the last failure, if the appliance is not reachable; it contains no secret.
 	Reason string
+	// For is how long the appliance was not reachable, if it is now.
+	For time.Duration
 }
 
 // Reachability returns the event that reports that an appliance cannot be polled, or
 // can be polled again.
 func (c Encoder) Reachability(r Reachability, recorded time.Time) (Event, error) {
-	kind, sinceKey := "appliance.unreachable", "since"
+	kind := "appliance.unreachable"
+	data := map[string]any{"since": formatTime(r.Since), "failures": r.Failures, "reason": r.Reason}
 	if r.Reachable {
-		kind, sinceKey = "appliance.reachable", "was_unreachable_since"
+		kind = "appliance.reachable"
+		data = map[string]any{
+			"was_unreachable_since": formatTime(r.Since), "unreachable_seconds": int64(r.For.Round(time.Second).Seconds()), "failures": r.Failures,
+		}
 	}
-	data := map[string]any{sinceKey: formatTime(r.Since), "failures": r.Failures, "reason": r.Reason}
 	return c.own(kind, kind+"-"+strconv.FormatInt(recorded.UnixMilli(), 10), recorded, "appliance", data)
 }
 

@@ -64,8 +64,8 @@ func TestReachabilityEvents(t *testing.T) {
 			map[string]any{"since": "2026-11-21T01:00:00.005Z", "failures": 3.0, "reason": `answered 503 "<b>"`},
 		},
 		{
-			"when it can again", transform.Reachability{Reachable: true, Since: since, Failures: 9, Reason: "timeout"}, "appliance.reachable",
-			map[string]any{"was_unreachable_since": "2026-11-21T01:00:00.005Z", "failures": 9.0, "reason": "timeout"},
+			"when it can again", transform.Reachability{Reachable: true, Since: since, Failures: 9, For: 90500 * time.Millisecond}, "appliance.reachable",
+			map[string]any{"was_unreachable_since": "2026-11-21T01:00:00.005Z", "failures": 9.0, "unreachable_seconds": 91.0},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

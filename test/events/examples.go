@@ -131,7 +131,7 @@ func (m *maker) own() {
 	m.add("unreachable", event, err)
 
 	event, err = m.appliance.Reachability(transform.Reachability{
-		Reachable: true, Since: since, Failures: 12, Reason: "GET /api/v1/detections/search: connection refused",
+		Reachable: true, Since: since, Failures: 31, For: 9*time.Minute + 47*time.Second,
 	}, recorded.Add(9*time.Minute))
 	m.add("reachable", event, err)
 

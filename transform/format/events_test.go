@@ -350,7 +350,7 @@ func (c *collector) own() {
 		First: transform.AuditPosition{ID: 1910, Time: 1773666813000}, Missing: 427,
 	}, recorded))
 	add("appliance.unreachable")(hq.Reachability(failed, recorded))
-	failed.Reachable = true
+	failed.Reachable, failed.For = true, 9*time.Minute+47*time.Second
 	add("appliance.reachable")(hq.Reachability(failed, recorded.Add(9*time.Minute)))
 	assignee := "ada"
 	command := transform.Ticket{Command: 17, TicketID: "SEC-1", DetectionID: 25769804127, Status: "closed", Resolution: "action_taken", Assignee: &assignee}

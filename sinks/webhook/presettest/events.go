@@ -92,7 +92,7 @@ func Events(t testing.TB) []Named {
 
 	e, err = encoder.Reachability(transform.Reachability{Since: seen.Add(-time.Minute), Failures: 3, Reason: "GET /api/v1/detections: connection refused"}, seen)
 	add("unreachable", e, err)
-	e, err = encoder.Reachability(transform.Reachability{Reachable: true, Since: seen.Add(-time.Minute), Failures: 9, Reason: "connection refused"}, seen)
+	e, err = encoder.Reachability(transform.Reachability{Reachable: true, Since: seen.Add(-time.Minute), Failures: 9, For: time.Minute}, seen)
 	add("reachable", e, err)
 	e, err = encoder.AuditGap(transform.AuditGap{
 		Reason: transform.GapPurged, Last: transform.AuditPosition{ID: 11, Time: 1773470000000}, First: transform.AuditPosition{ID: 42, Time: 1773480000000}, Missing: 30,

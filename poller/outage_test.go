@@ -1,0 +1,280 @@
+package poller_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
+	"ndrbridge/poller"
+	"ndrbridge/transform"
+)
+
+// during is a source whose polls end as a function of when they began, after some time.
+type during struct {
+	stream string
+	ends   func(since time.Duration) (takes time.Duration, err error)
+	begun  time.Time
+	polls  []time.Duration // when each began
+	level  []time.Duration // when each that succeeded ended
+}
+
+func (d *during) Source() checkpoint.Source {
+	return checkpoint.Source{Appliance: "hq", Stream: d.stream}
+}
+
+func (d *during) Poll(ctx context.Context) (poller.Next, error) {
+	at := time.Since(d.begun)
+	d.polls = append(d.polls, at)
+	takes, err := d.ends(at)
+	select {
+	case <-ctx.Done():
+		return poller.Idle, ctx.Err()
+	case <-time.After(takes):
+	}
+	if err == nil {
+		d.level = append(d.level, time.Since(d.begun))
+	}
+	return poller.Idle, err
+}
+
+func (d *during) Progress() (poller.Progress, bool) {
+	if len(d.level) == 0 {
+		return poller.Progress{}, false
+	}
+	return poller.Progress{Known: d.begun.Add(d.level[len(d.level)-1])}, true
+}
+
+// runDuring runs the sources for some time, and calls at, if not nil, before it stops them.
+// It returns the events of their Watch.
+func runDuring(t *testing.T, lasts time.Duration, at func([]*poller.Poller), sources ...*during) []transform.Event {
+	t.Helper()
+	var events []transform.Event
+	log := slog.New(slog.DiscardHandler)
+	watch := poller.NewWatch(newMemory(func(c checkpoint.Commit) { events = append(events, c.Events...) }), poller.WatchOptions{
+		Appliance: "hq", After: 3, TypePrefix: "io.ndrbridge", Now: time.Now, Log: log,
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	go watch.Run(ctx)
+	var pollers []*poller.Poller
+	for _, s := range sources {
+		s.begun = time.Now()
+		p := poller.New(s, poller.Options{
+			Interval: 10 * time.Second, RetryInitial: time.Second, RetryMax: time.Minute, AuthRetry: 30 * time.Second,
+			Watch: watch, Log: log, Metrics: poller.NewMetrics(prometheus.NewRegistry()),
+		})
+		pollers = append(pollers, p)
+		go p.Run(ctx)
+	}
+	time.Sleep(lasts)
+	synctest.Wait() // at reads what the sources have written
+	if at != nil {
+		at(pollers)
+	}
+	stop()
+	synctest.Wait()
+	return events
+}
+
+var (
+	errRefusedConnection = &appliance.Error{Method: "GET", Path: "/x", Err: errors.New("connection refused")}
+	errServer            = &appliance.Error{Method: "GET", Path: "/x", Status: http.StatusInternalServerError}
+)
+
+// The outage of the tests.
+const outageBegins, outageEnds = time.Minute, 21 * time.Minute
+
+// out is what polls of an appliance end with that is down from outageBegins to outageEnds.
+func out(at time.Duration) (time.Duration, error) {
+	if outageBegins <= at && at < outageEnds {
+		return 0, errRefusedConnection
+	}
+	return 0, nil
+}
+
+func TestTheFirstSuccessAfterAnOutageEndsTheWaitsOfTheOtherStreams(t *testing.T) {
+	// after returns the first time after the outage, which is not later than the last.
+	after := func(times []time.Duration) time.Duration {
+		for _, at := range times {
+			if at >= outageEnds {
+				return at
+			}
+		}
+		return time.Hour
+	}
+	others := func(n int) (all []*during) {
+		for i := range n {
+			all = append(all, &during{stream: fmt.Sprintf("records/%d", i), ends: out})
+		}
+		return all
+	}
+	first := func(sources []*during) time.Duration {
+		at := time.Hour
+		for _, s := range sources {
+			at = min(at, after(s.level))
+		}
+		return at
+	}
+	t.Run("all are polled at once", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			sources := others(6)
+			runDuring(t, outageEnds+5*time.Minute, nil, sources...)
+			for _, s := range sources {
+				if late := after(s.level) - first(sources); late > 0 {
+					t.Errorf("%s slept %s longer", s.stream, late)
+				}
+			}
+		})
+	})
+	t.Run("also one whose poll was under way", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			const answered = outageEnds + 2*time.Minute // with an error
+			slow := &during{stream: "detections", ends: func(at time.Duration) (time.Duration, error) {
+				_, err := out(at)
+				if err != nil && at > outageEnds-5*time.Minute {
+					return answered - at, err
+				}
+				return 0, err
+			}}
+			runDuring(t, outageEnds+5*time.Minute, nil, append(others(6), slow)...)
+			if late := after(slow.level) - answered; late > 0 {
+				t.Errorf("it slept for another %s", late)
+			}
+		})
+	})
+	t.Run("but one that was asked to wait does", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			told := &during{stream: "detections", ends: func(at time.Duration) (time.Duration, error) {
+				if _, err := out(at); err != nil {
+					return 0, &appliance.Error{Status: http.StatusServiceUnavailable, RetryAfter: 7 * time.Minute}
+				}
+				return 0, nil
+			}}
+			runDuring(t, outageEnds+10*time.Minute, nil, append(others(6), told)...)
+			for i, at := range told.polls[1:] {
+				if wait := at - told.polls[i]; told.polls[i] >= outageBegins && told.polls[i] < outageEnds && wait < 7*time.Minute {
+					t.Errorf("it waited %s, and was asked for 7m", wait)
+				}
+			}
+		})
+	})
+	for name, c := range map[string]struct {
+		err   error
+		least time.Duration // between two polls
+	}{
+		"but one whose key is refused keeps its own":                  {answered(http.StatusUnauthorized), 30 * time.Second},
+		"but one that is asked for fewer requests keeps its own":      {&appliance.Error{Status: http.StatusTooManyRequests, RetryAfter: 40 * time.Second}, 40 * time.Second},
+		"but one that fails for a reason of the bridge keeps its own": {errors.New("no space left on device"), 30 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				failing := &during{stream: "detections", ends: func(time.Duration) (time.Duration, error) { return 0, c.err }}
+				runDuring(t, outageEnds+10*time.Minute, nil, append(others(3), failing)...)
+				for i, at := range failing.polls {
+					if i > 10 && at-failing.polls[i-1] < c.least {
+						t.Errorf("it waited %s at %s", at-failing.polls[i-1], at)
+					}
+				}
+			})
+		})
+	}
+	t.Run("but one that fails by itself keeps its own", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			failing := &during{stream: "detections", ends: func(time.Duration) (time.Duration, error) { return 0, errServer }}
+			runDuring(t, time.Hour, nil, &during{stream: "audit", ends: func(time.Duration) (time.Duration, error) { return 0, nil }}, failing)
+			for i, at := range failing.polls {
+				if i > 10 && at-failing.polls[i-1] < 30*time.Second {
+					t.Errorf("it waited %s at %s although another stream is read", at-failing.polls[i-1], at)
+				}
+			}
+		})
+	})
+}
+
+func TestTheEndOfAnOutageIsReportedWithItsLengthAndItsFailedPolls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sources := []*during{{stream: "detections", ends: out}, {stream: "audit", ends: out}}
+		events := runDuring(t, outageEnds+5*time.Minute, nil, sources...)
+		var failed int
+		ended := time.Hour
+		began := time.Hour
+		for _, s := range sources {
+			for _, at := range s.polls {
+				if _, err := out(at); err != nil {
+					failed++
+					began = min(began, at)
+				}
+			}
+			for _, at := range s.level {
+				if at >= outageEnds {
+					ended = min(ended, at)
+				}
+			}
+		}
+		if got := actions(events); got != "unreachable reachable" {
+			t.Fatalf("reported %q", got)
+		}
+		var data struct{ Appliance map[string]any }
+		if err := json.Unmarshal(events[1].Data(), &data); err != nil {
+			t.Fatal(err)
+		}
+		since, err := time.Parse(time.RFC3339, fmt.Sprint(data.Appliance["was_unreachable_since"]))
+		if at := since.Sub(sources[0].begun).Round(time.Millisecond); err != nil || at != began.Truncate(time.Millisecond) && at != began.Round(time.Millisecond) {
+			t.Errorf("since %s, want %s (%v)", at, began, err)
+		}
+		if seconds := (ended - began).Round(time.Second).Seconds(); data.Appliance["failures"] != float64(failed) || data.Appliance["unreachable_seconds"] != seconds {
+			t.Errorf("%v, want %d failures in %v s", data.Appliance, failed, seconds)
+		}
+		if reason, there := data.Appliance["reason"]; there {
+			t.Errorf("it can be polled again, and has the reason %v", reason)
+		}
+	})
+}
+
+func TestTheLagOfAStreamGrowsWhileItsPollsFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs := &during{stream: "audit", ends: func(at time.Duration) (time.Duration, error) {
+			if at >= outageBegins {
+				return 24 * time.Hour, nil
+			}
+			return 0, nil
+		}}
+		fails := &during{stream: "detections", ends: out}
+		healthy := &during{stream: "records/dns", ends: func(time.Duration) (time.Duration, error) { return 0, nil }}
+		for _, s := range []*during{hangs, fails, healthy} {
+			s.begun = time.Now()
+		}
+		lag := func(p *poller.Poller) time.Duration {
+			progress, ok := p.Progress()
+			if !ok {
+				t.Error("there is no progress")
+			}
+			return progress.Behind
+		}
+		runDuring(t, outageBegins+10*time.Minute, func(all []*poller.Poller) {
+			now := outageBegins + 10*time.Minute
+			for i, s := range []*during{hangs, fails} {
+				if got, want := lag(all[i]), now-s.level[len(s.level)-1]; got != want {
+					t.Errorf("%s lags %s, want %s", s.stream, got, want)
+				}
+			}
+			if got := lag(all[2]); got != 0 {
+				t.Errorf("a stream that is read lags %s", got)
+			}
+		}, hangs, fails, healthy)
+		runDuring(t, outageEnds+5*time.Minute, func(all []*poller.Poller) {
+			if got := lag(all[0]); got != 0 {
+				t.Errorf("a stream that is read again lags %s", got)
+			}
+		}, fails)
+	})
+}
