@@ -102,7 +102,7 @@ func (f DetectionFilter) Changing() []string {
 	return keys
 }
 
-// Reconcile configures the slow sweep that finds detections that became visible late.
+// Reconcile configures the slow sweep that finds what became visible late.
 type Reconcile struct {
 	// Every is the time between sweeps. 0: no sweeps.
 	Every Duration `yaml:"every" env:"EVERY" default:"6h" min:"0"`
@@ -127,6 +127,9 @@ type Audit struct {
 	Start Start `yaml:"start" env:"START" default:"now"`
 	// PageSize is the number of entries per request.
 	PageSize int `yaml:"page_size" env:"PAGE_SIZE" default:"500" min:"2" max:"10000"`
+	// Reconcile is the sweep for entries that became visible late. The last 300 entries, or a
+	// page if that is less, are read again with every new one.
+	Reconcile Reconcile `yaml:"reconcile" envPrefix:"RECONCILE_"`
 }
 
 // RecordQuery configures a stream of records.

@@ -92,9 +92,13 @@ func (s *streams) detections() (poller.DetectionsOptions, error) {
 	return o, nil
 }
 
-func (s *streams) audit() poller.StreamOptions {
+func (s *streams) audit() poller.AuditOptions {
 	a := s.appliance.Audit
-	return s.options("audit", a.Start, a.PageSize)
+	return poller.AuditOptions{
+		StreamOptions:  s.options("audit", a.Start, a.PageSize),
+		ReconcileEvery: time.Duration(a.Reconcile.Every),
+		ReconcileBack:  time.Duration(a.Reconcile.Back),
+	}
 }
 
 func (s *streams) records(q configs.RecordQuery) (poller.RecordsOptions, error) {

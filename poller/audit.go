@@ -3,6 +3,7 @@ package poller
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"ndrbridge/appliance"
@@ -21,55 +22,80 @@ type AuditClient interface {
 // appliance is known to keep.
 const rememberedEntries = 100_000
 
-// Audit is the source of one appliance's audit log. Its invariants:
+// auditOverlap is how many entries before a new one are read again, if a page holds as
+// many, for entries that become visible late.
+const auditOverlap = 300
+
+// AuditOptions configures the source of an audit log.
+type AuditOptions struct {
+	StreamOptions
+	// ReconcileEvery is how often the entries of the last ReconcileBack are read again, by
+	// the appliance's clock, to find those that became visible late. 0: never.
+	ReconcileEvery, ReconcileBack time.Duration
+}
+
+// Audit is the source of one appliance's audit log. An entry is identified by its id and
+// its time: what else it contains may change. Its invariants:
 //
 //   - An entry is committed only after an entry that preceded it in the same
 //     answer and is committed, or from the oldest end of the log. So the committed
-//     entries of a log are its beginning, without gaps except reported ones.
+//     entries of a log are its beginning, without gaps except reported ones and
+//     entries that were not visible yet.
+//   - An entry that becomes visible late is committed if the same answer shows a
+//     committed one after it.
 //   - A gap is reported in the transaction that commits the entry after it.
 //   - At most a page is held in memory, however long the log is.
-//   - No decision depends on a clock once the log was read to its end: ids,
-//     content and where an answer ends decide what is new.
+//   - No decision about what is new depends on a clock once the log was read to its
+//     end: ids, times of entries and where an answer ends decide that.
 //
-// Ids are assumed to increase within a log. If a log was restarted and its oldest entry
-// has, by chance, the id after the last one read, it is taken for the old log: nothing
-// distinguishes them.
+// Ids are assumed to increase within a log, except among neighbours. If a log was restarted
+// and its oldest entry has, by chance, the id after the last one read, it is taken for the
+// old log: nothing distinguishes them.
 type Audit struct {
 	stream
 	client AuditClient
-	o      StreamOptions
+	o      AuditOptions
 
 	position auditPosition
 
-	// oldestFirst is the order in which the log was last seen.
-	oldestFirst bool
-	polls       int // since the start
-	rank        int // offset of position.Last when last seen in a log that comes oldest first
-	answer      appliance.Page
-	probe       appliance.Page // holds a few entries at most
-	rows        []auditRow
-	date        time.Time // the appliance's time in its last answer
-	endless     endlessAudit
+	// oldestFirst is the order in which the log was last seen, if ordered is set.
+	oldestFirst, ordered bool
+	polls                int    // since the start
+	newest               string // the key of the newest entry when the log was last read to its end
+	rank                 int    // its offset in a log that comes oldest first
+	answer               appliance.Page
+	probe                appliance.Page // holds a few entries at most
+	rows                 []auditRow
+	date                 time.Time // the appliance's time in its last answer
+	endless              endlessAudit
+	sweep                *auditSweep // nil: none is running
 }
 
 // NewAudit returns a source that continues from the position in store.
-func NewAudit(client AuditClient, store Store, o StreamOptions) *Audit {
-	a := &Audit{stream: newStream(store, transform.StreamAudit, o), client: client, o: o}
+func NewAudit(client AuditClient, store Store, o AuditOptions) *Audit {
+	a := &Audit{stream: newStream(store, transform.StreamAudit, o.StreamOptions), client: client, o: o}
 	a.answer.Bind()
 	return a
 }
 
 // Poll reads everything new and then, if the position was moved back, what is to be
-// delivered again. Each page is committed by itself, so an error loses nothing that was
-// read before it.
+// delivered again, and one page of a sweep if one is due. Each page is committed by itself,
+// so an error loses nothing that was read before it. It returns Soon while a sweep is
+// running.
 func (a *Audit) Poll(ctx context.Context) (Next, error) {
-	return a.run(ctx, func(ctx context.Context) (Next, error) { return Idle, a.poll(ctx) })
+	return a.run(ctx, func(ctx context.Context) (Next, error) {
+		defer a.release()
+		if err := a.poll(ctx); err != nil {
+			return Idle, err
+		}
+		err := a.sweepPage(ctx)
+		return a.swept(ctx, err, a.sweep != nil)
+	})
 }
 
 func (a *Audit) poll(ctx context.Context) error {
 	a.polls++
 	a.endless = endlessAudit{}
-	defer a.release()
 	for _, step := range []func(context.Context) error{a.load, a.readNew, a.reread} {
 		if err := step(ctx); err != nil {
 			return err
@@ -101,7 +127,11 @@ func (a *Audit) load(ctx context.Context) error {
 		a.o.Log.Warn("the appliance's address changed; reading its audit log continues from the last position", "was", p.URL, "is", a.o.URL)
 		p.URL = a.o.URL
 	}
-	a.position, a.rank, a.loaded = p, p.Offset, true
+	p.convert()
+	if a.polls == 1 && p.Last != nil {
+		a.oldestFirst, a.ordered = p.Offset > 0, true
+	}
+	a.position, a.rank, a.newest, a.sweep, a.loaded = p, p.Offset, "", nil, true
 	return nil
 }
 
@@ -120,7 +150,7 @@ func (a *Audit) contact(ctx context.Context) error {
 	}
 	now := a.date.UnixMilli()
 	start := min(max(0, a.o.Start(time.UnixMilli(now)).UnixMilli()), now)
-	p := auditPosition{Start: start, Past: start > 0, URL: a.o.URL}
+	p := auditPosition{Start: start, Past: start > 0, Swept: now, URL: a.o.URL}
 	var c checkpoint.Commit
 	switch {
 	case start < now:
@@ -133,49 +163,102 @@ func (a *Audit) contact(ctx context.Context) error {
 				return err
 			}
 		}
+		if ok && a.oldestFirst { // the newest page has a single entry
+			w.offset = max(0, page.offset-a.limit.now+1)
+			if page, ok, err = a.next(ctx, &w); err != nil {
+				return err
+			}
+		}
+		// Entries that become visible late are new if they come after the oldest of these.
 		// If the newest page has no entry with an id, Past stays set and times decide.
 		for i := range page.rows {
 			if r := &page.rows[i]; r.positioned {
-				p.Last, p.Past, p.Count = r.offset(), false, 1
-				if a.oldestFirst {
-					p.Offset = page.offset + i
-				}
-				c.Remember = []checkpoint.Entry{{Key: r.key(), Value: []byte{1}, At: p.Count}}
+				p.Count++
+				c.Remember = append(c.Remember, checkpoint.Entry{Key: r.key, Value: []byte{1}, At: p.Count})
+				p.advance(r)
 			}
+		}
+		if lowest, _, ok := page.ends(); ok {
+			p.Past, p.Floor = false, lowest
+		}
+		if ok {
+			a.reached(&page)
+			p.Offset = a.rank
 		}
 	}
 	if err := a.commit(ctx, p, c); err != nil {
 		return err
 	}
-	a.rank = p.Offset
 	a.o.Log.Info("first contact", "start", time.UnixMilli(start).UTC())
 	return nil
 }
 
-// readNew commits all new entries, up to the newest.
+// reached records the newest entry of a page that was read.
+func (a *Audit) reached(page *auditPage) {
+	a.rank = 0
+	if a.oldestFirst {
+		a.rank = page.offset + len(page.rows) - 1
+	}
+	a.newest = page.rows[len(page.rows)-1].key
+}
+
+// readNew commits all new entries, up to the newest, and those among the entries before
+// them that have become visible late.
 func (a *Audit) readNew(ctx context.Context) error {
 	w := auditWalk{last: a.position.Last, hint: a.rank}
 	a.progress.begin()
 	front, kept := noGap, a.position.Last // kept is the newest entry that both logs have
-	find := func(page *auditPage) (int, error) {
-		last := page.find(w.last)
-		if last >= 0 {
-			front = noGap
+	find := func(page *auditPage) (int, seek, error) {
+		committed, news, err := a.recognize(ctx, page)
+		if err != nil {
+			return committed, here, err
 		}
-		// Entries after last that are committed were so before another log
-		// replaced that one.
-		newest, err := a.recall(ctx, page.rows[last+1:])
-		if newest >= 0 {
-			last += 1 + newest
-			front, kept = restored, page.rows[last].offset()
+		if w.joined && committed >= 0 && page.index(a.newest) < 0 {
+			// It was in the page before: the log is another one, or has shifted.
+			w.joined, w.found, w.ended = false, false, !a.oldestFirst
 		}
-		return last, err
+		if w.joined {
+			if committed >= 0 {
+				kept = page.rows[committed].position()
+			}
+			if page.find(w.last) >= 0 {
+				front = noGap
+			}
+			return committed, here, nil
+		}
+		w.news = w.news || news
+		// A page without a known entry behind one with last is of another log.
+		w.found = page.find(w.last) >= 0 || w.found && lastKnown(page.rows) >= 0
+		w.ended = w.ended || page.newest
+		if newest := len(page.rows) - 1; page.newest && page.rows[newest].key == a.newest && !w.news && w.doubts <= 0 {
+			w.joined = true // nothing has changed
+			return newest, here, nil
+		}
+		if a.oldestFirst && !w.ended && (!w.found && (committed >= 0 || w.onward) || w.doubts > 0 && page.oldest) {
+			w.onward = !w.found // last may be behind this page
+			return committed, newer, nil
+		}
+		if w.onward = false; committed < 0 {
+			return committed, here, nil
+		}
+		if to, err := a.lookBack(ctx, &w, page, committed); err != nil || to != here {
+			return committed, to, err
+		}
+		if front = noGap; !w.found && w.last != nil {
+			// Entries that are committed were so before another log replaced the one that
+			// last was in.
+			front, kept = restored, page.rows[committed].position()
+		}
+		w.joined = true
+		return committed, here, nil
 	}
 	take := func(page *auditPage, base int) (done bool, err error) {
 		if base < 0 && w.last != nil {
 			front = unjoined
 		}
-		if front, err = a.take(ctx, page, page.rows[base+1:], front, kept); err != nil {
+		w.joined = true
+		a.reached(page)
+		if front, err = a.take(ctx, page, base, front, kept); err != nil {
 			return false, err
 		}
 		if w.last = a.position.Last; w.last != nil && !page.newest {
@@ -190,13 +273,33 @@ func (a *Audit) readNew(ctx context.Context) error {
 	return err
 }
 
+// lookBack returns where to continue before a page that holds a committed entry is read:
+// with older entries, until enough of them lie before it.
+func (a *Audit) lookBack(ctx context.Context, w *auditWalk, page *auditPage, committed int) (seek, error) {
+	lowest, _, _ := page.ends()
+	enough := min(auditOverlap, a.o.PageSize, max(1, len(page.rows)-1))
+	if w.doubts <= 0 && (committed >= enough || w.found && lowest <= a.position.Floor) {
+		return here, nil
+	}
+	if err := a.probeEnd(ctx, page); err != nil {
+		return here, err
+	}
+	if !page.oldest {
+		return older, nil
+	}
+	if w.doubts > 0 { // a log of a few entries has the order in which they come
+		return reversed, nil
+	}
+	return here, nil
+}
+
 // auditPosition is the position of an audit log source. All times are the appliance's own,
 // in milliseconds since the epoch.
 type auditPosition struct {
-	// Last is the newest committed entry; nil if there is none.
-	Last *auditOffset `json:"last,omitempty"`
-	// Offset is the offset of Last from the oldest entry. It is a hint, and only known
-	// for a log that comes oldest first.
+	// Last is the committed entry with the highest id in this log; nil if there is none.
+	Last *transform.AuditPosition `json:"last,omitempty"`
+	// Offset is the offset of the newest committed entry from the oldest one. It is a hint,
+	// and only known for a log that comes oldest first.
 	Offset int `json:"offset,omitempty"`
 	// Count is how many entries were remembered.
 	Count int64 `json:"count"`
@@ -206,27 +309,52 @@ type auditPosition struct {
 	// skipped. Afterwards no entry is skipped for its time, so a clock that goes back
 	// hides nothing.
 	Past bool `json:"past,omitempty"`
+	// Floor is an id: entries up to it were there before the stream began, and do not become
+	// visible late.
+	Floor int64 `json:"floor,omitempty"`
+	// Swept is when the last sweep began. It is 0 in a position of an older version, which
+	// remembered entries by a digest of their content.
+	Swept int64 `json:"swept"`
 	// Reread is what to deliver again; nil: nothing.
 	Reread *auditReread `json:"again,omitempty"`
 	// URL is the appliance's address, so that a change can be detected.
 	URL string `json:"url"`
 }
 
-// auditOffset identifies an entry among all that any log of an appliance ever held.
-type auditOffset struct {
-	transform.AuditPosition
-	Sum string `json:"sum"` // of its content
+// advance moves Last to an entry if its id is higher.
+func (p *auditPosition) advance(r *auditRow) {
+	if p.Last == nil || r.entry.ID > p.Last.ID {
+		p.Last = r.position()
+	}
 }
 
 // auditReread is a second reading of a log, from its oldest entry up to the last committed
 // one.
 type auditReread struct {
-	// To is the time from which entries are delivered again.
+	// To is the time from which entries are delivered again; rememberOnly: none is.
 	To int64 `json:"to"`
 	// Last is the newest entry that was read again; nil if there is none.
-	Last *auditOffset `json:"last,omitempty"`
+	Last *transform.AuditPosition `json:"last,omitempty"`
 	// Offset is the offset of Last, like auditPosition's.
 	Offset int `json:"offset,omitempty"`
+}
+
+const rememberOnly = math.MaxInt64
+
+// convert converts a position of an older version: all entries up to Last are committed, and
+// are read once more, to be remembered.
+func (p *auditPosition) convert() {
+	if p.Swept != 0 {
+		return
+	}
+	p.Swept = 1 // a sweep is due
+	if p.Last != nil {
+		to := int64(rememberOnly)
+		if p.Reread != nil {
+			to = p.Reread.To
+		}
+		p.Floor, p.Reread = p.Last.ID, &auditReread{To: to}
+	}
 }
 
 // rewind moves the position back to a time in milliseconds since the epoch, at least 0:

@@ -2,6 +2,7 @@ package poller
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -16,37 +17,42 @@ import (
 type auditRow struct {
 	entry      transform.AuditEntry
 	positioned bool
-	known      bool // it was committed; set by recall
-	sum        string
+	key        string // under which the entry is remembered: its id and time
+	known      bool   // it is committed, or not to be
 	raw        []byte // nil if it was too large to be read
 	err        error  // why it cannot become an event
 }
 
 func auditRowOf(o appliance.Object) auditRow {
 	entry, err := transform.ParseAuditEntry(o.Raw, o.Repaired)
-	return auditRow{entry: entry, positioned: err == nil, raw: o.Raw, err: err}
-}
-
-// content returns a digest of the entry's content.
-func (r *auditRow) content() string {
-	const enough = 16 // bytes: no two entries share them
-	if r.sum == "" {
-		sum := r.entry.Sum()
-		r.sum = hex.EncodeToString(sum[:enough])
+	r := auditRow{entry: entry, positioned: err == nil, raw: o.Raw, err: err}
+	if !r.positioned && entry.Time == 0 {
+		sum := sha256.Sum256(o.Raw)
+		return r.keyed(hex.EncodeToString(sum[:16]))
 	}
-	return r.sum
+	return r.keyed("")
 }
 
-func (r *auditRow) offset() *auditOffset {
-	return &auditOffset{transform.AuditPosition{ID: r.entry.ID, Time: r.entry.Time}, r.content()}
-}
-
-// key returns the key under which an entry is remembered.
-func (r *auditRow) key() string {
-	if r.positioned {
-		return strconv.FormatInt(r.entry.ID, 10) + "-" + r.content()
+// keyed returns the row with its key, which contains mark if the entry has neither an id
+// nor a time.
+func (r auditRow) keyed(mark string) auditRow {
+	switch {
+	case r.positioned:
+		r.key = auditKey(r.position())
+	case r.entry.Time != 0:
+		r.key = "#" + strconv.FormatInt(r.entry.Time, 10)
+	default:
+		r.key = "#" + mark
 	}
-	return "#" + r.content()
+	return r
+}
+
+func auditKey(p *transform.AuditPosition) string {
+	return strconv.FormatInt(p.ID, 10) + "-" + strconv.FormatInt(p.Time, 10)
+}
+
+func (r *auditRow) position() *transform.AuditPosition {
+	return &transform.AuditPosition{ID: r.entry.ID, Time: r.entry.Time}
 }
 
 // before reports whether the entry was certainly logged before a time.
@@ -62,46 +68,74 @@ type auditPage struct {
 	oldest, newest bool
 }
 
-// order reports whether the ids of the page increase. known is false if fewer than two
-// entries have an id.
-func (p *auditPage) order() (rising, known bool, err error) {
-	var before *auditRow
+// clearOrder is how many entries certainly show the order of the log, or that it has none.
+const clearOrder = 8
+
+// order reports whether the ids of the page increase, or its times if fewer than two entries
+// have an id, and how many entries show that; 0: the order is not known. Entries half a page
+// apart are compared: neighbours may come in the other order.
+func (p *auditPage) order() (rising bool, rows int, err error) {
+	var ids, times []int64
+	for i := range p.rows {
+		r := &p.rows[i]
+		if r.positioned {
+			ids = append(ids, r.entry.ID)
+		}
+		if r.entry.Time > 0 {
+			times = append(times, r.entry.Time)
+		}
+	}
+	byID := len(ids) >= 2
+	if !byID {
+		ids = times
+	}
+	apart, rises, falls := (len(ids)+1)/2, 0, 0
+	for i, id := range ids[:len(ids)-apart] {
+		switch later := ids[i+apart]; {
+		case later > id:
+			rises++
+		case later < id:
+			falls++
+		}
+	}
+	if fewer := min(rises, falls); 4*fewer > rises+falls {
+		if byID && len(ids) >= clearOrder {
+			return false, 0, errAuditUnsorted
+		}
+		return false, 0, nil
+	}
+	if rises == falls {
+		return false, 0, nil
+	}
+	return rises > falls, len(ids), nil
+}
+
+// find returns the index of an entry; -1 if it is not in the page.
+func (p *auditPage) find(entry *transform.AuditPosition) int {
+	if entry == nil {
+		return -1
+	}
+	return p.index(auditKey(entry))
+}
+
+// index returns the index of the entry with a key; -1 if it is not in the page.
+func (p *auditPage) index(key string) int {
+	return slices.IndexFunc(p.rows, func(r auditRow) bool { return r.key == key })
+}
+
+// ends returns the lowest and the highest id of a page; ok is false if no entry has one.
+func (p *auditPage) ends() (lowest, highest int64, ok bool) {
 	for i := range p.rows {
 		r := &p.rows[i]
 		if !r.positioned {
 			continue
 		}
-		if before != nil {
-			rises := r.entry.ID > before.entry.ID
-			if r.entry.ID == before.entry.ID || known && rises != rising {
-				return false, false, fmt.Errorf("the audit log is not sorted by id: entry %d comes after %d", r.entry.ID, before.entry.ID)
-			}
-			rising, known = rises, true
+		if !ok {
+			lowest, highest, ok = r.entry.ID, r.entry.ID, true
 		}
-		before = r
+		lowest, highest = min(lowest, r.entry.ID), max(highest, r.entry.ID)
 	}
-	return rising, known, nil
-}
-
-// find returns the index of an entry; -1 if it is not in the page.
-func (p *auditPage) find(offset *auditOffset) int {
-	return slices.IndexFunc(p.rows, func(r auditRow) bool {
-		return offset != nil && r.positioned && r.entry.ID == offset.ID && *r.offset() == *offset
-	})
-}
-
-// ends returns the lowest and the highest id of a page in oldest-first order; ok is false
-// if no entry has one.
-func (p *auditPage) ends() (first, last int64, ok bool) {
-	for i := range p.rows {
-		if r := &p.rows[i]; r.positioned {
-			if !ok {
-				first, ok = r.entry.ID, true
-			}
-			last = r.entry.ID
-		}
-	}
-	return first, last, ok
+	return lowest, highest, ok
 }
 
 // fetch requests the entries from an offset on. If the answer is too large, or the
@@ -150,7 +184,7 @@ func (a *Audit) endsLog(ctx context.Context, page *auditPage) (bool, error) {
 		return false, nil
 	case 1:
 		last := auditRowOf(a.probe.Objects[0])
-		return slices.ContainsFunc(page.rows, func(r auditRow) bool { return r.key() == last.key() }), nil
+		return page.index(last.key) >= 0, nil
 	}
 	behind, oldest := auditRowOf(a.probe.Objects[1]), &page.rows[0]
 	if behind.positioned && oldest.positioned && behind.entry.ID < oldest.entry.ID {
@@ -170,10 +204,12 @@ func (a *Audit) entryAtFault(ctx context.Context, err error) bool {
 
 // fetchSingly reads the entries of a page of minLimit one by one. If an entry is too large
 // even so, only its id and time are read; an entry that cannot be read at all in several
-// polls is given up.
+// polls is given up. The entries are neighbours, and those that cannot be read are the ones
+// with these ids, only if nothing moved meanwhile: they are read twice.
 func (a *Audit) fetchSingly(ctx context.Context, offset int) ([]auditRow, error) {
-	const attempts = 3
-	for range attempts {
+	const attempts = 4
+	var before []auditRow
+	for attempt := range attempts {
 		var rows []auditRow
 		for i := range minLimit {
 			row, found, err := a.fetchOne(ctx, offset+i)
@@ -184,15 +220,10 @@ func (a *Audit) fetchSingly(ctx context.Context, offset int) ([]auditRow, error)
 				rows = append(rows, row)
 			}
 		}
-		// The entries were read one after the other: they are neighbours only if
-		// nothing moved meanwhile.
-		again, found, err := a.fetchOne(ctx, offset)
-		if err != nil {
-			return nil, err
-		}
-		if !found && len(rows) == 0 || found && len(rows) > 0 && again.key() == rows[0].key() {
+		if attempt > 0 && slices.EqualFunc(rows, before, func(a, b auditRow) bool { return a.key == b.key && (a.raw == nil) == (b.raw == nil) }) {
 			return rows, nil
 		}
+		before = rows
 	}
 	return nil, fmt.Errorf("a page of the audit log changed %d times while its entries were read one by one", attempts)
 }
@@ -216,13 +247,9 @@ func (a *Audit) fetchOne(ctx context.Context, offset int) (row auditRow, found b
 	}
 	row = auditRow{
 		entry: transform.AuditEntry{ID: id, Time: logged}, positioned: id != 0,
-		sum: fmt.Sprintf("too_large-%d", logged),
 		err: fmt.Errorf("audit log entry %d has %d bytes: %w", id, size, appliance.ErrTooLarge),
 	}
-	if !row.positioned { // its size has to distinguish it from others
-		row.sum += fmt.Sprintf("-%d", size)
-	}
-	return row, found, nil
+	return row.keyed(fmt.Sprintf("too_large-%d", size)), found, nil
 }
 
 // giveUp returns a row for the entry at an offset that could not be read, if reading it
@@ -238,15 +265,19 @@ func (a *Audit) giveUp(ctx context.Context, offset int, cause error) (row auditR
 	}
 	if skimErr == nil && id != 0 { // it is not JSON, but its id can be read all the same
 		row.entry, row.positioned = transform.AuditEntry{ID: id, Time: logged}, true
-		row.sum = fmt.Sprintf("unreadable-%d", logged)
-	} else if row.sum, err = a.neighbour(ctx, offset); err != nil {
-		return auditRow{}, false, err
+		row = row.keyed("")
+	} else {
+		mark, err := a.neighbour(ctx, offset)
+		if err != nil {
+			return auditRow{}, false, err
+		}
+		row = row.keyed(mark)
 	}
-	values, err := a.store.Recall(ctx, a.source, []string{row.key()})
+	values, err := a.store.Recall(ctx, a.source, []string{row.key})
 	if err != nil {
 		return auditRow{}, false, fmt.Errorf("recall what is known of an audit log entry: %w", err)
 	}
-	if polls := a.objects.failed(row.key()); polls < unreadableAfter && values[0] == nil {
+	if polls := a.objects.failed(row.key); polls < unreadableAfter && values[0] == nil {
 		return auditRow{}, false, fmt.Errorf("read the audit log entry at offset %d: %v; it is given up after %d such polls, of which this is number %d",
 			offset, cause, unreadableAfter, polls)
 	}
@@ -283,7 +314,7 @@ func (a *Audit) neighbour(ctx context.Context, offset int) (string, error) {
 			return fmt.Sprintf("unreadable-%d-from-the-oldest", n), nil
 		}
 		before := auditRowOf(page.Objects[0])
-		return fmt.Sprintf("unreadable-%d-after-%s", n, before.key()), nil
+		return fmt.Sprintf("unreadable-%d-after-%s", n, before.key), nil
 	}
 	return "", err
 }

@@ -1,8 +1,10 @@
 package poller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -18,7 +20,7 @@ const (
 	unjoined          // the entry is from the oldest end of a log that does not hold position.Last
 )
 
-// recall marks the rows that were committed, and returns the index of the newest of them
+// recall marks the rows that are committed, and returns the index of the newest of them
 // that has a position; -1 if there is none.
 func (a *Audit) recall(ctx context.Context, rows []auditRow) (newest int, err error) {
 	newest = -1
@@ -27,95 +29,162 @@ func (a *Audit) recall(ctx context.Context, rows []auditRow) (newest int, err er
 	}
 	keys := make([]string, len(rows))
 	for i := range rows {
-		keys[i] = rows[i].key()
+		keys[i] = rows[i].key
 	}
 	values, err := a.store.Recall(ctx, a.source, keys)
 	if err != nil {
 		return newest, fmt.Errorf("recall what is known of %d audit log entries: %w", len(rows), err)
 	}
 	for i := range rows {
-		if rows[i].known = values[i] != nil; rows[i].known && rows[i].positioned {
+		r, last := &rows[i], a.position.Last
+		r.known = values[i] != nil || last != nil && r.positioned && *r.position() == *last
+		if r.known && r.positioned {
 			newest = i
 		}
 	}
 	return newest, nil
 }
 
-// take commits rows, which extend to the end of the page, and reports the gap before them.
-// It returns the gap that is still to be reported.
-func (a *Audit) take(ctx context.Context, page *auditPage, rows []auditRow, front gapState, kept *auditOffset) (gapState, error) {
-	p := a.position
-	var c checkpoint.Commit
-	recorded := a.o.Now()
+// recognize marks the rows of a page that are committed, or were there before the stream
+// began, and returns the index of the newest that is committed and has a position; -1 if
+// there is none. news is true if there are others.
+func (a *Audit) recognize(ctx context.Context, page *auditPage) (newest int, news bool, err error) {
+	if newest, err = a.recall(ctx, page.rows); err != nil {
+		return newest, false, err
+	}
+	begun := a.position.Floor == 0
+	for i := range page.rows {
+		r := &page.rows[i]
+		if r.positioned {
+			begun = r.entry.ID > a.position.Floor
+		}
+		r.known = r.known || i < newest && !begun
+		news = news || !r.known
+	}
+	return newest, news, nil
+}
+
+// lastKnown returns the index of the newest row that is known; -1 if none is.
+func lastKnown(rows []auditRow) int {
+	i := len(rows) - 1
+	for i >= 0 && !rows[i].known {
+		i--
+	}
+	return i
+}
+
+// unknown returns the rows that are not known, sorted by id.
+func unknown(rows []auditRow) []*auditRow {
+	var all []*auditRow
+	for i := range rows {
+		if r := &rows[i]; !r.known {
+			all = append(all, r)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *auditRow) int { return cmp.Compare(a.entry.ID, b.entry.ID) })
+	return all
+}
+
+// auditChanges is what a page changes.
+type auditChanges struct {
+	auditPosition
+	checkpoint.Commit
+	recorded time.Time
+}
+
+func (a *Audit) newChanges() *auditChanges {
+	return &auditChanges{auditPosition: a.position, recorded: a.o.Now()}
+}
+
+// add remembers an entry, and delivers it unless it is to be skipped.
+func (c *auditChanges) add(a *Audit, r *auditRow, skip bool) error {
+	c.Remember = append(c.Remember, checkpoint.Entry{Key: r.key, Value: []byte{1}, At: c.Count})
+	switch {
+	case skip:
+	case r.err != nil:
+		c.Dead = append(c.Dead, deadLetter(r.key, r.err, r.raw, c.recorded))
+	default:
+		event, err := a.events.AuditEntry(r.entry, c.recorded)
+		if err != nil {
+			return err
+		}
+		c.Events = append(c.Events, event)
+	}
+	return nil
+}
+
+// take commits the rows of a page that are not known: those before base have become visible
+// late, those after it are new, and the gap before them is reported. It returns the gap that
+// is still to be reported.
+func (a *Audit) take(ctx context.Context, page *auditPage, base int, front gapState, kept *transform.AuditPosition) (gapState, error) {
+	c := a.newChanges()
+	for _, r := range unknown(page.rows[:max(base, 0)]) {
+		c.Count++
+		if err := c.add(a, r, c.Past && r.before(c.Start)); err != nil {
+			return front, err
+		}
+		if r.positioned && front == noGap {
+			c.advance(r)
+		}
+	}
+	late := len(c.Events)
 	var gap transform.AuditGap
 	report := func() error {
 		front = noGap
 		if gap.Reason == "" {
 			return nil
 		}
-		event, err := a.events.AuditGap(gap, recorded)
+		event, err := a.events.AuditGap(gap, c.recorded)
 		c.Events = append(c.Events, event)
 		return err
 	}
-	for i := range rows {
-		r := &rows[i]
-		if r.known {
-			continue // it has no position, and is among the dead letters
-		}
+	for _, r := range unknown(page.rows[base+1:]) {
 		if r.positioned && front != noGap {
-			gap = gapBetween(p.Last, r.offset(), front)
-			if front == unjoined && gap.Reason == transform.GapRestarted {
-				p.Past = p.Start > 0
+			gap = gapBetween(c.Last, r.position(), front)
+			switch {
+			case front == restored:
+				c.Floor = min(c.Floor, kept.ID)
+			case gap.Reason == transform.GapRestarted:
+				c.Past, c.Floor = c.Start > 0, 0
 			}
 			if err := report(); err != nil {
 				return front, err
 			}
+			c.Last = nil
 		}
-		p.Count++
-		c.Remember = append(c.Remember, checkpoint.Entry{Key: r.key(), Value: []byte{1}, At: p.Count})
+		c.Count++
+		if err := c.add(a, r, c.Past && r.before(c.Start)); err != nil {
+			return front, err
+		}
 		if r.positioned {
-			p.Last = r.offset()
-		}
-		switch {
-		case p.Past && r.before(p.Start):
-		case r.err != nil:
-			c.Dead = append(c.Dead, deadLetter(r.key(), r.err, r.raw, recorded))
-		default:
-			event, err := a.events.AuditEntry(r.entry, recorded)
-			if err != nil {
-				return front, err
-			}
-			c.Events = append(c.Events, event)
+			c.advance(r)
 		}
 	}
 	if page.newest {
-		p.Past = false
+		c.Past = false
 		if front == restored { // there is nothing after the entry that was kept
-			gap = transform.AuditGap{Reason: transform.GapRestarted, Last: p.Last.AuditPosition, First: kept.AuditPosition}
+			gap = transform.AuditGap{Reason: transform.GapRestarted, Last: *c.Last, First: *kept}
 			if err := report(); err != nil {
 				return front, err
 			}
-			p.Last = kept
+			c.Last, c.Floor = kept, min(c.Floor, kept.ID)
 		}
 	}
-	p.Offset = 0
-	if i := page.find(p.Last); a.oldestFirst && i >= 0 {
-		p.Offset = page.offset + i
-	}
-	if len(c.Remember) > 0 || p.Last != a.position.Last || p.Past != a.position.Past {
-		if err := a.commit(ctx, p, c); err != nil {
+	c.Offset = a.rank
+	if len(c.Remember) > 0 || c.Last != a.position.Last || c.Past != a.position.Past {
+		if err := a.commit(ctx, c.auditPosition, c.Commit); err != nil {
 			return front, err
 		}
+		a.count(a.o.Metrics.found, late)
 		a.reportGap(gap)
 	}
-	a.rank = p.Offset
 	return front, nil
 }
 
 // gapBetween returns the gap between the last committed entry and the next one; its Reason
 // is empty if there is none.
-func gapBetween(last, first *auditOffset, front gapState) transform.AuditGap {
-	gap := transform.AuditGap{Reason: transform.GapRestarted, Last: last.AuditPosition, First: first.AuditPosition}
+func gapBetween(last, first *transform.AuditPosition, front gapState) transform.AuditGap {
+	gap := transform.AuditGap{Reason: transform.GapRestarted, Last: *last, First: *first}
 	if front == unjoined && first.ID > last.ID {
 		gap.Reason, gap.Missing = transform.GapPurged, first.ID-last.ID-1
 		if gap.Missing == 0 {
@@ -142,7 +211,7 @@ func (a *Audit) reread(ctx context.Context) error {
 		return nil
 	}
 	w := auditWalk{last: a.position.Reread.Last, hint: a.position.Reread.Offset}
-	find := func(page *auditPage) (int, error) { return page.find(w.last), nil }
+	find := func(page *auditPage) (int, seek, error) { return page.find(w.last), here, nil }
 	take := func(page *auditPage, base int) (done bool, err error) {
 		if err := a.repeat(ctx, page, base); err != nil || a.position.Reread == nil {
 			return true, err
@@ -161,45 +230,37 @@ func (a *Audit) reread(ctx context.Context) error {
 // repeat commits again the rows of a page after base, with the same event ids. Entries
 // that are too old are remembered all the same: what is remembered of a log has no gaps.
 func (a *Audit) repeat(ctx context.Context, page *auditPage, base int) error {
-	p := a.position
-	again := *p.Reread
-	p.Reread = &again
-	end := page.find(p.Last)
-	if end >= 0 || page.newest {
-		p.Reread = nil
+	end, err := a.recall(ctx, page.rows)
+	if err != nil {
+		return err
 	}
-	if end < 0 {
+	c := a.newChanges()
+	again := *c.Reread
+	c.Reread = &again
+	found := page.find(c.Last) >= 0
+	if !found {
 		end = len(page.rows) - 1
 	}
-	var c checkpoint.Commit
-	recorded := a.o.Now()
+	if found || page.newest {
+		c.Reread = nil
+	}
 	for i := base + 1; i <= end; i++ {
 		r := &page.rows[i]
 		if !r.positioned {
 			continue
 		}
-		again.Last = r.offset()
+		again.Last = r.position()
 		if a.oldestFirst {
 			again.Offset = page.offset + i
 		}
-		p.Count++
-		c.Remember = append(c.Remember, checkpoint.Entry{Key: r.key(), Value: []byte{1}, At: p.Count})
-		switch {
-		case r.before(again.To):
-		case r.err != nil:
-			c.Dead = append(c.Dead, deadLetter(r.key(), r.err, r.raw, recorded))
-		default:
-			event, err := a.events.AuditEntry(r.entry, recorded)
-			if err != nil {
-				return err
-			}
-			c.Events = append(c.Events, event)
+		if err := c.add(a, r, r.before(again.To) || again.To == rememberOnly); err != nil {
+			return err
 		}
 	}
-	if len(c.Remember) == 0 && p.Reread != nil {
+	if len(c.Remember) == 0 && c.Reread != nil {
 		return nil
 	}
-	return a.commit(ctx, p, c)
+	return a.commit(ctx, c.auditPosition, c.Commit)
 }
 
 // commit writes c with the position p.
@@ -208,7 +269,9 @@ func (a *Audit) commit(ctx context.Context, p auditPosition, c checkpoint.Commit
 	if err := a.write(ctx, c, encodePosition(p)); err != nil {
 		return err
 	}
+	if p.Last != a.position.Last || p.Reread != a.position.Reread {
+		a.endless.pages = 0
+	}
 	a.position = p
-	a.endless.pages = 0
 	return nil
 }

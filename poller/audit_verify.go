@@ -9,11 +9,11 @@ import (
 	"ndrbridge/transform"
 )
 
-// VerifyAudit compares, by id and content, every entry that the audit log shows since a
+// VerifyAudit compares, by id and time, every entry that the audit log shows since a
 // time with what is remembered of it. It changes nothing, and can run while the source
 // does. It ends with what had been logged when it began, because an appliance may log as
 // fast as it is read. It returns ErrNoPosition if the stream was never read.
-func VerifyAudit(ctx context.Context, client AuditClient, store Store, o StreamOptions, since time.Time, report VerifyReport) (Verification, error) {
+func VerifyAudit(ctx context.Context, client AuditClient, store Store, o AuditOptions, since time.Time, report VerifyReport) (Verification, error) {
 	a := NewAudit(client, store, o)
 	a.pages.polls = unreadableAfter // entries that the source has given up must not end this
 	p, err := committedPosition(ctx, &a.stream, parsePosition[auditPosition])
@@ -30,7 +30,7 @@ func VerifyAudit(ctx context.Context, client AuditClient, store Store, o StreamO
 	var suspects []auditRow
 	until := int64(math.MaxInt64) // what was logged later is not compared, unless the source had read it
 	w := auditWalk{hint: p.Offset}
-	find := func(page *auditPage) (int, error) {
+	find := func(page *auditPage) (int, seek, error) {
 		if until == math.MaxInt64 && !a.date.IsZero() { // it is zero after nothing but entries that are too large
 			until = a.date.UnixMilli() + clockResolution
 		}
@@ -40,7 +40,7 @@ func VerifyAudit(ctx context.Context, client AuditClient, store Store, o StreamO
 				base = i
 			}
 		}
-		return base, nil
+		return base, here, nil
 	}
 	take := func(page *auditPage, base int) (done bool, err error) {
 		differ, err := a.compare(ctx, v, page.rows[base+1:])
@@ -51,7 +51,7 @@ func VerifyAudit(ctx context.Context, client AuditClient, store Store, o StreamO
 		a.endless.pages = 0
 		newest := &page.rows[len(page.rows)-1]
 		if newest.positioned {
-			w.last = newest.offset()
+			w.last = newest.position()
 		}
 		report.Progress(v.Stream, v.Compared, time.UnixMilli(newest.entry.Time))
 		isRead := p.Last != nil && newest.entry.ID <= p.Last.ID
@@ -74,9 +74,9 @@ func (a *Audit) compare(ctx context.Context, v *verification, rows []auditRow) (
 		v.Compared++
 		switch {
 		case !r.known:
-			differ = append(differ, auditRow{entry: transform.AuditEntry{ID: r.entry.ID, Time: r.entry.Time}, positioned: r.positioned, sum: r.content()})
+			differ = append(differ, auditRow{entry: transform.AuditEntry{ID: r.entry.ID, Time: r.entry.Time}, positioned: r.positioned, key: r.key})
 		case r.err != nil:
-			v.found(DiffDead, r.key(), r.entry.Time, 0)
+			v.found(DiffDead, r.key, r.entry.Time, 0)
 		default:
 			v.Same++
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"ndrbridge/transform"
 )
 
 // auditWalk is one reading of the log, a page at a time: back to a committed entry, and
@@ -12,12 +14,17 @@ import (
 // first) or is purged (oldest first), so an offset alone proves nothing: pages are joined
 // by the entries that they share.
 type auditWalk struct {
-	offset int          // the offset to request next
-	last   *auditOffset // the entry to continue after; nil: none
+	offset int                      // the offset to request next
+	last   *transform.AuditPosition // the entry to continue after; nil: none
 	// joint is the key of the entry to continue after if that has no position: last
 	// precedes it.
 	joint string
-	hint  int // the likely offset of last in a log that comes oldest first
+	hint  int // the likely offset of the newest entry that was read, in a log that comes oldest first
+
+	// joined is set once a page was found from which on everything is read. Until then,
+	// found is set once last was seen, news once a page showed something to commit, ended
+	// once the newest page was seen, and onward while it is looked for.
+	joined, found, news, ended, onward bool
 
 	// gone is set once last is known not to be in the log.
 	gone bool
@@ -29,31 +36,24 @@ type auditWalk struct {
 	back int
 
 	// ordered is set once the order is known, and flips counts how often it changed.
-	// probing is set while pages are requested from the start to learn the order; lone
-	// is the first entry with an id that they have shown. guessed is set if there was
-	// only that one: its order does not matter until there is another.
+	// probing is set while the first page is requested to learn the order. doubts is how
+	// many more pages of a few entries came in the other order than in the known one: a
+	// single one may show neighbours in the wrong order.
 	ordered bool
 	flips   int
 	probing bool
-	lone    *loneEntry
-	guessed bool
+	doubts  int
 }
 
-// loneEntry is the only entry of a page that has an id, and its position in the answer.
-type loneEntry struct {
-	id            int64
-	offset, index int
-}
+// seek is where to continue a walk.
+type seek int
 
-// lone returns the first entry that has an id.
-func (p *auditPage) lone() *loneEntry {
-	for i := range p.rows {
-		if r := &p.rows[i]; r.positioned {
-			return &loneEntry{r.entry.ID, p.offset, i}
-		}
-	}
-	return nil
-}
+const (
+	here     seek = iota // the page joins: it is read
+	older                // with older entries, although this page joins
+	newer                // with newer entries, likewise
+	reversed             // from the beginning: the log has the other order
+)
 
 var errUnsteadyOrder = errors.New("the audit log comes newest first in one answer and oldest first in the next: pages cannot be joined safely")
 
@@ -62,6 +62,7 @@ var errUnsteadyOrder = errors.New("the audit log comes newest first in one answe
 const maxAuditPages = 20_000
 
 var (
+	errAuditUnsorted      = errors.New("the audit log is not sorted by id: its pages cannot be joined safely")
 	errAuditOffsetIgnored = errors.New("the appliance returns the same page of the audit log at several offsets: it ignores offset")
 	errAuditEndless       = fmt.Errorf("the audit log has no end within %d pages, nor an entry that was committed", maxAuditPages)
 )
@@ -80,7 +81,7 @@ func (e *endlessAudit) check(page *auditPage) error {
 		e.rows = 0
 		return nil
 	}
-	first, final := page.rows[0].key(), page.rows[len(page.rows)-1].key()
+	first, final := page.rows[0].key, page.rows[len(page.rows)-1].key
 	switch {
 	case e.rows != len(page.rows) || e.first != first || e.final != final:
 		e.sameElsewhere = 0
@@ -111,10 +112,11 @@ func (a *Audit) begin(w *auditWalk) int {
 }
 
 // read reads the log up to its newest entry, from where w begins. For each page it calls
-// find, which returns the index of the newest row that is known to be committed (-1: none),
-// and then take with the index of the row up to which the walk had come (-1: the page begins
-// the log), until take is done. take sets w.last. It does not call them if the log is empty.
-func (a *Audit) read(ctx context.Context, w *auditWalk, find func(*auditPage) (int, error),
+// find, which returns the index of the newest row that is known to be committed (-1: none)
+// and, if there is one, where to continue; and then take with the index of the row up to
+// which the walk had come (-1: the page begins the log), until take is done. take sets
+// w.last. It does not call them if the log is empty.
+func (a *Audit) read(ctx context.Context, w *auditWalk, find func(*auditPage) (int, seek, error),
 	take func(page *auditPage, base int) (done bool, err error)) error {
 	w.offset = a.begin(w)
 	for {
@@ -122,9 +124,17 @@ func (a *Audit) read(ctx context.Context, w *auditWalk, find func(*auditPage) (i
 		if err != nil || !ok {
 			return err
 		}
-		committed, err := find(&page)
+		committed, to, err := find(&page)
 		if err != nil {
 			return err
+		}
+		switch to {
+		case older, newer:
+			a.step(w, &page, to == newer)
+			continue
+		case reversed:
+			a.restart(w, !a.oldestFirst)
+			continue
 		}
 		base, ok, err := a.attach(ctx, w, &page, committed)
 		if err != nil {
@@ -152,6 +162,7 @@ func (a *Audit) next(ctx context.Context, w *auditWalk) (page auditPage, ok bool
 		}
 		if len(page.rows) == 0 {
 			if w.offset == 0 {
+				a.rank = 0
 				return page, false, nil
 			}
 			w.back = max(2*w.back, a.limit.now-1)
@@ -159,7 +170,7 @@ func (a *Audit) next(ctx context.Context, w *auditWalk) (page auditPage, ok bool
 			continue
 		}
 		w.back = 0
-		fits, err := a.orient(ctx, w, &page)
+		fits, err := a.orient(w, &page)
 		if err != nil {
 			return page, false, err
 		}
@@ -178,73 +189,46 @@ func (a *Audit) next(ctx context.Context, w *auditWalk) (page auditPage, ok bool
 }
 
 // orient learns the order from a page. fits is false if the walk restarts, or has to read
-// other pages first.
-func (a *Audit) orient(ctx context.Context, w *auditWalk, page *auditPage) (fits bool, err error) {
-	rising, known, err := page.order()
-	single := len(page.rows) == 1
-	switch {
-	case err != nil:
+// the first page before.
+func (a *Audit) orient(w *auditWalk, page *auditPage) (fits bool, err error) {
+	rising, rows, err := page.order()
+	other := rising != a.oldestFirst
+	if err != nil {
 		return false, err
-	case known && rising == a.oldestFirst && !w.probing:
-		w.ordered = true
-		return true, nil
-	case known && rising != a.oldestFirst && w.ordered:
+	}
+	switch {
+	case rows == 0:
+	case !other:
+		w.doubts = max(w.doubts-1, -1)
+	case rows < clearOrder && a.ordered:
+		if w.doubts++; w.doubts < 2 {
+			rows = 0
+		}
+	}
+	switch {
+	case rows > 0 && other && w.ordered:
 		if w.flips++; w.flips > 3 {
 			return false, errUnsteadyOrder
 		}
 		fallthrough
-	case known:
+	case rows > 0 && (other || w.probing):
+		a.ordered = true
 		return a.restart(w, rising) == page.offset, nil
-	case w.guessed:
-		lone := page.lone()
-		if w.lone == nil {
-			w.lone = lone
-		}
-		if lone == nil || lone.id == w.lone.id {
-			return true, nil
-		}
-		*w = auditWalk{last: w.last, hint: w.hint, flips: w.flips, probing: true}
-		return false, nil
+	case rows > 0:
+		w.ordered, a.ordered = true, true
+		return true, nil
 	case w.ordered:
 		return true, nil
-	case single && page.offset == 0:
+	case w.probing: // the log has one entry, or nothing shows its order
+		return a.restart(w, a.oldestFirst) == page.offset, nil
+	case page.offset == 0:
 		return true, nil // in either order
-	case single && a.oldestFirst && a.polls%idlePolls != 0 && page.find(w.last) == 0:
-		// The log would have to reverse its order and have as many entries before last
-		// as there were after it: that is checked from time to time.
+	case a.oldestFirst && len(page.rows) == 1 && page.rows[0].key == a.newest && a.polls%idlePolls != 0:
+		// The log would have to reverse its order and have as many entries before this
+		// one as there were after it: that is checked from time to time.
 		return true, nil
 	}
-
-	// Too few entries of the page have an id to conclude the order from it.
-	if !w.probing {
-		w.probing = true
-		if page.offset > 0 {
-			w.offset = 0
-			return false, nil
-		}
-	}
-	if lone := page.lone(); w.lone == nil {
-		w.lone = lone
-	} else if lone != nil && lone.id != w.lone.id {
-		// Two pages show the order if nothing moved between them.
-		again, err := a.fetch(ctx, w.lone.offset)
-		if err != nil {
-			return false, err
-		}
-		if there := again.lone(); there != nil && *there == *w.lone {
-			a.restart(w, lone.id > w.lone.id)
-		} else {
-			w.lone, w.offset = nil, 0
-		}
-		return false, nil
-	}
-	if single {
-		lone := w.lone
-		a.restart(w, a.oldestFirst)
-		w.lone, w.guessed = lone, true
-		return false, nil
-	}
-	w.offset += len(page.rows) - 1
+	w.probing, w.offset = true, 0
 	return false, nil
 }
 
@@ -262,34 +246,44 @@ func (a *Audit) restart(w *auditWalk, oldestFirst bool) int {
 // the walk has moved on.
 func (a *Audit) attach(ctx context.Context, w *auditWalk, page *auditPage, committed int) (base int, ok bool, err error) {
 	if committed < 0 && w.joint != "" {
-		committed = slices.IndexFunc(page.rows, func(r auditRow) bool { return r.key() == w.joint })
+		committed = page.index(w.joint)
 	}
 	if committed >= 0 {
 		return committed, true, nil
 	}
 	if overshot := w.overshot(page); !overshot {
-		if !page.oldest && !a.oldestFirst && len(page.rows) < page.limit {
-			if page.oldest, err = a.endsLog(ctx, page); err != nil {
-				return 0, false, err
-			}
+		if err := a.probeEnd(ctx, page); err != nil {
+			return 0, false, err
 		}
 		if page.oldest {
 			return -1, true, nil
 		}
 	}
-	// A step to older or newer entries shares a row with this page.
-	step := len(page.rows) - 1
-	if step == 0 {
-		step = 1
-		if a.oldestFirst && !w.newer {
-			step = a.limit.now - 1
-		}
+	a.step(w, page, w.newer)
+	return 0, false, nil
+}
+
+// probeEnd sets page.oldest if a page that is shorter than requested reaches the oldest
+// entry.
+func (a *Audit) probeEnd(ctx context.Context, page *auditPage) (err error) {
+	if !page.oldest && !a.oldestFirst && len(page.rows) < page.limit {
+		page.oldest, err = a.endsLog(ctx, page)
 	}
-	if a.oldestFirst != w.newer {
+	return err
+}
+
+// step moves on to older or newer entries than those of a page. The next page shares a row
+// with it.
+func (a *Audit) step(w *auditWalk, page *auditPage, newer bool) {
+	step := len(page.rows) - 1
+	if a.oldestFirst && !newer { // the page may have begun at the newest entry
+		step = a.limit.now - 1
+	}
+	step = max(1, step)
+	if a.oldestFirst != newer {
 		step = -step
 	}
 	w.offset = max(0, w.offset+step)
-	return 0, false, nil
 }
 
 // overshot reports whether a page that holds no committed entry is on the older side of
@@ -297,7 +291,7 @@ func (a *Audit) attach(ctx context.Context, w *auditWalk, page *auditPage, commi
 func (w *auditWalk) overshot(page *auditPage) bool {
 	// If this page begins with an entry seen when coming from the older side, there is
 	// nothing between the two.
-	joined := w.newer && slices.ContainsFunc(page.rows, func(r auditRow) bool { return r.key() == w.edge })
+	joined := w.newer && page.index(w.edge) >= 0
 	first, final, ok := page.ends()
 	switch {
 	case w.last == nil || w.gone:
@@ -309,7 +303,7 @@ func (w *auditWalk) overshot(page *auditPage) bool {
 		w.gone = !w.newer && (joined || first <= w.last.ID)
 	}
 	if w.newer {
-		w.edge = page.rows[len(page.rows)-1].key()
+		w.edge = page.rows[len(page.rows)-1].key
 	}
 	return w.newer
 }
@@ -321,7 +315,7 @@ func (a *Audit) advance(w *auditWalk, page *auditPage) {
 	newest := &page.rows[len(page.rows)-1]
 	w.joint, w.gone, w.newer = "", false, false
 	if !newest.positioned {
-		w.joint = newest.key()
+		w.joint = newest.key
 	}
 	spare := a.limit.now / 4
 	if a.limit.now == 3 {

@@ -55,7 +55,7 @@ func TestAWrongDateInFrontOfAnApplianceMovesNoStream(t *testing.T) {
 			})
 		},
 		"audit": func(c *appliance.Client, store poller.Store) poller.Source {
-			return poller.NewAudit(c, store, options(func(now time.Time) time.Time { return now.Add(-time.Minute) }))
+			return poller.NewAudit(c, store, poller.AuditOptions{StreamOptions: options(func(now time.Time) time.Time { return now.Add(-time.Minute) })})
 		},
 		"records/all": func(c *appliance.Client, store poller.Store) poller.Source {
 			return poller.NewRecords(c, store, poller.RecordsOptions{

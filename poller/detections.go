@@ -76,8 +76,7 @@ type Detections struct {
 	idle    int   // polls in a row that showed nothing new
 	clock   int64 // the appliance's time in its last answer
 
-	sweep      *sweep // nil: none is running
-	sweepError string // why the last page of a sweep failed; empty if it succeeded
+	sweep *sweep // nil: none is running
 }
 
 // sweep is a walk over the recent past, one page at a time.
@@ -124,22 +123,7 @@ func (d *Detections) pollAndSweep(ctx context.Context) (Next, error) {
 		d.sweep = nil
 		return Soon, nil
 	}
-	if e, ok := errors.AsType[*appliance.Error](err); ctx.Err() != nil || ok && (e.Refused() || e.Throttled()) {
-		return Idle, err
-	}
-	if err == nil {
-		d.sweepError = ""
-		if d.sweep != nil {
-			return Soon, nil
-		}
-		return Idle, nil
-	}
-	// Everything new was read: a failing sweep must not slow that down.
-	if text := err.Error(); text != d.sweepError {
-		d.sweepError = text
-		d.o.Log.Warn("the recent past could not be read again; the next poll retries", "error", err)
-	}
-	return Idle, nil
+	return d.swept(ctx, err, d.sweep != nil)
 }
 
 // load takes over the committed position, and makes the first contact if there is none.

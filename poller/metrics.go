@@ -72,7 +72,7 @@ func (m *Metrics) begin(s checkpoint.Source) prometheus.Counter {
 	case transform.StreamDetections:
 		counters = append(counters, m.found)
 	case transform.StreamAudit:
-		counters = append(counters, m.gaps)
+		counters = append(counters, m.gaps, m.found)
 	default:
 		counters = append(counters, m.found, m.warnings, m.cursors, m.incomplete)
 	}

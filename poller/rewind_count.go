@@ -83,7 +83,7 @@ func (d *Detections) knownSince(ctx context.Context, from int64) (known Reread, 
 // RereadAudit counts what Rewind to a time would make a source of an audit log read again.
 // It changes nothing, and can run while the source does. It returns ErrNoPosition if the
 // stream was never read.
-func RereadAudit(ctx context.Context, client AuditClient, store Store, o StreamOptions, to time.Time) (n Reread, err error) {
+func RereadAudit(ctx context.Context, client AuditClient, store Store, o AuditOptions, to time.Time) (n Reread, err error) {
 	a := NewAudit(client, store, o)
 	p, err := committedPosition(ctx, &a.stream, parsePosition[auditPosition])
 	from := max(to.UnixMilli(), 1)
@@ -91,14 +91,14 @@ func RereadAudit(ctx context.Context, client AuditClient, store Store, o StreamO
 		return Reread{}, err
 	}
 	w := auditWalk{hint: p.Offset}
-	find := func(page *auditPage) (int, error) {
+	find := func(page *auditPage) (int, seek, error) {
 		base := page.find(w.last)
 		for i := range page.rows {
 			if w.last == nil && page.rows[i].before(from) {
 				base = i
 			}
 		}
-		return base, nil
+		return base, here, nil
 	}
 	take := func(page *auditPage, base int) (done bool, err error) {
 		for _, row := range page.rows[base+1:] {
@@ -109,7 +109,7 @@ func RereadAudit(ctx context.Context, client AuditClient, store Store, o StreamO
 		}
 		a.endless.pages = 0
 		if newest := &page.rows[len(page.rows)-1]; newest.positioned {
-			w.last = newest.offset()
+			w.last = newest.position()
 		}
 		n.AtLeast = n.Objects >= maxReread
 		return page.newest || n.AtLeast, nil

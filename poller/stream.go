@@ -45,6 +45,9 @@ type stream struct {
 	limit   pageLimit
 	pages   pageFailures
 	objects failedPolls
+
+	log        *slog.Logger
+	sweepError string // why the last page of a sweep failed; empty if it succeeded
 }
 
 func newStream(store Store, name string, o StreamOptions) stream {
@@ -53,7 +56,7 @@ func newStream(store Store, name string, o StreamOptions) stream {
 		store: store, source: source,
 		events:   transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
 		progress: &progressMeter{source: source, metrics: o.Metrics, now: o.Now},
-		limit:    newPageLimit(o.PageSize), objects: make(failedPolls),
+		limit:    newPageLimit(o.PageSize), objects: make(failedPolls), log: o.Log,
 	}
 }
 
@@ -104,6 +107,26 @@ func (s *stream) write(ctx context.Context, c checkpoint.Commit, position []byte
 	s.count(s.progress.metrics.dead, len(c.Dead))
 	s.progress.events += len(c.Events)
 	return nil
+}
+
+// swept returns the result of a poll that has read everything new, and then a page of a
+// sweep with the result err. A failing sweep must not slow down what is new.
+func (s *stream) swept(ctx context.Context, err error, running bool) (Next, error) {
+	if e, ok := errors.AsType[*appliance.Error](err); ctx.Err() != nil || ok && (e.Refused() || e.Throttled()) {
+		return Idle, err
+	}
+	if err == nil {
+		s.sweepError = ""
+		if running {
+			return Soon, nil
+		}
+		return Idle, nil
+	}
+	if text := err.Error(); text != s.sweepError {
+		s.sweepError = text
+		s.log.Warn("the recent past could not be read again; the next poll retries", "error", err)
+	}
+	return Idle, nil
 }
 
 // committedPosition returns the position in the store. It returns ErrNoPosition if there is

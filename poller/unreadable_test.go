@@ -255,7 +255,7 @@ func TestNoSingleAuditEntryHoldsTheLogUp(t *testing.T) {
 		}{
 			{false, 1, false, "#unreadable-"}, {true, 1, false, "#unreadable-"},
 			{false, 3, false, "#unreadable-"}, {true, 3, false, "#unreadable-"},
-			{false, 1, true, "9-unreadable-"}, {true, 1, true, "9-unreadable-"},
+			{false, 1, true, "9-175"}, {true, 1, true, "9-175"},
 		} {
 			oldestFirst := c.oldestFirst
 			t.Run(fmt.Sprintf("%s, %d, oldest first %t, with an id %t", name, c.bad, oldestFirst, c.skims), func(t *testing.T) {

@@ -1,15 +1,11 @@
 package transform
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"strconv"
 	"time"
 
 	"ndrbridge/internal/jsonscan"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // AuditEntry is an entry of an appliance's audit log.
@@ -26,8 +22,8 @@ type AuditEntry struct {
 
 // ParseAuditEntry extracts the fields that the bridge needs from an entry's JSON
 // object. The result retains object, which must be valid JSON and must not be modified.
-// repaired means that bytes that were not UTF-8 have been replaced. It returns an error
-// if the entry has no id.
+// repaired means that bytes that were not UTF-8 have been replaced. It returns an error,
+// and the entry's times, if the entry has no id.
 func ParseAuditEntry(object []byte, repaired bool) (AuditEntry, error) {
 	e := AuditEntry{object: object, repaired: repaired}
 	var id, logged, occurred []byte
@@ -41,13 +37,13 @@ func ParseAuditEntry(object []byte, repaired bool) (AuditEntry, error) {
 			occurred = value
 		}
 	}
-	var err error
-	if e.ID, err = integer(id); err != nil {
-		return e, fmt.Errorf("id: %w", err)
-	}
 	e.Time, e.occurred = timestamp(logged), timestamp(occurred)
 	if e.Time == 0 {
 		e.Time = e.occurred
+	}
+	var err error
+	if e.ID, err = integer(id); err != nil {
+		return e, fmt.Errorf("id: %w", err)
 	}
 	return e, nil
 }
@@ -59,35 +55,11 @@ func timestamp(value []byte) int64 {
 	return ms
 }
 
-// Sum returns a checksum that distinguishes entries with the same id. Objects that are
-// equal as JSON have the same sum, regardless of formatting. If their meaning is
-// ambiguous, because a name occurs twice or a string contains an unpaired surrogate,
-// the sum is that of the bytes. So is that of an entry larger than maxCanonical, since
-// canonicalization takes many times its size in memory.
-func (e AuditEntry) Sum() [sha256.Size]byte {
-	const maxCanonical = 1 << 20
-	if len(e.object) > maxCanonical {
-		return sha256.Sum256(e.object)
-	}
-	canonical := jsontext.Value(append([]byte(nil), e.object...))
-	// A double cannot hold 64 bits, so numbers are compared as written.
-	err := canonical.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
-	if err != nil {
-		return sha256.Sum256(e.object)
-	}
-	return sha256.Sum256(canonical)
-}
-
 // AuditEntry returns the event of an entry. Its id depends only on the appliance's
 // data.
 func (c Encoder) AuditEntry(e AuditEntry, recorded time.Time) (Event, error) {
 	subject := strconv.FormatInt(e.ID, 10)
-	when := strconv.FormatInt(e.Time, 10)
-	if e.Time == 0 {
-		sum := e.Sum()
-		when = hex.EncodeToString(sum[:8])
-	}
-	a := c.attributes("auditlog", "audit.logged", subject+"-"+when, recorded)
+	a := c.attributes("auditlog", "audit.logged", subject+"-"+strconv.FormatInt(e.Time, 10), recorded)
 	a.Subject, a.PartitionKey, a.Repaired = subject, c.Appliance, e.repaired
 	switch {
 	case e.occurred > 0:

@@ -24,7 +24,7 @@ with what was journalled, by id and version. Nothing is changed. Each difference
 printed when it is found:
 
   missing   the appliance returns it, and it was never journalled: read it with
-            ndrbridge rewind, or wait for the sweep (detections.reconcile)
+            ndrbridge rewind, or wait for the sweep (reconcile)
   pending   the appliance returns it, and the bridge has not read it yet
   older     the appliance returns an older version than the journalled one
   gone      it was journalled, and the appliance has deleted or hidden it

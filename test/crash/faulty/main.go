@@ -134,7 +134,7 @@ func (b *bridge) poll(ctx context.Context, a configs.Appliance, m *poller.Metric
 		ForgetAfter: time.Duration(d.ForgetAfter), OwnWrites: ownWrites,
 	}), d.Interval)
 	if a.Audit.Enabled {
-		start(poller.NewAudit(client, b.store, options(a.Audit.Start, a.Audit.PageSize)), a.Audit.Interval)
+		start(poller.NewAudit(client, b.store, poller.AuditOptions{StreamOptions: options(a.Audit.Start, a.Audit.PageSize)}), a.Audit.Interval)
 	}
 	for _, q := range a.Records {
 		start(poller.NewRecords(client, b.store, poller.RecordsOptions{

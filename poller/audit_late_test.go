@@ -1,0 +1,218 @@
+package poller_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/poller"
+)
+
+func TestAnEntryThatBecomesVisibleLateIsDelivered(t *testing.T) {
+	for _, oldestFirst := range []bool{false, true} {
+		t.Run(fmt.Sprintf("oldest first %t", oldestFirst), func(t *testing.T) {
+			w := newAuditWorld(t)
+			w.oldestFirst = oldestFirst
+			w.options.Start = fromTheBeginning
+			w.restartSource()
+			w.writeMany(4)
+			late := w.hold()
+			w.writeMany(2)
+			w.mustPoll()
+			w.reveal(late, true)
+			w.mustPoll()
+			w.writeMany(1)
+			w.mustPoll()
+			if got := w.arrived(); got != "1 2 3 5 6 4 7" {
+				t.Errorf("arrived %s", got)
+			}
+			w.judgeQuiet()
+		})
+	}
+}
+
+func TestNeighboursInTheOtherOrderOfIDsDoNotStopTheStream(t *testing.T) {
+	for _, oldestFirst := range []bool{false, true} {
+		t.Run(fmt.Sprintf("oldest first %t", oldestFirst), func(t *testing.T) {
+			w := newAuditWorld(t)
+			w.oldestFirst = oldestFirst
+			w.options.Start = fromTheBeginning
+			w.restartSource()
+			w.writeMany(5)
+			w.swap(3)
+			w.mustPoll()
+			w.writeMany(3)
+			w.mustPoll()
+			if got := w.arrived(); got != "1 2 3 4 5 6 7 8" {
+				t.Errorf("arrived %s", got)
+			}
+			w.judgeQuiet()
+		})
+	}
+}
+
+func TestAnEntryIsKnownWhateverItsContent(t *testing.T) {
+	for _, oldestFirst := range []bool{false, true} {
+		for name, change := range map[string]func(answer int) string{
+			"one more field in all entries":      func(int) string { return `,"severity":5` },
+			"a field that is another every time": func(answer int) string { return fmt.Sprintf(`,"age":"%d s ago"`, answer) },
+		} {
+			t.Run(fmt.Sprintf("%s, oldest first %t", name, oldestFirst), func(t *testing.T) {
+				w := newAuditWorld(t)
+				w.oldestFirst = oldestFirst
+				w.options.Start = fromTheBeginning
+				w.restartSource()
+				w.writeMany(20)
+				w.mustPoll()
+				w.added, w.extended = change, true
+				w.writeMany(20)
+				requests := w.requests
+				w.between = func() {
+					if w.requests-requests > 200 {
+						t.Fatalf("a poll does not end: %d events, %d gaps", len(w.events), len(w.gaps))
+					}
+				}
+				for range 3 {
+					w.mustPoll()
+				}
+				if len(w.events) != 40 || len(w.gaps) > 0 {
+					t.Errorf("%d events of 40 entries, %d gaps", len(w.events), len(w.gaps))
+				}
+				w.judgeQuiet()
+			})
+		}
+	}
+}
+
+// olderAuditState is the state of an audit log of three entries, which start at the model's
+// clock, as versions wrote it that identified entries by a digest of their content.
+func olderAuditState(s *memory, oldestFirst bool) {
+	s.position = []byte(`{"last":{"id":3,"time":1750000000021,"sum":"4c6bc9baf13916d75d1257fdd0096b36"},"count":3,"start":0,"url":"https://sensor.example"}`)
+	if oldestFirst {
+		s.position = bytes.Replace(s.position, []byte(`"count"`), []byte(`"offset":2,"count"`), 1)
+	}
+	for i, key := range []string{
+		"1-4ba931fa42b89c28dc8a7e085a8dc5f9", "2-6817aeafd23c167a8598b47e1449a00d", "3-4c6bc9baf13916d75d1257fdd0096b36",
+	} {
+		s.known[key] = checkpoint.Entry{Key: key, Value: []byte{1}, At: int64(i + 1)}
+	}
+}
+
+func TestAnOlderStateOfAnAuditLogIsContinued(t *testing.T) {
+	for _, oldestFirst := range []bool{false, true} {
+		for name, c := range map[string]struct {
+			change func(w *auditWorld)
+			want   string
+		}{
+			"nothing happened":            {func(*auditWorld) {}, ""},
+			"entries were written":        {func(w *auditWorld) { w.writeMany(9) }, "4 5 6 7 8 9 10 11 12"},
+			"fields were added":           {func(w *auditWorld) { w.added = func(int) string { return `,"severity":5` } }, ""},
+			"entries were purged":         {func(w *auditWorld) { w.writeMany(3); w.purge(4) }, "5 6 purged:3-5:1"},
+			"the log was restored":        {func(w *auditWorld) { w.mustPoll(); w.restore(w.log[:2]); w.writeMany(1) }, "3 restarted:3-3:0"},
+			"the position was moved back": {func(w *auditWorld) { w.rewind(w.log[1].time) }, "2 3"},
+			"the log began again":         {func(w *auditWorld) { w.replace(nil, 1); w.writeMany(5) }, "1 2 3 4 5 restarted:3-1:0"},
+		} {
+			t.Run(fmt.Sprintf("%s, oldest first %t", name, oldestFirst), func(t *testing.T) {
+				w := newAuditWorld(t)
+				w.oldestFirst, w.extended = oldestFirst, true
+				w.writeMany(3)
+				olderAuditState(w.state, oldestFirst)
+				w.contacted, w.last = true, w.log[2]
+				for _, e := range w.log {
+					w.delivered[e] = 1
+				}
+				c.change(w)
+				for range 3 {
+					w.mustPoll()
+				}
+				if got := w.arrived(); got != c.want {
+					t.Errorf("arrived %q, want %q", got, c.want)
+				}
+				v, err := poller.VerifyAudit(t.Context(), w.auditModel, w.state, w.options, time.UnixMilli(1), poller.VerifyReport{
+					Progress: func(string, int, time.Time) {},
+					Found:    func(d poller.Difference) { t.Errorf("verification found %+v", d) },
+				})
+				if err != nil || v.Same != len(w.log) {
+					t.Errorf("verified %+v (%v) of %d entries", v, err, len(w.log))
+				}
+				w.judgeQuiet()
+			})
+		}
+	}
+}
+
+func TestTheSweepFindsWhatBecameVisibleBeforeTheOverlap(t *testing.T) {
+	for _, oldestFirst := range []bool{false, true} {
+		t.Run(fmt.Sprintf("oldest first %t", oldestFirst), func(t *testing.T) {
+			w := newAuditWorld(t)
+			registry := prometheus.NewRegistry()
+			w.options.Metrics = poller.NewMetrics(registry)
+			w.oldestFirst = oldestFirst
+			w.options.Start = fromTheBeginning
+			w.restartSource()
+			w.writeMany(1)
+			tooEarly := w.hold()
+			w.writeMany(20)
+			w.clock += w.options.ReconcileBack.Milliseconds()
+			w.writeMany(20)
+			late := w.hold()
+			w.writeMany(100)
+			w.mustPoll()
+			w.reveal(tooEarly, true)
+			w.reveal(late, true)
+			w.mustPoll()
+			if len(w.events) != 139 {
+				t.Fatalf("%d events before the sweep", len(w.events))
+			}
+			w.clock += w.options.ReconcileEvery.Milliseconds()
+			polls, requests := 0, w.requests
+			for next := poller.Soon; next != poller.Idle; polls++ {
+				before := w.requests
+				var err error
+				if next, err = w.source.Poll(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if got := w.requests - before; got > 4 {
+					t.Errorf("a poll of the sweep made %d requests", got)
+				}
+			}
+			if len(w.events) != 140 || w.delivered[late] != 1 || len(w.gaps) > 0 {
+				t.Errorf("%d events after the sweep, %d of the late entry, gaps %v", len(w.events), w.delivered[late], w.gaps)
+			}
+			if polls < 10 || w.requests-requests > 4*polls {
+				t.Errorf("the sweep took %d polls and %d requests", polls, w.requests-requests)
+			}
+			if got := counterOf(t, registry, "ndrbridge_source_reconciled_total"); got != 1 {
+				t.Errorf("%v found", got)
+			}
+			w.judgeQuiet()
+		})
+	}
+}
+
+func counterOf(t *testing.T, registry *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	return 0
+}
+
+func (w *auditWorld) rewind(to int64) {
+	w.Helper()
+	w.rewound = true
+	if err := poller.Rewind(context.Background(), w.state, w.source.Source(), time.UnixMilli(to)); err != nil {
+		w.Fatalf("rewind: %v", err)
+	}
+}

@@ -1,0 +1,66 @@
+package poller
+
+import (
+	"context"
+	"fmt"
+
+	"ndrbridge/checkpoint"
+)
+
+// auditSweep reads the recent past again, from the newest entry to older ones: whatever
+// arrives or is purged meanwhile, no entry moves out of its way.
+type auditSweep struct {
+	auditWalk
+	began int64
+	rows  int // that it has read
+}
+
+// sweepPage reads one page of the sweep, and begins one if it is due.
+func (a *Audit) sweepPage(ctx context.Context) error {
+	if a.sweep == nil {
+		since := a.date.UnixMilli() - a.position.Swept
+		if every := a.o.ReconcileEvery.Milliseconds(); a.date.IsZero() || every <= 0 || 0 <= since && since < every {
+			return nil
+		}
+		a.sweep = &auditSweep{auditWalk: auditWalk{hint: max(0, a.rank-a.limit.now+1)}, began: a.date.UnixMilli()}
+		a.sweep.offset = a.begin(&a.sweep.auditWalk)
+	}
+	s := a.sweep
+	page, ok, err := a.next(ctx, &s.auditWalk)
+	done := !ok
+	if ok && err == nil {
+		done, err = a.sweepRows(ctx, s, &page)
+	}
+	if err != nil {
+		return fmt.Errorf("reconcile: %w", err)
+	}
+	if !done {
+		return nil
+	}
+	p := a.position
+	p.Swept = s.began
+	a.sweep = nil
+	return a.commit(ctx, p, checkpoint.Commit{})
+}
+
+// sweepRows commits the rows of a page that have become visible late, and moves on to older
+// ones. done is true if there is nothing more to read.
+func (a *Audit) sweepRows(ctx context.Context, s *auditSweep, page *auditPage) (done bool, err error) {
+	last, _, err := a.recognize(ctx, page)
+	if err != nil {
+		return false, err
+	}
+	oldest := page.rows[0]
+	lowest, _, ok := page.ends()
+	s.rows += len(page.rows)
+	done = page.oldest || ok && lowest <= a.position.Floor || s.rows >= rememberedEntries/2 ||
+		oldest.before(a.date.Add(-a.o.ReconcileBack).UnixMilli())
+	a.step(&s.auditWalk, page, false)
+	// Newer rows than the known ones are left to the next poll.
+	if lowest > a.position.Floor {
+		last = lastKnown(page.rows)
+	}
+	page.rows, page.newest = page.rows[:last+1], false
+	_, err = a.take(ctx, page, last, noGap, nil)
+	return done, err
+}
