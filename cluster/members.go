@@ -238,23 +238,28 @@ func (m *members) updateView() {
 	self := m.self()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var live []observed
+	now := m.clock.Now()
+	first := now
 	if m.claimed {
-		live = append(live, observed{member: self, first: m.claimedAt, changed: m.clock.Now()})
+		first = m.claimedAt
 	}
+	// This member follows logs while it waits for its name, so that it has seen how long they are
+	// quiet when it may take one.
+	live := []observed{{member: self, first: first, changed: now}}
 	for id, s := range m.seen {
-		if m.readAt-s.changed < s.gone(m.term) && (id != self.ID || !m.claimed) {
+		if m.readAt-s.changed < s.gone(m.term) && id != self.ID {
 			live = append(live, *s)
 		}
 	}
 	slices.SortFunc(live, func(a, b observed) int { return strings.Compare(a.ID, b.ID) })
 	v := newView(self.Instance, live, len(m.view.unowned))
+	v.claimed = m.claimed
 	for shard, since := range m.view.unowned {
 		if _, has := v.owner(shard); has {
 			continue
 		}
 		if since == owned || m.view.members == nil {
-			since = m.clock.Now()
+			since = now
 		}
 		v.unowned[shard] = since
 	}

@@ -245,7 +245,7 @@ func (s *shard) drop(r *replica) error {
 // mayTake reports whether it is this member's turn to take the shard.
 func (s *shard) mayTake(v *view, f replicated.FollowerStatus) bool {
 	// A log that ends before another member's file lost its end.
-	if !caughtUp(f) || v.ahead(s.number, f.Last) {
+	if !v.claimed || !caughtUp(f) || v.ahead(s.number, f.Last) {
 		return false
 	}
 	n, ok := v.turn(s.number, f.Owner)

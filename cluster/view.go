@@ -10,7 +10,8 @@ import (
 // It is not changed after it was made.
 type view struct {
 	self    string          // the instance of the member that has the view
-	members []observed      // live, sorted by name; self is one of them once its name is its own
+	members []observed      // live, sorted by name; self is one of them
+	claimed bool            // the name of self is its own
 	unowned []time.Duration // by shard: since when, by the member's clock, no live member publishes that it owns the shard; owned: it has an owner
 	ranked  [][]member      // by shard: see candidates
 }

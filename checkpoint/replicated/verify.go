@@ -13,7 +13,6 @@ func (f *Follower) verify(ctx context.Context, r *reader) error {
 	if at.Offset == 0 {
 		return nil
 	}
-	wait := f.o.PollEvery
 	for absent := 0; ; {
 		last, m, err := f.get(ctx, at.Offset)
 		switch id := parseTrail(at.Trail).id; {
@@ -22,8 +21,7 @@ func (f *Follower) verify(ctx context.Context, r *reader) error {
 		case err == nil:
 			f.learn(r, m)
 			return nil
-		case !errors.Is(err, ErrNoMessage):
-			wait = min(2*wait, 8*f.o.PollEvery)
+		case !errors.Is(err, ErrNoMessage): // most servers may have yet to start
 		case last >= at.Offset:
 			if absent++; absent >= suspicionTimes {
 				if err := f.gone(ctx, at.Offset); err != nil {
@@ -33,7 +31,7 @@ func (f *Follower) verify(ctx context.Context, r *reader) error {
 		case f.short.lasts(true, f.o.Clock.Now()):
 			return fmt.Errorf("%w: its last message is %d, the replica has %d", ErrLogLost, last, at.Offset)
 		}
-		pause(ctx, wait)
+		pause(ctx, f.o.PollEvery)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
