@@ -1,9 +1,14 @@
 package bridge_test
 
 import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -125,5 +130,56 @@ func TestNATSThatLosesItsDataStopsTheClusterUntilItIsRecovered(t *testing.T) {
 			}
 			one.owners(t, 3)
 		})
+	}
+}
+
+// TestABackupContinuesInEmptyNATS follows the recipe in docs/cluster.md.
+func TestABackupContinuesInEmptyNATS(t *testing.T) {
+	t.Parallel()
+	b := newBridges(t, 2, 3, 30)
+	b.lease = 2 * time.Second
+	one := b.join(t, "one")
+	b.judge(t, true)
+	folder := t.TempDir()
+	var archive bytes.Buffer
+	if err := clientOf(t, one.Bridge).Backup(t.Context(), &archive); err != nil {
+		t.Fatal(err)
+	}
+	config := b.parse(t, *one.yaml.Load())
+	var shards []*bridge.Recovery
+	for files := tar.NewReader(&archive); ; {
+		header, err := files.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(files)
+		path := filepath.Join(folder, header.Name)
+		if err = errors.Join(err, os.WriteFile(path, content, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		shards = append(shards, &bridge.Recovery{Shard: len(shards), Path: path})
+	}
+	b.add(5)
+	b.judge(t, true)
+	one.stop()
+	b.lose(t)
+	if err := bridge.Recover(t.Context(), config, shards, func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	two := b.join(t, "two")
+	b.add(5)
+	b.judge(t, false)
+	one.again(t) // it has more than the backup, and sets that aside
+	one.owners(t, 2)
+	two.stop()
+	b.add(5)
+	b.judge(t, false)
+	for n := range b.shards {
+		if _, err := os.Stat(config.Shard(n).State + ".lost"); err != nil {
+			t.Error(err)
+		}
 	}
 }
