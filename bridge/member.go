@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 
@@ -194,17 +193,14 @@ func (m *member) Err() error {
 
 // NotReady implements work. A member that owns no shard is ready once it has joined, as long as
 // JetStream answers.
-func (m *member) NotReady() (reasons []string) {
+func (m *member) NotReady() []string {
 	m.mu.Lock()
 	c, waiting := m.connection, m.waiting
 	m.mu.Unlock()
-	switch {
-	case c == nil:
+	if c == nil {
 		return []string{fmt.Sprintf("the cluster in NATS is not reached: %s", waiting)}
-	case !c.conn.IsConnected():
-		reasons = []string{"the NATS servers of the cluster are not reached"}
 	}
-	return slices.Concat(reasons, c.node.NotReady(), m.shards.notReady())
+	return append(c.node.NotReady(), m.shards.notReady()...)
 }
 
 // Reload implements work. The parts of the new configuration are tried first: an error

@@ -116,7 +116,7 @@ func (n *Node) NotReady() (reasons []string) {
 		return []string{*waiting}
 	}
 	if silent := n.members.silent(); silent > n.o.Term {
-		reasons = append(reasons, fmt.Sprintf("JetStream has not answered for %s", silent.Round(time.Second)))
+		reasons = append(reasons, fmt.Sprintf("the NATS servers of the cluster have not answered for %s", silent.Round(time.Second)))
 	}
 	for _, s := range n.shards {
 		if reason := s.notReady(); reason != "" {

@@ -293,12 +293,16 @@ func (s *shard) fail(err error) {
 	}
 	s.failures, s.failedAt = min(s.failures+1, maxFailures), now
 	wait := s.o.Term << (s.failures - 1)
+	level := slog.LevelWarn
+	if s.lost != nil {
+		level = slog.LevelError
+	}
 	if errors.Is(err, checkpoint.ErrNewer) || s.lost != nil {
 		wait = newerTerms * s.o.Term
 	}
 	s.cause, s.ableFrom = err, now+wait
 	s.mu.Unlock()
-	s.log.Warn("this member cannot own the shard; retrying", "in", wait, "error", err)
+	s.log.Log(context.Background(), level, "this member cannot own the shard; retrying", "in", wait, "error", err)
 	s.members.publishSoon()
 }
 

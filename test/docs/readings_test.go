@@ -199,6 +199,7 @@ curl -fsS -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" 
 		setup: single,
 		before: []preparation{
 			{"ndrbridge cluster status", "start"},
+			{"tar -xf ndrbridge.tar", "tar -cf ndrbridge.tar members.yaml"},
 			{"ndrbridge cluster adopt", "stop; sed -i 's/name: prod/name: other/; s/^state:.*/state: other.db/' ndrbridge.yaml"},
 		},
 		typed: confirmed,
