@@ -172,7 +172,7 @@ type SinkStatus struct {
 	// Target is where the sink delivers, for people: the hosts of its servers, or the path
 	// of its file. It contains no secrets.
 	Target string `json:"target,omitempty"`
-	// State is running, retrying, halted or paused, since Since. Error is the reason if
+	// State is running, retrying, halted, paused or stuck, since Since. Error is the reason if
 	// it is not running. If the bridge does not run, State is paused or empty.
 	State string    `json:"state,omitempty"`
 	Since time.Time `json:"since,omitzero"`

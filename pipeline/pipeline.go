@@ -166,7 +166,7 @@ func (p *Pipeline) Config() *configs.Config { return p.current.Load().config }
 func (p *Pipeline) Err() error { return p.store.Err() }
 
 // NotReady returns the reasons why the pipeline is not ready: an unusable state, a
-// stream that has never been read, or a halted sink or ticket writer.
+// stream that has never been read, a halted sink or ticket writer, or a stuck sink.
 func (p *Pipeline) NotReady() []string {
 	all := p.current.Load()
 	if all == nil {
@@ -187,8 +187,8 @@ func (p *Pipeline) NotReady() []string {
 		}
 	}
 	for _, part := range all.sinks {
-		if s := part.runner.Status(); s.State == sinks.StateHalted {
-			reasons = append(reasons, fmt.Sprintf("sink %s is halted", s.Sink))
+		if s := part.runner.Status(); s.State == sinks.StateHalted || s.State == sinks.StateStuck {
+			reasons = append(reasons, fmt.Sprintf("sink %s is %s", s.Sink, s.State))
 		}
 	}
 	slices.Sort(reasons)

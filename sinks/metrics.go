@@ -29,7 +29,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}, []string{"sink", "class"}),
 		state: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "ndrbridge_sink_state",
-			Help: "State of the sink: 0 running, 1 retrying, 2 halted, 3 paused.",
+			Help: "State of the sink: 0 running, 1 retrying, 2 halted, 3 paused, 4 stuck.",
 		}, []string{"sink"}),
 		matches: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ndrbridge_sink_match_total",

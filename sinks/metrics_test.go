@@ -52,7 +52,7 @@ ndrbridge_sink_retries_total{class="halted",sink="lake"} %d
 ndrbridge_sink_retries_total{class="rejected",sink="lake"} 0
 ndrbridge_sink_retries_total{class="throttled",sink="lake"} 0
 ndrbridge_sink_retries_total{class="transient",sink="lake"} %d
-# HELP ndrbridge_sink_state State of the sink: 0 running, 1 retrying, 2 halted, 3 paused.
+# HELP ndrbridge_sink_state State of the sink: 0 running, 1 retrying, 2 halted, 3 paused, 4 stuck.
 # TYPE ndrbridge_sink_state gauge
 ndrbridge_sink_state{sink="lake"} %d
 `, dead, delivered, halted, transient, state)

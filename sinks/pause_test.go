@@ -23,7 +23,7 @@ func TestPausedSinkDeliversNothingUntilResumed(t *testing.T) {
 		metric := func(want int) {
 			t.Helper()
 			if err := testutil.GatherAndCompare(registry, strings.NewReader(fmt.Sprintf(`
-# HELP ndrbridge_sink_state State of the sink: 0 running, 1 retrying, 2 halted, 3 paused.
+# HELP ndrbridge_sink_state State of the sink: 0 running, 1 retrying, 2 halted, 3 paused, 4 stuck.
 # TYPE ndrbridge_sink_state gauge
 ndrbridge_sink_state{sink="lake"} %d
 `, want)), "ndrbridge_sink_state"); err != nil {

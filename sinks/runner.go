@@ -97,6 +97,7 @@ type Runner struct {
 	mu           sync.Mutex
 	paused       time.Time     // since when; zero: not paused
 	pauseChanged chan struct{} // closed and replaced by Pause and Resume; ends waits
+	sending      time.Time     // when the Send in flight began; zero: none is
 	delivered    time.Time     // when an event was last acknowledged; zero: none was
 }
 
@@ -143,7 +144,7 @@ func (r *Runner) Run(ctx, late context.Context) {
 // statuses of its two workers. It is safe for concurrent use.
 func (r *Runner) Status() Status {
 	r.mu.Lock()
-	paused, last := r.paused, r.delivered
+	paused, sending, last := r.paused, r.sending, r.delivered
 	r.mu.Unlock()
 	delivered := counterValue(r.metrics.delivered)
 	if !paused.IsZero() {
@@ -163,6 +164,7 @@ func (r *Runner) Status() Status {
 	if err := r.o.Lease.Check(); err != nil && worst.State == StateRunning { // it has nothing to send yet
 		worst.State, worst.Error = StateRetrying, err.Error()
 	}
+	worst = worst.orStuck(sending)
 	worst.Delivered, worst.LastDelivery, worst.Match = delivered, last, r.prepare.matchStatus()
 	return worst
 }
@@ -243,6 +245,7 @@ func (r *Runner) openAndSend(ctx context.Context, events []transform.Event) erro
 		r.sink = sink
 	}
 	err := r.o.Lease.Do(ctx, func(ctx context.Context) error {
+		defer r.watchSend()()
 		start := time.Now()
 		err := r.sink.Send(ctx, events)
 		r.metrics.send.Observe(time.Since(start).Seconds())

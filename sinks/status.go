@@ -11,12 +11,13 @@ const (
 	StateRetrying State = "retrying" // waiting to try a batch again
 	StateHalted   State = "halted"   // misconfigured, not authorized, or its dead letters are full; probing
 	StatePaused   State = "paused"   // by an operator
+	StateStuck    State = "stuck"    // a Send does not return
 )
 
-// Severity returns the rank of the state, from 0 for StateRunning. It is the value
-// of the state metric.
+// Severity returns the rank of a state that a worker has, from 0 for StateRunning. It is the
+// value of the state metric.
 func (s State) Severity() int {
-	return map[State]int{StateRunning: 0, StateRetrying: 1, StateHalted: 2, StatePaused: 3}[s]
+	return map[State]int{StateRunning: 0, StateRetrying: 1, StateHalted: 2, StatePaused: 3, StateStuck: 4}[s]
 }
 
 // Status is the status of a sink.

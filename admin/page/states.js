@@ -6,6 +6,7 @@ const states = {
   running: ["ok", "Running"],
   retrying: ["warn", "Retrying"],
   halted: ["bad", "Halted"],
+  stuck: ["bad", "Stuck"],
   paused: ["paused", "Paused"],
 };
 

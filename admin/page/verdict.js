@@ -29,7 +29,7 @@ export const isSkewed = (appliance) => Math.abs(appliance.clock_skew_seconds ?? 
 
 // trouble ranks a sink by how much attention it needs; 0: none.
 export function trouble(s) {
-  if (s.state === "halted") return 5;
+  if (s.state === "halted" || s.state === "stuck") return 5;
   if (s.state === "retrying") return 4;
   if (s.over_lag || fillsSoon(s)) return 3;
   if (s.dead_letters > 0 || s.match?.error) return 2;
@@ -107,6 +107,9 @@ function* sinks(status) {
     switch (s.state) {
       case "halted":
         yield { level: "bad", target: ["sinks", s.name], text: `${name} is halted${since(s.since)}: ${sentence(s.error)} Fix it; delivery resumes automatically.` };
+        break;
+      case "stuck":
+        yield { level: "bad", target: ["sinks", s.name], text: `${name} is stuck${since(s.since)}: ${sentence(s.error)}` };
         break;
       case "retrying":
         yield { level: "warn", target: ["sinks", s.name], text: `${name} has been failing${since(s.since)} and is retried: ${sentence(s.error)}` };

@@ -100,7 +100,7 @@ func wordCell(word string) terminal.Cell {
 		colour = terminal.Green
 	case "retrying", "not tried", "warning", "pending":
 		colour = terminal.Yellow
-	case "halted", "unreachable", "failed", "rejected":
+	case "halted", "stuck", "unreachable", "failed", "rejected":
 		colour = terminal.Red
 	case "paused":
 		colour = terminal.Cyan

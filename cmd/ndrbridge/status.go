@@ -339,6 +339,8 @@ func adviseSink(s admin.SinkStatus, add func(format string, args ...any)) {
 	case "halted":
 		add("%[1]s is halted until this is fixed: %[2]s", s.Name, s.Error)
 		add("%[1]s is retried automatically, or immediately with: ndrbridge resume %[1]s", s.Name)
+	case "stuck":
+		add("%s is stuck: %s", s.Name, s.Error)
 	case "paused":
 		add("%[1]s is paused: resume it with ndrbridge resume %[1]s", s.Name)
 	}

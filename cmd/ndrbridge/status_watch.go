@@ -152,7 +152,7 @@ func rates(s admin.Status) (in, out float64) {
 func troubledFirst(sinks []admin.SinkStatus) []admin.SinkStatus {
 	trouble := func(s admin.SinkStatus) int {
 		switch {
-		case s.State == "halted":
+		case s.State == "halted", s.State == "stuck":
 			return 4
 		case s.State == "retrying":
 			return 3
