@@ -26,8 +26,8 @@ type Cluster struct {
 	Member string      `yaml:"member" env:"MEMBER"`
 	NATS   ClusterNATS `yaml:"nats" envPrefix:"NATS_"`
 	// Shards is the number of parts that the appliances are divided into. Each part has one
-	// owner at a time, which polls its appliances and delivers their events. The first
-	// start of the cluster fixes it. Each shard connects to each sink.
+	// owner at a time, which polls its appliances and delivers their events. It is
+	// fixed when the cluster is created. Each shard connects to each sink.
 	Shards int `yaml:"shards" env:"SHARDS" default:"16" min:"1" max:"100"`
 	// Replicas is the number of NATS servers that store each stream. 3 survives the loss of
 	// one server, 5 of two; use 1 for tests only.
