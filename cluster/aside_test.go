@@ -7,6 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"ndrbridge/admin"
 )
 
 func TestDisk(t *testing.T) {
@@ -37,4 +41,52 @@ func TestDisk(t *testing.T) {
 	if there, err := (disk{}).exists(path + lostSuffix); there || err != nil {
 		t.Errorf("removed: %t, %v", there, err)
 	}
+}
+
+// TestFileThatARecoveryReplacesIsKept recovers a shard from an older copy than a member has: its
+// file is set aside, and an operator can go back to it.
+func TestFileThatARecoveryReplacesIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := startCluster(t, 2, withoutSnapshots)
+		latest, older := s.members[0], s.members[1]
+		time.Sleep(steady)
+		older.stop()
+		time.Sleep(10 * testTerm)
+		latest.stop()
+		before := latest.disk.number(0)
+		if n := older.disk.number(0); n == 0 || n >= before {
+			t.Fatalf("the copies have %d and %d records", before, n)
+		}
+		s.servers.Forget(0, 0)
+		recoverFrom := func(m *simMember) {
+			t.Helper()
+			if err := m.node().Recover(t.Context(), admin.Recovery{Shard: new(0), From: m.name}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(startup)
+		}
+		older.start()
+		time.Sleep(startup)
+		recoverFrom(older)
+		wantState(t, older, 0, stateOwning)
+		latest.start()
+		time.Sleep(4 * testTerm)
+		if lost := latest.disk.numberAt("state.0" + lostSuffix); lost != before {
+			t.Fatalf("%d records are set aside, want %d", lost, before)
+		}
+		latest.stop()
+		older.stop()
+		s.spoil(t, 0, 0)
+		latest.start()
+		time.Sleep(startup)
+		recoverFrom(latest)
+		wantState(t, latest, 0, stateOwning)
+		if after := latest.disk.number(0); after < before {
+			t.Errorf("after the recovery the state has %d records, before it had %d", after, before)
+		}
+		if lost := latest.disk.numberAt("state.0" + lostSuffix); lost >= before {
+			t.Errorf("the file that was recovered is there, with %d records", lost)
+		}
+	})
 }
