@@ -34,7 +34,7 @@ func checkCluster(ctx context.Context, c *configs.Cluster, o Options) []finding.
 	}
 	defer sink.Close()
 	return sink.CheckServers(ctx, o.Now, func(nc *natsgo.Conn) []finding.Finding {
-		t := clusterTrial{cluster: c, nc: nc}
+		t := clusterTrial{cluster: c, nc: nc, hide: options.Secrets().Hide}
 		t.server()
 		t.rights(ctx)
 		if t.jetStream(ctx) {
@@ -51,6 +51,7 @@ type clusterTrial struct {
 	cluster *configs.Cluster
 	nc      *natsgo.Conn
 	js      jetstream.JetStream
+	hide    func(string) string // removes secrets from texts of the servers
 	found   []finding.Finding
 }
 
@@ -62,7 +63,7 @@ func (t *clusterTrial) add(step string, result finding.Result, detail, advice st
 func (t *clusterTrial) server() {
 	faults := replicated.CheckServer(t.nc)
 	if !slices.ContainsFunc(faults, func(f *replicated.Fault) bool { return f.Subject == replicated.ServerVersion }) {
-		t.add(replicated.ServerVersion, finding.OK, "nats-server "+t.nc.ConnectedServerVersion(), "")
+		t.add(replicated.ServerVersion, finding.OK, "nats-server "+t.hide(t.nc.ConnectedServerVersion()), "")
 	}
 	for _, f := range faults {
 		t.fault(f.Subject, f, "")
@@ -81,7 +82,7 @@ func (t *clusterTrial) fault(step string, f *replicated.Fault, more string) {
 	if f.Warning {
 		result = finding.Warning
 	}
-	t.add(step, result, f.Detail+more, f.Advice)
+	t.add(step, result, t.hide(f.Detail)+more, f.Advice)
 }
 
 // rights checks whether the user may publish what a member publishes.
@@ -127,13 +128,13 @@ func (t *clusterTrial) jetStream(ctx context.Context) bool {
 func (t *clusterTrial) unanswered(step string, err error) {
 	if errors.Is(err, context.DeadlineExceeded) {
 		if last := t.nc.LastError(); last != nil { // a server does not answer a request that it does not permit
-			t.add(step, finding.Failed, last.Error(), "give the user the permissions that docs/cluster.md lists")
+			t.add(step, finding.Failed, t.hide(last.Error()), "give the user the permissions that docs/cluster.md lists")
 			return
 		}
 		t.add(step, finding.Failed, "the servers do not answer", "see whether most of the servers run: the rest cannot serve JetStream alone")
 		return
 	}
-	t.add(step, finding.Failed, err.Error(), "see the log of the servers")
+	t.add(step, finding.Failed, t.hide(err.Error()), "see the log of the servers")
 }
 
 // streams checks which streams of the cluster exist, and their settings.
