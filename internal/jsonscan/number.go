@@ -1,6 +1,7 @@
 package jsonscan
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 )
@@ -40,7 +41,13 @@ func Millis(value []byte) (ms int64, ok bool) {
 		leastMicros, leastNanos   = 1e15, 1e18
 	)
 	digits := Number(value)
-	n, err := strconv.ParseInt(string(digits), 10, 64)
+	if digits == nil {
+		return 0, false
+	}
+	n, err := int64(0), strconv.ErrSyntax
+	if !bytes.ContainsAny(digits, ".eE") { // an error costs memory, and records have fractions
+		n, err = strconv.ParseInt(string(digits), 10, 64)
+	}
 	switch {
 	case err != nil:
 		f, err := strconv.ParseFloat(string(digits), 64)
