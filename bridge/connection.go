@@ -93,13 +93,22 @@ func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 	return c, nil
 }
 
-// retry calls try until it succeeds, ctx is done, or this member does not fit the cluster. It logs each new error and keeps
-// the last for NotReady.
+// hide returns err without the credentials of the cluster, which the NATS servers may repeat.
+func (m *member) hide(err error) error {
+	o, unreadable := endpoint.NATS(m.Config().Cluster.NATS.Connection())
+	if unreadable != nil {
+		return err // it is about the credentials, and contains none
+	}
+	return o.Secrets().HideError(err)
+}
+
+// retry calls try until it succeeds, ctx is done, or this member does not fit the cluster. It
+// logs each new error and keeps the last for NotReady.
 func (m *member) retry(ctx context.Context, try func() error) error {
 	wait := backoff.NewExponentialBackOff(backoff.WithInitialInterval(200*time.Millisecond), backoff.WithMaxInterval(time.Second), backoff.WithMaxElapsedTime(0))
 	last := ""
 	for {
-		err := try()
+		err := m.hide(try())
 		if err == nil || ctx.Err() != nil || errors.Is(err, cluster.ErrSettings) {
 			return err
 		}

@@ -457,6 +457,22 @@ func TestNoSecretIsShownForUnreachableServers(t *testing.T) {
 	}
 }
 
+func TestNoSecretIsShownForHostileServersOfACluster(t *testing.T) {
+	t.Parallel()
+	c := confide(t, "http://good.example", addresses{
+		scheme: "http://", http: func(string) string { return "169.254.169.254" }, kafka: "127.0.0.1:1", nats: hostileNATS(t), cluster: true,
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var log printed
+	member := &command{stdout: &log, stderr: &log, environ: []string{"GOGC=100"}}
+	done := make(chan int, 1)
+	go func() { done <- commandline.Run(ctx, member.root(), []string{"run", "--config", c.file}, &log, &log) }()
+	await(t, "an answer of JetStream", func() bool { return strings.Contains(log.String(), "err_code=10052") })
+	cancel()
+	<-done
+	expectNone(t, "the log", log.String(), c.needles)
+}
+
 func TestNoSecretIsShownForConfigurationErrors(t *testing.T) {
 	t.Parallel()
 	at := addresses{
