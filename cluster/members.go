@@ -25,7 +25,8 @@ type members struct {
 	// self returns this member's entry as it has to be published now.
 	self func() member
 
-	wake chan struct{} // holds an element: publish soon
+	wake    chan struct{} // holds an element: publish soon
+	cluster string        // its identity, which is set before the shards run
 
 	mu         sync.Mutex
 	view       *view

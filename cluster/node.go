@@ -90,7 +90,7 @@ func (n *Node) join(ctx context.Context) error {
 		id, err := agree(bounded, n.o.Registry, mine)
 		cancel()
 		if err == nil {
-			n.o.id = id
+			n.members.cluster = id
 			n.members.answered()
 			n.waiting.Store(nil)
 		}

@@ -48,8 +48,6 @@ type Options struct {
 	Log     *slog.Logger
 	Metrics *Metrics
 
-	id string // of the cluster, as Run finds it
-
 	// What tests replace.
 	files     files
 	snapshots replicated.SnapshotterOptions

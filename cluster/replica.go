@@ -46,8 +46,8 @@ func openReplica(ctx context.Context, s *shard) (*replica, error) {
 		file, err = s.o.OpenReplica(path)
 	}
 	if err == nil {
-		if id := replicated.ClusterOf(file.At()); id != "" && id != s.o.id {
-			return nil, errors.Join(fmt.Errorf("%w: it is of the cluster %q, and NATS has another one, %q", errForeign, id, s.o.id), file.Close())
+		if id := replicated.ClusterOf(file.At()); id != "" && id != s.members.cluster {
+			return nil, errors.Join(fmt.Errorf("%w: it is of the cluster %q, and NATS has another one, %q", errForeign, id, s.members.cluster), file.Close())
 		}
 	}
 	fresh := err == nil && file.At().Offset == 0
