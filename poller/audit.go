@@ -227,6 +227,7 @@ func (a *Audit) readNew(ctx context.Context) error {
 			return committed, here, nil
 		}
 		w.news = w.news || news
+		w.shallow = w.shallow || w.found && committed < 0
 		// A page without a known entry behind one with last is of another log.
 		w.found = page.find(w.last) >= 0 || w.found && lastKnown(page.rows) >= 0
 		w.ended = w.ended || page.newest
@@ -239,6 +240,9 @@ func (a *Audit) readNew(ctx context.Context) error {
 			return committed, newer, nil
 		}
 		if w.onward = false; committed < 0 {
+			if w.doubts > 0 && page.oldest && a.oldestFirst {
+				return committed, reversed, nil
+			}
 			return committed, here, nil
 		}
 		if to, err := a.lookBack(ctx, &w, page, committed); err != nil || to != here {
@@ -278,7 +282,7 @@ func (a *Audit) readNew(ctx context.Context) error {
 func (a *Audit) lookBack(ctx context.Context, w *auditWalk, page *auditPage, committed int) (seek, error) {
 	lowest, _, _ := page.ends()
 	enough := min(auditOverlap, a.o.PageSize, max(1, len(page.rows)-1))
-	if w.doubts <= 0 && (committed >= enough || w.found && lowest <= a.position.Floor) {
+	if w.doubts <= 0 && (committed >= enough || w.found && (w.shallow || lowest <= a.position.Floor)) {
 		return here, nil
 	}
 	if err := a.probeEnd(ctx, page); err != nil {

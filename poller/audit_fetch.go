@@ -68,8 +68,10 @@ type auditPage struct {
 	oldest, newest bool
 }
 
-// clearOrder is how many entries certainly show the order of the log, or that it has none.
-const clearOrder = 8
+const (
+	fewEntries  = 3 // may show neighbours in the wrong order instead of the order of the log
+	manyEntries = 8 // show that the log has no order
+)
 
 // order reports whether the ids of the page increase, or its times if fewer than two entries
 // have an id, and how many entries show that; 0: the order is not known. Entries half a page
@@ -99,7 +101,7 @@ func (p *auditPage) order() (rising bool, rows int, err error) {
 		}
 	}
 	if fewer := min(rises, falls); 4*fewer > rises+falls {
-		if byID && len(ids) >= clearOrder {
+		if byID && len(ids) >= manyEntries {
 			return false, 0, errAuditUnsorted
 		}
 		return false, 0, nil

@@ -468,7 +468,7 @@ func (w *auditWorld) change(t *rapid.T, backups *[][]*logEntry) {
 		}).Draw(t, "action")
 		// Nothing could be trusted while one log is replaced by another and that by
 		// the first again, or another log begins while entries are read one by one.
-		replaced := w.changes > w.began || w.singly
+		replaced := w.changes > w.began || w.singly || w.mixed // few entries do not show the order
 		switch action {
 		case "write":
 			w.write(`{"operation":"`+rapid.StringMatching(`[a-zé ]{0,4}`).Draw(t, "operation")+`"}`, spoil)
@@ -479,7 +479,9 @@ func (w *auditWorld) change(t *rapid.T, backups *[][]*logEntry) {
 		case "hole":
 			w.nextID += rapid.Int64Range(1, 5).Draw(t, "size")
 		case "purge":
-			w.purge(rapid.SampledFrom([]int{1, 1, 2, 5, 20}).Draw(t, "n"))
+			if n := rapid.SampledFrom([]int{1, 1, 2, 5, 20}).Draw(t, "n"); !w.mixed || len(w.log) > n+20 {
+				w.purge(n)
+			}
 		case "backup":
 			*backups = append(*backups, slices.Clone(w.log))
 		case "restore":
@@ -521,7 +523,9 @@ func (w *auditWorld) change(t *rapid.T, backups *[][]*logEntry) {
 		case "time":
 			w.clock += w.options.ReconcileEvery.Milliseconds() / 2
 		case "capacity":
-			w.capacity = rapid.SampledFrom([]int{0, 1, 5, 30}).Draw(t, "entries")
+			if w.capacity = rapid.SampledFrom([]int{0, 1, 5, 30}).Draw(t, "entries"); w.mixed {
+				w.capacity = 0
+			}
 		}
 	}
 }
@@ -541,6 +545,9 @@ func TestNothingThatAnAuditLogShowsIsLostUnreportedOrInvented(t *testing.T) {
 			w.options.Start = func(now time.Time) time.Time { return now.Add(-50 * time.Millisecond) }
 		}
 		w.writeMany(rapid.IntRange(0, 30).Draw(t, "entries"))
+		if w.mixed {
+			w.writeMany(20)
+		}
 		w.options.ReconcileBack = 1000 * time.Hour
 		w.restartSource()
 
@@ -599,11 +606,14 @@ func TestNothingThatAnAuditLogShowsIsLostUnreportedOrInvented(t *testing.T) {
 			w.mustPoll()
 		}
 		w.clock += w.options.ReconcileEvery.Milliseconds()
-		for next := poller.Soon; next != poller.Idle; {
+		for idle := 0; idle < 2; { // a sweep that was under way, and then another
 			requests = w.requests
-			var err error
-			if next, err = w.source.Poll(context.Background()); err != nil {
+			next, err := w.source.Poll(context.Background())
+			if err != nil {
 				t.Fatalf("sweep: %v", err)
+			}
+			if next == poller.Idle {
+				idle++
 			}
 		}
 		w.judge()

@@ -23,8 +23,9 @@ type auditWalk struct {
 
 	// joined is set once a page was found from which on everything is read. Until then,
 	// found is set once last was seen, news once a page showed something to commit, ended
-	// once the newest page was seen, and onward while it is looked for.
-	joined, found, news, ended, onward bool
+	// once the newest page was seen, onward while it is looked for, and shallow once a page
+	// before last showed no committed entry.
+	joined, found, news, ended, onward, shallow bool
 
 	// gone is set once last is known not to be in the log.
 	gone bool
@@ -200,7 +201,7 @@ func (a *Audit) orient(w *auditWalk, page *auditPage) (fits bool, err error) {
 	case rows == 0:
 	case !other:
 		w.doubts = max(w.doubts-1, -1)
-	case rows < clearOrder && a.ordered:
+	case rows <= fewEntries && a.ordered:
 		if w.doubts++; w.doubts < 2 {
 			rows = 0
 		}
@@ -275,11 +276,10 @@ func (a *Audit) probeEnd(ctx context.Context, page *auditPage) (err error) {
 // step moves on to older or newer entries than those of a page. The next page shares a row
 // with it.
 func (a *Audit) step(w *auditWalk, page *auditPage, newer bool) {
-	step := len(page.rows) - 1
-	if a.oldestFirst && !newer { // the page may have begun at the newest entry
+	step := max(1, len(page.rows)-1)
+	if len(page.rows) == 1 && a.oldestFirst && !newer {
 		step = a.limit.now - 1
 	}
-	step = max(1, step)
 	if a.oldestFirst != newer {
 		step = -step
 	}
