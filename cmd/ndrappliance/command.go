@@ -130,6 +130,9 @@ func (s *settings) define(f *pflag.FlagSet) {
 	f.IntVar(&s.rates.NeighbourSize, "neighbour-size", 990, "number of detections in each of these milliseconds")
 
 	f.Float64Var(&s.rates.AuditEntries, "audit-rate", 0, "new audit log entries per second")
+	f.Float64Var(&s.rates.AuditLate, "audit-late-rate", 0, "new audit log entries per second that become visible after later ones")
+	f.IntVar(&s.rates.AuditLateBy, "audit-late-by", 5, "number of later ones")
+	f.Float64Var(&s.rates.AuditSwapped, "audit-swap-rate", 0, "pairs of new audit log entries per second that are returned in the other order of ids")
 	f.Float64Var(&s.rates.Records, "record-rate", 0, "new records per second")
 	f.Float64Var(&s.rates.RecordsLate, "late-record-rate", 0, "new records per second with a timestamp in the past")
 	f.DurationVar(&s.rates.RecordLateBy, "record-late-by", 5*time.Minute, "how far their timestamps are in the past at most")

@@ -23,6 +23,7 @@ type auditLog struct {
 	sync.RWMutex
 	entries []*AuditEntry // oldest first
 	history []*AuditEntry
+	held    []heldEntry
 	nextID  int64
 	rand    *rand.Rand
 }
@@ -76,6 +77,7 @@ func (a *Appliance) log(body any) *AuditEntry {
 	if !a.options.NoHistory {
 		l.history = append(l.history, e)
 	}
+	l.reveal(!a.options.NoHistory)
 	if over := len(l.entries) - a.options.AuditCapacity; over > 0 {
 		clear(l.entries[:over])
 		l.entries = l.entries[over:]

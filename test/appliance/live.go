@@ -20,10 +20,13 @@ type Rates struct {
 	Neighbours float64 // NeighbourSize detections appear in each of two neighbouring milliseconds
 
 	AuditEntries float64 // an entry is added to the audit log
+	AuditLate    float64 // one is added that becomes visible after AuditLateBy further ones
+	AuditSwapped float64 // two are added, which are shown in the other order of ids
 	Records      float64 // a record is stored
 	RecordsLate  float64 // one is stored with a timestamp of the past
 	RecordsTie   float64 // RecordTieSize records are stored with one timestamp
 
+	AuditLateBy   int           // 0: 5
 	RecordLateBy  time.Duration // at most; 0: 5 minutes
 	RecordTieSize int           // 0: 100
 
@@ -71,6 +74,7 @@ func (a *Appliance) Simulate(rates Rates) *Simulation {
 	rates.NeighbourSize = cmp.Or(rates.NeighbourSize, 990)
 	rates.LateBy = cmp.Or(rates.LateBy, 74*time.Minute)
 	rates.FutureBy = cmp.Or(rates.FutureBy, 10*time.Minute)
+	rates.AuditLateBy = cmp.Or(rates.AuditLateBy, 5)
 	rates.RecordLateBy = cmp.Or(rates.RecordLateBy, 5*time.Minute)
 	rates.RecordTieSize = cmp.Or(rates.RecordTieSize, 100)
 	s := &Simulation{appliance: a, rand: chance(a.options.Seed, chanceSimulation)}
@@ -84,6 +88,8 @@ func (a *Appliance) Simulate(rates Rates) *Simulation {
 		{rate: rates.Tie, happen: func() { s.tie(rates.TieSize) }},
 		{rate: rates.Neighbours, happen: func() { s.neighbours(rates.NeighbourSize) }},
 		{rate: rates.AuditEntries, happen: func() { a.AddAudit(1) }},
+		{rate: rates.AuditLate, happen: func() { a.HoldAudit(rates.AuditLateBy) }},
+		{rate: rates.AuditSwapped, happen: a.SwapAudit},
 		{rate: rates.Records, happen: func() { a.AddRecords(1) }},
 		{rate: rates.RecordsLate, happen: func() { a.AddRecordsAt(1, a.Clock().Add(-s.upTo(rates.RecordLateBy)).UnixMicro()) }},
 		{rate: rates.RecordsTie, happen: func() { a.AddRecordsAt(rates.RecordTieSize, a.Clock().UnixMicro()) }},
