@@ -187,6 +187,18 @@ func (u *upgradable) awaitRereads() {
 	}
 }
 
+// summary returns the title in a detection's event, and which fields have changed.
+func (u *upgradable) summary(e transform.Event) (title, changed string) {
+	var data struct {
+		Detection struct{ Title string }
+		Changes   map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(e.Data(), &data); err != nil {
+		u.Fatal(err)
+	}
+	return data.Detection.Title, strings.Join(slices.Sorted(maps.Keys(data.Changes)), " ")
+}
+
 // judge checks that every version arrived once, as the stand-in made it.
 func (u *upgradable) judge() {
 	u.Helper()
@@ -200,13 +212,13 @@ func (u *upgradable) judge() {
 		}
 	}
 	encoder := transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"}
-	made := make(map[int64]int)
+	made, tracked := make(map[int64]int), make(map[int64][]byte)
 	for _, v := range u.appliance.History() {
 		d, err := transform.ParseDetection(v.JSON, false)
 		if err != nil {
 			u.Fatal(err)
 		}
-		want, err := encoder.Detection(d, transform.Observation{Created: made[v.ID] == 0})
+		want, err := encoder.Detection(d, transform.Observation{Created: made[v.ID] == 0, Before: tracked[v.ID]})
 		if err != nil {
 			u.Fatal(err)
 		}
@@ -215,17 +227,13 @@ func (u *upgradable) judge() {
 		}
 		got := arrived[want.Subject][made[v.ID]]
 		made[v.ID]++
-		var data struct {
-			Detection struct{ Title string }
-			Changes   map[string]json.RawMessage
-		}
-		if err := json.Unmarshal(got.Data(), &data); err != nil {
-			u.Fatal(err)
-		}
-		changed := strings.Join(slices.Sorted(maps.Keys(data.Changes)), " ")
+		tracked[v.ID] = d.Tracked
+		title, changed := u.summary(got)
+		wantTitle, wantChanged := u.summary(want)
 		if got.Type != want.Type || got.SeverityText != want.SeverityText || want.Time.Sub(got.Time).Abs() >= time.Second ||
-			got.Action() == "updated" && changed != "status" || data.Detection.Title != v.Detection().Title {
-			u.Errorf("%s is %s %s %s with changes %q, want %s %s %s", got.ID, got.Action(), got.SeverityText, got.Time, changed, want.Action(), want.SeverityText, want.Time)
+			title != wantTitle || changed != wantChanged {
+			u.Errorf("%s is %s %s %s %q with changes of %q, want %s %s %s %q with %q", got.ID,
+				got.Action(), got.SeverityText, got.Time, title, changed, want.Action(), want.SeverityText, want.Time, wantTitle, wantChanged)
 		}
 	}
 	for _, claim := range []string{"another appliance", "level=ERROR"} {
