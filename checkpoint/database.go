@@ -84,11 +84,12 @@ func (d *database) end(tx *bolt.Tx, failed <-chan struct{}) {
 
 // whole returns an error if the file has become shorter than its contents.
 func (d *database) whole() error {
+	least := d.least.Load() // first: the file may grow meanwhile
 	info, err := d.file.Stat()
-	if err != nil || info.Size() >= d.least.Load() {
+	if err != nil || info.Size() >= least {
 		return nil // a file whose size is not known may still be readable
 	}
-	return fmt.Errorf("%w: it was cut short to %d of at least %d bytes while it was open", boltfile.ErrUnreadable, info.Size(), d.least.Load())
+	return fmt.Errorf("%w: it was cut short to %d of at least %d bytes while it was open", boltfile.ErrUnreadable, info.Size(), least)
 }
 
 // markClosed marks the file as closed cleanly, so that the next Open need not read it
