@@ -1,6 +1,7 @@
 package sinks
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,7 +12,7 @@ import (
 // The set is closed; the values are metric labels.
 type Class string
 
-// The classes. An unknown error is Transient, so that no event is dead-lettered for
+// The classes. An unknown error is Transient, so that no event is dead-lettered at once for
 // an error that the sink does not understand.
 const (
 	// Transient is a failure that may go away by itself: the sink retries with
@@ -27,9 +28,30 @@ const (
 	Halted Class = "halted"
 )
 
-// Error is a failed delivery with its class.
+// Scope is what a failed delivery says something about. It decides whether a Transient
+// failure may count against an event. The set is closed.
+type Scope string
+
+const (
+	// ScopeEvent means that the failure may be the event's fault. It is the scope of an
+	// unknown error. If the error is not one of EventErrors, it may be the fault of any event
+	// of the call.
+	ScopeEvent Scope = ""
+	// ScopeRequest, in EventErrors, means that the event was in a failed request with others,
+	// any of which may be at fault.
+	ScopeRequest Scope = "request"
+	// ScopePart means that the part of the target that the event goes to is not available,
+	// such as a partition or an index. No event is at fault.
+	ScopePart Scope = "part"
+	// ScopeTarget means that the target cannot be reached or is not available. No event is at
+	// fault. Throttled and Halted errors have it unless they have ScopePart.
+	ScopeTarget Scope = "target"
+)
+
+// Error is a failed delivery with its class and scope.
 type Error struct {
 	Class Class
+	Scope Scope
 	// RetryAfter is the minimum wait that the target asked for; 0: none.
 	RetryAfter time.Duration
 	// Unsent marks a Rejected error of an event that the bridge refused before
@@ -48,6 +70,12 @@ func (e *Error) Unwrap() error { return e.Err }
 // Errorf returns an Error of a class, formatted like fmt.Errorf.
 func Errorf(class Class, format string, args ...any) *Error {
 	return &Error{Class: class, Err: fmt.Errorf(format, args...)}
+}
+
+// Unavailable returns the Transient Error of a target (ScopeTarget) or a part of it (ScopePart)
+// that is not available. It is formatted like fmt.Errorf.
+func Unavailable(scope Scope, format string, args ...any) *Error {
+	return &Error{Class: Transient, Scope: scope, Err: fmt.Errorf(format, args...)}
 }
 
 // Unsendable returns the Rejected Error, with Unsent set, of an event that the
@@ -71,6 +99,21 @@ func ClassOf(err error) (Class, time.Duration) {
 		return e.Class, e.RetryAfter
 	}
 	return Transient, 0
+}
+
+// ScopeOf returns the scope of a failed delivery. An error without a class has ScopeEvent,
+// unless it is that of a context that is done.
+func ScopeOf(err error) Scope {
+	e, ok := errors.AsType[*Error](err)
+	switch {
+	case !ok && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
+		return ScopeTarget
+	case !ok || e.Class == Rejected:
+		return ScopeEvent
+	case e.Scope == ScopeEvent && (e.Class == Throttled || e.Class == Halted):
+		return ScopeTarget
+	}
+	return e.Scope
 }
 
 // EventErrors holds the result of each event of a Send, in their order: nil for an

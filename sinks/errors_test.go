@@ -1,6 +1,7 @@
 package sinks_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -36,5 +37,26 @@ func TestEventErrorsNameTheFirstFailure(t *testing.T) {
 	err := sinks.EventErrors{nil, errors.New("timeout"), nil, errors.New("reset")}
 	if want := "2 of 4 events: timeout"; err.Error() != want {
 		t.Errorf("%q, want %q", err.Error(), want)
+	}
+}
+
+func TestErrorsHaveAScope(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want sinks.Scope
+	}{
+		"an error without a class may be the event's":    {errors.New("500"), sinks.ScopeEvent},
+		"that of a context says nothing about the event": {fmt.Errorf("send: %w", context.DeadlineExceeded), sinks.ScopeTarget},
+		"a wrapped scope":            {fmt.Errorf("send: %w", sinks.Unavailable(sinks.ScopePart, "no leader")), sinks.ScopePart},
+		"a wait is the target's":     {sinks.Errorf(sinks.Throttled, "429"), sinks.ScopeTarget},
+		"or that of a part":          {&sinks.Error{Class: sinks.Throttled, Scope: sinks.ScopePart, Err: errors.New("429")}, sinks.ScopePart},
+		"a halt is the target's":     {sinks.Errorf(sinks.Halted, "401"), sinks.ScopeTarget},
+		"a rejection is the event's": {&sinks.Error{Class: sinks.Rejected, Scope: sinks.ScopeTarget, Err: errors.New("400")}, sinks.ScopeEvent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := sinks.ScopeOf(c.err); got != c.want {
+				t.Errorf("scope %q, want %q", got, c.want)
+			}
+		})
 	}
 }

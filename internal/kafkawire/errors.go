@@ -75,7 +75,8 @@ var verdicts = map[*kerr.Error]verdict{
 
 // ErrorOfCode returns the error of a broker's answer with an error code. message is the
 // broker's and may be empty; tried names what was tried. The error is never Rejected,
-// because only the answer to a produce request is about events.
+// because only the answer to a produce request is about events. It has ScopePart if it is
+// Transient, unless the code does not say that the events are not at fault.
 func ErrorOfCode(code int16, message, tried string) *sinks.Error {
 	return errorOfCode(code, message, tried, verdicts[kerr.TypedErrorForCode(code)])
 }
@@ -98,7 +99,11 @@ func errorOfCode(code int16, message, tried string, v verdict) *sinks.Error {
 	if message != "" {
 		text += ": " + excerpt(message)
 	}
-	return sinks.Advise(cmp.Or(v.class, sinks.Transient), v.advice, errors.New(text))
+	err := sinks.Advise(cmp.Or(v.class, sinks.Transient), v.advice, errors.New(text))
+	if known := kerr.TypedErrorForCode(code); err.Class == sinks.Transient && known != nil && known != kerr.UnknownServerError && known != kerr.CorruptMessage {
+		err.Scope = sinks.ScopePart // a partition, its leader, a replica or a coordinator
+	}
+	return err
 }
 
 // excerpt returns the beginning of a broker's message, on one line.
@@ -119,22 +124,29 @@ func excerpt(message string) string {
 // was tried. ctx is the caller's.
 func ErrorOfConnection(ctx context.Context, err error, tried string) error {
 	if refused, ok := errors.AsType[*sinks.Error](err); ok {
-		return &sinks.Error{Class: refused.Class, RetryAfter: refused.RetryAfter, Err: fmt.Errorf("%s: %w", tried, err)}
+		return &sinks.Error{Class: refused.Class, Scope: sinks.ScopeTarget, RetryAfter: refused.RetryAfter, Err: fmt.Errorf("%s: %w", tried, err)}
 	}
 	if ctx.Err() != nil {
-		return sinks.Errorf(sinks.Transient, "%s: %w", tried, ctx.Err())
+		return sinks.Unavailable(sinks.ScopeTarget, "%s: %w", tried, ctx.Err())
 	}
 	if _, ok := errors.AsType[*linklocal.Error](err); ok {
-		return sinks.Advise(sinks.Transient, checkListeners+", or add the address to brokers if you know it", fmt.Errorf("%s, which the cluster advertises: %w", tried, err))
+		return unreachable(checkListeners+", or add the address to brokers if you know it", fmt.Errorf("%s, which the cluster advertises: %w", tried, err))
 	}
 	if advice := sinks.TLSAdvice(err); advice != "" {
 		return sinks.Advise(sinks.Halted, advice, fmt.Errorf("%s: %w", tried, err))
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return sinks.Errorf(sinks.Transient, "%s: no answer in time: %w", tried, err)
+		return sinks.Unavailable(sinks.ScopeTarget, "%s: no answer in time: %w", tried, err)
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return sinks.Advise(sinks.Transient, "a broker also closes the connection of a client without the TLS or SASL that it requires", fmt.Errorf("%s: %w", tried, err))
+		return unreachable("a broker also closes the connection of a client without the TLS or SASL that it requires", fmt.Errorf("%s: %w", tried, err))
 	}
-	return sinks.Errorf(sinks.Transient, "%s: %w", tried, err)
+	return sinks.Unavailable(sinks.ScopeTarget, "%s: %w", tried, err)
+}
+
+// unreachable returns the error of a broker that cannot be reached, with advice.
+func unreachable(advice string, err error) error {
+	failed := sinks.Advise(sinks.Transient, advice, err)
+	failed.Scope = sinks.ScopeTarget
+	return failed
 }

@@ -165,7 +165,7 @@ func failure(err error) error {
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENAMETOOLONG):
 		advice = "check path"
 	default:
-		return sinks.Errorf(sinks.Transient, "file: %w", err)
+		return sinks.Unavailable(sinks.ScopeTarget, "file: %w", err)
 	}
 	return sinks.Errorf(sinks.Halted, "file: %w (%s)", err, advice)
 }

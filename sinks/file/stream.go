@@ -36,7 +36,7 @@ func streamFailure(err error) error {
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, os.ErrClosed) || errors.Is(err, syscall.EBADF) {
 		return sinks.Errorf(sinks.Halted, "standard output: %w (its reader is gone)", err)
 	}
-	return sinks.Errorf(sinks.Transient, "standard output: %w", err)
+	return sinks.Unavailable(sinks.ScopeTarget, "standard output: %w", err)
 }
 
 // Close does nothing: out belongs to its owner.

@@ -146,7 +146,7 @@ func (c *cluster) applyMetadata(response *kmsg.MetadataResponse, names []string)
 		}
 	}
 	for _, name := range names {
-		c.topics[name] = layout{err: sinks.Errorf(sinks.Transient, "topic %s: missing from the broker's answer", name)}
+		c.topics[name] = layout{err: sinks.Unavailable(sinks.ScopePart, "topic %s: missing from the broker's answer", name)}
 	}
 	for _, t := range response.Topics {
 		if _, requested := c.topics[brokerMessage(t.Topic)]; requested {
@@ -218,14 +218,14 @@ func layoutOf(name string, t kmsg.MetadataResponseTopic) layout {
 		return layout{err: kafkawire.ErrorOfCode(t.ErrorCode, "", "topic "+name)}
 	}
 	if len(t.Partitions) == 0 {
-		return layout{err: sinks.Errorf(sinks.Transient, "topic %s: it has no partitions yet", name)}
+		return layout{err: sinks.Unavailable(sinks.ScopePart, "topic %s: it has no partitions yet", name)}
 	}
 	leaders := slices.Repeat([]int32{-1}, len(t.Partitions))
 	for _, p := range t.Partitions {
 		// The number of partitions decides the partition of a key: an incomplete list
 		// would select a wrong one.
 		if int(p.Partition) >= len(leaders) || p.Partition < 0 {
-			return layout{err: sinks.Errorf(sinks.Transient, "topic %s: the broker lists only some of its partitions", name)}
+			return layout{err: sinks.Unavailable(sinks.ScopePart, "topic %s: the broker lists only some of its partitions", name)}
 		}
 		leaders[p.Partition] = p.Leader
 	}
@@ -237,7 +237,7 @@ func (c *cluster) leader(topic string, partition int) (*kafkawire.Link, error) {
 	id := c.topics[topic].leaders[partition]
 	address, ok := c.brokers[id]
 	if !ok {
-		return nil, sinks.Errorf(sinks.Transient, "topic %s, partition %d: it has no leader at the moment", topic, partition)
+		return nil, sinks.Unavailable(sinks.ScopePart, "topic %s, partition %d: it has no leader at the moment", topic, partition)
 	}
 	return c.link(address), nil
 }
@@ -267,7 +267,7 @@ func (c *cluster) create(ctx context.Context, shape CreateTopic, topics []string
 	}
 	address, ok := c.brokers[c.controller]
 	if !ok {
-		return nil, sinks.Errorf(sinks.Transient, "create topics %v: the cluster has no controller at the moment", topics)
+		return nil, sinks.Unavailable(sinks.ScopeTarget, "create topics %v: the cluster has no controller at the moment", topics)
 	}
 	answer, err := c.link(address).Exchange(ctx, request)
 	if err != nil {

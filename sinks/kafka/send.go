@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -23,7 +24,7 @@ import (
 // partition key go to different topics, the events after the first change of topic
 // are not tried in this Send.
 //
-// If a broker rejects a batch because of its contents, the batch is bisected until
+// If a broker rejects a batch because of its contents, the batch is halved until
 // the event at fault is found. If an acknowledgement is lost, the batch is stored
 // twice.
 func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
@@ -114,7 +115,7 @@ func (s *Sink) ensureTopics(ctx context.Context, topics map[string]bool) error {
 	for _, topic := range missing {
 		if layout := s.cluster.topics[topic]; layout.missing {
 			if layout.err = refused[topic]; layout.err == nil {
-				layout.err = sinks.Errorf(sinks.Transient, "topic %s: it was just created, and the brokers do not know it yet", topic)
+				layout.err = sinks.Unavailable(sinks.ScopePart, "topic %s: it was just created, and the brokers do not know it yet", topic)
 			}
 			s.cluster.topics[topic] = layout
 		}
@@ -209,7 +210,7 @@ func (b *produceBatch) produce(ctx context.Context, l *kafkawire.Link, encoder *
 		answer, err := l.Exchange(ctx, request)
 		if err != nil {
 			for _, q := range queues {
-				b.fail(q, err)
+				b.fail(q, ofPart(err)) // other brokers may be reached
 			}
 			return
 		}
@@ -267,7 +268,7 @@ func (b *produceBatch) nextRecords(encoder *encoder, q *partitionQueue) []byte {
 func (b *produceBatch) applyResponse(q *partitionQueue, response *kmsg.ProduceResponse) {
 	answer := answerTo(q, response)
 	if answer == nil {
-		b.fail(q, sinks.Errorf(sinks.Transient, "topic %s, partition %d: missing from the broker's answer", q.topic, q.partition))
+		b.fail(q, sinks.Unavailable(sinks.ScopePart, "topic %s, partition %d: missing from the broker's answer", q.topic, q.partition))
 		return
 	}
 	if answer.ErrorCode == 0 {
@@ -309,6 +310,9 @@ func (b *produceBatch) rejectNamed(q *partitionQueue, answer *kmsg.ProduceRespon
 // fail empties the queue because the record batch in flight failed. The events
 // after it must not overtake it: they are not tried.
 func (b *produceBatch) fail(q *partitionQueue, err error) {
+	if class, _ := sinks.ClassOf(err); q.sent > 1 && class == sinks.Transient && sinks.ScopeOf(err) == sinks.ScopeEvent {
+		err = &sinks.Error{Class: class, Scope: sinks.ScopeRequest, Err: err}
+	}
 	for n, i := range q.waiting {
 		b.errs[i] = err
 		if n >= q.sent {
@@ -316,6 +320,24 @@ func (b *produceBatch) fail(q *partitionQueue, err error) {
 		}
 	}
 	q.waiting = nil
+}
+
+// ofPart returns a Transient err as that of some partitions.
+func ofPart(err error) error {
+	if class, wait := sinks.ClassOf(err); class == sinks.Transient {
+		return &sinks.Error{Class: class, Scope: sinks.ScopePart, RetryAfter: wait, Err: err}
+	}
+	return err
+}
+
+// Part implements sinks.Parted: a part of the target is a partition.
+func (s *Sink) Part(e transform.Event) string {
+	topic := s.topic.Expand(e)
+	leaders := s.cluster.topics[topic].leaders
+	if len(leaders) == 0 {
+		return ""
+	}
+	return topic + "/" + strconv.Itoa(partitionOf([]byte(e.PartitionKey), len(leaders)))
 }
 
 // answerTo returns the answer for the queue's partition, nil if there is none.

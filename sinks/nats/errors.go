@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -24,23 +25,24 @@ import (
 func (s *Sink) errorOf(ctx context.Context, err error) *sinks.Error {
 	tried := "NATS server " + s.servers()
 	if ctx.Err() != nil {
-		return sinks.Errorf(sinks.Transient, "%s: %w", tried, ctx.Err())
+		return sinks.Unavailable(sinks.ScopeTarget, "%s: %w", tried, ctx.Err())
 	}
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
 		failed := errorOfCode(tried, api, s.secrets.Hide)
 		if failed.Class == sinks.Rejected { // only the answer to a publish is about events
 			failed.Class = sinks.Transient
 		}
+		failed.Scope = sinks.ScopeTarget
 		return failed
 	}
 	if errors.Is(err, nats.ErrNoServers) {
-		return sinks.Errorf(sinks.Transient, "%s: no server accepts connections", tried)
+		return sinks.Unavailable(sinks.ScopeTarget, "%s: no server accepts connections", tried)
 	}
 	text := s.secrets.Hide(err.Error())
 	if advice := adviceOn(err); advice != "" {
 		return advise(advice, "%s: %s", tried, text)
 	}
-	return sinks.Errorf(sinks.Transient, "%s: %s", tried, text)
+	return sinks.Unavailable(sinks.ScopeTarget, "%s: %s", tried, text)
 }
 
 // adviceOn returns advice for an error that halts the sink, "" for any other error.
@@ -97,6 +99,8 @@ const (
 	codeSubjectOverlap   = 10065
 	codeStoreFailed      = 10077 // the stream is full and does not discard, or its disk failed
 	codeHeaderTooLarge   = 10097
+	codeMemoryExceeded   = 10028
+	codeStorageExceeded  = 10047
 	codeStreamSealed     = 10109
 	codeMaxBytesRequired = 10113
 	codeNoLimits         = 10120
@@ -108,6 +112,10 @@ const (
 // tooLargeToStore is the only description of codeStoreFailed for which the message is at
 // fault.
 const tooLargeToStore = "message too large"
+
+// shortages holds the codes of a server without memory or disk for messages. Others that say
+// nothing about the message have status 503.
+var shortages = []jetstream.ErrorCode{codeMemoryExceeded, codeStorageExceeded}
 
 // verdict is the meaning of a JetStream error code.
 type verdict struct {
@@ -159,7 +167,11 @@ func errorOfCode(tried string, e *jetstream.APIError, hide func(string) string) 
 		v = verdict{class: sinks.Rejected}
 	}
 	text := fmt.Sprintf("%s: [%d] %s", tried, e.ErrorCode, hide(e.Description))
-	return sinks.Advise(v.class, v.advice, errors.New(text))
+	failed := sinks.Advise(v.class, v.advice, errors.New(text))
+	if e.Code == http.StatusServiceUnavailable || slices.Contains(shortages, e.ErrorCode) {
+		failed.Scope = sinks.ScopeTarget
+	}
+	return failed
 }
 
 // errNotAnAnswer is returned for a message that is not an acknowledgement: other

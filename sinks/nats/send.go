@@ -92,6 +92,7 @@ type publishBatch struct {
 	answered  int             // number of these events whose result is known
 	pending   []bool          // by event: published and not acknowledged
 	keys      map[string]bool // partition keys of the pending events
+	failed    map[string]bool // partition keys of events that failed; those behind are not published
 	ackTimer  *time.Timer     // reset for each wait for an acknowledgement
 }
 
@@ -118,8 +119,15 @@ func (b *publishBatch) publishToStream(ctx context.Context) error {
 	b.conn.next += uint64(len(b.events))
 	b.ackTimer = time.NewTimer(b.sink.options.AckTimeout)
 	b.pending = make([]bool, len(b.events))
+	b.failed = make(map[string]bool)
 	b.keys = make(map[string]bool, min(len(b.events), b.sink.options.MaxPending))
 	for b.answered < len(b.events) {
+		if b.published < len(b.events) && b.failed[b.events[b.published].PartitionKey] {
+			b.errs[b.published] = sinks.ErrNotTried
+			b.published++
+			b.answered++
+			continue
+		}
 		full := b.published == len(b.events) || len(b.keys) == b.sink.options.MaxPending
 		if full || b.keys[b.events[b.published].PartitionKey] {
 			if err := b.awaitAck(ctx, first); err != nil {
@@ -178,7 +186,7 @@ func (b *publishBatch) awaitAck(ctx context.Context, first uint64) error {
 	case <-ctx.Done():
 		return b.sink.errorOf(ctx, ctx.Err())
 	case <-b.ackTimer.C:
-		return sinks.Errorf(sinks.Transient, "stream %s: no acknowledgement within %v (none will come if it is set to no_ack)",
+		return sinks.Unavailable(sinks.ScopeTarget, "stream %s: no acknowledgement within %v (none will come if it is set to no_ack)",
 			b.sink.options.Stream, b.sink.options.AckTimeout)
 	}
 }
@@ -200,9 +208,12 @@ func (b *publishBatch) applyAck(ctx context.Context, ack *nats.Msg, first uint64
 		if err := b.sink.prepareStream(ctx, b.conn); err != nil {
 			return err
 		}
-		return sinks.Errorf(sinks.Transient, "stream %s: %w", b.sink.options.Stream, err)
+		return sinks.Unavailable(sinks.ScopeTarget, "stream %s: %w", b.sink.options.Stream, err)
 	case err != nil && class != sinks.Rejected:
-		return err
+		if sinks.ScopeOf(err) != sinks.ScopeEvent {
+			return err
+		}
+		b.failed[b.events[i].PartitionKey] = true
 	}
 	b.errs[i] = err
 	b.pending[i] = false

@@ -179,9 +179,9 @@ func failed(ctx context.Context, o Options, err error) error {
 	case errors.As(err, &answered):
 		return sinks.Errorf(sinks.Halted, "%s: %w", o.Address, err)
 	case errors.Is(context.Cause(ctx), errTimeout):
-		return sinks.Errorf(sinks.Transient, "%s: no answer of the receiver's system within %v", o.Address, o.Timeout)
+		return sinks.Unavailable(sinks.ScopeTarget, "%s: no answer of the receiver's system within %v", o.Address, o.Timeout)
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", o.Address, ctx.Err())
 	}
-	return sinks.Errorf(sinks.Transient, "%s: %w", o.Address, err)
+	return sinks.Unavailable(sinks.ScopeTarget, "%s: %w", o.Address, err)
 }

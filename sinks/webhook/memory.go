@@ -143,7 +143,7 @@ func (s *Sink) known(ctx context.Context, events []transform.Event) ([][]byte, e
 	}
 	known, err := s.o.Memory.recall(ctx, events, s.stateful.Key)
 	if err != nil {
-		return nil, sinks.Errorf(sinks.Transient, "%s: not sent: %w", s.target, err)
+		return nil, sinks.Unavailable(sinks.ScopeTarget, "%s: not sent: %w", s.target, err)
 	}
 	return known, nil
 }
@@ -166,7 +166,7 @@ func (s *Sink) remember(ctx context.Context, request Request, answer Answer) err
 
 func (s *Sink) store(ctx context.Context, values map[string][]byte) error {
 	if err := s.o.Memory.remember(ctx, values); err != nil {
-		return sinks.Errorf(sinks.Transient, "%s: sent, but its result could not be stored: %w", s.target, err)
+		return sinks.Unavailable(sinks.ScopeTarget, "%s: sent, but its result could not be stored: %w", s.target, err)
 	}
 	return nil
 }

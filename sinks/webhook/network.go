@@ -28,13 +28,13 @@ func (s *Sink) notAnswered(ctx context.Context, err error) error {
 func (s *Sink) unanswered(ctx context.Context, target string, err error) error {
 	switch cause := context.Cause(ctx); {
 	case cause == errNoAnswer:
-		return sinks.Errorf(sinks.Transient, "%s: no answer within %v", target, s.o.Timeout)
+		return sinks.Unavailable(sinks.ScopeTarget, "%s: no answer within %v", target, s.o.Timeout)
 	case cause != nil:
 		return fmt.Errorf("%s: %w", target, ctx.Err())
 	}
 	text := s.excerpt(err.Error())
 	if refusal, ok := errors.AsType[*proxyRefusal](err); ok {
-		return sinks.Errorf(refusal.class(), "%s: %s", target, text)
+		return &sinks.Error{Class: refusal.class(), Scope: sinks.ScopeTarget, Err: fmt.Errorf("%s: %s", target, text)}
 	}
 	if _, ok := errors.AsType[*linkLocalError](err); ok {
 		return sinks.Errorf(sinks.Halted, "%s: %s", target, text)
@@ -43,7 +43,7 @@ func (s *Sink) unanswered(ctx context.Context, target string, err error) error {
 		return sinks.Errorf(sinks.Halted, "%s: %s (%s)", target, text, advice)
 	}
 	// Refused, reset, closed, a name that does not resolve: all are temporary.
-	return sinks.Errorf(sinks.Transient, "%s: %s", target, text)
+	return sinks.Unavailable(sinks.ScopeTarget, "%s: %s", target, text)
 }
 
 // proxyRefusal is a proxy's refusal of a CONNECT request.

@@ -224,7 +224,7 @@ func (t *tokens) explain(ctx context.Context, err error) error {
 		text += ": " + said
 	}
 	refused := sinks.Errorf(class, "%s: %s", t.target, text)
-	refused.RetryAfter = wait
+	refused.Scope, refused.RetryAfter = sinks.ScopeTarget, wait
 	return refused
 }
 

@@ -222,7 +222,7 @@ func (s *Sink) report(err error) error {
 	}
 	class, wait := sinks.ClassOf(err)
 	return &sinks.Error{
-		Class: class, RetryAfter: wait, Unsent: sinks.IsUnsent(err),
+		Class: class, Scope: sinks.ScopeOf(err), RetryAfter: wait, Unsent: sinks.IsUnsent(err),
 		Err: errors.New(s.target + ": " + err.Error()),
 	}
 }

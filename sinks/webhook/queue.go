@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"net/http"
 	"sync"
 
 	"ndrbridge/sinks"
@@ -69,17 +68,15 @@ func (q *requestQueue) take() (i int, more, ok bool) {
 	return i, !q.window.isFull() && len(q.ready)+len(q.held)-q.next > 0, true
 }
 
-// done records the result of event i: its error, and the status of its answer, 0 if there
-// was none. After a failure that is not specific to the event, no more events are handed
-// out: the target was not reached, it refuses or throttles the sink, or as many events
-// failed in a row as there are requests in flight.
-func (q *requestQueue) done(i, status int, err error) {
+// done records the result of event i. After a failure that is not specific to the event, no
+// more events are handed out: the target is not available, it refuses or throttles the sink,
+// or as many events failed in a row as may be in flight.
+func (q *requestQueue) done(i int, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.results[i] = err
 	class, _ := sinks.ClassOf(err)
-	// Of the temporary failures, only an internal error may be due to the event.
-	overloaded := err != nil && (class == sinks.Throttled || class == sinks.Transient && status != http.StatusInternalServerError)
+	overloaded := err != nil && class != sinks.Halted && sinks.ScopeOf(err) == sinks.ScopeTarget
 	q.window.end(err == nil, overloaded)
 	if err == nil {
 		q.failures = 0
@@ -98,7 +95,7 @@ func (q *requestQueue) done(i, status int, err error) {
 		if q.whole == nil || class == sinks.Halted {
 			q.whole = err
 		}
-	case overloaded && (status == 0 || q.failures >= q.window.size), q.failures >= q.window.max:
+	case overloaded || q.failures >= q.window.max:
 		q.stopped = true
 	}
 }

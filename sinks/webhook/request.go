@@ -51,15 +51,15 @@ func (d *deadline) stop() {
 // longer answer the connection is closed.
 const maxDrained = 64 << 10
 
-// postOne posts one event in its own request. Its results are those of post.
-func (s *Sink) postOne(d *deadline, e transform.Event) (status int, err error) {
+// postOne posts one event in its own request. Its error is that of post.
+func (s *Sink) postOne(d *deadline, e transform.Event) error {
 	header, events := s.request.Header, []transform.Event{e}
 	request, err := s.o.Compose(events)
 	if err == nil && s.o.Mode == transform.Binary {
 		header, err = withAttributes(header, e.Headers())
 	}
 	if err != nil {
-		return 0, s.unsendable(err)
+		return s.unsendable(err)
 	}
 	if s.o.Template == nil {
 		// The transport may read the body after RoundTrip has returned, when the
@@ -76,25 +76,24 @@ func (s *Sink) unsendable(err error) *sinks.Error {
 
 // post sends one request that carries the events. It retains body, which must not be
 // modified afterwards. The error is a *sinks.Error or the caller's wrapped context error.
-// status is that of the answer, 0 if there was none.
-func (s *Sink) post(d *deadline, header http.Header, events []transform.Event, body []byte) (status int, err error) {
+func (s *Sink) post(d *deadline, header http.Header, events []transform.Event, body []byte) error {
 	if err := s.await(d); err != nil {
-		return 0, err
+		return err
 	}
 	d.reset()
 	answer, err := s.do(d.ctx, "", nil, traced(d.ctx, s.signed(header, events, body)), body)
 	if err != nil {
-		return 0, s.notAnswered(d.ctx, err)
+		return s.notAnswered(d.ctx, err)
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode/100 != 2 {
-		return answer.StatusCode, s.refused(answer)
+		return s.refused(answer)
 	}
 	// The status acknowledges the events: an error of the body does not matter.
 	if answer.Body != http.NoBody {
 		_, _ = io.CopyN(io.Discard, answer.Body, maxDrained)
 	}
-	return answer.StatusCode, nil
+	return nil
 }
 
 // do sends one request and returns the answer; the caller closes its body. An empty

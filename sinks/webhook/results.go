@@ -34,6 +34,7 @@ func (t *results) add(n int, err error) (acknowledged bool) {
 		t.together, err = err, withOthers(err)
 	default:
 		t.whole = err
+		err = ofRequest(err, n)
 	}
 	t.each = append(t.each, slices.Repeat([]error{err}, n)...)
 	return acknowledged
@@ -44,6 +45,15 @@ func (t *results) add(n int, err error) (acknowledged bool) {
 // rejection is kept.
 func withOthers(rejection error) error {
 	return fmt.Errorf("%w: it was in a request with others: %v", sinks.ErrNotTried, rejection)
+}
+
+// ofRequest returns the result of each event of a request with n events that failed because
+// of err.
+func ofRequest(err error, n int) error {
+	if class, _ := sinks.ClassOf(err); err != nil && n > 1 && class == sinks.Transient && sinks.ScopeOf(err) == sinks.ScopeEvent {
+		return &sinks.Error{Class: class, Scope: sinks.ScopeRequest, Err: err}
+	}
+	return err
 }
 
 // stop records that the remaining n events were not tried because of err. If err halts

@@ -85,7 +85,7 @@ func (s *Sink) sendParts(ctx context.Context, events []transform.Event, send fun
 // severe error, for the batch as a whole: a rejection then means that one of the events
 // is at fault, without identifying it. Otherwise it returns one error for each event.
 // The events of a part that was rejected because of one of them are to be sent again:
-// in a smaller batch, the faulty event is isolated sooner.
+// in a smaller batch, the faulty event is found sooner.
 func join(parts []part, errs []error, n int) error {
 	whole := 0 // parts with one error for all of their events
 	for _, err := range errs {
@@ -102,6 +102,8 @@ func join(parts []part, errs []error, n int) error {
 		each, apart := err.(sinks.EventErrors)
 		if !apart && rank(err) == rejected && len(p.events) > 1 {
 			err = withOthers(err)
+		} else if !apart {
+			err = ofRequest(err, len(p.events))
 		}
 		for j, index := range p.indexes {
 			if results[index] = err; apart {

@@ -36,6 +36,17 @@ func classOf(status int) sinks.Class {
 	return sinks.Transient
 }
 
+// scopeOf returns the scope of the error of a status: what is not understood, such as 500,
+// may be the fault of the request's events.
+func scopeOf(status int) sinks.Scope {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return sinks.ScopeTarget
+	}
+	return sinks.ScopeEvent
+}
+
 // advice is what to check when a status halts the sink.
 var advice = map[int]string{
 	http.StatusUnauthorized:                  "check the credentials",
@@ -67,7 +78,7 @@ func (s *Sink) refused(answer *http.Response) *sinks.Error {
 	}
 
 	err := sinks.Errorf(class, "%s", text.String())
-	err.RetryAfter = wait
+	err.Scope, err.RetryAfter = scopeOf(answer.StatusCode), wait
 	return err
 }
 
@@ -116,7 +127,9 @@ func (a Answer) Error(class sinks.Class) *sinks.Error {
 	if quoted := a.QuoteBody(); quoted != "" {
 		text += ": " + quoted
 	}
-	return sinks.Errorf(class, "%s", text)
+	err := sinks.Errorf(class, "%s", text)
+	err.Scope = scopeOf(a.Status)
+	return err
 }
 
 // classAndWait returns the error class of a status that is not 2xx, and how long to

@@ -165,8 +165,7 @@ func (s *Sink) sendEach(ctx context.Context, events []transform.Event) error {
 			if more {
 				workers.Go(work)
 			}
-			status, err := s.postOne(d, events[i])
-			q.done(i, status, err)
+			q.done(i, s.postOne(d, events[i]))
 		}
 	}
 	work()
@@ -188,7 +187,7 @@ func (s *Sink) sendBatch(ctx context.Context, events []transform.Event) error {
 			continue
 		}
 		n := request.Events
-		_, err = s.post(d, s.request.Header, left[:n], request.Body)
+		err = s.post(d, s.request.Header, left[:n], request.Body)
 		left = left[n:]
 		if !t.add(n, err) {
 			t.stop(len(left), err)

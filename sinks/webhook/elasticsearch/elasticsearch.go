@@ -251,11 +251,14 @@ func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 // result returns the result of the event, which is part of a.
 func (i item) result(a webhook.Answer) error {
 	var class sinks.Class
+	var scope sinks.Scope
 	switch {
 	case i.Status/100 == 2, i.Status == http.StatusConflict: // the document exists already
 		return nil
-	case i.Status == http.StatusTooManyRequests:
-		class = sinks.Throttled
+	case i.Status == http.StatusTooManyRequests: // its shard is busy
+		class, scope = sinks.Throttled, sinks.ScopePart
+	case i.Status/100 == 5: // its shard is not available
+		class, scope = sinks.Transient, sinks.ScopePart
 	case i.Status == http.StatusForbidden, i.Status == http.StatusUnauthorized, // a block, a role
 		i.Status == http.StatusNotFound: // no such index, and it is not created automatically
 		class = sinks.Halted
@@ -264,5 +267,7 @@ func (i item) result(a webhook.Answer) error {
 	default:
 		class = sinks.Transient
 	}
-	return sinks.Errorf(class, "%d %s: %s", i.Status, a.Quote(i.Error.Type), a.Quote(i.Error.Reason))
+	err := sinks.Errorf(class, "%d %s: %s", i.Status, a.Quote(i.Error.Type), a.Quote(i.Error.Reason))
+	err.Scope = scope
+	return err
 }

@@ -3,6 +3,7 @@ package splunk
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -43,6 +44,9 @@ var classes = map[int]sinks.Class{
 	26: sinks.Throttled, // queue at capacity
 	27: sinks.Throttled, // acknowledgement channel at capacity
 }
+
+// busy holds the codes of a collector that is not available, whatever the events are.
+var busy = []int{9, 18, 19, 20, 23}
 
 // The wait before each query of the acknowledgement, which doubles from the first to the
 // last value.
@@ -106,6 +110,9 @@ func refusal(a webhook.Answer, answer reply) error {
 	}
 	err := a.Error(class)
 	err.RetryAfter = wait
+	if answer.Code != nil && slices.Contains(busy, *answer.Code) {
+		err.Scope = sinks.ScopeTarget
+	}
 	return err
 }
 
