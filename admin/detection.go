@@ -63,13 +63,14 @@ const (
 	ResultSkipped    = "skipped"     // by the sink's lag policy, or trimmed before delivery
 	ResultDeadLetter = "dead_letter" // kept among the sink's dead letters
 	ResultQueued     = "queued"      // for redelivery
+	ResultParked     = "parked"      // it is sent again later
 )
 
 // DetectionDelivery is the delivery of a version to a sink, as far as the state knows: an event
 // whose dead letter was dropped, or which is older than the sink, counts as delivered.
 type DetectionDelivery struct {
 	Sink   string `json:"sink"`
-	Result string `json:"result"` // pending, filtered, delivered, skipped, dead_letter or queued
+	Result string `json:"result"` // pending, filtered, delivered, skipped, dead_letter, queued or parked
 	// Key, Class and Reason are those of the dead letter.
 	Key    string `json:"key,omitempty"`
 	Class  string `json:"class,omitempty"`

@@ -6,14 +6,14 @@
 //
 //   - A position is never ahead of the events that it covers: both are
 //     committed in one transaction.
-//   - A cursor is never ahead of what its sink acknowledged or its dead letters
-//     hold: both are committed in one transaction.
+//   - A cursor is never ahead of what its sink acknowledged, parked or dead-lettered: all
+//     are committed in one transaction.
 //   - An event is not trimmed from the journal before every configured sink has
 //     committed it. Events that a sink skips are counted and reported by an event
 //     of their own, in the same transaction.
-//   - An event stays in a redelivery queue until it is acknowledged or becomes a
-//     dead letter again: it moves from one to the other in one transaction. Events
-//     of a replayed range that a full journal trims are counted.
+//   - An event stays in a redelivery queue, or parked, until it is acknowledged or becomes
+//     a dead letter: it moves from one to the other in one transaction. Events of a
+//     replayed range that a full journal trims are counted.
 //   - A write that has returned nil survives a crash of the machine.
 package checkpoint
 
@@ -41,6 +41,9 @@ var (
 	// ErrDeadFull is returned if a sink's dead letters have no space for more (see Limits).
 	// Nothing was written.
 	ErrDeadFull = errors.New("the dead letters are full")
+	// ErrParkedFull is returned if a sink's parked events have no space for more (see Limits).
+	// Nothing was written.
+	ErrParkedFull = errors.New("the parked events are full")
 	// ErrFull is returned if the journal has no space (see Limits) and the caller does not
 	// wait for it. Nothing was written.
 	ErrFull = errors.New("the journal is full of events that a sink has yet to take")
@@ -120,7 +123,9 @@ type Limits struct {
 	// is elapsed time, even if the clock was set in the meantime.
 	Retain time.Duration
 	// DeadBytes bounds the bodies of all dead letters; 0: no bound. Each configured sink has
-	// its DeadShare: a commit that would exceed it fails with ErrDeadFull. All sources
+	// its DeadShare: a commit that would exceed it fails with ErrDeadFull. As much again is
+	// for the events that it parks: a commit that would exceed that fails with
+	// ErrParkedFull, unless it parks the only one. All sources
 	// together have one share too. Their dead letters are never refused, since no object may
 	// block a stream: the oldest dead letters of the source with the most give way to newer
 	// ones, and are counted.

@@ -89,7 +89,7 @@ func TestCompactRefuses(t *testing.T) {
 	})
 	t.Run("a state of a newer version", func(t *testing.T) {
 		path := write(t, image(t, 2))
-		edit(t, path, "meta", "version", []byte("5"))
+		edit(t, path, "meta", "version", []byte("6"))
 		refused(t, path, checkpoint.ErrNewer)
 	})
 	t.Run("a state that is in use", func(t *testing.T) {

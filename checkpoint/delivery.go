@@ -17,14 +17,15 @@ type Delivery struct {
 	// Expect is the cursor that the caller believes to be current.
 	Expect uint64
 	// Cursor is the sequence number of the last event that is acknowledged or
-	// among Dead. Cursor >= Expect.
+	// among Dead or Parked. Cursor >= Expect.
 	Cursor uint64
 	Dead   []DeadLetter
+	Parked []Parked // without numbers, which the commit assigns in this order
 }
 
-// CommitDelivery moves a cursor and writes the dead letters with it. It returns ErrFenced
-// if the cursor is not d.Expect, ErrDeadFull if the dead letters have no space, and an
-// error if d.Cursor is beyond the journal.
+// CommitDelivery moves a cursor, and writes the dead letters and the parked events with it. It
+// returns ErrFenced if the cursor is not d.Expect, ErrDeadFull or ErrParkedFull if these have
+// no space, and an error if d.Cursor is beyond the journal.
 func (s *Store) CommitDelivery(ctx context.Context, d Delivery) error {
 	err := validateDead(d.Dead)
 	if err == nil {
@@ -48,12 +49,18 @@ func (d *Delivery) check(r *writeRound) error {
 	case d.Cursor > r.journal.last:
 		return fmt.Errorf("the journal ends at %d", r.journal.last)
 	}
-	return r.deadSpace(d.Sink, d.Dead)
+	if err := r.deadSpace(d.Sink, d.Dead); err != nil {
+		return err
+	}
+	return r.parkedSpace(d.Sink, d.Parked)
 }
 
 func (d *Delivery) write(r *writeRound) error {
 	r.changed = true
 	r.tx.Table(cursorsBucket).Put([]byte(d.Sink), encode(d.Cursor))
+	if err := park(r.tx, d.Sink, d.Parked); err != nil {
+		return err
+	}
 	return putDead(r.tx, SinkOwner(d.Sink), d.Dead)
 }
 

@@ -39,7 +39,7 @@ func TestFileDoesNotGrowWithWhatIsGone(t *testing.T) {
 		"redelivered dead letters": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int, _ time.Time) error {
 			err := s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Dead: deadLetters(n)})
 			_, requeueErr := s.Requeue(ctx, "a", nil)
-			next, readErr := s.Redeliver(ctx, "a", checkpoint.Batch{})
+			next, readErr := s.Redeliver(ctx, "a", checkpoint.RedeliveryOffset{}, checkpoint.Batch{})
 			if err := errors.Join(err, requeueErr, readErr); err != nil {
 				return err
 			}

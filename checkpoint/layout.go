@@ -41,7 +41,11 @@ import (
 //	           last number assigned, to items of replayed too
 //	replayed   a bucket per sink: number of the item → first and last sequence
 //	           number still to be redelivered
-//	counts     sink → number of its requeued events, bytes of them, events skipped
+//	parked     a bucket per sink: number → what is known of the event as a line of JSON,
+//	           then the event in structured form. The bucket's own sequence is the last
+//	           number assigned
+//	counts     sink → number of its requeued events, bytes of them, events skipped, and
+//	           unless there are none, number of its parked events, bytes of them
 //	paused     sink → since when, milliseconds since 1970
 //
 //	commands   ID → a command, in JSON. The bucket's own sequence is the last ID
@@ -55,7 +59,7 @@ import (
 //
 // Version 2 added the four from requeued to paused, and the sum; version 3 the buckets
 // of commands; version 4 the corrections of recorded, without which it does not increase
-// along the journal.
+// along the journal; version 5 parked.
 //
 // The journal's keys carry sums over the events, so that no lag is computed by reading
 // events:
@@ -74,6 +78,7 @@ var (
 	deadSizeBucket  = []byte("deadsize")
 	requeuedBucket  = []byte("requeued")
 	replayedBucket  = []byte("replayed")
+	parkedBucket    = []byte("parked")
 	countsBucket    = []byte("counts")
 	pausedBucket    = []byte("paused")
 	commandsBucket  = []byte("commands")
@@ -92,6 +97,7 @@ var (
 		{requeuedBucket, replayedBucket, countsBucket, pausedBucket},
 		{commandsBucket, waitingBucket, subjectsBucket, doneBucket, keysBucket, commandedBucket},
 		{},
+		{parkedBucket},
 	}
 
 	versionKey = []byte("version")
@@ -102,7 +108,7 @@ var (
 )
 
 // layoutVersion is the version of the layout above.
-const layoutVersion = 4
+const layoutVersion = 5
 
 // appendFill is the fill ratio of pages in buckets that grow at their end.
 const appendFill = 0.95
@@ -127,7 +133,7 @@ func fillOf(bucket []byte) float64 {
 		return journalFill
 	case string(knownBucket):
 		return knownFill
-	case string(forgetBucket), string(requeuedBucket), string(commandsBucket):
+	case string(forgetBucket), string(requeuedBucket), string(parkedBucket), string(commandsBucket):
 		return appendFill
 	}
 	return 0
@@ -242,8 +248,8 @@ func encode(ns ...uint64) []byte {
 	return b
 }
 
-// decode decodes up to three integers. Missing ones are 0.
-func decode(b []byte) (ns [3]uint64) {
+// decode decodes up to five integers. Missing ones are 0.
+func decode(b []byte) (ns [5]uint64) {
 	for i := range ns {
 		if len(b) >= 8*(i+1) {
 			ns[i] = binary.BigEndian.Uint64(b[8*i:])

@@ -67,7 +67,7 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 			t.Errorf("%v, want the state and three copies", names)
 		}
 	})
-	for _, layout := range []int{2, 3} {
+	for _, layout := range []int{2, 3, 4} {
 		t.Run(fmt.Sprintf("a file of layout %d is migrated with its queues", layout), func(t *testing.T) {
 			path := statePath(t)
 			if err := os.WriteFile(path, image(t, layout), 0o600); err != nil {
@@ -83,7 +83,7 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 				t.Error(err)
 			}
 			var queued []uint64
-			next, err := s.Redeliver(ctx, "a", checkpoint.Batch{})
+			next, err := s.Redeliver(ctx, "a", checkpoint.RedeliveryOffset{}, checkpoint.Batch{})
 			for _, r := range next.Records {
 				queued = append(queued, r.Seq)
 			}
@@ -106,7 +106,7 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 		}
 		s := open(t, path, checkpoint.Options{ReadOnly: true})
 		wantFilled(t, s)
-		if next, err := s.Redeliver(ctx, "a", checkpoint.Batch{}); err != nil || len(next.Records) != 0 {
+		if next, err := s.Redeliver(ctx, "a", checkpoint.RedeliveryOffset{}, checkpoint.Batch{}); err != nil || len(next.Records) != 0 {
 			t.Errorf("%v, %v, want an empty queue", next, err)
 		}
 		if commands, err := s.Commands(ctx, checkpoint.CommandFilter{}, 0, 10); err != nil || len(commands) != 0 {

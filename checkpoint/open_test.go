@@ -79,6 +79,9 @@ func fill(t testing.TB, s *checkpoint.Store) {
 	must(err)
 	_, err = s.Replay(ctx, "a", checkpoint.Period{Since: time.Unix(5, 0)})
 	must(err)
+	parked := checkpoint.Parked{Order: "k", Failures: 2, First: time.Unix(3, 0)}
+	parked.Seq, parked.Key, parked.Event = 7, checkpoint.DeadKey(7), c.Events[6]
+	must(s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Expect: 7, Cursor: 7, Parked: []checkpoint.Parked{parked}}))
 	must(s.RememberSink(ctx, "a", []checkpoint.Entry{{Key: "m", Value: []byte("message"), At: 1}}, 0))
 	now := time.Now() // commands done long ago are forgotten
 	_, err = s.Accept(ctx, []checkpoint.Command{
@@ -136,20 +139,24 @@ func wantFilled(t *testing.T, s *checkpoint.Store) {
 	}
 }
 
-func TestFileOfLayout4IsRead(t *testing.T) {
+func TestFileOfLayout5IsRead(t *testing.T) {
 	path := statePath(t)
-	if err := os.WriteFile(path, image(t, 4), 0o600); err != nil {
+	if err := os.WriteFile(path, image(t, 5), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := open(t, path, checkpoint.Options{})
 	wantFilled(t, s)
 	wantQueued(t, s)
 	stats, err := s.Stats(t.Context())
-	if want := (checkpoint.CommandStats{Pending: 1, Done: 1}); err != nil || stats.Layout != 4 || stats.Commands != want {
+	if want := (checkpoint.CommandStats{Pending: 1, Done: 1}); err != nil || stats.Layout != 5 || stats.Commands != want {
 		t.Errorf("%+v, %v, want two commands", stats, err)
 	}
 	if again, err := s.Accept(t.Context(), []checkpoint.Command{{Key: "k", Appliance: "hq", Body: []byte("{}")}}); err != nil || !again[0].Duplicate {
 		t.Errorf("%+v, %v, want a known key", again, err)
+	}
+	heads, err := s.ParkedHeads(t.Context(), "a", 0)
+	if err != nil || len(heads) != 1 || heads[0].Seq != 7 || heads[0].Order != "k" || heads[0].Failures != 2 || stats.Sinks["a"].Parked != 1 {
+		t.Errorf("%+v, %v, want event 7 parked", heads, err)
 	}
 	if values, err := s.RecallSink(t.Context(), "a", []string{"m"}); err != nil || string(values[0]) != "message" {
 		t.Errorf("a remembers %q, %v", values, err)
@@ -169,7 +176,7 @@ func wantQueued(t *testing.T, s *checkpoint.Store) {
 	if got := stats.Sinks["a"]; err != nil || got.Queued != 3 || got.Skipped != 0 {
 		t.Errorf("%+v, %v, want 3 events queued", got, err)
 	}
-	next, err := s.Redeliver(t.Context(), "a", checkpoint.Batch{})
+	next, err := s.Redeliver(t.Context(), "a", checkpoint.RedeliveryOffset{}, checkpoint.Batch{})
 	if err != nil || len(next.Records) != 3 || next.Records[0].Key != "e" || next.Records[1].Seq != 6 {
 		t.Errorf("%+v, %v, want the dead letter, and events 6 and 7", next.Records, err)
 	}
@@ -184,7 +191,7 @@ func use(s *checkpoint.Store) {
 	s.Recall(ctx, source, []string{"0", "599", "x"})
 	s.Dead(ctx, checkpoint.SinkOwner("a"), "", 10)
 	s.Dead(ctx, checkpoint.SourceOwner(source), "", 10)
-	if next, err := s.Redeliver(ctx, "a", checkpoint.Batch{}); err == nil && len(next.Records) > 0 {
+	if next, err := s.Redeliver(ctx, "a", checkpoint.RedeliveryOffset{}, checkpoint.Batch{}); err == nil && len(next.Records) > 0 {
 		s.CommitRedelivery(ctx, checkpoint.RedeliveryCommit{Sink: "a", Expect: next.Offset, Last: next.Records[0].Offset, Events: 1})
 	}
 	s.RememberSink(ctx, "a", []checkpoint.Entry{{Key: "n", Value: []byte("new"), At: 2}}, 2)
@@ -361,7 +368,7 @@ func TestContentThatDoesNotFitIsRefused(t *testing.T) {
 		value       []byte
 		want        error
 	}{
-		"a newer version":                {"meta", "version", []byte("5"), checkpoint.ErrNewer},
+		"a newer version":                {"meta", "version", []byte("6"), checkpoint.ErrNewer},
 		"a version that is not a number": {"meta", "version", []byte("one"), checkpoint.ErrDamaged},
 		"a cursor after the journal":     {"cursors", "a", binary.BigEndian.AppendUint64(nil, 1000), checkpoint.ErrDamaged},
 		"a cursor that is not a number":  {"cursors", "a", []byte("1"), checkpoint.ErrDamaged},

@@ -43,12 +43,13 @@ type RedeliveryCommit struct {
 	Sink string
 	// Expect is where the caller believes the queue to begin: Redelivery.Offset.
 	Expect RedeliveryOffset
-	// Last is the offset of the last event that is acknowledged or among Dead, and
-	// Events is how many there are. Other events up to Last had been trimmed, and
+	// Last is the offset of the last event that is acknowledged or among Dead or Parked,
+	// and Events is how many there are. Other events up to Last had been trimmed, and
 	// count as skipped.
 	Last   RedeliveryOffset
 	Events int
 	Dead   []DeadLetter
+	Parked []Parked // as in Delivery
 }
 
 // Range is a range of the journal; the zero value is empty.
@@ -156,17 +157,17 @@ func (j *journal) completed(tx *bolt.Tx, sink string, p Period) (Range, error) {
 	return Range{First: first, Last: last}, nil
 }
 
-// Redeliver returns the next events of the queue, without waiting, in the order in which
-// they were queued; no records if there are none. It changes nothing. The caller owns the
-// result.
-func (s *Store) Redeliver(ctx context.Context, sink string, max Batch) (Redelivery, error) {
+// Redeliver returns the events of the queue after an offset (zero: from its beginning), without
+// waiting, in the order in which they were queued; no records if there are none. It changes
+// nothing. The caller owns the result.
+func (s *Store) Redeliver(ctx context.Context, sink string, after RedeliveryOffset, max Batch) (Redelivery, error) {
 	var (
 		next   Redelivery
 		values [][]byte
 	)
 	err := s.view(ctx, func(tx *bolt.Tx) (err error) {
 		if _, err = cursorOf(tx, sink); err == nil {
-			next, values, err = openQueue(tx, sink).read(tx, max)
+			next, values, err = openQueue(tx, sink).read(tx, after, max)
 		}
 		return err
 	})
@@ -181,12 +182,17 @@ func (s *Store) Redeliver(ctx context.Context, sink string, max Batch) (Redelive
 	return next, nil
 }
 
-// read returns the queue's next events, and their bytes as values. It copies both out
-// of the transaction.
-func (q redeliveryTable) read(tx *bolt.Tx, max Batch) (next Redelivery, values [][]byte, err error) {
+// IsAfter reports whether o is behind other in its queue.
+func (o RedeliveryOffset) IsAfter(other RedeliveryOffset) bool {
+	return o.Item > other.Item || o.Item == other.Item && o.Seq > other.Seq
+}
+
+// read returns the queue's events after an offset, and their bytes as values. It copies both
+// out of the transaction.
+func (q redeliveryTable) read(tx *bolt.Tx, after RedeliveryOffset, most Batch) (next Redelivery, values [][]byte, err error) {
 	size := 0
 	add := func(r Redelivered, value []byte) bool {
-		if !max.admits(len(values), size, len(value)) {
+		if !most.admits(len(values), size, len(value)) {
 			return false
 		}
 		next.Records, values = append(next.Records, r), append(values, value)
@@ -202,13 +208,22 @@ items:
 			next.Offset = i.offset()
 		}
 		if !i.replays() {
+			if !i.offset().IsAfter(after) {
+				continue
+			}
 			if !add(Redelivered{Offset: i.offset(), Key: string(i.key)}, i.event) {
 				break
 			}
 			continue
 		}
+		first := i.first
+		if i.number == after.Item {
+			first = max(first, after.Seq+1)
+		} else if i.number < after.Item {
+			continue
+		}
 		cursor := tx.Bucket(journalBucket).Cursor()
-		for key, value := cursor.Seek(encode(i.first)); key != nil; key, value = cursor.Next() {
+		for key, value := cursor.Seek(encode(first)); key != nil; key, value = cursor.Next() {
 			m, err := parseMark(key)
 			if err != nil {
 				return next, nil, fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -229,14 +244,14 @@ items:
 // ctx's error if ctx is done first, or ErrClosed.
 func (s *Store) WaitRedelivery(ctx context.Context, sink string) error {
 	return s.await(ctx, &s.queued, func() (bool, error) {
-		next, err := s.Redeliver(ctx, sink, Batch{MaxEvents: 1})
+		next, err := s.Redeliver(ctx, sink, RedeliveryOffset{}, Batch{MaxEvents: 1})
 		return len(next.Records) > 0, err
 	})
 }
 
-// CommitRedelivery removes events from the queue and writes the dead letters with that. It
-// returns ErrFenced if the queue does not begin at c.Expect, and ErrDeadFull as
-// CommitDelivery does.
+// CommitRedelivery removes events from the queue, and writes the dead letters and the parked
+// events with that. It returns ErrFenced if the queue does not begin at c.Expect, and
+// ErrDeadFull or ErrParkedFull as CommitDelivery does.
 func (s *Store) CommitRedelivery(ctx context.Context, c RedeliveryCommit) error {
 	err := validateDead(c.Dead)
 	if err == nil {
@@ -249,6 +264,9 @@ func (s *Store) CommitRedelivery(ctx context.Context, c RedeliveryCommit) error 
 			write: func(r *writeRound) error {
 				r.changed = true
 				l.remove(r.tx, c.Sink)
+				if err := park(r.tx, c.Sink, c.Parked); err != nil {
+					return err
+				}
 				return putDead(r.tx, SinkOwner(c.Sink), c.Dead)
 			},
 		})
@@ -272,7 +290,10 @@ func (c *RedeliveryCommit) check(r *writeRound) (l leading, err error) {
 	if l, err = q.upTo(c.Last, c.Events); err != nil {
 		return l, err
 	}
-	return l, r.deadSpace(c.Sink, c.Dead)
+	if err := r.deadSpace(c.Sink, c.Dead); err != nil {
+		return l, err
+	}
+	return l, r.parkedSpace(c.Sink, c.Parked)
 }
 
 // leading is the part of a queue that a commit removes.

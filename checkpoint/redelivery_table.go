@@ -145,15 +145,21 @@ type counts struct {
 	requeued      uint64 // events
 	requeuedBytes int64
 	skipped       uint64
+	parked        uint64 // events
+	parkedBytes   int64
 }
 
 func countsOf(tx *bolt.Tx, sink string) counts {
 	n := decode(valueOf(tx, countsBucket, sink))
-	return counts{requeued: n[0], requeuedBytes: int64(n[1]), skipped: n[2]}
+	return counts{requeued: n[0], requeuedBytes: int64(n[1]), skipped: n[2], parked: n[3], parkedBytes: int64(n[4])}
 }
 
 func (c counts) put(tx *boltfile.Tx, sink string) {
-	tx.Table(countsBucket).Put([]byte(sink), encode(c.requeued, uint64(c.requeuedBytes), c.skipped))
+	value := encode(c.requeued, uint64(c.requeuedBytes), c.skipped)
+	if c.parked > 0 {
+		value = encode(c.requeued, uint64(c.requeuedBytes), c.skipped, c.parked, uint64(c.parkedBytes))
+	}
+	tx.Table(countsBucket).Put([]byte(sink), value)
 }
 
 // held returns the number of the first event that a configured sink still has to get

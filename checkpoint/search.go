@@ -142,6 +142,8 @@ const (
 	DeliveryDone DeliveryState = "done"
 	// DeliveryDead means that the sink has a dead letter of the event.
 	DeliveryDead DeliveryState = "dead"
+	// DeliveryParked means that the sink delivers the event later.
+	DeliveryParked DeliveryState = "parked"
 	// DeliveryQueued means that the event is queued for redelivery.
 	DeliveryQueued DeliveryState = "queued"
 )
@@ -152,8 +154,8 @@ type Delivered struct {
 	Dead  DeadLetter // of DeliveryDead, without its body
 }
 
-// maxQueued bounds the items of a redelivery queue that Deliveries looks at. An event that is
-// queued behind them counts as what it was before.
+// maxQueued bounds the items of a redelivery queue, and the parked events, that Deliveries
+// looks at. An event that is queued or parked behind them counts as what it was before.
 const maxQueued = 10_000
 
 // Deliveries returns what the state knows of the delivery to a sink of the events of the
@@ -187,6 +189,20 @@ func (s *Store) Deliveries(ctx context.Context, sink string, seqs []uint64) (all
 			all = append(all, d)
 		}
 		looked := 0
+		if parked := inside(tx, parkedBucket, []byte(sink)); parked != nil {
+			cursor := parked.Cursor()
+			for number, value := cursor.First(); number != nil && looked < maxQueued; number, value = cursor.Next() {
+				p, _, err := parseParked(number, value)
+				if err != nil {
+					return err
+				}
+				if i, ok := index[p.Key]; ok && p.Offset == (RedeliveryOffset{}) {
+					all[i] = Delivered{State: DeliveryParked}
+				}
+				looked++
+			}
+		}
+		looked = 0
 		for item, err := range openQueue(tx, sink).items() {
 			if looked++; err != nil || looked > maxQueued {
 				return err

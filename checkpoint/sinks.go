@@ -115,8 +115,8 @@ func pausedSince(tx *bolt.Tx, sink string) time.Time {
 	return time.UnixMilli(int64(decode(value)[0]))
 }
 
-// Forget drops the cursor, the redelivery queue and the dead letters of a sink. It returns
-// an error if the sink is configured, or never was.
+// Forget drops the cursor, the redelivery queue, the parked events and the dead letters of a
+// sink. It returns an error if the sink is configured, or never was.
 func (s *Store) Forget(ctx context.Context, sink string) error {
 	err := s.do(ctx, change{
 		check: func(r *writeRound) error {
@@ -148,6 +148,7 @@ func partsOf(tx *boltfile.Tx, sink string) []part {
 		{tx.Table(deadSizeBucket), owner},
 		{tx.Table(requeuedBucket), name},
 		{tx.Table(replayedBucket), name},
+		{tx.Table(parkedBucket), name},
 		{tx.Table(countsBucket), name},
 		{tx.Table(pausedBucket), name},
 		{tx.Table(knownBucket), memoryName(sink)},
@@ -165,7 +166,7 @@ func forgetSink(tx *boltfile.Tx, sink string) {
 // Rename moves everything that the state holds of a sink to another name, in one
 // transaction. It returns an error if either is configured, if from never was, or if the
 // state holds anything under the name to. It needs memory for a copy of the sink's dead
-// letters and requeued events.
+// letters, requeued events and parked events.
 func (s *Store) Rename(ctx context.Context, from, to string) error {
 	if to == "" || len(to) > maxKey {
 		return fmt.Errorf("rename %s to %s: a name of %d bytes", from, to, len(to))

@@ -28,7 +28,7 @@ const splitBytes = 1 << 20
 // last one in all shards, so that no dead letter gets the key of another.
 //
 // Split returns an error that says what to do unless every sink has committed all events, and
-// no redelivery is queued.
+// no redelivery is queued and no event parked.
 func Split(ctx context.Context, path string, shardOf func(appliance string) int, shards int, yield func(shard int, record []byte) error) error {
 	err := split(ctx, path, shardOf, shards, yield)
 	return wrapf(err, "split the state")
@@ -71,6 +71,10 @@ func delivered(tx *bolt.Tx, j *journal) error {
 		if of.LagEvents > 0 {
 			return fmt.Errorf("the sink %s has yet to get %d events: start ndrbridge without cluster in its configuration and let it deliver them, "+
 				"or, if the sink is no longer configured, drop it with 'ndrbridge state forget %[1]s'", sink, of.LagEvents)
+		}
+		if parked := countsOf(tx, string(sink)).parked; parked > 0 {
+			return fmt.Errorf("%d events are parked for the sink %s: start ndrbridge without cluster in its configuration and let it deliver them, "+
+				"or, if the sink is no longer configured, drop it with 'ndrbridge state forget %[2]s'", parked, sink)
 		}
 		begin, err := openQueue(tx, string(sink)).begin()
 		if err == nil && begin != (RedeliveryOffset{}) {

@@ -39,6 +39,8 @@ type SinkStats struct {
 	Trimmed     uint64
 	Queued      uint64 // events in the redelivery queue
 	QueuedBytes int64  // their bytes
+	Parked      uint64 // events that the sink delivers later
+	ParkedBytes int64  // their bytes
 	// Skipped counts all events that the sink never got: those that a Skip moved
 	// its cursor over, and those of its redelivery queue that were trimmed. It
 	// never decreases.
@@ -135,6 +137,7 @@ func (j *journal) statsOf(cursor uint64) (SinkStats, error) {
 func (j *journal) queueStats(tx *bolt.Tx, sink string, stats *SinkStats) error {
 	c := countsOf(tx, sink)
 	stats.Queued, stats.QueuedBytes, stats.Skipped = c.requeued, c.requeuedBytes, c.skipped
+	stats.Parked, stats.ParkedBytes = c.parked, c.parkedBytes
 	var failed error
 	err := openQueue(tx, sink).ranges(func(i item) {
 		first := max(i.first, j.first)

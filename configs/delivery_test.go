@@ -11,7 +11,7 @@ func TestDeliveryKeyErrors(t *testing.T) {
 		{"a match with a mistyped field", `file: {path: "-"}, match: "detection.riskscore >= 80"`, "did you mean risk_score?"},
 		{"a match of a field as another type", `file: {path: "-"}, match: 'detection.risk_score >= "80"'`, ">= cannot be applied to (int, string)"},
 		{"a match that is not an expression", `file: {path: "-"}, match: "detection.risk_score = 80"`, "use == to compare"},
-		{"an event at fault looked for before the first attempt", `file: {path: "-"}, isolate_after: 0`, "sinks[0].isolate_after: is 0; it must be at least 1"},
+		{"an event given up before it failed", `file: {path: "-"}, poison: {attempts: 0}`, "sinks[0].poison.attempts: is 0; it must be at least 1"},
 		{"fewer attempts than none", `file: {path: "-"}, max_attempts: -1`, "sinks[0].max_attempts: is -1; it must be 0 or more"},
 		{"a rate below none", `file: {path: "-"}, rate_limit: -0.5`, "sinks[0].rate_limit: is -0.5; it must be 0 or more"},
 		{"a rate that is not a number", `file: {path: "-"}, rate_limit: .nan`, "sinks[0].rate_limit: "},
@@ -30,8 +30,8 @@ func TestDeliveryKeyErrors(t *testing.T) {
 		})
 	}
 	t.Run("what is right is taken", func(t *testing.T) {
-		s := parse(t, sink(`webhook: {url: "https://h", concurrency: 8, gzip: true}, lag: {max_age: 6h, policy: skip}, isolate_after: 2, max_attempts: 5, rate_limit: 0.5, redact: [detection.title]`)).Sinks[0]
-		if s.IsolateAfter != 2 || s.MaxAttempts != 5 || s.RateLimit != 0.5 || len(s.Redact) != 1 || s.Webhook.Concurrency != 8 || !s.Webhook.Gzip {
+		s := parse(t, sink(`webhook: {url: "https://h", concurrency: 8, gzip: true}, lag: {max_age: 6h, policy: skip}, poison: {attempts: 2, after: 10m}, max_attempts: 5, rate_limit: 0.5, redact: [detection.title]`)).Sinks[0]
+		if s.Poison.Attempts != 2 || time.Duration(s.Poison.After) != 10*time.Minute || s.MaxAttempts != 5 || s.RateLimit != 0.5 || len(s.Redact) != 1 || s.Webhook.Concurrency != 8 || !s.Webhook.Gzip {
 			t.Errorf("%+v", s)
 		}
 		if want := (Lag{MaxAge: Duration(6 * time.Hour), Policy: LagSkip}); s.Lag != want {

@@ -53,13 +53,11 @@ type Sink struct {
 	Retry SendRetry `yaml:"retry" envPrefix:"RETRY_"`
 	Lag   Lag       `yaml:"lag" envPrefix:"LAG_"`
 	// Probe is the wait between delivery attempts while the sink is halted.
-	Probe Duration `yaml:"probe" env:"PROBE" default:"30s" above:"0"`
-	// IsolateAfter is the number of consecutive failed attempts after which a batch is sent
-	// in parts, to find an event that keeps failing while others are delivered.
-	IsolateAfter int `yaml:"isolate_after" env:"ISOLATE_AFTER" default:"5" min:"1"`
-	// MaxAttempts is the number of temporary failures after which an event is dead-lettered.
-	// 0: unlimited. An event that keeps failing while others are delivered is
-	// dead-lettered regardless.
+	Probe  Duration `yaml:"probe" env:"PROBE" default:"30s" above:"0"`
+	Poison Poison   `yaml:"poison" envPrefix:"POISON_"`
+	// MaxAttempts is the number of failed attempts after which an event is dead-lettered,
+	// whether others are delivered or not. 0: unlimited. Attempts that fail because the
+	// destination or a part of it is not available do not count.
 	MaxAttempts int `yaml:"max_attempts" env:"MAX_ATTEMPTS" default:"0" min:"0"`
 	// RateLimit is the maximum number of events per second. 0: no limit. In a cluster, each
 	// shard has an equal share of it.
@@ -108,6 +106,16 @@ type SendRetry struct {
 	Initial Duration `yaml:"initial" env:"INITIAL" default:"500ms" above:"0"`
 	// Max is the longest wait; at least [SendRetry.Initial].
 	Max Duration `yaml:"max" env:"MAX" default:"1m" above:"0"`
+}
+
+// Poison sets when an event is dead-lettered that fails while others are delivered. Until
+// then it is parked: it is sent again now and then, and only later events of the same
+// detection wait for it.
+type Poison struct {
+	// Attempts is the number of such failures.
+	Attempts int `yaml:"attempts" env:"ATTEMPTS" default:"20" min:"1"`
+	// After is the minimum time from the first of them to the last.
+	After Duration `yaml:"after" env:"AFTER" default:"1h" min:"0"`
 }
 
 // Values of Lag.Policy.

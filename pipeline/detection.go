@@ -230,6 +230,8 @@ func (s *detectionSearch) result(sink string, seq uint64, of checkpoint.Delivere
 		return admin.ResultDeadLetter
 	case of.State == checkpoint.DeliveryQueued:
 		return admin.ResultQueued
+	case of.State == checkpoint.DeliveryParked:
+		return admin.ResultParked
 	case verdict == sinks.VerdictFilter:
 		return admin.ResultFiltered
 	case of.State == checkpoint.DeliveryPending:

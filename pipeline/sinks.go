@@ -5,6 +5,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
+	"ndrbridge/internal/poison"
 	"ndrbridge/pipeline/endpoint"
 	"ndrbridge/pipeline/lifecycle"
 	"ndrbridge/sinks"
@@ -57,7 +58,7 @@ func (p *Pipeline) buildSink(s configs.Sink, config *configs.Config, current *si
 		Linger:       time.Duration(s.Batch.Linger),
 		RetryInitial: time.Duration(s.Retry.Initial),
 		RetryMax:     time.Duration(s.Retry.Max),
-		IsolateAfter: s.IsolateAfter,
+		Poison:       poison.Rule{Attempts: s.Poison.Attempts, After: time.Duration(s.Poison.After)},
 		MaxAttempts:  s.MaxAttempts,
 		Probe:        time.Duration(s.Probe),
 		RateLimit:    s.RateLimit,

@@ -79,7 +79,7 @@ func sinkStatus(name string, stats checkpoint.Stats) admin.SinkStatus {
 	of := admin.SinkStatus{
 		Name: name, LagEvents: s.LagEvents, LagBytes: s.LagBytes, Oldest: s.Oldest, LagSeconds: ageSeconds(s.Oldest, time.Now()),
 		DeadLetters: dead.Count, DeadLetterBytes: dead.Bytes,
-		Redeliveries: s.Queued,
+		Redeliveries: s.Queued, Parked: s.Parked,
 		// Trimmed events move into Skipped when the sink is moved past them.
 		Skipped: s.Skipped + s.Trimmed,
 	}

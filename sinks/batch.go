@@ -1,11 +1,11 @@
 package sinks
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/internal/poison"
 	"ndrbridge/transform"
 )
 
@@ -16,25 +16,40 @@ type deliveryBatch struct {
 	// undoable holds the indexes of the dead letters that undoDeadLetters undoes: no
 	// event was acknowledged after them.
 	undoable []int
+	up       bool // the target has just accepted something
 }
+
+// entryState is what has become of a batch's entry.
+type entryState int
+
+const (
+	entryPending entryState = iota
+	entryDone               // acknowledged, or filtered
+	entryDead               // to become a dead letter, because of reason
+	entryParked             // to be parked, or to stay so
+	entryHeld               // like entryParked, because an event before it with its key is parked
+)
 
 // batchEntry is a record of a batch, or consecutive filtered records.
 type batchEntry struct {
-	record checkpoint.Redelivered // the last one; a record of the journal has no Offset
-	count  int                    // of records
-	size   int                    // of the records, in bytes
+	// record is the last one, as it is stored if it is parked. A record that is not parked has
+	// no Number, one of the journal no Offset.
+	record checkpoint.Parked
+	count  int // of records
+	size   int // of the records, in bytes
 
-	filtered bool  // not to be sent
-	done     bool  // acknowledged, filtered or dead-lettered
-	dead     error // the reason why the event is to become a dead letter; nil: it is not
+	filtered bool // not to be sent
+	state    entryState
+	reason   error // of the last failure; nil: none
 
-	transientFailures int
-	soloFailures      poison.Failures // in passes that delivered others
+	failed *mark // when it failed and its part of the target accepted nothing after; nil: it did not
+	// retryAfter is the least wait before it is sent again, of the last failure.
+	retryAfter time.Duration
 }
 
 // add appends a record with event, the form in which it is sent. If err is not
 // nil, the record is dead-lettered instead.
-func (b *deliveryBatch) add(record checkpoint.Redelivered, event transform.Event, err error) {
+func (b *deliveryBatch) add(record checkpoint.Parked, event transform.Event, err error) {
 	b.entries = append(b.entries, batchEntry{record: record, count: 1, size: len(record.Event.Structured())})
 	b.events = append(b.events, event)
 	if err != nil {
@@ -43,11 +58,11 @@ func (b *deliveryBatch) add(record checkpoint.Redelivered, event transform.Event
 }
 
 // addFiltered appends a record that is not to be sent. It does not keep the
-// record's bytes, and consecutive filtered records share one entry: with a
-// selective match, one failing event may be followed by a whole journal of them.
-func (b *deliveryBatch) addFiltered(record checkpoint.Redelivered) {
-	if last := len(b.entries) - 1; last < 0 || !b.entries[last].filtered {
-		b.entries = append(b.entries, batchEntry{filtered: true, done: true})
+// record's bytes, and consecutive filtered records share one entry, unless they are parked:
+// with a selective match, one failing event may be followed by a whole journal of them.
+func (b *deliveryBatch) addFiltered(record checkpoint.Parked) {
+	if last := len(b.entries) - 1; last < 0 || !b.entries[last].filtered || record.Number != 0 {
+		b.entries = append(b.entries, batchEntry{filtered: true, state: entryDone})
 		b.events = append(b.events, transform.Event{})
 	}
 	e := &b.entries[len(b.entries)-1]
@@ -58,17 +73,7 @@ func (b *deliveryBatch) addFiltered(record checkpoint.Redelivered) {
 }
 
 // last returns the batch's last record.
-func (b *deliveryBatch) last() checkpoint.Redelivered { return b.entries[len(b.entries)-1].record }
-
-// matched returns the number of entries that are not filtered.
-func (b *deliveryBatch) matched() (n int) {
-	for i := range b.entries {
-		if !b.entries[i].filtered {
-			n++
-		}
-	}
-	return n
-}
+func (b *deliveryBatch) last() checkpoint.Parked { return b.entries[len(b.entries)-1].record }
 
 // recordCount returns the number of records in the first n entries.
 func (b *deliveryBatch) recordCount(n int) (records int) {
@@ -76,35 +81,6 @@ func (b *deliveryBatch) recordCount(n int) (records int) {
 		records += b.entries[i].count
 	}
 	return records
-}
-
-// mayGrow reports whether a batch that keeps failing may be extended. If it is
-// quarantined, it needs others to deliver in each of poison.GiveUpAfter passes. If all
-// of its events fail, more events give no new information. The size stays bounded
-// by a multiple of bound, however large the backlog is.
-func (b *deliveryBatch) mayGrow(bound checkpoint.Batch, quarantined bool) bool {
-	const batches = 32
-	events, bytes, acknowledged := 0, 0, 0
-	for i := range b.entries {
-		switch e := &b.entries[i]; {
-		case !e.done:
-			events, bytes = events+1, bytes+e.size
-		case !e.filtered && e.dead == nil:
-			acknowledged++
-		}
-	}
-	// A crash repeats the events acknowledged behind a pending one. This many are
-	// enough for poison.GiveUpAfter passes.
-	if acknowledged >= bound.MaxEvents+(poison.GiveUpAfter-1)*maxNeighbours {
-		return false
-	}
-	if bound.MaxBytes > 0 && bytes >= batches/4*bound.MaxBytes {
-		return false
-	}
-	if !quarantined {
-		return events <= max(bound.MaxEvents, 8*downAfter)
-	}
-	return bound.MaxEvents <= 0 || b.matched() < batches*max(bound.MaxEvents, downAfter)
 }
 
 // fits returns how many of the events at indexes, from the first, may be sent in
@@ -120,10 +96,9 @@ func (b *deliveryBatch) fits(indexes []int, bound checkpoint.Batch) int {
 	return len(indexes)
 }
 
-// beforeFirstDead returns how many of the first n entries precede the first one to
-// be dead-lettered.
-func (b *deliveryBatch) beforeFirstDead(n int) int {
-	if i := slices.IndexFunc(b.entries[:n], func(e batchEntry) bool { return e.dead != nil }); i >= 0 {
+// beforeFirst returns how many of the first n entries precede the first one for which is holds.
+func (b *deliveryBatch) beforeFirst(n int, is func(entryState) bool) int {
+	if i := slices.IndexFunc(b.entries[:n], func(e batchEntry) bool { return is(e.state) }); i >= 0 {
 		return i
 	}
 	return n
@@ -138,11 +113,11 @@ func (b *deliveryBatch) removeFirst(n int) {
 	}
 }
 
-// pending returns the indexes of the entries that are not done.
+// pending returns the indexes of the pending entries.
 func (b *deliveryBatch) pending() []int {
 	pending := make([]int, 0, len(b.entries))
 	for i := range b.entries {
-		if !b.entries[i].done {
+		if b.entries[i].state == entryPending {
 			pending = append(pending, i)
 		}
 	}
@@ -154,7 +129,7 @@ func (b *deliveryBatch) pending() []int {
 func (b *deliveryBatch) firstOfEachKey() (first []int) {
 	keys := make(map[string]bool)
 	for _, i := range b.pending() {
-		if key := orderingKey(b.events[i]); !keys[key] || key == "" {
+		if key := b.entries[i].record.Order; !keys[key] || key == "" {
 			keys[key] = true
 			first = append(first, i)
 		}
@@ -164,12 +139,15 @@ func (b *deliveryBatch) firstOfEachKey() (first []int) {
 
 // orderingKey returns the key of events that must not overtake each other: events
 // of the same detection. Events of other streams have no key, so that a failing
-// one blocks no other.
-func orderingKey(e transform.Event) string {
-	if e.Stream() == transform.StreamDetections {
-		return e.PartitionKey
+// one blocks no other. Redeliveries are apart from first deliveries.
+func orderingKey(r checkpoint.Redelivered) string {
+	switch {
+	case r.Event.Stream() != transform.StreamDetections || r.Event.PartitionKey == "":
+		return ""
+	case r.Offset != (checkpoint.RedeliveryOffset{}):
+		return "redelivered/" + r.Event.PartitionKey
 	}
-	return ""
+	return r.Event.PartitionKey
 }
 
 // eventsAt returns the events at indexes, which are in ascending order.
@@ -190,7 +168,7 @@ func (b *deliveryBatch) eventsAt(indexes []int) []transform.Event {
 // bytes.
 func (b *deliveryBatch) acknowledge(index int) {
 	e := &b.entries[index]
-	e.done = true
+	e.state = entryDone
 	b.events[index], e.record.Event = transform.Event{}, transform.Event{}
 	b.undoable = b.undoable[:0]
 }
@@ -201,10 +179,10 @@ func (b *deliveryBatch) deadLetter(index int, reason error) {
 	b.undoable = append(b.undoable, index)
 }
 
-// giveUp is like deadLetter, for an event that failed while others were delivered.
-// undoDeadLetters does not undo it, because the target is known to accept others.
+// giveUp is like deadLetter, but undoDeadLetters does not undo it, because the target is
+// known to accept others.
 func (b *deliveryBatch) giveUp(index int, reason error) {
-	b.entries[index].done, b.entries[index].dead = true, reason
+	b.entries[index].state, b.entries[index].reason = entryDead, reason
 }
 
 // undoDeadLetters makes dead-lettered events pending again, back to the last
@@ -213,19 +191,29 @@ func (b *deliveryBatch) giveUp(index int, reason error) {
 func (b *deliveryBatch) undoDeadLetters() {
 	b.undoable = slices.DeleteFunc(b.undoable, func(i int) bool {
 		e := &b.entries[i]
-		undo := b.events[i].ID != "" && !IsUnsent(e.dead)
+		undo := b.events[i].ID != "" && !IsUnsent(e.reason)
 		if undo {
-			e.done, e.dead = false, nil
+			e.state = entryPending
 		}
 		return undo
 	})
 }
 
-// completed returns the number of leading entries that are done, and the dead
-// letters among them. Unless final is set or the whole batch is done, it stops
-// before the first dead letter that undoDeadLetters may undo.
-func (b *deliveryBatch) completed(now time.Time, final bool) (n int, deadLetters []checkpoint.DeadLetter) {
-	for n < len(b.entries) && b.entries[n].done {
+// unpark makes parked events pending again because there is no space for them. Held ones stay
+// behind the event that they follow.
+func (b *deliveryBatch) unpark() {
+	for i := range b.entries {
+		if e := &b.entries[i]; e.state == entryParked {
+			e.state = entryPending
+		}
+	}
+}
+
+// completed returns the number of leading entries that are not pending. Unless final is set
+// or the whole batch is done, it stops before the first dead letter that undoDeadLetters may
+// undo.
+func (b *deliveryBatch) completed(final bool) (n int) {
+	for n < len(b.entries) && b.entries[n].state != entryPending {
 		n++
 	}
 	if !final && n < len(b.entries) {
@@ -233,12 +221,41 @@ func (b *deliveryBatch) completed(now time.Time, final bool) (n int, deadLetters
 			n = min(n, i)
 		}
 	}
+	return n
+}
+
+// deadLetters returns the dead letters among the first n entries.
+func (b *deliveryBatch) deadLetters(n int, now time.Time) (dead []checkpoint.DeadLetter) {
 	for i := range n {
-		if e := &b.entries[i]; e.dead != nil {
-			deadLetters = append(deadLetters, checkpoint.DeadLetter{
-				Key: e.record.Key, Class: string(Rejected), Reason: e.dead.Error(), Time: now, Body: e.record.Event.Structured(),
+		if e := &b.entries[i]; e.state == entryDead {
+			dead = append(dead, checkpoint.DeadLetter{
+				Key: e.record.Key, Class: string(Rejected), Reason: e.reason.Error(), Time: now, Body: e.record.Event.Structured(),
 			})
 		}
 	}
-	return n, deadLetters
+	return dead
+}
+
+// parked returns the parked events among the first n entries.
+func (b *deliveryBatch) parked(n int) (parked []checkpoint.Parked) {
+	for i := range n {
+		if e := &b.entries[i]; e.state.isParked() {
+			parked = append(parked, e.record)
+		}
+	}
+	return parked
+}
+
+func (s entryState) isParked() bool { return s == entryParked || s == entryHeld }
+
+// newlyParked returns how many of the first n entries are parked that were not before, and
+// the last of the failures that caused that.
+func (b *deliveryBatch) newlyParked(n int) (events int, reason error) {
+	for i := range n {
+		if e := &b.entries[i]; e.state.isParked() && e.record.Number == 0 {
+			events++
+			reason = cmp.Or(e.reason, reason)
+		}
+	}
+	return events, reason
 }

@@ -2,7 +2,6 @@ package sinks_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -26,7 +25,7 @@ func TestMetricsAndLog(t *testing.T) {
 		f := newFixtureWith(t, 20, &target{answer: func(attempt int, ids []string) error {
 			switch {
 			case attempt <= 2:
-				return errors.New("connection refused")
+				return sinks.Unavailable(sinks.ScopeTarget, "connection refused")
 			case attempt <= 4:
 				return sinks.Errorf(sinks.Halted, "401 unauthorized")
 			case slices.Contains(ids, "5"):

@@ -48,7 +48,8 @@ func (p *preparer) matchStatus() *MatchStatus {
 // add appends a record to b: prepared, filtered, or as a dead letter if Match or
 // Prepare failed. A requeued dead letter is never filtered: an operator asked for
 // its delivery, and filtering would lose it.
-func (p *preparer) add(b *deliveryBatch, r checkpoint.Redelivered) {
+func (p *preparer) add(b *deliveryBatch, r checkpoint.Parked) {
+	r.Order = orderingKey(r.Redelivered)
 	event, err := r.Event, error(nil)
 	if redelivery := r.Offset.Item; redelivery != 0 {
 		event = event.Redeliver(redelivery)

@@ -40,7 +40,7 @@ func (u *unreliable) CommitDelivery(ctx context.Context, d checkpoint.Delivery) 
 // newQueue returns the queue of a sink without filters.
 func newQueue(journal Journal) *journalQueue {
 	o := &Options{Name: "lake", Batch: checkpoint.Batch{MaxEvents: 8}}
-	return &journalQueue{journal: journal, o: o, preparer: &preparer{o: o}}
+	return &journalQueue{journal: journal, o: o, preparer: &preparer{o: o}, parked: newParkedIndex(journal, o, newParts(0, 0))}
 }
 
 func TestCommitContinuesAfterCommitsThatMayHaveBeenWritten(t *testing.T) {

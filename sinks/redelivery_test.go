@@ -74,7 +74,7 @@ func TestRedelivery(t *testing.T) {
 			"and tried again with the same one",
 			func(attempt int, ids []string) error {
 				if ids[0] == "1 again 1" && attempt < 5 {
-					return errors.New("503 service unavailable")
+					return sinks.Unavailable(sinks.ScopeTarget, "503 service unavailable")
 				}
 				return nil
 			},
@@ -103,7 +103,7 @@ func TestRedelivery(t *testing.T) {
 				if dead := f.dead(t); !slices.Equal(dead, c.dead) {
 					t.Errorf("dead letters %v, want %v", dead, c.dead)
 				}
-				if next, err := f.store.Redeliver(t.Context(), "lake", checkpoint.Batch{}); err != nil || len(next.Records) > 0 {
+				if next, err := f.store.Redeliver(t.Context(), "lake", checkpoint.RedeliveryOffset{}, checkpoint.Batch{}); err != nil || len(next.Records) > 0 {
 					t.Errorf("%v, %v are still queued", next, err)
 				}
 				if f.cursor(t) != 3 {

@@ -14,6 +14,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/cluster/lease"
+	"ndrbridge/internal/poison"
 	"ndrbridge/transform"
 )
 
@@ -27,13 +28,14 @@ type Options struct {
 	// RetryInitial and RetryMax bound the exponential backoff after a transient
 	// failure.
 	RetryInitial, RetryMax time.Duration
-	// MaxAttempts is the number of transient failures after which an event is
-	// dead-lettered; 0: never.
+	// MaxAttempts is the number of passes after which an event is dead-lettered if it was in
+	// a request in each that failed, and not because the target or a part of it was down;
+	// 0: never.
 	MaxAttempts int
-	// IsolateAfter is the number of consecutive failed attempts after which a batch
-	// is bisected to find the event at fault; 0: 5.
-	IsolateAfter int
-	Probe        time.Duration // between two attempts of a halted sink
+	// Poison is when an event is given up that fails while others are accepted; zero: after
+	// 20 failures over at least an hour.
+	Poison poison.Rule
+	Probe  time.Duration // between two attempts of a halted sink
 	// RateLimit is in events per second; 0: no limit.
 	RateLimit float64
 	Lag       Lag
@@ -63,8 +65,8 @@ type Options struct {
 }
 
 // Journal is the part of the state that a Runner uses: the events after the sink's cursor,
-// what the sink's lag policy skips of them, and its redelivery queue. *checkpoint.Store
-// implements it, and documents the methods.
+// what the sink's lag policy skips of them, its redelivery queue, and the events that it has
+// parked. *checkpoint.Store implements it, and documents the methods.
 type Journal interface {
 	Cursor(ctx context.Context, sink string) (uint64, error)
 	Read(ctx context.Context, after uint64, max checkpoint.Batch) ([]checkpoint.Record, error)
@@ -74,21 +76,26 @@ type Journal interface {
 	Over(ctx context.Context, sink string, b checkpoint.Budget) (checkpoint.Excess, error)
 	Skip(ctx context.Context, s checkpoint.Skip) error
 
-	Redeliver(ctx context.Context, sink string, max checkpoint.Batch) (checkpoint.Redelivery, error)
+	Redeliver(ctx context.Context, sink string, after checkpoint.RedeliveryOffset, max checkpoint.Batch) (checkpoint.Redelivery, error)
 	CommitRedelivery(ctx context.Context, c checkpoint.RedeliveryCommit) error
 	WaitRedelivery(ctx context.Context, sink string) error
+
+	ParkedHeads(ctx context.Context, sink string, after uint64) ([]checkpoint.Parked, error)
+	Parked(ctx context.Context, sink string, numbers []uint64, max checkpoint.Batch) ([]checkpoint.Parked, error)
+	CommitParked(ctx context.Context, c checkpoint.ParkedCommit) error
 }
 
 // Runner delivers to one sink. One worker delivers the journal from the sink's
-// cursor to its end, another the redeliveries that operators ask for. Each has
-// one batch in flight and commits events once they are acknowledged or
-// dead-lettered.
+// cursor to its end, another the redeliveries that operators ask for, and a third one
+// the events that these two have parked. Each has one batch in flight and commits
+// events once they are acknowledged, dead-lettered or parked.
 type Runner struct {
 	o       Options
 	metrics sinkMetrics
 	limiter *rate.Limiter // nil: none
 	prepare *preparer
 	workers []*worker
+	parts   *parts
 
 	metricMu sync.Mutex    // serializes updates of the state metric
 	sendSlot chan struct{} // holds an element while a worker uses sink: one at a time
@@ -109,8 +116,8 @@ func NewRunner(journal Journal, o Options) *Runner {
 		sendSlot: make(chan struct{}, 1), pauseChanged: make(chan struct{}),
 	}
 	r.prepare = newPreparer(&r.o, r.metrics)
-	if o.IsolateAfter == 0 {
-		r.o.IsolateAfter = 5
+	if o.Poison == (poison.Rule{}) {
+		r.o.Poison = poison.Rule{Attempts: poison.GiveUpAfter, After: time.Hour}
 	}
 	if o.RateLimit > 0 {
 		burst := max(1, int(o.RateLimit))
@@ -119,10 +126,13 @@ func NewRunner(journal Journal, o Options) *Runner {
 			r.o.Batch.MaxEvents = burst
 		}
 	}
+	r.parts = newParts(o.RetryInitial, o.RetryMax)
+	parked := newParkedIndex(journal, &r.o, r.parts)
 	r.workers = []*worker{
-		newWorker(r, &journalQueue{journal: journal, o: &r.o, preparer: r.prepare},
+		newWorker(r, &journalQueue{journal: journal, o: &r.o, preparer: r.prepare, parked: parked},
 			&lagPolicy{journal: journal, sink: o.Name, Lag: o.Lag}, o.Log),
-		newWorker(r, &redeliveryQueue{journal: journal, o: &r.o, preparer: r.prepare}, nil, o.Log.With("redelivery", true)),
+		newWorker(r, &redeliveryQueue{journal: journal, o: &r.o, preparer: r.prepare, parked: parked}, nil, o.Log.With("redelivery", true)),
+		newWorker(r, &parkedQueue{journal: journal, o: &r.o, preparer: r.prepare, parked: parked}, nil, o.Log.With("parked", true)),
 	}
 	r.updateStateMetric()
 	return r
@@ -140,8 +150,8 @@ func (r *Runner) Run(ctx, late context.Context) {
 	running.Wait()
 }
 
-// Status returns the sink's status: paused, or else the more severe of the
-// statuses of its two workers. It is safe for concurrent use.
+// Status returns the sink's status: paused, or else the most severe of the
+// statuses of its workers. It is safe for concurrent use.
 func (r *Runner) Status() Status {
 	r.mu.Lock()
 	paused, sending, last := r.paused, r.sending, r.delivered
@@ -211,12 +221,13 @@ func (r *Runner) pauseState() (paused bool, changed <-chan struct{}) {
 }
 
 // send sends events in one call of Send, after waiting for the rate limit and for
-// the other worker. attempt counts the sends for the batch, from 1.
-func (r *Runner) send(ctx context.Context, events []transform.Event, attempt int) error {
+// the other workers. attempt counts the sends for the batch, from 1. It returns the part of
+// the target that each event goes to as partsOf does, also if it fails.
+func (r *Runner) send(ctx context.Context, events []transform.Event, attempt int) (names []string, err error) {
 	if r.limiter != nil {
 		for left := len(events); left > 0; left -= r.limiter.Burst() {
 			if err := r.limiter.WaitN(ctx, min(left, r.limiter.Burst())); err != nil {
-				return fmt.Errorf("wait for the rate limit: %w", err)
+				return nil, fmt.Errorf("wait for the rate limit: %w", err)
 			}
 		}
 	}
@@ -226,24 +237,68 @@ func (r *Runner) send(ctx context.Context, events []transform.Event, attempt int
 	case <-ctx.Done():
 	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("wait for the worker that sends: %w", err)
+		return nil, fmt.Errorf("wait for the worker that sends: %w", err)
 	}
 	ctx, span := r.startSpan(ctx, events, attempt)
-	err := r.openAndSend(ctx, events)
+	names, err = r.openAndSend(ctx, events)
 	endSpan(span, len(events), err)
-	return err
+	return names, err
 }
 
-// openAndSend sends events, opening the sink first if necessary. The caller holds
-// sendSlot.
-func (r *Runner) openAndSend(ctx context.Context, events []transform.Event) error {
+// openAndSend sends events, opening the sink first if necessary. It leaves out those for parts
+// of the target that are down. The caller holds sendSlot.
+func (r *Runner) openAndSend(ctx context.Context, events []transform.Event) (names []string, err error) {
 	if r.sink == nil {
 		sink, err := r.o.Open()
 		if err != nil {
-			return &Error{Class: Halted, Err: fmt.Errorf("open: %w", err)}
+			return nil, &Error{Class: Halted, Err: fmt.Errorf("open: %w", err)}
 		}
 		r.sink = sink
 	}
+	if !r.parts.areWatched() {
+		if err = r.sendWithLease(ctx, events); err != nil {
+			names = partsOf(r.sink, events)
+		}
+		return names, err
+	}
+	each := make(EventErrors, len(events))
+	var up []int // indexes
+	now := time.Now()
+	names = partsOf(r.sink, events)
+	for i, name := range names {
+		if wait := r.parts.waits(name, now); wait > 0 {
+			each[i] = &Error{Class: Transient, Scope: ScopePart, RetryAfter: wait, Err: fmt.Errorf("%w: %s", errPartDown, name)}
+			continue
+		}
+		up = append(up, i)
+	}
+	switch parted := names != nil; {
+	case !parted || len(up) == len(events):
+		err = r.sendWithLease(ctx, events)
+	case len(up) == 0:
+		return names, each
+	default:
+		left := make([]transform.Event, len(up))
+		for n, i := range up {
+			left[n] = events[i]
+		}
+		err = r.sendWithLease(ctx, left)
+		of, ok := errors.AsType[EventErrors](err)
+		if err != nil && (!ok || len(of) != len(up) || hadNoLease(err)) {
+			return names, err
+		}
+		for n, i := range up {
+			if of != nil {
+				each[i] = of[n]
+			}
+		}
+		err = each
+	}
+	return partsOf(r.sink, events), err // now the sink may know more of them
+}
+
+// sendWithLease sends events while the lease lasts.
+func (r *Runner) sendWithLease(ctx context.Context, events []transform.Event) error {
 	err := r.o.Lease.Do(ctx, func(ctx context.Context) error {
 		defer r.watchSend()()
 		start := time.Now()

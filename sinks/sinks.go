@@ -5,21 +5,31 @@
 // A batch is delivered by a state machine (see deliveryState for what each state
 // does):
 //
-//	batch ─► committing ─┬─ pending ────────────► sending ─ rejected as a whole ─► bisecting
-//	          ▲  ▲  ▲    ├─ keeps failing ──────► isolating
-//	          │  │  │    ├─ quarantined ────────► quarantining
-//	          │  │  │    ├─ rejects everything ─► probing
-//	          │  │  │    └─ all done ───────────► completed
-//	          │  │  │
-//	          │  │  └─────────────────────── sent ─────────────┐
-//	          │  └─ waited ─ retrying ◄─ some failed, failed, ─┤ each of sending, bisecting,
-//	          │                          throttled, no lease   │ isolating, quarantining
-//	          └──── waited ─ halted ◄─── halts ────────────────┘
+//	batch ─► committing ── pending ─► sending ── halts ─► halted ─┐
+//	          ▲  │  │  ▲               │  │                       │
+//	          │  │  │  └──── sent ─────┘  │ some left, none taken, │
+//	          │  │  │                     │ throttled, no lease    │
+//	          │  │  └─ no space ───────►  ▼                       │
+//	          │  │                     retrying ─┐                │
+//	          │  └─ all done ─► completed        │                │
+//	          └──────────────── waited ──────────┴────────────────┘
 //
-// Probing leads to committing (sent), to halted, or to retrying (no lease). A shutdown
-// leads from committing and from each attempt to stopped. If the lag policy skips the batch
-// while committing, retrying or halted waits, that state leads to skipped. A pause takes
-// effect in committing.
+// A shutdown leads from committing and from sending to stopped. If the lag policy skips the
+// batch while committing, retrying or halted waits, that state leads to skipped. A pause
+// takes effect in committing.
+//
+// Sending makes one pass (see pass), which finds out whose fault a failure is. An event moves
+// from the journal to one of these:
+//
+//	journal ─┬─ acknowledged
+//	         ├─ rejected ─────────────────────────────────► dead letter
+//	         └─ fails while others are accepted ─► parked ─┬─ acknowledged
+//	                                                ▲   │  ├─ rejected ─► dead letter
+//	                                                └───┘  └─ given up ─► dead letter
+//	                                           fails again
+//
+// A parked event, and the later ones of its ordering key, hold nothing else up. Failures of
+// the target, or of the part of it that an event goes to, never count against the event.
 package sinks
 
 import (

@@ -7,30 +7,17 @@ type deliveryState string
 // The states. Each is implemented by a method of delivery; next is the only place
 // that leads from one to another.
 const (
-	// committing commits the completed events, waits while the sink is paused, and
-	// selects how the others are sent.
+	// committing commits the completed events, and waits while the sink is paused.
 	committing deliveryState = "committing"
-
-	// sending sends the pending events in their order.
+	// sending makes one pass over the pending events: see pass.
 	sending deliveryState = "sending"
-	// bisecting halves the events of a call that the target rejected as a whole, until
-	// the rejected ones are found.
-	bisecting deliveryState = "bisecting"
-	// isolating makes one pass over a batch that keeps failing, halving what fails, to
-	// see whether only some of its events fail.
-	isolating deliveryState = "isolating"
-	// quarantining makes passes over a batch in which events failed individually while
-	// others were delivered, until each of these is delivered or given up.
-	quarantining deliveryState = "quarantining"
-	// probing sends single events to a sink that rejected everything.
-	probing deliveryState = "probing"
-
-	// retrying waits before the next attempt.
+	// retrying waits before the next pass.
 	retrying deliveryState = "retrying"
 	// halted waits for the sink's configuration or target to be fixed.
 	halted deliveryState = "halted"
 
-	// completed is the end: every event is acknowledged or dead-lettered, and committed.
+	// completed is the end: every event is acknowledged, dead-lettered or parked, and
+	// committed.
 	completed deliveryState = "completed"
 	// skipped is the end: the lag policy moved the queue past the batch.
 	skipped deliveryState = "skipped"
@@ -43,22 +30,18 @@ type outcome string
 
 const (
 	// Of committing.
-	outcomePending           outcome = "pending"            // some events are to be sent
-	outcomeKeepsFailing      outcome = "keeps failing"      // isolating the batch is due
-	outcomeQuarantined       outcome = "quarantined"        // some events failed individually while others were delivered
-	outcomeRejectsEverything outcome = "rejects everything" // the last events were all rejected
-	outcomeAllDone           outcome = "all done"
+	outcomePending outcome = "pending" // some events are to be sent
+	outcomeAllDone outcome = "all done"
+	outcomeNoSpace outcome = "no space" // for events that are to be parked
 
-	// Of an attempt: sending, bisecting, isolating, quarantining or probing.
-	outcomeMore             outcome = "more"                // a call was successful, and others may follow
-	outcomeSent             outcome = "sent"                // nothing failed
-	outcomeRejectedAsAWhole outcome = "rejected as a whole" // it is not known which events were
-	outcomeSomeFailed       outcome = "some failed"         // and others were delivered
-	outcomeFailed           outcome = "failed"              // and none was delivered
-	outcomeThrottled        outcome = "throttled"
-	outcomeHalts            outcome = "halts"    // the sink is at fault
-	outcomeNoLease          outcome = "no lease" // nothing may be sent, or the last call was cut short
-	outcomeInterrupted      outcome = "interrupted"
+	// Of sending.
+	outcomeSent        outcome = "sent"        // no event is left
+	outcomeSomeLeft    outcome = "some left"   // and others were acknowledged, dead-lettered or parked
+	outcomeNoneTaken   outcome = "none taken"  // the target accepted nothing
+	outcomeThrottled   outcome = "throttled"   // the target asks the sink to wait
+	outcomeHalts       outcome = "halts"       // the sink is at fault
+	outcomeNoLease     outcome = "no lease"    // nothing may be sent, or the last call was cut short
+	outcomeInterrupted outcome = "interrupted" // also of committing
 
 	// Of retrying and halted.
 	outcomeWaited outcome = "waited"
@@ -74,35 +57,18 @@ func (s deliveryState) next(o outcome) deliveryState {
 		switch o {
 		case outcomePending:
 			return sending
-		case outcomeKeepsFailing:
-			return isolating
-		case outcomeQuarantined:
-			return quarantining
-		case outcomeRejectsEverything:
-			return probing
 		case outcomeAllDone:
 			return completed
+		case outcomeNoSpace:
+			return retrying
 		case outcomeSkipped:
 			return skipped
 		}
-	case probing: // any failure of the target halts: the rejections still stand
+	case sending:
 		switch o {
 		case outcomeSent:
 			return committing
-		case outcomeHalts:
-			return halted
-		case outcomeNoLease:
-			return retrying
-		}
-	case sending, bisecting, isolating, quarantining:
-		switch o {
-		case outcomeMore:
-			return s
-		case outcomeRejectedAsAWhole:
-			return bisecting
-		case outcomeSent:
-			return committing
-		case outcomeSomeFailed, outcomeFailed, outcomeThrottled, outcomeNoLease:
+		case outcomeSomeLeft, outcomeNoneTaken, outcomeThrottled, outcomeNoLease:
 			return retrying
 		case outcomeHalts:
 			return halted

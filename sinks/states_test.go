@@ -12,15 +12,11 @@ import (
 // TestDeliveryHasTheTransitionsThatAreDrawn compares next with the diagram in
 // docs/architecture.md.
 func TestDeliveryHasTheTransitionsThatAreDrawn(t *testing.T) {
-	ofCommitting := []outcome{outcomePending, outcomeKeepsFailing, outcomeQuarantined, outcomeRejectsEverything, outcomeAllDone, outcomeSkipped, outcomeInterrupted}
-	ofAttempts := []outcome{outcomeSent, outcomeSomeFailed, outcomeFailed, outcomeThrottled, outcomeNoLease, outcomeHalts, outcomeInterrupted}
-	ofProbing := []outcome{outcomeSent, outcomeNoLease, outcomeHalts, outcomeInterrupted}
-	ofCalls := append([]outcome{outcomeMore, outcomeRejectedAsAWhole}, ofAttempts...)
 	got := make(map[string]bool)
 	for s, outcomes := range map[deliveryState][]outcome{
-		committing: ofCommitting, sending: ofCalls, bisecting: ofCalls,
-		isolating: ofAttempts, quarantining: ofAttempts, probing: ofProbing,
-		retrying: {outcomeWaited, outcomeSkipped}, halted: {outcomeWaited, outcomeSkipped},
+		committing: {outcomePending, outcomeAllDone, outcomeNoSpace, outcomeSkipped, outcomeInterrupted},
+		sending:    {outcomeSent, outcomeSomeLeft, outcomeNoneTaken, outcomeThrottled, outcomeNoLease, outcomeHalts, outcomeInterrupted},
+		retrying:   {outcomeWaited, outcomeSkipped}, halted: {outcomeWaited, outcomeSkipped},
 	} {
 		for _, o := range outcomes {
 			got[fmt.Sprintf("%s --> %s: %s", s, s.next(o), o)] = true
@@ -39,8 +35,7 @@ func TestDeliveryHasTheTransitionsThatAreDrawn(t *testing.T) {
 	}
 }
 
-// drawn returns the transitions of the state diagram in a document. Those of a group
-// of states are those of each of its states.
+// drawn returns the transitions of the state diagram in a document.
 func drawn(t *testing.T, path string) map[string]bool {
 	t.Helper()
 	document, err := os.ReadFile(path)
@@ -52,37 +47,15 @@ func drawn(t *testing.T, path string) map[string]bool {
 	if !found || !ended {
 		t.Fatalf("%s has no state diagram", path)
 	}
-	group, members := "", make(map[string][]string)
 	transitions := make(map[string]bool)
 	for line := range strings.Lines(diagram) {
-		line = strings.TrimSpace(line)
-		from, rest, arrow := strings.Cut(line, " --> ")
-		switch {
-		case strings.HasSuffix(line, "{"):
-			group = strings.Fields(line)[1]
-			continue
-		case line == "}":
-			group = ""
-			continue
-		}
-		if group != "" && !slices.Contains(members[group], from) {
-			members[group] = append(members[group], from)
-		}
+		from, rest, arrow := strings.Cut(strings.TrimSpace(line), " --> ")
 		to, labels, labelled := strings.Cut(rest, ": ")
-		if !arrow || !labelled { // a state alone, the beginning or an end
+		if !arrow || !labelled { // the beginning or an end
 			continue
 		}
-		all := members[from]
-		if all == nil {
-			all = []string{from}
-		}
-		if group != "" && !slices.Contains(members[group], to) {
-			members[group] = append(members[group], to)
-		}
-		for _, from := range all {
-			for label := range strings.SplitSeq(labels, ", ") {
-				transitions[fmt.Sprintf("%s --> %s: %s", from, to, label)] = true
-			}
+		for label := range strings.SplitSeq(labels, ", ") {
+			transitions[fmt.Sprintf("%s --> %s: %s", from, to, label)] = true
 		}
 	}
 	return transitions

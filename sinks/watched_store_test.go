@@ -64,6 +64,7 @@ type sinkModel struct {
 	accepted map[string]bool // by id
 	wasDead  map[string]bool // was a dead letter once
 	skipped  map[string]bool
+	parked   map[string]bool // by id: first deliveries that are parked
 	paused   bool
 	// The expected state.
 	dead      map[string]bool // keys of the dead letters
@@ -103,7 +104,7 @@ const (
 
 // redelivers reports whether redeliveries are queued. It is called with mu held.
 func (o *sinkModel) redelivers() bool {
-	next, err := o.store.Redeliver(context.Background(), o.name, checkpoint.Batch{MaxEvents: 1})
+	next, err := o.store.Redeliver(context.Background(), o.name, checkpoint.RedeliveryOffset{}, checkpoint.Batch{MaxEvents: 1})
 	return err != nil || len(next.Records) > 0
 }
 
@@ -138,6 +139,9 @@ func (o *sinkModel) checkBatch(events []transform.Event) {
 			if _, was := o.offsetOf(e); !was {
 				o.breaks("event %s is redelivered as %d, which nobody asked for", e.ID, e.Redelivery())
 			}
+			continue
+		}
+		if o.parked[e.ID] {
 			continue
 		}
 		if seq := o.seqs[e.ID]; seq <= last {
@@ -222,22 +226,83 @@ func (w watched) Read(ctx context.Context, after uint64, max checkpoint.Batch) (
 func (w watched) CommitDelivery(ctx context.Context, s checkpoint.Delivery) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	dead := map[string]bool{}
+	settled := map[string]bool{}
 	for _, deadLetter := range s.Dead {
-		dead[deadLetter.Key] = true
+		settled[deadLetter.Key] = true
+	}
+	for _, p := range s.Parked {
+		settled[p.Key] = true
 	}
 	for seq := s.Expect + 1; seq <= s.Cursor; seq++ {
-		if !w.acknowledged[w.ids[seq]] && !dead[checkpoint.DeadKey(seq)] {
-			w.breaks("the cursor moves to %d, and event %d is neither acknowledged nor dead-lettered", s.Cursor, seq)
+		if !w.acknowledged[w.ids[seq]] && !settled[checkpoint.DeadKey(seq)] {
+			w.breaks("the cursor moves to %d, and event %d is neither acknowledged nor dead-lettered nor parked", s.Cursor, seq)
 		}
 	}
-	return w.commitWith(s.Dead, func() error { return w.Store.CommitDelivery(ctx, s) })
+	return w.commitWith(s.Dead, func() error {
+		err := w.Store.CommitDelivery(ctx, s)
+		if err == nil {
+			w.park(s.Parked)
+		}
+		return err
+	})
 }
 
-func (w watched) Redeliver(ctx context.Context, sink string, max checkpoint.Batch) (checkpoint.Redelivery, error) {
+// park records that events were parked. It is called with mu held.
+func (o *sinkModel) park(events []checkpoint.Parked) {
+	for _, p := range events {
+		if p.Offset == (checkpoint.RedeliveryOffset{}) {
+			o.parked[o.ids[p.Seq]] = true
+		}
+	}
+}
+
+func (w watched) Parked(ctx context.Context, sink string, numbers []uint64, max checkpoint.Batch) ([]checkpoint.Parked, error) {
+	events, err := w.Store.Parked(ctx, sink, numbers, max)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	next, err := w.Store.Redeliver(ctx, sink, max)
+	for _, p := range events {
+		if p.Offset != (checkpoint.RedeliveryOffset{}) {
+			w.loaded[p.Offset] = p.Redelivered
+		}
+	}
+	return events, err
+}
+
+func (w watched) CommitParked(ctx context.Context, c checkpoint.ParkedCommit) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	dead := map[string]bool{}
+	for _, deadLetter := range c.Dead {
+		dead[deadLetter.Key] = true
+	}
+	events, err := w.Store.Parked(ctx, w.name, c.Done, checkpoint.Batch{})
+	if err != nil {
+		return err
+	}
+	for _, p := range events {
+		acknowledged := w.acknowledged[p.Event.ID]
+		if p.Offset != (checkpoint.RedeliveryOffset{}) {
+			acknowledged = w.again[p.Offset]
+		}
+		if !acknowledged && !dead[p.Key] {
+			w.breaks("event %s is not parked any more, and is neither acknowledged nor dead-lettered", p.Event.ID)
+		}
+	}
+	return w.commitWith(c.Dead, func() error {
+		err := w.Store.CommitParked(ctx, c)
+		for _, p := range events {
+			if err == nil && p.Offset == (checkpoint.RedeliveryOffset{}) {
+				delete(w.parked, p.Event.ID)
+			}
+		}
+		return err
+	})
+}
+
+func (w watched) Redeliver(ctx context.Context, sink string, after checkpoint.RedeliveryOffset, max checkpoint.Batch) (checkpoint.Redelivery, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	next, err := w.Store.Redeliver(ctx, sink, after, max)
 	for _, r := range next.Records {
 		w.loaded[r.Offset] = r
 	}
@@ -247,17 +312,20 @@ func (w watched) Redeliver(ctx context.Context, sink string, max checkpoint.Batc
 func (w watched) CommitRedelivery(ctx context.Context, s checkpoint.RedeliveryCommit) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	dead := map[string]bool{}
+	settled := map[string]bool{}
 	for _, deadLetter := range s.Dead {
-		dead[deadLetter.Key] = true
+		settled[deadLetter.Key] = true
+	}
+	for _, p := range s.Parked {
+		settled[p.Key] = true
 	}
 	events := 0
 	for offset, r := range w.loaded {
 		if compareOffsets(offset, s.Expect) < 0 || compareOffsets(offset, s.Last) > 0 {
 			continue
 		}
-		if events++; !w.again[offset] && !dead[r.Key] {
-			w.breaks("redelivery %v is committed, and event %s is neither acknowledged nor dead-lettered", offset, r.Event.ID)
+		if events++; !w.again[offset] && !settled[r.Key] {
+			w.breaks("redelivery %v is committed, and event %s is neither acknowledged nor dead-lettered nor parked", offset, r.Event.ID)
 		}
 	}
 	if events != s.Events {

@@ -1,6 +1,7 @@
 package sinks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,24 +15,6 @@ import (
 	"ndrbridge/internal/poison"
 )
 
-// eventQueue is the source of a worker's events: the journal after the sink's
-// cursor, or the redeliveries that operators asked for.
-type eventQueue interface {
-	// begin loads the queue's position.
-	begin(ctx context.Context) error
-	// next blocks until there are events and returns a batch of them.
-	next(ctx context.Context) (*deliveryBatch, error)
-	// extend appends some of the events that follow b to it, if there are any.
-	extend(ctx context.Context, b *deliveryBatch) error
-	// waitForMore blocks until there are events after the sequence number after, or ctx
-	// is done.
-	waitForMore(ctx context.Context, after uint64)
-	// commit removes the first n entries of b from the queue and stores
-	// deadLetters, in one transaction. It returns checkpoint.ErrFenced if the
-	// queue's position is not the expected one.
-	commit(ctx context.Context, b *deliveryBatch, n int, deadLetters []checkpoint.DeadLetter) error
-}
-
 // worker delivers the events of one queue to the runner's sink, one batch at a
 // time.
 type worker struct {
@@ -42,8 +25,9 @@ type worker struct {
 	retry *backoff.ExponentialBackOff
 
 	rejections poison.Rejections // trusted from an accepted probe to the end of the batch
-	delivered  uint64            // acknowledged events
-	batch      *deliveryBatch    // in flight; nil: none
+	scout      *scout
+	fruitless  int            // passes in a row in which the target accepted nothing
+	batch      *deliveryBatch // in flight; nil: none
 
 	mu     sync.Mutex
 	status Status
@@ -51,7 +35,7 @@ type worker struct {
 
 func newWorker(r *Runner, q eventQueue, lag *lagPolicy, log *slog.Logger) *worker {
 	return &worker{
-		r: r, queue: q, lag: lag, log: log,
+		r: r, queue: q, lag: lag, log: log, scout: newScout(q, r.o.Batch),
 		retry: backoff.NewExponentialBackOff(
 			backoff.WithInitialInterval(r.o.RetryInitial),
 			backoff.WithMaxInterval(r.o.RetryMax),
@@ -124,10 +108,10 @@ func (w *worker) waitWhilePaused(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// commit commits the completed events at the front of b, as returned by
-// b.completed(now, final), and removes them from b. It retries until it succeeds,
-// the cursor was moved by someone else, or b is skipped. If ctx is done, it tries only
-// once; if that fails, the events will be delivered again.
+// commit commits the completed events at the front of b, as many as b.completed(final)
+// returns, and removes them from b. It retries until it succeeds, the cursor was moved by
+// someone else, b is skipped, or there is no space for the parked events among them. If ctx is
+// done, it tries only once; if that fails, the events will be delivered again.
 func (w *worker) commit(ctx context.Context, b *deliveryBatch, final bool) error {
 	for failed := false; ; failed = true {
 		// What was acknowledged after ctx was done is committed, too.
@@ -138,6 +122,8 @@ func (w *worker) commit(ctx context.Context, b *deliveryBatch, final bool) error
 				w.recovered()
 			}
 			return nil
+		case errors.Is(err, checkpoint.ErrParkedFull):
+			return err
 		case errors.Is(err, checkpoint.ErrFenced), ctx.Err() != nil:
 			w.log.Error("events were delivered but the cursor could not be moved; they will be delivered again", "error", err)
 			return err
@@ -153,33 +139,44 @@ func (w *worker) commit(ctx context.Context, b *deliveryBatch, final bool) error
 	}
 }
 
-// commitOnce makes one attempt to commit the completed events at the front of b.
-// If there is no space for the dead letters among them, it commits only the events
-// ahead of the first one and returns an error that wraps checkpoint.ErrDeadFull.
+// commitOnce makes one attempt to commit the completed events at the front of b. If there is
+// no space for the dead letters or the parked events among them, it commits only the events
+// ahead of the first one and returns an error that wraps checkpoint.ErrDeadFull or
+// checkpoint.ErrParkedFull.
 func (w *worker) commitOnce(ctx context.Context, b *deliveryBatch, final bool) error {
-	n, deadLetters := b.completed(time.Now(), final)
+	n := b.completed(final)
 	if n == 0 {
 		return nil
 	}
-	full := w.queue.commit(ctx, b, n, deadLetters)
-	if errors.Is(full, checkpoint.ErrDeadFull) {
-		if n, deadLetters = b.beforeFirstDead(n), nil; n == 0 {
-			return fmt.Errorf("move the cursor: %w", full)
+	err := w.commitFirst(ctx, b, n)
+	if isFull(err) {
+		n = b.beforeFirst(n, func(s entryState) bool {
+			return errors.Is(err, checkpoint.ErrDeadFull) && s == entryDead || errors.Is(err, checkpoint.ErrParkedFull) && s.isParked()
+		})
+		if n > 0 {
+			err = cmp.Or(w.commitFirst(ctx, b, n), err)
 		}
-		if err := w.queue.commit(ctx, b, n, nil); err != nil {
-			return fmt.Errorf("move the cursor: %w", err)
-		}
-	} else if full != nil {
-		return fmt.Errorf("move the cursor: %w", full)
 	}
-	b.removeFirst(n)
-	for _, d := range deadLetters {
+	if errors.Is(err, checkpoint.ErrParkedFull) {
+		err = fmt.Errorf("%w: delivery waits until some are delivered or given up; raise dead_letters.max_bytes for more space", err)
+	}
+	return err
+}
+
+// commitFirst commits the first n entries of b.
+func (w *worker) commitFirst(ctx context.Context, b *deliveryBatch, n int) error {
+	dead := b.deadLetters(n, time.Now())
+	if err := w.queue.commit(ctx, b, n, dead); err != nil {
+		return fmt.Errorf("move the cursor: %w", err)
+	}
+	for _, d := range dead {
 		w.r.metrics.dead.Inc()
 		w.log.Warn("event rejected; it is kept among the dead letters", "key", d.Key, "error", d.Reason)
 	}
-	if full != nil {
-		return fmt.Errorf("move the cursor: %w", full)
+	if events, reason := b.newlyParked(n); events > 0 {
+		w.log.Warn("events are parked; they are delivered later, and others go on", "events", events, "error", reason)
 	}
+	b.removeFirst(n)
 	return nil
 }
 
@@ -225,7 +222,11 @@ func (w *worker) checkLag(ctx context.Context) (skipped bool) {
 		if w.batch == nil {
 			return nil
 		}
-		return w.commitOnce(ctx, w.batch, true)
+		err := w.commitOnce(ctx, w.batch, true)
+		if errors.Is(err, checkpoint.ErrParkedFull) { // what cannot be parked may be skipped
+			return nil
+		}
+		return err
 	})
 	switch {
 	case skipped:

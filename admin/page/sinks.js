@@ -86,6 +86,7 @@ function fillSink(card, s) {
 
   writeOrHide(part(card, "fills"), fillsSoon(s) ? `Will fill the journal in about ${format.duration(s.fills_journal_in_seconds)}.` : "");
   writeOrHide(part(card, "over"), s.over_lag ? "Over its lag budget." : "");
+  writeOrHide(part(card, "parked"), s.parked > 0 ? `${format.counted(s.parked, "event")} parked: sent again later, while others go on.` : "");
   writeOrHide(part(card, "redeliveries"), s.redeliveries > 0 ? `${format.counted(s.redeliveries, "event")} queued for redelivery.` : "");
   writeOrHide(part(card, "skipped"), s.skipped > 0 ? `${format.counted(s.skipped, "event")} skipped and not delivered.` : "");
   part(card, "dead").hidden = s.dead_letters === 0;

@@ -40,7 +40,7 @@ type Store interface {
 	Requeue(ctx context.Context, sink string, keys []string) (n int, err error)
 	Replay(ctx context.Context, sink string, p checkpoint.Period) (checkpoint.Range, error)
 	Replayable(ctx context.Context, sink string, p checkpoint.Period) (checkpoint.Range, error)
-	Redeliver(ctx context.Context, sink string, max checkpoint.Batch) (checkpoint.Redelivery, error)
+	Redeliver(ctx context.Context, sink string, after checkpoint.RedeliveryOffset, max checkpoint.Batch) (checkpoint.Redelivery, error)
 	CommitRedelivery(ctx context.Context, s checkpoint.RedeliveryCommit) error
 	WaitRedelivery(ctx context.Context, sink string) error
 
@@ -67,6 +67,10 @@ type Store interface {
 	Expected(ctx context.Context, appliance string) ([]checkpoint.Entry, error)
 	DropExpected(ctx context.Context, appliance string, keys []string, before int64) error
 	WaitCommands(ctx context.Context, after uint64) error
+
+	ParkedHeads(ctx context.Context, sink string, after uint64) ([]checkpoint.Parked, error)
+	Parked(ctx context.Context, sink string, numbers []uint64, max checkpoint.Batch) ([]checkpoint.Parked, error)
+	CommitParked(ctx context.Context, c checkpoint.ParkedCommit) error
 
 	HasSpace(ctx context.Context, reserved bool) (bool, error)
 
@@ -101,6 +105,7 @@ func Run(t *testing.T, b Backend) {
 		"skipping":                          b.testSkipping,
 		"pausing":                           b.testPausing,
 		"redelivery":                        b.testRedelivery,
+		"parked events":                     b.testParked,
 		"trimming queued ranges":            b.testQueuedTrimming,
 		"waiting for redelivery":            b.testRedeliveryWaiting,
 		"space for dead letters":            b.testDeadSpace,

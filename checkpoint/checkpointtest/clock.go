@@ -182,7 +182,7 @@ func (b Backend) testClockBounds(t *testing.T) {
 // emptyQueue delivers all that a sink is to get again.
 func (s *timed) emptyQueue(sink string) {
 	s.t.Helper()
-	next, err := s.Redeliver(s.t.Context(), sink, checkpoint.Batch{})
+	next, err := s.Redeliver(s.t.Context(), sink, checkpoint.RedeliveryOffset{}, checkpoint.Batch{})
 	s.must(err)
 	s.must(s.CommitRedelivery(s.t.Context(), checkpoint.RedeliveryCommit{
 		Sink: sink, Expect: next.Offset, Last: next.Records[len(next.Records)-1].Offset, Events: len(next.Records),

@@ -403,7 +403,7 @@ func (b Backend) testClosing(t *testing.T) {
 		"Pause":            s.Pause(ctx, "a", true),
 		"Requeue":          errOf(s.Requeue(ctx, "a", []string{"k"})),
 		"Replay":           errOf(s.Replay(ctx, "a", checkpoint.Period{Since: noon})),
-		"Redeliver":        errOf(s.Redeliver(ctx, "a", checkpoint.Batch{})),
+		"Redeliver":        errOf(s.Redeliver(ctx, "a", checkpoint.RedeliveryOffset{}, checkpoint.Batch{})),
 		"WaitRedelivery":   s.WaitRedelivery(ctx, "a"),
 		"CommitRedelivery": s.CommitRedelivery(ctx, checkpoint.RedeliveryCommit{Sink: "a"}),
 		"Since":            errOf(s.Since(ctx, noon)),

@@ -171,7 +171,7 @@ func (m *machine) replay(t *rapid.T) {
 func (m *machine) redeliver(t *rapid.T) {
 	sink := m.knownSink(t)
 	bound := checkpoint.Batch{MaxEvents: rapid.IntRange(0, 4).Draw(t, "events"), MaxBytes: rapid.IntRange(0, 5000).Draw(t, "bytes")}
-	next, err := m.s.Redeliver(context.Background(), sink, bound)
+	next, err := m.s.Redeliver(context.Background(), sink, checkpoint.RedeliveryOffset{}, bound)
 	must(t, err)
 	m.observe(t, m.trimmable())
 	size, ends := 0, make([]int, len(next.Records)) // how much of the queue each record ends

@@ -16,7 +16,7 @@ import (
 // if there is one.
 func (s *state) redelivered(sink string, max checkpoint.Batch) (checkpoint.Redelivery, string) {
 	s.t.Helper()
-	next, err := s.Redeliver(s.t.Context(), sink, max)
+	next, err := s.Redeliver(s.t.Context(), sink, checkpoint.RedeliveryOffset{}, max)
 	s.must(err)
 	var keys []string
 	for _, r := range next.Records {
@@ -197,7 +197,7 @@ func (b Backend) testRedelivery(t *testing.T) {
 		s := b.open(t, spacious)
 		s.wantRefused(
 			errOf(s.Requeue(t.Context(), "a", nil)), errOf(s.Replay(t.Context(), "a", checkpoint.Period{})),
-			errOf(s.Redeliver(t.Context(), "a", checkpoint.Batch{})), s.WaitRedelivery(t.Context(), "a"),
+			errOf(s.Redeliver(t.Context(), "a", checkpoint.RedeliveryOffset{}, checkpoint.Batch{})), s.WaitRedelivery(t.Context(), "a"),
 			s.CommitRedelivery(t.Context(), checkpoint.RedeliveryCommit{Sink: "a"}),
 		)
 	})

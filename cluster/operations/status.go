@@ -128,6 +128,7 @@ func addSink(sinks map[string]*admin.SinkStatus, shard int, of admin.SinkStatus)
 	sum.DeadLetterBytes += of.DeadLetterBytes
 	sum.DeadLetterMaxBytes += of.DeadLetterMaxBytes
 	sum.Redeliveries += of.Redeliveries
+	sum.Parked += of.Parked
 	sum.Skipped += of.Skipped
 }
 

@@ -89,8 +89,8 @@ func (c *command) confirmForget(ctx context.Context, state admin.Control, sink s
 		return nil // the command fails
 	}
 	s := status.Unconfigured[i]
-	return c.confirmLoss(ctx, yes, fmt.Sprintf("Delete the cursor, %s and %s of %s?",
-		terminal.Count(s.DeadLetters, "dead letter"), terminal.Count(s.Redeliveries, "queued event"), sink))
+	return c.confirmLoss(ctx, yes, fmt.Sprintf("Delete the cursor, %s, %s and %s of %s?",
+		terminal.Count(s.DeadLetters, "dead letter"), terminal.Count(s.Redeliveries, "queued event"), terminal.Count(s.Parked, "parked event"), sink))
 }
 
 func (c *command) stateRenameCommand() *cobra.Command {

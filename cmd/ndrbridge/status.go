@@ -243,6 +243,9 @@ func addSink(t *terminal.Table, s admin.SinkStatus, state terminal.Cell, rate st
 	if s.FillsJournalInSeconds > 0 {
 		notes = append(notes, "fills the journal in "+terminal.Seconds(s.FillsJournalInSeconds))
 	}
+	if s.Parked > 0 {
+		notes = append(notes, terminal.Count(s.Parked, "event")+" parked")
+	}
 	if s.OverLag {
 		notes = append(notes, "exceeds its lag limit")
 	}

@@ -7,13 +7,29 @@
 //     none.
 package poison
 
+import "time"
+
 const (
-	// GiveUpAfter is the number of failures of its own after which an item is poison.
+	// GiveUpAfter is the number of failures of its own after which an item is poison, unless
+	// a Rule says otherwise.
 	GiveUpAfter = 20
 	// HaltAfter is the number of consecutive rejections after which the target is at
 	// fault rather than the items.
 	HaltAfter = 20
 )
+
+// Rule says when an item that fails while others succeed is poison: after so many failures,
+// the first and the last of which are at least After apart.
+type Rule struct {
+	Attempts int
+	After    time.Duration
+}
+
+// GivesUp reports whether an item is poison that failed so many times, at first at first and
+// now again.
+func (r Rule) GivesUp(failures int, first, now time.Time) bool {
+	return failures >= r.Attempts && now.Sub(first) >= r.After
+}
 
 // Failures counts the failures of one item. The zero value has counted none.
 type Failures struct {

@@ -3,6 +3,7 @@ package poison_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -94,4 +95,18 @@ func TestATargetIsAtFaultIfItRejectsManyInARow(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestARuleNeedsBothFailuresAndTime(t *testing.T) {
+	first := time.Unix(1000, 0)
+	rule := poison.Rule{Attempts: 3, After: time.Hour}
+	for _, c := range []struct {
+		failures int
+		after    time.Duration
+		want     bool
+	}{{2, 2 * time.Hour, false}, {3, time.Hour - 1, false}, {3, time.Hour, true}, {100, time.Minute, false}, {100, time.Hour, true}} {
+		if got := rule.GivesUp(c.failures, first, first.Add(c.after)); got != c.want {
+			t.Errorf("after %d failures in %s it is given up: %t", c.failures, c.after, got)
+		}
+	}
 }

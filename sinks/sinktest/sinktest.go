@@ -265,6 +265,13 @@ func arrives(t *testing.T, s *session) {
 	events := Awkward()
 	s.send(events)
 	s.holds(events)
+	if parted, ok := s.sink.(sinks.Parted); ok {
+		for _, e := range events {
+			if parted.Part(e) == "" {
+				t.Errorf("the part of the target is not known to which event %s went", e.ID)
+			}
+		}
+	}
 }
 
 func largeBatch(t *testing.T, s *session) {
@@ -360,8 +367,8 @@ func throttled(t *testing.T, s *session) {
 	s.holds(events)
 }
 
-// fails sends events, all of which must fail with the class want, and returns one of the
-// errors.
+// fails sends events, all of which must fail with the class want, because of the target, and
+// returns one of the errors.
 func (s *session) fails(events []transform.Event, want sinks.Class) error {
 	s.t.Helper()
 	err := s.try(s.t.Context(), events)
@@ -381,6 +388,8 @@ func (s *session) fails(events []transform.Event, want sinks.Class) error {
 		case errors.Is(err, sinks.ErrNotTried):
 		case class != want:
 			s.t.Errorf("event %d: class %s, want %s: %v", i, class, want, err)
+		case sinks.ScopeOf(err) != sinks.ScopeTarget && sinks.ScopeOf(err) != sinks.ScopePart:
+			s.t.Errorf("event %d: scope %q, although no event is at fault: %v", i, sinks.ScopeOf(err), err)
 		case first == nil:
 			first = err
 		}
@@ -425,7 +434,7 @@ func rejected(t *testing.T, s *session) {
 	}
 	each, ok := errors.AsType[sinks.EventErrors](err)
 	if !ok {
-		// The sink does not know which event it is. Bisecting sends each alone in the
+		// The sink does not know which event it is. A runner sends each alone in the
 		// end.
 		if class, _ := sinks.ClassOf(err); class != sinks.Rejected {
 			t.Fatalf("class %s: %v", class, err)

@@ -54,11 +54,13 @@ func deliver(t *testing.T, o webhook.Options, batch checkpoint.Batch, events []t
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	var running sync.WaitGroup
 	running.Go(func() { runner.Run(ctx, context.WithoutCancel(ctx)) })
-	for cursor := uint64(0); cursor < uint64(len(events)); time.Sleep(time.Millisecond) {
-		if cursor, err = store.Cursor(ctx, "soc"); err != nil {
-			t.Errorf("not everything is acknowledged: cursor %d, sink %+v", cursor, runner.Status())
+	for stats := (checkpoint.SinkStats{}); stats.Cursor < uint64(len(events)) || stats.Parked > 0; time.Sleep(time.Millisecond) {
+		all, err := store.Stats(ctx)
+		if err != nil {
+			t.Errorf("not everything is acknowledged: %+v, sink %+v", stats, runner.Status())
 			break
 		}
+		stats = all.Sinks["soc"]
 	}
 	cancel()
 	running.Wait()
@@ -171,5 +173,31 @@ func TestALargeBatchIsHalvedUntilItFits(t *testing.T) {
 				last[e.PartitionKey] = at
 			}
 		})
+	}
+}
+
+// TestScopeOfEachFailure: only what is not understood may be the fault of an event.
+func TestScopeOfEachFailure(t *testing.T) {
+	target := []int{408, 425, 429, 502, 503, 504}
+	answer := 0
+	w := newWatcher(t, func([]string) int { return answer })
+	events := sinktest.Events(1, 1, 0)
+	s, err := webhook.New(webhook.Options{URL: w.url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for answer = 400; answer < 600; answer++ {
+		err := s.Send(t.Context(), events)
+		if class, _ := sinks.ClassOf(err.(sinks.EventErrors)[0]); class == sinks.Halted || class == sinks.Rejected {
+			continue
+		}
+		want := sinks.ScopeEvent
+		if slices.Contains(target, answer) {
+			want = sinks.ScopeTarget
+		}
+		if scope := sinks.ScopeOf(err.(sinks.EventErrors)[0]); scope != want {
+			t.Errorf("%d has the scope %q, want %q", answer, scope, want)
+		}
 	}
 }

@@ -1,0 +1,247 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"ndrbridge/checkpoint/internal/boltfile"
+)
+
+// Parked is an event that its sink delivers later, apart from the queue that it came from:
+// the journal, or the redelivery queue.
+type Parked struct {
+	// Number is assigned when the event is parked. It increases within a sink.
+	Number uint64
+	// Redelivered is the event as it was in its queue. Its Offset is zero if it comes from
+	// the journal.
+	Redelivered
+	// Order is the ordering key: the events of a sink with the same one, unless it is
+	// empty, are delivered in the order of their numbers.
+	Order string
+	// Failures is how many failures count against the event, and First is the time of the
+	// first of them.
+	Failures int
+	First    time.Time
+	// Attempts is how many attempts to deliver the event have failed, also those that do not
+	// count against it.
+	Attempts int
+}
+
+// parkedHead is the JSON that a parked event is stored behind.
+type parkedHead struct {
+	Key      string    `json:"key"`
+	Seq      uint64    `json:"seq,omitempty"`
+	Offset   []uint64  `json:"offset,omitempty"` // Item and Seq
+	Order    string    `json:"order,omitempty"`
+	Failures int       `json:"failures,omitempty"`
+	First    time.Time `json:"first,omitzero"`
+	Attempts int       `json:"attempts,omitempty"`
+}
+
+// ParkedCommit is what a sink has done with parked events.
+type ParkedCommit struct {
+	Sink string
+	// Done holds the numbers of the events that are acknowledged, filtered or among Dead.
+	// Those that are not parked any more are ignored.
+	Done []uint64
+	// Failed holds events that stay parked. Their Failures, First and Attempts are stored.
+	Failed []Parked
+	Dead   []DeadLetter
+}
+
+// ParkedHeads returns a sink's parked events after a number, in their order, without the
+// events themselves. There may be as many as a sink's DeadShare holds.
+func (s *Store) ParkedHeads(ctx context.Context, sink string, after uint64) (heads []Parked, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		parked := inside(tx, parkedBucket, []byte(sink))
+		if parked == nil {
+			return nil
+		}
+		cursor := parked.Cursor()
+		for key, value := cursor.Seek(encode(after + 1)); key != nil; key, value = cursor.Next() {
+			p, _, err := parseParked(key, value)
+			if err != nil {
+				return err
+			}
+			heads = append(heads, p)
+		}
+		return nil
+	})
+	return heads, wrapf(err, "parked events of %s", sink)
+}
+
+// Parked returns a sink's parked events with these numbers, as many of the first ones as max
+// allows. It leaves out those that are not parked any more. The caller owns the result.
+func (s *Store) Parked(ctx context.Context, sink string, numbers []uint64, max Batch) (events []Parked, err error) {
+	var values [][]byte
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		parked := inside(tx, parkedBucket, []byte(sink))
+		if parked == nil {
+			return nil
+		}
+		size := 0
+		for _, number := range numbers {
+			key := encode(number)
+			value := parked.Get(key)
+			if value == nil {
+				continue
+			}
+			p, event, err := parseParked(key, value)
+			if err != nil {
+				return err
+			}
+			if !max.admits(len(values), size, len(event)) {
+				break
+			}
+			events, values = append(events, p), append(values, event)
+			size += len(event)
+		}
+		own(values, size)
+		return nil
+	})
+	for i := 0; i < len(events) && err == nil; i++ {
+		if events[i].Event, err = parseEvent(values[i]); err != nil {
+			err = fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("parked events of %s: %w", sink, err)
+	}
+	return events, nil
+}
+
+// CommitParked removes parked events and writes the dead letters with that. It returns
+// ErrDeadFull as CommitDelivery does.
+func (s *Store) CommitParked(ctx context.Context, c ParkedCommit) error {
+	err := validateDead(c.Dead)
+	if err == nil {
+		err = s.do(ctx, change{
+			check: func(r *writeRound) error {
+				if _, err := cursorOf(r.tx.Tx, c.Sink); err != nil {
+					return err
+				}
+				return r.deadSpace(c.Sink, c.Dead)
+			},
+			write: c.write,
+		})
+	}
+	return wrapf(err, "commit the parked events of %s", c.Sink)
+}
+
+func (c *ParkedCommit) write(r *writeRound) error {
+	parked := r.tx.Table(parkedBucket).Inside([]byte(c.Sink))
+	if parked == nil {
+		return nil
+	}
+	r.changed = true
+	counts := countsOf(r.tx.Tx, c.Sink)
+	for _, number := range c.Done {
+		key := encode(number)
+		value := parked.Get(key)
+		if value == nil {
+			continue
+		}
+		counts.parked--
+		counts.parkedBytes -= deadBody(value)
+		parked.Delete(key)
+	}
+	for _, failed := range c.Failed {
+		key := encode(failed.Number)
+		value := parked.Get(key)
+		if value == nil {
+			continue
+		}
+		p, event, err := parseParked(key, value)
+		if err != nil {
+			return err
+		}
+		p.Failures, p.First, p.Attempts = failed.Failures, failed.First, failed.Attempts
+		if value, err = encodeParked(p, event); err != nil {
+			return err
+		}
+		parked.Put(key, value)
+	}
+	counts.put(r.tx, c.Sink)
+	return putDead(r.tx, SinkOwner(c.Sink), c.Dead)
+}
+
+// parkedSpace returns ErrParkedFull if a sink's parked events would exceed its share. A
+// single one may, so that none waits for ever.
+func (r *writeRound) parkedSpace(sink string, events []Parked) error {
+	share := r.limits.DeadShare(len(r.configured))
+	if share == 0 || len(events) == 0 {
+		return nil
+	}
+	added := int64(0)
+	for _, p := range events {
+		added += int64(len(p.Event.Structured()))
+	}
+	now := countsOf(r.tx.Tx, sink)
+	if now.parkedBytes+added > share && now.parked+uint64(len(events)) > 1 {
+		return fmt.Errorf("%w: %d bytes of them, and %d more, exceed the sink's share of %d", ErrParkedFull, now.parkedBytes, added, share)
+	}
+	return nil
+}
+
+// park appends events to those that a sink has parked.
+func park(tx *boltfile.Tx, sink string, events []Parked) error {
+	if len(events) == 0 {
+		return nil
+	}
+	parked, err := tx.Table(parkedBucket).Make([]byte(sink))
+	if err != nil {
+		return fmt.Errorf("parked events: %w", err)
+	}
+	parked.FillPercent = appendFill
+	counts := countsOf(tx.Tx, sink)
+	number := parked.Sequence()
+	for _, p := range events {
+		number++
+		value, err := encodeParked(p, p.Event.Structured())
+		if err != nil {
+			return err
+		}
+		parked.Add(encode(number), value)
+		counts.parked++
+		counts.parkedBytes += int64(len(p.Event.Structured()))
+	}
+	counts.put(tx, sink)
+	return parked.SetSequence(number)
+}
+
+// encodeParked returns the stored form of a parked event: a line of JSON, then the event.
+func encodeParked(p Parked, event []byte) ([]byte, error) {
+	head := parkedHead{Key: p.Key, Seq: p.Seq, Order: p.Order, Failures: p.Failures, First: p.First.UTC(), Attempts: p.Attempts}
+	if p.Offset != (RedeliveryOffset{}) {
+		head.Offset = []uint64{p.Offset.Item, p.Offset.Seq}
+	}
+	line, err := json.Marshal(head)
+	if err != nil {
+		return nil, fmt.Errorf("parked event: %w", err)
+	}
+	return append(append(line, '\n'), event...), nil
+}
+
+// parseParked is the inverse of encodeParked. The event is valid within the transaction.
+func parseParked(key, value []byte) (p Parked, event []byte, err error) {
+	line, event, ok := bytes.Cut(value, []byte{'\n'})
+	if !ok || len(key) != 8 {
+		return p, nil, fmt.Errorf("%w: a parked event cannot be read", ErrDamaged)
+	}
+	var head parkedHead
+	if err := json.Unmarshal(line, &head); err != nil {
+		return p, nil, fmt.Errorf("%w: a parked event: %w", ErrDamaged, err)
+	}
+	p = Parked{Number: binary.BigEndian.Uint64(key), Order: head.Order, Failures: head.Failures, First: head.First, Attempts: head.Attempts}
+	p.Key, p.Seq = head.Key, head.Seq
+	if len(head.Offset) == 2 {
+		p.Offset = RedeliveryOffset{Item: head.Offset[0], Seq: head.Offset[1]}
+	}
+	return p, event, nil
+}

@@ -1,0 +1,120 @@
+package sinks
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"ndrbridge/transform"
+)
+
+// Parted is a sink whose target has parts that fail on their own, such as the partitions of
+// a topic.
+type Parted interface {
+	Sink
+	// Part returns the name of the part of the target that the event goes to, or "" if it is
+	// not known yet. It does not contact the target. It is not called during a Send.
+	Part(transform.Event) string
+}
+
+// parts holds, for all workers of a runner, how much the parts of the target have accepted,
+// and which of them are down. A target without parts is one part, named "".
+type parts struct {
+	initial, longest time.Duration // of the waits for a part that is down
+
+	mu       sync.Mutex
+	accepted map[string]uint64 // events
+	total    uint64
+	down     map[string]outage
+	watched  bool // a part with a name has failed
+}
+
+// outage is a part that failed and has accepted nothing since.
+type outage struct {
+	wait  time.Duration
+	until time.Time // nothing is sent to the part before
+}
+
+func newParts(initial, longest time.Duration) *parts {
+	return &parts{initial: initial, longest: longest, accepted: make(map[string]uint64), down: make(map[string]outage)}
+}
+
+// mark is a moment in what the target and one of its parts accepted.
+type mark struct {
+	part            string
+	accepted, total uint64
+}
+
+func (p *parts) mark(part string) mark {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watched = p.watched || part != ""
+	return mark{part, p.accepted[part], p.total}
+}
+
+// since reports whether the target, and whether the mark's part of it, has accepted an event
+// since the mark.
+func (p *parts) since(m mark) (target, part bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.total > m.total, p.accepted[m.part] > m.accepted
+}
+
+// accept records that a part accepted an event.
+func (p *parts) accept(part string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.accepted[part]++
+	p.total++
+	delete(p.down, part)
+}
+
+// fail records that a part failed and accepted nothing.
+func (p *parts) fail(part string, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watched = p.watched || part != ""
+	o := p.down[part]
+	o.wait = min(max(2*o.wait, p.initial), p.longest)
+	o.until = now.Add(o.wait)
+	p.down[part] = o
+}
+
+// areWatched reports whether it matters to which part an event goes that is accepted.
+func (p *parts) areWatched() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.watched
+}
+
+// waits returns how long nothing is to be sent to a part; 0 if it is not down.
+func (p *parts) waits(part string, now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(0, p.down[part].until.Sub(now))
+}
+
+// errPartDown is the error of events that were not sent because their part of the target has
+// just failed.
+var errPartDown = errors.New("not sent: this part of the target is down")
+
+// partsOf returns the part of each event; nil if the sink's target has none.
+func partsOf(s Sink, events []transform.Event) []string {
+	parted, ok := s.(Parted)
+	if !ok {
+		return nil
+	}
+	names := make([]string, len(events))
+	for i, e := range events {
+		names[i] = parted.Part(e)
+	}
+	return names
+}
+
+// nameAt returns the i-th of the names that partsOf returned.
+func nameAt(names []string, i int) string {
+	if names == nil {
+		return ""
+	}
+	return names[i]
+}

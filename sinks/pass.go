@@ -1,0 +1,537 @@
+package sinks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/internal/poison"
+	"ndrbridge/transform"
+)
+
+// These bound how many requests in a row a pass sends of which the target accepts nothing: so
+// many before it looks for an event behind the batch that the target accepts, and as many
+// again for these.
+const (
+	triesWhenUp   = 256 // once the target has accepted something in the pass
+	triesAtFirst  = 16
+	triesWhenDown = 4 // after manyPasses that had no event accepted
+	manyPasses    = 10
+)
+
+// pass is one pass over the pending events of a batch. It sends all of them in one request.
+// If a request fails because of any of its events, it sends parts of it, from everywhere in
+// the batch, until it knows the result of each event. An event that fails, alone in its
+// request or by a result of its own, blocks the events behind it that have its ordering key,
+// and no others. If the target accepts nothing after a failure, the pass tries events from
+// behind the batch. In the end, it draws its conclusions:
+//
+//   - If the target accepted something after an event failed, the target is up. The event is
+//     parked, with those behind it of its key, and if its part of the target accepted
+//     something, the failure counts against it.
+//   - If the target accepted something, an event whose part of the target is down is parked,
+//     with those behind it of its key. That does not count against it.
+//   - All others stay pending. The target may be down.
+//
+// An error of the target as a whole ends the pass.
+type pass struct {
+	d         *delivery
+	w         *worker
+	b         *deliveryBatch
+	ctx, late context.Context
+
+	ranges [][]int         // indexes of events to send, first first
+	size   int             // the most events of the next request
+	before []int           // by index: that of the pending event before it with its key, or -1; nil: not made yet
+	failed map[int]failure // by index
+	tried  map[int]bool    // by index: was in a request that failed, and no part of the target was down
+
+	accepted      bool // the target accepted something
+	inVain        int  // requests since then
+	progress      bool // an event of the batch was acknowledged, dead-lettered or parked
+	nothingBehind bool // there was no event to try behind the batch
+	last          error
+}
+
+// failure is the failure of one event in a pass.
+type failure struct {
+	err  error
+	part bool // its part of the target is down
+	at   mark
+}
+
+func newPass(d *delivery, ctx, late context.Context) *pass {
+	pending := d.b.pending()
+	return &pass{
+		d: d, w: d.w, b: d.b, ctx: ctx, late: late,
+		ranges: [][]int{pending}, size: len(pending), failed: make(map[int]failure), tried: make(map[int]bool),
+	}
+}
+
+// run sends events until the result of each is known, the target seems to be down, or an
+// error ends the pass, which it returns.
+func (p *pass) run() error {
+	if p.w.rejections.TargetAtFault() {
+		if err := p.probe(); err != nil {
+			return err
+		}
+	}
+	for {
+		if err := p.ctx.Err(); err != nil {
+			return err // start nothing new
+		}
+		enough := p.inVain >= p.tries()
+		if !enough {
+			if indexes := p.take(); indexes != nil {
+				if err := p.attempt(indexes); err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		if !enough && !p.lacksEvidence() {
+			return nil
+		}
+		if found, err := p.explore(); err != nil || !found {
+			return err
+		}
+	}
+}
+
+// tries returns how many requests in a row may be in vain.
+func (p *pass) tries() int {
+	switch {
+	case p.accepted || p.b.up:
+		return triesWhenUp
+	case p.w.fruitless < manyPasses:
+		return triesAtFirst
+	}
+	return triesWhenDown
+}
+
+// take removes from p.ranges the events of the next request. It returns nil if no event is
+// left that may be sent.
+func (p *pass) take() []int {
+	for rest := false; ; rest = true {
+		for len(p.ranges) > 0 {
+			indexes := p.sendable(p.ranges[0])
+			p.ranges = p.ranges[1:]
+			if len(indexes) == 0 {
+				continue
+			}
+			n := min(p.size, p.b.fits(indexes, p.w.r.o.Batch))
+			if n < len(indexes) {
+				p.push(indexes[n:])
+			}
+			return indexes[:n]
+		}
+		if rest {
+			return nil
+		}
+		p.push(p.b.pending()) // some may have been blocked by an event that is done now
+	}
+}
+
+func (p *pass) push(indexes []int) { p.ranges = append(p.ranges, indexes) }
+
+// sendable returns those of indexes that are pending, have not failed in this pass, and
+// follow no pending event of their key, unless that is among them too.
+func (p *pass) sendable(indexes []int) []int {
+	if p.before == nil && len(p.failed) == 0 && len(indexes) == len(p.b.pending()) {
+		return indexes // the first request
+	}
+	p.findKeys()
+	sendable := make([]int, 0, len(indexes))
+	for _, i := range indexes {
+		if p.b.entries[i].state != entryPending {
+			continue
+		}
+		if _, failed := p.failed[i]; failed {
+			continue
+		}
+		if before := p.before[i]; before >= 0 && p.b.entries[before].blocks() {
+			if _, with := slices.BinarySearch(sendable, before); !with {
+				continue
+			}
+		}
+		sendable = append(sendable, i)
+	}
+	return sendable
+}
+
+// blocks reports whether events behind e with its key have to wait for it.
+func (e *batchEntry) blocks() bool { return e.state == entryPending || e.state.isParked() }
+
+// findKeys fills p.before.
+func (p *pass) findKeys() {
+	if p.before != nil {
+		return
+	}
+	p.before = make([]int, len(p.b.entries))
+	latest := make(map[string]int)
+	for i := range p.b.entries {
+		p.before[i] = -1
+		e := &p.b.entries[i]
+		if key := e.record.Order; key != "" && e.blocks() {
+			if before, found := latest[key]; found {
+				p.before[i] = before
+			}
+			latest[key] = i
+		}
+	}
+}
+
+// attempt sends the events at indexes in one request and records their results. It returns
+// the error that ends the pass, if there is one.
+func (p *pass) attempt(indexes []int) error {
+	names, err := p.sendOnce(p.b.eventsAt(indexes))
+	now := time.Now()
+	if err == nil {
+		for n, i := range indexes {
+			p.acknowledge(i, nameAt(names, n), now)
+		}
+		p.size = min(2*p.size, len(p.b.entries))
+		return nil
+	}
+	each, ok := errors.AsType[EventErrors](err)
+	if !ok || len(each) != len(indexes) {
+		if len(indexes) > 1 {
+			return p.split(indexes, err)
+		}
+		each = EventErrors{err}
+	}
+	noLease := hadNoLease(err)
+	if ended := p.applyResults(indexes, each, names, noLease, now); ended != nil && !noLease {
+		return ended
+	}
+	if noLease { // whatever else the sink makes of it
+		return err
+	}
+	p.push(indexes) // what was not tried
+	return nil
+}
+
+// split records that a request with several events failed because of err, and divides it.
+func (p *pass) split(indexes []int, err error) error {
+	if p.endsPass(err) {
+		return err
+	}
+	p.last = err
+	half := len(indexes) / 2
+	if class, _ := ClassOf(err); class == Rejected { // the target is up: keep the order
+		p.ranges = slices.Insert(p.ranges, 0, indexes[:half], indexes[half:])
+		return nil
+	}
+	p.inVain++
+	for _, i := range indexes {
+		p.tried[i] = p.tried[i] || ScopeOf(err) != ScopePart
+	}
+	p.size = half
+	p.push(indexes[:half])
+	p.push(indexes[half:])
+	return nil
+}
+
+// endsPass reports whether err says something about the target or the sink as a whole.
+func (p *pass) endsPass(err error) bool {
+	scope := ScopeOf(err)
+	class, _ := ClassOf(err)
+	return hadNoLease(err) || p.late.Err() != nil || class == Halted || scope == ScopeTarget
+}
+
+// applyResults records the result of each event at indexes. If the lease was over, failures
+// that are no rejections do not count. It returns the most severe of the errors that end the
+// pass.
+func (p *pass) applyResults(indexes []int, each EventErrors, names []string, noLease bool, now time.Time) error {
+	var ended, rejected error
+	took, down := make(map[string]bool), make(map[string]bool) // parts
+	known, failed := false, false                              // results of events
+	for n, err := range each {
+		i, part := indexes[n], nameAt(names, n)
+		class, _ := ClassOf(err)
+		switch {
+		case err == nil:
+			p.acknowledge(i, part, now)
+			took[part], known = true, true
+		case class == Rejected:
+			p.reject(i, err)
+			rejected, known = err, true
+		case noLease || errors.Is(err, ErrNotTried):
+		case p.endsPass(err):
+			if ended == nil || moreSevere(err, ended) {
+				ended = err
+			}
+		case ScopeOf(err) == ScopePart:
+			p.fail(i, failure{err: err, part: true})
+			down[part], failed = !errors.Is(err, errPartDown), true
+		case ScopeOf(err) == ScopeRequest && len(indexes) > 1:
+			p.last, p.tried[i], failed = err, true, true
+			p.size = min(p.size, len(indexes)/2)
+		default:
+			p.fail(i, failure{err: err, at: p.w.r.parts.mark(part)})
+			p.tried[i], failed = true, true
+		}
+	}
+	for part, is := range down {
+		if is && !took[part] {
+			p.w.r.parts.fail(part, now)
+		}
+	}
+	if failed && len(took) == 0 {
+		p.inVain++
+	}
+	switch {
+	case ended != nil:
+		return ended
+	case !known && !failed:
+		return ErrNotTried
+	case p.w.rejections.TargetAtFault():
+		return rejected
+	}
+	return nil
+}
+
+// moreSevere reports whether err rather than than decides how the sink goes on.
+func moreSevere(err, than error) bool {
+	class, wait := ClassOf(err)
+	thanClass, thanWait := ClassOf(than)
+	switch class {
+	case Halted:
+		return thanClass != Halted
+	case Throttled:
+		return thanClass == Transient || thanClass == Throttled && wait > thanWait
+	}
+	return false
+}
+
+// sendOnce sends events in one call of Send.
+func (p *pass) sendOnce(events []transform.Event) (names []string, err error) {
+	p.d.sends++
+	return p.w.r.send(p.late, events, p.d.sends)
+}
+
+// accept records that the target accepted an event.
+func (p *pass) accept(e transform.Event, part string, now time.Time) {
+	r := p.w.r
+	r.metrics.delivered.Inc()
+	if !e.Redelivered { // the age of a redelivery is no measure of delivery
+		r.metrics.delivery.Observe(now.Sub(e.RecordedTime).Seconds())
+	}
+	r.parts.accept(part)
+	p.w.rejections.Accepted()
+	r.setDelivered(now)
+	p.accepted, p.inVain, p.w.fruitless = true, 0, 0
+}
+
+// acknowledge records that the target accepted the event at index.
+func (p *pass) acknowledge(index int, part string, now time.Time) {
+	p.accept(p.b.events[index], part, now)
+	p.b.acknowledge(index)
+	p.progress = true
+}
+
+// reject dead-letters an event that will never be delivered. It counts as a
+// rejection by the target unless the event was never sent, or is a requeued dead
+// letter: that returns to the dead letters and proves nothing new about the target.
+func (p *pass) reject(index int, err error) {
+	p.b.deadLetter(index, err)
+	p.progress = true
+	if p.b.entries[index].record.Seq != 0 && !IsUnsent(err) {
+		p.w.rejections.Add()
+	}
+}
+
+// fail records that the event at index failed by itself.
+func (p *pass) fail(index int, f failure) {
+	p.failed[index], p.last = f, f.err
+	_, p.b.entries[index].retryAfter = ClassOf(f.err)
+}
+
+// lacksEvidence reports whether an event failed after which the target accepted nothing.
+func (p *pass) lacksEvidence() bool {
+	for _, f := range p.failed {
+		if target, _ := p.w.r.parts.since(f.at); f.part && !p.accepted || !f.part && !target {
+			return true
+		}
+	}
+	return false
+}
+
+// explore sends single events from behind the batch until the target accepts one. found is
+// false if it accepts none of those that are tried.
+func (p *pass) explore() (found bool, err error) {
+	for n := range min(p.tries(), triesAtFirst) {
+		if err := p.ctx.Err(); err != nil {
+			return false, err
+		}
+		c, err := p.w.scout.next(p.ctx, p.b)
+		if err != nil {
+			return false, fmt.Errorf("read the events behind those that fail: %w", err)
+		}
+		if c == nil {
+			p.nothingBehind = n == 0 && p.w.scout.foundNone()
+			return false, nil
+		}
+		if found, err := p.tryAhead(c); found || err != nil {
+			return found, err
+		}
+	}
+	return false, nil
+}
+
+// tryAhead sends an event from behind the batch. Unless the target accepts it, it is sent
+// again when its turn comes. It returns an error that ends the pass.
+func (p *pass) tryAhead(c *candidate) (accepted bool, err error) {
+	names, err := p.sendOnce([]transform.Event{c.event})
+	if each, ok := errors.AsType[EventErrors](err); ok && len(each) == 1 && !hadNoLease(err) {
+		err = each[0]
+	}
+	if err == nil {
+		p.accept(c.event, nameAt(names, 0), time.Now())
+		p.b.undoable = p.b.undoable[:0]
+		p.w.queue.setAhead(c.record)
+		return true, nil
+	}
+	if p.last == nil {
+		p.last = err
+	}
+	if p.endsPass(err) {
+		return false, err
+	}
+	return false, nil
+}
+
+// probe sends single events to a sink that rejected everything, from the batch and from
+// behind it, until it accepts one: then the data is bad, not the sink, and the pass goes on.
+// Events that the target rejects stay pending; events that cannot be sent are dead-lettered.
+func (p *pass) probe() error {
+	candidates := p.b.firstOfEachKey()
+	var answer error // the target's last; nil: nothing was sent
+	for n := range poison.HaltAfter {
+		if err := p.ctx.Err(); err != nil {
+			return err
+		}
+		if n >= poison.HaltAfter/2 || n >= len(candidates) {
+			c, err := p.w.scout.next(p.ctx, p.b)
+			if err != nil {
+				return fmt.Errorf("read the events behind those that were rejected: %w", err)
+			}
+			if c != nil {
+				if accepted, err := p.tryAhead(c); accepted || err != nil {
+					if accepted {
+						p.w.rejections.Trust()
+					}
+					return err
+				}
+				continue
+			}
+			if n >= len(candidates) {
+				break
+			}
+		}
+		i := candidates[p.d.probed%len(candidates)]
+		p.d.probed++
+		if p.b.entries[i].state != entryPending {
+			continue
+		}
+		names, err := p.sendOnce(p.b.eventsAt([]int{i}))
+		if each, ok := errors.AsType[EventErrors](err); ok && len(each) == 1 && !hadNoLease(err) {
+			err = each[0]
+		}
+		if err == nil {
+			p.acknowledge(i, nameAt(names, 0), time.Now())
+			p.w.rejections.Trust()
+			return nil
+		}
+		if IsUnsent(err) {
+			p.reject(i, err)
+			continue
+		}
+		answer = err
+		if class, _ := ClassOf(err); class != Rejected {
+			break
+		}
+	}
+	if answer == nil {
+		answer = p.last
+	}
+	return answer
+}
+
+// conclude draws the pass's conclusions. ended is true if an error ended the pass. It reports
+// whether events are left.
+func (p *pass) conclude(now time.Time, ended bool) (left bool) {
+	o := &p.w.r.o
+	if len(p.failed) > 0 {
+		p.findKeys()
+	}
+	for i, counts := range p.tried {
+		e := &p.b.entries[i]
+		if !counts {
+			continue
+		}
+		if e.record.Attempts++; o.MaxAttempts > 0 && e.record.Attempts >= o.MaxAttempts && e.state == entryPending {
+			err := p.last
+			if f, failed := p.failed[i]; failed {
+				err = f.err
+			}
+			p.b.giveUp(i, fmt.Errorf("given up after %d attempts (max_attempts): %w", o.MaxAttempts, err))
+			p.progress = true
+		}
+	}
+	for i := range p.b.entries {
+		e := &p.b.entries[i]
+		if e.state != entryPending {
+			continue
+		}
+		f, failed := p.failed[i]
+		switch {
+		case failed && f.part:
+			if p.accepted {
+				p.park(i, f.err)
+			}
+		case failed:
+			target, part := p.w.r.parts.since(f.at)
+			if e.failed = &f.at; part {
+				e.failed = nil
+				countFailure(&e.record, now)
+			}
+			if e.record.Failures > 0 && o.Poison.GivesUp(e.record.Failures, e.record.First, now) {
+				p.giveUp(i, f.err)
+			} else if target {
+				p.park(i, f.err)
+			}
+		case p.before != nil && p.before[i] >= 0 && p.b.entries[p.before[i]].state.isParked():
+			p.park(i, nil)
+		}
+		if e.state == entryPending && p.w.queue.keeps() && !ended {
+			e.state, e.reason = entryParked, f.err // it stays parked
+		}
+		left = left || e.state == entryPending
+	}
+	return left
+}
+
+// park parks the event at index.
+func (p *pass) park(index int, reason error) {
+	p.b.entries[index].state, p.b.entries[index].reason = entryParked, reason
+	p.progress = true
+}
+
+// giveUp dead-letters the event at index, which is poison.
+func (p *pass) giveUp(index int, reason error) {
+	r := p.b.entries[index].record
+	p.b.giveUp(index, fmt.Errorf("given up after %d failures since %s, while the target accepted other events: %w",
+		r.Failures, r.First.UTC().Format(time.RFC3339), reason))
+	p.progress = true
+}
+
+// countFailure counts a failure against an event.
+func countFailure(r *checkpoint.Parked, now time.Time) {
+	if r.Failures++; r.First.IsZero() {
+		r.First = now
+	}
+}
