@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -125,7 +126,7 @@ func (o Options) serve(pattern string, m operations, answers slots) http.Handler
 		}
 		c := o.Control()
 		if c == nil {
-			writeProblem(w, http.StatusServiceUnavailable, "not ready: "+strings.Join(o.NotReady(), "; "))
+			writeProblem(w, http.StatusServiceUnavailable, "not ready: "+cmp.Or(strings.Join(o.NotReady(), "; "), "the state is being opened"))
 			return
 		}
 		w.Header().Set("Cache-Control", "no-store")

@@ -76,7 +76,7 @@ func working(t *testing.T) string {
 	folder := t.TempDir()
 	return fmt.Sprintf(`
 state: %[1]s/state.db
-admin: {listen: "127.0.0.1:0", token: sesame}
+admin: {listen: "127.0.0.1:0", token: sesame-opens}
 appliances: [{name: hq, url: %[2]q, api_key: %[3]s}]
 sinks:
   - {name: lake, kafka: {brokers: [%[4]q]}}
@@ -281,7 +281,7 @@ func TestCheckReportsStateThatCannotBeCreated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text := "admin: {listen: \"127.0.0.1:0\"}\nstate: " + test.state + "\nappliances: [{name: hq, url: \"https://sensor.example\", api_key: k}]\nsinks: [{name: log, file: {path: \"-\"}}]\n"
+			text := "admin: {listen: \"127.0.0.1:0\"}\nstate: " + test.state + "\nappliances: [{name: hq, url: \"https://sensor.example\", api_key: stand-in}]\nsinks: [{name: log, file: {path: \"-\"}}]\n"
 			code, _, errs := try(t, "check", "--config", writeFile(t, "ndrbridge.yaml", text, 0o600))
 			if code != test.code || !strings.Contains(errs, test.want) || test.want == "" && errs != "" {
 				t.Errorf("exit code %d: %s", code, errs)
@@ -302,7 +302,7 @@ func TestCheckAndRunAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { taken.Close() })
-	const sensor, soc = `name: hq, url: "http://127.0.0.1:1", api_key: k`, `name: soc, webhook: {url: "http://127.0.0.1:1"`
+	const sensor, soc = `name: hq, url: "http://127.0.0.1:1", api_key: stand-in`, `name: soc, webhook: {url: "http://127.0.0.1:1"`
 	const noCertificate = "tls.ca_file: "
 	link := filepath.Join(t.TempDir(), "link.db")
 	if err := os.Symlink(filepath.Join(t.TempDir(), "none.db"), link); err != nil {
@@ -369,7 +369,7 @@ func TestCheckAndRunAgree(t *testing.T) {
 				}
 				test.change(t, state)
 			}
-			text := fmt.Sprintf("state: %s\nadmin: {listen: %q, token: sesame}\nappliances: [{%s}]\nsinks: [{%s}]\n%s",
+			text := fmt.Sprintf("state: %s\nadmin: {listen: %q, token: sesame-opens}\nappliances: [{%s}]\nsinks: [{%s}]\n%s",
 				state, cmp.Or(test.listen, "127.0.0.1:0"), cmp.Or(test.appliance, sensor), cmp.Or(test.sink, soc+"}"), test.rest)
 			config := writeFile(t, "ndrbridge.yaml", text, 0o600)
 			failed := commandline.ExitFailed
@@ -413,8 +413,8 @@ func TestCheckAndRunReportEveryInvalidPart(t *testing.T) {
 	t.Parallel()
 	text := fmt.Sprintf(`
 state: %[1]s/state.db
-admin: {listen: "127.0.0.1:0", token: sesame}
-appliances: [{name: hq, url: "http://127.0.0.1:1", api_key: k}]
+admin: {listen: "127.0.0.1:0", token: sesame-opens}
+appliances: [{name: hq, url: "http://127.0.0.1:1", api_key: stand-in}]
 sinks:
   - {name: soc, webhook: {url: "http://127.0.0.1:1", headers: {X-Large: %[2]s}}}
   - {name: noc, webhook: {url: "http://127.0.0.1:1", headers: {X-Large: %[2]s}}}
@@ -434,8 +434,8 @@ func TestCheckBesideABridgeThatHasTheAddress(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	configure := func(listen, state, more string) string {
-		return writeFile(t, "ndrbridge.yaml", fmt.Sprintf("state: %s/%s\nadmin: {listen: %q, token: sesame%s}\n"+
-			"appliances: [{name: hq, url: \"http://127.0.0.1:1\", api_key: k}]\nsinks: [{name: log, file: {path: %s/events.jsonl}}]\n", folder, state, listen, more, folder), 0o600)
+		return writeFile(t, "ndrbridge.yaml", fmt.Sprintf("state: %s/%s\nadmin: {listen: %q, token: sesame-opens%s}\n"+
+			"appliances: [{name: hq, url: \"http://127.0.0.1:1\", api_key: stand-in}]\nsinks: [{name: log, file: {path: %s/events.jsonl}}]\n", folder, state, listen, more, folder), 0o600)
 	}
 	pair := certificate.New(t, "ndr.example", time.Now().Add(time.Hour), nil)
 	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
