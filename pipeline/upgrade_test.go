@@ -28,7 +28,7 @@ import (
 )
 
 // upgradedStreams are the streams that TestAnUpgradeRepeatsLosesAndMisreportsNothing reads.
-var upgradedStreams = []string{transform.StreamDetections, transform.StreamRecords}
+var upgradedStreams = []string{transform.StreamDetections, transform.StreamRecords, transform.StreamAudit}
 
 // upgradable is an appliance that is upgraded, with a bridge that reads it.
 type upgradable struct {

@@ -35,7 +35,7 @@ type AuditOptions struct {
 }
 
 // Audit is the source of one appliance's audit log. An entry is identified by its id and
-// its time: what else it contains may change. Its invariants:
+// the second of its time: what else it contains may change. Its invariants:
 //
 //   - An entry is committed only after an entry that preceded it in the same
 //     answer and is committed, or from the oldest end of the log. So the committed
@@ -174,7 +174,7 @@ func (a *Audit) contact(ctx context.Context) error {
 		for i := range page.rows {
 			if r := &page.rows[i]; r.positioned {
 				p.Count++
-				c.Remember = append(c.Remember, checkpoint.Entry{Key: r.key, Value: []byte{1}, At: p.Count})
+				c.Remember = append(c.Remember, r.remembered(p.Count))
 				p.advance(r)
 			}
 		}

@@ -3,6 +3,7 @@ package poller
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 
 	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
 	"ndrbridge/transform"
 )
 
@@ -17,7 +19,7 @@ import (
 type auditRow struct {
 	entry      transform.AuditEntry
 	positioned bool
-	key        string // under which the entry is remembered: its id and time
+	key        string // under which the entry is remembered: see auditKey
 	known      bool   // it is committed, or not to be
 	raw        []byte // nil if it was too large to be read
 	err        error  // why it cannot become an event
@@ -47,8 +49,18 @@ func (r auditRow) keyed(mark string) auditRow {
 	return r
 }
 
+// auditKey returns the key under which an entry is remembered. It contains the second of the
+// time, because an upgrade of the appliance may change the precision of its times. That
+// identifies an entry: an id is unique within a log, and a log that is restarted does not
+// reach the same id within the same second.
 func auditKey(p *transform.AuditPosition) string {
-	return strconv.FormatInt(p.ID, 10) + "-" + strconv.FormatInt(p.Time, 10)
+	return strconv.FormatInt(p.ID, 10) + "-" + strconv.FormatInt(p.Time/1000, 10)
+}
+
+// remembered returns what is remembered of an entry: its time as it was first seen, which is
+// part of the id of its event.
+func (r *auditRow) remembered(at int64) checkpoint.Entry {
+	return checkpoint.Entry{Key: r.key, Value: binary.AppendVarint(nil, r.entry.Time), At: at}
 }
 
 func (r *auditRow) position() *transform.AuditPosition {

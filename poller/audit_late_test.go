@@ -89,6 +89,69 @@ func TestAnEntryIsKnownWhateverItsContent(t *testing.T) {
 	}
 }
 
+func TestTimesOfAnotherPrecisionAreNoOtherLog(t *testing.T) {
+	for _, seconds := range []bool{false, true} {
+		for _, oldestFirst := range []bool{false, true} {
+			for name, c := range map[string]struct {
+				change     func(w *auditWorld)
+				want, gaps int // events after ten, and gaps
+			}{
+				"nothing happened":     {func(*auditWorld) {}, 0, 0},
+				"entries were written": {func(w *auditWorld) { w.writeMany(30) }, 30, 0},
+				"an entry came late":   {func(w *auditWorld) { w.reveal(w.held[0], true); w.writeMany(1) }, 2, 0},
+				"entries were purged":  {func(w *auditWorld) { w.writeMany(2); w.purge(11) }, 1, 1},
+				"the log was restored": {func(w *auditWorld) { w.restore(w.log[:5]); w.writeMany(1) }, 1, 1},
+				"the log began again":  {func(w *auditWorld) { w.replace(nil, 1); w.writeMany(12) }, 12, 1},
+				"a sweep":              {func(w *auditWorld) { w.clock += w.options.ReconcileEvery.Milliseconds() }, 0, 0},
+				"the newest were lost": {func(w *auditWorld) { w.restore(w.log[:9]) }, 0, 1},
+			} {
+				t.Run(fmt.Sprintf("%s, seconds %t, oldest first %t", name, seconds, oldestFirst), func(t *testing.T) {
+					w := newAuditWorld(t)
+					w.oldestFirst, w.extended, w.seconds = oldestFirst, true, !seconds
+					w.options.Start = fromTheBeginning
+					w.restartSource()
+					w.writeMany(4)
+					w.clock += 994 // the next but one begins a second
+					w.writeMany(3)
+					w.hold()
+					w.writeMany(4)
+					w.mustPoll()
+					w.seconds = seconds
+					c.change(w)
+					for range 10 {
+						w.mustPoll()
+					}
+					w.restartSource()
+					w.mustPoll()
+					if len(w.events) != 10+c.want || len(w.gaps) != c.gaps {
+						t.Errorf("%d events, %d gaps, want %d and %d", len(w.events), len(w.gaps), 10+c.want, c.gaps)
+					}
+					w.judgeQuiet()
+				})
+			}
+		}
+	}
+}
+
+func TestAnEntryIsRepeatedWithItsIDAfterTheTimesChangedTheirPrecision(t *testing.T) {
+	for _, seconds := range []bool{false, true} {
+		w := newAuditWorld(t)
+		w.extended, w.seconds = true, !seconds
+		w.options.Start = fromTheBeginning
+		w.restartSource()
+		w.writeMany(20)
+		w.mustPoll()
+		w.seconds = seconds
+		w.rewind(0)
+		w.mustPoll()
+		for i, event := range w.events[:20] {
+			if len(w.events) != 40 || w.events[20+i].ID != event.ID {
+				t.Fatalf("%d events; the first is %s, the last %s", len(w.events), event.ID, w.events[len(w.events)-1].ID)
+			}
+		}
+	}
+}
+
 // olderAuditState is the state of an audit log of three entries, which start at the model's
 // clock, as versions wrote it that identified entries by a digest of their content.
 func olderAuditState(s *memory, oldestFirst bool) {

@@ -1,6 +1,7 @@
 package poller_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -44,6 +45,7 @@ type auditModel struct {
 	spaced      bool                    // the answer is written in another way
 	added       func(answer int) string // what every entry of an answer has besides; nil: nothing
 	extended    bool                    // it had something besides before
+	seconds     bool                    // times are shown in whole seconds
 }
 
 type logEntry struct {
@@ -71,6 +73,7 @@ func (m *auditModel) write(body string, spoil func(*logEntry)) *logEntry {
 	m.newest = e
 	spoil(e)
 	id := fmt.Sprint(e.id)
+	m.entries[fmt.Sprintf("%d-%d", e.id, e.time/1000*1000)] = e
 	if m.entries[fmt.Sprintf("%d-%d", e.id, e.time)] = e; e.unreadable {
 		id = fmt.Sprintf(`"entry %d"`, m.written)
 	}
@@ -132,9 +135,10 @@ func (m *auditModel) swap(at int) {
 	}
 }
 
-// replace replaces this log with another one.
+// replace replaces this log with another one, which takes longer than a second.
 func (m *auditModel) replace(log []*logEntry, nextID int64) {
 	m.held = nil
+	m.clock += 1000
 	m.log, m.nextID, m.newest = slices.Clone(log), nextID, nil
 	if len(log) > 0 {
 		m.newest = log[len(log)-1]
@@ -195,6 +199,9 @@ func (m *auditModel) AuditLog(_ context.Context, limit, offset int, page *applia
 		if m.spaced {
 			raw = fmt.Appendf(nil, "{ %s", raw[1:])
 		}
+		if m.seconds {
+			raw = bytes.ReplaceAll(raw, fmt.Appendf(nil, `"time":%d`, e.time), fmt.Appendf(nil, `"time":%d`, e.time/1000))
+		}
 		if m.added != nil {
 			raw = fmt.Appendf(nil, "%s%s}", raw[:len(raw)-1], m.added(m.requests))
 		}
@@ -219,7 +226,11 @@ func (m *auditModel) AuditEntry(_ context.Context, offset int) (id, logged, size
 	if !rows[0].unreadable {
 		id = rows[0].id
 	}
-	return id, rows[0].time, 1 << 30, true, nil
+	logged = rows[0].time
+	if m.seconds {
+		logged = logged / 1000 * 1000
+	}
+	return id, logged, 1 << 30, true, nil
 }
 
 // auditWorld is a log, a state, and the source between them.
@@ -397,7 +408,7 @@ func (w *auditWorld) gap(event transform.Event) {
 	g := data.Gap
 	w.gaps = append(w.gaps, g)
 	switch {
-	case w.last == nil || g.Last.ID != w.last.id || g.Last.Time != w.last.time:
+	case w.last == nil || g.Last.ID != w.last.id || g.Last.Time/1000 != w.last.time/1000:
 		w.Errorf("gap %+v does not begin at %v", g, w.last)
 	case g.Reason == transform.GapRestarted && !(w.mixed && w.purges) && (w.changes == 0 || w.start == 0 && !w.purges && w.lastBegan == w.changes):
 		// Entries before start, or purged unread, are unknown when a backup shows them

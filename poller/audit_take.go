@@ -3,6 +3,7 @@ package poller
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"time"
@@ -20,8 +21,8 @@ const (
 	unjoined          // the entry is from the oldest end of a log that does not hold position.Last
 )
 
-// recall marks the rows that are committed, and returns the index of the newest of them
-// that has a position; -1 if there is none.
+// recall marks the rows that are committed, gives them the time with which they were first
+// seen, and returns the index of the newest of them that has a position; -1 if there is none.
 func (a *Audit) recall(ctx context.Context, rows []auditRow) (newest int, err error) {
 	newest = -1
 	if len(rows) == 0 {
@@ -35,9 +36,16 @@ func (a *Audit) recall(ctx context.Context, rows []auditRow) (newest int, err er
 	if err != nil {
 		return newest, fmt.Errorf("recall what is known of %d audit log entries: %w", len(rows), err)
 	}
+	last := ""
+	if a.position.Last != nil {
+		last = auditKey(a.position.Last)
+	}
 	for i := range rows {
-		r, last := &rows[i], a.position.Last
-		r.known = values[i] != nil || last != nil && r.positioned && *r.position() == *last
+		r := &rows[i]
+		r.known = values[i] != nil || r.key == last
+		if values[i] != nil {
+			r.entry.Time, _ = binary.Varint(values[i])
+		}
 		if r.known && r.positioned {
 			newest = i
 		}
@@ -98,7 +106,7 @@ func (a *Audit) newChanges() *auditChanges {
 
 // add remembers an entry, and delivers it unless it is to be skipped.
 func (c *auditChanges) add(a *Audit, r *auditRow, skip bool) error {
-	c.Remember = append(c.Remember, checkpoint.Entry{Key: r.key, Value: []byte{1}, At: c.Count})
+	c.Remember = append(c.Remember, r.remembered(c.Count))
 	switch {
 	case skip:
 	case r.err != nil:

@@ -9,7 +9,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// VerifyAudit compares, by id and time, every entry that the audit log shows since a
+// VerifyAudit compares, by id and second, every entry that the audit log shows since a
 // time with what is remembered of it. It changes nothing, and can run while the source
 // does. It ends with what had been logged when it began, because an appliance may log as
 // fast as it is read. It returns ErrNoPosition if the stream was never read.

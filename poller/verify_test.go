@@ -26,7 +26,7 @@ func TestVerifyReportsHowAnAuditLogDiffers(t *testing.T) {
 		"an entry that is yet to be read": {change: func(w *auditWorld) { w.writeMany(1) }, want: []string{"pending 21"}},
 		"an entry of another log": {change: func(w *auditWorld) {
 			e := *w.log[7]
-			e.raw = fmt.Sprintf(`{"id":%d,"time":%d,"body":"another"}`, e.id, e.time+1)
+			e.raw = fmt.Sprintf(`{"id":%d,"time":%d,"body":"another"}`, e.id, e.time+1000)
 			w.log[7] = &e
 		}, want: []string{"missing 8"}},
 		"an entry that was given up": {change: func(w *auditWorld) {
