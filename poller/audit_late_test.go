@@ -89,6 +89,37 @@ func TestAnEntryIsKnownWhateverItsContent(t *testing.T) {
 	}
 }
 
+func TestAPollEndsIfTheServerReturnsFewerEntriesThanRequested(t *testing.T) {
+	for _, oldestFirst := range []bool{false, true} {
+		for rows := 2; rows <= 5; rows++ {
+			for polls := range 8 { // the limit grows with them
+				w := newAuditWorld(t)
+				w.oldestFirst, w.maxRows = oldestFirst, rows
+				w.options.Start = fromTheBeginning
+				w.restartSource()
+				w.writeMany(7)
+				w.write(`{}`, func(e *logEntry) { e.unreadable = true })
+				w.writeMany(1)
+				for range polls + 1 {
+					w.mustPoll()
+				}
+				requests := w.requests
+				w.between = func() {
+					if w.requests-requests > 100 {
+						t.Fatalf("a poll with %d entries in an answer does not end, oldest first %t", rows, oldestFirst)
+					}
+				}
+				for range 4 {
+					w.writeMany(1)
+					requests = w.requests
+					w.mustPoll()
+				}
+				w.judge()
+			}
+		}
+	}
+}
+
 func TestTimesOfAnotherPrecisionAreNoOtherLog(t *testing.T) {
 	for _, seconds := range []bool{false, true} {
 		for _, oldestFirst := range []bool{false, true} {

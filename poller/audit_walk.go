@@ -35,6 +35,9 @@ type auditWalk struct {
 	edge  string
 	// back is how far the walk stepped back from an offset after the end of the log.
 	back int
+	// most is the largest number of entries in a page: the server may return fewer than
+	// requested.
+	most int
 
 	// ordered is set once the order is known, and flips counts how often it changed.
 	// probing is set while the first page is requested to learn the order. doubts is how
@@ -178,6 +181,7 @@ func (a *Audit) next(ctx context.Context, w *auditWalk) (page auditPage, ok bool
 		if !fits {
 			continue
 		}
+		w.most = max(w.most, len(page.rows))
 		single := len(page.rows) == 1
 		if a.oldestFirst {
 			page.oldest, page.newest = page.offset == 0, single
@@ -317,8 +321,9 @@ func (a *Audit) advance(w *auditWalk, page *auditPage) {
 	if !newest.positioned {
 		w.joint = newest.key
 	}
-	spare := a.limit.now / 4
-	if a.limit.now == 3 {
+	rows := min(a.limit.now, w.most)
+	spare := rows / 4
+	if rows == 3 {
 		spare = 1
 	}
 	if a.oldestFirst {
@@ -328,5 +333,5 @@ func (a *Audit) advance(w *auditWalk, page *auditPage) {
 		}
 		return
 	}
-	w.offset = max(0, page.offset-(a.limit.now-1)+spare)
+	w.offset = max(0, page.offset-max(1, rows-1-spare))
 }
