@@ -120,6 +120,32 @@ func TestAPollEndsIfTheServerReturnsFewerEntriesThanRequested(t *testing.T) {
 	}
 }
 
+func TestASweepDoesNotTakeAnEntryOfAnotherLogForALateOne(t *testing.T) {
+	w := newAuditWorld(t)
+	w.options.Start = fromTheBeginning
+	w.restartSource()
+	w.writeMany(5)
+	w.mustPoll()
+	w.replace(nil, 100)
+	w.oldestFirst = true // few entries do not show it
+	w.write(`{}`, func(e *logEntry) { e.unreadable = true })
+	w.mustPoll()
+	w.clock += w.options.ReconcileEvery.Milliseconds()
+	requests := w.requests
+	w.between = func() {
+		if w.requests == requests+2 { // the sweep
+			w.write(`{}`, func(e *logEntry) { e.unreadable = true })
+			w.writeMany(1)
+		}
+	}
+	for range 3 {
+		w.mustPoll()
+	}
+	if got := w.arrived(); got != "1 2 3 4 5 102 purged:5-102:96" {
+		t.Errorf("arrived %s", got)
+	}
+}
+
 func TestTimesOfAnotherPrecisionAreNoOtherLog(t *testing.T) {
 	for _, seconds := range []bool{false, true} {
 		for _, oldestFirst := range []bool{false, true} {

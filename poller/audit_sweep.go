@@ -56,11 +56,15 @@ func (a *Audit) sweepRows(ctx context.Context, s *auditSweep, page *auditPage) (
 	done = page.oldest || ok && lowest <= a.position.Floor || s.rows >= rememberedEntries/2 ||
 		oldest.before(a.date.Add(-a.o.ReconcileBack).UnixMilli())
 	a.step(&s.auditWalk, page, false)
-	// Newer rows than the known ones are left to the next poll.
+	// Newer rows than the known ones are left to the next poll, as are those of another log.
 	if lowest > a.position.Floor {
 		last = lastKnown(page.rows)
 	}
 	page.rows, page.newest = page.rows[:last+1], false
+	for i := range page.rows {
+		r, p := &page.rows[i], a.position.Last
+		r.known = r.known || r.positioned && (p == nil || r.entry.ID > p.ID)
+	}
 	_, err = a.take(ctx, page, last, noGap, nil)
 	return done, err
 }
