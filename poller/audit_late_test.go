@@ -146,6 +146,27 @@ func TestASweepDoesNotTakeAnEntryOfAnotherLogForALateOne(t *testing.T) {
 	}
 }
 
+func TestASweepFindsALateEntryIfTheServerReturnsFewerEntriesThanRequested(t *testing.T) {
+	for rows := 2; rows <= 8; rows++ {
+		w := newAuditWorld(t)
+		w.oldestFirst, w.maxRows = true, rows
+		w.options.Start = fromTheBeginning
+		w.restartSource()
+		w.writeMany(10)
+		late := w.hold()
+		w.writeMany(2)
+		w.mustPoll()
+		w.reveal(late, true)
+		w.clock += w.options.ReconcileEvery.Milliseconds()
+		for range 20 {
+			w.mustPoll()
+		}
+		if got := w.arrived(); got != "1 2 3 4 5 6 7 8 9 11 12 10" {
+			t.Errorf("%d in an answer: arrived %s", rows, got)
+		}
+	}
+}
+
 func TestTimesOfAnotherPrecisionAreNoOtherLog(t *testing.T) {
 	for _, seconds := range []bool{false, true} {
 		for _, oldestFirst := range []bool{false, true} {

@@ -447,6 +447,9 @@ func (w *auditWorld) judgeQuiet() {
 	odd := func(e *logEntry) bool {
 		return e.unreadable || e.huge || e.swapped && len(w.rows(w.options.PageSize, 0)) <= 2
 	}
+	for range 20 { // a sweep that is under way
+		w.mustPoll()
+	}
 	requests, commits := w.requests, w.state.commits
 	const polls = 5
 	for range polls {

@@ -22,7 +22,9 @@ func (a *Audit) sweepPage(ctx context.Context) error {
 		if every := a.o.ReconcileEvery.Milliseconds(); a.date.IsZero() || every <= 0 || 0 <= since && since < every {
 			return nil
 		}
-		a.sweep = &auditSweep{auditWalk: auditWalk{hint: max(0, a.rank-a.limit.now+1)}, began: a.date.UnixMilli()}
+		// The server may return fewer entries than requested: a page that begins further back
+		// might not reach the newest.
+		a.sweep = &auditSweep{auditWalk: auditWalk{hint: max(0, a.rank-1)}, began: a.date.UnixMilli()}
 		a.sweep.offset = a.begin(&a.sweep.auditWalk)
 	}
 	s := a.sweep
