@@ -174,3 +174,32 @@ func TestAHaltUndoesRejectionsOfEarlierPasses(t *testing.T) {
 		}
 	})
 }
+
+// TestLaterEventsOfAKeyShowThatTheTargetIsUp lets all healthy events have one key. Each of
+// them, sent ahead, shows that the target is up while another poisoned event is in front.
+func TestLaterEventsOfAKeyShowThatTheTargetIsUp(t *testing.T) {
+	const poisoned, all = 20, 60
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixtureWith(t, 0, &target{answer: answerEach(func(number int) error {
+			if number <= poisoned {
+				return errors.New("500 internal server error")
+			}
+			return nil
+		})}, func(o *sinks.Options) { o.Batch.MaxEvents = 1 })
+		key := func(number int) string {
+			if number <= poisoned {
+				return fmt.Sprint("key ", number)
+			}
+			return "healthy"
+		}
+		if err := appendEvents(t.Context(), f.store, 1, all, key); err != nil {
+			t.Fatal(err)
+		}
+		stop := f.start()
+		time.Sleep(time.Hour)
+		stop()
+		if !slices.Equal(f.accepted, numbers(poisoned+1, all)) || f.parked(t) != poisoned || f.cursor(t) != all {
+			t.Errorf("accepted %v, %d are parked, the cursor is at %d", f.accepted, f.parked(t), f.cursor(t))
+		}
+	})
+}

@@ -103,11 +103,13 @@ func (s *scout) begin(b *deliveryBatch) {
 	s.end, s.after, s.found, s.some, s.ended = b.last(), b.last(), nil, false, false
 	s.keys = make(map[uint64]struct{})
 	for i := range b.entries {
-		s.isFirst(b.entries[i].record.Order)
+		if e := &b.entries[i]; e.blocks() {
+			s.isFirst(e.record.Order)
+		}
 	}
 }
 
-// isFirst reports whether a key has not been seen before.
+// isFirst reports whether no event that blocks its key was seen before.
 func (s *scout) isFirst(key string) bool {
 	if key == "" {
 		return true
@@ -123,7 +125,7 @@ func (s *scout) add(more *deliveryBatch) {
 	s.after = more.last()
 	var first []int
 	for i := range more.entries {
-		if e := &more.entries[i]; !e.filtered && s.isFirst(e.record.Order) && e.state == entryPending {
+		if e := &more.entries[i]; e.blocks() && s.isFirst(e.record.Order) && e.state == entryPending {
 			first = append(first, i)
 		}
 	}
