@@ -43,12 +43,12 @@ subscribe:
 type JetStreamOptions struct {
 	Name     string // of the cluster, of [a-z0-9-]
 	Shards   int
-	Replicas int           // servers that keep each stream
-	Create   bool          // what is missing: only for a new cluster, or one that is recovered
+	Replicas int  // servers that keep each stream
+	Create   bool // what is missing: only for a new cluster, or one that is recovered
 	// Check is called with the bucket before the streams are opened, and ends that with its
 	// error; nil: not.
 	Check func(ctx context.Context, bucket jetstream.KeyValue) error
-	Wait     time.Duration // for an answer of the servers; 0: 5 s
+	Wait  time.Duration // for an answer of the servers; 0: 5 s
 }
 
 // JetStream has the streams of all shards of a cluster, the bucket of its members, and the
