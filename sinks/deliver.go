@@ -142,7 +142,10 @@ func (d *delivery) end(ctx, late context.Context, p *pass, err error, left bool)
 	case errors.Is(err, errPartDown): // every event waits for such a part
 		d.pause = pause{err: err, duration: retryAfter}
 	default:
-		w.fruitless++
+		if len(p.tried) > 0 { // or the target as a whole is not available
+			w.fruitless++
+			w.triedInVain += len(p.tried)
+		}
 		d.pause = pause{err: err, duration: max(w.retry.NextBackOff(), retryAfter)}
 	}
 	d.pause.untilMore = p.nothingBehind

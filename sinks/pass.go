@@ -18,7 +18,7 @@ import (
 const (
 	triesWhenUp   = 256 // once the target has accepted something in the pass
 	triesAtFirst  = 16
-	triesWhenDown = 4 // after manyPasses that had no event accepted
+	triesWhenDown = 8 // after manyPasses that had no event accepted
 	manyPasses    = 10
 )
 
@@ -65,10 +65,18 @@ type failure struct {
 
 func newPass(d *delivery, ctx, late context.Context) *pass {
 	pending := d.b.pending()
-	return &pass{
+	p := &pass{
 		d: d, w: d.w, b: d.b, ctx: ctx, late: late,
 		ranges: [][]int{pending}, size: len(pending), failed: make(map[int]failure), tried: make(map[int]bool),
 	}
+	if w := d.w; w.fruitless > 0 && len(pending) > 0 {
+		// The passes before tried some of these in vain: others are tried now, in smaller
+		// requests, so that each is tried alone in the end.
+		first := w.triedInVain % len(pending)
+		p.ranges = [][]int{pending[first:], pending[:first]}
+		p.size = max(1, len(pending)>>min(w.fruitless, 16))
+	}
+	return p
 }
 
 // run sends events until the result of each is known, the target seems to be down, or an
@@ -323,7 +331,7 @@ func (p *pass) accept(e transform.Event, part string, now time.Time) {
 	r.parts.accept(part)
 	p.w.rejections.Accepted()
 	r.setDelivered(now)
-	p.accepted, p.inVain, p.w.fruitless = true, 0, 0
+	p.accepted, p.inVain, p.w.fruitless, p.w.triedInVain = true, 0, 0, 0
 }
 
 // acknowledge records that the target accepted the event at index.

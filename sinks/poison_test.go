@@ -203,3 +203,50 @@ func TestLaterEventsOfAKeyShowThatTheTargetIsUp(t *testing.T) {
 		}
 	})
 }
+
+// TestTheOnlyHealthyEventOfABatchIsFound lets all events of a batch but one be poisoned, and
+// none follow: it shows that the target is up only if it is tried alone.
+func TestTheOnlyHealthyEventOfABatchIsFound(t *testing.T) {
+	const all, healthy = 150, 112
+	for name, answer := range map[string]func(func(int) error) func(int, []string) error{
+		"results by event": answerEach,
+		"results up to the first failure": func(bad func(int) error) func(int, []string) error {
+			each := answerEach(bad)
+			return func(attempt int, ids []string) error {
+				results, _ := errors.AsType[sinks.EventErrors](each(attempt, ids))
+				if i := slices.IndexFunc(results, func(err error) bool { return err != nil }); i >= 0 {
+					for j := i + 1; j < len(results); j++ {
+						results[j] = sinks.ErrNotTried
+					}
+				}
+				return results.OrNil()
+			}
+		},
+		"one answer": func(bad func(int) error) func(int, []string) error {
+			each := answerEach(bad)
+			return func(attempt int, ids []string) error {
+				if each(attempt, ids) != nil {
+					return errors.New("500 internal server error")
+				}
+				return nil
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixtureWith(t, all, &target{answer: answer(func(number int) error {
+					if number != healthy {
+						return errors.New("500 internal server error")
+					}
+					return nil
+				})}, func(o *sinks.Options) { o.Batch.MaxEvents = 500 })
+				stop := f.start()
+				time.Sleep(2 * time.Hour)
+				stop()
+				if !slices.Equal(f.accepted, numbers(healthy, healthy)) {
+					t.Errorf("accepted %v, the cursor is at %d", f.accepted, f.cursor(t))
+				}
+			})
+		})
+	}
+}

@@ -26,8 +26,10 @@ type worker struct {
 
 	rejections poison.Rejections // trusted from an accepted probe to the end of the batch
 	scout      *scout
-	fruitless  int            // passes in a row in which the target accepted nothing
-	batch      *deliveryBatch // in flight; nil: none
+	// fruitless counts the passes in a row that tried events, of which the target accepted
+	// none; triedInVain counts these events.
+	fruitless, triedInVain int
+	batch                  *deliveryBatch // in flight; nil: none
 
 	mu     sync.Mutex
 	status Status
