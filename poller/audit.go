@@ -208,6 +208,16 @@ func (a *Audit) readNew(ctx context.Context) error {
 	w := auditWalk{last: a.position.Last, hint: a.rank}
 	a.progress.begin()
 	front, kept := noGap, a.position.Last // kept is the newest entry that both logs have
+	// confirm decides whether the log of a page that joins still holds last: another log may
+	// have replaced it since it was found.
+	confirm := func(page *auditPage, committed int) {
+		switch {
+		case page.find(w.last) >= 0:
+			w.found, front = true, noGap
+		case front == noGap && !w.found && committed >= 0 && w.skipped(page, committed):
+			front = restored
+		}
+	}
 	find := func(page *auditPage) (int, seek, error) {
 		committed, news, err := a.recognize(ctx, page)
 		if err != nil {
@@ -221,9 +231,7 @@ func (a *Audit) readNew(ctx context.Context) error {
 			if committed >= 0 {
 				kept = page.rows[committed].position()
 			}
-			if page.find(w.last) >= 0 {
-				front = noGap
-			}
+			confirm(page, committed)
 			return committed, here, nil
 		}
 		w.news = w.news || news
@@ -248,12 +256,14 @@ func (a *Audit) readNew(ctx context.Context) error {
 		if to, err := a.lookBack(ctx, &w, page, committed); err != nil || to != here {
 			return committed, to, err
 		}
+		kept = page.rows[committed].position()
 		if front = noGap; !w.found && w.last != nil {
 			// Entries that are committed were so before another log replaced the one that
 			// last was in.
-			front, kept = restored, page.rows[committed].position()
+			front = restored
 		}
-		w.joined = true
+		w.joined, w.found = true, false
+		confirm(page, committed)
 		return committed, here, nil
 	}
 	take := func(page *auditPage, base int) (done bool, err error) {
@@ -265,7 +275,9 @@ func (a *Audit) readNew(ctx context.Context) error {
 		if front, err = a.take(ctx, page, base, front, kept); err != nil {
 			return false, err
 		}
-		if w.last = a.position.Last; w.last != nil && !page.newest {
+		w.last = a.position.Last
+		w.found = w.found || page.find(w.last) >= 0
+		if w.last != nil && !page.newest {
 			a.progress.reached(w.last.Time, max(0, a.date.UnixMilli()-w.last.Time))
 		}
 		return page.newest, nil

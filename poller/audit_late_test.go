@@ -120,6 +120,35 @@ func TestAPollEndsIfTheServerReturnsFewerEntriesThanRequested(t *testing.T) {
 	}
 }
 
+func TestALogReplacedAfterThePositionWasFoundIsReportedBeforeItsFirstNewEntry(t *testing.T) {
+	for _, oldestFirst := range []bool{false, true} {
+		for pageSize := 2; pageSize <= 8; pageSize++ {
+			for request := 1; request <= 6; request++ {
+				w := newAuditWorld(t)
+				w.oldestFirst, w.options.PageSize = oldestFirst, pageSize
+				w.options.Start = fromTheBeginning
+				w.restartSource()
+				w.writeMany(6)
+				w.mustPoll()
+				w.writeMany(1)
+				first := w.requests
+				w.between = func() {
+					if w.requests == first+request {
+						w.restore(w.log[:5])
+						w.writeMany(3)
+					}
+				}
+				w.mustPoll()
+				w.mustPoll()
+				if len(w.gaps) > 1 || w.changes > 0 && (len(w.gaps) == 0 || w.gaps[0].First.ID != 6) {
+					t.Errorf("request %d, %d in a page, oldest first %t: arrived %s", request, pageSize, oldestFirst, w.arrived())
+				}
+				w.judge()
+			}
+		}
+	}
+}
+
 func TestASweepDoesNotTakeAnEntryOfAnotherLogForALateOne(t *testing.T) {
 	w := newAuditWorld(t)
 	w.options.Start = fromTheBeginning

@@ -21,10 +21,10 @@ type auditWalk struct {
 	joint string
 	hint  int // the likely offset of the newest entry that was read, in a log that comes oldest first
 
-	// joined is set once a page was found from which on everything is read. Until then,
-	// found is set once last was seen, news once a page showed something to commit, ended
-	// once the newest page was seen, onward while it is looked for, and shallow once a page
-	// before last showed no committed entry.
+	// found is set once last was seen, and again once a page with it was read. joined is set
+	// once a page was found from which on everything is read. Until then, news is set once a
+	// page showed something to commit, ended once the newest page was seen, onward while it
+	// is looked for, and shallow once a page before last showed no committed entry.
 	joined, found, news, ended, onward, shallow bool
 
 	// gone is set once last is known not to be in the log.
@@ -310,6 +310,26 @@ func (w *auditWalk) overshot(page *auditPage) bool {
 		w.edge = page.rows[len(page.rows)-1].key
 	}
 	return w.newer
+}
+
+// skipped reports whether the rows of a page after an index continue a log without last, which
+// is not in the page: one has its id, or one has a higher id and is no neighbour that precedes
+// it.
+func (w *auditWalk) skipped(page *auditPage, after int) bool {
+	if w.last == nil {
+		return false
+	}
+	higher := 0
+	for i := range page.rows[after+1:] {
+		switch r := &page.rows[after+1+i]; {
+		case !r.positioned || r.entry.ID < w.last.ID:
+		case r.entry.ID == w.last.ID:
+			return true
+		default:
+			higher++
+		}
+	}
+	return higher > 1 || higher == 1 && (page.newest || w.most <= fewEntries)
 }
 
 // advance moves on to the page after one that was read. The next page still holds the
