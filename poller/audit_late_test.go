@@ -196,6 +196,35 @@ func TestASweepFindsALateEntryIfTheServerReturnsFewerEntriesThanRequested(t *tes
 	}
 }
 
+func TestASweepReadsEveryEntryIfItsPagesBecomeShorter(t *testing.T) {
+	for _, oldestFirst := range []bool{false, true} {
+		for rows := 2; rows <= 5; rows++ {
+			for late := 1; late <= 30; late++ {
+				w := newAuditWorld(t)
+				w.oldestFirst = oldestFirst
+				w.options.Start = fromTheBeginning
+				w.restartSource()
+				w.writeMany(late)
+				w.hold()
+				w.writeMany(40 - late)
+				w.mustPoll()
+				w.reveal(w.held[0], true)
+				w.clock += w.options.ReconcileEvery.Milliseconds()
+				for poll := range 40 {
+					if w.maxRows = 0; poll%4 > 1 {
+						w.maxRows = rows
+					}
+					w.mustPoll()
+				}
+				w.judge()
+				if t.Failed() {
+					t.Fatalf("%d in an answer, oldest first %t", rows, oldestFirst)
+				}
+			}
+		}
+	}
+}
+
 func TestTimesOfAnotherPrecisionAreNoOtherLog(t *testing.T) {
 	for _, seconds := range []bool{false, true} {
 		for _, oldestFirst := range []bool{false, true} {

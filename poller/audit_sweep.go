@@ -13,6 +13,7 @@ type auditSweep struct {
 	auditWalk
 	began int64
 	rows  int // that it has read
+	from  int // the offset of the page before, in a log that comes oldest first
 }
 
 // sweepPage reads one page of the sweep, and begins one if it is due.
@@ -28,7 +29,14 @@ func (a *Audit) sweepPage(ctx context.Context) error {
 		a.sweep.offset = a.begin(&a.sweep.auditWalk)
 	}
 	s := a.sweep
+	requested := s.offset
 	page, ok, err := a.next(ctx, &s.auditWalk)
+	if rows := len(page.rows); ok && a.oldestFirst && page.offset == requested && rows > 1 && page.offset+rows <= s.from {
+		// It is shorter than the page before: it does not reach back to that.
+		s.offset = s.from - rows + 1
+		return nil
+	}
+	s.from = page.offset
 	done := !ok
 	if ok && err == nil {
 		done, err = a.sweepRows(ctx, s, &page)
