@@ -297,6 +297,12 @@ func (a *Audit) lookBack(ctx context.Context, w *auditWalk, page *auditPage, com
 	if w.doubts <= 0 && (committed >= enough || w.found && (w.shallow || lowest <= a.position.Floor)) {
 		return here, nil
 	}
+	if w.shallow && !w.found { // nothing older is known
+		if _, highest, _ := page.ends(); highest < w.last.ID && !page.newest {
+			return newer, nil
+		}
+		return here, nil
+	}
 	if err := a.probeEnd(ctx, page); err != nil {
 		return here, err
 	}

@@ -149,6 +149,40 @@ func TestALogReplacedAfterThePositionWasFoundIsReportedBeforeItsFirstNewEntry(t 
 	}
 }
 
+func TestAPollEndsIfABackupShowsAgainWhatWasPurgedUnread(t *testing.T) {
+	for _, oldestFirst := range []bool{false, true} {
+		for pageSize := 2; pageSize <= 8; pageSize++ {
+			for known := range 9 {
+				w := newAuditWorld(t)
+				w.oldestFirst, w.options.PageSize = oldestFirst, pageSize
+				w.options.Start = fromTheBeginning
+				w.restartSource()
+				w.writeMany(1)
+				w.mustPoll()
+				w.writeMany(20 + known)
+				w.write(`{}`, func(e *logEntry) { e.unreadable = true }) // it has no position
+				w.writeMany(1)
+				backup := w.log
+				w.purge(20)
+				w.mustPoll()
+				w.restore(backup)
+				w.writeMany(1)
+				requests := w.requests
+				w.between = func() {
+					if w.requests-requests > 100 {
+						t.Fatalf("a poll does not end: %d known, %d in a page, oldest first %t", known, pageSize, oldestFirst)
+					}
+				}
+				for range 3 {
+					requests = w.requests
+					w.mustPoll()
+				}
+				w.judge()
+			}
+		}
+	}
+}
+
 func TestASweepDoesNotTakeAnEntryOfAnotherLogForALateOne(t *testing.T) {
 	w := newAuditWorld(t)
 	w.options.Start = fromTheBeginning
