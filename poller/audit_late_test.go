@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -180,6 +182,46 @@ func TestAPollEndsIfABackupShowsAgainWhatWasPurgedUnread(t *testing.T) {
 				w.judge()
 			}
 		}
+	}
+}
+
+func TestAPollEndsIfTwoLogsTakeTurns(t *testing.T) {
+	contradict := 0
+	for _, oldestFirst := range []bool{false, true} {
+		for every := 1; every <= 4; every++ {
+			for _, pageSize := range []int{2, 3, 8} {
+				w := newAuditWorld(t)
+				w.oldestFirst, w.options.PageSize = oldestFirst, pageSize
+				w.options.Start = fromTheBeginning
+				w.restartSource()
+				w.writeMany(20)
+				one := w.log
+				w.mustPoll()
+				w.writeMany(20)
+				w.mustPoll()
+				w.restore(one)
+				w.write(`{}`, func(e *logEntry) { e.unreadable = true })
+				w.writeMany(20)
+				w.mustPoll()
+				logs := [][]*logEntry{w.log, slices.Concat(one[10:], w.log[20:21])}
+				requests := 0
+				w.between = func() {
+					if requests++; requests > 2000 {
+						t.Fatalf("a poll does not end: another log every %d requests, %d in a page, oldest first %t", every, pageSize, oldestFirst)
+					}
+					w.log = logs[requests/every%2]
+				}
+				for range 5 {
+					requests = 0
+					if err := w.poll(); err != nil && strings.Contains(err.Error(), "contradict each other") {
+						contradict++
+					}
+				}
+			}
+		}
+	}
+	if contradict == 0 {
+		t.Error("no poll ended with an error")
 	}
 }
 

@@ -278,7 +278,7 @@ func (a *Audit) commit(ctx context.Context, p auditPosition, c checkpoint.Commit
 		return err
 	}
 	if p.Last != a.position.Last || p.Reread != a.position.Reread {
-		a.endless.pages = 0
+		a.endless.progressed()
 	}
 	a.position = p
 	return nil

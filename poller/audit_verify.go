@@ -48,7 +48,7 @@ func VerifyAudit(ctx context.Context, client AuditClient, store Store, o AuditOp
 			return false, err
 		}
 		suspects = append(suspects, differ...)
-		a.endless.pages = 0
+		a.endless.progressed()
 		newest := &page.rows[len(page.rows)-1]
 		if newest.positioned {
 			w.last = newest.position()

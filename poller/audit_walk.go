@@ -61,43 +61,57 @@ const (
 
 var errUnsteadyOrder = errors.New("the audit log comes newest first in one answer and oldest first in the next: pages cannot be joined safely")
 
-// maxAuditPages bounds the pages that a walk reads without committing any: the log keeps a
-// limited number of entries.
-const maxAuditPages = 20_000
+// Bounds of what a walk does without committing anything: the log keeps a limited number of
+// entries, and a log that keeps still turns a walk a few times.
+const (
+	maxAuditPages = 20_000
+	maxAuditTurns = 100
+)
 
 var (
 	errAuditUnsorted      = errors.New("the audit log is not sorted by id: its pages cannot be joined safely")
 	errAuditOffsetIgnored = errors.New("the appliance returns the same page of the audit log at several offsets: it ignores offset")
 	errAuditEndless       = fmt.Errorf("the audit log has no end within %d pages, nor an entry that was committed", maxAuditPages)
+	errAuditUnsteady      = fmt.Errorf("reading the audit log changed its direction %d times and found nothing to commit: its answers contradict each other; check that one appliance alone answers at this address", maxAuditTurns)
 )
 
 // endlessAudit detects a log whose end a walk never reaches.
 type endlessAudit struct {
-	pages         int // since something was committed, or a walk ended
+	pages, turns  int // since something was committed
+	upward        bool
 	offset, rows  int // of the last page
 	first, final  string
 	sameElsewhere int // pages in a row that equal the last one, at another offset
 }
 
+// progressed records that something was committed.
+func (e *endlessAudit) progressed() { e.pages, e.turns = 0, 0 }
+
 // check returns an error if a page shows that the log does not end.
 func (e *endlessAudit) check(page *auditPage) error {
-	if len(page.rows) == 0 {
-		e.rows = 0
-		return nil
+	var first, final string
+	rows := len(page.rows)
+	if rows > 0 {
+		first, final = page.rows[0].key, page.rows[rows-1].key
 	}
-	first, final := page.rows[0].key, page.rows[len(page.rows)-1].key
 	switch {
-	case e.rows != len(page.rows) || e.first != first || e.final != final:
+	case rows == 0 || e.rows != rows || e.first != first || e.final != final:
 		e.sameElsewhere = 0
 	case e.offset != page.offset:
 		e.sameElsewhere++
 	}
 	e.pages++
-	e.offset, e.rows, e.first, e.final = page.offset, len(page.rows), first, final
+	if upward := page.offset > e.offset; page.offset != e.offset && upward != e.upward {
+		e.turns++
+		e.upward = upward
+	}
+	e.offset, e.rows, e.first, e.final = page.offset, rows, first, final
 	const several = 3 // entries that come or are purged can shift one page over another
 	switch {
 	case e.sameElsewhere >= several:
 		return errAuditOffsetIgnored
+	case e.turns > maxAuditTurns:
+		return errAuditUnsteady
 	case e.pages > maxAuditPages:
 		return errAuditEndless
 	}

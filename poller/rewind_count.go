@@ -107,7 +107,7 @@ func RereadAudit(ctx context.Context, client AuditClient, store Store, o AuditOp
 			}
 			n.Objects++
 		}
-		a.endless.pages = 0
+		a.endless.progressed()
 		if newest := &page.rows[len(page.rows)-1]; newest.positioned {
 			w.last = newest.position()
 		}
