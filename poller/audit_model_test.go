@@ -109,7 +109,8 @@ func (m *auditModel) hold() *logEntry {
 }
 
 // reveal shows an entry that was held, in its place or after the next one. It does nothing if
-// the log begins after it: it would have been purged.
+// the log begins after it: it would have been purged. Only neighbours come in the other order
+// of ids: an entry with a higher one before its place is enough.
 func (m *auditModel) reveal(e *logEntry, inPlace bool) {
 	m.held = slices.DeleteFunc(m.held, func(h *logEntry) bool { return h == e })
 	if m.purges && !slices.ContainsFunc(m.log, func(x *logEntry) bool { return x.id < e.id }) {
@@ -119,6 +120,7 @@ func (m *auditModel) reveal(e *logEntry, inPlace bool) {
 	for at > 0 && m.log[at-1].id > e.id {
 		at--
 	}
+	inPlace = inPlace || slices.ContainsFunc(m.log[:at], func(x *logEntry) bool { return x.id > e.id })
 	m.log = slices.Insert(slices.Clone(m.log), at, e)
 	if !inPlace && at+1 < len(m.log) {
 		m.swap(at)
