@@ -225,6 +225,24 @@ func TestAPollEndsIfTwoLogsTakeTurns(t *testing.T) {
 	}
 }
 
+func TestALogOfTwoEntriesThatReversedItsOrderIsReadInTheEnd(t *testing.T) {
+	w := newAuditWorld(t)
+	w.oldestFirst = true
+	w.options.Start = fromTheBeginning
+	w.restartSource()
+	w.writeMany(2)
+	w.mustPoll()
+	w.oldestFirst = false
+	w.purge(1)
+	w.writeMany(1)
+	for range 40 {
+		w.mustPoll()
+	}
+	if got := w.arrived(); got != "1 2 3" {
+		t.Errorf("arrived %s", got)
+	}
+}
+
 func TestASweepDoesNotTakeAnEntryOfAnotherLogForALateOne(t *testing.T) {
 	w := newAuditWorld(t)
 	w.options.Start = fromTheBeginning

@@ -238,8 +238,11 @@ func (a *Audit) orient(w *auditWalk, page *auditPage) (fits bool, err error) {
 		return true, nil
 	case w.ordered:
 		return true, nil
-	case w.probing: // the log has one entry, or nothing shows its order
-		return a.restart(w, a.oldestFirst) == page.offset, nil
+	case w.probing: // the log has a few entries, or nothing shows its order
+		doubts := w.doubts
+		begin := a.restart(w, a.oldestFirst)
+		w.doubts = doubts
+		return begin == page.offset, nil
 	case page.offset == 0:
 		return true, nil // in either order
 	case a.oldestFirst && len(page.rows) == 1 && page.rows[0].key == a.newest && a.polls%idlePolls != 0:
