@@ -310,6 +310,9 @@ func (b *bench) openCluster(ctx context.Context, c *cluster, dir string, sinks, 
 		}
 		c.members = append(c.members, s)
 	}
+	if err := b.createCluster(ctx, filepath.Join(dir, "bridge-0", "ndrbridge.yaml")); err != nil {
+		return err
+	}
 	for _, m := range c.members {
 		if err := m.awaitOpen(ctx); err != nil {
 			return err
@@ -317,6 +320,21 @@ func (b *bench) openCluster(ctx context.Context, c *cluster, dir string, sinks, 
 	}
 	_, err = c.awaitOwned(ctx)
 	return err
+}
+
+// createCluster creates the cluster that members wait for, once its servers can.
+func (b *bench) createCluster(ctx context.Context, configuration string) error {
+	for {
+		output, err := command(ctx, b.bridge, "cluster", "init", "--config", configuration).CombinedOutput()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return fmt.Errorf("create the cluster: %w: %s", err, output)
+		}
+	}
 }
 
 // divide lets members hand over shards until each has about as many as the others. By

@@ -27,6 +27,7 @@ import (
 	"ndrbridge/sinks"
 	"ndrbridge/tickets"
 	"ndrbridge/tickets/intake"
+	"ndrbridge/transform"
 )
 
 func main() {
@@ -163,10 +164,24 @@ func (b *bridge) deliver(ctx context.Context, m *sinks.Metrics) error {
 			Probe: time.Duration(s.Probe), Log: b.log.With("sink", s.Name), Metrics: m,
 		}
 		if b.fault == "early-dead-letter" {
-			o.MaxAttempts = 1
+			open := o.Open
+			o.Open = func() (sinks.Sink, error) {
+				sink, err := open()
+				return rejecting{sink}, err
+			}
 		}
 		r := sinks.NewRunner(b.journal(s.Name), o)
 		b.running.Go(func() { r.Run(ctx, ctx) })
+	}
+	return nil
+}
+
+// rejecting is a sink that reports every failure as a rejection.
+type rejecting struct{ sinks.Sink }
+
+func (s rejecting) Send(ctx context.Context, events []transform.Event) error {
+	if err := s.Sink.Send(ctx, events); err != nil {
+		return sinks.Errorf(sinks.Rejected, "given up: %w", err)
 	}
 	return nil
 }
