@@ -105,7 +105,7 @@ const stopped = `
 const both = stopped + `
 cp members.yaml ndrbridge.yaml
 export NDRBRIDGE_CLUSTER_MEMBER=bridge-1
-[ -f created ] || { ndrbridge cluster init && touch created; } || return 1
+for try in $(seq 30); do [ -f created ] && break; ndrbridge cluster init && touch created || sleep 1; done; [ -f created ] || return 1
 start
 NDRBRIDGE_CLUSTER_MEMBER=bridge-2 NDRBRIDGE_STATE=second.db NDRBRIDGE_ADMIN_LISTEN=second.example:9600 ndrbridge run >second.log 2>&1 &
 second=$!
