@@ -18,7 +18,7 @@ import (
 )
 
 func TestGuessesAreSlowedDownCountedAndLogged(t *testing.T) {
-	for _, door := range []struct {
+	for _, entrance := range []struct {
 		name, secret string
 		ask          func(guess string) *http.Request
 		right        string
@@ -34,7 +34,7 @@ func TestGuessesAreSlowedDownCountedAndLogged(t *testing.T) {
 			return r
 		}, signature("{}")},
 	} {
-		t.Run(door.name, func(t *testing.T) {
+		t.Run(entrance.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
 				metrics := prometheus.NewRegistry()
@@ -42,7 +42,7 @@ func TestGuessesAreSlowedDownCountedAndLogged(t *testing.T) {
 				o.Guesses = admin.NewGuesses(metrics, slog.New(slog.NewTextHandler(&log, nil)))
 				handler := admin.NewHandler(o)
 				status := func(address, guess string) int {
-					r, answer := door.ask(guess), httptest.NewRecorder()
+					r, answer := entrance.ask(guess), httptest.NewRecorder()
 					r.RemoteAddr = address
 					handler.ServeHTTP(answer, r)
 					if answer.Code == http.StatusTooManyRequests && answer.Header().Get("Retry-After") == "" {
@@ -59,16 +59,16 @@ func TestGuessesAreSlowedDownCountedAndLogged(t *testing.T) {
 				if count[http.StatusUnauthorized] != most || count[http.StatusTooManyRequests] != guesses-most {
 					t.Errorf("%v, want %d examined", count, most)
 				}
-				if got := status(attacker, door.right); got != http.StatusTooManyRequests {
+				if got := status(attacker, entrance.right); got != http.StatusTooManyRequests {
 					t.Errorf("the right one after too many others: %d, so that the guess is confirmed", got)
 				}
 				for _, other := range []string{"[2001:db8:0:1::1]:1", "192.0.2.1:1"} {
-					if got := status(other, door.right); got == http.StatusUnauthorized || got == http.StatusTooManyRequests {
+					if got := status(other, entrance.right); got == http.StatusUnauthorized || got == http.StatusTooManyRequests {
 						t.Errorf("the right one of %s: %d", other, got)
 					}
 				}
 				time.Sleep(2 * time.Minute)
-				if got := status(attacker, door.right); got == http.StatusUnauthorized || got == http.StatusTooManyRequests {
+				if got := status(attacker, entrance.right); got == http.StatusUnauthorized || got == http.StatusTooManyRequests {
 					t.Errorf("the right one after a minute: %d", got)
 				}
 				status(attacker, "wrong") // logs those since the first
@@ -82,7 +82,7 @@ ndrbridge_admin_refused_credentials_total{result="wrong"} %d
 					t.Error(err)
 				}
 				lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-				if len(lines) != 2 || !strings.Contains(lines[1], fmt.Sprintf("secret=%s address=%s requests=%d", door.secret, attacker, guesses+1)) {
+				if len(lines) != 2 || !strings.Contains(lines[1], fmt.Sprintf("secret=%s address=%s requests=%d", entrance.secret, attacker, guesses+1)) {
 					t.Errorf("the log: %s", &log)
 				}
 			})

@@ -15,7 +15,7 @@ func (c *command) initCommand() *cobra.Command {
 that. Run it once, with the configuration of the members, before or after they are started.
 
 It fails if the cluster exists, or this machine has a copy of a shard. A cluster that has run
-must not be created again, because its members then begin anew: if NATS has lost its data, see
+must not be created again, because its members then begin again from nothing: if NATS has lost its data, see
 ndrbridge cluster recover. Nothing else creates streams in passing.`,
 		Example: "  ndrbridge cluster init --config ndrbridge.yaml",
 		Args:    commandline.NoArgs,
