@@ -12,14 +12,15 @@ import (
 	"ndrbridge/transform"
 )
 
-// These bound how many requests in a row a pass sends of which the target accepts nothing: so
-// many before it looks for an event behind the batch that the target accepts, and as many
-// again for these.
+// These bound how many requests in a row a pass sends of which the target accepts nothing,
+// before it looks for an event behind the batch that the target accepts. It tries half as many
+// of those, at most triesBehind.
 const (
 	triesWhenUp   = 256 // once the target has accepted something in the pass
 	triesAtFirst  = 16
-	triesWhenDown = 8 // after manyPasses that had no event accepted
+	triesWhenDown = 6 // after manyPasses that had no event accepted
 	manyPasses    = 10
+	triesBehind   = 16
 )
 
 // pass is one pass over the pending events of a batch. It sends all of them in one request.
@@ -72,8 +73,7 @@ func newPass(d *delivery, ctx, late context.Context) *pass {
 	if w := d.w; w.fruitless > 0 && len(pending) > 0 {
 		// The passes before tried some of these in vain: others are tried now, in smaller
 		// requests, so that each is tried alone in the end.
-		first := w.triedInVain % len(pending)
-		p.ranges = [][]int{pending[first:], pending[:first]}
+		p.ranges[0] = pending[w.triedInVain%len(pending):]
 		p.size = max(1, len(pending)>>min(w.fruitless, 16))
 	}
 	return p
@@ -371,7 +371,7 @@ func (p *pass) lacksEvidence() bool {
 // explore sends single events from behind the batch until the target accepts one. found is
 // false if it accepts none of those that are tried.
 func (p *pass) explore() (found bool, err error) {
-	for n := range min(p.tries(), triesAtFirst) {
+	for n := range min(p.tries()/2, triesBehind) {
 		if err := p.ctx.Err(); err != nil {
 			return false, err
 		}

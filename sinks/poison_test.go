@@ -207,7 +207,13 @@ func TestLaterEventsOfAKeyShowThatTheTargetIsUp(t *testing.T) {
 // TestTheOnlyHealthyEventOfABatchIsFound lets all events of a batch but one be poisoned, and
 // none follow: it shows that the target is up only if it is tried alone.
 func TestTheOnlyHealthyEventOfABatchIsFound(t *testing.T) {
-	const all, healthy = 150, 112
+	const all = 150
+	for _, healthy := range []int{1, 2, 75, 112, 149, 150} {
+		theOnlyHealthyEventIsFound(t, all, healthy)
+	}
+}
+
+func theOnlyHealthyEventIsFound(t *testing.T, all, healthy int) {
 	for name, answer := range map[string]func(func(int) error) func(int, []string) error{
 		"results by event": answerEach,
 		"results up to the first failure": func(bad func(int) error) func(int, []string) error {
@@ -232,7 +238,7 @@ func TestTheOnlyHealthyEventOfABatchIsFound(t *testing.T) {
 			}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(fmt.Sprintf("event %d, %s", healthy, name), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixtureWith(t, all, &target{answer: answer(func(number int) error {
 					if number != healthy {
