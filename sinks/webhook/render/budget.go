@@ -2,7 +2,7 @@ package render
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 	"regexp"
 	"strconv"
 	"strings"
@@ -16,6 +16,8 @@ import (
 const (
 	maxSteps     = 500_000
 	bytesPerStep = 192
+	// sampleSteps is what takes the place of maxSteps for each sample, which is small.
+	sampleSteps = maxSteps / 4
 	// comparedPerStep is how many bytes are compared as fast as a step is done.
 	comparedPerStep = 4096
 	// listSteps is what a list of nodes takes beside them, such as the body of a range, and
@@ -26,7 +28,7 @@ const (
 
 // ErrTooMuch is returned if the template takes too many steps for an event, or makes too much
 // text.
-var ErrTooMuch = fmt.Errorf("the template was ended after %d steps: it loops too often for this event, or makes too much text", maxSteps)
+var ErrTooMuch = errors.New("the template was ended after too many steps: it loops too often for this event, or makes too much text")
 
 // budget is what one execution may still do.
 type budget struct {

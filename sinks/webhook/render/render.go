@@ -53,6 +53,10 @@ var ErrTooLong = errors.New("the text is longer than allowed")
 // the template fails for this event's data, if the output is not valid JSON though
 // required, or ErrTooLong or ErrTooMuch, wrapped.
 func (t *Template) Render(e transform.Event, maxBytes int) ([]byte, error) {
+	return t.render(e, maxBytes, maxSteps)
+}
+
+func (t *Template) render(e transform.Event, maxBytes, steps int) ([]byte, error) {
 	view, err := newView(e)
 	if err != nil {
 		return nil, err
@@ -64,7 +68,7 @@ func (t *Template) Render(e transform.Event, maxBytes int) ([]byte, error) {
 		}
 	}
 	defer t.idle.Put(run)
-	run.budget = budget{steps: maxSteps, longest: len(e.Data())}
+	run.budget = budget{steps: steps, longest: len(e.Data())}
 	out := limitedBuffer{maxBytes: maxBytes}
 	if err := run.Execute(&out, view); err != nil {
 		return nil, locate(t.text, err)

@@ -73,7 +73,7 @@ func (t *Template) renderSample(s sample, prefix string) (stream string, err err
 		SeverityNumber: 13, SeverityText: "WARN",
 	}, []byte(strings.ReplaceAll(s.data, mark, prefix)))
 	if err == nil {
-		_, err = t.Render(e, maxBytes)
+		_, err = t.render(e, maxBytes, sampleSteps)
 	}
 	return e.Stream(), err
 }
