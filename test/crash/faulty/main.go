@@ -6,12 +6,14 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -167,8 +169,9 @@ func (b *bridge) deliver(ctx context.Context, m *sinks.Metrics) error {
 			open := o.Open
 			o.Open = func() (sinks.Sink, error) {
 				sink, err := open()
-				return rejecting{sink}, err
+				return blaming{sink}, err
 			}
+			o.MaxAttempts = 1
 		}
 		r := sinks.NewRunner(b.journal(s.Name), o)
 		b.running.Go(func() { r.Run(ctx, ctx) })
@@ -176,14 +179,24 @@ func (b *bridge) deliver(ctx context.Context, m *sinks.Metrics) error {
 	return nil
 }
 
-// rejecting is a sink that reports every failure as a rejection.
-type rejecting struct{ sinks.Sink }
+// blaming is a sink that reports every failure as the fault of the events.
+type blaming struct{ sinks.Sink }
 
-func (s rejecting) Send(ctx context.Context, events []transform.Event) error {
-	if err := s.Sink.Send(ctx, events); err != nil {
-		return sinks.Errorf(sinks.Rejected, "given up: %w", err)
+func (s blaming) Send(ctx context.Context, events []transform.Event) error {
+	err := s.Sink.Send(ctx, events)
+	if err == nil {
+		return nil
 	}
-	return nil
+	each, ok := errors.AsType[sinks.EventErrors](err)
+	if !ok {
+		each = slices.Repeat(sinks.EventErrors{err}, len(events))
+	}
+	for i, err := range each {
+		if err != nil {
+			each[i] = errors.New(err.Error()) // without its scope
+		}
+	}
+	return each
 }
 
 // receive receives ticket commands from NATS. It returns the intake for HTTP.
