@@ -172,9 +172,10 @@ func (a *Audit) contact(ctx context.Context) error {
 		// Entries that become visible late are new if they come after the oldest of these.
 		// If the newest page has no entry with an id, Past stays set and times decide.
 		for i := range page.rows {
-			if r := &page.rows[i]; r.positioned {
-				p.Count++
-				c.Remember = append(c.Remember, r.remembered(p.Count))
+			r := &page.rows[i]
+			p.Count++
+			c.Remember = append(c.Remember, r.remembered(p.Count))
+			if r.positioned {
 				p.advance(r)
 			}
 		}

@@ -38,6 +38,36 @@ func TestAnEntryThatBecomesVisibleLateIsDelivered(t *testing.T) {
 	}
 }
 
+// TestAnEntryBeforeOneWithoutAnIDIsFoundByTheSweep lets two neighbours become visible late, the
+// newer without a readable id. Answers hold two entries.
+func TestAnEntryBeforeOneWithoutAnIDIsFoundByTheSweep(t *testing.T) {
+	for _, oldestFirst := range []bool{false, true} {
+		t.Run(fmt.Sprintf("oldest first %t", oldestFirst), func(t *testing.T) {
+			w := newAuditWorld(t) // the stream starts now
+			w.oldestFirst, w.options.PageSize = oldestFirst, 2
+			w.writeMany(3)
+			w.restartSource()
+			w.mustPoll()
+			w.writeMany(1)
+			late := w.hold()
+			unreadable := w.write(`{}`, func(e *logEntry) { e.unreadable = true })
+			w.hold()
+			w.writeMany(2)
+			w.mustPoll()
+			w.reveal(late, true)
+			w.reveal(unreadable, true)
+			w.mustPoll()
+			w.clock += w.options.ReconcileEvery.Milliseconds()
+			for range 20 {
+				w.mustPoll()
+			}
+			if got := w.arrived(); got != "6 7 4" {
+				t.Errorf("arrived %s", got)
+			}
+		})
+	}
+}
+
 func TestNeighboursInTheOtherOrderOfIDsDoNotStopTheStream(t *testing.T) {
 	for _, oldestFirst := range []bool{false, true} {
 		t.Run(fmt.Sprintf("oldest first %t", oldestFirst), func(t *testing.T) {

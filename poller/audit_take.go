@@ -60,7 +60,10 @@ func (a *Audit) recognize(ctx context.Context, page *auditPage) (newest int, new
 	if newest, err = a.recall(ctx, page.rows); err != nil {
 		return newest, false, err
 	}
-	begun := a.position.Floor == 0
+	begun := false // an entry without an id is as old as the next one with an id
+	if first := slices.IndexFunc(page.rows, func(r auditRow) bool { return r.positioned }); first >= 0 {
+		begun = page.rows[first].entry.ID > a.position.Floor
+	}
 	for i := range page.rows {
 		r := &page.rows[i]
 		if r.positioned {
