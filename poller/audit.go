@@ -236,7 +236,9 @@ func (a *Audit) readNew(ctx context.Context) error {
 			return committed, here, nil
 		}
 		w.news = w.news || news
-		w.shallow = w.shallow || w.found && committed < 0
+		_, highest, ok := page.ends()
+		before := !ok || w.last != nil && highest < w.last.ID // else newer entries have moved here
+		w.shallow = w.shallow || w.found && committed < 0 && before
 		// A page without a known entry behind one with last is of another log.
 		w.found = page.find(w.last) >= 0 || w.found && lastKnown(page.rows) >= 0
 		w.ended = w.ended || page.newest

@@ -121,6 +121,29 @@ func TestAnEntryIsKnownWhateverItsContent(t *testing.T) {
 	}
 }
 
+// TestEntriesThatArriveWhileAPollLooksBackAreNoOtherLog lets a poll find the last entry, which
+// precedes its neighbour, and then the log grow, so that the next page shows newer entries and
+// the one after it begins with that neighbour.
+func TestEntriesThatArriveWhileAPollLooksBackAreNoOtherLog(t *testing.T) {
+	w := newAuditWorld(t)
+	w.options.Start, w.options.PageSize = fromTheBeginning, 6
+	w.restartSource()
+	w.writeMany(8)
+	w.swap(6)
+	w.mustPoll()
+	w.writeMany(1)
+	requests := w.requests
+	w.between = func() {
+		if w.requests == requests+2 {
+			w.writeMany(14)
+		}
+	}
+	w.mustPoll()
+	if got := w.arrived(); len(w.gaps) > 0 || got != "1 2 3 4 5 6 8 7 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23" {
+		t.Errorf("arrived %s, gaps %v", got, w.gaps)
+	}
+}
+
 func TestAPollEndsIfTheServerReturnsFewerEntriesThanRequested(t *testing.T) {
 	for _, oldestFirst := range []bool{false, true} {
 		for rows := 2; rows <= 5; rows++ {
