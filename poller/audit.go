@@ -239,8 +239,10 @@ func (a *Audit) readNew(ctx context.Context) error {
 		_, highest, ok := page.ends()
 		before := !ok || w.last != nil && highest < w.last.ID // else newer entries have moved here
 		w.shallow = w.shallow || w.found && committed < 0 && before
-		// A page without a known entry behind one with last is of another log.
-		w.found = page.find(w.last) >= 0 || w.found && lastKnown(page.rows) >= 0
+		// A page behind one with last is of another log if it has no known entry, nor one that
+		// it shares with that page.
+		w.found = page.find(w.last) >= 0 || w.found && (lastKnown(page.rows) >= 0 || page.index(w.oldest) >= 0)
+		w.oldest = page.rows[0].key
 		w.ended = w.ended || page.newest
 		if newest := len(page.rows) - 1; page.newest && page.rows[newest].key == a.newest && !w.news && w.doubts <= 0 {
 			w.joined = true // nothing has changed

@@ -68,6 +68,27 @@ func TestAnEntryBeforeOneWithoutAnIDIsFoundByTheSweep(t *testing.T) {
 	}
 }
 
+// TestALateEntryWithoutAnIDIsNoOtherLog lets an entry without a readable id become visible at
+// the oldest end of the log, in an answer of its own.
+func TestALateEntryWithoutAnIDIsNoOtherLog(t *testing.T) {
+	w := newAuditWorld(t)
+	w.options.Start, w.options.PageSize = fromTheBeginning, 3
+	w.restartSource()
+	unreadable := w.write(`{}`, func(e *logEntry) { e.unreadable = true })
+	w.hold()
+	w.writeMany(2)
+	late := w.hold()
+	w.writeMany(1)
+	w.mustPoll()
+	w.writeMany(1)
+	w.reveal(unreadable, true)
+	w.reveal(late, true)
+	w.mustPoll()
+	if got := w.arrived(); got != "2 4 3 5" {
+		t.Errorf("arrived %s", got)
+	}
+}
+
 func TestNeighboursInTheOtherOrderOfIDsDoNotStopTheStream(t *testing.T) {
 	for _, oldestFirst := range []bool{false, true} {
 		t.Run(fmt.Sprintf("oldest first %t", oldestFirst), func(t *testing.T) {
@@ -318,6 +339,34 @@ func TestASweepDoesNotTakeAnEntryOfAnotherLogForALateOne(t *testing.T) {
 		w.mustPoll()
 	}
 	if got := w.arrived(); got != "1 2 3 4 5 102 purged:5-102:96" {
+		t.Errorf("arrived %s", got)
+	}
+}
+
+// TestASweepTakesNothingOfALogWithoutTheLastEntry restarts the log. Its first entry becomes
+// visible late, while a sweep reads it, and the second has no readable id: the gap before them
+// is reported before the first one.
+func TestASweepTakesNothingOfALogWithoutTheLastEntry(t *testing.T) {
+	w := newAuditWorld(t)
+	w.options.Start = fromTheBeginning
+	w.restartSource()
+	w.writeMany(5)
+	w.mustPoll()
+	w.replace(nil, 1)
+	w.writeMany(1)
+	late := w.hold()
+	w.write(`{}`, func(e *logEntry) { e.unreadable = true })
+	w.mustPoll()
+	w.clock += w.options.ReconcileEvery.Milliseconds()
+	requests := w.requests
+	w.between = func() {
+		if w.requests == requests+2 {
+			w.reveal(late, true)
+		}
+	}
+	w.mustPoll()
+	w.mustPoll()
+	if got := w.arrived(); got != "1 2 3 4 5 1 restarted:5-1:0" {
 		t.Errorf("arrived %s", got)
 	}
 }

@@ -65,9 +65,13 @@ func (a *Audit) sweepRows(ctx context.Context, s *auditSweep, page *auditPage) (
 	s.rows += len(page.rows)
 	done = page.oldest || ok && lowest <= a.position.Floor || s.rows >= rememberedEntries/2 ||
 		oldest.before(a.date.Add(-a.o.ReconcileBack).UnixMilli())
+	s.found = s.found || page.find(a.position.Last) >= 0
 	a.step(&s.auditWalk, page, false)
 	// Newer rows than the known ones are left to the next poll, as are those of another log.
-	if lowest > a.position.Floor {
+	switch {
+	case !s.found:
+		last = -1
+	case lowest > a.position.Floor:
 		last = lastKnown(page.rows)
 	}
 	page.rows, page.newest = page.rows[:last+1], false

@@ -33,6 +33,8 @@ type auditWalk struct {
 	// the key of the newest entry seen while it does.
 	newer bool
 	edge  string
+	// oldest is the key of the oldest entry of the last page.
+	oldest string
 	// back is how far the walk stepped back from an offset after the end of the log.
 	back int
 	// most is the largest number of entries in a page: the server may return fewer than
@@ -317,8 +319,8 @@ func (w *auditWalk) overshot(page *auditPage) bool {
 	switch {
 	case w.last == nil || w.gone:
 		w.newer = false
-	case !ok: // such a page shows only whether the log ends
-		w.newer, w.gone = joined && !page.newest, joined && page.newest
+	case !ok: // such a page shows only whether the log ends, unless last was seen behind it
+		w.newer, w.gone = (w.found || joined) && !page.newest, joined && page.newest
 	default:
 		w.newer = final < w.last.ID && !page.newest
 		w.gone = !w.newer && (joined || first <= w.last.ID)
