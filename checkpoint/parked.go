@@ -24,16 +24,16 @@ type Parked struct {
 	// Order is the ordering key: the events of a sink with the same one, unless it is
 	// empty, are delivered in the order of their numbers.
 	Order string
-	// Failures is how many failures count against the event, and First is the time of the
-	// first of them.
+	// Failures is the number of failures that count against the event, and First is the time
+	// of the first of them.
 	Failures int
 	First    time.Time
-	// Attempts is how many attempts to deliver the event have failed, also those that do not
-	// count against it.
+	// Attempts is the number of failed attempts to deliver the event, including those that do
+	// not count against it.
 	Attempts int
 }
 
-// parkedHead is the JSON that a parked event is stored behind.
+// parkedHead is the JSON that precedes a stored parked event.
 type parkedHead struct {
 	Key      string    `json:"key"`
 	Seq      uint64    `json:"seq,omitempty"`
@@ -44,11 +44,11 @@ type parkedHead struct {
 	Attempts int       `json:"attempts,omitempty"`
 }
 
-// ParkedCommit is what a sink has done with parked events.
+// ParkedCommit holds the results of a sink's attempt to deliver parked events.
 type ParkedCommit struct {
 	Sink string
 	// Done holds the numbers of the events that are acknowledged, filtered or among Dead.
-	// Those that are not parked any more are ignored.
+	// Numbers of events that are no longer parked are ignored, here and in Failed.
 	Done []uint64
 	// Failed holds events that stay parked. Their Failures, First and Attempts are stored.
 	Failed []Parked
@@ -77,7 +77,7 @@ func (s *Store) ParkedHeads(ctx context.Context, sink string, after uint64) (hea
 }
 
 // Parked returns a sink's parked events with these numbers, as many of the first ones as max
-// allows. It leaves out those that are not parked any more. The caller owns the result.
+// allows. It leaves out events that are no longer parked. The caller owns the result.
 func (s *Store) Parked(ctx context.Context, sink string, numbers []uint64, max Batch) (events []Parked, err error) {
 	var values [][]byte
 	err = s.view(ctx, func(tx *bolt.Tx) error {
@@ -87,14 +87,12 @@ func (s *Store) Parked(ctx context.Context, sink string, numbers []uint64, max B
 		}
 		size := 0
 		for _, number := range numbers {
-			key := encode(number)
-			value := parked.Get(key)
-			if value == nil {
-				continue
-			}
-			p, event, err := parseParked(key, value)
+			p, event, err := getParked(parked, number)
 			if err != nil {
 				return err
+			}
+			if event == nil {
+				continue
 			}
 			if !max.admits(len(values), size, len(event)) {
 				break
@@ -116,8 +114,8 @@ func (s *Store) Parked(ctx context.Context, sink string, numbers []uint64, max B
 	return events, nil
 }
 
-// CommitParked removes parked events and writes the dead letters with that. It returns
-// ErrDeadFull as CommitDelivery does.
+// CommitParked removes parked events and writes the dead letters among them in one transaction.
+// It returns ErrDeadFull as CommitDelivery does.
 func (s *Store) CommitParked(ctx context.Context, c ParkedCommit) error {
 	err := validateDead(c.Dead)
 	if err == nil {
@@ -152,20 +150,19 @@ func (c *ParkedCommit) write(r *writeRound) error {
 		parked.Delete(key)
 	}
 	for _, failed := range c.Failed {
-		key := encode(failed.Number)
-		value := parked.Get(key)
-		if value == nil {
-			continue
-		}
-		p, event, err := parseParked(key, value)
+		p, event, err := getParked(parked.Bucket, failed.Number)
 		if err != nil {
 			return err
 		}
+		if event == nil {
+			continue
+		}
 		p.Failures, p.First, p.Attempts = failed.Failures, failed.First, failed.Attempts
-		if value, err = encodeParked(p, event); err != nil {
+		value, err := encodeParked(p, event)
+		if err != nil {
 			return err
 		}
-		parked.Put(key, value)
+		parked.Put(encode(p.Number), value)
 	}
 	counts.put(r.tx, c.Sink)
 	return putDead(r.tx, SinkOwner(c.Sink), c.Dead)
@@ -226,6 +223,16 @@ func encodeParked(p Parked, event []byte) ([]byte, error) {
 		return nil, fmt.Errorf("parked event: %w", err)
 	}
 	return append(append(line, '\n'), event...), nil
+}
+
+// getParked returns the parked event with a number; its event is nil if it is no longer parked,
+// and valid within the transaction otherwise.
+func getParked(parked *bolt.Bucket, number uint64) (p Parked, event []byte, err error) {
+	key := encode(number)
+	if value := parked.Get(key); value != nil {
+		return parseParked(key, value)
+	}
+	return p, nil, nil
 }
 
 // parseParked is the inverse of encodeParked. The event is valid within the transaction.

@@ -16,10 +16,11 @@ type deliveryBatch struct {
 	// undoable holds the indexes of the dead letters that undoDeadLetters undoes: no
 	// event was acknowledged after them.
 	undoable []int
-	up       bool // the target has just accepted something
+	up       bool            // the target has just accepted something
+	held     map[string]bool // ordering keys of the held entries
 }
 
-// entryState is what has become of a batch's entry.
+// entryState is the state of the delivery of a batch's entry.
 type entryState int
 
 const (
@@ -177,6 +178,15 @@ func (b *deliveryBatch) acknowledge(index int) {
 func (b *deliveryBatch) deadLetter(index int, reason error) {
 	b.giveUp(index, reason)
 	b.undoable = append(b.undoable, index)
+}
+
+// hold holds e. Later events of its ordering key are held too, even if the parked event before
+// them is delivered in the meantime.
+func (b *deliveryBatch) hold(e *batchEntry) {
+	if b.held == nil {
+		b.held = make(map[string]bool)
+	}
+	e.state, b.held[e.record.Order] = entryHeld, true
 }
 
 // giveUp is like deadLetter, but undoDeadLetters does not undo it, because the target is

@@ -1,6 +1,7 @@
 package sinks
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -138,13 +139,7 @@ func later(a, b time.Time) time.Time {
 // find returns the event with a number, or nil.
 func (p *parkedIndex) find(number uint64) *parkedEvent {
 	i, found := slices.BinarySearchFunc(p.events, number, func(e *parkedEvent, number uint64) int {
-		switch {
-		case e.Number < number:
-			return -1
-		case e.Number > number:
-			return 1
-		}
-		return 0
+		return cmp.Compare(e.Number, number)
 	})
 	if !found {
 		return nil

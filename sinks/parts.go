@@ -2,6 +2,7 @@ package sinks
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -87,11 +88,41 @@ func (p *parts) areWatched() bool {
 	return p.watched
 }
 
-// waits returns how long nothing is to be sent to a part; 0 if it is not down.
-func (p *parts) waits(part string, now time.Time) time.Duration {
+// leaveOutDown returns the events whose parts, of these names (nil: there are none), are not
+// down. If it leaves out some, results holds an error for each of them, and nil for the others.
+func (p *parts) leaveOutDown(events []transform.Event, names []string, now time.Time) (up []transform.Event, results EventErrors) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return max(0, p.down[part].until.Sub(now))
+	if names == nil || len(p.down) == 0 {
+		return events, nil
+	}
+	results = make(EventErrors, len(events))
+	for i, name := range names {
+		if wait := p.down[name].until.Sub(now); wait > 0 {
+			results[i] = &Error{Class: Transient, Scope: ScopePart, RetryAfter: wait, Err: fmt.Errorf("%w: %s", errPartDown, name)}
+			continue
+		}
+		up = append(up, events[i])
+	}
+	if len(up) == len(events) {
+		return events, nil
+	}
+	return up, results
+}
+
+// merge completes the results that leaveOutDown returned with err, the result of the Send of
+// the sent other events. An error that is not about each of them is returned as it is.
+func (e EventErrors) merge(err error, sent int) error {
+	each, ok := errors.AsType[EventErrors](err)
+	if err != nil && (!ok || len(each) != sent || hadNoLease(err)) {
+		return err
+	}
+	for i := range e {
+		if e[i] == nil && len(each) > 0 {
+			e[i], each = each[0], each[1:]
+		}
+	}
+	return e
 }
 
 // errPartDown is the error of events that were not sent because their part of the target has

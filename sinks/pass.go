@@ -3,12 +3,9 @@ package sinks
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
-	"ndrbridge/checkpoint"
-	"ndrbridge/internal/poison"
 	"ndrbridge/transform"
 )
 
@@ -212,13 +209,13 @@ func (p *pass) attempt(indexes []int) error {
 		each = EventErrors{err}
 	}
 	noLease := hadNoLease(err)
-	if ended := p.applyResults(indexes, each, names, noLease, now); ended != nil && !noLease {
+	if ended := p.applyResults(indexes, each, names, noLease, now); ended != nil || noLease {
+		if noLease {
+			return err
+		}
 		return ended
 	}
-	if noLease { // whatever else the sink makes of it
-		return err
-	}
-	p.push(indexes) // what was not tried
+	p.push(indexes) // some may not have been tried
 	return nil
 }
 
@@ -274,7 +271,10 @@ func (p *pass) applyResults(indexes []int, each EventErrors, names []string, noL
 			}
 		case ScopeOf(err) == ScopePart:
 			p.fail(i, failure{err: err, part: true})
-			down[part], failed = !errors.Is(err, errPartDown), true
+			failed = true
+			if !errors.Is(err, errPartDown) {
+				down[part] = true
+			}
 		case ScopeOf(err) == ScopeRequest && len(indexes) > 1:
 			p.last, p.tried[i], failed = err, true, true
 			p.size = min(p.size, len(indexes)/2)
@@ -283,8 +283,8 @@ func (p *pass) applyResults(indexes []int, each EventErrors, names []string, noL
 			p.tried[i], failed = true, true
 		}
 	}
-	for part, is := range down {
-		if is && !took[part] {
+	for part := range down {
+		if !took[part] {
 			p.w.r.parts.fail(part, now)
 		}
 	}
@@ -356,190 +356,4 @@ func (p *pass) reject(index int, err error) {
 func (p *pass) fail(index int, f failure) {
 	p.failed[index], p.last = f, f.err
 	_, p.b.entries[index].retryAfter = ClassOf(f.err)
-}
-
-// lacksEvidence reports whether an event failed after which the target accepted nothing.
-func (p *pass) lacksEvidence() bool {
-	for _, f := range p.failed {
-		if target, _ := p.w.r.parts.since(f.at); f.part && !p.accepted || !f.part && !target {
-			return true
-		}
-	}
-	return false
-}
-
-// explore sends single events from behind the batch until the target accepts one. found is
-// false if it accepts none of those that are tried.
-func (p *pass) explore() (found bool, err error) {
-	for n := range min(p.tries()/2, triesBehind) {
-		if err := p.ctx.Err(); err != nil {
-			return false, err
-		}
-		c, err := p.w.scout.next(p.ctx, p.b)
-		if err != nil {
-			return false, fmt.Errorf("read the events behind those that fail: %w", err)
-		}
-		if c == nil {
-			p.nothingBehind = n == 0 && p.w.scout.foundNone()
-			return false, nil
-		}
-		if found, err := p.tryAhead(c); found || err != nil {
-			return found, err
-		}
-	}
-	return false, nil
-}
-
-// tryAhead sends an event from behind the batch. Unless the target accepts it, it is sent
-// again when its turn comes. It returns an error that ends the pass.
-func (p *pass) tryAhead(c *candidate) (accepted bool, err error) {
-	names, err := p.sendOnce([]transform.Event{c.event})
-	if each, ok := errors.AsType[EventErrors](err); ok && len(each) == 1 && !hadNoLease(err) {
-		err = each[0]
-	}
-	if err == nil {
-		p.accept(c.event, nameAt(names, 0), time.Now())
-		p.b.undoable = p.b.undoable[:0]
-		p.w.queue.setAhead(c.record)
-		return true, nil
-	}
-	if p.last == nil {
-		p.last = err
-	}
-	if p.endsPass(err) {
-		return false, err
-	}
-	return false, nil
-}
-
-// probe sends single events to a sink that rejected everything, from the batch and from
-// behind it, until it accepts one: then the data is bad, not the sink, and the pass goes on.
-// Events that the target rejects stay pending; events that cannot be sent are dead-lettered.
-func (p *pass) probe() error {
-	candidates := p.b.firstOfEachKey()
-	var answer error // the target's last; nil: nothing was sent
-	for n := range poison.HaltAfter {
-		if err := p.ctx.Err(); err != nil {
-			return err
-		}
-		if n >= poison.HaltAfter/2 || n >= len(candidates) {
-			c, err := p.w.scout.next(p.ctx, p.b)
-			if err != nil {
-				return fmt.Errorf("read the events behind those that were rejected: %w", err)
-			}
-			if c != nil {
-				if accepted, err := p.tryAhead(c); accepted || err != nil {
-					if accepted {
-						p.w.rejections.Trust()
-					}
-					return err
-				}
-				continue
-			}
-			if n >= len(candidates) {
-				break
-			}
-		}
-		i := candidates[p.d.probed%len(candidates)]
-		p.d.probed++
-		if p.b.entries[i].state != entryPending {
-			continue
-		}
-		names, err := p.sendOnce(p.b.eventsAt([]int{i}))
-		if each, ok := errors.AsType[EventErrors](err); ok && len(each) == 1 && !hadNoLease(err) {
-			err = each[0]
-		}
-		if err == nil {
-			p.acknowledge(i, nameAt(names, 0), time.Now())
-			p.w.rejections.Trust()
-			return nil
-		}
-		if IsUnsent(err) {
-			p.reject(i, err)
-			continue
-		}
-		answer = err
-		if class, _ := ClassOf(err); class != Rejected {
-			break
-		}
-	}
-	if answer == nil {
-		answer = p.last
-	}
-	return answer
-}
-
-// conclude draws the pass's conclusions. ended is true if an error ended the pass. It reports
-// whether events are left.
-func (p *pass) conclude(now time.Time, ended bool) (left bool) {
-	o := &p.w.r.o
-	if len(p.failed) > 0 {
-		p.findKeys()
-	}
-	for i, counts := range p.tried {
-		e := &p.b.entries[i]
-		if !counts {
-			continue
-		}
-		if e.record.Attempts++; o.MaxAttempts > 0 && e.record.Attempts >= o.MaxAttempts && e.state == entryPending {
-			err := p.last
-			if f, failed := p.failed[i]; failed {
-				err = f.err
-			}
-			p.b.giveUp(i, fmt.Errorf("given up after %d attempts (max_attempts): %w", o.MaxAttempts, err))
-			p.progress = true
-		}
-	}
-	for i := range p.b.entries {
-		e := &p.b.entries[i]
-		if e.state != entryPending {
-			continue
-		}
-		f, failed := p.failed[i]
-		switch {
-		case failed && f.part:
-			if p.accepted {
-				p.park(i, f.err)
-			}
-		case failed:
-			target, part := p.w.r.parts.since(f.at)
-			if e.failed = &f.at; part {
-				e.failed = nil
-				countFailure(&e.record, now)
-			}
-			if e.record.Failures > 0 && o.Poison.GivesUp(e.record.Failures, e.record.First, now) {
-				p.giveUp(i, f.err)
-			} else if target {
-				p.park(i, f.err)
-			}
-		case p.before != nil && p.before[i] >= 0 && p.b.entries[p.before[i]].state.isParked():
-			p.park(i, nil)
-		}
-		if e.state == entryPending && p.w.queue.keeps() && !ended {
-			e.state, e.reason = entryParked, f.err // it stays parked
-		}
-		left = left || e.state == entryPending
-	}
-	return left
-}
-
-// park parks the event at index.
-func (p *pass) park(index int, reason error) {
-	p.b.entries[index].state, p.b.entries[index].reason = entryParked, reason
-	p.progress = true
-}
-
-// giveUp dead-letters the event at index, which is poison.
-func (p *pass) giveUp(index int, reason error) {
-	r := p.b.entries[index].record
-	p.b.giveUp(index, fmt.Errorf("given up after %d failures since %s, while the target accepted other events: %w",
-		r.Failures, r.First.UTC().Format(time.RFC3339), reason))
-	p.progress = true
-}
-
-// countFailure counts a failure against an event.
-func countFailure(r *checkpoint.Parked, now time.Time) {
-	if r.Failures++; r.First.IsZero() {
-		r.First = now
-	}
 }

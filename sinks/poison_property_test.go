@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"pgregory.net/rapid"
 
 	"ndrbridge/checkpoint"
@@ -29,7 +27,7 @@ type faultyTarget struct {
 	known  bool // the sink knows the part of an event before it sends it
 	hidden bool // the target answers 500 for a part that is down
 	form   form // of failures: byEvent or asOne
-	stops  bool // tries nothing behind a failed event of its kind of answer
+	stops  bool // tries nothing behind a failed event
 	downAs error
 
 	mu       sync.Mutex
@@ -41,7 +39,7 @@ type faultyTarget struct {
 	broken   []string
 }
 
-// expected is an event and what became of it.
+// expected is an event and its delivery.
 type expected struct {
 	number   int
 	key      string
@@ -180,6 +178,12 @@ func (f *faultyTarget) late(now time.Time, enough time.Duration) (late []string)
 // TestPoisonAndOutagesTouchNothingElse lets any share of the events be poisoned, in any
 // order, and any part of a target be down, for any time.
 func TestPoisonAndOutagesTouchNothingElse(t *testing.T) {
+	checkRuns(t, func(rt *rapid.T, dir string) { poisonAndOutages(rt, filepath.Join(dir, "state.db")) })
+}
+
+// checkRuns checks a property of runs in a bubble, each with a folder for its state. It makes 25
+// of them, or as many as -rapid.checks says: each syncs several hundred times.
+func checkRuns(t *testing.T, property func(rt *rapid.T, dir string)) {
 	checks := flag.Lookup("rapid.checks")
 	if checks.Value.String() == checks.DefValue {
 		if err := checks.Value.Set("25"); err != nil {
@@ -193,7 +197,7 @@ func TestPoisonAndOutagesTouchNothingElse(t *testing.T) {
 			rt.Fatal(err)
 		}
 		defer os.RemoveAll(dir) // there may be a thousand
-		rapid.SyncTest(rt, func(rt *rapid.T) { poisonAndOutages(rt, filepath.Join(dir, "state.db")) })
+		rapid.SyncTest(rt, func(rt *rapid.T) { property(rt, dir) })
 	})
 }
 
@@ -269,11 +273,9 @@ func poisonAndOutages(t *rapid.T, path string) {
 	start := func() (stop func(grace bool)) {
 		ctx, cancel := context.WithCancel(context.Background())
 		late, end := context.WithCancel(context.Background())
-		runner := sinks.NewRunner(store, sinks.Options{
-			Name: "lake", Open: f.open, Batch: checkpoint.Batch{MaxEvents: batch, MaxBytes: 1 << 20},
-			RetryInitial: 500 * time.Millisecond, RetryMax: time.Minute, Probe: 30 * time.Second,
-			Log: slog.New(slog.DiscardHandler), Metrics: sinks.NewMetrics(prometheus.NewRegistry()),
-		})
+		o := optionsOf("lake", f.open)
+		o.Batch = checkpoint.Batch{MaxEvents: batch, MaxBytes: 1 << 20}
+		runner := sinks.NewRunner(store, o)
 		var running sync.WaitGroup
 		running.Go(func() { runner.Run(ctx, late) })
 		return func(grace bool) {

@@ -1,6 +1,7 @@
 package sinks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -20,31 +21,85 @@ type eventQueue interface {
 	next(ctx context.Context) (*deliveryBatch, error)
 	// behind returns some of the events that follow a record, which stay in the queue.
 	behind(ctx context.Context, after checkpoint.Parked, max checkpoint.Batch) (*deliveryBatch, error)
-	// setAhead records that an event that behind returned is done.
+	// setAhead records that the target accepted an event that behind returned.
 	setAhead(record checkpoint.Parked)
 	// waitForMore blocks until there are events after the sequence number after, or ctx
 	// is done.
 	waitForMore(ctx context.Context, after uint64)
-	// keeps reports whether events that were not delivered stay in the queue, so that it can
-	// return them again later, behind others.
-	keeps() bool
 	// commit removes the first n entries of b from the queue, and stores the dead letters
 	// and parked events among them, in one transaction. It returns checkpoint.ErrFenced if
 	// the queue's position is not the expected one.
 	commit(ctx context.Context, b *deliveryBatch, n int, dead []checkpoint.DeadLetter) error
 }
 
-// journalQueue is the journal after the sink's cursor.
-type journalQueue struct {
+// queueBase holds what the queues of a sink share: access to the journal, and the events that
+// were sent ahead of the batch in flight.
+type queueBase struct {
 	journal  Journal
 	o        *Options
 	preparer *preparer
 	parked   *parkedIndex
-	cursor   uint64
-	// ahead holds the numbers of events behind the cursor that were sent ahead. The scout
-	// reads it while the lag policy commits.
-	aheadMu sync.Mutex
-	ahead   map[uint64]bool
+
+	mu    sync.Mutex // the scout reads ahead while the lag policy commits
+	ahead map[checkpoint.RedeliveryOffset]bool
+}
+
+// offsetOf returns the position of a record in its queue. In the journal, Item is 0.
+func offsetOf(r checkpoint.Parked) checkpoint.RedeliveryOffset {
+	return cmp.Or(r.Offset, checkpoint.RedeliveryOffset{Seq: r.Seq})
+}
+
+func (q *queueBase) isAhead(offset checkpoint.RedeliveryOffset) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.ahead[offset]
+}
+
+func (q *queueBase) setAhead(record checkpoint.Parked) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ahead[offsetOf(record)] = true
+}
+
+func (q *queueBase) clearAhead() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ahead = make(map[checkpoint.RedeliveryOffset]bool)
+}
+
+// add appends a record to b: done if it was sent ahead, and held if an event before it with its
+// ordering key is parked.
+func (q *queueBase) add(b *deliveryBatch, r checkpoint.Parked) {
+	q.preparer.add(b, r)
+	e := &b.entries[len(b.entries)-1]
+	switch key := e.record.Order; {
+	case q.isAhead(offsetOf(r)):
+		e.state = entryDone
+	case e.state == entryPending && key != "" && (b.held[key] || q.parked.holds(key)):
+		b.hold(e)
+	}
+}
+
+// committed updates the queue after a commit up to last, which parked events if parks is set.
+func (q *queueBase) committed(ctx context.Context, last checkpoint.RedeliveryOffset, parks bool) error {
+	if parks { // before an event with one of their keys is read
+		if err := q.parked.load(ctx, false); err != nil {
+			return err
+		}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	maps.DeleteFunc(q.ahead, func(offset checkpoint.RedeliveryOffset, _ bool) bool { return !offset.IsAfter(last) })
+	return nil
+}
+
+// waitForMore waits for ctx: the next attempt finds what is queued in the meantime.
+func (q *queueBase) waitForMore(ctx context.Context, _ uint64) { <-ctx.Done() }
+
+// journalQueue is the journal after the sink's cursor.
+type journalQueue struct {
+	queueBase
+	cursor uint64
 	// uncertain holds the cursors of the failed commits, any of which may have been
 	// written nevertheless. All are in the batch in flight.
 	uncertain []uint64
@@ -55,16 +110,8 @@ func (q *journalQueue) begin(ctx context.Context) (err error) {
 		q.cursor, err = q.journal.Cursor(ctx, q.o.Name)
 	}
 	q.uncertain = nil
-	q.aheadMu.Lock()
-	defer q.aheadMu.Unlock()
-	q.ahead = make(map[uint64]bool)
+	q.clearAhead()
 	return err
-}
-
-func (q *journalQueue) isAhead(seq uint64) bool {
-	q.aheadMu.Lock()
-	defer q.aheadMu.Unlock()
-	return q.ahead[seq]
 }
 
 func (q *journalQueue) next(ctx context.Context) (*deliveryBatch, error) {
@@ -87,44 +134,22 @@ func (q *journalQueue) behind(ctx context.Context, after checkpoint.Parked, max 
 func (q *journalQueue) read(ctx context.Context, after uint64, max checkpoint.Batch) (*deliveryBatch, error) {
 	b := new(deliveryBatch)
 	records, err := q.journal.Read(ctx, after, max)
-	held := make(map[string]bool)
 	for _, r := range records {
-		q.preparer.add(b, checkpoint.Parked{Redelivered: checkpoint.Redelivered{Record: r, Key: checkpoint.DeadKey(r.Seq)}})
-		e := &b.entries[len(b.entries)-1]
-		switch key := e.record.Order; {
-		case q.isAhead(r.Seq):
-			e.state = entryDone
-		case e.state == entryPending && key != "" && (held[key] || q.parked.holds(key)):
-			e.state, held[key] = entryHeld, true // also if it ends to be held now
-		}
+		q.add(b, checkpoint.Parked{Redelivered: checkpoint.Redelivered{Record: r, Key: checkpoint.DeadKey(r.Seq)}})
 	}
 	return b, err
-}
-
-func (q *journalQueue) setAhead(record checkpoint.Parked) {
-	q.aheadMu.Lock()
-	defer q.aheadMu.Unlock()
-	q.ahead[record.Seq] = true
-}
-
-// dropAhead forgets the events up to a number.
-func (q *journalQueue) dropAhead(upTo uint64) {
-	q.aheadMu.Lock()
-	defer q.aheadMu.Unlock()
-	maps.DeleteFunc(q.ahead, func(seq uint64, _ bool) bool { return seq <= upTo })
 }
 
 func (q *journalQueue) waitForMore(ctx context.Context, after uint64) {
 	_ = q.journal.Wait(ctx, after) // an error only ends the wait
 }
 
-func (q *journalQueue) keeps() bool { return false }
-
 func (q *journalQueue) commit(ctx context.Context, b *deliveryBatch, n int, dead []checkpoint.DeadLetter) error {
 	d := checkpoint.Delivery{Sink: q.o.Name, Expect: q.cursor, Cursor: b.entries[n-1].record.Seq, Dead: dead, Parked: b.parked(n)}
-	for n == len(b.entries) && q.isAhead(d.Cursor+1) {
+	for n == len(b.entries) && q.isAhead(checkpoint.RedeliveryOffset{Seq: d.Cursor + 1}) {
 		d.Cursor++
 	}
+	parks := len(d.Parked) > 0
 	err := q.journal.CommitDelivery(ctx, d)
 	if errors.Is(err, checkpoint.ErrFenced) {
 		// An earlier commit, of all of these events or of the first ones, may have been
@@ -140,12 +165,11 @@ func (q *journalQueue) commit(ctx context.Context, b *deliveryBatch, n int, dead
 			err = q.journal.CommitDelivery(ctx, d)
 		}
 	}
-	if err == nil && len(d.Parked) > 0 {
-		err = q.parked.load(ctx, false) // before an event with one of their keys is read
+	if err == nil {
+		err = q.committed(ctx, checkpoint.RedeliveryOffset{Seq: d.Cursor}, parks)
 	}
 	switch {
 	case err == nil:
-		q.dropAhead(d.Cursor)
 		q.cursor, q.uncertain = d.Cursor, nil
 	case isFull(err): // nothing was written
 	case !slices.Contains(q.uncertain, d.Cursor):
@@ -162,17 +186,13 @@ func isFull(err error) bool {
 
 // redeliveryQueue holds the events that operators asked to deliver again.
 type redeliveryQueue struct {
-	journal  Journal
-	o        *Options
-	preparer *preparer
-	parked   *parkedIndex
-	offset   checkpoint.RedeliveryOffset // of the first event; zero: not known
-	ahead    map[checkpoint.RedeliveryOffset]bool
+	queueBase
+	offset checkpoint.RedeliveryOffset // of the first event; zero: not known
 }
 
 // begin only forgets what was sent ahead: next reads the queue's position.
 func (q *redeliveryQueue) begin(context.Context) error {
-	q.ahead = make(map[checkpoint.RedeliveryOffset]bool)
+	q.clearAhead()
 	return nil
 }
 
@@ -200,68 +220,47 @@ func (q *redeliveryQueue) behind(ctx context.Context, after checkpoint.Parked, m
 
 func (q *redeliveryQueue) batch(records []checkpoint.Redelivered) *deliveryBatch {
 	b := new(deliveryBatch)
-	held := make(map[string]bool)
 	for _, r := range records {
-		q.preparer.add(b, checkpoint.Parked{Redelivered: r})
-		e := &b.entries[len(b.entries)-1]
-		switch key := e.record.Order; {
-		case q.ahead[r.Offset]:
-			e.state = entryDone
-		case e.state == entryPending && key != "" && (held[key] || q.parked.holds(key)):
-			e.state, held[key] = entryHeld, true
-		}
+		q.add(b, checkpoint.Parked{Redelivered: r})
 	}
 	return b
 }
 
-func (q *redeliveryQueue) setAhead(record checkpoint.Parked) { q.ahead[record.Offset] = true }
+// first returns the offset of the first event; zero if there is none.
+func (q *redeliveryQueue) first(ctx context.Context) (checkpoint.RedeliveryOffset, error) {
+	next, err := q.journal.Redeliver(ctx, q.o.Name, checkpoint.RedeliveryOffset{}, checkpoint.Batch{MaxEvents: 1})
+	return next.Offset, err
+}
 
-// waitForMore only waits for ctx: the next attempt finds what is queued in the
-// meantime.
-func (q *redeliveryQueue) waitForMore(ctx context.Context, _ uint64) { <-ctx.Done() }
-
-func (q *redeliveryQueue) keeps() bool { return false }
-
-func (q *redeliveryQueue) commit(ctx context.Context, b *deliveryBatch, n int, dead []checkpoint.DeadLetter) error {
+func (q *redeliveryQueue) commit(ctx context.Context, b *deliveryBatch, n int, dead []checkpoint.DeadLetter) (err error) {
 	if q.offset == (checkpoint.RedeliveryOffset{}) {
-		next, err := q.journal.Redeliver(ctx, q.o.Name, checkpoint.RedeliveryOffset{}, checkpoint.Batch{MaxEvents: 1})
-		if err != nil {
+		if q.offset, err = q.first(ctx); err != nil {
 			return err
 		}
-		q.offset = next.Offset
 	}
 	c := checkpoint.RedeliveryCommit{
 		Sink: q.o.Name, Expect: q.offset, Last: b.entries[n-1].record.Offset, Events: b.recordCount(n), Dead: dead, Parked: b.parked(n),
 	}
-	err := q.journal.CommitRedelivery(ctx, c)
+	err = q.journal.CommitRedelivery(ctx, c)
 	if errors.Is(err, checkpoint.ErrFenced) {
 		// An earlier commit may have been written although it returned an error.
-		next, failed := q.journal.Redeliver(ctx, q.o.Name, checkpoint.RedeliveryOffset{}, checkpoint.Batch{MaxEvents: 1})
-		if failed == nil && (next.Offset == checkpoint.RedeliveryOffset{} || next.Offset.IsAfter(c.Last)) {
+		first, failed := q.first(ctx)
+		if failed == nil && (first == checkpoint.RedeliveryOffset{} || first.IsAfter(c.Last)) {
 			err = nil
 		}
 	}
-	if err == nil && len(c.Parked) > 0 {
-		err = q.parked.load(ctx, false)
+	if err == nil {
+		err = q.committed(ctx, c.Last, len(c.Parked) > 0)
 	}
 	if err == nil {
 		q.offset = checkpoint.RedeliveryOffset{}
-		for offset := range q.ahead {
-			if !offset.IsAfter(c.Last) {
-				delete(q.ahead, offset)
-			}
-		}
 	}
 	return err
 }
 
-// parkedQueue holds the events that the sink has parked.
-type parkedQueue struct {
-	journal  Journal
-	o        *Options
-	preparer *preparer
-	parked   *parkedIndex
-}
+// parkedQueue holds the events that the sink has parked. Those that are not delivered stay in
+// it, and next returns them again later.
+type parkedQueue struct{ queueBase }
 
 func (q *parkedQueue) begin(ctx context.Context) error { return q.parked.load(ctx, true) }
 
@@ -309,12 +308,6 @@ func waitFor(ctx context.Context, d time.Duration, changed <-chan struct{}) erro
 func (q *parkedQueue) behind(context.Context, checkpoint.Parked, checkpoint.Batch) (*deliveryBatch, error) {
 	return new(deliveryBatch), nil // next returns the others
 }
-
-func (q *parkedQueue) setAhead(checkpoint.Parked) {}
-
-func (q *parkedQueue) waitForMore(ctx context.Context, _ uint64) { <-ctx.Done() }
-
-func (q *parkedQueue) keeps() bool { return true }
 
 func (q *parkedQueue) commit(ctx context.Context, b *deliveryBatch, n int, dead []checkpoint.DeadLetter) error {
 	c := checkpoint.ParkedCommit{Sink: q.o.Name, Dead: dead}

@@ -40,7 +40,7 @@ func (u *unreliable) CommitDelivery(ctx context.Context, d checkpoint.Delivery) 
 // newQueue returns the queue of a sink without filters.
 func newQueue(journal Journal) *journalQueue {
 	o := &Options{Name: "lake", Batch: checkpoint.Batch{MaxEvents: 8}}
-	return &journalQueue{journal: journal, o: o, preparer: &preparer{o: o}, parked: newParkedIndex(journal, o, newParts(0, 0))}
+	return &journalQueue{queueBase: queueBase{journal: journal, o: o, preparer: &preparer{o: o}, parked: newParkedIndex(journal, o, newParts(0, 0))}}
 }
 
 func TestCommitContinuesAfterCommitsThatMayHaveBeenWritten(t *testing.T) {
@@ -83,6 +83,7 @@ func TestCommitContinuesAfterCommitsThatMayHaveBeenWritten(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			b.entries[0].state, b.entries[0].record.Order = entryParked, "key"
 			for _, n := range test.lengths {
 				if err := q.commit(t.Context(), b, n, nil); !errors.Is(err, errCommit) {
 					t.Fatalf("a commit of %d: %v, want it to fail", n, err)
@@ -93,6 +94,9 @@ func TestCommitContinuesAfterCommitsThatMayHaveBeenWritten(t *testing.T) {
 			}
 			if cursor, err := store.Cursor(t.Context(), "lake"); err != nil || cursor != b.last().Seq {
 				t.Errorf("the cursor is at %d, want %d: %v", cursor, b.last().Seq, err)
+			}
+			if heads, err := store.ParkedHeads(t.Context(), "lake", 0); err != nil || len(heads) != 1 || !q.parked.holds("key") {
+				t.Errorf("%d events are parked (%v), and the queue knows of that: %t", len(heads), err, q.parked.holds("key"))
 			}
 		})
 	}

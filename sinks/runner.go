@@ -128,11 +128,13 @@ func NewRunner(journal Journal, o Options) *Runner {
 	}
 	r.parts = newParts(o.RetryInitial, o.RetryMax)
 	parked := newParkedIndex(journal, &r.o, r.parts)
+	base := func() queueBase {
+		return queueBase{journal: journal, o: &r.o, preparer: r.prepare, parked: parked}
+	}
 	r.workers = []*worker{
-		newWorker(r, &journalQueue{journal: journal, o: &r.o, preparer: r.prepare, parked: parked},
-			&lagPolicy{journal: journal, sink: o.Name, Lag: o.Lag}, o.Log),
-		newWorker(r, &redeliveryQueue{journal: journal, o: &r.o, preparer: r.prepare, parked: parked}, nil, o.Log.With("redelivery", true)),
-		newWorker(r, &parkedQueue{journal: journal, o: &r.o, preparer: r.prepare, parked: parked}, nil, o.Log.With("parked", true)),
+		newWorker(r, &journalQueue{queueBase: base()}, &lagPolicy{journal: journal, sink: o.Name, Lag: o.Lag}, o.Log),
+		newWorker(r, &redeliveryQueue{queueBase: base()}, nil, o.Log.With("redelivery", true)),
+		newWorker(r, &parkedQueue{base()}, nil, o.Log.With("parked", true)),
 	}
 	r.updateStateMetric()
 	return r
@@ -255,46 +257,21 @@ func (r *Runner) openAndSend(ctx context.Context, events []transform.Event) (nam
 		}
 		r.sink = sink
 	}
-	if !r.parts.areWatched() {
-		if err = r.sendWithLease(ctx, events); err != nil {
-			names = partsOf(r.sink, events)
-		}
-		return names, err
+	if r.parts.areWatched() {
+		names = partsOf(r.sink, events)
 	}
-	each := make(EventErrors, len(events))
-	var up []int // indexes
-	now := time.Now()
-	names = partsOf(r.sink, events)
-	for i, name := range names {
-		if wait := r.parts.waits(name, now); wait > 0 {
-			each[i] = &Error{Class: Transient, Scope: ScopePart, RetryAfter: wait, Err: fmt.Errorf("%w: %s", errPartDown, name)}
-			continue
-		}
-		up = append(up, i)
-	}
-	switch parted := names != nil; {
-	case !parted || len(up) == len(events):
-		err = r.sendWithLease(ctx, events)
-	case len(up) == 0:
+	up, each := r.parts.leaveOutDown(events, names, time.Now())
+	if len(up) == 0 {
 		return names, each
-	default:
-		left := make([]transform.Event, len(up))
-		for n, i := range up {
-			left[n] = events[i]
-		}
-		err = r.sendWithLease(ctx, left)
-		of, ok := errors.AsType[EventErrors](err)
-		if err != nil && (!ok || len(of) != len(up) || hadNoLease(err)) {
-			return names, err
-		}
-		for n, i := range up {
-			if of != nil {
-				each[i] = of[n]
-			}
-		}
-		err = each
 	}
-	return partsOf(r.sink, events), err // now the sink may know more of them
+	err = r.sendWithLease(ctx, up)
+	if each != nil {
+		err = each.merge(err, len(up))
+	}
+	if names != nil || err != nil { // now the sink may know more of them
+		names = partsOf(r.sink, events)
+	}
+	return names, err
 }
 
 // sendWithLease sends events while the lease lasts.

@@ -3,9 +3,7 @@ package sinks_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"pgregory.net/rapid"
 
 	"ndrbridge/checkpoint"
@@ -60,44 +57,31 @@ func lateAfter(ctx context.Context, grace time.Duration) context.Context {
 // small journal while targets accept, lose, refuse and hang, the store fails, operators
 // pause, requeue, replay and drop, and the bridge stops and crashes. Every operation is
 // checked, hold checks the invariants between operations, and end checks that nothing is
-// left once all faults are gone. It runs 25 times, or as often as -rapid.checks says.
+// left once all faults are gone.
 func TestEveryEventIsAcceptedDeadLetteredOrSkipped(t *testing.T) {
-	checks := flag.Lookup("rapid.checks")
-	if checks.Value.String() == checks.DefValue { // each run syncs several hundred times
-		if err := checks.Value.Set("25"); err != nil {
-			t.Fatal(err)
-		}
-		defer checks.Value.Set(checks.DefValue)
-	}
-	rapid.Check(t, func(rt *rapid.T) {
-		dir, err := os.MkdirTemp(t.TempDir(), "state-")
-		if err != nil {
-			rt.Fatal(err)
-		}
-		rapid.SyncTest(rt, func(rt *rapid.T) {
-			m := newMachine(rt, dir)
-			m.start(rt)
-			defer func() { // a bubble ends when all of its goroutines have
-				m.stop(rt)
-				m.store.Close()
-			}()
-			rt.Repeat(map[string]func(*rapid.T){
-				"":                        m.hold,
-				"events come":             m.append,
-				"time passes":             m.pass,
-				"a target fails":          m.fail,
-				"a target goes down":      m.goDown,
-				"a target comes back":     m.comeBack,
-				"commits fail":            m.failCommits,
-				"dead letters are queued": m.requeue,
-				"dead letters are gone":   m.drop,
-				"the journal is replayed": m.replay,
-				"a sink is paused or not": m.pause,
-				"the bridge is restarted": m.restart,
-				"the machine crashes":     m.crash,
-			})
-			m.end(rt)
+	checkRuns(t, func(rt *rapid.T, dir string) {
+		m := newMachine(rt, dir)
+		m.start(rt)
+		defer func() { // a bubble ends when all of its goroutines have
+			m.stop(rt)
+			m.store.Close()
+		}()
+		rt.Repeat(map[string]func(*rapid.T){
+			"":                        m.hold,
+			"events come":             m.append,
+			"time passes":             m.pass,
+			"a target fails":          m.fail,
+			"a target goes down":      m.goDown,
+			"a target comes back":     m.comeBack,
+			"commits fail":            m.failCommits,
+			"dead letters are queued": m.requeue,
+			"dead letters are gone":   m.drop,
+			"the journal is replayed": m.replay,
+			"a sink is paused or not": m.pause,
+			"the bridge is restarted": m.restart,
+			"the machine crashes":     m.crash,
 		})
+		m.end(rt)
 	})
 }
 
@@ -140,11 +124,8 @@ func (m *machine) start(t *rapid.T) {
 		if since.IsZero() == o.paused {
 			t.Fatalf("%s is paused: %v, but according to the state since %v", o.name, o.paused, since)
 		}
-		options := sinks.Options{
-			Name: o.name, Open: o.opener, Batch: o.batch, Linger: m.linger, PausedSince: since,
-			RetryInitial: 500 * time.Millisecond, RetryMax: time.Minute, Probe: 30 * time.Second,
-			Log: slog.New(slog.DiscardHandler), Metrics: sinks.NewMetrics(prometheus.NewRegistry()),
-		}
+		options := optionsOf(o.name, o.opener)
+		options.Batch, options.Linger, options.PausedSince = o.batch, m.linger, since
 		if o.skips {
 			options.Lag = skipping
 		}

@@ -109,18 +109,22 @@ func newFixtureWith(t *testing.T, n int, s *target, change func(*sinks.Options))
 		t.Fatal(err)
 	}
 	f.append(t, 1, n)
-	o := sinks.Options{
-		Name: "lake", Open: s.open,
-		Batch:        checkpoint.Batch{MaxEvents: 8, MaxBytes: 1 << 20},
-		Linger:       50 * time.Millisecond,
-		RetryInitial: 500 * time.Millisecond, RetryMax: time.Minute, Probe: 30 * time.Second,
-		Log: slog.New(slog.DiscardHandler), Metrics: sinks.NewMetrics(prometheus.NewRegistry()),
-	}
+	o := optionsOf("lake", s.open)
+	o.Batch, o.Linger = checkpoint.Batch{MaxEvents: 8, MaxBytes: 1 << 20}, 50*time.Millisecond
 	if change != nil {
 		change(&o)
 	}
 	f.runner = sinks.NewRunner(store, o)
 	return f
+}
+
+// optionsOf returns the options of a sink that are the same in most tests.
+func optionsOf(name string, open sinks.Opener) sinks.Options {
+	return sinks.Options{
+		Name: name, Open: open,
+		RetryInitial: 500 * time.Millisecond, RetryMax: time.Minute, Probe: 30 * time.Second,
+		Log: slog.New(slog.DiscardHandler), Metrics: sinks.NewMetrics(prometheus.NewRegistry()),
+	}
 }
 
 // append appends events whose ids are the numbers from from to to.

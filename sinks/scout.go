@@ -48,7 +48,7 @@ func newScout(queue eventQueue, batch checkpoint.Batch) *scout {
 // next returns the next candidate behind b. It returns nil if there is none, or if none is
 // found soon; the next call reads on then.
 func (s *scout) next(ctx context.Context, b *deliveryBatch) (*candidate, error) {
-	if end := b.last(); s.keys == nil || end.Seq != s.end.Seq || end.Offset != s.end.Offset {
+	if s.keys == nil || offsetOf(b.last()) != offsetOf(s.end) {
 		s.round = 0
 		s.begin(b)
 	}
