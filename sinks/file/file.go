@@ -36,11 +36,11 @@ type Options struct {
 // Sink writes the payload of each event on a line of its own.
 //
 // An event in a file is acknowledged once the file is synced, and survives a crash
-// of the machine. A partial line, or one with a hole, that a crash or a full disk left is
-// truncated with everything behind it before the next batch is written, so that no line is
-// torn; whole lines before it, of an unacknowledged batch, stay and are written again. On standard output, an event is
-// acknowledged once it is written, and a partial line is terminated, so that the
-// next one is whole.
+// of the machine. Before the next batch is written, the file is truncated at the first line
+// that a crash or a full disk left incomplete, so that no line is torn; whole lines of an
+// unacknowledged batch before that stay and are written again. On standard output, an event
+// is acknowledged once it is written, and a partial line is terminated, so that the next one
+// is whole.
 type Sink struct {
 	to    target
 	lines []byte // buffer, reused by each Send

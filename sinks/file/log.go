@@ -108,8 +108,8 @@ func (l *log) repair() error {
 	return nil
 }
 
-// open opens or creates the file and truncates what a crash left at its end. None of that was
-// acknowledged, so it is sent again.
+// open opens or creates the file and truncates it at the first line that a crash left
+// incomplete. The events behind that were not acknowledged and are sent again.
 func (l *log) open() (err error) {
 	file, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o640)
 	if err != nil {
@@ -138,7 +138,7 @@ func (l *log) open() (err error) {
 		if err := errors.Join(file.Truncate(size), file.Sync()); err != nil {
 			return err
 		}
-		l.logger.Warn("the file ended with a partial line or a line with a hole, as after a crash; it and what is behind it were removed, and their events are sent again",
+		l.logger.Warn("the file had an incomplete line near its end, as after a crash; it was truncated there, and the removed events are sent again",
 			"path", l.path, "bytes", info.Size()-size)
 	}
 	// A new file is durable once its directory is synced.

@@ -15,8 +15,8 @@ const (
 	// maxTail bounds how many bytes from the end of a file are read to find its last whole
 	// line.
 	maxTail = 64 << 20
-	// maxUnsynced is how many bytes of several lines are written at most before they are
-	// synced: further from the end of a file, no crash leaves a hole.
+	// maxUnsynced bounds the bytes of several lines that are written before a sync: further
+	// from the end of a file, no crash leaves a hole.
 	maxUnsynced = 8 << 20
 )
 
@@ -68,21 +68,20 @@ func beginsEvent(line []byte) bool {
 	return isEvent(line) || slices.ContainsFunc(starts, func(start []byte) bool { return bytes.HasPrefix(start, line) })
 }
 
-// wholeLines returns the length of a file of size bytes without what a crash left at its
-// end: everything behind the last whole line, and everything from the first line with a hole
-// on, since whatever was synced before has none. It returns a Halted error if the rest is not
-// what a crash leaves: the file, or its end, then belongs to something else and must not be
-// truncated.
+// wholeLines returns the length to which a file of size bytes is to be truncated after a crash:
+// up to the last whole line, or to the first line with a hole, because synced lines have none. It
+// returns a Halted error if no crash leaves such an end: the file, or its end, belongs to
+// something else and must not be truncated.
 func wholeLines(file io.ReaderAt, name string, size int64) (int64, error) {
 	end, err := lastWhole(file, name, size)
 	if err != nil {
 		return 0, err
 	}
-	return firstHole(file, max(0, size-maxUnsynced), end)
+	return firstHole(file, max(0, size-maxUnsynced-1), end) // -1: the line break before an unsynced write
 }
 
-// firstHole returns the offset of the first line with a hole among those that begin between
-// start and end, or end if there is none. end is the end of a line.
+// firstHole returns the offset of the first line with a hole that begins after start, or at 0,
+// and before end, or end if there is none. end is the end of a line.
 func firstHole(file io.ReaderAt, start, end int64) (int64, error) {
 	if start >= end {
 		return end, nil

@@ -108,6 +108,19 @@ func TestNoDamageOfTheLastBatchStays(t *testing.T) {
 	})
 }
 
+// A write of maxUnsynced bytes may have a hole in its first line.
+func TestAHoleAtTheBeginningOfALargeWriteIsFound(t *testing.T) {
+	line := `{"specversion":"1.0","data":"` + strings.Repeat("x", 1000) + `"}` + "\n"
+	broken := `{"specversion":"1.0","data":"` + strings.Repeat("\x00", maxUnsynced%len(line)+len(line)) + "\"}\n"
+	written := broken + strings.Repeat(line, (maxUnsynced-len(broken))/len(line))
+	written = strings.Replace(written, "\x00", strings.Repeat("\x00", 1+maxUnsynced-len(written)), 1)
+	content := line + written
+	end, err := wholeLines(strings.NewReader(content), "x", int64(len(content)))
+	if err != nil || end != int64(len(line)) || len(written) != maxUnsynced {
+		t.Errorf("%d bytes of %d stay, want %d (%v)", end, len(content), len(line), err)
+	}
+}
+
 // A hole is only looked for where an unsynced write can have been: nothing is removed for one
 // in what was acknowledged long before.
 func TestAHoleFarFromTheEndStays(t *testing.T) {
