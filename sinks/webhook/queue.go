@@ -76,8 +76,7 @@ func (q *requestQueue) done(i int, err error) {
 	defer q.mu.Unlock()
 	q.results[i] = err
 	class, _ := sinks.ClassOf(err)
-	overloaded := err != nil && class != sinks.Halted && sinks.ScopeOf(err) == sinks.ScopeTarget
-	q.window.end(err == nil, overloaded)
+	q.window.end(err)
 	if err == nil {
 		q.failures = 0
 		if after := q.after[i]; after != 0 {
@@ -95,7 +94,7 @@ func (q *requestQueue) done(i int, err error) {
 		if q.whole == nil || class == sinks.Halted {
 			q.whole = err
 		}
-	case overloaded || q.failures >= q.window.max:
+	case overloaded(err) || q.failures >= q.window.max:
 		q.stopped = true
 	}
 }

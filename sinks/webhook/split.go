@@ -71,7 +71,7 @@ func (s *Sink) sendParts(ctx context.Context, events []transform.Event, send fun
 	}
 	all.Wait()
 	for _, err := range errs {
-		s.window.end(err == nil, rank(err) == transient || rank(err) == throttled)
+		s.window.end(err)
 	}
 	if len(parts) == 1 {
 		return errs[0]

@@ -1,5 +1,7 @@
 package webhook
 
+import "ndrbridge/sinks"
+
 // window is the number of requests that may be in flight. It is one until a request has
 // succeeded, so that a target which refuses everything, for example because of a wrong
 // password, is not asked many times at once. After that, it is halved if the target is
@@ -20,17 +22,16 @@ func (w *window) isFull() bool { return w.inFlight >= w.size }
 // begin records that a request begins.
 func (w *window) begin() { w.inFlight++ }
 
-// end records that a request has ended. overloaded means that it failed because the target
-// is overloaded or cannot be reached. The requests in flight when the first of them fails
-// have no effect: size is halved once for all of them.
-func (w *window) end(succeeded, overloaded bool) {
+// end records that a request has ended with err. If the target is overloaded, the other
+// requests in flight have no effect: size is halved once for all of them.
+func (w *window) end(err error) {
 	w.inFlight--
-	switch {
+	switch succeeded := err == nil; {
 	case succeeded && !w.open:
 		w.size, w.open = w.max, true
 	case w.outdated > 0:
 		w.outdated--
-	case overloaded:
+	case overloaded(err):
 		w.size = max(1, min(w.size, w.inFlight+1)/2)
 		w.outdated, w.succeeded = w.inFlight, 0
 	case succeeded && w.size < w.max:
@@ -38,4 +39,15 @@ func (w *window) end(succeeded, overloaded bool) {
 			w.size, w.succeeded = w.size+1, 0
 		}
 	}
+}
+
+// overloaded reports whether a request failed because the target, or the part of it that an
+// event goes to, is overloaded or cannot be reached.
+func overloaded(err error) bool {
+	if each, ok := err.(sinks.EventErrors); ok {
+		err = mostSevere(each)
+	}
+	class, _ := sinks.ClassOf(err)
+	scope := sinks.ScopeOf(err)
+	return err != nil && class != sinks.Halted && (scope == sinks.ScopeTarget || scope == sinks.ScopePart)
 }

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
 
@@ -53,6 +55,7 @@ func TestAnOverloadedReceiverGetsFewerRequestsAtATime(t *testing.T) {
 		{"but not after 422, which is", Options{}, 0, 422, 8},
 		{"after 429 to a part of a batch", Options{Mode: transform.Batch}, 600 << 10, 429, 4},
 		{"after 503 to a part of a batch", Options{Mode: transform.Batch}, 600 << 10, 503, 4},
+		{"but not after 500 to a part of a batch", Options{Mode: transform.Batch}, 600 << 10, 500, 8},
 		{"but not after 422 to a part of a batch", Options{Mode: transform.Batch}, 600 << 10, 422, 8},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -143,17 +146,18 @@ func TestAnOverloadedReceiverGetsFewerRequestsAtATime(t *testing.T) {
 }
 
 func TestTheWindowIsHalvedOnceForTheRequestsInFlightAndGrowsByOneWithEachRound(t *testing.T) {
+	overload := sinks.Unavailable(sinks.ScopeTarget, "503")
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWindow(rapid.IntRange(1, 32).Draw(t, "most"))
 		for range rapid.IntRange(0, 3).Draw(t, "failures before the first success") {
 			w.begin()
-			w.end(false, rapid.Bool().Draw(t, "overloaded"))
+			w.end(rapid.SampledFrom([]error{errors.New("500"), overload}).Draw(t, "error"))
 			if w.size != 1 {
 				t.Fatalf("%+v before anything succeeded", w)
 			}
 		}
 		w.begin()
-		w.end(true, false)
+		w.end(nil)
 		if w.size != w.max {
 			t.Fatalf("%+v after a success", w)
 		}
@@ -164,7 +168,11 @@ func TestTheWindowIsHalvedOnceForTheRequestsInFlightAndGrowsByOneWithEachRound(t
 			}
 			overloads := rapid.IntRange(0, size).Draw(t, "requests that overload the target")
 			for n := range size {
-				w.end(n >= overloads, n < overloads)
+				var err error
+				if n < overloads {
+					err = overload
+				}
+				w.end(err)
 			}
 			want := min(size+1, w.max)
 			if overloads > 0 {
