@@ -38,8 +38,8 @@ func (p *pass) conclude(now time.Time, ended bool) (left bool) {
 	return left
 }
 
-// countAttempts counts the pass as an attempt to deliver each event that was tried, and gives up
-// those that have had Options.MaxAttempts.
+// countAttempts counts an attempt for each event that was tried, and gives up the events that
+// have reached Options.MaxAttempts.
 func (p *pass) countAttempts() {
 	most := p.w.r.o.MaxAttempts
 	for i, counts := range p.tried {
@@ -58,7 +58,8 @@ func (p *pass) countAttempts() {
 	}
 }
 
-// judge decides what follows from a failure of the event at index that may be its own fault.
+// judge parks the event at index, which failed perhaps by its own fault, if the target accepted
+// something after it. If its part of the target did, the failure counts, and may be the last.
 func (p *pass) judge(index int, f failure, now time.Time) {
 	e := &p.b.entries[index]
 	target, part := p.w.r.parts.since(f.at)

@@ -54,7 +54,7 @@ func (w *worker) deliver(ctx, late context.Context, b *deliveryBatch) error {
 			return errSkipped
 		case stopped:
 			if err = w.commit(ctx, b, true); errors.Is(err, checkpoint.ErrParkedFull) {
-				err = nil // what is not parked is sent again
+				err = nil // events without space are sent again
 			}
 			return err
 		}

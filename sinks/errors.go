@@ -28,8 +28,8 @@ const (
 	Halted Class = "halted"
 )
 
-// Scope is what a failed delivery says something about. It decides whether a Transient
-// failure may count against an event. The set is closed.
+// Scope tells whether a failure is about an event, its request, a part of the target or the whole
+// target. It decides whether a Transient failure may count against an event. The set is closed.
 type Scope string
 
 const (

@@ -10,8 +10,8 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-// parkedIndex is what a runner knows of the events that its sink has parked. The events
-// themselves are in the state.
+// parkedIndex is an index of the events that a sink has parked, without their bytes, which are
+// in the state. It schedules their delivery. It is safe for concurrent use.
 type parkedIndex struct {
 	journal Journal
 	o       *Options
@@ -21,26 +21,27 @@ type parkedIndex struct {
 	events  []*parkedEvent // in the order of their numbers
 	keys    map[string]int // how many of them have an ordering key
 	changed chan struct{}  // closed and replaced when there are more
-	// inVain counts the events in a row that the target did not accept. After some of them, a
-	// rest begins, each longer than the one before, which an acceptance ends.
+	// inVain counts consecutive events that the target did not accept. After some of them, a
+	// rest begins, longer each time, which ends when the target accepts an event.
 	inVain, rests int
 	rest          time.Time // its end
 	since         mark
 }
 
-// parkedEvent is a parked event without its bytes.
+// parkedEvent is a parked event without its bytes, and when to send it.
 type parkedEvent struct {
 	checkpoint.Parked
 	tries  int       // since it was loaded
 	due    time.Time // of the next one
-	failed *mark     // of a failure that may yet count against it; nil: none
+	failed *mark     // its last failure, which may yet count against it; nil: none
 }
 
 func newParkedIndex(journal Journal, o *Options, parts *parts) *parkedIndex {
 	return &parkedIndex{journal: journal, o: o, parts: parts, keys: make(map[string]int), changed: make(chan struct{})}
 }
 
-// load reads which events were parked since the last call, or all if again is set.
+// load adds the events that were parked since the last call, or reads all of them if again is
+// set.
 func (p *parkedIndex) load(ctx context.Context, again bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,7 +74,7 @@ func (p *parkedIndex) load(ctx context.Context, again bool) error {
 	return nil
 }
 
-// holds reports whether an event with an ordering key is parked: events behind it have to
+// holds reports whether an event with an ordering key is parked: later events of the key have to
 // wait.
 func (p *parkedIndex) holds(key string) bool {
 	p.mu.Lock()
@@ -81,11 +82,10 @@ func (p *parkedIndex) holds(key string) bool {
 	return p.keys[key] > 0
 }
 
-// due returns the numbers of events that are due, at most max, those that have waited
-// longest, and with none before them that has their ordering key and is not among them. They
-// are in ascending order. up reports whether the target has accepted something since the last
-// of them failed. If there are none, it returns how long to wait (negative: for
-// ever), unless changed is closed before.
+// due returns the numbers of at most max events that are due, in ascending order: the events
+// that have waited longest, each with the earlier ones of its ordering key. up reports whether
+// the target has accepted something since the last of them failed. If none is due, it returns how
+// long to wait (negative: without limit), unless changed is closed before.
 func (p *parkedIndex) due(now time.Time, max int) (numbers []uint64, up bool, wait time.Duration, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,7 +171,7 @@ func (p *parkedIndex) isStored(r checkpoint.Parked) bool {
 	return e == nil || e.Failures == r.Failures && e.Attempts == r.Attempts
 }
 
-// remove removes events that are not parked any more.
+// remove removes events that are no longer parked.
 func (p *parkedIndex) remove(numbers []uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -190,7 +190,7 @@ func (p *parkedIndex) remove(numbers []uint64) {
 	})
 }
 
-// postpone sets when the entries that stay parked are sent again, after a pass over them.
+// postpone schedules the next attempt for the entries that stay parked, after a pass over them.
 func (p *parkedIndex) postpone(entries []batchEntry, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,7 +199,7 @@ func (p *parkedIndex) postpone(entries []batchEntry, now time.Time) {
 		entry := &entries[i]
 		accepted = accepted || entry.state == entryDone && !entry.filtered
 		e := p.find(entry.record.Number)
-		if e == nil || !entry.state.isParked() || entry.reason == nil { // not tried: it stays due
+		if e == nil || !entry.state.isParked() || entry.reason == nil { // without a reason, it was not tried, and stays due
 			continue
 		}
 		failed++

@@ -40,7 +40,7 @@ func newParts(initial, longest time.Duration) *parts {
 	return &parts{initial: initial, longest: longest, accepted: make(map[string]uint64), down: make(map[string]outage)}
 }
 
-// mark is a moment in what the target and one of its parts accepted.
+// mark holds the number of events that the target and one of its parts had accepted at a time.
 type mark struct {
 	part            string
 	accepted, total uint64
@@ -81,7 +81,8 @@ func (p *parts) fail(part string, now time.Time) {
 	p.down[part] = o
 }
 
-// areWatched reports whether it matters to which part an event goes that is accepted.
+// areWatched reports whether a part with a name has failed. Until then, the parts of accepted
+// events need not be known.
 func (p *parts) areWatched() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"ndrbridge/transform"
 )
 
-// These bound how many requests in a row a pass sends of which the target accepts nothing,
-// before it looks for an event behind the batch that the target accepts. It tries half as many
-// of those, at most triesBehind.
+// The bounds of consecutive requests of which the target accepts nothing. Once a pass has sent so
+// many, it looks for an event behind the batch that the target accepts; it tries half as many of
+// these, at most triesBehind.
 const (
 	triesWhenUp   = 256 // once the target has accepted something in the pass
 	triesAtFirst  = 16
@@ -41,7 +41,7 @@ type pass struct {
 	b         *deliveryBatch
 	ctx, late context.Context
 
-	ranges [][]int         // indexes of events to send, first first
+	ranges [][]int         // indexes of events to send, in the order of sending
 	size   int             // the most events of the next request
 	before []int           // by index: that of the pending event before it with its key, or -1; nil: not made yet
 	failed map[int]failure // by index
@@ -68,8 +68,8 @@ func newPass(d *delivery, ctx, late context.Context) *pass {
 		ranges: [][]int{pending}, size: len(pending), failed: make(map[int]failure), tried: make(map[int]bool),
 	}
 	if w := d.w; w.fruitless > 0 && len(pending) > 0 {
-		// The passes before tried some of these in vain: others are tried now, in smaller
-		// requests, so that each is tried alone in the end.
+		// Earlier passes tried some of these in vain. Try others, in smaller requests, so
+		// that each is tried alone in the end.
 		p.ranges[0] = pending[w.triedInVain%len(pending):]
 		p.size = max(1, len(pending)>>min(w.fruitless, 16))
 	}
@@ -209,10 +209,11 @@ func (p *pass) attempt(indexes []int) error {
 		each = EventErrors{err}
 	}
 	noLease := hadNoLease(err)
-	if ended := p.applyResults(indexes, each, names, noLease, now); ended != nil || noLease {
-		if noLease {
-			return err
-		}
+	ended := p.applyResults(indexes, each, names, noLease, now)
+	switch {
+	case noLease:
+		return err
+	case ended != nil:
 		return ended
 	}
 	p.push(indexes) // some may not have been tried
@@ -240,15 +241,15 @@ func (p *pass) split(indexes []int, err error) error {
 	return nil
 }
 
-// endsPass reports whether err says something about the target or the sink as a whole.
+// endsPass reports whether err is about the target or the sink as a whole.
 func (p *pass) endsPass(err error) bool {
 	scope := ScopeOf(err)
 	class, _ := ClassOf(err)
 	return hadNoLease(err) || p.late.Err() != nil || class == Halted || scope == ScopeTarget
 }
 
-// applyResults records the result of each event at indexes. If the lease was over, failures
-// that are no rejections do not count. It returns the most severe of the errors that end the
+// applyResults records the result of each event at indexes. Without a lease, only
+// acknowledgements and rejections count. It returns the most severe of the errors that end the
 // pass.
 func (p *pass) applyResults(indexes []int, each EventErrors, names []string, noLease bool, now time.Time) error {
 	var ended, rejected error

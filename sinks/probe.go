@@ -19,8 +19,8 @@ func (p *pass) lacksEvidence() bool {
 	return false
 }
 
-// explore sends single events from behind the batch until the target accepts one. found is
-// false if it accepts none of those that are tried.
+// explore sends single events from behind the batch until the target accepts one. It reports
+// whether it did.
 func (p *pass) explore() (found bool, err error) {
 	for n := range min(p.tries()/2, triesBehind) {
 		if err := p.ctx.Err(); err != nil {
@@ -100,7 +100,7 @@ func (p *pass) probeOnce(firsts []int, n int) (accepted bool, err error) {
 func (p *pass) nextBehind() (*candidate, error) {
 	c, err := p.w.scout.next(p.ctx, p.b)
 	if err != nil {
-		return nil, fmt.Errorf("read the events behind those that fail: %w", err)
+		return nil, fmt.Errorf("read events behind the batch: %w", err)
 	}
 	return c, nil
 }

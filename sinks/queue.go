@@ -32,16 +32,15 @@ type eventQueue interface {
 	commit(ctx context.Context, b *deliveryBatch, n int, dead []checkpoint.DeadLetter) error
 }
 
-// queueBase holds what the queues of a sink share: access to the journal, and the events that
-// were sent ahead of the batch in flight.
+// queueBase is the common part of a sink's queues.
 type queueBase struct {
 	journal  Journal
 	o        *Options
 	preparer *preparer
 	parked   *parkedIndex
 
-	mu    sync.Mutex // the scout reads ahead while the lag policy commits
-	ahead map[checkpoint.RedeliveryOffset]bool
+	mu    sync.Mutex                           // the scout reads ahead while the lag policy commits
+	ahead map[checkpoint.RedeliveryOffset]bool // offsets of events behind the batch in flight that were sent ahead of it
 }
 
 // offsetOf returns the position of a record in its queue. In the journal, Item is 0.
@@ -93,7 +92,8 @@ func (q *queueBase) committed(ctx context.Context, last checkpoint.RedeliveryOff
 	return nil
 }
 
-// waitForMore waits for ctx: the next attempt finds what is queued in the meantime.
+// waitForMore only waits for ctx: the next attempt finds the events that are queued in the
+// meantime.
 func (q *queueBase) waitForMore(ctx context.Context, _ uint64) { <-ctx.Done() }
 
 // journalQueue is the journal after the sink's cursor.
@@ -290,7 +290,7 @@ func (q *parkedQueue) next(ctx context.Context) (*deliveryBatch, error) {
 	}
 }
 
-// waitFor blocks for a time (negative: for ever), until changed is closed or until ctx is
+// waitFor blocks for a time (negative: without limit), until changed is closed or until ctx is
 // done, which is the only error.
 func waitFor(ctx context.Context, d time.Duration, changed <-chan struct{}) error {
 	var timer <-chan time.Time

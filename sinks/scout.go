@@ -9,8 +9,8 @@ import (
 )
 
 // scout finds events behind a batch that may be sent ahead of it, to learn whether the target
-// accepts anything: the first of their ordering key, evenly spread over what it reads. Each
-// time that a batch needs more of them, it reads further.
+// accepts anything: the first of each ordering key, evenly spread over the records that it reads.
+// Each time that a batch needs more of them, it reads further.
 type scout struct {
 	queue eventQueue
 	seed  maphash.Seed
@@ -36,7 +36,7 @@ const (
 	maxScoutReads = 8
 	// maxScoutKeys bounds the memory for keys: behind so many, the scout begins again.
 	maxScoutKeys = 1 << 18
-	// scoutEvents is the number of events that are read at a time, whatever a batch holds.
+	// scoutEvents is the number of events that are read at a time, regardless of the batch size.
 	scoutEvents = 500
 )
 

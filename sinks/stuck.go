@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// stuckAfter is longer than a Send may take, whatever its timeouts: a service that accepts one
-// request a second gets a batch of 500 events in less.
+// stuckAfter exceeds the duration of any Send that goes on: a service that accepts one request a
+// second gets a batch of 500 events in less.
 const stuckAfter = 15 * time.Minute
 
 // watchSend notes that a Send begins, so that Status can report one that does not return. The

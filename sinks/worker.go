@@ -225,7 +225,7 @@ func (w *worker) checkLag(ctx context.Context) (skipped bool) {
 			return nil
 		}
 		err := w.commitOnce(ctx, w.batch, true)
-		if errors.Is(err, checkpoint.ErrParkedFull) { // what cannot be parked may be skipped
+		if errors.Is(err, checkpoint.ErrParkedFull) { // events without space may be skipped
 			return nil
 		}
 		return err

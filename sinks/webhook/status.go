@@ -36,8 +36,8 @@ func classOf(status int) sinks.Class {
 	return sinks.Transient
 }
 
-// scopeOf returns the scope of the error of a status: what is not understood, such as 500,
-// may be the fault of the request's events.
+// scopeOf returns the scope of the error of a status. Any status that does not name the target as
+// the cause, such as 500, may be the fault of the request's events.
 func scopeOf(status int) sinks.Scope {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests,

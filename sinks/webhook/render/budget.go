@@ -11,17 +11,17 @@ import (
 )
 
 // The bounds of one execution, which ends within a fraction of a second and makes at most
-// maxSteps*bytesPerStep bytes of text. A step is a node of the template that is executed, or
-// bytesPerStep bytes that a function handles.
+// maxSteps*bytesPerStep bytes of text. A step is the execution of a node of the template, or
+// bytesPerStep bytes in a function.
 const (
 	maxSteps     = 500_000
 	bytesPerStep = 192
-	// sampleSteps is what takes the place of maxSteps for each sample, which is small.
+	// sampleSteps replaces maxSteps for each sample, which is small.
 	sampleSteps = maxSteps / 4
-	// comparedPerStep is how many bytes are compared as fast as a step is done.
+	// comparedPerStep is the number of bytes that are compared in the time of a step.
 	comparedPerStep = 4096
-	// listSteps is what a list of nodes takes beside them, such as the body of a range, and
-	// templateSteps what {{template}} takes, whose share of the stack is large.
+	// listSteps is the cost of a list of nodes, such as the body of a range, in addition to
+	// that of its nodes; templateSteps is that of {{template}}, which needs much of the stack.
 	listSteps     = 4
 	templateSteps = 100
 )
@@ -30,10 +30,10 @@ const (
 // text.
 var ErrTooMuch = errors.New("the template was ended after too many steps: it loops too often for this event, or makes too much text")
 
-// budget is what one execution may still do.
+// budget bounds the rest of one execution.
 type budget struct {
 	steps   int
-	longest int // no text that the template can reach is longer
+	longest int // an upper bound of the length of all texts that the template can reach
 }
 
 // execution is a template with the budget of one execution at a time.
@@ -148,8 +148,8 @@ func (b *budget) ranged(value any) (any, error) {
 	return value, nil
 }
 
-// comparing are the functions of text/template whose duration depends on the length of texts,
-// apart from those that functions replaces.
+// comparing holds the functions of text/template whose duration depends on the length of texts
+// and that functions does not replace.
 var comparing = map[string]bool{"eq": true, "ne": true, "lt": true, "le": true, "gt": true, "ge": true, "index": true}
 
 // prepare changes a list of nodes and those within it: a call of step begins each list, and

@@ -38,7 +38,7 @@ var samples = []sample{
 }
 
 // try renders the samples. It succeeds if one stream's sample can be rendered, because
-// a template for one stream may fail for others, unless it does too much. If the output is
+// a template for one stream may fail for others, but not with ErrTooMuch. If the output is
 // JSON, no text of that sample may break it: a text that breaks the JSON could also forge it.
 func (t *Template) try() error {
 	var first error

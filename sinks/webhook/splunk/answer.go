@@ -45,7 +45,7 @@ var classes = map[int]sinks.Class{
 	27: sinks.Throttled, // acknowledgement channel at capacity
 }
 
-// busy holds the codes of a collector that is not available, whatever the events are.
+// busy holds the codes of a collector that is not available: no event is at fault.
 var busy = []int{9, 18, 19, 20, 23}
 
 // The wait before each query of the acknowledgement, which doubles from the first to the
