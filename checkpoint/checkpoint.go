@@ -123,12 +123,12 @@ type Limits struct {
 	// is elapsed time, even if the clock was set in the meantime.
 	Retain time.Duration
 	// DeadBytes bounds the bodies of all dead letters; 0: no bound. Each configured sink has
-	// its DeadShare: a commit that would exceed it fails with ErrDeadFull. As much again is
-	// for the events that it parks: a commit that would exceed that fails with
-	// ErrParkedFull, unless it parks the only one. All sources
-	// together have one share too. Their dead letters are never refused, since no object may
-	// block a stream: the oldest dead letters of the source with the most give way to newer
-	// ones, and are counted.
+	// its DeadShare: a commit that would exceed it fails with ErrDeadFull. The sink's parked
+	// events have a share of the same size: a commit that would exceed it fails with
+	// ErrParkedFull, except that a single event may always be parked. All sources together
+	// have one share too. Their dead letters are never refused, since no object may block a
+	// stream: the oldest dead letters of the source with the most give way to newer ones, and
+	// are counted.
 	DeadBytes int64
 }
 

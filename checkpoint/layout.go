@@ -25,10 +25,10 @@ import (
 //	           record. Only copies of a log have these two
 //	positions  source → position
 //	known      a bucket per source, and per sink that remembers something: key → At, value
-//	forget     a bucket for each of those: At, key → nothing, one for every known entry,
-//	           under its At. The bucket's own sequence is 1 if that is so. In a bucket
-//	           of an earlier version it is 0, and an entry that was remembered again is
-//	           here more than once, until the older ones were deleted
+//	forget     a bucket for each of those: At, key → nothing, once for every known entry,
+//	           and then the bucket's own sequence is 1. It is 0 in a bucket of an earlier
+//	           version until the superseded entries in it are deleted: an entry that was
+//	           remembered again left them under its earlier At
 //	journal    sequence number, total, recorded → event in structured form. The
 //	           bucket's own sequence is the last number assigned, which is kept
 //	           when the journal is empty
@@ -41,9 +41,8 @@ import (
 //	           last number assigned, to items of replayed too
 //	replayed   a bucket per sink: number of the item → first and last sequence
 //	           number still to be redelivered
-//	parked     a bucket per sink: number → what is known of the event as a line of JSON,
-//	           then the event in structured form. The bucket's own sequence is the last
-//	           number assigned
+//	parked     a bucket per sink: number → parkedHead as a line of JSON, then the event in
+//	           structured form. The bucket's own sequence is the last number assigned
 //	counts     sink → number of its requeued events, bytes of them, events skipped, and
 //	           unless there are none, number of its parked events, bytes of them
 //	paused     sink → since when, milliseconds since 1970

@@ -262,13 +262,13 @@ func forgetOld(known, forget *boltfile.Table, before int64, limit int, keep func
 }
 
 // oneEach is the own sequence of a nested bucket of forget that holds one entry for each
-// known one. Earlier versions left the entries in it that an entry had before it was
-// remembered again, and the sequence at 0.
+// known one. In those of earlier versions, the sequence is 0, and superseded entries remain: an
+// entry that was remembered again left its earlier At.
 const oneEach = 1
 
-// supersededScan deletes the entries of the bucket forget that earlier versions left when an
-// entry was remembered again. It reads a bounded number of entries in a round, and waits
-// between two of them, so that it delays nothing. Only the writer uses it.
+// supersededScan deletes the superseded entries that earlier versions left in the bucket forget.
+// It reads a bounded number of entries in a round, and waits between rounds, so that it delays
+// nothing. Only the writer uses it.
 type supersededScan struct {
 	done  bool
 	name  []byte // of the bucket that is being read
@@ -281,7 +281,7 @@ const (
 	scanPause   = 50 * time.Millisecond // between two rounds
 )
 
-// step reads on. It returns when to read on; 0: there is nothing left.
+// step does one round. It returns the wait until the next one; 0: the scan is done.
 func (s *supersededScan) step(r *writeRound) (wait time.Duration, err error) {
 	if s.done {
 		return 0, nil
@@ -330,7 +330,7 @@ func (s *supersededScan) step(r *writeRound) (wait time.Duration, err error) {
 	return scanPause, nil
 }
 
-// end ends the scan of a bucket, nil if it is gone.
+// end ends the scan of a bucket, which is nil if it no longer exists.
 func (s *supersededScan) end(r *writeRound, forget *boltfile.Table) error {
 	s.name = nil
 	if forget == nil {

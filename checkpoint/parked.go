@@ -168,8 +168,8 @@ func (c *ParkedCommit) write(r *writeRound) error {
 	return putDead(r.tx, SinkOwner(c.Sink), c.Dead)
 }
 
-// parkedSpace returns ErrParkedFull if a sink's parked events would exceed its share. A
-// single one may, so that none waits for ever.
+// parkedSpace returns ErrParkedFull if a sink's parked events would exceed its share. A single
+// one may exceed it, because it would wait without end otherwise.
 func (r *writeRound) parkedSpace(sink string, events []Parked) error {
 	share := r.limits.DeadShare(len(r.configured))
 	if share == 0 || len(events) == 0 {
@@ -186,7 +186,7 @@ func (r *writeRound) parkedSpace(sink string, events []Parked) error {
 	return nil
 }
 
-// park appends events to those that a sink has parked.
+// park appends events to a sink's parked events.
 func park(tx *boltfile.Tx, sink string, events []Parked) error {
 	if len(events) == 0 {
 		return nil

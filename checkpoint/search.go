@@ -155,7 +155,7 @@ type Delivered struct {
 }
 
 // maxQueued bounds the items of a redelivery queue, and the parked events, that Deliveries
-// looks at. An event that is queued or parked behind them counts as what it was before.
+// reads. An event that is queued or parked behind them has its earlier state.
 const maxQueued = 10_000
 
 // Deliveries returns what the state knows of the delivery to a sink of the events of the

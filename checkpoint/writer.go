@@ -253,7 +253,7 @@ func (s *Store) execute(tx *bolt.Tx, r *writeRound, ops []*operation, results []
 	}
 	wait, err := s.superseded.step(r)
 	if err != nil {
-		return trimmed, fmt.Errorf("what is remembered: %w", err)
+		return trimmed, fmt.Errorf("delete superseded entries: %w", err)
 	}
 	if wait > 0 && (trimmed.next == 0 || wait < trimmed.next) {
 		trimmed.next = wait

@@ -16,9 +16,8 @@ import (
 // Rights are the subjects that the user of the account needs, for a cluster that is called
 // NAME: to publish, those of its messages and of JetStream, which can only be given for all
 // streams of the account; to publish and subscribe, those by which the members ask each
-// other. The streams and the bucket may instead be made by somebody else, with the settings
-// that OpenJetStream would give them, and only those who create or recover a cluster need
-// CREATE for streams.
+// other. Only the user that creates or recovers a cluster needs CREATE for streams; nobody does if
+// the streams and the bucket were made before, with the settings that OpenJetStream gives them.
 const Rights = `publish:
   ndr.NAME.>
   _INBOX.>
@@ -44,9 +43,9 @@ type JetStreamOptions struct {
 	Name     string // of the cluster, of [a-z0-9-]
 	Shards   int
 	Replicas int  // servers that keep each stream
-	Create   bool // what is missing: only for a new cluster, or one that is recovered
-	// Check is called with the bucket before the streams are opened, and ends that with its
-	// error; nil: not.
+	Create   bool // missing streams and the bucket: only to create or recover a cluster
+	// Check is called with the bucket before the streams are opened; OpenJetStream returns its
+	// error. It may be nil.
 	Check func(ctx context.Context, bucket jetstream.KeyValue) error
 	Wait  time.Duration // for an answer of the servers; 0: 5 s
 }
@@ -78,10 +77,10 @@ type awaited struct {
 // good as lost.
 const maxAwaited = 8192
 
-// OpenJetStream returns an error that says what to do if streams or the bucket are missing,
-// unless it is to create them, or have settings with which records could be lost, the servers
-// are too few, too old or without JetStream, or the user lacks rights. nc stays its caller's,
-// and must not be closed before Close.
+// OpenJetStream opens the streams and the bucket of a cluster. It returns an error that says what
+// to do if some are missing (unless Create is set) or have settings with which records could be
+// lost, if the servers are too few, too old or without JetStream, or if the user lacks rights. nc
+// stays its caller's, and must not be closed before Close.
 func OpenJetStream(ctx context.Context, nc *nats.Conn, o JetStreamOptions) (*JetStream, error) {
 	o.Wait = cmp.Or(o.Wait, 5*time.Second)
 	js, err := jetstream.New(nc)

@@ -57,12 +57,13 @@ func (j *JetStream) checkServer(ctx context.Context) error {
 	return nil
 }
 
-// missing is the error for a stream or a bucket that is not there.
+// missing returns the error for a stream or a bucket that does not exist.
 func missing(what, name string) error {
 	return fmt.Errorf("there is no %s %s in NATS: create a new cluster with 'ndrbridge cluster init'; if the cluster has run before, NATS has lost its data: bring that back, or continue from a copy with 'ndrbridge cluster recover'", what, name)
 }
 
-// openStream opens a stream, makes it if it is missing and to be created, and checks it.
+// openStream opens a stream and checks its settings. If it is missing, it makes it if Create is
+// set.
 func (j *JetStream) openStream(ctx context.Context, c jetstream.StreamConfig) error {
 	bounded, cancel := j.bounded(ctx)
 	defer cancel()

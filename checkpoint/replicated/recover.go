@@ -17,14 +17,14 @@ type RecoverOptions struct {
 	Wall time.Time // the time that the snapshot has
 }
 
-// Recover continues a log from a state, whatever the log has beyond it: it writes the state as
-// a snapshot, takes the log, makes the snapshot that of its take, and releases the log again.
-// So nothing is appended to what is left but behind that snapshot, which the take names: if its
-// caller crashes in between, whoever reads the take points to it. d's offset does not change:
-// like every other replica of the shard, it has to be deleted and restored. Superseded reports
-// that of copies which have more than the log.
+// Recover continues a log from a state, and drops the records that the log has beyond it: it
+// writes the state as a snapshot, takes the log, makes the snapshot that of its take, and releases
+// the log again. The take names the snapshot: if the caller crashes in between, a follower that
+// reads the take makes it the current one. d's offset does not change: like every other replica of
+// the shard, it has to be deleted and restored. Superseded finds the replicas that have more than
+// the log.
 //
-// It is for an operator's command: which of several copies is the latest is not checked. After
+// It is for an operator's command: it does not check which of several copies is the latest. After
 // an error, Recover may be called again.
 func Recover(ctx context.Context, s Stream, snapshots Snapshots, d Replica, o RecoverOptions) error {
 	if err := recoverLog(ctx, s, snapshots, d, o); err != nil {

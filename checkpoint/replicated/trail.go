@@ -7,9 +7,9 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-// trail is what a copy of a log keeps with its offset (checkpoint.Point.Trail): which message
-// it is, and which history the log has. If the servers lose the end of the log and others
-// write to it, sequence numbers are used again, and IDs show that it is another history.
+// trail identifies the message at a copy's offset, and the history of its log. A copy of a log
+// keeps it with the offset (checkpoint.Point.Trail). If the servers lose the end of the log and
+// others write to it, sequence numbers are used again, and IDs show that it is another history.
 type trail struct {
 	id string // of the message; empty: not known, and nothing else is
 	// origin is the identity of the cluster, then that of each recovery of the log, the latest

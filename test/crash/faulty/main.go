@@ -179,7 +179,7 @@ func (b *bridge) deliver(ctx context.Context, m *sinks.Metrics) error {
 	return nil
 }
 
-// blaming is a sink that reports every failure as the fault of the events.
+// blaming is a sink that reports each failure as one of the events.
 type blaming struct{ sinks.Sink }
 
 func (s blaming) Send(ctx context.Context, events []transform.Event) error {
