@@ -41,7 +41,7 @@ import (
 //	           last number assigned, to items of replayed too
 //	replayed   a bucket per sink: number of the item → first and last sequence
 //	           number still to be redelivered
-//	parked     a bucket per sink: number → parkedHead as a line of JSON, then the event in
+//	parked     a bucket per sink: number → storedHead as a line of JSON, then the event in
 //	           structured form. The bucket's own sequence is the last number assigned
 //	counts     sink → number of its requeued events, bytes of them, events skipped, and
 //	           unless there are none, number of its parked events, bytes of them

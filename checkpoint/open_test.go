@@ -79,7 +79,7 @@ func fill(t testing.TB, s *checkpoint.Store) {
 	must(err)
 	_, err = s.Replay(ctx, "a", checkpoint.Period{Since: time.Unix(5, 0)})
 	must(err)
-	parked := checkpoint.Parked{Order: "k", Failures: 2, First: time.Unix(3, 0)}
+	parked := checkpoint.Parked{ParkedHead: checkpoint.ParkedHead{Order: "k", Failures: 2, First: time.Unix(3, 0)}}
 	parked.Seq, parked.Key, parked.Event = 7, checkpoint.DeadKey(7), c.Events[6]
 	must(s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Expect: 7, Cursor: 7, Parked: []checkpoint.Parked{parked}}))
 	must(s.RememberSink(ctx, "a", []checkpoint.Entry{{Key: "m", Value: []byte("message"), At: 1}}, 0))
@@ -154,9 +154,9 @@ func TestFileOfLayout5IsRead(t *testing.T) {
 	if again, err := s.Accept(t.Context(), []checkpoint.Command{{Key: "k", Appliance: "hq", Body: []byte("{}")}}); err != nil || !again[0].Duplicate {
 		t.Errorf("%+v, %v, want a known key", again, err)
 	}
-	heads, err := s.ParkedHeads(t.Context(), "a", 0)
-	if err != nil || len(heads) != 1 || heads[0].Seq != 7 || heads[0].Order != "k" || heads[0].Failures != 2 || stats.Sinks["a"].Parked != 1 {
-		t.Errorf("%+v, %v, want event 7 parked", heads, err)
+	parked, err := s.Parked(t.Context(), "a", []uint64{1}, checkpoint.Batch{})
+	if err != nil || len(parked) != 1 || parked[0].Seq != 7 || parked[0].Order != "k" || parked[0].Failures != 2 || stats.Sinks["a"].Parked != 1 {
+		t.Errorf("%+v, %v, want event 7 parked", parked, err)
 	}
 	if values, err := s.RecallSink(t.Context(), "a", []string{"m"}); err != nil || string(values[0]) != "message" {
 		t.Errorf("a remembers %q, %v", values, err)

@@ -16,11 +16,17 @@ import (
 // Parked is an event that its sink delivers later, apart from the queue that it came from:
 // the journal, or the redelivery queue.
 type Parked struct {
-	// Number is assigned when the event is parked. It increases within a sink.
-	Number uint64
+	ParkedHead
 	// Redelivered is the event as it was in its queue. Its Offset is zero if it comes from
 	// the journal.
 	Redelivered
+}
+
+// ParkedHead describes a parked event. It is small: there may be as many as a sink's DeadShare
+// holds.
+type ParkedHead struct {
+	// Number is assigned when the event is parked. It increases within a sink.
+	Number uint64
 	// Order is the ordering key: the events of a sink with the same one, unless it is
 	// empty, are delivered in the order of their numbers.
 	Order string
@@ -33,8 +39,8 @@ type Parked struct {
 	Attempts int
 }
 
-// parkedHead is the JSON that precedes a stored parked event.
-type parkedHead struct {
+// storedHead is the JSON that precedes a stored parked event.
+type storedHead struct {
 	Key      string    `json:"key"`
 	Seq      uint64    `json:"seq,omitempty"`
 	Offset   []uint64  `json:"offset,omitempty"` // Item and Seq
@@ -51,13 +57,12 @@ type ParkedCommit struct {
 	// Numbers of events that are no longer parked are ignored, here and in Failed.
 	Done []uint64
 	// Failed holds events that stay parked. Their Failures, First and Attempts are stored.
-	Failed []Parked
+	Failed []ParkedHead
 	Dead   []DeadLetter
 }
 
-// ParkedHeads returns a sink's parked events after a number, in their order, without the
-// events themselves. There may be as many as a sink's DeadShare holds.
-func (s *Store) ParkedHeads(ctx context.Context, sink string, after uint64) (heads []Parked, err error) {
+// ParkedHeads returns the heads of a sink's parked events after a number, in their order.
+func (s *Store) ParkedHeads(ctx context.Context, sink string, after uint64) (heads []ParkedHead, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
 		parked := inside(tx, parkedBucket, []byte(sink))
 		if parked == nil {
@@ -69,7 +74,7 @@ func (s *Store) ParkedHeads(ctx context.Context, sink string, after uint64) (hea
 			if err != nil {
 				return err
 			}
-			heads = append(heads, p)
+			heads = append(heads, p.ParkedHead)
 		}
 		return nil
 	})
@@ -214,7 +219,7 @@ func park(tx *boltfile.Tx, sink string, events []Parked) error {
 
 // encodeParked returns the stored form of a parked event: a line of JSON, then the event.
 func encodeParked(p Parked, event []byte) ([]byte, error) {
-	head := parkedHead{Key: p.Key, Seq: p.Seq, Order: p.Order, Failures: p.Failures, First: p.First.UTC(), Attempts: p.Attempts}
+	head := storedHead{Key: p.Key, Seq: p.Seq, Order: p.Order, Failures: p.Failures, First: p.First.UTC(), Attempts: p.Attempts}
 	if p.Offset != (RedeliveryOffset{}) {
 		head.Offset = []uint64{p.Offset.Item, p.Offset.Seq}
 	}
@@ -241,11 +246,11 @@ func parseParked(key, value []byte) (p Parked, event []byte, err error) {
 	if !ok || len(key) != 8 {
 		return p, nil, fmt.Errorf("%w: a parked event cannot be read", ErrDamaged)
 	}
-	var head parkedHead
+	var head storedHead
 	if err := json.Unmarshal(line, &head); err != nil {
 		return p, nil, fmt.Errorf("%w: a parked event: %w", ErrDamaged, err)
 	}
-	p = Parked{Number: binary.BigEndian.Uint64(key), Order: head.Order, Failures: head.Failures, First: head.First, Attempts: head.Attempts}
+	p.ParkedHead = ParkedHead{binary.BigEndian.Uint64(key), head.Order, head.Failures, head.First, head.Attempts}
 	p.Key, p.Seq = head.Key, head.Seq
 	if len(head.Offset) == 2 {
 		p.Offset = RedeliveryOffset{Item: head.Offset[0], Seq: head.Offset[1]}

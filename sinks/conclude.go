@@ -65,7 +65,7 @@ func (p *pass) judge(index int, f failure, now time.Time) {
 	target, part := p.w.r.parts.since(f.at)
 	if e.failed = &f.at; part {
 		e.failed = nil
-		countFailure(&e.record, now)
+		countFailure(&e.record.ParkedHead, now)
 	}
 	switch r := e.record; {
 	case r.Failures > 0 && p.w.r.o.Poison.GivesUp(r.Failures, r.First, now):
@@ -89,7 +89,7 @@ func (p *pass) giveUp(index int, reason error) {
 }
 
 // countFailure counts a failure against an event.
-func countFailure(r *checkpoint.Parked, now time.Time) {
+func countFailure(r *checkpoint.ParkedHead, now time.Time) {
 	if r.Failures++; r.First.IsZero() {
 		r.First = now
 	}

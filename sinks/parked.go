@@ -28,9 +28,9 @@ type parkedIndex struct {
 	since         mark
 }
 
-// parkedEvent is a parked event without its bytes, and when to send it.
+// parkedEvent is the head of a parked event, and when to send it.
 type parkedEvent struct {
-	checkpoint.Parked
+	checkpoint.ParkedHead
 	tries  int       // since it was loaded
 	due    time.Time // of the next one
 	failed *mark     // its last failure, which may yet count against it; nil: none
@@ -62,7 +62,7 @@ func (p *parkedIndex) load(ctx context.Context, again bool) error {
 		due = time.Now().Add(p.o.RetryInitial)
 	}
 	for _, head := range heads {
-		p.events = append(p.events, &parkedEvent{Parked: head, due: due})
+		p.events = append(p.events, &parkedEvent{ParkedHead: head, due: due})
 		if head.Order != "" {
 			p.keys[head.Order]++
 		}
@@ -149,7 +149,7 @@ func (p *parkedIndex) find(number uint64) *parkedEvent {
 
 // confirm counts the last failure of r against it if its part of the target has accepted
 // something since.
-func (p *parkedIndex) confirm(r *checkpoint.Parked, now time.Time) {
+func (p *parkedIndex) confirm(r *checkpoint.ParkedHead, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.find(r.Number)
@@ -164,7 +164,7 @@ func (p *parkedIndex) confirm(r *checkpoint.Parked, now time.Time) {
 }
 
 // isStored reports whether the state holds the counts of r.
-func (p *parkedIndex) isStored(r checkpoint.Parked) bool {
+func (p *parkedIndex) isStored(r checkpoint.ParkedHead) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.find(r.Number)

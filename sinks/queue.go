@@ -283,7 +283,7 @@ func (q *parkedQueue) next(ctx context.Context) (*deliveryBatch, error) {
 		}
 		b := &deliveryBatch{up: up}
 		for _, r := range records {
-			q.parked.confirm(&r, time.Now())
+			q.parked.confirm(&r.ParkedHead, time.Now())
 			q.preparer.add(b, r)
 		}
 		return b, nil
@@ -315,8 +315,8 @@ func (q *parkedQueue) commit(ctx context.Context, b *deliveryBatch, n int, dead 
 		switch e := &b.entries[i]; {
 		case !e.state.isParked():
 			c.Done = append(c.Done, e.record.Number)
-		case !q.parked.isStored(e.record):
-			c.Failed = append(c.Failed, e.record)
+		case !q.parked.isStored(e.record.ParkedHead):
+			c.Failed = append(c.Failed, e.record.ParkedHead)
 		}
 	}
 	if len(c.Done) > 0 || len(c.Failed) > 0 {

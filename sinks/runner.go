@@ -80,7 +80,7 @@ type Journal interface {
 	CommitRedelivery(ctx context.Context, c checkpoint.RedeliveryCommit) error
 	WaitRedelivery(ctx context.Context, sink string) error
 
-	ParkedHeads(ctx context.Context, sink string, after uint64) ([]checkpoint.Parked, error)
+	ParkedHeads(ctx context.Context, sink string, after uint64) ([]checkpoint.ParkedHead, error)
 	Parked(ctx context.Context, sink string, numbers []uint64, max checkpoint.Batch) ([]checkpoint.Parked, error)
 	CommitParked(ctx context.Context, c checkpoint.ParkedCommit) error
 }

@@ -68,7 +68,7 @@ type Store interface {
 	DropExpected(ctx context.Context, appliance string, keys []string, before int64) error
 	WaitCommands(ctx context.Context, after uint64) error
 
-	ParkedHeads(ctx context.Context, sink string, after uint64) ([]checkpoint.Parked, error)
+	ParkedHeads(ctx context.Context, sink string, after uint64) ([]checkpoint.ParkedHead, error)
 	Parked(ctx context.Context, sink string, numbers []uint64, max checkpoint.Batch) ([]checkpoint.Parked, error)
 	CommitParked(ctx context.Context, c checkpoint.ParkedCommit) error
 

@@ -12,8 +12,8 @@ import (
 
 // parkedOf returns an event of the journal as a sink parks it.
 func parkedOf(seq uint64, e transform.Event, order string) checkpoint.Parked {
-	p := checkpoint.Parked{Order: order}
-	p.Seq, p.Event, p.Key = seq, e, checkpoint.DeadKey(seq)
+	var p checkpoint.Parked
+	p.Order, p.Seq, p.Event, p.Key = order, seq, e, checkpoint.DeadKey(seq)
 	return p
 }
 
@@ -23,22 +23,22 @@ func (s *state) wantParked(sink, want string) {
 	s.t.Helper()
 	heads, err := s.ParkedHeads(s.t.Context(), sink, 0)
 	s.must(err)
-	var got []string
 	var numbers []uint64
 	for _, p := range heads {
-		got = append(got, fmt.Sprintf("%d:%s:%s:%d", p.Number, strings.TrimLeft(p.Key, "0"), p.Order, p.Failures))
 		numbers = append(numbers, p.Number)
 	}
-	equal(s.t, strings.Join(got, " "), want)
 	events, err := s.Parked(s.t.Context(), sink, numbers, checkpoint.Batch{})
 	s.must(err)
+	var got []string
 	size := int64(0)
 	for i, p := range events {
-		if head := heads[i]; p.Number != head.Number || p.Key != head.Key || p.Event.ID == "" {
-			s.t.Errorf("parked event %+v, want %+v with its event", p, head)
+		got = append(got, fmt.Sprintf("%d:%s:%s:%d", p.Number, strings.TrimLeft(p.Key, "0"), p.Order, p.Failures))
+		if p.ParkedHead != heads[i] || p.Event.ID == "" {
+			s.t.Errorf("parked event %+v, want %+v with its event", p, heads[i])
 		}
 		size += int64(len(p.Event.Structured()))
 	}
+	equal(s.t, strings.Join(got, " "), want)
 	stats := s.stats().Sinks[sink]
 	equal(s.t, fmt.Sprint(len(events), stats.Parked, stats.ParkedBytes), fmt.Sprint(len(heads), len(heads), size))
 }
@@ -52,7 +52,7 @@ func (b Backend) testParked(t *testing.T) {
 		}))
 		s.requeue("a", "y")
 		next, _ := s.redelivered("a", checkpoint.Batch{})
-		again := checkpoint.Parked{Redelivered: next.Records[0], Failures: 1, First: noon, Attempts: 2}
+		again := checkpoint.Parked{ParkedHead: checkpoint.ParkedHead{Failures: 1, First: noon, Attempts: 2}, Redelivered: next.Records[0]}
 		s.must(s.CommitRedelivery(t.Context(), checkpoint.RedeliveryCommit{
 			Sink: "a", Expect: next.Offset, Last: next.Records[0].Offset, Events: 1, Parked: []checkpoint.Parked{again},
 		}))
@@ -61,11 +61,13 @@ func (b Backend) testParked(t *testing.T) {
 		s.wantParked("a", "1:7:k:0 2:8::0 3:y::1")
 		heads, err := s.ParkedHeads(t.Context(), "a", 2)
 		s.must(err)
-		if len(heads) != 1 || heads[0].Offset != next.Records[0].Offset || !heads[0].First.Equal(noon) || heads[0].Attempts != 2 {
-			t.Errorf("parked %+v, want the redelivery", heads)
+		redelivery, err := s.Parked(t.Context(), "a", []uint64{3}, checkpoint.Batch{})
+		s.must(err)
+		if len(heads) != 1 || !heads[0].First.Equal(noon) || heads[0].Attempts != 2 || redelivery[0].Offset != next.Records[0].Offset {
+			t.Errorf("parked %+v and %+v, want the redelivery", heads, redelivery)
 		}
 		s.must(s.CommitParked(t.Context(), checkpoint.ParkedCommit{
-			Sink: "a", Done: []uint64{2, 99}, Failed: []checkpoint.Parked{{Number: 1, Failures: 3, First: noon}, {Number: 2, Failures: 9}},
+			Sink: "a", Done: []uint64{2, 99}, Failed: []checkpoint.ParkedHead{{Number: 1, Failures: 3, First: noon}, {Number: 2, Failures: 9}},
 			Dead: []checkpoint.DeadLetter{deadLetterOf(checkpoint.DeadKey(8), made[1])},
 		}))
 		s.wantParked("a", "1:7:k:3 3:y::1")

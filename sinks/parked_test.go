@@ -1,0 +1,47 @@
+package sinks
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+)
+
+// parkedHeads is a journal with so many parked events.
+type parkedHeads struct {
+	Journal
+	n int
+}
+
+func (j parkedHeads) ParkedHeads(context.Context, string, uint64) ([]checkpoint.ParkedHead, error) {
+	heads := make([]checkpoint.ParkedHead, j.n)
+	for i := range heads {
+		heads[i] = checkpoint.ParkedHead{Number: uint64(i + 1), First: time.Now()}
+	}
+	return heads, nil
+}
+
+// There may be hundreds of thousands of parked events.
+func TestParkedEventsTakeLittleMemory(t *testing.T) {
+	const events, most = 100_000, 150 // bytes of one
+	p := newParkedIndex(parkedHeads{n: events}, &Options{}, newParts(0, 0))
+	live := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := live()
+	if err := p.load(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if each := (live() - before) / events; each > most {
+		t.Errorf("%d bytes for a parked event, want at most %d", each, most)
+	}
+	if numbers, _, _, _ := p.due(time.Now(), 10); fmt.Sprint(numbers) != "[1 2 3 4 5 6 7 8 9 10]" {
+		t.Errorf("due are %v", numbers)
+	}
+}
