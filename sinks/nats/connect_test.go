@@ -65,14 +65,8 @@ func TestStreamChanges(t *testing.T) {
 		if class != sinks.Transient || !strings.Contains(err.Error(), "maximum bytes") {
 			t.Fatalf("class %s: %v", class, err)
 		}
-		js, err := jetstream.New(nc)
-		if err != nil {
-			t.Fatal(err)
-		}
 		config.MaxBytes = -1
-		if _, err := js.UpdateStream(t.Context(), config); err != nil {
-			t.Fatal(err)
-		}
+		updateStream(t, nc, config)
 		if err := sink.Send(t.Context(), events); err != nil {
 			t.Fatal(err)
 		}

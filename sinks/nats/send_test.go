@@ -55,6 +55,18 @@ func makeStream(t *testing.T, s *server.Server, config jetstream.StreamConfig) *
 	return nc
 }
 
+// updateStream changes the settings of a stream.
+func updateStream(t *testing.T, nc *nats.Conn, config jetstream.StreamConfig) {
+	t.Helper()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // keepFolder creates a permanent stream. When a server's last stream is deleted, the server
 // removes their folder in the background, even if a new stream was created in it meanwhile,
 // which then fails.
@@ -246,14 +258,9 @@ func TestStreams(t *testing.T) {
 	t.Run("a sealed stream halts", func(t *testing.T) {
 		s := loopback.NATS(t, nil)
 		config := jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}}
-		js, err := jetstream.New(makeStream(t, s, config))
-		if err != nil {
-			t.Fatal(err)
-		}
+		nc := makeStream(t, s, config)
 		config.Sealed = true
-		if _, err := js.UpdateStream(t.Context(), config); err != nil {
-			t.Fatal(err)
-		}
+		updateStream(t, nc, config)
 		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
 		if class, err := classOf(t, sink, events); class != sinks.Halted || !strings.Contains(err.Error(), "sealed") {
 			t.Errorf("class %s: %v", class, err)
@@ -292,14 +299,8 @@ func TestVersionsOfADetectionStayInOrderWhenOneIsRefused(t *testing.T) {
 	if err := sink.Send(t.Context(), versions); err == nil {
 		t.Fatal("no error of a version that does not fit")
 	}
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
 	config.MaxBytes = -1
-	if _, err := js.UpdateStream(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
+	updateStream(t, nc, config)
 	if err := sink.Send(t.Context(), versions); err != nil {
 		t.Fatal(err)
 	}
