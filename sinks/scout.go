@@ -3,6 +3,7 @@ package sinks
 import (
 	"context"
 	"hash/maphash"
+	"slices"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/transform"
@@ -103,7 +104,8 @@ func (s *scout) begin(b *deliveryBatch) {
 	s.end, s.after, s.found, s.some, s.ended = b.last(), b.last(), nil, false, false
 	s.keys = make(map[uint64]struct{})
 	for i := range b.entries {
-		if e := &b.entries[i]; e.blocks() {
+		// A dead letter that is undone is pending again.
+		if e := &b.entries[i]; e.blocks() || slices.Contains(b.undoable, i) {
 			s.isFirst(e.record.Order)
 		}
 	}
