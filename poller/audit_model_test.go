@@ -317,6 +317,7 @@ func (w *auditWorld) journal(c checkpoint.Commit) {
 	if !w.contacted {
 		w.contacted, w.start = true, p.Start
 		if p.Last != nil {
+			w.skipped[w.entries[fmt.Sprintf("%d-%d", p.Last.ID, p.Last.Time)]] = true // it may be purged already
 			for _, e := range w.log {
 				w.skipped[e] = true
 			}

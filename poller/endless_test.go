@@ -96,6 +96,7 @@ func TestAnApplianceThatIgnoresOffsetEndsAPollWithAnError(t *testing.T) {
 		},
 		"an audit log without ids": func(t *testing.T) {
 			w := newAuditWorld(t)
+			w.options.Start = fromTheBeginning
 			for range 50 {
 				w.write(`{"operation":"Login"}`, func(e *logEntry) { e.unreadable = true })
 			}
