@@ -30,7 +30,7 @@ const auditOverlap = 300
 type AuditOptions struct {
 	StreamOptions
 	// ReconcileEvery is how often the entries of the last ReconcileBack are read again, by
-	// the appliance's clock, to find those that became visible late. 0: never.
+	// the appliance's clock, to find entries that became visible late. 0: never.
 	ReconcileEvery, ReconcileBack time.Duration
 }
 
@@ -201,123 +201,6 @@ func (a *Audit) reached(page *auditPage) {
 		a.rank = page.offset + len(page.rows) - 1
 	}
 	a.newest = page.rows[len(page.rows)-1].key
-}
-
-// readNew commits all new entries, up to the newest, and those among the entries before
-// them that have become visible late.
-func (a *Audit) readNew(ctx context.Context) error {
-	w := auditWalk{last: a.position.Last, hint: a.rank}
-	a.progress.begin()
-	front, kept := noGap, a.position.Last // kept is the newest entry that both logs have
-	// confirm decides whether the log of a page that joins still holds last: another log may
-	// have replaced it since it was found.
-	confirm := func(page *auditPage, committed int) {
-		switch {
-		case page.find(w.last) >= 0:
-			w.found, front = true, noGap
-		case front == noGap && !w.found && committed >= 0 && w.skipped(page, committed):
-			front = restored
-		}
-	}
-	find := func(page *auditPage) (int, seek, error) {
-		committed, news, err := a.recognize(ctx, page)
-		if err != nil {
-			return committed, here, err
-		}
-		if w.joined && committed >= 0 && page.index(a.newest) < 0 {
-			// It was in the page before: the log is another one, or has shifted.
-			w.joined, w.found, w.ended = false, false, !a.oldestFirst
-		}
-		if w.joined {
-			if committed >= 0 {
-				kept = page.rows[committed].position()
-			}
-			confirm(page, committed)
-			return committed, here, nil
-		}
-		w.news = w.news || news
-		_, highest, ok := page.ends()
-		before := !ok || w.last != nil && highest < w.last.ID // else newer entries have moved here
-		w.shallow = w.shallow || w.found && committed < 0 && before
-		// A page behind one with last is of another log if it has no known entry, nor one that
-		// it shares with that page.
-		w.found = page.find(w.last) >= 0 || w.found && (lastKnown(page.rows) >= 0 || page.index(w.oldest) >= 0)
-		w.oldest = page.rows[0].key
-		w.ended = w.ended || page.newest
-		if newest := len(page.rows) - 1; page.newest && page.rows[newest].key == a.newest && !w.news && w.doubts <= 0 {
-			w.joined = true // nothing has changed
-			return newest, here, nil
-		}
-		if a.oldestFirst && !w.ended && (!w.found && (committed >= 0 || w.onward) || w.doubts > 0 && page.oldest) {
-			w.onward = !w.found // last may be behind this page
-			return committed, newer, nil
-		}
-		if w.onward = false; committed < 0 {
-			if w.doubts > 0 && page.oldest && a.oldestFirst {
-				return committed, reversed, nil
-			}
-			return committed, here, nil
-		}
-		if to, err := a.lookBack(ctx, &w, page, committed); err != nil || to != here {
-			return committed, to, err
-		}
-		kept = page.rows[committed].position()
-		if front = noGap; !w.found && w.last != nil {
-			// Entries that are committed were so before another log replaced the one that
-			// last was in.
-			front = restored
-		}
-		w.joined, w.found = true, false
-		confirm(page, committed)
-		return committed, here, nil
-	}
-	take := func(page *auditPage, base int) (done bool, err error) {
-		if base < 0 && w.last != nil {
-			front = unjoined
-		}
-		w.joined = true
-		a.reached(page)
-		if front, err = a.take(ctx, page, base, front, kept); err != nil {
-			return false, err
-		}
-		w.last = a.position.Last
-		w.found = w.found || page.find(w.last) >= 0
-		if w.last != nil && !page.newest {
-			a.progress.reached(w.last.Time, max(0, a.date.UnixMilli()-w.last.Time))
-		}
-		return page.newest, nil
-	}
-	err := a.read(ctx, &w, find, take)
-	if err == nil {
-		a.progress.caughtUp(a.date.UnixMilli())
-	}
-	return err
-}
-
-// lookBack returns where to continue before a page that holds a committed entry is read:
-// with older entries, until enough of them lie before it.
-func (a *Audit) lookBack(ctx context.Context, w *auditWalk, page *auditPage, committed int) (seek, error) {
-	lowest, _, _ := page.ends()
-	enough := min(auditOverlap, a.o.PageSize, max(1, len(page.rows)-1))
-	if w.doubts <= 0 && (committed >= enough || w.found && (w.shallow || lowest <= a.position.Floor)) {
-		return here, nil
-	}
-	if w.shallow && !w.found { // nothing older is known
-		if _, highest, _ := page.ends(); highest < w.last.ID && !page.newest {
-			return newer, nil
-		}
-		return here, nil
-	}
-	if err := a.probeEnd(ctx, page); err != nil {
-		return here, err
-	}
-	if !page.oldest {
-		return older, nil
-	}
-	if w.doubts > 0 { // a log of a few entries has the order in which they come
-		return reversed, nil
-	}
-	return here, nil
 }
 
 // auditPosition is the position of an audit log source. All times are the appliance's own,

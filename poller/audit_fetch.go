@@ -57,8 +57,8 @@ func auditKey(p *transform.AuditPosition) string {
 	return strconv.FormatInt(p.ID, 10) + "-" + strconv.FormatInt(p.Time/1000, 10)
 }
 
-// remembered returns what is remembered of an entry: its time as it was first seen, which is
-// part of the id of its event.
+// remembered returns the record of an entry: its time as it was first seen, which is part of
+// the id of its event.
 func (r *auditRow) remembered(at int64) checkpoint.Entry {
 	return checkpoint.Entry{Key: r.key, Value: binary.AppendVarint(nil, r.entry.Time), At: at}
 }

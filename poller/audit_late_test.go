@@ -15,57 +15,65 @@ import (
 	"ndrbridge/poller"
 )
 
-func TestAnEntryThatBecomesVisibleLateIsDelivered(t *testing.T) {
+// newWholeLog returns a log that is delivered from its beginning.
+func newWholeLog(t tb, oldestFirst bool, pageSize int) *auditWorld {
+	w := newAuditWorld(t)
+	w.oldestFirst = oldestFirst
+	w.options.Start, w.options.PageSize = fromTheBeginning, pageSize
+	w.restartSource()
+	return w
+}
+
+func inBothOrders(t *testing.T, test func(t *testing.T, oldestFirst bool)) {
 	for _, oldestFirst := range []bool{false, true} {
-		t.Run(fmt.Sprintf("oldest first %t", oldestFirst), func(t *testing.T) {
-			w := newAuditWorld(t)
-			w.oldestFirst = oldestFirst
-			w.options.Start = fromTheBeginning
-			w.restartSource()
-			w.writeMany(4)
-			late := w.hold()
-			w.writeMany(2)
-			w.mustPoll()
-			w.reveal(late, true)
-			w.mustPoll()
-			w.writeMany(1)
-			w.mustPoll()
-			if got := w.arrived(); got != "1 2 3 5 6 4 7" {
-				t.Errorf("arrived %s", got)
-			}
-			w.judgeQuiet()
-		})
+		t.Run(fmt.Sprintf("oldest first %t", oldestFirst), func(t *testing.T) { test(t, oldestFirst) })
 	}
+}
+
+func TestAnEntryThatBecomesVisibleLateIsDelivered(t *testing.T) {
+	inBothOrders(t, func(t *testing.T, oldestFirst bool) {
+		w := newWholeLog(t, oldestFirst, 8)
+		w.writeMany(4)
+		late := w.hold()
+		w.writeMany(2)
+		w.mustPoll()
+		w.reveal(late, true)
+		w.mustPoll()
+		w.writeMany(1)
+		w.mustPoll()
+		if got := w.arrived(); got != "1 2 3 5 6 4 7" {
+			t.Errorf("arrived %s", got)
+		}
+		w.judgeQuiet()
+	})
 }
 
 // TestAnEntryBeforeOneWithoutAnIDIsFoundByTheSweep lets two neighbours become visible late, the
 // newer without a readable id. Answers hold two entries.
 func TestAnEntryBeforeOneWithoutAnIDIsFoundByTheSweep(t *testing.T) {
-	for _, oldestFirst := range []bool{false, true} {
-		t.Run(fmt.Sprintf("oldest first %t", oldestFirst), func(t *testing.T) {
-			w := newAuditWorld(t) // the stream starts now
-			w.oldestFirst, w.options.PageSize = oldestFirst, 2
-			w.writeMany(3)
-			w.restartSource()
+	inBothOrders(t, func(t *testing.T, oldestFirst bool) {
+		w := newAuditWorld(t) // the stream starts now
+		w.oldestFirst, w.options.PageSize = oldestFirst, 2
+		w.writeMany(3)
+		w.restartSource()
+		w.mustPoll()
+		w.writeMany(1)
+		late := w.hold()
+		unreadable := w.write(`{}`, func(e *logEntry) { e.unreadable = true })
+		w.hold()
+		w.writeMany(2)
+		w.mustPoll()
+		w.reveal(late, true)
+		w.reveal(unreadable, true)
+		w.mustPoll()
+		w.clock += w.options.ReconcileEvery.Milliseconds()
+		for range 20 {
 			w.mustPoll()
-			w.writeMany(1)
-			late := w.hold()
-			unreadable := w.write(`{}`, func(e *logEntry) { e.unreadable = true })
-			w.hold()
-			w.writeMany(2)
-			w.mustPoll()
-			w.reveal(late, true)
-			w.reveal(unreadable, true)
-			w.mustPoll()
-			w.clock += w.options.ReconcileEvery.Milliseconds()
-			for range 20 {
-				w.mustPoll()
-			}
-			if got := w.arrived(); got != "6 7 4" {
-				t.Errorf("arrived %s", got)
-			}
-		})
-	}
+		}
+		if got := w.arrived(); got != "6 7 4" {
+			t.Errorf("arrived %s", got)
+		}
+	})
 }
 
 // TestALateEntryWithoutAnIDIsNoOtherLog lets an entry without a readable id become visible at
@@ -89,37 +97,55 @@ func TestALateEntryWithoutAnIDIsNoOtherLog(t *testing.T) {
 	}
 }
 
-func TestNeighboursInTheOtherOrderOfIDsDoNotStopTheStream(t *testing.T) {
-	for _, oldestFirst := range []bool{false, true} {
-		t.Run(fmt.Sprintf("oldest first %t", oldestFirst), func(t *testing.T) {
-			w := newAuditWorld(t)
-			w.oldestFirst = oldestFirst
-			w.options.Start = fromTheBeginning
+func TestTheSweepFindsALateEntryAmongTheFirstOfTheStream(t *testing.T) {
+	inBothOrders(t, func(t *testing.T, oldestFirst bool) {
+		for more := range 8 {
+			w := newAuditWorld(t) // the stream starts now
+			w.oldestFirst, w.options.PageSize = oldestFirst, 4
+			w.writeMany(2)
 			w.restartSource()
-			w.writeMany(5)
-			w.swap(3)
 			w.mustPoll()
-			w.writeMany(3)
+			w.writeMany(1)
+			late := w.hold()
+			w.write(`{}`, func(e *logEntry) { e.unreadable = true })
 			w.mustPoll()
-			if got := w.arrived(); got != "1 2 3 4 5 6 7 8" {
-				t.Errorf("arrived %s", got)
+			w.writeMany(more)
+			w.mustPoll()
+			w.reveal(late, true)
+			w.clock += w.options.ReconcileEvery.Milliseconds()
+			for range 20 {
+				w.mustPoll()
 			}
-			w.judgeQuiet()
-		})
-	}
+			if w.delivered[late] != 1 {
+				t.Errorf("%d more entries: arrived %s", more, w.arrived())
+			}
+		}
+	})
 }
 
-func TestAnEntryIsKnownWhateverItsContent(t *testing.T) {
+func TestNeighboursInTheOtherOrderOfIDsDoNotStopTheStream(t *testing.T) {
+	inBothOrders(t, func(t *testing.T, oldestFirst bool) {
+		w := newWholeLog(t, oldestFirst, 8)
+		w.writeMany(5)
+		w.swap(3)
+		w.mustPoll()
+		w.writeMany(3)
+		w.mustPoll()
+		if got := w.arrived(); got != "1 2 3 4 5 6 7 8" {
+			t.Errorf("arrived %s", got)
+		}
+		w.judgeQuiet()
+	})
+}
+
+func TestAnEntryIsKnownIfItsContentChanges(t *testing.T) {
 	for _, oldestFirst := range []bool{false, true} {
 		for name, change := range map[string]func(answer int) string{
 			"one more field in all entries":      func(int) string { return `,"severity":5` },
 			"a field that is another every time": func(answer int) string { return fmt.Sprintf(`,"age":"%d s ago"`, answer) },
 		} {
 			t.Run(fmt.Sprintf("%s, oldest first %t", name, oldestFirst), func(t *testing.T) {
-				w := newAuditWorld(t)
-				w.oldestFirst = oldestFirst
-				w.options.Start = fromTheBeginning
-				w.restartSource()
+				w := newWholeLog(t, oldestFirst, 8)
 				w.writeMany(20)
 				w.mustPoll()
 				w.added, w.extended = change, true
@@ -169,10 +195,8 @@ func TestAPollEndsIfTheServerReturnsFewerEntriesThanRequested(t *testing.T) {
 	for _, oldestFirst := range []bool{false, true} {
 		for rows := 2; rows <= 5; rows++ {
 			for polls := range 8 { // the limit grows with them
-				w := newAuditWorld(t)
-				w.oldestFirst, w.maxRows = oldestFirst, rows
-				w.options.Start = fromTheBeginning
-				w.restartSource()
+				w := newWholeLog(t, oldestFirst, 8)
+				w.maxRows = rows
 				w.writeMany(7)
 				w.write(`{}`, func(e *logEntry) { e.unreadable = true })
 				w.writeMany(1)
@@ -200,10 +224,7 @@ func TestALogReplacedAfterThePositionWasFoundIsReportedBeforeItsFirstNewEntry(t 
 	for _, oldestFirst := range []bool{false, true} {
 		for pageSize := 2; pageSize <= 8; pageSize++ {
 			for request := 1; request <= 6; request++ {
-				w := newAuditWorld(t)
-				w.oldestFirst, w.options.PageSize = oldestFirst, pageSize
-				w.options.Start = fromTheBeginning
-				w.restartSource()
+				w := newWholeLog(t, oldestFirst, pageSize)
 				w.writeMany(6)
 				w.mustPoll()
 				w.writeMany(1)
@@ -229,10 +250,7 @@ func TestAPollEndsIfABackupShowsAgainWhatWasPurgedUnread(t *testing.T) {
 	for _, oldestFirst := range []bool{false, true} {
 		for pageSize := 2; pageSize <= 8; pageSize++ {
 			for known := range 9 {
-				w := newAuditWorld(t)
-				w.oldestFirst, w.options.PageSize = oldestFirst, pageSize
-				w.options.Start = fromTheBeginning
-				w.restartSource()
+				w := newWholeLog(t, oldestFirst, pageSize)
 				w.writeMany(1)
 				w.mustPoll()
 				w.writeMany(20 + known)
@@ -259,15 +277,58 @@ func TestAPollEndsIfABackupShowsAgainWhatWasPurgedUnread(t *testing.T) {
 	}
 }
 
+// TestAPollEndsIfALogWithoutTheLastIDIsReadInShorterPages replaces a log of eight entries by one
+// in which the entry with the id 8 is unreadable. A page with an entry that is too large is
+// requested again with half the limit.
+func TestAPollEndsIfALogWithoutTheLastIDIsReadInShorterPages(t *testing.T) {
+	for _, oldestFirst := range []bool{false, true} {
+		for pageSize := 2; pageSize <= 8; pageSize++ {
+			for large := range 20 {
+				w := newWholeLog(t, oldestFirst, pageSize)
+				w.writeMany(8)
+				w.mustPoll()
+				w.replace(nil, 1)
+				w.writeMany(7)
+				for range 2 {
+					w.write(`{}`, func(e *logEntry) { e.unreadable = true })
+				}
+				w.writeMany(20)
+				w.log[9+large].huge = true
+				w.mustPoll()
+				w.judge()
+			}
+		}
+	}
+}
+
+func TestAPollEndsIfAnOlderBackupHasEntriesFromBeforeTheStart(t *testing.T) {
+	inBothOrders(t, func(t *testing.T, oldestFirst bool) {
+		for pageSize := 2; pageSize <= 8; pageSize++ {
+			for kept := 9; kept < 14; kept++ {
+				w := newAuditWorld(t) // the stream starts now
+				w.oldestFirst, w.options.PageSize = oldestFirst, pageSize
+				w.writeMany(8)
+				w.restartSource()
+				w.maxRows = 2 // few of the entries before the start are remembered
+				w.mustPoll()
+				w.maxRows = 0
+				w.writeMany(6)
+				w.mustPoll()
+				w.restore(w.log[:kept])
+				w.writeMany(1)
+				w.mustPoll()
+				w.judge()
+			}
+		}
+	})
+}
+
 func TestAPollEndsIfTwoLogsTakeTurns(t *testing.T) {
 	contradict := 0
 	for _, oldestFirst := range []bool{false, true} {
 		for every := 1; every <= 4; every++ {
 			for _, pageSize := range []int{2, 3, 8} {
-				w := newAuditWorld(t)
-				w.oldestFirst, w.options.PageSize = oldestFirst, pageSize
-				w.options.Start = fromTheBeginning
-				w.restartSource()
+				w := newWholeLog(t, oldestFirst, pageSize)
 				w.writeMany(20)
 				one := w.log
 				w.mustPoll()
@@ -300,10 +361,7 @@ func TestAPollEndsIfTwoLogsTakeTurns(t *testing.T) {
 }
 
 func TestALogOfTwoEntriesThatReversedItsOrderIsReadInTheEnd(t *testing.T) {
-	w := newAuditWorld(t)
-	w.oldestFirst = true
-	w.options.Start = fromTheBeginning
-	w.restartSource()
+	w := newWholeLog(t, true, 8)
 	w.writeMany(2)
 	w.mustPoll()
 	w.oldestFirst = false
@@ -318,9 +376,7 @@ func TestALogOfTwoEntriesThatReversedItsOrderIsReadInTheEnd(t *testing.T) {
 }
 
 func TestASweepDoesNotTakeAnEntryOfAnotherLogForALateOne(t *testing.T) {
-	w := newAuditWorld(t)
-	w.options.Start = fromTheBeginning
-	w.restartSource()
+	w := newWholeLog(t, false, 8)
 	w.writeMany(5)
 	w.mustPoll()
 	w.replace(nil, 100)
@@ -373,10 +429,8 @@ func TestASweepTakesNothingOfALogWithoutTheLastEntry(t *testing.T) {
 
 func TestASweepFindsALateEntryIfTheServerReturnsFewerEntriesThanRequested(t *testing.T) {
 	for rows := 2; rows <= 8; rows++ {
-		w := newAuditWorld(t)
-		w.oldestFirst, w.maxRows = true, rows
-		w.options.Start = fromTheBeginning
-		w.restartSource()
+		w := newWholeLog(t, true, 8)
+		w.maxRows = rows
 		w.writeMany(10)
 		late := w.hold()
 		w.writeMany(2)
@@ -396,10 +450,7 @@ func TestASweepReadsEveryEntryIfItsPagesBecomeShorter(t *testing.T) {
 	for _, oldestFirst := range []bool{false, true} {
 		for rows := 2; rows <= 5; rows++ {
 			for late := 1; late <= 30; late++ {
-				w := newAuditWorld(t)
-				w.oldestFirst = oldestFirst
-				w.options.Start = fromTheBeginning
-				w.restartSource()
+				w := newWholeLog(t, oldestFirst, 8)
 				w.writeMany(late)
 				w.hold()
 				w.writeMany(40 - late)
@@ -438,10 +489,8 @@ func TestTimesOfAnotherPrecisionAreNoOtherLog(t *testing.T) {
 				"the newest were lost": {func(w *auditWorld) { w.restore(w.log[:9]) }, 0, 1},
 			} {
 				t.Run(fmt.Sprintf("%s, seconds %t, oldest first %t", name, seconds, oldestFirst), func(t *testing.T) {
-					w := newAuditWorld(t)
-					w.oldestFirst, w.extended, w.seconds = oldestFirst, true, !seconds
-					w.options.Start = fromTheBeginning
-					w.restartSource()
+					w := newWholeLog(t, oldestFirst, 8)
+					w.extended, w.seconds = true, !seconds
 					w.writeMany(4)
 					w.clock += 994 // the next but one begins a second
 					w.writeMany(3)
@@ -467,10 +516,8 @@ func TestTimesOfAnotherPrecisionAreNoOtherLog(t *testing.T) {
 
 func TestAnEntryIsRepeatedWithItsIDAfterTheTimesChangedTheirPrecision(t *testing.T) {
 	for _, seconds := range []bool{false, true} {
-		w := newAuditWorld(t)
+		w := newWholeLog(t, false, 8)
 		w.extended, w.seconds = true, !seconds
-		w.options.Start = fromTheBeginning
-		w.restartSource()
 		w.writeMany(20)
 		w.mustPoll()
 		w.seconds = seconds
@@ -542,66 +589,50 @@ func TestAnOlderStateOfAnAuditLogIsContinued(t *testing.T) {
 }
 
 func TestTheSweepFindsWhatBecameVisibleBeforeTheOverlap(t *testing.T) {
-	for _, oldestFirst := range []bool{false, true} {
-		t.Run(fmt.Sprintf("oldest first %t", oldestFirst), func(t *testing.T) {
-			w := newAuditWorld(t)
-			registry := prometheus.NewRegistry()
-			w.options.Metrics = poller.NewMetrics(registry)
-			w.oldestFirst = oldestFirst
-			w.options.Start = fromTheBeginning
-			w.restartSource()
-			w.writeMany(1)
-			tooEarly := w.hold()
-			w.writeMany(20)
-			w.clock += w.options.ReconcileBack.Milliseconds()
-			w.writeMany(20)
-			late := w.hold()
-			w.writeMany(100)
-			w.mustPoll()
-			w.reveal(tooEarly, true)
-			w.reveal(late, true)
-			w.mustPoll()
-			if len(w.events) != 139 {
-				t.Fatalf("%d events before the sweep", len(w.events))
-			}
-			w.clock += w.options.ReconcileEvery.Milliseconds()
-			polls, requests := 0, w.requests
-			for next := poller.Soon; next != poller.Idle; polls++ {
-				before := w.requests
-				var err error
-				if next, err = w.source.Poll(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				if got := w.requests - before; got > 4 {
-					t.Errorf("a poll of the sweep made %d requests", got)
-				}
-			}
-			if len(w.events) != 140 || w.delivered[late] != 1 || len(w.gaps) > 0 {
-				t.Errorf("%d events after the sweep, %d of the late entry, gaps %v", len(w.events), w.delivered[late], w.gaps)
-			}
-			if polls < 10 || w.requests-requests > 4*polls {
-				t.Errorf("the sweep took %d polls and %d requests", polls, w.requests-requests)
-			}
-			if got := counterOf(t, registry, "ndrbridge_source_reconciled_total"); got != 1 {
-				t.Errorf("%v found", got)
-			}
-			w.judgeQuiet()
-		})
-	}
-}
-
-func counterOf(t *testing.T, registry *prometheus.Registry, name string) float64 {
-	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() == name {
-			return f.GetMetric()[0].GetCounter().GetValue()
+	inBothOrders(t, func(t *testing.T, oldestFirst bool) {
+		w := newAuditWorld(t)
+		registry := prometheus.NewRegistry()
+		w.options.Metrics = poller.NewMetrics(registry)
+		w.oldestFirst = oldestFirst
+		w.options.Start = fromTheBeginning
+		w.restartSource()
+		w.writeMany(1)
+		tooEarly := w.hold()
+		w.writeMany(20)
+		w.clock += w.options.ReconcileBack.Milliseconds()
+		w.writeMany(20)
+		late := w.hold()
+		w.writeMany(100)
+		w.mustPoll()
+		w.reveal(tooEarly, true)
+		w.reveal(late, true)
+		w.mustPoll()
+		if len(w.events) != 139 {
+			t.Fatalf("%d events before the sweep", len(w.events))
 		}
-	}
-	return 0
+		w.clock += w.options.ReconcileEvery.Milliseconds()
+		polls, requests := 0, w.requests
+		for next := poller.Soon; next != poller.Idle; polls++ {
+			before := w.requests
+			var err error
+			if next, err = w.source.Poll(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.requests - before; got > 4 {
+				t.Errorf("a poll of the sweep made %d requests", got)
+			}
+		}
+		if len(w.events) != 140 || w.delivered[late] != 1 || len(w.gaps) > 0 {
+			t.Errorf("%d events after the sweep, %d of the late entry, gaps %v", len(w.events), w.delivered[late], w.gaps)
+		}
+		if polls < 10 || w.requests-requests > 4*polls {
+			t.Errorf("the sweep took %d polls and %d requests", polls, w.requests-requests)
+		}
+		if got := gathered(t, registry, "ndrbridge_source_reconciled_total"); got != 1 {
+			t.Errorf("%v found", got)
+		}
+		w.judgeQuiet()
+	})
 }
 
 func (w *auditWorld) rewind(to int64) {

@@ -7,13 +7,14 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-// auditSweep reads the recent past again, from the newest entry to older ones: whatever
-// arrives or is purged meanwhile, no entry moves out of its way.
+// auditSweep reads the recent past again, from the newest entry to older ones: entries that
+// arrive or are purged meanwhile move no other entry past it.
 type auditSweep struct {
 	auditWalk
 	began int64
-	rows  int // that it has read
-	from  int // the offset of the page before, in a log that comes oldest first
+	rows  int  // that it has read
+	from  int  // the offset of the page before, in a log that comes oldest first
+	found bool // the last committed entry was seen
 }
 
 // sweepPage reads one page of the sweep, and begins one if it is due.
@@ -56,7 +57,7 @@ func (a *Audit) sweepPage(ctx context.Context) error {
 // sweepRows commits the rows of a page that have become visible late, and moves on to older
 // ones. done is true if there is nothing more to read.
 func (a *Audit) sweepRows(ctx context.Context, s *auditSweep, page *auditPage) (done bool, err error) {
-	last, _, err := a.recognize(ctx, page)
+	newest, _, err := a.recognize(ctx, page)
 	if err != nil {
 		return false, err
 	}
@@ -68,17 +69,19 @@ func (a *Audit) sweepRows(ctx context.Context, s *auditSweep, page *auditPage) (
 	s.found = s.found || page.find(a.position.Last) >= 0
 	a.step(&s.auditWalk, page, false)
 	// Newer rows than the known ones are left to the next poll, as are those of another log.
-	switch {
-	case !s.found:
+	last, floor := lastKnown(page.rows), a.position.Floor
+	if !s.found {
 		last = -1
-	case lowest > a.position.Floor:
-		last = lastKnown(page.rows)
 	}
 	page.rows, page.newest = page.rows[:last+1], false
 	for i := range page.rows {
-		r, p := &page.rows[i], a.position.Last
-		r.known = r.known || r.positioned && (p == nil || r.entry.ID > p.ID)
+		switch r, p := &page.rows[i], a.position.Last; {
+		case r.positioned:
+			r.known = r.known || p == nil || r.entry.ID > p.ID || r.entry.ID <= floor
+		case i > newest && lowest <= floor:
+			r.known = true // it may be from before the stream began
+		}
 	}
-	_, err = a.take(ctx, page, last, noGap, nil)
+	_, err = a.take(ctx, page, last, unconfirmed, nil)
 	return done, err
 }

@@ -12,14 +12,17 @@ import (
 	"ndrbridge/transform"
 )
 
-// gapState is the kind of gap that is known to precede the next entry to be committed.
+// gapState says whether there is a gap before the next entry to be committed.
 type gapState int
 
 const (
-	noGap    gapState = iota
-	restored          // the log is not the one that position.Last was in
-	unjoined          // the entry is from the oldest end of a log that does not hold position.Last
+	unconfirmed gapState = iota // there is none, unless the log was replaced: no page showed position.Last
+	noGap
+	restored // the log is not the one that position.Last was in
+	unjoined // the entry is from the oldest end of a log that does not hold position.Last
 )
+
+func (g gapState) isGap() bool { return g == restored || g == unjoined }
 
 // recall marks the rows that are committed, gives them the time with which they were first
 // seen, and returns the index of the newest of them that has a position; -1 if there is none.
@@ -96,7 +99,7 @@ func unknown(rows []auditRow) []*auditRow {
 	return all
 }
 
-// auditChanges is what a page changes.
+// auditChanges are the changes that a page makes.
 type auditChanges struct {
 	auditPosition
 	checkpoint.Commit
@@ -134,7 +137,7 @@ func (a *Audit) take(ctx context.Context, page *auditPage, base int, front gapSt
 		if err := c.add(a, r, c.Past && r.before(c.Start)); err != nil {
 			return front, err
 		}
-		if r.positioned && front == noGap {
+		if r.positioned && !front.isGap() {
 			c.advance(r)
 		}
 	}
@@ -150,7 +153,7 @@ func (a *Audit) take(ctx context.Context, page *auditPage, base int, front gapSt
 		return err
 	}
 	for _, r := range unknown(page.rows[base+1:]) {
-		if r.positioned && front != noGap {
+		if r.positioned && front.isGap() {
 			gap = gapBetween(c.Last, r.position(), front)
 			switch {
 			case front == restored:

@@ -3,7 +3,6 @@ package poller
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"ndrbridge/transform"
@@ -28,36 +27,20 @@ func VerifyAudit(ctx context.Context, client AuditClient, store Store, o AuditOp
 	}
 	v := newVerification(a.source.Stream, from, report)
 	var suspects []auditRow
-	until := int64(math.MaxInt64) // what was logged later is not compared, unless the source had read it
-	w := auditWalk{hint: p.Offset}
-	find := func(page *auditPage) (int, seek, error) {
-		if until == math.MaxInt64 && !a.date.IsZero() { // it is zero after nothing but entries that are too large
-			until = a.date.UnixMilli() + clockResolution
-		}
-		base := page.find(w.last)
-		for i := range page.rows {
-			if w.last == nil && page.rows[i].before(from) {
-				base = i
-			}
-		}
-		return base, here, nil
-	}
-	take := func(page *auditPage, base int) (done bool, err error) {
-		differ, err := a.compare(ctx, v, page.rows[base+1:])
+	take := func(page *auditPage, rows []auditRow, began time.Time) (done bool, err error) {
+		differ, err := a.compare(ctx, v, rows)
 		if err != nil {
 			return false, err
 		}
 		suspects = append(suspects, differ...)
-		a.endless.progressed()
 		newest := &page.rows[len(page.rows)-1]
-		if newest.positioned {
-			w.last = newest.position()
-		}
 		report.Progress(v.Stream, v.Compared, time.UnixMilli(newest.entry.Time))
+		// What was logged since it began is compared only if the source had read it.
+		later := !began.IsZero() && newest.entry.Time >= began.UnixMilli()+clockResolution
 		isRead := p.Last != nil && newest.entry.ID <= p.Last.ID
-		return page.newest || newest.positioned && newest.entry.Time >= until && !isRead, nil
+		return newest.positioned && later && !isRead, nil
 	}
-	if err := a.read(ctx, &w, find, take); err != nil {
+	if err := a.readSince(ctx, p.Offset, from, take); err != nil {
 		return v.Verification, fmt.Errorf("verify %s: %w", a.source, err)
 	}
 	err = a.explain(ctx, v, suspects)

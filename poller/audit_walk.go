@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"ndrbridge/transform"
 )
@@ -18,23 +19,15 @@ type auditWalk struct {
 	last   *transform.AuditPosition // the entry to continue after; nil: none
 	// joint is the key of the entry to continue after if that has no position: last
 	// precedes it.
-	joint string
-	hint  int // the likely offset of the newest entry that was read, in a log that comes oldest first
-
-	// found is set once last was seen, and again once a page with it was read. joined is set
-	// once a page was found from which on everything is read. Until then, news is set once a
-	// page showed something to commit, ended once the newest page was seen, onward while it
-	// is looked for, and shallow once a page before last showed no committed entry.
-	joined, found, news, ended, onward, shallow bool
+	joint  string
+	hint   int // the likely offset of the newest entry that was read, in a log that comes oldest first
+	search auditSearch
 
 	// gone is set once last is known not to be in the log.
 	gone bool
-	// newer is set while the walk moves towards newer entries to find last, and edge is
-	// the key of the newest entry seen while it does.
-	newer bool
-	edge  string
-	// oldest is the key of the oldest entry of the last page.
-	oldest string
+	// edge is the key of the newest entry of the last page on the older side of last, from
+	// which the walk went on to newer entries; empty: there was none.
+	edge string
 	// back is how far the walk stepped back from an offset after the end of the log.
 	back int
 	// most is the largest number of entries in a page: the server may return fewer than
@@ -170,6 +163,34 @@ func (a *Audit) read(ctx context.Context, w *auditWalk, find func(*auditPage) (i
 	}
 }
 
+// readSince reads the entries that were logged at a time or later, and those without a time
+// among them, up to the newest. take is called with the new rows of each page until it is
+// done, and with the appliance's time when the walk began; zero: it is not known yet.
+func (a *Audit) readSince(ctx context.Context, hint int, from int64, take func(page *auditPage, rows []auditRow, began time.Time) (done bool, err error)) error {
+	w := auditWalk{hint: hint}
+	var began time.Time
+	find := func(page *auditPage) (int, seek, error) {
+		if began.IsZero() { // it is after nothing but entries that are too large
+			began = a.date
+		}
+		base := page.find(w.last)
+		for i := range page.rows {
+			if w.last == nil && page.rows[i].before(from) {
+				base = i
+			}
+		}
+		return base, here, nil
+	}
+	return a.read(ctx, &w, find, func(page *auditPage, base int) (done bool, err error) {
+		done, err = take(page, page.rows[base+1:], began)
+		a.endless.progressed()
+		if newest := &page.rows[len(page.rows)-1]; newest.positioned {
+			w.last = newest.position()
+		}
+		return done || page.newest, err
+	})
+}
+
 // next requests a page and sorts it oldest first. ok is false if the log is empty.
 func (a *Audit) next(ctx context.Context, w *auditWalk) (page auditPage, ok bool, err error) {
 	for {
@@ -275,7 +296,8 @@ func (a *Audit) attach(ctx context.Context, w *auditWalk, page *auditPage, commi
 	if committed >= 0 {
 		return committed, true, nil
 	}
-	if overshot := w.overshot(page); !overshot {
+	overshot := w.overshot(page)
+	if !overshot {
 		if err := a.probeEnd(ctx, page); err != nil {
 			return 0, false, err
 		}
@@ -283,7 +305,7 @@ func (a *Audit) attach(ctx context.Context, w *auditWalk, page *auditPage, commi
 			return -1, true, nil
 		}
 	}
-	a.step(w, page, w.newer)
+	a.step(w, page, overshot)
 	return 0, false, nil
 }
 
@@ -312,43 +334,24 @@ func (a *Audit) step(w *auditWalk, page *auditPage, newer bool) {
 // overshot reports whether a page that holds no committed entry is on the older side of
 // last: its entries were skipped at the first contact, or are forgotten.
 func (w *auditWalk) overshot(page *auditPage) bool {
-	// If this page begins with an entry seen when coming from the older side, there is
-	// nothing between the two.
-	joined := w.newer && page.index(w.edge) >= 0
-	first, final, ok := page.ends()
+	// If this page holds the newest entry of one on the older side, there is nothing between
+	// the two.
+	shared := w.edge != "" && page.index(w.edge) >= 0
+	lowest, highest, ok := page.ends()
+	overshot := false
 	switch {
 	case w.last == nil || w.gone:
-		w.newer = false
 	case !ok: // such a page shows only whether the log ends, unless last was seen behind it
-		w.newer, w.gone = (w.found || joined) && !page.newest, joined && page.newest
+		found := w.search.phase == lookingBack || w.search.phase == joined
+		overshot, w.gone = (found || shared) && !page.newest, shared && page.newest
 	default:
-		w.newer = final < w.last.ID && !page.newest
-		w.gone = !w.newer && (joined || first <= w.last.ID)
+		overshot = highest < w.last.ID && !page.newest
+		w.gone = !overshot && (shared || lowest <= w.last.ID)
 	}
-	if w.newer {
+	if overshot {
 		w.edge = page.rows[len(page.rows)-1].key
 	}
-	return w.newer
-}
-
-// skipped reports whether the rows of a page after an index continue a log without last, which
-// is not in the page: one has its id, or one has a higher id and is no neighbour that precedes
-// it.
-func (w *auditWalk) skipped(page *auditPage, after int) bool {
-	if w.last == nil {
-		return false
-	}
-	higher := 0
-	for i := range page.rows[after+1:] {
-		switch r := &page.rows[after+1+i]; {
-		case !r.positioned || r.entry.ID < w.last.ID:
-		case r.entry.ID == w.last.ID:
-			return true
-		default:
-			higher++
-		}
-	}
-	return higher > 1 || higher == 1 && (page.newest || w.most <= fewEntries)
+	return overshot
 }
 
 // advance moves on to the page after one that was read. The next page still holds the
@@ -356,7 +359,7 @@ func (w *auditWalk) skipped(page *auditPage, after int) bool {
 // meanwhile.
 func (a *Audit) advance(w *auditWalk, page *auditPage) {
 	newest := &page.rows[len(page.rows)-1]
-	w.joint, w.gone, w.newer = "", false, false
+	w.joint, w.gone, w.edge = "", false, ""
 	if !newest.positioned {
 		w.joint = newest.key
 	}

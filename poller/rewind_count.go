@@ -90,31 +90,17 @@ func RereadAudit(ctx context.Context, client AuditClient, store Store, o AuditOp
 	if err != nil || p.Last == nil || p.Last.Time > 0 && p.Last.Time < from {
 		return Reread{}, err
 	}
-	w := auditWalk{hint: p.Offset}
-	find := func(page *auditPage) (int, seek, error) {
-		base := page.find(w.last)
-		for i := range page.rows {
-			if w.last == nil && page.rows[i].before(from) {
-				base = i
-			}
-		}
-		return base, here, nil
-	}
-	take := func(page *auditPage, base int) (done bool, err error) {
-		for _, row := range page.rows[base+1:] {
+	take := func(_ *auditPage, rows []auditRow, _ time.Time) (done bool, err error) {
+		for _, row := range rows {
 			if row.positioned && row.entry.ID > p.Last.ID {
 				return true, nil
 			}
 			n.Objects++
 		}
-		a.endless.progressed()
-		if newest := &page.rows[len(page.rows)-1]; newest.positioned {
-			w.last = newest.position()
-		}
 		n.AtLeast = n.Objects >= maxReread
-		return page.newest || n.AtLeast, nil
+		return n.AtLeast, nil
 	}
-	if err := a.read(ctx, &w, find, take); err != nil {
+	if err := a.readSince(ctx, p.Offset, from, take); err != nil {
 		return Reread{}, fmt.Errorf("count what %s would read again: %w", a.source, err)
 	}
 	return n, nil
