@@ -102,7 +102,7 @@ func (f DetectionFilter) Changing() []string {
 	return keys
 }
 
-// Reconcile configures the slow sweep that finds what became visible late.
+// Reconcile configures the slow sweep that finds objects that became visible late.
 type Reconcile struct {
 	// Every is the time between sweeps. 0: no sweeps.
 	Every Duration `yaml:"every" env:"EVERY" default:"6h" min:"0"`

@@ -93,7 +93,8 @@ var (
 // The outage of the tests.
 const outageBegins, outageEnds = time.Minute, 21 * time.Minute
 
-// out is what polls of an appliance end with that is down from outageBegins to outageEnds.
+// out returns the result of a poll of an appliance that is down from outageBegins to
+// outageEnds.
 func out(at time.Duration) (time.Duration, error) {
 	if outageBegins <= at && at < outageEnds {
 		return 0, errRefusedConnection
@@ -153,15 +154,15 @@ func TestTheFirstSuccessAfterAnOutageEndsTheWaitsOfTheOtherStreams(t *testing.T)
 	})
 	t.Run("but one that was asked to wait does", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			told := &during{stream: "detections", ends: func(at time.Duration) (time.Duration, error) {
+			asked := &during{stream: "detections", ends: func(at time.Duration) (time.Duration, error) {
 				if _, err := out(at); err != nil {
 					return 0, &appliance.Error{Status: http.StatusServiceUnavailable, RetryAfter: 7 * time.Minute}
 				}
 				return 0, nil
 			}}
-			runDuring(t, outageEnds+10*time.Minute, nil, append(others(6), told)...)
-			for i, at := range told.polls[1:] {
-				if wait := at - told.polls[i]; told.polls[i] >= outageBegins && told.polls[i] < outageEnds && wait < 7*time.Minute {
+			runDuring(t, outageEnds+10*time.Minute, nil, append(others(6), asked)...)
+			for i, at := range asked.polls[1:] {
+				if wait := at - asked.polls[i]; asked.polls[i] >= outageBegins && asked.polls[i] < outageEnds && wait < 7*time.Minute {
 					t.Errorf("it waited %s, and was asked for 7m", wait)
 				}
 			}

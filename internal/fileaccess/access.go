@@ -66,7 +66,7 @@ func Process() string {
 	return "an unknown user"
 }
 
-// named returns the name of a user with the number.
+// named returns the name and the number of a user.
 func named(uid int) string {
 	name := nameOf(uid)
 	if number := strconv.Itoa(uid); name != number {

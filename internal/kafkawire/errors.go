@@ -75,8 +75,8 @@ var verdicts = map[*kerr.Error]verdict{
 
 // ErrorOfCode returns the error of a broker's answer with an error code. message is the
 // broker's and may be empty; tried names what was tried. The error is never Rejected,
-// because only the answer to a produce request is about events. It has ScopePart if it is
-// Transient, unless the code does not say that the events are not at fault.
+// because only the answer to a produce request is about events. A Transient error has
+// ScopePart if the code rules out that an event is at fault.
 func ErrorOfCode(code int16, message, tried string) *sinks.Error {
 	return errorOfCode(code, message, tried, verdicts[kerr.TypedErrorForCode(code)])
 }

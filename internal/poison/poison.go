@@ -18,17 +18,17 @@ const (
 	HaltAfter = 20
 )
 
-// Rule says when an item that fails while others succeed is poison: after so many failures,
+// Rule says when an item that fails while others succeed is poison: after Attempts failures,
 // the first and the last of which are at least After apart.
 type Rule struct {
 	Attempts int
 	After    time.Duration
 }
 
-// GivesUp reports whether an item is poison that failed so many times, at first at first and
-// now again.
-func (r Rule) GivesUp(failures int, first, now time.Time) bool {
-	return failures >= r.Attempts && now.Sub(first) >= r.After
+// GivesUp reports whether an item is poison after a number of failures, given the times of the
+// first and of the last.
+func (r Rule) GivesUp(failures int, first, last time.Time) bool {
+	return failures >= r.Attempts && last.Sub(first) >= r.After
 }
 
 // Failures counts the failures of one item. The zero value has counted none.
