@@ -41,7 +41,7 @@ type member struct {
 	received *tickets.AcceptorMetrics
 	metrics  *cluster.Metrics
 
-	reloading chan struct{} // semaphore of the reload that runs
+	loader *pipeline.Loader
 
 	mu         sync.Mutex
 	connection *clusterConnection // nil until NATS is reached
@@ -53,8 +53,8 @@ type member struct {
 // newMember returns the work of a member. o has what all pipelines have in common.
 func newMember(o pipeline.Options, process reload, change func(*cluster.Options)) *member {
 	m := &member{
-		reloading: make(chan struct{}, 1),
-		version:   o.Version, log: o.Log, started: o.Started, registry: o.Registerer, process: process, change: change, setLevel: o.Applied,
+		loader:  pipeline.NewLoader(o.LoadTimeout, nil),
+		version: o.Version, log: o.Log, started: o.Started, registry: o.Registerer, process: process, change: change, setLevel: o.Applied,
 		waiting: errors.New("the connection is being established"),
 		metrics: cluster.NewMetrics(o.Registerer),
 		// The pipelines have the same metrics with a shard.
@@ -207,30 +207,25 @@ func (m *member) NotReady() []string {
 // then means that nothing was changed. An error of a shard says so; the others have the
 // new configuration.
 func (m *member) Reload(ctx context.Context, load func(current *configs.Config) (*configs.Config, error)) ([]string, error) {
-	select {
-	case m.reloading <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	current := m.Config()
 	type loaded struct {
-		config *configs.Config
-		err    error
+		current, next *configs.Config
+		err           error
 	}
-	found, ok := lifecycle.Await(pipeline.LoadTimeout, nil, func() loaded {
+	found, done, err := pipeline.Load(ctx, m.loader, func(ctx context.Context) loaded {
+		current := m.Config()
 		next, err := load(current)
 		if err == nil {
-			err = m.Try(context.WithoutCancel(ctx), next).Join()
+			err = m.Try(ctx, next).Join()
 		}
-		return loaded{next, err}
-	}, func(loaded) { <-m.reloading })
-	if !ok {
-		return nil, pipeline.ErrSlowLoad
-	}
-	defer func() { <-m.reloading }()
-	next, err := found.config, found.err
+		return loaded{current, next, err}
+	}, func(loaded) {})
 	if err != nil {
 		return nil, err
+	}
+	defer done()
+	current, next := found.current, found.next
+	if found.err != nil {
+		return nil, found.err
 	}
 	m.setLevel(next)
 	changes, err := m.shards.reload(ctx, next)

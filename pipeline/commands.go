@@ -61,13 +61,14 @@ func (p *Pipeline) runCommands(ctx context.Context, l lifetimes) *runningCommand
 	}
 }
 
+var errStopping = fmt.Errorf("%w: it is stopping", admin.ErrNotRunning)
+
 // submit has Run call do, which may start, stop, pause or resume parts; Run never calls
 // two commands at once. submit returns when do has returned, even if ctx is cancelled
 // meanwhile. It returns admin.ErrNotRunning if Run is about to return, and
 // admin.ErrBusy if another command takes longer than a reload may take.
 func (p *Pipeline) submit(ctx context.Context, name string, do func(lifetimes) error) error {
 	result := make(chan error, 1)
-	stopping := fmt.Errorf("%w: it is stopping", admin.ErrNotRunning)
 	var patience time.Duration // how long a reload may take
 	if all := p.current.Load(); all != nil {
 		patience = time.Duration(all.config.ShutdownTimeout)
@@ -77,7 +78,7 @@ func (p *Pipeline) submit(ctx context.Context, name string, do func(lifetimes) e
 	select {
 	case p.commands <- command{name, func(l lifetimes) { result <- do(l) }}:
 	case <-p.ended:
-		return stopping
+		return errStopping
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-timer.C:
@@ -92,6 +93,6 @@ func (p *Pipeline) submit(ctx context.Context, name string, do func(lifetimes) e
 	case err := <-result:
 		return err
 	default:
-		return stopping
+		return errStopping
 	}
 }

@@ -4,7 +4,6 @@
 package pipeline
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -37,7 +36,8 @@ type Options struct {
 	Registerer prometheus.Registerer
 	// Pages limits the pages that all sources of the process hold at once.
 	Pages *appliance.Budget
-	// LoadTimeout replaces the constant LoadTimeout if it is not 0.
+	// LoadTimeout limits how long a reload may load a configuration and make its parts;
+	// 0: 30 s.
 	LoadTimeout time.Duration
 	// Applied, if not nil, is called by a reload with the new configuration once
 	// nothing can fail any more, before changed parts start.
@@ -71,9 +71,7 @@ type Pipeline struct {
 	parts    lifecycle.Set
 	commands chan command // run by Run
 
-	reloading   chan struct{} // semaphore of the reload that runs
-	loadTimeout time.Duration
-
+	loader  *Loader
 	ended   chan struct{} // closed once commands are neither accepted nor waited for
 	backlog growth        // of the sink that fillingSink returns
 	history history
@@ -90,8 +88,9 @@ func New(o Options) *Pipeline {
 		version: o.Version, log: o.Log, stdout: o.Stdout, started: o.Started,
 		registered: r, pages: o.Pages, applied: o.Applied, shard: o.Shard, acceptor: o.Acceptor, metrics: newMetrics(r),
 		commands: make(chan command), ended: make(chan struct{}), tails: newTails(o.Shard),
-		searching: make(chan struct{}, 1), reloading: make(chan struct{}, 1), loadTimeout: cmp.Or(o.LoadTimeout, LoadTimeout),
+		searching: make(chan struct{}, 1),
 	}
+	p.loader = NewLoader(o.LoadTimeout, p.ended)
 	if p.acceptor == nil {
 		p.acceptor = currentAcceptor{p}
 	}

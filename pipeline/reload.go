@@ -3,25 +3,17 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 	"time"
 
-	"ndrbridge/admin"
 	"ndrbridge/configs"
 	"ndrbridge/pipeline/lifecycle"
 )
 
-// LoadTimeout is how long a new configuration may take to be loaded, and its parts to be made.
-const LoadTimeout = 30 * time.Second
-
-// ErrSlowLoad is returned by Reload after LoadTimeout.
-var ErrSlowLoad = errors.New("it takes too long to load it and to make its parts; the attempt continues, and no other begins before it ends: check the templates, and that all files can be read")
-
 // Reload applies the configuration that load returns, which is called with the current
-// one. Until all its parts are made, which may take LoadTimeout, other commands are carried
-// out. Changed appliances and sinks are stopped, sources first; a sink finishes its
+// one. Other commands are carried out while it is loaded and its parts are made, which Options
+// can limit. Changed appliances and sinks are stopped, sources first; a sink finishes its
 // batch in flight within shutdown_timeout. They restart from their positions; unchanged
 // parts are not disturbed. A part that does not stop in time is named among the changes,
 // and its replacement starts once it has stopped.
@@ -31,32 +23,13 @@ var ErrSlowLoad = errors.New("it takes too long to load it and to make its parts
 // about to return, and admin.ErrBusy if an earlier reload is still running. Reloads run one at
 // a time.
 func (p *Pipeline) Reload(ctx context.Context, load func(current *configs.Config) (*configs.Config, error)) (changes []string, err error) {
-	timer := time.NewTimer(p.loadTimeout)
-	defer timer.Stop()
-	select {
-	case p.reloading <- struct{}{}:
-	case <-p.ended:
-		return nil, fmt.Errorf("%w: it is stopping", admin.ErrNotRunning)
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-timer.C:
-		return nil, fmt.Errorf("%w: an earlier reload is still running; try again, or restart the bridge", admin.ErrBusy)
+	next, done, err := Load(ctx, p.loader, func(ctx context.Context) successor {
+		return p.makeSuccessor(ctx, load)
+	}, successor.close)
+	if err != nil {
+		return nil, err
 	}
-	next, ok := lifecycle.Await(p.loadTimeout, p.ended, func() successor {
-		return p.makeSuccessor(context.WithoutCancel(ctx), load)
-	}, func(late successor) {
-		late.close()
-		<-p.reloading
-	})
-	if !ok {
-		select {
-		case <-p.ended:
-			return nil, fmt.Errorf("%w: it is stopping", admin.ErrNotRunning)
-		default:
-			return nil, ErrSlowLoad
-		}
-	}
-	defer func() { <-p.reloading }()
+	defer done()
 	result := make(chan []string, 1)
 	if err = next.err; err == nil {
 		err = p.submit(ctx, "a reload", func(l lifetimes) error {
@@ -119,7 +92,7 @@ func (p *Pipeline) replace(l lifetimes, current, next *runtime) ([]string, error
 	// sink.
 	left := lifecycle.Stop(ctx, p.parts.Of(removed.names()...), lifecycle.Within(time.Duration(current.config.ShutdownTimeout)))
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("%w: it is stopping", admin.ErrNotRunning)
+		return nil, errStopping
 	}
 	for _, name := range lifecycle.Names(left) {
 		p.log.Error("a part that a reload stopped is still running; its replacement waits for it. Restart the bridge if it does not end",
