@@ -50,11 +50,12 @@ func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 	if err != nil {
 		return nil, err
 	}
+	hide := endpoint.HideCluster(config)
 	err = m.retry(ctx, func() (err error) {
 		c.storage, err = replicated.OpenJetStream(ctx, c.conn.Conn, replicated.JetStreamOptions{
-			Name: config.Name, Shards: config.Shards, Replicas: config.Replicas,
+			Name: config.Name, Shards: config.Shards, Replicas: config.Replicas, Hide: hide,
 			Check: func(ctx context.Context, bucket jetstream.KeyValue) error {
-				return cluster.Check(ctx, cluster.NewKV(bucket), config.Name, config.Shards)
+				return cluster.Check(ctx, cluster.NewKV(bucket, nil), config.Name, config.Shards)
 			},
 		})
 		return err
@@ -68,7 +69,7 @@ func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 	}
 	o := cluster.Options{
 		Name: config.Name, Member: config.Member, Shards: config.Shards, Term: time.Duration(config.Lease),
-		Registry: cluster.NewKV(c.storage.Bucket()),
+		Registry: cluster.NewKV(c.storage.Bucket(), hide),
 		Storage: func(n int) cluster.Storage {
 			return cluster.Storage{Stream: c.storage.Stream(n), Snapshots: c.storage.Snapshots(n)}
 		},
@@ -93,22 +94,13 @@ func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 	return c, nil
 }
 
-// hide returns err without the credentials of the cluster, which the NATS servers may repeat.
-func (m *member) hide(err error) error {
-	o, unreadable := endpoint.NATS(m.Config().Cluster.NATS.Connection())
-	if unreadable != nil {
-		return err // it is about the credentials, and contains none
-	}
-	return o.Secrets().HideError(err)
-}
-
 // retry calls try until it succeeds, ctx is done, or this member does not fit the cluster. It
 // logs each new error and keeps the last for NotReady.
 func (m *member) retry(ctx context.Context, try func() error) error {
 	wait := backoff.NewExponentialBackOff(backoff.WithInitialInterval(200*time.Millisecond), backoff.WithMaxInterval(time.Second), backoff.WithMaxElapsedTime(0))
 	last := ""
 	for {
-		err := m.hide(try())
+		err := try()
 		if err == nil || ctx.Err() != nil || errors.Is(err, cluster.ErrSettings) {
 			return err
 		}

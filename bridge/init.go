@@ -72,7 +72,7 @@ func create(ctx context.Context, config *configs.Config, state func(yield func(s
 	}
 	defer conn.Close()
 	defer storage.Close()
-	return cluster.Init(ctx, cluster.NewKV(storage.Bucket()), c.Name, c.Shards, checkpoint.Layout, func(id string) error {
+	return cluster.Init(ctx, cluster.NewKV(storage.Bucket(), endpoint.HideCluster(c)), c.Name, c.Shards, checkpoint.Layout, func(id string) error {
 		return fill(ctx, storage, c, id, state)
 	})
 }
@@ -83,7 +83,9 @@ func openCluster(ctx context.Context, c *configs.Cluster) (*natswire.Conn, *repl
 	if err != nil {
 		return nil, nil, err
 	}
-	storage, err := replicated.OpenJetStream(ctx, conn.Conn, replicated.JetStreamOptions{Name: c.Name, Shards: c.Shards, Replicas: c.Replicas, Create: true})
+	storage, err := replicated.OpenJetStream(ctx, conn.Conn, replicated.JetStreamOptions{
+		Name: c.Name, Shards: c.Shards, Replicas: c.Replicas, Create: true, Hide: endpoint.HideCluster(c),
+	})
 	if err != nil {
 		conn.Close()
 		return nil, nil, err

@@ -14,6 +14,7 @@ import (
 	"ndrbridge/cluster"
 	"ndrbridge/cluster/lease"
 	"ndrbridge/configs"
+	"ndrbridge/pipeline/endpoint"
 )
 
 // recoveredSuffix is added to the name of a copy from which a shard was recovered.
@@ -70,7 +71,7 @@ func Recover(ctx context.Context, config *configs.Config, shards []*Recovery, co
 		err = confirm()
 	}
 	if err == nil {
-		err = cluster.Resume(ctx, cluster.NewKV(storage.Bucket()), c.Name, c.Shards, checkpoint.Layout, id)
+		err = cluster.Resume(ctx, cluster.NewKV(storage.Bucket(), endpoint.HideCluster(c)), c.Name, c.Shards, checkpoint.Layout, id)
 	}
 	if err != nil {
 		return err

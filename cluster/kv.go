@@ -9,16 +9,25 @@ import (
 )
 
 // KV is a Registry in a key-value bucket of JetStream.
-type KV struct{ bucket jetstream.KeyValue }
+type KV struct {
+	bucket jetstream.KeyValue
+	hide   func(error) error
+}
 
-// NewKV returns the registry that is kept in bucket.
-func NewKV(bucket jetstream.KeyValue) *KV { return &KV{bucket: bucket} }
+// NewKV returns the registry that is kept in bucket. hide, if not nil, removes secrets from
+// errors of the servers.
+func NewKV(bucket jetstream.KeyValue, hide func(error) error) *KV {
+	if hide == nil {
+		hide = func(err error) error { return err }
+	}
+	return &KV{bucket, hide}
+}
 
 // Get implements Registry.
 func (k *KV) Get(ctx context.Context, key string) (Entry, error) {
 	e, err := k.bucket.Get(ctx, key)
 	if err != nil {
-		return Entry{}, fmt.Errorf("read key %s of bucket %s: %w", key, k.bucket.Bucket(), known(err))
+		return Entry{}, fmt.Errorf("read key %s of bucket %s: %w", key, k.bucket.Bucket(), k.known(err))
 	}
 	return entry(e), nil
 }
@@ -27,7 +36,7 @@ func (k *KV) Get(ctx context.Context, key string) (Entry, error) {
 func (k *KV) List(ctx context.Context, prefix string) (entries []Entry, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("list keys %s* of bucket %s: %w", prefix, k.bucket.Bucket(), err)
+			err = fmt.Errorf("list keys %s* of bucket %s: %w", prefix, k.bucket.Bucket(), k.hide(err))
 		}
 	}()
 	watcher, err := k.bucket.Watch(ctx, prefix+">", jetstream.IgnoreDeletes())
@@ -62,7 +71,7 @@ func (k *KV) Put(ctx context.Context, key string, value []byte, revision uint64)
 		stored, err = k.bucket.Update(ctx, key, value, revision)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("write key %s of bucket %s: %w", key, k.bucket.Bucket(), known(err))
+		return 0, fmt.Errorf("write key %s of bucket %s: %w", key, k.bucket.Bucket(), k.known(err))
 	}
 	return stored, nil
 }
@@ -70,7 +79,7 @@ func (k *KV) Put(ctx context.Context, key string, value []byte, revision uint64)
 // Delete implements Registry.
 func (k *KV) Delete(ctx context.Context, key string, revision uint64) error {
 	if err := k.bucket.Delete(ctx, key, jetstream.LastRevision(revision)); err != nil {
-		return fmt.Errorf("delete key %s of bucket %s: %w", key, k.bucket.Bucket(), known(err))
+		return fmt.Errorf("delete key %s of bucket %s: %w", key, k.bucket.Bucket(), k.known(err))
 	}
 	return nil
 }
@@ -79,8 +88,9 @@ func entry(e jetstream.KeyValueEntry) Entry {
 	return Entry{Key: e.Key(), Value: e.Value(), Revision: e.Revision()}
 }
 
-// known adds the error of a Registry that err is.
-func known(err error) error {
+// known returns err without secrets, joined with the error of Registry that it corresponds to.
+func (k *KV) known(err error) error {
+	err = k.hide(err)
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound), errors.Is(err, jetstream.ErrKeyDeleted):
 		return errors.Join(ErrNoKey, err)

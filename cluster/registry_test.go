@@ -104,12 +104,30 @@ func bucket(t *testing.T) jetstream.KeyValue {
 	return kv
 }
 
+func TestErrorsOfServersAreHidden(t *testing.T) {
+	t.Parallel()
+	kv, hidden := bucket(t), errors.New("hidden")
+	r := NewKV(kv, func(error) error { return hidden })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, get := r.Get(ctx, "none")
+	_, create := r.Put(ctx, "key", []byte("value"), 0)
+	_, update := r.Put(ctx, "key", nil, 7)
+	cancel()
+	_, list := r.List(ctx, "")
+	for _, err := range []error{get, update, list, r.Delete(ctx, "key", 7)} {
+		if create != nil || !errors.Is(err, hidden) {
+			t.Errorf("%v, want it to be hidden (%v)", err, create)
+		}
+	}
+}
+
 // TestRegistry runs the same calls against the fake and against JetStream.
 func TestRegistry(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T) Registry{
 		"fake":      func(*testing.T) Registry { return newFakeRegistry() },
-		"JetStream": func(t *testing.T) Registry { return NewKV(bucket(t)) },
+		"JetStream": func(t *testing.T) Registry { return NewKV(bucket(t), nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

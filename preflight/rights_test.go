@@ -73,7 +73,7 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 		t.Error(err)
 	}
 
-	registry := cluster.NewKV(js.Bucket())
+	registry := cluster.NewKV(js.Bucket(), nil)
 	revision, err := registry.Put(ctx, "member.a", []byte("{}"), 0)
 	if err != nil {
 		t.Fatal(err)

@@ -42,12 +42,16 @@ subscribe:
 type JetStreamOptions struct {
 	Name     string // of the cluster, of [a-z0-9-]
 	Shards   int
-	Replicas int  // servers that keep each stream
-	Create   bool // missing streams and the bucket: only to create or recover a cluster
-	// Check is called with the bucket before the streams are opened; OpenJetStream returns its
-	// error. It may be nil.
+	Replicas int // servers that keep each stream
+	// Create makes OpenJetStream create streams and a bucket that are missing. It is only for a
+	// new cluster, or one that is recovered.
+	Create bool
+	// Check, if not nil, is called with the bucket before the streams are opened. Its error is
+	// that of OpenJetStream.
 	Check func(ctx context.Context, bucket jetstream.KeyValue) error
-	Wait  time.Duration // for an answer of the servers; 0: 5 s
+	// Hide, if not nil, removes secrets from errors: a server may repeat the credentials.
+	Hide func(error) error
+	Wait time.Duration // for an answer of the servers; 0: 5 s
 }
 
 // JetStream has the streams of all shards of a cluster, the bucket of its members, and the
@@ -77,12 +81,23 @@ type awaited struct {
 // good as lost.
 const maxAwaited = 8192
 
-// OpenJetStream opens the streams and the bucket of a cluster. It returns an error that says what
-// to do if some are missing (unless Create is set) or have settings with which records could be
-// lost, if the servers are too few, too old or without JetStream, or if the user lacks rights. nc
-// stays its caller's, and must not be closed before Close.
+// OpenJetStream opens the streams and the bucket of a cluster, and creates missing ones if
+// Options.Create is set. It returns an error that says what to do if they are missing, have
+// settings with which records could be lost, the servers are too few, too old or without
+// JetStream, or the user lacks rights. The caller keeps nc, and must not close it before Close.
 func OpenJetStream(ctx context.Context, nc *nats.Conn, o JetStreamOptions) (*JetStream, error) {
+	if o.Hide == nil {
+		o.Hide = func(err error) error { return err }
+	}
 	o.Wait = cmp.Or(o.Wait, 5*time.Second)
+	j, err := openJetStream(ctx, nc, o)
+	if err != nil {
+		return nil, o.Hide(err)
+	}
+	return j, nil
+}
+
+func openJetStream(ctx context.Context, nc *nats.Conn, o JetStreamOptions) (*JetStream, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return nil, fmt.Errorf("open JetStream: %w", err)
@@ -152,7 +167,11 @@ func (j *JetStream) acknowledged(m *nats.Msg) {
 	delete(j.awaited, token)
 	j.mu.Unlock()
 	if ok {
-		a.answer(acknowledgement(a.stream, m))
+		seq, err := acknowledgement(a.stream, m)
+		if err != nil {
+			err = j.o.Hide(err)
+		}
+		a.answer(seq, err)
 	}
 }
 

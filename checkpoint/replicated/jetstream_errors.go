@@ -25,12 +25,14 @@ const (
 	codeWrongLastConstant = 10164
 )
 
-// explain adds what can be done to the error of a request.
+// explain returns the error of a request with what was tried and what can be done, and without
+// secrets.
 func (j *JetStream) explain(ctx context.Context, tried string, err error) error {
+	err = fmt.Errorf("%s: %w", tried, err)
 	if advice := j.advice(ctx, err); advice != "" {
-		return fmt.Errorf("%s: %w: %s", tried, err, advice)
+		err = fmt.Errorf("%w: %s", err, advice)
 	}
-	return fmt.Errorf("%s: %w", tried, err)
+	return j.o.Hide(err)
 }
 
 func (j *JetStream) advice(ctx context.Context, err error) string {

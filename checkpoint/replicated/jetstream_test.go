@@ -126,6 +126,31 @@ func TestStreamsAreNotCreatedInPassing(t *testing.T) {
 	openJetStream(t, nc, member)
 }
 
+// TestErrorsOfServersAreHidden covers requests after the streams were opened.
+func TestErrorsOfServersAreHidden(t *testing.T) {
+	t.Parallel()
+	nc := startServer(t, nil)
+	o, hidden := one, errors.New("hidden")
+	o.Hide = func(error) error { return hidden }
+	j := openJetStream(t, nc, o)
+	if _, err := publish(t, j.Stream(0), 7, replicated.Message{Kind: replicated.KindRenew, ID: "x"}); !errors.Is(err, hidden) {
+		t.Errorf("a number that is wrong: %v", err)
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(js.DeleteStream(t.Context(), "NDR_test_00"), js.DeleteKeyValue(t.Context(), "NDR_test")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.Stream(0).Last(t.Context()); !errors.Is(err, hidden) {
+		t.Errorf("a log that is not there: %v", err)
+	}
+	if _, _, err := j.Snapshots(0).Pointer(t.Context()); !errors.Is(err, hidden) {
+		t.Errorf("a bucket that is not there: %v", err)
+	}
+}
+
 func TestOpenJetStreamAgain(t *testing.T) {
 	t.Parallel()
 	nc := startServer(t, nil)

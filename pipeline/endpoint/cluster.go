@@ -1,17 +1,20 @@
 package endpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/natswire"
+	"ndrbridge/internal/redact"
 )
 
 // maxClusterMessage bounds a message of a cluster with its headers, in bytes: a part of a
@@ -30,6 +33,23 @@ func CheckCluster(c *configs.Cluster) error {
 	return nil
 }
 
+// HideCluster returns a function that removes the secrets of a cluster's connection from an
+// error of its servers, which may repeat them. The function reads the secrets again each time, and
+// uses the previous ones if that fails. It may be called concurrently.
+func HideCluster(c *configs.Cluster) func(error) error {
+	var previous atomic.Pointer[redact.Secrets]
+	read := func() redact.Secrets {
+		o, err := NATS(c.NATS.Connection())
+		if err == nil {
+			secrets := o.Secrets()
+			previous.Store(&secrets)
+		}
+		return *cmp.Or(previous.Load(), new(redact.Secrets))
+	}
+	read()
+	return func(err error) error { return read().HideError(err) }
+}
+
 // ConnectCluster connects a member to one of the NATS servers of its cluster. The
 // connection reconnects until it is cut or closed, and reads the secrets again each time. The
 // error contains no secret. ctx bounds the first attempt only. Losses of the connection
@@ -43,11 +63,12 @@ func ConnectCluster(ctx context.Context, c *configs.Cluster, log *slog.Logger) (
 	if err != nil {
 		return nil, fmt.Errorf("cluster.nats: %w", err)
 	}
+	redacted := HideCluster(c)
 	hide := func(err error) string {
 		if err == nil {
 			return "it was closed"
 		}
-		return o.Secrets().Hide(err.Error())
+		return redacted(err).Error()
 	}
 	reported := errorLimiter{}
 	lease := time.Duration(c.Lease)
