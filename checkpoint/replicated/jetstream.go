@@ -16,8 +16,8 @@ import (
 // Rights are the subjects that the user of the account needs, for a cluster that is called
 // NAME: to publish, those of its messages and of JetStream, which can only be given for all
 // streams of the account; to publish and subscribe, those by which the members ask each
-// other. Only the user that creates or recovers a cluster needs CREATE for streams; nobody does if
-// the streams and the bucket were made before, with the settings that OpenJetStream gives them.
+// other. Only commands that create or recover a cluster need CREATE for streams, unless the
+// streams and the bucket exist already, with the settings that OpenJetStream would give them.
 const Rights = `publish:
   ndr.NAME.>
   _INBOX.>

@@ -59,11 +59,10 @@ func (j *JetStream) checkServer(ctx context.Context) error {
 
 // missing returns the error for a stream or a bucket that does not exist.
 func missing(what, name string) error {
-	return fmt.Errorf("there is no %s %s in NATS: create a new cluster with 'ndrbridge cluster init'; if the cluster has run before, NATS has lost its data: bring that back, or continue from a copy with 'ndrbridge cluster recover'", what, name)
+	return fmt.Errorf("there is no %s %s in NATS: create a new cluster with 'ndrbridge cluster init'; if the cluster has run before, NATS has lost its data: restore it, or continue from a copy with 'ndrbridge cluster recover'", what, name)
 }
 
-// openStream opens a stream and checks its settings. If it is missing, it makes it if Create is
-// set.
+// openStream opens a stream and checks it. It creates a missing one if Options.Create is set.
 func (j *JetStream) openStream(ctx context.Context, c jetstream.StreamConfig) error {
 	bounded, cancel := j.bounded(ctx)
 	defer cancel()

@@ -37,7 +37,7 @@ type Options struct {
 	// Trail is that of the message after which the log is taken, as the state knows it
 	// (FollowerStatus.Trail); empty: whatever message it is.
 	Trail string
-	// Cluster is the identity of the cluster, for the first take of a log.
+	// Cluster is the identity of the cluster. Only the first take of a log needs it.
 	Cluster string
 	Lease   Lease         // may be nil
 	Clock   Clock         // the lease's
@@ -85,8 +85,8 @@ type Log struct {
 // brought to it.
 //
 // checkpoint.ErrNotOwner: other messages came first. ErrLogLost: the log ends before after, or
-// has another message there than Options.Trail names, because it lost its end and others wrote
-// to it since.
+// has another message there than Options.Trail names, because it lost its end and others
+// appended to it since.
 // After any other error it is not known whether the take was stored; if it was, the log has
 // an owner that does nothing. Take ends with ctx, everything later with Options.Context.
 func Take(ctx context.Context, s Stream, after uint64, o Options) (*Log, error) {

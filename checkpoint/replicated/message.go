@@ -80,7 +80,7 @@ type taken struct {
 	// After is the ID of the message before the take, whatever has become of that; empty: there
 	// is none, or it is not known. Who read another one has another history than the owner.
 	After string `json:"after,omitempty"`
-	// Origin is the history of the log: see trail.
+	// Origin identifies the history of the log: see trail.
 	Origin []string `json:"origin,omitempty"`
 	// Recovered is the snapshot from which the records after this take lead on, and not from
 	// those before it: see Recover. Its offset and trail are still those of the state.

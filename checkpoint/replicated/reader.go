@@ -20,7 +20,7 @@ type reader struct {
 	epoch   uint64
 	term    time.Duration // of the owner's lease; 0: not known
 	last    string        // ID of the last message; empty: not known
-	origin  []string      // of the history: see trail; empty: not known
+	origin  []string      // of the trail; empty: not known
 
 	id    messageID // of the last part in chain
 	kind  string
@@ -104,9 +104,9 @@ func (r *reader) add(id messageID, m Message) bool {
 // drop drops the parts of a record that will not be completed.
 func (r *reader) drop() { r.chain, r.bytes = nil, 0 }
 
-// readTake returns checkpoint.ErrNewer if the records after a take cannot be applied by this
-// version, ErrDiverged if they lead on from a snapshot, and ErrLogLost if they lead on from
-// another message than before, or are of another cluster.
+// readTake reads the content of a take. It returns checkpoint.ErrNewer if this version cannot
+// apply the records behind the take, ErrDiverged if they continue a snapshot, and ErrLogLost if
+// they continue another message than before, or belong to another cluster.
 func (r *reader) readTake(take []byte, seq uint64, id, before string) error {
 	var t taken
 	if err := json.Unmarshal(take, &t); err != nil {
@@ -122,7 +122,7 @@ func (r *reader) readTake(take []byte, seq uint64, id, before string) error {
 		return fmt.Errorf("%w: its owner took it behind message %.100q, not behind %q", ErrLogLost, t.After, before)
 	}
 	if len(r.origin) > 0 && len(t.Origin) > 0 && r.origin[0] != t.Origin[0] {
-		return fmt.Errorf("%w: it is that of the cluster %.100q, not of %q", ErrLogLost, t.Origin[0], r.origin[0])
+		return fmt.Errorf("%w: it belongs to the cluster %.100q, not to %q", ErrLogLost, t.Origin[0], r.origin[0])
 	}
 	r.origin = t.Origin
 	return nil

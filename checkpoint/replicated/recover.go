@@ -13,19 +13,19 @@ import (
 // RecoverOptions configures Recover.
 type RecoverOptions struct {
 	Options
-	Last uint64    // must still be the last message of the log
-	Wall time.Time // the time that the snapshot has
+	Last uint64    // sequence number that the last message of the log must have
+	Wall time.Time // time of the snapshot
 }
 
-// Recover continues a log from a state, and drops the records that the log has beyond it: it
-// writes the state as a snapshot, takes the log, makes the snapshot that of its take, and releases
-// the log again. The take names the snapshot: if the caller crashes in between, a follower that
-// reads the take makes it the current one. d's offset does not change: like every other replica of
-// the shard, it has to be deleted and restored. Superseded finds the replicas that have more than
-// the log.
+// Recover continues a log from a state, even if the log has messages that the state lacks: it
+// writes the state as a snapshot, takes the log, makes the snapshot that of its take, and
+// releases the log. Records are then appended behind the take only, which names the snapshot: if
+// the process crashes before the pointer is set, the next reader of the take sets it. The offset
+// of d does not change: d and all other replicas of the shard have to be deleted and restored.
+// Superseded detects replicas that have more than the recovered log.
 //
-// It is for an operator's command: it does not check which of several copies is the latest. After
-// an error, Recover may be called again.
+// Only an operator may request a recovery: Recover does not check which of several copies is the
+// latest. It may be called again after an error.
 func Recover(ctx context.Context, s Stream, snapshots Snapshots, d Replica, o RecoverOptions) error {
 	if err := recoverLog(ctx, s, snapshots, d, o); err != nil {
 		return fmt.Errorf("recover the log: %w", err)
@@ -49,13 +49,19 @@ func recoverLog(ctx context.Context, s Stream, snapshots Snapshots, d Replica, o
 		o.Epoch = max(o.Epoch, id.epoch) // so that copies of the lost end show that this is later
 	}
 	recovery := rand.Text()[:10]
-	// What points to the snapshot of an earlier attempt does not stand for this one.
-	generation := max(old.Generation, generationOf(endsRecovered(ctx, s, last))) + 1
-	snapshot, err := writeObject(ctx, snapshots, objectName(generation), d, o.Wall)
-	if err != nil {
-		return errors.Join(err, abandon(ctx, snapshots, snapshot.Object))
+	write := func(generation uint64) (Snapshot, error) {
+		snapshot, err := writeObject(ctx, snapshots, objectName(generation), d, o.Wall)
+		if err != nil {
+			return snapshot, errors.Join(err, abandon(ctx, snapshots, snapshot.Object))
+		}
+		snapshot.Trail = parseTrail(snapshot.Trail).recovered(recovery).String()
+		return snapshot, nil
 	}
-	snapshot.Trail = parseTrail(snapshot.Trail).recovered(recovery).String()
+	// What points to the snapshot of an earlier attempt does not stand for this one.
+	snapshot, err := write(max(old.Generation, generationOf(endsRecovered(ctx, s, last))) + 1)
+	if err != nil {
+		return err
+	}
 	log, err := take(ctx, s, last, o.Options, taken{Format: checkpoint.RecordFormat, Layout: checkpoint.Layout, Recovered: &snapshot})
 	if err != nil {
 		return err // if the take is stored, the object is needed; else tidy removes it
@@ -70,11 +76,9 @@ func recoverLog(ctx context.Context, s Stream, snapshots Snapshots, d Replica, o
 		if !errors.Is(err, ErrPointerMoved) {
 			return err
 		}
-		snapshot, err = writeObject(ctx, snapshots, objectName(p.Generation+1), d, o.Wall)
-		if err != nil {
-			return errors.Join(err, abandon(ctx, snapshots, snapshot.Object))
+		if snapshot, err = write(p.Generation + 1); err != nil {
+			return err
 		}
-		snapshot.Trail = parseTrail(snapshot.Trail).recovered(recovery).String()
 	}
 }
 

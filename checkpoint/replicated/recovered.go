@@ -61,8 +61,8 @@ func complete(ctx context.Context, log Stream, s Snapshots, recovered Snapshot) 
 	return fail(fmt.Errorf("its snapshot %s is not there; decide with 'ndrbridge cluster recover' from which copy the log is continued", recovered.Object))
 }
 
-// endsRecovered returns the object from which the last message of a log continued it; empty: the
-// message is another one, or cannot be read.
+// endsRecovered returns the snapshot's object if the last message of a log is the take of a
+// recovery, and an empty string otherwise or if the message cannot be read.
 func endsRecovered(ctx context.Context, log Stream, last uint64) (object string) {
 	m, err := log.Get(ctx, last)
 	var t taken

@@ -9,9 +9,9 @@ import (
 
 // Errors that callers act on. They are returned wrapped.
 var (
-	// ErrLogLost is returned if the log ends before records that it had acknowledged, or has
-	// other records in their place. Nothing was appended. An operator has to decide from which
-	// state Recover continues it.
+	// ErrLogLost is returned if acknowledged records at the end of the log are missing or
+	// replaced by others. Nothing was appended. Only an operator can decide from which state
+	// Recover continues the log.
 	ErrLogLost = errors.New("the log lost its end")
 	// ErrDiverged is returned if the log does not lead on from what the replica has: restore it
 	// from a snapshot. Unless the error is ErrPurged as well, nothing else may have what is in

@@ -7,17 +7,17 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-// trail identifies the message at a copy's offset, and the history of its log. A copy of a log
-// keeps it with the offset (checkpoint.Point.Trail). If the servers lose the end of the log and
-// others write to it, sequence numbers are used again, and IDs show that it is another history.
+// trail identifies the message at the offset of a copy of a log and the history of the log
+// (checkpoint.Point.Trail). If the servers lose the end of the log and others append to it,
+// sequence numbers are reused, and only the IDs reveal the other history.
 type trail struct {
-	id string // of the message; empty: not known, and nothing else is
-	// origin is the identity of the cluster, then that of each recovery of the log, the latest
-	// last; empty: not known.
+	id string // of the message; empty: unknown, and so is origin
+	// origin has the identity of the cluster, then that of each recovery of the log, the latest
+	// last; empty: unknown.
 	origin []string
 }
 
-// maxOrigin bounds an origin: a file with a large trail is not opened quickly.
+// maxOrigin limits the length of an origin: a large trail slows down opening the file.
 const maxOrigin = 8
 
 // parseTrail is the inverse of String.
@@ -30,7 +30,7 @@ func parseTrail(s string) (t trail) {
 
 func (t trail) String() string { return strings.Join(append([]string{t.id}, t.origin...), " ") }
 
-// at returns the trail at a message of the same history.
+// at returns the trail at another message of the same history.
 func (t trail) at(id string) trail {
 	t.id = id
 	return t
@@ -48,7 +48,7 @@ func (t trail) recovered(recovery string) trail {
 	return t
 }
 
-// ClusterOf returns the identity of the cluster that a state is of; empty: not known.
+// ClusterOf returns the identity of the cluster to which a state belongs; empty: unknown.
 func ClusterOf(state checkpoint.Point) string {
 	if t := parseTrail(state.Trail); len(t.origin) > 0 {
 		return t.origin[0]
@@ -56,8 +56,8 @@ func ClusterOf(state checkpoint.Point) string {
 	return ""
 }
 
-// Superseded reports whether the log of a state was continued by Recover from another state
-// since: a snapshot of the log shows that.
+// Superseded reports whether Recover has continued the log from another state since, according
+// to a snapshot of the log.
 func Superseded(state checkpoint.Point, s Snapshot) bool {
 	old, now := parseTrail(state.Trail).origin, parseTrail(s.Trail).origin
 	return len(old) > 0 && len(now) > 0 && old[0] == now[0] && !slices.Contains(old, now[len(now)-1])
