@@ -14,6 +14,7 @@ import (
 
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/ledger"
+	"ndrbridge/test/loopback"
 	"ndrbridge/transform"
 )
 
@@ -82,34 +83,14 @@ sinks:`, other.URL, standin.DefaultAPIKey), 1)
 
 func TestDetectionsAreEnrichedOnRequest(t *testing.T) {
 	a, url := startAppliance(t, 5)
-	book := ledger.New()
-	var mu sync.Mutex
-	var data []string
-	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return
-		}
-		e, err := transform.Parse(body)
-		if err != nil {
-			t.Errorf("%v: %s", err, body)
-			return
-		}
-		book.Receive("soc", e)
-		mu.Lock()
-		defer mu.Unlock()
-		data = append(data, string(e.Data()))
-	}))
-	t.Cleanup(hook.Close)
-	yaml := strings.Replace(configuration(t, url, webhookSink("soc", hook.URL)), "page_size: 200", "page_size: 200, enrich: [devices, format, link]", 1)
+	soc := loopback.Receive(t)
+	yaml := strings.Replace(configuration(t, url, webhookSink("soc", soc.URL)), "page_size: 200", "page_size: 200, enrich: [devices, format, link]", 1)
 	run(t, yaml)
-	await(t, "all detections", func() bool { return book.Received("soc") == 5 })
-	mu.Lock()
-	defer mu.Unlock()
-	for _, text := range data {
+	await(t, "all detections", func() bool { return len(soc.Events()) == 5 })
+	for _, e := range soc.Events() {
 		for _, part := range []string{`"devices":[`, `"format":"`, `"link":"http`} {
-			if !strings.Contains(text, part) {
-				t.Errorf("an event lacks %s: %s", part, text)
+			if !strings.Contains(string(e.Data()), part) {
+				t.Errorf("an event lacks %s: %s", part, e.Data())
 			}
 		}
 	}

@@ -49,11 +49,14 @@ func Recover(ctx context.Context, config *configs.Config, shards []*Recovery, co
 		if err := r.open(); err != nil {
 			return err
 		}
-		of := replicated.ClusterOf(r.replica.At())
-		if of == "" || id != "" && of != id {
+		switch of := replicated.ClusterOf(r.replica.At()); {
+		case of == "":
+			return fmt.Errorf("%s is empty or belongs to no cluster: use the copy of another member, or of a backup", r.Path)
+		case id != "" && of != id:
 			return fmt.Errorf("%s is a copy of the cluster %q, not of %q like the others: use copies of one cluster", r.Path, of, id)
+		default:
+			id = of
 		}
-		id = of
 	}
 	c := config.Cluster
 	conn, storage, err := openCluster(ctx, c)

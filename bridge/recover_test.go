@@ -136,6 +136,22 @@ func TestAShardIsRecoveredFromACopy(t *testing.T) {
 	}
 }
 
+func TestNothingIsRecoveredFromAnEmptyCopy(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "state.db")
+	empty, err := checkpoint.OpenReplica(path, checkpoint.ReplicaOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := empty.Close(); err != nil {
+		t.Fatal(err)
+	}
+	err = bridge.Recover(t.Context(), new(configs.Config), []*bridge.Recovery{{Path: path}}, func() error { return nil })
+	if err == nil || !strings.Contains(err.Error(), "is empty") {
+		t.Errorf("error %v, want that the copy is empty", err)
+	}
+}
+
 func TestAShardWithAnOwnerIsNotRecovered(t *testing.T) {
 	t.Parallel()
 	config, storage := adopted(t)

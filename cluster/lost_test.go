@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,23 +9,18 @@ import (
 
 	"ndrbridge/admin"
 	"ndrbridge/checkpoint/replicated"
-	"ndrbridge/checkpoint/replicated/replicatedtest"
 )
 
-// loss is what NATS loses while no member runs. It keeps the logs of a simulation up to a
-// message of each, and what else keeps says.
+// loss describes the data that NATS loses while no member runs.
 type loss struct {
-	left  func(messages []replicatedtest.Stored) uint64 // the last message of a log; nil: none
-	keeps func(s *simulation)
+	end      bool // only the ends of the logs, not all of them
+	registry bool // the bucket, too
 }
 
 var losses = map[string]loss{
-	"everything": {keeps: func(s *simulation) { s.registry.restore(newFakeRegistry()) }},
-	"all logs":   {keeps: func(*simulation) {}},
-	"the ends of all logs": {
-		left:  func(messages []replicatedtest.Stored) uint64 { return messages[len(messages)-6].Seq },
-		keeps: func(*simulation) {},
-	},
+	"everything":           {registry: true},
+	"all logs":             {},
+	"the ends of all logs": {end: true},
 }
 
 // TestWhatNATSLostIsNotReplaced: members that have what NATS lost keep it, whoever starts when,
@@ -41,7 +35,7 @@ func TestWhatNATSLostIsNotReplaced(t *testing.T) {
 	}
 	for what, lost := range losses {
 		for order, starts := range orders {
-			if lost.left != nil && starts != nil && starts[0] == 2 {
+			if lost.end && starts != nil && starts[0] == 2 {
 				continue // what is left of the logs does not show that their ends are lost
 			}
 			t.Run(what+", and "+order, func(t *testing.T) {
@@ -66,13 +60,16 @@ func (l loss) run(t *testing.T, starts []int) {
 			had[shard][i] = m.disk.number(shard)
 		}
 		last := uint64(0)
-		if l.left != nil {
-			last = l.left(s.servers.Messages(shard))
+		if l.end {
+			messages := s.servers.Messages(shard)
+			last = messages[len(messages)-6].Seq
 		}
 		s.servers.Forget(shard, last)
 		left[shard] = len(s.servers.Messages(shard))
 	}
-	l.keeps(s)
+	if l.registry {
+		s.registry.restore(newFakeRegistry())
+	}
 
 	pause := 100 * testTerm
 	if starts == nil {
@@ -118,13 +115,10 @@ func (s *simulation) wantNothingTaken(t *testing.T, left [simShards]int) {
 func (s *simulation) recoverLatest(t *testing.T, had [simShards][2]uint64) {
 	t.Helper()
 	if s.members[0].node().waiting.Load() != nil {
-		id := ""
 		for _, m := range s.members {
 			m.stop()
-			if id == "" {
-				id = m.disk.cluster()
-			}
 		}
+		id := s.members[0].disk.cluster()
 		if err := Resume(t.Context(), s.registry, "sim", simShards, 1, id); err != nil {
 			t.Fatal(err)
 		}
@@ -157,14 +151,8 @@ func (s *simulation) recoverLatest(t *testing.T, had [simShards][2]uint64) {
 		if reasons := m.node().NotReady(); len(reasons) > 0 {
 			t.Errorf("%s is not ready after the recovery: %q", m.name, reasons)
 		}
-		m.stop()
 	}
-	for shard := range simShards {
-		s.checkState(shard)
-	}
-	for _, wrong := range s.wrong {
-		t.Error(wrong)
-	}
+	s.judge(t)
 }
 
 // TestACopyOfAnotherClusterIsKept: somebody has created the cluster again instead of recovering
@@ -206,10 +194,7 @@ func TestACopyOfAnotherClusterIsKept(t *testing.T) {
 // cluster returns the identity of the cluster that the files are of.
 func (d *simDisk) cluster() string {
 	d.mu.Lock()
-	f := d.files[fmt.Sprint("state.", 0)]
+	f := d.files["state.0"]
 	d.mu.Unlock()
-	if f == nil {
-		return ""
-	}
 	return replicated.ClusterOf(f.At())
 }

@@ -402,11 +402,7 @@ func TestLogThatLostAMessageIsFollowedFromASnapshotOfTheOwner(t *testing.T) {
 		owner.crash()
 		time.Sleep(3 * testTerm)
 		wantState(t, follower, 0, stateOwning)
-		follower.stop()
-		s.checkState(0)
-		for _, wrong := range s.wrong {
-			t.Error(wrong)
-		}
+		s.judge(t)
 	})
 }
 

@@ -327,6 +327,20 @@ func (s *simulation) run(length time.Duration) []string {
 	return s.wrong
 }
 
+// judge stops all members and reports what must not happen.
+func (s *simulation) judge(t *testing.T) {
+	t.Helper()
+	for _, m := range s.members {
+		m.stop()
+	}
+	for shard := range simShards {
+		s.checkState(shard)
+	}
+	for _, wrong := range s.wrong {
+		t.Error(wrong)
+	}
+}
+
 // checkOwners expects that every shard is where it should be.
 func (s *simulation) checkOwners() {
 	var all []member
@@ -441,15 +455,7 @@ func TestStateSurvivesAllDisks(t *testing.T) {
 				if purgesAll {
 					return
 				}
-				for _, m := range s.members {
-					m.stop()
-				}
-				for shard := range simShards {
-					s.checkState(shard)
-				}
-				for _, wrong := range s.wrong {
-					t.Error(wrong)
-				}
+				s.judge(t)
 			})
 		})
 	}

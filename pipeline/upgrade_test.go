@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"slices"
@@ -24,21 +23,17 @@ import (
 	"ndrbridge/pipeline"
 	"ndrbridge/poller"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/loopback"
 	"ndrbridge/transform"
 )
-
-// upgradedStreams are the streams that TestAnUpgradeRepeatsLosesAndMisreportsNothing reads.
-var upgradedStreams = []string{transform.StreamDetections, transform.StreamRecords, transform.StreamAudit}
 
 // upgradable is an appliance that is upgraded, with a bridge that reads it.
 type upgradable struct {
 	*testing.T
 	appliance *standin.Appliance
 	config    *configs.Config
+	soc       *loopback.Receiver
 	log       syncBuffer
-
-	mu       sync.Mutex
-	received []transform.Event
 }
 
 // syncBuffer is a buffer for several goroutines.
@@ -60,24 +55,9 @@ func (b *syncBuffer) String() string {
 }
 
 func newUpgradable(t *testing.T) *upgradable {
-	u := &upgradable{T: t, appliance: standin.New(standin.Options{Seed: 1, NoAuditAPI: true})}
+	u := &upgradable{T: t, appliance: standin.New(standin.Options{Seed: 1, NoAuditAPI: true}), soc: loopback.Receive(t)}
 	shows := httptest.NewServer(u.appliance)
 	t.Cleanup(shows.Close)
-	takes := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return
-		}
-		e, err := transform.Parse(body)
-		if err != nil {
-			t.Errorf("%v: %s", err, body)
-			return
-		}
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		u.received = append(u.received, e)
-	}))
-	t.Cleanup(takes.Close)
 	var err error
 	u.config, err = configs.Parse("ndrbridge.yaml", fmt.Appendf(nil, `
 state: %s
@@ -86,13 +66,12 @@ appliances:
     url: %q
     api_key: %s
     rate_limit: 1000
-    detections: {enabled: %t, start: beginning, interval: 20ms, page_size: 20, reconcile: {every: 1s}}
-    audit: {enabled: %t, start: beginning, interval: 20ms, page_size: 20}
+    detections: {start: beginning, interval: 20ms, page_size: 20, reconcile: {every: 1s}}
+    audit: {start: beginning, interval: 20ms, page_size: 20}
     records: [{name: all, start: -1m, interval: 20ms, window: 1s, delay: 200ms, recheck: 1s, page_size: 20}]
 sinks:
   - {name: soc, webhook: {url: %q}, batch: {linger: 0}, retry: {initial: 10ms, max: 50ms}}
-`, filepath.Join(t.TempDir(), "state.db"), shows.URL, standin.DefaultAPIKey,
-		slices.Contains(upgradedStreams, transform.StreamDetections), slices.Contains(upgradedStreams, transform.StreamAudit), takes.URL), nil)
+`, filepath.Join(t.TempDir(), "state.db"), shows.URL, standin.DefaultAPIKey, u.soc.URL), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,23 +114,16 @@ func (u *upgradable) change(n int, status string, known []*standin.Version) {
 
 // expected returns how many events each stream has.
 func (u *upgradable) expected() map[string]int {
-	want := make(map[string]int)
-	for stream, n := range map[string]int{
-		transform.StreamDetections: len(u.appliance.History()), transform.StreamAudit: len(u.appliance.AuditHistory()), transform.StreamRecords: len(u.appliance.RecordHistory()),
-	} {
-		if slices.Contains(upgradedStreams, stream) {
-			want[stream] = n
-		}
+	return map[string]int{
+		transform.StreamDetections: len(u.appliance.History()), transform.StreamAudit: len(u.appliance.AuditHistory()),
+		transform.StreamRecords: len(u.appliance.RecordHistory()),
 	}
-	return want
 }
 
 // counts returns how many events of each stream have arrived.
 func (u *upgradable) counts() map[string]int {
-	u.mu.Lock()
-	defer u.mu.Unlock()
 	got := make(map[string]int)
-	for _, e := range u.received {
+	for _, e := range u.soc.Events() {
 		got[e.Stream()]++
 	}
 	return got
@@ -203,7 +175,7 @@ func (u *upgradable) summary(e transform.Event) (title, changed string) {
 func (u *upgradable) judge() {
 	u.Helper()
 	arrived := make(map[string][]transform.Event) // of each detection
-	for _, e := range u.received {
+	for _, e := range u.soc.Events() {
 		switch e.Stream() {
 		case transform.StreamDetections:
 			arrived[e.Subject] = append(arrived[e.Subject], e)
