@@ -10,8 +10,8 @@ import (
 	"ndrbridge/checkpoint/replicated"
 )
 
-// lostSuffix is added to the name of a file that does not fit its log, because it has what the
-// log lost, or what another history of it has.
+// lostSuffix is added to the name of a file that does not fit its log because it has records that
+// the log lost, or those of another history.
 const lostSuffix = ".lost"
 
 // files are those of the shards, as far as they are not opened. disk implements it.

@@ -32,8 +32,8 @@
 // messages say, or the member's own if that is longer. Clocks may differ in rate by a quarter.
 // The n-th in the ranking waits n quarters of a term longer, the last owner longest.
 //
-// A cluster is created once, by Init, which begins every log and gives all an identity. So a log
-// that is empty, or of another identity than a member's file, or that ends before it, shows that
-// the servers lost data: nobody takes the shard then, and the files are kept. What is the latest
-// copy only an operator can know, who has the log continued from it.
+// Init creates a cluster once: it begins every log and gives the cluster an identity. So the
+// servers lost data if a log is empty, has another identity than a member's file, or ends before
+// it. Then no member takes the shard, and all keep their files, until an operator has the log
+// continued from the latest copy.
 package cluster

@@ -45,7 +45,8 @@ type report struct {
 	// Needs is the offset from which on the log can be followed again, as far as is known: it
 	// lost a message before. Zero: it lost none.
 	Needs uint64 `json:"needs,omitempty"`
-	// Lost: its file has what the log does not have. Nobody takes the shard then.
+	// Lost: its file has records that the log lacks, or the log is empty. No member takes the
+	// shard then.
 	Lost bool `json:"lost,omitempty"`
 }
 

@@ -26,11 +26,11 @@ type members struct {
 	self func() member
 
 	wake    chan struct{} // holds an element: publish soon
-	cluster string        // its identity, which is set before the shards run
+	cluster string        // identity; set before the shards run
 
 	mu         sync.Mutex
 	view       *view
-	answeredAt time.Duration // when the registry was read and written last
+	answeredAt time.Duration // time of the last successful round
 
 	// Of the loop alone.
 	seen      map[string]*observed // by name
@@ -101,14 +101,14 @@ func (m *members) round(ctx context.Context) error {
 	return err
 }
 
-// answered notes that the registry answers.
+// answered records that the registry answered.
 func (m *members) answered() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.answeredAt = m.clock.Now()
 }
 
-// silent returns how long the registry has not answered.
+// silent returns the time since the registry answered last.
 func (m *members) silent() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -244,8 +244,8 @@ func (m *members) updateView() {
 	if m.claimed {
 		first = m.claimedAt
 	}
-	// This member follows logs while it waits for its name, so that it has seen how long they are
-	// quiet when it may take one.
+	// This member follows logs while it waits for its name: once it may take one, it already knows
+	// how long the log has been quiet.
 	live := []observed{{member: self, first: first, changed: now}}
 	for id, s := range m.seen {
 		if m.readAt-s.changed < s.gone(m.term) && id != self.ID {

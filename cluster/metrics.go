@@ -18,8 +18,8 @@ type Metrics struct {
 
 var (
 	membersDesc = prometheus.NewDesc("ndrbridge_cluster_members", "Live members of the cluster, as this one sees them; 0: it has not joined.", nil, nil)
-	ownedDesc   = prometheus.NewDesc("ndrbridge_shard_owned", "1 if this member owns the shard, and its lease is not over.", []string{"shard"}, nil)
-	lostDesc    = prometheus.NewDesc("ndrbridge_shard_log_lost", "1 if NATS does not have what this member's copy of the shard has, or the shard's log is empty: no member takes the shard.", []string{"shard"}, nil)
+	ownedDesc   = prometheus.NewDesc("ndrbridge_shard_owned", "1 if this member owns the shard and its lease is valid.", []string{"shard"}, nil)
+	lostDesc    = prometheus.NewDesc("ndrbridge_shard_log_lost", "1 if the shard's log in NATS lacks records that this member's copy has, or is empty: no member takes the shard.", []string{"shard"}, nil)
 	leaseDesc   = prometheus.NewDesc("ndrbridge_shard_lease_seconds", "Time left of this member's lease of the shard; 0: sends wait.", []string{"shard"}, nil)
 	logDesc     = prometheus.NewDesc("ndrbridge_shard_log_bytes", "Bytes of the shard's log behind its last snapshot, as far as this member, its owner or a follower, has seen them.", []string{"shard"}, nil)
 	behindDesc  = prometheus.NewDesc("ndrbridge_shard_follower_behind", "Messages of the shard's log that this member, a follower, has yet to apply.", []string{"shard"}, nil)

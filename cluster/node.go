@@ -21,7 +21,7 @@ type Node struct {
 	members  *members
 	shards   []*shard
 
-	waiting  atomic.Pointer[string] // why it has not joined; nil: it has
+	waiting  atomic.Pointer[string] // why it has not joined; nil: it has joined
 	stopping chan struct{}          // closed when Run begins to stop
 }
 
@@ -82,7 +82,7 @@ func (n *Node) Run(ctx context.Context) error {
 	return err
 }
 
-// join waits until the cluster exists, and compares the settings with its.
+// join waits until the cluster exists, and compares the member's settings with the cluster's.
 func (n *Node) join(ctx context.Context) error {
 	mine := settings{Name: n.o.Name, Shards: n.o.Shards, Layout: checkpoint.Layout}
 	for last := ""; ; {
@@ -108,9 +108,9 @@ func (n *Node) join(ctx context.Context) error {
 	}
 }
 
-// NotReady returns the reasons why this member cannot do its part, a sentence each: it has not
-// joined, JetStream does not answer, or its lease of a shard is over. It is also not ready if
-// NATS does not have what the member's copy of a shard has.
+// NotReady returns the reasons why this member is not ready, a sentence each: it has not joined,
+// JetStream does not answer, its lease of a shard is over, or NATS lacks records that its copy of
+// a shard has.
 func (n *Node) NotReady() (reasons []string) {
 	if waiting := n.waiting.Load(); waiting != nil {
 		return []string{*waiting}

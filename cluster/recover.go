@@ -17,8 +17,8 @@ type recovery struct {
 	done chan error      // has space for the result
 }
 
-// Recover continues the log of a shard from this member's file, whatever the log has beyond
-// it, and returns when that is done. It returns admin.ErrUnknown if the shard or the member
+// Recover continues the log of a shard from this member's file, even if the log has messages that
+// the file lacks, and returns when that is done. It returns admin.ErrUnknown if the shard or the member
 // does not exist, and another error if a member owns the shard.
 func (n *Node) Recover(ctx context.Context, what admin.Recovery) error {
 	if *what.Shard < 0 || *what.Shard >= len(n.shards) {
@@ -50,12 +50,12 @@ func (n *Node) Recover(ctx context.Context, what admin.Recovery) error {
 	return nil
 }
 
-// ownedBy returns why a shard that a member owns is not recovered.
+// ownedBy returns the error for a shard that a member owns.
 func ownedBy(member string) error {
 	return fmt.Errorf("member %s owns it, so that there is nothing to recover; if that one cannot continue it, stop it first", member)
 }
 
-// accept notes a request for run. It returns an error if there is one already, or this member
+// accept stores a request for run. It returns an error if there is one already or this member
 // owns the shard.
 func (s *shard) accept(request *recovery) error {
 	s.mu.Lock()
@@ -100,9 +100,8 @@ func (s *shard) recovering(request *recovery) step {
 	}
 }
 
-// recoverFrom brings this member's file as far as the log leads, or restores it if there is
-// none, and continues the log from it; or from the file that was set aside, if that one leads
-// further.
+// recoverFrom applies the rest of the log to this member's file, or restores a missing one, and
+// continues the log from it, or from the file that was set aside if that one has more.
 func (s *shard) recoverFrom(ctx context.Context, request *recovery) error {
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -152,7 +151,7 @@ func (s *shard) recoverFrom(ctx context.Context, request *recovery) error {
 	return s.setAside(r.file.At().Offset)
 }
 
-// recoverTerms bounds how long writing a state down may take: in terms.
+// recoverTerms limits the time to write a state, in terms.
 const recoverTerms = 100
 
 // recover continues the log, which ends with message last, from a state.
@@ -167,9 +166,9 @@ func (s *shard) recover(ctx context.Context, state Replica, epoch, last uint64) 
 	})
 }
 
-// Quiet returns the number of the last message of a shard's log, or an error if a member appends
-// to it for as long as its lease may last: that of who wrote the last message, or term if that
-// is longer.
+// Quiet returns the sequence number of the last message of a shard's log. It returns an error if a
+// member appends to the log while the last owner's lease may be valid: for the term in its last
+// message, or for term if that is longer.
 func Quiet(ctx context.Context, log replicated.Stream, clock lease.Clock, term time.Duration) (uint64, error) {
 	last, err := log.Last(ctx)
 	if err != nil {

@@ -31,7 +31,7 @@ type replica struct {
 }
 
 // errForeign is returned for a file of another cluster with the same name.
-var errForeign = errors.New("the shard's file is not of this cluster; remove it if what it has is not needed")
+var errForeign = errors.New("the shard's file is not of this cluster; remove it if it is not needed")
 
 // openReplica opens the file of a shard, and has it follow the log until the replica is
 // closed. A file that is new or damaged is restored from a snapshot first, until ctx is done.
@@ -47,7 +47,7 @@ func openReplica(ctx context.Context, s *shard) (*replica, error) {
 	}
 	if err == nil {
 		if id := replicated.ClusterOf(file.At()); id != "" && id != s.members.cluster {
-			return nil, errors.Join(fmt.Errorf("%w: it is of the cluster %q, and NATS has another one, %q", errForeign, id, s.members.cluster), file.Close())
+			return nil, errors.Join(fmt.Errorf("%w: it belongs to the cluster %q, and NATS has another one, %q", errForeign, id, s.members.cluster), file.Close())
 		}
 	}
 	fresh := err == nil && file.At().Offset == 0

@@ -12,15 +12,16 @@ import (
 // settingsKey is the key of the cluster's settings in the registry.
 const settingsKey = "settings"
 
-// settings are what all members of a cluster must agree on. Init stores them; they never
-// change, but for Creating.
+// settings are what all members of a cluster must agree on. Init stores them; apart from
+// Creating, they never change.
 type settings struct {
 	Name   string `json:"name"`
 	Shards int    `json:"shards"`
 	Layout int    `json:"layout"` // of the state when the cluster was made: no member may be older
-	// ID is the cluster's identity, which its logs and all copies of them have.
+	// ID is the cluster's identity. Its logs and all copies of them have it, too.
 	ID string `json:"id"`
-	// Creating is set while the logs are begun, and stays so if that fails: no member may join.
+	// Creating is true while the logs are being begun, and remains true if that fails: no member
+	// may join then.
 	Creating bool `json:"creating,omitempty"`
 }
 
@@ -47,14 +48,14 @@ func getSettings(ctx context.Context, r Registry) (s settings, err error) {
 }
 
 // Check returns ErrSettings if a member with these settings may not join the cluster, and another
-// error as long as the cluster does not exist.
+// error while the cluster does not exist.
 func Check(ctx context.Context, r Registry, name string, shards int) error {
 	_, err := agree(ctx, r, settings{Name: name, Shards: shards, Layout: checkpoint.Layout})
 	return err
 }
 
 // agree compares the settings of a member with the cluster's, and returns the cluster's identity.
-// It returns ErrSettings if they do not fit, and another error as long as there are none.
+// It returns ErrSettings if they do not fit, and another error while the cluster has none.
 func agree(ctx context.Context, r Registry, mine settings) (id string, err error) {
 	stored, err := getSettings(ctx, r)
 	switch {
@@ -68,7 +69,7 @@ func agree(ctx context.Context, r Registry, mine settings) (id string, err error
 		err = fmt.Errorf("%w: the state of cluster %q has layout %d, this version reads up to %d; install a newer version",
 			ErrSettings, stored.Name, stored.Layout, mine.Layout)
 	case stored.Creating:
-		err = fmt.Errorf("the cluster is being created, or that failed; if it failed, %s, and create it again", deletion(stored.Name))
+		err = fmt.Errorf("the cluster is being created, or creating it failed; if it failed, %s, and create it again", deletion(stored.Name))
 	}
 	return stored.ID, err
 }

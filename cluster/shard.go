@@ -43,7 +43,7 @@ type shard struct {
 	ownership *ownership         // owning and releasing
 	stop      context.CancelFunc // stops it cleanly; as ownership
 	cause     error              // why this member is unable to own the shard; nil: it is able
-	lost      error              // why its file has what the log does not have; nil: it is not known to
+	lost      error              // the error if the log lacks records of the file or is empty; nil: not known
 	ableFrom  time.Duration      // when that is tried again
 	needs     uint64             // see report.Needs; as cause
 	failures  int                // one after the other
@@ -153,9 +153,9 @@ func (s *shard) following(r *replica) step {
 	}
 }
 
-// unable finds out why a replica cannot follow any longer. If its file does not fit the log,
-// because this member was away for long or the machine crashed, it is restored. If the log
-// does not have what the file has, only an operator decides that: with a recovery.
+// unable handles a replica that can no longer follow. Its file is restored if it does not fit the
+// log, because this member was away for long or the machine crashed. If the log lacks records of
+// the file, the file is kept until an operator recovers the shard.
 func (s *shard) unable(ctx context.Context, r *replica) step {
 	lost := errors.Is(r.err, replicated.ErrLogLost) && !s.superseded(ctx, r)
 	err := s.drop(r)
@@ -170,30 +170,30 @@ func (s *shard) unable(ctx context.Context, r *replica) step {
 	return s.away
 }
 
-// superseded reports whether the log was recovered from another copy than that of a replica since.
+// superseded reports whether the log has been recovered from another copy than r since.
 func (s *shard) superseded(ctx context.Context, r *replica) bool {
 	p, _, err := s.storage.Snapshots.Pointer(ctx)
 	return err == nil && replicated.Superseded(r.file.At(), p.Last)
 }
 
-// stopTaking makes this member, and all that see it, unable to take the shard, and keeps its
-// file: NATS does not have what it should have.
+// stopTaking keeps this member, and all that see its report, from taking the shard, because NATS
+// lost data. The file is kept.
 func (s *shard) stopTaking(err error) {
-	err = fmt.Errorf("NATS lost a part of the shard's log, or all of it, so that no member takes the shard: bring its data back, or continue from the copy of a member with 'ndrbridge cluster recover': %w", err)
+	err = fmt.Errorf("no member takes the shard, because NATS lost its log or a part of it: restore the data of NATS, or continue from the copy of a member with 'ndrbridge cluster recover': %w", err)
 	s.mu.Lock()
 	s.lost = err
 	s.mu.Unlock()
 	s.fail(err)
 }
 
-// fits notes that the log has what the file has.
+// fits records that the log has all records of the file.
 func (s *shard) fits() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lost = nil
 }
 
-// notReady returns why this member does not do its part; empty: it does.
+// notReady returns the reason why the shard is not ready on this member; empty: it is.
 func (s *shard) notReady() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -256,10 +256,10 @@ func (s *shard) mayTake(v *view, f replicated.FollowerStatus) bool {
 	return ok && f.Quiet > 0 && f.Quiet >= wait
 }
 
-// caughtUp reports whether a follower has seen all that the log is known to have.
+// caughtUp reports whether a follower has seen every known message of the log.
 func caughtUp(f replicated.FollowerStatus) bool { return f.Seen >= f.Last && f.Last > 0 }
 
-// empty reports whether a log is known to be empty, as none is that Init has begun.
+// empty reports whether a log is known to be empty. Init leaves none empty.
 func empty(f replicated.FollowerStatus) bool { return f.Last == 0 && f.Quiet > 0 }
 
 // able reports whether this member may own the shard: it did not fail to lately.
@@ -276,8 +276,8 @@ func (s *shard) able() bool {
 const (
 	// maxFailures bounds the back-off after failures: 2^6 terms.
 	maxFailures = 7
-	// newerTerms is how many terms a log of a newer version is left alone, or one that an
-	// operator has to recover.
+	// newerTerms is the number of terms before another attempt if the log is of a newer version
+	// or an operator has to recover it.
 	newerTerms = 10
 	// forgetTerms is after how many terms without a failure the back-off begins again.
 	forgetTerms = 100

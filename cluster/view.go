@@ -11,7 +11,7 @@ import (
 type view struct {
 	self    string          // the instance of the member that has the view
 	members []observed      // live, sorted by name; self is one of them
-	claimed bool            // the name of self is its own
+	claimed bool            // self has claimed its name
 	unowned []time.Duration // by shard: since when, by the member's clock, no live member publishes that it owns the shard; owned: it has an owner
 	ranked  [][]member      // by shard: see candidates
 }
@@ -102,8 +102,8 @@ func (v *view) shouldFollow(shard int, following bool, now, step time.Duration) 
 	return true
 }
 
-// ahead reports whether another live member has more of the shard's log than up to an offset,
-// or anything else that the log does not have.
+// ahead reports whether another live member has records of the shard behind an offset, or others
+// that the log lacks.
 func (v *view) ahead(shard int, offset uint64) bool {
 	return slices.ContainsFunc(v.members, func(s observed) bool {
 		r, has := s.report(shard)

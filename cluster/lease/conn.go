@@ -11,10 +11,9 @@ import (
 // Conn returns a connection that writes to c only while the lease is valid. A Write without
 // a lease fails with ErrExpired, and the connection is reset. It is also reset when the
 // lease ends: a Write that is blocked then fails, the peer gets no orderly end, and what
-// it has not received of a request is never sent. Reads and writes of a connection that was reset
-// for that fail with ErrExpired, also when the lease is renewed again. On Linux the kernel gives up
-// data that the peer has not acknowledged, soon after the lease is over, even if this process is
-// stopped; as long as the lease is renewed, the peer may take its time.
+// it has not received of a request is never sent. Reads and writes then fail with ErrExpired, even
+// after the lease is renewed. On Linux the kernel gives up unacknowledged data soon after the lease
+// ends, even if this process is stopped. While the lease is renewed, the peer may take its time.
 //
 // The connection belongs below TLS. It closes c when it is closed. Reads do not need the
 // lease.
@@ -53,7 +52,7 @@ type conn struct {
 	lease *Lease
 	write func(p []byte) (int, error)
 	stall stall
-	over  atomic.Bool // it was reset without a lease
+	over  atomic.Bool // it was reset because the lease had ended
 	once  sync.Once   // closes Conn
 	err   error       // of closing
 }
@@ -96,7 +95,7 @@ func (c *conn) Close() error {
 	return c.err
 }
 
-// reset closes the connection because there is no lease, and discards what the kernel has not sent.
+// reset closes the connection because the lease has ended, and discards unsent data.
 func (c *conn) reset() {
 	c.once.Do(func() {
 		c.over.Store(true)

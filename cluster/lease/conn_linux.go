@@ -14,9 +14,9 @@ import (
 // maxWrite bounds the bytes that one system call writes after a check.
 const maxWrite = 64 << 10
 
-// prepare makes the kernel's attempts to send end with the lease, and makes c check the lease before each system call
-// that writes rather than before each Write: a Write goes on in several calls if the
-// peer is slow, and the process may be stopped in the middle.
+// prepare makes the kernel stop sending when the lease ends, and makes c check the lease before
+// each system call that writes rather than before each Write: a Write takes several calls if the
+// peer is slow, and the process may be stopped in between.
 func (c *conn) prepare(tcp *net.TCPConn) {
 	raw, err := tcp.SyscallConn()
 	if err != nil {
@@ -27,26 +27,26 @@ func (c *conn) prepare(tcp *net.TCPConn) {
 	c.write = func(p []byte) (int, error) { return c.writeChecked(raw, p) }
 }
 
-// stall is since when the peer may have taken nothing.
+// stall records since when the peer may have acknowledged nothing.
 type stall struct {
-	raw   syscall.RawConn // nil: it is no TCP connection
+	raw   syscall.RawConn // nil: not a TCP connection
 	mu    sync.Mutex
 	acked uint64        // bytes that the peer had acknowledged
 	since time.Duration // by the lease's clock
 }
 
-// maxStall bounds how long the kernel tries to send, as it does without a lease.
+// maxStall limits how long the kernel tries to send, to about its own limit.
 const maxStall = 15 * time.Minute
 
-// extend makes the kernel give up what the peer does not take when left has passed, or a little
-// later. TCP_USER_TIMEOUT counts from the moment since when it takes nothing, so it has to grow.
+// extend makes the kernel give up data that is unacknowledged when left has passed, or a little
+// later. It has to increase TCP_USER_TIMEOUT, which counts from the peer's last acknowledgement.
 func (c *conn) extend(left time.Duration) {
 	if c.stall.raw == nil {
 		return
 	}
 	c.stall.mu.Lock()
 	defer c.stall.mu.Unlock()
-	_ = c.stall.raw.Control(func(fd uintptr) { // the error is that it is closed
+	_ = c.stall.raw.Control(func(fd uintptr) { // it fails only if the connection is closed
 		now := c.lease.clock.Now()
 		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 		if err != nil || info.Unacked == 0 && info.Notsent_bytes == 0 || info.Bytes_acked != c.stall.acked {

@@ -179,7 +179,7 @@ func (l *Lease) arm() {
 	}
 }
 
-// expire ends the contexts and the connections if the lease is over. If it is not, it extends the
+// expire ends the contexts and the connections if the lease is over. Otherwise it extends the
 // time for which the kernel tries to send.
 func (l *Lease) expire() {
 	l.mu.Lock()
