@@ -11,12 +11,12 @@ func (c *command) initCommand() *cobra.Command {
 	return c.withJSON(c.withConfig(&cobra.Command{
 		Use:   "init",
 		Short: "Create a new cluster",
-		Long: `Create the streams and the bucket of a new cluster in NATS, and its identity. Members wait for
-that. Run it once, with the configuration of the members, before or after they are started.
+		Long: `Create the streams and the bucket of a new cluster in NATS, and its identity. Run it once,
+with the configuration of the members, before or after they are started: they wait for it.
 
-It fails if the cluster exists, or this machine has a copy of a shard. A cluster that has run
-must not be created again, because its members then begin again from nothing: if NATS has lost its data, see
-ndrbridge cluster recover. Nothing else creates streams in passing.`,
+It fails if the cluster exists, or this machine has a copy of a shard. Do not create a cluster
+again that has run, because its members then begin with an empty state: if NATS has lost its
+data, see ndrbridge cluster recover.`,
 		Example: "  ndrbridge cluster init --config ndrbridge.yaml",
 		Args:    commandline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

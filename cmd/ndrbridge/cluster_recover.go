@@ -25,20 +25,20 @@ func (c *command) recoverCommand() *cobra.Command {
 		Short: "Continue shards from copies of their state",
 		Long: `Continue the log of a shard from a copy of its state, if NATS has lost the log or a part of
 it. No member takes the shard until then, because only an operator can know which copy is
-the latest. What the log has beyond the copy is lost: events of that time are read and
-delivered again, ticket commands and operators' actions are gone.
+the latest. Messages of the log that the copy lacks are lost: events of that time are read
+and delivered again, ticket commands and operators' actions are gone.
 
-With --from, a running member uses its copy, which it first brings as far as the log
-leads; a member without a copy restores one from NATS. If the member has set a copy aside
-(state.db.NN.lost) that leads further, it uses that one, and sets the other one aside unless
-NATS can restore it. All members then continue from it. The command takes a little longer
-than cluster.lease, and fails if a member owns the shard.
+With --from, a running member uses its copy, after it has applied the rest of the log to it;
+a member without a copy restores one from NATS. If the member has set aside a copy with more
+messages (state.db.NN.lost), it uses that one, and sets the other one aside unless NATS can
+restore it. All members then continue from it. The command takes a little longer than
+cluster.lease, and fails if a member owns the shard.
 
 With --from-file, the command itself uses a file that no process has open, from an archive
 of ndrbridge state backup or of a stopped member. It needs the configuration of a member,
 and creates what NATS has lost. The file is renamed, because no member may use it again. For
-all shards, give the path without their numbers. Before it changes anything, the command asks,
-and says up to which message each copy leads: so you can compare the members.`,
+all shards, give the path without their numbers. Before the command changes anything, it shows
+the last message of each copy, so that you can compare the members, and asks.`,
 		Example: `  ndrbridge cluster recover 03 --from bridge-1
   ndrbridge cluster recover 03 --from-file /backup/state.db.03 --config ndrbridge.yaml
   ndrbridge cluster recover all --from-file /backup/state.db --config ndrbridge.yaml`,
