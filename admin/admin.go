@@ -33,8 +33,8 @@ type Options struct {
 	// It returns none if the bridge is ready.
 	NotReady func() []string
 	Metrics  prometheus.Gatherer
-	// Guesses limits requests with wrong credentials. If it is nil, they are neither counted
-	// nor logged.
+	// Guesses limits requests with wrong credentials. If it is nil, they are limited but neither
+	// counted nor logged.
 	Guesses *Guesses
 	// Control returns the Control that the API acts on, or nil while the state is
 	// being opened. It is called for each request.

@@ -63,7 +63,7 @@ const (
 	ResultSkipped    = "skipped"     // by the sink's lag policy, or trimmed before delivery
 	ResultDeadLetter = "dead_letter" // kept among the sink's dead letters
 	ResultQueued     = "queued"      // for redelivery
-	ResultParked     = "parked"      // it is sent again later
+	ResultParked     = "parked"      // for a later attempt
 )
 
 // DetectionDelivery is the delivery of a version to a sink, as far as the state knows: an event

@@ -13,19 +13,19 @@ import (
 
 // Limits on guesses of a token or of a webhook's secret, for each address of callers.
 const (
-	// maxGuesses is how many wrong ones are examined at any rate, and guessEvery how often one
-	// is examined after that.
+	// maxGuesses is the burst of wrong credentials that are examined, and guessEvery the
+	// interval between those after the burst.
 	maxGuesses = 100
 	guessEvery = time.Second
-	// maxGuessers bounds the addresses that are remembered. Any further ones share a limit.
+	// maxGuessers limits the number of remembered addresses. Further ones share a limit.
 	maxGuessers = 1024
-	// guessesLogged is the time between two log lines about guesses.
+	// guessesLogged is the minimum interval between two log lines about guesses.
 	guessesLogged = time.Minute
 )
 
-// Guesses limits, counts and logs requests with wrong credentials. Those of an address that
-// sent too many are refused without a look at the credentials, so that a guess at a high rate
-// learns nothing; other addresses are not affected. It is safe for concurrent use.
+// Guesses limits, counts and logs requests with wrong credentials. Requests from an address that
+// sent too many are refused before their credentials are examined, so that fast guessing reveals
+// nothing. Other addresses are not affected. Guesses is safe for concurrent use.
 type Guesses struct {
 	log     *slog.Logger
 	refused *prometheus.CounterVec
@@ -33,13 +33,13 @@ type Guesses struct {
 	mu       sync.Mutex
 	guessers map[guesser]*rate.Limiter
 	logged   time.Time
-	unlogged int // guesses since then
+	unlogged int // refused requests since then
 }
 
-// guesser is an address and what it tries to guess: "token" or the name of a webhook.
+// guesser is the key of a limiter.
 type guesser struct {
 	address netip.Prefix
-	secret  string
+	secret  string // "token", or the name of a webhook
 }
 
 // NewGuesses returns Guesses and registers their metric.
@@ -49,7 +49,7 @@ func NewGuesses(r prometheus.Registerer, log *slog.Logger) *Guesses {
 		Help: "Requests to the admin interface with wrong credentials, by result: wrong, or throttled (not examined, because the address had sent too many).",
 	}, []string{"result"})}
 	r.MustRegister(g.refused)
-	for _, result := range []string{"wrong", "throttled"} { // so that the first is an increase
+	for _, result := range []string{"wrong", "throttled"} { // so that rate() sees the first one
 		g.refused.WithLabelValues(result)
 	}
 	return g
@@ -70,7 +70,7 @@ func (g *Guesses) throttled(r *http.Request, secret string) *problem {
 	return p
 }
 
-// wrong notes that the credentials of r were wrong.
+// wrong records that the credentials of r were wrong.
 func (g *Guesses) wrong(r *http.Request, secret string) {
 	g.mu.Lock()
 	key := g.guesser(r, secret)
@@ -90,9 +90,9 @@ func (g *Guesses) guesser(r *http.Request, secret string) guesser {
 	if from, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
 		address, bits := from.Addr().Unmap(), 32
 		if address.Is6() {
-			bits = 64 // a host has all of them
+			bits = 64 // a host can use all addresses of its network
 		}
-		prefix, _ := address.WithZone("").Prefix(bits) // a valid number of bits
+		prefix, _ := address.WithZone("").Prefix(bits) // it fails only for invalid bits
 		key = guesser{prefix, secret}
 	}
 	if g.guessers[key] != nil || len(g.guessers) < maxGuessers {
@@ -109,7 +109,7 @@ func (g *Guesses) guesser(r *http.Request, secret string) guesser {
 	return guesser{}
 }
 
-// count counts a refused request and, now and then, logs how many there were.
+// count counts a refused request, and logs the number of them at most once in guessesLogged.
 func (g *Guesses) count(r *http.Request, secret, result string) {
 	g.refused.WithLabelValues(result).Inc()
 	g.mu.Lock()

@@ -33,9 +33,8 @@ const (
 	maxScrapes = 4
 
 	headerTimeout = 10 * time.Second
-	// bodyTimeout limits the time in which a body arrives, and bodyStall that between two
-	// parts of an unauthenticated caller's. A body that is needed for others gets less: see
-	// bodies.
+	// bodyTimeout limits the time to read a body, and bodyStall the time between two parts of
+	// an unauthenticated caller's body. Such a body may be cut off earlier: see bodies.
 	bodyTimeout = 20 * time.Second
 	bodyStall   = 5 * time.Second
 	// stallTimeout limits the time in which a client reads a part of a response.
@@ -176,20 +175,19 @@ func guard(next http.Handler) http.Handler {
 	})
 }
 
-// errBodies is returned by boundedBody if maxBodies are being read and others need the space
-// more.
+// errBodies is returned by boundedBody if maxBodies are being read and this one is refused or cut
+// off for another.
 var errBodies = errors.New("too many bodies of unauthenticated callers are being read; try again")
 
-// bodies are the bodies of unauthenticated callers that are being read or carried out. If there
-// are maxBodies and another one begins, the one that has been idle longest is cut off, of the
-// address with the most of them: callers that send nothing keep no others out.
+// bodies has the bodies of unauthenticated callers whose requests are being read or handled. If
+// another one begins when there are maxBodies, a body of the address with the most of them is cut
+// off, the one that has been idle longest. So idle callers cannot lock out others.
 type bodies struct {
 	mu   sync.Mutex
 	open []*boundedBody // the longest idle first
 }
 
-// progress notes that a part of b is about to be read, at first or after another part. It
-// reports false if b must not be read further.
+// progress is called before each read of b. It reports false if b must not be read any more.
 func (bs *bodies) progress(b *boundedBody) bool {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
@@ -199,11 +197,16 @@ func (bs *bodies) progress(b *boundedBody) bool {
 		return false
 	}
 	bs.open = append(bs.open, b)
-	_ = b.controller.SetReadDeadline(earlier(b.end, time.Now().Add(bodyStall)))
+	deadline := time.Now().Add(bodyStall)
+	if b.end.Before(deadline) {
+		deadline = b.end
+	}
+	_ = b.controller.SetReadDeadline(deadline)
 	return true
 }
 
-// cutOne cuts off a body for one of a caller at address. It reports false if all have arrived.
+// cutOne cuts off a body to admit one from address. It reports false if all have arrived. bs.mu
+// must be held.
 func (bs *bodies) cutOne(address string) bool {
 	count := map[string]int{address: 1}
 	for _, b := range bs.open {
@@ -225,7 +228,7 @@ func (bs *bodies) cutOne(address string) bool {
 	return true
 }
 
-// arrived notes that b has arrived: it is not cut off any more.
+// arrived records that b has arrived completely, so that it is no longer cut off.
 func (bs *bodies) arrived(b *boundedBody) {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
@@ -244,25 +247,18 @@ func (bs *bodies) wasCut(b *boundedBody) bool {
 	return b.cut
 }
 
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
-
-// boundedBody is a body that is one of bodies while it arrives and is carried out, unless its
-// request is trusted.
+// boundedBody is a request body. It belongs to bodies until the request has been handled, unless
+// the request is trusted.
 type boundedBody struct {
 	io.ReadCloser
 	admission  *admission
 	bodies     *bodies
 	controller *http.ResponseController
 	address    string    // of the caller
-	end        time.Time // when it must have arrived
+	end        time.Time // by when it must have arrived
 	arrived    func()    // is called at the end of the body
 
-	cut, whole bool // it was cut off, it has arrived; guarded by bodies.mu
+	cut, whole bool // it was cut off; it has arrived. Guarded by bodies.mu.
 }
 
 func (b *boundedBody) Read(p []byte) (int, error) {

@@ -211,9 +211,9 @@ type SinkStatus struct {
 	DeadLetterMaxBytes int64 `json:"dead_letter_max_bytes,omitempty"`
 	// Redeliveries counts the events queued for redelivery.
 	Redeliveries uint64 `json:"redeliveries"`
-	// Parked counts the events that failed while others were delivered, or that wait for a
-	// part of the target that is down, and those behind them of the same detection. They are
-	// sent again now and then.
+	// Parked counts the events that failed while others were delivered, or that wait for an
+	// unavailable part of the target, and later events of the same detections. They are
+	// retried periodically.
 	Parked uint64 `json:"parked"`
 	// Skipped counts the events that the sink never received: those that its lag policy
 	// skipped, and those that were trimmed before it received them. It is never reset.

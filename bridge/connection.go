@@ -37,9 +37,9 @@ func (c *clusterConnection) close() {
 	c.conn.Close()
 }
 
-// join connects to NATS and opens the cluster's streams. It retries until it has or ctx
-// is done, because the servers may start later, or be repaired, and the cluster be created later:
-// NotReady and the log say what is wrong.
+// join connects to NATS and opens the cluster's streams. It retries until it succeeds or ctx is
+// done, because the servers may start, be repaired, or get the cluster later. NotReady and the
+// log report the reason.
 func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 	config := m.Config().Cluster
 	c := &clusterConnection{name: config.Name, member: config.Member, log: m.log, reload: m.process, shards: m.shards}

@@ -17,9 +17,9 @@ import (
 	"ndrbridge/pipeline/endpoint"
 )
 
-// Init creates the cluster of a configuration: its streams, and an empty log of each shard. It
-// returns an error that says what to do if the cluster is not new, or this machine has a copy
-// of it.
+// Init creates the cluster of a configuration: its streams, and an empty log for each shard. It
+// returns an error that says what to do if the cluster is not new or this machine has a copy of
+// it.
 func Init(ctx context.Context, config *configs.Config) error {
 	return create(ctx, config, nothing)
 }
@@ -55,13 +55,13 @@ func Adopt(ctx context.Context, config *configs.Config, path string, written fun
 // nothing yields no records.
 func nothing(func(shard int, record []byte) error) error { return nil }
 
-// create creates a cluster whose logs have the records of a state.
+// create creates a cluster whose logs contain the records of a state.
 func create(ctx context.Context, config *configs.Config, state func(yield func(shard int, record []byte) error) error) error {
 	c := config.Cluster
 	for n := range c.Shards {
 		path := config.Shard(n).State
 		if _, err := os.Stat(path); err == nil {
-			return fmt.Errorf("%s is a copy of a shard, so that the cluster has run before: if NATS lost its data, continue from the copies with 'ndrbridge cluster recover'; if the cluster is to be another one, remove the files of the shards on all members", path)
+			return fmt.Errorf("%s is a copy of a shard, so the cluster has run before: if NATS lost its data, continue from the copies with 'ndrbridge cluster recover'; for a new cluster, remove the files of the shards on all members", path)
 		} else if !errors.Is(err, os.ErrNotExist) {
 			return err
 		}

@@ -191,7 +191,7 @@ func (m *member) Err() error {
 	return m.err
 }
 
-// NotReady implements work. A member that owns no shard is ready once it has joined, as long as
+// NotReady implements work. A member that owns no shard is ready once it has joined and while
 // JetStream answers.
 func (m *member) NotReady() []string {
 	m.mu.Lock()

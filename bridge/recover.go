@@ -20,24 +20,24 @@ import (
 // recoveredSuffix is added to the name of a copy from which a shard was recovered.
 const recoveredSuffix = ".recovered"
 
-// Recovery is what Recover does with a shard.
+// Recovery describes the recovery of a shard. The caller of Recover sets Shard and Path.
 type Recovery struct {
 	Shard int
 	// Path is the file of a copy of the shard's state, up to message Offset of its log.
 	Path   string
 	Offset uint64
 	Last   uint64 // sequence number of the last message of the log; 0: it is empty
-	Kept   string // what the file was renamed to; empty: the shard is not recovered
+	Kept   string // new name of the file; empty: the shard was not recovered
 
 	replica *checkpoint.Replica
 	log     replicated.Stream
 }
 
-// Recover continues the logs of shards that no member owns, each from the copy in the file at
-// its Path, which no process may have open: what the log has beyond the copy is lost. It creates
-// what NATS has lost. It calls confirm with all that it is about to do, and returns its error.
-// It renames the files afterwards: members restore the state from NATS. After an error, some of
-// the shards may be recovered, which have Kept then.
+// Recover continues the logs of shards that no member owns, each from the copy at its Path, which
+// no process may have open. Messages that a copy lacks are lost. Recover creates streams and a
+// bucket that NATS has lost. Before it appends anything, it sets Offset and Last, calls confirm,
+// and returns the error of confirm. It renames the files afterwards, because members restore the
+// state from NATS. After an error, the shards with Kept are recovered.
 func Recover(ctx context.Context, config *configs.Config, shards []*Recovery, confirm func() error) (err error) {
 	defer func() {
 		for _, r := range shards {
@@ -91,7 +91,7 @@ func Recover(ctx context.Context, config *configs.Config, shards []*Recovery, co
 	})
 }
 
-// each calls do for all shards at once, because each takes longer than a lease.
+// each calls do for all shards concurrently, because each call takes longer than a lease.
 func each(shards []*Recovery, do func(*Recovery) error) error {
 	errs := make([]error, len(shards))
 	var all sync.WaitGroup

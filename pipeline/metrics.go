@@ -105,7 +105,7 @@ var (
 	sinkLagTime    = newDesc("ndrbridge_sink_lag_seconds", "Age of the oldest event that the sink has yet to acknowledge.", "sink")
 	sinkSkipped    = newDesc("ndrbridge_sink_skipped_total", "Events never delivered to the sink: its lag policy skipped them, or they were trimmed.", "sink")
 	redeliveries   = newDesc("ndrbridge_sink_redeliveries", "Events queued for redelivery to the sink.", "sink")
-	sinkParked     = newDesc("ndrbridge_sink_parked_events", "Events that failed while others were delivered, or that wait for a part of the target that is down, and those behind them of the same detection; they are sent again now and then.", "sink")
+	sinkParked     = newDesc("ndrbridge_sink_parked_events", "Events that failed while others were delivered, or that wait for an unavailable part of the target, and later events of the same detections; they are retried periodically.", "sink")
 	deadLetters    = newDesc("ndrbridge_dead_letters", "Stored dead letters by sink; those of sources have an empty sink label.", "sink")
 	deadDropped    = newDesc("ndrbridge_dead_letters_dropped_total", "Dead letters of sources dropped in favour of newer ones because the sources' share of dead_letters.max_bytes was full.")
 	deadBytes      = newDesc("ndrbridge_dead_letter_bytes", "Bytes of stored dead letters by sink; those of sources have an empty sink label.", "sink")

@@ -45,16 +45,16 @@ func (p *Pipeline) Reload(ctx context.Context, load func(current *configs.Config
 	return <-result, nil
 }
 
-// successor is the runtime that is to replace the current one.
+// successor is a runtime to replace the current one.
 type successor struct {
 	*runtime // nil if the configuration could not be loaded
 	current  *runtime
-	err      error // why it cannot
+	err      error // of loading or of making parts
 }
 
 // makeSuccessor loads a configuration and makes its parts.
 func (p *Pipeline) makeSuccessor(ctx context.Context, load func(*configs.Config) (*configs.Config, error)) successor {
-	current := p.current.Load() // which only a reload replaces
+	current := p.current.Load() // only a reload replaces it
 	config, err := load(current.config)
 	if err != nil {
 		return successor{current: current, err: err}
@@ -63,7 +63,7 @@ func (p *Pipeline) makeSuccessor(ctx context.Context, load func(*configs.Config)
 	return successor{next, current, failed.Join()}
 }
 
-// close closes the connections of a successor that is not to be used.
+// close closes the connections of a successor that will not be used.
 func (s successor) close() {
 	if s.runtime != nil {
 		s.without(s.current).close()

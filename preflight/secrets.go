@@ -9,14 +9,14 @@ import (
 	"ndrbridge/preflight/finding"
 )
 
-// checkSecrets returns a warning for each secret that is so short that it can be guessed,
-// and for each file with a secret that other users may read or replace.
+// checkSecrets returns a warning for each secret that is short enough to be guessed, and for each
+// file with a secret that other users may read or replace.
 func checkSecrets(config *configs.Config) []finding.Finding {
 	found := exposed(config.SecretFiles())
 	for _, key := range config.ShortSecrets() {
 		found = append(found, finding.Finding{
 			Step: key, Result: finding.Warning,
-			Detail: "the secret has less than 8 characters: it can be guessed, and what a server repeats of it may not be recognized",
+			Detail: "the secret has less than 8 characters: it can be guessed, and may not be redacted if a server repeats it",
 			Advice: "choose a longer one, if the other side allows it",
 		})
 	}
