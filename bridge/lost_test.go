@@ -19,7 +19,7 @@ import (
 	"ndrbridge/test/loopback"
 )
 
-// lose replaces the NATS server by one that has nothing, at the same address.
+// lose replaces the NATS server by an empty one at the same address.
 func (b *bridges) lose(t *testing.T) {
 	t.Helper()
 	port := b.nats.Addr().(*net.TCPAddr).Port
@@ -34,7 +34,7 @@ func (m *clusterMember) again(t *testing.T) {
 	m.running = run(t, *m.yaml.Load())
 }
 
-// notReady returns why a member is not ready; empty: it is.
+// notReady returns the reasons why a member is not ready; empty: it is ready.
 func (m *clusterMember) notReady(t *testing.T) string {
 	t.Helper()
 	status, text := get(t, "http://"+m.AdminAddress()+"/readyz")
@@ -44,13 +44,13 @@ func (m *clusterMember) notReady(t *testing.T) string {
 	return text
 }
 
-// TestNATSThatLosesItsDataStopsTheClusterUntilItIsRecovered: whoever starts first, nobody polls
-// and delivers without the state, and the members keep their copies. From one of them the
-// cluster continues, and repeats nothing that was acknowledged.
+// TestNATSThatLosesItsDataStopsTheClusterUntilItIsRecovered: whatever the order of starts, no member
+// polls or delivers without the state, and all keep their copies. The cluster continues from one
+// of them, and repeats no acknowledged event.
 func TestNATSThatLosesItsDataStopsTheClusterUntilItIsRecovered(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		lives bool  // one member runs while it happens
+		lives bool  // one member runs during the loss
 		order []int // in which the others are started: 0 and 1 have copies, 2 has none
 	}{
 		"all members are stopped, and the one without a copy is the first": {false, []int{2, 0, 1}},
@@ -84,7 +84,7 @@ func TestNATSThatLosesItsDataStopsTheClusterUntilItIsRecovered(t *testing.T) {
 			members := []*clusterMember{one, two, three}
 			waits := func(m *clusterMember) {
 				awaitCluster(t, m.name+" to say what to do", func() bool { return strings.Contains(m.notReady(t), "NATS") })
-				time.Sleep(3 * b.lease) // for it to do what it must not
+				time.Sleep(3 * b.lease) // time to take a shard by mistake
 			}
 			if c.lives {
 				waits(one)

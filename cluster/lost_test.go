@@ -23,8 +23,9 @@ var losses = map[string]loss{
 	"the ends of all logs": {end: true},
 }
 
-// TestWhatNATSLostIsNotReplaced: members that have what NATS lost keep it, whoever starts when,
-// and nobody goes on without it. An operator continues each shard from the latest copy.
+// TestWhatNATSLostIsNotReplaced: whatever the order of starts, members keep copies of records that
+// NATS lost, and no member continues without them, until an operator recovers each shard from the
+// latest copy.
 func TestWhatNATSLostIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	orders := map[string][]int{ // of members; 2 has no copy
@@ -100,7 +101,7 @@ func (l loss) run(t *testing.T, starts []int) {
 	s.recoverLatest(t, had)
 }
 
-// wantNothingTaken expects no owner, and no message that is not left.
+// wantNothingTaken expects that no message was appended since the loss, not even a take.
 func (s *simulation) wantNothingTaken(t *testing.T, left [simShards]int) {
 	t.Helper()
 	for shard := range simShards {
@@ -111,7 +112,7 @@ func (s *simulation) wantNothingTaken(t *testing.T, left [simShards]int) {
 }
 
 // recoverLatest continues each shard from the member that had the most records of it, and expects
-// that nothing is missing then.
+// all of them afterwards.
 func (s *simulation) recoverLatest(t *testing.T, had [simShards][2]uint64) {
 	t.Helper()
 	if s.members[0].node().waiting.Load() != nil {
@@ -155,8 +156,7 @@ func (s *simulation) recoverLatest(t *testing.T, had [simShards][2]uint64) {
 	s.judge(t)
 }
 
-// TestACopyOfAnotherClusterIsKept: somebody has created the cluster again instead of recovering
-// it.
+// TestACopyOfAnotherClusterIsKept: the cluster was created again instead of being recovered.
 func TestACopyOfAnotherClusterIsKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -191,7 +191,7 @@ func TestACopyOfAnotherClusterIsKept(t *testing.T) {
 	})
 }
 
-// cluster returns the identity of the cluster that the files are of.
+// cluster returns the identity of the cluster to which the files belong.
 func (d *simDisk) cluster() string {
 	d.mu.Lock()
 	f := d.files["state.0"]

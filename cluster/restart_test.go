@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestAClusterThatCrashedAsAWholeIsOwnedAgainAboutALeaseLater: nobody is left who could own a
-// shard, and everybody finds the entries of those that died.
+// TestAClusterThatCrashedAsAWholeIsOwnedAgainAboutALeaseLater: all members find the registry
+// entries of their crashed predecessors.
 func TestAClusterThatCrashedAsAWholeIsOwnedAgainAboutALeaseLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

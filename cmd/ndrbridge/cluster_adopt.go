@@ -36,12 +36,9 @@ streams are deleted, and the command is repeated: the error says which.`,
 		Args:              exactly("STATE"),
 		ValidArgsFunction: completeOne(completeFiles()),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			config, err := c.load()
+			config, err := c.loadCluster()
 			if err != nil {
 				return err
-			}
-			if !config.Cluster.Enabled() {
-				return errNoCluster
 			}
 			question := fmt.Sprintf("Make %s the state of the cluster %s?", args[0], config.Cluster.Name)
 			if err := c.confirmLoss(cmd.Context(), yes, question); err != nil {
@@ -73,6 +70,15 @@ func (c *command) adopt(ctx context.Context, config *configs.Config, state strin
 		Bytes   int64  `json:"bytes"`
 	}{state, config.Cluster.Name, written.Load()}, "%s is the state of the cluster %s (%s): start its members, and no bridge with %[1]s",
 		terminal.Printable(state), config.Cluster.Name, terminal.Bytes(written.Load()))
+}
+
+// loadCluster is load for commands that require a cluster.
+func (c *command) loadCluster() (*configs.Config, error) {
+	config, err := c.load()
+	if err == nil && !config.Cluster.Enabled() {
+		err = errNoCluster
+	}
+	return config, err
 }
 
 // errNoCluster is returned by commands that require a cluster.

@@ -20,12 +20,9 @@ data, see ndrbridge cluster recover.`,
 		Example: "  ndrbridge cluster init --config ndrbridge.yaml",
 		Args:    commandline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			config, err := c.load()
+			config, err := c.loadCluster()
 			if err != nil {
 				return err
-			}
-			if !config.Cluster.Enabled() {
-				return errNoCluster
 			}
 			if err := bridge.Init(cmd.Context(), config); err != nil {
 				return err

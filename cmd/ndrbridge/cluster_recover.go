@@ -84,12 +84,9 @@ func (c *command) recoverFromFile(ctx context.Context, shard, path string, yes b
 	if c.adminURL != "" || c.tokenFile != "" {
 		return fmt.Errorf("%w: --from-file does not act on a running member: use it without --admin and --token-file", commandline.ErrUsage)
 	}
-	config, err := c.load()
+	config, err := c.loadCluster()
 	if err != nil {
 		return err
-	}
-	if !config.Cluster.Enabled() {
-		return errNoCluster
 	}
 	var copies []*bridge.Recovery
 	if shard == allShards {
