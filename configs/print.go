@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -29,7 +30,23 @@ func Print(w io.Writer, config *Config) error {
 
 // MarshalYAML returns what Print writes.
 func (c Config) MarshalYAML() (any, error) {
-	return printBlock(reflect.ValueOf(c))
+	node, err := printBlock(reflect.ValueOf(c))
+	if err == nil {
+		escapeReferences(node)
+	}
+	return node, err
+}
+
+// escapeReferences escapes ${ in the values of a node: they are not references.
+func escapeReferences(node *yaml.Node) {
+	if node.Kind == yaml.ScalarNode {
+		node.Value = strings.ReplaceAll(node.Value, "${", "$${")
+	}
+	for i, child := range node.Content {
+		if node.Kind != yaml.MappingNode || i%2 == 1 {
+			escapeReferences(child)
+		}
+	}
 }
 
 func printBlock(block reflect.Value) (*yaml.Node, error) {

@@ -182,10 +182,11 @@ func TestNoErrorShowsASecret(t *testing.T) {
 func TestPrintReadsBackAsTheSame(t *testing.T) {
 	key := writeFile(t, "a key")
 	for name, text := range map[string]string{
-		"an example":             strings.Replace(string(Example()), "https://hooks.example/x", "https://hooks.example", 1), // the path of a webhook is hidden
-		"streams":                `{appliances: [{name: a, url: 'https://a', api_key: x, detections: {enrich: [format, link]}, audit: {enabled: false}, records: [{name: r, types: ["~dns"], recheck: 0, filter: {operator: not, rules: [{field: a, operator: in, operand: [1.10, "1.10", 9007199254740993, true, "true", 2026-01-31, "null", "~"]}, {field: b, operator: ">=", operand: {type: x, value: -1e3}}]}}]}], sinks: [{name: b, file: {path: '-'}}]}`,
-		"ticket systems":         `{tickets: {enabled: true, webhooks: {jira: {secret_file: ` + key + `, map: {statuses: {Waiting: ignore, "6": closed}, resolutions: {"*": ignore}}}, generic: [{name: otrs, secret_file: ` + key + `, verify: basic, username: u, map: {key: [a.b, c.0]}}]}}, appliances: [{name: a, url: 'https://a', api_key_file: ` + key + `}], sinks: [{name: b, file: {path: '-'}}]}`,
-		"values that look alike": "{state: '5', log: {level: 'debug'}, appliances: [{name: 'true', url: 'https://a', api_key: x, detections: {start: -7d, filter: {types: ['1', 'null', ''' '], risk_score_min: 0, recommended: false}}}], sinks: [{name: a, kafka: {brokers: ['a:1'], tls: {}}}, {name: b, file: {path: '-'}}]}",
+		"an example":                      strings.Replace(string(Example()), "https://hooks.example/x", "https://hooks.example", 1), // the path of a webhook is hidden
+		"streams":                         `{appliances: [{name: a, url: 'https://a', api_key: x, detections: {enrich: [format, link]}, audit: {enabled: false}, records: [{name: r, types: ["~dns"], recheck: 0, filter: {operator: not, rules: [{field: a, operator: in, operand: [1.10, "1.10", 9007199254740993, true, "true", 2026-01-31, "null", "~"]}, {field: b, operator: ">=", operand: {type: x, value: -1e3}}]}}]}], sinks: [{name: b, file: {path: '-'}}]}`,
+		"ticket systems":                  `{tickets: {enabled: true, webhooks: {jira: {secret_file: ` + key + `, map: {statuses: {Waiting: ignore, "6": closed}, resolutions: {"*": ignore}}}, generic: [{name: otrs, secret_file: ` + key + `, verify: basic, username: u, map: {key: [a.b, c.0]}}]}}, appliances: [{name: a, url: 'https://a', api_key_file: ` + key + `}], sinks: [{name: b, file: {path: '-'}}]}`,
+		"texts that look like references": `{state: '$${HOME}', appliances: [{name: a, url: 'https://a', api_key: x, records: [{name: r, filter: {field: a, operator: "=", operand: '$$${X}'}}]}], sinks: [{name: b, file: {path: '-'}}]}`,
+		"values that look alike":          "{state: '5', log: {level: 'debug'}, appliances: [{name: 'true', url: 'https://a', api_key: x, detections: {start: -7d, filter: {types: ['1', 'null', ''' '], risk_score_min: 0, recommended: false}}}], sinks: [{name: a, kafka: {brokers: ['a:1'], tls: {}}}, {name: b, file: {path: '-'}}]}",
 	} {
 		t.Run(name, func(t *testing.T) {
 			variable := "NDRBRIDGE_APPLIANCES_0_API_KEY_FILE=" + key
