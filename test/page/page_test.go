@@ -85,6 +85,7 @@ func TestDeadLetterIsViewedAndRequeued(t *testing.T) {
 	p.click(".dead-letter:first-child [data-part=drop]")
 	p.click("#confirm [data-part=yes]")
 	p.await("one is left", "document.querySelectorAll('.dead-letter').length === 1")
+	p.await("the question is closed, which takes all clicks", "!"+element("#confirm")+".open")
 
 	p.click("#dead-letters [data-part=requeue-all]")
 	p.awaitText("#confirm", "marked as redelivered")
