@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"regexp"
 
-	"ndrbridge/tickets/webhookintake"
+	"ndrbridge/internal/tickets/webhookintake"
 )
 
 // Tickets configures how ticket changes are written back to the appliances.

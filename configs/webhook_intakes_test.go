@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"ndrbridge/tickets"
+	"ndrbridge/internal/tickets"
 )
 
 func TestTicketKeyErrors(t *testing.T) {

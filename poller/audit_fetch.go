@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strconv"
 
-	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/appliance"
 	"ndrbridge/transform"
 )
 

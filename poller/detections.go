@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/appliance"
 	"ndrbridge/transform"
 )
 

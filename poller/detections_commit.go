@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/appliance"
 	"ndrbridge/transform"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"ndrbridge/appliance"
+	"ndrbridge/internal/appliance"
 	"ndrbridge/internal/jsonscan"
 	"ndrbridge/transform"
 )

@@ -16,7 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ndrbridge/appliance"
+	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
 	"ndrbridge/transform"
 )

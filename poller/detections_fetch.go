@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"time"
 
-	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/appliance"
 	"ndrbridge/internal/jsonscan"
 	"ndrbridge/transform"
 )

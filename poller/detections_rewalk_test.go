@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ndrbridge/appliance"
+	"ndrbridge/internal/appliance"
 )
 
 // burst makes n detections change within a minute that ends now, and polls until they

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"ndrbridge/appliance"
+	"ndrbridge/internal/appliance"
 )
 
 // givenUp is an object that could not be read in several polls.

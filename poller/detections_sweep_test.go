@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/appliance"
+	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
 )
 

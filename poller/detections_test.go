@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"pgregory.net/rapid"
 
-	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
 	"ndrbridge/test/ledger"
 	"ndrbridge/transform"

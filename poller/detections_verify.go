@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/appliance"
 )
 
 // maxVerified bounds the detections that are compared at once: their ids are held in

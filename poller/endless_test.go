@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/appliance"
+	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
 )
 

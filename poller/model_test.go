@@ -13,8 +13,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/appliance"
 	"ndrbridge/test/ledger"
 )
 

@@ -18,9 +18,9 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
-	"ndrbridge/cluster/lease"
+	"ndrbridge/internal/appliance"
+	"ndrbridge/internal/lease"
 )
 
 // Source reads one stream. A Poller calls Poll from one goroutine.

@@ -14,11 +14,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
-	"ndrbridge/cluster/lease"
-	"ndrbridge/cluster/lease/leasetest"
+	"ndrbridge/internal/appliance"
+	"ndrbridge/internal/lease"
 	"ndrbridge/poller"
+	"ndrbridge/test/leasetest"
 	"ndrbridge/transform"
 )
 

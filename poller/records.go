@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/appliance"
 	"ndrbridge/transform"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"ndrbridge/appliance"
+	"ndrbridge/internal/appliance"
 )
 
 // recordModel is a minimal record store, which changes before every request.

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"ndrbridge/appliance"
+	"ndrbridge/internal/appliance"
 )
 
 // windowsByOffset is how many windows are read by offset after one that could not be read

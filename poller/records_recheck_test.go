@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"ndrbridge/appliance"
+	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
 )
 

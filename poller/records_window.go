@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/appliance"
 )
 
 // reading is a window being read, in as many attempts as necessary.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/appliance"
 )
 
 // Reread counts the objects that a stream would read again after a rewind: those that the

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
 	"ndrbridge/transform"
 )

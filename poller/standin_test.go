@@ -13,7 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ndrbridge/appliance"
+	"ndrbridge/internal/appliance"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/ledger"
 )

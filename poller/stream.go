@@ -10,8 +10,8 @@ import (
 	"net/http"
 	"time"
 
-	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/appliance"
 	"ndrbridge/internal/traceparent"
 	"ndrbridge/transform"
 )

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/appliance"
+	"ndrbridge/internal/tickets"
 	"ndrbridge/poller"
-	"ndrbridge/tickets"
 )
 
 // reserving is a client that checks that every page is requested with memory that was

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/appliance"
+	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
 )
 

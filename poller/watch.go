@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/appliance"
 	"ndrbridge/transform"
 )
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/failure"
 	"ndrbridge/transform"
 )
 
@@ -201,7 +202,7 @@ func (b *deliveryBatch) giveUp(index int, reason error) {
 func (b *deliveryBatch) undoDeadLetters() {
 	b.undoable = slices.DeleteFunc(b.undoable, func(i int) bool {
 		e := &b.entries[i]
-		undo := b.events[i].ID != "" && !IsUnsent(e.reason)
+		undo := b.events[i].ID != "" && !failure.IsUnsent(e.reason)
 		if undo {
 			e.state = entryPending
 		}
@@ -239,7 +240,7 @@ func (b *deliveryBatch) deadLetters(n int, now time.Time) (dead []checkpoint.Dea
 	for i := range n {
 		if e := &b.entries[i]; e.state == entryDead {
 			dead = append(dead, checkpoint.DeadLetter{
-				Key: e.record.Key, Class: string(Rejected), Reason: e.reason.Error(), Time: now, Body: e.record.Event.Structured(),
+				Key: e.record.Key, Class: string(failure.Rejected), Reason: e.reason.Error(), Time: now, Body: e.record.Event.Structured(),
 			})
 		}
 	}

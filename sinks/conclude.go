@@ -60,7 +60,7 @@ func (p *pass) countAttempts() {
 
 // judge parks the event at index, which failed perhaps by its own fault, if the target accepted
 // something after it. If its part of the target did, the failure counts, and may be the last.
-func (p *pass) judge(index int, f failure, now time.Time) {
+func (p *pass) judge(index int, f eventFailure, now time.Time) {
 	e := &p.b.entries[index]
 	target, part := p.w.r.parts.since(f.at)
 	if e.failed = &f.at; part {

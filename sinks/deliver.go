@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/cluster/lease"
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/lease"
 )
 
 // delivery delivers one batch. Its methods implement the states of deliveryState.
@@ -112,7 +113,7 @@ func (d *delivery) end(ctx, late context.Context, p *pass, err error, left bool)
 		return outcomeNoLease
 	}
 	if atFault {
-		err = Errorf(Halted, "%d events in a row were rejected and none accepted: the sink, not the data, is probably misconfigured: %w", w.rejections.InARow(), err)
+		err = failure.Errorf(failure.Halted, "%d events in a row were rejected and none accepted: the sink, not the data, is probably misconfigured: %w", w.rejections.InARow(), err)
 	}
 	if late.Err() != nil || err != nil && errors.Is(err, ctx.Err()) {
 		return outcomeInterrupted
@@ -122,18 +123,18 @@ func (d *delivery) end(ctx, late context.Context, p *pass, err error, left bool)
 		return outcomeSent
 	}
 	if err == nil {
-		err = cmp.Or(p.last, ErrNotTried)
+		err = cmp.Or(p.last, failure.ErrNotTried)
 	}
-	class, retryAfter := ClassOf(err)
-	if d.full != nil && class == Transient {
+	class, retryAfter := failure.ClassOf(err)
+	if d.full != nil && class == failure.Transient {
 		err = fmt.Errorf("%w; %w", d.full, err)
 	}
 	w.r.metrics.retries.WithLabelValues(string(class)).Inc()
 	switch {
-	case class == Halted:
+	case class == failure.Halted:
 		d.pause = pause{err: err, duration: w.r.o.Probe}
 		return outcomeHalts
-	case class == Throttled:
+	case class == failure.Throttled:
 		d.pause = pause{err: err, duration: max(w.retry.NextBackOff(), retryAfter)}
 		return outcomeThrottled
 	case p.progress: // the target is up

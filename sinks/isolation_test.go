@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/render"
@@ -52,7 +53,7 @@ func TestEventThatKeepsFailingWhileOthersAreDeliveredIsGivenUp(t *testing.T) {
 		"several of them":                      {answer: failsOn("1", "4", "20"), dead: []string{"1", "4", "20"}, least: 20, within: 4 * time.Hour},
 		"one that the sink knows": {answer: func(_ int, ids []string) error {
 			if at := slices.Index(ids, "3"); at >= 0 {
-				each := make(sinks.EventErrors, len(ids))
+				each := make(failure.EventErrors, len(ids))
 				each[at] = errors.New("500 internal server error")
 				return each
 			}
@@ -65,10 +66,10 @@ func TestEventThatKeepsFailingWhileOthersAreDeliveredIsGivenUp(t *testing.T) {
 			if at < 0 {
 				return nil
 			}
-			each := make(sinks.EventErrors, len(ids))
+			each := make(failure.EventErrors, len(ids))
 			each[at] = errors.New("500 internal server error")
 			for i := at + 1; i < len(ids); i++ {
-				each[i] = sinks.ErrNotTried
+				each[i] = failure.ErrNotTried
 			}
 			return each
 		}, dead: []string{"7"}, least: 20, within: 4 * time.Hour},
@@ -80,9 +81,9 @@ func TestEventThatKeepsFailingWhileOthersAreDeliveredIsGivenUp(t *testing.T) {
 				alone := make(map[string]int) // sends in which an event failed and no other did
 				f := newFixtureWith(t, 40, &target{answer: func(call int, ids []string) error {
 					err := c.answer(call, ids)
-					if each, ok := errors.AsType[sinks.EventErrors](err); ok {
+					if each, ok := errors.AsType[failure.EventErrors](err); ok {
 						for i, id := range ids {
-							if each[i] != nil && !errors.Is(each[i], sinks.ErrNotTried) {
+							if each[i] != nil && !errors.Is(each[i], failure.ErrNotTried) {
 								alone[id]++
 							}
 						}
@@ -117,7 +118,7 @@ func TestEventThatKeepsFailingWhileOthersAreDeliveredIsGivenUp(t *testing.T) {
 		down error
 		most int // attempts in a minute
 	}{
-		{"but none while the target cannot be reached, however long", sinks.Unavailable(sinks.ScopeTarget, "connection refused"), 2},
+		{"but none while the target cannot be reached, however long", failure.Unavailable(failure.ScopeTarget, "connection refused"), 2},
 		{"but none while the target answers only 500, however long", errors.New("500 internal server error"), 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -193,7 +194,7 @@ func TestEventThatKeepsFailingWhileOthersAreDeliveredIsGivenUp(t *testing.T) {
 }
 
 func TestSinkThatRejectsEverythingHalts(t *testing.T) {
-	rejects := sinks.Errorf(sinks.Rejected, "400 bad request")
+	rejects := failure.Errorf(failure.Rejected, "400 bad request")
 	synctest.Test(t, func(t *testing.T) {
 		var bad atomic.Bool
 		bad.Store(true)
@@ -286,10 +287,10 @@ func TestUnsendableEventsDoNotHaltTheSink(t *testing.T) {
 func TestUnsendableEventsDoNotHideThatTheTargetRejectsEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 60, &target{answer: func(_ int, ids []string) error {
-			each := make(sinks.EventErrors, len(ids))
+			each := make(failure.EventErrors, len(ids))
 			for i, id := range ids {
-				if each[i] = sinks.Errorf(sinks.Rejected, "400 bad request"); len(id) == 2 && id[1] == '5' {
-					each[i] = sinks.Unsendable("too large")
+				if each[i] = failure.Errorf(failure.Rejected, "400 bad request"); len(id) == 2 && id[1] == '5' {
+					each[i] = failure.Unsendable("too large")
 				}
 			}
 			return each
@@ -341,7 +342,7 @@ func TestABatchThatFailsAsAWholeIsGivenUpAfterMaxAttempts(t *testing.T) {
 
 func TestAProbeOfASinkThatIsDownIsOneSend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		answer := sinks.Errorf(sinks.Rejected, "400 bad request")
+		answer := failure.Errorf(failure.Rejected, "400 bad request")
 		var now atomic.Pointer[error]
 		set := func(err error) { now.Store(&err) }
 		set(answer)
@@ -349,7 +350,7 @@ func TestAProbeOfASinkThatIsDownIsOneSend(t *testing.T) {
 		stop := f.start()
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
-		set(sinks.Unavailable(sinks.ScopeTarget, "connection refused"))
+		set(failure.Unavailable(failure.ScopeTarget, "connection refused"))
 		attempts := func() int {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -380,14 +381,14 @@ func TestAHaltUndoesTheRejectionsSinceTheLastAcceptedEvent(t *testing.T) {
 		var well atomic.Bool
 		sends := make(map[string]int)
 		answer := func(_ int, ids []string) error {
-			each, failed := make(sinks.EventErrors, len(ids)), false
+			each, failed := make(failure.EventErrors, len(ids)), false
 			for i, id := range ids {
 				sends[id]++
 				switch {
 				case id == "10":
-					each[i] = sinks.Unsendable("too large")
+					each[i] = failure.Unsendable("too large")
 				case id != "6" && !well.Load():
-					each[i] = sinks.Errorf(sinks.Rejected, "400 bad request")
+					each[i] = failure.Errorf(failure.Rejected, "400 bad request")
 				}
 				failed = failed || each[i] != nil
 			}
@@ -510,7 +511,7 @@ func TestEventsThatCannotBePreparedAreNotSentAfterAHalt(t *testing.T) {
 			if well.Load() {
 				return nil
 			}
-			return sinks.Errorf(sinks.Rejected, "400 bad request")
+			return failure.Errorf(failure.Rejected, "400 bad request")
 		}}, func(o *sinks.Options) {
 			o.Batch.MaxEvents = 30
 			o.Prepare = func(e transform.Event) (transform.Event, error) {
@@ -544,7 +545,7 @@ func TestProbesKeepTheOrderOfADetection(t *testing.T) {
 					if well.Load() {
 						return nil
 					}
-					return sinks.Errorf(sinks.Rejected, "400 bad request")
+					return failure.Errorf(failure.Rejected, "400 bad request")
 				}}, func(o *sinks.Options) { o.Batch.MaxEvents = 30 })
 				if err := appendEvents(t.Context(), f.store, 1, 30, func(i int) string { return fmt.Sprint(i % 7) }); err != nil {
 					t.Fatal(err)
@@ -581,7 +582,7 @@ func TestASinkThatAcceptedAProbeHaltsAgain(t *testing.T) {
 				accepted++
 				return nil
 			}
-			return sinks.Errorf(sinks.Rejected, "400 bad request")
+			return failure.Errorf(failure.Rejected, "400 bad request")
 		}})
 		stop := f.start()
 		time.Sleep(24 * time.Hour)
@@ -601,7 +602,7 @@ func TestRejectionsBetweenAcceptedEventsDoNotHaltTheSink(t *testing.T) {
 		var log bytes.Buffer
 		f := newFixtureWith(t, 100, &target{answer: answerEach(func(number int) error {
 			if number%5 != 0 {
-				return sinks.Errorf(sinks.Rejected, "400 bad event")
+				return failure.Errorf(failure.Rejected, "400 bad event")
 			}
 			return nil
 		})}, func(o *sinks.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
@@ -117,7 +118,7 @@ func TestLaggingSinkSkipsOldestEventsAndReportsThem(t *testing.T) {
 func TestASkipDoesNotEndAHalt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		f := newFixtureWith(t, 0, &target{answer: func(int, []string) error { return sinks.Errorf(sinks.Halted, "401 unauthorized") }}, func(o *sinks.Options) {
+		f := newFixtureWith(t, 0, &target{answer: func(int, []string) error { return failure.Errorf(failure.Halted, "401 unauthorized") }}, func(o *sinks.Options) {
 			o.Lag = sinks.Lag{Skip: true, MaxAge: 10 * time.Minute, Events: transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge}}
 			o.Log = slog.New(slog.NewTextHandler(&log, nil))
 		})
@@ -142,11 +143,11 @@ func TestCompletedEventsAreCommittedBeforeASkip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		f := newFixtureWith(t, 8, &target{answer: func(_ int, ids []string) error {
-			each := make(sinks.EventErrors, len(ids))
+			each := make(failure.EventErrors, len(ids))
 			for i := range each {
 				if each[i] = errors.New("500 internal server error"); ids[i] == "1" {
 					// It is not committed yet: whether the target rejects everything is open.
-					each[i] = sinks.Errorf(sinks.Rejected, "400 bad event")
+					each[i] = failure.Errorf(failure.Rejected, "400 bad event")
 				}
 			}
 			return each

@@ -10,9 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ndrbridge/cluster/lease"
-	"ndrbridge/cluster/lease/leasetest"
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/lease"
 	"ndrbridge/sinks"
+	"ndrbridge/test/leasetest"
 	"ndrbridge/transform"
 )
 
@@ -40,16 +41,16 @@ func (s cut) Send(ctx context.Context, events []transform.Event) error {
 // reports of a Send that was cut short.
 func TestALeaseThatEndsCountsAgainstNoEvent(t *testing.T) {
 	each := func(err error) func(int) error {
-		return func(n int) error { return slices.Repeat(sinks.EventErrors{err}, n) }
+		return func(n int) error { return slices.Repeat(failure.EventErrors{err}, n) }
 	}
 	for name, err := range map[string]func(int) error{
 		"a failure of its own":           func(int) error { return errors.New("connection reset by peer") },
 		"a failure of each event":        each(errors.New("connection reset by peer")),
-		"events that were not tried":     each(sinks.ErrNotTried),
-		"a failure that halts":           func(int) error { return sinks.Errorf(sinks.Halted, "handshake failed") },
-		"a failure of each that halts":   each(sinks.Errorf(sinks.Halted, "handshake failed")),
-		"a failure of each that waits":   each(sinks.Errorf(sinks.Throttled, "429")),
-		"a rejection of the whole batch": func(int) error { return sinks.Errorf(sinks.Rejected, "400") },
+		"events that were not tried":     each(failure.ErrNotTried),
+		"a failure that halts":           func(int) error { return failure.Errorf(failure.Halted, "handshake failed") },
+		"a failure of each that halts":   each(failure.Errorf(failure.Halted, "handshake failed")),
+		"a failure of each that waits":   each(failure.Errorf(failure.Throttled, "429")),
+		"a rejection of the whole batch": func(int) error { return failure.Errorf(failure.Rejected, "400") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -212,7 +213,7 @@ func TestASinkThatRejectsEverythingIsStillProbedAfterALease(t *testing.T) {
 			if fixed.Load() {
 				return nil
 			}
-			return sinks.Errorf(sinks.Rejected, "403 for all")
+			return failure.Errorf(failure.Rejected, "403 for all")
 		}, func(o *sinks.Options) { o.Batch.MaxEvents = 25 })
 		stop := f.start()
 		defer stop()

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
@@ -178,7 +179,7 @@ func TestMatchSeesEventsAsTheyAreSent(t *testing.T) {
 				if later.Load() {
 					return nil
 				}
-				return sinks.Errorf(sinks.Rejected, "400 bad request")
+				return failure.Errorf(failure.Rejected, "400 bad request")
 			}
 			f := newFixtureWith(t, 3, &target{answer: answer}, func(o *sinks.Options) {
 				o.Match = func(transform.Event) (bool, error) { return !later.Load(), nil }

@@ -3,6 +3,7 @@ package sinks
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"ndrbridge/internal/failure"
 )
 
 // Metrics are the metrics of all sinks.
@@ -67,7 +68,7 @@ type sinkMetrics struct {
 // of returns the metrics of a sink. It creates all series at zero, so that the
 // first count is an increase and not a new series.
 func (m *Metrics) of(sink string) sinkMetrics {
-	for _, class := range []Class{Transient, Throttled, Rejected, Halted} {
+	for _, class := range []failure.Class{failure.Transient, failure.Throttled, failure.Rejected, failure.Halted} {
 		m.retries.WithLabelValues(sink, string(class))
 	}
 	return sinkMetrics{

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
 )
 
@@ -25,11 +26,11 @@ func TestMetricsAndLog(t *testing.T) {
 		f := newFixtureWith(t, 20, &target{answer: func(attempt int, ids []string) error {
 			switch {
 			case attempt <= 2:
-				return sinks.Unavailable(sinks.ScopeTarget, "connection refused")
+				return failure.Unavailable(failure.ScopeTarget, "connection refused")
 			case attempt <= 4:
-				return sinks.Errorf(sinks.Halted, "401 unauthorized")
+				return failure.Errorf(failure.Halted, "401 unauthorized")
 			case slices.Contains(ids, "5"):
-				return sinks.Errorf(sinks.Rejected, "400 bad event")
+				return failure.Errorf(failure.Rejected, "400 bad event")
 			}
 			return nil
 		}}, func(o *sinks.Options) {

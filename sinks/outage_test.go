@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
@@ -191,7 +192,7 @@ func TestTargetDownAfterAPoisonedBatchIsRetriedWithBackoff(t *testing.T) {
 		f := newFixture(t, 40, &target{answer: func(attempt int, ids []string) error {
 			switch {
 			case down && attempt > before+hourly: // or time would stand still for ever
-				return &sinks.Error{Class: sinks.Throttled, RetryAfter: 24 * time.Hour, Err: errors.New("429 too many requests")}
+				return &failure.Error{Class: failure.Throttled, RetryAfter: 24 * time.Hour, Err: errors.New("429 too many requests")}
 			case down:
 				return errors.New("connection refused")
 			}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/transform"
 )
 
@@ -91,16 +92,16 @@ func (p *parts) areWatched() bool {
 
 // leaveOutDown returns the events whose parts, of these names (nil: there are none), are not
 // down. If it leaves out some, results holds an error for each of them, and nil for the others.
-func (p *parts) leaveOutDown(events []transform.Event, names []string, now time.Time) (up []transform.Event, results EventErrors) {
+func (p *parts) leaveOutDown(events []transform.Event, names []string, now time.Time) (up []transform.Event, results failure.EventErrors) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if names == nil || len(p.down) == 0 {
 		return events, nil
 	}
-	results = make(EventErrors, len(events))
+	results = make(failure.EventErrors, len(events))
 	for i, name := range names {
 		if wait := p.down[name].until.Sub(now); wait > 0 {
-			results[i] = &Error{Class: Transient, Scope: ScopePart, RetryAfter: wait, Err: fmt.Errorf("%w: %s", errPartDown, name)}
+			results[i] = &failure.Error{Class: failure.Transient, Scope: failure.ScopePart, RetryAfter: wait, Err: fmt.Errorf("%w: %s", errPartDown, name)}
 			continue
 		}
 		up = append(up, events[i])
@@ -111,19 +112,19 @@ func (p *parts) leaveOutDown(events []transform.Event, names []string, now time.
 	return up, results
 }
 
-// merge completes the results that leaveOutDown returned with err, the result of the Send of
-// the sent other events. An error that is not about each of them is returned as it is.
-func (e EventErrors) merge(err error, sent int) error {
-	each, ok := errors.AsType[EventErrors](err)
+// mergeResults completes the results that leaveOutDown returned with err, the result of the
+// Send of the sent other events. An error that is not about each of them is returned as it is.
+func mergeResults(results failure.EventErrors, err error, sent int) error {
+	each, ok := errors.AsType[failure.EventErrors](err)
 	if err != nil && (!ok || len(each) != sent || hadNoLease(err)) {
 		return err
 	}
-	for i := range e {
-		if e[i] == nil && len(each) > 0 {
-			e[i], each = each[0], each[1:]
+	for i := range results {
+		if results[i] == nil && len(each) > 0 {
+			results[i], each = each[0], each[1:]
 		}
 	}
-	return e
+	return results
 }
 
 // errPartDown is the error of events that were not sent because their part of the target has

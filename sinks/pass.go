@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/transform"
 )
 
@@ -41,11 +42,11 @@ type pass struct {
 	b         *deliveryBatch
 	ctx, late context.Context
 
-	ranges [][]int         // indexes of events to send, in the order of sending
-	size   int             // the most events of the next request
-	before []int           // by index: that of the pending event before it with its key, or -1; nil: not made yet
-	failed map[int]failure // by index
-	tried  map[int]bool    // by index: was in a request that failed, and no part of the target was down
+	ranges [][]int              // indexes of events to send, in the order of sending
+	size   int                  // the most events of the next request
+	before []int                // by index: that of the pending event before it with its key, or -1; nil: not made yet
+	failed map[int]eventFailure // by index
+	tried  map[int]bool         // by index: was in a request that failed, and no part of the target was down
 
 	accepted      bool // the target accepted something
 	inVain        int  // requests since then
@@ -54,8 +55,8 @@ type pass struct {
 	last          error
 }
 
-// failure is the failure of one event in a pass.
-type failure struct {
+// eventFailure is the failure of one event in a pass.
+type eventFailure struct {
 	err  error
 	part bool // its part of the target is down
 	at   mark
@@ -65,7 +66,7 @@ func newPass(d *delivery, ctx, late context.Context) *pass {
 	pending := d.b.pending()
 	p := &pass{
 		d: d, w: d.w, b: d.b, ctx: ctx, late: late,
-		ranges: [][]int{pending}, size: len(pending), failed: make(map[int]failure), tried: make(map[int]bool),
+		ranges: [][]int{pending}, size: len(pending), failed: make(map[int]eventFailure), tried: make(map[int]bool),
 	}
 	if w := d.w; w.fruitless > 0 && len(pending) > 0 {
 		// Earlier passes tried some of these in vain. Try others, in smaller requests, so
@@ -201,12 +202,12 @@ func (p *pass) attempt(indexes []int) error {
 		p.size = min(2*p.size, len(p.b.entries))
 		return nil
 	}
-	each, ok := errors.AsType[EventErrors](err)
+	each, ok := errors.AsType[failure.EventErrors](err)
 	if !ok || len(each) != len(indexes) {
 		if len(indexes) > 1 {
 			return p.split(indexes, err)
 		}
-		each = EventErrors{err}
+		each = failure.EventErrors{err}
 	}
 	noLease := hadNoLease(err)
 	ended := p.applyResults(indexes, each, names, noLease, now)
@@ -227,13 +228,13 @@ func (p *pass) split(indexes []int, err error) error {
 	}
 	p.last = err
 	half := len(indexes) / 2
-	if class, _ := ClassOf(err); class == Rejected { // the target is up: keep the order
+	if class, _ := failure.ClassOf(err); class == failure.Rejected { // the target is up: keep the order
 		p.ranges = slices.Insert(p.ranges, 0, indexes[:half], indexes[half:])
 		return nil
 	}
 	p.inVain++
 	for _, i := range indexes {
-		p.tried[i] = p.tried[i] || ScopeOf(err) != ScopePart
+		p.tried[i] = p.tried[i] || failure.ScopeOf(err) != failure.ScopePart
 	}
 	p.size = half
 	p.push(indexes[:half])
@@ -243,44 +244,44 @@ func (p *pass) split(indexes []int, err error) error {
 
 // endsPass reports whether err is about the target or the sink as a whole.
 func (p *pass) endsPass(err error) bool {
-	scope := ScopeOf(err)
-	class, _ := ClassOf(err)
-	return hadNoLease(err) || p.late.Err() != nil || class == Halted || scope == ScopeTarget
+	scope := failure.ScopeOf(err)
+	class, _ := failure.ClassOf(err)
+	return hadNoLease(err) || p.late.Err() != nil || class == failure.Halted || scope == failure.ScopeTarget
 }
 
 // applyResults records the result of each event at indexes. Without a lease, only
 // acknowledgements and rejections count. It returns the most severe of the errors that end the
 // pass.
-func (p *pass) applyResults(indexes []int, each EventErrors, names []string, noLease bool, now time.Time) error {
+func (p *pass) applyResults(indexes []int, each failure.EventErrors, names []string, noLease bool, now time.Time) error {
 	var ended, rejected error
 	took, down := make(map[string]bool), make(map[string]bool) // parts
 	known, failed := false, false                              // results of events
 	for n, err := range each {
 		i, part := indexes[n], nameAt(names, n)
-		class, _ := ClassOf(err)
+		class, _ := failure.ClassOf(err)
 		switch {
 		case err == nil:
 			p.acknowledge(i, part, now)
 			took[part], known = true, true
-		case class == Rejected:
+		case class == failure.Rejected:
 			p.reject(i, err)
 			rejected, known = err, true
-		case noLease || errors.Is(err, ErrNotTried):
+		case noLease || errors.Is(err, failure.ErrNotTried):
 		case p.endsPass(err):
 			if ended == nil || moreSevere(err, ended) {
 				ended = err
 			}
-		case ScopeOf(err) == ScopePart:
-			p.fail(i, failure{err: err, part: true})
+		case failure.ScopeOf(err) == failure.ScopePart:
+			p.fail(i, eventFailure{err: err, part: true})
 			failed = true
 			if !errors.Is(err, errPartDown) {
 				down[part] = true
 			}
-		case ScopeOf(err) == ScopeRequest && len(indexes) > 1:
+		case failure.ScopeOf(err) == failure.ScopeRequest && len(indexes) > 1:
 			p.last, p.tried[i], failed = err, true, true
 			p.size = min(p.size, len(indexes)/2)
 		default:
-			p.fail(i, failure{err: err, at: p.w.r.parts.mark(part)})
+			p.fail(i, eventFailure{err: err, at: p.w.r.parts.mark(part)})
 			p.tried[i], failed = true, true
 		}
 	}
@@ -296,7 +297,7 @@ func (p *pass) applyResults(indexes []int, each EventErrors, names []string, noL
 	case ended != nil:
 		return ended
 	case !known && !failed:
-		return ErrNotTried
+		return failure.ErrNotTried
 	case p.w.rejections.TargetAtFault():
 		return rejected
 	}
@@ -305,13 +306,13 @@ func (p *pass) applyResults(indexes []int, each EventErrors, names []string, noL
 
 // moreSevere reports whether err rather than than decides how the sink goes on.
 func moreSevere(err, than error) bool {
-	class, wait := ClassOf(err)
-	thanClass, thanWait := ClassOf(than)
+	class, wait := failure.ClassOf(err)
+	thanClass, thanWait := failure.ClassOf(than)
 	switch class {
-	case Halted:
-		return thanClass != Halted
-	case Throttled:
-		return thanClass == Transient || thanClass == Throttled && wait > thanWait
+	case failure.Halted:
+		return thanClass != failure.Halted
+	case failure.Throttled:
+		return thanClass == failure.Transient || thanClass == failure.Throttled && wait > thanWait
 	}
 	return false
 }
@@ -348,13 +349,13 @@ func (p *pass) acknowledge(index int, part string, now time.Time) {
 func (p *pass) reject(index int, err error) {
 	p.b.deadLetter(index, err)
 	p.progress = true
-	if p.b.entries[index].record.Seq != 0 && !IsUnsent(err) {
+	if p.b.entries[index].record.Seq != 0 && !failure.IsUnsent(err) {
 		p.w.rejections.Add()
 	}
 }
 
 // fail records that the event at index failed by itself.
-func (p *pass) fail(index int, f failure) {
+func (p *pass) fail(index int, f eventFailure) {
 	p.failed[index], p.last = f, f.err
-	_, p.b.entries[index].retryAfter = ClassOf(f.err)
+	_, p.b.entries[index].retryAfter = failure.ClassOf(f.err)
 }

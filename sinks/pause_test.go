@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
 )
 
@@ -88,7 +89,7 @@ func TestResumeRetriesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 3, &target{answer: func(attempt int, _ []string) error {
 			if attempt == 1 {
-				return sinks.Errorf(sinks.Halted, "401 unauthorized")
+				return failure.Errorf(failure.Halted, "401 unauthorized")
 			}
 			return nil
 		}})
@@ -108,7 +109,7 @@ func TestStatusHasTheNextAttemptAndTheLastDelivery(t *testing.T) {
 		var up atomic.Bool
 		f := newFixture(t, 3, &target{answer: func(int, []string) error {
 			if !up.Load() {
-				return sinks.Errorf(sinks.Halted, "401 unauthorized")
+				return failure.Errorf(failure.Halted, "401 unauthorized")
 			}
 			return nil
 		}})
@@ -135,10 +136,10 @@ func TestStatusHasTheNextAttemptAndTheLastDelivery(t *testing.T) {
 func TestSinkHaltsWhileItsDeadLettersAreFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 8, &target{answer: func(_ int, ids []string) error {
-			each := make(sinks.EventErrors, len(ids))
+			each := make(failure.EventErrors, len(ids))
 			for i, id := range ids {
 				if id == "2" || id == "4" {
-					each[i] = sinks.Errorf(sinks.Rejected, "400 bad event")
+					each[i] = failure.Errorf(failure.Rejected, "400 bad event")
 				}
 			}
 			return each

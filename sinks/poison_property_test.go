@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
@@ -107,16 +108,16 @@ func (f *faultyTarget) Send(_ context.Context, events []transform.Event) error {
 	if f.isDown(-1, now) {
 		return f.downAs
 	}
-	each, failed := make(sinks.EventErrors, len(events)), error(nil)
+	each, failed := make(failure.EventErrors, len(events)), error(nil)
 	blocked := make(map[string]bool)
 	for i, e := range events {
 		x := f.events[e.ID]
 		switch {
 		case failed != nil && f.stops, blocked[x.key]:
-			each[i] = sinks.ErrNotTried
+			each[i] = failure.ErrNotTried
 			continue
 		case f.isDown(x.part, now) && !f.hidden:
-			each[i] = sinks.Unavailable(sinks.ScopePart, "part %d has no leader", x.part)
+			each[i] = failure.Unavailable(failure.ScopePart, "part %d has no leader", x.part)
 		case x.poisoned, f.isDown(x.part, now):
 			each[i] = errors.New("500 internal server error")
 		default:
@@ -211,8 +212,8 @@ func poisonAndOutages(t *rapid.T, path string) {
 		form:   rapid.SampledFrom([]form{byEvent, asOne}).Draw(t, "form"),
 		stops:  rapid.Bool().Draw(t, "stops"),
 		downAs: rapid.SampledFrom([]error{
-			errors.New("500 internal server error"), sinks.Unavailable(sinks.ScopeTarget, "connection refused"),
-			&sinks.Error{Class: sinks.Throttled, RetryAfter: time.Minute, Err: errors.New("429")},
+			errors.New("500 internal server error"), failure.Unavailable(failure.ScopeTarget, "connection refused"),
+			&failure.Error{Class: failure.Throttled, RetryAfter: time.Minute, Err: errors.New("429")},
 		}).Draw(t, "down as"),
 		events: make(map[string]*expected), latest: make(map[string]int),
 	}

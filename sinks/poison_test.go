@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
 )
 
@@ -41,7 +42,7 @@ func TestAFewPoisonedEventsStopNoSink(t *testing.T) {
 					answer := answerEach(bad)
 					f := newFixtureWith(t, c.events, &target{answer: func(attempt int, ids []string) error {
 						err := answer(attempt, ids)
-						if results, ok := errors.AsType[sinks.EventErrors](err); ok && !each {
+						if results, ok := errors.AsType[failure.EventErrors](err); ok && !each {
 							return results[slices.IndexFunc(results, func(err error) bool { return err != nil })]
 						}
 						return err
@@ -73,8 +74,8 @@ func TestAPartOfATargetThatIsDownMakesNoDeadLetters(t *testing.T) {
 		err  error
 		down time.Duration
 	}{
-		{"a part that the sink reports, for a minute", sinks.Unavailable(sinks.ScopePart, "not enough replicas"), time.Minute},
-		{"a part that the sink reports, for a day", sinks.Unavailable(sinks.ScopePart, "not enough replicas"), 24 * time.Hour},
+		{"a part that the sink reports, for a minute", failure.Unavailable(failure.ScopePart, "not enough replicas"), time.Minute},
+		{"a part that the sink reports, for a day", failure.Unavailable(failure.ScopePart, "not enough replicas"), 24 * time.Hour},
 		{"a part that the sink does not know of, for a minute", errors.New("500 internal server error"), time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -113,7 +114,7 @@ func TestDeliveryWaitsIfThereIsNoSpaceForParkedEvents(t *testing.T) {
 		down := true
 		f := newFixture(t, 100, &target{answer: answerEach(func(number int) error {
 			if down && number%2 == 0 {
-				return sinks.Unavailable(sinks.ScopePart, "not enough replicas")
+				return failure.Unavailable(failure.ScopePart, "not enough replicas")
 			}
 			return nil
 		})})
@@ -149,11 +150,11 @@ func TestAHaltUndoesRejectionsOfEarlierPasses(t *testing.T) {
 			if well {
 				return nil
 			}
-			each := make(sinks.EventErrors, len(ids))
+			each := make(failure.EventErrors, len(ids))
 			for i := range ids {
-				each[i] = sinks.Errorf(sinks.Rejected, "400 bad request")
+				each[i] = failure.Errorf(failure.Rejected, "400 bad request")
 				if attempt == 1 && i >= 10 {
-					each[i] = sinks.Unavailable(sinks.ScopeTarget, "connection reset")
+					each[i] = failure.Unavailable(failure.ScopeTarget, "connection reset")
 				}
 			}
 			return each
@@ -219,10 +220,10 @@ func theOnlyHealthyEventIsFound(t *testing.T, all, healthy int) {
 		"results up to the first failure": func(bad func(int) error) func(int, []string) error {
 			each := answerEach(bad)
 			return func(attempt int, ids []string) error {
-				results, _ := errors.AsType[sinks.EventErrors](each(attempt, ids))
+				results, _ := errors.AsType[failure.EventErrors](each(attempt, ids))
 				if i := slices.IndexFunc(results, func(err error) bool { return err != nil }); i >= 0 {
 					for j := i + 1; j < len(results); j++ {
-						results[j] = sinks.ErrNotTried
+						results[j] = failure.ErrNotTried
 					}
 				}
 				return results.OrNil()

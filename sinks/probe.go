@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/internal/poison"
 	"ndrbridge/transform"
 )
@@ -82,14 +83,14 @@ func (p *pass) probeOnce(firsts []int, n int) (accepted bool, err error) {
 		return false, nil
 	}
 	part, err := p.sendAlone(p.b.events[i])
-	switch class, _ := ClassOf(err); {
+	switch class, _ := failure.ClassOf(err); {
 	case err == nil:
 		p.acknowledge(i, part, time.Now())
 		return true, nil
-	case IsUnsent(err):
+	case failure.IsUnsent(err):
 		p.reject(i, err)
 		return false, nil
-	case class != Rejected:
+	case class != failure.Rejected:
 		return false, err
 	}
 	p.last = err
@@ -128,7 +129,7 @@ func (p *pass) tryAhead(c *candidate) (accepted bool, err error) {
 // event goes to and the event's result.
 func (p *pass) sendAlone(e transform.Event) (part string, err error) {
 	names, err := p.sendOnce([]transform.Event{e})
-	if each, ok := errors.AsType[EventErrors](err); ok && len(each) == 1 && !hadNoLease(err) {
+	if each, ok := errors.AsType[failure.EventErrors](err); ok && len(each) == 1 && !hadNoLease(err) {
 		err = each[0]
 	}
 	return nameAt(names, 0), err

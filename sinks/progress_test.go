@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
@@ -18,7 +19,7 @@ import (
 // answerEach returns the answers of a sink that reports the result of each event.
 func answerEach(result func(number int) error) func(int, []string) error {
 	return func(_ int, ids []string) error {
-		each, failed := make(sinks.EventErrors, len(ids)), false
+		each, failed := make(failure.EventErrors, len(ids)), false
 		for i, id := range ids {
 			number, _ := strconv.Atoi(id) // 0 for one that is sent again
 			if each[i] = result(number); each[i] != nil {
@@ -197,7 +198,7 @@ func TestSkipLeavesOutCompletedEvents(t *testing.T) {
 		f := newFixtureWith(t, 8, &target{answer: answerEach(func(number int) error {
 			switch number {
 			case 2:
-				return sinks.Errorf(sinks.Rejected, "400 bad request")
+				return failure.Errorf(failure.Rejected, "400 bad request")
 			case 8:
 				return errors.New("500 internal server error")
 			}
@@ -221,14 +222,14 @@ func TestRequeuedDeadLettersThatAreStillBadReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 100, &target{})
 		f.answer = func(_ int, ids []string) error {
-			each := make(sinks.EventErrors, len(ids))
+			each := make(failure.EventErrors, len(ids))
 			for i, id := range ids {
 				var number int
 				if _, err := fmt.Sscan(id, &number); err != nil {
 					return err
 				}
 				if number <= 60 && number%2 == 0 {
-					each[i] = sinks.Errorf(sinks.Rejected, "400 bad request")
+					each[i] = failure.Errorf(failure.Rejected, "400 bad request")
 				}
 			}
 			return each
@@ -251,7 +252,7 @@ func TestEventsAheadOfADeadLetterWithoutSpaceAreCommitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixtureWith(t, 100, &target{answer: answerEach(func(number int) error {
 			if number == 90 {
-				return sinks.Errorf(sinks.Rejected, "400 bad request")
+				return failure.Errorf(failure.Rejected, "400 bad request")
 			}
 			return nil
 		})}, func(o *sinks.Options) { o.Batch = checkpoint.Batch{MaxEvents: 500} })

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
@@ -17,10 +18,10 @@ import (
 func TestRedelivery(t *testing.T) {
 	rejects := func(poison ...string) func(int, []string) error {
 		return func(_ int, ids []string) error {
-			each := make(sinks.EventErrors, len(ids))
+			each := make(failure.EventErrors, len(ids))
 			for i, id := range ids {
 				if slices.Contains(poison, id) {
-					each[i] = sinks.Errorf(sinks.Rejected, "400 bad event")
+					each[i] = failure.Errorf(failure.Rejected, "400 bad event")
 				}
 			}
 			return each
@@ -74,7 +75,7 @@ func TestRedelivery(t *testing.T) {
 			"and tried again with the same one",
 			func(attempt int, ids []string) error {
 				if ids[0] == "1 again 1" && attempt < 5 {
-					return sinks.Unavailable(sinks.ScopeTarget, "503 service unavailable")
+					return failure.Unavailable(failure.ScopeTarget, "503 service unavailable")
 				}
 				return nil
 			},

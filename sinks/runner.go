@@ -13,7 +13,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/cluster/lease"
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/lease"
 	"ndrbridge/internal/poison"
 	"ndrbridge/transform"
 )
@@ -253,7 +254,7 @@ func (r *Runner) openAndSend(ctx context.Context, events []transform.Event) (nam
 	if r.sink == nil {
 		sink, err := r.o.Open()
 		if err != nil {
-			return nil, &Error{Class: Halted, Err: fmt.Errorf("open: %w", err)}
+			return nil, &failure.Error{Class: failure.Halted, Err: fmt.Errorf("open: %w", err)}
 		}
 		r.sink = sink
 	}
@@ -266,7 +267,7 @@ func (r *Runner) openAndSend(ctx context.Context, events []transform.Event) (nam
 	}
 	err = r.sendWithLease(ctx, up)
 	if each != nil {
-		err = each.merge(err, len(up))
+		err = mergeResults(each, err, len(up))
 	}
 	if names != nil || err != nil { // now the sink may know more of them
 		names = partsOf(r.sink, events)
@@ -284,7 +285,7 @@ func (r *Runner) sendWithLease(ctx context.Context, events []transform.Event) er
 		return err
 	})
 	if hadNoLease(err) { // whatever the sink makes of it, the target is not at fault
-		return &Error{Class: Transient, Err: err}
+		return &failure.Error{Class: failure.Transient, Err: err}
 	}
 	return err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
@@ -62,7 +63,7 @@ func (s *target) Send(ctx context.Context, events []transform.Event) error {
 		}
 	}
 	err := s.answer(s.attempts, ids)
-	each, some := errors.AsType[sinks.EventErrors](err)
+	each, some := errors.AsType[failure.EventErrors](err)
 	for i, id := range ids {
 		if err == nil || some && each[i] == nil {
 			s.accepted = append(s.accepted, id)
@@ -221,7 +222,7 @@ func numbers(from, to int, without ...string) []string {
 }
 
 func TestDelivery(t *testing.T) {
-	rejected := sinks.Errorf(sinks.Rejected, "400 bad event")
+	rejected := failure.Errorf(failure.Rejected, "400 bad event")
 	for _, c := range []struct {
 		name     string
 		answer   func(attempt int, ids []string) error
@@ -237,7 +238,7 @@ func TestDelivery(t *testing.T) {
 			"a transient failure is tried until it passes",
 			func(attempt int, _ []string) error {
 				if attempt < 5 {
-					return sinks.Unavailable(sinks.ScopeTarget, "connection refused")
+					return failure.Unavailable(failure.ScopeTarget, "connection refused")
 				}
 				return nil
 			},
@@ -247,7 +248,7 @@ func TestDelivery(t *testing.T) {
 			"a throttled batch waits and is accepted",
 			func(attempt int, _ []string) error {
 				if attempt == 1 {
-					return &sinks.Error{Class: sinks.Throttled, RetryAfter: time.Hour, Err: errors.New("429")}
+					return &failure.Error{Class: failure.Throttled, RetryAfter: time.Hour, Err: errors.New("429")}
 				}
 				return nil
 			},
@@ -276,14 +277,14 @@ func TestDelivery(t *testing.T) {
 		{
 			"a sink that knows which event was rejected needs no halving",
 			func(_ int, ids []string) error {
-				each := make(sinks.EventErrors, len(ids))
+				each := make(failure.EventErrors, len(ids))
 				at := slices.Index(ids, "3")
 				if at < 0 {
 					return nil
 				}
 				each[at] = rejected
 				for i := at + 1; i < len(ids); i++ {
-					each[i] = sinks.ErrNotTried
+					each[i] = failure.ErrNotTried
 				}
 				return each
 			},
@@ -295,7 +296,7 @@ func TestDelivery(t *testing.T) {
 				if attempt > 1 {
 					return nil
 				}
-				each := make(sinks.EventErrors, len(ids))
+				each := make(failure.EventErrors, len(ids))
 				each[1], each[4] = errors.New("timeout"), errors.New("timeout")
 				return each
 			},
@@ -305,7 +306,7 @@ func TestDelivery(t *testing.T) {
 			"a halted sink loses nothing",
 			func(attempt int, _ []string) error {
 				if attempt < 4 {
-					return sinks.Errorf(sinks.Halted, "401 unauthorized")
+					return failure.Errorf(failure.Halted, "401 unauthorized")
 				}
 				return nil
 			},
@@ -337,7 +338,7 @@ func TestDelivery(t *testing.T) {
 
 func TestHaltedSinkIsReopenedAtEachProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &target{answer: func(int, []string) error { return sinks.Errorf(sinks.Halted, "401 unauthorized") }}
+		s := &target{answer: func(int, []string) error { return failure.Errorf(failure.Halted, "401 unauthorized") }}
 		f := newFixture(t, 3, s)
 		stop := f.start()
 		time.Sleep(95 * time.Second)
@@ -412,9 +413,9 @@ func TestBatchLingersForMoreEvents(t *testing.T) {
 func TestProgressResetsTheBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 20, &target{answer: func(_ int, ids []string) error {
-			each := make(sinks.EventErrors, len(ids)) // one is accepted with each attempt
+			each := make(failure.EventErrors, len(ids)) // one is accepted with each attempt
 			for i := range ids[1:] {
-				each[i+1] = sinks.Unavailable(sinks.ScopeTarget, "503 service unavailable")
+				each[i+1] = failure.Unavailable(failure.ScopeTarget, "503 service unavailable")
 			}
 			return each
 		}})
@@ -428,17 +429,17 @@ func TestProgressResetsTheBackoff(t *testing.T) {
 }
 
 func TestResultsOfEventsDecideHowTheSinkIsRetried(t *testing.T) {
-	refused := sinks.Errorf(sinks.Halted, "401 unauthorized")
+	refused := failure.Errorf(failure.Halted, "401 unauthorized")
 	for name, c := range map[string]struct {
-		each        sinks.EventErrors
+		each        failure.EventErrors
 		state       sinks.State
 		text        string
 		least, most int // attempts in an hour
 	}{
-		"all fail for a time: with backoff":   {sinks.EventErrors{errors.New("503"), errors.New("503"), errors.New("503")}, sinks.StateRetrying, "503", 50, 400},
-		"one finds the sink at fault":         {sinks.EventErrors{errors.New("503"), refused, sinks.ErrNotTried}, sinks.StateHalted, "401 unauthorized", 118, 122},
-		"the first that finds it is reported": {sinks.EventErrors{refused, sinks.Errorf(sinks.Halted, "403"), errors.New("503")}, sinks.StateHalted, "401 unauthorized", 118, 122},
-		"none was tried: with backoff":        {sinks.EventErrors{sinks.ErrNotTried, sinks.ErrNotTried, sinks.ErrNotTried}, sinks.StateRetrying, "not tried: an event before it failed", 50, 400},
+		"all fail for a time: with backoff":   {failure.EventErrors{errors.New("503"), errors.New("503"), errors.New("503")}, sinks.StateRetrying, "503", 50, 400},
+		"one finds the sink at fault":         {failure.EventErrors{errors.New("503"), refused, failure.ErrNotTried}, sinks.StateHalted, "401 unauthorized", 118, 122},
+		"the first that finds it is reported": {failure.EventErrors{refused, failure.Errorf(failure.Halted, "403"), errors.New("503")}, sinks.StateHalted, "401 unauthorized", 118, 122},
+		"none was tried: with backoff":        {failure.EventErrors{failure.ErrNotTried, failure.ErrNotTried, failure.ErrNotTried}, sinks.StateRetrying, "not tried: an event before it failed", 50, 400},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -461,9 +462,9 @@ func TestResultsOfEventsDecideHowTheSinkIsRetried(t *testing.T) {
 func TestLongestRetryAfterIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 3, &target{answer: func(int, []string) error {
-			each := make(sinks.EventErrors, 3)
+			each := make(failure.EventErrors, 3)
 			for i, wait := range []time.Duration{time.Minute, time.Hour, time.Second} {
-				each[i] = &sinks.Error{Class: sinks.Throttled, RetryAfter: wait, Err: errors.New("429")}
+				each[i] = &failure.Error{Class: failure.Throttled, RetryAfter: wait, Err: errors.New("429")}
 			}
 			return each
 		}})
@@ -510,7 +511,7 @@ func TestShutdownWaitsForTheBatchInFlight(t *testing.T) {
 type divided struct{ *target }
 
 func (s divided) Send(ctx context.Context, events []transform.Event) error {
-	each := make(sinks.EventErrors, len(events))
+	each := make(failure.EventErrors, len(events))
 	if err := s.target.Send(ctx, events); err != nil {
 		for i := range each[1:] {
 			each[i+1] = err
@@ -525,9 +526,9 @@ type slow struct{ *target }
 
 func (s slow) Send(_ context.Context, events []transform.Event) error {
 	time.Sleep(5 * time.Second)
-	each := make(sinks.EventErrors, len(events))
+	each := make(failure.EventErrors, len(events))
 	for i := range each[1:] {
-		each[i+1] = sinks.ErrNotTried
+		each[i+1] = failure.ErrNotTried
 	}
 	return each
 }
@@ -537,9 +538,9 @@ type contrary struct{ *target }
 
 func (s contrary) Send(ctx context.Context, events []transform.Event) error {
 	<-ctx.Done()
-	each := make(sinks.EventErrors, len(events))
+	each := make(failure.EventErrors, len(events))
 	for i := range each {
-		each[i] = sinks.Errorf(sinks.Rejected, "422")
+		each[i] = failure.Errorf(failure.Rejected, "422")
 	}
 	return each
 }

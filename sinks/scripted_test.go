@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
@@ -35,7 +36,7 @@ const (
 type answer struct {
 	form       form
 	results    []result // of the events in turn
-	class      sinks.Class
+	class      failure.Class
 	retryAfter time.Duration
 	duration   time.Duration
 }
@@ -44,7 +45,7 @@ var answers = rapid.Custom(func(t *rapid.T) answer {
 	return answer{
 		form:       rapid.SampledFrom([]form{byEvent, byEvent, byEvent, asOne, asOne, miscounted, hanging}).Draw(t, "form"),
 		results:    rapid.SliceOfN(rapid.SampledFrom([]result{accepts, accepts, accepts, loses, fails}), 1, 8).Draw(t, "results"),
-		class:      rapid.SampledFrom([]sinks.Class{"", sinks.Transient, sinks.Throttled, sinks.Halted, sinks.Rejected}).Draw(t, "class"),
+		class:      rapid.SampledFrom([]failure.Class{"", failure.Transient, failure.Throttled, failure.Halted, failure.Rejected}).Draw(t, "class"),
 		retryAfter: rapid.SampledFrom([]time.Duration{0, time.Second, 10 * time.Minute}).Draw(t, "retry after"),
 		duration:   rapid.SampledFrom([]time.Duration{0, 0, time.Second, time.Minute}).Draw(t, "duration"),
 	}
@@ -54,7 +55,7 @@ func (a answer) err() error {
 	if a.class == "" {
 		return errors.New("an error without a class")
 	}
-	return &sinks.Error{Class: a.class, RetryAfter: a.retryAfter, Err: fmt.Errorf("scripted: %s", a.class)}
+	return &failure.Error{Class: a.class, RetryAfter: a.retryAfter, Err: fmt.Errorf("scripted: %s", a.class)}
 }
 
 // poison is a permanent defect of an event.
@@ -127,7 +128,7 @@ func (s *scripted) begin(ctx context.Context, events []transform.Event) (a answe
 		a, s.script = s.script[0], s.script[1:]
 	}
 	if s.sendsTooOften() {
-		return answer{form: asOne, results: []result{fails}, class: sinks.Throttled, retryAfter: time.Hour}, s.released
+		return answer{form: asOne, results: []result{fails}, class: failure.Throttled, retryAfter: time.Hour}, s.released
 	}
 	if s.redelivers() {
 		// The runner's two workers wait for each other to send. While one waits, the
@@ -143,16 +144,16 @@ func (s *scripted) begin(ctx context.Context, events []transform.Event) (a answe
 // deliver decides the result of each event. As sinks must, it tries no event after a failed
 // one of the same key. It is called with mu held.
 func (s *scripted) deliver(a answer, events []transform.Event) error {
-	each := make(sinks.EventErrors, len(events))
+	each := make(failure.EventErrors, len(events))
 	stopped := map[string]bool{}
 	failed, poisoned := false, false
 	for i, e := range events {
 		result := a.results[i%len(a.results)]
 		switch {
 		case e.PartitionKey != "" && stopped[e.PartitionKey]:
-			each[i] = sinks.ErrNotTried
+			each[i] = failure.ErrNotTried
 		case s.poison[e.ID] == rejected:
-			each[i] = sinks.Errorf(sinks.Rejected, "event %s is poison", e.ID)
+			each[i] = failure.Errorf(failure.Rejected, "event %s is poison", e.ID)
 			poisoned = true
 		case s.poison[e.ID] == failing && !e.Redelivered:
 			each[i], stopped[e.PartitionKey] = errors.New("500 internal server error"), true
@@ -167,8 +168,8 @@ func (s *scripted) deliver(a answer, events []transform.Event) error {
 		failed = failed || each[i] != nil
 	}
 	as := a.err()
-	if poisoned && a.class != sinks.Halted { // it does not report which event is poison
-		as = sinks.Errorf(sinks.Rejected, "one of %d events is poison", len(events))
+	if poisoned && a.class != failure.Halted { // it does not report which event is poison
+		as = failure.Errorf(failure.Rejected, "one of %d events is poison", len(events))
 	}
 	switch {
 	case failed && a.form == byEvent:

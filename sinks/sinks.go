@@ -48,10 +48,10 @@ type Sink interface {
 	// downstream, that is, acknowledged by the means of the target's protocol. It
 	// does not retry, and does not wait longer than the sink's timeout.
 	//
-	// An *Error carries the class of the failure, EventErrors the result of each
+	// A *failure.Error carries the class of the failure, failure.EventErrors the result of each
 	// event; any other error is a transient failure of all events. After an error,
 	// events may or may not have arrived: all but those with a nil entry in
-	// EventErrors are sent again. When ctx is done, Send returns promptly and
+	// failure.EventErrors are sent again. When ctx is done, Send returns promptly and
 	// leaves nothing running in the background.
 	//
 	// Send does not retain events or their bytes after it returns.

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/internal/traceparent"
 	"ndrbridge/transform"
 )
@@ -84,19 +85,19 @@ func endSpan(span trace.Span, events int, err error) {
 
 // outcomeOf returns the most severe class of a failed Send of the given number of
 // events, and how many of them failed.
-func outcomeOf(err error, events int) (worst Class, failed int) {
-	each, ok := errors.AsType[EventErrors](err)
+func outcomeOf(err error, events int) (worst failure.Class, failed int) {
+	each, ok := errors.AsType[failure.EventErrors](err)
 	if !ok {
-		worst, _ = ClassOf(err)
+		worst, _ = failure.ClassOf(err)
 		return worst, events
 	}
-	severity := []Class{Rejected, Transient, Throttled, Halted}
+	severity := []failure.Class{failure.Rejected, failure.Transient, failure.Throttled, failure.Halted}
 	for _, err := range each {
 		if err == nil {
 			continue
 		}
 		failed++
-		if class, _ := ClassOf(err); slices.Index(severity, class) > slices.Index(severity, worst) {
+		if class, _ := failure.ClassOf(err); slices.Index(severity, class) > slices.Index(severity, worst) {
 			worst = class
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
@@ -83,13 +84,13 @@ func TestDeliveryIsTraced(t *testing.T) {
 		}(), accepts, []string{"delivered 50  1 32"}},
 		{"once for each attempt", []string{parentOf(1), parentOf(1)}, func(attempt int, _ []string) error {
 			if attempt == 1 {
-				return sinks.Errorf(sinks.Throttled, "429 slow down")
+				return failure.Errorf(failure.Throttled, "429 slow down")
 			}
 			return nil
 		}, []string{"throttled 2 2 1 1", "delivered 2  2 1"}},
 		{"with the most severe outcome of its events", []string{parentOf(1), parentOf(1), parentOf(1)}, func(attempt int, ids []string) error {
 			if attempt == 1 {
-				return sinks.EventErrors{nil, sinks.Errorf(sinks.Rejected, "400 bad"), errors.New("connection reset")}
+				return failure.EventErrors{nil, failure.Errorf(failure.Rejected, "400 bad"), errors.New("connection reset")}
 			}
 			return nil
 		}, []string{"transient 3 2 1 1", "delivered 1  2 1"}},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
@@ -175,7 +176,7 @@ func (o *sinkModel) take(e transform.Event) {
 // refuse records that an event was rejected, alone or with others. It is called with mu
 // held.
 func (o *sinkModel) refuse(err error, e transform.Event) {
-	if class, _ := sinks.ClassOf(err); class == sinks.Rejected && !e.Redelivered {
+	if class, _ := failure.ClassOf(err); class == failure.Rejected && !e.Redelivered {
 		o.seen[e.ID] = true
 	}
 }
@@ -364,7 +365,7 @@ func (o *sinkModel) commitWith(deadLetters []checkpoint.DeadLetter, commit func(
 	for _, deadLetter := range deadLetters {
 		e, err := transform.Parse(deadLetter.Body)
 		seq, err2 := strconv.ParseUint(deadLetter.Key, 10, 64)
-		if err != nil || err2 != nil || o.ids[seq] != e.ID || e.Redelivered || deadLetter.Class != string(sinks.Rejected) {
+		if err != nil || err2 != nil || o.ids[seq] != e.ID || e.Redelivered || deadLetter.Class != string(failure.Rejected) {
 			o.breaks("dead letter %s, class %s: %s", deadLetter.Key, deadLetter.Class, deadLetter.Body)
 		}
 		o.dead[deadLetter.Key], o.wasDead[e.ID] = true, true

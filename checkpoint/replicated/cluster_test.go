@@ -13,8 +13,8 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
-	"ndrbridge/checkpoint/replicated/replicatedtest"
 	"ndrbridge/test/natscluster"
+	"ndrbridge/test/replicatedtest"
 )
 
 // TestALeaderThatDies appends to a log while the server that leads it is killed and started

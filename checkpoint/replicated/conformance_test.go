@@ -13,7 +13,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/checkpointtest"
 	"ndrbridge/checkpoint/replicated"
-	"ndrbridge/checkpoint/replicated/replicatedtest"
+	"ndrbridge/test/replicatedtest"
 )
 
 // logs are the logs of a conformance test, each in a stream of its own.

@@ -12,7 +12,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
-	"ndrbridge/checkpoint/replicated/replicatedtest"
+	"ndrbridge/test/replicatedtest"
 )
 
 // follow runs a follower until the test ends or stop is called, which returns its error.

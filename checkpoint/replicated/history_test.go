@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint/replicated"
-	"ndrbridge/checkpoint/replicated/replicatedtest"
+	"ndrbridge/test/replicatedtest"
 )
 
 // TestFollowerOfAnotherHistory lets a log lose its end, which a replica has, and another owner

@@ -15,7 +15,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
-	"ndrbridge/checkpoint/replicated/replicatedtest"
+	"ndrbridge/test/replicatedtest"
 )
 
 // plan is one run of owners that take the log from each other while the servers have faults.

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/checkpoint/replicated"
-	"ndrbridge/checkpoint/replicated/replicatedtest"
+	"ndrbridge/test/replicatedtest"
 )
 
 var errCrashed = errors.New("the process has crashed")

@@ -8,7 +8,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
-	"ndrbridge/checkpoint/replicated/replicatedtest"
+	"ndrbridge/test/replicatedtest"
 )
 
 // TestRewrittenLog lets a log lose its end while its owner pauses, and another owner write to

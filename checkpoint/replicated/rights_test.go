@@ -12,9 +12,9 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ndrbridge/checkpoint/replicated"
-	"ndrbridge/checkpoint/replicated/replicatedtest"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/natsserver"
+	"ndrbridge/test/replicatedtest"
 )
 
 // TestRights does all that owners and followers do, over TLS, in an account of several, by a

@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ndrbridge/checkpoint/replicated"
-	"ndrbridge/checkpoint/replicated/replicatedtest"
 	"ndrbridge/test/natsserver"
+	"ndrbridge/test/replicatedtest"
 )
 
 // startServer starts a server, unless change sets another configuration, and connects to it.

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/checkpoint/replicated"
-	"ndrbridge/checkpoint/replicated/replicatedtest"
+	"ndrbridge/test/replicatedtest"
 )
 
 // fleet are members that follow a log, take it when it is quiet, and append to it.

@@ -15,8 +15,8 @@ import (
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/configs"
-	"ndrbridge/preflight"
-	"ndrbridge/preflight/finding"
+	"ndrbridge/internal/finding"
+	"ndrbridge/internal/preflight"
 	"ndrbridge/transform/format"
 )
 

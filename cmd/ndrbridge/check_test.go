@@ -24,7 +24,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
-	"ndrbridge/preflight/finding"
+	"ndrbridge/internal/finding"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/loopback"

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
+	"ndrbridge/internal/admin"
 )
 
 func (c *command) clusterCommand() *cobra.Command {

@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ndrbridge/bridge"
 	"ndrbridge/checkpoint"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/configs"
+	"ndrbridge/internal/bridge"
 )
 
 func (c *command) adoptCommand() *cobra.Command {

@@ -3,8 +3,8 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"ndrbridge/bridge"
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/internal/bridge"
 )
 
 func (c *command) initCommand() *cobra.Command {

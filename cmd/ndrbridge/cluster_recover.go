@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ndrbridge/admin"
-	"ndrbridge/bridge"
 	"ndrbridge/checkpoint"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/configs"
+	"ndrbridge/internal/admin"
+	"ndrbridge/internal/bridge"
 )
 
 func (c *command) recoverCommand() *cobra.Command {

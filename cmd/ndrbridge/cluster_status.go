@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/configs"
+	"ndrbridge/internal/admin"
 )
 
 // printCluster prints the state of a cluster for a person.

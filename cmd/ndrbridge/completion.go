@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ndrbridge/configs"
-	"ndrbridge/pipeline"
+	"ndrbridge/internal/pipeline"
 )
 
 // addCompletion adds cobra's completion command to root.

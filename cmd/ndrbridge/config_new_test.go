@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"ndrbridge/bridge"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
+	"ndrbridge/internal/bridge"
 	"ndrbridge/sinks/webhook/presets"
 )
 

@@ -14,13 +14,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ndrbridge/admin"
 	"ndrbridge/checkpoint"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/configs"
+	"ndrbridge/internal/admin"
 	"ndrbridge/internal/fileaccess"
-	"ndrbridge/pipeline"
+	"ndrbridge/internal/pipeline"
 )
 
 // helpOfControl is the last paragraph in the help of every command that acts on a bridge.

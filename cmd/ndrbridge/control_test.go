@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/bridge"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
+	"ndrbridge/internal/bridge"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/loopback"
 )

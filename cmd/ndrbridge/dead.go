@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ndrbridge/admin"
 	"ndrbridge/checkpoint"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/cmd/internal/terminal"
+	"ndrbridge/internal/admin"
 )
 
 func (c *command) deadCommand() *cobra.Command {

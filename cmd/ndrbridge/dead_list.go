@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ndrbridge/admin"
 	"ndrbridge/checkpoint"
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/internal/admin"
 )
 
 func (c *command) deadListCommand() *cobra.Command {

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/admin"
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/admin"
 )
 
 // addDeadLetters creates the state of an installation whose bridge has not run, with so many

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ndrbridge/admin"
+	"ndrbridge/internal/admin"
 )
 
 func (c *command) pauseCommand() *cobra.Command {

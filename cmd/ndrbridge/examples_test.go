@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/internal/admin"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/docs"
 	"ndrbridge/test/loopback"

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
+	"ndrbridge/internal/admin"
 	"ndrbridge/internal/secretfile"
 )
 

@@ -16,8 +16,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/internal/admin"
 )
 
 func TestHealthExitCode(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/internal/admin"
 )
 
 // receiver is a webhook target that can be switched to reject the audit log.

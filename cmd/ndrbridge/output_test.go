@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/internal/admin"
 )
 
 func TestConfirm(t *testing.T) {

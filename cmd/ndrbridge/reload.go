@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/cmd/internal/terminal"
+	"ndrbridge/internal/admin"
 )
 
 func (c *command) reloadCommand() *cobra.Command {

@@ -15,7 +15,7 @@ import (
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/configs"
-	"ndrbridge/pipeline/endpoint"
+	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/sinks/webhook/presets"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"

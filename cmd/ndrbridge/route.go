@@ -12,7 +12,7 @@ import (
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/internal/fixture"
-	"ndrbridge/pipeline/routing"
+	"ndrbridge/internal/pipeline/routing"
 	"ndrbridge/transform"
 )
 

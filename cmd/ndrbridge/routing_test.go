@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"ndrbridge/cmd/internal/commandline"
-	"ndrbridge/pipeline/routing"
+	"ndrbridge/internal/pipeline/routing"
 )
 
 // routed runs a command with a configuration whose secrets cannot be read, and files beside

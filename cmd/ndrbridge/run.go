@@ -14,10 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ndrbridge/admin"
-	"ndrbridge/bridge"
 	"ndrbridge/cmd/internal/commandline"
-	"ndrbridge/pipeline/lifecycle"
+	"ndrbridge/internal/admin"
+	"ndrbridge/internal/bridge"
+	"ndrbridge/internal/pipeline/lifecycle"
 )
 
 func (c *command) runCommand() *cobra.Command {

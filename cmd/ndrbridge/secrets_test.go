@@ -25,10 +25,10 @@ import (
 
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
-	"ndrbridge/sinks/sinktest"
 	"ndrbridge/sinks/webhook/presets"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/sinktest"
 )
 
 // confidential is a configuration that holds a secret wherever one may be.

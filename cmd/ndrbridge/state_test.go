@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/admin"
 	"ndrbridge/checkpoint"
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/internal/admin"
 )
 
 func TestTheStateIsShown(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/admin"
+	"ndrbridge/internal/admin"
 )
 
 func TestAStatusIsPrinted(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/cmd/internal/terminal"
+	"ndrbridge/internal/admin"
 )
 
 const (

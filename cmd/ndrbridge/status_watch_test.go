@@ -19,8 +19,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/internal/admin"
 )
 
 func TestTheStatusIsWatched(t *testing.T) {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/cmd/internal/terminal"
+	"ndrbridge/internal/admin"
 	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/transform"
 )

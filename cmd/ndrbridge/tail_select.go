@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/configs"
-	"ndrbridge/pipeline/endpoint"
+	"ndrbridge/internal/admin"
+	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 	"ndrbridge/transform/match"

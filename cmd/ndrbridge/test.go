@@ -11,7 +11,7 @@ import (
 	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/configs"
 	"ndrbridge/internal/fixture"
-	"ndrbridge/pipeline/routing"
+	"ndrbridge/internal/pipeline/routing"
 )
 
 func (c *command) testCommand() *cobra.Command {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/terminal"
+	"ndrbridge/internal/admin"
 	"ndrbridge/poller"
 )
 

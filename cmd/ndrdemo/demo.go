@@ -11,10 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"ndrbridge/admin"
-	"ndrbridge/bridge"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
+	"ndrbridge/internal/admin"
+	"ndrbridge/internal/bridge"
 	"ndrbridge/test/jira"
 	"ndrbridge/test/natsserver"
 )

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"ndrbridge/admin"
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/admin"
+	"ndrbridge/internal/tickets"
 	"ndrbridge/test/jira"
-	"ndrbridge/tickets"
 )
 
 // Names and credentials that the demo's Jira and the bridge's configuration share.

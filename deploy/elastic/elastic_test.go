@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/sinks/webhook/presettest"
 	"ndrbridge/test/appliance"
+	"ndrbridge/test/presettest"
 	events "ndrbridge/transform"
 	"ndrbridge/transform/format"
 )

@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"ndrbridge/bridge"
 	"ndrbridge/configs"
+	"ndrbridge/internal/bridge"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/loopback"
 )

@@ -14,7 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"ndrbridge/cluster"
+	"ndrbridge/internal/cluster"
 )
 
 // metric describes a metric as exposed by a bridge.

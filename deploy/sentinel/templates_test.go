@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/presettest"
 	"ndrbridge/sinks/webhook/sentinel"
+	"ndrbridge/test/presettest"
 	"ndrbridge/transform"
 )
 

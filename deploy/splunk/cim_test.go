@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"ndrbridge/sinks/webhook/card"
-	"ndrbridge/sinks/webhook/presettest"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/presettest"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
 )

@@ -24,9 +24,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"ndrbridge/cluster/lease"
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/lease"
 	"ndrbridge/internal/linklocal"
-	"ndrbridge/sinks"
 )
 
 // maxIdle is how long an unused connection is kept. Brokers and firewalls drop idle
@@ -65,7 +65,7 @@ func (d *Dialer) Shown(address string) string {
 }
 
 // Dial connects, performs the TLS handshake and authenticates. An error that the broker
-// answers is a *sinks.Error; other errors are those of net and crypto/tls. No error contains
+// answers is a *failure.Error; other errors are those of net and crypto/tls. No error contains
 // the password, even if the broker repeated it.
 func (d *Dialer) Dial(ctx context.Context, address string) (_ *Conn, err error) {
 	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
@@ -129,7 +129,7 @@ func checkAdvertised(address string) error {
 		return err
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		return sinks.Advise(sinks.Transient, checkListeners, fmt.Errorf("the cluster advertises %q, which names no host", address))
+		return failure.Advise(failure.Transient, checkListeners, fmt.Errorf("the cluster advertises %q, which names no host", address))
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func (c *Conn) negotiate(ctx context.Context) error {
 			c.versions[k.ApiKey] = versions{k.MinVersion, k.MaxVersion}
 		}
 		if kmsg.Key(k.ApiKey) == kmsg.Produce && k.MaxVersion < oldestProduce {
-			return sinks.Errorf(sinks.Halted, "the broker is older than Kafka 0.11, which is the oldest that is supported")
+			return failure.Errorf(failure.Halted, "the broker is older than Kafka 0.11, which is the oldest that is supported")
 		}
 	}
 	return nil
@@ -239,7 +239,7 @@ func (c *Conn) version(key int16) (int16, error) {
 		}
 		supported = fmt.Sprintf("%d to %d", theirs.oldest, theirs.newest)
 	}
-	return 0, sinks.Errorf(sinks.Halted, "the broker supports the versions %s of %s requests, this program %d to %d: it works with brokers from Kafka 0.11 to 4.x",
+	return 0, failure.Errorf(failure.Halted, "the broker supports the versions %s of %s requests, this program %d to %d: it works with brokers from Kafka 0.11 to 4.x",
 		supported, kmsg.NameForKey(key), ours.oldest, ours.newest)
 }
 
@@ -281,7 +281,7 @@ func NewLink(d *Dialer, address string) *Link { return &Link{dialer: d, address:
 func (l *Link) Connected() bool { return l.conn != nil }
 
 // Exchange sends a request and reads its answer, within the time limit of that kind of
-// request, if there is one. An error is a *sinks.Error.
+// request, if there is one. An error is a *failure.Error.
 func (l *Link) Exchange(ctx context.Context, request kmsg.Request) (kmsg.Response, error) {
 	if l.conn != nil && time.Since(l.used) > maxIdle {
 		l.Close()

@@ -15,34 +15,34 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 )
 
 // codes holds every error code of the protocol, with the names of another client.
 var codes = []struct {
 	what  string
-	class sinks.Class
+	class failure.Class
 	errs  []*kerr.Error
 }{
-	{"the event is at fault", sinks.Rejected, []*kerr.Error{
+	{"the event is at fault", failure.Rejected, []*kerr.Error{
 		kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidTimestamp, kerr.InvalidRecord,
 	}},
-	{"the broker asks for a wait", sinks.Throttled, []*kerr.Error{kerr.ThrottlingQuotaExceeded}},
-	{"not allowed", sinks.Halted, []*kerr.Error{
+	{"the broker asks for a wait", failure.Throttled, []*kerr.Error{kerr.ThrottlingQuotaExceeded}},
+	{"not allowed", failure.Halted, []*kerr.Error{
 		kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.TransactionalIDAuthorizationFailed,
 		kerr.PolicyViolation,
 	}},
-	{"the credentials are rejected", sinks.Halted, []*kerr.Error{
+	{"the credentials are rejected", failure.Halted, []*kerr.Error{
 		kerr.SaslAuthenticationFailed, kerr.UnsupportedSaslMechanism, kerr.IllegalSaslState, kerr.SecurityDisabled,
 		kerr.DelegationTokenAuthDisabled, kerr.DelegationTokenNotFound, kerr.DelegationTokenOwnerMismatch,
 		kerr.DelegationTokenRequestNotAllowed, kerr.DelegationTokenAuthorizationFailed, kerr.DelegationTokenExpired,
 	}},
-	{"the sink, topic or broker is misconfigured", sinks.Halted, []*kerr.Error{
+	{"the sink, topic or broker is misconfigured", failure.Halted, []*kerr.Error{
 		kerr.InvalidTopicException, kerr.InvalidRequiredAcks, kerr.UnsupportedVersion, kerr.InvalidRequest,
 		kerr.UnsupportedForMessageFormat, kerr.UnsupportedCompressionType,
 		kerr.InvalidPartitions, kerr.InvalidReplicationFactor, kerr.InvalidReplicaAssignment, kerr.InvalidConfig,
 	}},
-	{"the cluster is changing, short of resources or broken", sinks.Transient, []*kerr.Error{
+	{"the cluster is changing, short of resources or broken", failure.Transient, []*kerr.Error{
 		kerr.UnknownServerError, kerr.CorruptMessage, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition,
 		kerr.RequestTimedOut, kerr.BrokerNotAvailable, kerr.ReplicaNotAvailable, kerr.StaleControllerEpoch, kerr.NetworkException,
 		kerr.NotEnoughReplicas, kerr.NotEnoughReplicasAfterAppend, kerr.TopicAlreadyExists, kerr.NotController, kerr.OperationNotAttempted,
@@ -53,7 +53,7 @@ var codes = []struct {
 		kerr.IneligibleReplica, kerr.NewLeaderElected, kerr.MismatchedEndpointType, kerr.UnsupportedEndpointType,
 		kerr.UnknownControllerID, kerr.InvalidRegistration, kerr.RebootstrapRequired, kerr.ControllerIDNotRegistered,
 	}},
-	{"it answers requests that no sink sends", sinks.Transient, []*kerr.Error{
+	{"it answers requests that no sink sends", failure.Transient, []*kerr.Error{
 		kerr.OffsetOutOfRange, kerr.InvalidFetchSize, kerr.OffsetMetadataTooLarge, kerr.FetchSessionIDNotFound, kerr.InvalidFetchSessionEpoch,
 		kerr.OffsetNotAvailable, kerr.PositionOutOfRange, kerr.FetchSessionTopicIDError, kerr.OffsetMovedToTieredStorage,
 		kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.IllegalGeneration,
@@ -87,12 +87,12 @@ func TestEveryErrorCodeHasAClass(t *testing.T) {
 			if text := err.Error(); !strings.HasPrefix(text, fmt.Sprintf("topic x: [%d] ", code.Code)) || !strings.Contains(text, "the broker's words") {
 				t.Errorf("%s: %v", code.Message, err)
 			}
-			if code.Retriable && group.class != sinks.Transient && group.class != sinks.Throttled {
+			if code.Retriable && group.class != failure.Transient && group.class != failure.Throttled {
 				t.Errorf("%s may pass by itself", code.Message)
 			}
 			class := group.class
-			if class == sinks.Rejected {
-				class = sinks.Transient // no event is at fault if a login, say, fails
+			if class == failure.Rejected {
+				class = failure.Transient // no event is at fault if a login, say, fails
 			}
 			if err := ErrorOfCode(code.Code, "", "SASL handshake"); err.Class != class {
 				t.Errorf("%s: %s is %s in the answer to another request, not %s", group.what, code.Message, err.Class, class)
@@ -105,7 +105,7 @@ func TestEveryErrorCodeHasAClass(t *testing.T) {
 		}
 	}
 	for _, code := range []int16{-2, 137, 9999} {
-		if err := ErrorOfProduce(code, "", "topic x"); err.Class != sinks.Transient {
+		if err := ErrorOfProduce(code, "", "topic x"); err.Class != failure.Transient {
 			t.Errorf("unknown code %d is %s", code, err.Class)
 		}
 	}
@@ -116,29 +116,29 @@ func TestConnectionErrors(t *testing.T) {
 	for _, test := range []struct {
 		what string
 		err  error
-		want sinks.Class
+		want failure.Class
 	}{
-		{"a name that does not exist", &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "b.example", IsNotFound: true}}, sinks.Transient},
-		{"a name server that does not answer", &net.OpError{Op: "dial", Err: &net.DNSError{Err: "i/o timeout", Name: "b.example", IsTimeout: true}}, sinks.Transient},
-		{"a closed port", &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, sinks.Transient},
-		{"an unreachable network", &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)}, sinks.Transient},
-		{"a connection that was reset", &net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, sinks.Transient},
-		{"a connection that broke while it was written", &net.OpError{Op: "write", Err: os.NewSyscallError("write", syscall.EPIPE)}, sinks.Transient},
-		{"a closed connection", io.EOF, sinks.Transient},
-		{"an answer cut short", io.ErrUnexpectedEOF, sinks.Transient},
-		{"a deadline", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, sinks.Transient},
-		{"the timeout of a dial", context.DeadlineExceeded, sinks.Transient},
-		{"an unknown error", errors.New("correlation id mismatch"), sinks.Transient},
-		{"an unknown authority", &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{Cert: certificate}}, sinks.Halted},
-		{"a certificate for another name", &tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: certificate, Host: "b.example"}}, sinks.Halted},
-		{"a certificate that has expired", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Cert: certificate, Reason: x509.Expired}}, sinks.Halted},
-		{"a port without TLS", tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, sinks.Halted},
-		{"a handshake that the broker refused", &net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, sinks.Halted},
-		{"a password that the broker refused", ErrorOfCode(kerr.SaslAuthenticationFailed.Code, "", "SASL"), sinks.Halted},
+		{"a name that does not exist", &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "b.example", IsNotFound: true}}, failure.Transient},
+		{"a name server that does not answer", &net.OpError{Op: "dial", Err: &net.DNSError{Err: "i/o timeout", Name: "b.example", IsTimeout: true}}, failure.Transient},
+		{"a closed port", &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, failure.Transient},
+		{"an unreachable network", &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)}, failure.Transient},
+		{"a connection that was reset", &net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, failure.Transient},
+		{"a connection that broke while it was written", &net.OpError{Op: "write", Err: os.NewSyscallError("write", syscall.EPIPE)}, failure.Transient},
+		{"a closed connection", io.EOF, failure.Transient},
+		{"an answer cut short", io.ErrUnexpectedEOF, failure.Transient},
+		{"a deadline", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, failure.Transient},
+		{"the timeout of a dial", context.DeadlineExceeded, failure.Transient},
+		{"an unknown error", errors.New("correlation id mismatch"), failure.Transient},
+		{"an unknown authority", &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{Cert: certificate}}, failure.Halted},
+		{"a certificate for another name", &tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: certificate, Host: "b.example"}}, failure.Halted},
+		{"a certificate that has expired", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Cert: certificate, Reason: x509.Expired}}, failure.Halted},
+		{"a port without TLS", tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, failure.Halted},
+		{"a handshake that the broker refused", &net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, failure.Halted},
+		{"a password that the broker refused", ErrorOfCode(kerr.SaslAuthenticationFailed.Code, "", "SASL"), failure.Halted},
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			err := ErrorOfConnection(t.Context(), test.err, "kafka broker b.example:9092")
-			if class, _ := sinks.ClassOf(err); class != test.want || !strings.Contains(err.Error(), "b.example:9092") {
+			if class, _ := failure.ClassOf(err); class != test.want || !strings.Contains(err.Error(), "b.example:9092") {
 				t.Errorf("class %s: %v", class, err)
 			}
 		})
@@ -147,7 +147,7 @@ func TestConnectionErrors(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		err := ErrorOfConnection(ctx, tls.RecordHeaderError{}, "kafka broker b.example:9092")
-		if class, _ := sinks.ClassOf(err); class != sinks.Transient || !errors.Is(err, context.Canceled) {
+		if class, _ := failure.ClassOf(err); class != failure.Transient || !errors.Is(err, context.Canceled) {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 )
 
 const (
@@ -41,10 +41,10 @@ func readFrame(r io.Reader, maxRead, maxSize int) (frame []byte, unread int, err
 func notAFrame(prefix [sizeSize]byte, size int32, limit int) error {
 	switch {
 	case string(prefix[:]) == "HTTP":
-		return sinks.Advise(sinks.Halted, "correct brokers: Kafka listens on another port", fmt.Errorf("it answers HTTP"))
+		return failure.Advise(failure.Halted, "correct brokers: Kafka listens on another port", fmt.Errorf("it answers HTTP"))
 	// The type of a TLS record, from change cipher spec to application data, and version 3.x.
 	case prefix[0] >= 20 && prefix[0] <= 23 && prefix[1] == 3:
-		return sinks.Advise(sinks.Halted, "set tls, or correct the port", fmt.Errorf("it answers with a TLS record: the port expects TLS"))
+		return failure.Advise(failure.Halted, "set tls, or correct the port", fmt.Errorf("it answers with a TLS record: the port expects TLS"))
 	case !bytes.ContainsFunc(prefix[:], func(r rune) bool { return r < ' ' || r > '~' }): // ASCII text
 		return foreign("it answers %q, which is not Kafka's protocol", prefix)
 	}
@@ -53,5 +53,5 @@ func notAFrame(prefix [sizeSize]byte, size int32, limit int) error {
 
 // foreign returns the error of an answer that no Kafka broker gives.
 func foreign(format string, a ...any) error {
-	return sinks.Advise(sinks.Transient, "is it a Kafka broker, and the right port? Check brokers", fmt.Errorf(format, a...))
+	return failure.Advise(failure.Transient, "is it a Kafka broker, and the right port? Check brokers", fmt.Errorf(format, a...))
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/segmentio/kafka-go/sasl/scram"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/internal/redact"
-	"ndrbridge/sinks"
 )
 
 // SASL holds the settings of SASL authentication. For SCRAM, username and password are
@@ -124,7 +124,7 @@ func (l *Login) authenticate(ctx context.Context, c *Conn) error {
 		}
 	}
 	if err != nil {
-		return sinks.Advise(sinks.Halted, checkSASL, fmt.Errorf("SASL authentication of %s: %s", l.Username, l.Hide(err.Error())))
+		return failure.Advise(failure.Halted, checkSASL, fmt.Errorf("SASL authentication of %s: %s", l.Username, l.Hide(err.Error())))
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func (l *Login) exchange(ctx context.Context, c *Conn, message []byte) ([]byte, 
 	answer, err := c.Exchange(ctx, request)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		// Some brokers reject a password by closing the connection.
-		return nil, sinks.Advise(sinks.Halted, checkSASL, fmt.Errorf("%s: the broker closed the connection", tried))
+		return nil, failure.Advise(failure.Halted, checkSASL, fmt.Errorf("%s: the broker closed the connection", tried))
 	}
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 )
 
 // fill sets the fields of a kmsg message to non-zero values.
@@ -108,7 +108,7 @@ func (panickingAnswer) ReadFrom(body []byte) error {
 
 func TestAPanicOfADecoderIsAnErrorOfItsConnection(t *testing.T) {
 	answer, err := decode(panicking{kmsg.NewPtrMetadataRequest()}, nil, []byte{0})
-	if class, _ := sinks.ClassOf(err); answer != nil || err == nil || class != sinks.Transient {
+	if class, _ := failure.ClassOf(err); answer != nil || err == nil || class != failure.Transient {
 		t.Fatalf("%v, class %s: %v", answer, class, err)
 	}
 	if !strings.Contains(err.Error(), "Metadata answer cannot be decoded") || !strings.Contains(err.Error(), "index out of range") {

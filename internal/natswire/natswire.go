@@ -26,7 +26,7 @@ import (
 
 	nats "github.com/nats-io/nats.go"
 
-	"ndrbridge/cluster/lease"
+	"ndrbridge/internal/lease"
 )
 
 // Options configure a connection.

@@ -9,7 +9,7 @@ import (
 
 	"ndrbridge/internal/disk"
 	"ndrbridge/internal/fileaccess"
-	"ndrbridge/preflight/finding"
+	"ndrbridge/internal/finding"
 )
 
 // Check checks that the file can be written, without creating or changing it.

@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ndrbridge/preflight/finding"
-	"ndrbridge/preflight/finding/findingtest"
+	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/file"
+	"ndrbridge/test/findingtest"
 )
 
 func TestCheck(t *testing.T) {

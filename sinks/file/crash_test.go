@@ -14,9 +14,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/internal/failure"
 	"ndrbridge/test/process"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 
@@ -43,15 +43,15 @@ func limitFiles(t fatal, bytes int64) (undo func()) {
 type fatal interface{ Fatalf(string, ...any) }
 
 func TestFailureClasses(t *testing.T) {
-	for errno, want := range map[syscall.Errno]sinks.Class{
-		syscall.EACCES: sinks.Halted, syscall.EPERM: sinks.Halted, syscall.EROFS: sinks.Halted,
-		syscall.ENOENT: sinks.Halted, syscall.ENOTDIR: sinks.Halted, syscall.EISDIR: sinks.Halted,
-		syscall.ELOOP: sinks.Halted, syscall.ENAMETOOLONG: sinks.Halted,
-		syscall.ENOSPC: sinks.Transient, syscall.EDQUOT: sinks.Transient, syscall.EIO: sinks.Transient,
-		syscall.EFBIG: sinks.Transient, syscall.EMFILE: sinks.Transient, syscall.EINTR: sinks.Transient,
+	for errno, want := range map[syscall.Errno]failure.Class{
+		syscall.EACCES: failure.Halted, syscall.EPERM: failure.Halted, syscall.EROFS: failure.Halted,
+		syscall.ENOENT: failure.Halted, syscall.ENOTDIR: failure.Halted, syscall.EISDIR: failure.Halted,
+		syscall.ELOOP: failure.Halted, syscall.ENAMETOOLONG: failure.Halted,
+		syscall.ENOSPC: failure.Transient, syscall.EDQUOT: failure.Transient, syscall.EIO: failure.Transient,
+		syscall.EFBIG: failure.Transient, syscall.EMFILE: failure.Transient, syscall.EINTR: failure.Transient,
 	} {
-		err := failure(&os.PathError{Op: "write", Path: "/var/log/events", Err: errno})
-		if class, _ := sinks.ClassOf(err); class != want || !errors.Is(err, errno) || !strings.Contains(err.Error(), "/var/log/events") {
+		err := classify(&os.PathError{Op: "write", Path: "/var/log/events", Err: errno})
+		if class, _ := failure.ClassOf(err); class != want || !errors.Is(err, errno) || !strings.Contains(err.Error(), "/var/log/events") {
 			t.Errorf("%v: class %s, want %s: %v", errno, class, want, err)
 		}
 	}
@@ -77,7 +77,7 @@ func TestPartialWriteLeavesNoTornLine(t *testing.T) {
 		undo := limitFiles(t, int64(len(before))+1500)
 		err = s.Send(t.Context(), events[2:])
 		undo()
-		if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Transient || !strings.Contains(err.Error(), "file too large") {
+		if class, _ := failure.ClassOf(err); err == nil || class != failure.Transient || !strings.Contains(err.Error(), "file too large") {
 			t.Fatalf("class %s: %v", class, err)
 		}
 		if after, _ := os.ReadFile(path); !bytes.Equal(after, before) {

@@ -7,7 +7,7 @@ import (
 	"os"
 	"syscall"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 )
 
 // lock locks the file until it is closed: two sinks that write to one file would
@@ -15,7 +15,7 @@ import (
 // system does not support locks.
 func lock(file *os.File) error {
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
-		return sinks.Errorf(sinks.Halted, "%s is in use by another sink or process", file.Name())
+		return failure.Errorf(failure.Halted, "%s is in use by another sink or process", file.Name())
 	}
 	return nil
 }

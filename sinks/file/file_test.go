@@ -17,10 +17,11 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/event"
 
-	"ndrbridge/cluster/lease"
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/lease"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/file"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 
@@ -199,7 +200,7 @@ func TestStandardOutput(t *testing.T) {
 			s := open(t, file.Options{Path: file.Stdout, Out: out})
 			for range 2 {
 				err := s.Send(t.Context(), events)
-				if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Transient {
+				if class, _ := failure.ClassOf(err); err == nil || class != failure.Transient {
 					t.Fatalf("class %s: %v", class, err)
 				}
 			}
@@ -225,7 +226,7 @@ func TestStandardOutput(t *testing.T) {
 		r.Close()
 		s := open(t, file.Options{Path: file.Stdout, Out: w})
 		err = s.Send(t.Context(), events)
-		if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted {
+		if class, _ := failure.ClassOf(err); err == nil || class != failure.Halted {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
@@ -452,7 +453,7 @@ func TestOpenTruncatesTornLines(t *testing.T) {
 			if err != nil && !strings.Contains(err.Error(), "move it away, or choose another path") {
 				t.Errorf("%v: does not say what to do", err)
 			}
-			if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted || !strings.Contains(err.Error(), path) {
+			if class, _ := failure.ClassOf(err); err == nil || class != failure.Halted || !strings.Contains(err.Error(), path) {
 				t.Errorf("class %s: %v", class, err)
 			}
 			if got, _ := os.ReadFile(path); string(got) != content {
@@ -480,7 +481,7 @@ func TestUnwritablePathHalts(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := open(t, file.Options{Path: test.path}).Send(t.Context(), sinktest.Events(1, 1, 0))
-			if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted || !strings.Contains(err.Error(), test.advice) {
+			if class, _ := failure.ClassOf(err); err == nil || class != failure.Halted || !strings.Contains(err.Error(), test.advice) {
 				t.Errorf("class %s: %v", class, err)
 			}
 		})

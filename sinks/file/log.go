@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 )
 
 // log appends to a file, which it syncs, rotates and repairs.
@@ -29,11 +29,11 @@ type log struct {
 
 func (l *log) append(lines []byte) error {
 	if err := l.ready(); err != nil {
-		return failure(err)
+		return classify(err)
 	}
 	if l.maxBytes > 0 && l.size > 0 && l.size+int64(len(lines)) > l.maxBytes {
 		if err := l.rotate(); err != nil {
-			return failure(err)
+			return classify(err)
 		}
 	}
 	l.torn = true
@@ -47,7 +47,7 @@ func (l *log) append(lines []byte) error {
 		}
 		if err != nil {
 			_ = l.repair() // retried by the next append
-			return failure(err)
+			return classify(err)
 		}
 		rest = rest[len(part):]
 	}
@@ -125,7 +125,7 @@ func (l *log) open() (err error) {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return sinks.Errorf(sinks.Halted, "%s is not a regular file: use %q for standard output", l.path, Stdout)
+		return failure.Errorf(failure.Halted, "%s is not a regular file: use %q for standard output", l.path, Stdout)
 	}
 	if err := lock(file); err != nil {
 		return err
@@ -149,10 +149,10 @@ func (l *log) open() (err error) {
 	return nil
 }
 
-// failure returns err with its class, and advice if it is Halted.
-func failure(err error) error {
-	if classified, ok := errors.AsType[*sinks.Error](err); ok {
-		return sinks.Errorf(classified.Class, "file: %w", err)
+// classify returns err with its class, and advice if it is Halted.
+func classify(err error) error {
+	if classified, ok := errors.AsType[*failure.Error](err); ok {
+		return failure.Errorf(classified.Class, "file: %w", err)
 	}
 	advice := ""
 	switch {
@@ -165,9 +165,9 @@ func failure(err error) error {
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENAMETOOLONG):
 		advice = "check path"
 	default:
-		return sinks.Unavailable(sinks.ScopeTarget, "file: %w", err)
+		return failure.Unavailable(failure.ScopeTarget, "file: %w", err)
 	}
-	return sinks.Errorf(sinks.Halted, "file: %w (%s)", err, advice)
+	return failure.Errorf(failure.Halted, "file: %w (%s)", err, advice)
 }
 
 // Close closes the file. Acknowledged lines are on disk already.

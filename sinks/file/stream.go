@@ -6,7 +6,7 @@ import (
 	"os"
 	"syscall"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 )
 
 // stream writes to standard output.
@@ -34,9 +34,9 @@ func (s *stream) append(lines []byte) error {
 // does not come back.
 func streamFailure(err error) error {
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, os.ErrClosed) || errors.Is(err, syscall.EBADF) {
-		return sinks.Errorf(sinks.Halted, "standard output: %w (its reader is gone)", err)
+		return failure.Errorf(failure.Halted, "standard output: %w (its reader is gone)", err)
 	}
-	return sinks.Unavailable(sinks.ScopeTarget, "standard output: %w", err)
+	return failure.Unavailable(failure.ScopeTarget, "standard output: %w", err)
 }
 
 // Close does nothing: out belongs to its owner.

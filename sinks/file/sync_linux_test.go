@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/transform/format"
 )
 
@@ -117,7 +117,7 @@ func hasHole(line []byte) bool {
 // lastWhole returns the end of the last whole line, or an error like wholeLines.
 func lastWhole(file io.ReaderAt, name string, size int64) (int64, error) {
 	foreign := func(what string) error {
-		return sinks.Errorf(sinks.Halted, "%s %s: move it away, or choose another path", name, what)
+		return failure.Errorf(failure.Halted, "%s %s: move it away, or choose another path", name, what)
 	}
 	var (
 		tail []byte // of the file, from start on

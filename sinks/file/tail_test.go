@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 

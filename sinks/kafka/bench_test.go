@@ -11,7 +11,7 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 

@@ -13,9 +13,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/finding"
 	"ndrbridge/internal/kafkawire"
-	"ndrbridge/preflight/finding"
-	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
 
@@ -132,7 +132,7 @@ func (s *Sink) tryBroker(ctx context.Context, now func() time.Time, address stri
 	if err != nil {
 		// Before ctx is done, because probing the port takes time.
 		broken := kafkawire.ErrorOfConnection(ctx, err, "the connection broke")
-		if _, refused := errors.AsType[*sinks.Error](err); refused {
+		if _, refused := errors.AsType[*failure.Error](err); refused {
 			found = append(found, finding.Failure("sign-in", err))
 		} else if explained {
 			return found, err

@@ -11,11 +11,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"ndrbridge/internal/finding"
 	"ndrbridge/internal/kafkawire"
-	"ndrbridge/preflight/finding"
-	"ndrbridge/preflight/finding/findingtest"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/findingtest"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/sinktest"
 )
 
 func TestCheck(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/internal/kafkawire"
-	"ndrbridge/sinks"
 )
 
 // maxAge is how long metadata is used unless an error invalidates it. Added
@@ -38,7 +38,7 @@ type cluster struct {
 type layout struct {
 	leaders  []int32 // node ids by partition, -1: none
 	maxBytes int     // of a record batch, by the topic's max.message.bytes; 0: not known
-	err      *sinks.Error
+	err      *failure.Error
 	missing  bool // the topic does not exist; err is set
 }
 
@@ -81,7 +81,7 @@ func (c *cluster) fetch(ctx context.Context, names []string) error {
 			return nil
 		}
 		// Prefer the error of a broker that refuses over that of one that is down.
-		if class, _ := sinks.ClassOf(err); failed == nil || class == sinks.Halted {
+		if class, _ := failure.ClassOf(err); failed == nil || class == failure.Halted {
 			failed = err
 		}
 		if ctx.Err() != nil {
@@ -146,7 +146,7 @@ func (c *cluster) applyMetadata(response *kmsg.MetadataResponse, names []string)
 		}
 	}
 	for _, name := range names {
-		c.topics[name] = layout{err: sinks.Unavailable(sinks.ScopePart, "topic %s: missing from the broker's answer", name)}
+		c.topics[name] = layout{err: failure.Unavailable(failure.ScopePart, "topic %s: missing from the broker's answer", name)}
 	}
 	for _, t := range response.Topics {
 		if _, requested := c.topics[brokerMessage(t.Topic)]; requested {
@@ -212,20 +212,20 @@ func layoutOf(name string, t kmsg.MetadataResponseTopic) layout {
 	switch t.ErrorCode {
 	case 0:
 	case kerr.UnknownTopicOrPartition.Code:
-		return layout{missing: true, err: sinks.Advise(sinks.Halted, "create it, set create_topic, or correct topic",
+		return layout{missing: true, err: failure.Advise(failure.Halted, "create it, set create_topic, or correct topic",
 			fmt.Errorf("topic %s does not exist, or the user may not describe it", name))}
 	default:
 		return layout{err: kafkawire.ErrorOfCode(t.ErrorCode, "", "topic "+name)}
 	}
 	if len(t.Partitions) == 0 {
-		return layout{err: sinks.Unavailable(sinks.ScopePart, "topic %s: it has no partitions yet", name)}
+		return layout{err: failure.Unavailable(failure.ScopePart, "topic %s: it has no partitions yet", name)}
 	}
 	leaders := slices.Repeat([]int32{-1}, len(t.Partitions))
 	for _, p := range t.Partitions {
 		// The number of partitions decides the partition of a key: an incomplete list
 		// would select a wrong one.
 		if int(p.Partition) >= len(leaders) || p.Partition < 0 {
-			return layout{err: sinks.Unavailable(sinks.ScopePart, "topic %s: the broker lists only some of its partitions", name)}
+			return layout{err: failure.Unavailable(failure.ScopePart, "topic %s: the broker lists only some of its partitions", name)}
 		}
 		leaders[p.Partition] = p.Leader
 	}
@@ -237,7 +237,7 @@ func (c *cluster) leader(topic string, partition int) (*kafkawire.Link, error) {
 	id := c.topics[topic].leaders[partition]
 	address, ok := c.brokers[id]
 	if !ok {
-		return nil, sinks.Unavailable(sinks.ScopePart, "topic %s, partition %d: it has no leader at the moment", topic, partition)
+		return nil, failure.Unavailable(failure.ScopePart, "topic %s, partition %d: it has no leader at the moment", topic, partition)
 	}
 	return c.link(address), nil
 }
@@ -255,7 +255,7 @@ func (c *cluster) link(address string) *kafkawire.Link {
 // create creates topics and returns the errors of those that the cluster refuses.
 // The layouts of the others must be fetched again, and it may take a moment until
 // all brokers know them. If dry is set, the request is only validated.
-func (c *cluster) create(ctx context.Context, shape CreateTopic, topics []string, dry bool) (refused map[string]*sinks.Error, err error) {
+func (c *cluster) create(ctx context.Context, shape CreateTopic, topics []string, dry bool) (refused map[string]*failure.Error, err error) {
 	request := kmsg.NewPtrCreateTopicsRequest()
 	request.TimeoutMillis, request.ValidateOnly = int32(kafkawire.DialTimeout.Milliseconds()), dry
 	for _, name := range topics {
@@ -267,13 +267,13 @@ func (c *cluster) create(ctx context.Context, shape CreateTopic, topics []string
 	}
 	address, ok := c.brokers[c.controller]
 	if !ok {
-		return nil, sinks.Unavailable(sinks.ScopeTarget, "create topics %v: the cluster has no controller at the moment", topics)
+		return nil, failure.Unavailable(failure.ScopeTarget, "create topics %v: the cluster has no controller at the moment", topics)
 	}
 	answer, err := c.link(address).Exchange(ctx, request)
 	if err != nil {
 		return nil, fmt.Errorf("create topics %v: %w", topics, err)
 	}
-	refused = map[string]*sinks.Error{}
+	refused = map[string]*failure.Error{}
 	for _, t := range answer.(*kmsg.CreateTopicsResponse).Topics {
 		if t.ErrorCode != 0 && t.ErrorCode != kerr.TopicAlreadyExists.Code {
 			refused[t.Topic] = kafkawire.ErrorOfCode(t.ErrorCode, brokerMessage(t.ErrorMessage), "create topic "+t.Topic)

@@ -17,10 +17,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
-	"ndrbridge/cluster/lease"
 	"ndrbridge/internal/kafkawire"
+	"ndrbridge/internal/lease"
 	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 

@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/finding"
 	"ndrbridge/internal/kafkawire"
-	"ndrbridge/preflight/finding"
-	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
 	"ndrbridge/test/hostile"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/sinktest"
 )
 
 // attacked starts a hostile broker and returns the options of a sink for it.
@@ -54,7 +54,7 @@ func TestHostileBroker(t *testing.T) {
 				if bytes := taken(func() { err = s.Send(t.Context(), events) }); bytes > 64<<20 {
 					t.Errorf("%d bytes were allocated", bytes)
 				}
-				if class, _ := sinks.ClassOf(err); err != nil && class != sinks.Transient && class != sinks.Halted {
+				if class, _ := failure.ClassOf(err); err != nil && class != failure.Transient && class != failure.Halted {
 					t.Errorf("class %s: %v", class, err)
 				}
 				if err := s.Close(); err != nil {
@@ -67,23 +67,23 @@ func TestHostileBroker(t *testing.T) {
 
 func TestOtherServersAreRecognized(t *testing.T) {
 	for attack, want := range map[string]struct {
-		class sinks.Class
+		class failure.Class
 		says  []string
 	}{
-		hostile.KafkaHTTP:                      {sinks.Halted, []string{"HTTP", "brokers"}},
-		hostile.KafkaTLS:                       {sinks.Halted, []string{"TLS", "set tls"}},
-		hostile.KafkaNegative:                  {sinks.Transient, []string{"-2 bytes"}},
-		hostile.KafkaHuge:                      {sinks.Transient, []string{"2147483647 bytes"}},
-		hostile.KafkaEmpty:                     {sinks.Transient, []string{"0 bytes"}},
-		hostile.KafkaIterations:                {sinks.Halted, []string{"2147483647 iterations"}},
-		hostile.KafkaLinkLocal:                 {sinks.Transient, []string{"169.254.169.254", "advertised.listeners"}},
-		hostile.KafkaNoTopics:                  {sinks.Transient, []string{"missing from the broker"}},
-		hostile.KafkaHungUp:                    {sinks.Transient, []string{"EOF"}},
-		"lists of 2^31-1 in ApiVersions":       {sinks.Transient, []string{"ApiVersions answer is malformed"}},
-		"negative lengths in SASLAuthenticate": {sinks.Transient, []string{"SASLAuthenticate answer is malformed"}},
-		"silence at SASLAuthenticate":          {sinks.Transient, []string{"deadline exceeded"}},
-		hostile.KafkaSilence:                   {sinks.Transient, []string{"deadline exceeded"}},
-		"lists of 2^31-1 in Metadata":          {sinks.Transient, []string{"Metadata answer is malformed"}},
+		hostile.KafkaHTTP:                      {failure.Halted, []string{"HTTP", "brokers"}},
+		hostile.KafkaTLS:                       {failure.Halted, []string{"TLS", "set tls"}},
+		hostile.KafkaNegative:                  {failure.Transient, []string{"-2 bytes"}},
+		hostile.KafkaHuge:                      {failure.Transient, []string{"2147483647 bytes"}},
+		hostile.KafkaEmpty:                     {failure.Transient, []string{"0 bytes"}},
+		hostile.KafkaIterations:                {failure.Halted, []string{"2147483647 iterations"}},
+		hostile.KafkaLinkLocal:                 {failure.Transient, []string{"169.254.169.254", "advertised.listeners"}},
+		hostile.KafkaNoTopics:                  {failure.Transient, []string{"missing from the broker"}},
+		hostile.KafkaHungUp:                    {failure.Transient, []string{"EOF"}},
+		"lists of 2^31-1 in ApiVersions":       {failure.Transient, []string{"ApiVersions answer is malformed"}},
+		"negative lengths in SASLAuthenticate": {failure.Transient, []string{"SASLAuthenticate answer is malformed"}},
+		"silence at SASLAuthenticate":          {failure.Transient, []string{"deadline exceeded"}},
+		hostile.KafkaSilence:                   {failure.Transient, []string{"deadline exceeded"}},
+		"lists of 2^31-1 in Metadata":          {failure.Transient, []string{"Metadata answer is malformed"}},
 	} {
 		t.Run(attack, func(t *testing.T) {
 			o, _ := attacked(t, attack)
@@ -92,7 +92,7 @@ func TestOtherServersAreRecognized(t *testing.T) {
 				o.Timeout = 20 * time.Second // only silence is to end by it
 			}
 			err := open(t, o).Send(t.Context(), sinktest.Events(1, 1, 10))
-			if class, _ := sinks.ClassOf(err); err == nil || class != want.class {
+			if class, _ := failure.ClassOf(err); err == nil || class != want.class {
 				t.Fatalf("class %s: %v", class, err)
 			}
 			for _, text := range want.says {

@@ -11,8 +11,8 @@ import (
 	"regexp"
 	"time"
 
-	"ndrbridge/cluster/lease"
 	"ndrbridge/internal/kafkawire"
+	"ndrbridge/internal/lease"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )

@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
 
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/sinktest"
 )
 
 // TestABrokerThatIsDownHoldsUpOnlyItsPartitions lets one of three brokers refuse everything

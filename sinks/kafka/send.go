@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/internal/kafkawire"
-	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
 
@@ -33,7 +33,7 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	b := &produceBatch{sink: s, began: time.Now(), events: events, errs: make(sinks.EventErrors, len(events))}
+	b := &produceBatch{sink: s, began: time.Now(), events: events, errs: make(failure.EventErrors, len(events))}
 	topics := make([]string, len(events))
 	distinct := map[string]bool{}
 	for i, e := range events {
@@ -63,8 +63,8 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 	brokers.Wait()
 
 	if slices.ContainsFunc(b.errs, func(err error) bool {
-		class, _ := sinks.ClassOf(err)
-		return err != nil && class != sinks.Rejected
+		class, _ := failure.ClassOf(err)
+		return err != nil && class != failure.Rejected
 	}) {
 		s.cluster.invalidate() // the leader may have moved, or the topic been deleted
 	}
@@ -115,7 +115,7 @@ func (s *Sink) ensureTopics(ctx context.Context, topics map[string]bool) error {
 	for _, topic := range missing {
 		if layout := s.cluster.topics[topic]; layout.missing {
 			if layout.err = refused[topic]; layout.err == nil {
-				layout.err = sinks.Unavailable(sinks.ScopePart, "topic %s: it was just created, and the brokers do not know it yet", topic)
+				layout.err = failure.Unavailable(failure.ScopePart, "topic %s: it was just created, and the brokers do not know it yet", topic)
 			}
 			s.cluster.topics[topic] = layout
 		}
@@ -136,7 +136,7 @@ type produceBatch struct {
 	sink   *Sink
 	began  time.Time // the timestamp of events without a time
 	events []transform.Event
-	errs   sinks.EventErrors // nil: acknowledged, or still in a queue
+	errs   failure.EventErrors // nil: acknowledged, or still in a queue
 }
 
 // partitionQueue holds the events of one partition that are not acknowledged.
@@ -169,7 +169,7 @@ func (b *produceBatch) route(topics []string) map[*kafkawire.Link][]*partitionQu
 			keyTopics[e.PartitionKey] = topics[i]
 		} else if topic != topics[i] {
 			keyTopics[e.PartitionKey] = ""
-			b.errs[i] = sinks.ErrNotTried
+			b.errs[i] = failure.ErrNotTried
 			continue
 		}
 		layout := b.sink.cluster.topics[topics[i]]
@@ -258,7 +258,7 @@ func (b *produceBatch) nextRecords(encoder *encoder, q *partitionQueue) []byte {
 		}
 		first := q.waiting[0]
 		q.waiting = q.waiting[1:]
-		b.errs[first] = sinks.Unsendable("event %s: its record batch of %d bytes is larger than max_message_bytes, %d",
+		b.errs[first] = failure.Unsendable("event %s: its record batch of %d bytes is larger than max_message_bytes, %d",
 			b.events[first].ID, len(records), b.sink.maxBytes)
 	}
 	return nil
@@ -268,7 +268,7 @@ func (b *produceBatch) nextRecords(encoder *encoder, q *partitionQueue) []byte {
 func (b *produceBatch) applyResponse(q *partitionQueue, response *kmsg.ProduceResponse) {
 	answer := answerTo(q, response)
 	if answer == nil {
-		b.fail(q, sinks.Unavailable(sinks.ScopePart, "topic %s, partition %d: missing from the broker's answer", q.topic, q.partition))
+		b.fail(q, failure.Unavailable(failure.ScopePart, "topic %s, partition %d: missing from the broker's answer", q.topic, q.partition))
 		return
 	}
 	if answer.ErrorCode == 0 {
@@ -281,7 +281,7 @@ func (b *produceBatch) applyResponse(q *partitionQueue, response *kmsg.ProduceRe
 		err.RetryAfter = time.Duration(response.ThrottleMillis) * time.Millisecond
 	}
 	switch {
-	case err.Class != sinks.Rejected:
+	case err.Class != failure.Rejected:
 		b.fail(q, err)
 	case b.rejectNamed(q, answer):
 	case q.sent == 1:
@@ -310,13 +310,13 @@ func (b *produceBatch) rejectNamed(q *partitionQueue, answer *kmsg.ProduceRespon
 // fail empties the queue because the record batch in flight failed. The events
 // after it must not overtake it: they are not tried.
 func (b *produceBatch) fail(q *partitionQueue, err error) {
-	if class, _ := sinks.ClassOf(err); q.sent > 1 && class == sinks.Transient && sinks.ScopeOf(err) == sinks.ScopeEvent {
-		err = &sinks.Error{Class: class, Scope: sinks.ScopeRequest, Err: err}
+	if class, _ := failure.ClassOf(err); q.sent > 1 && class == failure.Transient && failure.ScopeOf(err) == failure.ScopeEvent {
+		err = &failure.Error{Class: class, Scope: failure.ScopeRequest, Err: err}
 	}
 	for n, i := range q.waiting {
 		b.errs[i] = err
 		if n >= q.sent {
-			b.errs[i] = sinks.ErrNotTried
+			b.errs[i] = failure.ErrNotTried
 		}
 	}
 	q.waiting = nil
@@ -324,8 +324,8 @@ func (b *produceBatch) fail(q *partitionQueue, err error) {
 
 // ofPart returns a Transient err as that of some partitions.
 func ofPart(err error) error {
-	if class, wait := sinks.ClassOf(err); class == sinks.Transient {
-		return &sinks.Error{Class: class, Scope: sinks.ScopePart, RetryAfter: wait, Err: err}
+	if class, wait := failure.ClassOf(err); class == failure.Transient {
+		return &failure.Error{Class: class, Scope: failure.ScopePart, RetryAfter: wait, Err: err}
 	}
 	return err
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/internal/kafkawire"
-	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 
@@ -83,12 +83,12 @@ func TestLargeEventIsSentIfItsCompressedSizeFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	events := append(sinktest.Events(3, 3, 60_000), rejected)
-	each, ok := errors.AsType[sinks.EventErrors](s.Send(t.Context(), events))
+	each, ok := errors.AsType[failure.EventErrors](s.Send(t.Context(), events))
 	if !ok {
 		t.Fatal("no errors of events")
 	}
 	for i, err := range each {
-		if class, _ := sinks.ClassOf(err); (err != nil) != (i == 3) || err != nil && class != sinks.Rejected {
+		if class, _ := failure.ClassOf(err); (err != nil) != (i == 3) || err != nil && class != failure.Rejected {
 			t.Errorf("event %d: class %s: %v", i, class, err)
 		}
 	}
@@ -104,11 +104,11 @@ func TestDocumentIsTheValueOfTheRecord(t *testing.T) {
 	events[0] = events[0].WithDocument("application/json", []byte(`{"class_uid":2004}`))
 	events[1] = events[1].WithDocument("text/plain; charset=utf-8", []byte("CEF:0|a"+strings.Repeat("b", 6000)))
 	events[2] = events[2].WithDocument("text/plain; charset=utf-8", []byte("CEF:0|a"))
-	each, ok := errors.AsType[sinks.EventErrors](s.Send(t.Context(), events))
+	each, ok := errors.AsType[failure.EventErrors](s.Send(t.Context(), events))
 	if !ok || each[0] != nil || each[2] != nil {
 		t.Fatalf("errors %v", each)
 	}
-	if class, _ := sinks.ClassOf(each[1]); class != sinks.Rejected {
+	if class, _ := failure.ClassOf(each[1]); class != failure.Rejected {
 		t.Errorf("a document above max_message_bytes: %v", each[1])
 	}
 	records, err := c.records(streamTopics)
@@ -159,11 +159,11 @@ func TestRecordBatchesFitTheTopicsLimit(t *testing.T) {
 				t.Errorf("%d record batches were rejected", n)
 			}
 			// The topic may have changed: the broker decides on a batch that cannot be split.
-			each, ok := errors.AsType[sinks.EventErrors](s.Send(t.Context(), large))
+			each, ok := errors.AsType[failure.EventErrors](s.Send(t.Context(), large))
 			if !ok {
 				t.Fatal("no errors of events")
 			}
-			if class, _ := sinks.ClassOf(each[0]); class != sinks.Rejected || !strings.Contains(each[0].Error(), "max.message.bytes") {
+			if class, _ := failure.ClassOf(each[0]); class != failure.Rejected || !strings.Contains(each[0].Error(), "max.message.bytes") {
 				t.Errorf("class %s: %v", class, each[0])
 			}
 		})
@@ -206,7 +206,7 @@ func TestSASL(t *testing.T) {
 			}
 			options.SASL = &kafkawire.SASL{Mechanism: name, Username: "ana", Password: "battery staple"}
 			err := open(t, options).Send(t.Context(), sinktest.Events(3, 3, 0))
-			if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted {
+			if class, _ := failure.ClassOf(err); err == nil || class != failure.Halted {
 				t.Errorf("a wrong password: class %s: %v", class, err)
 			}
 			if err != nil && strings.Contains(err.Error(), "battery") {
@@ -294,7 +294,7 @@ func TestSASL(t *testing.T) {
 		})
 		s := open(t, Options{Brokers: c.ListenAddrs()[:1], Topic: "x", SASL: &kafkawire.SASL{Mechanism: "scram-sha-256", Username: "ana", Password: "x"}})
 		err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
-		if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted {
+		if class, _ := failure.ClassOf(err); err == nil || class != failure.Halted {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
@@ -310,7 +310,7 @@ func TestTLS(t *testing.T) {
 	options.SASL = &kafkawire.SASL{Mechanism: "plain", Username: "ana", Password: "correct-horse"}
 	options.TLS = &tls.Config{RootCAs: x509.NewCertPool()}
 	err := open(t, options).Send(t.Context(), sinktest.Events(3, 3, 0))
-	if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted || !strings.Contains(err.Error(), "tls.ca_file") {
+	if class, _ := failure.ClassOf(err); err == nil || class != failure.Halted || !strings.Contains(err.Error(), "tls.ca_file") {
 		t.Errorf("an unknown authority: class %s: %v", class, err)
 	}
 	if err != nil && strings.Contains(err.Error(), "horse") {
@@ -329,12 +329,12 @@ func TestMissingTopic(t *testing.T) {
 		c := startCluster(t)
 		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "missing"})
 		err := s.Send(t.Context(), events)
-		each, ok := errors.AsType[sinks.EventErrors](err)
+		each, ok := errors.AsType[failure.EventErrors](err)
 		if !ok {
 			t.Fatal(err)
 		}
 		for _, err := range each {
-			if class, _ := sinks.ClassOf(err); class != sinks.Halted || !strings.Contains(err.Error(), "create_topic") {
+			if class, _ := failure.ClassOf(err); class != failure.Halted || !strings.Contains(err.Error(), "create_topic") {
 				t.Errorf("class %s: %v", class, err)
 			}
 		}
@@ -352,7 +352,7 @@ func TestMissingTopic(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := s.Send(t.Context(), sinktest.Awkward())
-		each, ok := errors.AsType[sinks.EventErrors](err)
+		each, ok := errors.AsType[failure.EventErrors](err)
 		if !ok {
 			t.Fatal(err)
 		}
@@ -380,12 +380,12 @@ func TestMissingTopic(t *testing.T) {
 		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.TopicAuthorizationFailed, Count: -1})
 		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "made", CreateTopic: &CreateTopic{}})
 		err := s.Send(t.Context(), events)
-		each, ok := errors.AsType[sinks.EventErrors](err)
+		each, ok := errors.AsType[failure.EventErrors](err)
 		if !ok {
 			t.Fatal(err)
 		}
 		for _, err := range each {
-			if class, _ := sinks.ClassOf(err); class != sinks.Halted || !strings.Contains(err.Error(), "create topic made") {
+			if class, _ := failure.ClassOf(err); class != failure.Halted || !strings.Contains(err.Error(), "create topic made") {
 				t.Errorf("class %s: %v", class, err)
 			}
 		}
@@ -397,7 +397,7 @@ func TestMissingTopic(t *testing.T) {
 		}
 		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.InvalidReplicationFactor, Count: -1})
 		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", CreateTopic: &CreateTopic{Replication: 9}})
-		each, ok := errors.AsType[sinks.EventErrors](s.Send(t.Context(), sinktest.Awkward()))
+		each, ok := errors.AsType[failure.EventErrors](s.Send(t.Context(), sinktest.Awkward()))
 		if !ok {
 			t.Fatal("no errors of events")
 		}
@@ -433,7 +433,7 @@ func TestLeaderMoves(t *testing.T) {
 		}
 	}
 	err := s.Send(t.Context(), events[6:])
-	if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Transient {
+	if class, _ := failure.ClassOf(err); err == nil || class != failure.Transient {
 		t.Fatalf("class %s: %v", class, err)
 	}
 	if err := s.Send(t.Context(), events[6:]); err != nil {
@@ -464,12 +464,12 @@ func TestOrderOfAKeyWhoseTopicChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := startCluster(t, kfake.SeedTopics(3, topics...))
 			s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "{action}"})
-			each, ok := errors.AsType[sinks.EventErrors](s.Send(t.Context(), events))
+			each, ok := errors.AsType[failure.EventErrors](s.Send(t.Context(), events))
 			if !ok {
 				t.Fatal("no errors of events")
 			}
 			for i, err := range each {
-				if held := i == 2 || i == 3; held != errors.Is(err, sinks.ErrNotTried) {
+				if held := i == 2 || i == 3; held != errors.Is(err, failure.ErrNotTried) {
 					t.Errorf("event %s: %v", events[i].ID, err)
 				}
 			}
@@ -491,12 +491,12 @@ func TestBatchWithUnknownOutcomeIsNotOvertaken(t *testing.T) {
 	// The broker stores the first of three batches and reports an unknown outcome.
 	fault := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicasAfterAppend})
 	err := s.Send(t.Context(), events[1:])
-	each, ok := errors.AsType[sinks.EventErrors](err)
+	each, ok := errors.AsType[failure.EventErrors](err)
 	if !ok {
 		t.Fatal(err)
 	}
 	for i, err := range each {
-		if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Transient || errors.Is(err, sinks.ErrNotTried) != (i >= 3) {
+		if class, _ := failure.ClassOf(err); err == nil || class != failure.Transient || errors.Is(err, failure.ErrNotTried) != (i >= 3) {
 			t.Errorf("event %d: class %s: %v", i, class, err)
 		}
 	}
@@ -526,14 +526,14 @@ func TestRejectedEventIsFound(t *testing.T) {
 				return 0, -1
 			}, 0)
 			s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "single", Compression: "none"})
-			each, ok := errors.AsType[sinks.EventErrors](s.Send(t.Context(), events))
+			each, ok := errors.AsType[failure.EventErrors](s.Send(t.Context(), events))
 			if !ok {
 				t.Fatal("no errors of events")
 			}
 			want := []string{}
 			for i, e := range events {
-				class, _ := sinks.ClassOf(each[i])
-				if bad[e.ID] != (each[i] != nil) || bad[e.ID] && class != sinks.Rejected {
+				class, _ := failure.ClassOf(each[i])
+				if bad[e.ID] != (each[i] != nil) || bad[e.ID] && class != failure.Rejected {
 					t.Errorf("event %d: class %s: %v", i, class, each[i])
 				}
 				if !bad[e.ID] {
@@ -563,7 +563,7 @@ func TestOldBrokerHalts(t *testing.T) {
 		return response, nil, true
 	})
 	err := open(t, Options{Brokers: c.ListenAddrs()[:1], Topic: "ndr.{stream}"}).Send(t.Context(), sinktest.Events(1, 1, 0))
-	if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted || !strings.Contains(err.Error(), "0.11") {
+	if class, _ := failure.ClassOf(err); err == nil || class != failure.Halted || !strings.Contains(err.Error(), "0.11") {
 		t.Errorf("class %s: %v", class, err)
 	}
 }
@@ -573,7 +573,7 @@ func TestUnreachableBrokers(t *testing.T) {
 	t.Run("are a transient failure that names them", func(t *testing.T) {
 		s := open(t, Options{Brokers: []string{closed}, Topic: "x"})
 		err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
-		if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Transient || !strings.Contains(err.Error(), closed) {
+		if class, _ := failure.ClassOf(err); err == nil || class != failure.Transient || !strings.Contains(err.Error(), closed) {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
@@ -591,7 +591,7 @@ func TestUnreachableBrokers(t *testing.T) {
 		}
 		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", Timeout: 100 * time.Millisecond})
 		err := s.Send(context.Background(), sinktest.Events(4, 4, 0))
-		if class, _ := sinks.ClassOf(err); !errors.Is(err, context.DeadlineExceeded) || class != sinks.Transient {
+		if class, _ := failure.ClassOf(err); !errors.Is(err, context.DeadlineExceeded) || class != failure.Transient {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
@@ -602,7 +602,7 @@ func TestBrokerThatRequiresACertificateHalts(t *testing.T) {
 	c := startCluster(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}))
 	s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", TLS: &tls.Config{RootCAs: pool}, Timeout: 10 * time.Second})
 	err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
-	if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted || !strings.Contains(err.Error(), "tls.cert_file") {
+	if class, _ := failure.ClassOf(err); err == nil || class != failure.Halted || !strings.Contains(err.Error(), "tls.cert_file") {
 		t.Errorf("class %s: %v", class, err)
 	}
 	s = open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", TLS: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{certificate}}})

@@ -17,7 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"ndrbridge/preflight/finding"
+	"ndrbridge/internal/finding"
 	"ndrbridge/transform"
 )
 

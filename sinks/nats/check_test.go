@@ -11,10 +11,10 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"ndrbridge/preflight/finding"
-	"ndrbridge/preflight/finding/findingtest"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/internal/finding"
+	"ndrbridge/test/findingtest"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/sinktest"
 )
 
 func TestCheck(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 
 	nats "github.com/nats-io/nats.go"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/internal/natswire"
-	"ndrbridge/sinks"
 )
 
 // conn is a connection. It does not reconnect: any error, and any message without an
@@ -37,9 +37,9 @@ const (
 	ackBytes  = 128 // of an unread acknowledgement, on average
 )
 
-// wrap returns err if it is a *sinks.Error, otherwise s.errorOf(ctx, err).
+// wrap returns err if it is a *failure.Error, otherwise s.errorOf(ctx, err).
 func (s *Sink) wrap(ctx context.Context, err error) error {
-	if e, ok := errors.AsType[*sinks.Error](err); ok {
+	if e, ok := errors.AsType[*failure.Error](err); ok {
 		return e
 	}
 	return s.errorOf(ctx, err)
@@ -85,20 +85,20 @@ func (s *Sink) dial(ctx context.Context) (*conn, error) {
 }
 
 // SignIn returns the connection options with the credentials. It reads the files that o
-// names. The error is a *sinks.Error and contains no secret.
+// names. The error is a *failure.Error and contains no secret.
 func (o Options) SignIn() ([]nats.Option, error) {
 	var options []nats.Option
 	switch {
 	case o.CredsFile != "":
 		creds, err := readCreds(o.CredsFile)
 		if err != nil {
-			return nil, sinks.Errorf(sinks.Halted, "creds_file: %w", err)
+			return nil, failure.Errorf(failure.Halted, "creds_file: %w", err)
 		}
 		options = append(options, creds)
 	case o.NkeyFile != "":
 		nkey, err := readNkey(o.NkeyFile)
 		if err != nil {
-			return nil, sinks.Errorf(sinks.Halted, "nkey_file: %w", err)
+			return nil, failure.Errorf(failure.Halted, "nkey_file: %w", err)
 		}
 		options = append(options, nkey)
 	case o.Token != "":

@@ -13,9 +13,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 
-	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/internal/failure"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 
@@ -49,7 +49,7 @@ func TestMissingAcknowledgementIsTransient(t *testing.T) {
 	makeStream(t, s, jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}, NoAck: true})
 	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}", AckTimeout: 20 * time.Millisecond, Timeout: time.Hour})
 	class, err := classOf(t, sink, sinktest.Events(3, 3, 0))
-	if class != sinks.Transient || !strings.Contains(err.Error(), "no acknowledgement within 20ms") {
+	if class != failure.Transient || !strings.Contains(err.Error(), "no acknowledgement within 20ms") {
 		t.Errorf("class %s: %v", class, err)
 	}
 }
@@ -62,7 +62,7 @@ func TestStreamChanges(t *testing.T) {
 		nc := makeStream(t, s, config)
 		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
 		class, err := classOf(t, sink, events)
-		if class != sinks.Transient || !strings.Contains(err.Error(), "maximum bytes") {
+		if class != failure.Transient || !strings.Contains(err.Error(), "maximum bytes") {
 			t.Fatalf("class %s: %v", class, err)
 		}
 		config.MaxBytes = -1
@@ -91,7 +91,7 @@ func TestStreamChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if class, err := classOf(t, sink, events[10:]); class != sinks.Halted || !strings.Contains(err.Error(), "does not exist") {
+			if class, err := classOf(t, sink, events[10:]); class != failure.Halted || !strings.Contains(err.Error(), "does not exist") {
 				t.Fatalf("class %s: %v", class, err)
 			}
 		}
@@ -113,11 +113,11 @@ func TestMutualTLS(t *testing.T) {
 	})
 	for name, c := range map[string]struct {
 		certificates []tls.Certificate
-		want         sinks.Class
+		want         failure.Class
 	}{
 		"with a certificate of the right authority": {[]tls.Certificate{mine}, ""},
-		"with one of another authority":             {[]tls.Certificate{certificate}, sinks.Halted},
-		"without a certificate":                     {nil, sinks.Halted},
+		"with one of another authority":             {[]tls.Certificate{certificate}, failure.Halted},
+		"without a certificate":                     {nil, failure.Halted},
 	} {
 		for _, scheme := range []string{"nats", "tls"} {
 			t.Run(name+", "+scheme, func(t *testing.T) {
@@ -246,7 +246,7 @@ func TestInvalidSecretFileIsNamedAndReadAgain(t *testing.T) {
 			}
 			write(test.broken)
 			class, err := classOf(t, sink, sinktest.Events(1, 1, 0))
-			if class != sinks.Halted || err == nil {
+			if class != failure.Halted || err == nil {
 				t.Fatalf("class %s: %v", class, err)
 			}
 			for _, want := range []string{test.key, file, test.why} {
@@ -279,11 +279,11 @@ func TestRejectedCredsFileIsReadAgain(t *testing.T) {
 	for _, step := range []struct {
 		name string
 		text []byte
-		want sinks.Class
+		want failure.Class
 	}{
-		{"of another account", account{key: theirs}.credentials(t, time.Now().Add(time.Hour)), sinks.Halted},
-		{"that has expired", ours.credentials(t, time.Now().Add(-time.Hour)), sinks.Halted},
-		{"cut short", []byte("-----BEGIN NATS USER JWT-----\n"), sinks.Halted},
+		{"of another account", account{key: theirs}.credentials(t, time.Now().Add(time.Hour)), failure.Halted},
+		{"that has expired", ours.credentials(t, time.Now().Add(-time.Hour)), failure.Halted},
+		{"cut short", []byte("-----BEGIN NATS USER JWT-----\n"), failure.Halted},
 		{"that is good", ours.credentials(t, time.Now().Add(time.Hour)), ""},
 	} {
 		if err := os.WriteFile(file, step.text, 0o600); err != nil {

@@ -16,33 +16,33 @@ import (
 	nats "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/internal/natswire"
-	"ndrbridge/sinks"
 )
 
 // errorOf returns the classified error of a failed connection or request. Because err may
 // quote the server, only its redacted text is kept.
-func (s *Sink) errorOf(ctx context.Context, err error) *sinks.Error {
+func (s *Sink) errorOf(ctx context.Context, err error) *failure.Error {
 	tried := "NATS server " + s.servers()
 	if ctx.Err() != nil {
-		return sinks.Unavailable(sinks.ScopeTarget, "%s: %w", tried, ctx.Err())
+		return failure.Unavailable(failure.ScopeTarget, "%s: %w", tried, ctx.Err())
 	}
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
 		failed := errorOfCode(tried, api, s.secrets.Hide)
-		if failed.Class == sinks.Rejected { // only the answer to a publish is about events
-			failed.Class = sinks.Transient
+		if failed.Class == failure.Rejected { // only the answer to a publish is about events
+			failed.Class = failure.Transient
 		}
-		failed.Scope = sinks.ScopeTarget
+		failed.Scope = failure.ScopeTarget
 		return failed
 	}
 	if errors.Is(err, nats.ErrNoServers) {
-		return sinks.Unavailable(sinks.ScopeTarget, "%s: no server accepts connections", tried)
+		return failure.Unavailable(failure.ScopeTarget, "%s: no server accepts connections", tried)
 	}
 	text := s.secrets.Hide(err.Error())
 	if advice := adviceOn(err); advice != "" {
 		return advise(advice, "%s: %s", tried, text)
 	}
-	return sinks.Unavailable(sinks.ScopeTarget, "%s: %s", tried, text)
+	return failure.Unavailable(failure.ScopeTarget, "%s: %s", tried, text)
 }
 
 // adviceOn returns advice for an error that halts the sink, "" for any other error.
@@ -67,7 +67,7 @@ func adviceOn(err error) string {
 	case is(nats.ErrHeadersNotSupported):
 		return "the server is too old, or headers are disabled"
 	}
-	if advice := sinks.TLSAdvice(err); advice != "" {
+	if advice := failure.TLSAdvice(err); advice != "" {
 		return advice
 	}
 	// In TLS 1.3, a server rejects a certificate after the client's handshake, and may
@@ -119,7 +119,7 @@ var shortages = []jetstream.ErrorCode{codeMemoryExceeded, codeStorageExceeded}
 
 // verdict is the meaning of a JetStream error code.
 type verdict struct {
-	class  sinks.Class
+	class  failure.Class
 	advice string // may be empty
 }
 
@@ -133,43 +133,43 @@ const (
 // unknown, belongs to requests that a sink does not send (consumers, mirrors, batches,
 // schedules), or reports a shortage of servers, memory, disk or the account's quota.
 var verdicts = map[jetstream.ErrorCode]verdict{
-	jetstream.JSErrCodeStreamMessageExceedsMaximum: {sinks.Rejected, "the stream's max_msg_size is lower"},
-	codeHeaderTooLarge: {sinks.Rejected, ""},
+	jetstream.JSErrCodeStreamMessageExceedsMaximum: {failure.Rejected, "the stream's max_msg_size is lower"},
+	codeHeaderTooLarge: {failure.Rejected, ""},
 
-	codeTooManyRequests: {sinks.Throttled, ""},
-	codeStoreFailed:     {sinks.Transient, "if the stream is full and set to discard new messages, raise its limits, or let it discard old ones"},
+	codeTooManyRequests: {failure.Throttled, ""},
+	codeStoreFailed:     {failure.Transient, "if the stream is full and set to discard new messages, raise its limits, or let it discard old ones"},
 
-	jetstream.JSErrCodeBadRequest:                    {sinks.Halted, ""},
-	jetstream.JSErrCodeStreamNotFound:                {sinks.Halted, "set create_stream: true, or create it with `nats stream add`"},
-	jetstream.JSErrCodeStreamNameInUse:               {sinks.Halted, "it exists with other settings"},
-	jetstream.JSErrCodeJetStreamNotEnabled:           {sinks.Halted, useJetStream},
-	jetstream.JSErrCodeJetStreamNotEnabledForAccount: {sinks.Halted, useJetStream},
-	codeNoAccount:        {sinks.Halted, useJetStream},
-	codeTooManyStreams:   {sinks.Halted, createByHand},
-	codeInvalidConfig:    {sinks.Halted, createByHand},
-	codeMaxBytesRequired: {sinks.Halted, createByHand},
-	codeNoLimits:         {sinks.Halted, createByHand},
-	codeMaxStreamBytes:   {sinks.Halted, createByHand},
-	codeSubjectOverlap:   {sinks.Halted, checkStreamAndSubject},
-	codeStreamNotMatch:   {sinks.Halted, checkStreamAndSubject},
-	codeStreamSealed:     {sinks.Halted, checkStreamAndSubject},
-	codeCounterMissing:   {sinks.Halted, checkStreamAndSubject},
+	jetstream.JSErrCodeBadRequest:                    {failure.Halted, ""},
+	jetstream.JSErrCodeStreamNotFound:                {failure.Halted, "set create_stream: true, or create it with `nats stream add`"},
+	jetstream.JSErrCodeStreamNameInUse:               {failure.Halted, "it exists with other settings"},
+	jetstream.JSErrCodeJetStreamNotEnabled:           {failure.Halted, useJetStream},
+	jetstream.JSErrCodeJetStreamNotEnabledForAccount: {failure.Halted, useJetStream},
+	codeNoAccount:        {failure.Halted, useJetStream},
+	codeTooManyStreams:   {failure.Halted, createByHand},
+	codeInvalidConfig:    {failure.Halted, createByHand},
+	codeMaxBytesRequired: {failure.Halted, createByHand},
+	codeNoLimits:         {failure.Halted, createByHand},
+	codeMaxStreamBytes:   {failure.Halted, createByHand},
+	codeSubjectOverlap:   {failure.Halted, checkStreamAndSubject},
+	codeStreamNotMatch:   {failure.Halted, checkStreamAndSubject},
+	codeStreamSealed:     {failure.Halted, checkStreamAndSubject},
+	codeCounterMissing:   {failure.Halted, checkStreamAndSubject},
 }
 
 // errorOfCode returns the classified error of a JetStream answer. hide redacts its text;
 // tried names what was tried.
-func errorOfCode(tried string, e *jetstream.APIError, hide func(string) string) *sinks.Error {
+func errorOfCode(tried string, e *jetstream.APIError, hide func(string) string) *failure.Error {
 	v, ok := verdicts[e.ErrorCode]
 	switch {
 	case !ok:
-		v.class = sinks.Transient
+		v.class = failure.Transient
 	case e.ErrorCode == codeStoreFailed && e.Description == tooLargeToStore:
-		v = verdict{class: sinks.Rejected}
+		v = verdict{class: failure.Rejected}
 	}
 	text := fmt.Sprintf("%s: [%d] %s", tried, e.ErrorCode, hide(e.Description))
-	failed := sinks.Advise(v.class, v.advice, errors.New(text))
+	failed := failure.Advise(v.class, v.advice, errors.New(text))
 	if e.Code == http.StatusServiceUnavailable || slices.Contains(shortages, e.ErrorCode) {
-		failed.Scope = sinks.ScopeTarget
+		failed.Scope = failure.ScopeTarget
 	}
 	return failed
 }
@@ -182,7 +182,7 @@ var errNotAnAnswer = errors.New("not an acknowledgement")
 var errNoStream = errors.New("no stream has the subject")
 
 // readAck returns nil if ack acknowledges that the stream has stored the message, now or
-// earlier. It returns errNotAnAnswer, errNoStream or a *sinks.Error.
+// earlier. It returns errNotAnAnswer, errNoStream or a *failure.Error.
 func readAck(stream string, ack *nats.Msg, hide func(string) string) error {
 	if len(ack.Data) == 0 && ack.Header.Get("Status") == "503" {
 		return errNoStream
@@ -201,7 +201,7 @@ func readAck(stream string, ack *nats.Msg, hide func(string) string) error {
 	case answer.Error != nil:
 		return errorOfCode("stream "+stream, answer.Error, hide)
 	case answer.Stream != stream:
-		return sinks.Errorf(sinks.Halted, "stream %s: the subject belongs to stream %s (check stream and subject)", stream, hide(answer.Stream))
+		return failure.Errorf(failure.Halted, "stream %s: the subject belongs to stream %s (check stream and subject)", stream, hide(answer.Stream))
 	}
 	return nil
 }

@@ -13,41 +13,41 @@ import (
 	nats "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/internal/redact"
-	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/sinktest"
 )
 
 // codes holds the server's error codes that are not plainly transient, and of the others
 // those that a publisher can get.
 var codes = []struct {
 	what  string
-	class sinks.Class
+	class failure.Class
 	codes []server.ErrorIdentifier
 }{
-	{"the event is at fault", sinks.Rejected, []server.ErrorIdentifier{
+	{"the event is at fault", failure.Rejected, []server.ErrorIdentifier{
 		server.JSStreamMessageExceedsMaximumErr, server.JSStreamHeaderExceedsMaximumErr,
 	}},
-	{"the stream asks for a wait", sinks.Throttled, []server.ErrorIdentifier{server.JSStreamTooManyRequests}},
-	{"the stream is missing, or not for these events", sinks.Halted, []server.ErrorIdentifier{
+	{"the stream asks for a wait", failure.Throttled, []server.ErrorIdentifier{server.JSStreamTooManyRequests}},
+	{"the stream is missing, or not for these events", failure.Halted, []server.ErrorIdentifier{
 		server.JSStreamNotFoundErr, server.JSStreamNotMatchErr, server.JSStreamSealedErr, server.JSMessageIncrMissingErr,
 	}},
-	{"JetStream is not available", sinks.Halted, []server.ErrorIdentifier{
+	{"JetStream is not available", failure.Halted, []server.ErrorIdentifier{
 		server.JSNotEnabledErr, server.JSNotEnabledForAccountErr, server.JSNoAccountErr,
 	}},
-	{"the stream cannot be created", sinks.Halted, []server.ErrorIdentifier{
+	{"the stream cannot be created", failure.Halted, []server.ErrorIdentifier{
 		server.JSStreamNameExistErr, server.JSStreamSubjectOverlapErr, server.JSStreamInvalidConfigF, server.JSMaximumStreamsLimitErr,
 		server.JSStreamMaxBytesRequired, server.JSStreamMaxStreamBytesExceeded, server.JSNoLimitsErr, server.JSBadRequestErr,
 	}},
-	{"the server, stream or account is short of resources or broken", sinks.Transient, []server.ErrorIdentifier{
+	{"the server, stream or account is short of resources or broken", failure.Transient, []server.ErrorIdentifier{
 		server.JSStreamStoreFailedF, server.JSInsufficientResourcesErr, server.JSMemoryResourcesExceededErr,
 		server.JSStorageResourcesExceededErr, server.JSAccountResourcesExceededErr, server.JSStreamGeneralErrorF,
 		server.JSStreamInvalidErr, server.JSStreamOfflineErr, server.JSStreamOfflineReasonErrF, server.JSRaftGeneralErrF,
 		server.JSClusterNotAvailErr, server.JSClusterNotActiveErr, server.JSClusterNotLeaderErr, server.JSClusterIncompleteErr,
 	}},
-	{"another message with this id is in flight", sinks.Transient, []server.ErrorIdentifier{server.JSStreamDuplicateMessageConflict}},
-	{"it answers headers that the sink does not send", sinks.Transient, []server.ErrorIdentifier{
+	{"another message with this id is in flight", failure.Transient, []server.ErrorIdentifier{server.JSStreamDuplicateMessageConflict}},
+	{"it answers headers that the sink does not send", failure.Transient, []server.ErrorIdentifier{
 		server.JSStreamWrongLastMsgIDErrF, server.JSStreamWrongLastSequenceErrF, server.JSStreamWrongLastSequenceConstantErr,
 		server.JSStreamExpectedLastSeqPerSubjectNotReady, server.JSStreamExpectedLastSeqPerSubjectInvalid, server.JSStreamRollupFailedF,
 		server.JSMessageTTLInvalidErr, server.JSMessageTTLDisabledErr, server.JSMessageIncrDisabledErr, server.JSMessageCounterBrokenErr,
@@ -65,7 +65,7 @@ func TestEveryJetStreamErrorCodeHasAClass(t *testing.T) {
 			listed[code] = true
 			answer := fmt.Sprintf(`{"error":{"code":%d,"err_code":%d,"description":"the server's words"},"stream":"NDR","seq":0}`, server.ApiErrors[code].Code, code)
 			err := readAck("NDR", &nats.Msg{Data: []byte(answer)}, redact.New("s3same").Hide)
-			if class, _ := sinks.ClassOf(err); err == nil || class != group.class {
+			if class, _ := failure.ClassOf(err); err == nil || class != group.class {
 				t.Errorf("%s: code %d is %s: %v", group.what, code, class, err)
 				continue
 			}
@@ -76,13 +76,13 @@ func TestEveryJetStreamErrorCodeHasAClass(t *testing.T) {
 	}
 	for code, known := range server.ApiErrors {
 		err := errorOfCode("stream NDR", &jetstream.APIError{Code: known.Code, ErrorCode: jetstream.ErrorCode(code), Description: known.Description}, strings.Clone)
-		if !listed[code] && err.Class != sinks.Transient {
+		if !listed[code] && err.Class != failure.Transient {
 			t.Errorf("code %d, %q, is %s and not listed", code, known.Description, err.Class)
 		}
 	}
-	for cause, want := range map[error]sinks.Class{
-		server.ErrMsgTooLarge: sinks.Rejected, server.ErrMaxMsgs: sinks.Transient, server.ErrMaxBytes: sinks.Transient,
-		server.ErrMaxMsgsPerSubject: sinks.Transient, server.ErrStoreClosed: sinks.Transient,
+	for cause, want := range map[error]failure.Class{
+		server.ErrMsgTooLarge: failure.Rejected, server.ErrMaxMsgs: failure.Transient, server.ErrMaxBytes: failure.Transient,
+		server.ErrMaxMsgsPerSubject: failure.Transient, server.ErrStoreClosed: failure.Transient,
 	} {
 		failed := server.NewJSStreamStoreFailedError(cause)
 		err := errorOfCode("stream NDR", &jetstream.APIError{Code: failed.Code, ErrorCode: jetstream.ErrorCode(failed.ErrCode), Description: failed.Description}, strings.Clone)
@@ -90,7 +90,7 @@ func TestEveryJetStreamErrorCodeHasAClass(t *testing.T) {
 			t.Errorf("a store that failed with %q is %s, not %s", cause, err.Class, want)
 		}
 	}
-	if err := errorOfCode("stream NDR", &jetstream.APIError{Code: 400, ErrorCode: 19999}, strings.Clone); err.Class != sinks.Transient {
+	if err := errorOfCode("stream NDR", &jetstream.APIError{Code: 400, ErrorCode: 19999}, strings.Clone); err.Class != failure.Transient {
 		t.Errorf("an unknown code is %s", err.Class)
 	}
 }
@@ -98,7 +98,7 @@ func TestEveryJetStreamErrorCodeHasAClass(t *testing.T) {
 func TestOnlyThePublishOfAnEventRejectsIt(t *testing.T) {
 	s := open(t, Options{URL: "nats://127.0.0.1:1", Subject: "x"})
 	err := s.errorOf(t.Context(), &jetstream.APIError{Code: 400, ErrorCode: jetstream.JSErrCodeStreamMessageExceedsMaximum})
-	if err.Class != sinks.Transient {
+	if err.Class != failure.Transient {
 		t.Errorf("class %s: %v", err.Class, err)
 	}
 }
@@ -177,21 +177,21 @@ func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func TestServerErrors(t *testing.T) {
 	for _, test := range []struct {
 		what, line string
-		want       sinks.Class
+		want       failure.Class
 	}{
-		{"unknown credentials", "-ERR 'Authorization Violation'", sinks.Halted},
-		{"credentials that have expired", "-ERR 'User Authentication Expired'", sinks.Halted},
-		{"credentials that were revoked", "-ERR 'User Authentication Revoked'", sinks.Halted},
-		{"an account that has expired", "-ERR 'Account Authentication Expired'", sinks.Halted},
-		{"a login that took too long", "-ERR 'Authentication Timeout'", sinks.Transient},
-		{"too many connections", "-ERR 'maximum connections exceeded'", sinks.Transient},
-		{"too many connections of the account", "-ERR 'maximum account active connections exceeded'", sinks.Transient},
-		{"a stale connection", "-ERR 'Stale Connection'", sinks.Transient},
-		{"a slow consumer", "-ERR 'Slow Consumer'", sinks.Transient},
-		{"a shutdown", "-ERR 'Server Shutdown'", sinks.Transient},
-		{"a payload above a limit that was lowered meanwhile", "-ERR 'Maximum Payload Violation'", sinks.Transient},
-		{"an unknown error", "-ERR 'Moon In The Wrong House'", sinks.Transient},
-		{"nothing at all", hangsUp, sinks.Transient},
+		{"unknown credentials", "-ERR 'Authorization Violation'", failure.Halted},
+		{"credentials that have expired", "-ERR 'User Authentication Expired'", failure.Halted},
+		{"credentials that were revoked", "-ERR 'User Authentication Revoked'", failure.Halted},
+		{"an account that has expired", "-ERR 'Account Authentication Expired'", failure.Halted},
+		{"a login that took too long", "-ERR 'Authentication Timeout'", failure.Transient},
+		{"too many connections", "-ERR 'maximum connections exceeded'", failure.Transient},
+		{"too many connections of the account", "-ERR 'maximum account active connections exceeded'", failure.Transient},
+		{"a stale connection", "-ERR 'Stale Connection'", failure.Transient},
+		{"a slow consumer", "-ERR 'Slow Consumer'", failure.Transient},
+		{"a shutdown", "-ERR 'Server Shutdown'", failure.Transient},
+		{"a payload above a limit that was lowered meanwhile", "-ERR 'Maximum Payload Violation'", failure.Transient},
+		{"an unknown error", "-ERR 'Moon In The Wrong House'", failure.Transient},
+		{"nothing at all", hangsUp, failure.Transient},
 	} {
 		for when, address := range map[string]string{
 			"at the connection":     scripted(t, test.line, ""),
@@ -212,7 +212,7 @@ func TestServerErrors(t *testing.T) {
 	t.Run("a subject that the user may not publish to", func(t *testing.T) {
 		for _, stream := range []string{"", "NDR"} {
 			sink := open(t, Options{URL: "nats://" + scripted(t, "", `-ERR 'Permissions Violation for Publish to "x"'`), Subject: "x", Stream: stream, Timeout: 10 * time.Second})
-			if class, err := classOf(t, sink, sinktest.Events(3, 3, 0)); err == nil || class != sinks.Halted {
+			if class, err := classOf(t, sink, sinktest.Events(3, 3, 0)); err == nil || class != failure.Halted {
 				t.Errorf("stream %q: class %s: %v", stream, class, err)
 			}
 		}

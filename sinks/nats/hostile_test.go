@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/internal/failure"
 	"ndrbridge/test/hostile"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/sinktest"
 )
 
 // attacked serves an attack and returns the address.
@@ -33,7 +33,7 @@ func TestHostileServer(t *testing.T) {
 				failed := 0
 				for range 3 {
 					err := sink.Send(t.Context(), sinktest.Events(3, 3, 0))
-					if class, _ := sinks.ClassOf(err); class == sinks.Rejected {
+					if class, _ := failure.ClassOf(err); class == failure.Rejected {
 						t.Errorf("events are rejected: %v", err)
 					}
 					if err != nil {

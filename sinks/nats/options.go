@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"ndrbridge/cluster/lease"
+	"ndrbridge/internal/lease"
 	"ndrbridge/internal/redact"
 	"ndrbridge/internal/secretfile"
 	"ndrbridge/sinks"

@@ -7,7 +7,7 @@ import (
 
 	nats "github.com/nats-io/nats.go"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/transform"
 )
 
@@ -37,7 +37,7 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 	stop := context.AfterFunc(ctx, s.conn.Cut)
 	defer stop()
 
-	b := &publishBatch{sink: s, conn: s.conn, events: events, errs: make(sinks.EventErrors, len(events))}
+	b := &publishBatch{sink: s, conn: s.conn, events: events, errs: make(failure.EventErrors, len(events))}
 	var err error
 	if s.options.Stream == "" {
 		err = b.publish(ctx)
@@ -86,7 +86,7 @@ type publishBatch struct {
 	sink   *Sink
 	conn   *conn
 	events []transform.Event
-	errs   sinks.EventErrors
+	errs   failure.EventErrors
 
 	published int             // number of leading events that were published or rejected
 	answered  int             // number of these events whose result is known
@@ -123,7 +123,7 @@ func (b *publishBatch) publishToStream(ctx context.Context) error {
 	b.keys = make(map[string]bool, min(len(b.events), b.sink.options.MaxPending))
 	for b.answered < len(b.events) {
 		if b.published < len(b.events) && b.failed[b.events[b.published].PartitionKey] {
-			b.errs[b.published] = sinks.ErrNotTried
+			b.errs[b.published] = failure.ErrNotTried
 			b.published++
 			b.answered++
 			continue
@@ -158,7 +158,7 @@ func (b *publishBatch) publishNext(ctx context.Context, reply string) error {
 	msg.Subject, msg.Reply = token(b.sink.subject.Expand(e)), reply
 	switch err := b.conn.PublishMsg(msg); {
 	case errors.Is(err, nats.ErrMaxPayload):
-		b.errs[i] = sinks.Unsendable("event %s: its message of %d bytes is larger than the server's max_payload, %d",
+		b.errs[i] = failure.Unsendable("event %s: its message of %d bytes is larger than the server's max_payload, %d",
 			e.ID, msg.Size(), b.conn.MaxPayload())
 	case err != nil:
 		b.published--
@@ -186,7 +186,7 @@ func (b *publishBatch) awaitAck(ctx context.Context, first uint64) error {
 	case <-ctx.Done():
 		return b.sink.errorOf(ctx, ctx.Err())
 	case <-b.ackTimer.C:
-		return sinks.Unavailable(sinks.ScopeTarget, "stream %s: no acknowledgement within %v (none will come if it is set to no_ack)",
+		return failure.Unavailable(failure.ScopeTarget, "stream %s: no acknowledgement within %v (none will come if it is set to no_ack)",
 			b.sink.options.Stream, b.sink.options.AckTimeout)
 	}
 }
@@ -200,7 +200,7 @@ func (b *publishBatch) applyAck(ctx context.Context, ack *nats.Msg, first uint64
 		return nil // not an answer, or a second one
 	}
 	err = readAck(b.sink.options.Stream, ack, b.sink.secrets.Hide)
-	switch class, _ := sinks.ClassOf(err); {
+	switch class, _ := failure.ClassOf(err); {
 	case errors.Is(err, errNotAnAnswer):
 		return nil
 	case errors.Is(err, errNoStream):
@@ -208,9 +208,9 @@ func (b *publishBatch) applyAck(ctx context.Context, ack *nats.Msg, first uint64
 		if err := b.sink.prepareStream(ctx, b.conn); err != nil {
 			return err
 		}
-		return sinks.Unavailable(sinks.ScopeTarget, "stream %s: %w", b.sink.options.Stream, err)
-	case err != nil && class != sinks.Rejected:
-		if sinks.ScopeOf(err) != sinks.ScopeEvent {
+		return failure.Unavailable(failure.ScopeTarget, "stream %s: %w", b.sink.options.Stream, err)
+	case err != nil && class != failure.Rejected:
+		if failure.ScopeOf(err) != failure.ScopeEvent {
 			return err
 		}
 		b.failed[b.events[i].PartitionKey] = true
@@ -223,13 +223,13 @@ func (b *publishBatch) applyAck(ctx context.Context, ack *nats.Msg, first uint64
 }
 
 // fail sets the errors of the events without a result: err for the published ones, or, if
-// there are none, for the first unpublished one, and sinks.ErrNotTried for the others.
+// there are none, for the first unpublished one, and failure.ErrNotTried for the others.
 func (b *publishBatch) fail(err error) {
 	reported := false
 	for i := range b.events {
 		switch unpublished := i >= b.published; {
 		case unpublished && reported:
-			b.errs[i] = sinks.ErrNotTried
+			b.errs[i] = failure.ErrNotTried
 		case unpublished, b.errs[i] == nil && (b.pending == nil || b.pending[i]):
 			b.errs[i], reported = err, true
 		}

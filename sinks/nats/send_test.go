@@ -20,25 +20,25 @@ import (
 	"github.com/nats-io/nkeys"
 	"pgregory.net/rapid"
 
-	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/internal/failure"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 
 // classOf sends events and returns the first failure that is one of its own.
-func classOf(t *testing.T, s *Sink, events []transform.Event) (sinks.Class, error) {
+func classOf(t *testing.T, s *Sink, events []transform.Event) (failure.Class, error) {
 	t.Helper()
 	err := s.Send(t.Context(), events)
-	if each, ok := errors.AsType[sinks.EventErrors](err); ok {
+	if each, ok := errors.AsType[failure.EventErrors](err); ok {
 		for _, err := range each {
-			if err != nil && !errors.Is(err, sinks.ErrNotTried) {
-				class, _ := sinks.ClassOf(err)
+			if err != nil && !errors.Is(err, failure.ErrNotTried) {
+				class, _ := failure.ClassOf(err)
 				return class, err
 			}
 		}
 	}
-	class, _ := sinks.ClassOf(err)
+	class, _ := failure.ClassOf(err)
 	return class, err
 }
 
@@ -125,11 +125,11 @@ func TestDocumentIsStoredInsteadOfTheCloudEvent(t *testing.T) {
 	events[0] = events[0].WithDocument("application/json", []byte(`{"class_uid":2004}`))
 	events[1] = events[1].WithDocument("text/plain; charset=utf-8", []byte("CEF:0|a"+strings.Repeat("b", 5000)))
 	events[2] = events[2].WithDocument("text/plain; charset=utf-8", []byte("CEF:0|a"))
-	each, ok := errors.AsType[sinks.EventErrors](sink.Send(t.Context(), events))
+	each, ok := errors.AsType[failure.EventErrors](sink.Send(t.Context(), events))
 	if !ok || each[0] != nil || each[2] != nil {
 		t.Fatalf("errors %v", each)
 	}
-	if class, _ := sinks.ClassOf(each[1]); class != sinks.Rejected {
+	if class, _ := failure.ClassOf(each[1]); class != failure.Rejected {
 		t.Errorf("a document above max_payload: %v", each[1])
 	}
 	messages, err := stored(client(t, s), "NDR")
@@ -203,7 +203,7 @@ func TestStreams(t *testing.T) {
 	events := sinktest.Events(10, 5, 400)
 	t.Run("a missing stream halts with advice", func(t *testing.T) {
 		sink := open(t, Options{URL: loopback.NATS(t, nil).ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
-		if class, err := classOf(t, sink, events); class != sinks.Halted || !strings.Contains(err.Error(), "create_stream") {
+		if class, err := classOf(t, sink, events); class != failure.Halted || !strings.Contains(err.Error(), "create_stream") {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
@@ -211,7 +211,7 @@ func TestStreams(t *testing.T) {
 		s := loopback.NATS(t, nil)
 		makeStream(t, s, jetstream.StreamConfig{Name: "NDR", Subjects: []string{"other.*"}})
 		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
-		if class, err := classOf(t, sink, events); class != sinks.Halted || !strings.Contains(err.Error(), "ndr.*") {
+		if class, err := classOf(t, sink, events); class != failure.Halted || !strings.Contains(err.Error(), "ndr.*") {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
@@ -219,14 +219,14 @@ func TestStreams(t *testing.T) {
 		s := loopback.NATS(t, nil)
 		makeStream(t, s, jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"ndr.*"}})
 		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
-		if class, err := classOf(t, sink, events); class != sinks.Halted || !strings.Contains(err.Error(), "OTHER") {
+		if class, err := classOf(t, sink, events); class != failure.Halted || !strings.Contains(err.Error(), "OTHER") {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
 	t.Run("disabled JetStream halts", func(t *testing.T) {
 		s := loopback.NATS(t, func(o *server.Options) { o.JetStream = false })
 		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
-		if class, err := classOf(t, sink, events); class != sinks.Halted {
+		if class, err := classOf(t, sink, events); class != failure.Halted {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
@@ -234,7 +234,7 @@ func TestStreams(t *testing.T) {
 		s := loopback.NATS(t, nil)
 		nc := makeStream(t, s, jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}, MaxMsgs: 4, Discard: jetstream.DiscardNew})
 		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
-		if class, err := classOf(t, sink, events); class != sinks.Transient || !strings.Contains(err.Error(), "full") {
+		if class, err := classOf(t, sink, events); class != failure.Transient || !strings.Contains(err.Error(), "full") {
 			t.Errorf("class %s: %v", class, err)
 		}
 		js, _ := jetstream.New(nc)
@@ -262,7 +262,7 @@ func TestStreams(t *testing.T) {
 		config.Sealed = true
 		updateStream(t, nc, config)
 		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
-		if class, err := classOf(t, sink, events); class != sinks.Halted || !strings.Contains(err.Error(), "sealed") {
+		if class, err := classOf(t, sink, events); class != failure.Halted || !strings.Contains(err.Error(), "sealed") {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
@@ -271,12 +271,12 @@ func TestStreams(t *testing.T) {
 		nc := makeStream(t, s, jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}, MaxMsgSize: 2000})
 		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
 		batch := append(sinktest.Events(4, 4, 400), sinktest.Events(1, 1, 3000)...)
-		each, ok := errors.AsType[sinks.EventErrors](sink.Send(t.Context(), batch))
+		each, ok := errors.AsType[failure.EventErrors](sink.Send(t.Context(), batch))
 		if !ok {
 			t.Fatal("no errors of events")
 		}
 		for i, err := range each {
-			if class, _ := sinks.ClassOf(err); (err != nil) != (i == 4) || i == 4 && class != sinks.Rejected {
+			if class, _ := failure.ClassOf(err); (err != nil) != (i == 4) || i == 4 && class != failure.Rejected {
 				t.Errorf("event %d: class %s: %v", i, class, err)
 			}
 		}
@@ -366,19 +366,19 @@ func TestCredentials(t *testing.T) {
 	for name, c := range map[string]struct {
 		server *server.Server
 		change func(*Options)
-		want   sinks.Class // empty: it works
+		want   failure.Class // empty: it works
 	}{
 		"a username and its password":     {s, func(o *Options) { o.Username, o.Password = "ana", "correct-horse" }, ""},
-		"a wrong password":                {s, func(o *Options) { o.Username, o.Password = "ana", "battery-staple" }, sinks.Halted},
-		"none":                            {s, func(*Options) {}, sinks.Halted},
+		"a wrong password":                {s, func(o *Options) { o.Username, o.Password = "ana", "battery-staple" }, failure.Halted},
+		"none":                            {s, func(*Options) {}, failure.Halted},
 		"an nkey":                         {s, func(o *Options) { o.NkeyFile = nkeyFile }, ""},
-		"a file that holds no nkey":       {s, func(o *Options) { o.NkeyFile = noSeed }, sinks.Halted},
-		"an nkey file that is not there":  {s, func(o *Options) { o.NkeyFile = noSeed + "-2" }, sinks.Halted},
-		"a creds file that is not there":  {s, func(o *Options) { o.CredsFile = noSeed + "-2" }, sinks.Halted},
-		"a creds file that holds none":    {s, func(o *Options) { o.CredsFile = noSeed }, sinks.Halted},
-		"a user who may not publish here": {s, func(o *Options) { o.Username, o.Password = "reader", "correct-horse" }, sinks.Halted},
+		"a file that holds no nkey":       {s, func(o *Options) { o.NkeyFile = noSeed }, failure.Halted},
+		"an nkey file that is not there":  {s, func(o *Options) { o.NkeyFile = noSeed + "-2" }, failure.Halted},
+		"a creds file that is not there":  {s, func(o *Options) { o.CredsFile = noSeed + "-2" }, failure.Halted},
+		"a creds file that holds none":    {s, func(o *Options) { o.CredsFile = noSeed }, failure.Halted},
+		"a user who may not publish here": {s, func(o *Options) { o.Username, o.Password = "reader", "correct-horse" }, failure.Halted},
 		"a token":                         {withToken, func(o *Options) { o.Token = "correct-horse" }, ""},
-		"a wrong token":                   {withToken, func(o *Options) { o.Token = "battery-staple" }, sinks.Halted},
+		"a wrong token":                   {withToken, func(o *Options) { o.Token = "battery-staple" }, failure.Halted},
 	} {
 		for _, stream := range []string{"", "NDR"} {
 			t.Run(name+" with stream "+stream, func(t *testing.T) {
@@ -449,7 +449,7 @@ func TestUnreachableServers(t *testing.T) {
 	closed := "nats://ana:correct-horse@" + address
 	t.Run("are a transient failure that names them without password", func(t *testing.T) {
 		class, err := classOf(t, open(t, Options{URL: closed, Subject: "x"}), sinktest.Events(1, 1, 0))
-		if err == nil || class != sinks.Transient || !strings.Contains(err.Error(), address) || strings.Contains(err.Error(), "horse") {
+		if err == nil || class != failure.Transient || !strings.Contains(err.Error(), address) || strings.Contains(err.Error(), "horse") {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
@@ -469,12 +469,12 @@ func TestTLS(t *testing.T) {
 	for name, c := range map[string]struct {
 		server *server.Server
 		config *tls.Config
-		want   sinks.Class
+		want   failure.Class
 	}{
 		"the right authority":  {secure, &tls.Config{RootCAs: pool}, ""},
-		"an unknown authority": {secure, &tls.Config{RootCAs: x509.NewCertPool()}, sinks.Halted},
-		"another name":         {secure, &tls.Config{RootCAs: pool, ServerName: "other.example"}, sinks.Halted},
-		"a server without TLS": {loopback.NATS(t, nil), &tls.Config{RootCAs: pool}, sinks.Halted},
+		"an unknown authority": {secure, &tls.Config{RootCAs: x509.NewCertPool()}, failure.Halted},
+		"another name":         {secure, &tls.Config{RootCAs: pool, ServerName: "other.example"}, failure.Halted},
+		"a server without TLS": {loopback.NATS(t, nil), &tls.Config{RootCAs: pool}, failure.Halted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			class, err := classOf(t, open(t, Options{URL: "nats://" + port(t, c.server), Subject: "x", TLS: c.config, Token: "correct-horse"}), sinktest.Events(1, 1, 0))

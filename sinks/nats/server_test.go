@@ -13,10 +13,10 @@ import (
 	nats "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"ndrbridge/cluster/lease"
+	"ndrbridge/internal/lease"
 	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 

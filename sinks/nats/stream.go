@@ -11,7 +11,7 @@ import (
 	nats "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 )
 
 // requestTimeout bounds the requests to JetStream's API.
@@ -45,8 +45,8 @@ func (s *Sink) checkStream(ctx context.Context, stream jetstream.Stream, subject
 }
 
 // advise returns a Halted error with advice.
-func advise(advice, format string, args ...any) *sinks.Error {
-	return sinks.Advise(sinks.Halted, advice, fmt.Errorf(format, args...))
+func advise(advice, format string, args ...any) *failure.Error {
+	return failure.Advise(failure.Halted, advice, fmt.Errorf(format, args...))
 }
 
 // findStream requests the stream's configuration. It creates a missing stream with

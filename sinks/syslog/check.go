@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"ndrbridge/preflight/finding"
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/finding"
 )
 
 // tryByReplay is the advice for testing what syslog has no answer to.
@@ -67,7 +67,7 @@ func (s *stream) check(ctx context.Context, path *finding.Path) []finding.Findin
 	c.end(err != nil)
 	if err != nil {
 		f := finding.Finding{Step: "delivery", Result: finding.Failed, Detail: fmt.Sprintf("the connection ended at once: %v", err)}
-		if f.Advice = sinks.TLSAdvice(err); f.Advice == "" {
+		if f.Advice = failure.TLSAdvice(err); f.Advice == "" {
 			f.Advice = "check host and port in address, what the receiver accepts, and its log"
 		}
 		return append(found, f)

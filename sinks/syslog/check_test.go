@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/preflight/finding"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/internal/finding"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/sinktest"
 )
 
 func TestCheckExplainsEachStep(t *testing.T) {

@@ -11,10 +11,10 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/event"
 
-	"ndrbridge/cluster/lease"
-	"ndrbridge/cluster/lease/leasetest"
+	"ndrbridge/internal/lease"
 	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/leasetest"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 

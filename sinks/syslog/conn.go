@@ -9,7 +9,7 @@ import (
 	"net"
 	"time"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 )
 
 // conn is a connection to a receiver. A goroutine reads from it until it ends, because only
@@ -166,8 +166,8 @@ func (c *conn) standing() error {
 // openFailed returns the error of a connection that was not opened, with its class.
 func (s *stream) openFailed(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
-		if advice := sinks.TLSAdvice(err); advice != "" {
-			return sinks.Advise(sinks.Halted, advice, fmt.Errorf("%s: %w", s.o.Address, err))
+		if advice := failure.TLSAdvice(err); advice != "" {
+			return failure.Advise(failure.Halted, advice, fmt.Errorf("%s: %w", s.o.Address, err))
 		}
 	}
 	return failed(ctx, s.o, err)
@@ -177,11 +177,11 @@ func (s *stream) openFailed(ctx context.Context, err error) error {
 func failed(ctx context.Context, o Options, err error) error {
 	switch answered := (*answeredError)(nil); {
 	case errors.As(err, &answered):
-		return sinks.Errorf(sinks.Halted, "%s: %w", o.Address, err)
+		return failure.Errorf(failure.Halted, "%s: %w", o.Address, err)
 	case errors.Is(context.Cause(ctx), errTimeout):
-		return sinks.Unavailable(sinks.ScopeTarget, "%s: no answer of the receiver's system within %v", o.Address, o.Timeout)
+		return failure.Unavailable(failure.ScopeTarget, "%s: no answer of the receiver's system within %v", o.Address, o.Timeout)
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", o.Address, ctx.Err())
 	}
-	return sinks.Unavailable(sinks.ScopeTarget, "%s: %w", o.Address, err)
+	return failure.Unavailable(failure.ScopeTarget, "%s: %w", o.Address, err)
 }

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/sinktest"
 )
 
 // A host that loses its power ends no connection: only its silence shows that.

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 )
 
 const (
@@ -64,7 +64,7 @@ func (d *datagrams) write(ctx context.Context, b *batch) error {
 		}
 		switch _, err := d.conn.Write(b.frame(i)); {
 		case errors.Is(err, syscall.EMSGSIZE):
-			b.reject(i, sinks.Unsendable("its message of %d bytes is larger than the network takes in a datagram; lower max_bytes", len(b.frame(i))))
+			b.reject(i, failure.Unsendable("its message of %d bytes is larger than the network takes in a datagram; lower max_bytes", len(b.frame(i))))
 		case err != nil:
 			return err
 		}

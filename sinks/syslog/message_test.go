@@ -11,7 +11,7 @@ import (
 
 	gosyslog "github.com/leodido/go-syslog/v4"
 
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 

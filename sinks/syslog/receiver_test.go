@@ -15,8 +15,9 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/leodido/go-syslog/v4/rfc5424"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/test/syslogread"
 	"ndrbridge/transform"
 )
@@ -257,7 +258,7 @@ type tracked struct {
 
 func (s *tracked) Send(ctx context.Context, events []transform.Event) error {
 	err := s.Sink.Send(ctx, events)
-	each, ok := errors.AsType[sinks.EventErrors](err)
+	each, ok := errors.AsType[failure.EventErrors](err)
 	for i, e := range events {
 		if err == nil || ok && each[i] == nil {
 			s.delivered[e.Source+" "+e.ID] = true

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"ndrbridge/cluster/lease"
+	"ndrbridge/internal/lease"
 )
 
 // stream sends messages over TCP or TLS, on a connection that it keeps.

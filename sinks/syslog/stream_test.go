@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/cluster/lease/leasetest"
-	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/internal/failure"
 	"ndrbridge/test/certificate"
+	"ndrbridge/test/leasetest"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 
@@ -273,7 +273,7 @@ func TestAReceiverThatReadsNothing(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) && !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("error %v, want %s", err, test.want)
 			}
-			if class, _ := sinks.ClassOf(err); class != sinks.Transient {
+			if class, _ := failure.ClassOf(err); class != failure.Transient {
 				t.Errorf("class %s: %v", class, err)
 			}
 		})
@@ -302,26 +302,26 @@ func TestWhatCannotBeDeliveredHasItsClass(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		options Options
-		class   sinks.Class
+		class   failure.Class
 		want    string
 	}{
-		{"nobody listens", Options{Address: loopback.Closed(t), Network: TCP}, sinks.Transient, "refused"},
-		{"a name that does not resolve", Options{Address: "siem.invalid:6514", Network: TCP}, sinks.Transient, "siem.invalid"},
-		{"another service answers", Options{Address: web, Network: TCP}, sinks.Halted, `the server answers "HTTP/1.1 400`},
-		{"an unknown authority", Options{Address: serveTLS(&tls.Config{Certificates: []tls.Certificate{server}})}, sinks.Halted, "tls.ca_file"},
-		{"a certificate that has expired", Options{Address: serveTLS(&tls.Config{Certificates: []tls.Certificate{expired}}), TLS: &tls.Config{RootCAs: poolOf(expired)}}, sinks.Halted, "renewed"},
-		{"a certificate of another name", Options{Address: serveTLS(&tls.Config{Certificates: []tls.Certificate{named}}), TLS: &tls.Config{RootCAs: pool}}, sinks.Halted, "tls.server_name"},
+		{"nobody listens", Options{Address: loopback.Closed(t), Network: TCP}, failure.Transient, "refused"},
+		{"a name that does not resolve", Options{Address: "siem.invalid:6514", Network: TCP}, failure.Transient, "siem.invalid"},
+		{"another service answers", Options{Address: web, Network: TCP}, failure.Halted, `the server answers "HTTP/1.1 400`},
+		{"an unknown authority", Options{Address: serveTLS(&tls.Config{Certificates: []tls.Certificate{server}})}, failure.Halted, "tls.ca_file"},
+		{"a certificate that has expired", Options{Address: serveTLS(&tls.Config{Certificates: []tls.Certificate{expired}}), TLS: &tls.Config{RootCAs: poolOf(expired)}}, failure.Halted, "renewed"},
+		{"a certificate of another name", Options{Address: serveTLS(&tls.Config{Certificates: []tls.Certificate{named}}), TLS: &tls.Config{RootCAs: pool}}, failure.Halted, "tls.server_name"},
 		{
 			"a receiver that requires a client certificate",
 			Options{Address: serveTLS(&tls.Config{Certificates: []tls.Certificate{server}, ClientAuth: tls.RequireAnyClientCert}), TLS: &tls.Config{RootCAs: pool}},
-			sinks.Halted, "tls.cert_file",
+			failure.Halted, "tls.cert_file",
 		},
-		{"a receiver without TLS", Options{Address: plain, Timeout: 300 * time.Millisecond}, sinks.Transient, "within 300ms"},
+		{"a receiver without TLS", Options{Address: plain, Timeout: 300 * time.Millisecond}, failure.Transient, "within 300ms"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			err := open(t, test.options).Send(t.Context(), sinktest.Events(1, 1, 200))
-			if class, _ := sinks.ClassOf(err); err == nil || class != test.class || !strings.Contains(err.Error(), test.want) {
+			if class, _ := failure.ClassOf(err); err == nil || class != test.class || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("class %s: %v, want %s and %q", class, err, test.class, test.want)
 			}
 		})

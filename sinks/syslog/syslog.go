@@ -18,7 +18,8 @@ import (
 	"os"
 	"time"
 
-	"ndrbridge/cluster/lease"
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/lease"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
@@ -203,20 +204,20 @@ type batch struct {
 	framed []byte // one after another
 	ends   []int  // by message: the end of its frame in framed
 	events []int  // by message: the index of its event
-	errs   sinks.EventErrors
+	errs   failure.EventErrors
 	one    []byte // buffer for a message without its frame
 }
 
 func (b *batch) reset(events int) {
 	b.framed, b.ends, b.events = b.framed[:0], b.ends[:0], b.events[:0]
-	b.errs = make(sinks.EventErrors, events)
+	b.errs = make(failure.EventErrors, events)
 }
 
 // add adds the message of the event with index i, or rejects it.
 func (b *batch) add(i int, e transform.Event, m *message) {
 	b.one = m.append(b.one[:0], e)
 	if len(b.one) > m.maxBytes {
-		b.errs[i] = sinks.Unsendable("event %s: its message of %d bytes is larger than max_bytes, %d", e.ID, len(b.one), m.maxBytes)
+		b.errs[i] = failure.Unsendable("event %s: its message of %d bytes is larger than max_bytes, %d", e.ID, len(b.one), m.maxBytes)
 		return
 	}
 	b.framed = m.appendFrame(b.framed, b.one)

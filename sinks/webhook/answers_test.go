@@ -11,25 +11,25 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 
 func TestEveryStatusHasItsClass(t *testing.T) {
 	halted := []int{401, 402, 403, 404, 405, 407, 410, 415, 421, 426, 501, 505, 511}
 	transient := []int{408, 425}
-	want := func(status int) sinks.Class {
+	want := func(status int) failure.Class {
 		switch {
 		case slices.Contains(halted, status) || status/100 == 3:
-			return sinks.Halted
+			return failure.Halted
 		case slices.Contains(transient, status) || status/100 == 5:
-			return sinks.Transient
+			return failure.Transient
 		case status == 429:
-			return sinks.Throttled
+			return failure.Throttled
 		}
-		return sinks.Rejected
+		return failure.Rejected
 	}
 	const secret = "s3cretvalue"
 	r := newReceiver(t).start()
@@ -46,11 +46,11 @@ func TestEveryStatusHasItsClass(t *testing.T) {
 			}
 			continue
 		}
-		failed, ok := errors.AsType[sinks.EventErrors](err)
+		failed, ok := errors.AsType[failure.EventErrors](err)
 		if !ok || len(failed) != 1 {
 			t.Fatalf("%d: %v", status, err)
 		}
-		class, wait := sinks.ClassOf(failed[0])
+		class, wait := failure.ClassOf(failed[0])
 		if class != want(status) || wait != 0 {
 			t.Errorf("%d: class %s, wait %v, want %s", status, class, wait, want(status))
 		}
@@ -73,7 +73,7 @@ func TestAnInformationalAnswerIsNotFinal(t *testing.T) {
 	for status := 100; status < 200; status++ {
 		answer = fmt.Sprintf("HTTP/1.1 %d Wait\r\n\r\n", status)
 		err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
-		if class, wait := sinks.ClassOf(err); err == nil || class != sinks.Transient || wait != 0 {
+		if class, wait := failure.ClassOf(err); err == nil || class != failure.Transient || wait != 0 {
 			t.Errorf("%d and no more: class %s, wait %v: %v", status, class, wait, err)
 		}
 		if status == http.StatusSwitchingProtocols {
@@ -96,7 +96,7 @@ func TestAnAnswerBeforeTheRequestWasReadCounts(t *testing.T) {
 	for _, concurrency := range []int{1, 4} {
 		s := open(t, webhook.Options{URL: r.URL, Mode: transform.Batch, Concurrency: concurrency})
 		err := s.Send(t.Context(), events)
-		if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Rejected {
+		if class, _ := failure.ClassOf(err); err == nil || class != failure.Rejected {
 			t.Errorf("class %s: %v", class, err)
 		}
 	}
@@ -108,23 +108,23 @@ func TestARequestedWaitIsReported(t *testing.T) {
 		name       string
 		status     int
 		retryAfter string
-		class      sinks.Class
+		class      failure.Class
 		wait       time.Duration
 	}{
-		{"429 in seconds", 429, "120", sinks.Throttled, 2 * time.Minute},
-		{"503 in seconds", 503, "120", sinks.Throttled, 2 * time.Minute},
-		{"429 until a date by the server's clock", 429, "Wed, 21 Oct 2026 07:28:30 GMT", sinks.Throttled, 30 * time.Second},
-		{"503 until a date of an old form", 503, "Wednesday, 21-Oct-26 07:29:00 GMT", sinks.Throttled, time.Minute},
-		{"503 until a date that has passed", 503, "Wed, 21 Oct 2026 07:00:00 GMT", sinks.Throttled, 0},
-		{"503 with no wait at all", 503, "0", sinks.Throttled, 0},
-		{"503 that asks for nothing", 503, "", sinks.Transient, 0},
-		{"503 with a word", 503, "soon", sinks.Transient, 0},
-		{"503 with a negative number", 503, "-5", sinks.Transient, 0},
-		{"429 with a word", 429, "soon", sinks.Throttled, 0},
-		{"429 with the time of day in seconds", 429, "1790000000", sinks.Throttled, 24 * time.Hour},
-		{"429 with more digits than an int has", 429, "99999999999999999999", sinks.Throttled, 24 * time.Hour},
-		{"500 has no wait", 500, "120", sinks.Transient, 0},
-		{"404 has no wait", 404, "120", sinks.Halted, 0},
+		{"429 in seconds", 429, "120", failure.Throttled, 2 * time.Minute},
+		{"503 in seconds", 503, "120", failure.Throttled, 2 * time.Minute},
+		{"429 until a date by the server's clock", 429, "Wed, 21 Oct 2026 07:28:30 GMT", failure.Throttled, 30 * time.Second},
+		{"503 until a date of an old form", 503, "Wednesday, 21-Oct-26 07:29:00 GMT", failure.Throttled, time.Minute},
+		{"503 until a date that has passed", 503, "Wed, 21 Oct 2026 07:00:00 GMT", failure.Throttled, 0},
+		{"503 with no wait at all", 503, "0", failure.Throttled, 0},
+		{"503 that asks for nothing", 503, "", failure.Transient, 0},
+		{"503 with a word", 503, "soon", failure.Transient, 0},
+		{"503 with a negative number", 503, "-5", failure.Transient, 0},
+		{"429 with a word", 429, "soon", failure.Throttled, 0},
+		{"429 with the time of day in seconds", 429, "1790000000", failure.Throttled, 24 * time.Hour},
+		{"429 with more digits than an int has", 429, "99999999999999999999", failure.Throttled, 24 * time.Hour},
+		{"500 has no wait", 500, "120", failure.Transient, 0},
+		{"404 has no wait", 404, "120", failure.Halted, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newReceiver(t).start()
@@ -134,7 +134,7 @@ func TestARequestedWaitIsReported(t *testing.T) {
 				w.WriteHeader(test.status)
 			})
 			s := open(t, webhook.Options{URL: r.server.URL, Mode: transform.Batch})
-			class, wait := sinks.ClassOf(s.Send(t.Context(), sinktest.Events(2, 2, 0)))
+			class, wait := failure.ClassOf(s.Send(t.Context(), sinktest.Events(2, 2, 0)))
 			if class != test.class || wait != test.wait {
 				t.Errorf("class %s, wait %v, want %s, %v", class, wait, test.class, test.wait)
 			}
@@ -153,7 +153,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 			})
 			s := open(t, webhook.Options{URL: r.server.URL, Bearer: "token", Mode: transform.Batch})
 			err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
-			if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted {
+			if class, _ := failure.ClassOf(err); err == nil || class != failure.Halted {
 				t.Fatalf("class %s: %v", class, err)
 			}
 			if !strings.Contains(err.Error(), elsewhere.server.URL+"/login;") || strings.Contains(err.Error(), "0123456789") {
@@ -173,18 +173,18 @@ func TestAFailureLeavesTheEventsBehindItUntried(t *testing.T) {
 	for _, mode := range []transform.Mode{transform.Structured, transform.Binary} {
 		t.Run(string(mode), func(t *testing.T) {
 			err := open(t, webhook.Options{URL: r.server.URL, Mode: mode}).Send(t.Context(), events)
-			failed, ok := errors.AsType[sinks.EventErrors](err)
+			failed, ok := errors.AsType[failure.EventErrors](err)
 			if !ok || len(failed) != 5 {
 				t.Fatalf("error %v", err)
 			}
 			for i, err := range failed {
-				class, _ := sinks.ClassOf(err)
+				class, _ := failure.ClassOf(err)
 				switch {
 				case i < 2 && err != nil:
 					t.Errorf("event %d was acknowledged: %v", i, err)
-				case i == 2 && (class != sinks.Rejected || !strings.Contains(err.Error(), "no such ticket")):
+				case i == 2 && (class != failure.Rejected || !strings.Contains(err.Error(), "no such ticket")):
 					t.Errorf("event %d: class %s: %v", i, class, err)
-				case i > 2 && (class != sinks.Transient || !errors.Is(err, sinks.ErrNotTried)):
+				case i > 2 && (class != failure.Transient || !errors.Is(err, failure.ErrNotTried)):
 					t.Errorf("event %d: class %s: %v", i, class, err)
 				}
 			}

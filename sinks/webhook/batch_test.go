@@ -9,9 +9,9 @@ import (
 	"sync"
 	"testing"
 
-	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
 )
@@ -99,12 +99,12 @@ func TestBatchesOfDocumentsStayWithinTheLimitOfABody(t *testing.T) {
 			test.options.URL, test.options.Mode, test.options.MaxBodyBytes = got.url, transform.Batch, limit
 			events := documents(10, test.options.Format, size)
 			events[4] = documents(1, test.options.Format, limit)[0]
-			each, ok := open(t, test.options).Send(t.Context(), events).(sinks.EventErrors)
+			each, ok := open(t, test.options).Send(t.Context(), events).(failure.EventErrors)
 			if !ok {
 				t.Fatal("no error for the document that does not fit")
 			}
 			for i, err := range each {
-				if class, _ := sinks.ClassOf(err); (err != nil && class == sinks.Rejected) != (i == 4) {
+				if class, _ := failure.ClassOf(err); (err != nil && class == failure.Rejected) != (i == 4) {
 					t.Errorf("event %d: %v", i, err)
 				}
 			}

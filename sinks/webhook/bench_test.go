@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"testing"
 
-	"ndrbridge/sinks/sinktest"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 

@@ -3,7 +3,7 @@ package webhook
 import (
 	"github.com/go-json-experiment/json/jsontext"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/transform"
 )
 
@@ -41,9 +41,9 @@ func (b Body) Compose(events []transform.Event, encode func([]byte, transform.Ev
 		longer, err := encode(body, e)
 		switch {
 		case err == nil && b.MaxEvent > 0 && len(longer)-start > b.MaxEvent:
-			err = sinks.Unsendable("the event takes %d bytes, and %d are allowed", len(longer)-start, b.MaxEvent)
+			err = failure.Unsendable("the event takes %d bytes, and %d are allowed", len(longer)-start, b.MaxEvent)
 		case err != nil:
-			err = sinks.Unsendable("encode the event: %w", err)
+			err = failure.Unsendable("encode the event: %w", err)
 		}
 		if i == 0 && err != nil {
 			return Request{}, err

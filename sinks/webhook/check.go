@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"ndrbridge/preflight/finding"
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/finding"
 )
 
 // TryByReplay is the advice for testing a webhook that has no dry run.
@@ -48,7 +48,7 @@ func (a Answer) Finding(good, advice string) finding.Finding {
 		return finding.Finding{Result: finding.OK, Detail: good}
 	}
 	f := finding.Finding{Result: finding.Failed, Detail: strings.TrimSpace(statusText(a.Status) + " " + a.QuoteBody()), Advice: advice}
-	if class, _ := sinks.ClassOf(err); class == sinks.Transient || class == sinks.Throttled {
+	if class, _ := failure.ClassOf(err); class == failure.Transient || class == failure.Throttled {
 		f.Result, f.Advice = finding.Warning, "it may be temporary; check again later"
 	}
 	return f

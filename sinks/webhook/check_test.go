@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/preflight/finding"
-	"ndrbridge/preflight/finding/findingtest"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/findingtest"
+	"ndrbridge/test/sinktest"
 )
 
 func TestCheckConnectsAndSendsNothing(t *testing.T) {

@@ -14,10 +14,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/test/presettest"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 
@@ -155,7 +155,7 @@ func TestOrderOfAKeyHoldsWhateverFails(t *testing.T) {
 		if (err == nil) != (failing == 0) {
 			t.Fatalf("%d failing events, and the error is %v", failing, err)
 		}
-		each, ok := errors.AsType[sinks.EventErrors](err)
+		each, ok := errors.AsType[failure.EventErrors](err)
 		if err != nil && !ok {
 			if mode != transform.Batch || len(taken) > 0 {
 				t.Fatalf("the error of the whole is %v, and %d events were taken", err, len(taken))
@@ -229,14 +229,14 @@ func TestRequestsOverlap(t *testing.T) {
 func TestEffectOfAFailureOnOtherEvents(t *testing.T) {
 	const n, concurrency = 60, 4
 	events := sinktest.Events(n, n/2, 0) // event i+n/2 comes behind event i
-	send := func(t *testing.T, answer func(id int) int) (sinks.EventErrors, int) {
+	send := func(t *testing.T, answer func(id int) int) (failure.EventErrors, int) {
 		numbers := map[string]int{}
 		for i, e := range events {
 			numbers[e.ID] = i
 		}
 		w := newWatcher(t, func(ids []string) int { return answer(numbers[ids[0]]) })
 		err := open(t, webhook.Options{URL: w.url, Concurrency: concurrency}).Send(t.Context(), events)
-		each, ok := errors.AsType[sinks.EventErrors](err)
+		each, ok := errors.AsType[failure.EventErrors](err)
 		if !ok || len(each) != n {
 			t.Fatalf("error %v", err)
 		}
@@ -255,11 +255,11 @@ func TestEffectOfAFailureOnOtherEvents(t *testing.T) {
 		}
 		return each, requests
 	}
-	class := func(err error) sinks.Class {
-		class, _ := sinks.ClassOf(err)
+	class := func(err error) failure.Class {
+		class, _ := failure.ClassOf(err)
 		return class
 	}
-	for status, want := range map[int]sinks.Class{422: sinks.Rejected, 413: sinks.Rejected, 500: sinks.Transient} {
+	for status, want := range map[int]failure.Class{422: failure.Rejected, 413: failure.Rejected, 500: failure.Transient} {
 		t.Run(fmt.Sprintf("%d for one event holds up its own key alone", status), func(t *testing.T) {
 			each, _ := send(t, func(id int) int {
 				if id == 7 {
@@ -270,11 +270,11 @@ func TestEffectOfAFailureOnOtherEvents(t *testing.T) {
 			for i, err := range each {
 				switch i {
 				case 7:
-					if class(err) != want || errors.Is(err, sinks.ErrNotTried) {
+					if class(err) != want || errors.Is(err, failure.ErrNotTried) {
 						t.Errorf("event 7: %v", err)
 					}
 				case 7 + n/2:
-					if !errors.Is(err, sinks.ErrNotTried) {
+					if !errors.Is(err, failure.ErrNotTried) {
 						t.Errorf("the event behind it: %v", err)
 					}
 				default:
@@ -292,7 +292,7 @@ func TestEffectOfAFailureOnOtherEvents(t *testing.T) {
 			failed := 0
 			for i, err := range each {
 				switch {
-				case errors.Is(err, sinks.ErrNotTried):
+				case errors.Is(err, failure.ErrNotTried):
 				case class(err) == want:
 					failed++
 				default:
@@ -304,7 +304,7 @@ func TestEffectOfAFailureOnOtherEvents(t *testing.T) {
 			}
 		})
 	}
-	for status, want := range map[int]sinks.Class{403: sinks.Halted, 307: sinks.Halted, 429: sinks.Throttled} {
+	for status, want := range map[int]failure.Class{403: failure.Halted, 307: failure.Halted, 429: failure.Throttled} {
 		t.Run(fmt.Sprintf("%d is the answer to all that was not tried", status), func(t *testing.T) {
 			each, requests := send(t, func(id int) int {
 				if id == 9 {
@@ -323,7 +323,7 @@ func TestEffectOfAFailureOnOtherEvents(t *testing.T) {
 				if i < 9 && err != nil {
 					t.Errorf("event %d: %v", i, err)
 				}
-				if err != nil && (class(err) != want || errors.Is(err, sinks.ErrNotTried)) {
+				if err != nil && (class(err) != want || errors.Is(err, failure.ErrNotTried)) {
 					t.Errorf("event %d: class %s: %v", i, class(err), err)
 				}
 			}
@@ -340,7 +340,7 @@ func TestEffectOfAFailureOnOtherEvents(t *testing.T) {
 			}
 			return 429
 		})
-		if got := class(each[n-1]); got != sinks.Halted {
+		if got := class(each[n-1]); got != failure.Halted {
 			t.Errorf("class %s: %v", got, each[n-1])
 		}
 	})
@@ -357,8 +357,8 @@ func TestATargetThatIsNotReachedIsNotTriedForEveryEvent(t *testing.T) {
 	}))
 	defer server.Close()
 	err := open(t, webhook.Options{URL: server.URL, Concurrency: 32}).Send(t.Context(), sinktest.Events(200, 200, 0))
-	each, ok := errors.AsType[sinks.EventErrors](err)
-	if !ok || each[0] == nil || !errors.Is(each[199], sinks.ErrNotTried) {
+	each, ok := errors.AsType[failure.EventErrors](err)
+	if !ok || each[0] == nil || !errors.Is(each[199], failure.ErrNotTried) {
 		t.Fatalf("error %v", err)
 	}
 	mu.Lock()
@@ -395,7 +395,7 @@ func TestAPartOfABatchThatIsRejectedIsSentAgain(t *testing.T) {
 	})
 	s := open(t, webhook.Options{URL: w.url, Mode: transform.Batch, Concurrency: 4})
 	err := s.Send(t.Context(), events)
-	each, ok := errors.AsType[sinks.EventErrors](err)
+	each, ok := errors.AsType[failure.EventErrors](err)
 	if !ok || len(each) != len(events) {
 		t.Fatalf("error %v", err)
 	}
@@ -405,7 +405,7 @@ func TestAPartOfABatchThatIsRejectedIsSentAgain(t *testing.T) {
 			continue
 		}
 		again = append(again, events[i])
-		if class, _ := sinks.ClassOf(err); class != sinks.Transient || !errors.Is(err, sinks.ErrNotTried) || !strings.Contains(err.Error(), "413") {
+		if class, _ := failure.ClassOf(err); class != failure.Transient || !errors.Is(err, failure.ErrNotTried) || !strings.Contains(err.Error(), "413") {
 			t.Errorf("event %d: class %s: %v", i, class, err)
 		}
 	}
@@ -413,10 +413,10 @@ func TestAPartOfABatchThatIsRejectedIsSentAgain(t *testing.T) {
 		t.Fatalf("%d events to send again", len(again))
 	}
 	err = s.Send(t.Context(), again)
-	if class, _ := sinks.ClassOf(err); class != sinks.Rejected {
+	if class, _ := failure.ClassOf(err); class != failure.Rejected {
 		t.Fatalf("what is one request is rejected as a whole: class %s: %v", class, err)
 	}
-	if _, some := errors.AsType[sinks.EventErrors](err); some {
+	if _, some := errors.AsType[failure.EventErrors](err); some {
 		t.Errorf("which event is at fault is not known: %v", err)
 	}
 }

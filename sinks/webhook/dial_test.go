@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 
@@ -88,8 +88,8 @@ func TestLinkLocalAndMetadataAddressesAreNotConnectedTo(t *testing.T) {
 				}
 				s := open(t, webhook.Options{URL: scheme + "://" + test.host + "/latest/s3cret", Mode: transform.Batch})
 				err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
-				class, _ := sinks.ClassOf(err)
-				if class != sinks.Halted || !strings.Contains(err.Error(), "allow_link_local") || strings.Contains(err.Error(), "s3cret") {
+				class, _ := failure.ClassOf(err)
+				if class != failure.Halted || !strings.Contains(err.Error(), "allow_link_local") || strings.Contains(err.Error(), "s3cret") {
 					t.Errorf("class %s: %v", class, err)
 				}
 			})
@@ -98,7 +98,7 @@ func TestLinkLocalAndMetadataAddressesAreNotConnectedTo(t *testing.T) {
 	t.Run("the proxy's address is checked instead of the target's", func(t *testing.T) {
 		proxy := &url.URL{Scheme: "http", Host: "169.254.169.254:3128", User: url.UserPassword("u", "s3cret")}
 		err := open(t, webhook.Options{URL: "https://hooks.example", Proxy: proxy, Mode: transform.Batch}).Send(t.Context(), sinktest.Events(1, 1, 0))
-		if class, _ := sinks.ClassOf(err); class != sinks.Halted || !strings.Contains(err.Error(), "allow_link_local") {
+		if class, _ := failure.ClassOf(err); class != failure.Halted || !strings.Contains(err.Error(), "allow_link_local") {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})

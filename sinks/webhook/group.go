@@ -3,7 +3,7 @@ package webhook
 import (
 	"context"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/transform"
 )
 
@@ -30,11 +30,11 @@ func (s *Sink) sendGroups(ctx context.Context, events []transform.Event, by Grou
 		if errs[i] = err; rank(err) <= rejected {
 			continue
 		}
-		if each, ok := err.(sinks.EventErrors); ok {
+		if each, ok := err.(failure.EventErrors); ok {
 			err = mostSevere(each)
 		}
 		if rank(err) < throttled {
-			err = sinks.ErrNotTried
+			err = failure.ErrNotTried
 		}
 		for behind := i + 1; behind < len(parts); behind++ {
 			errs[behind] = err

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
 )
@@ -33,14 +33,14 @@ func TestABatchIsSentGroupByGroup(t *testing.T) {
 		name, fails string // the group whose requests fail
 		status      int
 		requests    string
-		class       map[string]sinks.Class // of the groups that are not delivered
-		untried     string                 // groups that were not tried
+		class       map[string]failure.Class // of the groups that are not delivered
+		untried     string                   // groups that were not tried
 	}{
 		{"all are delivered", "", 0, "a1,a2,a3 b1,b2 c1,c2", nil, ""},
-		{"a failure ends the batch", "b", 500, "a1,a2,a3 b1,b2", map[string]sinks.Class{"b": sinks.Transient, "c": sinks.Transient}, "c"},
-		{"a refusal is that of all behind it", "a", 403, "a1,a2,a3", map[string]sinks.Class{"a": sinks.Halted, "b": sinks.Halted, "c": sinks.Halted}, ""},
-		{"a wait is that of all behind it", "b", 429, "a1,a2,a3 b1,b2", map[string]sinks.Class{"b": sinks.Throttled, "c": sinks.Throttled}, ""},
-		{"a rejection is not that of the others", "b", 422, "a1,a2,a3 b1,b2 c1,c2", map[string]sinks.Class{"b": sinks.Transient}, "b"}, // one of the two is at fault
+		{"a failure ends the batch", "b", 500, "a1,a2,a3 b1,b2", map[string]failure.Class{"b": failure.Transient, "c": failure.Transient}, "c"},
+		{"a refusal is that of all behind it", "a", 403, "a1,a2,a3", map[string]failure.Class{"a": failure.Halted, "b": failure.Halted, "c": failure.Halted}, ""},
+		{"a wait is that of all behind it", "b", 429, "a1,a2,a3 b1,b2", map[string]failure.Class{"b": failure.Throttled, "c": failure.Throttled}, ""},
+		{"a rejection is not that of the others", "b", 422, "a1,a2,a3 b1,b2 c1,c2", map[string]failure.Class{"b": failure.Transient}, "b"}, // one of the two is at fault
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var mu sync.Mutex
@@ -63,12 +63,12 @@ func TestABatchIsSentGroupByGroup(t *testing.T) {
 			}
 			for i, id := range ids {
 				result := err
-				if each, ok := errors.AsType[sinks.EventErrors](err); ok {
+				if each, ok := errors.AsType[failure.EventErrors](err); ok {
 					result = each[i]
 				}
 				want, failed := test.class[id[:1]]
-				class, _ := sinks.ClassOf(result)
-				if failed != (result != nil) || failed && class != want || errors.Is(result, sinks.ErrNotTried) != (test.untried == id[:1]) {
+				class, _ := failure.ClassOf(result)
+				if failed != (result != nil) || failed && class != want || errors.Is(result, failure.ErrNotTried) != (test.untried == id[:1]) {
 					t.Errorf("%s: class %s: %v", id, class, result)
 				}
 			}

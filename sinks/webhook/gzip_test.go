@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"ndrbridge/sinks/sinktest"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 

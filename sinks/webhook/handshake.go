@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 )
 
 // Handshake asks the receiver for its consent before the first event is sent
@@ -72,7 +72,7 @@ func (s *Sink) ensureHandshake(ctx context.Context) error {
 	}
 	_, _ = io.CopyN(io.Discard, answer.Body, maxDrained)
 	if err := s.readConsent(answer.Header); err != nil {
-		return sinks.Errorf(sinks.Halted, "%s: handshake: %w", s.target, err)
+		return failure.Errorf(failure.Halted, "%s: handshake: %w", s.target, err)
 	}
 	s.handshakeDone = true
 	return nil
@@ -82,11 +82,11 @@ func (s *Sink) ensureHandshake(ctx context.Context) error {
 // Rejected, since the receiver has not seen an event.
 func (s *Sink) handshakeRefused(answer *http.Response) error {
 	err := s.refused(answer)
-	if err.Class == sinks.Rejected {
-		err.Class = sinks.Halted
+	if err.Class == failure.Rejected {
+		err.Class = failure.Halted
 	}
 	err.Err = fmt.Errorf("handshake (OPTIONS, before any event): %w", err.Err)
-	if err.Class == sinks.Halted {
+	if err.Class == failure.Halted {
 		err.Err = fmt.Errorf("%w; remove handshake if the receiver does not support it", err.Err)
 	}
 	return err
@@ -128,7 +128,7 @@ func (s *Sink) await(d *deadline) error {
 	wait := reservation.Delay()
 	if wait > s.o.Timeout {
 		reservation.Cancel()
-		err := sinks.Errorf(sinks.Throttled, "%s: the rate that the receiver allows is exceeded", s.target)
+		err := failure.Errorf(failure.Throttled, "%s: the rate that the receiver allows is exceeded", s.target)
 		err.RetryAfter = wait
 		return err
 	}

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 
@@ -160,30 +160,30 @@ func TestNoEventIsSentWithoutConsent(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		answer http.HandlerFunc
-		class  sinks.Class
+		class  failure.Class
 		want   string // part of the error
 	}{
-		{"an answer that does not speak of it", consent("", ""), sinks.Halted, "did not consent: its answer has no WebHook-Allowed-Origin"},
-		{"a rate alone", consent("", "100"), sinks.Halted, "did not consent"},
-		{"consent to another", consent("elsewhere.example", "100"), sinks.Halted, `allows the origin "elsewhere.example", not "` + origin + `"`},
-		{"a rate of nothing", consent(origin, "0"), sinks.Halted, `allows "0" requests per minute`},
-		{"a rate that is not a number", consent(origin, "lots"), sinks.Halted, `allows "lots" requests per minute`},
-		{"a receiver that knows no handshake", status(405), sinks.Halted, "remove handshake if the receiver does not support it"},
-		{"a refusal", status(403), sinks.Halted, "handshake (OPTIONS, before any event)"},
-		{"a bad request, which is not an event's fault", status(400), sinks.Halted, "400"},
-		{"a redirect", status(307), sinks.Halted, "redirects are not followed"},
-		{"a receiver that is busy", status(429), sinks.Throttled, "429"},
-		{"a receiver that is down", status(502), sinks.Transient, "502"},
+		{"an answer that does not speak of it", consent("", ""), failure.Halted, "did not consent: its answer has no WebHook-Allowed-Origin"},
+		{"a rate alone", consent("", "100"), failure.Halted, "did not consent"},
+		{"consent to another", consent("elsewhere.example", "100"), failure.Halted, `allows the origin "elsewhere.example", not "` + origin + `"`},
+		{"a rate of nothing", consent(origin, "0"), failure.Halted, `allows "0" requests per minute`},
+		{"a rate that is not a number", consent(origin, "lots"), failure.Halted, `allows "lots" requests per minute`},
+		{"a receiver that knows no handshake", status(405), failure.Halted, "remove handshake if the receiver does not support it"},
+		{"a refusal", status(403), failure.Halted, "handshake (OPTIONS, before any event)"},
+		{"a bad request, which is not an event's fault", status(400), failure.Halted, "400"},
+		{"a redirect", status(307), failure.Halted, "redirects are not followed"},
+		{"a receiver that is busy", status(429), failure.Throttled, "429"},
+		{"a receiver that is down", status(502), failure.Transient, "502"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := startStrict(t)
 			r.answer = test.answer
 			err := open(t, r.options()).Send(t.Context(), sinktest.Events(2, 2, 0))
-			class, wait := sinks.ClassOf(err)
+			class, wait := failure.ClassOf(err)
 			if class != test.class || !strings.Contains(fmt.Sprint(err), test.want) || !strings.Contains(fmt.Sprint(err), r.url) {
 				t.Fatalf("class %s: %v", class, err)
 			}
-			if class == sinks.Throttled && wait != 9*time.Second {
+			if class == failure.Throttled && wait != 9*time.Second {
 				t.Errorf("it waits %v", wait)
 			}
 			if strings.Contains(err.Error(), "secret") || r.delivered != 0 || r.asked != 1 || r.wrong != nil {
@@ -205,7 +205,7 @@ func TestNoEventIsSentWithoutConsent(t *testing.T) {
 		o := startStrict(t).options()
 		o.URL, o.Timeout = "http://"+addr, 50*time.Millisecond
 		err := open(t, o).Send(t.Context(), sinktest.Events(1, 1, 0))
-		if class, _ := sinks.ClassOf(err); class != sinks.Transient || !strings.Contains(err.Error(), "no answer within") {
+		if class, _ := failure.ClassOf(err); class != failure.Transient || !strings.Contains(err.Error(), "no answer within") {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
@@ -217,12 +217,12 @@ func TestTheAllowedRateIsKept(t *testing.T) {
 	o := r.options()
 	o.Mode = transform.Structured
 	err := open(t, o).Send(t.Context(), sinktest.Events(3, 3, 0))
-	results, ok := err.(sinks.EventErrors)
+	results, ok := err.(failure.EventErrors)
 	if !ok || len(results) != 3 || results[0] != nil {
 		t.Fatalf("error %v", err)
 	}
 	for _, err := range results[1:] {
-		if class, wait := sinks.ClassOf(err); class != sinks.Throttled || wait <= 0 || wait > time.Minute || !strings.Contains(err.Error(), "the rate that the receiver allows is exceeded") {
+		if class, wait := failure.ClassOf(err); class != failure.Throttled || wait <= 0 || wait > time.Minute || !strings.Contains(err.Error(), "the rate that the receiver allows is exceeded") {
 			t.Errorf("class %s, %v: %v", class, wait, err)
 		}
 	}

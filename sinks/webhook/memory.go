@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/transform"
 )
 
@@ -39,7 +39,7 @@ type Finisher interface {
 	// Finish is called when no request follows, and for a Request that is Nothing, with
 	// an empty Answer. The values that Remember returned are durable by then. It
 	// returns more values to remember, and is called again if storing them fails. An
-	// error must be a *sinks.Error, and is the result of the request's events.
+	// error must be a *failure.Error, and is the result of the request's events.
 	Finish(context.Context, Request, Answer) (map[string][]byte, error)
 }
 
@@ -143,7 +143,7 @@ func (s *Sink) known(ctx context.Context, events []transform.Event) ([][]byte, e
 	}
 	known, err := s.o.Memory.recall(ctx, events, s.stateful.Key)
 	if err != nil {
-		return nil, sinks.Unavailable(sinks.ScopeTarget, "%s: not sent: %w", s.target, err)
+		return nil, failure.Unavailable(failure.ScopeTarget, "%s: not sent: %w", s.target, err)
 	}
 	return known, nil
 }
@@ -166,7 +166,7 @@ func (s *Sink) remember(ctx context.Context, request Request, answer Answer) err
 
 func (s *Sink) store(ctx context.Context, values map[string][]byte) error {
 	if err := s.o.Memory.remember(ctx, values); err != nil {
-		return sinks.Unavailable(sinks.ScopeTarget, "%s: sent, but its result could not be stored: %w", s.target, err)
+		return failure.Unavailable(failure.ScopeTarget, "%s: sent, but its result could not be stored: %w", s.target, err)
 	}
 	return nil
 }

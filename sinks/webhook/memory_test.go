@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/test/presettest"
 	"ndrbridge/transform"
 )
 
@@ -132,10 +132,10 @@ func TestAPresetRemembersWhatItCreated(t *testing.T) {
 		o, m, _, sink := remembering(t)
 		m.remember = errors.New("the disk is full")
 		err := sink.Send(t.Context(), []transform.Event{first, second})
-		if each, ok := errors.AsType[sinks.EventErrors](err); ok && each[0] == nil || err == nil {
+		if each, ok := errors.AsType[failure.EventErrors](err); ok && each[0] == nil || err == nil {
 			t.Errorf("it counts as delivered: %v", err)
 		}
-		if class, _ := sinks.ClassOf(err); class != sinks.Transient || !strings.Contains(err.Error(), "the disk is full") {
+		if class, _ := failure.ClassOf(err); class != failure.Transient || !strings.Contains(err.Error(), "the disk is full") {
 			t.Errorf("%v", err)
 		}
 		m.remember = nil
@@ -151,7 +151,7 @@ func TestAPresetRemembersWhatItCreated(t *testing.T) {
 		o, m, _, sink := remembering(t)
 		m.recall = errors.New("a page cannot be read")
 		err := sink.Send(t.Context(), []transform.Event{first, second})
-		if class, _ := sinks.ClassOf(err); class != sinks.Transient || !strings.Contains(err.Error(), "a page cannot be read") {
+		if class, _ := failure.ClassOf(err); class != failure.Transient || !strings.Contains(err.Error(), "a page cannot be read") {
 			t.Errorf("%v", err)
 		}
 		ask(t, o)
@@ -276,9 +276,9 @@ func TestAPresetFinishesBeforeAnEventIsDelivered(t *testing.T) {
 		}
 	})
 	t.Run("its failure is the event's, with its class", func(t *testing.T) {
-		_, _, _, _, sink := start(t, sinks.Errorf(sinks.Rejected, "no such project"))
+		_, _, _, _, sink := start(t, failure.Errorf(failure.Rejected, "no such project"))
 		err := sink.Send(t.Context(), []transform.Event{even})
-		if class, _ := sinks.ClassOf(err); class != sinks.Rejected || !strings.Contains(err.Error(), "no such project") {
+		if class, _ := failure.ClassOf(err); class != failure.Rejected || !strings.Contains(err.Error(), "no such project") {
 			t.Errorf("%v", err)
 		}
 	})
@@ -286,7 +286,7 @@ func TestAPresetFinishesBeforeAnEventIsDelivered(t *testing.T) {
 		_, done, m, _, sink := start(t, nil)
 		m.remember = errors.New("the disk is full")
 		err := sink.Send(t.Context(), []transform.Event{even})
-		if class, _ := sinks.ClassOf(err); class != sinks.Transient {
+		if class, _ := failure.ClassOf(err); class != failure.Transient {
 			t.Errorf("%v", err)
 		}
 		m.remember = nil

@@ -10,8 +10,8 @@ import (
 	"net/url"
 	"syscall"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/internal/linklocal"
-	"ndrbridge/sinks"
 )
 
 // notAnswered returns the error of a request that got no answer. It wraps no error of
@@ -28,22 +28,22 @@ func (s *Sink) notAnswered(ctx context.Context, err error) error {
 func (s *Sink) unanswered(ctx context.Context, target string, err error) error {
 	switch cause := context.Cause(ctx); {
 	case cause == errNoAnswer:
-		return sinks.Unavailable(sinks.ScopeTarget, "%s: no answer within %v", target, s.o.Timeout)
+		return failure.Unavailable(failure.ScopeTarget, "%s: no answer within %v", target, s.o.Timeout)
 	case cause != nil:
 		return fmt.Errorf("%s: %w", target, ctx.Err())
 	}
 	text := s.excerpt(err.Error())
 	if refusal, ok := errors.AsType[*proxyRefusal](err); ok {
-		return &sinks.Error{Class: refusal.class(), Scope: sinks.ScopeTarget, Err: fmt.Errorf("%s: %s", target, text)}
+		return &failure.Error{Class: refusal.class(), Scope: failure.ScopeTarget, Err: fmt.Errorf("%s: %s", target, text)}
 	}
 	if _, ok := errors.AsType[*linkLocalError](err); ok {
-		return sinks.Errorf(sinks.Halted, "%s: %s", target, text)
+		return failure.Errorf(failure.Halted, "%s: %s", target, text)
 	}
-	if advice := sinks.TLSAdvice(err); advice != "" {
-		return sinks.Errorf(sinks.Halted, "%s: %s (%s)", target, text, advice)
+	if advice := failure.TLSAdvice(err); advice != "" {
+		return failure.Errorf(failure.Halted, "%s: %s (%s)", target, text, advice)
 	}
 	// Refused, reset, closed, a name that does not resolve: all are temporary.
-	return sinks.Unavailable(sinks.ScopeTarget, "%s: %s", target, text)
+	return failure.Unavailable(failure.ScopeTarget, "%s: %s", target, text)
 }
 
 // proxyRefusal is a proxy's refusal of a CONNECT request.
@@ -63,12 +63,12 @@ func (e *proxyRefusal) Error() string {
 
 // class returns the error class of the refusal. It is never Rejected, since a proxy has
 // not seen the event.
-func (e *proxyRefusal) class() sinks.Class {
+func (e *proxyRefusal) class() failure.Class {
 	switch class := classOf(e.status); class {
-	case sinks.Rejected:
-		return sinks.Halted
-	case sinks.Throttled:
-		return sinks.Transient
+	case failure.Rejected:
+		return failure.Halted
+	case failure.Throttled:
+		return failure.Transient
 	default:
 		return class
 	}

@@ -17,10 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 
@@ -74,7 +74,7 @@ func TestNetworkFailuresAreTransient(t *testing.T) {
 			}
 			s := open(t, webhook.Options{URL: "http://" + test.addr + "/hooks/s3cret?token=s3cret", Mode: transform.Batch, Timeout: timeout})
 			err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
-			if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Transient {
+			if class, _ := failure.ClassOf(err); err == nil || class != failure.Transient {
 				t.Fatalf("class %s: %v", class, err)
 			}
 			if !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "http://"+test.addr) {
@@ -106,7 +106,7 @@ func TestAnAcknowledgementCountsWhateverFollowsIt(t *testing.T) {
 			io.Copy(io.Discard, c)
 		})
 		err := open(t, webhook.Options{URL: "http://" + addr, Mode: transform.Batch}).Send(t.Context(), sinktest.Events(1, 1, 0))
-		if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Transient || !strings.Contains(err.Error(), "101") {
+		if class, _ := failure.ClassOf(err); err == nil || class != failure.Transient || !strings.Contains(err.Error(), "101") {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
@@ -119,7 +119,7 @@ func TestTheCallersContextEndsASend(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		err := s.Send(ctx, sinktest.Events(1, 1, 0))
-		if class, _ := sinks.ClassOf(err); !errors.Is(err, context.DeadlineExceeded) || class != sinks.Transient {
+		if class, _ := failure.ClassOf(err); !errors.Is(err, context.DeadlineExceeded) || class != failure.Transient {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
@@ -128,7 +128,7 @@ func TestTheCallersContextEndsASend(t *testing.T) {
 		stop := time.AfterFunc(50*time.Millisecond, func() { cancel(errors.New("shutdown")) })
 		defer stop.Stop()
 		err := s.Send(ctx, sinktest.Events(1, 1, 0))
-		if class, _ := sinks.ClassOf(err); !errors.Is(err, context.Canceled) || class != sinks.Transient {
+		if class, _ := failure.ClassOf(err); !errors.Is(err, context.Canceled) || class != failure.Transient {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
@@ -193,7 +193,7 @@ func TestTLS(t *testing.T) {
 		t.Run(test.name+" halts", func(t *testing.T) {
 			s := open(t, webhook.Options{URL: test.url + "/s3cret", Bearer: "s3cret", TLS: test.tls, Mode: transform.Batch})
 			err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
-			if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted || !strings.Contains(err.Error(), test.advice) {
+			if class, _ := failure.ClassOf(err); err == nil || class != failure.Halted || !strings.Contains(err.Error(), test.advice) {
 				t.Fatalf("class %s: %v", class, err)
 			}
 			if strings.Contains(err.Error(), "s3cret") {
@@ -220,7 +220,7 @@ func TestAServerThatRequiresACertificateHaltsSoon(t *testing.T) {
 		if err == nil {
 			t.Fatal("no error")
 		}
-		if class, _ := sinks.ClassOf(err); class == sinks.Halted && strings.Contains(err.Error(), "tls.cert_file") {
+		if class, _ := failure.ClassOf(err); class == failure.Halted && strings.Contains(err.Error(), "tls.cert_file") {
 			return
 		}
 	}
@@ -270,14 +270,14 @@ func TestProxies(t *testing.T) {
 			t.Errorf("%d events, %v", len(got), err)
 		}
 	})
-	for status, want := range map[int]sinks.Class{
-		400: sinks.Halted, 403: sinks.Halted, 407: sinks.Halted, 413: sinks.Halted, 429: sinks.Transient, 502: sinks.Transient, 504: sinks.Transient,
+	for status, want := range map[int]failure.Class{
+		400: failure.Halted, 403: failure.Halted, 407: failure.Halted, 413: failure.Halted, 429: failure.Transient, 502: failure.Transient, 504: failure.Transient,
 	} {
 		t.Run(fmt.Sprintf("a proxy that answers %d to CONNECT: %s", status, want), func(t *testing.T) {
 			refusing := proxy(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(status) })
 			s := open(t, webhook.Options{URL: target.server.URL, Proxy: refusing, Mode: transform.Batch})
 			err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
-			if class, _ := sinks.ClassOf(err); err == nil || class != want || !strings.Contains(err.Error(), fmt.Sprint(status)) {
+			if class, _ := failure.ClassOf(err); err == nil || class != want || !strings.Contains(err.Error(), fmt.Sprint(status)) {
 				t.Errorf("class %s: %v", class, err)
 			}
 			if strings.Contains(fmt.Sprint(err), "pr0xysecret") {

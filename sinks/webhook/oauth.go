@@ -15,10 +15,10 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
 
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/finding"
 	"ndrbridge/internal/oauthtoken"
 	"ndrbridge/internal/redact"
-	"ndrbridge/preflight/finding"
-	"ndrbridge/sinks"
 )
 
 // OAuth authorizes every request with a token of the client credentials grant (RFC 6749,
@@ -113,7 +113,7 @@ type tokenError struct{ error }
 
 func (e *tokenError) Unwrap() error { return e.error }
 
-// get returns a token. Its error is a *tokenError, which wraps a *sinks.Error or the
+// get returns a token. Its error is a *tokenError, which wraps a *failure.Error or the
 // error of a cancelled ctx.
 func (t *tokens) get(ctx context.Context) (oauthtoken.Token, error) {
 	token, err := t.cache.Get(ctx)
@@ -121,8 +121,8 @@ func (t *tokens) get(ctx context.Context) (oauthtoken.Token, error) {
 		return token, nil
 	}
 	if errors.Is(err, oauthtoken.ErrControl) {
-		err = sinks.Errorf(sinks.Halted, "%s: %w; %s", t.target, err, wrongTokenURL)
-	} else if _, classified := errors.AsType[*sinks.Error](err); !classified {
+		err = failure.Errorf(failure.Halted, "%s: %w; %s", t.target, err, wrongTokenURL)
+	} else if _, classified := errors.AsType[*failure.Error](err); !classified {
 		err = t.s.unanswered(ctx, t.target, err)
 	}
 	return oauthtoken.Token{}, &tokenError{err}
@@ -144,7 +144,7 @@ func (t *tokens) fetch(ctx context.Context) (*oauth2.Token, error) {
 	t.style = style
 	t.s.secrets.addToken(token.AccessToken)
 	if size := len("Authorization: ") + len(token.Type()) + len(" ") + len(token.AccessToken); size > maxField {
-		return nil, sinks.Errorf(sinks.Halted, "%s: the header field with its token has %d bytes; servers accept at most %d", t.target, size, maxField)
+		return nil, failure.Errorf(failure.Halted, "%s: the header field with its token has %d bytes; servers accept at most %d", t.target, size, maxField)
 	}
 	return token, nil
 }
@@ -205,15 +205,15 @@ func (t *tokens) explain(ctx context.Context, err error) error {
 	}
 	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok {
-		return sinks.Errorf(sinks.Halted, "%s: it answered without a token; %s: %s", t.target, wrongTokenURL, t.s.excerpt(err.Error()))
+		return failure.Errorf(failure.Halted, "%s: it answered without a token; %s: %s", t.target, wrongTokenURL, t.s.excerpt(err.Error()))
 	}
 	status := answer.Response.StatusCode
 	class, wait := classAndWait(status, answer.Response.Header)
-	if class == sinks.Rejected || status/100 == 2 {
-		class = sinks.Halted
+	if class == failure.Rejected || status/100 == 2 {
+		class = failure.Halted
 	}
 	text := statusText(status)
-	if class == sinks.Halted {
+	if class == failure.Halted {
 		text += " (" + tokenAdvice(status, answer.ErrorCode) + ")"
 	}
 	said := string(answer.Body)
@@ -223,8 +223,8 @@ func (t *tokens) explain(ctx context.Context, err error) error {
 	if said = t.s.excerpt(said); said != "" {
 		text += ": " + said
 	}
-	refused := sinks.Errorf(class, "%s: %s", t.target, text)
-	refused.Scope, refused.RetryAfter = sinks.ScopeTarget, wait
+	refused := failure.Errorf(class, "%s: %s", t.target, text)
+	refused.Scope, refused.RetryAfter = failure.ScopeTarget, wait
 	return refused
 }
 
@@ -255,7 +255,7 @@ func (t *tokens) check(ctx context.Context) (found []finding.Finding, issued boo
 	token, err := t.get(d.ctx)
 	if err != nil {
 		f := finding.Finding{Step: "token", Result: finding.Failed, Detail: err.Error(), Advice: "correct auth.oauth, or let this machine reach its token_url"}
-		if class, _ := sinks.ClassOf(err); class == sinks.Throttled {
+		if class, _ := failure.ClassOf(err); class == failure.Throttled {
 			f.Result, f.Advice = finding.Warning, "it may be temporary; check again later"
 		}
 		return append(found, f), false

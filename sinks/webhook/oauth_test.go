@@ -17,13 +17,13 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/preflight/finding"
-	"ndrbridge/preflight/finding/findingtest"
-	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/test/findingtest"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/presettest"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 
@@ -98,7 +98,7 @@ func TestTheClientIdentifiesItselfAsTheServerExpects(t *testing.T) {
 			s := open(t, webhook.Options{URL: guard(t, tokens, &requests), Mode: transform.Batch, OAuth: o})
 			for range 2 {
 				err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
-				if class, _ := sinks.ClassOf(err); test.issued > 0 && err != nil || test.issued == 0 && class != sinks.Halted {
+				if class, _ := failure.ClassOf(err); test.issued > 0 && err != nil || test.issued == 0 && class != failure.Halted {
 					t.Fatalf("class %s: %v", class, err)
 				}
 				if test.issued == 0 {
@@ -116,11 +116,11 @@ func TestATokenThatIsRefusedIsReplacedOnce(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		valid    int // the number of the token that is accepted
-		class    sinks.Class
+		class    failure.Class
 		requests int64
 	}{
 		{"the second token is accepted", 2, "", 2},
-		{"none is accepted", 0, sinks.Halted, 2},
+		{"none is accepted", 0, failure.Halted, 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			tokens := presettest.NewTokenServer(t)
@@ -138,7 +138,7 @@ func TestATokenThatIsRefusedIsReplacedOnce(t *testing.T) {
 			s := open(t, webhook.Options{URL: target.URL, Mode: transform.Batch, OAuth: client(tokens.URL)})
 			events := sinktest.Events(1, 1, 0)
 			err := s.Send(t.Context(), events)
-			if class, _ := sinks.ClassOf(err); (err == nil) != (test.class == "") || err != nil && class != test.class {
+			if class, _ := failure.ClassOf(err); (err == nil) != (test.class == "") || err != nil && class != test.class {
 				t.Errorf("class %s: %v", class, err)
 			}
 			issued, _ := tokens.Counts()
@@ -180,31 +180,31 @@ func TestFailedTokenRequestsAreClassified(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		answer http.HandlerFunc
-		class  sinks.Class
+		class  failure.Class
 		wait   time.Duration
 		says   string
 	}{
-		{"a wrong secret", answer(401, "", `{"error":"invalid_client","error_description":"AADSTS7000215: Invalid client secret provided."}`), sinks.Halted, 0, "invalid_client: AADSTS7000215"},
-		{"a wrong secret with 400", answer(400, "", `{"error":"invalid_client"}`), sinks.Halted, 0, "may have expired"},
-		{"a wrong scope", answer(400, "", `{"error":"invalid_scope"}`), sinks.Halted, 0, "auth.oauth.scope"},
-		{"a client that may not", answer(400, "", `{"error":"unauthorized_client"}`), sinks.Halted, 0, "client credentials grant"},
-		{"an error with 200", answer(200, "", `{"error":"invalid_client"}`), sinks.Halted, 0, "client secret"},
-		{"a wrong address", answer(404, "", `<html>`), sinks.Halted, 0, "token_url"},
-		{"a redirect", answer(302, "Location: https://elsewhere.example", ""), sinks.Halted, 0, "302"},
-		{"a status that would reject an event", answer(422, "", ""), sinks.Halted, 0, "422"},
-		{"a page instead of a token", answer(200, "", `<html>`), sinks.Halted, 0, "token_url"},
-		{"an answer that is too large", answer(200, "", strings.Repeat(" ", 70<<10)+`{"access_token":"t"}`), sinks.Halted, 0, "token_url"},
-		{"no token", answer(200, "", `{"token_type":"Bearer"}`), sinks.Halted, 0, "token_url"},
-		{"a token with a line break", answer(200, "", `{"access_token":"a\r\nb"}`), sinks.Halted, 0, "line break"},
-		{"a token that is too large", answer(200, "", `{"access_token":"`+strings.Repeat("t", 9000)+`"}`), sinks.Halted, 0, "at most 8192"},
-		{"a failure", answer(500, "", "oops"), sinks.Transient, 0, "500"},
-		{"a server that is down", answer(503, "", ""), sinks.Transient, 0, "503"},
-		{"a server that asks for a wait", answer(503, "Retry-After: 7", ""), sinks.Throttled, 7 * time.Second, "503"},
-		{"too many requests", answer(429, "Retry-After: 9", ""), sinks.Throttled, 9 * time.Second, "429"},
-		{"half a token", cut(200), sinks.Transient, 0, "incomplete"},
-		{"half a refusal", cut(403), sinks.Halted, 0, "403"},
-		{"another protocol, and silence", switched, sinks.Transient, 0, "101"},
-		{"nothing in time", func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-r.Context().Done() }, sinks.Transient, 0, "no answer within 300ms"},
+		{"a wrong secret", answer(401, "", `{"error":"invalid_client","error_description":"AADSTS7000215: Invalid client secret provided."}`), failure.Halted, 0, "invalid_client: AADSTS7000215"},
+		{"a wrong secret with 400", answer(400, "", `{"error":"invalid_client"}`), failure.Halted, 0, "may have expired"},
+		{"a wrong scope", answer(400, "", `{"error":"invalid_scope"}`), failure.Halted, 0, "auth.oauth.scope"},
+		{"a client that may not", answer(400, "", `{"error":"unauthorized_client"}`), failure.Halted, 0, "client credentials grant"},
+		{"an error with 200", answer(200, "", `{"error":"invalid_client"}`), failure.Halted, 0, "client secret"},
+		{"a wrong address", answer(404, "", `<html>`), failure.Halted, 0, "token_url"},
+		{"a redirect", answer(302, "Location: https://elsewhere.example", ""), failure.Halted, 0, "302"},
+		{"a status that would reject an event", answer(422, "", ""), failure.Halted, 0, "422"},
+		{"a page instead of a token", answer(200, "", `<html>`), failure.Halted, 0, "token_url"},
+		{"an answer that is too large", answer(200, "", strings.Repeat(" ", 70<<10)+`{"access_token":"t"}`), failure.Halted, 0, "token_url"},
+		{"no token", answer(200, "", `{"token_type":"Bearer"}`), failure.Halted, 0, "token_url"},
+		{"a token with a line break", answer(200, "", `{"access_token":"a\r\nb"}`), failure.Halted, 0, "line break"},
+		{"a token that is too large", answer(200, "", `{"access_token":"`+strings.Repeat("t", 9000)+`"}`), failure.Halted, 0, "at most 8192"},
+		{"a failure", answer(500, "", "oops"), failure.Transient, 0, "500"},
+		{"a server that is down", answer(503, "", ""), failure.Transient, 0, "503"},
+		{"a server that asks for a wait", answer(503, "Retry-After: 7", ""), failure.Throttled, 7 * time.Second, "503"},
+		{"too many requests", answer(429, "Retry-After: 9", ""), failure.Throttled, 9 * time.Second, "429"},
+		{"half a token", cut(200), failure.Transient, 0, "incomplete"},
+		{"half a refusal", cut(403), failure.Halted, 0, "403"},
+		{"another protocol, and silence", switched, failure.Transient, 0, "101"},
+		{"nothing in time", func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-r.Context().Done() }, failure.Transient, 0, "no answer within 300ms"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -218,7 +218,7 @@ func TestFailedTokenRequestsAreClassified(t *testing.T) {
 			}
 			s := open(t, webhook.Options{URL: target.URL, Mode: transform.Batch, Timeout: timeout, OAuth: client(tokens.URL)})
 			err := s.Send(t.Context(), sinktest.Events(3, 1, 0))
-			if class, wait := sinks.ClassOf(err); err == nil || class != test.class || wait != test.wait {
+			if class, wait := failure.ClassOf(err); err == nil || class != test.class || wait != test.wait {
 				t.Fatalf("class %s, wait %s: %v", class, wait, err)
 			}
 			if !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "token endpoint "+tokens.URL) {
@@ -243,19 +243,19 @@ func TestTokenEndpointsThatCannotBeReached(t *testing.T) {
 	for _, test := range []struct {
 		name, url string
 		options   webhook.Options
-		class     sinks.Class
+		class     failure.Class
 		says      string
 	}{
-		{"nobody listens", "http://ana:s3cret@" + closed + "/s3cret?k=s3cret", webhook.Options{}, sinks.Transient, "refused"},
-		{"a name that does not resolve", "https://no-such-host.invalid/?k=s3cret", webhook.Options{}, sinks.Transient, "no-such-host.invalid"},
-		{"a certificate that nobody vouches for", secure.URL, webhook.Options{}, sinks.Halted, "tls.ca_file"},
-		{"a metadata service", "http://169.254.169.254/token", webhook.Options{}, sinks.Halted, "allow_link_local"},
-		{"a proxy that refuses", "https://id.example/token", webhook.Options{Proxy: through}, sinks.Halted, "407"},
+		{"nobody listens", "http://ana:s3cret@" + closed + "/s3cret?k=s3cret", webhook.Options{}, failure.Transient, "refused"},
+		{"a name that does not resolve", "https://no-such-host.invalid/?k=s3cret", webhook.Options{}, failure.Transient, "no-such-host.invalid"},
+		{"a certificate that nobody vouches for", secure.URL, webhook.Options{}, failure.Halted, "tls.ca_file"},
+		{"a metadata service", "http://169.254.169.254/token", webhook.Options{}, failure.Halted, "allow_link_local"},
+		{"a proxy that refuses", "https://id.example/token", webhook.Options{Proxy: through}, failure.Halted, "407"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.options.URL, test.options.Mode, test.options.OAuth = "http://127.0.0.1:1", transform.Batch, client(test.url)
 			err := open(t, test.options).Send(t.Context(), sinktest.Events(1, 1, 0))
-			if class, _ := sinks.ClassOf(err); err == nil || class != test.class || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "token endpoint") {
+			if class, _ := failure.ClassOf(err); err == nil || class != test.class || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "token endpoint") {
 				t.Errorf("class %s: %v", class, err)
 			}
 			if strings.Contains(err.Error(), "s3cret") {
@@ -287,15 +287,15 @@ func TestTheTokenEndpointHasItsOwnName(t *testing.T) {
 	elsewhere := strings.Replace(target, "127.0.0.1", "localhost", 1)
 	for _, test := range []struct {
 		name, url string
-		class     sinks.Class
+		class     failure.Class
 	}{
 		{"server_name is that of the target", elsewhere, ""},
-		{"server_name is that of both", target, sinks.Halted},
+		{"server_name is that of both", target, failure.Halted},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := open(t, webhook.Options{URL: test.url, Mode: transform.Batch, OAuth: o, TLS: &tls.Config{RootCAs: pool, ServerName: "hooks.example"}})
 			err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
-			if class, _ := sinks.ClassOf(err); (err != nil) != (test.class != "") || err != nil && class != test.class {
+			if class, _ := failure.ClassOf(err); (err != nil) != (test.class != "") || err != nil && class != test.class {
 				t.Errorf("class %s: %v", class, err)
 			}
 		})

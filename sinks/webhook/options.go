@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"ndrbridge/cluster/lease"
+	"ndrbridge/internal/lease"
 	"ndrbridge/sinks/webhook/render"
 	"ndrbridge/sinks/webhook/signature"
 	"ndrbridge/transform"

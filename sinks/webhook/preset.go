@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/internal/redact"
-	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
 
@@ -25,12 +25,12 @@ type Preset interface {
 	// Service returns what all requests have in common.
 	Service() Service
 	// Compose returns the request for the leading events; there is at least one. An
-	// error must be a *sinks.Error, and is the result of the first event alone.
+	// error must be a *failure.Error, and is the result of the first event alone.
 	Compose(events []transform.Event) (Request, error)
 	// Judge interprets an answer. A nil error means that all events of the request are
-	// durable; sinks.EventErrors holds the result of each; a *sinks.Error applies to
+	// durable; failure.EventErrors holds the result of each; a *failure.Error applies to
 	// all of them, and if its class is Rejected, to one that is not identified. A 2xx
-	// whose body is not the service's own is sinks.Transient. If more
+	// whose body is not the service's own is failure.Transient. If more
 	// requests are needed first, Judge returns the next one.
 	//
 	// Answers of 1xx and 3xx halt the sink and are not passed to Judge.
@@ -107,7 +107,7 @@ func (s *Sink) sendSequentially(ctx context.Context, events []transform.Event) e
 		}
 		request, err := s.compose(left, known)
 		if err != nil {
-			t.add(1, sinks.EventErrors{s.report(err)})
+			t.add(1, failure.EventErrors{s.report(err)})
 			left = left[1:]
 			continue
 		}
@@ -210,19 +210,19 @@ func (s *Sink) roundTrip(d *deadline, request Request) (Answer, error) {
 
 // report adds the target to a preset's error.
 func (s *Sink) report(err error) error {
-	if each, ok := errors.AsType[sinks.EventErrors](err); ok {
-		reported := make(sinks.EventErrors, len(each))
+	if each, ok := errors.AsType[failure.EventErrors](err); ok {
+		reported := make(failure.EventErrors, len(each))
 		for i, err := range each {
-			if err != nil && err != sinks.ErrNotTried {
+			if err != nil && err != failure.ErrNotTried {
 				err = s.report(err)
 			}
 			reported[i] = err
 		}
 		return reported
 	}
-	class, wait := sinks.ClassOf(err)
-	return &sinks.Error{
-		Class: class, Scope: sinks.ScopeOf(err), RetryAfter: wait, Unsent: sinks.IsUnsent(err),
+	class, wait := failure.ClassOf(err)
+	return &failure.Error{
+		Class: class, Scope: failure.ScopeOf(err), RetryAfter: wait, Unsent: failure.IsUnsent(err),
 		Err: errors.New(s.target + ": " + err.Error()),
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
 )
@@ -44,7 +44,7 @@ func (p lines) Compose(events []transform.Event) (webhook.Request, error) {
 		body = append(append(body, events[n].ID...), '\n')
 	}
 	if n == 0 {
-		return webhook.Request{}, sinks.Errorf(sinks.Rejected, "%s cannot be said", events[0].ID)
+		return webhook.Request{}, failure.Errorf(failure.Rejected, "%s cannot be said", events[0].ID)
 	}
 	return webhook.Request{Events: n, Body: body}, nil
 }
@@ -126,7 +126,7 @@ func TestAPresetsRequestsFollowOneAnother(t *testing.T) {
 				}
 				return
 			}
-			each, ok := errors.AsType[sinks.EventErrors](err)
+			each, ok := errors.AsType[failure.EventErrors](err)
 			if !ok {
 				t.Fatalf("no result for each event: %v", err)
 			}
@@ -137,14 +137,14 @@ func TestAPresetsRequestsFollowOneAnother(t *testing.T) {
 	}
 }
 
-func deadLetters(each sinks.EventErrors) string {
+func deadLetters(each failure.EventErrors) string {
 	var b strings.Builder
 	for _, err := range each {
-		class, _ := sinks.ClassOf(err)
+		class, _ := failure.ClassOf(err)
 		switch {
 		case err == nil:
 			b.WriteByte('.')
-		case errors.Is(err, sinks.ErrNotTried):
+		case errors.Is(err, failure.ErrNotTried):
 			b.WriteByte('-')
 		default:
 			b.WriteByte(class[0])
@@ -154,13 +154,13 @@ func deadLetters(each sinks.EventErrors) string {
 }
 
 func TestARefusalOfAllIsOneError(t *testing.T) {
-	for status, want := range map[int]sinks.Class{400: sinks.Rejected, 401: sinks.Halted, 500: sinks.Transient, 302: sinks.Halted} {
+	for status, want := range map[int]failure.Class{400: failure.Rejected, 401: failure.Halted, 500: failure.Transient, 302: failure.Halted} {
 		s := serveLines(t, func(w http.ResponseWriter, _ *http.Request, _ []string) { w.WriteHeader(status) })
 		err := open(t, webhook.Options{URL: s.URL, Preset: lines{}}).Send(t.Context(), named(t, "a", "b"))
-		if _, apart := err.(sinks.EventErrors); apart || err == nil {
+		if _, apart := err.(failure.EventErrors); apart || err == nil {
 			t.Errorf("%d: %v", status, err)
 		}
-		if class, _ := sinks.ClassOf(err); class != want {
+		if class, _ := failure.ClassOf(err); class != want {
 			t.Errorf("%d: class %s, want %s", status, class, want)
 		}
 	}
@@ -331,9 +331,9 @@ func TestPartsOfALargeBatchHaveTheirOwnResults(t *testing.T) {
 				}
 			}
 			err := open(t, webhook.Options{URL: s.URL, Preset: lines{}, Concurrency: 8}).Send(t.Context(), sent)
-			each, ok := errors.AsType[sinks.EventErrors](err)
+			each, ok := errors.AsType[failure.EventErrors](err)
 			if !ok {
-				each = slices.Repeat(sinks.EventErrors{err}, len(ids))
+				each = slices.Repeat(failure.EventErrors{err}, len(ids))
 			}
 			if got := deadLetters(each); got != test.results {
 				t.Errorf("results %s, want %s: %v", got, test.results, err)

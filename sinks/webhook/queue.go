@@ -3,7 +3,7 @@ package webhook
 import (
 	"sync"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/transform"
 )
 
@@ -14,11 +14,11 @@ import (
 type requestQueue struct {
 	mu      sync.Mutex
 	window  *window
-	next    int               // all before it were handed out or held back
-	held    []bool            // held[i]: an earlier event of i's key is not acknowledged yet
-	after   []int             // after[i] is the next event of i's key; 0 if none
-	ready   []int             // events before next that are no longer held back
-	results sinks.EventErrors // ErrNotTried until it is known
+	next    int                 // all before it were handed out or held back
+	held    []bool              // held[i]: an earlier event of i's key is not acknowledged yet
+	after   []int               // after[i] is the next event of i's key; 0 if none
+	ready   []int               // events before next that are no longer held back
+	results failure.EventErrors // ErrNotTried until it is known
 	// failures counts consecutive failures; an acknowledgement resets it.
 	failures int
 	stopped  bool
@@ -31,11 +31,11 @@ func newQueue(events []transform.Event, w *window) *requestQueue {
 		window:  w,
 		held:    make([]bool, len(events)),
 		after:   make([]int, len(events)),
-		results: make(sinks.EventErrors, len(events)),
+		results: make(failure.EventErrors, len(events)),
 	}
 	latest := make(map[string]int, len(events))
 	for i, e := range events {
-		q.results[i] = sinks.ErrNotTried
+		q.results[i] = failure.ErrNotTried
 		if before, ok := latest[e.PartitionKey]; ok {
 			q.after[before], q.held[i] = i, true
 		}
@@ -75,7 +75,7 @@ func (q *requestQueue) done(i int, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.results[i] = err
-	class, _ := sinks.ClassOf(err)
+	class, _ := failure.ClassOf(err)
 	q.window.end(err)
 	if err == nil {
 		q.failures = 0
@@ -89,9 +89,9 @@ func (q *requestQueue) done(i int, err error) {
 	}
 	q.failures++
 	switch {
-	case class == sinks.Halted || class == sinks.Throttled:
+	case class == failure.Halted || class == failure.Throttled:
 		q.stopped = true
-		if q.whole == nil || class == sinks.Halted {
+		if q.whole == nil || class == failure.Halted {
 			q.whole = err
 		}
 	case overloaded(err) || q.failures >= q.window.max:
@@ -102,7 +102,7 @@ func (q *requestQueue) done(i int, err error) {
 // result returns the error for Send. It is called after all workers have returned.
 func (q *requestQueue) result() error {
 	for i, err := range q.results {
-		if err == sinks.ErrNotTried && q.whole != nil {
+		if err == failure.ErrNotTried && q.whole != nil {
 			q.results[i] = q.whole
 		}
 	}

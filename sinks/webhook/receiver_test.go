@@ -14,11 +14,11 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/event"
 
-	"ndrbridge/cluster/lease"
+	"ndrbridge/internal/lease"
 	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/test/presettest"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
 )

@@ -13,9 +13,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 
@@ -132,7 +132,7 @@ func TestAnExcerptIsShortAndPrintable(t *testing.T) {
 			})
 			s := open(t, webhook.Options{URL: r.server.URL, Mode: transform.Batch})
 			err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
-			if class, _ := sinks.ClassOf(err); class != sinks.Rejected {
+			if class, _ := failure.ClassOf(err); class != failure.Rejected {
 				t.Fatalf("class %s: %v", class, err)
 			}
 			_, excerpt, _ := strings.Cut(err.Error(), "400 Bad Request")

@@ -11,8 +11,8 @@ import (
 	"net/url"
 	"time"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/internal/traceparent"
-	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
 
@@ -70,12 +70,12 @@ func (s *Sink) postOne(d *deadline, e transform.Event) error {
 }
 
 // unsendable returns the error of an event that is not sent.
-func (s *Sink) unsendable(err error) *sinks.Error {
-	return sinks.Unsendable("%s: not sent: %s", s.target, s.excerpt(err.Error()))
+func (s *Sink) unsendable(err error) *failure.Error {
+	return failure.Unsendable("%s: not sent: %s", s.target, s.excerpt(err.Error()))
 }
 
 // post sends one request that carries the events. It retains body, which must not be
-// modified afterwards. The error is a *sinks.Error or the caller's wrapped context error.
+// modified afterwards. The error is a *failure.Error or the caller's wrapped context error.
 func (s *Sink) post(d *deadline, header http.Header, events []transform.Event, body []byte) error {
 	if err := s.await(d); err != nil {
 		return err

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"slices"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 )
 
 // results collects the results of events sent in several requests, one after another.
 type results struct {
-	each sinks.EventErrors
+	each failure.EventErrors
 	// together is the rejection of a request with several events, one of which is at
 	// fault.
 	together error
@@ -17,11 +17,11 @@ type results struct {
 	whole    error // applies to all events
 }
 
-// add records the result of the next n events: nil, sinks.EventErrors of length n, or
+// add records the result of the next n events: nil, failure.EventErrors of length n, or
 // one error for all of them. It reports whether each event is acknowledged or rejected,
 // so that the events behind them may be sent.
 func (t *results) add(n int, err error) (acknowledged bool) {
-	if each, ok := err.(sinks.EventErrors); ok && len(each) == n {
+	if each, ok := err.(failure.EventErrors); ok && len(each) == n {
 		t.each, t.apart = append(t.each, each...), true
 		return rank(err) <= rejected
 	} else if ok {
@@ -44,14 +44,14 @@ func (t *results) add(n int, err error) (acknowledged bool) {
 // Class Rejected is reserved for an event known to be at fault: only the text of the
 // rejection is kept.
 func withOthers(rejection error) error {
-	return fmt.Errorf("%w: it was in a request with others: %v", sinks.ErrNotTried, rejection)
+	return fmt.Errorf("%w: it was in a request with others: %v", failure.ErrNotTried, rejection)
 }
 
 // ofRequest returns the result of each event of a request with n events that failed because
 // of err.
 func ofRequest(err error, n int) error {
-	if class, _ := sinks.ClassOf(err); err != nil && n > 1 && class == sinks.Transient && sinks.ScopeOf(err) == sinks.ScopeEvent {
-		return &sinks.Error{Class: class, Scope: sinks.ScopeRequest, Err: err}
+	if class, _ := failure.ClassOf(err); err != nil && n > 1 && class == failure.Transient && failure.ScopeOf(err) == failure.ScopeEvent {
+		return &failure.Error{Class: class, Scope: failure.ScopeRequest, Err: err}
 	}
 	return err
 }
@@ -59,11 +59,11 @@ func ofRequest(err error, n int) error {
 // stop records that the remaining n events were not tried because of err. If err halts
 // or throttles the sink, it is their error, too.
 func (t *results) stop(n int, err error) {
-	if each, ok := err.(sinks.EventErrors); ok {
+	if each, ok := err.(failure.EventErrors); ok {
 		err = mostSevere(each)
 	}
 	if rank(err) < throttled {
-		err = sinks.ErrNotTried
+		err = failure.ErrNotTried
 	}
 	t.each = append(t.each, slices.Repeat([]error{err}, n)...)
 }
@@ -103,21 +103,21 @@ const (
 	halted
 )
 
-// rank returns the rank of an error, 0 for nil. That of sinks.EventErrors is the highest of
+// rank returns the rank of an error, 0 for nil. That of failure.EventErrors is the highest of
 // its errors.
 func rank(err error) int {
-	if each, ok := err.(sinks.EventErrors); ok {
+	if each, ok := err.(failure.EventErrors); ok {
 		err = mostSevere(each)
 	}
 	if err == nil {
 		return 0
 	}
-	switch class, _ := sinks.ClassOf(err); class {
-	case sinks.Rejected:
+	switch class, _ := failure.ClassOf(err); class {
+	case failure.Rejected:
 		return rejected
-	case sinks.Throttled:
+	case failure.Throttled:
 		return throttled
-	case sinks.Halted:
+	case failure.Halted:
 		return halted
 	}
 	return transient

@@ -15,9 +15,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 
@@ -189,14 +190,14 @@ func TestScopeOfEachFailure(t *testing.T) {
 	defer s.Close()
 	for answer = 400; answer < 600; answer++ {
 		err := s.Send(t.Context(), events)
-		if class, _ := sinks.ClassOf(err.(sinks.EventErrors)[0]); class == sinks.Halted || class == sinks.Rejected {
+		if class, _ := failure.ClassOf(err.(failure.EventErrors)[0]); class == failure.Halted || class == failure.Rejected {
 			continue
 		}
-		want := sinks.ScopeEvent
+		want := failure.ScopeEvent
 		if slices.Contains(target, answer) {
-			want = sinks.ScopeTarget
+			want = failure.ScopeTarget
 		}
-		if scope := sinks.ScopeOf(err.(sinks.EventErrors)[0]); scope != want {
+		if scope := failure.ScopeOf(err.(failure.EventErrors)[0]); scope != want {
 			t.Errorf("%d has the scope %q, want %q", answer, scope, want)
 		}
 	}

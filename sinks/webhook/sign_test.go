@@ -10,10 +10,10 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/render"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 
@@ -99,7 +99,7 @@ func TestAReceiverThatKnowsOneOfTheSecretsAccepts(t *testing.T) {
 	t.Run("one that knows none of them halts the sink", func(t *testing.T) {
 		v := startVerifier(t, newSecret)
 		err := open(t, webhook.Options{URL: v.url, SignSecrets: []string{oldSecret}, Mode: transform.Batch}).Send(t.Context(), sinktest.Events(1, 1, 0))
-		if class, _ := sinks.ClassOf(err); class != sinks.Halted || v.wrong == nil {
+		if class, _ := failure.ClassOf(err); class != failure.Halted || v.wrong == nil {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})

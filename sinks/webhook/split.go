@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/transform"
 )
 
@@ -89,17 +89,17 @@ func (s *Sink) sendParts(ctx context.Context, events []transform.Event, send fun
 func join(parts []part, errs []error, n int) error {
 	whole := 0 // parts with one error for all of their events
 	for _, err := range errs {
-		if _, apart := err.(sinks.EventErrors); err != nil && !apart {
+		if _, apart := err.(failure.EventErrors); err != nil && !apart {
 			whole++
 		}
 	}
 	if worst := mostSevere(errs); worst == nil || whole == len(parts) {
 		return worst
 	}
-	results := make(sinks.EventErrors, n)
+	results := make(failure.EventErrors, n)
 	for i, p := range parts {
 		err := errs[i]
-		each, apart := err.(sinks.EventErrors)
+		each, apart := err.(failure.EventErrors)
 		if !apart && rank(err) == rejected && len(p.events) > 1 {
 			err = withOthers(err)
 		} else if !apart {

@@ -9,42 +9,42 @@ import (
 	"strings"
 	"time"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/internal/retryafter"
-	"ndrbridge/sinks"
 )
 
 // classOf returns the error class of a status that is not 2xx. Unknown statuses are
 // treated like the x00 status of their class (RFC 9110, section 15).
-func classOf(status int) sinks.Class {
+func classOf(status int) failure.Class {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound,
 		http.StatusMethodNotAllowed, http.StatusProxyAuthRequired, http.StatusGone, http.StatusUnsupportedMediaType,
 		http.StatusMisdirectedRequest, http.StatusUpgradeRequired, http.StatusNotImplemented,
 		http.StatusHTTPVersionNotSupported, http.StatusNetworkAuthenticationRequired:
-		return sinks.Halted
+		return failure.Halted
 	case http.StatusRequestTimeout, http.StatusTooEarly:
-		return sinks.Transient
+		return failure.Transient
 	case http.StatusTooManyRequests:
-		return sinks.Throttled
+		return failure.Throttled
 	}
 	switch status / 100 {
 	case 3:
-		return sinks.Halted
+		return failure.Halted
 	case 4:
-		return sinks.Rejected
+		return failure.Rejected
 	}
-	return sinks.Transient
+	return failure.Transient
 }
 
 // scopeOf returns the scope of the error of a status. Any status that does not name the target as
 // the cause, such as 500, may be the fault of the request's events.
-func scopeOf(status int) sinks.Scope {
+func scopeOf(status int) failure.Scope {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests,
 		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return sinks.ScopeTarget
+		return failure.ScopeTarget
 	}
-	return sinks.ScopeEvent
+	return failure.ScopeEvent
 }
 
 // advice is what to check when a status halts the sink.
@@ -61,7 +61,7 @@ var advice = map[int]string{
 
 // refused returns the error of an answer that is not 2xx. It reads as much of the
 // answer as it quotes, and as the connection's reuse needs.
-func (s *Sink) refused(answer *http.Response) *sinks.Error {
+func (s *Sink) refused(answer *http.Response) *failure.Error {
 	class, wait := classAndWait(answer.StatusCode, answer.Header)
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s: %s", s.target, statusText(answer.StatusCode))
@@ -77,7 +77,7 @@ func (s *Sink) refused(answer *http.Response) *sinks.Error {
 		_, _ = io.CopyN(io.Discard, answer.Body, maxDrained)
 	}
 
-	err := sinks.Errorf(class, "%s", text.String())
+	err := failure.Errorf(class, "%s", text.String())
 	err.Scope, err.RetryAfter = scopeOf(answer.StatusCode), wait
 	return err
 }
@@ -106,7 +106,7 @@ func (s *Sink) location(answer *http.Response) string {
 }
 
 // Refusal classifies the answer by its status and Retry-After field alone, for services
-// that document nothing more specific. It returns nil for 2xx and a *sinks.Error
+// that document nothing more specific. It returns nil for 2xx and a *failure.Error
 // otherwise.
 func (a Answer) Refusal() error {
 	if a.Status/100 == 2 {
@@ -119,28 +119,28 @@ func (a Answer) Refusal() error {
 }
 
 // Error returns an error of the given class that quotes the answer.
-func (a Answer) Error(class sinks.Class) *sinks.Error {
+func (a Answer) Error(class failure.Class) *failure.Error {
 	text := statusText(a.Status)
-	if hint := advice[a.Status]; hint != "" && class == sinks.Halted {
+	if hint := advice[a.Status]; hint != "" && class == failure.Halted {
 		text += fmt.Sprintf(" (%s)", hint)
 	}
 	if quoted := a.QuoteBody(); quoted != "" {
 		text += ": " + quoted
 	}
-	err := sinks.Errorf(class, "%s", text)
+	err := failure.Errorf(class, "%s", text)
 	err.Scope = scopeOf(a.Status)
 	return err
 }
 
 // classAndWait returns the error class of a status that is not 2xx, and how long to
 // wait before the next request.
-func classAndWait(status int, header http.Header) (sinks.Class, time.Duration) {
+func classAndWait(status int, header http.Header) (failure.Class, time.Duration) {
 	class := classOf(status)
 	wait, asked := retryafter.Parse(header)
 	if status == http.StatusServiceUnavailable && asked {
-		class = sinks.Throttled
+		class = failure.Throttled
 	}
-	if class != sinks.Throttled {
+	if class != failure.Throttled {
 		wait = 0
 	}
 	return class, wait

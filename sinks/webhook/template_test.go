@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 
@@ -81,11 +81,11 @@ func TestAnEventThatATemplateFailsForIsRejectedAlone(t *testing.T) {
 				t.Errorf("dead letters %v, %d requests", dead, len(received()))
 			}
 			err := open(t, o).Send(t.Context(), events[2:3])
-			results, _ := errors.AsType[sinks.EventErrors](err)
+			results, _ := errors.AsType[failure.EventErrors](err)
 			if len(results) != 1 {
 				t.Fatalf("error %v", err)
 			}
-			if class, _ := sinks.ClassOf(results[0]); class != sinks.Rejected || !strings.Contains(err.Error(), "not sent: line 1, column ") || !strings.Contains(err.Error(), test.want) {
+			if class, _ := failure.ClassOf(results[0]); class != failure.Rejected || !strings.Contains(err.Error(), "not sent: line 1, column ") || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("class %s: %v", class, err)
 			}
 		})
@@ -110,12 +110,12 @@ func TestWhatIsTooLargeIsRejectedWithoutBeingSent(t *testing.T) {
 			o := test.options
 			o.URL = url
 			err := open(t, o).Send(t.Context(), events)
-			results, _ := errors.AsType[sinks.EventErrors](err)
+			results, _ := errors.AsType[failure.EventErrors](err)
 			if len(results) != len(events) {
 				t.Fatalf("error %v", err)
 			}
 			for i, err := range results {
-				if class, _ := sinks.ClassOf(err); i == 2 && (class != sinks.Rejected || !strings.Contains(err.Error(), "not sent: ")) || i < 2 && err != nil {
+				if class, _ := failure.ClassOf(err); i == 2 && (class != failure.Rejected || !strings.Contains(err.Error(), "not sent: ")) || i < 2 && err != nil {
 					t.Errorf("event %d: %v", i, err)
 				}
 			}

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook/signature"
 	"ndrbridge/transform"
@@ -27,8 +28,8 @@ import (
 // In structured and binary mode, and with a template, every event has its own request.
 // Up to Options.Concurrency requests are in flight, never two with the same
 // PartitionKey, and fewer while the target is overloaded: see window. The error is a
-// sinks.EventErrors: a nil element means acknowledged, and the events behind a failed one
-// of their key are sinks.ErrNotTried. A failure that is not specific to an event ends Send
+// failure.EventErrors: a nil element means acknowledged, and the events behind a failed one
+// of their key are failure.ErrNotTried. A failure that is not specific to an event ends Send
 // when the requests in flight have ended; one that halts or throttles is the error of
 // every event that was not tried.
 //
@@ -182,7 +183,7 @@ func (s *Sink) sendBatch(ctx context.Context, events []transform.Event) error {
 	for left := events; len(left) > 0; {
 		request, err := s.o.Compose(left)
 		if err != nil {
-			t.add(1, sinks.EventErrors{s.unsendable(err)})
+			t.add(1, failure.EventErrors{s.unsendable(err)})
 			left = left[1:]
 			continue
 		}

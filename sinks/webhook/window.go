@@ -1,6 +1,8 @@
 package webhook
 
-import "ndrbridge/sinks"
+import (
+	"ndrbridge/internal/failure"
+)
 
 // window is the number of requests that may be in flight. It is one until a request has
 // succeeded, so that a target which refuses everything, for example because of a wrong
@@ -44,10 +46,10 @@ func (w *window) end(err error) {
 // overloaded reports whether a request failed because the target, or the part of it that an
 // event goes to, is overloaded or cannot be reached.
 func overloaded(err error) bool {
-	if each, ok := err.(sinks.EventErrors); ok {
+	if each, ok := err.(failure.EventErrors); ok {
 		err = mostSevere(each)
 	}
-	class, _ := sinks.ClassOf(err)
-	scope := sinks.ScopeOf(err)
-	return err != nil && class != sinks.Halted && (scope == sinks.ScopeTarget || scope == sinks.ScopePart)
+	class, _ := failure.ClassOf(err)
+	scope := failure.ScopeOf(err)
+	return err != nil && class != failure.Halted && (scope == failure.ScopeTarget || scope == failure.ScopePart)
 }

@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/transform"
 )
 
@@ -146,7 +146,7 @@ func TestAnOverloadedReceiverGetsFewerRequestsAtATime(t *testing.T) {
 }
 
 func TestTheWindowIsHalvedOnceForTheRequestsInFlightAndGrowsByOneWithEachRound(t *testing.T) {
-	overload := sinks.Unavailable(sinks.ScopeTarget, "503")
+	overload := failure.Unavailable(failure.ScopeTarget, "503")
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWindow(rapid.IntRange(1, 32).Draw(t, "most"))
 		for range rapid.IntRange(0, 3).Draw(t, "failures before the first success") {

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"ndrbridge/admin"
+	"ndrbridge/internal/admin"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/natscluster"

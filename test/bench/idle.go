@@ -10,8 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
 	standin "ndrbridge/test/appliance"
 )

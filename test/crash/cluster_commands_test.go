@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/tickets"
+	"ndrbridge/internal/tickets"
 )
 
 // clusterCommands are ticket commands that any member accepts.

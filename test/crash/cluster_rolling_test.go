@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/admin"
+	"ndrbridge/internal/admin"
 	standin "ndrbridge/test/appliance"
 )
 

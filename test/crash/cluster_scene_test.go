@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	ndrbridge "ndrbridge/bridge"
-	"ndrbridge/cluster"
 	"ndrbridge/configs"
+	ndrbridge "ndrbridge/internal/bridge"
+	"ndrbridge/internal/cluster"
 	"ndrbridge/test/fault"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/natscluster"

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/tickets"
 	standin "ndrbridge/test/appliance"
-	"ndrbridge/tickets"
 )
 
 // commandBook records the acknowledged commands of each ticket in order. The assignee

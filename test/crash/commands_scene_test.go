@@ -21,9 +21,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"ndrbridge/internal/tickets"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/loopback"
-	"ndrbridge/tickets"
 )
 
 // The intakes. Their names are prefixes of the names of the tickets whose commands they

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/admin"
+	"ndrbridge/internal/admin"
 )
 
 // TestAdminInterfaceIsAsDescribed checks the description of the admin interface with

@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/admin"
+	"ndrbridge/internal/admin"
 	"ndrbridge/test/appliance"
 	"ndrbridge/test/ledger"
 	"ndrbridge/transform"

@@ -22,9 +22,9 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/kafkawire"
+	"ndrbridge/internal/tickets"
+	"ndrbridge/internal/tickets/intake"
 	standin "ndrbridge/test/appliance"
-	"ndrbridge/tickets"
-	"ndrbridge/tickets/intake"
 )
 
 // ticketCommands tests the Kafka ticket intake. It needs a cluster started by the tests.

@@ -14,11 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/kafka"
-	"ndrbridge/sinks/sinktest"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/ledger"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 
@@ -79,10 +80,10 @@ func deliver(t *testing.T, s sinks.Sink, events []transform.Event) {
 	t.Helper()
 	eventually(t, 20*time.Second, func() error {
 		err := s.Send(t.Context(), events)
-		if class, _ := sinks.ClassOf(err); err != nil && class != sinks.Transient {
+		if class, _ := failure.ClassOf(err); err != nil && class != failure.Transient {
 			t.Fatalf("class %s: %v", class, err)
 		}
-		if each, ok := errors.AsType[sinks.EventErrors](err); ok {
+		if each, ok := errors.AsType[failure.EventErrors](err); ok {
 			var left []transform.Event
 			for i, err := range each {
 				if err != nil {

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"ndrbridge/sinks/nats"
-	"ndrbridge/sinks/sinktest"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/fault"
 	"ndrbridge/test/ledger"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
 

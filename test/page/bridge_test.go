@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/bridge"
 	"ndrbridge/configs"
+	"ndrbridge/internal/bridge"
 	"ndrbridge/test/appliance"
 	"ndrbridge/test/loopback"
 )

@@ -16,7 +16,7 @@ import (
 
 	cdppage "github.com/chromedp/cdproto/page"
 
-	"ndrbridge/admin"
+	"ndrbridge/internal/admin"
 	"ndrbridge/test/loopback"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"ndrbridge/admin"
+	"ndrbridge/internal/admin"
 	"ndrbridge/test/appliance"
 	"ndrbridge/test/loopback"
 )

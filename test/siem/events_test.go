@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/test/presettest"
 	"ndrbridge/test/siem"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"

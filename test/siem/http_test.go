@@ -18,7 +18,7 @@ import (
 	"unicode/utf8"
 
 	"ndrbridge/configs"
-	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/test/presettest"
 )
 
 // shown are the header fields of a golden message.

@@ -17,7 +17,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"ndrbridge/configs"
-	"ndrbridge/pipeline/endpoint"
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/sinks"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/docs"
@@ -191,12 +192,12 @@ func (r *recipe) prepared(t *testing.T, events []transform.Event) []transform.Ev
 func send(t *testing.T, s sinks.Sink, events []transform.Event) (left []transform.Event) {
 	t.Helper()
 	err := s.Send(t.Context(), events)
-	each, ok := errors.AsType[sinks.EventErrors](err)
+	each, ok := errors.AsType[failure.EventErrors](err)
 	if err != nil && !ok {
 		t.Fatal(err)
 	}
 	for i, err := range each {
-		if err != nil && !errors.Is(err, sinks.ErrNotTried) {
+		if err != nil && !errors.Is(err, failure.ErrNotTried) {
 			t.Fatal(err)
 		}
 		if err != nil {

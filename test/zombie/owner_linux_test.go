@@ -20,7 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/cluster/lease"
+	"ndrbridge/internal/lease"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"

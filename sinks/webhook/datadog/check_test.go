@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/preflight/finding"
-	"ndrbridge/preflight/finding/findingtest"
+	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/datadog"
-	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/test/findingtest"
+	"ndrbridge/test/presettest"
 )
 
 func TestKeysAreCheckedAtTheAPIOfTheSite(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/datadog"
-	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/test/presettest"
 )
 
 func TestConformance(t *testing.T) {

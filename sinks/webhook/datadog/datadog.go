@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"ndrbridge/preflight/finding"
+	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/transform"

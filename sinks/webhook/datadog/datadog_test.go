@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/datadog"
-	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/test/presettest"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
 )
@@ -173,12 +173,12 @@ func TestALogThatDatadogWouldTruncateIsRejectedAndTheOthersArrive(t *testing.T) 
 		s := presettest.Serve(t, in.answer)
 		events := sinktest.Events(3, 3, 0)
 		events[at] = sinktest.Events(1, 1, 1_000_001)[0]
-		each, ok := presettest.Send(t, s.URL, open(t), events...).(sinks.EventErrors)
+		each, ok := presettest.Send(t, s.URL, open(t), events...).(failure.EventErrors)
 		if !ok || len(in.ids) != 2 {
 			t.Fatalf("%d logs arrived", len(in.ids))
 		}
 		for i, err := range each {
-			if class, _ := presettest.Result(err); (class == sinks.Rejected) != (i == at) {
+			if class, _ := presettest.Result(err); (class == failure.Rejected) != (i == at) {
 				t.Errorf("event %d of those with a large one at %d: %v", i, at, err)
 			}
 		}
@@ -189,12 +189,12 @@ func TestDatadogsAnswers(t *testing.T) {
 	text := func(status int) presettest.Reply { return presettest.Reply{Status: status} }
 	presettest.Answers(t, presettest.Events(t)[0].Event, func(string) webhook.Preset { return open(t) }, []presettest.Case{
 		{Name: "accepted is durable", Reply: text(202)},
-		{Name: "a bad request is rejected", Reply: text(400), Class: sinks.Rejected},
-		{Name: "a missing key halts", Reply: text(401), Class: sinks.Halted},
-		{Name: "an invalid key halts", Reply: text(403), Class: sinks.Halted},
-		{Name: "a timeout passes", Reply: text(408), Class: sinks.Transient},
-		{Name: "too large is rejected", Reply: text(413), Class: sinks.Rejected},
-		{Name: "too many wait", Reply: text(429), Class: sinks.Throttled},
-		{Name: "a server that fails passes", Reply: text(500), Class: sinks.Transient},
+		{Name: "a bad request is rejected", Reply: text(400), Class: failure.Rejected},
+		{Name: "a missing key halts", Reply: text(401), Class: failure.Halted},
+		{Name: "an invalid key halts", Reply: text(403), Class: failure.Halted},
+		{Name: "a timeout passes", Reply: text(408), Class: failure.Transient},
+		{Name: "too large is rejected", Reply: text(413), Class: failure.Rejected},
+		{Name: "too many wait", Reply: text(429), Class: failure.Throttled},
+		{Name: "a server that fails passes", Reply: text(500), Class: failure.Transient},
 	})
 }

@@ -4,10 +4,10 @@ import (
 	"net/http"
 	"testing"
 
-	"ndrbridge/preflight/finding"
+	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/discord"
-	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/test/presettest"
 )
 
 func TestChecks(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/finding"
 	"ndrbridge/internal/retryafter"
-	"ndrbridge/preflight/finding"
-	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/transform"
@@ -60,7 +60,7 @@ func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
 	}
 	body, err := json.Marshal(m)
 	if err != nil {
-		return webhook.Request{}, sinks.Unsendable("encode the message: %w", err)
+		return webhook.Request{}, failure.Unsendable("encode the message: %w", err)
 	}
 	return webhook.Request{Events: n, Body: body, URL: p.url}, nil
 }
@@ -89,12 +89,12 @@ func (*Preset) Judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, err
 		RetryAfter float64 `json:"retry_after"`
 	}
 	_ = json.Unmarshal(a.Body, &reply) // a proxy may have answered
-	class, wait := sinks.ClassOf(refusal)
+	class, wait := failure.ClassOf(refusal)
 	switch reply.Code {
 	case unknownChannel, unknownWebhook, maxActiveThreads, unauthorized, invalidWebhookToken, missingAccess, missingPermissions, threadNeeded:
-		class = sinks.Halted
+		class = failure.Halted
 	}
-	if class == sinks.Throttled && reply.RetryAfter > 0 {
+	if class == failure.Throttled && reply.RetryAfter > 0 {
 		requested := min(reply.RetryAfter, retryafter.Max.Seconds())
 		wait = max(wait, time.Duration(requested*float64(time.Second)))
 	}

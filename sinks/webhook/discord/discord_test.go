@@ -11,11 +11,11 @@ import (
 	"time"
 	"unicode/utf16"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/sinks/webhook/discord"
-	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/test/presettest"
 	"ndrbridge/transform"
 )
 
@@ -184,15 +184,15 @@ func TestDiscordsAnswers(t *testing.T) {
 	text := func(status int, body string) presettest.Reply { return presettest.Reply{Status: status, Body: body} }
 	presettest.Answers(t, presettest.Events(t)[0].Event, func(url string) webhook.Preset { return open(t, url) }, []presettest.Case{
 		{Name: "a message is durable", Reply: text(200, `{"id": "1"}`)},
-		{Name: "an invalid form is rejected", Reply: text(400, `{"code": 50035, "message": "Invalid Form Body"}`), Class: sinks.Rejected},
-		{Name: "an unknown webhook halts", Reply: text(404, `{"code": 10015, "message": "Unknown Webhook"}`), Class: sinks.Halted},
-		{Name: "an invalid token halts", Reply: text(401, `{"code": 50027, "message": "Invalid Webhook Token"}`), Class: sinks.Halted},
-		{Name: "a forum that requires a thread halts", Reply: text(400, `{"code": 220001, "message": "Webhooks posted to forum channels must have a thread_name or thread_id"}`), Class: sinks.Halted},
-		{Name: "a wait in the body counts, with its fraction", Class: sinks.Throttled, Wait: 1500 * time.Millisecond,
+		{Name: "an invalid form is rejected", Reply: text(400, `{"code": 50035, "message": "Invalid Form Body"}`), Class: failure.Rejected},
+		{Name: "an unknown webhook halts", Reply: text(404, `{"code": 10015, "message": "Unknown Webhook"}`), Class: failure.Halted},
+		{Name: "an invalid token halts", Reply: text(401, `{"code": 50027, "message": "Invalid Webhook Token"}`), Class: failure.Halted},
+		{Name: "a forum that requires a thread halts", Reply: text(400, `{"code": 220001, "message": "Webhooks posted to forum channels must have a thread_name or thread_id"}`), Class: failure.Halted},
+		{Name: "a wait in the body counts, with its fraction", Class: failure.Throttled, Wait: 1500 * time.Millisecond,
 			Reply: presettest.Reply{Status: 429, Body: `{"message": "You are being rate limited.", "retry_after": 1.5, "global": false}`, Header: map[string]string{"Retry-After": "1"}}},
-		{Name: "a wait in the header alone counts", Class: sinks.Throttled, Wait: 2 * time.Second,
+		{Name: "a wait in the header alone counts", Class: failure.Throttled, Wait: 2 * time.Second,
 			Reply: presettest.Reply{Status: 429, Body: "error code: 1015", Header: map[string]string{"Retry-After": "2"}}},
-		{Name: "no wait lasts longer than a day", Class: sinks.Throttled, Wait: 24 * time.Hour, Reply: text(429, `{"retry_after": 1e18}`)},
-		{Name: "a server that fails passes", Reply: text(503, ""), Class: sinks.Transient},
+		{Name: "no wait lasts longer than a day", Class: failure.Throttled, Wait: 24 * time.Hour, Reply: text(429, `{"retry_after": 1e18}`)},
+		{Name: "a server that fails passes", Reply: text(503, ""), Class: failure.Transient},
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 
-	"ndrbridge/preflight/finding"
+	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform/format"
 )

@@ -10,7 +10,7 @@ import (
 
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/elasticsearch"
-	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/test/presettest"
 )
 
 func TestConformance(t *testing.T) {

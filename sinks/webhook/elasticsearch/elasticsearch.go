@@ -16,8 +16,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/internal/jsonscan"
-	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
@@ -228,15 +228,15 @@ func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 	}
 	var bulk reply
 	if err := json.Unmarshal(a.Body, &bulk, jsontext.AllowInvalidUTF8(true)); err != nil || bulk.Errors == nil {
-		return nil, sinks.Errorf(sinks.Transient, "status %d, but the answer is not a bulk response: %s", a.Status, a.QuoteBody())
+		return nil, failure.Errorf(failure.Transient, "status %d, but the answer is not a bulk response: %s", a.Status, a.QuoteBody())
 	}
 	if !*bulk.Errors {
 		return nil, nil
 	}
 	if len(bulk.Items) != r.Events {
-		return nil, sinks.Errorf(sinks.Transient, "the answer has %d items for a bulk of %d", len(bulk.Items), r.Events)
+		return nil, failure.Errorf(failure.Transient, "the answer has %d items for a bulk of %d", len(bulk.Items), r.Events)
 	}
-	each := make(sinks.EventErrors, r.Events)
+	each := make(failure.EventErrors, r.Events)
 	failed := false
 	for i, action := range bulk.Items {
 		each[i] = action["create"].result(a) // without one, status 0
@@ -250,24 +250,24 @@ func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 
 // result returns the result of the event, which is part of a.
 func (i item) result(a webhook.Answer) error {
-	var class sinks.Class
-	var scope sinks.Scope
+	var class failure.Class
+	var scope failure.Scope
 	switch {
 	case i.Status/100 == 2, i.Status == http.StatusConflict: // the document exists already
 		return nil
 	case i.Status == http.StatusTooManyRequests: // its shard is busy
-		class, scope = sinks.Throttled, sinks.ScopePart
+		class, scope = failure.Throttled, failure.ScopePart
 	case i.Status/100 == 5: // its shard is not available
-		class, scope = sinks.Transient, sinks.ScopePart
+		class, scope = failure.Transient, failure.ScopePart
 	case i.Status == http.StatusForbidden, i.Status == http.StatusUnauthorized, // a block, a role
 		i.Status == http.StatusNotFound: // no such index, and it is not created automatically
-		class = sinks.Halted
+		class = failure.Halted
 	case i.Status/100 == 4:
-		class = sinks.Rejected
+		class = failure.Rejected
 	default:
-		class = sinks.Transient
+		class = failure.Transient
 	}
-	err := sinks.Errorf(class, "%d %s: %s", i.Status, a.Quote(i.Error.Type), a.Quote(i.Error.Reason))
+	err := failure.Errorf(class, "%d %s: %s", i.Status, a.Quote(i.Error.Type), a.Quote(i.Error.Reason))
 	err.Scope = scope
 	return err
 }

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/elasticsearch"
-	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/test/presettest"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
 )
@@ -258,16 +258,16 @@ func TestEachEventHasItsOwnResult(t *testing.T) {
 	results := []struct {
 		status int
 		kind   string
-		class  sinks.Class
+		class  failure.Class
 	}{
 		{201, "", ""},
-		{429, "es_rejected_execution_exception", sinks.Throttled},
-		{400, "document_parsing_exception", sinks.Rejected},
+		{429, "es_rejected_execution_exception", failure.Throttled},
+		{400, "document_parsing_exception", failure.Rejected},
 		{409, "version_conflict_engine_exception", ""},
-		{503, "unavailable_shards_exception", sinks.Transient},
-		{403, "cluster_block_exception", sinks.Halted},
-		{404, "index_not_found_exception", sinks.Halted},
-		{413, "too_large", sinks.Rejected},
+		{503, "unavailable_shards_exception", failure.Transient},
+		{403, "cluster_block_exception", failure.Halted},
+		{404, "index_not_found_exception", failure.Halted},
+		{413, "too_large", failure.Rejected},
 	}
 	x := newIndex()
 	x.result = func(id string) (int, string) {
@@ -280,7 +280,7 @@ func TestEachEventHasItsOwnResult(t *testing.T) {
 	}
 	s := presettest.Serve(t, x.answer)
 	err := presettest.Send(t, s.URL, open(t, s.URL), events...)
-	each, ok := errors.AsType[sinks.EventErrors](err)
+	each, ok := errors.AsType[failure.EventErrors](err)
 	if !ok || len(each) != len(events) {
 		t.Fatalf("%v", err)
 	}
@@ -306,7 +306,7 @@ func TestDocumentsStoredBehindAThrottledOneAreNotSentAgain(t *testing.T) {
 	}
 	s := presettest.Serve(t, x.answer)
 	err := presettest.Send(t, s.URL, open(t, s.URL), events...)
-	each, ok := errors.AsType[sinks.EventErrors](err)
+	each, ok := errors.AsType[failure.EventErrors](err)
 	if !ok || each[0] == nil || each[1] != nil || each[2] != nil {
 		t.Fatalf("%v", err)
 	}
@@ -320,19 +320,19 @@ func TestTheAnswersToABulk(t *testing.T) {
 	text := func(status int, body string) presettest.Reply { return presettest.Reply{Status: status, Body: body} }
 	presettest.Answers(t, presettest.Events(t)[0].Event, func(url string) webhook.Preset { return open(t, url) }, []presettest.Case{
 		{Name: "no errors is durable", Reply: text(200, `{"errors":false,"items":[{"create":{"status":201}}]}`)},
-		{Name: "fewer items than documents do not acknowledge", Reply: text(200, `{"errors":true,"items":[]}`), Class: sinks.Transient},
-		{Name: "an item without a result does not acknowledge", Reply: text(200, `{"errors":true,"items":[{}]}`), Class: sinks.Transient},
-		{Name: "a result of another action does not acknowledge", Reply: text(200, `{"errors":true,"items":[{"delete":{"status":200}}]}`), Class: sinks.Transient},
-		{Name: "a reason that quotes half a surrogate pair rejects", Reply: text(200, `{"errors":true,"items":[{"create":{"status":400,"error":{"type":"document_parsing_exception","reason":"Preview of field's value: '\ud83d'"}}}]}`), Class: sinks.Rejected},
-		{Name: "a reason that is not UTF-8 rejects", Reply: text(200, "{\"errors\":true,\"items\":[{\"create\":{\"status\":400,\"error\":{\"reason\":\"\xff\"}}}]}"), Class: sinks.Rejected},
-		{Name: "an answer of another service does not acknowledge", Reply: text(200, `{"name":"node-1","tagline":"You Know, for Search"}`), Class: sinks.Transient},
-		{Name: "a truncated answer does not acknowledge", Reply: text(200, `{"errors":fal`), Class: sinks.Transient},
-		{Name: "an unrelated page does not acknowledge", Reply: text(200, "<html>"), Class: sinks.Transient},
-		{Name: "a bulk that is too large is rejected", Reply: text(413, ""), Class: sinks.Rejected},
-		{Name: "a bulk that is too much waits", Reply: text(429, `{"error":{"type":"circuit_breaking_exception"}}`), Class: sinks.Throttled},
-		{Name: "a key that is not known halts", Reply: text(401, ""), Class: sinks.Halted},
-		{Name: "a key that is not allowed halts", Reply: text(403, ""), Class: sinks.Halted},
-		{Name: "a cluster without a master passes", Reply: text(503, ""), Class: sinks.Transient},
+		{Name: "fewer items than documents do not acknowledge", Reply: text(200, `{"errors":true,"items":[]}`), Class: failure.Transient},
+		{Name: "an item without a result does not acknowledge", Reply: text(200, `{"errors":true,"items":[{}]}`), Class: failure.Transient},
+		{Name: "a result of another action does not acknowledge", Reply: text(200, `{"errors":true,"items":[{"delete":{"status":200}}]}`), Class: failure.Transient},
+		{Name: "a reason that quotes half a surrogate pair rejects", Reply: text(200, `{"errors":true,"items":[{"create":{"status":400,"error":{"type":"document_parsing_exception","reason":"Preview of field's value: '\ud83d'"}}}]}`), Class: failure.Rejected},
+		{Name: "a reason that is not UTF-8 rejects", Reply: text(200, "{\"errors\":true,\"items\":[{\"create\":{\"status\":400,\"error\":{\"reason\":\"\xff\"}}}]}"), Class: failure.Rejected},
+		{Name: "an answer of another service does not acknowledge", Reply: text(200, `{"name":"node-1","tagline":"You Know, for Search"}`), Class: failure.Transient},
+		{Name: "a truncated answer does not acknowledge", Reply: text(200, `{"errors":fal`), Class: failure.Transient},
+		{Name: "an unrelated page does not acknowledge", Reply: text(200, "<html>"), Class: failure.Transient},
+		{Name: "a bulk that is too large is rejected", Reply: text(413, ""), Class: failure.Rejected},
+		{Name: "a bulk that is too much waits", Reply: text(429, `{"error":{"type":"circuit_breaking_exception"}}`), Class: failure.Throttled},
+		{Name: "a key that is not known halts", Reply: text(401, ""), Class: failure.Halted},
+		{Name: "a key that is not allowed halts", Reply: text(403, ""), Class: failure.Halted},
+		{Name: "a cluster without a master passes", Reply: text(503, ""), Class: failure.Transient},
 	})
 }
 

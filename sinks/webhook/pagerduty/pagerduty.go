@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/transform"
@@ -86,7 +86,7 @@ func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
 	}
 	body, err := json.Marshal(m, json.Deterministic(true))
 	if err != nil {
-		return webhook.Request{}, sinks.Unsendable("encode the event: %w", err)
+		return webhook.Request{}, failure.Unsendable("encode the event: %w", err)
 	}
 	return webhook.Request{Events: 1, Body: body, URL: target}, nil
 }
@@ -141,7 +141,7 @@ func (p *Preset) Judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, e
 	_ = json.Unmarshal(a.Body, &reply) // if it is not JSON, the message is empty
 	message := strings.ToLower(reply.Message + " " + strings.Join(reply.Errors, " "))
 	if a.Status == http.StatusBadRequest && (strings.Contains(message, "routing key") || strings.Contains(message, "routing_key")) {
-		return nil, a.Error(sinks.Halted)
+		return nil, a.Error(failure.Halted)
 	}
 	return nil, a.Refusal()
 }

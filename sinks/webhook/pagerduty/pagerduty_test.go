@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/pagerduty"
-	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/test/presettest"
 	"ndrbridge/transform"
 )
 
@@ -175,13 +175,13 @@ func TestEventsAcceptedBeforeA429AreNotSentAgain(t *testing.T) {
 		return presettest.Reply{Status: 202}
 	})
 	err := presettest.Send(t, s.URL, open(t, s.URL), presettest.Burst(t, 8)...)
-	each, ok := err.(sinks.EventErrors)
+	each, ok := err.(failure.EventErrors)
 	if !ok || len(each) != 8 || n != 4 {
 		t.Fatalf("%d requests: %v", n, err)
 	}
 	for i, err := range each {
 		class, wait := presettest.Result(err)
-		if i < 3 && err != nil || i >= 3 && (class != sinks.Throttled || wait != time.Minute) {
+		if i < 3 && err != nil || i >= 3 && (class != failure.Throttled || wait != time.Minute) {
 			t.Errorf("event %d: %v", i, err)
 		}
 	}
@@ -201,11 +201,11 @@ func TestPagerDutysAnswers(t *testing.T) {
 	text := func(status int, body string) presettest.Reply { return presettest.Reply{Status: status, Body: body} }
 	presettest.Answers(t, presettest.Events(t)[0].Event, func(url string) webhook.Preset { return open(t, url) }, []presettest.Case{
 		{Name: "accepted is durable", Reply: text(202, `{"status":"success"}`)},
-		{Name: "an invalid event is rejected", Reply: text(400, `{"status":"invalid event","errors":["'payload.severity' is invalid"]}`), Class: sinks.Rejected},
-		{Name: "a key of the wrong length halts", Reply: text(400, `{"status":"invalid event","errors":["Length of 'routing_key' is incorrect (should be 32 characters)"]}`), Class: sinks.Halted},
-		{Name: "a key that is not known halts", Reply: text(400, `{"status":"invalid event","message":"Invalid routing key","errors":[]}`), Class: sinks.Halted},
-		{Name: "too many wait", Reply: text(429, ""), Class: sinks.Throttled},
-		{Name: "a server that fails passes", Reply: text(500, ""), Class: sinks.Transient},
+		{Name: "an invalid event is rejected", Reply: text(400, `{"status":"invalid event","errors":["'payload.severity' is invalid"]}`), Class: failure.Rejected},
+		{Name: "a key of the wrong length halts", Reply: text(400, `{"status":"invalid event","errors":["Length of 'routing_key' is incorrect (should be 32 characters)"]}`), Class: failure.Halted},
+		{Name: "a key that is not known halts", Reply: text(400, `{"status":"invalid event","message":"Invalid routing key","errors":[]}`), Class: failure.Halted},
+		{Name: "too many wait", Reply: text(429, ""), Class: failure.Throttled},
+		{Name: "a server that fails passes", Reply: text(500, ""), Class: failure.Transient},
 	})
 	s := presettest.Serve(t, func(r presettest.Request) presettest.Reply {
 		return presettest.Reply{Status: 400, Body: string(r.Body)}

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/presettest"
 	"ndrbridge/sinks/webhook/sentinel"
+	"ndrbridge/test/presettest"
 )
 
 func TestConformance(t *testing.T) {

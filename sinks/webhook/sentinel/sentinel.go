@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
 )
@@ -114,9 +114,9 @@ func (p *Preset) Judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, e
 	var answer reply
 	switch err := a.Refusal(); {
 	case err == nil && a.Status != http.StatusNoContent:
-		return nil, a.Error(sinks.Transient) // not from this API
+		return nil, a.Error(failure.Transient) // not from this API
 	case err != nil && json.Unmarshal(a.Body, &answer) == nil && answer.Error.Code == "InvalidStream":
-		return nil, a.Error(sinks.Halted) // the rule has no such stream
+		return nil, a.Error(failure.Halted) // the rule has no such stream
 	default:
 		return nil, err
 	}

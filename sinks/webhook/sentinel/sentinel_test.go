@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/preflight/finding"
-	"ndrbridge/preflight/finding/findingtest"
-	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/presettest"
 	"ndrbridge/sinks/webhook/sentinel"
+	"ndrbridge/test/findingtest"
+	"ndrbridge/test/presettest"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
 )
@@ -168,13 +168,13 @@ func TestAStreamThatTheRuleDoesNotHaveHalts(t *testing.T) {
 	events := presettest.Only(presettest.Events(t))
 	slices.SortStableFunc(events, func(a, b transform.Event) int { return strings.Compare(a.Stream(), b.Stream()) }) // audit first
 	err := send(t, url, settings(url), events...)
-	each, ok := err.(sinks.EventErrors)
+	each, ok := err.(failure.EventErrors)
 	if !ok {
 		t.Fatalf("got %v", err)
 	}
 	for i, err := range each {
-		class, _ := sinks.ClassOf(err)
-		if delivered := events[i].Stream() == transform.StreamAudit; delivered != (err == nil) || !delivered && class != sinks.Halted {
+		class, _ := failure.ClassOf(err)
+		if delivered := events[i].Stream() == transform.StreamAudit; delivered != (err == nil) || !delivered && class != failure.Halted {
 			t.Errorf("%s: class %s: %v", events[i].Stream(), class, err)
 		}
 	}
@@ -196,8 +196,8 @@ func TestRequestsStayWithinAMegabyte(t *testing.T) {
 	t.Run("an event that is larger is rejected alone", func(t *testing.T) {
 		events := sinktest.Events(3, 3, 0)
 		events[1] = sinktest.Events(1, 1, 1_000_000)[0]
-		each, ok := send(t, url, settings(url), events...).(sinks.EventErrors)
-		if !ok || each[0] != nil || !sinks.IsUnsent(each[1]) || each[2] != nil {
+		each, ok := send(t, url, settings(url), events...).(failure.EventErrors)
+		if !ok || each[0] != nil || !failure.IsUnsent(each[1]) || each[2] != nil {
 			t.Errorf("got %v", each)
 		}
 	})
@@ -220,16 +220,16 @@ func TestTheAPIsAnswers(t *testing.T) {
 	throttled.Header = map[string]string{"Retry-After": "11"}
 	presettest.Answers(t, presettest.Events(t)[0].Event, func(url string) webhook.Preset { return open(t, settings(url)) }, []presettest.Case{
 		{Name: "no content is durable", Reply: presettest.Reply{Status: 204}},
-		{Name: "a page of a proxy does not acknowledge", Reply: presettest.Reply{Status: 200, Body: "<html>"}, Class: sinks.Transient},
-		{Name: "an invalid payload is rejected", Reply: answer(400, "InvalidPayload"), Class: sinks.Rejected},
-		{Name: "an unknown stream halts", Reply: answer(400, "InvalidStream"), Class: sinks.Halted},
-		{Name: "a wrong token halts", Reply: answer(401, "AuthenticationFailed"), Class: sinks.Halted},
-		{Name: "a missing role halts", Reply: answer(403, "OperationFailed"), Class: sinks.Halted},
-		{Name: "an unknown rule halts", Reply: answer(404, "NotFound"), Class: sinks.Halted},
-		{Name: "too large is rejected", Reply: answer(413, "ContentLengthLimitExceeded"), Class: sinks.Rejected},
-		{Name: "too many wait", Reply: throttled, Class: sinks.Throttled, Wait: 11 * time.Second},
-		{Name: "a failure passes", Reply: answer(500, "InternalServerError"), Class: sinks.Transient},
-		{Name: "an outage passes", Reply: presettest.Reply{Status: 503}, Class: sinks.Transient},
+		{Name: "a page of a proxy does not acknowledge", Reply: presettest.Reply{Status: 200, Body: "<html>"}, Class: failure.Transient},
+		{Name: "an invalid payload is rejected", Reply: answer(400, "InvalidPayload"), Class: failure.Rejected},
+		{Name: "an unknown stream halts", Reply: answer(400, "InvalidStream"), Class: failure.Halted},
+		{Name: "a wrong token halts", Reply: answer(401, "AuthenticationFailed"), Class: failure.Halted},
+		{Name: "a missing role halts", Reply: answer(403, "OperationFailed"), Class: failure.Halted},
+		{Name: "an unknown rule halts", Reply: answer(404, "NotFound"), Class: failure.Halted},
+		{Name: "too large is rejected", Reply: answer(413, "ContentLengthLimitExceeded"), Class: failure.Rejected},
+		{Name: "too many wait", Reply: throttled, Class: failure.Throttled, Wait: 11 * time.Second},
+		{Name: "a failure passes", Reply: answer(500, "InternalServerError"), Class: failure.Transient},
+		{Name: "an outage passes", Reply: presettest.Reply{Status: 503}, Class: failure.Transient},
 	})
 }
 

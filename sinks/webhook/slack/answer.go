@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 )
 
@@ -83,17 +83,17 @@ func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 		return nil, nil
 	}
 	refusal := a.Refusal()
-	class, _ := sinks.ClassOf(refusal) // Transient if the status is 200
-	if class == sinks.Throttled {
+	class, _ := failure.ClassOf(refusal) // Transient if the status is 200
+	if class == failure.Throttled {
 		return nil, refusal
 	}
 	switch {
 	case slices.Contains(halted, code):
-		class = sinks.Halted
+		class = failure.Halted
 	case slices.Contains(rejected, code):
-		class = sinks.Rejected
+		class = failure.Rejected
 	case slices.Contains(throttled, code):
-		class = sinks.Throttled
+		class = failure.Throttled
 	}
 	return nil, a.Error(class)
 }

@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"slices"
 
-	"ndrbridge/preflight/finding"
+	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
 )
 

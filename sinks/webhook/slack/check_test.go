@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"ndrbridge/preflight/finding"
+	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/presettest"
 	"ndrbridge/sinks/webhook/slack"
+	"ndrbridge/test/presettest"
 )
 
 func knownChannels(info string) http.Handler {

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"testing"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/presettest"
 	"ndrbridge/sinks/webhook/slack"
+	"ndrbridge/test/presettest"
 	"ndrbridge/transform"
 )
 
@@ -166,9 +166,9 @@ func TestFinalContentOfAMessage(t *testing.T) {
 func TestAfterATransientFailureTheMessageIsEdited(t *testing.T) {
 	for _, test := range []struct {
 		fault string
-		class sinks.Class
+		class failure.Class
 	}{
-		{"fatal_error", sinks.Transient}, {"ratelimited", sinks.Throttled}, {"invalid_auth", sinks.Halted}, {"msg_too_long", sinks.Rejected},
+		{"fatal_error", failure.Transient}, {"ratelimited", failure.Throttled}, {"invalid_auth", failure.Halted}, {"msg_too_long", failure.Rejected},
 	} {
 		t.Run(test.fault, func(t *testing.T) {
 			w := newWorkspace()

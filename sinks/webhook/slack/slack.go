@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/transform"
@@ -116,7 +116,7 @@ func (p *Preset) composeTogether(events []transform.Event) (webhook.Request, err
 func encode(body any, r webhook.Request) (webhook.Request, error) {
 	var err error
 	if r.Body, err = json.Marshal(body); err != nil {
-		return webhook.Request{}, sinks.Unsendable("encode the message: %w", err)
+		return webhook.Request{}, failure.Unsendable("encode the message: %w", err)
 	}
 	return r, nil
 }

@@ -12,11 +12,11 @@ import (
 	"time"
 	"unicode/utf16"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/card"
-	"ndrbridge/sinks/webhook/presettest"
 	"ndrbridge/sinks/webhook/slack"
+	"ndrbridge/test/presettest"
 	"ndrbridge/transform"
 )
 
@@ -249,21 +249,21 @@ func TestSlacksAnswers(t *testing.T) {
 	t.Run("to a webhook", func(t *testing.T) {
 		presettest.Answers(t, event, func(string) webhook.Preset { return open(t, webhook.PresetSettings{}) }, []presettest.Case{
 			{Name: "ok is durable", Reply: text(200, "ok")},
-			{Name: "blocks that are invalid are rejected", Reply: text(400, "invalid_blocks"), Class: sinks.Rejected},
-			{Name: "a payload that is invalid is rejected", Reply: text(400, "invalid_payload\n"), Class: sinks.Rejected},
-			{Name: "a message without text is rejected", Reply: text(400, "no_text"), Class: sinks.Rejected},
-			{Name: "a 500 with an error of the message is rejected", Reply: text(500, "invalid_attachments"), Class: sinks.Rejected},
-			{Name: "an unknown 400 is rejected", Reply: text(400, "something_new"), Class: sinks.Rejected},
-			{Name: "a webhook that was removed halts", Reply: text(404, "no_service"), Class: sinks.Halted},
-			{Name: "a webhook that was removed halts whatever the status", Reply: text(400, "no_service"), Class: sinks.Halted},
-			{Name: "a token that is invalid halts", Reply: text(403, "invalid_token"), Class: sinks.Halted},
-			{Name: "an archived channel halts", Reply: text(410, "channel_is_archived"), Class: sinks.Halted},
-			{Name: "an unknown user halts", Reply: text(400, "user_not_found"), Class: sinks.Halted},
-			{Name: "a workspace that forbids it halts", Reply: text(403, "action_prohibited"), Class: sinks.Halted},
-			{Name: "a rollup error passes", Reply: text(500, "rollup_error"), Class: sinks.Transient},
-			{Name: "too many messages wait as long as is asked for", Class: sinks.Throttled, Wait: 30 * time.Second,
+			{Name: "blocks that are invalid are rejected", Reply: text(400, "invalid_blocks"), Class: failure.Rejected},
+			{Name: "a payload that is invalid is rejected", Reply: text(400, "invalid_payload\n"), Class: failure.Rejected},
+			{Name: "a message without text is rejected", Reply: text(400, "no_text"), Class: failure.Rejected},
+			{Name: "a 500 with an error of the message is rejected", Reply: text(500, "invalid_attachments"), Class: failure.Rejected},
+			{Name: "an unknown 400 is rejected", Reply: text(400, "something_new"), Class: failure.Rejected},
+			{Name: "a webhook that was removed halts", Reply: text(404, "no_service"), Class: failure.Halted},
+			{Name: "a webhook that was removed halts whatever the status", Reply: text(400, "no_service"), Class: failure.Halted},
+			{Name: "a token that is invalid halts", Reply: text(403, "invalid_token"), Class: failure.Halted},
+			{Name: "an archived channel halts", Reply: text(410, "channel_is_archived"), Class: failure.Halted},
+			{Name: "an unknown user halts", Reply: text(400, "user_not_found"), Class: failure.Halted},
+			{Name: "a workspace that forbids it halts", Reply: text(403, "action_prohibited"), Class: failure.Halted},
+			{Name: "a rollup error passes", Reply: text(500, "rollup_error"), Class: failure.Transient},
+			{Name: "too many messages wait as long as is asked for", Class: failure.Throttled, Wait: 30 * time.Second,
 				Reply: presettest.Reply{Status: 429, Body: "rate_limited", Header: map[string]string{"Retry-After": "30"}}},
-			{Name: "a redirect halts", Class: sinks.Halted, Reply: presettest.Reply{Status: 302, Header: map[string]string{"Location": "/x"}}},
+			{Name: "a redirect halts", Class: failure.Halted, Reply: presettest.Reply{Status: 302, Header: map[string]string{"Location": "/x"}}},
 		})
 	})
 	t.Run("to a bot", func(t *testing.T) {
@@ -272,18 +272,18 @@ func TestSlacksAnswers(t *testing.T) {
 		}
 		presettest.Answers(t, event, bot, []presettest.Case{
 			{Name: "ok is durable", Reply: text(200, `{"ok":true,"channel":"C1","ts":"1503435956.000247"}`)},
-			{Name: "blocks that are invalid are rejected", Reply: text(200, `{"ok":false,"error":"invalid_blocks"}`), Class: sinks.Rejected},
-			{Name: "a message that is too long is rejected", Reply: text(200, `{"ok":false,"error":"msg_too_long"}`), Class: sinks.Rejected},
-			{Name: "an unknown channel halts", Reply: text(200, `{"ok":false,"error":"channel_not_found"}`), Class: sinks.Halted},
-			{Name: "a bot that is not in the channel halts", Reply: text(200, `{"ok":false,"error":"not_in_channel"}`), Class: sinks.Halted},
-			{Name: "a token that was revoked halts", Reply: text(200, `{"ok":false,"error":"token_revoked"}`), Class: sinks.Halted},
-			{Name: "a scope that is missing halts", Reply: text(200, `{"ok":false,"error":"missing_scope","needed":"chat:write"}`), Class: sinks.Halted},
-			{Name: "a fatal error passes", Reply: text(200, `{"ok":false,"error":"fatal_error"}`), Class: sinks.Transient},
-			{Name: "an error that nobody knows passes", Reply: text(200, `{"ok":false,"error":"something_new"}`), Class: sinks.Transient},
-			{Name: "an unrelated page does not acknowledge", Reply: text(200, `<html>Sign in</html>`), Class: sinks.Transient},
-			{Name: "too many messages wait", Class: sinks.Throttled, Wait: time.Second,
+			{Name: "blocks that are invalid are rejected", Reply: text(200, `{"ok":false,"error":"invalid_blocks"}`), Class: failure.Rejected},
+			{Name: "a message that is too long is rejected", Reply: text(200, `{"ok":false,"error":"msg_too_long"}`), Class: failure.Rejected},
+			{Name: "an unknown channel halts", Reply: text(200, `{"ok":false,"error":"channel_not_found"}`), Class: failure.Halted},
+			{Name: "a bot that is not in the channel halts", Reply: text(200, `{"ok":false,"error":"not_in_channel"}`), Class: failure.Halted},
+			{Name: "a token that was revoked halts", Reply: text(200, `{"ok":false,"error":"token_revoked"}`), Class: failure.Halted},
+			{Name: "a scope that is missing halts", Reply: text(200, `{"ok":false,"error":"missing_scope","needed":"chat:write"}`), Class: failure.Halted},
+			{Name: "a fatal error passes", Reply: text(200, `{"ok":false,"error":"fatal_error"}`), Class: failure.Transient},
+			{Name: "an error that nobody knows passes", Reply: text(200, `{"ok":false,"error":"something_new"}`), Class: failure.Transient},
+			{Name: "an unrelated page does not acknowledge", Reply: text(200, `<html>Sign in</html>`), Class: failure.Transient},
+			{Name: "too many messages wait", Class: failure.Throttled, Wait: time.Second,
 				Reply: presettest.Reply{Status: 429, Body: `{"ok":false,"error":"ratelimited"}`, Header: map[string]string{"Retry-After": "1"}}},
-			{Name: "too many messages wait though the status is 200", Reply: text(200, `{"ok":false,"error":"ratelimited"}`), Class: sinks.Throttled},
+			{Name: "too many messages wait though the status is 200", Reply: text(200, `{"ok":false,"error":"ratelimited"}`), Class: failure.Throttled},
 		})
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/test/presettest"
 )
 
 // workspace answers as Slack's Web API does: it knows its messages by channel and ts,

@@ -8,8 +8,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"ndrbridge/preflight/finding"
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
 )
 
@@ -18,31 +18,31 @@ import (
 //
 // The invalid-event-number of a batch is not used: Splunk does not document where its
 // count begins.
-var classes = map[int]sinks.Class{
-	1:  sinks.Halted,    // token disabled
-	2:  sinks.Halted,    // token is required
-	3:  sinks.Halted,    // invalid authorization
-	4:  sinks.Halted,    // invalid token
-	5:  sinks.Rejected,  // no data
-	6:  sinks.Rejected,  // invalid data format
-	7:  sinks.Halted,    // incorrect index
-	8:  sinks.Transient, // internal server error
-	9:  sinks.Transient, // server is busy
-	10: sinks.Halted,    // data channel is missing
-	11: sinks.Halted,    // invalid data channel
-	12: sinks.Rejected,  // event field is required
-	13: sinks.Rejected,  // event field cannot be blank
-	14: sinks.Halted,    // acknowledgement is disabled
-	15: sinks.Rejected,  // error in handling indexed fields
-	16: sinks.Halted,    // query string authorization is not enabled
-	18: sinks.Transient, // queues are full
-	19: sinks.Transient, // acknowledgement service unavailable
-	20: sinks.Transient, // both
-	21: sinks.Halted,    // invalid token
-	22: sinks.Halted,    // token disabled
-	23: sinks.Transient, // server is shutting down
-	26: sinks.Throttled, // queue at capacity
-	27: sinks.Throttled, // acknowledgement channel at capacity
+var classes = map[int]failure.Class{
+	1:  failure.Halted,    // token disabled
+	2:  failure.Halted,    // token is required
+	3:  failure.Halted,    // invalid authorization
+	4:  failure.Halted,    // invalid token
+	5:  failure.Rejected,  // no data
+	6:  failure.Rejected,  // invalid data format
+	7:  failure.Halted,    // incorrect index
+	8:  failure.Transient, // internal server error
+	9:  failure.Transient, // server is busy
+	10: failure.Halted,    // data channel is missing
+	11: failure.Halted,    // invalid data channel
+	12: failure.Rejected,  // event field is required
+	13: failure.Rejected,  // event field cannot be blank
+	14: failure.Halted,    // acknowledgement is disabled
+	15: failure.Rejected,  // error in handling indexed fields
+	16: failure.Halted,    // query string authorization is not enabled
+	18: failure.Transient, // queues are full
+	19: failure.Transient, // acknowledgement service unavailable
+	20: failure.Transient, // both
+	21: failure.Halted,    // invalid token
+	22: failure.Halted,    // token disabled
+	23: failure.Transient, // server is shutting down
+	26: failure.Throttled, // queue at capacity
+	27: failure.Throttled, // acknowledgement channel at capacity
 }
 
 // busy holds the codes of a collector that is not available: no event is at fault.
@@ -72,7 +72,7 @@ func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 	}
 	if r.URL == p.ack {
 		if err != nil || len(answer.Acks) != 1 {
-			return nil, a.Error(sinks.Transient)
+			return nil, a.Error(failure.Transient)
 		}
 		for _, indexed := range answer.Acks {
 			if indexed {
@@ -84,7 +84,7 @@ func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 	}
 	switch {
 	case err != nil || answer.Code == nil:
-		return nil, a.Error(sinks.Transient) // not from a collector
+		return nil, a.Error(failure.Transient) // not from a collector
 	case *answer.Code != 0 && *answer.Code != 24 && *answer.Code != 25: // 24 and 25 warn that its queues are filling up
 		return nil, refusal(a, answer)
 	case answer.Ack == nil:
@@ -102,16 +102,16 @@ func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 }
 
 func refusal(a webhook.Answer, answer reply) error {
-	class, wait := sinks.ClassOf(a.Refusal())
+	class, wait := failure.ClassOf(a.Refusal())
 	if answer.Code != nil {
-		if known, ok := classes[*answer.Code]; ok && class != sinks.Throttled {
+		if known, ok := classes[*answer.Code]; ok && class != failure.Throttled {
 			class = known
 		}
 	}
 	err := a.Error(class)
 	err.RetryAfter = wait
 	if answer.Code != nil && slices.Contains(busy, *answer.Code) {
-		err.Scope = sinks.ScopeTarget
+		err.Scope = failure.ScopeTarget
 	}
 	return err
 }

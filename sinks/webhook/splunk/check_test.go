@@ -4,10 +4,10 @@ import (
 	"net/http"
 	"testing"
 
-	"ndrbridge/preflight/finding"
+	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/presettest"
 	"ndrbridge/sinks/webhook/splunk"
+	"ndrbridge/test/presettest"
 )
 
 func hec(ack string) http.Handler {

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/presettest"
 	"ndrbridge/sinks/webhook/splunk"
+	"ndrbridge/test/presettest"
 )
 
 func TestConformance(t *testing.T) {

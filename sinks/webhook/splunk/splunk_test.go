@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/presettest"
 	"ndrbridge/sinks/webhook/splunk"
+	"ndrbridge/test/presettest"
+	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
 )
@@ -295,7 +295,7 @@ func TestEventsNotConfirmedInTimeAreSentAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sink.Close()
-	if class, _ := presettest.Result(sink.Send(t.Context(), sinktest.Events(3, 1, 0))); class != sinks.Transient {
+	if class, _ := presettest.Result(sink.Send(t.Context(), sinktest.Events(3, 1, 0))); class != failure.Transient {
 		t.Errorf("class %q", class)
 	}
 }
@@ -308,35 +308,35 @@ func TestSplunksAnswers(t *testing.T) {
 		{Name: "success is durable", Reply: reply(200, 0)},
 		{Name: "a queue that fills up has taken it", Reply: reply(200, 24)},
 		{Name: "acknowledgements that fill up have taken it", Reply: reply(200, 25)},
-		{Name: "a disabled token halts", Reply: reply(403, 1), Class: sinks.Halted},
-		{Name: "no token halts", Reply: reply(401, 2), Class: sinks.Halted},
-		{Name: "an invalid authorization halts", Reply: reply(401, 3), Class: sinks.Halted},
-		{Name: "an invalid token halts", Reply: reply(403, 4), Class: sinks.Halted},
-		{Name: "no data is rejected", Reply: reply(400, 5), Class: sinks.Rejected},
-		{Name: "an invalid format is rejected", Reply: reply(400, 6), Class: sinks.Rejected},
-		{Name: "an incorrect index halts", Reply: reply(400, 7), Class: sinks.Halted},
-		{Name: "an internal error passes", Reply: reply(500, 8), Class: sinks.Transient},
-		{Name: "a busy server passes", Reply: reply(503, 9), Class: sinks.Transient},
-		{Name: "a missing channel halts", Reply: reply(400, 10), Class: sinks.Halted},
-		{Name: "an invalid channel halts", Reply: reply(400, 11), Class: sinks.Halted},
-		{Name: "a missing event is rejected", Reply: reply(400, 12), Class: sinks.Rejected},
-		{Name: "a blank event is rejected", Reply: reply(400, 13), Class: sinks.Rejected},
-		{Name: "acknowledgement that is off halts", Reply: reply(400, 14), Class: sinks.Halted},
-		{Name: "fields that are wrong are rejected", Reply: reply(400, 15), Class: sinks.Rejected},
-		{Name: "a token in the query halts", Reply: reply(400, 16), Class: sinks.Halted},
-		{Name: "full queues pass", Reply: reply(503, 18), Class: sinks.Transient},
-		{Name: "no acknowledgement service passes", Reply: reply(503, 19), Class: sinks.Transient},
-		{Name: "both pass", Reply: reply(503, 20), Class: sinks.Transient},
-		{Name: "an invalid token with another code halts", Reply: reply(400, 21), Class: sinks.Halted},
-		{Name: "a disabled token with another code halts", Reply: reply(400, 22), Class: sinks.Halted},
-		{Name: "a server that stops passes", Reply: reply(503, 23), Class: sinks.Transient},
-		{Name: "a queue at capacity waits", Reply: reply(429, 26), Class: sinks.Throttled},
-		{Name: "acknowledgements at capacity wait", Reply: reply(429, 27), Class: sinks.Throttled},
-		{Name: "a code that nobody knows is read by its status", Reply: reply(418, 99), Class: sinks.Rejected},
-		{Name: "a busy server that asks for a wait gets it", Class: sinks.Throttled, Wait: 5 * time.Second,
+		{Name: "a disabled token halts", Reply: reply(403, 1), Class: failure.Halted},
+		{Name: "no token halts", Reply: reply(401, 2), Class: failure.Halted},
+		{Name: "an invalid authorization halts", Reply: reply(401, 3), Class: failure.Halted},
+		{Name: "an invalid token halts", Reply: reply(403, 4), Class: failure.Halted},
+		{Name: "no data is rejected", Reply: reply(400, 5), Class: failure.Rejected},
+		{Name: "an invalid format is rejected", Reply: reply(400, 6), Class: failure.Rejected},
+		{Name: "an incorrect index halts", Reply: reply(400, 7), Class: failure.Halted},
+		{Name: "an internal error passes", Reply: reply(500, 8), Class: failure.Transient},
+		{Name: "a busy server passes", Reply: reply(503, 9), Class: failure.Transient},
+		{Name: "a missing channel halts", Reply: reply(400, 10), Class: failure.Halted},
+		{Name: "an invalid channel halts", Reply: reply(400, 11), Class: failure.Halted},
+		{Name: "a missing event is rejected", Reply: reply(400, 12), Class: failure.Rejected},
+		{Name: "a blank event is rejected", Reply: reply(400, 13), Class: failure.Rejected},
+		{Name: "acknowledgement that is off halts", Reply: reply(400, 14), Class: failure.Halted},
+		{Name: "fields that are wrong are rejected", Reply: reply(400, 15), Class: failure.Rejected},
+		{Name: "a token in the query halts", Reply: reply(400, 16), Class: failure.Halted},
+		{Name: "full queues pass", Reply: reply(503, 18), Class: failure.Transient},
+		{Name: "no acknowledgement service passes", Reply: reply(503, 19), Class: failure.Transient},
+		{Name: "both pass", Reply: reply(503, 20), Class: failure.Transient},
+		{Name: "an invalid token with another code halts", Reply: reply(400, 21), Class: failure.Halted},
+		{Name: "a disabled token with another code halts", Reply: reply(400, 22), Class: failure.Halted},
+		{Name: "a server that stops passes", Reply: reply(503, 23), Class: failure.Transient},
+		{Name: "a queue at capacity waits", Reply: reply(429, 26), Class: failure.Throttled},
+		{Name: "acknowledgements at capacity wait", Reply: reply(429, 27), Class: failure.Throttled},
+		{Name: "a code that nobody knows is read by its status", Reply: reply(418, 99), Class: failure.Rejected},
+		{Name: "a busy server that asks for a wait gets it", Class: failure.Throttled, Wait: 5 * time.Second,
 			Reply: presettest.Reply{Status: 503, Body: `{"text":"Server is busy","code":9}`, Header: map[string]string{"Retry-After": "5"}}},
-		{Name: "an unrelated page does not acknowledge", Reply: presettest.Reply{Status: 200, Body: "<html>"}, Class: sinks.Transient},
-		{Name: "too large is rejected", Reply: presettest.Reply{Status: 413, Body: "Content-Length of 1048577 too large"}, Class: sinks.Rejected},
+		{Name: "an unrelated page does not acknowledge", Reply: presettest.Reply{Status: 200, Body: "<html>"}, Class: failure.Transient},
+		{Name: "too large is rejected", Reply: presettest.Reply{Status: 413, Body: "Content-Length of 1048577 too large"}, Class: failure.Rejected},
 	})
 }
 
@@ -345,10 +345,10 @@ func TestABatchOfWhichOneIsInvalidIsRejectedAsAWhole(t *testing.T) {
 		return presettest.Reply{Status: 400, Body: `{"text":"Invalid data format","code":6,"invalid-event-number":1}`}
 	})
 	err := presettest.Send(t, s.URL, open(t, s.URL), sinktest.Events(3, 1, 0)...)
-	if _, apart := err.(sinks.EventErrors); apart || err == nil {
+	if _, apart := err.(failure.EventErrors); apart || err == nil {
 		t.Fatalf("%v", err)
 	}
-	if class, _ := sinks.ClassOf(err); class != sinks.Rejected {
+	if class, _ := failure.ClassOf(err); class != failure.Rejected {
 		t.Errorf("class %s", class)
 	}
 }

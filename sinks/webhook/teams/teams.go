@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/transform"
@@ -41,7 +41,7 @@ func (Preset) Compose(events []transform.Event) (webhook.Request, error) {
 	for cards := card.OfAll(events); ; cards = cards[:n] {
 		body, err := json.Marshal(newMessage(cards))
 		if err != nil {
-			return webhook.Request{}, sinks.Unsendable("encode the message: %w", err)
+			return webhook.Request{}, failure.Unsendable("encode the message: %w", err)
 		}
 		// A single card always fits.
 		if len(body) <= maxMessage || len(cards) == 1 {
@@ -67,21 +67,21 @@ func (Preset) Judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, erro
 		if !delivery.Match(a.Body) {
 			return nil, nil
 		}
-		class := sinks.Transient
+		class := failure.Transient
 		if m := status.FindSubmatch(a.Body); m != nil {
 			switch string(m[1]) {
 			case "429":
-				class = sinks.Throttled
+				class = failure.Throttled
 			case "400", "413":
-				class = sinks.Rejected
+				class = failure.Rejected
 			case "401", "403", "404", "410":
-				class = sinks.Halted
+				class = failure.Halted
 			}
 		}
 		return nil, a.Error(class)
 	}
 	if misconfigured.Match(a.Body) {
-		return nil, a.Error(sinks.Halted)
+		return nil, a.Error(failure.Halted)
 	}
 	return nil, a.Refusal()
 }

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/card"
-	"ndrbridge/sinks/webhook/presettest"
 	"ndrbridge/sinks/webhook/teams"
+	"ndrbridge/test/presettest"
 	"ndrbridge/transform"
 )
 
@@ -167,20 +167,20 @@ func TestTheAnswersOfAWorkflow(t *testing.T) {
 	presettest.Answers(t, presettest.Events(t)[0].Event, func(string) webhook.Preset { return teams.Preset{} }, []presettest.Case{
 		{Name: "accepted is durable", Reply: text(202, "")},
 		{Name: "a connector's 1 is durable", Reply: text(200, "1")},
-		{Name: "a connector that Teams throttled waits, though its status is 200", Class: sinks.Throttled,
+		{Name: "a connector that Teams throttled waits, though its status is 200", Class: failure.Throttled,
 			Reply: text(200, "Webhook message delivery failed with error: Microsoft Teams endpoint returned HTTP error 429 with ContextId x")},
-		{Name: "a connector's message that is too large is rejected", Class: sinks.Rejected,
+		{Name: "a connector's message that is too large is rejected", Class: failure.Rejected,
 			Reply: text(200, "Webhook message delivery failed with error: Microsoft Teams endpoint returned HTTP error 413 with ContextId x")},
-		{Name: "a connector whose channel is gone halts", Class: sinks.Halted,
+		{Name: "a connector whose channel is gone halts", Class: failure.Halted,
 			Reply: text(200, "Webhook message delivery failed with error: Microsoft Teams endpoint returned HTTP error 404 with ContextId x")},
-		{Name: "a connector that failed otherwise is tried again", Class: sinks.Transient, Reply: text(200, "Webhook message delivery failed with error: timeout")},
-		{Name: "a card that is wrong is rejected", Reply: text(400, code("TriggerInputSchemaMismatch")), Class: sinks.Rejected},
-		{Name: "a workflow that is off halts", Reply: text(400, code("WorkflowTriggerIsNotEnabled")), Class: sinks.Halted},
-		{Name: "a workflow that was deleted halts", Reply: text(404, code("WorkflowNotFound")), Class: sinks.Halted},
-		{Name: "a signature that is wrong halts", Reply: text(401, code("DirectApiAuthorizationRequired")), Class: sinks.Halted},
-		{Name: "too large is rejected", Reply: text(413, ""), Class: sinks.Rejected},
-		{Name: "a gateway that fails passes", Reply: text(502, code("NoResponse")), Class: sinks.Transient},
-		{Name: "too many wait as long as is asked for", Class: sinks.Throttled, Wait: 12 * time.Second,
+		{Name: "a connector that failed otherwise is tried again", Class: failure.Transient, Reply: text(200, "Webhook message delivery failed with error: timeout")},
+		{Name: "a card that is wrong is rejected", Reply: text(400, code("TriggerInputSchemaMismatch")), Class: failure.Rejected},
+		{Name: "a workflow that is off halts", Reply: text(400, code("WorkflowTriggerIsNotEnabled")), Class: failure.Halted},
+		{Name: "a workflow that was deleted halts", Reply: text(404, code("WorkflowNotFound")), Class: failure.Halted},
+		{Name: "a signature that is wrong halts", Reply: text(401, code("DirectApiAuthorizationRequired")), Class: failure.Halted},
+		{Name: "too large is rejected", Reply: text(413, ""), Class: failure.Rejected},
+		{Name: "a gateway that fails passes", Reply: text(502, code("NoResponse")), Class: failure.Transient},
+		{Name: "too many wait as long as is asked for", Class: failure.Throttled, Wait: 12 * time.Second,
 			Reply: presettest.Reply{Status: 429, Header: map[string]string{"Retry-After": "12"}}},
 	})
 }

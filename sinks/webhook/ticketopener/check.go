@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"ndrbridge/preflight/finding"
+	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
 )
 

@@ -4,11 +4,11 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/preflight/finding"
+	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/presettest"
 	"ndrbridge/sinks/webhook/ticketopener"
 	"ndrbridge/test/jira"
+	"ndrbridge/test/presettest"
 	"ndrbridge/test/servicenow"
 )
 

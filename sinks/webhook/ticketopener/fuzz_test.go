@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
 )
@@ -35,7 +35,7 @@ func FuzzAnswers(f *testing.F) {
 				a := webhook.Answer{Status: status, Body: []byte(body)}
 				next, err := p.Judge(r, a)
 				if err != nil {
-					if _, ok := err.(*sinks.Error); !ok {
+					if _, ok := err.(*failure.Error); !ok {
 						t.Errorf("%s: %T: %v", o.name, err, err)
 					}
 					continue

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/internal/jsonscan"
-	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/render"
 	"ndrbridge/transform"
@@ -77,15 +77,15 @@ func (g generic) find(e transform.Event) (*webhook.Request, error) {
 	const maxURL = 8 << 10
 	text, err := g.Lookup.URL.Render(e, maxURL)
 	if err != nil {
-		return nil, sinks.Unsendable("lookup: %w", err)
+		return nil, failure.Unsendable("lookup: %w", err)
 	}
 	target, err := url.Parse(strings.TrimSpace(string(text)))
 	if err != nil { // not wrapped: it would quote the event's texts
-		return nil, sinks.Unsendable("lookup.url does not render to a URL for this event; write its texts with urlquery")
+		return nil, failure.Unsendable("lookup.url does not render to a URL for this event; write its texts with urlquery")
 	}
 	// The request has the webhook's credentials: allow no other host.
 	if target.Scheme != g.site.Scheme || target.Host != g.site.Host {
-		return nil, sinks.Errorf(sinks.Halted, "lookup.url does not render to a URL with the scheme and host of url")
+		return nil, failure.Errorf(failure.Halted, "lookup.url does not render to a URL with the scheme and host of url")
 	}
 	return &webhook.Request{Method: http.MethodGet, URL: target}, nil
 }
@@ -95,29 +95,29 @@ func (g generic) found(_ transform.Event, a webhook.Answer) (Ticket, error) {
 	case http.StatusNotFound:
 		return Ticket{}, nil
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
-		return Ticket{}, a.Error(sinks.Halted)
+		return Ticket{}, a.Error(failure.Halted)
 	}
-	return g.Lookup.read(a, sinks.Halted)
+	return g.Lookup.read(a, failure.Halted)
 }
 
 func (g generic) open(e transform.Event) (webhook.Request, error) {
 	body, err := g.Body.Render(e, g.MaxBodyBytes)
 	if err != nil {
-		return webhook.Request{}, sinks.Unsendable("template: %w", err)
+		return webhook.Request{}, failure.Unsendable("template: %w", err)
 	}
 	return webhook.Request{Body: body}, nil
 }
 
 func (g generic) opened(a webhook.Answer) (Ticket, error) {
-	t, err := g.Location.read(a, sinks.Transient)
+	t, err := g.Location.read(a, failure.Transient)
 	if err == nil && t.ID == "" {
-		err = sinks.Errorf(sinks.Transient, "%w at %s", errNoTicket, g.ID)
+		err = failure.Errorf(failure.Transient, "%w at %s", errNoTicket, g.ID)
 	}
 	return t, err
 }
 
 // read extracts a ticket from an answer; its ID is empty if there is none.
-func (p Location) read(a webhook.Answer, class sinks.Class) (Ticket, error) {
+func (p Location) read(a webhook.Answer, class failure.Class) (Ticket, error) {
 	var body json.RawMessage
 	if err := decode(a, class, &body); err != nil {
 		return Ticket{}, err

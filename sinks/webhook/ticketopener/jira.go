@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/transform"
@@ -70,28 +70,28 @@ func (j jira) find(e transform.Event) (*webhook.Request, error) {
 		"maxResults": 1,
 	})
 	if err != nil {
-		return nil, sinks.Unsendable("encode a search: %w", err)
+		return nil, failure.Unsendable("encode a search: %w", err)
 	}
 	return &webhook.Request{URL: j.site.JoinPath("rest/api/3/search/jql"), Body: body}, nil
 }
 
 func (j jira) found(_ transform.Event, a webhook.Answer) (Ticket, error) {
 	if a.Status == http.StatusBadRequest { // the project does not exist or is not accessible
-		return Ticket{}, a.Error(sinks.Halted)
+		return Ticket{}, a.Error(failure.Halted)
 	}
 	var reply struct {
 		Issues []struct{ Key string }
 	}
-	if err := decode(a, sinks.Halted, &reply); err != nil {
+	if err := decode(a, failure.Halted, &reply); err != nil {
 		return Ticket{}, err
 	}
 	switch {
 	case reply.Issues == nil:
-		return Ticket{}, sinks.Errorf(sinks.Halted, "the answer to a search has no issues; check url")
+		return Ticket{}, failure.Errorf(failure.Halted, "the answer to a search has no issues; check url")
 	case len(reply.Issues) == 0:
 		return Ticket{}, nil
 	case reply.Issues[0].Key == "":
-		return Ticket{}, sinks.Errorf(sinks.Halted, "the answer to a search has an issue without a key; check url")
+		return Ticket{}, failure.Errorf(failure.Halted, "the answer to a search has an issue without a key; check url")
 	}
 	return j.ticket(reply.Issues[0].Key), nil
 }
@@ -130,7 +130,7 @@ func (j jira) open(e transform.Event) (webhook.Request, error) {
 	}
 	body, err := json.Marshal(map[string]issue{"fields": i})
 	if err != nil {
-		return webhook.Request{}, sinks.Unsendable("encode an issue: %w", err)
+		return webhook.Request{}, failure.Unsendable("encode an issue: %w", err)
 	}
 	return webhook.Request{URL: j.site.JoinPath("rest/api/3/issue"), Body: body}, nil
 }
@@ -146,15 +146,15 @@ func (j jira) opened(a webhook.Answer) (Ticket, error) {
 		_ = json.Unmarshal(a.Body, &reply) // if it is not JSON, no field is named
 		for _, field := range []string{"project", "issuetype", "priority", "labels"} {
 			if reply.Errors[field] != "" {
-				return Ticket{}, a.Error(sinks.Halted)
+				return Ticket{}, a.Error(failure.Halted)
 			}
 		}
 	}
-	if err := decode(a, sinks.Transient, &reply); err != nil {
+	if err := decode(a, failure.Transient, &reply); err != nil {
 		return Ticket{}, err
 	}
 	if reply.Key == "" {
-		return Ticket{}, sinks.Errorf(sinks.Transient, "%w", errNoTicket)
+		return Ticket{}, failure.Errorf(failure.Transient, "%w", errNoTicket)
 	}
 	return j.ticket(reply.Key), nil
 }

@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"strings"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/transform"
@@ -71,20 +71,20 @@ type record struct {
 
 func (s serviceNow) found(e transform.Event, a webhook.Answer) (Ticket, error) {
 	if a.Status == http.StatusBadRequest { // the query is the same for all events
-		return Ticket{}, a.Error(sinks.Halted)
+		return Ticket{}, a.Error(failure.Halted)
 	}
 	var reply struct{ Result []record }
-	if err := decode(a, sinks.Halted, &reply); err != nil {
+	if err := decode(a, failure.Halted, &reply); err != nil {
 		return Ticket{}, err
 	}
 	switch {
 	case reply.Result == nil:
-		return Ticket{}, sinks.Errorf(sinks.Halted, "the answer to a query has no result; check url")
+		return Ticket{}, failure.Errorf(failure.Halted, "the answer to a query has no result; check url")
 	case len(reply.Result) == 0:
 		return Ticket{}, nil
 	// An instance ignores an unknown term of a query and returns all records.
 	case reply.Result[0].CorrelationID != label(e), reply.Result[0].Number == "":
-		return Ticket{}, sinks.Errorf(sinks.Halted, "table %s cannot be queried by correlation_id; check type, and the account's read permissions", s.Table)
+		return Ticket{}, failure.Errorf(failure.Halted, "table %s cannot be queried by correlation_id; check type, and the account's read permissions", s.Table)
 	}
 	return s.ticket(reply.Result[0]), nil
 }
@@ -110,7 +110,7 @@ func (s serviceNow) open(e transform.Event) (webhook.Request, error) {
 	maps.Copy(columns, s.Fields)
 	body, err := json.Marshal(columns)
 	if err != nil {
-		return webhook.Request{}, sinks.Unsendable("encode a record: %w", err)
+		return webhook.Request{}, failure.Unsendable("encode a record: %w", err)
 	}
 	target := *s.table
 	target.RawQuery = url.Values{"sysparm_fields": {ticketColumns}}.Encode()
@@ -132,11 +132,11 @@ func plainText(c card.Card) string {
 
 func (s serviceNow) opened(a webhook.Answer) (Ticket, error) {
 	var reply struct{ Result record }
-	if err := decode(a, sinks.Transient, &reply); err != nil {
+	if err := decode(a, failure.Transient, &reply); err != nil {
 		return Ticket{}, err
 	}
 	if reply.Result.Number == "" {
-		return Ticket{}, sinks.Errorf(sinks.Transient, "%w", errNoTicket)
+		return Ticket{}, failure.Errorf(failure.Transient, "%w", errNoTicket)
 	}
 	return s.ticket(reply.Result), nil
 }

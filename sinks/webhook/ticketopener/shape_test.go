@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/presettest"
 	"ndrbridge/sinks/webhook/ticketopener"
+	"ndrbridge/test/presettest"
 	"ndrbridge/transform"
 )
 
@@ -81,39 +81,39 @@ func TestAnswers(t *testing.T) {
 		name           string
 		system         func(string) ticketopener.System
 		search, answer presettest.Reply // the answer is that to what opens a ticket
-		class          sinks.Class
+		class          failure.Class
 		wait           time.Duration
 		says           string
 	}{
-		{"jira: the token is wrong", jira, presettest.Reply{Status: 401}, presettest.Reply{}, sinks.Halted, 0, "check the credentials"},
-		{"jira: the account may not search", jira, presettest.Reply{Status: 403}, presettest.Reply{}, sinks.Halted, 0, "check the credentials"},
-		{"jira: the site does not exist", jira, presettest.Reply{Status: 404}, presettest.Reply{}, sinks.Halted, 0, "check url"},
-		{"jira: the project cannot be seen", jira, presettest.Reply{Status: 400, Body: `{"errorMessages": ["The value 'SEC' does not exist for the field 'project'."]}`}, presettest.Reply{}, sinks.Halted, 0, "does not exist"},
-		{"jira: a search is answered by a login page", jira, presettest.Reply{Status: ok, Body: "<html>"}, presettest.Reply{}, sinks.Halted, 0, "cannot be read"},
-		{"jira: a search is answered by something else", jira, presettest.Reply{Status: ok, Body: `{}`}, presettest.Reply{}, sinks.Halted, 0, "no issues"},
-		{"jira: it throttles", jira, presettest.Reply{Status: 429, Header: map[string]string{"Retry-After": "7"}}, presettest.Reply{}, sinks.Throttled, 7 * time.Second, ""},
-		{"jira: it is down", jira, presettest.Reply{Status: 502}, presettest.Reply{}, sinks.Transient, 0, ""},
-		{"jira: it refuses the text", jira, presettest.Reply{Status: ok, Body: `{"issues": []}`}, presettest.Reply{Status: 400, Body: `{"errors": {"summary": "it is too long"}}`}, sinks.Rejected, 0, "summary"},
-		{"jira: a field is required that is not set", jira, presettest.Reply{Status: ok, Body: `{"issues": []}`}, presettest.Reply{Status: 400, Body: `{"errors": {"customfield_10041": "Team is required."}}`}, sinks.Rejected, 0, "customfield_10041"},
-		{"jira: the type does not exist", jira, presettest.Reply{Status: ok, Body: `{"issues": []}`}, presettest.Reply{Status: 400, Body: `{"errors": {"issuetype": "Specify a valid issue type"}}`}, sinks.Halted, 0, "issuetype"},
-		{"jira: the account may not create", jira, presettest.Reply{Status: ok, Body: `{"issues": []}`}, presettest.Reply{Status: 403}, sinks.Halted, 0, ""},
-		{"jira: an issue without a key", jira, presettest.Reply{Status: ok, Body: `{"issues": []}`}, presettest.Reply{Status: 201, Body: `{}`}, sinks.Transient, 0, "contains no ticket id"},
-		{"servicenow: the password is wrong", servicenow, presettest.Reply{Status: 401}, presettest.Reply{}, sinks.Halted, 0, ""},
-		{"servicenow: the table does not exist", servicenow, presettest.Reply{Status: 400, Body: `{"error": {"message": "Invalid table incidents"}}`}, presettest.Reply{}, sinks.Halted, 0, "Invalid table"},
-		{"servicenow: the query is not understood, and shows all", servicenow, presettest.Reply{Status: ok, Body: `{"result": [{"number": "INC1", "correlation_id": ""}]}`}, presettest.Reply{}, sinks.Halted, 0, "correlation_id"},
-		{"servicenow: a data policy refuses the record", servicenow, presettest.Reply{Status: ok, Body: `{"result": []}`}, presettest.Reply{Status: 403, Body: `{"error": {"detail": "Data Policy Exception"}}`}, sinks.Halted, 0, "Data Policy"},
-		{"servicenow: it refuses the record", servicenow, presettest.Reply{Status: ok, Body: `{"result": []}`}, presettest.Reply{Status: 400}, sinks.Rejected, 0, ""},
-		{"servicenow: it sleeps", servicenow, presettest.Reply{Status: ok, Body: "<html>Your instance is hibernating</html>"}, presettest.Reply{}, sinks.Halted, 0, "hibernating"},
+		{"jira: the token is wrong", jira, presettest.Reply{Status: 401}, presettest.Reply{}, failure.Halted, 0, "check the credentials"},
+		{"jira: the account may not search", jira, presettest.Reply{Status: 403}, presettest.Reply{}, failure.Halted, 0, "check the credentials"},
+		{"jira: the site does not exist", jira, presettest.Reply{Status: 404}, presettest.Reply{}, failure.Halted, 0, "check url"},
+		{"jira: the project cannot be seen", jira, presettest.Reply{Status: 400, Body: `{"errorMessages": ["The value 'SEC' does not exist for the field 'project'."]}`}, presettest.Reply{}, failure.Halted, 0, "does not exist"},
+		{"jira: a search is answered by a login page", jira, presettest.Reply{Status: ok, Body: "<html>"}, presettest.Reply{}, failure.Halted, 0, "cannot be read"},
+		{"jira: a search is answered by something else", jira, presettest.Reply{Status: ok, Body: `{}`}, presettest.Reply{}, failure.Halted, 0, "no issues"},
+		{"jira: it throttles", jira, presettest.Reply{Status: 429, Header: map[string]string{"Retry-After": "7"}}, presettest.Reply{}, failure.Throttled, 7 * time.Second, ""},
+		{"jira: it is down", jira, presettest.Reply{Status: 502}, presettest.Reply{}, failure.Transient, 0, ""},
+		{"jira: it refuses the text", jira, presettest.Reply{Status: ok, Body: `{"issues": []}`}, presettest.Reply{Status: 400, Body: `{"errors": {"summary": "it is too long"}}`}, failure.Rejected, 0, "summary"},
+		{"jira: a field is required that is not set", jira, presettest.Reply{Status: ok, Body: `{"issues": []}`}, presettest.Reply{Status: 400, Body: `{"errors": {"customfield_10041": "Team is required."}}`}, failure.Rejected, 0, "customfield_10041"},
+		{"jira: the type does not exist", jira, presettest.Reply{Status: ok, Body: `{"issues": []}`}, presettest.Reply{Status: 400, Body: `{"errors": {"issuetype": "Specify a valid issue type"}}`}, failure.Halted, 0, "issuetype"},
+		{"jira: the account may not create", jira, presettest.Reply{Status: ok, Body: `{"issues": []}`}, presettest.Reply{Status: 403}, failure.Halted, 0, ""},
+		{"jira: an issue without a key", jira, presettest.Reply{Status: ok, Body: `{"issues": []}`}, presettest.Reply{Status: 201, Body: `{}`}, failure.Transient, 0, "contains no ticket id"},
+		{"servicenow: the password is wrong", servicenow, presettest.Reply{Status: 401}, presettest.Reply{}, failure.Halted, 0, ""},
+		{"servicenow: the table does not exist", servicenow, presettest.Reply{Status: 400, Body: `{"error": {"message": "Invalid table incidents"}}`}, presettest.Reply{}, failure.Halted, 0, "Invalid table"},
+		{"servicenow: the query is not understood, and shows all", servicenow, presettest.Reply{Status: ok, Body: `{"result": [{"number": "INC1", "correlation_id": ""}]}`}, presettest.Reply{}, failure.Halted, 0, "correlation_id"},
+		{"servicenow: a data policy refuses the record", servicenow, presettest.Reply{Status: ok, Body: `{"result": []}`}, presettest.Reply{Status: 403, Body: `{"error": {"detail": "Data Policy Exception"}}`}, failure.Halted, 0, "Data Policy"},
+		{"servicenow: it refuses the record", servicenow, presettest.Reply{Status: ok, Body: `{"result": []}`}, presettest.Reply{Status: 400}, failure.Rejected, 0, ""},
+		{"servicenow: it sleeps", servicenow, presettest.Reply{Status: ok, Body: "<html>Your instance is hibernating</html>"}, presettest.Reply{}, failure.Halted, 0, "hibernating"},
 		{"generic: 404 says that there is none", generic, presettest.Reply{Status: 404}, presettest.Reply{Status: 201, Body: `{"ticket": {"number": "A-1"}}`}, "", 0, ""},
 		{"generic: no id says that there is none", generic, presettest.Reply{Status: ok, Body: `{"tickets": []}`}, presettest.Reply{Status: 201, Body: `{"ticket": {"number": 12}}`}, "", 0, ""},
-		{"generic: it opens a ticket without an id", generic, presettest.Reply{Status: 404}, presettest.Reply{Status: 201, Body: `{"ticket": {}}`}, sinks.Transient, 0, "ticket.number"},
-		{"generic: it refuses the body", generic, presettest.Reply{Status: 404}, presettest.Reply{Status: 422, Body: `"no"`}, sinks.Rejected, 0, ""},
+		{"generic: it opens a ticket without an id", generic, presettest.Reply{Status: 404}, presettest.Reply{Status: 201, Body: `{"ticket": {}}`}, failure.Transient, 0, "ticket.number"},
+		{"generic: it refuses the body", generic, presettest.Reply{Status: 404}, presettest.Reply{Status: 422, Body: `"no"`}, failure.Rejected, 0, ""},
 		{"generic: the address of the search is elsewhere", func(url string) ticketopener.System {
 			return newGeneric(t, url, `{}`, "https://elsewhere.example/tickets")
-		}, presettest.Reply{}, presettest.Reply{}, sinks.Halted, 0, "scheme and host of url"},
+		}, presettest.Reply{}, presettest.Reply{}, failure.Halted, 0, "scheme and host of url"},
 		{"generic: the address of the search is none for this event", func(url string) ticketopener.System {
 			return newGeneric(t, url, `{}`, url+`/tickets/%{{.detection.title}}`)
-		}, presettest.Reply{}, presettest.Reply{}, sinks.Rejected, 0, "urlquery"},
+		}, presettest.Reply{}, presettest.Reply{}, failure.Rejected, 0, "urlquery"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			asked := 0

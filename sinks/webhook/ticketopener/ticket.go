@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"time"
 
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
 )
@@ -21,7 +21,7 @@ type Ticket struct {
 }
 
 // System is the protocol of a ticket system. Its methods only compute; their errors are
-// *sinks.Error.
+// *failure.Error.
 type System interface {
 	// find returns the request that looks up a detection's ticket, or nil if the system
 	// cannot be queried.
@@ -42,7 +42,7 @@ type System interface {
 type Options struct {
 	System System
 	// Link links a detection to its ticket. When it returns nil, the link is stored
-	// durably; linking twice has no further effect. An error that is not a *sinks.Error
+	// durably; linking twice has no further effect. An error that is not a *failure.Error
 	// is temporary. If Link is nil, detections are not linked.
 	Link func(ctx context.Context, e transform.Event, t Ticket) error
 	// SearchDelay is how long it may take until a new ticket can be found. If the
@@ -159,7 +159,7 @@ func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 	attempt := t.memory.Attempt
 	if wait := p.o.SearchDelay - p.o.Now().Sub(attempt); !attempt.IsZero() && wait > 0 {
 		const maxWait = 5 * time.Second
-		retry := sinks.Errorf(sinks.Throttled, "the outcome of an earlier attempt is unknown; waiting until its ticket could be found")
+		retry := failure.Errorf(failure.Throttled, "the outcome of an earlier attempt is unknown; waiting until its ticket could be found")
 		retry.RetryAfter = min(wait, maxWait)
 		return nil, retry
 	}
@@ -201,8 +201,8 @@ func (p *Preset) Finish(ctx context.Context, r webhook.Request, a webhook.Answer
 		return nil, nil
 	}
 	if err := p.o.Link(ctx, t.event, ticket); err != nil {
-		class, wait := sinks.ClassOf(err)
-		return nil, &sinks.Error{Class: class, RetryAfter: wait, Err: fmt.Errorf("ticket %s was opened, but its detection is not linked to it: %w", a.Quote(ticket.ID), err)}
+		class, wait := failure.ClassOf(err)
+		return nil, &failure.Error{Class: class, RetryAfter: wait, Err: fmt.Errorf("ticket %s was opened, but its detection is not linked to it: %w", a.Quote(ticket.ID), err)}
 	}
 	return remember(t.event, memory{Ticket: ticket, Linked: true}), nil
 }
@@ -249,12 +249,12 @@ var errNoTicket = errors.New("the answer contains no ticket id")
 
 // decode parses the JSON of an answer of 2xx into target. Other statuses return the
 // error of their status; invalid content returns an error of the given class.
-func decode(a webhook.Answer, class sinks.Class, target any) error {
+func decode(a webhook.Answer, class failure.Class, target any) error {
 	if err := a.Refusal(); err != nil {
 		return err
 	}
 	if err := json.Unmarshal(a.Body, target); err != nil {
-		return sinks.Errorf(class, "the answer cannot be read: %s: %s", a.Quote(err.Error()), a.QuoteBody())
+		return failure.Errorf(class, "the answer cannot be read: %s: %s", a.Quote(err.Error()), a.QuoteBody())
 	}
 	return nil
 }

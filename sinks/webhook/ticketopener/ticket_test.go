@@ -12,10 +12,10 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/sinks"
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/presettest"
 	"ndrbridge/sinks/webhook/ticketopener"
+	"ndrbridge/test/presettest"
 	"ndrbridge/transform"
 )
 
@@ -203,7 +203,7 @@ func TestOneTicketDespiteFailures(t *testing.T) {
 			f, before := newTicketSink(t, o), len(o.opened())
 			f.down = errors.New("too many commands wait")
 			err := f.send(t, event)
-			if class, _ := presettest.Result(err); class != sinks.Transient || !strings.Contains(err.Error(), "not linked") || !strings.Contains(err.Error(), "too many") {
+			if class, _ := presettest.Result(err); class != failure.Transient || !strings.Contains(err.Error(), "not linked") || !strings.Contains(err.Error(), "too many") {
 				t.Errorf("%v", err)
 			}
 			asked := o.requests()

@@ -6,9 +6,9 @@ import (
 	"os"
 	"slices"
 
-	whole "ndrbridge/bridge"
 	"ndrbridge/checkpoint/replicated"
-	"ndrbridge/cluster"
+	whole "ndrbridge/internal/bridge"
+	"ndrbridge/internal/cluster"
 )
 
 // runMember runs the real bridge as a member of a cluster, with the fault.

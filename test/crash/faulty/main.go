@@ -21,14 +21,15 @@ import (
 	natsclient "github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"ndrbridge/admin"
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
-	"ndrbridge/pipeline/endpoint"
+	"ndrbridge/internal/admin"
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/pipeline/endpoint"
+	"ndrbridge/internal/tickets"
+	"ndrbridge/internal/tickets/intake"
 	"ndrbridge/poller"
 	"ndrbridge/sinks"
-	"ndrbridge/tickets"
-	"ndrbridge/tickets/intake"
 	"ndrbridge/transform"
 )
 
@@ -187,9 +188,9 @@ func (s blaming) Send(ctx context.Context, events []transform.Event) error {
 	if err == nil {
 		return nil
 	}
-	each, ok := errors.AsType[sinks.EventErrors](err)
+	each, ok := errors.AsType[failure.EventErrors](err)
 	if !ok {
-		each = slices.Repeat(sinks.EventErrors{err}, len(events))
+		each = slices.Repeat(failure.EventErrors{err}, len(events))
 	}
 	for i, err := range each {
 		if err != nil {

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/tickets"
 	"ndrbridge/sinks"
-	"ndrbridge/tickets"
 )
 
 // journal returns the journal for a sink's runner.

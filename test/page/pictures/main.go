@@ -21,7 +21,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
-	"ndrbridge/admin"
+	"ndrbridge/internal/admin"
 )
 
 func main() {

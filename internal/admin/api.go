@@ -1,0 +1,258 @@
+package admin
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/internal/admin/openapi"
+	"ndrbridge/poller"
+)
+
+// operation carries out a request. It returns the answer, which is sent as JSON, or nil
+// if it has sent a response itself. An error is sent as a problem.
+type operation func(c Control, w http.ResponseWriter, r *http.Request) (answer any, err error)
+
+// operations are the operations of a path, by method.
+type operations map[string]operation
+
+// noContent is the answer of an operation that returns nothing.
+type noContent struct{}
+
+// version is the path of the API, which openapi describes.
+const version = "/api/v1"
+
+// descriptionPath is where the description of the interface is served.
+const descriptionPath = version + "/openapi.json"
+
+// routes returns the operations of each path below version.
+func (o Options) routes() map[string]operations {
+	return map[string]operations{
+		"/status":  {http.MethodGet: o.status},
+		"/history": {http.MethodGet: history},
+		"/events":  {http.MethodGet: tail(make(slots, maxTails))},
+		"/backup":  {http.MethodPost: backup},
+		"/reload":  {http.MethodPost: reload},
+		"/rewind":  {http.MethodPost: rewind},
+		"/verify":  {http.MethodPost: verify},
+
+		"/cluster":          {http.MethodGet: o.showCluster},
+		"/cluster/handover": {http.MethodPost: o.handOver},
+		"/cluster/recover":  {http.MethodPost: o.recoverShard},
+
+		"/sinks/{sink}/pause":   {http.MethodPost: pause},
+		"/sinks/{sink}/resume":  {http.MethodPost: resume},
+		"/sinks/{sink}/replay":  {http.MethodPost: replay},
+		"/sinks/{sink}/requeue": {http.MethodPost: requeue},
+		"/sinks/{sink}/forget":  {http.MethodPost: forgetSink},
+		"/sinks/{sink}/rename":  {http.MethodPost: renameSink},
+
+		"/appliances/{appliance}/detections/{id}": {http.MethodGet: showDetection},
+
+		"/appliances/{appliance}/forget": {http.MethodPost: forgetAppliance},
+
+		"/tickets": {http.MethodGet: listCommands, http.MethodPost: o.takeCommands},
+		// The id of a command or, for POST, the name of a ticket system.
+		"/tickets/{id}": {
+			http.MethodGet: showCommand, http.MethodDelete: dropCommand, http.MethodPost: o.takeWebhook,
+		},
+		"/tickets/{id}/retry": {http.MethodPost: retryCommand},
+
+		"/dead": {http.MethodGet: groupDead},
+		// A key can contain anything, including slashes.
+		"/sinks/{sink}/dead":                    {http.MethodGet: listDead, http.MethodDelete: dropDead},
+		"/sinks/{sink}/dead/{key...}":           {http.MethodGet: showDead},
+		"/appliances/{appliance}/dead":          {http.MethodGet: listDead, http.MethodDelete: dropDead},
+		"/appliances/{appliance}/dead/{key...}": {http.MethodGet: showDead},
+	}
+}
+
+// api returns the handler of the API.
+func (o Options) api() http.Handler {
+	mux, answers := http.NewServeMux(), make(slots, maxAnswers)
+	for path, m := range o.routes() {
+		mux.Handle(version+path, o.serve(version+path, m, answers))
+	}
+	mux.Handle(descriptionPath, readOnly(func(w http.ResponseWriter, r *http.Request) {
+		if refused := checkQuery(r.URL.RawQuery, nil); refused != nil {
+			refused.write(w)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(openapi.JSON()) // fails only if the client is gone
+	}))
+	mux.HandleFunc("/api/{version}/", func(w http.ResponseWriter, r *http.Request) {
+		if "/api/"+r.PathValue("version") == version {
+			writeProblem(w, http.StatusNotFound, fmt.Sprintf("there is nothing at %s; try %s/status, or read %s, which lists what there is", r.URL.Path, version, descriptionPath))
+			return
+		}
+		writeProblem(w, http.StatusNotFound, fmt.Sprintf("there is no version %.80q of the API: this bridge has %s", r.PathValue("version"), version))
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeProblem(w, http.StatusNotFound, "there is nothing at "+r.URL.Path+"; try /, /healthz, /readyz, /metrics or /api/v1/status")
+	})
+	return mux
+}
+
+// serve returns a handler for the operations of a pattern. It answers 503 until there
+// is a Control. A GET, except of the event stream, occupies one of answers, and is
+// answered 503 if none is free.
+func (o Options) serve(pattern string, m operations, answers slots) http.Handler {
+	described := strings.ReplaceAll(pattern, "...}", "}")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		do, ok := m[r.Method]
+		if !ok {
+			refuseMethod(w, r, slices.Sorted(maps.Keys(m)))
+			return
+		}
+		takes := openapi.Requests()[r.Method+" "+described]
+		var refused *problem
+		if !takes.AnyQuery {
+			refused = checkQuery(r.URL.RawQuery, takes.Query)
+		}
+		if refused == nil && !takes.Body && r.ContentLength != 0 {
+			refused = refuseBody(r)
+		}
+		if refused != nil {
+			refused.write(w)
+			return
+		}
+		c := o.Control()
+		if c == nil {
+			writeProblem(w, http.StatusServiceUnavailable, "not ready: "+cmp.Or(strings.Join(o.NotReady(), "; "), "the state is being opened"))
+			return
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		if r.Method == http.MethodGet && r.URL.Path != version+"/events" {
+			if !answers.take() {
+				busy("too many answers are being read; try again").write(w)
+				return
+			}
+			defer answers.release()
+		}
+		answer, err := do(c, w, r)
+		if err != nil {
+			problemOf(err, http.StatusInternalServerError).write(w)
+			return
+		}
+		switch answer := answer.(type) {
+		case nil:
+		case noContent:
+			w.WriteHeader(http.StatusNoContent)
+		case accepted:
+			writeJSON(w, http.StatusAccepted, answer)
+		default:
+			writeJSON(w, http.StatusOK, answer)
+		}
+	})
+}
+
+func refuseMethod(w http.ResponseWriter, r *http.Request, allowed []string) {
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	writeProblem(w, http.StatusMethodNotAllowed,
+		fmt.Sprintf("%s does not take %s: use %s", r.URL.Path, r.Method, strings.Join(allowed, " or ")))
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		writeProblem(w, http.StatusInternalServerError, "encode the answer: "+err.Error())
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(body.Bytes()) // fails only if the client is gone
+}
+
+// problem is a problem document of the type about:blank (RFC 9457, section
+// 4.2.1). Operations and the client return it as an error.
+type problem struct {
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	// Field names the invalid field of the request, and Allowed its allowed values.
+	// Both are empty if unknown.
+	Field   string   `json:"field,omitempty"`
+	Allowed []string `json:"allowed,omitempty"`
+
+	close      bool   // the connection is closed
+	retryAfter string // seconds; empty: unknown
+}
+
+// newProblem returns a problem, which asks for a retry if its status is 503.
+func newProblem(status int, detail string) *problem {
+	p := &problem{Title: http.StatusText(status), Status: status, Detail: detail}
+	if status == http.StatusServiceUnavailable {
+		p.retryAfter = "5"
+	}
+	return p
+}
+
+// refusal returns a problem after which the connection is closed.
+func refusal(status int, detail string) *problem {
+	p := newProblem(status, detail)
+	p.close = true
+	return p
+}
+
+// busy returns the refusal of a request for which there is no capacity.
+func busy(detail string) *problem {
+	return refusal(http.StatusServiceUnavailable, detail)
+}
+
+// problemOf returns the problem for an error of an operation. Its status is fallback if
+// the error is none of the known ones.
+func problemOf(err error, fallback int) *problem {
+	if p, ok := errors.AsType[*problem](err); ok {
+		if text := err.Error(); text != p.Detail { // something was added to it
+			wrapped := *p
+			wrapped.Detail = text
+			return &wrapped
+		}
+		return p
+	}
+	switch {
+	case errors.Is(err, ErrUnknown):
+		fallback = http.StatusNotFound
+	case errors.Is(err, ErrNotRunning), errors.Is(err, ErrBusy), errors.Is(err, ErrNotRejected), errors.Is(err, poller.ErrNoPosition),
+		errors.Is(err, checkpoint.ErrDeadFull), errors.Is(err, checkpoint.ErrFenced):
+		fallback = http.StatusConflict
+	case errors.Is(err, ErrUnavailable), errors.Is(err, checkpoint.ErrClosed), errors.Is(err, checkpoint.ErrNotOwner):
+		fallback = http.StatusServiceUnavailable
+	}
+	return newProblem(fallback, err.Error())
+}
+
+func (p *problem) Error() string { return p.Detail }
+
+// Is makes a 401 match ErrToken, a 404 match ErrUnknown and a 503 match ErrUnavailable.
+func (p *problem) Is(target error) bool {
+	return p.Status == http.StatusUnauthorized && target == ErrToken ||
+		p.Status == http.StatusNotFound && target == ErrUnknown ||
+		p.Status == http.StatusServiceUnavailable && target == ErrUnavailable
+}
+
+func writeProblem(w http.ResponseWriter, status int, detail string) {
+	newProblem(status, detail).write(w)
+}
+
+func (p *problem) write(w http.ResponseWriter) {
+	if p.close {
+		w.Header().Set("Connection", "close")
+	}
+	if p.retryAfter != "" {
+		w.Header().Set("Retry-After", p.retryAfter)
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) // fails only if the client is gone
+}

@@ -1,0 +1,325 @@
+package admin_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ndrbridge/internal/admin"
+	"ndrbridge/test/certificate"
+)
+
+const readToken = "r3ader"
+
+func TestTheTokenForReadingChangesNothing(t *testing.T) {
+	c := newControl(t)
+	c.status.Version = "1.2.3"
+	o := handler(c)
+	o.ReadToken = readToken
+	server := newServer(t, o)
+	for _, e := range endpoints {
+		t.Run(e.method+" "+e.path, func(t *testing.T) {
+			if e.path == "/api/v1/events" {
+				return // it does not end
+			}
+			answer, body := request(t, e.method, server.URL+e.path, `{"all": true}`, readToken)
+			if e.method == http.MethodGet {
+				if answer.StatusCode == http.StatusForbidden || answer.StatusCode == http.StatusUnauthorized {
+					t.Errorf("%d %s", answer.StatusCode, body)
+				}
+				return
+			}
+			checkProblem(t, answer, body, http.StatusForbidden, "the token of admin.read_token can only read: this requires the token of admin.token or admin.token_file")
+		})
+	}
+	if len(c.changes) > 0 {
+		t.Errorf("it changed %v", c.changes)
+	}
+	t.Run("the metrics can be read", func(t *testing.T) {
+		if answer, body := request(t, http.MethodGet, server.URL+"/metrics", "", readToken); answer.StatusCode != http.StatusOK {
+			t.Errorf("%d %s", answer.StatusCode, body)
+		}
+	})
+	for _, test := range []struct {
+		name, token string
+		readOnly    bool
+	}{
+		{"the status says so", readToken, true},
+		{"the status of who may change everything does not", token, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var status admin.Status
+			answer, body := request(t, http.MethodGet, server.URL+"/api/v1/status", "", test.token)
+			if err := json.Unmarshal([]byte(body), &status); err != nil || status.ReadOnly != test.readOnly {
+				t.Errorf("%d %s (%v)", answer.StatusCode, body, err)
+			}
+		})
+	}
+	t.Run("without one, an empty token reads nothing", func(t *testing.T) {
+		answer, body := request(t, http.MethodGet, newServer(t, handler(c)).URL+"/api/v1/status", "", " ")
+		checkProblem(t, answer, body, http.StatusUnauthorized, "admin.token")
+	})
+}
+
+// writePair writes a certificate and its key and returns their paths.
+func writePair(t *testing.T, folder, name string, pair tls.Certificate) (certFile, keyFile string) {
+	t.Helper()
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certFile, keyFile = filepath.Join(folder, name+".crt"), filepath.Join(folder, name+".key")
+	writePEM(t, certFile, "CERTIFICATE", pair.Certificate[0])
+	writePEM(t, keyFile, "PRIVATE KEY", key)
+	return certFile, keyFile
+}
+
+func writePEM(t *testing.T, path, kind string, der []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serveTLS serves the admin interface by HTTPS and returns its address.
+func serveTLS(t *testing.T, o admin.Options, files admin.TLS, log *slog.Logger) string {
+	t.Helper()
+	config, err := files.Server(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := admin.NewServer(o)
+	server.Handler, server.TLSConfig = checkAnswers(t, server.Handler), config
+	server.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.ServeTLS(listener, "", "")
+	}()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-done
+	})
+	return listener.Addr().String()
+}
+
+func TestTheInterfaceOverTLS(t *testing.T) {
+	folder, soon := t.TempDir(), time.Now().Add(time.Hour)
+	authority := certificate.New(t, "clients", soon, nil)
+	authorityFile := filepath.Join(folder, "clients.pem")
+	writePEM(t, authorityFile, "CERTIFICATE", authority.Certificate[0])
+	own := certificate.New(t, "ndr.example", soon, nil)
+	files := admin.TLS{ClientCAFile: authorityFile}
+	files.CertFile, files.KeyFile = writePair(t, folder, "own", own)
+
+	o := handler(newControl(t))
+	o.Token, o.ClientCertificates = "", true
+	address := serveTLS(t, o, files, slog.New(slog.DiscardHandler))
+	trusting := x509.NewCertPool()
+	trusting.AddCert(own.Leaf)
+	signed := certificate.New(t, "operator", soon, &authority)
+	for _, test := range []struct {
+		name   string
+		config *tls.Config
+		path   string
+		status int    // 0: no answer
+		detail string // of the problem, or of the error
+	}{
+		{"health needs no certificate", &tls.Config{}, "/healthz", http.StatusOK, ""},
+		{"readiness needs no certificate", &tls.Config{}, "/readyz", http.StatusOK, ""},
+		{"the page needs no certificate", &tls.Config{}, "/", http.StatusOK, ""},
+		{"the API requires a certificate", &tls.Config{}, "/api/v1/status", http.StatusForbidden, "present a client certificate"},
+		{"the metrics require a certificate", &tls.Config{}, "/metrics", http.StatusForbidden, "present a client certificate"},
+		{"one that the authority has signed is accepted", &tls.Config{Certificates: []tls.Certificate{signed}}, "/api/v1/status", http.StatusOK, ""},
+		{"one that is the server's own is accepted", &tls.Config{GetClientCertificate: always(own)}, "/api/v1/status", http.StatusOK, ""},
+		{"one of another authority is refused", &tls.Config{GetClientCertificate: always(certificate.New(t, "operator", soon, nil))}, "/healthz", 0, "bad certificate"},
+		{"one that has expired is refused", &tls.Config{GetClientCertificate: always(certificate.New(t, "operator", time.Now().Add(-time.Hour), &authority))}, "/healthz", 0, "bad certificate"},
+		{"TLS 1.1 is refused", &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, "/healthz", 0, "protocol version"},
+		{"HTTP/2 is not spoken", &tls.Config{NextProtos: []string{"h2", "http/1.1"}}, "/healthz", http.StatusOK, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.config.RootCAs, test.config.ServerName = trusting, "ndr.example"
+			client := http.Client{Transport: &http.Transport{TLSClientConfig: test.config, DisableKeepAlives: true, ForceAttemptHTTP2: true}}
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+test.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Host = "ndr.example"
+			answer, err := client.Do(r)
+			if test.status == 0 {
+				if err == nil {
+					_ = answer.Body.Close()
+				}
+				if err == nil || !strings.Contains(err.Error(), test.detail) {
+					t.Fatalf("the error is %v, want %q", err, test.detail)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			if answer.StatusCode != test.status || answer.ProtoMajor != 1 {
+				t.Errorf("%s %s", answer.Proto, answer.Status)
+			}
+			if test.detail != "" {
+				var problem struct{ Detail string }
+				if err := json.NewDecoder(answer.Body).Decode(&problem); err != nil || !strings.Contains(problem.Detail, test.detail) {
+					t.Errorf("%q (%v), want %q", problem.Detail, err, test.detail)
+				}
+			}
+		})
+	}
+
+	t.Run("the bridge's own client operates it", func(t *testing.T) {
+		client, err := admin.NewOwnClient(address, "", files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !client.IsBridge(t.Context()) {
+			t.Error("it is not taken for a bridge")
+		}
+		if err := client.Pause(t.Context(), "lake"); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("the bridge's own client refuses another certificate", func(t *testing.T) {
+		other := admin.TLS{}
+		other.CertFile, other.KeyFile = writePair(t, t.TempDir(), "other", certificate.New(t, "ndr.example", soon, nil))
+		client, err := admin.NewOwnClient(address, "", other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := client.Health(t.Context()); err == nil || !strings.Contains(err.Error(), "is not that of admin.tls.cert_file") {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
+// always sends a certificate even if the server names other authorities.
+func always(c tls.Certificate) func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	return func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &c, nil }
+}
+
+func TestRenewedCertificatesAreServed(t *testing.T) {
+	folder, soon := t.TempDir(), time.Now().Add(time.Hour)
+	first, second := certificate.New(t, "first", soon, nil), certificate.New(t, "second", soon, nil)
+	var files admin.TLS
+	files.CertFile, files.KeyFile = writePair(t, folder, "own", first)
+	var logged lines
+	address := serveTLS(t, handler(newControl(t)), files, slog.New(slog.NewTextHandler(&logged, nil)))
+	served := func() string {
+		t.Helper()
+		conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(t.Context(), "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Subject.CommonName
+	}
+	if got := served(); got != "first" {
+		t.Fatalf("it serves %s", got)
+	}
+	later := time.Now().Add(time.Minute) // a file system may not tell two versions of a moment apart
+	writePEM(t, files.CertFile, "CERTIFICATE", second.Certificate[0])
+	if err := os.Chtimes(files.CertFile, later, later); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got := served(); got != "first" {
+			t.Errorf("it serves %s without its key", got)
+		}
+	}
+	if got := strings.Count(logged.String(), "cannot be used"); got != 1 {
+		t.Errorf("the mistake is logged %d times: %s", got, logged.String())
+	}
+	writePair(t, folder, "own", second)
+	later = later.Add(time.Minute)
+	if err := os.Chtimes(files.KeyFile, later, later); err != nil {
+		t.Fatal(err)
+	}
+	if got := served(); got != "second" {
+		t.Errorf("it serves %s after the renewal", got)
+	}
+}
+
+func TestUnusableCertificatesAreErrors(t *testing.T) {
+	folder, soon := t.TempDir(), time.Now().Add(time.Hour)
+	certFile, keyFile := writePair(t, folder, "own", certificate.New(t, "own", soon, nil))
+	_, otherKey := writePair(t, folder, "other", certificate.New(t, "other", soon, nil))
+	none := filepath.Join(folder, "none.pem")
+	for _, test := range []struct {
+		name  string
+		files admin.TLS
+		want  string
+	}{
+		{"a certificate that is not there", admin.TLS{CertFile: none, KeyFile: keyFile}, "admin.tls.cert_file: " + none + ": no such file"},
+		{"a key that is not there", admin.TLS{CertFile: certFile, KeyFile: none}, "admin.tls.key_file: " + none + ": no such file"},
+		{"the key of another certificate", admin.TLS{CertFile: certFile, KeyFile: otherKey}, "private key does not match"},
+		{"authorities that are not there", admin.TLS{CertFile: certFile, KeyFile: keyFile, ClientCAFile: none}, "admin.tls.client_ca_file: " + none + ": no such file"},
+		{"a key for authorities", admin.TLS{CertFile: certFile, KeyFile: keyFile, ClientCAFile: keyFile}, "contains no PEM certificate"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if _, err := test.files.Server(slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("the error is %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// TestSilentConnectionsOverTLSAreClosed opens more connections than are allowed without a
+// handshake. An operator is served all the same.
+func TestSilentConnectionsOverTLSAreClosed(t *testing.T) {
+	var files admin.TLS
+	files.CertFile, files.KeyFile = writePair(t, t.TempDir(), "own", certificate.New(t, "own", time.Now().Add(time.Hour), nil))
+	address := serveTLS(t, handler(newControl(t)), files, slog.New(slog.DiscardHandler))
+	for range 250 {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+	client, err := admin.NewOwnClient(address, token, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := client.Status(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// lines collects what is logged. It is safe for concurrent use.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}

@@ -1,0 +1,225 @@
+package admin_test
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/internal/admin"
+	"ndrbridge/poller"
+)
+
+func TestNewClientRejectsInvalidAddresses(t *testing.T) {
+	for _, address := range []string{"http://operator:s3cret@127.0.0.1:9600", "", "127.0.0.1:9600", "ftp://127.0.0.1", "http://", "http://%"} {
+		if _, err := admin.NewClient(address, ""); err == nil || !strings.Contains(err.Error(), "such as http://127.0.0.1:9600") {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+}
+
+func TestClientStatus(t *testing.T) {
+	c := newControl(t)
+	c.status = admin.Status{
+		Version: "1.2.3", Running: true, Started: time.Unix(1, 0).UTC(),
+		State: admin.StateStatus{Path: "/state.db", FileBytes: 4096, Journal: admin.Journal{Events: 1 << 60, Bytes: 5, MaxBytes: 6, Full: true}},
+		Appliances: []admin.ApplianceStatus{{Name: "hq", URL: "https://hq.example", Streams: []admin.StreamStatus{
+			{Stream: "records/dns", Failures: 2, Error: "a <b>", Backlog: &admin.Backlog{At: time.Unix(2, 0).UTC(), BehindSeconds: 0.5}},
+		}}},
+		Sinks:        []admin.SinkStatus{{Name: "lake", Kind: "kafka", State: "halted", LagEvents: 7, Oldest: time.Unix(3, 0).UTC(), FillsJournalInSeconds: 60}},
+		Unconfigured: []admin.SinkStatus{{Name: "old"}},
+	}
+	client, _ := serve(t, c)
+	got, err := client.Status(t.Context())
+	if err != nil || !reflect.DeepEqual(got, c.status) {
+		t.Errorf("%+v (%v), want %+v", got, err, c.status)
+	}
+}
+
+func TestClientHistory(t *testing.T) {
+	c := newControl(t)
+	c.history = admin.History{
+		StepSeconds: 15, Until: time.Unix(1, 0).UTC(), Journal: admin.JournalHistory{Bytes: []*int64{nil, new(int64(7))}},
+		Streams: []admin.StreamHistory{{Appliance: "hq", Stream: "detections", EventsPerSecond: []*float64{nil, new(0.0)}, LagSeconds: []*float64{nil, new(1.5)}}},
+		Sinks:   []admin.SinkHistory{{Sink: "lake", EventsPerSecond: []*float64{nil, nil}, LagEvents: []*uint64{nil, new(uint64(1 << 60))}, LagSeconds: []*float64{new(2.0), nil}}},
+	}
+	client, server := serve(t, c)
+	got, err := client.History(t.Context())
+	if err != nil || !reflect.DeepEqual(got, c.history) {
+		t.Errorf("%+v (%v), want %+v", got, err, c.history)
+	}
+	const want = `{"step_seconds":15,"until":"1970-01-01T00:00:01Z","journal":{"bytes":[null,7]},` +
+		`"streams":[{"appliance":"hq","stream":"detections","events_per_second":[null,0],"lag_seconds":[null,1.5]}],` +
+		`"sinks":[{"sink":"lake","events_per_second":[null,null],"lag_events":[null,1152921504606846976],"lag_seconds":[2,null]}]}`
+	if _, body := request(t, "GET", server.URL+"/api/v1/history", "", token); strings.TrimSpace(body) != want {
+		t.Errorf("%s, want %s", body, want)
+	}
+	c.err = admin.ErrNotRunning
+	if _, err := client.History(t.Context()); err == nil || err.Error() != admin.ErrNotRunning.Error() {
+		t.Errorf("%v, want that the bridge does not run", err)
+	}
+}
+
+func TestClientDelivery(t *testing.T) {
+	c := newControl(t)
+	client, _ := serve(t, c)
+	c.journal(t, 10, `{}`)
+	c.deliver(t, 0)
+	ctx := t.Context()
+
+	if n, err := client.Replay(ctx, "lake", admin.Replay{Since: time.Unix(4, 0)}); n != 7 || err != nil {
+		t.Errorf("%d events are replayed (%v), want the 7 from the fourth on", n, err)
+	}
+	if n, err := client.Replay(ctx, "lake", admin.Replay{Since: time.Unix(11, 0)}); n != 0 || err != nil {
+		t.Errorf("%d events are replayed (%v), want none: the last is older", n, err)
+	}
+	if n, err := client.Replay(ctx, "lake", admin.Replay{Since: time.Unix(4, 0), Until: time.Unix(6, 0), DryRun: true}); n != 2 || err != nil {
+		t.Errorf("%d events would be replayed (%v), want the fourth and the fifth", n, err)
+	}
+	if _, err := client.Replay(ctx, "lake", admin.Replay{Since: time.Unix(4, 0), Until: time.Unix(4, 0)}); err == nil || !strings.Contains(err.Error(), "until must be after since") {
+		t.Errorf("%v of an empty period", err)
+	}
+	paused := func() bool {
+		stats, err := c.store.Stats(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !stats.Sinks["lake"].PausedSince.IsZero()
+	}
+	if err := client.Pause(ctx, "lake"); err != nil || !paused() {
+		t.Errorf("paused %t (%v), want true", paused(), err)
+	}
+	if err := client.Resume(ctx, "lake"); err != nil || paused() {
+		t.Errorf("paused %t (%v), want false", paused(), err)
+	}
+	for _, err := range []error{client.Pause(ctx, "a/../b"), client.Resume(ctx, "..")} {
+		if !errors.Is(err, admin.ErrUnknown) || !strings.Contains(err.Error(), "sink/") {
+			t.Errorf("%v, want that the sink is unknown", err)
+		}
+	}
+}
+
+func TestClientReload(t *testing.T) {
+	c := newControl(t)
+	client, server := serve(t, c)
+	want := []string{"sink lake: changed", "appliance hq: removed"}
+	c.reload.Changes = want
+	if got, err := client.Reload(t.Context()); err != nil || !reflect.DeepEqual(got.Changes, want) {
+		t.Errorf("%q (%v), want %q", got.Changes, err, want)
+	}
+	c.reload.Changes = nil
+	if _, body := request(t, http.MethodPost, server.URL+"/api/v1/reload", "", token); strings.TrimSpace(body) != `{"changes":[]}` {
+		t.Errorf("without a change: %s", body)
+	}
+	c.err = errors.New("sinks[0]: name is missing")
+	if _, err := client.Reload(t.Context()); err == nil || err.Error() != c.err.Error() || !errors.Is(err, admin.ErrConfiguration) {
+		t.Errorf("%v, want %v, which is an error of the configuration", err, c.err)
+	}
+	c.err = admin.ErrBusy
+	if _, err := client.Reload(t.Context()); err == nil || errors.Is(err, admin.ErrConfiguration) {
+		t.Errorf("%v, want one that is not of the configuration", err)
+	}
+}
+
+func TestClientRewindAndVerify(t *testing.T) {
+	c := newControl(t)
+	client, _ := serve(t, c)
+	to := time.Unix(5, 7).UTC()
+	if err := client.Rewind(t.Context(), detections, to); err != nil || !c.rewoundTo.Equal(to) {
+		t.Errorf("rewound to %s (%v), want %s", c.rewoundTo, err, to)
+	}
+	if err := client.Rewind(t.Context(), checkpoint.Source{Appliance: "branch", Stream: "audit"}, to); !errors.Is(err, admin.ErrUnknown) {
+		t.Errorf("%v, want ErrUnknown", err)
+	}
+
+	difference := poller.Difference{Kind: poller.DiffMissing, Stream: "detections", ID: "25769804127"}
+	verification := poller.Verification{Stream: "detections", Since: to, Compared: 3, Differences: map[string]int{poller.DiffMissing: 1}}
+	for _, test := range []struct {
+		name   string
+		end    error
+		broken bool
+		want   string // of the error; empty: none
+	}{
+		{name: "a comparison is reported as it proceeds", want: ""},
+		{name: "an error that ended it is returned", end: errors.New("the appliance answered 503"), want: "the appliance answered 503"},
+		{name: "a truncated response is an error", broken: true, want: "broke off"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c.verify = func(report poller.VerifyReport) ([]poller.Verification, error) {
+				report.Progress("detections", 3, to)
+				report.Found(difference)
+				if test.broken {
+					panic(http.ErrAbortHandler)
+				}
+				return []poller.Verification{verification}, test.end
+			}
+			var found []poller.Difference
+			compared := 0
+			got, err := client.Verify(t.Context(), "hq", to, poller.VerifyReport{
+				Progress: func(_ string, n int, _ time.Time) { compared = n },
+				Found:    func(d poller.Difference) { found = append(found, d) },
+			})
+			if message(err) != test.want && (test.want == "" || !strings.Contains(message(err), test.want)) {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+			if compared != 3 || !reflect.DeepEqual(found, []poller.Difference{difference}) {
+				t.Errorf("compared %d, found %v", compared, found)
+			}
+			if !test.broken && !reflect.DeepEqual(got, []poller.Verification{verification}) {
+				t.Errorf("%+v, want %+v", got, verification)
+			}
+		})
+	}
+}
+
+func message(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestClientReportsForeignResponses(t *testing.T) {
+	for _, c := range []struct {
+		name, body, contentType string
+		status                  int
+		want                    string
+	}{
+		{"a proxy's page", "<html>Bad Gateway</html>", "text/html", 502, "502 Bad Gateway"},
+		{"a page with 200", "<html>Login</html>", "text/html", 200, "read the bridge's answer"},
+		{"a problem without a detail", "{}", "application/problem+json", 500, "500 Internal Server Error"},
+		{"nothing", "", "application/json", 200, "read the bridge's answer"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", c.contentType)
+				w.WriteHeader(c.status)
+				_, _ = w.Write([]byte(c.body))
+			}))
+			defer server.Close()
+			client, err := admin.NewClient(server.URL, token)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := client.Status(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), token) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+	t.Run("nobody", func(t *testing.T) {
+		server := httptest.NewServer(nil)
+		server.Close()
+		client, err := admin.NewClient(server.URL, token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := client.Backup(t.Context(), &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "ask the bridge") {
+			t.Errorf("%v", err)
+		}
+	})
+}

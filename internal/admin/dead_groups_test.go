@@ -1,0 +1,76 @@
+package admin_test
+
+import (
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/internal/admin"
+)
+
+func TestDeadLettersAreGrouped(t *testing.T) {
+	c := newControl(t)
+	c.journal(t, 3, `{"detection":{"title":"Port scan"}}`)
+	c.deliver(t, 3)
+	c.sourceDead(t, dns,
+		checkpoint.DeadLetter{Key: "a", Class: "invalid", Reason: "record 7: no timestamp", Time: time.Unix(9, 0), Body: []byte(`{"title": "x"}`)},
+		checkpoint.DeadLetter{Key: "b", Class: "invalid", Reason: "record 12: no timestamp", Time: time.Unix(5, 0), Body: []byte(`1`)},
+		checkpoint.DeadLetter{Key: "c", Class: "too_large", Reason: "record 12: no timestamp", Time: time.Unix(7, 0)},
+	)
+	client, server := serve(t, c)
+	got, err := client.DeadGroups(t.Context(), checkpoint.SourceOwner(dns))
+	want := admin.DeadGroups{Total: 3, Groups: []admin.DeadGroup{
+		{Appliance: "hq", Stream: "records/dns", Class: "invalid", Reason: "record <number>: no timestamp", Count: 2, First: time.Unix(5, 0).UTC(), Last: time.Unix(9, 0).UTC(), Key: "a"},
+		{Appliance: "hq", Stream: "records/dns", Class: "too_large", Reason: "record <number>: no timestamp", Count: 1, First: time.Unix(7, 0).UTC(), Last: time.Unix(7, 0).UTC(), Key: "c"},
+	}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v (%v)\nwant %+v", got, err, want)
+	}
+	if got, err := client.DeadGroups(t.Context(), checkpoint.SinkOwner("lake")); err != nil || len(got.Groups) != 1 || got.Groups[0].Sink != "lake" || got.Groups[0].Reason != "422 <no>" {
+		t.Errorf("%+v (%v)", got, err)
+	}
+	for _, test := range []struct {
+		owner      checkpoint.Owner
+		key, title string
+	}{{checkpoint.SinkOwner("lake"), checkpoint.DeadKey(1), "Port scan"}, {checkpoint.SourceOwner(dns), "a", "x"}, {checkpoint.SourceOwner(dns), "b", ""}} {
+		d, err := c.DeadLetter(t.Context(), test.owner, test.key)
+		if got := admin.NewDeadLetter(d, false).Title; err != nil || got != test.title {
+			t.Errorf("%s has the title %q (%v), want %q", test.key, got, err, test.title)
+		}
+	}
+	for query, status := range map[string]int{
+		"": 200, "?sink=lake": 200, "?appliance=hq&stream=records/dns": 200, "?sink=none": 404,
+		"?appliance=hq": 400, "?stream=audit": 400, "?sink=lake&stream=audit": 400,
+	} {
+		if answer, body := request(t, http.MethodGet, server.URL+"/api/v1/dead"+query, "", token); answer.StatusCode != status {
+			t.Errorf("%q: %s %s, want %d", query, answer.Status, body, status)
+		}
+	}
+}
+
+func TestDeadLettersBeyondTheGroups(t *testing.T) {
+	var grouping, all admin.DeadGrouping
+	lake := checkpoint.SinkOwner("lake")
+	letters := func(kind string) string { // without a digit
+		return strings.Map(func(r rune) rune { return r - '0' + 'a' }, kind)
+	}
+	for i := range 700 {
+		for n := range 3 {
+			grouping.AddTotal(1)
+			grouping.Add(lake, checkpoint.DeadLetter{Key: fmt.Sprint(i, n), Reason: letters(fmt.Sprint(i)), Time: time.Unix(int64(n), 0)})
+		}
+	}
+	all.Merge(grouping.Groups(), "03-")
+	for _, got := range []admin.DeadGroups{grouping.Groups(), all.Groups()} {
+		if len(got.Groups) != 500 || got.Total != 2100 || got.Ungrouped != 600 {
+			t.Errorf("%d groups, %d of %d in none", len(got.Groups), got.Ungrouped, got.Total)
+		}
+	}
+	if key := all.Groups().Groups[0].Key; !strings.HasPrefix(key, "03-") || !strings.HasSuffix(key, " 2") {
+		t.Errorf("example %q, want the newest with the prefix", key)
+	}
+}

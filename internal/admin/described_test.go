@@ -1,0 +1,152 @@
+package admin_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"ndrbridge/internal/admin"
+	"ndrbridge/internal/admin/openapi"
+	described "ndrbridge/test/appliance/openapi"
+)
+
+// description is the description of the interface, in which an answer has no fields but those
+// described.
+var description = sync.OnceValues(func() (*described.Description, error) {
+	var document any
+	if err := json.Unmarshal(openapi.JSON(), &document); err != nil {
+		return nil, err
+	}
+	closeSchemas(document)
+	strict, err := json.Marshal(document)
+	if err != nil {
+		return nil, err
+	}
+	return described.Parse(strict)
+})
+
+// closeSchemas forbids further fields in every schema that does not mention them.
+func closeSchemas(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		_, open := value["additionalProperties"]
+		if _, ok := value["properties"].(map[string]any); ok && !open {
+			value["additionalProperties"] = false
+		}
+		for _, inner := range value {
+			closeSchemas(inner)
+		}
+	case []any:
+		for _, inner := range value {
+			closeSchemas(inner)
+		}
+	}
+}
+
+// newServer serves the admin interface and checks that each answer is described.
+func newServer(t testing.TB, o admin.Options) *httptest.Server {
+	server := httptest.NewServer(checkAnswers(t, admin.NewHandler(o)))
+	t.Cleanup(server.Close)
+	return server
+}
+
+// checkAnswers reports answers of a handler that the description does not have. It reads the
+// operation from the path as the client wrote it.
+func checkAnswers(t testing.TB, next http.Handler) http.Handler {
+	d, err := description()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		method := r.Method
+		if method == http.MethodHead {
+			method = http.MethodGet
+		}
+		o, _, _ := d.Find(method, r.URL.EscapedPath())
+		if o == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		recorded := &recorder{ResponseWriter: w, status: http.StatusOK}
+		defer func() {
+			if reason := recover(); reason != nil { // the handler breaks the answer off
+				panic(reason)
+			}
+			body := recorded.body.Bytes()
+			if r.Method == http.MethodHead {
+				return
+			}
+			if err := o.CheckResponse(recorded.status, w.Header(), body); err != nil {
+				t.Errorf("%s is answered with %d, and %v: %.300s", o.Name, recorded.status, err, body)
+			}
+			if w.Header().Get("Content-Type") == "application/x-ndjson" {
+				checkLines(t, d, body)
+			}
+		}()
+		next.ServeHTTP(recorded, r)
+	})
+}
+
+// checkLines checks the lines of an answer to verify.
+func checkLines(t testing.TB, d *described.Description, body []byte) {
+	for line := range bytes.Lines(body) {
+		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(line))
+		if err == nil {
+			err = d.Component("VerifyLine").Validate(value)
+		}
+		if err != nil {
+			t.Errorf("the line %s: %v", line, err)
+		}
+	}
+}
+
+// recorder keeps a copy of an answer.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	body   bytes.Buffer
+}
+
+func (r *recorder) WriteHeader(status int) {
+	r.status = status
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	r.body.Write(b)
+	return r.ResponseWriter.Write(b)
+}
+
+// Unwrap returns the wrapped writer, for http.ResponseController.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+func TestTheDescriptionIsServed(t *testing.T) {
+	o := handler(nil) // while the state is being opened
+	server := newServer(t, o)
+	answer, body := request(t, http.MethodGet, server.URL+"/api/v1/openapi.json", "", token)
+	if answer.StatusCode != http.StatusOK || body != string(openapi.JSON()) {
+		t.Errorf("%d %.300s", answer.StatusCode, body)
+	}
+	answer, body = request(t, http.MethodPost, server.URL+"/api/v1/openapi.json", "", token)
+	checkProblem(t, answer, body, http.StatusMethodNotAllowed, "GET or HEAD")
+}
+
+func TestPathsThatDoNotExistNameThoseThatDo(t *testing.T) {
+	for _, test := range []struct{ name, path, detail string }{
+		{"an operation that does not exist", "/api/v1/nothing", "/api/v1/openapi.json, which lists"},
+		{"the API itself", "/api/v1/", "/api/v1/openapi.json, which lists"},
+		{"another version", "/api/v2/status", `no version "v2" of the API: this bridge has /api/v1`},
+		{"no version", "/api/status/", `no version "status" of the API`},
+		{"something else", "/nothing", "/api/v1/status"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			answer, body := request(t, http.MethodGet, newServer(t, handler(newControl(t))).URL+test.path, "", token)
+			checkProblem(t, answer, body, http.StatusNotFound, test.detail)
+		})
+	}
+}

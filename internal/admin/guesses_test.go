@@ -1,0 +1,91 @@
+package admin_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"ndrbridge/internal/admin"
+)
+
+func TestGuessesAreSlowedDownCountedAndLogged(t *testing.T) {
+	for _, entrance := range []struct {
+		name, secret string
+		ask          func(guess string) *http.Request
+		right        string
+	}{
+		{"the token", "token", func(guess string) *http.Request {
+			r := httptest.NewRequest(http.MethodGet, "/api/v1/status", nil)
+			r.Header.Set("Authorization", "Bearer "+guess)
+			return r
+		}, token},
+		{"a webhook's secret", "jira", func(guess string) *http.Request {
+			r := httptest.NewRequest(http.MethodPost, "/api/v1/tickets/jira", strings.NewReader("{}"))
+			r.Header.Set("X-Hub-Signature", guess)
+			return r
+		}, signature("{}")},
+	} {
+		t.Run(entrance.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				metrics := prometheus.NewRegistry()
+				o := withJira(t, newControl(t))
+				o.Guesses = admin.NewGuesses(metrics, slog.New(slog.NewTextHandler(&log, nil)))
+				handler := admin.NewHandler(o)
+				status := func(address, guess string) int {
+					r, answer := entrance.ask(guess), httptest.NewRecorder()
+					r.RemoteAddr = address
+					handler.ServeHTTP(answer, r)
+					if answer.Code == http.StatusTooManyRequests && answer.Header().Get("Retry-After") == "" {
+						t.Error("no Retry-After")
+					}
+					return answer.Code
+				}
+				const guesses, most, attacker = 1500, 100, "[2001:db8::1]:1"
+				count := map[int]int{}
+				for n := range guesses {
+					// A host has more than one address of IPv6.
+					count[status(fmt.Sprintf("[2001:db8::%x]:1", n+1), fmt.Sprintf("sha256=%064d", n))]++
+				}
+				if count[http.StatusUnauthorized] != most || count[http.StatusTooManyRequests] != guesses-most {
+					t.Errorf("%v, want %d examined", count, most)
+				}
+				if got := status(attacker, entrance.right); got != http.StatusTooManyRequests {
+					t.Errorf("the right one after too many others: %d, so that the guess is confirmed", got)
+				}
+				for _, other := range []string{"[2001:db8:0:1::1]:1", "192.0.2.1:1"} {
+					if got := status(other, entrance.right); got == http.StatusUnauthorized || got == http.StatusTooManyRequests {
+						t.Errorf("the right one of %s: %d", other, got)
+					}
+				}
+				time.Sleep(2 * time.Minute)
+				if got := status(attacker, entrance.right); got == http.StatusUnauthorized || got == http.StatusTooManyRequests {
+					t.Errorf("the right one after a minute: %d", got)
+				}
+				status(attacker, "wrong") // logs those since the first
+				want := fmt.Sprintf(`
+# HELP ndrbridge_admin_refused_credentials_total Requests to the admin interface with wrong credentials, by result: wrong, or throttled (not examined, because the address had sent too many).
+# TYPE ndrbridge_admin_refused_credentials_total counter
+ndrbridge_admin_refused_credentials_total{result="throttled"} %d
+ndrbridge_admin_refused_credentials_total{result="wrong"} %d
+`, guesses-most+1, most+1)
+				if err := testutil.GatherAndCompare(metrics, strings.NewReader(want)); err != nil {
+					t.Error(err)
+				}
+				lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+				if len(lines) != 2 || !strings.Contains(lines[1], fmt.Sprintf("secret=%s address=%s requests=%d", entrance.secret, attacker, guesses+1)) {
+					t.Errorf("the log: %s", &log)
+				}
+			})
+		})
+	}
+}

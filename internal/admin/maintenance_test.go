@@ -1,0 +1,56 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+
+	"ndrbridge/internal/admin"
+)
+
+// change records what the bridge is to change.
+func (c *control) change(what string) error {
+	c.changes = append(c.changes, what)
+	return c.err
+}
+
+func (c *control) Forget(_ context.Context, sink string) error { return c.change("forget " + sink) }
+
+func (c *control) Rename(_ context.Context, sink, to string) error {
+	return c.change("rename " + sink + " to " + to)
+}
+
+func (c *control) ForgetAppliance(_ context.Context, name string) error {
+	return c.change("forget appliance " + name)
+}
+
+func (c *control) ForgetIdentity(_ context.Context, name string) error {
+	return c.change("forget identity " + name)
+}
+
+func TestClientMaintenance(t *testing.T) {
+	c := newControl(t)
+	client, server := serve(t, c)
+	all := func() error {
+		return errors.Join(client.Forget(t.Context(), "lake"), client.Rename(t.Context(), "lake", "sea"),
+			client.ForgetAppliance(t.Context(), "hq"), client.ForgetIdentity(t.Context(), "hq"))
+	}
+	if err := all(); err != nil {
+		t.Error(err)
+	}
+	if want := []string{"forget lake", "rename lake to sea", "forget appliance hq", "forget identity hq"}; !slices.Equal(c.changes, want) {
+		t.Errorf("%q, want %q", c.changes, want)
+	}
+	c.err = fmt.Errorf("%w sink", admin.ErrUnknown)
+	if err := all(); !errors.Is(err, admin.ErrUnknown) {
+		t.Errorf("%v, want that it is unknown", err)
+	}
+	c.err = errors.New("the sink is configured")
+	answer, body := request(t, "POST", server.URL+"/api/v1/sinks/lake/forget", "", token)
+	checkProblem(t, answer, body, http.StatusConflict, "the sink is configured")
+	answer, body = request(t, "POST", server.URL+"/api/v1/sinks/lake/rename", `{}`, token)
+	checkProblem(t, answer, body, http.StatusBadRequest, "to is missing")
+}

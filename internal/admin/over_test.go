@@ -1,0 +1,141 @@
+package admin_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/internal/admin"
+	"ndrbridge/internal/cluster/forward"
+	"ndrbridge/poller"
+	"ndrbridge/test/loopback"
+)
+
+// serveOverNATS serves a Control on a NATS subject and returns a client for it.
+func serveOverNATS(t *testing.T, c admin.Control) *admin.Client {
+	t.Helper()
+	s := loopback.NATS(t, nil)
+	nc, err := nats.Connect(s.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	o := handler(c)
+	o.Token = ""
+	server, err := forward.Serve(nc, "ndr.test.shard.00", admin.NewHandler(o), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	return admin.NewClientOver(forward.NewTransport(nc, "ndr.test.shard.00"))
+}
+
+func TestClientOverNATS(t *testing.T) {
+	c := newControl(t)
+	client := serveOverNATS(t, c)
+	ctx := t.Context()
+	c.status = admin.Status{Version: "1.2.3", Running: true}
+	if got, err := client.Status(ctx); err != nil || !reflect.DeepEqual(got, c.status) {
+		t.Errorf("%+v (%v), want %+v", got, err, c.status)
+	}
+	c.journal(t, 1000, `{"fill":"`+strings.Repeat("x", 1000)+`"}`)
+	c.deliver(t, 3)
+	if got := <-ids(t, client, admin.From{Since: time.Unix(101, 0)}, 900); fmt.Sprint(got) != fmt.Sprint(upTo(101, 1000)) {
+		t.Errorf("tailed %v", got)
+	}
+	if got, err := client.Dead(ctx, lake, "", 2); err != nil || len(got) != 2 {
+		t.Errorf("%d dead letters (%v), want 2", len(got), err)
+	}
+	if n, err := client.Requeue(ctx, "lake", nil); n != 3 || err != nil {
+		t.Errorf("%d requeued (%v), want 3", n, err)
+	}
+	if err := client.Pause(ctx, "a/../b"); !errors.Is(err, admin.ErrUnknown) {
+		t.Errorf("%v, want ErrUnknown", err)
+	}
+	var copied bytes.Buffer
+	if err := client.Backup(ctx, &copied); err != nil {
+		t.Fatal(err)
+	}
+	openCopy(t, filepath.Join(t.TempDir(), "copy.db"), copied.Bytes())
+	c.verify = func(report poller.VerifyReport) ([]poller.Verification, error) {
+		report.Progress("detections", 3, time.Unix(0, 0))
+		panic(http.ErrAbortHandler)
+	}
+	_, err := client.Verify(ctx, "hq", time.Unix(0, 0), poller.VerifyReport{Progress: func(string, int, time.Time) {}})
+	if err == nil || !strings.Contains(err.Error(), "broke off") {
+		t.Errorf("%v, want that the response broke off", err)
+	}
+}
+
+// openCopy writes a copy of a state and opens it.
+func openCopy(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store, err := checkpoint.Open(path, checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestUnavailable(t *testing.T) {
+	c := newControl(t)
+	c.err = fmt.Errorf("shard 03: no member owns it: %w", admin.ErrUnavailable)
+	inner := serveOverNATS(t, c)
+	_, server := serve(t, forwarding{inner})
+	answer, body := request(t, http.MethodGet, server.URL+"/api/v1/history", "", token)
+	if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") != "5" || !strings.Contains(body, `"detail":"asked: shard 03: no member owns it: not available now`) {
+		t.Errorf("%s, Retry-After %q: %s", answer.Status, answer.Header.Get("Retry-After"), body)
+	}
+	if _, err := inner.History(t.Context()); !errors.Is(err, admin.ErrUnavailable) {
+		t.Errorf("%v, want ErrUnavailable", err)
+	}
+	if err := admin.NewClientOver(broken{}).Pause(t.Context(), "lake"); err == nil || err.Error() != "no way there" {
+		t.Errorf("%v, want the transport's error", err)
+	}
+}
+
+// forwarding adds to the errors of a client.
+type forwarding struct{ *admin.Client }
+
+func (f forwarding) History(ctx context.Context) (admin.History, error) {
+	h, err := f.Client.History(ctx)
+	return h, fmt.Errorf("asked: %w", err)
+}
+
+type broken struct{}
+
+func (broken) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, errors.New("no way there")
+}
+
+// archive is a Control whose backup has a name of its own.
+type archive struct{ *control }
+
+func (archive) BackupName() string { return "ndrbridge.tar" }
+
+func TestABackupHasItsName(t *testing.T) {
+	for name, c := range map[string]admin.Control{"ndrbridge.db": newControl(t), "ndrbridge.tar": archive{newControl(t)}} {
+		_, server := serve(t, c)
+		answer, _ := request(t, http.MethodPost, server.URL+"/api/v1/backup", "", token)
+		if got := answer.Header.Get("Content-Disposition"); got != `attachment; filename="`+name+`"` {
+			t.Errorf("%s, want %s", got, name)
+		}
+	}
+}

@@ -1,0 +1,250 @@
+package admin_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ndrbridge/internal/admin"
+	"ndrbridge/transform"
+)
+
+// ids calls Tail until it has yielded n events, and sends their ids.
+func ids(t *testing.T, client *admin.Client, from admin.From, n int) <-chan []string {
+	done := make(chan []string, 1)
+	go func() {
+		enough := errors.New("enough")
+		var got []string
+		err := client.Tail(t.Context(), from, func(e transform.Event) error {
+			if got = append(got, e.ID); len(got) == n {
+				return enough
+			}
+			return nil
+		})
+		if !errors.Is(err, enough) {
+			t.Errorf("after %d of %d events: %v", len(got), n, err)
+		}
+		done <- got
+	}()
+	return done
+}
+
+func upTo(first, last int) (ids []string) {
+	for n := first; n <= last; n++ {
+		ids = append(ids, strconv.Itoa(n))
+	}
+	return ids
+}
+
+func TestTheEndOfTheJournalIsReported(t *testing.T) {
+	for _, missing := range []error{nil, errors.New("shard 03: no member owns it")} {
+		c := newControl(t)
+		c.missing = missing
+		c.journal(t, 5, `{}`)
+		client, _ := serve(t, c)
+		var got []string
+		done := errors.New("done")
+		err := client.Tail(t.Context(), admin.From{Last: 2, Live: func(err error) error {
+			got = append(got, fmt.Sprint(err))
+			c.journal(t, 1, `{}`)
+			return nil
+		}}, func(e transform.Event) error {
+			if got = append(got, e.ID); e.ID == "6" {
+				return done
+			}
+			return nil
+		})
+		if want := []string{"4", "5", fmt.Sprint(missing), "6"}; !errors.Is(err, done) || !slices.Equal(got, want) {
+			t.Errorf("%v (%v), want %v", got, err, want)
+		}
+		client, _ = serve(t, newControl(t))
+		if err := client.Tail(t.Context(), admin.From{Live: func(error) error { return done }}, nil); !errors.Is(err, done) {
+			t.Errorf("%v, want the error of Live", err)
+		}
+	}
+}
+
+func TestEventsAreTailed(t *testing.T) {
+	t.Run("since a time, and then new ones", func(t *testing.T) {
+		c := newControl(t)
+		c.journal(t, 500, `{}`)
+		client, _ := serve(t, c)
+		tailed := ids(t, client, admin.From{Since: time.Unix(101, 0)}, 403)
+		<-c.tailing
+		c.journal(t, 3, `{}`)
+		if got, want := <-tailed, upTo(101, 503); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	})
+	t.Run("without a time, only new ones", func(t *testing.T) {
+		c := newControl(t)
+		c.journal(t, 5, `{}`)
+		client, _ := serve(t, c)
+		tailed := ids(t, client, admin.From{}, 2)
+		<-c.tailing
+		c.journal(t, 2, `{}`)
+		if got := <-tailed; fmt.Sprint(got) != "[6 7]" {
+			t.Errorf("%v, want 6 and 7", got)
+		}
+	})
+	t.Run("the last few, and then new ones", func(t *testing.T) {
+		c := newControl(t)
+		c.journal(t, 5, `{}`)
+		client, _ := serve(t, c)
+		tailed := ids(t, client, admin.From{Last: 2}, 3)
+		<-c.tailing
+		c.journal(t, 1, `{}`)
+		if got := <-tailed; fmt.Sprint(got) != "[4 5 6]" {
+			t.Errorf("%v, want 4 to 6", got)
+		}
+	})
+	t.Run("large and with unusual white space", func(t *testing.T) {
+		c := newControl(t)
+		fill := "{\"a\":\r\n\t\"" + strings.Repeat("x", 3<<20) + "\"\n}"
+		c.journal(t, 1, fill)
+		client, _ := serve(t, c)
+		enough := errors.New("enough")
+		err := client.Tail(t.Context(), admin.From{Since: time.Unix(1, 0)}, func(e transform.Event) error {
+			if want := strings.NewReplacer("\r", " ", "\n", " ").Replace(fill); string(e.Data()) != want {
+				t.Errorf("data of %d bytes, want %d", len(e.Data()), len(want))
+			}
+			return enough
+		})
+		if !errors.Is(err, enough) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestTailSendsServerSentEvents(t *testing.T) {
+	c := newControl(t)
+	e := event(t, 7, `{"detection":{}}`)
+	c.tail = func(_ context.Context, yield func(transform.Event) error) error { return yield(e) }
+	_, server := serve(t, c)
+	answer, body := request(t, http.MethodGet, server.URL+"/api/v1/events", "", token)
+	if got := answer.Header.Get("Content-Type"); got != "text/event-stream" {
+		t.Errorf("content type %q", got)
+	}
+	if want := ":\n\nid: 7\nevent: io.ndrbridge.detection.created\ndata: " + string(e.Structured()) + "\n\n"; body != want {
+		t.Errorf("%q, want %q", body, want)
+	}
+}
+
+func TestTailEnds(t *testing.T) {
+	ignore := func(transform.Event) error { return nil }
+	ended := func(t *testing.T, c *control) {
+		t.Helper()
+		for range c.tailing { // it is closed when Tail has returned
+		}
+	}
+	t.Run("when the client leaves", func(t *testing.T) {
+		c := newControl(t)
+		client, _ := serve(t, c)
+		ctx, leave := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- client.Tail(ctx, admin.From{}, ignore) }()
+		<-c.tailing
+		leave()
+		if err := <-done; err != nil {
+			t.Errorf("%v, want nil", err)
+		}
+		ended(t, c)
+	})
+	t.Run("with an error when the server closes", func(t *testing.T) {
+		c := newControl(t)
+		client, server := serve(t, c)
+		done := make(chan error)
+		go func() { done <- client.Tail(t.Context(), admin.From{}, ignore) }()
+		<-c.tailing
+		if err := server.Config.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; err == nil {
+			t.Error("no error")
+		}
+		ended(t, c)
+	})
+	t.Run("with an error when the bridge ends it", func(t *testing.T) {
+		c := newControl(t)
+		c.tail = func(context.Context, func(transform.Event) error) error { return nil }
+		client, _ := serve(t, c)
+		if err := client.Tail(t.Context(), admin.From{}, ignore); err == nil || !strings.Contains(err.Error(), "ended the stream") {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("with the bridge's error", func(t *testing.T) {
+		c := newControl(t)
+		c.tail = func(_ context.Context, yield func(transform.Event) error) error {
+			return errors.Join(yield(event(t, 1, `{}`)), errors.New("the state is\ndamaged"))
+		}
+		client, _ := serve(t, c)
+		seen := 0
+		err := client.Tail(t.Context(), admin.From{}, func(transform.Event) error { seen++; return nil })
+		if message(err) != "the state is\ndamaged" || seen != 1 {
+			t.Errorf("after %d events: %v", seen, err)
+		}
+	})
+	t.Run("if a client never reads", func(t *testing.T) {
+		c := newControl(t)
+		c.journal(t, 16, `"`+strings.Repeat("x", 1<<20)+`"`)
+		_, server := serve(t, c)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/api/v1/events?since=1970-01-01T00:00:01Z", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		c.journal(t, 1, `{}`) // the journal accepts more meanwhile
+		if err := server.Config.Close(); err != nil {
+			t.Error(err)
+		}
+		ended(t, c)
+	})
+}
+
+func TestIdleTailSendsKeepAlives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &control{tailing: make(chan struct{})}
+		c.tail = func(ctx context.Context, _ func(transform.Event) error) error {
+			<-ctx.Done()
+			return nil
+		}
+		ctx, leave := context.WithTimeout(t.Context(), 46*time.Second)
+		defer leave()
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1/api/v1/events", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		admin.NewHandler(handler(c)).ServeHTTP(w, r)
+		if want := strings.Repeat(":\n\n", 4); w.Body.String() != want || !w.Flushed {
+			t.Errorf("%q, want a comment at the start and every 15 s", w.Body)
+		}
+	})
+}
+
+func TestTailReportsWhyItFails(t *testing.T) {
+	c := newControl(t)
+	c.err = admin.ErrNotRunning
+	_, server := serve(t, c)
+	_, body := request(t, http.MethodGet, server.URL+"/api/v1/events", "", token)
+	_, data, _ := strings.Cut(body, "event: problem\ndata: ")
+	var p struct {
+		Status int
+		Detail string
+	}
+	if err := json.Unmarshal([]byte(data), &p); err != nil || p.Status != http.StatusConflict || p.Detail != c.err.Error() {
+		t.Errorf("%s (%v)", body, err)
+	}
+}

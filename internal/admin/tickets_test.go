@@ -1,0 +1,410 @@
+package admin_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/internal/admin"
+	"ndrbridge/internal/tickets"
+	"ndrbridge/internal/tickets/webhookintake"
+)
+
+const secret = "jira-s3cret"
+
+// intakes serves ticket intakes for the appliance hq: the API, a webhook jira with a
+// secret, and a webhook otrs without one.
+func intakes(t *testing.T, o admin.Options, read func() (string, error)) (*control, *httptest.Server) {
+	t.Helper()
+	c := newControl(t)
+	acceptor := tickets.NewAcceptor(c.store, tickets.AcceptorOptions{
+		Appliances: []string{"hq"}, Now: time.Now, Metrics: tickets.NewAcceptorMetrics(prometheus.NewRegistry()),
+	})
+	known := make(map[string]*webhookintake.Receiver)
+	for name, o := range map[string]webhookintake.Options{
+		"jira": {
+			Verify:   &webhookintake.Verification{Method: webhookintake.MethodSignature, Header: "X-Hub-Signature", Secret: read},
+			Accounts: []string{"bridge"}, Mapping: webhookintake.Jira(),
+		},
+		"otrs": {Mapping: webhookintake.Generic()},
+	} {
+		var err error
+		if known[name], err = webhookintake.New(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.NotReady, o.Metrics = func() []string { return nil }, prometheus.NewRegistry()
+	o.Control = func() admin.Control { return c }
+	if o.Tickets == nil {
+		o.Tickets = func() admin.Tickets { return admin.Tickets{Acceptor: acceptor, Webhooks: known} }
+	}
+	server := newServer(t, o)
+	return c, server
+}
+
+func readSecret() (string, error) { return secret, nil }
+
+// post sends a body with headers, given as alternating names and values.
+func post(t *testing.T, address, body string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	if host := r.Header.Get("Host"); host != "" {
+		r.Host = host
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer, string(text)
+}
+
+func signature(body string) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(body))
+	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
+}
+
+func issue(category, user string) string {
+	return fmt.Sprintf(`{"webhookEvent": "jira:issue_updated", "user": {"accountId": %q}, "changelog": {"items": [{"field": "status"}]},
+		"issue": {"key": "SEC-1", "fields": {"status": {"name": "x", "statusCategory": {"key": %q}}}}}`, user, category)
+}
+
+// answered is the response of an intake.
+type answered struct {
+	Commands []struct {
+		ID        uint64
+		Duplicate bool
+		Location  string
+	}
+	Ignored string
+}
+
+// accepted checks that the status is 202 and returns the response.
+func accepted(t *testing.T, answer *http.Response, body string) answered {
+	t.Helper()
+	var a answered
+	if err := json.Unmarshal([]byte(body), &a); err != nil || answer.StatusCode != http.StatusAccepted {
+		t.Fatalf("%d %s (%v)", answer.StatusCode, body, err)
+	}
+	return a
+}
+
+func (c *control) commands(t *testing.T) []checkpoint.Command {
+	t.Helper()
+	all, err := c.store.Commands(t.Context(), checkpoint.CommandFilter{}, 0, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestCommandsAreTakenIn(t *testing.T) {
+	c, server := intakes(t, admin.Options{Token: token}, readSecret)
+	bearer := "Bearer " + token
+	t.Run("one, with its location", func(t *testing.T) {
+		answer, body := post(t, server.URL+"/api/v1/tickets", `{"ticket_id": "SEC-1", "status": "closed"}`, "Authorization", bearer, "Content-Type", "application/json; charset=utf-8")
+		a := accepted(t, answer, body)
+		if len(a.Commands) != 1 || answer.Header.Get("Location") != a.Commands[0].Location {
+			t.Fatalf("%s, at %s", body, answer.Header.Get("Location"))
+		}
+		if answer, shown := request(t, http.MethodGet, server.URL+a.Commands[0].Location, "", token); answer.StatusCode != http.StatusOK || !strings.Contains(shown, `"status":"pending"`) || !strings.Contains(shown, `"command":{"ticket_id":"SEC-1","appliance":"hq","status":"closed"}`) {
+			t.Errorf("%s", shown)
+		}
+	})
+	t.Run("several", func(t *testing.T) {
+		answer, body := post(t, server.URL+"/api/v1/tickets", `[{"ticket_id": "A", "status": "new"}, {"ticket_id": "B", "assignee": "ana"}]`, "Authorization", bearer)
+		if a := accepted(t, answer, body); len(a.Commands) != 2 || a.Commands[0].ID >= a.Commands[1].ID || answer.Header.Get("Location") != "" {
+			t.Errorf("%s", body)
+		}
+	})
+	t.Run("a repeated one once", func(t *testing.T) {
+		before := len(c.commands(t))
+		var ids []uint64
+		for again := range 2 {
+			answer, body := post(t, server.URL+"/api/v1/tickets", `{"ticket_id": "SEC-2", "status": "new"}`, "Authorization", bearer, "Idempotency-Key", "k1")
+			a := accepted(t, answer, body)
+			if a.Commands[0].Duplicate != (again == 1) {
+				t.Errorf("%s", body)
+			}
+			ids = append(ids, a.Commands[0].ID)
+		}
+		if n := len(c.commands(t)) - before; n != 1 || ids[0] != ids[1] {
+			t.Errorf("%d were stored, ids %v", n, ids)
+		}
+	})
+	t.Run("a webhook signed by Jira, without the token, by any host name, once", func(t *testing.T) {
+		before, body := len(c.commands(t)), issue("done", "ana")
+		for range 2 {
+			answer, text := post(t, server.URL+"/api/v1/tickets/jira", body, "X-Hub-Signature", signature(body), "X-Atlassian-Webhook-Identifier", "w1", "Host", "bridge.example")
+			accepted(t, answer, text)
+		}
+		all := c.commands(t)
+		if len(all)-before != 1 || string(all[len(all)-1].Body) != `{"ticket_id":"SEC-1","appliance":"hq","status":"closed"}` {
+			t.Errorf("%d were stored, the last %s", len(all)-before, all[len(all)-1].Body)
+		}
+	})
+	t.Run("a webhook repeated with another identifier once", func(t *testing.T) {
+		before, body := len(c.commands(t)), strings.Replace(issue("done", "ana"), "SEC-1", "SEC-3", 1)
+		for _, identifier := range []string{"w2", "w3", ""} {
+			answer, text := post(t, server.URL+"/api/v1/tickets/jira", body, "X-Hub-Signature", signature(body), "X-Atlassian-Webhook-Identifier", identifier)
+			accepted(t, answer, text)
+		}
+		if n := len(c.commands(t)) - before; n != 1 {
+			t.Errorf("%d were stored, want 1", n)
+		}
+	})
+	t.Run("a webhook with parameters that its system adds to the address", func(t *testing.T) {
+		before, body := len(c.commands(t)), strings.Replace(issue("done", "ana"), "SEC-1", "SEC-4", 1)
+		answer, text := post(t, server.URL+"/api/v1/tickets/jira?triggeredByUser=ana&user_key=ana&user_key=a;b", body, "X-Hub-Signature", signature(body))
+		accepted(t, answer, text)
+		if n := len(c.commands(t)) - before; n != 1 {
+			t.Errorf("%d were stored, want 1", n)
+		}
+	})
+	t.Run("a webhook of another system with the token", func(t *testing.T) {
+		answer, body := post(t, server.URL+"/api/v1/tickets/otrs", `{"ticket_id": "7", "status": "acknowledged"}`, "Authorization", bearer)
+		accepted(t, answer, body)
+	})
+	t.Run("changes of the bridge's own account are ignored", func(t *testing.T) {
+		before, body := len(c.commands(t)), issue("done", "bridge")
+		answer, text := post(t, server.URL+"/api/v1/tickets/jira", body, "X-Hub-Signature", signature(body))
+		if a := accepted(t, answer, text); len(a.Commands) != 0 || !strings.Contains(a.Ignored, "own account") || len(c.commands(t)) != before {
+			t.Errorf("%s", text)
+		}
+	})
+}
+
+// TestRefusedCommandsAreNotStored checks that refusals name the field and the allowed
+// values, and that nothing is stored.
+func TestRefusedCommandsAreNotStored(t *testing.T) {
+	open, openServer := intakes(t, admin.Options{Token: token}, readSecret)
+	closed, closedServer := intakes(t, admin.Options{Token: token, Tickets: func() admin.Tickets { return admin.Tickets{} }}, readSecret)
+	mute, muteServer := intakes(t, admin.Options{Token: token}, func() (string, error) { return "", errors.New("open /run/x") })
+	const one = `{"ticket_id": "SEC-1", "status": "closed"}`
+	for _, c := range []struct {
+		name       string
+		path, body string
+		headers    []string
+		anonymous  bool // the request has no token
+		sign       bool
+		disabled   bool
+		unreadable bool // the secret
+		status     int
+		detail     string
+		field      string
+		allowed    []string
+	}{
+		{name: "a value that no appliance has", body: `{"ticket_id": "SEC-1", "status": "done"}`, status: 422, detail: `cannot be "done"`, field: "status", allowed: tickets.Statuses()},
+		{name: "a wrong value in a list's second item", body: `[` + one + `, {"ticket_id": "SEC-1", "status": "closed", "resolution": "fixed"}]`, status: 422, detail: "[1] resolution", field: "[1].resolution", allowed: tickets.Resolutions()},
+		{name: "a list's second item that changes nothing", body: `[` + one + `, {"ticket_id": "SEC-1"}]`, status: 422, detail: "changes nothing", field: "[1]"},
+		{name: "a resolution without closed", body: `{"ticket_id": "SEC-1", "resolution": "action_taken"}`, status: 422, detail: "closed", field: "resolution"},
+		{name: "no ticket", body: `{"status": "closed"}`, status: 422, detail: "is missing", field: "ticket_id"},
+		{name: "an unknown appliance", body: `{"ticket_id": "SEC-1", "status": "new", "appliance": "lab"}`, status: 422, detail: "lab", field: "appliance", allowed: []string{"hq"}},
+		{name: "an unknown field", body: `{"ticket_id": "SEC-1", "state": "closed"}`, status: 400, detail: "is an unknown field", field: "state"},
+		{name: "a value of another type", body: `[{"ticket_id": 7, "status": "closed"}]`, status: 400, detail: "must be text", field: "[0].ticket_id"},
+		{name: "no JSON", body: `ticket_id=SEC-1`, status: 400, detail: "not valid JSON"},
+		{name: "no body", status: 400, detail: "body is missing"},
+		{name: "an empty list", body: `[]`, status: 400, detail: "empty"},
+		{name: "a form", body: `ticket_id=SEC-1`, headers: []string{"Content-Type", "application/x-www-form-urlencoded"}, status: 415, detail: "application/json"},
+		{name: "a body that is too large", body: `{"ticket_id": "` + strings.Repeat("x", 1<<20) + `"}`, status: 413, detail: "larger than"},
+		{name: "a key that is too long", body: one, headers: []string{"Idempotency-Key", strings.Repeat("k", 256)}, status: 400, detail: "255 bytes"},
+		{name: "no token", body: one, anonymous: true, status: 401, detail: "token"},
+		{name: "tickets that are not enabled", body: one, disabled: true, status: 404, detail: "tickets.enabled is false"},
+
+		{name: "an unsigned webhook", path: "/jira", body: issue("done", "ana"), anonymous: true, status: 401, detail: "X-Hub-Signature"},
+		{name: "a webhook with a wrong signature", path: "/jira", body: issue("done", "ana"), headers: []string{"X-Hub-Signature", signature("{}")}, anonymous: true, status: 401, detail: "X-Hub-Signature"},
+		{name: "a webhook with the token instead of a signature", path: "/jira", body: issue("done", "ana"), status: 401, detail: "X-Hub-Signature"},
+		{name: "a webhook whose secret cannot be read", path: "/jira", body: issue("done", "ana"), sign: true, unreadable: true, anonymous: true, status: 503, detail: "cannot be read"},
+		{name: "an unmapped state", path: "/jira", body: issue("odd", "ana"), sign: true, anonymous: true, status: 422, detail: `"odd" is not mapped`, field: "issue.fields.status.statusCategory.key", allowed: []string{"done", "indeterminate", "new", "undefined"}},
+		{name: "an issue without a key", path: "/jira", body: `{"issue": {"fields": {"status": {"name": "new"}}}}`, sign: true, anonymous: true, status: 422, detail: "is missing", field: "issue.key"},
+		{name: "a ticket whose id is too long", path: "/jira", body: strings.Replace(issue("done", "ana"), "SEC-1", strings.Repeat("x", 600), 1), sign: true, anonymous: true, status: 422, detail: "longer than", field: "ticket_id"},
+		{name: "a webhook that is not JSON", path: "/jira", body: "issue", sign: true, anonymous: true, status: 400, detail: "not valid JSON"},
+		{name: "a webhook without a body", path: "/jira", sign: true, anonymous: true, status: 400, detail: "body is missing"},
+		{name: "a webhook that is too large", path: "/jira", body: strings.Repeat(" ", webhookintake.MaxBody) + "{}", sign: true, anonymous: true, status: 413, detail: "larger than"},
+		{name: "a webhook without a secret requires the token", path: "/otrs", body: one, anonymous: true, status: 401, detail: "token"},
+		{name: "an unknown webhook", path: "/rt", body: one, status: 404, detail: "it has jira, otrs"},
+		{name: "names of webhooks are not shown without the token", path: "/rt", body: one, anonymous: true, status: 401, detail: "token"},
+		{name: "a webhook while tickets are not enabled", path: "/jira", body: issue("done", "ana"), disabled: true, status: 404, detail: "tickets.enabled is false"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			state, server := open, openServer
+			switch {
+			case c.disabled:
+				state, server = closed, closedServer
+			case c.unreadable:
+				state, server = mute, muteServer
+			}
+			headers := c.headers
+			if !c.anonymous {
+				headers = append(headers, "Authorization", "Bearer "+token)
+			}
+			if c.sign {
+				headers = append(headers, "X-Hub-Signature", signature(c.body))
+			}
+			answer, body := post(t, server.URL+"/api/v1/tickets"+c.path, c.body, headers...)
+			checkProblem(t, answer, body, c.status, c.detail)
+			var p struct {
+				Field   string
+				Allowed []string
+			}
+			if err := json.Unmarshal([]byte(body), &p); err != nil || p.Field != c.field || !slices.Equal(p.Allowed, c.allowed) {
+				t.Errorf("%s (%v), want the field %q with %q", body, err, c.field, c.allowed)
+			}
+			if strings.Contains(body, secret) || strings.Contains(body, "/run/x") || strings.Contains(body, signature(c.body)) {
+				t.Errorf("%s reveals a secret", body)
+			}
+			if all := state.commands(t); len(all) != 0 {
+				t.Errorf("%d commands were stored", len(all))
+			}
+		})
+	}
+}
+
+// failing is an Acceptor that returns an error.
+type failing struct{ err error }
+
+func (f failing) Accept(context.Context, string, []tickets.Command) ([]checkpoint.Acceptance, error) {
+	return nil, f.err
+}
+
+func (failing) Count(tickets.Received) {}
+
+func TestTemporaryErrorsAskForARetry(t *testing.T) {
+	for name, c := range map[string]struct {
+		err        error
+		detail     string
+		retryAfter string
+	}{
+		"because too much waits":             {fmt.Errorf("store: %w", checkpoint.ErrCommandsFull), "ndrbridge tickets list --status pending", "60"},
+		"because the bridge stops":           {checkpoint.ErrClosed, "closed", "5"},
+		"because the shard has no owner":     {fmt.Errorf("shard 03: %w", checkpoint.ErrNotOwner), "shard 03", "5"},
+		"because an appliance was not asked": {errors.New("dc answered 502"), "dc answered 502", "5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := admin.Options{Token: token, Tickets: func() admin.Tickets { return admin.Tickets{Acceptor: failing{c.err}} }}
+			_, server := intakes(t, o, readSecret)
+			answer, body := request(t, http.MethodPost, server.URL+"/api/v1/tickets", `{"ticket_id": "SEC-1", "status": "new"}`, token)
+			checkProblem(t, answer, body, http.StatusServiceUnavailable, c.detail)
+			if got := answer.Header.Get("Retry-After"); got != c.retryAfter {
+				t.Errorf("Retry-After %q, want %q", got, c.retryAfter)
+			}
+		})
+	}
+}
+
+func TestWebhookWithoutSecretAndTokenIsRefused(t *testing.T) {
+	c, server := intakes(t, admin.Options{}, readSecret)
+	answer, body := post(t, server.URL+"/api/v1/tickets/otrs", `{"ticket_id": "7", "status": "new"}`)
+	checkProblem(t, answer, body, http.StatusForbidden, "no secret")
+	answer, body = post(t, server.URL+"/api/v1/tickets/otrs", `{"ticket_id": "7", "status": "new"}`, "Host", "bridge.example")
+	checkProblem(t, answer, body, http.StatusMisdirectedRequest, "admin.token")
+	if all := c.commands(t); len(all) != 0 {
+		t.Errorf("%d commands were stored", len(all))
+	}
+}
+
+func TestClientTicketCommands(t *testing.T) {
+	c := newControl(t)
+	client, server := serve(t, c)
+	ctx := t.Context()
+	var put []checkpoint.Command
+	done := time.Now().UTC().Truncate(time.Millisecond) // commands done long ago are deleted
+	for i := range 5 {
+		put = append(put, checkpoint.Command{
+			Appliance: []string{"hq", "dc"}[i%2], Subject: fmt.Sprintf("SEC-%d", i/2), Accepted: time.UnixMilli(int64(1000 + i)).UTC(),
+			Body: []byte(fmt.Sprintf(`{"ticket_id":"SEC-%d","status":"new"}`, i/2)),
+		})
+	}
+	stored, err := c.store.Accept(ctx, put)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rejected := stored[1].ID
+	if err := c.store.Finish(ctx, checkpoint.Outcome{ID: rejected, State: checkpoint.CommandRejected, Reason: "404 no <such> ticket", Done: done}); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name   string
+		filter checkpoint.CommandFilter
+		after  uint64
+		limit  int
+		want   []int // of put
+	}{
+		{"all", checkpoint.CommandFilter{}, 0, 100, []int{0, 1, 2, 3, 4}},
+		{"up to a limit", checkpoint.CommandFilter{}, 0, 2, []int{0, 1}},
+		{"after one", checkpoint.CommandFilter{}, stored[2].ID, 100, []int{3, 4}},
+		{"an appliance's", checkpoint.CommandFilter{Appliance: "dc"}, 0, 100, []int{1, 3}},
+		{"a ticket's", checkpoint.CommandFilter{Subject: "SEC-1"}, 0, 100, []int{2, 3}},
+		{"rejected ones", checkpoint.CommandFilter{State: checkpoint.CommandRejected}, 0, 100, []int{1}},
+		{"a pending one of a ticket at an appliance", checkpoint.CommandFilter{Appliance: "hq", Subject: "SEC-1", State: checkpoint.CommandPending}, 0, 100, []int{2}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := client.Commands(ctx, test.filter, test.after, test.limit)
+			var ids []uint64
+			for _, i := range test.want {
+				ids = append(ids, stored[i].ID)
+			}
+			if err != nil || !slices.EqualFunc(got, ids, func(c checkpoint.Command, id uint64) bool { return c.ID == id }) {
+				t.Errorf("%+v (%v), want %v", got, err, ids)
+			}
+		})
+	}
+	one, err := client.Command(ctx, rejected)
+	if err != nil || one.State != checkpoint.CommandRejected || one.Reason != "404 no <such> ticket" || !one.Done.Equal(done) ||
+		!bytes.Equal(one.Body, put[1].Body) || !one.Accepted.Equal(put[1].Accepted) || one.Subject != "SEC-0" || one.Appliance != "dc" {
+		t.Errorf("%+v (%v)", one, err)
+	}
+	if err := client.RetryCommand(ctx, stored[0].ID); err == nil || !strings.Contains(err.Error(), "only a rejected command") {
+		t.Errorf("a pending one is retried: %v", err)
+	}
+	if err := client.RetryCommand(ctx, rejected); err != nil {
+		t.Error(err)
+	}
+	if one, err := client.Command(ctx, rejected); err != nil || one.State != checkpoint.CommandPending {
+		t.Errorf("%+v (%v), want it pending again", one, err)
+	}
+	if err := client.DropCommand(ctx, rejected); err != nil {
+		t.Error(err)
+	}
+	for name, err := range map[string]error{
+		"show": func() error { _, err := client.Command(ctx, rejected); return err }(),
+		"try":  client.RetryCommand(ctx, rejected),
+		"drop": client.DropCommand(ctx, rejected),
+	} {
+		if !errors.Is(err, admin.ErrUnknown) {
+			t.Errorf("%s a dropped one: %v", name, err)
+		}
+	}
+	for query, detail := range map[string]string{"?status=done": "pending, applied or rejected", "?limit=0": "from 1 to 1000", "?after=x": "the id of"} {
+		answer, body := request(t, http.MethodGet, server.URL+"/api/v1/tickets"+query, "", token)
+		checkProblem(t, answer, body, http.StatusBadRequest, detail)
+	}
+	answer, body := request(t, http.MethodGet, server.URL+"/api/v1/tickets/jira", "", token)
+	checkProblem(t, answer, body, http.StatusNotFound, "an id is a number")
+}

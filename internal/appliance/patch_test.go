@@ -1,0 +1,113 @@
+package appliance_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"testing"
+
+	"ndrbridge/internal/appliance"
+)
+
+func TestChangesAreEncoded(t *testing.T) {
+	id, nobody, closed := "SEC-1", "", "closed"
+	for _, c := range []struct {
+		name   string
+		call   func(*appliance.Client) error
+		answer int
+		says   string
+		path   string
+		body   map[string]any
+		status int // of the error; 0: none
+	}{
+		{
+			"a detection is linked", func(c *appliance.Client) error {
+				return c.PatchDetection(t.Context(), 25769804127, appliance.DetectionChange{TicketID: &id})
+			},
+			204, "", "/api/v1/detections/25769804127", map[string]any{"ticket_id": "SEC-1"}, 0,
+		},
+		{
+			"an empty text is null, and a field that is not named is left alone", func(c *appliance.Client) error {
+				return c.PatchTicket(t.Context(), id, appliance.DetectionChange{Status: &closed, Assignee: &nobody})
+			},
+			204, "", "/api/v1/detections/tickets", map[string]any{"ticket_id": "SEC-1", "status": "closed", "assignee": nil}, 0,
+		},
+		{
+			"an answer of tracking that is off keeps its status", func(c *appliance.Client) error {
+				return c.PatchTicket(t.Context(), id, appliance.DetectionChange{Status: &closed})
+			},
+			422, "off", "/api/v1/detections/tickets", map[string]any{"ticket_id": "SEC-1", "status": "closed"}, 422,
+		},
+		{
+			"unexpected JSON is a success", func(c *appliance.Client) error {
+				return c.PatchTicket(t.Context(), id, appliance.DetectionChange{Status: &closed})
+			},
+			200, "{}\n", "/api/v1/detections/tickets", map[string]any{"ticket_id": "SEC-1", "status": "closed"}, 0,
+		},
+		{
+			"a login page is not a success", func(c *appliance.Client) error {
+				return c.PatchTicket(t.Context(), id, appliance.DetectionChange{Status: &closed})
+			},
+			200, "<html>", "/api/v1/detections/tickets", map[string]any{"ticket_id": "SEC-1", "status": "closed"}, 200,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var path string
+			var body map[string]any
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				path = r.Method + " " + r.URL.Path
+				if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+					t.Error(err)
+				}
+				w.WriteHeader(c.answer)
+				io.WriteString(w, c.says)
+			}))
+			defer server.Close()
+			client, err := appliance.New(appliance.Options{URL: server.URL, Key: func() (string, error) { return "k", nil }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			err = c.call(client)
+			if path != "PATCH "+c.path || !reflect.DeepEqual(body, c.body) {
+				t.Errorf("%s %v", path, body)
+			}
+			e, _ := errors.AsType[*appliance.Error](err)
+			if (err != nil) != (c.status != 0) || e != nil && e.Status != c.status {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+func TestTicketing(t *testing.T) {
+	for _, c := range []struct {
+		name, answer   string
+		enabled, known bool
+	}{
+		{"they are", `{"enabled": true}`, true, true},
+		{"they are not", `{"enabled": false}`, false, true},
+		{"an answer of another shape does not say", `{"state": "on"}`, false, false},
+		{"nor does an answer that is not an object", `[]`, false, false},
+		{"nor does one of another type", `{"enabled": "yes"}`, false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				io.WriteString(w, c.answer)
+			}))
+			defer server.Close()
+			client, err := appliance.New(appliance.Options{URL: server.URL, Key: func() (string, error) { return "k", nil }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			enabled, known, err := client.Ticketing(t.Context())
+			if enabled != c.enabled || known != c.known || err != nil {
+				t.Errorf("%t, %t, %v", enabled, known, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,87 @@
+package bridge_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/internal/admin"
+	"ndrbridge/test/certificate"
+)
+
+// writePair writes a certificate and its key and returns their paths.
+func writePair(t *testing.T, folder string, pair tls.Certificate) (certFile, keyFile string) {
+	t.Helper()
+	text, key := certificate.PEM(t, pair)
+	certFile, keyFile = filepath.Join(folder, "own.crt"), filepath.Join(folder, "own.key")
+	for path, content := range map[string]string{certFile: text, keyFile: key} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certFile, keyFile
+}
+
+// TestTheAdminInterfaceOfABridgeOverTLS runs a bridge with everything that its admin interface
+// can require of callers.
+func TestTheAdminInterfaceOfABridgeOverTLS(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	own := certificate.New(t, "ndr.example", time.Now().Add(time.Hour), nil)
+	var files admin.TLS
+	files.CertFile, files.KeyFile = writePair(t, folder, own)
+	files.ClientCAFile = files.CertFile
+	_, url := startAppliance(t, 1)
+	soc := startInbox(t)
+	r := run(t, fmt.Sprintf(`
+state: %s
+admin: {listen: "localhost:0", token: all, read_token: read, tls: {cert_file: %s, key_file: %s, client_ca_file: %s}}
+appliances: [{name: hq, url: %q, api_key: %s, detections: {start: beginning, interval: 20ms}}]
+sinks:
+%s`, filepath.Join(folder, "state.db"), files.CertFile, files.KeyFile, files.ClientCAFile, url, "demo-key", webhookSink("soc", soc.URL)))
+
+	client := func(token string, files admin.TLS) *admin.Client {
+		t.Helper()
+		c, err := admin.NewOwnClient(r.AdminAddress(), token, files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	for _, test := range []struct {
+		name, token string
+		files       admin.TLS
+		want        string // in the error; empty: it pauses the sink
+	}{
+		{"with token and certificate", "all", files, ""},
+		{"with the token for reading", "read", files, "can only read"},
+		{"with a wrong token", "other", files, "admin.token"},
+		{"without https", "all", admin.TLS{}, "requires TLS"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := client(test.token, test.files).Pause(t.Context(), "soc")
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("the error is %v, want %q", err, test.want)
+			}
+		})
+	}
+	if status, err := client("read", files).Status(t.Context()); err != nil || !status.ReadOnly || status.Sinks[0].State != "paused" {
+		t.Errorf("%+v (%v)", status, err)
+	}
+	resp, err := http.Get("http://" + r.AdminAddress() + "/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("plain HTTP is answered with %s", resp.Status)
+	}
+	if !r.log.hasLine("running", "admin=https://localhost:") {
+		t.Errorf("the start is not logged with the scheme and the host of admin.listen: %s", r.log)
+	}
+}

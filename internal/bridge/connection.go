@@ -1,0 +1,127 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/configs"
+	"ndrbridge/internal/cluster"
+	"ndrbridge/internal/cluster/operations"
+	"ndrbridge/internal/natswire"
+	"ndrbridge/internal/pipeline/endpoint"
+	"ndrbridge/internal/pipeline/lifecycle"
+)
+
+// clusterConnection is a member's connection to its cluster. It implements operations.Shards.
+type clusterConnection struct {
+	name, member string // of the cluster, and of this member
+	log          *slog.Logger
+	reload       reload
+	shards       *shards
+	conn         *natswire.Conn
+	storage      *replicated.JetStream
+	node         *cluster.Node
+	remote       []operations.Shard // all shards, as other members have them
+	control      *operations.Control
+}
+
+// close closes the connection. Nothing may use it any more.
+func (c *clusterConnection) close() {
+	_ = c.storage.Close() // the connection is closed next
+	c.conn.Close()
+}
+
+// join connects to NATS and opens the cluster's streams. It retries until it succeeds or ctx is
+// done, because the servers may start, be repaired, or get the cluster later. NotReady and the
+// log report the reason.
+func (m *member) join(ctx context.Context) (*clusterConnection, error) {
+	config := m.Config().Cluster
+	c := &clusterConnection{name: config.Name, member: config.Member, log: m.log, reload: m.process, shards: m.shards}
+	err := m.retry(ctx, func() (err error) {
+		c.conn, err = endpoint.ConnectCluster(ctx, config, m.log)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	hide := endpoint.HideCluster(config)
+	err = m.retry(ctx, func() (err error) {
+		c.storage, err = replicated.OpenJetStream(ctx, c.conn.Conn, replicated.JetStreamOptions{
+			Name: config.Name, Shards: config.Shards, Replicas: config.Replicas, Hide: hide,
+			Check: func(ctx context.Context, bucket jetstream.KeyValue) error {
+				return cluster.Check(ctx, cluster.NewKV(bucket, nil), config.Name, config.Shards)
+			},
+		})
+		return err
+	})
+	if err != nil {
+		c.conn.Close()
+		return nil, err
+	}
+	for _, warning := range c.storage.Warnings() {
+		m.log.Warn(warning)
+	}
+	o := cluster.Options{
+		Name: config.Name, Member: config.Member, Shards: config.Shards, Term: time.Duration(config.Lease),
+		Registry: cluster.NewKV(c.storage.Bucket(), hide),
+		Storage: func(n int) cluster.Storage {
+			return cluster.Storage{Stream: c.storage.Stream(n), Snapshots: c.storage.Snapshots(n)}
+		},
+		Path: func(n int) string { return m.Config().Shard(n).State },
+		Own:  m.shards.own, StopTimeout: lifecycle.Limit(stopTimeout(m.Config())),
+		Version: m.version, ConfigHash: func() string { return m.Config().Hash() },
+		Appliances: func(n int) []string { return applianceNames(m.Config().Shard(n)) },
+		Log:        m.log, Metrics: m.metrics,
+	}
+	if m.change != nil {
+		m.change(&o)
+	}
+	c.node = cluster.New(o)
+	for n := range config.Shards {
+		c.remote = append(c.remote, operations.NewRemote(c.transport(c.shardSubject(n))))
+	}
+	c.control = operations.New(operations.Options{Shards: c, Config: m.Config, Version: m.version, Started: m.started, Log: m.log})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.connection, m.waiting = c, nil
+	m.acceptTickets()
+	return c, nil
+}
+
+// retry calls try until it succeeds, ctx is done, or this member does not fit the cluster. It
+// logs each new error and keeps the last for NotReady.
+func (m *member) retry(ctx context.Context, try func() error) error {
+	wait := backoff.NewExponentialBackOff(backoff.WithInitialInterval(200*time.Millisecond), backoff.WithMaxInterval(time.Second), backoff.WithMaxElapsedTime(0))
+	last := ""
+	for {
+		err := try()
+		if err == nil || ctx.Err() != nil || errors.Is(err, cluster.ErrSettings) {
+			return err
+		}
+		m.mu.Lock()
+		m.waiting = err
+		m.mu.Unlock()
+		if err.Error() != last {
+			m.log.Error("the cluster cannot be joined; it is tried again", "error", err)
+			last = err.Error()
+		}
+		select {
+		case <-time.After(wait.NextBackOff()):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func applianceNames(config *configs.Config) (names []string) {
+	for _, a := range config.Appliances {
+		names = append(names, a.Name)
+	}
+	return names
+}

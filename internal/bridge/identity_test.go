@@ -1,0 +1,260 @@
+package bridge_test
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ndrbridge/configs"
+	"ndrbridge/internal/admin"
+	"ndrbridge/internal/finding"
+	"ndrbridge/internal/pipeline"
+	"ndrbridge/internal/preflight"
+	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/findingtest"
+	"ndrbridge/test/ledger"
+)
+
+const replacedLine = "another appliance seems to answer under this name"
+
+// socket is an address at which successive stand-ins answer.
+type socket struct {
+	url string
+	of  atomic.Pointer[standin.Appliance]
+}
+
+func newSocket(t *testing.T, a *standin.Appliance) *socket {
+	s := new(socket)
+	s.of.Store(a)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.of.Load().ServeHTTP(w, r) }))
+	t.Cleanup(server.Close)
+	s.url = server.URL
+	return s
+}
+
+// runUntilLooked runs a bridge until it has read the identity of an appliance.
+func runUntilLooked(t *testing.T, yaml string, a *standin.Appliance) *running {
+	t.Helper()
+	before := a.Requests()["GET /service"]
+	r := run(t, yaml)
+	await(t, "a look at the appliance", func() bool {
+		status, err := r.control(t).Status(t.Context())
+		return err == nil && status.Appliances[0].Firmware != "" && a.Requests()["GET /service"] > before
+	})
+	return r
+}
+
+func replacedOf(t *testing.T, control admin.Control) *admin.Replaced {
+	t.Helper()
+	status, err := control.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status.Appliances[0].Replaced
+}
+
+// whileStopped calls act with the state of a bridge that does not run.
+func whileStopped(t *testing.T, yaml string, act func(*pipeline.Offline) error) {
+	t.Helper()
+	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := pipeline.OpenOffline(config, "test", slog.New(slog.DiscardHandler))
+	if err == nil {
+		err = errors.Join(act(state), state.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAnotherApplianceUnderTheSameNameIsReportedOnce(t *testing.T) {
+	another := standin.Identity{Host: "sensor2.example", Address: "192.0.2.99"}
+	for name, test := range map[string]struct {
+		identity standin.Identity
+		moved    bool // to another address
+		reason   string
+	}{
+		"at the same address":                  {another, false, "hostname was appliance.example and is sensor2.example, mgmt_ipaddr was"},
+		"at another address":                   {another, true, "hostname was appliance.example and is sensor2.example, mgmt_ipaddr was"},
+		"with the name and address of the old": {standin.Identity{}, false, "was created"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const known = 100
+			first := standin.New(standin.Options{Seed: 1})
+			first.AddMany(known)
+			front := newSocket(t, first)
+			book := ledger.New()
+			soc := startReceiver(t, book, "soc")
+			yaml := configuration(t, front.url, webhookSink("soc", soc.url))
+			r := runUntilLooked(t, yaml, first)
+			await(t, "the events of the first appliance", func() bool { return book.Received("soc") == known })
+			r.stop()
+			if r.log.hasLine(replacedLine) {
+				t.Fatalf("the first one is reported:\n%s", r.log)
+			}
+
+			second := standin.New(standin.Options{Seed: 2})
+			second.SetIdentity(test.identity)
+			if test.identity == (standin.Identity{}) { // its ids alone give it away
+				second.AddMany(known)
+			}
+			if test.moved {
+				yaml = strings.Replace(yaml, front.url, newSocket(t, second).url, 1)
+			} else {
+				front.of.Store(second)
+			}
+			r = run(t, yaml)
+			await(t, "the report", func() bool { return r.log.hasLine("level=ERROR", replacedLine, test.reason) })
+			if replaced := replacedOf(t, r.control(t)); replaced == nil || !strings.Contains(replaced.Reason, test.reason) {
+				t.Errorf("the status has %+v", replaced)
+			}
+			second.AddMany(known)
+			await(t, "all events of the second appliance that the first's ids could hide", func() bool { return missing(book, second) == 0 })
+			r.stop()
+			if n := strings.Count(r.log.String(), replacedLine); n != 1 {
+				t.Errorf("reported %d times", n)
+			}
+
+			r = runUntilLooked(t, yaml, second)
+			if replacedOf(t, r.control(t)) == nil {
+				t.Error("the status has forgotten it at the next start")
+			}
+			if r.stop(); r.log.hasLine(replacedLine) {
+				t.Error("it is reported again at the next start")
+			}
+
+			whileStopped(t, yaml, func(state *pipeline.Offline) error {
+				if replacedOf(t, state) == nil {
+					t.Error("the state does not have it without a bridge")
+				}
+				return state.ForgetAppliance(t.Context(), "hq")
+			})
+			// Its data from before the replacement is no longer hidden.
+			second.AddBacklog(known, 240*time.Hour)
+			r = runUntilLooked(t, yaml, second)
+			await(t, "all events of the second appliance", func() bool { return missing(book, second) == 0 })
+			if replaced := replacedOf(t, r.control(t)); replaced != nil {
+				t.Errorf("the status still has %+v", replaced)
+			}
+			if r.stop(); r.log.hasLine(replacedLine) {
+				t.Errorf("the replacement is reported again:\n%s", r.log)
+			}
+		})
+	}
+}
+
+func TestTheSameApplianceIsNotReportedAsReplaced(t *testing.T) {
+	const oneFact = "the appliance has a new name or address"
+	for name, test := range map[string]struct {
+		identity standin.Identity
+		warned   bool
+	}{
+		"when its firmware is upgraded": {standin.Identity{Firmware: "26.4.0.1"}, false},
+		"when its host is renamed":      {standin.Identity{Host: "renamed.example"}, true},
+		"when its address changes":      {standin.Identity{Address: "192.0.2.77"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, url := startAppliance(t, 20)
+			book := ledger.New()
+			yaml := configuration(t, url, webhookSink("soc", startReceiver(t, book, "soc").url))
+			r := runUntilLooked(t, yaml, a)
+			await(t, "the backlog", func() bool { return book.Received("soc") == 20 })
+			r.stop()
+			a.SetIdentity(test.identity)
+			if err := a.Update(func(d *standin.Detection) { d.Title += "!" }, a.Latest()[0].ID); err != nil {
+				t.Fatal(err)
+			}
+			for _, warned := range []bool{test.warned, false} { // the second start has seen it
+				r = runUntilLooked(t, yaml, a)
+				await(t, "the update", func() bool { return book.Received("soc") == 21 })
+				replaced := replacedOf(t, r.control(t))
+				if r.stop(); replaced != nil || r.log.hasLine(replacedLine) || r.log.hasLine("level=WARN", oneFact) != warned {
+					t.Errorf("status %+v, want a warning: %v\n%s", replaced, warned, r.log)
+				}
+			}
+		})
+	}
+}
+
+func TestADroppedReportKeepsTheStreamsPositions(t *testing.T) {
+	t.Parallel()
+	a, url := startAppliance(t, 20)
+	book := ledger.New()
+	yaml := configuration(t, url, webhookSink("soc", startReceiver(t, book, "soc").url))
+	r := runUntilLooked(t, yaml, a)
+	await(t, "the backlog", func() bool { return book.Received("soc") == 20 })
+	r.stop()
+	a.SetIdentity(standin.Identity{Host: "moved.example", Address: "192.0.2.77"})
+	r = run(t, yaml)
+	await(t, "the report", func() bool { return r.log.hasLine(replacedLine) })
+	r.stop()
+	whileStopped(t, yaml, func(state *pipeline.Offline) error { return state.ForgetIdentity(t.Context(), "hq") })
+	a.AddMany(1)
+	r = runUntilLooked(t, yaml, a)
+	await(t, "the new events", func() bool { return book.Received("soc") == 21 })
+	if replaced := replacedOf(t, r.control(t)); replaced != nil {
+		t.Errorf("the status still has %+v", replaced)
+	}
+	if r.stop(); r.log.hasLine(replacedLine) || book.Repeated("soc") > 0 {
+		t.Errorf("reported again, or %d events again", book.Repeated("soc"))
+	}
+}
+
+// missing counts the versions of an appliance that did not arrive.
+func missing(book *ledger.Ledger, a *standin.Appliance) int {
+	n, _ := book.Missing("soc", history(a))
+	return n
+}
+
+func TestCheckComparesAnApplianceWithTheStateOfABridgeThatDoesNotRun(t *testing.T) {
+	for name, test := range map[string]struct {
+		identity standin.Identity
+		known    bool // the bridge has seen it, too
+		want     findingtest.Row
+	}{
+		"another one": {
+			identity: standin.Identity{Host: "sensor2.example", Address: "192.0.2.99"},
+			want:     findingtest.Row{Step: "identity", Result: finding.Warning, Detail: "hostname was appliance.example and is sensor2.example", Advice: "state forget --appliance"},
+		},
+		"another one that the bridge has seen": {
+			identity: standin.Identity{Host: "sensor2.example", Address: "192.0.2.99"}, known: true,
+			want: findingtest.Row{Step: "identity", Result: finding.Warning, Detail: replacedLine, Advice: "state forget --appliance"},
+		},
+		"one that was renamed": {
+			identity: standin.Identity{Host: "renamed.example"},
+			want:     findingtest.Row{Step: "identity", Result: finding.Remark, Detail: "has a new name or address", Advice: "took its place"},
+		},
+		"the same": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, url := startAppliance(t, 20)
+			yaml := configuration(t, url, "  - {name: log, file: {path: \""+t.TempDir()+"/events.jsonl\"}}\n")
+			runUntilLooked(t, yaml, a).stop()
+			a.SetIdentity(test.identity)
+			if test.known {
+				runUntilLooked(t, yaml, a).stop()
+			}
+			config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := preflight.Check(t.Context(), config, preflight.Options{Timeout: 20 * time.Second, Now: time.Now})
+			if test.want.Step != "" {
+				findingtest.Expect(t, found, test.want)
+			} else if slices.ContainsFunc(found, func(f finding.Finding) bool { return f.Step == "identity" }) {
+				t.Errorf("%+v", found)
+			}
+		})
+	}
+}

@@ -1,0 +1,57 @@
+package bridge_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"ndrbridge/internal/admin"
+)
+
+// What a running bridge keeps of sinks and appliances is changed once they are no longer
+// configured.
+func TestARunningBridgeForgetsAndRenamesWhatIsNotConfigured(t *testing.T) {
+	_, url := startAppliance(t, 10)
+	soc, other := startInbox(t), startInbox(t)
+	both := configuration(t, url, webhookSink("soc", soc.URL)+webhookSink("other", other.URL))
+	r := run(t, both)
+	await(t, "the backlog", func() bool { return soc.count("") == 10 && other.count("") == 10 })
+	client, ctx := clientOf(t, r.Bridge), t.Context()
+
+	for what, err := range map[string]error{
+		"soc was forgotten": client.Forget(ctx, "soc"), "soc was renamed": client.Rename(ctx, "soc", "new"),
+		"it was renamed to other": client.Rename(ctx, "soc", "other"), "hq was forgotten": client.ForgetAppliance(ctx, "hq"),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "configuration has") {
+			t.Errorf("%s while it is configured: %v", what, err)
+		}
+	}
+	r.reload(t, strings.Replace(strings.Replace(both, webhookSink("soc", soc.URL), "", 1), "name: hq", "name: dc", 1))
+
+	if err := client.Rename(ctx, "soc", "other"); err == nil || !strings.Contains(err.Error(), "the sink other is configured") {
+		t.Errorf("soc was renamed to a sink that is configured: %v", err)
+	}
+	if err := client.Rename(ctx, "soc", "new"); err != nil {
+		t.Error(err)
+	}
+	sinkStatus(t, client, "new")
+	if err := client.Forget(ctx, "new"); err != nil {
+		t.Error(err)
+	}
+	if err := client.Forget(ctx, "new"); !errors.Is(err, admin.ErrUnknown) {
+		t.Errorf("a sink was forgotten twice: %v", err)
+	}
+	if err := client.ForgetAppliance(ctx, "hq"); err != nil {
+		t.Error(err)
+	}
+	if err := client.ForgetAppliance(ctx, "hq"); !errors.Is(err, admin.ErrUnknown) {
+		t.Errorf("an appliance was forgotten twice: %v", err)
+	}
+	if err := client.ForgetIdentity(ctx, "nobody"); !errors.Is(err, admin.ErrUnknown) {
+		t.Errorf("the identity of nobody was forgotten: %v", err)
+	}
+
+	// The appliance is new again.
+	r.reload(t, both)
+	await(t, "the backlog once more", func() bool { return other.count("") >= 30 })
+}

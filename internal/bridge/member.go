@@ -1,0 +1,297 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/internal/admin"
+	"ndrbridge/internal/cluster"
+	"ndrbridge/internal/cluster/operations"
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/finding"
+	"ndrbridge/internal/pipeline"
+	"ndrbridge/internal/pipeline/endpoint"
+	"ndrbridge/internal/pipeline/lifecycle"
+	"ndrbridge/internal/tickets"
+)
+
+// member is the work of a member of a cluster: the pipelines of the shards that it owns.
+//
+//	opened ── Run ──► connecting ── NATS is reached ──► joined ── ctx is done ──► handing over
+type member struct {
+	version  string
+	log      *slog.Logger
+	registry prometheus.Registerer
+	started  time.Time
+	process  reload
+	change   func(*cluster.Options) // applied before the node is made; nil: none
+	setLevel func(*configs.Config)
+	shards   *shards
+	received *tickets.AcceptorMetrics
+	metrics  *cluster.Metrics
+
+	loader *pipeline.Loader
+
+	mu         sync.Mutex
+	connection *clusterConnection // nil until NATS is reached
+	waiting    error              // why it is not
+	tickets    admin.Tickets
+	err        error // of Run
+}
+
+// newMember returns the work of a member. o has what all pipelines have in common.
+func newMember(o pipeline.Options, process reload, change func(*cluster.Options)) *member {
+	m := &member{
+		loader:  pipeline.NewLoader(o.LoadTimeout, nil),
+		version: o.Version, log: o.Log, started: o.Started, registry: o.Registerer, process: process, change: change, setLevel: o.Applied,
+		waiting: errors.New("the connection is being established"),
+		metrics: cluster.NewMetrics(o.Registerer),
+		// The pipelines have the same metrics with a shard.
+		received: tickets.NewAcceptorMetrics(prometheus.WrapRegistererWith(prometheus.Labels{"shard": ""}, o.Registerer)),
+	}
+	o.Applied = nil
+	o.Acceptor = m
+	m.shards = newShards(o, m.serve)
+	return m
+}
+
+// Try implements work.
+func (m *member) Try(ctx context.Context, config *configs.Config) pipeline.PartErrors {
+	var failed pipeline.PartErrors
+	if err := endpoint.CheckCluster(config.Cluster); err != nil {
+		failed = append(failed, &pipeline.PartError{Part: "cluster", Err: err})
+	}
+	trial := pipeline.New(pipeline.Options{
+		Version: m.version, Log: slog.New(slog.DiscardHandler), Stdout: io.Discard, Registerer: prometheus.NewRegistry(),
+	})
+	whole := config.Shard(0) // it has everything that only one shard has
+	whole.Appliances = config.Appliances
+	return append(failed, trial.Try(ctx, whole)...)
+}
+
+// Open implements work. It opens no state: Run does when the member owns a shard.
+func (m *member) Open(ctx context.Context, config *configs.Config, openTracer func() (trace.Tracer, error)) error {
+	failed := m.Try(ctx, config)
+	tracer, err := openTracer()
+	if err != nil {
+		failed = append(failed, &pipeline.PartError{Part: "tracing", Err: err})
+	}
+	if err := failed.Join(); err != nil {
+		return err
+	}
+	for n := range config.Cluster.Shards {
+		if f := pipeline.CheckStatePath(config.Shard(n).State); f.Result == finding.Failed {
+			return &pipeline.PartError{Part: f.Step, Err: &failure.Advised{Err: errors.New(f.Detail), To: f.Advice}}
+		}
+	}
+	m.shards.set(config, tracer)
+	return nil
+}
+
+// Run implements work. It connects, joins the cluster and owns shards until ctx is
+// cancelled, then hands them over. It ends early with an error if this member
+// does not fit the cluster.
+func (m *member) Run(ctx context.Context, running func(attributes ...any)) pipeline.Stopped {
+	done := make(chan error, 1)
+	go func() { done <- m.run(ctx, running) }()
+	var stopped pipeline.Stopped
+	select {
+	case err := <-done:
+		m.fail(err)
+		stopped.Deadline = lifecycle.Within(closeTimeout)
+	case <-ctx.Done():
+		config := m.Config()
+		stopped.Timeout = time.Duration(config.ShutdownTimeout)
+		stopped.Deadline = lifecycle.Within(stopped.Timeout)
+		// Whatever waits for NATS gives up before the end.
+		cut := time.AfterFunc(cutAfter(config), m.cut)
+		defer cut.Stop()
+		late := time.NewTimer(stopped.Timeout)
+		defer late.Stop()
+		select {
+		case err := <-done:
+			m.fail(err)
+		case <-late.C:
+			stopped.Left = []string{"the membership in the cluster"}
+		}
+		stopped.Left = append(stopped.Left, m.shards.abandoned()...)
+	}
+	return stopped
+}
+
+func (m *member) run(ctx context.Context, running func(attributes ...any)) error {
+	c, err := m.join(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	stop, err := c.answer(c.memberSubject(c.member), c.handler())
+	if err != nil {
+		return err
+	}
+	defer stop()
+	config := m.Config().Cluster
+	running("cluster", config.Name, "member", config.Member, "shards", config.Shards)
+	return c.node.Run(ctx)
+}
+
+// fail notes the error of Run.
+func (m *member) fail(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.err = err
+}
+
+// Close implements work.
+func (m *member) Close(c *lifecycle.Closer) {
+	c.Close("the connection to NATS", func() error {
+		m.disconnect()
+		return nil
+	})
+}
+
+// disconnect closes the connection to NATS, if there is one.
+func (m *member) disconnect() {
+	if c := m.membership(); c != nil {
+		c.close()
+	}
+}
+
+// cut closes the connection to NATS, even if the library waits for a server.
+func (m *member) cut() {
+	if c := m.membership(); c != nil {
+		c.conn.Cut()
+		c.close()
+	}
+}
+
+// Config implements work.
+func (m *member) Config() *configs.Config {
+	config, _ := m.shards.settings()
+	return config
+}
+
+// Err implements work.
+func (m *member) Err() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.err
+}
+
+// NotReady implements work. A member that owns no shard is ready once it has joined and while
+// JetStream answers.
+func (m *member) NotReady() []string {
+	m.mu.Lock()
+	c, waiting := m.connection, m.waiting
+	m.mu.Unlock()
+	if c == nil {
+		return []string{fmt.Sprintf("the cluster in NATS is not reached: %s", waiting)}
+	}
+	return append(c.node.NotReady(), m.shards.notReady()...)
+}
+
+// Reload implements work. The parts of the new configuration are tried first: an error
+// then means that nothing was changed. An error of a shard says so; the others have the
+// new configuration.
+func (m *member) Reload(ctx context.Context, load func(current *configs.Config) (*configs.Config, error)) ([]string, error) {
+	type loaded struct {
+		current, next *configs.Config
+		err           error
+	}
+	found, done, err := pipeline.Load(ctx, m.loader, func(ctx context.Context) loaded {
+		current := m.Config()
+		next, err := load(current)
+		if err == nil {
+			err = m.Try(ctx, next).Join()
+		}
+		return loaded{current, next, err}
+	}, func(loaded) {})
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	current, next := found.current, found.next
+	if found.err != nil {
+		return nil, found.err
+	}
+	m.setLevel(next)
+	changes, err := m.shards.reload(ctx, next)
+	m.mu.Lock()
+	m.acceptTickets()
+	m.mu.Unlock()
+	if len(changes) == 0 && err == nil && !reflect.DeepEqual(current, next) {
+		changes = []string{"the configuration changed, but nothing that this member runs"}
+	}
+	return changes, err
+}
+
+// acceptTickets makes what accepts ticket commands with the current configuration, which
+// was tried. mu must be held.
+func (m *member) acceptTickets() {
+	config := m.Config()
+	m.tickets = admin.Tickets{}
+	if !config.Tickets.Enabled || m.connection == nil {
+		return
+	}
+	receivers, _ := config.Tickets.Webhooks.Receivers() // Try returned its error
+	m.tickets = admin.Tickets{Webhooks: receivers, Acceptor: operations.NewAcceptor(m.connection, tickets.AcceptorOptions{
+		Appliances: applianceNames(config), Now: time.Now, Metrics: m.received,
+	})}
+}
+
+// Tickets implements work.
+func (m *member) Tickets() admin.Tickets {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.tickets
+}
+
+// Accept implements intake.Acceptor, for the intakes of shard 0.
+func (m *member) Accept(ctx context.Context, key string, commands []tickets.Command) ([]checkpoint.Acceptance, error) {
+	acceptor := m.Tickets().Acceptor
+	if acceptor == nil {
+		return nil, errors.New("tickets.enabled is false")
+	}
+	return acceptor.Accept(ctx, key, commands)
+}
+
+// serve answers the requests of other members to a shard that this member owns until stop
+// is called.
+func (m *member) serve(shard int, p *pipeline.Pipeline) (stop func(), err error) {
+	c := m.membership()
+	return c.answer(c.shardSubject(shard), operations.NewHandler(func() operations.Shard { return c.local(p) }))
+}
+
+func (m *member) control() admin.Control {
+	if c := m.membership(); c != nil {
+		return c.control
+	}
+	return nil
+}
+
+func (m *member) cluster() admin.ClusterControl {
+	if c := m.membership(); c != nil {
+		return allShards{ownShards{c}}
+	}
+	return nil
+}
+
+// membership returns the connection to the cluster, or nil until there is one.
+func (m *member) membership() *clusterConnection {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.connection
+}

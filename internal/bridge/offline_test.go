@@ -1,0 +1,173 @@
+package bridge_test
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/internal/admin"
+	"ndrbridge/internal/pipeline"
+)
+
+// openOffline opens the state of a bridge that does not run.
+func openOffline(t *testing.T, yaml string) *pipeline.Offline {
+	t.Helper()
+	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := pipeline.OpenOffline(config, "test", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
+	_, url := startAppliance(t, 12)
+	soc, away := startInbox(t), startInbox(t)
+	both := configuration(t, url, webhookSink("soc", soc.URL)+webhookSink("away", away.URL))
+	r := run(t, both)
+	await(t, "the backlog", func() bool { return soc.count("") == 12 && away.count("") == 12 })
+	r.stop()
+	yaml := strings.Replace(both, webhookSink("away", away.URL), "", 1)
+	path := statePath(t, yaml)
+
+	t.Run("its status is read without writing to it", func(t *testing.T) {
+		before, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := openOffline(t, yaml)
+		status, err := f.Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status.Running || status.State.Journal.Events != 12 || len(status.Appliances) != 1 || len(status.Appliances[0].Streams) != 2 {
+			t.Errorf("%+v", status)
+		}
+		if detections := status.Appliances[0].Streams[0]; detections.Position.IsZero() || detections.LagSeconds != nil {
+			t.Errorf("detections were read up to %v, with a lag of %v", detections.Position, detections.LagSeconds)
+		}
+		if len(status.Sinks) != 1 || status.Sinks[0].Kind != "webhook" || status.Sinks[0].State != "" ||
+			len(status.Unconfigured) != 1 || status.Unconfigured[0].Name != "away" {
+			t.Errorf("%+v", status)
+		}
+		if deadLetters, err := f.Dead(t.Context(), checkpoint.SinkOwner("away"), "", 10); len(deadLetters) != 0 || err != nil {
+			t.Errorf("%v, %v", deadLetters, err)
+		}
+		if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
+			t.Error("the file has changed", err)
+		}
+	})
+	t.Run("operations that need a running bridge are refused", func(t *testing.T) {
+		f := openOffline(t, yaml)
+		if err := f.Tail(t.Context(), admin.From{}, nil); !errors.Is(err, admin.ErrNotRunning) {
+			t.Errorf("%v", err)
+		}
+		if _, err := f.History(t.Context()); !errors.Is(err, admin.ErrNotRunning) {
+			t.Errorf("%v", err)
+		}
+		if _, err := f.Reload(t.Context()); !errors.Is(err, admin.ErrNotRunning) {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("a sink is paused for the next run", func(t *testing.T) {
+		f := openOffline(t, yaml)
+		if err := f.Pause(t.Context(), "soc"); err != nil {
+			t.Fatal(err)
+		}
+		if s := sinkStatus(t, f, "soc"); s.State != "paused" || s.Since.IsZero() {
+			t.Errorf("%+v", s)
+		}
+		if err := f.Resume(t.Context(), "soc"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("events are queued for the next run", func(t *testing.T) {
+		f := openOffline(t, yaml)
+		if n, err := f.Replay(t.Context(), "soc", admin.Replay{Since: time.Now().Add(-time.Hour)}); n != 12 || err != nil {
+			t.Fatalf("%d, %v", n, err)
+		}
+		if s := sinkStatus(t, f, "soc"); s.Redeliveries != 12 {
+			t.Errorf("%+v", s)
+		}
+	})
+	t.Run("events are counted without writing to it", func(t *testing.T) {
+		before, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := openOffline(t, yaml)
+		if n, err := f.Replay(t.Context(), "soc", admin.Replay{Since: time.Now().Add(-time.Hour), DryRun: true}); n != 12 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+		source := checkpoint.Source{Appliance: "hq", Stream: "detections"}
+		plan, err := f.PlanRewind(t.Context(), source, time.UnixMilli(0))
+		if err != nil || plan.Objects == nil || *plan.Objects != 12 || plan.AtLeast || plan.Error != "" || plan.Position.IsZero() || !slices.Equal(plan.Sinks, []string{"soc"}) {
+			t.Errorf("%+v, %v", plan, err)
+		}
+		if _, err := f.PlanRewind(t.Context(), checkpoint.Source{Appliance: "hq", Stream: "records/x"}, time.UnixMilli(0)); !errors.Is(err, admin.ErrUnknown) {
+			t.Errorf("%v, want ErrUnknown", err)
+		}
+		if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
+			t.Error("the file has changed", err)
+		}
+	})
+	t.Run("what a rewind would read is known in part without the appliance", func(t *testing.T) {
+		f := openOffline(t, strings.Replace(yaml, url, "http://127.0.0.1:1", 1))
+		plan, err := f.PlanRewind(t.Context(), checkpoint.Source{Appliance: "hq", Stream: "detections"}, time.UnixMilli(0))
+		if err != nil || plan.Objects == nil || *plan.Objects != 12 || plan.Error == "" {
+			t.Errorf("%+v, %v", plan, err)
+		}
+		plan, err = f.PlanRewind(t.Context(), checkpoint.Source{Appliance: "hq", Stream: "audit"}, time.UnixMilli(0))
+		if err != nil || plan.Error == "" && (plan.Objects == nil || *plan.Objects > 0) {
+			t.Errorf("%+v, %v", plan, err)
+		}
+	})
+	t.Run("a sink that is configured is neither forgotten nor renamed", func(t *testing.T) {
+		f := openOffline(t, yaml)
+		if err := f.Forget(t.Context(), "soc"); err == nil || !strings.Contains(err.Error(), "remove it there first") {
+			t.Errorf("%v", err)
+		}
+		if err := f.Rename(t.Context(), "soc", "other"); err == nil || !strings.Contains(err.Error(), "rename it there first") {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("a sink renamed in the configuration continues at its cursor", func(t *testing.T) {
+		renamed := strings.Replace(yaml, "name: soc", "name: siem", 1)
+		f := openOffline(t, renamed)
+		if err := f.Rename(t.Context(), "soc", "siem"); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r := run(t, renamed)
+		await(t, "the queued events", func() bool { return soc.redelivered() == 12 })
+		r.stop()
+		if n := soc.count(""); n != 24 {
+			t.Errorf("%d events came", n)
+		}
+	})
+	t.Run("a sink can be forgotten only once", func(t *testing.T) {
+		f := openOffline(t, yaml)
+		if err := f.Forget(t.Context(), "away"); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Forget(t.Context(), "away"); !errors.Is(err, admin.ErrUnknown) {
+			t.Errorf("%v", err)
+		}
+	})
+}

@@ -1,0 +1,309 @@
+package bridge_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/internal/admin"
+	"ndrbridge/poller"
+	standin "ndrbridge/test/appliance"
+	"ndrbridge/transform"
+)
+
+// sinkStatus returns the status of a sink.
+func sinkStatus(t *testing.T, c admin.Control, name string) admin.SinkStatus {
+	t.Helper()
+	status, err := c.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range append(status.Sinks, status.Unconfigured...) {
+		if s.Name == name {
+			return s
+		}
+	}
+	t.Fatalf("there is no sink %s in %+v", name, status)
+	return admin.SinkStatus{}
+}
+
+func TestAPausedSinkStaysPausedOverARestart(t *testing.T) {
+	a, url := startAppliance(t, 10)
+	soc, other := startInbox(t), startInbox(t)
+	yaml := configuration(t, url, webhookSink("soc", soc.URL)+webhookSink("other", other.URL))
+	r := run(t, yaml)
+	await(t, "the backlog", func() bool { return soc.count("") == 10 && other.count("") == 10 })
+	if err := r.control(t).Pause(t.Context(), "soc"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		a.AddMany(5)
+		await(t, "what is new at the other sink", func() bool { return other.count("")%10 == 5 || other.count("") == 20 })
+		if s := sinkStatus(t, r.control(t), "soc"); s.State != "paused" || s.Since.IsZero() {
+			t.Errorf("%+v", s)
+		}
+		r.stop()
+		r = run(t, yaml)
+	}
+	await(t, "everything at the other sink", func() bool { return other.count("") == 20 })
+	if n := soc.count(""); n != 10 {
+		t.Errorf("a sink that is paused got %d events", n-10)
+	}
+	// A reload does not resume it, either.
+	yaml = strings.Replace(yaml, "max_events: 50", "max_events: 10", 1)
+	r.reload(t, yaml)
+	if s := sinkStatus(t, r.control(t), "soc"); s.State != "paused" || s.LagEvents != 10 {
+		t.Errorf("%+v", s)
+	}
+	if err := r.control(t).Resume(t.Context(), "soc"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the new events", func() bool { return soc.count("") == 20 })
+	soc.refuseDuplicates(t)
+}
+
+func TestEventsAreDeliveredAgainOnRequest(t *testing.T) {
+	a, url := startAppliance(t, 0)
+	soc := startInbox(t)
+	soc.Answer(http.StatusUnprocessableEntity)
+	r := run(t, configuration(t, url, webhookSink("soc", soc.URL)))
+	a.AddMany(5) // so few rejections may lie in the data
+	c, owner := r.control(t), checkpoint.SinkOwner("soc")
+	await(t, "the rejected events", func() bool { return sinkStatus(t, c, "soc").DeadLetters == 5 })
+	soc.Answer(0)
+	a.AddMany(10)
+	await(t, "the accepted events", func() bool { return soc.count("") == 10 })
+
+	deadLetters, err := c.Dead(t.Context(), owner, "", 100)
+	if err != nil || len(deadLetters) != 5 {
+		t.Fatalf("%d dead letters, %v", len(deadLetters), err)
+	}
+	groups, err := c.DeadGroups(t.Context(), "")
+	if err != nil || groups.Total != 5 || len(groups.Groups) != 1 {
+		t.Fatalf("%+v, %v", groups, err)
+	}
+	if g := groups.Groups[0]; g.Sink != "soc" || g.Class != "rejected" || !strings.Contains(g.Reason, ": 422 ") || g.Count != 5 || g.Key != deadLetters[4].Key || g.Last.Before(g.First) {
+		t.Errorf("%+v", g)
+	}
+	deadLetter, err := c.DeadLetter(t.Context(), owner, deadLetters[0].Key)
+	if err != nil || !strings.Contains(deadLetter.Reason, "422") {
+		t.Errorf("%+v, %v", deadLetter, err)
+	}
+	if n, err := c.DropDead(t.Context(), owner, []string{deadLetters[0].Key}); n != 1 || err != nil {
+		t.Errorf("%d dropped, %v", n, err)
+	}
+	if n, err := c.Requeue(t.Context(), "soc", nil); n != 4 || err != nil {
+		t.Errorf("%d requeued, %v", n, err)
+	}
+	await(t, "the requeued events", func() bool { return soc.redelivered() == 4 })
+	if n, err := c.Replay(t.Context(), "soc", admin.Replay{Since: time.Now().Add(-time.Hour)}); n != 15 || err != nil {
+		t.Errorf("%d replayed, %v", n, err)
+	}
+	await(t, "the replayed events", func() bool { return soc.redelivered() == 19 })
+	await(t, "an empty queue", func() bool {
+		s := sinkStatus(t, c, "soc")
+		return s.Redeliveries == 0 && s.DeadLetters == 0
+	})
+	if n, err := c.Replay(t.Context(), "soc", admin.Replay{Since: time.Now().Add(time.Hour)}); n != 0 || err != nil {
+		t.Errorf("%d events of the future replayed, %v", n, err)
+	}
+}
+
+func TestUnknownNames(t *testing.T) {
+	_, url := startAppliance(t, 1)
+	yaml := configuration(t, url, webhookSink("soc", startInbox(t).URL))
+	r := run(t, yaml)
+	calls := map[string]func(admin.Control) error{
+		"the dead letters of a sink": func(c admin.Control) error {
+			_, err := c.Dead(t.Context(), checkpoint.SinkOwner("sco"), "", 1)
+			return err
+		},
+		"the dead letters of a stream": func(c admin.Control) error {
+			_, err := c.DropDead(t.Context(), checkpoint.SourceOwner(checkpoint.Source{Appliance: "hq", Stream: "records/x"}), nil)
+			return err
+		},
+		"the reasons of the dead letters of a sink": func(c admin.Control) error {
+			_, err := c.DeadGroups(t.Context(), checkpoint.SinkOwner("sco"))
+			return err
+		},
+		"a dead letter": func(c admin.Control) error {
+			_, err := c.DeadLetter(t.Context(), checkpoint.SinkOwner("soc"), "1")
+			return err
+		},
+		"a sink to requeue to": func(c admin.Control) error { _, err := c.Requeue(t.Context(), "sco", nil); return err },
+		"a sink to replay to": func(c admin.Control) error {
+			_, err := c.Replay(t.Context(), "sco", admin.Replay{Since: time.Now()})
+			return err
+		},
+		"a sink to pause":  func(c admin.Control) error { return c.Pause(t.Context(), "sco") },
+		"a sink to resume": func(c admin.Control) error { return c.Resume(t.Context(), "sco") },
+		"a stream to rewind": func(c admin.Control) error {
+			return c.Rewind(t.Context(), checkpoint.Source{Appliance: "hq", Stream: "records/x"}, time.Now())
+		},
+	}
+	check := func(t *testing.T, c admin.Control) {
+		for name, call := range calls {
+			t.Run(name, func(t *testing.T) {
+				if err := call(c); !errors.Is(err, admin.ErrUnknown) {
+					t.Errorf("error %v, want ErrUnknown", err)
+				}
+			})
+		}
+	}
+	t.Run("while the bridge runs", func(t *testing.T) { check(t, r.control(t)) })
+	r.stop()
+	t.Run("while it does not", func(t *testing.T) { check(t, openOffline(t, yaml)) })
+}
+
+func TestDeadLettersThatFillTheirShareHaltTheSinkUntilThereIsSpace(t *testing.T) {
+	t.Parallel()
+	a, url := startAppliance(t, 0)
+	soc := startInbox(t)
+	soc.Answer(http.StatusUnprocessableEntity)
+	yaml := "dead_letters: {max_bytes: 12KiB}\n" + configuration(t, url, webhookSink("soc", soc.URL)+webhookSink("other", startInbox(t).URL))
+	r := run(t, yaml)
+	a.AddMany(6) // some 12 KB
+	c := r.control(t)
+	await(t, "the sink to halt", func() bool { return sinkStatus(t, c, "soc").State == "halted" })
+	if s := sinkStatus(t, c, "soc"); !strings.Contains(s.Error, "dead_letters.max_bytes") || s.DeadLetterMaxBytes != 4<<10 || s.DeadLetterBytes > 4<<10 {
+		t.Errorf("%+v", s)
+	}
+	if status, body := get(t, "http://"+r.AdminAddress()+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "sink soc is halted") {
+		t.Errorf("%d %s", status, body)
+	}
+	r.reload(t, strings.Replace(yaml, "12KiB", "1MiB", 1))
+	if err := c.Resume(t.Context(), "soc"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "all of them among the dead letters", func() bool {
+		s := sinkStatus(t, c, "soc")
+		return s.DeadLetters == 6 && s.State == "running"
+	})
+	_, metrics := get(t, "http://"+r.AdminAddress()+"/metrics")
+	for _, want := range []string{`ndrbridge_dead_letters{sink="soc"} 6`, `ndrbridge_dead_letter_bytes{sink="soc"} `, `ndrbridge_sink_redeliveries{sink="soc"} 0`} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
+}
+
+func TestTailShowsWhatIsJournalled(t *testing.T) {
+	a, url := startAppliance(t, 20)
+	soc := startInbox(t)
+	r := run(t, configuration(t, url, webhookSink("soc", soc.URL)))
+	await(t, "the backlog", func() bool { return soc.count("") == 20 })
+	backlog := soc.of("")
+	for _, c := range []struct {
+		name  string
+		from  admin.From
+		first int // events that are there already and are shown
+	}{
+		{"from more than there are on", admin.From{Last: 1000}, 20},
+		{"from the last few on", admin.From{Last: 3}, 3},
+		{"from now on", admin.From{}, 0},
+		{"from a time on", admin.From{Since: time.Now().Add(-time.Hour)}, 20},
+		{"from a time to come on", admin.From{Since: time.Now().Add(time.Hour)}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			got, done := make(chan transform.Event, 1000), make(chan error, 1)
+			go func() {
+				done <- r.control(t).Tail(ctx, c.from, func(e transform.Event) error {
+					got <- e
+					return nil
+				})
+			}()
+			for range c.first {
+				<-got
+			}
+			await(t, "the new events", func() bool {
+				a.AddMany(1)
+				return len(got) > 0
+			})
+			if e := <-got; c.first == 0 && slices.ContainsFunc(backlog, func(b transform.Event) bool { return b.ID == e.ID }) {
+				t.Errorf("it shows %s, which is old", e.ID)
+			}
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Run("an error of the reader ends it", func(t *testing.T) {
+		enough := errors.New("enough")
+		err := r.control(t).Tail(t.Context(), admin.From{Since: time.Now().Add(-time.Hour)}, func(transform.Event) error { return enough })
+		if !errors.Is(err, enough) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestABackupOfARunningBridgeIsAStateOfItsOwn(t *testing.T) {
+	_, url := startAppliance(t, 20)
+	soc := startInbox(t)
+	yaml := configuration(t, url, webhookSink("soc", soc.URL))
+	r := run(t, yaml)
+	await(t, "the backlog", func() bool { return soc.count("") == 20 })
+	await(t, "its cursor", func() bool { return sinkStatus(t, r.control(t), "soc").LagEvents == 0 })
+	var copied bytes.Buffer
+	if err := r.control(t).Backup(t.Context(), &copied); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "copy.db")
+	if err := os.WriteFile(path, copied.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, err := openOffline(t, strings.Replace(yaml, statePath(t, yaml), path, 1)).Status(t.Context())
+	if err != nil || status.State.Journal.Events != 20 || status.Running {
+		t.Errorf("%+v, %v", status, err)
+	}
+}
+
+func TestOneVerificationAtATime(t *testing.T) {
+	a := standin.New(standin.Options{Seed: 1})
+	a.AddBacklog(3, time.Hour)
+	var held atomic.Bool
+	asked, answer := make(chan struct{}, 10), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if held.Load() {
+			asked <- struct{}{}
+			<-answer
+		}
+		a.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	yaml := configuration(t, server.URL, webhookSink("soc", startInbox(t).URL))
+	r := run(t, strings.Replace(yaml, "interval: 20ms", "interval: 1h", 1))
+	await(t, "every stream to be read", func() bool {
+		status, _ := get(t, "http://"+r.AdminAddress()+"/readyz")
+		return status == http.StatusOK
+	})
+	held.Store(true)
+	verify := func() error {
+		_, err := r.control(t).Verify(t.Context(), "hq", time.Now().Add(-2*time.Hour), poller.VerifyReport{
+			Progress: func(string, int, time.Time) {}, Found: func(poller.Difference) {},
+		})
+		return err
+	}
+	first := make(chan error, 1)
+	go func() { first <- verify() }()
+	<-asked
+	if err := verify(); err == nil || !strings.Contains(err.Error(), "another verification or a count is running") {
+		t.Errorf("a second one: %v", err)
+	}
+	held.Store(false)
+	close(answer)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+}

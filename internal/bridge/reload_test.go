@@ -1,0 +1,277 @@
+package bridge_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ndrbridge/configs"
+	"ndrbridge/internal/admin"
+	"ndrbridge/internal/bridge"
+	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/certificate"
+)
+
+// reload has the bridge load another configuration.
+func (r *running) reload(t *testing.T, yaml string) []string {
+	t.Helper()
+	r.yaml.Store(&yaml)
+	changed, err := r.Reload(t.Context(), admin.TriggerSignal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return changed.Changes
+}
+
+func TestAReloadThatFailsChangesNothing(t *testing.T) {
+	a, url := startAppliance(t, 10)
+	soc := startInbox(t)
+	yaml := configuration(t, url, webhookSink("soc", soc.URL))
+	r := run(t, yaml)
+	await(t, "the backlog", func() bool { return soc.count("") == 10 })
+	folder := t.TempDir()
+	notPEM := filepath.Join(folder, "not.pem")
+	if err := os.WriteFile(notPEM, []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	certFile, keyFile := writePair(t, folder, certificate.New(t, "ndr.example", time.Now().Add(time.Hour), nil))
+	other := webhookSink("other", soc.URL)
+	for _, c := range []struct{ name, yaml, want string }{
+		{"an unknown key", yaml + other + "colour: red\n", "colour"},
+		{"no appliance", "sinks:\n" + other, "appliances"},
+		{"a secret that cannot be read", yaml + strings.Replace(other, "webhook: {", "webhook: {auth: {bearer_file: "+folder+"/none}, ", 1), "none"},
+		{"a certificate that is not PEM", strings.Replace(yaml, "rate_limit: 1000", "rate_limit: 1000\n    tls: {ca_file: "+notPEM+"}", 1) + other, "no PEM certificate"},
+		{"a sink that cannot be made", yaml + strings.Replace(other, "webhook: {", "webhook: {headers: {X-Large: "+strings.Repeat("x", 9<<10)+"}, ", 1), "sink other: "},
+		{"another state", strings.Replace(yaml, "state.db", "other.db", 1) + other, "state cannot change while the bridge runs"},
+		{"another address", strings.Replace(yaml, `"127.0.0.1:0"`, `"127.0.0.1:1"`, 1) + other, "admin.listen cannot change"},
+		{"another token for reading", strings.Replace(yaml, `"127.0.0.1:0"`, `"127.0.0.1:0", token: a, read_token: b`, 1) + other, "admin.token, admin.read_token cannot change"},
+		{"HTTPS", strings.Replace(yaml, `"127.0.0.1:0"`, `"127.0.0.1:0", tls: {cert_file: `+certFile+`, key_file: `+keyFile+`}`, 1) + other, "admin.tls cannot change"},
+		{"a cluster", "cluster: {name: c, nats: {url: 'nats://127.0.0.1:4222'}}\n" + yaml + other, "cluster cannot change"},
+		{"another collector of traces", "tracing: {endpoint: 'http://127.0.0.1:4318'}\n" + yaml + other, "tracing cannot change"},
+		{"another form of log", "log: {format: json}\n" + yaml + other, "log.format cannot change"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r.yaml.Store(&c.yaml)
+			_, err := r.Reload(t.Context(), admin.TriggerSignal)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one with %q", err, c.want)
+			}
+			status, err := r.control(t).Status(t.Context())
+			if err != nil || len(status.Sinks) != 1 || len(status.Unconfigured) != 0 {
+				t.Errorf("%+v, %v", status, err)
+			}
+		})
+	}
+	a.AddMany(5)
+	await(t, "the new events", func() bool { return soc.count("") == 15 })
+	soc.refuseDuplicates(t)
+	if changed := r.reload(t, yaml); len(changed) > 0 {
+		t.Errorf("the same configuration changes %q", changed)
+	}
+}
+
+func TestAReloadChangesWhatDiffersAndNothingElse(t *testing.T) {
+	t.Parallel()
+	a, url := startAppliance(t, 200)
+	soc, log, extra := startInbox(t), startInbox(t), startInbox(t)
+	first := webhookSink("soc", soc.URL)
+	yaml := configuration(t, url, first+webhookSink("log", log.URL))
+	r := run(t, yaml)
+	all := 200
+	for _, c := range []struct {
+		name string
+		yaml func(string) string
+		want []string
+	}{
+		{"a sink changes", func(yaml string) string {
+			return strings.Replace(yaml, first, strings.Replace(first, "max_events: 50", "max_events: 7", 1), 1)
+		}, []string{"sink soc: changed"}},
+		{"a sink comes", func(yaml string) string { return yaml + webhookSink("extra", extra.URL) }, []string{"sink extra: added"}},
+		{"a sink gets another name", func(yaml string) string { return strings.Replace(yaml, "name: extra", "name: more", 1) },
+			[]string{"sink more: added", "sink extra: removed"}},
+		{"a sink goes", func(yaml string) string { return strings.Replace(yaml, webhookSink("more", extra.URL), "", 1) }, []string{"sink more: removed"}},
+		{"an appliance changes", func(yaml string) string { return strings.Replace(yaml, "page_size: 200", "page_size: 50", 1) },
+			[]string{"appliance hq: changed"}},
+		{"what all share changes", func(yaml string) string {
+			return "log: {level: debug}\njournal: {max_bytes: 32MiB}\ndead_letters: {max_bytes: 1MiB}\nevents: {heartbeat: 1h}\n" + yaml
+		}, []string{"log.level: changed", "journal: changed", "dead_letters: changed", "events.heartbeat: changed"}},
+	} {
+		yaml = c.yaml(yaml)
+		if got := r.reload(t, yaml); !slices.Equal(got, c.want) {
+			t.Errorf("%s: changed %q, want %q", c.name, got, c.want)
+		}
+		a.AddMany(20)
+		all += 20
+	}
+	for name, sink := range map[string]*inbox{"soc": soc, "log": log} {
+		await(t, "everything at "+name, func() bool {
+			return sink.count("io.ndrbridge.detection.created")+sink.count("io.ndrbridge.detection.updated") == all
+		})
+		sink.refuseDuplicates(t)
+	}
+	_, metrics := get(t, "http://"+r.AdminAddress()+"/metrics")
+	if !strings.Contains(metrics, "ndrbridge_journal_max_bytes 3.3554432e+07") {
+		t.Error("the journal does not have its new limit")
+	}
+	for _, sink := range []string{"extra", "more"} {
+		if strings.Contains(metrics, fmt.Sprintf(`ndrbridge_sink_state{sink=%q}`, sink)) {
+			t.Errorf("there are still metrics of the removed %s", sink)
+		}
+	}
+	if !strings.Contains(r.log.String(), "ndrbridge state forget NAME") {
+		t.Error("the log does not say what to do about the removed sinks")
+	}
+	a.SetHazards(standin.Hazards{ServerError: 1})
+	await(t, "a log line of the new level", func() bool { return strings.Contains(r.log.String(), "level=DEBUG") })
+}
+
+func TestAReloadAddsAndRemovesAppliances(t *testing.T) {
+	t.Parallel()
+	_, url := startAppliance(t, 10)
+	_, branch := startAppliance(t, 10)
+	soc := startInbox(t)
+	yaml := configuration(t, url, webhookSink("soc", soc.URL))
+	r := run(t, yaml)
+	both := strings.Replace(yaml, "appliances:\n", fmt.Sprintf("appliances:\n  - {name: branch, url: %q, api_key: k3y, rate_limit: 1000, detections: {start: beginning, interval: 20ms}}\n", branch), 1)
+	both = strings.Replace(both, "k3y", standin.DefaultAPIKey, 1)
+	if got := r.reload(t, both); !slices.Equal(got, []string{"appliance branch: added"}) {
+		t.Errorf("changed %q", got)
+	}
+	await(t, "what both have", func() bool { return soc.count("") == 20 })
+	if got := r.reload(t, yaml); !slices.Equal(got, []string{"appliance branch: removed"}) {
+		t.Errorf("changed %q", got)
+	}
+	_, metrics := get(t, "http://"+r.AdminAddress()+"/metrics")
+	for _, name := range []string{"ndrbridge_appliance_up", "ndrbridge_appliance_clock_skew_seconds"} {
+		if !strings.Contains(metrics, name+`{appliance="hq"}`) {
+			t.Errorf("there is no %s of the appliance that stays", name)
+		}
+	}
+	if strings.Contains(metrics, `appliance="branch"`) {
+		t.Error("there are still metrics of the removed appliance")
+	}
+	// It continues at its positions.
+	r.reload(t, both)
+	await(t, "the appliance to be read again", func() bool {
+		status, _ := get(t, "http://"+r.AdminAddress()+"/readyz")
+		return status == 200
+	})
+	soc.refuseDuplicates(t)
+}
+
+func TestAChangedSecretFileCountsAsAChange(t *testing.T) {
+	_, url := startAppliance(t, 1)
+	soc := startInbox(t)
+	secret := filepath.Join(t.TempDir(), "bearer")
+	write := func(text string) {
+		if err := os.WriteFile(secret, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("one")
+	yaml := configuration(t, url, strings.Replace(webhookSink("soc", soc.URL), "webhook: {", "webhook: {auth: {bearer_file: "+secret+"}, ", 1))
+	r := run(t, yaml)
+	if got := r.reload(t, yaml); len(got) > 0 {
+		t.Errorf("changed %q", got)
+	}
+	write("two")
+	if got := r.reload(t, yaml); !slices.Equal(got, []string{"sink soc: changed"}) {
+		t.Errorf("changed %q", got)
+	}
+}
+
+func TestReloadsAreSequential(t *testing.T) {
+	a, url := startAppliance(t, 100)
+	soc := startInbox(t)
+	yaml := configuration(t, url, webhookSink("soc", soc.URL))
+	var loads, under atomic.Int64
+	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := bridge.New(t.Context(), config, bridge.Options{Version: "test", Log: bridge.NewLog(new(lines), config.Log), Load: func() (*configs.Config, error) {
+		if under.Add(1) > 1 {
+			t.Error("two reloads run at once")
+		}
+		defer under.Add(-1)
+		text := yaml
+		if loads.Add(1)%2 > 0 {
+			text = strings.Replace(yaml, "max_events: 50", "max_events: 5", 1)
+		}
+		return configs.Parse("ndrbridge.yaml", []byte(text), nil)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- b.Run(ctx) }()
+	const reloads = 10
+	results := make(chan error, reloads)
+	for range reloads {
+		go func() {
+			_, err := b.Reload(context.Background(), admin.TriggerSignal)
+			results <- err
+		}()
+	}
+	for range reloads {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	a.AddMany(10)
+	await(t, "everything", func() bool { return soc.count("") == 110 })
+	soc.refuseDuplicates(t)
+	cancel()
+	if err := <-ran; err != nil {
+		t.Error(err)
+	}
+	if _, err := b.Reload(context.Background(), admin.TriggerSignal); !errors.Is(err, admin.ErrNotRunning) {
+		t.Errorf("a bridge that has stopped reloads: %v", err)
+	}
+}
+
+func TestABridgeAnswersWhileAReloadWaitsForABatchInFlight(t *testing.T) {
+	_, url := startAppliance(t, 1)
+	sending, goOn := make(chan struct{}, 1), make(chan struct{})
+	var requests atomic.Int64
+	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		requests.Add(1)
+		sending <- struct{}{}
+		<-goOn
+	}))
+	t.Cleanup(slow.Close)
+	yaml := configuration(t, url, webhookSink("soc", slow.URL))
+	r := run(t, yaml)
+	<-sending
+	changed := strings.Replace(yaml, "max_events: 50", "max_events: 5", 1)
+	r.yaml.Store(&changed)
+	reloaded := make(chan error, 1)
+	go func() {
+		_, err := r.Reload(context.Background(), admin.TriggerSignal)
+		reloaded <- err
+	}()
+	if status, body := get(t, "http://"+r.AdminAddress()+"/readyz"); status != http.StatusOK && !strings.Contains(body, "not been read yet") {
+		t.Errorf("%d %s", status, body)
+	}
+	if s := sinkStatus(t, r.control(t), "soc"); s.LagEvents != 1 {
+		t.Errorf("%+v", s)
+	}
+	close(goOn)
+	if err := <-reloaded; err != nil {
+		t.Error(err)
+	}
+	await(t, "the cursor", func() bool { return sinkStatus(t, r.control(t), "soc").LagEvents == 0 })
+	if n := requests.Load(); n != 1 {
+		t.Errorf("the event was sent %d times", n)
+	}
+}

@@ -1,0 +1,223 @@
+package operations_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/internal/admin"
+	"ndrbridge/internal/cluster/forward"
+	"ndrbridge/internal/cluster/operations"
+	"ndrbridge/internal/tickets"
+	"ndrbridge/test/loopback"
+	"ndrbridge/transform"
+)
+
+// remotely serves each shard on a NATS subject and makes the cluster ask there.
+func (c *cluster) remotely(t *testing.T) (stop func(n int)) {
+	t.Helper()
+	nc, err := nats.Connect(loopback.NATS(t, nil).ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	subject := func(n int) string { return "ndr.test.shard." + configs.ShardName(n) }
+	var servers []*forward.Server
+	for n, s := range c.shards {
+		server, err := forward.Serve(nc, subject(n), operations.NewHandler(func() operations.Shard { return s }), slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(server.Close)
+		servers = append(servers, server)
+	}
+	c.reach = func(n int) operations.Shard {
+		return operations.NewRemote(forward.NewTransport(nc, subject(n)))
+	}
+	return func(n int) { servers[n].Close() }
+}
+
+// All operations come to the same result where the shards are those of other members.
+func TestRemoteShards(t *testing.T) {
+	t.Parallel()
+	c := newCluster(3)
+	control, ctx := c.control(t), t.Context()
+	stop := c.remotely(t)
+	lake := checkpoint.SinkOwner("lake")
+	for n, s := range c.shards {
+		s.status = admin.Status{State: admin.StateStatus{FileBytes: 100}}
+		s.history = admin.History{StepSeconds: 15, Until: at(int64(n)), Journal: admin.JournalHistory{Bytes: []*int64{new(int64(1))}}}
+		s.backup, s.replayed = string(bytes.Repeat([]byte("x"), 300_000)), 2
+		s.journalled([]transform.Event{event(t, n, n, 1)}, nil)
+		s.addDead(lake, "a")
+		s.addDead(lake, "b/../c")
+	}
+
+	status, err := control.Status(ctx)
+	if err != nil || status.State.FileBytes != 300 {
+		t.Errorf("%+v (%v)", status, err)
+	}
+	history, err := control.History(ctx)
+	if err != nil || len(history.Journal.Bytes) != 1 || *history.Journal.Bytes[0] != 3 {
+		t.Errorf("%+v (%v)", history, err)
+	}
+	enough := errors.New("enough")
+	seen := make(map[string]bool)
+	err = control.Tail(ctx, admin.From{Since: time.Unix(0, 1)}, func(e transform.Event) error {
+		if seen[e.Source] = true; len(seen) == 3 {
+			return enough
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) {
+		t.Errorf("%v after %v", err, seen)
+	}
+	check(t, control.Pause(ctx, "lake"), "")
+	if !c.shards[2].paused["lake"] {
+		t.Error("not paused")
+	}
+	if err := control.Resume(ctx, "nowhere"); !errors.Is(err, admin.ErrUnknown) {
+		t.Errorf("%v, want ErrUnknown", err)
+	}
+	if n, err := control.Replay(ctx, "lake", admin.Replay{Since: time.Unix(1, 0)}); n != 6 || err != nil {
+		t.Errorf("%d (%v)", n, err)
+	}
+	var archive bytes.Buffer
+	if err := control.Backup(ctx, &archive); err != nil || archive.Len() < 900_000 {
+		t.Errorf("%d bytes (%v)", archive.Len(), err)
+	}
+	page, err := control.Dead(ctx, lake, "00-a", 3)
+	var keys []string
+	for _, d := range page {
+		keys = append(keys, d.Key)
+	}
+	if want := []string{"00-b/../c", "01-a", "01-b/../c"}; err != nil || !reflect.DeepEqual(keys, want) {
+		t.Errorf("%q (%v), want %q", keys, err, want)
+	}
+	groups, err := control.DeadGroups(ctx, "")
+	if err != nil || groups.Total != 6 || len(groups.Groups) != 1 || groups.Groups[0].Sink != "lake" || groups.Groups[0].Count != 6 {
+		t.Errorf("%+v (%v)", groups, err)
+	}
+	if d, err := control.DeadLetter(ctx, lake, groups.Groups[0].Key); err != nil || d.Reason != "422" {
+		t.Errorf("%+v (%v)", d, err)
+	}
+	if d, err := control.DeadLetter(ctx, lake, "02-b/../c"); err != nil || d.Key != "02-b/../c" || d.Reason != "422" {
+		t.Errorf("%+v (%v)", d, err)
+	}
+	if n, err := control.Requeue(ctx, "lake", []string{"01-a", "02-a"}); n != 2 || err != nil {
+		t.Errorf("%d (%v)", n, err)
+	}
+
+	acceptor := c.acceptor()
+	c.shards[1].remembers = []string{c.applianceIn(1)}
+	accepted, err := acceptor.Accept(ctx, "http/k", []tickets.Command{{TicketID: "T", DetectionID: 7}})
+	if err != nil || len(accepted) != 1 || accepted[0].ID != 1 || accepted[0].Duplicate {
+		t.Fatalf("%+v (%v)", accepted, err)
+	}
+	again, err := acceptor.Accept(ctx, "http/k", []tickets.Command{{TicketID: "T", DetectionID: 7}})
+	if err != nil || len(again) != 1 || !again[0].Duplicate {
+		t.Errorf("%+v (%v), want a duplicate", again, err)
+	}
+	stored := c.shards[1].commands[0]
+	if stored.Subject != "T" || stored.Appliance != c.applianceIn(1) || stored.Key == "" || stored.Accepted.IsZero() || len(stored.Body) == 0 {
+		t.Errorf("stored %+v", stored)
+	}
+	if command, err := control.Command(ctx, 1); err != nil || command.Subject != "T" {
+		t.Errorf("%+v (%v)", command, err)
+	}
+	c.shards[1].fail(checkpoint.ErrCommandsFull)
+	if _, err := acceptor.Accept(ctx, "", []tickets.Command{{TicketID: "T", Appliance: c.applianceIn(1), Status: "new"}}); !errors.Is(err, checkpoint.ErrCommandsFull) {
+		t.Errorf("%v, want ErrCommandsFull", err)
+	}
+	c.shards[1].fail(checkpoint.ErrNotOwner)
+	if _, err := control.Command(ctx, 1); !errors.Is(err, admin.ErrUnavailable) {
+		t.Errorf("%v of an owner that is none any more, want ErrUnavailable", err)
+	}
+
+	stop(1)
+	for _, err := range []error{
+		second(control.Command(ctx, 1)), control.Pause(ctx, "lake"), second(acceptor.Accept(ctx, "", []tickets.Command{{TicketID: "T", Appliance: c.applianceIn(1), Status: "new"}})),
+	} {
+		check(t, err, "shard 01: no member owns it: not available now")
+		if !errors.Is(err, admin.ErrUnavailable) {
+			t.Errorf("%v, want ErrUnavailable", err)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// reloader is an admin.Control that can only reload.
+type reloader struct {
+	admin.Control
+	reload func() (admin.Reloaded, error)
+}
+
+func (r reloader) Reload(context.Context) (admin.Reloaded, error) { return r.reload() }
+
+func TestRemoteMembers(t *testing.T) {
+	t.Parallel()
+	nc, err := nats.Connect(loopback.NATS(t, nil).ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	answer, problem := admin.Reloaded{Changes: []string{"sink lake: changed"}}, error(nil)
+	server, err := forward.Serve(nc, "ndr.test.member.b1", admin.NewHandler(admin.Options{
+		NotReady: func() []string { return nil }, Metrics: prometheus.NewRegistry(),
+		Control: func() admin.Control {
+			return reloader{reload: func() (admin.Reloaded, error) { return answer, problem }}
+		},
+		Tickets: func() admin.Tickets { return admin.Tickets{} },
+	}), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	m := operations.NewMemberClient(forward.NewTransport(nc, "ndr.test.member.b1"))
+	if got, err := m.Reload(t.Context()); err != nil || !reflect.DeepEqual(got, answer) {
+		t.Errorf("%+v (%v)", got, err)
+	}
+	problem = errors.New("sinks[0]: name is missing")
+	if _, err := m.Reload(t.Context()); err == nil || err.Error() != problem.Error() {
+		t.Errorf("%v, want %v", err, problem)
+	}
+	server.Close()
+	_, err = m.Reload(t.Context())
+	check(t, err, "the member does not run")
+}
+
+func TestHostileMembers(t *testing.T) {
+	for name, body := range map[string]string{"no JSON": "?", "another type": `{"a":1}`, "nothing": ""} {
+		for _, path := range []string{"/locate", "/accept"} {
+			answer := ask(operations.NewHandler(func() operations.Shard { return newShard(0, 1) }), path, body)
+			if answer != http.StatusBadRequest && (path != "/locate" || body != `{"a":1}`) {
+				t.Errorf("%s to %s: %d", name, path, answer)
+			}
+		}
+	}
+	if answer := ask(operations.NewHandler(func() operations.Shard { return nil }), "/locate", "{}"); answer != http.StatusServiceUnavailable {
+		t.Errorf("%d without a shard", answer)
+	}
+}
+
+func ask(h http.Handler, path, body string) int {
+	w := httptest.NewRecorder()
+	r, err := http.NewRequest(http.MethodPost, "http://localhost"+path, bytes.NewReader([]byte(body)))
+	if err != nil {
+		return 0
+	}
+	h.ServeHTTP(w, r)
+	return w.Code
+}

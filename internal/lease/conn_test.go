@@ -1,0 +1,394 @@
+package lease_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"ndrbridge/internal/lease"
+	"ndrbridge/test/leasetest"
+)
+
+// pair returns both ends of a TCP connection on loopback, with small buffers.
+func pair(t *testing.T) (near, far *net.TCPConn) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	n, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close(); f.Close() })
+	near, far = n.(*net.TCPConn), f.(*net.TCPConn)
+	if err := errors.Join(near.SetWriteBuffer(64<<10), far.SetReadBuffer(64<<10)); err != nil {
+		t.Fatal(err)
+	}
+	return near, far
+}
+
+// large is more than the buffers of a connection take.
+const large = 16 << 20
+
+// write writes large bytes in the background, and returns once some have arrived. The buffers
+// fill at once, and the write is blocked, because the peer reads no more.
+func write(t *testing.T, to net.Conn, from *net.TCPConn) (written func() (int, error)) {
+	t.Helper()
+	type result struct {
+		n   int
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		n, err := to.Write(make([]byte, large))
+		done <- result{n, err}
+	}()
+	if _, err := io.ReadFull(from, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	return func() (int, error) {
+		r := <-done
+		return r.n, r.err
+	}
+}
+
+// isReset fails the test unless the peer of c reset it, and returns how many bytes c
+// still received.
+func isReset(t *testing.T, c net.Conn) (received int64) {
+	t.Helper()
+	received, err := io.Copy(io.Discard, c)
+	if !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the peer sees %v, not a reset", err)
+	}
+	return received
+}
+
+func TestNothingIsWrittenWithoutALease(t *testing.T) {
+	t.Parallel()
+	near, far := pair(t)
+	l, c := newLease()
+	conn := l.Conn(near)
+	if _, err := conn.Write([]byte("in time")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(io.LimitReader(far, 7)); err != nil || string(got) != "in time" {
+		t.Fatalf("%q arrived: %v", got, err)
+	}
+	c.Stop(term) // no timer has run
+	if n, err := conn.Write([]byte("late")); n != 0 || !errors.Is(err, lease.ErrExpired) {
+		t.Errorf("a write without a lease returns %d, %v", n, err)
+	}
+	if n := isReset(t, far); n != 0 {
+		t.Errorf("%d bytes arrived late", n)
+	}
+	l.Renew(c.Now())
+	if _, err := conn.Write([]byte("again")); err == nil {
+		t.Error("a renewal revived a connection that was reset")
+	}
+	near, far = pair(t)
+	if _, err := l.Conn(near).Write([]byte("again")); err != nil {
+		t.Errorf("a new connection after a renewal: %v", err)
+	}
+	if _, err := io.ReadFull(far, make([]byte, 5)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheEndOfALeaseResetsItsConnections(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		end  func(l *lease.Lease, c *leasetest.Clock)
+	}{
+		{"when its term passes", func(_ *lease.Lease, c *leasetest.Clock) { c.Advance(term) }},
+		{"when it is ended", func(l *lease.Lease, _ *leasetest.Clock) { l.End() }},
+		{"when the wall clock jumps", func(_ *lease.Lease, c *leasetest.Clock) { c.Jump(term); c.Advance(term / 4) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			idle, idlePeer := pair(t)
+			busy, busyPeer := pair(t)
+			l, clock := newLease()
+			l.Conn(idle)
+			written := write(t, l.Conn(busy), busyPeer)
+			clock.Advance(term / 2)
+			if l.Renew(clock.Now()); l.Left() == 0 {
+				t.Fatal("it is over")
+			}
+			c.end(l, clock)
+			if n, err := written(); n == large || !errors.Is(err, lease.ErrExpired) {
+				t.Errorf("the blocked write returns %d, %v", n, err)
+			}
+			if n := isReset(t, busyPeer); n >= large-1 {
+				t.Error("all of it arrived")
+			}
+			isReset(t, idlePeer)
+		})
+	}
+}
+
+func TestAProcessStoppedInTheMiddleOfAWriteWritesNoMore(t *testing.T) {
+	t.Parallel()
+	near, far := pair(t)
+	l, c := newLease()
+	written := write(t, l.Conn(near), far)
+	c.Stop(term) // no timer has run
+	received := isReset(t, far)
+	if n, err := written(); n == large || !errors.Is(err, lease.ErrExpired) {
+		t.Errorf("the write returns %d, %v", n, err)
+	}
+	if received >= large-1 {
+		t.Error("all of it arrived")
+	}
+}
+
+func TestAConnectionClosedWithoutALeaseIsReset(t *testing.T) {
+	t.Parallel()
+	near, far := pair(t)
+	l, c := newLease()
+	conn := l.Conn(near)
+	if _, err := conn.Write(make([]byte, 10)); err != nil {
+		t.Fatal(err)
+	}
+	c.Stop(term)
+	if err := conn.Close(); err != nil {
+		t.Errorf("Close returns %v", err)
+	}
+	isReset(t, far)
+}
+
+func TestAConnectionUnderALeaseIsLikeAnyOther(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		run  func(t *testing.T, conn net.Conn, peer *net.TCPConn)
+	}{
+		{"what is written arrives", func(t *testing.T, conn net.Conn, peer *net.TCPConn) {
+			sent := make([]byte, 3<<20+17)
+			_, _ = rand.Read(sent)
+			go func() {
+				_, err := conn.Write(sent)
+				if closing := conn.Close(); err != nil || closing != nil {
+					t.Errorf("write: %v, close: %v", err, closing)
+				}
+			}()
+			if got, err := io.ReadAll(peer); err != nil || !bytes.Equal(got, sent) {
+				t.Errorf("%d of %d bytes arrived: %v", len(got), len(sent), err)
+			}
+		}},
+		{"what the peer sends is read", func(t *testing.T, conn net.Conn, peer *net.TCPConn) {
+			go func() { _, _ = peer.Write([]byte("answer")); peer.Close() }()
+			if got, err := io.ReadAll(conn); err != nil || string(got) != "answer" {
+				t.Errorf("%q: %v", got, err)
+			}
+		}},
+		{"a deadline ends a blocked write", func(t *testing.T, conn net.Conn, peer *net.TCPConn) {
+			written := write(t, conn, peer)
+			if err := conn.SetWriteDeadline(time.Unix(1, 0)); err != nil {
+				t.Fatal(err)
+			}
+			n, err := written()
+			if op, ok := errors.AsType[*net.OpError](err); n == large || !errors.Is(err, os.ErrDeadlineExceeded) || !ok || op.Op != "write" || !op.Timeout() {
+				t.Errorf("it returns %d, %v", n, err)
+			}
+		}},
+		{"closing ends a blocked write", func(t *testing.T, conn net.Conn, peer *net.TCPConn) {
+			written := write(t, conn, peer)
+			if err := conn.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := written(); n == large || !errors.Is(err, net.ErrClosed) {
+				t.Errorf("it returns %d, %v", n, err)
+			}
+		}},
+		{"closing twice is an error, no failure", func(t *testing.T, conn net.Conn, _ *net.TCPConn) {
+			_ = conn.Close()
+			_ = conn.Close()
+		}},
+		{"a write to a peer that is gone has the system's error", func(t *testing.T, conn net.Conn, peer *net.TCPConn) {
+			_ = peer.SetLinger(0)
+			peer.Close()
+			var err error
+			for err == nil {
+				_, err = conn.Write([]byte("lost"))
+			}
+			if op, ok := errors.AsType[*net.OpError](err); !ok || op.Op != "write" || !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("it returns %v", err)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			near, far := pair(t)
+			l, _ := newLease()
+			c.run(t, l.Conn(near), far)
+		})
+	}
+}
+
+func TestAConnectionThatIsNotTCPNeedsTheLeaseToo(t *testing.T) {
+	t.Parallel()
+	near, far := net.Pipe()
+	defer far.Close()
+	l, c := newLease()
+	conn := l.Conn(near)
+	go func() { _, _ = io.ReadFull(far, make([]byte, 7)) }()
+	if _, err := conn.Write([]byte("in time")); err != nil {
+		t.Fatal(err)
+	}
+	blocked := make(chan error, 1)
+	go func() {
+		_, err := conn.Write([]byte("blocked"))
+		blocked <- err
+	}()
+	c.Advance(term)
+	if err := <-blocked; !errors.Is(err, lease.ErrExpired) {
+		t.Errorf("the blocked write returns %v", err)
+	}
+	near, far = net.Pipe()
+	go func() { _, _ = io.Copy(io.Discard, far) }()
+	if _, err := l.Conn(near).Write([]byte("late")); !errors.Is(err, lease.ErrExpired) {
+		t.Errorf("a write without a lease returns %v", err)
+	}
+}
+
+// net/http takes a connection apart where it can: it writes bodies with ReadFrom, and
+// speaks HTTP/2 over TLS.
+func TestNothingIsRequestedWithoutALease(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		start func(*httptest.Server)
+		major int
+	}{
+		{"HTTP/1.1", (*httptest.Server).Start, 1},
+		{"HTTP/1.1 over TLS", (*httptest.Server).StartTLS, 1},
+		{"HTTP/2", func(s *httptest.Server) { s.EnableHTTP2 = true; s.StartTLS() }, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			complete := make(chan int, 10)
+			inBody, proceed := make(chan bool, 10), make(chan bool)
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.ReadFull(r.Body, make([]byte, 1))
+				inBody <- true
+				if r.Header.Get("Slow") != "" {
+					<-proceed
+				}
+				if _, err := io.Copy(io.Discard, r.Body); err == nil {
+					complete <- r.ProtoMajor
+				}
+			}))
+			c.start(server)
+			defer server.Close()
+			l, clock := newLease()
+			transport := server.Client().Transport.(*http.Transport)
+			transport.DialContext = l.DialContext(new(net.Dialer).DialContext)
+			client := &http.Client{Transport: transport}
+			post := func(slow string) error {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, bytes.NewReader(make([]byte, large)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Header.Set("Slow", slow)
+				answer, err := client.Do(r)
+				if err != nil {
+					return err
+				}
+				return answer.Body.Close()
+			}
+			if err := post(""); err != nil {
+				t.Fatal(err)
+			}
+			<-inBody
+			if major := <-complete; major != c.major {
+				t.Fatalf("it speaks HTTP/%d", major)
+			}
+			failed := make(chan error, 1)
+			go func() { failed <- post("yes") }()
+			<-inBody
+			clock.Advance(term)
+			close(proceed)
+			if err := <-failed; err == nil {
+				t.Error("a request has an answer although the lease ended during its body")
+			}
+			if err := post(""); !errors.Is(err, lease.ErrExpired) {
+				t.Errorf("a request without a lease: %v", err)
+			}
+			if len(complete) > 0 {
+				t.Error("a request arrived without a lease")
+			}
+			l.Renew(clock.Now())
+			if err := post(""); err != nil {
+				t.Errorf("a request after a renewal: %v", err)
+			}
+		})
+	}
+}
+
+// TestAPeerThatReadsNothingForLongerThanATermIsNotReset: as long as the lease is renewed, how long
+// the peer may take is not for the lease to say.
+func TestAPeerThatReadsNothingForLongerThanATermIsNotReset(t *testing.T) {
+	t.Parallel()
+	clock := lease.System()
+	l := lease.New(2*time.Second, clock)
+	l.Renew(clock.Now())
+	renewing, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-renewing:
+				return
+			case <-time.After(50 * time.Millisecond):
+				l.Renew(clock.Now())
+			}
+		}
+	}()
+	near, far := pair(t)
+	written := write(t, l.Conn(near), far)
+	time.Sleep(6 * time.Second)
+	if n, err := io.Copy(io.Discard, io.LimitReader(far, large-1)); n != large-1 {
+		t.Errorf("%d bytes of %d arrived: %v", n, large-1, err)
+	}
+	if n, err := written(); n != large || err != nil {
+		t.Errorf("%d bytes of %d were written: %v", n, large, err)
+	}
+	close(renewing)
+	<-stopped
+}
+
+// TestAConnectionThatWasResetWithoutALeaseSaysSo, so that nobody blames the peer, although the
+// lease is there again.
+func TestAConnectionThatWasResetWithoutALeaseSaysSo(t *testing.T) {
+	t.Parallel()
+	near, far := pair(t)
+	l, c := newLease()
+	conn := l.Conn(near)
+	written := write(t, conn, far)
+	c.Advance(term)
+	l.Renew(c.Now())
+	if _, err := written(); !errors.Is(err, lease.ErrExpired) {
+		t.Errorf("the write that was blocked: %v", err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, lease.ErrExpired) {
+		t.Errorf("a read: %v", err)
+	}
+	if _, err := conn.Write([]byte("x")); !errors.Is(err, lease.ErrExpired) {
+		t.Errorf("a later write: %v", err)
+	}
+}

@@ -1,0 +1,141 @@
+package pipeline
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"ndrbridge/configs"
+	"ndrbridge/internal/appliance"
+	"ndrbridge/internal/pipeline/endpoint"
+	"ndrbridge/internal/pipeline/identity"
+	"ndrbridge/internal/pipeline/lifecycle"
+	"ndrbridge/internal/tickets"
+	"ndrbridge/poller"
+)
+
+// appliancePart is an appliance with its pollers and its ticket writer. Appliances
+// share only the state.
+type appliancePart struct {
+	config      configs.Appliance
+	fingerprint fingerprint
+	client      *appliance.Client
+	log         *slog.Logger
+	watch       *poller.Watch
+	firmware    *identity.Firmware
+	streams     []stream
+	// ownWrites passes to the part that replaces this one, because the pollers have yet
+	// to see what was written. ownWrites and writer are nil if tickets are disabled.
+	ownWrites *tickets.OwnWrites
+	writer    *tickets.Writer
+}
+
+// stream is a source with its poller.
+type stream struct {
+	source poller.Source
+	poller *poller.Poller
+}
+
+// buildAppliance returns current if its configuration is unchanged, or a new part that
+// replaces it.
+func (p *Pipeline) buildAppliance(ctx context.Context, a configs.Appliance, config *configs.Config, current *appliancePart) (*appliancePart, error) {
+	var files []string
+	if a.TLS.CAFile != "" {
+		files = append(files, a.TLS.CAFile) // the others are read again on each use
+	}
+	fp, err := newFingerprint(files, a, config.Events.TypePrefix, config.Tickets.Enabled)
+	if err != nil {
+		return nil, err
+	}
+	if current != nil && current.fingerprint.equal(fp) {
+		return current, nil
+	}
+	next := &appliancePart{config: a, fingerprint: fp, log: p.log.With("appliance", a.Name)}
+	next.client, err = endpoint.NewClient(a, endpoint.ClientOptions{
+		Version: p.version, Tracer: p.tracer, Log: next.log,
+		Lease:   p.shard.lease(),
+		Observe: func(code string) { p.metrics.requests.WithLabelValues(a.Name, code).Inc() },
+	})
+	if err != nil {
+		return nil, err
+	}
+	known := identity.NewDetector(a.Name, p.store, next.log)
+	next.firmware = identity.NewFirmware(next.client, known.Observe, next.log)
+	next.watch = poller.NewWatch(p.store, poller.WatchOptions{
+		Appliance: a.Name, After: a.UnreachableAfter, TypePrefix: config.Events.TypePrefix,
+		Reached: next.firmware.Reached, Now: time.Now, Log: next.log,
+	})
+	if config.Tickets.Enabled && p.store != nil { // it is nil in a check, which reads no state
+		if err := p.buildWriter(ctx, next, config, current); err != nil {
+			return nil, err
+		}
+	}
+	s := streams{
+		appliance: a, prefix: config.Events.TypePrefix,
+		client: next.client.Within(p.pages), store: poller.Traced(p.store, p.tracer), metrics: p.metrics.sources, log: p.log,
+		ownWrites: next.ownWrites, reused: known.Reused,
+	}
+	sources, err := s.sources()
+	if err != nil {
+		return nil, err
+	}
+	for _, source := range sources {
+		next.streams = append(next.streams, stream{source.Source, poller.New(source.Source, poller.Options{
+			Interval:     time.Duration(source.interval),
+			RetryInitial: time.Duration(a.Retry.Initial),
+			RetryMax:     time.Duration(a.Retry.Max),
+			AuthRetry:    time.Duration(a.AuthRetry),
+			Tracer:       p.tracer,
+			Lease:        p.shard.lease(),
+			Watch:        next.watch,
+			Log:          s.streamLog(source.Source.Source().Stream),
+			Metrics:      p.metrics.sources,
+		})})
+	}
+	return next, nil
+}
+
+// buildWriter sets next's writer of ticket commands. It takes over the own writes of
+// current, which may continue to write until next starts.
+func (p *Pipeline) buildWriter(ctx context.Context, next *appliancePart, config *configs.Config, current *appliancePart) (err error) {
+	if current != nil && current.ownWrites != nil {
+		next.ownWrites = current.ownWrites
+	} else if next.ownWrites, err = tickets.LoadOwnWrites(ctx, p.store, next.config.Name); err != nil {
+		return err
+	}
+	next.writer = tickets.NewWriter(next.client, p.store, next.ownWrites, tickets.WriterOptions{
+		Appliance:    next.config.Name,
+		TypePrefix:   config.Events.TypePrefix,
+		RetryInitial: time.Duration(next.config.Retry.Initial),
+		RetryMax:     time.Duration(next.config.Retry.Max),
+		Probe:        time.Duration(next.config.AuthRetry),
+		Lease:        p.shard.lease(),
+		Log:          p.log.With("appliance", next.config.Name),
+		Metrics:      p.metrics.writers,
+	})
+	return nil
+}
+
+func (p *appliancePart) name() string { return "appliance " + p.config.Name }
+
+func (p *appliancePart) start(l lifetimes, ps *lifecycle.Set) {
+	if keys := p.config.Detections.Filter.Changing(); p.config.Detections.Enabled && len(keys) > 0 {
+		p.log.Warn("the filter selects detections by what changes, so the last version of a detection that stops matching is never delivered; filter with match at the sinks instead",
+			"keys", strings.Join(keys, ", "))
+	}
+	tasks := []lifecycle.Task{lifecycle.Prompt(p.watch.Run), lifecycle.Prompt(p.firmware.Run)}
+	if p.writer != nil {
+		tasks = append(tasks, p.writer.Run)
+	}
+	for _, s := range p.streams {
+		tasks = append(tasks, lifecycle.Prompt(s.poller.Run))
+	}
+	ps.Start(l.sources, p.name(), lifecycle.SourcePhase, tasks...)
+}
+
+// has reports whether a stream of the appliance is polled.
+func (p *appliancePart) has(name string) bool {
+	return slices.ContainsFunc(p.streams, func(s stream) bool { return s.source.Source().Stream == name })
+}

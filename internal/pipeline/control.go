@@ -1,0 +1,226 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/internal/admin"
+	"ndrbridge/internal/appliance"
+	"ndrbridge/poller"
+	"ndrbridge/sinks"
+	"ndrbridge/transform"
+)
+
+// Control carries out an operator's requests on a running pipeline. It implements
+// admin.Control except for Reload, because the process loads the configuration.
+type Control struct {
+	operator
+	pipeline *Pipeline
+	all      *runtime
+}
+
+// Control returns the control of the pipeline with its current parts, or nil until the
+// pipeline is open.
+func (p *Pipeline) Control() *Control {
+	all := p.current.Load()
+	if all == nil {
+		return nil
+	}
+	return &Control{pipeline: p, all: all, operator: operator{
+		config: all.config, version: p.version, log: p.log, store: p.store,
+		writable: func() (*checkpoint.Store, error) { return p.store, nil },
+		client:   func(a configs.Appliance) (*appliance.Client, error) { return all.appliance(a.Name).client, nil },
+	}}
+}
+
+// Pause implements admin.Control.
+func (c *Control) Pause(ctx context.Context, sink string) error { return c.control(ctx, sink, true) }
+
+// Resume implements admin.Control.
+func (c *Control) Resume(ctx context.Context, sink string) error { return c.control(ctx, sink, false) }
+
+// control pauses or resumes a sink. It changes the state first: otherwise a runner made
+// meanwhile would miss it.
+func (c *Control) control(ctx context.Context, sink string, paused bool) error {
+	done, apply := "resumed", (*sinks.Runner).Resume
+	if paused {
+		done, apply = "paused", (*sinks.Runner).Pause
+	}
+	return c.pipeline.submit(ctx, "a pause or resume of sink "+sink, func(lifetimes) error {
+		if err := c.pause(ctx, sink, paused); err != nil {
+			return err
+		}
+		c.log.Info("sink "+done+" on request", "sink", sink)
+		if p := c.pipeline.current.Load().sink(sink); p != nil { // it is configured
+			apply(p.runner)
+		}
+		return nil
+	})
+}
+
+// Backup is operator.Backup limited to one at a time, because each needs disk space for
+// a copy.
+func (c *Control) Backup(ctx context.Context, w io.Writer) error {
+	if !c.pipeline.backingUp.TryLock() {
+		return fmt.Errorf("another backup is running; try again when it has ended: %w", admin.ErrBusy)
+	}
+	defer c.pipeline.backingUp.Unlock()
+	return c.operator.Backup(ctx, w)
+}
+
+// Verify is operator.Verify limited to one at a time, because each sends an appliance
+// many requests.
+func (c *Control) Verify(ctx context.Context, name string, since time.Time, report poller.VerifyReport) ([]poller.Verification, error) {
+	if !c.pipeline.verifying.TryLock() {
+		return nil, fmt.Errorf("another verification or a count is running; try again when it has ended: %w", admin.ErrBusy)
+	}
+	defer c.pipeline.verifying.Unlock()
+	return c.operator.Verify(ctx, name, since, report)
+}
+
+// Detection is operator.Detection limited to one search at a time, because each reads much of
+// the state.
+func (c *Control) Detection(ctx context.Context, name string, id int64) (admin.Detection, error) {
+	if err := acquire(ctx, c.pipeline.searching); err != nil {
+		return admin.Detection{}, err
+	}
+	defer func() { <-c.pipeline.searching }()
+	return c.operator.Detection(ctx, name, id)
+}
+
+// PlanRewind is operator.PlanRewind, not at the same time as Verify: each sends an
+// appliance several requests.
+func (c *Control) PlanRewind(ctx context.Context, source checkpoint.Source, to time.Time) (admin.RewindPlan, error) {
+	if !c.pipeline.verifying.TryLock() {
+		return admin.RewindPlan{}, fmt.Errorf("a verification or another count is running; try again when it has ended: %w", admin.ErrBusy)
+	}
+	defer c.pipeline.verifying.Unlock()
+	return c.operator.PlanRewind(ctx, source, to)
+}
+
+// Tail implements admin.Control. It reads the journal no faster than yield returns.
+func (c *Control) Tail(ctx context.Context, from admin.From, yield func(transform.Event) error) error {
+	journal := c.pipeline.store
+	after, err := catchUp(ctx, journal, c.pipeline.tails, from, yield)
+	for err == nil {
+		if err = journal.Wait(ctx, after); err == nil {
+			after, err = c.pipeline.tails.read(ctx, journal, after, yield)
+		}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// catchUp yields the events that from selects and then calls from.Live. It returns the
+// sequence number after which to go on. If from.Live is nil, it yields nothing.
+func catchUp(ctx context.Context, journal *checkpoint.Store, t tails, from admin.From, yield func(transform.Event) error) (uint64, error) {
+	after, last, err := before(ctx, journal, from)
+	if err != nil || from.Live == nil {
+		return after, err
+	}
+	for after < last {
+		at, err := t.read(ctx, journal, after, yield)
+		if err != nil {
+			return at, err
+		}
+		if at == after { // the others were trimmed meanwhile
+			break
+		}
+		after = at
+	}
+	return after, from.Live(nil)
+}
+
+// before returns the sequence number preceding the first event that from selects, or
+// the journal's last if it selects none; and the journal's last.
+func before(ctx context.Context, journal *checkpoint.Store, from admin.From) (after, last uint64, err error) {
+	stats, err := journal.Stats(ctx)
+	if err == nil && !from.Since.IsZero() {
+		first, err := journal.Since(ctx, from.Since)
+		return first - 1, stats.Last, err
+	}
+	return stats.Last - min(from.Last, stats.Last+1-stats.First), stats.Last, err
+}
+
+// tailBytes is how much of the journals a tail reads at once; in a cluster, a tail reads
+// those of all shards. A single event may be larger.
+const tailBytes = 1 << 20
+
+// tails limits the memory that all tails of the journal use together. A tail holds the
+// events it has read until its consumer has taken them, so only one tail at a time may
+// hold more than tailBytes.
+type tails struct {
+	reading chan struct{} // semaphore of the tail that reads
+	large   chan struct{} // semaphore of the tail that holds a large event
+	batch   int           // bytes that a tail reads at once
+}
+
+// newTails returns the limits of the tails of a shard, which is nil outside a cluster.
+func newTails(s *Shard) tails {
+	t := tails{reading: make(chan struct{}, 1), large: make(chan struct{}, 1), batch: tailBytes}
+	if s != nil {
+		t.batch /= s.Of
+	}
+	return t
+}
+
+// read yields events of the journal after a sequence number, at most one batch, and returns
+// the sequence number of the last one. It returns the error of the store, of yield, or of
+// ctx.
+func (t tails) read(ctx context.Context, journal *checkpoint.Store, after uint64, yield func(transform.Event) error) (uint64, error) {
+	records, err := t.fetch(ctx, journal, after)
+	if err != nil {
+		return after, err
+	}
+	if size(records) > tailBytes { // read it again under the semaphore
+		records = nil
+		if err := acquire(ctx, t.large); err != nil {
+			return after, err
+		}
+		defer func() { <-t.large }()
+		if records, err = t.fetch(ctx, journal, after); err != nil {
+			return after, err
+		}
+	}
+	for _, r := range records {
+		if err := ctx.Err(); err != nil {
+			return after, err
+		}
+		if err := yield(r.Event); err != nil {
+			return after, err
+		}
+		after = r.Seq
+	}
+	return after, nil
+}
+
+// fetch reads a batch while no other tail reads.
+func (t tails) fetch(ctx context.Context, journal *checkpoint.Store, after uint64) ([]checkpoint.Record, error) {
+	if err := acquire(ctx, t.reading); err != nil {
+		return nil, err
+	}
+	defer func() { <-t.reading }()
+	return journal.Read(ctx, after, checkpoint.Batch{MaxEvents: 500, MaxBytes: t.batch})
+}
+
+func acquire(ctx context.Context, slot chan struct{}) error {
+	select {
+	case slot <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func size(records []checkpoint.Record) (bytes int) {
+	for _, r := range records {
+		bytes += len(r.Event.Structured())
+	}
+	return bytes
+}

@@ -1,0 +1,113 @@
+package endpoint
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"ndrbridge/configs"
+	"ndrbridge/internal/appliance"
+	"ndrbridge/internal/lease"
+)
+
+// ClientOptions configure NewClient beyond the appliance's configuration.
+type ClientOptions struct {
+	Version string
+	Observe func(code string) // appliance.Options.Observe; may be nil
+	Tracer  trace.Tracer      // nil: requests are not traced
+	Log     *slog.Logger      // receives anomalies of the appliance's clock; may be nil
+	Lease   *lease.Lease      // must be valid when something is sent; nil: it never ends
+}
+
+// NewClient returns the client of an appliance.
+func NewClient(a configs.Appliance, o ClientOptions) (*appliance.Client, error) {
+	tlsConfig, err := TLS(a.TLS)
+	if err != nil {
+		return nil, err
+	}
+	proxy, err := ProxyURL(a.Proxy)
+	if err != nil {
+		return nil, err
+	}
+	to := appliance.Options{
+		URL: a.URL, Product: a.Product, SchemeWord: a.SchemeWord,
+		Timeout: time.Duration(a.Timeout), RateLimit: a.RateLimit,
+		TLS: tlsConfig, Proxy: proxy,
+		UserAgent: "ndrbridge/" + o.Version,
+		Observe:   o.Observe,
+		Tracer:    o.Tracer,
+		Lease:     o.Lease,
+	}
+	if o.Log != nil {
+		logClock(&to, o.Log)
+	}
+	if a.OAuth.IsSet() {
+		to.OAuth = &appliance.OAuth{
+			TokenURL: a.OAuth.TokenURL.Value(), ClientID: a.OAuth.ClientID, ClientSecret: a.OAuth.ClientSecret.Read,
+		}
+	} else {
+		to.Key = a.APIKey.Read
+	}
+	return appliance.New(to)
+}
+
+// ProxyURL returns nil if the proxy of the environment is to be used.
+func ProxyURL(u configs.URL) (*url.URL, error) {
+	if u.Value() == "" {
+		return nil, nil
+	}
+	proxy, err := url.Parse(u.Value())
+	if err != nil {
+		return nil, fmt.Errorf("proxy: %s is not a URL", u) // url.Parse's error would show a password
+	}
+	return proxy, nil
+}
+
+// wrongClock is the clock skew above which an operator must act.
+const wrongClock = 24 * time.Hour
+
+// logClock sets callbacks in o that log anomalies of the appliance's clock.
+func logClock(o *appliance.Options, log *slog.Logger) {
+	const every = 10 * time.Minute
+	var mu sync.Mutex
+	var last time.Time
+	var unlogged int
+	o.DateDisbelieved = func(date, expected time.Time) {
+		mu.Lock()
+		defer mu.Unlock()
+		if unlogged++; time.Since(last) < every && !last.IsZero() {
+			return
+		}
+		log.Warn("the Date header of a response contradicts earlier ones and is ignored: "+
+			"check for a proxy with a wrong clock in front of the appliance, and whether its clock was set",
+			"date", date.UTC(), "expected", expected, "answers", unlogged)
+		last, unlogged = time.Now(), 0
+	}
+	o.ClockSet = func(ahead time.Duration, first bool) {
+		switch {
+		case ahead.Abs() > wrongClock:
+			log.Warn("the appliance's clock differs widely from this machine's; times in the configuration, such as start: now, "+
+				"follow the appliance's clock: correct the wrong one", "ahead", ahead.Round(time.Second))
+		case !first:
+			log.Info("the appliance's clock was set", "ahead_of_this_machine", ahead.Round(time.Second))
+		}
+	}
+}
+
+// Filter returns a filter as the appliance's REST interface expects it, or nil if
+// it is empty.
+func Filter(f any) (json.RawMessage, error) {
+	b, err := json.Marshal(f)
+	if err != nil {
+		return nil, err
+	}
+	if s := string(b); s == "{}" || s == "null" {
+		return nil, nil
+	}
+	return b, nil
+}

@@ -1,0 +1,272 @@
+package endpoint_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/configs"
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/pipeline/endpoint"
+	"ndrbridge/sinks"
+	"ndrbridge/transform"
+)
+
+func TestRender(t *testing.T) {
+	events := []transform.Event{detectionEvent(t, 1, 20), detectionEvent(t, 2, 90), detectionEvent(t, 3, 95)}
+	for _, test := range []struct {
+		name, webhook, keys string
+		urls                []string
+		want                []string // in the first body
+	}{
+		{"slack", `preset: slack, url: "https://hooks.slack.com/services/T0/B0/s3cret-and-some-more-of-it"`, "",
+			[]string{"https://hooks.slack.com/***"}, []string{"Port scan 1; ", "Port scan 2; ", `Port scan 3"`}},
+		{"a bot of slack", `preset: slack, url: "https://slack.com/api/chat.postMessage", key: s3cret, channel: C1`, "",
+			[]string{"https://slack.com/***", "https://slack.com/***", "https://slack.com/***"}, []string{`"channel":"C1"`}},
+		{"teams", `preset: teams, url: "https://teams.example/workflows/x?sig=s3cret"`, "",
+			[]string{"https://teams.example/***?***"}, []string{`"AdaptiveCard"`}},
+		{"discord, which is asked to say what it kept", `preset: discord, url: "https://discord.com/api/webhooks/1/s3cret-and-some-more-of-it"`, "",
+			[]string{"https://discord.com/***?***"}, []string{`"embeds"`}},
+		{"pagerduty, an event a request, whose key is in the body", `preset: pagerduty, key: s3cret`, "",
+			[]string{"https://events.pagerduty.com/v2/enqueue", "https://events.pagerduty.com/v2/enqueue", "https://events.pagerduty.com/v2/enqueue"}, []string{`"routing_key":"[redacted]"`, `"hq/detections/1"`}},
+		{"splunk_hec", `preset: splunk_hec, url: "https://splunk.example:8088", key: s3cret, index: main, source_type: ndr`, "",
+			[]string{"https://splunk.example:8088/services/collector/event"}, []string{`"index":"main"`, `"sourcetype":"ndr"`}},
+		{"elasticsearch", `preset: elasticsearch, url: "https://es.example:9200/ndr", key: s3cret`, "",
+			[]string{"https://es.example:9200/ndr/_bulk?***"}, []string{`{"create":{"_id":"hq/detections/1-1"}}`}},
+		{"datadog", `preset: datadog, url: "https://intake.example/api/v2/logs", key: s3cret, service: ndr, tags: [env:prod]`, "",
+			[]string{"https://intake.example/api/v2/logs"}, []string{`"ddtags":"appliance:hq,stream:detections,env:prod"`, `"service":"ndr"`}},
+		{"sentinel", `preset: sentinel, url: "https://dce.example", rule_id: dcr-00000000000000000000000000000000, auth: {oauth: {token_url: "https://t", client_id: i, client_secret: s3cret}}`, "",
+			[]string{"https://dce.example/dataCollectionRules/dcr-00000000000000000000000000000000/streams/Custom-NdrbridgeDetection?***"}, []string{`[{"specversion":"1.0"`}},
+		{"what the match does not want is left out", `preset: pagerduty, key: s3cret`, `match: "detection.risk_score >= 90", `,
+			[]string{"https://events.pagerduty.com/v2/enqueue", "https://events.pagerduty.com/v2/enqueue"}, []string{`"hq/detections/2"`}},
+		{"what is redacted is not shown", `preset: elasticsearch, url: "https://es.example:9200/ndr"`, `redact: [detection.title], `,
+			[]string{"https://es.example:9200/ndr/_bulk?***"}, []string{`"detection":{"id":1,"mod_time":1,"risk_score":20}`}},
+		{"nothing is sent for nothing", `preset: pagerduty, key: s3cret`, `match: "false", `, nil, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := renderer(t, test.keys+"webhook: {"+test.webhook+"}")
+			var urls []string
+			var bodies [][]byte
+			carried := 0
+			for request, err := range r.Render(events) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				carried += request.Events
+				urls = append(urls, request.URL)
+				bodies = append(bodies, request.Body)
+			}
+			if strings.Join(urls, " ") != strings.Join(test.urls, " ") {
+				t.Errorf("to %q, want %q", urls, test.urls)
+			}
+			for _, want := range test.want {
+				if !bytes.Contains(bodies[0], []byte(want)) {
+					t.Errorf("%s is not in %s", want, bodies[0])
+				}
+			}
+			if all := bytes.Join(bodies, nil); bytes.Contains(all, []byte("s3cret")) {
+				t.Errorf("a secret is shown: %s", all)
+			}
+			if test.keys == "" && carried != len(events) {
+				t.Errorf("%d events are carried", carried)
+			}
+		})
+	}
+
+	t.Run("a template makes a request for each event that it does not fail for", func(t *testing.T) {
+		r := renderer(t, `webhook: {url: "https://h.example/in?key=s3cret", method: PUT, template: '{{if eq (int .detection.risk_score) 90}}{{truncate 0 .event.id}}{{end}}{"id": {{.detection.id}}}'}`)
+		var bodies []string
+		failed := 0
+		for request, err := range r.Render(events) {
+			if err != nil {
+				failed++
+				continue
+			}
+			if request.Method != "PUT" || request.URL != "https://h.example/***?***" || request.Events != 1 {
+				t.Errorf("%+v", request)
+			}
+			bodies = append(bodies, string(request.Body))
+		}
+		if strings.Join(bodies, " ") != `{"id": 1} {"id": 3}` || failed != 1 {
+			t.Errorf("bodies %q, %d errors", bodies, failed)
+		}
+	})
+	t.Run("an event that no service accepts is reported, and the others are shown", func(t *testing.T) {
+		r := renderer(t, `webhook: {preset: datadog, url: "https://h.example", key: k}`)
+		huge := detectionEvent(t, 7, 50, strings.Repeat("x", 1<<20))
+		shown, failed := 0, 0
+		for request, err := range r.Render([]transform.Event{events[0], huge, events[1]}) {
+			if err == nil {
+				shown += request.Events
+				continue
+			}
+			failed++
+			if class, _ := failure.ClassOf(err); class != failure.Rejected {
+				t.Errorf("got %v", err)
+			}
+		}
+		if shown != 2 || failed != 1 {
+			t.Errorf("%d events shown, %d errors", shown, failed)
+		}
+	})
+	t.Run("an event on which the match fails is sent and reported", func(t *testing.T) {
+		r := renderer(t, `match: 'detection["title"] > 5', webhook: {preset: pagerduty, key: k}`)
+		shown, failed := 0, 0
+		for _, err := range r.Render(events[:1]) {
+			if err == nil {
+				shown++
+			} else {
+				failed++
+			}
+		}
+		if shown != 1 || failed != 1 {
+			t.Errorf("%d shown, %d reported", shown, failed)
+		}
+	})
+	t.Run("the consumer may stop early", func(t *testing.T) {
+		for range renderer(t, `webhook: {preset: pagerduty, key: k}`).Render(events) {
+			break
+		}
+	})
+	t.Run("a sink without preset and template shows CloudEvents", func(t *testing.T) {
+		for _, s := range []configs.Sink{{File: &configs.File{}}, {Webhook: &configs.Webhook{MaxBodyBytes: configs.MiB}}} {
+			r, err := endpoint.NewRenderer(s, "test")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for request, err := range r.Render(events[:1]) {
+				if err != nil || string(request.Body) != string(events[0].Structured()) {
+					t.Errorf("%s, %v", request.Body, err)
+				}
+			}
+		}
+	})
+	t.Run("a key that cannot be read is an error", func(t *testing.T) {
+		w := &configs.Webhook{Preset: "slack", Channel: "C1", URL: configs.NewURL("https://slack.com/api/chat.postMessage"), Key: configs.Secret{File: filepath.Join(t.TempDir(), "none")}}
+		if _, err := endpoint.NewRenderer(configs.Sink{Webhook: w}, "test"); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("got %v", err)
+		}
+		if _, err := endpoint.NewRenderer(endpoint.WithoutSecretFiles(configs.Sink{Webhook: w}), "test"); err != nil {
+			t.Errorf("with a placeholder: %v", err)
+		}
+	})
+}
+
+func TestDecide(t *testing.T) {
+	e := detectionEvent(t, 1, 50)
+	for _, test := range []struct {
+		name, keys string
+		want       sinks.Verdict
+		nothing    bool
+		failed     string
+	}{
+		{"a sink without match sends everything", `file: {path: "-"}`, sinks.VerdictSend, false, ""},
+		{"an event that matches is sent", `file: {path: "-"}, match: detection.risk_score >= 50`, sinks.VerdictSend, false, ""},
+		{"an event that does not match is filtered", `file: {path: "-"}, match: detection.risk_score > 50`, sinks.VerdictFilter, false, ""},
+		{"an event for which match fails is sent", `file: {path: "-"}, match: 'detection["title"] > 5'`, sinks.VerdictSend, false, "no such overload"},
+		{"an event for which match fails is dropped", `file: {path: "-"}, on_error: drop, match: 'detection["title"] > 5'`, sinks.VerdictFilter, false, "no such overload"},
+		{"an event for which match fails becomes a dead letter", `file: {path: "-"}, on_error: dead_letter, match: 'detection["title"] > 5'`, sinks.VerdictDeadLetter, false, "no such overload"},
+		{"an event that a template cannot render becomes a dead letter", `webhook: {url: "https://h", template: '{{json (index .detection.categories 1)}}'}`, sinks.VerdictDeadLetter, false, "nil"},
+		{"a detection opens a ticket", `webhook: {url: "https://h", auth: {username: u, password: p}, ticket: {system: jira, project: SEC, link: false}}`, sinks.VerdictSend, false, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := renderer(t, test.keys).Decide(e)
+			if d.Verdict != test.want || d.Nothing != test.nothing || (d.Err != nil) != (test.failed != "") || d.Err != nil && !strings.Contains(d.Err.Error(), test.failed) {
+				t.Errorf("%+v", d)
+			}
+		})
+	}
+	t.Run("an audit log entry opens no ticket", func(t *testing.T) {
+		entry, err := transform.New(transform.Attributes{ID: "1", Source: "ndrbridge://hq/auditlog", Type: "a.b"}, []byte(`{"audit":{}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := renderer(t, `webhook: {url: "https://h", auth: {username: u, password: p}, ticket: {system: jira, project: SEC, link: false}}`)
+		if d := r.Decide(entry); d.Verdict != sinks.VerdictSend || !d.Nothing || d.Err != nil {
+			t.Errorf("%+v", d)
+		}
+	})
+}
+
+func TestRenderShowsTheRequestsForEachGroupOfEvents(t *testing.T) {
+	r := renderer(t, `webhook: {preset: sentinel, url: "https://dce.example", rule_id: dcr-00000000000000000000000000000000, auth: {oauth: {token_url: "https://t", client_id: i, client_secret: s3cret}}}`)
+	var events []transform.Event
+	for i, path := range []string{"auditlog", "detections", "auditlog", "detections", "auditlog"} {
+		e, err := transform.New(transform.Attributes{ID: fmt.Sprint("e", i), Source: "ndrbridge://hq/" + path, Type: "a.b"}, []byte(`{}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, e)
+	}
+	var got []string
+	for request, err := range r.Render(events) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		var documents []struct{ ID string }
+		if err := json.Unmarshal(request.Body, &documents); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprint(documents))
+	}
+	if want := "[{e0} {e2} {e4}] [{e1} {e3}]"; strings.Join(got, " ") != want {
+		t.Errorf("requests with %s, want %s", got, want)
+	}
+}
+
+func TestRenderShowsTheRequestThatOpensATicket(t *testing.T) {
+	r := renderer(t, `webhook: {url: "https://corp.example", ticket: {system: jira, project: SEC, link: false}}`)
+	n := 0
+	for request, err := range r.Render([]transform.Event{detectionEvent(t, 1, 90), detectionEvent(t, 2, 90)}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n++; request.URL != "https://corp.example/rest/api/3/issue" || !strings.Contains(string(request.Body), fmt.Sprintf(`"ndrbridge-hq-%d"`, n)) {
+			t.Errorf("%s: %s", request.URL, request.Body)
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+// renderer returns the renderer of a sink with these keys.
+func renderer(t *testing.T, keys string) *endpoint.Renderer {
+	t.Helper()
+	yaml := "state: /none/state.db\nappliances: [{name: hq, url: https://sensor.example, api_key: key}]\nsinks:\n  - {name: s, " + keys + "}\n"
+	config, err := configs.Parse("test.yaml", []byte(yaml), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := endpoint.NewRenderer(config.Sinks[0], "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// detectionEvent returns the event of a detection, whose title ends with more.
+func detectionEvent(t *testing.T, id, risk int, more ...string) transform.Event {
+	t.Helper()
+	type object map[string]any
+	text, err := json.Marshal(object{"id": id, "mod_time": id, "risk_score": risk, "title": strings.Join(append([]string{"Port scan", strconv.Itoa(id)}, more...), " ")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := transform.ParseDetection(text, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"}.Detection(d, transform.Observation{Created: true, Recorded: time.UnixMilli(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}

@@ -1,0 +1,151 @@
+package endpoint
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"ndrbridge/configs"
+	"ndrbridge/internal/lease"
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/file"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/transform"
+	"ndrbridge/transform/format"
+	"ndrbridge/transform/match"
+)
+
+// memoryKept is the least time that a sink keeps its memory of a detection after the
+// last new version of it. The memory of a detection that is still tracked is kept
+// longer.
+const memoryKept = 90 * 24 * time.Hour
+
+// SinkOptions configure OpenSink beyond the sink's configuration.
+type SinkOptions struct {
+	Version  string
+	Memories webhook.MemoryStore // where a sink remembers detections
+	Link     Link                // used by sinks that open tickets
+	Stdout   io.Writer           // used by file sinks with the path -
+	Log      *slog.Logger
+	// Lease must be valid when something is sent over a network; nil: it never ends.
+	Lease *lease.Lease
+}
+
+// OpenSink makes a sink. It reads the secrets again on each call.
+func OpenSink(s configs.Sink, o SinkOptions) (sinks.Sink, error) {
+	mode := transform.Mode(s.Mode)
+	switch {
+	case s.Kafka != nil:
+		return openKafka(*s.Kafka, mode, o.Lease)
+	case s.NATS != nil:
+		return openNATS(s.Name, *s.NATS, mode, o.Lease)
+	case s.Webhook != nil:
+		memory := &webhook.Memory{Store: o.Memories, Sink: s.Name, Keep: memoryKept}
+		return openWebhook(s, memory, o)
+	case s.Syslog != nil:
+		return openSyslog(*s.Syslog, o)
+	default:
+		return file.New(file.Options{
+			Path: s.File.Path, MaxBytes: int64(s.File.Rotate.MaxBytes), Keep: s.File.Rotate.Keep, Out: o.Stdout, Log: o.Log,
+		})
+	}
+}
+
+// Selection returns what decides which events a sink sends. Its Match is nil if all events
+// match.
+func Selection(s configs.Sink) (sinks.Selection, error) {
+	selection := sinks.Selection{OnError: sinks.MatchErrorPolicy(s.OnError)}
+	if s.Match == "" {
+		return selection, nil
+	}
+	wanted, err := match.Compile(s.Match)
+	if err != nil {
+		return selection, fmt.Errorf("match: %w", err)
+	}
+	selection.Match = wanted.Matches
+	return selection, nil
+}
+
+// Prepare returns the function that brings an event into the form in which it is sent: it
+// redacts the event, and then gives it its document in the sink's format. It is nil if
+// events are sent as they are. version is that of the bridge. The function is safe for
+// concurrent use.
+func Prepare(s configs.Sink, version string) (func(transform.Event) (transform.Event, error), error) {
+	redact := func(e transform.Event) (transform.Event, error) { return e, nil }
+	if len(s.Redact) > 0 {
+		redaction, err := transform.ParseRedaction(s.Redact)
+		if err != nil {
+			return nil, fmt.Errorf("redact: %w", err)
+		}
+		redact = redaction.Apply
+	}
+	if name := format.Name(s.Format); name != "" && name != format.CloudEvents {
+		return encoded(redact, name, version)
+	}
+	if len(s.Redact) == 0 {
+		return nil, nil
+	}
+	return redact, nil
+}
+
+// encoded returns redact followed by an encoder of its own. The two workers of a runner
+// share the encoder, which must not be used by several goroutines at once.
+func encoded(redact func(transform.Event) (transform.Event, error), name format.Name, version string) (func(transform.Event) (transform.Event, error), error) {
+	encoder, err := format.New(name, format.Options{Version: version})
+	if err != nil {
+		return nil, fmt.Errorf("format: %w", err)
+	}
+	var mu sync.Mutex // guards encoder
+	return func(e transform.Event) (transform.Event, error) {
+		e, err := redact(e)
+		if err != nil {
+			return e, err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		return encoder.Encode(e), nil
+	}, nil
+}
+
+// SpanAttributes returns the attributes of every delivery to a sink, by OpenTelemetry's
+// semantic conventions for messaging (1.43.0). They include the server address if there
+// is exactly one.
+func SpanAttributes(s configs.Sink) []attribute.KeyValue {
+	attributes := []attribute.KeyValue{attribute.String("messaging.system", s.Kind())}
+	host, port := "", ""
+	switch {
+	case s.Kafka != nil && len(s.Kafka.Brokers) == 1:
+		host, port, _ = net.SplitHostPort(s.Kafka.Brokers[0])
+	case s.NATS != nil:
+		host, port = addressOf(s.NATS.URL)
+	case s.Webhook != nil:
+		host, port = addressOf(s.Webhook.URL)
+	case s.Syslog != nil:
+		host, port, _ = net.SplitHostPort(s.Syslog.Address)
+	}
+	if host != "" {
+		attributes = append(attributes, attribute.String("server.address", host))
+	}
+	if n, err := strconv.Atoi(port); err == nil {
+		attributes = append(attributes, attribute.Int("server.port", n))
+	}
+	return attributes
+}
+
+// addressOf returns a URL's host and port, each empty if absent; both are empty if the
+// URL has several hosts.
+func addressOf(u configs.URL) (host, port string) {
+	parsed, err := url.Parse(u.Value())
+	if err != nil || strings.Contains(parsed.Host, ",") {
+		return "", ""
+	}
+	return parsed.Hostname(), parsed.Port()
+}

@@ -1,0 +1,117 @@
+package endpoint_test
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+
+	"ndrbridge/configs"
+	"ndrbridge/internal/pipeline/endpoint"
+	"ndrbridge/transform"
+)
+
+func TestPrepareRedactsBeforeItEncodes(t *testing.T) {
+	e := detectionEvent(t, 1, 90)
+	for _, test := range []struct {
+		name          string
+		sink          configs.Sink
+		with, without string // in the payload
+	}{
+		{"CloudEvents without a field", configs.Sink{Redact: []string{"detection.title"}}, `"risk_score":90`, "Port scan"},
+		{"a document", configs.Sink{Format: "ecs"}, "Port scan", "specversion"},
+		{"a document without a field", configs.Sink{Format: "ecs", Redact: []string{"detection.title"}}, `"event"`, "Port scan"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			prepare, err := endpoint.Prepare(test.sink, "1.2.3")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := prepare(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := string(got.Payload()); !strings.Contains(text, test.with) || strings.Contains(text, test.without) {
+				t.Errorf("%s: %s", got.ContentType(), text)
+			}
+			if strings.Contains(test.without, "Port") == strings.Contains(string(got.Structured()), "Port scan") {
+				t.Errorf("structured: %s", got.Structured())
+			}
+			if got.ID != e.ID || got.PartitionKey != e.PartitionKey {
+				t.Errorf("id %s, key %s", got.ID, got.PartitionKey)
+			}
+		})
+	}
+	t.Run("nothing is prepared without redact and format", func(t *testing.T) {
+		for _, s := range []configs.Sink{{}, {Format: "cloudevents"}} {
+			if prepare, err := endpoint.Prepare(s, ""); prepare != nil || err != nil {
+				t.Errorf("%v", err)
+			}
+		}
+	})
+	t.Run("an unknown format is an error", func(t *testing.T) {
+		if _, err := endpoint.Prepare(configs.Sink{Format: "gelf"}, ""); err == nil || !strings.Contains(err.Error(), "format") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// The workers of a runner prepare events at the same time.
+func TestDocumentsThatAreMadeAtTheSameTime(t *testing.T) {
+	prepare, err := endpoint.Prepare(configs.Sink{Format: "ecs", Redact: []string{"detection.title"}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var workers sync.WaitGroup
+	for w := range 4 {
+		workers.Go(func() {
+			var made []transform.Event
+			for n := range 100 {
+				e, err := prepare(detectionEvent(t, 1000*w+n+1, 50))
+				if err != nil {
+					t.Error(err)
+				}
+				made = append(made, e)
+			}
+			for _, e := range made {
+				var document struct{ Event struct{ ID string } }
+				if err := json.Unmarshal(e.Payload(), &document); err != nil || document.Event.ID != e.ID {
+					t.Errorf("%v: the document of %s is %s", err, e.ID, e.Payload())
+				}
+			}
+		})
+	}
+	workers.Wait()
+}
+
+func TestRenderShowsDocuments(t *testing.T) {
+	events := []transform.Event{detectionEvent(t, 1, 20), detectionEvent(t, 2, 90), detectionEvent(t, 3, 95)}
+	for _, test := range []struct {
+		name, keys string
+		shown      []string // method, URL and number of documents of each request
+	}{
+		{"a document per request", `webhook: {url: "https://h.example/in?key=s3cret"}, format: ecs`, []string{"POST https://h.example/***?*** 1", "POST https://h.example/***?*** 1", "POST https://h.example/***?*** 1"}},
+		{"an array", `webhook: {url: "https://h.example"}, mode: batch, format: ecs`, []string{"POST https://h.example 3"}},
+		{"lines", `webhook: {url: "https://h.example", batch_encoding: ndjson, method: PUT}, mode: batch, format: ecs`, []string{"PUT https://h.example 3"}},
+		{"a preset", `webhook: {preset: datadog, url: "https://h.example", key: s3cret}, format: ecs`, []string{"POST https://h.example 3"}},
+		{"records of Kafka", `kafka: {brokers: ["h:9092"]}, format: ecs`, []string{"kafka s 1", "kafka s 1", "kafka s 1"}},
+		{"lines of a file that match", `file: {path: "-"}, format: ecs, match: detection.risk_score >= 90`, []string{"file s 1", "file s 1"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var shown []string
+			for request, err := range renderer(t, test.keys).Render(events) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				n := strings.Count(string(request.Body), `"@timestamp"`)
+				if n != request.Events || strings.Contains(string(request.Body), "s3cret") {
+					t.Errorf("%d events in %s", request.Events, request.Body)
+				}
+				shown = append(shown, request.Method+" "+request.URL+" "+string(rune('0'+n)))
+			}
+			if strings.Join(shown, ", ") != strings.Join(test.shown, ", ") {
+				t.Errorf("shown %q, want %q", shown, test.shown)
+			}
+		})
+	}
+}

@@ -1,0 +1,309 @@
+package pipeline
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/internal/admin"
+	"ndrbridge/internal/appliance"
+	"ndrbridge/internal/pipeline/identity"
+	"ndrbridge/internal/pipeline/lifecycle"
+	"ndrbridge/poller"
+	standin "ndrbridge/test/appliance"
+	"ndrbridge/transform"
+)
+
+// direct answers requests by a handler, without a network: time stands still
+// meanwhile.
+type direct struct{ http.Handler }
+
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	d.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+// sampled is a pipeline that runs only a stream, sinks and the history.
+type sampled struct {
+	*Pipeline
+	config *configs.Config
+}
+
+func keepHistory(t *testing.T, a *standin.Appliance, sinks string) *sampled {
+	t.Helper()
+	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{Limits: checkpoint.Limits{Retain: time.Hour}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sampled{Pipeline: &Pipeline{store: store, log: slog.New(slog.DiscardHandler), metrics: newMetrics(prometheus.NewRegistry()), stdout: io.Discard, started: time.Now()}}
+	s.replace(t, a, sinks)
+	s.parts.Start(t.Context(), "history", lifecycle.SourcePhase, lifecycle.Prompt(s.keepHistory))
+	return s
+}
+
+// replace replaces the running poller of a and the running sinks.
+func (s *sampled) replace(t *testing.T, a *standin.Appliance, sinks string) {
+	t.Helper()
+	var err error
+	s.config, err = configs.Parse("ndrbridge.yaml", []byte(`
+appliances: [{name: hq, url: "http://sensor.example", api_key: `+standin.DefaultAPIKey+`, audit: {enabled: false}, detections: {start: beginning, interval: 1s}}]
+sinks: `+sinks), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := &runtime{config: s.config}
+	if err := s.configure(t.Context(), s.config.Sinks); err != nil {
+		t.Fatal(err)
+	}
+	now := s.current.Load()
+	if now == nil {
+		now = new(runtime)
+	}
+	for _, sink := range s.config.Sinks {
+		p, err := s.buildSink(sink, s.config, now.sink(sink.Name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.runner == nil {
+			p.attach(s.store, checkpoint.SinkStats{})
+			p.start(lifetimes{sources: t.Context(), sinks: t.Context()}, &s.parts)
+		}
+		all.sinks = append(all.sinks, p)
+	}
+	if all.appliances = now.appliances; all.appliances == nil {
+		client, err := appliance.New(appliance.Options{
+			URL: "http://sensor.example", Key: func() (string, error) { return standin.DefaultAPIKey, nil }, Transport: direct{a},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &appliancePart{config: s.config.Appliances[0], client: client, firmware: identity.NewFirmware(client, nil, s.log)}
+		p.watch = poller.NewWatch(s.store, poller.WatchOptions{Appliance: "hq", After: 3, Reached: p.firmware.Reached, Now: time.Now, Log: s.log})
+		of := streams{appliance: p.config, prefix: "io.ndrbridge", client: client, store: s.store, metrics: s.metrics.sources, log: s.log}
+		sources, err := of.sources()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.streams = []stream{{sources[0].Source, poller.New(sources[0].Source, poller.Options{
+			Interval: time.Second, RetryInitial: time.Second, RetryMax: time.Second, Watch: p.watch, Log: s.log, Metrics: s.metrics.sources,
+		})}}
+		p.start(lifetimes{sources: t.Context(), sinks: t.Context()}, &s.parts)
+		all.appliances = []*appliancePart{p}
+	}
+	s.current.Store(all)
+}
+
+func (s *sampled) stop(t *testing.T) {
+	t.Helper()
+	endAll(t, &s.parts)
+	if err := s.store.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func (s *sampled) report(t *testing.T) (admin.Status, admin.History) {
+	t.Helper()
+	synctest.Wait()
+	status, err := s.Control().Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := s.Control().History(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status, h
+}
+
+// plain returns a list with -1 for unknown values.
+func plain[T uint64 | float64](values []*T) []T {
+	var all []T
+	for _, v := range values {
+		if v == nil {
+			v = new(T)
+			*v--
+		}
+		all = append(all, *v)
+	}
+	return all
+}
+
+func TestHistoryCoversAnHour(t *testing.T) {
+	const one = `[{name: log, file: {path: "-"}, start: beginning}]`
+	t.Run("rates are since the previous sample, and the status has the mean of a minute", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			a := standin.New(standin.Options{Seed: 1, Now: time.Now})
+			s := keepHistory(t, a, one)
+			defer s.stop(t)
+			time.Sleep(20 * time.Second)
+			a.AddBacklog(150, time.Second)
+			time.Sleep(50 * time.Second) // to 10 s behind the sample at 60 s
+			status, h := s.report(t)
+			stream, sink := status.Appliances[0].Streams[0], status.Sinks[0]
+			if stream.Events != 150 || sink.Delivered != 150 {
+				t.Errorf("%d events, %d delivered, want 150", stream.Events, sink.Delivered)
+			}
+			if want := 150.0 / 70; stream.EventsPerSecond != want || sink.EventsPerSecond != want {
+				t.Errorf("%v and %v events a second, want %v", stream.EventsPerSecond, sink.EventsPerSecond, want)
+			}
+			if stream.LagSeconds == nil || *stream.LagSeconds != 0 || time.Since(stream.Position) > 3*time.Second {
+				t.Errorf("lag %v at %v, want none at about %v", stream.LagSeconds, stream.Position, time.Now())
+			}
+			if got, want := plain(h.Streams[0].EventsPerSecond), []float64{-1, 0, 10, 0, 0}; !slices.Equal(got, want) {
+				t.Errorf("events a second %v, want %v", got, want)
+			}
+			if got, want := plain(h.Sinks[0].EventsPerSecond), []float64{-1, 0, 10, 0, 0}; !slices.Equal(got, want) {
+				t.Errorf("delivered a second %v, want %v", got, want)
+			}
+			if got := plain(h.Streams[0].LagSeconds); !slices.Equal(got[1:], []float64{0, 0, 0, 0}) {
+				t.Errorf("lag of the stream %v, want none", got)
+			}
+			if h.StepSeconds != 15 || !h.Until.Equal(s.started.Add(time.Minute)) || len(h.Journal.Bytes) != 5 || *h.Journal.Bytes[4] == 0 {
+				t.Errorf("%+v", h)
+			}
+			time.Sleep(2 * time.Minute)
+			if status, _ := s.report(t); status.Sinks[0].EventsPerSecond != 0 || status.Sinks[0].Delivered != 150 {
+				t.Errorf("later: %+v", status.Sinks[0])
+			}
+		})
+	})
+	t.Run("a sink that is paused lags behind more and more", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			a := standin.New(standin.Options{Seed: 1, Now: time.Now})
+			s := keepHistory(t, a, one)
+			defer s.stop(t)
+			s.current.Load().sinks[0].runner.Pause()
+			a.AddBacklog(7, time.Second)
+			time.Sleep(40 * time.Second)
+			status, h := s.report(t)
+			if got, want := plain(h.Sinks[0].LagEvents), []uint64{7, 7}; !slices.Equal(got[1:], want) {
+				t.Errorf("lag in events %v, want %v", got, want)
+			}
+			seconds := plain(h.Sinks[0].LagSeconds)
+			if seconds[1] <= 0 || seconds[2] != seconds[1]+15 || status.Sinks[0].LagSeconds <= seconds[2] {
+				t.Errorf("lag in seconds %v, now %v", seconds, status.Sinks[0].LagSeconds)
+			}
+		})
+	})
+	t.Run("an added sink begins without values and a removed one disappears", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			a := standin.New(standin.Options{Seed: 1, Now: time.Now})
+			a.AddBacklog(3, time.Second)
+			s := keepHistory(t, a, one)
+			defer s.stop(t)
+			time.Sleep(20 * time.Second)
+			other := `[{name: other, file: {path: ` + filepath.Join(t.TempDir(), "other") + `}, start: beginning}`
+			s.replace(t, a, other+`, {name: log, file: {path: "-"}, start: beginning}]`)
+			time.Sleep(30 * time.Second)
+			_, h := s.report(t)
+			if len(h.Sinks) != 2 || h.Sinks[0].Sink != "other" || h.Sinks[1].Sink != "log" {
+				t.Fatalf("%+v", h.Sinks)
+			}
+			for what, c := range map[string]struct{ got, want []float64 }{
+				"rate of the new":  {plain(h.Sinks[0].EventsPerSecond), []float64{-1, -1, -1, 0}},
+				"lag of the new":   {plain(h.Sinks[0].LagSeconds), []float64{-1, -1, 0, 0}},
+				"rate of the old":  {plain(h.Sinks[1].EventsPerSecond), []float64{-1, 0.2, 0, 0}},
+				"rate of a stream": {plain(h.Streams[0].EventsPerSecond), []float64{-1, 0.2, 0, 0}},
+			} {
+				if !slices.Equal(c.got, c.want) {
+					t.Errorf("%s: %v, want %v", what, c.got, c.want)
+				}
+			}
+			s.replace(t, a, other+`]`)
+			if _, h := s.report(t); len(h.Sinks) != 1 || h.Sinks[0].Sink != "other" {
+				t.Errorf("%+v", h.Sinks)
+			}
+		})
+	})
+	t.Run("it is an hour long, and all lists are of one length", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := keepHistory(t, standin.New(standin.Options{Seed: 1, Now: time.Now}), one)
+			defer s.stop(t)
+			time.Sleep(90*time.Minute + time.Second)
+			_, h := s.report(t)
+			for _, n := range []int{
+				len(h.Journal.Bytes), len(h.Streams[0].EventsPerSecond), len(h.Streams[0].LagSeconds),
+				len(h.Sinks[0].EventsPerSecond), len(h.Sinks[0].LagEvents), len(h.Sinks[0].LagSeconds),
+			} {
+				if n != 240 {
+					t.Errorf("%d samples, want 240", n)
+				}
+			}
+			if !h.Until.Equal(s.started.Add(90 * time.Minute)) {
+				t.Errorf("until %v", h.Until)
+			}
+		})
+	})
+}
+
+func TestARateIsUnknownAfterACountRestarts(t *testing.T) {
+	owner, now := checkpoint.SinkOwner("lake"), time.Now()
+	var h history
+	for i, count := range []uint64{5, 20, 3, 6} {
+		h.add(moment{at: now.Add(time.Duration(i) * historyStep), rows: map[checkpoint.Owner]row{owner: {count: count}}})
+	}
+	if got, want := plain(column(h.moments, func(m moment) *float64 { return m.rows[owner].perSecond })), []float64{-1, 1, -1, 0.2}; !slices.Equal(got, want) {
+		t.Errorf("rates %v, want %v", got, want)
+	}
+	if got, want := h.rate(owner, 12, now.Add(4*historyStep)), 9.0/30; got != want {
+		t.Errorf("mean rate %v, want %v", got, want)
+	}
+}
+
+// BenchmarkSample takes a sample of bridges with journals of different sizes.
+func BenchmarkSample(b *testing.B) {
+	for _, events := range []int{1_000, 1_000_000} {
+		b.Run(fmt.Sprintf("%d events", events), func(b *testing.B) {
+			store, err := checkpoint.Open(filepath.Join(b.TempDir(), "state.db"), checkpoint.Options{Limits: checkpoint.Limits{Retain: time.Hour}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer store.Close()
+			if err := store.Configure(b.Context(), map[string]checkpoint.Start{"lake": {}}); err != nil {
+				b.Fatal(err)
+			}
+			event, err := transform.New(transform.Attributes{
+				ID: "1", Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created", RecordedTime: time.Now(),
+			}, []byte(`{}`))
+			if err != nil {
+				b.Fatal(err)
+			}
+			c := checkpoint.Commit{Source: checkpoint.Source{Appliance: "hq", Stream: "detections"}, Events: slices.Repeat([]transform.Event{event}, 1000)}
+			for n := range events / len(c.Events) {
+				c.Expect, c.Position = c.Position, fmt.Append(nil, n)
+				if err := store.Commit(b.Context(), c); err != nil {
+					b.Fatal(err)
+				}
+			}
+			config, err := configs.Parse("ndrbridge.yaml", []byte(`{appliances: [{name: hq, url: "http://sensor.example", api_key: k}], sinks: [{name: lake, file: {path: "-"}}]}`), nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			p := &Pipeline{store: store, log: slog.New(slog.DiscardHandler), metrics: newMetrics(prometheus.NewRegistry()), stdout: io.Discard}
+			all, failed := p.build(b.Context(), config, new(runtime))
+			if err := failed.Join(); err != nil {
+				b.Fatal(err)
+			}
+			all.sinks[0].attach(store, checkpoint.SinkStats{})
+			p.current.Store(all)
+			b.ReportAllocs()
+			for b.Loop() {
+				if m := p.sample(b.Context()); *m.rows[checkpoint.SinkOwner("lake")].lagEvents != uint64(events) {
+					b.Fatal(m)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,172 @@
+package pipeline
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"time"
+
+	natsclient "github.com/nats-io/nats.go"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/internal/admin"
+	"ndrbridge/internal/kafkawire"
+	"ndrbridge/internal/pipeline/endpoint"
+	"ndrbridge/internal/pipeline/lifecycle"
+	"ndrbridge/internal/tickets"
+	"ndrbridge/internal/tickets/intake"
+	"ndrbridge/transform"
+)
+
+// The names of the intakes.
+const (
+	NATSIntake  = "nats"
+	KafkaIntake = "kafka"
+)
+
+// intakePart is an intake of ticket commands from a broker.
+type intakePart struct {
+	broker      string // NATSIntake or KafkaIntake
+	fingerprint fingerprint
+	intake      ticketIntake
+}
+
+// ticketIntake receives ticket commands from a broker.
+type ticketIntake interface {
+	Run(context.Context)
+	Status() intake.Status
+}
+
+// buildIntakes returns the intakes of the configuration, keeping those of current that
+// are unchanged. It adds the errors of intakes that cannot be made to failed.
+func (p *Pipeline) buildIntakes(config *configs.Config, current *runtime, failed *PartErrors) (intakes []*intakePart) {
+	if !config.Tickets.Enabled {
+		return nil
+	}
+	add := func(broker string, files []string, settings any, open func() (ticketIntake, error)) {
+		next := &intakePart{broker: broker}
+		var err error
+		if next.fingerprint, err = newFingerprint(files, settings); err == nil {
+			if p := find(current.intakes, next.name()); p != nil && p.fingerprint.equal(next.fingerprint) {
+				intakes = append(intakes, p)
+				return
+			}
+			next.intake, err = open()
+		}
+		failed.add(IntakeTarget(broker), err)
+		if err == nil {
+			intakes = append(intakes, next)
+		}
+	}
+	if n := config.Tickets.NATS; n.URL.Value() != "" {
+		add(NATSIntake, n.Files(), n, func() (ticketIntake, error) { return p.openNATSIntake(n) })
+	}
+	if k := config.Tickets.Kafka; len(k.Brokers) > 0 {
+		add(KafkaIntake, k.Files(), k, func() (ticketIntake, error) { return p.openKafkaIntake(k) })
+	}
+	return intakes
+}
+
+// IntakeTarget returns the name of an intake in errors and findings.
+func IntakeTarget(name string) string { return "tickets from " + name }
+
+func (p *intakePart) name() string { return "tickets." + p.broker }
+
+func (p *intakePart) start(l lifetimes, ps *lifecycle.Set) {
+	ps.Start(l.sources, p.name(), lifecycle.SourcePhase, lifecycle.Prompt(p.intake.Run))
+}
+
+func (p *Pipeline) openNATSIntake(n configs.NATSIntake) (ticketIntake, error) {
+	// Report configuration errors now, not while running.
+	if _, err := endpoint.NATS(n.Connection()); err != nil {
+		return nil, err
+	}
+	return intake.NewNATS(intake.NATSOptions{
+		Options: p.intakeOptions(NATSIntake),
+		Hide: func(failed error) error {
+			o, err := endpoint.NATS(n.Connection())
+			if err != nil {
+				return err // it is about the secrets, and contains none
+			}
+			return o.Secrets().HideError(failed)
+		},
+		URL: n.URL.Value(), Stream: n.Stream, Subject: n.Subject, Durable: n.Durable,
+		Connect: func() (*tls.Config, []natsclient.Option, error) {
+			o, err := endpoint.NATS(n.Connection())
+			if err != nil {
+				return nil, nil, err
+			}
+			options, err := o.SignIn()
+			return o.TLS, options, err
+		},
+	}), nil
+}
+
+func (p *Pipeline) openKafkaIntake(k configs.KafkaIntake) (ticketIntake, error) {
+	if _, err := endpoint.Kafka(k.Connection()); err != nil {
+		return nil, err
+	}
+	return intake.NewKafka(intake.KafkaOptions{
+		Options: p.intakeOptions(KafkaIntake),
+		Brokers: k.Brokers, Topic: k.Topic, Group: k.Group,
+		Connect: func() (*tls.Config, *kafkawire.SASL, error) {
+			o, err := endpoint.Kafka(k.Connection())
+			return o.TLS, o.SASL, err
+		},
+	}), nil
+}
+
+// intakeOptions returns the options that all intakes share.
+func (p *Pipeline) intakeOptions(name string) intake.Options {
+	return intake.Options{
+		Acceptor: p.acceptor, Refuse: p.refuse,
+		RetryInitial: 500 * time.Millisecond, RetryMax: 10 * time.Second,
+		Log: p.log.With("intake", name),
+	}
+}
+
+// currentAcceptor delegates to the acceptor of the current runtime: an intake may
+// outlive the acceptor that it was made with.
+type currentAcceptor struct{ pipeline *Pipeline }
+
+// Accept implements intake.Acceptor.
+func (c currentAcceptor) Accept(ctx context.Context, key string, commands []tickets.Command) ([]checkpoint.Acceptance, error) {
+	acceptor := c.pipeline.Tickets().Acceptor
+	if acceptor == nil {
+		return nil, errors.New("tickets.enabled is false")
+	}
+	return acceptor.Accept(ctx, key, commands)
+}
+
+// refuse journals that a message held no acceptable command. It does not wait for space
+// in the journal, because the commands after the message would wait, too: if its half
+// of the reserve is used up, the refusal is only logged. The other half of the reserve
+// is for the answers to tickets.
+func (p *Pipeline) refuse(ctx context.Context, r intake.Refusal) error {
+	now := time.Now()
+	event, err := p.ownEvents(p.current.Load().config).MessageRefused(transform.RefusedMessage{Message: r.Message, Reason: r.Reason, Sent: r.Sent}, now)
+	if err != nil {
+		return err
+	}
+	err = journal(ctx, p.store, event, now, false)
+	if errors.Is(err, checkpoint.ErrFull) {
+		p.log.Warn("a message was refused without an event, since the journal is full", "message", r.Message, "error", r.Reason)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("journal the refusal of a message: %w", err)
+	}
+	return nil
+}
+
+// status returns the status of the intake for an operator.
+func (p *intakePart) status() admin.IntakeStatus {
+	s := p.intake.Status()
+	of := admin.IntakeStatus{Intake: p.broker, State: "running", Since: s.Since, Error: s.Error, Stored: s.Stored, Refused: s.Refused}
+	if !s.Open || s.Error != "" {
+		of.State = "retrying"
+	}
+	return of
+}

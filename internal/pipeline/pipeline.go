@@ -1,0 +1,195 @@
+// Package pipeline runs everything that hangs on one state: sources, the runners of
+// sinks, and ticket commands. A Pipeline is built from a configuration, reloaded and
+// stopped in an order that loses nothing. Several can run in one process.
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/internal/appliance"
+	"ndrbridge/internal/pipeline/lifecycle"
+	"ndrbridge/internal/tickets/intake"
+	"ndrbridge/sinks"
+)
+
+// Options configure a Pipeline beyond its configuration.
+type Options struct {
+	Version string
+	Log     *slog.Logger
+	Stdout  io.Writer // used by file sinks with the path -
+	Started time.Time // start of the process
+	// Registerer receives the pipeline's metrics; Close unregisters them. Pipelines
+	// that run in one process need one each, for example a registry wrapped with a
+	// label.
+	Registerer prometheus.Registerer
+	// Pages limits the pages that all sources of the process hold at once.
+	Pages *appliance.Budget
+	// LoadTimeout limits how long a reload may load a configuration and make its parts;
+	// 0: 30 s.
+	LoadTimeout time.Duration
+	// Applied, if not nil, is called by a reload with the new configuration once
+	// nothing can fail any more, before changed parts start.
+	Applied func(*configs.Config)
+	// Shard is nil outside a cluster.
+	Shard *Shard
+	// Acceptor, if not nil, accepts the commands that intakes receive instead of the
+	// pipeline's own: in a cluster, they may be for an appliance of another shard.
+	Acceptor intake.Acceptor
+}
+
+// Pipeline is everything that hangs on one state. New makes it, Open opens its state
+// and makes its parts, Run runs them, and Close closes it. Its other methods are safe
+// for concurrent use.
+type Pipeline struct {
+	version    string
+	log        *slog.Logger
+	stdout     io.Writer
+	started    time.Time
+	registered *registrations
+	pages      *appliance.Budget
+	applied    func(*configs.Config)
+	shard      *Shard          // nil outside a cluster
+	acceptor   intake.Acceptor // of the commands that intakes receive
+	metrics    *metrics
+	store      *checkpoint.Store
+	tracer     trace.Tracer // nil if tracing is off
+
+	// current is replaced by a reload; it is nil until Open has succeeded.
+	current  atomic.Pointer[runtime]
+	parts    lifecycle.Set
+	commands chan command // run by Run
+
+	loader  *Loader
+	ended   chan struct{} // closed once commands are neither accepted nor waited for
+	backlog growth        // of the sink that fillingSink returns
+	history history
+	tails   tails
+
+	verifying, backingUp sync.Mutex
+	searching            chan struct{} // semaphore of the search for a detection
+}
+
+// New returns a Pipeline without state and parts, and registers its metrics.
+func New(o Options) *Pipeline {
+	r := &registrations{Registerer: o.Registerer}
+	p := &Pipeline{
+		version: o.Version, log: o.Log, stdout: o.Stdout, started: o.Started,
+		registered: r, pages: o.Pages, applied: o.Applied, shard: o.Shard, acceptor: o.Acceptor, metrics: newMetrics(r),
+		commands: make(chan command), ended: make(chan struct{}), tails: newTails(o.Shard),
+		searching: make(chan struct{}, 1),
+	}
+	p.loader = NewLoader(o.LoadTimeout, p.ended)
+	if p.acceptor == nil {
+		p.acceptor = currentAcceptor{p}
+	}
+	return p
+}
+
+// Try makes every part of a configuration that needs no state and discards it. It
+// contacts nothing. It returns the errors that Open would return for the parts.
+func (p *Pipeline) Try(ctx context.Context, config *configs.Config) PartErrors {
+	all, failed := p.build(ctx, config, new(runtime))
+	all.close()
+	return failed
+}
+
+// Open opens the state, makes every part, and registers the sinks, without contacting
+// an appliance or a sink's target. Its error includes what to do. The caller must call
+// Close, even after an error. Polls and deliveries are traced if openTracer, which may be
+// nil, returns a tracer; its error is one of those of the parts.
+func (p *Pipeline) Open(ctx context.Context, config *configs.Config, openTracer func() (trace.Tracer, error)) (err error) {
+	p.store, err = openState(config, p.shard)
+	if err != nil {
+		return err
+	}
+	if kept := p.store.Kept(); kept != "" {
+		p.log.Info("the state was converted to this version's layout; remove the copy when you will not return to the earlier version", "state", config.State, "copy", kept)
+	}
+	p.registered.MustRegister(collector{p.store, &p.current})
+	var failed PartErrors
+	if openTracer != nil {
+		p.tracer, err = openTracer()
+		failed.add("tracing", err)
+	}
+	all, others := p.build(ctx, config, new(runtime))
+	if err := append(failed, others...).Join(); err != nil {
+		return err
+	}
+	stats, err := p.registerSinks(ctx, config.Sinks, p.ownEvents(config))
+	if err != nil {
+		return err
+	}
+	p.logUnconfigured(config, stats)
+	if err := p.logWaiting(ctx, config); err != nil {
+		return err
+	}
+	for _, s := range all.sinks {
+		s.attach(p.store, stats.Sinks[s.config.Name])
+	}
+	p.current.Store(all)
+	return nil
+}
+
+// Close unregisters the metrics and closes the connections to appliances and the state.
+// A state that does not close in time is as safe as after a kill.
+func (p *Pipeline) Close(c *lifecycle.Closer) {
+	p.registered.undo()
+	if all := p.current.Load(); all != nil {
+		c.Close("the connections to appliances", func() error {
+			all.close()
+			return nil
+		})
+	}
+	if p.store != nil {
+		c.Close("the state", p.store.Close)
+	}
+}
+
+// Config returns the current configuration. The pipeline must be open.
+func (p *Pipeline) Config() *configs.Config { return p.current.Load().config }
+
+// Err returns the error that made the state unusable, or nil. The pipeline must be
+// open.
+func (p *Pipeline) Err() error { return p.store.Err() }
+
+// NotReady returns the reasons why the pipeline is not ready: an unusable state, a
+// stream that has never been read, a halted sink or ticket writer, or a stuck sink.
+func (p *Pipeline) NotReady() []string {
+	all := p.current.Load()
+	if all == nil {
+		return []string{"the state is being opened"}
+	}
+	var reasons []string
+	if err := p.store.Err(); err != nil {
+		reasons = append(reasons, fmt.Sprintf("the state is unusable: %s", err))
+	}
+	for _, a := range all.appliances {
+		for _, stream := range a.streams {
+			if s := stream.poller.Status(); s.LastSuccess.IsZero() {
+				reasons = append(reasons, fmt.Sprintf("stream %s has not been read yet", s.Source))
+			}
+		}
+		if a.writer != nil && a.writer.Status().State == sinks.StateHalted {
+			reasons = append(reasons, fmt.Sprintf("writing tickets to appliance %s is halted", a.config.Name))
+		}
+	}
+	for _, part := range all.sinks {
+		if s := part.runner.Status(); s.State == sinks.StateHalted || s.State == sinks.StateStuck {
+			reasons = append(reasons, fmt.Sprintf("sink %s is %s", s.Sink, s.State))
+		}
+	}
+	slices.Sort(reasons)
+	return reasons
+}

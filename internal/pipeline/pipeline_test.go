@@ -1,0 +1,361 @@
+package pipeline_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/internal/admin"
+	"ndrbridge/internal/appliance"
+	"ndrbridge/internal/pipeline"
+	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/ledger"
+	"ndrbridge/transform"
+)
+
+// process is what the pipelines of a test share.
+type process struct {
+	registry *prometheus.Registry
+	pages    *appliance.Budget
+	book     *ledger.Ledger
+}
+
+func newProcess() *process {
+	return &process{registry: prometheus.NewRegistry(), pages: appliance.NewBudget(1 << 20), book: ledger.New()}
+}
+
+// member is a pipeline with a state, an appliance and a sink of its own.
+type member struct {
+	name      string
+	appliance *standin.Appliance
+	config    *configs.Config
+	shard     *pipeline.Shard // nil: none
+	slow      chan struct{}   // if not nil, the webhook receives and does not answer
+}
+
+// add returns a member whose appliance has n detections.
+func (p *process) add(t *testing.T, name string, n int) *member {
+	t.Helper()
+	m := &member{name: name, appliance: standin.New(standin.Options{Seed: 1})}
+	m.appliance.AddBacklog(n, time.Hour)
+	shows := httptest.NewServer(m.appliance)
+	t.Cleanup(shows.Close)
+	takes := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		if m.slow != nil {
+			select {
+			case m.slow <- struct{}{}:
+			default: // others are under way
+			}
+			<-r.Context().Done()
+			return
+		}
+		e, err := transform.Parse(body)
+		if err != nil {
+			t.Errorf("%v: %s", err, body)
+			return
+		}
+		p.book.Receive(name, e)
+	}))
+	t.Cleanup(takes.Close)
+	var err error
+	m.config, err = configs.Parse("ndrbridge.yaml", fmt.Appendf(nil, `
+state: %s
+appliances:
+  - {name: hq, url: %q, api_key: %s, rate_limit: 1000, detections: {start: beginning, interval: 20ms}, audit: {enabled: false}}
+sinks:
+  - {name: soc, webhook: {url: %q}, batch: {linger: 0}, retry: {initial: 10ms, max: 50ms}}
+`, filepath.Join(t.TempDir(), "state.db"), shows.URL, standin.DefaultAPIKey, takes.URL), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// running is a pipeline that runs.
+type running struct {
+	*pipeline.Pipeline
+	cancel context.CancelFunc
+	ended  chan pipeline.Stopped
+}
+
+// run runs a member.
+func (p *process) run(t *testing.T, m *member) *running {
+	t.Helper()
+	r := &running{ended: make(chan pipeline.Stopped, 1), Pipeline: pipeline.New(pipeline.Options{
+		Version: "test", Log: slog.New(slog.DiscardHandler), Stdout: io.Discard, Started: time.Now(),
+		Registerer: prometheus.WrapRegistererWith(prometheus.Labels{"pipeline": m.name}, p.registry), Pages: p.pages,
+		Shard: m.shard,
+	})}
+	if err := r.Open(t.Context(), m.config, nil); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	go func() { r.ended <- r.Run(ctx, func(int, int) {}) }()
+	return r
+}
+
+// end waits until Run has returned, closes the pipeline, and returns the error of its
+// state.
+func (r *running) end(t *testing.T) error {
+	t.Helper()
+	stopped := <-r.ended
+	closer := stopped.Deadline.Closer()
+	r.Close(closer)
+	if left := append(stopped.Left, closer.Left...); len(left) > 0 {
+		t.Errorf("%q were abandoned", left)
+	}
+	return r.Err()
+}
+
+// judge waits until a member has delivered everything, and requires that it was
+// delivered once.
+func (p *process) judge(t *testing.T, m *member) {
+	t.Helper()
+	var shown []ledger.Version
+	for _, v := range m.appliance.History() {
+		shown = append(shown, ledger.Version{ID: v.ID, ModTime: v.ModTime, Object: string(v.JSON)})
+	}
+	await(t, "everything of "+m.name, func() bool { return p.book.Received(m.name) >= len(shown) })
+	if verdict := p.book.Judge(m.name, shown); len(verdict.Faults) > 0 || verdict.Duplicates > 0 {
+		t.Errorf("%s: %+v", m.name, verdict)
+	}
+}
+
+// delivered returns the events that the metrics of each pipeline count as delivered.
+func (p *process) delivered(t *testing.T) map[string]float64 {
+	t.Helper()
+	families, err := p.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := make(map[string]float64)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			labels := make(map[string]string)
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			if labels["pipeline"] == "" {
+				t.Errorf("a metric without its pipeline: %s %v", f.GetName(), labels)
+			}
+			if f.GetName() == "ndrbridge_sink_events_total" && labels["result"] == "delivered" {
+				counts[labels["pipeline"]] += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return counts
+}
+
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("gave up waiting: %s", what)
+		}
+	}
+}
+
+func TestPipelinesOfOneProcessAreIndependent(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		end  func(*member, *running) error // makes the first pipeline end
+		err  error                         // of its state
+	}{
+		{"when one is stopped", func(_ *member, r *running) error { r.cancel(); return nil }, nil},
+		{"when the state of one fails", func(m *member, _ *running) error { return os.Remove(m.config.State) }, checkpoint.ErrLost},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := newProcess()
+			first, second := p.add(t, "first", 300), p.add(t, "second", 200)
+			one, two := p.run(t, first), p.run(t, second)
+			p.judge(t, first)
+			p.judge(t, second)
+			await(t, "the metrics of both", func() bool {
+				counts := p.delivered(t)
+				return counts["first"] == 300 && counts["second"] == 200
+			})
+
+			if err := c.end(first, one); err != nil {
+				t.Fatal(err)
+			}
+			if err := one.end(t); !errors.Is(err, c.err) {
+				t.Errorf("the first ended with %v, want %v", err, c.err)
+			}
+			first.appliance.AddMany(50)
+			second.appliance.AddMany(100)
+			p.judge(t, second)
+			if n := p.book.Received("first"); n != 300 {
+				t.Errorf("%d events from a pipeline that ended after 300", n)
+			}
+			await(t, "the metrics of the second alone", func() bool {
+				counts := p.delivered(t)
+				_, found := counts["first"]
+				return counts["second"] == 300 && !found
+			})
+
+			if c.err == nil {
+				again := p.run(t, first)
+				p.judge(t, first)
+				again.cancel()
+				if err := again.end(t); err != nil {
+					t.Error(err)
+				}
+			}
+			two.cancel()
+			if err := two.end(t); err != nil {
+				t.Error(err)
+			}
+			if counts := p.delivered(t); len(counts) > 0 {
+				t.Errorf("metrics of pipelines that are closed: %v", counts)
+			}
+		})
+	}
+}
+
+// stalled is a writer that waits at its first write until it is released.
+type stalled struct {
+	begun, release chan struct{}
+	once           sync.Once
+}
+
+func (s *stalled) Write(p []byte) (int, error) {
+	s.once.Do(func() {
+		close(s.begun)
+		<-s.release
+	})
+	return len(p), nil
+}
+
+func TestOneBackupAtATime(t *testing.T) {
+	p := newProcess()
+	r := p.run(t, p.add(t, "first", 1))
+	reader := &stalled{begun: make(chan struct{}), release: make(chan struct{})}
+	first := make(chan error, 1)
+	go func() { first <- r.Control().Backup(t.Context(), reader) }()
+	<-reader.begun
+	if err := r.Control().Backup(t.Context(), io.Discard); !errors.Is(err, admin.ErrBusy) {
+		t.Errorf("a second one: %v", err)
+	}
+	close(reader.release)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if err := r.Control().Backup(t.Context(), io.Discard); err != nil {
+		t.Errorf("one after the first: %v", err)
+	}
+	r.cancel()
+	if err := r.end(t); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAReloadThatTakesTooLongStopsNoOtherAction(t *testing.T) {
+	p := newProcess()
+	m := p.add(t, "a", 1)
+	r := &running{ended: make(chan pipeline.Stopped, 1), Pipeline: pipeline.New(pipeline.Options{
+		Version: "test", Log: slog.New(slog.DiscardHandler), Stdout: io.Discard, Registerer: p.registry, Pages: p.pages, LoadTimeout: 100 * time.Millisecond,
+	})}
+	if err := r.Open(t.Context(), m.config, nil); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { r.ended <- r.Run(ctx, func(int, int) {}) }()
+	loading, free := make(chan struct{}), make(chan struct{})
+	slow, changed := make(chan error, 1), *m.config
+	go func() {
+		_, err := r.Reload(t.Context(), func(*configs.Config) (*configs.Config, error) { // it hangs in a template, say
+			close(loading)
+			<-free
+			return &changed, nil
+		})
+		slow <- err
+	}()
+	<-loading
+	paused, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	defer stop()
+	if err := r.Control().Pause(paused, "soc"); err != nil {
+		t.Errorf("a sink cannot be paused meanwhile: %v", err)
+	}
+	if err := <-slow; !errors.Is(err, pipeline.ErrSlowLoad) {
+		t.Errorf("the reload ended with %v", err)
+	}
+	again := func() error {
+		_, err := r.Reload(t.Context(), func(*configs.Config) (*configs.Config, error) { return &changed, nil })
+		return err
+	}
+	if err := again(); !errors.Is(err, admin.ErrBusy) {
+		t.Errorf("another one beside it: %v", err)
+	}
+	close(free)
+	await(t, "the first one to end", func() bool { return again() == nil })
+	cancel()
+	if err := r.end(t); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheLagOfASourceGrowsWhileItsApplianceIsDown(t *testing.T) {
+	p := newProcess()
+	m := p.add(t, "a", 10)
+	r := p.run(t, m)
+	// lag returns what the metric and the status have.
+	lag := func() (metric, status float64, backlog bool) {
+		families, err := p.registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() == "ndrbridge_source_lag_seconds" {
+				metric = f.GetMetric()[0].GetGauge().GetValue()
+			}
+		}
+		now, err := r.Control().Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if of := now.Appliances[0].Streams[0]; of.LagSeconds != nil {
+			status, backlog = *of.LagSeconds, of.Backlog != nil
+		}
+		return metric, status, backlog
+	}
+	p.judge(t, m)
+	m.appliance.SetHazards(standin.Hazards{Reset: 1})
+	begun := time.Now()
+	for _, least := range []float64{0.2, 0.5} {
+		await(t, "a lag", func() bool {
+			metric, status, backlog := lag()
+			if longest := time.Since(begun).Seconds() + 10; metric > longest || status > longest || backlog {
+				t.Fatalf("the lag is %v and %v after %v, with a backlog: %t", metric, status, longest-10, backlog)
+			}
+			return metric >= least && status >= least
+		})
+	}
+	m.appliance.SetHazards(standin.Hazards{})
+	await(t, "no lag", func() bool {
+		metric, status, _ := lag()
+		return metric == 0 && status == 0
+	})
+	r.cancel()
+	if err := r.end(t); err != nil {
+		t.Error(err)
+	}
+}

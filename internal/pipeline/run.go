@@ -1,0 +1,98 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/internal/pipeline/lifecycle"
+)
+
+// Stopped describes how Run stopped the parts.
+type Stopped struct {
+	Timeout  time.Duration // shutdown_timeout
+	Deadline lifecycle.Deadline
+	Left     []string // names of the parts that were abandoned
+}
+
+// Run runs the parts until ctx is cancelled or the state becomes unusable, then stops
+// them within shutdown_timeout: first the sources, then the sinks, each of which may
+// finish its batch in flight. At the end of shutdown_timeout remaining work is cut
+// short; anything that still runs shortly after is abandoned. If the state of a shard
+// becomes unusable, most likely because another process owns it now, work is cut short at
+// once, also while the parts are being stopped. Once all parts are started, Run calls
+// running with the number of streams that are polled and of sinks.
+func (p *Pipeline) Run(ctx context.Context, running func(streams, sinks int)) Stopped {
+	ctx, unwatch := p.untilStateFails(ctx)
+	defer unwatch()
+	l := lifetimes{sources: ctx, sinks: context.WithoutCancel(ctx)}
+	all := p.current.Load()
+	all.start(l, &p.parts)
+	p.parts.Start(ctx, "the monitor of the journal", lifecycle.SourcePhase, lifecycle.Prompt(p.watchSpace), lifecycle.Prompt(p.keepHistory))
+	if p.shard != nil && p.shard.Snapshots != nil {
+		p.parts.Start(ctx, "the snapshots of the state", lifecycle.SourcePhase,
+			lifecycle.Prompt(func(ctx context.Context) { p.shard.Snapshots(ctx, p.store) }))
+	}
+	streams := 0
+	for _, a := range all.appliances {
+		streams += len(a.streams)
+	}
+	running(streams, len(all.sinks))
+
+	last := p.runCommands(ctx, l)
+	timeout := time.Duration(p.Config().ShutdownTimeout)
+	if p.shard != nil && p.Err() != nil {
+		timeout = 0
+	}
+	s := Stopped{Timeout: timeout, Deadline: lifecycle.Within(timeout)}
+	p.log.Info("stopping; batches in flight are finished first", "shutdown_timeout", timeout)
+	if last != nil {
+		s.Left = append(s.Left, last.await(s.Deadline.Half())...)
+	}
+	close(p.ended)
+	s.Left = append(s.Left, lifecycle.Names(lifecycle.Stop(context.WithoutCancel(ctx), p.parts.All(), s.Deadline))...)
+	return s
+}
+
+// untilStateFails returns a context that is cancelled with ctx or when the state
+// becomes unusable: from then on deliveries could not be recorded. The caller must call
+// stop once nothing runs any more.
+func (p *Pipeline) untilStateFails(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	stopped, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		stopping := ctx.Done()
+		if p.shard != nil { // its lease must end even while the parts are being stopped
+			stopping = nil
+		}
+		select {
+		case <-p.store.Failed():
+			p.reportFailure()
+			if l := p.shard.lease(); l != nil {
+				l.End()
+			}
+			cancel()
+		case <-stopping:
+		case <-stopped:
+		}
+	}()
+	return ctx, func() {
+		cancel()
+		close(stopped)
+		<-done
+	}
+}
+
+// reportFailure logs that the state is unusable.
+func (p *Pipeline) reportFailure() {
+	switch err := p.store.Err(); {
+	case p.shard == nil:
+		p.log.Error("the state is unusable; the bridge stops", "error", err)
+	case errors.Is(err, checkpoint.ErrNotOwner):
+		p.log.Warn("another member owns the shard now; this one stops its work at once", "error", err)
+	default:
+		p.log.Error("the state of the shard is unusable; its work stops at once", "error", err)
+	}
+}

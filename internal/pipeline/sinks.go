@@ -1,0 +1,89 @@
+package pipeline
+
+import (
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/internal/pipeline/endpoint"
+	"ndrbridge/internal/pipeline/lifecycle"
+	"ndrbridge/internal/poison"
+	"ndrbridge/sinks"
+)
+
+// sinkPart is a sink with its runner.
+type sinkPart struct {
+	config      configs.Sink
+	fingerprint fingerprint
+	options     sinks.Options // without PausedSince, which attach sets
+	runner      *sinks.Runner
+}
+
+// buildSink returns current if its configuration is unchanged, or a new part that
+// replaces it. A new part has no runner until attach is called.
+func (p *Pipeline) buildSink(s configs.Sink, config *configs.Config, current *sinkPart) (*sinkPart, error) {
+	fp, err := newFingerprint(s.Files(), s, config.Events.TypePrefix)
+	if err != nil {
+		return nil, err
+	}
+	if current != nil && current.fingerprint.equal(fp) {
+		return current, nil
+	}
+	open := func() (sinks.Sink, error) {
+		return endpoint.OpenSink(s, endpoint.SinkOptions{
+			Version: p.version, Memories: p.store, Link: p.linkFor(s.Name), Stdout: p.stdout, Log: p.log.With("sink", s.Name),
+			Lease: p.shard.lease(),
+		})
+	}
+	// Open it once so that configuration errors are reported now, not while running.
+	sink, err := open()
+	if err != nil {
+		return nil, err
+	}
+	if err := sink.Close(); err != nil {
+		return nil, err
+	}
+	prepare, err := endpoint.Prepare(s, p.version)
+	if err != nil {
+		return nil, err
+	}
+	selection, err := endpoint.Selection(s)
+	if err != nil {
+		return nil, err
+	}
+	return &sinkPart{config: s, fingerprint: fp, options: sinks.Options{
+		Name:         s.Name,
+		Open:         open,
+		Batch:        checkpoint.Batch{MaxEvents: s.Batch.MaxEvents, MaxBytes: int(s.Batch.MaxBytes)},
+		Linger:       time.Duration(s.Batch.Linger),
+		RetryInitial: time.Duration(s.Retry.Initial),
+		RetryMax:     time.Duration(s.Retry.Max),
+		Poison:       poison.Rule{Attempts: s.Poison.Attempts, After: time.Duration(s.Poison.After)},
+		MaxAttempts:  s.MaxAttempts,
+		Probe:        time.Duration(s.Probe),
+		RateLimit:    s.RateLimit,
+		Lag: sinks.Lag{
+			Skip: s.Lag.Policy == configs.LagSkip, MaxAge: time.Duration(s.Lag.MaxAge), MaxBytes: int64(s.Lag.MaxBytes),
+			Events: p.ownEvents(config),
+		},
+		Lease: p.shard.lease(),
+		Match: selection.Match, OnMatchError: selection.OnError,
+		Prepare: prepare,
+		Tracer:  p.tracer, SpanAttributes: endpoint.SpanAttributes(s),
+		Log:     p.log.With("sink", s.Name),
+		Metrics: p.metrics.sinks,
+	}}, nil
+}
+
+// attach makes the runner of a sink that is registered in the state. No other runner of
+// that sink may run.
+func (p *sinkPart) attach(journal sinks.Journal, stats checkpoint.SinkStats) {
+	p.options.PausedSince = stats.PausedSince
+	p.runner = sinks.NewRunner(journal, p.options)
+}
+
+func (p *sinkPart) name() string { return "sink " + p.config.Name }
+
+func (p *sinkPart) start(l lifetimes, ps *lifecycle.Set) {
+	ps.Start(l.sinks, p.name(), lifecycle.DeliveryPhase, p.runner.Run)
+}

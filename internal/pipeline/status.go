@@ -1,0 +1,173 @@
+package pipeline
+
+import (
+	"context"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/internal/admin"
+	"ndrbridge/internal/pipeline/identity"
+	"ndrbridge/poller"
+	"ndrbridge/sinks"
+)
+
+// absolute returns the absolute form of a path, because clients of the API have other
+// working directories.
+func absolute(path string) string {
+	if full, err := filepath.Abs(path); err == nil {
+		return full
+	}
+	return path
+}
+
+// status returns the status as far as the state and the configuration know it.
+func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, error) {
+	stats, err := p.store.Stats(ctx)
+	if err != nil {
+		return admin.Status{}, stats, err
+	}
+	status := admin.Status{
+		Version: p.version,
+		State: admin.StateStatus{Path: absolute(p.config.State), FileBytes: stats.FileBytes, Journal: admin.Journal{
+			Events: stats.Events, Bytes: stats.Bytes, MaxBytes: int64(p.config.Journal.MaxBytes), Full: stats.SourcesWait,
+		}, Commands: admin.CommandCounts(stats.Commands)},
+	}
+	for _, a := range p.config.Appliances {
+		of := admin.ApplianceStatus{Name: a.Name, URL: a.URL, Streams: []admin.StreamStatus{}}
+		if known, _, err := identity.Read(ctx, p.store, a.Name); err == nil {
+			of.Replaced = known.Replaced
+		}
+		for _, stream := range StreamsOf(a) {
+			source := checkpoint.Source{Appliance: a.Name, Stream: stream}
+			owner := checkpoint.SourceOwner(source)
+			// An unreadable position is reported by the stream's polls; the rest of the
+			// status is still returned.
+			position, _ := poller.ReadUpTo(ctx, p.store, source)
+			of.Streams = append(of.Streams, admin.StreamStatus{
+				Stream: stream, Position: position,
+				DeadLetters: stats.DeadLetters[owner].Count, DeadLettersDropped: stats.DeadLetters[owner].Dropped,
+			})
+		}
+		status.Appliances = append(status.Appliances, of)
+	}
+	unconfigured := maps.Clone(stats.Sinks)
+	for _, s := range p.config.Sinks {
+		of := sinkStatus(s.Name, stats)
+		of.Kind, of.Preset, of.Target = s.Kind(), s.Preset(), s.Target()
+		of.DeadLetterMaxBytes = limits(p.config).DeadShare(len(p.config.Sinks))
+		if of.OverLag, err = overLag(ctx, p.store, s, stats); err != nil {
+			return admin.Status{}, stats, err
+		}
+		status.Sinks = append(status.Sinks, of)
+		delete(unconfigured, s.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(unconfigured)) {
+		of := sinkStatus(name, stats)
+		of.State, of.Since = "", time.Time{}
+		status.Unconfigured = append(status.Unconfigured, of)
+	}
+	return status, stats, nil
+}
+
+func sinkStatus(name string, stats checkpoint.Stats) admin.SinkStatus {
+	s, dead := stats.Sinks[name], stats.DeadLetters[checkpoint.SinkOwner(name)]
+	of := admin.SinkStatus{
+		Name: name, LagEvents: s.LagEvents, LagBytes: s.LagBytes, Oldest: s.Oldest, LagSeconds: ageSeconds(s.Oldest, time.Now()),
+		DeadLetters: dead.Count, DeadLetterBytes: dead.Bytes,
+		Redeliveries: s.Queued, Parked: s.Parked,
+		// Trimmed events move into Skipped when the sink is moved past them.
+		Skipped: s.Skipped + s.Trimmed,
+	}
+	if !s.PausedSince.IsZero() {
+		of.State, of.Since = string(sinks.StatePaused), s.PausedSince
+	}
+	return of
+}
+
+// overLag reports whether the sink's unacknowledged events exceed its lag budget.
+func overLag(ctx context.Context, store *checkpoint.Store, s configs.Sink, stats checkpoint.Stats) (bool, error) {
+	if _, known := stats.Sinks[s.Name]; !known || !s.Lag.IsBounded() {
+		return false, nil
+	}
+	budget := checkpoint.Budget{MaxBytes: int64(s.Lag.MaxBytes)}
+	if s.Lag.MaxAge > 0 {
+		budget.Since = time.Now().Add(-time.Duration(s.Lag.MaxAge))
+	}
+	over, err := store.Over(ctx, s.Name, budget)
+	return over.Cursor > over.Expect, err
+}
+
+// Status implements admin.Control.
+func (c *Control) Status(ctx context.Context) (admin.Status, error) {
+	status, stats, err := c.status(ctx)
+	if err != nil {
+		return admin.Status{}, err
+	}
+	now := time.Now()
+	status.Running, status.Started = true, c.pipeline.started
+	for i, a := range c.all.appliances {
+		a.report(&status.Appliances[i])
+		for n, stream := range a.streams {
+			of, polled := &status.Appliances[i].Streams[n], stream.poller.Status()
+			of.LastSuccess, of.Failures, of.Error = polled.LastSuccess, polled.Failures, polled.Error
+			of.Events = polled.Events
+			of.EventsPerSecond = c.pipeline.history.rate(checkpoint.SourceOwner(polled.Source), polled.Events, now)
+			if p, ok := stream.source.Progress(); ok {
+				of.Position, of.Backlog = p.At, backlogOf(p)
+			}
+			if p, ok := stream.poller.Progress(); ok {
+				of.LagSeconds = new(p.Behind.Seconds())
+			}
+		}
+		if a.writer != nil {
+			s := a.writer.Status()
+			status.Appliances[i].Tickets = &admin.TicketStatus{State: string(s.State), Since: s.Since, Error: s.Error}
+		}
+	}
+	for _, p := range c.all.intakes {
+		status.Intakes = append(status.Intakes, p.status())
+	}
+	fills := fillingSink(c.config, stats)
+	for i, p := range c.all.sinks {
+		of, s := &status.Sinks[i], p.runner.Status()
+		of.State, of.Since, of.Error = string(s.State), s.Since, s.Error
+		of.Delivered, of.LastDelivery, of.NextAttempt = s.Delivered, s.LastDelivery, s.NextAttempt
+		of.EventsPerSecond = c.pipeline.history.rate(checkpoint.SinkOwner(of.Name), s.Delivered, now)
+		if s.Match != nil {
+			of.Match = new(admin.MatchStatus(*s.Match))
+		}
+		if of.Name == fills {
+			of.FillsJournalInSeconds = c.pipeline.backlog.secondsUntil(stats.MaxBytes)
+		}
+	}
+	return status, nil
+}
+
+// report adds the appliance's reachability, firmware and clock to of.
+func (p *appliancePart) report(of *admin.ApplianceStatus) {
+	r := p.watch.Reach()
+	if of.Since, of.Error = r.Since, r.Error; r.Known {
+		of.Reachable = &r.Reachable
+	}
+	of.Firmware = p.firmware.String()
+	of.DatesDisbelieved = p.client.DisbelievedDates()
+	if ahead, ok := p.client.ClockSkew(); ok {
+		of.ClockSkewSeconds = new(math.Round(ahead.Seconds()*1000) / 1000)
+	}
+}
+
+// backlogOf returns nil if the source is not behind.
+func backlogOf(p poller.Progress) *admin.Backlog {
+	if p.Behind == 0 {
+		return nil
+	}
+	return &admin.Backlog{
+		At: p.At, BehindSeconds: p.Behind.Seconds(), LeftSeconds: p.Left.Seconds(),
+		EventsPerSecond: p.EventsPerSecond, RecordsPerSecond: p.EventsPerSecond,
+	}
+}

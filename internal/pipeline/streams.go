@@ -1,0 +1,193 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ndrbridge/configs"
+	"ndrbridge/internal/appliance"
+	"ndrbridge/internal/pipeline/endpoint"
+	"ndrbridge/internal/tickets"
+	"ndrbridge/poller"
+	"ndrbridge/transform"
+)
+
+// streams makes the sources of one appliance.
+type streams struct {
+	appliance configs.Appliance
+	prefix    string
+	client    *appliance.Client
+	store     poller.Store
+	metrics   *poller.Metrics
+	ownWrites *tickets.OwnWrites // nil if tickets are disabled
+	reused    func(context.Context, poller.ReusedID) error
+	log       *slog.Logger
+}
+
+// source is a polled source with its interval.
+type source struct {
+	poller.Source
+	interval configs.Duration // between polls while idle
+}
+
+func (s *streams) sources() ([]source, error) {
+	var all []source
+	if d := s.appliance.Detections; d.Enabled {
+		o, err := s.detections()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, source{poller.NewDetections(s.client, s.store, o), d.Interval})
+	}
+	// Requests for detections take precedence under the rate limit.
+	background := s.client.Background()
+	if a := s.appliance.Audit; a.Enabled {
+		all = append(all, source{poller.NewAudit(background, s.store, s.audit()), a.Interval})
+	}
+	for _, q := range s.appliance.Records {
+		o, err := s.records(q)
+		if err != nil {
+			return nil, fmt.Errorf("records %s: %w", q.Name, err)
+		}
+		all = append(all, source{poller.NewRecords(background, s.store, o), q.Interval})
+	}
+	return all, nil
+}
+
+func (s *streams) streamLog(stream string) *slog.Logger {
+	return s.log.With("appliance", s.appliance.Name, "stream", stream)
+}
+
+func (s *streams) options(stream string, start configs.Start, pageSize int) poller.StreamOptions {
+	return poller.StreamOptions{
+		Appliance: s.appliance.Name, URL: s.appliance.URL, Start: start.At, PageSize: pageSize,
+		TypePrefix: s.prefix, Now: time.Now, Log: s.streamLog(stream), Metrics: s.metrics,
+	}
+}
+
+func (s *streams) detections() (poller.DetectionsOptions, error) {
+	d := s.appliance.Detections
+	filter, err := endpoint.Filter(d.Filter)
+	if err != nil {
+		return poller.DetectionsOptions{}, fmt.Errorf("detections.filter: %w", err)
+	}
+	o := poller.DetectionsOptions{
+		StreamOptions:  s.options("detections", d.Start, d.PageSize),
+		Filter:         filter,
+		Overlap:        time.Duration(d.Overlap),
+		ReconcileEvery: time.Duration(d.Reconcile.Every),
+		ReconcileBack:  time.Duration(d.Reconcile.Back),
+		ForgetAfter:    time.Duration(d.ForgetAfter),
+		Enrich:         s.enrich(),
+		Reused:         s.reused,
+	}
+	if s.ownWrites != nil {
+		o.OwnWrites = s.ownWrites
+	}
+	return o, nil
+}
+
+func (s *streams) audit() poller.AuditOptions {
+	a := s.appliance.Audit
+	return poller.AuditOptions{
+		StreamOptions:  s.options("audit", a.Start, a.PageSize),
+		ReconcileEvery: time.Duration(a.Reconcile.Every),
+		ReconcileBack:  time.Duration(a.Reconcile.Back),
+	}
+}
+
+func (s *streams) records(q configs.RecordQuery) (poller.RecordsOptions, error) {
+	filter, err := endpoint.Filter(q.Filter)
+	if err != nil {
+		return poller.RecordsOptions{}, fmt.Errorf("filter: %w", err)
+	}
+	return poller.RecordsOptions{
+		StreamOptions: s.options("records/"+q.Name, q.Start, q.PageSize),
+		Query:         q.Name, Types: q.Types, Filter: filter,
+		Window:           time.Duration(q.Window),
+		Delay:            time.Duration(q.Delay),
+		Recheck:          time.Duration(q.Recheck),
+		ContextTTL:       time.Duration(q.ContextTTL),
+		MaxWindowRecords: q.MaxWindowRecords,
+		Store:            poller.RecordStore(q.Store),
+	}, nil
+}
+
+// enrich returns the function that enriches detections, or nil if no enrichment is
+// configured.
+func (s *streams) enrich() func(context.Context, []transform.Detection) []transform.Enrichment {
+	parts := s.appliance.Detections.Enrich
+	if len(parts) == 0 {
+		return nil
+	}
+	return poller.NewEnricher(s.client, poller.EnrichOptions{
+		Devices: slices.Contains(parts, "devices"),
+		Format:  slices.Contains(parts, "format"),
+		Link:    slices.Contains(parts, "link"),
+		URL:     s.appliance.URL,
+		Product: s.appliance.Product,
+		Now:     time.Now,
+		Log:     s.streamLog("detections"),
+	}).Enrich
+}
+
+// streams returns the streams of an appliance for requests on behalf of an operator.
+func (p *operator) streams(a configs.Appliance) (streams, error) {
+	client, err := p.client(a)
+	if err != nil {
+		return streams{}, err
+	}
+	return streams{
+		appliance: a, prefix: p.config.Events.TypePrefix, client: client.Background(), store: p.store,
+		metrics: poller.NewMetrics(prometheus.NewRegistry()), log: p.log,
+	}, nil
+}
+
+// Verify compares what an appliance shows since a time with what was journalled, stream
+// by stream.
+func (p *operator) Verify(ctx context.Context, name string, since time.Time, report poller.VerifyReport) ([]poller.Verification, error) {
+	a, err := p.appliance(name)
+	if err != nil {
+		return nil, err
+	}
+	s, err := p.streams(a)
+	if err != nil {
+		return nil, err
+	}
+	var all []poller.Verification
+	if a.Detections.Enabled {
+		o, err := s.detections()
+		if err != nil {
+			return all, err
+		}
+		v, err := poller.VerifyDetections(ctx, s.client, s.store, o, since, report)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, v)
+	}
+	if a.Audit.Enabled {
+		v, err := poller.VerifyAudit(ctx, s.client, s.store, s.audit(), since, report)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, v)
+	}
+	for _, q := range a.Records {
+		o, err := s.records(q)
+		if err != nil {
+			return all, err
+		}
+		v, err := poller.VerifyRecords(ctx, s.client, s.store, p.store, o, since, report)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}

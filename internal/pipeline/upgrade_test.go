@@ -1,0 +1,254 @@
+package pipeline_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ndrbridge/configs"
+	"ndrbridge/internal/appliance"
+	"ndrbridge/internal/pipeline"
+	"ndrbridge/poller"
+	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/loopback"
+	"ndrbridge/transform"
+)
+
+// upgradable is an appliance that is upgraded, with a bridge that reads it.
+type upgradable struct {
+	*testing.T
+	appliance *standin.Appliance
+	config    *configs.Config
+	soc       *loopback.Receiver
+	log       syncBuffer
+}
+
+// syncBuffer is a buffer for several goroutines.
+type syncBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.String()
+}
+
+func newUpgradable(t *testing.T) *upgradable {
+	u := &upgradable{T: t, appliance: standin.New(standin.Options{Seed: 1, NoAuditAPI: true}), soc: loopback.Receive(t)}
+	shows := httptest.NewServer(u.appliance)
+	t.Cleanup(shows.Close)
+	var err error
+	u.config, err = configs.Parse("ndrbridge.yaml", fmt.Appendf(nil, `
+state: %s
+appliances:
+  - name: hq
+    url: %q
+    api_key: %s
+    rate_limit: 1000
+    detections: {start: beginning, interval: 20ms, page_size: 20, reconcile: {every: 1s}}
+    audit: {start: beginning, interval: 20ms, page_size: 20}
+    records: [{name: all, start: -1m, interval: 20ms, window: 1s, delay: 200ms, recheck: 1s, page_size: 20}]
+sinks:
+  - {name: soc, webhook: {url: %q}, batch: {linger: 0}, retry: {initial: 10ms, max: 50ms}}
+`, filepath.Join(t.TempDir(), "state.db"), shows.URL, standin.DefaultAPIKey, u.soc.URL), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// run runs a bridge while do does something.
+func (u *upgradable) run(do func(*pipeline.Pipeline)) {
+	u.Helper()
+	p := pipeline.New(pipeline.Options{
+		Version: "test", Log: slog.New(slog.NewTextHandler(&u.log, nil)), Stdout: io.Discard, Started: time.Now(),
+		Registerer: prometheus.NewRegistry(), Pages: appliance.NewBudget(1 << 20),
+	})
+	if err := p.Open(u.Context(), u.config, nil); err != nil {
+		u.Fatal(err)
+	}
+	r := &running{Pipeline: p, ended: make(chan pipeline.Stopped, 1)}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { r.ended <- p.Run(ctx, func(int, int) {}) }()
+	do(p)
+	cancel()
+	if err := r.end(u.T); err != nil {
+		u.Error(err)
+	}
+}
+
+// change lets n detections, entries and records appear, and some known detections change.
+func (u *upgradable) change(n int, status string, known []*standin.Version) {
+	u.Helper()
+	u.appliance.AddMany(n)
+	u.appliance.AddAudit(n)
+	u.appliance.AddRecords(n)
+	for _, v := range known {
+		time.Sleep(2 * time.Millisecond) // each has a mod_time of its own
+		if err := u.appliance.Update(func(d *standin.Detection) { d.Status = standin.Text(status) }, v.ID); err != nil {
+			u.Fatal(err)
+		}
+	}
+}
+
+// expected returns how many events each stream has.
+func (u *upgradable) expected() map[string]int {
+	return map[string]int{
+		transform.StreamDetections: len(u.appliance.History()), transform.StreamAudit: len(u.appliance.AuditHistory()),
+		transform.StreamRecords: len(u.appliance.RecordHistory()),
+	}
+}
+
+// counts returns how many events of each stream have arrived.
+func (u *upgradable) counts() map[string]int {
+	got := make(map[string]int)
+	for _, e := range u.soc.Events() {
+		got[e.Stream()]++
+	}
+	return got
+}
+
+// awaitAll waits until everything arrived.
+func (u *upgradable) awaitAll() {
+	u.Helper()
+	await(u.T, "all events", func() bool {
+		got := u.counts()
+		for stream, n := range u.expected() {
+			if got[stream] < n {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// awaitRereads waits until everything arrived and was read several times since, and checks
+// that nothing was repeated.
+func (u *upgradable) awaitRereads() {
+	u.Helper()
+	u.awaitAll()
+	since, begun := u.appliance.Requests(), time.Now()
+	await(u.T, "more requests, and the next sweep and recheck", func() bool {
+		now := u.appliance.Requests()
+		return now["POST /detections/search"] >= since["POST /detections/search"]+50 && now["POST /records/search"] >= since["POST /records/search"]+3 &&
+			time.Since(begun) > 2500*time.Millisecond
+	})
+	if got, want := u.counts(), u.expected(); !maps.Equal(got, want) {
+		u.Errorf("events of %v, want %v", got, want)
+	}
+}
+
+// summary returns the title in a detection's event, and which fields have changed.
+func (u *upgradable) summary(e transform.Event) (title, changed string) {
+	var data struct {
+		Detection struct{ Title string }
+		Changes   map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(e.Data(), &data); err != nil {
+		u.Fatal(err)
+	}
+	return data.Detection.Title, strings.Join(slices.Sorted(maps.Keys(data.Changes)), " ")
+}
+
+// judge checks that every version arrived once, as the stand-in made it.
+func (u *upgradable) judge() {
+	u.Helper()
+	arrived := make(map[string][]transform.Event) // of each detection
+	for _, e := range u.soc.Events() {
+		switch e.Stream() {
+		case transform.StreamDetections:
+			arrived[e.Subject] = append(arrived[e.Subject], e)
+		case transform.StreamEvents:
+			u.Errorf("an event of the bridge's own: %s", e.Structured())
+		}
+	}
+	encoder := transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"}
+	made, tracked := make(map[int64]int), make(map[int64][]byte)
+	for _, v := range u.appliance.History() {
+		d, err := transform.ParseDetection(v.JSON, false)
+		if err != nil {
+			u.Fatal(err)
+		}
+		want, err := encoder.Detection(d, transform.Observation{Created: made[v.ID] == 0, Before: tracked[v.ID]})
+		if err != nil {
+			u.Fatal(err)
+		}
+		if len(arrived[want.Subject]) <= made[v.ID] {
+			continue // a missing one was reported
+		}
+		got := arrived[want.Subject][made[v.ID]]
+		made[v.ID]++
+		tracked[v.ID] = d.Tracked
+		title, changed := u.summary(got)
+		wantTitle, wantChanged := u.summary(want)
+		if got.Type != want.Type || got.SeverityText != want.SeverityText || want.Time.Sub(got.Time).Abs() >= time.Second ||
+			title != wantTitle || changed != wantChanged {
+			u.Errorf("%s is %s %s %s %q with changes of %q, want %s %s %s %q with %q", got.ID,
+				got.Action(), got.SeverityText, got.Time, title, changed, want.Action(), want.SeverityText, want.Time, wantTitle, wantChanged)
+		}
+	}
+	for _, claim := range []string{"another appliance", "level=ERROR"} {
+		if strings.Contains(u.log.String(), claim) {
+			u.Errorf("the log has %q:\n%s", claim, &u.log)
+		}
+	}
+}
+
+func TestAnUpgradeRepeatsLosesAndMisreportsNothing(t *testing.T) {
+	for _, upgrade := range standin.Upgrades() {
+		t.Run(string(upgrade), func(t *testing.T) {
+			t.Parallel()
+			u := newUpgradable(t)
+			var known []*standin.Version
+			u.run(func(*pipeline.Pipeline) {
+				u.change(50, "new", nil)
+				u.awaitAll()
+				known = u.appliance.Latest()
+				u.change(10, "in_progress", known[:10])
+				u.awaitAll()
+
+				u.appliance.SetHazards(standin.Hazards{Upgrade: upgrade})
+				u.awaitRereads()
+				u.change(10, "acknowledged", known[5:15])
+				u.awaitAll()
+			})
+			u.run(func(p *pipeline.Pipeline) {
+				u.change(10, "closed", known[:20])
+				u.awaitRereads()
+				status, err := p.Control().Status(t.Context())
+				if err != nil || status.Appliances[0].Replaced != nil {
+					t.Errorf("the appliance is reported as replaced: %+v (%v)", status.Appliances[0].Replaced, err)
+				}
+				found, err := p.Control().Verify(t.Context(), "hq", time.Now().Add(-time.Hour), poller.VerifyReport{
+					Progress: func(string, int, time.Time) {},
+					Found:    func(d poller.Difference) { t.Errorf("verification finds %+v", d) },
+				})
+				if err != nil || len(found) == 0 {
+					t.Errorf("verification: %+v (%v)", found, err)
+				}
+			})
+			u.judge()
+		})
+	}
+}

@@ -1,0 +1,166 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/configs"
+	"ndrbridge/internal/finding"
+	"ndrbridge/internal/pipeline/endpoint"
+	"ndrbridge/sinks/nats"
+)
+
+// clusterTarget is the target of findings about the NATS servers of a cluster.
+const clusterTarget = "cluster"
+
+// checkCluster tries the NATS servers of a cluster. It creates nothing.
+func checkCluster(ctx context.Context, c *configs.Cluster, o Options) []finding.Finding {
+	options, err := endpoint.NATS(c.NATS.Connection())
+	if err != nil {
+		return unusable(err)
+	}
+	options.Sink, options.Subject = clusterTarget, clusterTarget // a sink needs both; nothing is published
+	sink, err := nats.New(options)
+	if err != nil {
+		return unusable(err)
+	}
+	defer sink.Close()
+	return sink.CheckServers(ctx, o.Now, func(nc *natsgo.Conn) []finding.Finding {
+		t := clusterTrial{cluster: c, nc: nc, hide: options.Secrets().Hide}
+		t.server()
+		t.rights(ctx)
+		if t.jetStream(ctx) {
+			t.streams(ctx)
+		}
+		t.add("sync_interval", finding.Untried, "whether the servers write each message to disk before they acknowledge it cannot be seen from outside",
+			"set sync_interval: always in the jetstream block of every server; without it, a power failure of all servers can lose ticket commands and operators' actions")
+		return t.found
+	})
+}
+
+// clusterTrial is a trial of one NATS server of a cluster.
+type clusterTrial struct {
+	cluster *configs.Cluster
+	nc      *natsgo.Conn
+	js      jetstream.JetStream
+	hide    func(string) string // removes secrets from texts of the servers
+	found   []finding.Finding
+}
+
+func (t *clusterTrial) add(step string, result finding.Result, detail, advice string) {
+	t.found = append(t.found, finding.Finding{Step: step, Result: result, Detail: detail, Advice: advice})
+}
+
+// server checks what the server reports about itself.
+func (t *clusterTrial) server() {
+	faults := replicated.CheckServer(t.nc)
+	if !slices.ContainsFunc(faults, func(f *replicated.Fault) bool { return f.Subject == replicated.ServerVersion }) {
+		t.add(replicated.ServerVersion, finding.OK, "nats-server "+t.hide(t.nc.ConnectedServerVersion()), "")
+	}
+	for _, f := range faults {
+		t.fault(f.Subject, f, "")
+	}
+	if t.cluster.Replicas > 1 && t.nc.ConnectedClusterName() == "" {
+		t.add("servers", finding.Failed, fmt.Sprintf("the server is not part of a cluster of servers, and cluster.replicas is %d", t.cluster.Replicas),
+			"run three servers as a cluster, or set cluster.replicas: 1 for a test")
+	} else if n := len(strings.Split(t.cluster.NATS.URL.Value(), ",")); n < t.cluster.Replicas {
+		t.add("servers", finding.Remark, fmt.Sprintf("cluster.nats.url has %d of at least %d servers: while these cannot be reached, no member can start", n, t.cluster.Replicas), "")
+	}
+}
+
+// fault adds the finding of a fault.
+func (t *clusterTrial) fault(step string, f *replicated.Fault, more string) {
+	result := finding.Failed
+	if f.Warning {
+		result = finding.Warning
+	}
+	t.add(step, result, t.hide(f.Detail)+more, f.Advice)
+}
+
+// rights checks whether the user may publish what a member publishes.
+func (t *clusterTrial) rights(ctx context.Context) {
+	const step = "permissions"
+	text, _, _ := strings.Cut(strings.ReplaceAll(replicated.Rights, "NAME", t.cluster.Name), "subscribe:")
+	forbidden, known := nats.Forbidden(ctx, t.nc, strings.Fields(text)[1:])
+	switch {
+	case !known:
+		t.add(step, finding.Untried, "the server does not report what the user may publish", "")
+	case len(forbidden) > 0:
+		t.add(step, finding.Failed, "the user may not publish to "+strings.Join(forbidden, ", "), "give the user the permissions that docs/cluster.md lists")
+	default:
+		t.add(step, finding.OK, "the user may publish what a member sends", "")
+	}
+}
+
+// jetStream checks whether the account has JetStream.
+func (t *clusterTrial) jetStream(ctx context.Context) bool {
+	const step = "jetstream"
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	js, err := jetstream.New(t.nc)
+	if err == nil {
+		_, err = js.AccountInfo(ctx)
+	}
+	t.js = js
+	switch {
+	case err == nil:
+		t.add(step, finding.OK, "it is enabled", "")
+		return true
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, natsgo.ErrNoResponders):
+		t.add(step, finding.Failed, "the servers have no JetStream", "add a jetstream block to the configuration of the servers")
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		t.add(step, finding.Failed, "the user's account has no JetStream", "enable JetStream for the account")
+	default:
+		t.unanswered(step, err)
+	}
+	return false
+}
+
+// unanswered adds the finding of a request to JetStream that failed with err.
+func (t *clusterTrial) unanswered(step string, err error) {
+	if errors.Is(err, context.DeadlineExceeded) {
+		if last := t.nc.LastError(); last != nil { // a server does not answer a request that it does not permit
+			t.add(step, finding.Failed, t.hide(last.Error()), "give the user the permissions that docs/cluster.md lists")
+			return
+		}
+		t.add(step, finding.Failed, "the servers do not answer", "see whether most of the servers run: the rest cannot serve JetStream alone")
+		return
+	}
+	t.add(step, finding.Failed, t.hide(err.Error()), "see the log of the servers")
+}
+
+// streams checks which streams of the cluster exist, and their settings.
+func (t *clusterTrial) streams(ctx context.Context) {
+	const step = "streams"
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	faults, missing, all, err := replicated.CheckStreams(ctx, t.js, replicated.JetStreamOptions{
+		Name: t.cluster.Name, Shards: t.cluster.Shards, Replicas: t.cluster.Replicas,
+	})
+	switch {
+	case err != nil:
+		t.unanswered(step, err)
+	case missing == all:
+		t.add(step, finding.Remark, "this cluster does not exist: ndrbridge cluster init creates it", "")
+	case missing > 0:
+		t.add(step, finding.Failed, fmt.Sprintf("%d of %d streams do not exist: NATS has lost them", missing, all), "bring its data back, or continue from a copy with ndrbridge cluster recover")
+	default:
+		t.add(step, finding.OK, fmt.Sprintf("all %d exist", all), "")
+	}
+	if len(faults) == 0 {
+		return
+	}
+	more := ""
+	if n := len(faults) - 1; n > 0 {
+		more = fmt.Sprintf(" (and %d more streams)", n)
+	}
+	t.fault("settings", faults[0], more)
+}

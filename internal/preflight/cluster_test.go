@@ -1,0 +1,214 @@
+package preflight_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/internal/finding"
+	"ndrbridge/test/findingtest"
+	"ndrbridge/test/loopback"
+)
+
+// inCluster is a configuration with a cluster of two shards and these keys.
+func inCluster(t *testing.T, keys string) string {
+	t.Helper()
+	return fmt.Sprintf("state: %s/state.db\ncluster: {name: prod, member: a, shards: 2, %s}\n", t.TempDir(), keys) +
+		`appliances: [{name: hq, url: "http://` + loopback.Closed(t) + `", api_key: k}]` + "\n" + `sinks: [{name: log, file: {path: "-"}}]`
+}
+
+// ofCluster returns the findings about the servers of the cluster.
+func ofCluster(t *testing.T, keys string) []finding.Finding {
+	t.Helper()
+	return slices.DeleteFunc(check(t, inCluster(t, keys), 2*time.Second), func(f finding.Finding) bool { return f.Target != "cluster" })
+}
+
+func TestCheckCluster(t *testing.T) {
+	t.Parallel()
+	row := func(step string, result finding.Result, detail, advice string) findingtest.Row {
+		return findingtest.Row{Step: step, Result: result, Detail: detail, Advice: advice}
+	}
+	nothing := func(*testing.T, jetstream.JetStream) {}
+	const three = `nats: {url: "nats://ADDRESS"}`
+	const one = "replicas: 1, " + three
+	for name, test := range map[string]struct {
+		server  func(*server.Options)
+		prepare func(*testing.T, jetstream.JetStream) // once the cluster is created; nil: it is not
+		keys    string
+		want    []findingtest.Row
+	}{
+		"a server for a test": {keys: one, want: []findingtest.Row{
+			row("version", finding.OK, "nats-server "+server.VERSION, ""), row("jetstream", finding.OK, "enabled", ""),
+			row("streams", finding.Remark, "does not exist: ndrbridge cluster init", ""),
+			row("sync_interval", finding.Untried, "cannot be seen from outside", "sync_interval: always"),
+		}},
+		"a cluster that has run": {keys: one, prepare: nothing, want: []findingtest.Row{
+			row("streams", finding.OK, "all 4 exist", ""),
+		}},
+		"a cluster that lacks a stream": {keys: one, prepare: func(t *testing.T, js jetstream.JetStream) {
+			if err := js.DeleteStream(t.Context(), "NDR_prod_01"); err != nil {
+				t.Error(err)
+			}
+		}, want: []findingtest.Row{
+			row("streams", finding.Failed, "1 of 4 streams do not exist", "ndrbridge cluster recover"),
+		}},
+		"fewer servers than replicas": {keys: three, prepare: nothing, want: []findingtest.Row{
+			row("servers", finding.Failed, "not part of a cluster of servers, and cluster.replicas is 3", "cluster.replicas: 1"),
+			row("settings", finding.Failed, "has 1 replicas, less than cluster.replicas, 3 (and 3 more streams)", "nats stream edit KV_NDR_prod --replicas 3"),
+		}},
+		"a server without JetStream": {server: func(o *server.Options) { o.JetStream = false }, keys: three, want: []findingtest.Row{
+			row("jetstream", finding.Failed, "no JetStream", "jetstream block"),
+		}},
+		"a server with small messages": {server: func(o *server.Options) { o.MaxPayload = 8192 }, keys: three, want: []findingtest.Row{
+			row("max_payload", finding.Failed, "max_payload of the NATS server is 8192 bytes", "set it to 65536 at least"),
+		}},
+		"a user without rights": {
+			server: func(o *server.Options) {
+				o.Users = []*server.User{{Username: "ana", Password: "sesame", Permissions: &server.Permissions{
+					Publish: &server.SubjectPermission{Allow: []string{"$JS.API.INFO"}},
+				}}}
+			},
+			keys: `replicas: 1, nats: {url: "nats://ADDRESS", username: ana, password: sesame}`,
+			want: []findingtest.Row{row("streams", finding.Failed, "Permissions Violation", "docs/cluster.md")},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := loopback.NATS(t, test.server)
+			if test.prepare != nil {
+				js := loopback.JetStream(t, s)
+				if err := start(t, js); err != nil {
+					t.Fatal(err)
+				}
+				test.prepare(t, js)
+			}
+			keys := strings.Replace(test.keys, "ADDRESS", s.Addr().String(), 1)
+			found := ofCluster(t, keys)
+			for _, want := range test.want {
+				findingtest.Expect(t, found, want)
+			}
+			if strings.Contains(findingtest.Lines(found), "sesame") {
+				t.Errorf("a secret is shown:\n%s", findingtest.Lines(found))
+			}
+			if again := ofCluster(t, keys); findingtest.Lines(again) != findingtest.Lines(found) {
+				t.Errorf("the check changed something: now it finds\n%s\nand before\n%s", findingtest.Lines(again), findingtest.Lines(found))
+			}
+		})
+	}
+}
+
+// start opens the streams of a cluster as a member does at its start, and creates them.
+func start(t *testing.T, js jetstream.JetStream) error {
+	j, err := replicated.OpenJetStream(t.Context(), js.Conn(), replicated.JetStreamOptions{Name: "prod", Shards: 2, Replicas: 1, Create: true})
+	if err != nil {
+		return err
+	}
+	return j.Close()
+}
+
+// TestCheckAndStartAgree checks that the check finds what the start refuses, in its words.
+func TestCheckAndStartAgree(t *testing.T) {
+	t.Parallel()
+	stream := func(name string, change func(*jetstream.StreamConfig)) func(*testing.T, jetstream.JetStream) {
+		return func(t *testing.T, js jetstream.JetStream) {
+			s, err := js.Stream(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := s.CachedInfo().Config
+			change(&c)
+			if _, err := js.UpdateStream(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, test := range map[string]struct {
+		server  func(*server.Options)
+		prepare func(*testing.T, jetstream.JetStream)
+		step    string
+	}{
+		"a small max_payload":          {server: func(o *server.Options) { o.MaxPayload = 8192 }, step: "max_payload"},
+		"a log that forgets":           {prepare: stream("NDR_prod_01", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }), step: "settings"},
+		"a log of other subjects":      {prepare: stream("NDR_prod_00", func(c *jetstream.StreamConfig) { c.Subjects = []string{"x"} }), step: "settings"},
+		"snapshots that are limited":   {prepare: stream("NDR_prod_snap", func(c *jetstream.StreamConfig) { c.MaxMsgs = 10 }), step: "settings"},
+		"a bucket whose values vanish": {prepare: stream("KV_NDR_prod", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }), step: "settings"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := loopback.NATS(t, test.server)
+			js := loopback.JetStream(t, s)
+			if test.prepare != nil {
+				if err := start(t, js); err != nil {
+					t.Fatal(err)
+				}
+				test.prepare(t, js)
+			}
+			err := start(t, js)
+			if err == nil {
+				t.Fatal("a member starts")
+			}
+			i := slices.IndexFunc(ofCluster(t, `replicas: 1, nats: {url: "nats://`+s.Addr().String()+`"}`), func(f finding.Finding) bool {
+				return f.Step == test.step && f.Result == finding.Failed && f.Detail+": "+f.Advice == err.Error()
+			})
+			if i < 0 {
+				t.Errorf("the check does not find: %v", err)
+			}
+		})
+	}
+}
+
+// oldServer is a NATS server of a version, in a cluster, that answers no request.
+func oldServer(t *testing.T, version string) string {
+	t.Helper()
+	return loopback.Serve(t, func(c net.Conn) {
+		fmt.Fprintf(c, `INFO {"server_id":"A","version":%q,"max_payload":1048576,"cluster":"c","headers":true,"proto":1}`+"\r\n", version)
+		for lines := bufio.NewScanner(c); lines.Scan(); {
+			if strings.HasPrefix(lines.Text(), "PING") {
+				fmt.Fprint(c, "PONG\r\n")
+			}
+		}
+	})
+}
+
+func TestCheckReportsOldServersOfACluster(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]findingtest.Row{
+		"2.9.30":        {Result: finding.Failed, Detail: "can lose a stream", Advice: "2.10.23 or newer"},
+		"2.10.22":       {Result: finding.Failed, Detail: "can lose a stream", Advice: "2.10.23 or newer"},
+		"2.10.23":       {Result: finding.Warning, Detail: "while servers join or leave", Advice: "2.12.3"},
+		"2.12.2-beta.1": {Result: finding.Warning, Detail: "while servers join or leave", Advice: "2.12.3"},
+		"2.12.3":        {Result: finding.OK, Detail: "nats-server 2.12.3"},
+		"2.100.0":       {Result: finding.OK, Detail: "nats-server 2.100.0"},
+		"3":             {Result: finding.Warning, Detail: `reports the version "3"`, Advice: "2.12.3"},
+	} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			want.Step = "version"
+			found := ofCluster(t, `nats: {url: "nats://`+oldServer(t, version)+`"}`)
+			findingtest.Expect(t, found, want)
+			findingtest.Expect(t, found, findingtest.Row{Step: "servers", Result: finding.Remark, Detail: "has 1 of at least 3 servers"})
+			findingtest.Expect(t, found, findingtest.Row{Step: "jetstream", Result: finding.Failed, Detail: "do not answer", Advice: "most of the servers"})
+		})
+	}
+}
+
+func TestCheckReportsServersOfAClusterThatCannotBeReached(t *testing.T) {
+	t.Parallel()
+	findingtest.Expect(t, ofCluster(t, `nats: {url: "nats://`+loopback.Closed(t)+`"}`),
+		findingtest.Row{Step: "connect", Result: finding.Failed, Detail: "refuses connections", Advice: "url"})
+}
+
+func TestCheckTriesTheFilesOfShards(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	yaml := strings.Replace(inCluster(t, `replicas: 1, nats: {url: "nats://`+loopback.Closed(t)+`"}`), `path: "-"`, `path: "`+folder+`/events-{shard}.jsonl"`, 1)
+	findingtest.Expect(t, check(t, yaml, 2*time.Second), findingtest.Row{Step: "file", Result: finding.OK, Detail: folder + "/events-00.jsonl can be written"})
+}

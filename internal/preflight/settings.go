@@ -1,0 +1,133 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/internal/admin"
+	"ndrbridge/internal/bridge"
+	"ndrbridge/internal/finding"
+	"ndrbridge/internal/pipeline"
+)
+
+// CheckSettings checks what a bridge with the configuration needs on this machine: the
+// state, which is opened for reading but not read in full, the address of the admin
+// interface, and everything that the parts are made of, such as certificates. It
+// changes nothing and contacts nothing, except a bridge that holds the admin address.
+func CheckSettings(ctx context.Context, config *configs.Config, version string) []finding.Finding {
+	found := finding.Of(configuration, checkSecrets(config))
+	found = append(append(found, checkState(config, true)...), checkParts(ctx, config, version)...)
+	for _, a := range config.Appliances {
+		found = append(found, finding.Of("appliance "+a.Name, checkFilter(a.Detections))...)
+	}
+	return found
+}
+
+// checkFilter returns a warning if the filter of a stream of detections hides their last
+// versions.
+func checkFilter(d configs.Detections) []finding.Finding {
+	keys := d.Filter.Changing()
+	if !d.Enabled || len(keys) == 0 {
+		return nil
+	}
+	return []finding.Finding{{
+		Step: "detections.filter", Result: finding.Warning,
+		Detail: "it selects by what changes (" + strings.Join(keys, ", ") + "): a detection that stops matching, for example because it is closed, is not read any more, so its last version is never delivered",
+		Advice: "remove " + strings.Join(keys, ", ") + " from it and filter with match at the sinks, as in docs/sinks.md; keep it if the last versions are not needed",
+	}}
+}
+
+// checkParts makes every part as the start of a bridge does, and returns a finding for
+// each part that cannot be made.
+func checkParts(ctx context.Context, config *configs.Config, version string) []finding.Finding {
+	found := checkAdmin(ctx, config)
+	for _, err := range bridge.Try(ctx, config, version) {
+		found = append(found, finding.Of(err.Part, unusable(err.Err))...)
+	}
+	return found
+}
+
+// checkAdmin briefly listens on the address of the admin interface. If a bridge holds the
+// address, it only warns, or remarks that the bridge uses the state of this configuration.
+func checkAdmin(ctx context.Context, config *configs.Config) []finding.Finding {
+	a := config.Admin
+	listener, failed := bridge.OpenAdmin(a, slog.New(slog.DiscardHandler))
+	if failed == nil {
+		_ = listener.Close()
+		return nil
+	}
+	f := finding.Failure(failed.Part, failed.Err)
+	if failed.Part == "admin.listen" {
+		f = besideBridge(ctx, config, f)
+	}
+	return finding.Of(configuration, []finding.Finding{f})
+}
+
+// besideBridge returns f, the failure to listen on the address of the admin interface, as
+// it is to be judged if a bridge holds that address.
+func besideBridge(ctx context.Context, config *configs.Config, f finding.Finding) finding.Finding {
+	a := config.Admin
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	token, _ := a.Token.Read() // if it cannot be read, the bridge refuses to return its status
+	client, err := admin.NewOwnClient(a.Listen, token, admin.TLS(a.TLS))
+	if err != nil {
+		return f
+	}
+	if client.IsBridge(ctx) {
+		if status, err := client.Status(ctx); err == nil && status.State.Path == config.State {
+			f.Result, f.Detail, f.Advice = finding.Remark, "the bridge that runs with this configuration listens at "+a.Listen, ""
+		} else {
+			f.Result, f.Advice = finding.Warning, "a bridge runs there: nothing has to be done if it runs with this configuration; otherwise choose another address"
+		}
+		return f
+	}
+	plain, err := admin.NewOwnClient(a.Listen, "", admin.TLS{})
+	if err == nil && a.TLS.Enabled() && plain.IsBridge(ctx) {
+		f.Result, f.Advice = finding.Warning, "a bridge without TLS runs there: restart it if it runs with this configuration, because admin.tls is not reloaded; otherwise choose another address"
+	}
+	return f
+}
+
+// checkState checks whether a bridge could start with the state of a configuration, and
+// returns one finding. It changes nothing. It reads the file as a start does, which
+// takes a while if the file is large and was not closed cleanly; if quick is set, it
+// does not read such a file in full. No bridge can start with the state meanwhile.
+func checkState(config *configs.Config, quick bool) []finding.Finding {
+	if config.Cluster.Enabled() { // its files are copies, which a start makes again if they are unusable
+		return finding.Of(configuration, []finding.Finding{pipeline.CheckStatePath(config.Shard(0).State)})
+	}
+	found := finding.Of(configuration, []finding.Finding{pipeline.CheckStatePath(config.State)})
+	if found[0].Result != finding.OK {
+		return found
+	}
+	if _, err := os.Stat(config.State); errors.Is(err, fs.ErrNotExist) {
+		return found
+	}
+	store, err := checkpoint.Open(config.State, checkpoint.Options{ReadOnly: true, Quick: quick, LockWait: -1})
+	if err == nil {
+		err = store.Close()
+	}
+	f := finding.Finding{Target: found[0].Target, Step: "state", Result: finding.Failed}
+	switch {
+	case err == nil:
+		return found
+	case errors.Is(err, checkpoint.ErrLocked):
+		// Expected beside a running bridge.
+		f.Result, f.Detail = finding.Remark, config.State+" is in use, most likely by the running bridge: no second bridge can start with it, and its content was neither checked nor compared with the appliances; ndrbridge status shows the appliances that were replaced"
+	case errors.Is(err, checkpoint.ErrNewer):
+		f.Detail, f.Advice = err.Error(), "run the version that wrote it, or restore a backup made by this version"
+	case errors.Is(err, checkpoint.ErrDamaged):
+		f.Detail, f.Advice = err.Error(), "restore a backup, or move the file away"
+	default:
+		f.Detail, f.Advice = err.Error(), "let the user that the bridge runs as read and write it, or correct state"
+	}
+	return []finding.Finding{f}
+}

@@ -1,0 +1,141 @@
+package preflight_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/internal/finding"
+	"ndrbridge/internal/preflight"
+	"ndrbridge/test/findingtest"
+)
+
+func TestCheckTriesTheStatesFolderWithoutMakingAnything(t *testing.T) {
+	folder := t.TempDir()
+	text := filepath.Join(folder, "text")
+	if err := os.WriteFile(text, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		state string
+		want  findingtest.Row
+	}{
+		"a folder that is there":       {filepath.Join(folder, "state.db"), findingtest.Row{Step: "state", Result: finding.OK, Detail: "can be written"}},
+		"a folder that is missing":     {filepath.Join(folder, "none", "state.db"), findingtest.Row{Step: "state", Result: finding.Failed, Detail: "does not exist", Advice: "state"}},
+		"a file in a folder's place":   {filepath.Join(text, "state.db"), findingtest.Row{Step: "state", Result: finding.Failed, Advice: "state"}},
+		"a folder in the file's place": {folder, findingtest.Row{Step: "state", Result: finding.Failed, Detail: "is a folder", Advice: "state"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := checkWithState(t, test.state)
+			findingtest.Expect(t, found, test.want)
+		})
+	}
+}
+
+// checkWithState checks a configuration with a state. It fails the test if the check
+// changes, makes or removes a file beside it.
+func checkWithState(t *testing.T, state string) []finding.Finding {
+	t.Helper()
+	yaml := "state: " + state + "\nappliances: [{name: hq, url: \"http://127.0.0.1:1\", api_key: k}]\nsinks: [{name: log, file: {path: \"-\"}}]\n"
+	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := filesOf(filepath.Dir(state))
+	found := preflight.Check(t.Context(), config, preflight.Options{Timeout: 5 * time.Second, Now: time.Now})
+	if after := filesOf(filepath.Dir(state)); !maps.Equal(before, after) {
+		t.Errorf("the check has changed files")
+	}
+	return found
+}
+
+// filesOf returns the content of the files in a folder, by name with mode and time.
+func filesOf(folder string) map[string]string {
+	files := map[string]string{}
+	entries, _ := os.ReadDir(folder)
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			continue
+		}
+		text, _ := os.ReadFile(filepath.Join(folder, e.Name()))
+		files[fmt.Sprint(e.Name(), info.Mode(), info.ModTime())] = string(text)
+	}
+	return files
+}
+
+func TestCheckReportsTheErrorsOfAStart(t *testing.T) {
+	refused := func(detail, advice string) findingtest.Row {
+		return findingtest.Row{Step: "state", Result: finding.Failed, Detail: detail, Advice: advice}
+	}
+	open := func(t *testing.T, path string) *checkpoint.Store {
+		s, err := checkpoint.Open(path, checkpoint.Options{LockWait: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	write := func(t *testing.T, path string, content []byte) {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, test := range map[string]struct {
+		prepare func(t *testing.T, path string) // of a state that was closed in order
+		want    findingtest.Row
+	}{
+		"a state that was closed in order": {func(*testing.T, string) {}, findingtest.Row{Step: "state", Result: finding.OK, Detail: "can be written"}},
+		"a state that a running bridge has open": {func(t *testing.T, path string) { open(t, path) },
+			findingtest.Row{Step: "state", Result: finding.Remark, Detail: "is in use"}},
+		"a state of a newer version": {func(t *testing.T, path string) {
+			db, err := bolt.Open(path, 0o600, &bolt.Options{NoFreelistSync: true})
+			if err == nil {
+				err = errors.Join(db.Update(func(tx *bolt.Tx) error {
+					return tx.Bucket([]byte("meta")).Put([]byte("version"), []byte("1000"))
+				}), db.Close())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}, refused("newer version", "version")},
+		"a state that was cut short": {func(t *testing.T, path string) {
+			info, err := os.Stat(path)
+			if err == nil {
+				err = os.Truncate(path, info.Size()/2)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}, refused("damaged", "backup")},
+		"an empty file": {func(t *testing.T, path string) { write(t, path, nil) }, refused("damaged", "backup")},
+		"another file":  {func(t *testing.T, path string) { write(t, path, bytes.Repeat([]byte("text "), 20_000)) }, refused("damaged", "backup")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "state.db")
+			if err := open(t, path).Close(); err != nil {
+				t.Fatal(err)
+			}
+			test.prepare(t, path)
+			found := checkWithState(t, path)
+			findingtest.Expect(t, found, test.want)
+			// The same answer as that of a start.
+			s, err := checkpoint.Open(path, checkpoint.Options{LockWait: -1})
+			if err == nil {
+				s.Close()
+			}
+			if (err == nil) != (test.want.Result == finding.OK) {
+				t.Errorf("a start says %v", err)
+			}
+		})
+	}
+}

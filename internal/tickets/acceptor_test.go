@@ -1,0 +1,210 @@
+package tickets_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/internal/tickets"
+)
+
+// acceptor is an Acceptor on a real state, with the appliances hq and dc.
+type acceptor struct {
+	*tickets.Acceptor
+	store    *checkpoint.Store
+	registry *prometheus.Registry
+}
+
+var noon = time.UnixMilli(1750935535971)
+
+func newAcceptor(t *testing.T, locate func(context.Context, tickets.Command) ([]string, error), appliances ...string) *acceptor {
+	t.Helper()
+	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	d := &acceptor{store: store, registry: prometheus.NewRegistry()}
+	d.Acceptor = tickets.NewAcceptor(store, tickets.AcceptorOptions{
+		Appliances: appliances, Locate: locate, Now: func() time.Time { return noon }, Metrics: tickets.NewAcceptorMetrics(d.registry),
+	})
+	return d
+}
+
+// stored returns the commands of the state.
+func (d *acceptor) stored(t *testing.T) []checkpoint.Command {
+	t.Helper()
+	commands, err := d.store.Commands(t.Context(), checkpoint.CommandFilter{}, 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return commands
+}
+
+func closed(ticket string) tickets.Command {
+	return tickets.Command{TicketID: ticket, Status: "closed"}
+}
+
+func TestACommandIsStoredWithItsAppliance(t *testing.T) {
+	d := newAcceptor(t, nil, "hq")
+	accepted, err := d.Accept(t.Context(), "", []tickets.Command{closed("SEC-1"), {TicketID: "SEC-2", Assignee: pointer("")}})
+	if err != nil || len(accepted) != 2 {
+		t.Fatal(accepted, err)
+	}
+	for i, want := range []struct{ ticket, body string }{
+		{"SEC-1", `{"ticket_id":"SEC-1","appliance":"hq","status":"closed"}`},
+		{"SEC-2", `{"ticket_id":"SEC-2","appliance":"hq","assignee":""}`},
+	} {
+		c, found, err := d.store.Command(t.Context(), accepted[i].ID)
+		if err != nil || !found || accepted[i].Duplicate {
+			t.Fatal(accepted[i], found, err)
+		}
+		if c.Appliance != "hq" || c.Subject != want.ticket || string(c.Body) != want.body || !c.Accepted.Equal(noon) || c.State != checkpoint.CommandPending {
+			t.Errorf("%+v with %s, want %s", c, c.Body, want.body)
+		}
+	}
+}
+
+func TestTheApplianceOfACommandIsFound(t *testing.T) {
+	locate := func(_ context.Context, c tickets.Command) ([]string, error) {
+		switch {
+		case c.DetectionID == 7, c.TicketID == "SEC-7":
+			return []string{"dc"}, nil
+		case c.TicketID == "SEC-8":
+			return []string{"dc", "hq"}, nil
+		case c.TicketID == "SEC-9":
+			return nil, errors.New("dc answered 503")
+		}
+		return nil, nil
+	}
+	for _, c := range []struct {
+		name      string
+		command   tickets.Command
+		locate    bool
+		want      string
+		allowed   []string // by a FieldError
+		temporary bool     // not a FieldError
+	}{
+		{name: "by its name", command: tickets.Command{TicketID: "SEC-1", Status: "new", Appliance: "hq"}, want: "hq"},
+		{name: "by its ticket", command: closed("SEC-7"), locate: true, want: "dc"},
+		{name: "by its detection", command: tickets.Command{TicketID: "SEC-1", DetectionID: 7}, locate: true, want: "dc"},
+		{name: "a name takes precedence", command: tickets.Command{TicketID: "SEC-7", Status: "new", Appliance: "hq"}, locate: true, want: "hq"},
+		{name: "a name that no appliance has is refused", command: tickets.Command{TicketID: "SEC-1", Status: "new", Appliance: "lab"}, allowed: []string{"hq", "dc"}},
+		{name: "a ticket that no appliance has requires a name", command: closed("SEC-1"), locate: true, allowed: []string{"hq", "dc"}},
+		{name: "a ticket that two appliances have requires a name", command: closed("SEC-8"), locate: true, allowed: []string{"dc", "hq"}},
+		{name: "without Locate a name is required", command: closed("SEC-7"), allowed: []string{"hq", "dc"}},
+		{name: "an appliance that cannot be asked now is a temporary error", command: closed("SEC-9"), locate: true, temporary: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newAcceptor(t, nil, "hq", "dc")
+			if c.locate {
+				d = newAcceptor(t, locate, "hq", "dc")
+			}
+			_, err := d.Accept(t.Context(), "k", []tickets.Command{c.command})
+			stored := d.stored(t)
+			var wrong *tickets.FieldError
+			switch {
+			case c.want != "":
+				if err != nil || len(stored) != 1 || stored[0].Appliance != c.want {
+					t.Errorf("%+v (%v), want it at %s", stored, err, c.want)
+				}
+			case len(stored) > 0 || err == nil:
+				t.Errorf("%+v was stored (%v)", stored, err)
+			case errors.As(err, &wrong) == c.temporary:
+				t.Errorf("%v: is it a FieldError? want %t", err, !c.temporary)
+			case !c.temporary && (wrong.Field != "appliance" || !slices.Equal(wrong.Allowed, c.allowed)):
+				t.Errorf("%+v, want %q", wrong, c.allowed)
+			}
+		})
+	}
+}
+
+func TestACallIsAcceptedWholeAndOnce(t *testing.T) {
+	d := newAcceptor(t, nil, "hq")
+	accept := func(key string, commands ...tickets.Command) ([]checkpoint.Acceptance, error) {
+		return d.Accept(t.Context(), key, commands)
+	}
+	first, err := accept("http/k", closed("SEC-1"), closed("SEC-1"))
+	if err != nil || len(first) != 2 || first[0].ID == first[1].ID {
+		t.Fatalf("%+v (%v), want two commands: they are one only where a client sends them again", first, err)
+	}
+	again, err := accept("http/k", closed("SEC-1"), closed("SEC-1"))
+	if err != nil || !again[0].Duplicate || !again[1].Duplicate || again[0].ID != first[0].ID || again[1].ID != first[1].ID {
+		t.Errorf("%+v (%v), want %+v again", again, err, first)
+	}
+	if other, err := accept("http/k", closed("SEC-2")); err != nil || other[0].Duplicate {
+		t.Errorf("%+v (%v): a key that was used before must not lose another command", other, err)
+	}
+	if other, err := accept("nats/k", closed("SEC-2")); err != nil || other[0].Duplicate {
+		t.Errorf("%+v (%v): the key of another intake is another", other, err)
+	}
+	for range 2 {
+		if other, err := accept("", closed("SEC-3")); err != nil || other[0].Duplicate {
+			t.Errorf("%+v (%v): without a key nothing comes again", other, err)
+		}
+	}
+	before := len(d.stored(t))
+	_, err = accept("http/l", closed("SEC-4"), tickets.Command{TicketID: "SEC-5", Status: "done"})
+	var wrong *tickets.FieldError
+	if !errors.As(err, &wrong) || wrong.Index != 1 || wrong.Field != "status" {
+		t.Errorf("%v, want the status of the second", err)
+	}
+	if n := len(d.stored(t)); n != before {
+		t.Errorf("%d commands were stored of a call with a wrong one", n-before)
+	}
+	for result, want := range map[string]float64{"accepted": 6, "duplicate": 2, "refused": 1} {
+		if got := d.received(t, result); got != want {
+			t.Errorf("%g %s, want %g", got, result, want)
+		}
+	}
+}
+
+func (d *acceptor) received(t *testing.T, result string) float64 {
+	t.Helper()
+	families, err := d.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if m.GetLabel()[0].GetValue() == result {
+				return m.GetCounter().GetValue()
+			}
+		}
+	}
+	return 0
+}
+
+// What is stored is what Parse reads back.
+func TestAStoredCommandIsReadBack(t *testing.T) {
+	d := newAcceptor(t, nil, "hq")
+	for i, c := range []tickets.Command{
+		{TicketID: "SEC-1 <&>  é", Status: "closed", Resolution: "no_action_taken", Assignee: pointer("ana")},
+		{TicketID: "40360", DetectionID: 1<<63 - 1, Assignee: pointer("")},
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			if _, err := d.Accept(t.Context(), "", []tickets.Command{c}); err != nil {
+				t.Fatal(err)
+			}
+			stored := d.stored(t)
+			got, _, err := tickets.Parse(stored[len(stored)-1].Body)
+			c.Appliance = "hq"
+			want, _ := json.Marshal(c)
+			if encoded, _ := json.Marshal(got); err != nil || string(encoded) != "["+string(want)+"]" {
+				t.Errorf("%s (%v), want %s", encoded, err, want)
+			}
+		})
+	}
+}

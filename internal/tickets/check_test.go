@@ -1,0 +1,134 @@
+package tickets_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"ndrbridge/internal/tickets"
+)
+
+func pointer(s string) *string { return &s }
+
+func TestCommandsAreChecked(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		command tickets.Command
+		field   string // that is wrong; "-": the whole
+		allowed []string
+	}{
+		{name: "a status with a ticket is enough", command: tickets.Command{TicketID: "SEC-1", Status: "new"}},
+		{name: "a resolution goes with closed", command: tickets.Command{TicketID: "SEC-1", Status: "closed", Resolution: "action_taken"}},
+		{name: "an empty assignee unassigns", command: tickets.Command{TicketID: "SEC-1", Assignee: pointer("")}},
+		{name: "a detection is linked without more", command: tickets.Command{TicketID: "SEC-1", DetectionID: 25769804127}},
+		{name: "a command is about a ticket", command: tickets.Command{Status: "new"}, field: "ticket_id"},
+		{name: "a ticket alone changes nothing", command: tickets.Command{TicketID: "SEC-1", Appliance: "hq"}, field: "-"},
+		{name: "a status is one of the appliance's", command: tickets.Command{TicketID: "SEC-1", Status: "done"}, field: "status", allowed: tickets.Statuses()},
+		{name: "a resolution is one of the appliance's", command: tickets.Command{TicketID: "SEC-1", Status: "closed", Resolution: "fixed"}, field: "resolution", allowed: tickets.Resolutions()},
+		{name: "a resolution does not go with another status", command: tickets.Command{TicketID: "SEC-1", Status: "new", Resolution: "action_taken"}, field: "resolution"},
+		{name: "a resolution does not go without a status", command: tickets.Command{TicketID: "SEC-1", Resolution: "action_taken"}, field: "resolution"},
+		{name: "a detection's id is above 0", command: tickets.Command{TicketID: "SEC-1", DetectionID: -1}, field: "detection_id"},
+		{name: "a ticket's id is bounded", command: tickets.Command{TicketID: strings.Repeat("x", 513), Status: "new"}, field: "ticket_id"},
+		{name: "a ticket's id is text", command: tickets.Command{TicketID: "SEC-1\n", Status: "new"}, field: "ticket_id"},
+		{name: "a ticket's id is not shown in another order", command: tickets.Command{TicketID: "SEC-\u202e21", Status: "new"}, field: "ticket_id"},
+		{name: "a ticket's id is visible as a whole", command: tickets.Command{TicketID: "SEC-\u200b1", Status: "new"}, field: "ticket_id"},
+		{name: "an assignee is not shown in another order", command: tickets.Command{TicketID: "SEC-1", Assignee: pointer("\u2066ana")}, field: "assignee"},
+		{name: "names of any script are text", command: tickets.Command{TicketID: "チケット 1", Assignee: pointer("Zoë Ångström, آنا")}},
+		{name: "an assignee is text", command: tickets.Command{TicketID: "SEC-1", Assignee: pointer("a\xff")}, field: "assignee"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := c.command.Check()
+			if c.field == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			var wrong *tickets.FieldError
+			if !errors.As(err, &wrong) {
+				t.Fatalf("%v is not a FieldError", err)
+			}
+			if field := strings.TrimPrefix(c.field, "-"); wrong.Field != field || !slices.Equal(wrong.Allowed, c.allowed) {
+				t.Errorf("%+v, want the field %q with %q", wrong, field, c.allowed)
+			}
+		})
+	}
+}
+
+func TestCommandsAreParsed(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		n          int
+		several    bool
+		field      string // of the error
+		problem    string
+	}{
+		{name: "one", text: ` {"ticket_id": "SEC-1", "status": "closed"}`, n: 1},
+		{name: "several", text: "\n[{\"ticket_id\": \"SEC-1\"}, {\"ticket_id\": \"SEC-2\"}]", n: 2, several: true},
+		{name: "a field that is null is left as it is", text: `{"ticket_id": "SEC-1", "assignee": null, "resolution": null}`, n: 1},
+		{name: "an unknown field", text: `{"ticket_id": "SEC-1", "state": "closed"}`, field: "state", problem: "ticket_id, appliance, detection_id, status, resolution, assignee"},
+		{name: "field names are case-sensitive", text: `{"Ticket_ID": "SEC-1"}`, field: "Ticket_ID", problem: "is an unknown field"},
+		{name: "a number instead of text", text: `[{"ticket_id": "a"}, {"ticket_id": 7}]`, several: true, field: "[1].ticket_id", problem: "must be text"},
+		{name: "text instead of a number", text: `{"detection_id": "7"}`, field: "detection_id", problem: "must be a whole number"},
+		{name: "a fraction as an id", text: `{"detection_id": 7.5}`, field: "detection_id", problem: "must be a whole number"},
+		{name: "an id of more than 64 bits", text: `{"detection_id": 99999999999999999999}`, field: "detection_id", problem: "must be a whole number"},
+		{name: "a duplicate field", text: `{"ticket_id": "a", "ticket_id": "b"}`, problem: "duplicate"},
+		{name: "half a surrogate pair", text: `{"ticket_id": "\ud800"}`, problem: "not valid JSON"},
+		{name: "bytes that are not UTF-8", text: "{\"ticket_id\": \"\xff\"}", problem: "not valid JSON"},
+		{name: "an empty list", text: `[]`, several: true, problem: "empty"},
+		{name: "an empty body", text: ``, problem: "not valid JSON"},
+		{name: "a string", text: `"closed"`, problem: "must be an object"},
+		{name: "null", text: `null`, problem: ""},
+		{name: "truncated JSON", text: `{"ticket_id": "a"`, problem: "not valid JSON"},
+		{name: "a second value after the first", text: `{"ticket_id": "a"} {}`, problem: "not valid JSON"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			commands, several, err := tickets.Parse([]byte(c.text))
+			if c.n > 0 {
+				if err != nil || len(commands) != c.n || several != c.several {
+					t.Errorf("%d commands, several %t (%v)", len(commands), several, err)
+				}
+				return
+			}
+			if c.name == "null" { // Check refuses what it leaves
+				if err == nil && commands[0].Check() == nil {
+					t.Error("null is accepted")
+				}
+				return
+			}
+			var wrong *tickets.SyntaxError
+			if !errors.As(err, &wrong) || !errors.Is(err, tickets.ErrSyntax) {
+				t.Fatalf("%v is not a SyntaxError", err)
+			}
+			if wrong.Field != c.field || !strings.Contains(wrong.Problem, c.problem) {
+				t.Errorf("%q %q, want %q with %q", wrong.Field, wrong.Problem, c.field, c.problem)
+			}
+		})
+	}
+}
+
+// Any input is either refused with a SyntaxError or parsed into commands that Check can check.
+func FuzzParse(f *testing.F) {
+	f.Add(`{"ticket_id": "SEC-1", "status": "closed", "resolution": "action_taken", "assignee": null, "detection_id": 7}`)
+	f.Add(`[{"ticket_id": "a"}, {"assignee": ""}]`)
+	f.Add(`{"ticket_id": "\ud800"}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		commands, several, err := tickets.Parse([]byte(text))
+		if err != nil {
+			if !errors.Is(err, tickets.ErrSyntax) || commands != nil {
+				t.Errorf("%v with %d commands", err, len(commands))
+			}
+			return
+		}
+		if len(commands) == 0 || len(commands) > 1 && !several {
+			t.Errorf("%d commands, several %t", len(commands), several)
+		}
+		for _, c := range commands {
+			var wrong *tickets.FieldError
+			if err := c.Check(); err != nil && !errors.As(err, &wrong) {
+				t.Errorf("%v is not a FieldError", err)
+			}
+		}
+	})
+}

@@ -1,0 +1,158 @@
+package presettest
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/internal/failure"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/transform"
+)
+
+// Reply is a server's answer.
+type Reply struct {
+	Status int
+	Header map[string]string
+	Body   string
+}
+
+// Request is a request that a server received.
+type Request struct {
+	Path, Query string
+	Header      http.Header
+	Body        []byte
+}
+
+// Server is an HTTP server that records its requests.
+type Server struct {
+	URL string
+
+	mu       sync.Mutex
+	answer   func(Request) Reply
+	requests []Request
+}
+
+// Serve starts a server that answers every request with a function, one at a time.
+func Serve(t testing.TB, answer func(Request) Reply) *Server {
+	s := &Server{answer: answer}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the sink gave up
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		request := Request{r.URL.Path, r.URL.RawQuery, r.Header, body}
+		s.requests = append(s.requests, request)
+		reply := s.answer(request)
+		for name, value := range reply.Header {
+			w.Header().Set(name, value)
+		}
+		w.WriteHeader(reply.Status)
+		_, _ = io.WriteString(w, reply.Body)
+	}))
+	t.Cleanup(server.Close)
+	s.URL = server.URL
+	return s
+}
+
+// Requests returns the requests received, in order.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests[:len(s.requests):len(s.requests)]
+}
+
+// unlimited is a Preset without its rate limit, which would slow tests down.
+type unlimited struct{ webhook.Preset }
+
+func (p unlimited) Service() webhook.Service { return withoutLimit(p.Preset) }
+
+// unlimitedMemory is unlimited for a StatefulPreset.
+type unlimitedMemory struct{ webhook.StatefulPreset }
+
+func (p unlimitedMemory) Service() webhook.Service { return withoutLimit(p.StatefulPreset) }
+
+func withoutLimit(p webhook.Preset) webhook.Service {
+	s := p.Service()
+	s.RequestsPerSecond = 0
+	return s
+}
+
+// Send sends events by a preset.
+func Send(t testing.TB, url string, p webhook.Preset, events ...transform.Event) error {
+	t.Helper()
+	return send(t, webhook.Options{URL: url, Preset: unlimited{p}}, events)
+}
+
+// SendWithMemory sends events by a StatefulPreset.
+func SendWithMemory(t testing.TB, url string, p webhook.StatefulPreset, m *webhook.Memory, events ...transform.Event) error {
+	t.Helper()
+	return send(t, webhook.Options{URL: url, Preset: unlimitedMemory{p}, Memory: m}, events)
+}
+
+func send(t testing.TB, o webhook.Options, events []transform.Event) error {
+	t.Helper()
+	o.Timeout = 20 * time.Second
+	s, err := webhook.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	return s.Send(t.Context(), events)
+}
+
+// Memory returns the memory of a sink in an empty state.
+func Memory(t testing.TB) *webhook.Memory {
+	t.Helper()
+	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	if err := store.Configure(t.Context(), map[string]checkpoint.Start{"s": {}}); err != nil {
+		t.Fatal(err)
+	}
+	return &webhook.Memory{Store: store, Sink: "s", Keep: time.Hour}
+}
+
+// Result returns the class and the wait of the only event's error; "" for nil.
+func Result(err error) (failure.Class, time.Duration) {
+	if err == nil {
+		return "", 0
+	}
+	if each, ok := errors.AsType[failure.EventErrors](err); ok {
+		err = each[0]
+	}
+	return failure.ClassOf(err)
+}
+
+// Case is an answer and its expected result for the only event of a request.
+type Case struct {
+	Name  string
+	Reply Reply
+	Class failure.Class // empty if durable
+	Wait  time.Duration
+}
+
+// Answers sends an event for each of the cases.
+func Answers(t *testing.T, event transform.Event, open func(url string) webhook.Preset, cases []Case) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			s := Serve(t, func(Request) Reply { return c.Reply })
+			err := Send(t, s.URL+"/hook", open(s.URL+"/hook"), event)
+			class, wait := Result(err)
+			if class != c.Class || wait != c.Wait {
+				t.Errorf("%s, wait %v; want %s, wait %v: %v", class, wait, c.Class, c.Wait, err)
+			}
+		})
+	}
+}
