@@ -41,7 +41,6 @@ type Config struct {
 	// Sinks are the destinations of events, each independent of the others; at least one.
 	Sinks   []Sink  `yaml:"sinks" envPrefix:"SINKS_" required:"true"`
 	Tickets Tickets `yaml:"tickets" envPrefix:"TICKETS_"`
-	Tracing Tracing `yaml:"tracing" envPrefix:"TRACING_"`
 }
 
 // Log sets the level and the format of the log, which is written to standard error.
@@ -103,34 +102,4 @@ type Events struct {
 	// Heartbeat is the interval between heartbeat events, which show that the bridge is
 	// running: at least 1s, or 0 for none.
 	Heartbeat Duration `yaml:"heartbeat" env:"HEARTBEAT" default:"0" min:"0"`
-}
-
-// Tracing configures tracing of polls and deliveries, which are exported with OTLP over
-// HTTP. Of the environment variables of OpenTelemetry, only OTEL_RESOURCE_ATTRIBUTES
-// applies.
-type Tracing struct {
-	// Endpoint is the http or https URL of the collector; /v1/traces is appended to its
-	// path. Absent: nothing is traced.
-	Endpoint URL `yaml:"endpoint" env:"ENDPOINT"`
-	// Headers are HTTP headers to send with every export.
-	Headers Headers `yaml:"headers" env:"HEADERS"`
-	// Sample is the fraction of polls to trace, 0 to 1. Deliveries are traced if their
-	// events come from a traced poll.
-	Sample float64 `yaml:"sample" env:"SAMPLE" default:"1" min:"0" max:"1"`
-	TLS    TLS     `yaml:"tls" envPrefix:"TLS_"`
-}
-
-func (c checks) tracing(t Tracing) {
-	if t.Endpoint.Value() != "" {
-		u := c.url("tracing.endpoint", t.Endpoint, "http", "https")
-		switch {
-		case u == nil:
-		case u.User != nil:
-			c.wrong("tracing.endpoint", "has a user name or a password; write them into headers, as Authorization")
-		case u.RawQuery != "" || u.Fragment != "":
-			c.wrong("tracing.endpoint", "has a query or a fragment; write only scheme, host and path")
-		}
-	}
-	c.headers("tracing.headers", t.Headers)
-	c.tls("tracing.tls", t.TLS)
 }

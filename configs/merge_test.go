@@ -12,7 +12,7 @@ func FuzzMerge(f *testing.F) {
 	f.Add(forSets, "log: {level: debug}\nsinks: [{name: lake, kafka: {acks: one}}]")
 	f.Add(valid, "sinks: []")
 	f.Add("sinks: [{name: a}, {name: a}]", "sinks: {a: b}")
-	f.Add("tracing: {headers: {a: b}}", "tracing: {headers: {a: ${A}}, tls: }")
+	f.Add("sinks: [{name: a, webhook: {headers: {a: b}}}]", "sinks: [{name: a, webhook: {headers: {a: ${A}}, tls: }}]")
 	f.Fuzz(func(t *testing.T, first, second string) {
 		one, two := file{name: "a.yaml", folder: ".", data: []byte(first)}, file{name: "b.yaml", folder: ".", data: []byte(second)}
 		_, _ = merge([]file{one, two}, Source{})

@@ -58,7 +58,7 @@ func TestSetErrors(t *testing.T) {
 		{"sinks[].probe=1s", `there is no item ""; write one of lake, log`},
 		{"sinks[7].probe=1s", "--set: sinks[7].probe: skips an item of the list: sinks[2] is not set"},
 		{"appliances[hq].api_key=sesame", "--set: appliances[0].api_key: is not accepted here, because other users can see it in the list of processes; write it into a file and set appliances[0].api_key_file, or set the variable NDRBRIDGE_APPLIANCES_0_API_KEY"},
-		{"tracing.headers=A: sesame", "--set: tracing.headers: is not accepted here, because other users can see it in the list of processes; write it into a configuration file, or set the variable NDRBRIDGE_TRACING_HEADERS"},
+		{"sinks[0].webhook.headers=A: sesame", "--set: sinks[0].webhook.headers: is not accepted here, because other users can see it in the list of processes; write it into a configuration file, or set the variable NDRBRIDGE_SINKS_0_WEBHOOK_HEADERS"},
 		{"appliances[0].proxy=http://u:sesame@proxy", "write it into a configuration file, or set the variable NDRBRIDGE_APPLIANCES_0_PROXY"},
 	} {
 		t.Run(test.option, func(t *testing.T) {

@@ -51,7 +51,6 @@ func validate(p *sourceLines, config *Config) {
 		}
 	}
 	c.tickets(config.Tickets, config.Admin)
-	c.tracing(config.Tracing)
 }
 
 // wrong records an error, unless the value at path could not be read, which is an error

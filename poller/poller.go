@@ -8,15 +8,11 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
@@ -59,9 +55,6 @@ type Options struct {
 	RetryInitial time.Duration // after the first of several failed polls
 	RetryMax     time.Duration // the longest wait after a failed poll
 	AuthRetry    time.Duration // after a poll whose key was rejected
-	// Tracer creates a span for each poll; nil: polls are not traced. The events of a
-	// recorded poll carry its traceparent.
-	Tracer trace.Tracer
 	// Lease is that of the state's owner; nil: it never ends. A poll without it, or during
 	// which it ends, does not count as a failure: nothing is wrong with the appliance.
 	Lease *lease.Lease
@@ -145,7 +138,7 @@ func (p *Poller) Run(ctx context.Context) {
 		back := p.o.Watch.outageEnd()
 		var next Next
 		err := p.o.Lease.Do(ctx, func(ctx context.Context) (err error) {
-			next, err = p.poll(ctx)
+			next, err = p.source.Poll(ctx)
 			return err
 		})
 		if ctx.Err() != nil {
@@ -323,57 +316,4 @@ func (p *progressMeter) caughtUp(at int64) {
 	if at > 0 {
 		p.progress.At = time.UnixMilli(at)
 	}
-}
-
-// poll polls the source once, within a span.
-func (p *Poller) poll(ctx context.Context) (Next, error) {
-	if p.o.Tracer == nil {
-		return p.source.Poll(ctx)
-	}
-	source := p.source.Source()
-	kind, _, _ := strings.Cut(source.Stream, "/")
-	ctx, span := p.o.Tracer.Start(ctx, "poll "+kind, trace.WithAttributes(attributesOf(source)...))
-	defer span.End()
-	next, err := p.source.Poll(ctx)
-	if err != nil && ctx.Err() == nil { // a cancelled poll has not failed
-		span.SetAttributes(attribute.String("error.type", classOf(err)))
-		span.SetStatus(codes.Error, err.Error())
-	}
-	return next, err
-}
-
-func attributesOf(s checkpoint.Source) []attribute.KeyValue {
-	return []attribute.KeyValue{
-		attribute.String("ndrbridge.appliance", s.Appliance),
-		attribute.String("ndrbridge.stream", s.Stream),
-	}
-}
-
-// tracedStore creates a span for every commit.
-type tracedStore struct {
-	Store
-	tracer trace.Tracer
-}
-
-// Traced returns a store that creates a span for every commit, as a child of the poll that
-// commits; it returns store itself if tracer is nil.
-func Traced(store Store, tracer trace.Tracer) Store {
-	if tracer == nil {
-		return store
-	}
-	return &tracedStore{store, tracer}
-}
-
-// Commit implements Store.
-func (s *tracedStore) Commit(ctx context.Context, c checkpoint.Commit) error {
-	ctx, span := s.tracer.Start(ctx, "commit", trace.WithAttributes(attributesOf(c.Source)...), trace.WithAttributes(
-		attribute.Int("ndrbridge.events", len(c.Events)),
-		attribute.Int("ndrbridge.dead_letters", len(c.Dead)),
-	))
-	defer span.End()
-	err := s.Store.Commit(ctx, c)
-	if err != nil && ctx.Err() == nil {
-		span.SetStatus(codes.Error, err.Error())
-	}
-	return err
 }

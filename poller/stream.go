@@ -12,7 +12,6 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
-	"ndrbridge/internal/traceparent"
 	"ndrbridge/transform"
 )
 
@@ -66,9 +65,8 @@ func (s *stream) Source() checkpoint.Source { return s.source }
 // Progress implements Source.
 func (s *stream) Progress() (p Progress, ok bool) { return s.progress.current() }
 
-// run calls poll, whose events carry the traceparent of ctx.
+// run calls poll.
 func (s *stream) run(ctx context.Context, poll func(context.Context) (Next, error)) (Next, error) {
-	s.events.TraceParent = traceparent.Of(ctx)
 	next, err := poll(ctx)
 	if errors.Is(err, checkpoint.ErrFenced) {
 		return Soon, nil // an operator moved the position: the next poll reads it

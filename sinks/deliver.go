@@ -17,7 +17,6 @@ import (
 type delivery struct {
 	w      *worker
 	b      *deliveryBatch
-	sends  int   // calls of Send so far
 	probed int   // events of b that probes sent so far; decides which one the next sends
 	pause  pause // of retrying and halted
 	full   error // why some events could not be parked; nil: all could

@@ -319,8 +319,7 @@ func moreSevere(err, than error) bool {
 
 // sendOnce sends events in one call of Send.
 func (p *pass) sendOnce(events []transform.Event) (names []string, err error) {
-	p.d.sends++
-	return p.w.r.send(p.late, events, p.d.sends)
+	return p.w.r.send(p.late, events)
 }
 
 // accept records that the target accepted an event.

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/time/rate"
 
 	"ndrbridge/checkpoint"
@@ -56,10 +54,6 @@ type Options struct {
 	// Prepare returns the event as it is sent; nil: events are sent unchanged. An
 	// event for which it fails is dead-lettered. It must be safe for concurrent use.
 	Prepare func(transform.Event) (transform.Event, error)
-	// Tracer creates a span with SpanAttributes for each Send of events that carry a
-	// traceparent; nil: deliveries are not traced.
-	Tracer         trace.Tracer
-	SpanAttributes []attribute.KeyValue
 
 	Log     *slog.Logger
 	Metrics *Metrics
@@ -224,9 +218,9 @@ func (r *Runner) pauseState() (paused bool, changed <-chan struct{}) {
 }
 
 // send sends events in one call of Send, after waiting for the rate limit and for
-// the other workers. attempt counts the sends for the batch, from 1. It returns the part of
-// the target that each event goes to as partsOf does, also if it fails.
-func (r *Runner) send(ctx context.Context, events []transform.Event, attempt int) (names []string, err error) {
+// the other workers. It returns the part of the target that each event goes to as partsOf
+// does, also if it fails.
+func (r *Runner) send(ctx context.Context, events []transform.Event) (names []string, err error) {
 	if r.limiter != nil {
 		for left := len(events); left > 0; left -= r.limiter.Burst() {
 			if err := r.limiter.WaitN(ctx, min(left, r.limiter.Burst())); err != nil {
@@ -242,10 +236,7 @@ func (r *Runner) send(ctx context.Context, events []transform.Event, attempt int
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("wait for the worker that sends: %w", err)
 	}
-	ctx, span := r.startSpan(ctx, events, attempt)
-	names, err = r.openAndSend(ctx, events)
-	endSpan(span, len(events), err)
-	return names, err
+	return r.openAndSend(ctx, events)
 }
 
 // openAndSend sends events, opening the sink first if necessary. It leaves out those for parts

@@ -15,8 +15,6 @@ type Encoder struct {
 	// Shard is the shard of the cluster whose journal holds the events, such as "03";
 	// empty outside a cluster.
 	Shard string
-	// TraceParent is set on the events; ids do not depend on it.
-	TraceParent string
 }
 
 // Observation is the bridge's knowledge of a detection when it received a version of
@@ -52,7 +50,7 @@ type Enrichment struct {
 func (c Encoder) attributes(path, kind, id string, recorded time.Time) Attributes {
 	return Attributes{
 		ID: id, Source: "ndrbridge://" + c.Appliance + "/" + path, Type: c.TypePrefix + "." + kind,
-		Appliance: c.Appliance, RecordedTime: recorded, TraceParent: c.TraceParent,
+		Appliance: c.Appliance, RecordedTime: recorded,
 	}
 }
 

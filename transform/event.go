@@ -46,10 +46,7 @@ type Attributes struct {
 	Repaired       bool      // bytes that were not UTF-8 were replaced in data
 	Unenriched     string    // parts missing in data, separated by commas; empty if absent
 	CausedBy       string    // CausedByWriteback, or empty if absent
-	// TraceParent is the span that created the event, in the form of CloudEvents'
-	// distributed tracing extension and W3C Trace Context; empty if absent.
-	TraceParent string
-	Redelivered bool // sent again on request, out of its stream's order
+	Redelivered    bool      // sent again on request, out of its stream's order
 }
 
 // CausedByWriteback is the CausedBy of a detection's version that only shows the
@@ -169,13 +166,12 @@ func (a *Attributes) all(yield func(name, value string) bool) {
 		(!a.Repaired || yield("repaired", "true")) &&
 		text("unenriched", a.Unenriched) &&
 		text("causedby", a.CausedBy) &&
-		text("traceparent", a.TraceParent) &&
 		(!a.Redelivered || yield("redelivered", "true"))
 }
 
 func (a *Attributes) set(name, value string) (err error) {
 	switch name {
-	case "specversion", "datacontenttype":
+	case "specversion", "datacontenttype", "traceparent": // the last one in events of an earlier version
 	case "id":
 		a.ID = value
 	case "source":
@@ -204,8 +200,6 @@ func (a *Attributes) set(name, value string) (err error) {
 		a.Unenriched = value
 	case "causedby":
 		a.CausedBy = value
-	case "traceparent":
-		a.TraceParent = value
 	case "redelivered":
 		a.Redelivered = value == "true"
 	default:

@@ -35,7 +35,6 @@ func anyAttributes(t *rapid.T) transform.Attributes {
 		SeverityNumber: rapid.Int32Range(0, 24).Draw(t, "severity"), SeverityText: anyText.Draw(t, "severity text"),
 		Repaired: rapid.Bool().Draw(t, "repaired"), Unenriched: optional.Draw(t, "unenriched"),
 		CausedBy:    optional.Draw(t, "caused by"),
-		TraceParent: optional.Draw(t, "trace parent"),
 		Redelivered: rapid.Bool().Draw(t, "redelivered"),
 	}
 }

@@ -343,8 +343,6 @@ func TestCheckAndRunAgree(t *testing.T) {
 		"tickets from Kafka, where ca_file has none":     {rest: `tickets: {enabled: true, kafka: {brokers: ["127.0.0.1:1"], tls: {ca_file: ` + empty + "}}}\n", want: noCertificate + empty},
 		"tickets that are off, where ca_file has none":   {rest: `tickets: {kafka: {brokers: ["127.0.0.1:1"], tls: {ca_file: ` + empty + "}}}\n", want: noCertificate + empty},
 		"a ticket webhook that maps to no status":        {rest: "tickets: {enabled: true, webhooks: {jira: {map: {statuses: {Done: none}}}}}\n", want: "tickets.webhooks.jira.map"},
-		"a collector of traces whose ca_file has none":   {rest: `tracing: {endpoint: "http://127.0.0.1:1", tls: {ca_file: ` + empty + "}}\n", want: noCertificate + empty},
-		"a collector of traces":                          {rest: `tracing: {endpoint: "http://127.0.0.1:1"}` + "\n"},
 		"an address that something else has":             {listen: taken.Addr().String(), part: "admin.listen", want: taken.Addr().String() + ": address already in use"},
 		"an address that this machine does not have":     {listen: "192.0.2.1:9600", part: "admin.listen", want: "listen tcp 192.0.2.1:9600: "},
 		"a state in a folder that is missing":            {state: filepath.Join(t.TempDir(), "none", "state.db"), part: "state", want: "the folder "},

@@ -219,8 +219,6 @@ func confide(t *testing.T, good string, at addresses) confidential {
 	fmt.Fprintf(&text, "  kafka: {brokers: [%q], sasl: {mechanism: plain, username: ana, password: %s}%s}\n", at.kafka, quoted(), kafka)
 	fmt.Fprintf(&text, "  webhooks:\n    jira: {secret: %s}\n    servicenow: {secret: %s}\n    generic: [{name: tracker, secret: %s}]\n", quoted(), quoted(), quoted())
 
-	fmt.Fprintf(&text, "tracing: {endpoint: %q, headers: {X-Api-Key: %s, Authorization: 'Bearer %s'}, tls: %s}\n", at.scheme+at.http("collector")+"/sesame905-sesame905-x", quoted(), secret(), certificate)
-
 	if at.cluster {
 		fmt.Fprintf(&text, "cluster: {name: prod, member: a, nats: {%s}}\n", broker("cluster"))
 	}

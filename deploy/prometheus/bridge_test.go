@@ -46,10 +46,8 @@ tickets:
   enabled: true
   nats: {url: %[5]q, stream: TICKETS}
   kafka: {brokers: [%[4]q]}
-tracing: {endpoint: %[7]q, sample: 0}
 `, filepath.Join(t.TempDir(), "state.db"), serve(t, hq), standin.DefaultAPIKey, broker, natsURL,
-		serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})),
-		serve(t, http.NotFoundHandler())), nil)
+		serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

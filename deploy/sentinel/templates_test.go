@@ -128,7 +128,7 @@ func everything(t *testing.T) transform.Event {
 	e, err := transform.New(transform.Attributes{
 		ID: "1", Source: "ndrbridge://hq/detections", Type: "t", Subject: "s", Time: time.Unix(1, 0), PartitionKey: "k", Appliance: "hq",
 		RecordedTime: time.Unix(2, 0), SeverityNumber: 9, SeverityText: "INFO", Repaired: true, Unenriched: "link",
-		CausedBy: transform.CausedByWriteback, TraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", Redelivered: true,
+		CausedBy: transform.CausedByWriteback, Redelivered: true,
 	}, []byte(`{}`))
 	if err != nil {
 		t.Fatal(err)

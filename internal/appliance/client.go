@@ -20,8 +20,6 @@ import (
 	"strings"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"ndrbridge/internal/lease"
 )
 
@@ -71,8 +69,6 @@ type Options struct {
 	Lease *lease.Lease
 	// Now is the local clock, of which only differences are used; nil means time.Now.
 	Now func() time.Time
-	// Tracer, if set, creates spans for requests that are sent within a span.
-	Tracer trace.Tracer
 	// Transport, if set, sends the requests; TLS, Proxy and Lease are then ignored.
 	Transport http.RoundTripper
 }

@@ -52,9 +52,6 @@ func newLink(o Options) *link {
 		l.limiter = &priorityLimiter{limiter: rate.NewLimiter(rate.Limit(o.RateLimit), max(1, int(o.RateLimit)))}
 	}
 	transport = unswitched{transport}
-	if o.Tracer != nil {
-		transport = &traced{transport, o.Tracer}
-	}
 	if o.Observe != nil {
 		transport = &observed{transport, o.Observe}
 	}

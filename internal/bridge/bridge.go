@@ -19,7 +19,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"go.opentelemetry.io/otel/trace"
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
@@ -28,7 +27,6 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/pipeline"
 	"ndrbridge/internal/pipeline/lifecycle"
-	"ndrbridge/internal/tracing"
 )
 
 // Options configure a Bridge beyond its configuration file.
@@ -58,8 +56,7 @@ type Bridge struct {
 	work     work
 	reloads  *reloads
 	watched  watched
-	reloaded chan struct{}    // receives after each reload, for Watch
-	tracing  *tracing.Tracing // nil if tracing is off
+	reloaded chan struct{} // receives after each reload, for Watch
 	listener net.Listener
 	admin    *http.Server
 	serving  sync.WaitGroup // waits for the goroutine that serves admin
@@ -81,7 +78,7 @@ func New(ctx context.Context, config *configs.Config, o Options) (*Bridge, error
 	}
 	made := make(chan error, 1)
 	go func() {
-		err := b.open(ctx, config)
+		err := b.work.Open(ctx, config)
 		if err != nil {
 			err = errors.Join(err, b.Close())
 		}
@@ -129,25 +126,12 @@ func buildInfo(o Options) prometheus.Collector {
 	}, func() float64 { return 1 })
 }
 
-// open opens the work and, once its state is open, the exporter of spans.
-func (b *Bridge) open(ctx context.Context, config *configs.Config) error {
-	return b.work.Open(ctx, config, func() (_ trace.Tracer, err error) {
-		b.tracing, err = b.openTracing(config.Tracing)
-		return b.tracer(), err
-	})
-}
-
 // Try makes every part of a configuration as New does and discards it, without opening
 // the state and the admin interface. It contacts nothing. It returns an error for each
 // part that cannot be made.
 func Try(ctx context.Context, config *configs.Config, version string) pipeline.PartErrors {
-	var failed pipeline.PartErrors
 	b := newBridge(config, Options{Version: version, Log: slog.New(slog.DiscardHandler), Stdout: io.Discard})
-	var err error
-	if b.tracing, err = b.openTracing(config.Tracing); err != nil {
-		failed = append(failed, &pipeline.PartError{Part: "tracing", Err: err})
-	}
-	failed = append(failed, b.work.Try(ctx, config)...)
+	failed := b.work.Try(ctx, config)
 	_ = b.Close() // nothing has run
 	return failed
 }
@@ -255,15 +239,14 @@ func (b *Bridge) Run(ctx context.Context) error {
 
 // Close closes a Bridge that never ran. Run closes it otherwise.
 func (b *Bridge) Close() error {
-	left, err := b.close(lifecycle.Within(maxFlush))
+	left, err := b.close(lifecycle.Within(closeTimeout))
 	if len(left) > 0 {
 		err = errors.Join(fmt.Errorf("failed to close in time: %s", strings.Join(left, ", ")), err)
 	}
 	return err
 }
 
-// close closes everything. After the work is closed, it flushes the last spans until
-// the deadline. It returns the names of the items that did not close in time.
+// close closes everything. It returns the names of the items that did not close in time.
 func (b *Bridge) close(d lifecycle.Deadline) (left []string, err error) {
 	closer := d.Closer()
 	if b.admin != nil {
@@ -274,13 +257,5 @@ func (b *Bridge) close(d lifecycle.Deadline) (left []string, err error) {
 		})
 	}
 	b.work.Close(closer)
-	if b.tracing != nil {
-		ctx, cancel := context.WithDeadline(context.Background(), d.End)
-		defer cancel()
-		closer.Close("the exporter of spans", func() error {
-			b.closeTracing(ctx)
-			return nil
-		})
-	}
 	return closer.Left, closer.Err
 }

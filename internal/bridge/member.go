@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
@@ -81,12 +80,8 @@ func (m *member) Try(ctx context.Context, config *configs.Config) pipeline.PartE
 }
 
 // Open implements work. It opens no state: Run does when the member owns a shard.
-func (m *member) Open(ctx context.Context, config *configs.Config, openTracer func() (trace.Tracer, error)) error {
+func (m *member) Open(ctx context.Context, config *configs.Config) error {
 	failed := m.Try(ctx, config)
-	tracer, err := openTracer()
-	if err != nil {
-		failed = append(failed, &pipeline.PartError{Part: "tracing", Err: err})
-	}
 	if err := failed.Join(); err != nil {
 		return err
 	}
@@ -95,7 +90,7 @@ func (m *member) Open(ctx context.Context, config *configs.Config, openTracer fu
 			return &pipeline.PartError{Part: f.Step, Err: &failure.Advised{Err: errors.New(f.Detail), To: f.Advice}}
 		}
 	}
-	m.shards.set(config, tracer)
+	m.shards.set(config)
 	return nil
 }
 
@@ -180,7 +175,7 @@ func (m *member) cut() {
 
 // Config implements work.
 func (m *member) Config() *configs.Config {
-	config, _ := m.shards.settings()
+	config := m.shards.settings()
 	return config
 }
 

@@ -90,7 +90,6 @@ func (b *Bridge) next(current *configs.Config) (*configs.Config, error) {
 		{"admin.read_token", current.Admin.ReadToken, next.Admin.ReadToken, true},
 		{"admin.tls", current.Admin.TLS, next.Admin.TLS, true},
 		{"log.format", current.Log.Format, next.Log.Format, true},
-		{"tracing", current.Tracing, next.Tracing, true},
 		{"log.level", current.Log.Level, next.Log.Level, !adjustable},
 	} {
 		if key.fixed && !reflect.DeepEqual(key.current, key.next) {

@@ -56,7 +56,6 @@ func TestAReloadThatFailsChangesNothing(t *testing.T) {
 		{"another token for reading", strings.Replace(yaml, `"127.0.0.1:0"`, `"127.0.0.1:0", token: a, read_token: b`, 1) + other, "admin.token, admin.read_token cannot change"},
 		{"HTTPS", strings.Replace(yaml, `"127.0.0.1:0"`, `"127.0.0.1:0", tls: {cert_file: `+certFile+`, key_file: `+keyFile+`}`, 1) + other, "admin.tls cannot change"},
 		{"a cluster", "cluster: {name: c, nats: {url: 'nats://127.0.0.1:4222'}}\n" + yaml + other, "cluster cannot change"},
-		{"another collector of traces", "tracing: {endpoint: 'http://127.0.0.1:4318'}\n" + yaml + other, "tracing cannot change"},
 		{"another form of log", "log: {format: json}\n" + yaml + other, "log.format cannot change"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

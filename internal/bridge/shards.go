@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
@@ -33,7 +32,6 @@ type shards struct {
 
 	mu     sync.Mutex
 	config *configs.Config // of the process
-	tracer trace.Tracer    // nil: tracing is off
 	owned  map[int]*pipeline.Pipeline
 	left   []string // parts of pipelines that did not stop in time
 }
@@ -43,11 +41,11 @@ func newShards(options pipeline.Options, serve func(int, *pipeline.Pipeline) (fu
 	return &shards{options: options, serve: serve, owned: make(map[int]*pipeline.Pipeline)}
 }
 
-// set sets what pipelines are made from.
-func (s *shards) set(config *configs.Config, tracer trace.Tracer) {
+// set sets the configuration that pipelines are made from.
+func (s *shards) set(config *configs.Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.config, s.tracer = config, tracer
+	s.config = config
 }
 
 // own runs the pipeline of a shard until ctx is cancelled, which stops it cleanly within
@@ -55,7 +53,7 @@ func (s *shards) set(config *configs.Config, tracer trace.Tracer) {
 // and the state is closed, unless the error names parts that were abandoned; these can no
 // longer send anything either.
 func (s *shards) own(ctx context.Context, o cluster.Ownership) error {
-	config, tracer := s.settings()
+	config := s.settings()
 	name := configs.ShardName(o.Shard)
 	options := s.options
 	options.Log = options.Log.With("shard", name)
@@ -69,7 +67,7 @@ func (s *shards) own(ctx context.Context, o cluster.Ownership) error {
 	defer s.remove(o.Shard)
 
 	var stopped pipeline.Stopped
-	err := p.Open(ctx, shardConfig(config, o.Shard), func() (trace.Tracer, error) { return tracer, nil })
+	err := p.Open(ctx, shardConfig(config, o.Shard))
 	if err == nil {
 		stopped, err = s.run(ctx, o.Shard, p, config)
 	}
@@ -101,7 +99,7 @@ func (s *shards) run(ctx context.Context, shard int, p *pipeline.Pipeline, confi
 	defer stop()
 	var catchUp sync.WaitGroup
 	defer catchUp.Wait()
-	if now, _ := s.settings(); now != config { // a reload did not find it open
+	if s.settings() != config { // a reload did not find it open
 		catchUp.Go(func() {
 			if _, err := s.reloadShard(ctx, shard, p); err != nil && ctx.Err() == nil {
 				s.options.Log.Error("the shard continues with the configuration before the last reload; restart the bridge", "shard", configs.ShardName(shard), "error", err)
@@ -144,7 +142,7 @@ func (s *shards) reload(ctx context.Context, next *configs.Config) ([]string, er
 // reloadShard applies the current configuration to a pipeline.
 func (s *shards) reloadShard(ctx context.Context, shard int, p *pipeline.Pipeline) ([]string, error) {
 	changes, err := p.Reload(ctx, func(*configs.Config) (*configs.Config, error) {
-		config, _ := s.settings()
+		config := s.settings()
 		return shardConfig(config, shard), nil
 	})
 	if errors.Is(err, admin.ErrNotRunning) { // its next owner has the new configuration
@@ -200,11 +198,11 @@ func cutAfter(config *configs.Config) time.Duration {
 	return time.Duration(config.ShutdownTimeout) * 9 / 10
 }
 
-// settings returns what pipelines are made from.
-func (s *shards) settings() (*configs.Config, trace.Tracer) {
+// settings returns the configuration that pipelines are made from.
+func (s *shards) settings() *configs.Config {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.config, s.tracer
+	return s.config
 }
 
 func (s *shards) add(shard int, p *pipeline.Pipeline) {

@@ -80,7 +80,7 @@ sinks: [{name: log, file: {path: "-"}}]
 			<-log.refused
 		}, nil
 	})
-	s.set(config, nil)
+	s.set(config)
 	clock := lease.System()
 	term := lease.New(time.Hour, clock)
 	term.Renew(clock.Now())

@@ -3,8 +3,6 @@ package bridge
 import (
 	"context"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/pipeline"
@@ -15,7 +13,7 @@ import (
 // member differ, see there.
 type work interface {
 	Try(ctx context.Context, config *configs.Config) pipeline.PartErrors
-	Open(ctx context.Context, config *configs.Config, openTracer func() (trace.Tracer, error)) error
+	Open(ctx context.Context, config *configs.Config) error
 	// Run calls running with attributes for the log once it runs.
 	Run(ctx context.Context, running func(attributes ...any)) pipeline.Stopped
 	Close(c *lifecycle.Closer)

@@ -54,7 +54,7 @@ func (p *Pipeline) buildAppliance(ctx context.Context, a configs.Appliance, conf
 	}
 	next := &appliancePart{config: a, fingerprint: fp, log: p.log.With("appliance", a.Name)}
 	next.client, err = endpoint.NewClient(a, endpoint.ClientOptions{
-		Version: p.version, Tracer: p.tracer, Log: next.log,
+		Version: p.version, Log: next.log,
 		Lease:   p.shard.lease(),
 		Observe: func(code string) { p.metrics.requests.WithLabelValues(a.Name, code).Inc() },
 	})
@@ -74,7 +74,7 @@ func (p *Pipeline) buildAppliance(ctx context.Context, a configs.Appliance, conf
 	}
 	s := streams{
 		appliance: a, prefix: config.Events.TypePrefix,
-		client: next.client.Within(p.pages), store: poller.Traced(p.store, p.tracer), metrics: p.metrics.sources, log: p.log,
+		client: next.client.Within(p.pages), store: p.store, metrics: p.metrics.sources, log: p.log,
 		ownWrites: next.ownWrites, reused: known.Reused,
 	}
 	sources, err := s.sources()
@@ -87,7 +87,6 @@ func (p *Pipeline) buildAppliance(ctx context.Context, a configs.Appliance, conf
 			RetryInitial: time.Duration(a.Retry.Initial),
 			RetryMax:     time.Duration(a.Retry.Max),
 			AuthRetry:    time.Duration(a.AuthRetry),
-			Tracer:       p.tracer,
 			Lease:        p.shard.lease(),
 			Watch:        next.watch,
 			Log:          s.streamLog(source.Source.Source().Stream),

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
@@ -64,7 +63,6 @@ type Pipeline struct {
 	acceptor   intake.Acceptor // of the commands that intakes receive
 	metrics    *metrics
 	store      *checkpoint.Store
-	tracer     trace.Tracer // nil if tracing is off
 
 	// current is replaced by a reload; it is nil until Open has succeeded.
 	current  atomic.Pointer[runtime]
@@ -107,9 +105,8 @@ func (p *Pipeline) Try(ctx context.Context, config *configs.Config) PartErrors {
 
 // Open opens the state, makes every part, and registers the sinks, without contacting
 // an appliance or a sink's target. Its error includes what to do. The caller must call
-// Close, even after an error. Polls and deliveries are traced if openTracer, which may be
-// nil, returns a tracer; its error is one of those of the parts.
-func (p *Pipeline) Open(ctx context.Context, config *configs.Config, openTracer func() (trace.Tracer, error)) (err error) {
+// Close, even after an error.
+func (p *Pipeline) Open(ctx context.Context, config *configs.Config) (err error) {
 	p.store, err = openState(config, p.shard)
 	if err != nil {
 		return err
@@ -119,10 +116,6 @@ func (p *Pipeline) Open(ctx context.Context, config *configs.Config, openTracer 
 	}
 	p.registered.MustRegister(collector{p.store, &p.current})
 	var failed PartErrors
-	if openTracer != nil {
-		p.tracer, err = openTracer()
-		failed.add("tracing", err)
-	}
 	all, others := p.build(ctx, config, new(runtime))
 	if err := append(failed, others...).Join(); err != nil {
 		return err

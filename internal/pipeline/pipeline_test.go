@@ -103,7 +103,7 @@ func (p *process) run(t *testing.T, m *member) *running {
 		Registerer: prometheus.WrapRegistererWith(prometheus.Labels{"pipeline": m.name}, p.registry), Pages: p.pages,
 		Shard: m.shard,
 	})}
-	if err := r.Open(t.Context(), m.config, nil); err != nil {
+	if err := r.Open(t.Context(), m.config); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -274,7 +274,7 @@ func TestAReloadThatTakesTooLongStopsNoOtherAction(t *testing.T) {
 	r := &running{ended: make(chan pipeline.Stopped, 1), Pipeline: pipeline.New(pipeline.Options{
 		Version: "test", Log: slog.New(slog.DiscardHandler), Stdout: io.Discard, Registerer: p.registry, Pages: p.pages, LoadTimeout: 100 * time.Millisecond,
 	})}
-	if err := r.Open(t.Context(), m.config, nil); err != nil {
+	if err := r.Open(t.Context(), m.config); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

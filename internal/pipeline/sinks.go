@@ -69,7 +69,6 @@ func (p *Pipeline) buildSink(s configs.Sink, config *configs.Config, current *si
 		Lease: p.shard.lease(),
 		Match: selection.Match, OnMatchError: selection.OnError,
 		Prepare: prepare,
-		Tracer:  p.tracer, SpanAttributes: endpoint.SpanAttributes(s),
 		Log:     p.log.With("sink", s.Name),
 		Metrics: p.metrics.sinks,
 	}}, nil

@@ -85,7 +85,7 @@ func (u *upgradable) run(do func(*pipeline.Pipeline)) {
 		Version: "test", Log: slog.New(slog.NewTextHandler(&u.log, nil)), Stdout: io.Discard, Started: time.Now(),
 		Registerer: prometheus.NewRegistry(), Pages: appliance.NewBudget(1 << 20),
 	})
-	if err := p.Open(u.Context(), u.config, nil); err != nil {
+	if err := p.Open(u.Context(), u.config); err != nil {
 		u.Fatal(err)
 	}
 	r := &running{Pipeline: p, ended: make(chan pipeline.Stopped, 1)}

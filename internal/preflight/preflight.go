@@ -75,7 +75,7 @@ func Check(ctx context.Context, config *configs.Config, o Options) []finding.Fin
 	}
 	running.Wait()
 	found := finding.Of(configuration, checkSecrets(config))
-	for _, target := range []string{"tracing", "tickets"} { // these are not tried
+	for _, target := range []string{"tickets"} { // it is not tried
 		found = append(found, ofTarget(settings, target)...)
 	}
 	for _, result := range results {

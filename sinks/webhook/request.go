@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"ndrbridge/internal/failure"
-	"ndrbridge/internal/traceparent"
 	"ndrbridge/transform"
 )
 
@@ -81,7 +80,7 @@ func (s *Sink) post(d *deadline, header http.Header, events []transform.Event, b
 		return err
 	}
 	d.reset()
-	answer, err := s.do(d.ctx, "", nil, traced(d.ctx, s.signed(header, events, body)), body)
+	answer, err := s.do(d.ctx, "", nil, s.signed(header, events, body), body)
 	if err != nil {
 		return s.notAnswered(d.ctx, err)
 	}
@@ -130,16 +129,4 @@ func withAttributes(common http.Header, attributes iter.Seq2[string, string]) (h
 		header["ce-"+name] = []string{transform.PercentEncode(value)}
 	}
 	return header, checkSize(header)
-}
-
-// traced returns the header of a request with the traceparent of ctx's span (W3C Trace
-// Context), unless there is no span or header has a traceparent already.
-func traced(ctx context.Context, header http.Header) http.Header {
-	parent := traceparent.Of(ctx)
-	if parent == "" || header["Traceparent"] != nil {
-		return header
-	}
-	header = maps.Clone(header)
-	header["Traceparent"] = []string{parent}
-	return header
 }

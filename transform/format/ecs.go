@@ -44,8 +44,6 @@ func ecsCommon(o Options) []row {
 		{"agent.type", from("=ndrbridge"), text},
 		{"agent.version", from("=" + o.Version), text},
 		{"observer.name", from("event.appliance"), text},
-		{"trace.id", from("event.traceparent"), between("trace id", len("00-"), 32)},
-		{"span.id", from("event.traceparent"), between("span id", len("00-")+32+len("-"), 16)},
 		{"ndrbridge.event.type", from("event.type"), text},
 		{"ndrbridge.event.recorded_time", from("event.recordedtime"), timestamp},
 		{"ndrbridge.event.causedby", from("event.causedby"), text},

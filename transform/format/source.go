@@ -53,7 +53,6 @@ var attributes = map[string]func(dst []byte, s *source) []byte{
 	"event.stream":      func(dst []byte, s *source) []byte { return appendText(dst, s.event.Stream()) },
 	"event.causedby":    func(dst []byte, s *source) []byte { return appendPresent(dst, s.event.CausedBy) },
 	"event.unenriched":  func(dst []byte, s *source) []byte { return appendPresent(dst, s.event.Unenriched) },
-	"event.traceparent": func(dst []byte, s *source) []byte { return appendPresent(dst, s.event.TraceParent) },
 	"event.repaired":    func(dst []byte, s *source) []byte { return appendTrue(dst, s.event.Repaired) },
 	"event.redelivered": func(dst []byte, s *source) []byte { return appendTrue(dst, s.event.Redelivered) },
 	// The event's time, else when the bridge received it, in milliseconds since the epoch.

@@ -48,7 +48,6 @@ var attributes = []attribute{
 	{"repaired", types.BoolType, func(e *transform.Event) ref.Val { return types.Bool(e.Repaired) }},
 	{"redelivered", types.BoolType, func(e *transform.Event) ref.Val { return types.Bool(e.Redelivered) }},
 	{"unenriched", types.StringType, func(e *transform.Event) ref.Val { return text(e.Unenriched) }},
-	{"traceparent", types.StringType, func(e *transform.Event) ref.Val { return text(e.TraceParent) }},
 	{"causedby", types.StringType, func(e *transform.Event) ref.Val { return text(e.CausedBy) }},
 	{"stream", types.StringType, func(e *transform.Event) ref.Val { return text(e.Stream()) }},
 	{"action", types.StringType, func(e *transform.Event) ref.Val { return text(e.Action()) }},

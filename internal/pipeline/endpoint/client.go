@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"ndrbridge/configs"
 	"ndrbridge/internal/appliance"
 	"ndrbridge/internal/lease"
@@ -19,7 +17,6 @@ import (
 type ClientOptions struct {
 	Version string
 	Observe func(code string) // appliance.Options.Observe; may be nil
-	Tracer  trace.Tracer      // nil: requests are not traced
 	Log     *slog.Logger      // receives anomalies of the appliance's clock; may be nil
 	Lease   *lease.Lease      // must be valid when something is sent; nil: it never ends
 }
@@ -40,7 +37,6 @@ func NewClient(a configs.Appliance, o ClientOptions) (*appliance.Client, error) 
 		TLS: tlsConfig, Proxy: proxy,
 		UserAgent: "ndrbridge/" + o.Version,
 		Observe:   o.Observe,
-		Tracer:    o.Tracer,
 		Lease:     o.Lease,
 	}
 	if o.Log != nil {

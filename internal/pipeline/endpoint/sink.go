@@ -4,14 +4,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/url"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
-
-	"go.opentelemetry.io/otel/attribute"
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/lease"
@@ -113,39 +107,4 @@ func encoded(redact func(transform.Event) (transform.Event, error), name format.
 		defer mu.Unlock()
 		return encoder.Encode(e), nil
 	}, nil
-}
-
-// SpanAttributes returns the attributes of every delivery to a sink, by OpenTelemetry's
-// semantic conventions for messaging (1.43.0). They include the server address if there
-// is exactly one.
-func SpanAttributes(s configs.Sink) []attribute.KeyValue {
-	attributes := []attribute.KeyValue{attribute.String("messaging.system", s.Kind())}
-	host, port := "", ""
-	switch {
-	case s.Kafka != nil && len(s.Kafka.Brokers) == 1:
-		host, port, _ = net.SplitHostPort(s.Kafka.Brokers[0])
-	case s.NATS != nil:
-		host, port = addressOf(s.NATS.URL)
-	case s.Webhook != nil:
-		host, port = addressOf(s.Webhook.URL)
-	case s.Syslog != nil:
-		host, port, _ = net.SplitHostPort(s.Syslog.Address)
-	}
-	if host != "" {
-		attributes = append(attributes, attribute.String("server.address", host))
-	}
-	if n, err := strconv.Atoi(port); err == nil {
-		attributes = append(attributes, attribute.Int("server.port", n))
-	}
-	return attributes
-}
-
-// addressOf returns a URL's host and port, each empty if absent; both are empty if the
-// URL has several hosts.
-func addressOf(u configs.URL) (host, port string) {
-	parsed, err := url.Parse(u.Value())
-	if err != nil || strings.Contains(parsed.Host, ",") {
-		return "", ""
-	}
-	return parsed.Hostname(), parsed.Port()
 }
