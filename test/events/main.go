@@ -62,6 +62,10 @@ func page(ctx context.Context) ([]byte, error) {
 	parsed, err := template.New("page").Funcs(template.FuncMap{
 		"event": show(transform.Event.Structured), // an example in structured mode
 		"data":  show(transform.Event.Data),
+		// tracked lists the fields that changes can have.
+		"tracked": func() string {
+			return "`" + strings.Join(transform.TrackedFields(), "`, `") + "`"
+		},
 		// sent returns the message with which a receiver gets examples.
 		"sent": func(sink, mode string, names ...string) (string, error) {
 			var events []transform.Event

@@ -234,10 +234,10 @@ func endpoints(participants []participant, role text, devices map[text]text) []e
 	return found
 }
 
-// changed describes the changed fields, the most relevant first.
+// changed describes the changed fields in the order of transform.TrackedFields.
 func changed(data detectionData) string {
 	var parts []string
-	for _, field := range []string{"status", "resolution", "assignee", "ticket_id", "ticket_url", "risk_score", "title", "type", "categories", "end_time", "recommended", "participants"} {
+	for _, field := range transform.TrackedFields() {
 		change, ok := data.Changes[field]
 		if !ok {
 			continue
