@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -102,7 +103,7 @@ func (d *Detections) takeRow(ctx context.Context, c *pageChanges, r *object, key
 	after := known{modTime: r.version, dead: r.err != nil, created: r.detection.Created, tracked: r.detection.Tracked, own: before.own}
 	if after.dead {
 		after.tracked = before.tracked
-		if after.modTime == 0 {
+		if after.modTime == 0 || slices.Contains(r.older, before.modTime) {
 			after.modTime = before.modTime
 		}
 	}

@@ -24,10 +24,11 @@ type object struct {
 	// version distinguishes the versions of an object: its mod_time, or a negative digest if
 	// that cannot be read; 0 if nothing of the version could be read.
 	version   int64
-	raw       []byte // nil if it was too large to be read
-	err       error  // why it cannot become an event
-	reread    bool   // it is delivered although it is known
-	elsewhere bool   // it cannot be read alone, but its version was read, or is shown on pages
+	older     []int64 // the version as earlier releases computed it
+	raw       []byte  // nil if it was too large to be read
+	err       error   // why it cannot become an event
+	reread    bool    // it is delivered although it is known
+	elsewhere bool    // it cannot be read alone, but its version was read, or is shown on pages
 }
 
 func keysOf(objects []object) []key {
@@ -58,7 +59,13 @@ func parse(o appliance.Object) object {
 		}
 	}
 	// Fields that are not tracked may differ between two answers that show one version.
-	return object{key: key{id: d.ID}, version: digest(modTime, d.Tracked), raw: o.Raw, err: err}
+	forms := transform.TrackedForms(d.Tracked)
+	versions := make([]int64, len(forms))
+	for i, form := range forms {
+		versions[i] = digest(modTime, form)
+	}
+	last := len(versions) - 1
+	return object{key: key{id: d.ID}, version: versions[last], older: versions[:last], raw: o.Raw, err: err}
 }
 
 // digest returns a negative number that distinguishes texts.

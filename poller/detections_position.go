@@ -114,9 +114,11 @@ func newOwnVersion(modTime int64, tracked []byte) ownVersion {
 }
 
 // wrote reports whether the bridge wrote the version with this mod_time and these tracked
-// fields.
+// fields, of which an earlier release may have tracked fewer.
 func (k known) wrote(modTime int64, tracked []byte) bool {
-	return len(k.own) > 0 && slices.Contains(k.own, newOwnVersion(modTime, tracked))
+	return len(k.own) > 0 && slices.ContainsFunc(transform.TrackedForms(tracked), func(form []byte) bool {
+		return slices.Contains(k.own, newOwnVersion(modTime, form))
+	})
 }
 
 // addOwn remembers that the bridge wrote a version.
@@ -227,9 +229,9 @@ type Seen struct {
 	ModTime time.Time
 	// Created is when the detection was created; zero if that is not known.
 	Created time.Time
-	// Tracked is transform.Detection.Tracked of the last version that became an event; empty
+	// Fields are the tracked fields of the last version that became an event, an object; empty
 	// if none did.
-	Tracked []byte
+	Fields []byte
 	// Failed is true if the version that was last seen could not be converted into an event.
 	Failed bool
 }
@@ -256,7 +258,7 @@ func SeenOf(ctx context.Context, store Store, appliance string, id int64) (seen 
 			}
 			return time.UnixMilli(milliseconds).UTC()
 		}
-		return Seen{ModTime: at(k.modTime), Created: at(k.created), Tracked: k.tracked, Failed: k.dead}, true, nil
+		return Seen{ModTime: at(k.modTime), Created: at(k.created), Fields: transform.FieldsOf(k.tracked), Failed: k.dead}, true, nil
 	}
 	return seen, false, nil
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"ndrbridge/transform"
 )
 
 func TestWhatIsKnownOfADetectionIsReadAsItWasWritten(t *testing.T) {
@@ -53,5 +55,22 @@ func TestWhatEarlierVersionsKnewOfADetectionCanBeRead(t *testing.T) {
 				t.Errorf("written as %x, want %x", got.encode(), b)
 			}
 		})
+	}
+}
+
+func TestAnOwnWriteStaysOneIfAFieldIsAddedToChanges(t *testing.T) {
+	d, err := transform.ParseDetection([]byte(`{"id":1,"mod_time":5,"status":"closed","ai_disposition":"indeterminate"}`), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var k known
+	k.addOwn(5, []byte(`{"status":"closed"}`)) // by an earlier release
+	if !k.wrote(5, d.Tracked) {
+		t.Error("an own write that an earlier release saw is not one")
+	}
+	k = known{}
+	k.addOwn(5, d.Tracked)
+	if other := []byte(`{"status":"closed","ai_disposition":"false_positive","list":2}`); !k.wrote(5, d.Tracked) || k.wrote(5, other) {
+		t.Error("an own write is not distinguished from another version")
 	}
 }

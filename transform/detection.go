@@ -20,13 +20,22 @@ import (
 // event's changes list. Other fields differ in every answer (a description's links
 // contain times) or are derived from these.
 //
-// One more field changes Detection.Tracked, which is remembered for each detection: unless
-// what was remembered before is compared without it, an upgrade delivers every detection
-// that the overlap or the sweep shows as changed.
+// The first fields are list 1. Each field after them makes the next list, so that a
+// Detection.Tracked that was stored before the field was added is compared without it. New
+// fields are added at the end.
 var tracked = [...]string{
 	"status", "resolution", "assignee", "ticket_id", "ticket_url", "risk_score", "title", "type",
 	"categories", "end_time", "recommended", "participants",
+	"ai_disposition",
 }
+
+const (
+	firstFields = 12 // in list 1
+	lastList    = len(tracked) - firstFields + 1
+	// listName is the member of a Detection.Tracked that holds the number of the list with
+	// which it was made; list 1 has none.
+	listName = "list"
+)
 
 // TrackedFields returns the names of the fields that an updated detection's changes can
 // have.
@@ -44,9 +53,9 @@ type Detection struct {
 	// are absent.
 	Began int64
 	// Tracked is a JSON object of the tracked fields in a fixed order, without white
-	// space, to compare with SameTracked. Absent and null fields are omitted, participants
-	// is replaced by their number, and a value longer than maxTracked by its beginning and
-	// a digest.
+	// space, to compare with SameTracked, followed by the number of the list of these
+	// fields. Absent and null fields are omitted, participants is replaced by their number,
+	// and a value longer than maxTracked by its beginning and a digest.
 	Tracked []byte
 
 	object   []byte
@@ -165,33 +174,54 @@ func integer(value []byte) (int64, error) {
 
 func absent(value []byte) bool { return value == nil || string(value) == "null" }
 
-// trackedObject encodes Detection.Tracked from the values of the tracked fields.
+// trackedObject encodes Detection.Tracked from the values of the tracked fields in a
+// detection.
 func trackedObject(values [len(tracked)][]byte) []byte {
-	b := append(make([]byte, 0, 256), '{')
 	for i, value := range values {
-		if absent(value) {
-			continue
-		}
-		b = appendName(b, tracked[i])
 		switch {
+		case absent(value):
+			values[i] = nil
 		case tracked[i] == "participants":
 			n := 0
 			for range jsonscan.Elements(value) {
 				n++
 			}
-			b = strconv.AppendInt(b, int64(n), 10)
+			values[i] = strconv.AppendInt(nil, int64(n), 10)
 		case (value[0] == '[' || value[0] == '{') && bytes.ContainsAny(value, " \n\t\r"):
 			compact := jsontext.Value(bytes.Clone(value))
 			if err := compact.Compact(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)); err != nil {
 				compact = value // at worst, equal values have different bytes
 			}
-			b = append(b, boundValue(compact)...)
+			values[i] = boundValue(compact)
 		default:
-			b = append(b, boundValue(value)...)
+			values[i] = boundValue(value)
 		}
+	}
+	return encodeTracked(values, lastList)
+}
+
+// encodeTracked encodes Detection.Tracked with a list.
+func encodeTracked(values [len(tracked)][]byte, list int) []byte {
+	b := appendFields(make([]byte, 0, 256), values[:fieldsOf(list)])
+	if list > 1 {
+		b = strconv.AppendInt(appendName(b, listName), int64(list), 10)
 	}
 	return append(b, '}')
 }
+
+// appendFields appends the beginning of an object with the values that are not nil.
+func appendFields(dst []byte, values [][]byte) []byte {
+	dst = append(dst, '{')
+	for i, value := range values {
+		if value != nil {
+			dst = append(appendName(dst, tracked[i]), value...)
+		}
+	}
+	return dst
+}
+
+// fieldsOf returns the number of fields in a list.
+func fieldsOf(list int) int { return firstFields + list - 1 }
 
 // maxTracked is the maximum size of a tracked field's value in Detection.Tracked, in
 // bytes. Of a longer value, keptTracked bytes of the text are kept.
@@ -229,23 +259,44 @@ func BoundTracked(object []byte) []byte {
 	if len(object) <= maxTracked {
 		return object
 	}
-	b := []byte{'{'}
-	for i, value := range trackedValues(object) {
-		if value != nil {
-			b = append(appendName(b, tracked[i]), value...)
-		}
-	}
-	return append(b, '}')
+	return encodeTracked(trackedValues(object))
 }
 
-// trackedValues is the inverse of trackedObject.
-func trackedValues(object []byte) (values [len(tracked)][]byte) {
+// FieldsOf returns the fields of a Detection.Tracked as an object, without the number of
+// the list; nil if object is empty.
+func FieldsOf(object []byte) []byte {
+	if len(object) == 0 {
+		return nil
+	}
+	values, _ := trackedValues(object)
+	return append(appendFields(nil, values[:]), '}')
+}
+
+// TrackedForms returns a Detection.Tracked as it is with list 1, 2 and so on, up to its
+// own list. A digest that was stored before a field was added is that of one of the first.
+func TrackedForms(object []byte) [][]byte {
+	values, list := trackedValues(object)
+	forms := make([][]byte, list)
+	for i := range forms {
+		forms[i] = encodeTracked(values, i+1)
+	}
+	forms[list-1] = object
+	return forms
+}
+
+// trackedValues is the inverse of encodeTracked. Of a list that a later release made, it
+// returns what lastList has.
+func trackedValues(object []byte) (values [len(tracked)][]byte, list int) {
+	list = 1
 	for name, value := range jsonscan.Members(object) {
 		if i := trackedIndex(name); i >= 0 {
 			values[i] = boundValue(value)
+		} else if string(name) == listName {
+			n, _ := jsonscan.Integer(value)
+			list = max(1, min(int(n), lastList))
 		}
 	}
-	return values
+	return values, list
 }
 
 // trackedIndex returns a field's index in tracked, or -1.
@@ -265,11 +316,12 @@ type Change struct {
 }
 
 // Changes yields the tracked fields that differ between two versions, given the
-// Detection.Tracked of both.
+// Detection.Tracked of both. A field that only the list of one has is not compared.
 func Changes(before, after []byte) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
-		from, to := trackedValues(before), trackedValues(after)
-		for i, field := range tracked {
+		from, fromList := trackedValues(before)
+		to, toList := trackedValues(after)
+		for i, field := range tracked[:fieldsOf(min(fromList, toList))] {
 			if !sameValue(field, from[i], to[i]) && !yield(Change{field, from[i], to[i]}) {
 				return
 			}
@@ -277,9 +329,9 @@ func Changes(before, after []byte) iter.Seq[Change] {
 	}
 }
 
-// SameTracked reports whether two versions are equal in all tracked fields, given the
-// Detection.Tracked of both. A number may be written as a text in one of them, and end_time
-// in another precision.
+// SameTracked reports whether two versions are equal in all tracked fields that the lists
+// of both have, given the Detection.Tracked of both. A number may be written as a text in
+// one of them, and end_time in another precision.
 func SameTracked(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true

@@ -28,7 +28,7 @@ func TestADetectionIsRead(t *testing.T) {
 		t.Errorf("id %d, mod_time %d, began %d", d.ID, d.ModTime, d.Began)
 	}
 	const tracked = `{"ticket_id":3041,"risk_score":61,"title":"Port scan \"fast\"","type":"port_scan",` +
-		`"categories":["sec","sec.recon"],"recommended":true,"participants":2}`
+		`"categories":["sec","sec.recon"],"recommended":true,"participants":2,"list":2}`
 	if string(d.Tracked) != tracked {
 		t.Errorf("tracked\n%s\nwant\n%s", d.Tracked, tracked)
 	}

@@ -44,7 +44,7 @@ func (p *operator) Detection(ctx context.Context, name string, id int64) (admin.
 		return found, err
 	}
 	if known {
-		found.Seen = &admin.SeenDetection{ModTime: seen.ModTime, Created: seen.Created, Fields: seen.Tracked, Failed: seen.Failed}
+		found.Seen = &admin.SeenDetection{ModTime: seen.ModTime, Created: seen.Created, Fields: seen.Fields, Failed: seen.Failed}
 	}
 	s := detectionSearch{
 		operator: p, appliance: name, id: id, left: searchBytes, deadline: time.Now().Add(searchTime),
@@ -59,7 +59,7 @@ func (p *operator) Detection(ctx context.Context, name string, id int64) (admin.
 	if found.Versions, err = s.deliveries(ctx); err != nil {
 		return found, err
 	}
-	if found.Commands, err = s.commands(ctx, seen.Tracked); err != nil {
+	if found.Commands, err = s.commands(ctx, seen.Fields); err != nil {
 		return found, err
 	}
 	if !known && len(found.Versions) == 0 && len(found.Commands) == 0 {
@@ -242,9 +242,9 @@ func (s *detectionSearch) result(sink string, seq uint64, of checkpoint.Delivere
 	return admin.ResultDelivered
 }
 
-// commands returns the last commands that name the detection, or one of its tickets. tracked
-// is poller.Seen.Tracked.
-func (s *detectionSearch) commands(ctx context.Context, tracked []byte) ([]admin.TicketCommand, error) {
+// commands returns the last commands that name the detection, or one of its tickets. fields
+// is poller.Seen.Fields.
+func (s *detectionSearch) commands(ctx context.Context, fields []byte) ([]admin.TicketCommand, error) {
 	tickets := make(map[string]bool)
 	addTicket := func(detection []byte) {
 		var fields struct {
@@ -256,7 +256,7 @@ func (s *detectionSearch) commands(ctx context.Context, tracked []byte) ([]admin
 			}
 		}
 	}
-	addTicket(tracked)
+	addTicket(fields)
 	for _, e := range s.versions {
 		var data struct {
 			Detection json.RawMessage `json:"detection"`

@@ -62,8 +62,8 @@ type write struct {
 	// Before is the Tracked of the version that it was made on. It is nil once ModTime
 	// is known to have been raised.
 	Before []byte `json:"before,omitempty"`
-	// Base is a digest of the Tracked of the version that it was made on. It is set
-	// only if an earlier write may have raised the mod_time of that version.
+	// Base is the trackedDigest of the version that it was made on. It is set only if an
+	// earlier write may have raised the mod_time of that version.
 	Base []byte `json:"base,omitempty"`
 	// RaiseBy is the mod_time up to which a version without changes counts as the
 	// result of this write, or 0 if mod_time was raised with the fields. A write whose
@@ -91,10 +91,15 @@ func raiseDue(chain []write, modTime int64) bool {
 	return slices.ContainsFunc(chain, func(w write) bool { return modTime <= w.RaiseBy })
 }
 
-// trackedDigest returns a digest of the Tracked of a version.
-func trackedDigest(tracked []byte) []byte {
-	sum := sha256.Sum256(tracked)
-	return sum[:8]
+// trackedDigest returns digests of the Tracked of a version, one for each list up to its
+// own: of two versions that were read by releases with other lists, the beginnings are
+// compared.
+func trackedDigest(tracked []byte) (digests []byte) {
+	for _, form := range transform.TrackedForms(tracked) {
+		sum := sha256.Sum256(form)
+		digests = append(digests, sum[:8]...)
+	}
+	return digests
 }
 
 // overtaken returns the raises that a chain may still produce after a newer version of
@@ -171,7 +176,10 @@ func (e *OwnWrites) IsOwnWrite(seen transform.Detection, lastModTime int64, last
 		later++
 	}
 	// on reports whether w was made on last after its mod_time was raised.
-	on := func(w write) bool { return w.Base != nil && bytes.Equal(w.Base, trackedDigest(last)) }
+	on := func(w write) bool {
+		digests := trackedDigest(last)
+		return w.Base != nil && (bytes.HasPrefix(digests, w.Base) || bytes.HasPrefix(w.Base, digests))
+	}
 	raise := seen.ModTime > lastModTime && raiseDue(chain, seen.ModTime)
 	if raise && raiseDue(chain[:later], seen.ModTime) && wrote.explain(last, seen.Tracked) &&
 		(later == len(chain) || chain[later].Since > seen.ModTime || on(chain[later])) {

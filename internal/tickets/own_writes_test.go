@@ -79,9 +79,19 @@ func TestWritesWhoseModTimeIsRaisedLate(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			e := &OwnWrites{writes: make(map[int64][]write)}
 			c.history(e)
-			if got := e.IsOwnWrite(c.seen, c.last.ModTime, c.last.Tracked); got != c.want {
-				t.Errorf("the version is an own write: %t, want %t; %+v", got, c.want, e.writes)
+			check := func(by string, last []byte) {
+				if got := e.IsOwnWrite(c.seen, c.last.ModTime, last); got != c.want {
+					t.Errorf("the version is an own write: %t, want %t %s; %+v", got, c.want, by, e.writes)
+				}
 			}
+			lists := transform.TrackedForms(c.last.Tracked)
+			check("now", c.last.Tracked)
+			check("if an earlier release delivered the last version", lists[0])
+			for i, w := range e.writes[7] {
+				e.writes[7][i].Base = w.Base[:min(len(w.Base), len(trackedDigest(lists[0])))]
+			}
+			check("if an earlier release wrote, too", lists[0])
+			check("if only an earlier release wrote", c.last.Tracked)
 		})
 	}
 }

@@ -30,6 +30,7 @@ type Detection struct {
 	Assignee           Text           `json:"assignee"`
 	Status             Text           `json:"status"`
 	Resolution         Text           `json:"resolution"`
+	AIDisposition      Text           `json:"ai_disposition,omitempty"`
 	MitreTactics       []Mitre        `json:"mitre_tactics"`
 	MitreTechniques    []Mitre        `json:"mitre_techniques"`
 	ApplianceID        int64          `json:"appliance_id"`

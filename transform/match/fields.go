@@ -58,6 +58,7 @@ var (
 		{"recommended", types.BoolType}, {"recommended_factors", textList}, {"is_user_created", types.BoolType},
 		{"participants", types.NewListType(types.NewObjectType("Participant"))}, {"properties", openObject},
 		{"mitre_tactics", anyList}, {"mitre_techniques", anyList}, // objects, or texts
+		{"ai_disposition", types.StringType},
 	}}
 	participantKind = documented{name: "Participant", noun: "a participant", fields: []documentedField{
 		{"id", types.IntType}, {"role", types.StringType}, {"object_type", types.StringType}, {"object_id", types.IntType},

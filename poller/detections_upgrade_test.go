@@ -1,0 +1,105 @@
+package poller_test
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/internal/jsonscan"
+)
+
+// knownOfList1 is what a release that tracked the fields up to participants remembers of a
+// detection.
+func knownOfList1(modTime int64, events uint64, flags byte, rest string) []byte {
+	b := binary.AppendUvarint(binary.AppendVarint(nil, modTime), events)
+	return append(append(b, flags), rest...)
+}
+
+func TestAFieldAddedToChangesDeliversNothingAgain(t *testing.T) {
+	w := newWorld(t)
+	w.titles = nil
+	w.options.PageSize = 100
+	w.restart()
+	w.mustPoll()
+	w.clock += 1000
+	show := func(r *modelRow, title, disposition string) {
+		w.clock += 1000
+		r.modTime, w.order = w.clock, nil
+		r.raw = fmt.Appendf(nil, `{"id":%d,"mod_time":%d,"create_time":%d,"title":%q%s}`, r.id, r.modTime, r.began, title, disposition)
+	}
+	rows := []*modelRow{w.add(w.clock), w.add(w.clock), w.add(w.clock)}
+	for i, disposition := range []string{``, `,"ai_disposition":null`, `,"ai_disposition":"indeterminate"`} {
+		show(rows[i], "0", disposition)
+	}
+	unreadable := w.add(w.clock)
+	unreadable.raw = fmt.Appendf(nil, `{"id":%d,"mod_time":"soon","title":"0","ai_disposition":"indeterminate"}`, unreadable.id)
+	w.clock += 1000
+	w.mustPoll()
+	if len(w.events) != len(rows) || len(w.state.dead) != 1 {
+		t.Fatalf("%d events and %d dead letters", len(w.events), len(w.state.dead))
+	}
+
+	// The state is that of an earlier release.
+	set := func(key string, at int64, value []byte) {
+		if _, ok := w.state.known[key]; !ok {
+			t.Fatalf("%s is not known", key)
+		}
+		w.state.known[key] = checkpoint.Entry{Key: key, At: at, Value: value}
+	}
+	for _, r := range rows {
+		set(fmt.Sprint(r.id), r.modTime, knownOfList1(r.modTime, 1, 0, `{"title":"0"}`))
+	}
+	sum := sha256.Sum256([]byte("\"soon\"\x00{\"title\":\"0\"}"))
+	version := int64(binary.BigEndian.Uint64(sum[:]) | 1<<63)
+	set("#"+fmt.Sprint(unreadable.id), w.clock, knownOfList1(version, 0, 1, ""))
+	clear(w.state.dead)
+	w.events = nil
+	w.restart()
+	remembered := 0
+	w.state.journal = func(c checkpoint.Commit) {
+		w.journal(c)
+		remembered += len(c.Remember)
+	}
+	commits := w.state.commits
+	for range 5 {
+		w.mustPoll()
+	}
+	if w.state.commits != commits {
+		t.Errorf("an upgrade writes %d times", w.state.commits-commits)
+	}
+	w.clock += 7 * time.Hour.Milliseconds() // the next sweep is due
+	w.drain()
+	if w.state.commits == commits || len(w.events) > 0 || len(w.state.dead) > 0 || remembered > 0 {
+		t.Fatalf("an upgrade delivers %d events and %d dead letters, and writes %d detections, in %d commits",
+			len(w.events), len(w.state.dead), remembered, w.state.commits-commits)
+	}
+
+	for _, step := range []struct{ name, title, disposition, changes string }{
+		{"another field", "1", `"indeterminate"`, `{"title":{"from":"0","to":"1"}}`},
+		{"the field", "1", `"false_positive"`, `{"ai_disposition":{"from":"indeterminate","to":"false_positive"}}`},
+		{"the field, to null", "1", `null`, `{"ai_disposition":{"from":"false_positive","to":null}}`},
+		{"both", "2", `"indeterminate"`, `{"title":{"from":"1","to":"2"},"ai_disposition":{"from":null,"to":"indeterminate"}}`},
+	} {
+		for _, r := range rows {
+			w.events = nil
+			show(r, step.title, `,"ai_disposition":`+step.disposition)
+			w.mustPoll()
+			w.mustPoll()
+			if len(w.events) != 1 || w.events[0].Action() != "updated" {
+				t.Fatalf("%s of %d changed: events %v", step.name, r.id, w.events)
+			}
+			for name, value := range jsonscan.Members(w.events[0].Data()) {
+				if string(name) == "changes" && string(value) != step.changes {
+					t.Errorf("%s of %d changed: changes are %s, want %s", step.name, r.id, value, step.changes)
+				}
+			}
+			if !strings.Contains(string(w.events[0].Data()), `"changes"`) {
+				t.Errorf("%s of %d changed: there are no changes", step.name, r.id)
+			}
+		}
+	}
+}
