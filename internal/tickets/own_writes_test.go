@@ -75,6 +75,15 @@ func TestWritesWhoseModTimeIsRaisedLate(t *testing.T) {
 			},
 			v(0, "", "new"), v(200, "analyst", "closed"), false,
 		},
+		{
+			"a write on a version that a raise made is, though the raise was not read",
+			func(e *OwnWrites) {
+				e.wrote(texts{"assignee": "bridge"}, v(0, "", "new"), v(0, "bridge", "new"))
+				e.Delivered([]transform.Detection{v(50, "analyst", "new")})
+				e.wrote(texts{"status": "closed"}, v(100, "analyst", "new"), v(200, "analyst", "closed"))
+			},
+			v(50, "analyst", "new"), v(200, "analyst", "closed"), true,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := &OwnWrites{writes: make(map[int64][]write)}
