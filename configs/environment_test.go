@@ -19,8 +19,7 @@ func TestEnvironmentAlone(t *testing.T) {
 		"NDRBRIDGE_APPLIANCES_1_URL=https://dc.example",
 		"NDRBRIDGE_APPLIANCES_1_API_KEY=two words",
 		"NDRBRIDGE_APPLIANCES_1_DETECTIONS_START=-1w",
-		"NDRBRIDGE_APPLIANCES_1_DETECTIONS_FILTER_STATUS=new, .none",
-		"NDRBRIDGE_APPLIANCES_1_DETECTIONS_FILTER_RISK_SCORE_MIN=60",
+		"NDRBRIDGE_APPLIANCES_1_DETECTIONS_FILTER_TYPES=a, b",
 		"NDRBRIDGE_APPLIANCES_1_DETECTIONS_FILTER_RECOMMENDED=false",
 		"NDRBRIDGE_APPLIANCES_1_TLS_INSECURE_SKIP_VERIFY=true",
 		"NDRBRIDGE_APPLIANCES_1_PROXY=http://user:pass@proxy",
@@ -50,8 +49,7 @@ func TestEnvironmentAlone(t *testing.T) {
 		"a secret":                  dcKey == "two words",
 		"defaults":                  hq.Timeout == Duration(30*time.Second) && dc.RateLimit == 5,
 		"a start":                   dc.Detections.Start.String() == "-7d",
-		"a list":                    slices.Equal(dc.Detections.Filter.Status, []string{"new", ".none"}),
-		"an optional number":        *dc.Detections.Filter.RiskScoreMin == 60,
+		"a list":                    slices.Equal(dc.Detections.Filter.Types, []string{"a", "b"}),
 		"an optional truth":         !*dc.Detections.Filter.Recommended,
 		"what to enrich":            slices.Equal(dc.Detections.Enrich, []string{"devices", "link"}),
 		"a stream that is off":      hq.Audit.Enabled && !dc.Audit.Enabled,
@@ -134,7 +132,7 @@ func TestEnvironmentErrors(t *testing.T) {
 		{"no number at all", []string{"NDRBRIDGE_APPLIANCES_0_RATE_LIMIT=NaN"}, []string{"NDRBRIDGE_APPLIANCES_0_RATE_LIMIT: appliances[0].rate_limit: is NaN"}},
 		{"headers that are none", []string{"NDRBRIDGE_SINKS_1_WEBHOOK_HEADERS=a", "NDRBRIDGE_SINKS_1_WEBHOOK_URL=https://h", "NDRBRIDGE_SINKS_1_NAME=x"}, []string{"NDRBRIDGE_SINKS_1_WEBHOOK_HEADERS: sinks[1].webhook.headers: expected Name: value"}},
 		{"a value that is not allowed", []string{"NDRBRIDGE_LOG_FORMAT=xml"}, []string{`NDRBRIDGE_LOG_FORMAT: log.format: "xml" is not one of text, json`}},
-		{"an item of a list that the file had right", []string{"NDRBRIDGE_APPLIANCES_0_DETECTIONS_FILTER_STATUS=open"}, []string{"NDRBRIDGE_APPLIANCES_0_DETECTIONS_FILTER_STATUS: appliances[0].detections.filter.status[0]:"}},
+		{"an item of a list that the file had right", []string{"NDRBRIDGE_APPLIANCES_0_DETECTIONS_ENRICH=users"}, []string{"NDRBRIDGE_APPLIANCES_0_DETECTIONS_ENRICH: appliances[0].detections.enrich[0]:"}},
 		{"a filter that is none", []string{"NDRBRIDGE_APPLIANCES_0_RECORDS_0_NAME=x", `NDRBRIDGE_APPLIANCES_0_RECORDS_0_FILTER={"operator": "and", "rules": [{"field": "a"}]}`}, []string{
 			"NDRBRIDGE_APPLIANCES_0_RECORDS_0_FILTER: appliances[0].records[0].filter: rules[0]: has no operator; write one of"}},
 		{"a filter that cannot be read", []string{"NDRBRIDGE_APPLIANCES_0_RECORDS_0_NAME=x", "NDRBRIDGE_APPLIANCES_0_RECORDS_0_FILTER={"}, []string{"records[0].filter: is neither JSON nor YAML; write a filter such as"}},
@@ -145,7 +143,7 @@ func TestEnvironmentErrors(t *testing.T) {
 			"NDRBRIDGE_SINKS_0_PROBE", "NDRBRIDGE_SINKS_0_START", "NDRBRIDGE_APPLIANCES_0_TIMEOUT", "NDRBRIDGE_STAT"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := Parse("f.yaml", []byte(appliance("detections: {filter: {status: [new]}}")), test.environ)
+			_, err := Parse("f.yaml", []byte(appliance("detections: {enrich: [link]}")), test.environ)
 			wantErrors(t, err, test.want)
 			if err != nil && strings.Contains(err.Error(), "f.yaml") {
 				t.Errorf("blames the file:\n%v", err)

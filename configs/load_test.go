@@ -122,9 +122,8 @@ func TestParseErrors(t *testing.T) {
 		{"a negative overlap", appliance("detections: {overlap: -1s}"), []string{"detections.overlap: is -1s"}},
 		{"a short memory", appliance("detections: {forget_after: 72h}"), []string{"forget_after: is 3d; it must be longer than reconcile.back, which is 3d"}},
 		{"a long overlap", appliance("detections: {overlap: 91d}"), []string{"forget_after: is 90d; it must be longer than overlap, which is 91d"}},
-		{"a filter of other values", appliance("detections: {filter: {status: [new, open], resolution: [none], categories: [sec, other.x], risk_score_min: 101, types: ['']}}"), []string{
-			`filter.status[1]: "open" is not one of new, in_progress, closed, acknowledged, .none`, `filter.resolution[0]: "none" is not one of`,
-			`filter.categories[1]: "other.x" is not a category`, "filter.risk_score_min: is 101", "filter.types[0]: is empty"}},
+		{"a filter of other values", appliance("detections: {filter: {categories: [sec, other.x], types: ['']}}"), []string{
+			`filter.categories[1]: "other.x" is not a category`, "filter.types[0]: is empty"}},
 		{"both forms of categories", appliance("detections: {filter: {category: sec, categories: [sec]}}"), []string{"filter.category: is the older form"}},
 		{"enrichments that are none, or there twice", appliance("detections: {enrich: [link, users, link]}"), []string{
 			`detections.enrich[1]: "users" is not one of devices, format, link`, "detections.enrich[2]: link is listed twice"}},
@@ -263,7 +262,7 @@ appliances:
     rate_limit: 0.5
     detections:
       start: -7d
-      filter: {risk_score_min: 0, recommended: false, status: [.none]}
+      filter: {recommended: false}
       enrich: [link]
     audit: {start: beginning}
     records:
@@ -286,7 +285,6 @@ sinks:
 		"a key as it is written":        secret == "0123" && err == nil,
 		"a fraction":                    a.RateLimit == 0.5,
 		"a start":                       a.Detections.Start.At(now).Equal(now.AddDate(0, 0, -7)) || a.Detections.Start.String() == "-7d",
-		"a zero that is not absence":    a.Detections.Filter.RiskScoreMin != nil && *a.Detections.Filter.RiskScoreMin == 0,
 		"a false that is not absence":   a.Detections.Filter.Recommended != nil && !*a.Detections.Filter.Recommended,
 		"the defaults of an item":       a.Detections.Enabled && a.Detections.PageSize == 1000 && k.Probe == Duration(30*time.Second),
 		"what to enrich":                slices.Equal(a.Detections.Enrich, []string{"link"}),
@@ -347,7 +345,7 @@ func FuzzParse(f *testing.F) {
 func TestSpellings(t *testing.T) {
 	config := parse(t, `
 log: {level: INFO, format: Json}
-appliances: [{name: hq, url: "https://sensor.example", api_key: k, detections: {filter: {status: [NEW, In-Progress]}}}]
+appliances: [{name: hq, url: "https://sensor.example", api_key: k, detections: {enrich: [Link, FORMAT]}}]
 sinks:
   - {name: a, kafka: {brokers: ["a:1"], acks: ALL, compression: ZSTD, sasl: {mechanism: SCRAM-SHA-512, username: u, password: p}}, mode: Binary}
   - {name: b, kafka: {brokers: ["a:1"], sasl: {mechanism: SCRAM_SHA_256, username: u, password: p}}, format: OCSF}
@@ -359,8 +357,8 @@ sinks:
 	got := []string{config.Log.Level, config.Log.Format, config.Sinks[0].Kafka.Acks, config.Sinks[0].Kafka.Compression, config.Sinks[0].Kafka.SASL.Mechanism,
 		config.Sinks[0].Mode, config.Sinks[0].Lag.Policy, config.Sinks[1].Kafka.SASL.Mechanism, config.Sinks[1].Format,
 		config.Sinks[2].Webhook.Preset, config.Sinks[3].Syslog.Network, config.Sinks[3].Syslog.Facility, config.Sinks[4].Webhook.Method}
-	got = append(got, config.Appliances[0].Detections.Filter.Status...)
-	want := []string{"info", "json", "all", "zstd", "scram-sha-512", "binary", "block", "scram-sha-256", "ocsf", "splunk_hec", "tls", "local7", "PUT", "new", "in_progress"}
+	got = append(got, config.Appliances[0].Detections.Enrich...)
+	want := []string{"info", "json", "all", "zstd", "scram-sha-512", "binary", "block", "scram-sha-256", "ocsf", "splunk_hec", "tls", "local7", "PUT", "link", "format"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

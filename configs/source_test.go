@@ -91,7 +91,7 @@ appliances:
   - name: hq
     url: https://a.example
     api_key: one
-    detections: {filter: {status: [new, closed]}}
+    detections: {filter: {types: [a, b]}}
     records: [{name: dns, types: [~dns], interval: 10s}, {name: http}]
 sinks:
   - {name: log, file: {path: out.jsonl}, match: "true"}
@@ -108,7 +108,7 @@ appliances:
   - name: hq
     rate_limit: 7
     api_key_file: key
-    detections: {filter: {status: [in_progress]}}
+    detections: {filter: {types: [c]}}
     records: [{name: http, interval: 5s}, {name: ssl}]
 sinks:
   - {name: "${NAME}", webhook: {headers: {X-B: c}}}
@@ -127,7 +127,7 @@ sinks:
 		"an item is merged by its name":                    len(config.Appliances) == 2 && hq.RateLimit == 7 && hq.URL == "https://a.example",
 		"an item with another name is appended":            config.Appliances[1].Name == "dc",
 		"a file of a secret replaces its value":            hq.APIKey.value == nil && hq.APIKey.File == filepath.Join(folder, "conf.d", "key"),
-		"a list of values is replaced":                     slices.Equal(hq.Detections.Filter.Status, []string{"in_progress"}),
+		"a list of values is replaced":                     slices.Equal(hq.Detections.Filter.Types, []string{"c"}),
 		"items within items are merged":                    len(hq.Records) == 3 && hq.Records[1].Interval.String() == "5s" && hq.Records[0].Types[0] == "~dns",
 		"a name is expanded before it is compared":         len(config.Sinks) == 3 && config.Sinks[1].Name == "soc",
 		"headers are merged by name":                       len(headers) == 2 && *headers["X-A"].value == "a" && *headers["X-B"].value == "c",

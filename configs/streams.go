@@ -41,10 +41,9 @@ type Detections struct {
 // DetectionFilter is the appliance's own search filter: detections that do not match are
 // never fetched. A key that is absent does not filter.
 //
-// A detection that stops matching is not fetched any more: with status: [new], the bridge
-// never sees that a detection was closed. So filter here by what does not change, which is
-// categories and types, and by everything else with the match of a sink. ndrbridge check
-// warns of the other keys.
+// A detection that stops matching is not fetched any more. So filter here by what does not
+// change, which is categories and types, and by everything else with the match of a sink.
+// ndrbridge check warns of recommended, which changes.
 //
 // Its JSON is the filter object of the appliance's REST interface.
 //
@@ -60,46 +59,19 @@ type DetectionFilter struct {
 	Categories []string `yaml:"categories" env:"CATEGORIES" json:"categories,omitempty"`
 	// Category is the older form of [DetectionFilter.Categories], for old appliances.
 	Category string `yaml:"category" env:"CATEGORY" json:"category,omitempty"`
-	// Assignee lists user names, .none (unassigned) or .me (the owner of the API key).
-	Assignee []string `yaml:"assignee" env:"ASSIGNEE" json:"assignee,omitempty"`
-	// TicketID lists ticket ids, or .none (no ticket).
-	TicketID []string `yaml:"ticket_id" env:"TICKET_ID" json:"ticket_id,omitempty"`
-	// Status lists statuses, or .none (no status).
-	Status []string `yaml:"status" env:"STATUS" json:"status,omitempty" oneof:"new,in_progress,closed,acknowledged,.none"`
-	// Resolution lists resolutions, or .none (no resolution).
-	Resolution []string `yaml:"resolution" env:"RESOLUTION" json:"resolution,omitempty" oneof:"action_taken,no_action_taken,.none"`
 	// Types are the detection types to select.
 	Types []string `yaml:"types" env:"TYPES" json:"types,omitempty"`
-	// RiskScoreMin is the minimum risk score.
-	RiskScoreMin *int `yaml:"risk_score_min" env:"RISK_SCORE_MIN" json:"risk_score_min,omitempty" min:"0" max:"100"`
 	// Recommended selects the detections that the appliance recommends for triage (true)
 	// or the others (false). Only a console supports it.
 	Recommended *bool `yaml:"recommended" env:"RECOMMENDED" json:"recommended,omitempty"`
 }
 
-// Changing returns the keys of f that select detections by what changes while they exist,
-// such as status, in the order of the configuration. A list of all values selects nothing.
+// Changing returns the keys of f that select detections by what changes while they exist.
 func (f DetectionFilter) Changing() []string {
-	selects := func(values []string, all ...string) bool {
-		return len(values) > 0 && (all == nil || slices.ContainsFunc(all, func(v string) bool { return !slices.Contains(values, v) }))
+	if f.Recommended == nil {
+		return nil
 	}
-	var keys []string
-	for _, key := range []struct {
-		name    string
-		selects bool
-	}{
-		{"assignee", selects(f.Assignee)},
-		{"ticket_id", selects(f.TicketID)},
-		{"status", selects(f.Status, "new", "in_progress", "closed", "acknowledged", ".none")},
-		{"resolution", selects(f.Resolution, "action_taken", "no_action_taken", ".none")},
-		{"risk_score_min", f.RiskScoreMin != nil && *f.RiskScoreMin > 0},
-		{"recommended", f.Recommended != nil},
-	} {
-		if key.selects {
-			keys = append(keys, key.name)
-		}
-	}
-	return keys
+	return []string{"recommended"}
 }
 
 // Reconcile configures the slow sweep that finds objects that became visible late.
@@ -221,14 +193,9 @@ func (c checks) filter(path string, f DetectionFilter) {
 			c.wrong(path+".category", "is the older form of categories, which is also set; keep categories")
 		}
 	}
-	for _, list := range []struct {
-		name  string
-		texts []string
-	}{{"assignee", f.Assignee}, {"ticket_id", f.TicketID}, {"types", f.Types}} {
-		for i, text := range list.texts {
-			if text == "" {
-				c.wrong(item(path+"."+list.name, i), "is empty; write a value, or remove the item")
-			}
+	for i, text := range f.Types {
+		if text == "" {
+			c.wrong(item(path+".types", i), "is empty; write a value, or remove the item")
 		}
 	}
 }

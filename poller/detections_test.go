@@ -1,6 +1,7 @@
 package poller_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -749,5 +750,28 @@ func TestAVersionWithTimesInAnotherPrecisionIsTheSame(t *testing.T) {
 				t.Errorf("%d events of two versions; the last is %s", len(w.events), w.events[len(w.events)-1].ID)
 			}
 		})
+	}
+}
+
+// A state of an earlier version remembers a filter by what changes, such as the status.
+func TestTheFilterOfAnOldStateIsLoggedAndReadingContinues(t *testing.T) {
+	var said bytes.Buffer
+	w := newWorld(t)
+	w.mustPoll()
+	w.options.Filter = json.RawMessage(`{"status":["new",".none"],"risk_score_min":60}`)
+	w.restart()
+	w.clock += 1000
+	row := w.add(w.clock)
+	w.mustPoll()
+	w.options.Filter, w.options.Log = nil, slog.New(slog.NewTextHandler(&said, nil))
+	w.restart()
+	w.clock += 1000
+	w.touch(row, w.clock)
+	w.mustPoll()
+	if len(w.events) != 2 {
+		t.Errorf("%d events arrived, want the version before and the one after the upgrade", len(w.events))
+	}
+	if !strings.Contains(said.String(), "the filter changed") || strings.Contains(said.String(), "first contact") {
+		t.Errorf("it logs:\n%s", said.String())
 	}
 }

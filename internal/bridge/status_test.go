@@ -76,9 +76,9 @@ func TestABacklogOfDetectionsIsReportedWhileItIsRead(t *testing.T) {
 func TestAFilterOnWhatChangesIsLogged(t *testing.T) {
 	_, url := startAppliance(t, 0)
 	r := run(t, strings.Replace(configuration(t, url, webhookSink("soc", startInbox(t).URL)), "page_size: 200",
-		"page_size: 200, filter: {status: [new], types: [a]}", 1))
+		"page_size: 200, filter: {recommended: true, types: [a]}", 1))
 	await(t, "the warning", func() bool {
-		return r.log.hasLine("level=WARN", "appliance=hq", "keys=status", "filter with match at the sinks")
+		return r.log.hasLine("level=WARN", "appliance=hq", "keys=recommended", "filter with match at the sinks")
 	})
 }
 

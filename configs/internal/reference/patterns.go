@@ -34,8 +34,6 @@ func patterns() map[string]string {
 		"RecordQuery.Types":          ".",
 		"DetectionFilter.Categories": category,
 		"DetectionFilter.Category":   orNothing(category),
-		"DetectionFilter.Assignee":   ".",
-		"DetectionFilter.TicketID":   ".",
 		"DetectionFilter.Types":      ".",
 		"Sink.Name":                  namePattern,
 		"Sink.Redact":                `^[^."\\]+([.][^."\\]+)*$`,
