@@ -221,9 +221,6 @@ func (p *sourceLines) decodeMap(path string, node *yaml.Node, named reflect.Valu
 // the value in place, or after it recorded an error.
 func (p *sourceLines) decodeText(path string, node *yaml.Node, value reflect.Value) bool {
 	kind := value.Kind()
-	if kind == reflect.Pointer {
-		kind = value.Type().Elem().Kind()
-	}
 	if _, own := value.Addr().Interface().(encoding.TextUnmarshaler); own {
 		kind = reflect.String
 	}

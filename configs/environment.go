@@ -102,7 +102,7 @@ func parses(t reflect.Type, text string) error {
 	default:
 		return nil
 	}
-	if t == reflect.TypeFor[bool]() || t == reflect.TypeFor[*bool]() {
+	if t == reflect.TypeFor[bool]() {
 		if _, err := strconv.ParseBool(text); err == nil {
 			return nil // 1 and T are true too
 		}

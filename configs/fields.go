@@ -137,12 +137,6 @@ func setText(v reflect.Value, text string) error {
 		return reader.UnmarshalText([]byte(text))
 	}
 	switch v.Kind() {
-	case reflect.Pointer:
-		value := reflect.New(v.Type().Elem())
-		if err := setText(value.Elem(), text); err != nil {
-			return err
-		}
-		v.Set(value)
 	case reflect.Bool:
 		if text != "true" && text != "false" {
 			return fmt.Errorf("%q is neither true nor false", text)

@@ -262,7 +262,6 @@ appliances:
     rate_limit: 0.5
     detections:
       start: -7d
-      filter: {recommended: false}
       enrich: [link]
     audit: {start: beginning}
     records:
@@ -285,7 +284,6 @@ sinks:
 		"a key as it is written":        secret == "0123" && err == nil,
 		"a fraction":                    a.RateLimit == 0.5,
 		"a start":                       a.Detections.Start.At(now).Equal(now.AddDate(0, 0, -7)) || a.Detections.Start.String() == "-7d",
-		"a false that is not absence":   a.Detections.Filter.Recommended != nil && !*a.Detections.Filter.Recommended,
 		"the defaults of an item":       a.Detections.Enabled && a.Detections.PageSize == 1000 && k.Probe == Duration(30*time.Second),
 		"what to enrich":                slices.Equal(a.Detections.Enrich, []string{"link"}),
 		"the defaults of the audit log": a.Audit.Enabled && a.Audit.PageSize == 500 && a.Audit.Start.String() == "beginning",

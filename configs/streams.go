@@ -42,8 +42,7 @@ type Detections struct {
 // never fetched. A key that is absent does not filter.
 //
 // A detection that stops matching is not fetched any more. So filter here by what does not
-// change, which is categories and types, and by everything else with the match of a sink.
-// ndrbridge check warns of recommended, which changes.
+// change, and by everything else with the match of a sink.
 //
 // Its JSON is the filter object of the appliance's REST interface.
 //
@@ -61,17 +60,6 @@ type DetectionFilter struct {
 	Category string `yaml:"category" env:"CATEGORY" json:"category,omitempty"`
 	// Types are the detection types to select.
 	Types []string `yaml:"types" env:"TYPES" json:"types,omitempty"`
-	// Recommended selects the detections that the appliance recommends for triage (true)
-	// or the others (false). Only a console supports it.
-	Recommended *bool `yaml:"recommended" env:"RECOMMENDED" json:"recommended,omitempty"`
-}
-
-// Changing returns the keys of f that select detections by what changes while they exist.
-func (f DetectionFilter) Changing() []string {
-	if f.Recommended == nil {
-		return nil
-	}
-	return []string{"recommended"}
 }
 
 // Reconcile configures the slow sweep that finds objects that became visible late.

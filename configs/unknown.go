@@ -136,6 +136,8 @@ func filterAdvice(key string, values []string) string {
 		condition = strings.ToLower(strings.ReplaceAll(condition, "-", "_"))
 	case "risk_score_min":
 		condition = "detection.risk_score >= " + strings.Join(values, "")
+	case "recommended":
+		condition = "detection.recommended == " + strings.Join(values, "")
 	case "assignee", "ticket_id":
 	default:
 		return ""

@@ -16,6 +16,7 @@ func TestFormerFiltersPrintTheMatchThatReplacesThem(t *testing.T) {
 		{"resolution", "[action_taken]", "action_taken", `detection.resolution in ["action_taken"]`},
 		{"assignee", `[ana, "o'neil", .me]`, "ana,o'neil,.me", `detection.assignee in ["ana","o'neil","OWNER OF THE API KEY"]`},
 		{"ticket_id", "[SEC-1]", "SEC-1", `detection.ticket_id in ["SEC-1"]`},
+		{"recommended", "false", "false", "detection.recommended == false"},
 		{"risk_score_min", "60", "60", "detection.risk_score >= 60"},
 	} {
 		variable := "NDRBRIDGE_APPLIANCES_0_DETECTIONS_FILTER_" + strings.ToUpper(c.key)

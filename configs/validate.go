@@ -226,16 +226,10 @@ type bounds struct {
 	above    string // exclusive
 }
 
-// bounds checks a value. A nil pointer is not checked.
+// bounds checks a value.
 func (c checks) bounds(path string, b bounds, value reflect.Value) {
 	if b == (bounds{}) {
 		return
-	}
-	if value.Kind() == reflect.Pointer {
-		if value.IsNil() {
-			return
-		}
-		value = value.Elem()
 	}
 	against := func(limit string) int { return cmp.Compare(number(value), number(parsed(value.Type(), limit))) }
 	under := b.min != "" && against(b.min) < 0

@@ -30,10 +30,8 @@ to check, as with --config. Every mistake is printed with its position in the fi
 the path of its key. The command also checks what else would prevent a start on this
 machine: a state file that cannot be created, written or used, an address in admin.listen
 that is not available, and certificates. It is only a warning if a bridge already listens
-on the address, because that bridge may use this configuration. A filter of detections by
-recommended, which changes, is a warning too: the last version of a detection that stops
-matching is never delivered. No other connection is made. A state file that was not
-closed cleanly is not read in full.
+on the address, because that bridge may use this configuration. No other connection
+is made. A state file that was not closed cleanly is not read in full.
 
 With --connect, the command also reads the state and tries every appliance, every sink
 and every ticket intake in the same way as a running bridge, and explains each response:

@@ -73,15 +73,6 @@ func TestABacklogOfDetectionsIsReportedWhileItIsRead(t *testing.T) {
 	r.appliance(t, "its end", func(s admin.ApplianceStatus) bool { return s.Streams[0].Events == 400 && s.Streams[0].Backlog == nil })
 }
 
-func TestAFilterOnWhatChangesIsLogged(t *testing.T) {
-	_, url := startAppliance(t, 0)
-	r := run(t, strings.Replace(configuration(t, url, webhookSink("soc", startInbox(t).URL)), "page_size: 200",
-		"page_size: 200, filter: {recommended: true, types: [a]}", 1))
-	await(t, "the warning", func() bool {
-		return r.log.hasLine("level=WARN", "appliance=hq", "keys=recommended", "filter with match at the sinks")
-	})
-}
-
 func TestTheStatusNamesThePrivilegeThatIsMissing(t *testing.T) {
 	a, url := startAppliance(t, 3)
 	ana := &administrator{t: t, url: url, key: standin.DefaultAPIKey, client: http.DefaultClient}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"ndrbridge/configs"
@@ -120,10 +119,6 @@ func (p *Pipeline) buildWriter(ctx context.Context, next *appliancePart, config 
 func (p *appliancePart) name() string { return "appliance " + p.config.Name }
 
 func (p *appliancePart) start(l lifetimes, ps *lifecycle.Set) {
-	if keys := p.config.Detections.Filter.Changing(); p.config.Detections.Enabled && len(keys) > 0 {
-		p.log.Warn("the filter selects detections by what changes, so the last version of a detection that stops matching is never delivered; filter with match at the sinks instead",
-			"keys", strings.Join(keys, ", "))
-	}
 	tasks := []lifecycle.Task{lifecycle.Prompt(p.watch.Run), lifecycle.Prompt(p.firmware.Run)}
 	if p.writer != nil {
 		tasks = append(tasks, p.writer.Run)

@@ -13,9 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/configs"
 	"ndrbridge/internal/finding"
-	"ndrbridge/internal/preflight"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/findingtest"
 )
@@ -148,51 +146,6 @@ func TestCheckShowsTheEdition(t *testing.T) {
 	found := check(t, fmt.Sprintf("state: %s\nappliances: [{name: hq, url: %q, api_key: %s}]\nsinks: [{name: out, file: {path: \"-\"}}]\n",
 		filepath.Join(t.TempDir(), "state.db"), server.URL, standin.DefaultAPIKey), 20*time.Second)
 	findingtest.Expect(t, found, findingtest.Row{Step: "edition", Result: finding.OK, Detail: "standard"})
-}
-
-// Both kinds of check warn of filters that hide the last version of a detection.
-func TestCheckWarnsOfFiltersOnWhatChanges(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		detections string
-		want       string // the keys; empty: no warning
-	}{
-		"no filter":                             {"{}", ""},
-		"categories and types":                  {"{filter: {categories: [sec], types: [a]}}", ""},
-		"the older form of categories":          {"{filter: {category: sec}}", ""},
-		"what changes":                          {"{filter: {recommended: true}}", "recommended"},
-		"what changes, of a stream that is off": {"{enabled: false, filter: {recommended: true}}", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := httptest.NewServer(standin.New(standin.Options{}))
-			t.Cleanup(server.Close)
-			yaml := fmt.Sprintf("state: %s\nappliances: [{name: hq, url: %q, api_key: %s, detections: %s}]\nsinks: [{name: out, file: {path: \"-\"}}]\nadmin: {listen: \"127.0.0.1:0\"}\n",
-				filepath.Join(t.TempDir(), "state.db"), server.URL, standin.DefaultAPIKey, test.detections)
-			config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for kind, found := range map[string][]finding.Finding{
-				"settings":    preflight.CheckSettings(t.Context(), config, "test"),
-				"connections": check(t, yaml, 20*time.Second),
-			} {
-				warnings := slices.DeleteFunc(found, func(f finding.Finding) bool { return f.Step != "detections.filter" })
-				switch {
-				case test.want == "" && len(warnings) > 0, len(warnings) > 1:
-					t.Errorf("%s: %s", kind, findingtest.Lines(warnings))
-				case test.want != "":
-					findingtest.Expect(t, warnings, findingtest.Row{
-						Step: "detections.filter", Result: finding.Warning,
-						Detail: "(" + test.want + ")", Advice: "remove " + test.want + " from it",
-					})
-					if warnings[0].Target != "appliance hq" {
-						t.Errorf("%s: it concerns %s", kind, warnings[0].Target)
-					}
-				}
-			}
-		})
-	}
 }
 
 // The privileges that docs/security.md recommends are enough, and the stand-in's own list of

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"strings"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -23,25 +22,7 @@ import (
 // changes nothing and contacts nothing, except a bridge that holds the admin address.
 func CheckSettings(ctx context.Context, config *configs.Config, version string) []finding.Finding {
 	found := finding.Of(configuration, checkSecrets(config))
-	found = append(append(found, checkState(config, true)...), checkParts(ctx, config, version)...)
-	for _, a := range config.Appliances {
-		found = append(found, finding.Of("appliance "+a.Name, checkFilter(a.Detections))...)
-	}
-	return found
-}
-
-// checkFilter returns a warning if the filter of a stream of detections hides their last
-// versions.
-func checkFilter(d configs.Detections) []finding.Finding {
-	keys := d.Filter.Changing()
-	if !d.Enabled || len(keys) == 0 {
-		return nil
-	}
-	return []finding.Finding{{
-		Step: "detections.filter", Result: finding.Warning,
-		Detail: "it selects by what changes (" + strings.Join(keys, ", ") + "): a detection that stops matching, for example because it is closed, is not read any more, so its last version is never delivered",
-		Advice: "remove " + strings.Join(keys, ", ") + " from it and filter with match at the sinks, as in docs/sinks.md; keep it if the last versions are not needed",
-	}}
+	return append(append(found, checkState(config, true)...), checkParts(ctx, config, version)...)
 }
 
 // checkParts makes every part as the start of a bridge does, and returns a finding for

@@ -143,7 +143,7 @@ func variable(path string) string {
 
 // kinds describes the types of values that are not blocks.
 var kinds = map[string]string{
-	"string": "text", "bool": "true or false", "*bool": "true or false", "int": "whole number", "*int": "whole number",
+	"string": "text", "bool": "true or false", "int": "whole number",
 	"float64": "number", "[]string": "list of texts", "Duration": "duration", "Size": "size", "Start": "start", "URL": "URL",
 	"Secret": "secret", "Secrets": "list of secrets", "Headers": "names with secret values", "Table": "names with values",
 	"RecordFilter": "filter",

@@ -107,7 +107,7 @@ func (f field) schema() (object, error) {
 		return nil, err
 	}
 	description := f.doc
-	if limits := f.limits(); limits != "" && f.typ != "int" && f.typ != "*int" && f.typ != "float64" {
+	if limits := f.limits(); limits != "" && f.typ != "int" && f.typ != "float64" {
 		description += " " + strings.ToUpper(limits[:1]) + limits[1:] + "."
 	}
 	if description = strings.TrimSpace(description); description != "" {

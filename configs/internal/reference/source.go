@@ -27,7 +27,7 @@ type field struct {
 	key  string
 	doc  string // for users; may be empty
 
-	typ    string // such as Duration, []string or *int; for blocks, without stars and brackets
+	typ    string // such as Duration or []string; for blocks, without stars and brackets
 	block  *block // nil if the field is not a block
 	list   bool   // a list of blocks
 	option bool   // a block that may be absent

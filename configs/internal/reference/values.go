@@ -35,9 +35,9 @@ func (f field) shape() (object, error) {
 		return object{"type": orNull("array"), "items": items}, nil
 	case "Secrets":
 		return object{"type": orNull("array"), "items": object{"$ref": "#/$defs/text", "writeOnly": true}}, nil
-	case "bool", "*bool":
+	case "bool":
 		return object{"type": orNull("boolean")}, nil
-	case "int", "*int":
+	case "int":
 		return f.number("integer")
 	case "float64":
 		return f.number("number")
