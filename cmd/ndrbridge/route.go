@@ -30,7 +30,7 @@ example events are used instead.
 Each sink has one of these results:
 
   sent         it sends the event
-  filtered     its match is not true; the reason names the part, and the fields in it
+  filtered     its match is not true; the reason is the first part that is not
   dead_letter  the event cannot be sent, for example because a template fails for it
   nothing      it opens tickets, and this event needs none
 

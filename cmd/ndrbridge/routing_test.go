@@ -64,7 +64,7 @@ FAIL  fails (tests.yaml:6)
       lake sends, and should not
         io.ndrbridge.heartbeat heartbeat-1773480701112: sent: the sink has no match
       pager should send, and does not
-        io.ndrbridge.heartbeat heartbeat-1773480701112: filtered: detection.risk_score >= 80 has no result, because a field is missing: detection.risk_score is missing
+        io.ndrbridge.heartbeat heartbeat-1773480701112: filtered: did not match: detection.risk_score >= 80
 
 2 tests: 1 passed, 1 failed
 `},
@@ -99,7 +99,7 @@ func TestTheCommandRoute(t *testing.T) {
 	const audit = `io.ndrbridge.audit.logged 7-8 of ndrbridge://hq/auditlog
 SINK   RESULT    REASON
 lake   sent      the sink has no match
-pager  filtered  detection.risk_score >= 80 has no result, because a field is missing: detection.risk_score is missing
+pager  filtered  did not match: detection.risk_score >= 80
 `
 	const high = `io.ndrbridge.detection.created 1-5 of ndrbridge://hq/detections
 SINK   RESULT  REASON

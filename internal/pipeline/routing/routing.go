@@ -126,7 +126,7 @@ func (s *sink) route(e transform.Event) Route {
 	case d.Verdict == sinks.VerdictFilter:
 		route.Result = Filtered
 		if d.Err == nil && s.match != nil {
-			route.Reasons = s.match.Why(e)
+			route.Reasons = append(route.Reasons, s.match.Why(e))
 		}
 	case d.Nothing:
 		route.Result = Nothing
