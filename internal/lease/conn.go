@@ -8,23 +8,24 @@ import (
 	"sync/atomic"
 )
 
+// maxWrite bounds the bytes that are written after one check of the lease. A datagram is smaller.
+const maxWrite = 64 << 10
+
 // Conn returns a connection that writes to c only while the lease is valid. A Write without
 // a lease fails with ErrExpired, and the connection is reset. It is also reset when the
 // lease ends: a Write that is blocked then fails, the peer gets no orderly end, and what
 // it has not received of a request is never sent. Reads and writes then fail with ErrExpired, even
-// after the lease is renewed. On Linux the kernel gives up unacknowledged data soon after the lease
-// ends, even if this process is stopped. While the lease is renewed, the peer may take its time.
+// after the lease is renewed. If this process is stopped when the lease ends, the kernel goes on
+// sending what it has, and a Write that was blocked may write up to 64 KiB more when the process
+// goes on. While the lease is renewed, the peer may take its time.
 //
 // The connection belongs below TLS. It closes c when it is closed. Reads do not need the
-// lease.
+// lease. Concurrent Writes may be mixed.
 func (l *Lease) Conn(c net.Conn) net.Conn {
 	if l == nil {
 		return c
 	}
-	leased := &conn{Conn: c, lease: l, write: c.Write}
-	if tcp, ok := c.(*net.TCPConn); ok {
-		leased.prepare(tcp)
-	}
+	leased := &conn{Conn: c, lease: l}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.conns[leased] = struct{}{}
@@ -50,8 +51,6 @@ func (l *Lease) DialContext(dial func(ctx context.Context, network, address stri
 type conn struct {
 	net.Conn
 	lease *Lease
-	write func(p []byte) (int, error)
-	stall stall
 	over  atomic.Bool // it was reset because the lease had ended
 	once  sync.Once   // closes Conn
 	err   error       // of closing
@@ -60,9 +59,15 @@ type conn struct {
 // Write implements net.Conn.
 func (c *conn) Write(p []byte) (int, error) {
 	n, err := 0, c.lease.Check()
-	if err == nil {
-		if n, err = c.write(p); err == nil {
+	for err == nil {
+		var written int
+		written, err = c.Conn.Write(p[n:min(len(p), n+maxWrite)])
+		n += written
+		if err == nil && n == len(p) {
 			return n, nil
+		}
+		if err == nil {
+			err = c.lease.Check()
 		}
 	}
 	if c.lease.Check() != nil {

@@ -156,6 +156,33 @@ func TestAProcessStoppedInTheMiddleOfAWriteWritesNoMore(t *testing.T) {
 	}
 }
 
+// pausing is a connection whose process is stopped after each Write.
+type pausing struct {
+	net.Conn
+	clock   *leasetest.Clock
+	written []int
+}
+
+func (p *pausing) Write(b []byte) (int, error) {
+	p.written = append(p.written, len(b))
+	p.clock.Stop(term)
+	return len(b), nil
+}
+
+func TestALongWriteChecksTheLeaseInBetween(t *testing.T) {
+	t.Parallel()
+	near, _ := pair(t)
+	l, c := newLease()
+	p := &pausing{Conn: near, clock: c}
+	if n, err := l.Conn(p).Write(make([]byte, large)); n > 64<<10 || len(p.written) != 1 || !errors.Is(err, lease.ErrExpired) {
+		t.Errorf("the write returns %d, %v, after writes of %v", n, err, p.written)
+	}
+	l.Renew(c.Now())
+	if n, err := l.Conn(p).Write(make([]byte, 64<<10-1)); n != 64<<10-1 || len(p.written) != 2 || err != nil {
+		t.Errorf("the write of a datagram returns %d, %v, after writes of %v", n, err, p.written)
+	}
+}
+
 func TestAConnectionClosedWithoutALeaseIsReset(t *testing.T) {
 	t.Parallel()
 	near, far := pair(t)

@@ -24,9 +24,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"sync"
 	"time"
 )
@@ -179,21 +177,16 @@ func (l *Lease) arm() {
 	}
 }
 
-// expire ends the contexts and the connections if the lease is over. Otherwise it extends the
-// time for which the kernel tries to send.
+// expire ends the contexts and the connections if the lease is over.
 func (l *Lease) expire() {
 	l.mu.Lock()
 	if l.timer != nil {
 		l.timer()
 		l.timer = nil
 	}
-	if left := l.left(); left > 0 {
+	if l.left() > 0 {
 		l.arm()
-		conns := slices.Collect(maps.Keys(l.conns))
 		l.mu.Unlock()
-		for _, c := range conns {
-			c.extend(left)
-		}
 		return
 	}
 	contexts, conns := l.contexts, l.conns
