@@ -33,8 +33,6 @@ func (c checks) format(path string, s Sink) {
 		c.presetFormat(at, w.Preset, name)
 	case w.HasTemplate():
 		c.wrong(at, "%q cannot be combined with webhook.template, which renders the body; keep one of them", s.Format)
-	case w.Handshake != nil:
-		c.wrong(at, "%q cannot be combined with webhook.handshake, which is that of CloudEvents; keep one of them", s.Format)
 	}
 }
 

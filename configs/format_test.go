@@ -31,7 +31,6 @@ func TestFormatIsChecked(t *testing.T) {
 		{"attributes in headers of a webhook", hook + `}, mode: binary, format: ecs`, at + `"ecs" cannot be combined with mode binary`},
 		{"a template", hook + `, template: "{}"}, format: ecs`, at + `"ecs" cannot be combined with webhook.template, which renders the body; keep one of them`},
 		{"tickets", hook + `, ticket: {system: jira, project: SEC, link: false}}, format: leef`, at + `"leef" is not supported with ticket, which uses the system's own protocol; leave it out`},
-		{"a handshake", hook + `, handshake: {origin: h.example}}, format: ocsf`, at + `"ocsf" cannot be combined with webhook.handshake, which is that of CloudEvents; keep one of them`},
 		{"a chat", hook + `, preset: slack}, format: ocsf`, at + `"ocsf" is not supported by preset slack, which sends messages of its own; leave it out`},
 		{"a batch encoding without batches", hook + `, batch_encoding: ndjson}`, "sinks[0].webhook.batch_encoding: requires mode batch; set mode to batch, or leave it out"},
 		{"a batch encoding of text", hook + `, batch_encoding: ndjson}, mode: batch, format: cef`, "sinks[0].webhook.batch_encoding: is not supported with format cef, whose documents are lines of text; leave it out"},

@@ -28,8 +28,7 @@ type Sink struct {
 	File    *File    `yaml:"file" envPrefix:"FILE_"`
 	// Format is the format in which events are sent: cloudevents; ocsf (1.8.0) or ecs
 	// (9.4.0), which are JSON; cef (CEF:0) or leef (LEEF:2.0), which are lines of text.
-	// Leave it out with a template, tickets, a handshake, and the presets of chats and
-	// pagers.
+	// Leave it out with a template, tickets, and the presets of chats and pagers.
 	Format string `yaml:"format" env:"FORMAT" default:"cloudevents" oneof:"cloudevents,ocsf,ecs,cef,leef"`
 	// Mode is how events are carried: structured, one document in each message; binary, of
 	// CloudEvents only, and not in files and over syslog; or batch, for webhooks only. Leave it out with a
@@ -214,7 +213,8 @@ func (c checks) sink(path string, s Sink) {
 	if s.Webhook != nil {
 		kinds = append(kinds, "webhook")
 		c.webhook(path+".webhook", s)
-		c.webhookBody(path+".webhook", *s.Webhook, s.Mode)
+		c.sign(path+".webhook.sign", *s.Webhook, s.Mode)
+		c.bodyTemplate(path+".webhook", *s.Webhook, s.Mode)
 	}
 	if s.Syslog != nil {
 		kinds = append(kinds, "syslog")

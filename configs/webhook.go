@@ -5,7 +5,6 @@ import (
 	"maps"
 	"mime"
 	"net/textproto"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -93,9 +92,6 @@ type Webhook struct {
 	Sign         WebhookSign `yaml:"sign" envPrefix:"SIGN_"`
 	// Ticket opens tickets. Absent: no tickets are opened.
 	Ticket *TicketOpener `yaml:"ticket" envPrefix:"TICKET_"`
-	// Handshake asks the receiver for permission and for a rate limit before the first
-	// event. Absent: the receiver is not asked.
-	Handshake *WebhookHandshake `yaml:"handshake" envPrefix:"HANDSHAKE_"`
 	// AllowLinkLocal permits connections to link-local addresses and to the metadata
 	// services of clouds, which hold credentials, such as 169.254.169.254. With a proxy,
 	// the address of the proxy is checked.
@@ -180,15 +176,6 @@ func (s WebhookSign) each() []Secret {
 	return all
 }
 
-// WebhookHandshake configures the CloudEvents handshake, in which the receiver grants
-// permission to send events and may limit the rate. The bridge keeps to that limit.
-type WebhookHandshake struct {
-	// Origin is the DNS name that identifies the bridge to the receiver.
-	Origin string `yaml:"origin" env:"ORIGIN" required:"true"`
-	// Rate is the number of requests per minute to ask for.
-	Rate int `yaml:"rate" env:"RATE" default:"6000" min:"1"`
-}
-
 // HasTemplate reports whether a template renders the bodies.
 func (w Webhook) HasTemplate() bool { return w.Template != "" || w.TemplateFile != "" }
 
@@ -266,24 +253,6 @@ func (c checks) noAuthorization(path string, w Webhook, format string, args ...a
 	}
 }
 
-// webhookBody checks signatures, templates and the handshake.
-func (c checks) webhookBody(path string, w Webhook, mode string) {
-	c.sign(path+".sign", w, mode)
-	c.bodyTemplate(path, w, mode)
-	h := w.Handshake
-	if h == nil {
-		return
-	}
-	at := path + ".handshake"
-	switch {
-	case w.Preset != "":
-		c.wrong(at, "is not supported by preset %s; leave it out", w.Preset)
-	case h.Origin == "": // reported as missing
-	case !dnsName.MatchString(h.Origin):
-		c.wrong(at+".origin", "%q is not a DNS name such as ndrbridge.example", h.Origin)
-	}
-}
-
 func (c checks) sign(path string, w Webhook, mode string) {
 	switch {
 	case !w.Sign.IsSet():
@@ -318,8 +287,6 @@ func (c checks) sign(path string, w Webhook, mode string) {
 		}
 	}
 }
-
-var dnsName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$`)
 
 // bodyTemplate checks the template.
 func (c checks) bodyTemplate(path string, w Webhook, mode string) {

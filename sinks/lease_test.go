@@ -47,8 +47,8 @@ func TestALeaseThatEndsCountsAgainstNoEvent(t *testing.T) {
 		"a failure of its own":           func(int) error { return errors.New("connection reset by peer") },
 		"a failure of each event":        each(errors.New("connection reset by peer")),
 		"events that were not tried":     each(failure.ErrNotTried),
-		"a failure that halts":           func(int) error { return failure.Errorf(failure.Halted, "handshake failed") },
-		"a failure of each that halts":   each(failure.Errorf(failure.Halted, "handshake failed")),
+		"a failure that halts":           func(int) error { return failure.Errorf(failure.Halted, "login failed") },
+		"a failure of each that halts":   each(failure.Errorf(failure.Halted, "login failed")),
 		"a failure of each that waits":   each(failure.Errorf(failure.Throttled, "429")),
 		"a rejection of the whole batch": func(int) error { return failure.Errorf(failure.Rejected, "400") },
 	} {

@@ -120,7 +120,6 @@ func attacks() []attack {
 				w.Header().Set("Content-Type", form.contentType)
 				w.Header().Set("Location", "https://ana:"+url.QueryEscape(echo[:min(len(echo), 200)])+"@elsewhere.example"+r.URL.RequestURI())
 				w.Header().Set("WWW-Authenticate", "Basic realm="+strconv.Quote(echo))
-				w.Header().Set("WebHook-Allowed-Origin", strings.Map(printableASCII, echo))
 				w.WriteHeader(status)
 				fmt.Fprint(w, form.of(echo))
 			}})

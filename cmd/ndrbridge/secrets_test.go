@@ -160,7 +160,6 @@ func confide(t *testing.T, good string, at addresses) confidential {
 	hook("behind-proxy", "/", "proxy: "+proxy())
 	hook("signed", "/", "sign: {secrets: ["+sign()+", "+sign()+"], secret_files: ["+file("sign", sign()+"\n")+"]}")
 	hook("template", "/", "auth: {bearer: "+quoted()+"}, template: '{\"text\": {{json .event.id}}}'")
-	hook("handshake", "/", "auth: {bearer: "+quoted()+"}, handshake: {origin: bridge.example}")
 	hook("bot", "/api/chat.postMessage", "preset: slack, channel: C1, key: "+quoted())
 	all.limited = append(all.limited, "bot")
 	for _, preset := range presets.All() {

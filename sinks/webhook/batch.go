@@ -35,8 +35,6 @@ func (o Options) checkFormat() error {
 		return fmt.Errorf("format %s and mode binary: the mode is that of CloudEvents", o.Format)
 	case o.isDocument() && o.Template != nil:
 		return fmt.Errorf("format %s and a template: each makes the body", o.Format)
-	case o.isDocument() && o.Handshake != nil:
-		return fmt.Errorf("format %s and handshake: the handshake is that of CloudEvents", o.Format)
 	}
 	switch o.BatchEncoding {
 	case "":

@@ -55,8 +55,7 @@ func (a Answer) Finding(good, advice string) finding.Finding {
 }
 
 // Check connects to the target and checks what it can without sending an event: by a token
-// request, by the handshake, or by the preset's check requests. It must not be called concurrently with
-// Send.
+// request, or by the preset's check requests. It must not be called concurrently with Send.
 func (s *Sink) Check(ctx context.Context, now func() time.Time) []finding.Finding {
 	found, reached := s.reach(ctx, now)
 	if !reached {
@@ -73,15 +72,6 @@ func (s *Sink) Check(ctx context.Context, now func() time.Time) []finding.Findin
 		if found = append(found, rows...); !issued {
 			return found
 		}
-	}
-	if s.o.Handshake != nil {
-		if err := s.ensureHandshake(ctx); err != nil {
-			return append(found, finding.Finding{
-				Step: "handshake", Result: finding.Failed, Detail: err.Error(),
-				Advice: "let the receiver allow this bridge, or remove handshake if the receiver does not support it",
-			})
-		}
-		return append(found, finding.Finding{Step: "handshake", Result: finding.OK, Detail: "the receiver allows events from " + s.o.Handshake.Origin})
 	}
 	var requests []CheckRequest
 	if checker, ok := s.o.Preset.(Checker); ok {

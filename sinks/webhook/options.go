@@ -62,9 +62,6 @@ type Options struct {
 	// body is signed: anyone holding one such request could send it again with other
 	// attributes in its header.
 	SignSecrets []string
-	// Handshake asks for the receiver's consent before the first event; nil means none.
-	// It cannot be combined with Preset.
-	Handshake *Handshake
 	// MaxBodyBytes limits a body before compression; 0 means 10 MiB. An event that
 	// needs a larger one is rejected without being sent.
 	MaxBodyBytes int
@@ -138,15 +135,13 @@ func (o Options) conflict() error {
 		return errors.New("sign and gzip: receivers differ on which body is signed")
 	case len(o.SignSecrets) > 0 && o.Mode == transform.Binary:
 		return errors.New("sign and mode binary: the attributes, in the header, would not be signed")
-	case o.Handshake != nil && o.Preset != nil:
-		return errors.New("handshake and a preset: its service does not support the handshake")
 	case o.MaxBodyBytes < 0:
 		return fmt.Errorf("the maximum body size %d is negative", o.MaxBodyBytes)
 	}
 	if err := o.checkFormat(); err != nil {
 		return err
 	}
-	return cmp.Or(o.Handshake.check(), o.OAuth.check())
+	return o.OAuth.check()
 }
 
 // parseURL parses a URL. Its errors do not quote the text, which may contain a token.
@@ -179,9 +174,6 @@ func (o Options) header(user *url.Userinfo) (http.Header, error) {
 	}
 	if !validValue(o.UserAgent) {
 		return nil, fmt.Errorf("user agent: %w", errControl)
-	}
-	if o.Handshake != nil {
-		header.Set("Origin", o.Handshake.Origin)
 	}
 	given := 0 // credentials
 	if o.Preset != nil {
@@ -240,8 +232,7 @@ var errControl = errors.New("it contains a line break or another control charact
 // sets reports whether the bridge sets a header field itself.
 func (o Options) sets(name string) bool {
 	return slices.Contains(reserved, name) || strings.HasPrefix(name, "Ce-") ||
-		len(o.SignSecrets) > 0 && slices.Contains(signature.Fields(), name) ||
-		o.Handshake != nil && name == "Origin"
+		len(o.SignSecrets) > 0 && slices.Contains(signature.Fields(), name)
 }
 
 // checkSize returns an error if the header or one of its fields is too large.

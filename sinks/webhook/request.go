@@ -76,9 +76,6 @@ func (s *Sink) unsendable(err error) *failure.Error {
 // post sends one request that carries the events. It retains body, which must not be
 // modified afterwards. The error is a *failure.Error or the caller's wrapped context error.
 func (s *Sink) post(d *deadline, header http.Header, events []transform.Event, body []byte) error {
-	if err := s.await(d); err != nil {
-		return err
-	}
 	d.reset()
 	answer, err := s.do(d.ctx, "", nil, s.signed(header, events, body), body)
 	if err != nil {

@@ -44,19 +44,18 @@ import (
 // Unless a preset decides otherwise, an answer of 2xx acknowledges. Redirects are not
 // followed: requests carry events and credentials, and go to the configured URL only.
 type Sink struct {
-	o             Options // with defaults in place of zero values
-	transport     *http.Transport
-	request       *http.Request // copied by each request; read-only after New, headers included
-	gzipPool      gzipPool
-	stateful      StatefulPreset  // Preset, or nil if it remembers nothing
-	grouper       Grouper         // Preset, or nil if its requests carry any events
-	keys          []signature.Key // empty if requests are not signed
-	handshakeDone bool
-	limiter       *rate.Limiter // of requests; nil if unlimited
-	window        window        // used by one Send at a time
-	target        string        // method, scheme and host, for errors
-	secrets       *secrets
-	tokens        *tokens // nil without OAuth
+	o         Options // with defaults in place of zero values
+	transport *http.Transport
+	request   *http.Request // copied by each request; read-only after New, headers included
+	gzipPool  gzipPool
+	stateful  StatefulPreset  // Preset, or nil if it remembers nothing
+	grouper   Grouper         // Preset, or nil if its requests carry any events
+	keys      []signature.Key // empty if requests are not signed
+	limiter   *rate.Limiter   // of the preset's requests; nil if unlimited
+	window    window          // used by one Send at a time
+	target    string          // method, scheme and host, for errors
+	secrets   *secrets
+	tokens    *tokens // nil without OAuth
 }
 
 var _ sinks.Sink = (*Sink)(nil)
@@ -140,9 +139,6 @@ func proxyOf(target *url.URL) (*url.URL, error) {
 
 // Send implements sinks.Sink.
 func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
-	if err := s.ensureHandshake(ctx); err != nil {
-		return err
-	}
 	switch {
 	case s.grouper != nil:
 		return s.sendGroups(ctx, events, s.grouper)

@@ -23,7 +23,7 @@ appliances: [{name: hq, url: "https://sensor.example", api_key: k, records: [{na
 sinks:
   - {name: lake, kafka: {brokers: ["h:9092"], tls: {}, create_topic: {}}}
   - {name: bus, nats: {url: "nats://h:4222", tls: {}}}
-  - {name: soc, webhook: {url: "https://h.example", handshake: {origin: h.example}, auth: {oauth: {token_url: "https://id.example", client_id: i, client_secret: s}}}}
+  - {name: soc, webhook: {url: "https://h.example", auth: {oauth: {token_url: "https://id.example", client_id: i, client_secret: s}}}}
   - name: tickets
     webhook:
       url: https://h.example
@@ -214,7 +214,7 @@ func put(config any, path string, value any) {
 	}
 	if object[name] == nil {
 		// A kind of sink that an item has not.
-		if slices.Contains([]string{"kafka", "nats", "webhook", "file", "handshake", "ticket", "lookup"}, name) {
+		if slices.Contains([]string{"kafka", "nats", "webhook", "file", "ticket", "lookup"}, name) {
 			return
 		}
 		object[name] = map[string]any{}

@@ -50,7 +50,6 @@ func patterns() map[string]string {
 		"Webhook.Stream":             "^((Custom|Microsoft)-[A-Za-z0-9_-]{1,100})?$",
 		"Webhook.Proxy":              proxy,
 		"WebhookOAuth.TokenURL":      "^" + http + "://.",
-		"WebhookHandshake.Origin":    `^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?([.][A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`,
 		"NATSIntake.URL":             orNothing(`^\s*` + natsURL + "://."),
 		"NATSIntake.Stream":          "^(" + streamName + ")?$",
 		"KafkaIntake.Brokers":        hostAndPort,

@@ -61,7 +61,7 @@ func rules() map[string][]object {
 			when(with("webhook", some(presetSet, hasTemplate, there("ticket"))), not(is("mode", "binary", "batch"))),
 			when(with("webhook", signs), not(is("mode", "binary"))),
 			when(otherFormat, not(is("mode", "binary"))),
-			when(otherFormat, not(with("webhook", some(hasTemplate, there("ticket"), there("handshake"))))),
+			when(otherFormat, not(with("webhook", some(hasTemplate, there("ticket"))))),
 			all(presetFormats()...),
 			when(with("webhook", set("batch_encoding")), all(is("mode", "batch"), not(is("format", textFormats()...)))),
 			when(
@@ -105,7 +105,7 @@ func webhookRules() []object {
 		some(set("url"), presetWith(hasURL)),
 		when(presetSet, all(
 			not(is("method", "PUT", "PATCH")),
-			none(hasTemplate, signs, there("handshake"), there("ticket")),
+			none(hasTemplate, signs, there("ticket")),
 		)),
 		when(secret("key"), presetWith(hasKey)),
 		when(presetWith(requiresKey), secret("key")),
@@ -116,7 +116,7 @@ func webhookRules() []object {
 		when(all(is("preset", "slack"), secret("key")), set("channel")),
 		excludes(set("template"), set("template_file")),
 		excludes(signs, is("gzip", true)),
-		when(there("ticket"), none(signs, there("handshake"))),
+		when(there("ticket"), not(signs)),
 		when(all(there("ticket"), not(generic)), none(is("method", "PUT", "PATCH"), hasTemplate)),
 		when(generic, hasTemplate),
 	}

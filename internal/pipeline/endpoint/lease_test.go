@@ -33,7 +33,6 @@ func TestEndpointsSendNothingWithoutALease(t *testing.T) {
 		{name: "a webhook behind a proxy", sink: `webhook: {url: "https://receiver.example", proxy: "http://ADDRESS"}`},
 		{name: "a webhook behind a SOCKS proxy", sink: `webhook: {url: "https://receiver.example", proxy: "socks5://ADDRESS"}`},
 		{name: "a webhook's token", sink: `webhook: {url: "http://receiver.example", auth: {oauth: {token_url: "http://ADDRESS", client_id: id, client_secret: s3cret}}}`},
-		{name: "a webhook with a handshake", sink: `webhook: {url: "http://ADDRESS", handshake: {origin: soc.example}}`},
 		{name: "a bot of Slack", sink: `webhook: {preset: slack, url: "http://ADDRESS/api/chat.postMessage", key: s3cret, channel: C1}`},
 		{name: "elasticsearch", sink: `webhook: {preset: elasticsearch, url: "http://ADDRESS/ndr"}`},
 		{name: "a ticket system", sink: `webhook: {url: "http://ADDRESS", auth: {username: ana, password: s3cret}, ticket: {system: jira, link: false, project: SEC}}`},

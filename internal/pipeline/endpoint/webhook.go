@@ -55,10 +55,6 @@ func openWebhook(s configs.Sink, memory *webhook.Memory, o SinkOptions) (sinks.S
 			return nil, fmt.Errorf("template: %w", err)
 		}
 	}
-	var handshake *webhook.Handshake
-	if h := w.Handshake; h != nil {
-		handshake = &webhook.Handshake{Origin: h.Origin, Rate: h.Rate}
-	}
 	return webhook.New(webhook.Options{
 		URL: w.URL.Value(), Method: w.Method, Headers: headers,
 		Bearer: bearer, Username: w.Auth.Username, Password: password, OAuth: oauth,
@@ -66,7 +62,7 @@ func openWebhook(s configs.Sink, memory *webhook.Memory, o SinkOptions) (sinks.S
 		Preset: preset, Memory: memory, Timeout: time.Duration(w.Timeout), TLS: tlsConfig, Proxy: proxy,
 		UserAgent:   "ndrbridge/" + o.Version,
 		Concurrency: w.Concurrency, Gzip: w.Gzip,
-		Template: template, SignSecrets: secrets, Handshake: handshake,
+		Template: template, SignSecrets: secrets,
 		MaxBodyBytes: int(w.MaxBodyBytes), AllowLinkLocal: w.AllowLinkLocal, Lease: o.Lease,
 	})
 }
