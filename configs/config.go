@@ -91,14 +91,10 @@ type DeadLetters struct {
 	MaxBytes Size `yaml:"max_bytes" env:"MAX_BYTES" default:"256MiB"`
 }
 
-// Events configures what all events have in common, and the heartbeat events of the
-// bridge itself.
+// Events configures the heartbeat events of the bridge itself.
 //
-//	events: {type_prefix: com.example.ndr, heartbeat: 1m}
+//	events: {heartbeat: 1m}
 type Events struct {
-	// TypePrefix is the prefix of every event's type: words of letters, digits, - and _,
-	// separated by dots.
-	TypePrefix string `yaml:"type_prefix" env:"TYPE_PREFIX" default:"io.ndrbridge"`
 	// Heartbeat is the interval between heartbeat events, which show that the bridge is
 	// running: at least 1s, or 0 for none.
 	Heartbeat Duration `yaml:"heartbeat" env:"HEARTBEAT" default:"0" min:"0"`

@@ -30,9 +30,6 @@ func validate(p *sourceLines, config *Config) {
 	eachField("", reflect.ValueOf(config).Elem(), c.tags)
 	c.cluster(config.Cluster)
 	c.admin(config.Admin, config.Tickets.Webhooks)
-	if !typePrefix.MatchString(config.Events.TypePrefix) {
-		c.wrong("events.type_prefix", "%q is not a valid type prefix; write words of letters, digits, - and _, separated by dots", config.Events.TypePrefix)
-	}
 	if every := config.Events.Heartbeat; every > 0 && every < Duration(time.Second) {
 		c.wrong("events.heartbeat", "is %s; write at least 1s, or 0 for none", every)
 	}
@@ -192,10 +189,7 @@ func (c checks) retry(path string, initial, most Duration) {
 	}
 }
 
-var (
-	namePattern = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
-	typePrefix  = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
-)
+var namePattern = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
 
 // name checks a name, which must not be in before. It adds the name to before with the path
 // of its block.

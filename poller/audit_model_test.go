@@ -272,10 +272,10 @@ func newAuditWorld(t tb) *auditWorld {
 		StreamOptions: poller.StreamOptions{
 			Appliance: "hq", URL: "https://sensor.example",
 			Start:    func(now time.Time) time.Time { return now },
-			PageSize: 8, TypePrefix: "io.ndrbridge",
-			Now:     func() time.Time { return time.UnixMilli(1_700_000_000_000) },
-			Log:     slog.New(slog.DiscardHandler),
-			Metrics: poller.NewMetrics(prometheus.NewRegistry()),
+			PageSize: 8,
+			Now:      func() time.Time { return time.UnixMilli(1_700_000_000_000) },
+			Log:      slog.New(slog.DiscardHandler),
+			Metrics:  poller.NewMetrics(prometheus.NewRegistry()),
 		},
 		ReconcileEvery: 6 * time.Hour, ReconcileBack: 72 * time.Hour,
 	}

@@ -43,7 +43,7 @@ func TestAWrongDateInFrontOfAnApplianceMovesNoStream(t *testing.T) {
 	now := func(now time.Time) time.Time { return now }
 	options := func(start func(time.Time) time.Time) poller.StreamOptions {
 		return poller.StreamOptions{
-			Appliance: "hq", Start: start, PageSize: 20, TypePrefix: "io.ndrbridge",
+			Appliance: "hq", Start: start, PageSize: 20,
 			Now: time.Now, Log: slog.New(slog.DiscardHandler), Metrics: poller.NewMetrics(prometheus.NewRegistry()),
 		}
 	}

@@ -53,10 +53,10 @@ func newWorld(t tb) *world {
 		StreamOptions: poller.StreamOptions{
 			Appliance: "hq", URL: "https://sensor.example",
 			Start:    func(now time.Time) time.Time { return now },
-			PageSize: 5, TypePrefix: "io.ndrbridge",
-			Now:     func() time.Time { return time.UnixMilli(1_700_000_000_000) }, // years behind the appliance's
-			Log:     slog.New(slog.DiscardHandler),
-			Metrics: poller.NewMetrics(prometheus.NewRegistry()),
+			PageSize: 5,
+			Now:      func() time.Time { return time.UnixMilli(1_700_000_000_000) }, // years behind the appliance's
+			Log:      slog.New(slog.DiscardHandler),
+			Metrics:  poller.NewMetrics(prometheus.NewRegistry()),
 		},
 		Overlap:        2 * time.Minute,
 		ReconcileEvery: 6 * time.Hour, ReconcileBack: 72 * time.Hour, ForgetAfter: 90 * 24 * time.Hour,

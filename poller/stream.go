@@ -22,9 +22,8 @@ type StreamOptions struct {
 	// Start returns where to begin if the state has no position, given the appliance's
 	// time; the zero time means the oldest object that it keeps. A time that is not
 	// before the appliance's means after the newest one.
-	Start      func(now time.Time) time.Time
-	PageSize   int // the most objects to request at once, at least 2
-	TypePrefix string
+	Start    func(now time.Time) time.Time
+	PageSize int // the most objects to request at once, at least 2
 	// Now is used for recordedtime and for speeds.
 	Now     func() time.Time
 	Log     *slog.Logger
@@ -53,7 +52,7 @@ func newStream(store Store, name string, o StreamOptions) stream {
 	source := checkpoint.Source{Appliance: o.Appliance, Stream: name}
 	return stream{
 		store: store, source: source,
-		events:   transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
+		events:   transform.Encoder{Appliance: o.Appliance},
 		progress: &progressMeter{source: source, metrics: o.Metrics, now: o.Now},
 		limit:    newPageLimit(o.PageSize), objects: make(failedPolls), log: o.Log,
 	}

@@ -47,8 +47,7 @@ type WatchOptions struct {
 	// After is how many polls of one stream must fail in a row before the appliance
 	// counts as unreachable, provided that no poll of any stream succeeds meanwhile and
 	// the last poll of each stream failed; at least 1.
-	After      int
-	TypePrefix string
+	After int
 	// Reached, if set, is called when a poll succeeds for the first time or after the
 	// appliance was unreachable. It must not block, nor call the Watch.
 	Reached func()
@@ -92,7 +91,7 @@ func NewWatch(store Store, o WatchOptions) *Watch {
 	return &Watch{
 		store: store, o: o,
 		source:  checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamEvents},
-		events:  transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
+		events:  transform.Encoder{Appliance: o.Appliance},
 		streaks: make(map[checkpoint.Source]failureStreak),
 		back:    make(chan struct{}),
 		changed: make(chan struct{}, 1),

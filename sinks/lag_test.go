@@ -39,7 +39,7 @@ func (f *fixture) skips(t *testing.T) []transform.Skipped {
 }
 
 func TestLaggingSinkSkipsOldestEventsAndReportsThem(t *testing.T) {
-	policy := transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge}
+	policy := transform.Encoder{Appliance: transform.Bridge}
 	const size = 160 // of an event, about
 	for _, c := range []struct {
 		name   string
@@ -119,7 +119,7 @@ func TestASkipDoesNotEndAHalt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		f := newFixtureWith(t, 0, &target{answer: func(int, []string) error { return failure.Errorf(failure.Halted, "401 unauthorized") }}, func(o *sinks.Options) {
-			o.Lag = sinks.Lag{Skip: true, MaxAge: 10 * time.Minute, Events: transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge}}
+			o.Lag = sinks.Lag{Skip: true, MaxAge: 10 * time.Minute, Events: transform.Encoder{Appliance: transform.Bridge}}
 			o.Log = slog.New(slog.NewTextHandler(&log, nil))
 		})
 		stop := f.start()
@@ -152,7 +152,7 @@ func TestCompletedEventsAreCommittedBeforeASkip(t *testing.T) {
 			}
 			return each
 		}}, func(o *sinks.Options) {
-			o.Lag = sinks.Lag{Skip: true, MaxAge: 10 * time.Minute, Events: transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge}}
+			o.Lag = sinks.Lag{Skip: true, MaxAge: 10 * time.Minute, Events: transform.Encoder{Appliance: transform.Bridge}}
 			o.Log = slog.New(slog.NewTextHandler(&log, nil))
 		})
 		stop := f.start()
@@ -173,7 +173,7 @@ func TestCompletedEventsAreCommittedBeforeASkip(t *testing.T) {
 }
 
 func TestSkipsAreFewUnlessTheExcessIsLarge(t *testing.T) {
-	policy := transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge}
+	policy := transform.Encoder{Appliance: transform.Bridge}
 	for name, c := range map[string]struct {
 		lag         sinks.Lag
 		perSecond   int

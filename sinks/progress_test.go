@@ -204,7 +204,7 @@ func TestSkipLeavesOutCompletedEvents(t *testing.T) {
 			}
 			return nil
 		})}, func(o *sinks.Options) {
-			o.Lag = sinks.Lag{Skip: true, MaxAge: time.Hour, Events: transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge}}
+			o.Lag = sinks.Lag{Skip: true, MaxAge: time.Hour, Events: transform.Encoder{Appliance: transform.Bridge}}
 		})
 		stop := f.start()
 		time.Sleep(90 * time.Minute)

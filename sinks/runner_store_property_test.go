@@ -41,7 +41,7 @@ var machineLimits = checkpoint.Limits{MaxBytes: 8000, Retain: 10 * time.Minute, 
 // skipping is the lag policy of the sink that skips.
 var skipping = sinks.Lag{
 	Skip: true, MaxAge: 30 * time.Minute, MaxBytes: 3000,
-	Events: transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge},
+	Events: transform.Encoder{Appliance: transform.Bridge},
 }
 
 const grace = 20 * time.Second

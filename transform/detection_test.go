@@ -114,7 +114,7 @@ func parse(t *testing.T, object string) transform.Detection {
 	return d
 }
 
-var encoder = transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"}
+var encoder = transform.Encoder{Appliance: "hq"}
 
 func TestAVersionBecomesAnEvent(t *testing.T) {
 	recorded := time.Date(2026, 11, 21, 1, 2, 3, 4e6, time.UTC)

@@ -8,10 +8,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// TypePrefix begins the type of every event.
+const TypePrefix = "io.ndrbridge."
+
 // Encoder encodes the events of one appliance.
 type Encoder struct {
-	TypePrefix string // of event types, such as io.ndrbridge
-	Appliance  string // the appliance's name in the configuration
+	Appliance string // the appliance's name in the configuration
 	// Shard is the shard of the cluster whose journal holds the events, such as "03";
 	// empty outside a cluster.
 	Shard string
@@ -49,7 +51,7 @@ type Enrichment struct {
 // source, and kind the type without its prefix.
 func (c Encoder) attributes(path, kind, id string, recorded time.Time) Attributes {
 	return Attributes{
-		ID: id, Source: "ndrbridge://" + c.Appliance + "/" + path, Type: c.TypePrefix + "." + kind,
+		ID: id, Source: "ndrbridge://" + c.Appliance + "/" + path, Type: TypePrefix + kind,
 		Appliance: c.Appliance, RecordedTime: recorded,
 	}
 }

@@ -91,7 +91,7 @@ func TestReachabilityEvents(t *testing.T) {
 }
 
 func TestHeartbeatEvents(t *testing.T) {
-	c := transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge}
+	c := transform.Encoder{Appliance: transform.Bridge}
 	e, err := c.Heartbeat("1.2.3", recorded.Add(-time.Hour), recorded)
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestHeartbeatEvents(t *testing.T) {
 }
 
 func TestSinkSkippedEvents(t *testing.T) {
-	c := transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge}
+	c := transform.Encoder{Appliance: transform.Bridge}
 	want := ownAttributes("sink.skipped-chat-4-9", "sink.skipped")
 	want.Source, want.Subject, want.PartitionKey, want.Appliance = "ndrbridge://bridge/events", "bridge", "bridge", "bridge"
 	oldest := time.Date(2026, 11, 21, 2, 0, 0, 5e6, time.UTC)

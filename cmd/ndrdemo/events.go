@@ -55,7 +55,7 @@ func someEvents(seed uint64) ([]transform.Event, error) {
 	a.AddAudit(1)
 	a.AddRecords(1)
 
-	encoder := transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"}
+	encoder := transform.Encoder{Appliance: "hq"}
 	var events []transform.Event
 	known := make(map[int64][]byte) // the last version's tracked fields
 	for _, v := range ledger.VersionsOf(a, 0) {

@@ -203,7 +203,7 @@ func TestEveryFieldOfADocumentIsMapped(t *testing.T) {
 // records returns records of all types of the stand-in appliance.
 func records(t *testing.T) (all []presettest.Named) {
 	a := appliance.New(appliance.Options{Seed: 1})
-	encoder := events.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"}
+	encoder := events.Encoder{Appliance: "hq"}
 	types := map[string]bool{}
 	for _, r := range a.AddRecords(300) {
 		e, err := encoder.Record("all", events.ParseRecord(r.JSON, false), time.UnixMilli(1))

@@ -81,7 +81,7 @@ type document struct {
 	raw              []byte
 }
 
-var encoder = transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"}
+var encoder = transform.Encoder{Appliance: "hq"}
 
 // sourceTypeOf returns the source type that the preset splunk_hec sets; its tests check that.
 func sourceTypeOf(e transform.Event) string {

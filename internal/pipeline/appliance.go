@@ -44,7 +44,7 @@ func (p *Pipeline) buildAppliance(ctx context.Context, a configs.Appliance, conf
 	if a.TLS.CAFile != "" {
 		files = append(files, a.TLS.CAFile) // the others are read again on each use
 	}
-	fp, err := newFingerprint(files, a, config.Events.TypePrefix, config.Tickets.Enabled)
+	fp, err := newFingerprint(files, a, config.Tickets.Enabled)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (p *Pipeline) buildAppliance(ctx context.Context, a configs.Appliance, conf
 	known := identity.NewDetector(a.Name, p.store, next.log)
 	next.firmware = identity.NewFirmware(next.client, known.Observe, next.log)
 	next.watch = poller.NewWatch(p.store, poller.WatchOptions{
-		Appliance: a.Name, After: a.UnreachableAfter, TypePrefix: config.Events.TypePrefix,
+		Appliance: a.Name, After: a.UnreachableAfter,
 		Reached: next.firmware.Reached, Now: time.Now, Log: next.log,
 	})
 	if config.Tickets.Enabled && p.store != nil { // it is nil in a check, which reads no state
@@ -72,8 +72,8 @@ func (p *Pipeline) buildAppliance(ctx context.Context, a configs.Appliance, conf
 		}
 	}
 	s := streams{
-		appliance: a, prefix: config.Events.TypePrefix,
-		client: next.client.Within(p.pages), store: p.store, metrics: p.metrics.sources, log: p.log,
+		appliance: a,
+		client:    next.client.Within(p.pages), store: p.store, metrics: p.metrics.sources, log: p.log,
 		ownWrites: next.ownWrites, reused: known.Reused,
 	}
 	sources, err := s.sources()
@@ -105,7 +105,6 @@ func (p *Pipeline) buildWriter(ctx context.Context, next *appliancePart, config 
 	}
 	next.writer = tickets.NewWriter(next.client, p.store, next.ownWrites, tickets.WriterOptions{
 		Appliance:    next.config.Name,
-		TypePrefix:   config.Events.TypePrefix,
 		RetryInitial: time.Duration(next.config.Retry.Initial),
 		RetryMax:     time.Duration(next.config.Retry.Max),
 		Probe:        time.Duration(next.config.AuthRetry),

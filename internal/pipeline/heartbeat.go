@@ -79,7 +79,7 @@ func (h *heartbeat) emit(ctx context.Context) error {
 
 // OwnEvents returns the encoder of events that concern no appliance.
 func OwnEvents(config *configs.Config) transform.Encoder {
-	return transform.Encoder{TypePrefix: config.Events.TypePrefix, Appliance: transform.Bridge}
+	return transform.Encoder{Appliance: transform.Bridge}
 }
 
 // ownEvents is OwnEvents for this pipeline's journal.

@@ -22,7 +22,7 @@ func newTestHeartbeat(t *testing.T, limits checkpoint.Limits) (*heartbeat, *chec
 		t.Fatal(err)
 	}
 	p := &Pipeline{version: "test", store: store, started: time.Now(), log: slog.New(slog.DiscardHandler)}
-	config := &configs.Config{Events: configs.Events{TypePrefix: "io.ndrbridge", Heartbeat: configs.Duration(time.Minute)}}
+	config := &configs.Config{Events: configs.Events{Heartbeat: configs.Duration(time.Minute)}}
 	return p.buildHeartbeat(config, nil), store
 }
 

@@ -91,7 +91,7 @@ sinks: `+sinks), nil)
 		}
 		p := &appliancePart{config: s.config.Appliances[0], client: client, firmware: identity.NewFirmware(client, nil, s.log)}
 		p.watch = poller.NewWatch(s.store, poller.WatchOptions{Appliance: "hq", After: 3, Reached: p.firmware.Reached, Now: time.Now, Log: s.log})
-		of := streams{appliance: p.config, prefix: "io.ndrbridge", client: client, store: s.store, metrics: s.metrics.sources, log: s.log}
+		of := streams{appliance: p.config, client: client, store: s.store, metrics: s.metrics.sources, log: s.log}
 		sources, err := of.sources()
 		if err != nil {
 			t.Fatal(err)

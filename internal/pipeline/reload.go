@@ -140,7 +140,6 @@ func (r *runtime) changes(next *runtime) []string {
 		{"shutdown_timeout", r.config.ShutdownTimeout, next.config.ShutdownTimeout},
 		{"journal", r.config.Journal, next.config.Journal},
 		{"dead_letters", r.config.DeadLetters, next.config.DeadLetters},
-		{"events.type_prefix", r.config.Events.TypePrefix, next.config.Events.TypePrefix},
 		{"events.heartbeat", r.config.Events.Heartbeat, next.config.Events.Heartbeat},
 		{"tickets", r.config.Tickets, next.config.Tickets},
 	} {

@@ -22,7 +22,7 @@ type sinkPart struct {
 // buildSink returns current if its configuration is unchanged, or a new part that
 // replaces it. A new part has no runner until attach is called.
 func (p *Pipeline) buildSink(s configs.Sink, config *configs.Config, current *sinkPart) (*sinkPart, error) {
-	fp, err := newFingerprint(s.Files(), s, config.Events.TypePrefix)
+	fp, err := newFingerprint(s.Files(), s)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,6 @@ import (
 // streams makes the sources of one appliance.
 type streams struct {
 	appliance configs.Appliance
-	prefix    string
 	client    *appliance.Client
 	store     poller.Store
 	metrics   *poller.Metrics
@@ -66,7 +65,7 @@ func (s *streams) streamLog(stream string) *slog.Logger {
 func (s *streams) options(stream string, start configs.Start, pageSize int) poller.StreamOptions {
 	return poller.StreamOptions{
 		Appliance: s.appliance.Name, URL: s.appliance.URL, Start: start.At, PageSize: pageSize,
-		TypePrefix: s.prefix, Now: time.Now, Log: s.streamLog(stream), Metrics: s.metrics,
+		Now: time.Now, Log: s.streamLog(stream), Metrics: s.metrics,
 	}
 }
 
@@ -143,7 +142,7 @@ func (p *operator) streams(a configs.Appliance) (streams, error) {
 		return streams{}, err
 	}
 	return streams{
-		appliance: a, prefix: p.config.Events.TypePrefix, client: client.Background(), store: p.store,
+		appliance: a, client: client.Background(), store: p.store,
 		metrics: poller.NewMetrics(prometheus.NewRegistry()), log: p.log,
 	}, nil
 }

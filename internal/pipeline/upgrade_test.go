@@ -183,7 +183,7 @@ func (u *upgradable) judge() {
 			u.Errorf("an event of the bridge's own: %s", e.Structured())
 		}
 	}
-	encoder := transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"}
+	encoder := transform.Encoder{Appliance: "hq"}
 	made, tracked := make(map[int64]int), make(map[int64][]byte)
 	for _, v := range u.appliance.History() {
 		d, err := transform.ParseDetection(v.JSON, false)

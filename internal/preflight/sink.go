@@ -75,10 +75,10 @@ func everyKind(config *configs.Config, now time.Time) (all []transform.Event, er
 		all = append(all, e)
 	}
 	for _, a := range config.Appliances {
-		encoder := transform.Encoder{TypePrefix: config.Events.TypePrefix, Appliance: a.Name}
+		encoder := transform.Encoder{Appliance: a.Name}
 		shown := func(path, kind, data string) {
 			add(transform.New(transform.Attributes{
-				ID: "sample", Source: "ndrbridge://" + a.Name + "/" + path, Type: config.Events.TypePrefix + "." + kind,
+				ID: "sample", Source: "ndrbridge://" + a.Name + "/" + path, Type: transform.TypePrefix + kind,
 				Subject: "1", Time: now, PartitionKey: "1", Appliance: a.Name, RecordedTime: now, SeverityNumber: 21, SeverityText: "CRITICAL",
 			}, []byte(data)))
 		}

@@ -62,13 +62,12 @@ func newBridged(t *testing.T, transport func(http.RoundTripper) http.RoundTrippe
 	log, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	b.source = poller.NewDetections(client, b.store, poller.DetectionsOptions{
 		StreamOptions: poller.StreamOptions{
-			Appliance: "hq", URL: "http://sensor.example", Start: func(time.Time) time.Time { return time.Time{} }, PageSize: 10,
-			TypePrefix: "io.ndrbridge", Now: time.Now, Log: log, Metrics: poller.NewMetrics(registry),
+			Appliance: "hq", URL: "http://sensor.example", Start: func(time.Time) time.Time { return time.Time{} }, PageSize: 10, Now: time.Now, Log: log, Metrics: poller.NewMetrics(registry),
 		},
 		Overlap: time.Minute, ForgetAfter: 90 * 24 * time.Hour, OwnWrites: ownWrites,
 	})
 	b.writer = tickets.NewWriter(client, b.store, ownWrites, tickets.WriterOptions{
-		Appliance: "hq", TypePrefix: "io.ndrbridge", RetryInitial: time.Second, RetryMax: time.Minute, Probe: 30 * time.Second,
+		Appliance: "hq", RetryInitial: time.Second, RetryMax: time.Minute, Probe: 30 * time.Second,
 		Log: log, Metrics: tickets.NewWriterMetrics(registry),
 	})
 	return b, id
@@ -153,7 +152,7 @@ func TestTicketsAreWrittenAfterAFloodOfRefusedMessagesInAFullJournal(t *testing.
 		var position []byte
 		for i := 0; ; i++ {
 			message := transform.RefusedMessage{Message: fmt.Sprintf("stream TICKETS, message %d", i), Reason: "a message is not a command", Sent: time.Now()}
-			event, err := transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge}.MessageRefused(message, time.Now())
+			event, err := transform.Encoder{Appliance: transform.Bridge}.MessageRefused(message, time.Now())
 			b.must(err)
 			next := fmt.Append(nil, i)
 			err = b.store.Commit(t.Context(), checkpoint.Commit{

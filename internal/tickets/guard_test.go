@@ -275,8 +275,7 @@ func (g *guarded) start() {
 	g.source = poller.NewDetections(client, g.store, poller.DetectionsOptions{
 		StreamOptions: poller.StreamOptions{
 			Appliance: "hq", URL: "http://sensor.example", PageSize: 10,
-			Start:      func(now time.Time) time.Time { return now.Add(-time.Hour) },
-			TypePrefix: "io.ndrbridge", Now: func() time.Time { return g.now },
+			Start: func(now time.Time) time.Time { return now.Add(-time.Hour) }, Now: func() time.Time { return g.now },
 			Log: log, Metrics: poller.NewMetrics(registry),
 		},
 		Overlap: time.Minute, ForgetAfter: 90 * 24 * time.Hour,
@@ -284,7 +283,7 @@ func (g *guarded) start() {
 		OwnWrites: ownWrites,
 	})
 	g.writer = tickets.NewWriter(client, &mortal{g.store, g}, ownWrites, tickets.WriterOptions{
-		Appliance: "hq", TypePrefix: "io.ndrbridge", RetryInitial: time.Nanosecond, RetryMax: time.Nanosecond, Probe: time.Nanosecond,
+		Appliance: "hq", RetryInitial: time.Nanosecond, RetryMax: time.Nanosecond, Probe: time.Nanosecond,
 		Log: log, Metrics: tickets.NewWriterMetrics(registry),
 	})
 }

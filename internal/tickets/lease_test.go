@@ -54,7 +54,7 @@ func newLeased(t *testing.T, store *checkpoint.Store, l *lease.Lease, o applianc
 	}
 	c := &hooked{Client: client}
 	return tickets.NewWriter(c, store, ownWrites, tickets.WriterOptions{
-		Appliance: "hq", TypePrefix: "io.ndrbridge", RetryInitial: time.Second, RetryMax: time.Minute, Probe: 30 * time.Second, Lease: l,
+		Appliance: "hq", RetryInitial: time.Second, RetryMax: time.Minute, Probe: 30 * time.Second, Lease: l,
 		Log: slog.New(slog.DiscardHandler), Metrics: tickets.NewWriterMetrics(prometheus.NewRegistry()),
 	}), c
 }

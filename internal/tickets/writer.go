@@ -22,8 +22,7 @@ import (
 
 // WriterOptions configure a Writer.
 type WriterOptions struct {
-	Appliance  string // its name
-	TypePrefix string // of the events that report the results of commands
+	Appliance string // its name
 	// RetryInitial and RetryMax limit the wait before a retry.
 	RetryInitial, RetryMax time.Duration
 	// Probe is how often a halted writer tries again.
@@ -84,7 +83,7 @@ type Status struct {
 func NewWriter(client Client, store WriterStore, ownWrites *OwnWrites, o WriterOptions) *Writer {
 	w := &Writer{
 		client: client, store: store, ownWrites: ownWrites, o: o,
-		events:    transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
+		events:    transform.Encoder{Appliance: o.Appliance},
 		waiting:   newOrderedTasks(),
 		untracked: true,
 		status:    Status{State: sinks.StateRunning, Since: time.Now()},

@@ -46,7 +46,7 @@ func newWriter(t *testing.T, store *checkpoint.Store, url string, transport http
 		t.Fatal(err)
 	}
 	return tickets.NewWriter(client, store, ownWrites, tickets.WriterOptions{
-		Appliance: "hq", TypePrefix: "io.ndrbridge", RetryInitial: time.Second, RetryMax: time.Minute, Probe: 30 * time.Second,
+		Appliance: "hq", RetryInitial: time.Second, RetryMax: time.Minute, Probe: 30 * time.Second,
 		Log: slog.New(slog.DiscardHandler), Metrics: tickets.NewWriterMetrics(prometheus.NewRegistry()),
 	})
 }

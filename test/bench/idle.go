@@ -105,12 +105,11 @@ func (b *bench) idlePoll(ctx context.Context, dir string, of idleCase) (row idle
 	source := poller.NewDetections(counted, store, poller.DetectionsOptions{
 		StreamOptions: poller.StreamOptions{
 			Appliance: "hq", URL: url,
-			Start:      func(time.Time) time.Time { return time.Time{} },
-			PageSize:   1000,
-			TypePrefix: "io.ndrbridge",
-			Now:        time.Now,
-			Log:        slog.New(slog.DiscardHandler),
-			Metrics:    poller.NewMetrics(prometheus.NewRegistry()),
+			Start:    func(time.Time) time.Time { return time.Time{} },
+			PageSize: 1000,
+			Now:      time.Now,
+			Log:      slog.New(slog.DiscardHandler),
+			Metrics:  poller.NewMetrics(prometheus.NewRegistry()),
 		},
 		Overlap:     of.overlap,
 		ForgetAfter: 90 * 24 * time.Hour,

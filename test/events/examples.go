@@ -21,8 +21,8 @@ var recorded = time.Date(2026, time.March, 14, 9, 31, 41, 112e6, time.UTC)
 // examples returns the events of the page, created with the bridge's code.
 func examples() ([]example, error) {
 	m := maker{
-		appliance: transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"},
-		bridge:    transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge},
+		appliance: transform.Encoder{Appliance: "hq"},
+		bridge:    transform.Encoder{Appliance: transform.Bridge},
 	}
 	m.detections()
 	m.audit()

@@ -22,7 +22,7 @@ type Named struct {
 // seen is when the bridge recorded the events.
 var seen = time.Date(2026, 3, 14, 9, 26, 53, 589e6, time.UTC)
 
-var encoder = transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"}
+var encoder = transform.Encoder{Appliance: "hq"}
 
 // fataler is a test, or a check of package rapid.
 type fataler interface{ Fatal(...any) }

@@ -21,7 +21,7 @@ import (
 // recorded is the recordedtime of the events.
 var recorded = time.Date(2026, time.March, 14, 9, 31, 41, 112e6, time.UTC)
 
-var encoder = transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"}
+var encoder = transform.Encoder{Appliance: "hq"}
 
 // fixture returns the event of a detection of docs/events.md.
 func fixture(t *testing.T, name string, o transform.Observation) transform.Event {

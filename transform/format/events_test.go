@@ -30,8 +30,8 @@ var recorded = time.Date(2026, time.March, 14, 9, 31, 41, 112e6, time.UTC)
 
 // source of the events; the bridge's own have bridge.
 var (
-	hq     = transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"}
-	bridge = transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge}
+	hq     = transform.Encoder{Appliance: "hq"}
+	bridge = transform.Encoder{Appliance: transform.Bridge}
 )
 
 // kinds returns events of every kind: every category of detections, operation of audit

@@ -131,7 +131,7 @@ func TestSeverityHasOneVocabulary(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := transform.Encoder{TypePrefix: "x", Appliance: "hq"}.Detection(d, transform.Observation{})
+		e, err := transform.Encoder{Appliance: "hq"}.Detection(d, transform.Observation{})
 		if err != nil {
 			t.Fatal(err)
 		}

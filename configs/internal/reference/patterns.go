@@ -23,7 +23,6 @@ func patterns() map[string]string {
 		"Cluster.Member":             orNothing("^[0-9]{0,62}[A-Za-z_-][A-Za-z0-9_-]{0,62}$"),
 		"ClusterNATS.URL":            `^\s*` + natsURL + "://.",
 		"Admin.Listen":               ":[0-9]+$",
-		"Events.TypePrefix":          `^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$`,
 		"Appliance.Name":             namePattern,
 		"Appliance.URL":              "^" + http + "://[^/?#@]+/?#?$",
 		"Appliance.Product":          wordPattern,

@@ -52,7 +52,6 @@ func TestSchemaRejectsWhatLoadRejects(t *testing.T) {
 		{"a size of half a byte", "journal: {max_bytes: 0.5}" + valid},
 		{"a size in words", "journal: {max_bytes: 2 GB}" + valid},
 		{"a journal of a few bytes", "journal: {max_bytes: 1000}" + valid},
-		{"a prefix that ends in a dot", "events: {type_prefix: io.}" + valid},
 		{"an address without a port", "admin: {listen: localhost}" + valid},
 		{"the world without a token", "admin: {listen: '0.0.0.0:9600'}" + valid},
 		{"a token twice", "admin: {token: a, token_file: /b}" + valid},

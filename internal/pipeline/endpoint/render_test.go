@@ -264,7 +264,7 @@ func detectionEvent(t *testing.T, id, risk int, more ...string) transform.Event 
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"}.Detection(d, transform.Observation{Created: true, Recorded: time.UnixMilli(1)})
+	e, err := transform.Encoder{Appliance: "hq"}.Detection(d, transform.Observation{Created: true, Recorded: time.UnixMilli(1)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -298,10 +298,9 @@ func (e event) spec() fixture.Spec {
 	return fixture.Spec{Name: e.Fixture, Appliance: e.Appliance, Query: e.Query, Set: e.Set, Before: e.Before, Remove: e.Remove, Attributes: e.Attributes}
 }
 
-// Fixture returns the event that s describes, as the configuration's bridge would make it:
-// s needs no TypePrefix, and Appliance is by default the first one.
+// Fixture returns the event that s describes, as the configuration's bridge would make it.
+// By default, Appliance is the first one.
 func (r *Router) Fixture(s fixture.Spec) (transform.Event, error) {
-	s.TypePrefix = r.events.TypePrefix
 	if s.Appliance == "" {
 		s.Appliance = r.appliance
 	}

@@ -13,7 +13,6 @@ import (
 )
 
 const sinks = `
-events: {type_prefix: com.example}
 appliances: [{name: lab, url: "https://sensor.example", api_key_file: /nonexistent/key}]
 sinks:
   - {name: lake, file: {path: "-"}}
@@ -27,7 +26,7 @@ sinks:
 `
 
 // heartbeat is the line of the fixture heartbeat.
-const heartbeat = `CEF:0|ndrbridge|ndrbridge|1.2.3|heartbeat|Heartbeat|3|cs6=heartbeat-1773480701112 cs6Label=eventId deviceExternalId=bridge ndrbridgeEventType=com.example.heartbeat ndrbridgeEventSource=ndrbridge://bridge/events rt=1773480701112 act=heartbeat cat=ndrbridge ndrbridgeHeartbeat={"version":"1.4.0","started":"2026-03-12T21:31:41.112Z"}`
+const heartbeat = `CEF:0|ndrbridge|ndrbridge|1.2.3|heartbeat|Heartbeat|3|cs6=heartbeat-1773480701112 cs6Label=eventId deviceExternalId=bridge ndrbridgeEventType=io.ndrbridge.heartbeat ndrbridgeEventSource=ndrbridge://bridge/events rt=1773480701112 act=heartbeat cat=ndrbridge ndrbridgeHeartbeat={"version":"1.4.0","started":"2026-03-12T21:31:41.112Z"}`
 
 func router(t *testing.T, only ...string) *routing.Router {
 	t.Helper()
@@ -98,7 +97,7 @@ func run(t *testing.T, r *routing.Router, text string) ([]string, error) {
 	for name, content := range map[string]string{
 		"tests.yaml":   "tests:\n- name: x\n" + text,
 		"empty.jsonl":  "\n",
-		"events.jsonl": `{"specversion":"1.0","id":"1","source":"ndrbridge://lab/auditlog","type":"com.example.audit.logged","data":{"audit":{"id":1}}}` + "\n\n" + `{"id":"2", "source":"ndrbridge://lab/events","type":"com.example.heartbeat","data":{}, "specversion":"1.0"}`,
+		"events.jsonl": `{"specversion":"1.0","id":"1","source":"ndrbridge://lab/auditlog","type":"io.ndrbridge.audit.logged","data":{"audit":{"id":1}}}` + "\n\n" + `{"id":"2", "source":"ndrbridge://lab/events","type":"io.ndrbridge.heartbeat","data":{}, "specversion":"1.0"}`,
 	} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -126,7 +125,7 @@ func TestRun(t *testing.T) {
 		{"events in a file", "  events: [{file: events.jsonl}]\n  sinks: [lake, siem, batched]\n  output: {lake: {events: 2, json: [{id: '1'}, {id: '2', data: {}}]}}"},
 		{"an event in YAML", "  events: [{event: {id: a, source: 'ndrbridge://lab/detections', type: x.y, time: 2026-03-14T09:18:18Z, data: {detection: {risk_score: 99}}}}]\n  sinks: [lake, pager, siem, tickets, batched]\n  output: {lake: {json: {time: '2026-03-14T09:18:18Z'}}}"},
 		{"batches", "  events: [{fixture: heartbeat}, {fixture: heartbeat}, {fixture: heartbeat}]\n  output: {batched: {events: 3, json: [[{}, {}], [{}]]}}"},
-		{"the source of an event", "  events: [{fixture: record.stored, query: dns, appliance: branch, attributes: {redelivered: true}}]\n  output: {lake: {json: {source: 'ndrbridge://branch/records/dns', type: com.example.record.stored, redelivered: true}}}"},
+		{"the source of an event", "  events: [{fixture: record.stored, query: dns, appliance: branch, attributes: {redelivered: true}}]\n  output: {lake: {json: {source: 'ndrbridge://branch/records/dns', type: io.ndrbridge.record.stored, redelivered: true}}}"},
 		{"all lines", "  events: [{fixture: heartbeat}]\n  output: {siem: {lines: ['" + heartbeat + "']}}"},
 	} {
 		t.Run(test.name+" pass", func(t *testing.T) {
@@ -137,8 +136,8 @@ func TestRun(t *testing.T) {
 	}
 	for _, test := range []struct{ name, text, want string }{
 		{"a sink that does not send", created + "  sinks: [lake, chat, pager, siem, tickets, batched]",
-			"sinks\n- [batched, chat, lake, pager, siem, tickets]\n+ [batched, chat, lake, siem, tickets]\npager should send, and does not\n  com.example.detection.created 25769804127-1773479898715: filtered: did not match: detection.risk_score >= 95"},
-		{"a sink that should not send", created + "  sinks: [lake, siem, tickets, batched]", "chat sends, and should not\n  com.example.detection.created 25769804127-1773479898715: sent: it matches event.action"},
+			"sinks\n- [batched, chat, lake, pager, siem, tickets]\n+ [batched, chat, lake, siem, tickets]\npager should send, and does not\n  io.ndrbridge.detection.created 25769804127-1773479898715: filtered: did not match: detection.risk_score >= 95"},
+		{"a sink that should not send", created + "  sinks: [lake, siem, tickets, batched]", "chat sends, and should not\n  io.ndrbridge.detection.created 25769804127-1773479898715: sent: it matches event.action"},
 		{"a text that is missing", created + "  output: {lake: {contains: nowhere}}", "lake: contains\n- nowhere\n+ {\"specversion\""},
 		{"a text that is not missing", created + "  output: {lake: {lacks: quoted}}", "lake: lacks\n- quoted\n+ {\"specversion\""},
 		{"another value", created + "  output: {lake: {json: {data: {detection: {risk_score: 95}}}}}", "lake: json.data.detection.risk_score\n- 95\n+ 92"},
@@ -151,7 +150,7 @@ func TestRun(t *testing.T) {
 		{"another line", "  events: [{fixture: heartbeat}]\n  output: {siem: {lines: ['CEF:0|x', y]}}", "siem: lines\n- CEF:0|x\n+ CEF:0|ndrbridge|ndrbridge|1.2.3|heartbeat|"},
 		{"text that is not JSON", created + "  output: {siem: {json: {}}}", "siem: json: the output is not JSON"},
 		{"an event for which a template fails", "  events: [{fixture: detection.created, set: {categories: []}}]\n  sinks: [lake, siem, tickets, batched]",
-			"templated cannot send an event\n  com.example.detection.created 25769804127-1773479898715: dead_letter: line 1, column 15 of the template"},
+			"templated cannot send an event\n  io.ndrbridge.detection.created 25769804127-1773479898715: dead_letter: line 1, column 15 of the template"},
 		{"an event that cannot be sent", created + "  output: {strict: {events: 1}}", "strict: an event cannot be sent: match event 25769804127-1773479898715"},
 	} {
 		t.Run(test.name+" fails", func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"ndrbridge/transform"
 )
 
-var encoder = transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"}
+var encoder = transform.Encoder{Appliance: "hq"}
 
 var seen = time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
 

@@ -68,7 +68,7 @@ func (t *Template) try() error {
 func (t *Template) renderSample(s sample, prefix string) (stream string, err error) {
 	const maxBytes = 1 << 20
 	e, err := transform.New(transform.Attributes{
-		ID: s.id, Source: "ndrbridge://sample/" + s.path, Type: "io.ndrbridge." + s.action, Subject: "1", PartitionKey: "1",
+		ID: s.id, Source: "ndrbridge://sample/" + s.path, Type: transform.TypePrefix + s.action, Subject: "1", PartitionKey: "1",
 		Time: time.UnixMilli(1700000000000), RecordedTime: time.UnixMilli(1700000000000), Appliance: "sample",
 		SeverityNumber: 13, SeverityText: "WARN",
 	}, []byte(strings.ReplaceAll(s.data, mark, prefix)))
