@@ -160,17 +160,6 @@ func allOf(c conversion) conversion {
 	}}
 }
 
-// between is a part of a text, of n bytes behind the first from.
-func between(name string, from, n int) conversion {
-	return conversion{name, func(dst, value []byte) ([]byte, fit) {
-		text, ok := unquoted(nil, value)
-		if !ok || len(text) < from+n {
-			return dst, none
-		}
-		return appendText(dst, string(text[from:from+n])), part
-	}}
-}
-
 // derived is a conversion of a text, in lower case, to another one; "" if there is none.
 func derived(name string, convert func(text string) string) conversion {
 	return conversion{name, func(dst, value []byte) ([]byte, fit) {
