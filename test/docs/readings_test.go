@@ -164,6 +164,10 @@ stored='-fsS -H Content-Type:application/json -d {} -o document'
 		},
 	},
 	{document: "docs/guarantees.md", checkout: true, config: fixed(site), setup: "start" + delivered},
+	{
+		document: "docs/splunk-and-slack.md", config: fixed(site),
+		setup: "mkdir -p /etc/ndrbridge/secrets; touch hq.key hec.key slack.key; start" + delivered,
+	},
 	{document: "docs/testing.md", config: fixed(site), setup: "start" + delivered},
 	{document: "docs/runbook.md", config: fixed(site), setup: "start" + delivered},
 	{document: "docs/operations.md", config: fixed(site + lake), setup: "start" + delivered, before: []preparation{
