@@ -49,20 +49,16 @@ func variableOf(path string) string {
 	return prefix + strings.ToUpper(strings.NewReplacer(".", "_", "[", "_", "]", "").Replace(path))
 }
 
-// setting is an environment variable, or an option, that sets a key.
+// setting is an environment variable that sets a key.
 type setting struct {
 	key
 	variable, value string
-	indexes         []int  // of the list items in the path
-	origin          string // the variable or the option
+	indexes         []int // of the list items in the path
 }
 
 // overlay applies the environment to config, where it takes precedence over the files.
 func (p *sourceLines) overlay(environ []string, config *Config) {
-	p.apply(p.settings(env.ToMap(environ)), config)
-}
-
-func (p *sourceLines) apply(settings []setting, config *Config) {
+	settings := p.settings(env.ToMap(environ))
 	valid := make(map[string]string, len(settings))
 	for i, s := range settings {
 		path, value, ok := p.locate(s, reflect.ValueOf(config).Elem())
@@ -76,7 +72,7 @@ func (p *sourceLines) apply(settings []setting, config *Config) {
 				*secret = Secret{}
 			}
 		}
-		at := sourceLine{variable: s.origin}
+		at := sourceLine{variable: s.variable}
 		p.at[path] = at
 		p.forget(path)
 		// env ends a list at its first error and names no variables in errors, so it gets
@@ -131,7 +127,7 @@ func (p *sourceLines) settings(environment map[string]string) []setting {
 			advice := cmp.Or(filterAdvice(strings.ToLower(former), splitList(value)), suggestVariable(general, indexes, byVariable))
 			p.failAt(sourceLine{variable: variable}, "", "is not a known variable"+advice)
 		case value != "":
-			settings = append(settings, setting{k, variable, value, indexes, variable})
+			settings = append(settings, setting{k, variable, value, indexes})
 		}
 	}
 	slices.SortFunc(settings, func(a, b setting) int {
@@ -200,7 +196,7 @@ func (p *sourceLines) locate(s setting, at reflect.Value) (path string, value re
 		indexes, path = indexes[1:], item(list, index)+rest
 		if index > at.Len() {
 			p.meant = append(p.meant, list)
-			p.failAt(sourceLine{variable: s.origin}, path, "skips an item of the list: "+item(list, at.Len())+" is not set; items count from 0")
+			p.failAt(sourceLine{variable: s.variable}, path, "skips an item of the list: "+item(list, at.Len())+" is not set; items count from 0")
 			return "", value, false
 		}
 		if index == at.Len() {

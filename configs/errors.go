@@ -21,7 +21,7 @@ type Error struct {
 	// not come from a file; Line and Column are 0 if unknown.
 	File         string
 	Line, Column int
-	// Variable is the environment variable that set the value, --set, or empty.
+	// Variable is the environment variable that set the value, or empty.
 	Variable string
 	// Message says what is wrong and what to do.
 	Message string
@@ -51,7 +51,7 @@ func (e *Error) Error() string {
 }
 
 // Errors holds all errors of a configuration: those of the files in their order, then those
-// of the environment and of --set.
+// of the environment.
 type Errors []*Error
 
 // Error returns one line for each error.

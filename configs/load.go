@@ -68,7 +68,6 @@ func decode(files []file, s Source) (p *sourceLines, config *Config, whole bool)
 		config.State = within(files[0].folder, config.State)
 	}
 	p.overlay(s.Environ, config)
-	p.set(s.Set, config)
 	return p, config, whole
 }
 

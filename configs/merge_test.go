@@ -5,11 +5,17 @@ import (
 	"testing"
 )
 
+const mergeable = `
+log: {level: warn}
+appliances: [{name: hq, url: "https://sensor.example", api_key: k, records: [{name: dns}, {name: http}]}]
+sinks: [{name: lake, kafka: {brokers: ["a:1"]}}, {name: log, file: {path: "-"}}]
+`
+
 // FuzzMerge checks that a file that is merged with itself, or with an empty one, stays the
 // same, and that no two files cause a panic.
 func FuzzMerge(f *testing.F) {
-	f.Add(valid, forSets)
-	f.Add(forSets, "log: {level: debug}\nsinks: [{name: lake, kafka: {acks: one}}]")
+	f.Add(valid, mergeable)
+	f.Add(mergeable, "log: {level: debug}\nsinks: [{name: lake, kafka: {acks: one}}]")
 	f.Add(valid, "sinks: []")
 	f.Add("sinks: [{name: a}, {name: a}]", "sinks: {a: b}")
 	f.Add("sinks: [{name: a, webhook: {headers: {a: b}}}]", "sinks: [{name: a, webhook: {headers: {a: ${A}}, tls: }}]")

@@ -25,11 +25,6 @@ type Source struct {
 	// Environ is the environment in the form of os.Environ. Its variables take precedence
 	// over the files.
 	Environ []string
-	// Set holds values in the form key=value, which take precedence over everything else.
-	// The key is a path as in errors, in which a list item may be given by its name:
-	// sinks[0].kafka.topic, or sinks[lake].kafka.topic. The value is written as in the
-	// variable of the key.
-	Set []string
 	// WithoutSecrets means that the files of secrets and certificates need not be readable,
 	// because nothing is contacted.
 	WithoutSecrets bool
@@ -168,8 +163,7 @@ func (s Source) nothing() error {
 	return fmt.Errorf("%w%s: name a file with --config or NDRBRIDGE_CONFIG, or make one with ndrbridge config new", ErrNothing, looked)
 }
 
-// sets reports whether the source sets a key outside of files whose variable has one of
-// the prefixes.
+// sets reports whether the environment sets a key whose variable has one of the prefixes.
 func (s Source) sets(prefixes ...string) bool {
 	has := func(variable string) bool {
 		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(variable, prefix) })
@@ -179,5 +173,5 @@ func (s Source) sets(prefixes ...string) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(s.Set, func(option string) bool { return has(variableOf(option)) })
+	return false
 }

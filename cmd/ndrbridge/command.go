@@ -42,7 +42,6 @@ type command struct {
 
 	// Flags that more than one command has.
 	configFiles []string
-	sets        []string
 	adminURL    string
 	tokenFile   string
 	givenTLS    givenTLS
@@ -60,7 +59,7 @@ delivers every version of a detection at least once and in order, even after a c
 The configuration is read from the files and folders given with --config, or else listed
 in NDRBRIDGE_CONFIG, or else from ndrbridge.yaml in the working directory, or else from
 /etc/ndrbridge/ndrbridge.yaml. NDRBRIDGE_ variables, one for each key, take precedence over
-files, and --set takes precedence over both; ndrbridge config print shows the result.
+files; ndrbridge config print shows the result.
 
 Output is coloured on a terminal unless NO_COLOR is set. COLUMNS sets its width. TZ is the
 time zone of dates in flags.
@@ -116,8 +115,6 @@ var otherNames = map[string][]string{
 func (c *command) withConfig(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().StringArrayVarP(&c.configFiles, "config", "c", nil,
 		"a configuration file, or a folder of them, as `PATH`; repeat it to merge several (default $NDRBRIDGE_CONFIG, or else "+strings.Join(configs.DefaultPaths(), " or ")+")")
-	cmd.Flags().StringArrayVar(&c.sets, "set", nil,
-		"set a key of the configuration to a value, as in `KEY=VALUE`, over files and environment; for example sinks[lake].kafka.topic=ndr; repeat it for several")
 	return cmd
 }
 
@@ -128,7 +125,7 @@ func (c *command) source() configs.Source {
 		paths = filepath.SplitList(c.variable("NDRBRIDGE_CONFIG"))
 		paths = slices.DeleteFunc(paths, func(path string) bool { return path == "" }) // as after a trailing colon
 	}
-	return configs.Source{Paths: paths, Defaults: c.defaults, Environ: c.environ, Set: c.sets}
+	return configs.Source{Paths: paths, Defaults: c.defaults, Environ: c.environ}
 }
 
 // load loads the configuration that the flags and the environment select. Its errors have

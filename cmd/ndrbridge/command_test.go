@@ -100,8 +100,6 @@ func TestCommands(t *testing.T) {
 		{"several files are merged", []string{"config", "print", "-c", valid, "-c", level}, nil, 0, "level: debug", ""},
 		{"the environment names several files", []string{"config", "print"}, []string{"NDRBRIDGE_CONFIG=" + valid + string(filepath.ListSeparator) + level}, 0, "level: debug", ""},
 		{"a separator at the end of the list is no file", []string{"config", "print"}, []string{"NDRBRIDGE_CONFIG=" + valid + string(filepath.ListSeparator)}, 0, "level: info", ""},
-		{"an option sets a key", []string{"config", "print", "-c", valid, "--set", "log.level=debug", "--set", "sinks[soc].webhook.gzip=true"}, []string{"NDRBRIDGE_LOG_LEVEL=warn"}, 0, "level: debug", ""},
-		{"an option must not contain a secret", []string{"check", "-c", valid, "--set", "appliances[hq].api_key=s3cret"}, nil, 78, "", "list of processes"},
 		{"nothing is configured", []string{"run"}, nil, 78, "", "ndrbridge: no configuration file was named: name a file with --config"},
 		{"nothing is configured for check", []string{"check"}, nil, 78, "", "no configuration file was named: name a file"},
 		{"nothing is configured for a command that acts", []string{"status"}, nil, 78, "", "ndrbridge: no configuration file was named: name a file"},

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -59,7 +61,11 @@ func TestReplayAndRewindAskBeforeTheyAct(t *testing.T) {
 	await(t, "the rewind", func() bool { return r.taken.Load() == 18 })
 
 	stop()
-	printed := i.answer("n\n", 1, append(rewind, "--config", i.config, "--set", "appliances[hq].url=http://127.0.0.1:1")...)
+	unreachable := filepath.Join(t.TempDir(), "unreachable.yaml")
+	if err := os.WriteFile(unreachable, []byte(`appliances: [{name: hq, url: "http://127.0.0.1:1"}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	printed := i.answer("n\n", 1, append(rewind, "--config", i.config, "--config", unreachable)...)
 	reason, question, asked := strings.Cut(printed, "Read 6 objects of hq/detections")
 	if !asked || !strings.Contains(reason, "because those of the appliance could not be counted: ") || !strings.Contains(question, "nothing was changed") {
 		t.Error(printed)

@@ -105,7 +105,7 @@ or a summary of a large one. The size is batch.max_events of the sink, or the va
 // preset that no sink has and no flag names a configuration, it returns a sample sink with
 // them.
 func (c *command) sinkWith(preset, name string, of format.Name) (configs.Sink, error) {
-	named := len(c.configFiles) > 0 || len(c.sets) > 0
+	named := len(c.configFiles) > 0
 	if of != "" && named {
 		return configs.Sink{}, fmt.Errorf("%w: --format cannot be combined with --config: the sink has its format", commandline.ErrUsage)
 	}

@@ -24,13 +24,11 @@ prints a file with all keys, ` + "`ndrbridge check`" + ` reports all errors in a
 - **Environment variables** take precedence over files. The variable of a key is shown with the key.
   List items count from 0, and the values of a list are separated by commas. An empty variable is
   ignored.
-- **Options** take precedence over both: ` + "`--set KEY=VALUE`, which can be repeated, such as\n  `--set sinks[lake].kafka.topic=ndr`" + `, with a list item by its name or its index, and the value as in a
-  variable. Secrets are refused there, because other users can see the command line of a process.
 - **References** to environment variables in values of files are expanded: ` + "`${NAME}`" + `, which must be
   set, and ` + "`${NAME:-default}`" + `, whose default applies if the variable is unset or empty. Write ` + "`$${`" + ` for
   a literal ` + "`${`; any other `$`" + ` stays. The value of a variable is text, a number, a boolean and so on, as
   the key requires, but never more YAML, and it is not expanded again. Keys, the contents of other
-  files, and the values of ` + "`NDRBRIDGE_`" + ` variables and ` + "`--set`" + ` are not expanded. A secret
+  files, and the values of ` + "`NDRBRIDGE_`" + ` variables are not expanded. A secret
   can be a reference too and is hidden like any other. Within ` + "`{}` and `[]`, put references in quotes: `{level: \"${LEVEL}\"}`" + `.
 - **Durations** are numbers with units, such as ` + "`500ms`, `30s`, `5m`, `6h`, `7d`, `1w2d`" + `.
 - **Sizes** are whole numbers with ` + "`B`, `KiB`, `MiB`, `GiB` or `TiB`" + `.
@@ -39,8 +37,8 @@ prints a file with all keys, ` + "`ndrbridge check`" + ` reports all errors in a
 - **Secrets** can be given as a file instead: add ` + "`_file`" + ` to the key and set it to the path of the file.
   Set only one of the two. URLs and headers do not support this. The file is read again if the
   secret is rejected.
-- **Paths** in a file are relative to the folder of that file; those in environment variables and
-  ` + "`--set`" + ` are relative to the working directory. The state is beside the first file unless ` + "`state`" + ` is set.
+- **Paths** in a file are relative to the folder of that file; those in environment variables are
+  relative to the working directory. The state is beside the first file unless ` + "`state`" + ` is set.
 - **Values of a list** are also accepted in capitals, and with - and _ for each other: ` + "`SCRAM-SHA-512`,\n  `INFO`" + `.
 - A key that is left out or has no value has its default. An unknown key is an error.
 
