@@ -25,15 +25,13 @@ type conn struct {
 	closed chan struct{}  // closed once the connection is closed
 }
 
-// maxUntracked is the capacity for answers of other subscribers of the subject. If acks
-// is full, the library drops acknowledgements.
+// maxUntracked is the capacity for answers of other subscribers of the subject.
 const maxUntracked = 8192
 
 // Bounds of the messages from a server, in bytes. An acknowledgement has about 60; an
 // answer of JetStream's API describes a stream.
 const (
 	maxAnswer = 256 << 10
-	maxAck    = 2 << 10
 	ackBytes  = 128 // of an unread acknowledgement, on average
 )
 
@@ -53,12 +51,12 @@ func (s *Sink) dial(ctx context.Context) (*conn, error) {
 	timeout := o.Timeout / time.Duration(1+strings.Count(o.URL, ","))
 	c := &conn{
 		inbox:  nats.NewInbox() + ".",
-		acks:   make(chan *nats.Msg, o.MaxPending+maxUntracked),
+		acks:   make(chan *nats.Msg),
 		faults: make(chan error, 1),
 		closed: make(chan struct{}),
 	}
 	options := []nats.Option{
-		nats.Name(o.Name),
+		nats.Name(o.Name), nats.Timeout(timeout), nats.NoReconnect(),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			select {
 			case c.faults <- err:
@@ -71,13 +69,21 @@ func (s *Sink) dial(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	wire := natswire.Options{URL: o.URL, TLS: o.TLS, Timeout: timeout, Limits: natswire.Limits{
-		Message: maxAnswer, Inbox: c.inbox, InboxMessage: maxAck, InboxBytes: cap(c.acks) * ackBytes,
-	}, Lease: o.Lease}
-	if c.Conn, err = natswire.Connect(ctx, wire, append(options, login...)...); err != nil {
+	wire := natswire.Options{TLS: o.TLS, Lease: o.Lease, MaxMessage: maxAnswer, Cut: true}
+	if c.Conn, err = natswire.Connect(ctx, o.URL, wire, append(options, login...)...); err != nil {
 		return nil, err
 	}
-	if _, err := c.ChanSubscribe(c.inbox+"*", c.acks); err != nil {
+	acks, err := c.Subscribe(c.inbox+"*", func(ack *nats.Msg) {
+		select {
+		case c.acks <- ack:
+		case <-c.closed:
+		}
+	})
+	if err == nil { // beyond them, the library drops acknowledgements and reports an error
+		unread := o.MaxPending + maxUntracked
+		err = acks.SetPendingLimits(unread, unread*ackBytes)
+	}
+	if err != nil {
 		c.end()
 		return nil, err
 	}

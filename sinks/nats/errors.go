@@ -17,7 +17,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ndrbridge/internal/failure"
-	"ndrbridge/internal/natswire"
 )
 
 // errorOf returns the classified error of a failed connection or request. Because err may
@@ -62,7 +61,7 @@ func adviceOn(err error) string {
 		return "the server has no TLS on this port: use nats:// in url and remove tls, or configure TLS on the server"
 	case is(nats.ErrSecureConnRequired):
 		return "the server requires TLS: use tls:// in url"
-	case is(natswire.ErrHTTP, natswire.ErrTLS):
+	case is(nats.ErrNoInfoReceived):
 		return "check host and port in url: is it the port for NATS clients?"
 	case is(nats.ErrHeadersNotSupported):
 		return "the server is too old, or headers are disabled"

@@ -1,11 +1,14 @@
 package nats
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/test/hostile"
@@ -85,5 +88,28 @@ func TestAdvertisedServersAreNotContacted(t *testing.T) {
 	_ = l.(*net.TCPListener).SetDeadline(time.Now().Add(50 * time.Millisecond)) // any connection waits already
 	if _, err := l.Accept(); err == nil {
 		t.Error("an advertised server is contacted")
+	}
+}
+
+func TestUnreadAcknowledgementsAreBounded(t *testing.T) {
+	s := loopback.NATS(t, nil)
+	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}", CreateStream: true, MaxPending: 1})
+	if err := sink.Send(t.Context(), sinktest.Events(1, 1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	nc := client(t, s)
+	answer := make([]byte, maxAnswer)
+	for range 2 * (1 + maxUntracked) * ackBytes / len(answer) {
+		if err := nc.Publish(sink.conn.reply(0), answer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case err := <-sink.conn.faults:
+		if !errors.Is(err, nats.ErrSlowConsumer) {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("acknowledgements that are not read are kept")
 	}
 }

@@ -157,7 +157,7 @@ func (b *publishBatch) publishNext(ctx context.Context, reply string) error {
 	msg := b.sink.message.of(e, &b.sink.options)
 	msg.Subject, msg.Reply = token(b.sink.subject.Expand(e)), reply
 	switch err := b.conn.PublishMsg(msg); {
-	case errors.Is(err, nats.ErrMaxPayload):
+	case errors.Is(err, nats.ErrMaxPayload) && b.conn.MaxPayload() > 0: // otherwise the server is at fault
 		b.errs[i] = failure.Unsendable("event %s: its message of %d bytes is larger than the server's max_payload, %d",
 			e.ID, msg.Size(), b.conn.MaxPayload())
 	case err != nil:
@@ -171,7 +171,7 @@ func (b *publishBatch) publishNext(ctx context.Context, reply string) error {
 // the number of the first event's message.
 func (b *publishBatch) awaitAck(ctx context.Context, first uint64) error {
 	select {
-	case ack := <-b.conn.acks: // usually several are queued, and this is the fastest way to receive one
+	case ack := <-b.conn.acks: // usually one is waiting, and this is the fastest way to receive it
 		return b.applyAck(ctx, ack, first)
 	default:
 	}
@@ -193,7 +193,6 @@ func (b *publishBatch) awaitAck(ctx context.Context, first uint64) error {
 
 // applyAck records the result of the event that ack acknowledges. An error ends the Send.
 func (b *publishBatch) applyAck(ctx context.Context, ack *nats.Msg, first uint64) error {
-	b.conn.Taken(ack)
 	number, err := b.conn.number(ack)
 	i := number - first
 	if err != nil || i >= uint64(len(b.events)) || !b.pending[i] {

@@ -72,10 +72,12 @@ func ConnectCluster(ctx context.Context, c *configs.Cluster, log *slog.Logger) (
 	}
 	reported := errorLimiter{}
 	lease := time.Duration(c.Lease)
-	conn, err := natswire.ConnectAgain(ctx, natswire.Options{
-		URL: o.URL, TLS: o.TLS, Timeout: min(lease, 5*time.Second), Limits: natswire.Limits{Message: maxClusterMessage},
-	}, append(login,
-		nats.Name("ndrbridge "+c.Name+" "+c.Member),
+	conn, err := natswire.Connect(ctx, o.URL, natswire.Options{TLS: o.TLS, MaxMessage: maxClusterMessage}, append(login,
+		nats.Name("ndrbridge "+c.Name+" "+c.Member), nats.Timeout(min(lease, 5*time.Second)),
+		// Nothing is buffered while there is no connection: sending fails. Errors of
+		// authentication do not end it, because servers report them while they are
+		// misconfigured or being restarted.
+		nats.MaxReconnects(-1), nats.ReconnectBufSize(-1), nats.IgnoreAuthErrorAbort(),
 		// A connection that is dead without a sign must not cost more than a lease.
 		nats.PingInterval(lease/4), nats.MaxPingsOutstanding(2), nats.FlusherTimeout(lease/2),
 		nats.ReconnectWait(200*time.Millisecond), nats.ReconnectJitter(100*time.Millisecond, 200*time.Millisecond),

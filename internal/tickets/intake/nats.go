@@ -71,9 +71,10 @@ func (n *NATS) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	wire := natswire.Options{URL: n.o.URL, TLS: secure, Timeout: timeout, Limits: natswire.Limits{Message: maxMessage + maxHeaders, Cut: true}}
+	wire := natswire.Options{TLS: secure, MaxMessage: maxMessage + maxHeaders, Cut: true}
 	closed := make(chan struct{})
-	conn, err := natswire.Connect(ctx, wire, append(options, nats.Name(n.o.Durable), nats.ClosedHandler(func(*nats.Conn) { close(closed) }))...)
+	conn, err := natswire.Connect(ctx, n.o.URL, wire, append(options, nats.Name(n.o.Durable),
+		nats.Timeout(timeout), nats.NoReconnect(), nats.ClosedHandler(func(*nats.Conn) { close(closed) }))...)
 	if err != nil {
 		return fmt.Errorf("connect to NATS: %w", n.o.Hide(err))
 	}

@@ -17,11 +17,13 @@ import (
 	"ndrbridge/test/natsserver"
 )
 
-func options(url string) natswire.Options {
-	return natswire.Options{URL: url, Timeout: 5 * time.Second, Limits: natswire.Limits{Message: 1000}}
+// connectAgain returns a connection that reconnects.
+func connectAgain(ctx context.Context, url string, timeout time.Duration, options ...nats.Option) (*natswire.Conn, error) {
+	return natswire.Connect(ctx, url, natswire.Options{MaxMessage: 1000},
+		append(options, nats.Timeout(timeout), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1))...)
 }
 
-func TestConnectAgain(t *testing.T) {
+func TestReconnect(t *testing.T) {
 	t.Run("the connection outlives its server and the context", func(t *testing.T) {
 		port := loopback.FreePorts(t, 1)[0]
 		start := func() (stop func()) {
@@ -34,7 +36,7 @@ func TestConnectAgain(t *testing.T) {
 		stop := start()
 		ctx, cancel := context.WithCancel(t.Context())
 		disconnected, reconnected := make(chan struct{}, 1), make(chan struct{}, 1)
-		c, err := natswire.ConnectAgain(ctx, options(fmt.Sprintf("nats://127.0.0.1:%d", port)),
+		c, err := connectAgain(ctx, fmt.Sprintf("nats://127.0.0.1:%d", port), 5*time.Second,
 			nats.ReconnectWait(10*time.Millisecond),
 			nats.DisconnectErrHandler(func(*nats.Conn, error) { disconnected <- struct{}{} }),
 			nats.ReconnectHandler(func(*nats.Conn) { reconnected <- struct{}{} }))
@@ -68,7 +70,7 @@ func TestConnectAgain(t *testing.T) {
 		}
 		defer stop()
 		disconnected := make(chan error, 10)
-		c, err := natswire.ConnectAgain(t.Context(), options(s.ClientURL()), nats.ReconnectWait(10*time.Millisecond),
+		c, err := connectAgain(t.Context(), s.ClientURL(), 5*time.Second, nats.ReconnectWait(10*time.Millisecond),
 			nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { disconnected <- err }))
 		if err != nil {
 			t.Fatal(err)
@@ -117,9 +119,7 @@ func TestConnectAgain(t *testing.T) {
 				_, _ = io.Copy(io.Discard, c)
 			}
 		})
-		o := options("nats://" + relay)
-		o.Timeout = time.Hour
-		c, err := natswire.ConnectAgain(t.Context(), o, nats.ReconnectWait(time.Millisecond), nats.ReconnectJitter(0, 0))
+		c, err := connectAgain(t.Context(), "nats://"+relay, time.Hour, nats.ReconnectWait(time.Millisecond), nats.ReconnectJitter(0, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,9 +144,7 @@ func TestConnectAgain(t *testing.T) {
 	t.Run("the end of the context ends the first attempt", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer time.AfterFunc(20*time.Millisecond, cancel).Stop()
-		o := options("nats://" + loopback.Silent(t))
-		o.Timeout = time.Hour
-		if c, err := natswire.ConnectAgain(ctx, o); err == nil {
+		if c, err := connectAgain(ctx, "nats://"+loopback.Silent(t), time.Hour); err == nil {
 			c.Close()
 			t.Error("it connected")
 		}
