@@ -12,7 +12,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// gapState says whether there is a gap before the next entry to be committed.
+// gapState records whether there is a gap before the next entry to be committed.
 type gapState int
 
 const (

@@ -3,6 +3,7 @@ package sinks
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+
 	"ndrbridge/internal/failure"
 )
 

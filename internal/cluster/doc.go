@@ -6,7 +6,7 @@
 // which member follows the log of a shard, which one tries to own it, and when. It decides
 // nothing about safety, for which a wrong view is harmless: a member owns a shard if the
 // shard's log has accepted its take (see checkpoint/replicated), and acts for it while it has
-// a lease (see cluster/lease).
+// a lease (see [ndrbridge/internal/lease]).
 //
 // This is what a member does with a shard:
 //

@@ -1,5 +1,5 @@
-// Package failure gives the errors of deliveries a class, which says how a sink goes on, and a
-// scope, which says whose fault they may be.
+// Package failure classifies the errors of deliveries: the class of an error decides how a sink
+// goes on, and its scope what may be at fault.
 package failure
 
 import (
@@ -30,7 +30,7 @@ const (
 	Halted Class = "halted"
 )
 
-// Scope tells whether a failure is about an event, its request, a part of the target or the whole
+// Scope is the extent of a failure: an event, its request, a part of the target or the whole
 // target. It decides whether a Transient failure may count against an event. The set is closed.
 type Scope string
 

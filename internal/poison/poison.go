@@ -18,7 +18,7 @@ const (
 	HaltAfter = 20
 )
 
-// Rule says when an item that fails while others succeed is poison: after Attempts failures,
+// Rule decides when an item that fails while others succeed is poison: after Attempts failures,
 // the first and the last of which are at least After apart.
 type Rule struct {
 	Attempts int
