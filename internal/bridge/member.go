@@ -175,8 +175,7 @@ func (m *member) cut() {
 
 // Config implements work.
 func (m *member) Config() *configs.Config {
-	config := m.shards.settings()
-	return config
+	return m.shards.settings()
 }
 
 // Err implements work.
