@@ -60,7 +60,7 @@ type Detection struct {
 
 	object   []byte
 	repaired bool
-	severity severity
+	severity Severity
 }
 
 // ParseDetection extracts the fields that the bridge needs from a detection's JSON

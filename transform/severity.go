@@ -7,43 +7,87 @@ import (
 	"ndrbridge/internal/jsonscan"
 )
 
-// severity is an OpenTelemetry severity: its number and its short name.
-type severity struct {
-	number int32
-	text   string
-}
+// Severity is how severe an event is, in the words shown to people. A higher one is more
+// severe.
+type Severity int
 
-// The severities of the bands of risk scores.
-var (
-	severityInfo  = severity{9, "INFO"}
-	severityWarn  = severity{13, "WARN"}
-	severityError = severity{17, "ERROR"}
-	severityFatal = severity{21, "FATAL"}
+// The severities. Detections without a risk score or with 0 are of SeverityUnknown.
+const (
+	SeverityUnknown Severity = iota
+	SeverityLow
+	SeverityMedium
+	SeverityHigh
+	SeverityCritical
 )
 
-// severityOf returns the band of a detection's risk score (0 to 99). A detection
-// without a score is in the lowest band, and a performance detection is never above the
-// medium one.
-func severityOf(riskScore, categories []byte) severity {
-	score, err := strconv.ParseFloat(string(jsonscan.Number(riskScore)), 64)
+// bands are the severities with their ranges of risk scores (0 to 99), and the severities
+// of OpenTelemetry that events carry: number and short name.
+var bands = [...]struct {
+	word   string
+	least  float64 // the lowest risk score
+	number int32
+	text   string
+}{
+	SeverityUnknown:  {"unknown", 0, 9, "INFO"},
+	SeverityLow:      {"low", 0, 9, "INFO"}, // above 0
+	SeverityMedium:   {"medium", 31, 13, "WARN"},
+	SeverityHigh:     {"high", 80, 17, "ERROR"},
+	SeverityCritical: {"critical", 90, 21, "FATAL"},
+}
+
+// String returns the word shown to people, in lower case.
+func (s Severity) String() string { return bands[s].word }
+
+// SeverityOf returns the severity for the severity number of an event and, as JSON, its
+// risk score, which distinguishes the two lowest.
+func SeverityOf(number int32, riskScore []byte) Severity {
+	for s := SeverityCritical; s > SeverityLow; s-- {
+		if number >= bands[s].number {
+			return s
+		}
+	}
+	if score, err := parseScore(riskScore); err == nil && score > 0 {
+		return SeverityLow
+	}
+	return SeverityUnknown
+}
+
+// SeverityWord returns the word for the severity of a detection's event, and "" for other
+// events.
+func (e Event) SeverityWord() string {
+	if e.SeverityNumber == 0 {
+		return ""
+	}
+	var riskScore []byte
+	for name, object := range jsonscan.Members(e.Data()) {
+		if string(name) == "detection" {
+			riskScore = Detection{object: object}.field("risk_score")
+		}
+	}
+	return SeverityOf(e.SeverityNumber, riskScore).String()
+}
+
+// severityOf returns the severity for a detection's risk score. Without a score it is low,
+// and that of a performance detection is never above medium.
+func severityOf(riskScore, categories []byte) Severity {
+	score, err := parseScore(riskScore)
 	if err != nil {
-		return severityInfo
+		return SeverityLow
 	}
-	band := severityFatal
-	switch {
-	case score < 31:
-		band = severityInfo
-	case score < 80:
-		band = severityWarn
-	case score < 90:
-		band = severityError
+	severity := SeverityCritical
+	for severity > SeverityLow && score < bands[severity].least {
+		severity--
 	}
-	if band.number > severityWarn.number {
+	if severity > SeverityMedium {
 		for category := range jsonscan.Elements(categories) {
 			if string(category) == `"perf"` || bytes.HasPrefix(category, []byte(`"perf.`)) {
-				return severityWarn
+				return SeverityMedium
 			}
 		}
 	}
-	return band
+	return severity
+}
+
+func parseScore(riskScore []byte) (float64, error) {
+	return strconv.ParseFloat(string(jsonscan.Number(riskScore)), 64)
 }

@@ -10,7 +10,6 @@ import (
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/internal/admin"
-	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/transform"
 )
 
@@ -106,7 +105,7 @@ func (c *command) printEvent(e transform.Event) error {
 	if at.IsZero() {
 		at = e.RecordedTime
 	}
-	word := card.SeverityOf(e)
+	word := e.SeverityWord()
 	severity := fmt.Sprintf("%-8s", word)
 	if c.colours() {
 		severity = severityColour(word).Apply(severity)

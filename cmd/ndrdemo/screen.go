@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"ndrbridge/cmd/internal/terminal"
-	"ndrbridge/sinks/webhook/card"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/transform"
 )
@@ -51,7 +50,7 @@ func (s *screen) event(e transform.Event) {
 		what = data.Ticket.ID + " " + data.Ticket.Status
 	}
 	fmt.Fprintln(s.out, terminal.Printable(fmt.Sprintf("%s %-10s %-8s %-8s %s",
-		e.Time.Local().Format(time.TimeOnly), e.Stream(), card.SeverityOf(e), e.Action(), what)))
+		e.Time.Local().Format(time.TimeOnly), e.Stream(), e.SeverityWord(), e.Action(), what)))
 }
 
 // row prints the counts of a report.

@@ -35,21 +35,17 @@ func facilityOf(name string) (number int, ok bool) {
 	return i, i >= 0
 }
 
-// severityOf returns the severity of an event. Events of detections have a severity number;
-// others without one are informational.
+// The severities of detections' events: notice, warning, error, critical; others are
+// informational.
+var severities = [...]int{5, 5, 4, 3, 2}
+
+const informational = 6
+
 func severityOf(e transform.Event) int {
-	switch n := e.SeverityNumber; {
-	case n >= 21:
-		return 2 // critical
-	case n >= 17:
-		return 3 // error
-	case n >= 13:
-		return 4 // warning
-	case n >= 9:
-		return 5 // notice
-	default:
-		return 6 // informational
+	if e.SeverityNumber == 0 {
+		return informational
 	}
+	return severities[transform.SeverityOf(e.SeverityNumber, nil)]
 }
 
 // message encodes events as messages of RFC 5424.

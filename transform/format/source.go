@@ -70,28 +70,11 @@ var attributes = map[string]func(dst []byte, s *source) []byte{
 	},
 	// The severity of a detection in the words shown to people.
 	"event.severity": func(dst []byte, s *source) []byte {
-		switch n := s.event.SeverityNumber; {
-		case n >= 21:
-			return append(dst, `"critical"`...)
-		case n >= 17:
-			return append(dst, `"high"`...)
-		case n >= 13:
-			return append(dst, `"medium"`...)
-		case n == 0:
-			return dst
+		slot, isRead := s.plan.slots["detection.risk_score"]
+		if !isRead || s.event.SeverityNumber == 0 {
+			return appendPresent(dst, s.event.SeverityWord())
 		}
-		// The lowest number: a low risk score, or none.
-		var risk []byte
-		if slot, isRead := s.plan.slots["detection.risk_score"]; isRead {
-			risk = s.values[slot]
-		} else {
-			risk = lookup(s.event.Data(), "detection.risk_score")
-		}
-		score, err := strconv.ParseFloat(string(jsonscan.Number(risk)), 64)
-		if err != nil || score <= 0 {
-			return append(dst, `"unknown"`...)
-		}
-		return append(dst, `"low"`...)
+		return appendText(dst, transform.SeverityOf(s.event.SeverityNumber, s.values[slot]).String())
 	},
 }
 

@@ -11,27 +11,12 @@ import (
 	"ndrbridge/transform"
 )
 
-// Level is a severity, in the words shown to people. A higher level is more severe.
-type Level int
-
-// The levels. Detections without a risk score or with 0, and messages, are Unknown.
-const (
-	Unknown Level = iota
-	Low
-	Medium
-	High
-	Critical
-)
-
-// String returns the word shown to people.
-func (l Level) String() string {
-	return [...]string{"Unknown", "Low", "Medium", "High", "Critical"}[l]
-}
-
 // Card is the summary of an event. Its texts are single lines of plain text from
 // untrusted sources: escape them, and cut them to the lengths that a service accepts.
 type Card struct {
-	Level Level
+	// Level is the severity; events that are no detections and need no attention have
+	// SeverityUnknown.
+	Level transform.Severity
 	// Score is the risk score as the appliance wrote it; empty if there is none.
 	Score string
 	// Title says what happened, or names the detection; never empty.
@@ -64,7 +49,13 @@ func (c Card) Headline() string {
 	if c.Score == "" {
 		return c.Title
 	}
-	return c.Level.String() + " " + c.Score + ": " + c.Title
+	return capitalized(c.Level) + " " + c.Score + ": " + c.Title
+}
+
+// capitalized returns the word of a severity for the beginning of a text.
+func capitalized(s transform.Severity) string {
+	word := s.String()
+	return strings.ToUpper(word[:1]) + word[1:]
 }
 
 // Brief is a cheaper Of: it sets at least the level, the score, the title, the

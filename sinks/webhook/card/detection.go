@@ -118,7 +118,7 @@ func (c *Card) setName(e transform.Event) {
 		}
 	}
 	c.Score = score(riskScore)
-	c.Level = levelOf(e, c.Score)
+	c.Level = transform.SeverityOf(e.SeverityNumber, []byte(c.Score))
 	c.Title = string(cmp.Or(title, format, kind, text("Detection "+e.Subject)))
 }
 
@@ -165,36 +165,6 @@ func score(riskScore text) string {
 		return ""
 	}
 	return string(riskScore)
-}
-
-// SeverityOf returns the severity of a detection's event in the words shown to people:
-// critical, high, medium or low, and unknown without a risk score or with 0. It returns ""
-// for other events.
-func SeverityOf(e transform.Event) string {
-	if e.SeverityNumber == 0 {
-		return ""
-	}
-	level := levelOf(e, "")
-	if level == Unknown { // the lowest number: a low score, or none
-		level = Of(e).Level
-	}
-	return strings.ToLower(level.String())
-}
-
-// levelOf returns the level for the severity of an event and its risk score.
-func levelOf(e transform.Event, score string) Level {
-	number, err := strconv.ParseFloat(score, 64)
-	switch {
-	case e.SeverityNumber >= 21:
-		return Critical
-	case e.SeverityNumber >= 17:
-		return High
-	case e.SeverityNumber >= 13:
-		return Medium
-	case err == nil && number > 0:
-		return Low
-	}
-	return Unknown
 }
 
 // endpoint is a participating machine or person, identified by a name, an address or

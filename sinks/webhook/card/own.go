@@ -83,23 +83,23 @@ func (c *Card) own(e transform.Event) {
 	c.Note = "ndrbridge at " + e.Appliance
 	switch kind := kindOf(e); kind {
 	case "appliance.unreachable":
-		c.Level, c.Title = High, "Appliance "+e.Appliance+" cannot be polled"
+		c.Level, c.Title = transform.SeverityHigh, "Appliance "+e.Appliance+" cannot be polled"
 		c.fact("Reason", field("reason"))
 		c.fact("Since", field("since"))
 	case "appliance.reachable":
 		c.Title = "Appliance " + e.Appliance + " can be polled again"
 		c.fact("Was unreachable since", field("was_unreachable_since"))
 	case "audit.gap":
-		c.Level, c.Title = High, "Entries of the audit log of "+e.Appliance+" may be missing"
+		c.Level, c.Title = transform.SeverityHigh, "Entries of the audit log of "+e.Appliance+" may be missing"
 		c.fact("Why", field("explanation"))
 		c.fact("Missing at most", field("missing"))
 	case "sink.skipped":
-		c.Level, c.Title = High, "Sink "+field("sink")+" skipped "+field("events")+" events"
+		c.Level, c.Title = transform.SeverityHigh, "Sink "+field("sink")+" skipped "+field("events")+" events"
 		c.fact("Reason", field("reason"))
 		c.fact("From", field("oldest"))
 		c.fact("To", field("newest"))
 	case "ticket.rejected":
-		c.Level, c.Title = Medium, "A ticket change was not written to "+e.Appliance
+		c.Level, c.Title = transform.SeverityMedium, "A ticket change was not written to "+e.Appliance
 	case "ticket.applied":
 		c.Title = "A ticket change was written to " + e.Appliance
 	case "heartbeat":

@@ -82,7 +82,7 @@ func Summary(events []transform.Event) Card {
 		}
 	}
 	for _, d := range detections[:min(len(detections), Few)] {
-		name := d.Level.String()
+		name := capitalized(d.Level)
 		if d.Score != "" {
 			name += " " + d.Score
 		}
@@ -104,14 +104,14 @@ type ranked struct {
 
 // bySeverity counts detections by level, the most severe first.
 func bySeverity(detections []ranked) string {
-	var counts [Critical + 1]int
+	var counts [transform.SeverityCritical + 1]int
 	for _, d := range detections {
 		counts[d.Level]++
 	}
 	var parts []string
-	for level := Critical; level >= Unknown; level-- {
+	for level := transform.SeverityCritical; level >= transform.SeverityUnknown; level-- {
 		if n := counts[level]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ToLower(level.String())))
+			parts = append(parts, fmt.Sprintf("%d %v", n, level))
 		}
 	}
 	return strings.Join(parts, ", ")

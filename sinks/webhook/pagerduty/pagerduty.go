@@ -105,7 +105,7 @@ func actionOf(e transform.Event, c card.Card) string {
 	switch {
 	case strings.HasSuffix(e.Type, ".appliance.reachable"):
 		return "resolve"
-	case e.Stream() == transform.StreamEvents && c.Level > card.Unknown:
+	case e.Stream() == transform.StreamEvents && c.Level > transform.SeverityUnknown:
 		return "trigger"
 	}
 	return ""

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
@@ -125,7 +124,7 @@ func (j jira) open(e transform.Event) (webhook.Request, error) {
 		Description: document(c),
 		Labels:      append(slices.Clone(j.Labels), label(e)),
 	}
-	if priority := j.Priorities[strings.ToLower(c.Level.String())]; priority != "" {
+	if priority := j.Priorities[c.Level.String()]; priority != "" {
 		i.Priority = &named{Name: priority}
 	}
 	body, err := json.Marshal(map[string]issue{"fields": i})

@@ -104,7 +104,7 @@ func (s serviceNow) open(e transform.Event) (webhook.Request, error) {
 		"correlation_id":      label(e),
 		"correlation_display": "ndrbridge",
 	}
-	if priority := s.Priorities[strings.ToLower(c.Level.String())]; priority != "" {
+	if priority := s.Priorities[c.Level.String()]; priority != "" {
 		columns["urgency"], columns["impact"] = priority, priority
 	}
 	maps.Copy(columns, s.Fields)
