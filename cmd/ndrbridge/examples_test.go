@@ -107,7 +107,6 @@ func (s *showcase) play() {
 	s.show("ndrbridge resume soc")
 	s.appendConfig("journal: {retain: 48h}\n")
 	s.show("ndrbridge reload")
-	s.show("ndrbridge rewind hq detections --to -2h --dry-run")
 	s.show("ndrbridge rewind hq detections --to -2h --yes")
 	s.await("detections", 14) // those of before, replayed, and the 4 that there are
 	s.awaitRest(time.Now())

@@ -213,11 +213,6 @@ func (c *Client) Rewind(ctx context.Context, source checkpoint.Source, to time.T
 	return c.do(ctx, post(rewindRequest{Appliance: source.Appliance, Stream: source.Stream, To: to}, "rewind"))
 }
 
-// PlanRewind implements Control.
-func (c *Client) PlanRewind(ctx context.Context, source checkpoint.Source, to time.Time) (RewindPlan, error) {
-	return ask[RewindPlan](ctx, c, post(rewindRequest{Appliance: source.Appliance, Stream: source.Stream, To: to, DryRun: true}, "rewind"))
-}
-
 // Verify implements Control.
 func (c *Client) Verify(ctx context.Context, appliance string, since time.Time, report poller.VerifyReport) ([]poller.Verification, error) {
 	body, err := c.open(ctx, post(verifyRequest{appliance, since}, "verify"))

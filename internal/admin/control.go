@@ -68,10 +68,6 @@ type Control interface {
 	Reload(ctx context.Context) (Reloaded, error)
 	// Rewind moves the position of a stream back to a time.
 	Rewind(ctx context.Context, source checkpoint.Source, to time.Time) error
-	// PlanRewind returns what Rewind would do, and changes nothing. It asks the appliance
-	// for a few seconds. It returns poller.ErrNoPosition, wrapped, if the stream was never
-	// read.
-	PlanRewind(ctx context.Context, source checkpoint.Source, to time.Time) (RewindPlan, error)
 	// Verify compares what an appliance returns since a time with what was
 	// journalled, stream by stream.
 	Verify(ctx context.Context, appliance string, since time.Time, report poller.VerifyReport) ([]poller.Verification, error)
@@ -108,23 +104,6 @@ type Replay struct {
 	Until time.Time `json:"until,omitzero"`
 	// DryRun counts the events and changes nothing.
 	DryRun bool `json:"dry_run,omitempty"`
-}
-
-// RewindPlan is what a rewind would do.
-type RewindPlan struct {
-	// Position is the appliance's time up to which the stream was read; absent: it has
-	// read nothing yet.
-	Position time.Time `json:"position,omitzero"`
-	// Objects counts the objects from the time of the rewind up to Position, which would be
-	// read again: those that the appliance returns or, if Error is set, those that the
-	// state knows; absent: not known.
-	Objects *int64 `json:"objects,omitempty"`
-	// AtLeast is true if there may be more objects.
-	AtLeast bool `json:"at_least,omitempty"`
-	// Error is the reason if the appliance's objects could not be counted.
-	Error string `json:"error,omitempty"`
-	// Sinks are the configured sinks. Each receives what its match selects.
-	Sinks []string `json:"sinks"`
 }
 
 // Reloaded lists what a reload changed.

@@ -291,10 +291,6 @@ func (c *control) Rewind(_ context.Context, source checkpoint.Source, to time.Ti
 	return c.known(checkpoint.SourceOwner(source))
 }
 
-func (c *control) PlanRewind(_ context.Context, source checkpoint.Source, to time.Time) (admin.RewindPlan, error) {
-	return admin.RewindPlan{Position: to.Add(time.Hour), Objects: new(int64(7)), AtLeast: true, Sinks: []string{"lake"}}, c.known(checkpoint.SourceOwner(source))
-}
-
 func (c *control) Verify(_ context.Context, _ string, _ time.Time, report poller.VerifyReport) ([]poller.Verification, error) {
 	if c.verify == nil {
 		return nil, c.err

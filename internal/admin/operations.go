@@ -54,8 +54,6 @@ type rewindRequest struct {
 	Appliance string    `json:"appliance"`
 	Stream    string    `json:"stream"`
 	To        time.Time `json:"to"`
-	// DryRun returns what the rewind would do, and changes nothing.
-	DryRun bool `json:"dry_run,omitempty"`
 }
 
 func rewind(c Control, w http.ResponseWriter, r *http.Request) (any, error) {
@@ -70,9 +68,6 @@ func rewind(c Control, w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, newProblem(http.StatusBadRequest, "to is in the future, because it is "+now.UTC().Format(time.RFC3339)+" now: nothing would be read again")
 	}
 	source := checkpoint.Source{Appliance: request.Appliance, Stream: request.Stream}
-	if request.DryRun {
-		return c.PlanRewind(r.Context(), source, request.To)
-	}
 	return noContent{}, c.Rewind(r.Context(), source, request.To)
 }
 

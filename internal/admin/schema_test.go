@@ -24,7 +24,7 @@ func TestSchemasHaveTheFieldsOfTheirTypes(t *testing.T) {
 	c := comparison{t, document.Components.Schemas}
 	for name, of := range map[string]any{
 		"Status": Status{}, "History": History{}, "Cluster": Cluster{}, "DeadLetter": DeadLetter{},
-		"Detection": Detection{}, "RewindPlan": RewindPlan{}, "DeadGroup": DeadGroup{},
+		"Detection": Detection{}, "DeadGroup": DeadGroup{},
 		"StoredCommand": TicketCommand{}, "VerifyLine": verifyLine{}, "Problem": problem{},
 	} {
 		c.compare(name, document.Components.Schemas[name], reflect.TypeOf(of))

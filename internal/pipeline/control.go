@@ -76,7 +76,7 @@ func (c *Control) Backup(ctx context.Context, w io.Writer) error {
 // many requests.
 func (c *Control) Verify(ctx context.Context, name string, since time.Time, report poller.VerifyReport) ([]poller.Verification, error) {
 	if !c.pipeline.verifying.TryLock() {
-		return nil, fmt.Errorf("another verification or a count is running; try again when it has ended: %w", admin.ErrBusy)
+		return nil, fmt.Errorf("another verification is running; try again when it has ended: %w", admin.ErrBusy)
 	}
 	defer c.pipeline.verifying.Unlock()
 	return c.operator.Verify(ctx, name, since, report)
@@ -90,16 +90,6 @@ func (c *Control) Detection(ctx context.Context, name string, id int64) (admin.D
 	}
 	defer func() { <-c.pipeline.searching }()
 	return c.operator.Detection(ctx, name, id)
-}
-
-// PlanRewind is operator.PlanRewind, not at the same time as Verify: each sends an
-// appliance several requests.
-func (c *Control) PlanRewind(ctx context.Context, source checkpoint.Source, to time.Time) (admin.RewindPlan, error) {
-	if !c.pipeline.verifying.TryLock() {
-		return admin.RewindPlan{}, fmt.Errorf("a verification or another count is running; try again when it has ended: %w", admin.ErrBusy)
-	}
-	defer c.pipeline.verifying.Unlock()
-	return c.operator.PlanRewind(ctx, source, to)
 }
 
 // Tail implements admin.Control. It reads the journal no faster than yield returns.

@@ -116,27 +116,18 @@ func (p *operator) Backup(ctx context.Context, w io.Writer) error {
 // Rewind moves the position of a stream back to a time, as poller.Rewind does. It
 // returns admin.ErrUnknown if the appliance has no such stream.
 func (p *operator) Rewind(ctx context.Context, source checkpoint.Source, to time.Time) error {
-	if _, err := p.polled(source); err != nil {
+	a, err := p.appliance(source.Appliance)
+	if err != nil {
 		return err
+	}
+	if names := StreamsOf(a); !slices.Contains(names, source.Stream) {
+		return fmt.Errorf("%w stream %q: appliance %s has %s", admin.ErrUnknown, source.Stream, a.Name, strings.Join(names, ", "))
 	}
 	store, err := p.writable()
 	if err != nil {
 		return err
 	}
 	return poller.Rewind(ctx, store, source, to)
-}
-
-// polled returns the appliance of a stream, or admin.ErrUnknown if no appliance is polled
-// for the stream.
-func (p *operator) polled(source checkpoint.Source) (configs.Appliance, error) {
-	a, err := p.appliance(source.Appliance)
-	if err != nil {
-		return a, err
-	}
-	if names := StreamsOf(a); !slices.Contains(names, source.Stream) {
-		return a, fmt.Errorf("%w stream %q: appliance %s has %s", admin.ErrUnknown, source.Stream, a.Name, strings.Join(names, ", "))
-	}
-	return a, nil
 }
 
 // checkOwner returns admin.ErrUnknown if neither the configuration nor the state has an

@@ -59,16 +59,6 @@ func (c *Control) Detection(ctx context.Context, appliance string, id int64) (ad
 	return d, inShard(n, err)
 }
 
-// PlanRewind implements admin.Control.
-func (c *Control) PlanRewind(ctx context.Context, source checkpoint.Source, to time.Time) (admin.RewindPlan, error) {
-	n, err := c.shardOf(source.Appliance)
-	if err != nil {
-		return admin.RewindPlan{}, err
-	}
-	plan, err := c.shards.Shard(n).PlanRewind(ctx, source, to)
-	return plan, inShard(n, err)
-}
-
 // Verify implements admin.Control.
 func (c *Control) Verify(ctx context.Context, appliance string, since time.Time, report poller.VerifyReport) ([]poller.Verification, error) {
 	n, err := c.shardOf(appliance)

@@ -219,12 +219,6 @@ func (s *shard) Rewind(_ context.Context, source checkpoint.Source, _ time.Time)
 	return err
 }
 
-func (s *shard) PlanRewind(context.Context, checkpoint.Source, time.Time) (admin.RewindPlan, error) {
-	leave, err := s.enter()
-	defer leave()
-	return admin.RewindPlan{Objects: new(int64(s.number))}, err
-}
-
 func (s *shard) Verify(_ context.Context, _ string, _ time.Time, _ poller.VerifyReport) ([]poller.Verification, error) {
 	leave, err := s.enter()
 	defer leave()
