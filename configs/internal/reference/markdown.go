@@ -21,9 +21,9 @@ prints a file with all keys, ` + "`ndrbridge check`" + ` reports all errors in a
 - **Several files** are merged in order, and a later one takes precedence: mappings are merged key by
   key; lists of items with a ` + "`name`" + ` are merged by name, and items with a new name are appended; any
   other value or list is replaced. A key without a value changes nothing.
-- **Environment variables** take precedence over files. The variable of a key is shown with the key.
-  List items count from 0, and the values of a list are separated by commas. An empty variable is
-  ignored.
+- **Environment variables** take precedence over files. The variable of a key is NDRBRIDGE and its path
+  in capitals, joined by _; list items count from 0: ` + "`NDRBRIDGE_SINKS_0_KAFKA_BROKERS`" + `. The values
+  of a list are separated by commas. An empty variable is ignored.
 - **References** to environment variables in values of files are expanded: ` + "`${NAME}`" + `, which must be
   set, and ` + "`${NAME:-default}`" + `, whose default applies if the variable is unset or empty. Write ` + "`$${`" + ` for
   a literal ` + "`${`; any other `$`" + ` stays. The value of a variable is text, a number, a boolean and so on, as
@@ -60,19 +60,30 @@ func (s *source) markdown() []byte {
 	var b strings.Builder
 	b.WriteString(introduction)
 	s.contents(&b)
+	described := make(map[*block]string)
 	s.root.walk("", nil, func(path string, blk *block, holder *field) {
+		if first := described[blk]; first != "" {
+			fmt.Fprintf(&b, "## `%s`\n\n", path)
+			paragraph(&b, holder.doc)
+			fmt.Fprintf(&b, "Its keys are those of [`%s`](#%s).\n\n", first, anchor(first))
+			return
+		}
+		described[blk] = path
 		section(&b, path, blk, holder)
 	})
 	return []byte(strings.TrimRight(b.String(), "\n") + "\n")
 }
 
+// contents lists the blocks of the first two levels.
 func (s *source) contents(b *strings.Builder) {
 	s.root.walk("", nil, func(path string, blk *block, _ *field) {
-		if path == "" {
-			return
+		switch depth := strings.Count(path, "."); {
+		case path == "" || depth > 1:
+		case depth == 0:
+			fmt.Fprintf(b, "- [`%s`](#%s)\n", path, anchor(path))
+		default:
+			fmt.Fprintf(b, "  - [`%s`](#%s)\n", path, anchor(path))
 		}
-		depth := strings.Count(path, ".")
-		fmt.Fprintf(b, "%s- [`%s`](#%s)\n", strings.Repeat("  ", depth), path, anchor(path))
 	})
 	b.WriteByte('\n')
 }
@@ -111,10 +122,9 @@ func (b *block) needs() bool {
 // entry describes a key, or both keys of a secret.
 func entry(b *strings.Builder, path string, f field) {
 	full := join(path, f.key)
-	heading, variables := "`"+full+"`", "`"+variable(full)+"`"
+	heading := "`" + full + "`"
 	if f.typ == "Secret" {
 		heading += ", `" + full + "_file`"
-		variables += ", `" + variable(full) + "_FILE`"
 	}
 	facts := []string{kind(f)}
 	switch {
@@ -123,7 +133,7 @@ func entry(b *strings.Builder, path string, f field) {
 	case f.fallback != "":
 		facts = append(facts, "default `"+f.fallback+"`")
 	}
-	fmt.Fprintf(b, "### %s\n\n%s · %s\n\n", heading, strings.Join(facts, " · "), variables)
+	fmt.Fprintf(b, "### %s\n\n%s\n\n", heading, strings.Join(facts, " · "))
 	paragraph(b, f.doc)
 }
 
@@ -132,11 +142,6 @@ func paragraph(b *strings.Builder, text string) {
 	if text != "" {
 		b.WriteString(strings.ReplaceAll(text, "<", "&lt;") + "\n\n")
 	}
-}
-
-// variable returns the environment variable of a key. List items in the path have index 0.
-func variable(path string) string {
-	return "NDRBRIDGE_" + strings.ToUpper(strings.NewReplacer("[].", "_0_", ".", "_").Replace(path))
 }
 
 // kinds describes the types of values that are not blocks.
