@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -15,20 +16,29 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// reference is the page that lists every command.
-const reference = "../../docs/commands.md"
+// reference is the page that lists every command, and examplesFile has what they print.
+const (
+	reference    = "../../docs/commands.md"
+	examplesFile = "testdata/examples.md"
+)
 
-// The page is made of the commands themselves, and of what they print beside a
-// stand-in appliance. UPDATE=1 writes it, where it differs in more than times and
-// numbers.
+// The page is made of the commands themselves, and of what some of them print beside a
+// stand-in appliance. UPDATE=1 writes it and what all of them print, where they differ in more
+// than times and numbers.
 func TestTheReferenceOfCommandsIsUpToDate(t *testing.T) {
 	c := &command{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
 	var examples map[string]string
 	if !t.Run("its examples can be typed", func(t *testing.T) { examples = playExamples(t) }) {
 		return
 	}
-	page := referenceOf(c.root(), examples)
-	before, err := os.ReadFile(reference)
+	compare(t, reference, referenceOf(c.root(), examples))
+	compare(t, examplesFile, pageOfExamples(examples))
+}
+
+// compare compares a generated file with a page, or writes it if UPDATE is set.
+func compare(t *testing.T, file, page string) {
+	t.Helper()
+	before, err := os.ReadFile(file)
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
@@ -36,12 +46,21 @@ func TestTheReferenceOfCommandsIsUpToDate(t *testing.T) {
 	switch {
 	case !differs:
 	case os.Getenv("UPDATE") == "":
-		t.Errorf("docs/commands.md is stale: run make reference. From here on it differs:\n%s", difference(masked(string(before)), masked(page)))
+		t.Errorf("%s is stale: run make reference. From here on it differs:\n%s", file, difference(masked(string(before)), masked(page)))
 	default:
-		if err := os.WriteFile(reference, []byte(keepUnchanged(string(before), page)), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(keepUnchanged(string(before), page)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// pageOfExamples has what all commands print.
+func pageOfExamples(examples map[string]string) string {
+	page := "# What commands print\n"
+	for _, path := range slices.Sorted(maps.Keys(examples)) {
+		page += "\n## " + path + "\n\n" + block("console", examples[path])
+	}
+	return page
 }
 
 // keepUnchanged returns the page with the sections of the page before that differ from its
@@ -70,34 +89,42 @@ configuration. Every command has ` + "`--help`" + `. NDRBRIDGE_CONFIG replaces `
 `
 
 // sharedFlags are documented once for all commands.
-var sharedFlags = []string{"config", "admin", "token-file", "ca-file", "cert-file", "key-file", "json", "help"}
+var sharedFlags = []string{"config", "admin", "token-file", "ca-file", "cert-file", "key-file", "json", "yes", "help"}
+
+// withOutput are the commands whose output the page shows: it explains more than their help.
+var withOutput = []string{"ndrbridge check", "ndrbridge dead list", "ndrbridge rewind", "ndrbridge status", "ndrbridge tail", "ndrbridge verify"}
 
 // referenceOf is the page. examples are what commands print, by their paths.
 func referenceOf(root *cobra.Command, examples map[string]string) string {
 	var page bytes.Buffer
 	page.WriteString(referenceHead)
 	commands := below(root)
-	page.WriteString("| command | |\n|---|---|\n")
 	for _, cmd := range commands {
-		fmt.Fprintf(&page, "| [`%s`](#%s) | %s |\n", cmd.CommandPath(), strings.ReplaceAll(cmd.CommandPath(), " ", "-"), cmd.Short)
+		line := "- "
+		if cmd.Parent() != root {
+			line = "  - "
+		}
+		fmt.Fprintf(&page, "%s[`%s`](#%s)\n", line, cmd.Name(), strings.ReplaceAll(cmd.CommandPath(), " ", "-"))
 	}
 	page.WriteString("\n## Flags that many commands have\n\n" + block("text", flagsOf(commands, true)))
-	page.WriteString("\nOf a command that has `--admin`: " + strings.Replace(helpOfControl, "It acts", "it acts", 1) + "\n")
-	page.WriteString("\n`ndrbridge completion bash` and its like for other shells complete all of them, and the names of\n" +
-		"sinks, appliances and streams.\n")
+	page.WriteString("\n" + strings.Replace(helpOfControl, "The command acts", "A command that has `--admin` acts", 1) + "\n\n" + helpOfTimes + "\n")
 	for _, cmd := range commands {
-		fmt.Fprintf(&page, "\n## %s\n\n%s", cmd.CommandPath(), paragraphs(cmp.Or(strings.TrimSuffix(cmd.Long, helpOfControl), cmd.Short+".")))
-		if !cmd.HasSubCommands() {
-			page.WriteString("\n" + block("text", cmd.UseLine()))
-			if flags := flagsOf([]*cobra.Command{cmd}, false); flags != "" {
-				page.WriteString("\n" + block("text", flags))
-			}
+		long := strings.TrimSuffix(cmd.Long, helpOfControl)
+		long = strings.Replace(long, helpOfTimes, "", 1)
+		fmt.Fprintf(&page, "\n## %s\n\n%s", cmd.CommandPath(), paragraphs(cmp.Or(long, cmd.Short+".")))
+		if cmd.HasSubCommands() && cmd.Name() != "completion" {
+			continue // its commands are below
 		}
+		usage := cmd.UseLine()
+		if flags := flagsOf([]*cobra.Command{cmd}, false); flags != "" {
+			usage += "\n\n" + flags
+		}
+		page.WriteString("\n" + block("text", usage))
 		if cmd.Example != "" {
 			page.WriteString("\n" + block("sh", dedent(cmd.Example)))
 		}
-		if printed := examples[cmd.CommandPath()]; printed != "" {
-			page.WriteString("\nFor example:\n\n" + block("console", printed))
+		if slices.Contains(withOutput, cmd.CommandPath()) {
+			page.WriteString("\n" + block("console", examples[cmd.CommandPath()]))
 		}
 	}
 	return page.String()
@@ -134,7 +161,10 @@ func flagsOf(commands []*cobra.Command, shared bool) string {
 // paragraphs are a command's own words, with what is set off by blanks as text.
 func paragraphs(long string) string {
 	var page []string
-	for _, p := range strings.Split(strings.TrimSpace(long), "\n\n") {
+	for p := range strings.SplitSeq(strings.TrimSpace(long), "\n\n") {
+		if strings.TrimSpace(p) == "" {
+			continue
+		}
 		if strings.HasPrefix(p, "  ") {
 			p = strings.TrimSuffix(block("text", dedent(p)), "\n")
 		}
