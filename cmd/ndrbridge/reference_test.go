@@ -92,7 +92,7 @@ configuration. Every command has ` + "`--help`" + `. NDRBRIDGE_CONFIG replaces `
 var sharedFlags = []string{"config", "admin", "token-file", "ca-file", "cert-file", "key-file", "json", "yes", "help"}
 
 // withOutput are the commands whose output the page shows: it explains more than their help.
-var withOutput = []string{"ndrbridge check", "ndrbridge dead list", "ndrbridge rewind", "ndrbridge status", "ndrbridge tail", "ndrbridge verify"}
+var withOutput = []string{"ndrbridge dead list", "ndrbridge status", "ndrbridge tail", "ndrbridge verify"}
 
 // referenceOf is the page. examples are what commands print, by their paths.
 func referenceOf(root *cobra.Command, examples map[string]string) string {
