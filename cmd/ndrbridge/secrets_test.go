@@ -188,7 +188,7 @@ func confide(t *testing.T, good string, at addresses) confidential {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if open.Service().RequestsPerSecond > 0 {
+		if open.RequestsPerSecond > 0 {
 			all.limited = append(all.limited, name)
 		}
 	}

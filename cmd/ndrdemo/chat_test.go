@@ -18,7 +18,7 @@ func TestChat(t *testing.T) {
 		c := newChat()
 		server := httptest.NewServer(c)
 		t.Cleanup(server.Close)
-		preset, err := slack.New(webhook.PresetSettings{})
+		preset, err := slack.Spec().Open(webhook.PresetSettings{})
 		if err != nil {
 			t.Fatal(err)
 		}

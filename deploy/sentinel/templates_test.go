@@ -189,7 +189,7 @@ func TestStreamsDeclareWhatEventsCarry(t *testing.T) {
 }
 
 func TestStreamsAreThoseOfThePreset(t *testing.T) {
-	p, err := sentinel.New(webhook.PresetSettings{URL: "https://dce.example", RuleID: sentinel.Spec().Sample.RuleID})
+	p, err := sentinel.Spec().Open(webhook.PresetSettings{URL: "https://dce.example", RuleID: sentinel.Spec().Sample.RuleID})
 	if err != nil {
 		t.Fatal(err)
 	}

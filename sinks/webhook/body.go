@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"ndrbridge/internal/failure"
@@ -58,6 +59,15 @@ func (b Body) Compose(events []transform.Event, encode func([]byte, transform.Ev
 
 func (b Body) end(body []byte, n int) (Request, error) {
 	return Request{Events: n, Body: append(body, b.Close...)}, nil
+}
+
+// EncodeJSON returns a request with a JSON body.
+func (r Request) EncodeJSON(body any) (Request, error) {
+	var err error
+	if r.Body, err = json.Marshal(body, json.Deterministic(true)); err != nil {
+		return Request{}, failure.Unsendable("encode the request: %w", err)
+	}
+	return r, nil
 }
 
 // AppendMembers appends members of a JSON object, given as names and values in turn, each

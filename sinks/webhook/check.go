@@ -19,14 +19,6 @@ import (
 // TryByReplay is the advice for testing a webhook that has no dry run.
 const TryByReplay = "send a few events to be sure, on a running bridge with ndrbridge replay SINK --since -1m"
 
-// Checker is a Preset whose service can be checked without sending an event.
-type Checker interface {
-	Preset
-	// CheckRequests are sent one after another until one fails. If there are none, the
-	// service cannot be checked.
-	CheckRequests() []CheckRequest
-}
-
 // CheckRequest is a request that changes nothing at the service.
 type CheckRequest struct {
 	// Step names what it checks, such as token.
@@ -55,7 +47,7 @@ func (a Answer) Finding(good, advice string) finding.Finding {
 }
 
 // Check connects to the target and checks what it can without sending an event: by a token
-// request, or by the preset's check requests. It must not be called concurrently with Send.
+// request, or by the preset's Checks. It must not be called concurrently with Send.
 func (s *Sink) Check(ctx context.Context, now func() time.Time) []finding.Finding {
 	found, reached := s.reach(ctx, now)
 	if !reached {
@@ -74,8 +66,8 @@ func (s *Sink) Check(ctx context.Context, now func() time.Time) []finding.Findin
 		}
 	}
 	var requests []CheckRequest
-	if checker, ok := s.o.Preset.(Checker); ok {
-		requests = checker.CheckRequests()
+	if s.o.Preset != nil {
+		requests = s.o.Preset.Checks
 	}
 	if len(requests) == 0 {
 		detail := "it can be reached, but cannot be checked without sending an event"

@@ -7,20 +7,10 @@ import (
 	"ndrbridge/transform"
 )
 
-// Grouper is a Preset whose requests carry only events of one group, such as those for
-// one table. The events of a batch are sent group by group, which takes fewer requests
-// than if each change of the group began another one.
-type Grouper interface {
-	Preset
-	// Group returns the name of the event's group. Only the events of one group stay in
-	// order.
-	Group(transform.Event) string
-}
-
-// sendGroups sends the events by the preset, group by group in the order of their first
+// sendGroups sends the events group by group in the order of their first
 // events. If a group fails other than by rejections, the groups behind it are not tried.
-func (s *Sink) sendGroups(ctx context.Context, events []transform.Event, by Grouper) error {
-	parts := groups(events, by)
+func (s *Sink) sendGroups(ctx context.Context, events []transform.Event, group func(transform.Event) string) error {
+	parts := groups(events, group)
 	if len(parts) == 1 {
 		return s.sendParts(ctx, events, s.sendSequentially)
 	}
@@ -45,11 +35,11 @@ func (s *Sink) sendGroups(ctx context.Context, events []transform.Event, by Grou
 }
 
 // groups divides the events by their groups, each in order.
-func groups(events []transform.Event, by Grouper) []part {
+func groups(events []transform.Event, group func(transform.Event) string) []part {
 	var parts []part
 	indexes := make(map[string]int)
 	for i, e := range events {
-		name := by.Group(e)
+		name := group(e)
 		n, found := indexes[name]
 		if !found {
 			n = len(parts)

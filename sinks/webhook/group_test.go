@@ -13,18 +13,18 @@ import (
 	"ndrbridge/transform"
 )
 
-// initials is lines, but that a request only carries ids with the same first letter. The
-// ids reach the URL of that letter.
-type initials struct{ lines }
-
-func (initials) Group(e transform.Event) string { return e.ID[:1] }
-
-func (p initials) Compose(events []transform.Event) (webhook.Request, error) {
-	n := 1
-	for n < len(events) && p.Group(events[n]) == p.Group(events[0]) {
-		n++
+// initials is lines, but that a request only carries ids with the same first letter.
+func initials() *webhook.Preset {
+	p := lines{}.preset()
+	p.Group = func(e transform.Event) string { return e.ID[:1] }
+	p.Compose = func(events []transform.Event) (webhook.Request, error) {
+		n := 1
+		for n < len(events) && p.Group(events[n]) == p.Group(events[0]) {
+			n++
+		}
+		return lines{}.compose(events[:n])
 	}
-	return p.lines.Compose(events[:n])
+	return p
 }
 
 func TestABatchIsSentGroupByGroup(t *testing.T) {
@@ -57,7 +57,7 @@ func TestABatchIsSentGroupByGroup(t *testing.T) {
 				}
 			}))
 			t.Cleanup(server.Close)
-			err := open(t, webhook.Options{URL: server.URL, Preset: initials{}}).Send(t.Context(), named(t, ids...))
+			err := open(t, webhook.Options{URL: server.URL, Preset: initials()}).Send(t.Context(), named(t, ids...))
 			if got := strings.Join(requests, " "); got != test.requests {
 				t.Errorf("requests %s, want %s", got, test.requests)
 			}

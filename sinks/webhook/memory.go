@@ -9,40 +9,6 @@ import (
 	"ndrbridge/transform"
 )
 
-// StatefulPreset is a Preset that remembers the objects it created at the service, such
-// as the message that later versions of a detection edit. Like those of Preset, its
-// methods only compute: the sink reads and writes the remembered values, in
-// Options.Memory.
-//
-// The values that Remember returns are durable before the next request is sent, and
-// before Send reports the events as delivered. After a crash between the answer and
-// that write, the object is created again. A preset that must not create duplicates
-// queries the service first, and has Judge return the creating request only if the
-// answer shows no such object.
-type StatefulPreset interface {
-	Preset
-	// Key returns the key under which an event's value is remembered: DetectionKey for
-	// a detection's; empty if nothing is remembered.
-	Key(transform.Event) string
-	// ComposeWithMemory replaces Compose if there is a memory. known holds the value
-	// remembered for each event, or nil.
-	ComposeWithMemory(events []transform.Event, known [][]byte) (Request, error)
-	// Remember returns the values to remember, by key, after an answer for which Judge
-	// returned no error. It may return none.
-	Remember(Request, Answer) map[string][]byte
-}
-
-// Finisher is a StatefulPreset that does something locally before events count as
-// delivered.
-type Finisher interface {
-	StatefulPreset
-	// Finish is called when no request follows, and for a Request that is Nothing, with
-	// an empty Answer. The values that Remember returned are durable by then. It
-	// returns more values to remember, and is called again if storing them fails. An
-	// error must be a *failure.Error, and is the result of the request's events.
-	Finish(context.Context, Request, Answer) (map[string][]byte, error)
-}
-
 // DetectionKey returns the key under which values of an event's detection are
 // remembered, or "" for other events.
 func DetectionKey(e transform.Event) string {
@@ -138,10 +104,10 @@ func (m *Memory) remember(ctx context.Context, values map[string][]byte) error {
 
 // known returns the value remembered for each event, or nil if the sink has no memory.
 func (s *Sink) known(ctx context.Context, events []transform.Event) ([][]byte, error) {
-	if s.stateful == nil {
+	if !s.remembers {
 		return nil, nil
 	}
-	known, err := s.o.Memory.recall(ctx, events, s.stateful.Key)
+	known, err := s.o.Memory.recall(ctx, events, s.o.Preset.Key)
 	if err != nil {
 		return nil, failure.Unavailable(failure.ScopeTarget, "%s: not sent: %w", s.target, err)
 	}
@@ -150,18 +116,18 @@ func (s *Sink) known(ctx context.Context, events []transform.Event) ([][]byte, e
 
 // compose returns the request for the leading events.
 func (s *Sink) compose(events []transform.Event, known [][]byte) (Request, error) {
-	if s.stateful == nil {
+	if !s.remembers {
 		return s.o.Preset.Compose(events)
 	}
-	return s.stateful.ComposeWithMemory(events, known)
+	return s.o.Preset.ComposeWithMemory(events, known)
 }
 
 // remember stores the values that follow from an answer.
 func (s *Sink) remember(ctx context.Context, request Request, answer Answer) error {
-	if s.stateful == nil {
+	if !s.remembers {
 		return nil
 	}
-	return s.store(ctx, s.stateful.Remember(request, answer))
+	return s.store(ctx, s.o.Preset.Remember(request, answer))
 }
 
 func (s *Sink) store(ctx context.Context, values map[string][]byte) error {
@@ -171,13 +137,12 @@ func (s *Sink) store(ctx context.Context, values map[string][]byte) error {
 	return nil
 }
 
-// finish calls Finish if the preset is a Finisher, and stores the values it returns.
+// finish calls Finish if the preset has it, and stores the values it returns.
 func (s *Sink) finish(ctx context.Context, request Request, answer Answer) error {
-	finisher, ok := s.stateful.(Finisher)
-	if !ok {
+	if !s.remembers || s.o.Preset.Finish == nil {
 		return nil
 	}
-	values, err := finisher.Finish(ctx, request, answer)
+	values, err := s.o.Preset.Finish(ctx, request, answer)
 	if err != nil {
 		return s.report(err)
 	}

@@ -21,13 +21,16 @@ import (
 // looks for one, opens one if there is none, and then comments on the remembered one.
 type ticketPreset struct{}
 
-func (ticketPreset) Service() webhook.Service     { return webhook.Service{} }
-func (ticketPreset) Key(e transform.Event) string { return webhook.DetectionKey(e) }
-func (d ticketPreset) Compose(events []transform.Event) (webhook.Request, error) {
-	return d.ComposeWithMemory(events, make([][]byte, len(events)))
+func (p ticketPreset) preset() *webhook.Preset {
+	return &webhook.Preset{
+		Compose: func(events []transform.Event) (webhook.Request, error) {
+			return p.compose(events, make([][]byte, len(events)))
+		},
+		Judge: p.judge, Key: webhook.DetectionKey, ComposeWithMemory: p.compose, Remember: p.remember,
+	}
 }
 
-func (ticketPreset) ComposeWithMemory(events []transform.Event, known [][]byte) (webhook.Request, error) {
+func (ticketPreset) compose(events []transform.Event, known [][]byte) (webhook.Request, error) {
 	e := events[0]
 	body := "find " + e.Subject
 	if known[0] != nil {
@@ -36,7 +39,7 @@ func (ticketPreset) ComposeWithMemory(events []transform.Event, known [][]byte) 
 	return webhook.Request{Events: 1, Body: []byte(body), About: e}, nil
 }
 
-func (ticketPreset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
+func (ticketPreset) judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 	if string(a.Body) == "none" {
 		e := r.About.(transform.Event)
 		return &webhook.Request{Events: 1, Body: []byte("open " + e.Subject), About: e}, nil
@@ -44,9 +47,9 @@ func (ticketPreset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request
 	return nil, a.Refusal()
 }
 
-func (d ticketPreset) Remember(r webhook.Request, a webhook.Answer) map[string][]byte {
+func (ticketPreset) remember(r webhook.Request, a webhook.Answer) map[string][]byte {
 	if ticket, found := strings.CutPrefix(string(a.Body), "ticket "); found {
-		return map[string][]byte{d.Key(r.About.(transform.Event)): []byte(ticket)}
+		return map[string][]byte{webhook.DetectionKey(r.About.(transform.Event)): []byte(ticket)}
 	}
 	return nil
 }
@@ -110,7 +113,7 @@ func remembering(t *testing.T) (*ticketService, *memories, *webhook.Memory, *web
 	memory := presettest.Memory(t)
 	m := &memories{MemoryStore: memory.Store}
 	memory.Store = m
-	return o, m, memory, open(t, webhook.Options{URL: url, Preset: ticketPreset{}, Memory: memory})
+	return o, m, memory, open(t, webhook.Options{URL: url, Preset: ticketPreset{}.preset(), Memory: memory})
 }
 
 func TestAPresetRemembersWhatItCreated(t *testing.T) {
@@ -217,7 +220,7 @@ func TestAPresetRemembersWhatItCreated(t *testing.T) {
 	})
 	t.Run("without a memory it begins over each time", func(t *testing.T) {
 		o, url := startOffice(t)
-		if err := open(t, webhook.Options{URL: url, Preset: ticketPreset{}}).Send(t.Context(), []transform.Event{first, second}); err != nil {
+		if err := open(t, webhook.Options{URL: url, Preset: ticketPreset{}.preset()}).Send(t.Context(), []transform.Event{first, second}); err != nil {
 			t.Fatal(err)
 		}
 		ask(t, o, "find 7", "open 7", "find 7")
@@ -239,16 +242,22 @@ type finishingPreset struct {
 	err  error
 }
 
-func (d finishingPreset) ComposeWithMemory(events []transform.Event, known [][]byte) (webhook.Request, error) {
+func (d finishingPreset) preset() *webhook.Preset {
+	p := d.ticketPreset.preset()
+	p.ComposeWithMemory, p.Finish = d.compose, d.finish
+	return p
+}
+
+func (d finishingPreset) compose(events []transform.Event, known [][]byte) (webhook.Request, error) {
 	if strings.HasSuffix(events[0].Subject, "8") {
 		return webhook.Request{Events: 1, Nothing: true, About: events[0]}, nil
 	}
-	return d.ticketPreset.ComposeWithMemory(events, known)
+	return d.ticketPreset.compose(events, known)
 }
 
-func (d finishingPreset) Finish(_ context.Context, r webhook.Request, a webhook.Answer) (map[string][]byte, error) {
+func (d finishingPreset) finish(_ context.Context, r webhook.Request, a webhook.Answer) (map[string][]byte, error) {
 	*d.done = append(*d.done, string(a.Body))
-	return map[string][]byte{d.Key(r.About.(transform.Event)): []byte("done")}, d.err
+	return map[string][]byte{webhook.DetectionKey(r.About.(transform.Event)): []byte("done")}, d.err
 }
 
 func TestAPresetFinishesBeforeAnEventIsDelivered(t *testing.T) {
@@ -259,7 +268,7 @@ func TestAPresetFinishesBeforeAnEventIsDelivered(t *testing.T) {
 		memory = presettest.Memory(t)
 		m = &memories{MemoryStore: memory.Store}
 		memory.Store = m
-		return o, done, m, memory, open(t, webhook.Options{URL: url, Preset: finishingPreset{done: done, err: err}, Memory: memory})
+		return o, done, m, memory, open(t, webhook.Options{URL: url, Preset: finishingPreset{done: done, err: err}.preset(), Memory: memory})
 	}
 	odd, even := presettest.Version(t, 7, 0, "new"), presettest.Version(t, 8, 0, "new")
 	t.Run("after the last answer, or without any where nothing is sent", func(t *testing.T) {

@@ -391,7 +391,7 @@ func TestOAuthOptionsThatAreWrong(t *testing.T) {
 		"a user name, too":         func(o *webhook.Options) { o.Username = "ana" },
 		"an Authorization header":  func(o *webhook.Options) { o.Headers = map[string]string{"authorization": "x"} },
 		"credentials in the URL":   func(o *webhook.Options) { o.URL = "https://ana:pw@hooks.example" },
-		"a preset that authorizes": func(o *webhook.Options) { o.Preset = authorizing{} },
+		"a preset that authorizes": func(o *webhook.Options) { o.Preset = authorizing },
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := *valid
@@ -408,8 +408,4 @@ func TestOAuthOptionsThatAreWrong(t *testing.T) {
 }
 
 // authorizing is a preset that sets the Authorization header.
-type authorizing struct{ webhook.Preset }
-
-func (authorizing) Service() webhook.Service {
-	return webhook.Service{Header: map[string]string{"Authorization": "Splunk k"}}
-}
+var authorizing = &webhook.Preset{Header: map[string]string{"Authorization": "Splunk k"}}

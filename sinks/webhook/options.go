@@ -46,9 +46,8 @@ type Options struct {
 	BatchEncoding BatchEncoding
 	// Preset speaks the protocol of a service instead of CloudEvents; nil means none.
 	// With a Preset, Mode must be empty or structured.
-	Preset Preset
-	// Memory stores the values of a StatefulPreset; nil means that it remembers
-	// nothing.
+	Preset *Preset
+	// Memory stores what the Preset remembers; nil means that it remembers nothing.
 	Memory *Memory
 	// Template renders a body for each event instead of CloudEvents; nil means none.
 	// With a Template, Mode must be empty or structured, and Preset nil. The content
@@ -177,7 +176,7 @@ func (o Options) header(user *url.Userinfo) (http.Header, error) {
 	}
 	given := 0 // credentials
 	if o.Preset != nil {
-		for name, value := range o.Preset.Service().Header {
+		for name, value := range o.Preset.Header {
 			if !validValue(value) {
 				return nil, fmt.Errorf("preset: %s: %w", name, errControl)
 			}

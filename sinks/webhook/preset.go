@@ -16,29 +16,10 @@ import (
 	"ndrbridge/transform"
 )
 
-// Preset speaks the protocol of one service instead of CloudEvents. Its methods only
+// Preset speaks the protocol of one service instead of CloudEvents. Its functions only
 // compute, and must be safe for concurrent use: several requests may be in flight at
 // once. The sink sends the requests they return. Their errors quote answers by Answer.Quote.
-//
-// A preset that remembers what it created at the service is a StatefulPreset.
-type Preset interface {
-	// Service returns what all requests have in common.
-	Service() Service
-	// Compose returns the request for the leading events; there is at least one. An
-	// error must be a *failure.Error, and is the result of the first event alone.
-	Compose(events []transform.Event) (Request, error)
-	// Judge interprets an answer. A nil error means that all events of the request are
-	// durable; failure.EventErrors holds the result of each; a *failure.Error applies to
-	// all of them, and if its class is Rejected, to one that is not identified. A 2xx
-	// whose body is not the service's own is failure.Transient. If more
-	// requests are needed first, Judge returns the next one.
-	//
-	// Answers of 1xx and 3xx halt the sink and are not passed to Judge.
-	Judge(Request, Answer) (next *Request, err error)
-}
-
-// Service is what all requests to a service have in common.
-type Service struct {
+type Preset struct {
 	// Header is sent with every request; Options.Headers takes precedence.
 	Header map[string]string
 	// Secrets are redacted in errors, in addition to those in Header and the URL.
@@ -49,6 +30,54 @@ type Service struct {
 	// Undivided keeps the events of a batch together regardless of its size:
 	// Options.Concurrency does not split it.
 	Undivided bool
+	// Checks are sent by Sink.Check, one after another until one fails. If there are none,
+	// the service cannot be checked without sending an event.
+	Checks []CheckRequest
+
+	// Compose returns the request for the leading events; there is at least one. An
+	// error must be a *failure.Error, and is the result of the first event alone.
+	Compose func(events []transform.Event) (Request, error)
+	// Judge interprets an answer. A nil error means that all events of the request are
+	// durable; failure.EventErrors holds the result of each; a *failure.Error applies to
+	// all of them, and if its class is Rejected, to one that is not identified. A 2xx
+	// whose body is not the service's own is failure.Transient. If more
+	// requests are needed first, Judge returns the next one.
+	//
+	// Answers of 1xx and 3xx halt the sink and are not passed to Judge. Nil means that the
+	// status alone decides.
+	Judge func(Request, Answer) (next *Request, err error)
+	// Group returns the name of the event's group, such as that of a table, if a request
+	// can carry only events of one group. The events of a batch are sent group by group,
+	// which takes fewer requests than if each change of the group began another one; only
+	// the events of one group stay in order. Nil means that a request carries any events.
+	Group func(transform.Event) string
+
+	// The functions below are of a preset that remembers the objects it created at the
+	// service, such as the message that later versions of a detection edit; all are nil if
+	// it remembers nothing. The sink reads and writes the remembered values, in
+	// Options.Memory.
+	//
+	// The values that Remember returns are durable before the next request is sent, and
+	// before Send reports the events as delivered. After a crash between the answer and
+	// that write, the object is created again. A preset that must not create duplicates
+	// queries the service first, and has Judge return the creating request only if the
+	// answer shows no such object.
+
+	// Key returns the key under which an event's value is remembered: DetectionKey for
+	// a detection's; empty if nothing is remembered.
+	Key func(transform.Event) string
+	// ComposeWithMemory replaces Compose if there is a memory. known holds the value
+	// remembered for each event, or nil.
+	ComposeWithMemory func(events []transform.Event, known [][]byte) (Request, error)
+	// Remember returns the values to remember, by key, after an answer for which Judge
+	// returned no error. It may return none.
+	Remember func(Request, Answer) map[string][]byte
+	// Finish, unless nil, does something locally before events count as delivered. It is
+	// called when no request follows, and for a Request that is Nothing, with an empty
+	// Answer. The values that Remember returned are durable by then. It returns more values
+	// to remember, and is called again if storing them fails. An error must be a
+	// *failure.Error, and is the result of the request's events.
+	Finish func(context.Context, Request, Answer) (map[string][]byte, error)
 }
 
 // Request is one request to a service.
@@ -143,7 +172,12 @@ func (s *Sink) converse(ctx context.Context, request Request) error {
 		if err != nil {
 			return err
 		}
-		next, err := s.o.Preset.Judge(request, answer)
+		var next *Request
+		if judge := s.o.Preset.Judge; judge != nil {
+			next, err = judge(request, answer)
+		} else {
+			err = answer.Refusal()
+		}
 		if err != nil {
 			return s.report(err)
 		}

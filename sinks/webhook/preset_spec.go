@@ -1,6 +1,8 @@
 package webhook
 
 import (
+	"fmt"
+	"net/url"
 	"time"
 
 	"ndrbridge/transform/format"
@@ -41,8 +43,32 @@ type PresetSpec struct {
 	// means that there are none. In its argument, only the presence of Key counts: the
 	// value may be a placeholder.
 	Check func(PresetSettings) []SettingError
-	// Open returns the preset. The error names the faulty setting, without its value.
-	Open func(PresetSettings) (Preset, error)
+	// New returns the preset for settings that are checked, and their URL without
+	// credentials. The error names the faulty setting, without its value.
+	New func(s PresetSettings, target *url.URL) (*Preset, error)
+}
+
+// Open returns the preset for some settings. The error names the faulty setting, without
+// its value.
+func (p PresetSpec) Open(s PresetSettings) (*Preset, error) {
+	if p.KeyRequired && s.Key == "" {
+		return nil, fmt.Errorf("%s: key is missing", p.Name)
+	}
+	if p.Check != nil {
+		for _, e := range p.Check(s) {
+			return nil, fmt.Errorf("%s: %s %s", p.Name, e.Key, e.Problem)
+		}
+	}
+	target, err := url.Parse(s.URL)
+	if err != nil { // not wrapped: it would quote the URL
+		return nil, fmt.Errorf("%s: url cannot be parsed", p.Name)
+	}
+	target.User = nil
+	preset, err := p.New(s, target)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.Name, err)
+	}
+	return preset, nil
 }
 
 // PresetSettings are the keys of a webhook's configuration, and of its sink, that presets

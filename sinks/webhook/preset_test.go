@@ -30,14 +30,15 @@ type lines struct {
 	undivided bool
 }
 
-func (p lines) Service() webhook.Service {
-	return webhook.Service{
+func (p lines) preset() *webhook.Preset {
+	return &webhook.Preset{
 		Header:  map[string]string{"Content-Type": "text/plain", "X-Key": p.secret},
 		Secrets: []string{"hidden-" + p.secret}, RequestsPerSecond: p.perSecond, Undivided: p.undivided,
+		Compose: p.compose, Judge: p.judge,
 	}
 }
 
-func (p lines) Compose(events []transform.Event) (webhook.Request, error) {
+func (p lines) compose(events []transform.Event) (webhook.Request, error) {
 	var body []byte
 	n := 0
 	for ; n < min(len(events), 3) && !strings.HasPrefix(events[n].ID, "never"); n++ {
@@ -49,7 +50,7 @@ func (p lines) Compose(events []transform.Event) (webhook.Request, error) {
 	return webhook.Request{Events: n, Body: body}, nil
 }
 
-func (p lines) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
+func (p lines) judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 	if string(a.Body) == "later" {
 		return &webhook.Request{Events: r.Events, Body: []byte("now?"), URL: p.again, After: time.Millisecond}, nil
 	}
@@ -116,7 +117,7 @@ func TestAPresetsRequestsFollowOneAnother(t *testing.T) {
 				}
 				taken = append(taken, ids...)
 			})
-			err := open(t, webhook.Options{URL: s.URL, Preset: lines{}}).Send(t.Context(), named(t, strings.Fields(test.ids)...))
+			err := open(t, webhook.Options{URL: s.URL, Preset: lines{}.preset()}).Send(t.Context(), named(t, strings.Fields(test.ids)...))
 			if got := strings.Join(taken, " "); got != test.want {
 				t.Errorf("taken: %s, want %s", got, test.want)
 			}
@@ -156,7 +157,7 @@ func deadLetters(each failure.EventErrors) string {
 func TestARefusalOfAllIsOneError(t *testing.T) {
 	for status, want := range map[int]failure.Class{400: failure.Rejected, 401: failure.Halted, 500: failure.Transient, 302: failure.Halted} {
 		s := serveLines(t, func(w http.ResponseWriter, _ *http.Request, _ []string) { w.WriteHeader(status) })
-		err := open(t, webhook.Options{URL: s.URL, Preset: lines{}}).Send(t.Context(), named(t, "a", "b"))
+		err := open(t, webhook.Options{URL: s.URL, Preset: lines{}.preset()}).Send(t.Context(), named(t, "a", "b"))
 		if _, apart := err.(failure.EventErrors); apart || err == nil {
 			t.Errorf("%d: %v", status, err)
 		}
@@ -178,7 +179,7 @@ func TestAnAnswerMayAskForAnotherRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := open(t, webhook.Options{URL: s.URL + "/hook", Preset: lines{again: again}}).Send(t.Context(), named(t, "a")); err != nil {
+	if err := open(t, webhook.Options{URL: s.URL + "/hook", Preset: lines{again: again}.preset()}).Send(t.Context(), named(t, "a")); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"/hook a", "/again now?", "/again now?"}; !slices.Equal(came, want) {
@@ -190,7 +191,7 @@ func TestAPresetsErrorsContainNoSecret(t *testing.T) {
 	s := serveLines(t, func(w http.ResponseWriter, r *http.Request, _ []string) {
 		http.Error(w, "not "+r.Header.Get("X-Key")+" nor hidden-"+r.Header.Get("X-Key")+" at "+r.URL.Path, http.StatusBadRequest)
 	})
-	err := open(t, webhook.Options{URL: s.URL + "/hooks/T0PSECRET", Preset: lines{secret: "pr3setsecret"}}).Send(t.Context(), named(t, "a"))
+	err := open(t, webhook.Options{URL: s.URL + "/hooks/T0PSECRET", Preset: lines{secret: "pr3setsecret"}.preset()}).Send(t.Context(), named(t, "a"))
 	if err == nil || strings.Contains(err.Error(), "pr3setsecret") || strings.Contains(err.Error(), "T0PSECRET") || !strings.Contains(err.Error(), "400 Bad Request") {
 		t.Errorf("%v", err)
 	}
@@ -199,7 +200,7 @@ func TestAPresetsErrorsContainNoSecret(t *testing.T) {
 func TestAPresetKeepsToItsRate(t *testing.T) {
 	var at []time.Time
 	s := serveLines(t, func(http.ResponseWriter, *http.Request, []string) { at = append(at, time.Now()) })
-	sink := open(t, webhook.Options{URL: s.URL, Preset: lines{perSecond: 20}})
+	sink := open(t, webhook.Options{URL: s.URL, Preset: lines{perSecond: 20}.preset()})
 	for range 2 {
 		if err := sink.Send(t.Context(), named(t, "a", "b", "c", "d", "e", "f")); err != nil {
 			t.Fatal(err)
@@ -215,11 +216,11 @@ func TestOptionsThatDoNotGoWithAPreset(t *testing.T) {
 	for name, o := range map[string]webhook.Options{
 		"a batch of CloudEvents": {Mode: transform.Batch},
 		"CloudEvents in headers": {Mode: transform.Binary},
-		"a key with a line end":  {Preset: lines{secret: "a\nb"}},
+		"a key with a line end":  {Preset: lines{secret: "a\nb"}.preset()},
 	} {
 		o.URL = "https://hooks.example"
 		if o.Preset == nil {
-			o.Preset = lines{}
+			o.Preset = lines{}.preset()
 		}
 		if _, err := webhook.New(o); err == nil || strings.Contains(err.Error(), "a\nb") {
 			t.Errorf("%s: %v", name, err)
@@ -268,7 +269,7 @@ func TestNothingIsLostByAPreset(t *testing.T) {
 				taken = append(taken, ids...)
 			}
 		})
-		dead, _ := deliver(t, webhook.Options{URL: s.URL, Preset: lines{}}, checkpoint.Batch{MaxEvents: 8, MaxBytes: 1 << 20}, named(t, ids...))
+		dead, _ := deliver(t, webhook.Options{URL: s.URL, Preset: lines{}.preset()}, checkpoint.Batch{MaxEvents: 8, MaxBytes: 1 << 20}, named(t, ids...))
 		want := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return bad[id] })
 		if !slices.Equal(taken, want) || len(dead) != len(bad) {
 			t.Fatalf("seed %d: taken %v and dead %v of %v", seed, taken, dead, ids)
@@ -288,7 +289,7 @@ func TestWhatBelongsTogetherIsNotDivided(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			requests := 0
 			s := serveLines(t, func(http.ResponseWriter, *http.Request, []string) { requests++ })
-			if err := open(t, webhook.Options{URL: s.URL, Preset: lines{undivided: test.undivided}, Concurrency: 8}).Send(t.Context(), events); err != nil {
+			if err := open(t, webhook.Options{URL: s.URL, Preset: lines{undivided: test.undivided}.preset(), Concurrency: 8}).Send(t.Context(), events); err != nil {
 				t.Fatal(err)
 			}
 			if requests != test.requests {
@@ -330,7 +331,7 @@ func TestPartsOfALargeBatchHaveTheirOwnResults(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			err := open(t, webhook.Options{URL: s.URL, Preset: lines{}, Concurrency: 8}).Send(t.Context(), sent)
+			err := open(t, webhook.Options{URL: s.URL, Preset: lines{}.preset(), Concurrency: 8}).Send(t.Context(), sent)
 			each, ok := errors.AsType[failure.EventErrors](err)
 			if !ok {
 				each = slices.Repeat(failure.EventErrors{err}, len(ids))

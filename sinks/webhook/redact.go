@@ -86,9 +86,8 @@ func secretWords(o Options, proxies []*url.URL) []string {
 	credentials(o.Username, o.Password)
 	headers := []map[string]string{o.Headers}
 	if o.Preset != nil {
-		service := o.Preset.Service()
-		headers = append(headers, service.Header)
-		for _, secret := range service.Secrets {
+		headers = append(headers, o.Preset.Header)
+		for _, secret := range o.Preset.Secrets {
 			whole(secret)
 		}
 	}

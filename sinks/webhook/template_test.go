@@ -138,7 +138,7 @@ func TestWhatIsTooLargeIsRejectedWithoutBeingSent(t *testing.T) {
 	})
 	t.Run("what a preset makes", func(t *testing.T) {
 		url, received := startPosts(t)
-		o := webhook.Options{URL: url, Preset: lines{}, MaxBodyBytes: 20}
+		o := webhook.Options{URL: url, Preset: lines{}.preset(), MaxBodyBytes: 20}
 		dead, _ := deliver(t, o, checkpoint.Batch{MaxEvents: 1, MaxBytes: 1 << 20}, named(t, "a", strings.Repeat("b", 30), "c"))
 		if len(dead) != 1 || len(received()) != 2 {
 			t.Errorf("dead letters %v, %d requests", dead, len(received()))

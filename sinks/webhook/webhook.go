@@ -38,7 +38,7 @@ import (
 //
 // With a Preset, the preset composes the requests and decides what acknowledges them.
 // They are sent one after another, except that a large batch is split by PartitionKey
-// among Options.Concurrency of them, unless Service.Undivided is set. If it is a Grouper,
+// among Options.Concurrency of them, unless Preset.Undivided is set. If it has groups,
 // each group of a batch is sent in this way.
 //
 // Unless a preset decides otherwise, an answer of 2xx acknowledges. Redirects are not
@@ -48,8 +48,7 @@ type Sink struct {
 	transport *http.Transport
 	request   *http.Request // copied by each request; read-only after New, headers included
 	gzipPool  gzipPool
-	stateful  StatefulPreset  // Preset, or nil if it remembers nothing
-	grouper   Grouper         // Preset, or nil if its requests carry any events
+	remembers bool            // the preset uses Options.Memory
 	keys      []signature.Key // empty if requests are not signed
 	limiter   *rate.Limiter   // of the preset's requests; nil if unlimited
 	window    window          // used by one Send at a time
@@ -86,11 +85,8 @@ func New(o Options) (*Sink, error) {
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, defaultMaxBody)
 	o.Concurrency = max(1, o.Concurrency)
-	var service Service
-	if o.Preset != nil {
-		if service = o.Preset.Service(); service.Undivided {
-			o.Concurrency = 1
-		}
+	if o.Preset != nil && o.Preset.Undivided {
+		o.Concurrency = 1
 	}
 	s := &Sink{
 		o:       o,
@@ -116,14 +112,11 @@ func New(o Options) (*Sink, error) {
 	if o.OAuth != nil {
 		s.tokens = newTokens(s, *o.OAuth, tokenProxy)
 	}
-	if r := service.RequestsPerSecond; r > 0 {
-		s.limiter = rate.NewLimiter(rate.Limit(r), 1)
-	}
 	if o.Preset != nil {
-		if stateful, ok := o.Preset.(StatefulPreset); ok && o.Memory != nil {
-			s.stateful = stateful
+		s.remembers = o.Preset.Key != nil && o.Memory != nil
+		if r := o.Preset.RequestsPerSecond; r > 0 {
+			s.limiter = rate.NewLimiter(rate.Limit(r), 1)
 		}
-		s.grouper, _ = o.Preset.(Grouper)
 	}
 	return s, nil
 }
@@ -140,8 +133,8 @@ func proxyOf(target *url.URL) (*url.URL, error) {
 // Send implements sinks.Sink.
 func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 	switch {
-	case s.grouper != nil:
-		return s.sendGroups(ctx, events, s.grouper)
+	case s.o.Preset != nil && s.o.Preset.Group != nil:
+		return s.sendGroups(ctx, events, s.o.Preset.Group)
 	case s.o.Preset != nil:
 		return s.sendParts(ctx, events, s.sendSequentially)
 	case s.o.Mode == transform.Batch:

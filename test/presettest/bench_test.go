@@ -2,7 +2,6 @@ package presettest_test
 
 import (
 	"testing"
-	"time"
 
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/datadog"
@@ -15,21 +14,22 @@ import (
 // BenchmarkCompose is what a request of 400 events of 2 KB costs to make.
 func BenchmarkCompose(b *testing.B) {
 	events := sinktest.Events(400, 100, 2<<10)
-	must := func(p webhook.Preset, err error) webhook.Preset {
-		if err != nil {
-			b.Fatal(err)
-		}
-		return p
-	}
-	splunkPreset, splunkErr := splunk.New(webhook.PresetSettings{URL: "https://s.example", Key: "t"})
-	elasticPreset, elasticErr := elasticsearch.New(webhook.PresetSettings{URL: "https://e.example/ndr"}, time.Now)
-	datadogPreset, datadogErr := datadog.New(webhook.PresetSettings{Key: "k"}, time.Now)
-	slackPreset, slackErr := slack.New(webhook.PresetSettings{})
-	for name, p := range map[string]webhook.Preset{
-		"splunk": must(splunkPreset, splunkErr), "elasticsearch": must(elasticPreset, elasticErr),
-		"datadog": must(datadogPreset, datadogErr), "slack": must(slackPreset, slackErr),
+	for name, test := range map[string]struct {
+		spec webhook.PresetSpec
+		url  string
+	}{
+		"splunk": {splunk.Spec(), "https://s.example"}, "elasticsearch": {elasticsearch.Spec(), "https://e.example/ndr"},
+		"datadog": {datadog.Spec(), ""}, "slack": {slack.Spec(), ""},
 	} {
 		b.Run(name, func(b *testing.B) {
+			key := ""
+			if test.spec.KeyRequired {
+				key = "k"
+			}
+			p, err := test.spec.Open(webhook.PresetSettings{URL: test.url, Key: key})
+			if err != nil {
+				b.Fatal(err)
+			}
 			b.ReportAllocs()
 			size := 0
 			for b.Loop() {

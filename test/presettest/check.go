@@ -23,7 +23,7 @@ const CheckKey = "key-0123456789"
 type CheckTest struct {
 	Name     string
 	Server   http.Handler
-	Open     func(url string) (webhook.Preset, error)
+	Open     func(url string) (*webhook.Preset, error)
 	Password string // of the account ana; empty if the webhook has no account
 	Want     findingtest.Row
 }
@@ -99,6 +99,6 @@ func Row(step string, result finding.Result, detail, advice string) findingtest.
 
 // NoCheck is the test of a preset whose service cannot be asked whether it would accept
 // events.
-func NoCheck(name string, open func(url string) (webhook.Preset, error)) CheckTest {
+func NoCheck(name string, open func(url string) (*webhook.Preset, error)) CheckTest {
 	return CheckTest{Name: name, Server: http.NotFoundHandler(), Open: open, Want: Row("delivery", finding.Untried, "cannot be checked", "ndrbridge render")}
 }

@@ -23,7 +23,7 @@ import (
 // Store is a preset of a service that stores whole events, and what the service does.
 type Store struct {
 	// Open returns the preset, with the key s3cret-key.
-	Open func(url string) (webhook.Preset, error)
+	Open func(url string) (*webhook.Preset, error)
 	// Unpack returns the events in a request.
 	Unpack func(body []byte) ([][]byte, error)
 	// Answer writes the result of a request's events: whether each was refused.

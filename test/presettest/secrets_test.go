@@ -17,20 +17,11 @@ import (
 	"ndrbridge/test/sinktest"
 )
 
-// unlimited is a preset without a rate limit.
-type unlimited struct{ webhook.Preset }
-
-func (p unlimited) Service() webhook.Service {
-	service := p.Preset.Service()
-	service.RequestsPerSecond = 0
-	return service
-}
-
 func TestNoErrorOfAPresetShowsASecret(t *testing.T) {
 	const key = `sesame/+&"<%>sesame`
 	type test struct {
 		name string
-		open func(webhook.PresetSettings) (webhook.Preset, error)
+		open func(webhook.PresetSettings) (*webhook.Preset, error)
 		webhook.PresetSettings
 	}
 	var tests []test
@@ -69,7 +60,8 @@ func TestNoErrorOfAPresetShowsASecret(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := webhook.New(webhook.Options{URL: address, Preset: unlimited{p}})
+			p.RequestsPerSecond = 0
+			s, err := webhook.New(webhook.Options{URL: address, Preset: p})
 			if err != nil {
 				t.Fatal(err)
 			}

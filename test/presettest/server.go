@@ -70,38 +70,18 @@ func (s *Server) Requests() []Request {
 	return s.requests[:len(s.requests):len(s.requests)]
 }
 
-// unlimited is a Preset without its rate limit, which would slow tests down.
-type unlimited struct{ webhook.Preset }
-
-func (p unlimited) Service() webhook.Service { return withoutLimit(p.Preset) }
-
-// unlimitedMemory is unlimited for a StatefulPreset.
-type unlimitedMemory struct{ webhook.StatefulPreset }
-
-func (p unlimitedMemory) Service() webhook.Service { return withoutLimit(p.StatefulPreset) }
-
-func withoutLimit(p webhook.Preset) webhook.Service {
-	s := p.Service()
-	s.RequestsPerSecond = 0
-	return s
+// Send sends events by a preset, without its rate limit, which would slow tests down.
+func Send(t testing.TB, url string, p *webhook.Preset, events ...transform.Event) error {
+	t.Helper()
+	return SendWithMemory(t, url, p, nil, events...)
 }
 
-// Send sends events by a preset.
-func Send(t testing.TB, url string, p webhook.Preset, events ...transform.Event) error {
+// SendWithMemory is Send with a memory.
+func SendWithMemory(t testing.TB, url string, p *webhook.Preset, m *webhook.Memory, events ...transform.Event) error {
 	t.Helper()
-	return send(t, webhook.Options{URL: url, Preset: unlimited{p}}, events)
-}
-
-// SendWithMemory sends events by a StatefulPreset.
-func SendWithMemory(t testing.TB, url string, p webhook.StatefulPreset, m *webhook.Memory, events ...transform.Event) error {
-	t.Helper()
-	return send(t, webhook.Options{URL: url, Preset: unlimitedMemory{p}, Memory: m}, events)
-}
-
-func send(t testing.TB, o webhook.Options, events []transform.Event) error {
-	t.Helper()
-	o.Timeout = 20 * time.Second
-	s, err := webhook.New(o)
+	unlimited := *p
+	unlimited.RequestsPerSecond = 0
+	s, err := webhook.New(webhook.Options{URL: url, Preset: &unlimited, Memory: m, Timeout: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,12 +123,16 @@ type Case struct {
 }
 
 // Answers sends an event for each of the cases.
-func Answers(t *testing.T, event transform.Event, open func(url string) webhook.Preset, cases []Case) {
+func Answers(t *testing.T, event transform.Event, open func(url string) (*webhook.Preset, error), cases []Case) {
 	t.Helper()
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			s := Serve(t, func(Request) Reply { return c.Reply })
-			err := Send(t, s.URL+"/hook", open(s.URL+"/hook"), event)
+			p, err := open(s.URL + "/hook")
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = Send(t, s.URL+"/hook", p, event)
 			class, wait := Result(err)
 			if class != c.Class || wait != c.Wait {
 				t.Errorf("%s, wait %v; want %s, wait %v: %v", class, wait, c.Class, c.Wait, err)

@@ -18,7 +18,7 @@ import (
 // Renderer renders what a sink sends. It contacts nothing.
 type Renderer struct {
 	compose func([]transform.Event) (webhook.Request, error) // like webhook.Preset.Compose
-	grouper webhook.Grouper                                  // nil if requests carry any events
+	group   func(transform.Event) string                     // like webhook.Preset.Group
 	sink    configs.Sink
 	secrets redact.Secrets
 	selects sinks.Selection
@@ -83,8 +83,7 @@ func (r *Renderer) composeWebhook() error {
 		return err
 	}
 	if preset != nil {
-		r.compose, r.secrets = preset.Compose, redact.New(preset.Service().Secrets...)
-		r.grouper, _ = preset.(webhook.Grouper)
+		r.compose, r.group, r.secrets = preset.Compose, preset.Group, redact.New(preset.Secrets...)
 		return nil
 	}
 	template, err := webhookTemplate(w)
@@ -113,8 +112,8 @@ func (r *Renderer) Render(events []transform.Event) iter.Seq2[Rendered, error] {
 				wanted = append(wanted, e)
 			}
 		}
-		if r.grouper != nil {
-			wanted = byGroup(wanted, r.grouper)
+		if r.group != nil {
+			wanted = byGroup(wanted, r.group)
 		}
 		for len(wanted) > 0 {
 			request, err := r.compose(wanted)
@@ -135,14 +134,14 @@ func (r *Renderer) Render(events []transform.Event) iter.Seq2[Rendered, error] {
 
 // byGroup sorts events by their groups, in the order of the groups' first events, as a sink
 // sends them.
-func byGroup(events []transform.Event, by webhook.Grouper) []transform.Event {
+func byGroup(events []transform.Event, group func(transform.Event) string) []transform.Event {
 	first := make(map[string]int)
 	for i, e := range events {
-		if _, found := first[by.Group(e)]; !found {
-			first[by.Group(e)] = i
+		if _, found := first[group(e)]; !found {
+			first[group(e)] = i
 		}
 	}
-	slices.SortStableFunc(events, func(a, b transform.Event) int { return first[by.Group(a)] - first[by.Group(b)] })
+	slices.SortStableFunc(events, func(a, b transform.Event) int { return first[group(a)] - first[group(b)] })
 	return events
 }
 

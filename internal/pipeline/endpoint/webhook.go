@@ -110,7 +110,7 @@ func ReadHeaders(headers configs.Headers) (map[string]string, error) {
 
 // openPreset returns the preset of a webhook, or nil if it has none. It reads the key
 // again on each call. link is used if the preset opens tickets.
-func openPreset(s configs.Sink, link Link) (webhook.Preset, error) {
+func openPreset(s configs.Sink, link Link) (*webhook.Preset, error) {
 	w := *s.Webhook
 	if w.Ticket != nil {
 		return ticketPreset(w, link)
@@ -133,7 +133,7 @@ func openPreset(s configs.Sink, link Link) (webhook.Preset, error) {
 type Link = func(context.Context, transform.Event, ticketopener.Ticket) error
 
 // ticketPreset returns the preset that opens tickets.
-func ticketPreset(w configs.Webhook, link Link) (webhook.Preset, error) {
+func ticketPreset(w configs.Webhook, link Link) (*webhook.Preset, error) {
 	system, err := w.TicketSystem()
 	if err != nil {
 		return nil, fmt.Errorf("ticket: %w", err)

@@ -1,4 +1,4 @@
-package datadog_test
+package datadog
 
 import (
 	"net/http"
@@ -10,7 +10,6 @@ import (
 
 	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/datadog"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/presettest"
 )
@@ -42,7 +41,7 @@ func TestKeysAreCheckedAtTheAPIOfTheSite(t *testing.T) {
 		"a relay, which is not a site": {"relay.example", presettest.CheckKey, presettest.Row("delivery", finding.Untried, "cannot be checked", "ndrbridge render")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			preset, err := datadog.New(webhook.PresetSettings{URL: "http://" + test.host + "/api/v2/logs", Key: test.key}, time.Now)
+			preset, err := openAt(webhook.PresetSettings{URL: "http://" + test.host + "/api/v2/logs", Key: test.key}, time.Now)
 			if err != nil {
 				t.Fatal(err)
 			}

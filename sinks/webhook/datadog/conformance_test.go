@@ -1,4 +1,4 @@
-package datadog_test
+package datadog
 
 import (
 	"encoding/json"
@@ -7,14 +7,13 @@ import (
 	"time"
 
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/datadog"
 	"ndrbridge/test/presettest"
 )
 
 func TestConformance(t *testing.T) {
 	presettest.Conformance(t, presettest.Store{
-		Open: func(string) (webhook.Preset, error) {
-			return datadog.New(webhook.PresetSettings{Key: "s3cret-key"}, time.Now)
+		Open: func(string) (*webhook.Preset, error) {
+			return openAt(webhook.PresetSettings{Key: "s3cret-key"}, time.Now)
 		},
 		Unpack: func(body []byte) (all [][]byte, err error) {
 			var logs []struct{ Event json.RawMessage }

@@ -1,25 +1,34 @@
-package datadog_test
+package datadog
 
 import (
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/datadog"
 	"ndrbridge/test/presettest"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
 )
 
-func open(t testing.TB) webhook.Preset {
+// openAt opens the preset with a clock.
+func openAt(s webhook.PresetSettings, now func() time.Time) (*webhook.Preset, error) {
+	spec := Spec()
+	spec.New = func(s webhook.PresetSettings, target *url.URL) (*webhook.Preset, error) {
+		return open(s, target, now), nil
+	}
+	return spec.Open(s)
+}
+
+func opened(t testing.TB) *webhook.Preset {
 	t.Helper()
 	now := func() time.Time { return time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC) } // of presettest's events
-	p, err := datadog.New(webhook.PresetSettings{Key: "dd-secret-key", Tags: []string{"env:prod"}}, now)
+	p, err := openAt(webhook.PresetSettings{Key: "dd-secret-key", Tags: []string{"env:prod"}}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +72,7 @@ func TestEveryKindOfEventIsALog(t *testing.T) {
 	for _, kind := range presettest.Events(t) {
 		t.Run(kind.Name, func(t *testing.T) {
 			s := presettest.Serve(t, new(intake).answer)
-			if err := presettest.Send(t, s.URL, open(t), kind.Event); err != nil {
+			if err := presettest.Send(t, s.URL, opened(t), kind.Event); err != nil {
 				t.Fatal(err)
 			}
 			presettest.Golden(t, kind.Name, s.Requests()[0].Body)
@@ -82,7 +91,7 @@ func TestDocumentsAreLogs(t *testing.T) {
 		{"text is the message", format.CEF, "text/plain; charset=utf-8", `CEF:0|a\|b|"c"`, `CEF:0|a\|b|"c"`, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p, err := datadog.New(webhook.PresetSettings{Key: "dd-secret-key", Format: test.format}, time.Now)
+			p, err := openAt(webhook.PresetSettings{Key: "dd-secret-key", Format: test.format}, time.Now)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,7 +115,7 @@ func TestDocumentsAreLogs(t *testing.T) {
 
 func TestATimeThatTheIntakeRejectsIsOmitted(t *testing.T) {
 	now := time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
-	p, err := datadog.New(webhook.PresetSettings{Key: "dd-secret-key"}, func() time.Time { return now })
+	p, err := openAt(webhook.PresetSettings{Key: "dd-secret-key"}, func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +166,7 @@ func TestRequestsStayWithinTheLimitsOfTheIntake(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			in := &intake{}
 			s := presettest.Serve(t, in.answer)
-			if err := presettest.Send(t, s.URL, open(t), sinktest.Events(test.logs, 5, test.size)...); err != nil {
+			if err := presettest.Send(t, s.URL, opened(t), sinktest.Events(test.logs, 5, test.size)...); err != nil {
 				t.Fatal(err)
 			}
 			if len(in.ids) != test.logs || len(s.Requests()) != test.inRequests {
@@ -173,7 +182,7 @@ func TestALogThatDatadogWouldTruncateIsRejectedAndTheOthersArrive(t *testing.T) 
 		s := presettest.Serve(t, in.answer)
 		events := sinktest.Events(3, 3, 0)
 		events[at] = sinktest.Events(1, 1, 1_000_001)[0]
-		each, ok := presettest.Send(t, s.URL, open(t), events...).(failure.EventErrors)
+		each, ok := presettest.Send(t, s.URL, opened(t), events...).(failure.EventErrors)
 		if !ok || len(in.ids) != 2 {
 			t.Fatalf("%d logs arrived", len(in.ids))
 		}
@@ -187,7 +196,7 @@ func TestALogThatDatadogWouldTruncateIsRejectedAndTheOthersArrive(t *testing.T) 
 
 func TestDatadogsAnswers(t *testing.T) {
 	text := func(status int) presettest.Reply { return presettest.Reply{Status: status} }
-	presettest.Answers(t, presettest.Events(t)[0].Event, func(string) webhook.Preset { return open(t) }, []presettest.Case{
+	presettest.Answers(t, presettest.Events(t)[0].Event, func(string) (*webhook.Preset, error) { return opened(t), nil }, []presettest.Case{
 		{Name: "accepted is durable", Reply: text(202)},
 		{Name: "a bad request is rejected", Reply: text(400), Class: failure.Rejected},
 		{Name: "a missing key halts", Reply: text(401), Class: failure.Halted},

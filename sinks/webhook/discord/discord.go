@@ -2,7 +2,6 @@
 package discord
 
 import (
-	"fmt"
 	"net/url"
 	"strings"
 	"time"
@@ -17,36 +16,42 @@ import (
 	"ndrbridge/transform"
 )
 
-// Preset posts one message for each Send, or several if the embeds do not fit into one.
-// Up to card.Few events have an embed each; more are combined into one summary.
-type Preset struct{ url *url.URL }
-
-var _ webhook.Preset = (*Preset)(nil)
-
-// New returns a Preset for the webhook at address. The error does not quote the URL,
-// which contains a token.
-func New(address string) (*Preset, error) {
-	u, err := url.Parse(address)
-	if err != nil {
-		return nil, fmt.Errorf("discord: url cannot be parsed")
+// Spec describes the preset.
+func Spec() webhook.PresetSpec {
+	return webhook.PresetSpec{
+		Name:    "discord",
+		Address: "of a channel's webhook",
+		Limits:  "one message in two seconds",
+		Chat:    true,
+		Sample:  webhook.PresetSettings{URL: "https://discord.example/api/webhooks/1/a-hook"},
+		New:     open,
 	}
+}
+
+// open returns the preset for the webhook at target. It posts one message for each Send, or
+// several if the embeds do not fit into one, at the rate of thirty messages per minute that a
+// channel accepts. Up to card.Few events have an embed each; more are combined into one
+// summary.
+func open(_ webhook.PresetSettings, target *url.URL) (*webhook.Preset, error) {
+	hook := *target
+	hook.RawQuery = ""
 	// Without wait, Discord answers before it has stored the message, and does not
 	// report a message that it fails to store.
-	query := u.Query()
+	query := target.Query()
 	query.Set("wait", "true")
-	u.RawQuery = query.Encode()
-	u.User = nil
-	return &Preset{u}, nil
+	target.RawQuery = query.Encode()
+	return &webhook.Preset{
+		RequestsPerSecond: 0.5, Undivided: true,
+		Compose: func(events []transform.Event) (webhook.Request, error) { return compose(events, target) },
+		Judge:   judge,
+		Checks: []webhook.CheckRequest{{Step: "webhook", URL: &hook, Judge: func(a webhook.Answer) finding.Finding {
+			return a.Finding("Discord knows the webhook", "copy url again from the channel's settings, Integrations, Webhooks")
+		}}},
+	}, nil
 }
 
-// Service limits the rate to the thirty messages per minute that a channel accepts, and
-// keeps a burst in one summary.
-func (*Preset) Service() webhook.Service {
-	return webhook.Service{RequestsPerSecond: 0.5, Undivided: true}
-}
-
-// Compose returns one message with as many events as fit.
-func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
+// compose returns one message with as many events as fit.
+func compose(events []transform.Event, target *url.URL) (webhook.Request, error) {
 	m := message{AllowedMentions: mentions{Parse: []string{}}}
 	n := len(events)
 	length := 0
@@ -58,11 +63,7 @@ func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
 		}
 		m.Embeds = append(m.Embeds, next)
 	}
-	body, err := json.Marshal(m)
-	if err != nil {
-		return webhook.Request{}, failure.Unsendable("encode the message: %w", err)
-	}
-	return webhook.Request{Events: n, Body: body, URL: p.url}, nil
+	return webhook.Request{Events: n, URL: target}.EncodeJSON(m)
 }
 
 // Discord's error codes that concern the webhook itself, regardless of the status.
@@ -77,9 +78,9 @@ const (
 	threadNeeded        = 220001 // a forum's webhook requires a thread, which url may name
 )
 
-// Judge classifies Discord's answer. The wait in the body is in seconds with a
+// judge classifies Discord's answer. The wait in the body is in seconds with a
 // fraction, and more exact than that in the header.
-func (*Preset) Judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, error) {
+func judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 	refusal := a.Refusal()
 	if refusal == nil {
 		return nil, nil
@@ -101,17 +102,6 @@ func (*Preset) Judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, err
 	err := a.Error(class)
 	err.RetryAfter = wait
 	return nil, err
-}
-
-var _ webhook.Checker = (*Preset)(nil)
-
-// CheckRequests gets the webhook itself.
-func (p *Preset) CheckRequests() []webhook.CheckRequest {
-	target := *p.url
-	target.RawQuery = ""
-	return []webhook.CheckRequest{{Step: "webhook", URL: &target, Judge: func(a webhook.Answer) finding.Finding {
-		return a.Finding("Discord knows the webhook", "copy url again from the channel's settings, Integrations, Webhooks")
-	}}}
 }
 
 // Discord's limits (see its reference of the message resource), in characters.
@@ -159,8 +149,8 @@ var colors = [...]int{0x95a5a6, 0x3498db, 0xf1c40f, 0xe67e22, 0xe74c3c}
 
 func newEmbed(c card.Card) embed {
 	e := embed{
-		Title:       card.Fit(c.Headline(), maxTitle, Escape),
-		Description: card.Fit(c.Note, maxFact, Escape),
+		Title:       card.Fit(c.Headline(), maxTitle, escape),
+		Description: card.Fit(c.Note, maxFact, escape),
 		URL:         c.Link,
 		Color:       colors[c.Level],
 	}
@@ -168,8 +158,8 @@ func newEmbed(c card.Card) embed {
 		e.Timestamp = c.Time.UTC().Format(time.RFC3339)
 	}
 	for _, f := range c.Facts {
-		value := card.Fit(f.Value, maxFact, Escape)
-		e.Fields = append(e.Fields, field{Name: card.Fit(f.Name, maxName, Escape), Value: value, Inline: card.Length(value) < 40})
+		value := card.Fit(f.Value, maxFact, escape)
+		e.Fields = append(e.Fields, field{Name: card.Fit(f.Name, maxName, escape), Value: value, Inline: card.Length(value) < 40})
 	}
 	if c.Appliance != "" {
 		e.Footer = &footer{card.Fit(c.Appliance, maxName, card.Plain)}
@@ -189,10 +179,10 @@ func (e embed) length() int {
 	return n
 }
 
-// Escape puts a backslash before characters special in Discord's Markdown: emphasis,
+// escape puts a backslash before characters special in Discord's Markdown: emphasis,
 // code, quotes, headings, lists, links (by brackets, or by the colon of a bare URL),
 // mentions, emoji and times.
-func Escape(c rune) string {
+func escape(c rune) string {
 	if strings.ContainsRune("\\*_~`|<>#-+[]():@{}", c) {
 		return `\` + string(c)
 	}

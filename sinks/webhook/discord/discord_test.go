@@ -1,4 +1,4 @@
-package discord_test
+package discord
 
 import (
 	"encoding/json"
@@ -9,24 +9,12 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf16"
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/card"
-	"ndrbridge/sinks/webhook/discord"
 	"ndrbridge/test/presettest"
-	"ndrbridge/transform"
 )
-
-func open(t testing.TB, url string) webhook.Preset {
-	t.Helper()
-	p, err := discord.New(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
 
 // strict answers like Discord, with code 50035 for an invalid message.
 func strict(request presettest.Request) presettest.Reply {
@@ -63,11 +51,8 @@ func check(body []byte) error {
 	total := 0
 	var errs []error
 	read := func(text string, least, most int) {
-		n := len(utf16.Encode([]rune(text)))
-		total += n
-		if n < least || n > most {
-			errs = append(errs, fmt.Errorf("%d characters, not %d to %d", n, least, most))
-		}
+		total += card.Length(text)
+		errs = append(errs, presettest.Text(text, least, most))
 		if markup := markupOf(text); markup != "" {
 			errs = append(errs, fmt.Errorf("%q is read in %.200q", markup, text))
 		}
@@ -108,81 +93,26 @@ var (
 // markupOf returns what Discord's Markdown would read in a text.
 func markupOf(text string) string { return markup.FindString(escaped.ReplaceAllString(text, "\x01")) }
 
-func TestEveryKindOfEventIsAMessage(t *testing.T) {
-	for _, kind := range presettest.Events(t) {
-		t.Run(kind.Name, func(t *testing.T) {
-			s := presettest.Serve(t, strict)
-			if err := presettest.Send(t, s.URL, open(t, s.URL), kind.Event); err != nil {
-				t.Fatal(err)
-			}
-			presettest.Golden(t, kind.Name, s.Requests()[0].Body)
-		})
-	}
+var backslash = regexp.MustCompile(`\\([^0-9A-Za-z\s])`)
+
+var chat = presettest.Chat{
+	Open: toDiscord, Answer: strict, Check: check,
+	Escape: escape, Read: func(escaped string) string { return backslash.ReplaceAllString(escaped, "$1") },
 }
 
-func TestABurstIsOneMessage(t *testing.T) {
-	s := presettest.Serve(t, strict)
-	if err := presettest.Send(t, s.URL, open(t, s.URL), presettest.Burst(t, 500)...); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(s.Requests()); n != 1 {
-		t.Fatalf("%d requests", n)
-	}
-	presettest.Golden(t, "burst", s.Requests()[0].Body)
+func toDiscord(url string) (*webhook.Preset, error) {
+	return Spec().Open(webhook.PresetSettings{URL: url})
 }
 
-func TestHostileTextsAreTextAlone(t *testing.T) {
-	s := presettest.Serve(t, strict)
-	for _, text := range presettest.Hostile {
-		for _, n := range []int{1, 2, card.Few, card.Few + 1} {
-			events := make([]transform.Event, n)
-			for i := range events {
-				events[i] = presettest.Titled(t, text)
-			}
-			if err := presettest.Send(t, s.URL, open(t, s.URL), events...); err != nil {
-				t.Errorf("%.50q, %d times: %v", text, n, err)
-			}
-		}
-	}
-}
+func TestChat(t *testing.T) { chat.Run(t) }
 
-func FuzzNoTextIsMoreThanText(f *testing.F) {
-	for _, text := range presettest.Hostile {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		request, err := open(t, "https://discord.example/x").Compose([]transform.Event{presettest.Titled(t, text)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := check(request.Body); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
+func FuzzText(f *testing.F) { chat.FuzzText(f) }
 
-func FuzzWhatFitsReadsAsItWas(f *testing.F) {
-	for _, text := range presettest.Hostile {
-		f.Add(text, 100)
-	}
-	backslash := regexp.MustCompile(`\\([^0-9A-Za-z\s])`)
-	f.Fuzz(func(t *testing.T, text string, limit int) {
-		text = strings.ToValidUTF8(text, "?")
-		limit = 1 + (limit%300+300)%300
-		fitted := card.Fit(text, limit, discord.Escape)
-		if n := len(utf16.Encode([]rune(fitted))); n > limit {
-			t.Fatalf("%d characters", n)
-		}
-		read := backslash.ReplaceAllString(strings.TrimSuffix(fitted, card.Ellipsis), "$1")
-		if read != text && !strings.HasPrefix(text, read) {
-			t.Fatalf("%q is read of %q", read, text)
-		}
-	})
-}
+func FuzzFit(f *testing.F) { chat.FuzzFit(f) }
 
 func TestDiscordsAnswers(t *testing.T) {
 	text := func(status int, body string) presettest.Reply { return presettest.Reply{Status: status, Body: body} }
-	presettest.Answers(t, presettest.Events(t)[0].Event, func(url string) webhook.Preset { return open(t, url) }, []presettest.Case{
+	presettest.Answers(t, presettest.Events(t)[0].Event, toDiscord, []presettest.Case{
 		{Name: "a message is durable", Reply: text(200, `{"id": "1"}`)},
 		{Name: "an invalid form is rejected", Reply: text(400, `{"code": 50035, "message": "Invalid Form Body"}`), Class: failure.Rejected},
 		{Name: "an unknown webhook halts", Reply: text(404, `{"code": 10015, "message": "Unknown Webhook"}`), Class: failure.Halted},

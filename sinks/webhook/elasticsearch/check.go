@@ -12,11 +12,9 @@ import (
 	"ndrbridge/transform/format"
 )
 
-var _ webhook.Checker = (*Preset)(nil)
-
-// CheckRequests checks the cluster, the index or data streams, and the key's privileges. Of
+// checks checks the cluster, the index or data streams, and the key's privileges. Of
 // data streams it also checks that an index template maps the fields of ECS documents.
-func (p *Preset) CheckRequests() []webhook.CheckRequest {
+func (p *preset) checks() []webhook.CheckRequest {
 	root := *p.bulk
 	root.Path, root.RawPath, root.RawQuery = strings.TrimSuffix(p.bulk.Path, "_bulk"), "", ""
 	if !p.isPattern() {
@@ -46,7 +44,7 @@ func (p *Preset) CheckRequests() []webhook.CheckRequest {
 }
 
 // checkPrivileges returns the request for the key's privileges for an index or a pattern.
-func (p *Preset) checkPrivileges(root *url.URL, index string, privileges ...string) webhook.CheckRequest {
+func (p *preset) checkPrivileges(root *url.URL, index string, privileges ...string) webhook.CheckRequest {
 	body, _ := json.Marshal(map[string]any{"index": []any{map[string]any{"names": []string{index}, "privileges": privileges}}}) // it cannot fail
 	return webhook.CheckRequest{Step: "privileges", Method: http.MethodPost, URL: root.JoinPath("_security/user/_has_privileges"), Body: body, Judge: judgePrivileges}
 }

@@ -1,4 +1,4 @@
-package elasticsearch_test
+package elasticsearch
 
 import (
 	"net/http"
@@ -6,7 +6,6 @@ import (
 
 	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/elasticsearch"
 	"ndrbridge/test/presettest"
 	"ndrbridge/transform/format"
 )
@@ -35,8 +34,8 @@ func elasticStreams(template, streams, privileges string) http.Handler {
 }
 
 func TestChecksOfDataStreams(t *testing.T) {
-	toStreams := func(url string) (webhook.Preset, error) {
-		return elasticsearch.New(webhook.PresetSettings{URL: url, Key: presettest.CheckKey, Format: format.ECS}, clock)
+	toStreams := func(url string) (*webhook.Preset, error) {
+		return openAt(webhook.PresetSettings{URL: url, Key: presettest.CheckKey, Format: format.ECS}, clock)
 	}
 	const (
 		mapped  = `200 {"template":{"mappings":{"properties":{"@timestamp":{"type":"date"},"ndrbridge":{"properties":{}}}}},"overlapping":[]}`
@@ -76,9 +75,9 @@ func TestChecksOfDataStreams(t *testing.T) {
 }
 
 func TestChecks(t *testing.T) {
-	toElastic := func(key string) func(string) (webhook.Preset, error) {
-		return func(url string) (webhook.Preset, error) {
-			return elasticsearch.New(webhook.PresetSettings{URL: url + "/ndr", Key: key}, clock)
+	toElastic := func(key string) func(string) (*webhook.Preset, error) {
+		return func(url string) (*webhook.Preset, error) {
+			return openAt(webhook.PresetSettings{URL: url + "/ndr", Key: key}, clock)
 		}
 	}
 	stream, allowed := `200 {"indices":[],"aliases":[],"data_streams":[{"name":"ndr"}]}`, `200 {"has_all_requested":true}`

@@ -1,4 +1,4 @@
-package elasticsearch_test
+package elasticsearch
 
 import (
 	"bytes"
@@ -9,15 +9,14 @@ import (
 	"testing"
 
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/elasticsearch"
 	"ndrbridge/test/presettest"
 )
 
 func TestConformance(t *testing.T) {
 	timestamp := regexp.MustCompile(`^\{"@timestamp":"[^"]*",`)
 	presettest.Conformance(t, presettest.Store{
-		Open: func(url string) (webhook.Preset, error) {
-			return elasticsearch.New(webhook.PresetSettings{URL: url + "/ndr", Key: "s3cret-key"}, clock)
+		Open: func(url string) (*webhook.Preset, error) {
+			return openAt(webhook.PresetSettings{URL: url + "/ndr", Key: "s3cret-key"}, clock)
 		},
 		Unpack: func(body []byte) (all [][]byte, err error) {
 			lines := bytes.Split(bytes.TrimSuffix(body, []byte("\n")), []byte("\n"))

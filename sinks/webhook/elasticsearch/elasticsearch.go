@@ -3,11 +3,9 @@
 package elasticsearch
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -23,7 +21,41 @@ import (
 	"ndrbridge/transform/format"
 )
 
-// Preset creates a document for each event: every version of a detection has its own,
+// Spec describes the preset.
+func Spec() webhook.PresetSpec {
+	return webhook.PresetSpec{
+		Name:          "elasticsearch",
+		Address:       "with the index or data stream: `https://es.example:9200/ndr`; without one, data streams of ECS; OpenSearch, too",
+		Limits:        "2,000 events or 5 MiB per request",
+		Key:           "an API key",
+		KeyAuthorizes: true,
+		Formats:       []format.Name{format.ECS, format.OCSF},
+		PublicPath:    true,
+		Defaults:      webhook.PresetDefaults{MaxBatchBytes: 4 << 20, Gzip: true, Concurrency: 4},
+		Sample:        webhook.PresetSettings{URL: "https://elasticsearch.example/events"},
+		Check:         checkSettings,
+		New: func(s webhook.PresetSettings, target *url.URL) (*webhook.Preset, error) {
+			return open(s, target, time.Now)
+		},
+	}
+}
+
+func checkSettings(s webhook.PresetSettings) []webhook.SettingError {
+	u, err := url.Parse(s.URL)
+	if s.URL == "" || err != nil {
+		return nil
+	}
+	index := indexOf(u.Path)
+	if other := strings.ReplaceAll(index, datasetVariable, ""); strings.ContainsAny(other, "{}") && !strings.Contains(other, "<") {
+		return []webhook.SettingError{{Key: "url", Problem: "has an index with a placeholder that is not known; the only one is " + datasetVariable}}
+	}
+	if s.Format == format.ECS || index != "" {
+		return nil
+	}
+	return []webhook.SettingError{{Key: "url", Problem: "has no index; write https://host:9200/ followed by the index or data stream, or set format: ecs for data streams"}}
+}
+
+// preset creates a document for each event: every version of a detection has its own,
 // ordered by @timestamp. Its _id is derived from the event, so an event that is sent
 // again is detected as existing, which counts as delivered.
 //
@@ -36,8 +68,7 @@ import (
 // The document is what the event carries in the sink's format, with an event.ingested if
 // that is ECS. Without a format it is the CloudEvent with an @timestamp, or the event's
 // data if that has an @timestamp.
-type Preset struct {
-	header map[string]string
+type preset struct {
 	format format.Name
 	now    func() time.Time
 	bulk   *url.URL
@@ -46,8 +77,6 @@ type Preset struct {
 	actions map[string]string
 	index   string // as the settings name it, decoded, perhaps with {dataset}
 }
-
-var _ webhook.Preset = (*Preset)(nil)
 
 const (
 	// datasetVariable stands for the dataset in the name of an index.
@@ -63,29 +92,21 @@ var datasets = []string{"ndrbridge.detection", "ndrbridge.audit", "ndrbridge.rec
 // dataset returns the dataset of an event.
 func dataset(e *transform.Event) string { return "ndrbridge." + strings.TrimSuffix(e.Stream(), "s") }
 
-// New returns a Preset. URL is that of an index or a data stream, such as
+// open returns the preset for an index or a data stream at bulk, such as
 // https://es.example:9200/ndr, with or without /_bulk. In its name, {dataset} stands for
 // one of the datasets. If Format is ECS, the index may be missing, which means
 // logs-{dataset}-default. Key is an encoded API key, if any. now is the time of
 // event.ingested. The error names the faulty setting.
-func New(s webhook.PresetSettings, now func() time.Time) (*Preset, error) {
-	if wrong := checkSettings(s); len(wrong) > 0 {
-		return nil, fmt.Errorf("elasticsearch: %s %s", wrong[0].Key, wrong[0].Problem)
-	}
-	bulk, err := url.Parse(s.URL)
-	if err != nil {
-		return nil, errors.New("elasticsearch: url cannot be parsed")
-	}
-	bulk.User = nil
+func open(s webhook.PresetSettings, bulk *url.URL, now func() time.Time) (_ *webhook.Preset, err error) {
 	// Keep the escaped path: the slash of a date index, <ndr-{now/d}>, is encoded.
 	path := indexOf(bulk.EscapedPath())
-	p := &Preset{header: map[string]string{"Content-Type": "application/x-ndjson"}, format: s.Format, now: now, bulk: bulk, actions: make(map[string]string)}
+	p := &preset{format: s.Format, now: now, bulk: bulk, actions: make(map[string]string)}
 	before, name := "", path
 	if i := strings.LastIndex(path, "/"); i >= 0 { // behind a proxy's path
 		before, name = path[:i+1], path[i+1:]
 	}
 	if p.index, err = url.PathUnescape(name); err != nil {
-		return nil, errors.New("elasticsearch: the path of url cannot be decoded")
+		return nil, errors.New("the path of url cannot be decoded")
 	}
 	if p.index == "" {
 		p.index = dataStreams
@@ -95,7 +116,7 @@ func New(s webhook.PresetSettings, now func() time.Time) (*Preset, error) {
 		for _, dataset := range datasets {
 			index, err := jsontext.AppendQuote(nil, strings.ReplaceAll(p.index, datasetVariable, dataset))
 			if err != nil {
-				return nil, errors.New("elasticsearch: the index in url is not valid UTF-8")
+				return nil, errors.New("the index in url is not valid UTF-8")
 			}
 			p.actions[dataset] = `{"create":{"_index":` + string(index) + `,"_id":`
 		}
@@ -104,40 +125,38 @@ func New(s webhook.PresetSettings, now func() time.Time) (*Preset, error) {
 	}
 	bulk.RawPath = strings.TrimSuffix("/"+path, "/") + "/_bulk"
 	if bulk.Path, err = url.PathUnescape(bulk.RawPath); err != nil {
-		return nil, errors.New("elasticsearch: the path of url cannot be decoded")
+		return nil, errors.New("the path of url cannot be decoded")
 	}
 	query := bulk.Query()
 	query.Set("filter_path", "errors,items.*.status,items.*.error.type,items.*.error.reason")
 	bulk.RawQuery = query.Encode()
+	header := map[string]string{"Content-Type": "application/x-ndjson"}
 	if s.Key != "" {
-		p.header["Authorization"] = "ApiKey " + s.Key
+		header["Authorization"] = "ApiKey " + s.Key
 	}
-	return p, nil
+	return &webhook.Preset{Header: header, Compose: p.compose, Judge: judge, Checks: p.checks()}, nil
 }
 
 // isPattern reports whether the events of each dataset have an index of their own.
-func (p *Preset) isPattern() bool { return strings.Contains(p.index, datasetVariable) }
+func (p *preset) isPattern() bool { return strings.Contains(p.index, datasetVariable) }
 
 // indexOf returns the part of a URL's path that names the index.
 func indexOf(path string) string {
 	return strings.Trim(strings.TrimSuffix("/"+strings.Trim(path, "/"), "/_bulk"), "/")
 }
 
-// Service returns the header with the API key.
-func (p *Preset) Service() webhook.Service { return webhook.Service{Header: p.header} }
-
 // body limits a bulk request to a size that Elasticsearch handles well; its default
 // maximum is 100 MB.
 var body = webhook.Body{MaxEvents: 2000, MaxBytes: 5 << 20}
 
-// Compose returns a bulk request for the leading events.
-func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
+// compose returns a bulk request for the leading events.
+func (p *preset) compose(events []transform.Event) (webhook.Request, error) {
 	request, err := body.Compose(events, p.appendDocument)
 	request.URL = p.bulk
 	return request, err
 }
 
-func (p *Preset) appendDocument(dst []byte, e transform.Event) ([]byte, error) {
+func (p *preset) appendDocument(dst []byte, e transform.Event) ([]byte, error) {
 	action := ""
 	if p.isPattern() {
 		action = dataset(&e)
@@ -159,7 +178,7 @@ func (p *Preset) appendDocument(dst []byte, e transform.Event) ([]byte, error) {
 		dst = appendTime(dst, "@timestamp", e.When())
 		document = document[1:]
 	}
-	return appendLine(dst, document), nil
+	return transform.AppendLine(dst, document), nil
 }
 
 // appendTime appends the beginning of an object whose first member is a time.
@@ -169,21 +188,7 @@ func appendTime(dst []byte, name string, at time.Time) []byte {
 	return append(dst, `",`...)
 }
 
-// appendLine appends JSON as one line: line breaks in JSON can only be white space.
-func appendLine(dst, document []byte) []byte {
-	start := len(dst)
-	dst = append(dst, document...)
-	if bytes.ContainsAny(document, "\n\r") {
-		for i, c := range dst[start:] {
-			if c == '\n' || c == '\r' {
-				dst[start+i] = ' '
-			}
-		}
-	}
-	return append(dst, '\n')
-}
-
-func (p *Preset) isCloudEvents() bool { return p.format == "" || p.format == format.CloudEvents }
+func (p *preset) isCloudEvents() bool { return p.format == "" || p.format == format.CloudEvents }
 
 func hasTimestamp(data []byte) bool {
 	for name := range jsonscan.Members(data) {
@@ -221,8 +226,8 @@ type item struct {
 	} `json:"error"`
 }
 
-// Judge returns the result of each event.
-func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
+// judge returns the result of each event.
+func judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 	if err := a.Refusal(); err != nil {
 		return nil, err
 	}

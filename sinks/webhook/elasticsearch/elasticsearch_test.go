@@ -1,4 +1,4 @@
-package elasticsearch_test
+package elasticsearch
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -14,16 +15,22 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/elasticsearch"
 	"ndrbridge/test/presettest"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
 )
 
-func open(t testing.TB, url string) webhook.Preset {
+// openAt opens the preset with a clock.
+func openAt(s webhook.PresetSettings, now func() time.Time) (*webhook.Preset, error) {
+	spec := Spec()
+	spec.New = func(s webhook.PresetSettings, target *url.URL) (*webhook.Preset, error) { return open(s, target, now) }
+	return spec.Open(s)
+}
+
+func opened(t testing.TB, url string) *webhook.Preset {
 	t.Helper()
-	p, err := elasticsearch.New(webhook.PresetSettings{URL: url + "/logs-ndr-default", Key: "c2VjcmV0OmtleQ=="}, clock)
+	p, err := openAt(webhook.PresetSettings{URL: url + "/logs-ndr-default", Key: "c2VjcmV0OmtleQ=="}, clock)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +125,7 @@ func TestEveryKindOfEventIsADocument(t *testing.T) {
 		t.Run(kind.Name, func(t *testing.T) {
 			x := newIndex()
 			s := presettest.Serve(t, x.answer)
-			if err := presettest.Send(t, s.URL, open(t, s.URL), kind.Event); err != nil {
+			if err := presettest.Send(t, s.URL, opened(t, s.URL), kind.Event); err != nil {
 				t.Fatal(err)
 			}
 			if len(x.order) != 1 || !strings.HasSuffix(x.order[0], "/"+kind.Event.ID) {
@@ -137,7 +144,7 @@ func TestDataWithATimestampIsTheDocument(t *testing.T) {
 	}
 	x := newIndex()
 	s := presettest.Serve(t, x.answer)
-	if err := presettest.Send(t, s.URL, open(t, s.URL), e); err != nil {
+	if err := presettest.Send(t, s.URL, opened(t, s.URL), e); err != nil {
 		t.Fatal(err)
 	}
 	if got := string(x.documents["hq/detections/1-2"]); !strings.HasPrefix(got, `{"@timestamp": "2026`) || strings.Contains(got, "specversion") {
@@ -146,9 +153,9 @@ func TestDataWithATimestampIsTheDocument(t *testing.T) {
 }
 
 // inECS opens the preset of a sink with format ecs.
-func inECS(t testing.TB, url string) webhook.Preset {
+func inECS(t testing.TB, url string) *webhook.Preset {
 	t.Helper()
-	p, err := elasticsearch.New(webhook.PresetSettings{URL: url, Key: "c2VjcmV0OmtleQ==", Format: format.ECS}, clock)
+	p, err := openAt(webhook.PresetSettings{URL: url, Key: "c2VjcmV0OmtleQ==", Format: format.ECS}, clock)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +215,7 @@ func golden(t *testing.T, file string, text []byte) {
 func TestADocumentInAFormatWithoutATimestampGetsOne(t *testing.T) {
 	x := newIndex()
 	s := presettest.Serve(t, x.answer)
-	p, err := elasticsearch.New(webhook.PresetSettings{URL: s.URL + "/logs-ndr-default", Key: "c2VjcmV0OmtleQ==", Format: format.OCSF}, clock)
+	p, err := openAt(webhook.PresetSettings{URL: s.URL + "/logs-ndr-default", Key: "c2VjcmV0OmtleQ==", Format: format.OCSF}, clock)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +234,7 @@ func TestAnEventSentAgainExistsAlready(t *testing.T) {
 	s := presettest.Serve(t, x.answer)
 	events := sinktest.Events(700, 10, 0)
 	for range 2 {
-		if err := presettest.Send(t, s.URL, open(t, s.URL), events...); err != nil {
+		if err := presettest.Send(t, s.URL, opened(t, s.URL), events...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -240,7 +247,7 @@ func TestALargeBatchIsSeveralRequests(t *testing.T) {
 	x := newIndex()
 	s := presettest.Serve(t, x.answer)
 	events := sinktest.Events(2500, 10, 4<<10)
-	if err := presettest.Send(t, s.URL, open(t, s.URL), events...); err != nil {
+	if err := presettest.Send(t, s.URL, opened(t, s.URL), events...); err != nil {
 		t.Fatal(err)
 	}
 	for i, id := range x.order {
@@ -279,7 +286,7 @@ func TestEachEventHasItsOwnResult(t *testing.T) {
 		return 500, "not found"
 	}
 	s := presettest.Serve(t, x.answer)
-	err := presettest.Send(t, s.URL, open(t, s.URL), events...)
+	err := presettest.Send(t, s.URL, opened(t, s.URL), events...)
 	each, ok := errors.AsType[failure.EventErrors](err)
 	if !ok || len(each) != len(events) {
 		t.Fatalf("%v", err)
@@ -305,20 +312,20 @@ func TestDocumentsStoredBehindAThrottledOneAreNotSentAgain(t *testing.T) {
 		return 201, ""
 	}
 	s := presettest.Serve(t, x.answer)
-	err := presettest.Send(t, s.URL, open(t, s.URL), events...)
+	err := presettest.Send(t, s.URL, opened(t, s.URL), events...)
 	each, ok := errors.AsType[failure.EventErrors](err)
 	if !ok || each[0] == nil || each[1] != nil || each[2] != nil {
 		t.Fatalf("%v", err)
 	}
 	waits = false
-	if err := presettest.Send(t, s.URL, open(t, s.URL), events[0]); err != nil || len(x.order) != 3 {
+	if err := presettest.Send(t, s.URL, opened(t, s.URL), events[0]); err != nil || len(x.order) != 3 {
 		t.Errorf("documents %v; %v", x.order, err)
 	}
 }
 
 func TestTheAnswersToABulk(t *testing.T) {
 	text := func(status int, body string) presettest.Reply { return presettest.Reply{Status: status, Body: body} }
-	presettest.Answers(t, presettest.Events(t)[0].Event, func(url string) webhook.Preset { return open(t, url) }, []presettest.Case{
+	presettest.Answers(t, presettest.Events(t)[0].Event, func(url string) (*webhook.Preset, error) { return opened(t, url), nil }, []presettest.Case{
 		{Name: "no errors is durable", Reply: text(200, `{"errors":false,"items":[{"create":{"status":201}}]}`)},
 		{Name: "fewer items than documents do not acknowledge", Reply: text(200, `{"errors":true,"items":[]}`), Class: failure.Transient},
 		{Name: "an item without a result does not acknowledge", Reply: text(200, `{"errors":true,"items":[{}]}`), Class: failure.Transient},
@@ -342,7 +349,7 @@ func TestErrorsShowNoPartOfTheKey(t *testing.T) {
 		s := presettest.Serve(t, func(presettest.Request) presettest.Reply {
 			return presettest.Reply{Status: http.StatusOK, Body: strings.Repeat(".", before) + key}
 		})
-		err := presettest.Send(t, s.URL, open(t, s.URL), presettest.Events(t)[0].Event)
+		err := presettest.Send(t, s.URL, opened(t, s.URL), presettest.Events(t)[0].Event)
 		if err == nil || strings.Contains(err.Error(), key[:4]) {
 			t.Fatalf("behind %d characters: %v", before, err)
 		}
@@ -371,7 +378,7 @@ func TestBulksGoToTheIndexOfTheURL(t *testing.T) {
 		{"https://proxy.example/es/logs-{dataset}-prod", format.ECS, "/es/_bulk", "logs-ndrbridge.detection-prod"},
 		{"https://es.example/{dataset}", "", "/_bulk", "ndrbridge.detection"},
 	} {
-		p, err := elasticsearch.New(webhook.PresetSettings{URL: test.url, Format: test.format}, clock)
+		p, err := openAt(webhook.PresetSettings{URL: test.url, Format: test.format}, clock)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -397,7 +404,7 @@ func TestWrongURLs(t *testing.T) {
 		{URL: "https://es.example:9200", Format: format.OCSF},
 		{URL: "https://es.example:9200/logs-{stream}-prod", Format: format.ECS},
 	} {
-		if _, err := elasticsearch.New(s, clock); err == nil {
+		if _, err := openAt(s, clock); err == nil {
 			t.Errorf("%s in format %q is taken", s.URL, s.Format)
 		}
 	}

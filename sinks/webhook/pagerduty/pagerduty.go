@@ -4,7 +4,6 @@ package pagerduty
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -18,11 +17,22 @@ import (
 	"ndrbridge/transform"
 )
 
-// URL is PagerDuty's endpoint for alerts. In the EU service region the host is
-// events.eu.pagerduty.com.
-const URL = "https://events.pagerduty.com/v2/enqueue"
+// Spec describes the preset.
+func Spec() webhook.PresetSpec {
+	return webhook.PresetSpec{
+		Name:        "pagerduty",
+		Address:     "not needed; in the EU https://events.eu.pagerduty.com/v2/enqueue",
+		Limits:      "two events per second",
+		Key:         "the routing key",
+		KeyRequired: true,
+		PublicPath:  true,
+		Defaults:    webhook.PresetDefaults{URL: "https://events.pagerduty.com/v2/enqueue"},
+		Sample:      webhook.PresetSettings{URL: "https://pagerduty.example/v2/enqueue", Key: "routing-key"},
+		New:         open,
+	}
+}
 
-// Preset sends each event as an alert or a change event:
+// preset sends each event as an alert or a change event:
 //
 //   - A detection is an alert; all its versions share a deduplication key. The alert
 //     triggers until someone takes up the detection, is acknowledged when the
@@ -36,39 +46,25 @@ const URL = "https://events.pagerduty.com/v2/enqueue"
 // effect, because nobody may have been alerted before. So a version from before the
 // detection was closed reopens the alert until a later version, which a replay
 // includes, resolves it.
-type Preset struct {
+type preset struct {
 	key    string
 	alerts *url.URL
 	change *url.URL
 }
 
-var _ webhook.Preset = (*Preset)(nil)
-
-// New returns a Preset. URL is the constant of that name, or the same path at another host;
-// Key is the integration key of a service. The error names the faulty setting.
-func New(s webhook.PresetSettings) (*Preset, error) {
-	if s.Key == "" {
-		return nil, errors.New("pagerduty: the routing key is missing")
-	}
-	alerts, err := url.Parse(s.URL)
-	if err != nil {
-		return nil, errors.New("pagerduty: url cannot be parsed")
-	}
-	alerts.User = nil
-	alerts.Path = strings.TrimRight(alerts.Path, "/")
-	change := *alerts
-	change.Path = strings.TrimSuffix(alerts.Path, "/enqueue") + "/change/enqueue"
-	return &Preset{key: s.Key, alerts: alerts, change: &change}, nil
+// open returns the preset for the integration key of a service; target is the endpoint for
+// alerts. The rate is below PagerDuty's own limits, which vary with its load; it answers 429
+// beyond them.
+func open(s webhook.PresetSettings, target *url.URL) (*webhook.Preset, error) {
+	target.Path = strings.TrimRight(target.Path, "/")
+	change := *target
+	change.Path = strings.TrimSuffix(target.Path, "/enqueue") + "/change/enqueue"
+	p := preset{key: s.Key, alerts: target, change: &change}
+	return &webhook.Preset{Secrets: []string{s.Key}, RequestsPerSecond: 2, Compose: p.compose, Judge: judge}, nil
 }
 
-// Service limits the rate to 120 events per minute. PagerDuty's own limits vary with
-// its load; it answers 429 beyond them.
-func (p *Preset) Service() webhook.Service {
-	return webhook.Service{Secrets: []string{p.key}, RequestsPerSecond: 2}
-}
-
-// Compose returns the request for the first event.
-func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
+// compose returns the request for the first event.
+func (p preset) compose(events []transform.Event) (webhook.Request, error) {
 	e := events[0]
 	c := card.Of(e)
 	target := p.alerts
@@ -84,11 +80,7 @@ func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
 		m.Payload.Component, m.Payload.Group = e.Appliance, e.Stream()
 		m.Client = "ndrbridge"
 	}
-	body, err := json.Marshal(m, json.Deterministic(true))
-	if err != nil {
-		return webhook.Request{}, failure.Unsendable("encode the event: %w", err)
-	}
-	return webhook.Request{Events: 1, Body: body, URL: target}, nil
+	return webhook.Request{Events: 1, URL: target}.EncodeJSON(m)
 }
 
 // actionOf returns the action for an event's alert, or "" for a change event.
@@ -131,9 +123,9 @@ func dedupKey(e transform.Event) string {
 	return key
 }
 
-// Judge classifies PagerDuty's answer. An invalid key is answered with 400, like an
+// judge classifies PagerDuty's answer. An invalid key is answered with 400, like an
 // invalid event; only the message differs.
-func (p *Preset) Judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, error) {
+func judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 	var reply struct {
 		Message string   `json:"message"`
 		Errors  []string `json:"errors"`

@@ -1,4 +1,4 @@
-package pagerduty_test
+package pagerduty
 
 import (
 	"encoding/json"
@@ -11,16 +11,15 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/pagerduty"
 	"ndrbridge/test/presettest"
 	"ndrbridge/transform"
 )
 
 const key = "0123456789abcdef0123456789abcdef"
 
-func open(t testing.TB, url string) webhook.Preset {
+func opened(t testing.TB, url string) *webhook.Preset {
 	t.Helper()
-	p, err := pagerduty.New(webhook.PresetSettings{URL: url + "/v2/enqueue", Key: key})
+	p, err := Spec().Open(webhook.PresetSettings{URL: url + "/v2/enqueue", Key: key})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +80,7 @@ func TestEveryKindOfEventIsAnAlertOrAChange(t *testing.T) {
 		t.Run(kind.Name, func(t *testing.T) {
 			p := &pager{alerts: map[string]string{}}
 			s := presettest.Serve(t, p.answer)
-			if err := presettest.Send(t, s.URL, open(t, s.URL), kind.Event); err != nil {
+			if err := presettest.Send(t, s.URL, opened(t, s.URL), kind.Event); err != nil {
 				t.Fatal(err)
 			}
 			presettest.Golden(t, kind.Name, s.Requests()[0].Body)
@@ -104,7 +103,7 @@ func TestAnAlertLivesAsItsDetectionDoes(t *testing.T) {
 		{"unreachable", unreachable, "trigger"},
 		{"reachable", unreachable, "resolve"},
 	} {
-		if err := presettest.Send(t, s.URL, open(t, s.URL), byName[step.name]); err != nil {
+		if err := presettest.Send(t, s.URL, opened(t, s.URL), byName[step.name]); err != nil {
 			t.Fatal(err)
 		}
 		if p.alerts[step.alert] != step.state {
@@ -113,7 +112,7 @@ func TestAnAlertLivesAsItsDetectionDoes(t *testing.T) {
 	}
 	for _, quiet := range []string{"audit", "record", "heartbeat"} {
 		before := p.changes
-		if err := presettest.Send(t, s.URL, open(t, s.URL), byName[quiet]); err != nil {
+		if err := presettest.Send(t, s.URL, opened(t, s.URL), byName[quiet]); err != nil {
 			t.Fatal(err)
 		}
 		if p.changes != before+1 {
@@ -134,7 +133,7 @@ func TestARedeliveredVersionReopensItsAlertUntilALaterOneResolvesIt(t *testing.T
 		event transform.Event
 		state string
 	}{{created, "trigger"}, {closed, "resolve"}, {created.Redeliver(1), "trigger"}, {closed.Redeliver(1), "resolve"}} {
-		if err := presettest.Send(t, s.URL, open(t, s.URL), step.event); err != nil {
+		if err := presettest.Send(t, s.URL, opened(t, s.URL), step.event); err != nil {
 			t.Fatal(err)
 		}
 		if got := p.alerts["hq/detections/25769804201"]; got != step.state {
@@ -146,7 +145,7 @@ func TestARedeliveredVersionReopensItsAlertUntilALaterOneResolvesIt(t *testing.T
 func TestASlashBehindTheURLDoesNotCount(t *testing.T) {
 	p := &pager{alerts: map[string]string{}}
 	s := presettest.Serve(t, p.answer)
-	preset, err := pagerduty.New(webhook.PresetSettings{URL: s.URL + "/v2/enqueue/", Key: key})
+	preset, err := Spec().Open(webhook.PresetSettings{URL: s.URL + "/v2/enqueue/", Key: key})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +157,7 @@ func TestASlashBehindTheURLDoesNotCount(t *testing.T) {
 func TestEachEventOfABurstIsARequest(t *testing.T) {
 	p := &pager{alerts: map[string]string{}}
 	s := presettest.Serve(t, p.answer)
-	if err := presettest.Send(t, s.URL, open(t, s.URL), presettest.Burst(t, 40)...); err != nil {
+	if err := presettest.Send(t, s.URL, opened(t, s.URL), presettest.Burst(t, 40)...); err != nil {
 		t.Fatal(err)
 	}
 	if len(p.alerts) != 36 || len(s.Requests()) != 40 {
@@ -174,7 +173,7 @@ func TestEventsAcceptedBeforeA429AreNotSentAgain(t *testing.T) {
 		}
 		return presettest.Reply{Status: 202}
 	})
-	err := presettest.Send(t, s.URL, open(t, s.URL), presettest.Burst(t, 8)...)
+	err := presettest.Send(t, s.URL, opened(t, s.URL), presettest.Burst(t, 8)...)
 	each, ok := err.(failure.EventErrors)
 	if !ok || len(each) != 8 || n != 4 {
 		t.Fatalf("%d requests: %v", n, err)
@@ -191,7 +190,7 @@ func TestLongTextsAreCut(t *testing.T) {
 	p := &pager{alerts: map[string]string{}}
 	s := presettest.Serve(t, p.answer)
 	for _, text := range presettest.Hostile {
-		if err := presettest.Send(t, s.URL, open(t, s.URL), presettest.Titled(t, strings.Repeat(text, 5))); err != nil {
+		if err := presettest.Send(t, s.URL, opened(t, s.URL), presettest.Titled(t, strings.Repeat(text, 5))); err != nil {
 			t.Errorf("%.50q: %v", text, err)
 		}
 	}
@@ -199,7 +198,7 @@ func TestLongTextsAreCut(t *testing.T) {
 
 func TestPagerDutysAnswers(t *testing.T) {
 	text := func(status int, body string) presettest.Reply { return presettest.Reply{Status: status, Body: body} }
-	presettest.Answers(t, presettest.Events(t)[0].Event, func(url string) webhook.Preset { return open(t, url) }, []presettest.Case{
+	presettest.Answers(t, presettest.Events(t)[0].Event, func(url string) (*webhook.Preset, error) { return opened(t, url), nil }, []presettest.Case{
 		{Name: "accepted is durable", Reply: text(202, `{"status":"success"}`)},
 		{Name: "an invalid event is rejected", Reply: text(400, `{"status":"invalid event","errors":["'payload.severity' is invalid"]}`), Class: failure.Rejected},
 		{Name: "a key of the wrong length halts", Reply: text(400, `{"status":"invalid event","errors":["Length of 'routing_key' is incorrect (should be 32 characters)"]}`), Class: failure.Halted},
@@ -210,15 +209,15 @@ func TestPagerDutysAnswers(t *testing.T) {
 	s := presettest.Serve(t, func(r presettest.Request) presettest.Reply {
 		return presettest.Reply{Status: 400, Body: string(r.Body)}
 	})
-	if err := presettest.Send(t, s.URL, open(t, s.URL), presettest.Events(t)[0].Event); err == nil || strings.Contains(err.Error(), key) {
+	if err := presettest.Send(t, s.URL, opened(t, s.URL), presettest.Events(t)[0].Event); err == nil || strings.Contains(err.Error(), key) {
 		t.Errorf("the error shows the routing key, or there is none: %v", err)
 	}
 }
 
 func TestARoutingKeyCannotBeChecked(t *testing.T) {
 	presettest.Checks(t, []presettest.CheckTest{
-		presettest.NoCheck("pagerduty", func(url string) (webhook.Preset, error) {
-			return pagerduty.New(webhook.PresetSettings{URL: url, Key: key})
+		presettest.NoCheck("pagerduty", func(url string) (*webhook.Preset, error) {
+			return Spec().Open(webhook.PresetSettings{URL: url, Key: key})
 		}),
 	})
 }

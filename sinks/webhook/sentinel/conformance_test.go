@@ -1,4 +1,4 @@
-package sentinel_test
+package sentinel
 
 import (
 	"encoding/json"
@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/sentinel"
 	"ndrbridge/test/presettest"
 )
 
 func TestConformance(t *testing.T) {
 	tokens := presettest.NewTokenServer(t)
 	presettest.Conformance(t, presettest.Store{
-		Open: func(url string) (webhook.Preset, error) { return sentinel.New(settings(url)) },
+		Open: func(url string) (*webhook.Preset, error) { return Spec().Open(settings(url)) },
 		Unpack: func(body []byte) (all [][]byte, err error) {
 			var documents []json.RawMessage
 			err = json.Unmarshal(body, &documents)

@@ -3,28 +3,69 @@
 package sentinel
 
 import (
-	"errors"
+	"cmp"
 	"net/http"
 	"net/url"
+	"regexp"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
+	"ndrbridge/transform/format"
 )
 
-// Preset sends arrays of documents to the streams of a data collection rule, which
+// Spec describes the preset.
+func Spec() webhook.PresetSpec {
+	return webhook.PresetSpec{
+		Name:       "sentinel",
+		Address:    "the logs ingestion endpoint: `https://ndr-x1.westeurope-1.ingest.monitor.azure.com`; requires `auth.oauth`",
+		Limits:     "1 MB per request, and per event",
+		OAuthScope: "https://monitor.azure.com//.default",
+		Keys:       []string{"rule_id", "stream"},
+		Formats:    []format.Name{format.OCSF, format.ECS},
+		PublicPath: true,
+		Defaults:   webhook.PresetDefaults{MaxBatchBytes: 4 << 20, Gzip: true, Concurrency: 8},
+		Sample: webhook.PresetSettings{
+			URL: "https://sentinel.example", RuleID: "dcr-00000000000000000000000000000000",
+		},
+		Check: checkSettings,
+		New:   open,
+	}
+}
+
+var (
+	ruleID     = regexp.MustCompile(`^dcr-[0-9a-f]{32}$`)
+	streamName = regexp.MustCompile(`^(Custom|Microsoft)-[A-Za-z0-9_-]{1,100}$`)
+)
+
+func checkSettings(s webhook.PresetSettings) (errs []webhook.SettingError) {
+	if u, err := url.Parse(s.URL); err == nil && strings.Contains(u.Path, "dataCollectionRules") {
+		errs = append(errs, webhook.SettingError{Key: "url", Problem: "names a rule; write the logs ingestion endpoint only, https://host, and set rule_id"})
+	}
+	switch {
+	case s.RuleID == "":
+		errs = append(errs, webhook.SettingError{Key: "rule_id", Problem: "is missing; set it to the immutable id of the data collection rule, dcr- and 32 digits"})
+	case !ruleID.MatchString(s.RuleID):
+		errs = append(errs, webhook.SettingError{Key: "rule_id", Problem: "is not an immutable id of a data collection rule; write dcr- and 32 hexadecimal digits, as the rule's JSON view shows it"})
+	}
+	if s.Stream != "" && !streamName.MatchString(s.Stream) {
+		errs = append(errs, webhook.SettingError{Key: "stream", Problem: "is not the name of a stream; write Custom- followed by letters, digits, _ and -, as in the rule's streamDeclarations"})
+	}
+	return errs
+}
+
+// preset sends arrays of documents to the streams of a data collection rule, which
 // transforms them into rows of tables. The rule is expected to make TimeGenerated.
 //
 // The API confirms that it received the rows. It reports neither a row that the rule cannot
 // transform nor a column that it does not declare.
-type Preset struct {
+type preset struct {
 	streams map[string]*url.URL // by the event's stream
 	other   *url.URL            // of any other stream
 }
-
-var _ webhook.Grouper = (*Preset)(nil)
 
 // apiVersion is the version of the API.
 const apiVersion = "2023-01-01"
@@ -37,19 +78,11 @@ var streams = map[string]string{
 	transform.StreamEvents:     "Custom-NdrbridgeEvent",
 }
 
-// New returns a Preset. URL is the logs ingestion endpoint of the rule or of a data
-// collection endpoint, RuleID the rule's immutable id. Stream is the rule's stream for all
-// events; if it is empty, events of different streams go to different streams of the rule.
-// The error names the faulty setting.
-func New(s webhook.PresetSettings) (*Preset, error) {
-	for _, e := range checkSettings(s) {
-		return nil, errors.New("sentinel: " + e.Key + " " + e.Problem)
-	}
-	endpoint, err := url.Parse(s.URL)
-	if err != nil {
-		return nil, errors.New("sentinel: url cannot be parsed")
-	}
-	endpoint.User = nil
+// open returns the preset for the logs ingestion endpoint of the rule or of a data collection
+// endpoint; RuleID is the rule's immutable id. Stream is the rule's stream for all events; if
+// it is empty, events of different streams go to different streams of the rule. Requests are
+// authorized by OAuth.
+func open(s webhook.PresetSettings, endpoint *url.URL) (*webhook.Preset, error) {
 	if endpoint.Path == "" {
 		endpoint.Path = "/" // JoinPath keeps a relative path relative
 	}
@@ -60,28 +93,24 @@ func New(s webhook.PresetSettings) (*Preset, error) {
 		u.RawQuery = query.Encode()
 		return u
 	}
-	if s.Stream != "" {
-		return &Preset{other: to(s.Stream)}, nil
+	p := preset{streams: make(map[string]*url.URL), other: to(cmp.Or(s.Stream, streams[transform.StreamEvents]))}
+	if s.Stream == "" {
+		for stream, name := range streams {
+			p.streams[stream] = to(name)
+		}
 	}
-	p := &Preset{streams: make(map[string]*url.URL), other: to(streams[transform.StreamEvents])}
-	for stream, name := range streams {
-		p.streams[stream] = to(name)
-	}
-	return p, nil
+	return &webhook.Preset{
+		Compose: p.compose, Judge: judge,
+		Group: func(e transform.Event) string { return p.target(e).Path },
+	}, nil
 }
 
-// Service returns nothing: requests are authorized by OAuth.
-func (p *Preset) Service() webhook.Service { return webhook.Service{} }
-
-func (p *Preset) target(e transform.Event) *url.URL {
+func (p preset) target(e transform.Event) *url.URL {
 	if u, ok := p.streams[e.Stream()]; ok {
 		return u
 	}
 	return p.other
 }
-
-// Group returns the path of the request that can carry the event.
-func (p *Preset) Group(e transform.Event) string { return p.target(e).Path }
 
 // body is limited to 1 MB, which applies to the request before and after compression. As
 // the API's own clients do, it takes a million bytes for a megabyte.
@@ -89,8 +118,8 @@ var body = webhook.Body{MaxEvents: 10_000, MaxBytes: maxBytes, MaxEvent: maxByte
 
 const maxBytes = 1_000_000
 
-// Compose returns an array of the documents of the leading events that go to one stream.
-func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
+// compose returns an array of the documents of the leading events that go to one stream.
+func (p preset) compose(events []transform.Event) (webhook.Request, error) {
 	to, n := p.target(events[0]), 1
 	for n < len(events) && p.target(events[n]) == to {
 		n++
@@ -109,8 +138,8 @@ type reply struct {
 	} `json:"error"`
 }
 
-// Judge accepts the whole request on status 204.
-func (p *Preset) Judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, error) {
+// judge accepts the whole request on status 204.
+func judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 	var answer reply
 	switch err := a.Refusal(); {
 	case err == nil && a.Status != http.StatusNoContent:

@@ -1,4 +1,4 @@
-package sentinel_test
+package sentinel
 
 import (
 	"encoding/json"
@@ -15,7 +15,6 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/sentinel"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/presettest"
 	"ndrbridge/test/sinktest"
@@ -23,15 +22,15 @@ import (
 	"ndrbridge/transform/format"
 )
 
-const ruleID = "dcr-0123456789abcdef0123456789abcdef"
+const testRule = "dcr-0123456789abcdef0123456789abcdef"
 
 func settings(url string) webhook.PresetSettings {
-	return webhook.PresetSettings{URL: url, RuleID: ruleID}
+	return webhook.PresetSettings{URL: url, RuleID: testRule}
 }
 
-func open(t testing.TB, s webhook.PresetSettings) webhook.Preset {
+func opened(t testing.TB, s webhook.PresetSettings) *webhook.Preset {
 	t.Helper()
-	p, err := sentinel.New(s)
+	p, err := Spec().Open(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +40,7 @@ func open(t testing.TB, s webhook.PresetSettings) webhook.Preset {
 // send sends events by the preset, in batches as a runner does.
 func send(t *testing.T, url string, settings webhook.PresetSettings, events ...transform.Event) error {
 	t.Helper()
-	s, err := webhook.New(webhook.Options{URL: url, Preset: open(t, settings), Gzip: true, Timeout: 20 * time.Second})
+	s, err := webhook.New(webhook.Options{URL: url, Preset: opened(t, settings), Gzip: true, Timeout: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +81,7 @@ func (in *ingestion) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case in.tokens != nil && !in.tokens.Valid(r.Header.Get("Authorization")):
 		refuse(http.StatusUnauthorized, "AuthenticationFailed")
-	case r.Method != http.MethodPost || scanErr != nil || strings.Count(path, " ") != 4 || rule != ruleID:
+	case r.Method != http.MethodPost || scanErr != nil || strings.Count(path, " ") != 4 || rule != testRule:
 		refuse(http.StatusNotFound, "NotFound")
 	case r.URL.RawQuery != "api-version=2023-01-01":
 		refuse(http.StatusBadRequest, "UnsupportedApiVersion")
@@ -204,7 +203,7 @@ func TestRequestsStayWithinAMegabyte(t *testing.T) {
 }
 
 func TestDocumentsInAnotherFormatAreItems(t *testing.T) {
-	p := open(t, webhook.PresetSettings{URL: "https://e.example", RuleID: ruleID, Format: format.OCSF})
+	p := opened(t, webhook.PresetSettings{URL: "https://e.example", RuleID: testRule, Format: format.OCSF})
 	e := presettest.Events(t)[0].Event.WithDocument("application/json", []byte(`{"class_uid":2004}`))
 	request, err := p.Compose([]transform.Event{e, e})
 	if want := `[{"class_uid":2004},{"class_uid":2004}]`; err != nil || string(request.Body) != want || request.Events != 2 {
@@ -218,7 +217,7 @@ func TestTheAPIsAnswers(t *testing.T) {
 	}
 	throttled := answer(429, "TooManyRequests")
 	throttled.Header = map[string]string{"Retry-After": "11"}
-	presettest.Answers(t, presettest.Events(t)[0].Event, func(url string) webhook.Preset { return open(t, settings(url)) }, []presettest.Case{
+	presettest.Answers(t, presettest.Events(t)[0].Event, func(url string) (*webhook.Preset, error) { return opened(t, settings(url)), nil }, []presettest.Case{
 		{Name: "no content is durable", Reply: presettest.Reply{Status: 204}},
 		{Name: "a page of a proxy does not acknowledge", Reply: presettest.Reply{Status: 200, Body: "<html>"}, Class: failure.Transient},
 		{Name: "an invalid payload is rejected", Reply: answer(400, "InvalidPayload"), Class: failure.Rejected},
@@ -236,9 +235,9 @@ func TestTheAPIsAnswers(t *testing.T) {
 func TestItSignsInAsAzureExpects(t *testing.T) {
 	in, url := serve(t, all...)
 	in.tokens = presettest.NewTokenServer(t)
-	in.tokens.Scope = sentinel.Spec().OAuthScope
-	s, err := webhook.New(webhook.Options{URL: url, Preset: open(t, settings(url)), Gzip: true, Concurrency: 3, OAuth: &webhook.OAuth{
-		TokenURL: in.tokens.URL, ClientID: presettest.ClientID, ClientSecret: presettest.ClientSecret, Scope: sentinel.Spec().OAuthScope,
+	in.tokens.Scope = Spec().OAuthScope
+	s, err := webhook.New(webhook.Options{URL: url, Preset: opened(t, settings(url)), Gzip: true, Concurrency: 3, OAuth: &webhook.OAuth{
+		TokenURL: in.tokens.URL, ClientID: presettest.ClientID, ClientSecret: presettest.ClientSecret, Scope: Spec().OAuthScope,
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -262,14 +261,14 @@ func TestSettingsThatAreWrong(t *testing.T) {
 	}{
 		"no rule":               {func(s *webhook.PresetSettings) { s.RuleID = "" }, "rule_id is missing"},
 		"a rule's name":         {func(s *webhook.PresetSettings) { s.RuleID = "ndrbridge" }, "rule_id is not an immutable id"},
-		"a rule in the url":     {func(s *webhook.PresetSettings) { s.URL += "/dataCollectionRules/" + ruleID }, "url names a rule"},
+		"a rule in the url":     {func(s *webhook.PresetSettings) { s.URL += "/dataCollectionRules/" + testRule }, "url names a rule"},
 		"a stream that is none": {func(s *webhook.PresetSettings) { s.Stream = "Ndrbridge_CL" }, "stream is not the name"},
 		"a url that is none":    {func(s *webhook.PresetSettings) { s.URL = ":" }, "url cannot be parsed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := settings("https://e.example")
 			test.change(&s)
-			if _, err := sentinel.New(s); err == nil || !strings.Contains(err.Error(), test.says) {
+			if _, err := Spec().Open(s); err == nil || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("got %v", err)
 			}
 		})

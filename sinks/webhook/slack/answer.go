@@ -62,9 +62,9 @@ func read(a webhook.Answer) (parsed answer) {
 	return parsed
 }
 
-// Judge classifies Slack's answer. If the message to edit or reply to is lost, the
+// judge classifies Slack's answer. If the message to edit or reply to is lost, the
 // event is posted as a new message.
-func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
+func (p *preset) judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 	code := strings.TrimSpace(string(a.Body))
 	if p.s.Key != "" {
 		answer := read(a)
@@ -99,7 +99,7 @@ func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 }
 
 // next returns the request for a follow-up task.
-func (p *Preset) next(t task) (*webhook.Request, error) {
+func (p *preset) next(t task) (*webhook.Request, error) {
 	r, err := p.request(t)
 	if err != nil {
 		return nil, err

@@ -10,17 +10,11 @@ import (
 	"ndrbridge/sinks/webhook"
 )
 
-var _ webhook.Checker = (*Preset)(nil)
-
 // channelID matches channel ids. Slack's methods do not look up channels by name.
 var channelID = regexp.MustCompile(`^[CGD][A-Z0-9]{2,}$`)
 
-// CheckRequests checks a bot's token and its channel. An incoming webhook cannot be
-// checked.
-func (p *Preset) CheckRequests() []webhook.CheckRequest {
-	if p.post == nil {
-		return nil
-	}
+// checks checks a bot's token and its channel. An incoming webhook cannot be checked.
+func (p *preset) checks() []webhook.CheckRequest {
 	info := p.post.JoinPath("../conversations.info")
 	info.RawQuery = url.Values{"channel": {p.s.Channel}}.Encode()
 	return []webhook.CheckRequest{
@@ -64,7 +58,7 @@ func judgeToken(a webhook.Answer) finding.Finding {
 	return finding.Finding{Result: finding.OK, Detail: "the token belongs to " + a.Quote(s.User) + " in " + a.Quote(s.Team)}
 }
 
-func (p *Preset) judgeChannel(a webhook.Answer) finding.Finding {
+func (p *preset) judgeChannel(a webhook.Answer) finding.Finding {
 	s, refused := readReply(a)
 	lacks := []string{"missing_scope", "not_allowed_token_type", "no_permission"}
 	switch {

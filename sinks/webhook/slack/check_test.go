@@ -1,4 +1,4 @@
-package slack_test
+package slack
 
 import (
 	"net/http"
@@ -7,7 +7,6 @@ import (
 
 	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/slack"
 	"ndrbridge/test/presettest"
 )
 
@@ -32,9 +31,9 @@ func knownChannels(info string) http.Handler {
 const member = `{"ok":true,"channel":{"name":"alerts","is_member":true,"is_archived":false}}`
 
 func TestChecks(t *testing.T) {
-	toSlack := func(token, channel string) func(string) (webhook.Preset, error) {
-		return func(url string) (webhook.Preset, error) {
-			return slack.New(webhook.PresetSettings{URL: url + "/api", Key: token, Channel: channel})
+	toSlack := func(token, channel string) func(string) (*webhook.Preset, error) {
+		return func(url string) (*webhook.Preset, error) {
+			return Spec().Open(webhook.PresetSettings{URL: url + "/api", Key: token, Channel: channel})
 		}
 	}
 	presettest.Checks(t, []presettest.CheckTest{
@@ -47,6 +46,6 @@ func TestChecks(t *testing.T) {
 		{Name: "a channel that nobody knows", Server: knownChannels(member), Open: toSlack(presettest.CheckKey, "C0000"), Want: presettest.Row("channel", finding.Failed, "channel_not_found", "invite")},
 		{Name: "a channel by its name", Server: knownChannels(member), Open: toSlack(presettest.CheckKey, "#alerts"), Want: presettest.Row("channel", finding.Untried, "not an id", "channel's id")},
 		{Name: "a bot without the scope", Server: knownChannels(`{"ok":false,"error":"missing_scope"}`), Open: toSlack(presettest.CheckKey, "C012AB3CD"), Want: presettest.Row("channel", finding.Untried, "missing_scope", "channels:read")},
-		presettest.NoCheck("an incoming webhook", func(string) (webhook.Preset, error) { return slack.New(webhook.PresetSettings{}) }),
+		presettest.NoCheck("an incoming webhook", toWebhook),
 	})
 }

@@ -41,9 +41,9 @@ const (
 	repliesTo
 )
 
-// Key returns the detection's key if its messages are remembered.
-func (p *Preset) Key(e transform.Event) string {
-	if p.s.Key == "" || p.s.Updates == Post {
+// key returns the detection's key if its messages are remembered.
+func (p *preset) key(e transform.Event) string {
+	if p.s.Key == "" || p.s.Updates == post {
 		return ""
 	}
 	return webhook.DetectionKey(e)
@@ -51,7 +51,7 @@ func (p *Preset) Key(e transform.Event) string {
 
 // message decodes the remembered message of a detection. found is false if there is
 // none, it cannot be decoded, or it is in another channel.
-func (p *Preset) message(known []byte) (m posted, found bool) {
+func (p *preset) message(known []byte) (m posted, found bool) {
 	if known == nil || json.Unmarshal(known, &m) != nil {
 		return posted{}, false
 	}
@@ -65,10 +65,10 @@ func (m posted) newer(e transform.Event) bool {
 	return e.Redelivered && (m.Recorded.After(e.RecordedTime) || m.Recorded.Equal(e.RecordedTime) && m.Version.After(e.Time))
 }
 
-// ComposeWithMemory edits the message of the first event's detection, or replies to it.
+// composeWithMemory edits the message of the first event's detection, or replies to it.
 // If there is no message it posts one: of the first event, or of all leading events
 // without one.
-func (p *Preset) ComposeWithMemory(events []transform.Event, known [][]byte) (webhook.Request, error) {
+func (p *preset) composeWithMemory(events []transform.Event, known [][]byte) (webhook.Request, error) {
 	first := events[0]
 	if m, found := p.message(known[0]); found {
 		return p.follow(first, m)
@@ -77,11 +77,11 @@ func (p *Preset) ComposeWithMemory(events []transform.Event, known [][]byte) (we
 	if subjects > card.Few {
 		return p.composeTogether(events[:untracked])
 	}
-	if p.Key(first) != "" {
+	if p.key(first) != "" {
 		return p.request(task{event: first, kind: posts})
 	}
 	n := 1
-	for n < untracked && p.Key(events[n]) == "" {
+	for n < untracked && p.key(events[n]) == "" {
 		n++
 	}
 	return p.composeTogether(events[:n])
@@ -89,14 +89,14 @@ func (p *Preset) ComposeWithMemory(events []transform.Event, known [][]byte) (we
 
 // untracked counts the leading events whose detection has no message, and their
 // subjects: all versions of a detection count as one.
-func (p *Preset) untracked(events []transform.Event, known [][]byte) (n, subjects int) {
+func (p *preset) untracked(events []transform.Event, known [][]byte) (n, subjects int) {
 	seen := make(map[string]bool)
 	for i, e := range events {
 		if _, found := p.message(known[i]); found {
 			break
 		}
 		n++
-		if key := p.Key(e); key == "" || !seen[key] {
+		if key := p.key(e); key == "" || !seen[key] {
 			seen[key] = true
 			subjects++
 		}
@@ -105,12 +105,12 @@ func (p *Preset) untracked(events []transform.Event, known [][]byte) (n, subject
 }
 
 // follow edits the detection's message, or replies to it, as configured.
-func (p *Preset) follow(e transform.Event, m posted) (webhook.Request, error) {
+func (p *preset) follow(e transform.Event, m posted) (webhook.Request, error) {
 	t := task{event: e, kind: edits, to: m}
 	switch {
 	case m.newer(e):
 		t.kind = repliesTo
-	case p.s.Updates == Thread:
+	case p.s.Updates == thread:
 		// The edit is first: it can be repeated if the reply fails.
 		t.replies = true
 		if !m.Closed && !closed(e) {
@@ -121,7 +121,7 @@ func (p *Preset) follow(e transform.Event, m posted) (webhook.Request, error) {
 }
 
 // request returns the request for a task.
-func (p *Preset) request(t task) (webhook.Request, error) {
+func (p *preset) request(t task) (webhook.Request, error) {
 	c := card.Of(t.event)
 	r := webhook.Request{Events: 1, URL: p.post, About: t}
 	m := message{Channel: p.s.Channel}
@@ -129,7 +129,7 @@ func (p *Preset) request(t task) (webhook.Request, error) {
 	case edits:
 		m.add(c)
 		r.URL = p.update
-		return encode(edit{Channel: t.to.Channel, TS: t.to.TS, Text: m.Text, Parse: m.Parse, Blocks: m.Blocks}, r)
+		return r.EncodeJSON(content{Channel: t.to.Channel, TS: t.to.TS, Text: m.Text, Parse: m.Parse, Blocks: m.Blocks})
 	case repliesTo:
 		m.Channel, m.Thread = t.to.Channel, t.to.TS
 		if t.to.newer(t.event) {
@@ -137,14 +137,14 @@ func (p *Preset) request(t task) (webhook.Request, error) {
 		}
 	}
 	m.add(c)
-	return encode(m, r)
+	return r.EncodeJSON(m)
 }
 
 // closed reports whether an event shows its detection as closed.
 func closed(e transform.Event) bool { return card.Of(e).Status == "closed" }
 
-// Remember returns the message that shows the event's version.
-func (p *Preset) Remember(r webhook.Request, a webhook.Answer) map[string][]byte {
+// remember returns the message that shows the event's version.
+func (p *preset) remember(r webhook.Request, a webhook.Answer) map[string][]byte {
 	reply := read(a)
 	t, ok := r.About.(task)
 	if !ok || !reply.OK {
@@ -171,5 +171,5 @@ func (p *Preset) Remember(r webhook.Request, a webhook.Answer) map[string][]byte
 	if err != nil {
 		return nil // a year beyond 9999: the next version is posted as a new message
 	}
-	return map[string][]byte{p.Key(t.event): value}
+	return map[string][]byte{p.key(t.event): value}
 }

@@ -1,4 +1,4 @@
-package slack_test
+package slack
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/slack"
 	"ndrbridge/test/presettest"
 	"ndrbridge/transform"
 )
@@ -41,82 +40,82 @@ func TestLaterVersionsFollowTheirMessage(t *testing.T) {
 		updates string
 		batches []batch
 	}{
-		{"a later version edits the message", slack.Edit, []batch{
+		{"a later version edits the message", edit, []batch{
 			{nil, of(v(1, 0, "new")), "post 1"}, {nil, of(v(1, 1, "in_progress")), "edit 1"}, {nil, of(v(1, 2, "closed")), "edit 1"},
 		}},
 		{"that is what a bot does where nothing is said", "", []batch{{nil, of(v(1, 0, "new"), v(1, 1, "new")), "post 1, edit 1"}}},
-		{"a later version replies in the thread", slack.Thread, []batch{
+		{"a later version replies in the thread", thread, []batch{
 			{nil, of(v(1, 0, "new")), "post 1"}, {nil, of(v(1, 1, "new"), v(1, 2, "in_progress")), "reply 1 as 2, reply 1 as 3"},
 		}},
-		{"a thread's message shows that the detection is closed, and that it is no longer", slack.Thread, []batch{
+		{"a thread's message shows that the detection is closed, and that it is no longer", thread, []batch{
 			{nil, of(v(1, 0, "new"), v(1, 1, "closed"), v(1, 2, "new"), v(1, 3, "new")),
 				"post 1, edit 1, reply 1 as 2, edit 1, reply 1 as 3, reply 1 as 4"},
 		}},
-		{"a later version is another message where that is asked for", slack.Post, []batch{
+		{"a later version is another message where that is asked for", post, []batch{
 			{nil, of(v(1, 0, "new")), "post 1"}, {nil, of(v(1, 1, "new")), "post 2"}, {nil, of(v(1, 2, "new"), v(2, 0, "new")), "post 3"},
 		}},
-		{"each detection has a message of its own", slack.Edit, []batch{
+		{"each detection has a message of its own", edit, []batch{
 			{nil, of(v(1, 0, "new"), v(2, 0, "new"), v(1, 1, "new"), v(2, 1, "new")), "post 1, post 2, edit 1, edit 2"},
 		}},
-		{"the same version again changes nothing", slack.Edit, []batch{
+		{"the same version again changes nothing", edit, []batch{
 			{nil, of(v(1, 0, "new"), v(1, 1, "new")), "post 1, edit 1"}, {nil, of(v(1, 1, "new").Redeliver(1)), "edit 1"},
 		}},
-		{"an older version does not replace a newer one", slack.Edit, []batch{
+		{"an older version does not replace a newer one", edit, []batch{
 			{nil, of(v(1, 0, "new"), v(1, 2, "closed")), "post 1, edit 1"},
 			{nil, of(v(1, 0, "new").Redeliver(1), v(1, 1, "new").Redeliver(2)), "reply 1 as 2, reply 1 as 3"},
 			{nil, of(v(1, 3, "new")), "edit 1"},
 		}},
-		{"a version whose mod_time went back replaces the one before it", slack.Edit, []batch{
+		{"a version whose mod_time went back replaces the one before it", edit, []batch{
 			{nil, of(v(1, 5, "new"), seenAt(v(1, 2, "closed"), v(1, 6, ""))), "post 1, edit 1"},
 			{nil, of(v(1, 5, "new").Redeliver(1)), "reply 1 as 2"},
 			{nil, of(seenAt(v(1, 3, "new"), v(1, 7, ""))), "edit 1"},
 		}},
-		{"nor does it in a thread", slack.Thread, []batch{
+		{"nor does it in a thread", thread, []batch{
 			{nil, of(v(1, 0, "new"), v(1, 2, "closed")), "post 1, edit 1, reply 1 as 2"},
 			{nil, of(v(1, 1, "new").Redeliver(1)), "reply 1 as 3"},
 		}},
-		{"a message that was deleted is posted again, and edited from then on", slack.Edit, []batch{
+		{"a message that was deleted is posted again, and edited from then on", edit, []batch{
 			{nil, of(v(1, 0, "new")), "post 1"},
 			{func(w *workspace, _ *webhook.PresetSettings) { w.messages[0].deleted = true }, of(v(1, 1, "new")), "post 2"},
 			{nil, of(v(1, 2, "new")), "edit 2"},
 		}},
-		{"so is one that is another bot's", slack.Edit, []batch{
+		{"so is one that is another bot's", edit, []batch{
 			{nil, of(v(1, 0, "new")), "post 1"},
 			{func(_ *workspace, o *webhook.PresetSettings) { o.Key = "another" }, of(v(1, 1, "new"), v(1, 2, "new")), "post 2, edit 2"},
 		}},
-		{"so is one that can be edited no more", slack.Edit, []batch{
+		{"so is one that can be edited no more", edit, []batch{
 			{nil, of(v(1, 0, "new")), "post 1"},
 			{func(w *workspace, _ *webhook.PresetSettings) { w.fixed = true }, of(v(1, 1, "new")), "post 2"},
 		}},
-		{"so is one whose thread is not there", slack.Thread, []batch{
+		{"so is one whose thread is not there", thread, []batch{
 			{nil, of(v(1, 0, "new")), "post 1"},
 			{func(w *workspace, _ *webhook.PresetSettings) { w.fault = "thread_not_found" }, of(v(1, 1, "new")), "post 2"},
 			{nil, of(v(1, 2, "new")), "reply 2 as 3"},
 		}},
-		{"so is one in a channel that is another by now", slack.Edit, []batch{
+		{"so is one in a channel that is another by now", edit, []batch{
 			{nil, of(v(1, 0, "new")), "post 1"},
 			{func(w *workspace, _ *webhook.PresetSettings) { w.channels["#soc"] = "C7"; delete(w.channels, "C1") }, of(v(1, 1, "new")), "post 2"},
 		}},
-		{"a reply that has lost its thread is the message from then on", slack.Thread, []batch{
+		{"a reply that has lost its thread is the message from then on", thread, []batch{
 			{nil, of(v(1, 0, "new")), "post 1"},
 			{func(w *workspace, _ *webhook.PresetSettings) { w.messages[0].deleted = true }, of(v(1, 1, "new")), "post 2"},
 			{nil, of(v(1, 2, "new")), "reply 2 as 3"},
 		}},
-		{"another channel has messages of its own", slack.Edit, []batch{
+		{"another channel has messages of its own", edit, []batch{
 			{nil, of(v(1, 0, "new")), "post 1"},
 			{func(_ *workspace, o *webhook.PresetSettings) { o.Channel = "#noc" }, of(v(1, 1, "new"), v(1, 2, "new")), "post 2, edit 2"},
 		}},
-		{"a burst is one summary, and the next version of what was in it is posted", slack.Edit, []batch{
+		{"a burst is one summary, and the next version of what was in it is posted", edit, []batch{
 			{nil, burst, "post 1"}, {nil, of(v(1, 1, "new")), "post 2"}, {nil, of(v(1, 2, "new")), "edit 2"},
 		}},
-		{"what has a message is edited in a burst, too", slack.Edit, []batch{
+		{"what has a message is edited in a burst, too", edit, []batch{
 			{nil, of(v(9, 0, "new")), "post 1"}, {nil, append(of(v(9, 1, "new")), burst...), "edit 1, post 2"},
 		}},
-		{"many versions of one detection are no burst", slack.Edit, []batch{
+		{"many versions of one detection are no burst", edit, []batch{
 			{nil, of(v(1, 0, "new"), v(1, 1, "new"), v(1, 2, "new"), v(1, 3, "new"), v(1, 4, "new"), v(1, 5, "new")),
 				"post 1, edit 1, edit 1, edit 1, edit 1, edit 1"},
 		}},
-		{"a few events that are no detections are one message, which nothing follows", slack.Edit, []batch{
+		{"a few events that are no detections are one message, which nothing follows", edit, []batch{
 			{nil, of(named["audit"], named["unreachable"], v(1, 0, "new"), named["reachable"]), "post 1, post 2, post 3"},
 			{nil, of(named["audit"], v(1, 1, "new")), "post 4, edit 2"},
 		}},
@@ -129,7 +128,7 @@ func TestLaterVersionsFollowTheirMessage(t *testing.T) {
 				if b.before != nil {
 					b.before(w, &o)
 				}
-				p, err := slack.New(o)
+				p, err := Spec().Open(o)
 				if err == nil {
 					err = presettest.SendWithMemory(t, server.URL, p, memory, b.events...)
 				}
@@ -142,10 +141,10 @@ func TestLaterVersionsFollowTheirMessage(t *testing.T) {
 }
 
 func TestFinalContentOfAMessage(t *testing.T) {
-	for _, updates := range []string{slack.Edit, slack.Thread} {
+	for _, updates := range []string{edit, thread} {
 		w := newWorkspace()
 		server := presettest.Serve(t, w.answer)
-		p, err := slack.New(webhook.PresetSettings{URL: server.URL + "/api", Key: "xoxb-1", Channel: "#soc", Updates: updates})
+		p, err := Spec().Open(webhook.PresetSettings{URL: server.URL + "/api", Key: "xoxb-1", Channel: "#soc", Updates: updates})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +172,7 @@ func TestAfterATransientFailureTheMessageIsEdited(t *testing.T) {
 		t.Run(test.fault, func(t *testing.T) {
 			w := newWorkspace()
 			server, memory := presettest.Serve(t, w.answer), presettest.Memory(t)
-			p, err := slack.New(webhook.PresetSettings{URL: server.URL + "/api", Key: "xoxb-1", Channel: "#soc"})
+			p, err := Spec().Open(webhook.PresetSettings{URL: server.URL + "/api", Key: "xoxb-1", Channel: "#soc"})
 			if err == nil {
 				err = presettest.SendWithMemory(t, server.URL, p, memory, presettest.Version(t, 1, 0, "new"))
 			}
@@ -194,7 +193,7 @@ func TestAfterATransientFailureTheMessageIsEdited(t *testing.T) {
 }
 
 func TestAnInvalidMemoryIsIgnored(t *testing.T) {
-	p, err := slack.New(webhook.PresetSettings{URL: "https://slack.example/api", Key: "t", Channel: "c"})
+	p, err := Spec().Open(webhook.PresetSettings{URL: "https://slack.example/api", Key: "t", Channel: "c"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,8 +34,8 @@ type message struct {
 	Blocks  []block `json:"blocks"`
 }
 
-// edit replaces the content of a message.
-type edit struct {
+// content replaces the content of a message.
+type content struct {
 	Channel string  `json:"channel"`
 	TS      string  `json:"ts"`
 	Text    string  `json:"text"`
@@ -74,19 +74,19 @@ func (m *message) add(c card.Card) {
 		m.Text += "; "
 	}
 	m.Parse = "none"
-	m.Text += card.Fit(c.Headline(), maxText/card.Few-2, Escape)
+	m.Text += card.Fit(c.Headline(), maxText/card.Few-2, escape)
 
 	mark := marks[c.Level] + " "
-	title := plain(mark + card.Fit(c.Headline(), maxHeader-card.Length(mark), Escape))
+	title := plain(mark + card.Fit(c.Headline(), maxHeader-card.Length(mark), escape))
 	m.Blocks = append(m.Blocks, block{Type: "header", Text: &title})
 	facts := block{Type: "section"}
 	if c.Note != "" {
-		note := plain(card.Fit(c.Note, maxField, Escape))
+		note := plain(card.Fit(c.Note, maxField, escape))
 		facts.Text = &note
 	}
 	for _, f := range c.Facts {
-		name := card.Fit(f.Name, maxHeader, Escape) + "\n"
-		facts.Fields = append(facts.Fields, plain(name+card.Fit(f.Value, maxField-card.Length(name), Escape)))
+		name := card.Fit(f.Name, maxHeader, escape) + "\n"
+		facts.Fields = append(facts.Fields, plain(name+card.Fit(f.Value, maxField-card.Length(name), escape)))
 	}
 	if facts.Text != nil || facts.Fields != nil {
 		m.Blocks = append(m.Blocks, facts)
@@ -114,8 +114,8 @@ func (m *message) length() int {
 	return n
 }
 
-// Escape escapes the three characters that begin a mention, a link or an entity.
-func Escape(c rune) string {
+// escape escapes the three characters that begin a mention, a link or an entity.
+func escape(c rune) string {
 	switch c {
 	case '&':
 		return "&amp;"

@@ -5,36 +5,62 @@ package slack
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"net/url"
 	"path"
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-
-	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/transform"
 )
 
+// Spec describes the preset.
+func Spec() webhook.PresetSpec {
+	return webhook.PresetSpec{
+		Name:          "slack",
+		Address:       "an incoming webhook's; or https://slack.com/api, for a bot",
+		Limits:        "one message or edit per second",
+		Key:           "a bot token",
+		KeyAuthorizes: true,
+		Keys:          []string{"channel", "updates"},
+		Chat:          true,
+		Defaults:      webhook.PresetDefaults{Updates: edit},
+		Sample:        webhook.PresetSettings{URL: "https://slack.example/services/T0/B0/a-hook"},
+		Check:         checkSettings,
+		New:           open,
+	}
+}
+
+func checkSettings(s webhook.PresetSettings) (errs []webhook.SettingError) {
+	switch {
+	case s.Channel != "" && s.Key == "":
+		errs = append(errs, webhook.SettingError{Key: "channel", Problem: "is set without key_file, a bot token; set both, or neither for an incoming webhook, which has a fixed channel"})
+	case s.Channel == "" && s.Key != "":
+		errs = append(errs, webhook.SettingError{Key: "channel", Problem: "is missing; a bot (key) requires the id or the name of the channel to post in"})
+	}
+	if s.Updates != "" && s.Key == "" {
+		errs = append(errs, webhook.SettingError{Key: "updates", Problem: "is set without key_file, a bot token: an incoming webhook cannot change its messages; leave it out"})
+	}
+	return errs
+}
+
 // The values of the setting Updates: how a bot shows later versions of a detection that has
 // a message.
 const (
-	// Edit edits the message.
-	Edit = "edit"
-	// Thread replies in the message's thread, and edits the message when the detection
+	// edit edits the message.
+	edit = "edit"
+	// thread replies in the message's thread, and edits the message when the detection
 	// is closed or reopened.
-	Thread = "thread"
-	// Post posts a new message.
-	Post = "post"
+	thread = "thread"
+	// post posts a new message.
+	post = "post"
 )
 
-// Preset posts one message for each Send, or several if the cards do not fit into one.
+// preset posts one message for each Send, or several if the cards do not fit into one.
 // Up to card.Few events have a card each; more are combined into one summary.
 //
-// A bot posts a message for each detection and remembers it, unless Updates is Post.
+// A bot posts a message for each detection and remembers it, unless Updates is post.
 // More than card.Few events at once without messages are combined into a summary, too,
 // which is not remembered: the next version of each detection is posted as a new
 // message.
@@ -42,62 +68,51 @@ const (
 // A redelivered version that is older than the one shown never replaces it: it is
 // posted as a reply in the message's thread. If the message was deleted or can no
 // longer be edited, a new one is posted.
-type Preset struct {
+type preset struct {
 	s            webhook.PresetSettings
 	post, update *url.URL // nil for an incoming webhook
 }
 
-var _ webhook.StatefulPreset = (*Preset)(nil)
-
-// New returns a Preset. With a Key, which is a bot's token, URL is the base of the Web API's
-// methods, https://slack.com/api, or one of the methods, and Channel is required; Updates is
-// one of the constants, Edit if empty. Without, it posts by an incoming webhook and has
-// neither. The error names the faulty setting, without its value.
-func New(s webhook.PresetSettings) (*Preset, error) {
-	if found := checkSettings(s); len(found) > 0 {
-		return nil, fmt.Errorf("slack: %s %s", found[0].Key, found[0].Problem)
+// open returns the preset. With a Key, which is a bot's token, base is the base of the Web
+// API's methods, https://slack.com/api, or one of the methods, and Channel is required;
+// Updates is one of the constants, edit if empty. Without, it posts by an incoming webhook and
+// has neither.
+//
+// Slack accepts one message per second and channel from webhooks and bots. The limit also
+// applies to edits, of which Slack accepts about fifty a minute.
+func open(s webhook.PresetSettings, base *url.URL) (*webhook.Preset, error) {
+	p := &preset{s: s}
+	opened := &webhook.Preset{
+		Header:            map[string]string{"Content-Type": "application/json; charset=utf-8"},
+		RequestsPerSecond: 1,
+		Undivided:         true, // one summary of a burst, not several
+		Compose: func(events []transform.Event) (webhook.Request, error) { // as if none were remembered
+			return p.composeWithMemory(events, make([][]byte, len(events)))
+		},
+		Judge: p.judge, Key: p.key, ComposeWithMemory: p.composeWithMemory, Remember: p.remember,
 	}
 	if s.Key == "" {
-		return &Preset{}, nil
+		return opened, nil
 	}
-	s.Updates = cmp.Or(s.Updates, Edit)
-	if !slices.Contains([]string{Edit, Thread, Post}, s.Updates) {
-		return nil, errors.New("slack: updates is not edit, thread or post")
+	p.s.Updates = cmp.Or(s.Updates, edit)
+	switch {
+	case !slices.Contains([]string{edit, thread, post}, p.s.Updates):
+		return nil, errors.New("updates is not edit, thread or post")
+	case base.Hostname() == "":
+		return nil, errors.New("url is not that of a Web API method, such as https://slack.com/api/chat.postMessage")
 	}
-	base, err := url.Parse(s.URL)
-	if err != nil || base.Hostname() == "" {
-		return nil, errors.New("slack: url is not that of a Web API method, such as https://slack.com/api/chat.postMessage")
-	}
-	base.User = nil
 	base = base.JoinPath("/") // an empty path would stay relative
 	if strings.HasPrefix(path.Base(base.Path), "chat.") {
 		base = base.JoinPath("..")
 	}
-	return &Preset{s: s, post: base.JoinPath("chat.postMessage"), update: base.JoinPath("chat.update")}, nil
-}
-
-// Service limits the rate to the one message per second and channel that Slack accepts
-// from webhooks and bots. It also applies to edits, of which Slack accepts about fifty
-// a minute.
-func (p *Preset) Service() webhook.Service {
-	s := webhook.Service{
-		Header:            map[string]string{"Content-Type": "application/json; charset=utf-8"},
-		RequestsPerSecond: 1,
-		Undivided:         true, // one summary of a burst, not several
-	}
-	if p.s.Key != "" {
-		s.Header["Authorization"] = "Bearer " + p.s.Key
-	}
-	return s
-}
-
-// Compose returns one message for the events as if none were remembered.
-func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
-	return p.ComposeWithMemory(events, make([][]byte, len(events)))
+	p.post, p.update = base.JoinPath("chat.postMessage"), base.JoinPath("chat.update")
+	opened.Header["Authorization"] = "Bearer " + s.Key
+	opened.Checks = p.checks()
+	return opened, nil
 }
 
 // composeTogether returns one message with as many events as fit; it is not remembered.
-func (p *Preset) composeTogether(events []transform.Event) (webhook.Request, error) {
+func (p *preset) composeTogether(events []transform.Event) (webhook.Request, error) {
 	m := message{Channel: p.s.Channel}
 	n := len(events)
 	for i, c := range card.OfAll(events) {
@@ -109,14 +124,5 @@ func (p *Preset) composeTogether(events []transform.Event) (webhook.Request, err
 		}
 		m = longer
 	}
-	return encode(m, webhook.Request{Events: n, URL: p.post})
-}
-
-// encode sets the body of a request.
-func encode(body any, r webhook.Request) (webhook.Request, error) {
-	var err error
-	if r.Body, err = json.Marshal(body); err != nil {
-		return webhook.Request{}, failure.Unsendable("encode the message: %w", err)
-	}
-	return r, nil
+	return webhook.Request{Events: n, URL: p.post}.EncodeJSON(m)
 }

@@ -1,4 +1,4 @@
-package slack_test
+package slack
 
 import (
 	"encoding/json"
@@ -10,19 +10,17 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf16"
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/card"
-	"ndrbridge/sinks/webhook/slack"
 	"ndrbridge/test/presettest"
 	"ndrbridge/transform"
 )
 
-func open(t testing.TB, o webhook.PresetSettings) webhook.Preset {
+func opened(t testing.TB, o webhook.PresetSettings) *webhook.Preset {
 	t.Helper()
-	p, err := slack.New(o)
+	p, err := Spec().Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,20 +56,20 @@ func check(body []byte) error {
 		switch b["type"] {
 		case "divider":
 		case "header":
-			errs = append(errs, plain(b["text"], 150))
+			errs = append(errs, isPlain(b["text"], 150))
 		case "section":
 			if b["text"] == nil && b["fields"] == nil {
 				errs = append(errs, errors.New("a section of nothing"))
 			}
 			if b["text"] != nil {
-				errs = append(errs, plain(b["text"], 3000))
+				errs = append(errs, isPlain(b["text"], 3000))
 			}
 			fields, _ := b["fields"].([]any)
 			if len(fields) > 10 {
 				errs = append(errs, fmt.Errorf("%d fields", len(fields)))
 			}
 			for _, field := range fields {
-				errs = append(errs, plain(field, 2000))
+				errs = append(errs, isPlain(field, 2000))
 			}
 		case "actions":
 			elements := b["elements"].([]any)
@@ -80,7 +78,7 @@ func check(body []byte) error {
 			}
 			for _, e := range elements {
 				e := e.(object)
-				errs = append(errs, plain(e["text"], 75))
+				errs = append(errs, isPlain(e["text"], 75))
 				if url := e["url"].(string); e["type"] != "button" || len(url) > 3000 || !strings.HasPrefix(url, "http") {
 					errs = append(errs, fmt.Errorf("element %v", e))
 				}
@@ -97,7 +95,7 @@ func length(part any) int {
 	n := 0
 	switch part := part.(type) {
 	case string:
-		n = len(utf16.Encode([]rune(part)))
+		n = card.Length(part)
 	case []any:
 		for _, element := range part {
 			n += length(element)
@@ -112,7 +110,7 @@ func length(part any) int {
 	return n
 }
 
-func plain(o any, limit int) error {
+func isPlain(o any, limit int) error {
 	t, ok := o.(object)
 	if !ok || t["type"] != "plain_text" || t["emoji"] != false {
 		return fmt.Errorf("%v is not plain text", o)
@@ -130,8 +128,8 @@ var entity = regexp.MustCompile(`&(amp|lt|gt);`)
 // mute interprets a text as Slack does: text in angle brackets is a mention or a link,
 // and an ampersand begins an entity. It returns an error for either.
 func mute(text string, limit int) error {
-	if n := len(utf16.Encode([]rune(text))); n > limit {
-		return fmt.Errorf("%d characters, and %d are allowed", n, limit)
+	if err := presettest.Text(text, 0, limit); err != nil {
+		return err
 	}
 	if strings.ContainsAny(text, "<>") {
 		return fmt.Errorf("a mention or a link in %.200q", text)
@@ -142,17 +140,20 @@ func mute(text string, limit int) error {
 	return nil
 }
 
-func TestEveryKindOfEventIsAMessage(t *testing.T) {
-	for _, kind := range presettest.Events(t) {
-		t.Run(kind.Name, func(t *testing.T) {
-			s := presettest.Serve(t, strict)
-			if err := presettest.Send(t, s.URL, open(t, webhook.PresetSettings{}), kind.Event); err != nil {
-				t.Fatal(err)
-			}
-			presettest.Golden(t, kind.Name, s.Requests()[0].Body)
-		})
-	}
+func toWebhook(url string) (*webhook.Preset, error) {
+	return Spec().Open(webhook.PresetSettings{URL: url})
 }
+
+var chat = presettest.Chat{
+	Open: toWebhook, Answer: strict, Check: check, LongText: strings.Repeat("x", 3000), PerCard: `"type":"header"`,
+	Escape: escape, Read: html.UnescapeString,
+}
+
+func TestChat(t *testing.T) { chat.Run(t) }
+
+func FuzzText(f *testing.F) { chat.FuzzText(f) }
+
+func FuzzFit(f *testing.F) { chat.FuzzFit(f) }
 
 func TestEventsSentTogetherAreOneMessage(t *testing.T) {
 	for _, test := range []struct {
@@ -162,11 +163,10 @@ func TestEventsSentTogetherAreOneMessage(t *testing.T) {
 		{"few have a card each", presettest.Only(presettest.Events(t))[:card.Few]},
 		{"one more is a summary", presettest.Only(presettest.Events(t))[:card.Few+1]},
 		{"all kinds are a summary", presettest.Only(presettest.Events(t))},
-		{"a burst is a summary", presettest.Burst(t, 500)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := presettest.Serve(t, strict)
-			if err := presettest.Send(t, s.URL, open(t, webhook.PresetSettings{}), test.events...); err != nil {
+			if err := presettest.Send(t, s.URL, opened(t, webhook.PresetSettings{}), test.events...); err != nil {
 				t.Fatal(err)
 			}
 			if n := len(s.Requests()); n != 1 {
@@ -177,77 +177,11 @@ func TestEventsSentTogetherAreOneMessage(t *testing.T) {
 	}
 }
 
-func TestEventsThatDoNotFitAreInTheNextMessage(t *testing.T) {
-	s := presettest.Serve(t, strict)
-	events := make([]transform.Event, card.Few)
-	for i := range events {
-		events[i] = presettest.Titled(t, strings.Repeat("x", 3000))
-	}
-	if err := presettest.Send(t, s.URL, open(t, webhook.PresetSettings{}), events...); err != nil {
-		t.Fatal(err)
-	}
-	headers := 0
-	for _, r := range s.Requests() {
-		headers += strings.Count(string(r.Body), `"type":"header"`)
-	}
-	if n := len(s.Requests()); n < 2 || headers != card.Few {
-		t.Errorf("%d requests with %d cards", n, headers)
-	}
-}
-
-func TestHostileTextsAreTextAlone(t *testing.T) {
-	s := presettest.Serve(t, strict)
-	for _, text := range presettest.Hostile {
-		for _, n := range []int{1, card.Few, card.Few + 1} {
-			events := make([]transform.Event, n)
-			for i := range events {
-				events[i] = presettest.Titled(t, text)
-			}
-			if err := presettest.Send(t, s.URL, open(t, webhook.PresetSettings{}), events...); err != nil {
-				t.Errorf("%.50q: %v", text, err)
-			}
-		}
-	}
-}
-
-func FuzzNoTextIsMoreThanText(f *testing.F) {
-	for _, text := range presettest.Hostile {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		request, err := open(t, webhook.PresetSettings{}).Compose([]transform.Event{presettest.Titled(t, text)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := check(request.Body); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
-
-func FuzzWhatFitsReadsAsItWas(f *testing.F) {
-	for _, text := range presettest.Hostile {
-		f.Add(text, 100)
-	}
-	f.Fuzz(func(t *testing.T, text string, limit int) {
-		text = strings.ToValidUTF8(text, "?")
-		limit = 1 + (limit%300+300)%300
-		fitted := card.Fit(text, limit, slack.Escape)
-		if err := mute(fitted, limit); err != nil {
-			t.Fatal(err)
-		}
-		read := html.UnescapeString(strings.TrimSuffix(fitted, card.Ellipsis))
-		if read != text && !strings.HasPrefix(text, read) {
-			t.Fatalf("%q is read of %q", read, text)
-		}
-	})
-}
-
 func TestSlacksAnswers(t *testing.T) {
 	event := presettest.Events(t)[0].Event
 	text := func(status int, body string) presettest.Reply { return presettest.Reply{Status: status, Body: body} }
 	t.Run("to a webhook", func(t *testing.T) {
-		presettest.Answers(t, event, func(string) webhook.Preset { return open(t, webhook.PresetSettings{}) }, []presettest.Case{
+		presettest.Answers(t, event, toWebhook, []presettest.Case{
 			{Name: "ok is durable", Reply: text(200, "ok")},
 			{Name: "blocks that are invalid are rejected", Reply: text(400, "invalid_blocks"), Class: failure.Rejected},
 			{Name: "a payload that is invalid is rejected", Reply: text(400, "invalid_payload\n"), Class: failure.Rejected},
@@ -267,8 +201,8 @@ func TestSlacksAnswers(t *testing.T) {
 		})
 	})
 	t.Run("to a bot", func(t *testing.T) {
-		bot := func(url string) webhook.Preset {
-			return open(t, webhook.PresetSettings{URL: url, Key: "xoxb-secret-1", Channel: "C1"})
+		bot := func(url string) (*webhook.Preset, error) {
+			return Spec().Open(webhook.PresetSettings{URL: url, Key: "xoxb-secret-1", Channel: "C1"})
 		}
 		presettest.Answers(t, event, bot, []presettest.Case{
 			{Name: "ok is durable", Reply: text(200, `{"ok":true,"channel":"C1","ts":"1503435956.000247"}`)},
@@ -292,7 +226,7 @@ func TestABotSendsItsChannelAndHidesItsToken(t *testing.T) {
 	s := presettest.Serve(t, func(r presettest.Request) presettest.Reply {
 		return presettest.Reply{Status: 200, Body: `{"ok":false,"error":"invalid_auth: ` + r.Header.Get("Authorization") + `"}`}
 	})
-	err := presettest.Send(t, s.URL, open(t, webhook.PresetSettings{URL: s.URL, Key: "xoxb-secret-1", Channel: "C1"}), presettest.Events(t)[0].Event)
+	err := presettest.Send(t, s.URL, opened(t, webhook.PresetSettings{URL: s.URL, Key: "xoxb-secret-1", Channel: "C1"}), presettest.Events(t)[0].Event)
 	if err == nil || strings.Contains(err.Error(), "xoxb-secret-1") {
 		t.Errorf("the error shows the token, or there is none: %v", err)
 	}
@@ -307,13 +241,13 @@ func TestOptionsThatDoNotFitTogether(t *testing.T) {
 	for name, o := range map[string]webhook.PresetSettings{
 		"a token without a channel":   {URL: "https://slack.example/api", Key: "t"},
 		"a channel without a token":   {Channel: "c"},
-		"updates of a webhook":        {Updates: slack.Edit},
+		"updates of a webhook":        {Updates: edit},
 		"updates that are none":       {URL: "https://slack.example/api", Key: "t", Channel: "c", Updates: "delete"},
 		"a bot whose URL has no host": {URL: "/api", Key: "t", Channel: "c"},
 		"a bot whose URL is not one":  {URL: "https://[", Key: "t", Channel: "c"},
 		"a bot without a URL":         {Key: "t", Channel: "c"},
 	} {
-		if _, err := slack.New(o); err == nil {
+		if _, err := Spec().Open(o); err == nil {
 			t.Errorf("%s: taken", name)
 		}
 	}
@@ -327,7 +261,7 @@ func TestTheMethodsOfABotShareABaseURL(t *testing.T) {
 		{"https://slack.com/api/", "https://slack.com/api/chat.postMessage"},
 		{"https://relay.example", "https://relay.example/chat.postMessage"},
 	} {
-		r, err := open(t, webhook.PresetSettings{URL: test.url, Key: "t", Channel: "c"}).Compose([]transform.Event{presettest.Version(t, 1, 0, "new")})
+		r, err := opened(t, webhook.PresetSettings{URL: test.url, Key: "t", Channel: "c"}).Compose([]transform.Event{presettest.Version(t, 1, 0, "new")})
 		if err != nil || r.URL.String() != test.want || !strings.HasPrefix(r.URL.Path, "/") {
 			t.Errorf("%s: to %v, %v", test.url, r.URL, err)
 		}

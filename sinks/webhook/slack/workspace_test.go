@@ -1,4 +1,4 @@
-package slack_test
+package slack
 
 import (
 	"encoding/json"

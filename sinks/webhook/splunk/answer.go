@@ -62,9 +62,9 @@ type reply struct {
 	Acks map[string]bool `json:"acks"`
 }
 
-// Judge classifies the collector's answer to events, or to the query whether the
+// judge classifies the collector's answer to events, or to the query whether the
 // indexer has stored them.
-func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
+func (p *preset) judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 	var answer reply
 	err := json.Unmarshal(a.Body, &answer)
 	if a.Status/100 != 2 {
@@ -116,11 +116,9 @@ func refusal(a webhook.Answer, answer reply) error {
 	return err
 }
 
-var _ webhook.Checker = (*Preset)(nil)
-
-// CheckRequests checks the collector's health, and checks the token by querying an
+// checks checks the collector's health, and checks the token by querying an
 // acknowledgement that does not exist.
-func (p *Preset) CheckRequests() []webhook.CheckRequest {
+func (p *preset) checks() []webhook.CheckRequest {
 	health := p.ack.JoinPath("../health")
 	health.RawQuery = ""
 	return []webhook.CheckRequest{

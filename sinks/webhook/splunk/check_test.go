@@ -1,4 +1,4 @@
-package splunk_test
+package splunk
 
 import (
 	"net/http"
@@ -6,7 +6,6 @@ import (
 
 	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/splunk"
 	"ndrbridge/test/presettest"
 )
 
@@ -20,9 +19,9 @@ func hec(ack string) http.Handler {
 }
 
 func TestChecks(t *testing.T) {
-	toSplunk := func(token string) func(string) (webhook.Preset, error) {
-		return func(url string) (webhook.Preset, error) {
-			return splunk.New(webhook.PresetSettings{URL: url, Key: token})
+	toSplunk := func(token string) func(string) (*webhook.Preset, error) {
+		return func(url string) (*webhook.Preset, error) {
+			return Spec().Open(webhook.PresetSettings{URL: url, Key: token})
 		}
 	}
 	acks, noAcks := `200 {"acks":{"0":false}}`, `400 {"text":"ACK is disabled","code":14}`

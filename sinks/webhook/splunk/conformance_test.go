@@ -1,4 +1,4 @@
-package splunk_test
+package splunk
 
 import (
 	"bytes"
@@ -8,14 +8,13 @@ import (
 	"testing"
 
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/splunk"
 	"ndrbridge/test/presettest"
 )
 
 func TestConformance(t *testing.T) {
 	presettest.Conformance(t, presettest.Store{
-		Open: func(url string) (webhook.Preset, error) {
-			return splunk.New(webhook.PresetSettings{URL: url, Key: "s3cret-key"})
+		Open: func(url string) (*webhook.Preset, error) {
+			return Spec().Open(webhook.PresetSettings{URL: url, Key: "s3cret-key"})
 		},
 		Unpack: func(body []byte) (all [][]byte, err error) {
 			for decoder := json.NewDecoder(bytes.NewReader(body)); ; {

@@ -4,10 +4,10 @@ package splunk
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -16,45 +16,62 @@ import (
 	"ndrbridge/transform/format"
 )
 
-// Preset sends batches of events, each the whole document: a CloudEvent or, if the sink
+// Spec describes the preset.
+func Spec() webhook.PresetSpec {
+	return webhook.PresetSpec{
+		Name:          "splunk_hec",
+		Address:       "of the HTTP Event Collector",
+		Limits:        "1,000 events or 1 MB per request",
+		Key:           "the collector token",
+		KeyRequired:   true,
+		KeyAuthorizes: true,
+		Keys:          []string{"index", "source_type"},
+		Formats:       format.Names()[1:],
+		PublicPath:    true,
+		// The timeout includes the time that an indexer has to acknowledge.
+		Defaults: webhook.PresetDefaults{MaxBatchBytes: 4 << 20, Timeout: 5 * time.Minute, Concurrency: 8},
+		Sample:   webhook.PresetSettings{URL: "https://splunk.example:8088", Key: "token"},
+		Check:    checkSettings,
+		New:      open,
+	}
+}
+
+func checkSettings(s webhook.PresetSettings) []webhook.SettingError {
+	u, err := url.Parse(s.URL)
+	if err != nil || strings.Trim(u.Path, "/") == "" || strings.Contains(u.Path, "/services/collector") {
+		return nil
+	}
+	return []webhook.SettingError{{Key: "url", Problem: "has a path other than that of an event collector; write https://host:8088, or append /services/collector/event"}}
+}
+
+// preset sends batches of events, each the whole document: a CloudEvent or, if the sink
 // has a format, what the event carries. If the token has indexer
 // acknowledgement, events are durable when the indexer confirms them, within the
 // webhook's timeout; otherwise when the collector has accepted them.
-type Preset struct {
-	s       webhook.PresetSettings
-	channel string
-	event   *url.URL
-	ack     *url.URL
+type preset struct {
+	s     webhook.PresetSettings
+	event *url.URL
+	ack   *url.URL
 }
 
-var _ webhook.Preset = (*Preset)(nil)
-
-// New returns a Preset with a new channel. The path of URL is /services/collector/event,
-// which is the default if it is empty, and Key the collector's token. Without an Index the
-// token's applies, and without a SourceType that of the event (see sourceType). Format is
-// the format of the events' documents; empty means CloudEvents. The error names the faulty
-// setting.
-func New(s webhook.PresetSettings) (*Preset, error) {
-	if s.Key == "" {
-		return nil, errors.New("splunk: the token is missing")
-	}
-	event, err := url.Parse(s.URL)
-	if err != nil {
-		return nil, errors.New("splunk: url cannot be parsed")
-	}
+// open returns the preset with a new channel: a token with acknowledgement requires one, any
+// other ignores it. The path of event is /services/collector/event, which is the default if it
+// is empty. Without an Index the token's applies, and without a SourceType that of the event
+// (see sourceType). Format is the format of the events' documents.
+func open(s webhook.PresetSettings, event *url.URL) (*webhook.Preset, error) {
 	const collector = "/services/collector"
-	event.User = nil
 	if strings.Trim(event.Path, "/") == "" {
 		event.Path = collector + "/event"
 	}
 	ack := *event
-	before, _, found := strings.Cut(event.Path, collector)
-	if !found {
-		return nil, errors.New("splunk: the path of url is not that of an event collector, /services/collector/event")
-	}
+	before, _, _ := strings.Cut(event.Path, collector)
 	channel := newChannel()
 	ack.Path, ack.RawQuery = before+collector+"/ack", "channel="+channel
-	return &Preset{s: s, channel: channel, event: event, ack: &ack}, nil
+	p := &preset{s: s, event: event, ack: &ack}
+	return &webhook.Preset{
+		Header:  map[string]string{"Authorization": "Splunk " + s.Key, "X-Splunk-Request-Channel": channel},
+		Compose: p.compose, Judge: p.judge, Checks: p.checks(),
+	}, nil
 }
 
 // newChannel returns a channel id: a random UUID (RFC 9562, version 4).
@@ -66,26 +83,17 @@ func newChannel() string {
 	return strings.Join([]string{text[:8], text[8:12], text[12:16], text[16:20], text[20:]}, "-")
 }
 
-// Service returns the token and the channel: a token with acknowledgement requires a
-// channel, any other ignores it.
-func (p *Preset) Service() webhook.Service {
-	return webhook.Service{Header: map[string]string{
-		"Authorization":            "Splunk " + p.s.Key,
-		"X-Splunk-Request-Channel": p.channel,
-	}}
-}
-
 // body keeps a request below the megabyte that Splunk Cloud recommends.
 var body = webhook.Body{MaxEvents: 1000, MaxBytes: 1_000_000}
 
-// Compose returns a batch of the leading events: concatenated JSON objects.
-func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
+// compose returns a batch of the leading events: concatenated JSON objects.
+func (p *preset) compose(events []transform.Event) (webhook.Request, error) {
 	request, err := body.Compose(events, p.appendEvent)
 	request.URL = p.event
 	return request, err
 }
 
-func (p *Preset) appendEvent(dst []byte, e transform.Event) (_ []byte, err error) {
+func (p *preset) appendEvent(dst []byte, e transform.Event) (_ []byte, err error) {
 	dst = append(dst, '{')
 	if at := e.When(); !at.IsZero() {
 		dst = append(dst, `"time":`...)
@@ -111,7 +119,7 @@ func (p *Preset) appendEvent(dst []byte, e transform.Event) (_ []byte, err error
 // sourceType returns the configured source type, else ndrbridge:detection, :audit, :record
 // or :event. The format follows if the documents are not CloudEvents, such as
 // ndrbridge:detection:ocsf: the fields of one source type have the same names.
-func (p *Preset) sourceType(stream string) string {
+func (p *preset) sourceType(stream string) string {
 	if p.s.SourceType != "" {
 		return p.s.SourceType
 	}

@@ -1,4 +1,4 @@
-package splunk_test
+package splunk
 
 import (
 	"bytes"
@@ -17,7 +17,6 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/splunk"
 	"ndrbridge/test/presettest"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
@@ -26,9 +25,9 @@ import (
 
 const token = "a94a8fe5-ccb1-9ba6-1c4c-0873d391e987"
 
-func open(t testing.TB, url string) webhook.Preset {
+func opened(t testing.TB, url string) *webhook.Preset {
 	t.Helper()
-	p, err := splunk.New(webhook.PresetSettings{URL: url, Key: token, Index: "ndr"})
+	p, err := Spec().Open(webhook.PresetSettings{URL: url, Key: token, Index: "ndr"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +154,7 @@ func TestAcknowledgementsAreQueriedAtTheCollectorThatReceivedTheEvents(t *testin
 		}
 		return reply
 	})
-	p := open(t, s.URL)
+	p := opened(t, s.URL)
 	for i := range 2 {
 		if err := presettest.Send(t, s.URL, p, sinktest.Events(3, 3, 0)...); err != nil {
 			t.Fatalf("batch %d: %v", i, err)
@@ -179,7 +178,7 @@ func TestEveryKindOfEventIsAccepted(t *testing.T) {
 		t.Run(kind.Name, func(t *testing.T) {
 			c := &collector{}
 			s := presettest.Serve(t, c.answer)
-			if err := presettest.Send(t, s.URL, open(t, s.URL), kind.Event); err != nil {
+			if err := presettest.Send(t, s.URL, opened(t, s.URL), kind.Event); err != nil {
 				t.Fatal(err)
 			}
 			presettest.Golden(t, kind.Name, s.Requests()[0].Body)
@@ -205,7 +204,7 @@ func TestAnEventInAnotherFormatHasASourceTypeOfItsOwn(t *testing.T) {
 	} {
 		t.Run(string(of.name), func(t *testing.T) {
 			s := presettest.Serve(t, func(presettest.Request) presettest.Reply { return code(http.StatusOK, 0, "Success") })
-			p, err := splunk.New(webhook.PresetSettings{URL: s.URL, Key: token, Format: of.name})
+			p, err := Spec().Open(webhook.PresetSettings{URL: s.URL, Key: token, Format: of.name})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -244,7 +243,7 @@ func TestSourceTypes(t *testing.T) {
 			{webhook.PresetSettings{Format: format.OCSF, SourceType: "ndr"}, "ndr"},
 		} {
 			of.settings.URL, of.settings.Key = "https://s.example", token
-			p, err := splunk.New(of.settings)
+			p, err := Spec().Open(of.settings)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -261,7 +260,7 @@ func TestABatchIsDividedIntoRequestsOfTheSizeThatSplunkAccepts(t *testing.T) {
 	c := &collector{}
 	s := presettest.Serve(t, c.answer)
 	events := sinktest.Events(3000, 10, 1500)
-	if err := presettest.Send(t, s.URL, open(t, s.URL), events...); err != nil {
+	if err := presettest.Send(t, s.URL, opened(t, s.URL), events...); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(c.indexed, ids(events)) {
@@ -276,7 +275,7 @@ func TestEventsAreDurableWhenTheIndexerConfirmsThem(t *testing.T) {
 	c := &collector{acknowledges: true, unasked: 2, pending: map[int64][]string{}}
 	s := presettest.Serve(t, c.answer)
 	events := sinktest.Events(1500, 10, 600)
-	if err := presettest.Send(t, s.URL, open(t, s.URL), events...); err != nil {
+	if err := presettest.Send(t, s.URL, opened(t, s.URL), events...); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(c.indexed, ids(events)) {
@@ -290,7 +289,7 @@ func TestEventsAreDurableWhenTheIndexerConfirmsThem(t *testing.T) {
 func TestEventsNotConfirmedInTimeAreSentAgain(t *testing.T) {
 	c := &collector{acknowledges: true, unasked: 1 << 30, pending: map[int64][]string{}}
 	s := presettest.Serve(t, c.answer)
-	sink, err := webhook.New(webhook.Options{URL: s.URL, Preset: open(t, s.URL), Timeout: 300 * time.Millisecond})
+	sink, err := webhook.New(webhook.Options{URL: s.URL, Preset: opened(t, s.URL), Timeout: 300 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,8 +301,8 @@ func TestEventsNotConfirmedInTimeAreSentAgain(t *testing.T) {
 
 func TestSplunksAnswers(t *testing.T) {
 	reply := func(status, number int) presettest.Reply { return code(status, number, "see the code") }
-	presettest.Answers(t, presettest.Events(t)[0].Event, func(url string) webhook.Preset {
-		return open(t, strings.TrimSuffix(url, "/hook"))
+	presettest.Answers(t, presettest.Events(t)[0].Event, func(url string) (*webhook.Preset, error) {
+		return opened(t, strings.TrimSuffix(url, "/hook")), nil
 	}, []presettest.Case{
 		{Name: "success is durable", Reply: reply(200, 0)},
 		{Name: "a queue that fills up has taken it", Reply: reply(200, 24)},
@@ -344,7 +343,7 @@ func TestABatchOfWhichOneIsInvalidIsRejectedAsAWhole(t *testing.T) {
 	s := presettest.Serve(t, func(presettest.Request) presettest.Reply {
 		return presettest.Reply{Status: 400, Body: `{"text":"Invalid data format","code":6,"invalid-event-number":1}`}
 	})
-	err := presettest.Send(t, s.URL, open(t, s.URL), sinktest.Events(3, 1, 0)...)
+	err := presettest.Send(t, s.URL, opened(t, s.URL), sinktest.Events(3, 1, 0)...)
 	if _, apart := err.(failure.EventErrors); apart || err == nil {
 		t.Fatalf("%v", err)
 	}
@@ -355,7 +354,7 @@ func TestABatchOfWhichOneIsInvalidIsRejectedAsAWhole(t *testing.T) {
 
 func TestOptionsThatAreWrong(t *testing.T) {
 	for _, o := range []webhook.PresetSettings{{URL: "https://s.example"}, {URL: "https://s.example/api", Key: token}, {URL: "::", Key: token}} {
-		if _, err := splunk.New(o); err == nil {
+		if _, err := Spec().Open(o); err == nil {
 			t.Errorf("%+v is taken", o)
 		}
 	}

@@ -3,9 +3,8 @@
 package teams
 
 import (
+	"net/url"
 	"regexp"
-
-	"github.com/go-json-experiment/json"
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
@@ -13,39 +12,44 @@ import (
 	"ndrbridge/transform"
 )
 
+// Spec describes the preset.
+func Spec() webhook.PresetSpec {
+	return webhook.PresetSpec{
+		Name:    "teams",
+		Address: "of a workflow that a webhook request starts",
+		Limits:  "one message per second",
+		Chat:    true,
+		Sample:  webhook.PresetSettings{URL: "https://teams.example/workflows/a-flow"},
+		New:     open,
+	}
+}
+
 // maxMessage is the maximum size of a message in bytes. Teams's limit is 28 KB; the
 // difference is for what the workflow adds.
 const maxMessage = 26 << 10
 
-// Preset posts one message for each Send, or several if the cards do not fit into one.
-// Up to card.Few events have a card each; more are combined into one summary. A
-// workflow answers before it posts, so whether Teams has shown the message is not
-// known.
-type Preset struct{}
-
-var _ webhook.Preset = Preset{}
-
-// Service limits the rate to one message per second: Teams accepts four from a
-// connector, but a workflow's run takes longer.
-func (Preset) Service() webhook.Service {
-	return webhook.Service{
+// open returns the preset. It posts one message for each Send, or several if the cards do not
+// fit into one. Up to card.Few events have a card each; more are combined into one summary. A
+// workflow answers before it posts, so whether Teams has shown the message is not known.
+//
+// Teams accepts four messages per second from a connector, but a workflow's run takes longer.
+func open(webhook.PresetSettings, *url.URL) (*webhook.Preset, error) {
+	return &webhook.Preset{
 		Header:            map[string]string{"Content-Type": "application/json; charset=utf-8"},
 		RequestsPerSecond: 1,
 		Undivided:         true, // one summary of a burst, not several
-	}
+		Compose:           compose, Judge: judge,
+	}, nil
 }
 
-// Compose returns one message with as many events as fit.
-func (Preset) Compose(events []transform.Event) (webhook.Request, error) {
+// compose returns one message with as many events as fit.
+func compose(events []transform.Event) (webhook.Request, error) {
 	n := len(events)
 	for cards := card.OfAll(events); ; cards = cards[:n] {
-		body, err := json.Marshal(newMessage(cards))
-		if err != nil {
-			return webhook.Request{}, failure.Unsendable("encode the message: %w", err)
-		}
+		r, err := webhook.Request{Events: n}.EncodeJSON(newMessage(cards))
 		// A single card always fits.
-		if len(body) <= maxMessage || len(cards) == 1 {
-			return webhook.Request{Events: n, Body: body}, nil
+		if err != nil || len(r.Body) <= maxMessage || len(cards) == 1 {
+			return r, err
 		}
 		n = len(cards) - 1
 	}
@@ -61,8 +65,8 @@ var (
 	misconfigured = regexp.MustCompile(`"code"\s*:\s*"(WorkflowTriggerIsNotEnabled|WorkflowNotFound|WorkflowTriggerNotFound|WorkflowDisabled|DirectApiAuthorizationRequired|DirectApiRequestHasMoreThanOneAuthorization|AuthorizationFailed|MissingApiVersionParameter)"`)
 )
 
-// Judge classifies the workflow's answer.
-func (Preset) Judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, error) {
+// judge classifies the workflow's answer.
+func judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 	if a.Status/100 == 2 {
 		if !delivery.Match(a.Body) {
 			return nil, nil
@@ -187,11 +191,11 @@ func rich(spacing string, runs ...run) item {
 }
 
 // fit escapes and truncates text.
-func fit(text string, limit int) string { return card.Fit(text, limit, Escape) }
+func fit(text string, limit int) string { return card.Fit(text, limit, escape) }
 
-// Escape puts a zero-width space after each opening brace: two braces, or a dollar sign
+// escape puts a zero-width space after each opening brace: two braces, or a dollar sign
 // and a brace, begin a function or template that a card's host evaluates.
-func Escape(c rune) string {
+func escape(c rune) string {
 	if c == '{' {
 		return "{\u200b"
 	}

@@ -1,4 +1,4 @@
-package teams_test
+package teams
 
 import (
 	"encoding/json"
@@ -11,10 +11,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/card"
-	"ndrbridge/sinks/webhook/teams"
 	"ndrbridge/test/presettest"
-	"ndrbridge/transform"
 )
 
 // strict answers as a workflow does, and as Teams would behind it.
@@ -90,81 +87,28 @@ func mute(text string) error {
 	return nil
 }
 
-func TestEveryKindOfEventIsAMessage(t *testing.T) {
-	for _, kind := range presettest.Events(t) {
-		t.Run(kind.Name, func(t *testing.T) {
-			s := presettest.Serve(t, strict)
-			if err := presettest.Send(t, s.URL, teams.Preset{}, kind.Event); err != nil {
-				t.Fatal(err)
-			}
-			presettest.Golden(t, kind.Name, s.Requests()[0].Body)
-		})
-	}
+func toTeams(url string) (*webhook.Preset, error) {
+	return Spec().Open(webhook.PresetSettings{URL: url})
 }
 
-func TestABurstIsOneMessage(t *testing.T) {
-	s := presettest.Serve(t, strict)
-	if err := presettest.Send(t, s.URL, teams.Preset{}, presettest.Burst(t, 500)...); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(s.Requests()); n != 1 {
-		t.Fatalf("%d requests", n)
-	}
-	presettest.Golden(t, "burst", s.Requests()[0].Body)
-}
-
-func TestHostileTextsAreTextAlone(t *testing.T) {
-	s := presettest.Serve(t, strict)
-	for _, text := range presettest.Hostile {
-		for _, n := range []int{1, 2, card.Few, card.Few + 1} {
-			events := make([]transform.Event, n)
-			for i := range events {
-				events[i] = presettest.Titled(t, text)
-			}
-			if err := presettest.Send(t, s.URL, teams.Preset{}, events...); err != nil {
-				t.Errorf("%.50q, %d times: %v", text, n, err)
-			}
+var chat = presettest.Chat{
+	Open: toTeams, Answer: strict, LongText: strings.Repeat("漢", 1000), PerCard: `"size":"Medium"`,
+	Check: func(body []byte) error {
+		if len(body) > 28000 {
+			return fmt.Errorf("%d bytes", len(body))
 		}
-	}
+		return check(body)
+	},
 }
 
-func TestEventsThatDoNotFitAreInTheNextMessage(t *testing.T) {
-	s := presettest.Serve(t, strict)
-	events := make([]transform.Event, card.Few)
-	for i := range events {
-		events[i] = presettest.Titled(t, strings.Repeat("漢", 1000))
-	}
-	if err := presettest.Send(t, s.URL, teams.Preset{}, events...); err != nil {
-		t.Fatal(err)
-	}
-	titles := 0
-	for _, r := range s.Requests() {
-		titles += strings.Count(string(r.Body), `"size":"Medium"`)
-	}
-	if n := len(s.Requests()); n < 2 || titles != card.Few {
-		t.Errorf("%d requests with %d cards", n, titles)
-	}
-}
+func TestChat(t *testing.T) { chat.Run(t) }
 
-func FuzzNoTextIsMoreThanText(f *testing.F) {
-	for _, text := range presettest.Hostile {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		request, err := teams.Preset{}.Compose([]transform.Event{presettest.Titled(t, text)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := check(request.Body); err != nil || len(request.Body) > 28000 {
-			t.Fatalf("%d bytes: %v", len(request.Body), err)
-		}
-	})
-}
+func FuzzText(f *testing.F) { chat.FuzzText(f) }
 
 func TestTheAnswersOfAWorkflow(t *testing.T) {
 	text := func(status int, body string) presettest.Reply { return presettest.Reply{Status: status, Body: body} }
 	code := func(code string) string { return `{"error":{"code":"` + code + `","message":"see the code"}}` }
-	presettest.Answers(t, presettest.Events(t)[0].Event, func(string) webhook.Preset { return teams.Preset{} }, []presettest.Case{
+	presettest.Answers(t, presettest.Events(t)[0].Event, toTeams, []presettest.Case{
 		{Name: "accepted is durable", Reply: text(202, "")},
 		{Name: "a connector's 1 is durable", Reply: text(200, "1")},
 		{Name: "a connector that Teams throttled waits, though its status is 200", Class: failure.Throttled,
@@ -187,6 +131,6 @@ func TestTheAnswersOfAWorkflow(t *testing.T) {
 
 func TestAWorkflowCannotBeChecked(t *testing.T) {
 	presettest.Checks(t, []presettest.CheckTest{
-		presettest.NoCheck("teams", func(string) (webhook.Preset, error) { return teams.Preset{}, nil }),
+		presettest.NoCheck("teams", toTeams),
 	})
 }

@@ -12,19 +12,14 @@ import (
 	"ndrbridge/sinks/webhook"
 )
 
-var _ webhook.Checker = (*Preset)(nil)
-
-// CheckRequests returns those of the ticket system.
-func (p *Preset) CheckRequests() []webhook.CheckRequest { return p.o.System.checkRequests() }
-
-// checkRequests returns none: an unknown system has no known request to check it.
-func (generic) checkRequests() []webhook.CheckRequest { return nil }
+// checks returns none: an unknown system has no known request to check it.
+func (generic) checks() []webhook.CheckRequest { return nil }
 
 const checkAccount = "check auth: the account, and its API token or password"
 
-// checkRequests checks the account, the project with its issue types, and the
+// checks checks the account, the project with its issue types, and the
 // permission to create issues.
-func (j jira) checkRequests() []webhook.CheckRequest {
+func (j jira) checks() []webhook.CheckRequest {
 	permissions := j.site.JoinPath("rest/api/3/mypermissions")
 	permissions.RawQuery = url.Values{"projectKey": {j.Project}, "permissions": {"CREATE_ISSUES"}}.Encode()
 	return []webhook.CheckRequest{
@@ -81,9 +76,9 @@ func judgePermission(a webhook.Answer) finding.Finding {
 	return finding.Finding{Result: finding.Failed, Detail: "the account may not open issues in the project", Advice: "grant it the permission Create issues there"}
 }
 
-// checkRequests reads one record of the table. The Table API does not reveal whether
+// checks reads one record of the table. The Table API does not reveal whether
 // the account could insert one.
-func (s serviceNow) checkRequests() []webhook.CheckRequest {
+func (s serviceNow) checks() []webhook.CheckRequest {
 	target := *s.table
 	target.RawQuery = url.Values{"sysparm_fields": {ticketColumns}, "sysparm_limit": {"1"}}.Encode()
 	return []webhook.CheckRequest{{Step: "table " + s.Table, URL: &target, Judge: func(a webhook.Answer) finding.Finding {

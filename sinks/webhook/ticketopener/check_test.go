@@ -13,14 +13,14 @@ import (
 )
 
 func TestChecks(t *testing.T) {
-	toJira := func(project, kind string) func(string) (webhook.Preset, error) {
-		return func(url string) (webhook.Preset, error) {
+	toJira := func(project, kind string) func(string) (*webhook.Preset, error) {
+		return func(url string) (*webhook.Preset, error) {
 			system, err := ticketopener.NewJira(ticketopener.JiraOptions{URL: url, Project: project, Type: kind})
 			return ticketopener.New(ticketopener.Options{System: system, Now: time.Now}), err
 		}
 	}
-	toServiceNow := func(table string) func(string) (webhook.Preset, error) {
-		return func(url string) (webhook.Preset, error) {
+	toServiceNow := func(table string) func(string) (*webhook.Preset, error) {
+		return func(url string) (*webhook.Preset, error) {
 			system, err := ticketopener.NewServiceNow(ticketopener.ServiceNowOptions{URL: url, Table: table})
 			return ticketopener.New(ticketopener.Options{System: system, Now: time.Now}), err
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // bare opens tickets without looking for them, since it has no memory.
-func bare(s ticketopener.System) webhook.Preset {
+func bare(s ticketopener.System) *webhook.Preset {
 	return ticketopener.New(ticketopener.Options{System: s, SearchDelay: time.Minute, Now: time.Now})
 }
 

@@ -32,13 +32,13 @@ type System interface {
 	open(e transform.Event) (webhook.Request, error)
 	// opened parses the answer to open.
 	opened(a webhook.Answer) (Ticket, error)
-	// checkRequests returns those of webhook.Checker.
-	checkRequests() []webhook.CheckRequest
+	// checks returns the webhook.Preset.Checks.
+	checks() []webhook.CheckRequest
 	// secrets returns secrets in addition to those of the webhook.
 	secrets() []string
 }
 
-// Options configure a Preset.
+// Options configure a preset.
 type Options struct {
 	System System
 	// Link links a detection to its ticket. When it returns nil, the link is stored
@@ -52,7 +52,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Preset opens a ticket for a detection that has none: neither at its appliance, nor in
+// preset opens a ticket for a detection that has none: neither at its appliance, nor in
 // the sink's memory, nor in the ticket system, which is queried first. Later versions
 // of the detection, versions that only show the bridge's own writes, and events of
 // other kinds are delivered without a request.
@@ -61,20 +61,17 @@ type Options struct {
 // is linked: after a crash at any point, the system is queried until SearchDelay has
 // passed, and no second ticket is opened. If the system cannot be queried, a second one
 // may be.
-type Preset struct{ o Options }
+type preset struct{ o Options }
 
-var _ webhook.Finisher = (*Preset)(nil)
-
-// New returns a Preset.
-func New(o Options) *Preset { return &Preset{o} }
-
-// Service requests JSON.
-func (p *Preset) Service() webhook.Service {
-	return webhook.Service{Header: map[string]string{"Accept": "application/json"}, Secrets: p.o.System.secrets()}
+// New returns the preset that opens tickets.
+func New(o Options) *webhook.Preset {
+	p := &preset{o}
+	return &webhook.Preset{
+		Header: map[string]string{"Accept": "application/json"}, Secrets: o.System.secrets(), Checks: o.System.checks(),
+		Compose: p.compose, Judge: p.judge,
+		Key: webhook.DetectionKey, ComposeWithMemory: p.composeWithMemory, Remember: p.remember, Finish: p.finish,
+	}
 }
-
-// Key returns the detection's key.
-func (p *Preset) Key(e transform.Event) string { return webhook.DetectionKey(e) }
 
 // task is what a request does with an event.
 type task struct {
@@ -83,16 +80,16 @@ type task struct {
 	memory memory // of the detection
 }
 
-// Compose returns the request that opens a ticket, without a lookup.
-func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
+// compose returns the request that opens a ticket, without a lookup.
+func (p *preset) compose(events []transform.Event) (webhook.Request, error) {
 	if n := leading(events, func(i int) bool { return opensNoTicket(events[i]) }); n > 0 {
 		return webhook.Request{Events: n, Nothing: true}, nil
 	}
 	return p.open(task{event: events[0]})
 }
 
-// ComposeWithMemory returns the request that looks for a ticket.
-func (p *Preset) ComposeWithMemory(events []transform.Event, known [][]byte) (webhook.Request, error) {
+// composeWithMemory returns the request that looks for a ticket.
+func (p *preset) composeWithMemory(events []transform.Event, known [][]byte) (webhook.Request, error) {
 	n := leading(events, func(i int) bool {
 		m := remembered(known[i])
 		return opensNoTicket(events[i]) && !p.unlinked(m) || m.done(p.o.Link != nil)
@@ -134,7 +131,7 @@ func opensNoTicket(e transform.Event) bool {
 // ticketOf returns the ticket id of a detection at its appliance, or "".
 func ticketOf(e transform.Event) string { return transform.Text(at(e.Data(), "detection.ticket_id")) }
 
-func (p *Preset) open(t task) (webhook.Request, error) {
+func (p *preset) open(t task) (webhook.Request, error) {
 	request, err := p.o.System.open(t.event)
 	if err != nil {
 		return webhook.Request{}, err
@@ -144,9 +141,9 @@ func (p *Preset) open(t task) (webhook.Request, error) {
 	return request, nil
 }
 
-// Judge opens a ticket if none was found, unless one may have been opened that cannot
+// judge opens a ticket if none was found, unless one may have been opened that cannot
 // be found yet.
-func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
+func (p *preset) judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 	t := r.About.(task)
 	if t.opens {
 		_, err := p.o.System.opened(a)
@@ -167,18 +164,18 @@ func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 	return &next, err
 }
 
-// Remember returns the ticket, or the attempt to open one.
-func (p *Preset) Remember(r webhook.Request, a webhook.Answer) map[string][]byte {
+// remember returns the ticket, or the attempt to open one.
+func (p *preset) remember(r webhook.Request, a webhook.Answer) map[string][]byte {
 	t := r.About.(task)
 	ticket := p.ticketIn(t, a)
 	if ticket.ID == "" {
-		return remember(t.event, memory{Attempt: p.o.Now()})
+		return encode(t.event, memory{Attempt: p.o.Now()})
 	}
-	return remember(t.event, memory{Ticket: ticket})
+	return encode(t.event, memory{Ticket: ticket})
 }
 
 // ticketIn returns the ticket in an answer for which Judge returned no error.
-func (p *Preset) ticketIn(t task, a webhook.Answer) (ticket Ticket) {
+func (p *preset) ticketIn(t task, a webhook.Answer) (ticket Ticket) {
 	if t.opens {
 		ticket, _ = p.o.System.opened(a)
 	} else {
@@ -187,8 +184,8 @@ func (p *Preset) ticketIn(t task, a webhook.Answer) (ticket Ticket) {
 	return ticket
 }
 
-// Finish links the detection to its ticket.
-func (p *Preset) Finish(ctx context.Context, r webhook.Request, a webhook.Answer) (map[string][]byte, error) {
+// finish links the detection to its ticket.
+func (p *preset) finish(ctx context.Context, r webhook.Request, a webhook.Answer) (map[string][]byte, error) {
 	t, ok := r.About.(task)
 	if !ok || p.o.Link == nil {
 		return nil, nil
@@ -204,7 +201,7 @@ func (p *Preset) Finish(ctx context.Context, r webhook.Request, a webhook.Answer
 		class, wait := failure.ClassOf(err)
 		return nil, &failure.Error{Class: class, RetryAfter: wait, Err: fmt.Errorf("ticket %s was opened, but its detection is not linked to it: %w", a.Quote(ticket.ID), err)}
 	}
-	return remember(t.event, memory{Ticket: ticket, Linked: true}), nil
+	return encode(t.event, memory{Ticket: ticket, Linked: true}), nil
 }
 
 // memory is the value remembered for a detection, in JSON.
@@ -219,7 +216,7 @@ type memory struct {
 func (m memory) done(links bool) bool { return m.ID != "" && (m.Linked || !links) }
 
 // unlinked reports whether a detection has a ticket but is not linked to it yet.
-func (p *Preset) unlinked(m memory) bool { return m.ID != "" && !m.done(p.o.Link != nil) }
+func (p *preset) unlinked(m memory) bool { return m.ID != "" && !m.done(p.o.Link != nil) }
 
 // remembered decodes a memory; it returns the zero value if it cannot.
 func remembered(value []byte) memory {
@@ -230,7 +227,7 @@ func remembered(value []byte) memory {
 	return m
 }
 
-func remember(e transform.Event, m memory) map[string][]byte {
+func encode(e transform.Event, m memory) map[string][]byte {
 	value, err := json.Marshal(m)
 	if err != nil {
 		return nil // a year beyond 9999

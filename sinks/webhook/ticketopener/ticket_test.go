@@ -42,7 +42,7 @@ func (o *ticketSink) link(_ context.Context, e transform.Event, t ticketopener.T
 	return nil
 }
 
-func (o *ticketSink) preset() *ticketopener.Preset {
+func (o *ticketSink) preset() *webhook.Preset {
 	return ticketopener.New(ticketopener.Options{System: o.system, Link: o.link, SearchDelay: time.Minute, Now: o.clock})
 }
 
