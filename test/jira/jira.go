@@ -4,18 +4,18 @@
 package jira
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"ndrbridge/test/ticketserver"
 )
 
 // Options configures a Server.
@@ -111,13 +111,7 @@ func refuse(w http.ResponseWriter, status int, message string, fields map[string
 	if fields == nil {
 		fields = map[string]string{}
 	}
-	answer(w, status, map[string]any{"errorMessages": messages, "errors": fields})
-}
-
-func answer(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json;charset=UTF-8")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body)
+	ticketserver.Answer(w, status, map[string]any{"errorMessages": messages, "errors": fields})
 }
 
 // reference refers to an object by its id, its key or its name.
@@ -190,18 +184,18 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 	}
 	s.issues = append(s.issues, i)
 	s.mu.Unlock()
-	answer(w, http.StatusCreated, map[string]string{"id": i.ID, "key": i.Key, "self": s.self(i)})
+	ticketserver.Answer(w, http.StatusCreated, map[string]string{"id": i.ID, "key": i.Key, "self": s.self(i)})
 }
 
 func (s *Server) self(i *Issue) string { return s.o.URL + "/rest/api/3/issue/" + i.ID }
 
 // read decodes a body, which must not contain unknown fields.
 func read(w http.ResponseWriter, r *http.Request, body any) bool {
-	if media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); media != "application/json" {
+	if !ticketserver.IsJSON(r) {
 		w.WriteHeader(http.StatusUnsupportedMediaType)
 		return false
 	}
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
+	decoder := ticketserver.Decoder(w, r)
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(body); err != nil {
 		refuse(w, http.StatusBadRequest, "Invalid request payload. Refer to the REST API documentation and try again. "+err.Error(), nil)
@@ -218,7 +212,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, "Issue does not exist or you do not have permission to see it.", nil)
 		return
 	}
-	answer(w, http.StatusOK, s.shown(i))
+	ticketserver.Answer(w, http.StatusOK, s.shown(i))
 }
 
 // find returns the issue with a key or an id. The lock must be held.
@@ -278,7 +272,7 @@ func (s *Server) search(w http.ResponseWriter, r *http.Request) {
 			found = append(found, issue)
 		}
 	}
-	answer(w, http.StatusOK, map[string]any{"issues": found, "isLast": true})
+	ticketserver.Answer(w, http.StatusOK, map[string]any{"issues": found, "isLast": true})
 }
 
 // label parses the only supported query: project = "P" AND labels = "L", in either order,
@@ -344,29 +338,7 @@ func (s *Server) Move(ctx context.Context, key, status, resolution, account stri
 	if err != nil || s.o.Webhook == "" {
 		return err
 	}
-	return s.send(ctx, body, identifier)
-}
-
-// send sends a signed webhook.
-func (s *Server) send(ctx context.Context, body []byte, identifier string) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.o.Webhook, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("X-Atlassian-Webhook-Identifier", identifier)
-	r.Header.Set("X-Hub-Signature", sign(s.o.Secret, body))
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return fmt.Errorf("send the webhook: %w", err)
-	}
-	defer resp.Body.Close()
-	said, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
-	if err != nil {
-		return fmt.Errorf("read the answer to the webhook: %w", err)
-	}
-	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("the webhook was answered %s: %s", resp.Status, said)
-	}
-	return nil
+	return ticketserver.Notify(ctx, s.o.Webhook, map[string]string{
+		"X-Atlassian-Webhook-Identifier": identifier, "X-Hub-Signature": sign(s.o.Secret, body),
+	}, body)
 }

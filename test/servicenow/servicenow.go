@@ -4,19 +4,19 @@
 package servicenow
 
 import (
-	"bytes"
 	"context"
 	"crypto/md5" // sys_ids are 32 hexadecimal digits
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"ndrbridge/test/ticketserver"
 )
 
 // Options configures a Server.
@@ -93,22 +93,16 @@ func (i Incident) clone(some []string) Incident {
 }
 
 func refuse(w http.ResponseWriter, status int, message, detail string) {
-	answer(w, status, map[string]any{"error": map[string]string{"message": message, "detail": detail}, "status": "failure"})
-}
-
-func answer(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json;charset=UTF-8")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body)
+	ticketserver.Answer(w, status, map[string]any{"error": map[string]string{"message": message, "detail": detail}, "status": "failure"})
 }
 
 func (s *Server) insert(w http.ResponseWriter, r *http.Request) {
-	if media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); media != "application/json" {
+	if !ticketserver.IsJSON(r) {
 		refuse(w, http.StatusUnsupportedMediaType, "Requested media type is not supported", "send application/json")
 		return
 	}
 	incident := Incident{}
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&incident); err != nil {
+	if err := ticketserver.Decoder(w, r).Decode(&incident); err != nil {
 		refuse(w, http.StatusBadRequest, "Exception while reading request", err.Error())
 		return
 	}
@@ -141,7 +135,7 @@ func (s *Server) insert(w http.ResponseWriter, r *http.Request) {
 	shown := incident.clone(nil)
 	s.mu.Unlock()
 	w.Header().Set("Location", s.o.URL+"/api/now/table/incident/"+shown["sys_id"])
-	answer(w, http.StatusCreated, map[string]any{"result": shown})
+	ticketserver.Answer(w, http.StatusCreated, map[string]any{"result": shown})
 }
 
 // query answers queries for equal values, newest first for ORDERBYDESC.
@@ -180,7 +174,7 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request) {
 			found = append(found, i.clone(some))
 		}
 	}
-	answer(w, http.StatusOK, map[string]any{"result": found})
+	ticketserver.Answer(w, http.StatusOK, map[string]any{"result": found})
 }
 
 // Close resolves an incident, as a person does. If it returns nil, the message about it was
@@ -202,27 +196,5 @@ func (s *Server) Close(ctx context.Context, number, closeCode, user string) erro
 	if err != nil || s.o.Message == "" {
 		return err
 	}
-	return s.send(ctx, body)
-}
-
-func (s *Server) send(ctx context.Context, body []byte) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.o.Message, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("X-Ndrbridge-Secret", s.o.Secret)
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return fmt.Errorf("send the message: %w", err)
-	}
-	defer resp.Body.Close()
-	said, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
-	if err != nil {
-		return fmt.Errorf("read the answer to the message: %w", err)
-	}
-	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("the message was answered %s: %s", resp.Status, said)
-	}
-	return nil
+	return ticketserver.Notify(ctx, s.o.Message, map[string]string{"X-Ndrbridge-Secret": s.o.Secret}, body)
 }
