@@ -43,7 +43,7 @@ type DetectionsOptions struct {
 	// page is committed; an error fails the poll.
 	Reused func(ctx context.Context, r ReusedID) error
 	// OwnWrites knows what the bridge writes to the appliance; nil: nothing.
-	OwnWrites OwnWrites
+	OwnWrites ownWrites
 }
 
 // idlePolls is how many polls without anything new pass between two that do not rely on

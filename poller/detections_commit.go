@@ -213,9 +213,9 @@ func (d *Detections) commit(ctx context.Context, p detectionsPosition, c checkpo
 	return nil
 }
 
-// OwnWrites knows what the bridge itself writes to the appliance, so that a version that
+// ownWrites knows what the bridge itself writes to the appliance, so that a version that
 // contains nothing else can be distinguished from changes made by others.
-type OwnWrites interface {
+type ownWrites interface {
 	// Turn waits until nothing is being written to the appliance, and prevents writes until
 	// end is called: what a page shows of a write is then known when the page is read. It
 	// returns ctx's error if ctx is done.
@@ -275,7 +275,7 @@ var errGaveWay = errors.New("the journal is full, and a ticket waits to be writt
 // turnStore is a store for commits during a turn.
 type turnStore struct {
 	Store
-	ownWrites OwnWrites
+	ownWrites ownWrites
 }
 
 // Commit implements Store. While the journal is full it waits, unless another goroutine

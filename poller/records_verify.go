@@ -12,8 +12,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// JournalReader reads the journal. *checkpoint.Store implements it.
-type JournalReader interface {
+// journalReader reads the journal. *checkpoint.Store implements it.
+type journalReader interface {
 	Read(ctx context.Context, after uint64, max checkpoint.Batch) ([]checkpoint.Record, error)
 	Stats(ctx context.Context) (checkpoint.Stats, error)
 }
@@ -22,7 +22,7 @@ type JournalReader interface {
 // up to where the stream was read, with the contents of the journal. Trimmed events cannot
 // be compared, so it begins no earlier than the journal does. It changes nothing, and can
 // run while the source does. It returns ErrNoPosition if the stream was never read.
-func VerifyRecords(ctx context.Context, client RecordsClient, store Store, journal JournalReader, o RecordsOptions, since time.Time, report VerifyReport) (Verification, error) {
+func VerifyRecords(ctx context.Context, client RecordsClient, store Store, journal journalReader, o RecordsOptions, since time.Time, report VerifyReport) (Verification, error) {
 	r := NewRecords(client, store, o)
 	p, err := committedPosition(ctx, &r.stream, parsePosition[recordsPosition])
 	if err != nil {
@@ -56,7 +56,7 @@ func VerifyRecords(ctx context.Context, client RecordsClient, store Store, journ
 
 // journalled returns the hashes of the stream's records in the journal, and the time from
 // which on the journal holds all of them: until, if it holds none.
-func (r *Records) journalled(ctx context.Context, journal JournalReader, until int64) (hashes map[uint64]struct{}, whole int64, err error) {
+func (r *Records) journalled(ctx context.Context, journal journalReader, until int64) (hashes map[uint64]struct{}, whole int64, err error) {
 	stats, err := journal.Stats(ctx)
 	if err != nil {
 		return nil, 0, fmt.Errorf("read the journal: %w", err)

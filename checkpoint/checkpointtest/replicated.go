@@ -15,8 +15,8 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-// Logs are replicated logs by name.
-type Logs interface {
+// logs are replicated logs by name.
+type logs interface {
 	// Take returns a log for a new owner; a log that is not there is empty. What earlier owners
 	// append is refused from then on.
 	Take(name string) (checkpoint.Log, error)
@@ -27,13 +27,13 @@ type Logs interface {
 // Replicated returns a backend whose states are copies of logs. Every state that is opened
 // again, and every state that a crash leaves, is made from its log alone. Whenever a test
 // reads the Stats, a replica that follows the log must hold what the store holds.
-func Replicated(logs Logs) Backend {
+func Replicated(logs logs) Backend {
 	b := &replicated{logs: logs, names: map[string]bool{}}
 	return Backend{Open: b.open, Crash: b.crash}
 }
 
 type replicated struct {
-	logs    Logs
+	logs    logs
 	crashes atomic.Int64
 
 	mu    sync.Mutex

@@ -25,7 +25,7 @@ type Dumper interface {
 
 // FollowerOptions configures a Follower.
 type FollowerOptions struct {
-	Clock     Clock
+	Clock     clock
 	PollEvery time.Duration // how often the stream's leader is asked for the last message; 0: 1 s
 
 	// Snapshots is where the follower makes snapshots, once a record has shown that the replica

@@ -11,13 +11,13 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-// Clock is the time of this machine: see lease.Clock.
-type Clock interface {
+// clock is the time of this machine: see lease.Clock.
+type clock interface {
 	Now() time.Duration // never goes back, is never set
 }
 
-// Lease is extended by every record that was stored: see lease.Lease.
-type Lease interface {
+// lease is extended by every record that was stored: see lease.Lease.
+type lease interface {
 	// Renew makes the lease last its term from begun on, a moment of the Clock.
 	Renew(begun time.Duration)
 }
@@ -39,8 +39,8 @@ type Options struct {
 	Trail string
 	// Cluster is the identity of the cluster. Only the first take of a log needs it.
 	Cluster string
-	Lease   Lease         // may be nil
-	Clock   Clock         // the lease's
+	Lease   lease         // may be nil
+	Clock   clock         // the lease's
 	Term    time.Duration // the lease's, which each message carries; 0: 6 s
 
 	AckWait   time.Duration // how long an answer is awaited before a message is sent again; 0: 2 s

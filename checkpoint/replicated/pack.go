@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// MaxRecord bounds a record. Stores append no larger one.
-	MaxRecord = checkpoint.MaxRecord
+	// maxRecord bounds a record. Stores append no larger one.
+	maxRecord = checkpoint.MaxRecord
 	// maxPacked bounds the parts of a record that a reader keeps until the last one comes.
-	maxPacked = MaxRecord + MaxRecord/64
+	maxPacked = maxRecord + maxRecord/64
 )
 
 // packer compresses records. It is used from one goroutine.
@@ -35,8 +35,8 @@ const keptBytes = 4 << 20
 
 // pack returns a record's compressed form, which is valid until the next call.
 func (p *packer) pack(record []byte) ([]byte, error) {
-	if len(record) > MaxRecord {
-		return nil, fmt.Errorf("the record has %d bytes; the log takes at most %d", len(record), MaxRecord)
+	if len(record) > maxRecord {
+		return nil, fmt.Errorf("the record has %d bytes; the log takes at most %d", len(record), maxRecord)
 	}
 	if cap(p.packed) > keptBytes {
 		p.packed = nil
@@ -45,9 +45,9 @@ func (p *packer) pack(record []byte) ([]byte, error) {
 	return p.packed, nil
 }
 
-// newDecoder returns a decoder for DecodeAll that makes MaxRecord bytes at most.
+// newDecoder returns a decoder for DecodeAll that makes maxRecord bytes at most.
 func newDecoder() (*zstd.Decoder, error) {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(MaxRecord), zstd.WithDecoderLowmem(true))
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxRecord), zstd.WithDecoderLowmem(true))
 	if err != nil {
 		return nil, fmt.Errorf("create the decoder: %w", err)
 	}

@@ -38,7 +38,7 @@ type Options struct {
 	Key func() (string, error)
 	// OAuth authorizes with tokens instead, as the cloud edition requires.
 	OAuth *OAuth
-	// Timeout bounds each request including its answer's body; 0 means DefaultTimeout.
+	// Timeout bounds each request including its answer's body; 0 means defaultTimeout.
 	Timeout time.Duration
 	// RateLimit is the maximum number of requests per second, those for tokens
 	// included; a burst may use the allowance of one second. 0 means no limit.
@@ -48,7 +48,7 @@ type Options struct {
 	// Proxy is an http, https or socks5 URL; nil means the proxy of the environment.
 	Proxy *url.URL
 	// MaxAnswer limits the size of an answer's body in bytes, decompressed; 0 means
-	// DefaultMaxAnswer.
+	// defaultMaxAnswer.
 	MaxAnswer int64
 	// UserAgent is what the appliance logs; empty means ndrbridge.
 	UserAgent string
@@ -75,8 +75,8 @@ type Options struct {
 
 // The defaults of Options.
 const (
-	DefaultTimeout         = 30 * time.Second
-	DefaultMaxAnswer int64 = 16 << 20
+	defaultTimeout         = 30 * time.Second
+	defaultMaxAnswer int64 = 16 << 20
 )
 
 // Client is a client of one appliance. Its methods are safe for concurrent use, each
@@ -105,7 +105,7 @@ func New(o Options) (*Client, error) {
 		base:      *base,
 		product:   strings.ToLower(cmp.Or(o.Product, "service")),
 		userAgent: cmp.Or(o.UserAgent, "ndrbridge"),
-		maxAnswer: cmp.Or(o.MaxAnswer, DefaultMaxAnswer),
+		maxAnswer: cmp.Or(o.MaxAnswer, defaultMaxAnswer),
 		link:      newLink(o),
 	}
 	if o.OAuth != nil {

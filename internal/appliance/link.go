@@ -38,7 +38,7 @@ func newLink(o Options) *link {
 		transport = newTransport(o.TLS, o.Proxy, o.Lease)
 	}
 	l := &link{
-		timeout: cmp.Or(o.Timeout, DefaultTimeout),
+		timeout: cmp.Or(o.Timeout, defaultTimeout),
 		clock:   newClock(o),
 		close:   (&http.Client{Transport: transport}).CloseIdleConnections,
 	}

@@ -14,8 +14,8 @@ import (
 // Version is a firmware version: its numbers from left to right.
 type Version []int
 
-// ParseVersion parses numbers joined by dots, such as 26.3.0.1234.
-func ParseVersion(text string) (Version, error) {
+// parseVersion parses numbers joined by dots, such as 26.3.0.1234.
+func parseVersion(text string) (Version, error) {
 	var v Version
 	const maxNumbers = 16
 	for part := range strings.SplitSeq(text, ".") {
@@ -63,7 +63,7 @@ func (c *Client) Firmware(ctx context.Context) (Version, error) {
 			return errors.New("the answer does not contain the version")
 		}
 		var err error
-		v, err = ParseVersion(answer.Version)
+		v, err = parseVersion(answer.Version)
 		return err
 	})
 	return v, err

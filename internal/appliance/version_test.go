@@ -19,11 +19,11 @@ func TestVersionsAreComparedByNumber(t *testing.T) {
 		{"09.3", "9.03", 0},
 		{"8.9.9.99999", "9.3", -1},
 	} {
-		v, err := ParseVersion(test.v)
+		v, err := parseVersion(test.v)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, err := ParseVersion(test.w)
+		w, err := parseVersion(test.w)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +38,7 @@ func TestVersionsAreComparedByNumber(t *testing.T) {
 
 func TestInvalidVersions(t *testing.T) {
 	for _, text := range []string{"", ".", "9.", ".9", "9..3", "v9.3", "9.3-1", "-9.3", "+9.3", "9.3 ", "9.99999999999", "9_0.3", "0x9.3"} {
-		if v, err := ParseVersion(text); err == nil {
+		if v, err := parseVersion(text); err == nil {
 			t.Errorf("%q: %s", text, v)
 		}
 	}
@@ -76,11 +76,11 @@ func FuzzParseVersion(f *testing.F) {
 	f.Add("26.3.0.1234")
 	f.Add("9..3")
 	f.Fuzz(func(t *testing.T, text string) {
-		v, err := ParseVersion(text)
+		v, err := parseVersion(text)
 		if err != nil {
 			return
 		}
-		w, err := ParseVersion(v.String())
+		w, err := parseVersion(v.String())
 		if err != nil || v.Compare(w) != 0 || w.String() != v.String() {
 			t.Errorf("%q became %s, then %s: %v", text, v, w, err)
 		}

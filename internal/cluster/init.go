@@ -20,7 +20,7 @@ func Init(ctx context.Context, r Registry, name string, shards, layout int, fill
 	marked := final
 	marked.Creating = true
 	revision, err := putSettings(ctx, r, marked, 0)
-	if errors.Is(err, ErrConflict) {
+	if errors.Is(err, errConflict) {
 		return notNew(ctx, r, name)
 	}
 	if err == nil {
@@ -36,7 +36,7 @@ func Init(ctx context.Context, r Registry, name string, shards, layout int, fill
 // logs are recovered. It returns ErrNotNew if the bucket belongs to another cluster.
 func Resume(ctx context.Context, r Registry, name string, shards, layout int, id string) error {
 	_, err := putSettings(ctx, r, settings{Name: name, Shards: shards, Layout: layout, ID: id}, 0)
-	if !errors.Is(err, ErrConflict) {
+	if !errors.Is(err, errConflict) {
 		return err
 	}
 	stored, err := getSettings(ctx, r)

@@ -8,23 +8,23 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// KV is a Registry in a key-value bucket of JetStream.
-type KV struct {
+// kv is a Registry in a key-value bucket of JetStream.
+type kv struct {
 	bucket jetstream.KeyValue
 	hide   func(error) error
 }
 
 // NewKV returns the registry that is kept in bucket. hide, if not nil, removes secrets from
 // errors of the servers.
-func NewKV(bucket jetstream.KeyValue, hide func(error) error) *KV {
+func NewKV(bucket jetstream.KeyValue, hide func(error) error) Registry {
 	if hide == nil {
 		hide = func(err error) error { return err }
 	}
-	return &KV{bucket, hide}
+	return &kv{bucket, hide}
 }
 
 // Get implements Registry.
-func (k *KV) Get(ctx context.Context, key string) (Entry, error) {
+func (k *kv) Get(ctx context.Context, key string) (Entry, error) {
 	e, err := k.bucket.Get(ctx, key)
 	if err != nil {
 		return Entry{}, fmt.Errorf("read key %s of bucket %s: %w", key, k.bucket.Bucket(), k.known(err))
@@ -33,7 +33,7 @@ func (k *KV) Get(ctx context.Context, key string) (Entry, error) {
 }
 
 // List implements Registry.
-func (k *KV) List(ctx context.Context, prefix string) (entries []Entry, err error) {
+func (k *kv) List(ctx context.Context, prefix string) (entries []Entry, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("list keys %s* of bucket %s: %w", prefix, k.bucket.Bucket(), k.hide(err))
@@ -62,7 +62,7 @@ func (k *KV) List(ctx context.Context, prefix string) (entries []Entry, err erro
 }
 
 // Put implements Registry.
-func (k *KV) Put(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+func (k *kv) Put(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
 	var stored uint64
 	var err error
 	if revision == 0 {
@@ -77,7 +77,7 @@ func (k *KV) Put(ctx context.Context, key string, value []byte, revision uint64)
 }
 
 // Delete implements Registry.
-func (k *KV) Delete(ctx context.Context, key string, revision uint64) error {
+func (k *kv) Delete(ctx context.Context, key string, revision uint64) error {
 	if err := k.bucket.Delete(ctx, key, jetstream.LastRevision(revision)); err != nil {
 		return fmt.Errorf("delete key %s of bucket %s: %w", key, k.bucket.Bucket(), k.known(err))
 	}
@@ -89,13 +89,13 @@ func entry(e jetstream.KeyValueEntry) Entry {
 }
 
 // known returns err without secrets, joined with the error of Registry that it corresponds to.
-func (k *KV) known(err error) error {
+func (k *kv) known(err error) error {
 	err = k.hide(err)
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound), errors.Is(err, jetstream.ErrKeyDeleted):
-		return errors.Join(ErrNoKey, err)
+		return errors.Join(errNoKey, err)
 	case errors.Is(err, jetstream.ErrKeyExists), errors.Is(err, jetstream.ErrKeyRevisionMismatch):
-		return errors.Join(ErrConflict, err)
+		return errors.Join(errConflict, err)
 	}
 	return err
 }

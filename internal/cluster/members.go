@@ -13,8 +13,8 @@ import (
 	"ndrbridge/internal/lease"
 )
 
-// ErrName is returned if another process runs under this member's name.
-var ErrName = errors.New("another process runs as this member")
+// errName is returned if another process runs under this member's name.
+var errName = errors.New("another process runs as this member")
 
 // members keeps this member's entry in the registry and the view of all of them.
 type members struct {
@@ -60,14 +60,14 @@ func newMembers(r Registry, c lease.Clock, term time.Duration, shards int, log *
 }
 
 // run publishes this member's entry and reads those of the others until ctx is done. It
-// returns ErrName if the name belongs to another process.
+// returns errName if the name belongs to another process.
 func (m *members) run(ctx context.Context) error {
 	for {
 		err := m.round(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case errors.Is(err, ErrName):
+		case errors.Is(err, errName):
 			return err
 		case err != nil && !m.failing:
 			m.log.Warn("the members of the cluster cannot be read; retrying", "error", err)
@@ -87,7 +87,7 @@ func (m *members) round(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, m.term/3)
 	defer cancel()
 	publishErr := m.publish(ctx)
-	if errors.Is(publishErr, ErrName) {
+	if errors.Is(publishErr, errName) {
 		return publishErr
 	}
 	entries, err := m.registry.List(ctx, memberPrefix)
@@ -150,13 +150,13 @@ func (m *members) publish(ctx context.Context) error {
 		}
 		return nil
 	}
-	if !errors.Is(err, ErrConflict) {
+	if !errors.Is(err, errConflict) {
 		return fmt.Errorf("publish the member's entry: %w", err)
 	}
 	// An earlier write may have been stored without an answer, or somebody removed the entry.
 	e, err := m.registry.Get(ctx, key)
 	switch {
-	case errors.Is(err, ErrNoKey):
+	case errors.Is(err, errNoKey):
 		m.revision = 0
 		return nil
 	case err != nil:
@@ -172,11 +172,11 @@ func (m *members) publish(ctx context.Context) error {
 }
 
 // free reports whether the name can be claimed: its entry does not exist, is this
-// process's, or has been unchanged long enough for its process to be gone. It returns ErrName
+// process's, or has been unchanged long enough for its process to be gone. It returns errName
 // if the entry changes.
 func (m *members) free(ctx context.Context, key, instance string) (bool, error) {
 	e, err := m.registry.Get(ctx, key)
-	if errors.Is(err, ErrNoKey) {
+	if errors.Is(err, errNoKey) {
 		m.revision = 0
 		return true, nil
 	}
@@ -201,7 +201,7 @@ func (m *members) free(ctx context.Context, key, instance string) (bool, error) 
 
 func nameTaken(by member) error {
 	return fmt.Errorf("%w: %q is in use by a process of version %s, started at %s; give each bridge a cluster.member of its own",
-		ErrName, by.ID, by.Version, by.Since.Format(time.RFC3339))
+		errName, by.ID, by.Version, by.Since.Format(time.RFC3339))
 }
 
 // observe notes what the registry has.
@@ -273,7 +273,7 @@ func (m *members) leave(ctx context.Context) error {
 		return nil
 	}
 	err := m.registry.Delete(ctx, memberPrefix+m.self().ID, m.revision)
-	if err != nil && !errors.Is(err, ErrConflict) {
+	if err != nil && !errors.Is(err, errConflict) {
 		return fmt.Errorf("remove the member's entry: %w", err)
 	}
 	return nil

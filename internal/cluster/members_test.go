@@ -136,7 +136,7 @@ func TestSecondMemberOfANameIsRefused(t *testing.T) {
 		second := startMember(t, r, "a", "2", 1)
 		time.Sleep(2 * testTerm)
 		<-second.done
-		if !errors.Is(second.err, ErrName) || !strings.Contains(second.err.Error(), "cluster.member") {
+		if !errors.Is(second.err, errName) || !strings.Contains(second.err.Error(), "cluster.member") {
 			t.Errorf("second: %v", second.err)
 		}
 		if err := first.stop(); err != nil {
@@ -156,7 +156,7 @@ func TestOfTwoThatWaitForANameOneGetsIt(t *testing.T) {
 			t.Error("a name is claimed that may be in use")
 		}
 		time.Sleep(2 * testTerm)
-		if e2, e3 := second.stop(), third.stop(); errors.Is(e2, ErrName) == errors.Is(e3, ErrName) {
+		if e2, e3 := second.stop(), third.stop(); errors.Is(e2, errName) == errors.Is(e3, errName) {
 			t.Errorf("second: %v, third: %v; want one of them refused", e2, e3)
 		}
 	})
@@ -176,7 +176,7 @@ func TestMemberWhoseNameWasTakenOverStops(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(testTerm)
-		if err := first.stop(); !errors.Is(err, ErrName) {
+		if err := first.stop(); !errors.Is(err, errName) {
 			t.Errorf("first: %v", err)
 		}
 	})

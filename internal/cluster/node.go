@@ -44,7 +44,7 @@ func New(o Options) *Node {
 }
 
 // Run runs the member until ctx is cancelled. Then it hands over its shards cleanly, and
-// returns when everything has stopped. It returns ErrSettings or ErrName if this member may
+// returns when everything has stopped. It returns ErrSettings or errName if this member may
 // not be one. It is called once.
 func (n *Node) Run(ctx context.Context) error {
 	if err := n.join(ctx); err != nil || ctx.Err() != nil {

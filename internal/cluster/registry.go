@@ -7,11 +7,11 @@ import (
 
 // Errors of a Registry. They are returned wrapped.
 var (
-	// ErrConflict is returned if a key has another revision than the caller expects, or
+	// errConflict is returned if a key has another revision than the caller expects, or
 	// exists although it should not. Nothing was written.
-	ErrConflict = errors.New("the key was changed by another process")
-	// ErrNoKey is returned if a key does not exist.
-	ErrNoKey = errors.New("the key does not exist")
+	errConflict = errors.New("the key was changed by another process")
+	// errNoKey is returned if a key does not exist.
+	errNoKey = errors.New("the key does not exist")
 )
 
 // Entry is a key of a Registry and its value.
@@ -25,13 +25,13 @@ type Entry struct {
 // and one entry for each member. Writes are compare-and-set; reads may be stale.
 // A Registry is safe for concurrent use.
 type Registry interface {
-	// Get returns the entry of key, or ErrNoKey.
+	// Get returns the entry of key, or errNoKey.
 	Get(ctx context.Context, key string) (Entry, error)
 	// List returns the entries whose keys begin with prefix, which ends with a dot, in any
 	// order. It returns maxEntries at most.
 	List(ctx context.Context, prefix string) ([]Entry, error)
 	// Put stores value under key if the key's revision is revision; 0: if the key does
-	// not exist. It returns the new revision, or ErrConflict. After any other error it is
+	// not exist. It returns the new revision, or errConflict. After any other error it is
 	// not known whether the value was stored.
 	Put(ctx context.Context, key string, value []byte, revision uint64) (uint64, error)
 	// Delete removes key if its revision is revision. Errors are those of Put.

@@ -30,7 +30,7 @@ func (f *fakeRegistry) Get(_ context.Context, key string) (Entry, error) {
 	if e, ok := f.entries[key]; ok {
 		return e, nil
 	}
-	return Entry{}, ErrNoKey
+	return Entry{}, errNoKey
 }
 
 func (f *fakeRegistry) List(_ context.Context, prefix string) ([]Entry, error) {
@@ -49,7 +49,7 @@ func (f *fakeRegistry) Put(_ context.Context, key string, value []byte, revision
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.entries[key].Revision != revision {
-		return 0, ErrConflict
+		return 0, errConflict
 	}
 	f.last++
 	f.entries[key] = Entry{Key: key, Value: value, Revision: f.last}
@@ -60,7 +60,7 @@ func (f *fakeRegistry) Delete(_ context.Context, key string, revision uint64) er
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.entries[key].Revision != revision {
-		return ErrConflict
+		return errConflict
 	}
 	delete(f.entries, key)
 	return nil
@@ -136,7 +136,7 @@ func TestRegistry(t *testing.T) {
 			r := open(t)
 			const key = "member.bridge-1"
 
-			if _, err := r.Get(ctx, key); !errors.Is(err, ErrNoKey) {
+			if _, err := r.Get(ctx, key); !errors.Is(err, errNoKey) {
 				t.Errorf("Get of a key that does not exist: %v", err)
 			}
 			if found, err := r.List(ctx, memberPrefix); err != nil || len(found) != 0 {
@@ -146,14 +146,14 @@ func TestRegistry(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := r.Put(ctx, key, []byte("2"), 0); !errors.Is(err, ErrConflict) {
+			if _, err := r.Put(ctx, key, []byte("2"), 0); !errors.Is(err, errConflict) {
 				t.Errorf("Put of a key that exists: %v", err)
 			}
 			second, err := r.Put(ctx, key, []byte("2"), first)
 			if err != nil || second <= first {
 				t.Fatalf("Put: revision %d after %d, %v", second, first, err)
 			}
-			if _, err := r.Put(ctx, key, []byte("3"), first); !errors.Is(err, ErrConflict) {
+			if _, err := r.Put(ctx, key, []byte("3"), first); !errors.Is(err, errConflict) {
 				t.Errorf("Put over another revision: %v", err)
 			}
 			if _, err := r.Put(ctx, settingsKey, []byte("{}"), 0); err != nil {
@@ -163,13 +163,13 @@ func TestRegistry(t *testing.T) {
 			if err != nil || len(found) != 1 || found[0].Key != key || string(found[0].Value) != "2" || found[0].Revision != second {
 				t.Errorf("List: %v, %v", found, err)
 			}
-			if err := r.Delete(ctx, key, first); !errors.Is(err, ErrConflict) {
+			if err := r.Delete(ctx, key, first); !errors.Is(err, errConflict) {
 				t.Errorf("Delete of another revision: %v", err)
 			}
 			if err := r.Delete(ctx, key, second); err != nil {
 				t.Error(err)
 			}
-			if _, err := r.Get(ctx, key); !errors.Is(err, ErrNoKey) {
+			if _, err := r.Get(ctx, key); !errors.Is(err, errNoKey) {
 				t.Errorf("Get of a deleted key: %v", err)
 			}
 			if found, err := r.List(ctx, memberPrefix); err != nil || len(found) != 0 {

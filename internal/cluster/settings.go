@@ -32,7 +32,7 @@ var ErrSettings = errors.New("this bridge does not fit the cluster")
 // getSettings reads the settings of a cluster.
 func getSettings(ctx context.Context, r Registry) (s settings, err error) {
 	e, err := r.Get(ctx, settingsKey)
-	if errors.Is(err, ErrNoKey) {
+	if errors.Is(err, errNoKey) {
 		return s, fmt.Errorf("the bucket has no settings: create a new cluster with 'ndrbridge cluster init'; if the cluster has run before, NATS has lost them: continue from a copy with 'ndrbridge cluster recover': %w", err)
 	}
 	if err != nil {

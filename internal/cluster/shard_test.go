@@ -376,7 +376,7 @@ func TestMemberThatDoesNotFitIsRefused(t *testing.T) {
 			t.Errorf("other shards: %v", err)
 		}
 		o = s.members[0].node().o
-		if err := New(o).Run(t.Context()); !errors.Is(err, ErrName) {
+		if err := New(o).Run(t.Context()); !errors.Is(err, errName) {
 			t.Errorf("the same name: %v", err)
 		}
 		wantState(t, s.members[0], 0, stateOwning)

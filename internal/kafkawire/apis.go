@@ -20,9 +20,9 @@ const (
 	// maxAnswer bounds answers: the metadata of 10,000 partitions takes half of it.
 	maxAnswer = 1 << 20
 	// maxFetch bounds the bytes that are read of the answer to a fetch: a record batch
-	// with MaxRecords and the fields before it. It is more than is requested, because a
+	// with maxRecords and the fields before it. It is more than is requested, because a
 	// broker returns at least one record batch, whatever its size.
-	maxFetch = MaxRecords + 64<<10
+	maxFetch = maxRecords + 64<<10
 	// maxWholeFetch bounds the size of the answer to a fetch, including bytes that are
 	// not read. Topics may allow messages of any size; brokers accept requests of
 	// 100 MiB by default.

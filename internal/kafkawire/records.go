@@ -17,11 +17,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// MaxRecords bounds the records of a batch, in bytes, both stored and decompressed.
-const MaxRecords = 4 << 20
+// maxRecords bounds the records of a batch, in bytes, both stored and decompressed.
+const maxRecords = 4 << 20
 
-// ErrRecordsTooLarge is returned if the records of a batch exceed MaxRecords.
-var ErrRecordsTooLarge = fmt.Errorf("the records of a batch exceed %d bytes", MaxRecords)
+// ErrRecordsTooLarge is returned if the records of a batch exceed maxRecords.
+var ErrRecordsTooLarge = fmt.Errorf("the records of a batch exceed %d bytes", maxRecords)
 
 // The byte offsets of a record batch's fields (format v2: KIP-98 and Kafka's protocol
 // guide), and bits of its attributes.
@@ -59,7 +59,7 @@ func NextBatch(set []byte) (b Batch, rest []byte, ok bool, err error) {
 	if size < batchHeader || size > maxWholeFetch {
 		return Batch{}, nil, false, foreign("it announces a record batch of %d bytes", raw.Length)
 	}
-	tooLarge := size > batchHeader+MaxRecords
+	tooLarge := size > batchHeader+maxRecords
 	if tooLarge {
 		size = batchHeader
 	}
@@ -108,7 +108,7 @@ func (r Record) Header(name string) (value string) {
 }
 
 // Records returns the records of b; a control batch has none. It ends after the first
-// error, which is ErrRecordsTooLarge if they exceed MaxRecords.
+// error, which is ErrRecordsTooLarge if they exceed maxRecords.
 func (b Batch) Records() iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		if b.tooLarge {
@@ -210,7 +210,7 @@ const (
 )
 
 // decompress returns the records of a batch, ErrRecordsTooLarge if they take more than
-// MaxRecords.
+// maxRecords.
 func decompress(codec int16, b []byte) ([]byte, error) {
 	switch codec {
 	case codecNone:
@@ -226,7 +226,7 @@ func decompress(codec int16, b []byte) ([]byte, error) {
 	case codecLz4:
 		return readRecords(lz4.NewReader(bytes.NewReader(b)))
 	case codecZstd:
-		in, err := zstd.NewReader(bytes.NewReader(b), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(MaxRecords))
+		in, err := zstd.NewReader(bytes.NewReader(b), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxRecords))
 		if err != nil {
 			return nil, malformed(err)
 		}
@@ -241,11 +241,11 @@ func malformed(err error) error {
 	return foreign("the records of a batch cannot be decompressed: %w", err)
 }
 
-// readRecords reads decompressed records, up to MaxRecords.
+// readRecords reads decompressed records, up to maxRecords.
 func readRecords(in io.Reader) ([]byte, error) {
-	records, err := io.ReadAll(io.LimitReader(in, MaxRecords+1))
+	records, err := io.ReadAll(io.LimitReader(in, maxRecords+1))
 	switch {
-	case len(records) > MaxRecords || errors.Is(err, zstd.ErrWindowSizeExceeded) || errors.Is(err, zstd.ErrDecoderSizeExceeded):
+	case len(records) > maxRecords || errors.Is(err, zstd.ErrWindowSizeExceeded) || errors.Is(err, zstd.ErrDecoderSizeExceeded):
 		return nil, ErrRecordsTooLarge
 	case err != nil:
 		return nil, malformed(err)
@@ -286,7 +286,7 @@ func decodeSnappyBlock(dst, block []byte) ([]byte, error) {
 	if err != nil {
 		return nil, malformed(err)
 	}
-	if len(dst)+n > MaxRecords {
+	if len(dst)+n > maxRecords {
 		return nil, ErrRecordsTooLarge
 	}
 	decoded, err := s2.Decode(nil, block)

@@ -116,7 +116,7 @@ func TestDecompressedRecordsAreBounded(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			codec, compressed := compress(make([]byte, 16*MaxRecords))
+			codec, compressed := compress(make([]byte, 16*maxRecords))
 			b, _, ok, err := NextBatch(batchOf(0, codec, compressed, 1))
 			if !ok || err != nil {
 				t.Fatal(ok, err)
@@ -150,7 +150,7 @@ func TestOnlyTheHeaderOfALargeBatchIsRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		first, delta := rapid.Int64Range(0, math.MaxInt64-math.MaxInt32-1).Draw(t, "first"), rapid.Int64Range(0, math.MaxInt32).Draw(t, "delta")
 		count := int32(rapid.Int64Range(1, min(delta+1, math.MaxInt32)).Draw(t, "count"))
-		length := rapid.Int64Range(batchHeader-12+MaxRecords+1, maxWholeFetch-12).Draw(t, "length")
+		length := rapid.Int64Range(batchHeader-12+maxRecords+1, maxWholeFetch-12).Draw(t, "length")
 		set := append(largeHeader(length, first, delta, count), make([]byte, rapid.IntRange(0, 200).Draw(t, "more"))...)
 		if _, _, ok, err := NextBatch(set[:rapid.IntRange(0, batchHeader-1).Draw(t, "cut")]); ok || err != nil {
 			t.Fatalf("a part of the header: %v, %v", ok, err)
@@ -212,7 +212,7 @@ func FuzzRecords(f *testing.F) {
 					t.Fatalf("offset %d", r.Offset)
 				}
 			}
-			if size > 2*MaxRecords {
+			if size > 2*maxRecords {
 				t.Fatalf("%d bytes of records", size)
 			}
 			set = rest

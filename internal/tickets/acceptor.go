@@ -87,7 +87,7 @@ func (a *Acceptor) Accept(ctx context.Context, key string, commands []Command) (
 	accepted, err := a.store.Accept(ctx, stored)
 	if err != nil {
 		if errors.Is(err, checkpoint.ErrCommandsFull) {
-			a.Count(ReceivedFull)
+			a.Count(receivedFull)
 		}
 		if _, refused := errors.AsType[*FieldError](err); refused {
 			a.Count(ReceivedRefused)
@@ -96,9 +96,9 @@ func (a *Acceptor) Accept(ctx context.Context, key string, commands []Command) (
 	}
 	for _, c := range accepted {
 		if c.Duplicate {
-			a.Count(ReceivedDuplicate)
+			a.Count(receivedDuplicate)
 		} else {
-			a.Count(ReceivedAccepted)
+			a.Count(receivedAccepted)
 		}
 	}
 	return accepted, nil

@@ -15,9 +15,9 @@ import (
 	"ndrbridge/transform"
 )
 
-// Client is the part of *appliance.Client that a Writer needs. Its methods return an
+// client is the part of *appliance.Client that a Writer needs. Its methods return an
 // *appliance.Error.
-type Client interface {
+type client interface {
 	PatchDetection(ctx context.Context, id int64, change appliance.DetectionChange) error
 	PatchTicket(ctx context.Context, ticketID string, change appliance.DetectionChange) error
 	Detection(ctx context.Context, id int64, page *appliance.Page) error

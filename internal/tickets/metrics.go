@@ -18,10 +18,10 @@ type Received string
 // Accept by Acceptor.Count, once per request. An unreadable message of a broker is
 // counted only by its intake.
 const (
-	ReceivedAccepted   Received = "accepted"
-	ReceivedDuplicate  Received = "duplicate"  // the command had been accepted before
+	receivedAccepted   Received = "accepted"
+	receivedDuplicate  Received = "duplicate"  // the command had been accepted before
 	ReceivedRefused    Received = "refused"    // the call is invalid
-	ReceivedFull       Received = "full"       // there is no space for the call
+	receivedFull       Received = "full"       // there is no space for the call
 	ReceivedIgnored    Received = "ignored"    // the webhook requests no change
 	ReceivedUnverified Received = "unverified" // the sender of the webhook was not verified
 )
@@ -40,7 +40,7 @@ func NewAcceptorMetrics(r prometheus.Registerer) *AcceptorMetrics {
 	}, []string{"result"})}
 	r.MustRegister(m.received)
 	// Create all series, so that the first count is an increase.
-	for _, what := range []Received{ReceivedAccepted, ReceivedDuplicate, ReceivedRefused, ReceivedFull, ReceivedIgnored, ReceivedUnverified} {
+	for _, what := range []Received{receivedAccepted, receivedDuplicate, ReceivedRefused, receivedFull, ReceivedIgnored, ReceivedUnverified} {
 		m.received.WithLabelValues(string(what))
 	}
 	return m

@@ -54,7 +54,7 @@ type WriterStore interface {
 //     first is carried out first. No other command waits for one that is retried.
 //   - Nothing is written before the state holds it.
 type Writer struct {
-	client    Client
+	client    client
 	store     WriterStore
 	ownWrites *OwnWrites
 	o         WriterOptions
@@ -80,7 +80,7 @@ type Status struct {
 
 // NewWriter returns a Writer that continues from the commands in store. It shares
 // ownWrites with the pollers of the appliance's detections.
-func NewWriter(client Client, store WriterStore, ownWrites *OwnWrites, o WriterOptions) *Writer {
+func NewWriter(client client, store WriterStore, ownWrites *OwnWrites, o WriterOptions) *Writer {
 	w := &Writer{
 		client: client, store: store, ownWrites: ownWrites, o: o,
 		events:    transform.Encoder{Appliance: o.Appliance},

@@ -72,7 +72,7 @@ func (s *stream) check(ctx context.Context, path *finding.Path) []finding.Findin
 		}
 		return append(found, f)
 	}
-	if s.o.Network == TCP {
+	if s.o.Network == networkTCP {
 		found = append(found, finding.Finding{
 			Step: "tls", Result: finding.Warning, Detail: "plain TCP: anyone on the network path can read and change the events, and whether the receiver expects TLS there cannot be known without sending something",
 			Advice: "use network: tls if the receiver supports it",

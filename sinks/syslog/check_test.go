@@ -17,9 +17,9 @@ func TestCheckExplainsEachStep(t *testing.T) {
 	server, pool := sinktest.Certificate(t)
 	named := certificate.New(t, "siem.example", time.Now().Add(time.Hour), &server)
 	overTLS := func(c tls.Certificate, auth tls.ClientAuthType) string {
-		return newReceiver(t, OctetCounting, &tls.Config{Certificates: []tls.Certificate{c}, ClientAuth: auth}).addr()
+		return newReceiver(t, octetCounting, &tls.Config{Certificates: []tls.Certificate{c}, ClientAuth: auth}).addr()
 	}
-	plain := newReceiver(t, OctetCounting, nil)
+	plain := newReceiver(t, octetCounting, nil)
 	datagrams := newDatagramReceiver(t)
 	closing := loopback.Serve(t, func(net.Conn) {})
 	trusted := &tls.Config{RootCAs: pool}
@@ -32,12 +32,12 @@ func TestCheckExplainsEachStep(t *testing.T) {
 		{"an unknown authority", Options{Address: overTLS(server, tls.NoClientCert)}, []string{"connect ok connected", "certificate warning self-signed", "tls failed ca_file"}},
 		{"another name", Options{Address: overTLS(named, tls.NoClientCert), TLS: trusted}, []string{"connect ok connected", "certificate warning siem.example", "tls failed siem.example"}},
 		{"no client certificate", Options{Address: overTLS(server, tls.RequireAnyClientCert), TLS: trusted}, []string{"connect ok connected", "certificate warning self-signed", "tls ok trusted", "delivery failed tls.cert_file"}},
-		{"tcp", Options{Address: plain.addr(), Network: TCP}, []string{"connect ok connected", "tls warning plain TCP", "delivery not tried no answer"}},
-		{"a server that closes at once", Options{Address: closing, Network: TCP}, []string{"connect ok connected", "delivery failed ended at once"}},
+		{"tcp", Options{Address: plain.addr(), Network: networkTCP}, []string{"connect ok connected", "tls warning plain TCP", "delivery not tried no answer"}},
+		{"a server that closes at once", Options{Address: closing, Network: networkTCP}, []string{"connect ok connected", "delivery failed ended at once"}},
 		{"nobody listens", Options{Address: loopback.Closed(t)}, []string{"connect failed refuses connections"}},
 		{"an unknown name", Options{Address: "siem.invalid:6514"}, []string{"address failed siem.invalid"}},
-		{"udp", Options{Address: datagrams.address, Network: UDP}, []string{"connect remark over UDP", "delivery not tried cannot be known"}},
-		{"an unknown name over UDP", Options{Address: "siem.invalid:514", Network: UDP}, []string{"address failed siem.invalid"}},
+		{"udp", Options{Address: datagrams.address, Network: networkUDP}, []string{"connect remark over UDP", "delivery not tried cannot be known"}},
+		{"an unknown name over UDP", Options{Address: "siem.invalid:514", Network: networkUDP}, []string{"address failed siem.invalid"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			found := open(t, test.options).Check(t.Context(), time.Now)

@@ -69,7 +69,7 @@ func (s *stream) dial(ctx context.Context, config *tls.Config) (*conn, error) {
 	}
 	c := &conn{raw: dialled.(*net.TCPConn), below: s.o.Lease.Conn(dialled), ended: make(chan struct{})}
 	c.Conn = c.below
-	if s.o.Network == TLS {
+	if s.o.Network == networkTLS {
 		secured := tls.Client(c.below, config)
 		if err := secured.HandshakeContext(ctx); err != nil {
 			c.below.Close()

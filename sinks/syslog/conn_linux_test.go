@@ -14,8 +14,8 @@ import (
 
 // A host that loses its power ends no connection: only its silence shows that.
 func TestASilentHostIsNoticedBeforeTheTailExpires(t *testing.T) {
-	r := newReceiver(t, OctetCounting, nil)
-	s := open(t, Options{Address: r.addr(), Network: TCP})
+	r := newReceiver(t, octetCounting, nil)
+	s := open(t, Options{Address: r.addr(), Network: networkTCP})
 	if err := s.Send(t.Context(), sinktest.Events(1, 1, 200)); err != nil {
 		t.Fatal(err)
 	}

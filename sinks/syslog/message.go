@@ -59,7 +59,7 @@ type message struct {
 func newMessage(o Options) message {
 	m := message{names: " " + o.Hostname + " " + o.AppName + " - ", framing: o.Framing, maxBytes: o.MaxBytes}
 	m.facility, _ = facilityOf(o.Facility)
-	if o.Network == UDP {
+	if o.Network == networkUDP {
 		m.framing = ""
 	}
 	return m
@@ -86,12 +86,12 @@ func (m *message) append(b []byte, e transform.Event) []byte {
 
 // appendFrame appends a message in its frame.
 func (m *message) appendFrame(b, message []byte) []byte {
-	if m.framing == OctetCounting {
+	if m.framing == octetCounting {
 		b = strconv.AppendInt(b, int64(len(message)), 10)
 		b = append(b, ' ')
 	}
 	b = append(b, message...)
-	if m.framing == Newline {
+	if m.framing == newline {
 		b = append(b, '\n')
 	}
 	return b

@@ -101,7 +101,7 @@ func TestFramesAreReadByAnotherImplementation(t *testing.T) {
 		b.add(i, e, encoder(t, Options{}))
 	}
 	var read []string
-	octetcounting.NewParser(gosyslog.WithMaxMessageLength(MaxDatagram), gosyslog.WithListener(func(r *gosyslog.Result) {
+	octetcounting.NewParser(gosyslog.WithMaxMessageLength(maxDatagram), gosyslog.WithListener(func(r *gosyslog.Result) {
 		if r.Error != nil {
 			t.Error(r.Error)
 			return
@@ -136,8 +136,8 @@ func TestOptionsAreValidated(t *testing.T) {
 		{"a host name that is not ASCII", Options{Address: "a:1", Hostname: "é"}, "hostname"},
 		{"an unknown framing", Options{Address: "a:1", Framing: "lf"}, "framing"},
 		{"a negative size", Options{Address: "a:1", MaxBytes: -1}, "max_bytes"},
-		{"a size above that of a datagram", Options{Address: "a:1", Network: UDP, MaxBytes: MaxDatagram + 1}, "max_bytes"},
-		{"a large size over TCP", Options{Address: "a:1", Network: TCP, MaxBytes: 1 << 20}, ""},
+		{"a size above that of a datagram", Options{Address: "a:1", Network: networkUDP, MaxBytes: maxDatagram + 1}, "max_bytes"},
+		{"a large size over TCP", Options{Address: "a:1", Network: networkTCP, MaxBytes: 1 << 20}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := New(test.options)

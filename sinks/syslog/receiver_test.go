@@ -146,7 +146,7 @@ func (r *receiver) read(conn int, from *bufio.Reader) error {
 }
 
 func (r *receiver) frame(from *bufio.Reader) ([]byte, error) {
-	if r.framing == Newline {
+	if r.framing == newline {
 		return syslogread.Newline(from)
 	}
 	return syslogread.OctetCounting(from)

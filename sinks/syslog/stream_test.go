@@ -56,8 +56,8 @@ func idsOf(events []transform.Event) []string {
 
 // A receiver that is restarted may lose what its system has acknowledged.
 func TestWhatAReceiverHadNotReadIsSentAgainInOrder(t *testing.T) {
-	r := newReceiver(t, Newline, nil)
-	s := open(t, Options{Address: r.addr(), Network: TCP, Framing: Newline})
+	r := newReceiver(t, newline, nil)
+	s := open(t, Options{Address: r.addr(), Network: networkTCP, Framing: newline})
 	events := sinktest.Events(9, 2, 200)
 	if err := s.Send(t.Context(), events[:3]); err != nil {
 		t.Fatal(err)
@@ -103,8 +103,8 @@ func TestOnlyWhatWasSentShortlyBeforeTheConnectionEndedIsSentAgain(t *testing.T)
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var elapsed atomic.Int64
-			r := newReceiver(t, OctetCounting, nil)
-			s := open(t, Options{Address: r.addr(), Network: TCP, Now: func() time.Time { return time.Unix(0, elapsed.Load()) }})
+			r := newReceiver(t, octetCounting, nil)
+			s := open(t, Options{Address: r.addr(), Network: networkTCP, Now: func() time.Time { return time.Unix(0, elapsed.Load()) }})
 			events := sinktest.Events(2, 1, 200)
 			if err := s.Send(t.Context(), events[:1]); err != nil {
 				t.Fatal(err)
@@ -133,8 +133,8 @@ func TestOnlyWhatWasSentShortlyBeforeTheConnectionEndedIsSentAgain(t *testing.T)
 func TestASlowRepetitionThatFailsLosesNothing(t *testing.T) {
 	var elapsed atomic.Int64
 	now := func() time.Time { return time.Unix(0, elapsed.Load()) }
-	r := newReceiver(t, OctetCounting, nil)
-	s := open(t, Options{Address: r.addr(), Network: TCP, Now: now})
+	r := newReceiver(t, octetCounting, nil)
+	s := open(t, Options{Address: r.addr(), Network: networkTCP, Now: now})
 	events := sinktest.Events(4, 1, 200)
 	for i := range 3 {
 		if err := s.Send(t.Context(), events[i:i+1]); err != nil {
@@ -172,8 +172,8 @@ func TestASlowRepetitionThatFailsLosesNothing(t *testing.T) {
 }
 
 func TestAConnectionIsKept(t *testing.T) {
-	r := newReceiver(t, OctetCounting, nil)
-	s := open(t, Options{Address: r.addr(), Network: TCP})
+	r := newReceiver(t, octetCounting, nil)
+	s := open(t, Options{Address: r.addr(), Network: networkTCP})
 	events := sinktest.Events(20, 1, 200)
 	for i := range events {
 		if err := s.Send(t.Context(), events[i:i+1]); err != nil {
@@ -189,8 +189,8 @@ func TestAConnectionIsKept(t *testing.T) {
 // A message that makes a receiver end the connection does not stop those behind it for ever.
 func TestAMessageThatEndsEveryConnectionIsGivenUp(t *testing.T) {
 	var text syncBuffer
-	r := newReceiver(t, OctetCounting, nil)
-	s := open(t, Options{Address: r.addr(), Network: TCP, Log: slog.New(slog.NewTextHandler(&text, nil))})
+	r := newReceiver(t, octetCounting, nil)
+	s := open(t, Options{Address: r.addr(), Network: networkTCP, Log: slog.New(slog.NewTextHandler(&text, nil))})
 	events := sinktest.Events(2, 1, 200)
 	r.mu.Lock()
 	r.after = func(m received) {
@@ -220,9 +220,9 @@ func TestAMessageThatEndsEveryConnectionIsGivenUp(t *testing.T) {
 func TestMessagesAreNotGivenUpForTheEndsOfLeases(t *testing.T) {
 	const term = 6 * time.Second
 	var text syncBuffer
-	r := newReceiver(t, OctetCounting, nil)
+	r := newReceiver(t, octetCounting, nil)
 	l, clock := leasetest.NewLease(term)
-	s := open(t, Options{Address: r.addr(), Network: TCP, Lease: l, Log: slog.New(slog.NewTextHandler(&text, nil))})
+	s := open(t, Options{Address: r.addr(), Network: networkTCP, Lease: l, Log: slog.New(slog.NewTextHandler(&text, nil))})
 	events := sinktest.Events(2, 1, 200)
 	retry(t, s, events[:1])
 	for range 2 * maxRepetitions {
@@ -255,7 +255,7 @@ func (b *syncBuffer) String() string {
 
 // A receiver that reads nothing while its buffers are full takes no events.
 func TestAReceiverThatReadsNothing(t *testing.T) {
-	r := newReceiver(t, OctetCounting, nil)
+	r := newReceiver(t, octetCounting, nil)
 	r.pause(true)
 	large := sinktest.Events(200, 1, 60_000)
 	for name, test := range map[string]struct {
@@ -266,7 +266,7 @@ func TestAReceiverThatReadsNothing(t *testing.T) {
 		"ends a send with its context": {time.Minute, 300 * time.Millisecond, context.DeadlineExceeded.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := open(t, Options{Address: r.addr(), Network: TCP, Timeout: test.timeout})
+			s := open(t, Options{Address: r.addr(), Network: networkTCP, Timeout: test.timeout})
 			ctx, cancel := context.WithTimeout(t.Context(), test.cancel)
 			defer cancel()
 			err := s.Send(ctx, large)
@@ -305,9 +305,9 @@ func TestWhatCannotBeDeliveredHasItsClass(t *testing.T) {
 		class   failure.Class
 		want    string
 	}{
-		{"nobody listens", Options{Address: loopback.Closed(t), Network: TCP}, failure.Transient, "refused"},
-		{"a name that does not resolve", Options{Address: "siem.invalid:6514", Network: TCP}, failure.Transient, "siem.invalid"},
-		{"another service answers", Options{Address: web, Network: TCP}, failure.Halted, `the server answers "HTTP/1.1 400`},
+		{"nobody listens", Options{Address: loopback.Closed(t), Network: networkTCP}, failure.Transient, "refused"},
+		{"a name that does not resolve", Options{Address: "siem.invalid:6514", Network: networkTCP}, failure.Transient, "siem.invalid"},
+		{"another service answers", Options{Address: web, Network: networkTCP}, failure.Halted, `the server answers "HTTP/1.1 400`},
 		{"an unknown authority", Options{Address: serveTLS(&tls.Config{Certificates: []tls.Certificate{server}})}, failure.Halted, "tls.ca_file"},
 		{"a certificate that has expired", Options{Address: serveTLS(&tls.Config{Certificates: []tls.Certificate{expired}}), TLS: &tls.Config{RootCAs: poolOf(expired)}}, failure.Halted, "renewed"},
 		{"a certificate of another name", Options{Address: serveTLS(&tls.Config{Certificates: []tls.Certificate{named}}), TLS: &tls.Config{RootCAs: pool}}, failure.Halted, "tls.server_name"},

@@ -26,27 +26,27 @@ import (
 
 // The networks.
 const (
-	TLS = "tls"
-	TCP = "tcp"
-	UDP = "udp"
+	networkTLS = "tls"
+	networkTCP = "tcp"
+	networkUDP = "udp"
 )
 
 // The framings of messages on a connection (RFC 6587).
 const (
-	OctetCounting = "octet_counting" // the message's length in bytes and a space in front of it
-	Newline       = "newline"        // a line feed behind it
+	octetCounting = "octet_counting" // the message's length in bytes and a space in front of it
+	newline       = "newline"        // a line feed behind it
 )
 
-// MaxDatagram is the size of the largest message that fits into a UDP datagram over IPv4.
-const MaxDatagram = 65507
+// maxDatagram is the size of the largest message that fits into a UDP datagram over IPv4.
+const maxDatagram = 65507
 
 // Options configure a Sink.
 type Options struct {
 	// Address is the host and port of the receiver.
 	Address string
-	// Network is TLS (the default), TCP or UDP.
+	// Network is tls (the default), tcp or udp.
 	Network string
-	// TLS configures TLS; nil: the defaults. Only Network TLS uses it. If it has no
+	// TLS configures TLS; nil: the defaults. Only the network tls uses it. If it has no
 	// ServerName, the certificate must have the host of Address.
 	TLS *tls.Config
 	// Facility is the name of the facility, such as local0 (the default).
@@ -55,10 +55,10 @@ type Options struct {
 	AppName string
 	// Hostname is the HOSTNAME of the messages. Empty: the name of this machine.
 	Hostname string
-	// Framing is OctetCounting (the default) or Newline. UDP does not use it.
+	// Framing is octet_counting (the default) or newline. UDP does not use it.
 	Framing string
 	// MaxBytes is the size of the largest message, without its framing. A larger event is
-	// rejected. 0: MaxDatagram.
+	// rejected. 0: maxDatagram.
 	MaxBytes int
 	// Timeout bounds connecting, the delivery of a batch, and that of each part of what is
 	// sent again. 0: 30 s.
@@ -98,7 +98,7 @@ func New(o Options) (*Sink, error) {
 		return nil, err
 	}
 	s := &Sink{o: o, message: newMessage(o)}
-	if o.Network == UDP {
+	if o.Network == networkUDP {
 		s.transport = &datagrams{o: o, dial: o.Lease.DialContext(new(net.Dialer).DialContext)}
 	} else {
 		s.transport = &stream{o: o}
@@ -127,12 +127,12 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	switch o.Network {
 	case "":
-		o.Network = TLS
-	case TLS, TCP, UDP:
+		o.Network = networkTLS
+	case networkTLS, networkTCP, networkUDP:
 	default:
 		wrong("network: %q is not tls, tcp or udp", o.Network)
 	}
-	if o.Network == TLS {
+	if o.Network == networkTLS {
 		if o.TLS == nil {
 			o.TLS = &tls.Config{}
 		}
@@ -152,18 +152,18 @@ func (o Options) withDefaults() (Options, error) {
 	o.AppName = text("app_name", o.AppName, "ndrbridge", maxAppName)
 	switch o.Framing {
 	case "":
-		o.Framing = OctetCounting
-	case OctetCounting, Newline:
+		o.Framing = octetCounting
+	case octetCounting, newline:
 	default:
-		wrong("framing: %q is not %s or %s", o.Framing, OctetCounting, Newline)
+		wrong("framing: %q is not %s or %s", o.Framing, octetCounting, newline)
 	}
 	switch {
 	case o.MaxBytes == 0:
-		o.MaxBytes = MaxDatagram
+		o.MaxBytes = maxDatagram
 	case o.MaxBytes < 0:
 		wrong("max_bytes: %d is negative", o.MaxBytes)
-	case o.Network == UDP && o.MaxBytes > MaxDatagram:
-		wrong("max_bytes: %d is larger than a UDP datagram, %d", o.MaxBytes, MaxDatagram)
+	case o.Network == networkUDP && o.MaxBytes > maxDatagram:
+		wrong("max_bytes: %d is larger than a UDP datagram, %d", o.MaxBytes, maxDatagram)
 	}
 	if o.Timeout == 0 {
 		o.Timeout = 30 * time.Second

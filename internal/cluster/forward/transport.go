@@ -10,31 +10,29 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Transport sends requests to the server of a subject. It is safe for concurrent use.
-type Transport struct {
+// transport sends requests to the server of a subject. It is safe for concurrent use.
+type transport struct {
 	bus     bus
 	subject string
 	slots   chan struct{} // receives for each request
 }
 
-var _ http.RoundTripper = (*Transport)(nil)
-
-// NewTransport returns a Transport that sends requests to a subject over nc, which the
+// NewTransport returns a transport that sends requests to a subject over nc, which the
 // caller owns. It starts nothing that outlasts a request: one ends when RoundTrip returns an
 // error or the body of its response is closed. Both wait for a Read of the request's body,
 // which Close of that body must end.
-func NewTransport(nc *nats.Conn, subject string) *Transport {
+func NewTransport(nc *nats.Conn, subject string) http.RoundTripper {
 	return newTransport(natsBus{nc}, subject)
 }
 
-func newTransport(b bus, subject string) *Transport {
-	return &Transport{bus: b, subject: subject, slots: make(chan struct{}, maxRequests)}
+func newTransport(b bus, subject string) *transport {
+	return &transport{bus: b, subject: subject, slots: make(chan struct{}, maxRequests)}
 }
 
 // RoundTrip implements http.RoundTripper. Its error is ErrNobody, ErrBusy, ErrLost, the
 // cause of the request's context, or the error of the request's body. Scheme and user of
 // the URL are ignored.
-func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := t.roundTrip(r)
 	if err != nil && hasBody(r) {
 		_ = r.Body.Close()
@@ -45,7 +43,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-func (t *Transport) roundTrip(r *http.Request) (*http.Response, error) {
+func (t *transport) roundTrip(r *http.Request) (*http.Response, error) {
 	head, err := requestHead(r)
 	if err != nil {
 		return nil, err
@@ -80,7 +78,7 @@ func (t *Transport) roundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // exchange sends a request and returns its response.
-func (t *Transport) exchange(x *exchange, r *http.Request, head []byte) (*http.Response, error) {
+func (t *transport) exchange(x *exchange, r *http.Request, head []byte) (*http.Response, error) {
 	if err := x.publish(t.subject, frameOpen, head); err != nil {
 		return nil, lost(err.Error())
 	}

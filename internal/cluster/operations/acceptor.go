@@ -19,13 +19,13 @@ import (
 // Commands for several shards are stored shard by shard. If that fails half-way, the error
 // is temporary, and the repetition of the call with its key completes it. Without a key
 // such a call is refused with a *tickets.FieldError.
-func NewAcceptor(shards Shards, o tickets.AcceptorOptions) *tickets.Acceptor {
+func NewAcceptor(shards shards, o tickets.AcceptorOptions) *tickets.Acceptor {
 	o.Locate = func(ctx context.Context, c tickets.Command) ([]string, error) { return locate(ctx, shards, c) }
 	return tickets.NewAcceptor(shardStores{shards}, o)
 }
 
 // locate returns the appliances that know the detection or ticket of a command.
-func locate(ctx context.Context, shards Shards, c tickets.Command) ([]string, error) {
+func locate(ctx context.Context, shards shards, c tickets.Command) ([]string, error) {
 	for _, ask := range []bool{false, true} {
 		var names []string
 		answers := askAll(ctx, shards, func(ctx context.Context, s Shard) ([]string, error) { return s.Locate(ctx, c, ask) })
@@ -44,7 +44,7 @@ func locate(ctx context.Context, shards Shards, c tickets.Command) ([]string, er
 }
 
 // shardStores stores commands in the shards of their appliances.
-type shardStores struct{ shards Shards }
+type shardStores struct{ shards shards }
 
 // Accept implements tickets.AcceptorStore.
 func (s shardStores) Accept(ctx context.Context, commands []checkpoint.Command) ([]checkpoint.Acceptance, error) {

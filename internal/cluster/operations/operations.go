@@ -39,8 +39,8 @@ type Member struct {
 	Reload func(context.Context) (admin.Reloaded, error)
 }
 
-// Shards are the shards and members of a cluster. The methods are safe for concurrent use.
-type Shards interface {
+// shards are the shards and members of a cluster. The methods are safe for concurrent use.
+type shards interface {
 	// Count returns the number of shards, which never changes.
 	Count() int
 	// Of returns the shard of an appliance.
@@ -53,7 +53,7 @@ type Shards interface {
 
 // Options configure a Control. All fields but Log are required.
 type Options struct {
-	Shards Shards
+	Shards shards
 	// Config returns the current configuration of the cluster.
 	Config func() *configs.Config
 	// Version and Started are those of this process.
@@ -65,7 +65,7 @@ type Options struct {
 // Control operates all shards. It is safe for concurrent use.
 type Control struct {
 	o         Options
-	shards    Shards
+	shards    shards
 	backingUp chan struct{} // receives while a backup runs
 }
 

@@ -52,7 +52,7 @@ type Mapping struct {
 // Ignore is the target of values that the appliance does not need to know. Any is the
 // key that stands for every unmapped value.
 const (
-	Ignore = "ignore"
+	ignore = "ignore"
 	Any    = "*"
 )
 
@@ -115,8 +115,8 @@ func (m Mapping) check() error {
 
 func checkTable(name string, table map[string]string, allowed []string) error {
 	for from, to := range table {
-		if to != Ignore && !slices.Contains(allowed, to) {
-			return fmt.Errorf("%s: %q is mapped to %q, which is not one of %s, %s", name, from, to, strings.Join(allowed, ", "), Ignore)
+		if to != ignore && !slices.Contains(allowed, to) {
+			return fmt.Errorf("%s: %q is mapped to %q, which is not one of %s, %s", name, from, to, strings.Join(allowed, ", "), ignore)
 		}
 	}
 	return nil
@@ -140,7 +140,7 @@ func lookup(table map[string]string, root any, paths ...string) (string, error) 
 		}
 		unknown = &tickets.FieldError{
 			Field:   path,
-			Problem: fmt.Sprintf("%.80q is not mapped: add it to the webhook's map, or map it to %s", value, Ignore),
+			Problem: fmt.Sprintf("%.80q is not mapped: add it to the webhook's map, or map it to %s", value, ignore),
 			Allowed: slices.Sorted(maps.Keys(table)),
 		}
 	}
@@ -154,7 +154,7 @@ func lookup(table map[string]string, root any, paths ...string) (string, error) 
 }
 
 func target(to string) string {
-	if to == Ignore {
+	if to == ignore {
 		return ""
 	}
 	return to

@@ -17,7 +17,7 @@ func Jira() Mapping {
 		TicketID:  "issue.key",
 		Status:    []string{"issue.fields.status.name", "issue.fields.status.statusCategory.key"},
 		Statuses: map[string]string{
-			"undefined": Ignore, "new": "new", "indeterminate": "in_progress", "done": "closed",
+			"undefined": ignore, "new": "new", "indeterminate": "in_progress", "done": "closed",
 		},
 		Resolution: "issue.fields.resolution.name",
 		Resolutions: map[string]string{
@@ -25,7 +25,7 @@ func Jira() Mapping {
 			"won't do": "no_action_taken", "won't fix": "no_action_taken", "duplicate": "no_action_taken",
 			"cannot reproduce": "no_action_taken", "known error": "no_action_taken", "declined": "no_action_taken",
 			"rejected": "no_action_taken", "cancelled": "no_action_taken", "canceled": "no_action_taken",
-			"false positive": "no_action_taken", Any: Ignore,
+			"false positive": "no_action_taken", Any: ignore,
 		},
 	}
 }
@@ -54,7 +54,7 @@ func ServiceNow() Mapping {
 			"not solved (too costly)": "no_action_taken", "resolved by caller": "no_action_taken",
 			"closed/resolved by caller": "no_action_taken", "user error": "no_action_taken",
 			"known error": "no_action_taken", "duplicate": "no_action_taken",
-			Any: Ignore,
+			Any: ignore,
 		},
 	}
 }
