@@ -17,7 +17,7 @@ import (
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/bridge"
-	"ndrbridge/internal/pipeline/lifecycle"
+	"ndrbridge/internal/pipeline"
 )
 
 func (c *command) runCommand() *cobra.Command {
@@ -46,7 +46,7 @@ func (c *command) serve(ctx context.Context) error {
 		return err
 	}
 	// The process ends even if the bridge misses its deadline.
-	commandline.SetGrace(ctx, lifecycle.Limit(time.Duration(config.ShutdownTimeout)))
+	commandline.SetGrace(ctx, pipeline.StopLimit(time.Duration(config.ShutdownTimeout)))
 	// From here on, SIGHUP must not end the process.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -74,7 +74,7 @@ func (c *command) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer context.AfterFunc(ctx, func() { commandline.SetGrace(ctx, lifecycle.Limit(b.ShutdownTimeout())) })()
+	defer context.AfterFunc(ctx, func() { commandline.SetGrace(ctx, pipeline.StopLimit(b.ShutdownTimeout())) })()
 	reloading, stop := context.WithCancel(ctx)
 	var reloads sync.WaitGroup
 	reloads.Go(func() { reloadOn(reloading, hangups, b.Reload) })

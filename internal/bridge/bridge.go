@@ -26,7 +26,6 @@ import (
 	"ndrbridge/internal/cluster"
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/pipeline"
-	"ndrbridge/internal/pipeline/lifecycle"
 )
 
 // Options configure a Bridge beyond its configuration file.
@@ -108,12 +107,12 @@ func newBridge(config *configs.Config, o Options) *Bridge {
 	b.reloads = newReloads(b.registry, time.Now())
 	of := pipeline.Options{
 		Version: o.Version, Log: o.Log, Stdout: o.Stdout, Started: time.Now(),
-		Registerer: b.registry, Pages: appliance.NewBudget(pageBudget), Applied: b.setLevel,
+		Registerer: b.registry, Pages: appliance.NewBudget(pageBudget), Applied: b.setLevel, Reload: b.reloadForAPI,
 	}
 	if config.Cluster.Enabled() {
-		b.work = newMember(of, b.reloadForAPI, o.Cluster)
+		b.work = newMember(of, o.Cluster)
 	} else {
-		b.work = &single{pipeline.New(of), b.reloadForAPI}
+		b.work = single{pipeline.New(of)}
 	}
 	return b
 }
@@ -239,7 +238,7 @@ func (b *Bridge) Run(ctx context.Context) error {
 
 // Close closes a Bridge that never ran. Run closes it otherwise.
 func (b *Bridge) Close() error {
-	left, err := b.close(lifecycle.Within(closeTimeout))
+	left, err := b.close(pipeline.Within(closeTimeout))
 	if len(left) > 0 {
 		err = errors.Join(fmt.Errorf("failed to close in time: %s", strings.Join(left, ", ")), err)
 	}
@@ -247,7 +246,7 @@ func (b *Bridge) Close() error {
 }
 
 // close closes everything. It returns the names of the items that did not close in time.
-func (b *Bridge) close(d lifecycle.Deadline) (left []string, err error) {
+func (b *Bridge) close(d pipeline.Deadline) (left []string, err error) {
 	closer := d.Closer()
 	if b.admin != nil {
 		closer.Close("the admin interface", func() error {

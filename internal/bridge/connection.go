@@ -14,8 +14,8 @@ import (
 	"ndrbridge/internal/cluster"
 	"ndrbridge/internal/cluster/operations"
 	"ndrbridge/internal/natswire"
+	"ndrbridge/internal/pipeline"
 	"ndrbridge/internal/pipeline/endpoint"
-	"ndrbridge/internal/pipeline/lifecycle"
 )
 
 // clusterConnection is a member's connection to its cluster. It implements operations.Shards.
@@ -42,7 +42,7 @@ func (c *clusterConnection) close() {
 // log report the reason.
 func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 	config := m.Config().Cluster
-	c := &clusterConnection{name: config.Name, member: config.Member, log: m.log, reload: m.process, shards: m.shards}
+	c := &clusterConnection{name: config.Name, member: config.Member, log: m.log, reload: m.reload, shards: m.shards}
 	err := m.retry(ctx, func() (err error) {
 		c.conn, err = endpoint.ConnectCluster(ctx, config, m.log)
 		return err
@@ -74,7 +74,7 @@ func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 			return cluster.Storage{Stream: c.storage.Stream(n), Snapshots: c.storage.Snapshots(n)}
 		},
 		Path: func(n int) string { return m.Config().Shard(n).State },
-		Own:  m.shards.own, StopTimeout: lifecycle.Limit(stopTimeout(m.Config())),
+		Own:  m.shards.own, StopTimeout: pipeline.StopLimit(stopTimeout(m.Config())),
 		Version: m.version, ConfigHash: func() string { return m.Config().Hash() },
 		Appliances: func(n int) []string { return applianceNames(m.Config().Shard(n)) },
 		Log:        m.log, Metrics: m.metrics,

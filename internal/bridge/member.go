@@ -21,7 +21,6 @@ import (
 	"ndrbridge/internal/finding"
 	"ndrbridge/internal/pipeline"
 	"ndrbridge/internal/pipeline/endpoint"
-	"ndrbridge/internal/pipeline/lifecycle"
 	"ndrbridge/internal/tickets"
 )
 
@@ -33,7 +32,7 @@ type member struct {
 	log      *slog.Logger
 	registry prometheus.Registerer
 	started  time.Time
-	process  reload
+	reload   reload
 	change   func(*cluster.Options) // applied before the node is made; nil: none
 	setLevel func(*configs.Config)
 	shards   *shards
@@ -50,10 +49,10 @@ type member struct {
 }
 
 // newMember returns the work of a member. o has what all pipelines have in common.
-func newMember(o pipeline.Options, process reload, change func(*cluster.Options)) *member {
+func newMember(o pipeline.Options, change func(*cluster.Options)) *member {
 	m := &member{
 		loader:  pipeline.NewLoader(o.LoadTimeout, nil),
-		version: o.Version, log: o.Log, started: o.Started, registry: o.Registerer, process: process, change: change, setLevel: o.Applied,
+		version: o.Version, log: o.Log, started: o.Started, registry: o.Registerer, reload: o.Reload, change: change, setLevel: o.Applied,
 		waiting: errors.New("the connection is being established"),
 		metrics: cluster.NewMetrics(o.Registerer),
 		// The pipelines have the same metrics with a shard.
@@ -104,11 +103,11 @@ func (m *member) Run(ctx context.Context, running func(attributes ...any)) pipel
 	select {
 	case err := <-done:
 		m.fail(err)
-		stopped.Deadline = lifecycle.Within(closeTimeout)
+		stopped.Deadline = pipeline.Within(closeTimeout)
 	case <-ctx.Done():
 		config := m.Config()
 		stopped.Timeout = time.Duration(config.ShutdownTimeout)
-		stopped.Deadline = lifecycle.Within(stopped.Timeout)
+		stopped.Deadline = pipeline.Within(stopped.Timeout)
 		// Whatever waits for NATS gives up before the end.
 		cut := time.AfterFunc(cutAfter(config), m.cut)
 		defer cut.Stop()
@@ -151,7 +150,7 @@ func (m *member) fail(err error) {
 }
 
 // Close implements work.
-func (m *member) Close(c *lifecycle.Closer) {
+func (m *member) Close(c *pipeline.Closer) {
 	c.Close("the connection to NATS", func() error {
 		m.disconnect()
 		return nil

@@ -65,12 +65,12 @@ func (c *clusterConnection) Shard(n int) operations.Shard {
 
 // local returns a shard that this member owns.
 func (c *clusterConnection) local(p *pipeline.Pipeline) operations.Shard {
-	return localShard{control{p.Control(), c.reload}, p}
+	return localShard{p.Control(), p}
 }
 
 // localShard is a shard that this member owns.
 type localShard struct {
-	control
+	*pipeline.Control
 	pipeline *pipeline.Pipeline
 }
 

@@ -61,6 +61,9 @@ func (b *Bridge) reload(ctx context.Context, trigger string, repeated bool) (adm
 	return admin.Reloaded{Changes: changes}, nil
 }
 
+// reload is Bridge.Reload for the admin API.
+type reload func(context.Context) (admin.Reloaded, error)
+
 // reloadForAPI is Reload for a request.
 func (b *Bridge) reloadForAPI(ctx context.Context) (admin.Reloaded, error) {
 	return b.Reload(ctx, admin.TriggerAPI)

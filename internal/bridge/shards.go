@@ -17,7 +17,6 @@ import (
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/cluster"
 	"ndrbridge/internal/pipeline"
-	"ndrbridge/internal/pipeline/lifecycle"
 )
 
 // closeTimeout is how long a pipeline may take to close if the process goes on.
@@ -75,7 +74,7 @@ func (s *shards) own(ctx context.Context, o cluster.Ownership) error {
 		o.Lease.End() // nothing that is left may send, and the log must give up
 	}
 	if ctx.Err() == nil || stopped.Timeout == 0 {
-		stopped.Deadline = lifecycle.Within(closeTimeout) // the process goes on
+		stopped.Deadline = pipeline.Within(closeTimeout) // the process goes on
 	}
 	closer := stopped.Deadline.Closer()
 	p.Close(closer)
@@ -106,8 +105,8 @@ func (s *shards) run(ctx context.Context, shard int, p *pipeline.Pipeline, confi
 			}
 		})
 	}
-	stopped := p.Run(ctx, func(streams, sinks int) {
-		s.options.Log.Info("running the shard", "shard", configs.ShardName(shard), "streams", streams, "sinks", sinks)
+	stopped := p.Run(ctx, func(attributes ...any) {
+		s.options.Log.Info("running the shard", append([]any{"shard", configs.ShardName(shard)}, attributes...)...)
 	})
 	return stopped, p.Err()
 }
@@ -189,7 +188,7 @@ func shardConfig(config *configs.Config, shard int) *configs.Config {
 // shard over.
 func stopTimeout(config *configs.Config) time.Duration {
 	timeout := time.Duration(config.ShutdownTimeout)
-	return min(timeout*3/4, max(timeout/4, cutAfter(config)-lifecycle.Limit(0)))
+	return min(timeout*3/4, max(timeout/4, cutAfter(config)-pipeline.StopLimit(0)))
 }
 
 // cutAfter returns how long after the signal the connection to NATS is cut.

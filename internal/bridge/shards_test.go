@@ -19,7 +19,6 @@ import (
 	"ndrbridge/internal/cluster"
 	"ndrbridge/internal/lease"
 	"ndrbridge/internal/pipeline"
-	"ndrbridge/internal/pipeline/lifecycle"
 )
 
 // takenLog is a log that another member takes.
@@ -106,8 +105,8 @@ func TestShardsHaveStoppedBeforeTheConnectionIsCut(t *testing.T) {
 			if stop != c.want {
 				t.Errorf("shards have %s to stop, want %s", stop, c.want)
 			}
-			if c.shutdown >= 2*time.Second && lifecycle.Limit(stop) > cut {
-				t.Errorf("they may take %s; the connection is cut after %s", lifecycle.Limit(stop), cut)
+			if c.shutdown >= 2*time.Second && pipeline.StopLimit(stop) > cut {
+				t.Errorf("they may take %s; the connection is cut after %s", pipeline.StopLimit(stop), cut)
 			}
 		})
 	}

@@ -6,7 +6,6 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/pipeline"
-	"ndrbridge/internal/pipeline/lifecycle"
 )
 
 // work is what a Bridge runs. *pipeline.Pipeline documents the methods; Try and Reload of a
@@ -16,7 +15,7 @@ type work interface {
 	Open(ctx context.Context, config *configs.Config) error
 	// Run calls running with attributes for the log once it runs.
 	Run(ctx context.Context, running func(attributes ...any)) pipeline.Stopped
-	Close(c *lifecycle.Closer)
+	Close(c *pipeline.Closer)
 	Config() *configs.Config
 	Err() error
 	NotReady() []string
@@ -29,33 +28,13 @@ type work interface {
 }
 
 // single is the work of a bridge outside a cluster: one pipeline.
-type single struct {
-	*pipeline.Pipeline
-	reload reload
-}
+type single struct{ *pipeline.Pipeline }
 
-// reload is Bridge.Reload for the admin API.
-type reload func(context.Context) (admin.Reloaded, error)
+func (single) cluster() admin.ClusterControl { return nil }
 
-// Run implements work.
-func (a *single) Run(ctx context.Context, running func(attributes ...any)) pipeline.Stopped {
-	return a.Pipeline.Run(ctx, func(streams, sinks int) { running("streams", streams, "sinks", sinks) })
-}
-
-func (*single) cluster() admin.ClusterControl { return nil }
-
-func (a *single) control() admin.Control {
-	if c := a.Control(); c != nil {
-		return control{c, a.reload}
+func (s single) control() admin.Control {
+	if c := s.Control(); c != nil {
+		return c
 	}
 	return nil
 }
-
-// control adds Reload, which concerns the process, to the control of a pipeline.
-type control struct {
-	*pipeline.Control
-	reload reload
-}
-
-// Reload implements admin.Control.
-func (c control) Reload(ctx context.Context) (admin.Reloaded, error) { return c.reload(ctx) }

@@ -9,8 +9,6 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/appliance"
 	"ndrbridge/internal/pipeline/endpoint"
-	"ndrbridge/internal/pipeline/identity"
-	"ndrbridge/internal/pipeline/lifecycle"
 	"ndrbridge/internal/tickets"
 	"ndrbridge/poller"
 )
@@ -23,7 +21,7 @@ type appliancePart struct {
 	client      *appliance.Client
 	log         *slog.Logger
 	watch       *poller.Watch
-	firmware    *identity.Firmware
+	firmware    *firmware
 	streams     []stream
 	// ownWrites passes to the part that replaces this one, because the pollers have yet
 	// to see what was written. ownWrites and writer are nil if tickets are disabled.
@@ -60,11 +58,11 @@ func (p *Pipeline) buildAppliance(ctx context.Context, a configs.Appliance, conf
 	if err != nil {
 		return nil, err
 	}
-	known := identity.NewDetector(a.Name, p.store, next.log)
-	next.firmware = identity.NewFirmware(next.client, known.Observe, next.log)
+	known := newIdentityDetector(a.Name, p.store, next.log)
+	next.firmware = newFirmware(next.client, known.observe, next.log)
 	next.watch = poller.NewWatch(p.store, poller.WatchOptions{
 		Appliance: a.Name, After: a.UnreachableAfter,
-		Reached: next.firmware.Reached, Now: time.Now, Log: next.log,
+		Reached: next.firmware.reached, Now: time.Now, Log: next.log,
 	})
 	if config.Tickets.Enabled && p.store != nil { // it is nil in a check, which reads no state
 		if err := p.buildWriter(ctx, next, config, current); err != nil {
@@ -74,7 +72,7 @@ func (p *Pipeline) buildAppliance(ctx context.Context, a configs.Appliance, conf
 	s := streams{
 		appliance: a,
 		client:    next.client.Within(p.pages), store: p.store, metrics: p.metrics.sources, log: p.log,
-		ownWrites: next.ownWrites, reused: known.Reused,
+		ownWrites: next.ownWrites, reused: known.reused,
 	}
 	sources, err := s.sources()
 	if err != nil {
@@ -117,15 +115,15 @@ func (p *Pipeline) buildWriter(ctx context.Context, next *appliancePart, config 
 
 func (p *appliancePart) name() string { return "appliance " + p.config.Name }
 
-func (p *appliancePart) start(l lifetimes, ps *lifecycle.Set) {
-	tasks := []lifecycle.Task{lifecycle.Prompt(p.watch.Run), lifecycle.Prompt(p.firmware.Run)}
+func (p *appliancePart) start(l lifetimes, ps *partSet) {
+	tasks := []task{prompt(p.watch.Run), prompt(p.firmware.run)}
 	if p.writer != nil {
 		tasks = append(tasks, p.writer.Run)
 	}
 	for _, s := range p.streams {
-		tasks = append(tasks, lifecycle.Prompt(s.poller.Run))
+		tasks = append(tasks, prompt(s.poller.Run))
 	}
-	ps.Start(l.sources, p.name(), lifecycle.SourcePhase, tasks...)
+	ps.start(l.sources, p.name(), sourcePhase, tasks...)
 }
 
 // has reports whether a stream of the appliance is polled.

@@ -9,7 +9,6 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
-	"ndrbridge/internal/pipeline/lifecycle"
 	"ndrbridge/transform"
 )
 
@@ -40,8 +39,8 @@ func (p *Pipeline) buildHeartbeat(config *configs.Config, current *heartbeat) *h
 
 func (h *heartbeat) name() string { return "heartbeat" }
 
-func (h *heartbeat) start(l lifetimes, ps *lifecycle.Set) {
-	ps.Start(l.sources, h.name(), lifecycle.SourcePhase, lifecycle.Prompt(h.run))
+func (h *heartbeat) start(l lifetimes, ps *partSet) {
+	ps.start(l.sources, h.name(), sourcePhase, prompt(h.run))
 }
 
 // run journals an event at each interval until ctx is done.

@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"context"
 	"log/slog"
 	"path/filepath"
 	"testing"
@@ -10,7 +9,6 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
-	"ndrbridge/internal/pipeline/lifecycle"
 	"ndrbridge/transform"
 )
 
@@ -48,7 +46,7 @@ func TestHeartbeat(t *testing.T) {
 			h, store := newTestHeartbeat(t, checkpoint.Limits{})
 			defer store.Close()
 			start := time.Now()
-			var ps lifecycle.Set
+			var ps partSet
 			h.start(lifetimes{sources: t.Context(), sinks: t.Context()}, &ps)
 			time.Sleep(5*time.Minute + time.Second)
 			endAll(t, &ps)
@@ -68,7 +66,7 @@ func TestHeartbeat(t *testing.T) {
 			h, store := newTestHeartbeat(t, checkpoint.Limits{})
 			defer store.Close()
 			for range 2 {
-				var ps lifecycle.Set
+				var ps partSet
 				h.start(lifetimes{sources: t.Context(), sinks: t.Context()}, &ps)
 				time.Sleep(time.Minute + time.Second)
 				endAll(t, &ps)
@@ -82,7 +80,7 @@ func TestHeartbeat(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h, store := newTestHeartbeat(t, checkpoint.Limits{MaxBytes: 1})
 			defer store.Close()
-			var ps lifecycle.Set
+			var ps partSet
 			h.start(lifetimes{sources: t.Context(), sinks: t.Context()}, &ps)
 			time.Sleep(time.Hour + time.Second)
 			if n := len(heartbeats(t, store)); n != 1 { // one commit may pass the bound
@@ -102,20 +100,12 @@ func TestHeartbeat(t *testing.T) {
 			h, store := newTestHeartbeat(t, checkpoint.Limits{})
 			defer store.Close()
 			h.every = 0
-			var ps lifecycle.Set
+			var ps partSet
 			h.start(lifetimes{sources: t.Context(), sinks: t.Context()}, &ps)
 			synctest.Wait()
-			if len(ps.Of(h.name())) > 0 {
+			if len(ps.of(h.name())) > 0 {
 				t.Error("it has not ended by itself")
 			}
 		})
 	})
-}
-
-// endAll stops parts that end when they are asked to.
-func endAll(t *testing.T, ps *lifecycle.Set) {
-	t.Helper()
-	if left := lifecycle.Names(lifecycle.Stop(context.Background(), ps.All(), lifecycle.Within(time.Minute))); len(left) > 0 {
-		t.Errorf("%q have not ended", left)
-	}
 }

@@ -14,7 +14,6 @@ import (
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/kafkawire"
 	"ndrbridge/internal/pipeline/endpoint"
-	"ndrbridge/internal/pipeline/lifecycle"
 	"ndrbridge/internal/tickets"
 	"ndrbridge/internal/tickets/intake"
 	"ndrbridge/transform"
@@ -74,8 +73,8 @@ func IntakeTarget(name string) string { return "tickets from " + name }
 
 func (p *intakePart) name() string { return "tickets." + p.broker }
 
-func (p *intakePart) start(l lifetimes, ps *lifecycle.Set) {
-	ps.Start(l.sources, p.name(), lifecycle.SourcePhase, lifecycle.Prompt(p.intake.Run))
+func (p *intakePart) start(l lifetimes, ps *partSet) {
+	ps.start(l.sources, p.name(), sourcePhase, prompt(p.intake.Run))
 }
 
 func (p *Pipeline) openNATSIntake(n configs.NATSIntake) (ticketIntake, error) {

@@ -7,7 +7,6 @@ import (
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
-	"ndrbridge/internal/pipeline/identity"
 )
 
 // Forget drops a sink from the state: its cursor, its queued redeliveries and its dead
@@ -54,7 +53,7 @@ func (p *operator) ForgetIdentity(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	found, err := identity.Forget(ctx, store, name)
+	found, err := forgetIdentity(ctx, store, name)
 	if err == nil && !found {
 		err = fmt.Errorf("%w appliance %q: the state holds no identity of it", admin.ErrUnknown, name)
 	}

@@ -17,8 +17,8 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
+	"ndrbridge/internal/admin"
 	"ndrbridge/internal/appliance"
-	"ndrbridge/internal/pipeline/lifecycle"
 	"ndrbridge/internal/tickets/intake"
 	"ndrbridge/sinks"
 )
@@ -41,6 +41,8 @@ type Options struct {
 	// Applied, if not nil, is called by a reload with the new configuration once
 	// nothing can fail any more, before changed parts start.
 	Applied func(*configs.Config)
+	// Reload reloads the configuration of the process, for Control.
+	Reload func(context.Context) (admin.Reloaded, error)
 	// Shard is nil outside a cluster.
 	Shard *Shard
 	// Acceptor, if not nil, accepts the commands that intakes receive instead of the
@@ -59,6 +61,7 @@ type Pipeline struct {
 	registered *registrations
 	pages      *appliance.Budget
 	applied    func(*configs.Config)
+	reload     func(context.Context) (admin.Reloaded, error)
 	shard      *Shard          // nil outside a cluster
 	acceptor   intake.Acceptor // of the commands that intakes receive
 	metrics    *metrics
@@ -66,7 +69,7 @@ type Pipeline struct {
 
 	// current is replaced by a reload; it is nil until Open has succeeded.
 	current  atomic.Pointer[runtime]
-	parts    lifecycle.Set
+	parts    partSet
 	commands chan command // run by Run
 
 	loader  *Loader
@@ -84,7 +87,7 @@ func New(o Options) *Pipeline {
 	r := &registrations{Registerer: o.Registerer}
 	p := &Pipeline{
 		version: o.Version, log: o.Log, stdout: o.Stdout, started: o.Started,
-		registered: r, pages: o.Pages, applied: o.Applied, shard: o.Shard, acceptor: o.Acceptor, metrics: newMetrics(r),
+		registered: r, pages: o.Pages, applied: o.Applied, reload: o.Reload, shard: o.Shard, acceptor: o.Acceptor, metrics: newMetrics(r),
 		commands: make(chan command), ended: make(chan struct{}), tails: newTails(o.Shard),
 		searching: make(chan struct{}, 1),
 	}
@@ -137,7 +140,7 @@ func (p *Pipeline) Open(ctx context.Context, config *configs.Config) (err error)
 
 // Close unregisters the metrics and closes the connections to appliances and the state.
 // A state that does not close in time is as safe as after a kill.
-func (p *Pipeline) Close(c *lifecycle.Closer) {
+func (p *Pipeline) Close(c *Closer) {
 	p.registered.undo()
 	if all := p.current.Load(); all != nil {
 		c.Close("the connections to appliances", func() error {

@@ -108,7 +108,7 @@ func (p *process) run(t *testing.T, m *member) *running {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
-	go func() { r.ended <- r.Run(ctx, func(int, int) {}) }()
+	go func() { r.ended <- r.Run(ctx, func(...any) {}) }()
 	return r
 }
 
@@ -278,7 +278,7 @@ func TestAReloadThatTakesTooLongStopsNoOtherAction(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() { r.ended <- r.Run(ctx, func(int, int) {}) }()
+	go func() { r.ended <- r.Run(ctx, func(...any) {}) }()
 	loading, free := make(chan struct{}), make(chan struct{})
 	slow, changed := make(chan error, 1), *m.config
 	go func() {

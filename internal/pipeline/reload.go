@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"ndrbridge/configs"
-	"ndrbridge/internal/pipeline/lifecycle"
+	"ndrbridge/internal/admin"
 )
 
 // Reload applies the configuration that load returns, which is called with the current
@@ -43,6 +43,11 @@ func (p *Pipeline) Reload(ctx context.Context, load func(current *configs.Config
 		return nil, err
 	}
 	return <-result, nil
+}
+
+// Reload implements admin.Control. It concerns the whole process.
+func (c *Control) Reload(ctx context.Context) (admin.Reloaded, error) {
+	return c.pipeline.reload(ctx)
 }
 
 // successor is a runtime to replace the current one.
@@ -90,11 +95,11 @@ func (p *Pipeline) replace(l lifetimes, current, next *runtime) ([]string, error
 	// From here on nothing fails, except that the pipeline itself stops. Removed parts
 	// stop before added ones start, so that no two read one stream or deliver to one
 	// sink.
-	left := lifecycle.Stop(ctx, p.parts.Of(removed.names()...), lifecycle.Within(time.Duration(current.config.ShutdownTimeout)))
+	left := stopParts(ctx, p.parts.of(removed.names()...), Within(time.Duration(current.config.ShutdownTimeout)))
 	if ctx.Err() != nil {
 		return nil, errStopping
 	}
-	for _, name := range lifecycle.Names(left) {
+	for _, name := range partNames(left) {
 		p.log.Error("a part that a reload stopped is still running; its replacement waits for it. Restart the bridge if it does not end",
 			"part", name, "shutdown_timeout", current.config.ShutdownTimeout)
 	}
@@ -119,7 +124,7 @@ func (p *Pipeline) replace(l lifetimes, current, next *runtime) ([]string, error
 	added.start(l, &p.parts)
 	p.metrics.forget(current, next)
 	removed.close()
-	for _, name := range lifecycle.Names(left) {
+	for _, name := range partNames(left) {
 		changes = append(changes, name+": the previous one has not stopped within shutdown_timeout")
 	}
 	for _, line := range changes {

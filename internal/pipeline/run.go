@@ -6,13 +6,12 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/internal/pipeline/lifecycle"
 )
 
 // Stopped describes how Run stopped the parts.
 type Stopped struct {
 	Timeout  time.Duration // shutdown_timeout
-	Deadline lifecycle.Deadline
+	Deadline Deadline
 	Left     []string // names of the parts that were abandoned
 }
 
@@ -22,36 +21,36 @@ type Stopped struct {
 // short; anything that still runs shortly after is abandoned. If the state of a shard
 // becomes unusable, most likely because another process owns it now, work is cut short at
 // once, also while the parts are being stopped. Once all parts are started, Run calls
-// running with the number of streams that are polled and of sinks.
-func (p *Pipeline) Run(ctx context.Context, running func(streams, sinks int)) Stopped {
+// running with the number of streams that are polled and of sinks, as attributes for the log.
+func (p *Pipeline) Run(ctx context.Context, running func(attributes ...any)) Stopped {
 	ctx, unwatch := p.untilStateFails(ctx)
 	defer unwatch()
 	l := lifetimes{sources: ctx, sinks: context.WithoutCancel(ctx)}
 	all := p.current.Load()
 	all.start(l, &p.parts)
-	p.parts.Start(ctx, "the monitor of the journal", lifecycle.SourcePhase, lifecycle.Prompt(p.watchSpace), lifecycle.Prompt(p.keepHistory))
+	p.parts.start(ctx, "the monitor of the journal", sourcePhase, prompt(p.watchSpace), prompt(p.keepHistory))
 	if p.shard != nil && p.shard.Snapshots != nil {
-		p.parts.Start(ctx, "the snapshots of the state", lifecycle.SourcePhase,
-			lifecycle.Prompt(func(ctx context.Context) { p.shard.Snapshots(ctx, p.store) }))
+		p.parts.start(ctx, "the snapshots of the state", sourcePhase,
+			prompt(func(ctx context.Context) { p.shard.Snapshots(ctx, p.store) }))
 	}
 	streams := 0
 	for _, a := range all.appliances {
 		streams += len(a.streams)
 	}
-	running(streams, len(all.sinks))
+	running("streams", streams, "sinks", len(all.sinks))
 
 	last := p.runCommands(ctx, l)
 	timeout := time.Duration(p.Config().ShutdownTimeout)
 	if p.shard != nil && p.Err() != nil {
 		timeout = 0
 	}
-	s := Stopped{Timeout: timeout, Deadline: lifecycle.Within(timeout)}
+	s := Stopped{Timeout: timeout, Deadline: Within(timeout)}
 	p.log.Info("stopping; batches in flight are finished first", "shutdown_timeout", timeout)
 	if last != nil {
-		s.Left = append(s.Left, last.await(s.Deadline.Half())...)
+		s.Left = append(s.Left, last.await(s.Deadline.half())...)
 	}
 	close(p.ended)
-	s.Left = append(s.Left, lifecycle.Names(lifecycle.Stop(context.WithoutCancel(ctx), p.parts.All(), s.Deadline))...)
+	s.Left = append(s.Left, partNames(stopParts(context.WithoutCancel(ctx), p.parts.all(), s.Deadline))...)
 	return s
 }
 

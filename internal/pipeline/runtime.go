@@ -11,7 +11,6 @@ import (
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
-	"ndrbridge/internal/pipeline/lifecycle"
 )
 
 // runtime holds the parts made from one configuration. A reload builds a new one that
@@ -88,7 +87,7 @@ func (p *Pipeline) build(ctx context.Context, config *configs.Config, current *r
 type part interface {
 	comparable
 	name() string // for log and error messages, such as "sink lake"
-	start(l lifetimes, ps *lifecycle.Set)
+	start(l lifetimes, ps *partSet)
 }
 
 // find returns the part with a name, or nil.
@@ -106,7 +105,7 @@ func (r *runtime) appliance(name string) *appliancePart { return find(r.applianc
 func (r *runtime) sink(name string) *sinkPart { return find(r.sinks, "sink "+name) }
 
 // start starts all parts. Every sink must have a runner; see attach.
-func (r *runtime) start(l lifetimes, ps *lifecycle.Set) {
+func (r *runtime) start(l lifetimes, ps *partSet) {
 	startAll(r.sinks, l, ps)
 	startAll(r.appliances, l, ps)
 	if r.heartbeat != nil {
@@ -115,7 +114,7 @@ func (r *runtime) start(l lifetimes, ps *lifecycle.Set) {
 	startAll(r.intakes, l, ps)
 }
 
-func startAll[P part](parts []P, l lifetimes, ps *lifecycle.Set) {
+func startAll[P part](parts []P, l lifetimes, ps *partSet) {
 	for _, p := range parts {
 		p.start(l, ps)
 	}

@@ -6,7 +6,6 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/internal/pipeline/endpoint"
-	"ndrbridge/internal/pipeline/lifecycle"
 	"ndrbridge/internal/poison"
 	"ndrbridge/sinks"
 )
@@ -83,6 +82,6 @@ func (p *sinkPart) attach(journal sinks.Journal, stats checkpoint.SinkStats) {
 
 func (p *sinkPart) name() string { return "sink " + p.config.Name }
 
-func (p *sinkPart) start(l lifetimes, ps *lifecycle.Set) {
-	ps.Start(l.sinks, p.name(), lifecycle.DeliveryPhase, p.runner.Run)
+func (p *sinkPart) start(l lifetimes, ps *partSet) {
+	ps.start(l.sinks, p.name(), deliveryPhase, p.runner.Run)
 }

@@ -12,7 +12,6 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
-	"ndrbridge/internal/pipeline/lifecycle"
 	"ndrbridge/internal/tickets/intake"
 	"ndrbridge/transform"
 )
@@ -49,7 +48,7 @@ sinks: `+sinks), nil)
 		}
 		return stats
 	}
-	w.parts.Start(t.Context(), "watch", lifecycle.SourcePhase, lifecycle.Prompt(w.watchSpace))
+	w.parts.start(t.Context(), "watch", sourcePhase, prompt(w.watchSpace))
 	return w
 }
 
@@ -125,8 +124,8 @@ func TestJournalSpaceIsMonitored(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := watchRoom(t, log, checkpoint.Limits{MaxBytes: 1000})
 			w.commit(t.Context(), t, 1000)
-			var waiting lifecycle.Set
-			waiting.Start(t.Context(), "waiting", lifecycle.SourcePhase, lifecycle.Prompt(func(ctx context.Context) { w.commit(ctx, t, 1000) }))
+			var waiting partSet
+			waiting.start(t.Context(), "waiting", sourcePhase, prompt(func(ctx context.Context) { w.commit(ctx, t, 1000) }))
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			w.refuseLog(t, "sink_that_is_behind=log lag_events=1", 1)

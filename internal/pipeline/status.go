@@ -11,7 +11,6 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
-	"ndrbridge/internal/pipeline/identity"
 	"ndrbridge/poller"
 	"ndrbridge/sinks"
 )
@@ -39,7 +38,7 @@ func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, 
 	}
 	for _, a := range p.config.Appliances {
 		of := admin.ApplianceStatus{Name: a.Name, URL: a.URL, Streams: []admin.StreamStatus{}}
-		if known, _, err := identity.Read(ctx, p.store, a.Name); err == nil {
+		if known, _, err := ReadIdentity(ctx, p.store, a.Name); err == nil {
 			of.Replaced = known.Replaced
 		}
 		for _, stream := range StreamsOf(a) {

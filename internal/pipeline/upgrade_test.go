@@ -90,7 +90,7 @@ func (u *upgradable) run(do func(*pipeline.Pipeline)) {
 	}
 	r := &running{Pipeline: p, ended: make(chan pipeline.Stopped, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() { r.ended <- p.Run(ctx, func(int, int) {}) }()
+	go func() { r.ended <- p.Run(ctx, func(...any) {}) }()
 	do(p)
 	cancel()
 	if err := r.end(u.T); err != nil {

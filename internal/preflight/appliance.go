@@ -15,8 +15,8 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/appliance"
 	"ndrbridge/internal/finding"
+	"ndrbridge/internal/pipeline"
 	"ndrbridge/internal/pipeline/endpoint"
-	"ndrbridge/internal/pipeline/identity"
 	"ndrbridge/poller"
 )
 
@@ -34,7 +34,7 @@ type applianceTrial struct {
 
 // checkAppliance tries an appliance. kept is what the state knows of its identity, or
 // nil.
-func checkAppliance(ctx context.Context, a configs.Appliance, kept *identity.Known, tickets bool, o Options) []finding.Finding {
+func checkAppliance(ctx context.Context, a configs.Appliance, kept *pipeline.Identity, tickets bool, o Options) []finding.Finding {
 	a.RateLimit = 0 // there are only a few sequential requests; the limiter would only use up the time
 	// A slow request must time out early enough to leave time for the next ones.
 	raise := "timeout"
@@ -57,7 +57,7 @@ func checkAppliance(ctx context.Context, a configs.Appliance, kept *identity.Kno
 		return t.found
 	}
 	if kept != nil {
-		t.identity(ctx, *kept)
+		t.found = append(t.found, kept.Check(ctx, t.client)...)
 	}
 	signedIn := len(t.found)
 	if a.Detections.Enabled {
@@ -252,7 +252,7 @@ func (t *applianceTrial) explainUnreadable(ctx context.Context, step string, err
 // keptIdentities returns the identities that the state keeps, by appliance name. It
 // only reads the state. A state that cannot be read, for example because a bridge runs,
 // yields none; checkState reports it.
-func keptIdentities(ctx context.Context, config *configs.Config) map[string]*identity.Known {
+func keptIdentities(ctx context.Context, config *configs.Config) map[string]*pipeline.Identity {
 	if config.Cluster.Enabled() { // the files may be behind the state of the cluster
 		return nil
 	}
@@ -261,33 +261,13 @@ func keptIdentities(ctx context.Context, config *configs.Config) map[string]*ide
 		return nil
 	}
 	defer store.Close()
-	kept := make(map[string]*identity.Known)
+	kept := make(map[string]*pipeline.Identity)
 	for _, a := range config.Appliances {
-		if known, found, err := identity.Read(ctx, store, a.Name); err == nil && found {
+		if known, found, err := pipeline.ReadIdentity(ctx, store, a.Name); err == nil && found {
 			kept[a.Name] = &known
 		}
 	}
 	return kept
-}
-
-// identity compares the appliance with the identity in the state, as a running bridge
-// does. It skips appliances that do not describe themselves.
-func (t *applianceTrial) identity(ctx context.Context, kept identity.Known) {
-	if r := kept.Replaced; r != nil {
-		t.add(finding.Warning, "identity", identity.ReplacedMessage+": "+r.Reason, identity.ReplacedAdvice)
-		return
-	}
-	is, err := t.client.System(ctx)
-	if err != nil {
-		return
-	}
-	switch changed := kept.Differences(is); len(changed) {
-	case 0:
-	case 1:
-		t.add(finding.Remark, "identity", identity.RenamedMessage+": "+changed[0], identity.RenamedAdvice)
-	default:
-		t.add(finding.Warning, "identity", identity.ReplacedMessage+": "+strings.Join(changed, ", "), identity.ReplacedAdvice)
-	}
 }
 
 // ticketing checks whether the appliance accepts ticket changes.

@@ -11,7 +11,6 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/finding"
 	"ndrbridge/internal/pipeline"
-	"ndrbridge/internal/pipeline/identity"
 )
 
 // Options configure Check.
@@ -84,7 +83,7 @@ func Check(ctx context.Context, config *configs.Config, o Options) []finding.Fin
 	return found
 }
 
-func checkTrials(config *configs.Config, kept map[string]*identity.Known, o Options) []trial {
+func checkTrials(config *configs.Config, kept map[string]*pipeline.Identity, o Options) []trial {
 	all := []trial{{configuration, func(context.Context) []finding.Finding { return checkState(config, false) }}}
 	if config.Cluster.Enabled() {
 		all = append(all, trial{clusterTarget, func(ctx context.Context) []finding.Finding { return checkCluster(ctx, config.Cluster, o) }})

@@ -1,4 +1,4 @@
-package identity
+package pipeline
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 // reachable.
 const firmwareEvery = time.Hour
 
-// Firmware reads and keeps the firmware version of an appliance. Its methods are safe for
+// firmware reads and keeps the firmware version of an appliance. Its methods are safe for
 // concurrent use.
-type Firmware struct {
+type firmware struct {
 	client  *appliance.Client
 	system  func(context.Context, appliance.System) error
 	log     *slog.Logger
@@ -23,30 +23,30 @@ type Firmware struct {
 	version atomic.Value  // a string; nil until known
 }
 
-// NewFirmware returns a Firmware whose requests have background priority. system, if not
+// newFirmware returns a firmware whose requests have background priority. system, if not
 // nil, receives the appliance's description of itself whenever the version is read.
-func NewFirmware(client *appliance.Client, system func(context.Context, appliance.System) error, log *slog.Logger) *Firmware {
-	return &Firmware{client: client.Background(), system: system, log: log, back: make(chan struct{}, 1)}
+func newFirmware(client *appliance.Client, system func(context.Context, appliance.System) error, log *slog.Logger) *firmware {
+	return &firmware{client: client.Background(), system: system, log: log, back: make(chan struct{}, 1)}
 }
 
 // String returns the version, or "" until it is known.
-func (f *Firmware) String() string {
+func (f *firmware) String() string {
 	version, _ := f.version.Load().(string)
 	return version
 }
 
-// Reached notes that the appliance became reachable, for the first time or again: it
+// reached notes that the appliance became reachable, for the first time or again: it
 // may have been upgraded in between. It never blocks.
-func (f *Firmware) Reached() {
+func (f *firmware) reached() {
 	select {
 	case f.back <- struct{}{}:
 	default: // a signal is already pending
 	}
 }
 
-// Run reads the version when the appliance becomes reachable and every firmwareEvery
+// run reads the version when the appliance becomes reachable and every firmwareEvery
 // after, until ctx is done. Errors are only logged: nothing depends on the version.
-func (f *Firmware) Run(ctx context.Context) {
+func (f *firmware) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -66,7 +66,7 @@ func (f *Firmware) Run(ctx context.Context) {
 	}
 }
 
-func (f *Firmware) askSystem(ctx context.Context) error {
+func (f *firmware) askSystem(ctx context.Context) error {
 	if f.system == nil {
 		return nil
 	}

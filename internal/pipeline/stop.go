@@ -1,4 +1,4 @@
-package lifecycle
+package pipeline
 
 import (
 	"context"
@@ -19,12 +19,12 @@ const (
 	grace = windDown + closing + 200*time.Millisecond
 )
 
-// Limit returns how long a stop with this timeout may take, whatever ignores it. The
+// StopLimit returns how long a stop with this timeout may take, whatever ignores it. The
 // process should then exit.
-func Limit(timeout time.Duration) time.Duration { return timeout + grace }
+func StopLimit(timeout time.Duration) time.Duration { return timeout + grace }
 
 // Deadline is the period in which a stop must finish. All times of a stop derive from
-// it: its beginning, when sources are stopped; Half, when sinks are; End, when work in
+// it: its beginning, when sources are stopped; half, when sinks are; End, when work in
 // progress is cut short; and the grace after it.
 type Deadline struct {
 	begun time.Time
@@ -37,37 +37,37 @@ func Within(timeout time.Duration) Deadline {
 	return Deadline{begun: now, End: now.Add(timeout)}
 }
 
-// Half returns the time at which the delivery phase begins, even if the source phase
+// half returns the time at which the delivery phase begins, even if the source phase
 // has not ended.
-func (d Deadline) Half() time.Time { return d.begun.Add(d.End.Sub(d.begun) / 2) }
+func (d Deadline) half() time.Time { return d.begun.Add(d.End.Sub(d.begun) / 2) }
 
-// Stop stops parts phase by phase. Work in progress at the deadline is cut short. It
+// stopParts stops parts phase by phase. Work in progress at the deadline is cut short. It
 // returns the parts that have not ended windDown later; they are abandoned. If ctx is
 // done it returns early, with the parts that still run.
-func Stop(ctx context.Context, all []*Part, d Deadline) []*Part {
-	each := func(at Phase, do func(*Part)) {
+func stopParts(ctx context.Context, all []*runningPart, d Deadline) []*runningPart {
+	each := func(at phase, do func(*runningPart)) {
 		for _, p := range all {
 			if p.phase == at {
 				do(p)
 			}
 		}
 	}
-	each(SourcePhase, func(p *Part) { p.stop() })
-	await(ctx, slices.DeleteFunc(slices.Clone(all), func(p *Part) bool { return p.phase != SourcePhase }), d.Half())
-	each(DeliveryPhase, func(p *Part) { p.stop() })
-	left := await(ctx, all, d.End)
+	each(sourcePhase, func(p *runningPart) { p.stop() })
+	awaitParts(ctx, slices.DeleteFunc(slices.Clone(all), func(p *runningPart) bool { return p.phase != sourcePhase }), d.half())
+	each(deliveryPhase, func(p *runningPart) { p.stop() })
+	left := awaitParts(ctx, all, d.End)
 	if ctx.Err() != nil {
 		return left
 	}
 	for _, p := range left {
 		p.cut()
 	}
-	return await(ctx, left, d.End.Add(windDown))
+	return awaitParts(ctx, left, d.End.Add(windDown))
 }
 
-// await waits until all parts have ended, until the given time, or until ctx is done.
+// awaitParts waits until all parts have ended, until the given time, or until ctx is done.
 // It returns the parts that still run.
-func await(ctx context.Context, all []*Part, until time.Time) []*Part {
+func awaitParts(ctx context.Context, all []*runningPart, until time.Time) []*runningPart {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	for _, p := range all {
@@ -79,7 +79,7 @@ func await(ctx context.Context, all []*Part, until time.Time) []*Part {
 		}
 		break
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(p *Part) bool {
+	return slices.DeleteFunc(slices.Clone(all), func(p *runningPart) bool {
 		select {
 		case <-p.ended:
 			return true
@@ -89,8 +89,8 @@ func await(ctx context.Context, all []*Part, until time.Time) []*Part {
 	})
 }
 
-// Names returns the sorted, distinct names of parts.
-func Names(all []*Part) []string {
+// partNames returns the sorted, distinct names of parts.
+func partNames(all []*runningPart) []string {
 	var found []string
 	for _, p := range all {
 		found = append(found, p.name)

@@ -1,4 +1,4 @@
-package identity_test
+package pipeline
 
 import (
 	"bytes"
@@ -9,7 +9,6 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
-	"ndrbridge/internal/pipeline/identity"
 )
 
 func TestAnApplianceIsReplacedIfTwoOfItsFactsChange(t *testing.T) {
@@ -48,17 +47,17 @@ func TestAnApplianceIsReplacedIfTwoOfItsFactsChange(t *testing.T) {
 			}
 			defer store.Close()
 			var log bytes.Buffer
-			d := identity.NewDetector("hq", store, slog.New(slog.NewTextHandler(&log, nil)))
+			d := newIdentityDetector("hq", store, slog.New(slog.NewTextHandler(&log, nil)))
 			for _, is := range test.answers {
-				if err := d.Observe(t.Context(), is); err != nil {
+				if err := d.observe(t.Context(), is); err != nil {
 					t.Fatal(err)
 				}
 			}
-			known, _, err := identity.Read(t.Context(), store, "hq")
+			known, _, err := ReadIdentity(t.Context(), store, "hq")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if (known.Replaced != nil) != test.replaced || strings.Contains(log.String(), identity.RenamedMessage) != test.warned {
+			if (known.Replaced != nil) != test.replaced || strings.Contains(log.String(), renamedMessage) != test.warned {
 				t.Errorf("replaced: %+v, want %v; want a warning: %v\n%s", known.Replaced, test.replaced, test.warned, &log)
 			}
 		})

@@ -1,11 +1,10 @@
-package identity
+package pipeline
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,18 +14,8 @@ import (
 	"ndrbridge/internal/appliance"
 )
 
-// direct answers requests by a handler, without a network: time stands still
-// meanwhile.
-type direct struct{ http.Handler }
-
-func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := httptest.NewRecorder()
-	d.ServeHTTP(w, r)
-	return w.Result(), nil
-}
-
 func TestFirmwareVersion(t *testing.T) {
-	begin := func(t *testing.T) (f *Firmware, version *atomic.Value, asked *atomic.Int64, stop func()) {
+	begin := func(t *testing.T) (f *firmware, version *atomic.Value, asked *atomic.Int64, stop func()) {
 		version, asked = new(atomic.Value), new(atomic.Int64)
 		version.Store("26.3.0.1")
 		client, err := appliance.New(appliance.Options{
@@ -39,16 +28,16 @@ func TestFirmwareVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f = NewFirmware(client, nil, slog.New(slog.DiscardHandler))
+		f = newFirmware(client, nil, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		running.Go(func() { f.Run(ctx) })
+		running.Go(func() { f.run(ctx) })
 		return f, version, asked, func() {
 			cancel()
 			running.Wait()
 		}
 	}
-	want := func(t *testing.T, f *Firmware, version string, asked *atomic.Int64, times int64) {
+	want := func(t *testing.T, f *firmware, version string, asked *atomic.Int64, times int64) {
 		t.Helper()
 		if synctest.Wait(); f.String() != version || asked.Load() != times {
 			t.Errorf("%q after %d requests, want %q after %d", f, asked.Load(), version, times)
@@ -60,7 +49,7 @@ func TestFirmwareVersion(t *testing.T) {
 			defer stop()
 			time.Sleep(time.Minute)
 			want(t, f, "", asked, 0)
-			f.Reached()
+			f.reached()
 			want(t, f, "26.3.0.1", asked, 1)
 			version.Store("26.4")
 			time.Sleep(59 * time.Minute)
@@ -71,19 +60,19 @@ func TestFirmwareVersion(t *testing.T) {
 		"again when it is reached again": func(t *testing.T) {
 			f, version, asked, stop := begin(t)
 			defer stop()
-			f.Reached()
+			f.reached()
 			want(t, f, "26.3.0.1", asked, 1)
 			version.Store("26.4")
-			f.Reached()
+			f.reached()
 			want(t, f, "26.4", asked, 2)
 		},
 		"as it was where it cannot be read": func(t *testing.T) {
 			f, version, asked, stop := begin(t)
 			defer stop()
-			f.Reached()
+			f.reached()
 			want(t, f, "26.3.0.1", asked, 1)
 			version.Store("soon")
-			f.Reached()
+			f.reached()
 			want(t, f, "26.3.0.1", asked, 2)
 		},
 	} {

@@ -1,4 +1,4 @@
-package lifecycle
+package pipeline
 
 import (
 	"context"
@@ -9,20 +9,20 @@ import (
 )
 
 // endAll stops parts that end when they are asked to.
-func endAll(t *testing.T, ps *Set) {
+func endAll(t *testing.T, ps *partSet) {
 	t.Helper()
-	if left := Names(Stop(context.Background(), ps.All(), Within(time.Minute))); len(left) > 0 {
+	if left := partNames(stopParts(context.Background(), ps.all(), Within(time.Minute))); len(left) > 0 {
 		t.Errorf("%q have not ended", left)
 	}
 }
 
 func TestStop(t *testing.T) {
 	const timeout = 20 * time.Second
-	quick := Prompt(func(ctx context.Context) { <-ctx.Done() })
-	inHand := Task(func(_, late context.Context) { <-late.Done() })
+	quick := prompt(func(ctx context.Context) { <-ctx.Done() })
+	inHand := task(func(_, late context.Context) { <-late.Done() })
 	for _, c := range []struct {
 		name          string
-		source, sink  func(release <-chan struct{}) Task
+		source, sink  func(release <-chan struct{}) task
 		takes         time.Duration
 		left          []string
 		sinkStoppedAt time.Duration
@@ -38,14 +38,14 @@ func TestStop(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				release := make(chan struct{})
 				begun := time.Now()
-				var ps Set
+				var ps partSet
 				stopped := make(chan time.Duration, 1)
-				ps.Start(t.Context(), "sink lake", DeliveryPhase, c.sink(release), Prompt(func(ctx context.Context) {
+				ps.start(t.Context(), "sink lake", deliveryPhase, c.sink(release), prompt(func(ctx context.Context) {
 					<-ctx.Done()
 					stopped <- time.Since(begun)
 				}))
-				ps.Start(t.Context(), "appliance hq", SourcePhase, c.source(release))
-				left := Names(Stop(context.Background(), ps.All(), Within(timeout)))
+				ps.start(t.Context(), "appliance hq", sourcePhase, c.source(release))
+				left := partNames(stopParts(context.Background(), ps.all(), Within(timeout)))
 				if took := time.Since(begun); took != c.takes || !slices.Equal(left, c.left) {
 					t.Errorf("it took %s, and %q are left; want %s and %q", took, left, c.takes, c.left)
 				}
@@ -54,8 +54,8 @@ func TestStop(t *testing.T) {
 				}
 				close(release)
 				synctest.Wait()
-				if left := ps.Of("sink lake", "appliance hq"); len(left) > 0 {
-					t.Errorf("%q run", Names(left))
+				if left := ps.of("sink lake", "appliance hq"); len(left) > 0 {
+					t.Errorf("%q run", partNames(left))
 				}
 			})
 		})
@@ -64,12 +64,12 @@ func TestStop(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			release := make(chan struct{})
 			defer close(release)
-			var ps Set
-			ps.Start(t.Context(), "sink lake", DeliveryPhase, ignorant(release))
+			var ps partSet
+			ps.start(t.Context(), "sink lake", deliveryPhase, ignorant(release))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			begun := time.Now()
-			left := Names(Stop(ctx, ps.Of("sink lake"), Within(timeout)))
+			left := partNames(stopParts(ctx, ps.of("sink lake"), Within(timeout)))
 			if took := time.Since(begun); took != time.Second || len(left) != 1 {
 				t.Errorf("it took %s, and %q are left", took, left)
 			}
@@ -78,11 +78,11 @@ func TestStop(t *testing.T) {
 	t.Run("a part waits for an earlier one of its name", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			release := make(chan struct{})
-			var ps Set
-			ps.Start(t.Context(), "sink lake", DeliveryPhase, ignorant(release))
-			Stop(t.Context(), ps.Of("sink lake"), Within(timeout))
+			var ps partSet
+			ps.start(t.Context(), "sink lake", deliveryPhase, ignorant(release))
+			stopParts(t.Context(), ps.of("sink lake"), Within(timeout))
 			begun := make(chan struct{})
-			ps.Start(t.Context(), "sink lake", DeliveryPhase, Prompt(func(ctx context.Context) {
+			ps.start(t.Context(), "sink lake", deliveryPhase, prompt(func(ctx context.Context) {
 				close(begun)
 				<-ctx.Done()
 			}))
@@ -99,17 +99,17 @@ func TestStop(t *testing.T) {
 	})
 	t.Run("nothing starts once all are stopped", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			var ps Set
+			var ps partSet
 			endAll(t, &ps)
-			ps.Start(t.Context(), "sink lake", DeliveryPhase, Prompt(func(context.Context) { t.Error("it begins") }))
+			ps.start(t.Context(), "sink lake", deliveryPhase, prompt(func(context.Context) { t.Error("it begins") }))
 			synctest.Wait()
 		})
 	})
 }
 
-func use(t Task) func(<-chan struct{}) Task { return func(<-chan struct{}) Task { return t } }
+func use(t task) func(<-chan struct{}) task { return func(<-chan struct{}) task { return t } }
 
 // ignorant is a task that ignores both contexts.
-func ignorant(release <-chan struct{}) Task {
+func ignorant(release <-chan struct{}) task {
 	return func(context.Context, context.Context) { <-release }
 }
