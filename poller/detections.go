@@ -3,7 +3,6 @@ package poller
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -19,7 +18,6 @@ type DetectionsClient interface {
 	SearchDetections(ctx context.Context, s appliance.Search, page *appliance.Page) error
 	SearchDetectionIDs(ctx context.Context, s appliance.Search) ([]int64, error)
 	Detection(ctx context.Context, id int64, page *appliance.Page) error
-	Reserve(ctx context.Context, page *appliance.Page, most int) error
 	DetectionModTime(ctx context.Context, id int64) (modTime, size int64, err error)
 }
 
@@ -89,9 +87,6 @@ type sweep struct {
 
 // NewDetections returns a source that continues from the position in store.
 func NewDetections(client DetectionsClient, store Store, o DetectionsOptions) *Detections {
-	if o.OwnWrites != nil {
-		store = &turnStore{store, o.OwnWrites}
-	}
 	d := &Detections{
 		stream: newStream(store, transform.StreamDetections, o.StreamOptions),
 		client: client, o: o, givenUp: make(map[int64]givenUp),
@@ -118,11 +113,7 @@ func (d *Detections) pollAndSweep(ctx context.Context) (Next, error) {
 	if err := d.poll(ctx); err != nil {
 		return Idle, err
 	}
-	err = d.inTurn(ctx, func() error { return d.sweepPage(ctx) })
-	if errors.Is(err, errGaveWay) {
-		d.sweep = nil
-		return Soon, nil
-	}
+	err = untilAnswered(ctx, func() error { return d.sweepPage(ctx) })
 	return d.swept(ctx, err, d.sweep != nil)
 }
 
@@ -243,13 +234,11 @@ func (d *Detections) begin(s *pass) {
 // read reads and commits the pages of s.
 func (d *Detections) read(ctx context.Context, s *pass) error {
 	for done := false; !done; {
-		err := d.inTurn(ctx, func() (err error) {
+		err := untilAnswered(ctx, func() (err error) {
 			done, err = d.pollPage(ctx, s)
 			return err
 		})
-		if errors.Is(err, errGaveWay) {
-			d.begin(s)
-		} else if err != nil {
+		if err != nil {
 			return err
 		}
 	}

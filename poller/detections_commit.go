@@ -216,23 +216,11 @@ func (d *Detections) commit(ctx context.Context, p detectionsPosition, c checkpo
 // ownWrites knows what the bridge itself writes to the appliance, so that a version that
 // contains nothing else can be distinguished from changes made by others.
 type ownWrites interface {
-	// Turn waits until nothing is being written to the appliance, and prevents writes until
-	// end is called: what a page shows of a write is then known when the page is read. It
-	// returns ctx's error if ctx is done.
-	Turn(ctx context.Context) (end func(), err error)
-	// Contended returns a channel that is closed when another goroutine waits for the turn.
-	Contended() <-chan struct{}
 	// IsOwnWrite reports whether everything that changed in a detection since the last
 	// delivered version, with that mod_time and Tracked, was written by the bridge.
 	IsOwnWrite(seen transform.Detection, lastModTime int64, last []byte) bool
 	// Delivered reports to OwnWrites that these versions are in the journal.
 	Delivered(versions []transform.Detection)
-}
-
-// inTurn reads and commits a page while nothing is written to the appliance. While the
-// page has to be requested again, it does so in another turn.
-func (d *Detections) inTurn(ctx context.Context, read func() error) error {
-	return untilAnswered(ctx, func() error { return d.inOneTurn(ctx, read) })
 }
 
 // untilAnswered calls read while its page has to be requested again.
@@ -246,65 +234,8 @@ func untilAnswered(ctx context.Context, read func() error) error {
 	}
 }
 
-// inOneTurn is inTurn without requesting the page again.
-func (d *Detections) inOneTurn(ctx context.Context, read func() error) error {
-	if d.o.OwnWrites == nil {
-		return read()
-	}
-	// A request that waits for memory during the turn would keep tickets from being
-	// written as long as a sink that is down keeps pages from being committed.
-	if err := d.client.Reserve(ctx, &d.page, d.limit.now); err != nil {
-		return err
-	}
-	defer d.page.Release()
-	end, err := d.o.OwnWrites.Turn(ctx)
-	if err != nil {
-		return err
-	}
-	defer end()
-	return read()
-}
-
 // errAskAgain means that a page has to be requested again, with fewer rows.
 var errAskAgain = errors.New("the page has to be requested again, with fewer rows")
-
-// errGaveWay means that a page was not committed, because the journal was full and another
-// goroutine waited for the turn. The page has to be read again: it may have changed.
-var errGaveWay = errors.New("the journal is full, and a ticket waits to be written")
-
-// turnStore is a store for commits during a turn.
-type turnStore struct {
-	Store
-	ownWrites ownWrites
-}
-
-// Commit implements Store. While the journal is full it waits, unless another goroutine
-// waits for the turn: then nothing is written, and it returns errGaveWay.
-func (s *turnStore) Commit(ctx context.Context, c checkpoint.Commit) error {
-	c.NoWait = true
-	err := s.Store.Commit(ctx, c)
-	if !errors.Is(err, checkpoint.ErrFull) {
-		return err
-	}
-	waiting, stop := context.WithCancelCause(ctx)
-	contended, watched := s.ownWrites.Contended(), make(chan struct{})
-	go func() {
-		defer close(watched)
-		select {
-		case <-contended:
-			stop(errGaveWay)
-		case <-waiting.Done():
-		}
-	}()
-	c.NoWait = false
-	err = s.Store.Commit(waiting, c)
-	stop(nil)
-	<-watched
-	if errors.Is(err, context.Canceled) && errors.Is(context.Cause(waiting), errGaveWay) && ctx.Err() == nil {
-		return errGaveWay
-	}
-	return err
-}
 
 // causeOf returns the cause of a version, given what is known of the detection. A
 // detection seen for the first time has none; what changed in a version that was given up

@@ -173,7 +173,6 @@ func (m *model) SearchDetections(_ context.Context, s appliance.Search, page *ap
 }
 
 // Reserve does nothing: the model's pages count against no budget.
-func (m *model) Reserve(context.Context, *appliance.Page, int) error { return nil }
 
 func (m *model) SearchDetectionIDs(_ context.Context, s appliance.Search) ([]int64, error) {
 	rows, err := m.find(s)

@@ -265,10 +265,6 @@ func TestNoPageIsKeptBetweenPolls(t *testing.T) {
 // ownWrites takes the versions with these mod_times for writes of the bridge.
 type ownWrites map[int64]bool
 
-func (o ownWrites) Turn(context.Context) (func(), error) { return func() {}, nil }
-
-func (o ownWrites) Contended() <-chan struct{} { return nil }
-
 func (o ownWrites) IsOwnWrite(seen transform.Detection, _ int64, _ []byte) bool {
 	return o[seen.ModTime]
 }

@@ -91,9 +91,6 @@ func (s *stream) changed(ctx context.Context) (bool, error) {
 func (s *stream) write(ctx context.Context, c checkpoint.Commit, position []byte) error {
 	c.Source, c.Expect, c.Position = s.source, s.committed, position
 	err := s.store.Commit(ctx, c)
-	if errors.Is(err, errGaveWay) {
-		return err // nothing was written
-	}
 	if err != nil {
 		// It is not known whether it was written: the position in the store decides.
 		s.loaded = false

@@ -2,7 +2,6 @@ package appliance
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -177,23 +176,8 @@ const rowBytes = 2 << 10
 // one, until Release, which the caller must call when it has processed an answer.
 func (p *Page) Bind() { p.bound = true }
 
-// Reserve waits for the memory that the next answer, with up to maxObjects objects, is
-// expected to need. Otherwise the request waits for it.
-func (c *Client) Reserve(ctx context.Context, page *Page, maxObjects int) error {
-	page.maxObjects = maxObjects
-	if err := c.loan(ctx, page); err != nil {
-		return fmt.Errorf("wait for memory for an answer: %w", err)
-	}
-	page.reserved = page.budget != nil
-	return nil
-}
-
 // loan acquires the memory that page's next answer is expected to need.
 func (c *Client) loan(ctx context.Context, page *Page) error {
-	if page.reserved {
-		page.reserved = false
-		return nil
-	}
 	page.Release()
 	if c.budget == nil || !page.bound {
 		return nil
@@ -244,6 +228,6 @@ func (p *Page) Release() {
 	p.body, p.Objects, p.fields = nil, nil, nil
 	p.decoder = jsontext.Decoder{} // it references the body
 	b, l := p.budget, p.loan
-	p.budget, p.loan, p.reserved = nil, loan{}, false
+	p.budget, p.loan = nil, loan{}
 	b.release(p.owner, l)
 }

@@ -184,9 +184,6 @@ func TestAPageKeepsNoMemoryOnceItIsReleased(t *testing.T) {
 	c := newClient(t, answer(200, "application/json", "["+strings.Join(rows, ",")+"]")).Within(b)
 	var page Page
 	page.Bind()
-	if err := c.Reserve(t.Context(), &page, 100); err != nil {
-		t.Fatal(err)
-	}
 	for range 2 {
 		if err := c.SearchDetections(t.Context(), Search{ModTime: 1, Limit: 100}, &page); err != nil || len(page.Objects) != 100 {
 			t.Fatal(len(page.Objects), err)
@@ -313,9 +310,6 @@ func TestAPageThatGrowsWaitsNoLongerThanARequestMayTake(t *testing.T) {
 		page.Bind()
 		defer page.Release()
 		search := Search{ModTime: 1, Limit: 10}
-		if err := c.Reserve(t.Context(), &page, search.Limit); err != nil {
-			t.Fatal(err)
-		}
 		ended := make(chan error, 1)
 		go func() { ended <- c.SearchDetections(t.Context(), search, &page) }()
 		time.Sleep(time.Minute)
@@ -331,7 +325,7 @@ func TestAPageThatGrowsWaitsNoLongerThanARequestMayTake(t *testing.T) {
 		b.release(other, over)
 		b.release(other, held)
 		// The next loan is of the size that the answer has shown.
-		if err := c.Reserve(t.Context(), &page, search.Limit); err != nil {
+		if err := c.loan(t.Context(), &page); err != nil {
 			t.Fatal(err)
 		}
 		if page.loan.n < int64(smallBody)*2 {

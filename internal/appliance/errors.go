@@ -18,8 +18,8 @@ import (
 var ErrTooLarge = errors.New("the answer is larger than allowed")
 
 // ErrNoMemory is wrapped by an *Error if the Budget had no memory for the rest of an
-// answer within the time of a request. The page's next Client.Reserve waits for as
-// much.
+// answer within the time of a request. The page's next request waits for as much before it
+// is sent.
 var ErrNoMemory = errors.New("the answers of other requests use the memory that this one needs")
 
 // wrongAddress is the advice for a 404 on a path that every appliance has.

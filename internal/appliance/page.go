@@ -30,11 +30,10 @@ type Page struct {
 	answered bool  // an answer was received
 	last     int64 // its size in bytes
 
-	bound    bool    // see Bind
-	reserved bool    // the loan is for the next answer
-	budget   *Budget // nil if the page is not limited
-	owner    *link
-	loan     loan
+	bound  bool    // see Bind
+	budget *Budget // nil if the page is not limited
+	owner  *link
+	loan   loan
 }
 
 // Object is a JSON object of an answer.

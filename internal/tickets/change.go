@@ -11,7 +11,6 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
 	"ndrbridge/internal/failure"
-	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
 
@@ -32,7 +31,7 @@ type progress struct {
 
 // write carries out a command: it links the ticket with the detection, if the command
 // names one, then changes the detections that have the ticket.
-func (w *Writer) write(ctx, late context.Context, c checkpoint.Command) error {
+func (w *Writer) write(late context.Context, c checkpoint.Command) error {
 	var command Command
 	if err := json.Unmarshal(c.Body, &command); err != nil {
 		return failure.Errorf(failure.Rejected, "read the command: %w", err)
@@ -46,7 +45,7 @@ func (w *Writer) write(ctx, late context.Context, c checkpoint.Command) error {
 	all := command.change()
 	if command.DetectionID != 0 && !done.Linked {
 		link := appliance.DetectionChange{TicketID: &command.TicketID}
-		err := w.change(ctx, late, c, edit{
+		err := w.change(late, c, edit{
 			texts: textsOf(link),
 			read: func(offset int, page *appliance.Page) error {
 				if offset > 0 {
@@ -68,7 +67,7 @@ func (w *Writer) write(ctx, late context.Context, c checkpoint.Command) error {
 			return err
 		}
 	}
-	return w.change(ctx, late, c, edit{
+	return w.change(late, c, edit{
 		texts: textsOf(all),
 		read: func(offset int, page *appliance.Page) error {
 			return w.client.DetectionsWithTicket(late, command.TicketID, offset, page)
@@ -117,28 +116,21 @@ type edit struct {
 	keep func(expect []checkpoint.Entry) error
 }
 
-// change makes an edit while the appliance's detections are not read, and determines
-// which versions it made.
-func (w *Writer) change(ctx, late context.Context, c checkpoint.Command, e edit) error {
-	end, err := w.turn(ctx)
-	if err != nil {
-		return err
-	}
-	defer end()
+// change makes an edit, and remembers it as an own write before.
+func (w *Writer) change(late context.Context, c checkpoint.Command, e edit) error {
 	before, clock, err := readBefore(e)
 	if err != nil {
 		return err
 	}
-	stands := w.ownWrites.before(before)
-	intended := intend(stands, before, e.texts, clock)
-	if err := w.expect(late, c, intended); err != nil {
+	replaced := w.ownWrites.intend(before, e.texts, clock)
+	if err := w.expect(late, c, before); err != nil {
+		w.ownWrites.undo(replaced)
 		return err
 	}
-	w.ownWrites.put(intended)
 	if err := w.o.Lease.Do(late, e.patch); err != nil {
 		if refused(err) {
-			w.ownWrites.put(stands)
-			if err := w.expect(late, c, stands); err != nil {
+			w.ownWrites.undo(replaced)
+			if err := w.expect(late, c, before); err != nil {
 				return err
 			}
 		}
@@ -146,10 +138,9 @@ func (w *Writer) change(ctx, late context.Context, c checkpoint.Command, e edit)
 	}
 	// If the result of the edit cannot be read, OwnWrites matches by the fields alone.
 	if after, _, err := readDetections(e); err == nil {
-		intended = witness(intended, before, after)
-		w.ownWrites.put(intended)
+		w.ownWrites.witness(e.texts, replaced, before, after)
 	}
-	entries, err := entriesOf(intended)
+	entries, err := w.ownWrites.entries(before)
 	if err != nil {
 		return err
 	}
@@ -159,24 +150,9 @@ func (w *Writer) change(ctx, late context.Context, c checkpoint.Command, e edit)
 	return w.forget(late, before)
 }
 
-// errWaitsForTurn reports why a command is not carried out yet.
-var errWaitsForTurn = errors.New("reading a page of the appliance's detections takes long; tickets are written between two pages")
-
-// turn acquires the turn to write, and sets the status if that takes long.
-func (w *Writer) turn(ctx context.Context) (end func(), err error) {
-	const long = 30 * time.Second
-	limited, cancel := context.WithTimeout(ctx, long)
-	defer cancel()
-	if end, err = w.ownWrites.Turn(limited); err == nil || ctx.Err() != nil {
-		return end, err
-	}
-	w.enter(sinks.StateRetrying, errWaitsForTurn)
-	return w.ownWrites.Turn(ctx)
-}
-
-// expect stores the own writes that are expected.
-func (w *Writer) expect(ctx context.Context, c checkpoint.Command, chains map[int64][]write) error {
-	entries, err := entriesOf(chains)
+// expect stores the own writes to detections.
+func (w *Writer) expect(ctx context.Context, c checkpoint.Command, detections []transform.Detection) error {
+	entries, err := w.ownWrites.entries(detections)
 	if err != nil {
 		return err
 	}
@@ -217,7 +193,7 @@ func readBefore(e edit) (found []transform.Detection, clock int64, err error) {
 	return found, clock, nil
 }
 
-// Limits on reading the detections that one command changes. Polling waits meanwhile.
+// Limits on reading the detections that one command changes.
 const (
 	maxLookupRows  = 10_000
 	maxLookupPages = 1000     // an appliance may return fewer rows per page than requested

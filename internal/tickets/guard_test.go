@@ -61,8 +61,9 @@ type guarded struct {
 	edited  map[int64]bool   // whether an analyst wrote to it since then
 	taken   map[int64]int    // how many of its raises look as if they had been before
 	polling bool
-	marks   map[string]bool  // of the events, by id, whether they were marked
-	orders  map[string][]int // the numbers of commands as they came to the appliance, by ticket
+	marks   map[string]bool                   // of the events, by id, whether they were marked
+	wrote   map[int64]map[string]standin.Text // what the bridge wrote to a detection last since the version delivered last, by field
+	orders  map[string][]int                  // the numbers of commands as they came to the appliance, by ticket
 }
 
 var errCrashed = errors.New("the bridge has crashed")
@@ -92,6 +93,7 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 			}
 			g.patched[v.ID] = g.show(v.ID)
 			g.alone[v.ID] = g.alone[v.ID].with(body)
+			g.note(v.ID, body)
 		}
 		g.record(body)
 	}
@@ -100,6 +102,38 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errCrashed
 	}
 	return recorder.Result(), nil
+}
+
+// note records what the bridge wrote to a detection.
+func (g *guarded) note(id int64, patch []byte) {
+	if g.wrote[id] == nil {
+		g.wrote[id] = make(map[string]standin.Text)
+	}
+	all := fields{}.with(patch).byName()
+	for name, value := range all {
+		if value != "" || name == "resolution" && all["status"] != "" {
+			g.wrote[id][name] = value
+		}
+	}
+}
+
+// byName returns the fields that analysts and the bridge change.
+func (f fields) byName() map[string]standin.Text {
+	f = f.read()
+	return map[string]standin.Text{"status": f.Status, "resolution": f.Resolution, "assignee": f.Assignee, "ticket_id": standin.Text(f.TicketID), "title": standin.Text(f.Title)}
+}
+
+// isOurs reports whether everything that differs between two versions of a detection is what
+// the bridge wrote last since, and all of that is shown.
+func (g *guarded) isOurs(id int64, was, is fields) (ours, changed bool) {
+	before, after, wrote := was.byName(), is.byName(), g.wrote[id]
+	ours = len(wrote) > 0
+	for name, value := range after {
+		written, there := wrote[name]
+		changed = changed || value != before[name]
+		ours = ours && (value == before[name] || there) && (!there || value == written)
+	}
+	return ours, changed
 }
 
 // keepModTime gives a detection the mod_time back that it had, until raise.
@@ -231,6 +265,7 @@ func newGuarded(t *rapid.T, dir string) *guarded {
 		T: t, now: time.UnixMilli(1_750_000_000_123),
 		since: make(map[int64]string), orders: make(map[string][]int), midway: func() {},
 		patched: make(map[int64]fields), shown: make(map[int64]fields), marks: make(map[string]bool),
+		wrote: make(map[int64]map[string]standin.Text),
 		alone: make(map[int64]fields), edited: make(map[int64]bool), taken: make(map[int64]int),
 	}
 	g.standin = standin.New(standin.Options{Seed: 1, Size: 1000, Now: func() time.Time { return g.now }})
@@ -346,14 +381,24 @@ func (g *guarded) judge(e transform.Event) {
 		}
 		return
 	}
+	ours, changed := g.isOurs(id, g.shown[id], g.show(id))
 	g.marks[e.ID], g.shown[id] = marked, g.show(id)
 	g.see(id)
 	wrote := g.since[id]
 	delete(g.since, id)
+	delete(g.wrote, id)
 	if marked && regexp.MustCompile(`"to":"[^"]*analyst`).Match(g.changes(e)) {
 		g.Fatalf("%s is marked as ours, and shows what an analyst did: %s", e.ID, g.changes(e))
 	}
-	ours := wrote != "" && !strings.Contains(wrote, "a")
+	edited := strings.Contains(wrote, "a")
+	switch {
+	case !changed && edited: // an edit without a trace
+		return
+	case !edited: // a raise changes nothing
+		ours = wrote != ""
+	case g.crashes: // the bridge may not know what arrived
+		ours = ours && marked
+	}
 	if ours && !marked && strings.Contains(wrote, "r") && g.taken[id] > 0 {
 		g.taken[id]--
 		return

@@ -240,7 +240,7 @@ func (w *Writer) carryOut(ctx, late context.Context, t *task) (pause time.Durati
 		w.enter(sinks.StateRetrying, errJournalFull)
 		return w.retry.NextBackOff()
 	}
-	err = w.write(ctx, late, c)
+	err = w.write(late, c)
 	if errors.Is(err, checkpoint.ErrFenced) { // it was dropped meanwhile
 		err = nil
 	}
