@@ -62,7 +62,7 @@ type SASL struct {
 //	  - name: bus
 //	    nats: {url: "nats://127.0.0.1:4222", stream: NDR, create_stream: true}
 type NATS struct {
-	// URL is the URL of a server, or of several, separated by commas: nats, tls, ws or wss.
+	// URL is the URL of a server, or of several, separated by commas: nats or tls.
 	URL URL `yaml:"url" env:"URL" required:"true"`
 	// Stream is the JetStream stream. Absent: core NATS, which acknowledges nothing.
 	Stream string `yaml:"stream" env:"STREAM"`
@@ -151,7 +151,7 @@ func (c checks) natsName(path, name, kind string) {
 func (c checks) natsConnection(path string, n NATS) {
 	if n.URL.Value() != "" {
 		for part := range strings.SplitSeq(n.URL.Value(), ",") {
-			c.url(path+".url", NewURL(strings.TrimSpace(part)), "nats", "tls", "ws", "wss")
+			c.url(path+".url", NewURL(strings.TrimSpace(part)), "nats", "tls")
 		}
 	}
 	var credentials []string

@@ -44,7 +44,7 @@ func (c *Cluster) Enabled() bool { return c != nil }
 // state. They must sync each write to disk (sync_interval: always). At most one form of
 // authentication may be set, as for the sink.
 type ClusterNATS struct {
-	// URL is the URL of a server, or of several, separated by commas: nats, tls, ws or wss.
+	// URL is the URL of a server, or of several, separated by commas: nats or tls.
 	URL URL `yaml:"url" env:"URL" required:"true"`
 	// CredsFile is the path of a credentials file, which holds a JWT and its seed.
 	CredsFile string `yaml:"creds_file" env:"CREDS_FILE"`

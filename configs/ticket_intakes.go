@@ -27,7 +27,7 @@ type Tickets struct {
 //	  enabled: true
 //	  nats: {url: "nats://bus.example:4222", stream: TICKETS, subject: ndr.tickets}
 type NATSIntake struct {
-	// URL is the URL of a server, or of several, separated by commas: nats, tls, ws or wss.
+	// URL is the URL of a server, or of several, separated by commas: nats or tls.
 	// Absent: no commands are received, and the other keys have no effect.
 	URL URL `yaml:"url" env:"URL"`
 	// Stream is the stream, which must exist; required with [NATSIntake.URL].

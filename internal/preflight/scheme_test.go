@@ -102,8 +102,8 @@ func TestCheckReportsThatABrokersPortSpeaksAnotherProtocol(t *testing.T) {
 		secureNATS                = nats(func(o *server.Options) { o.TLS, o.TLSConfig = true, secured })
 		handshakeFirst            = nats(func(o *server.Options) { o.TLS, o.TLSHandshakeFirst, o.TLSConfig = true, true, secured })
 		inKafka, inKafkaTLS       = "kafka: {topic: ndr.tickets, brokers: [\"ADDRESS\"]}", "kafka: {topic: ndr.tickets, tls: {insecure_skip_verify: true}, brokers: [\"ADDRESS\"]}"
-		inNATS, inNATSTLS, inWSS  = "nats: {stream: NDR, subject: ndr.tickets, url: \"nats://ADDRESS\"}", "nats: {stream: NDR, subject: ndr.tickets, url: \"tls://ADDRESS\"}", "nats: {stream: NDR, subject: ndr.tickets, url: \"wss://ADDRESS\"}"
-		inNATSTLSKey, inWebSocket = "nats: {stream: NDR, subject: ndr.tickets, url: \"nats://ADDRESS\", tls: {insecure_skip_verify: true}}", "nats: {stream: NDR, subject: ndr.tickets, url: \"ws://ADDRESS\"}"
+		inNATS, inNATSTLS = "nats: {stream: NDR, subject: ndr.tickets, url: \"nats://ADDRESS\"}", "nats: {stream: NDR, subject: ndr.tickets, url: \"tls://ADDRESS\"}"
+		inNATSTLSKey = "nats: {stream: NDR, subject: ndr.tickets, url: \"nats://ADDRESS\", tls: {insecure_skip_verify: true}}"
 	)
 	failed := func(step, detail, advice string) findingtest.Row {
 		return findingtest.Row{Step: step, Result: finding.Failed, Detail: detail, Advice: advice}
@@ -129,9 +129,6 @@ func TestCheckReportsThatABrokersPortSpeaksAnotherProtocol(t *testing.T) {
 		"NATS in TLS to a port that begins with TLS":        {inNATSTLS, handshakeFirst, failed("tls", "expects TLS from the first byte", "handshake_first")},
 		"NATS in TLS to a port for HTTP":                    {inNATSTLS, plainWeb, failed("sign-in", "speaks HTTP", "in url")},
 		"NATS in TLS to a port for HTTPS":                   {inNATSTLS, secureWeb, failed("tls", "expects TLS from the first byte", "port for NATS")},
-		"NATS over WebSocket to a port without it":          {inWebSocket, plainNATS, failed("sign-in", "EOF", "port for WebSocket")},
-		"NATS over WebSocket to a port for HTTPS":           {inWebSocket, secureWeb, failed("tls", "expects TLS", "wss://")},
-		"NATS over WebSocket in TLS to a port for HTTP":     {inWSS, plainWeb, failed("tls", "speaks HTTP instead of TLS", "port")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -92,7 +92,7 @@ func (s *Sink) tryServer(ctx context.Context, t Trial, server string) ([]finding
 	alone := &Sink{options: s.options, subject: s.subject}
 	alone.options.URL = server
 	scheme, _, _ := strings.Cut(server, "://")
-	if alone.options.TLS == nil && (scheme == "tls" || scheme == "wss") {
+	if alone.options.TLS == nil && scheme == "tls" {
 		alone.options.TLS = &tls.Config{} // as the library does
 	}
 	alone.options.TLS = path.Secure(alone.options.TLS)
@@ -103,16 +103,13 @@ func (s *Sink) tryServer(ctx context.Context, t Trial, server string) ([]finding
 	found, explained := path.Findings(err)
 	if err != nil && !explained {
 		f, late := finding.Failure("sign-in", alone.wrap(ctx, err)), ctx.Err() != nil
-		if wrong, ok := wrongPort(parent, scheme, address); ok {
+		if wrong, ok := wrongPort(parent, address); ok {
 			f = wrong
 		} else if late {
 			f.Detail = "connected, but the server does not answer"
 		}
 		if f.Advice == "" {
 			f.Advice = "is it a NATS server, and the port for clients?"
-			if scheme == "ws" || scheme == "wss" {
-				f.Advice = "is it a NATS server, and the port for WebSocket?"
-			}
 		}
 		found = append(found, f)
 	}
@@ -128,21 +125,16 @@ func (s *Sink) tryServer(ctx context.Context, t Trial, server string) ([]finding
 	return finding.At("server "+address, found), c
 }
 
-// wrongPort checks whether the server at address speaks another protocol than the scheme
-// says.
-func wrongPort(ctx context.Context, scheme, address string) (f finding.Finding, found bool) {
-	if scheme == "wss" { // its handshake reports that
-		return f, false
-	}
-	f = finding.PlainToTLS("wss")
+// wrongPort checks whether the server at address speaks another protocol.
+func wrongPort(ctx context.Context, address string) (f finding.Finding, found bool) {
+	f = finding.Finding{Step: "tls", Result: finding.Failed}
 	switch expectsTLS, answersHTTP := finding.Recognize(ctx, address); {
-	case expectsTLS && scheme == "ws":
 	case expectsTLS:
 		f.Detail = "the server expects TLS from the first byte, and NATS begins in plain text"
 		f.Advice = "use the port for NATS clients; a server with handshake_first is not supported"
-	case answersHTTP && scheme != "ws":
+	case answersHTTP:
 		f.Step, f.Detail = "sign-in", "the server speaks HTTP, not NATS"
-		f.Advice = "use the port for NATS clients in url, or ws:// if it is the server's port for WebSocket"
+		f.Advice = "use the port for NATS clients in url: connections by WebSocket are not supported"
 	default:
 		return f, false
 	}
@@ -158,11 +150,7 @@ func (s *Sink) addressOf(server string) string {
 	if u.Port() != "" {
 		return u.Host
 	}
-	port := map[string]string{"ws": "80", "wss": "443"}[u.Scheme]
-	if port == "" {
-		port = "4222"
-	}
-	return net.JoinHostPort(u.Hostname(), port)
+	return net.JoinHostPort(u.Hostname(), "4222")
 }
 
 // anyCaptures reports whether one of the subjects in wide captures subject.

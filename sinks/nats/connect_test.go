@@ -30,20 +30,6 @@ func TestHangingServerDoesNotHideOthers(t *testing.T) {
 	}
 }
 
-func TestWebSocket(t *testing.T) {
-	s := loopback.NATS(t, func(o *server.Options) {
-		o.Websocket = server.WebsocketOpts{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoTLS: true}
-	})
-	sink := open(t, Options{URL: s.WebsocketURL(), Stream: "NDR", Subject: "ndr.{stream}", CreateStream: true})
-	events := sinktest.Events(50, 10, 400)
-	if err := sink.Send(t.Context(), events); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := storedEvents(client(t, s), "NDR"); err != nil || len(got) != len(events) {
-		t.Errorf("%d events, %v", len(got), err)
-	}
-}
-
 func TestMissingAcknowledgementIsTransient(t *testing.T) {
 	s := loopback.NATS(t, nil)
 	makeStream(t, s, jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}, NoAck: true})

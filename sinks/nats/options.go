@@ -23,7 +23,7 @@ import (
 // Options configure a Sink.
 type Options struct {
 	// URL is the address of one or more servers of a cluster, with the scheme nats,
-	// tls, ws or wss, separated by commas. They are tried in any order. Each gets an
+	// or tls, separated by commas. They are tried in any order. Each gets an
 	// equal share of Timeout, so that one that hangs does not hide the others.
 	URL string
 	// Stream is the JetStream stream that must store the events before they count as
@@ -87,7 +87,7 @@ type Sink struct {
 // New validates the options and returns a Sink. It contacts no server. The error joins
 // all invalid options.
 func New(o Options) (*Sink, error) {
-	schemes := []string{"nats", "tls", "ws", "wss"}
+	schemes := []string{"nats", "tls"}
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 

@@ -16,7 +16,7 @@ const (
 
 // patterns returns the patterns of texts and of list items by type and field.
 func patterns() map[string]string {
-	http, natsURL := schemes("http", "https"), schemes("nats", "tls", "ws", "wss")
+	http, natsURL := schemes("http", "https"), schemes("nats", "tls")
 	proxy := orNothing("^" + schemes("http", "https", "socks5") + "://.")
 	return map[string]string{
 		"Cluster.Name":               "^[a-z0-9-]{1,32}$",

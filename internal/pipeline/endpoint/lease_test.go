@@ -38,7 +38,6 @@ func TestEndpointsSendNothingWithoutALease(t *testing.T) {
 		{name: "a ticket system", sink: `webhook: {url: "http://ADDRESS", auth: {username: ana, password: s3cret}, ticket: {system: jira, link: false, project: SEC}}`},
 		{name: "NATS", sink: `nats: {url: "nats://ADDRESS"}`, greeting: info},
 		{name: "NATS over TLS", sink: `nats: {url: "tls://ADDRESS"}`, greeting: info},
-		{name: "NATS over a WebSocket", sink: `nats: {url: "ws://ADDRESS"}`},
 		{name: "syslog over TLS", sink: `syslog: {address: "ADDRESS"}`},
 		{name: "Kafka", sink: `kafka: {brokers: ["ADDRESS"]}`},
 		{name: "Kafka over TLS", sink: `kafka: {brokers: ["ADDRESS"], tls: {}}`},
