@@ -41,7 +41,7 @@ func newClientOf(t testing.TB, change ...func(*Options)) *Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	c.link.clock.first = 1
+	c.link.clock.agree = 1
 	return c
 }
 

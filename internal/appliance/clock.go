@@ -10,28 +10,18 @@ import (
 	"ndrbridge/internal/retryafter"
 )
 
-// The number of consecutive answers that must agree before their time is trusted.
 const (
-	// firstDates make the clock known. The default rate limit allows that many requests
-	// at once.
-	firstDates = 5
-	// setDates change a clock that is known: with fewer, a proxy that is often wrong
-	// could change it by chance.
-	setDates = 8
-	// maxStrayDates contradicting answers in a row make the clock unknown again:
-	// nothing supports the former offset any more.
-	maxStrayDates = 32
+	// agreeingDates is how many answers in a row must agree before their time is trusted. The
+	// default rate limit allows that many requests at once.
+	agreeingDates = 5
 	// maxClockRequests limits the consecutive requests to determine the time.
 	maxClockRequests = 20
+	// dateTolerance is the maximum difference between answers that agree, in addition to
+	// network delay: an appliance may have several nodes.
+	dateTolerance = 5 * time.Second
+	// slowAnswer is the duration of a request whose answer does not correct a known clock.
+	slowAnswer = 2 * time.Second
 )
-
-// dateTolerance is the maximum difference between answers that agree, in addition to
-// network delay: an appliance may have several nodes.
-const dateTolerance = 5 * time.Second
-
-// drift is the maximum rate at which two clocks diverge while neither is set: half a
-// millisecond per second, the rate at which a clock is slewed.
-const drift = 1.0 / 2000
 
 // earliestDate is the first time that is accepted. Clocks before it were never set
 // since power was lost; such a time would select everything.
@@ -46,37 +36,32 @@ var errUnsetDate = errors.New("the Date header is before 1990, and positions dep
 // errDatesDisagree is returned if the appliance's time could not be determined.
 var errDatesDisagree = errors.New("the Date headers of its answers contradict each other, and positions depend on them: check the clocks of all nodes and of any proxy in front of it")
 
-// clock estimates the appliance's clock from the Date headers of its answers. The time
-// of an answer is trusted if enough consecutive answers agree on the offset from the
-// local clock, so a single wrong header has no effect. The local clock only serves to
-// compare answers: if a clock is consistently wrong, that is the appliance's clock.
-//
-// A Date has whole seconds, and was written between request and answer: each answer
-// bounds the offset, and all of them together bound it closely. A clock is safe for
-// concurrent use.
+// clock knows the offset of the appliance's clock from the local one by the Date header of its
+// last answer. An offset that differs is trusted only if enough answers in a row agree on it, so
+// a single wrong header has no effect. The local clock only serves to compare answers: if a
+// clock is consistently wrong, that is the appliance's clock. A clock is safe for concurrent use.
 type clock struct {
 	// base is when the clock was created. Local times are measured from it, so that
 	// setting the local clock has no effect.
 	base  time.Time
 	now   func() time.Time
-	first int // number of answers that make the clock known: firstDates
+	agree int // number of answers that must agree: agreeingDates
 	// disbelieved, if set, is called for a Date that was ignored. expected is the
-	// appliance's time instead; zero if it is not known.
+	// appliance's time instead.
 	disbelieved func(date, expected time.Time)
 	// set, if set, is called when the clock becomes known, and when it was set.
 	set func(ahead time.Duration, first bool)
 
-	mu     sync.Mutex
-	known  bool
-	ahead  bounds // while known
-	next   bounds // agreed on by the last answers, if different from ahead
-	nextN  int    // number of answers that agree on next
-	strays int    // consecutive answers that were ignored
-	count  uint64 // answers that were ignored
+	mu    sync.Mutex
+	known bool
+	ahead offset // while known
+	next  offset // of the last answers, if it is another one
+	nextN int    // number of answers that agree on next
+	count uint64 // answers that were ignored while the clock was known
 }
 
 func newClock(o Options) *clock {
-	c := &clock{now: o.Now, first: firstDates, disbelieved: o.DateDisbelieved, set: o.ClockSet}
+	c := &clock{now: o.Now, agree: agreeingDates, disbelieved: o.DateDisbelieved, set: o.ClockSet}
 	if c.now == nil {
 		c.now = time.Now
 	}
@@ -84,24 +69,13 @@ func newClock(o Options) *clock {
 	return c
 }
 
-// bounds are the bounds of the appliance's offset from the local clock, not counting
-// changes of the local clock since base.
-type bounds struct {
-	low, high time.Duration
-	at        time.Time // when the last answer was received
-}
+// offset is how far the appliance's clock is ahead of the local one, not counting changes of
+// the local clock since base: at least low, and at most width more.
+type offset struct{ low, width time.Duration }
 
-// with combines two observations that agree. ok is false if they do not.
-func (b bounds) with(o bounds) (both bounds, ok bool) {
-	since := time.Duration(float64(o.at.Sub(b.at).Abs()) * drift)
-	low, high := b.low-since, b.high+since
-	switch {
-	case o.low <= high && low <= o.high:
-		return bounds{max(low, o.low), min(high, o.high), o.at}, true
-	case o.low <= high+dateTolerance && low-dateTolerance <= o.high:
-		return o, true
-	}
-	return o, false
+// agrees reports whether both may be the same.
+func (o offset) agrees(other offset) bool {
+	return o.low <= other.low+other.width+dateTolerance && other.low <= o.low+o.width+dateTolerance
 }
 
 // stamp holds the times of an answer.
@@ -132,78 +106,57 @@ func (c *clock) learn(header http.Header, sent, answered time.Time) stamp {
 	return s
 }
 
-// seen returns the bounds that an answer implies.
-func (c *clock) seen(s stamp) bounds {
-	ahead := s.date.Sub(c.base.Round(0))
-	return bounds{ahead - s.answered.Sub(c.base), ahead + time.Second - s.sent.Sub(c.base), s.answered}
+// seen returns the offset that an answer implies: its Date has whole seconds, and was written
+// between request and answer.
+func (c *clock) seen(s stamp) offset {
+	return offset{s.date.Sub(c.base.Round(0)) - s.answered.Sub(c.base), time.Second + s.answered.Sub(s.sent)}
 }
 
-// localAhead returns the middle of b relative to the local clock as it is now.
-func (c *clock) localAhead(b bounds) time.Duration {
+// localAhead returns the middle of o relative to the local clock as it is now.
+func (c *clock) localAhead(o offset) time.Duration {
 	now := c.now()
 	set := now.Round(0).Sub(c.base.Round(0)) - now.Sub(c.base)
-	return (b.low+b.high)/2 - set
+	return o.low + o.width/2 - set
 }
 
 // observe records an answer. It reports whether the answer's time is trusted, and
 // whether it changed the clock. c.mu is held.
 func (c *clock) observe(s stamp) (believed, moved bool) {
-	if s.date.Before(earliestDate) {
-		c.stray()
-		return false, false
-	}
 	seen := c.seen(s)
-	if c.known {
-		if both, ok := c.ahead.with(seen); ok {
-			c.ahead, c.nextN, c.strays = both, 0, 0
-			return true, false
+	switch {
+	case s.date.Before(earliestDate):
+	case c.known && c.ahead.agrees(seen):
+		if c.nextN = 0; seen.width <= max(c.ahead.width, slowAnswer) {
+			c.ahead = seen
 		}
-	}
-	need := c.first
-	if c.known {
-		need = setDates
-	}
-	if both, ok := c.next.with(seen); ok && c.nextN > 0 {
-		c.next = both
+		return true, false
+	case c.nextN > 0 && c.next.agrees(seen):
+		c.next = seen
 		c.nextN++
-	} else {
+	default:
 		c.next, c.nextN = seen, 1
 	}
-	if c.nextN < need {
-		c.stray()
-		return false, false
+	if c.nextN >= c.agree {
+		c.known, c.ahead, c.nextN = true, c.next, 0
+		return true, true
 	}
-	c.known, c.ahead, c.nextN, c.strays = true, c.next, 0, 0
-	return true, true
-}
-
-// stray counts an answer that is ignored. c.mu is held.
-func (c *clock) stray() {
-	if !c.known {
-		return
+	if c.known {
+		c.count++
 	}
-	c.count++
-	if c.strays++; c.strays >= maxStrayDates {
-		c.known, c.strays, c.nextN = false, 0, 0
-	}
+	return false, false
 }
 
 // earliest returns the appliance's time at a local time, or slightly less, in whole
 // seconds like its answers. c.mu is held, and the clock is known.
 func (c *clock) earliest(at time.Time) time.Time {
-	since := time.Duration(float64(at.Sub(c.ahead.at).Abs()) * drift)
-	return c.base.Round(0).Add(at.Sub(c.base) + c.ahead.low - since).UTC().Truncate(time.Second)
+	return c.base.Round(0).Add(at.Sub(c.base) + c.ahead.low).UTC().Truncate(time.Second)
 }
 
-// agrees reports whether an answer's time is consistent with those before it.
+// agrees reports whether an answer's time is trusted.
 func (c *clock) agrees(s stamp) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.known || s.date.IsZero() || s.date.Before(earliestDate) {
-		return false
-	}
-	_, ok := c.ahead.with(c.seen(s))
-	return ok
+	return c.known && !s.date.Before(earliestDate) && c.ahead.agrees(c.seen(s))
 }
 
 // expected returns the appliance's time at a local time, by the trusted answers. ok is
@@ -214,25 +167,18 @@ func (c *clock) expected(at time.Time) (t time.Time, ok bool) {
 	return c.earliest(at), c.known
 }
 
-// skew returns the middle of the known offset, or, while it is not known, of what the
-// last answers imply.
-func (c *clock) skew() (ahead time.Duration, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.known:
-		return c.localAhead(c.ahead), true
-	case c.nextN > 0:
-		return c.localAhead(c.next), true
+// ClockSkew returns how far the appliance's clock is ahead of the local one, negative if it is
+// behind: by its last trusted answer or, if there is none, its last one. The error is at most
+// half a second plus half the duration of the request. ok is false before the first answer.
+func (c *Client) ClockSkew() (ahead time.Duration, ok bool) {
+	clock := c.link.clock
+	clock.mu.Lock()
+	defer clock.mu.Unlock()
+	if clock.known {
+		return clock.localAhead(clock.ahead), true
 	}
-	return 0, false
+	return clock.localAhead(clock.next), clock.nextN > 0
 }
-
-// ClockSkew returns how far the appliance's clock is ahead of the local one, by the
-// Date headers that are trusted; negative if it is behind. The error is at most half a
-// second plus half the duration of the quickest recent request. ok is false before the
-// first answer.
-func (c *Client) ClockSkew() (ahead time.Duration, ok bool) { return c.link.clock.skew() }
 
 // DisbelievedDates counts the answers whose Date header was ignored because it
 // contradicts those of earlier answers.

@@ -18,8 +18,8 @@ type Page struct {
 	// Objects are in the order of the answer.
 	Objects []Object
 	// Date is the appliance's time when it answered, in whole seconds: the answer's
-	// Date header, or, if that contradicts those of earlier answers, the time derived
-	// from these. It never depends on a single answer.
+	// Date header, or, if that contradicts those of earlier answers, the time by the
+	// offset of these. It never depends on a single answer.
 	Date time.Time
 
 	body       []byte
