@@ -69,7 +69,6 @@ type Detections struct {
 	rewalk   rewalk
 
 	page    appliance.Page
-	givenUp map[int64]givenUp
 	longest int   // rows of the longest page that the appliance returned
 	idle    int   // polls in a row that showed nothing new
 	clock   int64 // the appliance's time in its last answer
@@ -89,7 +88,7 @@ type sweep struct {
 func NewDetections(client DetectionsClient, store Store, o DetectionsOptions) *Detections {
 	d := &Detections{
 		stream: newStream(store, transform.StreamDetections, o.StreamOptions),
-		client: client, o: o, givenUp: make(map[int64]givenUp),
+		client: client, o: o,
 	}
 	d.page.Bind()
 	return d

@@ -34,7 +34,7 @@ func (d *Detections) take(ctx context.Context, p detectionsPosition, rows []obje
 	}
 	for i := range rows {
 		r := &rows[i]
-		if r.elsewhere || r.positioned() && r.modTime < p.Floor {
+		if r.delivered || r.positioned() && r.modTime < p.Floor {
 			continue
 		}
 		before, seen := c.within[keys[i]]

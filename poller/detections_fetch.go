@@ -28,7 +28,7 @@ type object struct {
 	raw       []byte  // nil if it was too large to be read
 	err       error   // why it cannot become an event
 	reread    bool    // it is delivered although it is known
-	elsewhere bool    // it cannot be read alone, but its version was read, or is shown on pages
+	delivered bool    // it cannot be read, but its version was delivered before
 }
 
 func keysOf(objects []object) []key {
@@ -127,7 +127,6 @@ func (d *Detections) fetch(ctx context.Context, w *walk) (rows []object, short b
 		rows = make([]object, len(d.page.Objects))
 		for i, o := range d.page.Objects {
 			rows[i] = parse(o)
-			d.shownWithOthers(&rows[i])
 		}
 	} else {
 		switch d.remedy(err, func() bool { return d.objectAtFault(ctx, w, search, err) }) {

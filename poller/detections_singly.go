@@ -10,17 +10,6 @@ import (
 	"ndrbridge/internal/appliance"
 )
 
-// givenUp is an object that could not be read in several polls.
-type givenUp struct {
-	object
-	retry int64 // when to request it again, by the appliance's clock
-	newer int64 // the latest mod_time that was listed after it
-}
-
-// givenUpRetry is how long an object that was given up is not requested again, in
-// milliseconds: each attempt may take as long as a request is allowed to.
-const givenUpRetry = 10 * 60_000
-
 // objectAtFault reports whether a page failed because of an object in it: it failed in
 // several polls in a row, and the appliance lists the ids of the same page.
 func (d *Detections) objectAtFault(ctx context.Context, w *walk, s appliance.Search, err error) bool {
@@ -51,28 +40,12 @@ func (d *Detections) fetchSingly(ctx context.Context, s appliance.Search) ([]obj
 		}
 		rows := make([]object, len(ids))
 		var failed []int // indexes of the rows that could not be read
-		read := func(i int) error {
-			if rows[i], err = d.fetchListed(ctx, s, i, ids[i]); err == nil {
-				return nil
-			}
-			if !mayBeObject(ctx, err) {
-				return err
-			}
-			rows[i].err = err
-			failed = append(failed, i)
-			return nil
-		}
-		for i := range ids {
-			if err := read(i); err != nil {
+		for i, id := range ids {
+			if rows[i], err = d.fetchListed(ctx, s, i, id); err != nil && !mayBeObject(ctx, err) {
 				return nil, err
-			}
-		}
-		for i := range rows {
-			if up, ok := d.givenUp[rows[i].id]; ok && errors.Is(rows[i].err, errUnreadable) && up.mayHaveChanged(rows, i) {
-				delete(d.givenUp, rows[i].id)
-				if err := read(i); err != nil {
-					return nil, err
-				}
+			} else if err != nil {
+				rows[i].err = err
+				failed = append(failed, i)
 			}
 		}
 		// The rows were read one after the other: they are a page only if none of them
@@ -89,7 +62,6 @@ func (d *Detections) fetchSingly(ctx context.Context, s appliance.Search) ([]obj
 				return nil, err
 			}
 		}
-		displace(rows)
 		ended, err := d.askTime(ctx)
 		d.clock = min(began, ended)
 		return rows, err
@@ -105,14 +77,11 @@ func (d *Detections) fetchListed(ctx context.Context, s appliance.Search, index 
 	if o.id = id; id <= 0 {
 		o.id = identity(fmt.Appendf(nil, "%d/%d", s.ModTime, s.Offset))
 	}
-	if up, ok := d.givenUp[o.id]; ok && d.clock < up.retry && up.retry-d.clock <= givenUpRetry {
-		return up.object, nil
-	}
 	err = &appliance.Error{Err: errUnreadable}
 	if id > 0 {
 		var read object
 		if read, err = d.fetchOne(ctx, id); err == nil {
-			d.legible(id)
+			delete(d.objects, strconv.FormatInt(id, 10))
 			return read, nil
 		}
 		if !mayBeObject(ctx, err) {
@@ -125,7 +94,7 @@ func (d *Detections) fetchListed(ctx context.Context, s appliance.Search, index 
 	case searchErr == nil && len(page.Objects) == 1:
 		read := parse(page.Objects[0])
 		if id <= 0 || read.id == id {
-			d.legible(o.id)
+			delete(d.objects, strconv.FormatInt(o.id, 10))
 			return read, nil
 		}
 	case searchErr != nil && !mayBeObject(ctx, searchErr):
@@ -134,49 +103,6 @@ func (d *Detections) fetchListed(ctx context.Context, s appliance.Search, index 
 		err = searchErr
 	}
 	return o, err
-}
-
-// shownWithOthers records that a page shows an object. If the object was given up, it gets
-// its position from the page: pages are joined by it.
-func (d *Detections) shownWithOthers(o *object) {
-	if up, ok := d.givenUp[o.id]; ok && o.err == nil {
-		up.key, up.elsewhere = o.key, true
-		d.givenUp[o.id] = up
-	}
-}
-
-// mayHaveChanged reports whether the rows of a page show that an object that was given up,
-// at an index, may have a version that was not requested yet: a row after it is newer than
-// any that was there when it was requested, or it is not at its old position.
-func (u *givenUp) mayHaveChanged(rows []object, i int) bool {
-	for j := range rows {
-		other := &rows[j]
-		if other.positioned() && (j > i && other.modTime > u.newer || j < i && u.positioned() && other.modTime > u.modTime) {
-			return true
-		}
-	}
-	return false
-}
-
-// displace removes the position of objects that were given up if their neighbours show
-// that they are no longer at it.
-func displace(rows []object) {
-	for i := range rows {
-		o := &rows[i]
-		for j := range rows {
-			other := &rows[j]
-			if o.positioned() && other.positioned() && errors.Is(o.err, errUnreadable) &&
-				(j < i && other.modTime > o.modTime || j > i && other.modTime < o.modTime) {
-				o.key, o.version, o.elsewhere = key{id: o.id}, 0, false
-			}
-		}
-	}
-}
-
-// legible records that an object could be read.
-func (d *Detections) legible(id int64) {
-	delete(d.objects, strconv.FormatInt(id, 10))
-	delete(d.givenUp, id)
 }
 
 // fetchOne reads a detection by its id.
@@ -233,24 +159,27 @@ func (d *Detections) giveUp(ctx context.Context, s appliance.Search, rows []obje
 	}
 	o.err = fmt.Errorf("%v: %w", cause, errUnreadable)
 	if o.id > 0 { // its mod_time may be readable all the same
-		if modTime, _, err := d.client.DetectionModTime(ctx, o.id); err == nil && modTime > 0 {
+		if modTime, _, err := d.client.DetectionModTime(ctx, o.id); err == nil && modTime > 0 && fits(rows, i, modTime) {
 			o.modTime, o.version = modTime, modTime
-			o.elsewhere = modTime <= delivered
+			o.delivered = modTime <= delivered
 		}
 	}
-	if len(d.givenUp) >= maxFailedPolls {
-		clear(d.givenUp)
-	}
-	up := givenUp{object: *o, retry: d.clock + givenUpRetry}
-	for _, other := range rows[i+1:] {
-		up.newer = max(up.newer, other.modTime)
-	}
-	d.givenUp[o.id] = up
 	if !dead {
 		d.o.Log.Error("a detection cannot be read; it becomes a dead letter, and the stream continues without it",
 			"detection", o.id, "error", cause)
 	}
 	return nil
+}
+
+// fits reports whether the row at an index may have a mod_time, which the appliance may have
+// returned with another version: rows are in its order.
+func fits(rows []object, i int, modTime int64) bool {
+	for j, other := range rows {
+		if other.positioned() && (j < i && other.modTime > modTime || j > i && other.modTime < modTime) {
+			return false
+		}
+	}
+	return true
 }
 
 // readOthers returns an error unless a detection near the row at an index of the page of s

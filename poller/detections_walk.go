@@ -102,11 +102,7 @@ func (w *walk) step(page []key, short bool) (joined, done bool, err error) {
 		return false, false, nil
 	}
 	if w.offset > 0 && !w.blind {
-		joins := false
-		if len(page) > 0 {
-			_, joins = w.seen[page[0]]
-		}
-		if !joins {
+		if len(page) == 0 || !w.saw(page[0]) {
 			if w.unjoined++; w.unjoined > maxUnjoined {
 				return false, false, errUnsteady
 			}
@@ -149,6 +145,20 @@ func (w *walk) step(page []key, short bool) (joined, done bool, err error) {
 	}
 	w.offset += len(page) - 1
 	return true, false, nil
+}
+
+// saw reports whether a row was read with this bound. One that could be read only once, in a page
+// with others or by itself, has no position the other time.
+func (w *walk) saw(r key) bool {
+	if _, seen := w.seen[r]; seen {
+		return true
+	}
+	for seen := range w.seen {
+		if seen.id == r.id && (!seen.positioned() || !r.positioned()) {
+			return true
+		}
+	}
+	return false
 }
 
 // stalls returns an error if pages with one bound make no progress. beyond is true if the

@@ -455,33 +455,6 @@ func TestFailuresThatAreOverDoNotCount(t *testing.T) {
 	}
 }
 
-func TestADetectionThatWasGivenUpIsAskedForEveryTenMinutes(t *testing.T) {
-	for _, dated := range []bool{true, false} {
-		t.Run(fmt.Sprintf("its mod_time can be read: %t", dated), func(t *testing.T) {
-			w := newWorld(t)
-			w.options.ReconcileEvery = time.Minute
-			w.restart()
-			w.add(w.clock - 3600_000) // another that can be read
-			w.mustPoll()
-			w.clock += 1000
-			// Every sweep reads the page of these two, one by one.
-			bad, beside := w.add(w.clock), w.add(w.clock)
-			bad.byID, bad.alone, bad.dated = answered(500), answered(500), dated
-			beside.huge = true
-			w.clock += 1000
-			w.pollsUntil(func() bool { return len(w.state.dead) == 2 })
-			asked := w.asked[bad.id]
-			for range 150 {
-				w.clock += 10_000
-				w.mustPoll()
-			}
-			if n := w.asked[bad.id] - asked; n != 2 {
-				t.Errorf("it was asked for %d times in 25 minutes, want 2", n)
-			}
-		})
-	}
-}
-
 func TestAnOutageOfAPartOfTheRecordStoreGivesNothingUp(t *testing.T) {
 	for _, store := range []poller.RecordStore{poller.StoreOwn, poller.StoreThirdParty} {
 		for _, before := range []int{0, 12} {
@@ -568,7 +541,7 @@ func TestANewVersionOfWhatWasGivenUpIsReadWithinTheOverlap(t *testing.T) {
 			w.add(w.clock).huge = true
 			w.clock += 1000
 			w.mustPoll()
-			w.clock += 4 * 60_000 // twice the overlap, and less than givenUpRetry
+			w.clock += 4 * 60_000 // twice the overlap
 			w.add(w.clock)
 			w.clock += 1000
 			for range 40 {
