@@ -22,7 +22,7 @@ type Admin struct {
 	// Listen is the address to listen on, host:port. An address other than loopback
 	// requires a token or client certificates, and that the tokens and the secrets of
 	// [Tickets.Webhooks] have at least 8 characters.
-	Listen string `yaml:"listen" env:"LISTEN" default:"127.0.0.1:9600" required:"true"`
+	Listen string `yaml:"listen" env:"LISTEN" default:"127.0.0.1:9600" required:"true" form:"listen"`
 	// Token is the bearer token that every request must carry, except requests for
 	// /healthz and /readyz. Absent: no token is required.
 	Token Secret `yaml:"token" env:"TOKEN" envPrefix:"TOKEN_"`
@@ -125,16 +125,9 @@ func (c checks) admin(admin Admin, hooks WebhookIntakes) {
 		c.wrong("admin.read_token", "is set without token; without that, every caller may change everything: set admin.token_file, too")
 	}
 	c.differentTokens(admin)
-	if admin.Listen == "" {
-		return // reported as missing
-	}
-	host, port, err := net.SplitHostPort(admin.Listen)
-	if err != nil || !validPort(port) {
-		c.wrong("admin.listen", "%q is not an address; write host:port, for example 127.0.0.1:9600", admin.Listen)
-		return
-	}
-	if isLoopback(host) {
-		return
+	host, _, err := net.SplitHostPort(admin.Listen)
+	if err != nil || isLoopback(host) {
+		return // no address is reported by the form tag
 	}
 	if !admin.protected() {
 		c.wrong("admin.listen", "%s can be reached from other hosts; set admin.token_file or admin.tls.client_ca_file, or listen on 127.0.0.1", admin.Listen)

@@ -1,6 +1,6 @@
 package configs
 
-import "regexp"
+import "net/url"
 
 // Appliance is an appliance to poll. Exactly one of [Appliance.APIKey] and
 // [Appliance.OAuth] must be set, and at least one stream must be enabled.
@@ -12,19 +12,19 @@ import "regexp"
 type Appliance struct {
 	// Name identifies the appliance in the source of events, in subjects and in metric
 	// labels: 1 to 63 of a-z, 0-9 and -, and not "bridge". It must be unique.
-	Name string `yaml:"name" env:"NAME" required:"true"`
+	Name string `yaml:"name" env:"NAME" required:"true" form:"name"`
 	// URL is the appliance's address: http or https, a host and optionally a port, without
 	// a path; /api/v1 is appended.
-	URL string `yaml:"url" env:"URL" required:"true"`
+	URL string `yaml:"url" env:"URL" required:"true" schemes:"https,http"`
 	// APIKey is the API key that was created on the appliance.
 	APIKey Secret `yaml:"api_key" env:"API_KEY" envPrefix:"API_KEY_"`
 	OAuth  OAuth  `yaml:"oauth" envPrefix:"OAUTH_"`
 	// Product is the product's name in the authorization scheme and in paths: letters,
 	// digits, - and _.
-	Product string `yaml:"product" env:"PRODUCT" default:"service" required:"true"`
+	Product string `yaml:"product" env:"PRODUCT" default:"service" required:"true" form:"word"`
 	// SchemeWord is the product's name in the authorization scheme, if it differs from the
 	// one in paths. Absent: [Appliance.Product].
-	SchemeWord string `yaml:"scheme_word" env:"SCHEME_WORD"`
+	SchemeWord string `yaml:"scheme_word" env:"SCHEME_WORD" form:"word"`
 	// Timeout is how long one request may take, including reading the response.
 	Timeout Duration `yaml:"timeout" env:"TIMEOUT" default:"30s" above:"0"`
 	// RateLimit is the maximum number of requests per second, over all streams of the
@@ -33,7 +33,7 @@ type Appliance struct {
 	TLS       TLS     `yaml:"tls" envPrefix:"TLS_"`
 	// Proxy is the URL of a proxy: http, https or socks5. Absent: the environment variables
 	// HTTPS_PROXY and NO_PROXY apply.
-	Proxy URL       `yaml:"proxy" env:"PROXY"`
+	Proxy URL       `yaml:"proxy" env:"PROXY" schemes:"http,https,socks5"`
 	Retry PollRetry `yaml:"retry" envPrefix:"RETRY_"`
 	// AuthRetry is how long to wait before the next request after the appliance rejected
 	// the credentials.
@@ -57,7 +57,7 @@ type Appliance struct {
 //	    oauth: {token_url: "https://tenant.example/oauth2/token", client_id: an-id, client_secret_file: /run/secrets/cloud}
 type OAuth struct {
 	// TokenURL is the URL of the token endpoint: http or https.
-	TokenURL URL `yaml:"token_url" env:"TOKEN_URL"`
+	TokenURL URL `yaml:"token_url" env:"TOKEN_URL" schemes:"https,http"`
 	// ClientID is the client id.
 	ClientID string `yaml:"client_id" env:"CLIENT_ID"`
 	// ClientSecret is the client secret.
@@ -93,10 +93,7 @@ func (c checks) appliance(path string, a *Appliance, before map[string]string) {
 	}
 	c.applianceURL(path+".url", a)
 	c.credentials(path, a)
-	c.word(path+".product", a.Product)
-	c.word(path+".scheme_word", a.SchemeWord)
 	c.tls(path+".tls", a.TLS)
-	c.optionalURL(path+".proxy", a.Proxy, "http", "https", "socks5")
 	c.retry(path+".retry", a.Retry.Initial, a.Retry.Max)
 	if !a.Detections.Enabled && !a.Audit.Enabled && len(a.Records) == 0 {
 		c.wrong(path, "has no streams; enable detections or audit, or add records")
@@ -108,24 +105,11 @@ func (c checks) appliance(path string, a *Appliance, before map[string]string) {
 	}
 }
 
-var wordPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
-
-func (c checks) word(path, word string) {
-	if word != "" && !wordPattern.MatchString(word) {
-		c.wrong(path, "%q is invalid; write letters, digits, - and _, beginning with a letter", word)
-	}
-}
-
 // applianceURL checks the URL of an appliance and removes a trailing slash.
 func (c checks) applianceURL(path string, a *Appliance) {
-	if a.URL == "" {
-		return // reported as missing
-	}
-	parsed := c.url(path, NewURL(a.URL), "https", "http")
-	if parsed == nil {
-		return
-	}
+	parsed, err := url.Parse(a.URL)
 	switch {
+	case err != nil || parsed.Host == "": // reported by the schemes tag
 	case parsed.User != nil:
 		c.wrong(path, "contains a user name; write only scheme and host, and put the key into api_key_file")
 	case parsed.Path != "" && parsed.Path != "/", parsed.RawQuery != "", parsed.ForceQuery, parsed.Fragment != "":
@@ -144,7 +128,6 @@ func (c checks) credentials(path string, a *Appliance) {
 		c.wrong(path, "has no credentials; set api_key_file, api_key, or, for the cloud edition, oauth")
 	case a.OAuth.IsSet():
 		c.present(path+".oauth.token_url", a.OAuth.TokenURL.Value())
-		c.optionalURL(path+".oauth.token_url", a.OAuth.TokenURL, "https", "http")
 		c.present(path+".oauth.client_id", a.OAuth.ClientID)
 		c.presentSecret(path+".oauth.client_secret", a.OAuth.ClientSecret)
 	}

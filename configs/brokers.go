@@ -1,10 +1,6 @@
 package configs
 
-import (
-	"net"
-	"regexp"
-	"strings"
-)
+import "strings"
 
 // Kafka configures delivery to Kafka, to one topic or to several chosen by a template.
 //
@@ -17,9 +13,9 @@ import (
 //	      sasl: {mechanism: scram-sha-512, username: ndrbridge, password_file: /run/secrets/kafka}
 type Kafka struct {
 	// Brokers are the addresses, host:port, of one or more brokers of the cluster.
-	Brokers []string `yaml:"brokers" env:"BROKERS" required:"true"`
+	Brokers []string `yaml:"brokers" env:"BROKERS" required:"true" form:"broker"`
 	// Topic is the topic; it may contain {stream}, {appliance} and {action}.
-	Topic string `yaml:"topic" env:"TOPIC" default:"ndr.{stream}" required:"true"`
+	Topic string `yaml:"topic" env:"TOPIC" default:"ndr.{stream}" required:"true" form:"topics"`
 	// Acks is which brokers must have stored an event before it counts as delivered: all
 	// in-sync replicas, or one, the leader.
 	Acks string `yaml:"acks" env:"ACKS" default:"all" oneof:"all,one"`
@@ -63,11 +59,11 @@ type SASL struct {
 //	    nats: {url: "nats://127.0.0.1:4222", stream: NDR, create_stream: true}
 type NATS struct {
 	// URL is the URL of a server, or of several, separated by commas: nats or tls.
-	URL URL `yaml:"url" env:"URL" required:"true"`
+	URL URL `yaml:"url" env:"URL" required:"true" schemes:"nats,tls" several:"true"`
 	// Stream is the JetStream stream. Absent: core NATS, which acknowledges nothing.
-	Stream string `yaml:"stream" env:"STREAM"`
+	Stream string `yaml:"stream" env:"STREAM" form:"stream"`
 	// Subject is the subject; it may contain {stream}, {appliance} and {action}.
-	Subject string `yaml:"subject" env:"SUBJECT" default:"ndr.{appliance}.{stream}.{action}" required:"true"`
+	Subject string `yaml:"subject" env:"SUBJECT" default:"ndr.{appliance}.{stream}.{action}" required:"true" form:"subject"`
 	// CreateStream creates the stream if it is missing.
 	CreateStream bool `yaml:"create_stream" env:"CREATE_STREAM"`
 	// CredsFile is the path of a credentials file, which holds a JWT and its seed.
@@ -88,30 +84,13 @@ type NATS struct {
 
 func (c checks) kafka(path string, k Kafka) {
 	c.kafkaConnection(path, k)
-	if k.Topic != "" {
-		c.topic(path+".topic", k.Topic, c.template(path+".topic", k.Topic))
-	}
-}
-
-// topic checks the name of a topic, in which filled has no placeholders.
-func (c checks) topic(path, topic, filled string) {
-	if !topicPattern.MatchString(filled) || filled == "." || filled == ".." {
-		placeholders := ""
-		if filled != topic {
-			placeholders = ", and only {stream}, {appliance} and {action} in braces"
-		}
-		c.wrong(path, "%q is not a topic name; write letters, digits, dots, - and _%s", topic, placeholders)
+	if k.Topic == "." || k.Topic == ".." {
+		c.wrong(path+".topic", "%q is not a topic name; write another one", k.Topic)
 	}
 }
 
 // kafkaConnection checks the keys of k that configure the connection.
 func (c checks) kafkaConnection(path string, k Kafka) {
-	for i, broker := range k.Brokers {
-		host, port, err := net.SplitHostPort(broker)
-		if err != nil || host == "" || !validPort(port) {
-			c.wrong(item(path+".brokers", i), "%q is not an address; write host:port, usually with port 9092", broker)
-		}
-	}
 	if k.TLS != nil {
 		c.tls(path+".tls", *k.TLS)
 	}
@@ -127,33 +106,13 @@ func (c checks) kafkaConnection(path string, k Kafka) {
 
 func (c checks) nats(path string, n NATS) {
 	c.natsConnection(path, n)
-	if n.Stream != "" {
-		c.natsName(path+".stream", n.Stream, "stream")
-	}
 	if n.CreateStream && n.Stream == "" {
 		c.wrong(path+".create_stream", "is true without a stream; set stream to the name to create")
-	}
-	for token := range strings.SplitSeq(c.template(path+".subject", n.Subject), ".") {
-		if n.Subject != "" && !tokenPattern.MatchString(token) {
-			c.wrong(path+".subject", "%q is not a valid subject to publish to; write words separated by dots, without blanks, * and >", n.Subject)
-		}
-	}
-}
-
-// natsName checks the name of a stream or a consumer.
-func (c checks) natsName(path, name, kind string) {
-	if !streamName.MatchString(name) {
-		c.wrong(path, "%q is not a %s name; leave out blanks and . * > / \\", name, kind)
 	}
 }
 
 // natsConnection checks the keys of n that configure the connection.
 func (c checks) natsConnection(path string, n NATS) {
-	if n.URL.Value() != "" {
-		for part := range strings.SplitSeq(n.URL.Value(), ",") {
-			c.url(path+".url", NewURL(strings.TrimSpace(part)), "nats", "tls")
-		}
-	}
 	var credentials []string
 	for _, one := range []struct {
 		name string
@@ -175,28 +134,4 @@ func (c checks) natsConnection(path string, n NATS) {
 	if n.TLS != nil {
 		c.tls(path+".tls", *n.TLS)
 	}
-}
-
-var (
-	placeholder  = regexp.MustCompile(`\{[^{}]*\}`)
-	topicPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
-	streamName   = regexp.MustCompile(`^[^\s.*>/\\]+$`)
-	tokenPattern = regexp.MustCompile(`^[^\s*>]+$`)
-)
-
-// template checks the placeholders of a topic or a subject, and returns it with each
-// replaced by an x.
-func (c checks) template(path, template string) string {
-	filled := placeholder.ReplaceAllStringFunc(template, func(name string) string {
-		switch name {
-		case "{stream}", "{appliance}", "{action}":
-		default:
-			c.wrong(path, "%q is not known; use {stream}, {appliance} and {action}", name)
-		}
-		return "x"
-	})
-	if strings.ContainsAny(filled, "{}") {
-		c.wrong(path, "%q has an unmatched brace; use {stream}, {appliance} and {action}", template)
-	}
-	return filled
 }

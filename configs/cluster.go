@@ -2,7 +2,6 @@ package configs
 
 import (
 	"os"
-	"regexp"
 	"strings"
 )
 
@@ -19,11 +18,11 @@ import (
 type Cluster struct {
 	// Name identifies the cluster: 1 to 32 of a-z, 0-9 and -. It is part of the names of
 	// its streams. Clusters that share NATS servers need different names.
-	Name string `yaml:"name" env:"NAME" required:"true"`
+	Name string `yaml:"name" env:"NAME" required:"true" form:"cluster"`
 	// Member identifies this bridge among the members: 1 to 63 letters, digits, - and _, not
 	// digits alone. It must be unique, and stay the same over restarts. Absent: the name of
 	// the host, up to its first dot.
-	Member string      `yaml:"member" env:"MEMBER"`
+	Member string      `yaml:"member" env:"MEMBER" form:"member"`
 	NATS   ClusterNATS `yaml:"nats" envPrefix:"NATS_"`
 	// Shards is the number of parts that the appliances are divided into. Each part has one
 	// owner at a time, which polls its appliances and delivers their events. It is
@@ -45,7 +44,7 @@ func (c *Cluster) Enabled() bool { return c != nil }
 // authentication may be set, as for the sink.
 type ClusterNATS struct {
 	// URL is the URL of a server, or of several, separated by commas: nats or tls.
-	URL URL `yaml:"url" env:"URL" required:"true"`
+	URL URL `yaml:"url" env:"URL" required:"true" schemes:"nats,tls" several:"true"`
 	// CredsFile is the path of a credentials file, which holds a JWT and its seed.
 	CredsFile string `yaml:"creds_file" env:"CREDS_FILE"`
 	// NKeyFile is the path of a file with the seed of an NKey.
@@ -68,37 +67,39 @@ func (n ClusterNATS) Connection() NATS {
 	}
 }
 
-var (
-	clusterName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
-	// memberName matches what can be a part of a NATS subject and of a key in a NATS bucket,
-	// and onlyDigits what commands take for the number of a shard.
-	memberName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,63}$`)
-	onlyDigits = regexp.MustCompile(`^[0-9]*$`)
+// A member's name is a part of NATS subjects and of keys in NATS buckets; commands take digits
+// for the number of a shard.
+const (
+	maxMember    = 63
+	memberAdvice = "write 1 to 63 letters, digits, - and _, not digits alone"
 )
 
-// clusterDefaults sets the member's name to that of the host.
+// hostName returns the name of the host up to its first dot, or "" if it is unknown.
+func hostName() string {
+	host, _ := os.Hostname()
+	name, _, _ := strings.Cut(host, ".")
+	return name
+}
+
+// clusterDefaults sets the member's name to that of the host, if that can be used.
 func clusterDefaults(config *Config) {
-	if config.Cluster.Enabled() && config.Cluster.Member == "" {
-		host, _ := os.Hostname() // if it is unknown, the name is reported as missing
-		config.Cluster.Member, _, _ = strings.Cut(host, ".")
+	host := hostName()
+	if config.Cluster.Enabled() && config.Cluster.Member == "" && len(host) <= maxMember && forms["member"].pattern.MatchString(host) {
+		config.Cluster.Member = host
 	}
 }
 
-func (c checks) cluster(cluster *Cluster) {
+func (c checks) cluster(cluster *Cluster, host string) {
 	if !cluster.Enabled() {
 		return
 	}
-	if cluster.Name != "" && !clusterName.MatchString(cluster.Name) {
-		c.wrong("cluster.name", "%q is not a valid name; write 1 to 32 of a-z, 0-9 and -", cluster.Name)
-	}
 	switch member := cluster.Member; {
+	case member == "" && host != "":
+		c.wrong("cluster.member", "is not set, and the name of the host, %q, cannot be used; "+memberAdvice, host)
 	case member == "":
 		c.missing("cluster.member")
-	case memberName.MatchString(member) && !onlyDigits.MatchString(member):
-	case c.isSet("cluster.member"):
-		c.wrong("cluster.member", "%q is not a valid name; write 1 to 63 letters, digits, - and _, not digits alone", member)
-	default:
-		c.wrong("cluster.member", "is not set, and the name of the host, %q, cannot be used; write 1 to 63 letters, digits, - and _, not digits alone", member)
+	case len(member) > maxMember:
+		c.wrong("cluster.member", "%q is not a valid name; "+memberAdvice, member)
 	}
 	c.natsConnection("cluster.nats", cluster.NATS.Connection())
 }

@@ -6,8 +6,13 @@
 // tag holds the value of a key that is not set, and a oneof tag lists the permitted
 // values; {presets} in it stands for the names of all presets. The min and max tags are
 // inclusive bounds, and the above tag is an exclusive lower bound. A field whose required
-// tag is true must not be empty. A field of type Secret stands for two keys: its own, and
-// the same with the suffix _file.
+// tag is true must not be empty. A form tag names one of forms, which the text, or each text
+// of a list, must have. A schemes tag lists the schemes that a URL may have; if the several tag
+// is true, there may be several URLs, separated by commas. A field of type Secret stands for two
+// keys: its own, and the same with the suffix _file.
+//
+// Validation and the JSON Schema both take these rules from the tags. Rules between keys are
+// code, in the file of their block.
 //
 // The configuration reference and the JSON Schema are generated from the doc comments
 // of the structs and their fields, without the leading name. An indented block is an

@@ -61,12 +61,11 @@ func (c checks) keyPair(path, certFile, keyFile string) {
 	}
 }
 
-// url checks a URL and returns it parsed, or nil after an error. Errors do not quote the
-// URL, which may contain secrets.
-func (c checks) url(path string, text URL, schemes ...string) *url.URL {
-	parsed, err := url.Parse(text.Value())
+// url checks a URL. Errors do not quote the URL, which may contain secrets.
+func (c checks) url(path, text string, schemes []string) {
+	parsed, err := url.Parse(text)
 	switch {
-	case !strings.Contains(text.Value(), "://"):
+	case !strings.Contains(text, "://"):
 		c.wrong(path, "has no scheme; write %s:// and the host, such as %s://name.example", schemes[0], schemes[0])
 	case err != nil && strings.Contains(err.Error(), "invalid port"):
 		c.wrong(path, "has an invalid port; write a number from 1 to 65535")
@@ -76,16 +75,6 @@ func (c checks) url(path string, text URL, schemes ...string) *url.URL {
 		c.wrong(path, "has a scheme that cannot be used here; write one of %s", strings.Join(schemes, ", "))
 	case parsed.Port() != "" && !validPort(parsed.Port()):
 		c.wrong(path, "has an invalid port; write a number from 1 to 65535")
-	default:
-		return parsed
-	}
-	return nil
-}
-
-// optionalURL checks a URL that is set.
-func (c checks) optionalURL(path string, text URL, schemes ...string) {
-	if text.Value() != "" {
-		c.url(path, text, schemes...)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"strings"
 
 	"ndrbridge/sinks/webhook/presets"
 )
@@ -19,6 +20,9 @@ type field struct {
 	oneof    []string // the only values allowed; empty: any
 	bounds   bounds
 	required bool // may not be empty
+	form     string
+	schemes  []string // of a URL; empty: it is not checked
+	several  bool     // URLs, separated by commas
 }
 
 func fieldsOf(t reflect.Type) []field {
@@ -30,6 +34,10 @@ func fieldsOf(t reflect.Type) []field {
 			index: i, typ: f.Type, shape: shapeOf(f.Type), name: tag("yaml"), fallback: tag("default"),
 			bounds:   bounds{min: tag("min"), max: tag("max"), above: tag("above")},
 			required: tag("required") == "true",
+			form:     tag("form"), several: tag("several") == "true",
+		}
+		if schemes := tag("schemes"); schemes != "" {
+			fields[i].schemes = strings.Split(schemes, ",")
 		}
 		if values := tag("oneof"); values != "" {
 			fields[i].oneof = presets.Expand(values)

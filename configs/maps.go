@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net/textproto"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -35,8 +34,6 @@ func parsePairs[V any](text, form string, parse func(string) V) (map[string]V, e
 	return pairs, nil
 }
 
-var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
-
 // headers checks the names and values of header fields.
 func (c checks) headers(path string, headers Headers) {
 	before := make(map[string]bool)
@@ -45,7 +42,7 @@ func (c checks) headers(path string, headers Headers) {
 		at := join(path, printable(name))
 		canonical := textproto.CanonicalMIMEHeaderKey(name)
 		switch {
-		case !headerName.MatchString(name):
+		case !forms["header"].pattern.MatchString(name):
 			c.wrong(at, "is not the name of a header; write letters, digits and -")
 		case value != nil && secretfile.HasControl(*value):
 			c.wrong(at, "has a value with a line end or another control character; remove it")

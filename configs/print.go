@@ -153,5 +153,5 @@ func Example() []byte { return []byte(example) }
 
 // Schema returns the JSON Schema (draft 2020-12) of a configuration file. Every file that
 // loads without environment variables is valid. The schema is less strict than [Load]: it
-// cannot compare values with each other, or check the contents of files.
+// has no rules between keys, and does not check the contents of files.
 func Schema() []byte { return []byte(schema) }

@@ -1,9 +1,6 @@
 package configs
 
-import (
-	"regexp"
-	"slices"
-)
+import "slices"
 
 // Detections configures the stream of detections.
 //
@@ -55,11 +52,11 @@ type Detections struct {
 type DetectionFilter struct {
 	// Categories are the categories to select: sec, perf or custom, or a part of one,
 	// such as sec.botnet.
-	Categories []string `yaml:"categories" env:"CATEGORIES" json:"categories,omitempty"`
+	Categories []string `yaml:"categories" env:"CATEGORIES" json:"categories,omitempty" form:"category"`
 	// Category is the older form of [DetectionFilter.Categories], for old appliances.
-	Category string `yaml:"category" env:"CATEGORY" json:"category,omitempty"`
+	Category string `yaml:"category" env:"CATEGORY" json:"category,omitempty" form:"category"`
 	// Types are the detection types to select.
-	Types []string `yaml:"types" env:"TYPES" json:"types,omitempty"`
+	Types []string `yaml:"types" env:"TYPES" json:"types,omitempty" form:"item"`
 }
 
 // Reconcile configures the slow sweep that finds objects that became visible late.
@@ -104,9 +101,9 @@ type Audit struct {
 type RecordQuery struct {
 	// Name identifies the query in the source of events, in metric labels and in commands:
 	// 1 to 63 of a-z, 0-9 and -. It must be unique within the appliance.
-	Name string `yaml:"name" env:"NAME" required:"true"`
+	Name string `yaml:"name" env:"NAME" required:"true" form:"name"`
 	// Types are record types such as ~dns. Absent: all types.
-	Types []string `yaml:"types" env:"TYPES"`
+	Types []string `yaml:"types" env:"TYPES" form:"item"`
 	// Filter is a filter of the appliance's REST interface: field (which may be .any,
 	// .ipaddr or .port), operator and operand, where the operand is a value or {type,
 	// value}; or the operator and, or, or not with rules, a list of filters. {}: no
@@ -151,45 +148,15 @@ func (c checks) detections(path string, d Detections) {
 			c.wrong(path+".forget_after", "is %s; it must be longer than %s, which is %s, otherwise detections are delivered twice", d.ForgetAfter, other.name, other.d)
 		}
 	}
-	c.filter(path+".filter", d.Filter)
+	if f := d.Filter; f.Category != "" && len(f.Categories) > 0 {
+		c.wrong(path+".filter.category", "is the older form of categories, which is also set; keep categories")
+	}
 }
 
 func (c checks) records(path string, q RecordQuery, before map[string]string) {
 	c.name(path+".name", q.Name, before)
-	for i, kind := range q.Types {
-		if kind == "" {
-			c.wrong(item(path+".types", i), "is empty; write a record type such as ~dns, or remove the item")
-		}
-	}
 	if q.Recheck > 0 && q.Recheck <= q.Delay {
 		c.wrong(path+".recheck", "is %s; it must be longer than delay, which is %s, or 0", q.Recheck, q.Delay)
 	}
 	c.atLeast(path+".max_window_records", q.MaxWindowRecords, q.PageSize)
-}
-
-// categoryPattern matches more than the documented categories, because appliances use
-// others too.
-var categoryPattern = regexp.MustCompile(`^(sec|perf|custom)(\.[a-z_]+)?$`)
-
-func (c checks) filter(path string, f DetectionFilter) {
-	for i, category := range f.Categories {
-		c.category(item(path+".categories", i), category)
-	}
-	if f.Category != "" {
-		c.category(path+".category", f.Category)
-		if len(f.Categories) > 0 {
-			c.wrong(path+".category", "is the older form of categories, which is also set; keep categories")
-		}
-	}
-	for i, text := range f.Types {
-		if text == "" {
-			c.wrong(item(path+".types", i), "is empty; write a value, or remove the item")
-		}
-	}
-}
-
-func (c checks) category(path, category string) {
-	if !categoryPattern.MatchString(category) {
-		c.wrong(path, "%q is not a category; write sec, perf or custom, or a part of one, such as sec.botnet or perf.db", category)
-	}
 }

@@ -1,10 +1,5 @@
 package configs
 
-import (
-	"net"
-	"regexp"
-)
-
 // Values of Syslog.Network.
 const (
 	SyslogTLS = "tls"
@@ -24,7 +19,7 @@ const maxDatagram = 65507
 type Syslog struct {
 	// Address is the host and port of the receiver. Usual ports are 6514 for TLS and 514
 	// for TCP and UDP.
-	Address string `yaml:"address" env:"ADDRESS" required:"true"`
+	Address string `yaml:"address" env:"ADDRESS" required:"true" form:"receiver"`
 	// Network is tls, tcp or udp. Over UDP, nothing shows whether a message arrives.
 	Network string `yaml:"network" env:"NETWORK" default:"tls" oneof:"tls,tcp,udp"`
 	// TLS configures TLS, for which [Syslog.Network] must be tls.
@@ -33,10 +28,10 @@ type Syslog struct {
 	Facility string `yaml:"facility" env:"FACILITY" default:"local0" oneof:"kern,user,mail,daemon,auth,syslog,lpr,news,uucp,cron,authpriv,ftp,local0,local1,local2,local3,local4,local5,local6,local7"`
 	// AppName is the name of the application in the messages: up to 48 printable ASCII
 	// characters.
-	AppName string `yaml:"app_name" env:"APP_NAME" default:"ndrbridge"`
+	AppName string `yaml:"app_name" env:"APP_NAME" default:"ndrbridge" required:"true" form:"app_name"`
 	// Hostname is the name of the host in the messages: up to 255 printable ASCII
 	// characters. Absent: the name of the machine that the bridge runs on.
-	Hostname string `yaml:"hostname" env:"HOSTNAME"`
+	Hostname string `yaml:"hostname" env:"HOSTNAME" form:"hostname"`
 	// Framing separates the messages on a connection: octet_counting, the length in front
 	// of each, as TLS requires it; or newline, a line feed after each, which some
 	// receivers expect over TCP. It does not concern UDP.
@@ -47,28 +42,12 @@ type Syslog struct {
 	MaxBytes Size `yaml:"max_bytes" env:"MAX_BYTES" default:"65507B" above:"0"`
 }
 
-var (
-	syslogAppName  = regexp.MustCompile(`^[!-~]{1,48}$`)
-	syslogHostname = regexp.MustCompile(`^[!-~]{1,255}$`)
-)
-
 func (c checks) syslog(path string, s Syslog) {
-	if s.Address != "" {
-		if host, port, err := net.SplitHostPort(s.Address); err != nil || host == "" || !validPort(port) {
-			c.wrong(path+".address", "%q is not an address; write host:port, usually with port 6514 for TLS and 514 otherwise", s.Address)
-		}
-	}
 	if s.TLS != nil {
 		if s.Network != SyslogTLS && !c.failed(path+".network") {
 			c.wrong(path+".tls", "is set, but network is %s; leave it out, or set network to tls", s.Network)
 		}
 		c.tls(path+".tls", *s.TLS)
-	}
-	if !syslogAppName.MatchString(s.AppName) {
-		c.wrong(path+".app_name", "%q cannot be sent; write 1 to 48 ASCII characters without blanks", s.AppName)
-	}
-	if s.Hostname != "" && !syslogHostname.MatchString(s.Hostname) {
-		c.wrong(path+".hostname", "%q cannot be sent; write 1 to 255 ASCII characters without blanks", s.Hostname)
 	}
 	if s.Network == SyslogUDP && s.MaxBytes > maxDatagram {
 		c.wrong(path+".max_bytes", "is %s, which no UDP datagram can hold; write at most %dB", s.MaxBytes, maxDatagram)

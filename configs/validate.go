@@ -6,7 +6,6 @@ import (
 	"math"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -28,7 +27,7 @@ func validate(p *sourceLines, config *Config) {
 		}
 	}
 	eachField("", reflect.ValueOf(config).Elem(), c.tags)
-	c.cluster(config.Cluster)
+	c.cluster(config.Cluster, hostName())
 	c.admin(config.Admin, config.Tickets.Webhooks)
 	if every := config.Events.Heartbeat; every > 0 && every < Duration(time.Second) {
 		c.wrong("events.heartbeat", "is %s; write at least 1s, or 0 for none", every)
@@ -75,8 +74,8 @@ func (c checks) failedSecret(path string) bool {
 	return c.failed(path) || c.failed(path+fileSuffix)
 }
 
-// tags checks what follows from tags and types alone: oneof tags, bounds, required values,
-// secrets that are set twice, and files that must be readable.
+// tags checks what follows from tags and types alone: permitted values, forms, schemes, bounds,
+// required values, secrets that are set twice, and files that must be readable.
 func (c checks) tags(path string, f field, value reflect.Value) {
 	c.bounds(path, f.bounds, value)
 	if f.required && isEmpty(value) {
@@ -85,10 +84,14 @@ func (c checks) tags(path string, f field, value reflect.Value) {
 	switch {
 	case f.shape == shapeTexts:
 		for i := range value.Len() {
-			c.oneof(item(path, i), value.Index(i).String(), f.oneof)
+			text := value.Index(i).String()
+			c.oneof(item(path, i), text, f.oneof)
+			c.form(item(path, i), f.form, text)
 		}
 	case f.shape == shapeSecret:
 		c.secret(path, value.Interface().(Secret))
+	case f.typ == reflect.TypeFor[URL]():
+		c.schemes(path, f, value.Interface().(URL).Value())
 	case value.Kind() != reflect.String:
 	case value.String() == "":
 		if f.fallback != "" && f.oneof != nil {
@@ -96,11 +99,27 @@ func (c checks) tags(path string, f field, value reflect.Value) {
 		}
 	default:
 		c.oneof(path, value.String(), f.oneof)
+		c.form(path, f.form, value.String())
+		c.schemes(path, f, value.String())
 		if strings.HasSuffix(f.name, fileSuffix) {
 			if _, err := secretfile.Read(value.String()); err != nil && !c.withoutSecrets {
 				c.wrong(path, "%v%s", err, fileAdvice(err))
 			}
 		}
+	}
+}
+
+// schemes checks a URL that is set, or several separated by commas, if the key requires some
+// schemes.
+func (c checks) schemes(path string, f field, text string) {
+	switch {
+	case text == "" || f.schemes == nil:
+	case f.several:
+		for part := range strings.SplitSeq(text, ",") {
+			c.url(path, strings.TrimSpace(part), f.schemes)
+		}
+	default:
+		c.url(path, text, f.schemes)
 	}
 }
 
@@ -189,15 +208,11 @@ func (c checks) retry(path string, initial, most Duration) {
 	}
 }
 
-var namePattern = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
-
-// name checks a name, which must not be in before. It adds the name to before with the path
-// of its block.
+// name checks that a name is not in before. It adds the name to before with the path of its
+// block.
 func (c checks) name(path, name string, before map[string]string) {
 	switch {
 	case name == "": // reported as missing
-	case !namePattern.MatchString(name):
-		c.wrong(path, "%q is not a valid name; write 1 to 63 of a-z, 0-9 and -", name)
 	case before[name] != "":
 		c.wrong(path, "%q is also the name of %s; names must be unique", name, before[name])
 	default:

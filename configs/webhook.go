@@ -26,7 +26,7 @@ import (
 type Webhook struct {
 	// URL is the URL to send requests to: http or https. It is required, unless the preset
 	// has a default.
-	URL URL `yaml:"url" env:"URL"`
+	URL URL `yaml:"url" env:"URL" schemes:"https,http"`
 	// Preset is the service whose own format is sent instead of CloudEvents. It determines
 	// which of the keys from [Webhook.Key] to [Webhook.Stream] may be set, and the defaults
 	// of other keys of the sink.
@@ -70,7 +70,7 @@ type Webhook struct {
 	TLS     TLS      `yaml:"tls" envPrefix:"TLS_"`
 	// Proxy is the URL of a proxy: http, https or socks5. Absent: the environment variables
 	// HTTPS_PROXY and NO_PROXY apply.
-	Proxy URL `yaml:"proxy" env:"PROXY"`
+	Proxy URL `yaml:"proxy" env:"PROXY" schemes:"http,https,socks5"`
 	// Concurrency is the maximum number of requests in flight. Events with the same
 	// partition key stay in order. A receiver that is overloaded gets fewer for a while. With
 	// a preset or mode batch, a batch is divided into so many requests if each has 512 KiB or
@@ -124,7 +124,7 @@ type WebhookAuth struct {
 //	        oauth: {token_url: "https://id.example/oauth2/token", client_id: an-id, client_secret_file: /run/secrets/soc}
 type WebhookOAuth struct {
 	// TokenURL is the URL of the token endpoint: http or https.
-	TokenURL URL `yaml:"token_url" env:"TOKEN_URL" required:"true"`
+	TokenURL URL `yaml:"token_url" env:"TOKEN_URL" required:"true" schemes:"https,http"`
 	// ClientID is the client id.
 	ClientID string `yaml:"client_id" env:"CLIENT_ID" required:"true"`
 	// ClientSecret is the client secret. It is required.
@@ -212,7 +212,6 @@ func (w Webhook) JSON() bool {
 func (c checks) webhook(path string, s Sink) {
 	w := *s.Webhook
 	c.present(path+".url", w.URL.Value())
-	c.optionalURL(path+".url", w.URL, "https", "http")
 	c.headers(path+".headers", w.Headers)
 	if w.Auth != (WebhookAuth{}) {
 		c.noAuthorization(path, w, "is set, and so is auth, which sets that header; keep one of them")
@@ -223,7 +222,9 @@ func (c checks) webhook(path string, s Sink) {
 	case w.Auth.OAuth != nil && (w.Auth.Bearer.IsSet() || hasUser):
 		c.wrong(path+".auth", "has oauth and another way to authenticate; keep one of them")
 	}
-	c.webhookOAuth(path+".auth.oauth", w.Auth.OAuth)
+	if o := w.Auth.OAuth; o != nil {
+		c.presentSecret(path+".auth.oauth.client_secret", o.ClientSecret)
+	}
 	if w.URL.hasUser() {
 		if w.Auth != (WebhookAuth{}) {
 			c.wrong(path+".auth", "is set, and url has a user name; keep one of them")
@@ -233,15 +234,6 @@ func (c checks) webhook(path string, s Sink) {
 	c.login(path+".auth", w.Auth.Username, w.Auth.Password)
 	c.preset(path, s)
 	c.tls(path+".tls", w.TLS)
-	c.optionalURL(path+".proxy", w.Proxy, "http", "https", "socks5")
-}
-
-func (c checks) webhookOAuth(path string, o *WebhookOAuth) {
-	if o == nil {
-		return
-	}
-	c.optionalURL(path+".token_url", o.TokenURL, "https", "http")
-	c.presentSecret(path+".client_secret", o.ClientSecret)
 }
 
 // noAuthorization reports a header Authorization with this message.

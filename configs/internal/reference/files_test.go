@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -41,24 +40,6 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 			case strings.Contains(f.doc, " nil"):
 				t.Errorf("%s.%s speaks of nil, which users do not know: %s", name, f.name, f.doc)
 			}
-		}
-	}
-}
-
-func TestRulesAndPatternsBelongToKnownKeys(t *testing.T) {
-	s, err := readSource(filepath.Join(top, folder))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name := range rules() {
-		if s.blocks[name] == nil {
-			t.Errorf("there are rules of %s, which is not a block", name)
-		}
-	}
-	for path := range patterns() {
-		of, name, _ := strings.Cut(path, ".")
-		if b := s.blocks[of]; b == nil || !slices.ContainsFunc(b.fields, func(f field) bool { return f.name == name }) {
-			t.Errorf("there is a pattern of %s, which is not a key", path)
 		}
 	}
 }

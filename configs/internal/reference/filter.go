@@ -12,7 +12,7 @@ func filterDefinition() object {
 		}}}
 	}
 	kind := func(properties object, operators ...string) object {
-		properties["operator"] = some(object{"enum": operators}, definition("reference"))
+		properties["operator"] = object{"anyOf": []object{{"enum": operators}, definition("reference")}}
 		var required []string
 		for _, key := range []string{"field", "operator", "operand", "rules"} {
 			if properties[key] != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -11,61 +10,6 @@ import (
 	"ndrbridge/sinks/webhook/presets"
 	"ndrbridge/transform/format"
 )
-
-func isChat(p webhook.PresetSpec) bool        { return p.Chat }
-func hasURL(p webhook.PresetSpec) bool        { return p.Defaults.URL != "" }
-func hasKey(p webhook.PresetSpec) bool        { return p.Key != "" }
-func requiresKey(p webhook.PresetSpec) bool   { return p.KeyRequired }
-func requiresOAuth(p webhook.PresetSpec) bool { return p.OAuthScope != "" }
-func keyAuthorizes(p webhook.PresetSpec) bool { return p.KeyAuthorizes }
-
-// presetWith requires a preset for which has reports true.
-func presetWith(has func(webhook.PresetSpec) bool) object {
-	var names []any
-	for _, p := range presets.All() {
-		if has(p) {
-			names = append(names, p.Name)
-		}
-	}
-	return is("preset", names...)
-}
-
-// otherFormats returns the formats besides CloudEvents; textFormats those of text.
-func otherFormats() (names []any) {
-	for _, name := range format.Names() {
-		if name != format.CloudEvents {
-			names = append(names, string(name))
-		}
-	}
-	return names
-}
-
-func textFormats() []any {
-	return slices.DeleteFunc(otherFormats(), func(name any) bool { return !format.Name(name.(string)).IsText() })
-}
-
-// presetFormats permits each format only with a preset that supports it, or without a
-// preset.
-func presetFormats() (rules []object) {
-	for _, name := range otherFormats() {
-		supports := func(p webhook.PresetSpec) bool { return slices.Contains(p.Formats, format.Name(name.(string))) }
-		rules = append(rules, when(all(is("format", name), with("webhook", presetSet)), with("webhook", presetWith(supports))))
-	}
-	return rules
-}
-
-// presetKeys returns the keys that only some presets support.
-func presetKeys() []string {
-	var keys []string
-	for _, p := range presets.All() {
-		for _, key := range p.Keys {
-			if !slices.Contains(keys, key) {
-				keys = append(keys, key)
-			}
-		}
-	}
-	return keys
-}
 
 // presetDoc returns the sentence that the presets add to the documentation of a field, or
 // "" if there is none.
@@ -135,7 +79,7 @@ func formatsOf(p webhook.PresetSpec) string {
 	switch len(p.Formats) {
 	case 0:
 		return ""
-	case len(otherFormats()):
+	case len(format.Names()) - 1:
 		return "all"
 	}
 	supported := "`" + string(format.CloudEvents) + "`"

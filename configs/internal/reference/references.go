@@ -5,20 +5,6 @@ import (
 	"strings"
 )
 
-// referenceDefinitions returns the schemas of a text that refers to an environment variable,
-// and of a value that contains such a text.
-func referenceDefinitions() object {
-	reference := object{"type": "string", "pattern": `\$\{`, "description": "A value from the environment: ${NAME}, or ${NAME:-default}."}
-	return object{
-		"reference": reference,
-		"referring": some(
-			definition("reference"),
-			object{"type": "array", "contains": definition("referring")},
-			object{"type": "object", "not": object{"additionalProperties": not(definition("referring"))}},
-		),
-	}
-}
-
 // permitReferences returns a schema that matches what schema matches, and a reference where
 // it expects a scalar that text does not match. If schema lists values, it also matches their
 // other spellings.
@@ -40,7 +26,7 @@ func permitReferences(schema object, oneof []string) object {
 	}
 	schemas := []object{strict}
 	if oneof != nil {
-		schemas = append(schemas, object{"type": "string", "pattern": spellings(oneof)})
+		schemas = append(schemas, object{"type": "string", "pattern": "^" + anySpelling(oneof) + "$"})
 	}
 	permitting["anyOf"] = append(schemas, definition("reference"))
 	return permitting
@@ -58,4 +44,26 @@ func isRestricted(schema object) bool {
 	return types != nil && !slices.ContainsFunc(types, func(name string) bool {
 		return name == "string" || name == "object" || name == "array"
 	})
+}
+
+// anySpelling returns a pattern that matches each of the words in the spellings in which the
+// configuration accepts them: in upper or lower case, and with - and _ for each other.
+func anySpelling(words []string) string {
+	var b strings.Builder
+	for i, word := range words {
+		if i > 0 {
+			b.WriteByte('|')
+		}
+		for _, r := range word {
+			switch lower, upper := strings.ToLower(string(r)), strings.ToUpper(string(r)); {
+			case lower != upper:
+				b.WriteString("[" + upper + lower + "]")
+			case r == '-' || r == '_':
+				b.WriteString("[_-]")
+			default:
+				b.WriteRune(r)
+			}
+		}
+	}
+	return "(" + b.String() + ")"
 }

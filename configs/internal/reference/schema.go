@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 )
 
@@ -15,15 +14,17 @@ type object = map[string]any
 const dialect = "https://json-schema.org/draft/2020-12/schema"
 
 // schema returns the JSON Schema of a configuration file. It permits every file that loads
-// without environment variables, and as little else as a schema can express.
+// without environment variables. Of the rules, it has those that are tags of the fields, and
+// none between keys.
 func (s *source) schema() ([]byte, error) {
 	definitions := object{
-		"filter": filterDefinition(), "set": setDefinition(),
+		"filter": filterDefinition(),
+		// A text that refers to an environment variable.
+		"reference": object{"type": "string", "pattern": `\$\{`, "description": "A value from the environment: ${NAME}, or ${NAME:-default}."},
 		// YAML reads 5 as a number, and keys of type text accept it.
 		"text": object{"type": orNull("string", "number", "boolean")},
 	}
 	maps.Copy(definitions, durationDefinitions())
-	maps.Copy(definitions, referenceDefinitions())
 	for name, b := range s.blocks {
 		if b == s.root {
 			continue
@@ -55,27 +56,17 @@ func (s *source) schema() ([]byte, error) {
 func (b *block) schema() (object, error) {
 	properties := make(object)
 	var required []string
-	rules := slices.Clone(rules()[b.name])
 	for _, f := range b.fields {
 		schema, err := f.schema()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.key, err)
 		}
-		if pattern := patterns()[b.name+"."+f.name]; pattern != "" {
-			into := schema
-			if items, is := schema["items"].(object); is {
-				into = items
-			}
-			into["pattern"] = pattern
-		}
-		schema = permitReferences(schema, f.oneof)
-		properties[f.key] = schema
+		properties[f.key] = permitReferences(schema, f.oneof)
 		switch {
 		case f.typ == "Secret":
 			properties[f.key+"_file"] = object{
 				"$ref": "#/$defs/text", "description": "The path of a file with the value of " + f.key + ". The file is read again if the secret is rejected. " + f.doc,
 			}
-			rules = append(rules, not(all(set(f.key), set(f.key+"_file"))))
 		case f.required && f.fallback == "":
 			required = append(required, f.key)
 		}
@@ -89,11 +80,6 @@ func (b *block) schema() (object, error) {
 	}
 	if len(required) > 0 {
 		schema["required"] = required
-	}
-	// The rules do not apply to a block without keys, which is null, nor to one with a
-	// reference, whose value is unknown.
-	if len(rules) > 0 {
-		schema["if"], schema["then"] = object{"type": "object", "not": definition("referring")}, all(rules...)
 	}
 	return schema, nil
 }

@@ -36,6 +36,8 @@ type field struct {
 	oneof           []string // the permitted values; empty: any
 	min, max, above string
 	required        bool
+	form            string   // of the text; empty: any
+	schemes         []string // of a URL
 }
 
 // source holds the structs of a package by their names.
@@ -105,12 +107,15 @@ func (s *source) read(t reflect.Type, docs map[string]string) *block {
 		tag := f.Tag.Get
 		made := field{
 			name: f.Name, key: tag("yaml"), typ: strings.ReplaceAll(f.Type.String(), "configs.", ""),
-			fallback: tag("default"), min: tag("min"), max: tag("max"), above: tag("above"), required: tag("required") == "true",
+			fallback: tag("default"), min: tag("min"), max: tag("max"), above: tag("above"), required: tag("required") == "true", form: tag("form"),
 		}
 		made.doc, _ = forUsers(docs[b.name+"."+f.Name], f.Name)
 		made.doc = strings.TrimSpace(made.doc + " " + presetDoc(b.name+"."+f.Name))
 		if values := tag("oneof"); values != "" {
 			made.oneof = presets.Expand(values)
+		}
+		if schemes := tag("schemes"); schemes != "" {
+			made.schemes = strings.Split(schemes, ",")
 		}
 		if t := f.Type; kinds[made.typ] == "" {
 			made.list, made.option = t.Kind() == reflect.Slice, t.Kind() == reflect.Pointer

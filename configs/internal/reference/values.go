@@ -28,6 +28,8 @@ func (f field) shape() (object, error) {
 		items := definition("text")
 		if f.oneof != nil {
 			items = object{"enum": f.oneof}
+		} else if f.form != "" {
+			items["pattern"] = configs.Pattern(f.form)
 		}
 		if f.required {
 			return object{"type": "array", "minItems": 1, "items": items}, nil
@@ -52,7 +54,7 @@ func (f field) shape() (object, error) {
 		}, nil
 	case "Headers":
 		return object{
-			"type": orNull("object"), "propertyNames": object{"pattern": headerName},
+			"type": orNull("object"), "propertyNames": object{"pattern": configs.Pattern("header")},
 			"additionalProperties": object{"$ref": "#/$defs/text", "writeOnly": true},
 		}, nil
 	case "Table":
@@ -72,6 +74,16 @@ func (f field) text() object {
 		if f.fallback == "" {
 			schema["not"] = object{"type": "null"}
 		}
+	}
+	pattern := configs.Pattern(f.form)
+	if f.schemes != nil {
+		pattern = `^\s*` + anySpelling(f.schemes) + "://."
+	}
+	if pattern != "" && !f.required {
+		pattern = "^$|" + pattern
+	}
+	if pattern != "" {
+		schema["pattern"] = pattern
 	}
 	if f.oneof != nil {
 		values := make([]any, 0, len(f.oneof)+2)
