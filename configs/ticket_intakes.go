@@ -28,7 +28,7 @@ type Tickets struct {
 type NATSIntake struct {
 	// URL is the URL of a server, or of several, separated by commas: nats or tls.
 	// Absent: no commands are received, and the other keys have no effect.
-	URL URL `yaml:"url" env:"URL" schemes:"nats,tls,ws,wss" several:"true"`
+	URL URL `yaml:"url" env:"URL" schemes:"nats,tls" several:"true"`
 	// Stream is the stream, which must exist; required with [NATSIntake.URL].
 	Stream string `yaml:"stream" env:"STREAM" form:"stream"`
 	// Subject is a subject of the stream; it may contain wildcards.
