@@ -22,15 +22,15 @@ type Admin struct {
 	// Listen is the address to listen on, host:port. An address other than loopback
 	// requires a token or client certificates, and that the tokens and the secrets of
 	// [Tickets.Webhooks] have at least 8 characters.
-	Listen string `yaml:"listen" env:"LISTEN" default:"127.0.0.1:9600" required:"true" form:"listen"`
+	Listen string `yaml:"listen" default:"127.0.0.1:9600" required:"true" form:"listen"`
 	// Token is the bearer token that every request must carry, except requests for
 	// /healthz and /readyz. Absent: no token is required.
-	Token Secret `yaml:"token" env:"TOKEN" envPrefix:"TOKEN_"`
+	Token Secret `yaml:"token"`
 	// ReadToken is another bearer token. Requests with it may read everything, including
 	// events and dead letters, and change nothing. It requires [Admin.Token].
-	ReadToken Secret `yaml:"read_token" env:"READ_TOKEN" envPrefix:"READ_TOKEN_"`
+	ReadToken Secret `yaml:"read_token"`
 	// TLS serves HTTPS instead of HTTP.
-	TLS AdminTLS `yaml:"tls" envPrefix:"TLS_"`
+	TLS AdminTLS `yaml:"tls"`
 }
 
 // AdminTLS configures HTTPS for the admin interface. The files are read again when they
@@ -38,14 +38,14 @@ type Admin struct {
 type AdminTLS struct {
 	// CertFile is the path of a PEM file with the certificate, followed by its
 	// intermediates; it requires [AdminTLS.KeyFile]. Absent: HTTP is served.
-	CertFile string `yaml:"cert_file" env:"CERT_FILE"`
+	CertFile string `yaml:"cert_file"`
 	// KeyFile is the path of a PEM file with the private key of [AdminTLS.CertFile].
-	KeyFile string `yaml:"key_file" env:"KEY_FILE"`
+	KeyFile string `yaml:"key_file"`
 	// ClientCAFile is the path of a PEM file with certificate authorities. Requests must
 	// then come with a client certificate that one of them has signed, except requests for
 	// /healthz, /readyz and the files of the status page, and webhooks with a secret.
 	// Absent: no client certificate is required.
-	ClientCAFile string `yaml:"client_ca_file" env:"CLIENT_CA_FILE"`
+	ClientCAFile string `yaml:"client_ca_file"`
 }
 
 // Enabled reports whether HTTPS is served.

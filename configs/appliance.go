@@ -12,40 +12,40 @@ import "net/url"
 type Appliance struct {
 	// Name identifies the appliance in the source of events, in subjects and in metric
 	// labels: 1 to 63 of a-z, 0-9 and -, and not "bridge". It must be unique.
-	Name string `yaml:"name" env:"NAME" required:"true" form:"name"`
+	Name string `yaml:"name" required:"true" form:"name"`
 	// URL is the appliance's address: http or https, a host and optionally a port, without
 	// a path; /api/v1 is appended.
-	URL string `yaml:"url" env:"URL" required:"true" schemes:"https,http"`
+	URL string `yaml:"url" required:"true" schemes:"https,http"`
 	// APIKey is the API key that was created on the appliance.
-	APIKey Secret `yaml:"api_key" env:"API_KEY" envPrefix:"API_KEY_"`
-	OAuth  OAuth  `yaml:"oauth" envPrefix:"OAUTH_"`
+	APIKey Secret `yaml:"api_key"`
+	OAuth  OAuth  `yaml:"oauth"`
 	// Product is the product's name in the authorization scheme and in paths: letters,
 	// digits, - and _.
-	Product string `yaml:"product" env:"PRODUCT" default:"service" required:"true" form:"word"`
+	Product string `yaml:"product" default:"service" required:"true" form:"word"`
 	// SchemeWord is the product's name in the authorization scheme, if it differs from the
 	// one in paths. Absent: [Appliance.Product].
-	SchemeWord string `yaml:"scheme_word" env:"SCHEME_WORD" form:"word"`
+	SchemeWord string `yaml:"scheme_word" form:"word"`
 	// Timeout is how long one request may take, including reading the response.
-	Timeout Duration `yaml:"timeout" env:"TIMEOUT" default:"30s" above:"0"`
+	Timeout Duration `yaml:"timeout" default:"30s" above:"0"`
 	// RateLimit is the maximum number of requests per second, over all streams of the
 	// appliance.
-	RateLimit float64 `yaml:"rate_limit" env:"RATE_LIMIT" default:"5" above:"0"`
-	TLS       TLS     `yaml:"tls" envPrefix:"TLS_"`
+	RateLimit float64 `yaml:"rate_limit" default:"5" above:"0"`
+	TLS       TLS     `yaml:"tls"`
 	// Proxy is the URL of a proxy: http, https or socks5. Absent: the environment variables
 	// HTTPS_PROXY and NO_PROXY apply.
-	Proxy URL       `yaml:"proxy" env:"PROXY" schemes:"http,https,socks5"`
-	Retry PollRetry `yaml:"retry" envPrefix:"RETRY_"`
+	Proxy URL       `yaml:"proxy" schemes:"http,https,socks5"`
+	Retry PollRetry `yaml:"retry"`
 	// AuthRetry is how long to wait before the next request after the appliance rejected
 	// the credentials.
-	AuthRetry Duration `yaml:"auth_retry" env:"AUTH_RETRY" default:"30s" above:"0"`
+	AuthRetry Duration `yaml:"auth_retry" default:"30s" above:"0"`
 	// UnreachableAfter is the number of consecutive failed polls after which an event
 	// reports that the appliance is unreachable.
-	UnreachableAfter int        `yaml:"unreachable_after" env:"UNREACHABLE_AFTER" default:"3" min:"1"`
-	Detections       Detections `yaml:"detections" envPrefix:"DETECTIONS_"`
-	Audit            Audit      `yaml:"audit" envPrefix:"AUDIT_"`
+	UnreachableAfter int        `yaml:"unreachable_after" default:"3" min:"1"`
+	Detections       Detections `yaml:"detections"`
+	Audit            Audit      `yaml:"audit"`
 	// Records are the record queries, each a stream of its own. Absent: no records are
 	// read.
-	Records []RecordQuery `yaml:"records" envPrefix:"RECORDS_"`
+	Records []RecordQuery `yaml:"records"`
 }
 
 // OAuth configures OAuth 2.0 client credentials, which the cloud edition uses. Either all
@@ -57,11 +57,11 @@ type Appliance struct {
 //	    oauth: {token_url: "https://tenant.example/oauth2/token", client_id: an-id, client_secret_file: /run/secrets/cloud}
 type OAuth struct {
 	// TokenURL is the URL of the token endpoint: http or https.
-	TokenURL URL `yaml:"token_url" env:"TOKEN_URL" schemes:"https,http"`
+	TokenURL URL `yaml:"token_url" schemes:"https,http"`
 	// ClientID is the client id.
-	ClientID string `yaml:"client_id" env:"CLIENT_ID"`
+	ClientID string `yaml:"client_id"`
 	// ClientSecret is the client secret.
-	ClientSecret Secret `yaml:"client_secret" env:"CLIENT_SECRET" envPrefix:"CLIENT_SECRET_"`
+	ClientSecret Secret `yaml:"client_secret"`
 }
 
 // IsSet reports whether any field of o is set.
@@ -71,9 +71,9 @@ func (o OAuth) IsSet() bool { return o != OAuth{} }
 // failure. It ends when a poll of another stream shows that the appliance is back.
 type PollRetry struct {
 	// Initial is the wait after the first failure.
-	Initial Duration `yaml:"initial" env:"INITIAL" default:"1s" above:"0"`
+	Initial Duration `yaml:"initial" default:"1s" above:"0"`
 	// Max is the longest wait; at least [PollRetry.Initial].
-	Max Duration `yaml:"max" env:"MAX" default:"1m" above:"0"`
+	Max Duration `yaml:"max" default:"1m" above:"0"`
 }
 
 func (c checks) appliances(appliances []Appliance) {

@@ -13,41 +13,41 @@ import "strings"
 //	      sasl: {mechanism: scram-sha-512, username: ndrbridge, password_file: /run/secrets/kafka}
 type Kafka struct {
 	// Brokers are the addresses, host:port, of one or more brokers of the cluster.
-	Brokers []string `yaml:"brokers" env:"BROKERS" required:"true" form:"broker"`
+	Brokers []string `yaml:"brokers" required:"true" form:"broker"`
 	// Topic is the topic; it may contain {stream}, {appliance} and {action}.
-	Topic string `yaml:"topic" env:"TOPIC" default:"ndr.{stream}" required:"true" form:"topics"`
+	Topic string `yaml:"topic" default:"ndr.{stream}" required:"true" form:"topics"`
 	// Acks is which brokers must have stored an event before it counts as delivered: all
 	// in-sync replicas, or one, the leader.
-	Acks string `yaml:"acks" env:"ACKS" default:"all" oneof:"all,one"`
+	Acks string `yaml:"acks" default:"all" oneof:"all,one"`
 	// Compression is the compression of batches.
-	Compression string `yaml:"compression" env:"COMPRESSION" default:"zstd" oneof:"none,gzip,snappy,lz4,zstd"`
+	Compression string `yaml:"compression" default:"zstd" oneof:"none,gzip,snappy,lz4,zstd"`
 	// TLS enables TLS. Absent: connections are not encrypted.
-	TLS  *TLS `yaml:"tls" envPrefix:"TLS_"`
-	SASL SASL `yaml:"sasl" envPrefix:"SASL_"`
+	TLS  *TLS `yaml:"tls"`
+	SASL SASL `yaml:"sasl"`
 	// MaxMessageBytes is the maximum compressed size of a batch, and so of an event.
-	MaxMessageBytes Size `yaml:"max_message_bytes" env:"MAX_MESSAGE_BYTES" default:"1MiB" above:"0"`
+	MaxMessageBytes Size `yaml:"max_message_bytes" default:"1MiB" above:"0"`
 	// ClientID is the client id that the brokers use in logs and quotas.
-	ClientID string `yaml:"client_id" env:"CLIENT_ID" default:"ndrbridge"`
+	ClientID string `yaml:"client_id" default:"ndrbridge"`
 	// CreateTopic creates a missing topic. Absent: topics must exist.
-	CreateTopic *NewTopic `yaml:"create_topic" envPrefix:"CREATE_TOPIC_"`
+	CreateTopic *NewTopic `yaml:"create_topic"`
 }
 
 // NewTopic configures the topics that the bridge creates.
 type NewTopic struct {
 	// Partitions is the number of partitions. 0: the brokers' default.
-	Partitions int `yaml:"partitions" env:"PARTITIONS" default:"0" min:"0" max:"2147483647"`
+	Partitions int `yaml:"partitions" default:"0" min:"0" max:"2147483647"`
 	// Replication is the replication factor. 0: the brokers' default.
-	Replication int `yaml:"replication" env:"REPLICATION" default:"0" min:"0" max:"32767"`
+	Replication int `yaml:"replication" default:"0" min:"0" max:"32767"`
 }
 
 // SASL configures authentication to the brokers. Either all of its keys are set, or none.
 type SASL struct {
 	// Mechanism is the SASL mechanism. Absent: the bridge does not authenticate.
-	Mechanism string `yaml:"mechanism" env:"MECHANISM" oneof:"plain,scram-sha-256,scram-sha-512"`
+	Mechanism string `yaml:"mechanism" oneof:"plain,scram-sha-256,scram-sha-512"`
 	// Username is the user name.
-	Username string `yaml:"username" env:"USERNAME"`
+	Username string `yaml:"username"`
 	// Password is the password.
-	Password Secret `yaml:"password" env:"PASSWORD" envPrefix:"PASSWORD_"`
+	Password Secret `yaml:"password"`
 }
 
 // NATS configures delivery to a JetStream stream, or to core NATS. At most one form of
@@ -59,27 +59,27 @@ type SASL struct {
 //	    nats: {url: "nats://127.0.0.1:4222", stream: NDR, create_stream: true}
 type NATS struct {
 	// URL is the URL of a server, or of several, separated by commas: nats or tls.
-	URL URL `yaml:"url" env:"URL" required:"true" schemes:"nats,tls" several:"true"`
+	URL URL `yaml:"url" required:"true" schemes:"nats,tls" several:"true"`
 	// Stream is the JetStream stream. Absent: core NATS, which acknowledges nothing.
-	Stream string `yaml:"stream" env:"STREAM" form:"stream"`
+	Stream string `yaml:"stream" form:"stream"`
 	// Subject is the subject; it may contain {stream}, {appliance} and {action}.
-	Subject string `yaml:"subject" env:"SUBJECT" default:"ndr.{appliance}.{stream}.{action}" required:"true" form:"subject"`
+	Subject string `yaml:"subject" default:"ndr.{appliance}.{stream}.{action}" required:"true" form:"subject"`
 	// CreateStream creates the stream if it is missing.
-	CreateStream bool `yaml:"create_stream" env:"CREATE_STREAM"`
+	CreateStream bool `yaml:"create_stream"`
 	// CredsFile is the path of a credentials file, which holds a JWT and its seed.
-	CredsFile string `yaml:"creds_file" env:"CREDS_FILE"`
+	CredsFile string `yaml:"creds_file"`
 	// NKeyFile is the path of a file with the seed of an NKey.
-	NKeyFile string `yaml:"nkey_file" env:"NKEY_FILE"`
+	NKeyFile string `yaml:"nkey_file"`
 	// Token is the authentication token.
-	Token Secret `yaml:"token" env:"TOKEN" envPrefix:"TOKEN_"`
+	Token Secret `yaml:"token"`
 	// Username is the user name.
-	Username string `yaml:"username" env:"USERNAME"`
+	Username string `yaml:"username"`
 	// Password is the password.
-	Password Secret `yaml:"password" env:"PASSWORD" envPrefix:"PASSWORD_"`
+	Password Secret `yaml:"password"`
 	// TLS enables TLS. Absent: the scheme of [NATS.URL] decides.
-	TLS *TLS `yaml:"tls" envPrefix:"TLS_"`
+	TLS *TLS `yaml:"tls"`
 	// MaxPending is the maximum number of unacknowledged messages.
-	MaxPending int `yaml:"max_pending" env:"MAX_PENDING" default:"4000" min:"1"`
+	MaxPending int `yaml:"max_pending" default:"4000" min:"1"`
 }
 
 func (c checks) kafka(path string, k Kafka) {

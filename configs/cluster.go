@@ -18,22 +18,22 @@ import (
 type Cluster struct {
 	// Name identifies the cluster: 1 to 32 of a-z, 0-9 and -. It is part of the names of
 	// its streams. Clusters that share NATS servers need different names.
-	Name string `yaml:"name" env:"NAME" required:"true" form:"cluster"`
+	Name string `yaml:"name" required:"true" form:"cluster"`
 	// Member identifies this bridge among the members: 1 to 63 letters, digits, - and _, not
 	// digits alone. It must be unique, and stay the same over restarts. Absent: the name of
 	// the host, up to its first dot.
-	Member string      `yaml:"member" env:"MEMBER" form:"member"`
-	NATS   ClusterNATS `yaml:"nats" envPrefix:"NATS_"`
+	Member string      `yaml:"member" form:"member"`
+	NATS   ClusterNATS `yaml:"nats"`
 	// Shards is the number of parts that the appliances are divided into. Each part has one
 	// owner at a time, which polls its appliances and delivers their events. It is
 	// fixed when the cluster is created. Each shard connects to each sink.
-	Shards int `yaml:"shards" env:"SHARDS" default:"16" min:"1" max:"100"`
+	Shards int `yaml:"shards" default:"16" min:"1" max:"100"`
 	// Replicas is the number of NATS servers that store each stream. 3 survives the loss of
 	// one server, 5 of two; use 1 for tests only.
-	Replicas int `yaml:"replicas" env:"REPLICAS" default:"3" min:"1" max:"5"`
+	Replicas int `yaml:"replicas" default:"3" min:"1" max:"5"`
 	// Lease is how long a member owns a shard after its last write to NATS. If a member
 	// fails, another one takes its shards after a quarter more than this.
-	Lease Duration `yaml:"lease" env:"LEASE" default:"6s" min:"2s"`
+	Lease Duration `yaml:"lease" default:"6s" min:"2s"`
 }
 
 // Enabled reports whether the bridge is a member of a cluster. c may be nil.
@@ -44,19 +44,19 @@ func (c *Cluster) Enabled() bool { return c != nil }
 // authentication may be set, as for the sink.
 type ClusterNATS struct {
 	// URL is the URL of a server, or of several, separated by commas: nats or tls.
-	URL URL `yaml:"url" env:"URL" required:"true" schemes:"nats,tls" several:"true"`
+	URL URL `yaml:"url" required:"true" schemes:"nats,tls" several:"true"`
 	// CredsFile is the path of a credentials file, which holds a JWT and its seed.
-	CredsFile string `yaml:"creds_file" env:"CREDS_FILE"`
+	CredsFile string `yaml:"creds_file"`
 	// NKeyFile is the path of a file with the seed of an NKey.
-	NKeyFile string `yaml:"nkey_file" env:"NKEY_FILE"`
+	NKeyFile string `yaml:"nkey_file"`
 	// Token is the authentication token.
-	Token Secret `yaml:"token" env:"TOKEN" envPrefix:"TOKEN_"`
+	Token Secret `yaml:"token"`
 	// Username is the user name.
-	Username string `yaml:"username" env:"USERNAME"`
+	Username string `yaml:"username"`
 	// Password is the password.
-	Password Secret `yaml:"password" env:"PASSWORD" envPrefix:"PASSWORD_"`
+	Password Secret `yaml:"password"`
 	// TLS enables TLS. Absent: the scheme of [ClusterNATS.URL] decides.
-	TLS *TLS `yaml:"tls" envPrefix:"TLS_"`
+	TLS *TLS `yaml:"tls"`
 }
 
 // Connection returns the configuration of a sink that connects to the same servers.

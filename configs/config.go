@@ -27,25 +27,25 @@ type Config struct {
 	// State is the path of the state file, which holds stream positions, the journal, the
 	// sinks' cursors and dead letters. It is created at the first start. In a cluster, each
 	// shard has a file of its own, whose name ends in the shard's number, such as .03.
-	State string `yaml:"state" env:"STATE" default:"./ndrbridge.db" required:"true"`
+	State string `yaml:"state" default:"./ndrbridge.db" required:"true"`
 	// Cluster is the cluster that the bridge is a member of. Absent: it runs alone.
-	Cluster *Cluster `yaml:"cluster" envPrefix:"CLUSTER_"`
-	Log     Log      `yaml:"log" envPrefix:"LOG_"`
+	Cluster *Cluster `yaml:"cluster"`
+	Log     Log      `yaml:"log"`
 	// ShutdownTimeout is how long batches in flight may take to complete when the bridge is
 	// stopped. Deliveries that are still running then are abandoned, and the process exits
 	// within a second. Their events are delivered again after the next start.
-	ShutdownTimeout Duration    `yaml:"shutdown_timeout" env:"SHUTDOWN_TIMEOUT" default:"20s" above:"0"`
-	Reload          Reload      `yaml:"reload" envPrefix:"RELOAD_"`
-	Admin           Admin       `yaml:"admin" envPrefix:"ADMIN_"`
-	Journal         Journal     `yaml:"journal" envPrefix:"JOURNAL_"`
-	DeadLetters     DeadLetters `yaml:"dead_letters" envPrefix:"DEAD_LETTERS_"`
-	Events          Events      `yaml:"events" envPrefix:"EVENTS_"`
+	ShutdownTimeout Duration    `yaml:"shutdown_timeout" default:"20s" above:"0"`
+	Reload          Reload      `yaml:"reload"`
+	Admin           Admin       `yaml:"admin"`
+	Journal         Journal     `yaml:"journal"`
+	DeadLetters     DeadLetters `yaml:"dead_letters"`
+	Events          Events      `yaml:"events"`
 	// Appliances are the appliances to poll, each independently of the others; at least
 	// one.
-	Appliances []Appliance `yaml:"appliances" envPrefix:"APPLIANCES_" required:"true"`
+	Appliances []Appliance `yaml:"appliances" required:"true"`
 	// Sinks are the destinations of events, each independent of the others; at least one.
-	Sinks   []Sink  `yaml:"sinks" envPrefix:"SINKS_" required:"true"`
-	Tickets Tickets `yaml:"tickets" envPrefix:"TICKETS_"`
+	Sinks   []Sink  `yaml:"sinks" required:"true"`
+	Tickets Tickets `yaml:"tickets"`
 }
 
 // Log sets the level and the format of the log, which is written to standard error.
@@ -53,9 +53,9 @@ type Config struct {
 //	log: {level: debug, format: json}
 type Log struct {
 	// Level is the lowest level that is logged.
-	Level string `yaml:"level" env:"LEVEL" default:"info" oneof:"debug,info,warn,error"`
+	Level string `yaml:"level" default:"info" oneof:"debug,info,warn,error"`
 	// Format is the format of log lines: text, or json with one object per line.
-	Format string `yaml:"format" env:"FORMAT" default:"text" oneof:"text,json"`
+	Format string `yaml:"format" default:"text" oneof:"text,json"`
 }
 
 // Reload configures when the bridge reloads its configuration by itself. Whenever SIGHUP,
@@ -68,7 +68,7 @@ type Reload struct {
 	// authorities of appliances are configured with. It reloads the configuration when their
 	// content has changed and is the same at two successive looks: at least 1s, or 0 to
 	// reload only when asked.
-	Watch Duration `yaml:"watch" env:"WATCH" default:"0" min:"0"`
+	Watch Duration `yaml:"watch" default:"0" min:"0"`
 }
 
 // Journal limits the journal, which stores events between the appliances and the sinks.
@@ -78,10 +78,10 @@ type Journal struct {
 	// MaxBytes is the maximum size of the journal. Polling pauses while it is full of
 	// undelivered events. In a cluster, each shard has an equal share of it, but at least
 	// 16MiB.
-	MaxBytes Size `yaml:"max_bytes" env:"MAX_BYTES" default:"2GiB" min:"16MiB"`
+	MaxBytes Size `yaml:"max_bytes" default:"2GiB" min:"16MiB"`
 	// Retain is how long delivered events are kept for a replay, as far as
 	// [Journal.MaxBytes] allows. 0: they are not kept.
-	Retain Duration `yaml:"retain" env:"RETAIN" default:"24h" min:"0"`
+	Retain Duration `yaml:"retain" default:"24h" min:"0"`
 }
 
 // DeadLetters limits the dead letters: events that a target rejected permanently and
@@ -93,7 +93,7 @@ type DeadLetters struct {
 	// one for each sink, and one for all sources together. A sink halts when its share is
 	// full. Sources must not halt: when their share is full, their oldest dead letters are
 	// dropped and counted. 0: no limit. In a cluster, each shard has an equal share of it.
-	MaxBytes Size `yaml:"max_bytes" env:"MAX_BYTES" default:"256MiB"`
+	MaxBytes Size `yaml:"max_bytes" default:"256MiB"`
 }
 
 // Events configures the heartbeat events of the bridge itself.
@@ -102,5 +102,5 @@ type DeadLetters struct {
 type Events struct {
 	// Heartbeat is the interval between heartbeat events, which show that the bridge is
 	// running: at least 1s, or 0 for none.
-	Heartbeat Duration `yaml:"heartbeat" env:"HEARTBEAT" default:"0" min:"0"`
+	Heartbeat Duration `yaml:"heartbeat" default:"0" min:"0"`
 }

@@ -16,17 +16,17 @@ import (
 type TLS struct {
 	// CAFile is the path of a PEM file with the certificate authorities to trust instead
 	// of the system's.
-	CAFile string `yaml:"ca_file" env:"CA_FILE"`
+	CAFile string `yaml:"ca_file"`
 	// CertFile is the path of a PEM file with a client certificate; it requires
 	// [TLS.KeyFile].
-	CertFile string `yaml:"cert_file" env:"CERT_FILE"`
+	CertFile string `yaml:"cert_file"`
 	// KeyFile is the path of a PEM file with the private key of [TLS.CertFile].
-	KeyFile string `yaml:"key_file" env:"KEY_FILE"`
+	KeyFile string `yaml:"key_file"`
 	// ServerName is the name that the server's certificate must have. Absent: the host
 	// in the address.
-	ServerName string `yaml:"server_name" env:"SERVER_NAME"`
+	ServerName string `yaml:"server_name"`
 	// InsecureSkipVerify accepts any server certificate. Use it for tests only.
-	InsecureSkipVerify bool `yaml:"insecure_skip_verify" env:"INSECURE_SKIP_VERIFY"`
+	InsecureSkipVerify bool `yaml:"insecure_skip_verify"`
 }
 
 func (c checks) tls(path string, t TLS) {

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/caarlos0/env/v11"
 )
 
 const prefix = "NDRBRIDGE_"
@@ -56,10 +54,20 @@ type setting struct {
 	indexes         []int // of the list items in the path
 }
 
+// variables returns an environment by the names of its variables.
+func variables(environ []string) map[string]string {
+	byName := make(map[string]string, len(environ))
+	for _, entry := range environ {
+		if name, value, is := strings.Cut(entry, "="); is {
+			byName[name] = value
+		}
+	}
+	return byName
+}
+
 // overlay applies the environment to config, where it takes precedence over the files.
 func (p *sourceLines) overlay(environ []string, config *Config) {
-	settings := p.settings(env.ToMap(environ))
-	valid := make(map[string]string, len(settings))
+	settings := p.settings(variables(environ))
 	for i, s := range settings {
 		path, value, ok := p.locate(s, reflect.ValueOf(config).Elem())
 		if !ok {
@@ -71,39 +79,31 @@ func (p *sourceLines) overlay(environ []string, config *Config) {
 			if i == 0 || s.variable != settings[i-1].variable+strings.ToUpper(fileSuffix) {
 				*secret = Secret{}
 			}
+			if strings.HasSuffix(path, fileSuffix) {
+				value = value.FieldByName("File")
+			}
 		}
-		at := sourceLine{variable: s.variable}
-		p.at[path] = at
+		p.at[path] = sourceLine{variable: s.variable}
 		p.forget(path)
-		// env ends a list at its first error and names no variables in errors, so it gets
-		// only values that it can parse.
-		if err := parses(s.typ, s.value); err != nil {
-			p.failAt(at, path, err.Error())
-			continue
+		if err := setVariable(value, s.value); err != nil {
+			p.failAt(p.at[path], path, err.Error())
 		}
-		valid[s.variable] = s.value
-		if shapeOf(s.typ) == shapeTexts {
-			valid[s.variable] = strings.Join(splitList(s.value), ",")
-		}
-	}
-	if err := env.ParseWithOptions(config, env.Options{Prefix: prefix, Environment: valid}); err != nil {
-		p.failAt(sourceLine{}, "", err.Error())
 	}
 }
 
-// parses returns an error that says what is expected if text is not a value of type t.
-func parses(t reflect.Type, text string) error {
-	switch shapeOf(t) {
-	case shapeText, shapeMap:
-	default:
+// setVariable sets v to the value of a variable. The error says what is expected.
+func setVariable(v reflect.Value, text string) error {
+	switch {
+	case shapeOf(v.Type()) == shapeTexts:
+		v.Set(reflect.ValueOf(splitList(text)))
 		return nil
-	}
-	if t == reflect.TypeFor[bool]() {
-		if _, err := strconv.ParseBool(text); err == nil {
-			return nil // 1 and T are true too
+	case v.Kind() == reflect.Bool:
+		if truth, err := strconv.ParseBool(text); err == nil { // 1 and T are true too
+			v.SetBool(truth)
+			return nil
 		}
 	}
-	return setText(reflect.New(t).Elem(), text)
+	return setText(v, text)
 }
 
 // settings returns the settings of all variables, ordered by the indexes of list items.

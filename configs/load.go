@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"reflect"
 
-	"github.com/caarlos0/env/v11"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -73,7 +72,7 @@ func decode(files []file, s Source) (p *sourceLines, config *Config, whole bool)
 
 func newSourceLines(environ []string) *sourceLines {
 	return &sourceLines{
-		environment: env.ToMap(environ), paths: pathKeys(),
+		environment: variables(environ), paths: pathKeys(),
 		at: make(map[string]sourceLine), expanded: make(map[*yaml.Node]bool),
 	}
 }

@@ -20,7 +20,7 @@ type Secret struct {
 	value *string
 
 	// File is the path of the file, or empty for a literal value.
-	File string `env:"FILE"`
+	File string
 }
 
 // NewSecret returns a Secret with a literal value. If value is empty, the Secret is unset.

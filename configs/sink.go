@@ -19,53 +19,53 @@ import (
 type Sink struct {
 	// Name identifies the sink in metric labels and commands: 1 to 63 of a-z, 0-9 and -.
 	// It must be unique.
-	Name    string   `yaml:"name" env:"NAME" required:"true" form:"name"`
-	Kafka   *Kafka   `yaml:"kafka" envPrefix:"KAFKA_"`
-	NATS    *NATS    `yaml:"nats" envPrefix:"NATS_"`
-	Webhook *Webhook `yaml:"webhook" envPrefix:"WEBHOOK_"`
-	Syslog  *Syslog  `yaml:"syslog" envPrefix:"SYSLOG_"`
-	File    *File    `yaml:"file" envPrefix:"FILE_"`
+	Name    string   `yaml:"name" required:"true" form:"name"`
+	Kafka   *Kafka   `yaml:"kafka"`
+	NATS    *NATS    `yaml:"nats"`
+	Webhook *Webhook `yaml:"webhook"`
+	Syslog  *Syslog  `yaml:"syslog"`
+	File    *File    `yaml:"file"`
 	// Format is the format in which events are sent: cloudevents; ocsf (1.8.0) or ecs
 	// (9.4.0), which are JSON; cef (CEF:0) or leef (LEEF:2.0), which are lines of text.
 	// Leave it out with a template, tickets, and the presets of chats and pagers.
-	Format string `yaml:"format" env:"FORMAT" default:"cloudevents" oneof:"cloudevents,ocsf,ecs,cef,leef"`
+	Format string `yaml:"format" default:"cloudevents" oneof:"cloudevents,ocsf,ecs,cef,leef"`
 	// Mode is how events are carried: structured, one document in each message; binary, of
 	// CloudEvents only, and not in files and over syslog; or batch, for webhooks only. Leave it out with a
 	// preset, a template or tickets.
-	Mode string `yaml:"mode" env:"MODE" default:"structured" oneof:"structured,binary,batch"`
+	Mode string `yaml:"mode" default:"structured" oneof:"structured,binary,batch"`
 	// Match is an expression (CEL) that selects the events to send, over event (its
 	// attributes, stream and action) and detection, audit or record. A missing field never
 	// matches. A field that is not documented is written detection["new_field"]. Absent:
 	// all events are sent.
-	Match string `yaml:"match" env:"MATCH"`
+	Match string `yaml:"match"`
 	// OnError is what happens to an event for which match cannot be evaluated, for example
 	// because its risk_score is a string: send sends it, drop drops it, and dead_letter
 	// stores it as a dead letter, which is sent if it is requeued. Absent: dead_letter for
 	// a sink with redact, because its match may keep confidential data from leaving; send
 	// for any other.
-	OnError string `yaml:"on_error" env:"ON_ERROR" oneof:"send,drop,dead_letter"`
+	OnError string `yaml:"on_error" oneof:"send,drop,dead_letter"`
 	// Start is where a new sink begins: now, beginning (of the journal), a negative
 	// duration or a time.
-	Start Start     `yaml:"start" env:"START" default:"now"`
-	Batch Batch     `yaml:"batch" envPrefix:"BATCH_"`
-	Retry SendRetry `yaml:"retry" envPrefix:"RETRY_"`
-	Lag   Lag       `yaml:"lag" envPrefix:"LAG_"`
+	Start Start     `yaml:"start" default:"now"`
+	Batch Batch     `yaml:"batch"`
+	Retry SendRetry `yaml:"retry"`
+	Lag   Lag       `yaml:"lag"`
 	// Probe is the wait between delivery attempts while the sink is halted.
-	Probe  Duration `yaml:"probe" env:"PROBE" default:"30s" above:"0"`
-	Poison Poison   `yaml:"poison" envPrefix:"POISON_"`
+	Probe  Duration `yaml:"probe" default:"30s" above:"0"`
+	Poison Poison   `yaml:"poison"`
 	// MaxAttempts is the number of failed attempts after which an event is dead-lettered,
 	// whether others are delivered or not. 0: unlimited. Attempts that fail because the
 	// destination or a part of it is not available do not count.
-	MaxAttempts int `yaml:"max_attempts" env:"MAX_ATTEMPTS" default:"0" min:"0"`
+	MaxAttempts int `yaml:"max_attempts" default:"0" min:"0"`
 	// RateLimit is the maximum number of events per second. 0: no limit. In a cluster, each
 	// shard has an equal share of it.
-	RateLimit float64 `yaml:"rate_limit" env:"RATE_LIMIT" default:"0" min:"0"`
+	RateLimit float64 `yaml:"rate_limit" default:"0" min:"0"`
 	// Redact lists fields of the events' data that are never sent to this sink: names
 	// joined by dots, such as detection.participants.username. A field of the detection is
 	// also redacted in changes, in events about tickets, and in what enrich adds. Attributes
 	// of the event are not data and are not redacted; one of them is the severity, which is
 	// derived from risk_score.
-	Redact []string `yaml:"redact" env:"REDACT" form:"field"`
+	Redact []string `yaml:"redact" form:"field"`
 }
 
 // Kind returns the key of the block that s has: kafka, nats, webhook, syslog or file, or
@@ -89,21 +89,21 @@ func (s Sink) Kind() string {
 // Batch limits the batches that are sent to the sink.
 type Batch struct {
 	// MaxEvents is the maximum number of events in a batch.
-	MaxEvents int `yaml:"max_events" env:"MAX_EVENTS" default:"500" min:"1"`
+	MaxEvents int `yaml:"max_events" default:"500" min:"1"`
 	// MaxBytes is the maximum size of a batch; a larger event is sent alone. Events count
 	// as CloudEvents, whatever their format.
-	MaxBytes Size `yaml:"max_bytes" env:"MAX_BYTES" default:"1MiB" above:"0"`
+	MaxBytes Size `yaml:"max_bytes" default:"1MiB" above:"0"`
 	// Linger is how long a batch that is not full waits for more events.
-	Linger Duration `yaml:"linger" env:"LINGER" default:"50ms" min:"0"`
+	Linger Duration `yaml:"linger" default:"50ms" min:"0"`
 }
 
 // SendRetry configures the wait after temporary failures, which grows with each
 // consecutive failure.
 type SendRetry struct {
 	// Initial is the wait after the first failure.
-	Initial Duration `yaml:"initial" env:"INITIAL" default:"500ms" above:"0"`
+	Initial Duration `yaml:"initial" default:"500ms" above:"0"`
 	// Max is the longest wait; at least [SendRetry.Initial].
-	Max Duration `yaml:"max" env:"MAX" default:"1m" above:"0"`
+	Max Duration `yaml:"max" default:"1m" above:"0"`
 }
 
 // Poison sets when an event is dead-lettered that fails while others are delivered. Until
@@ -111,9 +111,9 @@ type SendRetry struct {
 // detection wait for it.
 type Poison struct {
 	// Attempts is the number of such failures.
-	Attempts int `yaml:"attempts" env:"ATTEMPTS" default:"20" min:"1"`
+	Attempts int `yaml:"attempts" default:"20" min:"1"`
 	// After is the minimum time from the first of them to the last.
-	After Duration `yaml:"after" env:"AFTER" default:"1h" min:"0"`
+	After Duration `yaml:"after" default:"1h" min:"0"`
 }
 
 // Values of Lag.Policy.
@@ -127,15 +127,15 @@ const (
 // exceed a quarter of the journal.
 type Lag struct {
 	// MaxAge is the maximum age of the oldest undelivered event. 0: no limit.
-	MaxAge Duration `yaml:"max_age" env:"MAX_AGE" default:"0" min:"0"`
+	MaxAge Duration `yaml:"max_age" default:"0" min:"0"`
 	// MaxBytes is the maximum size of all undelivered events; less than
 	// [Journal.MaxBytes]. 0: no limit. In a cluster, each shard has an equal share of it.
-	MaxBytes Size `yaml:"max_bytes" env:"MAX_BYTES" default:"0"`
+	MaxBytes Size `yaml:"max_bytes" default:"0"`
 	// Policy is what happens when a limit is exceeded. block: undelivered events stay in
 	// the journal and may eventually fill it, which pauses polling. skip, which requires
 	// one of the limits: the oldest undelivered events are skipped and counted, and an
 	// event reports how many.
-	Policy string `yaml:"policy" env:"POLICY" default:"block" oneof:"block,skip"`
+	Policy string `yaml:"policy" default:"block" oneof:"block,skip"`
 }
 
 // IsBounded reports whether l sets a limit.
@@ -150,16 +150,16 @@ type File struct {
 	// Path is the path of the file, or - for standard output. No two sinks may share one.
 	// In a cluster, it must contain {shard}, which is replaced by the number of the shard,
 	// such as 03: each shard writes a file of its own, at the member that owns it.
-	Path   string `yaml:"path" env:"PATH" required:"true"`
-	Rotate Rotate `yaml:"rotate" envPrefix:"ROTATE_"`
+	Path   string `yaml:"path" required:"true"`
+	Rotate Rotate `yaml:"rotate"`
 }
 
 // Rotate configures rotation of the file. It has no effect on standard output.
 type Rotate struct {
 	// MaxBytes is the size at which the file is rotated. 0: never.
-	MaxBytes Size `yaml:"max_bytes" env:"MAX_BYTES" default:"100MiB"`
+	MaxBytes Size `yaml:"max_bytes" default:"100MiB"`
 	// Keep is the number of rotated files to keep.
-	Keep int `yaml:"keep" env:"KEEP" default:"5" min:"1"`
+	Keep int `yaml:"keep" default:"5" min:"1"`
 }
 
 func (c checks) sinks(sinks []Sink, state string) {

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/caarlos0/env/v11"
 )
 
 // Source says where a configuration comes from.
@@ -168,7 +166,7 @@ func (s Source) sets(prefixes ...string) bool {
 	has := func(variable string) bool {
 		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(variable, prefix) })
 	}
-	for variable, value := range env.ToMap(s.Environ) {
+	for variable, value := range variables(s.Environ) {
 		if value != "" && !foreign(variable, value) && has(variable) {
 			return true
 		}

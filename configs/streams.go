@@ -11,28 +11,28 @@ import "slices"
 //	    detections: {start: -7d, enrich: [devices, format, link]}
 type Detections struct {
 	// Enabled turns the stream on.
-	Enabled bool `yaml:"enabled" env:"ENABLED" default:"true"`
+	Enabled bool `yaml:"enabled" default:"true"`
 	// Interval is the wait between polls when there is nothing new.
-	Interval Duration `yaml:"interval" env:"INTERVAL" default:"10s" above:"0"`
+	Interval Duration `yaml:"interval" default:"10s" above:"0"`
 	// Start is where the first poll begins: now, beginning, a negative duration or a
 	// time. Later polls continue from the saved position.
-	Start Start `yaml:"start" env:"START" default:"now"`
+	Start Start `yaml:"start" default:"now"`
 	// Overlap is how late a version may become visible and still be found without waiting
 	// for the reconcile sweep. The range of this length before the position is read
 	// again: at every poll if it fits on one page, otherwise once, when this time has
 	// passed.
-	Overlap Duration `yaml:"overlap" env:"OVERLAP" default:"2m" min:"0"`
+	Overlap Duration `yaml:"overlap" default:"2m" min:"0"`
 	// PageSize is the number of detections per request.
-	PageSize int             `yaml:"page_size" env:"PAGE_SIZE" default:"1000" min:"2" max:"20000"`
-	Filter   DetectionFilter `yaml:"filter" envPrefix:"FILTER_"`
+	PageSize int             `yaml:"page_size" default:"1000" min:"2" max:"20000"`
+	Filter   DetectionFilter `yaml:"filter"`
 	// Enrich lists what is added to the events of detections, each at most once: devices
 	// (the participants' devices), format (the display name of the type), link (the URL
 	// of the detection's page on the appliance).
-	Enrich    []string  `yaml:"enrich" env:"ENRICH" oneof:"devices,format,link"`
-	Reconcile Reconcile `yaml:"reconcile" envPrefix:"RECONCILE_"`
+	Enrich    []string  `yaml:"enrich" oneof:"devices,format,link"`
+	Reconcile Reconcile `yaml:"reconcile"`
 	// ForgetAfter is how long the state of a detection is kept after its last change. It
 	// must be longer than [Detections.Overlap] and [Reconcile.Back].
-	ForgetAfter Duration `yaml:"forget_after" env:"FORGET_AFTER" default:"90d"`
+	ForgetAfter Duration `yaml:"forget_after" default:"90d"`
 }
 
 // DetectionFilter is the appliance's own search filter: detections that do not match are
@@ -52,19 +52,19 @@ type Detections struct {
 type DetectionFilter struct {
 	// Categories are the categories to select: sec, perf or custom, or a part of one,
 	// such as sec.botnet.
-	Categories []string `yaml:"categories" env:"CATEGORIES" json:"categories,omitempty" form:"category"`
+	Categories []string `yaml:"categories" json:"categories,omitempty" form:"category"`
 	// Category is the older form of [DetectionFilter.Categories], for old appliances.
-	Category string `yaml:"category" env:"CATEGORY" json:"category,omitempty" form:"category"`
+	Category string `yaml:"category" json:"category,omitempty" form:"category"`
 	// Types are the detection types to select.
-	Types []string `yaml:"types" env:"TYPES" json:"types,omitempty" form:"item"`
+	Types []string `yaml:"types" json:"types,omitempty" form:"item"`
 }
 
 // Reconcile configures the slow sweep that finds objects that became visible late.
 type Reconcile struct {
 	// Every is the time between sweeps. 0: no sweeps.
-	Every Duration `yaml:"every" env:"EVERY" default:"6h" min:"0"`
+	Every Duration `yaml:"every" default:"6h" min:"0"`
 	// Back is how far back a sweep reads.
-	Back Duration `yaml:"back" env:"BACK" default:"72h" above:"0"`
+	Back Duration `yaml:"back" default:"72h" above:"0"`
 }
 
 // Audit configures the stream of audit log entries: what people and tools did on the
@@ -77,16 +77,16 @@ type Reconcile struct {
 //	    audit: {start: beginning}
 type Audit struct {
 	// Enabled turns the stream on.
-	Enabled bool `yaml:"enabled" env:"ENABLED" default:"true"`
+	Enabled bool `yaml:"enabled" default:"true"`
 	// Interval is the wait between polls.
-	Interval Duration `yaml:"interval" env:"INTERVAL" default:"30s" above:"0"`
+	Interval Duration `yaml:"interval" default:"30s" above:"0"`
 	// Start is where the first poll begins, as for detections.
-	Start Start `yaml:"start" env:"START" default:"now"`
+	Start Start `yaml:"start" default:"now"`
 	// PageSize is the number of entries per request.
-	PageSize int `yaml:"page_size" env:"PAGE_SIZE" default:"500" min:"2" max:"10000"`
+	PageSize int `yaml:"page_size" default:"500" min:"2" max:"10000"`
 	// Reconcile is the sweep for entries that became visible late. The last 300 entries, or a
 	// page if that is less, are read again with every new one.
-	Reconcile Reconcile `yaml:"reconcile" envPrefix:"RECONCILE_"`
+	Reconcile Reconcile `yaml:"reconcile"`
 }
 
 // RecordQuery configures a stream of records.
@@ -101,37 +101,37 @@ type Audit struct {
 type RecordQuery struct {
 	// Name identifies the query in the source of events, in metric labels and in commands:
 	// 1 to 63 of a-z, 0-9 and -. It must be unique within the appliance.
-	Name string `yaml:"name" env:"NAME" required:"true" form:"name"`
+	Name string `yaml:"name" required:"true" form:"name"`
 	// Types are record types such as ~dns. Absent: all types.
-	Types []string `yaml:"types" env:"TYPES" form:"item"`
+	Types []string `yaml:"types" form:"item"`
 	// Filter is a filter of the appliance's REST interface: field (which may be .any,
 	// .ipaddr or .port), operator and operand, where the operand is a value or {type,
 	// value}; or the operator and, or, or not with rules, a list of filters. {}: no
 	// filter.
-	Filter RecordFilter `yaml:"filter" env:"FILTER"`
+	Filter RecordFilter `yaml:"filter"`
 	// Interval is the wait between polls when there is nothing to read.
-	Interval Duration `yaml:"interval" env:"INTERVAL" default:"30s" above:"0"`
+	Interval Duration `yaml:"interval" default:"30s" above:"0"`
 	// Start is where the first poll begins, as for detections.
-	Start Start `yaml:"start" env:"START" default:"now"`
+	Start Start `yaml:"start" default:"now"`
 	// Window is the length of the time range of one search near the present.
-	Window Duration `yaml:"window" env:"WINDOW" default:"1m" min:"1ms"`
+	Window Duration `yaml:"window" default:"1m" min:"1ms"`
 	// Delay is how long to wait for records that are stored late: a time range is read
 	// when it is this old.
-	Delay Duration `yaml:"delay" env:"DELAY" default:"30s" min:"0"`
+	Delay Duration `yaml:"delay" default:"30s" min:"0"`
 	// PageSize is the number of records per request.
-	PageSize int `yaml:"page_size" env:"PAGE_SIZE" default:"1000" min:"2" max:"10000"`
+	PageSize int `yaml:"page_size" default:"1000" min:"2" max:"10000"`
 	// Store is where the appliance keeps its records, which decides whether it supports
 	// cursors: own is the product's record store, third_party is another one, and auto
 	// detects which.
-	Store string `yaml:"store" env:"STORE" default:"auto" oneof:"auto,own,third_party"`
+	Store string `yaml:"store" default:"auto" oneof:"auto,own,third_party"`
 	// Recheck is the age at which a time range is read a second time, to find records that
 	// were stored later than [RecordQuery.Delay]. It must be longer than that. 0: never.
-	Recheck Duration `yaml:"recheck" env:"RECHECK" default:"10m" min:"0"`
+	Recheck Duration `yaml:"recheck" default:"10m" min:"0"`
 	// MaxWindowRecords is the maximum number of records in one search; a time range with
 	// more is divided. At least [RecordQuery.PageSize].
-	MaxWindowRecords int `yaml:"max_window_records" env:"MAX_WINDOW_RECORDS" default:"10000"`
+	MaxWindowRecords int `yaml:"max_window_records" default:"10000"`
 	// ContextTTL is how long the appliance keeps an unused cursor.
-	ContextTTL Duration `yaml:"context_ttl" env:"CONTEXT_TTL" default:"1m" min:"1ms"`
+	ContextTTL Duration `yaml:"context_ttl" default:"1m" min:"1ms"`
 }
 
 func (c checks) detections(path string, d Detections) {

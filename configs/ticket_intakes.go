@@ -12,10 +12,10 @@ import (
 //	tickets: {enabled: true}
 type Tickets struct {
 	// Enabled lets the bridge write to appliances. If false, no ticket command is accepted.
-	Enabled  bool           `yaml:"enabled" env:"ENABLED"`
-	NATS     NATSIntake     `yaml:"nats" envPrefix:"NATS_"`
-	Kafka    KafkaIntake    `yaml:"kafka" envPrefix:"KAFKA_"`
-	Webhooks WebhookIntakes `yaml:"webhooks" envPrefix:"WEBHOOKS_"`
+	Enabled  bool           `yaml:"enabled"`
+	NATS     NATSIntake     `yaml:"nats"`
+	Kafka    KafkaIntake    `yaml:"kafka"`
+	Webhooks WebhookIntakes `yaml:"webhooks"`
 }
 
 // NATSIntake configures a JetStream stream from which ticket commands are received as
@@ -28,25 +28,25 @@ type Tickets struct {
 type NATSIntake struct {
 	// URL is the URL of a server, or of several, separated by commas: nats or tls.
 	// Absent: no commands are received, and the other keys have no effect.
-	URL URL `yaml:"url" env:"URL" schemes:"nats,tls" several:"true"`
+	URL URL `yaml:"url" schemes:"nats,tls" several:"true"`
 	// Stream is the stream, which must exist; required with [NATSIntake.URL].
-	Stream string `yaml:"stream" env:"STREAM" form:"stream"`
+	Stream string `yaml:"stream" form:"stream"`
 	// Subject is a subject of the stream; it may contain wildcards.
-	Subject string `yaml:"subject" env:"SUBJECT" default:"ndr.tickets" required:"true" form:"subject_filter"`
+	Subject string `yaml:"subject" default:"ndr.tickets" required:"true" form:"subject_filter"`
 	// Durable is the name of the durable consumer, which is created if it is missing.
-	Durable string `yaml:"durable" env:"DURABLE" default:"ndrbridge" required:"true" form:"consumer"`
+	Durable string `yaml:"durable" default:"ndrbridge" required:"true" form:"consumer"`
 	// CredsFile is the path of a credentials file, which holds a JWT and its seed.
-	CredsFile string `yaml:"creds_file" env:"CREDS_FILE"`
+	CredsFile string `yaml:"creds_file"`
 	// NKeyFile is the path of a file with the seed of an NKey.
-	NKeyFile string `yaml:"nkey_file" env:"NKEY_FILE"`
+	NKeyFile string `yaml:"nkey_file"`
 	// Token is the authentication token.
-	Token Secret `yaml:"token" env:"TOKEN" envPrefix:"TOKEN_"`
+	Token Secret `yaml:"token"`
 	// Username is the user name.
-	Username string `yaml:"username" env:"USERNAME"`
+	Username string `yaml:"username"`
 	// Password is the password.
-	Password Secret `yaml:"password" env:"PASSWORD" envPrefix:"PASSWORD_"`
+	Password Secret `yaml:"password"`
 	// TLS enables TLS. Absent: the scheme of [NATSIntake.URL] decides.
-	TLS *TLS `yaml:"tls" envPrefix:"TLS_"`
+	TLS *TLS `yaml:"tls"`
 }
 
 // Connection returns the configuration of a sink that connects to the same servers.
@@ -69,15 +69,15 @@ func (n NATSIntake) Files() []string { return filesIn(n) }
 type KafkaIntake struct {
 	// Brokers are the addresses, host:port, of one or more brokers. Absent: no commands are
 	// received, and the other keys have no effect.
-	Brokers []string `yaml:"brokers" env:"BROKERS" form:"broker"`
+	Brokers []string `yaml:"brokers" form:"broker"`
 	// Topic is the topic, which must exist. Commands of one ticket stay in order if their
 	// messages have the same key.
-	Topic string `yaml:"topic" env:"TOPIC" default:"ndr.tickets" required:"true" form:"topic"`
+	Topic string `yaml:"topic" default:"ndr.tickets" required:"true" form:"topic"`
 	// Group is the consumer group.
-	Group string `yaml:"group" env:"GROUP" default:"ndrbridge" required:"true"`
+	Group string `yaml:"group" default:"ndrbridge" required:"true"`
 	// TLS enables TLS. Absent: connections are not encrypted.
-	TLS  *TLS `yaml:"tls" envPrefix:"TLS_"`
-	SASL SASL `yaml:"sasl" envPrefix:"SASL_"`
+	TLS  *TLS `yaml:"tls"`
+	SASL SASL `yaml:"sasl"`
 }
 
 // Connection returns the configuration of a sink that connects to the same brokers.
@@ -136,51 +136,51 @@ func (c checks) kafkaIntake(path string, k KafkaIntake) {
 type WebhookIntakes struct {
 	// Jira accepts the webhooks of Jira for created and updated issues. A webhook in Jira's
 	// system settings signs its requests with the secret that is set there.
-	Jira *WebhookIntake `yaml:"jira" envPrefix:"JIRA_"`
+	Jira *WebhookIntake `yaml:"jira"`
 	// ServiceNow accepts a REST message whose body has the columns operation (insert or
 	// update), number, state, close_code, sys_id, sys_mod_count and sys_updated_by.
-	ServiceNow *WebhookIntake `yaml:"servicenow" envPrefix:"SERVICENOW_"`
+	ServiceNow *WebhookIntake `yaml:"servicenow"`
 	// Generic lists other ticket systems. Without a map, the body of their requests is a
 	// ticket command.
-	Generic []NamedWebhookIntake `yaml:"generic" envPrefix:"GENERIC_"`
+	Generic []NamedWebhookIntake `yaml:"generic"`
 }
 
 // WebhookIntake configures the webhook of a ticket system.
 type WebhookIntake struct {
 	// Secret is the secret that authenticates a request, which then needs no bearer token.
 	// Absent: requests must carry the bearer token of the admin API, which must be set.
-	Secret Secret `yaml:"secret" env:"SECRET" envPrefix:"SECRET_"`
+	Secret Secret `yaml:"secret"`
 	// Verify is how requests prove the secret: signature (HMAC-SHA256 of the body:
 	// sha256=…), header (the secret itself), or basic (a user name, and the secret as
 	// password). Absent: signature, or header for servicenow, which does not sign.
-	Verify string `yaml:"verify" env:"VERIFY" oneof:"signature,header,basic"`
+	Verify string `yaml:"verify" oneof:"signature,header,basic"`
 	// Header is the header with the signature or the secret. Absent: X-Hub-Signature for
 	// signature, X-Webhook-Secret for header.
-	Header string `yaml:"header" env:"HEADER" form:"header"`
+	Header string `yaml:"header" form:"header"`
 	// Username is the user name; required with basic, basic only.
-	Username string `yaml:"username" env:"USERNAME"`
+	Username string `yaml:"username"`
 	// Accounts are the accounts of the bridge in the ticket system. Their changes are
 	// ignored.
-	Accounts []string  `yaml:"accounts" env:"ACCOUNTS"`
-	Map      IntakeMap `yaml:"map" envPrefix:"MAP_"`
+	Accounts []string  `yaml:"accounts"`
+	Map      IntakeMap `yaml:"map"`
 }
 
 // NamedWebhookIntake configures the webhook of any other ticket system.
 type NamedWebhookIntake struct {
 	// Name is the last part of the path: 1 to 63 of a-z, 0-9 and -, neither jira nor
 	// servicenow.
-	Name string `yaml:"name" env:"NAME" required:"true" form:"name"`
+	Name string `yaml:"name" required:"true" form:"name"`
 	// Secret is as for jira.
-	Secret Secret `yaml:"secret" env:"SECRET" envPrefix:"SECRET_"`
+	Secret Secret `yaml:"secret"`
 	// Verify is as for jira.
-	Verify string `yaml:"verify" env:"VERIFY" oneof:"signature,header,basic"`
+	Verify string `yaml:"verify" oneof:"signature,header,basic"`
 	// Header is as for jira.
-	Header string `yaml:"header" env:"HEADER" form:"header"`
+	Header string `yaml:"header" form:"header"`
 	// Username is as for jira.
-	Username string `yaml:"username" env:"USERNAME"`
+	Username string `yaml:"username"`
 	// Accounts are as for jira.
-	Accounts []string  `yaml:"accounts" env:"ACCOUNTS"`
-	Map      IntakeMap `yaml:"map" envPrefix:"MAP_"`
+	Accounts []string  `yaml:"accounts"`
+	Map      IntakeMap `yaml:"map"`
 }
 
 // IntakeMap maps the body of a webhook to a ticket command. A path consists of names and
@@ -188,41 +188,41 @@ type NamedWebhookIntake struct {
 // in the example configuration. Tables are merged with the defaults.
 type IntakeMap struct {
 	// Event is the path of the kind of the webhook, such as "issue updated".
-	Event string `yaml:"event" env:"EVENT"`
+	Event string `yaml:"event"`
 	// Events are the kinds that are accepted; others are ignored.
-	Events []string `yaml:"events" env:"EVENTS"`
+	Events []string `yaml:"events"`
 	// Actor lists the paths of the account that made the change, which is compared with
 	// the bridge's own accounts.
-	Actor []string `yaml:"actor" env:"ACTOR"`
+	Actor []string `yaml:"actor"`
 	// Changes is the path of the list of changes, objects with the key field. Fields that
 	// are not in the list are left as they are.
-	Changes string `yaml:"changes" env:"CHANGES"`
+	Changes string `yaml:"changes"`
 	// KeyHeader is the header that identifies a request, so that a repeated request is
 	// accepted once.
-	KeyHeader string `yaml:"key_header" env:"KEY_HEADER"`
+	KeyHeader string `yaml:"key_header"`
 	// Key lists the paths of fields that together identify a request, if no header does.
-	Key []string `yaml:"key" env:"KEY"`
+	Key []string `yaml:"key"`
 	// TicketID is the path of the ticket's id.
-	TicketID string `yaml:"ticket_id" env:"TICKET_ID"`
+	TicketID string `yaml:"ticket_id"`
 	// Appliance is the path of the appliance's name. Without it, and with several
 	// appliances, the bridge finds the one that knows the ticket.
-	Appliance string `yaml:"appliance" env:"APPLIANCE"`
+	Appliance string `yaml:"appliance"`
 	// DetectionID is the path of the id of a detection to link to the ticket.
-	DetectionID string `yaml:"detection_id" env:"DETECTION_ID"`
+	DetectionID string `yaml:"detection_id"`
 	// Assignee is the path of the assignee, who must be a user of the appliance.
-	Assignee string `yaml:"assignee" env:"ASSIGNEE"`
+	Assignee string `yaml:"assignee"`
 	// Status lists paths of the status. The first whose value is in [IntakeMap.Statuses]
 	// is used.
-	Status []string `yaml:"status" env:"STATUS"`
+	Status []string `yaml:"status"`
 	// Statuses maps statuses to new, in_progress, closed, acknowledged or ignore; * stands
 	// for any other status. A status that is not mapped is rejected.
-	Statuses Table `yaml:"statuses" env:"STATUSES"`
+	Statuses Table `yaml:"statuses"`
 	// Resolution is the path of the resolution, which is read only if the status is mapped
 	// to closed.
-	Resolution string `yaml:"resolution" env:"RESOLUTION"`
+	Resolution string `yaml:"resolution"`
 	// Resolutions maps resolutions to action_taken, no_action_taken or ignore; * stands for
 	// any other resolution.
-	Resolutions Table `yaml:"resolutions" env:"RESOLUTIONS"`
+	Resolutions Table `yaml:"resolutions"`
 }
 
 // Receivers returns the receivers of the webhooks by the last part of their paths. It

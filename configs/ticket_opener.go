@@ -35,46 +35,46 @@ const (
 //	tickets: {enabled: true}
 type TicketOpener struct {
 	// System is the ticket system. With generic, [Webhook.Template] renders the requests.
-	System string `yaml:"system" env:"SYSTEM" required:"true" oneof:"jira,servicenow,generic"`
+	System string `yaml:"system" required:"true" oneof:"jira,servicenow,generic"`
 	// Link writes the ticket's id to the detection, which requires [Tickets.Enabled].
-	Link bool `yaml:"link" env:"LINK" default:"true"`
+	Link bool `yaml:"link" default:"true"`
 	// SearchDelay is how long it may take until a search finds a new ticket. If the bridge
 	// crashes while it opens a ticket, it searches for that ticket for this long before it
 	// opens another.
-	SearchDelay Duration `yaml:"search_delay" env:"SEARCH_DELAY" default:"1m" min:"0"`
+	SearchDelay Duration `yaml:"search_delay" default:"1m" min:"0"`
 	// Project is the project key; required with jira, jira only.
-	Project string `yaml:"project" env:"PROJECT"`
+	Project string `yaml:"project"`
 	// Type is the issue type with jira (absent: Task), or the table with servicenow
 	// (absent: incident).
-	Type string `yaml:"type" env:"TYPE"`
+	Type string `yaml:"type"`
 	// Labels are additional labels without blanks, besides the one by which an issue is
 	// found again; jira only.
-	Labels []string `yaml:"labels" env:"LABELS"`
+	Labels []string `yaml:"labels"`
 	// Priorities maps severities (critical, high, medium, low, unknown) to priorities. With
 	// jira they are names, and a severity that is left out gets the project's default. With
 	// servicenow they are urgency and impact, 1 to 3, by default 1, 1, 2, 3, 3.
-	Priorities Table `yaml:"priorities" env:"PRIORITIES"`
+	Priorities Table `yaml:"priorities"`
 	// Fields are the values of additional columns; servicenow only.
-	Fields Table `yaml:"fields" env:"FIELDS"`
+	Fields Table `yaml:"fields"`
 	// ID is the path of the ticket's id in the response: names and list indexes joined by
 	// dots; required with generic, generic only.
-	ID string `yaml:"id" env:"ID"`
+	ID string `yaml:"id"`
 	// Page is the path of the ticket's URL in the response; generic only.
-	Page string `yaml:"page" env:"PAGE"`
+	Page string `yaml:"page"`
 	// Lookup finds the ticket of a detection; generic only. Without it, a crash at the
 	// wrong moment may open a second ticket.
-	Lookup *TicketLookup `yaml:"lookup" envPrefix:"LOOKUP_"`
+	Lookup *TicketLookup `yaml:"lookup"`
 }
 
 // TicketLookup configures the request that asks a generic ticket system for the ticket of
 // a detection.
 type TicketLookup struct {
 	// URL is a template of the URL to get, with the scheme and host of [Webhook.URL].
-	URL URL `yaml:"url" env:"URL" required:"true"`
+	URL URL `yaml:"url" required:"true"`
 	// ID is the path of the ticket's id in the response.
-	ID string `yaml:"id" env:"ID" required:"true"`
+	ID string `yaml:"id" required:"true"`
 	// Page is the path of the ticket's URL in the response.
-	Page string `yaml:"page" env:"PAGE"`
+	Page string `yaml:"page"`
 }
 
 // urgencies are the default values of urgency and impact in ServiceNow, by severity.

@@ -26,89 +26,89 @@ import (
 type Webhook struct {
 	// URL is the URL to send requests to: http or https. It is required, unless the preset
 	// has a default.
-	URL URL `yaml:"url" env:"URL" schemes:"https,http"`
+	URL URL `yaml:"url" schemes:"https,http"`
 	// Preset is the service whose own format is sent instead of CloudEvents. It determines
 	// which of the keys from [Webhook.Key] to [Webhook.Stream] may be set, and the defaults
 	// of other keys of the sink.
-	Preset string `yaml:"preset" env:"PRESET" oneof:"{presets}"`
+	Preset string `yaml:"preset" oneof:"{presets}"`
 	// Key is the secret of a preset, in addition to secrets in its URL.
-	Key Secret `yaml:"key" env:"KEY" envPrefix:"KEY_"`
+	Key Secret `yaml:"key"`
 	// Channel is the channel in which the slack bot posts; it requires [Webhook.Key].
-	Channel string `yaml:"channel" env:"CHANNEL"`
+	Channel string `yaml:"channel"`
 	// Updates is what the slack bot does with later versions of a detection. edit: it edits
 	// its message to show the latest version. thread: it replies to its message. post: it
 	// posts a new message. Absent: edit.
-	Updates string `yaml:"updates" env:"UPDATES" oneof:"edit,thread,post"`
+	Updates string `yaml:"updates" oneof:"edit,thread,post"`
 	// Index is the index for splunk_hec. Absent: the default index of the token.
-	Index string `yaml:"index" env:"INDEX"`
+	Index string `yaml:"index"`
 	// SourceType is the source type for splunk_hec. Absent: ndrbridge:detection,
 	// ndrbridge:audit, ndrbridge:record or ndrbridge:event.
-	SourceType string `yaml:"source_type" env:"SOURCE_TYPE"`
+	SourceType string `yaml:"source_type"`
 	// Service is the service of the logs for datadog. Absent: ndrbridge.
-	Service string `yaml:"service" env:"SERVICE"`
+	Service string `yaml:"service"`
 	// Tags are additional tags of the logs for datadog, such as env:prod.
-	Tags []string `yaml:"tags" env:"TAGS"`
+	Tags []string `yaml:"tags"`
 	// RuleID is the immutable id of the data collection rule for sentinel: dcr- and 32
 	// digits.
-	RuleID string `yaml:"rule_id" env:"RULE_ID"`
+	RuleID string `yaml:"rule_id"`
 	// Stream is the stream of the data collection rule for sentinel. Absent:
 	// Custom-NdrbridgeDetection, Custom-NdrbridgeAudit, Custom-NdrbridgeRecord or
 	// Custom-NdrbridgeEvent, depending on the event's stream.
-	Stream string `yaml:"stream" env:"STREAM"`
+	Stream string `yaml:"stream"`
 	// BatchEncoding is how a request of mode batch holds documents of JSON: json is an array,
 	// ndjson one document per line. Documents of text are always lines. Absent: json.
-	BatchEncoding string `yaml:"batch_encoding" env:"BATCH_ENCODING" oneof:"json,ndjson"`
+	BatchEncoding string `yaml:"batch_encoding" oneof:"json,ndjson"`
 	// Method is the HTTP method. Presets and ticket systems support POST only.
-	Method string `yaml:"method" env:"METHOD" default:"POST" oneof:"POST,PUT,PATCH"`
+	Method string `yaml:"method" default:"POST" oneof:"POST,PUT,PATCH"`
 	// Headers are HTTP headers to send with every request. Put keys and tokens under auth
 	// if the receiver accepts them there.
-	Headers Headers     `yaml:"headers" env:"HEADERS"`
-	Auth    WebhookAuth `yaml:"auth" envPrefix:"AUTH_"`
+	Headers Headers     `yaml:"headers"`
+	Auth    WebhookAuth `yaml:"auth"`
 	// Timeout is how long one request may take, including reading the response and, with
 	// splunk_hec, waiting until the events are indexed.
-	Timeout Duration `yaml:"timeout" env:"TIMEOUT" default:"30s" above:"0"`
-	TLS     TLS      `yaml:"tls" envPrefix:"TLS_"`
+	Timeout Duration `yaml:"timeout" default:"30s" above:"0"`
+	TLS     TLS      `yaml:"tls"`
 	// Proxy is the URL of a proxy: http, https or socks5. Absent: the environment variables
 	// HTTPS_PROXY and NO_PROXY apply.
-	Proxy URL `yaml:"proxy" env:"PROXY" schemes:"http,https,socks5"`
+	Proxy URL `yaml:"proxy" schemes:"http,https,socks5"`
 	// Concurrency is the maximum number of requests in flight. Events with the same
 	// partition key stay in order. A receiver that is overloaded gets fewer for a while. With
 	// a preset or mode batch, a batch is divided into so many requests if each has 512 KiB or
 	// more. Absent, with mode batch or tickets: 1.
-	Concurrency int `yaml:"concurrency" env:"CONCURRENCY" default:"32" min:"1"`
+	Concurrency int `yaml:"concurrency" default:"32" min:"1"`
 	// Gzip compresses bodies of 1 KiB or more.
-	Gzip bool `yaml:"gzip" env:"GZIP"`
+	Gzip bool `yaml:"gzip"`
 	// MaxBodyBytes is the maximum size of a request body before compression. An event that
 	// needs a larger body is dead-lettered.
-	MaxBodyBytes Size `yaml:"max_body_bytes" env:"MAX_BODY_BYTES" default:"10MiB" above:"0"`
+	MaxBodyBytes Size `yaml:"max_body_bytes" default:"10MiB" above:"0"`
 	// Template renders the body for each event, instead of CloudEvents. It is a Go
 	// text/template over .event (its attributes, stream and action) and .detection, .audit
 	// or .record, with the additional functions json, markdownEscape, truncate, default,
 	// upper, lower, join and int. A missing field is empty. The body must be JSON, unless
 	// [Webhook.Headers] sets another Content-Type.
-	Template string `yaml:"template" env:"TEMPLATE"`
+	Template string `yaml:"template"`
 	// TemplateFile is the path of a file with the template, instead of [Webhook.Template].
-	TemplateFile string      `yaml:"template_file" env:"TEMPLATE_FILE"`
-	Sign         WebhookSign `yaml:"sign" envPrefix:"SIGN_"`
+	TemplateFile string      `yaml:"template_file"`
+	Sign         WebhookSign `yaml:"sign"`
 	// Ticket opens tickets. Absent: no tickets are opened.
-	Ticket *TicketOpener `yaml:"ticket" envPrefix:"TICKET_"`
+	Ticket *TicketOpener `yaml:"ticket"`
 	// AllowLinkLocal permits connections to link-local addresses and to the metadata
 	// services of clouds, which hold credentials, such as 169.254.169.254. With a proxy,
 	// the address of the proxy is checked.
-	AllowLinkLocal bool `yaml:"allow_link_local" env:"ALLOW_LINK_LOCAL"`
+	AllowLinkLocal bool `yaml:"allow_link_local"`
 }
 
 // WebhookAuth configures the Authorization header: a bearer token, a user name and a
 // password, OAuth, or none of them.
 type WebhookAuth struct {
 	// Bearer is a bearer token.
-	Bearer Secret `yaml:"bearer" env:"BEARER" envPrefix:"BEARER_"`
+	Bearer Secret `yaml:"bearer"`
 	// Username is the user name for basic authentication.
-	Username string `yaml:"username" env:"USERNAME"`
+	Username string `yaml:"username"`
 	// Password is the password for basic authentication.
-	Password Secret `yaml:"password" env:"PASSWORD" envPrefix:"PASSWORD_"`
+	Password Secret `yaml:"password"`
 	// OAuth obtains tokens. Absent: none are obtained.
-	OAuth *WebhookOAuth `yaml:"oauth" envPrefix:"OAUTH_"`
+	OAuth *WebhookOAuth `yaml:"oauth"`
 }
 
 // WebhookOAuth configures OAuth 2.0 client credentials: the bridge obtains a token, sends it
@@ -124,20 +124,20 @@ type WebhookAuth struct {
 //	        oauth: {token_url: "https://id.example/oauth2/token", client_id: an-id, client_secret_file: /run/secrets/soc}
 type WebhookOAuth struct {
 	// TokenURL is the URL of the token endpoint: http or https.
-	TokenURL URL `yaml:"token_url" env:"TOKEN_URL" required:"true" schemes:"https,http"`
+	TokenURL URL `yaml:"token_url" required:"true" schemes:"https,http"`
 	// ClientID is the client id.
-	ClientID string `yaml:"client_id" env:"CLIENT_ID" required:"true"`
+	ClientID string `yaml:"client_id" required:"true"`
 	// ClientSecret is the client secret. It is required.
-	ClientSecret Secret `yaml:"client_secret" env:"CLIENT_SECRET" envPrefix:"CLIENT_SECRET_"`
+	ClientSecret Secret `yaml:"client_secret"`
 	// Scope is the scope to ask for: one or more words, separated by blanks. Absent: the
 	// token endpoint's default.
-	Scope string `yaml:"scope" env:"SCOPE"`
+	Scope string `yaml:"scope"`
 	// Audience is the audience to ask for, which some token endpoints require.
-	Audience string `yaml:"audience" env:"AUDIENCE"`
+	Audience string `yaml:"audience"`
 	// Style is how the client id and the secret are sent. header: by HTTP Basic
 	// authentication. params: as parameters in the body. auto: by header, or by params if
 	// the token endpoint refuses that.
-	Style string `yaml:"style" env:"STYLE" default:"auto" oneof:"auto,header,params"`
+	Style string `yaml:"style" default:"auto" oneof:"auto,header,params"`
 }
 
 // WebhookSign signs requests as defined by Standard Webhooks, with each of the secrets:
@@ -145,9 +145,9 @@ type WebhookOAuth struct {
 // not signed. It cannot be combined with gzip, a preset, or mode binary.
 type WebhookSign struct {
 	// Secrets are the secrets, each whsec_ followed by the base64 of 24 to 64 bytes.
-	Secrets Secrets `yaml:"secrets" env:"SECRETS"`
+	Secrets Secrets `yaml:"secrets"`
 	// SecretFiles are the paths of files, each with one secret.
-	SecretFiles []string `yaml:"secret_files" env:"SECRET_FILES"`
+	SecretFiles []string `yaml:"secret_files"`
 }
 
 // IsSet reports whether requests are signed.
