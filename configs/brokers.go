@@ -66,6 +66,14 @@ type NATS struct {
 	Subject string `yaml:"subject" default:"ndr.{appliance}.{stream}.{action}" required:"true" form:"subject"`
 	// CreateStream creates the stream if it is missing.
 	CreateStream bool `yaml:"create_stream"`
+	NATSLogin
+	// MaxPending is the maximum number of unacknowledged messages.
+	MaxPending int `yaml:"max_pending" default:"4000" min:"1"`
+}
+
+// NATSLogin configures how to sign in to NATS servers. At most one form of authentication may be
+// set.
+type NATSLogin struct {
 	// CredsFile is the path of a credentials file, which holds a JWT and its seed.
 	CredsFile string `yaml:"creds_file"`
 	// NKeyFile is the path of a file with the seed of an NKey.
@@ -76,10 +84,8 @@ type NATS struct {
 	Username string `yaml:"username"`
 	// Password is the password.
 	Password Secret `yaml:"password"`
-	// TLS enables TLS. Absent: the scheme of [NATS.URL] decides.
+	// TLS enables TLS. Absent: the scheme of `url` decides.
 	TLS *TLS `yaml:"tls"`
-	// MaxPending is the maximum number of unacknowledged messages.
-	MaxPending int `yaml:"max_pending" default:"4000" min:"1"`
 }
 
 func (c checks) kafka(path string, k Kafka) {
@@ -105,14 +111,13 @@ func (c checks) kafkaConnection(path string, k Kafka) {
 }
 
 func (c checks) nats(path string, n NATS) {
-	c.natsConnection(path, n)
+	c.natsLogin(path, n.NATSLogin)
 	if n.CreateStream && n.Stream == "" {
 		c.wrong(path+".create_stream", "is true without a stream; set stream to the name to create")
 	}
 }
 
-// natsConnection checks the keys of n that configure the connection.
-func (c checks) natsConnection(path string, n NATS) {
+func (c checks) natsLogin(path string, n NATSLogin) {
 	var credentials []string
 	for _, one := range []struct {
 		name string

@@ -45,26 +45,12 @@ func (c *Cluster) Enabled() bool { return c != nil }
 type ClusterNATS struct {
 	// URL is the URL of a server, or of several, separated by commas: nats or tls.
 	URL URL `yaml:"url" required:"true" schemes:"nats,tls" several:"true"`
-	// CredsFile is the path of a credentials file, which holds a JWT and its seed.
-	CredsFile string `yaml:"creds_file"`
-	// NKeyFile is the path of a file with the seed of an NKey.
-	NKeyFile string `yaml:"nkey_file"`
-	// Token is the authentication token.
-	Token Secret `yaml:"token"`
-	// Username is the user name.
-	Username string `yaml:"username"`
-	// Password is the password.
-	Password Secret `yaml:"password"`
-	// TLS enables TLS. Absent: the scheme of [ClusterNATS.URL] decides.
-	TLS *TLS `yaml:"tls"`
+	NATSLogin
 }
 
 // Connection returns the configuration of a sink that connects to the same servers.
 func (n ClusterNATS) Connection() NATS {
-	return NATS{
-		URL: n.URL, CredsFile: n.CredsFile, NKeyFile: n.NKeyFile, Token: n.Token,
-		Username: n.Username, Password: n.Password, TLS: n.TLS,
-	}
+	return NATS{URL: n.URL, NATSLogin: n.NATSLogin}
 }
 
 // A member's name is a part of NATS subjects and of keys in NATS buckets; commands take digits
@@ -101,7 +87,7 @@ func (c checks) cluster(cluster *Cluster, host string) {
 	case len(member) > maxMember:
 		c.wrong("cluster.member", "%q is not a valid name; "+memberAdvice, member)
 	}
-	c.natsConnection("cluster.nats", cluster.NATS.Connection())
+	c.natsLogin("cluster.nats", cluster.NATS.NATSLogin)
 }
 
 // shardPlaceholder stands for the number of a shard in the paths of file sinks.

@@ -111,7 +111,7 @@ func (p *sourceLines) decodeBlock(path string, node *yaml.Node, block reflect.Va
 // decodeKey reads the value of a key into block. It reports whether the block has the key.
 func (p *sourceLines) decodeKey(path, key string, node *yaml.Node, fields []field, block reflect.Value) bool {
 	for _, f := range fields {
-		value := block.Field(f.index)
+		value := block.FieldByIndex(f.index)
 		switch {
 		case f.shape == shapeSecret && (key == f.name || key == f.name+fileSuffix):
 			p.decodeSecret(path, key == f.name, node, value)

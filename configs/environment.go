@@ -25,7 +25,7 @@ func keysOf(t reflect.Type, path string, steps []int) []key {
 	var keys []key
 	for _, f := range fieldsOf(t) {
 		path := join(path, f.name)
-		steps := append(slices.Clip(steps), f.index)
+		steps := append(slices.Clip(steps), f.index...)
 		switch f.shape {
 		case shapeBlock:
 			keys = append(keys, keysOf(f.typ, path, steps)...)

@@ -12,7 +12,7 @@ import (
 
 // field describes a field of a struct by its type and tags.
 type field struct {
-	index    int
+	index    []int
 	typ      reflect.Type
 	shape    shape
 	name     string   // the key
@@ -25,23 +25,27 @@ type field struct {
 	several  bool     // URLs, separated by commas
 }
 
+// fieldsOf returns the fields of a struct, and those of the structs that are embedded in it.
 func fieldsOf(t reflect.Type) []field {
-	fields := make([]field, t.NumField())
-	for i := range fields {
-		f := t.Field(i)
+	var fields []field
+	for _, f := range reflect.VisibleFields(t) {
+		if f.Anonymous {
+			continue
+		}
 		tag := f.Tag.Get
-		fields[i] = field{
-			index: i, typ: f.Type, shape: shapeOf(f.Type), name: tag("yaml"), fallback: tag("default"),
+		made := field{
+			index: f.Index, typ: f.Type, shape: shapeOf(f.Type), name: tag("yaml"), fallback: tag("default"),
 			bounds:   bounds{min: tag("min"), max: tag("max"), above: tag("above")},
 			required: tag("required") == "true",
 			form:     tag("form"), several: tag("several") == "true",
 		}
 		if schemes := tag("schemes"); schemes != "" {
-			fields[i].schemes = strings.Split(schemes, ",")
+			made.schemes = strings.Split(schemes, ",")
 		}
 		if values := tag("oneof"); values != "" {
-			fields[i].oneof = presets.Expand(values)
+			made.oneof = presets.Expand(values)
 		}
+		fields = append(fields, made)
 	}
 	return fields
 }
@@ -50,7 +54,7 @@ func fieldsOf(t reflect.Type) []field {
 // and for those of the blocks in it.
 func eachField(path string, block reflect.Value, visit func(path string, f field, value reflect.Value)) {
 	for _, f := range fieldsOf(block.Type()) {
-		path, value := join(path, f.name), block.Field(f.index)
+		path, value := join(path, f.name), block.FieldByIndex(f.index)
 		switch f.shape {
 		case shapeBlock:
 			eachField(path, value, visit)

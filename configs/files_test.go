@@ -16,7 +16,7 @@ func TestFilesOfASink(t *testing.T) {
 		{"files of keys, secrets and blocks that are optional", Sink{Kafka: &Kafka{
 			TLS: &TLS{CAFile: "ca.pem", KeyFile: "key.pem"}, SASL: SASL{Password: Secret{File: "password"}},
 		}}, []string{"ca.pem", "key.pem", "password"}},
-		{"a file that is named twice", Sink{NATS: &NATS{CredsFile: "creds", TLS: &TLS{CertFile: "pem", KeyFile: "pem"}}}, []string{"creds", "pem"}},
+		{"a file that is named twice", Sink{NATS: &NATS{NATSLogin: NATSLogin{CredsFile: "creds", TLS: &TLS{CertFile: "pem", KeyFile: "pem"}}}}, []string{"creds", "pem"}},
 		{"a secret without a file", Sink{Webhook: &Webhook{Auth: WebhookAuth{Bearer: NewSecret("sesame")}}}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -36,9 +36,9 @@ func TestFilesThatAReloadReads(t *testing.T) {
 		},
 		Sinks: []Sink{
 			{Webhook: &Webhook{TemplateFile: "template", TLS: TLS{CAFile: "ca.pem"}}},
-			{NATS: &NATS{CredsFile: "creds"}},
+			{NATS: &NATS{NATSLogin: NATSLogin{CredsFile: "creds"}}},
 		},
-		Tickets: Tickets{NATS: NATSIntake{Token: Secret{File: "token"}}},
+		Tickets: Tickets{NATS: NATSIntake{NATSLogin: NATSLogin{Token: Secret{File: "token"}}}},
 	}
 	if got, want := c.ReloadedFiles(), []string{"ca.pem", "creds", "template", "token"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

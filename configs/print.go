@@ -52,7 +52,7 @@ func escapeReferences(node *yaml.Node) {
 func printBlock(block reflect.Value) (*yaml.Node, error) {
 	node := &yaml.Node{Kind: yaml.MappingNode}
 	for _, f := range fieldsOf(block.Type()) {
-		name, value := f.name, block.Field(f.index)
+		name, value := f.name, block.FieldByIndex(f.index)
 		if value.Kind() == reflect.Pointer {
 			if value.IsNil() {
 				continue

@@ -35,26 +35,12 @@ type NATSIntake struct {
 	Subject string `yaml:"subject" default:"ndr.tickets" required:"true" form:"subject_filter"`
 	// Durable is the name of the durable consumer, which is created if it is missing.
 	Durable string `yaml:"durable" default:"ndrbridge" required:"true" form:"consumer"`
-	// CredsFile is the path of a credentials file, which holds a JWT and its seed.
-	CredsFile string `yaml:"creds_file"`
-	// NKeyFile is the path of a file with the seed of an NKey.
-	NKeyFile string `yaml:"nkey_file"`
-	// Token is the authentication token.
-	Token Secret `yaml:"token"`
-	// Username is the user name.
-	Username string `yaml:"username"`
-	// Password is the password.
-	Password Secret `yaml:"password"`
-	// TLS enables TLS. Absent: the scheme of [NATSIntake.URL] decides.
-	TLS *TLS `yaml:"tls"`
+	NATSLogin
 }
 
 // Connection returns the configuration of a sink that connects to the same servers.
 func (n NATSIntake) Connection() NATS {
-	return NATS{
-		URL: n.URL, CredsFile: n.CredsFile, NKeyFile: n.NKeyFile, Token: n.Token,
-		Username: n.Username, Password: n.Password, TLS: n.TLS,
-	}
+	return NATS{URL: n.URL, NATSLogin: n.NATSLogin}
 }
 
 // Files returns the paths of the files that n names; see Sink.Files.
@@ -102,12 +88,12 @@ func (c checks) tickets(t Tickets, admin Admin) {
 
 func (c checks) natsIntake(path string, n NATSIntake) {
 	if n.URL.Value() == "" {
-		if n.Stream != "" || n.Connection() != (NATS{}) {
+		if n.Stream != "" || n.NATSLogin != (NATSLogin{}) {
 			c.missing(path + ".url")
 		}
 		return
 	}
-	c.natsConnection(path, n.Connection())
+	c.natsLogin(path, n.NATSLogin)
 	c.present(path+".stream", n.Stream)
 }
 
@@ -170,17 +156,7 @@ type NamedWebhookIntake struct {
 	// Name is the last part of the path: 1 to 63 of a-z, 0-9 and -, neither jira nor
 	// servicenow.
 	Name string `yaml:"name" required:"true" form:"name"`
-	// Secret is as for jira.
-	Secret Secret `yaml:"secret"`
-	// Verify is as for jira.
-	Verify string `yaml:"verify" oneof:"signature,header,basic"`
-	// Header is as for jira.
-	Header string `yaml:"header" form:"header"`
-	// Username is as for jira.
-	Username string `yaml:"username"`
-	// Accounts are as for jira.
-	Accounts []string  `yaml:"accounts"`
-	Map      IntakeMap `yaml:"map"`
+	WebhookIntake
 }
 
 // IntakeMap maps the body of a webhook to a ticket command. A path consists of names and
@@ -257,9 +233,7 @@ func (w WebhookIntakes) each() []intakeSystem {
 		all = append(all, intakeSystem{"servicenow", "servicenow", webhookintake.MethodHeader, webhookintake.ServiceNow(), *w.ServiceNow})
 	}
 	for i, g := range w.Generic {
-		all = append(all, intakeSystem{item("generic", i), g.Name, webhookintake.MethodSignature, webhookintake.Generic(), WebhookIntake{
-			g.Secret, g.Verify, g.Header, g.Username, g.Accounts, g.Map,
-		}})
+		all = append(all, intakeSystem{item("generic", i), g.Name, webhookintake.MethodSignature, webhookintake.Generic(), g.WebhookIntake})
 	}
 	return all
 }

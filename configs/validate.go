@@ -173,7 +173,7 @@ func setKeys(block any) []string {
 	v := reflect.ValueOf(block)
 	var keys []string
 	for _, f := range fieldsOf(v.Type()) {
-		if !isEmpty(v.Field(f.index)) {
+		if !isEmpty(v.FieldByIndex(f.index)) {
 			keys = append(keys, f.name)
 		}
 	}

@@ -49,8 +49,7 @@ type key struct {
 // keys walks the structs, as decoding does, without the help of what is tested.
 func keys(t reflect.Type, path, schema string) []key {
 	var all []key
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for _, f := range reflect.VisibleFields(t) {
 		name := f.Tag.Get("yaml")
 		own := key{join(path, name), schema + "/properties/" + name, f}
 		below := f.Type
@@ -58,6 +57,7 @@ func keys(t reflect.Type, path, schema string) []key {
 			below = below.Elem()
 		}
 		switch {
+		case f.Anonymous: // its fields follow
 		case below == reflect.TypeFor[configs.Secret]() && below == f.Type:
 			file := own
 			file.path, file.schema = file.path+"_file", file.schema+"_file"
@@ -149,9 +149,9 @@ func at(value reflect.Value, path string) (reflect.Value, bool) {
 	if end >= 0 {
 		name, rest = path[:end], strings.TrimPrefix(path[end:], ".")
 	}
-	for i := range value.NumField() {
-		if value.Type().Field(i).Tag.Get("yaml") == name {
-			return at(value.Field(i), rest)
+	for _, f := range reflect.VisibleFields(value.Type()) {
+		if f.Tag.Get("yaml") == name {
+			return at(value.FieldByIndex(f.Index), rest)
 		}
 	}
 	return value, false

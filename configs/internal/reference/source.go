@@ -102,14 +102,20 @@ func (s *source) read(t reflect.Type, docs map[string]string) *block {
 	b = &block{name: t.Name()}
 	b.doc, b.example = forUsers(docs[b.name], b.name)
 	s.blocks[b.name] = b
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for _, f := range reflect.VisibleFields(t) {
+		if f.Anonymous {
+			continue
+		}
+		of := t // the struct that declares f: t, or one that is embedded in it
+		for _, i := range f.Index[:len(f.Index)-1] {
+			of = of.Field(i).Type
+		}
 		tag := f.Tag.Get
 		made := field{
 			name: f.Name, key: tag("yaml"), typ: strings.ReplaceAll(f.Type.String(), "configs.", ""),
 			fallback: tag("default"), min: tag("min"), max: tag("max"), above: tag("above"), required: tag("required") == "true", form: tag("form"),
 		}
-		made.doc, _ = forUsers(docs[b.name+"."+f.Name], f.Name)
+		made.doc, _ = forUsers(docs[of.Name()+"."+f.Name], f.Name)
 		made.doc = strings.TrimSpace(made.doc + " " + presetDoc(b.name+"."+f.Name))
 		if values := tag("oneof"); values != "" {
 			made.oneof = presets.Expand(values)
