@@ -1,6 +1,9 @@
 package configs
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Kafka configures delivery to Kafka, to one topic or to several chosen by a template.
 //
@@ -88,8 +91,14 @@ type NATSLogin struct {
 	TLS *TLS `yaml:"tls"`
 }
 
-func (c checks) kafka(path string, k Kafka) {
-	c.kafkaConnection(path, k)
+func (k *Kafka) modes() []string { return []string{"structured", "binary"} }
+
+func (k *Kafka) place() string { return strings.Join(k.Brokers, ", ") }
+
+func (k *Kafka) summary() string { return fmt.Sprintf("kafka %v, topic %s", k.Brokers, k.Topic) }
+
+func (k *Kafka) check(c checks, path string, _ Sink) {
+	c.kafkaConnection(path, *k)
 	if k.Topic == "." || k.Topic == ".." {
 		c.wrong(path+".topic", "%q is not a topic name; write another one", k.Topic)
 	}
@@ -110,7 +119,18 @@ func (c checks) kafkaConnection(path string, k Kafka) {
 	}
 }
 
-func (c checks) nats(path string, n NATS) {
+func (n *NATS) modes() []string { return []string{"structured", "binary"} }
+
+func (n *NATS) place() string { return n.URL.hosts() }
+
+func (n *NATS) summary() string {
+	if n.Stream == "" {
+		return fmt.Sprintf("nats %s, subject %s, without JetStream: nothing is acknowledged", n.URL, n.Subject)
+	}
+	return fmt.Sprintf("nats %s, stream %s, subject %s", n.URL, n.Stream, n.Subject)
+}
+
+func (n *NATS) check(c checks, path string, _ Sink) {
 	c.natsLogin(path, n.NATSLogin)
 	if n.CreateStream && n.Stream == "" {
 		c.wrong(path+".create_stream", "is true without a stream; set stream to the name to create")

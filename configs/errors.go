@@ -178,3 +178,12 @@ func suggest(word string, known []string) string {
 	}
 	return ""
 }
+
+// enumerate returns words in a sentence, with a conjunction before the last.
+func enumerate(words []string, conjunction string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " " + conjunction + " " + words[last]
+}

@@ -171,3 +171,14 @@ func (u *URL) UnmarshalText(text []byte) error {
 	*u = NewURL(string(text))
 	return nil
 }
+
+// hosts returns the hosts of u and their ports. It leaves out what is not a URL.
+func (u URL) hosts() string {
+	var hosts []string
+	for text := range strings.SplitSeq(u.Value(), ",") {
+		if parsed, err := url.Parse(strings.TrimSpace(text)); err == nil && parsed.Host != "" {
+			hosts = append(hosts, parsed.Host)
+		}
+	}
+	return strings.Join(hosts, ", ")
+}

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -68,22 +69,68 @@ type Sink struct {
 	Redact []string `yaml:"redact" form:"field"`
 }
 
+// target is the block of a kind of sink: each kind is a field of Sink whose type is one.
+type target interface {
+	// check reports errors in the block at path, and in what it requires of other keys of s.
+	check(c checks, path string, s Sink)
+	// modes returns the content modes that the kind supports.
+	modes() []string
+	// place and summary return what Sink.Target and Sink.Summary do.
+	place() string
+	summary() string
+}
+
+// kinds are the fields of Sink that have a target.
+var kinds = slices.DeleteFunc(fieldsOf(reflect.TypeFor[Sink]()), func(f field) bool { return !f.typ.Implements(reflect.TypeFor[target]()) })
+
+// targets returns the blocks of all kinds that s has, with their keys; it should be one.
+func (s Sink) targets() (keys []string, targets []target) {
+	v := reflect.ValueOf(s)
+	for _, f := range kinds {
+		if block := v.FieldByIndex(f.index); !block.IsNil() {
+			keys = append(keys, f.name)
+			targets = append(targets, block.Interface().(target))
+		}
+	}
+	return keys, targets
+}
+
 // Kind returns the key of the block that s has: kafka, nats, webhook, syslog or file, or
 // "" if it has none.
 func (s Sink) Kind() string {
-	switch {
-	case s.Kafka != nil:
-		return "kafka"
-	case s.NATS != nil:
-		return "nats"
-	case s.Webhook != nil:
-		return "webhook"
-	case s.Syslog != nil:
-		return "syslog"
-	case s.File != nil:
-		return "file"
+	if keys, _ := s.targets(); len(keys) > 0 {
+		return keys[0]
 	}
 	return ""
+}
+
+// Target returns where the sink delivers, for people: the hosts of its servers, each with its
+// port if it has one, or the path of its file. It contains no secrets: of a URL, it has
+// neither the user nor the path and the query.
+func (s Sink) Target() string {
+	if _, targets := s.targets(); len(targets) > 0 {
+		return targets[0].place()
+	}
+	return ""
+}
+
+// Summary returns the kind of s, where it delivers and how, for people and without secrets. s
+// must have a kind.
+func (s Sink) Summary() string {
+	_, targets := s.targets()
+	return targets[0].summary()
+}
+
+// Preset returns what the sink is, if that is more than its Kind: the preset of its webhook
+// or the ticket system in which it opens tickets. Otherwise it returns "".
+func (s Sink) Preset() string {
+	switch {
+	case s.Webhook == nil:
+		return ""
+	case s.Webhook.Ticket != nil:
+		return s.Webhook.Ticket.System
+	}
+	return s.Webhook.Preset
 }
 
 // Batch limits the batches that are sent to the sink.
@@ -162,9 +209,27 @@ type Rotate struct {
 	Keep int `yaml:"keep" default:"5" min:"1"`
 }
 
+func (f *File) check(checks, string, Sink) {}
+
+func (f *File) modes() []string { return []string{"structured"} }
+
+func (f *File) place() string {
+	if f.Path == "-" {
+		return "standard output"
+	}
+	return f.Path
+}
+
+func (f *File) summary() string {
+	if f.Path == "-" {
+		return "file, standard output"
+	}
+	return "file " + f.Path
+}
+
 func (c checks) sinks(sinks []Sink, state string) {
 	if len(sinks) == 0 {
-		c.wrong("sinks", "has no sinks; add one with name and kafka, nats, webhook, syslog or file, or set NDRBRIDGE_SINKS_0_NAME and so on")
+		c.wrong("sinks", "has no sinks; add one with name and %s, or set NDRBRIDGE_SINKS_0_NAME and so on", enumerate(keysIn(kinds), "or"))
 	}
 	stateFile := absolute(state)
 	before, writers := make(map[string]string), make(map[string]string)
@@ -186,51 +251,22 @@ func (c checks) sinks(sinks []Sink, state string) {
 	}
 }
 
-// modes returns the content modes that a kind of sink supports.
-func modes(kind string) []string {
-	switch kind {
-	case "webhook":
-		return []string{"structured", "binary", "batch"}
-	case "syslog", "file":
-		return []string{"structured"}
-	}
-	return []string{"structured", "binary"}
-}
-
 func (c checks) sink(path string, s Sink) {
-	var kinds []string
-	if s.Kafka != nil {
-		kinds = append(kinds, "kafka")
-		c.kafka(path+".kafka", *s.Kafka)
+	keys, targets := s.targets()
+	for i, t := range targets {
+		t.check(c, path+"."+keys[i], s)
 	}
-	if s.NATS != nil {
-		kinds = append(kinds, "nats")
-		c.nats(path+".nats", *s.NATS)
-	}
-	if s.Webhook != nil {
-		kinds = append(kinds, "webhook")
-		c.webhook(path+".webhook", s)
-		c.sign(path+".webhook.sign", *s.Webhook, s.Mode)
-		c.bodyTemplate(path+".webhook", *s.Webhook, s.Mode)
-	}
-	if s.Syslog != nil {
-		kinds = append(kinds, "syslog")
-		c.syslog(path+".syslog", *s.Syslog)
-	}
-	if s.File != nil {
-		kinds = append(kinds, "file")
-	}
-	switch len(kinds) {
+	switch len(targets) {
 	case 0:
-		if slices.ContainsFunc([]string{"kafka", "nats", "webhook", "syslog", "file"}, func(kind string) bool { return c.failed(path + "." + kind) }) {
+		if slices.ContainsFunc(kinds, func(f field) bool { return c.failed(path + "." + f.name) }) {
 			break // reported already
 		}
-		c.wrong(path, "has no destination; add one of kafka, nats, webhook, syslog and file")
+		c.wrong(path, "has no destination; add one of %s", enumerate(keysIn(kinds), "and"))
 	case 1:
-		c.mode(path+".mode", s)
+		c.mode(path+".mode", s, targets[0].modes())
 		c.format(path, s)
 	default:
-		c.wrong(path, "has %s; keep one, and add a separate sink for each of the others", strings.Join(kinds, " and "))
+		c.wrong(path, "has %s; keep one, and add a separate sink for each of the others", strings.Join(keys, " and "))
 	}
 	c.retry(path+".retry", s.Retry.Initial, s.Retry.Max)
 	if s.Match != "" {
@@ -242,10 +278,9 @@ func (c checks) sink(path string, s Sink) {
 	}
 }
 
-func (c checks) mode(path string, s Sink) {
-	allowed := modes(s.Kind())
+func (c checks) mode(path string, s Sink, allowed []string) {
 	switch {
-	case !slices.Contains(modes("webhook"), s.Mode): // reported by the oneof tag
+	case !slices.Contains((&Webhook{}).modes(), s.Mode): // reported by the oneof tag
 	case s.Webhook != nil && s.Webhook.Preset != "" && s.Mode != "structured":
 		c.wrong(path, "%q is not supported with a preset, which uses the service's own protocol; leave it out", s.Mode)
 	case !slices.Contains(allowed, s.Mode):

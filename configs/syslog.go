@@ -42,7 +42,13 @@ type Syslog struct {
 	MaxBytes Size `yaml:"max_bytes" default:"65507B" above:"0"`
 }
 
-func (c checks) syslog(path string, s Syslog) {
+func (s *Syslog) modes() []string { return []string{"structured"} }
+
+func (s *Syslog) place() string { return s.Address }
+
+func (s *Syslog) summary() string { return "syslog " + s.Address + ", over " + s.Network }
+
+func (s *Syslog) check(c checks, path string, _ Sink) {
 	if s.TLS != nil {
 		if s.Network != SyslogTLS && !c.failed(path+".network") {
 			c.wrong(path+".tls", "is set, but network is %s; leave it out, or set network to tls", s.Network)

@@ -122,7 +122,7 @@ func (p *sourceLines) inside(key string, within enclosing) string {
 	case len(has) == 1:
 		return " here, but " + has[0] + " has it; move it there"
 	}
-	return " here, but " + strings.Join(has[:len(has)-1], ", ") + " and " + has[len(has)-1] + " have it; move it to one of them"
+	return " here, but " + enumerate(has, "and") + " have it; move it to one of them"
 }
 
 // filterAdvice returns the end of the message about a former key of [DetectionFilter]: the

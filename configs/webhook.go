@@ -209,6 +209,18 @@ func (w Webhook) JSON() bool {
 	return true
 }
 
+func (w *Webhook) modes() []string { return []string{"structured", "binary", "batch"} }
+
+func (w *Webhook) place() string { return w.URL.hosts() }
+
+func (w *Webhook) summary() string { return "webhook " + w.ShownURL(w.URL.Value()) }
+
+func (w *Webhook) check(c checks, path string, s Sink) {
+	c.webhook(path, s)
+	c.sign(path+".sign", *w, s.Mode)
+	c.bodyTemplate(path, *w, s.Mode)
+}
+
 func (c checks) webhook(path string, s Sink) {
 	w := *s.Webhook
 	c.present(path+".url", w.URL.Value())

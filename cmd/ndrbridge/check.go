@@ -230,27 +230,8 @@ func printPlan(w io.Writer, files []string, config *configs.Config) {
 		if s.Format != string(format.CloudEvents) {
 			form = s.Format + ", " + form
 		}
-		fmt.Fprintf(t, "sink %s\t%s\t%s, from %s\n", s.Name, target(s), form, s.Start)
+		fmt.Fprintf(t, "sink %s\t%s\t%s, from %s\n", s.Name, s.Summary(), form, s.Start)
 	}
 	_ = t.Flush() // as with other output to the terminal
 	fmt.Fprintln(w, "the configuration is valid")
-}
-
-func target(s configs.Sink) string {
-	switch {
-	case s.Kafka != nil:
-		return fmt.Sprintf("kafka %v, topic %s", s.Kafka.Brokers, s.Kafka.Topic)
-	case s.NATS != nil && s.NATS.Stream == "":
-		return fmt.Sprintf("nats %s, subject %s, without JetStream: nothing is acknowledged", s.NATS.URL, s.NATS.Subject)
-	case s.NATS != nil:
-		return fmt.Sprintf("nats %s, stream %s, subject %s", s.NATS.URL, s.NATS.Stream, s.NATS.Subject)
-	case s.Webhook != nil:
-		return "webhook " + s.Webhook.ShownURL(s.Webhook.URL.Value())
-	case s.Syslog != nil:
-		return fmt.Sprintf("syslog %s, over %s", s.Syslog.Address, s.Syslog.Network)
-	case s.File.Path == "-":
-		return "file, standard output"
-	default:
-		return "file " + s.File.Path
-	}
 }

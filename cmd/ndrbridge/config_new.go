@@ -13,106 +13,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/transform"
 )
-
-// sinkChoice is a sink that config new can write.
-type sinkChoice struct{ name, about, yaml string }
-
-// sinkChoices returns the sinks that config new can write.
-func sinkChoices() []sinkChoice {
-	const urgent = "    match: detection.risk_score >= 80 # leave it out for all events\n"
-	return []sinkChoice{
-		{"stdout", "standard output, one event per line", "    file: {path: \"-\"}\n"},
-		{"file", "a file, one event per line", "    file: {path: ./events.jsonl}\n"},
-		{"kafka", "Kafka", `    kafka:
-      brokers: [kafka.example:9092]
-      topic: ndr.{stream} # {stream} is detections, audit, records or events
-      #create_topic: {partitions: 6} # creates missing topics
-      #tls: {} # encrypts with the system's certificate authorities
-      #sasl: {mechanism: scram-sha-512, username: ndrbridge, password_file: ./kafka.key}
-    #format: ocsf # instead of CloudEvents; or ecs, cef, leef
-`},
-		{"nats", "NATS JetStream", `    nats:
-      url: nats://nats.example:4222
-      stream: NDR
-      subject: ndr.{appliance}.{stream}.{action}
-      #creds_file: ./nats.creds
-`},
-		{"webhook", "an HTTP endpoint that takes CloudEvents", `    webhook:
-      url: https://collector.example/events
-      auth: {bearer_file: ./webhook.key} # a file with the token and nothing else
-`},
-		{"syslog", "syslog over TLS, as JSON", `    syslog: {address: "siem.example:6514", network: tls}
-`},
-		{"cef", "syslog over TLS, in the Common Event Format", `    syslog: {address: "siem.example:6514", network: tls}
-    format: cef
-`},
-		{"leef", "syslog over TLS, in the Log Event Extended Format", `    syslog: {address: "siem.example:6514", network: tls}
-    format: leef
-`},
-		{"slack", "a channel of Slack", `    webhook:
-      preset: slack
-      url: https://hooks.slack.com/services/T00000000/B00000000/REPLACE # the incoming webhook of the channel; a secret
-` + urgent},
-		{"teams", "a channel of Microsoft Teams", `    webhook:
-      preset: teams
-      url: https://REPLACE.environment.api.powerplatform.com/powerautomate/workflows/REPLACE # the workflow's URL; a secret
-` + urgent},
-		{"discord", "a channel of Discord", `    webhook:
-      preset: discord
-      url: https://discord.com/api/webhooks/000000000000000000/REPLACE # the webhook of the channel; a secret
-` + urgent},
-		{"pagerduty", "incidents in PagerDuty", `    webhook:
-      preset: pagerduty
-      key_file: ./pagerduty.key # a file with the integration key of the service
-` + urgent},
-		{"splunk_hec", "the HTTP Event Collector of Splunk", `    webhook:
-      preset: splunk_hec
-      url: https://splunk.example:8088
-      key_file: ./splunk_hec.key # a file with the collector's token
-      #index: ndr # instead of the token's own
-      #tls: {ca_file: ./splunk-ca.pem} # if the collector's certificate is self-signed
-`},
-		{"elasticsearch", "Elasticsearch and OpenSearch, in the Elastic Common Schema", `    webhook:
-      preset: elasticsearch
-      url: https://es.example:9200
-      key_file: ./elasticsearch.key # a file with the API key, encoded as Elasticsearch shows it
-    format: ecs
-`},
-		{"datadog", "the logs of Datadog", `    webhook:
-      preset: datadog
-      url: https://http-intake.logs.datadoghq.eu # of your site
-      key_file: ./datadog.key # a file with the API key
-`},
-		{"sentinel", "Microsoft Sentinel", `    webhook:
-      preset: sentinel
-      url: https://REPLACE.westeurope-1.ingest.monitor.azure.com # of the data collection endpoint
-      rule_id: dcr-00000000000000000000000000000000 # of the data collection rule
-      auth:
-        oauth:
-          token_url: https://login.microsoftonline.com/REPLACE/oauth2/v2.0/token # with the tenant's id
-          client_id: REPLACE
-          client_secret_file: ./sentinel.key # a file with the client secret
-`},
-		{"jira", "an issue in Jira for each detection", `    webhook:
-      url: https://REPLACE.atlassian.net
-      auth: {username: ndrbridge@example.com, password_file: ./jira.key} # a file with the account's API token
-      ticket: {system: jira, project: SEC, link: false}
-` + urgent},
-		{"servicenow", "an incident in ServiceNow for each detection", `    webhook:
-      url: https://REPLACE.service-now.com
-      auth: {username: ndrbridge, password_file: ./servicenow.key} # a file with the account's password
-      ticket: {system: servicenow, link: false}
-` + urgent},
-	}
-}
 
 // newConfig is what config new writes.
 type newConfig struct {
 	appliance, name string
 	tickets         bool
-	sinks           []sinkChoice
+	sinks           []endpoint.Example
 }
 
 // yaml returns the configuration file.
@@ -129,9 +38,9 @@ appliances:
 	b.WriteString("    detections: {start: -1d} # where reading begins: now, beginning, a duration or a time\nsinks:\n")
 	for _, s := range n.sinks {
 		if n.tickets { // then detections can be linked to the tickets that are opened
-			s.yaml = strings.Replace(s.yaml, ", link: false", "", 1)
+			s.YAML = strings.Replace(s.YAML, ", link: false", "", 1)
 		}
-		fmt.Fprintf(&b, "  # %s\n  - name: %s\n%s", s.about, strings.ReplaceAll(s.name, "_", "-"), s.yaml)
+		fmt.Fprintf(&b, "  # %s\n  - name: %s\n%s", s.About, strings.ReplaceAll(s.Name, "_", "-"), s.YAML)
 	}
 	if n.tickets {
 		b.WriteString("# Writes ticket changes back to the appliances: docs/tickets.md.\ntickets: {enabled: true}\n")
@@ -147,9 +56,9 @@ func (c *command) configNewCommand() *cobra.Command {
 	var force bool
 	var list strings.Builder
 	var names []string
-	for _, s := range sinkChoices() {
-		fmt.Fprintf(&list, "\n  %-14s %s", s.name, s.about)
-		names = append(names, s.name)
+	for _, s := range endpoint.Examples() {
+		fmt.Fprintf(&list, "\n  %-14s %s", s.Name, s.About)
+		names = append(names, s.Name)
 	}
 	cmd := &cobra.Command{
 		Use:   "new SINK...",
@@ -187,8 +96,8 @@ The sinks:
 			case force && output == "":
 				return fmt.Errorf("%w: --force requires --output", commandline.ErrUsage)
 			}
-			for _, s := range sinkChoices() {
-				if slices.Contains(args, s.name) {
+			for _, s := range endpoint.Examples() {
+				if slices.Contains(args, s.Name) {
 					n.sinks = append(n.sinks, s)
 				}
 			}

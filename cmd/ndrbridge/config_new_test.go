@@ -11,6 +11,7 @@ import (
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
 	"ndrbridge/internal/bridge"
+	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/sinks/webhook/presets"
 )
 
@@ -28,8 +29,8 @@ func configNew(t *testing.T, exit int, args ...string) string {
 func TestNewConfigurationsLoadAndTheirSinksOpen(t *testing.T) {
 	t.Parallel()
 	var all []string
-	for _, s := range sinkChoices() {
-		all = append(all, s.name)
+	for _, s := range endpoint.Examples() {
+		all = append(all, s.Name)
 	}
 	for _, preset := range presets.Names() {
 		if !strings.Contains(" "+strings.Join(all, " ")+" ", " "+preset+" ") {
@@ -71,8 +72,8 @@ func TestNewConfigurationsLoadAndTheirSinksOpen(t *testing.T) {
 
 func TestTheCommentedKeysOfANewConfigurationAreValid(t *testing.T) {
 	t.Parallel()
-	for _, s := range sinkChoices() {
-		text := regexp.MustCompile(`(?m)^( +)#([a-z_]+: )`).ReplaceAllString(configNew(t, 0, s.name), "$1$2")
+	for _, s := range endpoint.Examples() {
+		text := regexp.MustCompile(`(?m)^( +)#([a-z_]+: )`).ReplaceAllString(configNew(t, 0, s.Name), "$1$2")
 		source := configs.Source{Paths: []string{writeFile(t, "ndrbridge.yaml", text, 0o600)}, WithoutSecrets: true}
 		if _, err := configs.Load(source); err != nil {
 			t.Errorf("%v\n%s", err, text)

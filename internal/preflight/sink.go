@@ -11,11 +11,8 @@ import (
 	"ndrbridge/internal/pipeline"
 	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/sinks"
-	"ndrbridge/sinks/file"
 	"ndrbridge/sinks/kafka"
 	"ndrbridge/sinks/nats"
-	"ndrbridge/sinks/syslog"
-	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
 )
 
@@ -30,18 +27,7 @@ func checkSink(ctx context.Context, s configs.Sink, config *configs.Config, o Op
 	if err != nil {
 		return unusable(err)
 	}
-	switch sink := sink.(type) {
-	case *kafka.Sink:
-		return sink.Check(ctx, kafka.Trial{Sure: sure, Possible: possible, Now: o.Now})
-	case *nats.Sink:
-		return sink.Check(ctx, nats.Trial{Sure: sure, Possible: possible, RetryMax: time.Duration(s.Retry.Max), Now: o.Now})
-	case *webhook.Sink:
-		return sink.Check(ctx, o.Now)
-	case *syslog.Sink:
-		return sink.Check(ctx, o.Now)
-	default:
-		return file.Check(file.Options{Path: s.File.Path, MaxBytes: int64(s.File.Rotate.MaxBytes), Keep: s.File.Rotate.Keep})
-	}
+	return endpoint.CheckSink(ctx, sink, s, endpoint.Trial{Sure: sure, Possible: possible, Now: o.Now})
 }
 
 // samples returns one event of each kind that the configuration makes the bridge

@@ -5,25 +5,9 @@ import (
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/kafkawire"
-	"ndrbridge/internal/lease"
-	"ndrbridge/sinks"
 	"ndrbridge/sinks/kafka"
 	"ndrbridge/sinks/nats"
-	"ndrbridge/transform"
 )
-
-func openKafka(k configs.Kafka, mode transform.Mode, l *lease.Lease) (sinks.Sink, error) {
-	o, err := Kafka(k)
-	if err != nil {
-		return nil, err
-	}
-	o.Topic, o.Mode, o.Acks, o.Compression = k.Topic, mode, k.Acks, k.Compression
-	o.MaxMessageBytes, o.ClientID, o.Lease = int(k.MaxMessageBytes), k.ClientID, l
-	if t := k.CreateTopic; t != nil {
-		o.CreateTopic = &kafka.CreateTopic{Partitions: t.Partitions, Replication: t.Replication}
-	}
-	return kafka.New(o)
-}
 
 // Kafka returns the options needed to connect to brokers, with the secrets read.
 func Kafka(k configs.Kafka) (kafka.Options, error) {
@@ -40,17 +24,6 @@ func Kafka(k configs.Kafka) (kafka.Options, error) {
 		o.SASL = &kafkawire.SASL{Mechanism: k.SASL.Mechanism, Username: k.SASL.Username, Password: password}
 	}
 	return o, nil
-}
-
-func openNATS(name string, n configs.NATS, mode transform.Mode, l *lease.Lease) (sinks.Sink, error) {
-	o, err := NATS(n)
-	if err != nil {
-		return nil, err
-	}
-	o.Sink, o.Lease = name, l
-	o.Stream, o.Subject, o.CreateStream = n.Stream, n.Subject, n.CreateStream
-	o.MaxPending, o.Mode = n.MaxPending, mode
-	return nats.New(o)
 }
 
 // NATS returns the options needed to connect to servers, with the secrets read.

@@ -10,7 +10,6 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/lease"
 	"ndrbridge/sinks"
-	"ndrbridge/sinks/file"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
@@ -31,26 +30,6 @@ type SinkOptions struct {
 	Log      *slog.Logger
 	// Lease must be valid when something is sent over a network; nil: it never ends.
 	Lease *lease.Lease
-}
-
-// OpenSink makes a sink. It reads the secrets again on each call.
-func OpenSink(s configs.Sink, o SinkOptions) (sinks.Sink, error) {
-	mode := transform.Mode(s.Mode)
-	switch {
-	case s.Kafka != nil:
-		return openKafka(*s.Kafka, mode, o.Lease)
-	case s.NATS != nil:
-		return openNATS(s.Name, *s.NATS, mode, o.Lease)
-	case s.Webhook != nil:
-		memory := &webhook.Memory{Store: o.Memories, Sink: s.Name, Keep: memoryKept}
-		return openWebhook(s, memory, o)
-	case s.Syslog != nil:
-		return openSyslog(*s.Syslog, o)
-	default:
-		return file.New(file.Options{
-			Path: s.File.Path, MaxBytes: int64(s.File.Rotate.MaxBytes), Keep: s.File.Rotate.Keep, Out: o.Stdout, Log: o.Log,
-		})
-	}
 }
 
 // Selection returns what decides which events a sink sends. Its Match is nil if all events

@@ -15,8 +15,9 @@ import (
 	"ndrbridge/transform/format"
 )
 
-func openWebhook(s configs.Sink, memory *webhook.Memory, o SinkOptions) (sinks.Sink, error) {
+func openWebhook(s configs.Sink, o SinkOptions) (sinks.Sink, error) {
 	w := *s.Webhook
+	memory := &webhook.Memory{Store: o.Memories, Sink: s.Name, Keep: memoryKept}
 	tlsConfig, err := TLS(w.TLS)
 	if err != nil {
 		return nil, err

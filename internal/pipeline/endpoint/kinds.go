@@ -1,0 +1,179 @@
+package endpoint
+
+import (
+	"context"
+	"time"
+
+	"ndrbridge/configs"
+	"ndrbridge/internal/finding"
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/file"
+	"ndrbridge/sinks/kafka"
+	"ndrbridge/sinks/nats"
+	"ndrbridge/sinks/syslog"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/transform"
+)
+
+// kind is a kind of sink.
+type kind struct {
+	name string // the key of its block in the configuration
+	open func(configs.Sink, SinkOptions) (sinks.Sink, error)
+	// check tries what open returned, and sends no event.
+	check    func(context.Context, sinks.Sink, configs.Sink, Trial) []finding.Finding
+	examples []Example
+}
+
+// Trial is what a sink is tried with.
+type Trial struct {
+	// Sure are events that the sink will send, Possible events that it may send.
+	Sure, Possible []transform.Event
+	// Now returns the time at which certificates must be valid.
+	Now func() time.Time
+}
+
+// Example is a sink of a small configuration.
+type Example struct {
+	Name, About string
+	YAML        string // the keys of the sink besides its name, as they stand in a list
+}
+
+// kinds returns all kinds of sinks.
+func kinds() []kind {
+	return []kind{
+		{"file", openFile, checkFile, []Example{
+			{"stdout", "standard output, one event per line", "    file: {path: \"-\"}\n"},
+			{"file", "a file, one event per line", "    file: {path: ./events.jsonl}\n"},
+		}},
+		{"kafka", openKafka, checkKafka, []Example{
+			{"kafka", "Kafka", `    kafka:
+      brokers: [kafka.example:9092]
+      topic: ndr.{stream} # {stream} is detections, audit, records or events
+      #create_topic: {partitions: 6} # creates missing topics
+      #tls: {} # encrypts with the system's certificate authorities
+      #sasl: {mechanism: scram-sha-512, username: ndrbridge, password_file: ./kafka.key}
+    #format: ocsf # instead of CloudEvents; or ecs, cef, leef
+`},
+		}},
+		{"nats", openNATS, checkNATS, []Example{
+			{"nats", "NATS JetStream", `    nats:
+      url: nats://nats.example:4222
+      stream: NDR
+      subject: ndr.{appliance}.{stream}.{action}
+      #creds_file: ./nats.creds
+`},
+		}},
+		{"syslog", openSyslog, checkSyslog, []Example{
+			{"syslog", "syslog over TLS, as JSON", `    syslog: {address: "siem.example:6514", network: tls}
+`},
+			{"cef", "syslog over TLS, in the Common Event Format", `    syslog: {address: "siem.example:6514", network: tls}
+    format: cef
+`},
+			{"leef", "syslog over TLS, in the Log Event Extended Format", `    syslog: {address: "siem.example:6514", network: tls}
+    format: leef
+`},
+		}},
+		{"webhook", openWebhook, checkWebhook, webhookExamples()},
+	}
+}
+
+// kindOf returns the kind of a sink, whose configuration is valid.
+func kindOf(s configs.Sink) kind {
+	for _, k := range kinds() {
+		if k.name == s.Kind() {
+			return k
+		}
+	}
+	panic("endpoint: there is no kind of sinks " + s.Kind())
+}
+
+// Examples returns an example of each kind of sink, or several.
+func Examples() (all []Example) {
+	for _, k := range kinds() {
+		all = append(all, k.examples...)
+	}
+	return all
+}
+
+// OpenSink makes a sink. It reads the secrets again on each call.
+func OpenSink(s configs.Sink, o SinkOptions) (sinks.Sink, error) { return kindOf(s).open(s, o) }
+
+// CheckSink tries a sink that OpenSink made, without sending an event.
+func CheckSink(ctx context.Context, sink sinks.Sink, s configs.Sink, t Trial) []finding.Finding {
+	return kindOf(s).check(ctx, sink, s, t)
+}
+
+func fileOptions(s configs.Sink) file.Options {
+	return file.Options{Path: s.File.Path, MaxBytes: int64(s.File.Rotate.MaxBytes), Keep: s.File.Rotate.Keep}
+}
+
+func openFile(s configs.Sink, o SinkOptions) (sinks.Sink, error) {
+	to := fileOptions(s)
+	to.Out, to.Log = o.Stdout, o.Log
+	return file.New(to)
+}
+
+func checkFile(_ context.Context, _ sinks.Sink, s configs.Sink, _ Trial) []finding.Finding {
+	return file.Check(fileOptions(s))
+}
+
+func openKafka(s configs.Sink, options SinkOptions) (sinks.Sink, error) {
+	k := *s.Kafka
+	o, err := Kafka(k)
+	if err != nil {
+		return nil, err
+	}
+	o.Topic, o.Mode, o.Acks, o.Compression = k.Topic, transform.Mode(s.Mode), k.Acks, k.Compression
+	o.MaxMessageBytes, o.ClientID, o.Lease = int(k.MaxMessageBytes), k.ClientID, options.Lease
+	if t := k.CreateTopic; t != nil {
+		o.CreateTopic = &kafka.CreateTopic{Partitions: t.Partitions, Replication: t.Replication}
+	}
+	return kafka.New(o)
+}
+
+func checkKafka(ctx context.Context, sink sinks.Sink, _ configs.Sink, t Trial) []finding.Finding {
+	return sink.(*kafka.Sink).Check(ctx, kafka.Trial{Sure: t.Sure, Possible: t.Possible, Now: t.Now})
+}
+
+func openNATS(s configs.Sink, options SinkOptions) (sinks.Sink, error) {
+	n := *s.NATS
+	o, err := NATS(n)
+	if err != nil {
+		return nil, err
+	}
+	o.Sink, o.Lease = s.Name, options.Lease
+	o.Stream, o.Subject, o.CreateStream = n.Stream, n.Subject, n.CreateStream
+	o.MaxPending, o.Mode = n.MaxPending, transform.Mode(s.Mode)
+	return nats.New(o)
+}
+
+func checkNATS(ctx context.Context, sink sinks.Sink, s configs.Sink, t Trial) []finding.Finding {
+	return sink.(*nats.Sink).Check(ctx, nats.Trial{Sure: t.Sure, Possible: t.Possible, RetryMax: time.Duration(s.Retry.Max), Now: t.Now})
+}
+
+func checkWebhook(ctx context.Context, sink sinks.Sink, _ configs.Sink, t Trial) []finding.Finding {
+	return sink.(*webhook.Sink).Check(ctx, t.Now)
+}
+
+func openSyslog(sink configs.Sink, o SinkOptions) (sinks.Sink, error) {
+	s := *sink.Syslog
+	to := syslog.Options{
+		Address: s.Address, Network: s.Network, Facility: s.Facility, AppName: s.AppName, Hostname: s.Hostname,
+		Framing: s.Framing, MaxBytes: int(s.MaxBytes), Lease: o.Lease, Log: o.Log,
+	}
+	if s.Network == configs.SyslogTLS {
+		var settings configs.TLS
+		if s.TLS != nil {
+			settings = *s.TLS
+		}
+		var err error
+		if to.TLS, err = TLS(settings); err != nil {
+			return nil, err
+		}
+	}
+	return syslog.New(to)
+}
+
+func checkSyslog(ctx context.Context, sink sinks.Sink, _ configs.Sink, t Trial) []finding.Finding {
+	return sink.(*syslog.Sink).Check(ctx, t.Now)
+}
