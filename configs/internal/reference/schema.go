@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"strings"
 )
@@ -26,19 +25,11 @@ func (s *source) schema() ([]byte, error) {
 	}
 	maps.Copy(definitions, durationDefinitions())
 	for name, b := range s.blocks {
-		if b == s.root {
-			continue
+		if b != s.root {
+			definitions[name] = b.schema()
 		}
-		schema, err := b.schema()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		definitions[name] = schema
 	}
-	root, err := s.root.schema()
-	if err != nil {
-		return nil, err
-	}
+	root := s.root.schema()
 	root["$schema"] = dialect
 	root["title"] = "Configuration of ndrbridge"
 	root["description"] = s.root.doc + " The schema describes one complete file: it reports a required key as missing even if another file or the environment sets it."
@@ -53,15 +44,11 @@ func (s *source) schema() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-func (b *block) schema() (object, error) {
+func (b *block) schema() object {
 	properties := make(object)
 	var required []string
 	for _, f := range b.fields {
-		schema, err := f.schema()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.key, err)
-		}
-		properties[f.key] = permitReferences(schema, f.oneof)
+		properties[f.key] = permitReferences(f.schema(), f.oneof)
 		switch {
 		case f.typ == "Secret":
 			properties[f.key+"_file"] = object{
@@ -81,17 +68,14 @@ func (b *block) schema() (object, error) {
 	if len(required) > 0 {
 		schema["required"] = required
 	}
-	return schema, nil
+	return schema
 }
 
 // orNull adds null to types, for a key without a value, which keeps its default.
 func orNull(types ...string) []string { return append(types, "null") }
 
-func (f field) schema() (object, error) {
-	schema, err := f.shape()
-	if err != nil {
-		return nil, err
-	}
+func (f field) schema() object {
+	schema := f.shape()
 	description := f.doc
 	if limits := f.limits(); limits != "" && f.typ != "int" && f.typ != "float64" {
 		description += " " + strings.ToUpper(limits[:1]) + limits[1:] + "."
@@ -100,9 +84,7 @@ func (f field) schema() (object, error) {
 		schema["description"] = description
 	}
 	if f.fallback != "" {
-		if schema["default"], err = f.defaultValue(); err != nil {
-			return nil, err
-		}
+		schema["default"] = f.defaultValue()
 	}
-	return schema, nil
+	return schema
 }

@@ -1,29 +1,29 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
-	"strconv"
 
 	"ndrbridge/configs"
 )
 
 // shape returns the schema of a value without its description and default.
-func (f field) shape() (object, error) {
+func (f field) shape() object {
 	switch {
 	case f.list && f.required:
-		return object{"type": "array", "minItems": 1, "items": definition(f.typ)}, nil
+		return object{"type": "array", "minItems": 1, "items": definition(f.typ)}
 	case f.list:
-		return object{"type": orNull("array"), "items": definition(f.typ)}, nil
+		return object{"type": orNull("array"), "items": definition(f.typ)}
 	case f.option:
-		return object{"$ref": "#/$defs/" + f.typ, "type": "object"}, nil
+		return object{"$ref": "#/$defs/" + f.typ, "type": "object"}
 	case f.block != nil:
-		return definition(f.typ), nil
+		return definition(f.typ)
 	}
 	switch f.typ {
 	case "string", "URL":
-		return f.text(), nil
+		return f.text()
 	case "Secret":
-		return object{"$ref": "#/$defs/text", "writeOnly": true}, nil
+		return object{"$ref": "#/$defs/text", "writeOnly": true}
 	case "[]string":
 		items := definition("text")
 		if f.oneof != nil {
@@ -32,37 +32,37 @@ func (f field) shape() (object, error) {
 			items["pattern"] = configs.Pattern(f.form)
 		}
 		if f.required {
-			return object{"type": "array", "minItems": 1, "items": items}, nil
+			return object{"type": "array", "minItems": 1, "items": items}
 		}
-		return object{"type": orNull("array"), "items": items}, nil
+		return object{"type": orNull("array"), "items": items}
 	case "Secrets":
-		return object{"type": orNull("array"), "items": object{"$ref": "#/$defs/text", "writeOnly": true}}, nil
+		return object{"type": orNull("array"), "items": object{"$ref": "#/$defs/text", "writeOnly": true}}
 	case "bool":
-		return object{"type": orNull("boolean")}, nil
+		return object{"type": orNull("boolean")}
 	case "int":
 		return f.number("integer")
 	case "float64":
 		return f.number("number")
 	case "Duration":
-		return f.duration(), nil
+		return f.duration()
 	case "Size":
 		return f.size()
 	case "Start":
 		return object{
 			"type": orNull("string"), "pattern": "^(now|beginning|-(" + durationPart + ")+|" + timestamp + ")$",
 			"examples": []string{"now", "beginning", "-7d", "2026-01-31T08:00:00Z"},
-		}, nil
+		}
 	case "Headers":
 		return object{
 			"type": orNull("object"), "propertyNames": object{"pattern": configs.Pattern("header")},
 			"additionalProperties": object{"$ref": "#/$defs/text", "writeOnly": true},
-		}, nil
+		}
 	case "Table":
-		return object{"type": orNull("object"), "additionalProperties": definition("text")}, nil
+		return object{"type": orNull("object"), "additionalProperties": definition("text")}
 	case "RecordFilter":
-		return object{"anyOf": []any{object{"type": "null"}, object{"type": "object", "maxProperties": 0}, definition("filter")}}, nil
+		return object{"anyOf": []any{object{"type": "null"}, object{"type": "object", "maxProperties": 0}, definition("filter")}}
 	}
-	return nil, fmt.Errorf("the type %s has no schema", f.typ)
+	panic(fmt.Sprintf("the type %s has no schema", f.typ))
 }
 
 func definition(name string) object { return object{"$ref": "#/$defs/" + name} }
@@ -101,21 +101,14 @@ func (f field) text() object {
 	return schema
 }
 
-func (f field) number(name string) (object, error) {
+func (f field) number(name string) object {
 	schema := object{"type": orNull(name)}
-	for _, limit := range []struct{ keyword, text string }{
-		{"minimum", f.min}, {"maximum", f.max}, {"exclusiveMinimum", f.above},
-	} {
-		if limit.text == "" {
-			continue
+	for keyword, limit := range map[string]string{"minimum": f.min, "maximum": f.max, "exclusiveMinimum": f.above} {
+		if limit != "" {
+			schema[keyword] = json.Number(limit)
 		}
-		n, err := strconv.ParseFloat(limit.text, 64)
-		if err != nil {
-			return nil, err
-		}
-		schema[limit.keyword] = n
 	}
-	return schema, nil
+	return schema
 }
 
 const (
@@ -155,7 +148,7 @@ func (f field) duration() object {
 	return definition("duration")
 }
 
-func (f field) size() (object, error) {
+func (f field) size() object {
 	schema := object{
 		"type": orNull("string", "integer"), "minimum": int64(0), "pattern": "^[0-9]+(B|KiB|MiB|GiB|TiB)?$",
 		"examples": []string{"64KiB", "256MiB", "2GiB"},
@@ -169,25 +162,20 @@ func (f field) size() (object, error) {
 	if f.min != "" {
 		var minimum configs.Size
 		if err := minimum.UnmarshalText([]byte(f.min)); err != nil {
-			return nil, err
+			panic(err)
 		}
 		schema["minimum"] = int64(minimum)
 	}
-	return schema, nil
+	return schema
 }
 
 // defaultValue returns the default as a JSON value.
-func (f field) defaultValue() (any, error) {
-	switch f.typ {
-	case "bool":
-		return f.fallback == "true", nil
-	case "int":
-		return strconv.Atoi(f.fallback)
-	case "float64":
-		return strconv.ParseFloat(f.fallback, 64)
+func (f field) defaultValue() any {
+	switch {
+	case f.typ == "bool":
+		return f.fallback == "true"
+	case f.typ == "int", f.typ == "float64", f.fallback == "0":
+		return json.Number(f.fallback)
 	}
-	if f.fallback == "0" {
-		return 0, nil
-	}
-	return f.fallback, nil
+	return f.fallback
 }
