@@ -110,15 +110,10 @@ func (s Source) loadOnly(keys ...string) (*Config, error) {
 }
 
 func (c checks) admin(admin Admin, hooks WebhookIntakes) {
-	switch {
-	case admin.TLS.CertFile != "" && admin.TLS.KeyFile == "":
-		c.wrong("admin.tls.cert_file", "is set without key_file; HTTPS requires both")
-	case admin.TLS.CertFile == "" && admin.TLS.KeyFile != "":
-		c.wrong("admin.tls.key_file", "is set without cert_file; HTTPS requires both")
-	case admin.TLS.CertFile == "" && admin.TLS.ClientCAFile != "":
+	c.keyPair("admin.tls", admin.TLS.CertFile, admin.TLS.KeyFile, "HTTPS requires both")
+	if admin.TLS.CertFile == "" && admin.TLS.KeyFile == "" && admin.TLS.ClientCAFile != "" {
 		c.wrong("admin.tls.client_ca_file", "is set without cert_file and key_file; client certificates require HTTPS")
-	default:
-		c.keyPair("admin.tls", admin.TLS.CertFile, admin.TLS.KeyFile)
+	} else {
 		c.authorities("admin.tls.client_ca_file", admin.TLS.ClientCAFile)
 	}
 	if admin.ReadToken.IsSet() && !admin.Token.IsSet() && !c.failedSecret("admin.token") {

@@ -30,14 +30,8 @@ type TLS struct {
 }
 
 func (c checks) tls(path string, t TLS) {
-	switch {
-	case t.CertFile != "" && t.KeyFile == "":
-		c.wrong(path+".cert_file", "is set without key_file; a client certificate needs both")
-	case t.CertFile == "" && t.KeyFile != "":
-		c.wrong(path+".key_file", "is set without cert_file; a client certificate needs both")
-	}
 	c.authorities(path+".ca_file", t.CAFile)
-	c.keyPair(path, t.CertFile, t.KeyFile)
+	c.keyPair(path, t.CertFile, t.KeyFile, "a client certificate needs both")
 }
 
 // authorities checks the content of a file with certificate authorities. A file that cannot
@@ -48,9 +42,16 @@ func (c checks) authorities(path, file string) {
 	}
 }
 
-// keyPair checks the contents of a certificate and its key, the keys cert_file and key_file
-// of the block at path. Files that cannot be read are reported elsewhere.
-func (c checks) keyPair(path, certFile, keyFile string) {
+// keyPair checks a certificate and its key, the keys cert_file and key_file of the block at
+// path, and their contents. why says that both are required. Files that cannot be read are
+// reported elsewhere.
+func (c checks) keyPair(path, certFile, keyFile, why string) {
+	switch {
+	case certFile != "" && keyFile == "":
+		c.wrong(path+".cert_file", "is set without key_file; %s", why)
+	case certFile == "" && keyFile != "":
+		c.wrong(path+".key_file", "is set without cert_file; %s", why)
+	}
 	certificate, err := secretfile.Read(certFile)
 	key, errKey := secretfile.Read(keyFile)
 	if err != nil || errKey != nil || c.withoutSecrets {

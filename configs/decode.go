@@ -89,22 +89,29 @@ func (p *sourceLines) decodeBlock(path string, node *yaml.Node, block reflect.Va
 	content := p.content(path, node, yaml.MappingNode, "keys with values", "its keys are "+someKeys(fields))
 	p.around = append(p.around, enclosing{path, fields})
 	defer func() { p.around = p.around[:len(p.around)-1] }()
+	p.pairs(path, content, func(path string, key, value *yaml.Node) {
+		if !p.decodeKey(path, key.Value, value, fields, block) {
+			p.failNode(key, path, p.unknownKey(key.Value, value, content))
+		}
+	})
+}
+
+// pairs calls visit for each key of the mapping at path, with the path of the key and its value.
+func (p *sourceLines) pairs(path string, content []*yaml.Node, visit func(path string, key, value *yaml.Node)) {
 	lines := make(map[string]int)
 	for i := 0; i+1 < len(content); i += 2 {
-		key, value := resolve(content[i]), content[i+1]
+		key := resolve(content[i])
 		if key.Kind != yaml.ScalarNode {
 			p.failNode(key, path, "expected a key, found "+found(key))
 			continue
 		}
-		name := join(path, printable(key.Value))
+		below := join(path, printable(key.Value))
 		if line := lines[key.Value]; line > 0 {
-			p.failNode(content[i], name, fmt.Sprintf("is set twice, first on line %d; keep one of them", line))
+			p.failNode(key, below, fmt.Sprintf("is set twice, first on line %d; keep one of them", line))
 			continue
 		}
 		lines[key.Value] = key.Line
-		if !p.decodeKey(name, key.Value, value, fields, block) {
-			p.failNode(content[i], name, p.unknownKey(key.Value, value, content))
-		}
+		visit(below, key, content[i+1])
 	}
 }
 
@@ -150,7 +157,7 @@ func (p *sourceLines) decodeValue(path string, node *yaml.Node, value reflect.Va
 	if filter, is := value.Addr().Interface().(*RecordFilter); is {
 		p.at[path] = p.here(node)
 		if p.expandTree(path, node, make(map[*yaml.Node]bool)) {
-			filter.decode(path, node, p.failNode)
+			filter.decode(p, path, node)
 		}
 		return
 	}
@@ -198,23 +205,13 @@ func (p *sourceLines) decodeMap(path string, node *yaml.Node, named reflect.Valu
 	if len(content) > 0 && named.IsNil() {
 		named.Set(reflect.MakeMap(named.Type()))
 	}
-	seen := make(map[string]bool)
-	for i := 0; i+1 < len(content); i += 2 {
-		key := resolve(content[i])
-		name := join(path, printable(key.Value))
-		at := reflect.ValueOf(key.Value)
-		switch {
-		case key.Kind != yaml.ScalarNode:
-			p.failNode(key, path, "expected a name, found "+found(key))
-		case seen[key.Value]:
-			p.failNode(key, name, "is set twice; keep one of them")
-		default:
-			seen[key.Value] = true
-			value := reflect.New(named.Type().Elem()).Elem()
-			p.decodeText(name, content[i+1], value)
-			named.SetMapIndex(at, value)
+	p.pairs(path, content, func(path string, key, node *yaml.Node) {
+		value := reflect.New(named.Type().Elem()).Elem()
+		if text, ok := p.text(path, node, reflect.String); ok {
+			_ = setText(value, text) // of a string or a Secret, which take any text
 		}
-	}
+		named.SetMapIndex(reflect.ValueOf(key.Value), value)
+	})
 }
 
 // decodeText reads a scalar into value. It reports false if the node is null, which leaves
@@ -228,7 +225,7 @@ func (p *sourceLines) decodeText(path string, node *yaml.Node, value reflect.Val
 	if !ok {
 		return false
 	}
-	if p.isPath(path) {
+	if isPath(path) {
 		text = within(p.folder, text)
 	}
 	if err := setText(value, text); err != nil {

@@ -107,7 +107,6 @@ type sourceLines struct {
 	files       []string          // the names of the files, in order; the last is the current one
 	folder      string            // of the current file
 	environment map[string]string // for references in values
-	paths       map[string]bool   // the keys whose values are paths
 	meant       []string          // paths of the keys for which unknown ones most likely stand
 	around      []enclosing       // the blocks that are being read, from the outermost
 	at          map[string]sourceLine

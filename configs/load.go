@@ -72,7 +72,7 @@ func decode(files []file, s Source) (p *sourceLines, config *Config, whole bool)
 
 func newSourceLines(environ []string) *sourceLines {
 	return &sourceLines{
-		environment: variables(environ), paths: pathKeys(),
-		at: make(map[string]sourceLine), expanded: make(map[*yaml.Node]bool),
+		environment: variables(environ),
+		at:          make(map[string]sourceLine), expanded: make(map[*yaml.Node]bool),
 	}
 }

@@ -37,17 +37,12 @@ func (f *RecordFilter) UnmarshalText(text []byte) error {
 	if err := decoder.Decode(&document); err != nil || len(document.Content) == 0 || !errors.Is(decoder.Decode(&rest), io.EOF) {
 		return errors.New("is neither JSON nor YAML; write a filter such as {\"field\": \"server\", \"operator\": \"=\", \"operand\": \"10.0.0.1\"}")
 	}
-	var wrong []string
-	f.decode("", document.Content[0], func(_ *yaml.Node, path, message string) {
-		if path != "" {
-			message = path + ": " + message
-		}
-		wrong = append(wrong, message)
-	})
-	if len(wrong) > 0 {
-		return errors.New(strings.Join(wrong, "; "))
+	var p sourceLines
+	f.decode(&p, "", document.Content[0])
+	if len(p.errors) == 0 {
+		return nil
 	}
-	return nil
+	return errors.New(strings.ReplaceAll(p.errors.Error(), "\n", "; "))
 }
 
 // The operators of a filter, grouped by the keys that they require.
@@ -66,16 +61,16 @@ const (
 	maxFilterRules = 10000
 )
 
-// decode reads the filter from a node. It calls fail for each mistake with the node at
-// which it is.
-func (f *RecordFilter) decode(path string, node *yaml.Node, fail func(node *yaml.Node, path, message string)) {
+// decode reads the filter from the node of the key at path. It records errors in p.
+func (f *RecordFilter) decode(p *sourceLines, path string, node *yaml.Node) {
 	whole := resolve(node)
 	if isNull(whole) || whole.Kind == yaml.MappingNode && len(whole.Content) == 0 {
 		*f = RecordFilter{}
 		return
 	}
-	d := filterDecoder{fail: fail}
-	if decoded := d.filter(path, node, 1); !d.failed {
+	before := len(p.errors)
+	d := filterDecoder{sourceLines: p}
+	if decoded := d.filter(path, node, 1); len(p.errors) == before {
 		f.json = jsonText(decoded)
 	}
 }
@@ -106,33 +101,26 @@ func jsonText(value any) string {
 	return b.String()
 }
 
-// filterDecoder decodes a filter and reports mistakes in it.
+// filterDecoder decodes a filter and records the mistakes in it.
 type filterDecoder struct {
-	fail   func(node *yaml.Node, path, message string)
-	failed bool
-	rules  int // so far, the whole filter included
+	*sourceLines
+	rules int // so far, the whole filter included
 }
 
 func (d *filterDecoder) wrong(node *yaml.Node, path, format string, args ...any) {
-	d.failed = true
-	d.fail(node, path, fmt.Sprintf(format, args...))
+	d.failNode(node, path, fmt.Sprintf(format, args...))
 }
 
 // members returns the values of a mapping by their keys, which must be in known.
 func (d *filterDecoder) members(path string, node *yaml.Node, known ...string) map[string]*yaml.Node {
 	found := make(map[string]*yaml.Node)
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		key := resolve(node.Content[i])
-		name := join(path, printable(key.Value))
-		switch _, twice := found[key.Value]; {
-		case !slices.Contains(known, key.Value):
-			d.wrong(key, name, "is not one of %s%s", strings.Join(known, ", "), suggest(key.Value, known))
-		case twice:
-			d.wrong(key, name, "is set twice; keep one of them")
-		default:
-			found[key.Value] = node.Content[i+1]
+	d.pairs(path, node.Content, func(path string, key, value *yaml.Node) {
+		if slices.Contains(known, key.Value) {
+			found[key.Value] = value
+		} else {
+			d.wrong(key, path, "is not one of %s%s", strings.Join(known, ", "), suggest(key.Value, known))
 		}
-	}
+	})
 	return found
 }
 

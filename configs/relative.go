@@ -2,31 +2,15 @@ package configs
 
 import (
 	"path/filepath"
-	"reflect"
-	"regexp"
 	"strings"
 )
 
-var listIndex = regexp.MustCompile(`\[\d+\]`)
-
-// pathKeys returns the keys whose values are paths of files. In a key, # stands for the
-// index of a list item.
-func pathKeys() map[string]bool {
-	keys := map[string]bool{"state": true, "sinks[#].file.path": true}
-	for _, k := range keysOf(reflect.TypeFor[Config](), "", nil) {
-		switch {
-		case strings.HasSuffix(k.path, fileSuffix):
-			keys[k.path] = true
-		case strings.HasSuffix(k.path, fileSuffix+"s"):
-			keys[k.path+"[#]"] = true
-		}
-	}
-	return keys
-}
-
-// isPath reports whether the value of the key at path is the path of a file.
-func (p *sourceLines) isPath(path string) bool {
-	return p.paths[listIndex.ReplaceAllString(path, "[#]")]
+// isPath reports whether the value of the key at path is the path of a file. path is none of a
+// key in a map, whose names are chosen by users.
+func isPath(path string) bool {
+	key, _, _ := strings.Cut(path[strings.LastIndexByte(path, '.')+1:], "[")
+	return strings.HasSuffix(key, fileSuffix) || strings.HasSuffix(key, fileSuffix+"s") ||
+		path == "state" || strings.HasSuffix(path, "].file.path")
 }
 
 // within returns the path of a file for one that is relative to folder. An empty path, an

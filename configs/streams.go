@@ -158,5 +158,7 @@ func (c checks) records(path string, q RecordQuery, before map[string]string) {
 	if q.Recheck > 0 && q.Recheck <= q.Delay {
 		c.wrong(path+".recheck", "is %s; it must be longer than delay, which is %s, or 0", q.Recheck, q.Delay)
 	}
-	c.atLeast(path+".max_window_records", q.MaxWindowRecords, q.PageSize)
+	if q.MaxWindowRecords < q.PageSize {
+		c.wrong(path+".max_window_records", "is %d; it must be at least %d", q.MaxWindowRecords, q.PageSize)
+	}
 }

@@ -196,12 +196,6 @@ func (c checks) missing(path string) {
 	c.wrong(path, "is missing; set it, or the variable %s", variableOf(path))
 }
 
-func (c checks) atLeast(path string, n, least int) {
-	if n < least {
-		c.wrong(path, "is %d; it must be at least %d", n, least)
-	}
-}
-
 func (c checks) retry(path string, initial, most Duration) {
 	if most < initial {
 		c.wrong(path+".max", "is %s, shorter than initial, which is %s", most, initial)
