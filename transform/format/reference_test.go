@@ -41,10 +41,13 @@ type formatPage struct {
 	name         Name
 	title, intro string
 	// implied are the conversions and the fields that the introduction explains, so that the
-	// tables omit them.
+	// page omits them.
 	implied       []string
 	impliedFields []string
 }
+
+// plain are the conversions to the type that the format gives a field.
+var plain = []string{"text", "boolean", "integer", "number", "port", "IP address"}
 
 // formatPages are the formats in the order of the page.
 var formatPages = []formatPage{
@@ -55,20 +58,20 @@ caption beside it: ` + "`severity` beside `severity_id`" + `. What has no field 
 named by its path. An object that requires a value is absent without it. The class of an audit entry follows from words in
 its operation and component, because the appliance's interface does not say which operations there are.
 [A document of each kind](../transform/format/testdata/ocsf).`,
-		[]string{"text", "milliseconds since the epoch"},
+		slices.Concat(plain, []string{"milliseconds since the epoch"}),
 		[]string{"class_uid", "class_name", "category_uid", "category_name", "activity_name", "type_uid", "type_name"}},
 	{ECS, "ECS", `Documents of the [Elastic Common Schema](https://www.elastic.co/docs/reference/ecs) 9.4.0: only fields of the schema,
 and the bridge's own below ` + "`ndrbridge`" + `. Times are those of RFC 3339. What has no field of its own, or does not fit it, is in
 ` + "`ndrbridge.unmapped`" + `, named by its path. [A document of each kind](../transform/format/testdata/ecs).`,
-		[]string{"text", "RFC 3339 time"}, nil},
+		slices.Concat(plain, []string{"RFC 3339 time"}), nil},
 	{CEF, "CEF", `Lines of the Common Event Format, version 0, without a syslog header. Times are milliseconds since the epoch.
 ` + "`cs6:eventId`" + ` is the key ` + "`cs6`" + ` with the label ` + "`eventId`" + ` in ` + "`cs6Label`" + `. What has no key of its own, or does not
 fit it, is in keys that begin with ` + "`ndrbridge`" + `. [A line of each kind](../transform/format/testdata/cef.txt).`,
-		[]string{"text", "milliseconds since the epoch"}, nil},
+		slices.Concat(plain, []string{"milliseconds since the epoch"}), nil},
 	{LEEF, "LEEF", `Lines of the Log Event Extended Format 2.0, with a tab between attributes. The format has no escapes: a tab or line
 break in a value is replaced. Times are milliseconds since the epoch. What has no attribute of its own, or does not fit it,
 is in attributes that begin with ` + "`ndrbridge`" + `. [A line of each kind](../transform/format/testdata/leef.txt).`,
-		[]string{"text", "milliseconds since the epoch", "milliseconds since the epoch, 13 digits"}, nil},
+		slices.Concat(plain, []string{"milliseconds since the epoch", "milliseconds since the epoch, 13 digits"}), nil},
 }
 
 // reference returns the contents of docs/formats.md.
@@ -86,8 +89,9 @@ A source such as ` + "`detection.title`" + ` is a value of the event's ` + "`dat
 that role, and ` + "`_source`" + ` that of ` + "`record`" + `. ` + "`event.…`" + ` is an attribute of the event: ` + "`event.when`" + ` is its time, else
 the time at which the bridge received it; ` + "`event.action`" + ` is the last part of its type; ` + "`event.severity`" + ` is critical,
 high, medium, low or unknown, by the risk score. A text in quotes is that text. Of several sources, the first that is present
-and can be converted counts; those joined by ` + "`+`" + ` count together. Values are texts unless parentheses say otherwise; ≤ is the
-most bytes of a value. A field without a value is absent.
+and can be converted counts; those joined by ` + "`+`" + ` count together. A value has the type and the length that the format
+allows for the field. Of an array, (first) takes the first element that fits, (all) each of them.
+A field without a value is absent.
 
 In all formats:
 
@@ -96,7 +100,7 @@ In all formats:
   and so is a value of which the field has only a part.
 - A value that JSON parsers disagree on (nested deeper than 10 levels, a name twice in an object, a number beyond a
   double) is written as a string that contains it.
-- An event of a kind without a table of its own is written by the last one of its stream.
+- An event of no kind that is listed is written as the last one of its stream.
 `)
 	for _, f := range formatPages {
 		c, err := New(f.name, Options{Version: shownVersion})
@@ -153,7 +157,7 @@ var streamTitles = []struct{ stream, title string }{
 	{transform.StreamRecords, "Records"}, {transform.StreamEvents, "The bridge's own events"},
 }
 
-// write writes the tables of a format: the rows that all documents have, then, by stream,
+// write writes the fields of a format: the rows that all documents have, then, by stream,
 // those of each set of kinds.
 func (f formatPage) write(b *strings.Builder, plans []*plan) {
 	shared := sharedRows(plans)
@@ -195,7 +199,7 @@ func (f formatPage) write(b *strings.Builder, plans []*plan) {
 // writeKinds lists the kinds of documents of a stream, and which events are of each.
 func writeKinds(b *strings.Builder, kinds []*plan) {
 	for _, p := range kinds {
-		fmt.Fprintf(b, "- %s%s\n", plainKind(p), selected(p.where, len(kinds) == 1))
+		fmt.Fprintf(b, "- **%s**%s\n", plainKind(p), selected(p.where, len(kinds) == 1))
 	}
 	b.WriteByte('\n')
 }
@@ -337,7 +341,19 @@ func without(rows, others []row) (rest []row) {
 }
 
 // limit is how a conversion names the most bytes that a value may have.
-var limit = regexp.MustCompile(`at most (\d+) bytes`)
+var limit = regexp.MustCompile(`,? *at most \d+ bytes`)
+
+// shortConversion names a conversion without the type and the most bytes, which the format
+// defines.
+func shortConversion(name string) string {
+	switch name {
+	case "first IP address", "first text":
+		return "first"
+	case "array, each text", "array, each IP address", "array, each integer":
+		return "all"
+	}
+	return limit.ReplaceAllString(name, "")
+}
 
 // implies reports whether the introduction of the format explains a row.
 func (f formatPage) implies(r row) bool {
@@ -345,8 +361,12 @@ func (f formatPage) implies(r row) bool {
 }
 
 func (f formatPage) writeRows(b *strings.Builder, rows []row) {
-	b.WriteString("| field | from |\n|---|---|\n")
+	var same []string // sources of fields that have their names behind ndrbridge
 	for _, r := range rows {
+		if r.field == "ndrbridge."+r.from[0] && len(r.from) == 1 {
+			same = append(same, shownSource(r.from[0]))
+			continue
+		}
 		var sources []string
 		for _, source := range r.from {
 			if text := shownSource(source); text != "" {
@@ -355,15 +375,16 @@ func (f formatPage) writeRows(b *strings.Builder, rows []row) {
 		}
 		text := strings.Join(sources, ", ")
 		isConstant := !slices.ContainsFunc(r.from, func(source string) bool { return !strings.HasPrefix(source, "=") })
-		if !isConstant && !slices.Contains(f.implied, r.as.name) {
-			text += " (" + limit.ReplaceAllString(strings.TrimPrefix(r.as.name, "text, "), "≤$1") + ")"
+		conversion := shortConversion(r.as.name)
+		if !isConstant && conversion != "" && !slices.Contains(f.implied, conversion) {
+			text += " (" + conversion + ")"
 		}
-		fmt.Fprintf(b, "| `%s` | %s |\n", plainName(r.field), cell(text))
+		fmt.Fprintf(b, "- `%s`: %s\n", plainName(r.field), text)
+	}
+	if len(same) > 0 {
+		fmt.Fprintf(b, "- `ndrbridge.` and the source: %s\n", strings.Join(same, ", "))
 	}
 }
-
-// cell escapes what ends a cell of a table.
-func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 
 // shownSource returns a source as the page shows it.
 func shownSource(source string) string {
