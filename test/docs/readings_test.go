@@ -130,7 +130,6 @@ var confirmed = []substitution{
 }
 
 var readings = []reading{
-	{document: "docs/configuration.md"},
 	{document: "docs/quickstart.md", checkout: true},
 	{document: "docs/stand-in.md", checkout: true},
 	{document: "docs/performance.md", checkout: true, slow: true},

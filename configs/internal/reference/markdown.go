@@ -10,7 +10,7 @@ import (
 func (s *source) markdown() string {
 	var b strings.Builder
 	s.contents(&b)
-	described := make(map[*block]string)
+	described, keys := make(map[*block]string), make(map[string]string)
 	s.root.walk("", nil, func(path string, blk *block, holder *field) {
 		if first := described[blk]; first != "" {
 			fmt.Fprintf(&b, "## `%s`\n\n", path)
@@ -19,20 +19,16 @@ func (s *source) markdown() string {
 			return
 		}
 		described[blk] = path
-		section(&b, path, blk, holder)
+		section(&b, path, blk, holder, keys)
 	})
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-// contents lists the blocks of the first two levels.
+// contents lists the blocks of the first level.
 func (s *source) contents(b *strings.Builder) {
 	s.root.walk("", nil, func(path string, blk *block, _ *field) {
-		switch depth := strings.Count(path, "."); {
-		case path == "" || depth > 1:
-		case depth == 0:
+		if path != "" && !strings.Contains(path, ".") {
 			fmt.Fprintf(b, "- [`%s`](#%s)\n", path, anchor(path))
-		default:
-			fmt.Fprintf(b, "  - [`%s`](#%s)\n", path, anchor(path))
 		}
 	})
 	b.WriteByte('\n')
@@ -43,25 +39,52 @@ func anchor(path string) string {
 	return strings.NewReplacer(".", "", "[", "", "]", "").Replace(path)
 }
 
-func section(b *strings.Builder, path string, blk *block, holder *field) {
+// section describes a block. described has the blocks in which keys with the same description
+// are, by key and description.
+func section(b *strings.Builder, path string, blk *block, holder *field, described map[string]string) {
 	if path == "" {
 		b.WriteString("## Keys of the file\n\n")
 	} else {
 		fmt.Fprintf(b, "## `%s`\n\n", path)
 		paragraph(b, holder.doc)
-		paragraph(b, blk.doc)
+		paragraph(b, blockDoc(blk.doc, holder.doc != ""))
 		if holder.option && !blk.needs() {
 			b.WriteString("`{}` uses the default of every key.\n\n")
 		}
 	}
-	if blk.example != "" {
+	if strings.Count(blk.example, "\n") > 1 { // one line shows what its keys say
 		b.WriteString("```yaml\n" + blk.example + "```\n\n")
 	}
+	var same []string // keys that an earlier block has, too
+	earlier := ""
 	for _, f := range blk.fields {
-		if f.block == nil {
-			entry(b, path, f)
+		if f.block != nil {
+			continue
 		}
+		text := entry(f)
+		first, found := described[f.key+text]
+		if found && (earlier == "" || earlier == first) && first != "" {
+			earlier = first
+			same = append(same, "`"+f.key+"`")
+			continue
+		}
+		if !found {
+			described[f.key+text] = path
+		}
+		b.WriteString("**" + heading(path, f) + "**" + text)
 	}
+	if len(same) > 0 {
+		fmt.Fprintf(b, "As in [`%s`](#%s): %s.\n\n", earlier, anchor(earlier), strings.Join(same, ", "))
+	}
+}
+
+// blockDoc returns the description of a block, without a first sentence that only says what it
+// configures if the key's own description does.
+func blockDoc(doc string, isDescribed bool) string {
+	if first, rest, _ := strings.Cut(doc, ". "); isDescribed && strings.HasPrefix(first, "Configures ") {
+		return rest
+	}
+	return doc
 }
 
 // needs reports whether a key of the block is required.
@@ -69,22 +92,34 @@ func (b *block) needs() bool {
 	return slices.ContainsFunc(b.fields, func(f field) bool { return f.required && f.fallback == "" })
 }
 
-// entry describes a key, or both keys of a secret.
-func entry(b *strings.Builder, path string, f field) {
+// heading names a key, or both keys of a secret.
+func heading(path string, f field) string {
 	full := join(path, f.key)
-	heading := "`" + full + "`"
 	if f.typ == "Secret" {
-		heading += ", `" + full + "_file`"
+		return "`" + full + "`, `" + full + "_file`"
 	}
-	facts := []string{kind(f)}
+	return "`" + full + "`"
+}
+
+// entry describes a key.
+func entry(f field) string {
+	var facts []string
+	if what := kind(f); what != "text" {
+		facts = append(facts, what)
+	}
 	switch {
 	case f.required && f.fallback == "":
-		facts = append(facts, "**required**")
+		facts = append(facts, "required")
 	case f.fallback != "":
 		facts = append(facts, "default `"+f.fallback+"`")
 	}
-	fmt.Fprintf(b, "### %s\n\n%s\n\n", heading, strings.Join(facts, " · "))
-	paragraph(b, f.doc)
+	var b strings.Builder
+	text := ": " + f.doc
+	if len(facts) > 0 {
+		text = " (" + strings.Join(facts, "; ") + ")" + text
+	}
+	paragraph(&b, text)
+	return b.String()
 }
 
 // paragraph writes text as a paragraph. It escapes <, which would begin a tag.
@@ -96,9 +131,9 @@ func paragraph(b *strings.Builder, text string) {
 
 // kinds describes the types of values that are not blocks.
 var kinds = map[string]string{
-	"string": "text", "bool": "true or false", "int": "whole number",
-	"float64": "number", "[]string": "list of texts", "Duration": "duration", "Size": "size", "Start": "start", "URL": "URL",
-	"Secret": "secret", "Secrets": "list of secrets", "Headers": "names with secret values", "Table": "names with values",
+	"string": "text", "bool": "boolean", "int": "integer",
+	"float64": "number", "[]string": "texts", "Duration": "duration", "Size": "size", "Start": "start", "URL": "URL",
+	"Secret": "secret", "Secrets": "secrets", "Headers": "map of secrets", "Table": "map",
 	"RecordFilter": "filter",
 }
 
