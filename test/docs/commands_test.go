@@ -1,14 +1,6 @@
 package docs_test
 
-import (
-	"strings"
-
-	"ndrbridge/test/docs"
-)
-
-// isPlayed reports whether a statement and its output were generated: a test of
-// cmd/ndrbridge runs those of the reference of commands and compares what they print.
-func isPlayed(d docs.Document, s statement) bool { return d.Path == "docs/commands.md" && s.shown }
+import "strings"
 
 // isOfCluster reports whether a statement needs a cluster.
 func isOfCluster(s statement) bool { return strings.HasPrefix(s.text, "ndrbridge cluster") }

@@ -38,12 +38,7 @@ type substitution struct{ part, expression string }
 func TestEveryCommandOfADocumentRuns(t *testing.T) {
 	folder := programs(t)
 	for _, d := range read(t) {
-		var left []statement // of which no reading has been found yet
-		for _, s := range typedIn(t, d) {
-			if !isPlayed(d, s) {
-				left = append(left, s)
-			}
-		}
+		left := typedIn(t, d) // of which no reading has been found yet
 		for _, r := range readings {
 			if r.document != d.Path {
 				continue
