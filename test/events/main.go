@@ -66,8 +66,21 @@ func page(ctx context.Context) ([]byte, error) {
 		"tracked": func() string {
 			return "`" + strings.Join(transform.TrackedFields(), "`, `") + "`"
 		},
-		// sent returns the message with which a receiver gets examples.
-		"sent": func(sink, mode string, names ...string) (string, error) {
+		// part returns a value of an example, by its path.
+		"part": func(name, path string) (string, error) {
+			e, err := named(name)
+			value := json.RawMessage(e.Structured())
+			for key := range strings.SplitSeq(path, ".") {
+				var object map[string]json.RawMessage
+				if err := json.Unmarshal(value, &object); err != nil || object[key] == nil {
+					return "", fmt.Errorf("%s has no %s: %w", name, path, err)
+				}
+				value = object[key]
+			}
+			return string(value), err
+		},
+		// header returns the header with which a receiver gets examples.
+		"header": func(sink, mode string, names ...string) (string, error) {
 			var events []transform.Event
 			for _, name := range names {
 				e, err := named(name)
@@ -80,8 +93,7 @@ func page(ctx context.Context) ([]byte, error) {
 			if err != nil {
 				return "", fmt.Errorf("through %s: %w", sink, err)
 			}
-			body, err := indented(got.body)
-			return strings.Join(got.header, "\n") + "\n\n" + body, err
+			return strings.Join(got, "\n"), nil
 		},
 	}).Parse(text)
 	if err != nil {

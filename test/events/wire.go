@@ -25,93 +25,87 @@ import (
 // patience is the time limit for sending an event and receiving it.
 const patience = 20 * time.Second
 
-// message is a received message: the lines of its header and its body.
-type message struct {
-	header []string
-	body   []byte
-}
-
-// through sends events through a real sink to a real receiver.
-var through = map[string]func(ctx context.Context, mode transform.Mode, events ...transform.Event) (message, error){
+// through sends events through a real sink to a real receiver, and returns the lines of the
+// header that arrived.
+var through = map[string]func(ctx context.Context, mode transform.Mode, events ...transform.Event) ([]string, error){
 	"kafka": throughKafka, "nats": throughNATS, "webhook": throughWebhook,
 }
 
-func throughKafka(ctx context.Context, mode transform.Mode, events ...transform.Event) (message, error) {
+func throughKafka(ctx context.Context, mode transform.Mode, events ...transform.Event) ([]string, error) {
 	const topic = "ndr.detections"
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, topic))
 	if err != nil {
-		return message{}, err
+		return nil, err
 	}
 	defer cluster.Close()
 	sink, err := kafka.New(kafka.Options{Brokers: cluster.ListenAddrs(), Topic: "ndr.{stream}", Mode: mode})
 	if err != nil {
-		return message{}, err
+		return nil, err
 	}
 	defer sink.Close()
 	if err := sink.Send(ctx, events); err != nil {
-		return message{}, err
+		return nil, err
 	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
-		return message{}, err
+		return nil, err
 	}
 	defer client.Close()
 	records := client.PollRecords(ctx, 1).Records()
 	if len(records) == 0 {
-		return message{}, fmt.Errorf("no record arrived: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("no record arrived: %w", context.Cause(ctx))
 	}
-	got := message{header: []string{"topic: " + topic, "key: " + string(records[0].Key)}, body: records[0].Value}
+	got := []string{"topic: " + topic, "key: " + string(records[0].Key)}
 	for _, h := range records[0].Headers {
-		got.header = append(got.header, h.Key+": "+string(h.Value))
+		got = append(got, h.Key+": "+string(h.Value))
 	}
 	return got, nil
 }
 
-func throughNATS(ctx context.Context, mode transform.Mode, events ...transform.Event) (message, error) {
+func throughNATS(ctx context.Context, mode transform.Mode, events ...transform.Event) ([]string, error) {
 	folder, err := os.MkdirTemp("", "events")
 	if err != nil {
-		return message{}, err
+		return nil, err
 	}
 	defer os.RemoveAll(folder)
 	s, stop, err := natsserver.Start(folder, nil)
 	if err != nil {
-		return message{}, err
+		return nil, err
 	}
 	defer stop()
 	conn, err := natsclient.Connect(s.ClientURL())
 	if err != nil {
-		return message{}, err
+		return nil, err
 	}
 	defer conn.Close()
 	got, err := conn.SubscribeSync("ndr.>")
 	if err != nil {
-		return message{}, err
+		return nil, err
 	}
 	if err := conn.Flush(); err != nil {
-		return message{}, err
+		return nil, err
 	}
 	sink, err := nats.New(nats.Options{
 		Sink: "bus", URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{appliance}.{stream}.{action}", CreateStream: true, Mode: mode,
 	})
 	if err != nil {
-		return message{}, err
+		return nil, err
 	}
 	defer sink.Close()
 	if err := sink.Send(ctx, events); err != nil {
-		return message{}, err
+		return nil, err
 	}
 	msg, err := got.NextMsgWithContext(ctx)
 	if err != nil {
-		return message{}, err
+		return nil, err
 	}
-	return message{header: append([]string{"subject: " + msg.Subject}, lines(http.Header(msg.Header))...), body: msg.Data}, nil
+	return append([]string{"subject: " + msg.Subject}, lines(http.Header(msg.Header))...), nil
 }
 
-func throughWebhook(ctx context.Context, mode transform.Mode, events ...transform.Event) (message, error) {
-	got := make(chan message, 1)
+func throughWebhook(ctx context.Context, mode transform.Mode, events ...transform.Event) ([]string, error) {
+	got := make(chan []string, 1)
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
@@ -120,18 +114,18 @@ func throughWebhook(ctx context.Context, mode transform.Mode, events ...transfor
 			return !strings.HasPrefix(name, "ce-") && name != "Content-Type"
 		})
 		select {
-		case got <- message{append([]string{r.Method + " " + r.URL.Path + " " + r.Proto}, header...), body}:
+		case got <- append([]string{r.Method + " " + r.URL.Path + " " + r.Proto}, header...):
 		default:
 		}
 	}))
 	defer receiver.Close()
 	sink, err := webhook.New(webhook.Options{URL: receiver.URL + "/events", Mode: mode})
 	if err != nil {
-		return message{}, err
+		return nil, err
 	}
 	defer sink.Close()
 	if err := sink.Send(ctx, events); err != nil {
-		return message{}, err
+		return nil, err
 	}
 	return <-got, nil
 }
