@@ -38,17 +38,15 @@ sinks disappear after a reload. Counters start at 0 when the bridge starts, exce
 ` + "`ndrbridge_sink_skipped_total`" + `, which the state keeps. The metrics
 of a cluster and its shards are those of a member of a [cluster](cluster.md) alone; its other
 metrics, except those of the configuration, have the label ` + "`shard`" + ` too, and describe the shards that it owns. The alerts on these
-metrics are in [rules.yaml](../deploy/prometheus/rules.yaml) and the [run book](runbook.md).
+metrics are in [rules.yaml](../deploy/prometheus/rules.yaml) and the [runbook](runbook.md).
 
-| metric | type | labels | meaning |
-|---|---|---|---|
 `)
 	for _, name := range slices.Sorted(maps.Keys(metrics)) {
 		m, labels := metrics[name], ""
 		if len(m.labels) > 0 {
-			labels = "`" + strings.Join(m.labels, "`, `") + "`"
+			labels = "{" + strings.Join(m.labels, ",") + "}"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, m.kind, labels, m.help)
+		fmt.Fprintf(&b, "- `%s%s` (%s): %s\n", name, labels, m.kind, m.help)
 	}
 	return b.String()
 }
