@@ -109,15 +109,12 @@ func referenceOf(root *cobra.Command) string {
 		if cmd.HasSubCommands() && cmd.Name() != "completion" {
 			continue // its commands are below
 		}
-		var usage []string
-		if line := strings.TrimSuffix(cmd.UseLine(), " [flags]"); line != cmd.CommandPath() {
-			usage = append(usage, line)
+		if arguments, found := strings.CutPrefix(strings.TrimSuffix(cmd.UseLine(), " [flags]"), cmd.CommandPath()+" "); found {
+			page.WriteString("\nArguments: `" + arguments + "`\n")
 		}
+		// Some help is itself a list of the flags.
 		if flags := flagsOf([]*cobra.Command{cmd}, false); flags != "" && !strings.Contains(long, "\n  --") {
-			usage = append(usage, flags) // unless the help itself is a list of them
-		}
-		if len(usage) > 0 {
-			page.WriteString("\n" + block("text", strings.Join(usage, "\n\n")))
+			page.WriteString("\n" + block("text", flags))
 		}
 		if cmd.Example != "" {
 			example := dedent(cmd.Example)
@@ -155,7 +152,8 @@ func flagsOf(commands []*cobra.Command, shared bool) string {
 			}
 		})
 	}
-	return strings.TrimRight(flags.FlagUsages(), "\n")
+	usages := strings.ReplaceAll(flags.FlagUsages(), ": "+timeForms, "")
+	return strings.TrimRight(usages, "\n")
 }
 
 // paragraphs are a command's own words, with what is set off by blanks as text.

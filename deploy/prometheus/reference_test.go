@@ -34,7 +34,8 @@ func reference(metrics map[string]metric) string {
 The metrics of ` + "`/metrics`" + ` on the admin interface, besides those of the Go runtime
 (` + "`go_…`" + `) and of the process (` + "`process_…`" + `). If ` + "`admin.token`" + ` is set, scrapes need the token, as
 in [prometheus.yaml](../deploy/prometheus/prometheus.yaml). Series of removed sources and
-sinks disappear after a reload. Counters start at 0 when the bridge starts, except
+sinks disappear after a reload. A name that ends in ` + "`_total`" + `
+is a counter, others are gauges or histograms. Counters start at 0 when the bridge starts, except
 ` + "`ndrbridge_sink_skipped_total`" + `, which the state keeps. The metrics
 of a cluster and its shards are those of a member of a [cluster](cluster.md) alone; its other
 metrics, except those of the configuration, have the label ` + "`shard`" + ` too, and describe the shards that it owns. The alerts on these
@@ -46,7 +47,11 @@ metrics are in [rules.yaml](../deploy/prometheus/rules.yaml) and the [runbook](r
 		if len(m.labels) > 0 {
 			labels = "{" + strings.Join(m.labels, ",") + "}"
 		}
-		fmt.Fprintf(&b, "- `%s%s` (%s): %s\n", name, labels, m.kind, m.help)
+		kind := ""
+		if m.kind == "histogram" {
+			kind = " (histogram)"
+		}
+		fmt.Fprintf(&b, "- `%s%s`%s: %s\n", name, labels, kind, m.help)
 	}
 	return b.String()
 }

@@ -133,7 +133,6 @@ var readings = []reading{
 	{document: "docs/quickstart.md", checkout: true},
 	{document: "docs/stand-in.md", checkout: true},
 	{document: "docs/performance.md", checkout: true, slow: true},
-	{document: "docs/security.md"},
 	{document: "CONTRIBUTING.md", checkout: true, slow: true},
 	{
 		document: "README.md", checkout: true, slow: true, setup: "cp ndrbridge.yaml edited.yaml",
