@@ -121,7 +121,7 @@ func referenceOf(root *cobra.Command) string {
 			if cmd.Name() != "render" { // which does not read the file without the flag
 				example = strings.ReplaceAll(example, " --config ndrbridge.yaml", "")
 			}
-			page.WriteString("\n" + block("sh", example))
+			page.WriteString("\n    " + strings.ReplaceAll(strings.TrimSpace(example), "\n", "\n    ") + "\n")
 		}
 	}
 	return page.String()

@@ -48,9 +48,6 @@ func section(b *strings.Builder, path string, blk *block, holder *field, describ
 		fmt.Fprintf(b, "## `%s`\n\n", path)
 		paragraph(b, holder.doc)
 		paragraph(b, blockDoc(blk.doc, holder.doc != ""))
-		if holder.option && !blk.needs() {
-			b.WriteString("`{}` uses the default of every key.\n\n")
-		}
 	}
 	if strings.Count(blk.example, "\n") > 1 { // one line shows what its keys say
 		b.WriteString("```yaml\n" + blk.example + "```\n\n")
@@ -85,11 +82,6 @@ func blockDoc(doc string, isDescribed bool) string {
 		return rest
 	}
 	return doc
-}
-
-// needs reports whether a key of the block is required.
-func (b *block) needs() bool {
-	return slices.ContainsFunc(b.fields, func(f field) bool { return f.required && f.fallback == "" })
 }
 
 // heading names a key, or both keys of a secret.
