@@ -113,13 +113,13 @@ func Beginning(id string) []byte { return []byte(`{"specversion":"1.0","id":"` +
 
 // appendName appends the name of an object's next member, as written between its quotes.
 func appendName[T string | []byte](object []byte, name T) []byte {
-	object = append(appendComma(object), '"')
+	object = append(AppendComma(object), '"')
 	object = append(object, name...)
 	return append(object, `":`...)
 }
 
-// appendComma appends a comma unless an object or array begins at the end of b.
-func appendComma(b []byte) []byte {
+// AppendComma appends a comma unless an object or array begins at the end of b.
+func AppendComma(b []byte) []byte {
 	if last := b[len(b)-1]; last == '{' || last == '[' {
 		return b
 	}
@@ -133,13 +133,15 @@ func milliseconds(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Millisecond)
 }
 
-// formatTime formats a time as RFC 3339 in UTC with milliseconds, the appliance's unit.
+// AppendTime appends a time as RFC 3339 in UTC with milliseconds, the appliance's unit.
 // Package time is fast only for its own RFC3339 layout.
-func formatTime(t time.Time) string {
-	b := t.UTC().AppendFormat(make([]byte, 0, 32), time.RFC3339)
+func AppendTime(dst []byte, t time.Time) []byte {
+	dst = t.UTC().AppendFormat(dst, time.RFC3339)
 	n := t.Nanosecond() / int(time.Millisecond)
-	return string(append(b[:len(b)-len("Z")], '.', byte('0'+n/100), byte('0'+n/10%10), byte('0'+n%10), 'Z'))
+	return append(dst[:len(dst)-len("Z")], '.', byte('0'+n/100), byte('0'+n/10%10), byte('0'+n%10), 'Z')
 }
+
+func formatTime(t time.Time) string { return string(AppendTime(make([]byte, 0, 32), t)) }
 
 // appendQuoted appends a JSON string. Most strings need no escaping.
 func appendQuoted(b []byte, text string) ([]byte, error) {

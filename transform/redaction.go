@@ -141,7 +141,7 @@ func (r redacted) appendTo(dst, value []byte) (_ []byte, changed bool) {
 		dst = append(dst, '[')
 		for element := range jsonscan.Elements(value) {
 			var within bool
-			dst, within = r.appendTo(appendComma(dst), element)
+			dst, within = r.appendTo(AppendComma(dst), element)
 			changed = changed || within
 		}
 		return append(dst, ']'), changed

@@ -104,7 +104,7 @@ func appendTime(b []byte, t time.Time) []byte {
 	if t.IsZero() || t.Year() < 0 || t.Year() > 9999 {
 		return append(b, '-')
 	}
-	return t.AppendFormat(b, "2006-01-02T15:04:05.000Z")
+	return transform.AppendTime(b, t)
 }
 
 // appendParameter appends an SD-PARAM. Control characters in the value become spaces: they

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"ndrbridge/internal/jsonscan"
+	"ndrbridge/transform"
 )
 
 // conversion converts a JSON value to that of a field.
@@ -51,10 +52,7 @@ var (
 		return append(append(append(dst, '"'), value...), '"'), whole
 	}}
 	// integer is a number without a fraction that fits 64 bits, or a string of digits.
-	integer = conversion{"integer", func(dst, value []byte) ([]byte, fit) {
-		n, ok := asInteger(value)
-		return strconv.AppendInt(dst, n, 10), fits(ok)
-	}}
+	integer = integerIn("integer", math.MinInt64, math.MaxInt64)
 	// float is a number that a double can hold, as it is written, or a string of one.
 	float = conversion{"number", func(dst, value []byte) ([]byte, fit) {
 		digits := jsonscan.Number(value)
@@ -64,10 +62,7 @@ var (
 	boolean = conversion{"boolean", func(dst, value []byte) ([]byte, fit) {
 		return append(dst, value...), fits(value[0] == 't' || value[0] == 'f')
 	}}
-	port = conversion{"port", func(dst, value []byte) ([]byte, fit) {
-		n, ok := asInteger(value)
-		return strconv.AppendInt(dst, n, 10), fits(ok && 0 <= n && n <= 65535)
-	}}
+	port      = integerIn("port", 0, 65535)
 	address   = conversion{"IP address", appendAddress(func(netip.Addr) bool { return true })}
 	address4  = conversion{"IPv4 address", appendAddress(netip.Addr.Is4)}
 	address6  = conversion{"IPv6 address", appendAddress(netip.Addr.Is6)}
@@ -77,7 +72,7 @@ var (
 		if !ok {
 			return dst, none
 		}
-		return appendTime(dst, ms), wholeMillis(value)
+		return append(transform.AppendTime(append(dst, '"'), time.UnixMilli(ms)), '"'), wholeMillis(value)
 	}}
 	// raw is any JSON that every parser and index accepts: values that some refuse, such as
 	// objects with a name twice, are written as a string that contains them.
@@ -91,6 +86,14 @@ var (
 		return appendText(dst, value), whole
 	}}
 )
+
+// integerIn is an integer within bounds.
+func integerIn(name string, least, most int64) conversion {
+	return conversion{name, func(dst, value []byte) ([]byte, fit) {
+		n, ok := asInteger(value)
+		return strconv.AppendInt(dst, n, 10), fits(ok && least <= n && n <= most)
+	}}
+}
 
 // each converts the elements of an array, and drops those that do not fit and those that
 // repeat; a value that is no array is an array of itself. An array of which no element
@@ -320,14 +323,6 @@ func appendMillis(dst, value []byte) ([]byte, fit) {
 		return dst, none
 	}
 	return strconv.AppendInt(dst, ms, 10), wholeMillis(value)
-}
-
-// appendTime appends a time, in milliseconds since the epoch, as RFC 3339 in UTC. Package
-// time is fast only for its own layouts, without milliseconds.
-func appendTime(dst []byte, ms int64) []byte {
-	dst = time.UnixMilli(ms).UTC().AppendFormat(append(dst, '"'), time.RFC3339)
-	n := ms % 1000
-	return append(dst[:len(dst)-len("Z")], '.', byte('0'+n/100), byte('0'+n/10%10), byte('0'+n%10), 'Z', '"')
 }
 
 func appendAddress(accept func(netip.Addr) bool) func(dst, value []byte) ([]byte, fit) {

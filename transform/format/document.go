@@ -3,6 +3,8 @@ package format
 import (
 	"cmp"
 	"strconv"
+
+	"ndrbridge/transform"
 )
 
 // appendDocument appends the JSON object of the event that s has read.
@@ -17,7 +19,7 @@ func (p *plan) appendDocument(dst []byte, s *source) []byte {
 		}
 		start := len(dst)
 		dst = openObjects(dst, open, f.path)
-		dst = append(appendComma(dst), f.last...)
+		dst = append(transform.AppendComma(dst), f.last...)
 		var ok bool
 		if dst, ok = f.append(dst, s); !ok {
 			dst = dst[:start]
@@ -48,7 +50,7 @@ func (p *plan) appendRest(dst []byte, s *source, open []string) ([]byte, []strin
 		if len(path) > maxName {
 			path, value = "_", appendObject(nil, path, value)
 		}
-		dst = append(appendText(appendComma(dst), s.unusedName(path)), ':')
+		dst = append(appendText(transform.AppendComma(dst), s.unusedName(path)), ':')
 		dst, _ = p.restAs.append(dst, value)
 	}
 	if len(dst) == empty {
@@ -89,16 +91,8 @@ func openObjects(dst []byte, open, around []string) []byte {
 		dst = append(dst, '}')
 	}
 	for _, name := range around[depth:] {
-		dst = append(appendComma(dst), name...)
+		dst = append(transform.AppendComma(dst), name...)
 		dst = append(dst, '{')
 	}
 	return dst
-}
-
-// appendComma appends a comma unless an object or array begins at the end of b.
-func appendComma(b []byte) []byte {
-	if last := b[len(b)-1]; last == '{' || last == '[' {
-		return b
-	}
-	return append(b, ',')
 }

@@ -5,30 +5,30 @@ import (
 	"strings"
 
 	"ndrbridge/internal/jsonscan"
+	"ndrbridge/transform"
 )
 
 // The tactics and techniques that a category implies.
 var tacticsOfCategory, techniquesOfCategory = entriesOfCategories()
 
-func entriesOfCategories() (tactics, techniques map[string][]attackEntry) {
-	tactics, techniques = make(map[string][]attackEntry), make(map[string][]attackEntry)
+func entriesOfCategories() (tactics, techniques map[string][]attack) {
+	tactics, techniques = make(map[string][]attack), make(map[string][]attack)
 	for category, meaning := range categoryMeanings {
 		for _, id := range meaning.tactics {
-			tactics[category] = append(tactics[category], newAttackEntry("tactics", id))
+			tactics[category] = append(tactics[category], newAttack("tactics", id))
 		}
 		for _, id := range meaning.techniques {
-			techniques[category] = append(techniques[category], newAttackEntry("techniques", id))
+			techniques[category] = append(techniques[category], newAttack("techniques", id))
 		}
 	}
 	return tactics, techniques
 }
 
-// attackEntry is a tactic or technique of ATT&CK: scalar JSON values, nil if unknown.
-type attackEntry struct{ id, name, reference []byte }
-
-// newAttackEntry returns an entry of ATT&CK by its kind, tactics or techniques, and its id.
-func newAttackEntry(kind, id string) attackEntry {
-	return attackEntry{appendText(nil, id), appendText(nil, attackNames[id]), appendText(nil, "https://attack.mitre.org/"+kind+"/"+id)}
+// newAttack returns an entry of ATT&CK by its kind, tactics or techniques, and its id.
+func newAttack(kind, id string) attack {
+	return attack{
+		id: appendText(nil, id), name: appendText(nil, attackNames[id]), reference: appendText(nil, "https://attack.mitre.org/"+kind+"/"+id),
+	}
 }
 
 // The conversions of an array of tactics, techniques or categories. An element is an
@@ -37,7 +37,7 @@ var (
 	// attackFramework is MITRE ATT&CK if there is a tactic or technique.
 	attackFramework = conversion{"MITRE ATT&CK if there are any", func(dst, value []byte) ([]byte, fit) {
 		for element := range jsonscan.Elements(value) {
-			e, _ := readAttackEntry(element)
+			e, _ := readAttack(element)
 			if e.id != nil || e.name != nil || tacticsOfCategory[categoryOf(element)] != nil {
 				return append(dst, `"MITRE ATT&CK"`...), part
 			}
@@ -62,7 +62,7 @@ var (
 		}
 		dst = techniques.append(append(dst, '{'))
 		if !subtechniques.isEmpty() {
-			dst = append(subtechniques.append(append(appendComma(dst), `"subtechnique":{`...)), '}')
+			dst = append(subtechniques.append(append(transform.AppendComma(dst), `"subtechnique":{`...)), '}')
 		}
 		return append(dst, '}'), f
 	}}
@@ -82,7 +82,7 @@ func (l *attackLists) append(dst []byte) []byte {
 		values []byte
 	}{{`"id":[`, l.ids}, {`"name":[`, l.names}, {`"reference":[`, l.references}} {
 		if len(list.values) > 0 {
-			dst = append(append(append(appendComma(dst), list.begin...), list.values...), ']')
+			dst = append(append(append(transform.AppendComma(dst), list.begin...), list.values...), ']')
 		}
 	}
 	return dst
@@ -91,7 +91,7 @@ func (l *attackLists) append(dst []byte) []byte {
 // read reads an array. Entries whose id has a dot are added to subs, if it is not nil, and
 // the part of the id in front of the dot to l. It returns whole if the lists, with
 // legacy_ids in a field of its own, have all of the array.
-func (l *attackLists) read(value []byte, ofCategory map[string][]attackEntry, subs *attackLists) fit {
+func (l *attackLists) read(value []byte, ofCategory map[string][]attack, subs *attackLists) fit {
 	f := whole
 	for element := range jsonscan.Elements(value) {
 		if entries := ofCategory[categoryOf(element)]; entries != nil {
@@ -101,20 +101,20 @@ func (l *attackLists) read(value []byte, ofCategory map[string][]attackEntry, su
 			}
 			continue
 		}
-		e, complete := readAttackEntry(element)
+		e, complete := readAttack(element)
 		if !complete {
 			f = part
 		}
 		if dot := bytes.IndexByte(e.id, '.'); dot > 0 && subs != nil && e.id[0] == '"' {
 			subs.add(e)
-			e = attackEntry{id: append(bytes.Clone(e.id[:dot]), '"')}
+			e = attack{id: append(bytes.Clone(e.id[:dot]), '"')}
 		}
 		l.add(e)
 	}
 	return f
 }
 
-func (l *attackLists) add(e attackEntry) {
+func (l *attackLists) add(e attack) {
 	l.ids = addScalar(l.ids, e.id)
 	l.names = addScalar(l.names, e.name)
 	l.references = addScalar(l.references, e.reference)
@@ -149,45 +149,22 @@ func categoryOf(element []byte) string {
 	return string(element[1 : len(element)-1])
 }
 
-// readAttackEntry reads an element of the arrays. Complete reports whether it has nothing
+// readAttack reads an element of the arrays. Complete reports whether it has nothing
 // else.
-func readAttackEntry(element []byte) (e attackEntry, complete bool) {
+func readAttack(element []byte) (e attack, complete bool) {
 	if element[0] == '"' {
 		switch name := categoryOf(element); {
 		case len(element) == len(`""`):
 			return e, true
 		case isAttackID(name):
-			return attackEntry{id: element}, true
+			return attack{id: element}, true
 		case name == "" || !strings.ContainsRune(name, ' ') && name == strings.ToLower(name):
 			return e, false // a category that implies none
 		}
-		return attackEntry{name: element}, true
+		return attack{name: element}, true
 	}
-	complete = element[0] == '{' || string(element) == "null"
-	for name, value := range jsonscan.Members(element) {
-		into := &e.id
-		switch string(name) {
-		case "id":
-		case "name":
-			into = &e.name
-		case "url":
-			into = &e.reference
-		case "legacy_ids":
-			complete = complete && isTexts(value)
-			continue
-		default:
-			complete = false
-			continue
-		}
-		switch {
-		case string(value) == "null" || string(value) == `""`:
-		case value[0] == '{' || value[0] == '[' || *into != nil:
-			complete = false
-		default:
-			*into = value
-		}
-	}
-	return e, complete
+	e = parseAttack(element)
+	return e, (element[0] == '{' || string(element) == "null") && !e.others && (e.legacy == nil || isTexts(e.legacy))
 }
 
 // isTexts reports whether a value is an array of strings.

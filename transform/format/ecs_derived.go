@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ndrbridge/internal/jsonscan"
+	"ndrbridge/transform"
 )
 
 // detectionCategory is event.category: network for performance, else intrusion_detection
@@ -137,10 +138,7 @@ var (
 
 // The conversions of an HTTP status. 0 stands for a request without a response.
 var (
-	httpStatus = named("integer above 0", conversion{"", func(dst, value []byte) ([]byte, fit) {
-		n, ok := asInteger(value)
-		return strconv.AppendInt(dst, n, 10), fits(ok && n > 0)
-	}})
+	httpStatus  = integerIn("integer above 0", 1, math.MaxInt64)
 	httpOutcome = conversion{"success below 400", func(dst, value []byte) ([]byte, fit) {
 		n, ok := asInteger(value)
 		if !ok || n <= 0 {
@@ -209,7 +207,7 @@ var dnsAnswers = conversion{"answers", func(dst, value []byte) ([]byte, fit) {
 	empty := len(dst)
 	for element := range jsonscan.Elements(value) {
 		before := len(dst)
-		dst = append(appendComma(dst), '{')
+		dst = append(transform.AppendComma(dst), '{')
 		start := len(dst)
 		if element[0] == '"' {
 			dst, _ = text.append(append(dst, `"data":`...), element)
@@ -231,7 +229,7 @@ var dnsAnswers = conversion{"answers", func(dst, value []byte) ([]byte, fit) {
 			}
 			seen += " " + string(name) + " "
 			from := len(dst)
-			dst = append(append(append(appendComma(dst), '"'), name...), `":`...)
+			dst = append(append(append(transform.AppendComma(dst), '"'), name...), `":`...)
 			var of fit
 			if dst, of = as.append(dst, member); of == none {
 				dst, f = dst[:from], part
@@ -249,10 +247,9 @@ var dnsAnswers = conversion{"answers", func(dst, value []byte) ([]byte, fit) {
 	return append(dst, ']'), f
 }}
 
-// The words of operations of the audit log. A condition selects texts that contain one.
+// The words of operations of the audit log.
 var (
-	signWords    = []string{"login", "logon", "log in", "sign in", "signin", "authenticat", "logout", "logoff", "log out", "sign out", "signout"}
-	signOutWords = signWords[6:]
+	signOutWords = []string{"logout", "logoff", "log out", "sign out", "signout"}
 	failureWords = []string{"fail", "denied", "invalid", "incorrect", "reject", "unsuccessful", "wrong"}
 
 	deletionWords = []string{"delete", "remove", "revoke", "purge", "unlink"}

@@ -55,7 +55,7 @@ func TestIndexTemplateMapsEveryFieldOfECS(t *testing.T) {
 			want[path] = f.Type
 		}
 	}
-	for _, table := range ecsTables(Options{}) {
+	for _, table := range newReader(Options{}, "ecs").tables {
 		for _, row := range table.rows {
 			switch f, found := schema.field(row.field); {
 			case found && f.Type != "object":

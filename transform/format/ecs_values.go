@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"ndrbridge/internal/jsonscan"
+	"ndrbridge/transform"
 )
 
 // The limits of values in flattened fields. Elasticsearch and OpenSearch index a value
@@ -40,7 +41,7 @@ var (
 				return dst, none
 			}
 			var ok bool
-			if dst, ok = appendFlatObject(appendComma(dst), element, maxFlatDepth-1); !ok {
+			if dst, ok = appendFlatObject(transform.AppendComma(dst), element, maxFlatDepth-1); !ok {
 				return dst, none
 			}
 			elements++
@@ -73,7 +74,7 @@ func appendFlat(dst, value []byte, depth int) []byte {
 		if depth > 0 {
 			dst = append(dst, '[')
 			for element := range jsonscan.Elements(value) {
-				dst = appendFlat(appendComma(dst), element, depth-1)
+				dst = appendFlat(transform.AppendComma(dst), element, depth-1)
 			}
 			return append(dst, ']')
 		}
@@ -96,7 +97,7 @@ func appendParts(dst, text []byte) []byte {
 		for n < len(text) && n > maxFlatText-utf8.UTFMax && !utf8.RuneStart(text[n]) {
 			n--
 		}
-		dst = appendText(appendComma(dst), string(text[:n]))
+		dst = appendText(transform.AppendComma(dst), string(text[:n]))
 		text = text[n:]
 	}
 	return append(dst, ']')
@@ -130,7 +131,7 @@ func appendFlatObject(dst, object []byte, depth int) (_ []byte, ok bool) {
 			}
 			names = nil
 		}
-		dst = append(append(append(appendComma(dst), '"'), name...), `":`...)
+		dst = append(append(append(transform.AppendComma(dst), '"'), name...), `":`...)
 		dst = appendFlat(dst, value, depth-1)
 	}
 	return append(dst, '}'), true
@@ -176,7 +177,7 @@ func derived(name string, convert func(text string) string) conversion {
 func appendNames(dst []byte, names ...string) []byte {
 	dst = append(dst, '[')
 	for _, name := range names {
-		dst = append(append(append(appendComma(dst), '"'), name...), '"')
+		dst = append(append(append(transform.AppendComma(dst), '"'), name...), '"')
 	}
 	return append(dst, ']')
 }

@@ -1,6 +1,5 @@
 // Package format encodes events in the formats of log management systems: OCSF 1.8.0,
-// ECS 9.4.0, CEF:0 and LEEF:2.0. What goes where is declared in tables, one for each
-// format and stream.
+// ECS 9.4.0, CEF:0 and LEEF:2.0. What goes where is declared by the files in tables.
 package format
 
 import (
@@ -23,11 +22,41 @@ const (
 	LEEF        Name = "leef"        // Log Event Extended Format, LEEF:2.0, a line of text
 )
 
+// formats are the formats, in the order in which they are documented: the beginning of every
+// document, and what makes an encoder, unless events are sent as they are stored.
+var formats = []struct {
+	name       Name
+	start      string
+	newEncoder func(Options) *Encoder
+}{
+	{CloudEvents, `{"specversion":`, nil},
+	{OCSF, `{"activity_id":`, func(o Options) *Encoder { return newJSONEncoder(o, "ocsf", "unmapped", raw) }},
+	{ECS, `{"@timestamp":`, func(o Options) *Encoder { return newJSONEncoder(o, "ecs", "ndrbridge.unmapped", flatValue) }},
+	{CEF, "CEF:0|", newCEF},
+	{LEEF, "LEEF:2.0|", newLEEF},
+}
+
 // Names returns all formats, in the order in which they are documented.
-func Names() []Name { return []Name{CloudEvents, OCSF, ECS, CEF, LEEF} }
+func Names() (names []Name) {
+	for _, f := range formats {
+		names = append(names, f.name)
+	}
+	return names
+}
 
 // IsKnown reports whether n is one of the formats.
 func (n Name) IsKnown() bool { return slices.Contains(Names(), n) }
+
+// Start returns the beginning of every document of the format, by which a line of a file
+// is recognized as a document. It returns "" for an unknown format.
+func (n Name) Start() string {
+	for _, f := range formats {
+		if f.name == n {
+			return f.start
+		}
+	}
+	return ""
+}
 
 // IsText reports whether a document is a line of text instead of a JSON object.
 func (n Name) IsText() bool { return n == CEF || n == LEEF }
@@ -50,17 +79,22 @@ type Encoder struct {
 // New returns the encoder of a format. It returns an error for CloudEvents, which need
 // none, and for an unknown format.
 func New(n Name, o Options) (*Encoder, error) {
-	switch n {
-	case OCSF:
-		return newEncoder("application/json", ocsfTables(o), (*plan).appendDocument), nil
-	case ECS:
-		return newEncoder("application/json", ecsTables(o), (*plan).appendDocument), nil
-	case CEF:
-		return newCEF(o), nil
-	case LEEF:
-		return newLEEF(o), nil
+	for _, f := range formats {
+		if f.name == n && f.newEncoder != nil {
+			return f.newEncoder(o), nil
+		}
 	}
 	return nil, fmt.Errorf("format %q is not one of %v that have an encoder", n, Names()[1:])
+}
+
+// newJSONEncoder returns the encoder of a format with the tables of a file. rest is the field
+// of the leftovers, and restAs converts them.
+func newJSONEncoder(o Options, file, rest string, restAs conversion) *Encoder {
+	tables := newReader(o, file).tables
+	for i := range tables {
+		tables[i].rest, tables[i].restAs = rest, restAs
+	}
+	return newEncoder("application/json", tables, (*plan).appendDocument)
 }
 
 func newEncoder(contentType string, tables []table, write func(*plan, []byte, *source) []byte) *Encoder {

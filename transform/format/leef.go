@@ -12,20 +12,12 @@ func newLEEF(o Options) *Encoder {
 		header:    []string{"Vendor", "Product", "Version", "EventID"},
 		end:       "0x09|",
 		separator: '\t',
-		lengths:   leefLengths,
 		// Some readers take a backslash for an escape.
 		inHeader:     newCharset(func(r rune) bool { return isPrintable(r) && r != '|' && r != '\\' }),
 		inValue:      printable,
 		appendHeader: appendAsIs,
 		appendValue:  appendAsIs,
-	}, leefTables(o))
+	}, newReader(o, "lines", "leef"))
 }
 
 func appendAsIs(dst, text []byte) []byte { return append(dst, text...) }
-
-// leefLengths are the maximum lengths of texts in LEEF's header and predefined keys.
-var leefLengths = map[string]int{
-	"EventID":       255,
-	"usrName":       255,
-	"identHostName": 255,
-}

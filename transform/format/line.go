@@ -22,8 +22,6 @@ type lineFormat struct {
 	header    []string // the fields of the header
 	end       string   // follows the header
 	separator byte     // precedes a key, except the first
-	// lengths are the maximum lengths of the header's fields and of keys, in bytes.
-	lengths map[string]int
 	// inHeader and inValue are the characters that a field of the header, and the value of
 	// a key, can contain.
 	inHeader, inValue *charset
@@ -42,9 +40,10 @@ const ownPrefix = "ndrbridge"
 // one member each.
 const otherKey = ownPrefix + "Other"
 
-// newLineEncoder returns the encoder of a format with these tables.
-func newLineEncoder(l *lineFormat, tables []table) *Encoder {
+// newLineEncoder returns the encoder of a format with the tables that r has read.
+func newLineEncoder(l *lineFormat, r *reader) *Encoder {
 	l.reserved = map[string]bool{otherKey: true}
+	tables, lengths := r.tables, r.lengths
 	for i := range tables {
 		t := &tables[i]
 		t.inOrder, t.rest = true, ownPrefix+"…"
@@ -63,7 +62,7 @@ func newLineEncoder(l *lineFormat, tables []table) *Encoder {
 			if j < len(l.header) {
 				accepted = l.inHeader
 			}
-			r.as = held(r.as, l.lengths[name], accepted)
+			r.as = held(r.as, lengths[name], accepted)
 			l.reserved[name] = true
 		}
 	}

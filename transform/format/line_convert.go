@@ -3,23 +3,14 @@ package format
 import (
 	"bytes"
 	"math"
-	"strconv"
 
 	"ndrbridge/internal/jsonscan"
 )
 
 // Conversions of the formats that are lines of text.
 var (
-	// integer32 is an integer that fits 32 bits.
-	integer32 = conversion{"32-bit integer", func(dst, value []byte) ([]byte, fit) {
-		n, ok := asInteger(value)
-		return strconv.AppendInt(dst, n, 10), fits(ok && math.MinInt32 <= n && n <= math.MaxInt32)
-	}}
-	// count is an integer that is not negative.
-	count = conversion{"integer", func(dst, value []byte) ([]byte, fit) {
-		n, ok := asInteger(value)
-		return strconv.AppendInt(dst, n, 10), fits(ok && n >= 0)
-	}}
+	integer32 = integerIn("32-bit integer", math.MinInt32, math.MaxInt32)
+	count     = integerIn("integer", 0, math.MaxInt64)
 	// exactText is a text that always is in the field whole: if it has characters that are
 	// not printable, or spaces at its ends, it is JSON.
 	exactText = conversion{text.name, func(dst, value []byte) ([]byte, fit) {
@@ -105,8 +96,8 @@ func joined(c conversion) conversion {
 // second converts the second element of an array if the first and third are equal.
 func second(c conversion) conversion {
 	return conversion{c.name + ", the second if the first is the third", func(dst, value []byte) ([]byte, fit) {
-		e := firstElements(value)
-		if !bytes.Equal(e[0], e[2]) || string(e[1]) == "null" {
+		e := elementsOf(value)
+		if !bytes.Equal(e[0], e[2]) || e[1] == nil {
 			return dst, none
 		}
 		return c.append(dst, e[1])
@@ -116,21 +107,30 @@ func second(c conversion) conversion {
 // firstIfSecond converts the first element of an array if the second is a text.
 func firstIfSecond(c conversion) conversion {
 	return conversion{c.name + ", the first if there is a second", func(dst, value []byte) ([]byte, fit) {
-		e := firstElements(value)
-		if string(e[0]) == "null" || e[1][0] != '"' || isEmpty(e[1]) {
+		e := elementsOf(value)
+		if e[0] == nil || e[1] == nil || e[1][0] != '"' || isEmpty(e[1]) {
 			return dst, none
 		}
 		return c.append(dst, e[0])
 	}}
 }
 
-// firstElements returns the first elements of an array of several sources.
-func firstElements(array []byte) (elements [3][]byte) {
-	i, more := jsonscan.First(array, 1, ']')
-	for n := 0; more && n < len(elements); n++ {
-		end := jsonscan.Value(array, i, jsonscan.MaxDepth)
-		elements[n] = array[i:end]
-		i, more = jsonscan.Next(array, end, ']')
+// devTime is a time of 13 digits, for which a reader needs no devTimeFormat.
+var devTime = conversion{"milliseconds since the epoch, 13 digits", func(dst, value []byte) ([]byte, fit) {
+	start := len(dst)
+	dst, f := instant.append(dst, value)
+	if len(dst)-start != len("1700000000000") {
+		f = none
 	}
-	return elements
-}
+	return dst, f
+}}
+
+// keyword is a text that can be a protocol's keyword or number at IANA.
+var keyword = only(text, func(text []byte) bool {
+	for _, c := range text {
+		if c <= ' ' || c > '~' {
+			return false
+		}
+	}
+	return 0 < len(text) && len(text) <= 32
+})

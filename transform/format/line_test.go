@@ -585,8 +585,8 @@ func TestLengthsAreThoseOfTheTypes(t *testing.T) {
 			}
 		}
 	}
-	check(cefLengths, cefTypes, "Device Vendor", "Device Product", "Device Version", "Device Event Class ID", "Name")
-	check(leefLengths, leefTypes, "EventID")
+	check(newReader(Options{}, "lines", "cef").lengths, cefTypes, "Device Vendor", "Device Product", "Device Version", "Device Event Class ID", "Name")
+	check(newReader(Options{}, "lines", "leef").lengths, leefTypes, "EventID")
 }
 
 func BenchmarkLine(b *testing.B) {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"ndrbridge/internal/jsonscan"
+	"ndrbridge/transform"
 )
 
 // categoryMeaning is what a category of detections stands for in ATT&CK and in the kill
@@ -67,7 +68,7 @@ var killChain = conversion{"array, each a phase: 1 `sec.recon`; 4 `sec.exploit`;
 				continue
 			}
 			phases[meaning.phase] = true
-			dst = append(appendComma(dst), `{"phase_id":`...)
+			dst = append(transform.AppendComma(dst), `{"phase_id":`...)
 			dst = strconv.AppendInt(dst, int64(meaning.phase), 10)
 			dst = appendText(append(dst, `,"phase":`...), killChainPhases[meaning.phase])
 			dst = append(dst, '}')
@@ -81,14 +82,7 @@ var killChain = conversion{"array, each a phase: 1 `sec.recon`; 4 `sec.exploit`;
 // attacks converts an array of a detection's tactics, techniques and categories.
 var attacks = conversion{"array, each a tactic or technique of ATT&CK, `T1234.001` as the sub-technique of `T1234`; without tactics, those of the categories",
 	func(dst, value []byte) ([]byte, fit) {
-		var values [3][]byte
-		i := 0
-		for element := range jsonscan.Elements(value) {
-			if string(element) != "null" {
-				values[i] = element
-			}
-			i++
-		}
+		values := elementsOf(value)
 		start := len(dst)
 		dst = append(dst, '[')
 		dst, tactics := appendAttacks(dst, values[0], appendTactic)
@@ -102,27 +96,11 @@ var attacks = conversion{"array, each a tactic or technique of ATT&CK, `T1234.00
 		if len(dst) == start+1 {
 			return dst, none
 		}
-		if !isList(values[2]) {
+		if values[2] != nil && !isTexts(values[2]) {
 			f = part // the categories are not in another field
 		}
 		return append(dst, ']'), f
 	}}
-
-// isList reports whether a value is absent or an array of strings.
-func isList(value []byte) bool {
-	if value == nil {
-		return true
-	}
-	if value[0] != '[' {
-		return false
-	}
-	for element := range jsonscan.Elements(value) {
-		if element[0] != '"' {
-			return false
-		}
-	}
-	return true
-}
 
 // appendMeant appends the attacks that categories stand for, each once.
 func appendMeant(dst, categories []byte, withTechniques bool) []byte {
@@ -133,7 +111,7 @@ func appendMeant(dst, categories []byte, withTechniques bool) []byte {
 				continue
 			}
 			seen = append(seen, id)
-			dst = append(appendComma(dst), `{"`+kind+`":{"uid":"`+id+`","name":"`+attackNames[id]+`","src_url":"`+address+id+`"}}`...)
+			dst = append(transform.AppendComma(dst), `{"`+kind+`":{"uid":"`+id+`","name":"`+attackNames[id]+`","src_url":"`+address+id+`"}}`...)
 		}
 	}
 	for meaning := range meanings(categories) {
@@ -145,65 +123,60 @@ func appendMeant(dst, categories []byte, withTechniques bool) []byte {
 	return dst
 }
 
-// attack is a tactic or technique, as JSON values.
+// attack is a tactic or technique: scalar JSON values, nil if absent.
 type attack struct {
-	id, name, url []byte
-	others        bool // it has other members
+	id, name, reference []byte
+	legacy              []byte // the value of legacy_ids
+	others              bool   // it has other values, too
 }
 
-func parseAttack(value []byte) (a attack) {
-	var legacy []byte
-	switch value[0] {
-	case '{':
-	case '[':
-		a.others = true
-		return a
-	default:
-		if isOCSFAttackID(value) {
-			a.id = value
-		} else {
-			a.name = value
-		}
-		return a
-	}
-	for name, member := range jsonscan.Members(value) {
-		if string(member) == "null" {
+// parseAttack reads an object of a detection's tactics or techniques.
+func parseAttack(object []byte) (a attack) {
+	for name, member := range jsonscan.Members(object) {
+		if string(member) == "null" || isEmpty(member) {
 			continue
 		}
+		var into *[]byte
 		switch string(name) {
 		case "id":
-			a.others = a.others || a.id != nil
-			a.id = member
+			into = &a.id
 		case "name":
-			a.others = a.others || a.name != nil
-			a.name = member
+			into = &a.name
 		case "url":
-			a.others = a.others || a.url != nil
-			a.url = member
+			into = &a.reference
 		case "legacy_ids":
-			legacy = member
-		default:
-			a.others = a.others || !isEmpty(member)
+			a.legacy = member
+			continue
 		}
-	}
-	if legacy != nil {
-		// Mostly the same id again.
-		for id := range elements(legacy) {
-			a.others = a.others || !bytes.Equal(id, a.id)
+		if into == nil || member[0] == '{' || member[0] == '[' || *into != nil {
+			a.others = true
+		} else {
+			*into = member
 		}
 	}
 	return a
 }
 
-// isOCSFAttackID reports whether a JSON value is the id of a tactic or technique.
-func isOCSFAttackID(value []byte) bool {
-	id, found := bytes.CutPrefix(value, []byte(`"T`))
-	if !found {
-		return false
+// ocsfAttack reads an element of the arrays: an object, or a text that is an id or a name.
+func ocsfAttack(element []byte) attack {
+	switch element[0] {
+	case '{':
+	case '[':
+		return attack{others: true}
+	default:
+		if isAttackID(categoryOf(element)) {
+			return attack{id: element}
+		}
+		return attack{name: element}
 	}
-	id = bytes.TrimPrefix(id, []byte("A"))
-	digits := bytes.TrimRight(id, `"`)
-	return len(digits) >= 4 && len(digits) <= 8 && len(bytes.Trim(digits, "0123456789.")) == 0
+	a := parseAttack(element)
+	if a.legacy != nil {
+		// Mostly the same id again.
+		for id := range elements(a.legacy) {
+			a.others = a.others || !bytes.Equal(id, a.id)
+		}
+	}
+	return a
 }
 
 // appendAttacks appends an object for each element of an array.
@@ -216,9 +189,9 @@ func appendAttacks(dst, list []byte, each func(dst []byte, a attack) ([]byte, fi
 		if string(element) == "null" {
 			continue
 		}
-		a := parseAttack(element)
+		a := ocsfAttack(element)
 		start := len(dst)
-		dst = append(appendComma(dst), '{')
+		dst = append(transform.AppendComma(dst), '{')
 		var of fit
 		dst, of = each(dst, a)
 		if of == none {
@@ -238,7 +211,7 @@ func appendTactic(dst []byte, a attack) ([]byte, fit) { return appendNamed(dst, 
 
 // appendTechnique appends the members of an attack that is a technique or a part of one.
 func appendTechnique(dst []byte, a attack) ([]byte, fit) {
-	if parent, _, found := bytes.Cut(a.id, []byte(".")); found && isOCSFAttackID(a.id) {
+	if parent, _, found := bytes.Cut(a.id, []byte(".")); found && isAttackID(categoryOf(a.id)) {
 		dst = append(dst, `"technique":{"uid":`...)
 		dst = append(append(dst, parent...), `"},`...)
 		return appendNamed(dst, "sub_technique", a)
@@ -255,9 +228,9 @@ func appendNamed(dst []byte, kind string, a attack) ([]byte, fit) {
 	if len(dst) == start {
 		return dst, none
 	}
-	dst, url := appendField(dst, "src_url", webURL, a.url)
+	dst, url := appendField(dst, "src_url", webURL, a.reference)
 	f := whole
-	for i, value := range [][]byte{a.id, a.name, a.url} {
+	for i, value := range [][]byte{a.id, a.name, a.reference} {
 		if value != nil && !isEmpty(value) && []fit{id, name, url}[i] != whole {
 			f = part
 		}

@@ -7,30 +7,19 @@ import (
 	"strconv"
 
 	"ndrbridge/internal/jsonscan"
+	"ndrbridge/transform"
 )
 
 // The conversions of records' fields.
 
-// pair returns the two elements of an array of two sources, nil if absent.
-func pair(value []byte) (values [2][]byte) {
-	i := 0
-	for element := range jsonscan.Elements(value) {
-		if i < len(values) && string(element) != "null" {
-			values[i] = element
-		}
-		i++
-	}
-	return values
-}
-
-// ocsfDirection picks the direction of a connection from two values: whether its client and
+// directionOf picks the direction of a connection from two values: whether its client and
 // its server are external. internal is the caption of a connection between hosts inside.
-func ocsfDirection(internal string) picker {
+func directionOf(internal string) picker {
 	return picker{"3: both are internal; 2: the client is internal; 1: the server is internal; 0: any other", func(value []byte) (choice, fit) {
 		if value[0] != '[' {
 			return choice{0, "Unknown"}, part
 		}
-		switch external := pair(value); string(external[0]) + " " + string(external[1]) {
+		switch external := elementsOf(value); string(external[0]) + " " + string(external[1]) {
 		case "false true":
 			return choice{2, "Outbound"}, part
 		case "true false":
@@ -104,7 +93,7 @@ var tcpFlags = conversion{"integer, or the sum of an array of flags", func(dst, 
 
 // duration is the time between two times in milliseconds.
 var duration = conversion{"milliseconds between the two", func(dst, value []byte) ([]byte, fit) {
-	times := pair(value)
+	times := elementsOf(value)
 	if times[0] == nil || times[1] == nil {
 		return dst, none
 	}
@@ -132,8 +121,8 @@ func scaled(name string, by float64) conversion {
 	}}
 }
 
-// ocsfFailure picks the outcome from an error, or from a status code.
-var ocsfFailure = picker{"2: an error, or a status code from 400; 1: any other status code, or answers", func(value []byte) (choice, fit) {
+// failurePicker picks the outcome from an error, or from a status code.
+var failurePicker = picker{"2: an error, or a status code from 400; 1: any other status code, or answers", func(value []byte) (choice, fit) {
 	switch {
 	case value[0] == '[':
 		return choice{1, "Success"}, part
@@ -151,8 +140,8 @@ var ocsfFailure = picker{"2: an error, or a status code from 400; 1: any other s
 	return choice{2, "Failure"}, part
 }}
 
-// ocsfHTTPOutcome picks the outcome from the status of a response.
-var ocsfHTTPOutcome = picker{"1: below 400; 2: from 400", func(value []byte) (choice, fit) {
+// httpOutcomePicker picks the outcome from the status of a response.
+var httpOutcomePicker = picker{"1: below 400; 2: from 400", func(value []byte) (choice, fit) {
 	switch code, ok := asInteger(value); {
 	case !ok || code <= 0:
 		return choice{}, none
@@ -162,14 +151,8 @@ var ocsfHTTPOutcome = picker{"1: below 400; 2: from 400", func(value []byte) (ch
 	return choice{2, "Failure"}, part
 }}
 
-// ocsfHTTPStatus is the status of a response; 0 means that there was none.
-var ocsfHTTPStatus = conversion{"integer above 0", func(dst, value []byte) ([]byte, fit) {
-	code, ok := asInteger(value)
-	return strconv.AppendInt(dst, code, 10), fits(ok && code > 0)
-}}
-
-// ocsfHTTPMethod is a method that the schema knows.
-var ocsfHTTPMethod = named("one of the schema's methods", only(text, func(method []byte) bool {
+// httpMethod is a method that the schema knows.
+var httpMethod = named("one of the schema's methods", only(text, func(method []byte) bool {
 	switch string(method) {
 	case "CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE":
 		return true
@@ -177,9 +160,9 @@ var ocsfHTTPMethod = named("one of the schema's methods", only(text, func(method
 	return false
 }))
 
-// ocsfURLPath converts a host and a URI, which may begin with the host, to the path.
-var ocsfURLPath = conversion{"the path: the URI without the host", func(dst, value []byte) ([]byte, fit) {
-	values := pair(value)
+// uriPath converts a host and a URI, which may begin with the host, to the path.
+var uriPath = conversion{"the path: the URI without the host", func(dst, value []byte) ([]byte, fit) {
+	values := elementsOf(value)
 	host, uri := values[0], values[1]
 	if uri == nil || uri[0] != '"' {
 		return dst, none
@@ -210,8 +193,8 @@ var baseName = conversion{"the name at the end of the path", func(dst, value []b
 	return appendText(dst, string(name)), min(part, fits(len(name) > 0))
 }}
 
-// ocsfSMBActivity picks the activity from isCommandCreate, or from the method.
-var ocsfSMBActivity = picker{"3: `isCommandCreate`; 99: any other method", func(value []byte) (choice, fit) {
+// smbActivity picks the activity from isCommandCreate, or from the method.
+var smbActivity = picker{"3: `isCommandCreate`; 99: any other method", func(value []byte) (choice, fit) {
 	switch {
 	case string(value) == "true":
 		return choice{3, "File Create"}, part
@@ -223,16 +206,16 @@ var ocsfSMBActivity = picker{"3: `isCommandCreate`; 99: any other method", func(
 	return choice{99, ""}, part
 }}
 
-// ocsfDNSActivity picks the activity from an array of what only responses have.
-var ocsfDNSActivity = picker{"2: with answers, an error or the bytes of a response; 1: any other", func(value []byte) (choice, fit) {
+// dnsActivity picks the activity from an array of what only responses have.
+var dnsActivity = picker{"2: with answers, an error or the bytes of a response; 1: any other", func(value []byte) (choice, fit) {
 	if value[0] == '[' {
 		return choice{2, "Response"}, part
 	}
 	return choice{1, "Query"}, part
 }}
 
-// ocsfDNSCode picks the response code from an error, or from answers.
-var ocsfDNSCode = func() picker {
+// dnsCode picks the response code from an error, or from answers.
+var dnsCode = func() picker {
 	named := words(part, map[string]choice{
 		"noerror": {0, "NoError"}, "formerr": {1, "FormError"}, "servfail": {2, "ServError"}, "nxdomain": {3, "NXDomain"}, "notimp": {4, "NotImp"},
 		"refused": {5, "Refused"}, "yxdomain": {6, "YXDomain"}, "yxrrset": {7, "YXRRSet"}, "nxrrset": {8, "NXRRSet"}, "notauth": {9, "NotAuth"},
@@ -246,13 +229,8 @@ var ocsfDNSCode = func() picker {
 	}}
 }()
 
-// ocsfDNSOpcode picks the number of an operation.
-var ocsfDNSOpcode = words(part, map[string]choice{
-	"query": {0, ""}, "iquery": {1, ""}, "status": {2, ""}, "notify": {4, ""}, "update": {5, ""}, "*": {99, ""},
-})
-
-// ocsfDNSAnswers converts answers: objects with data, or data alone.
-var ocsfDNSAnswers = conversion{"array, each an answer: `data`, `type`, `ttl`", func(dst, value []byte) ([]byte, fit) {
+// answers converts answers: objects with data, or data alone.
+var answers = conversion{"array, each an answer: `data`, `type`, `ttl`", func(dst, value []byte) ([]byte, fit) {
 	start := len(dst)
 	dst = append(dst, '[')
 	all := whole
@@ -261,7 +239,7 @@ var ocsfDNSAnswers = conversion{"array, each an answer: `data`, `type`, `ttl`", 
 			continue
 		}
 		before := len(dst)
-		dst = append(appendComma(dst), '{')
+		dst = append(transform.AppendComma(dst), '{')
 		var f fit
 		if answer[0] != '{' {
 			dst, f = appendField(dst, "rdata", text, answer)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"ndrbridge/internal/jsonscan"
+	"ndrbridge/transform"
 )
 
 // participant is a participant of a detection, as JSON values.
@@ -142,30 +143,23 @@ var oneAddress = firstOf(address)
 func (r *participantReader) evidences() conversion {
 	return conversion{"array, each a participant: `src_endpoint` of an offender, `dst_endpoint` of a victim, `device` of any other, `user`, and `data`, the participant as it is",
 		func(dst, value []byte) ([]byte, fit) {
-			var values [3][]byte // participants, the ports
-			i := 0
-			for element := range jsonscan.Elements(value) {
-				if values[i] = element; string(element) == "null" {
-					values[i] = nil
-				}
-				i++
-			}
+			values := elementsOf(value) // participants, the ports
 			start := len(dst)
 			dst = append(dst, '[')
 			var placed [2]bool
 			if values[0] != nil {
 				r.release() // those of another document
 				for _, e := range r.read(values[0]) {
-					dst = append(appendComma(dst), '{')
+					dst = append(transform.AppendComma(dst), '{')
 					if e.isObject() {
-						dst = appendEvidence(dst, &e.participant, values[1:], &placed)
+						dst = appendEvidence(dst, &e.participant, values[1:3], &placed)
 					}
 					dst, _ = appendField(dst, "data", raw, e.json)
 					dst = append(dst, '}')
 				}
 			}
 			if values[1] != nil && !placed[0] || values[2] != nil && !placed[1] {
-				dst = append(appendComma(dst), `{"name":"ports","data":{`...)
+				dst = append(transform.AppendComma(dst), `{"name":"ports","data":{`...)
 				dst, _ = appendField(dst, "client_port", raw, values[1])
 				dst, _ = appendField(dst, "server_port", raw, values[2])
 				dst = append(dst, `}}`...)
@@ -220,7 +214,7 @@ func (r *participantReader) resources() conversion {
 				continue
 			}
 			object := len(dst)
-			dst = append(appendComma(dst), '{')
+			dst = append(transform.AppendComma(dst), '{')
 			empty := len(dst)
 			dst, _ = appendField(dst, "uid", text, p.object)
 			var name fit
@@ -282,7 +276,7 @@ func appendObservable(dst []byte, first, i int, object, field string, id int, ki
 		return dst
 	}
 	start := len(dst)
-	dst = append(appendComma(dst), `{"type_id":`...)
+	dst = append(transform.AppendComma(dst), `{"type_id":`...)
 	dst = strconv.AppendInt(dst, int64(id), 10)
 	dst = append(append(append(dst, `,"type":"`...), kind...), `","value":`...)
 	kindAndValue := start + 1
@@ -304,7 +298,7 @@ const maxSearched = 8 << 10
 // appendInner appends a member that is an object, if members appends any to it.
 func appendInner(object []byte, name string, members func(dst []byte) []byte) []byte {
 	start := len(object)
-	object = append(append(append(appendComma(object), '"'), name...), `":{`...)
+	object = append(append(append(transform.AppendComma(object), '"'), name...), `":{`...)
 	empty := len(object)
 	if object = members(object); len(object) == empty {
 		return object[:start]

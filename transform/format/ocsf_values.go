@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"ndrbridge/transform"
 )
 
 // OCSF has pairs of fields for a value of a list: its number and its caption, which is the
@@ -175,7 +177,7 @@ func appendField(object []byte, name string, as conversion, value []byte) (_ []b
 		return object, none
 	}
 	start := len(object)
-	object = append(append(append(appendComma(object), '"'), name...), `":`...)
+	object = append(append(append(transform.AppendComma(object), '"'), name...), `":`...)
 	if object, f = as.append(object, value); f == none {
 		return object[:start], none
 	}

@@ -101,7 +101,7 @@ func (p preset) appendLog(dst []byte, e transform.Event) (_ []byte, err error) {
 		"message", message, "ddsource", "ndrbridge", "ddtags", tags, "hostname", e.Appliance,
 		"service", cmp.Or(p.s.Service, "ndrbridge"), "status", statuses[c.Level])
 	if age := p.now().Sub(c.Time); err == nil && -ahead <= age && age <= oldest {
-		dst, err = webhook.AppendMembers(dst, "timestamp", c.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
+		dst, err = webhook.AppendMembers(dst, "timestamp", string(transform.AppendTime(nil, c.Time)))
 	}
 	if text {
 		return append(dst[:len(dst)-len(",")], '}'), err

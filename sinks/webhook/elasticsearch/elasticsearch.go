@@ -184,8 +184,7 @@ func (p *preset) appendDocument(dst []byte, e transform.Event) ([]byte, error) {
 // appendTime appends the beginning of an object whose first member is a time.
 func appendTime(dst []byte, name string, at time.Time) []byte {
 	dst = append(append(append(dst, `{"`...), name...), `":"`...)
-	dst = at.UTC().AppendFormat(dst, "2006-01-02T15:04:05.000Z07:00")
-	return append(dst, `",`...)
+	return append(transform.AppendTime(dst, at), `",`...)
 }
 
 func (p *preset) isCloudEvents() bool { return p.format == "" || p.format == format.CloudEvents }
