@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"ndrbridge/internal/secretfile"
+	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/render"
-	"ndrbridge/sinks/webhook/signature"
 )
 
 // Webhook configures delivery to an HTTP endpoint, or to a service for which there is a
@@ -269,7 +269,7 @@ func (c checks) sign(path string, w Webhook, mode string) {
 		c.wrong(path, "cannot be combined with mode binary, because only the body is signed and the attributes are in the header; leave mode out")
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
-		if slices.Contains(signature.Fields(), textproto.CanonicalMIMEHeaderKey(name)) {
+		if slices.Contains(webhook.SignatureFields(), textproto.CanonicalMIMEHeaderKey(name)) {
 			c.wrong(join(parent(path)+".headers", printable(name)), "is set, and so is sign, which sets that header; keep one of them")
 		}
 	}
@@ -286,7 +286,7 @@ func (c checks) sign(path string, w Webhook, mode string) {
 			c.wrong(at, "%v%s", err, fileAdvice(err))
 			continue
 		}
-		if _, err := signature.ParseKey(text); err != nil {
+		if _, err := webhook.ParseSignKey(text); err != nil {
 			c.wrong(at, "%v; write whsec_ followed by the base64 of 24 to 64 bytes, as given by the receiver", err)
 		}
 	}

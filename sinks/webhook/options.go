@@ -14,7 +14,6 @@ import (
 
 	"ndrbridge/internal/lease"
 	"ndrbridge/sinks/webhook/render"
-	"ndrbridge/sinks/webhook/signature"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
 )
@@ -55,7 +54,7 @@ type Options struct {
 	// rejected.
 	Template *render.Template
 	// SignSecrets sign every request as Standard Webhooks defines, each with a
-	// signature of its own, so that secrets can be rotated. See signature.ParseKey.
+	// signature of its own, so that secrets can be rotated. See ParseSignKey.
 	// They cannot be combined with Preset, nor with Gzip, because receivers differ on
 	// whether the compressed body is signed, nor with mode binary, because only the
 	// body is signed: anyone holding one such request could send it again with other
@@ -231,7 +230,7 @@ var errControl = errors.New("it contains a line break or another control charact
 // sets reports whether the bridge sets a header field itself.
 func (o Options) sets(name string) bool {
 	return slices.Contains(reserved, name) || strings.HasPrefix(name, "Ce-") ||
-		len(o.SignSecrets) > 0 && slices.Contains(signature.Fields(), name)
+		len(o.SignSecrets) > 0 && slices.Contains(SignatureFields(), name)
 }
 
 // checkSize returns an error if the header or one of its fields is too large.

@@ -1,23 +1,73 @@
 package webhook
 
 import (
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
-	"ndrbridge/sinks/webhook/signature"
 	"ndrbridge/transform"
 )
 
+// The header fields of a request that is signed according to Standard Webhooks 1.0.0, by its
+// symmetric scheme v1, HMAC-SHA256; in canonical form.
+const (
+	idField        = "Webhook-Id"
+	timestampField = "Webhook-Timestamp"
+	signatureField = "Webhook-Signature"
+)
+
+// SignatureFields returns the names of all of them.
+func SignatureFields() []string { return []string{idField, timestampField, signatureField} }
+
+// SignKey is a secret shared by sender and receiver. Formatting a SignKey never reveals the
+// secret.
+type SignKey struct{ secret *[]byte }
+
+// ParseSignKey parses a secret in its usual form: base64 of 24 to 64 bytes, with an
+// optional prefix whsec_. Surrounding white space is ignored. The error does not quote
+// the secret.
+func ParseSignKey(text string) (SignKey, error) {
+	secret, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(strings.TrimSpace(text), "whsec_"))
+	if err != nil {
+		return SignKey{}, errors.New("is not valid base64 after the optional whsec_")
+	}
+	const minBytes, maxBytes = 24, 64
+	if len(secret) < minBytes || len(secret) > maxBytes {
+		return SignKey{}, fmt.Errorf("is %d bytes long when decoded; it must be %d to %d", len(secret), minBytes, maxBytes)
+	}
+	return SignKey{&secret}, nil
+}
+
+// setSignatures sets the three fields in header. The id names the message: it is the same
+// whenever the message is sent again, and contains no full stop. at is the time of the
+// attempt. There is one signature for each key, and a receiver accepts if it knows one
+// of them: to rotate a secret, sign with the old and the new one for a while.
+func setSignatures(header http.Header, id string, at time.Time, body []byte, keys []SignKey) {
+	timestamp := strconv.FormatInt(at.Unix(), 10)
+	signatures := make([]string, len(keys))
+	for i, key := range keys {
+		mac := hmac.New(sha256.New, *key.secret)
+		_, _ = mac.Write([]byte(id + "." + timestamp + "."))
+		_, _ = mac.Write(body)
+		signatures[i] = "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	}
+	header[idField] = []string{id}
+	header[timestampField] = []string{timestamp}
+	header[signatureField] = []string{strings.Join(signatures, " ")}
+}
+
 // parseKeys parses the secrets that sign requests.
-func parseKeys(secrets []string) ([]signature.Key, error) {
-	var keys []signature.Key
+func parseKeys(secrets []string) ([]SignKey, error) {
+	var keys []SignKey
 	for i, secret := range secrets {
-		key, err := signature.ParseKey(secret)
+		key, err := ParseSignKey(secret)
 		if err != nil {
 			return nil, fmt.Errorf("sign: secret %d %w", i+1, err)
 		}
@@ -33,7 +83,7 @@ func (s *Sink) signed(header http.Header, events []transform.Event, body []byte)
 		return header
 	}
 	header = maps.Clone(header)
-	signature.Set(header, messageID(events), time.Now(), body, s.keys)
+	setSignatures(header, messageID(events), time.Now(), body, s.keys)
 	return header
 }
 

@@ -19,7 +19,6 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
-	"ndrbridge/sinks/webhook/signature"
 	"ndrbridge/transform"
 )
 
@@ -48,11 +47,11 @@ type Sink struct {
 	transport *http.Transport
 	request   *http.Request // copied by each request; read-only after New, headers included
 	gzipPool  gzipPool
-	remembers bool            // the preset uses Options.Memory
-	keys      []signature.Key // empty if requests are not signed
-	limiter   *rate.Limiter   // of the preset's requests; nil if unlimited
-	window    window          // used by one Send at a time
-	target    string          // method, scheme and host, for errors
+	remembers bool          // the preset uses Options.Memory
+	keys      []SignKey     // empty if requests are not signed
+	limiter   *rate.Limiter // of the preset's requests; nil if unlimited
+	window    window        // used by one Send at a time
+	target    string        // method, scheme and host, for errors
 	secrets   *secrets
 	tokens    *tokens // nil without OAuth
 }

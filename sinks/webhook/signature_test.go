@@ -1,4 +1,4 @@
-package signature_test
+package webhook
 
 import (
 	"encoding/base64"
@@ -12,12 +12,10 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"pgregory.net/rapid"
-
-	"ndrbridge/sinks/webhook/signature"
 )
 
 func TestTheVectorOfTheSpecification(t *testing.T) {
-	text, err := os.ReadFile("testdata/vector.json")
+	text, err := os.ReadFile("testdata/signature.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,12 +26,12 @@ func TestTheVectorOfTheSpecification(t *testing.T) {
 	if err := json.Unmarshal(text, &vector); err != nil {
 		t.Fatal(err)
 	}
-	key, err := signature.ParseKey(vector.Secret)
+	key, err := ParseSignKey(vector.Secret)
 	if err != nil {
 		t.Fatal(err)
 	}
 	header := make(http.Header)
-	signature.Set(header, vector.ID, time.Unix(vector.Timestamp, 0), []byte(vector.Body), []signature.Key{key})
+	setSignatures(header, vector.ID, time.Unix(vector.Timestamp, 0), []byte(vector.Body), []SignKey{key})
 	for name, want := range map[string]string{
 		"webhook-id": vector.ID, "webhook-timestamp": fmt.Sprint(vector.Timestamp), "webhook-signature": vector.Signature,
 	} {
@@ -47,16 +45,16 @@ func TestAnotherImplementationVerifiesEverySignature(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		secrets := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 24, 64), 1, 3).Draw(t, "secrets")
 		body := rapid.SliceOf(rapid.Byte()).Draw(t, "body")
-		var keys []signature.Key
+		var keys []SignKey
 		for _, secret := range secrets {
-			key, err := signature.ParseKey("whsec_" + base64.StdEncoding.EncodeToString(secret))
+			key, err := ParseSignKey("whsec_" + base64.StdEncoding.EncodeToString(secret))
 			if err != nil {
 				t.Fatal(err)
 			}
 			keys = append(keys, key)
 		}
 		header := make(http.Header)
-		signature.Set(header, "msg_1", time.Now(), body, keys)
+		setSignatures(header, "msg_1", time.Now(), body, keys)
 		for _, secret := range secrets {
 			verifier, err := standardwebhooks.NewWebhookRaw(secret)
 			if err != nil {
@@ -72,7 +70,7 @@ func TestAnotherImplementationVerifiesEverySignature(t *testing.T) {
 	})
 }
 
-func TestParseKey(t *testing.T) {
+func TestParseSignKey(t *testing.T) {
 	bytes := func(n int) string { return base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", n))) }
 	for _, test := range []struct{ name, text, want string }{
 		{"a secret as it is given out is read", "whsec_" + bytes(24), ""},
@@ -84,7 +82,7 @@ func TestParseKey(t *testing.T) {
 		{"a secret that is too long is an error", bytes(65), "is 65 bytes long"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			key, err := signature.ParseKey(test.text)
+			key, err := ParseSignKey(test.text)
 			if fmt.Sprint(err) != "<nil>" && (test.want == "" || !strings.Contains(err.Error(), test.want)) || err == nil && test.want != "" {
 				t.Fatalf("error %v, want %q", err, test.want)
 			}
@@ -95,14 +93,14 @@ func TestParseKey(t *testing.T) {
 	}
 }
 
-func BenchmarkSet(b *testing.B) {
-	key, err := signature.ParseKey(base64.StdEncoding.EncodeToString(make([]byte, 32)))
+func BenchmarkSign(b *testing.B) {
+	key, err := ParseSignKey(base64.StdEncoding.EncodeToString(make([]byte, 32)))
 	if err != nil {
 		b.Fatal(err)
 	}
-	body, keys := make([]byte, 2<<10), []signature.Key{key}
+	body, keys := make([]byte, 2<<10), []SignKey{key}
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
-		signature.Set(make(http.Header, 3), "msg_1", time.Unix(1614265330, 0), body, keys)
+		setSignatures(make(http.Header, 3), "msg_1", time.Unix(1614265330, 0), body, keys)
 	}
 }
