@@ -70,6 +70,30 @@ func (s *Server) Requests() []Request {
 	return s.requests[:len(s.requests):len(s.requests)]
 }
 
+// Open returns the preset for a URL.
+func Open(t testing.TB, open func(url string) (*webhook.Preset, error), url string) *webhook.Preset {
+	t.Helper()
+	p, err := open(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// EveryKind sends events of every kind, each to a service of its own, and compares the bodies
+// of the requests with golden files.
+func EveryKind(t *testing.T, service func() func(Request) Reply, open func(url string) (*webhook.Preset, error)) {
+	for _, kind := range Events(t) {
+		t.Run(kind.Name, func(t *testing.T) {
+			s := Serve(t, service())
+			if err := Send(t, s.URL, Open(t, open, s.URL), kind.Event); err != nil {
+				t.Fatal(err)
+			}
+			Golden(t, kind.Name, s.Requests()[0].Body)
+		})
+	}
+}
+
 // Send sends events by a preset, without its rate limit, which would slow tests down.
 func Send(t testing.TB, url string, p *webhook.Preset, events ...transform.Event) error {
 	t.Helper()
@@ -128,11 +152,7 @@ func Answers(t *testing.T, event transform.Event, open func(url string) (*webhoo
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			s := Serve(t, func(Request) Reply { return c.Reply })
-			p, err := open(s.URL + "/hook")
-			if err != nil {
-				t.Fatal(err)
-			}
-			err = Send(t, s.URL+"/hook", p, event)
+			err := Send(t, s.URL+"/hook", Open(t, open, s.URL+"/hook"), event)
 			class, wait := Result(err)
 			if class != c.Class || wait != c.Wait {
 				t.Errorf("%s, wait %v; want %s, wait %v: %v", class, wait, c.Class, c.Wait, err)

@@ -3,13 +3,16 @@ package datadog
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"ndrbridge/internal/failure"
+	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/findingtest"
 	"ndrbridge/test/presettest"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
@@ -25,14 +28,9 @@ func openAt(s webhook.PresetSettings, now func() time.Time) (*webhook.Preset, er
 	return spec.Open(s)
 }
 
-func opened(t testing.TB) *webhook.Preset {
-	t.Helper()
+func at(string) (*webhook.Preset, error) {
 	now := func() time.Time { return time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC) } // of presettest's events
-	p, err := openAt(webhook.PresetSettings{Key: "dd-secret-key", Tags: []string{"env:prod"}}, now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return openAt(webhook.PresetSettings{Key: "dd-secret-key", Tags: []string{"env:prod"}}, now)
 }
 
 // intake answers as Datadog does, but that it refuses a log that it would cut.
@@ -69,15 +67,7 @@ func (in *intake) answer(r presettest.Request) presettest.Reply {
 }
 
 func TestEveryKindOfEventIsALog(t *testing.T) {
-	for _, kind := range presettest.Events(t) {
-		t.Run(kind.Name, func(t *testing.T) {
-			s := presettest.Serve(t, new(intake).answer)
-			if err := presettest.Send(t, s.URL, opened(t), kind.Event); err != nil {
-				t.Fatal(err)
-			}
-			presettest.Golden(t, kind.Name, s.Requests()[0].Body)
-		})
-	}
+	presettest.EveryKind(t, func() func(presettest.Request) presettest.Reply { return new(intake).answer }, at)
 }
 
 func TestDocumentsAreLogs(t *testing.T) {
@@ -166,7 +156,7 @@ func TestRequestsStayWithinTheLimitsOfTheIntake(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			in := &intake{}
 			s := presettest.Serve(t, in.answer)
-			if err := presettest.Send(t, s.URL, opened(t), sinktest.Events(test.logs, 5, test.size)...); err != nil {
+			if err := presettest.Send(t, s.URL, presettest.Open(t, at, ""), sinktest.Events(test.logs, 5, test.size)...); err != nil {
 				t.Fatal(err)
 			}
 			if len(in.ids) != test.logs || len(s.Requests()) != test.inRequests {
@@ -177,18 +167,18 @@ func TestRequestsStayWithinTheLimitsOfTheIntake(t *testing.T) {
 }
 
 func TestALogThatDatadogWouldTruncateIsRejectedAndTheOthersArrive(t *testing.T) {
-	for at := range 3 {
+	for large := range 3 {
 		in := &intake{}
 		s := presettest.Serve(t, in.answer)
 		events := sinktest.Events(3, 3, 0)
-		events[at] = sinktest.Events(1, 1, 1_000_001)[0]
-		each, ok := presettest.Send(t, s.URL, opened(t), events...).(failure.EventErrors)
+		events[large] = sinktest.Events(1, 1, 1_000_001)[0]
+		each, ok := presettest.Send(t, s.URL, presettest.Open(t, at, ""), events...).(failure.EventErrors)
 		if !ok || len(in.ids) != 2 {
 			t.Fatalf("%d logs arrived", len(in.ids))
 		}
 		for i, err := range each {
-			if class, _ := presettest.Result(err); (class == failure.Rejected) != (i == at) {
-				t.Errorf("event %d of those with a large one at %d: %v", i, at, err)
+			if class, _ := presettest.Result(err); (class == failure.Rejected) != (i == large) {
+				t.Errorf("event %d of those with a large one at %d: %v", i, large, err)
 			}
 		}
 	}
@@ -196,7 +186,7 @@ func TestALogThatDatadogWouldTruncateIsRejectedAndTheOthersArrive(t *testing.T) 
 
 func TestDatadogsAnswers(t *testing.T) {
 	text := func(status int) presettest.Reply { return presettest.Reply{Status: status} }
-	presettest.Answers(t, presettest.Events(t)[0].Event, func(string) (*webhook.Preset, error) { return opened(t), nil }, []presettest.Case{
+	presettest.Answers(t, presettest.Events(t)[0].Event, at, []presettest.Case{
 		{Name: "accepted is durable", Reply: text(202)},
 		{Name: "a bad request is rejected", Reply: text(400), Class: failure.Rejected},
 		{Name: "a missing key halts", Reply: text(401), Class: failure.Halted},
@@ -206,4 +196,67 @@ func TestDatadogsAnswers(t *testing.T) {
 		{Name: "too many wait", Reply: text(429), Class: failure.Throttled},
 		{Name: "a server that fails passes", Reply: text(500), Class: failure.Transient},
 	})
+}
+
+func TestConformance(t *testing.T) {
+	presettest.Conformance(t, presettest.Store{
+		Open: func(string) (*webhook.Preset, error) {
+			return openAt(webhook.PresetSettings{Key: "s3cret-key"}, time.Now)
+		},
+		Unpack: func(body []byte) (all [][]byte, err error) {
+			var logs []struct{ Event json.RawMessage }
+			err = json.Unmarshal(body, &logs)
+			for _, log := range logs {
+				all = append(all, log.Event)
+			}
+			return all, err
+		},
+		Answer:  presettest.Whole(http.StatusAccepted, `{}`),
+		Options: webhook.Options{Concurrency: 4, Gzip: true},
+	})
+}
+
+func TestKeysAreCheckedAtTheAPIOfTheSite(t *testing.T) {
+	const intake = "http-intake.logs.site.example"
+	api := presettest.API("DD-API-KEY", presettest.CheckKey, func(w http.ResponseWriter, _ *http.Request) {
+		presettest.JSON(w, http.StatusForbidden, `{"errors":["Forbidden"]}`)
+	},
+		map[string]string{"GET /api/v1/validate": `200 {"valid":true}`})
+	// The names are fictitious: they are reached through a proxy, which receives the host.
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host != "api.site.example" {
+			t.Errorf("%s was asked", r.Host)
+		}
+		api.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	proxy, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		host, key string
+		want      findingtest.Row
+	}{
+		"a valid key":                  {intake, presettest.CheckKey, presettest.Row("key", finding.OK, "knows", "")},
+		"a wrong key":                  {intake, "wrong-key", presettest.Row("key", finding.Failed, "403", "application key")},
+		"a relay, which is not a site": {"relay.example", presettest.CheckKey, presettest.Row("delivery", finding.Untried, "cannot be checked", "ndrbridge render")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			preset, err := openAt(webhook.PresetSettings{URL: "http://" + test.host + "/api/v2/logs", Key: test.key}, time.Now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := webhook.New(webhook.Options{URL: "http://" + test.host + "/api/v2/logs", Proxy: proxy, Preset: preset})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			found := s.Check(t.Context(), time.Now)
+			findingtest.Expect(t, found, test.want)
+			if text := findingtest.Lines(found); strings.Contains(text, test.key) {
+				t.Errorf("a secret is shown: %s", text)
+			}
+		})
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/failure"
+	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/test/presettest"
@@ -124,5 +125,17 @@ func TestDiscordsAnswers(t *testing.T) {
 			Reply: presettest.Reply{Status: 429, Body: "error code: 1015", Header: map[string]string{"Retry-After": "2"}}},
 		{Name: "no wait lasts longer than a day", Class: failure.Throttled, Wait: 24 * time.Hour, Reply: text(429, `{"retry_after": 1e18}`)},
 		{Name: "a server that fails passes", Reply: text(503, ""), Class: failure.Transient},
+	})
+}
+
+func TestChecks(t *testing.T) {
+	at := func(path string) func(string) (*webhook.Preset, error) {
+		return func(url string) (*webhook.Preset, error) { return toDiscord(url + path) }
+	}
+	discordAPI := presettest.API("", "", nil, map[string]string{"GET /api/webhooks/1/token-token": `200 {"id":"1","type":1,"channel_id":"2"}`})
+	presettest.Checks(t, []presettest.CheckTest{
+		{Name: "a webhook that is there", Server: discordAPI, Open: at("/api/webhooks/1/token-token"), Want: presettest.Row("webhook", finding.OK, "knows the webhook", "")},
+		{Name: "a webhook that was removed", Server: discordAPI, Open: at("/api/webhooks/1/another-token"), Want: presettest.Row("webhook", finding.Failed, "404", "copy url")},
+		{Name: "a service that hangs up on its callers", Server: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), Open: at("/api/webhooks/1/token-token"), Want: presettest.Row("webhook", finding.Failed, "EOF", "check url")},
 	})
 }

@@ -9,11 +9,13 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"ndrbridge/internal/failure"
+	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/presettest"
 	"ndrbridge/test/sinktest"
@@ -28,13 +30,8 @@ func openAt(s webhook.PresetSettings, now func() time.Time) (*webhook.Preset, er
 	return spec.Open(s)
 }
 
-func opened(t testing.TB, url string) *webhook.Preset {
-	t.Helper()
-	p, err := openAt(webhook.PresetSettings{URL: url + "/logs-ndr-default", Key: "c2VjcmV0OmtleQ=="}, clock)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+func at(url string) (*webhook.Preset, error) {
+	return openAt(webhook.PresetSettings{URL: url + "/logs-ndr-default", Key: "c2VjcmV0OmtleQ=="}, clock)
 }
 
 // clock is the time of the tests.
@@ -125,7 +122,7 @@ func TestEveryKindOfEventIsADocument(t *testing.T) {
 		t.Run(kind.Name, func(t *testing.T) {
 			x := newIndex()
 			s := presettest.Serve(t, x.answer)
-			if err := presettest.Send(t, s.URL, opened(t, s.URL), kind.Event); err != nil {
+			if err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), kind.Event); err != nil {
 				t.Fatal(err)
 			}
 			if len(x.order) != 1 || !strings.HasSuffix(x.order[0], "/"+kind.Event.ID) {
@@ -144,7 +141,7 @@ func TestDataWithATimestampIsTheDocument(t *testing.T) {
 	}
 	x := newIndex()
 	s := presettest.Serve(t, x.answer)
-	if err := presettest.Send(t, s.URL, opened(t, s.URL), e); err != nil {
+	if err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), e); err != nil {
 		t.Fatal(err)
 	}
 	if got := string(x.documents["hq/detections/1-2"]); !strings.HasPrefix(got, `{"@timestamp": "2026`) || strings.Contains(got, "specversion") {
@@ -153,13 +150,8 @@ func TestDataWithATimestampIsTheDocument(t *testing.T) {
 }
 
 // inECS opens the preset of a sink with format ecs.
-func inECS(t testing.TB, url string) *webhook.Preset {
-	t.Helper()
-	p, err := openAt(webhook.PresetSettings{URL: url, Key: "c2VjcmV0OmtleQ==", Format: format.ECS}, clock)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+func inECS(url string) (*webhook.Preset, error) {
+	return openAt(webhook.PresetSettings{URL: url, Key: "c2VjcmV0OmtleQ==", Format: format.ECS}, clock)
 }
 
 // documented returns an event with its ECS document.
@@ -180,7 +172,7 @@ func TestABatchOfECSDocumentsGoesToADataStreamForEachDataset(t *testing.T) {
 		events = append(events, documented(t, kind.Event))
 	}
 	for range 2 { // the second time, all exist already
-		if err := presettest.Send(t, s.URL, inECS(t, s.URL), events...); err != nil {
+		if err := presettest.Send(t, s.URL, presettest.Open(t, inECS, s.URL), events...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -234,7 +226,7 @@ func TestAnEventSentAgainExistsAlready(t *testing.T) {
 	s := presettest.Serve(t, x.answer)
 	events := sinktest.Events(700, 10, 0)
 	for range 2 {
-		if err := presettest.Send(t, s.URL, opened(t, s.URL), events...); err != nil {
+		if err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), events...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -247,7 +239,7 @@ func TestALargeBatchIsSeveralRequests(t *testing.T) {
 	x := newIndex()
 	s := presettest.Serve(t, x.answer)
 	events := sinktest.Events(2500, 10, 4<<10)
-	if err := presettest.Send(t, s.URL, opened(t, s.URL), events...); err != nil {
+	if err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), events...); err != nil {
 		t.Fatal(err)
 	}
 	for i, id := range x.order {
@@ -286,7 +278,7 @@ func TestEachEventHasItsOwnResult(t *testing.T) {
 		return 500, "not found"
 	}
 	s := presettest.Serve(t, x.answer)
-	err := presettest.Send(t, s.URL, opened(t, s.URL), events...)
+	err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), events...)
 	each, ok := errors.AsType[failure.EventErrors](err)
 	if !ok || len(each) != len(events) {
 		t.Fatalf("%v", err)
@@ -312,20 +304,20 @@ func TestDocumentsStoredBehindAThrottledOneAreNotSentAgain(t *testing.T) {
 		return 201, ""
 	}
 	s := presettest.Serve(t, x.answer)
-	err := presettest.Send(t, s.URL, opened(t, s.URL), events...)
+	err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), events...)
 	each, ok := errors.AsType[failure.EventErrors](err)
 	if !ok || each[0] == nil || each[1] != nil || each[2] != nil {
 		t.Fatalf("%v", err)
 	}
 	waits = false
-	if err := presettest.Send(t, s.URL, opened(t, s.URL), events[0]); err != nil || len(x.order) != 3 {
+	if err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), events[0]); err != nil || len(x.order) != 3 {
 		t.Errorf("documents %v; %v", x.order, err)
 	}
 }
 
 func TestTheAnswersToABulk(t *testing.T) {
 	text := func(status int, body string) presettest.Reply { return presettest.Reply{Status: status, Body: body} }
-	presettest.Answers(t, presettest.Events(t)[0].Event, func(url string) (*webhook.Preset, error) { return opened(t, url), nil }, []presettest.Case{
+	presettest.Answers(t, presettest.Events(t)[0].Event, at, []presettest.Case{
 		{Name: "no errors is durable", Reply: text(200, `{"errors":false,"items":[{"create":{"status":201}}]}`)},
 		{Name: "fewer items than documents do not acknowledge", Reply: text(200, `{"errors":true,"items":[]}`), Class: failure.Transient},
 		{Name: "an item without a result does not acknowledge", Reply: text(200, `{"errors":true,"items":[{}]}`), Class: failure.Transient},
@@ -349,7 +341,7 @@ func TestErrorsShowNoPartOfTheKey(t *testing.T) {
 		s := presettest.Serve(t, func(presettest.Request) presettest.Reply {
 			return presettest.Reply{Status: http.StatusOK, Body: strings.Repeat(".", before) + key}
 		})
-		err := presettest.Send(t, s.URL, opened(t, s.URL), presettest.Events(t)[0].Event)
+		err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), presettest.Events(t)[0].Event)
 		if err == nil || strings.Contains(err.Error(), key[:4]) {
 			t.Fatalf("behind %d characters: %v", before, err)
 		}
@@ -408,4 +400,113 @@ func TestWrongURLs(t *testing.T) {
 			t.Errorf("%s in format %q is taken", s.URL, s.Format)
 		}
 	}
+}
+
+func TestConformance(t *testing.T) {
+	timestamp := regexp.MustCompile(`^\{"@timestamp":"[^"]*",`)
+	presettest.Conformance(t, presettest.Store{
+		Open: func(url string) (*webhook.Preset, error) {
+			return openAt(webhook.PresetSettings{URL: url + "/ndr", Key: "s3cret-key"}, clock)
+		},
+		Unpack: func(body []byte) (all [][]byte, err error) {
+			lines := bytes.Split(bytes.TrimSuffix(body, []byte("\n")), []byte("\n"))
+			for i := 1; i < len(lines); i += 2 {
+				all = append(all, timestamp.ReplaceAll(lines[i], []byte("{")))
+			}
+			return all, nil
+		},
+		Answer: func(w http.ResponseWriter, refused []bool) {
+			items := make([]string, len(refused))
+			for i, r := range refused {
+				items[i] = `{"create":{"status":201}}`
+				if r {
+					items[i] = `{"create":{"status":400,"error":{"type":"document_parsing_exception"}}}`
+				}
+			}
+			fmt.Fprintf(w, `{"errors":true,"items":[%s]}`, strings.Join(items, ","))
+		},
+		Options: webhook.Options{Concurrency: 4, Gzip: true},
+	})
+}
+
+func elastic(index, privileges string) http.Handler {
+	return presettest.API("Authorization", "ApiKey "+presettest.CheckKey, func(w http.ResponseWriter, _ *http.Request) {
+		presettest.JSON(w, http.StatusUnauthorized, `{"error":{"type":"security_exception","reason":"unable to authenticate"},"status":401}`)
+	}, map[string]string{
+		"GET /":                                `200 {"version":{"number":"8.15.0"},"tagline":"You Know, for Search"}`,
+		"GET /_resolve/index/ndr":              index,
+		"POST /_security/user/_has_privileges": privileges,
+	})
+}
+
+// elasticStreams answers for data streams: the index template of the first, those that
+// exist, and the privileges.
+func elasticStreams(template, streams, privileges string) http.Handler {
+	return presettest.API("Authorization", "ApiKey "+presettest.CheckKey, func(w http.ResponseWriter, _ *http.Request) {
+		presettest.JSON(w, http.StatusUnauthorized, `{"status":401}`)
+	}, map[string]string{
+		"GET /": `200 {"version":{"number":"8.15.0"}}`,
+		"POST /_index_template/_simulate_index/logs-ndrbridge.detection-default": template,
+		"GET /_resolve/index/logs-ndrbridge.*-default":                           streams,
+		"POST /_security/user/_has_privileges":                                   privileges,
+	})
+}
+
+func TestChecksOfDataStreams(t *testing.T) {
+	toStreams := func(url string) (*webhook.Preset, error) {
+		return openAt(webhook.PresetSettings{URL: url, Key: presettest.CheckKey, Format: format.ECS}, clock)
+	}
+	const (
+		mapped  = `200 {"template":{"mappings":{"properties":{"@timestamp":{"type":"date"},"ndrbridge":{"properties":{}}}}},"overlapping":[]}`
+		stream  = `200 {"indices":[],"aliases":[],"data_streams":[{"name":"logs-ndrbridge.audit-default"},{"name":"logs-ndrbridge.detection-default"}]}`
+		nothing = `200 {"indices":[],"aliases":[],"data_streams":[]}`
+		plain   = `200 {"indices":[{"name":"logs-ndrbridge.detection-default"}],"aliases":[],"data_streams":[]}`
+		allowed = `200 {"has_all_requested":true}`
+		some    = `200 {"has_all_requested":false,"index":{"logs-ndrbridge.*-default":{"create_doc":true,"auto_configure":false}}}`
+		none    = `200 {"has_all_requested":false,"index":{"logs-ndrbridge.*-default":{"create_doc":false,"auto_configure":false}}}`
+		streams = "data streams logs-ndrbridge.*-default"
+	)
+	var tests []presettest.CheckTest
+	for _, test := range []struct {
+		name, template, streams, privileges string
+		step                                string
+		result                              finding.Result
+		detail, advice                      string
+	}{
+		{"a template that is loaded", mapped, stream, allowed, "index template", finding.OK, "maps the fields", ""},
+		{"no template", `200 {}`, stream, allowed, "index template", finding.Warning, "none maps", "load the templates"},
+		{"the template of all logs", `200 {"template":{"mappings":{"properties":{"@timestamp":{"type":"date"}}}}}`, stream, allowed, "index template", finding.Warning, "none maps", "load the templates"},
+		{"a template that the key may not read", `403 {}`, stream, allowed, "index template", finding.Untried, "may not read", "load the templates"},
+		{"a server without templates", `405 {}`, stream, allowed, "index template", finding.Untried, "status 405", "load the templates"},
+		{"data streams", mapped, stream, allowed, streams, finding.OK, "logs-ndrbridge.audit-default, logs-ndrbridge.detection-default", ""},
+		{"data streams that will be made", mapped, nothing, allowed, streams, finding.Remark, "with its first event", ""},
+		{"an index in the place of a data stream", mapped, plain, allowed, streams, finding.Warning, "is an index", "load the templates"},
+		{"a key that may write", mapped, stream, allowed, "privileges", finding.OK, "may create documents", ""},
+		{"a key that may not make data streams", mapped, stream, some, "privileges", finding.Warning, "no data streams", "auto_configure"},
+		{"a key that may not write", mapped, stream, none, "privileges", finding.Failed, "may not create", "create_doc"},
+	} {
+		tests = append(tests, presettest.CheckTest{
+			Name: test.name, Server: elasticStreams(test.template, test.streams, test.privileges), Open: toStreams,
+			Want: presettest.Row(test.step, test.result, test.detail, test.advice),
+		})
+	}
+	presettest.Checks(t, tests, "_has_privileges", "_simulate_index")
+}
+
+func TestChecks(t *testing.T) {
+	toElastic := func(key string) func(string) (*webhook.Preset, error) {
+		return func(url string) (*webhook.Preset, error) {
+			return openAt(webhook.PresetSettings{URL: url + "/ndr", Key: key}, clock)
+		}
+	}
+	stream, allowed := `200 {"indices":[],"aliases":[],"data_streams":[{"name":"ndr"}]}`, `200 {"has_all_requested":true}`
+	presettest.Checks(t, []presettest.CheckTest{
+		{Name: "a data stream", Server: elastic(stream, allowed), Open: toElastic(presettest.CheckKey), Want: presettest.Row("index ndr", finding.OK, "data stream", "")},
+		{Name: "a key that may write", Server: elastic(stream, allowed), Open: toElastic(presettest.CheckKey), Want: presettest.Row("privileges", finding.OK, "may create", "")},
+		{Name: "an index that will be made", Server: elastic(`404 {"status":404}`, allowed), Open: toElastic(presettest.CheckKey), Want: presettest.Row("index ndr", finding.Remark, "is created with", "")},
+		{Name: "a wrong key", Server: elastic(stream, allowed), Open: toElastic("wrong-key"), Want: presettest.Row("cluster", finding.Failed, "unable to authenticate", "check key")},
+		{Name: "a key that may not write", Server: elastic(stream, `200 {"has_all_requested":false}`), Open: toElastic(presettest.CheckKey), Want: presettest.Row("privileges", finding.Failed, "may not create", "create_doc")},
+		{Name: "opensearch, without privileges", Server: elastic(stream, `405 {}`), Open: toElastic(presettest.CheckKey), Want: presettest.Row("privileges", finding.Untried, "OpenSearch", "replay")},
+		{Name: "something else", Server: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { presettest.JSON(w, 200, "{}") }), Open: toElastic(presettest.CheckKey), Want: presettest.Row("cluster", finding.Failed, "neither Elasticsearch nor OpenSearch", "check url")},
+	}, "_has_privileges")
 }

@@ -17,13 +17,8 @@ import (
 
 const key = "0123456789abcdef0123456789abcdef"
 
-func opened(t testing.TB, url string) *webhook.Preset {
-	t.Helper()
-	p, err := Spec().Open(webhook.PresetSettings{URL: url + "/v2/enqueue", Key: key})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+func at(url string) (*webhook.Preset, error) {
+	return Spec().Open(webhook.PresetSettings{URL: url + "/v2/enqueue", Key: key})
 }
 
 // pager answers as PagerDuty does, and keeps the alerts.
@@ -31,6 +26,8 @@ type pager struct {
 	alerts  map[string]string // the state of each, by its key
 	changes int
 }
+
+func newPager() *pager { return &pager{alerts: map[string]string{}} }
 
 func (p *pager) answer(r presettest.Request) presettest.Reply {
 	var m struct {
@@ -76,16 +73,7 @@ func (p *pager) answer(r presettest.Request) presettest.Reply {
 }
 
 func TestEveryKindOfEventIsAnAlertOrAChange(t *testing.T) {
-	for _, kind := range presettest.Events(t) {
-		t.Run(kind.Name, func(t *testing.T) {
-			p := &pager{alerts: map[string]string{}}
-			s := presettest.Serve(t, p.answer)
-			if err := presettest.Send(t, s.URL, opened(t, s.URL), kind.Event); err != nil {
-				t.Fatal(err)
-			}
-			presettest.Golden(t, kind.Name, s.Requests()[0].Body)
-		})
-	}
+	presettest.EveryKind(t, func() func(presettest.Request) presettest.Reply { return newPager().answer }, at)
 }
 
 func TestAnAlertLivesAsItsDetectionDoes(t *testing.T) {
@@ -94,7 +82,7 @@ func TestAnAlertLivesAsItsDetectionDoes(t *testing.T) {
 		byName[kind.Name] = kind.Event
 	}
 	const scan, unreachable = "hq/detections/25769804201", "hq/events/unreachable"
-	p := &pager{alerts: map[string]string{}}
+	p := newPager()
 	s := presettest.Serve(t, p.answer)
 	for _, step := range []struct{ name, alert, state string }{
 		{"detection-created", scan, "trigger"},
@@ -103,7 +91,7 @@ func TestAnAlertLivesAsItsDetectionDoes(t *testing.T) {
 		{"unreachable", unreachable, "trigger"},
 		{"reachable", unreachable, "resolve"},
 	} {
-		if err := presettest.Send(t, s.URL, opened(t, s.URL), byName[step.name]); err != nil {
+		if err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), byName[step.name]); err != nil {
 			t.Fatal(err)
 		}
 		if p.alerts[step.alert] != step.state {
@@ -112,7 +100,7 @@ func TestAnAlertLivesAsItsDetectionDoes(t *testing.T) {
 	}
 	for _, quiet := range []string{"audit", "record", "heartbeat"} {
 		before := p.changes
-		if err := presettest.Send(t, s.URL, opened(t, s.URL), byName[quiet]); err != nil {
+		if err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), byName[quiet]); err != nil {
 			t.Fatal(err)
 		}
 		if p.changes != before+1 {
@@ -125,7 +113,7 @@ func TestAnAlertLivesAsItsDetectionDoes(t *testing.T) {
 }
 
 func TestARedeliveredVersionReopensItsAlertUntilALaterOneResolvesIt(t *testing.T) {
-	p := &pager{alerts: map[string]string{}}
+	p := newPager()
 	s := presettest.Serve(t, p.answer)
 	all := presettest.Events(t)
 	created, closed := all[0].Event, all[1].Event
@@ -133,7 +121,7 @@ func TestARedeliveredVersionReopensItsAlertUntilALaterOneResolvesIt(t *testing.T
 		event transform.Event
 		state string
 	}{{created, "trigger"}, {closed, "resolve"}, {created.Redeliver(1), "trigger"}, {closed.Redeliver(1), "resolve"}} {
-		if err := presettest.Send(t, s.URL, opened(t, s.URL), step.event); err != nil {
+		if err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), step.event); err != nil {
 			t.Fatal(err)
 		}
 		if got := p.alerts["hq/detections/25769804201"]; got != step.state {
@@ -143,7 +131,7 @@ func TestARedeliveredVersionReopensItsAlertUntilALaterOneResolvesIt(t *testing.T
 }
 
 func TestASlashBehindTheURLDoesNotCount(t *testing.T) {
-	p := &pager{alerts: map[string]string{}}
+	p := newPager()
 	s := presettest.Serve(t, p.answer)
 	preset, err := Spec().Open(webhook.PresetSettings{URL: s.URL + "/v2/enqueue/", Key: key})
 	if err != nil {
@@ -155,9 +143,9 @@ func TestASlashBehindTheURLDoesNotCount(t *testing.T) {
 }
 
 func TestEachEventOfABurstIsARequest(t *testing.T) {
-	p := &pager{alerts: map[string]string{}}
+	p := newPager()
 	s := presettest.Serve(t, p.answer)
-	if err := presettest.Send(t, s.URL, opened(t, s.URL), presettest.Burst(t, 40)...); err != nil {
+	if err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), presettest.Burst(t, 40)...); err != nil {
 		t.Fatal(err)
 	}
 	if len(p.alerts) != 36 || len(s.Requests()) != 40 {
@@ -173,7 +161,7 @@ func TestEventsAcceptedBeforeA429AreNotSentAgain(t *testing.T) {
 		}
 		return presettest.Reply{Status: 202}
 	})
-	err := presettest.Send(t, s.URL, opened(t, s.URL), presettest.Burst(t, 8)...)
+	err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), presettest.Burst(t, 8)...)
 	each, ok := err.(failure.EventErrors)
 	if !ok || len(each) != 8 || n != 4 {
 		t.Fatalf("%d requests: %v", n, err)
@@ -187,10 +175,10 @@ func TestEventsAcceptedBeforeA429AreNotSentAgain(t *testing.T) {
 }
 
 func TestLongTextsAreCut(t *testing.T) {
-	p := &pager{alerts: map[string]string{}}
+	p := newPager()
 	s := presettest.Serve(t, p.answer)
 	for _, text := range presettest.Hostile {
-		if err := presettest.Send(t, s.URL, opened(t, s.URL), presettest.Titled(t, strings.Repeat(text, 5))); err != nil {
+		if err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), presettest.Titled(t, strings.Repeat(text, 5))); err != nil {
 			t.Errorf("%.50q: %v", text, err)
 		}
 	}
@@ -198,7 +186,7 @@ func TestLongTextsAreCut(t *testing.T) {
 
 func TestPagerDutysAnswers(t *testing.T) {
 	text := func(status int, body string) presettest.Reply { return presettest.Reply{Status: status, Body: body} }
-	presettest.Answers(t, presettest.Events(t)[0].Event, func(url string) (*webhook.Preset, error) { return opened(t, url), nil }, []presettest.Case{
+	presettest.Answers(t, presettest.Events(t)[0].Event, at, []presettest.Case{
 		{Name: "accepted is durable", Reply: text(202, `{"status":"success"}`)},
 		{Name: "an invalid event is rejected", Reply: text(400, `{"status":"invalid event","errors":["'payload.severity' is invalid"]}`), Class: failure.Rejected},
 		{Name: "a key of the wrong length halts", Reply: text(400, `{"status":"invalid event","errors":["Length of 'routing_key' is incorrect (should be 32 characters)"]}`), Class: failure.Halted},
@@ -209,15 +197,13 @@ func TestPagerDutysAnswers(t *testing.T) {
 	s := presettest.Serve(t, func(r presettest.Request) presettest.Reply {
 		return presettest.Reply{Status: 400, Body: string(r.Body)}
 	})
-	if err := presettest.Send(t, s.URL, opened(t, s.URL), presettest.Events(t)[0].Event); err == nil || strings.Contains(err.Error(), key) {
+	if err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), presettest.Events(t)[0].Event); err == nil || strings.Contains(err.Error(), key) {
 		t.Errorf("the error shows the routing key, or there is none: %v", err)
 	}
 }
 
 func TestARoutingKeyCannotBeChecked(t *testing.T) {
 	presettest.Checks(t, []presettest.CheckTest{
-		presettest.NoCheck("pagerduty", func(url string) (*webhook.Preset, error) {
-			return Spec().Open(webhook.PresetSettings{URL: url, Key: key})
-		}),
+		presettest.NoCheck("pagerduty", at),
 	})
 }

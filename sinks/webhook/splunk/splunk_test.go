@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/failure"
+	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/presettest"
 	"ndrbridge/test/sinktest"
@@ -25,13 +26,8 @@ import (
 
 const token = "a94a8fe5-ccb1-9ba6-1c4c-0873d391e987"
 
-func opened(t testing.TB, url string) *webhook.Preset {
-	t.Helper()
-	p, err := Spec().Open(webhook.PresetSettings{URL: url, Key: token, Index: "ndr"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+func at(url string) (*webhook.Preset, error) {
+	return Spec().Open(webhook.PresetSettings{URL: url, Key: token, Index: "ndr"})
 }
 
 // collector answers as Splunk does.
@@ -154,7 +150,7 @@ func TestAcknowledgementsAreQueriedAtTheCollectorThatReceivedTheEvents(t *testin
 		}
 		return reply
 	})
-	p := opened(t, s.URL)
+	p := presettest.Open(t, at, s.URL)
 	for i := range 2 {
 		if err := presettest.Send(t, s.URL, p, sinktest.Events(3, 3, 0)...); err != nil {
 			t.Fatalf("batch %d: %v", i, err)
@@ -174,16 +170,7 @@ func ids(events []transform.Event) []string {
 }
 
 func TestEveryKindOfEventIsAccepted(t *testing.T) {
-	for _, kind := range presettest.Events(t) {
-		t.Run(kind.Name, func(t *testing.T) {
-			c := &collector{}
-			s := presettest.Serve(t, c.answer)
-			if err := presettest.Send(t, s.URL, opened(t, s.URL), kind.Event); err != nil {
-				t.Fatal(err)
-			}
-			presettest.Golden(t, kind.Name, s.Requests()[0].Body)
-		})
-	}
+	presettest.EveryKind(t, func() func(presettest.Request) presettest.Reply { return new(collector).answer }, at)
 }
 
 // TestAnEventInAnotherFormatHasASourceTypeOfItsOwn sends a document of JSON as an object
@@ -260,7 +247,7 @@ func TestABatchIsDividedIntoRequestsOfTheSizeThatSplunkAccepts(t *testing.T) {
 	c := &collector{}
 	s := presettest.Serve(t, c.answer)
 	events := sinktest.Events(3000, 10, 1500)
-	if err := presettest.Send(t, s.URL, opened(t, s.URL), events...); err != nil {
+	if err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), events...); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(c.indexed, ids(events)) {
@@ -275,7 +262,7 @@ func TestEventsAreDurableWhenTheIndexerConfirmsThem(t *testing.T) {
 	c := &collector{acknowledges: true, unasked: 2, pending: map[int64][]string{}}
 	s := presettest.Serve(t, c.answer)
 	events := sinktest.Events(1500, 10, 600)
-	if err := presettest.Send(t, s.URL, opened(t, s.URL), events...); err != nil {
+	if err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), events...); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(c.indexed, ids(events)) {
@@ -289,7 +276,7 @@ func TestEventsAreDurableWhenTheIndexerConfirmsThem(t *testing.T) {
 func TestEventsNotConfirmedInTimeAreSentAgain(t *testing.T) {
 	c := &collector{acknowledges: true, unasked: 1 << 30, pending: map[int64][]string{}}
 	s := presettest.Serve(t, c.answer)
-	sink, err := webhook.New(webhook.Options{URL: s.URL, Preset: opened(t, s.URL), Timeout: 300 * time.Millisecond})
+	sink, err := webhook.New(webhook.Options{URL: s.URL, Preset: presettest.Open(t, at, s.URL), Timeout: 300 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +289,7 @@ func TestEventsNotConfirmedInTimeAreSentAgain(t *testing.T) {
 func TestSplunksAnswers(t *testing.T) {
 	reply := func(status, number int) presettest.Reply { return code(status, number, "see the code") }
 	presettest.Answers(t, presettest.Events(t)[0].Event, func(url string) (*webhook.Preset, error) {
-		return opened(t, strings.TrimSuffix(url, "/hook")), nil
+		return at(strings.TrimSuffix(url, "/hook"))
 	}, []presettest.Case{
 		{Name: "success is durable", Reply: reply(200, 0)},
 		{Name: "a queue that fills up has taken it", Reply: reply(200, 24)},
@@ -343,7 +330,7 @@ func TestABatchOfWhichOneIsInvalidIsRejectedAsAWhole(t *testing.T) {
 	s := presettest.Serve(t, func(presettest.Request) presettest.Reply {
 		return presettest.Reply{Status: 400, Body: `{"text":"Invalid data format","code":6,"invalid-event-number":1}`}
 	})
-	err := presettest.Send(t, s.URL, opened(t, s.URL), sinktest.Events(3, 1, 0)...)
+	err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), sinktest.Events(3, 1, 0)...)
 	if _, apart := err.(failure.EventErrors); apart || err == nil {
 		t.Fatalf("%v", err)
 	}
@@ -358,4 +345,49 @@ func TestOptionsThatAreWrong(t *testing.T) {
 			t.Errorf("%+v is taken", o)
 		}
 	}
+}
+
+func TestConformance(t *testing.T) {
+	presettest.Conformance(t, presettest.Store{
+		Open: func(url string) (*webhook.Preset, error) {
+			return Spec().Open(webhook.PresetSettings{URL: url, Key: "s3cret-key"})
+		},
+		Unpack: func(body []byte) (all [][]byte, err error) {
+			for decoder := json.NewDecoder(bytes.NewReader(body)); ; {
+				var one struct{ Event json.RawMessage }
+				if err := decoder.Decode(&one); err == io.EOF {
+					return all, nil
+				} else if err != nil {
+					return nil, err
+				}
+				all = append(all, one.Event)
+			}
+		},
+		Answer: presettest.Whole(http.StatusOK, `{"text":"Success","code":0}`),
+	})
+}
+
+func hec(ack string) http.Handler {
+	return presettest.API("Authorization", "Splunk "+presettest.CheckKey, func(w http.ResponseWriter, _ *http.Request) {
+		presettest.JSON(w, http.StatusForbidden, `{"text":"Invalid token","code":4}`)
+	}, map[string]string{
+		"GET /services/collector/health": `200 {"text":"HEC is healthy","code":17}`,
+		"POST /services/collector/ack":   ack,
+	})
+}
+
+func TestChecks(t *testing.T) {
+	toSplunk := func(token string) func(string) (*webhook.Preset, error) {
+		return func(url string) (*webhook.Preset, error) {
+			return Spec().Open(webhook.PresetSettings{URL: url, Key: token})
+		}
+	}
+	acks, noAcks := `200 {"acks":{"0":false}}`, `400 {"text":"ACK is disabled","code":14}`
+	presettest.Checks(t, []presettest.CheckTest{
+		{Name: "a token with acknowledgement", Server: hec(acks), Open: toSplunk(presettest.CheckKey), Want: presettest.Row("token", finding.OK, "with indexer acknowledgement", "")},
+		{Name: "a token without it", Server: hec(noAcks), Open: toSplunk(presettest.CheckKey), Want: presettest.Row("token", finding.Remark, "without indexer acknowledgement", "")},
+		{Name: "a wrong token", Server: hec(acks), Open: toSplunk("wrong-token"), Want: presettest.Row("collector", finding.Failed, "Invalid token", "port 8088")},
+		{Name: "no collector", Server: http.NotFoundHandler(), Open: toSplunk(presettest.CheckKey), Want: presettest.Row("collector", finding.Failed, "404", "HTTP Event Collector")},
+		{Name: "a collector whose queues are full", Server: presettest.API("", "", nil, map[string]string{"GET /services/collector/health": `503 {"text":"HEC is unhealthy","code":18}`}), Open: toSplunk(presettest.CheckKey), Want: presettest.Row("collector", finding.Warning, "503", "later")},
+	}, "/ack")
 }
