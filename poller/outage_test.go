@@ -181,7 +181,7 @@ func TestTheFirstSuccessAfterAnOutageEndsTheWaitsOfTheOtherStreams(t *testing.T)
 				failing := &during{stream: "detections", ends: func(time.Duration) (time.Duration, error) { return 0, c.err }}
 				runDuring(t, outageEnds+10*time.Minute, nil, append(others(3), failing)...)
 				for i, at := range failing.polls {
-					if i > 10 && at-failing.polls[i-1] < c.least {
+					if i > 11 && at-failing.polls[i-1] < c.least {
 						t.Errorf("it waited %s at %s", at-failing.polls[i-1], at)
 					}
 				}
@@ -193,7 +193,7 @@ func TestTheFirstSuccessAfterAnOutageEndsTheWaitsOfTheOtherStreams(t *testing.T)
 			failing := &during{stream: "detections", ends: func(time.Duration) (time.Duration, error) { return 0, errServer }}
 			runDuring(t, time.Hour, nil, &during{stream: "audit", ends: func(time.Duration) (time.Duration, error) { return 0, nil }}, failing)
 			for i, at := range failing.polls {
-				if i > 10 && at-failing.polls[i-1] < 30*time.Second {
+				if i > 11 && at-failing.polls[i-1] < 30*time.Second {
 					t.Errorf("it waited %s at %s although another stream is read", at-failing.polls[i-1], at)
 				}
 			}
