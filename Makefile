@@ -1,7 +1,7 @@
 # All targets need only Go and bash, except alerts, deploy-check, e2e, page
 # and pictures.
 
-.PHONY: build demo render reference test lint bench torture torture-cluster alerts rules deploy-check e2e page pictures
+.PHONY: build demo render reference test test-all lint bench torture torture-cluster alerts rules deploy-check e2e page pictures
 
 # Build every binary into bin/.
 build:
@@ -30,8 +30,18 @@ reference:
 	go run ./test/events
 	UPDATE=1 go test -count=1 -run 'TestTheReferenceOf|TestTheRulesOfTheCluster' ./deploy/... ./cmd/ndrbridge ./transform/format
 
+# Many tests wait, so that more than one per processor can run.
+CPUS := $(shell getconf _NPROCESSORS_ONLN)
+beside = -p $(shell expr $(CPUS) + $(1)) -parallel $(shell expr 2 \* $(CPUS))
+
+# The tests without those that kill, wait or repeat (test/slowtest), and without the race
+# detector: less than eight minutes on two cores, from an empty build cache. make lint runs vet.
 test:
-	go test $(RACE) -timeout 30m ./...
+	go test -short -vet=off -timeout 15m $(call beside,2) ./...
+
+# All tests, with 30 kills of the bridge and 14 faults of a cluster, under the race detector.
+test-all:
+	go test -vet=off $(RACE) -timeout 30m $(call beside,1) ./...
 
 lint:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/slowtest"
 )
 
 // copySlowly copies a file in pieces, with the pauses of a busy disk, so that
@@ -77,7 +78,7 @@ func TestCopyOfAStateInUseIsGoodOrRefused(t *testing.T) {
 		}
 	})
 	good := 0
-	for i := range 40 {
+	for i := range slowtest.Times(40) {
 		copied := fmt.Sprintf("%s.%d", path, i)
 		if err := copySlowly(path, copied, time.Duration(i%4)*200*time.Microsecond); err != nil {
 			t.Fatal(err)
@@ -97,7 +98,7 @@ func TestCopyOfAStateInUseIsGoodOrRefused(t *testing.T) {
 	}
 	stop()
 	writing.Wait()
-	t.Logf("%d copies of 40 are good", good)
+	t.Logf("%d copies are good", good)
 }
 
 // wantOneRound checks that all parts of a state are from the same round.

@@ -15,11 +15,13 @@ import (
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/test/natscluster"
 	"ndrbridge/test/replicatedtest"
+	"ndrbridge/test/slowtest"
 )
 
 // TestALeaderThatDies appends to a log while the server that leads it is killed and started
 // again, and a follower follows: everything that was acknowledged is there, once, in its order.
 func TestALeaderThatDies(t *testing.T) {
+	slowtest.Skip(t)
 	t.Parallel()
 	program, err := natscluster.Build(t.Context(), t.TempDir())
 	if err != nil {

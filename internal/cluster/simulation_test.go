@@ -19,6 +19,7 @@ import (
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/internal/lease"
 	"ndrbridge/test/replicatedtest"
+	"ndrbridge/test/slowtest"
 )
 
 const (
@@ -461,7 +462,7 @@ func TestStateSurvivesAllDisks(t *testing.T) {
 	}
 }
 
-// seeds returns n seeds, which are other ones in every run.
+// seeds returns n seeds, which are other ones in every run, fewer under -short.
 func seeds(t *testing.T, n int) (all []uint64) {
 	if set := os.Getenv("SIMULATION_SEED"); set != "" {
 		seed, err := strconv.ParseUint(set, 10, 64)
@@ -470,7 +471,7 @@ func seeds(t *testing.T, n int) (all []uint64) {
 		}
 		return []uint64{seed}
 	}
-	for range n {
+	for range slowtest.Times(n) {
 		all = append(all, rand.Uint64())
 	}
 	return all
@@ -509,6 +510,7 @@ func follow(skipsCatchUp bool, change func(f *replicated.FollowerStatus)) func(o
 // TestSimulationCatches takes away a part of the fencing, and expects the simulation to find
 // out.
 func TestSimulationCatches(t *testing.T) {
+	slowtest.Skip(t)
 	t.Parallel()
 	for name, c := range map[string]struct {
 		sabotage func(s *simulation)

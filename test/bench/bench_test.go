@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"ndrbridge/test/slowtest"
 	"ndrbridge/transform/format"
 )
 
@@ -24,6 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestSmallBacklog(t *testing.T) {
+	slowtest.Skip(t)
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	var stdout, stderr bytes.Buffer
@@ -53,6 +55,7 @@ func TestSmallBacklog(t *testing.T) {
 }
 
 func TestSmallBacklogInEveryFormat(t *testing.T) {
+	slowtest.Skip(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	var stdout, stderr bytes.Buffer
 	if code := run([]string{"--events", "300", "--runs", "1", "--only", "formats", "--json"}, &stdout, &stderr); code != 0 {
@@ -74,6 +77,7 @@ func TestSmallBacklogInEveryFormat(t *testing.T) {
 }
 
 func TestDeliveredBacklogKeepsTheSizeOfTheState(t *testing.T) {
+	slowtest.Skip(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	b, err := newBench(t.Context(), settings{size: 2000}, io.Discard)
 	if err != nil {
@@ -90,6 +94,7 @@ func TestDeliveredBacklogKeepsTheSizeOfTheState(t *testing.T) {
 }
 
 func TestDrainByACluster(t *testing.T) {
+	slowtest.Skip(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	b, err := newBench(t.Context(), settings{events: 500, size: 2000, only: []string{"cluster"}}, io.Discard)
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+
+	"ndrbridge/test/slowtest"
 )
 
 // buildBridge builds the bridge and returns the command line that runs it.
@@ -30,6 +32,7 @@ func buildFaulty(t *testing.T, fault string) (program []string) {
 
 func build(t *testing.T, command string, flags ...string) (program string) {
 	t.Helper()
+	slowtest.Skip(t)
 	program = filepath.Join(t.TempDir(), "ndrbridge")
 	args := slices.Concat([]string{"build", "-o", program}, flags, []string{command})
 	if output, err := exec.Command("go", args...).CombinedOutput(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ndrbridge/test/docs"
+	"ndrbridge/test/slowtest"
 )
 
 // reading is how a document is read: what the reader has before the first command, and does
@@ -36,6 +37,7 @@ type substitution struct{ part, expression string }
 // TestEveryCommandOfADocumentRuns types the commands of each document into a shell, in
 // order, as a reader does, and compares what they print with what the document shows.
 func TestEveryCommandOfADocumentRuns(t *testing.T) {
+	slowtest.Skip(t)
 	folder := programs(t)
 	for _, d := range read(t) {
 		left := typedIn(t, d) // of which no reading has been found yet

@@ -21,6 +21,7 @@ import (
 	"ndrbridge/test/hostile"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/process"
+	"ndrbridge/test/slowtest"
 	"ndrbridge/transform"
 )
 
@@ -44,6 +45,7 @@ const (
 // and attacks it with each of its peers, one attack after the other and finally all at once.
 // Meanwhile the events of a healthy appliance must continue to arrive.
 func TestTheBridgeStaysSmallWhileAllOfItsPeersAttackIt(t *testing.T) {
+	slowtest.Skip(t)
 	s := newScene(t)
 	s.start(t)
 	s.row(t, "no attack", func(*testing.T) func() bool { return func() bool { return true } })

@@ -11,9 +11,11 @@ import (
 
 	"ndrbridge/test/fault"
 	"ndrbridge/test/natscluster"
+	"ndrbridge/test/slowtest"
 )
 
 func TestClusterKeepsItsDataWhenAServerDies(t *testing.T) {
+	slowtest.Skip(t)
 	t.Parallel()
 	program, err := natscluster.Build(t.Context(), t.TempDir())
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/slowtest"
 	"ndrbridge/transform"
 )
 
@@ -170,6 +171,7 @@ func awaitStopped(t *testing.T, pid int) {
 // An owner that goes on after another one took over delivers nothing that is late, and
 // would without a lease.
 func TestAnOwnerThatGoesOnDeliversNothingLate(t *testing.T) {
+	slowtest.Skip(t)
 	t.Parallel()
 	for _, c := range []struct {
 		name string
