@@ -21,6 +21,7 @@ import (
 type recordLog struct {
 	mu      sync.Mutex
 	records [][]byte
+	owner   int   // counts those that took it
 	err     error // what Append returns from now on
 	has     bool  // the log has the record for which it returns err
 }
@@ -63,8 +64,7 @@ func openReplica(t testing.TB, path string) *checkpoint.Replica {
 // follow applies all that the log holds behind the replica's offset.
 func (l *recordLog) follow(t testing.TB, r *checkpoint.Replica) {
 	t.Helper()
-	records := l.after(r.Offset())
-	if err := r.Apply(records, checkpoint.Point{Offset: r.Offset() + uint64(len(records))}); err != nil {
+	if err := l.apply(r); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -77,15 +77,23 @@ func (l *recordLog) made(t testing.TB) []byte {
 	return dumped(t, r)
 }
 
-// dumped returns all that a store or a replica holds.
-func dumped(t testing.TB, state interface {
+// dumper is a store or a replica.
+type dumper interface {
 	Dump(ctx context.Context, pieceBytes int, yield func(record []byte) error) (at checkpoint.Point, err error)
-}) (all []byte) {
-	t.Helper()
-	_, err := state.Dump(t.Context(), 1<<20, func(record []byte) error {
+}
+
+// dumpOf returns all that a store or a replica holds.
+func dumpOf(state dumper) (all []byte, err error) {
+	_, err = state.Dump(context.Background(), 1<<20, func(record []byte) error {
 		all = append(all, record...)
 		return nil
 	})
+	return all, err
+}
+
+func dumped(t testing.TB, state dumper) []byte {
+	t.Helper()
+	all, err := dumpOf(state)
 	if err != nil {
 		t.Fatal(err)
 	}

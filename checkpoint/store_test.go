@@ -9,23 +9,22 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/checkpoint/checkpointtest"
 	"ndrbridge/transform"
 )
 
 func TestStore(t *testing.T) {
 	t.Parallel()
 	var opened atomic.Int64
-	checkpointtest.Run(t, checkpointtest.Backend{
-		Open: func(path string, o checkpoint.Options) (checkpointtest.Store, error) {
+	backend{
+		open: func(path string, o checkpoint.Options) (*checkpoint.Store, error) {
 			s, err := checkpoint.Open(path, o)
 			if err == nil && opened.Add(1)%2 == 0 { // alternate between both ways to read
 				s.ReadFromFile()
 			}
 			return s, err
 		},
-		Crash: copyOpenFile,
-	})
+		crash: copyOpenFile,
+	}.run(t)
 }
 
 // copyOpenFile copies the file of an open store, as it is if the process dies. The copy must

@@ -1,4 +1,4 @@
-package checkpointtest
+package checkpoint_test
 
 import (
 	"fmt"
@@ -12,9 +12,9 @@ import (
 const year = 365 * 24 * time.Hour
 
 // openTimed is open with a clock that can be set.
-func (b Backend) openTimed(t *testing.T, retain time.Duration) *timed {
+func (b backend) openTimed(t *testing.T, retain time.Duration) *timed {
 	t.Helper()
-	s := &timed{state: b.open(t, checkpoint.Limits{MaxBytes: 1 << 30, Retain: retain})}
+	s := &timed{state: b.state(t, checkpoint.Limits{MaxBytes: 1 << 30, Retain: retain})}
 	s.options.Elapsed = func() time.Duration { return s.clock.Now().Sub(noon) - time.Duration(s.set.Load()) }
 	s.reopen()
 	s.configureSinks("a")
@@ -48,7 +48,7 @@ func (s *timed) tooOld(age time.Duration) uint64 {
 	return over.Events
 }
 
-func (b Backend) testClockSet(t *testing.T) {
+func (b backend) testClockSet(t *testing.T) {
 	// Each case records three events an hour apart; the clock is set as it says.
 	for _, c := range []struct {
 		name                  string
@@ -75,7 +75,7 @@ func (b Backend) testClockSet(t *testing.T) {
 				s.clock.advance(time.Hour / 2)
 				s.recordEvent()
 				if c.restart {
-					s.must(s.Store.Close())
+					s.must(s.Close())
 					s.setClock(c.after)
 					s.openStore()
 					s.configureSinks("a")
@@ -116,7 +116,7 @@ func (b Backend) testClockSet(t *testing.T) {
 	}
 }
 
-func (b Backend) testClockBounds(t *testing.T) {
+func (b backend) testClockBounds(t *testing.T) {
 	oldest := func(s *timed) time.Duration {
 		s.t.Helper()
 		return s.stats().Sinks["a"].Oldest.Sub(noon)
@@ -135,7 +135,7 @@ func (b Backend) testClockBounds(t *testing.T) {
 		for back, want := range map[time.Duration]time.Duration{time.Hour: 0, time.Hour + 1e6: -time.Hour - 1e6} {
 			s := b.openTimed(t, 0)
 			s.recordEvent()
-			s.must(s.Store.Close())
+			s.must(s.Close())
 			s.setClock(-back)
 			s.openStore()
 			equal(t, oldest(s), want)

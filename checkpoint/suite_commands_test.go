@@ -1,4 +1,4 @@
-package checkpointtest
+package checkpoint_test
 
 import (
 	"errors"
@@ -45,8 +45,8 @@ func (s *state) wantCommands(f checkpoint.CommandFilter, ids ...uint64) {
 	}
 }
 
-func (b Backend) testCommands(t *testing.T) {
-	s := b.open(t, checkpoint.Limits{MaxBytes: 1})
+func (b backend) testCommands(t *testing.T) {
+	s := b.state(t, checkpoint.Limits{MaxBytes: 1})
 	pending := checkpoint.CommandFilter{State: checkpoint.CommandPending}
 
 	t.Run("they are kept in the order in which they were accepted", func(t *testing.T) {
@@ -207,7 +207,7 @@ func (b Backend) testCommands(t *testing.T) {
 	})
 }
 
-func (b Backend) testCommandIDs(t *testing.T) {
+func (b backend) testCommandIDs(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		ids  checkpoint.IDs
@@ -219,7 +219,7 @@ func (b Backend) testCommandIDs(t *testing.T) {
 		{"the last of 16 shards", checkpoint.IDs{Shard: 15, Of: 16}, []uint64{31, 47, 63}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := b.open(t, spacious)
+			s := b.state(t, spacious)
 			s.options.Commands = c.ids
 			s.reopen()
 			got := s.accept(commandFor("hq", "k1", "SEC-1"), commandFor("hq", "k1", "SEC-1"), commandFor("lab", "", "SEC-2"))
@@ -237,8 +237,8 @@ func (b Backend) testCommandIDs(t *testing.T) {
 	}
 }
 
-func (b Backend) testCommandSpace(t *testing.T) {
-	s := b.open(t, spacious)
+func (b backend) testCommandSpace(t *testing.T) {
+	s := b.state(t, spacious)
 	many := make([]checkpoint.Command, checkpoint.MaxCommands)
 	for i := range many {
 		many[i] = checkpoint.Command{Appliance: "hq", Body: []byte("{}")}
@@ -264,11 +264,11 @@ type commandModel struct {
 
 // testCommandProperties makes calls in any order, with crashes between them, and
 // compares with a model.
-func (b Backend) testCommandProperties(t *testing.T) {
+func (b backend) testCommandProperties(t *testing.T) {
 	dir, runs := t.TempDir(), 0
 	rapid.Check(t, func(rt *rapid.T) {
 		runs++
-		s := b.openAt(rt, filepath.Join(dir, fmt.Sprint(runs)), spacious)
+		s := b.stateAt(rt, filepath.Join(dir, fmt.Sprint(runs)), spacious)
 		defer func() { s.Close() }()
 		m := commandModel{commands: map[uint64]checkpoint.Command{}, keys: map[string]uint64{}}
 		id, subject := rapid.Uint64Range(1, 12), rapid.SampledFrom([]string{"", "SEC-1", "SEC", "SEC\x00000000"})

@@ -1,4 +1,4 @@
-package checkpointtest
+package checkpoint_test
 
 import (
 	"errors"
@@ -13,10 +13,10 @@ import (
 // testConcurrency lets sources fill a journal that is far too small for them,
 // while sinks of different speed empty it and somebody watches. Every sink must
 // see every event once, and those of one source in their order.
-func (b Backend) testConcurrency(t *testing.T) {
+func (b backend) testConcurrency(t *testing.T) {
 	const sources, commits, perCommit = 3, 30, 7
 	const total = sources * commits * perCommit
-	s := b.open(t, checkpoint.Limits{MaxBytes: 20 << 10})
+	s := b.state(t, checkpoint.Limits{MaxBytes: 20 << 10})
 	s.clock.advance(time.Hour) // committed events are trimmed at once
 	sinks := map[string]int{"fast": 100, "slow": 3}
 	s.configureSinks("fast", "slow")

@@ -1,4 +1,4 @@
-package checkpointtest
+package checkpoint_test
 
 import (
 	"testing"
@@ -7,13 +7,13 @@ import (
 	"ndrbridge/transform"
 )
 
-func (b Backend) testForgettingAppliances(t *testing.T) {
+func (b backend) testForgettingAppliances(t *testing.T) {
 	own := checkpoint.Source{Appliance: "hq", Stream: transform.StreamEvents}
 	other := checkpoint.Source{Appliance: "hq2", Stream: transform.StreamDetections}
 	entry := func(key string) checkpoint.Entry { return checkpoint.Entry{Key: key, Value: []byte("v"), At: 1} }
 	// known returns a state with something of every kind of hq and of hq2.
 	known := func(t *testing.T) *state {
-		s := b.open(t, spacious)
+		s := b.state(t, spacious)
 		s.configureSinks("a")
 		for _, source := range []checkpoint.Source{detections, audit, own, other} {
 			c := checkpoint.Commit{Source: source, Position: []byte("p"), Events: events(1, 300)}
@@ -72,7 +72,7 @@ func (b Backend) testForgettingAppliances(t *testing.T) {
 		s.wantRecall(other, map[string]string{"7": "v"})
 	})
 	t.Run("an unknown appliance is not found", func(t *testing.T) {
-		s := b.open(t, spacious)
+		s := b.state(t, spacious)
 		forget(s, false)
 	})
 	t.Run("an appliance with pending commands cannot be forgotten", func(t *testing.T) {

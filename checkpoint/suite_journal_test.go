@@ -1,4 +1,4 @@
-package checkpointtest
+package checkpoint_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"ndrbridge/transform"
 )
 
-func (b Backend) testCursors(t *testing.T) {
+func (b backend) testCursors(t *testing.T) {
 	made := events(5, 300) // a second apart, from noon on
 	for name, test := range map[string]struct {
 		start checkpoint.Start
@@ -29,7 +29,7 @@ func (b Backend) testCursors(t *testing.T) {
 		"a new sink begins exactly with the last event": {checkpoint.Start{Since: noon.Add(4 * time.Second)}, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := b.open(t, spacious)
+			s := b.state(t, spacious)
 			s.append(made...)
 			s.configure(map[string]checkpoint.Start{"a": test.start})
 			equal(t, s.cursor("a"), test.want)
@@ -37,7 +37,7 @@ func (b Backend) testCursors(t *testing.T) {
 	}
 
 	t.Run("a time begins with the first event at or after it, even if the clock stepped back after that", func(t *testing.T) {
-		s := b.open(t, spacious)
+		s := b.state(t, spacious)
 		for i, second := range []int{0, 9, 1, 2, 3, 10} {
 			s.append(event(fmt.Sprint(i), noon.Add(time.Duration(second)*time.Second), 300))
 		}
@@ -51,14 +51,14 @@ func (b Backend) testCursors(t *testing.T) {
 	})
 	t.Run("a sink in an empty journal begins with the next event", func(t *testing.T) {
 		for _, start := range []checkpoint.Start{{}, {Now: true}, {Since: noon}} {
-			s := b.open(t, spacious)
+			s := b.state(t, spacious)
 			s.configure(map[string]checkpoint.Start{"a": start})
 			s.append(made...)
 			s.wantJournal(s.cursor("a"), made...)
 		}
 	})
 	t.Run("a known sink keeps its cursor whatever its start is", func(t *testing.T) {
-		s := b.open(t, spacious)
+		s := b.state(t, spacious)
 		s.append(made...)
 		s.configureSinks("a")
 		s.acknowledge("a", 3)
@@ -69,7 +69,7 @@ func (b Backend) testCursors(t *testing.T) {
 		equal(t, s.cursor("a"), 3)
 	})
 	t.Run("an unexpected cursor fences a commit, which writes nothing", func(t *testing.T) {
-		s := b.open(t, spacious)
+		s := b.state(t, spacious)
 		s.append(made...)
 		s.configureSinks("a")
 		s.acknowledge("a", 2)
@@ -85,7 +85,7 @@ func (b Backend) testCursors(t *testing.T) {
 		}
 	})
 	t.Run("a cursor goes neither back nor beyond the journal", func(t *testing.T) {
-		s := b.open(t, spacious)
+		s := b.state(t, spacious)
 		s.append(made...)
 		s.configureSinks("a")
 		s.acknowledge("a", 2)
@@ -98,7 +98,7 @@ func (b Backend) testCursors(t *testing.T) {
 		equal(t, s.cursor("a"), 2)
 	})
 	t.Run("a sink that was never configured has no cursor", func(t *testing.T) {
-		s := b.open(t, spacious)
+		s := b.state(t, spacious)
 		if _, err := s.Cursor(t.Context(), "a"); err == nil {
 			t.Error("a cursor, want an error")
 		}
@@ -108,10 +108,10 @@ func (b Backend) testCursors(t *testing.T) {
 	})
 }
 
-func (b Backend) testReading(t *testing.T) {
+func (b backend) testReading(t *testing.T) {
 	made := events(6, 1000)
 	size := int(bytesOf(made[:1]))
-	s := b.open(t, spacious)
+	s := b.state(t, spacious)
 	s.append(made...)
 	for name, test := range map[string]struct {
 		after       uint64
@@ -165,22 +165,22 @@ func testWaitEnds(t *testing.T, open func(t *testing.T) *state, wait func(contex
 	t.Run("it ends when the store is closed", func(t *testing.T) {
 		s := open(t)
 		done := begin(func() error { return wait(t.Context(), s) })
-		s.must(s.Store.Close())
+		s.must(s.Close())
 		wantErr(t, <-done, checkpoint.ErrClosed)
 	})
 }
 
-func (b Backend) testWaiting(t *testing.T) {
+func (b backend) testWaiting(t *testing.T) {
 	wait := func(s *state, after uint64) <-chan error {
 		return begin(func() error { return s.Wait(t.Context(), after) })
 	}
 	t.Run("it returns at once if there is an event", func(t *testing.T) {
-		s := b.open(t, spacious)
+		s := b.state(t, spacious)
 		s.append(events(2, 300)...)
 		s.must(s.Wait(t.Context(), 1))
 	})
 	t.Run("it ends with the next event", func(t *testing.T) {
-		s := b.open(t, spacious)
+		s := b.state(t, spacious)
 		s.append(events(1, 300)...)
 		first, second := wait(s, 1), wait(s, 2)
 		s.append(events(1, 300)...)
@@ -188,10 +188,10 @@ func (b Backend) testWaiting(t *testing.T) {
 		s.append(events(1, 300)...)
 		s.must(<-second)
 	})
-	testWaitEnds(t, func(t *testing.T) *state { return b.open(t, spacious) },
+	testWaitEnds(t, func(t *testing.T) *state { return b.state(t, spacious) },
 		func(ctx context.Context, s *state) error { return s.Wait(ctx, 0) })
 	t.Run("events that were trimmed do not end it", func(t *testing.T) {
-		s := b.open(t, checkpoint.Limits{MaxBytes: 1 << 30})
+		s := b.state(t, checkpoint.Limits{MaxBytes: 1 << 30})
 		s.configureSinks("a")
 		s.append(events(3, 300)...)
 		s.clock.advance(time.Hour)
@@ -210,7 +210,7 @@ func (b Backend) testWaiting(t *testing.T) {
 	})
 }
 
-func (b Backend) testDead(t *testing.T) {
+func (b backend) testDead(t *testing.T) {
 	deadLetter := func(key, body string) checkpoint.DeadLetter {
 		return checkpoint.DeadLetter{Key: key, Class: "rejected", Reason: "400\nBad \"Request\"", Time: noon.Add(123456789), Body: []byte(body)}
 	}
@@ -221,7 +221,7 @@ func (b Backend) testDead(t *testing.T) {
 		return keys
 	}
 
-	s := b.open(t, spacious)
+	s := b.state(t, spacious)
 	s.append(events(5, 300)...)
 	s.configureSinks("a", "b")
 	owner := checkpoint.SinkOwner("a")
@@ -275,14 +275,14 @@ func (b Backend) testDead(t *testing.T) {
 	})
 }
 
-func (b Backend) testTrimming(t *testing.T) {
+func (b backend) testTrimming(t *testing.T) {
 	made := events(6, 1000)
 	limits := checkpoint.Limits{MaxBytes: 1 << 30, Retain: time.Hour}
 	both := map[string]checkpoint.Start{"a": {}, "b": {}}
 
 	for _, maxBytes := range []int64{limits.MaxBytes, 0} {
 		t.Run(fmt.Sprintf("committed events are kept until they are old, with a bound of %d bytes", maxBytes), func(t *testing.T) {
-			s := b.open(t, checkpoint.Limits{MaxBytes: maxBytes, Retain: limits.Retain})
+			s := b.state(t, checkpoint.Limits{MaxBytes: maxBytes, Retain: limits.Retain})
 			s.configure(both)
 			s.append(made...)
 			s.acknowledge("a", 6)
@@ -295,7 +295,7 @@ func (b Backend) testTrimming(t *testing.T) {
 		})
 	}
 	t.Run("events that one sink has not committed are kept, however old", func(t *testing.T) {
-		s := b.open(t, limits)
+		s := b.state(t, limits)
 		s.configure(both)
 		s.append(made...)
 		s.acknowledge("a", 6)
@@ -309,14 +309,14 @@ func (b Backend) testTrimming(t *testing.T) {
 		s.wantJournal(2, made[2:]...)
 	})
 	t.Run("nothing is trimmed before sinks are configured", func(t *testing.T) {
-		s := b.open(t, limits)
+		s := b.state(t, limits)
 		s.append(made...)
 		s.clock.advance(1000 * time.Hour)
 		s.append(made[0])
 		s.wantJournal(0, append(made[:6:6], made[0])...)
 	})
 	t.Run("an unconfigured sink holds nothing back, and continues with the remaining events", func(t *testing.T) {
-		s := b.open(t, limits)
+		s := b.state(t, limits)
 		s.configure(both)
 		s.append(made...)
 		s.acknowledge("a", 5)
@@ -336,7 +336,7 @@ func (b Backend) testTrimming(t *testing.T) {
 		s.acknowledge("b", 6)
 	})
 	t.Run("numbers continue after the journal was empty, across a restart too", func(t *testing.T) {
-		s := b.open(t, checkpoint.Limits{MaxBytes: 1 << 30})
+		s := b.state(t, checkpoint.Limits{MaxBytes: 1 << 30})
 		s.configureSinks("a")
 		s.append(made...)
 		s.clock.advance(time.Hour)
@@ -353,9 +353,9 @@ func (b Backend) testTrimming(t *testing.T) {
 	})
 }
 
-func (b Backend) testStats(t *testing.T) {
+func (b backend) testStats(t *testing.T) {
 	made := events(4, 1000)
-	s := b.open(t, spacious)
+	s := b.state(t, spacious)
 	if got := s.stats(); got.First != 1 || got.Last != 0 || got.Events != 0 || got.Bytes != 0 {
 		t.Errorf("an empty state: %+v", got)
 	}
@@ -381,10 +381,10 @@ func errOf[T any](_ T, err error) error { return err }
 
 func errOf2[T, U any](_ T, _ U, err error) error { return err }
 
-func (b Backend) testClosing(t *testing.T) {
-	s := b.open(t, spacious)
+func (b backend) testClosing(t *testing.T) {
+	s := b.state(t, spacious)
 	s.configureSinks("a")
-	s.must(s.Store.Close())
+	s.must(s.Close())
 	ctx := t.Context()
 	for name, err := range map[string]error{
 		"Position":         errOf(s.Position(ctx, detections)),
@@ -416,21 +416,21 @@ func (b Backend) testClosing(t *testing.T) {
 		t.Run(name+" returns ErrClosed", func(t *testing.T) { wantErr(t, err, checkpoint.ErrClosed) })
 	}
 	t.Run("closing it again returns nil", func(t *testing.T) {
-		must(t, s.Store.Close())
+		must(t, s.Close())
 	})
 	t.Run("a commit that waits for space ends with ErrClosed", func(t *testing.T) {
-		s := b.open(t, checkpoint.Limits{MaxBytes: 1})
+		s := b.state(t, checkpoint.Limits{MaxBytes: 1})
 		s.configureSinks("a")
 		s.append(events(1, 300)...)
 		done := s.commitIntoFull(t.Context(), s.next(events(1, 300)...))
-		s.must(s.Store.Close())
+		s.must(s.Close())
 		wantErr(t, <-done, checkpoint.ErrClosed)
 	})
 }
 
-func (b Backend) testCrashes(t *testing.T) {
+func (b backend) testCrashes(t *testing.T) {
 	t.Run("a successful write survives a crash", func(t *testing.T) {
-		s := b.open(t, spacious)
+		s := b.state(t, spacious)
 		s.configureSinks("a")
 		var made []transform.Event
 		for i := range 5 {
@@ -447,7 +447,7 @@ func (b Backend) testCrashes(t *testing.T) {
 			if got := after.position(detections); len(got) != i+1 {
 				t.Errorf("position %q, want %d characters", got, i+1)
 			}
-			s.must(after.Store.Close())
+			s.must(after.Close())
 		}
 	})
 }

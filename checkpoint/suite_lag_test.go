@@ -1,4 +1,4 @@
-package checkpointtest
+package checkpoint_test
 
 import (
 	"context"
@@ -8,13 +8,13 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-func (b Backend) testLag(t *testing.T) {
+func (b backend) testLag(t *testing.T) {
 	const size = 1000
 	second := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Second) }
 	each := bytesOf(events(1, size))
 	// Six events, a second apart from noon on, of which b has committed one.
 	behind := func(t *testing.T) *state {
-		s := b.open(t, checkpoint.Limits{MaxBytes: 1 << 30, Retain: time.Hour})
+		s := b.state(t, checkpoint.Limits{MaxBytes: 1 << 30, Retain: time.Hour})
 		s.configureSinks("a", "b")
 		s.append(events(6, size)...)
 		s.acknowledge("b", 1)
@@ -79,8 +79,8 @@ func (s *state) wantOver(sink string, b checkpoint.Budget, want checkpoint.Exces
 	}
 }
 
-func (b Backend) testPausing(t *testing.T) {
-	s := b.open(t, spacious)
+func (b backend) testPausing(t *testing.T) {
+	s := b.state(t, spacious)
 	s.configureSinks("a", "b")
 	want := func(a time.Time) {
 		t.Helper()

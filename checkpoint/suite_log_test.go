@@ -1,4 +1,4 @@
-package checkpointtest
+package checkpoint_test
 
 import (
 	"bytes"
@@ -10,86 +10,98 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"ndrbridge/checkpoint"
 )
 
-// logs are replicated logs by name.
-type logs interface {
-	// Take returns a log for a new owner; a log that is not there is empty. What earlier owners
-	// append is refused from then on.
-	Take(name string) (checkpoint.Log, error)
-	// Follow applies to a replica all that a log holds behind the replica's offset.
-	Follow(name string, r *checkpoint.Replica) error
-}
-
-// Replicated returns a backend whose states are copies of logs. Every state that is opened
-// again, and every state that a crash leaves, is made from its log alone. Whenever a test
-// reads the Stats, a replica that follows the log must hold what the store holds.
-func Replicated(logs logs) Backend {
-	b := &replicated{logs: logs, names: map[string]bool{}}
-	return Backend{Open: b.open, Crash: b.crash}
-}
-
-type replicated struct {
-	logs    logs
+// logBackend opens states that are copies of logs. Every state that is opened again, and
+// every state that a crash leaves, is made from its log alone. Whenever a test reads the
+// Stats, a replica that follows the log must hold what the store holds.
+type logBackend struct {
 	crashes atomic.Int64
 
-	mu    sync.Mutex
-	names map[string]bool // of logs
+	mu   sync.Mutex
+	logs map[string]*recordLog // by path
 }
 
-// isNew reports whether a path has no log yet, and notes that it has one.
-func (b *replicated) isNew(path string) bool {
+func newLogBackend() *logBackend { return &logBackend{logs: map[string]*recordLog{}} }
+
+// log returns the log of a path, which is made when it is first asked for.
+func (b *logBackend) log(path string) (log *recordLog, isNew bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	known := b.names[path]
-	b.names[path] = true
-	return !known
+	log, known := b.logs[path]
+	if !known {
+		log = &recordLog{}
+		b.logs[path] = log
+	}
+	return log, !known
 }
 
-func (b *replicated) open(path string, o checkpoint.Options) (Store, error) {
-	isNew := b.isNew(path)
-	log, err := b.logs.Take(path)
-	if err != nil {
-		return nil, err
-	}
-	_, err = os.Stat(path)
+func (b *logBackend) open(path string, o checkpoint.Options) (*checkpoint.Store, error) {
+	log, isNew := b.log(path)
+	owned := log.take()
+	_, err := os.Stat(path)
 	exists := !errors.Is(err, fs.ErrNotExist)
 	if exists && isNew {
-		if err := adopt(path, log); err != nil {
+		if err := adopt(path, owned); err != nil {
 			return nil, err
 		}
 	}
 	made := path + ".made"
-	if err := b.restore(path, made); err != nil {
+	if err := log.restore(made); err != nil {
 		return nil, err
 	}
 	if exists && !isNew {
-		if err := b.compareClosed(path, made); err != nil {
+		if err := log.compareClosed(path, made); err != nil {
 			return nil, err
 		}
 	}
 	if err := os.Rename(made, path); err != nil {
 		return nil, err
 	}
-	o.Log = log
-	s, err := checkpoint.Open(path, o)
-	if err != nil {
-		return nil, err
-	}
-	return &replicatedStore{Store: s, backend: b, path: path}, nil
+	o.Log = owned
+	return checkpoint.Open(path, o)
 }
 
 // crash leaves what the log holds.
-func (b *replicated) crash(path string) (string, error) {
+func (b *logBackend) crash(path string) (string, error) {
 	crashed := filepath.Join(filepath.Dir(path), fmt.Sprintf("crash%d", b.crashes.Add(1)))
-	return crashed, b.restore(path, crashed)
+	log, _ := b.log(path)
+	return crashed, log.restore(crashed)
 }
 
-// restore makes the file at a path from a log alone.
-func (b *replicated) restore(name, path string) error {
+// take returns the log for a new owner. What earlier owners append is refused from then on.
+func (l *recordLog) take() checkpoint.Log {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.owner++
+	owner := l.owner
+	return logFunc(func(record []byte) (at checkpoint.Point, err error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.owner != owner {
+			return at, checkpoint.ErrNotOwner
+		}
+		l.records = append(l.records, bytes.Clone(record))
+		return checkpoint.Point{Offset: uint64(len(l.records))}, nil
+	})
+}
+
+// apply applies all that the log holds behind the replica's offset.
+func (l *recordLog) apply(r *checkpoint.Replica) error {
+	for _, record := range l.after(r.Offset()) {
+		if err := r.Apply([][]byte{record}, checkpoint.Point{Offset: r.Offset() + 1}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restore makes the file at a path from the log alone.
+func (l *recordLog) restore(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -97,7 +109,7 @@ func (b *replicated) restore(name, path string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(b.logs.Follow(name, r), r.Close())
+	return errors.Join(l.apply(r), r.Close())
 }
 
 // adopt makes an existing state the beginning of an empty log.
@@ -115,13 +127,13 @@ func adopt(path string, log checkpoint.Log) error {
 
 // compareClosed checks that the file of a store that was closed continues from where it is,
 // and then holds what the one that was made from the log alone does.
-func (b *replicated) compareClosed(path, made string) error {
+func (l *recordLog) compareClosed(path, made string) error {
 	closed, err := checkpoint.OpenReplica(path, checkpoint.ReplicaOptions{})
 	if err != nil {
 		return err
 	}
 	defer closed.Close()
-	if err := b.logs.Follow(path, closed); err != nil {
+	if err := l.apply(closed); err != nil {
 		return err
 	}
 	other, err := checkpoint.OpenReplica(made, checkpoint.ReplicaOptions{})
@@ -135,33 +147,24 @@ func (b *replicated) compareClosed(path, made string) error {
 	return nil
 }
 
-// replicatedStore compares its state with that of a replica.
-type replicatedStore struct {
-	*checkpoint.Store
-	backend *replicated
-	path    string
+// follower compares the state of a store with that of a replica of its log.
+type follower struct {
+	log  *recordLog
+	path string
 
 	mu      sync.Mutex
 	replica *checkpoint.Replica // nil until it is needed
 	equalAt uint64              // offset of the replica when it was last compared
 }
 
-// Stats returns an error if the replica does not get to the state of the store.
-func (s *replicatedStore) Stats(ctx context.Context) (checkpoint.Stats, error) {
-	stats, err := s.Store.Stats(ctx)
-	if err == nil {
-		err = s.compare()
-	}
-	return stats, err
-}
-
-func (s *replicatedStore) compare() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.replica == nil {
-		var err error
-		if err = s.backend.restore(s.path, s.path+".follower"); err == nil {
-			s.replica, err = checkpoint.OpenReplica(s.path+".follower", checkpoint.ReplicaOptions{})
+// compare returns an error if the replica does not get to the state of the store.
+func (f *follower) compare(s *checkpoint.Store) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.replica == nil {
+		err := f.log.restore(f.path)
+		if err == nil {
+			f.replica, err = checkpoint.OpenReplica(f.path, checkpoint.ReplicaOptions{})
 		}
 		if err != nil {
 			return err
@@ -169,15 +172,15 @@ func (s *replicatedStore) compare() error {
 	}
 	// The store may be writing, and has a record in its log before it is in its file.
 	for begun := time.Now(); time.Since(begun) < 10*time.Second; time.Sleep(time.Millisecond) {
-		if err := s.backend.logs.Follow(s.path, s.replica); err != nil {
+		if err := f.log.apply(f.replica); err != nil {
 			return err
 		}
-		if s.replica.Offset() == s.equalAt {
+		if f.replica.Offset() == f.equalAt {
 			return nil
 		}
-		equal, err := sameState(s.Store, s.replica)
+		equal, err := sameState(s, f.replica)
 		if equal {
-			s.equalAt = s.replica.Offset()
+			f.equalAt = f.replica.Offset()
 		}
 		if equal || err != nil {
 			return err
@@ -186,32 +189,27 @@ func (s *replicatedStore) compare() error {
 	return errors.New("a replica that follows the log differs from the store")
 }
 
-func (s *replicatedStore) Close() error {
-	err := s.Store.Close()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.replica != nil {
-		err = errors.Join(err, s.replica.Close())
+func (f *follower) close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.replica == nil {
+		return nil
 	}
-	return err
-}
-
-// dumper is a store or a replica.
-type dumper interface {
-	Dump(ctx context.Context, pieceBytes int, yield func(record []byte) error) (at checkpoint.Point, err error)
+	return f.replica.Close()
 }
 
 // sameState reports whether two states are the same.
 func sameState(a, b dumper) (bool, error) {
-	var dumps [2][]byte
-	for i, d := range []dumper{a, b} {
-		_, err := d.Dump(context.Background(), 1<<20, func(record []byte) error {
-			dumps[i] = append(dumps[i], record...)
-			return nil
-		})
-		if err != nil {
-			return false, err
-		}
-	}
-	return bytes.Equal(dumps[0], dumps[1]), nil
+	ofA, errA := dumpOf(a)
+	ofB, errB := dumpOf(b)
+	return errA == nil && errB == nil && bytes.Equal(ofA, ofB), errors.Join(errA, errB)
+}
+
+func TestStoreWithALog(t *testing.T) {
+	t.Parallel()
+	b := newLogBackend()
+	backend{open: b.open, crash: b.crash, follow: func(path string) *follower {
+		log, _ := b.log(path)
+		return &follower{log: log, path: path + ".follower"}
+	}}.run(t)
 }

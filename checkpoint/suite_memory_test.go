@@ -1,4 +1,4 @@
-package checkpointtest
+package checkpoint_test
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ func sourceKey(source checkpoint.Source, id string) string {
 	return "ndrbridge://" + source.String() + "/" + id
 }
 
-func (b Backend) testMemory(t *testing.T) {
-	s := b.open(t, spacious)
+func (b backend) testMemory(t *testing.T) {
+	s := b.state(t, spacious)
 	s.configureSinks("a", "detections")
 	entry := func(key, value string, at int64) checkpoint.Entry {
 		return checkpoint.Entry{Key: key, Value: []byte(value), At: at}

@@ -1,4 +1,4 @@
-package checkpointtest
+package checkpoint_test
 
 import (
 	"bytes"
@@ -12,10 +12,10 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-func (b Backend) testDeadSpace(t *testing.T) {
+func (b backend) testDeadSpace(t *testing.T) {
 	made := events(3, 1000)
 	size := bytesOf(made[:1])
-	s := b.open(t, checkpoint.Limits{MaxBytes: 1 << 30, DeadBytes: 6 * size})
+	s := b.state(t, checkpoint.Limits{MaxBytes: 1 << 30, DeadBytes: 6 * size})
 	s.configureSinks("a", "b")
 	s.append(made...)
 	s.acknowledge("a", 2, deadLetterOf("x", made[0]), deadLetterOf("y", made[1]))
@@ -56,7 +56,7 @@ func (b Backend) testDeadSpace(t *testing.T) {
 	})
 }
 
-func (b Backend) testDroppingDead(t *testing.T) {
+func (b backend) testDroppingDead(t *testing.T) {
 	s, made := b.delivered(t, spacious)
 	owner := checkpoint.SinkOwner("a")
 	t.Run("a dead letter is found by its key", func(t *testing.T) {
@@ -89,7 +89,7 @@ func (b Backend) testDroppingDead(t *testing.T) {
 	})
 }
 
-func (b Backend) testSinkNames(t *testing.T) {
+func (b backend) testSinkNames(t *testing.T) {
 	// retired returns a state with an unconfigured sink b, with something of every kind.
 	retired := func(t *testing.T) *state {
 		s, made := b.delivered(t, spacious)
@@ -196,7 +196,7 @@ func (b Backend) testSinkNames(t *testing.T) {
 	})
 }
 
-func (b Backend) testBackup(t *testing.T) {
+func (b backend) testBackup(t *testing.T) {
 	t.Run("a copy is a consistent state", func(t *testing.T) {
 		s, made := b.delivered(t, spacious)
 		s.requeue("a", "y")
@@ -211,7 +211,7 @@ func (b Backend) testBackup(t *testing.T) {
 		after.wantJournal(0, made...)
 		after.wantQueue("a", "y")
 		equal(t, after.cursor("a"), 6)
-		s.must(after.Store.Close())
+		s.must(after.Close())
 	})
 	t.Run("a slow writer blocks nobody", func(t *testing.T) {
 		s, _ := b.delivered(t, spacious)

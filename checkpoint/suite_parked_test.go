@@ -1,4 +1,4 @@
-package checkpointtest
+package checkpoint_test
 
 import (
 	"errors"
@@ -43,7 +43,7 @@ func (s *state) wantParked(sink, want string) {
 	equal(s.t, fmt.Sprint(len(events), stats.Parked, stats.ParkedBytes), fmt.Sprint(len(heads), len(heads), size))
 }
 
-func (b Backend) testParked(t *testing.T) {
+func (b backend) testParked(t *testing.T) {
 	t.Run("events move with the cursor, stay across a restart, and go one by one", func(t *testing.T) {
 		s, made := b.delivered(t, spacious)
 		s.append(events(3, 1000)...)
@@ -104,7 +104,7 @@ func (b Backend) testParked(t *testing.T) {
 		s.must(s.CommitParked(t.Context(), checkpoint.ParkedCommit{Sink: "a", Done: []uint64{1, 2}}))
 	})
 	t.Run("one has space whatever its size", func(t *testing.T) {
-		s, made := b.open(t, checkpoint.Limits{DeadBytes: 2}), events(2, 1000)
+		s, made := b.state(t, checkpoint.Limits{DeadBytes: 2}), events(2, 1000)
 		s.configureSinks("a")
 		s.append(made...)
 		move := func(seq uint64) error {
@@ -127,7 +127,7 @@ func (b Backend) testParked(t *testing.T) {
 		s.wantParkedOfNone("c")
 	})
 	t.Run("calls for a sink that was never configured are refused", func(t *testing.T) {
-		s := b.open(t, spacious)
+		s := b.state(t, spacious)
 		s.wantRefused(s.CommitParked(t.Context(), checkpoint.ParkedCommit{Sink: "a", Done: []uint64{1}}))
 	})
 }

@@ -1,4 +1,4 @@
-package checkpointtest
+package checkpoint_test
 
 import (
 	"bytes"
@@ -52,7 +52,7 @@ var (
 	modelSinks   = []string{"a", "b", "c"}
 )
 
-func (b Backend) testProperties(t *testing.T) {
+func (b backend) testProperties(t *testing.T) {
 	root := t.TempDir()
 	runs := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -61,7 +61,7 @@ func (b Backend) testProperties(t *testing.T) {
 		must(t, os.Mkdir(dir, 0o700))
 		defer os.RemoveAll(dir)
 		m := &machine{
-			s: b.openAt(t, filepath.Join(dir, "state"), checkpoint.Limits{
+			s: b.stateAt(t, filepath.Join(dir, "state"), checkpoint.Limits{
 				MaxBytes:  rapid.SampledFrom([]int64{2000, 20000, unbounded}).Draw(t, "max bytes"),
 				Retain:    rapid.SampledFrom([]time.Duration{0, time.Minute, time.Hour}).Draw(t, "retain"),
 				DeadBytes: rapid.SampledFrom([]int64{0, 6000}).Draw(t, "dead bytes"),
@@ -109,7 +109,7 @@ func (m *machine) reopen(t *rapid.T) {
 func (m *machine) crash(t *rapid.T) {
 	trimmable := m.trimmable()
 	crashed := m.s.crashed()
-	must(t, m.s.Store.Close())
+	must(t, m.s.Close())
 	m.s, m.sinks = crashed, nil
 	m.observe(t, trimmable)
 }

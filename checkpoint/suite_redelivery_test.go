@@ -1,4 +1,4 @@
-package checkpointtest
+package checkpoint_test
 
 import (
 	"context"
@@ -64,15 +64,15 @@ func deadLetterOf(key string, e transform.Event) checkpoint.DeadLetter {
 
 // delivered returns a state of six events, all of which sink a has committed: x, y and z
 // are dead letters of the first three.
-func (b Backend) delivered(t *testing.T, limits checkpoint.Limits) (*state, []transform.Event) {
-	s, made := b.open(t, limits), events(6, 1000)
+func (b backend) delivered(t *testing.T, limits checkpoint.Limits) (*state, []transform.Event) {
+	s, made := b.state(t, limits), events(6, 1000)
 	s.configureSinks("a")
 	s.append(made...)
 	s.acknowledge("a", 6, deadLetterOf("x", made[0]), deadLetterOf("y", made[1]), deadLetterOf("z", made[2]))
 	return s, made
 }
 
-func (b Backend) testRedelivery(t *testing.T) {
+func (b backend) testRedelivery(t *testing.T) {
 	t.Run("dead letters and ranges are returned in the order in which they were queued, across a restart too", func(t *testing.T) {
 		s, made := b.delivered(t, spacious)
 		equal(t, s.requeue("a", "z", "none", "x"), 2)
@@ -172,7 +172,7 @@ func (b Backend) testRedelivery(t *testing.T) {
 		}
 	})
 	t.Run("many dead letters are moved, all of them", func(t *testing.T) {
-		s := b.open(t, spacious)
+		s := b.state(t, spacious)
 		s.configureSinks("a")
 		var dead []checkpoint.DeadLetter
 		for i := range 2500 {
@@ -194,7 +194,7 @@ func (b Backend) testRedelivery(t *testing.T) {
 		s.wantQueue("a", "")
 	})
 	t.Run("a sink that was never configured has no queue", func(t *testing.T) {
-		s := b.open(t, spacious)
+		s := b.state(t, spacious)
 		s.wantRefused(
 			errOf(s.Requeue(t.Context(), "a", nil)), errOf(s.Replay(t.Context(), "a", checkpoint.Period{})),
 			errOf(s.Redeliver(t.Context(), "a", checkpoint.RedeliveryOffset{}, checkpoint.Batch{})), s.WaitRedelivery(t.Context(), "a"),
@@ -203,7 +203,7 @@ func (b Backend) testRedelivery(t *testing.T) {
 	})
 }
 
-func (b Backend) testQueuedTrimming(t *testing.T) {
+func (b backend) testQueuedTrimming(t *testing.T) {
 	t.Run("queued events outlive their retention until they are redelivered", func(t *testing.T) {
 		s, made := b.delivered(t, checkpoint.Limits{MaxBytes: 1 << 30, Retain: time.Hour})
 		s.replay("a", noon.Add(2*time.Second))
@@ -218,7 +218,7 @@ func (b Backend) testQueuedTrimming(t *testing.T) {
 	})
 	t.Run("a full journal trims queued events, which are skipped and counted", func(t *testing.T) {
 		made := events(9, 1000)
-		s := b.open(t, checkpoint.Limits{MaxBytes: bytesOf(made[:5]), Retain: time.Hour})
+		s := b.state(t, checkpoint.Limits{MaxBytes: bytesOf(made[:5]), Retain: time.Hour})
 		s.configureSinks("a")
 		s.append(made[:4]...)
 		s.acknowledge("a", 4)
@@ -255,7 +255,7 @@ func (b Backend) testQueuedTrimming(t *testing.T) {
 	})
 }
 
-func (b Backend) testRedeliveryWaiting(t *testing.T) {
+func (b backend) testRedeliveryWaiting(t *testing.T) {
 	t.Run("it returns at once if something is queued", func(t *testing.T) {
 		s, _ := b.delivered(t, spacious)
 		s.replay("a", time.Time{})
@@ -280,7 +280,7 @@ func (b Backend) testRedeliveryWaiting(t *testing.T) {
 	testWaitEnds(t, open, func(ctx context.Context, s *state) error { return s.WaitRedelivery(ctx, "a") })
 }
 
-func (b Backend) testSkipping(t *testing.T) {
+func (b backend) testSkipping(t *testing.T) {
 	skipped := event("skipped", noon, 300)
 	t.Run("a skip moves the cursor, is counted, and appends its event", func(t *testing.T) {
 		s, made := b.delivered(t, spacious)
@@ -304,7 +304,7 @@ func (b Backend) testSkipping(t *testing.T) {
 	})
 	t.Run("it needs no space, and frees some", func(t *testing.T) {
 		made := events(3, 1000)
-		s := b.open(t, checkpoint.Limits{MaxBytes: bytesOf(made[:2])})
+		s := b.state(t, checkpoint.Limits{MaxBytes: bytesOf(made[:2])})
 		s.configureSinks("a")
 		s.append(made[:2]...)
 		done := s.commitIntoFull(t.Context(), s.next(made[2]))

@@ -1,4 +1,4 @@
-package checkpointtest
+package checkpoint_test
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-func (b Backend) testSourceDeadSpace(t *testing.T) {
+func (b backend) testSourceDeadSpace(t *testing.T) {
 	const size = 1000 - checkpoint.DeadOverhead // of a body, so that a dead letter takes 1000
 	write := func(s *state, source checkpoint.Source, deadLetters ...checkpoint.DeadLetter) {
 		s.t.Helper()
@@ -32,7 +32,7 @@ func (b Backend) testSourceDeadSpace(t *testing.T) {
 	}
 	// The sources have 16,000 of 32,000 bytes: the oldest go until 15,000 are left.
 	open := func(t *testing.T) *state {
-		s := b.open(t, checkpoint.Limits{MaxBytes: 1 << 30, DeadBytes: 32_000})
+		s := b.state(t, checkpoint.Limits{MaxBytes: 1 << 30, DeadBytes: 32_000})
 		s.configureSinks("a")
 		return s
 	}
@@ -117,7 +117,7 @@ func (b Backend) testSourceDeadSpace(t *testing.T) {
 		}
 	})
 	t.Run("without a bound all are kept", func(t *testing.T) {
-		s := b.open(t, spacious)
+		s := b.state(t, spacious)
 		for i := range 50 {
 			write(s, detections, deadLetter(fmt.Sprint(i), i, 100*size))
 		}

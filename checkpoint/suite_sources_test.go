@@ -1,4 +1,4 @@
-package checkpointtest
+package checkpoint_test
 
 import (
 	"bytes"
@@ -16,15 +16,15 @@ import (
 // longestKey is how many bytes a key, or the name of a sink, may have.
 const longestKey = 32_760
 
-func (b Backend) testSources(t *testing.T) {
+func (b backend) testSources(t *testing.T) {
 	t.Run("a source that never committed has no position", func(t *testing.T) {
-		s := b.open(t, spacious)
+		s := b.state(t, spacious)
 		if position := s.position(detections); position != nil {
 			t.Errorf("position %q, want nil", position)
 		}
 	})
 	t.Run("a commit keeps events, position, memory and dead letters, across a restart too", func(t *testing.T) {
-		s := b.open(t, spacious)
+		s := b.state(t, spacious)
 		made := events(3, 500)
 		s.must(s.Commit(t.Context(), checkpoint.Commit{
 			Source: detections, Position: []byte("p1"), Events: made,
@@ -47,7 +47,7 @@ func (b Backend) testSources(t *testing.T) {
 		check()
 	})
 	t.Run("sources do not see each other's positions and memory", func(t *testing.T) {
-		s := b.open(t, spacious)
+		s := b.state(t, spacious)
 		remember := []checkpoint.Entry{{Key: "k", Value: []byte("mine"), At: 1}}
 		s.must(s.Commit(t.Context(), checkpoint.Commit{Source: detections, Position: []byte("p"), Remember: remember}))
 		if position := s.position(audit); position != nil {
@@ -56,7 +56,7 @@ func (b Backend) testSources(t *testing.T) {
 		s.wantRecall(audit, map[string]string{"k": ""})
 	})
 	t.Run("what a caller does to a result does not change the state", func(t *testing.T) {
-		s := b.open(t, spacious)
+		s := b.state(t, spacious)
 		remember := []checkpoint.Entry{{Key: "a", Value: []byte("one"), At: 1}, {Key: "b", Value: []byte("two"), At: 1}}
 		s.must(s.Commit(t.Context(), checkpoint.Commit{Source: detections, Position: []byte("pos"), Remember: remember}))
 		clear(s.position(detections))
@@ -77,7 +77,7 @@ func (b Backend) testSources(t *testing.T) {
 			"none": nil, "older": []byte("p0"), "longer": []byte("p1."), "other": []byte("x"),
 		} {
 			t.Run(name, func(t *testing.T) {
-				s := b.open(t, spacious)
+				s := b.state(t, spacious)
 				s.must(s.Commit(t.Context(), checkpoint.Commit{Source: detections, Position: []byte("p1")}))
 				err := s.Commit(t.Context(), checkpoint.Commit{
 					Source: detections, Expect: expect, Position: []byte("p2"), Events: events(2, 300),
@@ -97,7 +97,7 @@ func (b Backend) testSources(t *testing.T) {
 		}
 	})
 	t.Run("a first commit that expects a position is fenced", func(t *testing.T) {
-		s := b.open(t, spacious)
+		s := b.state(t, spacious)
 		err := s.Commit(t.Context(), checkpoint.Commit{Source: detections, Expect: []byte("p0"), Position: []byte("p1")})
 		wantErr(t, err, checkpoint.ErrFenced)
 	})
@@ -118,7 +118,7 @@ func (b Backend) testSources(t *testing.T) {
 			"an event of no bytes": {Source: detections, Position: []byte("p"), Events: make([]transform.Event, 1)},
 		} {
 			t.Run(name, func(t *testing.T) {
-				s := b.open(t, spacious)
+				s := b.state(t, spacious)
 				if err := s.Commit(t.Context(), c); err == nil || errors.Is(err, checkpoint.ErrFenced) {
 					t.Errorf("error %v, want a refusal", err)
 				}
@@ -129,7 +129,7 @@ func (b Backend) testSources(t *testing.T) {
 		}
 	})
 	t.Run("the longest keys are kept", func(t *testing.T) {
-		s, key := b.open(t, spacious), strings.Repeat("x", longestKey)
+		s, key := b.state(t, spacious), strings.Repeat("x", longestKey)
 		s.must(s.Commit(t.Context(), checkpoint.Commit{
 			Source: detections, Position: []byte("p"),
 			Remember: []checkpoint.Entry{{Key: key, Value: []byte("v")}}, Dead: []checkpoint.DeadLetter{{Key: key, Time: noon}},
@@ -140,7 +140,7 @@ func (b Backend) testSources(t *testing.T) {
 		}
 	})
 	t.Run("a call whose context has ended writes nothing", func(t *testing.T) {
-		s := b.open(t, spacious)
+		s := b.state(t, spacious)
 		err := s.Commit(cancelled(t), checkpoint.Commit{Source: detections, Position: []byte("p"), Events: events(1, 300)})
 		if err == nil {
 			// It may have been written before ctx was checked; then all of it is there.
@@ -151,7 +151,7 @@ func (b Backend) testSources(t *testing.T) {
 		s.wantJournal(0)
 	})
 	t.Run("entries older than ForgetBefore are forgotten eventually", func(t *testing.T) {
-		s := b.open(t, spacious)
+		s := b.state(t, spacious)
 		var (
 			remember []checkpoint.Entry
 			old      []string
@@ -185,11 +185,11 @@ func (b Backend) testSources(t *testing.T) {
 	})
 }
 
-func (b Backend) testKnown(t *testing.T) {
+func (b backend) testKnown(t *testing.T) {
 	entry := func(key string, at int64) checkpoint.Entry {
 		return checkpoint.Entry{Key: key, Value: []byte("of " + key), At: at}
 	}
-	s := b.open(t, spacious)
+	s := b.state(t, spacious)
 	s.must(s.Commit(t.Context(), checkpoint.Commit{
 		Source: detections, Position: []byte("p"),
 		Remember: []checkpoint.Entry{entry("b", 5), entry("a", 5), entry("z", 1), entry("c", 7), entry("moved", 2)},
@@ -246,12 +246,12 @@ func (s *state) wantRecall(source checkpoint.Source, want map[string]string) {
 	}
 }
 
-func (b Backend) testSpace(t *testing.T) {
+func (b backend) testSpace(t *testing.T) {
 	made := events(4, 1000)
 	limits := checkpoint.Limits{MaxBytes: bytesOf(made[:2])}
 
 	full := func(t *testing.T) *state {
-		s := b.open(t, limits)
+		s := b.state(t, limits)
 		s.configureSinks("a", "b")
 		s.append(made[0], made[1])
 		return s
@@ -290,7 +290,7 @@ func (b Backend) testSpace(t *testing.T) {
 			limits := checkpoint.Limits{MaxBytes: bytesOf(made)}
 			reserve := max(64<<10, limits.MaxBytes/16)
 			size := reserve / 16 // of an event
-			s := b.open(t, limits)
+			s := b.state(t, limits)
 			s.configureSinks("a", "b")
 			s.append(made...)
 			for i := 0; ; i++ {
@@ -363,7 +363,7 @@ func (b Backend) testSpace(t *testing.T) {
 		wantErr(t, <-done, checkpoint.ErrFenced)
 	})
 	t.Run("one commit larger than the bound succeeds if there is space", func(t *testing.T) {
-		s := b.open(t, limits)
+		s := b.state(t, limits)
 		s.configureSinks("a")
 		s.append(made...)
 		s.wantJournal(0, made...)
@@ -375,7 +375,7 @@ func (b Backend) testSpace(t *testing.T) {
 		equal(t, s.cursor("a"), 1)
 	})
 	t.Run("committed events give way", func(t *testing.T) {
-		s := b.open(t, checkpoint.Limits{MaxBytes: limits.MaxBytes, Retain: spacious.Retain})
+		s := b.state(t, checkpoint.Limits{MaxBytes: limits.MaxBytes, Retain: spacious.Retain})
 		s.configureSinks("a")
 		for i, e := range made {
 			s.append(e)

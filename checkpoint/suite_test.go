@@ -1,12 +1,10 @@
-// Package checkpointtest is the conformance suite of checkpoint's backends.
-package checkpointtest
+package checkpoint_test
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -17,79 +15,21 @@ import (
 	"ndrbridge/transform"
 )
 
-// Store is a backend, as its users see it: sources, sinks, their lag policies and
-// redelivery queues, operators, what sinks remember, and ticket commands. The contracts are
-// those of checkpoint.Store.
-type Store interface {
-	Position(ctx context.Context, source checkpoint.Source) ([]byte, error)
-	Recall(ctx context.Context, source checkpoint.Source, keys []string) ([][]byte, error)
-	Known(ctx context.Context, source checkpoint.Source, after checkpoint.Entry, limit int) ([]checkpoint.Entry, error)
-	Commit(ctx context.Context, c checkpoint.Commit) error
-
-	Configure(ctx context.Context, sinks map[string]checkpoint.Start) error
-	Cursor(ctx context.Context, sink string) (uint64, error)
-	Read(ctx context.Context, after uint64, max checkpoint.Batch) ([]checkpoint.Record, error)
-	Wait(ctx context.Context, after uint64) error
-	CommitDelivery(ctx context.Context, s checkpoint.Delivery) error
-	Dead(ctx context.Context, o checkpoint.Owner, after string, limit int) ([]checkpoint.DeadLetter, error)
-	Stats(ctx context.Context) (checkpoint.Stats, error)
-
-	Over(ctx context.Context, sink string, b checkpoint.Budget) (checkpoint.Excess, error)
-	Skip(ctx context.Context, s checkpoint.Skip) error
-
-	Requeue(ctx context.Context, sink string, keys []string) (n int, err error)
-	Replay(ctx context.Context, sink string, p checkpoint.Period) (checkpoint.Range, error)
-	Replayable(ctx context.Context, sink string, p checkpoint.Period) (checkpoint.Range, error)
-	Redeliver(ctx context.Context, sink string, after checkpoint.RedeliveryOffset, max checkpoint.Batch) (checkpoint.Redelivery, error)
-	CommitRedelivery(ctx context.Context, s checkpoint.RedeliveryCommit) error
-	WaitRedelivery(ctx context.Context, sink string) error
-
-	DeadLetterOf(ctx context.Context, o checkpoint.Owner, key string) (deadLetter checkpoint.DeadLetter, found bool, err error)
-	Since(ctx context.Context, t time.Time) (uint64, error)
-	DropDead(ctx context.Context, o checkpoint.Owner, keys []string) (n int, err error)
-	Forget(ctx context.Context, sink string) error
-	ForgetAppliance(ctx context.Context, appliance string) (found bool, err error)
-	Pause(ctx context.Context, sink string, paused bool) error
-	Rename(ctx context.Context, from, to string) error
-	Backup(ctx context.Context, w io.Writer) (int64, error)
-
-	RecallSink(ctx context.Context, sink string, keys []string) ([][]byte, error)
-	RememberSink(ctx context.Context, sink string, entries []checkpoint.Entry, forgetBefore int64) error
-	RefreshSink(ctx context.Context, sink string, keys []string, at, due int64) error
-
-	Accept(ctx context.Context, commands []checkpoint.Command) ([]checkpoint.Acceptance, error)
-	Commands(ctx context.Context, f checkpoint.CommandFilter, after uint64, limit int) ([]checkpoint.Command, error)
-	Command(ctx context.Context, id uint64) (c checkpoint.Command, found bool, err error)
-	Note(ctx context.Context, id uint64, note []byte, expect []checkpoint.Entry) error
-	Finish(ctx context.Context, o checkpoint.Outcome) error
-	RetryCommand(ctx context.Context, id uint64) error
-	DropCommands(ctx context.Context, ids []uint64) (n int, err error)
-	Expected(ctx context.Context, appliance string) ([]checkpoint.Entry, error)
-	DropExpected(ctx context.Context, appliance string, keys []string, before int64) error
-	WaitCommands(ctx context.Context, after uint64) error
-
-	ParkedHeads(ctx context.Context, sink string, after uint64) ([]checkpoint.ParkedHead, error)
-	Parked(ctx context.Context, sink string, numbers []uint64, max checkpoint.Batch) ([]checkpoint.Parked, error)
-	CommitParked(ctx context.Context, c checkpoint.ParkedCommit) error
-
-	HasSpace(ctx context.Context, reserved bool) (bool, error)
-
-	Close() error
-}
-
-// Backend is the backend under test.
-type Backend struct {
-	// Open opens the state at a path, or creates an empty one. Opening the path of a
+// backend is how a suite opens states: files alone, or copies of logs.
+type backend struct {
+	// open opens the state at a path, or creates an empty one. Opening the path of a
 	// closed store shows the state that it had.
-	Open func(path string, o checkpoint.Options) (Store, error)
-	// Crash returns the path of the state that a crash at this moment would leave. The
+	open func(path string, o checkpoint.Options) (*checkpoint.Store, error)
+	// crash returns the path of the state that a crash at this moment would leave. The
 	// store that has path open continues to run.
-	Crash func(path string) (string, error)
+	crash func(path string) (string, error)
+	// follow returns a follower of the state at a path; nil if it has no log.
+	follow func(path string) *follower
 }
 
-// Run runs the whole suite, each test on a state of its own and beside the others, since they
+// run runs the whole suite, each test on a state of its own and beside the others, since they
 // mostly wait for the disk.
-func Run(t *testing.T, b Backend) {
+func (b backend) run(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"sources":                           b.testSources,
 		"remembered entries":                b.testKnown,
@@ -187,12 +127,13 @@ func bytesOf(events []transform.Event) (n int64) {
 // state is an open store that a test drives. Its methods fail the test where
 // the store returns an error.
 type state struct {
-	Store
-	t       tester
-	backend Backend
-	path    string
-	options checkpoint.Options
-	clock   *clock
+	*checkpoint.Store
+	t        tester
+	backend  backend
+	path     string
+	options  checkpoint.Options
+	clock    *clock
+	follower *follower // nil if the state has no log
 }
 
 // tester is a test, or a run of a property.
@@ -204,14 +145,14 @@ type tester interface {
 	Fatalf(format string, args ...any)
 }
 
-func (b Backend) open(t testing.TB, limits checkpoint.Limits) *state {
+func (b backend) state(t testing.TB, limits checkpoint.Limits) *state {
 	t.Helper()
-	s := b.openAt(t, filepath.Join(t.TempDir(), "state"), limits)
-	t.Cleanup(func() { s.Store.Close() })
+	s := b.stateAt(t, filepath.Join(t.TempDir(), "state"), limits)
+	t.Cleanup(func() { s.Close() })
 	return s
 }
 
-func (b Backend) openAt(t tester, path string, limits checkpoint.Limits) *state {
+func (b backend) stateAt(t tester, path string, limits checkpoint.Limits) *state {
 	t.Helper()
 	c := newClock()
 	s := &state{t: t, backend: b, path: path, clock: c, options: checkpoint.Options{Limits: limits, Now: c.Now}}
@@ -231,7 +172,7 @@ func (s *state) at(path string) *state {
 // crashed opens the state that a crash at this moment would leave.
 func (s *state) crashed() *state {
 	s.t.Helper()
-	path, err := s.backend.Crash(s.path)
+	path, err := s.backend.crash(s.path)
 	s.must(err)
 	return s.at(path)
 }
@@ -239,13 +180,33 @@ func (s *state) crashed() *state {
 func (s *state) openStore() {
 	s.t.Helper()
 	var err error
-	s.Store, err = s.backend.Open(s.path, s.options)
+	s.Store, err = s.backend.open(s.path, s.options)
 	s.must(err)
+	if s.backend.follow != nil {
+		s.follower = s.backend.follow(s.path)
+	}
+}
+
+// Stats returns an error if a replica that follows the log does not get to the state.
+func (s *state) Stats(ctx context.Context) (checkpoint.Stats, error) {
+	stats, err := s.Store.Stats(ctx)
+	if err == nil && s.follower != nil {
+		err = s.follower.compare(s.Store)
+	}
+	return stats, err
+}
+
+func (s *state) Close() error {
+	err := s.Store.Close()
+	if s.follower != nil {
+		err = errors.Join(err, s.follower.close())
+	}
+	return err
 }
 
 func (s *state) reopen() {
 	s.t.Helper()
-	s.must(s.Store.Close())
+	s.must(s.Close())
 	s.openStore()
 }
 
