@@ -12,7 +12,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
-	"ndrbridge/internal/kafkawire"
+	"ndrbridge/internal/kafkaconn"
 	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/internal/tickets"
 	"ndrbridge/internal/tickets/intake"
@@ -110,7 +110,7 @@ func (p *Pipeline) openKafkaIntake(k configs.KafkaIntake) (ticketIntake, error) 
 	return intake.NewKafka(intake.KafkaOptions{
 		Options: p.intakeOptions(KafkaIntake),
 		Brokers: k.Brokers, Topic: k.Topic, Group: k.Group,
-		Connect: func() (*tls.Config, *kafkawire.SASL, error) {
+		Connect: func() (*tls.Config, *kafkaconn.SASL, error) {
 			o, err := endpoint.Kafka(k.Connection())
 			return o.TLS, o.SASL, err
 		},

@@ -7,15 +7,16 @@ import (
 	"maps"
 	"net"
 	"slices"
-	"strings"
+	"strconv"
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
+	kafka "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/metadata"
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/finding"
-	"ndrbridge/internal/kafkawire"
+	"ndrbridge/internal/kafkaconn"
 	"ndrbridge/transform"
 )
 
@@ -36,16 +37,6 @@ const maxTried = 100
 // Check checks the brokers and the topics of the events, as Send would use them. It
 // writes nothing and creates no topic. It must not be called concurrently with Send.
 func (s *Sink) Check(ctx context.Context, t Trial) []finding.Finding {
-	found, alive := s.tryBrokers(ctx, t.Now, s.cluster.seeds)
-	if len(alive) == 0 {
-		return found
-	}
-	// One broker that answers is enough to start.
-	for i, f := range found {
-		if f.Result == finding.Failed {
-			found[i].Result = finding.Warning
-		}
-	}
 	sure := map[string]bool{} // by topic; false: only possible
 	for _, e := range t.Possible {
 		sure[s.topic.Expand(e)] = false
@@ -54,24 +45,29 @@ func (s *Sink) Check(ctx context.Context, t Trial) []finding.Finding {
 		sure[s.topic.Expand(e)] = true
 	}
 	names := slices.Sorted(maps.Keys(sure))
-	defer s.cluster.close()
-	request := metadataRequest(names)
-	request.IncludeTopicAuthorizedOperations = true
-	answer, err := s.cluster.link(alive[0]).Exchange(ctx, request)
-	if err != nil {
-		f := finding.Failure("topics", err)
-		if f.Advice == "" {
-			f.Advice = "read the broker's log, and check again"
-		}
-		return append(found, f)
+	dialer := s.client.Dialer
+	found, alive, answer := s.tryBrokers(ctx, t.Now, dialer.Brokers, names)
+	if alive == nil {
+		return found
 	}
-	cluster := answer.(*kmsg.MetadataResponse)
-	s.cluster.applyMetadata(cluster, names)
-	others := slices.DeleteFunc(slices.Sorted(maps.Values(s.cluster.brokers)), func(address string) bool {
-		return slices.Contains(s.cluster.seeds, address)
-	})
+	defer alive.Close()
+	// One broker that answers is enough to start.
+	for i, f := range found {
+		if f.Result == finding.Failed {
+			found[i].Result = finding.Warning
+		}
+	}
+	var others []string
+	for _, b := range answer.Brokers {
+		if address := net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port))); !slices.Contains(append(others, dialer.Brokers...), address) {
+			others = append(others, address)
+		}
+	}
 	more := len(others) - maxTried
-	advertised, _ := s.tryBrokers(ctx, t.Now, others[:min(len(others), maxTried)])
+	advertised, other, _ := s.tryBrokers(ctx, t.Now, others[:min(len(others), maxTried)], names)
+	if other != nil {
+		other.Close()
+	}
 	if more > 0 {
 		advertised = append(advertised, finding.Finding{Step: "brokers", Result: finding.Remark, Detail: fmt.Sprintf("%d more brokers of the cluster were not checked", more)})
 	}
@@ -81,17 +77,13 @@ func (s *Sink) Check(ctx context.Context, t Trial) []finding.Finding {
 		}
 	}
 	found = append(found, advertised...)
-	settings := s.cluster.settings(ctx, alive[0], names, maxMessage, minInSync)
-	slices.SortFunc(cluster.Topics, func(a, b kmsg.MetadataResponseTopic) int {
-		return strings.Compare(brokerMessage(a.Topic), brokerMessage(b.Topic))
-	})
-	for _, topic := range cluster.Topics {
-		name := brokerMessage(topic.Topic)
-		if _, requested := sure[name]; !requested {
+	settings := settingsOf(ctx, alive, names)
+	for _, topic := range answer.Topics {
+		if _, requested := sure[topic.Name]; !requested {
 			continue
 		}
-		f := s.tryTopic(ctx, t, name, topic, settings[name])
-		if f.Result == finding.Failed && !sure[name] {
+		f := s.tryTopic(ctx, t, alive, topic, settings[topic.Name])
+		if f.Result == finding.Failed && !sure[topic.Name] {
 			f.Result, f.Detail = finding.Warning, f.Detail+"; only events that match may filter out go there"
 		}
 		found = append(found, f)
@@ -99,43 +91,47 @@ func (s *Sink) Check(ctx context.Context, t Trial) []finding.Finding {
 	return found
 }
 
-// tryBrokers connects to all addresses concurrently. alive are the addresses that are
-// ready for requests.
-func (s *Sink) tryBrokers(ctx context.Context, now func() time.Time, addresses []string) (found []finding.Finding, alive []string) {
+// tryBrokers connects to all addresses concurrently. alive is a client of the first one that is
+// ready for requests, nil if none is, and answer the metadata of the topics from it.
+func (s *Sink) tryBrokers(ctx context.Context, now func() time.Time, addresses, topics []string) (found []finding.Finding, alive *kafkaconn.Client, answer *metadata.Response) {
 	results := make([][]finding.Finding, len(addresses))
-	errs := make([]error, len(addresses))
+	clients := make([]*kafkaconn.Client, len(addresses))
+	answers := make([]*metadata.Response, len(addresses))
 	var trials sync.WaitGroup
 	for i, address := range addresses {
-		trials.Go(func() { results[i], errs[i] = s.tryBroker(ctx, now, address) })
+		trials.Go(func() { results[i], clients[i], answers[i] = s.tryBroker(ctx, now, address, topics) })
 	}
 	trials.Wait()
 	for i, address := range addresses {
-		found = append(found, finding.At("broker "+s.cluster.dialer.Shown(address), results[i])...)
-		if errs[i] == nil {
-			alive = append(alive, address)
+		found = append(found, finding.At("broker "+s.client.Dialer.Shown(address), results[i])...)
+		if answers[i] != nil && alive == nil {
+			alive, answer = clients[i], answers[i]
+		} else {
+			clients[i].Close()
 		}
 	}
-	return found, alive
+	return found, alive, answer
 }
 
-// tryBroker connects and signs in to the broker at address. It returns an error if the
-// broker is not ready for requests.
-func (s *Sink) tryBroker(ctx context.Context, now func() time.Time, address string) ([]finding.Finding, error) {
-	d := *s.cluster.dialer
-	path := &finding.Path{Address: s.cluster.dialer.Shown(address), Key: "brokers", Now: now, Hide: d.Login.Hide}
+// tryBroker signs in to the broker at address and requests the metadata of topics. answer is nil
+// if the broker is not ready for requests.
+func (s *Sink) tryBroker(parent context.Context, now func() time.Time, address string, topics []string) ([]finding.Finding, *kafkaconn.Client, *metadata.Response) {
+	d := *s.client.Dialer
+	path := &finding.Path{Address: d.Shown(address), Key: "brokers", Now: now, Hide: d.Login.Hide}
 	d.TLS = path.Secure(d.TLS)
-	parent := ctx
+	c := kafkaconn.NewClient(&d, s.timeout, address)
+	c.Reset(path.Watch(parent), topics...)
 	ctx, cancel := finding.Half(parent)
 	defer cancel()
-	conn, err := d.Dial(path.Watch(ctx), address)
+	answer, err := describe(ctx, c)
 	found, explained := path.Findings(err)
 	if err != nil {
 		// Before ctx is done, because probing the port takes time.
-		broken := kafkawire.ErrorOfConnection(ctx, err, "the connection broke")
-		if _, refused := errors.AsType[*failure.Error](err); refused {
-			found = append(found, finding.Failure("sign-in", err))
+		broken := d.Error(ctx, err, "the connection broke")
+		if broken.Class == failure.Halted && !explained {
+			found = append(found, finding.Failure("sign-in", broken))
 		} else if explained {
-			return found, err
+			return found, c, nil
 		} else if wrong, ok := s.wrongPort(parent, address); ok {
 			found = append(found, wrong)
 		} else if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
@@ -150,35 +146,37 @@ func (s *Sink) tryBroker(ctx context.Context, now func() time.Time, address stri
 			}
 			found = append(found, f)
 		}
-		return found, err
+		return found, c, nil
 	}
-	conn.Close()
 	signIn := finding.Finding{Step: "sign-in", Result: finding.OK, Detail: "the broker requires no sign-in, or accepts the client certificate"}
 	if d.Login != nil {
 		signIn.Detail = fmt.Sprintf("%s is accepted by %s", d.Login.Username, d.Login.Name())
-		if d.TLS == nil && d.Login.Name() == "PLAIN" {
-			signIn.Result, signIn.Detail = finding.Warning, signIn.Detail+", but the password is sent in plain text"
+		if sent := map[string]string{"PLAIN": "password", "OAUTHBEARER": "token", "AWS_MSK_IAM": "signature"}[d.Login.Name()]; d.TLS == nil && sent != "" {
+			signIn.Result, signIn.Detail = finding.Warning, signIn.Detail+", but the "+sent+" is sent in plain text"
 			signIn.Advice = "set tls, or a SCRAM mechanism"
 		}
 	}
-	return append(found, signIn), nil
+	return append(found, signIn), c, answer
 }
 
 // wrongPort checks whether the server at address speaks another protocol than the
 // options say. It does not sign in.
 func (s *Sink) wrongPort(ctx context.Context, address string) (f finding.Finding, found bool) {
 	f = finding.Finding{Step: "tls", Result: finding.Failed}
-	if s.cluster.dialer.TLS != nil {
+	if s.client.Dialer.TLS != nil {
 		ctx, cancel := finding.Half(ctx)
 		defer cancel()
 		ctx, cancel = context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		plain := kafkawire.Dialer{Brokers: s.cluster.dialer.Brokers, ClientID: s.cluster.dialer.ClientID}
-		conn, err := plain.Dial(ctx, address)
+		plain := kafkaconn.Dialer{Brokers: s.client.Dialer.Brokers}
+		conn, err := plain.Dial(ctx, ctx, address)
+		if err == nil {
+			_, err = kafka.NewConn(conn, "", 0).ApiVersions()
+			conn.Close()
+		}
 		if err != nil {
 			return f, false
 		}
-		conn.Close()
 		f.Detail = "tls is set, but a Kafka broker without TLS listens there"
 		f.Advice = "use the broker's port for TLS in brokers, or remove tls"
 		return f, true
@@ -203,42 +201,47 @@ const (
 )
 
 // tryTopic checks a topic by its metadata and settings.
-func (s *Sink) tryTopic(ctx context.Context, t Trial, name string, topic kmsg.MetadataResponseTopic, settings map[string]int) finding.Finding {
-	step := "topic " + name
-	layout := layoutOf(name, topic)
+func (s *Sink) tryTopic(ctx context.Context, t Trial, c *kafkaconn.Client, metadata metadata.ResponseTopic, settings map[string]int) finding.Finding {
+	step, topic := "topic "+metadata.Name, s.topicOf(metadata)
 	switch {
-	case layout.missing && s.create != nil && !t.Reads:
-		return s.tryCreation(ctx, step, name)
-	case layout.err != nil:
-		return finding.Failure(step, layout.err)
+	case topic.missing && s.create != nil && !t.Reads:
+		refused, err := s.createTopics(ctx, c, []string{metadata.Name}, true)
+		if err == nil && refused[metadata.Name] != nil {
+			err = refused[metadata.Name]
+		}
+		if err != nil {
+			return finding.Failure(step, err)
+		}
+		return finding.Finding{Step: step, Result: finding.Remark, Detail: "it does not exist; the first event creates it"}
+	case topic.err != nil:
+		return finding.Failure(step, topic.err)
 	}
 	f := finding.Finding{Step: step, Result: finding.OK, Detail: "1 partition"}
-	if n := len(layout.leaders); n > 1 {
+	if n := len(topic.leaders); n > 1 {
 		f.Detail = fmt.Sprintf("%d partitions", n)
 	}
-	least := settings[minInSync]
+	least, limit := settings[minInSync], settings[maxMessage]
 	var headless, short, behind []int32
-	for _, p := range topic.Partitions {
+	for _, p := range metadata.Partitions {
 		switch {
-		case p.Leader < 0:
-			headless = append(headless, p.Partition)
-		case s.acks != 1 && len(p.ISR) < least:
-			short = append(short, p.Partition)
-		case len(p.ISR) < len(p.Replicas):
-			behind = append(behind, p.Partition)
+		case p.LeaderID < 0:
+			headless = append(headless, p.PartitionIndex)
+		case s.acks == kafka.RequireAll && len(p.IsrNodes) < least:
+			short = append(short, p.PartitionIndex)
+		case len(p.IsrNodes) < len(p.ReplicaNodes):
+			behind = append(behind, p.PartitionIndex)
 		}
 	}
 	operation, word := mayWrite, "Write"
 	if t.Reads {
 		operation, word = mayRead, "Read"
 	}
-	known := topic.AuthorizedOperations > 0 // unknown: the smallest number, or 0 from an old broker
+	known := metadata.TopicAuthorizedOperations > 0 // unknown: the smallest number, or 0 from an old broker
 	worse := func(result finding.Result, detail, advice string) finding.Finding {
 		return finding.Finding{Step: step, Result: result, Detail: f.Detail + ", and " + detail, Advice: advice}
 	}
-	limit := settings[maxMessage]
 	switch {
-	case known && int(topic.AuthorizedOperations)&operation == 0:
+	case known && int(metadata.TopicAuthorizedOperations)&operation == 0:
 		return worse(finding.Failed, "the user lacks the operation "+word+" on it", "grant the user the operations "+word+" and Describe on the topic")
 	case len(headless) > 0:
 		return worse(finding.Failed, fmt.Sprintf("%v have no leader", headless), "check that all brokers run")
@@ -254,19 +257,3 @@ func (s *Sink) tryTopic(ctx context.Context, t Trial, name string, topic kmsg.Me
 	}
 	return f
 }
-
-// tryCreation checks whether the topic could be created, without creating it.
-func (s *Sink) tryCreation(ctx context.Context, step, topic string) finding.Finding {
-	refused, err := s.cluster.create(ctx, *s.create, []string{topic}, true)
-	if err != nil {
-		return finding.Failure(step, err)
-	}
-	if err := refused[topic]; err != nil {
-		return finding.Failure(step, err)
-	}
-	return finding.Finding{Step: step, Result: finding.Remark, Detail: "it does not exist; the first event creates it"}
-}
-
-// minInSync is the topic setting for the number of replicas that must store a record
-// before acks: all acknowledges it.
-const minInSync = "min.insync.replicas"

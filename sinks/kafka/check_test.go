@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"ndrbridge/internal/finding"
-	"ndrbridge/internal/kafkawire"
+	"ndrbridge/internal/kafkaconn"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/sinktest"
@@ -22,7 +22,7 @@ func TestCheck(t *testing.T) {
 	const password = "correct horse"
 	certificate, pool := sinktest.Certificate(t)
 	secured := kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}})
-	ana := &kafkawire.SASL{Mechanism: "plain", Username: "ana", Password: password}
+	ana := &kafkaconn.SASL{Mechanism: "plain", Username: "ana", Password: password}
 	may := func(operations ...kmsg.ACLOperation) []kfake.Opt {
 		var acls []kfake.ACL
 		for _, operation := range operations {
@@ -86,13 +86,13 @@ func TestCheck(t *testing.T) {
 		},
 		"a wrong password": {
 			cluster: may(),
-			change:  func(o *Options) { o.SASL = &kafkawire.SASL{Mechanism: "plain", Username: "ana", Password: "wrong"} },
+			change:  func(o *Options) { o.SASL = &kafkaconn.SASL{Mechanism: "plain", Username: "ana", Password: "wrong"} },
 			want:    findingtest.Row{Step: "sign-in", Result: finding.Failed, Detail: "SASL authentication of ana", Advice: "sasl.username"},
 		},
 		"a mechanism that the broker does not have": {
 			cluster: may(),
 			change: func(o *Options) {
-				o.SASL = &kafkawire.SASL{Mechanism: "scram-sha-512", Username: "ana", Password: password}
+				o.SASL = &kafkaconn.SASL{Mechanism: "scram-sha-512", Username: "ana", Password: password}
 			},
 			want: findingtest.Row{Step: "sign-in", Result: finding.Failed, Detail: "SASL authentication of ana", Advice: "sasl.mechanism"},
 		},

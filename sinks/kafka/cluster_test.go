@@ -17,7 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
-	"ndrbridge/internal/kafkawire"
+	"ndrbridge/internal/kafkaconn"
 	"ndrbridge/internal/lease"
 	"ndrbridge/sinks"
 	"ndrbridge/test/sinktest"
@@ -245,7 +245,7 @@ func TestSink(t *testing.T) {
 				return New(Options{
 					Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", Mode: mode,
 					MaxMessageBytes: maxBytes, Compression: "none", Lease: l,
-					SASL: &kafkawire.SASL{Mechanism: "plain", Username: username, Password: password},
+					SASL: &kafkaconn.SASL{Mechanism: "plain", Username: username, Password: password},
 				})
 			},
 			Received: c.events,

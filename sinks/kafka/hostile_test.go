@@ -10,7 +10,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/finding"
-	"ndrbridge/internal/kafkawire"
+	"ndrbridge/internal/kafkaconn"
 	"ndrbridge/test/hostile"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/sinktest"
@@ -22,7 +22,7 @@ func attacked(t *testing.T, attack string) (Options, *hostile.Broker) {
 	broker := hostile.NewBroker(attack)
 	o := Options{
 		Brokers: []string{loopback.Serve(t, broker.Serve)}, Topic: "ndr.{stream}", Timeout: 300 * time.Millisecond,
-		CreateTopic: &CreateTopic{}, SASL: &kafkawire.SASL{Mechanism: "plain", Username: "ana", Password: "correct horse"},
+		CreateTopic: &CreateTopic{}, SASL: &kafkaconn.SASL{Mechanism: "plain", Username: "ana", Password: "correct horse"},
 	}
 	if attack == hostile.KafkaIterations {
 		o.SASL.Mechanism = "scram-sha-256"
@@ -80,7 +80,7 @@ func TestOtherServersAreRecognized(t *testing.T) {
 		hostile.KafkaNoTopics:                  {failure.Transient, []string{"missing from the broker"}},
 		hostile.KafkaHungUp:                    {failure.Transient, []string{"EOF"}},
 		"lists of 2^31-1 in ApiVersions":       {failure.Transient, []string{"ApiVersions answer is malformed"}},
-		"negative lengths in SASLAuthenticate": {failure.Transient, []string{"SASLAuthenticate answer is malformed"}},
+		"negative lengths in SASLAuthenticate": {failure.Transient, []string{"SaslAuthenticate answer is malformed"}},
 		"silence at SASLAuthenticate":          {failure.Transient, []string{"deadline exceeded"}},
 		hostile.KafkaSilence:                   {failure.Transient, []string{"deadline exceeded"}},
 		"lists of 2^31-1 in Metadata":          {failure.Transient, []string{"Metadata answer is malformed"}},
@@ -178,12 +178,12 @@ func TestUnrequestedTopicsAreIgnored(t *testing.T) {
 	o, _ := attacked(t, hostile.KafkaOtherTopics)
 	s := open(t, o)
 	for range 3 {
-		s.cluster.invalidate()
+		s.reset()
 		if err := s.Send(t.Context(), sinktest.Events(1, 1, 10)); err != nil {
 			t.Log(err) // the answer also names records at fault
 		}
 	}
-	if n := len(s.cluster.topics); n != 1 {
+	if n := len(s.topics); n != 1 {
 		t.Errorf("%d topics are known", n)
 	}
 }

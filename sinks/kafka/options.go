@@ -7,17 +7,18 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
-	"regexp"
+	"sync"
 	"time"
 
-	"ndrbridge/internal/kafkawire"
+	kafka "github.com/segmentio/kafka-go"
+
+	"ndrbridge/internal/kafkaconn"
 	"ndrbridge/internal/lease"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
 
-// Options configure a Sink.
+// Options configure a Sink. They are valid if their configuration is.
 type Options struct {
 	// Brokers are the bootstrap addresses, as host:port. One that answers is enough.
 	Brokers []string
@@ -35,7 +36,7 @@ type Options struct {
 	// TLS is nil for connections without TLS. An empty ServerName means the broker's
 	// host.
 	TLS  *tls.Config
-	SASL *kafkawire.SASL // nil: no authentication
+	SASL *kafkaconn.SASL // nil: no authentication
 	// MaxMessageBytes bounds the compressed size of a record batch, like a broker's
 	// message.max.bytes. An event that exceeds it in a batch of its own is rejected.
 	// 0: 1 MiB, the brokers' default.
@@ -56,88 +57,49 @@ type CreateTopic struct {
 
 // Sink produces events. The first Send connects.
 type Sink struct {
-	topic       sinks.Template
-	create      *CreateTopic
-	mode        transform.Mode
-	acks        int16
-	compression compression
-	maxBytes    int
-	timeout     time.Duration
-	cluster     *cluster
-	encoders    []*encoder // one for each broker that a Send produces to concurrently
+	topic    sinks.Template
+	create   *CreateTopic
+	acks     kafka.RequiredAcks
+	maxBytes int
+	timeout  time.Duration
+	client   *kafkaconn.Client
+	encoders sync.Pool        // of *encoder
+	topics   map[string]topic // by name: every topic that was used
+	loaded   time.Time        // when topics was loaded; zero: it is invalid
 }
 
-// topicText matches the text of a topic's name without the placeholders.
-var topicText = regexp.MustCompile(`^[a-zA-Z0-9._-]*$`)
-
-// New validates the options and returns a Sink. It contacts no broker. The error
-// joins all invalid options.
+// New returns a Sink. It contacts no broker. An error joins those of all options that are
+// invalid.
 func New(o Options) (*Sink, error) {
 	var errs []error
-	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-
-	if len(o.Brokers) == 0 {
-		wrong("brokers: at least one is required, as host:port")
-	}
-	for _, broker := range o.Brokers {
-		if host, port, err := net.SplitHostPort(broker); err != nil || host == "" || port == "" {
-			wrong("brokers: %q is not host:port", broker)
-		}
-	}
 	topic, err := sinks.ParseTemplate(o.Topic)
 	if err != nil {
-		wrong("topic: %w", err)
-	} else if !topicText.MatchString(topic.Fill("")) {
-		wrong("topic: %q may contain only letters, digits, dot, underscore and hyphen", o.Topic)
+		errs = append(errs, fmt.Errorf("topic: %w", err))
 	}
-	if c := o.CreateTopic; c != nil && (c.Partitions < 0 || c.Replication < 0) {
-		wrong("create_topic: partitions and replication must not be negative")
+	acks := kafka.RequireAll
+	if o.Acks == "one" {
+		acks = kafka.RequireOne
 	}
-	mode := o.Mode
-	switch mode {
-	case "":
-		mode = transform.Structured
-	case transform.Structured, transform.Binary:
-	default:
-		wrong("mode: %q is neither structured nor binary", o.Mode)
+	var compression kafka.Compression
+	if err := compression.UnmarshalText([]byte(cmp.Or(o.Compression, "zstd"))); err != nil {
+		errs = append(errs, fmt.Errorf("compression: %w", err))
 	}
-	acks := int16(-1)
-	switch o.Acks {
-	case "", "all":
-	case "one":
-		acks = 1
-	default:
-		wrong("acks: %q is neither all nor one", o.Acks)
-	}
-	compression, err := compressionOf(o.Compression)
-	if err != nil {
-		errs = append(errs, err)
-	}
-	var login *kafkawire.Login
+	var login *kafkaconn.Login
 	if s := o.SASL; s != nil {
-		if login, err = kafkawire.NewLogin(*s); err != nil {
+		if login, err = kafkaconn.NewLogin(*s); err != nil {
 			errs = append(errs, err)
 		}
-		if s.Username == "" || s.Password == "" {
-			wrong("sasl: username and password must not be empty")
-		}
-	}
-	if o.MaxMessageBytes < 0 || o.Timeout < 0 {
-		wrong("max_message_bytes and timeout must not be negative")
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
+	maxBytes, timeout := cmp.Or(o.MaxMessageBytes, 1<<20), cmp.Or(o.Timeout, 30*time.Second)
+	dialer := &kafkaconn.Dialer{Brokers: o.Brokers, TLS: o.TLS, Login: login, Lease: o.Lease, ClientID: cmp.Or(o.ClientID, "ndrbridge")}
 	return &Sink{
-		topic:       topic,
-		create:      o.CreateTopic,
-		mode:        mode,
-		acks:        acks,
-		compression: compression,
-		maxBytes:    cmp.Or(o.MaxMessageBytes, 1<<20),
-		timeout:     cmp.Or(o.Timeout, 30*time.Second),
-		cluster: newCluster(&kafkawire.Dialer{
-			Brokers: o.Brokers, TLS: o.TLS, Login: login, Lease: o.Lease, ClientID: cmp.Or(o.ClientID, "ndrbridge"),
-		}),
+		topic: topic, create: o.CreateTopic, acks: acks, maxBytes: maxBytes, timeout: timeout,
+		client: kafkaconn.NewClient(dialer, timeout, o.Brokers...),
+		encoders: sync.Pool{New: func() any {
+			return &encoder{mode: o.Mode, compression: compression, codec: newCodec(compression), maxBytes: maxBytes}
+		}},
 	}, nil
 }

@@ -1,18 +1,22 @@
 package kafka
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
+	"io"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
+	kafka "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/produce"
+	"github.com/segmentio/kafka-go/protocol/rawproduce"
 
 	"ndrbridge/internal/failure"
-	"ndrbridge/internal/kafkawire"
 	"ndrbridge/transform"
 )
 
@@ -40,24 +44,17 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 		topics[i] = s.topic.Expand(e)
 		distinct[topics[i]] = true
 	}
-	if err := s.ensureTopics(ctx, distinct); err != nil {
-		s.cluster.invalidate()
-		return err
-	}
-	routes := b.route(topics)
-	if err := s.ensureEncoders(len(routes)); err != nil {
+	if err := s.load(ctx, distinct); err != nil {
+		s.reset()
 		return err
 	}
 	var brokers sync.WaitGroup
-	free := make(chan *encoder, len(s.encoders))
-	for _, e := range s.encoders {
-		free <- e
-	}
-	for l, queues := range routes {
+	slots := make(chan struct{}, maxBrokers)
+	for _, queues := range b.route(topics) {
 		brokers.Go(func() {
-			e := <-free
-			b.produce(ctx, l, e, queues)
-			free <- e
+			slots <- struct{}{}
+			b.produce(ctx, queues)
+			<-slots
 		})
 	}
 	brokers.Wait()
@@ -66,66 +63,25 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 		class, _ := failure.ClassOf(err)
 		return err != nil && class != failure.Rejected
 	}) {
-		s.cluster.invalidate() // the leader may have moved, or the topic been deleted
+		s.reset() // the leader may have moved, or a request still be in flight
 	}
 	return b.errs.OrNil()
 }
 
-// maxEncoders bounds the number of brokers to which a Send produces concurrently.
+// maxBrokers bounds the number of brokers to which a Send produces concurrently.
 // Each needs the memory of an encoder, and the cluster decides how many leaders
 // there are.
-const maxEncoders = 32
+const maxBrokers = 32
 
-// ensureEncoders makes sure that there is an encoder for each of the given number of
-// brokers, up to maxEncoders.
-func (s *Sink) ensureEncoders(brokers int) error {
-	for len(s.encoders) < min(brokers, maxEncoders) {
-		codec, err := newCodec(s.compression)
-		if err != nil {
-			return err
-		}
-		s.encoders = append(s.encoders, &encoder{mode: s.mode, compression: s.compression, codec: codec, maxBytes: s.maxBytes})
-	}
-	return nil
-}
-
-// ensureTopics makes sure that the layouts of the topics are known. If the sink may
-// create topics, it creates the missing ones.
-func (s *Sink) ensureTopics(ctx context.Context, topics map[string]bool) error {
-	if err := s.cluster.ensureLayouts(ctx, topics); err != nil || s.create == nil {
-		return err
-	}
-	var missing []string
-	for topic := range topics {
-		if s.cluster.topics[topic].missing {
-			missing = append(missing, topic)
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	refused, err := s.cluster.create(ctx, *s.create, missing, false)
-	if err != nil {
-		return err
-	}
-	s.cluster.invalidate()
-	if err := s.cluster.ensureLayouts(ctx, topics); err != nil {
-		return err
-	}
-	for _, topic := range missing {
-		if layout := s.cluster.topics[topic]; layout.missing {
-			if layout.err = refused[topic]; layout.err == nil {
-				layout.err = failure.Unavailable(failure.ScopePart, "topic %s: it was just created, and the brokers do not know it yet", topic)
-			}
-			s.cluster.topics[topic] = layout
-		}
-	}
-	return nil
+// reset closes the connections and makes the next Send load the topics again.
+func (s *Sink) reset() {
+	s.loaded = time.Time{}
+	s.client.Close()
 }
 
 // Close closes the connections. A second call does nothing.
 func (s *Sink) Close() error {
-	s.cluster.close()
+	s.client.Close()
 	return nil
 }
 
@@ -156,10 +112,9 @@ type topicPartition struct {
 
 // route sorts the events into queues by partition and returns the queues by the
 // partitions' leaders. It sets the errors of events that cannot be sent.
-func (b *produceBatch) route(topics []string) map[*kafkawire.Link][]*partitionQueue {
+func (b *produceBatch) route(topics []string) map[int32][]*partitionQueue {
 	queues := map[topicPartition]*partitionQueue{}
-	brokers := map[*kafkawire.Link][]*partitionQueue{}
-	unreachable := map[topicPartition]error{}
+	leaders := map[int32][]*partitionQueue{}
 	several := slices.ContainsFunc(topics, func(topic string) bool { return topic != topics[0] })
 	keyTopics := map[string]string{} // with several topics: by partition key, "" once it has changed
 	for i, e := range b.events {
@@ -172,63 +127,58 @@ func (b *produceBatch) route(topics []string) map[*kafkawire.Link][]*partitionQu
 			b.errs[i] = failure.ErrNotTried
 			continue
 		}
-		layout := b.sink.cluster.topics[topics[i]]
-		if layout.err != nil {
-			b.errs[i] = layout.err
+		topic := b.sink.topics[topics[i]]
+		if topic.err != nil {
+			b.errs[i] = topic.err
 			continue
 		}
-		at := topicPartition{topics[i], partitionOf([]byte(e.PartitionKey), len(layout.leaders))}
-		if err := unreachable[at]; err != nil {
-			b.errs[i] = err
+		at := topicPartition{topics[i], topic.partition(e.PartitionKey)}
+		leader := topic.leaders[at.partition]
+		if leader < 0 {
+			b.errs[i] = failure.Unavailable(failure.ScopePart, "topic %s, partition %d: it has no leader at the moment", at.topic, at.partition)
 			continue
 		}
 		q := queues[at]
 		if q == nil {
-			l, err := b.sink.cluster.leader(at.topic, at.partition)
-			if err != nil {
-				b.errs[i], unreachable[at] = err, err
-				continue
-			}
-			q = &partitionQueue{topicPartition: at, limit: len(b.events), maxBytes: layout.maxBytes}
+			q = &partitionQueue{topicPartition: at, limit: len(b.events), maxBytes: topic.maxBytes}
 			queues[at] = q
-			brokers[l] = append(brokers[l], q)
+			leaders[leader] = append(leaders[leader], q)
 		}
 		q.waiting = append(q.waiting, i)
 	}
-	return brokers
+	return leaders
 }
 
 // produce sends the queues of one broker until they are empty, with one record batch
 // of each queue per request.
-func (b *produceBatch) produce(ctx context.Context, l *kafkawire.Link, encoder *encoder, queues []*partitionQueue) {
+func (b *produceBatch) produce(ctx context.Context, queues []*partitionQueue) {
+	client, encoder := b.sink.client, b.sink.encoders.Get().(*encoder)
 	for {
 		request := b.request(encoder, queues)
 		queues = slices.DeleteFunc(queues, func(q *partitionQueue) bool { return len(q.waiting) == 0 })
 		if len(queues) == 0 {
+			b.sink.encoders.Put(encoder)
 			return
 		}
-		answer, err := l.Exchange(ctx, request)
+		answer, err := client.Transport.RoundTrip(ctx, client.Addr, request)
 		if err != nil {
 			for _, q := range queues {
-				b.fail(q, ofPart(err)) // other brokers may be reached
+				b.fail(q, ofPart(client.Dialer.Error(ctx, err, "topic "+q.topic))) // other brokers may be reached
 			}
-			return
+			return // without the encoder: kafka.Transport may still read the request
 		}
-		response := answer.(*kmsg.ProduceResponse)
 		for _, q := range queues {
-			b.applyResponse(q, response)
+			b.applyResponse(q, answer.(*produce.Response))
 		}
 	}
 }
 
 // request returns a request with the next record batch of each queue. It rejects
 // events that are too large for any batch.
-func (b *produceBatch) request(encoder *encoder, queues []*partitionQueue) *kmsg.ProduceRequest {
+func (b *produceBatch) request(encoder *encoder, queues []*partitionQueue) *rawproduce.Request {
 	encoder.reset()
-	request := kmsg.NewPtrProduceRequest()
-	request.Acks = b.sink.acks
-	// Shorter than the sink's timeout, so that the broker's answer arrives before it.
-	request.TimeoutMillis = int32(b.sink.timeout.Milliseconds() / 2)
+	// The timeout is shorter than the sink's, so that the broker's answer arrives before it.
+	request := &rawproduce.Request{Acks: int16(b.sink.acks), Timeout: int32(b.sink.timeout.Milliseconds() / 2)}
 	byTopic := map[string]int{}
 	for _, q := range queues {
 		records := b.nextRecords(encoder, q)
@@ -239,10 +189,11 @@ func (b *produceBatch) request(encoder *encoder, queues []*partitionQueue) *kmsg
 		if !ok {
 			at = len(request.Topics)
 			byTopic[q.topic] = at
-			request.Topics = append(request.Topics, kmsg.ProduceRequestTopic{Topic: q.topic})
+			request.Topics = append(request.Topics, rawproduce.RequestTopic{Topic: q.topic})
 		}
-		request.Topics[at].Partitions = append(request.Topics[at].Partitions, kmsg.ProduceRequestTopicPartition{
-			Partition: int32(q.partition), Records: records,
+		size := bytes.NewReader(binary.BigEndian.AppendUint32(nil, uint32(len(records))))
+		request.Topics[at].Partitions = append(request.Topics[at].Partitions, rawproduce.RequestPartition{
+			Partition: int32(q.partition), RecordSet: protocol.RawRecordSet{Reader: io.MultiReader(size, bytes.NewReader(records))},
 		})
 	}
 	return request
@@ -265,7 +216,7 @@ func (b *produceBatch) nextRecords(encoder *encoder, q *partitionQueue) []byte {
 }
 
 // applyResponse applies the broker's answer to the queue's record batch.
-func (b *produceBatch) applyResponse(q *partitionQueue, response *kmsg.ProduceResponse) {
+func (b *produceBatch) applyResponse(q *partitionQueue, response *produce.Response) {
 	answer := answerTo(q, response)
 	if answer == nil {
 		b.fail(q, failure.Unavailable(failure.ScopePart, "topic %s, partition %d: missing from the broker's answer", q.topic, q.partition))
@@ -276,14 +227,26 @@ func (b *produceBatch) applyResponse(q *partitionQueue, response *kmsg.ProduceRe
 		q.limit = min(2*q.limit, len(b.events))
 		return
 	}
-	err := kafkawire.ErrorOfProduce(answer.ErrorCode, brokerMessage(answer.ErrorMessage), "topic "+q.topic)
-	if answer.ErrorCode == kerr.ThrottlingQuotaExceeded.Code {
-		err.RetryAfter = time.Duration(response.ThrottleMillis) * time.Millisecond
+	dialer := b.sink.client.Dialer
+	err := dialer.ErrorOfProduce(answer.ErrorCode, answer.ErrorMessage, "topic "+q.topic)
+	if kafka.Error(answer.ErrorCode) == kafka.ThrottlingQuotaExceeded {
+		err.RetryAfter = time.Duration(response.ThrottleTimeMs) * time.Millisecond
 	}
-	switch {
-	case err.Class != failure.Rejected:
+	if err.Class != failure.Rejected {
 		b.fail(q, err)
-	case b.rejectNamed(q, answer):
+		return
+	}
+	// The broker may name the events at fault (KIP-467). None of the batch was stored.
+	left := len(q.waiting)
+	for _, named := range answer.RecordErrors {
+		if i := int(named.BatchIndex); i >= 0 && i < q.sent {
+			message := cmp.Or(named.BatchIndexErrorMessage, answer.ErrorMessage)
+			b.errs[q.waiting[i]] = dialer.ErrorOfProduce(answer.ErrorCode, message, "topic "+q.topic)
+		}
+	}
+	q.waiting = slices.DeleteFunc(q.waiting, func(i int) bool { return b.errs[i] != nil })
+	switch {
+	case len(q.waiting) < left:
 	case q.sent == 1:
 		b.errs[q.waiting[0]] = err
 		q.waiting = q.waiting[1:]
@@ -292,19 +255,16 @@ func (b *produceBatch) applyResponse(q *partitionQueue, response *kmsg.ProduceRe
 	}
 }
 
-// rejectNamed removes from the queue the events that the broker names as the reason
-// for rejecting a record batch (KIP-467), and sets their errors. It reports whether
-// there were any. None of the batch was stored.
-func (b *produceBatch) rejectNamed(q *partitionQueue, answer *kmsg.ProduceResponseTopicPartition) bool {
-	for _, named := range answer.ErrorRecords {
-		if i := int(named.RelativeOffset); i >= 0 && i < q.sent {
-			message := cmp.Or(brokerMessage(named.ErrorMessage), brokerMessage(answer.ErrorMessage))
-			b.errs[q.waiting[i]] = kafkawire.ErrorOfProduce(answer.ErrorCode, message, "topic "+q.topic)
+// answerTo returns the answer for the queue's partition, nil if there is none.
+func answerTo(q *partitionQueue, response *produce.Response) *produce.ResponsePartition {
+	for _, topic := range response.Topics {
+		for i, p := range topic.Partitions {
+			if topic.Topic == q.topic && int(p.Partition) == q.partition {
+				return &topic.Partitions[i]
+			}
 		}
 	}
-	before := len(q.waiting)
-	q.waiting = slices.DeleteFunc(q.waiting, func(i int) bool { return b.errs[i] != nil })
-	return len(q.waiting) < before
+	return nil
 }
 
 // fail empties the queue because the record batch in flight failed. The events
@@ -332,25 +292,10 @@ func ofPart(err error) error {
 
 // Part implements sinks.Parted: a part of the target is a partition.
 func (s *Sink) Part(e transform.Event) string {
-	topic := s.topic.Expand(e)
-	leaders := s.cluster.topics[topic].leaders
-	if len(leaders) == 0 {
+	name := s.topic.Expand(e)
+	topic := s.topics[name]
+	if len(topic.partitions) == 0 {
 		return ""
 	}
-	return topic + "/" + strconv.Itoa(partitionOf([]byte(e.PartitionKey), len(leaders)))
-}
-
-// answerTo returns the answer for the queue's partition, nil if there is none.
-func answerTo(q *partitionQueue, response *kmsg.ProduceResponse) *kmsg.ProduceResponseTopicPartition {
-	for _, topic := range response.Topics {
-		if topic.Topic != q.topic {
-			continue
-		}
-		for i := range topic.Partitions {
-			if int(topic.Partitions[i].Partition) == q.partition {
-				return &topic.Partitions[i]
-			}
-		}
-	}
-	return nil
+	return name + "/" + strconv.Itoa(topic.partition(e.PartitionKey))
 }

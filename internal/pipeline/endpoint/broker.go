@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"ndrbridge/configs"
-	"ndrbridge/internal/kafkawire"
+	"ndrbridge/internal/kafkaconn"
 	"ndrbridge/sinks/kafka"
 	"ndrbridge/sinks/nats"
 )
@@ -21,7 +21,7 @@ func Kafka(k configs.Kafka) (kafka.Options, error) {
 		if err != nil {
 			return kafka.Options{}, fmt.Errorf("sasl.password: %w", err)
 		}
-		o.SASL = &kafkawire.SASL{Mechanism: k.SASL.Mechanism, Username: k.SASL.Username, Password: password}
+		o.SASL = &kafkaconn.SASL{Mechanism: k.SASL.Mechanism, Username: k.SASL.Username, Password: password}
 	}
 	return o, nil
 }

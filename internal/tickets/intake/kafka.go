@@ -1,17 +1,19 @@
 package intake
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
+	kafka "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 
-	"ndrbridge/internal/kafkawire"
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/kafkaconn"
 )
 
 // KafkaOptions configure a Kafka intake.
@@ -22,7 +24,7 @@ type KafkaOptions struct {
 	Group   string   // the consumer group
 	// Connect returns the TLS configuration and the authentication, each nil for none.
 	// It is called for each session, so that files are read again.
-	Connect func() (*tls.Config, *kafkawire.SASL, error)
+	Connect func() (*tls.Config, *kafkaconn.SASL, error)
 }
 
 // Headers that identify a record, so that a record sent twice is recognized. The second
@@ -30,6 +32,24 @@ type KafkaOptions struct {
 const (
 	keyHeader = "idempotency-key"
 	idHeader  = "ce_id"
+)
+
+// Parameters of the group membership. The partitions of a crashed member stay unread
+// until its session times out.
+const (
+	heartbeatInterval = time.Second
+	rebalanceTimeout  = 5 * time.Second
+	sessionTimeout    = 10 * time.Second
+	// watchInterval is how often new partitions are looked for.
+	watchInterval = 10 * time.Second
+	// leaveTimeout limits the time in which requests of the group may end at a stop, and then
+	// the time to leave the group.
+	leaveTimeout = time.Second
+
+	// fetchBytes is the maximum size of a fetch, unless a record batch is larger.
+	fetchBytes = 1 << 20
+	// maxWait is how long a broker may wait for records before it answers.
+	maxWait = time.Second
 )
 
 // Kafka receives commands as a member of a consumer group. Commands for one ticket keep
@@ -46,118 +66,297 @@ func NewKafka(o KafkaOptions) *Kafka { return &Kafka{connection: connection{o: o
 // Run receives until ctx is done.
 func (k *Kafka) Run(ctx context.Context) { k.run(ctx, k.session) }
 
-// session receives as one member of the group, until its coordinator no longer knows
-// it.
-func (k *Kafka) session(ctx context.Context) error {
+// session is a membership of the consumer group, of one generation after another.
+type session struct {
+	*Kafka
+	client *kafkaconn.Client
+	end    context.CancelCauseFunc
+	one    sync.Mutex // held while a record is taken, so that none overtakes another
+
+	mu      sync.Mutex
+	failing map[int]bool // partitions
+}
+
+// session receives as one member of the group until something concerns all of it. Files
+// and the committed offsets are read again by the next one.
+func (k *Kafka) session(parent context.Context) error {
 	config, sasl, err := k.o.Connect()
 	if err != nil {
 		return err
 	}
-	dialer := &kafkawire.Dialer{Brokers: k.o.Brokers, TLS: config, ClientID: k.o.Group}
+	dialer := &kafkaconn.Dialer{Brokers: k.o.Brokers, TLS: config, ClientID: k.o.Group}
 	if sasl != nil {
-		if dialer.Login, err = kafkawire.NewLogin(*sasl); err != nil {
+		if dialer.Login, err = kafkaconn.NewLogin(*sasl); err != nil {
 			return err
 		}
 	}
-	m := &member{
-		k: k, dialer: dialer, control: kafkawire.NewLink(dialer, ""),
-		asking: map[string]*kafkawire.Link{}, failures: failures{k: k, of: map[string]bool{}},
+	ctx, end := context.WithCancelCause(parent)
+	defer end(nil)
+	s := &session{Kafka: k, client: kafkaconn.NewClient(dialer, kafkaconn.DialTimeout, k.o.Brokers...), end: end}
+	s.client.Reset(ctx, k.o.Topic)
+	defer s.client.Close()
+	if err := s.findTopic(ctx); err != nil {
+		return err
 	}
-	defer m.close(ctx)
-	for wait := k.o.RetryInitial; ; {
-		begun := time.Now()
-		err := m.participate(ctx)
-		if ctx.Err() != nil {
-			return ctx.Err()
+	// Requests of the group outlive ctx for a moment, so that an offset is committed, and because
+	// kafka-go forgets the member's id if joining fails, and could not leave
+	// (segmentio/kafka-go#1215). It leaves by a new connection.
+	life, cut := context.WithCancel(context.WithoutCancel(parent))
+	receiving, quit := context.WithCancel(life)
+	defer cut()
+	defer context.AfterFunc(parent, func() {
+		time.AfterFunc(leaveTimeout, quit)
+		time.AfterFunc(2*leaveTimeout, cut)
+	})()
+	dial := func(ctx context.Context, _, address string) (net.Conn, error) {
+		if receiving.Err() != nil {
+			return dialer.Dial(ctx, life, address)
 		}
-		if errors.Is(err, errRebalance) {
-			wait = k.o.RetryInitial
+		return dialer.Dial(ctx, receiving, address)
+	}
+	group, err := kafka.NewConsumerGroup(s.groupConfig(dial))
+	if err != nil {
+		return err
+	}
+	defer group.Close()
+	for {
+		generation, err := group.Next(ctx)
+		if errors.Is(err, kafka.RebalanceInProgress) {
 			continue
 		}
-		if !m.rejoins(err) {
+		if err == nil {
+			err = s.findTopic(ctx) // kafka-go takes a missing one for one without partitions
+		} else if ctx.Err() == nil {
+			err = dialer.Error(ctx, err, "join the group "+k.o.Group)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
 			return err
 		}
-		if !errors.Is(err, kerr.RebalanceInProgress) {
-			k.failed(false, err)
-		}
-		if time.Since(begun) > k.o.RetryMax {
-			wait = k.o.RetryInitial
-		}
-		if !sleep(ctx, wait) {
-			return ctx.Err()
-		}
-		wait = min(2*wait, k.o.RetryMax)
+		s.receive(generation)
 	}
 }
 
-// receive takes a record and retries until it is stored, because later records of the
+// groupConfig returns the configuration of a group whose connections dial makes.
+func (s *session) groupConfig(dial func(ctx context.Context, network, address string) (net.Conn, error)) kafka.ConsumerGroupConfig {
+	dialer := &kafka.Dialer{ClientID: s.o.Group, Timeout: kafkaconn.DialTimeout, DialFunc: dial}
+	if login := s.client.Dialer.Login; login != nil {
+		dialer.SASLMechanism = login
+	}
+	return kafka.ConsumerGroupConfig{
+		ID: s.o.Group, Brokers: s.o.Brokers, Topics: []string{s.o.Topic}, Dialer: dialer, StartOffset: kafka.FirstOffset,
+		GroupBalancers:    []kafka.GroupBalancer{kafka.RangeGroupBalancer{}},
+		HeartbeatInterval: heartbeatInterval, RebalanceTimeout: rebalanceTimeout, SessionTimeout: sessionTimeout,
+		JoinGroupBackoff: s.o.RetryInitial, WatchPartitionChanges: true, PartitionWatchInterval: watchInterval, Timeout: kafkaconn.DialTimeout,
+	}
+}
+
+// findTopic returns an error if the topic does not exist.
+func (s *session) findTopic(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, kafkaconn.DialTimeout)
+	defer cancel()
+	answer, err := s.client.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{s.o.Topic}})
+	if err == nil {
+		err = answer.Topics[0].Error
+	}
+	if err != nil {
+		return s.client.Dialer.Error(ctx, err, "ask for the topic "+s.o.Topic)
+	}
+	return nil
+}
+
+// receive takes records of the partitions that are assigned in a generation until it ends.
+func (s *session) receive(g *kafka.Generation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failing = map[int]bool{}
+	s.opened()
+	for _, p := range g.Assignments[s.o.Topic] {
+		g.Start(func(ctx context.Context) {
+			(&partition{session: s, generation: g, number: p.ID, position: p.Offset}).receive(ctx)
+		})
+	}
+}
+
+// partition is one that is assigned in a generation.
+type partition struct {
+	*session
+	generation *kafka.Generation
+	number     int
+	position   int64 // of the next record; negative: the first one available
+}
+
+// receive takes records until ctx is done or an offset cannot be committed. The record of that
+// offset is delivered again and recognized by its key. It ends the session if files may have to
+// be read again, or if the topic is missing: it would go on at the old offset once the topic is
+// created again.
+func (p *partition) receive(ctx context.Context) {
+	for wait := p.o.RetryInitial; ctx.Err() == nil; {
+		lost, err := p.fetch(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if p.report(err); err == nil {
+			wait = p.o.RetryInitial
+			continue
+		}
+		missing := errors.Is(err, kafka.UnknownTopicOrPartition) || errors.Is(err, protocol.ErrNoTopic) || errors.Is(err, protocol.ErrNoPartition)
+		if class, _ := failure.ClassOf(p.client.Dialer.Error(ctx, err, "")); missing || class == failure.Halted {
+			p.end(err)
+		}
+		if lost || !sleep(ctx, wait) {
+			return
+		}
+		wait = min(2*wait, p.o.RetryMax)
+	}
+}
+
+// report notes the result of the last attempt. The intake is open without an error once all
+// partitions work.
+func (p *partition) report(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		p.failing[p.number] = true
+		p.failed(true, p.client.Dialer.Login.HideError(fmt.Errorf("partition %d: %w", p.number, err)))
+		return
+	}
+	if delete(p.failing, p.number); len(p.failing) == 0 {
+		p.opened()
+	}
+}
+
+// fetch requests records once and takes them. lost reports that an offset could not be
+// committed.
+func (p *partition) fetch(ctx context.Context) (lost bool, err error) {
+	within, cancel := context.WithTimeout(ctx, kafkaconn.DialTimeout+maxWait)
+	defer cancel()
+	if p.position < 0 {
+		return false, p.seek(within)
+	}
+	set, err := p.client.Fetch(within, p.o.Topic, p.number, p.position, maxWait, fetchBytes)
+	if errors.Is(err, kafka.OffsetOutOfRange) {
+		return false, p.seek(within)
+	}
+	if err != nil {
+		return false, err
+	}
+	began := p.position
+	for rest := set; ; {
+		b, behind, ok, err := nextBatch(rest)
+		if err != nil {
+			return false, err
+		}
+		if !ok {
+			break
+		}
+		rest = behind
+		for r, err := range b.all() {
+			lost := false
+			switch {
+			case b.last < p.position:
+			case errors.Is(err, errRecordsTooLarge):
+				lost, err = p.take(ctx, b.last, func() (bool, error) { return p.refuseBatch(ctx, b) })
+			case err == nil && r.offset >= p.position:
+				lost, err = p.take(ctx, r.offset, func() (bool, error) { return p.takeRecord(ctx, r) })
+			}
+			if err != nil {
+				return lost, err
+			}
+		}
+		p.position = max(p.position, b.last+1) // skips compacted records and control batches
+	}
+	if p.position == began && len(set) > 0 {
+		return false, fmt.Errorf("the broker's answer of %d bytes holds no complete record batch from offset %d", len(set), began)
+	}
+	return false, nil
+}
+
+// take takes a record, or a whole batch, and commits the offset after it. Only one is
+// taken at a time across all partitions.
+func (p *partition) take(ctx context.Context, offset int64, take func() (refused bool, err error)) (lost bool, err error) {
+	p.one.Lock()
+	defer p.one.Unlock()
+	refused, err := take()
+	if err != nil {
+		return false, err
+	}
+	if err := p.generation.CommitOffsets(map[string]map[int]int64{p.o.Topic: {p.number: offset + 1}}); err != nil {
+		return true, fmt.Errorf("commit the offset %d: %w", offset+1, err)
+	}
+	p.position = offset + 1
+	p.acknowledged(refused)
+	p.report(nil) // earlier attempts may have failed
+	return false, nil
+}
+
+// takeRecord takes a record and retries until it is stored, because later records of the
 // partition must not overtake it. It returns an error only if ctx is done.
-func (k *Kafka) receive(ctx context.Context, partition int32, r kafkawire.Record) (refused bool, err error) {
-	at := fmt.Sprintf("%s/%d/%d", k.o.Topic, partition, r.Offset)
+func (p *partition) takeRecord(ctx context.Context, r record) (refused bool, err error) {
+	at := fmt.Sprintf("%s/%d/%d", p.o.Topic, p.number, r.offset)
 	// A record without an id is identified by its position. The offsets of a recreated
 	// topic start at 0 again; the record's time distinguishes it from an earlier one.
 	// Keys made from ids begin with another prefix.
-	key := fmt.Sprintf("kafka-position/%s/%d", at, r.Time.UnixMilli())
-	if id := cmp.Or(r.Header(keyHeader), r.Header(idHeader)); id != "" {
-		key = "kafka/" + k.o.Topic + "/" + id
+	key := fmt.Sprintf("kafka-position/%s/%d", at, r.time.UnixMilli())
+	if r.id != "" {
+		key = "kafka/" + p.o.Topic + "/" + r.id
 	}
-	err = k.untilDone(ctx, "store the record "+at, func() (err error) {
-		refused, err = k.take(ctx, key, r.Value, Refusal{Message: "record " + at, Sent: r.Time})
+	err = p.untilDone(ctx, "store the record "+at, func() (err error) {
+		refused, err = p.Kafka.take(ctx, key, r.value, Refusal{Message: "record " + at, Sent: r.time})
 		return err
 	})
 	return refused, err
 }
 
 // refuseBatch refuses a record batch that is too large to be read.
-func (k *Kafka) refuseBatch(ctx context.Context, partition int32, b kafkawire.Batch) (refused bool, err error) {
-	at := fmt.Sprintf("records %s/%d/%d to %d", k.o.Topic, partition, b.First, b.Last)
-	return true, k.untilDone(ctx, "refuse the "+at, func() error {
-		return k.refuse(ctx, Refusal{Message: at, Reason: kafkawire.ErrRecordsTooLarge.Error(), Sent: b.Time()})
+func (p *partition) refuseBatch(ctx context.Context, b recordBatch) (refused bool, err error) {
+	at := fmt.Sprintf("records %s/%d/%d to %d", p.o.Topic, p.number, b.FirstOffset, b.last)
+	return true, p.untilDone(ctx, "refuse the "+at, func() error {
+		return p.refuse(ctx, Refusal{Message: at, Reason: errRecordsTooLarge.Error(), Sent: time.UnixMilli(b.MaxTime)})
 	})
 }
 
-func (k *Kafka) untilDone(ctx context.Context, what string, try func() error) error {
-	for wait := k.o.RetryInitial; ; wait = min(2*wait, k.o.RetryMax) {
+func (p *partition) untilDone(ctx context.Context, what string, try func() error) error {
+	for wait := p.o.RetryInitial; ; wait = min(2*wait, p.o.RetryMax) {
 		err := try()
 		if err == nil || ctx.Err() != nil {
 			return ctx.Err()
 		}
-		k.failed(true, fmt.Errorf("%s: %w", what, err))
+		p.failed(true, fmt.Errorf("%s: %w", what, err))
 		if !sleep(ctx, wait) {
 			return ctx.Err()
 		}
 	}
 }
 
-// failures tracks the failing parts of a session while others work. It is safe for
-// concurrent use.
-type failures struct {
-	k  *Kafka
-	mu sync.Mutex
-	of map[string]bool
-}
-
-func (f *failures) begin(what string, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.of[what] = true
-	f.k.failed(true, err)
-}
-
-// clear removes all failures.
-func (f *failures) clear() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	clear(f.of)
-	f.k.opened()
-}
-
-// end removes a failure. The intake is open without an error once there is none.
-func (f *failures) end(what string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.of, what)
-	if len(f.of) == 0 {
-		f.k.opened()
+// seek moves the position to the first record if there is none, or if earlier ones were
+// deleted. It is an error if the position is after the end: going back would repeat commands
+// that were carried out long ago.
+func (p *partition) seek(ctx context.Context) error {
+	answer, err := p.client.ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{
+		p.o.Topic: {kafka.FirstOffsetOf(p.number), kafka.LastOffsetOf(p.number)},
+	}})
+	if err != nil {
+		return fmt.Errorf("ask for offsets: %w", err)
 	}
+	for _, offsets := range answer.Topics[p.o.Topic] {
+		switch first, end := offsets.FirstOffset, offsets.LastOffset; {
+		case offsets.Partition != p.number:
+			continue
+		case offsets.Error != nil:
+			return fmt.Errorf("ask for offsets: %w", offsets.Error)
+		case first < 0 || p.position > end:
+			return fmt.Errorf("the group's offset %d is after the end of the partition, %d: records were lost; reset the group's offset", p.position, end)
+		case p.position >= 0 && first > p.position:
+			p.o.Log.Warn("records of ticket commands were deleted from the topic before they were received",
+				"topic", p.o.Topic, "partition", p.number, "from", p.position, "to", first-1)
+			fallthrough
+		case p.position < 0:
+			p.position = first
+		}
+		return nil
+	}
+	return errors.New("ask for offsets: the broker's answer does not contain the partition")
 }

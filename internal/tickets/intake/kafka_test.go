@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"ndrbridge/internal/kafkawire"
+	"ndrbridge/internal/kafkaconn"
 	"ndrbridge/internal/tickets/intake"
 )
 
@@ -29,10 +30,10 @@ func kafkaCluster(t *testing.T, options ...kfake.Opt) *kfake.Cluster {
 	return c
 }
 
-func kafkaIntake(c *counter, brokers []string, sasl *kafkawire.SASL) *intake.Kafka {
+func kafkaIntake(c *counter, brokers []string, sasl *kafkaconn.SASL) *intake.Kafka {
 	return intake.NewKafka(intake.KafkaOptions{
 		Options: c.options(), Brokers: brokers, Topic: "ndr.tickets", Group: "ndrbridge",
-		Connect: func() (*tls.Config, *kafkawire.SASL, error) { return nil, sasl, nil },
+		Connect: func() (*tls.Config, *kafkaconn.SASL, error) { return nil, sasl, nil },
 	})
 }
 
@@ -306,13 +307,37 @@ func TestAKafkaIntakeReportsErrors(t *testing.T) {
 	}
 	t.Run("the topic is missing", func(t *testing.T) {
 		cluster := kafkaCluster(t)
-		says(t, kafkaIntake(&counter{}, cluster.ListenAddrs(), nil), kerr.UnknownTopicOrPartition.Message)
+		says(t, kafkaIntake(&counter{}, cluster.ListenAddrs(), nil), "Unknown Topic Or Partition")
 	})
 	t.Run("the credentials are refused", func(t *testing.T) {
 		cluster := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets"), kfake.EnableSASL(), kfake.Superuser("PLAIN", "ana", "right"))
-		says(t, kafkaIntake(&counter{}, cluster.ListenAddrs(), &kafkawire.SASL{Mechanism: "plain", Username: "ana", Password: "hunter2"}), "SASL")
+		says(t, kafkaIntake(&counter{}, cluster.ListenAddrs(), &kafkaconn.SASL{Mechanism: "plain", Username: "ana", Password: "hunter2"}), "SASL")
 	})
 	t.Run("no broker answers", func(t *testing.T) {
 		says(t, kafkaIntake(&counter{}, []string{"127.0.0.1:1"}, nil), "refused")
 	})
+}
+func TestAKafkaIntakeReadsItsCredentialsAgain(t *testing.T) {
+	t.Parallel()
+	cluster := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets"), kfake.EnableSASL(), kfake.Superuser("PLAIN", "ana", "right"))
+	var asked, refused atomic.Int32
+	cluster.ControlKey(int16(kmsg.SASLAuthenticate), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		answer := r.ResponseKind().(*kmsg.SASLAuthenticateResponse)
+		answer.ErrorCode = kerr.SaslAuthenticationFailed.Code
+		// The password changes once the topic was found: while the group is joined.
+		return answer, nil, asked.Load() == 1 && refused.Add(1) > 1
+	})
+	intake := intake.NewKafka(intake.KafkaOptions{
+		Options: (&counter{}).options(), Brokers: cluster.ListenAddrs(), Topic: "ndr.tickets", Group: "ndrbridge",
+		Connect: func() (*tls.Config, *kafkaconn.SASL, error) {
+			asked.Add(1)
+			return nil, &kafkaconn.SASL{Mechanism: "plain", Username: "ana", Password: "right"}, nil
+		},
+	})
+	running(t, intake.Run)
+	eventually(t, "the intake works", func() bool { s := intake.Status(); return s.Open && s.Error == "" })
+	if asked.Load() < 2 {
+		t.Error("the credentials were read once")
+	}
 }

@@ -1,4 +1,4 @@
-package kafkawire
+package kafkaconn
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	kafka "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"ndrbridge/internal/failure"
@@ -80,7 +81,7 @@ func TestEveryErrorCodeHasAClass(t *testing.T) {
 				t.Errorf("%s is listed twice", code.Message)
 			}
 			listed[code.Code] = true
-			err := ErrorOfProduce(code.Code, "the broker's words", "topic x")
+			err := (&Dialer{}).ErrorOfProduce(code.Code, "the broker's words", "topic x")
 			if err.Class != group.class {
 				t.Errorf("%s: %s is %s, not %s", group.what, code.Message, err.Class, group.class)
 			}
@@ -94,7 +95,7 @@ func TestEveryErrorCodeHasAClass(t *testing.T) {
 			if class == failure.Rejected {
 				class = failure.Transient // no event is at fault if a login, say, fails
 			}
-			if err := ErrorOfCode(code.Code, "", "SASL handshake"); err.Class != class {
+			if err := (&Dialer{}).Error(t.Context(), kafka.Error(code.Code), "SASL handshake"); err.Class != class {
 				t.Errorf("%s: %s is %s in the answer to another request, not %s", group.what, code.Message, err.Class, class)
 			}
 		}
@@ -105,7 +106,7 @@ func TestEveryErrorCodeHasAClass(t *testing.T) {
 		}
 	}
 	for _, code := range []int16{-2, 137, 9999} {
-		if err := ErrorOfProduce(code, "", "topic x"); err.Class != failure.Transient {
+		if err := (&Dialer{}).ErrorOfProduce(code, "", "topic x"); err.Class != failure.Transient {
 			t.Errorf("unknown code %d is %s", code, err.Class)
 		}
 	}
@@ -134,10 +135,10 @@ func TestConnectionErrors(t *testing.T) {
 		{"a certificate that has expired", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Cert: certificate, Reason: x509.Expired}}, failure.Halted},
 		{"a port without TLS", tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, failure.Halted},
 		{"a handshake that the broker refused", &net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, failure.Halted},
-		{"a password that the broker refused", ErrorOfCode(kerr.SaslAuthenticationFailed.Code, "", "SASL"), failure.Halted},
+		{"a password that the broker refused", (&Dialer{}).Error(t.Context(), kafka.SASLAuthenticationFailed, "SASL"), failure.Halted},
 	} {
 		t.Run(test.what, func(t *testing.T) {
-			err := ErrorOfConnection(t.Context(), test.err, "kafka broker b.example:9092")
+			err := (&Dialer{}).broken("b.example:9092", test.err)
 			if class, _ := failure.ClassOf(err); class != test.want || !strings.Contains(err.Error(), "b.example:9092") {
 				t.Errorf("class %s: %v", class, err)
 			}
@@ -146,7 +147,7 @@ func TestConnectionErrors(t *testing.T) {
 	t.Run("a cancelled context takes precedence", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		err := ErrorOfConnection(ctx, tls.RecordHeaderError{}, "kafka broker b.example:9092")
+		err := (&Dialer{}).Error(ctx, errors.New("closed"), "kafka broker b.example:9092")
 		if class, _ := failure.ClassOf(err); class != failure.Transient || !errors.Is(err, context.Canceled) {
 			t.Errorf("class %s: %v", class, err)
 		}

@@ -1,0 +1,129 @@
+package kafkaconn
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"pgregory.net/rapid"
+)
+
+// fill sets the fields of a kmsg message to non-zero values.
+func fill(r *rand.Rand, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if name := v.Type().Field(i).Name; name != "Version" && name != "UnknownTags" {
+				fill(r, v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1+r.IntN(3), 4))
+		for i := range v.Len() {
+			fill(r, v.Index(i))
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(r, v.Elem())
+	case reflect.String:
+		v.SetString("abcdef"[:r.IntN(7)])
+	case reflect.Bool:
+		v.SetBool(r.IntN(2) == 1)
+	case reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		v.SetInt(int64(r.IntN(100)))
+	case reflect.Uint8:
+		v.SetUint(uint64(r.IntN(100)))
+	}
+}
+
+// versions are those that kafka-go sends, none of them with the flexible encoding.
+var versions = map[protocol.ApiKey][2]int16{
+	protocol.ApiVersions: {0, 0}, protocol.SaslHandshake: {1, 1}, protocol.SaslAuthenticate: {0, 1}, protocol.Metadata: {1, 8},
+	protocol.DescribeConfigs: {0, 3}, protocol.CreateTopics: {1, 4}, protocol.Produce: {3, 8}, protocol.SyncGroup: {0, 0}, protocol.ListOffsets: {1, 2}, protocol.Fetch: {4, 11},
+}
+
+// drawAnswer returns an answer of an API's kind, encoded with another client's types.
+func drawAnswer(t *rapid.T, key protocol.ApiKey) (version int16, body []byte) {
+	asked := kmsg.RequestForKey(int16(key))
+	asked.SetVersion(rapid.Int16Range(versions[key][0], versions[key][1]).Draw(t, "version"))
+	if asked.IsFlexible() {
+		t.Fatalf("version %d has the flexible encoding", asked.GetVersion())
+	}
+	answer := asked.ResponseKind()
+	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+	fill(r, reflect.ValueOf(answer).Elem())
+	switch answer := answer.(type) {
+	case *kmsg.SyncGroupResponse:
+		m := kmsg.NewConsumerMemberAssignment()
+		m.Topics, m.UserData = []kmsg.ConsumerMemberAssignmentTopic{{Topic: "ndr.tickets", Partitions: []int32{0, 1}}}, []byte("x")
+		answer.MemberAssignment = m.AppendTo(nil)
+	}
+	answer.SetVersion(asked.GetVersion())
+	return asked.GetVersion(), answer.AppendTo(nil)
+}
+
+func eachAnswer(t *testing.T, test func(t *rapid.T, key protocol.ApiKey)) {
+	for key := range answers {
+		t.Run(key.String(), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) { test(t, key) })
+		})
+	}
+}
+
+func TestCompleteAnswersAreAccepted(t *testing.T) {
+	eachAnswer(t, func(t *rapid.T, key protocol.ApiKey) {
+		version, body := drawAnswer(t, key)
+		r := request{key: key, version: version}
+		if err := r.check(bytes.Clone(body)); err != nil && !strings.Contains(err.Error(), "Produce requests") {
+			t.Fatalf("version %d: %v", version, err)
+		}
+		if cut := rapid.IntRange(0, len(body)-1).Draw(t, "cut"); key != protocol.SyncGroup {
+			if r.check(bytes.Clone(body[:cut])) == nil {
+				t.Fatalf("%d of %d bytes are accepted as complete", cut, len(body))
+			}
+		}
+	})
+}
+
+// TestImpossibleLengthsDoNotReachTheLibrary falsifies an answer and passes it to kafka-go if the
+// check does. The memory that this takes is that of a small multiple of the answer.
+func TestImpossibleLengthsDoNotReachTheLibrary(t *testing.T) {
+	eachAnswer(t, func(t *rapid.T, key protocol.ApiKey) {
+		version, body := drawAnswer(t, key)
+		body = append(body, make([]byte, 200)...)
+		at := rapid.IntRange(0, len(body)-4).Draw(t, "at")
+		binary.BigEndian.PutUint32(body[at:], rapid.SampledFrom([]uint32{math.MaxInt32, 1 << 31, math.MaxUint32, math.MaxUint32 - 1, 1 << 20}).Draw(t, "length"))
+		if (request{key: key, version: version}).check(body) != nil || key == protocol.SyncGroup { // which kafka.Conn decodes
+			return
+		}
+		frame := append([]byte{0, 0, 0, 0, 0, 0, 0, 1}, body...)
+		binary.BigEndian.PutUint32(frame, uint32(len(frame)-sizeSize))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, _, _ = protocol.ReadResponse(bytes.NewReader(frame), key, version)
+		runtime.ReadMemStats(&after)
+		if taken := after.TotalAlloc - before.TotalAlloc; taken > 1<<20 {
+			t.Fatalf("%d bytes became %d", len(body), taken)
+		}
+	})
+}
+
+func TestImpossibleAssignmentsAreRefused(t *testing.T) {
+	for name, n := range map[string]uint32{"huge": math.MaxInt32, "negative": math.MaxUint32 - 1} {
+		m := kmsg.NewConsumerMemberAssignment()
+		m.Topics = []kmsg.ConsumerMemberAssignmentTopic{{Topic: "ndr.tickets", Partitions: []int32{0, 1}}}
+		answer := kmsg.SyncGroupResponse{MemberAssignment: m.AppendTo(nil)}
+		body := answer.AppendTo(nil)
+		binary.BigEndian.PutUint32(body[2+4+2:], n) // the number of topics
+		if err := (request{key: protocol.SyncGroup}).check(body); err == nil {
+			t.Errorf("a %s number of topics is accepted", name)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package kafkaconn_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/kafkaconn"
+)
+
+const (
+	clientSecret = "correct-horse"
+)
+
+// authority issues tokens, each with its number, and a broker that accepts the last one.
+type authority struct {
+	issued, signIns atomic.Int64
+	lifetime        time.Duration // of tokens
+	refuses         atomic.Bool   // the broker refuses the next token, and repeats it
+	status          int           // of the endpoint
+}
+
+// start returns a client of the broker, which authenticates with tokens.
+func (a *authority) start(t *testing.T) *kafkaconn.Client {
+	t.Helper()
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id, secret, header := r.BasicAuth()
+		if !header { // tried after a refusal
+			id, secret = r.FormValue("client_id"), r.FormValue("client_secret")
+		}
+		if id != "ndr" || secret != clientSecret || r.FormValue("scope") != "kafka write" || r.FormValue("audience") != "brokers" {
+			t.Errorf("%s asks for the scope %q and the audience %q", id, r.FormValue("scope"), r.FormValue("audience"))
+		}
+		if a.status != http.StatusOK {
+			w.WriteHeader(a.status)
+			fmt.Fprintf(w, `{"error": "invalid_client", "error_description": "not %s"}`, clientSecret)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"access_token": "token-%d", "token_type": "bearer", "expires_in": %d}`, a.issued.Add(1), int(a.lifetime.Seconds()))
+	}))
+	t.Cleanup(endpoint.Close)
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(broker.Close)
+	broker.ControlKey(int16(kmsg.SASLHandshake), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		broker.KeepControl()
+		if name := r.(*kmsg.SASLHandshakeRequest).Mechanism; name != "OAUTHBEARER" {
+			t.Errorf("the mechanism is %s", name)
+		}
+		return r.ResponseKind(), nil, true
+	})
+	broker.ControlKey(int16(kmsg.SASLAuthenticate), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		broker.KeepControl()
+		answer, message := r.ResponseKind().(*kmsg.SASLAuthenticateResponse), string(r.(*kmsg.SASLAuthenticateRequest).SASLAuthBytes)
+		want := fmt.Sprintf("n,,\x01auth=Bearer token-%d\x01\x01", a.issued.Load())
+		switch {
+		case a.refuses.CompareAndSwap(true, false):
+			answer.SASLAuthBytes = []byte(`{"status": "invalid_token", "was": "` + strings.Trim(message, "\x01") + `"}`)
+		case message != want:
+			answer.ErrorCode = 58
+		default:
+			a.signIns.Add(1)
+		}
+		return answer, nil, true
+	})
+	login, err := kafkaconn.NewLogin(kafkaconn.SASL{Mechanism: "oauthbearer", OAuth: &kafkaconn.OAuth{
+		TokenURL: endpoint.URL + "/token", ClientID: "ndr", ClientSecret: clientSecret, Scope: "kafka write", Audience: "brokers",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := kafkaconn.NewClient(&kafkaconn.Dialer{Brokers: broker.ListenAddrs(), Login: login}, 10*time.Second, broker.ListenAddrs()...)
+	client.Reset(t.Context(), "x")
+	t.Cleanup(client.Close)
+	return client
+}
+
+func ask(t *testing.T, l *kafkaconn.Client) error {
+	t.Helper()
+	_, err := l.Metadata(t.Context(), &kafka.MetadataRequest{Topics: []string{"x"}})
+	if err != nil {
+		l.Reset(t.Context(), "x") // forgets the error
+		err = l.Dialer.Error(t.Context(), err, "ask")
+	}
+	if err != nil && (strings.Contains(err.Error(), clientSecret) || strings.Contains(err.Error(), "token-")) {
+		t.Errorf("a secret shows: %v", err)
+	}
+	return err
+}
+
+func TestTokensAuthenticateConnections(t *testing.T) {
+	for name, test := range map[string]struct {
+		lifetime        time.Duration
+		reconnect       bool
+		issued, signIns int64
+	}{
+		"one connection, one token":                          {time.Hour, false, 1, 1},
+		"a new connection uses the token":                    {time.Hour, true, 1, 3},
+		"a new connection does not use a token that expires": {time.Second, true, 3, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := &authority{lifetime: test.lifetime, status: http.StatusOK}
+			l := a.start(t)
+			for i := range 3 {
+				if i > 0 && test.lifetime == time.Second {
+					time.Sleep(time.Second)
+				} else if i > 0 {
+					time.Sleep(20 * time.Millisecond)
+				}
+				if err := ask(t, l); err != nil {
+					t.Fatal(err)
+				}
+				if test.reconnect {
+					l.Reset(t.Context(), "x")
+				}
+			}
+			if a.issued.Load() != test.issued || a.signIns.Load() != test.signIns {
+				t.Errorf("%d tokens and %d connections, want %d and %d", a.issued.Load(), a.signIns.Load(), test.issued, test.signIns)
+			}
+		})
+	}
+}
+
+func TestATokenThatIsRefusedIsReplaced(t *testing.T) {
+	a := &authority{lifetime: time.Hour, status: http.StatusOK}
+	a.refuses.Store(true)
+	l := a.start(t)
+	err := ask(t, l)
+	if class, _ := failure.ClassOf(err); class != failure.Halted || !strings.Contains(err.Error(), "invalid_token") {
+		t.Errorf("class %s: %v", class, err)
+	}
+	if err := ask(t, l); err != nil || a.issued.Load() != 2 {
+		t.Errorf("%d tokens, %v", a.issued.Load(), err)
+	}
+}
+
+func TestFailuresOfTheTokenEndpoint(t *testing.T) {
+	for status, want := range map[int]failure.Class{
+		http.StatusUnauthorized: failure.Halted, http.StatusBadRequest: failure.Halted, http.StatusFound: failure.Halted,
+		http.StatusServiceUnavailable: failure.Transient, http.StatusTooManyRequests: failure.Transient,
+	} {
+		a := &authority{status: status}
+		err := ask(t, a.start(t))
+		if class, _ := failure.ClassOf(err); err == nil || class != want || failure.ScopeOf(err) != failure.ScopeTarget || !strings.Contains(err.Error(), "token endpoint") {
+			t.Errorf("status %d: class %s: %v", status, class, err)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package kafkaconn
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/segmentio/kafka-go/sasl"
+	"github.com/segmentio/kafka-go/sasl/aws_msk_iam_v2"
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/oauthtoken"
+	"ndrbridge/internal/redact"
+)
+
+// OAuth configures the client credentials grant (RFC 6749, section 4.4), whose token
+// authenticates connections (OAUTHBEARER, RFC 7628).
+type OAuth struct {
+	TokenURL               string // http or https
+	ClientID, ClientSecret string
+	Scope, Audience        string      // each empty for none
+	TLS                    *tls.Config // for the token endpoint; nil: the default
+}
+
+// secrets returns the words that errors must not show.
+func (o *OAuth) secrets() []string {
+	basic := func(user, password string) string {
+		return base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
+	}
+	words := []string{o.ClientSecret, basic(url.QueryEscape(o.ClientID), url.QueryEscape(o.ClientSecret))}
+	u, err := url.Parse(o.TokenURL)
+	if err != nil {
+		return words
+	}
+	if password, ok := u.User.Password(); ok {
+		words = append(words, password, basic(u.User.Username(), password))
+	}
+	return append(append(words, u.RawQuery), redact.QueryValues(u.RawQuery)...)
+}
+
+// bearer is the mechanism OAUTHBEARER. A token is used for new connections until a tenth of
+// its lifetime is left, or until a broker refuses it. It is safe for concurrent use.
+type bearer struct {
+	cache    *oauthtoken.Cache
+	obtained func(secrets ...string)
+}
+
+// newBearer returns the mechanism. obtained is called with each token.
+func newBearer(o OAuth, obtained func(secrets ...string)) *bearer {
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10}
+	if o.TLS != nil {
+		transport.TLSClientConfig = o.TLS.Clone()
+		transport.TLSClientConfig.ServerName = "" // it names the brokers
+	}
+	client := &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	// The style is found out: the id and the secret are sent in a header, or as parameters if
+	// that is refused. The library reads at most 1 MiB of an answer.
+	grant := clientcredentials.Config{ClientID: o.ClientID, ClientSecret: o.ClientSecret, TokenURL: o.TokenURL, Scopes: strings.Fields(o.Scope)}
+	if o.Audience != "" {
+		grant.EndpointParams = url.Values{"audience": {o.Audience}}
+	}
+	return &bearer{obtained: obtained, cache: oauthtoken.NewCache(func(ctx context.Context) (*oauth2.Token, error) {
+		return grant.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
+	})}
+}
+
+// Name implements sasl.Mechanism.
+func (b *bearer) Name() string { return "OAUTHBEARER" }
+
+// Start implements sasl.Mechanism. It requests a token if necessary. Only an endpoint that
+// cannot be reached, or is not well, may recover by itself.
+func (b *bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
+	token, err := b.cache.Get(ctx)
+	if err == nil {
+		b.obtained(token.Secret)
+		return &bearerSession{b, token}, []byte("n,,\x01auth=Bearer " + token.Secret + "\x01\x01"), nil
+	}
+	answer, answered := errors.AsType[*oauth2.RetrieveError](err)
+	_, unanswered := errors.AsType[*url.Error](err)
+	if answered {
+		unanswered = answer.Response.StatusCode >= 500 || answer.Response.StatusCode == http.StatusTooManyRequests
+	}
+	if unanswered || ctx.Err() != nil {
+		return nil, nil, failure.Unavailable(failure.ScopeTarget, "token endpoint: %s", excerpt(err.Error()))
+	}
+	return nil, nil, failure.Advise(failure.Halted, "check sasl.oauth", fmt.Errorf("token endpoint: %s", excerpt(err.Error())))
+}
+
+// bearerSession is one authentication.
+type bearerSession struct {
+	bearer *bearer
+	token  oauthtoken.Token
+}
+
+// Next implements sasl.StateMachine. A broker that refuses the token says why in a challenge.
+func (s *bearerSession) Next(_ context.Context, challenge []byte) (done bool, message []byte, err error) {
+	if len(challenge) == 0 {
+		return true, nil, nil
+	}
+	s.bearer.cache.Refused(s.token)
+	return false, nil, fmt.Errorf("the broker refuses the token: %s", excerpt(string(challenge)))
+}
+
+// newIAM returns the mechanism of Amazon MSK, which signs with the credentials that AWS's
+// SDK finds: in the environment, in its files, or as the role of the machine or pod. The SDK
+// renews them before they expire. obtained is called with their secrets.
+func newIAM(region string, obtained func(secrets ...string)) (sasl.Mechanism, error) {
+	found, err := config.LoadDefaultConfig(context.Background()) // it reads files, and asks nobody
+	if err != nil {
+		return nil, fmt.Errorf("sasl: the AWS configuration cannot be read: %w", err)
+	}
+	return &aws_msk_iam_v2.Mechanism{Signer: v4.NewSigner(), Region: region, Credentials: aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
+		c, err := found.Credentials.Retrieve(ctx)
+		if ctx.Err() != nil {
+			return c, failure.Unavailable(failure.ScopeTarget, "get AWS credentials: %w", ctx.Err())
+		}
+		if err != nil {
+			return c, failure.Advise(failure.Halted, "give the bridge AWS credentials, by the environment, a file or a role", fmt.Errorf("get AWS credentials: %w", err))
+		}
+		obtained(c.SecretAccessKey, c.SessionToken)
+		return c, nil
+	})}, nil
+}

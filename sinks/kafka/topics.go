@@ -1,0 +1,196 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/kafkaconn"
+)
+
+// maxAge is how long topics and connections are used unless an error ends that. Added
+// partitions are used after that time.
+const maxAge = 5 * time.Minute
+
+// topic is what the brokers tell about a topic.
+type topic struct {
+	leaders    []int32 // node ids by partition, -1: none
+	partitions []int   // their numbers
+	maxBytes   int     // of a record batch, by the topic's max.message.bytes; 0: not known
+	err        *failure.Error
+	missing    bool // the topic does not exist; err is set
+}
+
+// partition returns the partition of a key, as the default partitioner of Kafka's Java
+// client does, so that records of other producers with the same key go to the same
+// partition.
+func (t topic) partition(key string) int {
+	return kafka.Murmur2Balancer{Consistent: true}.Balance(kafka.Message{Key: []byte(key)}, t.partitions...)
+}
+
+// load makes sure that the topics are known and fresh. If the sink may create topics, it creates
+// the missing ones. It returns an error if no broker answers; that of a single topic is in it.
+func (s *Sink) load(ctx context.Context, names map[string]bool) error {
+	fresh := time.Since(s.loaded) < maxAge
+	for name := range names {
+		_, known := s.topics[name]
+		fresh = fresh && known
+	}
+	if fresh {
+		return nil
+	}
+	both := maps.Clone(names)
+	for name := range s.topics {
+		both[name] = true
+	}
+	all := slices.Sorted(maps.Keys(both))
+	topics, err := s.request(ctx, all)
+	if err != nil {
+		return err
+	}
+	var missing []string
+	for name := range names {
+		if s.create != nil && topics[name].missing {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		refused, err := s.createTopics(ctx, s.client, missing, false)
+		if err != nil {
+			return err
+		}
+		if topics, err = s.request(ctx, all); err != nil {
+			return err
+		}
+		for _, name := range missing {
+			if t := topics[name]; t.missing {
+				if t.err = refused[name]; t.err == nil {
+					t.err = failure.Unavailable(failure.ScopePart, "topic %s: it was just created, and the brokers do not know it yet", name)
+				}
+				topics[name] = t
+			}
+		}
+	}
+	s.topics, s.loaded = topics, time.Now()
+	return nil
+}
+
+// request requests the topics by new connections.
+func (s *Sink) request(ctx context.Context, names []string) (map[string]topic, error) {
+	s.client.Reset(context.Background(), names...)
+	answer, err := describe(ctx, s.client)
+	if err != nil {
+		return nil, s.client.Dialer.Error(ctx, err, "request the topics")
+	}
+	topics := map[string]topic{}
+	for _, name := range names {
+		topics[name] = topic{err: failure.Unavailable(failure.ScopePart, "topic %s: missing from the broker's answer", name)}
+	}
+	// So that no larger batch is sent only to be rejected.
+	settings := settingsOf(ctx, s.client, names)
+	for _, t := range answer.Topics {
+		if _, requested := topics[t.Name]; requested {
+			topic := s.topicOf(t)
+			topic.maxBytes = settings[t.Name][maxMessage]
+			topics[t.Name] = topic
+		}
+	}
+	return topics, nil
+}
+
+// describe returns the metadata of the client's topics, and of others if a broker adds them.
+func describe(ctx context.Context, c *kafkaconn.Client) (*metadata.Response, error) {
+	answer, err := c.Transport.RoundTrip(ctx, c.Addr, &metadata.Request{})
+	if err != nil {
+		return nil, err
+	}
+	return answer.(*metadata.Response), nil
+}
+
+// topicOf returns a topic by its metadata.
+func (s *Sink) topicOf(t metadata.ResponseTopic) topic {
+	switch {
+	case kafka.Error(t.ErrorCode) == kafka.UnknownTopicOrPartition:
+		return topic{missing: true, err: failure.Advise(failure.Halted, "create it, set create_topic, or correct topic",
+			fmt.Errorf("topic %s does not exist, or the user may not describe it", t.Name))}
+	case t.ErrorCode != 0:
+		return topic{err: s.client.Dialer.Error(context.Background(), kafka.Error(t.ErrorCode), "topic "+t.Name)}
+	case len(t.Partitions) == 0:
+		return topic{err: failure.Unavailable(failure.ScopePart, "topic %s: it has no partitions yet", t.Name)}
+	}
+	var made topic
+	for i, p := range t.Partitions { // by number
+		// The number of partitions decides the partition of a key: an incomplete list
+		// would select a wrong one.
+		if int(p.PartitionIndex) != i {
+			return topic{err: failure.Unavailable(failure.ScopePart, "topic %s: the broker lists only some of its partitions", t.Name)}
+		}
+		made.leaders, made.partitions = append(made.leaders, p.LeaderID), append(made.partitions, i)
+	}
+	return made
+}
+
+// The settings of topics.
+const (
+	maxMessage = "max.message.bytes"
+	// minInSync is the number of replicas that must store a record before acks: all
+	// acknowledges it.
+	minInSync = "min.insync.replicas"
+)
+
+// settingsOf returns numeric settings by topic and name. It returns none if the broker does not
+// answer, or the user lacks the right to describe topics.
+func settingsOf(ctx context.Context, c *kafkaconn.Client, topics []string) map[string]map[string]int {
+	request := &kafka.DescribeConfigsRequest{}
+	for _, name := range topics {
+		request.Resources = append(request.Resources, kafka.DescribeConfigRequestResource{
+			ResourceType: kafka.ResourceTypeTopic, ResourceName: name, ConfigNames: []string{maxMessage, minInSync},
+		})
+	}
+	ctx, cancel := context.WithTimeout(ctx, kafkaconn.DialTimeout)
+	defer cancel()
+	answer, err := c.DescribeConfigs(ctx, request)
+	if err != nil {
+		return nil
+	}
+	all := map[string]map[string]int{}
+	for _, t := range answer.Resources {
+		all[t.ResourceName] = map[string]int{}
+		for _, entry := range t.ConfigEntries {
+			all[t.ResourceName][entry.ConfigName], _ = strconv.Atoi(entry.ConfigValue)
+		}
+	}
+	return all
+}
+
+// createTopics creates topics and returns the errors of those that the cluster refuses. It may
+// take a moment until all brokers know the others. If dry is set, the request is only validated.
+func (s *Sink) createTopics(ctx context.Context, c *kafkaconn.Client, names []string, dry bool) (refused map[string]*failure.Error, err error) {
+	request := &kafka.CreateTopicsRequest{ValidateOnly: dry}
+	for _, name := range names {
+		// -1 is the broker's default (KIP-464).
+		request.Topics = append(request.Topics, kafka.TopicConfig{
+			Topic: name, NumPartitions: cmp.Or(s.create.Partitions, -1), ReplicationFactor: cmp.Or(s.create.Replication, -1),
+		})
+	}
+	answer, err := c.CreateTopics(ctx, request)
+	if err != nil {
+		return nil, c.Dialer.Error(ctx, err, fmt.Sprintf("create topics %v", names))
+	}
+	refused = map[string]*failure.Error{}
+	for name, err := range answer.Errors {
+		if err != nil && !errors.Is(err, kafka.TopicAlreadyExists) {
+			refused[name] = c.Dialer.Error(ctx, err, "create topic "+name)
+		}
+	}
+	return refused, nil
+}
