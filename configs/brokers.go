@@ -43,14 +43,36 @@ type NewTopic struct {
 	Replication int `yaml:"replication" default:"0" min:"0" max:"32767"`
 }
 
-// SASL configures authentication to the brokers. Either all of its keys are set, or none.
+// SASL configures authentication to the brokers.
 type SASL struct {
-	// Mechanism is the SASL mechanism. Absent: the bridge does not authenticate.
-	Mechanism string `yaml:"mechanism" oneof:"plain,scram-sha-256,scram-sha-512"`
+	// Mechanism is the SASL mechanism. Absent: the bridge does not authenticate. oauthbearer
+	// requires [SASL.OAuth], aws_msk_iam [SASL.Region], the others [SASL.Username] and
+	// [SASL.Password].
+	Mechanism string `yaml:"mechanism" oneof:"plain,scram-sha-256,scram-sha-512,oauthbearer,aws_msk_iam"`
 	// Username is the user name.
 	Username string `yaml:"username"`
 	// Password is the password.
-	Password Secret `yaml:"password"`
+	Password Secret     `yaml:"password"`
+	OAuth    *SASLOAuth `yaml:"oauth"`
+	// Region is the AWS region of the cluster. The credentials are those that AWS's SDK finds:
+	// in the environment, in its files, or as the role of the machine or pod.
+	Region string `yaml:"region"`
+}
+
+// SASLOAuth configures OAuth 2.0 client credentials: the bridge obtains a token, with which
+// it authenticates connections until shortly before the token expires.
+type SASLOAuth struct {
+	// TokenURL is the URL of the token endpoint: http or https.
+	TokenURL URL `yaml:"token_url" required:"true" schemes:"http,https"`
+	// ClientID is the client id.
+	ClientID string `yaml:"client_id" required:"true"`
+	// ClientSecret is the client secret. It is required.
+	ClientSecret Secret `yaml:"client_secret"`
+	// Scope is the scope to ask for: one or more words, separated by blanks. Absent: the
+	// token endpoint's default.
+	Scope string `yaml:"scope"`
+	// Audience is the audience to ask for, which some token endpoints require.
+	Audience string `yaml:"audience"`
 }
 
 // NATS configures delivery to a JetStream stream, or to core NATS. At most one form of
@@ -109,13 +131,35 @@ func (c checks) kafkaConnection(path string, k Kafka) {
 	if k.TLS != nil {
 		c.tls(path+".tls", *k.TLS)
 	}
-	if k.SASL.Mechanism == "" {
-		if k.SASL != (SASL{}) {
-			c.wrong(path+".sasl.mechanism", "is missing; write plain, scram-sha-256 or scram-sha-512")
-		}
-	} else {
-		c.present(path+".sasl.username", k.SASL.Username)
-		c.presentSecret(path+".sasl.password", k.SASL.Password)
+	c.sasl(path+".sasl", k.SASL)
+}
+
+func (c checks) sasl(path string, s SASL) {
+	password := s.Username != "" || s.Password.IsSet()
+	switch {
+	case s.Mechanism == "" && s != (SASL{}):
+		c.wrong(path+".mechanism", "is missing; write plain, scram-sha-256, scram-sha-512, oauthbearer or aws_msk_iam")
+		return
+	case s.Mechanism == "oauthbearer" && s.OAuth == nil:
+		c.missing(path + ".oauth")
+	case s.Mechanism == "aws_msk_iam":
+		c.present(path+".region", s.Region)
+	case s.Mechanism != "" && s.Mechanism != "oauthbearer":
+		c.present(path+".username", s.Username)
+		c.presentSecret(path+".password", s.Password)
+		password = false
+	}
+	if password {
+		c.wrong(path+".username", "belongs to the mechanisms with a password; leave out username and password, or set mechanism to scram-sha-512")
+	}
+	if s.OAuth != nil && s.Mechanism != "oauthbearer" {
+		c.wrong(path+".oauth", "belongs to mechanism oauthbearer; leave it out")
+	}
+	if s.Region != "" && s.Mechanism != "aws_msk_iam" {
+		c.wrong(path+".region", "belongs to mechanism aws_msk_iam; leave it out")
+	}
+	if s.OAuth != nil {
+		c.presentSecret(path+".oauth.client_secret", s.OAuth.ClientSecret)
 	}
 }
 

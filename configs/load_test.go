@@ -162,6 +162,12 @@ func TestParseErrors(t *testing.T) {
 		{"a topic that is none", sink(`kafka: {brokers: ["a:1"], topic: "ndr/x"}`), []string{`"ndr/x" is not a topic name`}},
 		{"other words for Kafka", sink(`kafka: {brokers: ["a:1"], acks: none, compression: zip, max_message_bytes: 0}`), []string{"kafka.acks:", "kafka.compression:", "kafka.max_message_bytes: is 0"}},
 		{"SASL without a mechanism", sink(`kafka: {brokers: ["a:1"], sasl: {username: u}}`), []string{"kafka.sasl.mechanism: is missing"}},
+		{"a token without its endpoint", sink(`kafka: {brokers: ["a:1"], sasl: {mechanism: oauthbearer}}`), []string{"sasl.oauth: is missing"}},
+		{"a token with a password", sink(`kafka: {brokers: ["a:1"], sasl: {mechanism: oauthbearer, username: u, oauth: {token_url: "https://t", client_id: c, client_secret: s}}}`), []string{"sasl.username: belongs to"}},
+		{"a token without a secret", sink(`kafka: {brokers: ["a:1"], sasl: {mechanism: oauthbearer, oauth: {token_url: "ftp://t", client_id: c}}}`), []string{"oauth.token_url: ", "oauth.client_secret_file: is missing"}},
+		{"an AWS identity without a region", sink(`kafka: {brokers: ["a:1"], sasl: {mechanism: aws_msk_iam}}`), []string{"sasl.region: is missing"}},
+		{"a region with a password", sink(`kafka: {brokers: ["a:1"], sasl: {mechanism: plain, username: u, password: p, region: eu-west-1}}`), []string{"sasl.region: belongs to"}},
+		{"a password with a token", sink(`kafka: {brokers: ["a:1"], sasl: {mechanism: plain, username: u, password: p, oauth: {token_url: "https://t", client_id: c, client_secret: s}}}`), []string{"sasl.oauth: belongs to"}},
 		{"SASL without a user", sink(`kafka: {brokers: ["a:1"], sasl: {mechanism: plain}}`), []string{"sasl.username: is missing", "sasl.password_file: is missing"}},
 		{"a topic of a shape that there is not", sink(`kafka: {brokers: ["a:1"], create_topic: {partitions: -1, replication: 40000}}`), []string{
 			"kafka.create_topic.partitions: is -1", "kafka.create_topic.replication: is 40000"}},

@@ -135,6 +135,10 @@ func confide(t *testing.T, good string, at addresses) confidential {
 	sink("lake", fmt.Sprintf("kafka: {brokers: [%q], sasl: {mechanism: plain, username: producer, password: %s}}", at.kafka, quoted()))
 	sink("scram", fmt.Sprintf("kafka: {brokers: [%q], tls: %s, sasl: {mechanism: scram-sha-256, username: ana, password: %s}}", at.kafka, certificate, quoted()))
 	sink("lake-new", fmt.Sprintf("kafka: {brokers: [%q], topic: new, create_topic: {partitions: 1}, sasl: {mechanism: plain, username: creator, password: %s}}", at.kafka, quoted()))
+	token := func(name string) string {
+		return fmt.Sprintf("sasl: {mechanism: oauthbearer, oauth: {token_url: %q, client_id: bridge, client_secret: %s}}", at.scheme+"ana:"+inURL()+"@"+at.http(name)+"/token?k="+inURL(), quoted())
+	}
+	sink("lake-oauth", fmt.Sprintf("kafka: {brokers: [%q], %s}", at.kafka, token("lake-token")))
 	sink("bus", fmt.Sprintf("nats: {url: %q, token: %s, stream: NDR}", "nats://"+at.nats, quoted()))
 	sink("nats-token", fmt.Sprintf("nats: {url: %q, token: %s}", "nats://"+at.nats, quoted()))
 	sink("nats-user", fmt.Sprintf("nats: {url: %q, username: ana, password: %s}", "nats://"+at.nats, quoted()))
@@ -211,12 +215,15 @@ func confide(t *testing.T, good string, at addresses) confidential {
 		}
 		return fmt.Sprintf("url: %q, %s", server, login)
 	}
-	kafka := ""
-	if at.login == 2 {
-		kafka = ", tls: " + certificate
+	kafka := fmt.Sprintf("sasl: {mechanism: plain, username: ana, password: %s}", quoted())
+	switch at.login {
+	case 1:
+		kafka = token("intake-token")
+	case 2:
+		kafka += ", tls: " + certificate
 	}
 	fmt.Fprintf(&text, "tickets:\n  enabled: true\n  nats: {%s, stream: TICKETS}\n", broker("intake"))
-	fmt.Fprintf(&text, "  kafka: {brokers: [%q], sasl: {mechanism: plain, username: ana, password: %s}%s}\n", at.kafka, quoted(), kafka)
+	fmt.Fprintf(&text, "  kafka: {brokers: [%q], %s}\n", at.kafka, kafka)
 	fmt.Fprintf(&text, "  webhooks:\n    jira: {secret: %s}\n    servicenow: {secret: %s}\n    generic: [{name: tracker, secret: %s}]\n", quoted(), quoted(), quoted())
 
 	if at.cluster {

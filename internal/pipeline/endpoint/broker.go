@@ -16,7 +16,17 @@ func Kafka(k configs.Kafka) (kafka.Options, error) {
 		return kafka.Options{}, err
 	}
 	o := kafka.Options{Brokers: k.Brokers, TLS: tlsConfig}
-	if k.SASL.Mechanism != "" {
+	if a := k.SASL.OAuth; k.SASL.Mechanism == "oauthbearer" && a != nil {
+		secret, err := a.ClientSecret.Read()
+		if err != nil {
+			return kafka.Options{}, fmt.Errorf("sasl.oauth.client_secret: %w", err)
+		}
+		o.SASL = &kafkaconn.SASL{Mechanism: k.SASL.Mechanism, OAuth: &kafkaconn.OAuth{
+			TokenURL: a.TokenURL.Value(), ClientID: a.ClientID, ClientSecret: secret, Scope: a.Scope, Audience: a.Audience, TLS: tlsConfig,
+		}}
+	} else if k.SASL.Mechanism == "aws_msk_iam" {
+		o.SASL = &kafkaconn.SASL{Mechanism: k.SASL.Mechanism, Region: k.SASL.Region}
+	} else if k.SASL.Mechanism != "" {
 		password, err := k.SASL.Password.Read()
 		if err != nil {
 			return kafka.Options{}, fmt.Errorf("sasl.password: %w", err)
