@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 )
 
 const mebi = 1 << 20
@@ -32,9 +33,7 @@ func TestABacklogDoesNotOutrunTheFastestSinkThatDelivers(t *testing.T) {
 				var delivering sync.WaitGroup
 				defer delivering.Wait()
 				defer cancel()
-				if err := s.Configure(ctx, map[string]checkpoint.Start{"fast": {}, "down": {Now: true}}); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"fast": {}, "down": {Now: true}}))
 				delivering.Go(func() {
 					for cursor := uint64(0); test.every > 0 && ctx.Err() == nil; time.Sleep(test.every) {
 						_ = s.Wait(ctx, cursor)
@@ -57,13 +56,9 @@ func TestABacklogDoesNotOutrunTheFastestSinkThatDelivers(t *testing.T) {
 				begun := time.Now()
 				for n := range pages {
 					c.Expect, c.Position = c.Position, fmt.Append(nil, n)
-					if err := s.Commit(ctx, c); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, s.Commit(ctx, c))
 					stats, err := s.Stats(ctx)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					most = max(most, stats.Sinks["fast"].LagBytes)
 				}
 				if most > test.most || most < test.least {

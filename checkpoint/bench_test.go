@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -28,15 +29,11 @@ func BenchmarkAppend(b *testing.B) {
 	for _, n := range []int{1, 100, 500, 1000} {
 		b.Run(fmt.Sprintf("%d a commit", n), func(b *testing.B) {
 			s := open(b, statePath(b), checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 64 << 20, Retain: time.Hour}})
-			if err := s.Configure(b.Context(), nil); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, s.Configure(b.Context(), nil))
 			c := checkpoint.Commit{Source: source, Position: []byte("p"), Events: benchmarkEvents(b, n)}
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := s.Commit(b.Context(), c); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, s.Commit(b.Context(), c))
 				c.Expect = c.Position
 			}
 			reportEvents(b, n)
@@ -50,18 +47,14 @@ func BenchmarkApply(b *testing.B) {
 	path, log := statePath(b), &recordLog{}
 	emptyReplica(b, path)
 	s := open(b, path, checkpoint.Options{Log: log, Limits: checkpoint.Limits{MaxBytes: 16 << 20, Retain: time.Hour}})
-	if err := s.Configure(b.Context(), nil); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, s.Configure(b.Context(), nil))
 	c := checkpoint.Commit{Source: source, Position: []byte("p"), Events: benchmarkEvents(b, n)}
 	for i := range 50 {
 		c.Remember = nil
 		for k := range n {
 			c.Remember = append(c.Remember, checkpoint.Entry{Key: fmt.Sprint(i*n + k), Value: make([]byte, 150), At: int64(i)})
 		}
-		if err := s.Commit(b.Context(), c); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, s.Commit(b.Context(), c))
 		c.Expect = c.Position
 	}
 	b.ReportAllocs()
@@ -69,9 +62,7 @@ func BenchmarkApply(b *testing.B) {
 	for b.Loop() {
 		r := openReplica(b, statePath(b))
 		for at, record := range log.after(0) {
-			if err := r.Apply([][]byte{record}, checkpoint.Point{Offset: uint64(at + 1)}); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, r.Apply([][]byte{record}, checkpoint.Point{Offset: uint64(at + 1)}))
 		}
 		applied += 50 * n
 		r.Close()
@@ -82,25 +73,19 @@ func BenchmarkApply(b *testing.B) {
 // BenchmarkDelivery appends, reads and commits 500 events.
 func BenchmarkDelivery(b *testing.B) {
 	s := open(b, statePath(b), checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 64 << 20, Retain: time.Hour}})
-	if err := s.Configure(b.Context(), map[string]checkpoint.Start{"a": {}}); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, s.Configure(b.Context(), map[string]checkpoint.Start{"a": {}}))
 	const n = 500
 	c := checkpoint.Commit{Source: source, Position: []byte("p"), Events: benchmarkEvents(b, n)}
 	cursor := uint64(0)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := s.Commit(b.Context(), c); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, s.Commit(b.Context(), c))
 		c.Expect = c.Position
 		records, err := s.Read(b.Context(), cursor, checkpoint.Batch{MaxEvents: n})
 		if err != nil || len(records) != n {
 			b.Fatalf("%d events, %v", len(records), err)
 		}
-		if err := s.CommitDelivery(b.Context(), checkpoint.Delivery{Sink: "a", Expect: cursor, Cursor: cursor + n}); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, s.CommitDelivery(b.Context(), checkpoint.Delivery{Sink: "a", Expect: cursor, Cursor: cursor + n}))
 		cursor += n
 	}
 	reportEvents(b, n)
@@ -121,9 +106,7 @@ func BenchmarkKnown(b *testing.B) {
 		for i := n; i < min(n+50_000, known); i++ {
 			c.Remember = append(c.Remember, checkpoint.Entry{Key: key(i), Value: value, At: int64(i)})
 		}
-		if err := s.Commit(b.Context(), c); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, s.Commit(b.Context(), c))
 		c.Expect = c.Position
 	}
 	random := rand.New(rand.NewPCG(1, 2))
@@ -153,9 +136,7 @@ func BenchmarkKnown(b *testing.B) {
 				c.Remember = append(c.Remember, checkpoint.Entry{Key: key, Value: value, At: at})
 			}
 			c.ForgetBefore = at - int64(known)
-			if err := s.Commit(b.Context(), c); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, s.Commit(b.Context(), c))
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -23,9 +24,7 @@ func closedState(t *testing.T) string {
 	for i := range 1500 {
 		c.Events = append(c.Events, newEvent(t, fmt.Sprint(i), time.Unix(200, 0), 1000))
 	}
-	if err := errors.Join(s.Commit(t.Context(), c), s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(s.Commit(t.Context(), c), s.Close()))
 	return path
 }
 
@@ -33,9 +32,7 @@ func closedState(t *testing.T) string {
 func overwrite(t *testing.T, path string) {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close()
 	if _, err := file.WriteAt(bytes.Repeat([]byte{0xff}, 64<<10), 1<<20); err != nil {
 		t.Fatal(err)
@@ -63,13 +60,9 @@ func TestFileThatWasClosedInOrderIsNotReadThrough(t *testing.T) {
 	t.Run("a copy is read through", func(t *testing.T) {
 		path := closedState(t)
 		content, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		copied := path + ".copy"
-		if err := os.WriteFile(copied, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(copied, content, 0o600))
 		overwrite(t, copied)
 		if _, err := checkpoint.Open(copied, checkpoint.Options{}); !errors.Is(err, checkpoint.ErrDamaged) {
 			t.Errorf("error %v, want ErrDamaged", err)
@@ -78,20 +71,12 @@ func TestFileThatWasClosedInOrderIsNotReadThrough(t *testing.T) {
 	t.Run("a file that was not closed after it was written is read through", func(t *testing.T) {
 		path := closedState(t)
 		s := open(t, path, checkpoint.Options{})
-		if err := s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Expect: 7, Cursor: 8}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Expect: 7, Cursor: 8}))
 		content, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
 		// The same file as before it was closed, so that the mark identifies it.
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, content, 0o600))
 		overwrite(t, path)
 		if _, err := checkpoint.Open(path, checkpoint.Options{}); !errors.Is(err, checkpoint.ErrDamaged) {
 			t.Errorf("error %v, want ErrDamaged", err)
@@ -99,16 +84,12 @@ func TestFileThatWasClosedInOrderIsNotReadThrough(t *testing.T) {
 	})
 	t.Run("quickly, no copy is read through that is not written to", func(t *testing.T) {
 		content, err := os.ReadFile(closedState(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for o, want := range map[*checkpoint.Options]error{
 			{ReadOnly: true, Quick: true}: nil, {ReadOnly: true}: checkpoint.ErrDamaged, {Quick: true}: checkpoint.ErrDamaged,
 		} {
 			path := statePath(t)
-			if err := os.WriteFile(path, content, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(path, content, 0o600))
 			overwrite(t, path)
 			s, err := checkpoint.Open(path, *o)
 			if !errors.Is(err, want) {
@@ -121,9 +102,7 @@ func TestFileThatWasClosedInOrderIsNotReadThrough(t *testing.T) {
 	})
 	t.Run("a file that was cut short is refused", func(t *testing.T) {
 		path := closedState(t)
-		if err := os.Truncate(path, 100<<10); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Truncate(path, 100<<10))
 		if _, err := checkpoint.Open(path, checkpoint.Options{}); !errors.Is(err, checkpoint.ErrDamaged) {
 			t.Errorf("error %v, want ErrDamaged", err)
 		}
@@ -133,9 +112,7 @@ func TestFileThatWasClosedInOrderIsNotReadThrough(t *testing.T) {
 		for range 3 {
 			s := open(t, path, checkpoint.Options{})
 			use(s)
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Close())
 		}
 		overwrite(t, path)
 		open(t, path, checkpoint.Options{})
@@ -145,9 +122,7 @@ func TestFileThatWasClosedInOrderIsNotReadThrough(t *testing.T) {
 func TestFileThatIsCutShortWhileItIsOpenDoesNotEndTheProcess(t *testing.T) {
 	path := closedState(t)
 	s := open(t, path, checkpoint.Options{})
-	if err := os.Truncate(path, 64<<10); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Truncate(path, 64<<10))
 	if _, err := s.Read(t.Context(), 0, checkpoint.Batch{}); !errors.Is(err, checkpoint.ErrDamaged) {
 		t.Errorf("read: error %v, want ErrDamaged", err)
 	}
@@ -165,9 +140,7 @@ func TestFileThatIsCutShortWhileItIsOpenDoesNotEndTheProcess(t *testing.T) {
 func TestStateThatIsOnlyReadIsNotChanged(t *testing.T) {
 	path := closedState(t)
 	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := open(t, path, checkpoint.Options{ReadOnly: true})
 	ctx := t.Context()
 	if stats, err := s.Stats(ctx); err != nil || stats.Last != 1561 || stats.Sinks["a"].Queued != 3 {

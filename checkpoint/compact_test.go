@@ -12,31 +12,26 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 )
 
 func TestCompactFreesSpaceAndKeepsTheRest(t *testing.T) {
 	path := closedState(t)
 	s := open(t, path, checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 1}})
 	ctx := t.Context()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
-	must(s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Expect: 7, Cursor: 1500}))
+	require.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
+	require.NoError(t, s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Expect: 7, Cursor: 1500}))
 	for stats, err := s.Stats(ctx); stats.First != 1501; stats, err = s.Stats(ctx) {
-		must(err)
+		require.NoError(t, err)
 		time.Sleep(time.Millisecond)
 	}
 	before, err := s.Stats(ctx)
-	must(err)
-	must(s.Close())
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
 
 	from, to, err := checkpoint.Compact(path)
 	info, statErr := os.Stat(path)
-	must(errors.Join(err, statErr))
+	require.NoError(t, errors.Join(err, statErr))
 	if to >= from/2 || to != info.Size() || from != before.FileBytes || info.Mode().Perm() != 0o600 {
 		t.Errorf("%d bytes became %d, of mode %o; the file has %d", from, to, info.Mode().Perm(), info.Size())
 	}
@@ -44,9 +39,9 @@ func TestCompactFreesSpaceAndKeepsTheRest(t *testing.T) {
 		t.Errorf("%v, want the state alone", names)
 	}
 	s = open(t, path, checkpoint.Options{})
-	must(s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
+	require.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
 	after, err := s.Stats(ctx)
-	must(err)
+	require.NoError(t, err)
 	if after.First != 1501 || after.Last != 1561 || after.Bytes != before.Bytes || after.Sinks["a"] != before.Sinks["a"] {
 		t.Errorf("%+v, want %+v", after, before)
 	}
@@ -59,9 +54,7 @@ func TestCompactFreesSpaceAndKeepsTheRest(t *testing.T) {
 func TestCompactRefuses(t *testing.T) {
 	write := func(t *testing.T, content []byte) string {
 		path := statePath(t)
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, content, 0o600))
 		return path
 	}
 	refused := func(t *testing.T, path string, want error) {
@@ -104,16 +97,12 @@ func TestCompactRefuses(t *testing.T) {
 
 func TestCompactKeepsTheLayout(t *testing.T) {
 	path := statePath(t)
-	if err := os.WriteFile(path, image(t, 1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, image(t, 1), 0o600))
 	if _, _, err := checkpoint.Compact(path); err != nil {
 		t.Fatal(err)
 	}
 	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	err = db.View(func(tx *bolt.Tx) error {
 		if got := tx.Bucket([]byte("meta")).Get([]byte("version")); string(got) != "1" {
 			t.Errorf("version %q, want 1", got)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 	"ndrbridge/test/slowtest"
 )
 
@@ -46,9 +47,7 @@ func TestCopyOfAStateInUseIsGoodOrRefused(t *testing.T) {
 	t.Parallel()
 	path := statePath(t)
 	s := open(t, path, checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 300 << 10}})
-	if err := s.Configure(t.Context(), map[string]checkpoint.Start{"a": {}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Configure(t.Context(), map[string]checkpoint.Start{"a": {}}))
 	const perRound, known = 5, 40
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -80,9 +79,7 @@ func TestCopyOfAStateInUseIsGoodOrRefused(t *testing.T) {
 	good := 0
 	for i := range slowtest.Times(40) {
 		copied := fmt.Sprintf("%s.%d", path, i)
-		if err := copySlowly(path, copied, time.Duration(i%4)*200*time.Microsecond); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, copySlowly(path, copied, time.Duration(i%4)*200*time.Microsecond))
 		copy, err := checkpoint.Open(copied, checkpoint.Options{ReadOnly: true})
 		if err != nil {
 			if !errors.Is(err, checkpoint.ErrDamaged) {
@@ -111,9 +108,7 @@ func wantOneRound(t *testing.T, s *checkpoint.Store, perRound uint64, known int)
 	}
 	round, err := strconv.ParseUint(string(position), 10, 64)
 	stats, statsErr := s.Stats(ctx)
-	if err := errors.Join(err, statsErr); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, statsErr))
 	if cursor := stats.Sinks["a"].Cursor; stats.Last != perRound*round || cursor != stats.Last && cursor+perRound != stats.Last {
 		t.Errorf("round %d: the journal ends with %d, the cursor is %d", round, stats.Last, cursor)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/test/process"
+	"ndrbridge/test/require"
 )
 
 // limitFiles lets no file of this process grow beyond a size: such writes fail as on a
@@ -22,13 +23,9 @@ func limitFiles(t *testing.T, size uint64) (free func()) {
 	signal.Ignore(syscall.SIGXFSZ)
 	set := func(size uint64) {
 		var limit syscall.Rlimit
-		if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
 		limit.Cur = min(size, limit.Max)
-		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
 	}
 	set(size)
 	t.Cleanup(func() { set(math.MaxUint64); signal.Reset(syscall.SIGXFSZ) })
@@ -44,9 +41,7 @@ func TestDiskThatFillsUpAndIsFreedAgain(t *testing.T) {
 	path := statePath(t)
 	s := open(t, path, checkpoint.Options{})
 	ctx := t.Context()
-	if err := s.Configure(ctx, map[string]checkpoint.Start{"a": {}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
 	free := limitFiles(t, 2<<20)
 	position := []byte(nil)
 	commit := func(n int) error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 )
 
 func TestADumpStopsBeforeTheDiskIsFull(t *testing.T) {
@@ -19,9 +20,7 @@ func TestADumpStopsBeforeTheDiskIsFull(t *testing.T) {
 	for i := range 300 {
 		c.Events = append(c.Events, newEvent(t, fmt.Sprintf("large-%d", i), time.Now(), 4000))
 	}
-	if err := s.Commit(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Commit(t.Context(), c))
 	r := openReplica(t, path)
 	log.follow(t, r)
 	// dump dumps with enough space for a number of checks. before is the number of those up to

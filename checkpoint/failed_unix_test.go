@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -41,9 +42,7 @@ func TestFileThatIsGoneWhileItIsOpen(t *testing.T) {
 	another := func(t *testing.T, path string) {
 		t.Helper()
 		s := open(t, path+".other", checkpoint.Options{})
-		if err := errors.Join(s.Close(), os.Rename(path+".other", path)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(s.Close(), os.Rename(path+".other", path)))
 	}
 	for name, test := range map[string]struct {
 		change func(t *testing.T, path string)
@@ -52,17 +51,13 @@ func TestFileThatIsGoneWhileItIsOpen(t *testing.T) {
 	}{
 		"it was removed": {
 			change: func(t *testing.T, path string) {
-				if err := os.Remove(path); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.Remove(path))
 			},
 			says: "removed",
 		},
 		"it was moved away": {
 			change: func(t *testing.T, path string) {
-				if err := os.Rename(path, path+".moved"); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.Rename(path, path+".moved"))
 			},
 			says: "removed",
 		},
@@ -72,18 +67,14 @@ func TestFileThatIsGoneWhileItIsOpen(t *testing.T) {
 		},
 		"it was replaced for the second time": {
 			change: func(t *testing.T, path string) {
-				if err := os.WriteFile(path+".1.saved", []byte("the first time"), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(path+".1.saved", []byte("the first time"), 0o600))
 				another(t, path)
 			},
 			says: "another file", saved: ".2.saved",
 		},
 		"its folder was removed": {
 			change: func(t *testing.T, path string) {
-				if err := os.RemoveAll(filepath.Dir(path)); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.RemoveAll(filepath.Dir(path)))
 			},
 			says: "could not be saved", saved: "none",
 		},
@@ -104,9 +95,7 @@ func TestFileThatIsGoneWhileItIsOpen(t *testing.T) {
 			t.Run(name+", "+when, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					path := filepath.Join(t.TempDir(), "states", "state.db")
-					if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, os.Mkdir(filepath.Dir(path), 0o700))
 					s := open(t, path, checkpoint.Options{})
 					fill(t, s)
 					time.Sleep(time.Minute)
@@ -171,25 +160,17 @@ func TestFileThatIsCutShortOrOverwrittenWhileItIsOpen(t *testing.T) {
 			path := statePath(t)
 			s := open(t, path, checkpoint.Options{})
 			s.ReadFromFile()
-			if err := s.Configure(t.Context(), map[string]checkpoint.Start{"a": {}, "b": {}}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Configure(t.Context(), map[string]checkpoint.Start{"a": {}, "b": {}}))
 			older, err := os.ReadFile(path)
 			if err == nil {
 				err = os.WriteFile(path+".older", older, 0o600)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			fill(t, s)
 			info, err := os.Stat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			used, err := s.Backup(t.Context(), io.Discard)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 
 			// Reads and writes may fail meanwhile, but must not panic or hang.
 			ctx, cancel := context.WithCancel(t.Context())
@@ -203,9 +184,7 @@ func TestFileThatIsCutShortOrOverwrittenWhileItIsOpen(t *testing.T) {
 					}
 				})
 			}
-			if err := change(path, info.Size(), used); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, change(path, info.Size(), used))
 			for !hasFailed(s) {
 				use(s)
 			}

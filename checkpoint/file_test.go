@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -16,26 +17,20 @@ func TestFileDoesNotGrowOnceTrimmed(t *testing.T) {
 	t.Parallel()
 	s := open(t, statePath(t), checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 1 << 20, Retain: time.Hour}})
 	ctx := t.Context()
-	if err := s.Configure(ctx, map[string]checkpoint.Start{"a": {}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
 	var position []byte
 	cycle := func(n int) int64 {
 		c := checkpoint.Commit{Source: source, Expect: position, Position: fmt.Append(nil, n)}
 		for i := range 100 {
 			c.Events = append(c.Events, newEvent(t, fmt.Sprintf("%d-%d", n, i), time.Now(), 2000))
 		}
-		if err := s.Commit(ctx, c); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Commit(ctx, c))
 		position = c.Position
 		records, err := s.Read(ctx, uint64(n*100), checkpoint.Batch{})
 		if err != nil || len(records) != 100 {
 			t.Fatalf("%d events read, %v, want 100", len(records), err)
 		}
-		if err := s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Expect: uint64(n * 100), Cursor: uint64(n*100 + 100)}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Expect: uint64(n * 100), Cursor: uint64(n*100 + 100)}))
 		stats, err := s.Stats(ctx)
 		if err != nil || stats.Bytes > 2<<20 {
 			t.Fatalf("the journal holds %d bytes, %v", stats.Bytes, err)
@@ -56,29 +51,21 @@ func TestOldEventsAreTrimmedWhileNothingIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, statePath(t), checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 1 << 20, Retain: time.Hour}})
 		ctx := t.Context()
-		if err := s.Configure(ctx, map[string]checkpoint.Start{"a": {}}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
 		held := func() uint64 {
 			stats, err := s.Stats(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return stats.Events
 		}
 		events := []transform.Event{
 			newEvent(t, "1", time.Now(), 100), newEvent(t, "2", time.Now().Add(10*time.Minute), 100), newEvent(t, "3", time.Now().Add(20*time.Minute), 100),
 		}
-		if err := s.Commit(ctx, checkpoint.Commit{Source: source, Position: []byte("p"), Events: events}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Commit(ctx, checkpoint.Commit{Source: source, Position: []byte("p"), Events: events}))
 		time.Sleep(70 * time.Minute)
 		if got := held(); got != 3 {
 			t.Fatalf("%d uncommitted events, want 3", got)
 		}
-		if err := s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Cursor: 3}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Cursor: 3}))
 		time.Sleep(time.Second)
 		if got := held(); got != 1 {
 			t.Fatalf("%d events after 70 minutes, want 1", got)
@@ -105,18 +92,14 @@ func TestClockThatIsSetIsNoticedWhileNothingIsWritten(t *testing.T) {
 		path := statePath(t)
 		s := open(t, path, o)
 		c := checkpoint.Commit{Source: source, Position: []byte("p"), Events: []transform.Event{newEvent(t, "1", begun, 100)}}
-		if err := errors.Join(s.Configure(t.Context(), map[string]checkpoint.Start{"a": {}}), s.Commit(t.Context(), c)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(s.Configure(t.Context(), map[string]checkpoint.Start{"a": {}}), s.Commit(t.Context(), c)))
 		time.Sleep(10 * time.Second) // until the store is idle
 		synctest.Wait()
 		set.Store(int64(1000 * time.Hour))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		crashed, err := copyOpenFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		stats, err := open(t, crashed, o).Stats(t.Context())
 		if want := begun.Add(1000 * time.Hour); err != nil || !stats.Sinks["a"].Oldest.Equal(want) {
 			t.Errorf("after a crash: %+v, %v, want an event of %v", stats.Sinks["a"], err, want)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 )
 
 // listsFreePages reports whether the file has the list of free pages, which saves bbolt
@@ -18,9 +19,7 @@ import (
 func listsFreePages(t *testing.T, path string) bool {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var latest, list uint64
 	for page, size := uint32(0), binary.NativeEndian.Uint32(b[16+8:]); page < 2; page++ {
 		meta := b[page*size+16:]
@@ -41,29 +40,21 @@ func TestFreePagesAreListedWhileTheyAreFew(t *testing.T) {
 		c.Events = append(c.Events, newEvent(t, fmt.Sprint(i), time.Unix(200, 0), 2000))
 	}
 	err := errors.Join(s.Configure(ctx, map[string]checkpoint.Start{"a": {}}), s.Commit(ctx, c))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !listsFreePages(t, path) {
 		t.Error("with a backlog and hardly a free page, the file has no list of them")
 	}
-	if err := s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Cursor: uint64(len(c.Events))}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Cursor: uint64(len(c.Events))}))
 	for {
 		stats, err := s.Stats(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if stats.Events == 0 {
 			break
 		}
 		time.Sleep(time.Millisecond)
 	}
 	// The transaction after the last trimming is the first to know all free pages.
-	if err := s.Commit(ctx, checkpoint.Commit{Source: source, Expect: c.Position, Position: []byte("q")}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Commit(ctx, checkpoint.Commit{Source: source, Expect: c.Position, Position: []byte("q")}))
 	if listsFreePages(t, path) {
 		t.Error("with more than a thousand free pages, the file has a list of them")
 	}

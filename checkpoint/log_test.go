@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 )
 
 // recordLog is a log in memory that can fail.
@@ -54,9 +55,7 @@ func (l *recordLog) after(offset uint64) [][]byte {
 func openReplica(t testing.TB, path string) *checkpoint.Replica {
 	t.Helper()
 	r, err := checkpoint.OpenReplica(path, checkpoint.ReplicaOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { r.Close() })
 	return r
 }
@@ -64,9 +63,7 @@ func openReplica(t testing.TB, path string) *checkpoint.Replica {
 // follow applies all that the log holds behind the replica's offset.
 func (l *recordLog) follow(t testing.TB, r *checkpoint.Replica) {
 	t.Helper()
-	if err := l.apply(r); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.apply(r))
 }
 
 // made returns all that a replica made from the log alone holds.
@@ -94,18 +91,14 @@ func dumpOf(state dumper) (all []byte, err error) {
 func dumped(t testing.TB, state dumper) []byte {
 	t.Helper()
 	all, err := dumpOf(state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return all
 }
 
 // emptyReplica makes the file of an empty replica.
 func emptyReplica(t testing.TB, path string) {
 	t.Helper()
-	if err := openReplica(t, path).Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, openReplica(t, path).Close())
 }
 
 // openLogged opens a store on an empty replica, and fills it.
@@ -179,9 +172,7 @@ func TestARecordIsInTheLogBeforeItCanBeRead(t *testing.T) {
 	}
 	s = open(t, path, checkpoint.Options{Log: logFunc(appending)})
 	c := checkpoint.Commit{Source: source, Position: []byte("p")}
-	if err := s.Commit(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Commit(t.Context(), c))
 	if len(log.after(0)) != 1 {
 		t.Errorf("%d records, want 1", len(log.after(0)))
 	}
@@ -229,9 +220,7 @@ func TestAnIdleStoreRenewsTheLog(t *testing.T) {
 		sleep(10 * time.Second)
 		want(6)
 		sleep(time.Second)
-		if err := s.Commit(t.Context(), checkpoint.Commit{Source: source, Position: []byte("p")}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Commit(t.Context(), checkpoint.Commit{Source: source, Position: []byte("p")}))
 		want(7)
 		sleep(1900 * time.Millisecond)
 		want(7)
@@ -242,9 +231,7 @@ func TestAnIdleStoreRenewsTheLog(t *testing.T) {
 				t.Errorf("record %d has %d bytes", i, len(record))
 			}
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Close())
 		sleep(time.Minute)
 		want(8)
 		if got := openReplica(t, path).Offset(); got != 8 {
@@ -270,13 +257,9 @@ func TestALogThatIsLostIsNoticedWhileNothingIsWritten(t *testing.T) {
 
 func TestACopyThatIsRemovedWhileItIsOpenIsNotSaved(t *testing.T) {
 	path, log := filepath.Join(t.TempDir(), "states", "state.db"), &recordLog{}
-	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(filepath.Dir(path), 0o700))
 	s := openLogged(t, path, log)
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(path))
 	if err := s.Commit(t.Context(), more(t)); !errors.Is(err, checkpoint.ErrLost) || !hasFailed(s) {
 		t.Errorf("%v, failed %t", err, hasFailed(s))
 	}
@@ -314,9 +297,7 @@ func TestOnlyTheBeginningOfACopyIsSynced(t *testing.T) {
 		t.Helper()
 		expect, position := []byte("p"), []byte("p")
 		for i, synced := range want {
-			if err := s.Commit(t.Context(), checkpoint.Commit{Source: source, Expect: expect, Position: position}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Commit(t.Context(), checkpoint.Commit{Source: source, Expect: expect, Position: position}))
 			if s.Synced() != synced {
 				t.Errorf("commit %d is synced: %t", i+1, s.Synced())
 			}
@@ -324,17 +305,13 @@ func TestOnlyTheBeginningOfACopyIsSynced(t *testing.T) {
 	}
 	s := open(t, path, checkpoint.Options{Log: log})
 	wantSynced(s, true, true, false, false)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Close())
 	if !s.Synced() {
 		t.Error("a file that is closed is not synced")
 	}
 	r := openReplica(t, path)
 	for i, synced := range []bool{true, true, false, false} {
-		if err := r.Apply([][]byte{nil}, checkpoint.Point{Offset: r.Offset() + 1}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, r.Apply([][]byte{nil}, checkpoint.Point{Offset: r.Offset() + 1}))
 		if r.Synced() != synced {
 			t.Errorf("call %d of Apply is synced: %t", i+1, r.Synced())
 		}

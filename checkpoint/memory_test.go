@@ -18,6 +18,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/internal/boltfile"
+	"ndrbridge/test/require"
 )
 
 // filed is what a file holds of known entries.
@@ -32,9 +33,7 @@ type filed struct {
 func readFiled(t rapid.TB, path string) (f filed) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer db.Close()
 	err = db.View(func(tx *bolt.Tx) error {
 		known, forget := tx.Bucket([]byte("known")), tx.Bucket([]byte("forget"))
@@ -61,9 +60,7 @@ func readFiled(t rapid.TB, path string) (f filed) {
 			})
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return f
 }
 
@@ -96,15 +93,11 @@ func TestWhatIsRememberedDoesNotGrowWithVersions(t *testing.T) {
 						continue
 					}
 					next.Expect, next.Position = next.Position, fmt.Append(nil, at)
-					if err := s.Commit(t.Context(), next); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, s.Commit(t.Context(), next))
 					next.Remember = next.Remember[:0]
 				}
 			}
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Close())
 			f := readFiled(t, path)
 			f.check(t)
 			if most := 500 * c.entries; f.bytes > most {
@@ -120,12 +113,7 @@ func TestEveryKnownEntryIsInTheQueueOnce(t *testing.T) {
 		path := statePath(test)
 		s := open(test, path, checkpoint.Options{})
 		ctx := context.Background()
-		must := func(err error) {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		must(s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
+		require.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
 		at := func() int64 { return rapid.Int64Range(0, 20).Draw(t, "at") }
 		keys := func() []string {
 			of := []string{"1", "2", "ndrbridge://" + source.String() + "/1", "ndrbridge://" + source.String() + "/2"}
@@ -141,26 +129,26 @@ func TestEveryKnownEntryIsInTheQueueOnce(t *testing.T) {
 			switch rapid.IntRange(0, 7).Draw(t, "call") {
 			case 0, 1:
 				before, err := s.Position(ctx, source)
-				must(err)
-				must(s.Commit(ctx, checkpoint.Commit{Source: source, Expect: before, Position: []byte("p"), Remember: entries(), ForgetBefore: at()}))
+				require.NoError(t, err)
+				require.NoError(t, s.Commit(ctx, checkpoint.Commit{Source: source, Expect: before, Position: []byte("p"), Remember: entries(), ForgetBefore: at()}))
 			case 2, 3:
-				must(s.RememberSink(ctx, "a", entries(), at()))
+				require.NoError(t, s.RememberSink(ctx, "a", entries(), at()))
 			case 4:
-				must(s.RefreshSink(ctx, "a", keys(), at(), at()))
+				require.NoError(t, s.RefreshSink(ctx, "a", keys(), at(), at()))
 			case 5:
 				accepted, err := s.Accept(ctx, []checkpoint.Command{{Appliance: source.Appliance, Body: []byte("{}")}})
-				must(err)
-				must(s.Note(ctx, accepted[0].ID, nil, entries()))
+				require.NoError(t, err)
+				require.NoError(t, s.Note(ctx, accepted[0].ID, nil, entries()))
 				_, err = s.DropCommands(ctx, []uint64{accepted[0].ID})
-				must(err)
+				require.NoError(t, err)
 			case 6:
-				must(s.DropExpected(ctx, source.Appliance, keys(), at()))
+				require.NoError(t, s.DropExpected(ctx, source.Appliance, keys(), at()))
 			case 7:
 				_, err := s.ForgetAppliance(ctx, source.Appliance)
-				must(err)
+				require.NoError(t, err)
 			}
 		}
-		must(s.Close())
+		require.NoError(t, s.Close())
 		readFiled(t, path).check(t)
 	})
 }
@@ -170,9 +158,7 @@ func TestEveryKnownEntryIsInTheQueueOnce(t *testing.T) {
 func fileAsBefore(t testing.TB, path string, versions int) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	err = db.Update(func(tx *bolt.Tx) error {
 		changes := boltfile.NewTx(tx)
 		known, forget := changes.Table([]byte("known")), changes.Table([]byte("forget"))
@@ -189,9 +175,7 @@ func fileAsBefore(t testing.TB, path string, versions int) {
 		})
 		return errors.Join(err, changes.PutSum())
 	})
-	if err := errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, db.Close()))
 }
 
 func TestTheQueueOfAnEarlierVersionShrinksInSmallTransactions(t *testing.T) {
@@ -200,40 +184,34 @@ func TestTheQueueOfAnEarlierVersionShrinksInSmallTransactions(t *testing.T) {
 		path, log, ctx := statePath(t), &recordLog{}, t.Context()
 		emptyReplica(t, path)
 		s := open(t, path, checkpoint.Options{Log: log})
-		must := func(err error) {
-			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		must(s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
+		require.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
 		next := checkpoint.Commit{Source: source, Position: []byte("p")}
 		for i := range entries {
 			next.Remember = append(next.Remember, checkpoint.Entry{Key: fmt.Sprint(i), Value: []byte("v"), At: int64(1_000_000 + i)})
 		}
-		must(s.Commit(ctx, next))
-		must(s.RememberSink(ctx, "a", next.Remember[:7], 0))
-		must(s.Close())
+		require.NoError(t, s.Commit(ctx, next))
+		require.NoError(t, s.RememberSink(ctx, "a", next.Remember[:7], 0))
+		require.NoError(t, s.Close())
 		fileAsBefore(t, path, versions)
 		const known = entries + 7
 		if f := readFiled(t, path); f.known != known || f.queued != known*(versions+1) {
 			t.Fatalf("%d known entries, %d in the queue", f.known, f.queued)
 		}
 		content, err := os.ReadFile(path)
-		must(err)
+		require.NoError(t, err)
 		replica := statePath(t)
-		must(os.WriteFile(replica, content, 0o600))
+		require.NoError(t, os.WriteFile(replica, content, 0o600))
 		before := uint64(len(log.after(0)))
 
 		for _, some := range []time.Duration{200 * time.Millisecond, time.Hour} { // a restart in the middle
 			s = open(t, path, checkpoint.Options{Log: log})
-			must(s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
+			require.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
 			time.Sleep(some)
 			got, err := s.Known(ctx, source, checkpoint.Entry{}, 1000)
 			if err != nil || !reflect.DeepEqual(got, next.Remember) {
 				t.Errorf("%d entries are known (%v), want %d", len(got), err, entries)
 			}
-			must(s.Close())
+			require.NoError(t, s.Close())
 			if f := readFiled(t, path); some < time.Hour && (f.queued == known*(versions+1) || f.queued == known) {
 				t.Errorf("%d are in the queue: the restart is not in the middle", f.queued)
 			}
@@ -248,7 +226,7 @@ func TestTheQueueOfAnEarlierVersionShrinksInSmallTransactions(t *testing.T) {
 
 		// A replica gets the same, and nothing is written after that.
 		r := openReplica(t, replica)
-		must(r.Apply(records, checkpoint.Point{Offset: before + uint64(len(records))}))
+		require.NoError(t, r.Apply(records, checkpoint.Point{Offset: before + uint64(len(records))}))
 		s = open(t, path, checkpoint.Options{Log: log})
 		time.Sleep(time.Hour)
 		if !bytes.Equal(dumped(t, r), dumped(t, s)) {

@@ -10,30 +10,25 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 )
 
 func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 	old := image(t, 1)
 	path := statePath(t)
-	if err := os.WriteFile(path, old, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, old, 0o600))
 	s := open(t, path, checkpoint.Options{})
 	wantFilled(t, s)
 	ctx := t.Context()
 	if queued, err := s.Replay(ctx, "a", checkpoint.Period{}); err != nil || queued.Last != 7 {
 		t.Errorf("replayed %v, %v, want up to event 7", queued, err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Close())
 
 	wantCopy := func(path string) {
 		t.Helper()
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if info.Mode().Perm() != 0o600 {
 			t.Errorf("the copy has mode %o, want 600", info.Mode().Perm())
 		}
@@ -47,13 +42,9 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 
 	t.Run("an existing copy is not changed", func(t *testing.T) {
 		first, err := os.ReadFile(path + ".v1.bak")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, copied := range []string{path + ".v1.2.bak", path + ".v1.3.bak"} {
-			if err := os.WriteFile(path, old, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(path, old, 0o600))
 			open(t, path, checkpoint.Options{}).Close()
 			wantCopy(copied)
 		}
@@ -70,9 +61,7 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 	for _, layout := range []int{2, 3, 4} {
 		t.Run(fmt.Sprintf("a file of layout %d is migrated with its queues", layout), func(t *testing.T) {
 			path := statePath(t)
-			if err := os.WriteFile(path, image(t, layout), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(path, image(t, layout), 0o600))
 			s := open(t, path, checkpoint.Options{})
 			if want := fmt.Sprintf("%s.v%d.bak", path, layout); s.Kept() != want {
 				t.Errorf("it reports the copy %q, want %q", s.Kept(), want)
@@ -101,9 +90,7 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 	}
 	t.Run("a file opened read-only is not migrated", func(t *testing.T) {
 		path := statePath(t)
-		if err := os.WriteFile(path, old, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, old, 0o600))
 		s := open(t, path, checkpoint.Options{ReadOnly: true})
 		wantFilled(t, s)
 		if next, err := s.Redeliver(ctx, "a", checkpoint.RedeliveryOffset{}, checkpoint.Batch{}); err != nil || len(next.Records) != 0 {

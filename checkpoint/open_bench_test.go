@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 )
 
 var (
@@ -19,26 +20,18 @@ var (
 func BenchmarkOpen(b *testing.B) {
 	path := statePath(b)
 	s := open(b, path, checkpoint.Options{})
-	if err := s.Configure(b.Context(), map[string]checkpoint.Start{"a": {}}); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, s.Configure(b.Context(), map[string]checkpoint.Start{"a": {}}))
 	c := checkpoint.Commit{Source: source, Position: []byte("p")}
 	for i := range 1000 {
 		c.Events = append(c.Events, newEvent(b, string(rune('a'+i%26)), time.Now(), max(0, *benchSize-270)))
 	}
 	for range *benchEvents / len(c.Events) {
-		if err := s.Commit(b.Context(), c); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, s.Commit(b.Context(), c))
 		c.Expect = c.Position
 	}
-	if err := s.Close(); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, s.Close())
 	info, err := os.Stat(path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	measure := func(b *testing.B, prepare func()) {
 		for b.Loop() {
 			b.StopTimer()
@@ -48,9 +41,7 @@ func BenchmarkOpen(b *testing.B) {
 			if err == nil {
 				err = s.Close()
 			}
-			if err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, err)
 		}
 		b.ReportMetric(float64(info.Size())/(1<<20), "MiB")
 	}

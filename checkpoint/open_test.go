@@ -19,6 +19,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -29,9 +30,7 @@ func statePath(t testing.TB) string { return filepath.Join(t.TempDir(), "state.d
 func open(t testing.TB, path string, o checkpoint.Options) *checkpoint.Store {
 	t.Helper()
 	s, err := checkpoint.Open(path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -41,9 +40,7 @@ func newEvent(t testing.TB, id string, recorded time.Time, size int) transform.E
 	e, err := transform.New(transform.Attributes{
 		ID: id, Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created", RecordedTime: recorded,
 	}, fmt.Appendf(nil, `{"detection":{"pad":%q}}`, strings.Repeat("x", size)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }
 
@@ -52,13 +49,7 @@ func newEvent(t testing.TB, id string, recorded time.Time, size int) transform.E
 func fill(t testing.TB, s *checkpoint.Store) {
 	t.Helper()
 	ctx := context.Background()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(s.Configure(ctx, map[string]checkpoint.Start{"a": {}, "b": {}}))
+	require.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"a": {}, "b": {}}))
 	c := checkpoint.Commit{
 		Source: source, Position: []byte("p"), ForgetBefore: 1,
 		Dead: []checkpoint.DeadLetter{{Key: "d", Class: "invalid", Reason: "no id", Time: time.Unix(1, 0), Body: []byte("{}")}},
@@ -70,26 +61,26 @@ func fill(t testing.TB, s *checkpoint.Store) {
 	for i := range 600 {
 		c.Remember = append(c.Remember, checkpoint.Entry{Key: fmt.Sprint(i), Value: []byte("value"), At: int64(i)})
 	}
-	must(s.Commit(ctx, c))
-	must(s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Cursor: 7, Dead: []checkpoint.DeadLetter{
+	require.NoError(t, s.Commit(ctx, c))
+	require.NoError(t, s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Cursor: 7, Dead: []checkpoint.DeadLetter{
 		{Key: "x", Class: "rejected", Time: time.Unix(2, 0)},
 		{Key: "e", Class: "rejected", Time: time.Unix(2, 0), Body: c.Events[0].Structured()},
 	}}))
 	_, err := s.Requeue(ctx, "a", []string{"e"})
-	must(err)
+	require.NoError(t, err)
 	_, err = s.Replay(ctx, "a", checkpoint.Period{Since: time.Unix(5, 0)})
-	must(err)
+	require.NoError(t, err)
 	parked := checkpoint.Parked{ParkedHead: checkpoint.ParkedHead{Order: "k", Failures: 2, First: time.Unix(3, 0)}}
 	parked.Seq, parked.Key, parked.Event = 7, checkpoint.DeadKey(7), c.Events[6]
-	must(s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Expect: 7, Cursor: 7, Parked: []checkpoint.Parked{parked}}))
-	must(s.RememberSink(ctx, "a", []checkpoint.Entry{{Key: "m", Value: []byte("message"), At: 1}}, 0))
+	require.NoError(t, s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Expect: 7, Cursor: 7, Parked: []checkpoint.Parked{parked}}))
+	require.NoError(t, s.RememberSink(ctx, "a", []checkpoint.Entry{{Key: "m", Value: []byte("message"), At: 1}}, 0))
 	now := time.Now() // commands done long ago are forgotten
 	_, err = s.Accept(ctx, []checkpoint.Command{
 		{Key: "k", Appliance: "hq", Subject: "SEC-1", Body: []byte("{}"), Accepted: now},
 		{Appliance: "hq", Subject: "SEC-2", Body: []byte("{}"), Accepted: now},
 	})
-	must(err)
-	must(s.Finish(ctx, checkpoint.Outcome{
+	require.NoError(t, err)
+	require.NoError(t, s.Finish(ctx, checkpoint.Outcome{
 		ID: 1, State: checkpoint.CommandApplied, Done: now, Expect: []checkpoint.Entry{{Key: "1", Value: []byte("x"), At: 1}},
 	}))
 }
@@ -99,18 +90,12 @@ func fill(t testing.TB, s *checkpoint.Store) {
 func image(t testing.TB, layout int) []byte {
 	t.Helper()
 	file, err := os.Open(fmt.Sprintf("testdata/layout%d.db.gz", layout))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close()
 	unzip, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	content, err := io.ReadAll(unzip)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return content
 }
 
@@ -141,9 +126,7 @@ func wantFilled(t *testing.T, s *checkpoint.Store) {
 
 func TestFileOfLayout5IsRead(t *testing.T) {
 	path := statePath(t)
-	if err := os.WriteFile(path, image(t, 5), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, image(t, 5), 0o600))
 	s := open(t, path, checkpoint.Options{})
 	wantFilled(t, s)
 	wantQueued(t, s)
@@ -219,9 +202,7 @@ func use(s *checkpoint.Store) {
 func openDamaged(t testing.TB, content []byte) error {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "state.db")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, content, 0o600))
 	s, err := checkpoint.Open(path, checkpoint.Options{})
 	if err == nil {
 		use(s)
@@ -324,9 +305,7 @@ func TestForeignFileIsRefused(t *testing.T) {
 			return err
 		}), db.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := checkpoint.Open(path, checkpoint.Options{}); !errors.Is(err, checkpoint.ErrDamaged) {
 		t.Errorf("error %v, want ErrDamaged", err)
 	}
@@ -349,9 +328,7 @@ func edit(t testing.TB, path, bucket, key string, value []byte) {
 			return b.Put([]byte(key), value)
 		}), db.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func TestContentThatDoesNotFitIsRefused(t *testing.T) {
@@ -419,9 +396,7 @@ func TestLockedFile(t *testing.T) {
 		if !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "stop that one") {
 			t.Errorf("%v: does not say what to do", err)
 		}
-		if err := first.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, first.Close())
 		open(t, path, checkpoint.Options{})
 	})
 }
@@ -429,9 +404,7 @@ func TestLockedFile(t *testing.T) {
 func TestFileIsReadableByItsOwnerAlone(t *testing.T) {
 	mode := func(path string) os.FileMode {
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return info.Mode().Perm()
 	}
 	path := statePath(t)
@@ -439,9 +412,7 @@ func TestFileIsReadableByItsOwnerAlone(t *testing.T) {
 	if got := mode(path); got != 0o600 {
 		t.Errorf("a new file has mode %o, want 600", got)
 	}
-	if err := os.Chmod(path, 0o664); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(path, 0o664))
 	open(t, path, checkpoint.Options{}).Close()
 	if got := mode(path); got != 0o600 {
 		t.Errorf("an old file has mode %o, want 600", got)

@@ -13,18 +13,15 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 )
 
 func TestTheFileOfAKilledOwnerContinuesAsAReplica(t *testing.T) {
 	path, log := statePath(t), &recordLog{}
 	s := openLogged(t, path, log)
 	killed, err := copyOpenFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Commit(t.Context(), more(t)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, s.Commit(t.Context(), more(t)))
 	r := openReplica(t, killed)
 	if offset := r.Offset(); offset != uint64(len(log.after(0)))-1 {
 		t.Errorf("the file is at offset %d of %d", offset, len(log.after(0)))
@@ -33,15 +30,11 @@ func TestTheFileOfAKilledOwnerContinuesAsAReplica(t *testing.T) {
 	if !bytes.Equal(dumped(t, r), dumped(t, s)) {
 		t.Error("the replica differs from the owner")
 	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.Close())
 	next := open(t, killed, checkpoint.Options{Log: log})
 	c := more(t)
 	c.Expect = c.Position
-	if err := next.Commit(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, next.Commit(t.Context(), c))
 	if !bytes.Equal(dumped(t, next), log.made(t)) {
 		t.Error("the new owner differs from the log")
 	}
@@ -50,9 +43,7 @@ func TestTheFileOfAKilledOwnerContinuesAsAReplica(t *testing.T) {
 func TestRecordsThatDoNotLeadFromTheReplica(t *testing.T) {
 	log := &recordLog{}
 	s := openLogged(t, statePath(t), log)
-	if err := s.Commit(t.Context(), more(t)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Commit(t.Context(), more(t)))
 	records := log.after(0)
 	n := len(records)
 	newer := func(at int) []byte {
@@ -76,9 +67,7 @@ func TestRecordsThatDoNotLeadFromTheReplica(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := openReplica(t, statePath(t))
-			if err := r.Apply(records[:n-2], checkpoint.Point{Offset: uint64(n - 2)}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, r.Apply(records[:n-2], checkpoint.Point{Offset: uint64(n - 2)}))
 			before := dumped(t, r)
 			if err := r.Apply(c.records, checkpoint.Point{Offset: c.offset}); !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
@@ -103,9 +92,7 @@ func TestRecordsOfAnOlderLayoutAreApplied(t *testing.T) {
 		if format, layout, err := checkpoint.RecordLayout(record); format != checkpoint.RecordFormat || layout != 3 || err != nil {
 			t.Errorf("format %d, layout %d, %v", format, layout, err)
 		}
-		if err := r.Apply([][]byte{record}, checkpoint.Point{Offset: uint64(i + 1)}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, r.Apply([][]byte{record}, checkpoint.Point{Offset: uint64(i + 1)}))
 	}
 	if !bytes.Equal(dumped(t, r), dumped(t, s)) {
 		t.Error("the replica differs from the owner")
@@ -116,9 +103,7 @@ func TestFilesOfAllLayoutsAreDumped(t *testing.T) {
 	for layout := 1; layout <= 4; layout++ {
 		t.Run(fmt.Sprint(layout), func(t *testing.T) {
 			path := statePath(t)
-			if err := os.WriteFile(path, image(t, layout), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(path, image(t, layout), 0o600))
 			old := open(t, path, checkpoint.Options{ReadOnly: true})
 			log, restored := &recordLog{}, path+".restored"
 			at, err := old.Dump(t.Context(), 4000, func(record []byte) error {
@@ -130,9 +115,7 @@ func TestFilesOfAllLayoutsAreDumped(t *testing.T) {
 			}
 			r := openReplica(t, restored)
 			log.follow(t, r)
-			if err := r.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, r.Close())
 			s := open(t, restored, checkpoint.Options{Log: log})
 			wantFilled(t, s)
 			if layout > 1 {
@@ -212,13 +195,9 @@ func TestAReplicaWhoseFileIsGoneDoesNotCloseCleanly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := statePath(t)
 			r := openReplica(t, path)
-			if err := change(path); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, change(path))
 			if _, err := os.Stat(path + ".new"); err == nil {
-				if err := os.Rename(path+".new", path); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.Rename(path+".new", path))
 			}
 			if err := r.Close(); err == nil {
 				t.Error("no error")
@@ -282,24 +261,18 @@ func TestAFileTornByAPowerFailureIsNeverTrusted(t *testing.T) {
 			c.Events = append(c.Events, newEvent(t, fmt.Sprint(n, i), time.Unix(300, 0), 1500))
 			c.Remember = append(c.Remember, checkpoint.Entry{Key: fmt.Sprint(n*7%50, i), Value: []byte("value"), At: int64(n)})
 		}
-		if err := s.Commit(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Commit(t.Context(), c))
 		position = c.Position
 	}
 	commit(1)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Close())
 	s = open(t, path, checkpoint.Options{Log: log})
 	states := map[uint64][]byte{} // by offset
 	var images [][]byte
 	for n := 2; n < 12; n++ {
 		commit(n)
 		content, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if n >= 3 { // the first two are synced
 			images = append(images, content)
 			states[uint64(len(log.after(0)))] = dumped(t, s)
@@ -317,17 +290,13 @@ func TestAFileTornByAPowerFailureIsNeverTrusted(t *testing.T) {
 				copy(image[at:end], from[at:end])
 			}
 		}
-		if err := os.WriteFile(mixed, image, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(mixed, image, 0o600))
 		r, err := checkpoint.OpenReplica(mixed, checkpoint.ReplicaOptions{})
 		if errors.Is(err, checkpoint.ErrDamaged) {
 			torn++
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer r.Close()
 		var all []byte
 		at, err := r.Dump(t.Context(), 1<<20, func(record []byte) error {

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -24,9 +25,7 @@ func TestSearchOfTheJournalFindsAllInSteps(t *testing.T) {
 	for n := 1; n <= count; n++ {
 		c.Events = append(c.Events, newEvent(t, fmt.Sprintf("%d-%d", n%7, n), now.Add(time.Duration(n)*time.Millisecond-time.Second), 40*(n%11)))
 	}
-	if err := s.Commit(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Commit(t.Context(), c))
 	rapid.Check(t, func(rt *rapid.T) {
 		ids := rapid.SliceOfN(rapid.IntRange(0, 8), 0, 3).Draw(rt, "ids")
 		by := checkpoint.Search{
@@ -49,9 +48,7 @@ func TestSearchOfTheJournalFindsAllInSteps(t *testing.T) {
 		}
 		for before := begin; ; {
 			found, err := s.SearchJournal(t.Context(), before, by)
-			if err != nil {
-				rt.Fatal(err)
-			}
+			require.NoError(rt, err)
 			if by.Found.MaxEvents > 0 && len(found.Records) > by.Found.MaxEvents {
 				rt.Fatalf("%d events of %+v", len(found.Records), by)
 			}
@@ -75,16 +72,12 @@ func TestSearchOfTheJournalFindsAllInSteps(t *testing.T) {
 func TestDeliveriesOfEvents(t *testing.T) {
 	s := open(t, statePath(t), checkpoint.Options{Limits: checkpoint.Limits{Retain: time.Hour}})
 	ctx := t.Context()
-	if err := s.Configure(ctx, map[string]checkpoint.Start{"lake": {}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"lake": {}}))
 	c := checkpoint.Commit{Source: source, Position: []byte("p")}
 	for n := 1; n <= 8; n++ {
 		c.Events = append(c.Events, newEvent(t, fmt.Sprintf("4711-%d", n), time.Now().Add(time.Duration(n-10)*time.Minute), 10))
 	}
-	if err := s.Commit(ctx, c); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Commit(ctx, c))
 	// The first three are rejected, and the second is requeued; the sixth is replayed.
 	d := checkpoint.Delivery{Sink: "lake", Cursor: 6}
 	for n := range 3 {
@@ -92,9 +85,7 @@ func TestDeliveriesOfEvents(t *testing.T) {
 			Key: checkpoint.DeadKey(uint64(n + 1)), Class: "rejected", Reason: "422", Time: time.Now(), Body: c.Events[n].Structured(),
 		})
 	}
-	if err := s.CommitDelivery(ctx, d); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.CommitDelivery(ctx, d))
 	if n, err := s.Requeue(ctx, "lake", []string{checkpoint.DeadKey(2)}); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
@@ -102,9 +93,7 @@ func TestDeliveriesOfEvents(t *testing.T) {
 		t.Fatal(r, err)
 	}
 	all, err := s.Deliveries(ctx, "lake", []uint64{8, 7, 6, 5, 4, 3, 2, 1, 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	const pending, done, dead, queued = checkpoint.DeliveryPending, checkpoint.DeliveryDone, checkpoint.DeliveryDead, checkpoint.DeliveryQueued
 	for i, want := range []checkpoint.DeliveryState{pending, pending, queued, done, done, dead, queued, dead, pending} {
 		if all[i].State != want || (all[i].Dead.Reason == "422") != (want == dead) {

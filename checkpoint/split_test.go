@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -32,21 +33,14 @@ func applianceEvent(t rapid.TB, appliance, id string) transform.Event {
 		ID: id, Source: "ndrbridge://" + appliance + "/detections", Type: "io.ndrbridge.detection.created",
 		Appliance: appliance, RecordedTime: time.Unix(1000, 0),
 	}, []byte(`{}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }
 
 // fillRandomly writes what is kept of some appliances, and delivers all events.
 func fillRandomly(t *rapid.T, s *checkpoint.Store) {
 	ctx := context.Background()
-	must := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(s.Configure(ctx, map[string]checkpoint.Start{"a": {}, "b": {}}))
+	require.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"a": {}, "b": {}}))
 	count := 0
 	name := func(what string) string {
 		count++
@@ -64,7 +58,7 @@ func fillRandomly(t *rapid.T, s *checkpoint.Store) {
 		case 0, 1:
 			from := source()
 			before, err := s.Position(ctx, from)
-			must(err)
+			require.NoError(t, err)
 			c := checkpoint.Commit{Source: from, Expect: before, Position: []byte(name("p")), Events: []transform.Event{applianceEvent(t, from.Appliance, name("e"))}}
 			for range rapid.IntRange(0, 3).Draw(t, "remembered") {
 				c.Remember = append(c.Remember, checkpoint.Entry{Key: name("k"), Value: []byte("v"), At: int64(count)})
@@ -72,53 +66,53 @@ func fillRandomly(t *rapid.T, s *checkpoint.Store) {
 			if rapid.Bool().Draw(t, "dead letter") {
 				c.Dead = []checkpoint.DeadLetter{dead([]byte("object"))}
 			}
-			must(s.Commit(ctx, c))
+			require.NoError(t, s.Commit(ctx, c))
 		case 2:
 			c := checkpoint.Command{Key: name("c"), Appliance: appliance(), Subject: "T-1", Body: []byte("{}"), Accepted: time.Now()}
 			other := c
 			other.Key = ""
 			_, err := s.Accept(ctx, []checkpoint.Command{c, other})
-			must(err)
+			require.NoError(t, err)
 		case 3:
 			pending, err := s.Commands(ctx, checkpoint.CommandFilter{State: checkpoint.CommandPending}, 0, 1)
-			must(err)
+			require.NoError(t, err)
 			for _, c := range pending {
-				must(s.Finish(ctx, checkpoint.Outcome{
+				require.NoError(t, s.Finish(ctx, checkpoint.Outcome{
 					ID: c.ID, State: checkpoint.CommandRejected, Done: time.Now(),
 					Expect: []checkpoint.Entry{{Key: name("x"), Value: []byte("v"), At: 7}},
 				}))
 			}
 		case 4:
-			must(s.RememberSink(ctx, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "sink"), []checkpoint.Entry{
+			require.NoError(t, s.RememberSink(ctx, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "sink"), []checkpoint.Entry{
 				{Key: "ndrbridge://" + source().String() + "/detections/" + name("m"), Value: []byte("message"), At: 3},
 				{Key: name("m"), Value: []byte("other"), At: 4},
 			}, 0))
 		case 5:
 			cursor, err := s.Cursor(ctx, "a")
-			must(err)
+			require.NoError(t, err)
 			event := applianceEvent(t, appliance(), name("e"))
-			must(s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Expect: cursor, Cursor: cursor, Dead: []checkpoint.DeadLetter{
+			require.NoError(t, s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Expect: cursor, Cursor: cursor, Dead: []checkpoint.DeadLetter{
 				dead(event.Structured()), dead([]byte("not an event")),
 			}}))
 		case 6:
-			must(s.Pause(ctx, "b", rapid.Bool().Draw(t, "paused")))
+			require.NoError(t, s.Pause(ctx, "b", rapid.Bool().Draw(t, "paused")))
 		case 7:
 			stats, err := s.Stats(ctx)
-			must(err)
+			require.NoError(t, err)
 			if cursor := stats.Sinks["b"].Cursor; cursor < stats.Last {
-				must(s.Skip(ctx, checkpoint.Skip{Sink: "b", Expect: cursor, Cursor: stats.Last, Event: applianceEvent(t, "hq", name("skipped"))}))
+				require.NoError(t, s.Skip(ctx, checkpoint.Skip{Sink: "b", Expect: cursor, Cursor: stats.Last, Event: applianceEvent(t, "hq", name("skipped"))}))
 			}
 		}
 	}
 	stats, err := s.Stats(ctx)
-	must(err)
+	require.NoError(t, err)
 	for sink, of := range stats.Sinks {
-		must(s.CommitDelivery(ctx, checkpoint.Delivery{Sink: sink, Expect: of.Cursor, Cursor: stats.Last}))
+		require.NoError(t, s.CommitDelivery(ctx, checkpoint.Delivery{Sink: sink, Expect: of.Cursor, Cursor: stats.Last}))
 	}
 }
 
 // splitState splits the state at a path, and opens the shards.
-func splitState(t interface{ Fatal(...any) }, path string, n int) (shards []*checkpoint.Store) {
+func splitState(t require.T, path string, n int) (shards []*checkpoint.Store) {
 	logs := make([]*recordLog, n)
 	for i := range logs {
 		logs[i] = &recordLog{}
@@ -128,9 +122,7 @@ func splitState(t interface{ Fatal(...any) }, path string, n int) (shards []*che
 		_, err := logs[shard].Append(record)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i, log := range logs {
 		at := fmt.Sprintf("%s.%02d", path, i)
 		r, err := checkpoint.OpenReplica(at, checkpoint.ReplicaOptions{})
@@ -153,9 +145,7 @@ func splitState(t interface{ Fatal(...any) }, path string, n int) (shards []*che
 		if err == nil {
 			s, err = checkpoint.Open(at, checkpoint.Options{Log: log, Commands: checkpoint.IDs{Shard: uint64(i), Of: uint64(n)}})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		shards = append(shards, s)
 	}
 	return shards
@@ -242,20 +232,14 @@ func TestTheShardsOfASplitStateMakeTheState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		runs++
 		dir := filepath.Join(root, fmt.Sprint(runs))
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Mkdir(dir, 0o700))
 		defer os.RemoveAll(dir)
 		path := filepath.Join(dir, "state.db")
 		s, err := checkpoint.Open(path, checkpoint.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		fillRandomly(t, s)
 		whole := viewOf(t, s)
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Close())
 		shards := splitState(t, path, rapid.IntRange(1, 4).Draw(t, "shards"))
 		n := uint64(len(shards))
 		union := view{}
@@ -327,9 +311,7 @@ func TestTheShardsOfASplitStateMakeTheState(t *testing.T) {
 				all.Count, all.Bytes = all.Count-d.Count, all.Bytes-d.Bytes
 				whole.Stats.DeadLetters[o] = all
 			}
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Close())
 		}
 		slices.SortFunc(union.Commands, func(a, b checkpoint.Command) int { return cmp.Compare(a.ID, b.ID) })
 		for o, left := range whole.Stats.DeadLetters {
@@ -376,13 +358,9 @@ func TestAStateIsSplitOnlyWhenAllIsDelivered(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			path := statePath(t)
 			s := open(t, path, checkpoint.Options{Limits: checkpoint.Limits{Retain: 1 << 62}})
-			if err := errors.Join(s.Configure(ctx, map[string]checkpoint.Start{"a": {}}), c.left(s), s.Close()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, errors.Join(s.Configure(ctx, map[string]checkpoint.Start{"a": {}}), c.left(s), s.Close()))
 			before, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			records := 0
 			err = checkpoint.Split(ctx, path, func(string) int { return 1 }, 2, func(int, []byte) error {
 				records++

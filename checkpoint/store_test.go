@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -71,23 +72,17 @@ func TestRaisedLimitsGiveSpaceAtOnce(t *testing.T) {
 	defer s.Close()
 	ctx := t.Context()
 	first := checkpoint.Commit{Source: source, Position: []byte("1"), Events: []transform.Event{newEvent(t, "1", time.Unix(1, 0), 300)}}
-	if err := errors.Join(s.Configure(ctx, map[string]checkpoint.Start{"a": {}}), s.Commit(ctx, first)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(s.Configure(ctx, map[string]checkpoint.Start{"a": {}}), s.Commit(ctx, first)))
 	second := checkpoint.Commit{Source: source, Expect: []byte("1"), Position: []byte("2"), Events: first.Events}
 	done := make(chan error, 1)
 	go func() { done <- s.Commit(ctx, second) }()
 	for waits := false; !waits; {
 		stats, err := s.Stats(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		waits = stats.SourcesWait
 	}
 	s.SetLimits(checkpoint.Limits{MaxBytes: 1 << 20})
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, <-done)
 	if stats, err := s.Stats(ctx); err != nil || stats.MaxBytes != 1<<20 || stats.Events != 2 {
 		t.Errorf("%+v, %v", stats, err)
 	}

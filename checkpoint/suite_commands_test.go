@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -126,9 +127,9 @@ func (b backend) testCommands(t *testing.T) {
 		}
 	})
 	t.Run("a done command cannot be finished again", func(t *testing.T) {
-		wantErr(t, s.Note(t.Context(), 3, []byte("late"), nil), checkpoint.ErrFenced)
+		require.ErrorIs(t, s.Note(t.Context(), 3, []byte("late"), nil), checkpoint.ErrFenced)
 		for _, id := range []uint64{3, 99} {
-			wantErr(t, s.Finish(t.Context(), checkpoint.Outcome{ID: id, State: checkpoint.CommandApplied, Done: noon}), checkpoint.ErrFenced)
+			require.ErrorIs(t, s.Finish(t.Context(), checkpoint.Outcome{ID: id, State: checkpoint.CommandApplied, Done: noon}), checkpoint.ErrFenced)
 		}
 		if err := s.Finish(t.Context(), checkpoint.Outcome{ID: 1, State: checkpoint.CommandPending}); err == nil {
 			t.Error("a command was finished as pending")
@@ -304,7 +305,7 @@ func (b backend) testCommandProperties(t *testing.T) {
 				err := s.Finish(t.Context(), o)
 				command, there := m.commands[o.ID]
 				if !there || command.State != checkpoint.CommandPending {
-					wantErr(rt, err, checkpoint.ErrFenced)
+					require.ErrorIs(rt, err, checkpoint.ErrFenced)
 					return
 				}
 				s.must(err)
@@ -330,7 +331,7 @@ func (b backend) testCommandProperties(t *testing.T) {
 				err := s.Note(t.Context(), n, []byte("note"), nil)
 				command, there := m.commands[n]
 				if !there || command.State != checkpoint.CommandPending {
-					wantErr(rt, err, checkpoint.ErrFenced)
+					require.ErrorIs(rt, err, checkpoint.ErrFenced)
 					return
 				}
 				s.must(err)

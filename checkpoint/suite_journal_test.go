@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -77,7 +78,7 @@ func (b backend) testCursors(t *testing.T) {
 			err := s.CommitDelivery(t.Context(), checkpoint.Delivery{
 				Sink: "a", Expect: expect, Cursor: 4, Dead: []checkpoint.DeadLetter{{Key: "d", Class: "rejected", Time: noon}},
 			})
-			wantErr(t, err, checkpoint.ErrFenced)
+			require.ErrorIs(t, err, checkpoint.ErrFenced)
 		}
 		equal(t, s.cursor("a"), 2)
 		if dead := s.dead(checkpoint.SinkOwner("a")); len(dead) != 0 {
@@ -130,7 +131,7 @@ func (b backend) testReading(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			records, err := s.Read(t.Context(), test.after, test.max)
-			must(t, err)
+			require.NoError(t, err)
 			if len(records) != int(test.last+1-test.first) {
 				t.Fatalf("%d events, want %d", len(records), test.last+1-test.first)
 			}
@@ -160,13 +161,13 @@ func testWaitEnds(t *testing.T, open func(t *testing.T) *state, wait func(contex
 		ctx, cancel := context.WithCancel(t.Context())
 		done := begin(func() error { return wait(ctx, s) })
 		cancel()
-		wantErr(t, <-done, context.Canceled)
+		require.ErrorIs(t, <-done, context.Canceled)
 	})
 	t.Run("it ends when the store is closed", func(t *testing.T) {
 		s := open(t)
 		done := begin(func() error { return wait(t.Context(), s) })
 		s.must(s.Close())
-		wantErr(t, <-done, checkpoint.ErrClosed)
+		require.ErrorIs(t, <-done, checkpoint.ErrClosed)
 	})
 }
 
@@ -413,10 +414,10 @@ func (b backend) testClosing(t *testing.T) {
 		"Rename":           s.Rename(ctx, "a", "b"),
 		"Backup":           errOf(s.Backup(ctx, io.Discard)),
 	} {
-		t.Run(name+" returns ErrClosed", func(t *testing.T) { wantErr(t, err, checkpoint.ErrClosed) })
+		t.Run(name+" returns ErrClosed", func(t *testing.T) { require.ErrorIs(t, err, checkpoint.ErrClosed) })
 	}
 	t.Run("closing it again returns nil", func(t *testing.T) {
-		must(t, s.Close())
+		require.NoError(t, s.Close())
 	})
 	t.Run("a commit that waits for space ends with ErrClosed", func(t *testing.T) {
 		s := b.state(t, checkpoint.Limits{MaxBytes: 1})
@@ -424,7 +425,7 @@ func (b backend) testClosing(t *testing.T) {
 		s.append(events(1, 300)...)
 		done := s.commitIntoFull(t.Context(), s.next(events(1, 300)...))
 		s.must(s.Close())
-		wantErr(t, <-done, checkpoint.ErrClosed)
+		require.ErrorIs(t, <-done, checkpoint.ErrClosed)
 	})
 }
 

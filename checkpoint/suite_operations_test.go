@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 )
 
 func (b backend) testDeadSpace(t *testing.T) {
@@ -38,7 +39,7 @@ func (b backend) testDeadSpace(t *testing.T) {
 	t.Run("redelivered events make space as they are requeued, and need it when they are refused again", func(t *testing.T) {
 		s.requeue("a", "x")
 		s.acknowledge("a", 3, deadLetterOf("z", made[2]))
-		wantErr(t, s.acknowledgeRedelivery("a", 1, deadLetterOf("x", made[0])), checkpoint.ErrDeadFull)
+		require.ErrorIs(t, s.acknowledgeRedelivery("a", 1, deadLetterOf("x", made[0])), checkpoint.ErrDeadFull)
 		s.wantQueue("a", "x")
 		if _, err := s.DropDead(t.Context(), checkpoint.SinkOwner("a"), []string{"y"}); err != nil {
 			t.Error(err)

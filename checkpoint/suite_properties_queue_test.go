@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -66,10 +67,10 @@ func (m *machine) skip(t *rapid.T) {
 	}
 	if rapid.IntRange(0, 3).Draw(t, "wrong") == 0 {
 		s.Expect++
-		wantErr(t, m.s.Skip(context.Background(), s), checkpoint.ErrFenced)
+		require.ErrorIs(t, m.s.Skip(context.Background(), s), checkpoint.ErrFenced)
 		return
 	}
-	must(t, m.s.Skip(context.Background(), s))
+	require.NoError(t, m.s.Skip(context.Background(), s))
 	m.cursors[sink] = s.Cursor
 	m.skipped[sink] += s.Cursor - cursor
 	m.events = append(m.events, s.Event)
@@ -135,9 +136,9 @@ func (m *machine) replay(t *rapid.T) {
 		p.Until = since.Add(time.Duration(rapid.IntRange(0, 3600).Draw(t, "seconds")) * time.Second)
 	}
 	first, err := m.s.Replayable(context.Background(), sink, p)
-	must(t, err)
+	require.NoError(t, err)
 	got, err := m.s.Replay(context.Background(), sink, p)
-	must(t, err)
+	require.NoError(t, err)
 	if got.Events() > first.Events() || got.Last != first.Last && got != (checkpoint.Range{}) {
 		t.Fatalf("replayed %v of %v", got, first) // old events may have been trimmed
 	}
@@ -172,7 +173,7 @@ func (m *machine) redeliver(t *rapid.T) {
 	sink := m.knownSink(t)
 	bound := checkpoint.Batch{MaxEvents: rapid.IntRange(0, 4).Draw(t, "events"), MaxBytes: rapid.IntRange(0, 5000).Draw(t, "bytes")}
 	next, err := m.s.Redeliver(context.Background(), sink, checkpoint.RedeliveryOffset{}, bound)
-	must(t, err)
+	require.NoError(t, err)
 	m.observe(t, m.trimmable())
 	size, ends := 0, make([]int, len(next.Records)) // how much of the queue each record ends
 	queue := m.queues[sink]
@@ -214,7 +215,7 @@ func (m *machine) acknowledgeRedelivery(t *rapid.T, sink string, next checkpoint
 		s.Expect.Item++
 		want = checkpoint.ErrFenced
 	}
-	wantErr(t, m.s.CommitRedelivery(context.Background(), s), want)
+	require.ErrorIs(t, m.s.CommitRedelivery(context.Background(), s), want)
 	if want == nil {
 		m.skipped[sink] += uint64(ends[n-1] - n)
 		m.queues[sink] = slices.Clone(m.queues[sink][ends[n-1]:])

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -58,7 +59,7 @@ func (b backend) testProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		runs++
 		dir := filepath.Join(root, fmt.Sprint(runs))
-		must(t, os.Mkdir(dir, 0o700))
+		require.NoError(t, os.Mkdir(dir, 0o700))
 		defer os.RemoveAll(dir)
 		m := &machine{
 			s: b.stateAt(t, filepath.Join(dir, "state"), checkpoint.Limits{
@@ -109,7 +110,7 @@ func (m *machine) reopen(t *rapid.T) {
 func (m *machine) crash(t *rapid.T) {
 	trimmable := m.trimmable()
 	crashed := m.s.crashed()
-	must(t, m.s.Close())
+	require.NoError(t, m.s.Close())
 	m.s, m.sinks = crashed, nil
 	m.observe(t, trimmable)
 }
@@ -129,14 +130,14 @@ func (m *machine) commit(t *rapid.T) {
 	c.Dead = m.deadLetters(t)
 	if rapid.IntRange(0, 4).Draw(t, "wrong") == 0 {
 		c.Expect = append(bytes.Clone(c.Expect), 'x')
-		wantErr(t, m.s.Commit(context.Background(), c), checkpoint.ErrFenced)
+		require.ErrorIs(t, m.s.Commit(context.Background(), c), checkpoint.ErrFenced)
 		return
 	}
 	if len(c.Events) > 0 && m.unacknowledged() >= m.s.options.Limits.MaxBytes {
 		m.commitRefused(t, c)
 		return
 	}
-	must(t, m.s.Commit(context.Background(), c))
+	require.NoError(t, m.s.Commit(context.Background(), c))
 	m.positions[source] = c.Position
 	m.events = append(m.events, c.Events...)
 	keep(m.known, source, c.Remember, c.ForgetBefore)
@@ -152,7 +153,7 @@ func (m *machine) commitRefused(t *rapid.T, c checkpoint.Commit) {
 	defer cancel()
 	done := m.s.commitIntoFull(ctx, c)
 	cancel()
-	wantErr(t, <-done, context.Canceled)
+	require.ErrorIs(t, <-done, context.Canceled)
 }
 
 // unacknowledged returns the bytes that some configured sink has not committed yet.
@@ -225,7 +226,7 @@ func (m *machine) configure(t *rapid.T) {
 		}
 		sinks[sink], cursors[sink] = start, cursor
 	}
-	must(t, m.s.Configure(context.Background(), sinks))
+	require.NoError(t, m.s.Configure(context.Background(), sinks))
 	first := m.s.stats().First
 	for sink, want := range cursors {
 		if _, known := m.cursors[sink]; known {
@@ -258,7 +259,7 @@ func (m *machine) acknowledge(t *rapid.T) {
 	switch rapid.IntRange(0, 5).Draw(t, "wrong") {
 	case 0:
 		s.Expect++
-		wantErr(t, m.s.CommitDelivery(context.Background(), s), checkpoint.ErrFenced)
+		require.ErrorIs(t, m.s.CommitDelivery(context.Background(), s), checkpoint.ErrFenced)
 		return
 	case 1:
 		s.Cursor = uint64(len(m.events)) + 1
@@ -268,7 +269,7 @@ func (m *machine) acknowledge(t *rapid.T) {
 		return
 	}
 	want := m.deadFull(sink, s.Dead)
-	wantErr(t, m.s.CommitDelivery(context.Background(), s), want)
+	require.ErrorIs(t, m.s.CommitDelivery(context.Background(), s), want)
 	if want != nil {
 		return
 	}
@@ -280,7 +281,7 @@ func (m *machine) read(t *rapid.T) {
 	after := rapid.Uint64Range(0, uint64(len(m.events))+1).Draw(t, "after")
 	bound := checkpoint.Batch{MaxEvents: rapid.IntRange(0, 4).Draw(t, "events"), MaxBytes: rapid.IntRange(0, 5000).Draw(t, "bytes")}
 	records, err := m.s.Read(context.Background(), after, bound)
-	must(t, err)
+	require.NoError(t, err)
 	if bound.MaxEvents > 0 && len(records) > bound.MaxEvents {
 		t.Fatalf("%d events, want at most %d", len(records), bound.MaxEvents)
 	}
@@ -402,7 +403,7 @@ func (m *machine) giveWay(t *rapid.T) {
 		o := checkpoint.SourceOwner(source)
 		kept := map[string]bool{}
 		deadLetters, err := m.s.Dead(context.Background(), o, "", 1<<20)
-		must(t, err)
+		require.NoError(t, err)
 		var oldest time.Time
 		for _, d := range deadLetters {
 			kept[d.Key] = true

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -136,7 +137,7 @@ func (b backend) testRedelivery(t *testing.T) {
 			Sink: "a", Expect: stale.Offset, Last: stale.Records[2].Offset, Events: 3, Dead: []checkpoint.DeadLetter{deadLetterOf("new", made[1])},
 		}
 		for range 2 { // with something in the queue, then with nothing
-			wantErr(t, s.CommitRedelivery(t.Context(), acknowledged), checkpoint.ErrFenced)
+			require.ErrorIs(t, s.CommitRedelivery(t.Context(), acknowledged), checkpoint.ErrFenced)
 			s.must(s.acknowledgeRedelivery("a", 5))
 			if len(s.dead(checkpoint.SinkOwner("a"))) != 3 {
 				t.Error("a dead letter was written")

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -84,7 +85,7 @@ func (b backend) testSources(t *testing.T) {
 					Remember: []checkpoint.Entry{{Key: "k", Value: []byte("v"), At: 1}},
 					Dead:     []checkpoint.DeadLetter{{Key: "d", Class: "invalid", Time: noon}},
 				})
-				wantErr(t, err, checkpoint.ErrFenced)
+				require.ErrorIs(t, err, checkpoint.ErrFenced)
 				if position := s.position(detections); string(position) != "p1" {
 					t.Errorf("position %q, want p1", position)
 				}
@@ -99,7 +100,7 @@ func (b backend) testSources(t *testing.T) {
 	t.Run("a first commit that expects a position is fenced", func(t *testing.T) {
 		s := b.state(t, spacious)
 		err := s.Commit(t.Context(), checkpoint.Commit{Source: detections, Expect: []byte("p0"), Position: []byte("p1")})
-		wantErr(t, err, checkpoint.ErrFenced)
+		require.ErrorIs(t, err, checkpoint.ErrFenced)
 	})
 	t.Run("an invalid commit is refused and writes nothing", func(t *testing.T) {
 		for name, c := range map[string]checkpoint.Commit{
@@ -147,7 +148,7 @@ func (b backend) testSources(t *testing.T) {
 			s.wantJournal(0, events(1, 300)...)
 			return
 		}
-		wantErr(t, err, context.Canceled)
+		require.ErrorIs(t, err, context.Canceled)
 		s.wantJournal(0)
 	})
 	t.Run("entries older than ForgetBefore are forgotten eventually", func(t *testing.T) {
@@ -264,7 +265,7 @@ func (b backend) testSpace(t *testing.T) {
 		s.acknowledge("a", 2)
 		s.wantJournal(1, made[1]) // b still holds the space, although a does not
 		s.acknowledge("b", 1)
-		must(t, <-done)
+		require.NoError(t, <-done)
 		s.wantJournal(1, made[1], made[2])
 		if s.stats().SourcesWait {
 			t.Error("still said to wait for space")
@@ -274,7 +275,7 @@ func (b backend) testSpace(t *testing.T) {
 		s := full(t)
 		c := s.next(made[2])
 		c.NoWait = true
-		wantErr(t, s.Commit(t.Context(), c), checkpoint.ErrFull)
+		require.ErrorIs(t, s.Commit(t.Context(), c), checkpoint.ErrFull)
 		s.wantJournal(0, made[0], made[1])
 		c = s.next() // no events: it needs no space
 		c.NoWait = true
@@ -337,7 +338,7 @@ func (b backend) testSpace(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := commit(s, ctx)
 		cancel()
-		wantErr(t, <-done, context.Canceled)
+		require.ErrorIs(t, <-done, context.Canceled)
 		if s.stats().SourcesWait {
 			t.Error("still said to wait for space")
 		}
@@ -351,7 +352,7 @@ func (b backend) testSpace(t *testing.T) {
 		s.acknowledge("a", 2)
 		done := commit(s, t.Context())
 		s.configureSinks("a")
-		must(t, <-done)
+		require.NoError(t, <-done)
 		s.wantJournal(2, made[2])
 	})
 	t.Run("a commit that waits is fenced when its position is moved", func(t *testing.T) {
@@ -360,7 +361,7 @@ func (b backend) testSpace(t *testing.T) {
 		c := s.next() // no events: it needs no space
 		c.Position = []byte("moved")
 		s.must(s.Commit(t.Context(), c))
-		wantErr(t, <-done, checkpoint.ErrFenced)
+		require.ErrorIs(t, <-done, checkpoint.ErrFenced)
 	})
 	t.Run("one commit larger than the bound succeeds if there is space", func(t *testing.T) {
 		s := b.state(t, limits)

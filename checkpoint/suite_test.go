@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -212,21 +213,7 @@ func (s *state) reopen() {
 
 func (s *state) must(err error) {
 	s.t.Helper()
-	must(s.t, err)
-}
-
-func must(t tester, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func wantErr(t tester, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Fatalf("error %v, want %v", err, want)
-	}
+	require.NoError(s.t, err)
 }
 
 // wantRefused checks that each of some calls returned an error.

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 )
 
 func TestWhatIsReadFromMemoryIsWhatTheFileHolds(t *testing.T) {
@@ -21,9 +22,7 @@ func TestWhatIsReadFromMemoryIsWhatTheFileHolds(t *testing.T) {
 		for i := range n {
 			c.Events = append(c.Events, newEvent(t, fmt.Sprint(n, "/", i), time.UnixMilli(int64(i)), 50*(i%50)))
 		}
-		if err := s.Commit(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Commit(t.Context(), c))
 		c.Expect = c.Position
 	}
 	all, err := s.Read(t.Context(), 0, checkpoint.Batch{})
@@ -34,9 +33,7 @@ func TestWhatIsReadFromMemoryIsWhatTheFileHolds(t *testing.T) {
 		after := rapid.Uint64Range(0, uint64(len(all))+1).Draw(t, "after")
 		most := checkpoint.Batch{MaxEvents: rapid.IntRange(0, 600).Draw(t, "events"), MaxBytes: rapid.IntRange(0, 1<<20).Draw(t, "bytes")}
 		got, err := s.Read(t.Context(), after, most)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		size := 0
 		for i, r := range got {
 			want := all[after+uint64(i)]
@@ -64,9 +61,7 @@ func BenchmarkReadWhatCameLast(b *testing.B) {
 				s.ReadFromFile()
 			}
 			c := checkpoint.Commit{Source: source, Position: []byte("p"), Events: benchmarkEvents(b, 500)}
-			if err := s.Commit(b.Context(), c); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, s.Commit(b.Context(), c))
 			var records []checkpoint.Record
 			b.ReportAllocs()
 			for b.Loop() {

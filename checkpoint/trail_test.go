@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 )
 
 // TestTheTrailOfTheLogIsInTheFile: of a store that was closed or killed, and of a replica, and
@@ -12,27 +13,19 @@ import (
 func TestTheTrailOfTheLogIsInTheFile(t *testing.T) {
 	path, log := statePath(t), &recordLog{}
 	s := openLogged(t, path, log)
-	if err := s.Commit(t.Context(), more(t)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Commit(t.Context(), more(t)))
 	dumped, err := s.Dump(t.Context(), 1<<20, func([]byte) error { return nil })
 	if err != nil || !strings.HasPrefix(dumped.Trail, "record ") {
 		t.Fatalf("dumped at %+v, %v", dumped, err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Close())
 	r := openReplica(t, path)
 	if r.At() != dumped {
 		t.Errorf("the store was closed at %+v, want %+v", r.At(), dumped)
 	}
 	want := checkpoint.Point{Offset: r.Offset() + 1, Trail: "a renewal"}
-	if err := r.Apply(nil, want); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.Apply(nil, want))
+	require.NoError(t, r.Close())
 	if at := openReplica(t, path).At(); at != want {
 		t.Errorf("the replica was closed at %+v, want %+v", at, want)
 	}

@@ -18,6 +18,7 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 
 	"ndrbridge/checkpoint/internal/boltfile"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -26,9 +27,7 @@ var testSource = Source{Appliance: "hq", Stream: transform.StreamDetections}
 func testStore(t *testing.T) *Store {
 	t.Helper()
 	s, err := Open(filepath.Join(t.TempDir(), "state.db"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -38,9 +37,7 @@ func testEvents(t *testing.T, n, size int) []transform.Event {
 	var events []transform.Event
 	for i := range n {
 		e, err := transform.New(transform.Attributes{ID: fmt.Sprint(i), Source: "s", Type: "t"}, fmt.Appendf(nil, "%q", strings.Repeat("x", size)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		events = append(events, e)
 	}
 	return events
@@ -49,9 +46,7 @@ func testEvents(t *testing.T, n, size int) []transform.Event {
 func TestNothingIsLostWhileTheFileCannotGrow(t *testing.T) {
 	s := testStore(t)
 	ctx := t.Context()
-	if err := s.Configure(ctx, map[string]Start{"a": {}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Configure(ctx, map[string]Start{"a": {}}))
 	s.db.MaxSize = 1 << 20
 	events := testEvents(t, 50, 2000)
 	var position []byte
@@ -215,9 +210,7 @@ func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
 		commit := func(position, next string, e transform.Event) {
 			t.Helper()
 			c := Commit{Source: testSource, Expect: []byte(position), Position: []byte(next), Events: []transform.Event{e}}
-			if err := s.Commit(t.Context(), c); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Commit(t.Context(), c))
 		}
 		commit("", "1", events[0])
 		broken := errors.New("broken")
@@ -231,9 +224,7 @@ func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		commit("1", "2", events[2])
 		for after := range uint64(3) {
 			records, err := s.Read(t.Context(), after, Batch{})
@@ -286,14 +277,10 @@ func TestDoneCommandsAreBounded(t *testing.T) {
 		commands = append(commands, Command{Appliance: "hq", Body: []byte("{}"), Accepted: now})
 	}
 	accepted, err := s.Accept(ctx, commands)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	finish := func(i int) {
 		t.Helper()
-		if err := s.Finish(ctx, Outcome{ID: accepted[i].ID, State: CommandApplied, Done: now.Add(time.Duration(i) * time.Millisecond)}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Finish(ctx, Outcome{ID: accepted[i].ID, State: CommandApplied, Done: now.Add(time.Duration(i) * time.Millisecond)}))
 	}
 	finish(0)
 	finish(1)
@@ -304,9 +291,7 @@ func TestDoneCommandsAreBounded(t *testing.T) {
 		d.close()
 		return nil
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, step := range []struct{ finished, left int }{{2, 4}, {3, 3}} {
 		finish(step.finished)
 		left, err := s.Commands(ctx, CommandFilter{}, 0, 10)

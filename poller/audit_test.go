@@ -16,6 +16,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -153,9 +154,7 @@ func TestAGapIsCounted(t *testing.T) {
 	w.purge(5)
 	w.mustPoll()
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, f := range families {
 		if f.GetName() == "ndrbridge_source_gaps_total" && f.GetMetric()[0].GetCounter().GetValue() == 1 {
 			return
@@ -205,9 +204,7 @@ func TestAuditEntriesAreRememberedAHundredThousandLong(t *testing.T) {
 	for _, c := range []struct{ count, remembered int }{{20, 21}, {99_999, 22}, {100_010, 23 - 10}} {
 		// The position is that of a log with so many entries.
 		var p map[string]any
-		if err := json.Unmarshal(w.state.position, &p); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(w.state.position, &p))
 		p["count"] = c.count
 		w.state.position, _ = json.Marshal(p)
 		w.writeMany(1)
@@ -395,9 +392,7 @@ func TestTheAuditLogOfAServer(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	client, err := appliance.New(appliance.Options{URL: server.URL, Key: func() (string, error) { return "key", nil }, MaxAnswer: 4 << 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(client.Close)
 
 	write := func(id int, details string) {

@@ -16,6 +16,7 @@ import (
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 // lying serves an appliance, and gives the nth answer the Date that wrong returns; empty:
@@ -82,14 +83,10 @@ func TestAWrongDateInFrontOfAnApplianceMovesNoStream(t *testing.T) {
 						return ""
 					})
 					client, err := appliance.New(appliance.Options{URL: url, Key: func() (string, error) { return standin.DefaultAPIKey, nil }})
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					t.Cleanup(client.Close)
 					store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{})
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					t.Cleanup(func() { store.Close() })
 					s := source(client, store)
 					poll := func() {
@@ -102,9 +99,7 @@ func TestAWrongDateInFrontOfAnApplianceMovesNoStream(t *testing.T) {
 						poll()
 					}
 					stats, err := store.Stats(t.Context())
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					if stats.Events > 0 {
 						t.Errorf("%d events of the time before the start are delivered", stats.Events)
 					}

@@ -18,6 +18,7 @@ import (
 
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -114,9 +115,7 @@ func (d *directory) enricher(t *testing.T, change ...func(*appliance.Options, *p
 		f(&a, &o)
 	}
 	client, err := appliance.New(a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	return poller.NewEnricher(client, o), log
 }
@@ -125,9 +124,7 @@ func (d *directory) enricher(t *testing.T, change ...func(*appliance.Options, *p
 func detection(t *testing.T, id int64, fields string) transform.Detection {
 	t.Helper()
 	d, err := transform.ParseDetection(fmt.Appendf(nil, `{"id":%d,"mod_time":5%s}`, id, fields), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return d
 }
 
@@ -512,9 +509,7 @@ func TestOnlyWhatBecomesAnEventIsEnrichedAndAPageAtOnce(t *testing.T) {
 	}
 	for _, e := range w.events {
 		var data struct{ Link string }
-		if err := json.Unmarshal(e.Data(), &data); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(e.Data(), &data))
 		if failed := map[string]string{"2": "devices"}[e.Subject]; data.Link != "https://sensor.example/"+e.Subject || e.Unenriched != failed {
 			t.Errorf("event %s has the link %s, and lacks %q", e.ID, data.Link, e.Unenriched)
 		}
@@ -524,9 +519,7 @@ func TestOnlyWhatBecomesAnEventIsEnrichedAndAPageAtOnce(t *testing.T) {
 func BenchmarkEnrichAPageThatIsKnown(b *testing.B) {
 	d := newDirectory()
 	client, err := appliance.New(appliance.Options{URL: "http://sensor.example", Key: func() (string, error) { return "key", nil }, Transport: d})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	e := poller.NewEnricher(client, poller.EnrichOptions{Devices: true, Format: true, Link: true, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	object := []byte(`{"id":1,"mod_time":5,"type":"icmp_tunnel","description":"` + strings.Repeat("word ", 300) + `","participants":[
 		{"object_type":"device","object_id":6},{"object_type":"device","object_id":7},{"object_type":"ipaddr","object_id":8}]}`)

@@ -19,6 +19,7 @@ import (
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
 	"ndrbridge/test/ledger"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -570,9 +571,7 @@ func positionOf(t *testing.T, encoded []byte) int64 {
 	var position struct {
 		ModTime int64 `json:"mod_time"`
 	}
-	if err := json.Unmarshal(encoded, &position); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(encoded, &position))
 	return position.ModTime
 }
 

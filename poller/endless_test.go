@@ -10,6 +10,7 @@ import (
 
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
+	"ndrbridge/test/require"
 )
 
 // The models of these tests ignore offset: every page begins at the first row.
@@ -122,9 +123,7 @@ func TestARecordStoreThatIgnoresOffsetIsReportedAndTheStreamGoesOn(t *testing.T)
 	ctx := limited(t)
 	for range 1000 {
 		next, err := w.source.Poll(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if next == poller.Idle {
 			break
 		}

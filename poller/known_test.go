@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -60,9 +61,7 @@ func TestWhatEarlierVersionsKnewOfADetectionCanBeRead(t *testing.T) {
 
 func TestAnOwnWriteStaysOneIfAFieldIsAddedToChanges(t *testing.T) {
 	d, err := transform.ParseDetection([]byte(`{"id":1,"mod_time":5,"status":"closed","ai_disposition":"indeterminate"}`), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var k known
 	k.addOwn(5, []byte(`{"status":"closed"}`)) // by an earlier release
 	if !k.wrote(5, d.Tracked) {

@@ -16,6 +16,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -225,9 +226,7 @@ func TestTheEndOfAnOutageIsReportedWithItsLengthAndItsFailedPolls(t *testing.T) 
 			t.Fatalf("reported %q", got)
 		}
 		var data struct{ Appliance map[string]any }
-		if err := json.Unmarshal(events[1].Data(), &data); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(events[1].Data(), &data))
 		since, err := time.Parse(time.RFC3339, fmt.Sprint(data.Appliance["was_unreachable_since"]))
 		if at := since.Sub(sources[0].begun).Round(time.Millisecond); err != nil || at != began.Truncate(time.Millisecond) && at != began.Round(time.Millisecond) {
 			t.Errorf("since %s, want %s (%v)", at, began, err)

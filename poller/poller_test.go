@@ -19,6 +19,7 @@ import (
 	"ndrbridge/internal/lease"
 	"ndrbridge/poller"
 	"ndrbridge/test/leasetest"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -305,9 +306,7 @@ func TestAVersionThatTheBridgeWroteStaysOne(t *testing.T) {
 	expect("a version that the bridge wrote", transform.CausedByWriteback)
 	written := w.rows[r.id]
 	clear(own) // it is no longer known
-	if err := poller.Rewind(t.Context(), w.state, w.source.Source(), time.UnixMilli(times[0])); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, poller.Rewind(t.Context(), w.state, w.source.Source(), time.UnixMilli(times[0])))
 	expect("the same after a rewind", transform.CausedByWriteback)
 	next()
 	expect("a version of somebody else", "")

@@ -6,6 +6,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/poller"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -59,9 +60,7 @@ func TestHowFarAStreamWasRead(t *testing.T) {
 			committed := func() time.Time {
 				t.Helper()
 				at, err := poller.ReadUpTo(t.Context(), b.state, checkpoint.Source{Appliance: "hq", Stream: b.stream})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				return at
 			}
 			if at := committed(); !at.IsZero() {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ndrbridge/poller"
+	"ndrbridge/test/require"
 )
 
 func TestTheClockOfTheAppliance(t *testing.T) {
@@ -118,9 +119,7 @@ func TestAStreamOfRecordsIsRewound(t *testing.T) {
 	w.judge(true)
 	half := w.rows[50]
 	source := w.source.Source()
-	if err := poller.Rewind(t.Context(), w.state, source, time.UnixMilli(half.at/1000)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, poller.Rewind(t.Context(), w.state, source, time.UnixMilli(half.at/1000)))
 	w.drain()
 	for _, r := range w.rows {
 		n := w.arrived["i-1-"+r.id]
@@ -129,9 +128,7 @@ func TestAStreamOfRecordsIsRewound(t *testing.T) {
 		}
 	}
 	before := len(w.arrived)
-	if err := poller.Rewind(t.Context(), w.state, source, time.UnixMilli(w.clock+3600_000)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, poller.Rewind(t.Context(), w.state, source, time.UnixMilli(w.clock+3600_000)))
 	w.store(w.clock * 1000)
 	w.drain()
 	if len(w.arrived) != before+1 {
@@ -144,9 +141,7 @@ func TestAWindowThatAwaitsALookIsLookedAtAfterARewindToItsMiddle(t *testing.T) {
 	w.mustPoll()
 	middle := w.clock - 28_000
 	late := w.store((middle - 500) * 1000)
-	if err := poller.Rewind(t.Context(), w.state, w.source.Source(), time.UnixMilli(middle)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, poller.Rewind(t.Context(), w.state, w.source.Source(), time.UnixMilli(middle)))
 	w.drain()
 	w.judge(false)
 	if w.arrived["i-1-"+late.id] == 0 {

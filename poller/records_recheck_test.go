@@ -10,6 +10,7 @@ import (
 
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
+	"ndrbridge/test/require"
 )
 
 func TestLookingAtAWindowAgain(t *testing.T) {
@@ -161,9 +162,7 @@ func TestSecondLooksKeepUpWithManyWindows(t *testing.T) {
 		w.pass(time.Second)
 		w.mustPoll()
 		var p struct{ Lists []any }
-		if err := json.Unmarshal(w.state.position, &p); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(w.state.position, &p))
 		most = max(most, len(p.Lists))
 	}
 	// A window of half a second each, for a minute.

@@ -19,14 +19,13 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
+	"ndrbridge/test/require"
 )
 
 func gathered(t *testing.T, registry *prometheus.Registry, name string) float64 {
 	t.Helper()
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, f := range families {
 		if f.GetName() == name {
 			return f.GetMetric()[0].GetCounter().GetValue()
@@ -43,9 +42,7 @@ func TestMetricsOfRecordsFollowTheNamingRules(t *testing.T) {
 	})
 	w.mustPoll()
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if problems, err := promlint.NewWithMetricFamilies(families).Lint(); err != nil || len(problems) > 0 {
 		t.Errorf("%v %v", problems, err)
 	}
@@ -119,9 +116,7 @@ func TestProgressOfABacklog(t *testing.T) {
 	var half poller.Progress
 	for {
 		next, err := w.poll()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		p, ok := w.source.Progress()
 		if !ok || p.At.UnixMilli() > w.clock {
 			t.Fatalf("progress %+v, %t", p, ok)
@@ -179,9 +174,7 @@ func TestRecordsOfTheRealClient(t *testing.T) {
 	}))
 	defer server.Close()
 	client, err := appliance.New(appliance.Options{URL: server.URL, Key: func() (string, error) { return "k", nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer client.Close()
 
 	w := newRecordWorld(t)

@@ -11,6 +11,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/poller"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -45,9 +46,7 @@ func TestARewoundStreamDeliversAgainWhatLiesBehind(t *testing.T) {
 	rewind := func(t *testing.T, w *world, to int64) {
 		t.Helper()
 		w.titles = nil // what comes again comes as if it had not been seen
-		if err := poller.Rewind(t.Context(), w.state, detections, time.UnixMilli(to)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, poller.Rewind(t.Context(), w.state, detections, time.UnixMilli(to)))
 	}
 	t.Run("each version once, with the id that it had, by the source that runs", func(t *testing.T) {
 		w, times, ids := begin(t)
@@ -238,9 +237,7 @@ func TestVerifyReportsHowDetectionsDiffer(t *testing.T) {
 				Progress: func(string, int, time.Time) { pages++ },
 				Found:    func(d poller.Difference) { found = append(found, d) },
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if !slices.Equal(found, want) {
 				t.Errorf("found %+v, want %+v", found, want)
 			}

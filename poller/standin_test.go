@@ -16,6 +16,7 @@ import (
 	"ndrbridge/internal/appliance"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/ledger"
+	"ndrbridge/test/require"
 )
 
 // serving is a world that polls the stand-in appliance through the client that the bridge
@@ -53,9 +54,7 @@ func newServing(t *rapid.T) *serving {
 		URL: "http://sensor.example", Key: func() (string, error) { return standin.DefaultAPIKey, nil },
 		Transport: s, MaxAnswer: 64 << 10, Now: func() time.Time { return s.now },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.options.PageSize = rapid.IntRange(4, 20).Draw(t, "page size")
 	s.client = client
 	s.time = func() int64 { return s.standin.Clock().UnixMilli() }

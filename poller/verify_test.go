@@ -10,6 +10,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/poller"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -65,9 +66,7 @@ func TestVerifyReportsHowAnAuditLogDiffers(t *testing.T) {
 					found = append(found, d.Kind+" "+d.ID)
 				},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if !slices.Equal(found, c.want) {
 				t.Errorf("found %v, want %v", found, c.want)
 			}
@@ -156,9 +155,7 @@ func TestVerifyReportsRecordsThatWereNotJournalled(t *testing.T) {
 			Progress: func(_ string, n int, at time.Time) { compared, until = n, at },
 			Found:    func(d poller.Difference) { found = append(found, d.Kind) },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if compared != v.Compared || until.UnixMilli() < w.until {
 			t.Errorf("in the end %d of %d were compared, until %v", compared, v.Compared, until)
 		}
@@ -194,9 +191,7 @@ func TestVerifyReportsRecordsThatWereNotJournalled(t *testing.T) {
 		var p struct {
 			Lists []struct{ From, Until, Due int64 }
 		}
-		if err := json.Unmarshal(w.state.position, &p); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(w.state.position, &p))
 		from := w.clock
 		for _, l := range p.Lists {
 			if l.Due > 0 {

@@ -14,6 +14,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/sinks"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -133,12 +134,8 @@ func TestARunnerContinuesFromACursorThatWasMoved(t *testing.T) {
 		stop := f.start()
 		time.Sleep(time.Second) // events 1 to 8 are in flight
 		event, err := transform.New(transform.Attributes{ID: "skipped", Source: "ndrbridge://hq/detections", Type: "t", RecordedTime: time.Now()}, []byte(`{}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := f.store.Skip(t.Context(), checkpoint.Skip{Sink: "lake", Cursor: 3, Event: event}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, f.store.Skip(t.Context(), checkpoint.Skip{Sink: "lake", Cursor: 3, Event: event}))
 		close(s.hold)
 		time.Sleep(time.Minute)
 		stop()

@@ -20,6 +20,7 @@ import (
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/render"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -176,9 +177,7 @@ func TestEventThatKeepsFailingWhileOthersAreDeliveredIsGivenUp(t *testing.T) {
 	t.Run("and events of its key wait for it", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t, 0, &target{answer: failsOn("2")})
-			if err := appendEvents(t.Context(), f.store, 1, 60, func(i int) string { return fmt.Sprint("key ", i%2, i < 7) }); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, appendEvents(t.Context(), f.store, 1, 60, func(i int) string { return fmt.Sprint("key ", i%2, i < 7) }))
 			stop := f.start()
 			for i := range 60 {
 				time.Sleep(5 * time.Minute)
@@ -247,9 +246,7 @@ func TestSinkThatRejectsEverythingHalts(t *testing.T) {
 
 func TestUnsendableEventsDoNotHaltTheSink(t *testing.T) {
 	text, err := render.Compile(`{"text": {{if .detection.bad}}no JSON{{else}}"fine"{{end}}}`, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, o := range map[string]webhook.Options{
 		"too large for max_body_bytes":                       {MaxBodyBytes: 1000},
 		"too large for max_body_bytes, in batches":           {MaxBodyBytes: 1000, Mode: transform.Batch},
@@ -266,9 +263,7 @@ func TestUnsendableEventsDoNotHaltTheSink(t *testing.T) {
 				all.Open = func() (sinks.Sink, error) { return webhook.New(o) }
 			})
 			long := strings.Repeat("x", 20_000)
-			if err := appendEventsOf(t.Context(), f.store, "detections", 1, 30, func(i int) string { return fmt.Sprint(i, long) }, []byte(`{"detection":{"bad":true}}`)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, appendEventsOf(t.Context(), f.store, "detections", 1, 30, func(i int) string { return fmt.Sprint(i, long) }, []byte(`{"detection":{"bad":true}}`)))
 			f.append(t, 31, 31)
 			stop := f.start()
 			select {
@@ -446,9 +441,7 @@ func TestAnEventThatFailedIsTriedOnceInEachPass(t *testing.T) {
 					}
 					return failsOn("3")(0, ids)
 				}})
-				if err := appendEventsOf(t.Context(), f.store, stream, 1, 200, func(i int) string { return fmt.Sprint(i) }, []byte(`{}`)); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, appendEventsOf(t.Context(), f.store, stream, 1, 200, func(i int) string { return fmt.Sprint(i) }, []byte(`{}`)))
 				stop := f.start()
 				for i := range 60 {
 					time.Sleep(5 * time.Minute)
@@ -477,9 +470,7 @@ func TestOnlyAFewEventsAreTriedIndividuallyIfTheTargetIsDown(t *testing.T) {
 			}
 			return errors.New("500 internal server error")
 		}}, func(o *sinks.Options) { o.Batch.MaxEvents = 50 })
-		if err := appendEventsOf(t.Context(), f.store, "detections", 1, 200, func(i int) string { return fmt.Sprint(i) }, []byte(`{}`)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, appendEventsOf(t.Context(), f.store, "detections", 1, 200, func(i int) string { return fmt.Sprint(i) }, []byte(`{}`)))
 		stop := f.start()
 		time.Sleep(time.Hour)
 		stop()
@@ -547,9 +538,7 @@ func TestProbesKeepTheOrderOfADetection(t *testing.T) {
 					}
 					return failure.Errorf(failure.Rejected, "400 bad request")
 				}}, func(o *sinks.Options) { o.Batch.MaxEvents = 30 })
-				if err := appendEvents(t.Context(), f.store, 1, 30, func(i int) string { return fmt.Sprint(i % 7) }); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, appendEvents(t.Context(), f.store, 1, 30, func(i int) string { return fmt.Sprint(i % 7) }))
 				stop := f.start()
 				time.Sleep(time.Duration(probes)*30*time.Second + 15*time.Second)
 				well.Store(true)
@@ -558,9 +547,7 @@ func TestProbesKeepTheOrderOfADetection(t *testing.T) {
 				latest := make(map[int]int)
 				for _, id := range f.accepted {
 					number, err := strconv.Atoi(id)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					if before := latest[number%7]; number < before {
 						t.Errorf("event %d was accepted after %d: %v", number, before, f.accepted)
 					}

@@ -14,6 +14,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -21,18 +22,14 @@ import (
 func (f *fixture) skips(t *testing.T) []transform.Skipped {
 	t.Helper()
 	records, err := f.store.Read(t.Context(), 0, checkpoint.Batch{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var all []transform.Skipped
 	for _, r := range records {
 		if r.Event.Action() != "skipped" {
 			continue
 		}
 		var data struct{ Skipped transform.Skipped }
-		if err := json.Unmarshal(r.Event.Data(), &data); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(r.Event.Data(), &data))
 		all = append(all, data.Skipped)
 	}
 	return all
@@ -84,9 +81,7 @@ func TestLaggingSinkSkipsOldestEventsAndReportsThem(t *testing.T) {
 					time.Sleep(2 * time.Minute)
 					stop()
 					stats, err := f.store.Stats(t.Context())
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					var accepted, skips int
 					for _, id := range f.accepted {
 						if strings.HasPrefix(id, "sink.skipped-lake-") {

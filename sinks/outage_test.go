@@ -19,6 +19,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -85,18 +86,14 @@ func TestSinkDownForAWeekCostsOnlyItsBacklog(t *testing.T) {
 			jitter       = 0.5 // of a wait, more or less
 		)
 		store, err := checkpoint.Open(path, checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 64 << 20, Retain: time.Hour}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer store.Close()
 		targets := map[string]*outageTarget{"down": {down: true}, "well": {}, "also well": {}}
 		starts := map[string]checkpoint.Start{}
 		for name, target := range targets {
 			starts[name], target.latest = checkpoint.Start{}, map[string]int{}
 		}
-		if err := store.Configure(t.Context(), starts); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.Configure(t.Context(), starts))
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		for name, target := range targets {
@@ -114,9 +111,7 @@ func TestSinkDownForAWeekCostsOnlyItsBacklog(t *testing.T) {
 		appended := 0
 		padding := []byte(`"` + strings.Repeat("x", size) + `"`)
 		hour := func() {
-			if err := appendEventsOf(t.Context(), store, "detections", appended+1, appended+perHour, func(i int) string { return fmt.Sprint("key ", i%5) }, padding); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, appendEventsOf(t.Context(), store, "detections", appended+1, appended+perHour, func(i int) string { return fmt.Sprint("key ", i%5) }, padding))
 			appended += perHour
 			time.Sleep(time.Hour)
 			synctest.Wait()
@@ -167,9 +162,7 @@ func TestSinkDownForAWeekCostsOnlyItsBacklog(t *testing.T) {
 			}
 		}
 		stats, err := store.Stats(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if stats.Sinks["down"].LagEvents > 0 || len(stats.DeadLetters) > 0 || stats.Sinks["down"].Skipped > 0 {
 			t.Errorf("the state holds %+v", stats)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 )
 
 // parkedHeads is a journal with so many parked events.
@@ -35,9 +36,7 @@ func TestParkedEventsTakeLittleMemory(t *testing.T) {
 		return int64(m.HeapAlloc)
 	}
 	before := live()
-	if err := p.load(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.load(t.Context(), true))
 	if each := (live() - before) / events; each > most {
 		t.Errorf("%d bytes for a parked event, want at most %d", each, most)
 	}

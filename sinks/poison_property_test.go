@@ -18,6 +18,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -187,16 +188,12 @@ func TestPoisonAndOutagesTouchNothingElse(t *testing.T) {
 func checkRuns(t *testing.T, property func(rt *rapid.T, dir string)) {
 	checks := flag.Lookup("rapid.checks")
 	if checks.Value.String() == checks.DefValue {
-		if err := checks.Value.Set("25"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, checks.Value.Set("25"))
 		defer checks.Value.Set(checks.DefValue)
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "state-")
-		if err != nil {
-			rt.Fatal(err)
-		}
+		require.NoError(rt, err)
 		defer os.RemoveAll(dir) // there may be a thousand
 		rapid.SyncTest(rt, func(rt *rapid.T) { property(rt, dir) })
 	})
@@ -242,13 +239,9 @@ func poisonAndOutages(t *rapid.T, path string) {
 	}
 
 	store, err := checkpoint.Open(path, checkpoint.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer store.Close()
-	if err := store.Configure(context.Background(), map[string]checkpoint.Start{"lake": {}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Configure(context.Background(), map[string]checkpoint.Start{"lake": {}}))
 	appended := 0
 	add := func(n int, healthy bool) {
 		f.mu.Lock()
@@ -267,9 +260,7 @@ func poisonAndOutages(t *rapid.T, path string) {
 			f.events[fmt.Sprint(appended)] = x
 		}
 		f.mu.Unlock()
-		if err := appendEvents(context.Background(), store, from, appended, func(n int) string { return f.events[fmt.Sprint(n)].key }); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, appendEvents(context.Background(), store, from, appended, func(n int) string { return f.events[fmt.Sprint(n)].key }))
 	}
 	start := func() (stop func(grace bool)) {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -324,13 +315,9 @@ func poisonAndOutages(t *rapid.T, path string) {
 		add(f.parts, true)
 		check()
 		heads, err := store.ParkedHeads(context.Background(), "lake", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		cursor, err := store.Cursor(context.Background(), "lake")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if len(heads) == 0 && int(cursor) == appended && time.Now().After(last) {
 			break
 		}
@@ -341,14 +328,10 @@ func poisonAndOutages(t *rapid.T, path string) {
 	}
 	dead := make(map[string]bool)
 	letters, err := store.Dead(context.Background(), checkpoint.SinkOwner("lake"), "", 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, d := range letters {
 		e, err := transform.Parse(d.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		dead[e.ID] = true
 	}
 	for id, x := range f.events {

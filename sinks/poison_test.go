@@ -12,6 +12,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
+	"ndrbridge/test/require"
 )
 
 // TestAFewPoisonedEventsStopNoSink counts the healthy events that arrive within half an hour.
@@ -193,9 +194,7 @@ func TestLaterEventsOfAKeyShowThatTheTargetIsUp(t *testing.T) {
 			}
 			return "healthy"
 		}
-		if err := appendEvents(t.Context(), f.store, 1, all, key); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, appendEvents(t.Context(), f.store, 1, all, key))
 		stop := f.start()
 		time.Sleep(time.Hour)
 		stop()

@@ -13,6 +13,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -53,9 +54,7 @@ func TestBadEventsBlockNoOthers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixtureWith(t, 0, &target{answer: failsOn(c.poison...)}, func(o *sinks.Options) { o.Batch.MaxEvents = c.most })
-				if err := appendEventsOf(t.Context(), f.store, c.source, 1, 200, c.key, []byte(`{}`)); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, appendEventsOf(t.Context(), f.store, c.source, 1, 200, c.key, []byte(`{}`)))
 				stop := f.start()
 				time.Sleep(time.Minute)
 				synctest.Wait()
@@ -153,9 +152,7 @@ func TestVersionsOfADetectionStayInOrderWheneverTheTargetRecovers(t *testing.T) 
 				}
 				return nil
 			}}, func(o *sinks.Options) { o.Batch.MaxEvents = 32 })
-			if err := appendEvents(t.Context(), f.store, 1, 32, func(number int) string { return fmt.Sprint(number % 16) }); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, appendEvents(t.Context(), f.store, 1, 32, func(number int) string { return fmt.Sprint(number % 16) }))
 			stop := f.start()
 			time.Sleep(time.Hour)
 			stop()

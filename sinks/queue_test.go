@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -57,32 +58,20 @@ func TestCommitContinuesAfterCommitsThatMayHaveBeenWritten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer store.Close()
-			if err := store.Configure(t.Context(), map[string]checkpoint.Start{"lake": {}}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, store.Configure(t.Context(), map[string]checkpoint.Start{"lake": {}}))
 			var events []transform.Event
 			for _, id := range []string{"1", "2", "3"} {
 				e, err := transform.New(transform.Attributes{ID: id, Source: "ndrbridge://hq/detections", Type: "t"}, []byte("{}"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				events = append(events, e)
 			}
-			if err := store.Commit(t.Context(), checkpoint.Commit{Source: checkpoint.Source{Appliance: "hq", Stream: "detections"}, Position: []byte("3"), Events: events}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, store.Commit(t.Context(), checkpoint.Commit{Source: checkpoint.Source{Appliance: "hq", Stream: "detections"}, Position: []byte("3"), Events: events}))
 			q := newQueue(&unreliable{store, test.failures})
-			if err := q.begin(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, q.begin(t.Context()))
 			b, err := q.next(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			b.entries[0].state, b.entries[0].record.Order = entryParked, "key"
 			for _, n := range test.lengths {
 				if err := q.commit(t.Context(), b, n, nil); !errors.Is(err, errCommit) {

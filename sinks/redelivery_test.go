@@ -12,6 +12,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -93,9 +94,7 @@ func TestRedelivery(t *testing.T) {
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				once := len(f.accepted)
-				if err := c.ask(t, f); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, c.ask(t, f))
 				time.Sleep(time.Hour)
 				stop()
 				if !slices.Equal(f.accepted[once:], c.accepted) {

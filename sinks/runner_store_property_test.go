@@ -17,6 +17,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/sinks"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -109,13 +110,9 @@ func (m *machine) path() string { return filepath.Join(m.dir, fmt.Sprint("state.
 // start opens the state and starts the runners.
 func (m *machine) start(t *rapid.T) {
 	store, err := checkpoint.Open(m.path(), checkpoint.Options{Limits: machineLimits})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	m.store = store
-	if err := store.Configure(context.Background(), map[string]checkpoint.Start{"chat": {}, "lake": {}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Configure(context.Background(), map[string]checkpoint.Start{"chat": {}, "lake": {}}))
 	stats := m.stats(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -154,17 +151,13 @@ func (m *machine) start(t *rapid.T) {
 
 func (m *machine) stats(t *rapid.T) checkpoint.Stats {
 	stats, err := m.store.Stats(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return stats
 }
 
 func (m *machine) cursor(t *rapid.T, o *sinkModel) uint64 {
 	cursor, err := m.store.Cursor(context.Background(), o.name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return cursor
 }
 
@@ -295,9 +288,7 @@ func (m *machine) replaySince(t *rapid.T, o *sinkModel, ago time.Duration) {
 	defer m.mu.Unlock()
 	o.release()
 	queued, err := m.store.Replay(context.Background(), o.name, checkpoint.Period{Since: time.Now().Add(-ago)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if queued != (checkpoint.Range{}) {
 		o.queued += queued.Last + 1 - queued.First
 	}
@@ -309,9 +300,7 @@ func (m *machine) pause(t *rapid.T) {
 }
 
 func (m *machine) setPaused(t *rapid.T, o *sinkModel, paused bool) {
-	if err := m.store.Pause(context.Background(), o.name, paused); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.store.Pause(context.Background(), o.name, paused))
 	if o.paused = paused; paused {
 		o.runner.Pause()
 	} else {
@@ -333,9 +322,7 @@ func (m *machine) restart(t *rapid.T) {
 			m.breaks("%s was stopped, and its cursor stayed before %s, which was acknowledged", o.name, next)
 		}
 	}
-	if err := m.store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.store.Close())
 	m.start(t)
 }
 
@@ -349,17 +336,11 @@ func (m *machine) crash(t *rapid.T) {
 	}
 	file, err := os.ReadFile(m.path())
 	m.mu.Unlock()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	m.stop(t)
-	if err := errors.Join(m.store.Close(), os.Remove(m.path())); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(m.store.Close(), os.Remove(m.path())))
 	m.files++
-	if err := os.WriteFile(m.path(), file, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(m.path(), file, 0o600))
 	m.start(t)
 }
 
@@ -380,9 +361,7 @@ func (m *machine) hold(t *rapid.T) {
 			}
 		}
 		deadLetters, err := m.store.Dead(context.Background(), checkpoint.SinkOwner(o.name), "", 1000)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if count := stats.DeadLetters[checkpoint.SinkOwner(o.name)].Count; len(deadLetters) != len(o.dead) || int(count) != len(o.dead) {
 			m.breaks("%s has %d dead letters and counts %d, want %d", o.name, len(deadLetters), count, len(o.dead))
 		}

@@ -19,6 +19,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -97,18 +98,14 @@ func newFixtureWith(t *testing.T, n int, s *target, change func(*sinks.Options))
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{
 		Limits: checkpoint.Limits{MaxBytes: 64 << 20, Retain: 24 * time.Hour},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		if err := store.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	f := &fixture{target: s, store: store}
-	if err := store.Configure(t.Context(), map[string]checkpoint.Start{"lake": {}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Configure(t.Context(), map[string]checkpoint.Start{"lake": {}}))
 	f.append(t, 1, n)
 	o := optionsOf("lake", s.open)
 	o.Batch, o.Linger = checkpoint.Batch{MaxEvents: 8, MaxBytes: 1 << 20}, 50*time.Millisecond
@@ -131,9 +128,7 @@ func optionsOf(name string, open sinks.Opener) sinks.Options {
 // append appends events whose ids are the numbers from from to to.
 func (f *fixture) append(t *testing.T, from, to int) {
 	t.Helper()
-	if err := appendEvents(t.Context(), f.store, from, to, func(int) string { return "" }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, appendEvents(t.Context(), f.store, from, to, func(int) string { return "" }))
 }
 
 // appendEvents appends events whose ids are the numbers from from to to, with partition
@@ -178,24 +173,18 @@ func (f *fixture) start() (stop func()) {
 func (f *fixture) cursor(t *testing.T) uint64 {
 	t.Helper()
 	cursor, err := f.store.Cursor(t.Context(), "lake")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return cursor
 }
 
 func (f *fixture) dead(t *testing.T) []string {
 	t.Helper()
 	deadLetters, err := f.store.Dead(t.Context(), checkpoint.SinkOwner("lake"), "", 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var ids []string
 	for _, deadLetter := range deadLetters {
 		e, err := transform.Parse(deadLetter.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ids = append(ids, e.ID)
 	}
 	return ids
@@ -205,9 +194,7 @@ func (f *fixture) dead(t *testing.T) []string {
 func (f *fixture) parked(t *testing.T) int {
 	t.Helper()
 	heads, err := f.store.ParkedHeads(t.Context(), "lake", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return len(heads)
 }
 

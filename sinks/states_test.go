@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ndrbridge/test/require"
 )
 
 // TestDeliveryHasTheTransitionsThatAreDrawn compares next with the diagram in
@@ -39,9 +41,7 @@ func TestDeliveryHasTheTransitionsThatAreDrawn(t *testing.T) {
 func drawn(t *testing.T, path string) map[string]bool {
 	t.Helper()
 	document, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, diagram, found := strings.Cut(string(document), "stateDiagram-v2\n")
 	diagram, _, ended := strings.Cut(diagram, "```")
 	if !found || !ended {

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/sinks"
+	"ndrbridge/test/require"
 )
 
 func TestSinkWhoseSendDoesNotReturnIsStuck(t *testing.T) {
@@ -20,9 +21,7 @@ func TestSinkWhoseSendDoesNotReturnIsStuck(t *testing.T) {
 		}}, func(o *sinks.Options) { o.Metrics = sinks.NewMetrics(registry) })
 		state := func() (metric float64) {
 			families, err := registry.Gather()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for _, family := range families {
 				if family.GetName() == "ndrbridge_sink_state" {
 					metric = family.GetMetric()[0].GetGauge().GetValue()

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -11,9 +12,7 @@ func TestTemplate(t *testing.T) {
 	e, err := transform.New(transform.Attributes{
 		ID: "1-2", Source: "ndrbridge://hq/auditlog", Type: "io.ndrbridge.audit.logged", Appliance: "hq",
 	}, []byte("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for text, want := range map[string]struct{ expanded, filled string }{
 		"ndr":                              {"ndr", "ndr"},
 		"ndr.{stream}":                     {"ndr.audit", "ndr.*"},

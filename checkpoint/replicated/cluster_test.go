@@ -15,6 +15,7 @@ import (
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/test/natscluster"
 	"ndrbridge/test/replicatedtest"
+	"ndrbridge/test/require"
 	"ndrbridge/test/slowtest"
 )
 
@@ -24,18 +25,12 @@ func TestALeaderThatDies(t *testing.T) {
 	slowtest.Skip(t)
 	t.Parallel()
 	program, err := natscluster.Build(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c, err := natscluster.New(program, t.TempDir(), 3, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	if err := c.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Start(ctx))
 	t.Cleanup(func() {
 		if err := c.Stop(); err != nil {
 			t.Error(err)
@@ -80,29 +75,21 @@ func TestALeaderThatDies(t *testing.T) {
 		t.Helper()
 		for range n {
 			record := want.record(noise(random, random.IntN(10_000)))
-			if err := want.Apply([][]byte{[]byte(record)}, checkpoint.Point{Offset: appendRecord(t, log, record)}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, want.Apply([][]byte{[]byte(record)}, checkpoint.Point{Offset: appendRecord(t, log, record)}))
 		}
 	}
 	appendRecords(50)
 	leader := leaderOf(t, c, "NDR_test_00")
-	if err := leader.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, leader.Kill())
 	appendRecords(50)
-	if err := leader.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, leader.Start())
 	for !leader.Healthy(ctx) {
 		if ctx.Err() != nil {
 			t.Fatalf("the server does not become healthy: %v\n%s", ctx.Err(), leader.Log())
 		}
 		appendRecords(1)
 	}
-	if err := follower.CatchUp(ctx, log.Offset()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, follower.CatchUp(ctx, log.Offset()))
 	stop()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)
@@ -148,9 +135,7 @@ func TestALeaderThatDies(t *testing.T) {
 func leaderOf(t *testing.T, c *natscluster.Cluster, stream string) *natscluster.Node {
 	t.Helper()
 	js, err := jetstream.New(connect(t, c.URL()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		s, err := js.Stream(t.Context(), stream)
 		for n, node := range c.Nodes {

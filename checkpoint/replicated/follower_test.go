@@ -13,6 +13,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/test/replicatedtest"
+	"ndrbridge/test/require"
 )
 
 // follow runs a follower until the test ends or stop is called, which returns its error.
@@ -46,9 +47,7 @@ func TestFollower(t *testing.T) {
 			appendRecord(t, log, want[i])
 			appendRecord(t, log, "")
 		}
-		if err := f.CatchUp(t.Context(), log.Offset()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, f.CatchUp(t.Context(), log.Offset()))
 		if !slices.Equal(r.state(), want) || r.Offset() != log.Offset() {
 			t.Errorf("%d records up to %d, want %d up to %d", len(r.state()), r.Offset(), len(want), log.Offset())
 		}
@@ -57,14 +56,12 @@ func TestFollower(t *testing.T) {
 		if s.Quiet != time.Minute || s.Owner != "a" || s.Epoch != 1 || s.Term != 6*time.Second || s.Released {
 			t.Errorf("status %+v, want quiet for a minute", s)
 		}
-		if err := log.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, log.Release(t.Context()))
 		time.Sleep(time.Second)
 		if s := f.Status(); !s.Released || s.Quiet != time.Second || s.Applied != log.Offset() || s.Seen != s.Applied || s.Last != s.Applied {
 			t.Errorf("status %+v, want it released for a second", s)
 		}
-		wantErr(t, stop(), context.Canceled)
+		require.ErrorIs(t, stop(), context.Canceled)
 
 		// It begins again where it was, and knows whose the log is.
 		f, stop = follow(t, servers.Stream("b", 0), r)
@@ -72,7 +69,7 @@ func TestFollower(t *testing.T) {
 		if s := f.Status(); s.Owner != "a" || s.Term != 6*time.Second || !s.Released || s.Applied != log.Offset() {
 			t.Errorf("status %+v, want that of before", s)
 		}
-		wantErr(t, stop(), context.Canceled)
+		require.ErrorIs(t, stop(), context.Canceled)
 	})
 }
 
@@ -102,7 +99,7 @@ func TestQuiet(t *testing.T) {
 		servers.SetFaults(replicatedtest.Faults{FailReads: 1})
 		time.Sleep(3 * time.Second)
 		wantQuiet(0, 0)
-		wantErr(t, stop(), context.Canceled)
+		require.ErrorIs(t, stop(), context.Canceled)
 	})
 }
 
@@ -117,9 +114,7 @@ func TestFollowerEnds(t *testing.T) {
 	}{
 		{"a message was lost", func(_ *testing.T, s *replicatedtest.Servers, _ *replicated.Log) { s.Lose(0, 5) }, 0, replicated.ErrDiverged, 3},
 		{"the log was purged behind the replica", func(t *testing.T, s *replicatedtest.Servers, _ *replicated.Log) {
-			if err := s.Stream("a", 0).Purge(t.Context(), 5); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Stream("a", 0).Purge(t.Context(), 5))
 		}, 2, replicated.ErrPurged, 2},
 		{"the replica's message was lost", func(_ *testing.T, s *replicatedtest.Servers, _ *replicated.Log) { s.Lose(0, 5) }, 4, replicated.ErrDiverged, 4},
 		{"the log lost its end", func(_ *testing.T, s *replicatedtest.Servers, _ *replicated.Log) { s.Forget(0, 5) }, 10, replicated.ErrLogLost, 10},
@@ -145,14 +140,12 @@ func TestFollowerEnds(t *testing.T) {
 					record := fmt.Sprintf("%d:x", i+1)
 					offset := appendRecord(t, log, record)
 					if i < c.applied {
-						if err := r.Apply([][]byte{[]byte(record)}, checkpoint.Point{Offset: offset}); err != nil {
-							t.Fatal(err)
-						}
+						require.NoError(t, r.Apply([][]byte{[]byte(record)}, checkpoint.Point{Offset: offset}))
 					}
 				}
 				c.fault(t, servers, log)
 				err := end(t, servers.Stream("b", 0), r)
-				wantErr(t, err, c.want)
+				require.ErrorIs(t, err, c.want)
 				if purged := errors.Is(err, replicated.ErrPurged); purged != (c.want == replicated.ErrPurged) || purged && !errors.Is(err, replicated.ErrDiverged) {
 					t.Errorf("got %v", err)
 				}
@@ -179,11 +172,11 @@ func TestCatchUpEnds(t *testing.T) {
 		f, stop := follow(t, servers.Stream("b", 0), &memory{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		wantErr(t, f.CatchUp(ctx, 1), context.DeadlineExceeded)
+		require.ErrorIs(t, f.CatchUp(ctx, 1), context.DeadlineExceeded)
 		caught := make(chan error, 1)
 		go func() { caught <- f.CatchUp(t.Context(), 1) }()
 		synctest.Wait()
-		wantErr(t, stop(), context.Canceled)
-		wantErr(t, <-caught, context.Canceled)
+		require.ErrorIs(t, stop(), context.Canceled)
+		require.ErrorIs(t, <-caught, context.Canceled)
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/test/replicatedtest"
+	"ndrbridge/test/require"
 )
 
 // TestFollowerOfAnotherHistory lets a log lose its end, which a replica has, and another owner
@@ -61,7 +62,7 @@ func TestFollowerOfAnotherHistory(t *testing.T) {
 				if want == nil {
 					want = context.Canceled
 				}
-				wantErr(t, <-ended, want)
+				require.ErrorIs(t, <-ended, want)
 			})
 		})
 	}
@@ -83,7 +84,7 @@ func TestFollowerThatCannotReadItsMessage(t *testing.T) {
 		if st := f.Status(); st.Quiet == 0 || st.Owner != "a" || st.Trail != "a.1.11.1/1 "+cluster {
 			t.Errorf("status %+v after the log could be read", st)
 		}
-		wantErr(t, stop(), context.Canceled)
+		require.ErrorIs(t, stop(), context.Canceled)
 	})
 }
 
@@ -99,13 +100,9 @@ func TestSnapshotOfAnotherHistory(t *testing.T) {
 			return err
 		}
 		grow(t, l, 5, state, left)
-		if err := write(state); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, write(state))
 		grow(t, l, 5, state)
-		if err := write(state); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, write(state))
 		servers.Forget(0, left.Offset())
 		c := take(t, s, left.Offset(), options(t.Context(), "c"))
 		for range 10 {
@@ -115,11 +112,9 @@ func TestSnapshotOfAnotherHistory(t *testing.T) {
 		if snapshot.Offset != left.Offset() {
 			t.Fatalf("the snapshot of message %d was restored, want %d", snapshot.Offset, left.Offset())
 		}
-		wantErr(t, write(state), replicated.ErrDiverged)
+		require.ErrorIs(t, write(state), replicated.ErrDiverged)
 		grow(t, c, 1, got)
-		if err := write(got); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, write(got))
 		p, _, err := snapshots.Pointer(t.Context())
 		if err != nil || p.Previous.Offset != left.Offset() || p.Last.Offset != got.Offset() {
 			t.Errorf("pointer %+v, %v", p, err)

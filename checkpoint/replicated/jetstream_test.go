@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/test/require"
 )
 
 func TestOpenJetStreamRefuses(t *testing.T) {
@@ -66,9 +67,7 @@ func TestOpenJetStreamRefuses(t *testing.T) {
 			}
 			if c.prepare != nil {
 				js, err := jetstream.New(nc)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				c.prepare(t, js)
 			}
 			j, err := replicated.OpenJetStream(t.Context(), nc, o)
@@ -97,9 +96,7 @@ func TestStreamsAreNotCreatedInPassing(t *testing.T) {
 	t.Parallel()
 	nc := startServer(t, nil)
 	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	member := one
 	member.Create = false
 	for what, lose := range map[string]func() error{
@@ -111,9 +108,7 @@ func TestStreamsAreNotCreatedInPassing(t *testing.T) {
 			return errors.Join(openJetStream(t, nc, one).Close(), js.DeleteKeyValue(t.Context(), "NDR_test"))
 		},
 	} {
-		if err := lose(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, lose())
 		if _, err := replicated.OpenJetStream(t.Context(), nc, member); err == nil || !strings.Contains(err.Error(), "ndrbridge cluster init") {
 			t.Errorf("without %s: %v", what, err)
 		}
@@ -137,12 +132,8 @@ func TestErrorsOfServersAreHidden(t *testing.T) {
 		t.Errorf("a number that is wrong: %v", err)
 	}
 	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(js.DeleteStream(t.Context(), "NDR_test_00"), js.DeleteKeyValue(t.Context(), "NDR_test")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(js.DeleteStream(t.Context(), "NDR_test_00"), js.DeleteKeyValue(t.Context(), "NDR_test")))
 	if _, err := j.Stream(0).Last(t.Context()); !errors.Is(err, hidden) {
 		t.Errorf("a log that is not there: %v", err)
 	}
@@ -211,6 +202,6 @@ func TestWaitsEnd(t *testing.T) {
 		t.Error("Purge: no error")
 	}
 	_, err := l.Append([]byte("x"))
-	wantErr(t, err, context.DeadlineExceeded)
-	wantErr(t, s.Follow(ctx, 1, nil), context.DeadlineExceeded)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, s.Follow(ctx, 1, nil), context.DeadlineExceeded)
 }

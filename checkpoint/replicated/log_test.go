@@ -12,15 +12,14 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/test/replicatedtest"
+	"ndrbridge/test/require"
 )
 
 // take takes a shard's log in a test that expects no error.
 func take(t *testing.T, s replicated.Stream, after uint64, o replicated.Options) *replicated.Log {
 	t.Helper()
 	l, err := replicated.Take(t.Context(), s, after, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return l
 }
 
@@ -34,17 +33,8 @@ func options(ctx context.Context, owner string) replicated.Options {
 func appendRecord(t *testing.T, l *replicated.Log, record string) uint64 {
 	t.Helper()
 	at, err := l.Append([]byte(record))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return at.Offset
-}
-
-func wantErr(t *testing.T, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Fatalf("error %v, want %v", err, want)
-	}
 }
 
 // TestTakeIgnoresAnEarlierAttempt: the lease is counted from before the take that
@@ -86,9 +76,7 @@ func TestTake(t *testing.T) {
 		{"a log whose messages are all purged", func(t *testing.T, s *replicatedtest.Servers) uint64 {
 			l := take(t, s.Stream("a", 0), 0, options(t.Context(), "a"))
 			last := appendRecord(t, l, "x")
-			if err := s.Stream("a", 0).Purge(t.Context(), last+1); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Stream("a", 0).Purge(t.Context(), last+1))
 			return last
 		}, 8, nil},
 	} {
@@ -101,7 +89,7 @@ func TestTake(t *testing.T) {
 					o.Epoch = 7
 				}
 				l, err := replicated.Take(t.Context(), servers.Stream("b", 0), after, o)
-				wantErr(t, err, c.want)
+				require.ErrorIs(t, err, c.want)
 				if err == nil && (l.Offset() != after+1 || l.Epoch() != c.epoch) {
 					t.Errorf("offset %d, epoch %d; want %d, %d", l.Offset(), l.Epoch(), after+1, c.epoch)
 				}
@@ -139,7 +127,7 @@ func TestAppendFails(t *testing.T) {
 				last := appendRecord(t, l, "x")
 				c.fault(t, servers, last)
 				_, err := l.Append([]byte("y"))
-				wantErr(t, err, c.want)
+				require.ErrorIs(t, err, c.want)
 				if c.want != replicated.ErrLogLost && !strings.Contains(err.Error(), c.text) {
 					t.Errorf("error %q, want %q in it", err, c.text)
 				}
@@ -150,7 +138,7 @@ func TestAppendFails(t *testing.T) {
 				if _, again := l.Append([]byte("z")); again != err {
 					t.Errorf("the next record: %v, want the same error", again)
 				}
-				wantErr(t, l.Release(t.Context()), err)
+				require.ErrorIs(t, l.Release(t.Context()), err)
 				if n := len(servers.Messages(0)); n != stored {
 					t.Errorf("%d messages were stored after the error", n-stored)
 				}
@@ -176,9 +164,7 @@ func TestAppendEndsIfTheMessageBeforeIsGone(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if err := servers.Stream("a", 0).Purge(t.Context(), last+1); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, servers.Stream("a", 0).Purge(t.Context(), last+1))
 				_, err := l.Append([]byte("y"))
 				if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "is gone; it is not known") {
 					t.Errorf("error %v", err)
@@ -236,7 +222,7 @@ func TestLease(t *testing.T) {
 		last := appendRecord(t, l, "")
 		take(t, servers.Stream("b", 0), last, options(t.Context(), "b"))
 		_, err := l.Append(nil)
-		wantErr(t, err, checkpoint.ErrNotOwner)
+		require.ErrorIs(t, err, checkpoint.ErrNotOwner)
 		if len(got) != 2 || got[0] != 0 || got[1] != time.Second {
 			t.Errorf("renewed from %v, want 0s and 1s", got)
 		}
@@ -250,9 +236,7 @@ func TestReleaseEndsTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		servers := replicatedtest.New(1, replicatedtest.Faults{})
 		l := take(t, servers.Stream("a", 0), 0, options(t.Context(), "a"))
-		if err := l.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Release(t.Context()))
 		if _, err := l.Append([]byte("x")); err == nil {
 			t.Error("a record was appended after the release")
 		}

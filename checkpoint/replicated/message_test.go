@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"testing"
+
+	"ndrbridge/test/require"
 )
 
 func FuzzID(f *testing.F) {
@@ -24,9 +26,7 @@ func FuzzReader(f *testing.F) {
 	f.Add("a.1.1.1/2", "record", []byte{}, "a.1.1.2/2", []byte{1})
 	f.Fuzz(func(t *testing.T, id, kind string, data []byte, nextID string, next []byte) {
 		r, err := newReader()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer r.close()
 		_, _, _ = r.read(1, Message{ID: id, Kind: kind, Data: data})
 		_, complete, err := r.read(2, Message{ID: nextID, Kind: KindRecord, Data: next})
@@ -38,9 +38,7 @@ func FuzzReader(f *testing.F) {
 
 func TestUnreadableRecords(t *testing.T) {
 	r, err := newReader()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer r.close()
 	if _, _, err := r.read(1, Message{ID: "a.1.1.1/1", Kind: KindRecord, Data: []byte("not compressed")}); !errors.Is(err, ErrDiverged) {
 		t.Errorf("error %v, want %v", err, ErrDiverged)
@@ -60,9 +58,7 @@ func TestChainsThatAreNotCompleted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := newReader()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer r.close()
 			for i, m := range messages {
 				if _, complete, err := r.read(uint64(i+1), m); complete || err != nil {

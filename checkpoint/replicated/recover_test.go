@@ -11,6 +11,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/test/replicatedtest"
+	"ndrbridge/test/require"
 )
 
 // grow appends n records to a log and to the states that follow it.
@@ -19,13 +20,9 @@ func grow(t *testing.T, l *replicated.Log, n int, states ...*memory) {
 	for range n {
 		record := states[0].record(fmt.Sprint("of epoch ", l.Epoch()))
 		at, err := l.Append([]byte(record))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, s := range states {
-			if err := s.Apply([][]byte{[]byte(record)}, at); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Apply([][]byte{[]byte(record)}, at))
 		}
 	}
 }
@@ -33,9 +30,7 @@ func grow(t *testing.T, l *replicated.Log, n int, states ...*memory) {
 func recoverOptions(t *testing.T, s replicated.Stream, owner string) replicated.RecoverOptions {
 	t.Helper()
 	last, err := s.Last(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return replicated.RecoverOptions{Options: options(t.Context(), owner), Last: last, Wall: noon}
 }
 
@@ -73,9 +68,7 @@ func TestRecover(t *testing.T) {
 				grow(t, l, 7, state)
 				lose(t, servers)
 				before := state.At()
-				if err := replicated.Recover(t.Context(), s, snapshots, state, recoverOptions(t, s, "b")); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, replicated.Recover(t.Context(), s, snapshots, state, recoverOptions(t, s, "b")))
 				p, _, err := snapshots.Pointer(t.Context())
 				if err != nil || !replicated.Superseded(before, p.Last) || replicated.Superseded(checkpoint.Point{Trail: p.Last.Trail}, p.Last) {
 					t.Errorf("a copy of before is to be replaced by %+v (%v), and no other", p.Last, err)
@@ -100,7 +93,7 @@ func TestALogThatSomebodyAppendsToIsNotRecovered(t *testing.T) {
 		}
 		taken := &publishing{Stream: s, before: func() { take(t, servers.Stream("c", 0), l.Offset(), options(t.Context(), "c")) }}
 		err = replicated.Recover(t.Context(), taken, servers.Snapshots("b", 0), state, recoverOptions(t, s, "b"))
-		wantErr(t, err, checkpoint.ErrNotOwner)
+		require.ErrorIs(t, err, checkpoint.ErrNotOwner)
 	})
 }
 
@@ -117,21 +110,17 @@ func wantRecovered(t *testing.T, servers *replicatedtest.Servers, state, behind 
 	if !st.Released || st.Seen != snapshot.Offset+1 || st.Epoch < 2 {
 		t.Errorf("status %+v, want a release behind message %d, in a later epoch than that of the lost end", st, snapshot.Offset)
 	}
-	wantErr(t, stop(), context.Canceled)
+	require.ErrorIs(t, stop(), context.Canceled)
 	l := take(t, s, st.Seen, options(t.Context(), "d"))
-	if err := now.Apply(nil, checkpoint.Point{Offset: l.Offset()}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, now.Apply(nil, checkpoint.Point{Offset: l.Offset()}))
 	grow(t, l, 5, now)
 	if behind.Offset() < snapshot.Offset {
-		wantErr(t, end(t, s, behind), replicated.ErrDiverged) // what it leads from is no more
+		require.ErrorIs(t, end(t, s, behind), replicated.ErrDiverged) // what it leads from is no more
 	}
 	again, _ := restored(t, s, snapshots)
 	f, stop = follow(t, s, again)
-	if err := f.CatchUp(t.Context(), l.Offset()); err != nil {
-		t.Fatal(err)
-	}
-	wantErr(t, stop(), context.Canceled)
+	require.NoError(t, f.CatchUp(t.Context(), l.Offset()))
+	require.ErrorIs(t, stop(), context.Canceled)
 	wantState(t, again, now)
 }
 
@@ -194,9 +183,7 @@ func TestRecoverWhileAnotherMakesSnapshots(t *testing.T) {
 				t.Error(err)
 			}
 		}}
-		if err := replicated.Recover(t.Context(), other, snapshots, state, recoverOptions(t, s, "b")); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, replicated.Recover(t.Context(), other, snapshots, state, recoverOptions(t, s, "b")))
 		if left := objects(t, snapshots); len(left) != 1 {
 			t.Errorf("objects %q", left)
 		}

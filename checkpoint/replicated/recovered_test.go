@@ -13,6 +13,7 @@ import (
 
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/test/replicatedtest"
+	"ndrbridge/test/require"
 )
 
 var errCrashed = errors.New("the process has crashed")
@@ -214,9 +215,7 @@ func (c crash) run(t *testing.T) (wrong string) {
 			}
 		}
 		if round == 0 && has == 10 && slices.ContainsFunc(members, func(m *peer) bool { return m.stops }) {
-			if err := replicated.Recover(t.Context(), s, snapshots, state, recoverOptions(t, s, "d")); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, replicated.Recover(t.Context(), s, snapshots, state, recoverOptions(t, s, "d")))
 		}
 	}
 	for i, m := range members {
@@ -244,9 +243,7 @@ func TestFollowerFindsARecoveryOfLongAgo(t *testing.T) {
 		grow(t, l, 3, state, behind)
 		grow(t, l, 7, state)
 		servers.Forget(0, 6)
-		if err := replicated.Recover(t.Context(), s, snapshots, state, recoverOptions(t, s, "b")); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, replicated.Recover(t.Context(), s, snapshots, state, recoverOptions(t, s, "b")))
 		now, snapshot := restored(t, s, snapshots)
 		l = take(t, s, snapshot.Offset+1, options(t.Context(), "c"))
 		for range 2 {
@@ -256,7 +253,7 @@ func TestFollowerFindsARecoveryOfLongAgo(t *testing.T) {
 			}
 		}
 		err := replicated.NewFollower(s, behind, replicated.FollowerOptions{Clock: replicatedtest.NewClock(1), Snapshots: snapshots}).Run(t.Context())
-		wantErr(t, err, replicated.ErrDiverged)
+		require.ErrorIs(t, err, replicated.ErrDiverged)
 		if errors.Is(err, replicated.ErrPurged) {
 			t.Errorf("the recovery was not read: %v", err)
 		}

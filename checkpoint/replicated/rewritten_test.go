@@ -9,6 +9,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/test/replicatedtest"
+	"ndrbridge/test/require"
 )
 
 // TestRewrittenLog lets a log lose its end while its owner pauses, and another owner write to
@@ -34,7 +35,7 @@ func TestRewrittenLog(t *testing.T) {
 					want = replicated.ErrLogLost
 				}
 				_, err := a.Append([]byte("x"))
-				wantErr(t, err, want)
+				require.ErrorIs(t, err, want)
 				appendRecord(t, c, "z")
 				if r, err := recordsOfC(t, servers); err != nil || r != records+1 {
 					t.Errorf("%d records of the new owner count, %v; want %d", r, err, records+1)
@@ -81,6 +82,6 @@ func TestTakeOfARewrittenLog(t *testing.T) {
 		o := options(t.Context(), "b")
 		o.Trail = st.Trail
 		_, err := replicated.Take(t.Context(), servers.Stream("b", 0), st.Seen, o)
-		wantErr(t, err, replicated.ErrLogLost)
+		require.ErrorIs(t, err, replicated.ErrLogLost)
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/natsserver"
 	"ndrbridge/test/replicatedtest"
+	"ndrbridge/test/require"
 )
 
 // TestRights does all that owners and followers do, over TLS, in an account of several, by a
@@ -30,9 +31,7 @@ func TestRights(t *testing.T) {
 		o.Accounts = []*server.Account{account, server.NewAccount("others")}
 		o.Users = []*server.User{{Username: "bridge", Password: "p", Account: account, Permissions: replicatedtest.Permissions(one.Name)}}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(stop)
 	connected := func() *nats.Conn {
 		return connect(t, s.ClientURL(), nats.UserInfo("bridge", "p"), nats.Secure(&tls.Config{RootCAs: authorities}), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
@@ -40,17 +39,13 @@ func TestRights(t *testing.T) {
 		}))
 	}
 	joined, err := s.LookupAccount("bridges")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	o := one
 	o.Wait = time.Second
 	if _, err := replicated.OpenJetStream(t.Context(), connected(), o); err == nil || !strings.Contains(err.Error(), "for the account") {
 		t.Errorf("an account without JetStream: %v", err)
 	}
-	if err := joined.EnableJetStream(nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, joined.EnableJetStream(nil, nil))
 	j := openJetStream(t, connected(), one)
 	state := &memory{}
 	owner := options(t.Context(), "a")
@@ -62,9 +57,7 @@ func TestRights(t *testing.T) {
 	defer cancel()
 	for range 3 {
 		grow(t, log, 5, state)
-		if err := f.CatchUp(ctx, log.Offset()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, f.CatchUp(ctx, log.Offset()))
 		if _, err := replicated.WriteSnapshot(t.Context(), j.Stream(0), j.Snapshots(0), r, noon); err != nil {
 			t.Fatal(err)
 		}
@@ -75,16 +68,12 @@ func TestRights(t *testing.T) {
 	_ = end()
 	got, _ := restored(t, j.Stream(0), j.Snapshots(0))
 	wantState(t, got, state)
-	if err := log.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, log.Release(t.Context()))
 	if _, err := j.Bucket().PutString(t.Context(), "k", "v"); err != nil {
 		t.Error(err)
 	}
 	w, err := j.Bucket().WatchAll(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if e := <-w.Updates(); e == nil {
 		t.Error("the bucket is empty")
 	}

@@ -17,6 +17,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/test/replicatedtest"
+	"ndrbridge/test/require"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -39,9 +40,7 @@ func restored(t *testing.T, log replicated.Stream, s replicated.Snapshots) (*mem
 		r = &memory{}
 		return r, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return r, snapshot
 }
 
@@ -55,9 +54,7 @@ func wantState(t *testing.T, got, want *memory) {
 func objects(t *testing.T, s replicated.Snapshots) []string {
 	t.Helper()
 	objects, err := s.Objects(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return objects
 }
 
@@ -79,7 +76,7 @@ func TestSnapshots(t *testing.T) {
 			t.Parallel()
 			log, s := open(t)
 			_, err := replicated.Restore(t.Context(), log, s, nil)
-			wantErr(t, err, replicated.ErrNoSnapshot)
+			require.ErrorIs(t, err, replicated.ErrNoSnapshot)
 			for i := range uint64(40) {
 				if _, err := publish(t, log, i, replicated.Message{ID: "a"}); err != nil {
 					t.Fatal(err)
@@ -87,9 +84,7 @@ func TestSnapshots(t *testing.T) {
 			}
 			for i, state := range []*memory{filled(0, 0, 10), filled(3, 10, 20), filled(20, 1<<20, 30), filled(2, 3, 40)} {
 				written, err := replicated.WriteSnapshot(t.Context(), log, s, state, noon)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				got, snapshot := restored(t, log, s)
 				wantState(t, got, state)
 				if snapshot != written || snapshot.Offset != state.offset || !snapshot.Time.Equal(noon) {
@@ -99,7 +94,7 @@ func TestSnapshots(t *testing.T) {
 					t.Errorf("%d objects after %d snapshots, want 2", n, i+1)
 				}
 			}
-			wantErr(t, log.Follow(t.Context(), 29, nil), replicated.ErrPurged)
+			require.ErrorIs(t, log.Follow(t.Context(), 29, nil), replicated.ErrPurged)
 			if _, err := log.Get(t.Context(), 30); err != nil {
 				t.Errorf("the message of the snapshot before the last: %v", err)
 			}
@@ -150,9 +145,7 @@ func TestRestoreFallsBack(t *testing.T) {
 				}
 			}
 			p, _, err := s.Pointer(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			c.damage(t, servers, p)
 			var r *memory
 			snapshot, err := replicated.Restore(t.Context(), log, s, func() (replicated.Replica, error) {
@@ -172,9 +165,7 @@ func TestRestoreFallsBack(t *testing.T) {
 func setPointer(t *testing.T, s *replicatedtest.Servers, p replicated.Pointer) {
 	t.Helper()
 	_, revision, err := s.Snapshots("a", 0).Pointer(t.Context())
-	if err = errors.Join(err, s.Snapshots("a", 0).SetPointer(t.Context(), p, revision)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, s.Snapshots("a", 0).SetPointer(t.Context(), p, revision)))
 }
 
 // TestFollowersMakeSnapshots checks that a log with two followers does not grow for ever, and
@@ -230,7 +221,7 @@ func TestNoSnapshotsOfAWrongReplica(t *testing.T) {
 			time.Sleep(5 * time.Second)
 		}
 		grow(t, log, 1, state)
-		wantErr(t, <-ended, replicated.ErrDiverged)
+		require.ErrorIs(t, <-ended, replicated.ErrDiverged)
 		if objects := objects(t, servers.Snapshots("a", 0)); len(objects) > 0 {
 			t.Errorf("objects %v", objects)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -21,9 +22,7 @@ func dumped(t *testing.T, state interface {
 		all = append(all, record...)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return all
 }
 
@@ -38,46 +37,32 @@ func TestStoresOnJetStream(t *testing.T) {
 	for owner := range 3 {
 		path := filepath.Join(t.TempDir(), "state.db")
 		r, err := checkpoint.OpenReplica(path, checkpoint.ReplicaOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		last, err := j.Stream(0).Last(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		f, stop := follow(t, j.Stream(0), r)
 		o := options(t.Context(), fmt.Sprint("owner", owner))
 		o.PartBytes, o.Epoch = 700, f.Status().Epoch
 		log := take(t, j.Stream(0), last, o)
-		if err := f.CatchUp(t.Context(), log.Offset()); err != nil {
-			t.Fatal(err)
-		}
-		wantErr(t, stop(), context.Canceled)
+		require.NoError(t, f.CatchUp(t.Context(), log.Offset()))
+		require.ErrorIs(t, stop(), context.Canceled)
 		if earlier != nil && !bytes.Equal(dumped(t, r), dumped(t, earlier)) {
 			t.Errorf("owner %d begins with another state than its predecessor had", owner)
 		}
-		if err := r.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, r.Close())
 		s, err := checkpoint.Open(path, checkpoint.Options{Log: log})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { s.Close() })
 		if earlier != nil {
-			wantErr(t, earlier.Commit(t.Context(), next), checkpoint.ErrNotOwner)
+			require.ErrorIs(t, earlier.Commit(t.Context(), next), checkpoint.ErrNotOwner)
 		}
 		for _, size := range []int{10, 5000} {
 			e, err := transform.New(transform.Attributes{
 				ID: fmt.Sprint(owner, size), Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created", RecordedTime: noon,
 			}, fmt.Appendf(nil, `{"detection":{"pad":%q}}`, strings.Repeat("x", size)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			next.Position, next.Events = fmt.Appendf(nil, "%d/%d", owner, size), []transform.Event{e}
-			if err := s.Commit(t.Context(), next); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Commit(t.Context(), next))
 			next.Expect = next.Position
 		}
 		earlier = s

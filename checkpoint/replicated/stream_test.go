@@ -13,15 +13,14 @@ import (
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/test/natsserver"
 	"ndrbridge/test/replicatedtest"
+	"ndrbridge/test/require"
 )
 
 // startServer starts a server, unless change sets another configuration, and connects to it.
 func startServer(t testing.TB, change func(*server.Options)) *nats.Conn {
 	t.Helper()
 	s, stop, err := natsserver.Start(t.TempDir(), change)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(stop)
 	return connect(t, s.ClientURL())
 }
@@ -29,9 +28,7 @@ func startServer(t testing.TB, change func(*server.Options)) *nats.Conn {
 func connect(t testing.TB, url string, options ...nats.Option) *nats.Conn {
 	t.Helper()
 	nc, err := nats.Connect(url, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	return nc
 }
@@ -39,9 +36,7 @@ func connect(t testing.TB, url string, options ...nats.Option) *nats.Conn {
 func openJetStream(t testing.TB, nc *nats.Conn, o replicated.JetStreamOptions) *replicated.JetStream {
 	t.Helper()
 	j, err := replicated.OpenJetStream(t.Context(), nc, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { j.Close() })
 	return j
 }
@@ -57,9 +52,7 @@ func publish(t *testing.T, s replicated.Stream, after uint64, m replicated.Messa
 		err error
 	}
 	answers := make(chan answer, 10)
-	if err := s.Publish(after, m, func(seq uint64, err error) { answers <- answer{seq, err} }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Publish(after, m, func(seq uint64, err error) { answers <- answer{seq, err} }))
 	a := <-answers
 	return a.seq, a.err
 }
@@ -96,22 +89,18 @@ func TestStream(t *testing.T) {
 				t.Errorf("message 3: %+v, %v", m, err)
 			}
 			_, err := s.Get(t.Context(), 11)
-			wantErr(t, err, replicated.ErrNoMessage)
+			require.ErrorIs(t, err, replicated.ErrNoMessage)
 			wantFollow(t, s, 4, 10)
-			if err := s.Purge(t.Context(), 6); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Purge(t.Context(), 6))
 			_, err = s.Get(t.Context(), 5)
-			wantErr(t, err, replicated.ErrNoMessage)
-			wantErr(t, s.Follow(t.Context(), 5, nil), replicated.ErrPurged)
+			require.ErrorIs(t, err, replicated.ErrNoMessage)
+			require.ErrorIs(t, s.Follow(t.Context(), 5, nil), replicated.ErrPurged)
 			wantFollow(t, s, 6, 10)
-			if err := s.Purge(t.Context(), 11); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Purge(t.Context(), 11))
 			if last, err := s.Last(t.Context()); err != nil || last != 10 {
 				t.Errorf("the last is %d, %v", last, err)
 			}
-			wantErr(t, s.Follow(t.Context(), 10, nil), replicated.ErrPurged)
+			require.ErrorIs(t, s.Follow(t.Context(), 10, nil), replicated.ErrPurged)
 			go func() {
 				_ = s.Publish(10, message(11), func(uint64, error) {})
 			}()
@@ -136,8 +125,8 @@ func wantFollow(t *testing.T, s replicated.Stream, from, to uint64) {
 		}
 		return nil
 	})
-	wantErr(t, err, errEnough)
+	require.ErrorIs(t, err, errEnough)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	wantErr(t, s.Follow(ctx, from, nil), context.Canceled)
+	require.ErrorIs(t, s.Follow(ctx, from, nil), context.Canceled)
 }

@@ -7,41 +7,30 @@ import (
 	"testing"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 )
 
 func TestCommandsFindTheBridgeOfTheirConfiguration(t *testing.T) {
 	t.Parallel()
 	i := install(t)
 	text, err := os.ReadFile(i.config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	folder := t.TempDir()
 	own := filepath.Join(filepath.Dir(i.config), "state.db")
 	// other returns a copy of the configuration with changes.
 	other := func(name string, changes ...string) string {
 		path := filepath.Join(folder, name+".yaml")
-		if err := os.WriteFile(path, []byte(strings.NewReplacer(changes...).Replace(string(text))), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(strings.NewReplacer(changes...).Replace(string(text))), 0o600))
 		return path
 	}
 	link := filepath.Join(folder, "link.db")
-	if err := os.Symlink(own, link); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(own, link))
 	existing := filepath.Join(folder, "existing.db")
 	store, err := checkpoint.Open(existing, checkpoint.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, store.Close())
 	wrong := filepath.Join(folder, "token")
-	if err := os.WriteFile(wrong, []byte("another"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(wrong, []byte("another"), 0o600))
 	missing := filepath.Join(folder, "none.db")
 	stop := i.start()
 
@@ -73,13 +62,9 @@ func TestCommandsFindTheBridgeOfAConfigurationThatBecameInvalid(t *testing.T) {
 	i := install(t)
 	stop := i.start()
 	original, err := os.ReadFile(i.config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	write := func(text string) {
-		if err := os.WriteFile(i.config, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(i.config, []byte(text), 0o600))
 	}
 	const mistake = "reload: {wtach: 30s}\n"
 	write(string(original) + mistake)

@@ -28,6 +28,7 @@ import (
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 // try runs a command and returns its exit code and what it printed.
@@ -43,9 +44,7 @@ func try(t *testing.T, args ...string) (code int, stdout, stderr string) {
 func writeFile(t *testing.T, name, text string, mode os.FileMode) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), mode); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(text), mode))
 	return path
 }
 
@@ -58,9 +57,7 @@ func working(t *testing.T) string {
 	t.Helper()
 	_, appliance := goodAppliance(t)
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "ndr.detections", "ndr.audit", "ndr.events", "ndr.tickets"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(cluster.Close)
 	bus := loopback.NATS(t, nil)
 	js := loopback.JetStream(t, bus)
@@ -192,13 +189,9 @@ func TestCheckConnectReportsFailures(t *testing.T) {
 func TestCheckWarnsOfExposedAndShortSecrets(t *testing.T) {
 	key := writeFile(t, "key", "s3cret-key", 0o600)
 	open := writeFile(t, "key", "s3cret-key", 0o600)
-	if err := os.Chmod(open, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(open, 0o666))
 	replaceable := writeFile(t, "key", "s3cret-key", 0o600)
-	if err := os.Chmod(filepath.Dir(replaceable), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(filepath.Dir(replaceable), 0o777))
 	for _, test := range []struct {
 		name, key string
 		mode      os.FileMode
@@ -246,9 +239,7 @@ func TestCheckConnectShowsNoSecret(t *testing.T) {
 	c := confide(t, good, addresses{scheme: "http://", http: h.serve, kafka: hostileKafka(t), nats: hostileNATS(t), cluster: true})
 	// A broker that is spoken to by TLS, and has none, says nothing.
 	text := regexp.MustCompile(`tls: \{[^}]*\}, sasl: \{mechanism: scram`).ReplaceAllString(c.text, "sasl: {mechanism: scram")
-	if err := os.WriteFile(c.file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(c.file, []byte(text), 0o600))
 	formats := []string{"--json=false", "--json"}
 	for i, m := range all {
 		h.begin(m)
@@ -298,24 +289,18 @@ func TestCheckAndRunAgree(t *testing.T) {
 	t.Parallel()
 	empty := writeFile(t, "empty.pem", "no certificate", 0o600)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { taken.Close() })
 	const sensor, soc = `name: hq, url: "http://127.0.0.1:1", api_key: stand-in`, `name: soc, webhook: {url: "http://127.0.0.1:1"`
 	const noCertificate = "tls.ca_file: "
 	link := filepath.Join(t.TempDir(), "link.db")
-	if err := os.Symlink(filepath.Join(t.TempDir(), "none.db"), link); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(filepath.Join(t.TempDir(), "none.db"), link))
 	cut := func(t *testing.T, path string) {
 		info, err := os.Stat(path)
 		if err == nil {
 			err = os.Truncate(path, info.Size()/2)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	for name, test := range map[string]struct {
 		appliance, sink, rest string // the default: all of it can be made
@@ -362,9 +347,7 @@ func TestCheckAndRunAgree(t *testing.T) {
 				if err == nil {
 					err = s.Close()
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				test.change(t, state)
 			}
 			text := fmt.Sprintf("state: %s\nadmin: {listen: %q, token: sesame-opens}\nappliances: [{%s}]\nsinks: [{%s}]\n%s",
@@ -402,9 +385,7 @@ func makeNewer(t *testing.T, path string) {
 			return tx.Bucket([]byte("meta")).Put([]byte("version"), []byte("1000"))
 		}), db.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func TestCheckAndRunReportEveryInvalidPart(t *testing.T) {
@@ -437,9 +418,7 @@ func TestCheckBesideABridgeThatHasTheAddress(t *testing.T) {
 	}
 	pair := certificate.New(t, "ndr.example", time.Now().Add(time.Hour), nil)
 	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	withTLS := fmt.Sprintf(", tls: {cert_file: %s, key_file: %s}",
 		writeFile(t, "admin.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})), 0o600),
 		writeFile(t, "admin.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})), 0o600))

@@ -20,6 +20,7 @@ import (
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/internal/admin"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 // aCluster is the state of a cluster that runs well.
@@ -182,9 +183,7 @@ admin: {listen: %q, token: s3cret-token}
 appliances: [{name: hq, url: "https://sensor.example", api_key: k}]
 sinks: [{name: log, file: {path: "-"}}]
 `, filepath.Join(t.TempDir(), "state.db"), listen)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 

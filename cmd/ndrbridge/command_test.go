@@ -10,6 +10,7 @@ import (
 
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
+	"ndrbridge/test/require"
 )
 
 const good = `
@@ -31,9 +32,7 @@ sinks: [{name: log, file: {path: "-"}}]
 func TestCheckReportsEveryStream(t *testing.T) {
 	text := strings.Replace(streams, "}}]", "}}, {name: oncall, webhook: {preset: pagerduty, key: s3cret}}]", 1) + "tickets: {enabled: true}\n"
 	config, err := configs.Parse("ndrbridge.yaml", []byte(text), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var out bytes.Buffer
 	printPlan(&out, []string{"a.yaml", "b.yaml"}, config)
 	var got []string
@@ -62,9 +61,7 @@ func TestCommands(t *testing.T) {
 	folder := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	valid := file("good.yaml", good)

@@ -10,13 +10,12 @@ import (
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/internal/fixture"
 	"ndrbridge/sinks/webhook/presets"
+	"ndrbridge/test/require"
 )
 
 func TestNamesAreCompleted(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "ndrbridge.yaml")
-	if err := os.WriteFile(config, []byte(streams), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(config, []byte(streams), 0o600))
 	for _, c := range []struct {
 		name string
 		args []string

@@ -13,6 +13,7 @@ import (
 	"ndrbridge/internal/bridge"
 	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/sinks/webhook/presets"
+	"ndrbridge/test/require"
 )
 
 // configNew runs config new and returns what it prints.
@@ -47,17 +48,13 @@ func TestNewConfigurationsLoadAndTheirSinksOpen(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "ndrbridge.yaml")
 			configNew(t, 0, append(args, "--output", file)...)
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			source := configs.Source{Paths: []string{file}}
 			if _, err := configs.Load(source); err == nil || !strings.Contains(err.Error(), ".key") {
 				t.Errorf("without the secrets: %v", err)
 			}
 			for _, secret := range regexp.MustCompile(`_file: \./([a-z0-9_-]+\.(?:key|creds))`).FindAllStringSubmatch(string(text), -1) {
-				if err := os.WriteFile(filepath.Join(filepath.Dir(file), secret[1]), []byte("0123456789abcdef0123456789abcdef"), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(file), secret[1]), []byte("0123456789abcdef0123456789abcdef"), 0o600))
 			}
 			config, err := configs.Load(source)
 			if err != nil {

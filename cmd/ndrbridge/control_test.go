@@ -19,6 +19,7 @@ import (
 	"ndrbridge/internal/bridge"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 // installation is an appliance, a configuration, and perhaps a bridge that runs
@@ -59,9 +60,7 @@ sinks:
   - {name: log, file: {path: %q}, start: beginning, batch: {linger: 1ms}}
   %s
 `, filepath.Join(folder, "state.db"), i.admin, server.URL, standin.DefaultAPIKey, i.events, strings.Join(sinks, "\n  "))
-	if err := os.WriteFile(i.config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(i.config, []byte(text), 0o600))
 	return i
 }
 
@@ -70,13 +69,9 @@ func (i *installation) start() (stop func()) {
 	i.t.Helper()
 	load := func() (*configs.Config, error) { return configs.Load(configs.Source{Paths: []string{i.config}}) }
 	config, err := load()
-	if err != nil {
-		i.t.Fatal(err)
-	}
+	require.NoError(i.t, err)
 	b, err := bridge.New(i.t.Context(), config, bridge.Options{Version: "test", Log: slog.New(slog.DiscardHandler), Stdout: io.Discard, Load: load})
-	if err != nil {
-		i.t.Fatal(err)
-	}
+	require.NoError(i.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- b.Run(ctx) }()

@@ -11,6 +11,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/require"
 )
 
 // addDeadLetters creates the state of an installation whose bridge has not run, with so many
@@ -18,21 +19,15 @@ import (
 func (i *installation) addDeadLetters(deadLetters int) {
 	i.t.Helper()
 	store, err := checkpoint.Open(filepath.Join(filepath.Dir(i.config), "state.db"), checkpoint.Options{})
-	if err != nil {
-		i.t.Fatal(err)
-	}
+	require.NoError(i.t, err)
 	c := checkpoint.Commit{Source: checkpoint.Source{Appliance: "hq", Stream: "detections"}, Position: []byte(`{}`)}
 	for n := range deadLetters {
 		c.Dead = append(c.Dead, checkpoint.DeadLetter{
 			Key: fmt.Sprintf("%03d", n), Class: "invalid", Reason: "id: no number", Time: time.Unix(int64(n), 0), Body: []byte("\xff\x1b not JSON"),
 		})
 	}
-	if err := store.Commit(i.t.Context(), c); err != nil {
-		i.t.Fatal(err)
-	}
-	if err := store.Close(); err != nil {
-		i.t.Fatal(err)
-	}
+	require.NoError(i.t, store.Commit(i.t.Context(), c))
+	require.NoError(i.t, store.Close())
 }
 
 func TestDeadLettersOfAStreamAreListed(t *testing.T) {
@@ -62,9 +57,7 @@ func TestDeadLettersOfAStreamAreListed(t *testing.T) {
 				Body       json.RawMessage `json:"body"`
 				BodyBase64 []byte          `json:"body_base64"`
 			}
-			if err := json.Unmarshal([]byte(lines[0]), &first); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal([]byte(lines[0]), &first))
 			if len(lines) != c.n || first.Key != c.first || first.Body != nil || first.EventID != "" || string(first.BodyBase64) != "\xff\x1b not JSON" {
 				t.Errorf("%d lines, the first of them %s", len(lines), lines[0])
 			}

@@ -20,6 +20,7 @@ import (
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/docs"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 // showcase is where the examples of the reference are played: a bridge between a
@@ -36,9 +37,7 @@ type showcase struct {
 func playExamples(t *testing.T) map[string]string {
 	// As long as the folder that the page shows, so that tables have the same columns.
 	folder := filepath.Join(os.TempDir(), fmt.Sprintf("ndrbridge%05d", os.Getpid()%100000))
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(folder, 0o700))
 	t.Cleanup(func() { os.RemoveAll(folder) })
 	t.Chdir(folder)
 	// The audit log contains two entries, without that of the ticket.
@@ -69,9 +68,7 @@ sinks:
   - {name: soc, webhook: {url: %q}, start: beginning, probe: 20ms, batch: {linger: 1ms}}
 tickets: {enabled: true}
 `, s.admin, server.URL, standin.DefaultAPIKey, s.events, s.soc.url)
-	if err := os.WriteFile(s.config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(s.config, []byte(text), 0o600))
 	s.play()
 	return s.printed
 }
@@ -135,9 +132,7 @@ func (s *showcase) appendConfig(text string) {
 	if err == nil {
 		err = os.WriteFile(s.config, append(before, text...), 0o600)
 	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 }
 
 // show types a line and keeps what it prints.
@@ -167,9 +162,7 @@ func (s *showcase) typed(ctx context.Context, line string, out output) {
 	c := &command{environ: []string{"NDRBRIDGE_CONFIG=" + s.config}, stdin: strings.NewReader(""), stdout: out, stderr: out}
 	if _, path, ok := strings.Cut(line, " < "); ok {
 		file, err := os.Open(path)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		require.NoError(s.t, err)
 		defer file.Close()
 		c.stdin = file
 	}
@@ -179,9 +172,7 @@ func (s *showcase) typed(ctx context.Context, line string, out output) {
 		s.t.Fatalf("%s: exit %d\n%s", line, got, out)
 	}
 	cmd, _, err := root.Find(words[1:])
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	s.printed[cmd.CommandPath()] += "$ " + line + "\n" + s.names.Replace(out.String())
 }
 
@@ -225,9 +216,7 @@ func newPicky(t *testing.T) *picky {
 func (s *showcase) addDetections() {
 	s.t.Helper()
 	first := s.appliance.AddBacklog(4, time.Hour)[0].ID
-	if err := s.appliance.Update(func(d *standin.Detection) { d.TicketID = standin.TicketID{ID: "SEC-1"} }, first); err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, s.appliance.Update(func(d *standin.Detection) { d.TicketID = standin.TicketID{ID: "SEC-1"} }, first))
 }
 
 // closeTicket posts a ticket command.
@@ -235,9 +224,7 @@ func (s *showcase) closeTicket() {
 	s.t.Helper()
 	const body = `{"ticket_id": "SEC-1", "status": "closed", "resolution": "action_taken"}`
 	answer, err := http.Post("http://"+s.admin+"/api/v1/tickets", "application/json", strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	if err := answer.Body.Close(); err != nil || answer.StatusCode != http.StatusAccepted {
 		s.t.Fatalf("the ticket command was answered with %s %v", answer.Status, err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/require"
 )
 
 func TestHealthExitCode(t *testing.T) {
@@ -40,27 +41,19 @@ func TestHealthExitCode(t *testing.T) {
 	folder := t.TempDir()
 	certFile, keyFile := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
 	key, err := x509.MarshalPKCS8PrivateKey(secure.TLS.Certificates[0].PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for path, block := range map[string]*pem.Block{
 		certFile: {Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}, keyFile: {Type: "PRIVATE KEY", Bytes: key},
 	} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
 	}
 	ofTLS := []string{"NDRBRIDGE_ADMIN_LISTEN=" + strings.TrimPrefix(secure.URL, "https://"), "NDRBRIDGE_ADMIN_TLS_CERT_FILE=" + certFile, "NDRBRIDGE_ADMIN_TLS_KEY_FILE=" + keyFile}
 
 	at := strings.TrimPrefix(lives.URL, "http://")
 	_, port, err := net.SplitHostPort(at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "ndrbridge.yaml")
-	if err := os.WriteFile(file, []byte("colour: red\nadmin: {listen: '"+at+"', token_file: /nowhere}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte("colour: red\nadmin: {listen: '"+at+"', token_file: /nowhere}\n"), 0o600))
 	for _, c := range []struct {
 		name    string
 		args    []string

@@ -22,6 +22,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 // attack is how a hostile server answers. echo is all of the request, what signs it
@@ -234,9 +235,7 @@ func refuseRequests(c net.Conn, lines *bufio.Reader, connect string) {
 func hostileKafka(t *testing.T) string {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "ndr.detections", "ndr.events", "ndr.tickets"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(cluster.Close)
 	control := func(key kmsg.Key, answer func(kmsg.Request) kmsg.Response) {
 		cluster.ControlKey(int16(key), func(r kmsg.Request) (kmsg.Response, error, bool) {

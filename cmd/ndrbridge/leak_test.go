@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"ndrbridge/configs"
+	"ndrbridge/test/require"
 )
 
 // marker is what every secret of these tests has in it. It stays as it is where a
@@ -79,9 +80,7 @@ func walk(t *testing.T, path string, v reflect.Value, found func(path, secret st
 	switch value := v.Interface().(type) {
 	case configs.Secret:
 		secret, err := value.Read()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		found(path, secret)
 		return
 	case configs.URL:
@@ -89,9 +88,7 @@ func walk(t *testing.T, path string, v reflect.Value, found func(path, secret st
 			return
 		}
 		u, err := url.Parse(value.Value())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		found(path, u.User.String())
 		found(path, u.RawQuery)
 		return

@@ -20,6 +20,7 @@ import (
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 // environment is what all mistakes share: servers of several kinds, and a bridge that runs.
@@ -62,9 +63,7 @@ func newEnvironment(t *testing.T) *environment {
 	serve("10.20.0.5:18080", answer(http.StatusOK, "text/html", "<html><title>Welcome</title>It works!</html>"), nil)
 	serve("10.20.0.6:18080", answer(http.StatusForbidden, "text/plain", "invalid_token"), nil)
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "ndr.audit"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(cluster.Close)
 	add("10.20.0.7:19092", cluster.ListenAddrs()[0])
 	add("10.20.0.8:14222", strings.TrimPrefix(loopback.NATS(t, nil).ClientURL(), "nats://"))
@@ -72,9 +71,7 @@ func newEnvironment(t *testing.T) *environment {
 	running := install(t, "- {name: soc, webhook: {url: \"http://127.0.0.1:1\"}}")
 	running.start()
 	folder := filepath.Dir(running.config) + "/"
-	if err := os.WriteFile(folder+"token", []byte("s3cret-token\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(folder+"token", []byte("s3cret-token\n"), 0o600))
 	add("/home/running/", folder)
 	add("10.20.0.9:19600", running.admin)
 
@@ -83,18 +80,12 @@ func newEnvironment(t *testing.T) *environment {
 	if err == nil {
 		err = state.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	e.state = string(content)
 	certificates := t.TempDir() + "/"
-	if err := os.WriteFile(certificates+"other.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.Certificate[0]}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(certificates+"other.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.Certificate[0]}), 0o600))
 	add("/home/certificates/", certificates)
 	return e
 }

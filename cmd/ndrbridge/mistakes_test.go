@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/test/require"
 )
 
 // Mistakes that people make, each with everything that is printed. The files in
@@ -125,9 +126,7 @@ func TestMistakesAreExplained(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, area := range areas {
 		text, err := os.ReadFile(area)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		mistakes := parseMistakes(string(text))
 		for _, m := range mistakes {
 			if seen[m.name] {
@@ -173,9 +172,7 @@ func (e *environment) make(t *testing.T, m *mistake) outcome {
 	place := strings.NewReplacer(names...)
 	for _, f := range m.files {
 		path := filepath.Join(folder, f.name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		var err error
 		if strings.HasSuffix(f.name, "/") {
 			err = os.Mkdir(path, 0o700)
@@ -187,9 +184,7 @@ func (e *environment) make(t *testing.T, m *mistake) outcome {
 			}
 			err = os.WriteFile(path, []byte(text), 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	var environ []string
 	listens := strings.Contains(m.command, "/home/running") || slices.ContainsFunc(m.files, func(f sampleFile) bool { return strings.Contains(f.text, "admin:") })

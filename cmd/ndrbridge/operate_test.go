@@ -19,6 +19,7 @@ import (
 
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/require"
 )
 
 // receiver is a webhook target that can be switched to reject the audit log.
@@ -74,9 +75,7 @@ func startDelivered(t *testing.T, detections int) (*receiver, *installation, fun
 func (i *installation) byAddress() []string {
 	i.t.Helper()
 	token := filepath.Join(filepath.Dir(i.config), "token")
-	if err := os.WriteFile(token, []byte("s3cret-token\n"), 0o600); err != nil {
-		i.t.Fatal(err)
-	}
+	require.NoError(i.t, os.WriteFile(token, []byte("s3cret-token\n"), 0o600))
 	return []string{"--admin", "http://" + i.admin, "--token-file", token}
 }
 
@@ -95,9 +94,7 @@ func (i *installation) awaitStatus(what string, wanted func(admin.Status) bool) 
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		last, _ = i.run(0, append([]string{"status", "--json"}, i.byAddress()...)...)
 		var status admin.Status
-		if err := json.Unmarshal([]byte(last), &status); err != nil {
-			i.t.Fatal(err)
-		}
+		require.NoError(i.t, json.Unmarshal([]byte(last), &status))
 		if wanted(status) {
 			return
 		}
@@ -147,9 +144,7 @@ func (i *installation) keysOf(flags []string) (keys []string) {
 			EventID            string `json:"event_id"`
 			Body               struct{ Data json.RawMessage }
 		}
-		if err := json.Unmarshal([]byte(line), &deadLetter); err != nil {
-			i.t.Fatal(err)
-		}
+		require.NoError(i.t, json.Unmarshal([]byte(line), &deadLetter))
 		if deadLetter.Key == "" || deadLetter.Class != "rejected" || deadLetter.EventID == "" || deadLetter.Body.Data == nil || !strings.Contains(deadLetter.Reason, "422") {
 			i.t.Errorf("dead list --json prints %s", line)
 		}

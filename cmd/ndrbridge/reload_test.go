@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"ndrbridge/test/require"
 )
 
 func TestARunningBridgeReloadsOnCommand(t *testing.T) {
@@ -13,9 +15,7 @@ func TestARunningBridgeReloadsOnCommand(t *testing.T) {
 	i.start()
 	i.await("detections", 1)
 	text, err := os.ReadFile(i.config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, c := range []struct {
 		name, config, flag string
 		exit               int
@@ -27,9 +27,7 @@ func TestARunningBridgeReloadsOnCommand(t *testing.T) {
 		{"an error", string(text) + "colour: red\n", "", 78, "colour"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if err := os.WriteFile(i.config, []byte(c.config), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(i.config, []byte(c.config), 0o600))
 			args := append([]string{"reload"}, i.byAddress()...)
 			if c.flag != "" {
 				args = append(args, c.flag)

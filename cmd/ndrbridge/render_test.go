@@ -11,6 +11,7 @@ import (
 
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/sinks/webhook/presets"
+	"ndrbridge/test/require"
 )
 
 const presetSinks = `
@@ -29,9 +30,7 @@ sinks:
 
 func TestRenderCommand(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "ndrbridge.yaml")
-	if err := os.WriteFile(config, []byte(presetSinks), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(config, []byte(presetSinks), 0o600))
 	events := strings.Join([]string{highLine, "", lowLine, textLine, auditLine}, "\n")
 	for _, test := range []struct {
 		name   string
@@ -163,9 +162,7 @@ func FuzzABodyIsPrintedWithoutControlCharacters(f *testing.F) {
 
 func TestRenderNeedsNoSinkOfTheConfigurationInTheEnvironment(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "ndrbridge.yaml")
-	if err := os.WriteFile(config, []byte(presetSinks), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(config, []byte(presetSinks), 0o600))
 	for _, test := range []struct {
 		name string
 		args []string

@@ -11,6 +11,7 @@ import (
 
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/internal/pipeline/routing"
+	"ndrbridge/test/require"
 )
 
 // routed runs a command with a configuration whose secrets cannot be read, and files beside
@@ -37,9 +38,7 @@ tests:
 		"unreadable.yaml": "tests: [{nam: x}]",
 		"events.jsonl":    highLine + "\n" + auditLine + "\n",
 	} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	var out, errs bytes.Buffer
 	c := &command{environ: []string{"NDRBRIDGE_CONFIG=ndrbridge.yaml"}, stdin: strings.NewReader(stdin), stdout: &out, stderr: &errs}
@@ -86,9 +85,7 @@ FAIL  fails (tests.yaml:6)
 
 func TestTheTestsOfTheExample(t *testing.T) {
 	example, err := filepath.Abs("../../configs/example.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	code, stdout, stderr := routed(t, "", "test", "--config", example, filepath.Join(filepath.Dir(example), "tests", "example.yaml"))
 	if code != commandline.ExitDone {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)

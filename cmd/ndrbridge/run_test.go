@@ -13,6 +13,7 @@ import (
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
@@ -33,17 +34,11 @@ func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
 	}
 
 	text, err := os.ReadFile(i.config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	hangup := func(config, logged string) {
 		t.Helper()
-		if err := os.WriteFile(i.config, []byte(config), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(i.config, []byte(config), 0o600))
+		require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 		await(t, logged, func() bool { return strings.Contains(log.String(), logged) })
 	}
 	hangup(string(text), `msg="configuration reloaded" trigger=signal changes=0`)
@@ -78,14 +73,10 @@ func TestABridgeRunsAsAMemberOfACluster(t *testing.T) {
 	t.Parallel()
 	i := install(t)
 	text, err := os.ReadFile(i.config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	yaml := fmt.Sprintf("cluster: {name: test, member: one, shards: 3, replicas: 1, nats: {url: %q}}\n", loopback.NATS(t, nil).ClientURL()) +
 		strings.Replace(string(text), i.events, i.events+".{shard}", 1)
-	if err := os.WriteFile(i.config, []byte(yaml), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(i.config, []byte(yaml), 0o600))
 	i.appliance.AddMany(3)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

@@ -13,6 +13,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/require"
 )
 
 func TestTheStateIsShown(t *testing.T) {
@@ -43,9 +44,7 @@ func TestTheStateIsShown(t *testing.T) {
 			Cursor     int
 		}
 	}
-	if err := json.Unmarshal([]byte(out), &shown); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(out), &shown))
 	if shown.Running || shown.Path == "" || shown.Journal.Events != 3 || len(shown.Streams) != 3 || shown.Streams[0].Position == nil ||
 		len(shown.Sinks) != 1 || !shown.Sinks[0].Configured || shown.Sinks[0].Cursor != 3 {
 		t.Errorf("state show --json prints %s", out)
@@ -57,17 +56,13 @@ func TestStateShowsPendingCommands(t *testing.T) {
 	i := install(t)
 	i.start()()
 	store, err := checkpoint.Open(filepath.Join(filepath.Dir(i.config), "state.db"), checkpoint.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	body := []byte("{}")
 	_, err = store.Accept(t.Context(), []checkpoint.Command{{Appliance: "hq", Body: body}, {Appliance: "hq", Body: body}, {Appliance: "hq", Body: body}})
 	if err == nil {
 		err = store.Finish(t.Context(), checkpoint.Outcome{ID: 1, State: checkpoint.CommandApplied, Done: time.Now()})
 	}
-	if err := errors.Join(err, store.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, store.Close()))
 	offline := []string{"--config", i.config}
 	i.expect(offline, []expected{
 		{[]string{"state", "show"}, 0, []string{"2 commands pending, 1 done"}},
@@ -99,18 +94,14 @@ func TestTheStateIsBackedUp(t *testing.T) {
 	i.expect([]string{"--config", i.config}, []expected{{[]string{"state", "backup", second}, 0, []string{second}}})
 	third := filepath.Join(folder, "third.db")
 	out, _ := i.run(0, "state", "backup", "-", "--config", i.config)
-	if err := os.WriteFile(third, []byte(out), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(third, []byte(out), 0o600))
 	for _, path := range []string{first, second, third} {
 		info, err := os.Stat(path)
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%v (%v)", info, err)
 		}
 		store, err := checkpoint.Open(path, checkpoint.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		stats, err := store.Stats(t.Context())
 		if err != nil || stats.Last != 3 {
 			t.Errorf("%s holds %d events (%v)", path, stats.Last, err)
@@ -145,12 +136,8 @@ func TestStateMaintenance(t *testing.T) {
 		{[]string{"state", "rename", "soc", "chat"}, 1, []string{"the configuration has the sink soc"}},
 	})
 	text, err := os.ReadFile(i.config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(i.config, bytes.Replace(text, []byte("name: soc"), []byte("name: chat"), 1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(i.config, bytes.Replace(text, []byte("name: soc"), []byte("name: chat"), 1), 0o600))
 	i.expect(offline, []expected{
 		{[]string{"status"}, 0, []string{"soc is not configured: delete its state with ndrbridge state forget soc"}},
 		{[]string{"state", "rename", "none", "chat"}, 1, []string{"none"}},
@@ -167,9 +154,7 @@ func TestStateMaintenance(t *testing.T) {
 	if r.taken.Load() != 3 {
 		t.Errorf("the renamed sink got %d events, not those three once", r.taken.Load())
 	}
-	if err := os.WriteFile(i.config, []byte(strings.Replace(string(text), r.sink(), "", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(i.config, []byte(strings.Replace(string(text), r.sink(), "", 1)), 0o600))
 	forget := func(sink string) []expected {
 		return []expected{
 			{[]string{"state", "forget", "none"}, 1, []string{"none"}},
@@ -182,9 +167,7 @@ func TestStateMaintenance(t *testing.T) {
 	i.expect(offline, []expected{{[]string{"state", "backup", backup}, 0, nil}})
 	i.expect(offline, forget("chat"))
 	// The same, while a bridge without the sink runs.
-	if err := os.Rename(backup, filepath.Join(filepath.Dir(i.config), "state.db")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Rename(backup, filepath.Join(filepath.Dir(i.config), "state.db")))
 	defer i.start()()
 	i.expect(offline, []expected{
 		{[]string{"state", "rename", "none", "talk"}, 1, []string{"none"}},

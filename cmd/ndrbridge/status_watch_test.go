@@ -21,6 +21,7 @@ import (
 
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/require"
 )
 
 func TestTheStatusIsWatched(t *testing.T) {
@@ -139,9 +140,7 @@ func TestAStatusLeavesNoConnectionOpen(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	authority := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
 	c := &command{adminURL: server.URL, givenTLS: givenTLS{caFile: authority}, stderr: io.Discard}
 	if _, err := c.status(t.Context()); err == nil || !strings.Contains(err.Error(), "the state is being opened") {
 		t.Error(err)

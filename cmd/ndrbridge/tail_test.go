@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -26,9 +27,7 @@ func TestTheNewestEventsAreKept(t *testing.T) {
 				at := time.Unix(int64(i%50*2+i/50), 0)
 				e, err := transform.New(transform.Attributes{ID: fmt.Sprint(at.Unix()), Source: "ndrbridge://hq/auditlog", Type: "io.ndrbridge.x", RecordedTime: at},
 					fmt.Appendf(nil, `{"padding":"%0*d"}`, padding, 0))
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				l.add(e)
 				if len(l.events) > 2*3+usualLines || len(l.events) > 1 && l.bytes > 2*c.maxBytes {
 					t.Fatalf("%d events of %d bytes are held", len(l.events), l.bytes)
@@ -60,9 +59,7 @@ func TestTailFiltersByStream(t *testing.T) {
 		{"ndrbridge://bridge/events", "events", true},
 	} {
 		e, err := transform.New(transform.Attributes{ID: "1", Source: c.source, Type: "io.ndrbridge.x"}, []byte(`{}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got := ofStream(e, c.stream); got != c.want {
 			t.Errorf("%s is of %q: %v", c.source, c.stream, got)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 )
 
 // command makes the state of an installation whose bridge has not run, with ticket
@@ -15,9 +16,7 @@ import (
 func (i *installation) command(n int) {
 	i.t.Helper()
 	store, err := checkpoint.Open(filepath.Join(filepath.Dir(i.config), "state.db"), checkpoint.Options{})
-	if err != nil {
-		i.t.Fatal(err)
-	}
+	require.NoError(i.t, err)
 	var commands []checkpoint.Command
 	for k := range n {
 		commands = append(commands, checkpoint.Command{
@@ -34,9 +33,7 @@ func (i *installation) command(n int) {
 	if err == nil {
 		err = store.Close()
 	}
-	if err != nil {
-		i.t.Fatal(err)
-	}
+	require.NoError(i.t, err)
 }
 
 func TestTicketCommandsAreListedRetriedAndDropped(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ndrbridge/test/require"
 )
 
 func TestTimesAreParsed(t *testing.T) {
@@ -56,9 +58,7 @@ func TestTimesAreParsed(t *testing.T) {
 
 func TestADayOfTheClockChangeBeginsAtMidnight(t *testing.T) {
 	zone, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	at, err := timeOf("yesterday", time.Date(2026, 3, 30, 9, 0, 0, 0, zone))
 	if want := time.Date(2026, 3, 29, 0, 0, 0, 0, zone); err != nil || !at.Equal(want) {
 		t.Errorf("%s (%v), want %s", at, err, want)

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/require"
 )
 
 func TestAnswers(t *testing.T) {
@@ -53,20 +54,14 @@ func TestAnswers(t *testing.T) {
 				Token: c.token, NotReady: func() []string { return c.notReady }, Metrics: registry,
 			})
 			request, err := http.NewRequestWithContext(t.Context(), c.method, server.URL+c.path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			request.Header.Set("Authorization", c.authorization)
 			request.Host = c.host
 			answer, err := http.DefaultClient.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer answer.Body.Close()
 			body, err := io.ReadAll(answer.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if answer.StatusCode != c.status || !strings.Contains(string(body), c.body) {
 				t.Errorf("%d %s; want %d with %q", answer.StatusCode, body, c.status, c.body)
 			}

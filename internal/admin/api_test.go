@@ -12,6 +12,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/admin"
 	"ndrbridge/poller"
+	"ndrbridge/test/require"
 )
 
 // endpoints are all endpoints of the API.
@@ -51,21 +52,15 @@ var endpoints = []struct{ method, path string }{
 func request(t *testing.T, method, address, body, token string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return answer, string(text)
 }
 
@@ -204,15 +199,11 @@ func TestABodyOfUnknownLength(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, server := serve(t, newControl(t))
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/api/v1/sinks/lake/pause", io.MultiReader(strings.NewReader(c.body)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			r.ContentLength, r.TransferEncoding = -1, []string{"chunked"}
 			r.Header.Set("Authorization", "Bearer "+token)
 			answer, err := http.DefaultClient.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer answer.Body.Close()
 			if answer.StatusCode != c.status {
 				t.Errorf("%s, want %d", answer.Status, c.status)
@@ -224,19 +215,13 @@ func TestABodyOfUnknownLength(t *testing.T) {
 func TestCrossOriginRequestsAreRefused(t *testing.T) {
 	_, server := serve(t, newControl(t))
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/api/v1/sinks/lake/pause", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.Header.Set("Origin", "https://evil.example")
 	r.Header.Set("Authorization", "Bearer "+token)
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	checkProblem(t, answer, string(body), http.StatusForbidden, "another site")
 }

@@ -18,6 +18,7 @@ import (
 
 	"ndrbridge/internal/admin"
 	"ndrbridge/test/certificate"
+	"ndrbridge/test/require"
 )
 
 const readToken = "r3ader"
@@ -76,9 +77,7 @@ func TestTheTokenForReadingChangesNothing(t *testing.T) {
 func writePair(t *testing.T, folder, name string, pair tls.Certificate) (certFile, keyFile string) {
 	t.Helper()
 	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	certFile, keyFile = filepath.Join(folder, name+".crt"), filepath.Join(folder, name+".key")
 	writePEM(t, certFile, "CERTIFICATE", pair.Certificate[0])
 	writePEM(t, keyFile, "PRIVATE KEY", key)
@@ -87,22 +86,16 @@ func writePair(t *testing.T, folder, name string, pair tls.Certificate) (certFil
 
 func writePEM(t *testing.T, path, kind string, der []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 }
 
 // serveTLS serves the admin interface by HTTPS and returns its address.
 func serveTLS(t *testing.T, o admin.Options, files admin.TLS, log *slog.Logger) string {
 	t.Helper()
 	config, err := files.Server(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	server := admin.NewServer(o)
 	server.Handler, server.TLSConfig = checkAnswers(t, server.Handler), config
 	server.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
@@ -156,9 +149,7 @@ func TestTheInterfaceOverTLS(t *testing.T) {
 			test.config.RootCAs, test.config.ServerName = trusting, "ndr.example"
 			client := http.Client{Transport: &http.Transport{TLSClientConfig: test.config, DisableKeepAlives: true, ForceAttemptHTTP2: true}}
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+test.path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			r.Host = "ndr.example"
 			answer, err := client.Do(r)
 			if test.status == 0 {
@@ -170,9 +161,7 @@ func TestTheInterfaceOverTLS(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer answer.Body.Close()
 			if answer.StatusCode != test.status || answer.ProtoMajor != 1 {
 				t.Errorf("%s %s", answer.Proto, answer.Status)
@@ -188,9 +177,7 @@ func TestTheInterfaceOverTLS(t *testing.T) {
 
 	t.Run("the bridge's own client operates it", func(t *testing.T) {
 		client, err := admin.NewOwnClient(address, "", files)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if !client.IsBridge(t.Context()) {
 			t.Error("it is not taken for a bridge")
 		}
@@ -202,9 +189,7 @@ func TestTheInterfaceOverTLS(t *testing.T) {
 		other := admin.TLS{}
 		other.CertFile, other.KeyFile = writePair(t, t.TempDir(), "other", certificate.New(t, "ndr.example", soon, nil))
 		client, err := admin.NewOwnClient(address, "", other)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if err := client.Health(t.Context()); err == nil || !strings.Contains(err.Error(), "is not that of admin.tls.cert_file") {
 			t.Errorf("the error is %v", err)
 		}
@@ -226,9 +211,7 @@ func TestRenewedCertificatesAreServed(t *testing.T) {
 	served := func() string {
 		t.Helper()
 		conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(t.Context(), "tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer conn.Close()
 		return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Subject.CommonName
 	}
@@ -237,9 +220,7 @@ func TestRenewedCertificatesAreServed(t *testing.T) {
 	}
 	later := time.Now().Add(time.Minute) // a file system may not tell two versions of a moment apart
 	writePEM(t, files.CertFile, "CERTIFICATE", second.Certificate[0])
-	if err := os.Chtimes(files.CertFile, later, later); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chtimes(files.CertFile, later, later))
 	for range 2 {
 		if got := served(); got != "first" {
 			t.Errorf("it serves %s without its key", got)
@@ -250,9 +231,7 @@ func TestRenewedCertificatesAreServed(t *testing.T) {
 	}
 	writePair(t, folder, "own", second)
 	later = later.Add(time.Minute)
-	if err := os.Chtimes(files.KeyFile, later, later); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chtimes(files.KeyFile, later, later))
 	if got := served(); got != "second" {
 		t.Errorf("it serves %s after the renewal", got)
 	}
@@ -290,15 +269,11 @@ func TestSilentConnectionsOverTLSAreClosed(t *testing.T) {
 	address := serveTLS(t, handler(newControl(t)), files, slog.New(slog.DiscardHandler))
 	for range 250 {
 		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 	}
 	client, err := admin.NewOwnClient(address, token, files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := client.Status(ctx); err != nil {

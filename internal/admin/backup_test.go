@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 )
 
 func TestBackupIsAUsableState(t *testing.T) {
@@ -21,17 +22,11 @@ func TestBackupIsAUsableState(t *testing.T) {
 	c.deliver(t, 3)
 	client, server := serve(t, c)
 	var copied bytes.Buffer
-	if err := client.Backup(t.Context(), &copied); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, client.Backup(t.Context(), &copied))
 	path := filepath.Join(t.TempDir(), "copy.db")
-	if err := os.WriteFile(path, copied.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, copied.Bytes(), 0o600))
 	store, err := checkpoint.Open(path, checkpoint.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer store.Close()
 	stats, err := store.Stats(t.Context())
 	if err != nil || stats.Events != 50 || stats.Sinks["lake"].Cursor != 50 || stats.DeadLetters[lake].Count != 3 {
@@ -81,9 +76,7 @@ func TestTruncatedBackupIsAnError(t *testing.T) {
 	t.Run("HTTP/1.0 is refused", func(t *testing.T) {
 		_, server := serve(t, newControl(t))
 		conn, err := net.Dial("tcp", server.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer conn.Close()
 		fmt.Fprintf(conn, "POST /api/v1/backup HTTP/1.0\r\nAuthorization: Bearer %s\r\n\r\n", token)
 		answer, err := io.ReadAll(conn)

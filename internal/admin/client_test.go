@@ -13,6 +13,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/admin"
 	"ndrbridge/poller"
+	"ndrbridge/test/require"
 )
 
 func TestNewClientRejectsInvalidAddresses(t *testing.T) {
@@ -86,9 +87,7 @@ func TestClientDelivery(t *testing.T) {
 	}
 	paused := func() bool {
 		stats, err := c.store.Stats(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return !stats.Sinks["lake"].PausedSince.IsZero()
 	}
 	if err := client.Pause(ctx, "lake"); err != nil || !paused() {
@@ -203,9 +202,7 @@ func TestClientReportsForeignResponses(t *testing.T) {
 			}))
 			defer server.Close()
 			client, err := admin.NewClient(server.URL, token)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if _, err := client.Status(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), token) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
@@ -215,9 +212,7 @@ func TestClientReportsForeignResponses(t *testing.T) {
 		server := httptest.NewServer(nil)
 		server.Close()
 		client, err := admin.NewClient(server.URL, token)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if err := client.Backup(t.Context(), &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "ask the bridge") {
 			t.Errorf("%v", err)
 		}

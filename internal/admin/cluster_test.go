@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/require"
 )
 
 // cluster is an admin.ClusterControl that records the handovers and recoveries.
@@ -41,9 +42,7 @@ func serveCluster(t *testing.T, c *cluster) (*admin.Client, *httptest.Server) {
 	o.Cluster = func() admin.ClusterControl { return c }
 	server := newServer(t, o)
 	client, err := admin.NewClient(server.URL, token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return client, server
 }
 

@@ -16,6 +16,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/admin"
 	"ndrbridge/poller"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -66,9 +67,7 @@ func newControl(t testing.TB) *control {
 			t.Error(err)
 		}
 	})
-	if err := c.store.Configure(t.Context(), map[string]checkpoint.Start{"lake": {}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.store.Configure(t.Context(), map[string]checkpoint.Start{"lake": {}}))
 	return c
 }
 
@@ -77,9 +76,7 @@ func newControl(t testing.TB) *control {
 func (c *control) journal(t testing.TB, count int, fill string) {
 	t.Helper()
 	stats, err := c.store.Stats(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	commit := checkpoint.Commit{Source: detections}
 	if commit.Expect, err = c.store.Position(t.Context(), detections); err != nil {
 		t.Fatal(err)
@@ -88,9 +85,7 @@ func (c *control) journal(t testing.TB, count int, fill string) {
 		commit.Events = append(commit.Events, event(t, n, fill))
 		commit.Position = []byte(strconv.Itoa(n))
 	}
-	if err := c.store.Commit(t.Context(), commit); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.store.Commit(t.Context(), commit))
 }
 
 func event(t testing.TB, n int, fill string) transform.Event {
@@ -99,9 +94,7 @@ func event(t testing.TB, n int, fill string) transform.Event {
 		ID: strconv.Itoa(n), Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created",
 		Appliance: "hq", RecordedTime: time.Unix(int64(n), 0),
 	}, []byte(fill))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }
 
@@ -110,22 +103,16 @@ func event(t testing.TB, n int, fill string) transform.Event {
 func (c *control) deliver(t testing.TB, n int) {
 	t.Helper()
 	cursor, err := c.store.Cursor(t.Context(), "lake")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	records, err := c.store.Read(t.Context(), cursor, checkpoint.Batch{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := checkpoint.Delivery{Sink: "lake", Expect: cursor, Cursor: records[len(records)-1].Seq}
 	for _, r := range records[:n] {
 		s.Dead = append(s.Dead, checkpoint.DeadLetter{
 			Key: checkpoint.DeadKey(r.Seq), Class: "rejected", Reason: "422 <no>", Time: time.Unix(1000, 0).UTC(), Body: r.Event.Structured(),
 		})
 	}
-	if err := c.store.CommitDelivery(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.store.CommitDelivery(t.Context(), s))
 }
 
 // sourceDead dead-letters objects of a source.
@@ -135,9 +122,7 @@ func (c *control) sourceDead(t testing.TB, source checkpoint.Source, deadLetters
 	if err == nil {
 		err = c.store.Commit(t.Context(), checkpoint.Commit{Source: source, Expect: expect, Position: []byte("1"), Dead: deadLetters})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func (c *control) known(o checkpoint.Owner) error {
@@ -354,8 +339,6 @@ func serve(t testing.TB, c admin.Control) (*admin.Client, *httptest.Server) {
 	t.Helper()
 	server := newServer(t, handler(c))
 	client, err := admin.NewClient(server.URL, token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return client, server
 }

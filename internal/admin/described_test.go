@@ -13,6 +13,7 @@ import (
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/admin/openapi"
 	described "ndrbridge/test/appliance/openapi"
+	"ndrbridge/test/require"
 )
 
 // description is the description of the interface, in which an answer has no fields but those
@@ -59,9 +60,7 @@ func newServer(t testing.TB, o admin.Options) *httptest.Server {
 // operation from the path as the client wrote it.
 func checkAnswers(t testing.TB, next http.Handler) http.Handler {
 	d, err := description()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		method := r.Method
 		if method == http.MethodHead {

@@ -22,6 +22,7 @@ import (
 	"ndrbridge/internal/tickets"
 	"ndrbridge/internal/tickets/webhookintake"
 	"ndrbridge/test/hostile"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -32,9 +33,7 @@ func withJira(t *testing.T, c *control) admin.Options {
 		Verify:  &webhookintake.Verification{Method: webhookintake.MethodSignature, Header: "X-Hub-Signature", Secret: readSecret},
 		Mapping: webhookintake.Jira(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	acceptor := tickets.NewAcceptor(c.store, tickets.AcceptorOptions{
 		Appliances: []string{"hq"}, Now: time.Now, Metrics: tickets.NewAcceptorMetrics(prometheus.NewRegistry()),
 	})
@@ -53,9 +52,7 @@ func listen(t *testing.T) (*control, string) {
 	c := newControl(t)
 	server := admin.NewServer(withJira(t, c))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(l) })
 	t.Cleanup(func() {
@@ -69,9 +66,7 @@ func listen(t *testing.T) (*control, string) {
 func dial(t *testing.T, address, text string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := io.WriteString(conn, text); err != nil {
@@ -93,9 +88,7 @@ func TestOperatorIsServedDespiteHostileCallers(t *testing.T) {
 				time.Sleep(50 * time.Millisecond)
 				expectHealthy(t, address)
 				client, err := admin.NewClient("http://"+address, token)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if _, err := client.Status(t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -284,15 +277,11 @@ func TestCrossSiteReadsAreRefused(t *testing.T) {
 	_, address := listen(t)
 	for _, path := range []string{"/metrics", "/api/v1/status", "/api/v1/events"} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r.Header.Set("Authorization", "Bearer "+token)
 		r.Header.Set("Sec-Fetch-Site", "cross-site")
 		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		answer.Body.Close()
 		if answer.StatusCode != http.StatusForbidden {
 			t.Errorf("%s: %s", path, answer.Status)

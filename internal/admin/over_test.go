@@ -21,6 +21,7 @@ import (
 	"ndrbridge/internal/cluster/forward"
 	"ndrbridge/poller"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 // serveOverNATS serves a Control on a NATS subject and returns a client for it.
@@ -28,16 +29,12 @@ func serveOverNATS(t *testing.T, c admin.Control) *admin.Client {
 	t.Helper()
 	s := loopback.NATS(t, nil)
 	nc, err := nats.Connect(s.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	o := handler(c)
 	o.Token = ""
 	server, err := forward.Serve(nc, "ndr.test.shard.00", admin.NewHandler(o), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(server.Close)
 	return admin.NewClientOver(forward.NewTransport(nc, "ndr.test.shard.00"))
 }
@@ -65,9 +62,7 @@ func TestClientOverNATS(t *testing.T) {
 		t.Errorf("%v, want ErrUnknown", err)
 	}
 	var copied bytes.Buffer
-	if err := client.Backup(ctx, &copied); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, client.Backup(ctx, &copied))
 	openCopy(t, filepath.Join(t.TempDir(), "copy.db"), copied.Bytes())
 	c.verify = func(report poller.VerifyReport) ([]poller.Verification, error) {
 		report.Progress("detections", 3, time.Unix(0, 0))
@@ -82,13 +77,9 @@ func TestClientOverNATS(t *testing.T) {
 // openCopy writes a copy of a state and opens it.
 func openCopy(t *testing.T, path string, data []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, data, 0o600))
 	store, err := checkpoint.Open(path, checkpoint.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := store.Close(); err != nil {
 		t.Error(err)
 	}

@@ -8,14 +8,13 @@ import (
 
 	"ndrbridge/internal/admin/openapi"
 	described "ndrbridge/test/appliance/openapi"
+	"ndrbridge/test/require"
 )
 
 // TestEveryRouteIsDescribed compares the routes of the API with its description, both ways.
 func TestEveryRouteIsDescribed(t *testing.T) {
 	d, err := described.Parse(openapi.JSON())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// The interface has these beside the routes.
 	served := []string{"GET /healthz", "GET /readyz", "GET /metrics", "GET " + descriptionPath}
 	for path, operations := range (Options{}).routes() {
@@ -39,13 +38,9 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 // TestEveryOperationIsOnThePageOfTheAPI compares docs/api.md with the description.
 func TestEveryOperationIsOnThePageOfTheAPI(t *testing.T) {
 	d, err := described.Parse(openapi.JSON())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	page, err := os.ReadFile("../../docs/api.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var rows []string
 	for line := range strings.Lines(string(page)) {
 		if strings.HasPrefix(line, "| `") {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/admin/openapi"
+	"ndrbridge/test/require"
 )
 
 // TestSchemasHaveTheFieldsOfTheirTypes compares the schemas of answers with the types that are
@@ -18,9 +19,7 @@ func TestSchemasHaveTheFieldsOfTheirTypes(t *testing.T) {
 	var document struct {
 		Components struct{ Schemas map[string]map[string]any }
 	}
-	if err := json.Unmarshal(openapi.JSON(), &document); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(openapi.JSON(), &document))
 	c := comparison{t, document.Components.Schemas}
 	for name, of := range map[string]any{
 		"Status": Status{}, "History": History{}, "Cluster": Cluster{}, "DeadLetter": DeadLetter{},

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"ndrbridge/test/require"
 )
 
 func TestMessagesAreRead(t *testing.T) {
@@ -52,9 +54,7 @@ func FuzzMessagesRoundTrip(f *testing.F) {
 		written := message{id, event, data}.appendTo(nil)
 		r := bufio.NewReader(bytes.NewReader(append(written, keepAlive...)))
 		got, err := readMessage(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		line := strings.NewReplacer("\r", " ", "\n", " ")
 		if want := line.Replace(string(data)); string(got.data) != want {
 			t.Errorf("data %q was read as %q", want, got.data)

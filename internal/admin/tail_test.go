@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -198,14 +199,10 @@ func TestTailEnds(t *testing.T) {
 		c.journal(t, 16, `"`+strings.Repeat("x", 1<<20)+`"`)
 		_, server := serve(t, c)
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/api/v1/events?since=1970-01-01T00:00:01Z", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r.Header.Set("Authorization", "Bearer "+token)
 		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer answer.Body.Close()
 		c.journal(t, 1, `{}`) // the journal accepts more meanwhile
 		if err := server.Config.Close(); err != nil {

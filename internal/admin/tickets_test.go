@@ -23,6 +23,7 @@ import (
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/tickets"
 	"ndrbridge/internal/tickets/webhookintake"
+	"ndrbridge/test/require"
 )
 
 const secret = "jira-s3cret"
@@ -63,9 +64,7 @@ func readSecret() (string, error) { return secret, nil }
 func post(t *testing.T, address, body string, headers ...string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
@@ -73,14 +72,10 @@ func post(t *testing.T, address, body string, headers ...string) (*http.Response
 		r.Host = host
 	}
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return answer, string(text)
 }
 
@@ -118,9 +113,7 @@ func accepted(t *testing.T, answer *http.Response, body string) answered {
 func (c *control) commands(t *testing.T) []checkpoint.Command {
 	t.Helper()
 	all, err := c.store.Commands(t.Context(), checkpoint.CommandFilter{}, 0, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return all
 }
 
@@ -342,13 +335,9 @@ func TestClientTicketCommands(t *testing.T) {
 		})
 	}
 	stored, err := c.store.Accept(ctx, put)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	rejected := stored[1].ID
-	if err := c.store.Finish(ctx, checkpoint.Outcome{ID: rejected, State: checkpoint.CommandRejected, Reason: "404 no <such> ticket", Done: done}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.store.Finish(ctx, checkpoint.Outcome{ID: rejected, State: checkpoint.CommandRejected, Reason: "404 no <such> ticket", Done: done}))
 	for _, test := range []struct {
 		name   string
 		filter checkpoint.CommandFilter

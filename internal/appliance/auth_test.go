@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"ndrbridge/test/require"
 )
 
 // accepts returns a handler that answers with an empty page if the key is valid.
@@ -41,9 +43,7 @@ func TestARefusedKeyIsReadAgain(t *testing.T) {
 	}
 
 	for range 3 {
-		if err := search(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, search())
 	}
 	expect("a key that is right is read once", 3, 1)
 

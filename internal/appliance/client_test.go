@@ -16,6 +16,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"ndrbridge/test/require"
 )
 
 const testKey = "k3y-for/tests+\"<&"
@@ -37,9 +39,7 @@ func newClientOf(t testing.TB, change ...func(*Options)) *Client {
 		f(&o)
 	}
 	c, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	c.link.clock.agree = 1
 	return c
@@ -169,9 +169,7 @@ func TestRequests(t *testing.T) {
 				}
 				io.WriteString(w, test.answer)
 			}, change)
-			if err := test.call(c); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, test.call(c))
 			if got != test.want {
 				t.Errorf("sent\n%+v, want\n%+v", got, test.want)
 			}
@@ -230,9 +228,7 @@ func TestAPageIsUsedAgain(t *testing.T) {
 		{`{"a":1,"a":2}`, `{}`, `{"deep":[{"er":[]}]}`},
 	} {
 		body.Store(" [" + strings.Join(want, " ,\n") + "]\n ")
-		if err := c.SearchDetections(t.Context(), anySearch, &page); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.SearchDetections(t.Context(), anySearch, &page))
 		if len(page.Objects) != len(want) {
 			t.Fatalf("%d objects, want %d", len(page.Objects), len(want))
 		}
@@ -317,9 +313,7 @@ func TestAConnectionClosedWhileIdleIsNotAFailure(t *testing.T) {
 	c := newClientOf(t, func(o *Options) { o.URL = server.URL })
 	var page Page
 	for range 20 {
-		if err := c.SearchDetections(t.Context(), anySearch, &page); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.SearchDetections(t.Context(), anySearch, &page))
 		server.CloseClientConnections()
 	}
 }
@@ -373,9 +367,7 @@ func TestTheRateIsLimited(t *testing.T) {
 			})
 		})
 		for range 5 {
-			if err := c.SearchDetections(t.Context(), anySearch, new(Page)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
 		}
 		if want := "[0s 0s 500ms 1s 1.5s]"; fmt.Sprint(at) != want {
 			t.Errorf("sent at %s, want %s", at, want)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ndrbridge/test/require"
 )
 
 // hostileAnswer is how many bytes an answer may have.
@@ -29,9 +31,7 @@ func zipped(t *testing.T, body string) http.HandlerFunc {
 	if _, err := w.Write([]byte(body)); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Close())
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Encoding", "gzip")
@@ -111,18 +111,14 @@ func TestAnAnswerCostsNoMoreThanAFewTimesItsSize(t *testing.T) {
 func TestWarningsAreFewAndShort(t *testing.T) {
 	long := strings.Repeat("é\n", 1<<20)
 	body, err := json.Marshal(map[string]any{"records": []int{}, "warnings": append(strings.Split(strings.Repeat("slow ", 100), " "), long)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	several := string(body)
 	if body, err = json.Marshal(map[string]any{"records": []int{}, "warnings": []any{long, 1}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, body := range []string{several, string(body)} {
 		var page RecordPage
-		if err := newClient(t, answer(200, "application/json", body)).SearchRecords(t.Context(), anyRecords, &page); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, newClient(t, answer(200, "application/json", body)).SearchRecords(t.Context(), anyRecords, &page))
 		if n := len(page.Warnings); n == 0 || n > maxWarnings {
 			t.Errorf("%d warnings", n)
 		}

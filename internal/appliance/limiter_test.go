@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"ndrbridge/test/require"
 )
 
 // limitedClient is a client limited to one request per second, and a record of what it
@@ -169,9 +171,7 @@ func TestATurnGrantedToACancelledCallerIsPassedOn(t *testing.T) {
 	for range 50 { // which of the two its owner sees first is left to chance
 		synctest.Test(t, func(t *testing.T) {
 			limiter := &priorityLimiter{limiter: rate.NewLimiter(rate.Inf, 1)}
-			if err := limiter.enter(t.Context(), urgentPriority); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, limiter.enter(t.Context(), urgentPriority))
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
 				if limiter.enter(ctx, urgentPriority) == nil {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"ndrbridge/test/certificate"
+	"ndrbridge/test/require"
 )
 
 // pool is what a CA file with the certificates is read into.
@@ -194,9 +195,7 @@ func proxy(t *testing.T, to string) *url.URL {
 	}))
 	t.Cleanup(server.Close)
 	u, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return u
 }
 

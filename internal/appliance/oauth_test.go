@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"ndrbridge/test/require"
 )
 
 const testSecret = "s3cret+/:word"
@@ -94,9 +96,7 @@ func TestATokenIsKeptUntilShortlyBeforeItEnds(t *testing.T) {
 				var asked []string
 				for time.Since(start) < 30*time.Minute {
 					issued := cloud.issued
-					if err := c.SearchDetections(t.Context(), anySearch, new(Page)); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
 					if cloud.issued > issued {
 						asked = append(asked, time.Since(start).Truncate(time.Minute).String())
 					}
@@ -162,9 +162,7 @@ func TestARefusedTokenIsReplaced(t *testing.T) {
 		cloud := &cloud{expires: "3600"}
 		c := newCloudClient(t, cloud)
 		search := func() error { return c.SearchDetections(t.Context(), anySearch, new(Page)) }
-		if err := search(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, search())
 		cloud.valid = "tok2"
 		var wg sync.WaitGroup
 		for range 5 {
@@ -309,9 +307,7 @@ func TestTokenRequestsCountTowardsTheRate(t *testing.T) {
 				return respond(r, 200, nil, "[]")
 			})
 		})
-		if err := c.SearchDetections(t.Context(), anySearch, new(Page)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
 		if want := "[token 0s search 1s]"; fmt.Sprint(at) != want {
 			t.Errorf("sent %s, want %s", at, want)
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"ndrbridge/test/require"
 )
 
 func TestBytesThatAreNotUTF8AreReplaced(t *testing.T) {
@@ -18,9 +20,7 @@ func TestBytesThatAreNotUTF8AreReplaced(t *testing.T) {
 		{Raw: []byte(`{"n` + "�" + `me":"` + "�" + `"}`), Repaired: true},
 	}
 	var page Page
-	if err := page.decodeArray([]byte(body)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, page.decodeArray([]byte(body)))
 	for i, o := range page.Objects {
 		if string(o.Raw) != string(want[i].Raw) || o.Repaired != want[i].Repaired {
 			t.Errorf("object %d is %q, repaired %t", i, o.Raw, o.Repaired)
@@ -29,9 +29,7 @@ func TestBytesThatAreNotUTF8AreReplaced(t *testing.T) {
 	if len(page.Objects) != len(want) {
 		t.Errorf("%d objects", len(page.Objects))
 	}
-	if err := page.decodeObject([]byte("{\"t\":\"\xc3\"} ")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, page.decodeObject([]byte("{\"t\":\"\xc3\"} ")))
 	if o := page.Objects[0]; string(o.Raw) != "{\"t\":\"�\"}" || !o.Repaired {
 		t.Errorf("%q", o.Raw)
 	}
@@ -50,9 +48,7 @@ func TestTheFieldsAreThoseOfTheObjectItself(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var page Page
-			if err := page.decodeArray([]byte(test.body)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, page.decodeArray([]byte(test.body)))
 			for _, o := range page.Objects {
 				fields := o.Fields()
 				if noted := fields != nil; noted != test.noted {
@@ -197,9 +193,7 @@ func BenchmarkPage(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := page.decodeArray(body); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, page.decodeArray(body))
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/objects, "µs/object")
 }

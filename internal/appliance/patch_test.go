@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ndrbridge/internal/appliance"
+	"ndrbridge/test/require"
 )
 
 func TestChangesAreEncoded(t *testing.T) {
@@ -67,9 +68,7 @@ func TestChangesAreEncoded(t *testing.T) {
 			}))
 			defer server.Close()
 			client, err := appliance.New(appliance.Options{URL: server.URL, Key: func() (string, error) { return "k", nil }})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer client.Close()
 			err = c.call(client)
 			if path != "PATCH "+c.path || !reflect.DeepEqual(body, c.body) {
@@ -100,9 +99,7 @@ func TestTicketing(t *testing.T) {
 			}))
 			defer server.Close()
 			client, err := appliance.New(appliance.Options{URL: server.URL, Key: func() (string, error) { return "k", nil }})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer client.Close()
 			enabled, known, err := client.Ticketing(t.Context())
 			if enabled != c.enabled || known != c.known || err != nil {

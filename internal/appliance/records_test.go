@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"ndrbridge/test/require"
 )
 
 var anyRecords = RecordSearch{From: 1, Until: 2, Limit: 10}
@@ -74,9 +76,7 @@ func TestOtherMembersOfARecordsAnswer(t *testing.T) {
 			} {
 				c := newClient(t, answer(200, "application/json", body))
 				page := RecordPage{Total: 7, Cursor: "old", TerminatedEarly: true, Warnings: []string{"old"}}
-				if err := c.SearchRecords(t.Context(), anyRecords, &page); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, c.SearchRecords(t.Context(), anyRecords, &page))
 				got := said{page.Total, page.Cursor, page.TerminatedEarly, slices.Clip(page.Warnings)}
 				if len(got.warnings) == 0 {
 					got.warnings = nil
@@ -243,9 +243,7 @@ func BenchmarkRecordPage(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := page.decode(body); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, page.decode(body))
 	}
 }
 
@@ -258,9 +256,7 @@ func TestWarningsContainNoSecret(t *testing.T) {
 		fmt.Fprintf(w, `{"records": [], "warnings": %s}`, warnings)
 	})
 	var page RecordPage
-	if err := c.SearchRecords(t.Context(), anyRecords, &page); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.SearchRecords(t.Context(), anyRecords, &page))
 	if want := []string{"you sent Service apikey=[redacted]", "slow store"}; !slices.Equal(page.Warnings, want) {
 		t.Errorf("%q, want %q", page.Warnings, want)
 	}

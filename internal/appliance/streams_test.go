@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ndrbridge/test/require"
 )
 
 // streams are the calls that fill a page with the elements of an array.
@@ -97,9 +99,7 @@ func TestRequestsOfTheOtherStreams(t *testing.T) {
 					return respond(r, 200, nil, test.answer)
 				})
 			})
-			if err := test.call(t, c); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, test.call(t, c))
 			if got != test.want || count != 1 {
 				t.Errorf("sent %d times\n%+v, want\n%+v", count, got, test.want)
 			}
@@ -120,9 +120,7 @@ func TestElementsAreUnchanged(t *testing.T) {
 			})
 			var page Page
 			for range 2 { // it can be used again
-				if err := call(t, c, &page); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, call(t, c, &page))
 				if len(page.Objects) != len(want) || !undated[name] && page.Date.UnixMilli() != 784111777000 {
 					t.Fatalf("%d objects of %s", len(page.Objects), page.Date)
 				}

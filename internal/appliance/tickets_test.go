@@ -9,6 +9,7 @@ import (
 
 	"ndrbridge/internal/appliance"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 // meet returns an appliance that has detections 1 to 3 with the ticket SEC-1 and 4
@@ -22,9 +23,7 @@ func meet(t *testing.T, o standin.Options) (*standin.Appliance, *appliance.Clien
 	server := httptest.NewServer(a)
 	t.Cleanup(server.Close)
 	client, err := appliance.New(appliance.Options{URL: server.URL, Key: func() (string, error) { return standin.DefaultAPIKey, nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	return a, client
 }
@@ -33,12 +32,8 @@ func TestTicketsAtAnAppliance(t *testing.T) {
 	closed, id := "closed", "SEC-9"
 	t.Run("a detection is linked, and found by its ticket", func(t *testing.T) {
 		a, c := meet(t, standin.Options{})
-		if err := c.PatchDetection(t.Context(), 4, appliance.DetectionChange{TicketID: &id}); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.PatchTicket(t.Context(), id, appliance.DetectionChange{Status: &closed}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.PatchDetection(t.Context(), 4, appliance.DetectionChange{TicketID: &id}))
+		require.NoError(t, c.PatchTicket(t.Context(), id, appliance.DetectionChange{Status: &closed}))
 		var page appliance.Page
 		if err := c.DetectionsWithTicket(t.Context(), id, 0, &page); err != nil || len(page.Objects) != 1 {
 			t.Errorf("%d detections, %v", len(page.Objects), err)

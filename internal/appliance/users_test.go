@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"ndrbridge/test/require"
 )
 
 func TestUsers(t *testing.T) {
@@ -61,9 +63,7 @@ func TestUsers(t *testing.T) {
 
 func TestNamesOfTheApplianceNeverRepeatTheKey(t *testing.T) {
 	key, err := json.Marshal(testKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := newClient(t, answer(200, "application/json", `[{"username": `+string(key)+`}]`))
 	if users, _, err := c.Users(t.Context()); err != nil || len(users) != 1 || strings.Contains(users[0].Name, testKey) {
 		t.Errorf("%+v, %v", users, err)

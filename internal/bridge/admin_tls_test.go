@@ -12,6 +12,7 @@ import (
 
 	"ndrbridge/internal/admin"
 	"ndrbridge/test/certificate"
+	"ndrbridge/test/require"
 )
 
 // writePair writes a certificate and its key and returns their paths.
@@ -20,9 +21,7 @@ func writePair(t *testing.T, folder string, pair tls.Certificate) (certFile, key
 	text, key := certificate.PEM(t, pair)
 	certFile, keyFile = filepath.Join(folder, "own.crt"), filepath.Join(folder, "own.key")
 	for path, content := range map[string]string{certFile: text, keyFile: key} {
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	}
 	return certFile, keyFile
 }
@@ -48,9 +47,7 @@ sinks:
 	client := func(token string, files admin.TLS) *admin.Client {
 		t.Helper()
 		c, err := admin.NewOwnClient(r.AdminAddress(), token, files)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return c
 	}
 	for _, test := range []struct {
@@ -74,9 +71,7 @@ sinks:
 		t.Errorf("%+v (%v)", status, err)
 	}
 	resp, err := http.Get("http://" + r.AdminAddress() + "/healthz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusBadRequest {
 		t.Errorf("plain HTTP is answered with %s", resp.Status)

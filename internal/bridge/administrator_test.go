@@ -18,6 +18,7 @@ import (
 	"ndrbridge/internal/admin"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/ledger"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -42,9 +43,7 @@ var errUnreachable = errors.New("the appliance is unreachable")
 func (m *administrator) send(method, path, body string) (location string, answer []byte, err error) {
 	m.t.Helper()
 	r, err := http.NewRequestWithContext(m.t.Context(), method, m.url+"/api/v1"+path, strings.NewReader(body))
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	require.NoError(m.t, err)
 	r.Header.Set("Authorization", "Service apikey="+m.key)
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
@@ -67,9 +66,7 @@ func (m *administrator) send(method, path, body string) (location string, answer
 func (m *administrator) change(method, path, body string) (location string, answer []byte) {
 	m.t.Helper()
 	location, answer, err := m.send(method, path, body)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	require.NoError(m.t, err)
 	m.changes++
 	return location, answer
 }
@@ -97,9 +94,7 @@ func (m *administrator) read(method, path, body string, into any) {
 	if err == nil {
 		err = json.Unmarshal(answer, into)
 	}
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	require.NoError(m.t, err)
 }
 
 // newKey creates a user and returns an API key of it.
@@ -108,9 +103,7 @@ func (m *administrator) newKey(user, roles string) string {
 	m.change(http.MethodPost, "/users", fmt.Sprintf(`{"username": %q, "granted_roles": %s}`, user, roles))
 	var generated struct{ Key string }
 	_, answer := m.change(http.MethodPost, "/users/"+user+"/apikeys", `{"description": "for a test"}`)
-	if err := json.Unmarshal(answer, &generated); err != nil {
-		m.t.Fatal(err)
-	}
+	require.NoError(m.t, json.Unmarshal(answer, &generated))
 	return generated.Key
 }
 
@@ -177,9 +170,7 @@ sinks:
 	await(t, "a detection without a rule", func() bool { return versionsOf(soc, known.ID) == 1 })
 	rule := ana.create("/detections/rules/hiding", `{"offender": "Any", "victim": "Any", "expiration": null, "detection_type": "hacking_tools"}`)
 	hidden := a.Add(ofType(a, "hacking_tools"))[0]
-	if err := a.Update(func(d *standin.Detection) { d.Assignee = "ada" }, known.ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, a.Update(func(d *standin.Detection) { d.Assignee = "ada" }, known.ID))
 	shown := a.Add(ofType(a, "data_exfiltration"))[0]
 	await(t, "a detection that the rule does not hide", func() bool { return versionsOf(soc, shown.ID) == 1 })
 	if versionsOf(soc, hidden.ID) != 0 || versionsOf(soc, known.ID) != 1 {

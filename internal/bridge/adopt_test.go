@@ -17,6 +17,7 @@ import (
 	"ndrbridge/internal/bridge"
 	"ndrbridge/internal/cluster"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 // adopting is a state of a single bridge with two appliances and a cluster that is to adopt
@@ -37,9 +38,7 @@ func adopting(t *testing.T) (single, clustered string, natsURL string, soc *inbo
 func adopt(t *testing.T, clustered string) error {
 	t.Helper()
 	config, err := configs.Parse("ndrbridge.yaml", []byte(clustered), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return bridge.Adopt(t.Context(), config, config.State, func(int64) {})
 }
 
@@ -51,9 +50,7 @@ func deliverAndAdopt(t *testing.T, single, clustered, natsURL string, soc *inbox
 	await(t, "the backlogs", func() bool { return soc.count("") == 19 })
 	await(t, "the sink's cursor", func() bool { return sinkStatus(t, r.control(t), "soc").LagEvents == 0 })
 	r.stop()
-	if err := adopt(t, clustered); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, adopt(t, clustered))
 	return openStorage(t, natsURL, "prod", 4)
 }
 
@@ -61,14 +58,10 @@ func deliverAndAdopt(t *testing.T, single, clustered, natsURL string, soc *inbox
 func openStorage(t *testing.T, natsURL, name string, shards int) *replicated.JetStream {
 	t.Helper()
 	nc, err := nats.Connect(natsURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	storage, err := replicated.OpenJetStream(t.Context(), nc, replicated.JetStreamOptions{Name: name, Shards: shards, Replicas: 1, Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { storage.Close() })
 	return storage
 }
@@ -77,13 +70,9 @@ func TestAClusterAdoptsTheStateOfASingleBridge(t *testing.T) {
 	single, clustered, natsURL, soc := adopting(t)
 	storage := deliverAndAdopt(t, single, clustered, natsURL, soc)
 	config, err := configs.Parse("ndrbridge.yaml", []byte(single), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	before, err := checkpoint.Open(config.State, checkpoint.Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer before.Close()
 	for n := range 4 {
 		path := filepath.Join(t.TempDir(), "state.db")
@@ -91,9 +80,7 @@ func TestAClusterAdoptsTheStateOfASingleBridge(t *testing.T) {
 			t.Errorf("the log was not released: %+v", status)
 		}
 		store, err := checkpoint.Open(path, checkpoint.Options{ReadOnly: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer store.Close()
 		for _, name := range []string{"hq", "dc"} {
 			source := checkpoint.Source{Appliance: name, Stream: "detections"}
@@ -131,14 +118,10 @@ func TestAStateWithEventsToDeliverIsNotAdopted(t *testing.T) {
 		t.Errorf("it was adopted: %v", err)
 	}
 	nc, err := nats.Connect(natsURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer nc.Close()
 	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := js.Stream(t.Context(), "NDR_prod_00"); !errors.Is(err, jetstream.ErrStreamNotFound) {
 		t.Errorf("streams were created: %v", err)
 	}

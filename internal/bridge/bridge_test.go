@@ -27,6 +27,7 @@ import (
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/ledger"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -74,9 +75,7 @@ func run(t *testing.T, yaml string, change ...func(*bridge.Options)) *running {
 	b, err := newBridge(t, yaml, r.log, func() (*configs.Config, error) {
 		return configs.Parse("ndrbridge.yaml", []byte(*r.yaml.Load()), nil)
 	}, change...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.Bridge = b
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -113,9 +112,7 @@ func (r *running) control(t *testing.T) admin.Control {
 func clientOf(t *testing.T, b *bridge.Bridge) *admin.Client {
 	t.Helper()
 	client, err := admin.NewClient("http://"+b.AdminAddress(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return client
 }
 
@@ -317,9 +314,7 @@ func TestTheBridgeIsReadyOnceEveryStreamWasRead(t *testing.T) {
 	})
 	_, metrics := get(t, "http://"+r.AdminAddress()+"/metrics")
 	problems, err := promlint.New(strings.NewReader(metrics)).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, p := range problems {
 		t.Errorf("metric %s: %s", p.Metric, p.Text)
 	}
@@ -328,22 +323,16 @@ func TestTheBridgeIsReadyOnceEveryStreamWasRead(t *testing.T) {
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
 	answer, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return answer.StatusCode, string(body)
 }
 
 func TestErrorsThatTheLogExplains(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(cluster.Close)
 	_, good := startAppliance(t, 1)
 	html := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -426,9 +415,7 @@ func TestABrokerThatIsDownAtTheStartGetsItsEventsLater(t *testing.T) {
 	await(t, "the sink to try", func() bool { return strings.Contains(r.log.String(), "sink is retrying") })
 
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(port), kfake.SeedTopics(1, "ndr.detections"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer cluster.Close()
 	await(t, "the events", func() bool {
 		_, metrics := get(t, "http://"+r.AdminAddress()+"/metrics")
@@ -450,9 +437,7 @@ func TestErrorsThatPreventTheStart(t *testing.T) {
 		{"two bridges on one state", func(t *testing.T) { run(t, good) }, good, []string{"another ndrbridge", path}},
 		{"a state from a newer version", func(t *testing.T) { setVersion(t, path) }, good, []string{"newer version", path}},
 		{"a damaged state", func(t *testing.T) {
-			if err := os.WriteFile(path, bytes.Repeat([]byte("x"), 1<<16), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("x"), 1<<16), 0o600))
 		}, good, []string{"damaged", "restore a backup", path}},
 		{"an unknown key", nil, good + "colour: red\n", []string{"colour", "ndrbridge.yaml:"}},
 		{"a sink named twice", nil, good + discard, []string{"sinks[1].name", "log"}},
@@ -490,16 +475,10 @@ func statePath(t *testing.T, yaml string) string {
 func setVersion(t *testing.T, path string) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	err = db.Update(func(tx *bolt.Tx) error {
 		return tx.Bucket([]byte("meta")).Put([]byte("version"), []byte("99"))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
 }

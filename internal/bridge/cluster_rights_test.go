@@ -22,6 +22,7 @@ import (
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/replicatedtest"
+	"ndrbridge/test/require"
 )
 
 // restricted makes the cluster's NATS server one that requires TLS, with an account whose
@@ -30,9 +31,7 @@ func (b *bridges) restricted(t *testing.T, permissions *server.Permissions) (ref
 	t.Helper()
 	authority := certificate.New(t, "authority", time.Now().Add(time.Hour), nil)
 	file := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Leaf.Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Leaf.Raw}), 0o600))
 	account := server.NewAccount("ndr")
 	b.nats = loopback.NATS(t, func(o *server.Options) {
 		o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate.New(t, "127.0.0.1", time.Now().Add(time.Hour), &authority)}, MinVersion: tls.VersionTLS12}
@@ -43,12 +42,8 @@ func (b *bridges) restricted(t *testing.T, permissions *server.Permissions) (ref
 	log := new(violations)
 	b.nats.SetLogger(log, false, false)
 	account, err := b.nats.LookupAccount(account.Name) // the server made a copy
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := account.EnableJetStream(nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, account.EnableJetStream(nil, nil))
 	b.login = fmt.Sprintf(", username: ana, password: sesame, tls: {ca_file: %q}", file)
 	return log.lines
 }

@@ -22,6 +22,7 @@ import (
 	"ndrbridge/test/fault"
 	"ndrbridge/test/ledger"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -92,17 +93,13 @@ func newBridges(t *testing.T, shards, appliances, n int) *bridges {
 // create creates the cluster in NATS.
 func (b *bridges) create(t *testing.T) {
 	t.Helper()
-	if err := bridge.Init(t.Context(), b.parse(t, b.configuration(t, "init", b.nats.Addr().String()))); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, bridge.Init(t.Context(), b.parse(t, b.configuration(t, "init", b.nats.Addr().String()))))
 }
 
 func (b *bridges) parse(t *testing.T, yaml string) *configs.Config {
 	t.Helper()
 	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return config
 }
 
@@ -116,9 +113,7 @@ func (b *bridges) configuration(t *testing.T, name, address string) string {
 func (b *bridges) link(t *testing.T) *fault.Proxy {
 	t.Helper()
 	link, err := fault.New(b.nats.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { link.Close() })
 	return link
 }
@@ -313,9 +308,7 @@ func TestAReloadReachesAllMembers(t *testing.T) {
 	owners := one.owners(t, 2)
 	for _, m := range []*clusterMember{one, two} {
 		if !slices.Contains(owners, m.name) { // the other one was alone when it took them
-			if err := clientOf(t, one.Bridge).Handover(t.Context(), admin.Handover{Shard: new(0)}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, clientOf(t, one.Bridge).Handover(t.Context(), admin.Handover{Shard: new(0)}))
 			awaitCluster(t, "each member to own a shard", func() bool { return slices.Contains(m.owners(t, 2), m.name) })
 		}
 	}
@@ -325,9 +318,7 @@ func TestAReloadReachesAllMembers(t *testing.T) {
 		m.yaml.Store(&yaml)
 	}
 	changed, err := one.control(t).Reload(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(changed.Changes) == 0 {
 		t.Error("no change is reported")
 	}
@@ -375,9 +366,7 @@ func TestAMemberWithAnotherNumberOfShardsEnds(t *testing.T) {
 	b.join(t, "one").owners(t, 1)
 	b.shards = 3
 	other, err := newBridge(t, b.configuration(t, "two", b.nats.Addr().String()), io.Discard, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := other.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "set cluster.shards: 2 instead of 3") {
 		t.Errorf("got %v", err)
 	}
@@ -389,9 +378,7 @@ func TestAShardIsHandedOverThroughAnyMember(t *testing.T) {
 	one, two := b.join(t, "one"), b.join(t, "two")
 	owner, other := sorted(t, one, two)
 	other.owners(t, 2) // it sees the owner, too
-	if err := clientOf(t, other.Bridge).Handover(t.Context(), admin.Handover{Shard: new(0)}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, clientOf(t, other.Bridge).Handover(t.Context(), admin.Handover{Shard: new(0)}))
 	if owners := owner.owners(t, 2); owners[0] != other.name {
 		t.Errorf("the owner is %s", owners[0])
 	}

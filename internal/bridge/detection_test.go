@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/require"
 )
 
 func TestADetectionIsFoundWithItsDeliveries(t *testing.T) {
@@ -23,9 +24,7 @@ func TestADetectionIsFoundWithItsDeliveries(t *testing.T) {
 	full.Answer(http.StatusNotFound)
 	r := run(t, yaml)
 	c := r.control(t)
-	if err := c.Pause(t.Context(), "off"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Pause(t.Context(), "off"))
 	await(t, "the backlog", func() bool { return soc.count("") == 30 })
 	d := a.Generate()
 	a.Add(d)

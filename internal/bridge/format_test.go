@@ -25,6 +25,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/admin"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
 )
@@ -164,13 +165,9 @@ func linesOf(body []byte) [][]byte {
 func TestEveryFormatArrivesAtEverySink(t *testing.T) {
 	a, url := startAppliance(t, 60)
 	a.AddAudit(30)
-	if err := a.AddRecordBacklog(60, 10*time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, a.AddRecordBacklog(60, 10*time.Minute))
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(cluster.Close)
 	nats := loopback.NATS(t, nil)
 	got := &arrivals{ids: make(map[string][]string)}
@@ -235,9 +232,7 @@ func TestEveryFormatArrivesAtEverySink(t *testing.T) {
 func readFile(t *testing.T, path string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return content
 }
 
@@ -245,9 +240,7 @@ func readFile(t *testing.T, path string) []byte {
 func recordsOf(t *testing.T, broker, topic string, n int) (records []*kgo.Record) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(broker), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -265,13 +258,9 @@ func recordsOf(t *testing.T, broker, topic string, n int) (records []*kgo.Record
 func messagesOf(t *testing.T, js jetstream.JetStream, stream string, n int) (messages []jetstream.Msg) {
 	t.Helper()
 	consumer, err := js.OrderedConsumer(t.Context(), stream, jetstream.OrderedConsumerConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	batch, err := consumer.Fetch(n, jetstream.FetchMaxWait(30*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for m := range batch.Messages() {
 		messages = append(messages, m)
 	}
@@ -311,9 +300,7 @@ func TestARequeuedEventIsSentInTheFormatOfItsSink(t *testing.T) {
 		t.Fatalf("%d dead letters, %v", len(list), err)
 	}
 	letter, err := c.DeadLetter(t.Context(), owner, list[0].Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stored, err := transform.Parse(letter.Body)
 	if err != nil || !strings.Contains(string(stored.Data()), title) {
 		t.Fatalf("%v: the dead letter holds %s", err, letter.Body)

@@ -19,6 +19,7 @@ import (
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/ledger"
+	"ndrbridge/test/require"
 )
 
 const replacedLine = "another appliance seems to answer under this name"
@@ -53,9 +54,7 @@ func runUntilLooked(t *testing.T, yaml string, a *standin.Appliance) *running {
 func replacedOf(t *testing.T, control admin.Control) *admin.Replaced {
 	t.Helper()
 	status, err := control.Status(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return status.Appliances[0].Replaced
 }
 
@@ -63,16 +62,12 @@ func replacedOf(t *testing.T, control admin.Control) *admin.Replaced {
 func whileStopped(t *testing.T, yaml string, act func(*pipeline.Offline) error) {
 	t.Helper()
 	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	state, err := pipeline.OpenOffline(config, "test", slog.New(slog.DiscardHandler))
 	if err == nil {
 		err = errors.Join(act(state), state.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func TestAnotherApplianceUnderTheSameNameIsReportedOnce(t *testing.T) {
@@ -171,9 +166,7 @@ func TestTheSameApplianceIsNotReportedAsReplaced(t *testing.T) {
 			await(t, "the backlog", func() bool { return book.Received("soc") == 20 })
 			r.stop()
 			a.SetIdentity(test.identity)
-			if err := a.Update(func(d *standin.Detection) { d.Title += "!" }, a.Latest()[0].ID); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, a.Update(func(d *standin.Detection) { d.Title += "!" }, a.Latest()[0].ID))
 			for _, warned := range []bool{test.warned, false} { // the second start has seen it
 				r = runUntilLooked(t, yaml, a)
 				await(t, "the update", func() bool { return book.Received("soc") == 21 })
@@ -246,9 +239,7 @@ func TestCheckComparesAnApplianceWithTheStateOfABridgeThatDoesNotRun(t *testing.
 				runUntilLooked(t, yaml, a).stop()
 			}
 			config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			found := preflight.Check(t.Context(), config, preflight.Options{Timeout: 20 * time.Second, Now: time.Now})
 			if test.want.Step != "" {
 				findingtest.Expect(t, found, test.want)

@@ -19,6 +19,7 @@ import (
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/ledger"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -39,15 +40,11 @@ func startNATS(t *testing.T) (string, jetstream.JetStream) {
 func startKafka(t *testing.T) (string, *kgo.Client) {
 	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "ndr.tickets"), kfake.EnableSASL(), kfake.Superuser("PLAIN", "bridge", "hunter2"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	address := c.ListenAddrs()[0]
 	producer, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.DefaultProduceTopic("ndr.tickets"), kgo.SASL(plain.Auth{User: "bridge", Pass: "hunter2"}.AsMechanism()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(producer.Close)
 	return address, producer
 }
@@ -57,9 +54,7 @@ func (r *running) intakes(t *testing.T, what string, holds func([]admin.IntakeSt
 	t.Helper()
 	await(t, what, func() bool {
 		status, err := r.control(t).Status(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return holds(status.Intakes)
 	})
 }
@@ -98,9 +93,7 @@ tickets:
 	}
 	produce := func(body []byte) {
 		t.Helper()
-		if err := producer.ProduceSync(context.WithoutCancel(t.Context()), &kgo.Record{Key: []byte("SEC-1"), Value: body}).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, producer.ProduceSync(context.WithoutCancel(t.Context()), &kgo.Record{Key: []byte("SEC-1"), Value: body}).FirstErr())
 	}
 	publish(assign("ana"))
 	await(t, "the published command", func() bool { return soc.applied("ana") })
@@ -179,9 +172,7 @@ tickets:
 // ticketed gives a detection the ticket SEC-1.
 func ticketed(t *testing.T, a *standin.Appliance) {
 	t.Helper()
-	if err := a.Update(func(d *standin.Detection) { d.TicketID = standin.TicketID{ID: "SEC-1"} }, history(a)[0].ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, a.Update(func(d *standin.Detection) { d.TicketID = standin.TicketID{ID: "SEC-1"} }, history(a)[0].ID))
 }
 
 func TestARefusedMessageDoesNotBlockItsIntakeWhileTheJournalIsFull(t *testing.T) {
@@ -209,9 +200,7 @@ tickets:
 		if _, err := js.Publish(t.Context(), "ndr.tickets", body); err != nil {
 			t.Fatal(err)
 		}
-		if err := producer.ProduceSync(t.Context(), &kgo.Record{Key: []byte("SEC-1"), Value: body}).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, producer.ProduceSync(t.Context(), &kgo.Record{Key: []byte("SEC-1"), Value: body}).FirstErr())
 	}
 	r.intakes(t, "both intakes have refused one message and taken the one behind it", func(all []admin.IntakeStatus) bool {
 		return len(all) == 2 && !slices.ContainsFunc(all, func(d admin.IntakeStatus) bool { return d.Stored != 1 || d.Refused != 1 })

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"ndrbridge/test/require"
 )
 
 func TestAnEventReportsWhatASinkMissedWhileUnconfigured(t *testing.T) {
@@ -79,9 +81,7 @@ func TestASinkThatSkipsDoesNotFillTheJournal(t *testing.T) {
 		}
 	}
 	chat.Answer(0)
-	if err := c.Resume(t.Context(), "chat"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Resume(t.Context(), "chat"))
 	await(t, "the rest, and the event that reports the skipped ones", func() bool {
 		s := sinkStatus(t, c, "chat")
 		return s.LagEvents == 0 && chat.count(kind) > 0 && chat.count("")+int(s.Skipped) == 2*large+siem.count(kind)

@@ -17,6 +17,7 @@ import (
 
 	"ndrbridge/internal/bridge"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 // lose replaces the NATS server by an empty one at the same address.
@@ -113,9 +114,7 @@ func TestNATSThatLosesItsDataStopsTheClusterUntilItIsRecovered(t *testing.T) {
 			for n := range b.shards {
 				shards = append(shards, &bridge.Recovery{Shard: n, Path: config.Shard(n).State})
 			}
-			if err := bridge.Recover(t.Context(), config, shards, func() error { return nil }); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, bridge.Recover(t.Context(), config, shards, func() error { return nil }))
 			for _, r := range shards {
 				if _, err := os.Stat(r.Kept); err != nil || r.Offset == 0 || r.Last != 0 {
 					t.Errorf("the recovery %+v: %v", r, err)
@@ -142,9 +141,7 @@ func TestABackupContinuesInEmptyNATS(t *testing.T) {
 	b.judge(t, true)
 	folder := t.TempDir()
 	var archive bytes.Buffer
-	if err := clientOf(t, one.Bridge).Backup(t.Context(), &archive); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, clientOf(t, one.Bridge).Backup(t.Context(), &archive))
 	config := b.parse(t, *one.yaml.Load())
 	var shards []*bridge.Recovery
 	for files := tar.NewReader(&archive); ; {
@@ -152,23 +149,17 @@ func TestABackupContinuesInEmptyNATS(t *testing.T) {
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		content, err := io.ReadAll(files)
 		path := filepath.Join(folder, header.Name)
-		if err = errors.Join(err, os.WriteFile(path, content, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(err, os.WriteFile(path, content, 0o600)))
 		shards = append(shards, &bridge.Recovery{Shard: len(shards), Path: path})
 	}
 	b.add(5)
 	b.judge(t, true)
 	one.stop()
 	b.lose(t)
-	if err := bridge.Recover(t.Context(), config, shards, func() error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, bridge.Recover(t.Context(), config, shards, func() error { return nil }))
 	two := b.join(t, "two")
 	b.add(5)
 	b.judge(t, false)

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 // channel is a channel of Slack that a bot posts to.
@@ -64,18 +65,12 @@ func TestAMessageIsEditedByTheBridgeThatFollowsACrash(t *testing.T) {
 	await(t, "the sink's cursor", func() bool { return sinkStatus(t, r.control(t), "chat").LagEvents == 0 })
 	// A copy of the disk at some moment is what a crash at that moment leaves.
 	var left bytes.Buffer
-	if err := r.control(t).Backup(t.Context(), &left); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.control(t).Backup(t.Context(), &left))
 	r.stop()
 	path := filepath.Join(t.TempDir(), "left.db")
-	if err := os.WriteFile(path, left.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, left.Bytes(), 0o600))
 
-	if err := a.Update(func(d *standin.Detection) { d.Title = "Another title" }, a.Latest()[0].ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, a.Update(func(d *standin.Detection) { d.Title = "Another title" }, a.Latest()[0].ID))
 	r = run(t, strings.Replace(yaml, statePath(t, yaml), path, 1))
 	await(t, "the edit", func() bool { return len(chat.got()) >= 2 })
 	r.stop()

@@ -12,19 +12,16 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/pipeline"
+	"ndrbridge/test/require"
 )
 
 // openOffline opens the state of a bridge that does not run.
 func openOffline(t *testing.T, yaml string) *pipeline.Offline {
 	t.Helper()
 	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	f, err := pipeline.OpenOffline(config, "test", slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		if err := f.Close(); err != nil {
 			t.Error(err)
@@ -45,14 +42,10 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 
 	t.Run("its status is read without writing to it", func(t *testing.T) {
 		before, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		f := openOffline(t, yaml)
 		status, err := f.Status(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if status.Running || status.State.Journal.Events != 12 || len(status.Appliances) != 1 || len(status.Appliances[0].Streams) != 2 {
 			t.Errorf("%+v", status)
 		}
@@ -84,15 +77,11 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 	})
 	t.Run("a sink is paused for the next run", func(t *testing.T) {
 		f := openOffline(t, yaml)
-		if err := f.Pause(t.Context(), "soc"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, f.Pause(t.Context(), "soc"))
 		if s := sinkStatus(t, f, "soc"); s.State != "paused" || s.Since.IsZero() {
 			t.Errorf("%+v", s)
 		}
-		if err := f.Resume(t.Context(), "soc"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, f.Resume(t.Context(), "soc"))
 	})
 	t.Run("events are queued for the next run", func(t *testing.T) {
 		f := openOffline(t, yaml)
@@ -105,9 +94,7 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 	})
 	t.Run("events are counted without writing to it", func(t *testing.T) {
 		before, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		f := openOffline(t, yaml)
 		if n, err := f.Replay(t.Context(), "soc", admin.Replay{Since: time.Now().Add(-time.Hour), DryRun: true}); n != 12 || err != nil {
 			t.Errorf("%d, %v", n, err)
@@ -128,12 +115,8 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 	t.Run("a sink renamed in the configuration continues at its cursor", func(t *testing.T) {
 		renamed := strings.Replace(yaml, "name: soc", "name: siem", 1)
 		f := openOffline(t, renamed)
-		if err := f.Rename(t.Context(), "soc", "siem"); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, f.Rename(t.Context(), "soc", "siem"))
+		require.NoError(t, f.Close())
 		r := run(t, renamed)
 		await(t, "the queued events", func() bool { return soc.redelivered() == 12 })
 		r.stop()
@@ -143,9 +126,7 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 	})
 	t.Run("a sink can be forgotten only once", func(t *testing.T) {
 		f := openOffline(t, yaml)
-		if err := f.Forget(t.Context(), "away"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, f.Forget(t.Context(), "away"))
 		if err := f.Forget(t.Context(), "away"); !errors.Is(err, admin.ErrUnknown) {
 			t.Errorf("%v", err)
 		}

@@ -18,6 +18,7 @@ import (
 	"ndrbridge/checkpoint"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/jira"
+	"ndrbridge/test/require"
 	"ndrbridge/test/servicenow"
 	"ndrbridge/transform"
 )
@@ -165,21 +166,15 @@ func TestATicketComesFullCircle(t *testing.T) {
 		await(t, "the link", func() bool { return a.Latest()[0].TicketID == id })
 		await(t, "the version that the link made, marked", func() bool { return soc.ours("ticket_id") == 1 })
 
-		if err := o.finish(t.Context(), id, ownAccount); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, o.finish(t.Context(), id, ownAccount))
 		if commands, err := r.control(t).Commands(t.Context(), checkpoint.CommandFilter{}, 0, 10); err != nil || len(commands) != 1 {
 			t.Errorf("a change by the bridge's own account became a command: %+v, %v", commands, err)
 		}
-		if err := o.finish(t.Context(), id, "ana"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, o.finish(t.Context(), id, "ana"))
 		await(t, "the detection to be closed", func() bool { return a.Latest()[0].Status == "closed" })
 		await(t, "the version that closing it made, marked", func() bool { return soc.ours("status") == 1 })
 
-		if err := a.Update(func(d *standin.Detection) { d.Assignee = "bert" }, a.Latest()[0].ID); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, a.Update(func(d *standin.Detection) { d.Assignee = "bert" }, a.Latest()[0].ID))
 		await(t, "an analyst's edit, not marked", func() bool {
 			return soc.find("detection.updated", func(e transform.Event) bool {
 				return e.CausedBy == "" && strings.Contains(string(e.Data()), `"to":"bert"`)
@@ -232,9 +227,7 @@ func TestACrashOpensNoSecondTicket(t *testing.T) {
 				r.stop()
 
 				path := filepath.Join(t.TempDir(), "left.db")
-				if err := os.WriteFile(path, state, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(path, state, 0o600))
 				if c.remembered {
 					remember(t, path, fmt.Sprint(a.Latest()[0].ID), o.opened()[0])
 				}
@@ -254,9 +247,7 @@ func TestACrashOpensNoSecondTicket(t *testing.T) {
 func remember(t *testing.T, path, detection, ticket string) {
 	t.Helper()
 	store, err := checkpoint.Open(path, checkpoint.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer store.Close()
 	if err := store.RememberSink(t.Context(), "tickets", []checkpoint.Entry{{
 		Key: "ndrbridge://hq/detections/" + detection, Value: []byte(`{"id": "` + ticket + `"}`), At: time.Now().UnixMilli(),

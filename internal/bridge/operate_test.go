@@ -18,6 +18,7 @@ import (
 	"ndrbridge/internal/admin"
 	"ndrbridge/poller"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -25,9 +26,7 @@ import (
 func sinkStatus(t *testing.T, c admin.Control, name string) admin.SinkStatus {
 	t.Helper()
 	status, err := c.Status(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, s := range append(status.Sinks, status.Unconfigured...) {
 		if s.Name == name {
 			return s
@@ -43,9 +42,7 @@ func TestAPausedSinkStaysPausedOverARestart(t *testing.T) {
 	yaml := configuration(t, url, webhookSink("soc", soc.URL)+webhookSink("other", other.URL))
 	r := run(t, yaml)
 	await(t, "the backlog", func() bool { return soc.count("") == 10 && other.count("") == 10 })
-	if err := r.control(t).Pause(t.Context(), "soc"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.control(t).Pause(t.Context(), "soc"))
 	for range 2 {
 		a.AddMany(5)
 		await(t, "what is new at the other sink", func() bool { return other.count("")%10 == 5 || other.count("") == 20 })
@@ -65,9 +62,7 @@ func TestAPausedSinkStaysPausedOverARestart(t *testing.T) {
 	if s := sinkStatus(t, r.control(t), "soc"); s.State != "paused" || s.LagEvents != 10 {
 		t.Errorf("%+v", s)
 	}
-	if err := r.control(t).Resume(t.Context(), "soc"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.control(t).Resume(t.Context(), "soc"))
 	await(t, "the new events", func() bool { return soc.count("") == 20 })
 	soc.refuseDuplicates(t)
 }
@@ -182,9 +177,7 @@ func TestDeadLettersThatFillTheirShareHaltTheSinkUntilThereIsSpace(t *testing.T)
 		t.Errorf("%d %s", status, body)
 	}
 	r.reload(t, strings.Replace(yaml, "12KiB", "1MiB", 1))
-	if err := c.Resume(t.Context(), "soc"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Resume(t.Context(), "soc"))
 	await(t, "all of them among the dead letters", func() bool {
 		s := sinkStatus(t, c, "soc")
 		return s.DeadLetters == 6 && s.State == "running"
@@ -256,13 +249,9 @@ func TestABackupOfARunningBridgeIsAStateOfItsOwn(t *testing.T) {
 	await(t, "the backlog", func() bool { return soc.count("") == 20 })
 	await(t, "its cursor", func() bool { return sinkStatus(t, r.control(t), "soc").LagEvents == 0 })
 	var copied bytes.Buffer
-	if err := r.control(t).Backup(t.Context(), &copied); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.control(t).Backup(t.Context(), &copied))
 	path := filepath.Join(t.TempDir(), "copy.db")
-	if err := os.WriteFile(path, copied.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, copied.Bytes(), 0o600))
 	status, err := openOffline(t, strings.Replace(yaml, statePath(t, yaml), path, 1)).Status(t.Context())
 	if err != nil || status.State.Journal.Events != 20 || status.Running {
 		t.Errorf("%+v, %v", status, err)

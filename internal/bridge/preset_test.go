@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"ndrbridge/test/require"
 )
 
 // chat is a server that accepts the posts of a bot with the right token.
@@ -56,9 +58,7 @@ func TestASinkWithAPresetSendsToItsService(t *testing.T) {
 	t.Cleanup(server.Close)
 	key := filepath.Join(t.TempDir(), "key")
 	writeKey := func(token string) {
-		if err := os.WriteFile(key, []byte(token+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(key, []byte(token+"\n"), 0o600))
 	}
 	writeKey("xoxb-old")
 	r := run(t, configuration(t, url, `  - {name: chat, probe: 20ms, retry: {initial: 10ms, max: 50ms}, webhook: {preset: slack, url: "`+server.URL+`", channel: C1, key_file: "`+key+`"}}`))

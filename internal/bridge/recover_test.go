@@ -15,6 +15,7 @@ import (
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/bridge"
 	"ndrbridge/internal/lease"
+	"ndrbridge/test/require"
 )
 
 // copyShard follows the log of a shard into a file, from its last snapshot on if it has one.
@@ -36,18 +37,14 @@ func copyShard(t *testing.T, storage *replicated.JetStream, shard int, path stri
 		t.Fatal(err)
 	}
 	last, err := storage.Stream(shard).Last(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	follower := replicated.NewFollower(storage.Stream(shard), replica, replicated.FollowerOptions{Clock: lease.System()})
 	done := make(chan error, 1)
 	go func() { done <- follower.Run(ctx) }()
 	err = follower.CatchUp(ctx, last)
 	cancel()
 	<-done
-	if err = errors.Join(err, replica.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, replica.Close()))
 	return follower.Status()
 }
 
@@ -55,14 +52,10 @@ func copyShard(t *testing.T, storage *replicated.JetStream, shard int, path stri
 func positionIn(t *testing.T, path string, source checkpoint.Source) string {
 	t.Helper()
 	store, err := checkpoint.Open(path, checkpoint.Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer store.Close()
 	position, err := store.Position(t.Context(), source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(position)
 }
 
@@ -73,9 +66,7 @@ func adopted(t *testing.T) (*configs.Config, *replicated.JetStream) {
 	clustered = strings.Replace(clustered, "shards: 4", "shards: 4, lease: 2s", 1)
 	storage := deliverAndAdopt(t, single, clustered, natsURL, soc)
 	config, err := configs.Parse("ndrbridge.yaml", []byte(clustered), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return config, storage
 }
 
@@ -83,13 +74,9 @@ func adopted(t *testing.T) (*configs.Config, *replicated.JetStream) {
 func spoil(t *testing.T, log replicated.Stream) {
 	t.Helper()
 	last, err := log.Last(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stray, err := replicated.Take(t.Context(), log, last, replicated.Options{Context: t.Context(), Owner: "stray", Clock: lease.System()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := stray.Append([]byte("garbage")); err != nil {
 		t.Fatal(err)
 	}
@@ -119,9 +106,7 @@ func TestAShardIsRecoveredFromACopy(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	kept := copies[0].Kept
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("members would use the old copy: %v", err)
@@ -140,12 +125,8 @@ func TestNothingIsRecoveredFromAnEmptyCopy(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state.db")
 	empty, err := checkpoint.OpenReplica(path, checkpoint.ReplicaOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := empty.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, empty.Close())
 	err = bridge.Recover(t.Context(), new(configs.Config), []*bridge.Recovery{{Path: path}}, func() error { return nil })
 	if err == nil || !strings.Contains(err.Error(), "is empty") {
 		t.Errorf("error %v, want that the copy is empty", err)
@@ -158,13 +139,9 @@ func TestAShardWithAnOwnerIsNotRecovered(t *testing.T) {
 	path := config.Shard(0).State
 	copyShard(t, storage, 0, path)
 	last, err := storage.Stream(0).Last(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	owner, err := replicated.Take(t.Context(), storage.Stream(0), last, replicated.Options{Context: t.Context(), Owner: "owner", Clock: lease.System()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)

@@ -15,6 +15,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/bridge"
+	"ndrbridge/test/require"
 )
 
 func TestTheStatusHasTheResultOfTheLastReload(t *testing.T) {
@@ -27,9 +28,7 @@ func TestTheStatusHasTheResultOfTheLastReload(t *testing.T) {
 	last := func() *admin.ReloadStatus {
 		t.Helper()
 		status, err := r.control(t).Status(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return status.Reload
 	}
 	metrics := func() string {
@@ -100,9 +99,7 @@ func TestABridgeReloadsWhenAWatchedFileChanges(t *testing.T) {
 	yaml := configuration(t, url, strings.Replace(webhookSink("soc", soc.URL), "webhook: {", "webhook: {template_file: "+template+", ", 1)) + "reload: {watch: 1s}\n"
 	write := func(path, text string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	write(template, `{"first": {{json .event}}}`)
 	write(file, yaml)

@@ -19,6 +19,7 @@ import (
 	"ndrbridge/internal/bridge"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/certificate"
+	"ndrbridge/test/require"
 )
 
 // reload has the bridge load another configuration.
@@ -26,9 +27,7 @@ func (r *running) reload(t *testing.T, yaml string) []string {
 	t.Helper()
 	r.yaml.Store(&yaml)
 	changed, err := r.Reload(t.Context(), admin.TriggerSignal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return changed.Changes
 }
 
@@ -40,9 +39,7 @@ func TestAReloadThatFailsChangesNothing(t *testing.T) {
 	await(t, "the backlog", func() bool { return soc.count("") == 10 })
 	folder := t.TempDir()
 	notPEM := filepath.Join(folder, "not.pem")
-	if err := os.WriteFile(notPEM, []byte("no certificate"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(notPEM, []byte("no certificate"), 0o600))
 	certFile, keyFile := writePair(t, folder, certificate.New(t, "ndr.example", time.Now().Add(time.Hour), nil))
 	other := webhookSink("other", soc.URL)
 	for _, c := range []struct{ name, yaml, want string }{
@@ -172,9 +169,7 @@ func TestAChangedSecretFileCountsAsAChange(t *testing.T) {
 	soc := startInbox(t)
 	secret := filepath.Join(t.TempDir(), "bearer")
 	write := func(text string) {
-		if err := os.WriteFile(secret, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(secret, []byte(text), 0o600))
 	}
 	write("one")
 	yaml := configuration(t, url, strings.Replace(webhookSink("soc", soc.URL), "webhook: {", "webhook: {auth: {bearer_file: "+secret+"}, ", 1))
@@ -194,9 +189,7 @@ func TestReloadsAreSequential(t *testing.T) {
 	yaml := configuration(t, url, webhookSink("soc", soc.URL))
 	var loads, under atomic.Int64
 	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	b, err := bridge.New(t.Context(), config, bridge.Options{Version: "test", Log: bridge.NewLog(new(lines), config.Log), Load: func() (*configs.Config, error) {
 		if under.Add(1) > 1 {
 			t.Error("two reloads run at once")
@@ -208,9 +201,7 @@ func TestReloadsAreSequential(t *testing.T) {
 		}
 		return configs.Parse("ndrbridge.yaml", []byte(text), nil)
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() { ran <- b.Run(ctx) }()

@@ -13,6 +13,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/test/ledger"
+	"ndrbridge/test/require"
 )
 
 func TestABridgeWhoseStateFailsStopsWithAnError(t *testing.T) {
@@ -33,20 +34,14 @@ func TestABridgeWhoseStateFailsStopsWithAnError(t *testing.T) {
 			soc.wait = time.Millisecond
 			yaml := configuration(t, url, webhookSink("soc", soc.url))
 			config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			log := new(lines)
 			b, err := newBridge(t, yaml, log, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			ended := make(chan error, 1)
 			go func() { ended <- b.Run(context.Background()) }()
 			await(t, "some events", func() bool { return book.Received("soc") >= backlog/4 })
-			if err := test.change(config.State); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, test.change(config.State))
 			if err := <-ended; !errors.Is(err, test.want) {
 				t.Fatalf("ended with %v, want %v", err, test.want)
 			}

@@ -8,6 +8,7 @@ import (
 
 	"ndrbridge/internal/admin"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 // appliance waits until the status of the first appliance holds something.
@@ -21,9 +22,7 @@ func (r *running) appliance(t *testing.T, what string, holds func(admin.Applianc
 	}()
 	await(t, what, func() bool {
 		status, err := r.control(t).Status(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		got = status.Appliances[0]
 		return holds(got)
 	})

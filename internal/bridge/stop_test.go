@@ -13,6 +13,7 @@ import (
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/bridge"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 // generously is far longer than any stop in these tests may take: half a second and
@@ -56,9 +57,7 @@ func begin(t *testing.T, config *configs.Config, o bridge.Options) (b *bridge.Br
 	t.Helper()
 	o.Version, o.Log = "test", bridge.NewLog(new(lines), config.Log)
 	b, err := bridge.New(t.Context(), config, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error, 1)
 	go func() { result <- b.Run(ctx) }()
@@ -71,9 +70,7 @@ func begin(t *testing.T, config *configs.Config, o bridge.Options) (b *bridge.Br
 func parse(t *testing.T, yaml string) *configs.Config {
 	t.Helper()
 	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return config
 }
 
@@ -232,9 +229,7 @@ func TestAStopDoesNotWaitForRequests(t *testing.T) {
 	b, end := begin(t, config, bridge.Options{Stdout: io.Discard})
 	for _, path := range []string{"/api/v1/events?last=10"} {
 		answer, err := http.Get("http://" + b.AdminAddress() + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer answer.Body.Close()
 	}
 	body, write := io.Pipe() // which never ends
@@ -256,12 +251,8 @@ func TestAStartThatHangsEndsWithTheSignal(t *testing.T) {
 	yaml := "shutdown_timeout: 500ms\n" + configuration(t, url, "  - {name: first, file: {path: \"-\"}}\n")
 	config := parse(t, yaml)
 	b, err := bridge.New(t.Context(), config, bridge.Options{Version: "test", Log: bridge.NewLog(log, config.Log), Stdout: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, b.Close())
 	// The start has something to log, and nobody reads the log.
 	out := newStuck(t)
 	other := parse(t, strings.Replace(yaml, "first", "second", 1))

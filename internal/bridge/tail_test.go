@@ -11,6 +11,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/test/ledger"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -19,28 +20,20 @@ func TestTailSinceATimeIsCompleteAlthoughTheClockWasSet(t *testing.T) {
 	soc := startReceiver(t, ledger.New(), "soc")
 	yaml := configuration(t, url, webhookSink("soc", soc.url))
 	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	noon := time.Now().Add(-5 * time.Hour).Truncate(time.Second)
 	s, err := checkpoint.Open(config.State, checkpoint.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := checkpoint.Commit{Source: checkpoint.Source{Appliance: "other", Stream: "audit"}, Position: []byte("p")}
 	for i, minute := range []int{0, 9, 1, 2, 3, 10} { // the clock was set back behind the second
 		e, err := transform.New(transform.Attributes{
 			ID: fmt.Sprint(i), Source: "ndrbridge://other/audit", Type: "io.ndrbridge.audit.logged",
 			RecordedTime: noon.Add(time.Duration(minute) * time.Minute),
 		}, []byte(`{"audit":{}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		c.Events = append(c.Events, e)
 	}
-	if err := errors.Join(s.Commit(t.Context(), c), s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(s.Commit(t.Context(), c), s.Close()))
 
 	var shown []string
 	enough := errors.New("enough")

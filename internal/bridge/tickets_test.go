@@ -10,20 +10,17 @@ import (
 
 	"ndrbridge/checkpoint"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 // send posts a ticket command to the running bridge.
 func (r *running) send(t *testing.T, path, body string) (int, string) {
 	t.Helper()
 	answer, err := http.Post("http://"+r.AdminAddress()+"/api/v1/tickets"+path, "application/json", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return answer.StatusCode, string(text)
 }
 
@@ -31,15 +28,11 @@ func (r *running) send(t *testing.T, path, body string) (int, string) {
 func patch(t *testing.T, address, path, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, address+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.Header.Set("Authorization", "Service apikey="+standin.DefaultAPIKey)
 	r.Header.Set("Content-Type", "application/json")
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer answer.Body.Close()
 	if answer.StatusCode/100 != 2 {
 		t.Fatalf("PATCH %s: %s", path, answer.Status)

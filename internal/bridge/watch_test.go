@@ -20,6 +20,7 @@ import (
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/require"
 )
 
 // watching is a folder whose files a watcher watches, as a configuration of one sink with
@@ -60,17 +61,13 @@ func (w *watching) path(name string) string { return filepath.Join(w.folder, nam
 
 func (w *watching) write(name, text string) {
 	w.t.Helper()
-	if err := os.WriteFile(w.path(name), []byte(text), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, os.WriteFile(w.path(name), []byte(text), 0o600))
 }
 
 // do fails the test if one of the operations failed.
 func (w *watching) do(errs ...error) {
 	w.t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, errors.Join(errs...))
 }
 
 func TestWatchedFilesCauseReloads(t *testing.T) {

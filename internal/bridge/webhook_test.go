@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"ndrbridge/test/require"
 )
 
 // guarded is a webhook that accepts only bodies signed with the right secret.
@@ -66,15 +68,11 @@ func TestASigningSecretIsChangedWhileTheBridgeRuns(t *testing.T) {
 	_, url := startAppliance(t, 10)
 	soc := startGuarded(t)
 	check, err := standardwebhooks.NewWebhook(current)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	soc.check = check
 	secret := filepath.Join(t.TempDir(), "secret")
 	write := func(text string) {
-		if err := os.WriteFile(secret, []byte(text+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(secret, []byte(text+"\n"), 0o600))
 	}
 	write(old)
 	r := run(t, configuration(t, url, `  - {name: soc, probe: 20ms, webhook: {url: "`+soc.url+`", sign: {secret_files: ["`+secret+`"]}}}`))
@@ -92,9 +90,7 @@ func TestAReloadReadsATemplateFileAgain(t *testing.T) {
 	soc := startGuarded(t)
 	file := filepath.Join(t.TempDir(), "hook.tmpl")
 	write := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	write(`{"first": {{json .event.subject}}}`)
 	yaml := configuration(t, url, `  - {name: soc, webhook: {url: "`+soc.url+`", template_file: "`+file+`"}}`)

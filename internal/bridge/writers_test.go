@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -22,9 +23,7 @@ func TestATicketIsWrittenAndRecognized(t *testing.T) {
 	hasTicket := func(d *standin.Detection) {
 		d.TicketID, d.Status, d.Resolution = standin.TicketID{ID: "SEC-1"}, "new", ""
 	}
-	if err := a.Update(hasTicket, id); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, a.Update(hasTicket, id))
 	soc := startInbox(t)
 	base := configuration(t, url, webhookSink("soc", soc.URL))
 	base = strings.Replace(base, "rate_limit: 1000", "rate_limit: 1000\n    auth_retry: 100ms", 1)
@@ -45,9 +44,7 @@ func TestATicketIsWrittenAndRecognized(t *testing.T) {
 	await(t, "the version that it made, marked", func() bool {
 		return soc.find("detection.updated", func(e transform.Event) bool { return e.CausedBy == transform.CausedByWriteback })
 	})
-	if err := a.Update(func(d *standin.Detection) { d.Assignee = "ana" }, id); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, a.Update(func(d *standin.Detection) { d.Assignee = "ana" }, id))
 	await(t, "an analyst's edit, not marked", func() bool {
 		return soc.find("detection.updated", func(e transform.Event) bool {
 			return e.CausedBy == "" && strings.Contains(string(e.Data()), `"to":"ana"`)
@@ -58,9 +55,7 @@ func TestATicketIsWrittenAndRecognized(t *testing.T) {
 	post(`{"ticket_id": "SEC-1", "status": "closed"}`)
 	await(t, "the writer to halt", func() bool {
 		status, err := r.control(t).Status(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		of := status.Appliances[0].Tickets
 		return of != nil && of.State == "halted" && strings.Contains(of.Error, "turn it on")
 	})

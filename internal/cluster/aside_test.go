@@ -11,18 +11,15 @@ import (
 	"time"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/require"
 )
 
 func TestDisk(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state.00")
 	for n, to := range []string{path + lostSuffix, path + lostSuffix} {
-		if err := os.WriteFile(path, fmt.Append(nil, n), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := (disk{}).rename(path, to); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, fmt.Append(nil, n), 0o600))
+		require.NoError(t, (disk{}).rename(path, to))
 		if there, err := (disk{}).exists(path); there || err != nil {
 			t.Errorf("renamed: %t, %v", there, err)
 		}
@@ -61,9 +58,7 @@ func TestFileThatARecoveryReplacesIsKept(t *testing.T) {
 		s.servers.Forget(0, 0)
 		recoverFrom := func(m *simMember) {
 			t.Helper()
-			if err := m.node().Recover(t.Context(), admin.Recovery{Shard: new(0), From: m.name}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, m.node().Recover(t.Context(), admin.Recovery{Shard: new(0), From: m.name}))
 			time.Sleep(startup)
 		}
 		older.start()

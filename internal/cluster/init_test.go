@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"ndrbridge/test/require"
 )
 
 func TestMembersWaitUntilTheClusterIsCreated(t *testing.T) {
@@ -60,9 +62,7 @@ func TestAClusterResumesUnderItsIdentity(t *testing.T) {
 	t.Parallel()
 	ctx, r := context.Background(), newFakeRegistry()
 	for range 2 { // the second shard
-		if err := Resume(ctx, r, "prod", 4, 4, "one"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, Resume(ctx, r, "prod", 4, 4, "one"))
 	}
 	if id, err := agree(ctx, r, settings{Name: "prod", Shards: 4, Layout: 4}); err != nil || id != "one" {
 		t.Errorf("a member finds %q (%v)", id, err)

@@ -9,6 +9,7 @@ import (
 
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/require"
 )
 
 // loss describes the data that NATS loses while no member runs.
@@ -120,9 +121,7 @@ func (s *simulation) recoverLatest(t *testing.T, had [simShards][2]uint64) {
 			m.stop()
 		}
 		id := s.members[0].disk.cluster()
-		if err := Resume(t.Context(), s.registry, "sim", simShards, 1, id); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, Resume(t.Context(), s.registry, "sim", simShards, 1, id))
 		for _, m := range s.members {
 			m.start()
 		}
@@ -133,9 +132,7 @@ func (s *simulation) recoverLatest(t *testing.T, had [simShards][2]uint64) {
 		if had[shard][1] > had[shard][0] {
 			from = s.members[1]
 		}
-		if err := from.node().Recover(t.Context(), admin.Recovery{Shard: new(shard), From: from.name}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, from.node().Recover(t.Context(), admin.Recovery{Shard: new(shard), From: from.name}))
 	}
 	time.Sleep(30 * testTerm)
 	for shard := range simShards {

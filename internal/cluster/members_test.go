@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/lease"
+	"ndrbridge/test/require"
 )
 
 const testTerm = 6 * time.Second
@@ -79,9 +80,7 @@ func TestMembersSeeEachOther(t *testing.T) {
 
 		b.stop()
 		c := startMember(t, r, "c", "1", 1)
-		if err := b.leave(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.leave(t.Context()))
 		time.Sleep(testTerm)
 		wantNames(t, c, "a/1 c/1") // a's entry is new to c
 		time.Sleep(testTerm)
@@ -169,9 +168,7 @@ func TestMemberWhoseNameWasTakenOverStops(t *testing.T) {
 		first := startMember(t, r, "a", "1", 1)
 		time.Sleep(testTerm)
 		e, err := r.Get(t.Context(), "member.a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _, err := r.Put(t.Context(), "member.a", []byte(`{"instance":"2"}`), e.Revision); err != nil {
 			t.Fatal(err)
 		}
@@ -298,9 +295,7 @@ func TestSettings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newFakeRegistry()
-			if err := Init(t.Context(), r, first.Name, first.Shards, first.Layout, func(string) error { return nil }); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, Init(t.Context(), r, first.Name, first.Shards, first.Layout, func(string) error { return nil }))
 			_, err := agree(t.Context(), r, c.second)
 			if c.want == "" {
 				if err != nil {
@@ -339,9 +334,7 @@ func TestChangeIsPublishedAtOnce(t *testing.T) {
 		a := startMember(t, r, "a", "1", 1)
 		revision := func() uint64 {
 			e, err := r.Get(t.Context(), "member.a")
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return e.Revision
 		}
 		synctest.Wait()

@@ -14,6 +14,7 @@ import (
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/lease"
+	"ndrbridge/test/require"
 )
 
 // spoil appends a record to the log of a shard that nobody owns which does not lead from its
@@ -22,13 +23,9 @@ func (s *simulation) spoil(t *testing.T, shard, renewals int) {
 	t.Helper()
 	stream := s.servers.Stream("stray", shard)
 	last, err := stream.Last(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stray, err := replicated.Take(t.Context(), stream, last, replicated.Options{Context: t.Context(), Owner: "stray", Clock: lease.System()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := stray.Append(simRecord{Before: &simState{Number: 1 << 40}}.encode()); err != nil {
 		t.Fatal(err)
 	}
@@ -85,9 +82,7 @@ func TestRecoverFrom(t *testing.T) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		if err := two.node().Recover(t.Context(), admin.Recovery{Shard: new(0), From: two.name}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, two.node().Recover(t.Context(), admin.Recovery{Shard: new(0), From: two.name}))
 		time.Sleep(startup)
 		owner := s.owner(0)
 		if owner == nil {

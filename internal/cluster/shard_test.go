@@ -14,6 +14,7 @@ import (
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/internal/admin"
 	"ndrbridge/test/replicatedtest"
+	"ndrbridge/test/require"
 )
 
 // startCluster starts a simulated cluster without faults and with all clocks alike, for tests of
@@ -212,13 +213,9 @@ func TestLogOfANewerVersionIsLeftAlone(t *testing.T) {
 		other.stop()
 		stream := s.servers.Stream("newer", 0)
 		last, err := stream.Last(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		take := replicated.Message{ID: "newer.99.1.1/1", Kind: replicated.KindTake, Data: []byte(`{"format":200,"layout":200}`)}
-		if err := stream.Publish(last, take, func(uint64, error) {}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, stream.Publish(last, take, func(uint64, error) {}))
 		other.start()
 		owner.start()
 		time.Sleep(5 * testTerm)
@@ -252,9 +249,7 @@ func TestFileThatDoesNotFitTheLogIsRestored(t *testing.T) {
 				wantState(t, follower, 0, stateFollowing)
 				follower.stop()
 				f, err := follower.disk.openFile("state.0")
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				state := f.read()
 				s.mu.Lock() // the owner goes on
 				defer s.mu.Unlock()
@@ -287,17 +282,13 @@ func TestHandover(t *testing.T) {
 			}
 		}
 
-		if err := ranked[0].node().Handover(t.Context(), admin.Handover{Shard: &zero}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, ranked[0].node().Handover(t.Context(), admin.Handover{Shard: &zero}))
 		wantState(t, ranked[1], 0, stateOwning)
 		time.Sleep(minUptime + 4*handoverInterval)
 		wantState(t, ranked[1], 0, stateOwning) // it does not go back
 
 		drained := s.owner(1)
-		if err := drained.node().Handover(t.Context(), admin.Handover{Member: drained.name}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, drained.node().Handover(t.Context(), admin.Handover{Member: drained.name}))
 		time.Sleep(minUptime + simShards*2*handoverInterval)
 		for shard := range simShards {
 			if got := s.owner(shard); got == nil || got == drained {
@@ -337,9 +328,7 @@ func TestHandoverWaitsForASuccessor(t *testing.T) {
 			t.Errorf("without another member: %v", err)
 		}
 		s.members[1].start()
-		if err := s.members[0].node().Handover(t.Context(), what); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.members[0].node().Handover(t.Context(), what))
 		for shard := range simShards {
 			wantState(t, s.members[1], shard, stateOwning)
 		}

@@ -19,6 +19,7 @@ import (
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/internal/lease"
 	"ndrbridge/test/replicatedtest"
+	"ndrbridge/test/require"
 	"ndrbridge/test/slowtest"
 )
 
@@ -466,9 +467,7 @@ func TestStateSurvivesAllDisks(t *testing.T) {
 func seeds(t *testing.T, n int) (all []uint64) {
 	if set := os.Getenv("SIMULATION_SEED"); set != "" {
 		seed, err := strconv.ParseUint(set, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return []uint64{seed}
 	}
 	for range slowtest.Times(n) {

@@ -14,6 +14,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/test/replicatedtest"
+	"ndrbridge/test/require"
 )
 
 // TestFollowerWaitsForALongerLeaseOfTheOwner: while the term is changed by restarting one
@@ -60,9 +61,7 @@ func TestQuiet(t *testing.T) {
 		clock := newScaledClock(1)
 		log := replicatedtest.New(1, replicatedtest.Faults{}).Stream("a", 0)
 		owner, err := replicated.Take(t.Context(), log, 0, replicated.Options{Context: t.Context(), Owner: "a", Clock: clock, Term: 40 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		began := time.Now()
 		if last, err := Quiet(t.Context(), log, clock, 2*time.Second); err != nil || last != 1 || time.Since(began) < 50*time.Second {
 			t.Errorf("the log ends at %d after %v (%v)", last, time.Since(began), err)
@@ -175,9 +174,7 @@ func TestFileWithAnotherHistoryThanTheLogIsKept(t *testing.T) {
 			ID: "other.99.1.1/1", Kind: replicated.KindTake, Term: testTerm,
 			Data: fmt.Appendf(nil, `{"format":%d,"layout":%d}`, checkpoint.RecordFormat, checkpoint.Layout),
 		}
-		if err := s.servers.Stream("other", 0).Publish(last-1, take, func(uint64, error) {}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.servers.Stream("other", 0).Publish(last-1, take, func(uint64, error) {}))
 		before := ranked[1].disk.number(0)
 		time.Sleep(20 * testTerm)
 		if messages = s.servers.Messages(0); messages[last-1].ID != take.ID {

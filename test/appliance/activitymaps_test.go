@@ -9,6 +9,7 @@ import (
 
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/appliance/topology"
+	"ndrbridge/test/require"
 )
 
 const (
@@ -20,9 +21,7 @@ const (
 func (c *caller) topology(path, body string) topology.Result {
 	c.t.Helper()
 	var result topology.Result
-	if err := json.Unmarshal([]byte(c.want(200, "POST", path, body).body), &result); err != nil {
-		c.t.Fatal(err)
-	}
+	require.NoError(c.t, json.Unmarshal([]byte(c.want(200, "POST", path, body).body), &result))
 	return result
 }
 
@@ -81,9 +80,7 @@ func TestActivityMapsGetAShortCode(t *testing.T) {
 	var maps []struct {
 		ShortCode string `json:"short_code"`
 	}
-	if err := json.Unmarshal([]byte(c.want(200, "GET", "/activitymaps", "").body), &maps); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(c.want(200, "GET", "/activitymaps", "").body), &maps))
 	for _, m := range maps {
 		codes = append(codes, m.ShortCode)
 	}

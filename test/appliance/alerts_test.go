@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 // alertOf returns the body of a threshold alert in which fields are replaced; those that
@@ -17,9 +18,7 @@ func alertOf(t *testing.T, fields string) string {
 	maps.Copy(alert, decoded(t, fields))
 	maps.DeleteFunc(alert, func(_ string, value any) bool { return value == nil })
 	b, err := json.Marshal(alert)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(b)
 }
 

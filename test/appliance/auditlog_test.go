@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 func (c *caller) auditLog(query string) []int64 {
@@ -80,9 +81,7 @@ func TestAuditLog(t *testing.T) {
 			var entries []struct {
 				Body struct{ Operation, User string }
 			}
-			if err := json.Unmarshal([]byte(caller.want(http.StatusOK, "GET", "/auditlog", "").body), &entries); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal([]byte(caller.want(http.StatusOK, "GET", "/auditlog", "").body), &entries))
 			var got []string
 			for _, e := range entries {
 				got = append(got, e.Body.Operation+" by "+e.Body.User)
@@ -119,8 +118,6 @@ func TestAuditLog(t *testing.T) {
 func mustJSON(t *testing.T, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(b)
 }

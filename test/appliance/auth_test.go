@@ -10,26 +10,21 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 // token asks for an access token.
 func (c *caller) token(id, secret, form string) (int, map[string]any) {
 	c.t.Helper()
 	r, err := http.NewRequestWithContext(c.t.Context(), "POST", c.url+"/oauth2/token", strings.NewReader(form))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	require.NoError(c.t, err)
 	r.SetBasicAuth(id, secret)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	resp, err := c.client.Do(r)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	require.NoError(c.t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	require.NoError(c.t, err)
 	var body map[string]any
 	if err := json.Unmarshal(b, &body); err != nil {
 		c.t.Fatalf("%v: %s", err, b)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 // nowhere is an answer that nobody reads.
@@ -39,9 +40,7 @@ func BenchmarkUpdate(b *testing.B) {
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
-		if err := a.Update(func(d *standin.Detection) { d.Status = "new" }, versions[i%len(versions)].ID); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, a.Update(func(d *standin.Detection) { d.Status = "new" }, versions[i%len(versions)].ID))
 		i += 7919
 	}
 }
@@ -56,9 +55,7 @@ func BenchmarkRecordPage(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			a := standin.New(standin.Options{Now: still})
-			if err := a.AddRecordBacklog(1_000_000, 24*time.Hour); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, a.AddRecordBacklog(1_000_000, 24*time.Hour))
 			b.ReportAllocs()
 			for b.Loop() {
 				r := httptest.NewRequest("POST", "/api/v1/records/search", strings.NewReader(body))

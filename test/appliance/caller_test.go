@@ -14,6 +14,7 @@ import (
 
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/appliance/openapi"
+	"ndrbridge/test/require"
 )
 
 // epoch is the true time in tests whose clock stands still.
@@ -42,9 +43,7 @@ func serve(t *testing.T, o standin.Options) (*standin.Appliance, *caller) {
 	server := httptest.NewServer(a)
 	t.Cleanup(server.Close)
 	description, err := openapi.Load(strings.ToLower(cmp.Or(o.Product, "Service")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return a, &caller{
 		t: t, appliance: a, description: description, url: server.URL,
 		authorization: "Service apikey=" + standin.DefaultAPIKey, client: server.Client(),
@@ -62,9 +61,7 @@ type reply struct {
 func (c *caller) send(method, path, body string) (reply, error) {
 	c.t.Helper()
 	r, err := http.NewRequestWithContext(c.t.Context(), method, c.url+path, strings.NewReader(body))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	require.NoError(c.t, err)
 	r.Header.Set("Accept", "application/json")
 	if body != "" {
 		r.Header.Set("Content-Type", cmp.Or(c.contentType, "application/json"))
@@ -153,8 +150,6 @@ func (c *caller) detection(id string) map[string]any {
 	c.t.Helper()
 	var d map[string]any
 	body := c.want(http.StatusOK, "GET", "/detections/"+id, "").body
-	if err := json.Unmarshal([]byte(body), &d); err != nil {
-		c.t.Fatal(err)
-	}
+	require.NoError(c.t, json.Unmarshal([]byte(body), &d))
 	return d
 }

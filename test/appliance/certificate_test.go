@@ -22,6 +22,7 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 // issued is a certificate in PEM, with its key.
@@ -34,28 +35,20 @@ type issued struct {
 func issue(t *testing.T, public any) issued {
 	t.Helper()
 	authority, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var made issued
 	if public == nil {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		der, err := x509.MarshalPKCS8PrivateKey(key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		made.key, public = encodePEM("PRIVATE KEY", der), key.Public()
 	}
 	issuer := &x509.Certificate{Subject: pkix.Name{CommonName: "authority"}}
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "issued"}, NotAfter: time.Now().Add(time.Hour),
 	}, issuer, public, authority)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	made.certificate = encodePEM("CERTIFICATE", der)
 	if made.x509, err = x509.ParseCertificate(der); err != nil {
 		t.Fatal(err)
@@ -73,9 +66,7 @@ func serveTLS(t *testing.T) (c *caller, shown func() []*x509.Certificate) {
 	t.Helper()
 	a, c := serve(t, standin.Options{Host: "sensor.example:8443"})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	server := &http.Server{Handler: a, TLSConfig: &tls.Config{GetCertificate: a.GetCertificate}, ReadHeaderTimeout: time.Minute}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.ServeTLS(listener, "", "") }) // it ends when the server is closed
@@ -86,9 +77,7 @@ func serveTLS(t *testing.T) (c *caller, shown func() []*x509.Certificate) {
 	return c, func() []*x509.Certificate {
 		t.Helper()
 		resp, err := c.client.Get(c.url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		resp.Body.Close()
 		return resp.TLS.PeerCertificates
 	}
@@ -138,18 +127,12 @@ func TestCertificates(t *testing.T) {
 	}
 	t.Setenv("GODEBUG", "rsa1024min=0") // otherwise the key cannot be made
 	short, err := rsa.GenerateKey(rand.Reader, 512)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	curve, err := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for want, key := range map[string]crypto.Signer{"has 512 bits": short, "P-224": curve} {
 		der, err := x509.MarshalPKCS8PrivateKey(key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		body := issue(t, key.Public()).certificate + encodePEM("PRIVATE KEY", der)
 		if got := c.typed(plain, 400, "PUT", "/service/sslcert", body); !strings.Contains(got.body, want) {
 			t.Errorf("a key that clients do not accept: %s", got.body)
@@ -170,14 +153,10 @@ func TestSigningRequests(t *testing.T) {
 	request := func(t *testing.T, body string) *x509.CertificateRequest {
 		t.Helper()
 		var answer struct{ PEM string }
-		if err := json.Unmarshal([]byte(c.want(200, "POST", "/service/sslcert/signingrequest", body).body), &answer); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(c.want(200, "POST", "/service/sslcert/signingrequest", body).body), &answer))
 		block, _ := pem.Decode([]byte(answer.PEM))
 		made, err := x509.ParseCertificateRequest(block.Bytes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if err := made.CheckSignature(); err != nil {
 			t.Error(err)
 		}

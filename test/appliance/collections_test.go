@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 // threshold is the body of a threshold alert.
@@ -89,9 +90,7 @@ func (c *caller) object(path string) map[string]any {
 // objects returns the objects that a GET is answered with.
 func (c *caller) objects(path string) (objects []map[string]any) {
 	c.t.Helper()
-	if err := json.Unmarshal([]byte(c.want(200, "GET", path, "").body), &objects); err != nil {
-		c.t.Fatal(err)
-	}
+	require.NoError(c.t, json.Unmarshal([]byte(c.want(200, "GET", path, "").body), &objects))
 	return objects
 }
 

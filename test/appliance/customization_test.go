@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 const aBundle = `{"name":"Sites","objects":{
@@ -197,9 +198,7 @@ func TestBackups(t *testing.T) {
 		Objects     map[string][]map[string]any
 		Assignments map[string][][2]int64
 	}
-	if err := json.Unmarshal([]byte(file.body), &content); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(file.body), &content))
 	if content.Objects["tags"][0]["name"] != "Kept" || content.Assignments["/alerts/emailgroups"][0] != [2]int64{1, 1} {
 		t.Errorf("the file is %s", file.body)
 	}

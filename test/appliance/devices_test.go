@@ -9,6 +9,7 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 func TestDevices(t *testing.T) {
@@ -145,9 +146,7 @@ func TestDeviceSearchReturnsTheFieldsAskedFor(t *testing.T) {
 func (c *caller) device(id int64) map[string]any {
 	c.t.Helper()
 	var d map[string]any
-	if err := json.Unmarshal([]byte(c.want(http.StatusOK, "GET", fmt.Sprintf("/devices/%d", id), "").body), &d); err != nil {
-		c.t.Fatal(err)
-	}
+	require.NoError(c.t, json.Unmarshal([]byte(c.want(http.StatusOK, "GET", fmt.Sprintf("/devices/%d", id), "").body), &d))
 	return d
 }
 

@@ -9,15 +9,14 @@ import (
 
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/appliance/explorer"
+	"ndrbridge/test/require"
 )
 
 func TestExplorerIsServed(t *testing.T) {
 	_, c := serve(t, standin.Options{Product: "Acme"})
 	c.authorization = "" // the page needs no credential
 	// As on systems with an older list of types.
-	if err := mime.AddExtensionType(".js", "application/javascript"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, mime.AddExtensionType(".js", "application/javascript"))
 	for _, p := range []struct{ path, contentType, part string }{
 		{"/explore", "text/html; charset=utf-8", "explorer.js"}, // is redirected
 		{"/explore/", "text/html; charset=utf-8", "Acme apikey=KEY"},
@@ -46,14 +45,10 @@ func TestExplorerIsServed(t *testing.T) {
 
 	t.Run("without gzip", func(t *testing.T) {
 		r, err := http.NewRequestWithContext(t.Context(), "GET", c.url+explorer.Path+"swagger-ui.css", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r.Header.Set("Accept-Encoding", "identity")
 		resp, err := c.client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer resp.Body.Close()
 		if resp.Header.Get("Content-Encoding") != "" || resp.ContentLength < 100_000 {
 			t.Errorf("got %d bytes with the encoding %q", resp.ContentLength, resp.Header.Get("Content-Encoding"))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 // clock is a clock that a test puts forward.
@@ -46,9 +47,7 @@ type job struct {
 func (c *caller) job(path string) job {
 	c.t.Helper()
 	var j job
-	if err := json.Unmarshal([]byte(c.want(200, "GET", path, "").body), &j); err != nil {
-		c.t.Fatal(err)
-	}
+	require.NoError(c.t, json.Unmarshal([]byte(c.want(200, "GET", path, "").body), &j))
 	return j
 }
 

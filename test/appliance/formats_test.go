@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 type formatRow struct {
@@ -24,9 +25,7 @@ type formatRow struct {
 func (c *caller) formats() []formatRow {
 	c.t.Helper()
 	var rows []formatRow
-	if err := json.Unmarshal([]byte(c.want(http.StatusOK, "GET", "/detections/formats", "").body), &rows); err != nil {
-		c.t.Fatal(err)
-	}
+	require.NoError(c.t, json.Unmarshal([]byte(c.want(http.StatusOK, "GET", "/detections/formats", "").body), &rows))
 	return rows
 }
 
@@ -59,9 +58,7 @@ func TestCustomFormats(t *testing.T) {
 	last := func() string {
 		rows := c.formats()
 		b, err := json.Marshal(rows[len(rows)-1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return string(b)
 	}
 	created := c.want(201, "POST", path, `{"type":"port_scan","display_name":"Our scan","categories":["sec.recon"],"mitre_categories":["T1046","T1021.004"]}`)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 func TestHazards(t *testing.T) {
@@ -29,9 +30,7 @@ func TestHazards(t *testing.T) {
 	answered := func(t *testing.T, h standin.Hazards) reply {
 		t.Helper()
 		got, err := always(t, h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return got
 	}
 
@@ -164,9 +163,7 @@ func TestHazards(t *testing.T) {
 		off := make(map[bool]int)
 		for range 100 {
 			date, err := http.ParseTime(c.want(200, "GET", "/service", "").header.Get("Date"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			off[date.Sub(a.Clock()).Abs() > time.Minute]++
 		}
 		if off[true] < 10 || off[false] < 40 {

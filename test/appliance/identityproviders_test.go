@@ -13,20 +13,17 @@ import (
 	"testing"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 // certificate returns a certificate in PEM, as a JSON string.
 func certificate(t *testing.T) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	template := x509.Certificate{SerialNumber: big.NewInt(1)}
 	der, err := x509.CreateCertificate(rand.Reader, &template, &template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return mustJSON(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 }
 
@@ -85,9 +82,7 @@ func TestServiceProvider(t *testing.T) {
 		ACS      string `json:"acs_url"`
 		XML      string
 	}
-	if err := json.Unmarshal([]byte(c.want(200, "GET", "/auth/samlsp", "").body), &got); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(c.want(200, "GET", "/auth/samlsp", "").body), &got))
 	var metadata struct {
 		EntityID string `xml:"entityID,attr"`
 		Provider struct {
@@ -96,9 +91,7 @@ func TestServiceProvider(t *testing.T) {
 			} `xml:"AssertionConsumerService"`
 		} `xml:"urn:oasis:names:tc:SAML:2.0:metadata SPSSODescriptor"`
 	}
-	if err := xml.Unmarshal([]byte(got.XML), &metadata); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, xml.Unmarshal([]byte(got.XML), &metadata))
 	if got.EntityID != "https://ndr.example/saml/metadata" || metadata.EntityID != got.EntityID || metadata.Provider.Consumer.Location != got.ACS {
 		t.Errorf("the metadata is %+v", got)
 	}

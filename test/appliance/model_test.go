@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 func TestModel(t *testing.T) {
@@ -26,9 +27,7 @@ func TestModel(t *testing.T) {
 	t.Run("an update has a new mod_time", func(t *testing.T) {
 		a := standin.New(standin.Options{Now: still})
 		v := a.AddLate(time.Minute)
-		if err := a.Update(func(d *standin.Detection) { d.Title = "new" }, v.ID); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, a.Update(func(d *standin.Detection) { d.Title = "new" }, v.ID))
 		if got := a.Latest()[0]; got.Title != "new" || got.ModTime != now || v.ModTime != now-minute {
 			t.Errorf("%+v became %+v", v, got)
 		}
@@ -36,9 +35,7 @@ func TestModel(t *testing.T) {
 	t.Run("an update can choose its mod_time", func(t *testing.T) {
 		a := standin.New(standin.Options{Now: still})
 		v := a.AddMany(1)[0]
-		if err := a.Update(func(d *standin.Detection) { d.ModTime = 5 }, v.ID); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, a.Update(func(d *standin.Detection) { d.ModTime = 5 }, v.ID))
 		if got := a.Latest()[0].ModTime; got != 5 {
 			t.Errorf("it is %d", got)
 		}
@@ -46,9 +43,7 @@ func TestModel(t *testing.T) {
 	t.Run("an edit keeps the mod_time", func(t *testing.T) {
 		a := standin.New(standin.Options{Now: still})
 		v := a.AddLate(time.Minute)
-		if err := a.Edit(func(d *standin.Detection) { d.Title, d.ModTime = "new", 5 }, v.ID); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, a.Edit(func(d *standin.Detection) { d.Title, d.ModTime = "new", 5 }, v.ID))
 		if got := a.Latest()[0]; got.Title != "new" || got.ModTime != v.ModTime {
 			t.Errorf("%+v became %+v", v, got)
 		}
@@ -59,9 +54,7 @@ func TestModel(t *testing.T) {
 		for _, v := range a.AddBacklog(100, time.Hour) {
 			ids = append(ids, v.ID)
 		}
-		if err := a.Update(func(d *standin.Detection) { d.Status = "closed" }, ids...); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, a.Update(func(d *standin.Detection) { d.Status = "closed" }, ids...))
 		latest := a.Latest()
 		if latest[0].ModTime != latest[99].ModTime {
 			t.Errorf("from %d to %d", latest[0].ModTime, latest[99].ModTime)
@@ -81,9 +74,7 @@ func TestModel(t *testing.T) {
 		a := standin.New(standin.Options{Now: still})
 		v := a.AddMany(1)[0]
 		for _, title := range []string{"b", "c"} {
-			if err := a.Edit(func(d *standin.Detection) { d.Title = title }, v.ID); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, a.Edit(func(d *standin.Detection) { d.Title = title }, v.ID))
 		}
 		var titles []string
 		for _, v := range a.History() {
@@ -131,9 +122,7 @@ func TestModel(t *testing.T) {
 			if utf8.ValidString(body) || !json.Valid([]byte(body)) {
 				t.Errorf("the answer is %q", body)
 			}
-			if err := a.Update(func(d *standin.Detection) { d.Status = "new" }, v.ID); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, a.Update(func(d *standin.Detection) { d.Status = "new" }, v.ID))
 		}
 	})
 	t.Run("a version has the fields of its JSON", func(t *testing.T) {
@@ -143,9 +132,7 @@ func TestModel(t *testing.T) {
 			again, err := json.Marshal(map[string]any{
 				"id": d.ID, "mod_time": d.ModTime, "end_time": d.EndTime, "title": d.Title, "status": d.Status.String(), "ticket_id": d.TicketID.ID,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			want, err := json.Marshal(map[string]any{
 				"id": v.ID, "mod_time": v.ModTime, "end_time": v.EndTime, "title": v.Title, "status": v.Status, "ticket_id": v.TicketID,
 			})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 func TestPatchDetection(t *testing.T) {
@@ -129,9 +130,7 @@ func TestPatchesAreKeptInTheirOrder(t *testing.T) {
 	})
 	t.Run("what an analyst changes is no PATCH, and carries a name", func(t *testing.T) {
 		a, _ := setUp(t, standin.Options{})
-		if err := a.UpdateAs("ana", func(d *standin.Detection) { d.Status = "closed" }, 1); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, a.UpdateAs("ana", func(d *standin.Detection) { d.Status = "closed" }, 1))
 		history := a.History()
 		if v := history[2]; len(a.Patches()) != 0 || v.By != "ana" || v.Status != "closed" || v.ModTime != now || history[0].By != "" {
 			t.Errorf("it is %+v", v)

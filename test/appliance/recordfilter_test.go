@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 func TestRecordFilters(t *testing.T) {
@@ -17,18 +18,12 @@ func TestRecordFilters(t *testing.T) {
 			Source map[string]json.RawMessage `json:"_source"`
 		}
 	}
-	if err := json.Unmarshal([]byte(c.want(http.StatusOK, "POST", "/records/search", `{"from": "-1h"}`).body), &page); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(c.want(http.StatusOK, "POST", "/records/search", `{"from": "-1h"}`).body), &page))
 	source := page.Records[0].Source
 	var address struct{ Value string }
-	if err := json.Unmarshal(source["clientAddr"], &address); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(source["clientAddr"], &address))
 	large, err := json.Number(source["rspBytes"]).Int64()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 
 	for _, test := range []struct {
 		filter string

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 func TestRecordsLookLikeRecords(t *testing.T) {
@@ -31,9 +32,7 @@ func TestRecordsLookLikeRecords(t *testing.T) {
 				ClientAddr struct{ Type, Value string }
 			} `json:"_source"`
 		}
-		if err := json.Unmarshal(r.JSON, &object); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(r.JSON, &object))
 		s := object.Source
 		switch {
 		case object.ID != r.ID || object.Index != "acme-11-2026-3-4-0" || object.Index != r.Index || object.Type != r.Type:
@@ -60,9 +59,7 @@ func TestRecordsLookLikeRecords(t *testing.T) {
 					ClientAddr struct{ Value string }
 				} `json:"_source"`
 			}
-			if err := json.Unmarshal(r.JSON, &object); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal(r.JSON, &object))
 			for field, value := range map[string]string{"discovery_id": object.Source.Client.Value[0], "ipaddr": object.Source.ClientAddr.Value} {
 				body := fmt.Sprintf(`{"filter":{"field":%q,"operator":"=","operand":%q}}`, field, value)
 				if found := idsOf(t, c.want(http.StatusOK, "POST", "/devices/search", body).body); len(found) != 1 {

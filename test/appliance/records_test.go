@@ -11,6 +11,7 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 type recordAnswer struct {
@@ -33,9 +34,7 @@ type recordAnswer struct {
 func (c *caller) records(path, body string) recordAnswer {
 	c.t.Helper()
 	var a recordAnswer
-	if err := json.Unmarshal([]byte(c.want(http.StatusOK, "POST", path, body).body), &a); err != nil {
-		c.t.Fatal(err)
-	}
+	require.NoError(c.t, json.Unmarshal([]byte(c.want(http.StatusOK, "POST", path, body).body), &a))
 	return a
 }
 
@@ -253,9 +252,7 @@ func TestRecordCursors(t *testing.T) {
 
 func TestARecordBacklogIsReadLikeRecordsThatWereStored(t *testing.T) {
 	a, c := serve(t, standin.Options{})
-	if err := a.AddRecordBacklog(1_000_000, 24*time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, a.AddRecordBacklog(1_000_000, 24*time.Hour))
 	seen := make(map[string]bool)
 	last := ""
 	for from := epoch.UnixMilli() - 600_000; from < epoch.UnixMilli()-540_000; from += 10_000 {

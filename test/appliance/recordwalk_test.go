@@ -14,14 +14,13 @@ import (
 	"pgregory.net/rapid"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 // records asks without a network for what a search or a cursor gives.
 func records(t *rapid.T, a *standin.Appliance, path string, body any) recordAnswer {
 	b, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r := httptest.NewRequest("POST", "/api/v1/records/"+path, strings.NewReader(string(b)))
 	r.Header.Set("Authorization", "Service apikey="+standin.DefaultAPIKey)
 	r.Header.Set("Content-Type", "application/json")
@@ -45,9 +44,7 @@ func TestPagesOfRecordsJoinToWhatIsThere(t *testing.T) {
 			}
 		}
 		store("stored")
-		if err := a.AddRecordBacklog(rapid.IntRange(0, 40).Draw(t, "backlog"), time.Duration(rapid.IntRange(0, span).Draw(t, "over"))*time.Microsecond); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, a.AddRecordBacklog(rapid.IntRange(0, 40).Draw(t, "backlog"), time.Duration(rapid.IntRange(0, span).Draw(t, "over"))*time.Microsecond))
 		a.SetHazards(standin.Hazards{
 			RecordTiesShuffle: rapid.Bool().Draw(t, "shuffled"),
 			CursorRenews:      rapid.Bool().Draw(t, "renewing"),
@@ -113,9 +110,7 @@ func TestPagesOfRecordsJoinToWhatIsThere(t *testing.T) {
 func TestPagesOfRecordsByOffsetJoinWhereNothingIsShuffled(t *testing.T) {
 	a, c := serve(t, standin.Options{ThirdPartyRecords: true})
 	a.AddRecordsAt(30, (epoch.UnixMilli()-60_000)*1000)
-	if err := a.AddRecordBacklog(200, 2*time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, a.AddRecordBacklog(200, 2*time.Minute))
 	for _, direction := range []string{"asc", "desc"} {
 		ask := func(limit, offset int) []string {
 			return c.records("/records/search", fmt.Sprintf(
@@ -138,9 +133,7 @@ func TestPagesOfRecordsByOffsetJoinWhereNothingIsShuffled(t *testing.T) {
 func TestTimesThatNoRecordHasFindNothing(t *testing.T) {
 	a, c := serve(t, standin.Options{})
 	a.AddRecords(3)
-	if err := a.AddRecordBacklog(1000, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, a.AddRecordBacklog(1000, time.Hour))
 	for _, body := range []string{
 		`{"from": 9007199254740991, "until": 9007199254740991}`,
 		`{"from": 1750935535971, "until": 5}`,

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 func TestSystem(t *testing.T) {
@@ -24,9 +25,7 @@ func TestSystem(t *testing.T) {
 		}
 	}
 	var metadata map[string]string
-	if err := json.Unmarshal([]byte(c.want(200, "GET", "/service", "").body), &metadata); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(c.want(200, "GET", "/service", "").body), &metadata))
 	want := []string{"display_host", "external_hostname", "hostname", "mgmt_ipaddr", "platform", "version"}
 	if got := slices.Sorted(maps.Keys(metadata)); !slices.Equal(got, want) {
 		t.Errorf("the metadata are %v, want %v", got, want)
@@ -94,15 +93,11 @@ func TestRoutes(t *testing.T) {
 	})
 	t.Run("a body that is not JSON is refused", func(t *testing.T) {
 		r, err := http.NewRequestWithContext(t.Context(), "POST", c.url+"/api/v1/detections/search", strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r.Header.Set("Authorization", c.authorization)
 		r.Header.Set("Content-Type", "text/plain")
 		resp, err := c.client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusUnsupportedMediaType {
 			t.Errorf("the status is %d", resp.StatusCode)

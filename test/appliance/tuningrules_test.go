@@ -10,6 +10,7 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 // tunedDetections differ in everything that a tuning rule can ask for.
@@ -116,9 +117,7 @@ func TestHiddenDetectionsAreGone(t *testing.T) {
 	t.Run("a later detection is hidden too, and one that becomes another is not", func(t *testing.T) {
 		a.Add(standin.Detection{ID: 5, Type: "port_scan", Categories: []string{"sec"}})
 		wantIDs(t, c.search(`{"filter":{"types":["port_scan"]}}`))
-		if err := a.Update(func(d *standin.Detection) { d.Type = "port_sweep" }, 5); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, a.Update(func(d *standin.Detection) { d.Type = "port_sweep" }, 5))
 		wantIDs(t, c.search(`{"filter":{"types":["port_sweep"]}}`), 5)
 		a.Hide(1, 5)
 		if got := c.want(200, "GET", rulesPath, "").body; !strings.Contains(got, `"detections_hidden":0,`) || !strings.Contains(got, `"participants_hidden":0,`) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 // as returns a caller that uses another API key.
@@ -35,9 +36,7 @@ func (c *caller) key(name string) string {
 	c.t.Helper()
 	var made struct{ Key string }
 	body := c.want(201, "POST", "/users/"+name+"/apikeys", `{"description":"test"}`).body
-	if err := json.Unmarshal([]byte(body), &made); err != nil {
-		c.t.Fatal(err)
-	}
+	require.NoError(c.t, json.Unmarshal([]byte(body), &made))
 	return made.Key
 }
 
@@ -206,9 +205,7 @@ func TestCrossOriginRequests(t *testing.T) {
 	send := func(method, path, origin string) *http.Response {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), method, c.url+"/api/v1"+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r.Header.Set("Origin", origin)
 		if method == http.MethodOptions {
 			r.Header.Set("Access-Control-Request-Method", "PATCH")
@@ -216,9 +213,7 @@ func TestCrossOriginRequests(t *testing.T) {
 			r.Header.Set("Authorization", c.authorization)
 		}
 		resp, err := c.client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		resp.Body.Close()
 		return resp
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"ndrbridge/test/require"
 	"ndrbridge/test/slowtest"
 	"ndrbridge/transform/format"
 )
@@ -80,14 +81,10 @@ func TestDeliveredBacklogKeepsTheSizeOfTheState(t *testing.T) {
 	slowtest.Skip(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	b, err := newBench(t.Context(), settings{size: 2000}, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer b.close()
 	rows, err := b.backlog(t.Context(), 2000, 500)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(rows) != 5 || rows[3].File != rows[4].File {
 		t.Errorf("rows %+v", rows)
 	}
@@ -97,9 +94,7 @@ func TestDrainByACluster(t *testing.T) {
 	slowtest.Skip(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	b, err := newBench(t.Context(), settings{events: 500, size: 2000, only: []string{"cluster"}}, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer b.close()
 	var f clusterFigures
 	if _, err := b.receive(t.Context(), allDrains[2], func(ctx context.Context, dir string, addresses []string) (_ figures, err error) {
@@ -129,9 +124,7 @@ func TestTablesContainEveryRow(t *testing.T) {
 		Idle: clusterIdleRow{Members: 0.031}, Takeover: &clusterTakeoverRow{Appliances: 1357, Owned: []int{5, 6, 5}, After: []int{7, 9}, Lost: 7.75},
 	}
 	var b strings.Builder
-	if err := r.writeTables(&b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.writeTables(&b))
 	for _, want := range []string{"Kafka, zstd", "1234", "617 (617–1234)", "1.00 (1.00–1.50)", "0.50", "2.00", "40", deadAppliance, "77", "1.25", "8765", "99", "456", "after a kill", "7654", "0.25", "33.1", "60", "51", "3210", "4321", "0.75",
 		"ocsf", "4711", "1570", "2.50", "1.25", "to a cluster", "2468", "88", "9.75", "3.1 %", "1357", "[5 6 5]", "[7 9]", "7.8"} {
 		if !strings.Contains(b.String(), want) {

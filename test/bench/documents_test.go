@@ -6,13 +6,12 @@ import (
 	"testing"
 
 	"ndrbridge/test/docs"
+	"ndrbridge/test/require"
 )
 
 func TestFlagsInDocumentsAreValid(t *testing.T) {
 	documents, err := docs.Read("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	found := 0
 	for _, d := range documents {
 		for _, args := range d.Commands("go") {

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ndrbridge/test/require"
 	"ndrbridge/test/slowtest"
 )
 
@@ -56,9 +57,7 @@ func startBridge(t *testing.T, program []string, config string) *bridge {
 	t.Helper()
 	b := &bridge{command: exec.Command(program[0], append(program[1:len(program):len(program)], "--config", config)...), output: new(output)}
 	b.command.Stdout, b.command.Stderr = b.output, b.output
-	if err := b.command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.command.Start())
 	t.Cleanup(func() { _ = b.command.Process.Kill() }) // if the test fails before it ends
 	return b
 }
@@ -80,9 +79,7 @@ func (b *bridge) kill(t *testing.T, diskFull bool) {
 // terminate ends the process with SIGTERM.
 func (b *bridge) terminate(t *testing.T) {
 	t.Helper()
-	if err := b.command.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.command.Process.Signal(syscall.SIGTERM))
 	if err := b.command.Wait(); err != nil {
 		t.Fatalf("the bridge stopped with %v\n%s", err, b.output)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ndrbridge/test/fault"
+	"ndrbridge/test/require"
 )
 
 // happened is what the plan did to a cluster.
@@ -162,9 +163,7 @@ func (s *clusterScene) inflict(t *testing.T, step clusterStep, m *clusterMember)
 			t.Error(err)
 		}
 		return func(t *testing.T) {
-			if err := server.Start(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, server.Start())
 		}
 	case cutRoute:
 		return cut(s.routes[step.peer]...)

@@ -10,6 +10,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
+	"ndrbridge/test/require"
 )
 
 // takeoverLimit is the longest time from the end of an owner to the take by the next one.
@@ -43,17 +44,13 @@ func (s *clusterScene) end(t *testing.T) {
 		state := filepath.Join(last.folder, "state.db."+configs.ShardName(shard))
 		s.commitFrom(t, state, 0)
 		store, err := checkpoint.Open(state, checkpoint.Options{ReadOnly: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		first, err := store.Read(t.Context(), 0, checkpoint.Batch{MaxEvents: 1})
 		if err != nil || len(first) == 0 || first[0].Seq != 1 {
 			t.Errorf("the journal of shard %02d does not begin with its first event: %v, %v", shard, first, err)
 		}
 		stats, err := store.Stats(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for owner, dead := range stats.DeadLetters {
 			if dead.Count > 0 {
 				t.Errorf("shard %02d: %s has %d dead letters", shard, owner, dead.Count)

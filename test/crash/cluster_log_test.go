@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"ndrbridge/test/require"
 )
 
 // shardLog is what the evaluation needs of a shard's log: who took it and when, and who
@@ -68,14 +70,10 @@ func (l *shardLog) add(seq uint64, id, kind string, at time.Time) {
 func (s *clusterScene) readLogs(t *testing.T) {
 	t.Helper()
 	conn, err := nats.Connect(s.servers.URL(), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.ReconnectWait(50*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close()
 	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for shard := range clusterShards {
 		if len(s.logs) == shard {
 			s.logs = append(s.logs, &shardLog{shard: shard})

@@ -9,6 +9,7 @@ import (
 
 	"ndrbridge/internal/admin"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 // TestClusterRollingRestart replaces the bridges of a cluster by those of a newer version,
@@ -100,9 +101,7 @@ func (s *clusterScene) liveAlike(t *testing.T, rates standin.Rates) (stop func()
 func (s *clusterScene) cluster(t *testing.T, m *clusterMember) admin.Cluster {
 	t.Helper()
 	client, err := admin.NewClient("http://"+m.admin, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	seen, err := client.Cluster(ctx)
@@ -116,9 +115,7 @@ func (s *clusterScene) cluster(t *testing.T, m *clusterMember) admin.Cluster {
 func (s *clusterScene) handOver(t *testing.T, shard int) {
 	t.Helper()
 	client, err := admin.NewClient("http://"+s.members[0].admin, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// A busy machine delays what the members know of each other, and may end a lease.
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		err := client.Handover(t.Context(), admin.Handover{Shard: &shard})

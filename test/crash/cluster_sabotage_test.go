@@ -8,6 +8,7 @@ import (
 
 	"ndrbridge/configs"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 // TestClusterSabotageIsDetected lets members of a cluster lose a shard while they send and
@@ -81,9 +82,7 @@ func (s *clusterScene) sendLate(t *testing.T) {
 	t.Logf("%s lost the shard to %s", owner.name, next.name)
 	for n := 0; n < 2; n++ {
 		before = s.received(webhookSink)
-		if err := sensor.appliance.Update(func(d *standin.Detection) { d.RiskScore = new(n + 1) }, added.ID); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, sensor.appliance.Update(func(d *standin.Detection) { d.RiskScore = new(n + 1) }, added.ID))
 		s.reached(t, webhookSink, before)
 	}
 	joinSink(t)

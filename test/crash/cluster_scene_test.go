@@ -15,6 +15,7 @@ import (
 	"ndrbridge/test/fault"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/natscluster"
+	"ndrbridge/test/require"
 )
 
 // The size of the cluster, and the duration of its leases: the shortest, with which it goes
@@ -94,9 +95,7 @@ func newClusterScene(t *testing.T, program []string, seed uint64) *clusterScene 
 		m.sinks[webhookSink] = newProxy(t, startWebhook(t, func(sink string, body []byte) { s.senders.receive(t, s, m, body) }))
 		m.sinks[natsSink] = newProxy(t, bus.proxy.Addr().String())
 		m.sinks[kafkaSink] = s.kafka.proxy // the broker advertises one address to all
-		if err := os.WriteFile(m.config, []byte(s.memberConfiguration(m)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(m.config, []byte(s.memberConfiguration(m)), 0o600))
 		s.members = append(s.members, m)
 	}
 	s.create(t)
@@ -108,23 +107,17 @@ func newClusterScene(t *testing.T, program []string, seed uint64) *clusterScene 
 func (s *clusterScene) startServers(t *testing.T) {
 	t.Helper()
 	program, err := natscluster.Build(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.servers, err = natscluster.New(program, t.TempDir(), clusterServers, func(from, to int, address string) (string, error) {
 		p := newProxy(t, address)
 		other := clusterServers - from - to
 		s.routes[other] = append(s.routes[other], p)
 		return p.Addr().String(), nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := s.servers.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.servers.Start(ctx))
 	t.Cleanup(func() {
 		if err := s.servers.Stop(); err != nil {
 			t.Error(err)
@@ -136,9 +129,7 @@ func (s *clusterScene) startServers(t *testing.T) {
 func (s *clusterScene) create(t *testing.T) {
 	t.Helper()
 	config, err := configs.Load(configs.Source{Paths: []string{s.members[0].config}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Second) {
 		err := ndrbridge.Init(t.Context(), config)
 		if err == nil {

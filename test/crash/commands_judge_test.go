@@ -11,6 +11,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/tickets"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 // commandBook records the acknowledged commands of each ticket in order. The assignee
@@ -111,15 +112,11 @@ func (s *commandScene) written() map[string]int {
 func (s *commandScene) nothingWaits(t *testing.T) {
 	t.Helper()
 	store, err := checkpoint.Open(s.state, checkpoint.Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer store.Close()
 	for _, state := range []checkpoint.CommandState{checkpoint.CommandPending, checkpoint.CommandRejected} {
 		commands, err := store.Commands(t.Context(), checkpoint.CommandFilter{State: state}, 0, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, c := range commands {
 			t.Errorf("a command is %s: %s: %s", state, c.Body, c.Reason)
 		}

@@ -24,6 +24,7 @@ import (
 	"ndrbridge/internal/tickets"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 // The intakes. Their names are prefixes of the names of the tickets whose commands they
@@ -93,9 +94,7 @@ tickets:
   nats: {url: %q, stream: TICKETS, subject: %s}
   kafka: {brokers: [%q], topic: %s}
 `, s.state, s.address, appliance.URL, standin.DefaultAPIKey, filepath.Join(folder, "events.jsonl"), natsURL, commandTopic, broker, commandTopic)
-	if err := os.WriteFile(s.config, []byte(yaml), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(s.config, []byte(yaml), 0o600))
 	return s
 }
 
@@ -117,9 +116,7 @@ func startCommandStream(t *testing.T) (url string, js jetstream.JetStream) {
 func startCommandTopic(t *testing.T) (broker string, client *kgo.Client) {
 	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, commandTopic), kfake.ListenFn(listenUnaware))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	broker = c.ListenAddrs()[0]
 	if client, err = kgo.NewClient(kgo.SeedBrokers(broker), kgo.DefaultProduceTopic(commandTopic)); err != nil {

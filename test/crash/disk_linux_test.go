@@ -8,6 +8,7 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 // TestFullDisk fills the disk of a running bridge and frees it again: polling and delivery
@@ -74,9 +75,7 @@ func newDisk(t *testing.T) disk {
 	fill := func(t *testing.T, _ *bridge, _ string) func() {
 		for {
 			var now syscall.Statfs_t
-			if err := syscall.Statfs(folder, &now); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, syscall.Statfs(folder, &now))
 			err := resize((now.Blocks - now.Bfree) * uint64(now.Bsize))
 			if err == nil {
 				break

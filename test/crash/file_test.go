@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -14,9 +15,7 @@ import (
 func (s *scene) readFile(t *testing.T) {
 	t.Helper()
 	file, err := os.Open(s.file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close()
 	for r := bufio.NewReader(file); ; {
 		line, err := r.ReadBytes('\n')
@@ -26,9 +25,7 @@ func (s *scene) readFile(t *testing.T) {
 			}
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		e, err := transform.Parse(line[:len(line)-1])
 		if err != nil {
 			t.Errorf("%v: %s", err, line)

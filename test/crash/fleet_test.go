@@ -12,6 +12,7 @@ import (
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/fault"
 	"ndrbridge/test/ledger"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -162,9 +163,7 @@ func (s *site) commitFrom(t *testing.T, state string, after uint64) (last uint64
 	}
 	defer store.Close()
 	records, err := store.Read(t.Context(), after, checkpoint.Batch{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, r := range records {
 		s.book(r.Event).Commit(r.Event)
 		after = r.Seq

@@ -8,6 +8,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/test/fault"
 	"ndrbridge/test/ledger"
+	"ndrbridge/test/require"
 )
 
 // faults returns the broken guarantees at all sinks. The last bridge must have ended.
@@ -78,14 +79,10 @@ func (s *scene) noDeadLetters(t *testing.T) {
 func (s *scene) stats(t *testing.T) checkpoint.Stats {
 	t.Helper()
 	store, err := checkpoint.Open(s.state, checkpoint.Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer store.Close()
 	stats, err := store.Stats(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return stats
 }
 

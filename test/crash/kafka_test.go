@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"ndrbridge/test/fault"
+	"ndrbridge/test/require"
 )
 
 // kafkaBroker is a Kafka broker behind a proxy, whose address it advertises. It keeps its
@@ -37,9 +38,7 @@ func startKafka(t *testing.T, proxy *fault.Proxy, receive func(sink string, body
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100*time.Millisecond),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var consuming sync.WaitGroup
 	consuming.Go(func() {
@@ -64,9 +63,7 @@ func (k *kafkaBroker) dial(ctx context.Context, network, _ string) (net.Conn, er
 func (k *kafkaBroker) start(t *testing.T) {
 	t.Helper()
 	running, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, topics...), kfake.DataDir(k.folder), kfake.ListenFn(k.listen))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.running = running

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ndrbridge/test/fault"
+	"ndrbridge/test/require"
 )
 
 // natsServer is a NATS server behind a proxy. It keeps its streams when it is restarted.
@@ -35,25 +36,17 @@ func startNATS(t *testing.T, proxy *fault.Proxy, receive func(sink string, body 
 	t.Cleanup(s.stop)
 	connection, err := nats.Connect("nats://"+s.address,
 		nats.SetCustomDialer(s), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(connection.Close)
 	js, err := jetstream.New(connection)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// The deduplication window is minimal, so that duplicates are not hidden.
 	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
 		Name: "NDR", Subjects: []string{"ndr.>"}, Duplicates: 100 * time.Millisecond,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	consumer, err := stream.OrderedConsumer(t.Context(), jetstream.OrderedConsumerConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	consuming, err := consumer.Consume(func(m jetstream.Msg) {
 		sink := natsSink
 		if strings.HasPrefix(m.Subject(), mirrorPrefix) {
@@ -61,9 +54,7 @@ func startNATS(t *testing.T, proxy *fault.Proxy, receive func(sink string, body 
 		}
 		receive(sink, m.Data())
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { consuming.Stop(); <-consuming.Closed() })
 	return s
 }
@@ -81,9 +72,7 @@ func (s *natsServer) Dial(network, _ string) (net.Conn, error) {
 func (s *natsServer) start(t *testing.T) {
 	t.Helper()
 	running, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: s.folder, NoSigs: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	running.Start()
 	if !running.ReadyForConnections(10 * time.Second) {
 		t.Fatal("the NATS server is not ready")

@@ -7,6 +7,7 @@ import (
 
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/fault"
+	"ndrbridge/test/require"
 )
 
 // The sinks.
@@ -67,18 +68,14 @@ func newScene(t *testing.T, program []string, seed uint64, folder string) *scene
 	s.kafka = startKafka(t, newProxy(t, ""), receive)
 	s.proxies[kafkaSink] = s.kafka.proxy
 
-	if err := os.WriteFile(s.config, []byte(s.configuration()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(s.config, []byte(s.configuration()), 0o600))
 	return s
 }
 
 func newProxy(t *testing.T, target string) *fault.Proxy {
 	t.Helper()
 	p, err := fault.New(target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		if err := p.Close(); err != nil {
 			t.Error(err)

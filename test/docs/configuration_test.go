@@ -19,6 +19,7 @@ import (
 
 	"ndrbridge/configs"
 	"ndrbridge/test/certificate"
+	"ndrbridge/test/require"
 )
 
 // frame completes a fragment of a configuration in a document with the missing parts.
@@ -63,9 +64,7 @@ func TestMistakesInConfigurationsAreFound(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var shown yaml.Node
-			if err := yaml.Unmarshal([]byte(c.text), &shown); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, yaml.Unmarshal([]byte(c.text), &shown))
 			if err := load(t, shown.Content[0]); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("the error is %v, want one of %s", err, c.want)
 			}
@@ -240,8 +239,6 @@ func provide(t *testing.T, node *yaml.Node, certificate, key string) {
 func file(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"ndrbridge/test/docs"
+	"ndrbridge/test/require"
 )
 
 // root is the root of the repository.
@@ -21,9 +22,7 @@ const root = "../.."
 func read(t *testing.T) []docs.Document {
 	t.Helper()
 	documents, err := docs.Read(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(documents) < 2 {
 		t.Fatalf("only %d documents were found", len(documents))
 	}
@@ -103,9 +102,7 @@ func TestEveryDocumentIsInTheIndex(t *testing.T) {
 
 func TestEveryMakeTargetExists(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var targets []string
 	for _, found := range regexp.MustCompile(`(?m)^([a-z0-9-]+):`).FindAllStringSubmatch(string(makefile), -1) {
 		targets = append(targets, found[1])
@@ -134,9 +131,7 @@ func TestEveryTestThatIsNamedExists(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	named := regexp.MustCompile(`^Test[A-Z]\w*$`)
 	for _, d := range read(t) {
 		for _, span := range d.Spans {
@@ -149,9 +144,7 @@ func TestEveryTestThatIsNamedExists(t *testing.T) {
 
 func TestEveryLogTextThatIsNamedIsLogged(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs/operations.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, section, _ := strings.Cut(string(page), "\n## Logs\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	unknown := make(map[string]bool)
@@ -170,9 +163,7 @@ func TestEveryLogTextThatIsNamedIsLogged(t *testing.T) {
 		maps.DeleteFunc(unknown, func(text string, _ bool) bool { return strings.Contains(string(code), `"`+text) })
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for text := range unknown {
 		t.Errorf("docs/operations.md: %q is in no string of the code", text)
 	}
@@ -180,9 +171,7 @@ func TestEveryLogTextThatIsNamedIsLogged(t *testing.T) {
 
 func TestEveryFileThatIsNamedExists(t *testing.T) {
 	entries, err := os.ReadDir(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	folders := make(map[string]bool)
 	for _, entry := range entries {
 		folders[entry.Name()] = entry.IsDir()

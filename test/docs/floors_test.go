@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"ndrbridge/test/require"
 )
 
 // TestNoImportRunsUp reads the floors of docs/architecture.md, and the imports of every package
@@ -65,18 +67,14 @@ func TestNoImportRunsUp(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // readFloors returns the floor of each folder in the table of packages, from 1 at the top.
 func readFloors(t *testing.T) map[string]int {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "docs/architecture.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	folder := regexp.MustCompile("`([a-z/]+)`")
 	floors, floor := make(map[string]int), 0
 	for line := range strings.Lines(string(text)) {

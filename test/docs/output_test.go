@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ndrbridge/test/require"
 )
 
 // variable are the parts of an output that differ from run to run, with what replaces them.
@@ -77,9 +79,7 @@ func TestMatches(t *testing.T) {
 func TestOutputIsShownBelowItsCommand(t *testing.T) {
 	for _, d := range read(t) {
 		text, err := os.ReadFile(filepath.Join(root, d.Path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, line := range outputsApart(string(text)) {
 			t.Errorf("%s:%d: no test compares this output: put it below its command, in one block of console", d.Path, line)
 		}

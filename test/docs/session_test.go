@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"ndrbridge/test/docs"
+	"ndrbridge/test/require"
 )
 
 // patience is how long a statement may take; some build programs.
@@ -121,13 +122,9 @@ stop() {
 func newSession(t *testing.T, home string, environment []string) *session {
 	t.Helper()
 	input, files, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	codes, exits, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := &session{
 		bash:  exec.CommandContext(context.WithoutCancel(t.Context()), "bash", "-c", loop),
 		files: files, codes: bufio.NewReader(deadlined{codes}), folder: t.TempDir(),
@@ -135,9 +132,7 @@ func newSession(t *testing.T, home string, environment []string) *session {
 	s.bash.Dir, s.bash.Env = home, environment
 	s.bash.ExtraFiles = []*os.File{input, exits}
 	s.bash.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := s.bash.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.bash.Start())
 	input.Close()
 	exits.Close()
 	t.Cleanup(func() {

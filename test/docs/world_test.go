@@ -28,6 +28,7 @@ import (
 	"ndrbridge/test/jira"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/natscluster"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -114,9 +115,7 @@ func serveAppliance(t *testing.T) string {
 	a := standin.New(standin.Options{Seed: 1})
 	a.AddBacklog(40, 20*time.Hour)
 	a.AddAudit(3)
-	if err := a.AddRecordBacklog(20, 20*time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, a.AddRecordBacklog(20, 20*time.Hour))
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { a.Live(ctx, standin.Rates{Appear: 3, Update: 3, Records: 2}) })
@@ -264,9 +263,7 @@ func (w *world) write(path, text string) {
 
 func (w *world) must(err error) {
 	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 }
 
 // programs builds the programs of the repository without the race detector and returns
@@ -285,9 +282,7 @@ func programs(t *testing.T) string {
 func goEnv(t *testing.T, name string) string {
 	t.Helper()
 	value, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return strings.TrimSpace(string(value))
 }
 

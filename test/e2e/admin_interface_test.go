@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/require"
 )
 
 // TestAdminInterfaceIsAsDescribed checks the description of the admin interface with
@@ -29,9 +30,7 @@ func TestAdminInterfaceIsAsDescribed(t *testing.T) {
 	b := startOperatedBridge(t)
 	folder := t.TempDir()
 	described := filepath.Join(folder, "openapi.json")
-	if err := os.WriteFile(described, b.describe(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(described, b.describe(), 0o600))
 	start(t, exec.Command(filepath.Join(programs, "python"), "-m", "openapi_spec_validator", described)).succeed(t, time.Minute)
 	run := exec.Command(filepath.Join(programs, "schemathesis"), "--no-color", "run", described, "--url", b.admin,
 		"--header", "Authorization: Bearer "+operatorToken,
@@ -81,13 +80,9 @@ sinks:
 tickets: {enabled: true, webhooks: {generic: [{name: tracker}]}}
 `, soc.URL, filepath.Join(folder, "events.jsonl")))
 	text, err := os.ReadFile(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	text = bytes.Replace(text, []byte(`"127.0.0.1:0"`), []byte(`"127.0.0.1:0", token: `+operatorToken), 1)
-	if err := os.WriteFile(config, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(config, text, 0o600))
 	b := &operatedBridge{t: t, bridge: runBridge(t, buildBridge(t), config)}
 	if b.client, err = admin.NewClient(b.admin, operatorToken); err != nil {
 		t.Fatal(err)
@@ -116,15 +111,11 @@ tickets: {enabled: true, webhooks: {generic: [{name: tracker}]}}
 func (b *operatedBridge) send(method, path, body string) []byte {
 	b.t.Helper()
 	r, err := http.NewRequestWithContext(b.t.Context(), method, b.admin+path, bytes.NewBufferString(body))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, err)
 	r.Header.Set("Authorization", "Bearer "+operatorToken)
 	r.Header.Set("Content-Type", "application/json")
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, err)
 	defer answer.Body.Close()
 	content, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode >= http.StatusBadRequest {
@@ -137,16 +128,12 @@ func (b *operatedBridge) send(method, path, body string) []byte {
 func (b *operatedBridge) describe() []byte {
 	b.t.Helper()
 	var document map[string]any
-	if err := json.Unmarshal(b.send(http.MethodGet, "/api/v1/openapi.json", ""), &document); err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, json.Unmarshal(b.send(http.MethodGet, "/api/v1/openapi.json", ""), &document))
 	parameters := document["components"].(map[string]any)["parameters"].(map[string]any)
 	for name, example := range b.example {
 		parameters[name].(map[string]any)["example"] = example
 	}
 	text, err := json.Marshal(document)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, err)
 	return text
 }

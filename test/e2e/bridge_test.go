@@ -24,6 +24,7 @@ import (
 	"ndrbridge/internal/admin"
 	"ndrbridge/test/appliance"
 	"ndrbridge/test/ledger"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -84,9 +85,7 @@ appliances:
     audit: {enabled: false}
 %s
 `, filepath.Join(folder, "state.db"), applianceURL, appliance.DefaultAPIKey, interval, strings.TrimSpace(rest))
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -189,9 +188,7 @@ func (b *bridge) awaitDrained(t testing.TB, a *appliance.Appliance) {
 func (b *bridge) awaitMore(t testing.TB, n int) {
 	t.Helper()
 	before, err := b.delivered()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	eventually(t, time.Minute, func() error {
 		now, err := b.delivered()
 		if err == nil && now < before+n {

@@ -22,6 +22,7 @@ import (
 	"ndrbridge/test/appliance/explorer"
 	"ndrbridge/test/appliance/openapi"
 	"ndrbridge/test/certificate"
+	"ndrbridge/test/require"
 )
 
 // TestStandInIsAsDescribed checks the description of the stand-in's interface with
@@ -35,9 +36,7 @@ func TestStandInIsAsDescribed(t *testing.T) {
 	folder := t.TempDir()
 	described := filepath.Join(folder, "openapi.json")
 	write := func(content []byte) {
-		if err := os.WriteFile(described, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(described, content, 0o600))
 	}
 	write(s.fetch(explorer.DescriptionPath))
 	start(t, exec.Command(filepath.Join(programs, "python"), "-m", "openapi_spec_validator", described)).succeed(t, time.Minute)
@@ -68,9 +67,7 @@ func TestStandInIsAsDescribed(t *testing.T) {
 	test("--max-examples", "10")
 
 	description, err := openapi.Load("service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, o := range description.Operations {
 		if name := o.Method + " " + o.Path; !succeeded[name] {
 			t.Errorf("%s never succeeded", name)
@@ -112,17 +109,13 @@ func startStandIn(t *testing.T) *standIn {
 func (s *standIn) send(method, path string, body []byte) (content []byte, ok bool) {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, bytes.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	r.Header.Set("Authorization", credential)
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	defer answer.Body.Close()
 	if content, err = io.ReadAll(answer.Body); err != nil {
 		s.t.Fatal(err)
@@ -147,9 +140,7 @@ func (s *standIn) addExamples(description []byte) []byte {
 	decoder := json.NewDecoder(bytes.NewReader(description))
 	decoder.UseNumber() // large ones keep their digits
 	var document map[string]any
-	if err := decoder.Decode(&document); err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, decoder.Decode(&document))
 	shared := document["components"].(map[string]any)["parameters"].(map[string]any)
 	for path, item := range document["paths"].(map[string]any) {
 		for method, operation := range item.(map[string]any) {
@@ -179,9 +170,7 @@ func (s *standIn) addExamples(description []byte) []byte {
 	s.addBody(document, "/detections/tickets", "patch", "application/json", map[string]any{"ticket_id": s.ticket(), "status": "in_progress"})
 	s.addBody(document, "/service/sslcert", "put", "text/plain", newCertificate(s.t))
 	text, err := json.Marshal(document)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	return text
 }
 
@@ -216,9 +205,7 @@ func (s *standIn) ticket() string {
 	var detections []struct {
 		Ticket any `json:"ticket_id"` // some are numbers
 	}
-	if err := json.Unmarshal(listed, &detections); err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, json.Unmarshal(listed, &detections))
 	for _, d := range detections {
 		if ticket, ok := d.Ticket.(string); ok && ticket != "" {
 			return ticket
@@ -233,9 +220,7 @@ func newCertificate(t *testing.T) string {
 	t.Helper()
 	made := certificate.New(t, "appliance.example", time.Now().Add(time.Hour), nil)
 	key, err := x509.MarshalPKCS8PrivateKey(made.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: made.Certificate[0]})) +
 		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}))
 }
@@ -324,9 +309,7 @@ func isFixed(object map[string]any) bool {
 func addSuccesses(t *testing.T, succeeded map[string]bool, report string) {
 	t.Helper()
 	text, err := os.ReadFile(report)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for line := range bytes.Lines(text) {
 		var event struct {
 			ScenarioFinished struct {
@@ -342,9 +325,7 @@ func addSuccesses(t *testing.T, succeeded map[string]bool, report string) {
 				}
 			}
 		}
-		if err := json.Unmarshal(line, &event); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(line, &event))
 		r := event.ScenarioFinished.Recorder
 		for id, i := range r.Interactions {
 			if c := r.Cases[id].Value; i.Response != nil && i.Response.Status < http.StatusBadRequest {

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"ndrbridge/test/require"
 )
 
 // authority issues certificates for 127.0.0.1.
@@ -33,9 +35,7 @@ func newAuthority(t testing.TB) *authority {
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if a.certificate, err = x509.ParseCertificate(der); err != nil {
 		t.Fatal(err)
 	}
@@ -57,13 +57,9 @@ func (a *authority) issue(t testing.TB, name string) (certFile, keyFile, bothFil
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &key.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	certFile, keyFile, bothFile = filepath.Join(a.folder, name+".pem"), filepath.Join(a.folder, name+".key"), filepath.Join(a.folder, name+"-both.pem")
 	writePEM(t, certFile, pemBlock("CERTIFICATE", der))
 	writePEM(t, keyFile, pemBlock("PRIVATE KEY", private))
@@ -74,9 +70,7 @@ func (a *authority) issue(t testing.TB, name string) (certFile, keyFile, bothFil
 func newKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return key
 }
 
@@ -90,7 +84,5 @@ func writePEM(t testing.TB, path string, blocks ...[]byte) {
 	for _, b := range blocks {
 		text = append(text, b...)
 	}
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, text, 0o600))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 // The users of a test cluster.
@@ -103,9 +104,7 @@ func (c *kafkaCluster) start(t *testing.T) {
 	var formatting []*process
 	for _, n := range c.nodes {
 		text := n.properties(controller, c.authority.file(), both)
-		if err := os.WriteFile(n.config(), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(n.config(), []byte(text), 0o600))
 		formatting = append(formatting, start(t, n.format()))
 	}
 	for _, p := range formatting {

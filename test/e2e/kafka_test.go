@@ -19,6 +19,7 @@ import (
 	"ndrbridge/sinks/kafka"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/ledger"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
@@ -62,9 +63,7 @@ func (c *kafkaCluster) modesAndCodecs(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, %s, acks %s", mode, codec, acks), func(t *testing.T) {
 					topic := c.topic(t, fmt.Sprintf("%s-%s-%s", mode, codec, acks), nil)
 					s, err := kafka.New(kafka.Options{Brokers: c.brokers, Topic: topic, Mode: mode, Compression: codec, Acks: acks})
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					defer s.Close()
 					deliver(t, s, events)
 					holds(t, c.read(t, topic), events, mode)
@@ -230,9 +229,7 @@ func (c *kafkaCluster) through(listener, topic, keys string) string {
 func writeSecret(t testing.TB, secret string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(path, []byte(secret), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(secret), 0o600))
 	return path
 }
 
@@ -249,9 +246,7 @@ func (c *kafkaCluster) wrongPassword(t *testing.T, program string) {
 			if !strings.Contains(now.Error, "sasl.mechanism") || strings.Contains(b.output.String(), "no-such-password") {
 				t.Errorf("it says %s, and has written\n%s", now.Error, b.output.end())
 			}
-			if err := os.WriteFile(password, []byte(kafkaPassword), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(password, []byte(kafkaPassword), 0o600))
 			b.awaitState(t, "running")
 			b.awaitDrained(t, a)
 			b.terminate(t)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
+
+	"ndrbridge/test/require"
 )
 
 // natsAuth is a method of authentication: the server's settings, and the credentials of a
@@ -28,13 +30,9 @@ type natsAuth struct {
 func (w natsAuth) spoil(t testing.TB) (right func()) {
 	t.Helper()
 	text, err := os.ReadFile(w.file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	write := func(text []byte) {
-		if err := os.WriteFile(w.file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(w.file, text, 0o600))
 	}
 	write([]byte(w.wrong))
 	return func() { write(text) }
@@ -55,9 +53,7 @@ func waysIntoNATS(t testing.TB) map[string]natsAuth {
 	pool := x509.NewCertPool()
 	pool.AddCert(ours.certificate)
 	pair, err := tls.LoadX509KeyPair(mine, mineKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	readerTLS := &tls.Config{RootCAs: pool, ServerName: "127.0.0.1", Certificates: []tls.Certificate{pair}}
 
 	operator := newNATSOperator(t)
@@ -106,17 +102,11 @@ type nkey struct {
 func newNkey(t testing.TB, create func() (nkeys.KeyPair, error)) nkey {
 	t.Helper()
 	pair, err := create()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	id, err := pair.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	seed, err := pair.Seed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return nkey{pair, id, string(seed)}
 }
 
@@ -131,18 +121,14 @@ func newNATSOperator(t testing.TB) natsOperator {
 	t.Helper()
 	signed := func(text string, err error) string {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return text
 	}
 	operator, account, system := newNkey(t, nkeys.CreateOperator), newNkey(t, nkeys.CreateAccount), newNkey(t, nkeys.CreateAccount)
 	claims := jwt.NewAccountClaims(account.id)
 	claims.Limits.JetStreamLimits = jwt.JetStreamLimits{DiskStorage: -1, MemoryStorage: -1, Streams: -1, Consumer: -1}
 	file := filepath.Join(t.TempDir(), "operator.jwt")
-	if err := os.WriteFile(file, []byte(signed(jwt.NewOperatorClaims(operator.id).Encode(operator))), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(signed(jwt.NewOperatorClaims(operator.id).Encode(operator))), 0o600))
 	return natsOperator{
 		account: account,
 		settings: fmt.Sprintf("operator: %q\nsystem_account: %s\nresolver: MEMORY\nresolver_preload {%s: %q, %s: %q}", file, system.id,
@@ -157,12 +143,8 @@ func (o natsOperator) user(t testing.TB) natsUser {
 	t.Helper()
 	key := newNkey(t, nkeys.CreateUser)
 	signed, err := jwt.NewUserClaims(key.id).Encode(o.account)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	creds, err := jwt.FormatUserConfig(signed, []byte(key.seed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return natsUser{signed, key.seed, string(creds)}
 }

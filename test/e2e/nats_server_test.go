@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 // buildNATS builds the server version in go.mod.
@@ -37,9 +38,7 @@ func startNATS(t testing.TB, program, settings string) *natsServer {
 	folder := t.TempDir()
 	s := &natsServer{program: program, config: filepath.Join(folder, "nats.conf"), address: loopback.Free(t)}
 	text := fmt.Sprintf("listen: %q\njetstream {store_dir: %q}\n%s\n", s.address, folder, settings)
-	if err := os.WriteFile(s.config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(s.config, []byte(text), 0o600))
 	s.start(t)
 	return s
 }

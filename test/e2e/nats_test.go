@@ -15,6 +15,7 @@ import (
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/fault"
 	"ndrbridge/test/ledger"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
@@ -56,9 +57,7 @@ func natsBodies(messages []natsMessage) [][]byte {
 func readNATS(t testing.TB, r *natsReader) [][]byte {
 	t.Helper()
 	messages, err := r.read("NDR")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return natsBodies(messages)
 }
 
@@ -72,27 +71,19 @@ func (p natsPrograms) modes(t *testing.T) {
 				root := fmt.Sprintf("ndr-%s-%t", mode, stream == "")
 				r := s.reader(t, natsLogin{})
 				if stream == "" {
-					if err := r.subscribe(root + ".>"); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, r.subscribe(root+".>"))
 				}
 				sink, err := nats.New(nats.Options{
 					Sink: "bus", URL: "nats://" + s.address, Stream: stream, Subject: root + ".{appliance}.{stream}.{action}", CreateStream: stream != "", Mode: mode,
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				defer sink.Close()
-				if err := sink.Send(t.Context(), events); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, sink.Send(t.Context(), events))
 				var messages []natsMessage
 				if stream == "" {
 					for range events {
 						m, err := r.next()
-						if err != nil {
-							t.Fatal(err)
-						}
+						require.NoError(t, err)
 						messages = append(messages, m)
 					}
 				} else if messages, err = r.read(stream); err != nil {
@@ -297,9 +288,7 @@ func (p natsPrograms) killedLeader(t *testing.T) {
 func (p natsPrograms) lostAcknowledgements(t *testing.T) {
 	s := startNATS(t, p.server, "")
 	proxy, err := fault.New(s.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer proxy.Close()
 	proxy.Follow(fault.Plan{Seed: 1, Likely: 1, Kinds: []fault.Kind{fault.Lost}, Within: 400 << 10})
 	a, url := startAppliance(t)
@@ -320,9 +309,7 @@ func (p natsPrograms) lostAcknowledgements(t *testing.T) {
 func (p natsPrograms) fullStream(t *testing.T) {
 	s := startNATS(t, p.server, "")
 	r := s.reader(t, natsLogin{})
-	if err := r.makeStream("NDR", map[string]any{"max_bytes": 200_000, "discard": "new"}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.makeStream("NDR", map[string]any{"max_bytes": 200_000, "discard": "new"}))
 	a, url := startAppliance(t)
 	a.AddMany(300)
 	b := startBridge(t, p.bridge, url, natsSink("nats", s.address, ""))
@@ -332,28 +319,18 @@ func (p natsPrograms) fullStream(t *testing.T) {
 			t.Errorf("it says %s", now.Error)
 		}
 		stream, err := r.stream("NDR")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		messages, err := r.read("NDR")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		// A small one may have been sent since.
 		messages = messages[:stream.State.Messages]
-		if err := r.api("STREAM.PURGE.NDR", map[string]any{"seq": stream.State.LastSeq + 1}, &struct{}{}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, r.api("STREAM.PURGE.NDR", map[string]any{"seq": stream.State.LastSeq + 1}, &struct{}{}))
 		arrived = append(arrived, natsBodies(messages)...)
 	}
 	stream, err := r.stream("NDR")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stream.Config["max_bytes"] = -1
-	if err := r.api("STREAM.UPDATE.NDR", stream.Config, &struct{}{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.api("STREAM.UPDATE.NDR", stream.Config, &struct{}{}))
 	b.awaitDrained(t, a)
 	b.noDeadLetters(t)
 	b.terminate(t)
@@ -363,25 +340,19 @@ func (p natsPrograms) fullStream(t *testing.T) {
 func (p natsPrograms) deletedStream(t *testing.T) {
 	s := startNATS(t, p.server, "")
 	r := s.reader(t, natsLogin{})
-	if err := r.makeStream("NDR", nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.makeStream("NDR", nil))
 	a, url := startAppliance(t)
 	a.AddMany(50)
 	b := startBridge(t, p.bridge, url, fmt.Sprintf("nats: {url: %q, stream: NDR}", "nats://"+s.address))
 	b.awaitDrained(t, a)
 	arrived := readNATS(t, r)
 
-	if err := r.api("STREAM.DELETE.NDR", struct{}{}, &struct{}{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.api("STREAM.DELETE.NDR", struct{}{}, &struct{}{}))
 	a.AddMany(50)
 	if now := b.awaitState(t, "halted"); !strings.Contains(now.Error, "does not exist") {
 		t.Errorf("it says %s", now.Error)
 	}
-	if err := r.makeStream("NDR", nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.makeStream("NDR", nil))
 	b.awaitState(t, "running")
 	b.awaitDrained(t, a)
 	b.noDeadLetters(t)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 // nobody is the user that runs OpenSearch if the tests run as root, which it refuses.
@@ -79,9 +80,7 @@ func layOut(t testing.TB, archives, home string) {
 	t.Helper()
 	module := filepath.Join(home, "modules", "transport-netty4")
 	for _, folder := range []string{module, filepath.Join(home, "config"), filepath.Join(home, "plugins"), filepath.Join(home, "tmp")} {
-		if err := os.MkdirAll(folder, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(folder, 0o755))
 	}
 	version := ""
 	for _, pattern := range []string{"netty-*.jar", "transport-netty4-client-*.jar"} {
@@ -91,9 +90,7 @@ func layOut(t testing.TB, archives, home string) {
 		}
 		for _, file := range found {
 			name := filepath.Base(file)
-			if err := os.Rename(file, filepath.Join(module, name)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Rename(file, filepath.Join(module, name)))
 			version = strings.TrimSuffix(strings.TrimPrefix(name, "transport-netty4-client-"), ".jar")
 		}
 	}
@@ -127,9 +124,7 @@ rootLogger.appenderRef.console.ref = console
 
 func write(t testing.TB, file, text string) {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 }
 
 // give makes a temporary folder of the test nobody's.
@@ -138,9 +133,7 @@ func give(t testing.TB, folder string) {
 	err := filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
 		return errors.Join(err, os.Lchown(path, nobody, nobody))
 	})
-	if err = errors.Join(err, os.Chmod(filepath.Dir(folder), 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, os.Chmod(filepath.Dir(folder), 0o755)))
 }
 
 // try sends a request with a JSON body, if any. An answer other than 2xx is an error.

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 // deployElastic is the folder of the templates.
@@ -35,9 +36,7 @@ func TestOpenSearch(t *testing.T) {
 	const first, updates, entries, records = 15_000, 5_000, 300, 300
 	versions := a.AddBacklog(first, time.Hour)
 	a.AddAudit(entries)
-	if err := a.AddRecordBacklog(records, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, a.AddRecordBacklog(records, time.Minute))
 	config := writeConfig(t, server.URL, 50*time.Millisecond, fmt.Sprintf(`
 sinks:
   - name: sink
@@ -47,9 +46,7 @@ sinks:
     webhook: {preset: elasticsearch, url: %q, concurrency: 2}
 `, o.url))
 	text, err := os.ReadFile(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	write(t, config, strings.Replace(string(text), "audit: {enabled: false}", `audit: {start: beginning, interval: 50ms}
     records: [{name: all, start: beginning, interval: 50ms, delay: 1s}]`, 1))
 	o.checkReports(t, program, config, "none maps the fields of the documents")
@@ -96,9 +93,7 @@ sinks:
 	o.holdsLatest(t, a)
 
 	before, err := b.delivered()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	replay := exec.Command(program, "replay", "sink", "--since", "beginning", "--yes", "--admin", b.admin)
 	start(t, replay).succeed(t, time.Minute)
 	eventually(t, time.Minute, func() error {
@@ -130,9 +125,7 @@ func (o *openSearch) checkReports(t testing.TB, program, config, text string) {
 func (o *openSearch) load(t testing.TB, path, file string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(deployElastic, "opensearch", file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	o.do(t, http.MethodPut, path, string(text), nil)
 }
 
@@ -141,22 +134,16 @@ func (o *openSearch) load(t testing.TB, path, file string) {
 func (o *openSearch) holdsLatest(t testing.TB, a *appliance.Appliance) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(deployElastic, "opensearch", "latest-query.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var query map[string]any
-	if err := json.Unmarshal(text, &query); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(text, &query))
 	detections := query["aggs"].(map[string]any)["detections"].(map[string]any)
 	composite := detections["composite"].(map[string]any)
 	detections["aggs"].(map[string]any)["latest"].(map[string]any)["top_hits"].(map[string]any)["_source"] = "@timestamp"
 	got := map[string]string{} // times, by the detections' ids
 	for {
 		body, err := json.Marshal(query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var reply struct {
 			Aggregations struct {
 				Detections struct {

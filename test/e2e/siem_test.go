@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"ndrbridge/test/require"
 	"ndrbridge/test/siem"
 )
 
@@ -24,9 +25,7 @@ func TestParsersOfOthersReadCEFAndLEEF(t *testing.T) {
 	var names, lines []string
 	for _, file := range []string{"cef.txt", "leef.txt"} {
 		text, err := os.ReadFile(filepath.Join("..", "..", "transform", "format", "testdata", file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for line := range strings.Lines(string(text)) {
 			if name, found := strings.CutPrefix(line, "# "); found {
 				names = append(names, file+": "+strings.TrimSpace(name))

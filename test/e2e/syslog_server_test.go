@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 // syslogServer is a syslog receiver that writes the MSG of each message as a line of a file.
@@ -68,9 +69,7 @@ log { source(network); destination(messages); };
 			arguments = append(arguments, "--module-path", modules)
 		}
 	}
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(config, []byte(text), 0o600))
 	path := syslogProgram(t, program)
 	libraries := strings.Join([]string{unpacked("usr/lib/*-linux-gnu*"), unpacked("lib/*-linux-gnu*"), unpacked("usr/lib/syslog-ng")}, ":")
 	s.command = func() *exec.Cmd {
@@ -131,8 +130,6 @@ func (s *syslogServer) received(t testing.TB) [][]byte {
 	t.Helper()
 	s.running.terminate(t)
 	text, err := os.ReadFile(s.file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return bytes.Split(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/event"
 
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -21,9 +22,7 @@ const top = "../.."
 
 func TestPageIsCurrent(t *testing.T) {
 	want, err := page(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got, err := os.ReadFile(filepath.Join(top, pageFile)); err != nil || !bytes.Equal(got, want) {
 		t.Error(pageFile, "does not: run make reference", err)
 	}
@@ -31,15 +30,11 @@ func TestPageIsCurrent(t *testing.T) {
 
 func TestExamplesAreCloudEvents(t *testing.T) {
 	made, err := examples()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, e := range made {
 		t.Run(e.name, func(t *testing.T) {
 			var decoded event.Event
-			if err := json.Unmarshal(e.event.Structured(), &decoded); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal(e.event.Structured(), &decoded))
 			if err := decoded.Validate(); err != nil {
 				t.Error(err)
 			}

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/test/fault"
+	"ndrbridge/test/require"
 )
 
 // server is a server that echoes what its clients send.
@@ -24,13 +25,11 @@ type server struct {
 }
 
 func serve(t interface {
-	Fatal(...any)
+	require.T
 	Cleanup(func())
 }) *server {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := &server{listener: listener, received: make(chan []byte, 16)}
 	s.running.Go(func() {
 		for {
@@ -63,14 +62,12 @@ func (s *server) answer(c net.Conn) {
 }
 
 func proxy(t interface {
-	Fatal(...any)
+	require.T
 	Error(...any)
 	Cleanup(func())
 }, s *server, plan fault.Plan) *fault.Proxy {
 	p, err := fault.New(s.listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		if err := p.Close(); err != nil {
 			t.Error(err)
@@ -81,13 +78,11 @@ func proxy(t interface {
 }
 
 func dial(t interface {
-	Fatal(...any)
+	require.T
 	Cleanup(func())
 }, p *fault.Proxy) *net.TCPConn {
 	c, err := net.Dial("tcp", p.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c.(*net.TCPConn)
 }
@@ -178,9 +173,7 @@ func TestEachFault(t *testing.T) {
 // silent checks that nothing but the response to at most so many bytes arrives.
 func silent(t *testing.T, c *net.TCPConn, most int) {
 	t.Helper()
-	if err := c.SetReadDeadline(time.Now().Add(soon)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(soon)))
 	answer, err := io.ReadAll(c)
 	if e, ok := errors.AsType[net.Error](err); !ok || !e.Timeout() || len(answer) > most {
 		t.Errorf("the client receives %q, %v", answer, err)
@@ -297,9 +290,7 @@ func TestRetarget(t *testing.T) {
 	if _, err := client.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if err := client.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, client.CloseWrite())
 	if received := <-after.received; string(received) != "x" {
 		t.Errorf("the new server received %q", received)
 	}

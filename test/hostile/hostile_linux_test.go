@@ -21,6 +21,7 @@ import (
 	"ndrbridge/test/hostile"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/process"
+	"ndrbridge/test/require"
 	"ndrbridge/test/slowtest"
 	"ndrbridge/transform"
 )
@@ -185,9 +186,7 @@ tickets:
   webhooks:
     jira: {secret: a-secret-of-the-webhook}
 `, filepath.Join(folder, "state.db"), s.address, token, healthy.URL, appliance.DefaultAPIKey, attacking.URL, s.received.url, broker, bus, s.intakes, 3+s.contacts)
-		if err := os.WriteFile(s.config, []byte(yaml), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(s.config, []byte(yaml), 0o600))
 	}
 	return s
 }
@@ -202,9 +201,7 @@ func (s *scene) start(t *testing.T) {
 	s.write(t)
 	s.process = exec.Command(program, "run", "--config", s.config)
 	s.process.Stdout, s.process.Stderr = s.log, s.log
-	if err := s.process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.process.Start())
 	go func() {
 		_ = s.process.Wait() // terminate checks ProcessState
 		close(s.ended)
@@ -291,9 +288,7 @@ func (s *scene) over() bool {
 // terminate ends the process with SIGTERM.
 func (s *scene) terminate(t *testing.T) {
 	t.Helper()
-	if err := s.process.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.process.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-s.ended:
 	case <-time.After(patience):

@@ -5,15 +5,14 @@ import (
 	"testing"
 
 	"ndrbridge/test/ledger"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
 func TestTheJudgeFindsWhatWasCommittedAndDidNotArrive(t *testing.T) {
 	of := func(source, id string) transform.Event {
 		e, err := transform.New(transform.Attributes{ID: id, Source: source, Type: "t"}, []byte(`{}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return e
 	}
 	version, between := of("ndrbridge://hq/detections", "1-20"), of("ndrbridge://hq/detections", "1-10")

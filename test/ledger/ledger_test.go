@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ndrbridge/test/ledger"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -20,9 +21,7 @@ func event(t *testing.T, id string, v ledger.Version) transform.Event {
 	e, err := transform.New(transform.Attributes{
 		ID: id, Source: "ndrbridge://hq/detections", Type: "t", Subject: fmt.Sprint(v.ID),
 	}, []byte(`{"detection":`+v.Object+`}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ndrbridge/test/ledger"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -30,9 +31,7 @@ func TestTheJudgeOfObjectsFindsEachFault(t *testing.T) {
 			l := ledger.New()
 			for _, o := range c.received {
 				e, err := transform.New(transform.Attributes{ID: o.ID, Source: source, Type: "t"}, []byte(`{"audit":`+o.JSON+`}`))
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				l.Receive("lake", e)
 			}
 			verdict := l.JudgeObjects("lake", source, history)
@@ -50,9 +49,7 @@ func TestTheJudgeOfObjectsFindsEachFault(t *testing.T) {
 	t.Run("what arrived from another source is not taken for it", func(t *testing.T) {
 		l := ledger.New()
 		e, err := transform.New(transform.Attributes{ID: "1-5", Source: "ndrbridge://hq/records/dns", Type: "t"}, []byte(`{"record":{"id":1}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		l.Receive("lake", e)
 		if missing, _ := l.MissingObjects("lake", source, history); missing != 3 {
 			t.Errorf("%d objects are missing, want 3", missing)

@@ -11,6 +11,7 @@ import (
 
 	"ndrbridge/test/fault"
 	"ndrbridge/test/natscluster"
+	"ndrbridge/test/require"
 	"ndrbridge/test/slowtest"
 )
 
@@ -18,9 +19,7 @@ func TestClusterKeepsItsDataWhenAServerDies(t *testing.T) {
 	slowtest.Skip(t)
 	t.Parallel()
 	program, err := natscluster.Build(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var mu sync.Mutex
 	proxies := make(map[[2]int]*fault.Proxy)
 	c, err := natscluster.New(program, t.TempDir(), 3, func(from, to int, address string) (string, error) {
@@ -34,28 +33,20 @@ func TestClusterKeepsItsDataWhenAServerDies(t *testing.T) {
 		proxies[[2]int{from, to}] = p
 		return p.Addr().String(), nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	if err := c.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Start(ctx))
 	t.Cleanup(func() {
 		if err := c.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
 	conn, err := nats.Connect(c.URL(), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close()
 	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	once := func(call func(context.Context) error) error {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
@@ -100,13 +91,9 @@ func TestClusterKeepsItsDataWhenAServerDies(t *testing.T) {
 	}
 	publish()
 	node := c.Nodes[0]
-	if err := node.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, node.Kill())
 	publish()
-	if err := node.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, node.Start())
 	for !node.Healthy(ctx) {
 		if ctx.Err() != nil {
 			t.Fatalf("the server does not become healthy\n%s", node.Log())

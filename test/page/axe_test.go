@@ -10,6 +10,8 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
+
+	"ndrbridge/test/require"
 )
 
 // axe checks the accessibility of a page. It runs in an isolated world, to which the
@@ -52,12 +54,8 @@ func (a axe) check(p *tab, when string) {
 		}
 		var text string
 		var violations []violation
-		if err := json.Unmarshal(answer.Result.Value, &text); err != nil {
-			p.t.Fatal(err)
-		}
-		if err := json.Unmarshal([]byte(text), &violations); err != nil {
-			p.t.Fatal(err)
-		}
+		require.NoError(p.t, json.Unmarshal(answer.Result.Value, &text))
+		require.NoError(p.t, json.Unmarshal([]byte(text), &violations))
 		for _, v := range violations {
 			for _, n := range v.Nodes {
 				p.t.Errorf("%s: %s (%s): %s\n%s\n%s", when, v.ID, v.Impact, v.Help, n.HTML, n.FailureSummary)

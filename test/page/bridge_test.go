@@ -17,6 +17,7 @@ import (
 	"ndrbridge/internal/bridge"
 	"ndrbridge/test/appliance"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 // count returns how many events a webhook received, and how many of them were
@@ -72,9 +73,7 @@ func startBridge(t *testing.T, s settings) (url string, stop func()) {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	b, err := bridge.New(t.Context(), config, bridge.Options{Version: "1.4.0", Log: bridge.NewLog(new(bytes.Buffer), config.Log), Stdout: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- b.Run(ctx) }()

@@ -23,6 +23,8 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"ndrbridge/test/require"
 )
 
 // patience is the time limit for a change to show on the page.
@@ -69,9 +71,7 @@ func newTab(t *testing.T) *tab {
 	var closeTab func()
 	p.ctx, closeTab = chromedp.NewContext(allocator)
 	t.Cleanup(closeTab)
-	if err := chromedp.Listen(p.ctx, p.listen); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, chromedp.Listen(p.ctx, p.listen))
 	t.Cleanup(func() {
 		for _, e := range p.reported() {
 			t.Error("the browser reports: ", e)
@@ -95,9 +95,7 @@ func (p *tab) run(name string, test func(t *testing.T)) {
 func call[P, R any](p *tab, command cdp.Command[P, R], params P) R {
 	p.t.Helper()
 	result, err := chromedp.Call(p.ctx, command, params)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	return result
 }
 
@@ -105,9 +103,7 @@ func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	ctx, stop := context.WithTimeout(p.ctx, patience)
 	defer stop()
-	if err := chromedp.Do(ctx, steps...); err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, chromedp.Do(ctx, steps...))
 }
 
 func (p *tab) listen(event any) {

@@ -10,15 +10,14 @@ import (
 	"testing"
 
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 // sendCommand posts a ticket command to a bridge.
 func sendCommand(t *testing.T, bridge, body string) {
 	t.Helper()
 	answer, err := http.Post(bridge+"/api/v1/tickets", "application/json", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer answer.Body.Close()
 	if text, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusAccepted {
 		t.Fatalf("%s %s (%v)", answer.Status, text, err)

@@ -16,14 +16,13 @@ import (
 	"ndrbridge/test/appliance"
 	"ndrbridge/test/appliance/explorer"
 	"ndrbridge/test/appliance/openapi"
+	"ndrbridge/test/require"
 )
 
 func TestExplorerListsEveryOperation(t *testing.T) {
 	p, _ := openExplorer(t)
 	description, err := openapi.Load("service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var want []string
 	for _, o := range description.Operations {
 		want = append(want, o.Method+o.Path)

@@ -18,6 +18,7 @@ import (
 
 	"ndrbridge/internal/admin"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 // picture writes a screenshot of the viewport or, if whole is set, of the whole page.
@@ -27,14 +28,10 @@ func (p *tab) picture(name string, whole bool) {
 	if folder == "" {
 		folder = filepath.Join(os.TempDir(), "ndrbridge-screenshots")
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, os.MkdirAll(folder, 0o755))
 	path := filepath.Join(folder, name+".png")
 	picture := call(p, cdppage.CaptureScreenshot, cdppage.CaptureScreenshotParams{CaptureBeyondViewport: &whole})
-	if err := os.WriteFile(path, picture.Data, 0o644); err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, os.WriteFile(path, picture.Data, 0o644))
 	p.t.Log("wrote ", path)
 }
 
@@ -43,9 +40,7 @@ func (p *tab) picture(name string, whole bool) {
 func withHistory(t *testing.T, bridge string) (address string) {
 	t.Helper()
 	target, err := url.Parse(bridge)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	mux := http.NewServeMux()
 	mux.Handle("/", proxy)
@@ -115,9 +110,7 @@ func withHistory(t *testing.T, bridge string) (address string) {
 func withCluster(t *testing.T, bridge string, cluster func() *admin.Cluster) (address string) {
 	t.Helper()
 	target, err := url.Parse(bridge)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	mux := http.NewServeMux()
 	mux.Handle("/", httputil.NewSingleHostReverseProxy(target))
 	mux.HandleFunc("/api/v1/status", func(w http.ResponseWriter, r *http.Request) {

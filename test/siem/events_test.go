@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ndrbridge/test/presettest"
+	"ndrbridge/test/require"
 	"ndrbridge/test/siem"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
@@ -27,23 +28,17 @@ var encoder = transform.Encoder{Appliance: "hq"}
 func fixture(t *testing.T, name string, o transform.Observation) transform.Event {
 	t.Helper()
 	object, err := os.ReadFile(filepath.Join("..", "..", "internal", "fixture", "objects", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return detection(t, string(bytes.TrimSpace(object)), o)
 }
 
 func detection(t *testing.T, object string, o transform.Observation) transform.Event {
 	t.Helper()
 	d, err := transform.ParseDetection([]byte(object), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	o.Recorded = recorded
 	e, err := encoder.Detection(d, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }
 
@@ -79,9 +74,7 @@ func events(t *testing.T) []transform.Event {
 	all := presettest.Only(presettest.Events(t))
 	add := func(e transform.Event, err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		all = append(all, e)
 	}
 	assignee := "ada"
@@ -120,9 +113,7 @@ var kinds = []string{
 func quote(t *testing.T, text string) string {
 	t.Helper()
 	b, err := json.Marshal(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(b)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -42,9 +43,7 @@ func (b broker) serve(t *testing.T, r *recipe) *received {
 	password := secretOf(r.Name)
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, b.topics...),
 		kfake.TLS(&tls.Config{Certificates: []tls.Certificate{r.certificate}}), kfake.EnableSASL(), kfake.Superuser(b.mechanism, b.username, password))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(cluster.Close)
 	cluster.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
@@ -91,9 +90,7 @@ func (b broker) read(t *testing.T, r *recipe, cluster *kfake.Cluster, password s
 	pool.AddCert(r.certificate.Leaf)
 	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.ConsumeTopics(b.topics...), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxWait(10*time.Millisecond), kgo.SASL(login[b.mechanism]), kgo.DialTLSConfig(&tls.Config{RootCAs: pool}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

@@ -22,6 +22,7 @@ import (
 	"ndrbridge/sinks"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/docs"
+	"ndrbridge/test/require"
 	"ndrbridge/test/syslogread"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
@@ -103,9 +104,7 @@ var readPage = sync.OnceValues(func() (docs.Document, error) {
 func recipes(t *testing.T) []*recipe {
 	t.Helper()
 	d, err := readPage()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var all []*recipe
 	found := make(map[string]bool)
 	for _, b := range d.Blocks {
@@ -159,9 +158,7 @@ func load(t *testing.T, b docs.Block) *recipe {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // open opens the sink as the bridge does.
@@ -173,9 +170,7 @@ func (r *recipe) open() (sinks.Sink, error) {
 func (r *recipe) prepared(t *testing.T, events []transform.Event) []transform.Event {
 	t.Helper()
 	prepare, err := endpoint.Prepare(r.Sink, version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	all := make([]transform.Event, len(events))
 	for i, e := range events {
 		if all[i] = e; prepare != nil {
@@ -215,9 +210,7 @@ func deliver(t *testing.T, r *recipe, events []transform.Event) *received {
 	t.Helper()
 	got := products[r.Name].standIn(t, r)
 	s, err := r.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	for left := r.prepared(t, events); len(left) > 0; {
 		left = send(t, s, left)
@@ -314,9 +307,7 @@ func TestStandInsRefuseOthers(t *testing.T) {
 				r.Webhook.URL = configs.NewURL(r.Webhook.URL.Value() + "x")
 			}
 			s, err := r.open()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer s.Close()
 			if err := s.Send(t.Context(), r.prepared(t, []transform.Event{fixture(t, "small.json", transform.Observation{})})); err == nil {
 				t.Error("the event counts as delivered")
@@ -331,9 +322,7 @@ func golden(t *testing.T, name, text string) {
 	t.Helper()
 	file := filepath.Join("testdata", name+".txt")
 	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 		return
 	}
 	if want, err := os.ReadFile(file); err != nil || text != string(want) {

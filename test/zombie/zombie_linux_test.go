@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/require"
 	"ndrbridge/test/slowtest"
 	"ndrbridge/transform"
 )
@@ -122,9 +123,7 @@ func (s *site) received(t *testing.T) (numbers []int, owners []string) {
 	for _, one := range s.complete {
 		version, owner, _ := strings.Cut(one, " ")
 		number, err := strconv.Atoi(version)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		numbers, owners = append(numbers, number), append(owners, owner)
 	}
 	return numbers, owners
@@ -143,9 +142,7 @@ func (s *site) start(t *testing.T, guarded, stops bool, size int) *exec.Cmd {
 	if err == nil {
 		err = owner.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = owner.Process.Kill() // it has ended unless the test failed
 		_, _ = owner.Process.Wait()
@@ -158,9 +155,7 @@ func awaitStopped(t *testing.T, pid int) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _, state, _ := strings.Cut(string(stat), ") "); strings.HasPrefix(state, "T") {
 			return
 		}
@@ -239,9 +234,7 @@ func TestAnOwnerThatGoesOnDeliversNothingLate(t *testing.T) {
 				}
 				deliver(t, s, stopped)
 				resume()
-				if err := owner.Wait(); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, owner.Wait())
 				s.CloseClientConnections() // ends requests that are torn
 				s.Close()
 				numbers, owners := s.received(t)
@@ -267,17 +260,13 @@ func count(first, last int) (numbers []int) {
 // deliver is the second owner: it delivers the versions from first to the last.
 func deliver(t *testing.T, s *site, first int) {
 	sink, err := webhook.New(webhook.Options{URL: s.URL + "/second"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer sink.Close()
 	for i := first; i <= versions; i++ {
 		e, err := version(i, 10)
 		if err == nil {
 			err = sink.Send(context.Background(), []transform.Event{e})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"ndrbridge/test/require"
 )
 
 const subject = "ndr.test.shard.03"
@@ -22,9 +24,7 @@ var quiet = slog.New(slog.DiscardHandler)
 func start(t testing.TB, b *memoryBus, h http.HandlerFunc) *http.Client {
 	t.Helper()
 	s, err := serve(b, subject, h, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	return client(b)
 }
@@ -68,9 +68,7 @@ func TestBodiesArriveWhole(t *testing.T) {
 					body = unsized{body}
 				}
 				resp, err := c.Post("http://localhost/", "text/plain", body)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				defer resp.Body.Close()
 				if got, err := io.ReadAll(resp.Body); err != nil || !bytes.Equal(got, want) {
 					t.Errorf("size %d, sized %t: %d bytes (%v), want the same", size, sized, len(got), err)
@@ -92,14 +90,10 @@ func TestHeadsArrive(t *testing.T) {
 		})
 		for _, method := range []string{"GET", "DELETE", "HEAD"} {
 			r, err := http.NewRequestWithContext(t.Context(), method, "http://localhost/a%20b/c?q=%C3%BC", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			r.Header.Set("X-Key", "v")
 			resp, err := c.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			body, err := io.ReadAll(resp.Body)
 			if want := map[bool]string{true: "", false: "body"}[method == "HEAD"]; string(body) != want || err != nil {
 				t.Errorf("%s: body %q (%v), want %q", method, body, err, want)
@@ -124,9 +118,7 @@ func TestASlowReaderSlowsTheWriterDown(t *testing.T) {
 			}
 		})
 		resp, err := c.Get("http://localhost/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer resp.Body.Close()
 		for read := int64(0); read < 4*window; {
 			synctest.Wait()
@@ -134,9 +126,7 @@ func TestASlowReaderSlowsTheWriterDown(t *testing.T) {
 				t.Fatalf("%d bytes were written and not read", ahead)
 			}
 			n, err := io.CopyN(io.Discard, resp.Body, 10_000)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			read += n
 		}
 	})
@@ -199,13 +189,9 @@ func TestTheHandlersContextEnds(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			resp, err := c.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer resp.Body.Close()
 			leave(b, resp, cancel)
 			begun := time.Now()
@@ -274,14 +260,10 @@ func TestTheClientNotices(t *testing.T) {
 				}
 			}
 			s, err := serve(b, subject, http.HandlerFunc(h), quiet)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer s.Close()
 			resp, err := client(b).Get("http://localhost/")
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer resp.Body.Close()
 			if test.happens != nil {
 				synctest.Wait()
@@ -307,9 +289,7 @@ func TestIdleResponsesStayOpen(t *testing.T) {
 			_, _ = io.WriteString(w, "b")
 		})
 		resp, err := c.Get("http://localhost/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer resp.Body.Close()
 		if got, err := io.ReadAll(resp.Body); string(got) != "ab" || err != nil {
 			t.Errorf("%q (%v)", got, err)
@@ -318,9 +298,7 @@ func TestIdleResponsesStayOpen(t *testing.T) {
 	bubble(t, "also when complete and not read", func(t *testing.T, b *memoryBus) {
 		c := start(t, b, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(pattern(window)) })
 		resp, err := c.Get("http://localhost/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer resp.Body.Close()
 		time.Sleep(time.Hour)
 		if got, err := io.ReadAll(resp.Body); len(got) != window || err != nil {
@@ -337,9 +315,7 @@ func TestNoProgressEndsARequest(t *testing.T) {
 			ended <- err
 		})
 		resp, err := c.Get("http://localhost/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer resp.Body.Close()
 		if err := <-ended; !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "reads nothing") {
 			t.Error(err)

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"ndrbridge/test/require"
 )
 
 func FuzzParseFrame(f *testing.F) {
@@ -131,9 +133,7 @@ func newRaw(t *testing.T, b *memoryBus) *raw {
 		r.server = m.reply
 		r.answered = append(r.answered, f)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(stop)
 	return r
 }
@@ -251,16 +251,12 @@ func TestHostileServers(t *testing.T) {
 					_ = b.publish(m.reply, "_INBOX.server", f.appendTo(nil))
 				}
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer stop()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
 			r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if resp, err := client(b).Do(r); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v (%v), want %q", resp, err, c.want)
 			}
@@ -277,9 +273,7 @@ func TestHostileServers(t *testing.T) {
 				_ = b.publish(m.reply, "_INBOX.server", f.appendTo(nil))
 			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer stop()
 		resp, err := client(b).Get("http://localhost/")
 		if err != nil {

@@ -20,6 +20,7 @@ import (
 
 	"ndrbridge/internal/cluster/forward"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 const subject = "ndr.test.shard.03"
@@ -48,9 +49,7 @@ func natsCluster(t *testing.T, n int, change func(*server.Options)) []*server.Se
 func connect(t *testing.T, s *server.Server) *nats.Conn {
 	t.Helper()
 	nc, err := nats.Connect(s.ClientURL(), nats.ReconnectWait(20*time.Millisecond), nats.MaxReconnects(-1), nats.IgnoreDiscoveredServers())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	return nc
 }
@@ -58,13 +57,9 @@ func connect(t *testing.T, s *server.Server) *nats.Conn {
 func serve(t *testing.T, nc *nats.Conn, h http.HandlerFunc) *forward.Server {
 	t.Helper()
 	s, err := forward.Serve(nc, subject, h, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(s.Close)
-	if err := nc.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, nc.Flush())
 	return s
 }
 
@@ -142,9 +137,7 @@ func TestNobodyServes(t *testing.T) {
 		t.Error(err)
 	}
 	serving.Close()
-	if err := nc.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, nc.Flush())
 	if err := post(asking, []byte("a")); !errors.Is(err, forward.ErrNobody) {
 		t.Errorf("%v, want ErrNobody", err)
 	}
@@ -221,9 +214,7 @@ func TestANATSServerRestarts(t *testing.T) {
 	for range 3 {
 		eventually(t, func() error { return post(c, bytes.Repeat([]byte("a"), 300_000)) })
 		resp, err := c.Get("http://localhost/numbers")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		restarted, ended := make(chan struct{}), make(chan error)
 		go func() {
 			left := 10_000 // numbers to read after the restart
@@ -291,9 +282,7 @@ func TestWithoutAConnection(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := client(nc).Do(r); !errors.Is(err, forward.ErrLost) {
 		t.Errorf("%v, want ErrLost", err)
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"ndrbridge/test/require"
 )
 
 func TestRefusedRequests(t *testing.T) {
@@ -31,9 +33,7 @@ func TestRefusedRequests(t *testing.T) {
 	})
 	bubble(t, "the server is busy", func(t *testing.T, b *memoryBus) {
 		s, err := serve(b, subject, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), quiet)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer s.Close()
 		for range maxRequests {
 			go func() {
@@ -67,9 +67,7 @@ func TestRefusedRequests(t *testing.T) {
 		}
 		first.Body.Close()
 		again, err := c.Get("http://localhost/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		again.Body.Close()
 	})
 	bubble(t, "the head is too large", func(t *testing.T, b *memoryBus) {
@@ -110,9 +108,7 @@ func TestARequestIsCarriedOutOnce(t *testing.T) {
 		start(t, b, h)
 		c := start(t, b, h)
 		resp, err := c.Get("http://localhost/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer resp.Body.Close()
 		if got, err := io.ReadAll(resp.Body); len(got) != 3*window || err != nil {
 			t.Errorf("%d bytes (%v)", len(got), err)
@@ -133,9 +129,7 @@ func TestARequestIsCarriedOutOnce(t *testing.T) {
 			return []message{m}
 		})
 		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _, err := c.Do(r); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"ndrbridge/test/require"
 )
 
 // slowBody is a request's body whose Read blocks until Close, and returns a minute later.
@@ -53,17 +55,13 @@ func TestNothingRunsOnAfterARequest(t *testing.T) {
 	}{
 		{"whose response is closed early", "/", func(t *testing.T, c *http.Client, _ context.CancelFunc, r *http.Request) {
 			resp, err := c.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			synctest.Wait() // until the body's Read blocks
 			resp.Body.Close()
 		}},
 		{"whose response is read to its end", "/complete", func(t *testing.T, c *http.Client, _ context.CancelFunc, r *http.Request) {
 			resp, err := c.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			synctest.Wait()
 			if _, err := io.ReadAll(resp.Body); err != nil {
 				t.Error(err)
@@ -72,9 +70,7 @@ func TestNothingRunsOnAfterARequest(t *testing.T) {
 		}},
 		{"whose context is done", "/", func(t *testing.T, c *http.Client, cancel context.CancelFunc, r *http.Request) {
 			resp, err := c.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			synctest.Wait()
 			cancel()
 			resp.Body.Close()
@@ -88,9 +84,7 @@ func TestNothingRunsOnAfterARequest(t *testing.T) {
 	} {
 		bubble(t, test.name, func(t *testing.T, b *memoryBus) {
 			s, err := serve(b, subject, http.HandlerFunc(handler), quiet)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer s.Close()
 			var aborting atomic.Bool
 			b.set(func(_ string, m message) []message {
@@ -106,9 +100,7 @@ func TestNothingRunsOnAfterARequest(t *testing.T) {
 			defer cancel()
 			body := &slowBody{head: bytes.NewReader(pattern(10)), closed: make(chan struct{})}
 			r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+test.path, body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			test.end(t, &http.Client{Transport: transport}, cancel, r)
 			if aborting.Load() || body.inside.Load() || len(transport.slots) > 0 {
 				t.Errorf("aborting %t, body's Read runs %t, slots %d: something runs on", aborting.Load(), body.inside.Load(), len(transport.slots))

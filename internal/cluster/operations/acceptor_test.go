@@ -11,6 +11,7 @@ import (
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/cluster/operations"
 	"ndrbridge/internal/tickets"
+	"ndrbridge/test/require"
 )
 
 func (c *cluster) acceptor() *tickets.Acceptor {
@@ -108,9 +109,7 @@ func TestCommandsForSeveralShards(t *testing.T) {
 		c.shards[1].fail(nil)
 		for range 2 {
 			accepted, err := acceptor.Accept(t.Context(), "http/k", all)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for i, a := range accepted {
 				if int(a.ID)%3 != i%3 {
 					t.Errorf("command %d has id %d", i, a.ID)

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/require"
 )
 
 // The admin API of a member shows what went wrong in other members.
@@ -47,14 +48,10 @@ func TestAPI(t *testing.T) {
 		{"an unknown command", "GET", "tickets/300", "", "", 404, "shard 00: unknown ticket command"},
 	} {
 		r, err := http.NewRequest(test.method, server.URL+"/api/v1/"+test.path, strings.NewReader(test.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r.Header.Set("Idempotency-Key", test.key)
 		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		body, err := io.ReadAll(resp.Body)
 		if err != nil || resp.StatusCode != test.status || !strings.Contains(string(body), test.want) {
 			t.Errorf("%s: %s %s (%v), want %d with %s", test.name, resp.Status, body, err, test.status, test.want)

@@ -13,6 +13,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/cluster/operations"
+	"ndrbridge/test/require"
 )
 
 // Whatever is done, the dead letters of a cluster are those of one shard that has them all
@@ -133,9 +134,7 @@ func TestCommandsAreMergedByID(t *testing.T) {
 		for n, s := range c.shards {
 			for range rapid.IntRange(0, 500).Draw(rt, "commands") {
 				accepted, err := s.Accept(t.Context(), []checkpoint.Command{{Appliance: c.applianceIn(n), Subject: "T"}})
-				if err != nil {
-					rt.Fatal(err)
-				}
+				require.NoError(rt, err)
 				all = append(all, accepted[0].ID)
 			}
 		}
@@ -144,9 +143,7 @@ func TestCommandsAreMergedByID(t *testing.T) {
 		var got []uint64
 		for after := uint64(0); ; {
 			page, err := control.Commands(t.Context(), checkpoint.CommandFilter{}, after, limit)
-			if err != nil {
-				rt.Fatal(err)
-			}
+			require.NoError(rt, err)
 			for _, command := range page {
 				got = append(got, command.ID)
 				after = command.ID

@@ -21,6 +21,7 @@ import (
 	"ndrbridge/internal/cluster/operations"
 	"ndrbridge/internal/tickets"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -28,17 +29,13 @@ import (
 func (c *cluster) remotely(t *testing.T) (stop func(n int)) {
 	t.Helper()
 	nc, err := nats.Connect(loopback.NATS(t, nil).ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	subject := func(n int) string { return "ndr.test.shard." + configs.ShardName(n) }
 	var servers []*forward.Server
 	for n, s := range c.shards {
 		server, err := forward.Serve(nc, subject(n), operations.NewHandler(func() operations.Shard { return s }), slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(server.Close)
 		servers = append(servers, server)
 	}
@@ -169,9 +166,7 @@ func (r reloader) Reload(context.Context) (admin.Reloaded, error) { return r.rel
 func TestRemoteMembers(t *testing.T) {
 	t.Parallel()
 	nc, err := nats.Connect(loopback.NATS(t, nil).ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer nc.Close()
 	answer, problem := admin.Reloaded{Changes: []string{"sink lake: changed"}}, error(nil)
 	server, err := forward.Serve(nc, "ndr.test.member.b1", admin.NewHandler(admin.Options{
@@ -181,9 +176,7 @@ func TestRemoteMembers(t *testing.T) {
 		},
 		Tickets: func() admin.Tickets { return admin.Tickets{} },
 	}), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer server.Close()
 	m := operations.NewMemberClient(forward.NewTransport(nc, "ndr.test.member.b1"))
 	if got, err := m.Reload(t.Context()); err != nil || !reflect.DeepEqual(got, answer) {

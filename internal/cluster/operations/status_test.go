@@ -15,6 +15,7 @@ import (
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/cluster/operations"
 	"ndrbridge/poller"
+	"ndrbridge/test/require"
 )
 
 var noReport = poller.VerifyReport{Progress: func(string, int, time.Time) {}, Found: func(poller.Difference) {}}
@@ -47,9 +48,7 @@ func TestStatus(t *testing.T) {
 	c.shards[2].status.Sinks = []admin.SinkStatus{{Name: "lake", Kind: "file", State: "running", Since: at(30)}}
 	control := c.control(t)
 	got, err := control.Status(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := admin.Status{
 		Version: "1.2.3", Running: true, Started: started,
 		State: admin.StateStatus{Path: got.State.Path, FileBytes: 300, Journal: admin.Journal{Events: 30, Bytes: 60, MaxBytes: 90, Full: true}, Commands: admin.CommandCounts{Pending: 3, Done: 6}},
@@ -71,9 +70,7 @@ func TestStatus(t *testing.T) {
 	t.Run("a shard that cannot be asked is reported", func(t *testing.T) {
 		c.shards[1].fail(errDown)
 		got, err := control.Status(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		text := "shard 01: no member owns it: not available now; try again in a few seconds"
 		if want := []admin.ShardError{{Shard: 1, Error: text}}; !reflect.DeepEqual(got.ShardErrors, want) {
 			t.Errorf("%+v, want %+v", got.ShardErrors, want)
@@ -203,22 +200,16 @@ func TestBackup(t *testing.T) {
 		want["state.db.0"+string(rune('0'+n))] = s.backup
 	}
 	var written bytes.Buffer
-	if err := control.Backup(t.Context(), &written); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, control.Backup(t.Context(), &written))
 	got := map[string]string{}
 	for archive := tar.NewReader(&written); ; {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		content, err := io.ReadAll(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		got[header.Name] = string(content)
 	}
 	if !reflect.DeepEqual(got, want) {

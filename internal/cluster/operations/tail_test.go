@@ -15,6 +15,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/cluster/operations"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -25,9 +26,7 @@ func event(t testing.TB, shard, id int, second int64) transform.Event {
 		ID: strconv.Itoa(id), Source: fmt.Sprintf("ndrbridge://%d/detections", shard), Type: "io.ndrbridge.detection.created",
 		Appliance: "hq", RecordedTime: time.Unix(second, 0),
 	}, []byte(`{}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }
 

@@ -10,6 +10,7 @@ import (
 	"ndrbridge/test/appliance/access"
 	"ndrbridge/test/appliance/openapi"
 	"ndrbridge/test/appliance/rest"
+	"ndrbridge/test/require"
 )
 
 // levels are the values of each privilege, the least first.
@@ -32,9 +33,7 @@ func allowed(o *openapi.Operation, roles map[string]string) (bool, string) {
 
 func TestEveryOperationRequiresItsPrivileges(t *testing.T) {
 	description, err := openapi.Load("service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, o := range description.Operations {
 		if ok, reason := allowed(o, o.Privileges); !ok {
 			t.Errorf("%s with all that it requires: %s", o.Name, reason)
@@ -65,9 +64,7 @@ func TestEveryOperationRequiresItsPrivileges(t *testing.T) {
 // Nothing is changed by users without privileges, except their own keys.
 func TestUsersWithoutPrivilegesOnlyRead(t *testing.T) {
 	description, err := openapi.Load("service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var changes []string
 	for _, o := range description.Operations {
 		if ok, _ := allowed(o, nil); ok && o.Changes {

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/test/appliance/devices"
+	"ndrbridge/test/require"
 )
 
 // now is the time at which the population of tests is made and asked.
@@ -34,9 +35,7 @@ func parse(t *testing.T, text string) (*devices.Filter, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
 	var value any
-	if err := d.Decode(&value); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Decode(&value))
 	return devices.ParseFilter(value, now)
 }
 
@@ -119,9 +118,7 @@ func TestFilters(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := parse(t, test.filter)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if got := f.Matches(get(test.id)); got != test.want {
 				t.Errorf("it is %t that %s matches device %d: %v", got, test.filter, test.id, get(test.id).Fields)
 			}

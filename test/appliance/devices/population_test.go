@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ndrbridge/test/appliance/devices"
+	"ndrbridge/test/require"
 )
 
 func TestPopulation(t *testing.T) {
@@ -39,9 +40,7 @@ func TestTheSameIDGivesTheSameDevice(t *testing.T) {
 		p := devices.NewPopulation("service", now)
 		p.See(id, "", "", 0, 0)
 		b, err := json.Marshal(p.Get(id, now).Fields)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return string(b)
 	}
 	if first, again := device(), device(); first != again {

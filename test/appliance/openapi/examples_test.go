@@ -6,13 +6,12 @@ import (
 	"testing"
 
 	"ndrbridge/test/appliance/openapi"
+	"ndrbridge/test/require"
 )
 
 func TestExamplesOfBodiesFit(t *testing.T) {
 	d, err := openapi.Load("service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var document struct {
 		Paths map[string]map[string]struct {
 			RequestBody struct {
@@ -22,17 +21,13 @@ func TestExamplesOfBodiesFit(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(d.JSON, &document); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(d.JSON, &document))
 	checked := 0
 	for _, o := range d.Operations {
 		for mediaType, content := range document.Paths[o.Path][strings.ToLower(o.Method)].RequestBody.Content {
 			for name, example := range content.Examples {
 				var value any
-				if err := json.Unmarshal(example.Value, &value); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, json.Unmarshal(example.Value, &value))
 				if err := o.CheckBody(mediaType, value); err != nil {
 					t.Errorf("%s: the example %s does not fit: %v", o.Name, name, err)
 				}

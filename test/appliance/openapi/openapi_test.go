@@ -11,14 +11,13 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"ndrbridge/test/appliance/openapi"
+	"ndrbridge/test/require"
 )
 
 func load(t *testing.T, word string) *openapi.Description {
 	t.Helper()
 	d, err := openapi.Load(word)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return d
 }
 
@@ -64,9 +63,7 @@ func TestRouting(t *testing.T) {
 				name = o.Name
 			}
 			encoded, err := json.Marshal(parameters)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if name != test.operation || string(encoded) != test.parameters || strings.Join(allowed, " ") != test.allowed {
 				t.Errorf("found %q %s, allowed %v", name, encoded, allowed)
 			}
@@ -101,9 +98,7 @@ func TestBodies(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			value, err := jsonschema.UnmarshalJSON(strings.NewReader(test.body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			err = find(t, test.operation).CheckBody("application/json", value)
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("the error is %v, want %q", err, test.want)
@@ -128,9 +123,7 @@ func TestQueries(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			query, err := url.ParseQuery(test.query)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			err = find(t, "GET /auditlog").CheckQuery(query)
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("the error is %v, want %q", err, test.want)
@@ -172,9 +165,7 @@ func TestAnswers(t *testing.T) {
 // TestEverythingIsDescribed finds what Load accepts and a reader of the description misses.
 func TestEverythingIsDescribed(t *testing.T) {
 	var document map[string]any
-	if err := json.Unmarshal(load(t, "service").JSON, &document); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(load(t, "service").JSON, &document))
 	paths := document["paths"].(map[string]any)
 	for path, item := range paths {
 		for method, operation := range item.(map[string]any) {

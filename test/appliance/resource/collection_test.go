@@ -6,13 +6,12 @@ import (
 
 	"ndrbridge/test/appliance/openapi"
 	"ndrbridge/test/appliance/rest"
+	"ndrbridge/test/require"
 )
 
 func TestACollectionHoldsNoMoreThanItsKindAllows(t *testing.T) {
 	d, err := openapi.Load("service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := NewCollection(d, Kind{Path: "/tags", Name: "tag", Component: "Tag", Max: 2})
 	create := c.Handlers()["POST /tags"]
 	for i, want := range []int{http.StatusCreated, http.StatusCreated, http.StatusUnprocessableEntity} {

@@ -6,13 +6,12 @@ import (
 
 	"ndrbridge/test/appliance/openapi"
 	"ndrbridge/test/appliance/rest"
+	"ndrbridge/test/require"
 )
 
 func TestSettingsThatAreChangedAtOnceAreAllChanged(t *testing.T) {
 	d, err := openapi.Load("service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := NewSettings("/service/services", Object{})
 	patch := s.Handlers(d)["PATCH /service/services"]
 	var clients sync.WaitGroup

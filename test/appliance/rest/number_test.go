@@ -7,6 +7,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"ndrbridge/test/appliance/rest"
+	"ndrbridge/test/require"
 )
 
 func TestIntegers(t *testing.T) {
@@ -17,9 +18,7 @@ func TestIntegers(t *testing.T) {
 		`[7,1.5,"2.0",null,true,1e300,9007199254740993.0,0.0000001]`: `[7,1.5,"2.0",null,true,1e300,9007199254740993.0,0.0000001]`,
 	} {
 		value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		integers, modified := rest.Integers(value)
 		if modified != (text != want) {
 			t.Errorf("whether %s is modified is %v", text, modified)

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/test/appliance/resource"
+	"ndrbridge/test/require"
 )
 
 func decode(t testing.TB, text string) resource.Object {
@@ -16,9 +17,7 @@ func decode(t testing.TB, text string) resource.Object {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
 	var object resource.Object
-	if err := d.Decode(&object); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Decode(&object))
 	return object
 }
 
@@ -98,9 +97,7 @@ func TestNegation(t *testing.T) {
 			compiled := map[string]bool{}
 			for _, o := range []string{operator, "!" + operator} {
 				p, err := compileProperty(resource.Object{"property": "p", "operator": o, "operand": operand})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				compiled[o] = p.matches(map[string]any{"p": property})
 				if p.matches(nil) {
 					t.Fatalf("%s matches a property that is absent", o)
@@ -115,9 +112,7 @@ func TestNegation(t *testing.T) {
 
 func TestDeviceGroups(t *testing.T) {
 	rule, err := Compile(decode(t, `{"detection_type":"x","enabled":true,"offender":{"object_type":"device_group","object_id":4},"victim":"Any"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	subject := &Subject{Participants: []Participant{{Role: "offender", Device: 7}, {Role: "victim", Device: 8}, {Role: "victim"}}}
 	for member, want := range map[int64]bool{7: true, 8: false} {
 		participants, ok := rule.Match(subject, func(group, device int64) bool { return group == 4 && device == member })

@@ -1,0 +1,27 @@
+// Package require ends tests that cannot go on.
+package require
+
+import "errors"
+
+// T is a test, or a run of a property.
+type T interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// NoError ends the test if there is an error.
+func NoError(t T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ErrorIs ends the test unless the error is, or wraps, another one.
+func ErrorIs(t T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("error %v, want %v", err, want)
+	}
+}
