@@ -25,10 +25,8 @@ import (
 //	           record. Only copies of a log have these two
 //	positions  source → position
 //	known      a bucket per source, and per sink that remembers something: key → At, value
-//	forget     a bucket for each of those: At, key → nothing, once for every known entry,
-//	           and then the bucket's own sequence is 1. It is 0 in a bucket of an earlier
-//	           version until the superseded entries in it are deleted: an entry that was
-//	           remembered again left them under its earlier At
+//	forget     a bucket for each of those: At, key → nothing, once for every known entry.
+//	           Earlier versions left one for each At that an entry had
 //	journal    sequence number, total, recorded → event in structured form. The
 //	           bucket's own sequence is the last number assigned, which is kept
 //	           when the journal is empty

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -41,7 +40,7 @@ func (s *Store) Known(ctx context.Context, source Source, after Entry, limit int
 			at, key := queued[:8], queued[8:]
 			value := known.Get(key)
 			if bytes.Equal(queued, begin) || len(value) <= 8 || !bytes.Equal(value[:8], at) {
-				continue // superseded (see supersededScan)
+				continue // an earlier version left it
 			}
 			entries = append(entries, Entry{Key: string(key), Value: bytes.Clone(value[8:]), At: atOf(value)})
 		}
@@ -189,14 +188,9 @@ func remember(tx *boltfile.Tx, name []byte, entries []Entry, forgetBefore int64,
 	if err != nil {
 		return fmt.Errorf("known: %w", err)
 	}
-	forget := tx.Table(forgetBucket).Inside(name)
-	if forget == nil {
-		if forget, err = tx.Table(forgetBucket).Make(name); err == nil {
-			err = forget.SetSequence(oneEach)
-		}
-		if err != nil {
-			return fmt.Errorf("forget: %w", err)
-		}
+	forget, err := tx.Table(forgetBucket).Make(name)
+	if err != nil {
+		return fmt.Errorf("forget: %w", err)
 	}
 	forget.FillPercent = appendFill
 	known.FillPercent = knownFill
@@ -259,83 +253,4 @@ func forgetOld(known, forget *boltfile.Table, before int64, limit int, keep func
 		forget.Delete(queued)
 	}
 	return nil
-}
-
-// oneEach is the own sequence of a nested bucket of forget that holds one entry for each
-// known one. In those of earlier versions, the sequence is 0, and superseded entries remain: an
-// entry that was remembered again left its earlier At.
-const oneEach = 1
-
-// supersededScan deletes the superseded entries that earlier versions left in the bucket forget.
-// It reads a bounded number of entries in a round, and waits between rounds, so that it delays
-// nothing. Only the writer uses it.
-type supersededScan struct {
-	done  bool
-	name  []byte // of the bucket that is being read
-	after []byte // the last key read in it
-	next  time.Time
-}
-
-const (
-	scanEntries = 4096                  // read in a round
-	scanPause   = 50 * time.Millisecond // between two rounds
-)
-
-// step does one round. It returns the wait until the next one; 0: the scan is done.
-func (s *supersededScan) step(r *writeRound) (wait time.Duration, err error) {
-	if s.done {
-		return 0, nil
-	}
-	if wait := time.Until(s.next); wait > 0 {
-		return wait, nil
-	}
-	outer := r.tx.Table(forgetBucket)
-	if s.name == nil {
-		s.done = true
-		err := outer.ForEachBucket(func(name []byte) error {
-			if s.done && outer.Bucket.Bucket(name).Sequence() != oneEach {
-				s.done, s.name, s.after = false, bytes.Clone(name), nil
-			}
-			return nil
-		})
-		if err != nil || s.done {
-			return 0, err
-		}
-	}
-	s.next = time.Now().Add(scanPause)
-	forget, known := outer.Inside(s.name), r.tx.Table(knownBucket).Inside(s.name)
-	if forget == nil || known == nil {
-		return scanPause, s.end(r, forget)
-	}
-	var superseded [][]byte
-	cursor := forget.Cursor()
-	key, _ := cursor.Seek(s.after)
-	for read := 0; key != nil && read < scanEntries; read++ {
-		s.after = append(s.after[:0], key...)
-		if len(key) <= 8 {
-			return 0, fmt.Errorf("forget: a key of %d bytes", len(key))
-		}
-		if value := known.Get(key[8:]); len(value) < 8 || !bytes.Equal(value[:8], key[:8]) {
-			superseded = append(superseded, bytes.Clone(key))
-		}
-		key, _ = cursor.Next()
-	}
-	for _, key := range superseded {
-		forget.Delete(key)
-		r.changed = true
-	}
-	if key == nil {
-		return scanPause, s.end(r, forget)
-	}
-	return scanPause, nil
-}
-
-// end ends the scan of a bucket, which is nil if it no longer exists.
-func (s *supersededScan) end(r *writeRound, forget *boltfile.Table) error {
-	s.name = nil
-	if forget == nil {
-		return nil
-	}
-	r.changed = true
-	return forget.SetSequence(oneEach)
 }

@@ -7,18 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"reflect"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 	"pgregory.net/rapid"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/internal/boltfile"
-	"ndrbridge/test/require"
 )
 
 // filed is what a file holds of known entries.
@@ -33,7 +29,9 @@ type filed struct {
 func readFiled(t rapid.TB, path string) (f filed) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true})
-	require.NoError(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer db.Close()
 	err = db.View(func(tx *bolt.Tx) error {
 		known, forget := tx.Bucket([]byte("known")), tx.Bucket([]byte("forget"))
@@ -60,7 +58,9 @@ func readFiled(t rapid.TB, path string) (f filed) {
 			})
 		})
 	})
-	require.NoError(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return f
 }
 
@@ -93,11 +93,15 @@ func TestWhatIsRememberedDoesNotGrowWithVersions(t *testing.T) {
 						continue
 					}
 					next.Expect, next.Position = next.Position, fmt.Append(nil, at)
-					require.NoError(t, s.Commit(t.Context(), next))
+					if err := s.Commit(t.Context(), next); err != nil {
+						t.Fatal(err)
+					}
 					next.Remember = next.Remember[:0]
 				}
 			}
-			require.NoError(t, s.Close())
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
 			f := readFiled(t, path)
 			f.check(t)
 			if most := 500 * c.entries; f.bytes > most {
@@ -113,7 +117,12 @@ func TestEveryKnownEntryIsInTheQueueOnce(t *testing.T) {
 		path := statePath(test)
 		s := open(test, path, checkpoint.Options{})
 		ctx := context.Background()
-		require.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
+		must := func(err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		must(s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
 		at := func() int64 { return rapid.Int64Range(0, 20).Draw(t, "at") }
 		keys := func() []string {
 			of := []string{"1", "2", "ndrbridge://" + source.String() + "/1", "ndrbridge://" + source.String() + "/2"}
@@ -129,26 +138,26 @@ func TestEveryKnownEntryIsInTheQueueOnce(t *testing.T) {
 			switch rapid.IntRange(0, 7).Draw(t, "call") {
 			case 0, 1:
 				before, err := s.Position(ctx, source)
-				require.NoError(t, err)
-				require.NoError(t, s.Commit(ctx, checkpoint.Commit{Source: source, Expect: before, Position: []byte("p"), Remember: entries(), ForgetBefore: at()}))
+				must(err)
+				must(s.Commit(ctx, checkpoint.Commit{Source: source, Expect: before, Position: []byte("p"), Remember: entries(), ForgetBefore: at()}))
 			case 2, 3:
-				require.NoError(t, s.RememberSink(ctx, "a", entries(), at()))
+				must(s.RememberSink(ctx, "a", entries(), at()))
 			case 4:
-				require.NoError(t, s.RefreshSink(ctx, "a", keys(), at(), at()))
+				must(s.RefreshSink(ctx, "a", keys(), at(), at()))
 			case 5:
 				accepted, err := s.Accept(ctx, []checkpoint.Command{{Appliance: source.Appliance, Body: []byte("{}")}})
-				require.NoError(t, err)
-				require.NoError(t, s.Note(ctx, accepted[0].ID, nil, entries()))
+				must(err)
+				must(s.Note(ctx, accepted[0].ID, nil, entries()))
 				_, err = s.DropCommands(ctx, []uint64{accepted[0].ID})
-				require.NoError(t, err)
+				must(err)
 			case 6:
-				require.NoError(t, s.DropExpected(ctx, source.Appliance, keys(), at()))
+				must(s.DropExpected(ctx, source.Appliance, keys(), at()))
 			case 7:
 				_, err := s.ForgetAppliance(ctx, source.Appliance)
-				require.NoError(t, err)
+				must(err)
 			}
 		}
-		require.NoError(t, s.Close())
+		must(s.Close())
 		readFiled(t, path).check(t)
 	})
 }
@@ -158,82 +167,59 @@ func TestEveryKnownEntryIsInTheQueueOnce(t *testing.T) {
 func fileAsBefore(t testing.TB, path string, versions int) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, nil)
-	require.NoError(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	err = db.Update(func(tx *bolt.Tx) error {
 		changes := boltfile.NewTx(tx)
 		known, forget := changes.Table([]byte("known")), changes.Table([]byte("forget"))
 		err := known.ForEachBucket(func(name []byte) error {
 			queue := forget.Inside(name)
-			err := known.Inside(name).ForEach(func(key, value []byte) error {
+			return known.Inside(name).ForEach(func(key, value []byte) error {
 				at := binary.BigEndian.Uint64(value)
 				for v := range uint64(versions) {
-					queue.Put(append(binary.BigEndian.AppendUint64(nil, at-v-1), key...), []byte{})
+					queue.Put(append(binary.BigEndian.AppendUint64(nil, at-1000*(v+1)), key...), []byte{})
 				}
 				return nil
 			})
-			return errors.Join(err, queue.SetSequence(0))
 		})
 		return errors.Join(err, changes.PutSum())
 	})
-	require.NoError(t, errors.Join(err, db.Close()))
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
 }
 
-func TestTheQueueOfAnEarlierVersionShrinksInSmallTransactions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const entries, versions = 500, 100
-		path, log, ctx := statePath(t), &recordLog{}, t.Context()
-		emptyReplica(t, path)
-		s := open(t, path, checkpoint.Options{Log: log})
-		require.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
-		next := checkpoint.Commit{Source: source, Position: []byte("p")}
-		for i := range entries {
-			next.Remember = append(next.Remember, checkpoint.Entry{Key: fmt.Sprint(i), Value: []byte("v"), At: int64(1_000_000 + i)})
+func TestWhatAnEarlierVersionLeftIsForgottenWithTime(t *testing.T) {
+	const entries, versions = 500, 100
+	path, ctx := statePath(t), t.Context()
+	s := open(t, path, checkpoint.Options{})
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
 		}
-		require.NoError(t, s.Commit(ctx, next))
-		require.NoError(t, s.RememberSink(ctx, "a", next.Remember[:7], 0))
-		require.NoError(t, s.Close())
-		fileAsBefore(t, path, versions)
-		const known = entries + 7
-		if f := readFiled(t, path); f.known != known || f.queued != known*(versions+1) {
-			t.Fatalf("%d known entries, %d in the queue", f.known, f.queued)
-		}
-		content, err := os.ReadFile(path)
-		require.NoError(t, err)
-		replica := statePath(t)
-		require.NoError(t, os.WriteFile(replica, content, 0o600))
-		before := uint64(len(log.after(0)))
-
-		for _, some := range []time.Duration{200 * time.Millisecond, time.Hour} { // a restart in the middle
-			s = open(t, path, checkpoint.Options{Log: log})
-			require.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
-			time.Sleep(some)
-			got, err := s.Known(ctx, source, checkpoint.Entry{}, 1000)
-			if err != nil || !reflect.DeepEqual(got, next.Remember) {
-				t.Errorf("%d entries are known (%v), want %d", len(got), err, entries)
-			}
-			require.NoError(t, s.Close())
-			if f := readFiled(t, path); some < time.Hour && (f.queued == known*(versions+1) || f.queued == known) {
-				t.Errorf("%d are in the queue: the restart is not in the middle", f.queued)
-			}
-		}
-		readFiled(t, path).check(t)
-		records := log.after(before)
-		for _, record := range records {
-			if len(record) > 100_000 {
-				t.Errorf("a transaction has a record of %d bytes", len(record))
-			}
-		}
-
-		// A replica gets the same, and nothing is written after that.
-		r := openReplica(t, replica)
-		require.NoError(t, r.Apply(records, checkpoint.Point{Offset: before + uint64(len(records))}))
-		s = open(t, path, checkpoint.Options{Log: log})
-		time.Sleep(time.Hour)
-		if !bytes.Equal(dumped(t, r), dumped(t, s)) {
-			t.Error("a replica differs")
-		}
-		if more := log.after(before + uint64(len(records))); len(more) > 0 {
-			t.Errorf("%d records follow", len(more))
-		}
-	})
+	}
+	next := checkpoint.Commit{Source: source, Position: []byte("p")}
+	for i := range entries {
+		next.Remember = append(next.Remember, checkpoint.Entry{Key: fmt.Sprint(i), Value: []byte("v"), At: int64(1_000_000 + i)})
+	}
+	must(s.Commit(ctx, next))
+	must(s.Close())
+	fileAsBefore(t, path, versions)
+	if f := readFiled(t, path); f.known != entries || f.queued != entries*(versions+1) {
+		t.Fatalf("%d known entries, %d in the queue", f.known, f.queued)
+	}
+	s = open(t, path, checkpoint.Options{})
+	for range 1 + entries*versions/64 { // a commit forgets 64 entries
+		must(s.Commit(ctx, checkpoint.Commit{Source: source, Expect: []byte("p"), Position: []byte("p"), ForgetBefore: 1_000_000}))
+	}
+	got, err := s.Known(ctx, source, checkpoint.Entry{}, 1000)
+	if err != nil || !reflect.DeepEqual(got, next.Remember) {
+		t.Errorf("%d entries are known (%v), want %d", len(got), err, entries)
+	}
+	must(s.Close())
+	if f := readFiled(t, path); f.known != entries || f.queued != entries {
+		t.Errorf("%d known entries, %d in the queue", f.known, f.queued)
+	}
 }

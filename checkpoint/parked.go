@@ -26,28 +26,25 @@ type Parked struct {
 // holds.
 type ParkedHead struct {
 	// Number is assigned when the event is parked. It increases within a sink.
-	Number uint64
+	Number uint64 `json:"-"`
 	// Order is the ordering key: the events of a sink with the same one, unless it is
 	// empty, are delivered in the order of their numbers.
-	Order string
+	Order string `json:"order,omitempty"`
 	// Failures is the number of failures that count against the event, and First is the time
 	// of the first of them.
-	Failures int
-	First    time.Time
+	Failures int       `json:"failures,omitempty"`
+	First    time.Time `json:"first,omitzero"`
 	// Attempts is the number of failed attempts to deliver the event, including those that do
 	// not count against it.
-	Attempts int
+	Attempts int `json:"attempts,omitempty"`
 }
 
 // storedHead is the JSON that precedes a stored parked event.
 type storedHead struct {
-	Key      string    `json:"key"`
-	Seq      uint64    `json:"seq,omitempty"`
-	Offset   []uint64  `json:"offset,omitempty"` // Item and Seq
-	Order    string    `json:"order,omitempty"`
-	Failures int       `json:"failures,omitempty"`
-	First    time.Time `json:"first,omitzero"`
-	Attempts int       `json:"attempts,omitempty"`
+	Key    string   `json:"key"`
+	Seq    uint64   `json:"seq,omitempty"`
+	Offset []uint64 `json:"offset,omitempty"` // Item and Seq
+	ParkedHead
 }
 
 // ParkedCommit holds the results of a sink's attempt to deliver parked events.
@@ -219,7 +216,8 @@ func park(tx *boltfile.Tx, sink string, events []Parked) error {
 
 // encodeParked returns the stored form of a parked event: a line of JSON, then the event.
 func encodeParked(p Parked, event []byte) ([]byte, error) {
-	head := storedHead{Key: p.Key, Seq: p.Seq, Order: p.Order, Failures: p.Failures, First: p.First.UTC(), Attempts: p.Attempts}
+	head := storedHead{Key: p.Key, Seq: p.Seq, ParkedHead: p.ParkedHead}
+	head.First = head.First.UTC()
 	if p.Offset != (RedeliveryOffset{}) {
 		head.Offset = []uint64{p.Offset.Item, p.Offset.Seq}
 	}
@@ -250,8 +248,8 @@ func parseParked(key, value []byte) (p Parked, event []byte, err error) {
 	if err := json.Unmarshal(line, &head); err != nil {
 		return p, nil, fmt.Errorf("%w: a parked event: %w", ErrDamaged, err)
 	}
-	p.ParkedHead = ParkedHead{binary.BigEndian.Uint64(key), head.Order, head.Failures, head.First, head.Attempts}
-	p.Key, p.Seq = head.Key, head.Seq
+	head.Number = binary.BigEndian.Uint64(key)
+	p.ParkedHead, p.Key, p.Seq = head.ParkedHead, head.Key, head.Seq
 	if len(head.Offset) == 2 {
 		p.Offset = RedeliveryOffset{Item: head.Offset[0], Seq: head.Offset[1]}
 	}

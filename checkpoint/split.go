@@ -173,10 +173,6 @@ func (d *splitter) memories() error {
 			} else if bytes.HasPrefix(name, memoryName("")) {
 				of = d.ofMemory
 			}
-			var sequence uint64
-			if b := inside(d.tx, forgetBucket, name); b != nil {
-				sequence = b.Sequence()
-			}
 			begun := make([]bool, len(d.shards))
 			return d.tx.Bucket(root).Bucket(name).ForEach(func(key, value []byte) error {
 				about := key
@@ -187,7 +183,7 @@ func (d *splitter) memories() error {
 				if !begun[shard] { // neither bucket is without the other
 					begun[shard] = true
 					d.shards[shard].Sequence(knownBucket, name, 0)
-					d.shards[shard].Sequence(forgetBucket, name, sequence)
+					d.shards[shard].Sequence(forgetBucket, name, 0)
 				}
 				return d.put(shard, root, name, key, value)
 			})

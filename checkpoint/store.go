@@ -63,7 +63,6 @@ type Store struct {
 	clock    *clock
 	commands IDs
 	storeLog
-	superseded supersededScan
 
 	wake    chan struct{} // holds one token: the queue is not empty, or Close was called
 	closing chan struct{} // closed by Close

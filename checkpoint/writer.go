@@ -222,7 +222,6 @@ func (s *Store) transact(r *writeRound, ops []*operation, results []error) (trim
 		}
 	default:
 		s.committed = 0 // the transaction may have been committed all the same
-		s.superseded = supersededScan{}
 		err = s.behindLog(r, err)
 	}
 	return trimmed, s.judge(err)
@@ -250,13 +249,6 @@ func (s *Store) execute(tx *bolt.Tx, r *writeRound, ops []*operation, results []
 	}
 	if trimmed, err = r.trim(r.now); err != nil {
 		return trimmed, fmt.Errorf("trim the journal: %w", err)
-	}
-	wait, err := s.superseded.step(r)
-	if err != nil {
-		return trimmed, fmt.Errorf("delete superseded entries: %w", err)
-	}
-	if wait > 0 && (trimmed.next == 0 || wait < trimmed.next) {
-		trimmed.next = wait
 	}
 	if r.lead, err = r.journal.leadOf(tx, r.configured); err != nil {
 		return trimmed, err
