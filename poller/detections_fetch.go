@@ -41,11 +41,7 @@ func keysOf(objects []object) []key {
 
 // parse parses an object of a page.
 func parse(o appliance.Object) object {
-	fields := o.Fields()
-	if fields == nil {
-		fields = jsonscan.Members(o.Raw)
-	}
-	d, err := transform.DetectionOf(o.Raw, fields, o.Repaired)
+	d, err := transform.ParseDetection(o.Raw, o.Repaired)
 	if err == nil {
 		return object{key: key{d.ModTime, d.ID}, detection: d, version: d.ModTime, raw: o.Raw}
 	}
@@ -53,7 +49,7 @@ func parse(o appliance.Object) object {
 		d.ID = identity(o.Raw)
 	}
 	var modTime []byte
-	for name, value := range fields {
+	for name, value := range jsonscan.Members(o.Raw) {
 		if string(name) == "mod_time" {
 			modTime = value
 		}

@@ -70,16 +70,10 @@ type Detection struct {
 // The error names a field that is missing or does not have the documented type. Tracked is
 // set even then, and ID if it could be parsed.
 func ParseDetection(object []byte, repaired bool) (Detection, error) {
-	return DetectionOf(object, jsonscan.Members(object), repaired)
-}
-
-// DetectionOf is ParseDetection for a caller that has the members of the object
-// already, as jsonscan.Members yields them.
-func DetectionOf(object []byte, fields iter.Seq2[[]byte, []byte], repaired bool) (Detection, error) {
 	d := Detection{object: object, repaired: repaired}
 	var id, modTime, createTime, startTime []byte
 	var values [len(tracked)][]byte
-	for name, value := range fields {
+	for name, value := range jsonscan.Members(object) {
 		switch string(name) {
 		case "id":
 			id = value

@@ -54,27 +54,27 @@ func TestARefusedKeyIsReadAgain(t *testing.T) {
 	expect("a key that was changed is tried at once", 2, 1)
 
 	right = "third"
-	if e := failure(t, search(), "second"); !e.Refused() || e.Status != 401 {
+	if e := failureOf(t, search(), "second"); !e.Refused() || e.Status != 401 {
 		t.Error(e)
 	}
 	expect("a key that was not changed is not tried again", 1, 1)
 
 	onDisk = "wrong"
-	if e := failure(t, search(), "second", "wrong"); !e.Refused() {
+	if e := failureOf(t, search(), "second", "wrong"); !e.Refused() {
 		t.Error(e)
 	}
 	expect("a key is not tried more than twice", 2, 1)
 
 	readErr = errors.New("no such file")
-	if e := failure(t, search()); e.Refused() || !errors.Is(e, readErr) || !strings.Contains(e.Error(), "read the API key") {
+	if e := failureOf(t, search()); e.Refused() || !errors.Is(e, readErr) || !strings.Contains(e.Error(), "read the API key") {
 		t.Error(e)
 	}
 	expect("a key that can no longer be read is reported", 1, 1)
-	failure(t, search())
+	failureOf(t, search())
 	expect("without a key nothing is sent", 0, 1)
 
 	readErr, onDisk = nil, " \n"
-	if e := failure(t, search()); e.Refused() || !strings.Contains(e.Error(), "empty") {
+	if e := failureOf(t, search()); e.Refused() || !strings.Contains(e.Error(), "empty") {
 		t.Error(e)
 	}
 	expect("with an empty key nothing is sent", 0, 1)
@@ -91,7 +91,7 @@ func TestAKeyThatCannotBeSentIsNotShown(t *testing.T) {
 	c := newClientOf(t, func(o *Options) {
 		o.URL, o.Key = "http://sensor.example", func() (string, error) { return key, nil }
 	})
-	failure(t, c.SearchDetections(t.Context(), anySearch, new(Page)), key, "two", "lines")
+	failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)), key, "two", "lines")
 }
 
 func TestAKeyWithALineBreakIsReadAgain(t *testing.T) {
@@ -102,7 +102,7 @@ func TestAKeyWithALineBreakIsReadAgain(t *testing.T) {
 	})
 	search := func() error { return c.SearchDetections(t.Context(), anySearch, new(Page)) }
 	for range 2 {
-		if e := failure(t, search(), "ame"); requests > 0 || !strings.Contains(e.Error(), "line break") {
+		if e := failureOf(t, search(), "ame"); requests > 0 || !strings.Contains(e.Error(), "line break") {
 			t.Errorf("%d requests: %v", requests, e)
 		}
 	}

@@ -151,14 +151,12 @@ func (b *Budget) give(w *loanWaiter) {
 type pageBuffers struct {
 	body    []byte
 	objects []Object
-	fields  []field
 }
 
 const (
 	// smallBody is the initial buffer size of a body.
 	smallBody = 32 << 10
-	// maxPooled limits the size of buffers that are reused for another page, for the
-	// body and for the fields.
+	// maxPooled limits the size of a body's buffer that is reused for another page.
 	maxPooled = 4 << 20
 )
 
@@ -196,7 +194,7 @@ func (c *Client) loan(ctx context.Context, page *Page) error {
 	}
 	page.budget, page.owner, page.loan = c.budget, c.link, l
 	if buffers, ok := c.budget.buffers.Get().(*pageBuffers); ok && int64(cap(buffers.body)) <= 2*expected {
-		page.body, page.Objects, page.fields = buffers.body[:0], buffers.objects[:0], buffers.fields[:0]
+		page.body, page.Objects = buffers.body[:0], buffers.objects[:0]
 	}
 	return nil
 }
@@ -222,10 +220,10 @@ func (p *Page) Release() {
 		return
 	}
 	p.clear()
-	if cap(p.body) <= maxPooled && cap(p.fields)*16 <= maxPooled {
-		p.budget.buffers.Put(&pageBuffers{p.body, p.Objects, p.fields})
+	if cap(p.body) <= maxPooled {
+		p.budget.buffers.Put(&pageBuffers{p.body, p.Objects})
 	}
-	p.body, p.Objects, p.fields = nil, nil, nil
+	p.body, p.Objects = nil, nil
 	p.decoder = jsontext.Decoder{} // it references the body
 	b, l := p.budget, p.loan
 	p.budget, p.loan = nil, loan{}

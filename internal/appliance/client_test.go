@@ -45,8 +45,8 @@ func newClientOf(t testing.TB, change ...func(*Options)) *Client {
 	return c
 }
 
-// failure returns err as an *Error, and checks that it is fit to be shown.
-func failure(t *testing.T, err error, hidden ...string) *Error {
+// failureOf returns err as an *Error, and checks that it is fit to be shown.
+func failureOf(t *testing.T, err error, hidden ...string) *Error {
 	t.Helper()
 	if err == nil {
 		t.Fatal("no error")
@@ -208,9 +208,9 @@ func TestWrongOptionsAreRefused(t *testing.T) {
 func TestASearchWithoutATimeIsNotSent(t *testing.T) {
 	c := newClient(t, func(http.ResponseWriter, *http.Request) { t.Error("it was sent") })
 	for _, s := range []Search{{}, {ModTime: -1}, {ModTime: 1, Filter: json.RawMessage("{")}} {
-		failure(t, c.SearchDetections(t.Context(), s, new(Page)))
+		failureOf(t, c.SearchDetections(t.Context(), s, new(Page)))
 		_, err := c.SearchDetectionIDs(t.Context(), s)
-		failure(t, err)
+		failureOf(t, err)
 	}
 }
 
@@ -242,7 +242,7 @@ func TestAPageIsUsedAgain(t *testing.T) {
 		}
 	}
 	body.Store("{}")
-	failure(t, c.SearchDetections(t.Context(), anySearch, &page))
+	failureOf(t, c.SearchDetections(t.Context(), anySearch, &page))
 	if len(page.Objects) != 0 || !page.Date.IsZero() {
 		t.Errorf("after an error the page holds %d objects of %s", len(page.Objects), page.Date)
 	}
@@ -278,7 +278,7 @@ func TestTheSizeOfAnswersIsLimited(t *testing.T) {
 				switch {
 				case test.ok && (err != nil || len(page.Objects) != 1 || len(page.Objects[0].Raw) != test.size):
 					t.Error(err)
-				case !test.ok && (!errors.Is(err, ErrTooLarge) || failure(t, err).Status != 200):
+				case !test.ok && (!errors.Is(err, ErrTooLarge) || failureOf(t, err).Status != 200):
 					t.Error(err)
 				}
 				modTime, size, err := c.DetectionModTime(t.Context(), 1)
@@ -375,7 +375,7 @@ func TestTheRateIsLimited(t *testing.T) {
 
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(100*time.Millisecond, cancel)
-		e := failure(t, c.SearchDetections(ctx, anySearch, new(Page)))
+		e := failureOf(t, c.SearchDetections(ctx, anySearch, new(Page)))
 		if !errors.Is(e, context.Canceled) || e.Status != 0 {
 			t.Error(e)
 		}
@@ -404,7 +404,7 @@ func TestTheTimeoutCoversTheBody(t *testing.T) {
 				io.Copy(io.Discard, r.Body) // only then does the server see that the client has gone
 				handler(w, r)
 			}, func(o *Options) { o.Timeout = 30 * time.Millisecond })
-			e := failure(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
+			e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
 			if e.Status != 500 && (!errors.Is(e, context.DeadlineExceeded) || !strings.Contains(e.Error(), "within 30ms")) {
 				t.Error(e)
 			}
@@ -433,7 +433,7 @@ func TestAnAnswerThatSwitchesProtocolsHasNoBody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, switched, change)
-			if e := failure(t, c.PatchDetection(t.Context(), 7, DetectionChange{})); e.Status != http.StatusSwitchingProtocols {
+			if e := failureOf(t, c.PatchDetection(t.Context(), 7, DetectionChange{})); e.Status != http.StatusSwitchingProtocols {
 				t.Errorf("status %d: %v", e.Status, e)
 			}
 		})

@@ -277,7 +277,7 @@ func TestATimeThatCannotBeKnownIsAnError(t *testing.T) {
 				c := d.client(t)
 				for range 3 {
 					_, err := d.ask(t, c)
-					if !errors.Is(failure(t, err), test.want) {
+					if !errors.Is(failureOf(t, err), test.want) {
 						t.Fatal(err)
 					}
 					if len(d.requests) > 3*(maxClockRequests+1) {
@@ -336,7 +336,7 @@ func TestAWrongDateCausesNoLongWait(t *testing.T) {
 			return respond(r, 503, http.Header{"Date": {epoch}, "Retry-After": {until}}, "")
 		})
 		_, err := d.ask(t, c)
-		if e := failure(t, err); e.RetryAfter < 29*time.Second || e.RetryAfter > 31*time.Second {
+		if e := failureOf(t, err); e.RetryAfter < 29*time.Second || e.RetryAfter > 31*time.Second {
 			t.Errorf("a wait of %s", e.RetryAfter)
 		}
 	})

@@ -62,7 +62,7 @@ func TestUnsuccessfulAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, answer(test.status, "", test.body))
-			e := failure(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
+			e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
 			if e.Status != test.status || e.Excerpt != test.excerpt || e.Refused() != test.refused || e.Throttled() != test.throttled {
 				t.Errorf("%#v", e)
 			}
@@ -81,16 +81,16 @@ func TestUnsuccessfulAnswers(t *testing.T) {
 
 func TestAMissingDetection(t *testing.T) {
 	c := newClient(t, answer(404, "application/json", `{"error_message": "Not found"}`))
-	e := failure(t, c.Detection(t.Context(), 7, new(Page)))
+	e := failureOf(t, c.Detection(t.Context(), 7, new(Page)))
 	if e.Status != 404 || e.Path != "/api/v1/detections/7" || e.Err != nil {
 		t.Errorf("%#v", e)
 	}
 	_, _, err := c.DetectionModTime(t.Context(), 7)
-	if failure(t, err).Status != 404 {
+	if failureOf(t, err).Status != 404 {
 		t.Error(err)
 	}
 	_, err = c.Firmware(t.Context())
-	if e := failure(t, err); !strings.Contains(e.Error(), "product") {
+	if e := failureOf(t, err); !strings.Contains(e.Error(), "product") {
 		t.Error(e)
 	}
 }
@@ -134,7 +134,7 @@ func TestAnswersWithTheWrongContent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, answer(200, test.contentType, test.body))
 			page := Page{Objects: []Object{{}}}
-			e := failure(t, c.SearchDetections(t.Context(), anySearch, &page))
+			e := failureOf(t, c.SearchDetections(t.Context(), anySearch, &page))
 			if e.Status != 200 || e.Excerpt != test.excerpt || !strings.Contains(e.Error(), test.says) {
 				t.Errorf("%v (excerpt %q)", e, e.Excerpt)
 			}
@@ -155,18 +155,18 @@ func TestADetectionThatIsNotOneObject(t *testing.T) {
 	for _, body := range []string{"", "[]", `[{"id":1}]`, "null", "<html>", `{"id":1`, `{"id":1}{"id":2}`, `{"id":1}]`, `{"id" 1}`} {
 		c := newClient(t, answer(200, "", body))
 		page := Page{Objects: []Object{{}}}
-		failure(t, c.Detection(t.Context(), 1, &page))
+		failureOf(t, c.Detection(t.Context(), 1, &page))
 		if len(page.Objects) != 0 {
 			t.Errorf("%q: %d objects", body, len(page.Objects))
 		}
 		_, _, err := c.DetectionModTime(t.Context(), 1)
-		failure(t, err)
+		failureOf(t, err)
 	}
 }
 
 func TestADetectionCutShortIsNotShown(t *testing.T) {
 	c := newClient(t, answer(200, "", `{"title": "from 192.0.2.7`))
-	if e := failure(t, c.Detection(t.Context(), 1, new(Page))); e.Excerpt != "" {
+	if e := failureOf(t, c.Detection(t.Context(), 1, new(Page))); e.Excerpt != "" {
 		t.Error(e)
 	}
 }
@@ -194,11 +194,11 @@ func TestAnswersCutShort(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			address := raw(t, test.answer)
 			c := newClientOf(t, func(o *Options) { o.URL = address })
-			if e := failure(t, c.SearchDetections(t.Context(), anySearch, new(Page))); !strings.Contains(e.Error(), test.says) {
+			if e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page))); !strings.Contains(e.Error(), test.says) {
 				t.Error(e)
 			}
 			_, _, err := c.DetectionModTime(t.Context(), 1)
-			failure(t, err)
+			failureOf(t, err)
 		})
 	}
 }
@@ -208,7 +208,7 @@ func TestAPageWithoutADateIsAnError(t *testing.T) {
 		address := raw(t, "HTTP/1.1 200 OK\r\n"+date+"Content-Length: 2\r\n\r\n[]")
 		c := newClientOf(t, func(o *Options) { o.URL = address })
 		page := Page{Objects: []Object{{}}}
-		e := failure(t, c.SearchDetections(t.Context(), anySearch, &page))
+		e := failureOf(t, c.SearchDetections(t.Context(), anySearch, &page))
 		if e.Status != 200 || !strings.Contains(e.Error(), "whether a proxy removes") || len(page.Objects) != 0 {
 			t.Error(e)
 		}
@@ -230,7 +230,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 				}
 				w.WriteHeader(302)
 			})
-			e := failure(t, c.SearchDetections(t.Context(), anySearch, new(Page)), "SAMLRequest", "u:pw", "next=")
+			e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)), "SAMLRequest", "u:pw", "next=")
 			if e.Status != 302 || requests != 1 || !strings.Contains(e.Error(), says) {
 				t.Errorf("after %d requests: %v", requests, e)
 			}
@@ -266,9 +266,9 @@ func TestTheKeyIsNeverRepeated(t *testing.T) {
 						})
 					})
 					hidden := []string{url.QueryEscape(testKey), html.EscapeString(testKey), testKey[:8]}
-					failure(t, c.SearchDetections(t.Context(), anySearch, new(Page)), hidden...)
+					failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)), hidden...)
 					_, err := c.Firmware(t.Context())
-					failure(t, err, hidden...)
+					failureOf(t, err, hidden...)
 				})
 			}
 		}
@@ -276,7 +276,7 @@ func TestTheKeyIsNeverRepeated(t *testing.T) {
 	t.Run("in place of an answer", func(t *testing.T) {
 		address := raw(t, testKey+"\r\n\r\n")
 		c := newClientOf(t, func(o *Options) { o.URL = address })
-		e := failure(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
+		e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
 		if !strings.Contains(e.Error(), "[redacted]") {
 			t.Error(e)
 		}
@@ -292,7 +292,7 @@ func TestOnlyTextsOfTheServerAreRedacted(t *testing.T) {
 	defer server.Close()
 	c := newClientOf(t, func(o *Options) { o.URL, o.Key = server.URL, func() (string, error) { return key, nil } })
 	_, err := c.Firmware(t.Context())
-	if text := failure(t, err).Error(); !strings.Contains(text, "[redacted]") || !strings.Contains(text, wrongAddress) {
+	if text := failureOf(t, err).Error(); !strings.Contains(text, "[redacted]") || !strings.Contains(text, wrongAddress) {
 		t.Error(text)
 	}
 }

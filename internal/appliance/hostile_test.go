@@ -139,7 +139,7 @@ func TestALongHeaderDoesNotMakeALongError(t *testing.T) {
 					w.WriteHeader(status)
 					fmt.Fprint(w, strings.Repeat("x", size))
 				})
-				e := failure(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
+				e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
 				if n := len(e.Error()); n > 4<<10 {
 					t.Errorf("a header of %d bytes makes an error of %d", size, n)
 				}

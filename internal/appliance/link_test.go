@@ -53,16 +53,16 @@ func TestTLS(t *testing.T) {
 		"a self-signed certificate":                     {server: selfSigned, says: "set tls.ca_file"},
 		"a self-signed certificate in the CA file":      {server: selfSigned, client: &tls.Config{RootCAs: pool(t, selfSigned)}},
 		"a self-signed certificate that is not checked": {server: selfSigned, client: &tls.Config{InsecureSkipVerify: true}},
-		"an authority that nobody knows":                {server: signed, says: "set tls.ca_file to the authority's"},
+		"an authority that nobody knows":                {server: signed, says: "set tls.ca_file to the certificate of the authority"},
 		"an authority in the CA file":                   {server: signed, client: &tls.Config{RootCAs: pool(t, otherCA, ca)}},
 		"another authority in the CA file":              {server: signed, client: &tls.Config{RootCAs: pool(t, otherCA)}, says: "set tls.ca_file"},
-		"a certificate for another name":                {server: named, client: &tls.Config{RootCAs: pool(t, ca)}, says: "the certificate is for sensor.example: set tls.server_name"},
+		"a certificate for another name":                {server: named, client: &tls.Config{RootCAs: pool(t, ca)}, says: "set tls.server_name to a name in the server's certificate"},
 		"a certificate for the name that is set":        {server: named, client: &tls.Config{RootCAs: pool(t, ca), ServerName: "sensor.example"}},
 		"a certificate that has expired":                {server: expired, client: &tls.Config{RootCAs: pool(t, ca)}, says: "clock"},
 		"a client certificate that is required":         {server: signed, clientAuth: tls.RequireAndVerifyClientCert, client: &tls.Config{RootCAs: pool(t, ca), Certificates: []tls.Certificate{client}}},
-		"a client certificate that is missing":          {server: signed, clientAuth: tls.RequireAndVerifyClientCert, client: &tls.Config{RootCAs: pool(t, ca)}, says: "set tls.cert_file and tls.key_file"},
+		"a client certificate that is missing":          {server: signed, clientAuth: tls.RequireAndVerifyClientCert, client: &tls.Config{RootCAs: pool(t, ca)}, says: "does it require a client certificate (tls.cert_file)"},
 		"a client certificate that the server rejects":  {server: signed, clientAuth: tls.RequireAndVerifyClientCert, client: &tls.Config{RootCAs: pool(t, ca), Certificates: []tls.Certificate{untrusted}}, says: "tls"},
-		"versions of TLS that have nothing in common":   {server: signed, client: &tls.Config{RootCAs: pool(t, ca), MaxVersion: tls.VersionTLS12}, clientAuth: -1, says: "the TLS handshake with the appliance failed"},
+		"versions of TLS that have nothing in common":   {server: signed, client: &tls.Config{RootCAs: pool(t, ca), MaxVersion: tls.VersionTLS12}, clientAuth: -1, says: "the server refused the handshake"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewUnstartedServer(answer(200, "application/json", "[]"))
@@ -81,7 +81,7 @@ func TestTLS(t *testing.T) {
 				}
 				return
 			}
-			if e := failure(t, err); e.Status != 0 || !strings.Contains(e.Error(), test.says) {
+			if e := failureOf(t, err); e.Status != 0 || !strings.Contains(e.Error(), test.says) {
 				t.Error(e)
 			}
 		})
@@ -92,11 +92,11 @@ func TestHTTPToATLSPort(t *testing.T) {
 	plain := httptest.NewServer(answer(200, "application/json", "[]"))
 	defer plain.Close()
 	c := newClientOf(t, func(o *Options) { o.URL = strings.Replace(plain.URL, "http:", "https:", 1) })
-	if e := failure(t, c.SearchDetections(t.Context(), anySearch, new(Page))); !strings.Contains(e.Error(), "check scheme and port in url") {
+	if e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page))); !strings.Contains(e.Error(), "check scheme and port in url") {
 		t.Error(e)
 	}
 	c = newClientOf(t, func(o *Options) { o.URL = strings.Replace(raw(t, "220 mail.example ESMTP\r\n"), "http:", "https:", 1) })
-	if e := failure(t, c.SearchDetections(t.Context(), anySearch, new(Page))); !strings.Contains(e.Error(), "does not speak TLS") {
+	if e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page))); !strings.Contains(e.Error(), "does not speak TLS") {
 		t.Error(e)
 	}
 }
@@ -133,7 +133,7 @@ func TestFailuresOfTheNetwork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClientOf(t, test.change)
-			if e := failure(t, c.SearchDetections(t.Context(), anySearch, new(Page))); e.Status != 0 || !strings.Contains(e.Error(), test.says) {
+			if e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page))); e.Status != 0 || !strings.Contains(e.Error(), test.says) {
 				t.Error(e)
 			}
 		})
@@ -145,7 +145,7 @@ func TestFailuresOfTheNetwork(t *testing.T) {
 			cancel()
 			<-r.Context().Done()
 		})
-		if e := failure(t, c.SearchDetections(ctx, anySearch, new(Page))); !errors.Is(e, context.Canceled) || e.Status != 0 {
+		if e := failureOf(t, c.SearchDetections(ctx, anySearch, new(Page))); !errors.Is(e, context.Canceled) || e.Status != 0 {
 			t.Error(e)
 		}
 	})
@@ -219,17 +219,17 @@ func TestProxy(t *testing.T) {
 	c.Close()
 	server.CloseClientConnections()
 
-	e := failure(t, search(with("http://sensor.example", proxyPassword)), proxyPassword)
+	e := failureOf(t, search(with("http://sensor.example", proxyPassword)), proxyPassword)
 	if e.Status != http.StatusTeapot || e.Excerpt != "sensor.example by proxy, with Basic [redacted]" {
 		t.Error(e)
 	}
 	for _, address := range []string{"http://sensor.example", "https://sensor.example"} {
-		e := failure(t, search(with(address, "wr0ng")), "wr0ng")
+		e := failureOf(t, search(with(address, "wr0ng")), "wr0ng")
 		if !strings.Contains(e.Error(), "the proxy requires a user name and a password") || e.Refused() {
 			t.Error(e)
 		}
 	}
-	e = failure(t, search(with("https://closed.example", proxyPassword)), proxyPassword)
+	e = failureOf(t, search(with("https://closed.example", proxyPassword)), proxyPassword)
 	if !strings.Contains(e.Error(), "the proxy refused the connection: 403 Forbidden") || e.Refused() {
 		t.Error(e)
 	}

@@ -141,7 +141,7 @@ func TestWaitingForATokenCanBeCancelled(t *testing.T) {
 		c := newCloudClient(t, cloud)
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if e := failure(t, c.SearchDetections(t.Context(), anySearch, new(Page))); !errors.Is(e, context.DeadlineExceeded) {
+			if e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page))); !errors.Is(e, context.DeadlineExceeded) {
 				t.Error(e)
 			}
 		})
@@ -149,7 +149,7 @@ func TestWaitingForATokenCanBeCancelled(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
-		e := failure(t, c.SearchDetections(ctx, anySearch, new(Page)))
+		e := failureOf(t, c.SearchDetections(ctx, anySearch, new(Page)))
 		if waited := time.Since(start); waited != time.Second || !errors.Is(e, context.DeadlineExceeded) {
 			t.Errorf("after %s: %v", waited, e)
 		}
@@ -191,7 +191,7 @@ func TestATokenIsNeverRepeated(t *testing.T) {
 			return respond(r, 500, nil, "you sent "+r.Header.Get("Authorization"))
 		})
 	})
-	e := failure(t, c.SearchDetections(t.Context(), anySearch, new(Page)), token, testSecret)
+	e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)), token, testSecret)
 	if e.Excerpt != "you sent Bearer [redacted]" {
 		t.Error(e)
 	}
@@ -212,7 +212,7 @@ func TestATokenRefusedTwiceIsARefusal(t *testing.T) {
 				return respond(r, 400, nil, "The specified access token is invalid.")
 			})
 		})
-		e := failure(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
+		e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
 		if !e.Refused() || e.Path != "/api/v1/detections/search" || calls != 2 || tokens != 2 {
 			t.Errorf("%d calls, %d tokens: %v", calls, tokens, e)
 		}
@@ -249,7 +249,7 @@ func TestFailuresOfTheTokenEndpoint(t *testing.T) {
 			cloud := &cloud{answerToken: func(r *http.Request) (*http.Response, error) {
 				return respond(r, test.status, test.header, test.body)
 			}}
-			e := failure(t, newCloudClient(t, cloud).SearchDetections(t.Context(), anySearch, new(Page)),
+			e := failureOf(t, newCloudClient(t, cloud).SearchDetections(t.Context(), anySearch, new(Page)),
 				testSecret, url.QueryEscape(testSecret), basic)
 			if e.Refused() != test.refused || e.Throttled() != test.throttled || !strings.Contains(e.Error(), test.says) {
 				t.Errorf("%#v\n%v", e, e)
@@ -266,7 +266,7 @@ func TestFailuresOfTheTokenEndpoint(t *testing.T) {
 			o.URL, o.Key = "https://x.example", nil
 			o.OAuth = grant(func() (string, error) { return "", cause })
 		})
-		if e := failure(t, c.SearchDetections(t.Context(), anySearch, new(Page))); !errors.Is(e, cause) || e.Path != "/oauth2/token" {
+		if e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page))); !errors.Is(e, cause) || e.Path != "/oauth2/token" {
 			t.Error(e)
 		}
 	})
@@ -278,7 +278,7 @@ func TestFailuresOfTheTokenEndpoint(t *testing.T) {
 				resp.Body = stalled{r.Context()}
 				return resp, err
 			}}
-			e := failure(t, newCloudClient(t, cloud).SearchDetections(t.Context(), anySearch, new(Page)))
+			e := failureOf(t, newCloudClient(t, cloud).SearchDetections(t.Context(), anySearch, new(Page)))
 			if !errors.Is(e, context.DeadlineExceeded) || !strings.Contains(e.Error(), "within 5s") {
 				t.Error(e)
 			}
@@ -328,7 +328,7 @@ func TestATokenWithALineBreakIsRequestedAgain(t *testing.T) {
 		}
 		cloud.answerToken = token(`tok\r\n9`)
 		err := c.SearchDetections(t.Context(), anySearch, new(Page))
-		if e := failure(t, err, "tok"+"\r"); !strings.Contains(e.Error(), "line break") || cloud.calls > 0 {
+		if e := failureOf(t, err, "tok"+"\r"); !strings.Contains(e.Error(), "line break") || cloud.calls > 0 {
 			t.Errorf("%d calls: %v", cloud.calls, e)
 		}
 		cloud.answerToken = token(`tok9`)

@@ -23,8 +23,7 @@ type Page struct {
 	Date time.Time
 
 	body       []byte
-	maxObjects int     // 0 means maxRows
-	fields     []field // of all Objects
+	maxObjects int // 0 means maxRows
 	decoder    jsontext.Decoder
 
 	answered bool  // an answer was received
@@ -44,8 +43,6 @@ type Object struct {
 	Raw []byte
 	// Repaired means that there were such bytes.
 	Repaired bool
-
-	fields []field // see Fields
 }
 
 // maxRows limits the objects of an answer to a request without a limit: the highest
@@ -77,7 +74,6 @@ func (p *Page) full() error {
 func (p *Page) clear() {
 	clear(p.Objects)
 	p.Objects = p.Objects[:0]
-	p.fields = p.fields[:0]
 	p.Date = time.Time{}
 }
 

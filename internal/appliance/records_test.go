@@ -25,14 +25,14 @@ func TestASearchForRecordsWithoutItsBoundsIsNotSent(t *testing.T) {
 		{}, {From: 1}, {Until: 2}, {From: -1, Until: 2}, {From: 1, Until: 2, Filter: json.RawMessage("{")},
 	} {
 		page := RecordPage{Page: Page{Objects: []Object{{}}}, Cursor: "old"}
-		if e := failure(t, c.SearchRecords(t.Context(), s, &page)); e.Path != "/api/v1/records/search" || e.Method != "POST" {
+		if e := failureOf(t, c.SearchRecords(t.Context(), s, &page)); e.Path != "/api/v1/records/search" || e.Method != "POST" {
 			t.Error(e)
 		}
 		if len(page.Objects) != 0 || page.Cursor != "" {
 			t.Errorf("the page holds %d objects and the cursor %q", len(page.Objects), page.Cursor)
 		}
 		_, _, err := c.RecordID(t.Context(), s)
-		failure(t, err)
+		failureOf(t, err)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestAnAnswerWithoutRecordsIsAnErrorNotAnEmptyPage(t *testing.T) {
 				func(page *RecordPage) error { return c.NextRecords(t.Context(), "c", time.Minute, page) },
 			} {
 				page := RecordPage{Page: Page{Objects: []Object{{}}, Date: time.Now()}, Total: 5, Cursor: "old", TerminatedEarly: true, Warnings: []string{"old"}}
-				e := failure(t, call(&page))
+				e := failureOf(t, call(&page))
 				if e.Status != test.status || e.Excerpt != test.excerpt || !strings.Contains(e.Error(), test.says) {
 					t.Errorf("%v (excerpt %q)", e, e.Excerpt)
 				}
@@ -178,7 +178,7 @@ func TestAnAnswerWithoutRecordsIsAnErrorNotAnEmptyPage(t *testing.T) {
 			io.WriteString(w, `{"records": [{"_id": "a"}], "cursor": "c"}`)
 		})
 		var page RecordPage
-		if e := failure(t, c.SearchRecords(t.Context(), anyRecords, &page)); !errors.Is(e, errNoDate) || len(page.Objects) != 0 || page.Cursor != "" {
+		if e := failureOf(t, c.SearchRecords(t.Context(), anyRecords, &page)); !errors.Is(e, errNoDate) || len(page.Objects) != 0 || page.Cursor != "" {
 			t.Errorf("%v, and the page holds %d records, cursor %q", e, len(page.Objects), page.Cursor)
 		}
 	})

@@ -13,7 +13,7 @@ func TestRetryAfterIsPartOfEveryFailure(t *testing.T) {
 			w.Header().Set("Date", "Sun, 06 Nov 1994 08:49:37 GMT")
 			w.WriteHeader(status)
 		})
-		e := failure(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
+		e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
 		if e.RetryAfter != 30*time.Second || e.Throttled() != (status == 429 || status == 503) {
 			t.Errorf("%d: %#v", status, e)
 		}

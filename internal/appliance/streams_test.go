@@ -153,7 +153,7 @@ func TestAnythingButAnArrayOfObjectsIsAnErrorNotAnEmptyPage(t *testing.T) {
 		} {
 			t.Run(stream+" is "+name, func(t *testing.T) {
 				page := Page{Objects: []Object{{}}, Date: time.Now()}
-				e := failure(t, call(t, newClient(t, answer(test.status, "", test.body)), &page))
+				e := failureOf(t, call(t, newClient(t, answer(test.status, "", test.body)), &page))
 				if e.Status != test.status || !strings.Contains(e.Error(), test.says) {
 					t.Error(e)
 				}
@@ -171,7 +171,7 @@ func TestAnythingButAnArrayOfObjectsIsAnErrorNotAnEmptyPage(t *testing.T) {
 				io.WriteString(w, `[{"id": 1}]`)
 			})
 			var page Page
-			if e := failure(t, call(t, c, &page)); !errors.Is(e, errNoDate) || len(page.Objects) != 0 {
+			if e := failureOf(t, call(t, c, &page)); !errors.Is(e, errNoDate) || len(page.Objects) != 0 {
 				t.Errorf("%v, %d objects", e, len(page.Objects))
 			}
 		})
@@ -206,7 +206,7 @@ func TestThePositionOfAnAuditEntryIsReadRegardlessOfItsSize(t *testing.T) {
 			c := newClient(t, answer(200, "application/json", test.body), func(o *Options) { o.MaxAnswer = 100 })
 			id, at, size, found, err := c.AuditEntry(t.Context(), 3)
 			if test.fails {
-				if failure(t, err); id != 0 || at != 0 || size != 0 || found {
+				if failureOf(t, err); id != 0 || at != 0 || size != 0 || found {
 					t.Errorf("entry %d of %d, %d bytes, found %t", id, at, size, found)
 				}
 				return
@@ -240,7 +240,7 @@ func TestTheIDOfARecordIsReadRegardlessOfItsSize(t *testing.T) {
 			c := newClient(t, answer(200, "application/json", test.body), func(o *Options) { o.MaxAnswer = 100 })
 			id, size, err := c.RecordID(t.Context(), RecordSearch{From: 1, Until: 2, Limit: 1})
 			if test.fails {
-				if failure(t, err); id != "" || size != 0 {
+				if failureOf(t, err); id != "" || size != 0 {
 					t.Errorf("record %q, %d bytes", id, size)
 				}
 				return

@@ -44,7 +44,7 @@ func TestInvalidVersions(t *testing.T) {
 	}
 	for _, body := range []string{`{}`, `{"version": ""}`, `{"version": null}`, `{"version": 9.3}`, `{"version": "new"}`, `"9.3"`, `[]`, `{"version": "9.3"`} {
 		c := newClient(t, answer(200, "application/json", body))
-		if v, err := c.Firmware(t.Context()); failure(t, err).Status != 200 || v != nil {
+		if v, err := c.Firmware(t.Context()); failureOf(t, err).Status != 200 || v != nil {
 			t.Errorf("%s: %s, %v", body, v, err)
 		}
 	}
