@@ -80,17 +80,17 @@ func TestWellFormedDataIsUnchanged(t *testing.T) {
 
 func TestProtocolViolations(t *testing.T) {
 	for what, text := range map[string]string{
-		"a message above the limit":         "MSG a 1 101\r\n",
-		"a message of 2^31-1 bytes":         "MSG a 1 2147483647\r\n",
-		"a negative size":                   "MSG a 1 -1\r\n",
-		"a size with a sign":                "MSG a 1 +1\r\n",
-		"a size of many digits":             "MSG a 1 18446744073709551617\r\n",
-		"no size":                           "MSG\r\n",
-		"a message that goes on":            "MSG a 1 1\r\nxx\r\n",
-		"a line that ends without CR":       "PING\n",
-		"a CR inside a line":                "MSG a 1 1\r1\r\n",
-		"a line that is too long":           "MSG " + strings.Repeat("x", maxLine) + " 1 1\r\n",
-		"an empty line":                     "PING\r\n\r\n",
+		"a message above the limit":   "MSG a 1 101\r\n",
+		"a message of 2^31-1 bytes":   "MSG a 1 2147483647\r\n",
+		"a negative size":             "MSG a 1 -1\r\n",
+		"a size with a sign":          "MSG a 1 +1\r\n",
+		"a size of many digits":       "MSG a 1 18446744073709551617\r\n",
+		"no size":                     "MSG\r\n",
+		"a message that goes on":      "MSG a 1 1\r\nxx\r\n",
+		"a line that ends without CR": "PING\n",
+		"a CR inside a line":          "MSG a 1 1\r1\r\n",
+		"a line that is too long":     "MSG " + strings.Repeat("x", maxLine) + " 1 1\r\n",
+		"an empty line":               "PING\r\n\r\n",
 	} {
 		t.Run(what, func(t *testing.T) {
 			_, err := io.Copy(io.Discard, reading(text, []int{1000}, Options{MaxMessage: 100}))

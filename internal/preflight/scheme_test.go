@@ -96,14 +96,14 @@ func TestCheckReportsThatABrokersPortSpeaksAnotherProtocol(t *testing.T) {
 	}
 	nats := func(change func(*server.Options)) string { return loopback.NATS(t, change).Addr().String() }
 	var (
-		plainWeb, secureWeb       = web((*httptest.Server).Start), web((*httptest.Server).StartTLS)
-		plainKafka, secureKafka   = kafka(), kafka(kfake.TLS(secured))
-		plainNATS                 = nats(nil)
-		secureNATS                = nats(func(o *server.Options) { o.TLS, o.TLSConfig = true, secured })
-		handshakeFirst            = nats(func(o *server.Options) { o.TLS, o.TLSHandshakeFirst, o.TLSConfig = true, true, secured })
-		inKafka, inKafkaTLS       = "kafka: {topic: ndr.tickets, brokers: [\"ADDRESS\"]}", "kafka: {topic: ndr.tickets, tls: {insecure_skip_verify: true}, brokers: [\"ADDRESS\"]}"
-		inNATS, inNATSTLS = "nats: {stream: NDR, subject: ndr.tickets, url: \"nats://ADDRESS\"}", "nats: {stream: NDR, subject: ndr.tickets, url: \"tls://ADDRESS\"}"
-		inNATSTLSKey = "nats: {stream: NDR, subject: ndr.tickets, url: \"nats://ADDRESS\", tls: {insecure_skip_verify: true}}"
+		plainWeb, secureWeb     = web((*httptest.Server).Start), web((*httptest.Server).StartTLS)
+		plainKafka, secureKafka = kafka(), kafka(kfake.TLS(secured))
+		plainNATS               = nats(nil)
+		secureNATS              = nats(func(o *server.Options) { o.TLS, o.TLSConfig = true, secured })
+		handshakeFirst          = nats(func(o *server.Options) { o.TLS, o.TLSHandshakeFirst, o.TLSConfig = true, true, secured })
+		inKafka, inKafkaTLS     = "kafka: {topic: ndr.tickets, brokers: [\"ADDRESS\"]}", "kafka: {topic: ndr.tickets, tls: {insecure_skip_verify: true}, brokers: [\"ADDRESS\"]}"
+		inNATS, inNATSTLS       = "nats: {stream: NDR, subject: ndr.tickets, url: \"nats://ADDRESS\"}", "nats: {stream: NDR, subject: ndr.tickets, url: \"tls://ADDRESS\"}"
+		inNATSTLSKey            = "nats: {stream: NDR, subject: ndr.tickets, url: \"nats://ADDRESS\", tls: {insecure_skip_verify: true}}"
 	)
 	failed := func(step, detail, advice string) findingtest.Row {
 		return findingtest.Row{Step: step, Result: finding.Failed, Detail: detail, Advice: advice}

@@ -59,14 +59,14 @@ type texts map[string]string
 // version that no stream reads, because of its filter, never arrives.
 const keepOwnWrites = 7 * 24 * time.Hour
 
-// OwnWritesStore is where own writes are stored. *checkpoint.Store implements it, and
+// ownWritesStore is where own writes are stored. *checkpoint.Store implements it, and
 // documents the method.
-type OwnWritesStore interface {
+type ownWritesStore interface {
 	Expected(ctx context.Context, appliance string) ([]checkpoint.Entry, error)
 }
 
 // LoadOwnWrites returns the own writes to an appliance that store holds.
-func LoadOwnWrites(ctx context.Context, store OwnWritesStore, appliance string) (*OwnWrites, error) {
+func LoadOwnWrites(ctx context.Context, store ownWritesStore, appliance string) (*OwnWrites, error) {
 	entries, err := store.Expected(ctx, appliance)
 	if err != nil {
 		return nil, fmt.Errorf("read the own writes to %s: %w", appliance, err)
