@@ -59,7 +59,7 @@ func (a *Audit) compare(ctx context.Context, v *verification, rows []auditRow) (
 		case !r.known:
 			differ = append(differ, auditRow{entry: transform.AuditEntry{ID: r.entry.ID, Time: r.entry.Time}, positioned: r.positioned, key: r.key})
 		case r.err != nil:
-			v.found(DiffDead, r.key, r.entry.Time, 0)
+			v.found(diffDead, r.key, r.entry.Time, 0)
 		default:
 			v.Same++
 		}
@@ -84,7 +84,7 @@ func (a *Audit) explain(ctx context.Context, v *verification, rows []auditRow) e
 		case r.known:
 			v.Same++
 		case p.Last == nil || r.entry.ID > p.Last.ID:
-			v.found(DiffPending, id, r.entry.Time, 0)
+			v.found(diffPending, id, r.entry.Time, 0)
 		default:
 			v.found(DiffMissing, id, r.entry.Time, 0)
 		}

@@ -115,7 +115,7 @@ func (d *Detections) takeRow(ctx context.Context, c *pageChanges, r *object, key
 		if err := d.reused(ctx, r.detection, before); err != nil {
 			return err
 		}
-		before.tracked, before.own, after.own = nil, nil, nil
+		before.tracked, before.own, after.own = nil, ownVersion{}, ownVersion{}
 	}
 	if seen && !other && before.isAt(after.modTime) && before.dead == after.dead && transform.SameTracked(before.tracked, after.tracked) {
 		if r.reread && !before.dead {
@@ -132,7 +132,7 @@ func (d *Detections) takeRow(ctx context.Context, c *pageChanges, r *object, key
 		after.events++
 		cause := d.causeOf(r.detection, before)
 		if cause != "" && !before.wrote(r.modTime, r.detection.Tracked) {
-			after.addOwn(r.modTime, r.detection.Tracked)
+			after.own = newOwnVersion(r.modTime, r.detection.Tracked)
 		}
 		c.observe(r.detection, transform.Observation{
 			Created:  len(before.tracked) == 0 && d.isNew(c.position, r.detection),

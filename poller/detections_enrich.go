@@ -26,19 +26,17 @@ type EnrichOptions struct {
 	// URL is the scheme and host of the appliance, and Product the product's name in its
 	// paths, where it is lower-cased; empty: service. Link needs both.
 	URL, Product string
-	// Timeout is how long a request may take, including its wait for the rate limit; 0:
-	// two seconds.
-	Timeout time.Duration
 	// MaxDevices is how many devices are cached, and requested at once; 0: 4096.
 	MaxDevices int
-	// MaxAge is how long an answer is used; 0: an hour. Formats are used longer while the
-	// appliance does not answer.
-	MaxAge time.Duration
-	Now    func() time.Time
-	Log    *slog.Logger
+	Log        *slog.Logger
 }
 
 const (
+	// enrichTimeout is how long a request may take, including its wait for the rate limit.
+	enrichTimeout = 2 * time.Second
+	// enrichMaxAge is how long an answer is used. Formats are used longer while the appliance
+	// does not answer.
+	enrichMaxAge = time.Hour
 	// enrichPause is the pause before a kind of request is made again after it failed.
 	enrichPause = time.Minute
 	// formatsPause is the pause before an unknown type makes the formats be requested
@@ -86,9 +84,7 @@ type format struct {
 // NewEnricher returns an Enricher with empty caches.
 func NewEnricher(client *appliance.Client, o EnrichOptions) *Enricher {
 	o.Product = cmp.Or(o.Product, "service")
-	o.Timeout = cmp.Or(o.Timeout, 2*time.Second)
 	o.MaxDevices = cmp.Or(o.MaxDevices, 4096)
-	o.MaxAge = cmp.Or(o.MaxAge, time.Hour)
 	devices, err := simplelru.NewLRU[int64, device](o.MaxDevices, nil)
 	if err != nil {
 		panic(err) // a size above 0
@@ -128,7 +124,7 @@ func (e *Enricher) addDevices(ctx context.Context, detections []transform.Detect
 	for i, d := range detections {
 		wanted[i], whole[i] = d.Devices(maxParticipants)
 		for _, id := range wanted[i] {
-			if known, ok := e.devices.Get(id); ok && e.o.Now().Sub(known.at) < e.o.MaxAge {
+			if known, ok := e.devices.Get(id); ok && time.Since(known.at) < enrichMaxAge {
 				found[id] = known.object
 			} else if !missing[id] && len(ask) < e.o.MaxDevices {
 				missing[id] = true
@@ -169,7 +165,7 @@ func (e *Enricher) remember(ids []int64, objects []appliance.Object, found map[i
 			found[id] = bytes.Clone(o.Raw) // without the rest of the answer
 		}
 	}
-	now := e.o.Now()
+	now := time.Now()
 	for _, id := range ids {
 		if object, ok := found[id]; ok {
 			e.devices.Add(id, device{object, now})
@@ -204,11 +200,11 @@ func deviceArray(ids []int64, found map[int64][]byte) (array []byte, whole bool)
 }
 
 func (e *Enricher) addFormats(ctx context.Context, detections []transform.Detection, added []transform.Enrichment) {
-	age := e.o.Now().Sub(e.formatsAt)
+	age := time.Since(e.formatsAt)
 	due := false
 	for _, d := range detections {
 		if kind := d.Type(); kind != "" {
-			due = due || age >= e.o.MaxAge || age >= formatsPause && e.displayName(kind, d.UserCreated()) == ""
+			due = due || age >= enrichMaxAge || age >= formatsPause && e.displayName(kind, d.UserCreated()) == ""
 		}
 	}
 	failed := due && !e.askFormats(ctx)
@@ -236,7 +232,7 @@ func (e *Enricher) askFormats(ctx context.Context) bool {
 	}) {
 		return false
 	}
-	e.formats, e.formatsAt = make(map[format]string, len(page.Objects)), e.o.Now()
+	e.formats, e.formatsAt = make(map[format]string, len(page.Objects)), time.Now()
 	for _, o := range page.Objects {
 		var f struct {
 			Type          string
@@ -276,10 +272,10 @@ type enrichRequests struct {
 // whether it was answered.
 func (e *Enricher) request(ctx context.Context, kind *enrichRequests, send func(context.Context) error) bool {
 	failing := !kind.until.IsZero()
-	if failing && e.o.Now().Before(kind.until) {
+	if failing && time.Now().Before(kind.until) {
 		return false
 	}
-	limited, cancel := context.WithTimeout(ctx, e.o.Timeout)
+	limited, cancel := context.WithTimeout(ctx, enrichTimeout)
 	defer cancel()
 	err := send(limited)
 	switch {
@@ -299,6 +295,6 @@ func (e *Enricher) request(ctx context.Context, kind *enrichRequests, send func(
 	if e, ok := errors.AsType[*appliance.Error](err); ok {
 		pause = max(pause, e.RetryAfter)
 	}
-	kind.until = e.o.Now().Add(pause)
+	kind.until = time.Now().Add(pause)
 	return false
 }

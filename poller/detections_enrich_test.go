@@ -18,7 +18,6 @@ import (
 
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
-	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -109,13 +108,15 @@ func (d *directory) enricher(t *testing.T, change ...func(*appliance.Options, *p
 	a := appliance.Options{URL: "http://sensor.example", Key: func() (string, error) { return "key", nil }, Transport: d}
 	o := poller.EnrichOptions{
 		Devices: true, Format: true, Link: true, URL: "https://sensor.example",
-		Now: time.Now, Log: slog.New(slog.NewTextHandler(log, nil)),
+		Log: slog.New(slog.NewTextHandler(log, nil)),
 	}
 	for _, f := range change {
 		f(&a, &o)
 	}
 	client, err := appliance.New(a)
-	require.NoError(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(client.Close)
 	return poller.NewEnricher(client, o), log
 }
@@ -124,7 +125,9 @@ func (d *directory) enricher(t *testing.T, change ...func(*appliance.Options, *p
 func detection(t *testing.T, id int64, fields string) transform.Detection {
 	t.Helper()
 	d, err := transform.ParseDetection(fmt.Appendf(nil, `{"id":%d,"mod_time":5%s}`, id, fields), false)
-	require.NoError(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return d
 }
 
@@ -162,7 +165,6 @@ func TestAPageIsEnrichedByOneRequestOfAKind(t *testing.T) {
 	e, log := d.enricher(t, func(a *appliance.Options, o *poller.EnrichOptions) {
 		a.URL, a.Transport = server.URL, nil
 		o.URL, o.Product = "https://sensor.example/", "Acme"
-		o.Timeout = time.Minute // a busy machine may need more than the default
 	})
 	const link = "https://sensor.example/acme/#/detections/detail/"
 	got := show(e.Enrich(t.Context(), []transform.Detection{
@@ -220,7 +222,7 @@ func TestWhatIsNotAskedForIsNotAdded(t *testing.T) {
 func TestDevicesAreRememberedForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDirectory()
-		e, _ := d.enricher(t, devicesAlone, func(_ *appliance.Options, o *poller.EnrichOptions) { o.MaxAge = 10 * time.Minute })
+		e, _ := d.enricher(t, devicesAlone)
 		for _, step := range []struct {
 			name   string
 			wait   time.Duration
@@ -229,7 +231,7 @@ func TestDevicesAreRememberedForAWhile(t *testing.T) {
 			change func()
 		}{
 			{"both are asked for", 0, []int64{6, 99}, "6 99", nil},
-			{"nothing is asked for again", 9 * time.Minute, []int64{99, 6}, "", nil},
+			{"nothing is asked for again", 59 * time.Minute, []int64{99, 6}, "", nil},
 			{"only what is missing is", 0, []int64{6, 99, 7}, "7", func() { d.devices[6] = `{"id":6,"new":true}` }},
 			{"what is old is, an unknown device too", time.Minute, []int64{6, 99, 7}, "6 99", nil},
 		} {
@@ -509,7 +511,9 @@ func TestOnlyWhatBecomesAnEventIsEnrichedAndAPageAtOnce(t *testing.T) {
 	}
 	for _, e := range w.events {
 		var data struct{ Link string }
-		require.NoError(t, json.Unmarshal(e.Data(), &data))
+		if err := json.Unmarshal(e.Data(), &data); err != nil {
+			t.Fatal(err)
+		}
 		if failed := map[string]string{"2": "devices"}[e.Subject]; data.Link != "https://sensor.example/"+e.Subject || e.Unenriched != failed {
 			t.Errorf("event %s has the link %s, and lacks %q", e.ID, data.Link, e.Unenriched)
 		}
@@ -519,8 +523,10 @@ func TestOnlyWhatBecomesAnEventIsEnrichedAndAPageAtOnce(t *testing.T) {
 func BenchmarkEnrichAPageThatIsKnown(b *testing.B) {
 	d := newDirectory()
 	client, err := appliance.New(appliance.Options{URL: "http://sensor.example", Key: func() (string, error) { return "key", nil }, Transport: d})
-	require.NoError(b, err)
-	e := poller.NewEnricher(client, poller.EnrichOptions{Devices: true, Format: true, Link: true, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := poller.NewEnricher(client, poller.EnrichOptions{Devices: true, Format: true, Link: true, Log: slog.New(slog.DiscardHandler)})
 	object := []byte(`{"id":1,"mod_time":5,"type":"icmp_tunnel","description":"` + strings.Repeat("word ", 300) + `","participants":[
 		{"object_type":"device","object_id":6},{"object_type":"device","object_id":7},{"object_type":"ipaddr","object_id":8}]}`)
 	page := make([]transform.Detection, 1000)

@@ -94,9 +94,8 @@ type known struct {
 	// tracked is transform.Detection.Tracked of the last version that became an
 	// event; empty if there is none.
 	tracked []byte
-	// own holds the last versions that contain only changes by the bridge, oldest
-	// first, at most maxOwn.
-	own []ownVersion
+	// own is the last version that contains only changes by the bridge; zero: none.
+	own ownVersion
 }
 
 // ownVersion identifies a version that the bridge wrote.
@@ -104,9 +103,6 @@ type ownVersion struct {
 	modTime int64
 	digest  [8]byte // of its tracked fields
 }
-
-// maxOwn bounds the remembered own versions of one detection.
-const maxOwn = 4
 
 func newOwnVersion(modTime int64, tracked []byte) ownVersion {
 	sum := sha256.Sum256(tracked)
@@ -116,16 +112,9 @@ func newOwnVersion(modTime int64, tracked []byte) ownVersion {
 // wrote reports whether the bridge wrote the version with this mod_time and these tracked
 // fields, of which an earlier release may have tracked fewer.
 func (k known) wrote(modTime int64, tracked []byte) bool {
-	return len(k.own) > 0 && slices.ContainsFunc(transform.TrackedForms(tracked), func(form []byte) bool {
-		return slices.Contains(k.own, newOwnVersion(modTime, form))
+	return k.own != (ownVersion{}) && slices.ContainsFunc(transform.TrackedForms(tracked), func(form []byte) bool {
+		return k.own == newOwnVersion(modTime, form)
 	})
-}
-
-// addOwn remembers that the bridge wrote a version.
-func (k *known) addOwn(modTime int64, tracked []byte) {
-	v := newOwnVersion(modTime, tracked)
-	own := append(slices.Clone(k.own), v)
-	k.own = own[max(0, len(own)-maxOwn):]
 }
 
 // isOther reports whether after belongs to another detection than k, under the same id:
@@ -144,12 +133,12 @@ func (k known) isAt(modTime int64) bool {
 // Flags in the encoding of known.
 const (
 	knownDead    = 1 << iota
-	knownOwn     // the number of own versions and the versions precede tracked
+	knownOwn     // a number of own versions and these precede tracked; earlier releases wrote up to four
 	knownCreated // created precedes these
 )
 
 func (k known) encode() []byte {
-	b := make([]byte, 0, 3*binary.MaxVarintLen64+2+len(k.own)*(binary.MaxVarintLen64+8)+len(k.tracked))
+	b := make([]byte, 0, 4*binary.MaxVarintLen64+2+len(k.own.digest)+len(k.tracked))
 	b = binary.AppendVarint(b, k.modTime)
 	b = binary.AppendUvarint(b, uint64(k.events))
 	var flags byte
@@ -159,17 +148,15 @@ func (k known) encode() []byte {
 	if k.created != 0 {
 		flags |= knownCreated
 	}
-	if len(k.own) > 0 {
+	if k.own != (ownVersion{}) {
 		flags |= knownOwn
 	}
 	if b = append(b, flags); k.created != 0 {
 		b = binary.AppendVarint(b, k.created)
 	}
-	if len(k.own) > 0 {
-		b = append(b, byte(len(k.own)))
-		for _, v := range k.own {
-			b = append(binary.AppendVarint(b, v.modTime), v.digest[:]...)
-		}
+	if flags&knownOwn != 0 {
+		b = append(b, 1)
+		b = append(binary.AppendVarint(b, k.own.modTime), k.own.digest[:]...)
 	}
 	return append(b, k.tracked...)
 }
@@ -198,29 +185,21 @@ func parseKnown(b []byte) (known, error) {
 		b = b[n:]
 	}
 	if flags&knownOwn != 0 {
-		if len(b) == 0 || b[0] > maxOwn {
+		if len(b) == 0 {
 			return unreadable()
 		}
-		k.own = make([]ownVersion, b[0])
+		count := b[0]
 		b = b[1:]
-		for i := range k.own {
-			v := &k.own[i]
-			if v.modTime, n = binary.Varint(b); n <= 0 || len(b) < n+len(v.digest) {
+		for range count {
+			if k.own.modTime, n = binary.Varint(b); n <= 0 || len(b) < n+len(k.own.digest) {
 				return unreadable()
 			}
-			n += copy(v.digest[:], b[n:])
+			n += copy(k.own.digest[:], b[n:])
 			b = b[n:]
 		}
 	}
 	k.tracked = transform.BoundTracked(b)
 	return k, nil
-}
-
-// HasSeen reports whether the detections source of an appliance has been shown the
-// detection with an id, whether or not it became an event, and has not forgotten it.
-func HasSeen(ctx context.Context, store Store, appliance string, id int64) (bool, error) {
-	_, found, err := SeenOf(ctx, store, appliance, id)
-	return found, err
 }
 
 // Seen is what the detections source of an appliance remembers about a detection.
@@ -236,8 +215,8 @@ type Seen struct {
 	Failed bool
 }
 
-// SeenOf returns what is remembered of a detection that HasSeen reports; found is false for
-// others.
+// SeenOf returns what is remembered of a detection, whether or not it became an event; found is
+// false if it was never shown, or is forgotten.
 func SeenOf(ctx context.Context, store Store, appliance string, id int64) (seen Seen, found bool, err error) {
 	source := checkpoint.Source{Appliance: appliance, Stream: transform.StreamDetections}
 	values, err := store.Recall(ctx, source, []string{strconv.FormatInt(id, 10), unpositionedKey(id)})

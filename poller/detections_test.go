@@ -497,7 +497,7 @@ func TestObjectsThatCannotBecomeEventsGoToTheDeadLettersOnce(t *testing.T) {
 				t.Error("a known dead letter was committed again")
 			}
 			for id, want := range map[int64]bool{1: true, bad.id: true, 99: false} {
-				if seen, err := poller.HasSeen(t.Context(), w.state, "hq", id); err != nil || seen != want {
+				if _, seen, err := poller.SeenOf(t.Context(), w.state, "hq", id); err != nil || seen != want {
 					t.Errorf("whether detection %d was seen is %t (%v)", id, seen, err)
 				}
 			}
@@ -550,12 +550,12 @@ func TestEachVersionThatCannotBecomeAnEventIsADeadLetterAndCountedOnce(t *testin
 			v, err := poller.VerifyDetections(t.Context(), w.client, w.state, w.options, time.UnixMilli(w.start), poller.VerifyReport{
 				Progress: func(string, int, time.Time) {},
 				Found: func(d poller.Difference) {
-					if d.Kind != poller.DiffDead || d.Journalled < 0 {
+					if d.Kind != "dead" || d.Journalled < 0 {
 						t.Errorf("verification finds %+v", d)
 					}
 				},
 			})
-			if err != nil || v.Differences[poller.DiffDead] != 1 {
+			if err != nil || v.Differences["dead"] != 1 {
 				t.Errorf("verification finds %+v (%v)", v, err)
 			}
 			if counted := gathered(t, registry, "ndrbridge_source_dead_letters_total"); counted != versions || len(w.events) != 1+versions {

@@ -138,15 +138,15 @@ func (d *Detections) explain(ctx context.Context, v *verification, o key, p dete
 	kind := DiffMissing
 	switch {
 	case k.dead && (!o.positioned() || k.modTime >= o.modTime):
-		kind = DiffDead
+		kind = diffDead
 	case k.isAt(o.modTime):
 		return false, nil
 	case k.modTime > o.modTime && d.stillShows(ctx, o):
-		kind = DiffOlder
+		kind = diffOlder
 	case k.modTime > o.modTime:
 		return false, nil // it moved on, and was read
 	case o.modTime > p.ModTime:
-		kind = DiffPending
+		kind = diffPending
 	}
 	v.found(kind, strconv.FormatInt(o.id, 10), o.modTime, max(0, k.modTime))
 	return true, nil
@@ -195,14 +195,14 @@ func (d *Detections) explainHidden(ctx context.Context, v *verification, id int6
 	e, ok := errors.AsType[*appliance.Error](err)
 	switch {
 	case ok && e.Status == http.StatusNotFound:
-		v.found(DiffGone, strconv.FormatInt(id, 10), 0, k.modTime)
+		v.found(diffGone, strconv.FormatInt(id, 10), 0, k.modTime)
 	case err != nil:
 		return fmt.Errorf("verify %s: %w", d.source, err)
 	case k.isAt(now.modTime) && len(d.o.Filter) > 0:
-		v.found(DiffFiltered, strconv.FormatInt(id, 10), now.modTime, k.modTime)
+		v.found(diffFiltered, strconv.FormatInt(id, 10), now.modTime, k.modTime)
 	case k.isAt(now.modTime):
 		// The appliance finds it by its id but not by a search: it is hidden.
-		v.found(DiffGone, strconv.FormatInt(id, 10), now.modTime, k.modTime)
+		v.found(diffGone, strconv.FormatInt(id, 10), now.modTime, k.modTime)
 	}
 	return nil // else it changed since, and the source reads it
 }

@@ -20,17 +20,14 @@ func TestWhatIsKnownOfADetectionIsReadAsItWasWritten(t *testing.T) {
 			created: rapid.Int64().Draw(rt, "created"),
 			tracked: []byte(rapid.SampledFrom([]string{``, `{}`, `{"status":"new"}`}).Draw(rt, "tracked")),
 		}
-		for range rapid.IntRange(0, maxOwn+2).Draw(rt, "own versions") {
-			k.addOwn(rapid.Int64().Draw(rt, "own mod_time"), k.tracked)
+		if rapid.Bool().Draw(rt, "own version") {
+			k.own = newOwnVersion(rapid.Int64().Draw(rt, "own mod_time"), k.tracked)
 		}
 		encoded := k.encode()
 		got, err := parseKnown(encoded)
 		if err != nil || got.modTime != k.modTime || got.events != k.events || got.dead != k.dead || got.created != k.created ||
-			string(got.tracked) != string(k.tracked) || !reflect.DeepEqual(got.own, k.own) {
+			string(got.tracked) != string(k.tracked) || got.own != k.own {
 			rt.Fatalf("%+v, %v, want %+v", got, err, k)
-		}
-		if len(k.own) > maxOwn {
-			rt.Fatalf("%d own versions are remembered", len(k.own))
 		}
 		for _, part := range [][]byte{encoded[:0], encoded[:1], encoded[:min(len(encoded)-len(k.tracked)-1, len(encoded))]} {
 			if _, err := parseKnown(part); err == nil {
@@ -59,16 +56,28 @@ func TestWhatEarlierVersionsKnewOfADetectionCanBeRead(t *testing.T) {
 	}
 }
 
+func TestOfTheOwnVersionsOfAnEarlierReleaseTheLastIsKnown(t *testing.T) {
+	const tracked = `{"status":"new"}`
+	b := append(binary.AppendUvarint(binary.AppendVarint(nil, 30), 1), knownOwn, 3)
+	for modTime := int64(10); modTime <= 30; modTime += 10 {
+		v := newOwnVersion(modTime, []byte(tracked))
+		b = append(binary.AppendVarint(b, v.modTime), v.digest[:]...)
+	}
+	got, err := parseKnown(append(b, tracked...))
+	if want := newOwnVersion(30, []byte(tracked)); err != nil || got.own != want || string(got.tracked) != tracked {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+}
+
 func TestAnOwnWriteStaysOneIfAFieldIsAddedToChanges(t *testing.T) {
 	d, err := transform.ParseDetection([]byte(`{"id":1,"mod_time":5,"status":"closed","ai_disposition":"indeterminate"}`), false)
 	require.NoError(t, err)
 	var k known
-	k.addOwn(5, []byte(`{"status":"closed"}`)) // by an earlier release
+	k.own = newOwnVersion(5, []byte(`{"status":"closed"}`)) // by an earlier release
 	if !k.wrote(5, d.Tracked) {
 		t.Error("an own write that an earlier release saw is not one")
 	}
-	k = known{}
-	k.addOwn(5, d.Tracked)
+	k.own = newOwnVersion(5, d.Tracked)
 	if other := []byte(`{"status":"closed","ai_disposition":"false_positive","list":2}`); !k.wrote(5, d.Tracked) || k.wrote(5, other) {
 		t.Error("an own write is not distinguished from another version")
 	}

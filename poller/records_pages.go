@@ -248,57 +248,34 @@ func (r *Records) giveUp(ctx context.Context, s appliance.RecordSearch, cause er
 	return recordRow{hash: hashOf("#" + key), key: key, err: fmt.Errorf("%v: %w", cause, errUnreadable)}, nil
 }
 
-// readOthers returns an error unless a record near the one that s selects can be read. If
-// there are newer ones, they decide: while a part of the record store is down, older
-// records may well be in another part.
+// readOthers returns an error unless another record can be read than the one that s selects. If
+// there are newer ones, they decide: while a part of the record store is down, older records may
+// well be in another part.
 func (r *Records) readOthers(ctx context.Context, s appliance.RecordSearch) error {
 	s.Limit, s.ContextTTL = 1, 0
-	newer, older := s, s
-	newer.Offset++
-	var failed error // error of the last request for a newer record
-	span := r.o.Window.Milliseconds()
+	newer, oldest := s, s
+	newer.Until = max(s.Until, r.clock())
+	var failed error // of the last request for a newer record
 	for range maxNeighbours {
-		found, err := r.readOther(ctx, newer)
-		switch {
-		case found:
-			return nil
-		case err != nil && !mayBeObject(ctx, err):
-			return err
-		case err != nil:
-			failed = err
-			newer.Offset++
-			continue
-		}
-		if newer.Until >= r.clock() { // there are no newer ones
+		newer.Offset++
+		err := r.request(ctx, newer)
+		if err == nil && len(r.page.Objects) == 0 {
 			break
 		}
-		newer.From, newer.Offset = newer.Until+1, 0
-		newer.Until = min(newer.From+span, r.clock())
-		span = min(4*span, maxSpan.Milliseconds())
+		if err == nil || !mayBeObject(ctx, err) {
+			return err
+		}
+		failed = err
 	}
 	if failed != nil {
 		return failed
 	}
-	older.Offset, span = 0, r.o.Window.Milliseconds()
-	for range maxNeighbours {
-		found, err := r.readOther(ctx, older)
-		if found || err != nil && !mayBeObject(ctx, err) {
-			return err
-		}
-		if older.From <= 1 {
-			break
-		}
-		older.Until = older.From
-		older.From = max(1, older.From-span)
-		span = min(4*span, maxSpan.Milliseconds())
+	oldest.From, oldest.Until, oldest.Offset = 1, s.From, 0
+	err := r.request(ctx, oldest)
+	if err == nil && len(r.page.Objects) == 0 || err != nil && mayBeObject(ctx, err) {
+		return errNoOther
 	}
-	return errNoOther
-}
-
-// readOther reports whether a search returns a record.
-func (r *Records) readOther(ctx context.Context, s appliance.RecordSearch) (bool, error) {
-	err := r.request(ctx, s)
-	return err == nil && len(r.page.Objects) > 0, err
+	return err
 }
 
 // recordKey names the record that a search selects by its offset.

@@ -140,9 +140,9 @@ func (r *Records) verifyWindow(ctx context.Context, v *verification, p recordsPo
 		case there:
 			v.Same++
 		case row.err != nil:
-			v.found(DiffDead, row.key, row.record.Time, 0)
+			v.found(diffDead, row.key, row.record.Time, 0)
 		case p.awaitsRecheck(row.record.Time):
-			v.found(DiffPending, row.key, row.record.Time, 0)
+			v.found(diffPending, row.key, row.record.Time, 0)
 		default:
 			v.found(DiffMissing, row.key, row.record.Time, 0)
 		}

@@ -172,28 +172,28 @@ func TestVerifyReportsHowDetectionsDiffer(t *testing.T) {
 		"one that is yet to be read": {same: 10, change: func(w *world, _ *modelRow) []poller.Difference {
 			w.clock += 1000
 			news := w.add(w.clock)
-			return []poller.Difference{difference(poller.DiffPending, news, news.modTime, 0)}
+			return []poller.Difference{difference("pending", news, news.modTime, 0)}
 		}},
 		"a version that is yet to be read": {same: 9, change: func(w *world, r *modelRow) []poller.Difference {
 			w.clock += 1000
 			w.touch(r, w.clock)
-			return []poller.Difference{difference(poller.DiffPending, r, w.clock, r.modTime)}
+			return []poller.Difference{difference("pending", r, w.clock, r.modTime)}
 		}},
 		"an older version": {same: 9, change: func(w *world, r *modelRow) []poller.Difference {
 			w.touch(r, r.modTime-5)
-			return []poller.Difference{difference(poller.DiffOlder, r, r.modTime-5, r.modTime)}
+			return []poller.Difference{difference("older", r, r.modTime-5, r.modTime)}
 		}},
 		"one that is gone": {same: 9, change: func(w *world, r *modelRow) []poller.Difference {
 			w.hide(r)
-			return []poller.Difference{difference(poller.DiffGone, r, 0, r.modTime)}
+			return []poller.Difference{difference("gone", r, 0, r.modTime)}
 		}},
 		"one that no search shows": {same: 9, change: func(w *world, r *modelRow) []poller.Difference {
 			r.hidden = true
-			return []poller.Difference{difference(poller.DiffGone, r, r.modTime, r.modTime)}
+			return []poller.Difference{difference("gone", r, r.modTime, r.modTime)}
 		}},
 		"one that the filter no longer selects": {same: 9, filter: `{"field":"risk_score"}`, change: func(w *world, r *modelRow) []poller.Difference {
 			r.hidden = true
-			return []poller.Difference{difference(poller.DiffFiltered, r, r.modTime, r.modTime)}
+			return []poller.Difference{difference("filtered", r, r.modTime, r.modTime)}
 		}},
 		"one that changed since the search that did not show it": {same: 9, filter: `{"field":"risk_score"}`, change: func(w *world, r *modelRow) []poller.Difference {
 			r.hidden = true
@@ -206,7 +206,7 @@ func TestVerifyReportsHowDetectionsDiffer(t *testing.T) {
 			dead.huge = true
 			w.touch(&dead, w.clock)
 			w.mustPoll()
-			return []poller.Difference{difference(poller.DiffDead, r, w.clock, w.clock)}
+			return []poller.Difference{difference("dead", r, w.clock, w.clock)}
 		}},
 		"what began before the time asked for does not count": {same: 10, change: func(w *world, _ *modelRow) []poller.Difference {
 			w.add(w.clock - 3600_000)

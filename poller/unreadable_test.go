@@ -194,7 +194,7 @@ func TestVerifyPassesWhatWasGivenUp(t *testing.T) {
 		Progress: func(string, int, time.Time) {},
 		Found:    func(d poller.Difference) { found = append(found, d.Kind+" "+d.ID) },
 	})
-	if err != nil || v.Same != 2 || len(found) != 1 || found[0] != poller.DiffDead+" "+strconv.FormatInt(bad.id, 10) {
+	if err != nil || v.Same != 2 || len(found) != 1 || found[0] != "dead"+" "+strconv.FormatInt(bad.id, 10) {
 		t.Errorf("%+v, found %v, error %v", v, found, err)
 	}
 }

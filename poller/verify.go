@@ -10,21 +10,21 @@ const (
 	// journalled, although the stream's position is past it. A sweep or a rewind
 	// reads it.
 	DiffMissing = "missing"
-	// DiffPending marks an object that the appliance shows and that will be read: the
+	// diffPending marks an object that the appliance shows and that will be read: the
 	// stream's position has not reached it.
-	DiffPending = "pending"
-	// DiffOlder marks an object that the appliance shows in an older version than was
+	diffPending = "pending"
+	// diffOlder marks an object that the appliance shows in an older version than was
 	// journalled, for example after it was restored from a backup.
-	DiffOlder = "older"
-	// DiffGone marks a journalled object that the appliance no longer shows: it was
+	diffOlder = "older"
+	// diffGone marks a journalled object that the appliance no longer shows: it was
 	// deleted or is hidden.
-	DiffGone = "gone"
-	// DiffFiltered marks a journalled object that the stream's filter no longer
+	diffGone = "gone"
+	// diffFiltered marks a journalled object that the stream's filter no longer
 	// selects.
-	DiffFiltered = "filtered"
-	// DiffDead marks an object that could not be made into an event and is a dead
+	diffFiltered = "filtered"
+	// diffDead marks an object that could not be made into an event and is a dead
 	// letter.
-	DiffDead = "dead"
+	diffDead = "dead"
 )
 
 // Difference is an object that the appliance shows differently from what was journalled.

@@ -59,7 +59,7 @@ func TestVerifyReportsHowAnAuditLogDiffers(t *testing.T) {
 			v, err := poller.VerifyAudit(t.Context(), w.auditModel, w.state, w.options, time.UnixMilli(w.log[0].time), poller.VerifyReport{
 				Progress: func(string, int, time.Time) {},
 				Found: func(d poller.Difference) {
-					if d.Kind == poller.DiffDead {
+					if d.Kind == "dead" {
 						found = append(found, d.Kind)
 						return
 					}
@@ -182,7 +182,7 @@ func TestVerifyReportsRecordsThatWereNotJournalled(t *testing.T) {
 		w.mustPoll()
 		w.mustPoll()
 		w.store(now.UnixMilli()*1000 + 700_000)
-		if v, found := verify(t, w, j, now); !slices.Equal(found, []string{poller.DiffPending}) || v.Same != 1 {
+		if v, found := verify(t, w, j, now); !slices.Equal(found, []string{"pending"}) || v.Same != 1 {
 			t.Errorf("%+v, %v", v, found)
 		}
 	})
@@ -200,7 +200,7 @@ func TestVerifyReportsRecordsThatWereNotJournalled(t *testing.T) {
 		}
 		w.store(from*1000 - 5_000_000)
 		w.store(from*1000 + 2_000_000)
-		if v, found := verify(t, w, j, since); !slices.Equal(found, []string{poller.DiffMissing, poller.DiffPending}) || v.Same != 100 {
+		if v, found := verify(t, w, j, since); !slices.Equal(found, []string{poller.DiffMissing, "pending"}) || v.Same != 100 {
 			t.Errorf("%+v, %v", v, found)
 		}
 	})

@@ -130,7 +130,6 @@ func (s *streams) enrich() func(context.Context, []transform.Detection) []transf
 		Link:    slices.Contains(parts, "link"),
 		URL:     s.appliance.URL,
 		Product: s.appliance.Product,
-		Now:     time.Now,
 		Log:     s.streamLog("detections"),
 	}).Enrich
 }

@@ -142,7 +142,8 @@ func (p *Pipeline) Accept(ctx context.Context, commands []checkpoint.Command) ([
 
 // remembersDetection reports whether an appliance's polling has seen the detection.
 func (p *Pipeline) remembersDetection(ctx context.Context, appliance string, c tickets.Command) (bool, error) {
-	return poller.HasSeen(ctx, p.store, appliance, c.DetectionID)
+	_, known, err := poller.SeenOf(ctx, p.store, appliance, c.DetectionID)
+	return known, err
 }
 
 // remembersTicket reports whether earlier commands for the ticket were sent to an
