@@ -80,14 +80,7 @@ func (p *Page) clear() {
 // decodeArray decodes body as an array of objects.
 func (p *Page) decodeArray(body []byte) error {
 	p.start(body)
-	valid := utf8.Valid(body)
-	if valid {
-		if whole, err := p.scanArray(body); err != nil || whole {
-			return err
-		}
-	}
-	p.Objects = p.Objects[:0] // from a scan that was abandoned
-	if err := p.array(body, "the answer", !valid); err != nil {
+	if err := p.array(body, "the answer", !utf8.Valid(body)); err != nil {
 		return err
 	}
 	return p.end()
