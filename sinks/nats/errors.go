@@ -1,7 +1,6 @@
 package nats
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -186,9 +185,6 @@ func readAck(stream string, ack *nats.Msg, hide func(string) string) error {
 	if len(ack.Data) == 0 && ack.Header.Get("Status") == "503" {
 		return errNoStream
 	}
-	if plainAck(stream, ack.Data) {
-		return nil
-	}
 	var answer struct {
 		Stream string              `json:"stream"`
 		Seq    uint64              `json:"seq"`
@@ -203,15 +199,4 @@ func readAck(stream string, ack *nats.Msg, hide func(string) string) error {
 		return failure.Errorf(failure.Halted, "stream %s: the subject belongs to stream %s (check stream and subject)", stream, hide(answer.Stream))
 	}
 	return nil
-}
-
-// plainAck reports whether data is an acknowledgement in its usual form, without the cost
-// of a parser. That of a duplicate lacks the space. Other data may still be an
-// acknowledgement.
-func plainAck(stream string, data []byte) bool {
-	data, begins := bytes.CutPrefix(data, []byte(`{"stream":"`))
-	data, named := bytes.CutPrefix(data, []byte(stream))
-	data, ends := bytes.CutPrefix(data, []byte(`",`))
-	data, numbered := bytes.CutPrefix(bytes.TrimPrefix(data, []byte(" ")), []byte(`"seq":`))
-	return begins && named && ends && numbered && len(data) > 0 && '1' <= data[0] && data[0] <= '9'
 }

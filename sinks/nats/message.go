@@ -14,8 +14,7 @@ const headerPrefix = "ce-"
 // connection copies each when it is published.
 type message struct {
 	msg    nats.Msg
-	values []string          // of headers
-	names  map[string]string // header names by attribute
+	values []string // of headers
 }
 
 // of returns the event's message, which is valid until the next call. If the sink has a
@@ -24,7 +23,6 @@ func (m *message) of(e transform.Event, o *Options) *nats.Msg {
 	m.values = m.values[:0]
 	if m.msg.Header == nil {
 		m.msg.Header = nats.Header{}
-		m.names = map[string]string{}
 	}
 	clear(m.msg.Header)
 	if o.Stream != "" {
@@ -38,7 +36,7 @@ func (m *message) of(e transform.Event, o *Options) *nats.Msg {
 	m.msg.Data = e.Data()
 	m.set(headerPrefix+"datacontenttype", transform.ContentTypeData)
 	for name, value := range e.Headers() {
-		m.set(m.header(name), transform.PercentEncode(value))
+		m.set(headerPrefix+name, transform.PercentEncode(value))
 	}
 	return &m.msg
 }
@@ -54,16 +52,6 @@ func messageID(sink string, e transform.Event) string {
 		id += " r" + strconv.FormatUint(n, 10)
 	}
 	return id
-}
-
-// header returns the name of an attribute's header.
-func (m *message) header(attribute string) string {
-	name, ok := m.names[attribute]
-	if !ok {
-		name = headerPrefix + attribute
-		m.names[attribute] = name
-	}
-	return name
 }
 
 // set sets a header.

@@ -1,29 +1,20 @@
 package nats
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // token returns subject with "_" in place of empty tokens and of characters that are not
 // allowed in a token.
 func token(subject string) string {
-	clean := true
-	previous := byte('.')
-	for i := 0; i < len(subject) && clean; i++ {
-		clean = allowed(subject[i]) && (subject[i] != '.' || previous != '.')
-		previous = subject[i]
-	}
-	if clean && previous != '.' {
-		return subject
-	}
 	tokens := strings.Split(subject, ".")
 	for i, text := range tokens {
-		b := []byte(text)
+		b := []byte(cmp.Or(text, "_"))
 		for j := range b {
 			if !allowed(b[j]) {
 				b[j] = '_'
 			}
-		}
-		if len(b) == 0 {
-			b = []byte("_")
 		}
 		tokens[i] = string(b)
 	}
