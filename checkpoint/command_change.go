@@ -20,7 +20,7 @@ func (s *Store) Accept(ctx context.Context, commands []Command) ([]Acceptance, e
 	var results []Acceptance
 	err := validateCommands(commands)
 	if err == nil {
-		oldest := s.clock.now().Add(-KeepCommands)
+		oldest := s.clock.now().Add(-keepCommands)
 		err = s.do(ctx, change{
 			check: func(r *writeRound) error { return openCommandTable(r.tx).checkSpace(commands) },
 			write: func(r *writeRound) error {
@@ -186,7 +186,7 @@ func (s *Store) Finish(ctx context.Context, o Outcome) error {
 			if err := r.append(o.Events); err != nil {
 				return err
 			}
-			return d.forgetOldest(s.clock.now().Add(-KeepCommands), forgetLeast)
+			return d.forgetOldest(s.clock.now().Add(-keepCommands), forgetLeast)
 		},
 	})
 }

@@ -20,11 +20,11 @@ var ErrCommandsFull = errors.New("too many commands are pending")
 // MaxCommands is how many commands may be pending, of all appliances.
 const MaxCommands = 100_000
 
-// Bounds of the commands that are done: the state keeps them for KeepCommands,
+// Bounds of the commands that are done: the state keeps them for keepCommands,
 // and maxDoneCommands of them at most, oldest forgotten first. A Key is known as
 // long as its command is kept.
 const (
-	KeepCommands    = 7 * 24 * time.Hour
+	keepCommands    = 7 * 24 * time.Hour
 	maxDoneCommands = 100_000
 )
 

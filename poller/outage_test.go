@@ -62,7 +62,7 @@ func runDuring(t *testing.T, lasts time.Duration, at func([]*poller.Poller), sou
 	var events []transform.Event
 	log := slog.New(slog.DiscardHandler)
 	watch := poller.NewWatch(newMemory(func(c checkpoint.Commit) { events = append(events, c.Events...) }), poller.WatchOptions{
-		Appliance: "hq", After: 3, Now: time.Now, Log: log,
+		Appliance: "hq", After: 3, Log: log,
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	go watch.Run(ctx)

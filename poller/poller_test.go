@@ -50,7 +50,7 @@ func newLeasedPoller(source poller.Source, l *lease.Lease) (*poller.Poller, *byt
 	log := slog.New(slog.NewTextHandler(said, nil))
 	return poller.New(source, poller.Options{
 		Interval: time.Minute, RetryInitial: time.Second, RetryMax: 10 * time.Second, AuthRetry: 30 * time.Second, Lease: l,
-		Watch: poller.NewWatch(newMemory(func(checkpoint.Commit) {}), poller.WatchOptions{Appliance: "hq", After: 3, Now: time.Now, Log: log}),
+		Watch: poller.NewWatch(newMemory(func(checkpoint.Commit) {}), poller.WatchOptions{Appliance: "hq", After: 3, Log: log}),
 		Log:   log, Metrics: poller.NewMetrics(prometheus.NewRegistry()),
 	}), said
 }

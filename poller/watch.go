@@ -51,7 +51,6 @@ type WatchOptions struct {
 	// Reached, if set, is called when a poll succeeds for the first time or after the
 	// appliance was unreachable. It must not block, nor call the Watch.
 	Reached func()
-	Now     func() time.Time
 	Log     *slog.Logger
 }
 
@@ -132,7 +131,7 @@ func (w *Watch) polled(source checkpoint.Source, err error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := w.o.Now()
+	now := time.Now()
 	if err == nil {
 		if w.isOut() {
 			close(w.back)
@@ -226,7 +225,7 @@ func (w *Watch) report(ctx context.Context) error {
 	if state.Unreachable == reported.Unreachable {
 		return nil
 	}
-	change, now := transform.Reachability{Since: state.Since, Failures: state.Failures, Reason: state.Reason}, w.o.Now()
+	change, now := transform.Reachability{Since: state.Since, Failures: state.Failures, Reason: state.Reason}, time.Now()
 	if state.Unreachable {
 		w.o.Log.Error("the appliance cannot be polled; nothing is lost, polls are retried",
 			"since", state.Since, "failures", state.Failures, "error", state.Reason)

@@ -44,7 +44,7 @@ func watched(t *testing.T, state *memory, lasts time.Duration, sources ...*scrip
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	watch := poller.NewWatch(state, poller.WatchOptions{
-		Appliance: "hq", After: 3, Now: time.Now, Log: log,
+		Appliance: "hq", After: 3, Log: log,
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	go watch.Run(ctx)

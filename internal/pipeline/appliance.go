@@ -62,7 +62,7 @@ func (p *Pipeline) buildAppliance(ctx context.Context, a configs.Appliance, conf
 	next.firmware = newFirmware(next.client, known.observe, next.log)
 	next.watch = poller.NewWatch(p.store, poller.WatchOptions{
 		Appliance: a.Name, After: a.UnreachableAfter,
-		Reached: next.firmware.reached, Now: time.Now, Log: next.log,
+		Reached: next.firmware.reached, Log: next.log,
 	})
 	if config.Tickets.Enabled && p.store != nil { // it is nil in a check, which reads no state
 		if err := p.buildWriter(ctx, next, config, current); err != nil {

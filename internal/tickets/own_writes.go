@@ -33,8 +33,8 @@ type OwnWrites struct {
 
 // ownWrite is what the bridge wrote to a detection.
 type ownWrite struct {
-	// Since is the mod_time up to which no version shows the last write, or not as it ends up:
-	// Fields are awaited while no later version was delivered.
+	// Since is a mod_time that the version with the last write has not exceeded yet: Fields are
+	// awaited until a later version was delivered.
 	Since int64 `json:"since"`
 	// Fields has the value last written to each field.
 	Fields texts `json:"fields,omitempty"`

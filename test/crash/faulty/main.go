@@ -118,7 +118,7 @@ func (b *bridge) poll(ctx context.Context, a configs.Appliance, m *poller.Metric
 		})
 		b.running.Go(func() { w.Run(ctx, ctx) })
 	}
-	watch := poller.NewWatch(b.store, poller.WatchOptions{Appliance: a.Name, After: a.UnreachableAfter, Now: time.Now, Log: b.log})
+	watch := poller.NewWatch(b.store, poller.WatchOptions{Appliance: a.Name, After: a.UnreachableAfter, Log: b.log})
 	start := func(s poller.Source, interval configs.Duration) {
 		p := poller.New(s, poller.Options{
 			Interval: time.Duration(interval), RetryInitial: time.Duration(a.Retry.Initial), RetryMax: time.Duration(a.Retry.Max),
