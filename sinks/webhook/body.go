@@ -1,6 +1,8 @@
 package webhook
 
 import (
+	"net/url"
+
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -8,8 +10,12 @@ import (
 	"ndrbridge/transform"
 )
 
-// Body builds request bodies that hold several events, up to the limits of a service.
+// Body composes requests that hold several events, up to the limits of a service.
 type Body struct {
+	// URL is that of the requests; nil means Options.URL.
+	URL *url.URL
+	// Encode appends one event to a body.
+	Encode func(dst []byte, e transform.Event) ([]byte, error)
 	// MaxEvents and MaxBytes limit one body.
 	MaxEvents, MaxBytes int
 	// MaxEvent is the maximum size of one event in bytes. If it is 0, MaxBytes applies,
@@ -19,10 +25,9 @@ type Body struct {
 	Open, Between, Close string
 }
 
-// Compose returns the request for the leading events; encode appends one event to the
-// body. The error is that of the first event; a later event that cannot be encoded ends
-// the request before it.
-func (b Body) Compose(events []transform.Event, encode func([]byte, transform.Event) ([]byte, error)) (Request, error) {
+// Compose returns the request for the leading events. The error is that of the first event;
+// a later event that cannot be encoded ends the request before it.
+func (b Body) Compose(events []transform.Event) (Request, error) {
 	size := len(b.Open) + len(b.Close)
 	for _, e := range events[:min(len(events), b.MaxEvents)] {
 		if size += len(e.Payload()) + 512; size > b.MaxBytes {
@@ -39,7 +44,7 @@ func (b Body) Compose(events []transform.Event, encode func([]byte, transform.Ev
 			body = append(body, b.Between...)
 		}
 		start := len(body)
-		longer, err := encode(body, e)
+		longer, err := b.Encode(body, e)
 		switch {
 		case err == nil && b.MaxEvent > 0 && len(longer)-start > b.MaxEvent:
 			err = failure.Unsendable("the event takes %d bytes, and %d are allowed", len(longer)-start, b.MaxEvent)
@@ -58,7 +63,7 @@ func (b Body) Compose(events []transform.Event, encode func([]byte, transform.Ev
 }
 
 func (b Body) end(body []byte, n int) (Request, error) {
-	return Request{Events: n, Body: append(body, b.Close...)}, nil
+	return Request{Events: n, Body: append(body, b.Close...), URL: b.URL}, nil
 }
 
 // EncodeJSON returns a request with a JSON body.

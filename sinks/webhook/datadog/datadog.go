@@ -65,16 +65,11 @@ func open(s webhook.PresetSettings, target *url.URL, now func() time.Time) *webh
 	p := preset{s, now}
 	return &webhook.Preset{
 		Header: map[string]string{"DD-API-KEY": s.Key},
-		Compose: func(events []transform.Event) (webhook.Request, error) {
-			return body.Compose(events, p.appendLog)
-		},
-		Checks: checks(*target),
+		// The intake would truncate a larger log silently; an event that takes more is rejected.
+		Compose: webhook.Body{Encode: p.appendLog, MaxEvents: 1000, MaxBytes: 5_000_000, MaxEvent: 1_000_000, Open: "[", Between: ",", Close: "]"}.Compose,
+		Checks:  checks(*target),
 	}
 }
-
-// body holds the limits of the intake. The intake would truncate a larger log silently;
-// an event that takes more is rejected.
-var body = webhook.Body{MaxEvents: 1000, MaxBytes: 5_000_000, MaxEvent: 1_000_000, Open: "[", Between: ",", Close: "]"}
 
 // The intake accepts logs up to 18 hours old and two hours ahead. One hour of margin
 // allows for differing clocks.

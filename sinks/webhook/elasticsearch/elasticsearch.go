@@ -134,7 +134,9 @@ func open(s webhook.PresetSettings, bulk *url.URL, now func() time.Time) (_ *web
 	if s.Key != "" {
 		header["Authorization"] = "ApiKey " + s.Key
 	}
-	return &webhook.Preset{Header: header, Compose: p.compose, Judge: judge, Checks: p.checks()}, nil
+	// The size is one that Elasticsearch handles well; its default maximum is 100 MB.
+	body := webhook.Body{URL: bulk, Encode: p.appendDocument, MaxEvents: 2000, MaxBytes: 5 << 20}
+	return &webhook.Preset{Header: header, Compose: body.Compose, Judge: judge, Checks: p.checks()}, nil
 }
 
 // isPattern reports whether the events of each dataset have an index of their own.
@@ -143,17 +145,6 @@ func (p *preset) isPattern() bool { return strings.Contains(p.index, datasetVari
 // indexOf returns the part of a URL's path that names the index.
 func indexOf(path string) string {
 	return strings.Trim(strings.TrimSuffix("/"+strings.Trim(path, "/"), "/_bulk"), "/")
-}
-
-// body limits a bulk request to a size that Elasticsearch handles well; its default
-// maximum is 100 MB.
-var body = webhook.Body{MaxEvents: 2000, MaxBytes: 5 << 20}
-
-// compose returns a bulk request for the leading events.
-func (p *preset) compose(events []transform.Event) (webhook.Request, error) {
-	request, err := body.Compose(events, p.appendDocument)
-	request.URL = p.bulk
-	return request, err
 }
 
 func (p *preset) appendDocument(dst []byte, e transform.Event) ([]byte, error) {

@@ -112,10 +112,8 @@ func (p preset) target(e transform.Event) *url.URL {
 	return p.other
 }
 
-// body is limited to 1 MB, which applies to the request before and after compression. As
-// the API's own clients do, it takes a million bytes for a megabyte.
-var body = webhook.Body{MaxEvents: 10_000, MaxBytes: maxBytes, MaxEvent: maxBytes - len("[]"), Open: "[", Between: ",", Close: "]"}
-
+// maxBytes applies to the request before and after compression. As the API's own clients do,
+// it takes a million bytes for a megabyte.
 const maxBytes = 1_000_000
 
 // compose returns an array of the documents of the leading events that go to one stream.
@@ -124,11 +122,13 @@ func (p preset) compose(events []transform.Event) (webhook.Request, error) {
 	for n < len(events) && p.target(events[n]) == to {
 		n++
 	}
-	request, err := body.Compose(events[:n], func(dst []byte, e transform.Event) ([]byte, error) {
-		return append(dst, e.Payload()...), nil
-	})
-	request.URL = to
-	return request, err
+	return webhook.Body{
+		URL: to, Encode: appendDocument, MaxEvents: 10_000, MaxBytes: maxBytes, MaxEvent: maxBytes - len("[]"), Open: "[", Between: ",", Close: "]",
+	}.Compose(events[:n])
+}
+
+func appendDocument(dst []byte, e transform.Event) ([]byte, error) {
+	return append(dst, e.Payload()...), nil
 }
 
 // reply is the answer to a request that failed.

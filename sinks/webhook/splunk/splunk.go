@@ -49,9 +49,8 @@ func checkSettings(s webhook.PresetSettings) []webhook.SettingError {
 // acknowledgement, events are durable when the indexer confirms them, within the
 // webhook's timeout; otherwise when the collector has accepted them.
 type preset struct {
-	s     webhook.PresetSettings
-	event *url.URL
-	ack   *url.URL
+	s   webhook.PresetSettings
+	ack *url.URL
 }
 
 // open returns the preset with a new channel: a token with acknowledgement requires one, any
@@ -67,10 +66,12 @@ func open(s webhook.PresetSettings, event *url.URL) (*webhook.Preset, error) {
 	before, _, _ := strings.Cut(event.Path, collector)
 	channel := newChannel()
 	ack.Path, ack.RawQuery = before+collector+"/ack", "channel="+channel
-	p := &preset{s: s, event: event, ack: &ack}
+	p := &preset{s: s, ack: &ack}
+	// A request stays below the megabyte that Splunk Cloud recommends.
+	body := webhook.Body{URL: event, Encode: p.appendEvent, MaxEvents: 1000, MaxBytes: 1_000_000}
 	return &webhook.Preset{
 		Header:  map[string]string{"Authorization": "Splunk " + s.Key, "X-Splunk-Request-Channel": channel},
-		Compose: p.compose, Judge: p.judge, Checks: p.checks(),
+		Compose: body.Compose, Judge: p.judge, Checks: p.checks(),
 	}, nil
 }
 
@@ -81,16 +82,6 @@ func newChannel() string {
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	text := hex.EncodeToString(b[:])
 	return strings.Join([]string{text[:8], text[8:12], text[12:16], text[16:20], text[20:]}, "-")
-}
-
-// body keeps a request below the megabyte that Splunk Cloud recommends.
-var body = webhook.Body{MaxEvents: 1000, MaxBytes: 1_000_000}
-
-// compose returns a batch of the leading events: concatenated JSON objects.
-func (p *preset) compose(events []transform.Event) (webhook.Request, error) {
-	request, err := body.Compose(events, p.appendEvent)
-	request.URL = p.event
-	return request, err
 }
 
 func (p *preset) appendEvent(dst []byte, e transform.Event) (_ []byte, err error) {
