@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
+	"syscall"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
@@ -94,3 +97,83 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 
 // Close closes the file. It does not close Out.
 func (s *Sink) Close() error { return s.to.Close() }
+
+// rotate renames the file and opens a new one. A crash between two of its steps
+// leaves each file under exactly one name, and the next rotation continues from
+// there.
+func (l *log) rotate() error {
+	l.file.Close() // it was synced with its last batch
+	l.file = nil
+	for _, step := range rotation(l.path, l.keep) {
+		if err := step.do(); err != nil {
+			return err
+		}
+	}
+	return l.open()
+}
+
+// step renames a file, or removes it if to is empty.
+type step struct{ from, to string }
+
+func (s step) do() error {
+	if s.to == "" {
+		return os.Remove(s.from)
+	}
+	return os.Rename(s.from, s.to)
+}
+
+// rotation returns the steps that rename path to path.1: the files before the first
+// free number move up by one; if none is free, the oldest file is replaced. It also
+// removes files beyond keep, which remain from a time when keep was larger.
+func rotation(path string, keep int) []step {
+	numbered := func(n int) string { return fmt.Sprintf("%s.%d", path, n) }
+	free := func(n int) bool {
+		_, err := os.Lstat(numbered(n))
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	var steps []step
+	for n := keep + 1; !free(n); n++ {
+		steps = append(steps, step{from: numbered(n)})
+	}
+	n := 1
+	for n < keep && !free(n) {
+		n++
+	}
+	for ; n > 1; n-- {
+		steps = append(steps, step{numbered(n - 1), numbered(n)})
+	}
+	return append(steps, step{path, numbered(1)})
+}
+
+// stream writes to standard output.
+type stream struct {
+	out  io.Writer
+	torn bool // the last line written is not terminated
+}
+
+func (s *stream) append(lines []byte) error {
+	if s.torn {
+		if _, err := s.out.Write([]byte{'\n'}); err != nil {
+			return streamFailure(err)
+		}
+		s.torn = false
+	}
+	n, err := s.out.Write(lines)
+	if err == nil {
+		return nil
+	}
+	s.torn = n > 0 && lines[n-1] != '\n'
+	return streamFailure(err)
+}
+
+// streamFailure returns err with its class. A closed pipe halts the sink: its reader
+// does not come back.
+func streamFailure(err error) error {
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, os.ErrClosed) || errors.Is(err, syscall.EBADF) {
+		return failure.Errorf(failure.Halted, "standard output: %w (its reader is gone)", err)
+	}
+	return failure.Unavailable(failure.ScopeTarget, "standard output: %w", err)
+}
+
+// Close does nothing: out belongs to its owner.
+func (s *stream) Close() error { return nil }

@@ -2,11 +2,18 @@ package webhook
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"testing"
+	"testing/synctest"
 
 	"pgregory.net/rapid"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/transform"
 )
 
@@ -96,4 +103,174 @@ func TestSplitIsEven(t *testing.T) {
 			}
 		})
 	}
+}
+
+// pipes is a listener on connections in memory, which a synctest bubble can wait for.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if c, ok := <-p; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error   { close(p); return nil }
+func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes"} }
+
+func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
+	near, far := net.Pipe()
+	p <- far
+	return near, nil
+}
+
+// OpenWindow lets s send as many requests at a time as if one had succeeded.
+func OpenWindow(s *Sink) { s.window.size, s.window.open = s.window.max, true }
+
+const cutOff = 0 // a status
+
+func TestAnOverloadedReceiverGetsFewerRequestsAtATime(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		options Options
+		bytes   int // of an event
+		status  int
+		want    int // requests at a time after status
+	}{
+		{"after 429", Options{}, 0, 429, 4},
+		{"after 503, whether it asks for a wait or not", Options{}, 0, 503, 4},
+		{"after 504", Options{}, 0, 504, 4},
+		{"after an answer that was cut off", Options{}, 0, cutOff, 4},
+		{"but not after 500, which may be due to the event", Options{}, 0, 500, 8},
+		{"but not after 422, which is", Options{}, 0, 422, 8},
+		{"after 429 to a part of a batch", Options{Mode: transform.Batch}, 600 << 10, 429, 4},
+		{"after 503 to a part of a batch", Options{Mode: transform.Batch}, 600 << 10, 503, 4},
+		{"but not after 500 to a part of a batch", Options{Mode: transform.Batch}, 600 << 10, 500, 8},
+		{"but not after 422 to a part of a batch", Options{Mode: transform.Batch}, 600 << 10, 422, 8},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				waiting, answers, sent := 0, make(chan int), make(chan error)
+				begun := make(chan int)
+				go func() {
+					for n := range begun {
+						waiting += n
+					}
+				}()
+				defer close(begun)
+				listener := make(pipes)
+				server := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					_, _ = io.Copy(io.Discard, r.Body)
+					begun <- 1
+					status := <-answers
+					begun <- -1
+					if status != cutOff {
+						w.WriteHeader(status)
+					} else if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
+						_, _ = io.WriteString(c, "HTTP/1.1 20")
+						c.Close()
+					}
+				})}
+				go server.Serve(listener)
+				defer server.Close()
+
+				test.options.URL, test.options.Concurrency = "http://receiver.example/", 8
+				s, err := New(test.options)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				s.transport.DialContext = listener.dial
+				send := func() {
+					go func() { sent <- s.Send(t.Context(), PlainEvents(t, 40, 40, test.bytes)) }()
+				}
+				atOnce := func(want int) {
+					t.Helper()
+					if synctest.Wait(); waiting != want {
+						t.Fatalf("%d requests at a time, want %d", waiting, want)
+					}
+				}
+				answer := func(n, status int) {
+					for range n {
+						answers <- status
+					}
+				}
+				finish := func() {
+					for {
+						select {
+						case answers <- http.StatusNoContent:
+						case <-sent:
+							return
+						}
+					}
+				}
+
+				send()
+				atOnce(1)
+				finish()
+				send()
+				atOnce(8)
+				answer(1, test.status)
+				synctest.Wait()
+				answer(min(waiting, 7), test.status)
+				finish()
+				send()
+				atOnce(test.want)
+				if test.options.Mode == transform.Batch {
+					finish()
+					send()
+					atOnce(min(8, test.want+1))
+					finish()
+					return
+				}
+				for n := test.want; n < 8; n++ {
+					answer(n, http.StatusNoContent)
+					atOnce(n + 1)
+				}
+				answer(8, http.StatusNoContent)
+				atOnce(8)
+				finish()
+			})
+		})
+	}
+}
+
+func TestTheWindowIsHalvedOnceForTheRequestsInFlightAndGrowsByOneWithEachRound(t *testing.T) {
+	overload := failure.Unavailable(failure.ScopeTarget, "503")
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWindow(rapid.IntRange(1, 32).Draw(t, "most"))
+		for range rapid.IntRange(0, 3).Draw(t, "failures before the first success") {
+			w.begin()
+			w.end(rapid.SampledFrom([]error{errors.New("500"), overload}).Draw(t, "error"))
+			if w.size != 1 {
+				t.Fatalf("%+v before anything succeeded", w)
+			}
+		}
+		w.begin()
+		w.end(nil)
+		if w.size != w.max {
+			t.Fatalf("%+v after a success", w)
+		}
+		for range rapid.IntRange(1, 20).Draw(t, "rounds") {
+			size := w.size
+			for !w.isFull() {
+				w.begin()
+			}
+			overloads := rapid.IntRange(0, size).Draw(t, "requests that overload the target")
+			for n := range size {
+				var err error
+				if n < overloads {
+					err = overload
+				}
+				w.end(err)
+			}
+			want := min(size+1, w.max)
+			if overloads > 0 {
+				want = max(1, size/2)
+			}
+			if w.size != want || w.inFlight != 0 || w.outdated != 0 {
+				t.Fatalf("%+v after a round of %d with %d overloads, want size %d", w, size, overloads, want)
+			}
+		}
+	})
 }

@@ -588,21 +588,3 @@ func TestLengthsAreThoseOfTheTypes(t *testing.T) {
 	check(newReader(Options{}, "lines", "cef").lengths, cefTypes, "Device Vendor", "Device Product", "Device Version", "Device Event Class ID", "Name")
 	check(newReader(Options{}, "lines", "leef").lengths, leefTypes, "EventID")
 }
-
-func BenchmarkLine(b *testing.B) {
-	for _, format := range lineCases {
-		for _, name := range []string{"detection/whole", "audit/modify", "record/http"} {
-			b.Run(string(format.name)+"/"+name, func(b *testing.B) {
-				e := kindNamed(b, name)
-				c, err := New(format.name, Options{Version: "1.2.3"})
-				if err != nil {
-					b.Fatal(err)
-				}
-				b.ReportAllocs()
-				for b.Loop() {
-					c.Encode(e)
-				}
-			})
-		}
-	}
-}

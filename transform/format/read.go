@@ -60,7 +60,7 @@ func (r *reader) read(name string) {
 	}
 	var head string
 	var block [][]string
-	for line := range strings.Lines(string(text) + "end\n") {
+	for line := range strings.Lines(string(text) + "end\n") { // which adds the last block
 		content := strings.TrimSpace(line)
 		switch {
 		case content == "" || content[0] == '#':
