@@ -83,7 +83,7 @@ func printBlock(block reflect.Value) (*yaml.Node, error) {
 // only for services whose key is not part of the URL.
 func (w Webhook) ShownURL(address string) string {
 	preset, _ := presets.Find(w.Preset)
-	return NewURL(address).shown(preset.PublicPath || w.Ticket != nil && w.Ticket.System != TicketGeneric)
+	return NewURL(address).shown(preset.PublicPath || w.Ticket != nil && w.Ticket.System != systemGeneric)
 }
 
 func printValue(value reflect.Value) (*yaml.Node, error) {

@@ -4,7 +4,7 @@ package configs
 const (
 	SyslogTLS = "tls"
 	SyslogTCP = "tcp"
-	SyslogUDP = "udp"
+	syslogUDP = "udp"
 )
 
 // maxDatagram is the size of the largest message that fits into a UDP datagram.
@@ -55,7 +55,7 @@ func (s *Syslog) check(c checks, path string, _ Sink) {
 		}
 		c.tls(path+".tls", *s.TLS)
 	}
-	if s.Network == SyslogUDP && s.MaxBytes > maxDatagram {
+	if s.Network == syslogUDP && s.MaxBytes > maxDatagram {
 		c.wrong(path+".max_bytes", "is %s, which no UDP datagram can hold; write at most %dB", s.MaxBytes, maxDatagram)
 	}
 }

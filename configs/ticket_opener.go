@@ -14,9 +14,9 @@ import (
 
 // Values of TicketOpener.System.
 const (
-	TicketJira       = "jira"
-	TicketServiceNow = "servicenow"
-	TicketGeneric    = "generic"
+	systemJira       = "jira"
+	systemServiceNow = "servicenow"
+	systemGeneric    = "generic"
 )
 
 // TicketOpener opens a ticket for each detection that matches the sink's match and has no
@@ -85,11 +85,11 @@ var urgencies = map[string]string{"critical": "1", "high": "1", "medium": "2", "
 func (w Webhook) TicketSystem() (ticketopener.System, error) {
 	t := w.Ticket
 	switch t.System {
-	case TicketJira:
+	case systemJira:
 		return ticketopener.NewJira(ticketopener.JiraOptions{
 			URL: w.URL.Value(), Project: t.Project, Type: cmp.Or(t.Type, "Task"), Labels: t.Labels, Priorities: t.Priorities,
 		})
-	case TicketServiceNow:
+	case systemServiceNow:
 		priorities := maps.Clone(urgencies)
 		maps.Copy(priorities, t.Priorities)
 		return ticketopener.NewServiceNow(ticketopener.ServiceNowOptions{
@@ -152,9 +152,9 @@ func secretsOfTemplate(text string) []string {
 
 // openerKeys lists the keys of each system besides commonKeys.
 var openerKeys = map[string][]string{
-	TicketJira:       {"project", "type", "labels", "priorities"},
-	TicketServiceNow: {"type", "priorities", "fields"},
-	TicketGeneric:    {"id", "page", "lookup"},
+	systemJira:       {"project", "type", "labels", "priorities"},
+	systemServiceNow: {"type", "priorities", "fields"},
+	systemGeneric:    {"id", "page", "lookup"},
 }
 
 // commonKeys are the keys that all systems have.
@@ -190,20 +190,20 @@ func (c checks) ticketOpener(path string, s Sink, writes bool) {
 		}
 	}
 	switch t.System {
-	case TicketJira:
+	case systemJira:
 		c.present(at+".project", t.Project)
 		for i, label := range t.Labels {
 			if label == "" || len(label) > 255 || strings.ContainsAny(label, " \t\r\n") {
 				c.wrong(item(at+".labels", i), "%q is not a label; write up to 255 characters without blanks", label)
 			}
 		}
-	case TicketServiceNow:
+	case systemServiceNow:
 		for _, severity := range slices.Sorted(maps.Keys(t.Priorities)) {
 			if urgency := t.Priorities[severity]; !slices.Contains([]string{"1", "2", "3"}, urgency) {
 				c.wrong(join(at+".priorities", printable(severity)), "is %q; write 1 (high), 2 or 3", urgency)
 			}
 		}
-	case TicketGeneric:
+	case systemGeneric:
 		c.genericOpener(path, w)
 	}
 	for _, severity := range slices.Sorted(maps.Keys(t.Priorities)) {
@@ -216,7 +216,7 @@ func (c checks) ticketOpener(path string, s Sink, writes bool) {
 // openerConflicts reports keys of the webhook that are not supported with ticket.
 func (c checks) openerConflicts(path string, w Webhook) {
 	const why = "is not supported with ticket; leave it out"
-	generic := w.Ticket.System == TicketGeneric
+	generic := w.Ticket.System == systemGeneric
 	switch {
 	case w.Preset != "":
 		c.wrong(path+".preset", why)

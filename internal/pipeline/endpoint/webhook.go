@@ -42,7 +42,7 @@ func openWebhook(s configs.Sink, o SinkOptions) (sinks.Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	headers, err := ReadHeaders(w.Headers)
+	headers, err := readHeaders(w.Headers)
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +96,8 @@ func webhookTemplate(w configs.Webhook) (*render.Template, error) {
 	return render.Compile(text, w.JSON())
 }
 
-// ReadHeaders returns the values of headers, reading those that are in files.
-func ReadHeaders(headers configs.Headers) (map[string]string, error) {
+// readHeaders returns the values of headers, reading those that are in files.
+func readHeaders(headers configs.Headers) (map[string]string, error) {
 	read := make(map[string]string, len(headers))
 	for name, value := range headers {
 		text, err := value.Read()
