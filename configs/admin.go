@@ -59,36 +59,12 @@ func (a Admin) Scheme() string {
 	return "http"
 }
 
-// LoadAdmin returns the section admin, as Load would return it. Errors in keys other than
-// admin.listen are ignored, because the running bridge may have been started before they
-// were made. It returns an error if a file cannot be read or nothing is configured, and
-// Errors if admin.listen itself is invalid.
-func LoadAdmin(s Source) (Admin, error) {
-	config, err := s.loadOnly("admin.listen")
-	if err != nil {
-		return Admin{}, err
-	}
-	return config.Admin, nil
-}
-
 // LoadControl returns what is needed to find the bridge that runs with a configuration:
-// State, Admin and Cluster, as Load would return them. Like LoadAdmin, it ignores errors in
-// other keys.
-func LoadControl(s Source) (*Config, error) {
-	config, err := s.loadOnly("state", "admin", "cluster")
-	if err != nil {
-		return nil, err
-	}
-	state, err := filepath.Abs(config.State)
-	if err != nil {
-		return nil, fmt.Errorf("find the state: %w", err)
-	}
-	return &Config{State: state, Admin: config.Admin, Cluster: config.Cluster}, nil
-}
-
-// loadOnly returns the configuration without checking it. It returns Errors if one of the
-// keys, or what is below it, could not be read, or a file is not a YAML mapping.
-func (s Source) loadOnly(keys ...string) (*Config, error) {
+// State, Admin and Cluster, as Load would return them, but unchecked. It returns Errors if one of
+// the keys, or what is below it, could not be read, or a file is not a YAML mapping. Errors in
+// other keys are ignored, because the running bridge may have been started before they were
+// made.
+func LoadControl(s Source, keys ...string) (*Config, error) {
 	files, err := s.read()
 	if err != nil {
 		return nil, err
@@ -106,7 +82,11 @@ func (s Source) loadOnly(keys ...string) (*Config, error) {
 		p.sort()
 		return nil, p.errors
 	}
-	return config, nil
+	state, err := filepath.Abs(config.State)
+	if err != nil {
+		return nil, fmt.Errorf("find the state: %w", err)
+	}
+	return &Config{State: state, Admin: config.Admin, Cluster: config.Cluster}, nil
 }
 
 func (c checks) admin(admin Admin, hooks WebhookIntakes) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestLoadAdmin(t *testing.T) {
+func TestLoadControlForTheAddressAlone(t *testing.T) {
 	for _, test := range []struct {
 		name, file string
 		environ    []string
@@ -21,19 +21,23 @@ func TestLoadAdmin(t *testing.T) {
 		{"a file that is not YAML", "admin: {", nil, "", "is not YAML"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := LoadAdmin(Source{Paths: []string{writeFile(t, test.file)}, Environ: test.environ})
-			if got.Listen != test.want || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
-				t.Errorf("%q, %v; want %q, %q", got.Listen, err, test.want, test.err)
+			config, err := LoadControl(Source{Paths: []string{writeFile(t, test.file)}, Environ: test.environ}, "admin.listen")
+			got := ""
+			if err == nil {
+				got = config.Admin.Listen
+			}
+			if got != test.want || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+				t.Errorf("%q, %v; want %q, %q", got, err, test.want, test.err)
 			}
 		})
 	}
 	t.Run("the environment alone", func(t *testing.T) {
-		if got, err := LoadAdmin(Source{Environ: []string{"NDRBRIDGE_ADMIN_LISTEN=[::1]:9600"}}); got.Listen != "[::1]:9600" || err != nil {
-			t.Error(got.Listen, err)
+		if got, err := LoadControl(Source{Environ: []string{"NDRBRIDGE_ADMIN_LISTEN=[::1]:9600"}}, "admin.listen"); err != nil || got.Admin.Listen != "[::1]:9600" {
+			t.Errorf("%+v, %v", got, err)
 		}
 	})
 	t.Run("a file that is not there", func(t *testing.T) {
-		if _, err := LoadAdmin(Source{Paths: []string{filepath.Join(t.TempDir(), "none.yaml")}}); err == nil {
+		if _, err := LoadControl(Source{Paths: []string{filepath.Join(t.TempDir(), "none.yaml")}}, "admin.listen"); err == nil {
 			t.Error("no error")
 		}
 	})
@@ -56,7 +60,7 @@ func TestLoadControl(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			file := writeFile(t, test.file)
-			got, err := LoadControl(Source{Paths: []string{file}, Environ: test.environ})
+			got, err := LoadControl(Source{Paths: []string{file}, Environ: test.environ}, "state", "admin", "cluster")
 			if test.err != "" {
 				if err == nil || !strings.Contains(err.Error(), test.err) {
 					t.Errorf("%v, want %q", err, test.err)

@@ -147,7 +147,7 @@ func (c *command) findBridge(ctx context.Context, config *configs.Config) (answe
 // its address. The client is nil if the errors are such that the bridge cannot be found, or
 // none runs.
 func (c *command) findDespite(ctx context.Context) (client *admin.Client, address string) {
-	config, err := configs.LoadControl(c.source())
+	config, err := configs.LoadControl(c.source(), "state", "admin", "cluster")
 	if err != nil {
 		return nil, ""
 	}

@@ -56,9 +56,9 @@ func (c *command) healthClient() (*admin.Client, error) {
 	if err := c.errOnlyGiven(); err != nil {
 		return nil, err
 	}
-	own, err := configs.LoadAdmin(c.source())
+	config, err := configs.LoadControl(c.source(), "admin.listen")
 	if err != nil {
 		return nil, &commandline.ConfigError{Err: err}
 	}
-	return admin.NewOwnClient(own.Listen, "", admin.TLS(own.TLS))
+	return admin.NewOwnClient(config.Admin.Listen, "", admin.TLS(config.Admin.TLS))
 }
