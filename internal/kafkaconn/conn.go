@@ -170,12 +170,13 @@ func (c *conn) Write(p []byte) (int, error) {
 		c.pending = append(c.pending, c.last)
 		c.mu.Unlock()
 	}
-	if c.left -= len(p); c.left == 0 && c.last.key == protocol.Metadata {
-		switch {
-		case c.last.version >= 8:
-			p[len(p)-1] = 1 // whether to return the user's rights, for which kafka.Transport has no option
-		case c.last.version >= 4:
-			p[len(p)-1] = 0 // whether to create the topic, as kafka.ConsumerGroup asks
+	if c.left -= len(p); c.left == 0 && c.last.key == protocol.Metadata && c.last.version >= 4 {
+		// The last field is whether to create the topic, as kafka.ConsumerGroup asks; from
+		// version 8 on, whether to return the user's rights, for which kafka.Transport has no option.
+		p = bytes.Clone(p)
+		p[len(p)-1] = 0
+		if c.last.version >= 8 {
+			p[len(p)-1] = 1
 		}
 	}
 	n, err := c.Conn.Write(p)
