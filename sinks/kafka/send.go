@@ -191,12 +191,22 @@ func (b *produceBatch) request(encoder *encoder, queues []*partitionQueue) *rawp
 			byTopic[q.topic] = at
 			request.Topics = append(request.Topics, rawproduce.RequestTopic{Topic: q.topic})
 		}
-		size := bytes.NewReader(binary.BigEndian.AppendUint32(nil, uint32(len(records))))
 		request.Topics[at].Partitions = append(request.Topics[at].Partitions, rawproduce.RequestPartition{
-			Partition: int32(q.partition), RecordSet: protocol.RawRecordSet{Reader: io.MultiReader(size, bytes.NewReader(records))},
+			Partition: int32(q.partition), RecordSet: protocol.RawRecordSet{Reader: recordSet{bytes.NewReader(records)}},
 		})
 	}
 	return request
+}
+
+// recordSet reads a record batch after its size, as requests hold it.
+type recordSet struct{ *bytes.Reader }
+
+// WriteTo implements io.WriterTo, which is all that kafka-go uses.
+func (s recordSet) WriteTo(w io.Writer) (int64, error) {
+	if err := binary.Write(w, binary.BigEndian, int32(s.Len())); err != nil {
+		return 0, err
+	}
+	return s.Reader.WriteTo(w)
 }
 
 // nextRecords returns the queue's next record batch, nil if the queue is empty.
