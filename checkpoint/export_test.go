@@ -1,5 +1,8 @@
 package checkpoint
 
+// KeepCommands is how long commands that are done are kept.
+const KeepCommands = keepCommands
+
 // ReadFromFile makes the store keep no events in memory.
 func (s *Store) ReadFromFile() {
 	s.mu.Lock()

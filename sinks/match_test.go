@@ -43,9 +43,9 @@ func TestMatchFiltersEvents(t *testing.T) {
 		{"filtered events are committed without being sent", matches, "", some, nil, 0, 3},
 		{"all events may be filtered", func(transform.Event) (bool, error) { return false, nil }, "", nil, nil, 0, 0},
 		{"an event for which match fails is sent, and logged once", fails, "", []string{"1", "2", "4", "5", "12"}, nil, 1, 3},
-		{"an event for which match fails is sent by policy", fails, sinks.OnMatchErrorSend, []string{"1", "2", "4", "5", "12"}, nil, 1, 3},
-		{"an event for which match fails is dropped by policy", fails, sinks.OnMatchErrorDrop, some, nil, 1, 3},
-		{"an event for which match fails is dead-lettered by policy", fails, sinks.OnMatchErrorDeadLetter, some, []string{"2", "4"}, 1, 3},
+		{"an event for which match fails is sent by policy", fails, "send", []string{"1", "2", "4", "5", "12"}, nil, 1, 3},
+		{"an event for which match fails is dropped by policy", fails, "drop", some, nil, 1, 3},
+		{"an event for which match fails is dead-lettered by policy", fails, "dead_letter", some, []string{"2", "4"}, 1, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -84,7 +84,7 @@ func (p *preparer) decide(e transform.Event) (Verdict, error) {
 		p.mu.Unlock()
 		p.logged.Do(func() {
 			p.o.Log.Warn("match failed for an event; later failures are only counted",
-				"on_error", cmp.Or(p.o.OnMatchError, OnMatchErrorSend), "error", err)
+				"on_error", cmp.Or(p.o.OnMatchError, onMatchErrorSend), "error", err)
 		})
 	case verdict == VerdictSend:
 		p.matched.Inc()

@@ -20,7 +20,7 @@ import (
 // Options configure a Runner.
 type Options struct {
 	Name  string // of the sink; its cursor is stored under this name
-	Open  Opener
+	Open  opener
 	Batch checkpoint.Batch
 	// Linger is how long a batch that is not full waits for more events.
 	Linger time.Duration

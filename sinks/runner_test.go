@@ -117,7 +117,7 @@ func newFixtureWith(t *testing.T, n int, s *target, change func(*sinks.Options))
 }
 
 // optionsOf returns the options of a sink that are the same in most tests.
-func optionsOf(name string, open sinks.Opener) sinks.Options {
+func optionsOf(name string, open func() (sinks.Sink, error)) sinks.Options {
 	return sinks.Options{
 		Name: name, Open: open,
 		RetryInitial: 500 * time.Millisecond, RetryMax: time.Minute, Probe: 30 * time.Second,

@@ -10,15 +10,15 @@ import (
 // fails. The set is closed; the values are those of the configuration.
 type MatchErrorPolicy string
 
-// The policies. The zero value means OnMatchErrorSend.
+// The policies. The zero value means onMatchErrorSend.
 const (
-	// OnMatchErrorSend sends the event: an unwanted event is better than a lost one.
-	OnMatchErrorSend MatchErrorPolicy = "send"
-	// OnMatchErrorDrop filters the event out.
-	OnMatchErrorDrop MatchErrorPolicy = "drop"
-	// OnMatchErrorDeadLetter dead-letters the event. It is sent if an operator
+	// onMatchErrorSend sends the event: an unwanted event is better than a lost one.
+	onMatchErrorSend MatchErrorPolicy = "send"
+	// onMatchErrorDrop filters the event out.
+	onMatchErrorDrop MatchErrorPolicy = "drop"
+	// onMatchErrorDeadLetter dead-letters the event. It is sent if an operator
 	// requeues it.
-	OnMatchErrorDeadLetter MatchErrorPolicy = "dead_letter"
+	onMatchErrorDeadLetter MatchErrorPolicy = "dead_letter"
 )
 
 // Verdict is what a sink does with an event. The set is closed.
@@ -52,10 +52,10 @@ func (s Selection) Decide(e transform.Event) (Verdict, error) {
 	case err == nil:
 		return VerdictFilter, nil
 	}
-	switch cmp.Or(s.OnError, OnMatchErrorSend) {
-	case OnMatchErrorDrop:
+	switch cmp.Or(s.OnError, onMatchErrorSend) {
+	case onMatchErrorDrop:
 		return VerdictFilter, err
-	case OnMatchErrorDeadLetter:
+	case onMatchErrorDeadLetter:
 		return VerdictDeadLetter, err
 	}
 	return VerdictSend, err

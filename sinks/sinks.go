@@ -60,6 +60,6 @@ type Sink interface {
 	Close() error
 }
 
-// Opener opens a sink. It is called at the start and again after a halt, so that
+// opener opens a sink. It is called at the start and again after a halt, so that
 // credentials are re-read. It does not contact the target.
-type Opener func() (Sink, error)
+type opener func() (Sink, error)

@@ -1,5 +1,7 @@
 package replicated
 
+import "context"
+
 // ReadAll returns the records of messages that begin with number 1, and where each ends, by
 // owner.
 func ReadAll(messages []Message) (records []Read, err error) {
@@ -45,3 +47,11 @@ func CheckVersion(version string) (accepted, warned bool) {
 
 // RestoreOne restores one snapshot.
 var RestoreOne = restore
+
+// AddStream makes the stream of one more shard.
+func (j *JetStream) AddStream(ctx context.Context, shard int) error {
+	return j.openStream(ctx, j.o.logConfig(shard))
+}
+
+// Epoch returns that of this owner: higher than those of all before it.
+func (l *Log) Epoch() uint64 { return l.epoch }

@@ -64,7 +64,7 @@ const (
 )
 
 // Log is a shard's log as its owner writes it. It implements checkpoint.Log: its methods are
-// called from one goroutine, but for Offset and Epoch.
+// called from one goroutine, but for Offset.
 type Log struct {
 	stream Stream
 	o      Options
@@ -188,9 +188,6 @@ func (l *Log) Offset() uint64 { return l.last.Load() }
 func (l *Log) at() checkpoint.Point {
 	return checkpoint.Point{Offset: l.last.Load(), Trail: l.trail.String()}
 }
-
-// Epoch returns that of this owner: higher than those of all before it.
-func (l *Log) Epoch() uint64 { return l.epoch }
 
 // append stores data as a record.
 func (l *Log) append(ctx context.Context, kind string, data []byte) (checkpoint.Point, error) {

@@ -48,7 +48,6 @@ type Options struct {
 
 // Bridge is the service. New makes it, Run runs it.
 type Bridge struct {
-	version  string
 	load     func() (*configs.Config, error)
 	log      *slog.Logger
 	registry *prometheus.Registry
@@ -100,7 +99,7 @@ func New(ctx context.Context, config *configs.Config, o Options) (*Bridge, error
 
 // newBridge returns a Bridge without state and parts.
 func newBridge(config *configs.Config, o Options) *Bridge {
-	b := &Bridge{version: o.Version, load: o.Load, log: o.Log, registry: prometheus.NewRegistry()}
+	b := &Bridge{load: o.Load, log: o.Log, registry: prometheus.NewRegistry()}
 	b.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo(o))
 	b.watched.sources, b.reloaded = o.Files, make(chan struct{}, 1)
 	b.watched.start(config)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"ndrbridge/configs"
 	"ndrbridge/internal/lease"
 )
 
@@ -65,12 +66,9 @@ func (m member) yields(shard int) bool { return slices.Contains(m.Yields, shard)
 
 // report returns what m published about a shard; ok is false if it neither owns nor follows it.
 func (m member) report(shard int) (r report, ok bool) {
-	r, ok = m.Shards[shardName(shard)]
+	r, ok = m.Shards[configs.ShardName(shard)]
 	return r, ok
 }
-
-// shardName returns a shard's number as it is shown: 03.
-func shardName(shard int) string { return fmt.Sprintf("%02d", shard) }
 
 // maxTerm bounds the term that an entry may claim.
 const maxTerm = time.Hour

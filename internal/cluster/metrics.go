@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/configs"
 )
 
 // Metrics are the metrics of this member and its shards. A Node fills them.
@@ -70,7 +71,7 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 	}
 	gauge(membersDesc, float64(len(n.members.current().members)))
 	for _, s := range n.shards {
-		name := shardName(s.number)
+		name := configs.ShardName(s.number)
 		r, _ := s.report()
 		lost := 0.0
 		if r.Lost {
@@ -103,7 +104,7 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 // what n knows from then on.
 func (m *Metrics) begin(n *Node) {
 	for _, s := range n.shards {
-		name := shardName(s.number)
+		name := configs.ShardName(s.number)
 		m.takeovers.WithLabelValues(name)
 		m.fenced.WithLabelValues(name)
 		m.resends.WithLabelValues(name)
@@ -114,17 +115,17 @@ func (m *Metrics) begin(n *Node) {
 
 // tookOver counts that this member became the owner of a shard.
 func (m *Metrics) tookOver(shard int) {
-	m.takeovers.WithLabelValues(shardName(shard)).Inc()
+	m.takeovers.WithLabelValues(configs.ShardName(shard)).Inc()
 }
 
 // lost counts that another member took a shard that this one owned.
 func (m *Metrics) lost(shard int) {
-	m.fenced.WithLabelValues(shardName(shard)).Inc()
+	m.fenced.WithLabelValues(configs.ShardName(shard)).Inc()
 }
 
 // ofLog returns the metrics of a shard's log.
 func (m *Metrics) ofLog(shard int) replicated.Metrics {
-	name := shardName(shard)
+	name := configs.ShardName(shard)
 	append, resends := m.append.WithLabelValues(name), m.resends.WithLabelValues(name)
 	return replicated.Metrics{
 		Appended: func(took time.Duration, _ int) { append.Observe(took.Seconds()) },

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
 )
 
 // Node is a member of a cluster. Its methods are safe for concurrent use.
@@ -120,7 +121,7 @@ func (n *Node) NotReady() (reasons []string) {
 	}
 	for _, s := range n.shards {
 		if reason := s.notReady(); reason != "" {
-			reasons = append(reasons, "shard "+shardName(s.number)+": "+reason)
+			reasons = append(reasons, "shard "+configs.ShardName(s.number)+": "+reason)
 		}
 	}
 	return reasons
@@ -136,7 +137,7 @@ func (n *Node) entry() member {
 	for _, s := range n.shards {
 		r, yields := s.report()
 		if r.Role != "" || r.Lost {
-			m.Shards[shardName(s.number)] = r
+			m.Shards[configs.ShardName(s.number)] = r
 		}
 		if yields || stopping {
 			m.Yields = append(m.Yields, s.number)

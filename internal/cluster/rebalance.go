@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 )
 
@@ -58,7 +59,7 @@ func (n *Node) balance(ctx context.Context) {
 		}
 		if shard, to, ok := v.rebalance(now); ok {
 			moved = now
-			n.o.Log.Info("the shard is handed over to its preferred owner", "shard", shardName(shard), "to", to.ID)
+			n.o.Log.Info("the shard is handed over to its preferred owner", "shard", configs.ShardName(shard), "to", to.ID)
 			n.shards[shard].handOver()
 		}
 	}
@@ -100,7 +101,7 @@ func (n *Node) Handover(ctx context.Context, what admin.Handover) error {
 	for _, s := range owned {
 		for n.members.current().ownedByOther(s.number) == "" {
 			if !sleep(ctx, n.o.Clock, n.o.tick(), nil) {
-				return fmt.Errorf("hand over shard %s: no other member owns it yet: %w", shardName(s.number), context.Cause(ctx))
+				return fmt.Errorf("hand over shard %s: no other member owns it yet: %w", configs.ShardName(s.number), context.Cause(ctx))
 			}
 		}
 	}
@@ -116,7 +117,7 @@ func (n *Node) awaitSuccessors(ctx context.Context, shards []*shard) error {
 		if i < 0 {
 			return nil
 		}
-		err := fmt.Errorf("hand over shard %s: no other member follows it and has caught up; wait until 'ndrbridge cluster status' shows a follower whose BEHIND is 0, then repeat it", shardName(shards[i].number))
+		err := fmt.Errorf("hand over shard %s: no other member follows it and has caught up; wait until 'ndrbridge cluster status' shows a follower whose BEHIND is 0, then repeat it", configs.ShardName(shards[i].number))
 		if n.o.Clock.Now()-began >= n.o.gone(n.o.Term) {
 			return err
 		}
@@ -141,15 +142,15 @@ func (n *Node) toHandOver(v *view, what admin.Handover) ([]*shard, error) {
 	}
 	number := *what.Shard
 	if number < 0 || number >= len(n.shards) {
-		return nil, fmt.Errorf("%w shard %d: the cluster has 00 to %s", admin.ErrUnknown, number, shardName(len(n.shards)-1))
+		return nil, fmt.Errorf("%w shard %d: the cluster has 00 to %s", admin.ErrUnknown, number, configs.ShardName(len(n.shards)-1))
 	}
 	if s := n.shards[number]; s.owned() {
 		return []*shard{s}, nil
 	}
 	if owner := v.ownedByOther(number); owner != "" {
-		return nil, fmt.Errorf("hand over shard %s: member %s owns it; ask that member", shardName(number), owner)
+		return nil, fmt.Errorf("hand over shard %s: member %s owns it; ask that member", configs.ShardName(number), owner)
 	}
-	return nil, fmt.Errorf("hand over shard %s: it has no owner, so there is nothing to hand over; see 'ndrbridge cluster status'", shardName(number))
+	return nil, fmt.Errorf("hand over shard %s: it has no owner, so there is nothing to hand over; see 'ndrbridge cluster status'", configs.ShardName(number))
 }
 
 // successor reports whether another member can take the shard as soon as it is released.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/lease"
 )
@@ -22,7 +23,7 @@ type recovery struct {
 // does not exist, and another error if a member owns the shard.
 func (n *Node) Recover(ctx context.Context, what admin.Recovery) error {
 	if *what.Shard < 0 || *what.Shard >= len(n.shards) {
-		return fmt.Errorf("%w shard %d: the cluster has 00 to %s", admin.ErrUnknown, *what.Shard, shardName(len(n.shards)-1))
+		return fmt.Errorf("%w shard %d: the cluster has 00 to %s", admin.ErrUnknown, *what.Shard, configs.ShardName(len(n.shards)-1))
 	}
 	if what.From != n.o.Member {
 		return fmt.Errorf("%w member %q: name a live one, whose copy is to be used", admin.ErrUnknown, what.From)
@@ -35,7 +36,7 @@ func (n *Node) Recover(ctx context.Context, what admin.Recovery) error {
 		err = s.accept(request)
 	}
 	if err != nil {
-		return fmt.Errorf("recover shard %s: %w", shardName(s.number), err)
+		return fmt.Errorf("recover shard %s: %w", configs.ShardName(s.number), err)
 	}
 	select {
 	case err = <-request.done:
@@ -45,7 +46,7 @@ func (n *Node) Recover(ctx context.Context, what admin.Recovery) error {
 		err = errors.New("the member stops; name another one, or start it again")
 	}
 	if err != nil {
-		return fmt.Errorf("recover shard %s: %w", shardName(s.number), err)
+		return fmt.Errorf("recover shard %s: %w", configs.ShardName(s.number), err)
 	}
 	return nil
 }

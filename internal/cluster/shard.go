@@ -10,6 +10,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/configs"
 )
 
 // state is what a member does with a shard. See the package comment.
@@ -54,7 +55,7 @@ type shard struct {
 func newShard(o *Options, m *members, instance string, number int) *shard {
 	return &shard{
 		o: o, members: m, instance: instance, number: number, storage: o.Storage(number),
-		log: o.Log.With("shard", shardName(number)), state: stateAway,
+		log: o.Log.With("shard", configs.ShardName(number)), state: stateAway,
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"ndrbridge/configs"
 )
 
 // TestWeightIsFixed fails if the function changes: members of two versions would not
@@ -95,7 +97,7 @@ func TestMembersThatCannotOrShouldNotOwn(t *testing.T) {
 	all := make([]int, shards)
 	unables := make(map[string]report)
 	for shard := range shards {
-		all[shard], unables[shardName(shard)] = shard, unable
+		all[shard], unables[configs.ShardName(shard)] = shard, unable
 	}
 	for name, c := range map[string]struct {
 		change member // what a is besides its name
@@ -133,7 +135,7 @@ func TestShardThatAMemberCannotOwnMovesNoOther(t *testing.T) {
 	const shards = 16
 	before := rank(named("a", "b", "c"), shards)
 	for failing := range shards {
-		after := rank(append(named("b", "c"), member{ID: "a", Shards: map[string]report{shardName(failing): unable}}), shards)
+		after := rank(append(named("b", "c"), member{ID: "a", Shards: map[string]report{configs.ShardName(failing): unable}}), shards)
 		for shard := range shards {
 			if shard == failing {
 				continue

@@ -118,9 +118,8 @@ func (p *Pipeline) Open(ctx context.Context, config *configs.Config) (err error)
 		p.log.Info("the state was converted to this version's layout; remove the copy when you will not return to the earlier version", "state", config.State, "copy", kept)
 	}
 	p.registered.MustRegister(collector{p.store, &p.current})
-	var failed PartErrors
-	all, others := p.build(ctx, config, new(runtime))
-	if err := append(failed, others...).Join(); err != nil {
+	all, failed := p.build(ctx, config, new(runtime))
+	if err := failed.Join(); err != nil {
 		return err
 	}
 	stats, err := p.registerSinks(ctx, config.Sinks, p.ownEvents(config))

@@ -5,5 +5,8 @@ import (
 	"time"
 )
 
+// WriterStore is the part of the state that a Writer uses.
+type WriterStore = writerStore
+
 // Step is one step of Run.
 func (w *Writer) Step(ctx context.Context) (pause time.Duration) { return w.step(ctx, ctx) }

@@ -34,9 +34,9 @@ type WriterOptions struct {
 	Metrics *WriterMetrics
 }
 
-// WriterStore is the part of the state that a Writer uses. *checkpoint.Store implements it,
+// writerStore is the part of the state that a Writer uses. *checkpoint.Store implements it,
 // and documents the methods.
-type WriterStore interface {
+type writerStore interface {
 	Commands(ctx context.Context, f checkpoint.CommandFilter, after uint64, limit int) ([]checkpoint.Command, error)
 	Command(ctx context.Context, id uint64) (c checkpoint.Command, found bool, err error)
 	WaitCommands(ctx context.Context, after uint64) error
@@ -55,7 +55,7 @@ type WriterStore interface {
 //   - Nothing is written before the state holds it.
 type Writer struct {
 	client    client
-	store     WriterStore
+	store     writerStore
 	ownWrites *OwnWrites
 	o         WriterOptions
 	events    transform.Encoder
@@ -80,7 +80,7 @@ type Status struct {
 
 // NewWriter returns a Writer that continues from the commands in store. It shares
 // ownWrites with the pollers of the appliance's detections.
-func NewWriter(client client, store WriterStore, ownWrites *OwnWrites, o WriterOptions) *Writer {
+func NewWriter(client client, store writerStore, ownWrites *OwnWrites, o WriterOptions) *Writer {
 	w := &Writer{
 		client: client, store: store, ownWrites: ownWrites, o: o,
 		events:    transform.Encoder{Appliance: o.Appliance},

@@ -14,7 +14,7 @@ import (
 
 // Check checks that the file can be written, without creating or changing it.
 func Check(o Options) []finding.Finding {
-	if o.Path == Stdout {
+	if o.Path == stdout {
 		return []finding.Finding{{Step: "file", Result: finding.OK, Detail: "events go to standard output"}}
 	}
 	found := CheckPath("file", o.Path, "path")

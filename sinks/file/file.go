@@ -16,8 +16,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// Stdout is the path of standard output.
-const Stdout = "-"
+// stdout is the path of standard output.
+const stdout = "-"
 
 // Options configure a Sink.
 type Options struct {
@@ -67,9 +67,9 @@ func New(o Options) (*Sink, error) {
 		return nil, errors.New("file: path is empty")
 	case o.MaxBytes < 0:
 		return nil, fmt.Errorf("file: max_bytes %d is negative", o.MaxBytes)
-	case o.Path != Stdout && o.MaxBytes > 0 && o.Keep < 1:
+	case o.Path != stdout && o.MaxBytes > 0 && o.Keep < 1:
 		return nil, fmt.Errorf("file: keep is %d, but rotation needs at least one file to rotate to", o.Keep)
-	case o.Path != Stdout:
+	case o.Path != stdout:
 		logger := o.Log
 		if logger == nil {
 			logger = slog.New(slog.DiscardHandler)

@@ -105,7 +105,7 @@ func TestConformance(t *testing.T) {
 			out := &flaky{space: -1}
 			return sinktest.Target{
 				Open: func(_ *lease.Lease) (sinks.Sink, error) {
-					return file.New(file.Options{Path: file.Stdout, Out: out})
+					return file.New(file.Options{Path: "-", Out: out})
 				},
 				Received: func() ([]event.Event, error) { return decode(out.written.Bytes()) },
 				Local:    true,
@@ -169,7 +169,7 @@ func TestEventIsOneLine(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out bytes.Buffer
-			send(t, open(t, file.Options{Path: file.Stdout, Out: &out}), e, e)
+			send(t, open(t, file.Options{Path: "-", Out: &out}), e, e)
 			line, rest, _ := strings.Cut(out.String(), "\n")
 			if rest != line+"\n" {
 				t.Fatalf("not two lines: %q", out.String())
@@ -199,7 +199,7 @@ func TestStandardOutput(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			out := &flaky{space: test.space, err: syscall.EIO}
-			s := open(t, file.Options{Path: file.Stdout, Out: out})
+			s := open(t, file.Options{Path: "-", Out: out})
 			for range 2 {
 				err := s.Send(t.Context(), events)
 				if class, _ := failure.ClassOf(err); err == nil || class != failure.Transient {
@@ -226,7 +226,7 @@ func TestStandardOutput(t *testing.T) {
 		}
 		defer w.Close()
 		r.Close()
-		s := open(t, file.Options{Path: file.Stdout, Out: w})
+		s := open(t, file.Options{Path: "-", Out: w})
 		err = s.Send(t.Context(), events)
 		if class, _ := failure.ClassOf(err); err == nil || class != failure.Halted {
 			t.Errorf("class %s: %v", class, err)
@@ -237,7 +237,7 @@ func TestStandardOutput(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := open(t, file.Options{Path: file.Stdout, Out: w})
+		s := open(t, file.Options{Path: "-", Out: w})
 		send(t, s, events[0])
 		s.Close()
 		if _, err := io.WriteString(w, "more\n"); err != nil {
@@ -506,7 +506,7 @@ func BenchmarkSend(b *testing.B) {
 		name    string
 		options file.Options
 	}{
-		{"standard output", file.Options{Path: file.Stdout, Out: io.Discard}},
+		{"standard output", file.Options{Path: "-", Out: io.Discard}},
 		{"file", file.Options{Path: filepath.Join(b.TempDir(), "x"), MaxBytes: 64 << 20, Keep: 1}},
 	} {
 		b.Run(bench.name, func(b *testing.B) {

@@ -125,7 +125,7 @@ func (l *log) open() (err error) {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return failure.Errorf(failure.Halted, "%s is not a regular file: use %q for standard output", l.path, Stdout)
+		return failure.Errorf(failure.Halted, "%s is not a regular file: use %q for standard output", l.path, stdout)
 	}
 	if err := lock(file); err != nil {
 		return err

@@ -22,9 +22,9 @@ import (
 	"ndrbridge/transform"
 )
 
-// Test is a test of a configuration: events, the sinks that must receive them, and what
+// test is a test of a configuration: events, the sinks that must receive them, and what
 // these must send.
-type Test struct {
+type test struct {
 	Name string `yaml:"name"`
 	// Events arrive together, in this order.
 	Events []event `yaml:"events"`
@@ -81,7 +81,7 @@ const maxFile = 16 << 20
 
 // ReadTests reads the tests of a file. An error names the file and, where possible, the
 // line.
-func ReadTests(path string) ([]Test, error) {
+func ReadTests(path string) ([]test, error) {
 	text, err := readBounded(path)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func ReadTests(path string) ([]Test, error) {
 		return nil, configs.SyntaxError(path, err, text)
 	}
 	var document struct {
-		Tests []Test `yaml:"tests"`
+		Tests []test `yaml:"tests"`
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
@@ -176,7 +176,7 @@ func reworded(path string, err error) error {
 	var errs []error
 	for _, mistake := range mistakes.Errors {
 		if parts := unknownKey.FindStringSubmatch(mistake); parts != nil {
-			known := map[string]any{"Test": Test{}, "event": event{}, "output": output{}}[parts[3]]
+			known := map[string]any{"test": test{}, "event": event{}, "output": output{}}[parts[3]]
 			mistake = fmt.Sprintf("%s:%s: %s is not a known key; the keys here are %s", path, parts[1], parts[2], strings.Join(keysOf(known), ", "))
 		}
 		if parts := wrongType.FindStringSubmatch(mistake); parts != nil {
@@ -202,7 +202,7 @@ func keysOf(of any) []string {
 }
 
 // check returns an error if the test is incomplete.
-func (t *Test) check() error {
+func (t *test) check() error {
 	switch {
 	case t.Name == "":
 		return errors.New("the test has no name")
@@ -241,7 +241,7 @@ func (e event) check() error {
 }
 
 // eventsOf returns the events of a test.
-func (r *Router) eventsOf(t *Test) ([]transform.Event, error) {
+func (r *Router) eventsOf(t *test) ([]transform.Event, error) {
 	var events []transform.Event
 	for i, e := range t.Events {
 		some, err := r.make(e, filepath.Dir(t.File))
@@ -311,4 +311,4 @@ func (r *Router) Fixture(s fixture.Spec) (transform.Event, error) {
 }
 
 // outputs returns the names of the sinks with expected output.
-func (t *Test) outputs() []string { return slices.Sorted(maps.Keys(t.Output)) }
+func (t *test) outputs() []string { return slices.Sorted(maps.Keys(t.Output)) }

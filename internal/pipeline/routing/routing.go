@@ -16,7 +16,6 @@ import (
 
 // Router decides which sinks of a configuration receive an event.
 type Router struct {
-	events configs.Events
 	// appliance is the name of the first appliance.
 	appliance string
 	sinks     []*sink
@@ -61,7 +60,7 @@ func New(config *configs.Config, version string, only ...string) (*Router, error
 			return nil, unknownSink(name, names)
 		}
 	}
-	r := &Router{events: config.Events, appliance: "hq"}
+	r := &Router{appliance: "hq"}
 	if len(config.Appliances) > 0 {
 		r.appliance = config.Appliances[0].Name
 	}

@@ -15,7 +15,7 @@ import (
 
 // Run runs a test. It returns what differs from the expectations, for people, of several
 // lines each; none if the test passes. The error means that the test cannot be run.
-func (r *Router) Run(t Test) ([]string, error) {
+func (r *Router) Run(t test) ([]string, error) {
 	events, err := r.eventsOf(&t)
 	if err != nil {
 		return nil, err
