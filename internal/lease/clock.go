@@ -17,13 +17,14 @@ type Clock interface {
 
 // System returns the clock of this machine. On systems other than Linux its Now stands
 // still while the machine is suspended, of which only Wall gives notice.
-func System() Clock { return newSystemClock() }
+func System() Clock { return systemClock{} }
 
-// timers are the wall clock and the timers of every system.
-type timers struct{}
+type systemClock struct{}
 
-func (timers) Wall() time.Time { return time.Now() }
+func (systemClock) Now() time.Duration { return sinceStart() }
 
-func (timers) AfterFunc(d time.Duration, f func()) (stop func() bool) {
+func (systemClock) Wall() time.Time { return time.Now() }
+
+func (systemClock) AfterFunc(d time.Duration, f func()) (stop func() bool) {
 	return time.AfterFunc(d, f).Stop
 }

@@ -4,11 +4,7 @@ package lease
 
 import "time"
 
-type systemClock struct {
-	timers
-	start time.Time
-}
+var start = time.Now()
 
-func newSystemClock() systemClock { return systemClock{start: time.Now()} }
-
-func (c systemClock) Now() time.Duration { return time.Since(c.start) }
+// sinceStart returns the time since the process started.
+func sinceStart() time.Duration { return time.Since(start) }
