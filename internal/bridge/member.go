@@ -30,7 +30,6 @@ import (
 type member struct {
 	version  string
 	log      *slog.Logger
-	registry prometheus.Registerer
 	started  time.Time
 	reload   reload
 	change   func(*cluster.Options) // applied before the node is made; nil: none
@@ -52,7 +51,7 @@ type member struct {
 func newMember(o pipeline.Options, change func(*cluster.Options)) *member {
 	m := &member{
 		loader:  pipeline.NewLoader(o.LoadTimeout, nil),
-		version: o.Version, log: o.Log, started: o.Started, registry: o.Registerer, reload: o.Reload, change: change, setLevel: o.Applied,
+		version: o.Version, log: o.Log, started: o.Started, reload: o.Reload, change: change, setLevel: o.Applied,
 		waiting: errors.New("the connection is being established"),
 		metrics: cluster.NewMetrics(o.Registerer),
 		// The pipelines have the same metrics with a shard.
@@ -200,25 +199,20 @@ func (m *member) NotReady() []string {
 // then means that nothing was changed. An error of a shard says so; the others have the
 // new configuration.
 func (m *member) Reload(ctx context.Context, load func(current *configs.Config) (*configs.Config, error)) ([]string, error) {
-	type loaded struct {
-		current, next *configs.Config
-		err           error
-	}
-	found, done, err := pipeline.Load(ctx, m.loader, func(ctx context.Context) loaded {
-		current := m.Config()
-		next, err := load(current)
-		if err == nil {
-			err = m.Try(ctx, next).Join()
+	var current, next *configs.Config
+	var failed error
+	done, err := m.loader.Load(ctx, func(ctx context.Context) {
+		current = m.Config()
+		if next, failed = load(current); failed == nil {
+			failed = m.Try(ctx, next).Join()
 		}
-		return loaded{current, next, err}
-	}, func(loaded) {})
+	}, func() {})
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	current, next := found.current, found.next
-	if found.err != nil {
-		return nil, found.err
+	if failed != nil {
+		return nil, failed
 	}
 	m.setLevel(next)
 	changes, err := m.shards.reload(ctx, next)

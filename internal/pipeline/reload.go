@@ -23,9 +23,8 @@ import (
 // about to return, and admin.ErrBusy if an earlier reload is still running. Reloads run one at
 // a time.
 func (p *Pipeline) Reload(ctx context.Context, load func(current *configs.Config) (*configs.Config, error)) (changes []string, err error) {
-	next, done, err := Load(ctx, p.loader, func(ctx context.Context) successor {
-		return p.makeSuccessor(ctx, load)
-	}, successor.close)
+	var next successor
+	done, err := p.loader.Load(ctx, func(ctx context.Context) { next = p.makeSuccessor(ctx, load) }, func() { next.close() })
 	if err != nil {
 		return nil, err
 	}
