@@ -39,12 +39,6 @@ type Read struct {
 	Record      string
 }
 
-// CheckVersion reports whether a server of a version is accepted, and with a warning.
-func CheckVersion(version string) (accepted, warned bool) {
-	f := checkVersion(version)
-	return f == nil || f.Warning, f != nil && f.Warning
-}
-
 // RestoreOne restores one snapshot.
 var RestoreOne = restore
 

@@ -39,6 +39,12 @@ func TestOpenJetStreamRefuses(t *testing.T) {
 			o.Users = []*server.User{{Username: "u", Password: "p", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{"x"}}}}}
 			o.NoAuthUser = "u"
 		}, want: `Permissions Violation for Publish to "$JS.API.INFO"`},
+		{name: "an account without JetStream", server: func(o *server.Options) {
+			account := server.NewAccount("bridges")
+			o.Accounts = []*server.Account{account, server.NewAccount("others")}
+			o.Users = []*server.User{{Username: "u", Password: "p", Account: account}}
+			o.NoAuthUser = "u"
+		}, want: "for the account"},
 		{name: "a subject of another stream", prepare: stream(func(c *jetstream.StreamConfig) { c.Name = "other" }), want: "another stream has the subjects"},
 		limited("subjects are", func(c *jetstream.StreamConfig) { c.Subjects = []string{"x"} }),
 		limited("storage is", func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }),
@@ -152,29 +158,6 @@ func TestOpenJetStreamAgain(t *testing.T) {
 		}
 		if _, err := j.Bucket().PutString(t.Context(), "k", "v"); err != nil {
 			t.Error(err)
-		}
-	}
-}
-
-func TestServerVersions(t *testing.T) {
-	for _, c := range []struct {
-		version  string
-		accepted bool
-		warned   bool
-	}{
-		{"2.9.25", false, false},
-		{"2.10.22", false, false},
-		{"2.10.23", true, true},
-		{"2.12.2", true, true},
-		{"2.12.3", true, false},
-		{"2.14.0-RC.1", true, false},
-		{"3.0.0", true, false},
-		{"custom", true, true},
-		{"", true, true},
-	} {
-		accepted, warned := replicated.CheckVersion(c.version)
-		if accepted != c.accepted || warned != c.warned {
-			t.Errorf("%q: accepted %t with a warning %t, want %t, %t", c.version, accepted, warned, c.accepted, c.warned)
 		}
 	}
 }

@@ -163,6 +163,7 @@ func TestTheDocumentedRightsSuffice(t *testing.T) {
 		return len(seen.Shards) == 1 && len(seen.Shards[0].Followers) == 2 &&
 			!slices.ContainsFunc(seen.Shards[0].Followers, func(f admin.ClusterFollower) bool { return f.Behind > 0 })
 	})
+	three.stop() // it removes its entry
 	for _, m := range []*clusterMember{one, two, three} {
 		if m.log.hasLine("reported an error") {
 			t.Errorf("%s was refused something", m.name)

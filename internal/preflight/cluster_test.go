@@ -186,6 +186,9 @@ func TestCheckReportsOldServersOfACluster(t *testing.T) {
 		"2.10.23":       {Result: finding.Warning, Detail: "while servers join or leave", Advice: "2.12.3"},
 		"2.12.2-beta.1": {Result: finding.Warning, Detail: "while servers join or leave", Advice: "2.12.3"},
 		"2.12.3":        {Result: finding.OK, Detail: "nats-server 2.12.3"},
+		"2.14.0-RC.1":   {Result: finding.OK, Detail: "nats-server 2.14.0-RC.1"},
+		"3.0.0":         {Result: finding.OK, Detail: "nats-server 3.0.0"},
+		"custom":        {Result: finding.Warning, Detail: `reports the version "custom"`, Advice: "2.12.3"},
 		"2.100.0":       {Result: finding.OK, Detail: "nats-server 2.100.0"},
 		"3":             {Result: finding.Warning, Detail: `reports the version "3"`, Advice: "2.12.3"},
 	} {
