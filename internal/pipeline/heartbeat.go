@@ -4,51 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/configs"
 	"ndrbridge/transform"
 )
 
-// heartbeat journals a periodic event, by which receivers can distinguish silence from
-// a bridge that is gone.
-type heartbeat struct {
-	config  configs.Events
-	every   time.Duration // 0: never
-	events  transform.Encoder
-	store   *checkpoint.Store
-	version string
-	started time.Time // start of the process
-	log     *slog.Logger
+// heartbeatPart is the name of the part that startHeartbeat starts.
+const heartbeatPart = "heartbeat"
+
+// startHeartbeat starts to journal a periodic event, by which receivers can distinguish
+// silence from a bridge that is gone. If every is 0, it starts nothing that lasts.
+func (p *Pipeline) startHeartbeat(ctx context.Context, every time.Duration) {
+	p.parts.start(ctx, heartbeatPart, sourcePhase, prompt(func(ctx context.Context) { p.sendHeartbeats(ctx, every) }))
 }
 
-// buildHeartbeat returns current if its configuration is unchanged, or a new heartbeat.
-func (p *Pipeline) buildHeartbeat(config *configs.Config, current *heartbeat) *heartbeat {
-	e := config.Events
-	if current != nil && current.config == e {
-		return current
-	}
-	return &heartbeat{
-		config: e, every: time.Duration(e.Heartbeat),
-		events: p.ownEvents(config),
-		store:  p.store, version: p.version, started: p.started, log: p.log,
-	}
-}
-
-func (h *heartbeat) name() string { return "heartbeat" }
-
-func (h *heartbeat) start(l lifetimes, ps *partSet) {
-	ps.start(l.sources, h.name(), sourcePhase, prompt(h.run))
-}
-
-// run journals an event at each interval until ctx is done.
-func (h *heartbeat) run(ctx context.Context) {
-	if h.every == 0 {
+// sendHeartbeats journals an event at each interval until ctx is done.
+func (p *Pipeline) sendHeartbeats(ctx context.Context, every time.Duration) {
+	if every == 0 {
 		return
 	}
-	ticker := time.NewTicker(h.every)
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
 		select {
@@ -58,34 +34,22 @@ func (h *heartbeat) run(ctx context.Context) {
 		}
 		// An event that waits for space in the journal is dropped in favour of the
 		// next, so that none is old when it is journalled.
-		limited, cancel := context.WithTimeout(ctx, h.every)
-		err := h.emit(limited)
+		limited, cancel := context.WithTimeout(ctx, every)
+		now := time.Now()
+		event, err := p.ownEvents().Heartbeat(p.version, p.started, now)
+		if err == nil {
+			err = journal(limited, p.store, event, now, true)
+		}
 		if err != nil && limited.Err() == nil {
-			h.log.Warn("failed to journal a heartbeat", "error", err)
+			p.log.Warn("failed to journal a heartbeat", "error", err)
 		}
 		cancel()
 	}
 }
 
-func (h *heartbeat) emit(ctx context.Context) error {
-	now := time.Now()
-	event, err := h.events.Heartbeat(h.version, h.started, now)
-	if err != nil {
-		return err
-	}
-	return journal(ctx, h.store, event, now, true)
-}
-
-// OwnEvents returns the encoder of events that concern no appliance.
-func OwnEvents(config *configs.Config) transform.Encoder {
-	return transform.Encoder{Appliance: transform.Bridge}
-}
-
-// ownEvents is OwnEvents for this pipeline's journal.
-func (p *Pipeline) ownEvents(config *configs.Config) transform.Encoder {
-	e := OwnEvents(config)
-	e.Shard = p.shard.name()
-	return e
+// ownEvents returns the encoder of events that concern no appliance.
+func (p *Pipeline) ownEvents() transform.Encoder {
+	return transform.Encoder{Appliance: transform.Bridge, Shard: p.shard.name()}
 }
 
 // journal commits an event that concerns no appliance. If the journal is full, it

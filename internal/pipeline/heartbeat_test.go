@@ -8,20 +8,17 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/configs"
 	"ndrbridge/transform"
 )
 
-// newTestHeartbeat returns a heartbeat with an interval of one minute, and its state.
-func newTestHeartbeat(t *testing.T, limits checkpoint.Limits) (*heartbeat, *checkpoint.Store) {
+// withState returns a pipeline that has a state and no parts.
+func withState(t *testing.T, limits checkpoint.Limits) (*Pipeline, *checkpoint.Store) {
 	t.Helper()
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{Limits: limits})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Pipeline{version: "test", store: store, started: time.Now(), log: slog.New(slog.DiscardHandler)}
-	config := &configs.Config{Events: configs.Events{Heartbeat: configs.Duration(time.Minute)}}
-	return p.buildHeartbeat(config, nil), store
+	return &Pipeline{version: "test", store: store, started: time.Now(), log: slog.New(slog.DiscardHandler)}, store
 }
 
 // heartbeats returns the heartbeats in the journal.
@@ -43,13 +40,12 @@ func heartbeats(t *testing.T, store *checkpoint.Store) []transform.Event {
 func TestHeartbeat(t *testing.T) {
 	t.Run("at the configured interval", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			h, store := newTestHeartbeat(t, checkpoint.Limits{})
+			p, store := withState(t, checkpoint.Limits{})
 			defer store.Close()
 			start := time.Now()
-			var ps partSet
-			h.start(lifetimes{sources: t.Context(), sinks: t.Context()}, &ps)
+			p.startHeartbeat(t.Context(), time.Minute)
 			time.Sleep(5*time.Minute + time.Second)
-			endAll(t, &ps)
+			endAll(t, &p.parts)
 			all := heartbeats(t, store)
 			if len(all) != 5 {
 				t.Fatalf("%d heartbeats", len(all))
@@ -63,13 +59,13 @@ func TestHeartbeat(t *testing.T) {
 	})
 	t.Run("again after a restart", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			h, store := newTestHeartbeat(t, checkpoint.Limits{})
+			p, store := withState(t, checkpoint.Limits{})
 			defer store.Close()
 			for range 2 {
-				var ps partSet
-				h.start(lifetimes{sources: t.Context(), sinks: t.Context()}, &ps)
+				p.startHeartbeat(t.Context(), time.Minute)
 				time.Sleep(time.Minute + time.Second)
-				endAll(t, &ps)
+				endAll(t, &p.parts)
+				p.parts = partSet{} // the next start's
 			}
 			if n := len(heartbeats(t, store)); n != 2 {
 				t.Errorf("%d heartbeats", n)
@@ -78,10 +74,9 @@ func TestHeartbeat(t *testing.T) {
 	})
 	t.Run("heartbeats that wait for space do not accumulate", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			h, store := newTestHeartbeat(t, checkpoint.Limits{MaxBytes: 1})
+			p, store := withState(t, checkpoint.Limits{MaxBytes: 1})
 			defer store.Close()
-			var ps partSet
-			h.start(lifetimes{sources: t.Context(), sinks: t.Context()}, &ps)
+			p.startHeartbeat(t.Context(), time.Minute)
 			time.Sleep(time.Hour + time.Second)
 			if n := len(heartbeats(t, store)); n != 1 { // one commit may pass the bound
 				t.Errorf("%d heartbeats in a full journal", n)
@@ -92,18 +87,16 @@ func TestHeartbeat(t *testing.T) {
 			if len(all) != 2 || time.Since(all[1].Time) > time.Minute {
 				t.Errorf("with space there are %d heartbeats, the last of %s", len(all), all[len(all)-1].Time)
 			}
-			endAll(t, &ps)
+			endAll(t, &p.parts)
 		})
 	})
 	t.Run("it is off by default", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			h, store := newTestHeartbeat(t, checkpoint.Limits{})
+			p, store := withState(t, checkpoint.Limits{})
 			defer store.Close()
-			h.every = 0
-			var ps partSet
-			h.start(lifetimes{sources: t.Context(), sinks: t.Context()}, &ps)
+			p.startHeartbeat(t.Context(), 0)
 			synctest.Wait()
-			if len(ps.of(h.name())) > 0 {
+			if len(p.parts.of(heartbeatPart)) > 0 {
 				t.Error("it has not ended by itself")
 			}
 		})

@@ -72,7 +72,7 @@ sinks: `+sinks), nil)
 		now = new(runtime)
 	}
 	for _, sink := range s.config.Sinks {
-		p, err := s.buildSink(sink, s.config, now.sink(sink.Name))
+		p, err := s.buildSink(sink, now.sink(sink.Name))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -91,7 +91,7 @@ func (d *identityDetector) reused(ctx context.Context, r poller.ReusedID) error 
 func (d *identityDetector) change(ctx context.Context, f func(*Identity) (reason string)) (replaced bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	before, p, err := readIdentity(ctx, d.store, d.source)
+	before, p, err := storedIdentity(ctx, d.store, d.source)
 	if err != nil {
 		return false, err
 	}
@@ -113,22 +113,22 @@ func (d *identityDetector) change(ctx context.Context, f func(*Identity) (reason
 
 // ReadIdentity returns the stored identity of an appliance, and whether there is one.
 func ReadIdentity(ctx context.Context, store *checkpoint.Store, appliance string) (k Identity, found bool, err error) {
-	committed, k, err := readIdentity(ctx, store, identitySource(appliance))
+	committed, k, err := storedIdentity(ctx, store, identitySource(appliance))
 	return k, committed != nil, err
 }
 
 // forgetIdentity drops the stored identity of an appliance and the finding that it was replaced.
 // It reports whether there was one.
 func forgetIdentity(ctx context.Context, store *checkpoint.Store, appliance string) (found bool, err error) {
-	committed, _, err := readIdentity(ctx, store, identitySource(appliance))
+	committed, _, err := storedIdentity(ctx, store, identitySource(appliance))
 	if err != nil || committed == nil {
 		return false, err
 	}
 	return true, store.Commit(ctx, checkpoint.Commit{Source: identitySource(appliance), Expect: committed, Position: []byte("{}")})
 }
 
-// readIdentity returns the stored identity and its encoding, which is nil if there is none.
-func readIdentity(ctx context.Context, store *checkpoint.Store, source checkpoint.Source) (committed []byte, p Identity, err error) {
+// storedIdentity returns the stored identity and its encoding, which is nil if there is none.
+func storedIdentity(ctx context.Context, store *checkpoint.Store, source checkpoint.Source) (committed []byte, p Identity, err error) {
 	if committed, err = store.Position(ctx, source); err != nil || committed == nil {
 		return nil, p, err
 	}

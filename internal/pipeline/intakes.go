@@ -145,7 +145,7 @@ func (c currentAcceptor) Accept(ctx context.Context, key string, commands []tick
 // is for the answers to tickets.
 func (p *Pipeline) refuse(ctx context.Context, r intake.Refusal) error {
 	now := time.Now()
-	event, err := p.ownEvents(p.current.Load().config).MessageRefused(transform.RefusedMessage{Message: r.Message, Reason: r.Reason, Sent: r.Sent}, now)
+	event, err := p.ownEvents().MessageRefused(transform.RefusedMessage{Message: r.Message, Reason: r.Reason, Sent: r.Sent}, now)
 	if err != nil {
 		return err
 	}

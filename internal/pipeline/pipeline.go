@@ -122,7 +122,7 @@ func (p *Pipeline) Open(ctx context.Context, config *configs.Config) (err error)
 	if err := failed.Join(); err != nil {
 		return err
 	}
-	stats, err := p.registerSinks(ctx, config.Sinks, p.ownEvents(config))
+	stats, err := p.registerSinks(ctx, config.Sinks)
 	if err != nil {
 		return err
 	}

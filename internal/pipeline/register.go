@@ -21,7 +21,7 @@ import (
 // registerSinks configures the sinks in the state. A sink that was not configured for a
 // while and missed trimmed events is moved past them, which is logged and journalled.
 // It returns the stats of the state.
-func (p *Pipeline) registerSinks(ctx context.Context, all []configs.Sink, events transform.Encoder) (checkpoint.Stats, error) {
+func (p *Pipeline) registerSinks(ctx context.Context, all []configs.Sink) (checkpoint.Stats, error) {
 	if err := p.configure(ctx, all); err != nil {
 		return checkpoint.Stats{}, err
 	}
@@ -36,7 +36,7 @@ func (p *Pipeline) registerSinks(ctx context.Context, all []configs.Sink, events
 		}
 		p.log.Warn("events were trimmed while the sink was not configured; delivery continues after them",
 			"sink", s.Name, "missed_events", of.Trimmed)
-		if err := p.reportMissed(ctx, events, s.Name, of); err != nil {
+		if err := p.reportMissed(ctx, s.Name, of); err != nil {
 			return stats, fmt.Errorf("sink %s: journal the events it missed: %w", s.Name, err)
 		}
 	}
@@ -73,9 +73,9 @@ func configures(config *configs.Config, sink string) bool {
 
 // reportMissed moves the cursor of a sink past trimmed events and journals an event
 // that reports them. The sink must not run.
-func (p *Pipeline) reportMissed(ctx context.Context, events transform.Encoder, sink string, s checkpoint.SinkStats) error {
+func (p *Pipeline) reportMissed(ctx context.Context, sink string, s checkpoint.SinkStats) error {
 	until := s.Cursor + s.Trimmed
-	event, err := events.SinkSkipped(transform.Skipped{
+	event, err := p.ownEvents().SinkSkipped(transform.Skipped{
 		Sink: sink, First: s.Cursor + 1, Last: until, Events: s.Trimmed,
 		Reason: "they were trimmed while the sink was not configured",
 	}, time.Now())

@@ -86,7 +86,7 @@ func (p *Pipeline) replace(l lifetimes, current, next *runtime) ([]string, error
 			both = append(both, s.config)
 		}
 	}
-	stats, err := p.registerSinks(ctx, both, p.ownEvents(config))
+	stats, err := p.registerSinks(ctx, both)
 	if err != nil {
 		return nil, errors.Join(err, p.configure(ctx, current.config.Sinks))
 	}
@@ -94,7 +94,11 @@ func (p *Pipeline) replace(l lifetimes, current, next *runtime) ([]string, error
 	// From here on nothing fails, except that the pipeline itself stops. Removed parts
 	// stop before added ones start, so that no two read one stream or deliver to one
 	// sink.
-	left := stopParts(ctx, p.parts.of(removed.names()...), Within(time.Duration(current.config.ShutdownTimeout)))
+	stopping, beatsDiffer := removed.names(), config.Events != current.config.Events
+	if beatsDiffer {
+		stopping = append(stopping, heartbeatPart)
+	}
+	left := stopParts(ctx, p.parts.of(stopping...), Within(time.Duration(current.config.ShutdownTimeout)))
 	if ctx.Err() != nil {
 		return nil, errStopping
 	}
@@ -121,6 +125,9 @@ func (p *Pipeline) replace(l lifetimes, current, next *runtime) ([]string, error
 	}
 	p.current.Store(next) // intakes and sinks use its acceptor
 	added.start(l, &p.parts)
+	if beatsDiffer {
+		p.startHeartbeat(ctx, time.Duration(config.Events.Heartbeat))
+	}
 	p.metrics.forget(current, next)
 	removed.close()
 	for _, name := range partNames(left) {

@@ -28,6 +28,7 @@ func (p *Pipeline) Run(ctx context.Context, running func(attributes ...any)) Sto
 	l := lifetimes{sources: ctx, sinks: context.WithoutCancel(ctx)}
 	all := p.current.Load()
 	all.start(l, &p.parts)
+	p.startHeartbeat(ctx, time.Duration(all.config.Events.Heartbeat))
 	p.parts.start(ctx, "the monitor of the journal", sourcePhase, prompt(p.watchSpace), prompt(p.keepHistory))
 	if p.shard != nil && p.shard.Snapshots != nil {
 		p.parts.start(ctx, "the snapshots of the state", sourcePhase,

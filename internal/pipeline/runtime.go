@@ -19,7 +19,6 @@ type runtime struct {
 	config     *configs.Config
 	appliances []*appliancePart // in the order of the configuration
 	sinks      []*sinkPart
-	heartbeat  *heartbeat
 	intakes    []*intakePart
 	tickets    admin.Tickets
 }
@@ -69,13 +68,12 @@ func (p *Pipeline) build(ctx context.Context, config *configs.Config, current *r
 		}
 	}
 	for _, s := range config.Sinks {
-		part, err := p.buildSink(s, config, current.sink(s.Name))
+		part, err := p.buildSink(s, current.sink(s.Name))
 		failed.add("sink "+s.Name, err)
 		if err == nil {
 			next.sinks = append(next.sinks, part)
 		}
 	}
-	next.heartbeat = p.buildHeartbeat(config, current.heartbeat)
 	next.intakes = p.buildIntakes(config, current, &failed)
 	var err error
 	next.tickets, err = p.buildTickets(config)
@@ -108,9 +106,6 @@ func (r *runtime) sink(name string) *sinkPart { return find(r.sinks, "sink "+nam
 func (r *runtime) start(l lifetimes, ps *partSet) {
 	startAll(r.sinks, l, ps)
 	startAll(r.appliances, l, ps)
-	if r.heartbeat != nil {
-		r.heartbeat.start(l, ps)
-	}
 	startAll(r.intakes, l, ps)
 }
 
@@ -129,15 +124,11 @@ func (r *runtime) close() {
 
 // without returns the parts of r that other does not have.
 func (r *runtime) without(other *runtime) *runtime {
-	rest := &runtime{
+	return &runtime{
 		appliances: without(r.appliances, other.appliances),
 		sinks:      without(r.sinks, other.sinks),
 		intakes:    without(r.intakes, other.intakes),
 	}
-	if r.heartbeat != other.heartbeat {
-		rest.heartbeat = r.heartbeat
-	}
-	return rest
 }
 
 func without[P part](parts, others []P) []P {
@@ -146,11 +137,7 @@ func without[P part](parts, others []P) []P {
 
 // names returns the names of all parts.
 func (r *runtime) names() []string {
-	all := slices.Concat(names(r.intakes), names(r.appliances), names(r.sinks))
-	if r.heartbeat != nil {
-		all = append(all, r.heartbeat.name())
-	}
-	return all
+	return slices.Concat(names(r.intakes), names(r.appliances), names(r.sinks))
 }
 
 func names[P part](parts []P) []string {

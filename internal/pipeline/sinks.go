@@ -20,7 +20,7 @@ type sinkPart struct {
 
 // buildSink returns current if its configuration is unchanged, or a new part that
 // replaces it. A new part has no runner until attach is called.
-func (p *Pipeline) buildSink(s configs.Sink, config *configs.Config, current *sinkPart) (*sinkPart, error) {
+func (p *Pipeline) buildSink(s configs.Sink, current *sinkPart) (*sinkPart, error) {
 	fp, err := newFingerprint(s.Files(), s)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (p *Pipeline) buildSink(s configs.Sink, config *configs.Config, current *si
 		RateLimit:    s.RateLimit,
 		Lag: sinks.Lag{
 			Skip: s.Lag.Policy == configs.LagSkip, MaxAge: time.Duration(s.Lag.MaxAge), MaxBytes: int64(s.Lag.MaxBytes),
-			Events: p.ownEvents(config),
+			Events: p.ownEvents(),
 		},
 		Lease: p.shard.lease(),
 		Match: selection.Match, OnMatchError: selection.OnError,

@@ -8,7 +8,6 @@ import (
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/finding"
-	"ndrbridge/internal/pipeline"
 	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/kafka"
@@ -86,7 +85,7 @@ func everyKind(config *configs.Config, now time.Time) (all []transform.Event, er
 			add(encoder.TicketRejected(transform.Ticket{}, now))
 		}
 	}
-	own := pipeline.OwnEvents(config)
+	own := transform.Encoder{Appliance: transform.Bridge}
 	if config.Events.Heartbeat > 0 {
 		add(own.Heartbeat("", now, now))
 	}
