@@ -71,8 +71,7 @@ type Replica interface {
 // Ownership is what Own needs to know about a shard that this member owns.
 type Ownership struct {
 	Shard int
-	Path  string         // of the state, which has everything that the log has
-	Log   checkpoint.Log // of the state
+	Log   checkpoint.Log // of the state, whose file has everything that the log has
 	Renew time.Duration  // longest time without an append
 	// Lease is how long Own may act outside of the bridge. It ends at the latest when Own
 	// returns.

@@ -162,7 +162,7 @@ func (s *shard) owning(w *ownership) step {
 			w.abandon()
 		})
 		err := s.o.Own(running, Ownership{
-			Shard: s.number, Path: s.o.Path(s.number), Log: w.log, Renew: s.o.Term / 3, Lease: w.lease,
+			Shard: s.number, Log: w.log, Renew: s.o.Term / 3, Lease: w.lease,
 			Snapshots: func(ctx context.Context, state replicated.Dumper) { s.keepSnapshots(ctx, w, state) },
 		})
 		stopped := running.Err() != nil // not by itself

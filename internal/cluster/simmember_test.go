@@ -272,7 +272,7 @@ func (m *simMember) stop() {
 // own is what a member does with a shard: it changes the state now and then, and sends
 // something while it has a lease.
 func (s *simulation) own(ctx context.Context, g *gate, disk *simDisk, member string, clock lease.Clock, o Ownership) error {
-	f, err := disk.openFile(o.Path)
+	f, err := disk.openFile(fmt.Sprint("state.", o.Shard))
 	if err != nil {
 		return err
 	}
