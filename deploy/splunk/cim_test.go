@@ -3,7 +3,6 @@ package splunk_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/internal/fixture"
+	"ndrbridge/sinks/webhook/card"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/presettest"
 	"ndrbridge/transform"
@@ -87,7 +88,22 @@ func sourceTypeOf(e transform.Event) string {
 	return "ndrbridge:" + strings.TrimSuffix(e.Stream(), "s")
 }
 
-// documents returns events of every kind: those of the documentation, those of the tests of
+// fixtureDetection returns a detection of the fixtures, whose bytes that are not UTF-8 were
+// replaced.
+func fixtureDetection(t testing.TB, name string) transform.Detection {
+	t.Helper()
+	object, err := fixture.Object(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := transform.ParseDetection(object, bytes.ContainsRune(object, '\uFFFD'))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// documents returns events of every kind: those of the fixtures, those of the tests of
 // presets, and records and entries of other shapes.
 func documents(t testing.TB) (all []document) {
 	t.Helper()
@@ -98,26 +114,32 @@ func documents(t testing.TB) (all []document) {
 		}
 		all = append(all, document{name, sourceTypeOf(e), e.Structured()})
 	}
-	page, err := os.ReadFile("../../docs/events.md")
+	for _, name := range fixture.Names() {
+		e, err := fixture.Event(fixture.Spec{Name: name, Appliance: "hq", Query: "web"})
+		add("fixture "+name, e, err)
+		add("fixture "+name+", redelivered", e.Redeliver(1), nil)
+	}
+	now := time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
+	updated, err := encoder.Detection(fixtureDetection(t, "closed"), transform.Observation{
+		Before: fixtureDetection(t, "detection").Tracked, Repeat: 2, Recorded: now, CausedBy: transform.CausedByWriteback,
+		Added: transform.Enrichment{
+			Devices: []byte(`[{"id":245,"display_name":"files-3","ipaddr4":"10.3.99.164","device_class":"node"}]`),
+			Link:    "https://sensor.example/#/detections/detail/25769804127",
+			Failed:  "format",
+		},
+	})
+	add("fixture closed, enriched", updated, err)
+	redaction, err := transform.ParseRedaction([]string{"detection.assignee", "detection.participants.object_value"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, block := range regexp.MustCompile("(?s)```json\n(.*?)\n```").FindAllSubmatch(page, -1) {
-		var compact bytes.Buffer
-		if err := json.Compact(&compact, block[1]); err != nil {
-			t.Fatal(err)
-		}
-		if e, err := transform.Parse(compact.Bytes()); err == nil { // other blocks are batches
-			add(fmt.Sprintf("docs/events.md, example %d", i+1), e, nil)
-		}
-	}
-	if len(all) < 10 {
-		t.Fatalf("docs/events.md has only %d events", len(all))
-	}
+	redacted, err := redaction.Apply(updated)
+	add("fixture closed, redacted", redacted, err)
+	repaired, err := encoder.Detection(fixtureDetection(t, "small"), transform.Observation{Recorded: now})
+	add("fixture small, repaired", repaired, err)
 	for _, kind := range presettest.Events(t) {
 		add(kind.Name, kind.Event, nil)
 	}
-	now := time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
 	for name, object := range records {
 		e, err := encoder.Record("all", transform.ParseRecord([]byte(`{"_id":"a","_index":"b",`+object+`}`), false), now)
 		add(name, e, err)
@@ -327,7 +349,7 @@ func TestDocumentsOfAnAppliance(t *testing.T) {
 		}
 		e, err := encoder.Detection(d, transform.Observation{Recorded: now})
 		f := check(e, err)
-		if severity := e.SeverityWord(); !slices.Equal(f["severity"], []string{severity}) {
+		if severity := card.SeverityOf(e); !slices.Equal(f["severity"], []string{severity}) {
 			t.Errorf("severity %q of %s, which is %s elsewhere", f["severity"], e.ID, severity)
 		}
 	}
