@@ -11,13 +11,13 @@ import (
 
 func TestAVerificationOfABusyApplianceEnds(t *testing.T) {
 	report := poller.VerifyReport{Progress: func(string, int, time.Time) {}, Found: func(d poller.Difference) {
-		if d.Kind != poller.DiffPending {
+		if d.Kind != "pending" {
 			t.Errorf("found %+v", d)
 		}
 	}}
 	check := func(v poller.Verification, err error) {
 		t.Helper()
-		if pending := v.Differences[poller.DiffPending]; err != nil || v.Same != 20 || v.Compared != v.Same+pending || pending > 20 {
+		if pending := v.Differences["pending"]; err != nil || v.Same != 20 || v.Compared != v.Same+pending || pending > 20 {
 			t.Errorf("%+v (%v), want the 20 that were read, and a few more", v, err)
 		}
 	}

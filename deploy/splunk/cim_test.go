@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"ndrbridge/internal/fixture"
-	"ndrbridge/sinks/webhook/card"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/presettest"
 	"ndrbridge/transform"
@@ -349,7 +348,7 @@ func TestDocumentsOfAnAppliance(t *testing.T) {
 		}
 		e, err := encoder.Detection(d, transform.Observation{Recorded: now})
 		f := check(e, err)
-		if severity := card.SeverityOf(e); !slices.Equal(f["severity"], []string{severity}) {
+		if severity := e.SeverityWord(); !slices.Equal(f["severity"], []string{severity}) {
 			t.Errorf("severity %q of %s, which is %s elsewhere", f["severity"], e.ID, severity)
 		}
 	}

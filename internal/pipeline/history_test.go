@@ -18,8 +18,6 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/appliance"
-	"ndrbridge/internal/pipeline/identity"
-	"ndrbridge/internal/pipeline/lifecycle"
 	"ndrbridge/poller"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/transform"
@@ -49,7 +47,7 @@ func keepHistory(t *testing.T, a *standin.Appliance, sinks string) *sampled {
 	}
 	s := &sampled{Pipeline: &Pipeline{store: store, log: slog.New(slog.DiscardHandler), metrics: newMetrics(prometheus.NewRegistry()), stdout: io.Discard, started: time.Now()}}
 	s.replace(t, a, sinks)
-	s.parts.Start(t.Context(), "history", lifecycle.SourcePhase, lifecycle.Prompt(s.keepHistory))
+	s.parts.start(t.Context(), "history", sourcePhase, prompt(s.keepHistory))
 	return s
 }
 
@@ -89,8 +87,8 @@ sinks: `+sinks), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &appliancePart{config: s.config.Appliances[0], client: client, firmware: identity.NewFirmware(client, nil, s.log)}
-		p.watch = poller.NewWatch(s.store, poller.WatchOptions{Appliance: "hq", After: 3, Reached: p.firmware.Reached, Log: s.log})
+		p := &appliancePart{config: s.config.Appliances[0], client: client, firmware: newFirmware(client, nil, s.log)}
+		p.watch = poller.NewWatch(s.store, poller.WatchOptions{Appliance: "hq", After: 3, Reached: p.firmware.reached, Log: s.log})
 		of := streams{appliance: p.config, client: client, store: s.store, metrics: s.metrics.sources, log: s.log}
 		sources, err := of.sources()
 		if err != nil {

@@ -535,7 +535,7 @@ func TestCheck(t *testing.T) {
 			want: findingtest.Row{Step: "space", Result: finding.Remark, Detail: "MiB are free; the files may take 6 MiB"},
 		},
 		"standard output": {
-			path: func(string) string { return file.Stdout },
+			path: func(string) string { return "-" },
 			want: findingtest.Row{Step: "file", Result: finding.OK, Detail: "standard output"},
 		},
 		"a missing folder": {

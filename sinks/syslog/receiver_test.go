@@ -306,7 +306,7 @@ func TestConformance(t *testing.T) {
 	t.Run("tcp", func(t *testing.T) {
 		t.Parallel()
 		sinktest.Run(t, structured, func(t *testing.T, _ transform.Mode) sinktest.Target {
-			return target(t, Options{Network: TCP}, newReceiver(t, OctetCounting, nil))
+			return target(t, Options{Network: networkTCP}, newReceiver(t, octetCounting, nil))
 		})
 	})
 	t.Run("tls", func(t *testing.T) {
@@ -321,7 +321,7 @@ func TestConformance(t *testing.T) {
 				defer mu.Unlock()
 				shown = c
 			}
-			to := target(t, Options{Network: TLS, TLS: &tls.Config{RootCAs: pool}}, newReceiver(t, OctetCounting, &tls.Config{
+			to := target(t, Options{Network: networkTLS, TLS: &tls.Config{RootCAs: pool}}, newReceiver(t, octetCounting, &tls.Config{
 				GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 					mu.Lock()
 					defer mu.Unlock()
@@ -345,7 +345,7 @@ func TestConformance(t *testing.T) {
 				Open:     func(*lease.Lease) (sinks.Sink, error) { return r.sink(Options{}) },
 				Received: r.events,
 				Down:     r.close, Restore: r.listen,
-				MaxBytes: MaxDatagram,
+				MaxBytes: maxDatagram,
 				Local:    true, // nothing ever waits: what happens without a lease has a test of its own
 			}
 		})
@@ -423,7 +423,7 @@ func (r *datagramReceiver) close() {
 // sink returns a sink that sends a datagram only when the one before has been received: the
 // system drops what does not fit into its buffer.
 func (r *datagramReceiver) sink(o Options) (*Sink, error) {
-	o.Network, o.Address = UDP, r.address
+	o.Network, o.Address = networkUDP, r.address
 	s, err := New(o)
 	if err != nil {
 		return nil, err
@@ -474,7 +474,7 @@ func TestEachMessageIsADatagramOfItsOwn(t *testing.T) {
 func TestADatagramThatCannotBeSentEndsWithItsContext(t *testing.T) {
 	near, far := net.Pipe() // which nobody reads
 	defer far.Close()
-	s, err := New(Options{Network: UDP, Address: "siem.example:514"})
+	s, err := New(Options{Network: networkUDP, Address: "siem.example:514"})
 	if err != nil {
 		t.Fatal(err)
 	}
