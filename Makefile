@@ -1,7 +1,7 @@
 # All targets need only Go and bash, except alerts, deploy-check, e2e, page
 # and pictures.
 
-.PHONY: build demo render reference test test-all lint bench torture torture-cluster alerts rules deploy-check e2e page pictures
+.PHONY: build demo render reference test lint bench torture torture-cluster alerts rules deploy-check e2e page pictures
 
 # Build every binary into bin/.
 build:
@@ -35,13 +35,10 @@ CPUS := $(shell getconf _NPROCESSORS_ONLN)
 beside = -p $(shell expr $(CPUS) + $(1)) -parallel $(shell expr 2 \* $(CPUS))
 
 # The tests without those that kill, wait or repeat (test/slowtest), and without the race
-# detector: less than eight minutes on two cores, from an empty build cache. make lint runs vet.
+# detector. ALL=1 runs all of them under it, with 30 kills of the bridge and 14 faults of a
+# cluster. make lint runs vet.
 test:
-	go test -short -vet=off -timeout 15m $(call beside,2) ./...
-
-# All tests, with 30 kills of the bridge and 14 faults of a cluster, under the race detector.
-test-all:
-	go test -vet=off $(RACE) -timeout 30m $(call beside,1) ./...
+	go test -vet=off $(if $(ALL),$(RACE) -timeout 30m $(call beside,1),-short -timeout 15m $(call beside,2)) ./...
 
 lint:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi

@@ -8,7 +8,7 @@ import "testing"
 func Skip(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("slow: .ci/run and make test-all run it")
+		t.Skip("slow: make test ALL=1 and .ci/run run it")
 	}
 }
 
