@@ -84,7 +84,7 @@ func (c checks) cluster(cluster *Cluster, host string) {
 		c.wrong("cluster.member", "is not set, and the name of the host, %q, cannot be used; "+memberAdvice, host)
 	case member == "":
 		c.missing("cluster.member")
-	case len(member) > maxMember:
+	case len(member) > maxMember && forms["member"].pattern.MatchString(member): // else reported by the form tag
 		c.wrong("cluster.member", "%q is not a valid name; "+memberAdvice, member)
 	}
 	c.natsLogin("cluster.nats", cluster.NATS.NATSLogin)

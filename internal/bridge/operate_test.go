@@ -287,7 +287,7 @@ func TestOneVerificationAtATime(t *testing.T) {
 	first := make(chan error, 1)
 	go func() { first <- verify() }()
 	<-asked
-	if err := verify(); err == nil || !strings.Contains(err.Error(), "another verification or a count is running") {
+	if err := verify(); err == nil || !strings.Contains(err.Error(), "another verification is running") {
 		t.Errorf("a second one: %v", err)
 	}
 	held.Store(false)
