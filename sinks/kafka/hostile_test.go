@@ -176,6 +176,7 @@ func TestCheckOfAHostileBroker(t *testing.T) {
 
 func TestUnrequestedTopicsAreIgnored(t *testing.T) {
 	o, _ := attacked(t, hostile.KafkaOtherTopics)
+	o.Timeout = 30 * time.Second // the answer is large, and the race detector slow
 	s := open(t, o)
 	for range 3 {
 		s.reset()
