@@ -60,6 +60,7 @@ type guarded struct {
 	alone   map[int64]fields // what it would show if the bridge alone had written since the bridge saw it last
 	edited  map[int64]bool   // whether an analyst wrote to it since then
 	taken   map[int64]int    // how many of its raises look as if they had been before
+	due     map[int64]bool   // whether a write to it was stored as intended, and did not arrive
 	polling bool
 	marks   map[string]bool                   // of the events, by id, whether they were marked
 	wrote   map[int64]map[string]standin.Text // what the bridge wrote to a detection last since the version delivered last, by field
@@ -79,7 +80,10 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.Body = io.NopCloser(strings.NewReader(string(body)))
 	g.now = g.now.Add(time.Millisecond)
 	before := len(g.standin.History())
-	latest := g.standin.Latest()
+	latest, shown := g.standin.Latest(), make(map[int64]fields)
+	for _, id := range g.ids {
+		shown[id] = g.show(id)
+	}
 	recorder := httptest.NewRecorder()
 	g.standin.ServeHTTP(recorder, r)
 	if r.Method != http.MethodPatch && !g.polling {
@@ -88,12 +92,13 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodPatch {
 		for _, v := range g.standin.History()[before:] {
 			g.since[v.ID] += "b"
+			delete(g.due, v.ID)
 			if g.late {
 				g.keepModTime(v.ID, latest)
 			}
 			g.patched[v.ID] = g.show(v.ID)
 			g.alone[v.ID] = g.alone[v.ID].with(body)
-			g.note(v.ID, body)
+			g.note(v.ID, shown[v.ID], body)
 		}
 		g.record(body)
 	}
@@ -104,14 +109,15 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return recorder.Result(), nil
 }
 
-// note records what the bridge wrote to a detection.
-func (g *guarded) note(id int64, patch []byte) {
+// note records what the bridge changed in a detection that showed the given fields. What an
+// analyst had set to the same value is the analyst's.
+func (g *guarded) note(id int64, shown fields, patch []byte) {
 	if g.wrote[id] == nil {
 		g.wrote[id] = make(map[string]standin.Text)
 	}
-	all := fields{}.with(patch).byName()
-	for name, value := range all {
-		if value != "" || name == "resolution" && all["status"] != "" {
+	before := shown.byName()
+	for name, value := range shown.with(patch).byName() {
+		if value != before[name] {
 			g.wrote[id][name] = value
 		}
 	}
@@ -266,7 +272,7 @@ func newGuarded(t *rapid.T, dir string) *guarded {
 		since: make(map[int64]string), orders: make(map[string][]int), midway: func() {},
 		patched: make(map[int64]fields), shown: make(map[int64]fields), marks: make(map[string]bool),
 		wrote: make(map[int64]map[string]standin.Text),
-		alone: make(map[int64]fields), edited: make(map[int64]bool), taken: make(map[int64]int),
+		alone: make(map[int64]fields), edited: make(map[int64]bool), due: make(map[int64]bool), taken: make(map[int64]int),
 	}
 	g.standin = standin.New(standin.Options{Seed: 1, Size: 1000, Now: func() time.Time { return g.now }})
 	var err error
@@ -332,7 +338,13 @@ type mortal struct {
 type state interface{ tickets.WriterStore }
 
 func (m *mortal) Note(ctx context.Context, id uint64, note []byte, expect []checkpoint.Entry) error {
-	return m.during(func() error { return m.state.Note(ctx, id, note, expect) })
+	return m.during(func() error {
+		for _, e := range expect {
+			detection, _ := strconv.ParseInt(e.Key, 10, 64)
+			m.g.due[detection] = true
+		}
+		return m.state.Note(ctx, id, note, expect)
+	})
 }
 
 func (m *mortal) Finish(ctx context.Context, o checkpoint.Outcome) error {
@@ -394,8 +406,8 @@ func (g *guarded) judge(e transform.Event) {
 	switch {
 	case !changed && edited: // an edit without a trace
 		return
-	case !edited: // a raise changes nothing
-		ours = wrote != ""
+	case !edited: // a raise changes nothing; of two writes, the second may not have arrived
+		ours = wrote != "" && (marked || !g.due[id])
 	case g.crashes: // the bridge may not know what arrived
 		ours = ours && marked
 	}
@@ -424,11 +436,13 @@ func (g *guarded) edit(uncertain bool) {
 	g.now = g.now.Add(time.Millisecond)
 	g.edits++
 	id := rapid.SampledFrom(g.ids).Draw(g.T, "edited")
-	what := rapid.SampledFrom([]string{"assignee", "title", "status"}).Draw(g.T, "field")
+	what := rapid.SampledFrom([]string{"assignee", "the bridge's assignee", "title", "status"}).Draw(g.T, "field")
 	g.must(g.standin.Update(func(d *standin.Detection) {
 		switch what {
 		case "assignee":
 			d.Assignee = standin.Text(fmt.Sprintf("analyst-%d", g.edits))
+		case "the bridge's assignee":
+			d.Assignee = standin.Text(fmt.Sprintf("bridge-%d", g.written))
 		case "title":
 			d.Title = fmt.Sprintf("by analyst-%d", g.edits)
 		case "status":
@@ -436,7 +450,7 @@ func (g *guarded) edit(uncertain bool) {
 		}
 	}, id))
 	g.edited[id] = true
-	if g.since[id] += "a"; uncertain || g.crashes && what == "status" {
+	if g.since[id] += "a"; uncertain || g.crashes && what != "assignee" && what != "title" {
 		g.since[id] += "?"
 	}
 	// A mod_time that is raised late, and an edit that leaves no trace, look the same.

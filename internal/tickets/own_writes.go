@@ -19,8 +19,9 @@ import (
 // poller has not delivered yet. Its methods are safe for concurrent use.
 //
 // A version is the bridge's own if every field that differs from the version delivered last has
-// the value that the bridge wrote last, and all values are shown that it wrote since. A write is
-// remembered before it is sent, so that no page shows one that is not.
+// the value that the bridge wrote last, and all values are shown that it wrote since. A value that
+// a detection showed before the bridge wrote it is another user's. A write is remembered before it
+// is sent, so that no page shows one that is not.
 //
 // An appliance may show the written fields at once and raise mod_time some time later. The write
 // then results in two versions, of which the second changes nothing. While such a raise is due, a
@@ -42,7 +43,7 @@ type ownWrite struct {
 	// write, or 0 if mod_time was raised with the fields.
 	RaiseBy int64 `json:"raise_by,omitempty"`
 
-	open      bool  // the result is not known: Fields are awaited up to RaiseBy, too
+	open      bool  // the result is not known: Fields are awaited up to RaiseBy, until a version shows them
 	restored  bool  // an earlier process wrote it, and may have delivered it
 	delivered int64 // mod_time of the version delivered last; 0: none since the start
 }
@@ -118,6 +119,9 @@ func (e *OwnWrites) Delivered(versions []transform.Detection) {
 	for _, v := range versions {
 		if w, ok := e.writes[v.ID]; ok {
 			w.delivered = max(w.delivered, v.ModTime)
+			if v.ModTime > w.Since && w.Fields.shownBy(v.Tracked) {
+				w.open = false // what was awaited was delivered
+			}
 			e.writes[v.ID] = w
 		}
 	}
@@ -136,11 +140,14 @@ func (e *OwnWrites) intend(now []transform.Detection, f texts, clock int64) (rep
 		case before.delivered > before.Since:
 			before.Fields = nil
 		case before.restored: // what is not shown any more was delivered, or never arrived
-			shown := func(name, text string) bool { return texts{name: text}.shownBy(d.Tracked) }
+			missing := before.Fields.without(d.Tracked)
 			before.Fields = maps.Clone(before.Fields)
-			maps.DeleteFunc(before.Fields, func(name, text string) bool { return !shown(name, text) })
+			maps.DeleteFunc(before.Fields, func(name, _ string) bool { _, is := missing[name]; return is })
 		}
 		w := ownWrite{Since: d.ModTime, Fields: f, RaiseBy: max(clock, d.ModTime) + lateRaise, open: true}
+		if !before.open { // what another user wrote is not changed, and not awaited
+			w.Fields = f.without(d.Tracked)
+		}
 		e.writes[d.ID] = w.behind(before)
 	}
 	return replaced
@@ -167,10 +174,10 @@ func (e *OwnWrites) witness(f texts, replaced map[int64]ownWrite, before, after 
 			continue
 		}
 		w, now := e.writes[was.ID], after[i]
-		if w.open = false; now.ModTime <= was.ModTime || !f.explain(was.Tracked, now.Tracked) {
-			// It is not raised or not visible yet, or another user has changed the detection.
-			w.Since = max(was.ModTime, now.ModTime)
-		} else if w.Since = now.ModTime - 1; replaced[was.ID].RaiseBy < was.ModTime {
+		// A version that is not raised yet is awaited; of a raised one, whoever raised it, only
+		// versions up to it can be the result.
+		w.open, w.Since = false, max(was.ModTime, now.ModTime-1)
+		if now.ModTime > was.ModTime && f.explain(was.Tracked, now.Tracked) && replaced[was.ID].RaiseBy < was.ModTime {
 			w.RaiseBy = 0 // the raise is not that of an earlier write
 		}
 		e.writes[was.ID] = w
@@ -228,15 +235,15 @@ func (f texts) explain(before, after []byte) bool {
 }
 
 // shownBy reports whether a version with the given Tracked has the values of f.
-func (f texts) shownBy(tracked []byte) bool {
+func (f texts) shownBy(tracked []byte) bool { return len(f.without(tracked)) == 0 }
+
+// without returns the values of f that a version with the given Tracked does not have.
+func (f texts) without(tracked []byte) texts {
 	found := make(texts, len(f))
 	for name, value := range jsonscan.Members(tracked) {
 		found[string(name)] = transform.Text(value)
 	}
-	for name, text := range f {
-		if found[name] != text {
-			return false
-		}
-	}
-	return true
+	missing := maps.Clone(f)
+	maps.DeleteFunc(missing, func(name, text string) bool { return found[name] == text })
+	return missing
 }

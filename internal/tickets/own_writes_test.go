@@ -123,6 +123,58 @@ func TestVersionsThatShowOwnWrites(t *testing.T) {
 			v(200, "", "new"), v(400, "bridge", "closed"), false,
 		},
 		{
+			"an edit to what was written is not, if another edit came while it was under way",
+			func(e *OwnWrites) {
+				e.wrote(assign, v(0, "", "new"), v(100, "analyst", "new"))
+				e.Delivered([]transform.Detection{v(100, "analyst", "new")})
+			},
+			v(100, "analyst", "new"), v(200, "bridge", "new"), false,
+		},
+		{
+			"nor is a version without changes, long after",
+			func(e *OwnWrites) {
+				e.wrote(assign, v(0, "", "new"), v(100, "bridge", "closed"))
+				e.Delivered([]transform.Detection{v(100, "bridge", "closed")})
+			},
+			v(100, "bridge", "closed"), v(100+2*lateRaise, "bridge", "closed"), false,
+		},
+		{
+			"but the next write is",
+			func(e *OwnWrites) {
+				e.wrote(assign, v(0, "", "new"), v(100, "analyst", "new"))
+				e.Delivered([]transform.Detection{v(100, "analyst", "new")})
+				e.wrote(shut, v(100, "analyst", "new"), v(200, "analyst", "closed"))
+			},
+			v(100, "analyst", "new"), v(200, "analyst", "closed"), true,
+		},
+		{
+			"an edit to what was written is not, if it was delivered though its result was not read",
+			func(e *OwnWrites) {
+				e.intend([]transform.Detection{v(0, "", "new")}, assign, day)
+				e.Delivered([]transform.Detection{v(100, "bridge", "new")})
+				e.Delivered([]transform.Detection{v(110, "analyst", "new")})
+			},
+			v(110, "analyst", "new"), v(120, "bridge", "new"), false,
+		},
+		{
+			"an edit before a write that changes nothing is not",
+			func(e *OwnWrites) { e.wrote(shut, v(90, "", "closed"), v(90, "", "closed")) },
+			v(50, "", "new"), v(90, "", "closed"), false,
+		},
+		{
+			"nor if the write raised mod_time before it was delivered",
+			func(e *OwnWrites) { e.wrote(shut, v(90, "", "closed"), v(110, "", "closed")) },
+			v(50, "", "new"), v(110, "", "closed"), false,
+		},
+		{
+			"though the raise alone is",
+			func(e *OwnWrites) {
+				e.wrote(shut, v(90, "", "closed"), v(110, "", "closed"))
+				e.Delivered([]transform.Detection{v(90, "", "closed")})
+			},
+			v(90, "", "closed"), v(110, "", "closed"), true,
+		},
+		{
 			"a write is, though an edit just before it was delivered while it was under way",
 			func(e *OwnWrites) {
 				before := []transform.Detection{v(0, "", "new")}
