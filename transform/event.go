@@ -6,6 +6,7 @@
 package transform
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -173,7 +174,7 @@ func (a *Attributes) all(yield func(name, value string) bool) {
 
 func (a *Attributes) set(name, value string) (err error) {
 	switch name {
-	case "specversion", "datacontenttype", "traceparent": // the last one in events of an earlier version
+	case "specversion", "datacontenttype":
 	case "id":
 		a.ID = value
 	case "source":
@@ -216,47 +217,13 @@ var errNotAnEvent = errors.New("not an event encoded by this bridge")
 // is not a parser for CloudEvents in general: it requires data to be last, and does not
 // parse it. The event retains b, which must not be modified afterwards.
 func Parse(b []byte) (Event, error) {
-	var members [17]jsonscan.Member
-	found := members[:0]
-	data := 0
-	for i := 0; data == 0; {
-		// The byte at i is the brace or comma before a name.
-		if i >= len(b) || b[i] != '{' && b[i] != ',' {
-			return Event{}, errNotAnEvent
-		}
-		m := jsonscan.ReadName(b, i+1)
-		if m.Value < 0 || b[m.NameEnd+1] != ':' {
-			return Event{}, errNotAnEvent
-		}
-		if string(b[m.Name:m.NameEnd]) == "data" {
-			data = m.NameEnd + len(`":`) // data may begin with white space
-			break
-		}
-		if m.End = jsonscan.Value(b, m.Value, jsonscan.MaxDepth); m.End < 0 {
-			return Event{}, errNotAnEvent
-		}
-		found = append(found, m)
-		i = m.End
-	}
-	if len(b) < data+2 || b[len(b)-1] != '}' {
+	head, rest, _ := bytes.Cut(b, []byte(`,"data":`)) // in a string, quotes are escaped
+	if len(rest) < len("1}") || rest[len(rest)-1] != '}' {
 		return Event{}, errNotAnEvent
 	}
-
-	e := Event{structured: b, data: data}
-	attributes := string(b[:data]) // one allocation that all attributes share
-	for _, m := range found {
-		name, value := attributes[m.Name:m.NameEnd], attributes[m.Value:m.End]
-		if value[0] == '"' {
-			value = value[1 : len(value)-1]
-			if strings.IndexByte(value, '\\') >= 0 {
-				unquoted, err := jsontext.AppendUnquote(nil, attributes[m.Value:m.End])
-				if err != nil {
-					return Event{}, errNotAnEvent
-				}
-				value = string(unquoted)
-			}
-		}
-		if err := e.set(name, value); err != nil {
+	e := Event{structured: b, data: len(b) - len(rest)}
+	for name, value := range jsonscan.Members(append(bytes.Clone(head), '}')) {
+		if err := e.set(string(name), Text(value)); err != nil {
 			return Event{}, fmt.Errorf("event attribute %q: %w", name, err)
 		}
 	}

@@ -128,26 +128,21 @@ func appendEach(dst, value []byte, c conversion, first, depth int) (_ []byte, f 
 	}
 	start := len(dst)
 	dst, f = c.append(dst, value)
-	if f == none || contains(dst[first:before], dst[start:]) {
+	if f == none || contains(dst[first-1:before], dst[start:]) {
 		dst = dst[:before]
 	}
 	return dst, f
 }
 
-// contains reports whether a list of JSON values, separated by commas, contains one.
+// contains reports whether an array, without its closing bracket, contains a value.
 func contains(list, value []byte) bool {
 	if len(list) > maxCompared*len(`"255.255.255.255",`) {
 		return false // too long to search for every element
 	}
-	for at := 0; at < len(list); {
-		end := jsonscan.Value(list, at, jsonscan.MaxDepth)
-		if end < 0 {
-			return false
-		}
-		if bytes.Equal(list[at:end], value) {
+	for element := range jsonscan.Elements(list) {
+		if bytes.Equal(element, value) {
 			return true
 		}
-		at = end + 1
 	}
 	return false
 }

@@ -135,7 +135,7 @@ func addScalar(list, value []byte) []byte {
 	} else {
 		list = append(append(append(list, '"'), value...), '"')
 	}
-	if contains(list[:before], list[start:]) {
+	if contains(append([]byte{'['}, list[:before]...), list[start:]) {
 		return list[:before]
 	}
 	return list

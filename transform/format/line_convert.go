@@ -65,11 +65,10 @@ func joined(c conversion) conversion {
 		}
 		dst = append(dst, '"')
 		first, f := len(dst), whole
-		for i, more := jsonscan.First(value, 1, ']'); more; {
-			end := jsonscan.Value(value, i, jsonscan.MaxDepth)
+		for element := range jsonscan.Elements(value) {
 			start := len(dst)
 			var of fit
-			if dst, of = c.append(dst, value[i:end]); of == none || string(value[i:end]) == "null" {
+			if dst, of = c.append(dst, element); of == none || string(element) == "null" {
 				dst, of = dst[:start], none
 			} else { // the content of the string, after a comma unless it is the first
 				content := dst[start+1 : len(dst)-1]
@@ -84,7 +83,6 @@ func joined(c conversion) conversion {
 				}
 			}
 			f = min(f, max(of, part))
-			i, more = jsonscan.Next(value, end, ']')
 		}
 		if len(dst) == first {
 			return dst, none

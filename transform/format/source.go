@@ -100,7 +100,7 @@ func (s *source) read(e *transform.Event, p *plan) {
 	clear(s.used)
 	s.rest, s.arena = s.rest[:0], s.arena[:0]
 	if data := bytes.TrimSpace(e.Data()); bytes.HasPrefix(data, []byte("{")) {
-		s.object(data, 0, p.root, false)
+		s.object(data, p.root, false)
 	} else if len(data) > 0 && string(data) != "null" {
 		s.rest = append(s.rest, member{"data", data})
 	}
@@ -115,41 +115,27 @@ func (s *source) read(e *transform.Event, p *plan) {
 	}
 }
 
-// object reads the members of the object at b[i], whose node is n, and returns the index
-// after it, or -1 if it is malformed. Members that no row reads are leftovers, unless a row
-// reads the object itself or one around it.
-func (s *source) object(b []byte, i int, n *node, isRead bool) int {
-	i, more := jsonscan.First(b, i+1, '}')
-	for more {
-		m := jsonscan.ReadName(b, i)
-		if m.Value < 0 {
-			return -1
-		}
-		name := b[m.Name:m.NameEnd]
+// object reads the members of an object whose node is n. Members that no row reads are
+// leftovers, unless a row reads the object itself or one around it.
+func (s *source) object(object []byte, n *node, isRead bool) {
+	for name, value := range jsonscan.Members(object) {
 		child := n.children[string(name)]
-		if child != nil && child.children != nil && m.Value < len(b) && b[m.Value] == '{' {
-			m.End = s.object(b, m.Value, child, isRead || child.slot >= 0)
-		} else {
-			m.End = jsonscan.Value(b, m.Value, jsonscan.MaxDepth)
+		hasChildren := child != nil && child.children != nil
+		if hasChildren && value[0] == '{' {
+			s.object(value, child, isRead || child.slot >= 0)
 		}
-		if m.End < 0 {
-			return -1
-		}
-		value := b[m.Value:m.End]
 		switch {
 		case string(value) == "null":
 		case child == nil:
 			s.leave(value, n, name, isRead)
-		case child.slot >= 0 && (child.children != nil || !strings.HasPrefix(n.path, "record.")):
+		case child.slot >= 0 && (hasChildren || !strings.HasPrefix(n.path, "record.")):
 			s.set(child.slot, value, n, name)
 		case child.slot >= 0:
 			s.set(child.slot, unwrap(value), n, name)
-		case child.children == nil || value[0] != '{':
+		case !hasChildren || value[0] != '{':
 			s.leave(value, n, name, isRead)
 		}
-		i, more = jsonscan.Next(b, m.End, '}')
 	}
-	return i
 }
 
 // leave makes a member of an object a leftover, unless it is in an object that a row reads.

@@ -8,7 +8,6 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
-	"ndrbridge/internal/jsonscan"
 	"ndrbridge/transform"
 )
 
@@ -145,10 +144,10 @@ func (t eventType) FindStructFieldType(name, field string) (*types.FieldType, bo
 
 // variables are the values of an expression's variables for one event. The event's data
 // is read when the first of its variables is needed: attributes alone decide many
-// events. It implements cel.Activation.
+// events, and a malformed member ends it. It implements cel.Activation.
 type variables struct {
 	event *transform.Event
-	data  object
+	data  *object
 	spent budget
 }
 
@@ -161,8 +160,8 @@ func (v *variables) ResolveName(name string) (any, bool) {
 	case !slices.Contains(dataVariables, name):
 		return nil, false
 	}
-	if !v.data.indexed {
-		v.read()
+	if v.data == nil {
+		v.data = &object{json: v.event.Data(), isData: true}
 	}
 	if value := v.data.find(name); value != nil {
 		return value, true
@@ -171,12 +170,3 @@ func (v *variables) ResolveName(name string) (any, bool) {
 }
 
 func (v *variables) Parent() cel.Activation { return nil }
-
-// read indexes the event's data, up to a malformed member.
-func (v *variables) read() {
-	data := v.event.Data()
-	v.data = object{json: data[jsonscan.Space(data, 0):], isData: true, indexed: true}
-	if len(v.data.json) > 0 && v.data.json[0] == '{' {
-		v.data.index(true)
-	}
-}

@@ -123,11 +123,11 @@ var dataTypes = func() map[string]*types.Type {
 
 // memberKind returns the type of a member of a value of a type; nil if either is not
 // documented.
-func memberKind(of *types.Type, name []byte) *types.Type {
+func memberKind(of *types.Type, name string) *types.Type {
 	if of == nil || of.Kind() != types.StructKind {
 		return nil
 	}
-	return kinds[of.TypeName()].find(string(name))
+	return kinds[of.TypeName()].find(name)
 }
 
 // elementKind returns the type of the elements of a list of a type, or nil.

@@ -17,113 +17,58 @@ import (
 // object is a CEL map that decodes a JSON object's members when they are selected, each
 // once. Any other use decodes the whole object. It implements traits.Mapper.
 type object struct {
-	json    []byte      // from the brace on
-	kind    *types.Type // nil: not documented
-	isData  bool        // it is the data of an event: its members are the variables
-	members []member
-	indexed bool
+	json    []byte
+	kind    *types.Type   // nil: not documented
+	isData  bool          // it is the data of an event: its members are the variables
+	members []member       // nil until one is selected
 	last    map[string]int // index of the last member of each name; nil for few members
 	decoded traits.Mapper  // nil until the whole object is used
 }
 
 type member struct {
-	jsonscan.Member
-	value ref.Val // nil until selected
-}
-
-// index finds the object's members, and returns the index after the object, or -1 if it
-// is malformed. With nested, it does the same for the objects in it, in the same pass.
-func (o *object) index(nested bool) int {
-	o.indexed = true
-	i, more := jsonscan.First(o.json, 1, '}')
-	for more {
-		m := member{Member: jsonscan.ReadName(o.json, i)}
-		switch {
-		case m.Value < 0 || m.Value == len(o.json):
-			return -1
-		case nested && o.json[m.Value] == '{':
-			below := &object{json: o.json[m.Value:], kind: o.memberKind(m.Member), members: make([]member, 0, 28)}
-			if end := below.index(false); end >= 0 {
-				below.json = below.json[:end]
-				m.End = m.Value + end
-			}
-			m.value = below
-		default:
-			m.End = jsonscan.Value(o.json, m.Value, jsonscan.MaxDepth)
-		}
-		if m.End < 0 {
-			return -1
-		}
-		o.members = append(o.members, m)
-		i, more = jsonscan.Next(o.json, m.End, '}')
-	}
-	return i
+	name, json []byte
+	value      ref.Val // nil until selected
 }
 
 // find returns the value of a member, or nil if there is none. If a name occurs twice the
 // last member counts, as for the event's consumers.
 func (o *object) find(name string) ref.Val {
-	if !o.indexed {
-		o.index(false)
-	}
-	if len(o.members) > maxSearched {
-		return o.findInMap(name)
-	}
-	for i, m := range slices.Backward(o.members) {
-		written := o.json[m.Name:m.NameEnd]
-		if string(written) == name || bytes.IndexByte(written, '\\') >= 0 && stringText(o.json[m.Name-1:m.NameEnd+1]) == name {
-			return o.value(i)
+	if o.members == nil {
+		o.members = make([]member, 0, 32)
+		for name, value := range jsonscan.Members(o.json) {
+			o.members = append(o.members, member{name: nameText(name), json: value})
+		}
+		if len(o.members) > maxSearched {
+			o.last = make(map[string]int, len(o.members))
+			for i, m := range o.members {
+				o.last[string(m.name)] = i
+			}
 		}
 	}
-	return nil
-}
-
-// maxSearched is how many members find searches one after the other, which is fastest for
-// few. In larger objects the time of each step of a loop would grow with the object.
-const maxSearched = 64
-
-// findInMap is find for objects with many members.
-func (o *object) findInMap(name string) ref.Val {
+	i, found := o.last[name]
 	if o.last == nil {
-		o.last = make(map[string]int, len(o.members))
-		for i, m := range o.members {
-			o.last[stringText(o.json[m.Name-1:m.NameEnd+1])] = i
+		i = len(o.members) - 1
+		for i >= 0 && string(o.members[i].name) != name {
+			i--
 		}
+		found = i >= 0
 	}
-	if i, found := o.last[name]; found {
-		return o.value(i)
+	if !found {
+		return nil
 	}
-	return nil
-}
-
-// value returns the value of the member with index i.
-func (o *object) value(i int) ref.Val {
 	m := &o.members[i]
 	if m.value == nil {
-		if json := o.json[m.Value:m.End]; json[0] == '{' {
-			m.value = &object{json: json, kind: o.memberKind(m.Member)}
+		kind := memberKind(o.kind, name)
+		if o.isData {
+			kind = dataTypes[name]
+		}
+		if m.json[0] == '{' {
+			m.value = &object{json: m.json, kind: kind}
 		} else {
-			m.value = decode(json, o.memberKind(m.Member))
+			m.value = decode(m.json, kind)
 		}
 	}
 	return m.value
-}
-
-// memberKind returns the documented type of a member if its value depends on it, else nil.
-func (o *object) memberKind(m jsonscan.Member) *types.Type {
-	switch o.json[m.Value] {
-	case '{', '[':
-	case '"':
-		if jsonscan.Number(o.json[m.Value:m.End]) == nil {
-			return nil
-		}
-	default:
-		return nil
-	}
-	if o.isData {
-		return dataTypes[string(o.json[m.Name:m.NameEnd])]
-	}
-	return memberKind(o.kind, o.json[m.Name:m.NameEnd])
 }
 
 func (o *object) whole() traits.Mapper {
@@ -160,73 +105,68 @@ func (o *object) Value() any                                  { return o.whole()
 // integer to an int or uint, any other number to a double. kind is its documented type, nil
 // if there is none: a text of a number is a number if that is documented.
 func decode(data []byte, kind *types.Type) ref.Val {
-	value, _ := decodeAt(data, 0, kind)
-	return value
+	return decodeNext(jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)), kind)
 }
 
-// decodeAt decodes the value at data[i], and returns the index after it.
-func decodeAt(data []byte, i int, kind *types.Type) (ref.Val, int) {
-	switch data[i] {
+// decodeNext decodes the next value of d.
+func decodeNext(d *jsontext.Decoder, kind *types.Type) ref.Val {
+	token, err := d.ReadToken()
+	if err != nil {
+		return absent // not valid JSON
+	}
+	switch token.Kind() {
 	case '{':
 		members := make(map[string]any)
-		i, more := jsonscan.First(data, i+1, '}')
-		for more {
-			m := jsonscan.ReadName(data, i)
-			value, end := decodeAt(data, m.Value, memberKind(kind, data[m.Name:m.NameEnd]))
-			members[stringText(data[m.Name-1:m.NameEnd+1])] = value
-			i, more = jsonscan.Next(data, end, '}')
+		for d.PeekKind() == '"' {
+			name, _ := d.ReadToken()
+			text := name.String()
+			members[text] = decodeNext(d, memberKind(kind, text))
 		}
-		return types.NewStringInterfaceMap(types.DefaultTypeAdapter, members), i
+		d.ReadToken() // the brace
+		return types.NewStringInterfaceMap(types.DefaultTypeAdapter, members)
 	case '[':
 		var elements []ref.Val
-		i, more := jsonscan.First(data, i+1, ']')
-		for more {
-			var element ref.Val
-			element, i = decodeAt(data, i, elementKind(kind))
-			elements = append(elements, element)
-			i, more = jsonscan.Next(data, i, ']')
+		for k := d.PeekKind(); k != ']' && k != 0; k = d.PeekKind() {
+			elements = append(elements, decodeNext(d, elementKind(kind)))
 		}
-		return types.NewRefValList(types.DefaultTypeAdapter, elements), i
-	}
-	end := jsonscan.Value(data, i, 0)
-	switch data[i] {
+		d.ReadToken() // the bracket
+		return types.NewRefValList(types.DefaultTypeAdapter, elements)
 	case '"':
-		if kind == types.IntType {
-			if literal := jsonscan.Number(data[i:end]); literal != nil {
-				return number(literal), end
-			}
+		text := token.String()
+		if literal := jsonscan.Number([]byte(text)); kind == types.IntType && literal != nil {
+			return number(text)
 		}
-		return types.String(stringText(data[i:end])), end
-	case 't':
-		return types.True, end
-	case 'f':
-		return types.False, end
+		return types.String(text)
+	case 't', 'f':
+		return types.Bool(token.Kind() == 't')
 	case 'n':
-		return types.NullValue, end
+		return types.NullValue
 	}
-	return number(data[i:end]), end
+	return number(token.String())
 }
 
-// stringText returns the text of a JSON string. Invalid Unicode is replaced.
-func stringText(quoted []byte) string {
-	if bytes.IndexByte(quoted, '\\') < 0 {
-		return string(quoted[1 : len(quoted)-1])
+// maxSearched is how many members find searches one after the other, which is fastest for
+// few. In larger objects the time of each step of a loop would grow with the object.
+const maxSearched = 64
+
+// nameText returns the text of a name as written between its quotes.
+func nameText(name []byte) []byte {
+	if bytes.IndexByte(name, '\\') < 0 {
+		return name
 	}
-	text, _ := jsontext.AppendUnquote(nil, quoted) // the error reports what was replaced
-	return string(text)
+	text, _ := jsontext.AppendUnquote(nil, slices.Concat([]byte{'"'}, name, []byte{'"'})) // the error reports what was replaced
+	return text
 }
 
 // number converts a JSON number.
-func number(literal []byte) ref.Val {
-	if !bytes.ContainsAny(literal, ".eE") {
-		if n, err := strconv.ParseInt(string(literal), 10, 64); err == nil {
-			return types.Int(n)
-		}
-		if n, err := strconv.ParseUint(string(literal), 10, 64); err == nil {
-			return types.Uint(n)
-		}
+func number(literal string) ref.Val {
+	if n, err := strconv.ParseInt(literal, 10, 64); err == nil {
+		return types.Int(n)
+	}
+	if n, err := strconv.ParseUint(literal, 10, 64); err == nil {
+		return types.Uint(n)
 	}
 	// A number out of range becomes an infinity, which compares correctly.
-	n, _ := strconv.ParseFloat(string(literal), 64)
+	n, _ := strconv.ParseFloat(literal, 64)
 	return types.Double(n)
 }

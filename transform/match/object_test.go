@@ -11,7 +11,6 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
-	"ndrbridge/internal/jsonscan"
 	"ndrbridge/transform"
 )
 
@@ -19,9 +18,7 @@ import (
 // none.
 func lookup(t *testing.T, data, path string) ref.Val {
 	e := event(t, transform.Attributes{ID: "1", Source: "s", Type: "t"}, data)
-	v := variables{event: &e}
-	v.read()
-	var value ref.Val = &v.data
+	var value ref.Val = &object{json: e.Data(), isData: true}
 	for name := range strings.SplitSeq(path, ".") {
 		o, ok := value.(*object)
 		if !ok {
@@ -56,8 +53,8 @@ func TestFieldsAreReadOutOfBytes(t *testing.T) {
 		{"an event that is cut short keeps what came before", `{"a":{"b":1},"c":{"d":"unfinis`, "a.b", "1"},
 		{"a value that is cut short is not found", `{"a":{"b":"unfinis`, "a.b", ""},
 		{"a value that is not an object has no field", `7`, "a.b", ""},
-		{"a value as deep as JSON may be is found", `{"a":{"b":` + nested(jsonscan.MaxDepth) + `}}`, "a.b", nested(jsonscan.MaxDepth)},
-		{"a value that is deeper is not found", `{"a":{"b":` + nested(jsonscan.MaxDepth+1) + `}}`, "a.b", ""},
+		{"a value as deep as JSON may be is found", `{"a":{"b":` + nested(maxDepth-1) + `}}`, "a.b", nested(maxDepth-1)},
+		{"a value that is deeper is not found", `{"a":{"b":` + nested(maxDepth) + `}}`, "a.b", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := lookup(t, test.data, test.path)
@@ -73,6 +70,9 @@ func TestFieldsAreReadOutOfBytes(t *testing.T) {
 		})
 	}
 }
+
+// maxDepth is the maximum nesting that encoding/json accepts.
+const maxDepth = 10_000
 
 func nested(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
 
