@@ -12,24 +12,24 @@ import (
 	"math/bits"
 )
 
-// MaxDepth is the maximum nesting that encoding/json and jsontext accept.
-const MaxDepth = 10_000
+// maxDepth is the maximum nesting that encoding/json and jsontext accept.
+const maxDepth = 10_000
 
 // Members yields the members of a JSON object in order: the name as written between its
 // quotes, and the bytes of the value. It ends before the first malformed member, and
 // yields nothing for any other value.
 func Members(object []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, value []byte) bool) {
-		i := Space(object, 0)
+		i := space(object, 0)
 		if i == len(object) || object[i] != '{' {
 			return
 		}
-		for i, more := First(object, i+1, '}'); more; {
-			m := ReadMember(object, i, MaxDepth)
-			if m.End < 0 || !yield(object[m.Name:m.NameEnd], object[m.Value:m.End]) {
+		for i, more := first(object, i+1, '}'); more; {
+			name, value, end := member(object, i, maxDepth)
+			if end < 0 || !yield(name, value) {
 				return
 			}
-			i, more = Next(object, m.End, '}')
+			i, more = next(object, end, '}')
 		}
 	}
 }
@@ -38,80 +38,70 @@ func Members(object []byte) iter.Seq2[[]byte, []byte] {
 // Members.
 func Elements(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		i := Space(array, 0)
+		i := space(array, 0)
 		if i == len(array) || array[i] != '[' {
 			return
 		}
-		for i, more := First(array, i+1, ']'); more; {
-			end := Value(array, i, MaxDepth)
+		for i, more := first(array, i+1, ']'); more; {
+			end := valueEnd(array, i, maxDepth)
 			if end < 0 || !yield(array[i:end]) {
 				return
 			}
-			i, more = Next(array, end, ']')
+			i, more = next(array, end, ']')
 		}
 	}
 }
 
-// First returns the index of the first member or element of an object or array whose
+// first returns the index of the first member or element of an object or array whose
 // opening bracket is before b[i]. If there is none, more is false and the index is that
 // after the closing bracket.
-func First(b []byte, i int, closing byte) (_ int, more bool) {
-	i = Space(b, i)
+func first(b []byte, i int, closing byte) (_ int, more bool) {
+	i = space(b, i)
 	if i < len(b) && b[i] == closing {
 		return i + 1, false
 	}
 	return i, true
 }
 
-// Next returns the index of the member or element after the one that ends at b[i]. If
+// next returns the index of the member or element after the one that ends at b[i]. If
 // there is none, more is false and the index is that after the closing bracket, or -1 if
 // b is malformed there.
-func Next(b []byte, i int, closing byte) (_ int, more bool) {
-	i = Space(b, i)
+func next(b []byte, i int, closing byte) (_ int, more bool) {
+	i = space(b, i)
 	switch {
 	case i == len(b):
 		return -1, false
 	case b[i] == ',':
-		return Space(b, i+1), true
+		return space(b, i+1), true
 	case b[i] == closing:
 		return i + 1, false
 	}
 	return -1, false
 }
 
-// Member holds the offsets of an object's member: its name without the quotes, and its
-// value.
-type Member struct{ Name, NameEnd, Value, End int }
-
-// ReadMember reads the member at b[i], whose value may be nested up to depth. End is -1
-// if it is malformed or nested deeper.
-func ReadMember(b []byte, i, depth int) Member {
-	m := ReadName(b, i)
-	if m.Value >= 0 {
-		m.End = Value(b, m.Value, depth)
-	}
-	return m
-}
-
-// ReadName is ReadMember up to the first byte of the value: Value is -1 if the member is
-// malformed before that, and End is -1.
-func ReadName(b []byte, i int) Member {
+// member reads the member at b[i], whose value may be nested up to depth. end is -1 if it is
+// malformed or nested deeper.
+func member(b []byte, i, depth int) (name, value []byte, end int) {
 	if i >= len(b) || b[i] != '"' {
-		return Member{Value: -1, End: -1}
+		return nil, nil, -1
 	}
-	end := stringEnd(b, i+1)
-	if end < 0 {
-		return Member{Value: -1, End: -1}
+	nameEnd := stringEnd(b, i+1)
+	if nameEnd < 0 {
+		return nil, nil, -1
 	}
-	colon := Space(b, end)
+	colon := space(b, nameEnd)
 	if colon == len(b) || b[colon] != ':' {
-		return Member{Value: -1, End: -1}
+		return nil, nil, -1
 	}
-	return Member{Name: i + 1, NameEnd: end - 1, Value: Space(b, colon+1), End: -1}
+	start := space(b, colon+1)
+	if end = valueEnd(b, start, depth); end < 0 {
+		return nil, nil, -1
+	}
+	return b[i+1 : nameEnd-1], b[start:end], end
 }
 
-// Space returns the index of the first byte from b[i] on that is not white space.
-func Space(b []byte, i int) int {
+// space returns the index of the first byte from b[i] on that is not white space.
+func space(b []byte, i int) int {
 	for i < len(b) && isSpace(b[i]) {
 		i++
 	}
@@ -120,9 +110,9 @@ func Space(b []byte, i int) int {
 
 func isSpace(c byte) bool { return c <= ' ' && (c == ' ' || c == '\n' || c == '\t' || c == '\r') }
 
-// Value returns the index after the value at b[i], or -1 if it is malformed, or its
+// valueEnd returns the index after the value at b[i], or -1 if it is malformed, or its
 // objects and arrays are nested deeper than depth.
-func Value(b []byte, i, depth int) int {
+func valueEnd(b []byte, i, depth int) int {
 	if i >= len(b) {
 		return -1
 	}
@@ -145,7 +135,7 @@ func Value(b []byte, i, depth int) int {
 	return -1
 }
 
-// wordEnd is Value for a literal name.
+// wordEnd is valueEnd for a literal name.
 func wordEnd(b []byte, i int, word string) int {
 	if end := i + len(word); end <= len(b) && string(b[i:end]) == word {
 		return end
@@ -153,33 +143,33 @@ func wordEnd(b []byte, i int, word string) int {
 	return -1
 }
 
-// objectEnd is Value for an object, after its brace.
+// objectEnd is valueEnd for an object, after its brace.
 func objectEnd(b []byte, i, depth int) int {
-	i, more := First(b, i, '}')
+	i, more := first(b, i, '}')
 	for more {
-		m := ReadMember(b, i, depth)
-		if m.End < 0 {
-			return -1
-		}
-		i, more = Next(b, m.End, '}')
-	}
-	return i
-}
-
-// arrayEnd is Value for an array, after its bracket.
-func arrayEnd(b []byte, i, depth int) int {
-	i, more := First(b, i, ']')
-	for more {
-		end := Value(b, i, depth)
+		_, _, end := member(b, i, depth)
 		if end < 0 {
 			return -1
 		}
-		i, more = Next(b, end, ']')
+		i, more = next(b, end, '}')
 	}
 	return i
 }
 
-// stringEnd is Value for a string, after its opening quote.
+// arrayEnd is valueEnd for an array, after its bracket.
+func arrayEnd(b []byte, i, depth int) int {
+	i, more := first(b, i, ']')
+	for more {
+		end := valueEnd(b, i, depth)
+		if end < 0 {
+			return -1
+		}
+		i, more = next(b, end, ']')
+	}
+	return i
+}
+
+// stringEnd is valueEnd for a string, after its opening quote.
 func stringEnd(b []byte, i int) int {
 	for i < len(b) {
 		// Skip eight bytes at a time up to the next special byte.
@@ -238,7 +228,7 @@ func escapeEnd(b []byte, i int) int {
 	return -1
 }
 
-// numberEnd is Value for a number.
+// numberEnd is valueEnd for a number.
 func numberEnd(b []byte, i int) int {
 	if b[i] == '-' {
 		i++

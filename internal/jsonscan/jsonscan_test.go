@@ -56,8 +56,8 @@ func TestValueEndsWhereEncodingJSONSays(t *testing.T) {
 
 // valid reports whether b is one JSON value.
 func valid(b []byte) bool {
-	end := Value(b, Space(b, 0), MaxDepth)
-	return end >= 0 && Space(b, end) == len(b)
+	end := valueEnd(b, space(b, 0), maxDepth)
+	return end >= 0 && space(b, end) == len(b)
 }
 
 func TestTheDepthOfAValueIsBounded(t *testing.T) {
@@ -65,16 +65,16 @@ func TestTheDepthOfAValueIsBounded(t *testing.T) {
 		nested := func(depth int) []byte {
 			return []byte(strings.Repeat(open, depth) + "1" + strings.Repeat(closing, depth))
 		}
-		for depth, want := range map[int]bool{MaxDepth: true, MaxDepth + 1: false, 1 << 20: false} {
+		for depth, want := range map[int]bool{maxDepth: true, maxDepth + 1: false, 1 << 20: false} {
 			if b := nested(depth); valid(b) != want || json.Valid(b) != want {
 				t.Errorf("%d times %s: %t", depth, open, valid(b))
 			}
 		}
-		if b := nested(3); Value(b, 0, 3) != len(b) || Value(b, 0, 2) != -1 {
-			t.Errorf("3 times %s: %d within 3, %d within 2", open, Value(b, 0, 3), Value(b, 0, 2))
+		if b := nested(3); valueEnd(b, 0, 3) != len(b) || valueEnd(b, 0, 2) != -1 {
+			t.Errorf("3 times %s: %d within 3, %d within 2", open, valueEnd(b, 0, 3), valueEnd(b, 0, 2))
 		}
 	}
-	if Value([]byte("1"), 0, 0) != 1 || Value([]byte("[]"), 0, 0) != -1 {
+	if valueEnd([]byte("1"), 0, 0) != 1 || valueEnd([]byte("[]"), 0, 0) != -1 {
 		t.Error("a number needs no depth, an array does")
 	}
 }

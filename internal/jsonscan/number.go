@@ -27,9 +27,9 @@ func Integer(value []byte) (int64, error) {
 	return n, nil
 }
 
-// MaxMillis is the first millisecond since the epoch that RFC 3339 cannot represent: that
+// maxMillis is the first millisecond since the epoch that RFC 3339 cannot represent: that
 // of the year 10000.
-const MaxMillis = 253402300800000
+const maxMillis = 253402300800000
 
 // Millis returns the time that Number finds, in milliseconds since the epoch, without their
 // fraction. A number of another magnitude than milliseconds of the last decades is one of
@@ -54,7 +54,7 @@ func Millis(value []byte) (ms int64, ok bool) {
 		if leastSeconds <= f && f < mostSeconds {
 			f = f*1000 + 0.001 // a double cannot hold every fraction
 		}
-		if err != nil || !(0 <= f && f < MaxMillis) {
+		if err != nil || !(0 <= f && f < maxMillis) {
 			return 0, false
 		}
 		return int64(f), true
@@ -65,7 +65,7 @@ func Millis(value []byte) (ms int64, ok bool) {
 	case leastMicros <= n:
 		n /= 1000
 	}
-	if n < 0 || n >= MaxMillis {
+	if n < 0 || n >= maxMillis {
 		return 0, false
 	}
 	return n, true

@@ -17,7 +17,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"ndrbridge/internal/jsonscan"
 	"ndrbridge/test/siem"
 	"ndrbridge/transform"
 )
@@ -167,7 +166,7 @@ func isOfType(kind, value string) bool {
 	case "level":
 		return isNumber && 1 <= number && number <= 10
 	case "timestamp":
-		return isNumber && 0 <= number && number < jsonscan.MaxMillis
+		return isNumber && 0 <= number && number < 253402300800000
 	case "date": // milliseconds of 13 digits need no format
 		return isNumber && len(value) == 13 && number > 0
 	case "double":
