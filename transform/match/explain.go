@@ -132,7 +132,7 @@ func undefinedField(name string) string { return "undefined field '" + name + "'
 func explainField(f missingField, list bool) string {
 	names := f.of.names()
 	near := similar.Nearest(f.name, names)
-	if f.of.name == eventTypeName {
+	if f.of.name == eventKind.name {
 		if near != "" {
 			return fmt.Sprintf("event has no attribute %s; did you mean event.%s?", f.name, near)
 		}
@@ -234,7 +234,7 @@ func explainName(name, rest string) string {
 	}
 	var fields []string
 	for _, variable := range variables {
-		fields = append(fields, fieldsOf(variable)...)
+		fields = append(fields, variableKinds[variable].names()...)
 	}
 	if near := similar.Nearest(name, fields); near != "" {
 		return fmt.Sprintf("unknown name %s; names begin with %s: did you mean %s?", name, strings.Join(variables, ", "), strings.Join(owners(near), " or "))

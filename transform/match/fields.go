@@ -1,8 +1,6 @@
 package match
 
 import (
-	"slices"
-
 	"github.com/google/cel-go/common/types"
 
 	"ndrbridge/transform"
@@ -92,31 +90,33 @@ func changed() (documented, []documented) {
 }
 
 // eventKind is the kind of the variable event.
-func eventKind() documented {
-	d := documented{name: eventTypeName, noun: "event"}
+var eventKind = func() documented {
+	d := documented{name: "Event", noun: "event"}
 	for _, a := range attributes {
-		d.fields = append(d.fields, documentedField{a.name, a.kind})
+		d.fields = append(d.fields, a.documentedField)
 	}
 	return d
-}
+}()
 
-// dataKinds are the kinds of the objects that the variables of an event's data hold.
-var dataKinds = map[string]documented{"detection": detectionKind, "audit": auditKind, "record": recordKind, "changes": changesKind}
+// variableKinds are the kinds of the objects that the variables hold.
+var variableKinds = map[string]documented{
+	eventVariable: eventKind, "detection": detectionKind, "audit": auditKind, "record": recordKind, changesVariable: changesKind,
+}
 
 // kinds are the kinds of objects by the names of their types.
 var kinds = func() map[string]documented {
 	byName := make(map[string]documented)
-	for _, d := range append([]documented{detectionKind, participantKind, auditKind, recordKind, changesKind}, changeKinds...) {
+	for _, d := range append([]documented{eventKind, detectionKind, participantKind, auditKind, recordKind, changesKind}, changeKinds...) {
 		byName[d.name] = d
 	}
 	return byName
 }()
 
-// dataTypes are the types of the objects that the variables of an event's data hold.
+// dataTypes are the types of the variables of an event's data.
 var dataTypes = func() map[string]*types.Type {
 	byName := make(map[string]*types.Type)
-	for name, d := range dataKinds {
-		byName[name] = types.NewObjectType(d.name)
+	for _, name := range dataVariables {
+		byName[name] = types.NewObjectType(variableKinds[name].name)
 	}
 	return byName
 }()
@@ -138,19 +138,11 @@ func elementKind(of *types.Type) *types.Type {
 	return of.Parameters()[0]
 }
 
-// fieldsOf returns the names of the fields of a variable.
-func fieldsOf(variable string) []string {
-	if variable == eventVariable {
-		return attributeNames()
-	}
-	return dataKinds[variable].names()
-}
-
 // owners returns the selections of a field by its name from the variables that have it,
 // such as event.id and detection.id. It leaves changes out, which have what detections have.
 func owners(name string) (selections []string) {
 	for _, variable := range variableNames() {
-		if variable != changesVariable && slices.Contains(fieldsOf(variable), name) {
+		if variable != changesVariable && variableKinds[variable].find(name) != nil {
 			selections = append(selections, variable+"."+name)
 		}
 	}

@@ -64,7 +64,7 @@ func Compile(expression string) (*Match, error) {
 func compile(expression string) (*Match, error) {
 	env, err := newEnvironment()
 	if err != nil {
-		return nil, fmt.Errorf("set up CEL: %w", err)
+		return nil, err
 	}
 	checked, issues := env.Compile(expression)
 	if issues.Err() != nil {

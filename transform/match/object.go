@@ -18,8 +18,8 @@ import (
 // once. Any other use decodes the whole object. It implements traits.Mapper.
 type object struct {
 	json    []byte
-	kind    *types.Type   // nil: not documented
-	isData  bool          // it is the data of an event: its members are the variables
+	kind    *types.Type    // nil: not documented
+	isData  bool           // it is the data of an event: its members are the variables
 	members []member       // nil until one is selected
 	last    map[string]int // index of the last member of each name; nil for few members
 	decoded traits.Mapper  // nil until the whole object is used

@@ -53,7 +53,7 @@ func TestFieldsAreReadOutOfBytes(t *testing.T) {
 		{"an event that is cut short keeps what came before", `{"a":{"b":1},"c":{"d":"unfinis`, "a.b", "1"},
 		{"a value that is cut short is not found", `{"a":{"b":"unfinis`, "a.b", ""},
 		{"a value that is not an object has no field", `7`, "a.b", ""},
-		{"a value as deep as JSON may be is found", `{"a":{"b":` + nested(maxDepth-1) + `}}`, "a.b", nested(maxDepth-1)},
+		{"a value as deep as JSON may be is found", `{"a":{"b":` + nested(maxDepth-1) + `}}`, "a.b", nested(maxDepth - 1)},
 		{"a value that is deeper is not found", `{"a":{"b":` + nested(maxDepth) + `}}`, "a.b", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

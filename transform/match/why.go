@@ -18,12 +18,9 @@ type Explainer struct {
 
 // NewExplainer returns an Explainer of an expression that Compile accepts.
 func NewExplainer(expression string) (*Explainer, error) {
-	env, err := newEnvironment()
-	if err == nil {
-		env, err = env.Extend(cel.EnableMacroCallTracking())
-	}
+	env, _, err := extend([]cel.EnvOption{cel.EnableMacroCallTracking()})
 	if err != nil {
-		return nil, fmt.Errorf("set up CEL: %w", err)
+		return nil, err
 	}
 	parsed, issues := env.Parse(expression)
 	if issues.Err() != nil {
