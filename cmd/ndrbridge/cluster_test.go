@@ -124,47 +124,42 @@ func expectLines(t *testing.T, text string, want []string, lacks string) {
 
 // member is a running member of a cluster, for the commands.
 type member struct {
-	admin.Control
 	state     admin.Cluster
 	handovers []admin.Handover
 	recovered []admin.Recovery
 	done      []string
 }
 
-func (m *member) Cluster(context.Context) (admin.Cluster, error) { return m.state, nil }
-
-func (m *member) Handover(_ context.Context, what admin.Handover) error {
-	if what.Member == "bridge-9" {
-		return fmt.Errorf("%w member %q", admin.ErrUnknown, what.Member)
-	}
-	m.handovers = append(m.handovers, what)
-	return nil
-}
-
-func (m *member) Recover(_ context.Context, what admin.Recovery) error {
-	if *what.Shard > 1 {
-		return errors.New("member bridge-2 owns it")
-	}
-	m.recovered = append(m.recovered, what)
-	return nil
-}
-
-func (m *member) Status(context.Context) (admin.Status, error) {
-	return admin.Status{Running: true, Unconfigured: []admin.SinkStatus{{Name: "old", DeadLetters: 1}}}, nil
-}
-
-func (m *member) Forget(_ context.Context, sink string) error { return m.do("forget " + sink) }
-
-func (m *member) Rename(_ context.Context, sink, to string) error {
-	return m.do("rename " + sink + " to " + to)
-}
-
-func (m *member) ForgetAppliance(_ context.Context, name string) error {
-	return m.do("forget appliance " + name)
-}
-
-func (m *member) ForgetIdentity(_ context.Context, name string) error {
-	return m.do("forget identity " + name)
+// client returns a client of the member.
+func (m *member) client() *admin.Client {
+	all := make(admin.Operations)
+	admin.OpCluster.By(all, func(context.Context, admin.None) (admin.Cluster, error) { return m.state, nil })
+	admin.OpHandover.By(all, func(_ context.Context, what admin.Handover) error {
+		if what.Member == "bridge-9" {
+			return fmt.Errorf("%w member %q", admin.ErrUnknown, what.Member)
+		}
+		m.handovers = append(m.handovers, what)
+		return nil
+	})
+	admin.OpRecover.By(all, func(_ context.Context, what admin.Recovery) error {
+		if *what.Shard > 1 {
+			return errors.New("member bridge-2 owns it")
+		}
+		m.recovered = append(m.recovered, what)
+		return nil
+	})
+	admin.OpStatus.By(all, func(context.Context, admin.None) (admin.Status, error) {
+		return admin.Status{Running: true, Unconfigured: []admin.SinkStatus{{Name: "old", DeadLetters: 1}}}, nil
+	})
+	admin.OpForget.By(all, func(_ context.Context, r admin.OfSink) error { return m.do("forget " + r.Sink) })
+	admin.OpRename.By(all, func(_ context.Context, r admin.RenameRequest) error { return m.do("rename " + r.Sink + " to " + r.To) })
+	admin.OpForgetAppliance.By(all, func(_ context.Context, r admin.ForgetRequest) error {
+		if r.Identity {
+			return m.do("forget identity " + r.Appliance)
+		}
+		return m.do("forget appliance " + r.Appliance)
+	})
+	return admin.NewLocal(all)
 }
 
 func (m *member) do(what string) error {
@@ -202,7 +197,7 @@ func TestCommandsOfACluster(t *testing.T) {
 	m := &member{state: aCluster(time.Now())}
 	server := httptest.NewServer(admin.NewHandler(admin.Options{
 		Token: "s3cret-token", NotReady: func() []string { return nil }, Metrics: prometheus.NewRegistry(),
-		Control: func() admin.Control { return m }, Cluster: func() admin.ClusterControl { return m },
+		Control: m.client,
 	}))
 	defer server.Close()
 	config := inCluster(t, server.Listener.Addr().String())

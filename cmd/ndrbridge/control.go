@@ -42,16 +42,16 @@ func (c *command) withControl(cmd *cobra.Command) *cobra.Command {
 // acting calls act with the control of the running bridge, or of its state if no bridge
 // is running. If the configuration has errors, they are reported, and act is called if the
 // bridge can be found nevertheless.
-func (c *command) acting(ctx context.Context, act func(admin.Control) error) error {
+func (c *command) acting(ctx context.Context, act func(*admin.Client) error) error {
 	return c.actingDespite(ctx, act, func(invalid error, address string) {
 		fmt.Fprintf(c.stderr, "%v\nthe configuration is invalid, and the command acts on the bridge at %s, which runs with an earlier one\n", invalid, address)
 	})
 }
 
 // actingDespite is acting, with the function that reports errors in the configuration.
-func (c *command) actingDespite(ctx context.Context, act func(admin.Control) error, report func(invalid error, address string)) (err error) {
+func (c *command) actingDespite(ctx context.Context, act func(*admin.Client) error, report func(invalid error, address string)) (err error) {
 	if c.adminURL != "" {
-		return c.actingOnGiven(func(client *admin.Client) error { return act(client) })
+		return c.actingOnGiven(act)
 	}
 	config, err := c.actingConfig()
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *command) actingDespite(ctx context.Context, act func(admin.Control) err
 		return err
 	}
 	if config.Cluster.Enabled() {
-		return c.actingOnMember(config, func(client *admin.Client) error { return act(client) })
+		return c.actingOnMember(config, act)
 	}
 	other, err := c.findBridge(ctx, config)
 	if err != nil {
@@ -83,7 +83,7 @@ func (c *command) actingDespite(ctx context.Context, act func(admin.Control) err
 	if other.answer != "" {
 		fmt.Fprintf(c.stderr, "%s; the command acts on %s directly\n", other.answer, config.State)
 	}
-	return act(offline)
+	return act(offline.Client)
 }
 
 // actingOnGiven calls act with a client of the bridge at --admin.

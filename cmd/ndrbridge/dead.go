@@ -62,7 +62,7 @@ func chosen(keys []string, all bool) ([]string, error) {
 }
 
 // deadLetters returns the number of dead letters of an owner.
-func deadLetters(ctx context.Context, control admin.Control, owner checkpoint.Owner) (uint64, error) {
+func deadLetters(ctx context.Context, control *admin.Client, owner checkpoint.Owner) (uint64, error) {
 	status, err := control.Status(ctx)
 	if err != nil {
 		return 0, err
@@ -96,7 +96,7 @@ the appliance returned it. KEY is the first column of ndrbridge dead list.`,
 			if err != nil {
 				return err
 			}
-			return c.acting(cmd.Context(), func(control admin.Control) error {
+			return c.acting(cmd.Context(), func(control *admin.Client) error {
 				deadLetter, err := control.DeadLetter(cmd.Context(), owner, args[1])
 				if err != nil {
 					return err
@@ -157,7 +157,7 @@ objects again with ndrbridge rewind.`,
 			if err != nil {
 				return err
 			}
-			return c.acting(cmd.Context(), func(control admin.Control) error {
+			return c.acting(cmd.Context(), func(control *admin.Client) error {
 				if all {
 					n, err := deadLetters(cmd.Context(), control, owner)
 					if err != nil {
@@ -198,7 +198,7 @@ requires --yes.`,
 			if err != nil {
 				return err
 			}
-			return c.acting(cmd.Context(), func(control admin.Control) error {
+			return c.acting(cmd.Context(), func(control *admin.Client) error {
 				if all {
 					n, err := deadLetters(cmd.Context(), control, owner)
 					if err != nil {

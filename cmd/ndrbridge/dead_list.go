@@ -47,9 +47,9 @@ a sink, this is the order of the events. With --json, each is printed with its b
 				if after != "" {
 					return fmt.Errorf("%w: --after continues the list of one sink or stream, without --group", commandline.ErrUsage)
 				}
-				return c.acting(cmd.Context(), func(control admin.Control) error { return c.listDeadGroups(cmd.Context(), control, owner, limit) })
+				return c.acting(cmd.Context(), func(control *admin.Client) error { return c.listDeadGroups(cmd.Context(), control, owner, limit) })
 			}
-			return c.acting(cmd.Context(), func(control admin.Control) error {
+			return c.acting(cmd.Context(), func(control *admin.Client) error {
 				// Dead letters include their bodies, so pages are small.
 				const page = 32
 				return list(c, listing[checkpoint.DeadLetter]{
@@ -80,7 +80,7 @@ a sink, this is the order of the events. With --json, each is printed with its b
 
 // listDeadGroups prints the reasons of an owner's dead letters, or of those of all owners
 // if owner is empty.
-func (c *command) listDeadGroups(ctx context.Context, control admin.Control, owner checkpoint.Owner, limit int) error {
+func (c *command) listDeadGroups(ctx context.Context, control *admin.Client, owner checkpoint.Owner, limit int) error {
 	all, err := control.DeadGroups(ctx, owner)
 	if err != nil {
 		return err

@@ -86,20 +86,13 @@ func TestReasonsOfGroupsAreNotTruncated(t *testing.T) {
 	var out strings.Builder
 	c := &command{stdout: &out, terminal: true, environ: []string{"NO_COLOR=1", "COLUMNS=80"}}
 	url := "POST to https://collector.example:8088/services/collector/event: "
-	control := groupedDead{groups: admin.DeadGroups{Total: 2, Groups: []admin.DeadGroup{
-		{Sink: "lake", Class: "rejected", Reason: url + "no such index", Count: 1}, {Sink: "lake", Class: "rejected", Reason: url + "too large", Count: 1},
-	}}}
-	if err := c.listDeadGroups(t.Context(), control, "", 0); err != nil || !strings.Contains(out.String(), "no such index") || !strings.Contains(out.String(), "too large") {
+	all := make(admin.Operations)
+	admin.OpDeadGroups.By(all, func(context.Context, admin.GroupsRequest) (admin.DeadGroups, error) {
+		return admin.DeadGroups{Total: 2, Groups: []admin.DeadGroup{
+			{Sink: "lake", Class: "rejected", Reason: url + "no such index", Count: 1}, {Sink: "lake", Class: "rejected", Reason: url + "too large", Count: 1},
+		}}, nil
+	})
+	if err := c.listDeadGroups(t.Context(), admin.NewLocal(all), "", 0); err != nil || !strings.Contains(out.String(), "no such index") || !strings.Contains(out.String(), "too large") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
-}
-
-// groupedDead returns groups of dead letters.
-type groupedDead struct {
-	admin.Control
-	groups admin.DeadGroups
-}
-
-func (g groupedDead) DeadGroups(context.Context, checkpoint.Owner) (admin.DeadGroups, error) {
-	return g.groups, nil
 }

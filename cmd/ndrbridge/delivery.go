@@ -18,7 +18,7 @@ flight is completed first. Polling and the other sinks continue. Undelivered eve
 in the journal: a long pause fills it, and then polling pauses, unless the sink's lag
 policy is skip.`,
 		Example: "  ndrbridge pause lake",
-	}, true, admin.Control.Pause)
+	}, true, (*admin.Client).Pause)
 }
 
 func (c *command) resumeCommand() *cobra.Command {
@@ -28,14 +28,14 @@ func (c *command) resumeCommand() *cobra.Command {
 		Long: `Resume delivery to a paused sink. A sink that is halted or waiting to retry tries again
 immediately.`,
 		Example: "  ndrbridge resume lake",
-	}, false, admin.Control.Resume)
+	}, false, (*admin.Client).Resume)
 }
 
 // pausing completes the commands pause and resume.
-func (c *command) pausing(cmd *cobra.Command, paused bool, act func(admin.Control, context.Context, string) error) *cobra.Command {
+func (c *command) pausing(cmd *cobra.Command, paused bool, act func(*admin.Client, context.Context, string) error) *cobra.Command {
 	cmd.Args, cmd.ValidArgsFunction = exactly("SINK"), c.complete(sinkNames)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.acting(cmd.Context(), func(control admin.Control) error {
+		return c.acting(cmd.Context(), func(control *admin.Client) error {
 			if err := act(control, cmd.Context(), args[0]); err != nil {
 				return err
 			}

@@ -43,6 +43,10 @@ func TestConfirm(t *testing.T) {
 }
 
 func TestAReplayAsksForItsSinks(t *testing.T) {
+	twoSinks := make(admin.Operations)
+	admin.OpStatus.By(twoSinks, func(context.Context, admin.None) (admin.Status, error) {
+		return admin.Status{Sinks: []admin.SinkStatus{{Name: "soc"}, {Name: "lake"}}}, nil
+	})
 	for _, c := range []struct {
 		name, answer string
 		interactive  bool
@@ -61,7 +65,7 @@ func TestAReplayAsksForItsSinks(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			command := &command{stdin: strings.NewReader(c.answer + "yes\n"), stderr: io.Discard, interactive: c.interactive}
-			got, err := command.chosenSinks(t.Context(), twoSinks{}, c.named, c.all)
+			got, err := command.chosenSinks(t.Context(), admin.NewLocal(twoSinks), c.named, c.all)
 			if c.err != "" {
 				if !errors.Is(err, commandline.ErrUsage) || !strings.Contains(err.Error(), c.err) {
 					t.Errorf("%v, want %s", err, c.err)
@@ -76,13 +80,6 @@ func TestAReplayAsksForItsSinks(t *testing.T) {
 			}
 		})
 	}
-}
-
-// twoSinks is the control of a bridge with two sinks.
-type twoSinks struct{ admin.Control }
-
-func (twoSinks) Status(context.Context) (admin.Status, error) {
-	return admin.Status{Sinks: []admin.SinkStatus{{Name: "soc"}, {Name: "lake"}}}, nil
 }
 
 func TestColoursRequireATerminal(t *testing.T) {

@@ -36,7 +36,7 @@ line begins with the name of the member.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// The bridge reports the errors of its configuration itself.
 			silent := func(error, string) {}
-			return c.actingDespite(cmd.Context(), func(control admin.Control) error {
+			return c.actingDespite(cmd.Context(), func(control *admin.Client) error {
 				reloaded, err := control.Reload(cmd.Context())
 				switch {
 				case errors.Is(err, admin.ErrConfiguration):

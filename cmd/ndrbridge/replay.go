@@ -44,7 +44,7 @@ ndrbridge rewind.`,
 			if all && len(sinks) > 0 {
 				return fmt.Errorf("%w: give sinks or --all, not both", commandline.ErrUsage)
 			}
-			return c.acting(cmd.Context(), func(control admin.Control) error {
+			return c.acting(cmd.Context(), func(control *admin.Client) error {
 				sinks, err := c.chosenSinks(cmd.Context(), control, sinks, all)
 				if err != nil {
 					return err
@@ -94,7 +94,7 @@ func replayOf(since, until string) (r admin.Replay, err error) {
 
 // chosenSinks returns the sinks to act on: those that are named, all that are configured
 // with all, or else those that the user selects on the terminal.
-func (c *command) chosenSinks(ctx context.Context, control admin.Control, named []string, all bool) ([]string, error) {
+func (c *command) chosenSinks(ctx context.Context, control *admin.Client, named []string, all bool) ([]string, error) {
 	if len(named) > 0 {
 		slices.Sort(named)
 		return slices.Compact(named), nil
@@ -129,7 +129,7 @@ func (c *command) chosenSinks(ctx context.Context, control admin.Control, named 
 
 // countReplay returns how many events each sink would receive. It fails if a sink is
 // unknown.
-func countReplay(ctx context.Context, control admin.Control, sinks []string, r admin.Replay) ([]uint64, error) {
+func countReplay(ctx context.Context, control *admin.Client, sinks []string, r admin.Replay) ([]uint64, error) {
 	r.DryRun = true
 	counts := make([]uint64, len(sinks))
 	for i, sink := range sinks {

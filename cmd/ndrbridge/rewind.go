@@ -38,7 +38,7 @@ The command asks for confirmation; without a terminal, it requires --yes.`,
 			if err := c.confirm(cmd.Context(), yes, question); err != nil {
 				return err
 			}
-			return c.acting(cmd.Context(), func(control admin.Control) error {
+			return c.acting(cmd.Context(), func(control *admin.Client) error {
 				if err := control.Rewind(cmd.Context(), source, at); err != nil {
 					return err
 				}

@@ -65,7 +65,7 @@ that members restore; the archive is a last resort, for ndrbridge cluster recove
 		Args:              exactly("FILE"),
 		ValidArgsFunction: completeOne(completeFiles()),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.acting(cmd.Context(), func(control admin.Control) error {
+			return c.acting(cmd.Context(), func(control *admin.Client) error {
 				if args[0] == "-" {
 					return c.backupToOutput(cmd.Context(), control)
 				}
@@ -84,7 +84,7 @@ that members restore; the archive is a last resort, for ndrbridge cluster recove
 	return cmd
 }
 
-func (c *command) backupToOutput(ctx context.Context, control admin.Control) error {
+func (c *command) backupToOutput(ctx context.Context, control *admin.Client) error {
 	switch {
 	case c.terminal:
 		return fmt.Errorf("%w: the state is binary data and is not written to a terminal; redirect the output", commandline.ErrUsage)
@@ -96,7 +96,7 @@ func (c *command) backupToOutput(ctx context.Context, control admin.Control) err
 
 // backupToFile writes the copy to a temporary file in the same directory and renames it to
 // path when it is complete. It returns the size in bytes.
-func (c *command) backupToFile(ctx context.Context, control admin.Control, path string, force bool) (_ int64, err error) {
+func (c *command) backupToFile(ctx context.Context, control *admin.Client, path string, force bool) (_ int64, err error) {
 	status, err := control.Status(ctx)
 	if err != nil {
 		return 0, err
@@ -245,7 +245,7 @@ type sinkShown struct {
 // stateShown returns the state as reported by the bridge or, if no bridge is running, as
 // read from the file.
 func (c *command) stateShown(ctx context.Context) (shown stateShown, err error) {
-	err = c.acting(ctx, func(control admin.Control) error {
+	err = c.acting(ctx, func(control *admin.Client) error {
 		status, err := control.Status(ctx)
 		shown = stateOf(status)
 		return err

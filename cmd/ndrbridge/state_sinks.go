@@ -43,9 +43,9 @@ A running bridge must have loaded a configuration without the sink or the applia
 			case identity && !appliance:
 				return fmt.Errorf("%w: --identity requires --appliance", commandline.ErrUsage)
 			case appliance:
-				return c.acting(ctx, func(state admin.Control) error { return c.forgetAppliance(ctx, state, name, identity, yes) })
+				return c.acting(ctx, func(state *admin.Client) error { return c.forgetAppliance(ctx, state, name, identity, yes) })
 			}
-			return c.acting(ctx, func(state admin.Control) error {
+			return c.acting(ctx, func(state *admin.Client) error {
 				if err := c.confirmForget(ctx, state, name, yes); err != nil {
 					return err
 				}
@@ -62,7 +62,7 @@ A running bridge must have loaded a configuration without the sink or the applia
 	return cmd
 }
 
-func (c *command) forgetAppliance(ctx context.Context, state admin.Control, name string, identity, yes bool) error {
+func (c *command) forgetAppliance(ctx context.Context, state *admin.Client, name string, identity, yes bool) error {
 	if identity {
 		if err := state.ForgetIdentity(ctx, name); err != nil {
 			return err
@@ -79,7 +79,7 @@ func (c *command) forgetAppliance(ctx context.Context, state admin.Control, name
 }
 
 // confirmForget asks for confirmation, with what of the sink could still be delivered.
-func (c *command) confirmForget(ctx context.Context, state admin.Control, sink string, yes bool) error {
+func (c *command) confirmForget(ctx context.Context, state *admin.Client, sink string, yes bool) error {
 	status, err := state.Status(ctx)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ configuration and run ndrbridge state forget with the new name first.`,
 		Args:              exactly("OLD", "NEW"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.acting(cmd.Context(), func(state admin.Control) error {
+			return c.acting(cmd.Context(), func(state *admin.Client) error {
 				if err := state.Rename(cmd.Context(), args[0], args[1]); err != nil {
 					return err
 				}

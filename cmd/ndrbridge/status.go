@@ -66,7 +66,7 @@ The exit code is 0 regardless of the status. Use /readyz to check it in a script
 				}
 				return c.watch(cmd.Context(), every, c.status)
 			}
-			return c.acting(cmd.Context(), func(control admin.Control) error {
+			return c.acting(cmd.Context(), func(control *admin.Client) error {
 				status, err := control.Status(cmd.Context())
 				if err != nil {
 					return err
@@ -88,7 +88,7 @@ The exit code is 0 regardless of the status. Use /readyz to check it in a script
 func (c *command) status(ctx context.Context) (status admin.Status, err error) {
 	silent := *c
 	silent.stderr = io.Discard
-	err = silent.acting(ctx, func(control admin.Control) (err error) {
+	err = silent.acting(ctx, func(control *admin.Client) (err error) {
 		status, err = control.Status(ctx)
 		return err
 	})

@@ -125,7 +125,7 @@ func TestAStatusLeavesNoConnectionOpen(t *testing.T) {
 	t.Parallel()
 	var open, opened atomic.Int64
 	server := httptest.NewUnstartedServer(admin.NewHandler(admin.Options{
-		Metrics: prometheus.NewRegistry(), Control: func() admin.Control { return nil }, NotReady: func() []string { return nil },
+		Metrics: prometheus.NewRegistry(), Control: func() *admin.Client { return nil }, NotReady: func() []string { return nil },
 		Tickets: func() admin.Tickets { return admin.Tickets{} },
 	}))
 	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {

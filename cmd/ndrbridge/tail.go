@@ -53,7 +53,7 @@ The times are those at which the bridge journalled the events. With --no-follow 
 			if err != nil {
 				return err
 			}
-			return c.acting(cmd.Context(), func(control admin.Control) error {
+			return c.acting(cmd.Context(), func(control *admin.Client) error {
 				return c.tail(cmd.Context(), control, o, keep)
 			})
 		},

@@ -138,7 +138,7 @@ var errTailed = errors.New("the end of the journal")
 
 // tail prints the events that o and keep select, until ctx is done or, with o.noFollow, the
 // end of the journal.
-func (c *command) tail(ctx context.Context, control admin.Control, o tailOptions, keep func(transform.Event) bool) error {
+func (c *command) tail(ctx context.Context, control *admin.Client, o tailOptions, keep func(transform.Event) bool) error {
 	from := o.from()
 	live := o.lines == 0 && !o.noFollow // nothing of the journal is selected
 	last := newest{n: o.lines, maxBytes: maxHeld}

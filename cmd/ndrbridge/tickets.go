@@ -54,7 +54,7 @@ func (c *command) ticketsListCommand() *cobra.Command {
 					none += "; tickets.enabled is false, so the bridge accepts none"
 				}
 			}
-			return c.acting(cmd.Context(), func(control admin.Control) error {
+			return c.acting(cmd.Context(), func(control *admin.Client) error {
 				const page = 500
 				return list(c, listing[checkpoint.Command]{
 					columns: []string{"ID", "ACCEPTED", "APPLIANCE", "TICKET", "STATUS", "COMMAND", "REASON"},
@@ -123,7 +123,7 @@ func (c *command) ticketsShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.acting(cmd.Context(), func(control admin.Control) error {
+			return c.acting(cmd.Context(), func(control *admin.Client) error {
 				command, err := control.Command(cmd.Context(), id)
 				if err != nil {
 					return err
@@ -154,7 +154,7 @@ same ticket wait for them, unless they are already done.`,
 		Args:              atLeast("ID"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.changeTickets(cmd.Context(), args, "retried", admin.Control.RetryCommand)
+			return c.changeTickets(cmd.Context(), args, "retried", (*admin.Client).RetryCommand)
 		},
 	}))
 }
@@ -170,7 +170,7 @@ a command, this command asks for confirmation or, without a terminal, requires -
 		Args:              atLeast("ID"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.changeTickets(cmd.Context(), args, "dropped", func(control admin.Control, ctx context.Context, id uint64) error {
+			return c.changeTickets(cmd.Context(), args, "dropped", func(control *admin.Client, ctx context.Context, id uint64) error {
 				command, err := control.Command(ctx, id)
 				if err != nil {
 					return err
@@ -190,7 +190,7 @@ a command, this command asks for confirmation or, without a terminal, requires -
 
 // changeTickets calls change for each of the commands until one fails, and prints how many
 // were changed.
-func (c *command) changeTickets(ctx context.Context, args []string, done string, change func(admin.Control, context.Context, uint64) error) error {
+func (c *command) changeTickets(ctx context.Context, args []string, done string, change func(*admin.Client, context.Context, uint64) error) error {
 	var ids []uint64
 	for _, arg := range args {
 		id, err := parseID(arg)
@@ -199,7 +199,7 @@ func (c *command) changeTickets(ctx context.Context, args []string, done string,
 		}
 		ids = append(ids, id)
 	}
-	return c.acting(ctx, func(control admin.Control) error {
+	return c.acting(ctx, func(control *admin.Client) error {
 		n := 0
 		var failed error
 		for _, id := range ids {

@@ -42,7 +42,7 @@ only as far as the journal goes back.`,
 			if err != nil {
 				return err
 			}
-			return c.acting(cmd.Context(), func(control admin.Control) error {
+			return c.acting(cmd.Context(), func(control *admin.Client) error {
 				v := verifyPrinter{command: c, progress: terminal.NewProgress(c.stderr)}
 				all, err := control.Verify(cmd.Context(), args[0], at, poller.VerifyReport{Progress: v.compared, Found: v.found})
 				v.progress.Clear()

@@ -160,7 +160,7 @@ func (d *demo) receive(sink string) func([]byte) {
 // watch lets the appliance change until ctx is cancelled or the time is over, gives the
 // bridge time to deliver the rest, and shows the progress. It returns the error of a part
 // that failed.
-func (d *demo) watch(ctx context.Context, control admin.Control) error {
+func (d *demo) watch(ctx context.Context, control *admin.Client) error {
 	began := time.Now()
 	alive, end := context.WithCancel(ctx)
 	defer end()
@@ -188,7 +188,7 @@ func (d *demo) watch(ctx context.Context, control admin.Control) error {
 
 // caughtUp reports whether every sink has received everything and no ticket change is in
 // flight, which would create another version on the appliance.
-func (d *demo) caughtUp(ctx context.Context, control admin.Control) bool {
+func (d *demo) caughtUp(ctx context.Context, control *admin.Client) bool {
 	if !d.arrivals.report().caughtUp() { // the tickets sink may still receive events
 		return false
 	}

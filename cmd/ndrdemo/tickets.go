@@ -67,7 +67,7 @@ type ticketCount struct {
 
 // countTickets returns the counts up to now. quiet reports whether nothing is in flight: no
 // event is waiting for the tickets sink, and no command for the appliance.
-func countTickets(ctx context.Context, c admin.Control, site *jira.Server) (n ticketCount, quiet bool, err error) {
+func countTickets(ctx context.Context, c *admin.Client, site *jira.Server) (n ticketCount, quiet bool, err error) {
 	status, err := c.Status(ctx)
 	if err != nil {
 		return n, false, err

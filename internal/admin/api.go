@@ -16,62 +16,69 @@ import (
 	"ndrbridge/poller"
 )
 
-// operation carries out a request. It returns the answer, which is sent as JSON, or nil
-// if it has sent a response itself. An error is sent as a problem.
-type operation func(c Control, w http.ResponseWriter, r *http.Request) (answer any, err error)
-
-// operations are the operations of a path, by method.
-type operations map[string]operation
-
-// noContent is the answer of an operation that returns nothing.
-type noContent struct{}
-
 // version is the path of the API, which openapi describes.
 const version = "/api/v1"
 
 // descriptionPath is where the description of the interface is served.
 const descriptionPath = version + "/openapi.json"
 
-// routes returns the operations of each path below version.
-func (o Options) routes() map[string]operations {
-	return map[string]operations{
-		"/status":  {http.MethodGet: o.status},
-		"/history": {http.MethodGet: history},
-		"/events":  {http.MethodGet: tail(make(slots, maxTails))},
-		"/backup":  {http.MethodPost: backup},
-		"/reload":  {http.MethodPost: reload},
-		"/rewind":  {http.MethodPost: rewind},
-		"/verify":  {http.MethodPost: verify},
+// handler carries out a request. It returns the answer, which is sent as JSON, or nil if it has
+// sent a response itself. An error is sent as a problem.
+type handler func(c *Client, w http.ResponseWriter, r *http.Request) (answer any, err error)
 
-		"/cluster":          {http.MethodGet: o.showCluster},
-		"/cluster/handover": {http.MethodPost: o.handOver},
-		"/cluster/recover":  {http.MethodPost: o.recoverShard},
-
-		"/sinks/{sink}/pause":   {http.MethodPost: pause},
-		"/sinks/{sink}/resume":  {http.MethodPost: resume},
-		"/sinks/{sink}/replay":  {http.MethodPost: replay},
-		"/sinks/{sink}/requeue": {http.MethodPost: requeue},
-		"/sinks/{sink}/forget":  {http.MethodPost: forgetSink},
-		"/sinks/{sink}/rename":  {http.MethodPost: renameSink},
-
-		"/appliances/{appliance}/detections/{id}": {http.MethodGet: showDetection},
-
-		"/appliances/{appliance}/forget": {http.MethodPost: forgetAppliance},
-
-		"/tickets": {http.MethodGet: listCommands, http.MethodPost: o.takeCommands},
-		// The id of a command or, for POST, the name of a ticket system.
-		"/tickets/{id}": {
-			http.MethodGet: showCommand, http.MethodDelete: dropCommand, http.MethodPost: o.takeWebhook,
-		},
-		"/tickets/{id}/retry": {http.MethodPost: retryCommand},
-
-		"/dead": {http.MethodGet: groupDead},
-		// A key can contain anything, including slashes.
-		"/sinks/{sink}/dead":                    {http.MethodGet: listDead, http.MethodDelete: dropDead},
-		"/sinks/{sink}/dead/{key...}":           {http.MethodGet: showDead},
-		"/appliances/{appliance}/dead":          {http.MethodGet: listDead, http.MethodDelete: dropDead},
-		"/appliances/{appliance}/dead/{key...}": {http.MethodGet: showDead},
+// routes returns the handlers of each path below version, by method.
+func (o Options) routes() map[string]map[string]handler {
+	all := make(map[string]map[string]handler)
+	add := func(at *route, answer handler) {
+		for _, path := range at.paths {
+			if all[path] == nil {
+				all[path] = make(map[string]handler)
+			}
+			all[path][at.method] = answer
+		}
 	}
+	for _, operation := range []interface {
+		at() *route
+		answer(c *Client, w http.ResponseWriter, r *http.Request) (any, error)
+	}{
+		OpHistory, OpReload, OpRewind, OpPause, OpResume, OpReplay, OpForget, OpRename, OpForgetAppliance, OpDetection,
+		OpCommands, OpCommand, OpRetryCommand, OpDropCommand, OpDeadGroups, OpDead, OpDeadLetter, OpRequeue, OpDropDead,
+		OpCluster, OpHandover, OpRecover,
+	} {
+		add(operation.at(), operation.answer)
+	}
+	if o.ForMembers {
+		add(OpLocate.route, OpLocate.answer)
+		add(OpAccept.route, OpAccept.answer)
+	}
+	add(OpStatus.route, o.status)
+	add(OpTail.route, tail(make(slots, maxTails)))
+	add(OpBackup.route, backup)
+	add(OpVerify.route, verify)
+	add(&route{method: http.MethodPost, paths: OpCommands.paths}, o.takeCommands)
+	// The id is the name of a ticket system.
+	add(&route{method: http.MethodPost, paths: OpCommand.paths}, o.takeWebhook)
+	return all
+}
+
+// status returns the status of the bridge, with that of its cluster.
+func (o Options) status(c *Client, _ http.ResponseWriter, r *http.Request) (any, error) {
+	status, err := c.Status(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	status.ReadOnly = admissionOf(r).readOnly
+	if c.isMember() {
+		seen, err := c.Cluster(r.Context())
+		if err != nil {
+			return nil, err
+		}
+		status.Cluster = &seen
+	}
+	if o.Reload != nil {
+		status.Reload = o.Reload()
+	}
+	return status, nil
 }
 
 // api returns the handler of the API.
@@ -101,10 +108,10 @@ func (o Options) api() http.Handler {
 	return mux
 }
 
-// serve returns a handler for the operations of a pattern. It answers 503 until there
-// is a Control. A GET, except of the event stream, occupies one of answers, and is
+// serve returns a handler for the operations of a pattern. It answers 503 until Control
+// returns a Client. A GET, except of the event stream, occupies one of answers, and is
 // answered 503 if none is free.
-func (o Options) serve(pattern string, m operations, answers slots) http.Handler {
+func (o Options) serve(pattern string, m map[string]handler, answers slots) http.Handler {
 	described := strings.ReplaceAll(pattern, "...}", "}")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		do, ok := m[r.Method]
@@ -112,12 +119,12 @@ func (o Options) serve(pattern string, m operations, answers slots) http.Handler
 			refuseMethod(w, r, slices.Sorted(maps.Keys(m)))
 			return
 		}
-		takes := openapi.Requests()[r.Method+" "+described]
+		takes, isDescribed := openapi.Requests()[r.Method+" "+described] // those for members are not
 		var refused *problem
-		if !takes.AnyQuery {
+		if isDescribed && !takes.AnyQuery {
 			refused = checkQuery(r.URL.RawQuery, takes.Query)
 		}
-		if refused == nil && !takes.Body && r.ContentLength != 0 {
+		if refused == nil && isDescribed && !takes.Body && r.ContentLength != 0 {
 			refused = refuseBody(r)
 		}
 		if refused != nil {
@@ -144,7 +151,7 @@ func (o Options) serve(pattern string, m operations, answers slots) http.Handler
 		}
 		switch answer := answer.(type) {
 		case nil:
-		case noContent:
+		case None:
 			w.WriteHeader(http.StatusNoContent)
 		case accepted:
 			writeJSON(w, http.StatusAccepted, answer)
@@ -228,17 +235,21 @@ func problemOf(err error, fallback int) *problem {
 		fallback = http.StatusConflict
 	case errors.Is(err, ErrUnavailable), errors.Is(err, checkpoint.ErrClosed), errors.Is(err, checkpoint.ErrNotOwner):
 		fallback = http.StatusServiceUnavailable
+	case errors.Is(err, checkpoint.ErrCommandsFull):
+		fallback = http.StatusInsufficientStorage
 	}
 	return newProblem(fallback, err.Error())
 }
 
 func (p *problem) Error() string { return p.Detail }
 
-// Is makes a 401 match ErrToken, a 404 match ErrUnknown and a 503 match ErrUnavailable.
+// Is makes a 401 match ErrToken, a 404 match ErrUnknown, a 503 match ErrUnavailable, and a 507
+// match checkpoint.ErrCommandsFull.
 func (p *problem) Is(target error) bool {
 	return p.Status == http.StatusUnauthorized && target == ErrToken ||
 		p.Status == http.StatusNotFound && target == ErrUnknown ||
-		p.Status == http.StatusServiceUnavailable && target == ErrUnavailable
+		p.Status == http.StatusServiceUnavailable && target == ErrUnavailable ||
+		p.Status == http.StatusInsufficientStorage && target == checkpoint.ErrCommandsFull
 }
 
 func writeProblem(w http.ResponseWriter, status int, detail string) {

@@ -1,13 +1,13 @@
 package admin
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -17,18 +17,32 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/retryafter"
-	"ndrbridge/poller"
 )
 
-// Client is a client of the admin API of a running bridge. It implements Control.
+// Client carries out operations on a bridge: through the admin API of a running one, or by
+// functions of this process.
 type Client struct {
+	local Operations // nil: the API
+
 	base  *url.URL
 	token string
 	http  http.Client
 	over  bool // a transport of its own leads to the API, and base means nothing
 }
 
-var _ Control = (*Client)(nil)
+// NewLocal returns a Client whose operations the functions carry out. The caller must not
+// change all afterwards.
+func NewLocal(all Operations) *Client { return &Client{local: all} }
+
+// With returns a Client with the operations of c and others, which replace those of c.
+func (c *Client) With(others Operations) *Client {
+	all := maps.Clone(c.local)
+	maps.Copy(all, others)
+	return NewLocal(all)
+}
+
+// isMember reports whether the functions of c are those of a member of a cluster.
+func (c *Client) isMember() bool { return c.local[OpCluster.route] != nil }
 
 // NewClient returns a client of the API at address, an http or https URL without a user,
 // which errors would show. token is the bearer token; it may be empty.
@@ -52,12 +66,6 @@ type call struct {
 	path   []string // the segments after /api/v1
 	query  url.Values
 	body   any // is encoded as JSON; nil: no body
-}
-
-func get(path ...string) call { return call{method: http.MethodGet, path: path, query: url.Values{}} }
-
-func post(body any, path ...string) call {
-	return call{method: http.MethodPost, path: path, body: body}
 }
 
 // open sends a request and returns the body of the response if its status is 2xx.
@@ -164,19 +172,18 @@ func (c *Client) do(ctx context.Context, a call) error {
 	return body.Close()
 }
 
-// Status implements Control.
-func (c *Client) Status(ctx context.Context) (Status, error) {
-	return ask[Status](ctx, c, get("status"))
-}
+// Status returns the bridge's current status.
+func (c *Client) Status(ctx context.Context) (Status, error) { return OpStatus.Call(ctx, c, None{}) }
 
-// History implements Control.
+// History returns samples of the last hour.
 func (c *Client) History(ctx context.Context) (History, error) {
-	return ask[History](ctx, c, get("history"))
+	return OpHistory.Call(ctx, c, None{})
 }
 
-// Reload implements Control.
+// Reload reloads the configuration. If it returns ErrConfiguration, the configuration is
+// invalid. After any error, nothing was changed.
 func (c *Client) Reload(ctx context.Context) (Reloaded, error) {
-	reloaded, err := ask[Reloaded](ctx, c, post(nil, "reload"))
+	reloaded, err := OpReload.Call(ctx, c, None{})
 	if p, ok := errors.AsType[*problem](err); ok && p.Status == http.StatusUnprocessableEntity {
 		err = refused{p}
 	}
@@ -192,86 +199,45 @@ func (refused) Is(target error) bool { return target == ErrConfiguration }
 // Unwrap returns the problem.
 func (r refused) Unwrap() error { return r.problem }
 
-// Pause implements Control.
+// Pause stops delivery to a sink until Resume is called; a pause outlasts restarts.
 func (c *Client) Pause(ctx context.Context, sink string) error {
-	return c.do(ctx, post(nil, "sinks", sink, "pause"))
+	return OpPause.Do(ctx, c, OfSink{sink})
 }
 
-// Resume implements Control.
+// Resume ends a pause, and retries at once whatever waits for a later attempt.
 func (c *Client) Resume(ctx context.Context, sink string) error {
-	return c.do(ctx, post(nil, "sinks", sink, "resume"))
+	return OpResume.Do(ctx, c, OfSink{sink})
 }
 
-// Replay implements Control.
+// Replay queues for redelivery the events of the journal that r selects and that the sink has
+// already completed. It returns their number.
 func (c *Client) Replay(ctx context.Context, sink string, r Replay) (uint64, error) {
-	answer, err := ask[struct{ Replayed uint64 }](ctx, c, post(r, "sinks", sink, "replay"))
-	return answer.Replayed, err
+	replayed, err := OpReplay.Call(ctx, c, ReplayRequest{OfSink{sink}, r})
+	return replayed.Events, err
 }
 
-// Rewind implements Control.
+// Rewind moves the position of a stream back to a time. It returns poller.ErrNoPosition if the
+// stream was never read.
 func (c *Client) Rewind(ctx context.Context, source checkpoint.Source, to time.Time) error {
-	return c.do(ctx, post(rewindRequest{Appliance: source.Appliance, Stream: source.Stream, To: to}, "rewind"))
+	return OpRewind.Do(ctx, c, RewindRequest{source.Appliance, source.Stream, to})
 }
 
-// Verify implements Control.
-func (c *Client) Verify(ctx context.Context, appliance string, since time.Time, report poller.VerifyReport) ([]poller.Verification, error) {
-	body, err := c.open(ctx, post(verifyRequest{appliance, since}, "verify"))
-	if err != nil {
-		return nil, err
-	}
-	defer body.Close()
-	var all []poller.Verification
-	for r := bufio.NewReader(body); ; {
-		text, err := r.ReadBytes('\n')
-		if err != nil {
-			return all, fmt.Errorf("the bridge's answer broke off: %w", err)
-		}
-		var line verifyLine
-		if err := json.Unmarshal(text, &line); err != nil {
-			return all, fmt.Errorf("read the bridge's answer: %w", err)
-		}
-		switch {
-		case line.Progress != nil:
-			report.Progress(line.Progress.Stream, line.Progress.Compared, line.Progress.At)
-		case line.Difference != nil:
-			report.Found(*line.Difference)
-		case line.Verification != nil:
-			all = append(all, *line.Verification)
-		case line.Error != "":
-			return all, errors.New(line.Error)
-		case line.Done:
-			return all, nil
-		}
-	}
+// Detection returns what is known about a detection of an appliance.
+func (c *Client) Detection(ctx context.Context, appliance string, id int64) (Detection, error) {
+	return OpDetection.Call(ctx, c, DetectionRequest{appliance, id})
 }
 
-// Backup implements Control. If it returns an error, what was written to w is not a
-// usable copy.
-func (c *Client) Backup(ctx context.Context, w io.Writer) error {
-	body, err := c.open(ctx, post(nil, "backup"))
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-	if _, err := io.Copy(w, body); err != nil {
-		return fmt.Errorf("the copy of the state broke off: %w", err)
-	}
-	return nil
-}
-
-// Dead implements Control. A body that is JSON comes without insignificant white
-// space.
+// Dead returns at most limit dead letters of an owner whose keys follow after, in the order of
+// their keys. If after is empty, it begins with the first. Through the API, a body that is JSON
+// comes without insignificant white space.
 func (c *Client) Dead(ctx context.Context, owner checkpoint.Owner, after string, limit int) ([]checkpoint.DeadLetter, error) {
-	list, err := deadCall(http.MethodGet, owner)
+	of, err := ofDead(owner)
 	if err != nil {
 		return nil, err
 	}
-	list.query.Set("bodies", "true")
 	var deadLetters []checkpoint.DeadLetter
 	for len(deadLetters) < limit {
-		list.query.Set("after", after)
-		list.query.Set("limit", strconv.Itoa(min(limit-len(deadLetters), maxPage)))
-		page, err := ask[deadPage](ctx, c, list)
+		page, err := OpDead.Call(ctx, c, DeadRequest{of, after, min(limit-len(deadLetters), maxPage), true})
 		if err != nil {
 			return nil, err
 		}
@@ -285,72 +251,49 @@ func (c *Client) Dead(ctx context.Context, owner checkpoint.Owner, after string,
 	return deadLetters, nil
 }
 
-// DeadGroups implements Control.
+// DeadGroups groups the dead letters of an owner, or of all owners if it is empty, by their
+// class and the kind of their reason.
 func (c *Client) DeadGroups(ctx context.Context, owner checkpoint.Owner) (DeadGroups, error) {
-	list := get("dead")
-	if sink, ok := owner.Sink(); ok {
-		list.query.Set("sink", sink)
-	} else if source, ok := owner.Source(); ok {
-		list.query.Set("appliance", source.Appliance)
-		list.query.Set("stream", source.Stream)
+	of, err := ofDead(owner)
+	if err != nil && owner != "" {
+		return DeadGroups{}, err
 	}
-	return ask[DeadGroups](ctx, c, list)
+	return OpDeadGroups.Call(ctx, c, GroupsRequest{of})
 }
 
-// DeadLetter implements Control. A body that is JSON comes without insignificant
-// white space.
+// DeadLetter returns the dead letter with a key. Its body is as that of Dead.
 func (c *Client) DeadLetter(ctx context.Context, owner checkpoint.Owner, key string) (checkpoint.DeadLetter, error) {
-	show, err := deadCall(http.MethodGet, owner)
+	of, err := ofDead(owner)
 	if err != nil {
 		return checkpoint.DeadLetter{}, err
 	}
-	show.path = append(show.path, key)
-	d, err := ask[DeadLetter](ctx, c, show)
+	d, err := OpDeadLetter.Call(ctx, c, OfDeadLetter{of, key})
 	return d.stored(), err
 }
 
-// Requeue implements Control.
+// Requeue queues dead letters of a sink for redelivery, all of them if keys is nil, and returns
+// their number. Unknown keys are ignored.
 func (c *Client) Requeue(ctx context.Context, sink string, keys []string) (int, error) {
-	answer, err := ask[struct{ Requeued int }](ctx, c, post(selected(keys), "sinks", sink, "requeue"))
-	return answer.Requeued, err
+	requeued, err := OpRequeue.Call(ctx, c, Selection{OfDead{Sink: sink}, keys, keys == nil})
+	return requeued.N, err
 }
 
-// DropDead implements Control.
+// DropDead deletes dead letters, all of them if keys is nil, and returns their number.
 func (c *Client) DropDead(ctx context.Context, owner checkpoint.Owner, keys []string) (int, error) {
-	drop, err := deadCall(http.MethodDelete, owner)
+	of, err := ofDead(owner)
 	if err != nil {
 		return 0, err
 	}
-	drop.body = selected(keys)
-	answer, err := ask[struct{ Dropped int }](ctx, c, drop)
-	return answer.Dropped, err
+	dropped, err := OpDropDead.Call(ctx, c, Selection{of, keys, keys == nil})
+	return dropped.N, err
 }
 
-// deadCall returns a request for the dead letters of an owner.
-func deadCall(method string, owner checkpoint.Owner) (call, error) {
-	if sink, ok := owner.Sink(); ok {
-		return call{method: method, path: []string{"sinks", sink, "dead"}, query: url.Values{}}, nil
-	}
-	source, ok := owner.Source()
-	if !ok {
-		return call{}, fmt.Errorf("%w owner of dead letters %q", ErrUnknown, owner)
-	}
-	return call{method: method, path: []string{"appliances", source.Appliance, "dead"}, query: url.Values{"stream": {source.Stream}}}, nil
-}
-
-// Commands implements Control. The commands have no keys and notes.
+// Commands returns at most limit ticket commands that f selects and whose ID is above after, in
+// the order in which they were accepted, without keys and notes.
 func (c *Client) Commands(ctx context.Context, f checkpoint.CommandFilter, after uint64, limit int) ([]checkpoint.Command, error) {
-	list := get("tickets")
-	for name, value := range map[string]string{"appliance": f.Appliance, "ticket": f.Subject, "status": string(f.State)} {
-		if value != "" {
-			list.query.Set(name, value)
-		}
-	}
 	var commands []checkpoint.Command
 	for len(commands) < limit {
-		list.query.Set("after", strconv.FormatUint(after, 10))
-		list.query.Set("limit", strconv.Itoa(min(limit-len(commands), maxPage)))
-		page, err := ask[commandPage](ctx, c, list)
+		page, err := OpCommands.Call(ctx, c, CommandsRequest{f.Appliance, f.Subject, f.State, after, min(limit-len(commands), maxPage)})
 		if err != nil {
 			return nil, err
 		}
@@ -364,18 +307,61 @@ func (c *Client) Commands(ctx context.Context, f checkpoint.CommandFilter, after
 	return commands, nil
 }
 
-// Command implements Control. The command has no key and note.
+// Command returns the ticket command with an id, without its key and note.
 func (c *Client) Command(ctx context.Context, id uint64) (checkpoint.Command, error) {
-	command, err := ask[TicketCommand](ctx, c, get("tickets", strconv.FormatUint(id, 10)))
+	command, err := OpCommand.Call(ctx, c, OfCommand{id})
 	return command.stored(), err
 }
 
-// RetryCommand implements Control.
+// RetryCommand makes a rejected ticket command pending again. It returns ErrNotRejected if the
+// command was not rejected.
 func (c *Client) RetryCommand(ctx context.Context, id uint64) error {
-	return c.do(ctx, post(nil, "tickets", strconv.FormatUint(id, 10), "retry"))
+	return OpRetryCommand.Do(ctx, c, OfCommand{id})
 }
 
-// DropCommand implements Control.
+// DropCommand deletes a ticket command. A pending one is not carried out.
 func (c *Client) DropCommand(ctx context.Context, id uint64) error {
-	return c.do(ctx, call{method: http.MethodDelete, path: []string{"tickets", strconv.FormatUint(id, 10)}})
+	return OpDropCommand.Do(ctx, c, OfCommand{id})
+}
+
+// Forget deletes the cursor, the dead letters and the queued redeliveries of a sink. It returns
+// an error if the sink is configured.
+func (c *Client) Forget(ctx context.Context, sink string) error {
+	return OpForget.Do(ctx, c, OfSink{sink})
+}
+
+// Rename moves what Forget would delete to another name. It returns an error if a sink of
+// either name is configured, or the state keeps something under the new one.
+func (c *Client) Rename(ctx context.Context, sink, to string) error {
+	return OpRename.Do(ctx, c, RenameRequest{OfSink{sink}, to})
+}
+
+// ForgetAppliance deletes the positions of an appliance's streams, and what sources and sinks
+// remember about it, so that its streams begin at their start. It returns an error while it is
+// polled, or ticket commands for it are pending.
+func (c *Client) ForgetAppliance(ctx context.Context, name string) error {
+	return OpForgetAppliance.Do(ctx, c, ForgetRequest{Appliance: name})
+}
+
+// ForgetIdentity deletes the finding that another appliance answers under a name, and the
+// identity that it was compared with.
+func (c *Client) ForgetIdentity(ctx context.Context, name string) error {
+	return OpForgetAppliance.Do(ctx, c, ForgetRequest{Appliance: name, Identity: true})
+}
+
+// Cluster returns the state of the cluster.
+func (c *Client) Cluster(ctx context.Context) (Cluster, error) { return OpCluster.Call(ctx, c, None{}) }
+
+// Handover stops the pipelines of the shards cleanly and lets the next member take them. It
+// returns when that member owns them, and an error if no other member follows one of them and
+// catches up soon.
+func (c *Client) Handover(ctx context.Context, what Handover) error {
+	return OpHandover.Do(ctx, c, what)
+}
+
+// Recover continues the log of a shard from the copy of a member, which has as much of it as the
+// member can read. What the log has beyond that is lost. It returns when the shard can be owned
+// again, and an error if a member owns it.
+func (c *Client) Recover(ctx context.Context, what Recovery) error {
+	return OpRecover.Do(ctx, c, what)
 }

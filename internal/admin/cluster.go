@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"net/http"
 	"time"
 )
@@ -81,6 +80,13 @@ type Handover struct {
 	Shard *int `json:"shard,omitempty"`
 }
 
+func (h Handover) check() error {
+	if (h.Member == "") == (h.Shard == nil) {
+		return newProblem(http.StatusBadRequest, `name either a member or a shard: {"member": NAME} or {"shard": NUMBER}`)
+	}
+	return nil
+}
+
 // Recovery asks a member to continue the log of a shard from its copy of the state. Both
 // fields are required.
 type Recovery struct {
@@ -88,105 +94,12 @@ type Recovery struct {
 	From  string `json:"from"` // the member
 }
 
-// ClusterControl is the set of operations that the API offers on a cluster. Its methods
-// return ErrUnknown if the member or shard does not exist.
-type ClusterControl interface {
-	// Cluster returns the state of the cluster.
-	Cluster(ctx context.Context) (Cluster, error)
-	// Handover stops the pipelines of the shards cleanly and lets the next member take
-	// them. It returns when that member owns them, and an error if no other member
-	// follows one of them and catches up soon.
-	Handover(ctx context.Context, what Handover) error
-	// Recover continues the log of a shard from the copy of a member, which has as much of it
-	// as the member can read. What the log has beyond that is lost. It returns when the shard
-	// can be owned again, and an error if a member owns it.
-	Recover(ctx context.Context, what Recovery) error
+func (r Recovery) check() error {
+	if r.Shard == nil || r.From == "" {
+		return newProblem(http.StatusBadRequest, `name a shard, and the member from whose copy it continues: {"shard": NUMBER, "from": NAME}`)
+	}
+	return nil
 }
 
 // errNoCluster is the answer to requests about the cluster of a bridge that has none.
 var errNoCluster = newProblem(http.StatusNotFound, "this bridge is not a member of a cluster: its configuration has no cluster")
-
-// cluster returns the cluster of the bridge, or errNoCluster.
-func (o Options) cluster() (ClusterControl, error) {
-	if o.Cluster != nil {
-		if c := o.Cluster(); c != nil {
-			return c, nil
-		}
-	}
-	return nil, errNoCluster
-}
-
-// status returns the status of the bridge, with that of its cluster.
-func (o Options) status(c Control, _ http.ResponseWriter, r *http.Request) (any, error) {
-	status, err := c.Status(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	status.ReadOnly = admissionOf(r).readOnly
-	if cluster, err := o.cluster(); err == nil {
-		seen, err := cluster.Cluster(r.Context())
-		if err != nil {
-			return nil, err
-		}
-		status.Cluster = &seen
-	}
-	if o.Reload != nil {
-		status.Reload = o.Reload()
-	}
-	return status, nil
-}
-
-func (o Options) showCluster(_ Control, _ http.ResponseWriter, r *http.Request) (any, error) {
-	cluster, err := o.cluster()
-	if err != nil {
-		return nil, err
-	}
-	return cluster.Cluster(r.Context())
-}
-
-func (o Options) handOver(_ Control, w http.ResponseWriter, r *http.Request) (any, error) {
-	cluster, err := o.cluster()
-	if err != nil {
-		return nil, err
-	}
-	what, err := readRequest[Handover](w, r)
-	if err != nil {
-		return nil, err
-	}
-	if (what.Member == "") == (what.Shard == nil) {
-		return nil, newProblem(http.StatusBadRequest, `name either a member or a shard: {"member": NAME} or {"shard": NUMBER}`)
-	}
-	return changed(cluster.Handover(r.Context(), what))
-}
-
-func (o Options) recoverShard(_ Control, w http.ResponseWriter, r *http.Request) (any, error) {
-	cluster, err := o.cluster()
-	if err != nil {
-		return nil, err
-	}
-	what, err := readRequest[Recovery](w, r)
-	if err != nil {
-		return nil, err
-	}
-	if what.Shard == nil || what.From == "" {
-		return nil, newProblem(http.StatusBadRequest, `name a shard, and the member from whose copy it continues: {"shard": NUMBER, "from": NAME}`)
-	}
-	return changed(cluster.Recover(r.Context(), what))
-}
-
-var _ ClusterControl = (*Client)(nil)
-
-// Cluster implements ClusterControl.
-func (c *Client) Cluster(ctx context.Context) (Cluster, error) {
-	return ask[Cluster](ctx, c, get("cluster"))
-}
-
-// Handover implements ClusterControl.
-func (c *Client) Handover(ctx context.Context, what Handover) error {
-	return c.do(ctx, post(what, "cluster", "handover"))
-}
-
-// Recover implements ClusterControl.
-func (c *Client) Recover(ctx context.Context, what Recovery) error {
-	return c.do(ctx, post(what, "cluster", "recover"))
-}

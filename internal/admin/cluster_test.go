@@ -12,10 +12,9 @@ import (
 	"time"
 
 	"ndrbridge/internal/admin"
-	"ndrbridge/test/require"
 )
 
-// cluster is an admin.ClusterControl that records the handovers and recoveries.
+// cluster records the handovers and recoveries.
 type cluster struct {
 	state      admin.Cluster
 	handovers  []admin.Handover
@@ -23,27 +22,20 @@ type cluster struct {
 	err        error
 }
 
-func (c *cluster) Cluster(context.Context) (admin.Cluster, error) { return c.state, c.err }
-
-func (c *cluster) Handover(_ context.Context, what admin.Handover) error {
-	c.handovers = append(c.handovers, what)
-	return c.err
-}
-
-func (c *cluster) Recover(_ context.Context, what admin.Recovery) error {
-	c.recoveries = append(c.recoveries, what)
-	return c.err
-}
-
 // serveCluster serves a bridge that is a member of c and returns a client for it.
 func serveCluster(t *testing.T, c *cluster) (*admin.Client, *httptest.Server) {
 	t.Helper()
-	o := handler(newControl(t))
-	o.Cluster = func() admin.ClusterControl { return c }
-	server := newServer(t, o)
-	client, err := admin.NewClient(server.URL, token)
-	require.NoError(t, err)
-	return client, server
+	all := make(admin.Operations)
+	admin.OpCluster.By(all, func(context.Context, admin.None) (admin.Cluster, error) { return c.state, c.err })
+	admin.OpHandover.By(all, func(_ context.Context, what admin.Handover) error {
+		c.handovers = append(c.handovers, what)
+		return c.err
+	})
+	admin.OpRecover.By(all, func(_ context.Context, what admin.Recovery) error {
+		c.recoveries = append(c.recoveries, what)
+		return c.err
+	})
+	return serveWith(t, handlerOf(newControl(t).client().With(all)))
 }
 
 var twoMembers = admin.Cluster{
@@ -138,23 +130,14 @@ func TestClientRecover(t *testing.T) {
 }
 
 func TestABridgeWithoutAClusterHasNone(t *testing.T) {
-	for name, of := range map[string]func() admin.ClusterControl{
-		"the option is not set": nil, "the option returns none": func() admin.ClusterControl { return nil },
+	_, server := serve(t, newControl(t))
+	for _, e := range []struct{ method, path, body string }{
+		{"GET", "/api/v1/cluster", ""}, {"POST", "/api/v1/cluster/handover", `{"member":"a"}`}, {"POST", "/api/v1/cluster/recover", `{"member":"a"}`},
 	} {
-		t.Run(name, func(t *testing.T) {
-			o := handler(newControl(t))
-			o.Cluster = of
-			server := newServer(t, o)
-			defer server.Close()
-			for _, e := range []struct{ method, path, body string }{
-				{"GET", "/api/v1/cluster", ""}, {"POST", "/api/v1/cluster/handover", `{"member":"a"}`}, {"POST", "/api/v1/cluster/recover", `{"member":"a"}`},
-			} {
-				answer, body := request(t, e.method, server.URL+e.path, e.body, token)
-				checkProblem(t, answer, body, http.StatusNotFound, "not a member of a cluster")
-			}
-			if _, body := request(t, "GET", server.URL+"/api/v1/status", "", token); strings.Contains(body, "cluster") {
-				t.Errorf("the status has a cluster: %s", body)
-			}
-		})
+		answer, body := request(t, e.method, server.URL+e.path, e.body, token)
+		checkProblem(t, answer, body, http.StatusNotFound, "not a member of a cluster")
+	}
+	if _, body := request(t, "GET", server.URL+"/api/v1/status", "", token); strings.Contains(body, "cluster") {
+		t.Errorf("the status has a cluster: %s", body)
 	}
 }

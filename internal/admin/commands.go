@@ -1,12 +1,10 @@
 package admin
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
-	"strconv"
+	"slices"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -42,77 +40,64 @@ func (c TicketCommand) stored() checkpoint.Command {
 	}
 }
 
-// commandPage is a page of ticket commands.
-type commandPage struct {
+// StoredCommand is the JSON form of a command to store.
+type StoredCommand struct {
+	Key       string          `json:"key,omitempty"`
+	Appliance string          `json:"appliance"`
+	Subject   string          `json:"subject"`
+	Body      json.RawMessage `json:"body"`
+	Accepted  time.Time       `json:"accepted"`
+}
+
+// Stored returns the commands to store.
+func (r AcceptRequest) Stored() []checkpoint.Command {
+	var all []checkpoint.Command
+	for _, c := range r.Commands {
+		all = append(all, checkpoint.Command{Key: c.Key, Appliance: c.Appliance, Subject: c.Subject, Body: c.Body, Accepted: c.Accepted})
+	}
+	return all
+}
+
+// CommandsRequest selects ticket commands, in the order in which they were accepted.
+type CommandsRequest struct {
+	Appliance string                  `param:"appliance"`
+	Ticket    string                  `param:"ticket"`
+	Status    checkpoint.CommandState `param:"status"`
+	After     uint64                  `param:"after" invalid:"after must be the id of a ticket command"`
+	Limit     int                     `param:"limit" default:"100" invalid:"limit must be a number from 1 to 1000"`
+}
+
+func (r CommandsRequest) check() error {
+	states := []checkpoint.CommandState{"", checkpoint.CommandPending, checkpoint.CommandApplied, checkpoint.CommandRejected}
+	if !slices.Contains(states, r.Status) {
+		p := newProblem(http.StatusBadRequest, "status must be pending, applied or rejected")
+		p.Field, p.Allowed = "status", []string{"pending", "applied", "rejected"}
+		return p
+	}
+	return checkLimit(r.Limit)
+}
+
+// Filter returns the filter of the commands.
+func (r CommandsRequest) Filter() checkpoint.CommandFilter {
+	return checkpoint.CommandFilter{Appliance: r.Appliance, Subject: r.Ticket, State: r.Status}
+}
+
+// CommandPage is a page of ticket commands.
+type CommandPage struct {
 	Commands []TicketCommand `json:"commands"`
 	// Next is the ID after which the next page begins; absent: this page is the last.
 	Next uint64 `json:"next,omitempty"`
 }
 
-func listCommands(c Control, _ http.ResponseWriter, r *http.Request) (any, error) {
-	query := r.URL.Query()
-	f := checkpoint.CommandFilter{
-		Appliance: query.Get("appliance"), Subject: query.Get("ticket"), State: checkpoint.CommandState(query.Get("status")),
-	}
-	switch f.State {
-	case "", checkpoint.CommandPending, checkpoint.CommandApplied, checkpoint.CommandRejected:
-	default:
-		p := newProblem(http.StatusBadRequest, "status must be pending, applied or rejected")
-		p.Field, p.Allowed = "status", []string{"pending", "applied", "rejected"}
-		return nil, p
-	}
-	limit, err := readLimit(query)
-	if err != nil {
-		return nil, err
-	}
-	after, err := strconv.ParseUint(cmp.Or(query.Get("after"), "0"), 10, 64)
-	if err != nil {
-		return nil, newProblem(http.StatusBadRequest, "after must be the id of a ticket command")
-	}
-	commands, err := c.Commands(r.Context(), f, after, limit+1)
-	if err != nil {
-		return nil, err
-	}
-	page := commandPage{Commands: []TicketCommand{}}
+// NewCommandPage returns a page of at most limit commands, of which the caller gives one more
+// if there is one.
+func NewCommandPage(commands []checkpoint.Command, limit int) CommandPage {
+	page := CommandPage{Commands: []TicketCommand{}}
 	for _, command := range commands[:min(limit, len(commands))] {
 		page.Commands = append(page.Commands, NewTicketCommand(command))
 	}
 	if len(commands) > limit {
 		page.Next = commands[limit-1].ID
 	}
-	return page, nil
-}
-
-func showCommand(c Control, _ http.ResponseWriter, r *http.Request) (any, error) {
-	id, err := commandID(r)
-	if err != nil {
-		return nil, err
-	}
-	command, err := c.Command(r.Context(), id)
-	return NewTicketCommand(command), err
-}
-
-func retryCommand(c Control, _ http.ResponseWriter, r *http.Request) (any, error) {
-	id, err := commandID(r)
-	if err != nil {
-		return nil, err
-	}
-	return noContent{}, c.RetryCommand(r.Context(), id)
-}
-
-func dropCommand(c Control, _ http.ResponseWriter, r *http.Request) (any, error) {
-	id, err := commandID(r)
-	if err != nil {
-		return nil, err
-	}
-	return noContent{}, c.DropCommand(r.Context(), id)
-}
-
-// commandID returns the id in the path of a request.
-func commandID(r *http.Request) (uint64, error) {
-	id, err := strconv.ParseUint(r.PathValue("id"), 10, 64)
-	if err != nil {
-		return 0, newProblem(http.StatusNotFound, fmt.Sprintf("there is no ticket command %.80q: an id is a number, as GET /api/v1/tickets shows it", r.PathValue("id")))
-	}
-	return id, nil
+	return page
 }

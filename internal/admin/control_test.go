@@ -28,8 +28,8 @@ var (
 	dns        = checkpoint.Source{Appliance: "hq", Stream: "records/dns"}
 )
 
-// control is a Control on a real state with a sink lake and an appliance hq. Its fields
-// replace what a method returns.
+// control is a bridge on a real state with a sink lake and an appliance hq. Its fields
+// replace what an operation returns.
 type control struct {
 	missing error     // which Tail reports with Live
 	tailed  sync.Once // closes tailing
@@ -37,7 +37,7 @@ type control struct {
 	path    string
 	status  admin.Status
 	history admin.History
-	err     error // of every method
+	err     error // of every operation
 	reload  admin.Reloaded
 	backup  func(io.Writer) error
 	// detection is what is known of every detection.
@@ -135,11 +135,47 @@ func (c *control) known(o checkpoint.Owner) error {
 	return nil
 }
 
-func (c *control) Status(context.Context) (admin.Status, error) { return c.status, c.err }
+// client returns a client of the operations.
+func (c *control) client() *admin.Client {
+	all := make(admin.Operations)
+	admin.OpStatus.By(all, func(context.Context, admin.None) (admin.Status, error) { return c.status, c.err })
+	admin.OpHistory.By(all, func(context.Context, admin.None) (admin.History, error) { return c.history, c.err })
+	admin.OpReload.By(all, func(context.Context, admin.None) (admin.Reloaded, error) { return c.reload, c.err })
+	admin.OpDead.By(all, c.dead)
+	admin.OpDeadGroups.By(all, c.deadGroups)
+	admin.OpDeadLetter.By(all, c.deadLetter)
+	admin.OpRequeue.By(all, c.requeue)
+	admin.OpDropDead.By(all, c.dropDead)
+	admin.OpReplay.By(all, c.replay)
+	admin.OpVerify.By(all, c.compare)
+	admin.OpDetection.By(all, c.find)
+	admin.OpCommands.By(all, c.listCommands)
+	admin.OpCommand.By(all, c.command)
+	admin.OpRetryCommand.By(all, c.retryCommand)
+	admin.OpDropCommand.By(all, c.dropCommand)
+	admin.OpTail.By(all, c.follow)
+	admin.OpBackup.By(all, c.copy)
+	admin.OpPause.By(all, func(ctx context.Context, r admin.OfSink) error { return c.pause(ctx, r.Sink, true) })
+	admin.OpResume.By(all, func(ctx context.Context, r admin.OfSink) error { return c.pause(ctx, r.Sink, false) })
+	admin.OpRewind.By(all, func(_ context.Context, r admin.RewindRequest) error {
+		c.rewoundTo = r.To
+		return c.known(checkpoint.SourceOwner(checkpoint.Source{Appliance: r.Appliance, Stream: r.Stream}))
+	})
+	admin.OpForget.By(all, func(_ context.Context, r admin.OfSink) error { return c.change("forget " + r.Sink) })
+	admin.OpRename.By(all, func(_ context.Context, r admin.RenameRequest) error {
+		return c.change("rename " + r.Sink + " to " + r.To)
+	})
+	admin.OpForgetAppliance.By(all, func(_ context.Context, r admin.ForgetRequest) error {
+		if r.Identity {
+			return c.change("forget identity " + r.Appliance)
+		}
+		return c.change("forget appliance " + r.Appliance)
+	})
+	return admin.NewLocal(all)
+}
 
-func (c *control) History(context.Context) (admin.History, error) { return c.history, c.err }
-
-func (c *control) Tail(ctx context.Context, from admin.From, yield func(transform.Event) error) error {
+func (c *control) follow(ctx context.Context, r admin.TailRequest) error {
+	from, yield := r.From, r.Yield
 	defer c.tailed.Do(func() { close(c.tailing) })
 	if c.err != nil {
 		return c.err
@@ -188,14 +224,15 @@ func (c *control) Tail(ctx context.Context, from admin.From, yield func(transfor
 	}
 }
 
-func (c *control) Dead(ctx context.Context, o checkpoint.Owner, after string, limit int) ([]checkpoint.DeadLetter, error) {
-	if err := c.known(o); err != nil {
-		return nil, err
+func (c *control) dead(ctx context.Context, r admin.DeadRequest) (admin.DeadPage, error) {
+	if err := c.known(r.Owner()); err != nil {
+		return admin.DeadPage{}, err
 	}
-	return c.store.Dead(ctx, o, after, limit)
+	return admin.NewDeadPage(r, func(after string) ([]checkpoint.DeadLetter, error) { return c.store.Dead(ctx, r.Owner(), after, 1) })
 }
 
-func (c *control) DeadGroups(ctx context.Context, o checkpoint.Owner) (admin.DeadGroups, error) {
+func (c *control) deadGroups(ctx context.Context, r admin.GroupsRequest) (admin.DeadGroups, error) {
+	o := r.Owner()
 	if o == "" {
 		o = checkpoint.SinkOwner("lake")
 	}
@@ -211,45 +248,44 @@ func (c *control) DeadGroups(ctx context.Context, o checkpoint.Owner) (admin.Dea
 	return grouping.Groups(), err
 }
 
-func (c *control) DeadLetter(ctx context.Context, o checkpoint.Owner, key string) (checkpoint.DeadLetter, error) {
-	if err := c.known(o); err != nil {
-		return checkpoint.DeadLetter{}, err
+func (c *control) deadLetter(ctx context.Context, r admin.OfDeadLetter) (admin.DeadLetter, error) {
+	if err := c.known(r.Owner()); err != nil {
+		return admin.DeadLetter{}, err
 	}
-	deadLetter, found, err := c.store.DeadLetterOf(ctx, o, key)
+	deadLetter, found, err := c.store.DeadLetterOf(ctx, r.Owner(), r.Key)
 	if err == nil && !found {
-		err = fmt.Errorf("%w dead letter %q", admin.ErrUnknown, key)
+		err = fmt.Errorf("%w dead letter %q", admin.ErrUnknown, r.Key)
 	}
-	return deadLetter, err
+	return admin.NewDeadLetter(deadLetter, true), err
 }
 
-func (c *control) Requeue(ctx context.Context, sink string, keys []string) (int, error) {
-	if err := c.known(checkpoint.SinkOwner(sink)); err != nil {
-		return 0, err
+func (c *control) requeue(ctx context.Context, r admin.Selection) (admin.Requeued, error) {
+	if err := c.known(r.Owner()); err != nil {
+		return admin.Requeued{}, err
 	}
-	return c.store.Requeue(ctx, sink, keys)
+	n, err := c.store.Requeue(ctx, r.Sink, r.Keys)
+	return admin.Requeued{N: n}, err
 }
 
-func (c *control) DropDead(ctx context.Context, o checkpoint.Owner, keys []string) (int, error) {
-	if err := c.known(o); err != nil {
-		return 0, err
+func (c *control) dropDead(ctx context.Context, r admin.Selection) (admin.Dropped, error) {
+	if err := c.known(r.Owner()); err != nil {
+		return admin.Dropped{}, err
 	}
-	return c.store.DropDead(ctx, o, keys)
+	n, err := c.store.DropDead(ctx, r.Owner(), r.Keys)
+	return admin.Dropped{N: n}, err
 }
 
-func (c *control) Replay(ctx context.Context, sink string, r admin.Replay) (uint64, error) {
-	if err := c.known(checkpoint.SinkOwner(sink)); err != nil {
-		return 0, err
+func (c *control) replay(ctx context.Context, r admin.ReplayRequest) (admin.Replayed, error) {
+	if err := c.known(checkpoint.SinkOwner(r.Sink)); err != nil {
+		return admin.Replayed{}, err
 	}
 	replay := c.store.Replay
 	if r.DryRun {
 		replay = c.store.Replayable
 	}
-	queued, err := replay(ctx, sink, checkpoint.Period{Since: r.Since, Until: r.Until})
-	return queued.Events(), err
+	queued, err := replay(ctx, r.Sink, checkpoint.Period{Since: r.Since, Until: r.Until})
+	return admin.Replayed{Events: queued.Events()}, err
 }
-
-func (c *control) Pause(ctx context.Context, sink string) error  { return c.pause(ctx, sink, true) }
-func (c *control) Resume(ctx context.Context, sink string) error { return c.pause(ctx, sink, false) }
 
 func (c *control) pause(ctx context.Context, sink string, paused bool) error {
 	if err := c.known(checkpoint.SinkOwner(sink)); err != nil {
@@ -258,86 +294,93 @@ func (c *control) pause(ctx context.Context, sink string, paused bool) error {
 	return c.store.Pause(ctx, sink, paused)
 }
 
-func (c *control) Backup(ctx context.Context, w io.Writer) error {
+func (c *control) copy(ctx context.Context, r admin.BackupRequest) error {
 	if c.err != nil {
 		return c.err
 	}
 	if c.backup != nil {
-		return c.backup(w)
+		return c.backup(r.To)
 	}
-	_, err := c.store.Backup(ctx, w)
+	_, err := c.store.Backup(ctx, r.To)
 	return err
 }
 
-func (c *control) Reload(context.Context) (admin.Reloaded, error) { return c.reload, c.err }
-
-func (c *control) Rewind(_ context.Context, source checkpoint.Source, to time.Time) error {
-	c.rewoundTo = to
-	return c.known(checkpoint.SourceOwner(source))
-}
-
-func (c *control) Verify(_ context.Context, _ string, _ time.Time, report poller.VerifyReport) ([]poller.Verification, error) {
+func (c *control) compare(_ context.Context, r admin.VerifyRequest) ([]poller.Verification, error) {
 	if c.verify == nil {
 		return nil, c.err
 	}
-	return c.verify(report)
+	return c.verify(r.Report)
 }
 
-func (c *control) Detection(_ context.Context, appliance string, id int64) (admin.Detection, error) {
-	if appliance != "hq" {
-		return admin.Detection{}, fmt.Errorf("%w appliance %q", admin.ErrUnknown, appliance)
+func (c *control) find(_ context.Context, r admin.DetectionRequest) (admin.Detection, error) {
+	if r.Appliance != "hq" {
+		return admin.Detection{}, fmt.Errorf("%w appliance %q", admin.ErrUnknown, r.Appliance)
 	}
-	c.detection.Appliance, c.detection.ID = appliance, id
+	c.detection.Appliance, c.detection.ID = r.Appliance, r.ID
 	return c.detection, c.err
 }
 
-func (c *control) Commands(ctx context.Context, f checkpoint.CommandFilter, after uint64, limit int) ([]checkpoint.Command, error) {
+func (c *control) listCommands(ctx context.Context, r admin.CommandsRequest) (admin.CommandPage, error) {
 	if c.err != nil {
-		return nil, c.err
+		return admin.CommandPage{}, c.err
 	}
-	return c.store.Commands(ctx, f, after, limit)
+	commands, err := c.store.Commands(ctx, r.Filter(), r.After, r.Limit+1)
+	return admin.NewCommandPage(commands, r.Limit), err
 }
 
-func (c *control) Command(ctx context.Context, id uint64) (checkpoint.Command, error) {
-	command, found, err := c.store.Command(ctx, id)
+func (c *control) command(ctx context.Context, r admin.OfCommand) (admin.TicketCommand, error) {
+	command, found, err := c.store.Command(ctx, r.ID)
 	if err == nil && !found {
-		err = fmt.Errorf("%w ticket command %d", admin.ErrUnknown, id)
+		err = fmt.Errorf("%w ticket command %d", admin.ErrUnknown, r.ID)
 	}
-	return command, err
+	return admin.NewTicketCommand(command), err
 }
 
-func (c *control) RetryCommand(ctx context.Context, id uint64) error {
-	command, err := c.Command(ctx, id)
-	if err == nil && command.State != checkpoint.CommandRejected {
-		err = fmt.Errorf("it is %s: %w", command.State, admin.ErrNotRejected)
+func (c *control) retryCommand(ctx context.Context, r admin.OfCommand) error {
+	command, err := c.command(ctx, r)
+	if err == nil && command.Status != checkpoint.CommandRejected {
+		err = fmt.Errorf("it is %s: %w", command.Status, admin.ErrNotRejected)
 	}
 	if err != nil {
 		return err
 	}
-	return c.store.RetryCommand(ctx, id)
+	return c.store.RetryCommand(ctx, r.ID)
 }
 
-func (c *control) DropCommand(ctx context.Context, id uint64) error {
-	if _, err := c.Command(ctx, id); err != nil {
+func (c *control) dropCommand(ctx context.Context, r admin.OfCommand) error {
+	if _, err := c.command(ctx, r); err != nil {
 		return err
 	}
-	_, err := c.store.DropCommands(ctx, []uint64{id})
+	_, err := c.store.DropCommands(ctx, []uint64{r.ID})
 	return err
 }
 
-// handler returns the options of a handler of a Control.
-func handler(c admin.Control) admin.Options {
+// handler returns the options of a handler of a bridge; nil: its state is being opened.
+func handler(c *control) admin.Options {
+	var client *admin.Client
+	if c != nil {
+		client = c.client()
+	}
+	return handlerOf(client)
+}
+
+func handlerOf(c *admin.Client) admin.Options {
 	return admin.Options{
 		Token: token, NotReady: func() []string { return nil }, Metrics: prometheus.NewRegistry(),
-		Control: func() admin.Control { return c },
+		Control: func() *admin.Client { return c },
 		Tickets: func() admin.Tickets { return admin.Tickets{} },
 	}
 }
 
-// serve serves a Control on a free port and returns a client for it.
-func serve(t testing.TB, c admin.Control) (*admin.Client, *httptest.Server) {
+// serve serves a bridge on a free port and returns a client for it.
+func serve(t testing.TB, c *control) (*admin.Client, *httptest.Server) {
 	t.Helper()
-	server := newServer(t, handler(c))
+	return serveWith(t, handler(c))
+}
+
+func serveWith(t testing.TB, o admin.Options) (*admin.Client, *httptest.Server) {
+	t.Helper()
+	server := newServer(t, o)
 	client, err := admin.NewClient(server.URL, token)
 	require.NoError(t, err)
 	return client, server

@@ -1,11 +1,9 @@
 package admin
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -17,138 +15,138 @@ import (
 // which no more are added.
 const maxDeadBytes = 1 << 20
 
-// deadPage is a page of dead letters.
-type deadPage struct {
+// OfDead names the owner of dead letters: a sink, or a stream of an appliance.
+type OfDead struct {
+	Sink      string `param:"sink" json:"-"`
+	Appliance string `param:"appliance" json:"-"`
+	Stream    string `param:"stream" json:"-"`
+}
+
+// ofDead returns the names of an owner.
+func ofDead(owner checkpoint.Owner) (OfDead, error) {
+	if sink, ok := owner.Sink(); ok {
+		return OfDead{Sink: sink}, nil
+	}
+	if source, ok := owner.Source(); ok {
+		return OfDead{Appliance: source.Appliance, Stream: source.Stream}, nil
+	}
+	return OfDead{}, fmt.Errorf("%w owner of dead letters %q", ErrUnknown, owner)
+}
+
+// Owner returns the owner, or none if nothing is named.
+func (r OfDead) Owner() checkpoint.Owner {
+	switch {
+	case r.Sink != "":
+		return checkpoint.SinkOwner(r.Sink)
+	case r.Appliance != "":
+		return checkpoint.SourceOwner(checkpoint.Source{Appliance: r.Appliance, Stream: r.Stream})
+	}
+	return ""
+}
+
+func (r OfDead) check() error {
+	if r.Sink == "" && r.Stream == "" {
+		return newProblem(http.StatusBadRequest, "stream is missing: write stream=detections, stream=audit, or stream=records/ and the name of the query")
+	}
+	return nil
+}
+
+// GroupsRequest asks for the dead letters of an owner, or of all owners, grouped by their class
+// and the kind of their reason.
+type GroupsRequest struct{ OfDead }
+
+func (r GroupsRequest) check() error {
+	isSink, isSource := r.Sink != "", r.Appliance != "" && r.Stream != ""
+	if isSink && r.Appliance+r.Stream != "" || !isSink && !isSource && r.Appliance+r.Stream != "" {
+		return newProblem(http.StatusBadRequest, "select the dead letters of one sink (sink=NAME), of one stream (appliance=NAME and stream=NAME), or all of them (neither)")
+	}
+	return nil
+}
+
+// DeadRequest asks for at most Limit dead letters of an owner whose keys follow After, in the
+// order of their keys. If After is empty, it begins with the first.
+type DeadRequest struct {
+	OfDead
+	After  string `param:"after"`
+	Limit  int    `param:"limit" default:"100" invalid:"limit must be a number from 1 to 1000"`
+	Bodies bool   `param:"bodies" invalid:"bodies must be true or false"`
+}
+
+func (r DeadRequest) check() error {
+	if err := r.OfDead.check(); err != nil {
+		return err
+	}
+	return checkLimit(r.Limit)
+}
+
+// DeadPage is a page of dead letters.
+type DeadPage struct {
 	DeadLetters []DeadLetter `json:"dead_letters"`
 	// Next is the key after which the next page begins; absent: this page is the last.
 	Next string `json:"next,omitempty"`
 }
 
-func listDead(c Control, _ http.ResponseWriter, r *http.Request) (any, error) {
-	owner, err := deadOwner(r)
-	if err != nil {
-		return nil, err
-	}
-	query := r.URL.Query()
-	limit, err := readLimit(query)
-	if err != nil {
-		return nil, err
-	}
-	bodies, err := strconv.ParseBool(cmp.Or(query.Get("bodies"), "false"))
-	if err != nil {
-		return nil, newProblem(http.StatusBadRequest, "bodies must be true or false")
-	}
-	page := deadPage{DeadLetters: []DeadLetter{}}
-	for after, size := query.Get("after"), 0; ; {
-		// One at a time: a dead letter may be as large as an appliance's response.
-		deadLetters, err := c.Dead(r.Context(), owner, after, 1)
-		if err != nil {
-			return nil, err
+// NewDeadPage returns the page that a request asks for. next returns the dead letter with the
+// next key, if there is one: a dead letter may be as large as an appliance's response.
+func NewDeadPage(r DeadRequest, next func(after string) ([]checkpoint.DeadLetter, error)) (DeadPage, error) {
+	page := DeadPage{DeadLetters: []DeadLetter{}}
+	for after, size := r.After, 0; ; {
+		deadLetters, err := next(after)
+		if err != nil || len(deadLetters) == 0 {
+			return page, err
 		}
-		if len(deadLetters) == 0 {
-			return page, nil
-		}
-		if len(page.DeadLetters) == limit || size >= maxDeadBytes {
+		if len(page.DeadLetters) == r.Limit || size >= maxDeadBytes {
 			page.Next = after
 			return page, nil
 		}
-		page.DeadLetters = append(page.DeadLetters, NewDeadLetter(deadLetters[0], bodies))
+		page.DeadLetters = append(page.DeadLetters, NewDeadLetter(deadLetters[0], r.Bodies))
 		after = deadLetters[0].Key
-		if bodies {
+		if r.Bodies {
 			size += len(deadLetters[0].Body)
 		}
 	}
 }
 
-func groupDead(c Control, _ http.ResponseWriter, r *http.Request) (any, error) {
-	query := r.URL.Query()
-	sink, appliance, stream := query.Get("sink"), query.Get("appliance"), query.Get("stream")
-	var owner checkpoint.Owner
-	switch {
-	case sink != "" && appliance+stream == "":
-		owner = checkpoint.SinkOwner(sink)
-	case sink == "" && appliance != "" && stream != "":
-		owner = checkpoint.SourceOwner(checkpoint.Source{Appliance: appliance, Stream: stream})
-	case sink+appliance+stream != "":
-		return nil, newProblem(http.StatusBadRequest, "select the dead letters of one sink (sink=NAME), of one stream (appliance=NAME and stream=NAME), or all of them (neither)")
-	}
-	return c.DeadGroups(r.Context(), owner)
+// OfDeadLetter names a dead letter.
+type OfDeadLetter struct {
+	OfDead
+	Key string `param:"key"`
 }
 
-func showDead(c Control, _ http.ResponseWriter, r *http.Request) (any, error) {
-	owner, err := deadOwner(r)
-	if err != nil {
-		return nil, err
-	}
-	deadLetter, err := c.DeadLetter(r.Context(), owner, r.PathValue("key"))
-	return NewDeadLetter(deadLetter, true), err
-}
-
-func requeue(c Control, w http.ResponseWriter, r *http.Request) (any, error) {
-	keys, err := readSelection(w, r)
-	if err != nil {
-		return nil, err
-	}
-	n, err := c.Requeue(r.Context(), r.PathValue("sink"), keys)
-	return map[string]int{"requeued": n}, partly(n, "requeued", err)
-}
-
-func dropDead(c Control, w http.ResponseWriter, r *http.Request) (any, error) {
-	owner, err := deadOwner(r)
-	if err != nil {
-		return nil, err
-	}
-	keys, err := readSelection(w, r)
-	if err != nil {
-		return nil, err
-	}
-	n, err := c.DropDead(r.Context(), owner, keys)
-	return map[string]int{"dropped": n}, partly(n, "dropped", err)
-}
-
-// partly wraps err, unless it is nil, with the number of dead letters that were done
-// before it occurred.
-func partly(n int, done string, err error) error {
-	if n == 0 || err == nil {
-		return err
-	}
-	return fmt.Errorf("%d were %s, then: %w", n, done, err)
-}
-
-// deadOwner returns the owner of the dead letters that a request names.
-func deadOwner(r *http.Request) (checkpoint.Owner, error) {
-	if sink := r.PathValue("sink"); sink != "" {
-		return checkpoint.SinkOwner(sink), nil
-	}
-	stream := r.URL.Query().Get("stream")
-	if stream == "" {
-		return "", newProblem(http.StatusBadRequest, "stream is missing: write stream=detections, stream=audit, or stream=records/ and the name of the query")
-	}
-	return checkpoint.SourceOwner(checkpoint.Source{Appliance: r.PathValue("appliance"), Stream: stream}), nil
-}
-
-// selection selects dead letters by their keys, or all of them.
-type selection struct {
+// Selection selects dead letters of an owner by their keys, or all of them; Keys is nil then.
+// Unknown keys are ignored.
+type Selection struct {
+	OfDead
 	Keys []string `json:"keys,omitzero"`
 	All  bool     `json:"all,omitempty"`
 }
 
-// selected returns the selection for keys as in Control: nil selects all.
-func selected(keys []string) selection { return selection{Keys: keys, All: keys == nil} }
-
-// readSelection reads a selection from the body and returns its keys as in Control:
-// nil selects all. It refuses a body that selects nothing: an empty body must not
-// mean all.
-func readSelection(w http.ResponseWriter, r *http.Request) (keys []string, err error) {
-	s, err := readRequest[selection](w, r)
-	if err != nil {
-		return nil, err
+// check refuses a selection that selects nothing: an empty body must not mean all.
+func (r Selection) check() error {
+	if err := r.OfDead.check(); err != nil {
+		return err
 	}
-	if s.All == (s.Keys != nil) {
-		return nil, newProblem(http.StatusBadRequest, `select dead letters: write {"keys": ["KEY", …]}, or {"all": true}`)
+	if r.All == (r.Keys != nil) {
+		return newProblem(http.StatusBadRequest, `select dead letters: write {"keys": ["KEY", …]}, or {"all": true}`)
 	}
-	return s.Keys, nil
+	return nil
 }
+
+// Requeued is the number of dead letters that were queued for redelivery.
+type Requeued struct {
+	N int `json:"requeued"`
+}
+
+func (r Requeued) count() int { return r.N }
+func (Requeued) done() string { return "requeued" }
+
+// Dropped is the number of dead letters that were deleted.
+type Dropped struct {
+	N int `json:"dropped"`
+}
+
+func (d Dropped) count() int { return d.N }
+func (Dropped) done() string { return "dropped" }
 
 // DeadLetter is the JSON form of a dead letter. It is stable: fields are added, and
 // never change their meaning.

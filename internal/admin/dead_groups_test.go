@@ -37,7 +37,7 @@ func TestDeadLettersAreGrouped(t *testing.T) {
 		owner      checkpoint.Owner
 		key, title string
 	}{{checkpoint.SinkOwner("lake"), checkpoint.DeadKey(1), "Port scan"}, {checkpoint.SourceOwner(dns), "a", "x"}, {checkpoint.SourceOwner(dns), "b", ""}} {
-		d, err := c.DeadLetter(t.Context(), test.owner, test.key)
+		d, err := c.client().DeadLetter(t.Context(), test.owner, test.key)
 		if got := admin.NewDeadLetter(d, false).Title; err != nil || got != test.title {
 			t.Errorf("%s has the title %q (%v), want %q", test.key, got, err, test.title)
 		}

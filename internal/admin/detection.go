@@ -1,11 +1,7 @@
 package admin
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
-	"net/http"
-	"strconv"
 	"time"
 )
 
@@ -29,6 +25,16 @@ type Detection struct {
 	WholeDeadLetters bool `json:"whole_dead_letters"`
 	// Commands are the last ticket commands about the detection or its ticket, newest first.
 	Commands []TicketCommand `json:"commands"`
+}
+
+// fillLists makes lists without items of those that are nil: the JSON has no null.
+func (d *Detection) fillLists() {
+	if d.Versions == nil {
+		d.Versions = []DetectionVersion{}
+	}
+	if d.Commands == nil {
+		d.Commands = []TicketCommand{}
+	}
 }
 
 // SeenDetection is the version of a detection that was last seen at the appliance.
@@ -75,27 +81,4 @@ type DetectionDelivery struct {
 	Key    string `json:"key,omitempty"`
 	Class  string `json:"class,omitempty"`
 	Reason string `json:"reason,omitempty"`
-}
-
-func showDetection(c Control, _ http.ResponseWriter, r *http.Request) (any, error) {
-	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
-	if err != nil || id < 0 {
-		return nil, newProblem(http.StatusBadRequest, fmt.Sprintf("%.80q is not the id of a detection: write a whole number, without a sign", r.PathValue("id")))
-	}
-	d, err := c.Detection(r.Context(), r.PathValue("appliance"), id)
-	if err != nil {
-		return nil, err
-	}
-	if d.Versions == nil {
-		d.Versions = []DetectionVersion{}
-	}
-	if d.Commands == nil {
-		d.Commands = []TicketCommand{}
-	}
-	return d, nil
-}
-
-// Detection implements Control.
-func (c *Client) Detection(ctx context.Context, appliance string, id int64) (Detection, error) {
-	return ask[Detection](ctx, c, get("appliances", appliance, "detections", strconv.FormatInt(id, 10)))
 }

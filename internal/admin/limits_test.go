@@ -39,7 +39,7 @@ func withJira(t *testing.T, c *control) admin.Options {
 	})
 	return admin.Options{
 		Token: token, NotReady: func() []string { return nil }, Metrics: prometheus.NewRegistry(),
-		Control: func() admin.Control { return c },
+		Control: func() *admin.Client { return c.client() },
 		Tickets: func() admin.Tickets {
 			return admin.Tickets{Acceptor: acceptor, Webhooks: map[string]*webhookintake.Receiver{"jira": jira}}
 		},

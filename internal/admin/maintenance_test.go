@@ -1,7 +1,6 @@
 package admin_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,20 +14,6 @@ import (
 func (c *control) change(what string) error {
 	c.changes = append(c.changes, what)
 	return c.err
-}
-
-func (c *control) Forget(_ context.Context, sink string) error { return c.change("forget " + sink) }
-
-func (c *control) Rename(_ context.Context, sink, to string) error {
-	return c.change("rename " + sink + " to " + to)
-}
-
-func (c *control) ForgetAppliance(_ context.Context, name string) error {
-	return c.change("forget appliance " + name)
-}
-
-func (c *control) ForgetIdentity(_ context.Context, name string) error {
-	return c.change("forget identity " + name)
 }
 
 func TestClientMaintenance(t *testing.T) {

@@ -1,177 +1,179 @@
 package admin
 
 import (
-	"encoding/json"
-	"fmt"
+	"io"
 	"net/http"
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/tickets"
 	"ndrbridge/poller"
+	"ndrbridge/transform"
 )
 
-func history(c Control, _ http.ResponseWriter, r *http.Request) (any, error) {
-	return c.History(r.Context())
+// The operations. They return ErrUnknown if the appliance, stream, sink, dead letter or command
+// does not exist, and ErrNotRunning if they require a running bridge and the bridge does not
+// run. The methods of Client call them.
+var (
+	OpStatus  = get[None, Status]("/status")
+	OpHistory = get[None, History]("/history")
+	OpTail    = Action[TailRequest]{get[TailRequest, None]("/events")}
+	OpBackup  = act[BackupRequest]("/backup")
+	OpReload  = operation[None, Reloaded](http.MethodPost, http.StatusUnprocessableEntity, "/reload") // an unknown error is about the configuration
+	OpRewind  = act[RewindRequest]("/rewind")
+	OpVerify  = post[VerifyRequest, []poller.Verification]("/verify")
+
+	OpPause  = act[OfSink]("/sinks/{sink}/pause")
+	OpResume = act[OfSink]("/sinks/{sink}/resume")
+	OpReplay = post[ReplayRequest, Replayed]("/sinks/{sink}/replay")
+	OpForget = change[OfSink]("/sinks/{sink}/forget")
+	OpRename = change[RenameRequest]("/sinks/{sink}/rename")
+
+	OpForgetAppliance = change[ForgetRequest]("/appliances/{appliance}/forget")
+	OpDetection       = get[DetectionRequest, Detection]("/appliances/{appliance}/detections/{id}")
+
+	OpCommands     = get[CommandsRequest, CommandPage]("/tickets")
+	OpCommand      = get[OfCommand, TicketCommand]("/tickets/{id}")
+	OpRetryCommand = act[OfCommand]("/tickets/{id}/retry")
+	OpDropCommand  = Action[OfCommand]{remove[OfCommand, None]("/tickets/{id}")}
+
+	OpDeadGroups = get[GroupsRequest, DeadGroups]("/dead")
+	OpDead       = get[DeadRequest, DeadPage]("/sinks/{sink}/dead", "/appliances/{appliance}/dead")
+	// A key can contain anything, including slashes.
+	OpDeadLetter = get[OfDeadLetter, DeadLetter]("/sinks/{sink}/dead/{key...}", "/appliances/{appliance}/dead/{key...}")
+	OpRequeue    = post[Selection, Requeued]("/sinks/{sink}/requeue")
+	OpDropDead   = remove[Selection, Dropped]("/sinks/{sink}/dead", "/appliances/{appliance}/dead")
+
+	// Members of a cluster carry these out.
+	OpCluster  = get[None, Cluster]("/cluster")
+	OpHandover = change[Handover]("/cluster/handover")
+	OpRecover  = change[Recovery]("/cluster/recover")
+
+	// Owners of shards carry these out for other members of the cluster.
+	OpLocate = post[LocateRequest, []string]("/locate")
+	OpAccept = post[AcceptRequest, []checkpoint.Acceptance]("/accept")
+)
+
+// OfSink names a sink.
+type OfSink struct {
+	Sink string `param:"sink" json:"-"`
 }
 
-func reload(c Control, _ http.ResponseWriter, r *http.Request) (any, error) {
-	done, err := c.Reload(r.Context())
-	if err != nil {
-		// Any unknown error is about the configuration.
-		return nil, problemOf(err, http.StatusUnprocessableEntity)
-	}
-	if done.Changes == nil {
-		done.Changes = []string{}
-	}
-	return done, nil
+// TailRequest asks for the events of the journal that From selects, and then for each new one.
+type TailRequest struct {
+	From
+	Yield func(transform.Event) error
 }
 
-func pause(c Control, _ http.ResponseWriter, r *http.Request) (any, error) {
-	return noContent{}, c.Pause(r.Context(), r.PathValue("sink"))
+// BackupRequest asks for a consistent copy of the state.
+type BackupRequest struct{ To io.Writer }
+
+// Replay selects events of the journal to deliver again.
+type Replay struct {
+	// Since and Until select the events that were recorded at or after Since, and before
+	// Until unless it is zero.
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until,omitzero"`
+	// DryRun counts the events and changes nothing.
+	DryRun bool `json:"dry_run,omitempty"`
 }
 
-func resume(c Control, _ http.ResponseWriter, r *http.Request) (any, error) {
-	return noContent{}, c.Resume(r.Context(), r.PathValue("sink"))
+// ReplayRequest asks to deliver events to a sink again.
+type ReplayRequest struct {
+	OfSink
+	Replay
 }
 
-func replay(c Control, w http.ResponseWriter, r *http.Request) (any, error) {
-	request, err := readRequest[Replay](w, r)
-	if err != nil {
-		return nil, err
+func (r ReplayRequest) check() error {
+	switch {
+	case r.Since.IsZero():
+		return newProblem(http.StatusBadRequest, "since is missing: "+timeAdvice)
+	case !r.Until.IsZero() && !r.Until.After(r.Since):
+		return newProblem(http.StatusBadRequest, "until must be after since: no event was recorded between them")
 	}
-	if request.Since.IsZero() {
-		return nil, newProblem(http.StatusBadRequest, "since is missing: "+timeAdvice)
-	}
-	if !request.Until.IsZero() && !request.Until.After(request.Since) {
-		return nil, newProblem(http.StatusBadRequest, "until must be after since: no event was recorded between them")
-	}
-	n, err := c.Replay(r.Context(), r.PathValue("sink"), request)
-	return map[string]uint64{"replayed": n}, err
+	return nil
 }
 
-// rewindRequest is the body of POST /api/v1/rewind.
-type rewindRequest struct {
+// Replayed is the number of events that were queued, or would be.
+type Replayed struct {
+	Events uint64 `json:"replayed"`
+}
+
+// RewindRequest asks to move the position of a stream back to a time.
+type RewindRequest struct {
 	Appliance string    `json:"appliance"`
 	Stream    string    `json:"stream"`
 	To        time.Time `json:"to"`
 }
 
-func rewind(c Control, w http.ResponseWriter, r *http.Request) (any, error) {
-	request, err := readRequest[rewindRequest](w, r)
-	if err != nil {
-		return nil, err
+func (r RewindRequest) check() error {
+	now := time.Now()
+	switch {
+	case r.To.IsZero():
+		return newProblem(http.StatusBadRequest, "to is missing: "+timeAdvice)
+	case r.To.After(now):
+		return newProblem(http.StatusBadRequest, "to is in the future, because it is "+now.UTC().Format(time.RFC3339)+" now: nothing would be read again")
 	}
-	if request.To.IsZero() {
-		return nil, newProblem(http.StatusBadRequest, "to is missing: "+timeAdvice)
-	}
-	if now := time.Now(); request.To.After(now) {
-		return nil, newProblem(http.StatusBadRequest, "to is in the future, because it is "+now.UTC().Format(time.RFC3339)+" now: nothing would be read again")
-	}
-	source := checkpoint.Source{Appliance: request.Appliance, Stream: request.Stream}
-	return noContent{}, c.Rewind(r.Context(), source, request.To)
+	return nil
 }
 
-// verifyRequest is the body of POST /api/v1/verify.
-type verifyRequest struct {
-	Appliance string    `json:"appliance"`
-	Since     time.Time `json:"since"`
+// VerifyRequest asks to compare what an appliance returns since a time with what was
+// journalled, stream by stream.
+type VerifyRequest struct {
+	Appliance string              `json:"appliance"`
+	Since     time.Time           `json:"since"`
+	Report    poller.VerifyReport `json:"-"`
 }
 
-// verifyLine is one line of the response to POST /api/v1/verify. Exactly one of its
-// members is set.
-type verifyLine struct {
-	Progress     *verifyProgress      `json:"progress,omitempty"`
-	Difference   *poller.Difference   `json:"difference,omitempty"`
-	Verification *poller.Verification `json:"verification,omitempty"`
-	Error        string               `json:"error,omitempty"`
-	// Done marks the end of a complete response; one without it was cut short.
-	Done bool `json:"done,omitempty"`
+func (r VerifyRequest) check() error {
+	if r.Since.IsZero() {
+		return newProblem(http.StatusBadRequest, "since is missing: "+timeAdvice)
+	}
+	return nil
 }
 
-type verifyProgress struct {
-	Stream   string    `json:"stream"`
-	Compared int       `json:"compared"`
-	At       time.Time `json:"at"`
+// RenameRequest asks to move what the state keeps of a sink to another name.
+type RenameRequest struct {
+	OfSink
+	To string `json:"to"`
 }
 
-func verify(c Control, w http.ResponseWriter, r *http.Request) (any, error) {
-	request, err := readRequest[verifyRequest](w, r)
-	if err != nil {
-		return nil, err
+func (r RenameRequest) check() error {
+	if r.To == "" {
+		return newProblem(http.StatusBadRequest, `to is missing: write the new name, {"to": NAME}`)
 	}
-	if request.Since.IsZero() {
-		return nil, newProblem(http.StatusBadRequest, "since is missing: "+timeAdvice)
-	}
-	admissionOf(r).stream = true
-	// The status is sent with the first line: an error before it gets a status of its
-	// own.
-	controller, encoder, begun := http.NewResponseController(w), json.NewEncoder(w), false
-	write := func(line verifyLine) {
-		if !begun {
-			begun = true
-			w.Header().Set("Content-Type", "application/x-ndjson")
-		}
-		_ = encoder.Encode(line) // fails only if the client is gone
-		_ = controller.Flush()
-	}
-	verifications, err := c.Verify(r.Context(), request.Appliance, request.Since, poller.VerifyReport{
-		Progress: func(stream string, compared int, at time.Time) {
-			write(verifyLine{Progress: &verifyProgress{stream, compared, at}})
-		},
-		Found: func(d poller.Difference) { write(verifyLine{Difference: &d}) },
-	})
-	if err != nil && !begun {
-		return nil, err
-	}
-	for _, v := range verifications {
-		write(verifyLine{Verification: &v})
-	}
-	if err != nil {
-		write(verifyLine{Error: err.Error()})
-	} else {
-		write(verifyLine{Done: true})
-	}
-	return nil, nil
+	return nil
 }
 
-func backup(c Control, w http.ResponseWriter, r *http.Request) (any, error) {
-	if !r.ProtoAtLeast(1, 1) {
-		// A client of HTTP/1.0 cannot distinguish a truncated copy from a complete one.
-		return nil, newProblem(http.StatusHTTPVersionNotSupported, "ask for a copy of the state with HTTP/1.1")
-	}
-	admissionOf(r).stream = true
-	d := &download{w: w, end: time.Now().Add(maxBackup), name: "ndrbridge.db"}
-	if named, ok := c.(interface{ BackupName() string }); ok { // it is not a state's file
-		d.name = named.BackupName()
-	}
-	err := c.Backup(r.Context(), d)
-	if err != nil && d.begun {
-		panic(http.ErrAbortHandler) // the client must not take it for a complete copy
-	}
-	return nil, err
+// ForgetRequest asks to delete what the state keeps of an appliance.
+type ForgetRequest struct {
+	Appliance string `param:"appliance" json:"-"`
+	// Identity deletes only the identity, and the finding that another appliance answers.
+	Identity bool `json:"identity"`
 }
 
-// maxBackup is the time that a client has to read a copy of the state. Until then the
-// copy occupies disk space and a slot.
-const maxBackup = time.Hour
-
-// download sends the headers of a file with its first bytes, so that an error before
-// them can be answered with a problem.
-type download struct {
-	w     http.ResponseWriter
-	end   time.Time // the deadline; writes after it fail
-	begun bool
-	name  string // of the file
+// DetectionRequest asks what is known about a detection.
+type DetectionRequest struct {
+	Appliance string `param:"appliance"`
+	ID        int64  `param:"id" invalid:"%q is not the id of a detection: write a whole number, without a sign"`
 }
 
-func (d *download) Write(b []byte) (int, error) {
-	if time.Now().After(d.end) {
-		return 0, fmt.Errorf("the copy was not read within %s", maxBackup)
-	}
-	if !d.begun {
-		d.begun = true
-		d.w.Header().Set("Content-Type", "application/octet-stream")
-		d.w.Header().Set("Content-Disposition", `attachment; filename="`+d.name+`"`)
-	}
-	return d.w.Write(b)
+// OfCommand names a ticket command.
+type OfCommand struct {
+	ID uint64 `param:"id" status:"404" invalid:"there is no ticket command %q: an id is a number, as GET /api/v1/tickets shows it"`
 }
+
+// LocateRequest asks for the appliances that know a command's detection, or its ticket if it
+// names no detection: those that the state knows of or, with Ask, those that say so themselves.
+type LocateRequest struct {
+	Command tickets.Command `json:"command"`
+	Ask     bool            `json:"ask,omitempty"`
+}
+
+// AcceptRequest asks to store commands that were checked, as checkpoint.Store.Accept does.
+type AcceptRequest struct {
+	Commands []StoredCommand `json:"commands"`
+}
+
+// limit is the maximum size of the body: it is larger than that in which the commands arrived.
+func (*AcceptRequest) limit() int64 { return 16 << 20 }

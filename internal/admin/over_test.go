@@ -24,8 +24,8 @@ import (
 	"ndrbridge/test/require"
 )
 
-// serveOverNATS serves a Control on a NATS subject and returns a client for it.
-func serveOverNATS(t *testing.T, c admin.Control) *admin.Client {
+// serveOverNATS serves a bridge on a NATS subject and returns a client for it.
+func serveOverNATS(t *testing.T, c *control) *admin.Client {
 	t.Helper()
 	s := loopback.NATS(t, nil)
 	nc, err := nats.Connect(s.ClientURL())
@@ -89,7 +89,12 @@ func TestUnavailable(t *testing.T) {
 	c := newControl(t)
 	c.err = fmt.Errorf("shard 03: no member owns it: %w", admin.ErrUnavailable)
 	inner := serveOverNATS(t, c)
-	_, server := serve(t, forwarding{inner})
+	forwarded := make(admin.Operations)
+	admin.OpHistory.By(forwarded, func(ctx context.Context, _ admin.None) (admin.History, error) {
+		h, err := inner.History(ctx)
+		return h, fmt.Errorf("asked: %w", err)
+	})
+	_, server := serveWith(t, handlerOf(admin.NewLocal(forwarded)))
 	answer, body := request(t, http.MethodGet, server.URL+"/api/v1/history", "", token)
 	if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") != "5" || !strings.Contains(body, `"detail":"asked: shard 03: no member owns it: not available now`) {
 		t.Errorf("%s, Retry-After %q: %s", answer.Status, answer.Header.Get("Retry-After"), body)
@@ -102,28 +107,17 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// forwarding adds to the errors of a client.
-type forwarding struct{ *admin.Client }
-
-func (f forwarding) History(ctx context.Context) (admin.History, error) {
-	h, err := f.Client.History(ctx)
-	return h, fmt.Errorf("asked: %w", err)
-}
-
 type broken struct{}
 
 func (broken) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, errors.New("no way there")
 }
 
-// archive is a Control whose backup has a name of its own.
-type archive struct{ *control }
-
-func (archive) BackupName() string { return "ndrbridge.tar" }
-
 func TestABackupHasItsName(t *testing.T) {
-	for name, c := range map[string]admin.Control{"ndrbridge.db": newControl(t), "ndrbridge.tar": archive{newControl(t)}} {
-		_, server := serve(t, c)
+	member := make(admin.Operations)
+	admin.OpCluster.By(member, func(context.Context, admin.None) (admin.Cluster, error) { return admin.Cluster{}, nil })
+	for name, with := range map[string]admin.Operations{"ndrbridge.db": nil, "ndrbridge.tar": member} {
+		_, server := serveWith(t, handlerOf(newControl(t).client().With(with)))
 		answer, _ := request(t, http.MethodPost, server.URL+"/api/v1/backup", "", token)
 		if got := answer.Header.Get("Content-Disposition"); got != `attachment; filename="`+name+`"` {
 			t.Errorf("%s, want %s", got, name)

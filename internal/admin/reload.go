@@ -20,3 +20,17 @@ type ReloadStatus struct {
 	// Changes are those of Reloaded.
 	Changes []string `json:"changes,omitempty"`
 }
+
+// Reloaded lists what a reload changed.
+type Reloaded struct {
+	// Changes are lines for people, such as "sink lake: changed"; empty: nothing
+	// changed.
+	Changes []string `json:"changes"`
+}
+
+// fillLists makes lists without items of those that are nil: the JSON has no null.
+func (r *Reloaded) fillLists() {
+	if r.Changes == nil {
+		r.Changes = []string{}
+	}
+}

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -48,22 +47,38 @@ const timeAdvice = "write a time such as 2026-01-31T08:00:00Z"
 // maxRequest is the maximum size of a request's body, in bytes.
 const maxRequest = 1 << 20
 
-// readRequest decodes the JSON body. Unlike encoding/json, it distinguishes capitals in names.
+// readRequest reads a request: its parameters, and its body if it has one.
 func readRequest[T any](w http.ResponseWriter, r *http.Request) (request T, err error) {
-	body, err := readBody(w, r, maxRequest)
+	hasBody, err := readParameters(r, reflect.ValueOf(&request).Elem())
+	if err == nil && hasBody {
+		err = decodeBody(w, r, &request)
+	}
+	if checked, ok := any(request).(interface{ check() error }); ok && err == nil {
+		err = checked.check()
+	}
+	return request, err
+}
+
+// decodeBody decodes the JSON body. Unlike encoding/json, it distinguishes capitals in names.
+func decodeBody(w http.ResponseWriter, r *http.Request, into any) error {
+	limit := int64(maxRequest)
+	if l, ok := into.(interface{ limit() int64 }); ok {
+		limit = l.limit()
+	}
+	body, err := readBody(w, r, limit)
 	if p, ok := errors.AsType[*problem](err); ok && p.Status == http.StatusRequestEntityTooLarge {
 		p.Detail += ": ask for less at once"
 	}
 	if err != nil {
-		return request, err
+		return err
 	}
 	if err := checkJSON(body); err != nil {
-		return request, newProblem(http.StatusBadRequest, notExpected+err.Error())
+		return newProblem(http.StatusBadRequest, notExpected+err.Error())
 	}
-	if err := json.Unmarshal(body, &request, json.RejectUnknownMembers(true)); err != nil {
-		return request, decodingProblem(err)
+	if err := json.Unmarshal(body, into, json.RejectUnknownMembers(true)); err != nil {
+		return decodingProblem(err)
 	}
-	return request, nil
+	return nil
 }
 
 // notExpected begins the details of problems with a body.
@@ -147,21 +162,13 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return body, nil
 }
 
-// The maximum number of dead letters or commands on a page, and the default.
-const (
-	maxPage     = 1000
-	defaultPage = 100
-)
+// maxPage is the maximum number of dead letters or commands on a page.
+const maxPage = 1000
 
-// readLimit returns the number of items that a page may have.
-func readLimit(query url.Values) (int, error) {
-	text := query.Get("limit")
-	if text == "" {
-		return defaultPage, nil
+// checkLimit refuses a page of another number of items.
+func checkLimit(limit int) error {
+	if limit < 1 || limit > maxPage {
+		return newProblem(http.StatusBadRequest, fmt.Sprintf("limit must be a number from 1 to %d", maxPage))
 	}
-	limit, err := strconv.Atoi(text)
-	if err != nil || limit < 1 || limit > maxPage {
-		return 0, newProblem(http.StatusBadRequest, fmt.Sprintf("limit must be a number from 1 to %d", maxPage))
-	}
-	return limit, nil
+	return nil
 }

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,42 +20,65 @@ import (
 // no intermediary closes it as idle.
 const keepAliveEvery = 15 * time.Second
 
-// tail returns an operation that serves a stream of events while it occupies one of
-// streams.
-func tail(streams slots) operation {
-	return func(c Control, w http.ResponseWriter, r *http.Request) (any, error) {
-		if !streams.take() {
-			return nil, busy("too many streams of events are open: close one of them")
-		}
-		defer streams.release()
-		return nil, serveTail(c, w, r)
-	}
+// From selects the events of the journal with which a tail begins. The zero value selects
+// none.
+type From struct {
+	// Since selects the events recorded at or after it. If it is not zero, Last is
+	// ignored.
+	Since time.Time
+	// Last is the maximum number of events. A cluster may return a few more: each shard an
+	// equal share of it, rounded up.
+	Last uint64
+	// Live, if not nil, is called once, between the events that From selects and those that
+	// are journalled after the call of Tail; some of the latter may come before it. Its
+	// argument is the reason why some of the selected events are missing, or nil: in a cluster,
+	// a shard could not be asked. If Live returns an error, Tail returns it.
+	Live func(missing error) error
+}
+
+// tailParameters are the parameters of a stream of events.
+type tailParameters struct {
+	Since time.Time `param:"since" invalid:"since is not a time: write a time such as 2026-01-31T08:00:00Z"`
+	Last  uint64    `param:"last" invalid:"last must be a number of events"`
+	Live  bool      `param:"live" invalid:"live must be true or false"`
 }
 
 // maxBuffer is the maximum size of a message buffer that is reused, in bytes.
 const maxBuffer = 64 << 10
 
-// serveTail returns an error only before it has sent anything.
-func serveTail(c Control, w http.ResponseWriter, r *http.Request) error {
-	from, live, err := readFrom(r.URL.Query())
-	if err != nil {
-		return err
+// tail returns a handler that serves a stream of events while it occupies one of streams. It
+// returns an error only before it has sent anything.
+func tail(streams slots) func(c *Client, w http.ResponseWriter, r *http.Request) (any, error) {
+	return func(c *Client, w http.ResponseWriter, r *http.Request) (any, error) {
+		if !streams.take() {
+			return nil, busy("too many streams of events are open: close one of them")
+		}
+		defer streams.release()
+		begin, err := readRequest[tailParameters](w, r)
+		if err == nil {
+			serveTail(c, w, r, begin)
+		}
+		return nil, err
 	}
+}
+
+func serveTail(c *Client, w http.ResponseWriter, r *http.Request, begin tailParameters) {
 	admissionOf(r).stream = true
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // a reverse proxy must not buffer the stream
 	s := &stream{w: w, controller: http.NewResponseController(w)}
 	if s.write([]byte(keepAlive)) != nil {
-		return nil // the client is gone
+		return // the client is gone
 	}
 	ctx, stop := context.WithCancel(r.Context())
 	var heartbeat sync.WaitGroup
 	heartbeat.Go(func() { s.heartbeat(ctx) })
 	var b []byte
-	if live {
+	from := From{Since: begin.Since, Last: begin.Last}
+	if begin.Live {
 		from.Live = func(missing error) error { return s.write(newLiveMessage(missing).appendTo(nil)) }
 	}
-	err = c.Tail(ctx, from, func(e transform.Event) error {
+	err := c.Tail(ctx, from, func(e transform.Event) error {
 		b = eventMessage(e).appendTo(b[:0])
 		err := s.write(b)
 		if cap(b) > maxBuffer {
@@ -68,32 +89,10 @@ func serveTail(c Control, w http.ResponseWriter, r *http.Request) error {
 	stop()
 	heartbeat.Wait()
 	if err == nil || r.Context().Err() != nil {
-		return nil
+		return
 	}
 	detail, _ := json.Marshal(problemOf(err, http.StatusInternalServerError))
 	_ = s.write(message{event: problemEvent, data: detail}.appendTo(nil)) // fails only if the client is gone
-	return nil
-}
-
-// readFrom returns where the requested Tail begins, and whether the client requires a
-// liveEvent.
-func readFrom(query url.Values) (from From, live bool, err error) {
-	if text := query.Get("since"); text != "" {
-		if from.Since, err = time.Parse(time.RFC3339, text); err != nil {
-			return from, false, newProblem(http.StatusBadRequest, "since is not a time: "+timeAdvice)
-		}
-	}
-	if text := query.Get("last"); text != "" {
-		if from.Last, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return from, false, newProblem(http.StatusBadRequest, "last must be a number of events")
-		}
-	}
-	if text := query.Get("live"); text != "" {
-		if live, err = strconv.ParseBool(text); err != nil {
-			return from, false, newProblem(http.StatusBadRequest, "live must be true or false")
-		}
-	}
-	return from, live, nil
 }
 
 // stream writes messages to one client and flushes each. Its methods are safe for
@@ -130,19 +129,14 @@ func (s *stream) heartbeat(ctx context.Context) {
 	}
 }
 
-// Tail implements Control. It returns an error if the stream ends before ctx is done.
+// Tail calls yield for the events of the journal that from selects, and then for each new
+// event, in order. It returns nil when ctx is done, or yield's error. Through the API, it
+// returns an error if the stream ends before ctx is done.
 func (c *Client) Tail(ctx context.Context, from From, yield func(transform.Event) error) error {
-	a := get("events")
-	if !from.Since.IsZero() {
-		a.query.Set("since", from.Since.UTC().Format(time.RFC3339Nano))
+	if c.local != nil {
+		return OpTail.Do(ctx, c, TailRequest{from, yield})
 	}
-	if from.Last > 0 {
-		a.query.Set("last", strconv.FormatUint(from.Last, 10))
-	}
-	if from.Live != nil {
-		a.query.Set("live", "true")
-	}
-	body, err := c.open(ctx, a)
+	body, err := c.open(ctx, OpTail.call(tailParameters{from.Since, from.Last, from.Live != nil}))
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil

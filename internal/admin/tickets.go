@@ -48,7 +48,7 @@ type acceptedCommand struct {
 // maxKey is the maximum length of an Idempotency-Key, in bytes.
 const maxKey = 255
 
-func (o Options) takeCommands(_ Control, w http.ResponseWriter, r *http.Request) (any, error) {
+func (o Options) takeCommands(_ *Client, w http.ResponseWriter, r *http.Request) (any, error) {
 	acceptor, err := o.acceptor()
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (o Options) takeCommands(_ Control, w http.ResponseWriter, r *http.Request)
 // takeWebhook accepts the command in a ticket system's webhook. The sender is
 // authenticated by the token or, if bySecret passed the request on, by the webhook's
 // secret, which is verified here.
-func (o Options) takeWebhook(_ Control, w http.ResponseWriter, r *http.Request) (any, error) {
+func (o Options) takeWebhook(_ *Client, w http.ResponseWriter, r *http.Request) (any, error) {
 	acceptor, err := o.acceptor()
 	if err != nil {
 		return nil, err

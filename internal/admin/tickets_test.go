@@ -50,7 +50,7 @@ func intakes(t *testing.T, o admin.Options, read func() (string, error)) (*contr
 		}
 	}
 	o.NotReady, o.Metrics = func() []string { return nil }, prometheus.NewRegistry()
-	o.Control = func() admin.Control { return c }
+	o.Control = func() *admin.Client { return c.client() }
 	if o.Tickets == nil {
 		o.Tickets = func() admin.Tickets { return admin.Tickets{Acceptor: acceptor, Webhooks: known} }
 	}

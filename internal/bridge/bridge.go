@@ -179,7 +179,7 @@ func (b *Bridge) listen(a configs.Admin) error {
 	b.admin = admin.NewServer(admin.Options{
 		Token: listener.Token, ReadToken: listener.ReadToken, ClientCertificates: a.TLS.ClientCAFile != "",
 		NotReady: b.work.NotReady, Metrics: b.registry, Guesses: admin.NewGuesses(b.registry, b.log),
-		Control: b.work.control, Tickets: b.work.Tickets, Cluster: b.work.cluster, Reload: b.reloads.status,
+		Control: b.work.control, Tickets: b.work.Tickets, Reload: b.reloads.status,
 	})
 	b.admin.TLSConfig = listener.TLS
 	// What callers did wrong, such as a failed handshake, is of interest only to them.

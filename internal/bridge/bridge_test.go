@@ -104,7 +104,7 @@ func newBridge(t *testing.T, yaml string, log io.Writer, load func() (*configs.C
 }
 
 // control is the admin API's client.
-func (r *running) control(t *testing.T) admin.Control {
+func (r *running) control(t *testing.T) *admin.Client {
 	t.Helper()
 	return clientOf(t, r.Bridge)
 }

@@ -11,6 +11,7 @@ import (
 
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/configs"
+	"ndrbridge/internal/admin"
 	"ndrbridge/internal/cluster"
 	"ndrbridge/internal/cluster/operations"
 	"ndrbridge/internal/natswire"
@@ -27,8 +28,8 @@ type clusterConnection struct {
 	conn         *natswire.Conn
 	storage      *replicated.JetStream
 	node         *cluster.Node
-	remote       []operations.Shard // all shards, as other members have them
-	control      *operations.Control
+	remote       []*admin.Client // all shards, as other members have them
+	control      *admin.Client   // of all shards
 }
 
 // close closes the connection. Nothing may use it any more.

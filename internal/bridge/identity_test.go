@@ -51,7 +51,7 @@ func runUntilLooked(t *testing.T, yaml string, a *standin.Appliance) *running {
 	return r
 }
 
-func replacedOf(t *testing.T, control admin.Control) *admin.Replaced {
+func replacedOf(t *testing.T, control *admin.Client) *admin.Replaced {
 	t.Helper()
 	status, err := control.Status(t.Context())
 	require.NoError(t, err)
@@ -59,13 +59,13 @@ func replacedOf(t *testing.T, control admin.Control) *admin.Replaced {
 }
 
 // whileStopped calls act with the state of a bridge that does not run.
-func whileStopped(t *testing.T, yaml string, act func(*pipeline.Offline) error) {
+func whileStopped(t *testing.T, yaml string, act func(*admin.Client) error) {
 	t.Helper()
 	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
 	require.NoError(t, err)
 	state, err := pipeline.OpenOffline(config, "test", slog.New(slog.DiscardHandler))
 	if err == nil {
-		err = errors.Join(act(state), state.Close())
+		err = errors.Join(act(state.Client), state.Close())
 	}
 	require.NoError(t, err)
 }
@@ -127,7 +127,7 @@ func TestAnotherApplianceUnderTheSameNameIsReportedOnce(t *testing.T) {
 				t.Error("it is reported again at the next start")
 			}
 
-			whileStopped(t, yaml, func(state *pipeline.Offline) error {
+			whileStopped(t, yaml, func(state *admin.Client) error {
 				if replacedOf(t, state) == nil {
 					t.Error("the state does not have it without a bridge")
 				}
@@ -191,7 +191,7 @@ func TestADroppedReportKeepsTheStreamsPositions(t *testing.T) {
 	r = run(t, yaml)
 	await(t, "the report", func() bool { return r.log.hasLine(replacedLine) })
 	r.stop()
-	whileStopped(t, yaml, func(state *pipeline.Offline) error { return state.ForgetIdentity(t.Context(), "hq") })
+	whileStopped(t, yaml, func(state *admin.Client) error { return state.ForgetIdentity(t.Context(), "hq") })
 	a.AddMany(1)
 	r = runUntilLooked(t, yaml, a)
 	await(t, "the new events", func() bool { return book.Received("soc") == 21 })

@@ -259,19 +259,12 @@ func (m *member) Accept(ctx context.Context, key string, commands []tickets.Comm
 // is called.
 func (m *member) serve(shard int, p *pipeline.Pipeline) (stop func(), err error) {
 	c := m.membership()
-	return c.answer(c.shardSubject(shard), operations.NewHandler(func() operations.Shard { return c.local(p) }))
+	return c.answer(c.shardSubject(shard), operations.NewHandler(p.Control))
 }
 
-func (m *member) control() admin.Control {
+func (m *member) control() *admin.Client {
 	if c := m.membership(); c != nil {
-		return c.control
-	}
-	return nil
-}
-
-func (m *member) cluster() admin.ClusterControl {
-	if c := m.membership(); c != nil {
-		return allShards{ownShards{c}}
+		return c.ofAll()
 	}
 	return nil
 }

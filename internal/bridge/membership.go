@@ -7,15 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/cluster/forward"
 	"ndrbridge/internal/cluster/operations"
-	"ndrbridge/internal/pipeline"
-	"ndrbridge/internal/tickets"
 )
 
 // shardSubject returns the NATS subject at which the owner of a shard answers.
@@ -56,32 +51,11 @@ func (c *clusterConnection) Of(appliance string) int {
 }
 
 // Shard implements operations.Shards.
-func (c *clusterConnection) Shard(n int) operations.Shard {
+func (c *clusterConnection) Shard(n int) *admin.Client {
 	if p := c.shards.pipeline(n); p != nil {
-		return c.local(p)
+		return p.Control()
 	}
 	return c.remote[n]
-}
-
-// local returns a shard that this member owns.
-func (c *clusterConnection) local(p *pipeline.Pipeline) operations.Shard {
-	return localShard{p.Control(), p}
-}
-
-// localShard is a shard that this member owns.
-type localShard struct {
-	*pipeline.Control
-	pipeline *pipeline.Pipeline
-}
-
-// Locate implements operations.Shard.
-func (s localShard) Locate(ctx context.Context, c tickets.Command, ask bool) ([]string, error) {
-	return s.pipeline.Locate(ctx, c, ask)
-}
-
-// Accept implements operations.Shard.
-func (s localShard) Accept(ctx context.Context, commands []checkpoint.Command) ([]checkpoint.Acceptance, error) {
-	return s.pipeline.Accept(ctx, commands)
 }
 
 // Members implements operations.Shards.
@@ -99,64 +73,43 @@ func (c *clusterConnection) Members() []operations.Member {
 // handler returns what this member answers to other members: the admin API, in which a reload
 // and what concerns the cluster are those of this member alone.
 func (c *clusterConnection) handler() http.Handler {
-	return admin.NewHandler(admin.Options{
-		Metrics:  prometheus.NewRegistry(),
-		Control:  func() admin.Control { return memberControl{c.control, c.reload} },
-		Tickets:  func() admin.Tickets { return admin.Tickets{} },
-		NotReady: func() []string { return nil },
-		Cluster:  func() admin.ClusterControl { return ownShards{c} },
-	})
+	all := make(admin.Operations)
+	admin.OpReload.By(all, func(ctx context.Context, _ admin.None) (admin.Reloaded, error) { return c.reload(ctx) })
+	return operations.NewHandler(func() *admin.Client { return c.ofOwn().With(all) })
 }
 
-// memberControl is the control of the cluster with a Reload of this member alone.
-type memberControl struct {
-	*operations.Control
-	reload reload
+// ofOwn returns the control of the cluster, which hands over and recovers shards as far as this
+// member does.
+func (c *clusterConnection) ofOwn() *admin.Client {
+	all := make(admin.Operations)
+	admin.OpCluster.By(all, func(context.Context, admin.None) (admin.Cluster, error) { return c.node.Cluster(), nil })
+	admin.OpHandover.By(all, c.node.Handover)
+	admin.OpRecover.By(all, c.node.Recover)
+	return c.control.With(all)
 }
 
-// Reload implements admin.Control.
-func (c memberControl) Reload(ctx context.Context) (admin.Reloaded, error) { return c.reload(ctx) }
-
-// ownShards is the control of the cluster as far as this member carries it out.
-type ownShards struct{ *clusterConnection }
-
-// Cluster implements admin.ClusterControl.
-func (s ownShards) Cluster(context.Context) (admin.Cluster, error) { return s.node.Cluster(), nil }
-
-// Handover implements admin.ClusterControl.
-func (s ownShards) Handover(ctx context.Context, what admin.Handover) error {
-	return s.node.Handover(ctx, what)
-}
-
-// Recover implements admin.ClusterControl.
-func (s ownShards) Recover(ctx context.Context, what admin.Recovery) error {
-	return s.node.Recover(ctx, what)
-}
-
-// allShards passes what concerns the shards of another member on to it.
-type allShards struct{ ownShards }
-
-// Handover implements admin.ClusterControl.
-func (s allShards) Handover(ctx context.Context, what admin.Handover) error {
-	seen := s.node.Cluster()
-	to := what.Member
-	if what.Shard != nil && *what.Shard >= 0 && *what.Shard < len(seen.Shards) {
-		to = seen.Shards[*what.Shard].Owner
-	}
-	return s.at(seen, to).Handover(ctx, what)
-}
-
-// Recover implements admin.ClusterControl.
-func (s allShards) Recover(ctx context.Context, what admin.Recovery) error {
-	return s.at(s.node.Cluster(), what.From).Recover(ctx, what)
-}
-
-// at returns the control of a live member, or this one's if there is no such member.
-func (s allShards) at(seen admin.Cluster, member string) admin.ClusterControl {
-	for _, other := range seen.Members {
-		if other.Member == member && member != s.member {
-			return s.remoteMember(member)
+// ofAll is ofOwn that passes what concerns the shards of another member on to it.
+func (c *clusterConnection) ofAll() *admin.Client {
+	own, all := c.ofOwn(), make(admin.Operations)
+	// at returns the control of a live member, or this one's if there is no such member.
+	at := func(seen admin.Cluster, member string) *admin.Client {
+		for _, other := range seen.Members {
+			if other.Member == member && member != c.member {
+				return c.remoteMember(member)
+			}
 		}
+		return own
 	}
-	return s.ownShards
+	admin.OpHandover.By(all, func(ctx context.Context, what admin.Handover) error {
+		seen := c.node.Cluster()
+		to := what.Member
+		if what.Shard != nil && *what.Shard >= 0 && *what.Shard < len(seen.Shards) {
+			to = seen.Shards[*what.Shard].Owner
+		}
+		return at(seen, to).Handover(ctx, what)
+	})
+	admin.OpRecover.By(all, func(ctx context.Context, what admin.Recovery) error {
+		return at(c.node.Cluster(), what.From).Recover(ctx, what)
+	})
+	return own.With(all)
 }

@@ -78,7 +78,7 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 	t.Run("a sink is paused for the next run", func(t *testing.T) {
 		f := openOffline(t, yaml)
 		require.NoError(t, f.Pause(t.Context(), "soc"))
-		if s := sinkStatus(t, f, "soc"); s.State != "paused" || s.Since.IsZero() {
+		if s := sinkStatus(t, f.Client, "soc"); s.State != "paused" || s.Since.IsZero() {
 			t.Errorf("%+v", s)
 		}
 		require.NoError(t, f.Resume(t.Context(), "soc"))
@@ -88,7 +88,7 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 		if n, err := f.Replay(t.Context(), "soc", admin.Replay{Since: time.Now().Add(-time.Hour)}); n != 12 || err != nil {
 			t.Fatalf("%d, %v", n, err)
 		}
-		if s := sinkStatus(t, f, "soc"); s.Redeliveries != 12 {
+		if s := sinkStatus(t, f.Client, "soc"); s.Redeliveries != 12 {
 			t.Errorf("%+v", s)
 		}
 	})

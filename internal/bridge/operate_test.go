@@ -23,7 +23,7 @@ import (
 )
 
 // sinkStatus returns the status of a sink.
-func sinkStatus(t *testing.T, c admin.Control, name string) admin.SinkStatus {
+func sinkStatus(t *testing.T, c *admin.Client, name string) admin.SinkStatus {
 	t.Helper()
 	status, err := c.Status(t.Context())
 	require.NoError(t, err)
@@ -118,35 +118,35 @@ func TestUnknownNames(t *testing.T) {
 	_, url := startAppliance(t, 1)
 	yaml := configuration(t, url, webhookSink("soc", startInbox(t).URL))
 	r := run(t, yaml)
-	calls := map[string]func(admin.Control) error{
-		"the dead letters of a sink": func(c admin.Control) error {
+	calls := map[string]func(*admin.Client) error{
+		"the dead letters of a sink": func(c *admin.Client) error {
 			_, err := c.Dead(t.Context(), checkpoint.SinkOwner("sco"), "", 1)
 			return err
 		},
-		"the dead letters of a stream": func(c admin.Control) error {
+		"the dead letters of a stream": func(c *admin.Client) error {
 			_, err := c.DropDead(t.Context(), checkpoint.SourceOwner(checkpoint.Source{Appliance: "hq", Stream: "records/x"}), nil)
 			return err
 		},
-		"the reasons of the dead letters of a sink": func(c admin.Control) error {
+		"the reasons of the dead letters of a sink": func(c *admin.Client) error {
 			_, err := c.DeadGroups(t.Context(), checkpoint.SinkOwner("sco"))
 			return err
 		},
-		"a dead letter": func(c admin.Control) error {
+		"a dead letter": func(c *admin.Client) error {
 			_, err := c.DeadLetter(t.Context(), checkpoint.SinkOwner("soc"), "1")
 			return err
 		},
-		"a sink to requeue to": func(c admin.Control) error { _, err := c.Requeue(t.Context(), "sco", nil); return err },
-		"a sink to replay to": func(c admin.Control) error {
+		"a sink to requeue to": func(c *admin.Client) error { _, err := c.Requeue(t.Context(), "sco", nil); return err },
+		"a sink to replay to": func(c *admin.Client) error {
 			_, err := c.Replay(t.Context(), "sco", admin.Replay{Since: time.Now()})
 			return err
 		},
-		"a sink to pause":  func(c admin.Control) error { return c.Pause(t.Context(), "sco") },
-		"a sink to resume": func(c admin.Control) error { return c.Resume(t.Context(), "sco") },
-		"a stream to rewind": func(c admin.Control) error {
+		"a sink to pause":  func(c *admin.Client) error { return c.Pause(t.Context(), "sco") },
+		"a sink to resume": func(c *admin.Client) error { return c.Resume(t.Context(), "sco") },
+		"a stream to rewind": func(c *admin.Client) error {
 			return c.Rewind(t.Context(), checkpoint.Source{Appliance: "hq", Stream: "records/x"}, time.Now())
 		},
 	}
-	check := func(t *testing.T, c admin.Control) {
+	check := func(t *testing.T, c *admin.Client) {
 		for name, call := range calls {
 			t.Run(name, func(t *testing.T) {
 				if err := call(c); !errors.Is(err, admin.ErrUnknown) {
@@ -157,7 +157,7 @@ func TestUnknownNames(t *testing.T) {
 	}
 	t.Run("while the bridge runs", func(t *testing.T) { check(t, r.control(t)) })
 	r.stop()
-	t.Run("while it does not", func(t *testing.T) { check(t, openOffline(t, yaml)) })
+	t.Run("while it does not", func(t *testing.T) { check(t, openOffline(t, yaml).Client) })
 }
 
 func TestDeadLettersThatFillTheirShareHaltTheSinkUntilThereIsSpace(t *testing.T) {

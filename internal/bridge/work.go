@@ -22,19 +22,10 @@ type work interface {
 	Tickets() admin.Tickets
 	Reload(ctx context.Context, load func(current *configs.Config) (*configs.Config, error)) (changes []string, err error)
 	// control returns nil until the work is open.
-	control() admin.Control
-	// cluster returns the cluster that the work is part of, or nil.
-	cluster() admin.ClusterControl
+	control() *admin.Client
 }
 
 // single is the work of a bridge outside a cluster: one pipeline.
 type single struct{ *pipeline.Pipeline }
 
-func (single) cluster() admin.ClusterControl { return nil }
-
-func (s single) control() admin.Control {
-	if c := s.Control(); c != nil {
-		return c
-	}
-	return nil
-}
+func (s single) control() *admin.Client { return s.Control() }

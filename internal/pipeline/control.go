@@ -3,8 +3,6 @@ package pipeline
 import (
 	"context"
 	"fmt"
-	"io"
-	"time"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
@@ -15,90 +13,101 @@ import (
 	"ndrbridge/transform"
 )
 
-// Control carries out an operator's requests on a running pipeline. It implements
-// admin.Control except for Reload, because the process loads the configuration.
-type Control struct {
+// control carries out an operator's requests on a running pipeline.
+type control struct {
 	operator
 	pipeline *Pipeline
 	all      *runtime
 }
 
-// Control returns the control of the pipeline with its current parts, or nil until the
-// pipeline is open.
-func (p *Pipeline) Control() *Control {
-	all := p.current.Load()
-	if all == nil {
+// Control returns a client of the pipeline with its current parts, or nil until the pipeline
+// is open.
+func (p *Pipeline) Control() *admin.Client {
+	parts := p.current.Load()
+	if parts == nil {
 		return nil
 	}
-	return &Control{pipeline: p, all: all, operator: operator{
-		config: all.config, version: p.version, log: p.log, store: p.store,
+	c := &control{pipeline: p, all: parts, operator: operator{
+		config: parts.config, version: p.version, log: p.log, store: p.store,
 		writable: func() (*checkpoint.Store, error) { return p.store, nil },
-		client:   func(a configs.Appliance) (*appliance.Client, error) { return all.appliance(a.Name).client, nil },
+		client:   func(a configs.Appliance) (*appliance.Client, error) { return parts.appliance(a.Name).client, nil },
 	}}
+	all := c.operator.operations()
+	admin.OpStatus.By(all, c.status)
+	admin.OpHistory.By(all, c.history)
+	admin.OpReload.By(all, func(ctx context.Context, _ admin.None) (admin.Reloaded, error) { return p.reload(ctx) })
+	admin.OpVerify.By(all, c.verify)
+	admin.OpDetection.By(all, c.detection)
+	admin.OpLocate.By(all, func(ctx context.Context, r admin.LocateRequest) ([]string, error) {
+		return p.findAppliances(ctx, r.Command, r.Ask)
+	})
+	admin.OpAccept.By(all, func(ctx context.Context, r admin.AcceptRequest) ([]checkpoint.Acceptance, error) {
+		return p.store.Accept(ctx, r.Stored())
+	})
+	admin.OpTail.By(all, c.tail)
+	admin.OpBackup.By(all, c.backup)
+	admin.OpPause.By(all, func(ctx context.Context, r admin.OfSink) error { return c.control(ctx, r, true) })
+	admin.OpResume.By(all, func(ctx context.Context, r admin.OfSink) error { return c.control(ctx, r, false) })
+	admin.OpForgetAppliance.By(all, c.forgetAppliance)
+	return admin.NewLocal(all)
 }
-
-// Pause implements admin.Control.
-func (c *Control) Pause(ctx context.Context, sink string) error { return c.control(ctx, sink, true) }
-
-// Resume implements admin.Control.
-func (c *Control) Resume(ctx context.Context, sink string) error { return c.control(ctx, sink, false) }
 
 // control pauses or resumes a sink. It changes the state first: otherwise a runner made
 // meanwhile would miss it.
-func (c *Control) control(ctx context.Context, sink string, paused bool) error {
+func (c *control) control(ctx context.Context, r admin.OfSink, paused bool) error {
 	done, apply := "resumed", (*sinks.Runner).Resume
 	if paused {
 		done, apply = "paused", (*sinks.Runner).Pause
 	}
-	return c.pipeline.submit(ctx, "a pause or resume of sink "+sink, func(lifetimes) error {
-		if err := c.pause(ctx, sink, paused); err != nil {
+	return c.pipeline.submit(ctx, "a pause or resume of sink "+r.Sink, func(lifetimes) error {
+		if err := c.pause(ctx, r.Sink, paused); err != nil {
 			return err
 		}
-		c.log.Info("sink "+done+" on request", "sink", sink)
-		if p := c.pipeline.current.Load().sink(sink); p != nil { // it is configured
+		c.log.Info("sink "+done+" on request", "sink", r.Sink)
+		if p := c.pipeline.current.Load().sink(r.Sink); p != nil { // it is configured
 			apply(p.runner)
 		}
 		return nil
 	})
 }
 
-// Backup is operator.Backup limited to one at a time, because each needs disk space for
+// backup is operator.backup limited to one at a time, because each needs disk space for
 // a copy.
-func (c *Control) Backup(ctx context.Context, w io.Writer) error {
+func (c *control) backup(ctx context.Context, r admin.BackupRequest) error {
 	if !c.pipeline.backingUp.TryLock() {
 		return fmt.Errorf("another backup is running; try again when it has ended: %w", admin.ErrBusy)
 	}
 	defer c.pipeline.backingUp.Unlock()
-	return c.operator.Backup(ctx, w)
+	return c.operator.backup(ctx, r)
 }
 
-// Verify is operator.Verify limited to one at a time, because each sends an appliance
+// verify is operator.verify limited to one at a time, because each sends an appliance
 // many requests.
-func (c *Control) Verify(ctx context.Context, name string, since time.Time, report poller.VerifyReport) ([]poller.Verification, error) {
+func (c *control) verify(ctx context.Context, r admin.VerifyRequest) ([]poller.Verification, error) {
 	if !c.pipeline.verifying.TryLock() {
 		return nil, fmt.Errorf("another verification is running; try again when it has ended: %w", admin.ErrBusy)
 	}
 	defer c.pipeline.verifying.Unlock()
-	return c.operator.Verify(ctx, name, since, report)
+	return c.operator.verify(ctx, r)
 }
 
-// Detection is operator.Detection limited to one search at a time, because each reads much of
+// detection is operator.detection limited to one search at a time, because each reads much of
 // the state.
-func (c *Control) Detection(ctx context.Context, name string, id int64) (admin.Detection, error) {
+func (c *control) detection(ctx context.Context, r admin.DetectionRequest) (admin.Detection, error) {
 	if err := acquire(ctx, c.pipeline.searching); err != nil {
 		return admin.Detection{}, err
 	}
 	defer func() { <-c.pipeline.searching }()
-	return c.operator.Detection(ctx, name, id)
+	return c.operator.detection(ctx, r)
 }
 
-// Tail implements admin.Control. It reads the journal no faster than yield returns.
-func (c *Control) Tail(ctx context.Context, from admin.From, yield func(transform.Event) error) error {
+// tail reads the journal no faster than yield returns.
+func (c *control) tail(ctx context.Context, r admin.TailRequest) error {
 	journal := c.pipeline.store
-	after, err := catchUp(ctx, journal, c.pipeline.tails, from, yield)
+	after, err := catchUp(ctx, journal, c.pipeline.tails, r.From, r.Yield)
 	for err == nil {
 		if err = journal.Wait(ctx, after); err == nil {
-			after, err = c.pipeline.tails.read(ctx, journal, after, yield)
+			after, err = c.pipeline.tails.read(ctx, journal, after, r.Yield)
 		}
 	}
 	if ctx.Err() != nil {

@@ -13,10 +13,11 @@ import (
 // maxGrouped is the maximum number of dead letters that one request reads to group them.
 const maxGrouped = 100_000
 
-// DeadGroups implements admin.Control. If there are more than maxGrouped dead letters, it
+// deadGroups groups dead letters. If there are more than maxGrouped dead letters, it
 // reads an equal number of each owner, or fewer if an owner has fewer: those with the first
 // keys.
-func (p *operator) DeadGroups(ctx context.Context, owner checkpoint.Owner) (admin.DeadGroups, error) {
+func (p *operator) deadGroups(ctx context.Context, r admin.GroupsRequest) (admin.DeadGroups, error) {
+	owner := r.Owner()
 	if owner != "" {
 		if err := p.checkOwner(ctx, owner); err != nil {
 			return admin.DeadGroups{}, err

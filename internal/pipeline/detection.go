@@ -33,8 +33,8 @@ const (
 	searchedCommands = 10_000
 )
 
-// Detection implements admin.Control.
-func (p *operator) Detection(ctx context.Context, name string, id int64) (admin.Detection, error) {
+func (p *operator) detection(ctx context.Context, r admin.DetectionRequest) (admin.Detection, error) {
+	name, id := r.Appliance, r.ID
 	found := admin.Detection{Appliance: name, ID: id}
 	if _, err := p.appliance(name); err != nil {
 		return found, err

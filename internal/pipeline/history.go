@@ -141,8 +141,7 @@ func (h *history) rate(owner checkpoint.Owner, count uint64, now time.Time) floa
 	return 0
 }
 
-// History implements admin.Control.
-func (c *Control) History(context.Context) (admin.History, error) {
+func (c *control) history(context.Context, admin.None) (admin.History, error) {
 	h := &c.pipeline.history
 	h.mu.Lock()
 	moments := append([]moment(nil), h.moments...)

@@ -10,19 +10,17 @@ import (
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/appliance"
 	"ndrbridge/internal/pipeline/endpoint"
-	"ndrbridge/transform"
 )
 
-// Offline gives an operator access to the state of a bridge that does not run. The file
-// is opened for reading only until a method changes something. Its methods must not be
-// called concurrently. Methods that need a running bridge return admin.ErrNotRunning.
+// Offline is a client of the state of a bridge that does not run. The file is opened for
+// reading only until a method changes something. Its methods must not be called concurrently.
+// Methods that need a running bridge return admin.ErrNotRunning.
 type Offline struct {
-	operator
-	writing bool
-	clients []*appliance.Client
+	*admin.Client
+	operator operator
+	writing  bool
+	clients  []*appliance.Client
 }
-
-var _ admin.Control = (*Offline)(nil)
 
 // OpenOffline opens the state of a configuration. The error wraps fs.ErrNotExist if there
 // is none, and checkpoint.ErrLocked if a bridge is using it.
@@ -32,30 +30,46 @@ func OpenOffline(config *configs.Config, version string, log *slog.Logger) (*Off
 		return nil, err
 	}
 	f := &Offline{operator: operator{config: config, version: version, log: log, store: store}}
-	f.writable = f.openForWriting
-	f.client = func(a configs.Appliance) (*appliance.Client, error) {
+	f.operator.writable = f.openForWriting
+	f.operator.client = func(a configs.Appliance) (*appliance.Client, error) {
 		client, err := endpoint.NewClient(a, endpoint.ClientOptions{Version: version})
 		if err == nil {
 			f.clients = append(f.clients, client)
 		}
 		return client, err
 	}
+	all := f.operator.operations()
+	admin.OpStatus.By(all, func(ctx context.Context, _ admin.None) (admin.Status, error) {
+		status, _, err := f.operator.knownStatus(ctx)
+		return status, err
+	})
+	admin.OpHistory.By(all, func(context.Context, admin.None) (admin.History, error) {
+		return admin.History{}, fmt.Errorf("no samples are taken: %w", admin.ErrNotRunning)
+	})
+	admin.OpReload.By(all, func(context.Context, admin.None) (admin.Reloaded, error) {
+		return admin.Reloaded{}, fmt.Errorf("nothing to reload: %w", admin.ErrNotRunning)
+	})
+	admin.OpTail.By(all, f.tail)
+	// They take effect when the bridge runs again.
+	admin.OpPause.By(all, func(ctx context.Context, r admin.OfSink) error { return f.operator.pause(ctx, r.Sink, true) })
+	admin.OpResume.By(all, func(ctx context.Context, r admin.OfSink) error { return f.operator.pause(ctx, r.Sink, false) })
+	f.Client = admin.NewLocal(all)
 	return f, nil
 }
 
 // openForWriting reopens the state on its first call.
 func (f *Offline) openForWriting() (*checkpoint.Store, error) {
 	if f.writing {
-		return f.store, nil
+		return f.operator.store, nil
 	}
-	if err := f.store.Close(); err != nil {
+	if err := f.operator.store.Close(); err != nil {
 		return nil, err
 	}
-	store, err := checkpoint.Open(f.config.State, checkpoint.Options{Limits: limits(f.config)})
+	store, err := checkpoint.Open(f.operator.config.State, checkpoint.Options{Limits: limits(f.operator.config)})
 	if err != nil {
 		return nil, err
 	}
-	f.store, f.writing = store, true
+	f.operator.store, f.writing = store, true
 	return store, nil
 }
 
@@ -64,37 +78,14 @@ func (f *Offline) Close() error {
 	for _, c := range f.clients {
 		c.Close()
 	}
-	return f.store.Close()
+	return f.operator.store.Close()
 }
 
-// Status implements admin.Control.
-func (f *Offline) Status(ctx context.Context) (admin.Status, error) {
-	status, _, err := f.status(ctx)
-	return status, err
-}
-
-// History returns admin.ErrNotRunning.
-func (f *Offline) History(context.Context) (admin.History, error) {
-	return admin.History{}, fmt.Errorf("no samples are taken: %w", admin.ErrNotRunning)
-}
-
-// Tail yields the events that from selects if from.Live is set. Then it returns
-// admin.ErrNotRunning, unless from.Live returns an error.
-func (f *Offline) Tail(ctx context.Context, from admin.From, yield func(transform.Event) error) error {
-	if _, err := catchUp(ctx, f.store, newTails(nil), from, yield); err != nil {
+// tail yields the events that the request selects if its Live is set. Then it returns
+// admin.ErrNotRunning, unless Live returns an error.
+func (f *Offline) tail(ctx context.Context, r admin.TailRequest) error {
+	if _, err := catchUp(ctx, f.operator.store, newTails(nil), r.From, r.Yield); err != nil {
 		return err
 	}
 	return fmt.Errorf("%w, and new events come only from a running one", admin.ErrNotRunning)
-}
-
-// Pause implements admin.Control. The bridge does not deliver to the sink when it runs
-// again.
-func (f *Offline) Pause(ctx context.Context, sink string) error { return f.pause(ctx, sink, true) }
-
-// Resume implements admin.Control.
-func (f *Offline) Resume(ctx context.Context, sink string) error { return f.pause(ctx, sink, false) }
-
-// Reload returns admin.ErrNotRunning.
-func (f *Offline) Reload(context.Context) (admin.Reloaded, error) {
-	return admin.Reloaded{}, fmt.Errorf("nothing to reload: %w", admin.ErrNotRunning)
 }

@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
@@ -32,70 +30,89 @@ type operator struct {
 	client func(configs.Appliance) (*appliance.Client, error)
 }
 
-// Dead implements admin.Control.
-func (p *operator) Dead(ctx context.Context, owner checkpoint.Owner, after string, limit int) ([]checkpoint.DeadLetter, error) {
-	if err := p.checkOwner(ctx, owner); err != nil {
-		return nil, err
-	}
-	return p.store.Dead(ctx, owner, after, limit)
+// operations returns the operations that do not depend on whether the bridge runs.
+func (p *operator) operations() admin.Operations {
+	all := make(admin.Operations)
+	admin.OpDead.By(all, p.dead)
+	admin.OpDeadGroups.By(all, p.deadGroups)
+	admin.OpDeadLetter.By(all, p.deadLetter)
+	admin.OpDropDead.By(all, p.dropDead)
+	admin.OpRequeue.By(all, p.requeue)
+	admin.OpReplay.By(all, p.replay)
+	admin.OpDetection.By(all, p.detection)
+	admin.OpVerify.By(all, p.verify)
+	admin.OpCommands.By(all, p.commands)
+	admin.OpCommand.By(all, p.command)
+	admin.OpRetryCommand.By(all, p.retryCommand)
+	admin.OpDropCommand.By(all, p.dropCommand)
+	admin.OpBackup.By(all, p.backup)
+	admin.OpRewind.By(all, p.rewind)
+	admin.OpForget.By(all, p.forget)
+	admin.OpRename.By(all, p.rename)
+	admin.OpForgetAppliance.By(all, p.forgetAppliance)
+	return all
 }
 
-// DeadLetter implements admin.Control.
-func (p *operator) DeadLetter(ctx context.Context, owner checkpoint.Owner, key string) (checkpoint.DeadLetter, error) {
+func (p *operator) dead(ctx context.Context, r admin.DeadRequest) (admin.DeadPage, error) {
+	owner := r.Owner()
 	if err := p.checkOwner(ctx, owner); err != nil {
-		return checkpoint.DeadLetter{}, err
+		return admin.DeadPage{}, err
 	}
-	deadLetter, found, err := p.store.DeadLetterOf(ctx, owner, key)
+	return admin.NewDeadPage(r, func(after string) ([]checkpoint.DeadLetter, error) { return p.store.Dead(ctx, owner, after, 1) })
+}
+
+func (p *operator) deadLetter(ctx context.Context, r admin.OfDeadLetter) (admin.DeadLetter, error) {
+	if err := p.checkOwner(ctx, r.Owner()); err != nil {
+		return admin.DeadLetter{}, err
+	}
+	deadLetter, found, err := p.store.DeadLetterOf(ctx, r.Owner(), r.Key)
 	if err == nil && !found {
-		err = fmt.Errorf("%w dead letter %q: it may have been dropped or requeued; list the dead letters to see which exist", admin.ErrUnknown, key)
+		err = fmt.Errorf("%w dead letter %q: it may have been dropped or requeued; list the dead letters to see which exist", admin.ErrUnknown, r.Key)
 	}
-	return deadLetter, err
+	return admin.NewDeadLetter(deadLetter, true), err
 }
 
-// DropDead implements admin.Control.
-func (p *operator) DropDead(ctx context.Context, owner checkpoint.Owner, keys []string) (int, error) {
-	if err := p.checkOwner(ctx, owner); err != nil {
-		return 0, err
+func (p *operator) dropDead(ctx context.Context, r admin.Selection) (admin.Dropped, error) {
+	if err := p.checkOwner(ctx, r.Owner()); err != nil {
+		return admin.Dropped{}, err
 	}
 	store, err := p.writable()
 	if err != nil {
-		return 0, err
+		return admin.Dropped{}, err
 	}
-	n, err := store.DropDead(ctx, owner, keys)
-	p.log.Info("dead letters were dropped on request", "owner", owner, "dropped", n)
-	return n, err
+	n, err := store.DropDead(ctx, r.Owner(), r.Keys)
+	p.log.Info("dead letters were dropped on request", "owner", r.Owner(), "dropped", n)
+	return admin.Dropped{N: n}, err
 }
 
-// Requeue implements admin.Control.
-func (p *operator) Requeue(ctx context.Context, sink string, keys []string) (int, error) {
-	store, err := p.cursorOf(ctx, sink)
+func (p *operator) requeue(ctx context.Context, r admin.Selection) (admin.Requeued, error) {
+	store, err := p.cursorOf(ctx, r.Sink)
 	if err != nil {
-		return 0, err
+		return admin.Requeued{}, err
 	}
-	n, err := store.Requeue(ctx, sink, keys)
-	p.log.Info("dead letters were queued for redelivery on request", "sink", sink, "events", n)
-	return n, err
+	n, err := store.Requeue(ctx, r.Sink, r.Keys)
+	p.log.Info("dead letters were queued for redelivery on request", "sink", r.Sink, "events", n)
+	return admin.Requeued{N: n}, err
 }
 
-// Replay implements admin.Control.
-func (p *operator) Replay(ctx context.Context, sink string, r admin.Replay) (uint64, error) {
+func (p *operator) replay(ctx context.Context, r admin.ReplayRequest) (admin.Replayed, error) {
 	period := checkpoint.Period{Since: r.Since, Until: r.Until}
 	if r.DryRun {
-		if err := p.checkCursor(ctx, p.store, sink); err != nil {
-			return 0, err
+		if err := p.checkCursor(ctx, p.store, r.Sink); err != nil {
+			return admin.Replayed{}, err
 		}
-		selected, err := p.store.Replayable(ctx, sink, period)
-		return selected.Events(), err
+		selected, err := p.store.Replayable(ctx, r.Sink, period)
+		return admin.Replayed{Events: selected.Events()}, err
 	}
-	store, err := p.cursorOf(ctx, sink)
+	store, err := p.cursorOf(ctx, r.Sink)
 	if err != nil {
-		return 0, err
+		return admin.Replayed{}, err
 	}
-	queued, err := store.Replay(ctx, sink, period)
+	queued, err := store.Replay(ctx, r.Sink, period)
 	if n := queued.Events(); err == nil && n > 0 {
-		p.log.Info("events were queued for redelivery on request", "sink", sink, "since", r.Since, "events", n)
+		p.log.Info("events were queued for redelivery on request", "sink", r.Sink, "since", r.Since, "events", n)
 	}
-	return queued.Events(), err
+	return admin.Replayed{Events: queued.Events()}, err
 }
 
 // pause stores whether a sink is paused.
@@ -107,27 +124,26 @@ func (p *operator) pause(ctx context.Context, sink string, paused bool) error {
 	return store.Pause(ctx, sink, paused)
 }
 
-// Backup implements admin.Control.
-func (p *operator) Backup(ctx context.Context, w io.Writer) error {
-	_, err := p.store.Backup(ctx, w)
+func (p *operator) backup(ctx context.Context, r admin.BackupRequest) error {
+	_, err := p.store.Backup(ctx, r.To)
 	return err
 }
 
-// Rewind moves the position of a stream back to a time, as poller.Rewind does. It
+// rewind moves the position of a stream back to a time, as poller.Rewind does. It
 // returns admin.ErrUnknown if the appliance has no such stream.
-func (p *operator) Rewind(ctx context.Context, source checkpoint.Source, to time.Time) error {
-	a, err := p.appliance(source.Appliance)
+func (p *operator) rewind(ctx context.Context, r admin.RewindRequest) error {
+	a, err := p.appliance(r.Appliance)
 	if err != nil {
 		return err
 	}
-	if names := StreamsOf(a); !slices.Contains(names, source.Stream) {
-		return fmt.Errorf("%w stream %q: appliance %s has %s", admin.ErrUnknown, source.Stream, a.Name, strings.Join(names, ", "))
+	if names := StreamsOf(a); !slices.Contains(names, r.Stream) {
+		return fmt.Errorf("%w stream %q: appliance %s has %s", admin.ErrUnknown, r.Stream, a.Name, strings.Join(names, ", "))
 	}
 	store, err := p.writable()
 	if err != nil {
 		return err
 	}
-	return poller.Rewind(ctx, store, source, to)
+	return poller.Rewind(ctx, store, checkpoint.Source{Appliance: r.Appliance, Stream: r.Stream}, r.To)
 }
 
 // checkOwner returns admin.ErrUnknown if neither the configuration nor the state has an
@@ -213,49 +229,46 @@ func StreamsOf(a configs.Appliance) []string {
 	return names
 }
 
-// Commands implements admin.Control.
-func (p *operator) Commands(ctx context.Context, f checkpoint.CommandFilter, after uint64, limit int) ([]checkpoint.Command, error) {
-	return p.store.Commands(ctx, f, after, limit)
+func (p *operator) commands(ctx context.Context, r admin.CommandsRequest) (admin.CommandPage, error) {
+	commands, err := p.store.Commands(ctx, r.Filter(), r.After, r.Limit+1)
+	return admin.NewCommandPage(commands, r.Limit), err
 }
 
-// Command implements admin.Control.
-func (p *operator) Command(ctx context.Context, id uint64) (checkpoint.Command, error) {
-	c, found, err := p.store.Command(ctx, id)
+func (p *operator) command(ctx context.Context, r admin.OfCommand) (admin.TicketCommand, error) {
+	c, found, err := p.store.Command(ctx, r.ID)
 	if err == nil && !found {
-		err = fmt.Errorf("%w ticket command %d: it may have been dropped, or completed so long ago that it was removed", admin.ErrUnknown, id)
+		err = fmt.Errorf("%w ticket command %d: it may have been dropped, or completed so long ago that it was removed", admin.ErrUnknown, r.ID)
 	}
-	return c, err
+	return admin.NewTicketCommand(c), err
 }
 
-// RetryCommand implements admin.Control.
-func (p *operator) RetryCommand(ctx context.Context, id uint64) error {
-	c, err := p.Command(ctx, id)
+func (p *operator) retryCommand(ctx context.Context, r admin.OfCommand) error {
+	c, err := p.command(ctx, r)
 	if err != nil {
 		return err
 	}
-	if c.State != checkpoint.CommandRejected {
-		return fmt.Errorf("ticket command %d is %s: %w", id, c.State, admin.ErrNotRejected)
+	if c.Status != checkpoint.CommandRejected {
+		return fmt.Errorf("ticket command %d is %s: %w", r.ID, c.Status, admin.ErrNotRejected)
 	}
 	store, err := p.writable()
 	if err != nil {
 		return err
 	}
-	p.log.Info("a ticket command is retried on request", "command", id)
-	return store.RetryCommand(ctx, id)
+	p.log.Info("a ticket command is retried on request", "command", r.ID)
+	return store.RetryCommand(ctx, r.ID)
 }
 
-// DropCommand implements admin.Control.
-func (p *operator) DropCommand(ctx context.Context, id uint64) error {
-	if _, err := p.Command(ctx, id); err != nil {
+func (p *operator) dropCommand(ctx context.Context, r admin.OfCommand) error {
+	if _, err := p.command(ctx, r); err != nil {
 		return err
 	}
 	store, err := p.writable()
 	if err != nil {
 		return err
 	}
-	n, err := store.DropCommands(ctx, []uint64{id})
+	n, err := store.DropCommands(ctx, []uint64{r.ID})
 	if n > 0 {
-		p.log.Info("a ticket command was dropped on request", "command", id)
+		p.log.Info("a ticket command was dropped on request", "command", r.ID)
 	}
 	return err
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"ndrbridge/configs"
-	"ndrbridge/internal/admin"
 )
 
 // Reload applies the configuration that load returns, which is called with the current
@@ -42,11 +41,6 @@ func (p *Pipeline) Reload(ctx context.Context, load func(current *configs.Config
 		return nil, err
 	}
 	return <-result, nil
-}
-
-// Reload implements admin.Control. It concerns the whole process.
-func (c *Control) Reload(ctx context.Context) (admin.Reloaded, error) {
-	return c.pipeline.reload(ctx)
 }
 
 // successor is a runtime to replace the current one.

@@ -24,8 +24,8 @@ func absolute(path string) string {
 	return path
 }
 
-// status returns the status as far as the state and the configuration know it.
-func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, error) {
+// knownStatus returns the status as far as the state and the configuration know it.
+func (p *operator) knownStatus(ctx context.Context) (admin.Status, checkpoint.Stats, error) {
 	stats, err := p.store.Stats(ctx)
 	if err != nil {
 		return admin.Status{}, stats, err
@@ -101,9 +101,8 @@ func overLag(ctx context.Context, store *checkpoint.Store, s configs.Sink, stats
 	return over.Cursor > over.Expect, err
 }
 
-// Status implements admin.Control.
-func (c *Control) Status(ctx context.Context) (admin.Status, error) {
-	status, stats, err := c.status(ctx)
+func (c *control) status(ctx context.Context, _ admin.None) (admin.Status, error) {
+	status, stats, err := c.knownStatus(ctx)
 	if err != nil {
 		return admin.Status{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/configs"
+	"ndrbridge/internal/admin"
 	"ndrbridge/internal/appliance"
 	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/internal/tickets"
@@ -146,10 +147,10 @@ func (p *operator) streams(a configs.Appliance) (streams, error) {
 	}, nil
 }
 
-// Verify compares what an appliance shows since a time with what was journalled, stream
+// verify compares what an appliance shows since a time with what was journalled, stream
 // by stream.
-func (p *operator) Verify(ctx context.Context, name string, since time.Time, report poller.VerifyReport) ([]poller.Verification, error) {
-	a, err := p.appliance(name)
+func (p *operator) verify(ctx context.Context, r admin.VerifyRequest) ([]poller.Verification, error) {
+	a, err := p.appliance(r.Appliance)
 	if err != nil {
 		return nil, err
 	}
@@ -163,14 +164,14 @@ func (p *operator) Verify(ctx context.Context, name string, since time.Time, rep
 		if err != nil {
 			return all, err
 		}
-		v, err := poller.VerifyDetections(ctx, s.client, s.store, o, since, report)
+		v, err := poller.VerifyDetections(ctx, s.client, s.store, o, r.Since, r.Report)
 		if err != nil {
 			return all, err
 		}
 		all = append(all, v)
 	}
 	if a.Audit.Enabled {
-		v, err := poller.VerifyAudit(ctx, s.client, s.store, s.audit(), since, report)
+		v, err := poller.VerifyAudit(ctx, s.client, s.store, s.audit(), r.Since, r.Report)
 		if err != nil {
 			return all, err
 		}
@@ -181,7 +182,7 @@ func (p *operator) Verify(ctx context.Context, name string, since time.Time, rep
 		if err != nil {
 			return all, err
 		}
-		v, err := poller.VerifyRecords(ctx, s.client, s.store, p.store, o, since, report)
+		v, err := poller.VerifyRecords(ctx, s.client, s.store, p.store, o, r.Since, r.Report)
 		if err != nil {
 			return all, err
 		}

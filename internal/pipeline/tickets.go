@@ -79,18 +79,18 @@ func (p *Pipeline) linkFor(sink string) endpoint.Link {
 // names no detection. It looks in the state first, then asks the appliances.
 func (p *Pipeline) locate(ctx context.Context, c tickets.Command) (names []string, err error) {
 	for _, ask := range []bool{false, true} {
-		if names, err = p.Locate(ctx, c, ask); err != nil || len(names) > 0 {
+		if names, err = p.findAppliances(ctx, c, ask); err != nil || len(names) > 0 {
 			break
 		}
 	}
 	return names, err
 }
 
-// Locate returns the appliances that know a command's detection, or its ticket if it
+// findAppliances returns the appliances that know a command's detection, or its ticket if it
 // names no detection: those that the state knows of or, with ask, those that say so
 // themselves. It returns an error if an appliance could not be asked and no other one
 // knows it. The pipeline must be open.
-func (p *Pipeline) Locate(ctx context.Context, c tickets.Command, ask bool) (names []string, err error) {
+func (p *Pipeline) findAppliances(ctx context.Context, c tickets.Command, ask bool) (names []string, err error) {
 	all := p.current.Load().appliances
 	if ask {
 		return askAppliances(ctx, all, c)
@@ -132,12 +132,6 @@ func askAppliances(ctx context.Context, all []*appliancePart, c tickets.Command)
 		return names, nil
 	}
 	return nil, errors.Join(errs...)
-}
-
-// Accept stores ticket commands that were checked and have an appliance, as
-// checkpoint.Store.Accept does. The pipeline must be open.
-func (p *Pipeline) Accept(ctx context.Context, commands []checkpoint.Command) ([]checkpoint.Acceptance, error) {
-	return p.store.Accept(ctx, commands)
 }
 
 // remembersDetection reports whether an appliance's polling has seen the detection.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/admin"
 	"ndrbridge/internal/tickets"
 )
 
@@ -28,7 +29,9 @@ func NewAcceptor(shards shards, o tickets.AcceptorOptions) *tickets.Acceptor {
 func locate(ctx context.Context, shards shards, c tickets.Command) ([]string, error) {
 	for _, ask := range []bool{false, true} {
 		var names []string
-		answers := askAll(ctx, shards, func(ctx context.Context, s Shard) ([]string, error) { return s.Locate(ctx, c, ask) })
+		answers := askAll(ctx, shards, func(ctx context.Context, s *admin.Client) ([]string, error) {
+			return admin.OpLocate.Call(ctx, s, admin.LocateRequest{Command: c, Ask: ask})
+		})
 		for _, a := range answers {
 			names = append(names, a.value...)
 		}
@@ -64,11 +67,12 @@ func (s shardStores) Accept(ctx context.Context, commands []checkpoint.Command) 
 	}
 	acceptances := make([]checkpoint.Acceptance, len(commands))
 	for _, n := range order {
-		var part []checkpoint.Command
+		var part []admin.StoredCommand
 		for _, i := range byShard[n] {
-			part = append(part, commands[i])
+			c := commands[i]
+			part = append(part, admin.StoredCommand{Key: c.Key, Appliance: c.Appliance, Subject: c.Subject, Body: c.Body, Accepted: c.Accepted})
 		}
-		accepted, err := s.shards.Shard(n).Accept(ctx, part)
+		accepted, err := admin.OpAccept.Call(ctx, s.shards.Shard(n), admin.AcceptRequest{Commands: part})
 		if err == nil && len(accepted) != len(part) {
 			err = fmt.Errorf("%d acceptances of %d commands", len(accepted), len(part))
 		}

@@ -21,7 +21,7 @@ func TestAPI(t *testing.T) {
 	stop := c.remotely(t)
 	server := httptest.NewServer(admin.NewHandler(admin.Options{
 		NotReady: func() []string { return nil }, Metrics: prometheus.NewRegistry(),
-		Control: func() admin.Control { return control },
+		Control: func() *admin.Client { return control },
 		Tickets: func() admin.Tickets { return admin.Tickets{Acceptor: acceptor} },
 	}))
 	defer server.Close()

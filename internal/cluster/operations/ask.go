@@ -24,8 +24,8 @@ type answer[T any] struct {
 }
 
 // askAll asks all shards at once and returns their answers by number.
-func askAll[T any](ctx context.Context, shards shards, ask func(context.Context, Shard) (T, error)) []answer[T] {
-	return askSome(ctx, shards, numbers(shards), func(ctx context.Context, _ int, s Shard) (T, error) { return ask(ctx, s) })
+func askAll[T any](ctx context.Context, shards shards, ask func(context.Context, *admin.Client) (T, error)) []answer[T] {
+	return askSome(ctx, shards, numbers(shards), func(ctx context.Context, _ int, s *admin.Client) (T, error) { return ask(ctx, s) })
 }
 
 // numbers returns the numbers of all shards.
@@ -38,7 +38,7 @@ func numbers(shards shards) []int {
 }
 
 // askSome asks some shards at once and returns their answers in the same order.
-func askSome[T any](ctx context.Context, shards shards, numbers []int, ask func(context.Context, int, Shard) (T, error)) []answer[T] {
+func askSome[T any](ctx context.Context, shards shards, numbers []int, ask func(context.Context, int, *admin.Client) (T, error)) []answer[T] {
 	answers := make([]answer[T], len(numbers))
 	var asking sync.WaitGroup
 	for i, n := range numbers {

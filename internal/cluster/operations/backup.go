@@ -13,14 +13,11 @@ import (
 	"ndrbridge/internal/admin"
 )
 
-// BackupName returns the name of the file that Backup writes.
-func (c *Control) BackupName() string { return "ndrbridge.tar" }
-
-// Backup writes a tar archive with a copy of the state of each shard, named as the state's
+// backup writes a tar archive with a copy of the state of each shard, named as the state's
 // file of the shard is. The copies are made one after another, each consistent in itself.
-// The largest needs space in the folder of the state. Backup fails if a shard cannot be
+// The largest needs space in the folder of the state. It fails if a shard cannot be
 // asked.
-func (c *Control) Backup(ctx context.Context, w io.Writer) error {
+func (c *control) backup(ctx context.Context, r admin.BackupRequest) error {
 	select {
 	case c.backingUp <- struct{}{}:
 		defer func() { <-c.backingUp }()
@@ -32,7 +29,7 @@ func (c *Control) Backup(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	state := c.o.Config().State
-	archive := tar.NewWriter(w)
+	archive := tar.NewWriter(r.To)
 	for n := range c.shards.Count() {
 		name := filepath.Base(state) + "." + configs.ShardName(n)
 		if err := addState(ctx, archive, name, filepath.Dir(state), c.shards.Shard(n)); err != nil {
@@ -47,7 +44,7 @@ func (c *Control) Backup(ctx context.Context, w io.Writer) error {
 
 // addState adds the state of a shard to an archive. An archive has the size of a file in
 // front of it, so the state is first written to a temporary file in a folder.
-func addState(ctx context.Context, archive *tar.Writer, name, folder string, s Shard) (err error) {
+func addState(ctx context.Context, archive *tar.Writer, name, folder string, s *admin.Client) (err error) {
 	file, err := os.CreateTemp(folder, "."+name+".backup-*")
 	if err != nil {
 		return fmt.Errorf("make a temporary file for the copy of a state: %w", err)

@@ -5,25 +5,27 @@ import (
 	"slices"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/admin"
 )
 
 // commandPage is the number of commands that a list gets from each shard at once.
 const commandPage = 200
 
-// Commands implements admin.Control. Commands of different shards are in the order of
-// their IDs, which is not exactly that in which they were accepted.
-func (c *Control) Commands(ctx context.Context, f checkpoint.CommandFilter, after uint64, limit int) ([]checkpoint.Command, error) {
+// commands lists commands. Those of different shards are in the order of their IDs, which is not
+// exactly that in which they were accepted.
+func (c *control) commands(ctx context.Context, r admin.CommandsRequest) (admin.CommandPage, error) {
+	limit := r.Limit + 1 // to know whether there is another page
 	var lists []*commandList
 	for n := range c.shards.Count() {
-		if f.Appliance == "" || n == c.shards.Of(f.Appliance) {
-			lists = append(lists, &commandList{shard: n, after: after})
+		if r.Appliance == "" || n == c.shards.Of(r.Appliance) {
+			lists = append(lists, &commandList{shard: n, after: r.After})
 		}
 	}
 	page := max(1, min(limit, commandPage))
 	var merged []checkpoint.Command
 	for len(merged) < limit {
-		if err := c.fill(ctx, lists, f, page); err != nil {
-			return nil, err
+		if err := c.fill(ctx, lists, r.Filter(), page); err != nil {
+			return admin.CommandPage{}, err
 		}
 		lists = slices.DeleteFunc(lists, func(l *commandList) bool { return len(l.next) == 0 })
 		if len(lists) == 0 {
@@ -38,7 +40,7 @@ func (c *Control) Commands(ctx context.Context, f checkpoint.CommandFilter, afte
 		merged = append(merged, first.next[0])
 		first.next = first.next[1:]
 	}
-	return merged, nil
+	return admin.NewCommandPage(merged, r.Limit), nil
 }
 
 // commandList is the commands of one shard.
@@ -50,7 +52,7 @@ type commandList struct {
 }
 
 // fill gets the next page of those lists that have run out.
-func (c *Control) fill(ctx context.Context, lists []*commandList, f checkpoint.CommandFilter, page int) error {
+func (c *control) fill(ctx context.Context, lists []*commandList, f checkpoint.CommandFilter, page int) error {
 	empty := make(map[int]*commandList)
 	var numbers []int
 	for _, l := range lists {
@@ -62,7 +64,7 @@ func (c *Control) fill(ctx context.Context, lists []*commandList, f checkpoint.C
 	if len(numbers) == 0 {
 		return nil
 	}
-	answers := askSome(ctx, c.shards, numbers, func(ctx context.Context, n int, s Shard) ([]checkpoint.Command, error) {
+	answers := askSome(ctx, c.shards, numbers, func(ctx context.Context, n int, s *admin.Client) ([]checkpoint.Command, error) {
 		return s.Commands(ctx, f, empty[n].after, page)
 	})
 	for _, a := range answers {
@@ -76,29 +78,4 @@ func (c *Control) fill(ctx context.Context, lists []*commandList, f checkpoint.C
 		}
 	}
 	return nil
-}
-
-// ofCommand returns the shard of a command: IDs of shard n of N are n, n+N, n+2N …
-func (c *Control) ofCommand(id uint64) (int, Shard) {
-	n := int(id % uint64(c.shards.Count()))
-	return n, c.shards.Shard(n)
-}
-
-// Command implements admin.Control.
-func (c *Control) Command(ctx context.Context, id uint64) (checkpoint.Command, error) {
-	n, s := c.ofCommand(id)
-	command, err := s.Command(ctx, id)
-	return command, inShard(n, err)
-}
-
-// RetryCommand implements admin.Control.
-func (c *Control) RetryCommand(ctx context.Context, id uint64) error {
-	n, s := c.ofCommand(id)
-	return inShard(n, s.RetryCommand(ctx, id))
-}
-
-// DropCommand implements admin.Control.
-func (c *Control) DropCommand(ctx context.Context, id uint64) error {
-	n, s := c.ofCommand(id)
-	return inShard(n, s.DropCommand(ctx, id))
 }

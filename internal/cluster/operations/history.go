@@ -8,13 +8,13 @@ import (
 	"ndrbridge/internal/admin"
 )
 
-// History implements admin.Control. The samples of the shards were taken at slightly
+// history merges the histories of the shards. The samples of the shards were taken at slightly
 // different times, up to half a step apart. A sum is that of the shards that know the
 // value: a shard's history begins when its owner takes it.
-func (c *Control) History(ctx context.Context) (admin.History, error) {
+func (c *control) history(ctx context.Context, _ admin.None) (admin.History, error) {
 	ctx, cancel := context.WithTimeout(ctx, partialTimeout)
 	defer cancel()
-	answers := askAll(ctx, c.shards, func(ctx context.Context, s Shard) (admin.History, error) {
+	answers := askAll(ctx, c.shards, func(ctx context.Context, s *admin.Client) (admin.History, error) {
 		h, err := s.History(ctx)
 		return h, slow(ctx, err)
 	})
@@ -30,7 +30,7 @@ func (c *Control) History(ctx context.Context) (admin.History, error) {
 	return c.mergeHistories(histories), nil
 }
 
-func (c *Control) mergeHistories(histories []admin.History) admin.History {
+func (c *control) mergeHistories(histories []admin.History) admin.History {
 	merged := admin.History{Streams: []admin.StreamHistory{}, Sinks: []admin.SinkHistory{}}
 	length := 0
 	for _, h := range histories {

@@ -12,7 +12,6 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/admin"
-	"ndrbridge/internal/cluster/operations"
 	"ndrbridge/test/require"
 )
 
@@ -21,7 +20,7 @@ import (
 func TestDeadLettersAreThoseOfOneShard(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c, model := newCluster(rapid.IntRange(1, 4).Draw(rt, "shards")), newShard(0, 1)
-		control := c.control(t)
+		control, single := c.control(t), model.client()
 		owners := []checkpoint.Owner{checkpoint.SinkOwner("lake"), checkpoint.SinkOwner("nowhere")}
 		for _, name := range c.appliances() {
 			owners = append(owners, checkpoint.SourceOwner(checkpoint.Source{Appliance: name, Stream: "audit"}))
@@ -54,7 +53,7 @@ func TestDeadLettersAreThoseOfOneShard(t *testing.T) {
 			"list": func(rt *rapid.T) {
 				o, after, limit := owner.Draw(rt, "owner"), keys.Draw(rt, "after"), rapid.IntRange(1, 5).Draw(rt, "limit")
 				got, err := control.Dead(ctx, o, after, limit)
-				want, wantErr := model.Dead(ctx, o, after, limit)
+				want, wantErr := single.Dead(ctx, o, after, limit)
 				if wantErr != nil && err == nil && len(got) == 0 {
 					return // an unknown sink has no dead letters behind the last shard
 				}
@@ -63,7 +62,7 @@ func TestDeadLettersAreThoseOfOneShard(t *testing.T) {
 			"group": func(rt *rapid.T) {
 				o := rapid.SampledFrom(append([]checkpoint.Owner{""}, owners...)).Draw(rt, "owner")
 				got, err := control.DeadGroups(ctx, o)
-				want, wantErr := model.DeadGroups(ctx, o)
+				want, wantErr := single.DeadGroups(ctx, o)
 				for _, groups := range [][]admin.DeadGroup{got.Groups, want.Groups} {
 					for i := range groups {
 						groups[i].Key = "" // all are equally new
@@ -74,7 +73,7 @@ func TestDeadLettersAreThoseOfOneShard(t *testing.T) {
 			"show": func(rt *rapid.T) {
 				o, key := owner.Draw(rt, "owner"), keys.Draw(rt, "key")
 				got, err := control.DeadLetter(ctx, o, key)
-				want, wantErr := model.DeadLetter(ctx, o, key)
+				want, wantErr := single.DeadLetter(ctx, o, key)
 				if err != nil {
 					got = checkpoint.DeadLetter{}
 				}
@@ -83,13 +82,13 @@ func TestDeadLettersAreThoseOfOneShard(t *testing.T) {
 			"drop": func(rt *rapid.T) {
 				o, keys := owner.Draw(rt, "owner"), selection(rt)
 				got, err := control.DropDead(ctx, o, slices.Clone(keys))
-				want, wantErr := model.DropDead(ctx, o, keys)
+				want, wantErr := single.DropDead(ctx, o, keys)
 				same(rt, got, want, err, wantErr)
 			},
 			"requeue": func(rt *rapid.T) {
 				sink, keys := rapid.SampledFrom([]string{"lake", "nowhere"}).Draw(rt, "sink"), selection(rt)
 				got, err := control.Requeue(ctx, sink, slices.Clone(keys))
-				want, wantErr := model.Requeue(ctx, sink, keys)
+				want, wantErr := single.Requeue(ctx, sink, keys)
 				same(rt, got, want, err, wantErr)
 			},
 		})
@@ -133,7 +132,7 @@ func TestCommandsAreMergedByID(t *testing.T) {
 		var all []uint64
 		for n, s := range c.shards {
 			for range rapid.IntRange(0, 500).Draw(rt, "commands") {
-				accepted, err := s.Accept(t.Context(), []checkpoint.Command{{Appliance: c.applianceIn(n), Subject: "T"}})
+				accepted, err := s.accept(checkpoint.Command{Appliance: c.applianceIn(n), Subject: "T"})
 				require.NoError(rt, err)
 				all = append(all, accepted[0].ID)
 			}
@@ -162,7 +161,7 @@ func TestCommandsOfAnUnavailableShard(t *testing.T) {
 	c := newCluster(3)
 	control := c.control(t)
 	for n, s := range c.shards {
-		if _, err := s.Accept(t.Context(), []checkpoint.Command{{Appliance: c.applianceIn(n)}}); err != nil {
+		if _, err := s.accept(checkpoint.Command{Appliance: c.applianceIn(n)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -189,11 +188,11 @@ func TestOperationsOnAllShards(t *testing.T) {
 	ctx := t.Context()
 	for _, test := range []struct {
 		name string
-		do   func(*operations.Control) error
+		do   func(*admin.Client) error
 	}{
-		{"pause", func(c *operations.Control) error { return c.Pause(ctx, "lake") }},
-		{"resume", func(c *operations.Control) error { return c.Resume(ctx, "lake") }},
-		{"replay", func(c *operations.Control) error {
+		{"pause", func(c *admin.Client) error { return c.Pause(ctx, "lake") }},
+		{"resume", func(c *admin.Client) error { return c.Resume(ctx, "lake") }},
+		{"replay", func(c *admin.Client) error {
 			n, err := c.Replay(ctx, "lake", admin.Replay{Since: time.Unix(0, 0)})
 			if err == nil && n != 12 {
 				err = fmt.Errorf("%d replayed, want 12", n)

@@ -1,5 +1,5 @@
-// Package operations provides the operations of all shards of a cluster as one
-// admin.Control, and accepts ticket commands for the appliances of all shards. Any member
+// Package operations provides the operations of all shards of a cluster as those of one
+// bridge, and accepts ticket commands for the appliances of all shards. Any member
 // can carry them out: the owner of a shard is asked, wherever it is.
 //
 // An operation on everything, such as Pause, is sent to all shards at once. If some shards
@@ -11,26 +11,16 @@ package operations
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
-	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
-	"ndrbridge/internal/tickets"
+	"ndrbridge/poller"
 )
-
-// Shard is a shard, as its owner operates it. The methods return admin.ErrUnavailable if
-// nobody owns it, or if the owner cannot be asked.
-type Shard interface {
-	admin.Control
-	// Locate returns the shard's appliances that know a command's detection, or its ticket
-	// if it names no detection: those that the state knows of or, with ask, those that say
-	// so themselves.
-	Locate(ctx context.Context, c tickets.Command, ask bool) ([]string, error)
-	// Accept stores commands that were checked, as checkpoint.Store.Accept does.
-	Accept(ctx context.Context, commands []checkpoint.Command) ([]checkpoint.Acceptance, error)
-}
 
 // Member is a live member of the cluster.
 type Member struct {
@@ -45,13 +35,15 @@ type shards interface {
 	Count() int
 	// Of returns the shard of an appliance.
 	Of(appliance string) int
-	// Shard returns shard n, 0 to Count()-1. It is called for each operation.
-	Shard(n int) Shard
+	// Shard returns a client of shard n, 0 to Count()-1, as its owner operates it. Its methods
+	// return admin.ErrUnavailable if nobody owns the shard, or if the owner cannot be asked. It
+	// is called for each operation.
+	Shard(n int) *admin.Client
 	// Members returns the live members, sorted by name.
 	Members() []Member
 }
 
-// Options configure a Control. All fields but Log are required.
+// Options describe a cluster. All fields but Log are required.
 type Options struct {
 	Shards shards
 	// Config returns the current configuration of the cluster.
@@ -62,19 +54,113 @@ type Options struct {
 	Log     *slog.Logger // nil: slog.Default()
 }
 
-// Control operates all shards. It is safe for concurrent use.
-type Control struct {
+// control operates all shards. It is safe for concurrent use.
+type control struct {
 	o         Options
 	shards    shards
 	backingUp chan struct{} // receives while a backup runs
 }
 
-var _ admin.Control = (*Control)(nil)
-
-// New returns a Control.
-func New(o Options) *Control {
+// New returns a client of all shards.
+func New(o Options) *admin.Client {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Control{o: o, shards: o.Shards, backingUp: make(chan struct{}, 1)}
+	c := &control{o: o, shards: o.Shards, backingUp: make(chan struct{}, 1)}
+	all := make(admin.Operations)
+	admin.OpStatus.By(all, c.status)
+	admin.OpHistory.By(all, c.history)
+	admin.OpReload.By(all, c.reload)
+	admin.OpCommands.By(all, c.commands)
+	admin.OpDead.By(all, c.dead)
+	admin.OpDeadGroups.By(all, c.deadGroups)
+	admin.OpDeadLetter.By(all, c.deadLetter)
+	admin.OpDetection.By(all, c.detection)
+	admin.OpVerify.By(all, c.verify)
+	admin.OpTail.By(all, c.tail)
+	admin.OpBackup.By(all, c.backup)
+	changeDead(c, all, admin.OpRequeue, func(sum *admin.Requeued, of admin.Requeued) { sum.N += of.N })
+	changeDead(c, all, admin.OpDropDead, func(sum *admin.Dropped, of admin.Dropped) { sum.N += of.N })
+
+	none := func(*admin.None, admin.None) {}
+	everywhere(c, all, admin.OpPause.Operation, none)
+	everywhere(c, all, admin.OpResume.Operation, none)
+	everywhere(c, all, admin.OpForget.Operation, none)
+	everywhere(c, all, admin.OpRename.Operation, none)
+	// If it fails, the number is that of the shards that did it: a repetition queues their
+	// events once more.
+	everywhere(c, all, admin.OpReplay, func(sum *admin.Replayed, of admin.Replayed) { sum.Events += of.Events })
+
+	inShardOf(c, all, admin.OpRewind.Operation, func(r admin.RewindRequest) (int, error) { return c.shardOf(r.Appliance) })
+	inShardOf(c, all, admin.OpForgetAppliance.Operation, func(r admin.ForgetRequest) (int, error) { return c.shards.Of(r.Appliance), nil })
+	inShardOf(c, all, admin.OpCommand, c.ofCommand)
+	inShardOf(c, all, admin.OpRetryCommand.Operation, c.ofCommand)
+	inShardOf(c, all, admin.OpDropCommand.Operation, c.ofCommand)
+	return admin.NewLocal(all)
+}
+
+// everywhere has all shards carry out an operation, and adds their answers.
+func everywhere[Req, Answer any](c *control, all admin.Operations, o admin.Operation[Req, Answer], add func(sum *Answer, of Answer)) {
+	o.By(all, func(ctx context.Context, r Req) (sum Answer, err error) {
+		answers := askAll(ctx, c.shards, func(ctx context.Context, s *admin.Client) (Answer, error) { return o.Call(ctx, s, r) })
+		for _, a := range answers {
+			add(&sum, a.value)
+		}
+		return sum, failure(answers)
+	})
+}
+
+// inShardOf has one shard carry out an operation.
+func inShardOf[Req, Answer any](c *control, all admin.Operations, o admin.Operation[Req, Answer], of func(Req) (int, error)) {
+	o.By(all, func(ctx context.Context, r Req) (answer Answer, err error) {
+		n, err := of(r)
+		if err != nil {
+			return answer, err
+		}
+		answer, err = o.Call(ctx, c.shards.Shard(n), r)
+		return answer, inShard(n, err)
+	})
+}
+
+// ofCommand returns the shard of a command: IDs of shard n of N are n, n+N, n+2N …
+func (c *control) ofCommand(r admin.OfCommand) (int, error) {
+	return int(r.ID % uint64(c.shards.Count())), nil
+}
+
+func (c *control) detection(ctx context.Context, r admin.DetectionRequest) (admin.Detection, error) {
+	n, err := c.shardOf(r.Appliance)
+	if err != nil {
+		return admin.Detection{}, err
+	}
+	d, err := admin.OpDetection.Call(ctx, c.shards.Shard(n), r)
+	for _, v := range d.Versions {
+		for i := range v.Sinks {
+			if of := &v.Sinks[i]; of.Key != "" {
+				of.Key = prefix(n) + of.Key
+			}
+		}
+	}
+	return d, inShard(n, err)
+}
+
+func (c *control) verify(ctx context.Context, r admin.VerifyRequest) ([]poller.Verification, error) {
+	n, err := c.shardOf(r.Appliance)
+	if err != nil {
+		return nil, err
+	}
+	verifications, err := c.shards.Shard(n).Verify(ctx, r.Appliance, r.Since, r.Report)
+	return verifications, inShard(n, err)
+}
+
+// shardOf returns the shard of an appliance, or admin.ErrUnknown if the configuration does
+// not have the appliance.
+func (c *control) shardOf(appliance string) (int, error) {
+	var names []string
+	for _, a := range c.o.Config().Appliances {
+		names = append(names, a.Name)
+	}
+	if !slices.Contains(names, appliance) {
+		return 0, fmt.Errorf("%w appliance %q: the configuration has %s", admin.ErrUnknown, appliance, strings.Join(names, ", "))
+	}
+	return c.shards.Of(appliance), nil
 }

@@ -10,10 +10,10 @@ import (
 	"ndrbridge/internal/admin"
 )
 
-// Reload implements admin.Control. It reloads the configuration of all live members, each
+// reload reloads the configuration of all live members, each
 // from its own file. If some members fail, the error names them, and the others have
 // reloaded theirs.
-func (c *Control) Reload(ctx context.Context) (admin.Reloaded, error) {
+func (c *control) reload(ctx context.Context, _ admin.None) (admin.Reloaded, error) {
 	members := c.shards.Members()
 	changes, errs := make([][]string, len(members)), make([]error, len(members))
 	var reloading sync.WaitGroup

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
@@ -34,12 +33,12 @@ func (c *cluster) remotely(t *testing.T) (stop func(n int)) {
 	subject := func(n int) string { return "ndr.test.shard." + configs.ShardName(n) }
 	var servers []*forward.Server
 	for n, s := range c.shards {
-		server, err := forward.Serve(nc, subject(n), operations.NewHandler(func() operations.Shard { return s }), slog.New(slog.DiscardHandler))
+		server, err := forward.Serve(nc, subject(n), operations.NewHandler(s.client), slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
 		t.Cleanup(server.Close)
 		servers = append(servers, server)
 	}
-	c.reach = func(n int) operations.Shard {
+	c.reach = func(n int) *admin.Client {
 		return operations.NewRemote(forward.NewTransport(nc, subject(n)))
 	}
 	return func(n int) { servers[n].Close() }
@@ -155,27 +154,15 @@ func TestRemoteShards(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// reloader is an admin.Control that can only reload.
-type reloader struct {
-	admin.Control
-	reload func() (admin.Reloaded, error)
-}
-
-func (r reloader) Reload(context.Context) (admin.Reloaded, error) { return r.reload() }
-
 func TestRemoteMembers(t *testing.T) {
 	t.Parallel()
 	nc, err := nats.Connect(loopback.NATS(t, nil).ClientURL())
 	require.NoError(t, err)
 	defer nc.Close()
 	answer, problem := admin.Reloaded{Changes: []string{"sink lake: changed"}}, error(nil)
-	server, err := forward.Serve(nc, "ndr.test.member.b1", admin.NewHandler(admin.Options{
-		NotReady: func() []string { return nil }, Metrics: prometheus.NewRegistry(),
-		Control: func() admin.Control {
-			return reloader{reload: func() (admin.Reloaded, error) { return answer, problem }}
-		},
-		Tickets: func() admin.Tickets { return admin.Tickets{} },
-	}), slog.New(slog.DiscardHandler))
+	all := make(admin.Operations)
+	admin.OpReload.By(all, func(context.Context, admin.None) (admin.Reloaded, error) { return answer, problem })
+	server, err := forward.Serve(nc, "ndr.test.member.b1", operations.NewHandler(func() *admin.Client { return admin.NewLocal(all) }), slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	defer server.Close()
 	m := operations.NewMemberClient(forward.NewTransport(nc, "ndr.test.member.b1"))
@@ -193,14 +180,14 @@ func TestRemoteMembers(t *testing.T) {
 
 func TestHostileMembers(t *testing.T) {
 	for name, body := range map[string]string{"no JSON": "?", "another type": `{"a":1}`, "nothing": ""} {
-		for _, path := range []string{"/locate", "/accept"} {
-			answer := ask(operations.NewHandler(func() operations.Shard { return newShard(0, 1) }), path, body)
-			if answer != http.StatusBadRequest && (path != "/locate" || body != `{"a":1}`) {
+		for _, path := range []string{"/api/v1/locate", "/api/v1/accept"} {
+			answer := ask(operations.NewHandler(newShard(0, 1).client), path, body)
+			if answer != http.StatusBadRequest {
 				t.Errorf("%s to %s: %d", name, path, answer)
 			}
 		}
 	}
-	if answer := ask(operations.NewHandler(func() operations.Shard { return nil }), "/locate", "{}"); answer != http.StatusServiceUnavailable {
+	if answer := ask(operations.NewHandler(func() *admin.Client { return nil }), "/api/v1/locate", "{}"); answer != http.StatusServiceUnavailable {
 		t.Errorf("%d without a shard", answer)
 	}
 }

@@ -2,7 +2,6 @@ package operations_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -16,7 +15,6 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/cluster/operations"
-	"ndrbridge/internal/tickets"
 	"ndrbridge/poller"
 	"ndrbridge/transform"
 )
@@ -24,7 +22,7 @@ import (
 // errDown is the error of a shard without an owner.
 var errDown = fmt.Errorf("no member owns it: %w", admin.ErrUnavailable)
 
-// shard is a Shard in memory, safe for concurrent use. Its fields replace what a method
+// shard is a shard in memory, safe for concurrent use. Its fields replace what an operation
 // returns.
 type shard struct {
 	number, of int
@@ -38,7 +36,7 @@ type shard struct {
 	verified   []poller.Verification
 
 	mu        sync.Mutex
-	err       error // of every method
+	err       error // of every operation
 	dead      map[checkpoint.Owner]map[string]checkpoint.DeadLetter
 	commands  []checkpoint.Command
 	paused    map[string]bool // by sinks that it knows
@@ -46,8 +44,6 @@ type shard struct {
 	asked     int // how often appliances were asked
 	forgotten []string
 }
-
-var _ operations.Shard = (*shard)(nil)
 
 func newShard(number, of int) *shard {
 	return &shard{
@@ -77,44 +73,116 @@ func (s *shard) knows(o checkpoint.Owner) error {
 	return s.err
 }
 
-func (s *shard) Status(context.Context) (admin.Status, error) {
-	defer s.mu.Unlock()
-	s.mu.Lock()
-	return s.status, s.err
-}
-
-func (s *shard) History(context.Context) (admin.History, error) {
-	leave, err := s.enter()
-	defer leave()
-	return s.history, err
-}
-
-func (s *shard) Tail(ctx context.Context, from admin.From, yield func(transform.Event) error) error {
-	leave, err := s.enter()
-	leave()
-	if err != nil {
-		return err
-	}
-	return s.tail(ctx, from, yield)
-}
-
-func (s *shard) Dead(_ context.Context, o checkpoint.Owner, after string, limit int) (page []checkpoint.DeadLetter, err error) {
-	leave, _ := s.enter()
-	defer leave()
-	if err := s.knows(o); err != nil {
-		return nil, err
-	}
-	for _, key := range slices.Sorted(maps.Keys(s.dead[o])) {
-		if (after == "" || key > after) && len(page) < limit {
-			page = append(page, s.dead[o][key])
+// client returns a client of the shard.
+func (s *shard) client() *admin.Client {
+	all := make(admin.Operations)
+	admin.OpStatus.By(all, func(context.Context, admin.None) (admin.Status, error) {
+		leave, err := s.enter()
+		defer leave()
+		return s.status, err
+	})
+	admin.OpHistory.By(all, func(context.Context, admin.None) (admin.History, error) {
+		leave, err := s.enter()
+		defer leave()
+		return s.history, err
+	})
+	admin.OpTail.By(all, func(ctx context.Context, r admin.TailRequest) error {
+		leave, err := s.enter()
+		leave()
+		if err != nil {
+			return err
 		}
-	}
-	return page, nil
+		return s.tail(ctx, r.From, r.Yield)
+	})
+	admin.OpBackup.By(all, func(_ context.Context, r admin.BackupRequest) error {
+		leave, err := s.enter()
+		defer leave()
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(r.To, s.backup)
+		return err
+	})
+	admin.OpRewind.By(all, func(_ context.Context, r admin.RewindRequest) error {
+		leave, err := s.enter()
+		defer leave()
+		s.rewound = checkpoint.Source{Appliance: r.Appliance, Stream: r.Stream}
+		return err
+	})
+	admin.OpVerify.By(all, func(context.Context, admin.VerifyRequest) ([]poller.Verification, error) {
+		leave, err := s.enter()
+		defer leave()
+		return s.verified, err
+	})
+	admin.OpReplay.By(all, func(_ context.Context, r admin.ReplayRequest) (admin.Replayed, error) {
+		leave, _ := s.enter()
+		defer leave()
+		if err := s.knows(checkpoint.SinkOwner(r.Sink)); err != nil {
+			return admin.Replayed{}, err
+		}
+		return admin.Replayed{Events: s.replayed}, nil
+	})
+	admin.OpPause.By(all, func(_ context.Context, r admin.OfSink) error { return s.pause(r.Sink, true) })
+	admin.OpResume.By(all, func(_ context.Context, r admin.OfSink) error { return s.pause(r.Sink, false) })
+	admin.OpForget.By(all, func(_ context.Context, r admin.OfSink) error { return s.forget(r.Sink, "") })
+	admin.OpRename.By(all, func(_ context.Context, r admin.RenameRequest) error { return s.forget(r.Sink, r.To) })
+	admin.OpForgetAppliance.By(all, func(_ context.Context, r admin.ForgetRequest) error {
+		leave, err := s.enter()
+		defer leave()
+		name := r.Appliance
+		if r.Identity {
+			name = "identity of " + name
+		}
+		s.forgotten = append(s.forgotten, name)
+		return err
+	})
+	admin.OpDead.By(all, s.listDead)
+	admin.OpDeadGroups.By(all, s.deadGroups)
+	admin.OpDeadLetter.By(all, s.deadLetter)
+	admin.OpDropDead.By(all, func(_ context.Context, r admin.Selection) (admin.Dropped, error) {
+		n, err := s.drop(r)
+		return admin.Dropped{N: n}, err
+	})
+	admin.OpRequeue.By(all, func(_ context.Context, r admin.Selection) (admin.Requeued, error) {
+		n, err := s.drop(r)
+		return admin.Requeued{N: n}, err
+	})
+	admin.OpDetection.By(all, s.detection)
+	admin.OpCommands.By(all, s.listCommands)
+	admin.OpCommand.By(all, s.command)
+	admin.OpRetryCommand.By(all, func(ctx context.Context, r admin.OfCommand) error {
+		_, err := s.command(ctx, r)
+		return err
+	})
+	admin.OpDropCommand.By(all, s.dropCommand)
+	admin.OpLocate.By(all, func(_ context.Context, r admin.LocateRequest) ([]string, error) { return s.locate(r.Ask) })
+	admin.OpAccept.By(all, func(_ context.Context, r admin.AcceptRequest) ([]checkpoint.Acceptance, error) {
+		return s.accept(r.Stored()...)
+	})
+	return admin.NewLocal(all)
 }
 
-func (s *shard) DeadGroups(_ context.Context, o checkpoint.Owner) (admin.DeadGroups, error) {
+func (s *shard) listDead(_ context.Context, r admin.DeadRequest) (admin.DeadPage, error) {
 	leave, _ := s.enter()
 	defer leave()
+	o := r.Owner()
+	if err := s.knows(o); err != nil {
+		return admin.DeadPage{}, err
+	}
+	return admin.NewDeadPage(r, func(after string) ([]checkpoint.DeadLetter, error) {
+		for _, key := range slices.Sorted(maps.Keys(s.dead[o])) {
+			if after == "" || key > after {
+				return []checkpoint.DeadLetter{s.dead[o][key]}, nil
+			}
+		}
+		return nil, nil
+	})
+}
+
+func (s *shard) deadGroups(_ context.Context, r admin.GroupsRequest) (admin.DeadGroups, error) {
+	leave, _ := s.enter()
+	defer leave()
+	o := r.Owner()
 	if err := s.knows(o); err != nil {
 		return admin.DeadGroups{}, err
 	}
@@ -131,26 +199,23 @@ func (s *shard) DeadGroups(_ context.Context, o checkpoint.Owner) (admin.DeadGro
 	return grouping.Groups(), nil
 }
 
-func (s *shard) DeadLetter(_ context.Context, o checkpoint.Owner, key string) (checkpoint.DeadLetter, error) {
+func (s *shard) deadLetter(_ context.Context, r admin.OfDeadLetter) (admin.DeadLetter, error) {
 	leave, _ := s.enter()
 	defer leave()
-	if err := s.knows(o); err != nil {
-		return checkpoint.DeadLetter{}, err
+	if err := s.knows(r.Owner()); err != nil {
+		return admin.DeadLetter{}, err
 	}
-	d, ok := s.dead[o][key]
+	d, ok := s.dead[r.Owner()][r.Key]
 	if !ok {
-		return d, fmt.Errorf("%w dead letter %q", admin.ErrUnknown, key)
+		return admin.DeadLetter{}, fmt.Errorf("%w dead letter %q", admin.ErrUnknown, r.Key)
 	}
-	return d, nil
+	return admin.NewDeadLetter(d, true), nil
 }
 
-func (s *shard) Requeue(ctx context.Context, sink string, keys []string) (int, error) {
-	return s.DropDead(ctx, checkpoint.SinkOwner(sink), keys)
-}
-
-func (s *shard) DropDead(_ context.Context, o checkpoint.Owner, keys []string) (n int, err error) {
+func (s *shard) drop(r admin.Selection) (n int, err error) {
 	leave, _ := s.enter()
 	defer leave()
+	o, keys := r.Owner(), r.Keys
 	if err := s.knows(o); err != nil {
 		return 0, err
 	}
@@ -176,18 +241,6 @@ func (s *shard) addDead(o checkpoint.Owner, key string) {
 	s.dead[o][key] = checkpoint.DeadLetter{Key: key, Class: "rejected", Reason: "422", Time: time.Unix(1, 0).UTC(), Body: []byte(`{}`)}
 }
 
-func (s *shard) Replay(_ context.Context, sink string, _ admin.Replay) (uint64, error) {
-	leave, _ := s.enter()
-	defer leave()
-	if err := s.knows(checkpoint.SinkOwner(sink)); err != nil {
-		return 0, err
-	}
-	return s.replayed, nil
-}
-
-func (s *shard) Pause(_ context.Context, sink string) error  { return s.pause(sink, true) }
-func (s *shard) Resume(_ context.Context, sink string) error { return s.pause(sink, false) }
-
 func (s *shard) pause(sink string, paused bool) error {
 	leave, _ := s.enter()
 	defer leave()
@@ -198,112 +251,64 @@ func (s *shard) pause(sink string, paused bool) error {
 	return nil
 }
 
-func (s *shard) Backup(_ context.Context, w io.Writer) error {
+func (s *shard) detection(_ context.Context, r admin.DetectionRequest) (admin.Detection, error) {
 	leave, err := s.enter()
 	defer leave()
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(w, s.backup)
-	return err
-}
-
-func (s *shard) Reload(context.Context) (admin.Reloaded, error) {
-	return admin.Reloaded{}, errors.New("a shard was asked to reload")
-}
-
-func (s *shard) Rewind(_ context.Context, source checkpoint.Source, _ time.Time) error {
-	leave, err := s.enter()
-	defer leave()
-	s.rewound = source
-	return err
-}
-
-func (s *shard) Verify(_ context.Context, _ string, _ time.Time, _ poller.VerifyReport) ([]poller.Verification, error) {
-	leave, err := s.enter()
-	defer leave()
-	return s.verified, err
-}
-
-func (s *shard) Detection(_ context.Context, appliance string, id int64) (admin.Detection, error) {
-	leave, err := s.enter()
-	defer leave()
-	return admin.Detection{Appliance: appliance, ID: id, Versions: []admin.DetectionVersion{{
+	return admin.Detection{Appliance: r.Appliance, ID: r.ID, Versions: []admin.DetectionVersion{{
 		Seq: 7, Event: []byte("{}"), Sinks: []admin.DetectionDelivery{{Sink: "lake", Result: admin.ResultDeadLetter, Key: "7"}, {Sink: "soc", Result: admin.ResultPending}},
 	}}}, err
 }
 
-func (s *shard) Commands(_ context.Context, f checkpoint.CommandFilter, after uint64, limit int) (page []checkpoint.Command, err error) {
+func (s *shard) listCommands(_ context.Context, r admin.CommandsRequest) (admin.CommandPage, error) {
 	leave, err := s.enter()
 	defer leave()
+	var found []checkpoint.Command
 	for _, c := range s.commands {
-		if c.ID > after && len(page) < limit && (f.Appliance == "" || f.Appliance == c.Appliance) && (f.Subject == "" || f.Subject == c.Subject) {
-			page = append(page, c)
+		if c.ID > r.After && (r.Appliance == "" || r.Appliance == c.Appliance) && (r.Ticket == "" || r.Ticket == c.Subject) {
+			found = append(found, c)
 		}
 	}
-	return page, err
+	return admin.NewCommandPage(found, r.Limit), err
 }
 
-func (s *shard) Command(_ context.Context, id uint64) (checkpoint.Command, error) {
+func (s *shard) command(_ context.Context, r admin.OfCommand) (admin.TicketCommand, error) {
 	leave, err := s.enter()
 	defer leave()
 	if err != nil {
-		return checkpoint.Command{}, err
+		return admin.TicketCommand{}, err
 	}
-	i := slices.IndexFunc(s.commands, func(c checkpoint.Command) bool { return c.ID == id })
+	i := slices.IndexFunc(s.commands, func(c checkpoint.Command) bool { return c.ID == r.ID })
 	if i < 0 {
-		return checkpoint.Command{}, fmt.Errorf("%w ticket command %d", admin.ErrUnknown, id)
+		return admin.TicketCommand{}, fmt.Errorf("%w ticket command %d", admin.ErrUnknown, r.ID)
 	}
-	return s.commands[i], nil
+	return admin.NewTicketCommand(s.commands[i]), nil
 }
 
-func (s *shard) RetryCommand(ctx context.Context, id uint64) error {
-	_, err := s.Command(ctx, id)
-	return err
-}
-
-func (s *shard) DropCommand(ctx context.Context, id uint64) error {
-	if _, err := s.Command(ctx, id); err != nil {
+func (s *shard) dropCommand(ctx context.Context, r admin.OfCommand) error {
+	if _, err := s.command(ctx, r); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.commands = slices.DeleteFunc(s.commands, func(c checkpoint.Command) bool { return c.ID == id })
+	s.commands = slices.DeleteFunc(s.commands, func(c checkpoint.Command) bool { return c.ID == r.ID })
 	return nil
 }
 
-func (s *shard) Forget(_ context.Context, sink string) error {
+// forget forgets a sink, which has another name afterwards if to is not empty.
+func (s *shard) forget(sink, to string) error {
 	leave, _ := s.enter()
 	defer leave()
 	if err := s.knows(checkpoint.SinkOwner(sink)); err != nil {
 		return err
 	}
 	delete(s.paused, sink)
-	return nil
-}
-
-func (s *shard) Rename(ctx context.Context, sink, to string) error {
-	if err := s.Forget(ctx, sink); err != nil {
-		return err
+	if to != "" {
+		s.paused[to] = false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.paused[to] = false
 	return nil
 }
 
-func (s *shard) ForgetAppliance(_ context.Context, name string) error {
-	leave, err := s.enter()
-	defer leave()
-	s.forgotten = append(s.forgotten, name)
-	return err
-}
-
-func (s *shard) ForgetIdentity(ctx context.Context, name string) error {
-	return s.ForgetAppliance(ctx, "identity of "+name)
-}
-
-func (s *shard) Locate(_ context.Context, _ tickets.Command, ask bool) ([]string, error) {
+func (s *shard) locate(ask bool) ([]string, error) {
 	leave, err := s.enter()
 	defer leave()
 	switch {
@@ -316,7 +321,7 @@ func (s *shard) Locate(_ context.Context, _ tickets.Command, ask bool) ([]string
 	return s.remembers, nil
 }
 
-func (s *shard) Accept(_ context.Context, commands []checkpoint.Command) (all []checkpoint.Acceptance, err error) {
+func (s *shard) accept(commands ...checkpoint.Command) (all []checkpoint.Acceptance, err error) {
 	leave, err := s.enter()
 	defer leave()
 	if err != nil {
@@ -341,7 +346,7 @@ func (s *shard) Accept(_ context.Context, commands []checkpoint.Command) (all []
 // cluster is the Shards of a test: shards in memory, or behind remotes.
 type cluster struct {
 	shards  []*shard
-	reach   func(n int) operations.Shard // nil: the shards themselves
+	reach   func(n int) *admin.Client // nil: the shards themselves
 	members []operations.Member
 }
 
@@ -357,11 +362,11 @@ func (c *cluster) Count() int                   { return len(c.shards) }
 func (c *cluster) Members() []operations.Member { return c.members }
 func (c *cluster) Of(appliance string) int      { return configs.ShardOf(appliance, len(c.shards)) }
 
-func (c *cluster) Shard(n int) operations.Shard {
+func (c *cluster) Shard(n int) *admin.Client {
 	if c.reach != nil {
 		return c.reach(n)
 	}
-	return c.shards[n]
+	return c.shards[n].client()
 }
 
 // applianceIn returns the name of an appliance in a shard.
@@ -385,7 +390,7 @@ var started = time.Unix(7, 0).UTC()
 
 // control returns a Control of the cluster, whose configuration has an appliance in each
 // shard and the sinks lake and chat.
-func (c *cluster) control(t testing.TB) *operations.Control {
+func (c *cluster) control(t testing.TB) *admin.Client {
 	config := &configs.Config{State: t.TempDir() + "/state.db"}
 	for _, name := range c.appliances() {
 		config.Appliances = append(config.Appliances, configs.Appliance{Name: name, URL: "https://" + name + ".example"})

@@ -13,9 +13,9 @@ import (
 	"ndrbridge/internal/admin"
 )
 
-// Status implements admin.Control. Appliances of shards that cannot be asked have an error
+// status merges the statuses of the shards. Appliances of shards that cannot be asked have an error
 // and no streams.
-func (c *Control) Status(ctx context.Context) (admin.Status, error) {
+func (c *control) status(ctx context.Context, _ admin.None) (admin.Status, error) {
 	config := c.o.Config()
 	merged := admin.Status{Version: c.o.Version, Running: true, Started: c.o.Started, State: admin.StateStatus{Path: config.State}}
 	appliances := make(map[string]admin.ApplianceStatus)
@@ -65,10 +65,10 @@ func (c *Control) Status(ctx context.Context) (admin.Status, error) {
 }
 
 // statuses returns the statuses of all shards.
-func (c *Control) statuses(ctx context.Context) []answer[admin.Status] {
+func (c *control) statuses(ctx context.Context) []answer[admin.Status] {
 	ctx, cancel := context.WithTimeout(ctx, partialTimeout)
 	defer cancel()
-	return askAll(ctx, c.shards, func(ctx context.Context, s Shard) (admin.Status, error) {
+	return askAll(ctx, c.shards, func(ctx context.Context, s *admin.Client) (admin.Status, error) {
 		status, err := s.Status(ctx)
 		return status, slow(ctx, err)
 	})

@@ -106,22 +106,19 @@ func TestStatus(t *testing.T) {
 	})
 }
 
-// silent is a shard that never answers.
-type silent struct{ operations.Shard }
-
-func (silent) Status(ctx context.Context) (admin.Status, error) {
-	<-ctx.Done()
-	return admin.Status{}, ctx.Err()
-}
-
 func TestStatusDoesNotWaitLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(2)
-		c.reach = func(n int) operations.Shard {
-			if n == 1 {
-				return silent{c.shards[1]}
+		c.reach = func(n int) *admin.Client {
+			if n == 0 {
+				return c.shards[0].client()
 			}
-			return c.shards[n]
+			silent := make(admin.Operations)
+			admin.OpStatus.By(silent, func(ctx context.Context, _ admin.None) (admin.Status, error) {
+				<-ctx.Done()
+				return admin.Status{}, ctx.Err()
+			})
+			return admin.NewLocal(silent)
 		}
 		got, err := c.control(t).Status(t.Context())
 		if err != nil || len(got.ShardErrors) != 1 || got.ShardErrors[0].Error != "shard 01: no answer within 5s: not available now; try again in a few seconds" {

@@ -15,13 +15,13 @@ import (
 // retryTail is the wait before a shard's events are requested again.
 const retryTail = 2 * time.Second
 
-// Tail implements admin.Control. Events of one shard are in order; there is none between
+// tail merges the tails of the shards. Events of one shard are in order; there is none between
 // shards. from.Last is divided among the shards that have appliances. If a shard cannot be
 // asked or its owner changes, its events go on as soon as it has an owner; then those that were
 // recorded at the same time as the last one come again. yield is called for one event at a
 // time, and each shard waits until it has returned: at most one event of each is held.
-func (c *Control) Tail(ctx context.Context, from admin.From, yield func(transform.Event) error) error {
-	begun := time.Now()
+func (c *control) tail(ctx context.Context, r admin.TailRequest) error {
+	begun, from, yield := time.Now(), r.From, r.Yield
 	from.Last = c.share(from.Last)
 	live := from.Live
 	tailing, stop := context.WithCancel(ctx)
@@ -59,7 +59,7 @@ func (c *Control) Tail(ctx context.Context, from admin.From, yield func(transfor
 
 // share returns how many of the last events of the journals each shard shows, so that those
 // with appliances show last together, or a few more.
-func (c *Control) share(last uint64) uint64 {
+func (c *control) share(last uint64) uint64 {
 	used := map[int]bool{0: true} // it has the bridge's own events
 	for _, a := range c.o.Config().Appliances {
 		used[c.shards.Of(a.Name)] = true
@@ -78,7 +78,7 @@ type shardEvent struct {
 
 // tailShard sends the events of a shard until ctx is done, and once that it is live if
 // at.start.Live is set.
-func (c *Control) tailShard(ctx context.Context, n int, at *tailPosition, events chan<- shardEvent) {
+func (c *control) tailShard(ctx context.Context, n int, at *tailPosition, events chan<- shardEvent) {
 	send := func(e shardEvent) error {
 		select {
 		case events <- e:

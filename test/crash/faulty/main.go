@@ -83,7 +83,7 @@ func (b *bridge) run(ctx context.Context, path string) (err error) {
 	}
 	server := admin.NewServer(admin.Options{
 		Metrics: registry,
-		Control: func() admin.Control { return struct{ admin.Control }{} }, // receiving tickets calls none of its methods
+		Control: func() *admin.Client { return admin.NewLocal(nil) }, // receiving tickets calls none of its methods
 		Tickets: b.receive(ctx, names, tickets.NewAcceptorMetrics(registry)),
 	})
 	listener, err := net.Listen("tcp", b.config.Admin.Listen)

@@ -1,0 +1,165 @@
+package admin
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"ndrbridge/poller"
+)
+
+// verifyLine is one line of the response to POST /api/v1/verify. Exactly one of its
+// members is set.
+type verifyLine struct {
+	Progress     *verifyProgress      `json:"progress,omitempty"`
+	Difference   *poller.Difference   `json:"difference,omitempty"`
+	Verification *poller.Verification `json:"verification,omitempty"`
+	Error        string               `json:"error,omitempty"`
+	// Done marks the end of a complete response; one without it was cut short.
+	Done bool `json:"done,omitempty"`
+}
+
+type verifyProgress struct {
+	Stream   string    `json:"stream"`
+	Compared int       `json:"compared"`
+	At       time.Time `json:"at"`
+}
+
+func verify(c *Client, w http.ResponseWriter, r *http.Request) (any, error) {
+	request, err := readRequest[VerifyRequest](w, r)
+	if err != nil {
+		return nil, err
+	}
+	admissionOf(r).stream = true
+	// The status is sent with the first line: an error before it gets a status of its
+	// own.
+	controller, encoder, begun := http.NewResponseController(w), json.NewEncoder(w), false
+	write := func(line verifyLine) {
+		if !begun {
+			begun = true
+			w.Header().Set("Content-Type", "application/x-ndjson")
+		}
+		_ = encoder.Encode(line) // fails only if the client is gone
+		_ = controller.Flush()
+	}
+	verifications, err := c.Verify(r.Context(), request.Appliance, request.Since, poller.VerifyReport{
+		Progress: func(stream string, compared int, at time.Time) {
+			write(verifyLine{Progress: &verifyProgress{stream, compared, at}})
+		},
+		Found: func(d poller.Difference) { write(verifyLine{Difference: &d}) },
+	})
+	if err != nil && !begun {
+		return nil, err
+	}
+	for _, v := range verifications {
+		write(verifyLine{Verification: &v})
+	}
+	if err != nil {
+		write(verifyLine{Error: err.Error()})
+	} else {
+		write(verifyLine{Done: true})
+	}
+	return nil, nil
+}
+
+// Verify compares what an appliance returns since a time with what was journalled, stream by
+// stream.
+func (c *Client) Verify(ctx context.Context, appliance string, since time.Time, report poller.VerifyReport) ([]poller.Verification, error) {
+	request := VerifyRequest{Appliance: appliance, Since: since, Report: report}
+	if c.local != nil {
+		return OpVerify.Call(ctx, c, request)
+	}
+	body, err := c.open(ctx, OpVerify.call(request))
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	var all []poller.Verification
+	for r := bufio.NewReader(body); ; {
+		text, err := r.ReadBytes('\n')
+		if err != nil {
+			return all, fmt.Errorf("the bridge's answer broke off: %w", err)
+		}
+		var line verifyLine
+		if err := json.Unmarshal(text, &line); err != nil {
+			return all, fmt.Errorf("read the bridge's answer: %w", err)
+		}
+		switch {
+		case line.Progress != nil:
+			report.Progress(line.Progress.Stream, line.Progress.Compared, line.Progress.At)
+		case line.Difference != nil:
+			report.Found(*line.Difference)
+		case line.Verification != nil:
+			all = append(all, *line.Verification)
+		case line.Error != "":
+			return all, errors.New(line.Error)
+		case line.Done:
+			return all, nil
+		}
+	}
+}
+
+func backup(c *Client, w http.ResponseWriter, r *http.Request) (any, error) {
+	if !r.ProtoAtLeast(1, 1) {
+		// A client of HTTP/1.0 cannot distinguish a truncated copy from a complete one.
+		return nil, newProblem(http.StatusHTTPVersionNotSupported, "ask for a copy of the state with HTTP/1.1")
+	}
+	admissionOf(r).stream = true
+	d := &download{w: w, end: time.Now().Add(maxBackup), name: "ndrbridge.db"}
+	if c.isMember() {
+		d.name = "ndrbridge.tar"
+	}
+	err := c.Backup(r.Context(), d)
+	if err != nil && d.begun {
+		panic(http.ErrAbortHandler) // the client must not take it for a complete copy
+	}
+	return nil, err
+}
+
+// maxBackup is the time that a client has to read a copy of the state. Until then the
+// copy occupies disk space and a slot.
+const maxBackup = time.Hour
+
+// download sends the headers of a file with its first bytes, so that an error before
+// them can be answered with a problem.
+type download struct {
+	w     http.ResponseWriter
+	end   time.Time // the deadline; writes after it fail
+	begun bool
+	name  string // of the file
+}
+
+func (d *download) Write(b []byte) (int, error) {
+	if time.Now().After(d.end) {
+		return 0, fmt.Errorf("the copy was not read within %s", maxBackup)
+	}
+	if !d.begun {
+		d.begun = true
+		d.w.Header().Set("Content-Type", "application/octet-stream")
+		d.w.Header().Set("Content-Disposition", `attachment; filename="`+d.name+`"`)
+	}
+	return d.w.Write(b)
+}
+
+// Backup writes a consistent copy of the state to w. If it returns an error, what was written
+// is not a usable copy.
+func (c *Client) Backup(ctx context.Context, w io.Writer) error {
+	request := BackupRequest{To: w}
+	if c.local != nil {
+		return OpBackup.Do(ctx, c, request)
+	}
+	body, err := c.open(ctx, OpBackup.call(request))
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if _, err := io.Copy(w, body); err != nil {
+		return fmt.Errorf("the copy of the state broke off: %w", err)
+	}
+	return nil
+}
