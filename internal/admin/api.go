@@ -26,15 +26,21 @@ const descriptionPath = version + "/openapi.json"
 // sent a response itself. An error is sent as a problem.
 type handler func(c *Client, w http.ResponseWriter, r *http.Request) (answer any, err error)
 
-// routes returns the handlers of each path below version, by method.
-func (o Options) routes() map[string]map[string]handler {
-	all := make(map[string]map[string]handler)
+// served is an operation with its handler.
+type served struct {
+	*route
+	answer handler
+}
+
+// routes returns the operations of each path below version, by method.
+func (o Options) routes() map[string]map[string]served {
+	all := make(map[string]map[string]served)
 	add := func(at *route, answer handler) {
 		for _, path := range at.paths {
 			if all[path] == nil {
-				all[path] = make(map[string]handler)
+				all[path] = make(map[string]served)
 			}
-			all[path][at.method] = answer
+			all[path][at.method] = served{at, answer}
 		}
 	}
 	for _, operation := range []interface {
@@ -55,9 +61,9 @@ func (o Options) routes() map[string]map[string]handler {
 	add(OpTail.route, tail(make(slots, maxTails)))
 	add(OpBackup.route, backup)
 	add(OpVerify.route, verify)
-	add(&route{method: http.MethodPost, paths: OpCommands.paths}, o.takeCommands)
+	add(&route{method: http.MethodPost, paths: OpCommands.paths, takes: request{body: true}}, o.takeCommands)
 	// The id is the name of a ticket system.
-	add(&route{method: http.MethodPost, paths: OpCommand.paths}, o.takeWebhook)
+	add(&route{method: http.MethodPost, paths: OpCommand.paths, takes: request{body: true, any: true}}, o.takeWebhook)
 	return all
 }
 
@@ -85,7 +91,7 @@ func (o Options) status(c *Client, _ http.ResponseWriter, r *http.Request) (any,
 func (o Options) api() http.Handler {
 	mux, answers := http.NewServeMux(), make(slots, maxAnswers)
 	for path, m := range o.routes() {
-		mux.Handle(version+path, o.serve(version+path, m, answers))
+		mux.Handle(version+path, o.serve(path, m, answers))
 	}
 	mux.Handle(descriptionPath, readOnly(func(w http.ResponseWriter, r *http.Request) {
 		if refused := checkQuery(r.URL.RawQuery, nil); refused != nil {
@@ -108,23 +114,21 @@ func (o Options) api() http.Handler {
 	return mux
 }
 
-// serve returns a handler for the operations of a pattern. It answers 503 until Control
+// serve returns a handler for the operations of a path. It answers 503 until Control
 // returns a Client. A GET, except of the event stream, occupies one of answers, and is
 // answered 503 if none is free.
-func (o Options) serve(pattern string, m map[string]handler, answers slots) http.Handler {
-	described := strings.ReplaceAll(pattern, "...}", "}")
+func (o Options) serve(path string, m map[string]served, answers slots) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		do, ok := m[r.Method]
 		if !ok {
 			refuseMethod(w, r, slices.Sorted(maps.Keys(m)))
 			return
 		}
-		takes, isDescribed := openapi.Requests()[r.Method+" "+described] // those for members are not
 		var refused *problem
-		if isDescribed && !takes.AnyQuery {
-			refused = checkQuery(r.URL.RawQuery, takes.Query)
+		if !do.takes.any {
+			refused = checkQuery(r.URL.RawQuery, do.queryOf(path))
 		}
-		if refused == nil && isDescribed && !takes.Body && r.ContentLength != 0 {
+		if refused == nil && !do.takes.body && r.ContentLength != 0 {
 			refused = refuseBody(r)
 		}
 		if refused != nil {
@@ -144,7 +148,7 @@ func (o Options) serve(pattern string, m map[string]handler, answers slots) http
 			}
 			defer answers.release()
 		}
-		answer, err := do(c, w, r)
+		answer, err := do.answer(c, w, r)
 		if err != nil {
 			problemOf(err, http.StatusInternalServerError).write(w)
 			return

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +29,36 @@ type route struct {
 	paths []string
 	// fallback is the status of errors that are none of the known ones.
 	fallback int
+	takes    request
+}
+
+// request is what a request may contain.
+type request struct {
+	query []string // the names of its parameters, sorted
+	any   bool     // it may have parameters with any names
+	body  bool
+}
+
+// requestOf returns what requests of a type may contain.
+func requestOf(t reflect.Type) (r request) {
+	for _, f := range reflect.VisibleFields(t) {
+		if name, ok := f.Tag.Lookup("param"); ok {
+			r.query = append(r.query, name)
+		} else {
+			r.body = r.body || hasJSON(f)
+		}
+	}
+	slices.Sort(r.query)
+	return r
+}
+
+// queryOf returns the names of the parameters in the query of a request to a path: those that
+// no path names. If the path names a sink, there is no stream of an appliance.
+func (o *route) queryOf(path string) []string {
+	return slices.DeleteFunc(slices.Clone(o.takes.query), func(name string) bool {
+		isStream := name == "appliance" || name == "stream"
+		return strings.Contains(strings.Join(o.paths, ""), "{"+name) || isStream && strings.Contains(path, "{sink}")
+	})
 }
 
 func (o *route) at() *route { return o }
@@ -36,7 +67,7 @@ func (o *route) at() *route { return o }
 type None struct{}
 
 func operation[Req, Answer any](method string, fallback int, paths ...string) Operation[Req, Answer] {
-	return Operation[Req, Answer]{&route{method, paths, fallback}}
+	return Operation[Req, Answer]{&route{method, paths, fallback, requestOf(reflect.TypeFor[Req]())}}
 }
 
 func get[Req, Answer any](paths ...string) Operation[Req, Answer] {
@@ -173,14 +204,12 @@ func formatParameter(value reflect.Value) string {
 	return fmt.Sprint(value.Interface())
 }
 
-// readParameters sets the fields of a request that are parameters. It reports whether other
-// fields are in the body.
-func readParameters(r *http.Request, request reflect.Value) (hasBody bool, err error) {
+// readParameters sets the fields of a request that are parameters.
+func readParameters(r *http.Request, request reflect.Value) error {
 	query := r.URL.Query()
 	for _, f := range reflect.VisibleFields(request.Type()) {
 		name, ok := f.Tag.Lookup("param")
 		if !ok {
-			hasBody = hasBody || hasJSON(f)
 			continue
 		}
 		text := cmp.Or(r.PathValue(name), query.Get(name), f.Tag.Get("default"))
@@ -191,9 +220,9 @@ func readParameters(r *http.Request, request reflect.Value) (hasBody bool, err e
 		if f.Tag.Get("status") == "404" {
 			status = http.StatusNotFound
 		}
-		return false, newProblem(status, strings.ReplaceAll(f.Tag.Get("invalid"), "%q", fmt.Sprintf("%.80q", text)))
+		return newProblem(status, strings.ReplaceAll(f.Tag.Get("invalid"), "%q", fmt.Sprintf("%.80q", text)))
 	}
-	return hasBody, nil
+	return nil
 }
 
 func parseParameter(value reflect.Value, text string) error {

@@ -62,7 +62,8 @@ type OfSink struct {
 // TailRequest asks for the events of the journal that From selects, and then for each new one.
 type TailRequest struct {
 	From
-	Yield func(transform.Event) error
+	AsksLive bool `param:"live" invalid:"live must be true or false"` // in the API, that Live is not nil
+	Yield    func(transform.Event) error
 }
 
 // BackupRequest asks for a consistent copy of the state.

@@ -49,8 +49,8 @@ const maxRequest = 1 << 20
 
 // readRequest reads a request: its parameters, and its body if it has one.
 func readRequest[T any](w http.ResponseWriter, r *http.Request) (request T, err error) {
-	hasBody, err := readParameters(r, reflect.ValueOf(&request).Elem())
-	if err == nil && hasBody {
+	err = readParameters(r, reflect.ValueOf(&request).Elem())
+	if err == nil && requestOf(reflect.TypeFor[T]()).body {
 		err = decodeBody(w, r, &request)
 	}
 	if checked, ok := any(request).(interface{ check() error }); ok && err == nil {

@@ -25,22 +25,15 @@ const keepAliveEvery = 15 * time.Second
 type From struct {
 	// Since selects the events recorded at or after it. If it is not zero, Last is
 	// ignored.
-	Since time.Time
+	Since time.Time `param:"since" invalid:"since is not a time: write a time such as 2026-01-31T08:00:00Z"`
 	// Last is the maximum number of events. A cluster may return a few more: each shard an
 	// equal share of it, rounded up.
-	Last uint64
+	Last uint64 `param:"last" invalid:"last must be a number of events"`
 	// Live, if not nil, is called once, between the events that From selects and those that
 	// are journalled after the call of Tail; some of the latter may come before it. Its
 	// argument is the reason why some of the selected events are missing, or nil: in a cluster,
 	// a shard could not be asked. If Live returns an error, Tail returns it.
 	Live func(missing error) error
-}
-
-// tailParameters are the parameters of a stream of events.
-type tailParameters struct {
-	Since time.Time `param:"since" invalid:"since is not a time: write a time such as 2026-01-31T08:00:00Z"`
-	Last  uint64    `param:"last" invalid:"last must be a number of events"`
-	Live  bool      `param:"live" invalid:"live must be true or false"`
 }
 
 // maxBuffer is the maximum size of a message buffer that is reused, in bytes.
@@ -54,7 +47,7 @@ func tail(streams slots) func(c *Client, w http.ResponseWriter, r *http.Request)
 			return nil, busy("too many streams of events are open: close one of them")
 		}
 		defer streams.release()
-		begin, err := readRequest[tailParameters](w, r)
+		begin, err := readRequest[TailRequest](w, r)
 		if err == nil {
 			serveTail(c, w, r, begin)
 		}
@@ -62,7 +55,7 @@ func tail(streams slots) func(c *Client, w http.ResponseWriter, r *http.Request)
 	}
 }
 
-func serveTail(c *Client, w http.ResponseWriter, r *http.Request, begin tailParameters) {
+func serveTail(c *Client, w http.ResponseWriter, r *http.Request, begin TailRequest) {
 	admissionOf(r).stream = true
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // a reverse proxy must not buffer the stream
@@ -74,8 +67,8 @@ func serveTail(c *Client, w http.ResponseWriter, r *http.Request, begin tailPara
 	var heartbeat sync.WaitGroup
 	heartbeat.Go(func() { s.heartbeat(ctx) })
 	var b []byte
-	from := From{Since: begin.Since, Last: begin.Last}
-	if begin.Live {
+	from := begin.From
+	if begin.AsksLive {
 		from.Live = func(missing error) error { return s.write(newLiveMessage(missing).appendTo(nil)) }
 	}
 	err := c.Tail(ctx, from, func(e transform.Event) error {
@@ -134,9 +127,9 @@ func (s *stream) heartbeat(ctx context.Context) {
 // returns an error if the stream ends before ctx is done.
 func (c *Client) Tail(ctx context.Context, from From, yield func(transform.Event) error) error {
 	if c.local != nil {
-		return OpTail.Do(ctx, c, TailRequest{from, yield})
+		return OpTail.Do(ctx, c, TailRequest{From: from, Yield: yield})
 	}
-	body, err := c.open(ctx, OpTail.call(tailParameters{from.Since, from.Last, from.Live != nil}))
+	body, err := c.open(ctx, OpTail.call(TailRequest{From: from, AsksLive: from.Live != nil}))
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil

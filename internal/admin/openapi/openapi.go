@@ -11,7 +11,6 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -39,54 +38,6 @@ var JSON = sync.OnceValue(func() []byte {
 		panic(err)
 	}
 	return encoded
-})
-
-// Request is what a request of an operation may contain.
-type Request struct {
-	Query    []string // the names of its parameters, sorted
-	AnyQuery bool     // it may have parameters with any names
-	Body     bool
-}
-
-// Requests returns the request of each operation, by its method and path, such as
-// GET /api/v1/tickets. The caller must not modify it. It panics if the document is not as the
-// tests check, which is a bug.
-var Requests = sync.OnceValue(func() map[string]Request {
-	type parameter struct {
-		Ref      string `json:"$ref"`
-		Name, In string
-		Schema   struct{ Type any }
-	}
-	var document struct {
-		Paths map[string]map[string]struct {
-			Parameters  []parameter
-			RequestBody any
-		}
-		Components struct{ Parameters map[string]parameter }
-	}
-	if err := json.Unmarshal(JSON(), &document); err != nil {
-		panic(err)
-	}
-	requests := make(map[string]Request)
-	for path, item := range document.Paths {
-		for method, operation := range item {
-			request := Request{Body: operation.RequestBody != nil}
-			for _, p := range operation.Parameters {
-				if p.Ref != "" {
-					p = document.Components.Parameters[p.Ref[strings.LastIndexByte(p.Ref, '/')+1:]]
-				}
-				switch {
-				case p.In == "query" && p.Schema.Type == "object": // each field of it is a parameter
-					request.AnyQuery = true
-				case p.In == "query":
-					request.Query = append(request.Query, p.Name)
-				}
-			}
-			slices.Sort(request.Query)
-			requests[strings.ToUpper(method)+" "+path] = request
-		}
-	}
-	return requests
 })
 
 // merge returns the document that the files are parts of.
