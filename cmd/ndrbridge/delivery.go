@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,7 +17,7 @@ flight is completed first. Polling and the other sinks continue. Undelivered eve
 in the journal: a long pause fills it, and then polling pauses, unless the sink's lag
 policy is skip.`,
 		Example: "  ndrbridge pause lake",
-	}, true, (*admin.Client).Pause)
+	}, true, admin.OpPause)
 }
 
 func (c *command) resumeCommand() *cobra.Command {
@@ -28,15 +27,15 @@ func (c *command) resumeCommand() *cobra.Command {
 		Long: `Resume delivery to a paused sink. A sink that is halted or waiting to retry tries again
 immediately.`,
 		Example: "  ndrbridge resume lake",
-	}, false, (*admin.Client).Resume)
+	}, false, admin.OpResume)
 }
 
 // pausing completes the commands pause and resume.
-func (c *command) pausing(cmd *cobra.Command, paused bool, act func(*admin.Client, context.Context, string) error) *cobra.Command {
+func (c *command) pausing(cmd *cobra.Command, paused bool, act admin.Action[admin.OfSink]) *cobra.Command {
 	cmd.Args, cmd.ValidArgsFunction = exactly("SINK"), c.complete(sinkNames)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.acting(cmd.Context(), func(control *admin.Client) error {
-			if err := act(control, cmd.Context(), args[0]); err != nil {
+			if err := act.Do(cmd.Context(), control, admin.OfSink{Sink: args[0]}); err != nil {
 				return err
 			}
 			did := map[bool]string{true: "is paused", false: "is resumed; see ndrbridge status"}[paused]

@@ -154,7 +154,9 @@ same ticket wait for them, unless they are already done.`,
 		Args:              atLeast("ID"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.changeTickets(cmd.Context(), args, "retried", (*admin.Client).RetryCommand)
+			return c.changeTickets(cmd.Context(), args, "retried", func(ctx context.Context, control *admin.Client, id uint64) error {
+				return admin.OpRetryCommand.Do(ctx, control, admin.OfCommand{ID: id})
+			})
 		},
 	}))
 }
@@ -170,7 +172,7 @@ a command, this command asks for confirmation or, without a terminal, requires -
 		Args:              atLeast("ID"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.changeTickets(cmd.Context(), args, "dropped", func(control *admin.Client, ctx context.Context, id uint64) error {
+			return c.changeTickets(cmd.Context(), args, "dropped", func(ctx context.Context, control *admin.Client, id uint64) error {
 				command, err := control.Command(ctx, id)
 				if err != nil {
 					return err
@@ -180,7 +182,7 @@ a command, this command asks for confirmation or, without a terminal, requires -
 						return err
 					}
 				}
-				return control.DropCommand(ctx, id)
+				return admin.OpDropCommand.Do(ctx, control, admin.OfCommand{ID: id})
 			})
 		},
 	}))
@@ -190,7 +192,7 @@ a command, this command asks for confirmation or, without a terminal, requires -
 
 // changeTickets calls change for each of the commands until one fails, and prints how many
 // were changed.
-func (c *command) changeTickets(ctx context.Context, args []string, done string, change func(*admin.Client, context.Context, uint64) error) error {
+func (c *command) changeTickets(ctx context.Context, args []string, done string, change func(context.Context, *admin.Client, uint64) error) error {
 	var ids []uint64
 	for _, arg := range args {
 		id, err := parseID(arg)
@@ -203,7 +205,7 @@ func (c *command) changeTickets(ctx context.Context, args []string, done string,
 		n := 0
 		var failed error
 		for _, id := range ids {
-			if failed = change(control, ctx, id); failed != nil {
+			if failed = change(ctx, control, id); failed != nil {
 				break
 			}
 			n++

@@ -75,7 +75,7 @@ func (o Options) status(c *Client, _ http.ResponseWriter, r *http.Request) (any,
 	}
 	status.ReadOnly = admissionOf(r).readOnly
 	if c.isMember() {
-		seen, err := c.Cluster(r.Context())
+		seen, err := OpCluster.Call(r.Context(), c, None{})
 		if err != nil {
 			return nil, err
 		}

@@ -175,11 +175,6 @@ func (c *Client) do(ctx context.Context, a call) error {
 // Status returns the bridge's current status.
 func (c *Client) Status(ctx context.Context) (Status, error) { return OpStatus.Call(ctx, c, None{}) }
 
-// History returns samples of the last hour.
-func (c *Client) History(ctx context.Context) (History, error) {
-	return OpHistory.Call(ctx, c, None{})
-}
-
 // Reload reloads the configuration. If it returns ErrConfiguration, the configuration is
 // invalid. After any error, nothing was changed.
 func (c *Client) Reload(ctx context.Context) (Reloaded, error) {
@@ -199,16 +194,6 @@ func (refused) Is(target error) bool { return target == ErrConfiguration }
 // Unwrap returns the problem.
 func (r refused) Unwrap() error { return r.problem }
 
-// Pause stops delivery to a sink until Resume is called; a pause outlasts restarts.
-func (c *Client) Pause(ctx context.Context, sink string) error {
-	return OpPause.Do(ctx, c, OfSink{sink})
-}
-
-// Resume ends a pause, and retries at once whatever waits for a later attempt.
-func (c *Client) Resume(ctx context.Context, sink string) error {
-	return OpResume.Do(ctx, c, OfSink{sink})
-}
-
 // Replay queues for redelivery the events of the journal that r selects and that the sink has
 // already completed. It returns their number.
 func (c *Client) Replay(ctx context.Context, sink string, r Replay) (uint64, error) {
@@ -220,11 +205,6 @@ func (c *Client) Replay(ctx context.Context, sink string, r Replay) (uint64, err
 // stream was never read.
 func (c *Client) Rewind(ctx context.Context, source checkpoint.Source, to time.Time) error {
 	return OpRewind.Do(ctx, c, RewindRequest{source.Appliance, source.Stream, to})
-}
-
-// Detection returns what is known about a detection of an appliance.
-func (c *Client) Detection(ctx context.Context, appliance string, id int64) (Detection, error) {
-	return OpDetection.Call(ctx, c, DetectionRequest{appliance, id})
 }
 
 // Dead returns at most limit dead letters of an owner whose keys follow after, in the order of
@@ -311,57 +291,4 @@ func (c *Client) Commands(ctx context.Context, f checkpoint.CommandFilter, after
 func (c *Client) Command(ctx context.Context, id uint64) (checkpoint.Command, error) {
 	command, err := OpCommand.Call(ctx, c, OfCommand{id})
 	return command.stored(), err
-}
-
-// RetryCommand makes a rejected ticket command pending again. It returns ErrNotRejected if the
-// command was not rejected.
-func (c *Client) RetryCommand(ctx context.Context, id uint64) error {
-	return OpRetryCommand.Do(ctx, c, OfCommand{id})
-}
-
-// DropCommand deletes a ticket command. A pending one is not carried out.
-func (c *Client) DropCommand(ctx context.Context, id uint64) error {
-	return OpDropCommand.Do(ctx, c, OfCommand{id})
-}
-
-// Forget deletes the cursor, the dead letters and the queued redeliveries of a sink. It returns
-// an error if the sink is configured.
-func (c *Client) Forget(ctx context.Context, sink string) error {
-	return OpForget.Do(ctx, c, OfSink{sink})
-}
-
-// Rename moves what Forget would delete to another name. It returns an error if a sink of
-// either name is configured, or the state keeps something under the new one.
-func (c *Client) Rename(ctx context.Context, sink, to string) error {
-	return OpRename.Do(ctx, c, RenameRequest{OfSink{sink}, to})
-}
-
-// ForgetAppliance deletes the positions of an appliance's streams, and what sources and sinks
-// remember about it, so that its streams begin at their start. It returns an error while it is
-// polled, or ticket commands for it are pending.
-func (c *Client) ForgetAppliance(ctx context.Context, name string) error {
-	return OpForgetAppliance.Do(ctx, c, ForgetRequest{Appliance: name})
-}
-
-// ForgetIdentity deletes the finding that another appliance answers under a name, and the
-// identity that it was compared with.
-func (c *Client) ForgetIdentity(ctx context.Context, name string) error {
-	return OpForgetAppliance.Do(ctx, c, ForgetRequest{Appliance: name, Identity: true})
-}
-
-// Cluster returns the state of the cluster.
-func (c *Client) Cluster(ctx context.Context) (Cluster, error) { return OpCluster.Call(ctx, c, None{}) }
-
-// Handover stops the pipelines of the shards cleanly and lets the next member take them. It
-// returns when that member owns them, and an error if no other member follows one of them and
-// catches up soon.
-func (c *Client) Handover(ctx context.Context, what Handover) error {
-	return OpHandover.Do(ctx, c, what)
-}
-
-// Recover continues the log of a shard from the copy of a member, which has as much of it as the
-// member can read. What the log has beyond that is lost. It returns when the shard can be owned
-// again, and an error if a member owns it.
-func (c *Client) Recover(ctx context.Context, what Recovery) error {
-	return OpRecover.Do(ctx, c, what)
 }

@@ -50,7 +50,7 @@ func TestClientHistory(t *testing.T) {
 		Sinks:   []admin.SinkHistory{{Sink: "lake", EventsPerSecond: []*float64{nil, nil}, LagEvents: []*uint64{nil, new(uint64(1 << 60))}, LagSeconds: []*float64{new(2.0), nil}}},
 	}
 	client, server := serve(t, c)
-	got, err := client.History(t.Context())
+	got, err := admin.OpHistory.Call(t.Context(), client, admin.None{})
 	if err != nil || !reflect.DeepEqual(got, c.history) {
 		t.Errorf("%+v (%v), want %+v", got, err, c.history)
 	}
@@ -61,7 +61,7 @@ func TestClientHistory(t *testing.T) {
 		t.Errorf("%s, want %s", body, want)
 	}
 	c.err = admin.ErrNotRunning
-	if _, err := client.History(t.Context()); err == nil || err.Error() != admin.ErrNotRunning.Error() {
+	if _, err := admin.OpHistory.Call(t.Context(), client, admin.None{}); err == nil || err.Error() != admin.ErrNotRunning.Error() {
 		t.Errorf("%v, want that the bridge does not run", err)
 	}
 }
@@ -90,13 +90,13 @@ func TestClientDelivery(t *testing.T) {
 		require.NoError(t, err)
 		return !stats.Sinks["lake"].PausedSince.IsZero()
 	}
-	if err := client.Pause(ctx, "lake"); err != nil || !paused() {
+	if err := admin.OpPause.Do(ctx, client, admin.OfSink{Sink: "lake"}); err != nil || !paused() {
 		t.Errorf("paused %t (%v), want true", paused(), err)
 	}
-	if err := client.Resume(ctx, "lake"); err != nil || paused() {
+	if err := admin.OpResume.Do(ctx, client, admin.OfSink{Sink: "lake"}); err != nil || paused() {
 		t.Errorf("paused %t (%v), want false", paused(), err)
 	}
-	for _, err := range []error{client.Pause(ctx, "a/../b"), client.Resume(ctx, "..")} {
+	for _, err := range []error{admin.OpPause.Do(ctx, client, admin.OfSink{Sink: "a/../b"}), admin.OpResume.Do(ctx, client, admin.OfSink{Sink: ".."})} {
 		if !errors.Is(err, admin.ErrUnknown) || !strings.Contains(err.Error(), "sink/") {
 			t.Errorf("%v, want that the sink is unknown", err)
 		}

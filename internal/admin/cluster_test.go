@@ -55,7 +55,7 @@ var twoMembers = admin.Cluster{
 
 func TestClientCluster(t *testing.T) {
 	client, server := serveCluster(t, &cluster{state: twoMembers})
-	got, err := client.Cluster(t.Context())
+	got, err := admin.OpCluster.Call(t.Context(), client, admin.None{})
 	if err != nil || !reflect.DeepEqual(got, twoMembers) {
 		t.Errorf("%+v (%v), want %+v", got, err, twoMembers)
 	}
@@ -78,7 +78,7 @@ func TestClientHandover(t *testing.T) {
 	client, server := serveCluster(t, c)
 	want := []admin.Handover{{Member: "a"}, {Shard: new(0)}}
 	for _, what := range want {
-		if err := client.Handover(t.Context(), what); err != nil {
+		if err := admin.OpHandover.Do(t.Context(), client, what); err != nil {
 			t.Error(err)
 		}
 	}
@@ -86,7 +86,7 @@ func TestClientHandover(t *testing.T) {
 		t.Errorf("%+v, want %+v", c.handovers, want)
 	}
 	c.err = fmt.Errorf("%w member %q", admin.ErrUnknown, "z")
-	if err := client.Handover(t.Context(), admin.Handover{Member: "z"}); !errors.Is(err, admin.ErrUnknown) || !strings.Contains(err.Error(), `"z"`) {
+	if err := admin.OpHandover.Do(t.Context(), client, admin.Handover{Member: "z"}); !errors.Is(err, admin.ErrUnknown) || !strings.Contains(err.Error(), `"z"`) {
 		t.Errorf("%v, want that the member is unknown", err)
 	}
 	c.err = errors.New("no other member follows it")
@@ -110,7 +110,7 @@ func TestClientRecover(t *testing.T) {
 	c := &cluster{}
 	client, server := serveCluster(t, c)
 	want := admin.Recovery{Shard: new(0), From: "b"}
-	if err := client.Recover(t.Context(), want); err != nil {
+	if err := admin.OpRecover.Do(t.Context(), client, want); err != nil {
 		t.Error(err)
 	}
 	for _, body := range []string{`{}`, `{"from":"b"}`, `{"shard":0}`, `{"shard":0,"from":""}`} {

@@ -20,8 +20,8 @@ func TestClientMaintenance(t *testing.T) {
 	c := newControl(t)
 	client, server := serve(t, c)
 	all := func() error {
-		return errors.Join(client.Forget(t.Context(), "lake"), client.Rename(t.Context(), "lake", "sea"),
-			client.ForgetAppliance(t.Context(), "hq"), client.ForgetIdentity(t.Context(), "hq"))
+		return errors.Join(admin.OpForget.Do(t.Context(), client, admin.OfSink{Sink: "lake"}), admin.OpRename.Do(t.Context(), client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "lake"}, To: "sea"}),
+			admin.OpForgetAppliance.Do(t.Context(), client, admin.ForgetRequest{Appliance: "hq"}), admin.OpForgetAppliance.Do(t.Context(), client, admin.ForgetRequest{Appliance: "hq", Identity: true}))
 	}
 	if err := all(); err != nil {
 		t.Error(err)

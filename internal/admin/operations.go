@@ -13,7 +13,7 @@ import (
 
 // The operations. They return ErrUnknown if the appliance, stream, sink, dead letter or command
 // does not exist, and ErrNotRunning if they require a running bridge and the bridge does not
-// run. The methods of Client call them.
+// run. A Client has methods for those whose requests or answers are not what callers hold.
 var (
 	OpStatus  = get[None, Status]("/status")
 	OpHistory = get[None, History]("/history")
@@ -23,17 +23,25 @@ var (
 	OpRewind  = act[RewindRequest]("/rewind")
 	OpVerify  = post[VerifyRequest, []poller.Verification]("/verify")
 
+	// A pause outlasts restarts. OpResume also retries at once whatever waits for a later attempt.
 	OpPause  = act[OfSink]("/sinks/{sink}/pause")
 	OpResume = act[OfSink]("/sinks/{sink}/resume")
 	OpReplay = post[ReplayRequest, Replayed]("/sinks/{sink}/replay")
+	// OpForget deletes the cursor, the dead letters and the queued redeliveries of a sink, and
+	// OpRename moves them to another name. They fail if a sink of such a name is configured.
 	OpForget = change[OfSink]("/sinks/{sink}/forget")
 	OpRename = change[RenameRequest]("/sinks/{sink}/rename")
 
+	// OpForgetAppliance deletes the positions of an appliance's streams, and what sources and
+	// sinks remember about it, so that its streams begin at their start. It fails while the
+	// appliance is polled, or ticket commands for it are pending.
 	OpForgetAppliance = change[ForgetRequest]("/appliances/{appliance}/forget")
 	OpDetection       = get[DetectionRequest, Detection]("/appliances/{appliance}/detections/{id}")
 
-	OpCommands     = get[CommandsRequest, CommandPage]("/tickets")
-	OpCommand      = get[OfCommand, TicketCommand]("/tickets/{id}")
+	OpCommands = get[CommandsRequest, CommandPage]("/tickets")
+	OpCommand  = get[OfCommand, TicketCommand]("/tickets/{id}")
+	// OpRetryCommand returns ErrNotRejected if the command was not rejected. A pending one that
+	// is dropped is not carried out.
 	OpRetryCommand = act[OfCommand]("/tickets/{id}/retry")
 	OpDropCommand  = Action[OfCommand]{remove[OfCommand, None]("/tickets/{id}")}
 
@@ -44,7 +52,11 @@ var (
 	OpRequeue    = post[Selection, Requeued]("/sinks/{sink}/requeue")
 	OpDropDead   = remove[Selection, Dropped]("/sinks/{sink}/dead", "/appliances/{appliance}/dead")
 
-	// Members of a cluster carry these out.
+	// Members of a cluster carry these out. OpHandover stops the pipelines of the shards cleanly,
+	// and returns when the next member owns them; it fails if no other member follows one of
+	// them and catches up soon. OpRecover continues the log of a shard from the copy of a member:
+	// what the log has beyond that is lost. It returns when the shard can be owned again, and
+	// fails if a member owns it.
 	OpCluster  = get[None, Cluster]("/cluster")
 	OpHandover = change[Handover]("/cluster/handover")
 	OpRecover  = change[Recovery]("/cluster/recover")

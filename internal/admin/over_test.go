@@ -58,7 +58,7 @@ func TestClientOverNATS(t *testing.T) {
 	if n, err := client.Requeue(ctx, "lake", nil); n != 3 || err != nil {
 		t.Errorf("%d requeued (%v), want 3", n, err)
 	}
-	if err := client.Pause(ctx, "a/../b"); !errors.Is(err, admin.ErrUnknown) {
+	if err := admin.OpPause.Do(ctx, client, admin.OfSink{Sink: "a/../b"}); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("%v, want ErrUnknown", err)
 	}
 	var copied bytes.Buffer
@@ -91,7 +91,7 @@ func TestUnavailable(t *testing.T) {
 	inner := serveOverNATS(t, c)
 	forwarded := make(admin.Operations)
 	admin.OpHistory.By(forwarded, func(ctx context.Context, _ admin.None) (admin.History, error) {
-		h, err := inner.History(ctx)
+		h, err := admin.OpHistory.Call(ctx, inner, admin.None{})
 		return h, fmt.Errorf("asked: %w", err)
 	})
 	_, server := serveWith(t, handlerOf(admin.NewLocal(forwarded)))
@@ -99,10 +99,10 @@ func TestUnavailable(t *testing.T) {
 	if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") != "5" || !strings.Contains(body, `"detail":"asked: shard 03: no member owns it: not available now`) {
 		t.Errorf("%s, Retry-After %q: %s", answer.Status, answer.Header.Get("Retry-After"), body)
 	}
-	if _, err := inner.History(t.Context()); !errors.Is(err, admin.ErrUnavailable) {
+	if _, err := admin.OpHistory.Call(t.Context(), inner, admin.None{}); !errors.Is(err, admin.ErrUnavailable) {
 		t.Errorf("%v, want ErrUnavailable", err)
 	}
-	if err := admin.NewClientOver(broken{}).Pause(t.Context(), "lake"); err == nil || err.Error() != "no way there" {
+	if err := admin.OpPause.Do(t.Context(), admin.NewClientOver(broken{}), admin.OfSink{Sink: "lake"}); err == nil || err.Error() != "no way there" {
 		t.Errorf("%v, want the transport's error", err)
 	}
 }

@@ -369,22 +369,22 @@ func TestClientTicketCommands(t *testing.T) {
 		!bytes.Equal(one.Body, put[1].Body) || !one.Accepted.Equal(put[1].Accepted) || one.Subject != "SEC-0" || one.Appliance != "dc" {
 		t.Errorf("%+v (%v)", one, err)
 	}
-	if err := client.RetryCommand(ctx, stored[0].ID); err == nil || !strings.Contains(err.Error(), "only a rejected command") {
+	if err := admin.OpRetryCommand.Do(ctx, client, admin.OfCommand{ID: stored[0].ID}); err == nil || !strings.Contains(err.Error(), "only a rejected command") {
 		t.Errorf("a pending one is retried: %v", err)
 	}
-	if err := client.RetryCommand(ctx, rejected); err != nil {
+	if err := admin.OpRetryCommand.Do(ctx, client, admin.OfCommand{ID: rejected}); err != nil {
 		t.Error(err)
 	}
 	if one, err := client.Command(ctx, rejected); err != nil || one.State != checkpoint.CommandPending {
 		t.Errorf("%+v (%v), want it pending again", one, err)
 	}
-	if err := client.DropCommand(ctx, rejected); err != nil {
+	if err := admin.OpDropCommand.Do(ctx, client, admin.OfCommand{ID: rejected}); err != nil {
 		t.Error(err)
 	}
 	for name, err := range map[string]error{
 		"show": func() error { _, err := client.Command(ctx, rejected); return err }(),
-		"try":  client.RetryCommand(ctx, rejected),
-		"drop": client.DropCommand(ctx, rejected),
+		"try":  admin.OpRetryCommand.Do(ctx, client, admin.OfCommand{ID: rejected}),
+		"drop": admin.OpDropCommand.Do(ctx, client, admin.OfCommand{ID: rejected}),
 	} {
 		if !errors.Is(err, admin.ErrUnknown) {
 			t.Errorf("%s a dropped one: %v", name, err)

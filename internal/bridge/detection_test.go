@@ -24,7 +24,7 @@ func TestADetectionIsFoundWithItsDeliveries(t *testing.T) {
 	full.Answer(http.StatusNotFound)
 	r := run(t, yaml)
 	c := r.control(t)
-	require.NoError(t, c.Pause(t.Context(), "off"))
+	require.NoError(t, admin.OpPause.Do(t.Context(), c, admin.OfSink{Sink: "off"}))
 	await(t, "the backlog", func() bool { return soc.count("") == 30 })
 	d := a.Generate()
 	a.Add(d)
@@ -44,7 +44,7 @@ func TestADetectionIsFoundWithItsDeliveries(t *testing.T) {
 	}
 	await(t, "the version with the ticket", func() bool {
 		var err error
-		if found, err = c.Detection(t.Context(), "hq", id); err != nil {
+		if found, err = admin.OpDetection.Call(t.Context(), c, admin.DetectionRequest{Appliance: "hq", ID: id}); err != nil {
 			t.Fatal(err)
 		}
 		n := len(found.Versions)
@@ -73,12 +73,12 @@ func TestADetectionIsFoundWithItsDeliveries(t *testing.T) {
 		appliance string
 		id        int64
 	}{"an appliance that is not configured": {"nowhere", id}, "a detection that was not seen": {"hq", 1 << 60}, "no detection": {"hq", 0}} {
-		if _, err := c.Detection(t.Context(), what.appliance, what.id); !errors.Is(err, admin.ErrUnknown) {
+		if _, err := admin.OpDetection.Call(t.Context(), c, admin.DetectionRequest{Appliance: what.appliance, ID: what.id}); !errors.Is(err, admin.ErrUnknown) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	r.stop()
-	stopped, err := openOffline(t, yaml).Detection(t.Context(), "hq", id)
+	stopped, err := admin.OpDetection.Call(t.Context(), openOffline(t, yaml).Client, admin.DetectionRequest{Appliance: "hq", ID: id})
 	if err != nil || len(stopped.Versions) != len(found.Versions) {
 		t.Errorf("while the bridge is stopped: %+v (%v)", stopped, err)
 	}
@@ -96,7 +96,7 @@ func TestADetectionIsFoundInDeadLettersAfterTheJournalWasTrimmed(t *testing.T) {
 		s, err := c.Status(t.Context())
 		return err == nil && s.Sinks[0].DeadLetters == 3 && s.State.Journal.Events == 0
 	})
-	d, err := c.Detection(t.Context(), "hq", id)
+	d, err := admin.OpDetection.Call(t.Context(), c, admin.DetectionRequest{Appliance: "hq", ID: id})
 	if err != nil || len(d.Versions) != 1 || d.Versions[0].Journalled {
 		t.Fatalf("%+v, %v", d, err)
 	}
@@ -109,7 +109,7 @@ func TestADetectionIsFoundInDeadLettersAfterTheJournalWasTrimmed(t *testing.T) {
 	if n, err := c.DropDead(t.Context(), "sink/soc", nil); n != 3 || err != nil {
 		t.Fatal(n, err)
 	}
-	if d, err = c.Detection(t.Context(), "hq", id); err != nil || len(d.Versions) != 0 || d.Seen == nil {
+	if d, err = admin.OpDetection.Call(t.Context(), c, admin.DetectionRequest{Appliance: "hq", ID: id}); err != nil || len(d.Versions) != 0 || d.Seen == nil {
 		t.Errorf("without dead letters: %+v, %v", d, err)
 	}
 }

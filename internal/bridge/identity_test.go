@@ -131,7 +131,7 @@ func TestAnotherApplianceUnderTheSameNameIsReportedOnce(t *testing.T) {
 				if replacedOf(t, state) == nil {
 					t.Error("the state does not have it without a bridge")
 				}
-				return state.ForgetAppliance(t.Context(), "hq")
+				return admin.OpForgetAppliance.Do(t.Context(), state, admin.ForgetRequest{Appliance: "hq"})
 			})
 			// Its data from before the replacement is no longer hidden.
 			second.AddBacklog(known, 240*time.Hour)
@@ -191,7 +191,9 @@ func TestADroppedReportKeepsTheStreamsPositions(t *testing.T) {
 	r = run(t, yaml)
 	await(t, "the report", func() bool { return r.log.hasLine(replacedLine) })
 	r.stop()
-	whileStopped(t, yaml, func(state *admin.Client) error { return state.ForgetIdentity(t.Context(), "hq") })
+	whileStopped(t, yaml, func(state *admin.Client) error {
+		return admin.OpForgetAppliance.Do(t.Context(), state, admin.ForgetRequest{Appliance: "hq", Identity: true})
+	})
 	a.AddMany(1)
 	r = runUntilLooked(t, yaml, a)
 	await(t, "the new events", func() bool { return book.Received("soc") == 21 })

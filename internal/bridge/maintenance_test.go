@@ -19,8 +19,8 @@ func TestARunningBridgeForgetsAndRenamesWhatIsNotConfigured(t *testing.T) {
 	client, ctx := clientOf(t, r.Bridge), t.Context()
 
 	for what, err := range map[string]error{
-		"soc was forgotten": client.Forget(ctx, "soc"), "soc was renamed": client.Rename(ctx, "soc", "new"),
-		"it was renamed to other": client.Rename(ctx, "soc", "other"), "hq was forgotten": client.ForgetAppliance(ctx, "hq"),
+		"soc was forgotten": admin.OpForget.Do(ctx, client, admin.OfSink{Sink: "soc"}), "soc was renamed": admin.OpRename.Do(ctx, client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "new"}),
+		"it was renamed to other": admin.OpRename.Do(ctx, client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "other"}), "hq was forgotten": admin.OpForgetAppliance.Do(ctx, client, admin.ForgetRequest{Appliance: "hq"}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "configuration has") {
 			t.Errorf("%s while it is configured: %v", what, err)
@@ -28,26 +28,26 @@ func TestARunningBridgeForgetsAndRenamesWhatIsNotConfigured(t *testing.T) {
 	}
 	r.reload(t, strings.Replace(strings.Replace(both, webhookSink("soc", soc.URL), "", 1), "name: hq", "name: dc", 1))
 
-	if err := client.Rename(ctx, "soc", "other"); err == nil || !strings.Contains(err.Error(), "the sink other is configured") {
+	if err := admin.OpRename.Do(ctx, client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "other"}); err == nil || !strings.Contains(err.Error(), "the sink other is configured") {
 		t.Errorf("soc was renamed to a sink that is configured: %v", err)
 	}
-	if err := client.Rename(ctx, "soc", "new"); err != nil {
+	if err := admin.OpRename.Do(ctx, client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "new"}); err != nil {
 		t.Error(err)
 	}
 	sinkStatus(t, client, "new")
-	if err := client.Forget(ctx, "new"); err != nil {
+	if err := admin.OpForget.Do(ctx, client, admin.OfSink{Sink: "new"}); err != nil {
 		t.Error(err)
 	}
-	if err := client.Forget(ctx, "new"); !errors.Is(err, admin.ErrUnknown) {
+	if err := admin.OpForget.Do(ctx, client, admin.OfSink{Sink: "new"}); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("a sink was forgotten twice: %v", err)
 	}
-	if err := client.ForgetAppliance(ctx, "hq"); err != nil {
+	if err := admin.OpForgetAppliance.Do(ctx, client, admin.ForgetRequest{Appliance: "hq"}); err != nil {
 		t.Error(err)
 	}
-	if err := client.ForgetAppliance(ctx, "hq"); !errors.Is(err, admin.ErrUnknown) {
+	if err := admin.OpForgetAppliance.Do(ctx, client, admin.ForgetRequest{Appliance: "hq"}); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("an appliance was forgotten twice: %v", err)
 	}
-	if err := client.ForgetIdentity(ctx, "nobody"); !errors.Is(err, admin.ErrUnknown) {
+	if err := admin.OpForgetAppliance.Do(ctx, client, admin.ForgetRequest{Appliance: "nobody", Identity: true}); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("the identity of nobody was forgotten: %v", err)
 	}
 

@@ -106,10 +106,10 @@ func (c *clusterConnection) ofAll() *admin.Client {
 		if what.Shard != nil && *what.Shard >= 0 && *what.Shard < len(seen.Shards) {
 			to = seen.Shards[*what.Shard].Owner
 		}
-		return at(seen, to).Handover(ctx, what)
+		return admin.OpHandover.Do(ctx, at(seen, to), what)
 	})
 	admin.OpRecover.By(all, func(ctx context.Context, what admin.Recovery) error {
-		return at(c.node.Cluster(), what.From).Recover(ctx, what)
+		return admin.OpRecover.Do(ctx, at(c.node.Cluster(), what.From), what)
 	})
 	return own.With(all)
 }

@@ -68,7 +68,7 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 		if err := f.Tail(t.Context(), admin.From{}, nil); !errors.Is(err, admin.ErrNotRunning) {
 			t.Errorf("%v", err)
 		}
-		if _, err := f.History(t.Context()); !errors.Is(err, admin.ErrNotRunning) {
+		if _, err := admin.OpHistory.Call(t.Context(), f.Client, admin.None{}); !errors.Is(err, admin.ErrNotRunning) {
 			t.Errorf("%v", err)
 		}
 		if _, err := f.Reload(t.Context()); !errors.Is(err, admin.ErrNotRunning) {
@@ -77,11 +77,11 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 	})
 	t.Run("a sink is paused for the next run", func(t *testing.T) {
 		f := openOffline(t, yaml)
-		require.NoError(t, f.Pause(t.Context(), "soc"))
+		require.NoError(t, admin.OpPause.Do(t.Context(), f.Client, admin.OfSink{Sink: "soc"}))
 		if s := sinkStatus(t, f.Client, "soc"); s.State != "paused" || s.Since.IsZero() {
 			t.Errorf("%+v", s)
 		}
-		require.NoError(t, f.Resume(t.Context(), "soc"))
+		require.NoError(t, admin.OpResume.Do(t.Context(), f.Client, admin.OfSink{Sink: "soc"}))
 	})
 	t.Run("events are queued for the next run", func(t *testing.T) {
 		f := openOffline(t, yaml)
@@ -105,17 +105,17 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 	})
 	t.Run("a sink that is configured is neither forgotten nor renamed", func(t *testing.T) {
 		f := openOffline(t, yaml)
-		if err := f.Forget(t.Context(), "soc"); err == nil || !strings.Contains(err.Error(), "remove it there first") {
+		if err := admin.OpForget.Do(t.Context(), f.Client, admin.OfSink{Sink: "soc"}); err == nil || !strings.Contains(err.Error(), "remove it there first") {
 			t.Errorf("%v", err)
 		}
-		if err := f.Rename(t.Context(), "soc", "other"); err == nil || !strings.Contains(err.Error(), "rename it there first") {
+		if err := admin.OpRename.Do(t.Context(), f.Client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "other"}); err == nil || !strings.Contains(err.Error(), "rename it there first") {
 			t.Errorf("%v", err)
 		}
 	})
 	t.Run("a sink renamed in the configuration continues at its cursor", func(t *testing.T) {
 		renamed := strings.Replace(yaml, "name: soc", "name: siem", 1)
 		f := openOffline(t, renamed)
-		require.NoError(t, f.Rename(t.Context(), "soc", "siem"))
+		require.NoError(t, admin.OpRename.Do(t.Context(), f.Client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "siem"}))
 		require.NoError(t, f.Close())
 		r := run(t, renamed)
 		await(t, "the queued events", func() bool { return soc.redelivered() == 12 })
@@ -126,8 +126,8 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 	})
 	t.Run("a sink can be forgotten only once", func(t *testing.T) {
 		f := openOffline(t, yaml)
-		require.NoError(t, f.Forget(t.Context(), "away"))
-		if err := f.Forget(t.Context(), "away"); !errors.Is(err, admin.ErrUnknown) {
+		require.NoError(t, admin.OpForget.Do(t.Context(), f.Client, admin.OfSink{Sink: "away"}))
+		if err := admin.OpForget.Do(t.Context(), f.Client, admin.OfSink{Sink: "away"}); !errors.Is(err, admin.ErrUnknown) {
 			t.Errorf("%v", err)
 		}
 	})

@@ -42,7 +42,7 @@ func TestAPausedSinkStaysPausedOverARestart(t *testing.T) {
 	yaml := configuration(t, url, webhookSink("soc", soc.URL)+webhookSink("other", other.URL))
 	r := run(t, yaml)
 	await(t, "the backlog", func() bool { return soc.count("") == 10 && other.count("") == 10 })
-	require.NoError(t, r.control(t).Pause(t.Context(), "soc"))
+	require.NoError(t, admin.OpPause.Do(t.Context(), r.control(t), admin.OfSink{Sink: "soc"}))
 	for range 2 {
 		a.AddMany(5)
 		await(t, "what is new at the other sink", func() bool { return other.count("")%10 == 5 || other.count("") == 20 })
@@ -62,7 +62,7 @@ func TestAPausedSinkStaysPausedOverARestart(t *testing.T) {
 	if s := sinkStatus(t, r.control(t), "soc"); s.State != "paused" || s.LagEvents != 10 {
 		t.Errorf("%+v", s)
 	}
-	require.NoError(t, r.control(t).Resume(t.Context(), "soc"))
+	require.NoError(t, admin.OpResume.Do(t.Context(), r.control(t), admin.OfSink{Sink: "soc"}))
 	await(t, "the new events", func() bool { return soc.count("") == 20 })
 	soc.refuseDuplicates(t)
 }
@@ -140,8 +140,8 @@ func TestUnknownNames(t *testing.T) {
 			_, err := c.Replay(t.Context(), "sco", admin.Replay{Since: time.Now()})
 			return err
 		},
-		"a sink to pause":  func(c *admin.Client) error { return c.Pause(t.Context(), "sco") },
-		"a sink to resume": func(c *admin.Client) error { return c.Resume(t.Context(), "sco") },
+		"a sink to pause":  func(c *admin.Client) error { return admin.OpPause.Do(t.Context(), c, admin.OfSink{Sink: "sco"}) },
+		"a sink to resume": func(c *admin.Client) error { return admin.OpResume.Do(t.Context(), c, admin.OfSink{Sink: "sco"}) },
 		"a stream to rewind": func(c *admin.Client) error {
 			return c.Rewind(t.Context(), checkpoint.Source{Appliance: "hq", Stream: "records/x"}, time.Now())
 		},
@@ -177,7 +177,7 @@ func TestDeadLettersThatFillTheirShareHaltTheSinkUntilThereIsSpace(t *testing.T)
 		t.Errorf("%d %s", status, body)
 	}
 	r.reload(t, strings.Replace(yaml, "12KiB", "1MiB", 1))
-	require.NoError(t, c.Resume(t.Context(), "soc"))
+	require.NoError(t, admin.OpResume.Do(t.Context(), c, admin.OfSink{Sink: "soc"}))
 	await(t, "all of them among the dead letters", func() bool {
 		s := sinkStatus(t, c, "soc")
 		return s.DeadLetters == 6 && s.State == "running"

@@ -118,7 +118,7 @@ func (s *sampled) report(t *testing.T) (admin.Status, admin.History) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := s.Control().History(t.Context())
+	h, err := admin.OpHistory.Call(t.Context(), s.Control(), admin.None{})
 	if err != nil {
 		t.Fatal(err)
 	}

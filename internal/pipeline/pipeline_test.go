@@ -293,7 +293,7 @@ func TestAReloadThatTakesTooLongStopsNoOtherAction(t *testing.T) {
 	<-loading
 	paused, stop := context.WithTimeout(t.Context(), 20*time.Second)
 	defer stop()
-	if err := r.Control().Pause(paused, "soc"); err != nil {
+	if err := admin.OpPause.Do(paused, r.Control(), admin.OfSink{Sink: "soc"}); err != nil {
 		t.Errorf("a sink cannot be paused meanwhile: %v", err)
 	}
 	if err := <-slow; err == nil || !strings.Contains(err.Error(), "takes too long; the attempt continues") {

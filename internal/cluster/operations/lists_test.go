@@ -177,8 +177,8 @@ func TestCommandsOfAnUnavailableShard(t *testing.T) {
 	if err != nil || command.Appliance != c.applianceIn(2) {
 		t.Errorf("%v (%v)", command, err)
 	}
-	check(t, control.RetryCommand(ctx, 1), "shard 01: no member owns it")
-	check(t, control.DropCommand(ctx, 2), "")
+	check(t, admin.OpRetryCommand.Do(ctx, control, admin.OfCommand{ID: 1}), "shard 01: no member owns it")
+	check(t, admin.OpDropCommand.Do(ctx, control, admin.OfCommand{ID: 2}), "")
 	if _, err := control.Command(ctx, 2); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("%v, want ErrUnknown", err)
 	}
@@ -190,8 +190,8 @@ func TestOperationsOnAllShards(t *testing.T) {
 		name string
 		do   func(*admin.Client) error
 	}{
-		{"pause", func(c *admin.Client) error { return c.Pause(ctx, "lake") }},
-		{"resume", func(c *admin.Client) error { return c.Resume(ctx, "lake") }},
+		{"pause", func(c *admin.Client) error { return admin.OpPause.Do(ctx, c, admin.OfSink{Sink: "lake"}) }},
+		{"resume", func(c *admin.Client) error { return admin.OpResume.Do(ctx, c, admin.OfSink{Sink: "lake"}) }},
 		{"replay", func(c *admin.Client) error {
 			n, err := c.Replay(ctx, "lake", admin.Replay{Since: time.Unix(0, 0)})
 			if err == nil && n != 12 {
@@ -249,14 +249,14 @@ func TestOperationsOnOneShard(t *testing.T) {
 	if _, err := control.Verify(ctx, "nowhere", time.Unix(0, 0), noReport); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("%v, want ErrUnknown", err)
 	}
-	d, err := control.Detection(ctx, name, 4711)
+	d, err := admin.OpDetection.Call(ctx, control, admin.DetectionRequest{Appliance: name, ID: 4711})
 	check(t, err, "")
 	if to := d.Versions[0].Sinks; to[0].Key != "02-7" || to[1].Key != "" || d.ID != 4711 {
 		t.Errorf("%+v, want the key of the shard's dead letter", d)
 	}
-	_, err = control.Detection(ctx, c.applianceIn(1), 4711)
+	_, err = admin.OpDetection.Call(ctx, control, admin.DetectionRequest{Appliance: c.applianceIn(1), ID: 4711})
 	check(t, err, "shard 01: no member owns it")
-	if _, err := control.Detection(ctx, "nowhere", 4711); !errors.Is(err, admin.ErrUnknown) {
+	if _, err := admin.OpDetection.Call(ctx, control, admin.DetectionRequest{Appliance: "nowhere", ID: 4711}); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("%v, want ErrUnknown", err)
 	}
 	if err := control.Rewind(ctx, checkpoint.Source{Appliance: "nowhere"}, time.Unix(0, 0)); !errors.Is(err, admin.ErrUnknown) {
@@ -275,19 +275,19 @@ func TestMaintenance(t *testing.T) {
 			control, ctx := c.control(t), t.Context()
 			delete(c.shards[1].paused, "lake")
 			c.shards[2].fail(errors.New("the disk is full"))
-			check(t, control.Rename(ctx, "lake", "sea"), "shard 02: the disk is full; 1 other shard is done: repeat it")
+			check(t, admin.OpRename.Do(ctx, control, admin.RenameRequest{OfSink: admin.OfSink{Sink: "lake"}, To: "sea"}), "shard 02: the disk is full; 1 other shard is done: repeat it")
 			c.shards[2].fail(nil)
-			check(t, control.Rename(ctx, "lake", "sea"), "")
+			check(t, admin.OpRename.Do(ctx, control, admin.RenameRequest{OfSink: admin.OfSink{Sink: "lake"}, To: "sea"}), "")
 			if _, ok := c.shards[2].paused["sea"]; !ok {
 				t.Error("not renamed")
 			}
-			check(t, control.Forget(ctx, "sea"), "")
-			if err := control.Forget(ctx, "sea"); !errors.Is(err, admin.ErrUnknown) {
+			check(t, admin.OpForget.Do(ctx, control, admin.OfSink{Sink: "sea"}), "")
+			if err := admin.OpForget.Do(ctx, control, admin.OfSink{Sink: "sea"}); !errors.Is(err, admin.ErrUnknown) {
 				t.Errorf("%v, want ErrUnknown", err)
 			}
 			name := c.applianceIn(2)
-			check(t, control.ForgetAppliance(ctx, name), "")
-			check(t, control.ForgetIdentity(ctx, name), "")
+			check(t, admin.OpForgetAppliance.Do(ctx, control, admin.ForgetRequest{Appliance: name}), "")
+			check(t, admin.OpForgetAppliance.Do(ctx, control, admin.ForgetRequest{Appliance: name, Identity: true}), "")
 			if want := []string{name, "identity of " + name}; !slices.Equal(c.shards[2].forgotten, want) || len(c.shards[0].forgotten) > 0 {
 				t.Errorf("%q, want %q", c.shards[2].forgotten, want)
 			}

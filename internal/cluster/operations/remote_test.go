@@ -64,7 +64,7 @@ func TestRemoteShards(t *testing.T) {
 	if err != nil || status.State.FileBytes != 300 {
 		t.Errorf("%+v (%v)", status, err)
 	}
-	history, err := control.History(ctx)
+	history, err := admin.OpHistory.Call(ctx, control, admin.None{})
 	if err != nil || len(history.Journal.Bytes) != 1 || *history.Journal.Bytes[0] != 3 {
 		t.Errorf("%+v (%v)", history, err)
 	}
@@ -79,11 +79,11 @@ func TestRemoteShards(t *testing.T) {
 	if !errors.Is(err, enough) {
 		t.Errorf("%v after %v", err, seen)
 	}
-	check(t, control.Pause(ctx, "lake"), "")
+	check(t, admin.OpPause.Do(ctx, control, admin.OfSink{Sink: "lake"}), "")
 	if !c.shards[2].paused["lake"] {
 		t.Error("not paused")
 	}
-	if err := control.Resume(ctx, "nowhere"); !errors.Is(err, admin.ErrUnknown) {
+	if err := admin.OpResume.Do(ctx, control, admin.OfSink{Sink: "nowhere"}); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("%v, want ErrUnknown", err)
 	}
 	if n, err := control.Replay(ctx, "lake", admin.Replay{Since: time.Unix(1, 0)}); n != 6 || err != nil {
@@ -143,7 +143,7 @@ func TestRemoteShards(t *testing.T) {
 
 	stop(1)
 	for _, err := range []error{
-		second(control.Command(ctx, 1)), control.Pause(ctx, "lake"), second(acceptor.Accept(ctx, "", []tickets.Command{{TicketID: "T", Appliance: c.applianceIn(1), Status: "new"}})),
+		second(control.Command(ctx, 1)), admin.OpPause.Do(ctx, control, admin.OfSink{Sink: "lake"}), second(acceptor.Accept(ctx, "", []tickets.Command{{TicketID: "T", Appliance: c.applianceIn(1), Status: "new"}})),
 	} {
 		check(t, err, "shard 01: no member owns it: not available now")
 		if !errors.Is(err, admin.ErrUnavailable) {

@@ -165,7 +165,7 @@ func TestHistory(t *testing.T) {
 		Sinks:   []admin.SinkHistory{{Sink: "lake", EventsPerSecond: f(7), LagEvents: events(8), LagSeconds: f(4)}, {Sink: "other"}},
 	}
 	c.shards[2].fail(errDown)
-	got, err := control.History(t.Context())
+	got, err := admin.OpHistory.Call(t.Context(), control, admin.None{})
 	want := admin.History{
 		StepSeconds: 15, Until: at(100), Journal: admin.JournalHistory{Bytes: bytes(1, 12, 3)},
 		Streams: []admin.StreamHistory{
@@ -183,7 +183,7 @@ func TestHistory(t *testing.T) {
 	for _, s := range c.shards {
 		s.fail(errDown)
 	}
-	if _, err := control.History(t.Context()); !errors.Is(err, admin.ErrUnavailable) {
+	if _, err := admin.OpHistory.Call(t.Context(), control, admin.None{}); !errors.Is(err, admin.ErrUnavailable) {
 		t.Errorf("%v, want ErrUnavailable", err)
 	}
 }
