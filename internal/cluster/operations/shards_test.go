@@ -58,10 +58,21 @@ func (s *shard) fail(err error) {
 	s.err = err
 }
 
-// enter locks the shard and returns its error.
-func (s *shard) enter() (func(), error) {
-	s.mu.Lock()
-	return s.mu.Unlock, s.err
+// serve has an operation carried out while the shard is locked, unless it fails.
+func serve[Req, Answer any](s *shard, all admin.Operations, o admin.Operation[Req, Answer], do func(Req) (Answer, error)) {
+	o.By(all, func(_ context.Context, r Req) (answer Answer, err error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.err != nil {
+			return answer, s.err
+		}
+		return do(r)
+	})
+}
+
+// act is serve for an action.
+func act[Req any](s *shard, all admin.Operations, a admin.Action[Req], do func(Req) error) {
+	serve(s, all, a.Operation, func(r Req) (admin.None, error) { return admin.None{}, do(r) })
 }
 
 func (s *shard) knows(o checkpoint.Owner) error {
@@ -70,101 +81,76 @@ func (s *shard) knows(o checkpoint.Owner) error {
 			return fmt.Errorf("%w sink %q", admin.ErrUnknown, sink)
 		}
 	}
-	return s.err
+	return nil
 }
 
 // client returns a client of the shard.
 func (s *shard) client() *admin.Client {
 	all := make(admin.Operations)
-	admin.OpStatus.By(all, func(context.Context, admin.None) (admin.Status, error) {
-		leave, err := s.enter()
-		defer leave()
-		return s.status, err
+	serve(s, all, admin.OpStatus, func(admin.None) (admin.Status, error) { return s.status, nil })
+	serve(s, all, admin.OpHistory, func(admin.None) (admin.History, error) { return s.history, nil })
+	serve(s, all, admin.OpVerify, func(admin.VerifyRequest) ([]poller.Verification, error) { return s.verified, nil })
+	serve(s, all, admin.OpDead, s.listDead)
+	serve(s, all, admin.OpDeadGroups, s.deadGroups)
+	serve(s, all, admin.OpDeadLetter, s.deadLetter)
+	serve(s, all, admin.OpDetection, s.detection)
+	serve(s, all, admin.OpCommands, s.listCommands)
+	serve(s, all, admin.OpCommand, s.command)
+	serve(s, all, admin.OpDropDead, func(r admin.Selection) (admin.Dropped, error) {
+		n, err := s.drop(r)
+		return admin.Dropped{N: n}, err
 	})
-	admin.OpHistory.By(all, func(context.Context, admin.None) (admin.History, error) {
-		leave, err := s.enter()
-		defer leave()
-		return s.history, err
+	serve(s, all, admin.OpRequeue, func(r admin.Selection) (admin.Requeued, error) {
+		n, err := s.drop(r)
+		return admin.Requeued{N: n}, err
 	})
-	admin.OpTail.By(all, func(ctx context.Context, r admin.TailRequest) error {
-		leave, err := s.enter()
-		leave()
-		if err != nil {
-			return err
-		}
-		return s.tail(ctx, r.From, r.Yield)
+	serve(s, all, admin.OpReplay, func(r admin.ReplayRequest) (admin.Replayed, error) {
+		return admin.Replayed{Events: s.replayed}, s.knows(checkpoint.SinkOwner(r.Sink))
 	})
-	admin.OpBackup.By(all, func(_ context.Context, r admin.BackupRequest) error {
-		leave, err := s.enter()
-		defer leave()
-		if err != nil {
-			return err
-		}
-		_, err = io.WriteString(r.To, s.backup)
-		return err
-	})
-	admin.OpRewind.By(all, func(_ context.Context, r admin.RewindRequest) error {
-		leave, err := s.enter()
-		defer leave()
+	serve(s, all, admin.OpLocate, func(r admin.LocateRequest) ([]string, error) { return s.locate(r.Ask), nil })
+	serve(s, all, admin.OpAccept, func(r admin.AcceptRequest) ([]checkpoint.Acceptance, error) { return s.accept(r.Stored()...), nil })
+	act(s, all, admin.OpPause, func(r admin.OfSink) error { return s.pause(r.Sink, true) })
+	act(s, all, admin.OpResume, func(r admin.OfSink) error { return s.pause(r.Sink, false) })
+	act(s, all, admin.OpForget, func(r admin.OfSink) error { return s.forget(r.Sink, "") })
+	act(s, all, admin.OpRename, func(r admin.RenameRequest) error { return s.forget(r.Sink, r.To) })
+	act(s, all, admin.OpRewind, func(r admin.RewindRequest) error {
 		s.rewound = checkpoint.Source{Appliance: r.Appliance, Stream: r.Stream}
+		return nil
+	})
+	act(s, all, admin.OpBackup, func(r admin.BackupRequest) error {
+		_, err := io.WriteString(r.To, s.backup)
 		return err
 	})
-	admin.OpVerify.By(all, func(context.Context, admin.VerifyRequest) ([]poller.Verification, error) {
-		leave, err := s.enter()
-		defer leave()
-		return s.verified, err
-	})
-	admin.OpReplay.By(all, func(_ context.Context, r admin.ReplayRequest) (admin.Replayed, error) {
-		leave, _ := s.enter()
-		defer leave()
-		if err := s.knows(checkpoint.SinkOwner(r.Sink)); err != nil {
-			return admin.Replayed{}, err
-		}
-		return admin.Replayed{Events: s.replayed}, nil
-	})
-	admin.OpPause.By(all, func(_ context.Context, r admin.OfSink) error { return s.pause(r.Sink, true) })
-	admin.OpResume.By(all, func(_ context.Context, r admin.OfSink) error { return s.pause(r.Sink, false) })
-	admin.OpForget.By(all, func(_ context.Context, r admin.OfSink) error { return s.forget(r.Sink, "") })
-	admin.OpRename.By(all, func(_ context.Context, r admin.RenameRequest) error { return s.forget(r.Sink, r.To) })
-	admin.OpForgetAppliance.By(all, func(_ context.Context, r admin.ForgetRequest) error {
-		leave, err := s.enter()
-		defer leave()
+	act(s, all, admin.OpForgetAppliance, func(r admin.ForgetRequest) error {
 		name := r.Appliance
 		if r.Identity {
 			name = "identity of " + name
 		}
 		s.forgotten = append(s.forgotten, name)
+		return nil
+	})
+	act(s, all, admin.OpRetryCommand, func(r admin.OfCommand) error {
+		_, err := s.command(r)
 		return err
 	})
-	admin.OpDead.By(all, s.listDead)
-	admin.OpDeadGroups.By(all, s.deadGroups)
-	admin.OpDeadLetter.By(all, s.deadLetter)
-	admin.OpDropDead.By(all, func(_ context.Context, r admin.Selection) (admin.Dropped, error) {
-		n, err := s.drop(r)
-		return admin.Dropped{N: n}, err
-	})
-	admin.OpRequeue.By(all, func(_ context.Context, r admin.Selection) (admin.Requeued, error) {
-		n, err := s.drop(r)
-		return admin.Requeued{N: n}, err
-	})
-	admin.OpDetection.By(all, s.detection)
-	admin.OpCommands.By(all, s.listCommands)
-	admin.OpCommand.By(all, s.command)
-	admin.OpRetryCommand.By(all, func(ctx context.Context, r admin.OfCommand) error {
-		_, err := s.command(ctx, r)
+	act(s, all, admin.OpDropCommand, func(r admin.OfCommand) error {
+		_, err := s.command(r)
+		s.commands = slices.DeleteFunc(s.commands, func(c checkpoint.Command) bool { return c.ID == r.ID })
 		return err
 	})
-	admin.OpDropCommand.By(all, s.dropCommand)
-	admin.OpLocate.By(all, func(_ context.Context, r admin.LocateRequest) ([]string, error) { return s.locate(r.Ask) })
-	admin.OpAccept.By(all, func(_ context.Context, r admin.AcceptRequest) ([]checkpoint.Acceptance, error) {
-		return s.accept(r.Stored()...)
+	admin.OpTail.By(all, func(ctx context.Context, r admin.TailRequest) error {
+		s.mu.Lock()
+		err := s.err
+		s.mu.Unlock() // a tail does not end
+		if err != nil {
+			return err
+		}
+		return s.tail(ctx, r.From, r.Yield)
 	})
 	return admin.NewLocal(all)
 }
 
-func (s *shard) listDead(_ context.Context, r admin.DeadRequest) (admin.DeadPage, error) {
-	leave, _ := s.enter()
-	defer leave()
+func (s *shard) listDead(r admin.DeadRequest) (admin.DeadPage, error) {
 	o := r.Owner()
 	if err := s.knows(o); err != nil {
 		return admin.DeadPage{}, err
@@ -179,9 +165,7 @@ func (s *shard) listDead(_ context.Context, r admin.DeadRequest) (admin.DeadPage
 	})
 }
 
-func (s *shard) deadGroups(_ context.Context, r admin.GroupsRequest) (admin.DeadGroups, error) {
-	leave, _ := s.enter()
-	defer leave()
+func (s *shard) deadGroups(r admin.GroupsRequest) (admin.DeadGroups, error) {
 	o := r.Owner()
 	if err := s.knows(o); err != nil {
 		return admin.DeadGroups{}, err
@@ -199,9 +183,7 @@ func (s *shard) deadGroups(_ context.Context, r admin.GroupsRequest) (admin.Dead
 	return grouping.Groups(), nil
 }
 
-func (s *shard) deadLetter(_ context.Context, r admin.OfDeadLetter) (admin.DeadLetter, error) {
-	leave, _ := s.enter()
-	defer leave()
+func (s *shard) deadLetter(r admin.OfDeadLetter) (admin.DeadLetter, error) {
 	if err := s.knows(r.Owner()); err != nil {
 		return admin.DeadLetter{}, err
 	}
@@ -213,8 +195,6 @@ func (s *shard) deadLetter(_ context.Context, r admin.OfDeadLetter) (admin.DeadL
 }
 
 func (s *shard) drop(r admin.Selection) (n int, err error) {
-	leave, _ := s.enter()
-	defer leave()
 	o, keys := r.Owner(), r.Keys
 	if err := s.knows(o); err != nil {
 		return 0, err
@@ -242,62 +222,15 @@ func (s *shard) addDead(o checkpoint.Owner, key string) {
 }
 
 func (s *shard) pause(sink string, paused bool) error {
-	leave, _ := s.enter()
-	defer leave()
-	if err := s.knows(checkpoint.SinkOwner(sink)); err != nil {
-		return err
+	err := s.knows(checkpoint.SinkOwner(sink))
+	if err == nil {
+		s.paused[sink] = paused
 	}
-	s.paused[sink] = paused
-	return nil
-}
-
-func (s *shard) detection(_ context.Context, r admin.DetectionRequest) (admin.Detection, error) {
-	leave, err := s.enter()
-	defer leave()
-	return admin.Detection{Appliance: r.Appliance, ID: r.ID, Versions: []admin.DetectionVersion{{
-		Seq: 7, Event: []byte("{}"), Sinks: []admin.DetectionDelivery{{Sink: "lake", Result: admin.ResultDeadLetter, Key: "7"}, {Sink: "soc", Result: admin.ResultPending}},
-	}}}, err
-}
-
-func (s *shard) listCommands(_ context.Context, r admin.CommandsRequest) (admin.CommandPage, error) {
-	leave, err := s.enter()
-	defer leave()
-	var found []checkpoint.Command
-	for _, c := range s.commands {
-		if c.ID > r.After && (r.Appliance == "" || r.Appliance == c.Appliance) && (r.Ticket == "" || r.Ticket == c.Subject) {
-			found = append(found, c)
-		}
-	}
-	return admin.NewCommandPage(found, r.Limit), err
-}
-
-func (s *shard) command(_ context.Context, r admin.OfCommand) (admin.TicketCommand, error) {
-	leave, err := s.enter()
-	defer leave()
-	if err != nil {
-		return admin.TicketCommand{}, err
-	}
-	i := slices.IndexFunc(s.commands, func(c checkpoint.Command) bool { return c.ID == r.ID })
-	if i < 0 {
-		return admin.TicketCommand{}, fmt.Errorf("%w ticket command %d", admin.ErrUnknown, r.ID)
-	}
-	return admin.NewTicketCommand(s.commands[i]), nil
-}
-
-func (s *shard) dropCommand(ctx context.Context, r admin.OfCommand) error {
-	if _, err := s.command(ctx, r); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.commands = slices.DeleteFunc(s.commands, func(c checkpoint.Command) bool { return c.ID == r.ID })
-	return nil
+	return err
 }
 
 // forget forgets a sink, which has another name afterwards if to is not empty.
 func (s *shard) forget(sink, to string) error {
-	leave, _ := s.enter()
-	defer leave()
 	if err := s.knows(checkpoint.SinkOwner(sink)); err != nil {
 		return err
 	}
@@ -308,25 +241,39 @@ func (s *shard) forget(sink, to string) error {
 	return nil
 }
 
-func (s *shard) locate(ask bool) ([]string, error) {
-	leave, err := s.enter()
-	defer leave()
-	switch {
-	case err != nil:
-		return nil, err
-	case ask:
-		s.asked++
-		return s.has, nil
-	}
-	return s.remembers, nil
+func (s *shard) detection(r admin.DetectionRequest) (admin.Detection, error) {
+	return admin.Detection{Appliance: r.Appliance, ID: r.ID, Versions: []admin.DetectionVersion{{
+		Seq: 7, Event: []byte("{}"), Sinks: []admin.DetectionDelivery{{Sink: "lake", Result: admin.ResultDeadLetter, Key: "7"}, {Sink: "soc", Result: admin.ResultPending}},
+	}}}, nil
 }
 
-func (s *shard) accept(commands ...checkpoint.Command) (all []checkpoint.Acceptance, err error) {
-	leave, err := s.enter()
-	defer leave()
-	if err != nil {
-		return nil, err
+func (s *shard) listCommands(r admin.CommandsRequest) (admin.CommandPage, error) {
+	var found []checkpoint.Command
+	for _, c := range s.commands {
+		if c.ID > r.After && (r.Appliance == "" || r.Appliance == c.Appliance) && (r.Ticket == "" || r.Ticket == c.Subject) {
+			found = append(found, c)
+		}
 	}
+	return admin.NewCommandPage(found, r.Limit), nil
+}
+
+func (s *shard) command(r admin.OfCommand) (admin.TicketCommand, error) {
+	i := slices.IndexFunc(s.commands, func(c checkpoint.Command) bool { return c.ID == r.ID })
+	if i < 0 {
+		return admin.TicketCommand{}, fmt.Errorf("%w ticket command %d", admin.ErrUnknown, r.ID)
+	}
+	return admin.NewTicketCommand(s.commands[i]), nil
+}
+
+func (s *shard) locate(ask bool) []string {
+	if ask {
+		s.asked++
+		return s.has
+	}
+	return s.remembers
+}
+
+func (s *shard) accept(commands ...checkpoint.Command) (all []checkpoint.Acceptance) {
 	for _, c := range commands {
 		if i := slices.IndexFunc(s.commands, func(known checkpoint.Command) bool { return c.Key != "" && known.Key == c.Key }); i >= 0 {
 			all = append(all, checkpoint.Acceptance{ID: s.commands[i].ID, Duplicate: true})
@@ -340,7 +287,7 @@ func (s *shard) accept(commands ...checkpoint.Command) (all []checkpoint.Accepta
 		s.commands = append(s.commands, c)
 		all = append(all, checkpoint.Acceptance{ID: c.ID})
 	}
-	return all, nil
+	return all
 }
 
 // cluster is the Shards of a test: shards in memory, or behind remotes.
