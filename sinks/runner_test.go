@@ -1,6 +1,7 @@
 package sinks_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -287,7 +288,7 @@ func TestDelivery(t *testing.T) {
 				each[1], each[4] = errors.New("timeout"), errors.New("timeout")
 				return each
 			},
-			append(numbers(1, 20, "2", "5"), "2", "5"), nil,
+			nil, nil, // the last batch may have been read before the retry, or not
 		},
 		{
 			"a halted sink loses nothing",
@@ -306,6 +307,10 @@ func TestDelivery(t *testing.T) {
 				stop := f.start()
 				time.Sleep(3 * time.Hour)
 				stop()
+				if c.accepted == nil { // all, in any order
+					c.accepted = numbers(1, 20)
+					slices.SortFunc(f.accepted, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+				}
 				if !slices.Equal(f.accepted, c.accepted) {
 					t.Errorf("accepted %v, want %v", f.accepted, c.accepted)
 				}
