@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -13,21 +12,23 @@ import (
 	"ndrbridge/internal/lease"
 )
 
-// delivery delivers one batch. Its methods implement the states of deliveryState.
+// delivery is the delivery of one batch.
 type delivery struct {
 	w      *worker
 	b      *deliveryBatch
 	probed int   // events of b that probes sent so far; decides which one the next sends
-	pause  pause // of retrying and halted
 	full   error // why some events could not be parked; nil: all could
 }
 
-// pause is a wait between two passes.
+// pause is a wait between two passes; the zero pause is none.
 type pause struct {
-	err       error // the reason
-	duration  time.Duration
-	untilMore bool // it also ends when an event follows the batch that may be sent ahead of it
+	err      error // the reason
+	state    State // of the sink: StateRetrying or StateHalted
+	duration time.Duration
 }
+
+// errInterrupted ends a delivery because ctx is done.
+var errInterrupted = errors.New("interrupted")
 
 // deliver sends b until every event is acknowledged, dead-lettered or parked, or ctx is
 // done. Completed events ahead of a failing one are committed before each pass. It returns
@@ -35,70 +36,56 @@ type pause struct {
 func (w *worker) deliver(ctx, late context.Context, b *deliveryBatch) error {
 	w.rejections.Distrust()
 	d := delivery{w: w, b: b}
-	for state := committing; ; {
-		var o outcome
-		var err error
-		switch state {
-		case committing:
-			o, err = d.commit(ctx)
-		case sending:
-			o = d.send(ctx, late)
-		case retrying:
-			o = d.retry(ctx)
-		case halted:
-			o = d.halt(ctx)
-		case completed:
-			w.recovered()
-			return nil
-		case skipped:
-			return errSkipped
-		case stopped:
+	for len(b.entries) > 0 {
+		wait, err := d.commit(ctx)
+		if err == nil && wait.err == nil && len(b.entries) > 0 {
+			wait, err = d.send(ctx, late)
+		}
+		if err == nil && wait.err != nil {
+			err = d.wait(ctx, wait)
+		}
+		if errors.Is(err, errInterrupted) {
 			if err = w.commit(ctx, b, true); errors.Is(err, checkpoint.ErrParkedFull) {
-				err = nil // events without space are sent again
+				return nil // events without space are sent again
 			}
 			return err
 		}
 		if err != nil {
 			return err
 		}
-		state = state.next(o)
 	}
+	w.recovered()
+	return nil
 }
 
-// commit implements committing.
-func (d *delivery) commit(ctx context.Context) (outcome, error) {
+// commit commits the completed events, once the sink is not paused. It returns the pause to make
+// if there is no space for parked events among them.
+func (d *delivery) commit(ctx context.Context) (pause, error) {
 	if err := d.w.waitWhilePaused(ctx); errors.Is(err, errSkipped) {
-		return outcomeSkipped, nil
+		return pause{}, err
 	} else if err != nil {
-		return outcomeInterrupted, nil
+		return pause{}, errInterrupted
 	}
-	switch err := d.w.commit(ctx, d.b, false); {
-	case errors.Is(err, errSkipped):
-		return outcomeSkipped, nil
-	case errors.Is(err, checkpoint.ErrParkedFull):
+	err := d.w.commit(ctx, d.b, false)
+	if errors.Is(err, checkpoint.ErrParkedFull) {
 		d.b.unpark()
 		d.full = err
-		d.pause = pause{err: err, duration: d.w.r.o.Probe}
-		return outcomeNoSpace, nil
-	case err != nil:
-		return "", err
-	case len(d.b.entries) == 0:
-		return outcomeAllDone, nil
+		return pause{err, StateRetrying, d.w.r.o.Probe}, nil
 	}
-	return outcomePending, nil
+	return pause{}, err
 }
 
-// send implements sending.
-func (d *delivery) send(ctx, late context.Context) outcome {
+// send makes one pass over the pending events, and returns the pause that follows it.
+func (d *delivery) send(ctx, late context.Context) (pause, error) {
 	p := newPass(d, ctx, late)
 	err := p.run()
 	left := p.conclude(time.Now(), err != nil)
 	return d.end(ctx, late, p, err, left)
 }
 
-// end selects the outcome of a pass that was ended by err, and sets the pause that follows
-// it. left reports whether events are pending.
-func (d *delivery) end(ctx, late context.Context, p *pass, err error, left bool) outcome {
+// end returns the pause that follows a pass that was ended by err. left reports whether events
+// are pending.
+func (d *delivery) end(ctx, late context.Context, p *pass, err error, left bool) (pause, error) {
 	w := d.w
 	atFault := w.rejections.TargetAtFault()
 	if atFault {
@@ -108,18 +95,17 @@ func (d *delivery) end(ctx, late context.Context, p *pass, err error, left bool)
 		w.retry.Reset() // the next failure is that of another event
 	}
 	if hadNoLease(err) && late.Err() == nil {
-		d.pause = pause{err: lease.ErrExpired, duration: w.r.o.RetryInitial}
-		return outcomeNoLease
+		return pause{lease.ErrExpired, StateRetrying, w.r.o.RetryInitial}, nil
 	}
 	if atFault {
 		err = failure.Errorf(failure.Halted, "%d events in a row were rejected and none accepted: the sink, not the data, is probably misconfigured: %w", w.rejections.InARow(), err)
 	}
 	if late.Err() != nil || err != nil && errors.Is(err, ctx.Err()) {
-		return outcomeInterrupted
+		return pause{}, errInterrupted
 	}
 	if err == nil && !left {
 		w.recovered()
-		return outcomeSent
+		return pause{}, nil
 	}
 	if err == nil {
 		err = cmp.Or(p.last, failure.ErrNotTried)
@@ -131,53 +117,22 @@ func (d *delivery) end(ctx, late context.Context, p *pass, err error, left bool)
 	w.r.metrics.retries.WithLabelValues(string(class)).Inc()
 	switch {
 	case class == failure.Halted:
-		d.pause = pause{err: err, duration: w.r.o.Probe}
-		return outcomeHalts
-	case class == failure.Throttled:
-		d.pause = pause{err: err, duration: max(w.retry.NextBackOff(), retryAfter)}
-		return outcomeThrottled
-	case p.progress: // the target is up
-		d.pause = pause{err: err, duration: max(w.r.o.RetryInitial, retryAfter)}
-		return outcomeSomeLeft
-	case errors.Is(err, errPartDown): // every event waits for such a part
-		d.pause = pause{err: err, duration: retryAfter}
-	default:
-		if len(p.tried) > 0 { // or the target as a whole is not available
-			w.fruitless++
-			w.triedInVain += len(p.tried)
-		}
-		d.pause = pause{err: err, duration: max(w.retry.NextBackOff(), retryAfter)}
+		return pause{err, StateHalted, w.r.o.Probe}, nil
+	case class != failure.Throttled && p.progress: // the target is up
+		return pause{err, StateRetrying, max(w.r.o.RetryInitial, retryAfter)}, nil
+	case class != failure.Throttled && errors.Is(err, errPartDown): // every event waits for such a part
+		return pause{err, StateRetrying, retryAfter}, nil
+	case class != failure.Throttled && len(p.tried) > 0: // or the target as a whole is not available
+		w.fruitless++
+		w.triedInVain += len(p.tried)
 	}
-	d.pause.untilMore = p.nothingBehind
-	return outcomeNoneTaken
+	return pause{err, StateRetrying, max(w.retry.NextBackOff(), retryAfter)}, nil
 }
 
-// retry implements retrying.
-func (d *delivery) retry(ctx context.Context) outcome {
-	if d.pause.untilMore {
-		var waiting sync.WaitGroup
-		defer waiting.Wait()
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithCancel(ctx)
-		defer cancel()
-		waiting.Go(func() {
-			d.w.scout.wait(ctx)
-			cancel()
-		})
+// wait makes a pause between two passes.
+func (d *delivery) wait(ctx context.Context, p pause) error {
+	if p.state == StateHalted {
+		d.w.r.reopen()
 	}
-	return d.wait(ctx, StateRetrying)
-}
-
-// halt implements halted.
-func (d *delivery) halt(ctx context.Context) outcome {
-	d.w.r.reopen()
-	return d.wait(ctx, StateHalted)
-}
-
-// wait makes the pause after a pass.
-func (d *delivery) wait(ctx context.Context, state State) outcome {
-	if d.w.backOff(ctx, state, d.pause.err, d.pause.duration) != nil {
-		return outcomeSkipped
-	}
-	return outcomeWaited
+	return d.w.backOff(ctx, p.state, p.err, p.duration)
 }

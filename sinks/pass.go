@@ -48,11 +48,10 @@ type pass struct {
 	failed map[int]eventFailure // by index
 	tried  map[int]bool         // by index: was in a request that failed, and no part of the target was down
 
-	accepted      bool // the target accepted something
-	inVain        int  // requests since then
-	progress      bool // an event of the batch was acknowledged, dead-lettered or parked
-	nothingBehind bool // there was no event to try behind the batch
-	last          error
+	accepted bool // the target accepted something
+	inVain   int  // requests since then
+	progress bool // an event of the batch was acknowledged, dead-lettered or parked
+	last     error
 }
 
 // eventFailure is the failure of one event in a pass.
@@ -193,7 +192,7 @@ func (p *pass) findKeys() {
 // attempt sends the events at indexes in one request and records their results. It returns
 // the error that ends the pass, if there is one.
 func (p *pass) attempt(indexes []int) error {
-	names, err := p.sendOnce(p.b.eventsAt(indexes))
+	names, err := p.w.r.send(p.late, p.b.eventsAt(indexes))
 	now := time.Now()
 	if err == nil {
 		for n, i := range indexes {
@@ -315,11 +314,6 @@ func moreSevere(err, than error) bool {
 		return thanClass == failure.Transient || thanClass == failure.Throttled && wait > thanWait
 	}
 	return false
-}
-
-// sendOnce sends events in one call of Send.
-func (p *pass) sendOnce(events []transform.Event) (names []string, err error) {
-	return p.w.r.send(p.late, events)
 }
 
 // accept records that the target accepted an event.

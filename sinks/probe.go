@@ -23,17 +23,13 @@ func (p *pass) lacksEvidence() bool {
 // explore sends single events from behind the batch until the target accepts one. It reports
 // whether it did.
 func (p *pass) explore() (found bool, err error) {
-	for n := range min(p.tries()/2, triesBehind) {
+	for range min(p.tries()/2, triesBehind) {
 		if err := p.ctx.Err(); err != nil {
 			return false, err
 		}
 		c, err := p.nextBehind()
-		if err != nil {
+		if err != nil || c == nil {
 			return false, err
-		}
-		if c == nil {
-			p.nothingBehind = n == 0 && p.w.scout.foundNone()
-			return false, nil
 		}
 		if found, err := p.tryAhead(c); found || err != nil {
 			return found, err
@@ -128,7 +124,7 @@ func (p *pass) tryAhead(c *candidate) (accepted bool, err error) {
 // sendAlone sends an event in a request of its own. It returns the part of the target that the
 // event goes to and the event's result.
 func (p *pass) sendAlone(e transform.Event) (part string, err error) {
-	names, err := p.sendOnce([]transform.Event{e})
+	names, err := p.w.r.send(p.late, []transform.Event{e})
 	if each, ok := errors.AsType[failure.EventErrors](err); ok && len(each) == 1 && !hadNoLease(err) {
 		err = each[0]
 	}

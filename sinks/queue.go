@@ -23,9 +23,6 @@ type eventQueue interface {
 	behind(ctx context.Context, after checkpoint.Parked, max checkpoint.Batch) (*deliveryBatch, error)
 	// setAhead records that the target accepted an event that behind returned.
 	setAhead(record checkpoint.Parked)
-	// waitForMore blocks until there are events after the sequence number after, or ctx
-	// is done.
-	waitForMore(ctx context.Context, after uint64)
 	// commit removes the first n entries of b from the queue, and stores the dead letters
 	// and parked events among them, in one transaction. It returns checkpoint.ErrFenced if
 	// the queue's position is not the expected one.
@@ -92,10 +89,6 @@ func (q *queueBase) committed(ctx context.Context, last checkpoint.RedeliveryOff
 	return nil
 }
 
-// waitForMore only waits for ctx: the next attempt finds the events that are queued in the
-// meantime.
-func (q *queueBase) waitForMore(ctx context.Context, _ uint64) { <-ctx.Done() }
-
 // journalQueue is the journal after the sink's cursor.
 type journalQueue struct {
 	queueBase
@@ -138,10 +131,6 @@ func (q *journalQueue) read(ctx context.Context, after uint64, max checkpoint.Ba
 		q.add(b, checkpoint.Parked{Redelivered: checkpoint.Redelivered{Record: r, Key: checkpoint.DeadKey(r.Seq)}})
 	}
 	return b, err
-}
-
-func (q *journalQueue) waitForMore(ctx context.Context, after uint64) {
-	_ = q.journal.Wait(ctx, after) // an error only ends the wait
 }
 
 func (q *journalQueue) commit(ctx context.Context, b *deliveryBatch, n int, dead []checkpoint.DeadLetter) error {

@@ -22,7 +22,6 @@ type scout struct {
 	keys  map[uint64]struct{} // hashes of the ordering keys up to there
 	found []*candidate
 	some  bool // found one since it began
-	ended bool // the last read found no more events
 	round int  // how often it began again
 }
 
@@ -71,37 +70,22 @@ func (s *scout) next(ctx context.Context, b *deliveryBatch) (*candidate, error) 
 	return c, nil
 }
 
-// foundNone reports whether there is no candidate up to the end of the queue.
-func (s *scout) foundNone() bool { return s.ended && !s.some }
-
-// wait blocks until there is a candidate, after foundNone was true, or ctx is done.
-func (s *scout) wait(ctx context.Context) {
-	for ctx.Err() == nil && !s.some {
-		s.queue.waitForMore(ctx, s.after.Seq)
-		if ctx.Err() != nil {
-			return
-		}
-		if _, err := s.readOn(ctx); err != nil {
-			<-ctx.Done() // the next pass reports it
-		}
-	}
-}
-
 // readOn reads the next events, and reports whether there are none.
 func (s *scout) readOn(ctx context.Context) (ended bool, err error) {
 	more, err := s.queue.behind(ctx, s.after, s.read)
 	if err != nil {
 		return false, err
 	}
-	if s.ended = len(more.entries) == 0; !s.ended {
-		s.add(more)
+	if len(more.entries) == 0 {
+		return true, nil
 	}
-	return s.ended, nil
+	s.add(more)
+	return false, nil
 }
 
 // begin makes the scout begin behind b.
 func (s *scout) begin(b *deliveryBatch) {
-	s.end, s.after, s.found, s.some, s.ended = b.last(), b.last(), nil, false, false
+	s.end, s.after, s.found, s.some = b.last(), b.last(), nil, false
 	s.keys = make(map[uint64]struct{})
 	for i := range b.entries {
 		// A dead letter that is undone is pending again.

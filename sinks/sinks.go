@@ -2,23 +2,12 @@
 // Sink interface, the classes of delivery errors, and the Runner, which delivers
 // the events from a sink's cursor to the end of the journal.
 //
-// A batch is delivered by a state machine (see deliveryState for what each state
-// does):
+// A batch is delivered by a loop (see deliver): it commits the completed events, makes one pass
+// over the pending ones, and waits, if events are left, until the backoff ends (retrying) or the
+// sink is probed again (halted). A shutdown ends it after a last commit, and so does the lag policy
+// when it skips the batch. A pause takes effect before a commit.
 //
-//	batch ─► committing ── pending ─► sending ── halts ─► halted ─┐
-//	          ▲  │  │  ▲               │  │                       │
-//	          │  │  │  └──── sent ─────┘  │ some left, none taken, │
-//	          │  │  │                     │ throttled, no lease    │
-//	          │  │  └─ no space ───────►  ▼                       │
-//	          │  │                     retrying ─┐                │
-//	          │  └─ all done ─► completed        │                │
-//	          └──────────────── waited ──────────┴────────────────┘
-//
-// A shutdown leads from committing and from sending to stopped. If the lag policy skips the
-// batch while committing, retrying or halted waits, that state leads to skipped. A pause
-// takes effect in committing.
-//
-// Sending makes one pass (see pass), which finds out whose fault a failure is. An event moves
+// A pass (see pass) finds out whose fault a failure is. An event moves
 // from the journal to one of these:
 //
 //	journal ─┬─ acknowledged
