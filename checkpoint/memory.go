@@ -26,12 +26,12 @@ func (s *Store) Recall(ctx context.Context, source Source, keys []string) ([][]b
 // Key of after, at most limit entries. The caller owns the result.
 func (s *Store) Known(ctx context.Context, source Source, after Entry, limit int) (entries []Entry, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
-		known := inside(tx, knownBucket, []byte(source.String()))
+		known := tx.Bucket(knownBucket).Bucket([]byte(source.String()))
 		if known == nil {
 			return nil
 		}
 		// The bucket forget has the requested order.
-		cursor := inside(tx, forgetBucket, []byte(source.String())).Cursor()
+		cursor := tx.Bucket(forgetBucket).Bucket([]byte(source.String())).Cursor()
 		begin := append(encode(uint64(max(after.At, 0))), after.Key...)
 		for queued, _ := cursor.Seek(begin); queued != nil && len(entries) < limit; queued, _ = cursor.Next() {
 			if len(queued) <= 8 {
@@ -79,7 +79,7 @@ func (s *Store) RecallSink(ctx context.Context, sink string, keys []string) ([][
 func (s *Store) recall(ctx context.Context, name []byte, keys []string) ([][]byte, error) {
 	values := make([][]byte, len(keys))
 	err := s.view(ctx, func(tx *bolt.Tx) error {
-		known := inside(tx, knownBucket, name)
+		known := tx.Bucket(knownBucket).Bucket(name)
 		if known == nil {
 			return nil
 		}
@@ -131,7 +131,7 @@ func (s *Store) RememberSink(ctx context.Context, sink string, entries []Entry, 
 func (s *Store) RefreshSink(ctx context.Context, sink string, keys []string, at, due int64) error {
 	// refreshed returns the entries that are due, as they will be.
 	refreshed := func(tx *bolt.Tx) (entries []Entry) {
-		known := inside(tx, knownBucket, memoryName(sink))
+		known := tx.Bucket(knownBucket).Bucket(memoryName(sink))
 		if known == nil {
 			return nil
 		}

@@ -85,11 +85,10 @@ func fill(t testing.TB, s *checkpoint.Store) {
 	}))
 }
 
-// image returns a state that fill wrote, in a layout. It is never recreated: the files of
-// a released layout do not change.
-func image(t testing.TB, layout int) []byte {
+// image returns a state that fill wrote. It is never recreated: a layout does not change.
+func image(t testing.TB) []byte {
 	t.Helper()
-	file, err := os.Open(fmt.Sprintf("testdata/layout%d.db.gz", layout))
+	file, err := os.Open("testdata/layout5.db.gz")
 	require.NoError(t, err)
 	defer file.Close()
 	unzip, err := gzip.NewReader(file)
@@ -99,7 +98,21 @@ func image(t testing.TB, layout int) []byte {
 	return content
 }
 
-// wantFilled checks the part of fill's entries that every layout holds.
+// dense returns a state that fill wrote, without free pages.
+func dense(t testing.TB) []byte {
+	t.Helper()
+	path := statePath(t)
+	s := open(t, path, checkpoint.Options{})
+	fill(t, s)
+	require.NoError(t, s.Close())
+	_, _, err := checkpoint.Compact(path)
+	require.NoError(t, err)
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return whole
+}
+
+// wantFilled checks fill's entries outside the queues.
 func wantFilled(t *testing.T, s *checkpoint.Store) {
 	t.Helper()
 	ctx := t.Context()
@@ -126,7 +139,7 @@ func wantFilled(t *testing.T, s *checkpoint.Store) {
 
 func TestFileOfLayout5IsRead(t *testing.T) {
 	path := statePath(t)
-	require.NoError(t, os.WriteFile(path, image(t, 5), 0o600))
+	require.NoError(t, os.WriteFile(path, image(t), 0o600))
 	s := open(t, path, checkpoint.Options{})
 	wantFilled(t, s)
 	wantQueued(t, s)
@@ -152,7 +165,7 @@ func TestFileOfLayout5IsRead(t *testing.T) {
 	}
 }
 
-// wantQueued checks the queues that fill wrote, which layouts from 2 on hold.
+// wantQueued checks the queues that fill wrote.
 func wantQueued(t *testing.T, s *checkpoint.Store) {
 	t.Helper()
 	stats, err := s.Stats(t.Context())
@@ -223,7 +236,7 @@ func openDamaged(t testing.TB, content []byte) error {
 
 func TestDamagedFileIsRefusedAndLeftAsItIs(t *testing.T) {
 	t.Parallel()
-	whole := image(t, 2)
+	whole := dense(t)
 	const page = 16 << 10
 	noise := make([]byte, 100_000)
 	for i := range noise {
@@ -282,7 +295,7 @@ func TestDamagedFileIsRefusedAndLeftAsItIs(t *testing.T) {
 }
 
 func FuzzOpen(f *testing.F) {
-	whole := image(f, 2)
+	whole := dense(f)
 	for _, at := range []uint32{8, 10, 12, 16, 20, 24, 28, 32} {
 		for page := uint32(2); page < 8; page++ {
 			f.Add(page*16<<10+at, []byte{0xff})
@@ -346,6 +359,7 @@ func TestContentThatDoesNotFitIsRefused(t *testing.T) {
 		want        error
 	}{
 		"a newer version":                {"meta", "version", []byte("6"), checkpoint.ErrNewer},
+		"an older version":               {"meta", "version", []byte("4"), checkpoint.ErrOlder},
 		"a version that is not a number": {"meta", "version", []byte("one"), checkpoint.ErrDamaged},
 		"a cursor after the journal":     {"cursors", "a", binary.BigEndian.AppendUint64(nil, 1000), checkpoint.ErrDamaged},
 		"a cursor that is not a number":  {"cursors", "a", []byte("1"), checkpoint.ErrDamaged},

@@ -61,7 +61,7 @@ type ParkedCommit struct {
 // ParkedHeads returns the heads of a sink's parked events after a number, in their order.
 func (s *Store) ParkedHeads(ctx context.Context, sink string, after uint64) (heads []ParkedHead, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
-		parked := inside(tx, parkedBucket, []byte(sink))
+		parked := tx.Bucket(parkedBucket).Bucket([]byte(sink))
 		if parked == nil {
 			return nil
 		}
@@ -83,7 +83,7 @@ func (s *Store) ParkedHeads(ctx context.Context, sink string, after uint64) (hea
 func (s *Store) Parked(ctx context.Context, sink string, numbers []uint64, max Batch) (events []Parked, err error) {
 	var values [][]byte
 	err = s.view(ctx, func(tx *bolt.Tx) error {
-		parked := inside(tx, parkedBucket, []byte(sink))
+		parked := tx.Bucket(parkedBucket).Bucket([]byte(sink))
 		if parked == nil {
 			return nil
 		}

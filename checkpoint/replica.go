@@ -102,7 +102,10 @@ func (r *Replica) apply(records [][]byte, at Point) error {
 		return fmt.Errorf("%w: the replica is at %d already", ErrRecord, was)
 	}
 	for _, record := range records {
-		format, layout, err := recordLayout(record)
+		if len(record) == 0 {
+			continue
+		}
+		format, layout, err := boltfile.RecordLayout(record)
 		if err != nil {
 			return err
 		}
