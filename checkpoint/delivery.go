@@ -31,10 +31,7 @@ func (s *Store) CommitDelivery(ctx context.Context, d Delivery) error {
 	if err == nil {
 		err = s.do(ctx, change{check: d.check, write: d.write})
 	}
-	if err != nil {
-		return fmt.Errorf("commit the delivery to %s up to %d: %w", d.Sink, d.Cursor, err)
-	}
-	return nil
+	return wrapf(err, "commit the delivery to %s up to %d", d.Sink, d.Cursor)
 }
 
 func (d *Delivery) check(r *writeRound) error {

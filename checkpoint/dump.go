@@ -2,8 +2,9 @@ package checkpoint
 
 import (
 	"bufio"
+	"cmp"
 	"context"
-	"encoding/binary"
+	"encoding/gob"
 	"fmt"
 	"io"
 	"os"
@@ -56,30 +57,35 @@ func (d *database) dump(
 			return damaged(d.path, errIncomplete)
 		}
 		at = appliedAt(tx)
+		written := gob.NewEncoder(w)
 		b := boltfile.Builder{Scheme: scheme, PieceBytes: pieceBytes}
-		b.Yield = func(record []byte) error {
-			_, _ = w.Write(binary.BigEndian.AppendUint64(nil, uint64(len(record)))) // the next Write returns its error
-			_, err := w.Write(record)
-			return err
-		}
+		b.Yield = func(record []byte) error { return written.Encode(record) }
 		return b.Dump(tx)
 	})
 	if err == nil {
 		err = w.Flush()
 	}
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
 	if err != nil {
 		return Point{}, err
 	}
-	err = yieldDump(ctx, file, func(record []byte) error {
-		if err := d.checkFree(); err != nil {
-			return err
+	read := gob.NewDecoder(bufio.NewReaderSize(file, 256<<10))
+	var record []byte
+	for {
+		if err := cmp.Or(ctx.Err(), d.checkFree()); err != nil {
+			return Point{}, err
 		}
-		return yield(record)
-	})
-	if err != nil {
-		return Point{}, err
+		if err := read.Decode(&record); err == io.EOF {
+			return at, nil
+		} else if err != nil {
+			return Point{}, fmt.Errorf("read the dump: %w", err)
+		}
+		if err := yield(record); err != nil {
+			return Point{}, err
+		}
 	}
-	return at, nil
 }
 
 // checkFree returns an error if a dump would take space that states need.
@@ -106,34 +112,4 @@ func (w dumpWriter) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	return w.w.Write(b)
-}
-
-// yieldDump yields the records in a file, each after its length.
-func yieldDump(ctx context.Context, file *os.File, yield func(record []byte) error) error {
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	r := bufio.NewReaderSize(file, 256<<10)
-	var record []byte
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		var size [8]byte
-		if _, err := io.ReadFull(r, size[:]); err == io.EOF {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("read the dump: %w", err)
-		}
-		n := int(binary.BigEndian.Uint64(size[:]))
-		if n > cap(record) {
-			record = make([]byte, n)
-		}
-		if _, err := io.ReadFull(r, record[:n]); err != nil {
-			return fmt.Errorf("read the dump: %w", err)
-		}
-		if err := yield(record[:n]); err != nil {
-			return err
-		}
-	}
 }

@@ -157,7 +157,7 @@ func TestFileGrowsWithWhatIsOutstanding(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if limit := 2*most + 4*mebi; size > limit {
+		if limit := 2*most + 4<<20; size > limit {
 			t.Fatalf("%d bytes are used where %d were outstanding at most", size, most)
 		}
 	}

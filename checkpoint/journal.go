@@ -207,51 +207,28 @@ func parseMark(key []byte) (mark, error) {
 	}, nil
 }
 
-// journalCheck checks that the keys of a range of the journal follow each other. It is a
-// boltfile.Visitor.
+// journalCheck checks that the keys of the journal follow each other.
 type journalCheck struct {
-	first     mark
-	firstSize uint64 // of the value of first
-	last      mark
-	err       error // the first fault
+	last mark
+	err  error // the first fault
 }
 
-// Visit implements boltfile.Visitor.
-func (c *journalCheck) Visit(bucket string, key []byte, size uint64) {
+// journalPath is the path of the journal's bucket, as passed to a boltfile.Visit.
+const journalPath = "/journal"
+
+// visit is a boltfile.Visit.
+func (c *journalCheck) visit(bucket string, key []byte, size uint64) {
 	if bucket != journalPath || c.err != nil {
 		return
 	}
 	m, err := parseMark(key)
-	if err == nil && m.seq == 0 {
-		err = errors.New("event 0 in the journal")
-	}
-	if err != nil {
+	switch last := c.last; {
+	case err != nil:
 		c.err = err
-		return
+	case m.seq == 0:
+		c.err = errors.New("event 0 in the journal")
+	case last != mark{} && (m.seq != last.seq+1 || m.total != last.total+size):
+		c.err = fmt.Errorf("event %d of the journal does not follow event %d", m.seq, last.seq)
 	}
-	c.join(journalCheck{first: m, firstSize: size, last: m})
-}
-
-// journalPath is the path of the journal's bucket, as passed to Visit.
-const journalPath = "/journal"
-
-// Fork implements boltfile.Visitor.
-func (c *journalCheck) Fork() boltfile.Visitor { return new(journalCheck) }
-
-// Join implements boltfile.Visitor.
-func (c *journalCheck) Join(fork boltfile.Visitor) { c.join(*fork.(*journalCheck)) }
-
-// join appends the range that follows.
-func (c *journalCheck) join(next journalCheck) {
-	switch first, last := next.first, c.last; {
-	case c.err != nil:
-	case last == mark{}:
-		*c = next
-	case next.last == mark{}:
-		c.err = next.err
-	case first.seq != last.seq+1, first.total != last.total+next.firstSize:
-		c.err = fmt.Errorf("event %d of the journal does not follow event %d", first.seq, last.seq)
-	default:
-		c.last, c.err = next.last, next.err
-	}
+	c.last = m
 }

@@ -41,8 +41,8 @@ import (
 //	           number still to be redelivered
 //	parked     a bucket per sink: number → storedHead as a line of JSON, then the event in
 //	           structured form. The bucket's own sequence is the last number assigned
-//	counts     sink → number of its requeued events, bytes of them, events skipped, and
-//	           unless there are none, number of its parked events, bytes of them
+//	counts     sink → number of its requeued events, a number without a meaning, events
+//	           skipped, and unless there are none, number of its parked events, bytes of them
 //	paused     sink → since when, milliseconds since 1970
 //
 //	commands   ID → a command, in JSON. The bucket's own sequence is the last ID

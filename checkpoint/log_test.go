@@ -54,7 +54,7 @@ func (l *recordLog) after(offset uint64) [][]byte {
 // openReplica opens the replica at a path.
 func openReplica(t testing.TB, path string) *checkpoint.Replica {
 	t.Helper()
-	r, err := checkpoint.OpenReplica(path, checkpoint.ReplicaOptions{})
+	r, err := checkpoint.OpenReplica(path, 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { r.Close() })
 	return r

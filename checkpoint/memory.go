@@ -16,10 +16,7 @@ import (
 // that is unknown or forgotten. The caller owns the result.
 func (s *Store) Recall(ctx context.Context, source Source, keys []string) ([][]byte, error) {
 	values, err := s.recall(ctx, []byte(source.String()), keys)
-	if err != nil {
-		return nil, fmt.Errorf("recall of %s: %w", source, err)
-	}
-	return values, nil
+	return values, wrapf(err, "recall of %s", source)
 }
 
 // Known returns remembered entries in the order of At and Key, starting after the At and
@@ -83,31 +80,15 @@ func (s *Store) recall(ctx context.Context, name []byte, keys []string) ([][]byt
 		if known == nil {
 			return nil
 		}
-		size := 0
 		cursor := known.Cursor()
 		for i, key := range keys {
 			if found, value := cursor.Seek([]byte(key)); string(found) == key && len(value) > 8 {
-				values[i] = value[8:]
-				size += len(values[i])
+				values[i] = bytes.Clone(value[8:])
 			}
 		}
-		own(values, size)
 		return nil
 	})
 	return values, err
-}
-
-// own replaces values of a transaction with copies of them, size bytes in all, in one
-// allocation.
-func own(values [][]byte, size int) {
-	all := make([]byte, 0, size)
-	for i, b := range values {
-		if b != nil {
-			start := len(all)
-			all = append(all, b...)
-			values[i] = all[start:len(all):len(all)]
-		}
-	}
 }
 
 // RememberSink sets remembered entries of a sink, by key, all of them or none. It forgets

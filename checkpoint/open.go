@@ -14,14 +14,15 @@ import (
 	"ndrbridge/checkpoint/internal/boltfile"
 )
 
-// openFile opens the state. An existing file is opened for writing only after it was found
-// sound. If there is none, create makes its contents, unless it is nil.
-func openFile(path string, o Options, create func(*bolt.Tx) error) (*database, error) {
-	d, err := openSound(path, o, create)
-	return d, advise(err, o.Log != nil)
+// openFile opens the state, which is expected to be a copy of a log if copied is true. An
+// existing file is opened for writing only after it was found sound. If there is none,
+// create makes its contents, unless it is nil.
+func openFile(path string, o Options, copied bool, create func(*bolt.Tx) error) (*database, error) {
+	d, err := openSound(path, o, copied, create)
+	return d, advise(err, copied)
 }
 
-func openSound(path string, o Options, create func(*bolt.Tx) error) (*database, error) {
+func openSound(path string, o Options, copied bool, create func(*bolt.Tx) error) (*database, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) && create != nil {
 		if err = boltfile.Create(path, create); err == nil {
@@ -51,7 +52,7 @@ func openSound(path string, o Options, create func(*bolt.Tx) error) (*database, 
 		d.db, d.file, err = openBolt(path, options)
 		return d, err
 	}
-	if err := found.suits(path, o.Log != nil); err != nil {
+	if err := found.suits(path, copied); err != nil {
 		return nil, err
 	}
 	if info.Mode().Perm()&^boltfile.Mode != 0 {
@@ -134,7 +135,7 @@ func checkContents(file *os.File, tx *bolt.Tx, quick bool) (f found, err error) 
 	var sum uint64
 	var journal journalCheck
 	if readThrough {
-		if sum, err = boltfile.CheckAll(file, tx, &journal); err != nil {
+		if sum, err = boltfile.CheckAll(file, tx, journal.visit); err != nil {
 			return f, err
 		}
 	}

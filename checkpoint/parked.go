@@ -81,7 +81,6 @@ func (s *Store) ParkedHeads(ctx context.Context, sink string, after uint64) (hea
 // Parked returns a sink's parked events with these numbers, as many of the first ones as max
 // allows. It leaves out events that are no longer parked. The caller owns the result.
 func (s *Store) Parked(ctx context.Context, sink string, numbers []uint64, max Batch) (events []Parked, err error) {
-	var values [][]byte
 	err = s.view(ctx, func(tx *bolt.Tx) error {
 		parked := tx.Bucket(parkedBucket).Bucket([]byte(sink))
 		if parked == nil {
@@ -96,24 +95,18 @@ func (s *Store) Parked(ctx context.Context, sink string, numbers []uint64, max B
 			if event == nil {
 				continue
 			}
-			if !max.admits(len(values), size, len(event)) {
+			if !max.admits(len(events), size, len(event)) {
 				break
 			}
-			events, values = append(events, p), append(values, event)
+			if p.Event, err = eventOf(event); err != nil {
+				return err
+			}
+			events = append(events, p)
 			size += len(event)
 		}
-		own(values, size)
 		return nil
 	})
-	for i := 0; i < len(events) && err == nil; i++ {
-		if events[i].Event, err = parseEvent(values[i]); err != nil {
-			err = fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("parked events of %s: %w", sink, err)
-	}
-	return events, nil
+	return events, wrapf(err, "parked events of %s", sink)
 }
 
 // CommitParked removes parked events and writes the dead letters among them in one transaction.

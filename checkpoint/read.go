@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -36,39 +37,43 @@ func (s *Store) Read(ctx context.Context, after uint64, max Batch) ([]Record, er
 	if records := s.readTail(ctx, after, max); len(records) > 0 {
 		return records, nil
 	}
-	var (
-		seqs   []uint64
-		values [][]byte
-	)
+	var records []Record
 	err := s.view(ctx, func(tx *bolt.Tx) error {
 		size := 0
 		cursor := tx.Bucket(journalBucket).Cursor()
-		for key, value := cursor.Seek(encode(after + 1)); key != nil; key, value = cursor.Next() {
-			if !max.admits(len(values), size, len(value)) {
-				break
-			}
-			m, err := parseMark(key)
+		for key, value := cursor.Seek(encode(after + 1)); key != nil && max.admits(len(records), size, len(value)); key, value = cursor.Next() {
+			r, err := recordOf(key, value)
 			if err != nil {
-				return fmt.Errorf("%w: %w", ErrDamaged, err)
+				return err
 			}
-			seqs, values = append(seqs, m.seq), append(values, value)
+			records = append(records, r)
 			size += len(value)
 		}
-		own(values, size)
 		return nil
 	})
+	return records, wrapf(err, "read the journal after %d", after)
+}
+
+// recordOf returns a copy of an entry of the journal.
+func recordOf(key, value []byte) (Record, error) {
+	m, err := parseMark(key)
 	if err != nil {
-		return nil, fmt.Errorf("read the journal after %d: %w", after, err)
+		return Record{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	records := make([]Record, len(seqs))
-	for i, seq := range seqs {
-		e, err := parseEvent(values[i])
-		if err != nil {
-			return nil, fmt.Errorf("read the journal: %w: event %d: %w", ErrDamaged, seq, err)
-		}
-		records[i] = Record{Seq: seq, Event: e}
+	e, err := eventOf(value)
+	if err != nil {
+		return Record{}, fmt.Errorf("event %d: %w", m.seq, err)
 	}
-	return records, nil
+	return Record{Seq: m.seq, Event: e}, nil
+}
+
+// eventOf returns a copy of a stored event.
+func eventOf(value []byte) (transform.Event, error) {
+	e, err := parseEvent(bytes.Clone(value))
+	if err != nil {
+		return e, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return e, nil
 }
 
 // readTail reads events from memory. It returns none if Read must not return an event: once

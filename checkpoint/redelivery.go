@@ -99,7 +99,6 @@ func (r *writeRound) requeue(sink, key string, event []byte) error {
 	requeued.Add(number, appendRequeued(key, event))
 	c := countsOf(r.tx.Tx, sink)
 	c.requeued++
-	c.requeuedBytes += int64(len(event))
 	r.queued = true
 	c.put(r.tx, sink)
 	return nil
@@ -124,10 +123,7 @@ func (s *Store) Replay(ctx context.Context, sink string, p Period) (Range, error
 		queued, r.changed, r.queued = selected, true, true
 		return nil
 	}})
-	if err != nil {
-		return Range{}, fmt.Errorf("replay to %s: %w", sink, err)
-	}
-	return queued, nil
+	return queued, wrapf(err, "replay to %s", sink)
 }
 
 // Replayable returns the range that Replay would append now. It changes nothing.
@@ -161,25 +157,14 @@ func (j *journal) completed(tx *bolt.Tx, sink string, p Period) (Range, error) {
 // waiting, in the order in which they were queued; no records if there are none. It changes
 // nothing. The caller owns the result.
 func (s *Store) Redeliver(ctx context.Context, sink string, after RedeliveryOffset, max Batch) (Redelivery, error) {
-	var (
-		next   Redelivery
-		values [][]byte
-	)
+	var next Redelivery
 	err := s.view(ctx, func(tx *bolt.Tx) (err error) {
 		if _, err = cursorOf(tx, sink); err == nil {
-			next, values, err = openQueue(tx, sink).read(tx, after, max)
+			next, err = openQueue(tx, sink).read(tx, after, max)
 		}
 		return err
 	})
-	for i := 0; i < len(next.Records) && err == nil; i++ {
-		if next.Records[i].Event, err = parseEvent(values[i]); err != nil {
-			err = fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
-	}
-	if err != nil {
-		return Redelivery{}, fmt.Errorf("redeliver to %s: %w", sink, err)
-	}
-	return next, nil
+	return next, wrapf(err, "redeliver to %s", sink)
 }
 
 // IsAfter reports whether o is behind other in its queue.
@@ -187,22 +172,21 @@ func (o RedeliveryOffset) IsAfter(other RedeliveryOffset) bool {
 	return o.Item > other.Item || o.Item == other.Item && o.Seq > other.Seq
 }
 
-// read returns the queue's events after an offset, and their bytes as values. It copies both
-// out of the transaction.
-func (q redeliveryTable) read(tx *bolt.Tx, after RedeliveryOffset, most Batch) (next Redelivery, values [][]byte, err error) {
+// read returns copies of the queue's events after an offset.
+func (q redeliveryTable) read(tx *bolt.Tx, after RedeliveryOffset, most Batch) (next Redelivery, err error) {
 	size := 0
-	add := func(r Redelivered, value []byte) bool {
-		if !most.admits(len(values), size, len(value)) {
-			return false
+	add := func(r Redelivered, value []byte) (bool, error) {
+		if !most.admits(len(next.Records), size, len(value)) {
+			return false, nil
 		}
-		next.Records, values = append(next.Records, r), append(values, value)
+		r.Event, err = eventOf(value)
+		next.Records = append(next.Records, r)
 		size += len(value)
-		return true
+		return err == nil, err
 	}
-items:
 	for i, err := range q.items() {
 		if err != nil {
-			return next, nil, err
+			return next, err
 		}
 		if next.Offset == (RedeliveryOffset{}) {
 			next.Offset = i.offset()
@@ -211,8 +195,8 @@ items:
 			if !i.offset().IsAfter(after) {
 				continue
 			}
-			if !add(Redelivered{Offset: i.offset(), Key: string(i.key)}, i.event) {
-				break
+			if more, err := add(Redelivered{Offset: i.offset(), Key: string(i.key)}, i.event); !more {
+				return next, err
 			}
 			continue
 		}
@@ -226,18 +210,18 @@ items:
 		for key, value := cursor.Seek(encode(first)); key != nil; key, value = cursor.Next() {
 			m, err := parseMark(key)
 			if err != nil {
-				return next, nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+				return next, fmt.Errorf("%w: %w", ErrDamaged, err)
 			}
 			if m.seq > i.last {
 				break
 			}
-			if !add(Redelivered{Record: Record{Seq: m.seq}, Offset: RedeliveryOffset{i.number, m.seq}, Key: DeadKey(m.seq)}, value) {
-				break items
+			offset := RedeliveryOffset{i.number, m.seq}
+			if more, err := add(Redelivered{Record: Record{Seq: m.seq}, Offset: offset, Key: DeadKey(m.seq)}, value); !more {
+				return next, err
 			}
 		}
 	}
-	own(values, size)
-	return next, values, nil
+	return next, nil
 }
 
 // WaitRedelivery blocks until there is something to redeliver, and returns nil; it returns
@@ -300,7 +284,6 @@ func (c *RedeliveryCommit) check(r *writeRound) (l leading, err error) {
 type leading struct {
 	requeued [][]byte // numbers of items, copied
 	replayed [][]byte
-	bytes    int64  // of requeued events
 	skipped  uint64 // events that had been trimmed
 	left     *item  // what remains of the last range; nil: nothing
 }
@@ -322,7 +305,6 @@ func (l leading) remove(tx *boltfile.Tx, sink string) {
 	}
 	c := countsOf(tx.Tx, sink)
 	c.requeued -= uint64(len(l.requeued))
-	c.requeuedBytes -= l.bytes
 	c.skipped += l.skipped
 	c.put(tx, sink)
 }
@@ -342,7 +324,7 @@ func (q redeliveryTable) upTo(last RedeliveryOffset, delivered int) (l leading, 
 		switch {
 		case !i.replays():
 			found = is && last.Seq == 0
-			l.requeued, l.bytes = append(l.requeued, encode(i.number)), l.bytes+int64(len(i.event))
+			l.requeued = append(l.requeued, encode(i.number))
 			total++
 		case is && i.first <= last.Seq && last.Seq < i.last:
 			found = true

@@ -142,22 +142,21 @@ func parseReplayed(key, value []byte) (item, error) {
 
 // counts holds a sink's counts for its Stats.
 type counts struct {
-	requeued      uint64 // events
-	requeuedBytes int64
-	skipped       uint64
-	parked        uint64 // events
-	parkedBytes   int64
+	requeued    uint64 // events
+	skipped     uint64
+	parked      uint64 // events
+	parkedBytes int64
 }
 
 func countsOf(tx *bolt.Tx, sink string) counts {
 	n := decode(tx.Bucket(countsBucket).Get([]byte(sink)))
-	return counts{requeued: n[0], requeuedBytes: int64(n[1]), skipped: n[2], parked: n[3], parkedBytes: int64(n[4])}
+	return counts{requeued: n[0], skipped: n[2], parked: n[3], parkedBytes: int64(n[4])}
 }
 
 func (c counts) put(tx *boltfile.Tx, sink string) {
-	value := encode(c.requeued, uint64(c.requeuedBytes), c.skipped)
+	value := encode(c.requeued, 0, c.skipped)
 	if c.parked > 0 {
-		value = encode(c.requeued, uint64(c.requeuedBytes), c.skipped, c.parked, uint64(c.parkedBytes))
+		value = encode(c.requeued, 0, c.skipped, c.parked, uint64(c.parkedBytes))
 	}
 	tx.Table(countsBucket).Put([]byte(sink), value)
 }

@@ -15,12 +15,6 @@ import (
 	"ndrbridge/checkpoint/internal/boltfile"
 )
 
-// ReplicaOptions configures a Replica.
-type ReplicaOptions struct {
-	// LockWait is as in Options.
-	LockWait time.Duration
-}
-
 // Replica is a state that follows a log that another process writes. Its file is not synced
 // with each record: what a crash of the machine loses is applied again, and a file that it
 // left torn is found out by OpenReplica.
@@ -38,13 +32,13 @@ type Replica struct {
 
 // OpenReplica opens the replica at path, or creates an empty one if there is no file. It
 // also opens the file of a Store with a Log that was closed, or whose process ended: that
-// is never ahead of the log. It is quick as Open is.
+// is never ahead of the log. It is quick as Open is. lockWait is as Options.LockWait.
 //
 // OpenReplica returns ErrDamaged if the file cannot be read, or was not restored completely
 // (see Apply): delete it and restore it. It returns ErrNewer and ErrLocked as Open does, and
 // another error if the file is the state of a single process.
-func OpenReplica(path string, o ReplicaOptions) (*Replica, error) {
-	db, err := openFile(path, Options{LockWait: o.LockWait, Log: noLog{}}, createReplica)
+func OpenReplica(path string, lockWait time.Duration) (*Replica, error) {
+	db, err := openFile(path, Options{LockWait: lockWait}, true, createReplica)
 	if err != nil {
 		return nil, fmt.Errorf("open the replica: %w", err)
 	}
@@ -62,11 +56,6 @@ func OpenReplica(path string, o ReplicaOptions) (*Replica, error) {
 	}
 	return r, nil
 }
-
-// noLog makes openFile expect a copy of a log. Nothing is appended to it.
-type noLog struct{}
-
-func (noLog) Append([]byte) (Point, error) { return Point{}, errors.ErrUnsupported }
 
 // createReplica creates an empty copy of a log.
 func createReplica(tx *bolt.Tx) error {

@@ -96,7 +96,7 @@ func TestAReplicaThatWasNotRestoredCompletelyIsDamaged(t *testing.T) {
 	if err := errors.Join(err, r.Close()); err != nil || pieces < 10 {
 		t.Fatalf("%d pieces, %v", pieces, err)
 	}
-	if _, err := checkpoint.OpenReplica(path, checkpoint.ReplicaOptions{}); !errors.Is(err, checkpoint.ErrDamaged) || !strings.Contains(err.Error(), "Delete it") {
+	if _, err := checkpoint.OpenReplica(path, 0); !errors.Is(err, checkpoint.ErrDamaged) || !strings.Contains(err.Error(), "Delete it") {
 		t.Errorf("%v, want ErrDamaged", err)
 	}
 	if _, err := checkpoint.Open(path, checkpoint.Options{Log: log}); !errors.Is(err, checkpoint.ErrDamaged) {
@@ -124,7 +124,7 @@ func TestAFileIsACopyOfALogOrNot(t *testing.T) {
 			return err
 		},
 		"a state of its own as a replica": func() error {
-			_, err := checkpoint.OpenReplica(alone, checkpoint.ReplicaOptions{})
+			_, err := checkpoint.OpenReplica(alone, 0)
 			return err
 		},
 	} {
@@ -249,7 +249,7 @@ func TestAFileTornByAPowerFailureIsNeverTrusted(t *testing.T) {
 			}
 		}
 		require.NoError(t, os.WriteFile(mixed, image, 0o600))
-		r, err := checkpoint.OpenReplica(mixed, checkpoint.ReplicaOptions{})
+		r, err := checkpoint.OpenReplica(mixed, 0)
 		if errors.Is(err, checkpoint.ErrDamaged) {
 			torn++
 			return

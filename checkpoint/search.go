@@ -43,8 +43,6 @@ type SearchedJournal struct {
 // the newest to the oldest, until it has looked at all or reaches a bound of s. It reads only
 // the beginning of an event that is not selected. The caller owns the result.
 func (s *Store) SearchJournal(ctx context.Context, before uint64, by Search) (found SearchedJournal, err error) {
-	var seqs []uint64
-	var values [][]byte
 	err = s.viewJournal(ctx, func(_ *bolt.Tx, j *journal) error {
 		found.Whole = true
 		cursor := j.events.Cursor()
@@ -56,7 +54,7 @@ func (s *Store) SearchJournal(ctx context.Context, before uint64, by Search) (fo
 		size := 0
 		for ; key != nil; key, value = cursor.Prev() {
 			selected := by.selects(value)
-			if found.Looked > 0 && found.Looked+int64(len(value)) > by.MaxBytes || selected && !by.Found.admits(len(values), size, len(value)) {
+			if found.Looked > 0 && found.Looked+int64(len(value)) > by.MaxBytes || selected && !by.Found.admits(len(found.Records), size, len(value)) {
 				found.Whole = false
 				break
 			}
@@ -67,24 +65,17 @@ func (s *Store) SearchJournal(ctx context.Context, before uint64, by Search) (fo
 			found.Looked += int64(len(value))
 			found.First, found.Recorded = m.seq, time.UnixMilli(j.recordedBy(m.seq, m.recorded)).UTC()
 			if selected {
-				seqs, values = append(seqs, m.seq), append(values, value)
+				r, err := recordOf(key, value)
+				if err != nil {
+					return err
+				}
+				found.Records = append(found.Records, r)
 				size += len(value)
 			}
 		}
-		own(values, size)
 		return nil
 	})
-	if err != nil {
-		return SearchedJournal{}, fmt.Errorf("search the journal: %w", err)
-	}
-	for i, seq := range seqs {
-		e, err := parseEvent(values[i])
-		if err != nil {
-			return SearchedJournal{}, fmt.Errorf("search the journal: %w: event %d: %w", ErrDamaged, seq, err)
-		}
-		found.Records = append(found.Records, Record{Seq: seq, Event: e})
-	}
-	return found, nil
+	return found, wrapf(err, "search the journal")
 }
 
 // SearchedDead is the result of a search of an owner's dead letters.

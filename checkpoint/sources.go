@@ -49,21 +49,13 @@ func (s *Store) Position(ctx context.Context, source Source) (position []byte, e
 
 // Commit writes c, all of it or nothing. While the journal has no space (see Limits), it
 // waits until ctx is done, unless c.NoWait is set; a commit without events needs no space.
-// If even the fastest sink is far behind, Commit waits for it briefly, while that sink
-// delivers, so that the backlog does not outrun it. It returns ErrFenced if the position
-// is not c.Expect.
+// It returns ErrFenced if the position is not c.Expect.
 func (s *Store) Commit(ctx context.Context, c Commit) error {
 	err := c.validate()
 	if err == nil {
-		if len(c.Events) > 0 {
-			s.waitForSinks(ctx)
-		}
 		err = s.do(ctx, c.change())
 	}
-	if err != nil {
-		return fmt.Errorf("commit of %s: %w", c.Source, err)
-	}
-	return nil
+	return wrapf(err, "commit of %s", c.Source)
 }
 
 // validate rejects commits that cannot be stored.

@@ -125,7 +125,7 @@ func splitState(t require.T, path string, n int) (shards []*checkpoint.Store) {
 	require.NoError(t, err)
 	for i, log := range logs {
 		at := fmt.Sprintf("%s.%02d", path, i)
-		r, err := checkpoint.OpenReplica(at, checkpoint.ReplicaOptions{})
+		r, err := checkpoint.OpenReplica(at, 0)
 		if err == nil {
 			err = r.Apply(log.records, checkpoint.Point{Offset: uint64(len(log.records))})
 		}
@@ -137,7 +137,7 @@ func splitState(t require.T, path string, n int) (shards []*checkpoint.Store) {
 			err = errors.Join(err, r.Close())
 		}
 		if err == nil {
-			if r, err = checkpoint.OpenReplica(at+".unclosed", checkpoint.ReplicaOptions{}); err == nil {
+			if r, err = checkpoint.OpenReplica(at+".unclosed", 0); err == nil {
 				err = r.Close()
 			}
 		}

@@ -76,7 +76,6 @@ type Store struct {
 	queue      []*operation
 	waiting    bool            // a commit waits for space
 	configured map[string]bool // nil until Configure; replaced, never changed
-	lead       lead
 	ends       ends
 	tail       tail
 	appended   broadcast // ends moved
@@ -117,7 +116,7 @@ func Open(path string, o Options) (*Store, error) {
 	if o.ReadOnly || o.Log != nil {
 		create = nil
 	}
-	db, err := openFile(path, o, create)
+	db, err := openFile(path, o, o.Log != nil, create)
 	if err != nil {
 		return nil, fmt.Errorf("open the state: %w", err)
 	}

@@ -105,7 +105,7 @@ func (l *recordLog) restore(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	r, err := checkpoint.OpenReplica(path, checkpoint.ReplicaOptions{})
+	r, err := checkpoint.OpenReplica(path, 0)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func adopt(path string, log checkpoint.Log) error {
 // compareClosed checks that the file of a store that was closed continues from where it is,
 // and then holds what the one that was made from the log alone does.
 func (l *recordLog) compareClosed(path, made string) error {
-	closed, err := checkpoint.OpenReplica(path, checkpoint.ReplicaOptions{})
+	closed, err := checkpoint.OpenReplica(path, 0)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (l *recordLog) compareClosed(path, made string) error {
 	if err := l.apply(closed); err != nil {
 		return err
 	}
-	other, err := checkpoint.OpenReplica(made, checkpoint.ReplicaOptions{})
+	other, err := checkpoint.OpenReplica(made, 0)
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (f *follower) compare(s *checkpoint.Store) error {
 	if f.replica == nil {
 		err := f.log.restore(f.path)
 		if err == nil {
-			f.replica, err = checkpoint.OpenReplica(f.path, checkpoint.ReplicaOptions{})
+			f.replica, err = checkpoint.OpenReplica(f.path, 0)
 		}
 		if err != nil {
 			return err

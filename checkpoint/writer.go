@@ -63,7 +63,6 @@ type writeRound struct {
 	commanded  bool // a command became pending
 	corrected  bool // the clock was found to have been set
 	logged     bool // the log has the round's record
-	lead       leadSize
 
 	appended       [][]transform.Event // by operation
 	appendedEvents int
@@ -250,9 +249,6 @@ func (s *Store) execute(tx *bolt.Tx, r *writeRound, ops []*operation, results []
 	if trimmed, err = r.trim(r.now); err != nil {
 		return trimmed, fmt.Errorf("trim the journal: %w", err)
 	}
-	if r.lead, err = r.journal.leadOf(tx, r.configured); err != nil {
-		return trimmed, err
-	}
 	if !r.changed {
 		return trimmed, cmp.Or(r.tx.Err(), errUnchanged)
 	}
@@ -306,7 +302,6 @@ func (s *Store) publish(r *writeRound, committed bool) {
 	defer s.mu.Unlock()
 	if committed {
 		s.configured = r.configured
-		s.lead.set(r.lead)
 		s.tail.append(r.appended, r.journal.last)
 	} else {
 		s.tail.drop() // the events may be in the file or not

@@ -36,7 +36,7 @@ func TestStoresOnJetStream(t *testing.T) {
 	var earlier *checkpoint.Store
 	for owner := range 3 {
 		path := filepath.Join(t.TempDir(), "state.db")
-		r, err := checkpoint.OpenReplica(path, checkpoint.ReplicaOptions{})
+		r, err := checkpoint.OpenReplica(path, 0)
 		require.NoError(t, err)
 		last, err := j.Stream(0).Last(t.Context())
 		require.NoError(t, err)

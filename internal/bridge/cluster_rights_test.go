@@ -104,7 +104,7 @@ func (f *followed) watch(o *bridge.Options) {
 			return s
 		}
 		o.OpenReplica = func(path string) (cluster.Replica, error) {
-			r, err := checkpoint.OpenReplica(path, checkpoint.ReplicaOptions{LockWait: 10 * time.Second})
+			r, err := checkpoint.OpenReplica(path, 10*time.Second)
 			if err != nil {
 				return nil, err
 			}

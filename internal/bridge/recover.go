@@ -111,7 +111,7 @@ func (r *Recovery) open() (err error) {
 	if _, err := os.Stat(r.Path); err != nil {
 		return err
 	}
-	if r.replica, err = checkpoint.OpenReplica(r.Path, checkpoint.ReplicaOptions{LockWait: -1}); err != nil {
+	if r.replica, err = checkpoint.OpenReplica(r.Path, -1); err != nil {
 		return err
 	}
 	r.Offset = r.replica.Offset()

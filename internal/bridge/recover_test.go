@@ -26,7 +26,7 @@ func copyShard(t *testing.T, storage *replicated.JetStream, shard int, path stri
 	var replica *checkpoint.Replica
 	empty := func() (replicated.Replica, error) {
 		var err error
-		replica, err = checkpoint.OpenReplica(path, checkpoint.ReplicaOptions{})
+		replica, err = checkpoint.OpenReplica(path, 0)
 		return replica, err
 	}
 	if _, err := replicated.Restore(ctx, storage.Stream(shard), storage.Snapshots(shard), empty); errors.Is(err, replicated.ErrNoSnapshot) {
@@ -124,7 +124,7 @@ func TestAShardIsRecoveredFromACopy(t *testing.T) {
 func TestNothingIsRecoveredFromAnEmptyCopy(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state.db")
-	empty, err := checkpoint.OpenReplica(path, checkpoint.ReplicaOptions{})
+	empty, err := checkpoint.OpenReplica(path, 0)
 	require.NoError(t, err)
 	require.NoError(t, empty.Close())
 	err = bridge.Recover(t.Context(), new(configs.Config), []*bridge.Recovery{{Path: path}}, func() error { return nil })

@@ -60,7 +60,7 @@ sinks: [{name: log, file: {path: "-"}}]
 	if err != nil {
 		t.Fatal(err)
 	}
-	replica, err := checkpoint.OpenReplica(config.Shard(0).State, checkpoint.ReplicaOptions{})
+	replica, err := checkpoint.OpenReplica(config.Shard(0).State, 0)
 	if err == nil {
 		err = replica.Close()
 	}

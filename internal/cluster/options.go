@@ -91,7 +91,7 @@ func (o Options) withDefaults() Options {
 	}
 	if o.OpenReplica == nil {
 		o.OpenReplica = func(path string) (Replica, error) {
-			r, err := checkpoint.OpenReplica(path, checkpoint.ReplicaOptions{LockWait: lockWait})
+			r, err := checkpoint.OpenReplica(path, lockWait)
 			if err != nil {
 				return nil, err // not a nil *Replica in a Replica
 			}

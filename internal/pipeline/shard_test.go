@@ -41,7 +41,7 @@ func TestAShardWhoseStateFailsStopsAtOnce(t *testing.T) {
 			m.config.ShutdownTimeout = configs.Duration(time.Hour)
 			m.slow = make(chan struct{}, 1)
 			clock := lease.System()
-			replica, err := checkpoint.OpenReplica(m.config.State, checkpoint.ReplicaOptions{})
+			replica, err := checkpoint.OpenReplica(m.config.State, 0)
 			if err == nil {
 				err = replica.Close()
 			}

@@ -3,65 +3,45 @@ package boltfile
 import (
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	bolt "go.etcd.io/bbolt"
 )
 
-// Visitor receives the entries of a part of a file, bucket by bucket, in the order of their
-// keys. It is used by one goroutine at a time.
-type Visitor interface {
-	// Visit is called for an entry. bucket is the names of its buckets, each after a slash.
-	// key is only valid during the call.
-	Visit(bucket string, key []byte, valueSize uint64)
-	// Fork returns a Visitor for a part of the file that follows this one's.
-	Fork() Visitor
-	// Join is called when the part of a fork is done, before anything else follows it.
-	Join(fork Visitor)
-}
+// Visit is called for an entry of a file, in the order of the keys of its bucket. bucket is the
+// names of its buckets, each after a slash. key is only valid during the call.
+type Visit func(bucket string, key []byte, valueSize uint64)
 
 // CheckAll checks every page that the file of the read transaction tx uses: that bbolt can
-// read it without failing. It passes every entry to v, and returns the sum of the entries.
-// Until it has returned, nothing may be read in tx. If v is nil, it checks only what
-// CheckRoot does, and the sum means nothing.
-func CheckAll(file *os.File, tx *bolt.Tx, v Visitor) (sum uint64, err error) {
-	c, err := newPageCheck(file, tx)
-	if err != nil {
-		return 0, err
+// read it without failing. It passes every entry to visit, and returns the sum of the entries.
+// Until it has returned, nothing may be read in tx.
+func CheckAll(file *os.File, tx *bolt.Tx, visit Visit) (sum uint64, err error) {
+	w, err := newPageWalk(file, tx, visit)
+	if err == nil {
+		err = w.check(tx)
 	}
-	w := &pageWalk{pageCheck: c, visitor: v}
-	if err := w.tree(below{page: uint64(tx.Cursor().Bucket().RootPage())}, 0); err != nil {
-		return 0, err
-	}
-	return w.sum, w.freelist(tx)
+	return w.sum, err
 }
 
 // CheckRoot checks, like CheckAll, the pages that hold the names of the buckets and the
 // small buckets, which are stored with their names, and the list of free pages.
 func CheckRoot(file *os.File, tx *bolt.Tx) error {
-	_, err := CheckAll(file, tx, nil)
-	return err
+	w, err := newPageWalk(file, tx, nil)
+	if err != nil {
+		return err
+	}
+	return w.check(tx)
 }
 
-// pageCheck is the state that the goroutines of a check share. It does not use bbolt's map
-// of the file, and needs little memory however damaged the file is.
-type pageCheck struct {
-	file  *os.File
-	size  uint64          // of a page
-	pages uint64          // upper bound of the numbers of pages in use
-	seen  []atomic.Uint64 // a bit per page
-	slots chan struct{}   // a semaphore of further goroutines that may read
-}
-
-// pageWalk is the part of a check that one goroutine does: a range of the file's entries,
-// in order.
+// pageWalk reads the pages of a file. It does not use bbolt's map of the file, and needs
+// little memory however damaged the file is.
 type pageWalk struct {
-	*pageCheck
-	visitor Visitor // nil: skip the contents of the buckets, except small ones
-	sum     uint64  // of the entries, except those of MetaBucket
+	file  *os.File
+	size  uint64   // of a page
+	pages uint64   // upper bound of the numbers of pages in use
+	seen  []uint64 // a bit per page
+	visit Visit    // nil: skip the contents of the buckets, except small ones
+	sum   uint64   // of the entries, except those of MetaBucket
 
 	// Consecutive pages of the file, beginning with page first, and the page after the
 	// last one requested.
@@ -73,21 +53,28 @@ type pageWalk struct {
 // those of a bucket that grows at its end mostly do.
 const readAhead = 256 << 10
 
-// newPageCheck prepares to check the file of tx. It finds a file that was cut short, and
+// newPageWalk prepares to check the file of tx. It finds a file that was cut short, and
 // touches nothing that bbolt has mapped except its meta pages.
-func newPageCheck(file *os.File, tx *bolt.Tx) (*pageCheck, error) {
+func newPageWalk(file *os.File, tx *bolt.Tx, visit Visit) (*pageWalk, error) {
+	w := &pageWalk{file: file, visit: visit}
 	info, err := file.Stat()
 	if err != nil {
-		return nil, err
+		return w, err
 	}
 	pageSize := tx.DB().Info().PageSize
 	if tx.Size() > info.Size() || pageSize < pageHeader+metaSize {
-		return nil, fmt.Errorf("the file has %d bytes of at least %d: it was cut short", info.Size(), tx.Size())
+		return w, fmt.Errorf("the file has %d bytes of at least %d: it was cut short", info.Size(), tx.Size())
 	}
-	c := &pageCheck{file: file, size: uint64(pageSize), pages: uint64(tx.Size()) / uint64(pageSize)}
-	c.seen = make([]atomic.Uint64, c.pages/64+1)
-	c.slots = make(chan struct{}, runtime.GOMAXPROCS(0)-1)
-	return c, nil
+	w.size, w.pages = uint64(pageSize), uint64(tx.Size())/uint64(pageSize)
+	w.seen = make([]uint64, w.pages/64+1)
+	return w, nil
+}
+
+func (w *pageWalk) check(tx *bolt.Tx) error {
+	if err := w.tree(below{page: uint64(tx.Cursor().Bucket().RootPage())}, 0); err != nil {
+		return err
+	}
+	return w.freelist(tx)
 }
 
 // page returns the beginning of a page, which is valid until the next call. Failing to
@@ -134,7 +121,7 @@ func (w *pageWalk) freelist(tx *bolt.Tx) error {
 	}
 	for previous := uint64(1); len(free) > 0; free = free[8:] {
 		n := native.Uint64(free)
-		if n <= previous || n >= w.pages || w.seen[n/64].Load()&(1<<(n%64)) != 0 {
+		if n <= previous || n >= w.pages || w.seen[n/64]&(1<<(n%64)) != 0 {
 			return fmt.Errorf("page %d: page %d is not free", id, n)
 		}
 		previous = n
@@ -144,10 +131,10 @@ func (w *pageWalk) freelist(tx *bolt.Tx) error {
 
 // freelistPage returns the number of the first page of the list of free pages. bbolt takes
 // it from the meta page of the transaction.
-func (c *pageCheck) freelistPage(tx *bolt.Tx) (uint64, error) {
+func (w *pageWalk) freelistPage(tx *bolt.Tx) (uint64, error) {
 	meta := make([]byte, metaSize)
 	for page := range uint64(2) {
-		if _, err := c.file.ReadAt(meta, int64(page*c.size+pageHeader)); err != nil {
+		if _, err := w.file.ReadAt(meta, int64(page*w.size+pageHeader)); err != nil {
 			return 0, err
 		}
 		if native.Uint64(meta[metaTxid:]) == uint64(tx.ID()) {
@@ -173,57 +160,15 @@ func (w *pageWalk) tree(b below, depth int) error {
 	if err != nil {
 		return fmt.Errorf("page %d: %w", b.page, err)
 	}
-	if w.visitor == nil {
-		found = slices.DeleteFunc(found, func(f below) bool { return f.bucket != b.bucket })
-	}
-	return w.trees(found, depth+1)
-}
-
-// trees checks consecutive pages and all pages below them. While a processor is free, the
-// second half goes to another goroutine.
-func (w *pageWalk) trees(found []below, depth int) error {
-	for len(found) > 1 {
-		select {
-		case w.slots <- struct{}{}:
-			half := len(found) / 2
-			return w.both(found[:half], found[half:], depth)
-		default:
+	for _, f := range found {
+		if w.visit == nil && f.bucket != b.bucket {
+			continue
 		}
-		if err := w.tree(found[0], depth); err != nil {
+		if err := w.tree(f, depth+1); err != nil {
 			return err
 		}
-		found = found[1:]
 	}
-	if len(found) == 0 {
-		return nil
-	}
-	return w.tree(found[0], depth)
-}
-
-// both checks two halves concurrently, using a slot that the caller took. The slot is
-// released when either half is done.
-func (w *pageWalk) both(first, second []below, depth int) error {
-	release := sync.OnceFunc(func() { <-w.slots })
-	other := &pageWalk{pageCheck: w.pageCheck}
-	if w.visitor != nil {
-		other.visitor = w.visitor.Fork()
-	}
-	ended := make(chan error, 1)
-	go func() {
-		err := Guard(func() error { return other.trees(second, depth) })
-		release()
-		ended <- err
-	}()
-	err := w.trees(first, depth)
-	release()
-	if otherErr := <-ended; err == nil {
-		err = otherErr
-	}
-	w.sum += other.sum
-	if w.visitor != nil {
-		w.visitor.Join(other.visitor)
-	}
-	return err
+	return nil
 }
 
 // below is a reference to a page from another one.
@@ -251,9 +196,11 @@ func (w *pageWalk) read(id uint64) (page, error) {
 		return page{}, fmt.Errorf("it claims %d overflow pages", overflow)
 	}
 	for n := id; n <= id+overflow; n++ {
-		if bit := uint64(1) << (n % 64); w.seen[n/64].Or(bit)&bit != 0 {
+		bit := uint64(1) << (n % 64)
+		if w.seen[n/64]&bit != 0 {
 			return page{}, fmt.Errorf("page %d is used twice", n)
 		}
+		w.seen[n/64] |= bit
 	}
 	w.next = id + 1 + overflow
 	return page{

@@ -14,18 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// collector is a Visitor that remembers the entries, each as its bucket, key and size.
-type collector struct{ entries []string }
-
-func (c *collector) Visit(bucket string, key []byte, size uint64) {
-	c.entries = append(c.entries, fmt.Sprintf("%s %s %d", bucket, key, size))
-}
-
-func (c *collector) Fork() Visitor { return new(collector) }
-
-func (c *collector) Join(fork Visitor) { c.entries = append(c.entries, fork.(*collector).entries...) }
-
-// contents adds the entries of a bucket and of those nested in it, named as by collector: by
+// contents adds the entries of a bucket and of those nested in it, named by bucket, key and size: by
 // bucket in their order to entries, and with their values to values.
 func contents(b *bolt.Bucket, path string, entries map[string][]string, values map[string]string) {
 	_ = b.ForEach(func(key, value []byte) error {
@@ -120,8 +109,10 @@ func check(path string) (f found, err error) {
 	defer db.Close()
 	err = Guard(func() error {
 		return db.View(func(tx *bolt.Tx) error {
-			var c collector
-			if f.sum, err = CheckAll(file, tx, &c); err != nil {
+			visit := func(bucket string, key []byte, size uint64) {
+				f.visited = append(f.visited, fmt.Sprintf("%s %s %d", bucket, key, size))
+			}
+			if f.sum, err = CheckAll(file, tx, visit); err != nil {
 				return err
 			}
 			if err := CheckRoot(file, tx); err != nil {
@@ -131,7 +122,6 @@ func check(path string) (f found, err error) {
 				return errors.New("no sum")
 			}
 			f.stored, _ = Sum(tx)
-			f.visited = c.entries
 			f.values, f.entries = map[string]string{}, map[string][]string{}
 			contents(tx.Cursor().Bucket(), "", f.entries, f.values)
 			for err := range tx.Check() {
@@ -223,8 +213,7 @@ func TestPagesBeyondTheEndOfTheFileAreNotNeededToReadThoseBeforeIt(t *testing.T)
 		t.Fatal(err)
 	}
 	defer file.Close()
-	w := (&pageWalk{pageCheck: &pageCheck{file: file, size: size, pages: 10}})
-	w.next = 1 // pages follow each other
+	w := &pageWalk{file: file, size: size, pages: 10, next: 1} // pages follow each other
 	for id := uint64(1); id < 3; id++ {
 		if b, err := w.page(id); err != nil || len(b) != size || b[0] != byte(id) {
 			t.Errorf("page %d: %d bytes, %v", id, len(b), err)

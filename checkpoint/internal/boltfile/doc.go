@@ -18,7 +18,7 @@
 //   - It cannot know whether all pages are from the same moment. bbolt reuses pages, so a
 //     copy made while the file was being written can be sound in every page and still mix
 //     several moments.
-//   - It keeps an entry for every page, and uses one processor.
+//   - It keeps an entry for every page.
 //
 // CheckAll reads the file with ordinary reads, trusts no number in it, and needs one bit for
 // each page. It checks that every page is of the kind it claims, is used once, lies within

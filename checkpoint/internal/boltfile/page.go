@@ -141,7 +141,7 @@ func (p page) entry(key []byte, from, size uint64) error {
 	if from > p.size || size > p.size-from {
 		return errors.New("its value is outside the page")
 	}
-	if p.walk.visitor == nil || p.bucket == "/"+metaName {
+	if p.walk.visit == nil || p.bucket == "/"+metaName {
 		return nil
 	}
 	value, err := p.slice(from, size)
@@ -149,7 +149,7 @@ func (p page) entry(key []byte, from, size uint64) error {
 		return err
 	}
 	p.walk.sum += entrySum(p.path, key, value)
-	p.walk.visitor.Visit(p.bucket, key, size)
+	p.walk.visit(p.bucket, key, size)
 	return nil
 }
 

@@ -52,7 +52,7 @@ func RecordLayout(record []byte) (format, layout byte, err error) {
 	return record[0], record[1], nil
 }
 
-// A Recorder makes records. The methods that a Table calls do nothing if it is nil.
+// A Recorder makes records. A nil Recorder records no change.
 type Recorder struct {
 	record []byte
 	// The bucket that was named last; root is nil before any.
@@ -87,7 +87,11 @@ func (r *Recorder) end(sum uint64) []byte {
 	return r.record
 }
 
+// add adds a change to the bucket that was named last.
 func (r *Recorder) add(change byte, operands ...[]byte) {
+	if r == nil {
+		return
+	}
 	r.record = append(r.record, change)
 	for _, operand := range operands {
 		r.record = binary.AppendUvarint(r.record, uint64(len(operand)))
@@ -96,16 +100,22 @@ func (r *Recorder) add(change byte, operands ...[]byte) {
 }
 
 func (r *Recorder) addSequence(n uint64) {
-	r.record = binary.AppendUvarint(append(r.record, changeSequence), n)
+	if r != nil {
+		r.record = binary.AppendUvarint(append(r.record, changeSequence), n)
+	}
 }
 
-// names returns the name of the file's bucket, and of the one in it that the table is; nil:
-// none.
-func (t *Table) names() (root, name []byte) {
-	if t.outer != nil {
-		return t.outer, t.name
+// recorder returns what records the next change to the table; nil: nothing does.
+func (t *Table) recorder() *Recorder {
+	r := t.tx.recorder
+	switch {
+	case r == nil:
+	case t.outer != nil:
+		r.in(t.outer, t.name)
+	default:
+		r.in(t.name, nil)
 	}
-	return t.name, nil
+	return r
 }
 
 // in names the bucket of the next change, unless it is that of the last one.
@@ -115,41 +125,6 @@ func (r *Recorder) in(root, name []byte) {
 	}
 	r.add(changeTable, root, name)
 	r.root, r.name = append(r.root[:0], root...), append(r.name[:0], name...)
-}
-
-// make records that a nested bucket was created.
-func (r *Recorder) make(t *Table) {
-	if r != nil {
-		r.in(t.names())
-	}
-}
-
-func (r *Recorder) put(t *Table, key, value []byte) {
-	if r != nil {
-		r.in(t.names())
-		r.add(changePut, key, value)
-	}
-}
-
-func (r *Recorder) delete(t *Table, key []byte) {
-	if r != nil {
-		r.in(t.names())
-		r.add(changeDelete, key)
-	}
-}
-
-func (r *Recorder) sequence(t *Table, n uint64) {
-	if r != nil {
-		r.in(t.names())
-		r.addSequence(n)
-	}
-}
-
-func (r *Recorder) deleteBucket(t *Table, name []byte) {
-	if r != nil {
-		r.in(t.names())
-		r.add(changeDrop, name)
-	}
 }
 
 // recorded is a change that was read from a record. Its slices are parts of the record.

@@ -107,13 +107,13 @@ func (t *Table) Make(name []byte) (*Table, error) {
 		return nil, err
 	}
 	inner := t.Inside(name)
-	t.tx.recorder.make(inner)
+	inner.recorder()
 	return inner, nil
 }
 
 // SetSequence sets the bucket's own sequence, which is not part of the sum.
 func (t *Table) SetSequence(n uint64) error {
-	t.tx.recorder.sequence(t, n)
+	t.recorder().addSequence(n)
 	return t.Bucket.SetSequence(n)
 }
 
@@ -130,7 +130,7 @@ func (t *Table) Put(key, value []byte) (old []byte) {
 
 // Add is Put for a new key.
 func (t *Table) Add(key, value []byte) {
-	t.tx.recorder.put(t, key, value)
+	t.recorder().add(changePut, key, value)
 	t.tx.sum += t.sumOf(key, value)
 	t.keep("write", key, t.Bucket.Put(key, value))
 }
@@ -138,7 +138,7 @@ func (t *Table) Add(key, value []byte) {
 // Delete deletes an entry, if it exists.
 func (t *Table) Delete(key []byte) {
 	if old := t.old(key); old != nil {
-		t.tx.recorder.delete(t, key)
+		t.recorder().add(changeDelete, key)
 		t.tx.sum -= t.sumOf(key, old)
 		t.keep("delete", key, t.Bucket.Delete(key))
 	}
@@ -158,7 +158,7 @@ func (t *Table) DeleteBucket(name []byte) {
 	if inner == nil {
 		return
 	}
-	t.tx.recorder.deleteBucket(t, name)
+	t.recorder().add(changeDrop, name)
 	err := inner.ForEach(func(key, value []byte) error {
 		t.tx.sum -= inner.sumOf(key, value)
 		return nil
