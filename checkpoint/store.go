@@ -77,7 +77,6 @@ type Store struct {
 	waiting    bool            // a commit waits for space
 	configured map[string]bool // nil until Configure; replaced, never changed
 	ends       ends
-	tail       tail
 	appended   broadcast // ends moved
 	queued     broadcast // something was put into a redelivery queue
 	commanded  broadcast // a command became pending
@@ -121,7 +120,7 @@ func Open(path string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open the state: %w", err)
 	}
 	s := &Store{
-		database: db, clock: newClock(o), commands: o.Commands, storeLog: newStoreLog(o), limits: o.Limits, tail: tail{limit: tailBytes},
+		database: db, clock: newClock(o), commands: o.Commands, storeLog: newStoreLog(o), limits: o.Limits,
 		wake: make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}), failed: make(chan struct{}),
 	}
 	if s.ends, err = s.readEnds(); err != nil {
