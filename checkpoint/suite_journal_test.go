@@ -10,7 +10,6 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/test/require"
-	"ndrbridge/transform"
 )
 
 func (b backend) testCursors(t *testing.T) {
@@ -56,33 +55,6 @@ func (b backend) testCursors(t *testing.T) {
 			s.configure(map[string]checkpoint.Start{"a": start})
 			s.append(made...)
 			s.wantJournal(s.cursor("a"), made...)
-		}
-	})
-	t.Run("a known sink keeps its cursor whatever its start is", func(t *testing.T) {
-		s := b.state(t, spacious)
-		s.append(made...)
-		s.configureSinks("a")
-		s.acknowledge("a", 3)
-		s.configure(map[string]checkpoint.Start{"a": {Now: true}})
-		equal(t, s.cursor("a"), 3)
-		s.reopen()
-		s.configure(map[string]checkpoint.Start{"a": {Now: true}})
-		equal(t, s.cursor("a"), 3)
-	})
-	t.Run("an unexpected cursor fences a commit, which writes nothing", func(t *testing.T) {
-		s := b.state(t, spacious)
-		s.append(made...)
-		s.configureSinks("a")
-		s.acknowledge("a", 2)
-		for _, expect := range []uint64{0, 1, 3} {
-			err := s.CommitDelivery(t.Context(), checkpoint.Delivery{
-				Sink: "a", Expect: expect, Cursor: 4, Dead: []checkpoint.DeadLetter{{Key: "d", Class: "rejected", Time: noon}},
-			})
-			require.ErrorIs(t, err, checkpoint.ErrFenced)
-		}
-		equal(t, s.cursor("a"), 2)
-		if dead := s.dead(checkpoint.SinkOwner("a")); len(dead) != 0 {
-			t.Errorf("dead letters %v, want none", dead)
 		}
 	})
 	t.Run("a cursor goes neither back nor beyond the journal", func(t *testing.T) {
@@ -259,21 +231,6 @@ func (b backend) testDead(t *testing.T) {
 			}
 		})
 	}
-	t.Run("owners have dead letters of their own", func(t *testing.T) {
-		if got := s.dead(checkpoint.SinkOwner("b")); len(got) != 0 {
-			t.Errorf("%v, want none", got)
-		}
-	})
-	t.Run("a dead letter replaces the one with its key, and both are counted right", func(t *testing.T) {
-		want := checkpoint.DeadStats{Count: 4, Bytes: int64(len("line one\nline two") + 2 + 2)}
-		equal(t, s.stats().DeadLetters[owner], want)
-		s.acknowledge("a", 3, deadLetter("d", "four"), deadLetter("d", "seven"))
-		want.Bytes += 3
-		equal(t, s.stats().DeadLetters[owner], want)
-		if got := s.dead(owner); keys(got) != "abcd" || string(got[3].Body) != "seven" {
-			t.Errorf("%+v, want the last d", got)
-		}
-	})
 }
 
 func (b backend) testTrimming(t *testing.T) {
@@ -295,27 +252,6 @@ func (b backend) testTrimming(t *testing.T) {
 			s.wantJournal(3, made[3:]...)
 		})
 	}
-	t.Run("events that one sink has not committed are kept, however old", func(t *testing.T) {
-		s := b.state(t, limits)
-		s.configure(both)
-		s.append(made...)
-		s.acknowledge("a", 6)
-		s.acknowledge("b", 2)
-		s.clock.advance(1000 * time.Hour)
-		s.configure(both)
-		s.until("old events are trimmed", func() bool { return s.stats().First == 3 })
-		s.wantJournal(2, made[2:]...)
-		s.reopen()
-		s.configure(both)
-		s.wantJournal(2, made[2:]...)
-	})
-	t.Run("nothing is trimmed before sinks are configured", func(t *testing.T) {
-		s := b.state(t, limits)
-		s.append(made...)
-		s.clock.advance(1000 * time.Hour)
-		s.append(made[0])
-		s.wantJournal(0, append(made[:6:6], made[0])...)
-	})
 	t.Run("an unconfigured sink holds nothing back, and continues with the remaining events", func(t *testing.T) {
 		s := b.state(t, limits)
 		s.configure(both)
@@ -352,30 +288,6 @@ func (b backend) testTrimming(t *testing.T) {
 		s.wantJournal(6, made[0])
 		equal(t, s.cursor("new"), 6)
 	})
-}
-
-func (b backend) testStats(t *testing.T) {
-	made := events(4, 1000)
-	s := b.state(t, spacious)
-	if got := s.stats(); got.First != 1 || got.Last != 0 || got.Events != 0 || got.Bytes != 0 {
-		t.Errorf("an empty state: %+v", got)
-	}
-	s.append(made...)
-	s.configureSinks("ahead", "behind", "gone")
-	s.acknowledge("ahead", 4)
-	s.acknowledge("behind", 1)
-	s.configureSinks("ahead", "behind")
-	got := s.stats()
-	if got.First != 1 || got.Last != 4 || got.Events != 4 || got.Bytes != bytesOf(made) || got.MaxBytes != spacious.MaxBytes || got.FileBytes <= 0 {
-		t.Errorf("%+v", got)
-	}
-	for sink, want := range map[string]checkpoint.SinkStats{
-		"ahead":  {Cursor: 4, Configured: true},
-		"behind": {Cursor: 1, LagEvents: 3, LagBytes: bytesOf(made[1:]), Oldest: made[1].RecordedTime, Configured: true},
-		"gone":   {LagEvents: 4, LagBytes: bytesOf(made), Oldest: made[0].RecordedTime},
-	} {
-		equal(t, got.Sinks[sink], want)
-	}
 }
 
 func errOf[T any](_ T, err error) error { return err }
@@ -426,29 +338,5 @@ func (b backend) testClosing(t *testing.T) {
 		done := s.commitIntoFull(t.Context(), s.next(events(1, 300)...))
 		s.must(s.Close())
 		require.ErrorIs(t, <-done, checkpoint.ErrClosed)
-	})
-}
-
-func (b backend) testCrashes(t *testing.T) {
-	t.Run("a successful write survives a crash", func(t *testing.T) {
-		s := b.state(t, spacious)
-		s.configureSinks("a")
-		var made []transform.Event
-		for i := range 5 {
-			made = append(made, event(fmt.Sprint(i), noon, 2000))
-			s.append(made[i])
-			s.acknowledge("a", uint64(i+1), checkpoint.DeadLetter{Key: fmt.Sprint(i), Class: "rejected", Time: noon})
-
-			after := s.crashed()
-			after.wantJournal(0, made...)
-			equal(t, after.cursor("a"), uint64(i+1))
-			if got := after.dead(checkpoint.SinkOwner("a")); len(got) != i+1 {
-				t.Errorf("%d dead letters, want %d", len(got), i+1)
-			}
-			if got := after.position(detections); len(got) != i+1 {
-				t.Errorf("position %q, want %d characters", got, i+1)
-			}
-			s.must(after.Close())
-		}
 	})
 }

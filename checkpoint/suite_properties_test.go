@@ -329,7 +329,8 @@ func (m *machine) observe(t *rapid.T, trimmable uint64) checkpoint.Stats {
 func (m *machine) check(t *rapid.T) {
 	stats := m.observe(t, 0)
 	held := m.events[m.first-1:]
-	if stats.Last != uint64(len(m.events)) || stats.Events != uint64(len(held)) || stats.Bytes != bytesOf(held) || stats.SourcesWait {
+	if stats.Last != uint64(len(m.events)) || stats.Events != uint64(len(held)) || stats.Bytes != bytesOf(held) ||
+		stats.MaxBytes != m.s.options.Limits.MaxBytes || stats.FileBytes <= 0 || stats.SourcesWait {
 		t.Fatalf("%+v, want events %d to %d with %d bytes", stats, m.first, len(m.events), bytesOf(held))
 	}
 	records, err := m.s.Read(context.Background(), 0, checkpoint.Batch{})

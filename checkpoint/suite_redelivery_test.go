@@ -74,60 +74,6 @@ func (b backend) delivered(t *testing.T, limits checkpoint.Limits) (*state, []tr
 }
 
 func (b backend) testRedelivery(t *testing.T) {
-	t.Run("dead letters and ranges are returned in the order in which they were queued, across a restart too", func(t *testing.T) {
-		s, made := b.delivered(t, spacious)
-		equal(t, s.requeue("a", "z", "none", "x"), 2)
-		equal(t, s.replay("a", noon.Add(3500*time.Millisecond)), checkpoint.Range{First: 5, Last: 6})
-		equal(t, s.requeue("a"), 1)
-		s.wantQueue("a", "z x 5 6 y")
-		s.reopen()
-		s.configureSinks("a")
-		s.wantQueue("a", "z x 5 6 y")
-		next, _ := s.redelivered("a", checkpoint.Batch{})
-		for i, want := range []transform.Event{made[2], made[0], made[4], made[5], made[1]} {
-			if got := next.Records[i].Event; string(got.Structured()) != string(want.Structured()) {
-				t.Errorf("event %d is\n%s, want\n%s", i, got.Structured(), want.Structured())
-			}
-		}
-		got := s.stats().Sinks["a"]
-		if got.Queued != 5 || got.Cursor != 6 {
-			t.Errorf("%+v, want 5 events queued", got)
-		}
-		if dead := s.dead(checkpoint.SinkOwner("a")); len(dead) != 0 {
-			t.Errorf("dead letters %v, want none: they are queued", dead)
-		}
-	})
-	t.Run("a batch is bounded, and has one event at least", func(t *testing.T) {
-		s, made := b.delivered(t, spacious)
-		s.requeue("a", "y")
-		s.replay("a", time.Time{})
-		size := int(bytesOf(made[:1]))
-		for want, max := range map[string]checkpoint.Batch{
-			"y 1": {MaxEvents: 2}, "y": {MaxBytes: 1}, "y 1 2": {MaxBytes: 3 * size, MaxEvents: 5},
-		} {
-			if _, got := s.redelivered("a", max); got != want {
-				t.Errorf("%+v: %q, want %q", max, got, want)
-			}
-		}
-	})
-	t.Run("the leading part of a batch leaves the queue with its dead letters", func(t *testing.T) {
-		s, made := b.delivered(t, spacious)
-		s.requeue("a", "x", "y")
-		s.replay("a", noon.Add(3*time.Second))
-		s.must(s.acknowledgeRedelivery("a", 1))
-		s.wantQueue("a", "y 4 5 6")
-		s.must(s.acknowledgeRedelivery("a", 2, deadLetterOf("y", made[1]), deadLetterOf(checkpoint.DeadKey(4), made[3])))
-		s.wantQueue("a", "5 6")
-		s.must(s.acknowledgeRedelivery("a", 1))
-		s.wantQueue("a", "6")
-		s.must(s.acknowledgeRedelivery("a", 1))
-		s.wantQueue("a", "")
-		equal(t, s.requeue("a"), 3)
-		s.wantQueue("a", checkpoint.DeadKey(4)+" y z")
-		if got := s.stats().Sinks["a"]; got.Skipped != 0 || got.Queued != 3 {
-			t.Errorf("%+v, want 3 queued, none skipped", got)
-		}
-	})
 	t.Run("a queue that begins elsewhere fences a commit, which writes nothing", func(t *testing.T) {
 		s, made := b.delivered(t, spacious)
 		s.replay("a", time.Time{})
@@ -164,14 +110,6 @@ func (b backend) testRedelivery(t *testing.T) {
 		}
 		s.wantQueue("a", "x 1 2 3 4 5 6")
 	})
-	t.Run("a dead letter that holds no event stays where it is", func(t *testing.T) {
-		s, _ := b.delivered(t, spacious)
-		s.acknowledge("a", 6, checkpoint.DeadLetter{Key: "none", Class: "rejected", Time: noon, Body: []byte("[]")})
-		equal(t, s.requeue("a"), 3)
-		if dead := s.dead(checkpoint.SinkOwner("a")); len(dead) != 1 || dead[0].Key != "none" {
-			t.Errorf("dead letters %v, want the one", dead)
-		}
-	})
 	t.Run("many dead letters are moved, all of them", func(t *testing.T) {
 		s := b.state(t, spacious)
 		s.configureSinks("a")
@@ -184,15 +122,6 @@ func (b backend) testRedelivery(t *testing.T) {
 		if next, _ := s.redelivered("a", checkpoint.Batch{}); len(next.Records) != len(dead) {
 			t.Errorf("%d queued, want %d", len(next.Records), len(dead))
 		}
-	})
-	t.Run("a sink that is behind is replayed up to its cursor", func(t *testing.T) {
-		s, _ := b.delivered(t, spacious)
-		s.configureSinks("a", "b")
-		s.acknowledge("b", 2)
-		equal(t, s.replay("b", noon.Add(time.Second)), checkpoint.Range{First: 2, Last: 2})
-		equal(t, s.replay("b", noon.Add(time.Minute)), checkpoint.Range{})
-		s.wantQueue("b", "2")
-		s.wantQueue("a", "")
 	})
 	t.Run("a sink that was never configured has no queue", func(t *testing.T) {
 		s := b.state(t, spacious)
@@ -283,26 +212,6 @@ func (b backend) testRedeliveryWaiting(t *testing.T) {
 
 func (b backend) testSkipping(t *testing.T) {
 	skipped := event("skipped", noon, 300)
-	t.Run("a skip moves the cursor, is counted, and appends its event", func(t *testing.T) {
-		s, made := b.delivered(t, spacious)
-		s.configureSinks("a", "b")
-		s.must(s.Skip(t.Context(), checkpoint.Skip{Sink: "b", Cursor: 4, Event: skipped}))
-		check := func() {
-			t.Helper()
-			s.wantJournal(s.cursor("b"), made[4], made[5], skipped)
-			s.wantJournal(s.cursor("a"), skipped)
-			if got := s.stats().Sinks["b"]; got.Skipped != 4 || got.LagEvents != 3 {
-				t.Errorf("%+v, want 4 skipped", got)
-			}
-		}
-		check()
-		s.reopen()
-		check()
-		s.must(s.Skip(t.Context(), checkpoint.Skip{Sink: "b", Expect: 4, Cursor: 5, Event: skipped}))
-		if got := s.stats().Sinks["b"]; got.Skipped != 5 {
-			t.Errorf("%+v, want 5 skipped", got)
-		}
-	})
 	t.Run("it needs no space, and frees some", func(t *testing.T) {
 		made := events(3, 1000)
 		s := b.state(t, checkpoint.Limits{MaxBytes: bytesOf(made[:2])})

@@ -18,44 +18,6 @@ import (
 const longestKey = 32_760
 
 func (b backend) testSources(t *testing.T) {
-	t.Run("a source that never committed has no position", func(t *testing.T) {
-		s := b.state(t, spacious)
-		if position := s.position(detections); position != nil {
-			t.Errorf("position %q, want nil", position)
-		}
-	})
-	t.Run("a commit keeps events, position, memory and dead letters, across a restart too", func(t *testing.T) {
-		s := b.state(t, spacious)
-		made := events(3, 500)
-		s.must(s.Commit(t.Context(), checkpoint.Commit{
-			Source: detections, Position: []byte("p1"), Events: made,
-			Remember: []checkpoint.Entry{{Key: "7", Value: []byte("seven"), At: 1}},
-			Dead:     []checkpoint.DeadLetter{{Key: "bad", Class: "invalid", Reason: "no id", Time: noon, Body: []byte("{}")}},
-		}))
-		check := func() {
-			t.Helper()
-			if position := s.position(detections); string(position) != "p1" {
-				t.Errorf("position %q, want p1", position)
-			}
-			s.wantJournal(0, made...)
-			s.wantRecall(detections, map[string]string{"7": "seven", "8": ""})
-			if dead := s.dead(checkpoint.SourceOwner(detections)); len(dead) != 1 || dead[0].Key != "bad" {
-				t.Errorf("dead letters %v, want the one of the commit", dead)
-			}
-		}
-		check()
-		s.reopen()
-		check()
-	})
-	t.Run("sources do not see each other's positions and memory", func(t *testing.T) {
-		s := b.state(t, spacious)
-		remember := []checkpoint.Entry{{Key: "k", Value: []byte("mine"), At: 1}}
-		s.must(s.Commit(t.Context(), checkpoint.Commit{Source: detections, Position: []byte("p"), Remember: remember}))
-		if position := s.position(audit); position != nil {
-			t.Errorf("position %q, want nil", position)
-		}
-		s.wantRecall(audit, map[string]string{"k": ""})
-	})
 	t.Run("what a caller does to a result does not change the state", func(t *testing.T) {
 		s := b.state(t, spacious)
 		remember := []checkpoint.Entry{{Key: "a", Value: []byte("one"), At: 1}, {Key: "b", Value: []byte("two"), At: 1}}
@@ -96,11 +58,6 @@ func (b backend) testSources(t *testing.T) {
 				}
 			})
 		}
-	})
-	t.Run("a first commit that expects a position is fenced", func(t *testing.T) {
-		s := b.state(t, spacious)
-		err := s.Commit(t.Context(), checkpoint.Commit{Source: detections, Expect: []byte("p0"), Position: []byte("p1")})
-		require.ErrorIs(t, err, checkpoint.ErrFenced)
 	})
 	t.Run("an invalid commit is refused and writes nothing", func(t *testing.T) {
 		for name, c := range map[string]checkpoint.Commit{

@@ -60,9 +60,7 @@ func (b backend) run(t *testing.T) {
 		"space for commands":                b.testCommandSpace,
 		"any order of calls about commands keeps the guarantees": b.testCommandProperties,
 		"backup":         b.testBackup,
-		"stats":          b.testStats,
 		"closing":        b.testClosing,
-		"crashes":        b.testCrashes,
 		"concurrent use": b.testConcurrency,
 		"any order of calls keeps the guarantees": b.testProperties,
 	} {
