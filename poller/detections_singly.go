@@ -182,8 +182,8 @@ func fits(rows []object, i int, modTime int64) bool {
 	return true
 }
 
-// readOthers returns an error unless a detection near the row at an index of the page of s
-// can be read. If newer ones are listed, they decide: while the appliance cannot read a
+// readOthers returns an error unless another detection can be read than the row at an index of
+// the page of s. If newer ones are listed, they decide: while the appliance cannot read a
 // part of its data, older ones may well be in another part.
 func (d *Detections) readOthers(ctx context.Context, s appliance.Search, rows []object, i int) error {
 	newer, oldest := s, s

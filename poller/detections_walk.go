@@ -40,8 +40,10 @@ type walk struct {
 	// is another: no page can begin with that row and still make progress.
 	blind   bool
 	blinded int // how often there was another
-	// last is the last page, when the walk has reached its end.
+	// last is the last page that joined.
 	last []key
+	// doubt is the first row of the page before, if it was in last by its id alone.
+	doubt key
 	// unjoined counts the pages that did not join since a page showed a new row.
 	unjoined int
 	// read is the highest mod_time read; 0 if there is none.
@@ -102,7 +104,7 @@ func (w *walk) step(page []key, short bool) (joined, done bool, err error) {
 		return false, false, nil
 	}
 	if w.offset > 0 && !w.blind {
-		if len(page) == 0 || !w.saw(page[0]) {
+		if len(page) == 0 || !w.joins(page[0]) {
 			if w.unjoined++; w.unjoined > maxUnjoined {
 				return false, false, errUnsteady
 			}
@@ -147,18 +149,23 @@ func (w *walk) step(page []key, short bool) (joined, done bool, err error) {
 	return true, false, nil
 }
 
-// saw reports whether a row was read with this bound. One that could be read only once, in a page
-// with others or by itself, has no position the other time.
-func (w *walk) saw(r key) bool {
+// joins reports whether a page that begins with r continues the last one. A row that could be
+// read only once, in a page with others or by itself, has no position the other time: it may
+// have changed, and left others behind. Then the last page is requested again, and has to show
+// the row before it.
+func (w *walk) joins(r key) bool {
 	if _, seen := w.seen[r]; seen {
 		return true
 	}
-	for seen := range w.seen {
-		if seen.id == r.id && (!seen.positioned() || !r.positioned()) {
-			return true
-		}
+	same := slices.ContainsFunc(w.last, func(seen key) bool {
+		return seen.id == r.id && (!seen.positioned() || !r.positioned())
+	})
+	confirmed := same && w.doubt == r
+	w.doubt = key{}
+	if same {
+		w.doubt = r
 	}
-	return false
+	return confirmed
 }
 
 // stalls returns an error if pages with one bound make no progress. beyond is true if the
@@ -281,7 +288,6 @@ func (w *walk) rest() {
 			w.seen[r] = struct{}{}
 		}
 	}
-	w.last = nil
 }
 
 // bound returns where a whole walk or a second look begins: early enough whether the

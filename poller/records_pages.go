@@ -253,7 +253,7 @@ func (r *Records) giveUp(ctx context.Context, s appliance.RecordSearch, cause er
 // well be in another part.
 func (r *Records) readOthers(ctx context.Context, s appliance.RecordSearch) error {
 	s.Limit, s.ContextTTL = 1, 0
-	newer, oldest := s, s
+	newer, older := s, s
 	newer.Until = max(s.Until, r.clock())
 	var failed error // of the last request for a newer record
 	for range maxNeighbours {
@@ -270,12 +270,16 @@ func (r *Records) readOthers(ctx context.Context, s appliance.RecordSearch) erro
 	if failed != nil {
 		return failed
 	}
-	oldest.From, oldest.Until, oldest.Offset = 1, s.From, 0
-	err := r.request(ctx, oldest)
-	if err == nil && len(r.page.Objects) == 0 || err != nil && mayBeObject(ctx, err) {
-		return errNoOther
+	older.Until, older.Offset = s.From, 0
+	// The store may be unable to search the whole past at once.
+	for span := r.o.Window.Milliseconds(); older.From > 1; span *= 2 {
+		older.From = max(1, s.From-span)
+		err := r.request(ctx, older)
+		if err == nil && len(r.page.Objects) > 0 || err != nil && !mayBeObject(ctx, err) {
+			return err
+		}
 	}
-	return err
+	return errNoOther
 }
 
 // recordKey names the record that a search selects by its offset.

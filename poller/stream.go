@@ -232,8 +232,8 @@ const unreadableAfter = 5
 // not return it in a readable form.
 var errUnreadable = errors.New("the appliance has it, but does not return it in a readable form")
 
-// errNoOther means that there is no other object near the one that cannot be read.
-var errNoOther = errors.New("there is none near it")
+// errNoOther means that no other object was found that can be read.
+var errNoOther = errors.New("none was found")
 
 // maxDeadBody bounds the part of an object that its dead letter keeps, in bytes.
 const maxDeadBody = 64 << 10

@@ -558,6 +558,67 @@ func TestANewVersionOfWhatWasGivenUpIsReadWithinTheOverlap(t *testing.T) {
 	}
 }
 
+// movingClient lets something happen behind the last request for the rows of a page.
+type movingClient struct {
+	poller.DetectionsClient
+	id    int64 // which could not be read
+	pages int   // that showed it
+	move  func()
+}
+
+func (c *movingClient) DetectionModTime(ctx context.Context, id int64) (int64, int64, error) {
+	modTime, size, err := c.DetectionsClient.DetectionModTime(ctx, id)
+	if id == c.id {
+		if c.pages++; c.pages == 2 { // the next page is requested by offset
+			c.move()
+		}
+	}
+	return modTime, size, err
+}
+
+func TestAnUnreadableDetectionThatChangesBetweenTwoPagesHidesNoOther(t *testing.T) {
+	w := newWorld(t)
+	w.options.PageSize, w.options.ReconcileEvery = 2, 0
+	client := &movingClient{DetectionsClient: w.model}
+	w.client = client
+	w.restart()
+	w.mustPoll()
+	w.clock += 1000
+	beside, bad := w.add(w.clock), w.add(w.clock)
+	beside.huge, bad.byID, bad.inPage = true, answered(500), answered(500)
+	w.pollsUntil(func() bool { return len(w.state.dead) == 2 })
+	other := w.add(w.clock)
+	w.clock += 1000
+	client.id, client.move = bad.id, func() {
+		bad.byID, bad.inPage = nil, nil
+		w.touch(bad, w.clock-1)
+		w.touch(beside, w.clock)
+	}
+	w.mustPoll()
+	if client.pages < 2 {
+		t.Fatal("nothing changed between two pages")
+	}
+	for _, e := range w.events {
+		if e.Subject == strconv.FormatInt(other.id, 10) {
+			return
+		}
+	}
+	t.Error("the poll did not show the detection between the two pages")
+}
+
+func TestARecordIsGivenUpAlthoughTheWholePastCannotBeSearched(t *testing.T) {
+	w := atMinute(t, 12, func(w *recordWorld) { w.failOver = time.Hour.Milliseconds() })
+	bad := w.store(w.clock * 1000)
+	bad.fail, bad.demanded = answered(500), false
+	for polls := 0; len(w.state.dead) == 0 && polls < 50; polls++ {
+		w.pass(w.options.Window)
+		_, _ = w.poll()
+	}
+	if len(w.arrived) != 12 || len(w.state.dead) != 1 {
+		t.Errorf("%d records arrived, dead letters %v", len(w.arrived), w.state.dead)
+	}
+}
+
 func TestARecordThatWasGivenUpArrivesIfTheSecondLookCanReadIt(t *testing.T) {
 	for _, store := range []poller.RecordStore{poller.StoreOwn, poller.StoreThirdParty} {
 		for _, legible := range []bool{true, false} {
