@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -43,25 +41,6 @@ func (p *sourceLines) decode(f file, config *Config) bool {
 	}
 	root := resolve(document.Content[0])
 	return root.Kind == yaml.MappingNode || isNull(root)
-}
-
-var syntaxError = regexp.MustCompile(`^yaml: (?:line (\d+): )?((?s).*)$`)
-
-// SyntaxError returns the error for a file that is not YAML: the mistake in its layout, if
-// there is one, or else err, which is that of the YAML parser, with its line.
-func SyntaxError(name string, err error, data []byte) *Error {
-	e := &Error{File: name, Message: err.Error()}
-	if found := findLayoutError(data); found != nil {
-		e.Line, e.Column, e.Message = found.line, found.column, found.message
-	} else {
-		if parts := syntaxError.FindStringSubmatch(e.Message); parts != nil {
-			e.Line, _ = strconv.Atoi(parts[1])
-			e.Message = parts[2]
-		}
-		explainSyntax(e, data)
-	}
-	e.Message = "is not YAML: " + e.Message
-	return e
 }
 
 func (p *sourceLines) failSyntax(err error, data []byte) {

@@ -123,9 +123,7 @@ func (p *sourceLines) settings(environment map[string]string) []setting {
 		k, known := byVariable[general]
 		switch {
 		case !known:
-			former, _ := strings.CutPrefix(general, prefix+"APPLIANCES_#_DETECTIONS_FILTER_")
-			advice := cmp.Or(filterAdvice(strings.ToLower(former), splitList(value)), suggestVariable(general, indexes, byVariable))
-			p.failAt(sourceLine{variable: variable}, "", "is not a known variable"+advice)
+			p.failAt(sourceLine{variable: variable}, "", "is not a known variable"+suggestVariable(general, indexes, byVariable))
 		case value != "":
 			settings = append(settings, setting{k, variable, value, indexes})
 		}

@@ -40,7 +40,6 @@ func Parse(name string, data []byte, environ []string) (*Config, error) {
 // merge returns the configuration in files, with what s sets in addition to them.
 func merge(files []file, s Source) (*Config, error) {
 	p, config, whole := decode(files, s)
-	spell(config)
 	p.withoutSecrets = s.WithoutSecrets
 	p.sinkDefaults(config)
 	clusterDefaults(config)

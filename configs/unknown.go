@@ -2,7 +2,6 @@ package configs
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,15 +39,6 @@ func (p *sourceLines) unknownKey(key string, value *yaml.Node, content []*yaml.N
 		return unknown + "; merging is not supported, write the keys out"
 	}
 	within := p.around[len(p.around)-1]
-	if strings.HasSuffix(within.path, ".detections.filter") {
-		var values []string
-		if value.Decode(&values) != nil {
-			values = []string{resolve(value).Value}
-		}
-		if advice := filterAdvice(key, values); advice != "" {
-			return unknown + advice
-		}
-	}
 	mean := func(name string) { p.meant = append(p.meant, join(within.path, name)) }
 	for i := 0; i+1 < len(content); i += 2 {
 		for _, f := range within.fields {
@@ -123,30 +113,6 @@ func (p *sourceLines) inside(key string, within enclosing) string {
 		return " here, but " + has[0] + " has it; move it there"
 	}
 	return " here, but " + enumerate(has, "and") + " have it; move it to one of them"
-}
-
-// filterAdvice returns the end of the message about a former key of [DetectionFilter]: the
-// match of a sink that is true for the detections that it selected and for all other events.
-// It returns "" for any other key.
-func filterAdvice(key string, values []string) string {
-	list, _ := json.Marshal(values) // it is CEL, too
-	condition := "detection." + key + " in " + strings.NewReplacer(`".none"`, "null", `".me"`, `"OWNER OF THE API KEY"`).Replace(string(list))
-	switch key {
-	case "status", "resolution": // their values had other spellings
-		condition = strings.ToLower(strings.ReplaceAll(condition, "-", "_"))
-	case "risk_score_min":
-		condition = "detection.risk_score >= " + strings.Join(values, "")
-	case "recommended":
-		condition = "detection.recommended == " + strings.Join(values, "")
-	case "assignee", "ticket_id":
-	default:
-		return ""
-	}
-	if len(values) == 0 {
-		return ""
-	}
-	match := strings.ReplaceAll(`event.stream != "detections" || `+condition, "'", "''")
-	return " any more; filter at the sinks instead, with match: '" + match + "'"
 }
 
 // isPreset reports whether a field is a block with a preset of the name.

@@ -123,30 +123,6 @@ func (c checks) schemes(path string, f field, text string) {
 	}
 }
 
-// spell replaces values in other spellings of the permitted values by these: in capitals,
-// and with - and _ for each other.
-func spell(config *Config) {
-	fold := strings.NewReplacer("-", "_")
-	canonical := func(value reflect.Value, allowed []string) {
-		for _, one := range allowed {
-			if strings.EqualFold(fold.Replace(one), fold.Replace(value.String())) {
-				value.SetString(one)
-			}
-		}
-	}
-	eachField("", reflect.ValueOf(config).Elem(), func(_ string, f field, value reflect.Value) {
-		switch {
-		case f.oneof == nil:
-		case value.Kind() == reflect.String:
-			canonical(value, f.oneof)
-		case f.shape == shapeTexts:
-			for i := range value.Len() {
-				canonical(value.Index(i), f.oneof)
-			}
-		}
-	})
-}
-
 func (c checks) oneof(path, value string, allowed []string) {
 	if allowed != nil && !slices.Contains(allowed, value) {
 		c.wrong(path, "%q is not one of %s%s", value, strings.Join(allowed, ", "), suggest(value, allowed))

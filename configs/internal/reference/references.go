@@ -6,11 +6,10 @@ import (
 )
 
 // permitReferences returns a schema that matches what schema matches, and a reference where
-// it expects a scalar that text does not match. If schema lists values, it also matches their
-// other spellings.
-func permitReferences(schema object, oneof []string) object {
+// it expects a scalar that text does not match.
+func permitReferences(schema object) object {
 	if items, is := schema["items"].(object); is {
-		schema["items"] = permitReferences(items, oneof)
+		schema["items"] = permitReferences(items)
 		return schema
 	}
 	if !isRestricted(schema) {
@@ -24,11 +23,7 @@ func permitReferences(schema object, oneof []string) object {
 			strict[keyword] = value
 		}
 	}
-	schemas := []object{strict}
-	if oneof != nil {
-		schemas = append(schemas, object{"type": "string", "pattern": "^" + anySpelling(oneof) + "$"})
-	}
-	permitting["anyOf"] = append(schemas, definition("reference"))
+	permitting["anyOf"] = []object{strict, definition("reference")}
 	return permitting
 }
 
@@ -44,26 +39,4 @@ func isRestricted(schema object) bool {
 	return types != nil && !slices.ContainsFunc(types, func(name string) bool {
 		return name == "string" || name == "object" || name == "array"
 	})
-}
-
-// anySpelling returns a pattern that matches each of the words in the spellings in which the
-// configuration accepts them: in upper or lower case, and with - and _ for each other.
-func anySpelling(words []string) string {
-	var b strings.Builder
-	for i, word := range words {
-		if i > 0 {
-			b.WriteByte('|')
-		}
-		for _, r := range word {
-			switch lower, upper := strings.ToLower(string(r)), strings.ToUpper(string(r)); {
-			case lower != upper:
-				b.WriteString("[" + upper + lower + "]")
-			case r == '-' || r == '_':
-				b.WriteString("[_-]")
-			default:
-				b.WriteRune(r)
-			}
-		}
-	}
-	return "(" + b.String() + ")"
 }

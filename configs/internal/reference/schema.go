@@ -48,7 +48,7 @@ func (b *block) schema() object {
 	properties := make(object)
 	var required []string
 	for _, f := range b.fields {
-		properties[f.key] = permitReferences(f.schema(), f.oneof)
+		properties[f.key] = permitReferences(f.schema())
 		switch {
 		case f.typ == "Secret":
 			properties[f.key+"_file"] = object{

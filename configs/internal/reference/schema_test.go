@@ -139,7 +139,7 @@ func TestSchemaAcceptsWhatLoadAccepts(t *testing.T) {
 		{"lines of documents", sink(`webhook: {url: "https://h.example", batch_encoding: ndjson}, mode: batch, format: ocsf`)},
 		{"CloudEvents with a template", sink(`webhook: {url: "https://h.example", template: '{}'}, format: cloudevents`)},
 		{"a chat that skips by itself", sink(`webhook: {url: "https://h.example", preset: slack}, lag: {policy: skip}`)},
-		{"a proxy of nothing", sink(`webhook: {url: "HTTPS://h.example", proxy: ""}`)},
+		{"a proxy of nothing", sink(`webhook: {url: "https://h.example", proxy: ""}`)},
 		{"loopback by its other addresses", "admin: {listen: '[::1]:9600'}" + valid},
 		{"a cluster with a file for each shard", `{cluster: {name: prod, nats: {url: "nats://h:4222"}}, ` + sink(`file: {path: "/a/{shard}.jsonl"}`)[1:]},
 		{"a cluster and standard output", `cluster: {name: prod, member: A_b-1, nats: {url: "nats://h:4222,tls://h:4223"}}` + valid},

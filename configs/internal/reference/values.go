@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"ndrbridge/configs"
 )
@@ -77,7 +78,7 @@ func (f field) text() object {
 	}
 	pattern := configs.Pattern(f.form)
 	if f.schemes != nil {
-		pattern = `^\s*` + anySpelling(f.schemes) + "://."
+		pattern = `^\s*(` + strings.Join(f.schemes, "|") + ")://."
 	}
 	if pattern != "" && !f.required {
 		pattern = "^$|" + pattern
