@@ -17,16 +17,17 @@ import (
 
 // checkSink tries a sink, opened as a runner opens it.
 func checkSink(ctx context.Context, s configs.Sink, config *configs.Config, o Options) []finding.Finding {
-	sink, err := endpoint.OpenSink(s, endpoint.SinkOptions{Version: o.Version, Stdout: io.Discard, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return unusable(err)
-	}
-	defer sink.Close()
 	sure, possible, err := samples(s, config, o.Now())
 	if err != nil {
 		return unusable(err)
 	}
-	return endpoint.CheckSink(ctx, sink, s, endpoint.Trial{Sure: sure, Possible: possible, Now: o.Now})
+	found, err := endpoint.CheckSink(ctx, s,
+		endpoint.SinkOptions{Version: o.Version, Stdout: io.Discard, Log: slog.New(slog.DiscardHandler)},
+		endpoint.Trial{Sure: sure, Possible: possible, Now: o.Now})
+	if err != nil {
+		return unusable(err)
+	}
+	return found
 }
 
 // samples returns one event of each kind that the configuration makes the bridge

@@ -16,6 +16,9 @@ type PresetSpec struct {
 	// Address describes the key url in the documentation; Limits, how much the preset
 	// sends at most.
 	Address, Limits string
+	// About says where an example of ndrbridge config new delivers; Example has the keys of
+	// its sink besides the name.
+	About, Example string
 	// Key describes the key named key, such as "the collector token"; empty means that
 	// the preset does not support it.
 	Key string

@@ -2,6 +2,8 @@ package endpoint
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"ndrbridge/configs"
@@ -12,6 +14,7 @@ import (
 	"ndrbridge/sinks/nats"
 	"ndrbridge/sinks/syslog"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/presets"
 	"ndrbridge/transform"
 )
 
@@ -37,6 +40,8 @@ type Example struct {
 	Name, About string
 	YAML        string // the keys of the sink besides its name, as they stand in a list
 }
+
+const urgent = "    match: detection.risk_score >= 80 # leave it out for all events\n"
 
 // kinds returns all kinds of sinks.
 func kinds() []kind {
@@ -73,18 +78,41 @@ func kinds() []kind {
     format: leef
 `},
 		}},
-		{"webhook", openWebhook, checkWebhook, webhookExamples()},
+		{"webhook", openWebhook, checkWebhook, slices.Concat([]Example{
+			{"webhook", "an HTTP endpoint that takes CloudEvents", `    webhook:
+      url: https://collector.example/events
+      auth: {bearer_file: ./webhook.key} # a file with the token and nothing else
+`},
+		}, presetExamples(), []Example{
+			{"jira", "an issue in Jira for each detection", `    webhook:
+      url: https://REPLACE.atlassian.net
+      auth: {username: ndrbridge@example.com, password_file: ./jira.key} # a file with the account's API token
+      ticket: {system: jira, project: SEC, link: false}
+` + urgent},
+			{"servicenow", "an incident in ServiceNow for each detection", `    webhook:
+      url: https://REPLACE.service-now.com
+      auth: {username: ndrbridge, password_file: ./servicenow.key} # a file with the account's password
+      ticket: {system: servicenow, link: false}
+` + urgent},
+		})},
 	}
 }
 
-// kindOf returns the kind of a sink, whose configuration is valid.
-func kindOf(s configs.Sink) kind {
-	for _, k := range kinds() {
-		if k.name == s.Kind() {
-			return k
-		}
+func presetExamples() (all []Example) {
+	for _, p := range presets.All() {
+		all = append(all, Example{p.Name, p.About, p.Example})
 	}
-	panic("endpoint: there is no kind of sinks " + s.Kind())
+	return all
+}
+
+// kindOf returns the kind of a sink.
+func kindOf(s configs.Sink) (kind, error) {
+	all := kinds()
+	i := slices.IndexFunc(all, func(k kind) bool { return k.name == s.Kind() })
+	if i < 0 {
+		return kind{}, fmt.Errorf("there is no kind of sinks %q", s.Kind())
+	}
+	return all[i], nil
 }
 
 // Examples returns an example of each kind of sink, or several.
@@ -96,11 +124,26 @@ func Examples() (all []Example) {
 }
 
 // OpenSink makes a sink. It reads the secrets again on each call.
-func OpenSink(s configs.Sink, o SinkOptions) (sinks.Sink, error) { return kindOf(s).open(s, o) }
+func OpenSink(s configs.Sink, o SinkOptions) (sinks.Sink, error) {
+	k, err := kindOf(s)
+	if err != nil {
+		return nil, err
+	}
+	return k.open(s, o)
+}
 
-// CheckSink tries a sink that OpenSink made, without sending an event.
-func CheckSink(ctx context.Context, sink sinks.Sink, s configs.Sink, t Trial) []finding.Finding {
-	return kindOf(s).check(ctx, sink, s, t)
+// CheckSink opens a sink and tries it without sending an event. The error is that of opening it.
+func CheckSink(ctx context.Context, s configs.Sink, o SinkOptions, t Trial) ([]finding.Finding, error) {
+	k, err := kindOf(s)
+	if err != nil {
+		return nil, err
+	}
+	sink, err := k.open(s, o)
+	if err != nil {
+		return nil, err
+	}
+	defer sink.Close()
+	return k.check(ctx, sink, s, t), nil
 }
 
 func fileOptions(s configs.Sink) file.Options {

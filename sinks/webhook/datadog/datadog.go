@@ -18,9 +18,15 @@ import (
 // Spec describes the preset.
 func Spec() webhook.PresetSpec {
 	return webhook.PresetSpec{
-		Name:        "datadog",
-		Address:     "of your site: https://http-intake.logs.datadoghq.com/api/v2/logs",
-		Limits:      "1,000 events or 5 MB per request, 1 MB per event; an event older than 17 hours, or more than an hour ahead, gets the time of its arrival, and its own in `event.time`",
+		Name:    "datadog",
+		Address: "of your site: https://http-intake.logs.datadoghq.com/api/v2/logs",
+		Limits:  "1,000 events or 5 MB per request, 1 MB per event; an event older than 17 hours, or more than an hour ahead, gets the time of its arrival, and its own in `event.time`",
+		About:   "the logs of Datadog",
+		Example: `    webhook:
+      preset: datadog
+      url: https://http-intake.logs.datadoghq.eu # of your site
+      key_file: ./datadog.key # a file with the API key
+`,
 		Key:         "an API key",
 		KeyRequired: true,
 		Keys:        []string{"service", "tags"},

@@ -22,9 +22,15 @@ func Spec() webhook.PresetSpec {
 		Name:    "discord",
 		Address: "of a channel's webhook",
 		Limits:  "one message in two seconds",
-		Chat:    true,
-		Sample:  webhook.PresetSettings{URL: "https://discord.example/api/webhooks/1/a-hook"},
-		New:     open,
+		About:   "a channel of Discord",
+		Example: `    webhook:
+      preset: discord
+      url: https://discord.com/api/webhooks/000000000000000000/REPLACE # the webhook of the channel; a secret
+    match: detection.risk_score >= 80 # leave it out for all events
+`,
+		Chat:   true,
+		Sample: webhook.PresetSettings{URL: "https://discord.example/api/webhooks/1/a-hook"},
+		New:    open,
 	}
 }
 

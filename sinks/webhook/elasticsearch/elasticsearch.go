@@ -24,9 +24,16 @@ import (
 // Spec describes the preset.
 func Spec() webhook.PresetSpec {
 	return webhook.PresetSpec{
-		Name:          "elasticsearch",
-		Address:       "with the index or data stream: `https://es.example:9200/ndr`; without one, data streams of ECS; OpenSearch, too",
-		Limits:        "2,000 events or 5 MiB per request",
+		Name:    "elasticsearch",
+		Address: "with the index or data stream: `https://es.example:9200/ndr`; without one, data streams of ECS; OpenSearch, too",
+		Limits:  "2,000 events or 5 MiB per request",
+		About:   "Elasticsearch and OpenSearch, in the Elastic Common Schema",
+		Example: `    webhook:
+      preset: elasticsearch
+      url: https://es.example:9200
+      key_file: ./elasticsearch.key # a file with the API key, encoded as Elasticsearch shows it
+    format: ecs
+`,
 		Key:           "an API key",
 		KeyAuthorizes: true,
 		Formats:       []format.Name{format.ECS, format.OCSF},

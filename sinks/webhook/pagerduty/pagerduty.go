@@ -20,9 +20,15 @@ import (
 // Spec describes the preset.
 func Spec() webhook.PresetSpec {
 	return webhook.PresetSpec{
-		Name:        "pagerduty",
-		Address:     "not needed; in the EU https://events.eu.pagerduty.com/v2/enqueue",
-		Limits:      "two events per second",
+		Name:    "pagerduty",
+		Address: "not needed; in the EU https://events.eu.pagerduty.com/v2/enqueue",
+		Limits:  "two events per second",
+		About:   "incidents in PagerDuty",
+		Example: `    webhook:
+      preset: pagerduty
+      key_file: ./pagerduty.key # a file with the integration key of the service
+    match: detection.risk_score >= 80 # leave it out for all events
+`,
 		Key:         "the routing key",
 		KeyRequired: true,
 		PublicPath:  true,

@@ -20,9 +20,20 @@ import (
 // Spec describes the preset.
 func Spec() webhook.PresetSpec {
 	return webhook.PresetSpec{
-		Name:       "sentinel",
-		Address:    "the logs ingestion endpoint: `https://ndr-x1.westeurope-1.ingest.monitor.azure.com`; requires `auth.oauth`",
-		Limits:     "1 MB per request, and per event",
+		Name:    "sentinel",
+		Address: "the logs ingestion endpoint: `https://ndr-x1.westeurope-1.ingest.monitor.azure.com`; requires `auth.oauth`",
+		Limits:  "1 MB per request, and per event",
+		About:   "Microsoft Sentinel",
+		Example: `    webhook:
+      preset: sentinel
+      url: https://REPLACE.westeurope-1.ingest.monitor.azure.com # of the data collection endpoint
+      rule_id: dcr-00000000000000000000000000000000 # of the data collection rule
+      auth:
+        oauth:
+          token_url: https://login.microsoftonline.com/REPLACE/oauth2/v2.0/token # with the tenant's id
+          client_id: REPLACE
+          client_secret_file: ./sentinel.key # a file with the client secret
+`,
 		OAuthScope: "https://monitor.azure.com//.default",
 		Keys:       []string{"rule_id", "stream"},
 		Formats:    []format.Name{format.OCSF, format.ECS},

@@ -18,9 +18,15 @@ import (
 // Spec describes the preset.
 func Spec() webhook.PresetSpec {
 	return webhook.PresetSpec{
-		Name:          "slack",
-		Address:       "an incoming webhook's; or https://slack.com/api, for a bot",
-		Limits:        "one message or edit per second",
+		Name:    "slack",
+		Address: "an incoming webhook's; or https://slack.com/api, for a bot",
+		Limits:  "one message or edit per second",
+		About:   "a channel of Slack",
+		Example: `    webhook:
+      preset: slack
+      url: https://hooks.slack.com/services/T00000000/B00000000/REPLACE # the incoming webhook of the channel; a secret
+    match: detection.risk_score >= 80 # leave it out for all events
+`,
 		Key:           "a bot token",
 		KeyAuthorizes: true,
 		Keys:          []string{"channel", "updates"},

@@ -19,9 +19,17 @@ import (
 // Spec describes the preset.
 func Spec() webhook.PresetSpec {
 	return webhook.PresetSpec{
-		Name:          "splunk_hec",
-		Address:       "of the HTTP Event Collector",
-		Limits:        "1,000 events or 1 MB per request",
+		Name:    "splunk_hec",
+		Address: "of the HTTP Event Collector",
+		Limits:  "1,000 events or 1 MB per request",
+		About:   "the HTTP Event Collector of Splunk",
+		Example: `    webhook:
+      preset: splunk_hec
+      url: https://splunk.example:8088
+      key_file: ./splunk_hec.key # a file with the collector's token
+      #index: ndr # instead of the token's own
+      #tls: {ca_file: ./splunk-ca.pem} # if the collector's certificate is self-signed
+`,
 		Key:           "the collector token",
 		KeyRequired:   true,
 		KeyAuthorizes: true,

@@ -18,9 +18,15 @@ func Spec() webhook.PresetSpec {
 		Name:    "teams",
 		Address: "of a workflow that a webhook request starts",
 		Limits:  "one message per second",
-		Chat:    true,
-		Sample:  webhook.PresetSettings{URL: "https://teams.example/workflows/a-flow"},
-		New:     open,
+		About:   "a channel of Microsoft Teams",
+		Example: `    webhook:
+      preset: teams
+      url: https://REPLACE.environment.api.powerplatform.com/powerautomate/workflows/REPLACE # the workflow's URL; a secret
+    match: detection.risk_score >= 80 # leave it out for all events
+`,
+		Chat:   true,
+		Sample: webhook.PresetSettings{URL: "https://teams.example/workflows/a-flow"},
+		New:    open,
 	}
 }
 
