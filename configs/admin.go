@@ -73,7 +73,7 @@ func LoadControl(s Source, keys ...string) (*Config, error) {
 		return nil, s.nothing()
 	}
 	p, config, whole := decode(files, s)
-	c := checks{p, p.errors}
+	c := checks{p, p.errors, config}
 	for _, key := range keys {
 		below := func(e *Error) bool { return strings.HasPrefix(e.Path, key+".") }
 		whole = whole && !c.failed(key) && !slices.ContainsFunc(p.errors, below)
@@ -89,26 +89,29 @@ func LoadControl(s Source, keys ...string) (*Config, error) {
 	return &Config{State: state, Admin: config.Admin, Cluster: config.Cluster}, nil
 }
 
-func (c checks) admin(admin Admin, hooks WebhookIntakes) {
-	c.keyPair("admin.tls", admin.TLS.CertFile, admin.TLS.KeyFile, "HTTPS requires both")
-	if admin.TLS.CertFile == "" && admin.TLS.KeyFile == "" && admin.TLS.ClientCAFile != "" {
-		c.wrong("admin.tls.client_ca_file", "is set without cert_file and key_file; client certificates require HTTPS")
+func (t *AdminTLS) check(c checks, path string) {
+	c.keyPair(path, t.CertFile, t.KeyFile, "HTTPS requires both")
+	if t.CertFile == "" && t.KeyFile == "" && t.ClientCAFile != "" {
+		c.wrong(path+".client_ca_file", "is set without cert_file and key_file; client certificates require HTTPS")
 	} else {
-		c.authorities("admin.tls.client_ca_file", admin.TLS.ClientCAFile)
+		c.authorities(path+".client_ca_file", t.ClientCAFile)
 	}
-	if admin.ReadToken.IsSet() && !admin.Token.IsSet() && !c.failedSecret("admin.token") {
-		c.wrong("admin.read_token", "is set without token; without that, every caller may change everything: set admin.token_file, too")
+}
+
+func (a *Admin) check(c checks, path string) {
+	if a.ReadToken.IsSet() && !a.Token.IsSet() && !c.failedSecret(path+".token") {
+		c.wrong(path+".read_token", "is set without token; without that, every caller may change everything: set admin.token_file, too")
 	}
-	c.differentTokens(admin)
-	host, _, err := net.SplitHostPort(admin.Listen)
+	c.differentTokens(*a)
+	host, _, err := net.SplitHostPort(a.Listen)
 	if err != nil || isLoopback(host) {
 		return // no address is reported by the form tag
 	}
-	if !admin.protected() {
-		c.wrong("admin.listen", "%s can be reached from other hosts; set admin.token_file or admin.tls.client_ca_file, or listen on 127.0.0.1", admin.Listen)
+	if !a.protected() {
+		c.wrong(path+".listen", "%s can be reached from other hosts; set admin.token_file or admin.tls.client_ca_file, or listen on 127.0.0.1", a.Listen)
 	}
-	c.guessable("admin", admin)
-	c.guessable("tickets.webhooks", hooks)
+	c.guessable(path, *a)
+	c.guessable("tickets.webhooks", c.config.Tickets.Webhooks)
 }
 
 func isLoopback(host string) bool {

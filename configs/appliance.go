@@ -76,32 +76,16 @@ type PollRetry struct {
 	Max Duration `yaml:"max" default:"1m" above:"0"`
 }
 
-func (c checks) appliances(appliances []Appliance) {
-	if len(appliances) == 0 {
-		c.wrong("appliances", "has no appliances; add one with name, url and api_key_file, or set NDRBRIDGE_APPLIANCES_0_NAME and so on")
-	}
-	before := make(map[string]string)
-	for i := range appliances {
-		c.appliance(item("appliances", i), &appliances[i], before)
-	}
-}
+func (r *PollRetry) check(c checks, path string) { c.retry(path, r.Initial, r.Max) }
 
-func (c checks) appliance(path string, a *Appliance, before map[string]string) {
-	c.name(path+".name", a.Name, before)
+func (a *Appliance) check(c checks, path string) {
 	if a.Name == "bridge" {
 		c.wrong(path+".name", "is reserved for the bridge's own events; choose another name")
 	}
 	c.applianceURL(path+".url", a)
 	c.credentials(path, a)
-	c.tls(path+".tls", a.TLS)
-	c.retry(path+".retry", a.Retry.Initial, a.Retry.Max)
 	if !a.Detections.Enabled && !a.Audit.Enabled && len(a.Records) == 0 {
 		c.wrong(path, "has no streams; enable detections or audit, or add records")
-	}
-	c.detections(path+".detections", a.Detections)
-	names := make(map[string]string)
-	for i, q := range a.Records {
-		c.records(item(path+".records", i), q, names)
 	}
 }
 

@@ -66,8 +66,8 @@ type SASLOAuth struct {
 	TokenURL URL `yaml:"token_url" required:"true" schemes:"http,https"`
 	// ClientID is the client id.
 	ClientID string `yaml:"client_id" required:"true"`
-	// ClientSecret is the client secret. It is required.
-	ClientSecret Secret `yaml:"client_secret"`
+	// ClientSecret is the client secret.
+	ClientSecret Secret `yaml:"client_secret" required:"true"`
 	// Scope is the scope to ask for: one or more words, separated by blanks. Absent: the
 	// token endpoint's default.
 	Scope string `yaml:"scope"`
@@ -119,25 +119,16 @@ func (k *Kafka) place() string { return strings.Join(k.Brokers, ", ") }
 
 func (k *Kafka) summary() string { return fmt.Sprintf("kafka %v, topic %s", k.Brokers, k.Topic) }
 
-func (k *Kafka) check(c checks, path string, _ Sink) {
-	c.kafkaConnection(path, *k)
+func (k *Kafka) check(c checks, path string) {
 	if k.Topic == "." || k.Topic == ".." {
 		c.wrong(path+".topic", "%q is not a topic name; write another one", k.Topic)
 	}
 }
 
-// kafkaConnection checks the keys of k that configure the connection.
-func (c checks) kafkaConnection(path string, k Kafka) {
-	if k.TLS != nil {
-		c.tls(path+".tls", *k.TLS)
-	}
-	c.sasl(path+".sasl", k.SASL)
-}
-
-func (c checks) sasl(path string, s SASL) {
+func (s *SASL) check(c checks, path string) {
 	password := s.Username != "" || s.Password.IsSet()
 	switch {
-	case s.Mechanism == "" && s != (SASL{}):
+	case s.Mechanism == "" && *s != (SASL{}):
 		c.wrong(path+".mechanism", "is missing; write plain, scram-sha-256, scram-sha-512, oauthbearer or aws_msk_iam")
 		return
 	case s.Mechanism == "oauthbearer" && s.OAuth == nil:
@@ -158,9 +149,6 @@ func (c checks) sasl(path string, s SASL) {
 	if s.Region != "" && s.Mechanism != "aws_msk_iam" {
 		c.wrong(path+".region", "belongs to mechanism aws_msk_iam; leave it out")
 	}
-	if s.OAuth != nil {
-		c.presentSecret(path+".oauth.client_secret", s.OAuth.ClientSecret)
-	}
 }
 
 func (n *NATS) modes() []string { return []string{"structured", "binary"} }
@@ -174,14 +162,14 @@ func (n *NATS) summary() string {
 	return fmt.Sprintf("nats %s, stream %s, subject %s", n.URL, n.Stream, n.Subject)
 }
 
-func (n *NATS) check(c checks, path string, _ Sink) {
-	c.natsLogin(path, n.NATSLogin)
+func (n *NATS) check(c checks, path string) {
+	n.NATSLogin.check(c, path)
 	if n.CreateStream && n.Stream == "" {
 		c.wrong(path+".create_stream", "is true without a stream; set stream to the name to create")
 	}
 }
 
-func (c checks) natsLogin(path string, n NATSLogin) {
+func (n *NATSLogin) check(c checks, path string) {
 	var credentials []string
 	for _, one := range []struct {
 		name string
@@ -200,7 +188,4 @@ func (c checks) natsLogin(path string, n NATSLogin) {
 		c.wrong(path, "has several forms of authentication: %s; keep one of them", strings.Join(credentials, " and "))
 	}
 	c.login(path, n.Username, n.Password)
-	if n.TLS != nil {
-		c.tls(path+".tls", *n.TLS)
-	}
 }

@@ -75,35 +75,31 @@ func clusterDefaults(config *Config) {
 	}
 }
 
-func (c checks) cluster(cluster *Cluster, host string) {
-	if !cluster.Enabled() {
-		return
+func (m *Cluster) check(c checks, path string) {
+	path += ".member"
+	switch host := hostName(); {
+	case m.Member == "" && host != "":
+		c.wrong(path, "is not set, and the name of the host, %q, cannot be used; "+memberAdvice, host)
+	case m.Member == "":
+		c.missing(path)
+	case len(m.Member) > maxMember && forms["member"].pattern.MatchString(m.Member): // else reported by the form tag
+		c.wrong(path, "%q is not a valid name; "+memberAdvice, m.Member)
 	}
-	switch member := cluster.Member; {
-	case member == "" && host != "":
-		c.wrong("cluster.member", "is not set, and the name of the host, %q, cannot be used; "+memberAdvice, host)
-	case member == "":
-		c.missing("cluster.member")
-	case len(member) > maxMember && forms["member"].pattern.MatchString(member): // else reported by the form tag
-		c.wrong("cluster.member", "%q is not a valid name; "+memberAdvice, member)
-	}
-	c.natsLogin("cluster.nats", cluster.NATS.NATSLogin)
 }
 
 // shardPlaceholder stands for the number of a shard in the paths of file sinks.
 const shardPlaceholder = "{shard}"
 
-// sharded checks whether the path of a file sink fits a bridge in a cluster, in which every
-// shard writes a file of its own, or outside of one.
-func (c checks) sharded(path string, f File, config *Config) {
-	has := strings.Contains(f.Path, shardPlaceholder)
+func (f *File) check(c checks, path string) {
+	path += ".path"
+	has, clustered := strings.Contains(f.Path, shardPlaceholder), c.config.Cluster.Enabled()
 	switch {
 	case f.Path == "" || f.Path == "-":
-	case config.Cluster.Enabled() && !has:
+	case clustered && !has:
 		c.wrong(path, "has no %s, which a cluster requires: each shard writes a file of its own; write for example events-%[1]s.jsonl", shardPlaceholder)
-	case !config.Cluster.Enabled() && has:
+	case !clustered && has:
 		c.wrong(path, "has %s, which requires cluster; remove it, or set cluster", shardPlaceholder)
-	case has && absolute(f.Path) == absolute(config.State+"."+shardPlaceholder):
+	case has && absolute(f.Path) == absolute(c.config.State+"."+shardPlaceholder):
 		c.wrong(path, "is the state file of a shard; choose another path")
 	}
 }

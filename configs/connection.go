@@ -29,7 +29,7 @@ type TLS struct {
 	InsecureSkipVerify bool `yaml:"insecure_skip_verify"`
 }
 
-func (c checks) tls(path string, t TLS) {
+func (t *TLS) check(c checks, path string) {
 	c.authorities(path+".ca_file", t.CAFile)
 	c.keyPair(path, t.CertFile, t.KeyFile, "a client certificate needs both")
 }

@@ -172,44 +172,70 @@ func TestEnvironmentLeavesOthersAlone(t *testing.T) {
 
 // Every key can be set by its variable, to something that the file could say.
 func TestEveryKeyHasItsVariable(t *testing.T) {
-	for _, k := range keysOf(reflect.TypeFor[Config](), "", nil) {
-		t.Run(k.path, func(t *testing.T) {
-			path := strings.ReplaceAll(k.path, "[#]", "[0]")
-			value := sample(k.typ)
+	all := reflect.New(reflect.TypeFor[Config]()).Elem()
+	fill(all)
+	eachField("", all, func(path string, f field, _ reflect.Value) {
+		if f.shape >= shapeBlock {
+			return
+		}
+		want := reflect.New(f.typ).Elem()
+		text := sample(f.typ)
+		paths := map[string]string{path: text}
+		switch f.shape {
+		case shapeTexts:
+			want.Set(reflect.ValueOf([]string{text}))
+		case shapeSecrets:
+			want.Set(reflect.ValueOf(Secrets{NewSecret(text)}))
+		case shapeMap:
+			if err := want.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		case shapeSecret:
+			want.Set(reflect.ValueOf(NewSecret(text)))
+			paths[path+fileSuffix] = text
+		default:
+			if err := setText(want, text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for key, text := range paths {
 			config := newValue(reflect.TypeFor[Config]()).Addr().Interface().(*Config)
-			p := newSourceLines(nil)
-			p.overlay([]string{variableOf(path) + "=" + value}, config)
+			p := newSourceLines([]string{variableOf(key) + "=" + text})
+			p.overlay(config)
 			if len(p.errors) > 0 {
-				t.Fatal(p.errors)
+				t.Error(p.errors)
 			}
-			_, at, _ := p.locate(setting{key: k, indexes: make([]int, strings.Count(k.path, "#"))}, reflect.ValueOf(config).Elem())
-			got := reflect.Indirect(at).Interface()
-			if secret, is := got.(Secret); is && strings.HasSuffix(k.path, fileSuffix) {
-				got = secret.File
-			} else if is {
-				got, _ = secret.Read()
-			}
-			want := reflect.New(k.typ).Elem()
-			switch shapeOf(k.typ) {
-			case shapeText:
-				if err := setText(want, value); err != nil {
-					t.Fatal(err)
+			set := false
+			eachField("", reflect.ValueOf(config).Elem(), func(other string, _ field, value reflect.Value) {
+				if other != path {
+					return
 				}
-			case shapeTexts:
-				want.Set(reflect.ValueOf([]string{value}))
-			case shapeSecrets:
-				want.Set(reflect.ValueOf(Secrets{NewSecret(value)}))
-			case shapeMap:
-				if err := want.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(value)); err != nil {
-					t.Fatal(err)
+				set = reflect.DeepEqual(value.Interface(), want.Interface())
+				if secret, is := value.Interface().(Secret); is && key != path {
+					set = secret == Secret{File: text}
 				}
-			case shapeSecret:
-				want = reflect.ValueOf(value)
+			})
+			if !set {
+				t.Errorf("%s=%s does not set %s", variableOf(key), text, key)
 			}
-			if !reflect.DeepEqual(got, reflect.Indirect(want).Interface()) {
-				t.Errorf("%s=%s gives %v", variableOf(path), value, got)
-			}
-		})
+		}
+	})
+}
+
+// fill sets every option of a block, and puts an item into every list of blocks.
+func fill(block reflect.Value) {
+	for _, f := range fieldsOf(block.Type()) {
+		value := block.FieldByIndex(f.index)
+		switch f.shape {
+		case shapeBlock:
+			fill(value)
+		case shapeOption:
+			value.Set(reflect.New(f.typ.Elem()))
+			fill(value.Elem())
+		case shapeBlocks:
+			value.Set(reflect.MakeSlice(f.typ, 1, 1))
+			fill(value.Index(0))
+		}
 	}
 }
 

@@ -50,26 +50,33 @@ func fieldsOf(t reflect.Type) []field {
 	return fields
 }
 
-// eachField calls visit for every field of the block at path that is not a block itself,
-// and for those of the blocks in it.
-func eachField(path string, block reflect.Value, visit func(path string, f field, value reflect.Value)) {
+// eachBlock calls visit for the block at path, and for every block in it.
+func eachBlock(path string, block reflect.Value, visit func(path string, block reflect.Value)) {
+	visit(path, block)
 	for _, f := range fieldsOf(block.Type()) {
 		path, value := join(path, f.name), block.FieldByIndex(f.index)
 		switch f.shape {
 		case shapeBlock:
-			eachField(path, value, visit)
+			eachBlock(path, value, visit)
 		case shapeOption:
 			if !value.IsNil() {
-				eachField(path, value.Elem(), visit)
+				eachBlock(path, value.Elem(), visit)
 			}
 		case shapeBlocks:
 			for i := range value.Len() {
-				eachField(item(path, i), value.Index(i), visit)
+				eachBlock(item(path, i), value.Index(i), visit)
 			}
-		default:
-			visit(path, f, value)
 		}
 	}
+}
+
+// eachField calls visit for every field of the block at path, and for those of the blocks in it.
+func eachField(path string, block reflect.Value, visit func(path string, f field, value reflect.Value)) {
+	eachBlock(path, block, func(path string, block reflect.Value) {
+		for _, f := range fieldsOf(block.Type()) {
+			visit(join(path, f.name), f, block.FieldByIndex(f.index))
+		}
+	})
 }
 
 // shape is the form that a field has in a file.
@@ -79,11 +86,11 @@ const (
 	shapeText    shape = iota // a scalar
 	shapeSecret               // two keys
 	shapeSecrets              // Secrets
-	shapeBlock                // a struct
-	shapeOption               // a pointer to a struct, nil if its key is absent
-	shapeBlocks               // a list of structs
 	shapeTexts                // a list of strings
 	shapeMap                  // Headers or Table
+	shapeBlock                // a struct; this and the following contain keys
+	shapeOption               // a pointer to a struct, nil if its key is absent
+	shapeBlocks               // a list of structs
 )
 
 func shapeOf(t reflect.Type) shape {

@@ -65,7 +65,7 @@ func decode(files []file, s Source) (p *sourceLines, config *Config, whole bool)
 	if len(files) > 0 && !p.isSet("state") {
 		config.State = within(files[0].folder, config.State)
 	}
-	p.overlay(s.Environ, config)
+	p.overlay(config)
 	return p, config, whole
 }
 

@@ -71,8 +71,6 @@ type Sink struct {
 
 // target is the block of a kind of sink: each kind is a field of Sink whose type is one.
 type target interface {
-	// check reports errors in the block at path, and in what it requires of other keys of s.
-	check(c checks, path string, s Sink)
 	// modes returns the content modes that the kind supports.
 	modes() []string
 	// place and summary return what Sink.Target and Sink.Summary do.
@@ -209,8 +207,6 @@ type Rotate struct {
 	Keep int `yaml:"keep" default:"5" min:"1"`
 }
 
-func (f *File) check(checks, string, Sink) {}
-
 func (f *File) modes() []string { return []string{"structured"} }
 
 func (f *File) place() string {
@@ -227,34 +223,31 @@ func (f *File) summary() string {
 	return "file " + f.Path
 }
 
-func (c checks) sinks(sinks []Sink, state string) {
-	if len(sinks) == 0 {
-		c.wrong("sinks", "has no sinks; add one with name and %s, or set NDRBRIDGE_SINKS_0_NAME and so on", enumerate(keysIn(kinds), "or"))
-	}
-	stateFile := absolute(state)
-	before, writers := make(map[string]string), make(map[string]string)
-	for i, s := range sinks {
-		path := item("sinks", i)
-		c.name(path+".name", s.Name, before)
-		c.sink(path, s)
+// differentFiles checks that the file of each sink is written by that sink alone.
+func (c checks) differentFiles(config *Config) {
+	writers := map[string]string{absolute(config.State): ""}
+	for i, s := range config.Sinks {
 		if s.File == nil || s.File.Path == "" {
 			continue
 		}
-		switch file := absolute(s.File.Path); {
-		case file == stateFile:
+		path, file := item("sinks", i), absolute(s.File.Path)
+		switch writer, written := writers[file]; {
+		case written && writer == "":
 			c.wrong(path+".file.path", "is the state file; choose another path")
-		case writers[file] != "":
-			c.wrong(path+".file.path", "is also written by %s; choose another path", writers[file])
+		case written:
+			c.wrong(path+".file.path", "is also written by %s; choose another path", writer)
 		default:
 			writers[file] = path
 		}
 	}
 }
 
-func (c checks) sink(path string, s Sink) {
+func (r *SendRetry) check(c checks, path string) { c.retry(path, r.Initial, r.Max) }
+
+func (s *Sink) check(c checks, path string) {
 	keys, targets := s.targets()
-	for i, t := range targets {
-		t.check(c, path+"."+keys[i], s)
+	if s.Webhook != nil {
+		c.webhook(path+".webhook", *s)
 	}
 	switch len(targets) {
 	case 0:
@@ -263,12 +256,11 @@ func (c checks) sink(path string, s Sink) {
 		}
 		c.wrong(path, "has no destination; add one of %s", enumerate(keysIn(kinds), "and"))
 	case 1:
-		c.mode(path+".mode", s, targets[0].modes())
-		c.format(path, s)
+		c.mode(path+".mode", *s, targets[0].modes())
+		c.format(path, *s)
 	default:
 		c.wrong(path, "has %s; keep one, and add a separate sink for each of the others", strings.Join(keys, " and "))
 	}
-	c.retry(path+".retry", s.Retry.Initial, s.Retry.Max)
 	if s.Match != "" {
 		if _, err := match.Compile(s.Match); err != nil {
 			c.wrong(path+".match", "%v", err)
@@ -288,7 +280,8 @@ func (c checks) mode(path string, s Sink, allowed []string) {
 	}
 }
 
-func (c checks) lag(path string, l Lag, journal Size) {
+func (l *Lag) check(c checks, path string) {
+	journal := c.config.Journal.MaxBytes
 	if l.MaxBytes >= journal && l.MaxBytes > 0 {
 		c.wrong(path+".max_bytes", "is %s, which the journal cannot hold (journal.max_bytes: %s); write less", l.MaxBytes, journal)
 	}

@@ -134,7 +134,7 @@ type RecordQuery struct {
 	ContextTTL Duration `yaml:"context_ttl" default:"1m" min:"1ms"`
 }
 
-func (c checks) detections(path string, d Detections) {
+func (d *Detections) check(c checks, path string) {
 	for i, part := range d.Enrich {
 		if slices.Contains(d.Enrich[:i], part) {
 			c.wrong(item(path+".enrich", i), "%s is listed twice; keep one of them", part)
@@ -153,8 +153,7 @@ func (c checks) detections(path string, d Detections) {
 	}
 }
 
-func (c checks) records(path string, q RecordQuery, before map[string]string) {
-	c.name(path+".name", q.Name, before)
+func (q *RecordQuery) check(c checks, path string) {
 	if q.Recheck > 0 && q.Recheck <= q.Delay {
 		c.wrong(path+".recheck", "is %s; it must be longer than delay, which is %s, or 0", q.Recheck, q.Delay)
 	}

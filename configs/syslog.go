@@ -48,12 +48,9 @@ func (s *Syslog) place() string { return s.Address }
 
 func (s *Syslog) summary() string { return "syslog " + s.Address + ", over " + s.Network }
 
-func (s *Syslog) check(c checks, path string, _ Sink) {
-	if s.TLS != nil {
-		if s.Network != SyslogTLS && !c.failed(path+".network") {
-			c.wrong(path+".tls", "is set, but network is %s; leave it out, or set network to tls", s.Network)
-		}
-		c.tls(path+".tls", *s.TLS)
+func (s *Syslog) check(c checks, path string) {
+	if s.TLS != nil && s.Network != SyslogTLS && !c.failed(path+".network") {
+		c.wrong(path+".tls", "is set, but network is %s; leave it out, or set network to tls", s.Network)
 	}
 	if s.Network == syslogUDP && s.MaxBytes > maxDatagram {
 		c.wrong(path+".max_bytes", "is %s, which no UDP datagram can hold; write at most %dB", s.MaxBytes, maxDatagram)

@@ -74,37 +74,31 @@ func (k KafkaIntake) Connection() Kafka {
 // Files returns the paths of the files that k names; see Sink.Files.
 func (k KafkaIntake) Files() []string { return filesIn(k) }
 
-func (c checks) tickets(t Tickets, admin Admin) {
-	c.natsIntake("tickets.nats", t.NATS)
-	c.kafkaIntake("tickets.kafka", t.Kafka)
-	before := map[string]string{"jira": "tickets.webhooks.jira", "servicenow": "tickets.webhooks.servicenow"}
-	for i, g := range t.Webhooks.Generic {
-		c.name(item("tickets.webhooks.generic", i)+".name", g.Name, before)
-	}
-	for _, s := range t.Webhooks.each() {
-		c.webhookIntake("tickets.webhooks."+s.path, s, admin)
+func (n *NATSIntake) check(c checks, path string) {
+	switch {
+	case n.URL.Value() != "":
+		n.NATSLogin.check(c, path)
+		c.present(path+".stream", n.Stream)
+	case n.Stream != "" || n.NATSLogin != (NATSLogin{}):
+		c.missing(path + ".url")
 	}
 }
 
-func (c checks) natsIntake(path string, n NATSIntake) {
-	if n.URL.Value() == "" {
-		if n.Stream != "" || n.NATSLogin != (NATSLogin{}) {
-			c.missing(path + ".url")
-		}
-		return
+func (k *KafkaIntake) check(c checks, path string) {
+	if len(k.Brokers) == 0 && (k.TLS != nil || k.SASL != (SASL{})) {
+		c.missing(path + ".brokers")
 	}
-	c.natsLogin(path, n.NATSLogin)
-	c.present(path+".stream", n.Stream)
 }
 
-func (c checks) kafkaIntake(path string, k KafkaIntake) {
-	if len(k.Brokers) == 0 {
-		if k.TLS != nil || k.SASL != (SASL{}) {
-			c.missing(path + ".brokers")
+func (w *WebhookIntakes) check(c checks, path string) {
+	for i, g := range w.Generic {
+		if g.Name == "jira" || g.Name == "servicenow" {
+			c.wrong(item(path+".generic", i)+".name", "%q is also the name of %s; names must be unique", g.Name, join(path, g.Name))
 		}
-		return
 	}
-	c.kafkaConnection(path, k.Connection())
+	for _, s := range w.each() {
+		c.webhookIntake(join(path, s.path), s, c.config.Admin)
+	}
 }
 
 // WebhookIntakes configures the ticket systems that may post their webhooks to the admin

@@ -160,15 +160,12 @@ var openerKeys = map[string][]string{
 // commonKeys are the keys that all systems have.
 var commonKeys = []string{"system", "link", "search_delay"}
 
-// ticketOpener checks the ticket block of a webhook. writes is tickets.enabled.
-func (c checks) ticketOpener(path string, s Sink, writes bool) {
+// ticketOpener checks the ticket block of a webhook.
+func (c checks) ticketOpener(path string, s Sink) {
 	w := *s.Webhook
 	t := w.Ticket
-	if t == nil {
-		return
-	}
 	at := path + ".ticket"
-	if t.Link && !writes {
+	if t.Link && !c.config.Tickets.Enabled {
 		c.wrong(at+".link", "is true (the default), but tickets.enabled is false, so nothing can be written to appliances; set tickets.enabled to true, or link to false")
 	}
 	c.openerConflicts(path, w)

@@ -17,36 +17,45 @@ import (
 type checks struct {
 	*sourceLines
 	unread Errors // errors of values that could not be read
+	config *Config
+}
+
+// ruled is a block with rules between its keys, or between them and other keys of the
+// configuration. What follows from the tags is checked before.
+type ruled interface {
+	// check reports errors in the block at path.
+	check(c checks, path string)
 }
 
 func validate(p *sourceLines, config *Config) {
-	c := checks{p, slices.Clone(p.errors)}
+	c := checks{p, slices.Clone(p.errors), config}
 	for _, path := range p.meant {
 		if _, set := p.at[path]; !set { // otherwise reported as missing, too
 			c.unread = append(c.unread, &Error{Path: path})
 		}
 	}
 	eachField("", reflect.ValueOf(config).Elem(), c.tags)
-	c.cluster(config.Cluster, hostName())
-	c.admin(config.Admin, config.Tickets.Webhooks)
+	eachBlock("", reflect.ValueOf(config).Elem(), func(path string, block reflect.Value) {
+		if block, is := block.Addr().Interface().(ruled); is {
+			block.check(c, path)
+		}
+	})
+}
+
+func (config *Config) check(c checks, _ string) {
 	if every := config.Events.Heartbeat; every > 0 && every < Duration(time.Second) {
 		c.wrong("events.heartbeat", "is %s; write at least 1s, or 0 for none", every)
 	}
 	if every := config.Reload.Watch; every > 0 && every < Duration(time.Second) {
 		c.wrong("reload.watch", "is %s; write at least 1s, or 0 to reload only when asked", every)
 	}
-	c.appliances(config.Appliances)
-	c.sinks(config.Sinks, config.State)
-	for i, s := range config.Sinks {
-		c.lag(item("sinks", i)+".lag", s.Lag, config.Journal.MaxBytes)
-		if s.File != nil {
-			c.sharded(item("sinks", i)+".file.path", *s.File, config)
-		}
-		if s.Webhook != nil {
-			c.ticketOpener(item("sinks", i)+".webhook", s, config.Tickets.Enabled)
-		}
+	if len(config.Appliances) == 0 {
+		c.wrong("appliances", "has no appliances; add one with name, url and api_key_file, or set NDRBRIDGE_APPLIANCES_0_NAME and so on")
 	}
-	c.tickets(config.Tickets, config.Admin)
+	if len(config.Sinks) == 0 {
+		c.wrong("sinks", "has no sinks; add one with name and %s, or set NDRBRIDGE_SINKS_0_NAME and so on", enumerate(keysIn(kinds), "or"))
+	}
+	c.differentFiles(config)
 }
 
 // wrong records an error, unless the value at path could not be read, which is an error
@@ -78,7 +87,13 @@ func (c checks) failedSecret(path string) bool {
 // required values, secrets that are set twice, and files that must be readable.
 func (c checks) tags(path string, f field, value reflect.Value) {
 	c.bounds(path, f.bounds, value)
-	if f.required && isEmpty(value) {
+	switch {
+	case f.shape == shapeBlocks:
+		c.differentNames(path, value)
+		return
+	case f.required && f.shape == shapeSecret:
+		c.presentSecret(path, value.Interface().(Secret))
+	case f.required && isEmpty(value):
 		c.missing(path)
 	}
 	switch {
@@ -178,15 +193,19 @@ func (c checks) retry(path string, initial, most Duration) {
 	}
 }
 
-// name checks that a name is not in before. It adds the name to before with the path of its
-// block.
-func (c checks) name(path, name string, before map[string]string) {
-	switch {
-	case name == "": // reported as missing
-	case before[name] != "":
-		c.wrong(path, "%q is also the name of %s; names must be unique", name, before[name])
-	default:
-		before[name] = parent(path)
+// differentNames checks that the items of a list have different names.
+func (c checks) differentNames(path string, list reflect.Value) {
+	if !isNamed(list.Type().Elem()) {
+		return
+	}
+	first := make(map[string]int)
+	for i := range list.Len() {
+		name := list.Index(i).FieldByName("Name").String()
+		if other, found := first[name]; found && name != "" {
+			c.wrong(item(path, i)+".name", "%q is also the name of %s; names must be unique", name, item(path, other))
+			continue
+		}
+		first[name] = i
 	}
 }
 

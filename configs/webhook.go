@@ -127,8 +127,8 @@ type WebhookOAuth struct {
 	TokenURL URL `yaml:"token_url" required:"true" schemes:"https,http"`
 	// ClientID is the client id.
 	ClientID string `yaml:"client_id" required:"true"`
-	// ClientSecret is the client secret. It is required.
-	ClientSecret Secret `yaml:"client_secret"`
+	// ClientSecret is the client secret.
+	ClientSecret Secret `yaml:"client_secret" required:"true"`
 	// Scope is the scope to ask for: one or more words, separated by blanks. Absent: the
 	// token endpoint's default.
 	Scope string `yaml:"scope"`
@@ -215,12 +215,6 @@ func (w *Webhook) place() string { return w.URL.hosts() }
 
 func (w *Webhook) summary() string { return "webhook " + w.ShownURL(w.URL.Value()) }
 
-func (w *Webhook) check(c checks, path string, s Sink) {
-	c.webhook(path, s)
-	c.sign(path+".sign", *w, s.Mode)
-	c.bodyTemplate(path, *w, s.Mode)
-}
-
 func (c checks) webhook(path string, s Sink) {
 	w := *s.Webhook
 	c.present(path+".url", w.URL.Value())
@@ -234,9 +228,6 @@ func (c checks) webhook(path string, s Sink) {
 	case w.Auth.OAuth != nil && (w.Auth.Bearer.IsSet() || hasUser):
 		c.wrong(path+".auth", "has oauth and another way to authenticate; keep one of them")
 	}
-	if o := w.Auth.OAuth; o != nil {
-		c.presentSecret(path+".auth.oauth.client_secret", o.ClientSecret)
-	}
 	if w.URL.hasUser() {
 		if w.Auth != (WebhookAuth{}) {
 			c.wrong(path+".auth", "is set, and url has a user name; keep one of them")
@@ -245,7 +236,11 @@ func (c checks) webhook(path string, s Sink) {
 	}
 	c.login(path+".auth", w.Auth.Username, w.Auth.Password)
 	c.preset(path, s)
-	c.tls(path+".tls", w.TLS)
+	c.sign(path+".sign", w, s.Mode)
+	c.bodyTemplate(path, w, s.Mode)
+	if w.Ticket != nil {
+		c.ticketOpener(path, s)
+	}
 }
 
 // noAuthorization reports a header Authorization with this message.
