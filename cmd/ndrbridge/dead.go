@@ -129,8 +129,7 @@ func bodyText(body []byte) string {
 }
 
 func (c *command) deadRequeueCommand() *cobra.Command {
-	var all, yes bool
-	cmd := c.withJSON(c.withControl(&cobra.Command{
+	return c.changingDead(&cobra.Command{
 		Use:   "requeue SINK (KEY... | --all)",
 		Short: "Deliver dead letters of a sink again",
 		Long: `Queue dead letters of a sink to be delivered again, in the order of their keys. They
@@ -144,43 +143,18 @@ objects again with ndrbridge rewind.`,
   ndrbridge dead requeue lake 00000000000000001234`,
 		Args:              atLeast("SINK"),
 		ValidArgsFunction: c.complete(sinkNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			owner, err := parseOwner(args[0])
-			if err != nil {
-				return err
-			}
-			sink, isSink := owner.Sink()
-			if !isSink {
-				return fmt.Errorf("%w: dead letters of a stream cannot be requeued; read the objects of %s again with ndrbridge rewind", commandline.ErrUsage, args[0])
-			}
-			keys, err := chosen(args[1:], all)
-			if err != nil {
-				return err
-			}
-			return c.acting(cmd.Context(), func(control *admin.Client) error {
-				if all {
-					n, err := deadLetters(cmd.Context(), control, owner)
-					if err != nil {
-						return err
-					}
-					if err := c.confirm(cmd.Context(), yes, fmt.Sprintf("Deliver all dead letters of %s again (%d now)?", args[0], n)); err != nil {
-						return err
-					}
-				}
-				return c.changeDead(args[0], "requeued", keys, func() (int, error) {
-					return control.Requeue(cmd.Context(), sink, keys)
-				})
-			})
+	}, deadChange{
+		done: "requeued", usage: "requeue all dead letters of the sink", question: "Deliver all dead letters of %s again (%d now)?",
+		confirm: c.confirm, onlySinks: true,
+		do: func(ctx context.Context, control *admin.Client, owner checkpoint.Owner, keys []string) (int, error) {
+			sink, _ := owner.Sink()
+			return control.Requeue(ctx, sink, keys)
 		},
-	}))
-	cmd.Flags().BoolVar(&all, "all", false, "requeue all dead letters of the sink")
-	addYes(cmd, &yes)
-	return cmd
+	})
 }
 
 func (c *command) deadDropCommand() *cobra.Command {
-	var all, yes bool
-	cmd := c.withJSON(c.withControl(&cobra.Command{
+	return c.changingDead(&cobra.Command{
 		Use:   "drop SINK|APPLIANCE/STREAM (KEY... | --all)",
 		Short: "Delete dead letters permanently",
 		Long: `Delete dead letters permanently. --all asks for confirmation; without a terminal, it
@@ -189,34 +163,55 @@ requires --yes.`,
   ndrbridge dead drop hq/detections --all --yes`,
 		Args:              atLeast("SINK|APPLIANCE/STREAM"),
 		ValidArgsFunction: c.complete(ownerNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			owner, err := parseOwner(args[0])
-			if err != nil {
-				return err
-			}
-			keys, err := chosen(args[1:], all)
-			if err != nil {
-				return err
-			}
-			return c.acting(cmd.Context(), func(control *admin.Client) error {
-				if all {
-					n, err := deadLetters(cmd.Context(), control, owner)
-					if err != nil {
-						return err
-					}
-					if err := c.confirmLoss(cmd.Context(), yes, fmt.Sprintf("Drop all dead letters of %s (%d now)?", args[0], n)); err != nil {
-						return err
-					}
-				}
-				return c.changeDead(args[0], "dropped", keys, func() (int, error) {
-					return control.DropDead(cmd.Context(), owner, keys)
-				})
-			})
+	}, deadChange{
+		done: "dropped", usage: "drop all dead letters of the sink or stream", question: "Drop all dead letters of %s (%d now)?",
+		confirm: c.confirmLoss,
+		do: func(ctx context.Context, control *admin.Client, owner checkpoint.Owner, keys []string) (int, error) {
+			return control.DropDead(ctx, owner, keys)
 		},
-	}))
-	cmd.Flags().BoolVar(&all, "all", false, "drop all dead letters of the sink or stream")
+	})
+}
+
+// deadChange is a change of dead letters.
+type deadChange struct {
+	done, usage, question string // usage is that of --all, and question is asked for it
+	confirm               func(ctx context.Context, yes bool, question string) error
+	onlySinks             bool
+	// do returns how many of those with these keys it changed, or of all if keys is nil.
+	do func(ctx context.Context, control *admin.Client, owner checkpoint.Owner, keys []string) (int, error)
+}
+
+// changingDead completes a command that changes dead letters.
+func (c *command) changingDead(cmd *cobra.Command, change deadChange) *cobra.Command {
+	var all, yes bool
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		owner, err := parseOwner(args[0])
+		if err != nil {
+			return err
+		}
+		if _, isSink := owner.Sink(); change.onlySinks && !isSink {
+			return fmt.Errorf("%w: dead letters of a stream cannot be requeued; read the objects of %s again with ndrbridge rewind", commandline.ErrUsage, args[0])
+		}
+		keys, err := chosen(args[1:], all)
+		if err != nil {
+			return err
+		}
+		return c.acting(cmd.Context(), func(control *admin.Client) error {
+			if all {
+				n, err := deadLetters(cmd.Context(), control, owner)
+				if err != nil {
+					return err
+				}
+				if err := change.confirm(cmd.Context(), yes, fmt.Sprintf(change.question, args[0], n)); err != nil {
+					return err
+				}
+			}
+			return c.changeDead(args[0], change.done, keys, func() (int, error) { return change.do(cmd.Context(), control, owner, keys) })
+		})
+	}
+	cmd.Flags().BoolVar(&all, "all", false, change.usage)
 	addYes(cmd, &yes)
-	return cmd
+	return c.withJSON(c.withControl(cmd))
 }
 
 // changeDead calls change, which returns how many of the dead letters with these keys, or
