@@ -23,7 +23,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	c := &command{
 		environ: os.Environ(), stdin: os.Stdin, stdout: stdout, stderr: stderr,
 		interactive: terminal.Is(os.Stdin), terminal: terminal.Is(stdout), defaults: configs.DefaultPaths(),
-		screen: func() (columns, rows int, known bool) { return terminal.Size(stdout) },
+		columns: func() (int, bool) { return terminal.Columns(stdout) },
 	}
 	return commandline.Run(ctx, c.root(), args, stdout, stderr)
 }
@@ -34,11 +34,10 @@ type command struct {
 	stdin          io.Reader
 	lines          *bufio.Reader // of stdin; nil: no question was asked yet
 	stdout, stderr io.Writer
-	interactive    bool                                   // stdin is a terminal
-	terminal       bool                                   // stdout is a terminal
-	screen         func() (columns, rows int, known bool) // its size; nil: unknown
-	fold           int                                    // where texts are folded, in characters; 0: nowhere, as the terminal does it
-	defaults       []string                               // the configuration files to look for if none is named
+	interactive    bool                             // stdin is a terminal
+	terminal       bool                             // stdout is a terminal
+	columns        func() (columns int, known bool) // its width; nil: unknown
+	defaults       []string                         // the configuration files to look for if none is named
 
 	// Flags that more than one command has.
 	configFiles []string

@@ -33,7 +33,7 @@ install its script.`
 
 // freeValues are the flags whose values no shell can list: numbers, durations, addresses,
 // names that only a running bridge knows, and free texts.
-var freeValues = []string{"admin", "after", "batch", "from", "limit", "lines", "match", "ticket", "timeout", "watch"}
+var freeValues = []string{"admin", "after", "batch", "from", "limit", "lines", "match", "ticket", "timeout"}
 
 // completeRest makes shells not propose files for flags with freeValues, and for commands
 // without arguments. The values of --config and of flags that end in -file are files.

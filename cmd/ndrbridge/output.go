@@ -141,8 +141,8 @@ func (c *command) width() int {
 	if columns, err := strconv.Atoi(c.variable("COLUMNS")); err == nil && columns > 0 {
 		return columns
 	}
-	if c.screen != nil {
-		if columns, _, known := c.screen(); known {
+	if c.columns != nil {
+		if columns, known := c.columns(); known {
 			return columns
 		}
 	}
@@ -178,7 +178,10 @@ func (c *command) ask(ctx context.Context, question string) string {
 	// A read from a terminal cannot be cancelled. After Ctrl-C, this goroutine ends with
 	// the process.
 	go func() {
-		line, err := c.readLine()
+		if c.lines == nil { // another question may have read from it
+			c.lines = bufio.NewReader(c.stdin)
+		}
+		line, err := c.lines.ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
 			line = ""
 		}
@@ -191,15 +194,6 @@ func (c *command) ask(ctx context.Context, question string) string {
 		fmt.Fprintln(c.stderr)
 		return ""
 	}
-}
-
-// readLine reads a line from standard input, and nothing beyond it: another question may
-// follow.
-func (c *command) readLine() (string, error) {
-	if c.lines == nil {
-		c.lines = bufio.NewReader(c.stdin)
-	}
-	return c.lines.ReadString('\n')
 }
 
 // addYes adds --yes to a command that asks for confirmation.

@@ -2,15 +2,12 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"io"
 	"slices"
 	"strings"
 	"testing"
 
 	"ndrbridge/cmd/internal/commandline"
-	"ndrbridge/internal/admin"
 )
 
 func TestConfirm(t *testing.T) {
@@ -42,43 +39,10 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-func TestAReplayAsksForItsSinks(t *testing.T) {
-	twoSinks := make(admin.Operations)
-	admin.OpStatus.By(twoSinks, func(context.Context, admin.None) (admin.Status, error) {
-		return admin.Status{Sinks: []admin.SinkStatus{{Name: "soc"}, {Name: "lake"}}}, nil
-	})
-	for _, c := range []struct {
-		name, answer string
-		interactive  bool
-		named        []string
-		all          bool
-		want         []string
-		err          string
-	}{
-		{"not if they are named", "", true, []string{"soc", "lake", "soc"}, false, []string{"lake", "soc"}, ""},
-		{"not if all are to get it", "", false, nil, true, []string{"soc", "lake"}, ""},
-		{"one of them", "lake\n", true, nil, false, []string{"lake"}, ""},
-		{"some of them", "lake, soc\n", true, nil, false, []string{"lake", "soc"}, ""},
-		{"all of them", "all\n", true, nil, false, []string{"soc", "lake"}, ""},
-		{"no answer", "\n", true, nil, false, nil, "no sink was named"},
-		{"without a terminal", "lake\n", false, nil, false, nil, "give one or more of soc, lake, or --all"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			command := &command{stdin: strings.NewReader(c.answer + "yes\n"), stderr: io.Discard, interactive: c.interactive}
-			got, err := command.chosenSinks(t.Context(), admin.NewLocal(twoSinks), c.named, c.all)
-			if c.err != "" {
-				if !errors.Is(err, commandline.ErrUsage) || !strings.Contains(err.Error(), c.err) {
-					t.Errorf("%v, want %s", err, c.err)
-				}
-				return
-			}
-			if err != nil || !slices.Equal(got, c.want) {
-				t.Errorf("%q (%v), want %q", got, err, c.want)
-			}
-			if err := command.confirm(t.Context(), !c.interactive, "Go on?"); err != nil {
-				t.Errorf("the answer to the next question: %v", err)
-			}
-		})
+func TestASinkThatIsNamedTwiceIsReplayedToOnce(t *testing.T) {
+	got, err := chosenSinks(t.Context(), nil, []string{"soc", "lake", "soc"}, false)
+	if err != nil || !slices.Equal(got, []string{"lake", "soc"}) {
+		t.Errorf("%q (%v)", got, err)
 	}
 }
 

@@ -22,19 +22,18 @@ func (i *installation) answer(lines string, exit int, args ...string) string {
 func TestReplayAndRewindAskBeforeTheyAct(t *testing.T) {
 	t.Parallel()
 	r, i, _ := startDelivered(t, 6)
-	replay, rewind := []string{"replay", "--since", "-1h"}, []string{"rewind", "hq", "detections", "--to", "-48h"}
+	replay, rewind := []string{"replay", "soc", "--since", "-1h"}, []string{"rewind", "hq", "detections", "--to", "-48h"}
 	for _, c := range []struct {
 		name, lines string
 		args        []string
 		exit        int
 		want        []string
 	}{
-		{"the sink is chosen, and no is the answer", "soc\nn\n", replay, 1, []string{"To which sinks? (", "soc", ", or all) ", "again: 6 events to soc, as far as their match selects it? [y/N] ", "nothing was changed"}},
-		{"several sinks", "log, soc\nno\n", replay, 1, []string{"events to log, 6 events to soc"}},
-		{"all sinks, and the answer is empty", "all\n\n", replay, 1, []string{"events to log", "6 events to soc", "nothing was changed"}},
-		{"no sink", "\n", replay, 2, []string{"no sink was named"}},
-		{"a sink that does not exist", "nobody\n", replay, 1, []string{`unknown sink "nobody"`}},
-		{"a sink that was named", "", append([]string{"replay", "soc"}, replay[1:]...), 1, []string{"6 events to soc", "nothing was changed"}},
+		{"no is the answer", "n\n", replay, 1, []string{"again: 6 events to soc, as far as their match selects it? [y/N] ", "nothing was changed"}},
+		{"several sinks", "no\n", append([]string{"replay", "log"}, replay[1:]...), 1, []string{"events to log, 6 events to soc"}},
+		{"all sinks, and the answer is empty", "\n", append([]string{"replay", "--all"}, replay[2:]...), 1, []string{"events to log", "6 events to soc", "nothing was changed"}},
+		{"no sink", "", append([]string{"replay"}, replay[2:]...), 2, []string{"give either the names of sinks or --all"}},
+		{"a sink that does not exist", "", append([]string{"replay", "nobody"}, replay[2:]...), 1, []string{`unknown sink "nobody"`}},
 		{"a rewind", "n\n", rewind, 1, []string{"Read hq/detections again from ", " on, and deliver what their match selects to all sinks? [y/N] ", "nothing was changed"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -49,7 +48,7 @@ func TestReplayAndRewindAskBeforeTheyAct(t *testing.T) {
 	if taken := r.taken.Load(); taken != 6 {
 		t.Errorf("%d events were delivered before a question was answered with yes", taken)
 	}
-	if printed := i.answer("soc\nyes\n", 0, append(replay, i.byAddress()...)...); !strings.Contains(printed, "6 events queued to be delivered to soc again") {
+	if printed := i.answer("yes\n", 0, append(replay, i.byAddress()...)...); !strings.Contains(printed, "6 events queued to be delivered to soc again") {
 		t.Error(printed)
 	}
 	await(t, "the replay", func() bool { return r.taken.Load() == 12 })

@@ -27,7 +27,7 @@ queue, so that new events do not wait for them, and carry the attribute redelive
 Of these events, a sink receives those that its match selects.
 
 The command counts the events and asks for confirmation; without a terminal, it requires
---yes. --dry-run only counts them. Without the name of a sink, the command asks for it.
+--yes. --dry-run only counts them.
 
 The journal keeps delivered events for journal.retain, as far as journal.max_bytes
 allows. To deliver older events, read them from the appliance again with
@@ -41,11 +41,11 @@ ndrbridge rewind.`,
 			if err != nil {
 				return err
 			}
-			if all && len(sinks) > 0 {
-				return fmt.Errorf("%w: give sinks or --all, not both", commandline.ErrUsage)
+			if all == (len(sinks) > 0) {
+				return fmt.Errorf("%w: give either the names of sinks or --all", commandline.ErrUsage)
 			}
 			return c.acting(cmd.Context(), func(control *admin.Client) error {
-				sinks, err := c.chosenSinks(cmd.Context(), control, sinks, all)
+				sinks, err := chosenSinks(cmd.Context(), control, sinks, all)
 				if err != nil {
 					return err
 				}
@@ -92,39 +92,21 @@ func replayOf(since, until string) (r admin.Replay, err error) {
 	return r, err
 }
 
-// chosenSinks returns the sinks to act on: those that are named, all that are configured
-// with all, or else those that the user selects on the terminal.
-func (c *command) chosenSinks(ctx context.Context, control *admin.Client, named []string, all bool) ([]string, error) {
-	if len(named) > 0 {
+// chosenSinks returns the sinks to act on: those that are named, or all that are configured.
+func chosenSinks(ctx context.Context, control *admin.Client, named []string, all bool) ([]string, error) {
+	if !all {
 		slices.Sort(named)
 		return slices.Compact(named), nil
 	}
 	status, err := control.Status(ctx)
-	if err != nil {
-		return nil, err
-	}
 	var names []string
 	for _, s := range status.Sinks {
 		names = append(names, s.Name)
 	}
-	switch {
-	case len(names) == 0:
-		return nil, fmt.Errorf("%w: no sink is configured", commandline.ErrUsage)
-	case all:
-		return names, nil
-	case !c.interactive:
-		return nil, fmt.Errorf("%w: no sink was named: give one or more of %s, or --all", commandline.ErrUsage, strings.Join(names, ", "))
+	if err == nil && len(names) == 0 {
+		err = fmt.Errorf("%w: no sink is configured", commandline.ErrUsage)
 	}
-	answer := strings.FieldsFunc(c.ask(ctx, fmt.Sprintf("To which sinks? (%s, or all) ", strings.Join(names, ", "))),
-		func(r rune) bool { return r == ' ' || r == ',' })
-	switch {
-	case len(answer) == 0:
-		return nil, fmt.Errorf("%w: no sink was named", commandline.ErrUsage)
-	case slices.Equal(answer, []string{"all"}):
-		return names, nil
-	}
-	slices.Sort(answer)
-	return slices.Compact(answer), nil
+	return names, err
 }
 
 // countReplay returns how many events each sink would receive. It fails if a sink is

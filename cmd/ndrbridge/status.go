@@ -2,9 +2,7 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -17,8 +15,7 @@ import (
 )
 
 func (c *command) statusCommand() *cobra.Command {
-	var every time.Duration
-	cmd := c.withJSON(c.withControl(&cobra.Command{
+	return c.withJSON(c.withControl(&cobra.Command{
 		Use:   "status",
 		Short: "Show the status of appliances, streams, sinks and the journal",
 		Long: `Show the status of the bridge: the journal, each appliance, each stream with its last
@@ -46,26 +43,11 @@ If ticket commands are received from brokers, each is shown with the number of m
 that were STORED, and that were REFUSED because they contain no valid command, since the
 connection was opened.
 
-With --watch, the status is shown on the whole terminal and renewed every 2 seconds, or
-as often as --watch=DURATION says, until Ctrl-C. Sinks in trouble are first.
-
 The exit code is 0 regardless of the status. Use /readyz to check it in a script.`,
 		Example: `  ndrbridge status --config ndrbridge.yaml
-  ndrbridge status --watch
   ndrbridge status --json | jq '.sinks[] | select(.state == "halted")'`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 && cmd.Flags().Changed("watch") {
-				return fmt.Errorf("%w: write --watch=%s", commandline.ErrUsage, args[0])
-			}
-			return commandline.NoArgs(cmd, args)
-		},
+		Args: commandline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("watch") {
-				if err := c.checkWatch(every); err != nil {
-					return err
-				}
-				return c.watch(cmd.Context(), every, c.status)
-			}
 			return c.acting(cmd.Context(), func(control *admin.Client) error {
 				status, err := control.Status(cmd.Context())
 				if err != nil {
@@ -79,20 +61,6 @@ The exit code is 0 regardless of the status. Use /readyz to check it in a script
 			})
 		},
 	}))
-	cmd.Flags().DurationVar(&every, "watch", 0, "show the status on the whole terminal and renew it, every 2 seconds or as often as given")
-	cmd.Flags().Lookup("watch").NoOptDefVal = usualWatch
-	return cmd
-}
-
-// status returns the status, and prints nothing. The state is not kept open.
-func (c *command) status(ctx context.Context) (status admin.Status, err error) {
-	silent := *c
-	silent.stderr = io.Discard
-	err = silent.acting(ctx, func(control *admin.Client) (err error) {
-		status, err = control.Status(ctx)
-		return err
-	})
-	return status, err
 }
 
 // printStatus prints a status for a person.
@@ -133,7 +101,7 @@ func (c *command) printAdvice(lines []string) {
 	}
 	fmt.Fprintln(c.stdout, "\nWhat to do:")
 	for _, line := range lines {
-		fmt.Fprintln(c.stdout, strings.Join(c.folded("  "+terminal.Printable(line)), "\n"))
+		fmt.Fprintln(c.stdout, "  "+terminal.Printable(line))
 	}
 }
 

@@ -54,7 +54,7 @@ func (p *Progress) Show(text string) {
 
 // columns returns how long a text may be so that the terminal does not wrap it.
 func (p *Progress) columns() int {
-	columns, _, known := Size(p.w)
+	columns, known := Columns(p.w)
 	if !known {
 		columns = 80
 	}

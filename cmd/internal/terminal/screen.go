@@ -12,13 +12,13 @@ func Is(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// Size returns the number of columns and rows of the terminal that a writer is. It returns
-// false if the writer is not a terminal, or the terminal does not know its size.
-func Size(stream any) (columns, rows int, known bool) {
+// Columns returns the width of the terminal that a writer is. It returns false if the writer
+// is not a terminal, or the terminal does not know its size.
+func Columns(stream any) (columns int, known bool) {
 	file, ok := stream.(*os.File)
 	if !ok {
-		return 0, 0, false
+		return 0, false
 	}
-	columns, rows, err := term.GetSize(int(file.Fd()))
-	return columns, rows, err == nil && columns > 0 && rows > 0
+	columns, _, err := term.GetSize(int(file.Fd()))
+	return columns, err == nil && columns > 0
 }
