@@ -153,11 +153,19 @@ func (c *conn) fail(err error) error {
 }
 
 // SetDeadline implements net.Conn, except that no deadline means one after signInTimeout.
-func (c *conn) SetDeadline(t time.Time) error {
+func (c *conn) SetDeadline(t time.Time) error { return c.Conn.SetDeadline(bounded(t)) }
+
+// SetReadDeadline is to SetDeadline as in net.Conn.
+func (c *conn) SetReadDeadline(t time.Time) error { return c.Conn.SetReadDeadline(bounded(t)) }
+
+// SetWriteDeadline is to SetDeadline as in net.Conn.
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.Conn.SetWriteDeadline(bounded(t)) }
+
+func bounded(t time.Time) time.Time {
 	if t.IsZero() {
-		t = time.Now().Add(signInTimeout)
+		return time.Now().Add(signInTimeout)
 	}
-	return c.Conn.SetDeadline(t)
+	return t
 }
 
 // Write implements net.Conn. kafka-go writes one request after another, each with its head at
