@@ -86,8 +86,8 @@ func skip(t reflect.Type, version int16, b []byte) (rest []byte, err error) {
 	size, n := int(t.Size()), 0
 	switch t.Kind() {
 	case reflect.Struct:
-		for i := range t.NumField() {
-			if f := t.Field(i); exists(f, version) {
+		for _, f := range fields[t] {
+			if f.oldest <= version && version <= f.newest {
 				if b, err = skip(f.Type, version, b); err != nil {
 					return nil, err
 				}
@@ -122,13 +122,35 @@ func skip(t reflect.Type, version int16, b []byte) (rest []byte, err error) {
 	return b, nil
 }
 
-// exists reports whether a version has the field, by kafka-go's tags.
-func exists(f reflect.StructField, version int16) bool {
-	for tag := range strings.SplitSeq(f.Tag.Get("kafka"), "|") {
-		var oldest, newest int16
-		if _, err := fmt.Sscanf(tag, "min=v%d,max=v%d", &oldest, &newest); err == nil && oldest <= version && version <= newest {
-			return f.Name != "_"
+// field is one of the fields of a struct, by kafka-go's tag.
+type field struct {
+	reflect.Type
+	oldest, newest int16 // the versions that have it
+}
+
+// fields holds those of the structs in answers.
+var fields = func() map[reflect.Type][]field {
+	all := map[reflect.Type][]field{}
+	var add func(reflect.Type)
+	add = func(t reflect.Type) {
+		if t.Kind() == reflect.Slice {
+			add(t.Elem())
+		}
+		if t.Kind() != reflect.Struct || all[t] != nil {
+			return
+		}
+		for i := range t.NumField() {
+			f := field{Type: t.Field(i).Type}
+			for tag := range strings.SplitSeq(t.Field(i).Tag.Get("kafka"), "|") {
+				if _, err := fmt.Sscanf(tag, "min=v%d,max=v%d", &f.oldest, &f.newest); err == nil && t.Field(i).Name != "_" {
+					all[t] = append(all[t], f)
+				}
+			}
+			add(f.Type)
 		}
 	}
-	return false
-}
+	for _, t := range answers {
+		add(t)
+	}
+	return all
+}()

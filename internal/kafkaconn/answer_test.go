@@ -127,3 +127,18 @@ func TestImpossibleAssignmentsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestChecksOfLargeAnswersTakeNoMemory(t *testing.T) {
+	answer := kmsg.NewMetadataResponse()
+	topic := kmsg.NewMetadataResponseTopic()
+	topic.Partitions = make([]kmsg.MetadataResponseTopicPartition, 10_000)
+	answer.Topics, answer.Version = append(answer.Topics, topic), 8
+	body := answer.AppendTo(nil)
+	if n := testing.AllocsPerRun(1, func() {
+		if err := (request{key: protocol.Metadata, version: 8}).check(body); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 10 {
+		t.Errorf("%v allocations for 10,000 partitions", n)
+	}
+}
