@@ -2,11 +2,15 @@ package kafkaconn_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	kafka "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -45,9 +49,8 @@ func signIn(t *testing.T, refuse bool) (message map[string]string, err error) {
 		t.Fatal(err)
 	}
 	client := kafkaconn.NewClient(&kafkaconn.Dialer{Brokers: broker.ListenAddrs(), Login: login}, 10*time.Second, broker.ListenAddrs()...)
-	client.Reset(t.Context(), "x")
 	t.Cleanup(client.Close)
-	if _, err := client.Metadata(t.Context(), &kafka.MetadataRequest{Topics: []string{"x"}}); err != nil {
+	if _, err := client.Connect(t.Context(), t.Context(), "x"); err != nil {
 		return message, client.Dialer.Error(t.Context(), err, "ask")
 	}
 	return message, nil
@@ -75,5 +78,45 @@ func TestAWSIdentity(t *testing.T) {
 	_, err = signIn(t, false)
 	if class, _ := failure.ClassOf(err); err == nil || class != failure.Halted || !strings.Contains(err.Error(), "AWS credentials") {
 		t.Errorf("without credentials: class %s: %v", class, err)
+	}
+}
+
+func TestFailuresOfAWSAreClassified(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("identity"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		status int // 0: nobody listens
+		code   string
+		want   failure.Class
+	}{
+		"nobody listens":             {want: failure.Transient},
+		"it is not well":             {http.StatusServiceUnavailable, "ServiceUnavailable", failure.Transient},
+		"it is asked too often":      {http.StatusBadRequest, "Throttling", failure.Transient},
+		"it refuses the identity":    {http.StatusForbidden, "AccessDenied", failure.Halted},
+		"it does not like the token": {http.StatusBadRequest, "InvalidIdentityToken", failure.Halted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(test.status)
+				fmt.Fprintf(w, "<ErrorResponse><Error><Code>%s</Code><Message>no</Message></Error></ErrorResponse>", test.code)
+			}))
+			defer sts.Close()
+			if test.status == 0 {
+				sts.Close()
+			}
+			for name, value := range map[string]string{
+				"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_SESSION_TOKEN": "", "AWS_REGION": "", "AWS_DEFAULT_REGION": "",
+				"AWS_CONFIG_FILE": "/nowhere", "AWS_SHARED_CREDENTIALS_FILE": "/nowhere", "AWS_EC2_METADATA_DISABLED": "true", "AWS_MAX_ATTEMPTS": "1",
+				"AWS_ROLE_ARN": "arn:aws:iam::1:role/ndr", "AWS_WEB_IDENTITY_TOKEN_FILE": token, "AWS_ENDPOINT_URL_STS": sts.URL,
+			} {
+				t.Setenv(name, value)
+			}
+			_, err := signIn(t, false)
+			if class, _ := failure.ClassOf(err); err == nil || class != test.want || !strings.Contains(err.Error(), "AWS credentials") {
+				t.Errorf("class %s: %v", class, err)
+			}
+		})
 	}
 }

@@ -4,36 +4,80 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
+	"strconv"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/fetch"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+
+	"ndrbridge/internal/failure"
 )
 
-// Client is a kafka.Client with one kafka.Transport after another.
+// Client is a kafka.Client with one kafka.Transport after another. Connect must be called before
+// its first request.
 type Client struct {
 	kafka.Client
-	Dialer *Dialer
-	close  func() // closes the current transport
+	Dialer     *Dialer
+	seeds      []string // addresses of brokers; the one that answered last is the first
+	advertised []string // addresses that the cluster advertised last
+	close      func()   // closes the current transport
 }
 
-// metadataTTL bounds how long a leader that has moved is asked.
-const metadataTTL = 10 * time.Second
+const (
+	// metadataTTL bounds how long a leader that has moved is asked.
+	metadataTTL = 10 * time.Second
+	// maxAdvertised bounds the addresses that are tried when no seed answers.
+	maxAdvertised = 8
+)
 
-// NewClient returns a client of the brokers at addresses. Reset must be called before its first
-// request.
-func NewClient(d *Dialer, timeout time.Duration, addresses ...string) *Client {
-	return &Client{Client: kafka.Client{Addr: kafka.TCP(addresses...), Timeout: timeout}, Dialer: d, close: func() {}}
+// NewClient returns a client of the brokers at the addresses, which are its seeds.
+func NewClient(d *Dialer, timeout time.Duration, seeds ...string) *Client {
+	return &Client{Client: kafka.Client{Timeout: timeout}, Dialer: d, seeds: seeds, close: func() {}}
 }
 
-// Reset closes the connections and makes the next request fetch the metadata of topics, which
-// must name all that are used. kafka.Transport keeps metadata although a broker answered that
-// the leader moved (segmentio/kafka-go#1221), and its requests outlive their context, so that
-// an older batch could be stored after a newer one. The connections end with ctx.
-func (c *Client) Reset(ctx context.Context, topics ...string) {
+// Connect closes the connections and returns metadata of topics, which must name all that are
+// used, from the first broker that answers: a seed, or one that the cluster advertised before.
+// The connections end with life.
+//
+// kafka.Transport keeps metadata although a broker answered that the leader moved
+// (segmentio/kafka-go#1221), and its requests outlive their context, so that an older batch
+// could be stored after a newer one. It has one timeout for all of its addresses: it gets one.
+func (c *Client) Connect(ctx, life context.Context, topics ...string) (answer *metadata.Response, err error) {
+	for i, address := range slices.Concat(c.seeds, c.advertised) {
+		within, cancel := context.WithTimeout(ctx, signInTimeout)
+		c.reset(life, address, topics)
+		found, failed := c.Transport.RoundTrip(within, c.Addr, &metadata.Request{})
+		cancel()
+		if failed == nil {
+			answer = found.(*metadata.Response)
+			c.advertised = nil
+			for _, b := range answer.Brokers[:min(len(answer.Brokers), maxAdvertised)] {
+				if address := net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port))); !slices.Contains(c.seeds, address) {
+					c.advertised = append(c.advertised, address)
+				}
+			}
+			if i < len(c.seeds) {
+				c.seeds = slices.Concat(c.seeds[i:], c.seeds[:i])
+			}
+			return answer, nil
+		}
+		if class := c.Dialer.Error(ctx, failed, "").Class; err == nil || class == failure.Halted {
+			err = failed // the most severe one
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, err
+}
+
+// reset replaces the transport by one whose metadata comes from the broker at address.
+func (c *Client) reset(life context.Context, address string, topics []string) {
 	c.Close()
-	life, cancel := context.WithCancel(ctx)
+	life, cancel := context.WithCancel(life)
 	t := &kafka.Transport{
 		Dial: func(ctx context.Context, _, address string) (net.Conn, error) {
 			return c.Dialer.Dial(ctx, life, address)
@@ -43,7 +87,7 @@ func (c *Client) Reset(ctx context.Context, topics ...string) {
 	if c.Dialer.Login != nil {
 		t.SASL = c.Dialer.Login
 	}
-	c.Transport = t
+	c.Addr, c.Transport = kafka.TCP(address), t
 	c.close = func() {
 		cancel()
 		t.CloseIdleConnections()

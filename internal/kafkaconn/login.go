@@ -50,10 +50,10 @@ func NewLogin(s SASL) (*Login, error) {
 	switch {
 	case s.Mechanism == "oauthbearer" && s.OAuth != nil:
 		l.Username, l.secrets = s.OAuth.ClientID, redact.New(s.OAuth.secrets()...)
-		shared(newBearer(*s.OAuth, l.obtained), nil)
+		shared(newBearer(*s.OAuth, l), nil)
 	case s.Mechanism == "aws_msk_iam" && s.Region != "":
 		l.Username = "the AWS identity"
-		shared(newIAM(s.Region, l.obtained))
+		shared(newIAM(s.Region, l))
 	case s.Username == "" || s.Password == "":
 		return nil, errors.New("sasl: username and password must not be empty")
 	case s.Mechanism == "plain":

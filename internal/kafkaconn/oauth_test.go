@@ -17,8 +17,14 @@ import (
 	"ndrbridge/internal/kafkaconn"
 )
 
+const clientSecret = "correct-horse"
+
+// What an endpoint does besides answering with a status.
 const (
-	clientSecret = "correct-horse"
+	cutOff      = -iota - 1 // its answer ends too early
+	noToken                 // its answer is a page
+	longRefusal             // it repeats the secret where the text is cut
+	untrusted               // its certificate is self-signed
 )
 
 // authority issues tokens, each with its number, and a broker that accepts the last one.
@@ -32,13 +38,30 @@ type authority struct {
 // start returns a client of the broker, which authenticates with tokens.
 func (a *authority) start(t *testing.T) *kafkaconn.Client {
 	t.Helper()
-	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	serve := httptest.NewServer
+	if a.status == untrusted {
+		serve = httptest.NewTLSServer
+	}
+	endpoint := serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, secret, header := r.BasicAuth()
 		if !header { // tried after a refusal
 			id, secret = r.FormValue("client_id"), r.FormValue("client_secret")
 		}
 		if id != "ndr" || secret != clientSecret || r.FormValue("scope") != "kafka write" || r.FormValue("audience") != "brokers" {
 			t.Errorf("%s asks for the scope %q and the audience %q", id, r.FormValue("scope"), r.FormValue("audience"))
+		}
+		switch a.status {
+		case cutOff:
+			w.Header().Set("Content-Length", "100")
+			fmt.Fprint(w, `{"access_token": `)
+			return
+		case noToken:
+			fmt.Fprint(w, "<html>")
+			return
+		case longRefusal:
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, strings.Repeat("x", 420), strings.Repeat(" "+clientSecret, 20))
+			return
 		}
 		if a.status != http.StatusOK {
 			w.WriteHeader(a.status)
@@ -82,19 +105,17 @@ func (a *authority) start(t *testing.T) *kafkaconn.Client {
 		t.Fatal(err)
 	}
 	client := kafkaconn.NewClient(&kafkaconn.Dialer{Brokers: broker.ListenAddrs(), Login: login}, 10*time.Second, broker.ListenAddrs()...)
-	client.Reset(t.Context(), "x")
 	t.Cleanup(client.Close)
 	return client
 }
 
-func ask(t *testing.T, l *kafkaconn.Client) error {
+func connect(t *testing.T, l *kafkaconn.Client) error {
 	t.Helper()
-	_, err := l.Metadata(t.Context(), &kafka.MetadataRequest{Topics: []string{"x"}})
+	_, err := l.Connect(t.Context(), t.Context(), "x")
 	if err != nil {
-		l.Reset(t.Context(), "x") // forgets the error
 		err = l.Dialer.Error(t.Context(), err, "ask")
 	}
-	if err != nil && (strings.Contains(err.Error(), clientSecret) || strings.Contains(err.Error(), "token-")) {
+	if err != nil && (strings.Contains(err.Error(), clientSecret[:4]) || strings.Contains(err.Error(), "token-")) {
 		t.Errorf("a secret shows: %v", err)
 	}
 	return err
@@ -120,11 +141,12 @@ func TestTokensAuthenticateConnections(t *testing.T) {
 				} else if i > 0 {
 					time.Sleep(20 * time.Millisecond)
 				}
-				if err := ask(t, l); err != nil {
+				if i > 0 && !test.reconnect {
+					if _, err := l.Metadata(t.Context(), &kafka.MetadataRequest{Topics: []string{"x"}}); err != nil {
+						t.Fatal(err)
+					}
+				} else if err := connect(t, l); err != nil {
 					t.Fatal(err)
-				}
-				if test.reconnect {
-					l.Reset(t.Context(), "x")
 				}
 			}
 			if a.issued.Load() != test.issued || a.signIns.Load() != test.signIns {
@@ -138,11 +160,11 @@ func TestATokenThatIsRefusedIsReplaced(t *testing.T) {
 	a := &authority{lifetime: time.Hour, status: http.StatusOK}
 	a.refuses.Store(true)
 	l := a.start(t)
-	err := ask(t, l)
+	err := connect(t, l)
 	if class, _ := failure.ClassOf(err); class != failure.Halted || !strings.Contains(err.Error(), "invalid_token") {
 		t.Errorf("class %s: %v", class, err)
 	}
-	if err := ask(t, l); err != nil || a.issued.Load() != 2 {
+	if err := connect(t, l); err != nil || a.issued.Load() != 2 {
 		t.Errorf("%d tokens, %v", a.issued.Load(), err)
 	}
 }
@@ -150,10 +172,11 @@ func TestATokenThatIsRefusedIsReplaced(t *testing.T) {
 func TestFailuresOfTheTokenEndpoint(t *testing.T) {
 	for status, want := range map[int]failure.Class{
 		http.StatusUnauthorized: failure.Halted, http.StatusBadRequest: failure.Halted, http.StatusFound: failure.Halted,
-		http.StatusServiceUnavailable: failure.Transient, http.StatusTooManyRequests: failure.Transient,
+		http.StatusServiceUnavailable: failure.Transient, http.StatusTooManyRequests: failure.Transient, http.StatusRequestTimeout: failure.Transient,
+		cutOff: failure.Transient, noToken: failure.Halted, longRefusal: failure.Halted, untrusted: failure.Halted,
 	} {
 		a := &authority{status: status}
-		err := ask(t, a.start(t))
+		err := connect(t, a.start(t))
 		if class, _ := failure.ClassOf(err); err == nil || class != want || failure.ScopeOf(err) != failure.ScopeTarget || !strings.Contains(err.Error(), "token endpoint") {
 			t.Errorf("status %d: class %s: %v", status, class, err)
 		}

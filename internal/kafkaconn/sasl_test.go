@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	kafka "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -57,8 +56,7 @@ func TestSaltsOfABrokerAreNotKept(t *testing.T) {
 	var before uint64
 	for i := range logins {
 		client := kafkaconn.NewClient(&dialer, time.Minute, broker.ListenAddrs()...)
-		client.Reset(t.Context(), "x")
-		if _, err := client.Metadata(t.Context(), &kafka.MetadataRequest{Topics: []string{"x"}}); err == nil || !strings.Contains(err.Error(), "other-error") {
+		if _, err := client.Connect(t.Context(), t.Context(), "x"); err == nil || !strings.Contains(err.Error(), "other-error") {
 			t.Fatalf("error %v", err)
 		}
 		client.Close()

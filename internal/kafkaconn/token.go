@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/segmentio/kafka-go/sasl"
@@ -51,12 +52,11 @@ func (o *OAuth) secrets() []string {
 // bearer is the mechanism OAUTHBEARER. A token is used for new connections until a tenth of
 // its lifetime is left, or until a broker refuses it. It is safe for concurrent use.
 type bearer struct {
-	cache    *oauthtoken.Cache
-	obtained func(secrets ...string)
+	cache *oauthtoken.Cache
+	login *Login // hides the tokens
 }
 
-// newBearer returns the mechanism. obtained is called with each token.
-func newBearer(o OAuth, obtained func(secrets ...string)) *bearer {
+func newBearer(o OAuth, l *Login) *bearer {
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10}
 	if o.TLS != nil {
 		transport.TLSClientConfig = o.TLS.Clone()
@@ -72,7 +72,7 @@ func newBearer(o OAuth, obtained func(secrets ...string)) *bearer {
 	if o.Audience != "" {
 		grant.EndpointParams = url.Values{"audience": {o.Audience}}
 	}
-	return &bearer{obtained: obtained, cache: oauthtoken.NewCache(func(ctx context.Context) (*oauth2.Token, error) {
+	return &bearer{login: l, cache: oauthtoken.NewCache(func(ctx context.Context) (*oauth2.Token, error) {
 		return grant.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
 	})}
 }
@@ -80,23 +80,27 @@ func newBearer(o OAuth, obtained func(secrets ...string)) *bearer {
 // Name implements sasl.Mechanism.
 func (b *bearer) Name() string { return "OAUTHBEARER" }
 
-// Start implements sasl.Mechanism. It requests a token if necessary. Only an endpoint that
-// cannot be reached, or is not well, may recover by itself.
+// Start implements sasl.Mechanism. It requests a token if necessary.
 func (b *bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	token, err := b.cache.Get(ctx)
 	if err == nil {
-		b.obtained(token.Secret)
+		b.login.obtained(token.Secret)
 		return &bearerSession{b, token}, []byte("n,,\x01auth=Bearer " + token.Secret + "\x01\x01"), nil
 	}
-	answer, answered := errors.AsType[*oauth2.RetrieveError](err)
-	_, unanswered := errors.AsType[*url.Error](err)
-	if answered {
-		unanswered = answer.Response.StatusCode >= 500 || answer.Response.StatusCode == http.StatusTooManyRequests
+	text := fmt.Errorf("token endpoint: %s", excerpt(b.login.Hide(err.Error())))
+	if advice := failure.TLSAdvice(err); advice != "" {
+		return nil, nil, failure.Advise(failure.Halted, advice, text)
 	}
-	if unanswered || ctx.Err() != nil {
-		return nil, nil, failure.Unavailable(failure.ScopeTarget, "token endpoint: %s", excerpt(err.Error()))
+	_, passes := errors.AsType[*url.Error](err)                                // there is no answer
+	passes = passes || strings.HasPrefix(err.Error(), "oauth2: cannot fetch ") // its body ends too early
+	if answer, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+		status := answer.Response.StatusCode
+		passes = status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout
 	}
-	return nil, nil, failure.Advise(failure.Halted, "check sasl.oauth", fmt.Errorf("token endpoint: %s", excerpt(err.Error())))
+	if passes || ctx.Err() != nil {
+		return nil, nil, failure.Unavailable(failure.ScopeTarget, "%w", text)
+	}
+	return nil, nil, failure.Advise(failure.Halted, "check sasl.oauth", text)
 }
 
 // bearerSession is one authentication.
@@ -111,26 +115,30 @@ func (s *bearerSession) Next(_ context.Context, challenge []byte) (done bool, me
 		return true, nil, nil
 	}
 	s.bearer.cache.Refused(s.token)
-	return false, nil, fmt.Errorf("the broker refuses the token: %s", excerpt(string(challenge)))
+	return false, nil, fmt.Errorf("the broker refuses the token: %s", excerpt(s.bearer.login.Hide(string(challenge))))
 }
 
 // newIAM returns the mechanism of Amazon MSK, which signs with the credentials that AWS's
 // SDK finds: in the environment, in its files, or as the role of the machine or pod. The SDK
-// renews them before they expire. obtained is called with their secrets.
-func newIAM(region string, obtained func(secrets ...string)) (sasl.Mechanism, error) {
-	found, err := config.LoadDefaultConfig(context.Background()) // it reads files, and asks nobody
+// renews them before they expire.
+func newIAM(region string, l *Login) (sasl.Mechanism, error) {
+	found, err := config.LoadDefaultConfig(context.Background(), config.WithRegion(region)) // it reads files, and asks nobody
 	if err != nil {
 		return nil, fmt.Errorf("sasl: the AWS configuration cannot be read: %w", err)
 	}
+	passing := retry.IsErrorRetryables(retry.DefaultRetryables)
 	return &aws_msk_iam_v2.Mechanism{Signer: v4.NewSigner(), Region: region, Credentials: aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
 		c, err := found.Credentials.Retrieve(ctx)
-		if ctx.Err() != nil {
-			return c, failure.Unavailable(failure.ScopeTarget, "get AWS credentials: %w", ctx.Err())
-		}
 		if err != nil {
-			return c, failure.Advise(failure.Halted, "give the bridge AWS credentials, by the environment, a file or a role", fmt.Errorf("get AWS credentials: %w", err))
+			class := failure.Halted
+			if ctx.Err() != nil || passing.IsErrorRetryable(err) == aws.TrueTernary {
+				class = failure.Transient
+			}
+			refused := failure.Advise(class, "give the bridge AWS credentials, by the environment, a file or a role", fmt.Errorf("get AWS credentials: %w", err))
+			refused.Scope = failure.ScopeTarget
+			return c, refused
 		}
-		obtained(c.SecretAccessKey, c.SessionToken)
+		l.obtained(c.SecretAccessKey, c.SessionToken)
 		return c, nil
 	})}, nil
 }

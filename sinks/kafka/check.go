@@ -120,10 +120,9 @@ func (s *Sink) tryBroker(parent context.Context, now func() time.Time, address s
 	path := &finding.Path{Address: d.Shown(address), Key: "brokers", Now: now, Hide: d.Login.Hide}
 	d.TLS = path.Secure(d.TLS)
 	c := kafkaconn.NewClient(&d, s.timeout, address)
-	c.Reset(path.Watch(parent), topics...)
 	ctx, cancel := finding.Half(parent)
 	defer cancel()
-	answer, err := describe(ctx, c)
+	answer, err := c.Connect(ctx, path.Watch(parent), topics...)
 	found, explained := path.Findings(err)
 	if err != nil {
 		// Before ctx is done, because probing the port takes time.

@@ -86,8 +86,7 @@ func (s *Sink) load(ctx context.Context, names map[string]bool) error {
 
 // request requests the topics by new connections.
 func (s *Sink) request(ctx context.Context, names []string) (map[string]topic, error) {
-	s.client.Reset(context.Background(), names...)
-	answer, err := describe(ctx, s.client)
+	answer, err := s.client.Connect(ctx, context.Background(), names...)
 	if err != nil {
 		return nil, s.client.Dialer.Error(ctx, err, "request the topics")
 	}
@@ -105,15 +104,6 @@ func (s *Sink) request(ctx context.Context, names []string) (map[string]topic, e
 		}
 	}
 	return topics, nil
-}
-
-// describe returns the metadata of the client's topics, and of others if a broker adds them.
-func describe(ctx context.Context, c *kafkaconn.Client) (*metadata.Response, error) {
-	answer, err := c.Transport.RoundTrip(ctx, c.Addr, &metadata.Request{})
-	if err != nil {
-		return nil, err
-	}
-	return answer.(*metadata.Response), nil
 }
 
 // topicOf returns a topic by its metadata.

@@ -5,12 +5,15 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/listoffsets"
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/kafkaconn"
@@ -48,8 +51,13 @@ const (
 
 	// fetchBytes is the maximum size of a fetch, unless a record batch is larger.
 	fetchBytes = 1 << 20
-	// maxWait is how long a broker may wait for records before it answers.
-	maxWait = time.Second
+	// maxWait is how long a broker may wait for records before it answers, and minWait how long
+	// if other partitions wait for their turn.
+	maxWait, minWait = time.Second, 100 * time.Millisecond
+	// maxFetches bounds the answers in memory.
+	maxFetches = 4
+	// maxPartitions bounds the goroutines that a broker can start by an assignment.
+	maxPartitions = 1000
 )
 
 // Kafka receives commands as a member of a consumer group. Commands for one ticket keep
@@ -69,9 +77,10 @@ func (k *Kafka) Run(ctx context.Context) { k.run(ctx, k.session) }
 // session is a membership of the consumer group, of one generation after another.
 type session struct {
 	*Kafka
-	client *kafkaconn.Client
-	end    context.CancelCauseFunc
-	one    sync.Mutex // held while a record is taken, so that none overtakes another
+	client  *kafkaconn.Client
+	end     context.CancelCauseFunc
+	fetches chan struct{} // has an element for each answer in memory
+	one     sync.Mutex    // held while a record is taken, so that none overtakes another
 
 	mu      sync.Mutex
 	failing map[int]bool // partitions
@@ -92,9 +101,11 @@ func (k *Kafka) session(parent context.Context) error {
 	}
 	ctx, end := context.WithCancelCause(parent)
 	defer end(nil)
-	s := &session{Kafka: k, client: kafkaconn.NewClient(dialer, kafkaconn.DialTimeout, k.o.Brokers...), end: end}
-	s.client.Reset(ctx, k.o.Topic)
+	s := &session{Kafka: k, client: kafkaconn.NewClient(dialer, kafkaconn.DialTimeout, k.o.Brokers...), end: end, fetches: make(chan struct{}, maxFetches)}
 	defer s.client.Close()
+	if _, err := s.client.Connect(ctx, ctx, k.o.Topic); err != nil {
+		return dialer.Error(ctx, err, "ask for the topic "+k.o.Topic)
+	}
 	if err := s.findTopic(ctx); err != nil {
 		return err
 	}
@@ -135,18 +146,22 @@ func (k *Kafka) session(parent context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.receive(generation)
+		if err := s.receive(generation); err != nil {
+			return err
+		}
 	}
 }
 
 // groupConfig returns the configuration of a group whose connections dial makes.
 func (s *session) groupConfig(dial func(ctx context.Context, network, address string) (net.Conn, error)) kafka.ConsumerGroupConfig {
+	brokers := slices.Clone(s.o.Brokers) // the group asks the first one that answers
+	rand.Shuffle(len(brokers), func(i, j int) { brokers[i], brokers[j] = brokers[j], brokers[i] })
 	dialer := &kafka.Dialer{ClientID: s.o.Group, Timeout: kafkaconn.DialTimeout, DialFunc: dial}
 	if login := s.client.Dialer.Login; login != nil {
 		dialer.SASLMechanism = login
 	}
 	return kafka.ConsumerGroupConfig{
-		ID: s.o.Group, Brokers: s.o.Brokers, Topics: []string{s.o.Topic}, Dialer: dialer, StartOffset: kafka.FirstOffset,
+		ID: s.o.Group, Brokers: brokers, Topics: []string{s.o.Topic}, Dialer: dialer, StartOffset: kafka.FirstOffset,
 		GroupBalancers:    []kafka.GroupBalancer{kafka.RangeGroupBalancer{}},
 		HeartbeatInterval: heartbeatInterval, RebalanceTimeout: rebalanceTimeout, SessionTimeout: sessionTimeout,
 		JoinGroupBackoff: s.o.RetryInitial, WatchPartitionChanges: true, PartitionWatchInterval: watchInterval, Timeout: kafkaconn.DialTimeout,
@@ -168,16 +183,25 @@ func (s *session) findTopic(ctx context.Context) error {
 }
 
 // receive takes records of the partitions that are assigned in a generation until it ends.
-func (s *session) receive(g *kafka.Generation) {
+func (s *session) receive(g *kafka.Generation) error {
+	offsets := map[int]int64{} // by partition
+	for _, p := range g.Assignments[s.o.Topic] {
+		offsets[p.ID] = p.Offset
+	}
+	if len(offsets) > maxPartitions {
+		return fmt.Errorf("join the group %s: it is assigned %d partitions; the limit is %d", s.o.Group, len(offsets), maxPartitions)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failing = map[int]bool{}
 	s.opened()
-	for _, p := range g.Assignments[s.o.Topic] {
+	wait := max(minWait, maxWait*maxFetches/time.Duration(max(len(offsets), maxFetches)))
+	for number, offset := range offsets {
 		g.Start(func(ctx context.Context) {
-			(&partition{session: s, generation: g, number: p.ID, position: p.Offset}).receive(ctx)
+			(&partition{session: s, generation: g, number: number, position: offset, wait: wait}).receive(ctx)
 		})
 	}
+	return nil
 }
 
 // partition is one that is assigned in a generation.
@@ -185,7 +209,8 @@ type partition struct {
 	*session
 	generation *kafka.Generation
 	number     int
-	position   int64 // of the next record; negative: the first one available
+	position   int64         // of the next record; negative: the first one available
+	wait       time.Duration // for records
 }
 
 // receive takes records until ctx is done or an offset cannot be committed. The record of that
@@ -193,10 +218,19 @@ type partition struct {
 // be read again, or if the topic is missing: it would go on at the old offset once the topic is
 // created again.
 func (p *partition) receive(ctx context.Context) {
-	for wait := p.o.RetryInitial; ctx.Err() == nil; {
+	for wait := p.o.RetryInitial; ; {
+		select {
+		case p.fetches <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
 		lost, err := p.fetch(ctx)
+		<-p.fetches
 		if ctx.Err() != nil {
 			return
+		}
+		if err != nil {
+			err = p.client.Dialer.Login.HideError(fmt.Errorf("partition %d: %w", p.number, err))
 		}
 		if p.report(err); err == nil {
 			wait = p.o.RetryInitial
@@ -220,7 +254,7 @@ func (p *partition) report(err error) {
 	defer p.mu.Unlock()
 	if err != nil {
 		p.failing[p.number] = true
-		p.failed(true, p.client.Dialer.Login.HideError(fmt.Errorf("partition %d: %w", p.number, err)))
+		p.failed(true, err)
 		return
 	}
 	if delete(p.failing, p.number); len(p.failing) == 0 {
@@ -231,12 +265,12 @@ func (p *partition) report(err error) {
 // fetch requests records once and takes them. lost reports that an offset could not be
 // committed.
 func (p *partition) fetch(ctx context.Context) (lost bool, err error) {
-	within, cancel := context.WithTimeout(ctx, kafkaconn.DialTimeout+maxWait)
+	within, cancel := context.WithTimeout(ctx, kafkaconn.DialTimeout+p.wait)
 	defer cancel()
 	if p.position < 0 {
 		return false, p.seek(within)
 	}
-	set, err := p.client.Fetch(within, p.o.Topic, p.number, p.position, maxWait, fetchBytes)
+	set, err := p.client.Fetch(within, p.o.Topic, p.number, p.position, p.wait, fetchBytes)
 	if errors.Is(err, kafka.OffsetOutOfRange) {
 		return false, p.seek(within)
 	}
@@ -335,28 +369,38 @@ func (p *partition) untilDone(ctx context.Context, what string, try func() error
 // deleted. It is an error if the position is after the end: going back would repeat commands
 // that were carried out long ago.
 func (p *partition) seek(ctx context.Context) error {
-	answer, err := p.client.ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{
-		p.o.Topic: {kafka.FirstOffsetOf(p.number), kafka.LastOffsetOf(p.number)},
-	}})
+	var asked []listoffsets.RequestPartition
+	for _, which := range []int64{kafka.FirstOffset, kafka.LastOffset} {
+		asked = append(asked, listoffsets.RequestPartition{Partition: int32(p.number), CurrentLeaderEpoch: -1, Timestamp: which})
+	}
+	answer, err := p.client.Transport.RoundTrip(ctx, p.client.Addr, &listoffsets.Request{
+		ReplicaID: -1, Topics: []listoffsets.RequestTopic{{Topic: p.o.Topic, Partitions: asked}},
+	})
 	if err != nil {
 		return fmt.Errorf("ask for offsets: %w", err)
 	}
-	for _, offsets := range answer.Topics[p.o.Topic] {
-		switch first, end := offsets.FirstOffset, offsets.LastOffset; {
-		case offsets.Partition != p.number:
-			continue
-		case offsets.Error != nil:
-			return fmt.Errorf("ask for offsets: %w", offsets.Error)
-		case first < 0 || p.position > end:
-			return fmt.Errorf("the group's offset %d is after the end of the partition, %d: records were lost; reset the group's offset", p.position, end)
-		case p.position >= 0 && first > p.position:
-			p.o.Log.Warn("records of ticket commands were deleted from the topic before they were received",
-				"topic", p.o.Topic, "partition", p.number, "from", p.position, "to", first-1)
-			fallthrough
-		case p.position < 0:
-			p.position = first
+	offsets := map[int64]int64{} // by which was asked for
+	for _, topic := range answer.(*listoffsets.Response).Topics {
+		for _, o := range topic.Partitions {
+			if topic.Topic != p.o.Topic || int(o.Partition) != p.number {
+				continue
+			}
+			if o.ErrorCode != 0 {
+				return fmt.Errorf("ask for offsets: %w", kafka.Error(o.ErrorCode))
+			}
+			offsets[o.Timestamp] = o.Offset
 		}
-		return nil
 	}
-	return errors.New("ask for offsets: the broker's answer does not contain the partition")
+	first, end := offsets[kafka.FirstOffset], offsets[kafka.LastOffset]
+	switch {
+	case len(offsets) < len(asked) || first < 0:
+		return errors.New("ask for offsets: the broker's answer does not contain the partition")
+	case p.position > end:
+		return fmt.Errorf("the group's offset %d is after the end of the partition, %d: records were lost; reset the group's offset", p.position, end)
+	case p.position >= 0 && first > p.position:
+		p.o.Log.Warn("records of ticket commands were deleted from the topic before they were received",
+			"topic", p.o.Topic, "partition", p.number, "from", p.position, "to", first-1)
+	}
+	p.position = max(p.position, first)
+	return nil
 }
