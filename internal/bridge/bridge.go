@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -48,16 +49,17 @@ type Options struct {
 
 // Bridge is the service. New makes it, Run runs it.
 type Bridge struct {
-	load     func() (*configs.Config, error)
-	log      *slog.Logger
-	registry *prometheus.Registry
-	work     work
-	reloads  *reloads
-	watched  watched
-	reloaded chan struct{} // receives after each reload, for Watch
-	listener net.Listener
-	admin    *http.Server
-	serving  sync.WaitGroup // waits for the goroutine that serves admin
+	load      func() (*configs.Config, error)
+	sources   func() ([]string, error)
+	log       *slog.Logger
+	registry  *prometheus.Registry
+	work      work
+	reloading chan struct{} // semaphore
+	last      *lastReload
+	watched   atomic.Pointer[watched]
+	listener  net.Listener
+	admin     *http.Server
+	serving   sync.WaitGroup // waits for the goroutine that serves admin
 }
 
 // pageBudget limits the total bytes of pages that all sources hold at once. A page
@@ -99,14 +101,14 @@ func New(ctx context.Context, config *configs.Config, o Options) (*Bridge, error
 
 // newBridge returns a Bridge without state and parts.
 func newBridge(config *configs.Config, o Options) *Bridge {
-	b := &Bridge{load: o.Load, log: o.Log, registry: prometheus.NewRegistry()}
+	b := &Bridge{load: o.Load, sources: o.Files, log: o.Log, registry: prometheus.NewRegistry(), reloading: make(chan struct{}, 1)}
 	b.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo(o))
-	b.watched.sources, b.reloaded = o.Files, make(chan struct{}, 1)
-	b.watched.start(config)
-	b.reloads = newReloads(b.registry, time.Now())
+	b.watched.Store(&watched{named: config.ReloadedFiles()})
+	b.last = newLastReload(b.registry)
 	of := pipeline.Options{
 		Version: o.Version, Log: o.Log, Stdout: o.Stdout, Started: time.Now(),
-		Registerer: b.registry, Pages: appliance.NewBudget(pageBudget), Applied: b.setLevel, Reload: b.reloadForAPI,
+		Registerer: b.registry, Pages: appliance.NewBudget(pageBudget),
+		Reload: func(ctx context.Context) (admin.Reloaded, error) { return b.Reload(ctx, admin.TriggerAPI) },
 	}
 	if config.Cluster.Enabled() {
 		b.work = newMember(of, o.Cluster)
@@ -179,7 +181,7 @@ func (b *Bridge) listen(a configs.Admin) error {
 	b.admin = admin.NewServer(admin.Options{
 		Token: listener.Token, ReadToken: listener.ReadToken, ClientCertificates: a.TLS.ClientCAFile != "",
 		NotReady: b.work.NotReady, Metrics: b.registry, Guesses: admin.NewGuesses(b.registry, b.log),
-		Control: b.work.control, Tickets: b.work.Tickets, Reload: b.reloads.status,
+		Control: b.work.control, Tickets: b.work.Tickets, Reload: b.last.Load,
 	})
 	b.admin.TLSConfig = listener.TLS
 	// What callers did wrong, such as a failed handshake, is of interest only to them.

@@ -33,12 +33,9 @@ type member struct {
 	started  time.Time
 	reload   reload
 	change   func(*cluster.Options) // applied before the node is made; nil: none
-	setLevel func(*configs.Config)
 	shards   *shards
 	received *tickets.AcceptorMetrics
 	metrics  *cluster.Metrics
-
-	loader *pipeline.Loader
 
 	mu         sync.Mutex
 	connection *clusterConnection // nil until NATS is reached
@@ -50,14 +47,12 @@ type member struct {
 // newMember returns the work of a member. o has what all pipelines have in common.
 func newMember(o pipeline.Options, change func(*cluster.Options)) *member {
 	m := &member{
-		loader:  pipeline.NewLoader(o.LoadTimeout, nil),
-		version: o.Version, log: o.Log, started: o.Started, reload: o.Reload, change: change, setLevel: o.Applied,
+		version: o.Version, log: o.Log, started: o.Started, reload: o.Reload, change: change,
 		waiting: errors.New("the connection is being established"),
 		metrics: cluster.NewMetrics(o.Registerer),
 		// The pipelines have the same metrics with a shard.
 		received: tickets.NewAcceptorMetrics(prometheus.WrapRegistererWith(prometheus.Labels{"shard": ""}, o.Registerer)),
 	}
-	o.Applied = nil
 	o.Acceptor = m
 	m.shards = newShards(o, m.serve)
 	return m
@@ -198,23 +193,11 @@ func (m *member) NotReady() []string {
 // Reload implements work. The parts of the new configuration are tried first: an error
 // then means that nothing was changed. An error of a shard says so; the others have the
 // new configuration.
-func (m *member) Reload(ctx context.Context, load func(current *configs.Config) (*configs.Config, error)) ([]string, error) {
-	var current, next *configs.Config
-	var failed error
-	done, err := m.loader.Load(ctx, func(ctx context.Context) {
-		current = m.Config()
-		if next, failed = load(current); failed == nil {
-			failed = m.Try(ctx, next).Join()
-		}
-	}, func() {})
-	if err != nil {
+func (m *member) Reload(ctx context.Context, next *configs.Config) ([]string, error) {
+	current := m.Config()
+	if err := m.Try(ctx, next).Join(); err != nil {
 		return nil, err
 	}
-	defer done()
-	if failed != nil {
-		return nil, failed
-	}
-	m.setLevel(next)
 	changes, err := m.shards.reload(ctx, next)
 	m.mu.Lock()
 	m.acceptTickets()

@@ -140,9 +140,7 @@ func (s *shards) reload(ctx context.Context, next *configs.Config) ([]string, er
 
 // reloadShard applies the current configuration to a pipeline.
 func (s *shards) reloadShard(ctx context.Context, shard int, p *pipeline.Pipeline) ([]string, error) {
-	changes, err := p.Reload(ctx, func(*configs.Config) (*configs.Config, error) {
-		return shardConfig(s.settings(), shard), nil
-	})
+	changes, err := p.Reload(ctx, shardConfig(s.settings(), shard))
 	if errors.Is(err, admin.ErrNotRunning) { // its next owner has the new configuration
 		return nil, nil
 	}

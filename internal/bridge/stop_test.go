@@ -166,14 +166,16 @@ func TestAStopDoesNotWaitForAReload(t *testing.T) {
 		},
 	})
 	reloaded := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		_, err := b.Reload(t.Context(), admin.TriggerSignal)
+		_, err := b.Reload(ctx, admin.TriggerSignal)
 		reloaded <- err
 	}()
 	<-loading
 	if err := end(); err != nil {
 		t.Error(err)
 	}
+	cancel()
 	select {
 	case err := <-reloaded:
 		if err == nil {

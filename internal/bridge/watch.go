@@ -8,77 +8,54 @@ import (
 	"io"
 	"maps"
 	"os"
-	"sync"
 	"time"
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 )
 
-// watched are the files that determine the configuration: those that it is read from, and
-// those that it names and that are read again only by a reload. It is safe for concurrent
-// use.
+// watched are the files that a configuration names and that only a reload reads again, and the
+// contents of these and of the configuration files when one was last loaded; nil: unknown.
 type watched struct {
-	// sources returns the paths of the configuration files, in a folder those that are
-	// there now. If it is nil, only named files are watched.
-	sources func() ([]string, error)
-
-	mu     sync.Mutex
-	named  []string // the paths of the files that the configuration loaded last names
-	loaded contents // when a configuration was last loaded; nil: unknown
+	named  []string
+	loaded contents
 }
 
 // contents are digests of files, by path. Two are equal if nothing changed.
 type contents map[string][sha256.Size]byte
 
-// load calls load, and notes the contents of the files before anything uses them: a file
-// that changes later differs from them, even while the configuration is being applied.
-func (w *watched) load(load func() (*configs.Config, error)) (*configs.Config, error) {
-	before := w.lookAtSources()
-	config, err := load()
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// loadWatched loads the configuration, and notes the contents of the files before anything uses
+// them: a file that changes later differs from them, even while the configuration is being applied.
+func (b *Bridge) loadWatched() (*configs.Config, error) {
+	next := &watched{named: b.watched.Load().named, loaded: b.sourceContents()}
+	config, err := b.load()
 	if err == nil {
-		w.named = config.ReloadedFiles()
+		next.named = config.ReloadedFiles()
 	}
-	w.loaded = addContents(before, w.named)
+	next.loaded.add(next.named)
+	b.watched.Store(next)
 	return config, err
 }
 
-// start sets the configuration of the start. It is not known what the files contained
-// when it was loaded.
-func (w *watched) start(config *configs.Config) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.named, w.loaded = config.ReloadedFiles(), nil
-}
-
-// look returns the contents of the files now, and those when the configuration was last
-// loaded.
-func (w *watched) look() (now, loaded contents) {
-	now = w.lookAtSources()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return addContents(now, w.named), w.loaded
-}
-
-func (w *watched) lookAtSources() contents {
+// sourceContents returns the contents of the configuration files, in a folder of those that are
+// there now.
+func (b *Bridge) sourceContents() contents {
 	now := make(contents)
-	if w.sources == nil {
+	if b.sources == nil {
 		return now
 	}
-	paths, err := w.sources()
+	paths, err := b.sources()
 	if err != nil {
 		now[""] = digestOfError(err) // and the reload reports it
 	}
-	return addContents(now, paths)
+	now.add(paths)
+	return now
 }
 
-func addContents(to contents, paths []string) contents {
+func (c contents) add(paths []string) {
 	for _, path := range paths {
-		to[path] = digest(path)
+		c[path] = digest(path)
 	}
-	return to
 }
 
 // maxWatched is how much of a file is compared. No file that a configuration is made of
@@ -107,75 +84,43 @@ func digest(path string) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// digestOfError returns a digest of an error.
 func digestOfError(err error) [sha256.Size]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "\x00cannot be read: %s", err))
 }
 
 // Watch reloads the configuration when the content of a file that determines it has
 // changed, until ctx is cancelled. It looks every reload.watch of the current
-// configuration; while that is 0, it waits for a reload that changes it. A file that is
-// being written is not loaded: two successive looks must agree.
+// configuration; 0: never. A file that is being written is not loaded: two successive looks
+// must agree.
 //
 // After a failed reload, each look tries again, because the missing file may be one that
-// is not watched yet. A failure is reported once for each content, and again if its reason
-// changes. Watch must be called after New, at most once.
+// is not watched yet.
 func (b *Bridge) Watch(ctx context.Context) {
-	w := watcher{
-		every:  func() time.Duration { return time.Duration(b.work.Config().Reload.Watch) },
-		wake:   b.reloaded,
-		look:   b.watched.look,
-		failed: func() bool { last := b.reloads.status(); return last != nil && !last.OK },
-		reload: func(ctx context.Context, repeated bool) { _, _ = b.reload(ctx, admin.TriggerWatch, repeated) },
-	}
-	w.run(ctx)
-}
-
-// watcher decides when watched files cause a reload.
-type watcher struct {
-	every  func() time.Duration // between looks; 0: it does not look
-	wake   <-chan struct{}      // receives when every may have changed
-	look   func() (now, loaded contents)
-	failed func() bool // whether the last reload failed
-	// reload loads the configuration. If repeated is true, it does so without a change of
-	// the files, and only news are reported.
-	reload func(ctx context.Context, repeated bool)
-}
-
-// run looks until ctx is cancelled.
-func (w watcher) run(ctx context.Context) {
+	ticker := time.NewTicker(time.Second) // the least reload.watch
+	defer ticker.Stop()
 	var previous contents
-	for ctx.Err() == nil {
-		every := w.every()
-		timer := time.NewTimer(every)
-		tick := timer.C
-		if every == 0 {
-			tick, previous = nil, nil
-		}
+	for looked := time.Now(); ; {
 		select {
 		case <-ctx.Done():
-		case <-w.wake:
-		case <-tick:
-			previous = w.tick(ctx, previous)
+			return
+		case now := <-ticker.C:
+			switch every := time.Duration(b.work.Config().Reload.Watch); {
+			case every == 0:
+				previous = nil
+			case now.Sub(looked).Round(time.Second) >= every:
+				looked, previous = now, b.look(ctx, previous)
+			}
 		}
-		timer.Stop()
 	}
 }
 
-// tick looks once, and reloads if the files differ from what was loaded and are what they
-// were at the previous look. It returns what it saw.
-func (w watcher) tick(ctx context.Context, previous contents) contents {
-	now, loaded := w.look()
-	if previous == nil || !maps.Equal(now, previous) {
-		return now // they may be being written
-	}
-	switch {
-	case loaded == nil: // perhaps they changed between the load and the first look
-		w.reload(ctx, true)
-	case !maps.Equal(now, loaded):
-		w.reload(ctx, false)
-	case w.failed():
-		w.reload(ctx, true)
+// look reloads the configuration if the files are what they were at the previous look and differ
+// from what was loaded, or the last reload failed. It returns what it saw.
+func (b *Bridge) look(ctx context.Context, previous contents) contents {
+	w, now, last := b.watched.Load(), b.sourceContents(), b.last.Load()
+	now.add(w.named)
+	if previous != nil && maps.Equal(now, previous) && (w.loaded == nil || !maps.Equal(now, w.loaded) || last != nil && !last.OK) {
+		_, _ = b.Reload(ctx, admin.TriggerWatch) // it logs the error
 	}
 	return now
 }

@@ -23,23 +23,40 @@ import (
 	"ndrbridge/test/require"
 )
 
-// watching is a folder whose files a watcher watches, as a configuration of one sink with
-// a template.
+// watching is a folder whose files a bridge watches, as a configuration of one sink with
+// a template. It is the work of that bridge.
 type watching struct {
-	mu       sync.Mutex // held by steps and reloads
+	work
+	mu       sync.Mutex // held by steps and loads
 	t        *testing.T
 	folder   string
 	named    string // the template that the configuration names
 	reloads  []string
 	tick     int
-	err      error // of the last reload
-	changing func()
+	changing func() // while the configuration is loaded
+	current  *configs.Config
+}
+
+func (w *watching) Config() *configs.Config { return w.current }
+
+func (w *watching) Reload(_ context.Context, next *configs.Config) ([]string, error) {
+	w.current = next
+	return nil, nil
 }
 
 const every = 10 * time.Second
 
 // load stands for configs.Load: it fails if the file lacks a final line.
-func (w *watching) load() (*configs.Config, error) {
+func (w *watching) load() (config *configs.Config, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer func() {
+		w.reloads = append(w.reloads, fmt.Sprintf("%d %s", w.tick, map[bool]string{true: "ok", false: "failed"}[err == nil]))
+		if w.changing != nil {
+			w.changing()
+			w.changing = nil
+		}
+	}()
 	text, err := os.ReadFile(w.path("config/ndrbridge.yaml"))
 	if err != nil {
 		return nil, err
@@ -54,7 +71,7 @@ func (w *watching) load() (*configs.Config, error) {
 }
 
 func (w *watching) config() *configs.Config {
-	return &configs.Config{Sinks: []configs.Sink{{Webhook: &configs.Webhook{TemplateFile: w.named}}}}
+	return &configs.Config{Reload: configs.Reload{Watch: configs.Duration(every)}, Sinks: []configs.Sink{{Webhook: &configs.Webhook{TemplateFile: w.named}}}}
 }
 
 func (w *watching) path(name string) string { return filepath.Join(w.folder, name) }
@@ -126,7 +143,7 @@ func TestWatchedFilesCauseReloads(t *testing.T) {
 			nil, nil,
 			func(w *watching) { w.write("config/ndrbridge.yaml", "other end\n") },
 			nil, nil,
-		}, []string{"4 failed", "5 failed, repeated", "7 ok"}},
+		}, []string{"4 failed", "5 failed", "7 ok"}},
 		{"a file that the new configuration names appears later", []func(*watching){
 			func(w *watching) {
 				w.named = w.path("later")
@@ -135,7 +152,7 @@ func TestWatchedFilesCauseReloads(t *testing.T) {
 			nil, nil,
 			func(w *watching) { w.write("later", "a template") },
 			nil, nil,
-		}, []string{"4 failed", "5 failed, repeated", "6 ok, repeated"}},
+		}, []string{"4 failed", "5 failed", "6 ok"}},
 		{"a file changes while it is being loaded", []func(*watching){
 			func(w *watching) {
 				w.write("config/ndrbridge.yaml", "other end\n")
@@ -147,7 +164,7 @@ func TestWatchedFilesCauseReloads(t *testing.T) {
 			nil, nil,
 			func(w *watching) { w.do(os.Rename(w.path("config/.old"), w.path("config/ndrbridge.yaml"))) },
 			nil, nil,
-		}, []string{"4 failed", "5 failed, repeated", "7 ok"}},
+		}, []string{"4 failed", "5 failed", "7 ok"}},
 		{"a pipe takes the place of a template", []func(*watching){
 			func(w *watching) {
 				w.do(os.Remove(w.path("template")), syscall.Mkfifo(w.path("template"), 0o600))
@@ -161,45 +178,26 @@ func TestWatchedFilesCauseReloads(t *testing.T) {
 			w.write("config/ndrbridge.yaml", "first end\n")
 			w.write("template", "a template")
 			synctest.Test(t, func(*testing.T) { w.play(c.steps) })
-			if want := append([]string{"2 ok, repeated"}, c.want...); !slices.Equal(w.reloads, want) {
+			if want := append([]string{"2 ok"}, c.want...); !slices.Equal(w.reloads, want) {
 				t.Errorf("reloads %q, want %q", w.reloads, want)
 			}
 		})
 	}
 }
 
-// play runs a watcher for two ticks, and one after each step.
+// play watches for two ticks, and one after each step.
 func (w *watching) play(steps []func(*watching)) {
-	files := &watched{sources: func() ([]string, error) { return filepath.Glob(w.path("config/*.yaml")) }}
-	files.start(w.config())
-	of := watcher{
-		every: func() time.Duration { return every }, look: files.look, failed: func() bool { return w.err != nil },
-		reload: func(_ context.Context, repeated bool) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			_, w.err = files.load(func() (*configs.Config, error) {
-				config, err := w.load()
-				if w.changing != nil {
-					w.changing()
-					w.changing = nil
-				}
-				return config, err
-			})
-			line := fmt.Sprintf("%d ok", w.tick)
-			if w.err != nil {
-				line = fmt.Sprintf("%d failed", w.tick)
-			}
-			if repeated {
-				line += ", repeated"
-			}
-			w.reloads = append(w.reloads, line)
-		},
-	}
+	w.current = w.config()
+	b := newBridge(w.current, Options{
+		Log: slog.New(slog.DiscardHandler), Load: w.load,
+		Files: func() ([]string, error) { return filepath.Glob(w.path("config/*.yaml")) },
+	})
+	b.work = w
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		of.run(ctx)
+		b.Watch(ctx)
 	}()
 	for i := range 2 + len(steps) {
 		w.mu.Lock()
@@ -215,32 +213,31 @@ func (w *watching) play(steps []func(*watching)) {
 	<-done
 }
 
-func TestAWatcherThatIsOffBeginsWhenAReloadTurnsItOn(t *testing.T) {
+func TestAWatchThatIsOffBeginsWhenAReloadTurnsItOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		interval, looks := time.Duration(0), 0
-		wake := make(chan struct{}, 1)
-		w := watcher{
-			every: func() time.Duration { return interval }, wake: wake, failed: func() bool { return false },
-			look: func() (now, loaded contents) {
-				looks++
-				return contents{}, contents{}
-			},
-			reload: func(context.Context, bool) { t.Error("it reloads without a change") },
-		}
+		looks := 0
+		w := &watching{t: t, current: &configs.Config{}}
+		b := newBridge(w.current, Options{Log: slog.New(slog.DiscardHandler), Load: func() (*configs.Config, error) { return w.current, nil }, Files: func() ([]string, error) {
+			looks++
+			return nil, nil
+		}})
+		b.work = w
+		_, err := b.loadWatched()
+		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			w.run(ctx)
+			b.Watch(ctx)
 		}()
+		time.Sleep(500 * time.Millisecond) // between two looks
 		for _, c := range []struct {
 			interval time.Duration
 			want     int
-		}{{0, 0}, {time.Minute, 60}, {0, 60}, {time.Hour, 61}} {
-			synctest.Wait()
-			interval = c.interval
-			wake <- struct{}{}
-			time.Sleep(time.Hour + time.Second)
+		}{{0, 0}, {time.Minute, 60}, {0, 0}, {time.Hour, 1}} {
+			w.current = &configs.Config{Reload: configs.Reload{Watch: configs.Duration(c.interval)}}
+			looks = 0
+			time.Sleep(time.Hour)
 			synctest.Wait()
 			if looks != c.want {
 				t.Errorf("with %s: %d looks, want %d", c.interval, looks, c.want)
@@ -248,27 +245,25 @@ func TestAWatcherThatIsOffBeginsWhenAReloadTurnsItOn(t *testing.T) {
 		}
 		cancel()
 		<-done
+		if last := b.last.Load(); last != nil {
+			t.Errorf("it reloads without a change: %+v", last)
+		}
 	})
 }
 
-// busyWork is work that begins no reload.
-type busyWork struct{ work }
-
-func (busyWork) Reload(context.Context, func(*configs.Config) (*configs.Config, error)) ([]string, error) {
-	return nil, admin.ErrBusy
-}
-
 func TestAReloadThatCannotBeginIsLogged(t *testing.T) {
-	var log bytes.Buffer
-	b := newBridge(&configs.Config{}, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
-	b.work = busyWork{b.work}
-	if _, err := b.Reload(t.Context(), admin.TriggerSignal); !errors.Is(err, admin.ErrBusy) {
-		t.Error(err)
-	}
-	if text := log.String(); !strings.Contains(text, "configuration not reloaded") || !strings.Contains(text, "trigger=signal") {
-		t.Errorf("the log has %q", text)
-	}
-	if last := b.reloads.status(); last != nil {
-		t.Errorf("the status has a reload that never began: %+v", last)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		b := newBridge(&configs.Config{}, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		b.reloading <- struct{}{}
+		if _, err := b.Reload(t.Context(), admin.TriggerSignal); !errors.Is(err, admin.ErrBusy) {
+			t.Error(err)
+		}
+		if text := log.String(); !strings.Contains(text, "configuration not reloaded") || !strings.Contains(text, "trigger=signal") {
+			t.Errorf("the log has %q", text)
+		}
+		if last := b.last.Load(); last != nil {
+			t.Errorf("the status has a reload that never began: %+v", last)
+		}
+	})
 }

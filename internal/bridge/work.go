@@ -20,7 +20,7 @@ type work interface {
 	Err() error
 	NotReady() []string
 	Tickets() admin.Tickets
-	Reload(ctx context.Context, load func(current *configs.Config) (*configs.Config, error)) (changes []string, err error)
+	Reload(ctx context.Context, next *configs.Config) (changes []string, err error)
 	// control returns nil until the work is open.
 	control() *admin.Client
 }

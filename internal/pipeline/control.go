@@ -59,7 +59,7 @@ func (c *control) control(ctx context.Context, r admin.OfSink, paused bool) erro
 	if paused {
 		done, apply = "paused", (*sinks.Runner).Pause
 	}
-	return c.pipeline.submit(ctx, "a pause or resume of sink "+r.Sink, func(lifetimes) error {
+	return c.pipeline.change(ctx, func(lifetimes) error {
 		if err := c.pause(ctx, r.Sink, paused); err != nil {
 			return err
 		}

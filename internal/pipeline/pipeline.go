@@ -35,12 +35,6 @@ type Options struct {
 	Registerer prometheus.Registerer
 	// Pages limits the pages that all sources of the process hold at once.
 	Pages *appliance.Budget
-	// LoadTimeout limits how long a reload may load a configuration and make its parts;
-	// 0: 30 s.
-	LoadTimeout time.Duration
-	// Applied, if not nil, is called by a reload with the new configuration once
-	// nothing can fail any more, before changed parts start.
-	Applied func(*configs.Config)
 	// Reload reloads the configuration of the process, for Control.
 	Reload func(context.Context) (admin.Reloaded, error)
 	// Shard is nil outside a cluster.
@@ -60,7 +54,6 @@ type Pipeline struct {
 	started    time.Time
 	registered *registrations
 	pages      *appliance.Budget
-	applied    func(*configs.Config)
 	reload     func(context.Context) (admin.Reloaded, error)
 	shard      *Shard          // nil outside a cluster
 	acceptor   intake.Acceptor // of the commands that intakes receive
@@ -68,13 +61,12 @@ type Pipeline struct {
 	store      *checkpoint.Store
 
 	// current is replaced by a reload; it is nil until Open has succeeded.
-	current  atomic.Pointer[runtime]
-	parts    partSet
-	commands chan command // run by Run
+	current   atomic.Pointer[runtime]
+	reloading sync.Mutex
+	parts     partSet
+	turn      chan lifetimes // has an element while parts may be started and stopped; see change
 
-	loader  *Loader
-	ended   chan struct{} // closed once commands are neither accepted nor waited for
-	backlog growth        // of the sink that fillingSink returns
+	backlog growth // of the sink that fillingSink returns
 	history history
 	tails   tails
 
@@ -87,11 +79,10 @@ func New(o Options) *Pipeline {
 	r := &registrations{Registerer: o.Registerer}
 	p := &Pipeline{
 		version: o.Version, log: o.Log, stdout: o.Stdout, started: o.Started,
-		registered: r, pages: o.Pages, applied: o.Applied, reload: o.Reload, shard: o.Shard, acceptor: o.Acceptor, metrics: newMetrics(r),
-		commands: make(chan command), ended: make(chan struct{}), tails: newTails(o.Shard),
+		registered: r, pages: o.Pages, reload: o.Reload, shard: o.Shard, acceptor: o.Acceptor, metrics: newMetrics(r),
+		turn: make(chan lifetimes, 1), tails: newTails(o.Shard),
 		searching: make(chan struct{}, 1),
 	}
-	p.loader = NewLoader(o.LoadTimeout, p.ended)
 	if p.acceptor == nil {
 		p.acceptor = currentAcceptor{p}
 	}

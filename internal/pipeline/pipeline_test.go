@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -264,51 +263,6 @@ func TestOneBackupAtATime(t *testing.T) {
 		t.Errorf("one after the first: %v", err)
 	}
 	r.cancel()
-	if err := r.end(t); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestAReloadThatTakesTooLongStopsNoOtherAction(t *testing.T) {
-	p := newProcess()
-	m := p.add(t, "a", 1)
-	r := &running{ended: make(chan pipeline.Stopped, 1), Pipeline: pipeline.New(pipeline.Options{
-		Version: "test", Log: slog.New(slog.DiscardHandler), Stdout: io.Discard, Registerer: p.registry, Pages: p.pages, LoadTimeout: 100 * time.Millisecond,
-	})}
-	if err := r.Open(t.Context(), m.config); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() { r.ended <- r.Run(ctx, func(...any) {}) }()
-	loading, free := make(chan struct{}), make(chan struct{})
-	slow, changed := make(chan error, 1), *m.config
-	go func() {
-		_, err := r.Reload(t.Context(), func(*configs.Config) (*configs.Config, error) { // it hangs in a template, say
-			close(loading)
-			<-free
-			return &changed, nil
-		})
-		slow <- err
-	}()
-	<-loading
-	paused, stop := context.WithTimeout(t.Context(), 20*time.Second)
-	defer stop()
-	if err := admin.OpPause.Do(paused, r.Control(), admin.OfSink{Sink: "soc"}); err != nil {
-		t.Errorf("a sink cannot be paused meanwhile: %v", err)
-	}
-	if err := <-slow; err == nil || !strings.Contains(err.Error(), "takes too long; the attempt continues") {
-		t.Errorf("the reload ended with %v", err)
-	}
-	again := func() error {
-		_, err := r.Reload(t.Context(), func(*configs.Config) (*configs.Config, error) { return &changed, nil })
-		return err
-	}
-	if err := again(); !errors.Is(err, admin.ErrBusy) {
-		t.Errorf("another one beside it: %v", err)
-	}
-	close(free)
-	await(t, "the first one to end", func() bool { return again() == nil })
-	cancel()
 	if err := r.end(t); err != nil {
 		t.Error(err)
 	}

@@ -3,69 +3,79 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"time"
 
 	"ndrbridge/configs"
+	"ndrbridge/internal/admin"
 )
 
-// Reload applies the configuration that load returns, which is called with the current
-// one. Other commands are carried out while it is loaded and its parts are made, which Options
-// can limit. Changed appliances and sinks are stopped, sources first; a sink finishes its
-// batch in flight within shutdown_timeout. They restart from their positions; unchanged
-// parts are not disturbed. A part that does not stop in time is named among the changes,
+var errStopping = fmt.Errorf("%w: it is stopping", admin.ErrNotRunning)
+
+// lifetimes holds the parent contexts of parts.
+type lifetimes struct {
+	sources context.Context // cancelled when Run must stop
+	sinks   context.Context // never cancelled; such parts are stopped one by one
+}
+
+// change calls do, which may start, stop, pause or resume parts, while Run runs them and no other
+// change is made. It returns admin.ErrNotRunning if Run stops, and admin.ErrBusy if another
+// change takes longer than a reload may take.
+func (p *Pipeline) change(ctx context.Context, do func(lifetimes) error) error {
+	var patience time.Duration // how long a reload may take
+	if all := p.current.Load(); all != nil {
+		patience = time.Duration(all.config.ShutdownTimeout)
+	}
+	select {
+	case l := <-p.turn:
+		defer func() { p.turn <- l }()
+		if l.sources.Err() != nil {
+			return errStopping
+		}
+		return do(l)
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(patience + 10*time.Second):
+		return fmt.Errorf("%w: a reload or another command has been running for too long; try again, or restart the bridge", admin.ErrBusy)
+	}
+}
+
+// awaitChange waits until no change is being made. It reports false if one is at the given time.
+func (p *Pipeline) awaitChange(until time.Time) bool {
+	for len(p.turn) == 0 {
+		if time.Now().After(until) {
+			return false
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return true
+}
+
+// Reload applies a configuration. Changed appliances and sinks are stopped, sources first; a sink
+// finishes its batch in flight within shutdown_timeout. They restart from their positions;
+// unchanged parts are not disturbed. A part that does not stop in time is named among the changes,
 // and its replacement starts once it has stopped.
 //
-// If Reload returns an error nothing was changed: load failed, or a part cannot be made.
-// It returns ctx's error if Run has not begun when ctx is done, admin.ErrNotRunning if Run is
-// about to return, and admin.ErrBusy if an earlier reload is still running. Reloads run one at
-// a time.
-func (p *Pipeline) Reload(ctx context.Context, load func(current *configs.Config) (*configs.Config, error)) (changes []string, err error) {
-	var next successor
-	done, err := p.loader.Load(ctx, func(ctx context.Context) { next = p.makeSuccessor(ctx, load) }, func() { next.close() })
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	result := make(chan []string, 1)
-	if err = next.err; err == nil {
-		err = p.submit(ctx, "a reload", func(l lifetimes) error {
-			changes, err := p.replace(l, next.current, next.runtime)
-			result <- changes
+// If Reload returns an error nothing was changed: a part cannot be made. It returns ctx's error if
+// Run has not begun when ctx is done, and otherwise the errors of change. Reloads run one at a
+// time.
+func (p *Pipeline) Reload(ctx context.Context, config *configs.Config) (changes []string, err error) {
+	p.reloading.Lock()
+	defer p.reloading.Unlock()
+	current := p.current.Load()
+	next, failed := p.build(ctx, config, current)
+	if err = failed.Join(); err == nil {
+		err = p.change(ctx, func(l lifetimes) (err error) {
+			changes, err = p.replace(l, current, next)
 			return err
 		})
 	}
 	if err != nil {
-		next.close()
-		return nil, err
+		next.without(current).close()
 	}
-	return <-result, nil
-}
-
-// successor is a runtime to replace the current one.
-type successor struct {
-	*runtime // nil if the configuration could not be loaded
-	current  *runtime
-	err      error // of loading or of making parts
-}
-
-// makeSuccessor loads a configuration and makes its parts.
-func (p *Pipeline) makeSuccessor(ctx context.Context, load func(*configs.Config) (*configs.Config, error)) successor {
-	current := p.current.Load() // only a reload replaces it
-	config, err := load(current.config)
-	if err != nil {
-		return successor{current: current, err: err}
-	}
-	next, failed := p.build(ctx, config, current)
-	return successor{next, current, failed.Join()}
-}
-
-// close closes the connections of a successor that will not be used.
-func (s successor) close() {
-	if s.runtime != nil {
-		s.without(s.current).close()
-	}
+	return changes, err
 }
 
 // replace replaces the current runtime by the next one.
@@ -111,9 +121,6 @@ func (p *Pipeline) replace(l lifetimes, current, next *runtime) ([]string, error
 		}
 	}
 	p.store.SetLimits(limits(config))
-	if p.applied != nil {
-		p.applied(config)
-	}
 	for _, s := range added.sinks {
 		s.attach(p.store, stats.Sinks[s.config.Name])
 	}

@@ -40,17 +40,17 @@ func (p *Pipeline) Run(ctx context.Context, running func(attributes ...any)) Sto
 	}
 	running("streams", streams, "sinks", len(all.sinks))
 
-	last := p.runCommands(ctx, l)
+	p.turn <- l
+	<-ctx.Done()
 	timeout := time.Duration(p.Config().ShutdownTimeout)
 	if p.shard != nil && p.Err() != nil {
 		timeout = 0
 	}
 	s := Stopped{Timeout: timeout, Deadline: Within(timeout)}
 	p.log.Info("stopping; batches in flight are finished first", "shutdown_timeout", timeout)
-	if last != nil {
-		s.Left = append(s.Left, last.await(s.Deadline.half())...)
+	if !p.awaitChange(s.Deadline.half()) {
+		s.Left = append(s.Left, "a reload or another change of the parts")
 	}
-	close(p.ended)
 	s.Left = append(s.Left, partNames(stopParts(context.WithoutCancel(ctx), p.parts.all(), s.Deadline))...)
 	return s
 }
