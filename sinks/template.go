@@ -47,5 +47,8 @@ func (t Template) Fill(value string) string { return t.replace(value, value, val
 func (t Template) String() string { return t.text }
 
 func (t Template) replace(appliance, stream, action string) string {
-	return strings.NewReplacer("{appliance}", appliance, "{stream}", stream, "{action}", action).Replace(t.text)
+	// A strings.Replacer, which builds a table for each event, takes a quarter of a sink's time.
+	text := strings.ReplaceAll(t.text, "{action}", action)
+	text = strings.ReplaceAll(text, "{stream}", stream)
+	return strings.ReplaceAll(text, "{appliance}", appliance) // the only value that may have braces
 }
