@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,11 +12,8 @@ import (
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
-	"ndrbridge/internal/finding"
 	"ndrbridge/internal/pipeline"
-	"ndrbridge/internal/preflight"
 	standin "ndrbridge/test/appliance"
-	"ndrbridge/test/findingtest"
 	"ndrbridge/test/ledger"
 	"ndrbridge/test/require"
 )
@@ -209,45 +205,4 @@ func TestADroppedReportKeepsTheStreamsPositions(t *testing.T) {
 func missing(book *ledger.Ledger, a *standin.Appliance) int {
 	n, _ := book.Missing("soc", history(a))
 	return n
-}
-
-func TestCheckComparesAnApplianceWithTheStateOfABridgeThatDoesNotRun(t *testing.T) {
-	for name, test := range map[string]struct {
-		identity standin.Identity
-		known    bool // the bridge has seen it, too
-		want     findingtest.Row
-	}{
-		"another one": {
-			identity: standin.Identity{Host: "sensor2.example", Address: "192.0.2.99"},
-			want:     findingtest.Row{Step: "identity", Result: finding.Warning, Detail: "hostname was appliance.example and is sensor2.example", Advice: "state forget --appliance"},
-		},
-		"another one that the bridge has seen": {
-			identity: standin.Identity{Host: "sensor2.example", Address: "192.0.2.99"}, known: true,
-			want: findingtest.Row{Step: "identity", Result: finding.Warning, Detail: replacedLine, Advice: "state forget --appliance"},
-		},
-		"one that was renamed": {
-			identity: standin.Identity{Host: "renamed.example"},
-			want:     findingtest.Row{Step: "identity", Result: finding.Remark, Detail: "has a new name or address", Advice: "took its place"},
-		},
-		"the same": {},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a, url := startAppliance(t, 20)
-			yaml := configuration(t, url, "  - {name: log, file: {path: \""+t.TempDir()+"/events.jsonl\"}}\n")
-			runUntilLooked(t, yaml, a).stop()
-			a.SetIdentity(test.identity)
-			if test.known {
-				runUntilLooked(t, yaml, a).stop()
-			}
-			config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
-			require.NoError(t, err)
-			found := preflight.Check(t.Context(), config, preflight.Options{Timeout: 20 * time.Second, Now: time.Now})
-			if test.want.Step != "" {
-				findingtest.Expect(t, found, test.want)
-			} else if slices.ContainsFunc(found, func(f finding.Finding) bool { return f.Step == "identity" }) {
-				t.Errorf("%+v", found)
-			}
-		})
-	}
 }

@@ -21,7 +21,7 @@ type appliancePart struct {
 	client      *appliance.Client
 	log         *slog.Logger
 	watch       *poller.Watch
-	firmware    *firmware
+	system      *system
 	streams     []stream
 	// ownWrites passes to the part that replaces this one, because the pollers have yet
 	// to see what was written. ownWrites and writer are nil if tickets are disabled.
@@ -58,11 +58,10 @@ func (p *Pipeline) buildAppliance(ctx context.Context, a configs.Appliance, conf
 	if err != nil {
 		return nil, err
 	}
-	known := newIdentityDetector(a.Name, p.store, next.log)
-	next.firmware = newFirmware(next.client, known.observe, next.log)
+	next.system = newSystem(a.Name, next.client, p.store, next.log)
 	next.watch = poller.NewWatch(p.store, poller.WatchOptions{
 		Appliance: a.Name, After: a.UnreachableAfter,
-		Reached: next.firmware.reached, Log: next.log,
+		Reached: next.system.reached, Log: next.log,
 	})
 	if config.Tickets.Enabled && p.store != nil { // it is nil in a check, which reads no state
 		if err := p.buildWriter(ctx, next, config, current); err != nil {
@@ -72,7 +71,7 @@ func (p *Pipeline) buildAppliance(ctx context.Context, a configs.Appliance, conf
 	s := streams{
 		appliance: a,
 		client:    next.client.Within(p.pages), store: p.store, metrics: p.metrics.sources, log: p.log,
-		ownWrites: next.ownWrites, reused: known.reused,
+		ownWrites: next.ownWrites, reused: next.system.reused,
 	}
 	sources, err := s.sources()
 	if err != nil {
@@ -116,7 +115,7 @@ func (p *Pipeline) buildWriter(ctx context.Context, next *appliancePart, config 
 func (p *appliancePart) name() string { return "appliance " + p.config.Name }
 
 func (p *appliancePart) start(l lifetimes, ps *partSet) {
-	tasks := []task{prompt(p.watch.Run), prompt(p.firmware.run)}
+	tasks := []task{prompt(p.watch.Run), prompt(p.system.run)}
 	if p.writer != nil {
 		tasks = append(tasks, p.writer.Run)
 	}

@@ -87,8 +87,8 @@ sinks: `+sinks), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &appliancePart{config: s.config.Appliances[0], client: client, firmware: newFirmware(client, nil, s.log)}
-		p.watch = poller.NewWatch(s.store, poller.WatchOptions{Appliance: "hq", After: 3, Reached: p.firmware.reached, Log: s.log})
+		p := &appliancePart{config: s.config.Appliances[0], client: client, system: newSystem("hq", client, s.store, s.log)}
+		p.watch = poller.NewWatch(s.store, poller.WatchOptions{Appliance: "hq", After: 3, Reached: p.system.reached, Log: s.log})
 		of := streams{appliance: p.config, client: client, store: s.store, metrics: s.metrics.sources, log: s.log}
 		sources, err := of.sources()
 		if err != nil {

@@ -9,12 +9,12 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/appliance"
-	"ndrbridge/internal/finding"
 	"ndrbridge/poller"
 )
 
@@ -22,17 +22,20 @@ import (
 // about itself. No polled stream has this name.
 const identityStream = "identity"
 
-// identityDetector looks for evidence that another appliance answers under the name of a
-// known one. Appliances have no system id, so it takes evidence that upgrading, renaming or
-// readdressing one machine does not produce: two of three facts that changed at once, or a
-// detection id that another detection had before. It keeps what it found in the state until
-// an operator drops it, and logs it only once. Its methods are safe for concurrent use.
-type identityDetector struct {
+// system keeps what an appliance reports about itself. It looks for evidence that another appliance
+// answers under the name of a known one. Appliances have no system id, so it takes evidence that
+// upgrading, renaming or readdressing one machine does not produce: two of three facts that changed
+// at once, or a detection id that another detection had before. What it found is in the state until
+// an operator drops it, and is logged only once. Its methods are safe for concurrent use.
+type system struct {
+	client *appliance.Client
 	store  *checkpoint.Store
 	source checkpoint.Source
 	log    *slog.Logger
+	back   chan struct{} // signals that the appliance became reachable
 
-	mu sync.Mutex // held while changing the state
+	firmware atomic.Value // a string; nil until known
+	mu       sync.Mutex   // held while changing the state
 }
 
 // Messages about an appliance that changed, and what to do about it.
@@ -44,8 +47,8 @@ const (
 	renamedAdvice  = "if another machine took its place, see ndrbridge state forget --appliance"
 )
 
-// Identity is what the state knows of an appliance's identity.
-type Identity struct {
+// identity is what the state knows of an appliance's identity.
+type identity struct {
 	appliance.System                 // what the appliance reported last
 	Replaced         *admin.Replaced `json:"replaced,omitempty"` // nil if nothing suggests that it was replaced
 }
@@ -54,16 +57,60 @@ func identitySource(appliance string) checkpoint.Source {
 	return checkpoint.Source{Appliance: appliance, Stream: identityStream}
 }
 
-// newIdentityDetector returns the detector of an appliance.
-func newIdentityDetector(appliance string, store *checkpoint.Store, log *slog.Logger) *identityDetector {
-	return &identityDetector{store: store, source: identitySource(appliance), log: log}
+// newSystem returns the system of an appliance. Its requests have background priority.
+func newSystem(name string, client *appliance.Client, store *checkpoint.Store, log *slog.Logger) *system {
+	return &system{client: client.Background(), store: store, source: identitySource(name), log: log, back: make(chan struct{}, 1)}
+}
+
+// systemEvery is how often run asks while the appliance stays reachable.
+const systemEvery = time.Hour
+
+// version returns the firmware version, or "" until it is known.
+func (d *system) version() string {
+	version, _ := d.firmware.Load().(string)
+	return version
+}
+
+// reached notes that the appliance became reachable, for the first time or again: it
+// may have been upgraded in between. It never blocks.
+func (d *system) reached() {
+	select {
+	case d.back <- struct{}{}:
+	default: // a signal is already pending
+	}
+}
+
+// run asks the appliance when it becomes reachable and every systemEvery after, until ctx is
+// done. Errors are only logged: nothing depends on the answers.
+func (d *system) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.back:
+		case <-time.After(systemEvery):
+		}
+		version, err := d.client.Firmware(ctx)
+		if err != nil {
+			d.log.Debug("failed to read the firmware version; trying again later", "error", err)
+			continue
+		}
+		is, err := d.client.System(ctx)
+		if err == nil {
+			err = d.observe(ctx, is)
+		}
+		if err != nil && ctx.Err() == nil {
+			d.log.Debug("failed to read or store the appliance's identity; trying again later", "error", err)
+		}
+		d.firmware.Store(version.String()) // last: a known version implies that all requests were made
+	}
 }
 
 // observe compares what the appliance reports about itself with what it reported
 // before.
-func (d *identityDetector) observe(ctx context.Context, is appliance.System) error {
+func (d *system) observe(ctx context.Context, is appliance.System) error {
 	var changed []string
-	replaced, err := d.change(ctx, func(p *Identity) (reason string) {
+	replaced, err := d.change(ctx, func(p *identity) (reason string) {
 		changed = p.differences(is)
 		if p.System = filled(is, p.System); len(changed) > 1 {
 			reason = strings.Join(changed, ", ")
@@ -77,8 +124,8 @@ func (d *identityDetector) observe(ctx context.Context, is appliance.System) err
 }
 
 // reused records that a detection id was reused.
-func (d *identityDetector) reused(ctx context.Context, r poller.ReusedID) error {
-	_, err := d.change(ctx, func(*Identity) string {
+func (d *system) reused(ctx context.Context, r poller.ReusedID) error {
+	_, err := d.change(ctx, func(*identity) string {
 		return fmt.Sprintf("detection %d was created %s, and another one with this id %s",
 			r.ID, r.Is.Format(time.RFC3339), r.Was.Format(time.RFC3339))
 	})
@@ -88,7 +135,7 @@ func (d *identityDetector) reused(ctx context.Context, r poller.ReusedID) error 
 // change applies f to the stored identity and commits the result if it differs. If f
 // returns a reason to believe that the appliance was replaced and none is stored yet,
 // the reason is stored and logged. replaced reports whether a reason is stored.
-func (d *identityDetector) change(ctx context.Context, f func(*Identity) (reason string)) (replaced bool, err error) {
+func (d *system) change(ctx context.Context, f func(*identity) (reason string)) (replaced bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	before, p, err := storedIdentity(ctx, d.store, d.source)
@@ -111,12 +158,6 @@ func (d *identityDetector) change(ctx context.Context, f func(*Identity) (reason
 	return p.Replaced != nil, nil
 }
 
-// ReadIdentity returns the stored identity of an appliance, and whether there is one.
-func ReadIdentity(ctx context.Context, store *checkpoint.Store, appliance string) (k Identity, found bool, err error) {
-	committed, k, err := storedIdentity(ctx, store, identitySource(appliance))
-	return k, committed != nil, err
-}
-
 // forgetIdentity drops the stored identity of an appliance and the finding that it was replaced.
 // It reports whether there was one.
 func forgetIdentity(ctx context.Context, store *checkpoint.Store, appliance string) (found bool, err error) {
@@ -128,7 +169,7 @@ func forgetIdentity(ctx context.Context, store *checkpoint.Store, appliance stri
 }
 
 // storedIdentity returns the stored identity and its encoding, which is nil if there is none.
-func storedIdentity(ctx context.Context, store *checkpoint.Store, source checkpoint.Source) (committed []byte, p Identity, err error) {
+func storedIdentity(ctx context.Context, store *checkpoint.Store, source checkpoint.Source) (committed []byte, p identity, err error) {
 	if committed, err = store.Position(ctx, source); err != nil || committed == nil {
 		return nil, p, err
 	}
@@ -140,7 +181,7 @@ func storedIdentity(ctx context.Context, store *checkpoint.Store, source checkpo
 
 // differences describes the facts in which an appliance's description of itself differs
 // from the known one. A fact that either of them lacks is skipped.
-func (k Identity) differences(is appliance.System) []string {
+func (k identity) differences(is appliance.System) []string {
 	was := k.System
 	wasName, isName := commonName(was, is)
 	var all []string
@@ -154,29 +195,6 @@ func (k Identity) differences(is appliance.System) []string {
 		}
 	}
 	return all
-}
-
-// Check compares the identity with what the appliance reports about itself, as a running
-// bridge does. It returns no findings for an appliance that does not describe itself.
-func (k Identity) Check(ctx context.Context, client *appliance.Client) []finding.Finding {
-	replaced := func(reason string) []finding.Finding {
-		return []finding.Finding{{Step: "identity", Result: finding.Warning, Detail: replacedMessage + ": " + reason, Advice: replacedAdvice}}
-	}
-	if k.Replaced != nil {
-		return replaced(k.Replaced.Reason)
-	}
-	is, err := client.System(ctx)
-	if err != nil {
-		return nil
-	}
-	switch changed := k.differences(is); len(changed) {
-	case 0:
-		return nil
-	case 1:
-		return []finding.Finding{{Step: "identity", Result: finding.Remark, Detail: renamedMessage + ": " + changed[0], Advice: renamedAdvice}}
-	default:
-		return replaced(strings.Join(changed, ", "))
-	}
 }
 
 // filled returns is with the facts that it lacks taken from was. An answer of an

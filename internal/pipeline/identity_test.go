@@ -2,14 +2,33 @@ package pipeline
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"log/slog"
+	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
 )
+
+// client returns a client of an appliance.
+func client(t *testing.T, answers http.HandlerFunc) *appliance.Client {
+	t.Helper()
+	c, err := appliance.New(appliance.Options{
+		URL: "http://sensor.example", Key: func() (string, error) { return "k", nil }, Transport: direct{answers},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
 
 func TestAnApplianceIsReplacedIfTwoOfItsFactsChange(t *testing.T) {
 	var (
@@ -47,13 +66,13 @@ func TestAnApplianceIsReplacedIfTwoOfItsFactsChange(t *testing.T) {
 			}
 			defer store.Close()
 			var log bytes.Buffer
-			d := newIdentityDetector("hq", store, slog.New(slog.NewTextHandler(&log, nil)))
+			d := newSystem("hq", client(t, nil), store, slog.New(slog.NewTextHandler(&log, nil)))
 			for _, is := range test.answers {
 				if err := d.observe(t.Context(), is); err != nil {
 					t.Fatal(err)
 				}
 			}
-			known, _, err := ReadIdentity(t.Context(), store, "hq")
+			_, known, err := storedIdentity(t.Context(), store, identitySource("hq"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,5 +80,69 @@ func TestAnApplianceIsReplacedIfTwoOfItsFactsChange(t *testing.T) {
 				t.Errorf("replaced: %+v, want %v; want a warning: %v\n%s", known.Replaced, test.replaced, test.warned, &log)
 			}
 		})
+	}
+}
+
+func TestFirmwareVersion(t *testing.T) {
+	begin := func(t *testing.T) (f *system, version *atomic.Value, asked *atomic.Int64, stop func()) {
+		version, asked = new(atomic.Value), new(atomic.Int64)
+		version.Store("26.3.0.1")
+		c := client(t, func(w http.ResponseWriter, r *http.Request) {
+			if !strings.HasSuffix(r.URL.Path, "/version") {
+				w.WriteHeader(http.StatusNotFound)
+				return
+			}
+			asked.Add(1)
+			fmt.Fprintf(w, `{"version": %q}`, version.Load())
+		})
+		f = newSystem("hq", c, nil, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { f.run(ctx) })
+		return f, version, asked, func() {
+			cancel()
+			running.Wait()
+		}
+	}
+	want := func(t *testing.T, f *system, version string, asked *atomic.Int64, times int64) {
+		t.Helper()
+		if synctest.Wait(); f.version() != version || asked.Load() != times {
+			t.Errorf("%q after %d requests, want %q after %d", f.version(), asked.Load(), version, times)
+		}
+	}
+	for name, test := range map[string]func(t *testing.T){
+		"from when the appliance is reached, and again each hour": func(t *testing.T) {
+			f, version, asked, stop := begin(t)
+			defer stop()
+			time.Sleep(time.Minute)
+			want(t, f, "", asked, 0)
+			f.reached()
+			want(t, f, "26.3.0.1", asked, 1)
+			version.Store("26.4")
+			time.Sleep(59 * time.Minute)
+			want(t, f, "26.3.0.1", asked, 1)
+			time.Sleep(time.Minute)
+			want(t, f, "26.4", asked, 2)
+		},
+		"again when it is reached again": func(t *testing.T) {
+			f, version, asked, stop := begin(t)
+			defer stop()
+			f.reached()
+			want(t, f, "26.3.0.1", asked, 1)
+			version.Store("26.4")
+			f.reached()
+			want(t, f, "26.4", asked, 2)
+		},
+		"as it was where it cannot be read": func(t *testing.T) {
+			f, version, asked, stop := begin(t)
+			defer stop()
+			f.reached()
+			want(t, f, "26.3.0.1", asked, 1)
+			version.Store("soon")
+			f.reached()
+			want(t, f, "26.3.0.1", asked, 2)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 	}
 }

@@ -38,7 +38,7 @@ func (p *operator) knownStatus(ctx context.Context) (admin.Status, checkpoint.St
 	}
 	for _, a := range p.config.Appliances {
 		of := admin.ApplianceStatus{Name: a.Name, URL: a.URL, Streams: []admin.StreamStatus{}}
-		if known, _, err := ReadIdentity(ctx, p.store, a.Name); err == nil {
+		if _, known, err := storedIdentity(ctx, p.store, identitySource(a.Name)); err == nil {
 			of.Replaced = known.Replaced
 		}
 		for _, stream := range StreamsOf(a) {
@@ -152,7 +152,7 @@ func (p *appliancePart) report(of *admin.ApplianceStatus) {
 	if of.Since, of.Error = r.Since, r.Error; r.Known {
 		of.Reachable = &r.Reachable
 	}
-	of.Firmware = p.firmware.String()
+	of.Firmware = p.system.version()
 	of.DatesDisbelieved = p.client.DisbelievedDates()
 	if ahead, ok := p.client.ClockSkew(); ok {
 		of.ClockSkewSeconds = new(math.Round(ahead.Seconds()*1000) / 1000)

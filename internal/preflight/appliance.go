@@ -11,11 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/internal/appliance"
 	"ndrbridge/internal/finding"
-	"ndrbridge/internal/pipeline"
 	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/poller"
 )
@@ -32,9 +30,8 @@ type applianceTrial struct {
 	raise   string          // the setting that gives a request more time
 }
 
-// checkAppliance tries an appliance. kept is what the state knows of its identity, or
-// nil.
-func checkAppliance(ctx context.Context, a configs.Appliance, kept *pipeline.Identity, tickets bool, o Options) []finding.Finding {
+// checkAppliance tries an appliance.
+func checkAppliance(ctx context.Context, a configs.Appliance, tickets bool, o Options) []finding.Finding {
 	a.RateLimit = 0 // there are only a few sequential requests; the limiter would only use up the time
 	// A slow request must time out early enough to leave time for the next ones.
 	raise := "timeout"
@@ -55,9 +52,6 @@ func checkAppliance(ctx context.Context, a configs.Appliance, kept *pipeline.Ide
 	}
 	if !t.signIn(ctx) {
 		return t.found
-	}
-	if kept != nil {
-		t.found = append(t.found, kept.Check(ctx, t.client)...)
 	}
 	signedIn := len(t.found)
 	if a.Detections.Enabled {
@@ -247,27 +241,6 @@ func (t *applianceTrial) explainUnreadable(ctx context.Context, step string, err
 	default:
 		t.add(finding.Failed, step, answerText(e), "check again; if the error persists, see the appliance's own log")
 	}
-}
-
-// keptIdentities returns the identities that the state keeps, by appliance name. It
-// only reads the state. A state that cannot be read, for example because a bridge runs,
-// yields none; checkState reports it.
-func keptIdentities(ctx context.Context, config *configs.Config) map[string]*pipeline.Identity {
-	if config.Cluster.Enabled() { // the files may be behind the state of the cluster
-		return nil
-	}
-	store, err := checkpoint.Open(config.State, checkpoint.Options{ReadOnly: true, Quick: true, LockWait: -1})
-	if err != nil {
-		return nil
-	}
-	defer store.Close()
-	kept := make(map[string]*pipeline.Identity)
-	for _, a := range config.Appliances {
-		if known, found, err := pipeline.ReadIdentity(ctx, store, a.Name); err == nil && found {
-			kept[a.Name] = &known
-		}
-	}
-	return kept
 }
 
 // ticketing checks whether the appliance accepts ticket changes.

@@ -49,7 +49,7 @@ type trial struct {
 // cancelled, the trials in progress fail.
 func Check(ctx context.Context, config *configs.Config, o Options) []finding.Finding {
 	settings := checkParts(ctx, config, o.Version)
-	trials := checkTrials(config, keptIdentities(ctx, config), o)
+	trials := checkTrials(config, o)
 	results := make([][]finding.Finding, len(trials))
 	var running sync.WaitGroup
 	var counting sync.Mutex
@@ -83,14 +83,14 @@ func Check(ctx context.Context, config *configs.Config, o Options) []finding.Fin
 	return found
 }
 
-func checkTrials(config *configs.Config, kept map[string]*pipeline.Identity, o Options) []trial {
+func checkTrials(config *configs.Config, o Options) []trial {
 	all := []trial{{configuration, func(context.Context) []finding.Finding { return checkState(config, false) }}}
 	if config.Cluster.Enabled() {
 		all = append(all, trial{clusterTarget, func(ctx context.Context) []finding.Finding { return checkCluster(ctx, config.Cluster, o) }})
 	}
 	for _, a := range config.Appliances {
 		all = append(all, trial{"appliance " + a.Name, func(ctx context.Context) []finding.Finding {
-			return checkAppliance(ctx, a, kept[a.Name], config.Tickets.Enabled, o)
+			return checkAppliance(ctx, a, config.Tickets.Enabled, o)
 		}})
 	}
 	sinks := config.Sinks

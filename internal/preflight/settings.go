@@ -102,7 +102,7 @@ func checkState(config *configs.Config, quick bool) []finding.Finding {
 		return found
 	case errors.Is(err, checkpoint.ErrLocked):
 		// Expected beside a running bridge.
-		f.Result, f.Detail = finding.Remark, config.State+" is in use, most likely by the running bridge: no second bridge can start with it, and its content was neither checked nor compared with the appliances; ndrbridge status shows the appliances that were replaced"
+		f.Result, f.Detail = finding.Remark, config.State+" is in use, most likely by the running bridge: no second bridge can start with it, and its content was not checked"
 	case errors.Is(err, checkpoint.ErrNewer):
 		f.Detail, f.Advice = err.Error(), "run the version that wrote it, or restore a backup made by this version"
 	case errors.Is(err, checkpoint.ErrDamaged):
