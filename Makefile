@@ -22,13 +22,12 @@ render:
 RACE := $(if $(shell command -v $${CC:-cc}),-race)
 
 # Generates the references in docs/ and the JSON Schema: the configuration from the comments
-# in configs, the events from fixtures, the formats from their tables, the metrics from a
-# running bridge, the commands from their help and their output with a stand-in appliance.
+# in configs, the events from fixtures, the metrics from a running bridge, the commands from their help and their output with a stand-in appliance.
 # Generates the Kubernetes resource of the alert rules from those of Prometheus.
 reference:
 	go run ./configs/internal/reference
 	go run ./test/events
-	UPDATE=1 go test -count=1 -run 'TestTheReferenceOf|TestTheRulesOfTheCluster' ./deploy/... ./cmd/ndrbridge ./transform/format
+	UPDATE=1 go test -count=1 -run 'TestTheReferenceOf|TestTheRulesOfTheCluster' ./deploy/... ./cmd/ndrbridge
 
 # Many tests wait, so that more than one per processor can run.
 CPUS := $(shell getconf _NPROCESSORS_ONLN)

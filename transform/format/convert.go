@@ -15,13 +15,9 @@ import (
 	"ndrbridge/transform"
 )
 
-// conversion converts a JSON value to that of a field.
-type conversion struct {
-	name string // in the documentation
-	// append appends the converted JSON value to dst. If the value does not fit at all,
-	// nothing counts as appended, though dst may have been written to.
-	append func(dst, value []byte) ([]byte, fit)
-}
+// conversion converts a JSON value to that of a field, which it appends to dst. If the value
+// does not fit at all, nothing counts as appended, though dst may have been written to.
+type conversion func(dst, value []byte) ([]byte, fit)
 
 // fit is how much of a value is in a field.
 type fit int
@@ -42,7 +38,7 @@ func fits(ok bool) fit {
 
 var (
 	// text is a string. Numbers and booleans become strings as they are written.
-	text = conversion{"text", func(dst, value []byte) ([]byte, fit) {
+	text = conversion(func(dst, value []byte) ([]byte, fit) {
 		switch value[0] {
 		case '{', '[':
 			return dst, none
@@ -50,33 +46,33 @@ var (
 			return appendString(dst, value), fits(len(value) > len(`""`))
 		}
 		return append(append(append(dst, '"'), value...), '"'), whole
-	}}
+	})
 	// integer is a number without a fraction that fits 64 bits, or a string of digits.
-	integer = integerIn("integer", math.MinInt64, math.MaxInt64)
+	integer = integerIn(math.MinInt64, math.MaxInt64)
 	// float is a number that a double can hold, as it is written, or a string of one.
-	float = conversion{"number", func(dst, value []byte) ([]byte, fit) {
+	float = conversion(func(dst, value []byte) ([]byte, fit) {
 		digits := jsonscan.Number(value)
 		n, err := strconv.ParseFloat(string(digits), 64)
 		return append(dst, digits...), fits(err == nil && !math.IsInf(n, 0))
-	}}
-	boolean = conversion{"boolean", func(dst, value []byte) ([]byte, fit) {
+	})
+	boolean = conversion(func(dst, value []byte) ([]byte, fit) {
 		return append(dst, value...), fits(value[0] == 't' || value[0] == 'f')
-	}}
-	port      = integerIn("port", 0, 65535)
-	address   = conversion{"IP address", appendAddress(func(netip.Addr) bool { return true })}
-	address4  = conversion{"IPv4 address", appendAddress(netip.Addr.Is4)}
-	address6  = conversion{"IPv6 address", appendAddress(netip.Addr.Is6)}
-	millis    = conversion{"milliseconds since the epoch", appendMillis}
-	timestamp = conversion{"RFC 3339 time", func(dst, value []byte) ([]byte, fit) {
+	})
+	port      = integerIn(0, 65535)
+	address   = appendAddress(func(netip.Addr) bool { return true })
+	address4  = appendAddress(netip.Addr.Is4)
+	address6  = appendAddress(netip.Addr.Is6)
+	millis    = conversion(appendMillis)
+	timestamp = conversion(func(dst, value []byte) ([]byte, fit) {
 		ms, ok := jsonscan.Millis(value)
 		if !ok {
 			return dst, none
 		}
 		return append(transform.AppendTime(append(dst, '"'), time.UnixMilli(ms)), '"'), wholeMillis(value)
-	}}
+	})
 	// raw is any JSON that every parser and index accepts: values that some refuse, such as
 	// objects with a name twice, are written as a string that contains them.
-	raw = conversion{"as it is", func(dst, value []byte) ([]byte, fit) {
+	raw = conversion(func(dst, value []byte) ([]byte, fit) {
 		switch {
 		case value[0] == '"':
 			return appendString(dst, value), whole
@@ -84,29 +80,29 @@ var (
 			return appendLine(dst, value), whole
 		}
 		return appendText(dst, value), whole
-	}}
+	})
 )
 
 // integerIn is an integer within bounds.
-func integerIn(name string, least, most int64) conversion {
-	return conversion{name, func(dst, value []byte) ([]byte, fit) {
+func integerIn(least, most int64) conversion {
+	return func(dst, value []byte) ([]byte, fit) {
 		n, ok := asInteger(value)
 		return strconv.AppendInt(dst, n, 10), fits(ok && least <= n && n <= most)
-	}}
+	}
 }
 
 // each converts the elements of an array, and drops those that do not fit and those that
 // repeat; a value that is no array is an array of itself. An array of which no element
 // fits does not fit.
 func each(c conversion) conversion {
-	return conversion{"array, each " + c.name, func(dst, value []byte) ([]byte, fit) {
+	return func(dst, value []byte) ([]byte, fit) {
 		start := len(dst)
 		dst, f := appendEach(append(dst, '['), value, c, start+1, 2)
 		if len(dst) == start+1 {
 			return dst, none
 		}
 		return append(dst, ']'), f
-	}}
+	}
 }
 
 func appendEach(dst, value []byte, c conversion, first, depth int) (_ []byte, f fit) {
@@ -127,7 +123,7 @@ func appendEach(dst, value []byte, c conversion, first, depth int) (_ []byte, f 
 		dst = append(dst, ',')
 	}
 	start := len(dst)
-	dst, f = c.append(dst, value)
+	dst, f = c(dst, value)
 	if f == none || contains(dst[first-1:before], dst[start:]) {
 		dst = dst[:before]
 	}
@@ -149,25 +145,25 @@ func contains(list, value []byte) bool {
 
 // member converts one member of an object, or a value that is no object itself.
 func memberOf(name string, c conversion) conversion {
-	return conversion{name + " of it, " + c.name, func(dst, value []byte) ([]byte, fit) {
+	return func(dst, value []byte) ([]byte, fit) {
 		if value[0] == '{' {
 			if value = lookup(value, name); value == nil || string(value) == "null" {
 				return dst, none
 			}
 		}
-		dst, f := c.append(dst, value)
+		dst, f := c(dst, value)
 		return dst, min(f, part)
-	}}
+	}
 }
 
 // firstOf converts the first element of an array that fits, or a value that is no array.
 func firstOf(c conversion) conversion {
-	return conversion{"first " + c.name, func(dst, value []byte) ([]byte, fit) {
+	return func(dst, value []byte) ([]byte, fit) {
 		if value[0] != '[' {
-			return c.append(dst, value)
+			return c(dst, value)
 		}
 		return appendFirst(dst, value, c)
-	}}
+	}
 }
 
 // appendFirst appends the first element of an array that fits.
@@ -179,7 +175,7 @@ func appendFirst(dst, array []byte, c conversion) (_ []byte, f fit) {
 		case f != none:
 			return dst, part
 		default:
-			if dst, f = c.append(dst[:start], element); f == none {
+			if dst, f = c(dst[:start], element); f == none {
 				others = true
 			}
 		}
@@ -190,35 +186,17 @@ func appendFirst(dst, array []byte, c conversion) (_ []byte, f fit) {
 	return dst, f
 }
 
-// enum converts words. Each key of words is a text, number or boolean as written, in
-// lower case; its value is the JSON to write. The key * stands for any other value, which
-// is in the field only in part.
-func enum(words map[string]string) conversion {
-	return conversion{"one of a list", func(dst, value []byte) ([]byte, fit) {
-		var buffer [64]byte
-		key, _ := unquoted(buffer[:0], value)
-		if to, found := words[string(lower(key))]; found {
-			return append(dst, to...), whole
-		}
-		to, found := words["*"]
-		return append(dst, to...), min(fits(found), part)
-	}}
-}
-
 // only is c for the values that accept accepts, given as text.
 func only(c conversion, accept func(text []byte) bool) conversion {
-	return conversion{c.name, func(dst, value []byte) ([]byte, fit) {
+	return func(dst, value []byte) ([]byte, fit) {
 		var buffer [64]byte
 		key, ok := unquoted(buffer[:0], value)
 		if !ok || !accept(key) {
 			return dst, none
 		}
-		return c.append(dst, value)
-	}}
+		return c(dst, value)
+	}
 }
-
-// named is a conversion with another name in the documentation.
-func named(name string, c conversion) conversion { return conversion{name, c.append} }
 
 // lower converts ASCII letters in place.
 func lower(text []byte) []byte {
@@ -320,7 +298,7 @@ func appendMillis(dst, value []byte) ([]byte, fit) {
 	return strconv.AppendInt(dst, ms, 10), wholeMillis(value)
 }
 
-func appendAddress(accept func(netip.Addr) bool) func(dst, value []byte) ([]byte, fit) {
+func appendAddress(accept func(netip.Addr) bool) conversion {
 	return func(dst, value []byte) ([]byte, fit) {
 		// The longest address has 45 characters.
 		if value[0] != '"' || len(value) > len(`""`)+45 || bytes.IndexByte(value, '\\') >= 0 {

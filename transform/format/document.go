@@ -51,7 +51,7 @@ func (p *plan) appendRest(dst []byte, s *source, open []string) ([]byte, []strin
 			path, value = "_", appendObject(nil, path, value)
 		}
 		dst = append(appendText(transform.AppendComma(dst), s.unusedName(path)), ':')
-		dst, _ = p.restAs.append(dst, value)
+		dst, _ = p.restAs(dst, value)
 	}
 	if len(dst) == empty {
 		return dst[:start], open

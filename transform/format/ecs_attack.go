@@ -35,7 +35,7 @@ func newAttack(kind, id string) attack {
 // object with id, name, url and legacy_ids, or a text that is an id, a name or a category.
 var (
 	// attackFramework is MITRE ATT&CK if there is a tactic or technique.
-	attackFramework = conversion{"MITRE ATT&CK if there are any", func(dst, value []byte) ([]byte, fit) {
+	attackFramework = conversion(func(dst, value []byte) ([]byte, fit) {
 		for element := range jsonscan.Elements(value) {
 			e, _ := readAttack(element)
 			if e.id != nil || e.name != nil || tacticsOfCategory[categoryOf(element)] != nil {
@@ -43,18 +43,18 @@ var (
 			}
 		}
 		return dst, none
-	}}
-	attackTactics = conversion{"id, name and reference of each", func(dst, value []byte) ([]byte, fit) {
+	})
+	attackTactics = conversion(func(dst, value []byte) ([]byte, fit) {
 		var tactics attackLists
 		f := tactics.read(value, tacticsOfCategory, nil)
 		if tactics.isEmpty() {
 			return dst, none
 		}
 		return append(tactics.append(append(dst, '{')), '}'), f
-	}}
+	})
 	// attackTechniques writes the techniques, and subtechnique with those of them that
 	// have one, such as T1071.004 of T1071.
-	attackTechniques = conversion{"id, name and reference of each, and subtechnique with the same", func(dst, value []byte) ([]byte, fit) {
+	attackTechniques = conversion(func(dst, value []byte) ([]byte, fit) {
 		var techniques, subtechniques attackLists
 		f := techniques.read(value, techniquesOfCategory, &subtechniques)
 		if techniques.isEmpty() {
@@ -65,7 +65,7 @@ var (
 			dst = append(subtechniques.append(append(transform.AppendComma(dst), `"subtechnique":{`...)), '}')
 		}
 		return append(dst, '}'), f
-	}}
+	})
 )
 
 // attackLists are the contents of the arrays of one object.

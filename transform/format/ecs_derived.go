@@ -12,7 +12,7 @@ import (
 
 // detectionCategory is event.category: network for performance, else intrusion_detection
 // and network, with malware for some categories.
-var detectionCategory = conversion{"by the categories", func(dst, value []byte) ([]byte, fit) {
+var detectionCategory = conversion(func(dst, value []byte) ([]byte, fit) {
 	var performance, other, malware bool
 	for category := range jsonscan.Elements(value) {
 		switch {
@@ -30,10 +30,10 @@ var detectionCategory = conversion{"by the categories", func(dst, value []byte) 
 		return appendNames(dst, "network"), part
 	}
 	return appendNames(dst, "intrusion_detection", "network"), part
-}}
+})
 
 // ruleCategory is the first category that is not a group of categories, else the first.
-var ruleCategory = conversion{"first specific category", func(dst, value []byte) ([]byte, fit) {
+var ruleCategory = conversion(func(dst, value []byte) ([]byte, fit) {
 	var first []byte
 	for category := range jsonscan.Elements(value) {
 		switch {
@@ -48,12 +48,12 @@ var ruleCategory = conversion{"first specific category", func(dst, value []byte)
 		return dst, none
 	}
 	return appendString(dst, first), part
-}}
+})
 
 // portOfEndpoint converts the endpoint of a participant, that of its peer, the client's
 // port and the server's: to the participant's port if it is the client or the server and
 // its peer the other, or unknown.
-var portOfEndpoint = conversion{"port of its endpoint", func(dst, value []byte) ([]byte, fit) {
+var portOfEndpoint = conversion(func(dst, value []byte) ([]byte, fit) {
 	v := elementsOf(value)
 	number := v[2]
 	switch own, peer := string(v[0]), string(v[1]); {
@@ -66,30 +66,14 @@ var portOfEndpoint = conversion{"port of its endpoint", func(dst, value []byte) 
 	if number == nil {
 		return dst, none
 	}
-	dst, f := port.append(dst, number)
+	dst, f := port(dst, number)
 	return dst, min(f, part)
-}}
-
-// direction converts whether the source and the destination are external.
-var direction = conversion{"direction by both flags", func(dst, value []byte) ([]byte, fit) {
-	v := elementsOf(value)
-	switch string(v[0]) + " " + string(v[1]) {
-	case "true true":
-		return append(dst, `"external"`...), part
-	case "true false":
-		return append(dst, `"inbound"`...), part
-	case "false true":
-		return append(dst, `"outbound"`...), part
-	case "false false":
-		return append(dst, `"internal"`...), part
-	}
-	return dst, none
-}}
+})
 
 // sum is a number, or the sum of an array of numbers.
-var sum = conversion{"sum", func(dst, value []byte) ([]byte, fit) {
+var sum = conversion(func(dst, value []byte) ([]byte, fit) {
 	if value[0] != '[' {
-		return integer.append(dst, value)
+		return integer(dst, value)
 	}
 	total := int64(0)
 	for element := range jsonscan.Elements(value) {
@@ -100,7 +84,7 @@ var sum = conversion{"sum", func(dst, value []byte) ([]byte, fit) {
 		total += n
 	}
 	return strconv.AppendInt(dst, total, 10), part
-}}
+})
 
 var transportProtocols = map[string]string{
 	"tcp": "tcp", "udp": "udp", "icmp": "icmp", "icmp6": "ipv6-icmp", "icmpv6": "ipv6-icmp", "ipv6-icmp": "ipv6-icmp",
@@ -110,16 +94,16 @@ var transportProtocols = map[string]string{
 
 var (
 	// transportProtocol is the name of a protocol above IP.
-	transportProtocol = derived("transport protocol", func(text string) string { return transportProtocols[text] })
+	transportProtocol = derived(func(text string) string { return transportProtocols[text] })
 	// applicationProtocol is any other protocol, in lower case.
-	applicationProtocol = derived("application protocol", func(text string) string {
+	applicationProtocol = derived(func(text string) string {
 		if transportProtocols[text] != "" {
 			return ""
 		}
 		return text
 	})
 	// protocolOfType is the protocol of a record's type, such as ~ssh.
-	protocolOfType = derived("protocol", func(text string) string {
+	protocolOfType = derived(func(text string) string {
 		name, found := strings.CutPrefix(text, "~")
 		if !found || name == "detection" {
 			return ""
@@ -127,56 +111,37 @@ var (
 		return name
 	})
 	// networkType is that of an address.
-	networkType = conversion{"IP version", func(dst, value []byte) ([]byte, fit) {
-		if _, f := address4.append(nil, value); f != none {
-			return append(dst, `"ipv4"`...), part
-		}
-		_, f := address6.append(nil, value)
-		return append(dst, `"ipv6"`...), min(f, part)
-	}}
+	networkType = conversion(func(dst, value []byte) ([]byte, fit) {
+		version, f := addressVersion(value)
+		return appendText(dst, "ipv"+version.json), f
+	})
 )
 
-// The conversions of an HTTP status. 0 stands for a request without a response.
+// The conversions of fields of HTTP. The status 0 stands for a request without a response.
 var (
-	httpStatus  = integerIn("integer above 0", 1, math.MaxInt64)
-	httpOutcome = conversion{"success below 400", func(dst, value []byte) ([]byte, fit) {
-		n, ok := asInteger(value)
-		if !ok || n <= 0 {
-			return dst, none
-		}
-		if n < 400 {
-			return append(dst, `"success"`...), part
-		}
-		return append(dst, `"failure"`...), part
-	}}
-	httpType = conversion{"access, with error from 400", func(dst, value []byte) ([]byte, fit) {
-		if n, ok := asInteger(value); ok && n >= 400 {
-			return appendNames(dst, "access", "error"), part
-		}
-		return appendNames(dst, "access"), part
-	}}
-	mimeType = derived("media type", func(text string) string {
+	httpStatus = integerIn(1, math.MaxInt64)
+	mimeType   = derived(func(text string) string {
 		name, _, _ := strings.Cut(text, ";")
 		return strings.TrimSpace(name)
 	})
 	// urlPath is the path of a URI that may begin with a host.
-	urlPath = conversion{"path", func(dst, value []byte) ([]byte, fit) {
+	urlPath = conversion(func(dst, value []byte) ([]byte, fit) {
 		text, ok := unquoted(nil, value)
 		at := strings.IndexByte(string(text), '/')
 		if !ok || value[0] != '"' || at < 0 {
 			return dst, none
 		}
 		return appendText(dst, string(text[at:])), part
-	}}
+	})
 )
 
 // The conversions of a version such as TLSv1.3.
 var (
-	tlsVersion = derived("number of the version", func(text string) string {
+	tlsVersion = derived(func(text string) string {
 		_, number := cutVersion(text)
 		return number
 	})
-	tlsProtocol = derived("protocol of the version", func(text string) string {
+	tlsProtocol = derived(func(text string) string {
 		protocol, _ := cutVersion(text)
 		return protocol
 	})
@@ -190,16 +155,8 @@ func cutVersion(text string) (protocol, number string) {
 	return protocol, number
 }
 
-// dnsType is answer if there are answers.
-var dnsType = conversion{"answer if there are any", func(dst, value []byte) ([]byte, fit) {
-	for range jsonscan.Elements(value) {
-		return append(dst, `"answer"`...), part
-	}
-	return dst, none
-}}
-
 // dnsAnswers are objects of the fields of dns.answers. An answer that is a text is its data.
-var dnsAnswers = conversion{"answers", func(dst, value []byte) ([]byte, fit) {
+var dnsAnswers = conversion(func(dst, value []byte) ([]byte, fit) {
 	if value[0] != '[' {
 		return dst, none
 	}
@@ -210,7 +167,7 @@ var dnsAnswers = conversion{"answers", func(dst, value []byte) ([]byte, fit) {
 		dst = append(transform.AppendComma(dst), '{')
 		start := len(dst)
 		if element[0] == '"' {
-			dst, _ = text.append(append(dst, `"data":`...), element)
+			dst, _ = text(append(dst, `"data":`...), element)
 		}
 		var seen string
 		for name, member := range jsonscan.Members(element) {
@@ -231,7 +188,7 @@ var dnsAnswers = conversion{"answers", func(dst, value []byte) ([]byte, fit) {
 			from := len(dst)
 			dst = append(append(append(transform.AppendComma(dst), '"'), name...), `":`...)
 			var of fit
-			if dst, of = as.append(dst, member); of == none {
+			if dst, of = as(dst, member); of == none {
 				dst, f = dst[:from], part
 			}
 		}
@@ -245,13 +202,10 @@ var dnsAnswers = conversion{"answers", func(dst, value []byte) ([]byte, fit) {
 		return dst, none
 	}
 	return append(dst, ']'), f
-}}
+})
 
 // The words of operations of the audit log.
 var (
-	signOutWords = []string{"logout", "logoff", "log out", "sign out", "signout"}
-	failureWords = []string{"fail", "denied", "invalid", "incorrect", "reject", "unsuccessful", "wrong"}
-
 	deletionWords = []string{"delete", "remove", "revoke", "purge", "unlink"}
 	creationWords = []string{"create", "add", "generate", "upload", "import", "new"}
 	changeWords   = []string{
@@ -260,15 +214,6 @@ var (
 	}
 	accessWords = []string{"view", "read", "get", "list", "search", "download", "export", "access", "open"}
 )
-
-func containsAny(text string, words []string) bool {
-	for _, word := range words {
-		if strings.Contains(text, word) {
-			return true
-		}
-	}
-	return false
-}
 
 // effect returns what an operation, in lower case, does: deletion, creation, change,
 // access or info.
@@ -298,29 +243,13 @@ func lowerText(value []byte) string {
 	return string(lower(text))
 }
 
-// The conversions of operations to event.type and event.outcome.
+// The conversions of operations to event.type.
 var (
-	signType = conversion{"start or end", func(dst, value []byte) ([]byte, fit) {
-		if containsAny(lowerText(value), signOutWords) {
-			return appendNames(dst, "end"), part
-		}
-		return appendNames(dst, "start"), part
-	}}
-	// signOutcome converts the operation, its details and its result: failure if one of
-	// them says so.
-	signOutcome = conversion{"failure if a word says so", func(dst, value []byte) ([]byte, fit) {
-		for element := range jsonscan.Elements(value) {
-			if containsAny(lowerText(element), failureWords) {
-				return append(dst, `"failure"`...), part
-			}
-		}
-		return append(dst, `"success"`...), part
-	}}
-	configurationType = conversion{"by the operation", func(dst, value []byte) ([]byte, fit) {
+	configurationType = conversion(func(dst, value []byte) ([]byte, fit) {
 		return appendNames(dst, effect(lowerText(value))), part
-	}}
+	})
 	// iamType converts the operation and the component.
-	iamType = conversion{"by the operation and the component", func(dst, value []byte) ([]byte, fit) {
+	iamType = conversion(func(dst, value []byte) ([]byte, fit) {
 		v := elementsOf(value)
 		kind, object := effect(lowerText(v[0])), "user"
 		if kind == "access" {
@@ -330,11 +259,11 @@ var (
 			object = "group"
 		}
 		return appendNames(dst, object, kind), part
-	}}
+	})
 )
 
 // ownAction is the type of an own event without its prefix, such as audit.gap.
-var ownAction = conversion{"type without prefix", func(dst, value []byte) ([]byte, fit) {
+var ownAction = conversion(func(dst, value []byte) ([]byte, fit) {
 	text, _ := unquoted(nil, value)
 	names := strings.Split(string(text), ".")
 	names = names[max(0, len(names)-2):]
@@ -342,4 +271,4 @@ var ownAction = conversion{"type without prefix", func(dst, value []byte) ([]byt
 		names = names[len(names)-1:]
 	}
 	return appendText(dst, strings.Join(names, ".")), part
-}}
+})

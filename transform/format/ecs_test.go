@@ -358,7 +358,7 @@ func TestFlattenedValuesAreThoseThatIndexesAccept(t *testing.T) {
 		{"more levels", deep(11), strings.Repeat(`{"a":`, 10) + `"{\"a\":1}"` + strings.Repeat("}", 10)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, f := flattened.append(nil, []byte(test.value))
+			got, f := flattened(nil, []byte(test.value))
 			if f == none {
 				got = nil
 			}

@@ -26,7 +26,7 @@ var (
 	// and flat_object, which refuse anything else. Inside, a value that indexes refuse is
 	// a string that contains it, and a string of more than 16,000 bytes is an array of
 	// its parts.
-	flattened = conversion{"object as it is", func(dst, value []byte) ([]byte, fit) {
+	flattened = conversion(func(dst, value []byte) ([]byte, fit) {
 		if value[0] == '{' {
 			dst, ok := appendFlatObject(dst, value, maxFlatDepth)
 			return dst, fits(ok && len(value) > len("{}"))
@@ -47,11 +47,11 @@ var (
 			elements++
 		}
 		return append(dst, ']'), fits(elements > 0)
-	}}
+	})
 	// flatValue is any value inside a flattened object.
-	flatValue = conversion{"as it is", func(dst, value []byte) ([]byte, fit) {
+	flatValue = conversion(func(dst, value []byte) ([]byte, fit) {
 		return appendFlat(dst, value, maxFlatDepth-1), whole
-	}}
+	})
 )
 
 func appendFlat(dst, value []byte, depth int) []byte {
@@ -139,38 +139,38 @@ func appendFlatObject(dst, object []byte, depth int) (_ []byte, ok bool) {
 
 // float32Number is a number that a field of the type float can hold: others refuse the
 // document.
-var float32Number = conversion{"number", func(dst, value []byte) ([]byte, fit) {
+var float32Number = conversion(func(dst, value []byte) ([]byte, fit) {
 	digits := jsonscan.Number(value)
 	if len(digits) > maxFlatNumber {
 		return dst, none
 	}
 	n, err := strconv.ParseFloat(string(digits), 32)
 	return append(dst, digits...), fits(err == nil && !math.IsInf(n, 0))
-}}
+})
 
 // allOf converts the values of an array and of the arrays in it, each once. It does not tell
 // whose they are, so that they are in the field only in part.
 func allOf(c conversion) conversion {
-	return conversion{"array, each " + c.name, func(dst, value []byte) ([]byte, fit) {
+	return func(dst, value []byte) ([]byte, fit) {
 		start := len(dst)
 		dst, f := appendEach(append(dst, '['), value, c, start+1, maxFlatDepth)
 		if len(dst) == start+1 {
 			return dst, none
 		}
 		return append(dst, ']'), min(f, part)
-	}}
+	}
 }
 
 // derived is a conversion of a text, in lower case, to another one; "" if there is none.
-func derived(name string, convert func(text string) string) conversion {
-	return conversion{name, func(dst, value []byte) ([]byte, fit) {
+func derived(convert func(text string) string) conversion {
+	return func(dst, value []byte) ([]byte, fit) {
 		text, ok := unquoted(nil, value)
 		if !ok || len(text) > maxSelected {
 			return dst, none
 		}
 		to := convert(string(lower(text)))
 		return appendText(dst, to), min(fits(to != ""), part)
-	}}
+	}
 }
 
 // appendNames appends an array of words that need no escapes.

@@ -376,11 +376,11 @@ func TestAllOfManyParticipantsAreInTheDocument(t *testing.T) {
 	}
 	value := []byte("[" + strings.Join(participants, ",") + "]")
 	r := new(participantReader)
-	evidences, _ := r.evidences().append(nil, []byte("["+string(value)+",null,null]"))
+	evidences, _ := r.evidences()(nil, []byte("["+string(value)+",null,null]"))
 	if len(r.elements) > maxKeptParticipants {
 		t.Errorf("%d participants are kept", len(r.elements))
 	}
-	resources, _ := r.resources().append(nil, value)
+	resources, _ := r.resources()(nil, value)
 	for name, array := range map[string][]byte{"evidences": evidences, "resources": resources} {
 		var got []any
 		if err := json.Unmarshal(array, &got); err != nil || len(got) != n {

@@ -303,13 +303,9 @@ const maxPath = 100
 // characters that are not accepted are replaced by spaces, without spaces at the ends, and
 // cut after length bytes (0: nowhere). What is changed is in the field only in part.
 func held(c conversion, length int, accepted *charset) conversion {
-	name := c.name
-	if length > 0 {
-		name = fmt.Sprintf("%s, at most %d bytes", c.name, length)
-	}
-	return conversion{name, func(dst, value []byte) ([]byte, fit) {
+	return func(dst, value []byte) ([]byte, fit) {
 		start := len(dst)
-		dst, f := c.append(dst, value)
+		dst, f := c(dst, value)
 		if f == none || dst[start] != '"' {
 			return dst, f
 		}
@@ -334,7 +330,7 @@ func held(c conversion, length int, accepted *charset) conversion {
 			f = part
 		}
 		return append(dst[:start], kept...), f
-	}}
+	}
 }
 
 // cut returns the whole characters in the first length bytes of text; all if length is 0.

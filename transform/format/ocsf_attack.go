@@ -58,49 +58,47 @@ func meanings(categories []byte) func(yield func(categoryMeaning) bool) {
 }
 
 // killChain converts categories to phases, each once.
-var killChain = conversion{"array, each a phase: 1 `sec.recon`; 4 `sec.exploit`; 6 `sec.command`, `sec.botnet`; 7 `sec.lateral`, `sec.exfil`, `sec.action`, `sec.ransomware`, `sec.cryptomining`, `sec.dos`",
-	func(dst, value []byte) ([]byte, fit) {
-		var phases [8]bool
-		start := len(dst)
-		dst = append(dst, '[')
-		for meaning := range meanings(value) {
-			if phases[meaning.phase] {
-				continue
-			}
-			phases[meaning.phase] = true
-			dst = append(transform.AppendComma(dst), `{"phase_id":`...)
-			dst = strconv.AppendInt(dst, int64(meaning.phase), 10)
-			dst = appendText(append(dst, `,"phase":`...), killChainPhases[meaning.phase])
-			dst = append(dst, '}')
+var killChain = conversion(func(dst, value []byte) ([]byte, fit) {
+	var phases [8]bool
+	start := len(dst)
+	dst = append(dst, '[')
+	for meaning := range meanings(value) {
+		if phases[meaning.phase] {
+			continue
 		}
-		if len(dst) == start+1 {
-			return dst, none
-		}
-		return append(dst, ']'), part
-	}}
+		phases[meaning.phase] = true
+		dst = append(transform.AppendComma(dst), `{"phase_id":`...)
+		dst = strconv.AppendInt(dst, int64(meaning.phase), 10)
+		dst = appendText(append(dst, `,"phase":`...), killChainPhases[meaning.phase])
+		dst = append(dst, '}')
+	}
+	if len(dst) == start+1 {
+		return dst, none
+	}
+	return append(dst, ']'), part
+})
 
 // attacks converts an array of a detection's tactics, techniques and categories.
-var attacks = conversion{"array, each a tactic or technique of ATT&CK, `T1234.001` as the sub-technique of `T1234`; without tactics, those of the categories",
-	func(dst, value []byte) ([]byte, fit) {
-		values := elementsOf(value)
-		start := len(dst)
-		dst = append(dst, '[')
-		dst, tactics := appendAttacks(dst, values[0], appendTactic)
-		withTactics := len(dst) > start+1
-		dst, techniques := appendAttacks(dst, values[1], appendTechnique)
-		withTechniques := len(dst) > start+1 && !withTactics
-		f := min(tactics, techniques)
-		if !withTactics {
-			dst = appendMeant(dst, values[2], withTechniques)
-		}
-		if len(dst) == start+1 {
-			return dst, none
-		}
-		if values[2] != nil && !isTexts(values[2]) {
-			f = part // the categories are not in another field
-		}
-		return append(dst, ']'), f
-	}}
+var attacks = conversion(func(dst, value []byte) ([]byte, fit) {
+	values := elementsOf(value)
+	start := len(dst)
+	dst = append(dst, '[')
+	dst, tactics := appendAttacks(dst, values[0], appendTactic)
+	withTactics := len(dst) > start+1
+	dst, techniques := appendAttacks(dst, values[1], appendTechnique)
+	withTechniques := len(dst) > start+1 && !withTactics
+	f := min(tactics, techniques)
+	if !withTactics {
+		dst = appendMeant(dst, values[2], withTechniques)
+	}
+	if len(dst) == start+1 {
+		return dst, none
+	}
+	if values[2] != nil && !isTexts(values[2]) {
+		f = part // the categories are not in another field
+	}
+	return append(dst, ']'), f
+})
 
 // appendMeant appends the attacks that categories stand for, each once.
 func appendMeant(dst, categories []byte, withTechniques bool) []byte {

@@ -122,14 +122,10 @@ func (p *participant) side() string {
 	return "device"
 }
 
-// resourceRole picks the role of a resource.
-var resourceRole = words(whole, map[string]choice{"offender": {2, "Actor"}, "victim": {1, "Target"}, "*": {4, "Related"}})
-
-// networkScope picks the scope of an endpoint.
-var networkScope = words(whole, map[string]choice{"true": {2, "External"}, "false": {1, "Internal"}})
-
-// Their conversions.
 var (
+	resourceRole = words(whole, []wordIn{{"offender", choice{"2", "Actor"}}, {"victim", choice{"1", "Target"}}, {"*", choice{"4", "Related"}}})
+	networkScope = words(whole, []wordIn{{"true", choice{"2", "External"}}, {"false", choice{"1", "Internal"}}})
+
 	resourceRoleID, resourceRoleName = resourceRole.id(), resourceRole.caption()
 	networkScopeID, networkScopeName = networkScope.id(), networkScope.caption()
 )
@@ -141,34 +137,33 @@ var oneAddress = firstOf(address)
 // participant with its endpoint, and as it is. Ports that belong to none of them are in an
 // element of their own.
 func (r *participantReader) evidences() conversion {
-	return conversion{"array, each a participant: `src_endpoint` of an offender, `dst_endpoint` of a victim, `device` of any other, `user`, and `data`, the participant as it is",
-		func(dst, value []byte) ([]byte, fit) {
-			values := elementsOf(value) // participants, the ports
-			start := len(dst)
-			dst = append(dst, '[')
-			var placed [2]bool
-			if values[0] != nil {
-				r.release() // those of another document
-				for _, e := range r.read(values[0]) {
-					dst = append(transform.AppendComma(dst), '{')
-					if e.isObject() {
-						dst = appendEvidence(dst, &e.participant, values[1:3], &placed)
-					}
-					dst, _ = appendField(dst, "data", raw, e.json)
-					dst = append(dst, '}')
+	return func(dst, value []byte) ([]byte, fit) {
+		values := elementsOf(value) // participants, the ports
+		start := len(dst)
+		dst = append(dst, '[')
+		var placed [2]bool
+		if values[0] != nil {
+			r.release() // those of another document
+			for _, e := range r.read(values[0]) {
+				dst = append(transform.AppendComma(dst), '{')
+				if e.isObject() {
+					dst = appendEvidence(dst, &e.participant, values[1:3], &placed)
 				}
+				dst, _ = appendField(dst, "data", raw, e.json)
+				dst = append(dst, '}')
 			}
-			if values[1] != nil && !placed[0] || values[2] != nil && !placed[1] {
-				dst = append(transform.AppendComma(dst), `{"name":"ports","data":{`...)
-				dst, _ = appendField(dst, "client_port", raw, values[1])
-				dst, _ = appendField(dst, "server_port", raw, values[2])
-				dst = append(dst, `}}`...)
-			}
-			if len(dst) == start+1 {
-				return dst, none
-			}
-			return append(dst, ']'), whole
-		}}
+		}
+		if values[1] != nil && !placed[0] || values[2] != nil && !placed[1] {
+			dst = append(transform.AppendComma(dst), `{"name":"ports","data":{`...)
+			dst, _ = appendField(dst, "client_port", raw, values[1])
+			dst, _ = appendField(dst, "server_port", raw, values[2])
+			dst = append(dst, `}}`...)
+		}
+		if len(dst) == start+1 {
+			return dst, none
+		}
+		return append(dst, ']'), whole
+	}
 }
 
 // appendEvidence appends the members of a participant's evidence but data.
@@ -205,7 +200,7 @@ func appendEvidence(dst []byte, p *participant, ports [][]byte, placed *[2]bool)
 
 // resources converts participants: what they are in an inventory.
 func (r *participantReader) resources() conversion {
-	return conversion{"array, each a participant that has a name or id: `role` Actor, Target or Related", func(dst, value []byte) ([]byte, fit) {
+	return func(dst, value []byte) ([]byte, fit) {
 		defer r.release()
 		start := len(dst)
 		dst = append(dst, '[')
@@ -240,12 +235,12 @@ func (r *participantReader) resources() conversion {
 			return dst, none
 		}
 		return append(dst, ']'), part
-	}}
+	}
 }
 
 // observables converts participants: the addresses and names that one searches for.
 func (r *participantReader) observables() conversion {
-	return conversion{"array, each an address, host name or user name of a participant", func(dst, value []byte) ([]byte, fit) {
+	return func(dst, value []byte) ([]byte, fit) {
 		start := len(dst)
 		dst = append(dst, '[')
 		for i, p := range r.read(value) {
@@ -266,7 +261,7 @@ func (r *participantReader) observables() conversion {
 			return dst, none
 		}
 		return append(dst, ']'), part
-	}}
+	}
 }
 
 // appendObservable appends an observable to the array that begins at first, unless it is
@@ -283,7 +278,7 @@ func appendObservable(dst []byte, first, i int, object, field string, id int, ki
 	if start == first+1 {
 		kindAndValue = start // without a comma
 	}
-	dst, f := as.append(dst, value)
+	dst, f := as(dst, value)
 	if f == none || start-first < maxSearched && bytes.Contains(dst[first:start], dst[kindAndValue:]) {
 		return dst[:start]
 	}

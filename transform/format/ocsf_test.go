@@ -520,3 +520,44 @@ func wantOCSF(t *testing.T, c *Encoder, e transform.Event, want map[string]strin
 		}
 	}
 }
+
+// shownVersion is the version of the bridge in testdata.
+const shownVersion = "1.4.0"
+
+// TestDocumentsOfEachKindInOCSF compares the document of the first event of each kind with that
+// in testdata. UPDATE=1 writes them.
+func TestDocumentsOfEachKindInOCSF(t *testing.T) {
+	c, err := New(OCSF, Options{Version: shownVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range c.plans {
+		all := kinds(t)
+		first := slices.IndexFunc(all, func(k kind) bool {
+			return !k.hazard && !strings.HasPrefix(k.name, "payload/") && c.planOf(&k.event) == p
+		})
+		if first < 0 {
+			t.Errorf("no event of the tests is of the kind %s", p.name)
+			continue
+		}
+		got := jsontext.Value(c.Encode(all[first].event).Payload())
+		if err := got.Indent(); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, '\n')
+		name := strings.NewReplacer(" (", "-", ")", "", " ", "-").Replace(strings.ToLower(p.name))
+		file := filepath.Join("testdata", "ocsf", fmt.Sprintf("%02d-%s.json", i+1, name))
+		if os.Getenv("UPDATE") != "" {
+			if err := os.WriteFile(file, got, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s: run UPDATE=1 go test ./transform/format if this is right:\n%s", file, got)
+		}
+	}
+}

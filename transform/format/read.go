@@ -1,6 +1,7 @@
 package format
 
 import (
+	"bytes"
 	"embed"
 	"fmt"
 	"regexp"
@@ -20,11 +21,14 @@ var tableFiles embed.FS
 //
 //	table NAME; STREAM; CONDITION  a table; CONDITION is PATH is A, B or PATH has A, B, or missing
 //	rows NAME                      rows that tables include, by the line + NAME
-//	enum NAME: DESCRIPTION         a conversion: words, and the JSON that they become
-//	words part NAME                a picker by a text: words, and number and caption of each
+//	words part NAME                a picker: words, and the JSON and the caption of each
 //	words whole NAME               likewise, of words that tell all of the value
 //	contains NAME, begins NAME     a picker by the first word that a text contains, or with which it begins
 //	lengths                        fields, and their maximum lengths in bytes
+//
+// A word may be a number or an array as written, 1..399 for a range of integers, * for any
+// other text or number, and […] for any other array. Without JSON and caption it stands for
+// its text, and with - for nothing.
 //
 // A row is a field, its sources separated by |, and a conversion; see row. In the sources,
 // ${version} stands for the bridge's version. The field "a, b" is a pair of a number and its
@@ -86,24 +90,13 @@ func (r *reader) add(head string, block [][]string) {
 		r.tables = append(r.tables, t)
 	case "rows":
 		r.groups[rest] = r.rows(block)
-	case "enum":
-		name, description, _ := strings.Cut(rest, ": ")
-		words := make(map[string]string)
-		for _, c := range block {
-			words[c[0]] = c[1]
-		}
-		r.conversions[name] = named(description, enum(words))
 	case "words":
 		known, name, _ := strings.Cut(rest, " ")
-		of := make(map[string]choice)
-		for _, w := range wordsIn(block) {
-			of[w.word] = w.choice
-		}
-		r.pickers[name] = words(map[string]fit{"part": part, "whole": whole}[known], of)
+		r.pickers[name] = words(map[string]fit{"part": part, "whole": whole}[known], wordsIn(block))
 	case "contains":
-		r.pickers[rest] = within(wordsIn(block)...)
+		r.pickers[rest] = search(bytes.Contains, wordsIn(block))
 	case "begins":
-		r.pickers[rest] = beginnings(wordsIn(block)...)
+		r.pickers[rest] = search(bytes.HasPrefix, wordsIn(block))
 	case "lengths":
 		for _, c := range block {
 			r.lengths[c[0]] = number(c[1])
@@ -121,11 +114,8 @@ func number(text string) int {
 
 func wordsIn(block [][]string) (all []wordIn) {
 	for _, c := range block {
-		of := wordIn{c[0], choice{id: number(c[1])}}
-		if len(c) > 2 {
-			of.name = c[2]
-		}
-		all = append(all, of)
+		c = append(c, "", "")
+		all = append(all, wordIn{c[0], choice{c[1], c[2]}})
 	}
 	return all
 }
@@ -164,7 +154,7 @@ func (r *reader) sources(text string) []string {
 }
 
 // conversion returns a conversion by its name, such as joined(text). A picker is that to its
-// number.
+// JSON.
 func (r *reader) conversion(name string) conversion {
 	if outer, inner, isCall := strings.Cut(strings.TrimSuffix(name, ")"), "("); isCall {
 		return find(combinators, outer)(r.conversion(inner))
@@ -203,26 +193,24 @@ func newConversions() map[string]conversion {
 
 		"detectionCategory": detectionCategory, "ruleCategory": ruleCategory, "killChain": killChain, "attacks": attacks,
 		"attackFramework": attackFramework, "attackTactics": attackTactics, "attackTechniques": attackTechniques,
-		"portOfEndpoint": portOfEndpoint, "statusDetail": statusDetail, "tickets": tickets, "deviceEnrichments": deviceEnrichments,
+		"portOfEndpoint": portOfEndpoint, "tickets": tickets, "deviceEnrichments": deviceEnrichments,
 		"evidences": participants.evidences(), "observables": participants.observables(), "resources": participants.resources(),
 
-		"failureSaid": failureSaid, "signType": signType, "signOutcome": signOutcome, "iamType": iamType,
+		"iamType":           iamType,
 		"configurationType": configurationType, "ownAction": ownAction,
 
-		"direction": direction, "networkType": networkType, "transportProtocol": transportProtocol,
+		"networkType": networkType, "transportProtocol": transportProtocol,
 		"applicationProtocol": applicationProtocol, "protocolOfType": protocolOfType, "protocolOfRecord": protocolOfRecord,
-		"protocolName": protocolName, "protocolNumber": protocolNumber, "keyword": keyword, "tcpFlags": tcpFlags,
-		"httpMethod": httpMethod, "httpStatus": httpStatus, "httpType": httpType, "httpOutcome": httpOutcome,
-		"outcomeOfStatus": outcomeOfStatus, "mimeType": mimeType, "urlPath": urlPath, "uriPath": uriPath,
-		"dnsType": dnsType, "dnsAnswers": dnsAnswers, "answers": answers, "tlsVersion": tlsVersion, "tlsProtocol": tlsProtocol,
+		"protocolName": protocolName, "keyword": keyword, "tcpFlags": tcpFlags,
+		"httpMethod": httpMethod, "httpStatus": httpStatus,
+		"mimeType": mimeType, "urlPath": urlPath, "uriPath": uriPath,
+		"dnsAnswers": dnsAnswers, "answers": answers, "tlsVersion": tlsVersion, "tlsProtocol": tlsProtocol,
 	}
 }
 
 // newPickers returns the pickers that tables can name besides those that they declare.
 func newPickers() map[string]picker {
 	return map[string]picker{
-		"findingActivity": findingActivity, "networkScope": networkScope, "addressVersion": addressVersion,
-		"direction": directionOf("Lateral"), "mailDirection": directionOf("Internal"), "failure": failurePicker,
-		"httpOutcome": httpOutcomePicker, "dnsActivity": dnsActivity, "dnsCode": dnsCode, "smbActivity": smbActivity, "ntpStratum": ntpStratum,
+		"networkScope": networkScope, "addressVersion": addressVersion,
 	}
 }

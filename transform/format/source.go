@@ -264,7 +264,7 @@ func (f *field) append(dst []byte, s *source) (_ []byte, ok bool) {
 		}
 		start := len(dst)
 		var fit fit
-		if dst, fit = f.as.append(dst, value); fit == none {
+		if dst, fit = f.as(dst, value); fit == none {
 			dst = dst[:start]
 			continue
 		}

@@ -125,7 +125,7 @@ type gates map[string]uint64
 
 // compile prepares a table. It panics if the table is wrong: tables are part of the program.
 func compile(t table) *plan {
-	if t.restAs.append == nil {
+	if t.restAs == nil {
 		t.restAs = raw
 	}
 	p := &plan{table: t, root: &node{slot: -1, children: make(map[string]*node)}, slots: make(map[string]int)}
@@ -143,7 +143,7 @@ func compile(t table) *plan {
 		if i > 0 && plainName(rows[i-1].field) == name {
 			panic(fmt.Sprintf("format: table %q has field %q twice", t.name, name))
 		}
-		if r.as.append == nil || len(r.from) == 0 {
+		if r.as == nil || len(r.from) == 0 {
 			panic(fmt.Sprintf("format: table %q: field %q has no source or no conversion", t.name, name))
 		}
 		names := quotedNames(name)
