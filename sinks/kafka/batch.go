@@ -1,230 +1,155 @@
 package kafka
 
 import (
-	"encoding/binary"
-	"hash/crc32"
+	"bytes"
 	"io"
-	"math/bits"
-	"time"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
-	"github.com/pierrec/lz4/v4"
-	kafka "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/compress"
+	kafkazstd "github.com/segmentio/kafka-go/compress/zstd"
+	"github.com/segmentio/kafka-go/protocol"
 
-	"ndrbridge/internal/kafkaconn"
 	"ndrbridge/transform"
 )
 
-// encoder encodes events into record batches of format v2, in buffers that it reuses. It takes
-// the events' bytes as they are, where kafka-go would copy each several times. It is not safe
-// for concurrent use.
+// encoder encodes events into record batches, in buffers that it reuses. It is not safe for
+// concurrent use.
 type encoder struct {
-	mode        transform.Mode
-	compression kafka.Compression
-	codec       codec // nil: none
-	maxBytes    int   // of a batch, compressed
+	mode     transform.Mode
+	codec    protocol.Attributes // 0: none
+	maxBytes int                 // of a batch, compressed
 
-	batches []byte // of the current request
-	records []byte // of the current batch, to be compressed
-	headers []byte // of the current record
+	// Of the current request:
+	sets    bytes.Buffer // batches, each behind its size
+	records []protocol.Record
+	headers []protocol.Header
 }
 
-// codec appends the compressed form of src to dst.
-type codec func(dst, src []byte) ([]byte, error)
-
-// zstdWindow is the size of zstd's window. Detections resemble their neighbours, so
-// that a larger one, such as kafka-go's, costs memory and time and saves almost nothing.
-const zstdWindow = 256 << 10
-
-// newCodec returns the codec of c, nil for none.
-func newCodec(c kafka.Compression) codec {
-	switch c {
-	case 0:
-		return nil
-	case kafka.Zstd:
-		encoder, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-			zstd.WithWindowSize(zstdWindow), zstd.WithEncoderCRC(false)) // the options are valid
-		return func(dst, src []byte) ([]byte, error) { return encoder.EncodeAll(src, dst), nil }
-	case kafka.Lz4:
-		// The Java client requires independent blocks; smaller ones cost more bytes
-		// than they save time. The batch has a checksum of its own.
-		stream := lz4.NewWriter(nil)
-		_ = stream.Apply(lz4.BlockSizeOption(lz4.Block256Kb), lz4.ChecksumOption(false), lz4.ConcurrencyOption(1)) // they are valid
-		return streamCodec(func(out io.Writer) io.WriteCloser {
-			stream.Reset(out)
-			return stream
-		})
-	}
-	return streamCodec(c.Codec().NewWriter)
-}
-
-// streamCodec returns the codec of a stream compressor.
-func streamCodec(open func(io.Writer) io.WriteCloser) codec {
-	return func(dst, src []byte) ([]byte, error) {
-		out := appender(dst)
-		stream := open(&out)
-		if _, err := stream.Write(src); err != nil {
-			return nil, err
-		}
-		err := stream.Close()
-		return out, err
-	}
-}
-
-type appender []byte
-
-// Write implements io.Writer.
-func (a *appender) Write(b []byte) (int, error) {
-	*a = append(*a, b...)
-	return len(b), nil
-}
+const (
+	// sizeSize is the number of bytes in front of a batch.
+	sizeSize = 4
+	// maxBatchHead bounds the bytes of a batch besides its records.
+	maxBatchHead = 61
+	// maxRecordHead bounds the bytes of a record besides its key, value and headers.
+	maxRecordHead = 40
+)
 
 // reset starts a new request and invalidates the batches of the previous one. It
-// releases buffers that an unusually large event has grown.
+// releases a buffer that an unusually large event has grown.
 func (e *encoder) reset() {
-	e.batches = e.batches[:0]
-	if cap(e.batches) > 4*e.maxBytes {
-		e.batches = nil
-	}
-	if cap(e.records) > 4*e.maxBytes {
-		e.records = nil
+	clear(e.records)
+	clear(e.headers)
+	e.records, e.headers = e.records[:0], e.headers[:0]
+	e.sets.Reset()
+	if e.sets.Cap() > 4*e.maxBytes {
+		e.sets = bytes.Buffer{}
 	}
 }
 
-// encode encodes as many of the events at indices as fit into a batch, from the
-// first on, and returns the batch and their number. If that is 0, the first event
-// is too large even alone, and the batch only shows its size. topicBytes is the
-// topic's limit, or 0 if unknown; a single event may exceed it, because the limit
-// may have been raised since, which the broker decides. now is the timestamp of
-// events without a time.
-func (e *encoder) encode(events []transform.Event, indices []int, topicBytes int, now time.Time) (batch []byte, count int) {
-	kept := e.batches
-	limit := e.maxBytes
+// encode encodes as many of the events at indices as fit into a batch, from the first on, and
+// returns the batch behind its size, a bound of its size, and their number. If that is 0, the
+// first event is too large even alone. topicBytes is the topic's limit, or 0 if unknown; a
+// single event may exceed it, because the limit may have been raised since, which the broker
+// decides.
+func (e *encoder) encode(events []transform.Event, indices []int, topicBytes int) (batch io.Reader, size, count int) {
+	start, limit := e.sets.Len(), e.maxBytes
 	if topicBytes > 0 {
 		limit = min(limit, topicBytes)
 	}
 	for n := len(indices); n > 0; n = count / 2 {
-		e.batches = kept
-		batch, count = e.attempt(events, indices[:n], limit, now)
-		if size := len(batch); size <= limit || count == 1 && size <= e.maxBytes {
-			return batch, count
+		set, most, taken := e.attempt(events, indices[:n], limit)
+		if count = taken; e.codec == 0 && most <= limit {
+			return struct { // kafka-go encodes it into the request
+				io.Reader
+				*protocol.RecordSet
+			}{nil, set}, most, count
 		}
-	}
-	e.batches = kept
-	return batch, 0
-}
-
-// attempt encodes a batch that may exceed limit. It assumes that compression at
-// least halves the records; if not, encode tries again with fewer events.
-func (e *encoder) attempt(events []transform.Event, indices []int, limit int, now time.Time) (batch []byte, count int) {
-	start := len(e.batches)
-	e.batches = append(e.batches, make([]byte, kafkaconn.BatchHeaderSize)...)
-	body := len(e.batches)
-	header := kafkaconn.BatchHeader{
-		LeaderEpoch: -1, Magic: kafkaconn.Magic, // unknown to a producer
-		ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, // not idempotent
-	}
-	if e.codec == nil {
-		e.batches = e.appendRecords(e.batches, &header, limit-kafkaconn.BatchHeaderSize, events, indices, now)
-	} else {
-		e.records = e.appendRecords(e.records[:0], &header, 2*limit, events, indices, now)
-		compressed, err := e.codec(e.batches, e.records)
-		header.Attributes = int16(e.compression)
-		if err != nil || len(compressed)-body >= len(e.records) {
-			header.Attributes = 0
-			compressed = append(e.batches[:body], e.records...)
+		_, _ = set.WriteTo(&e.sets) // to memory
+		encoded := e.sets.Bytes()[start:]
+		if size = len(encoded) - sizeSize; size <= limit || count == 1 && size <= e.maxBytes {
+			return bytes.NewReader(encoded), size, count
 		}
-		e.batches = compressed
+		e.sets.Truncate(start)
 	}
-	batch = e.batches[start:len(e.batches):len(e.batches)]
-	header.Length, header.LastOffsetDelta = int32(len(batch)-kafkaconn.AfterLength), header.Count-1
-	_, _ = binary.Encode(batch, binary.BigEndian, header) // it has space
-	sum := crc32.Checksum(batch[kafkaconn.AfterChecksum:], kafkaconn.Castagnoli)
-	binary.BigEndian.PutUint32(batch[kafkaconn.AfterChecksum-4:], sum)
-	return batch, int(header.Count)
+	return nil, size, 0
 }
 
-// appendRecords appends the events' records up to limit bytes, but at least the
-// first one. It sets the fields of the batch's header that depend on them.
-func (e *encoder) appendRecords(dst []byte, header *kafkaconn.BatchHeader, limit int, events []transform.Event, indices []int, now time.Time) []byte {
-	start := len(dst)
-	for n, i := range indices {
-		at := recordTime(events[i], now).UnixMilli()
-		if n == 0 {
-			header.FirstTime, header.MaxTime = at, at
+// attempt returns a batch that may exceed limit, a bound of its size without compression, and
+// the number of its events. It assumes that compression at least halves the records; if not,
+// encode tries again with fewer events.
+func (e *encoder) attempt(events []transform.Event, indices []int, limit int) (set *protocol.RecordSet, size, count int) {
+	first, most := len(e.records), limit
+	if e.codec != 0 {
+		most = 2 * limit
+	}
+	size = maxBatchHead
+	for _, i := range indices {
+		record, more := e.record(events[i])
+		if size+more > most && count > 0 {
+			break
 		}
-		end := len(dst)
-		dst = e.appendRecord(dst, events[i], at-header.FirstTime, int64(n))
-		if n > 0 && len(dst)-start > limit {
-			return dst[:end]
-		}
-		header.Count, header.MaxTime = int32(n+1), max(header.MaxTime, at)
+		e.records = append(e.records, record)
+		size += more
+		count++
 	}
-	return dst
+	return &protocol.RecordSet{Version: 2, Attributes: e.codec, Records: protocol.NewRecordReader(e.records[first:]...)}, size, count
 }
 
-// recordTime returns the record's timestamp: the time when the bridge recorded the
-// event. The event's own time may be long past, and brokers that refuse or delete
-// old records use the timestamp.
-func recordTime(e transform.Event, now time.Time) time.Time {
-	switch {
-	case !e.RecordedTime.IsZero():
-		return e.RecordedTime
-	case !e.Time.IsZero():
-		return e.Time
+// record returns an event's record and a bound of its size. The record's time is when the bridge
+// recorded the event: the event's own time may be long past, and brokers that refuse or delete
+// old records use the record's.
+func (e *encoder) record(event transform.Event) (r protocol.Record, size int) {
+	if r.Time = event.RecordedTime; r.Time.IsZero() {
+		r.Time = event.Time
 	}
-	return now
-}
-
-// appendRecord appends an event's record, whose integers are zigzag varints. time (in
-// milliseconds) and offset are relative to the batch's.
-func (e *encoder) appendRecord(dst []byte, event transform.Event, time, offset int64) []byte {
-	count, value := e.encodeHeaders(event)
-	keySize := int64(len(event.PartitionKey))
-	if keySize == 0 {
-		keySize = -1 // no key
+	if event.PartitionKey != "" {
+		r.Key = protocol.NewBytes([]byte(event.PartitionKey))
 	}
-	length := 1 + varintSize(time) + varintSize(offset) +
-		varintSize(keySize) + len(event.PartitionKey) +
-		varintSize(int64(len(value))) + len(value) +
-		varintSize(count) + len(e.headers)
-
-	dst = binary.AppendVarint(dst, int64(length))
-	dst = append(dst, 0) // attributes: unused
-	dst = binary.AppendVarint(dst, time)
-	dst = binary.AppendVarint(dst, offset)
-	dst = binary.AppendVarint(dst, keySize)
-	dst = append(dst, event.PartitionKey...)
-	dst = appendSized(dst, value)
-	dst = binary.AppendVarint(dst, count)
-	return append(dst, e.headers...)
-}
-
-// encodeHeaders encodes the record's headers into e.headers and returns their
-// number and the record's value.
-func (e *encoder) encodeHeaders(event transform.Event) (count int64, value []byte) {
-	e.headers = e.headers[:0]
-	contentType, value := event.ContentType(), event.Payload()
+	contentType, value, first := event.ContentType(), event.Payload(), len(e.headers)
 	if e.mode == transform.Binary {
 		contentType, value = transform.ContentTypeData, event.Data()
 		for name, value := range event.Headers() {
-			e.headers = appendSized(e.headers, "ce_"+name)
-			e.headers = appendSized(e.headers, value)
-			count++
+			e.headers = append(e.headers, protocol.Header{Key: "ce_" + name, Value: []byte(value)})
 		}
 	}
-	e.headers = appendSized(e.headers, "content-type")
-	e.headers = appendSized(e.headers, contentType)
-	return count + 1, value
+	e.headers = append(e.headers, protocol.Header{Key: "content-type", Value: []byte(contentType)})
+	r.Headers, r.Value = e.headers[first:], protocol.NewBytes(value)
+	for _, h := range r.Headers {
+		size += len(h.Key) + len(h.Value) + 2*sizeSize
+	}
+	return r, size + len(event.PartitionKey) + len(value) + maxRecordHead
 }
 
-// appendSized appends b, prefixed with its length.
-func appendSized[T string | []byte](dst []byte, b T) []byte {
-	return append(binary.AppendVarint(dst, int64(len(b))), b...)
+// zstdCodec is kafka-go's codec with a small window: detections resemble their neighbours, so that
+// kafka-go's of 8 MiB costs memory and time and saves almost nothing.
+type zstdCodec struct {
+	kafkazstd.Codec
+	writers sync.Pool // of *zstdWriter
 }
 
-// varintSize returns the number of bytes that binary.AppendVarint appends for n.
-func varintSize(n int64) int {
-	zigzag := uint64(n)<<1 ^ uint64(n>>63)
-	return (bits.Len64(zigzag|1) + 6) / 7
+func init() { compress.Codecs[compress.Zstd] = &zstdCodec{} }
+
+// NewWriter implements compress.Codec.
+func (c *zstdCodec) NewWriter(w io.Writer) io.WriteCloser {
+	z, ok := c.writers.Get().(*zstdWriter)
+	if !ok {
+		encoder, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+			zstd.WithWindowSize(256<<10), zstd.WithEncoderCRC(false)) // the options are valid
+		z = &zstdWriter{encoder, &c.writers}
+	}
+	z.Reset(w)
+	return z
+}
+
+// zstdWriter returns to its pool when it is closed.
+type zstdWriter struct {
+	*zstd.Encoder
+	pool *sync.Pool
+}
+
+// Close implements io.Closer.
+func (z *zstdWriter) Close() error {
+	defer z.pool.Put(z)
+	return z.Encoder.Close()
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 
 	"ndrbridge/internal/kafkaconn"
 	"ndrbridge/internal/lease"
@@ -99,7 +100,7 @@ func New(o Options) (*Sink, error) {
 		topic: topic, create: o.CreateTopic, acks: acks, maxBytes: maxBytes, timeout: timeout,
 		client: kafkaconn.NewClient(dialer, timeout, o.Brokers...),
 		encoders: sync.Pool{New: func() any {
-			return &encoder{mode: o.Mode, compression: compression, codec: newCodec(compression), maxBytes: maxBytes}
+			return &encoder{mode: o.Mode, codec: protocol.Attributes(compression), maxBytes: maxBytes}
 		}},
 	}, nil
 }

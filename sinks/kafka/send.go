@@ -1,10 +1,8 @@
 package kafka
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/binary"
 	"io"
 	"slices"
 	"strconv"
@@ -37,7 +35,7 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	b := &produceBatch{sink: s, began: time.Now(), events: events, errs: make(failure.EventErrors, len(events))}
+	b := &produceBatch{sink: s, events: events, errs: make(failure.EventErrors, len(events))}
 	topics := make([]string, len(events))
 	distinct := map[string]bool{}
 	for i, e := range events {
@@ -90,7 +88,6 @@ func (s *Sink) Close() error {
 // of its events.
 type produceBatch struct {
 	sink   *Sink
-	began  time.Time // the timestamp of events without a time
 	events []transform.Event
 	errs   failure.EventErrors // nil: acknowledged, or still in a queue
 }
@@ -181,8 +178,8 @@ func (b *produceBatch) request(encoder *encoder, queues []*partitionQueue) *rawp
 	request := &rawproduce.Request{Acks: int16(b.sink.acks), Timeout: int32(b.sink.timeout.Milliseconds() / 2)}
 	byTopic := map[string]int{}
 	for _, q := range queues {
-		records := b.nextRecords(encoder, q)
-		if records == nil {
+		batch := b.nextBatch(encoder, q)
+		if batch == nil {
 			continue
 		}
 		at, ok := byTopic[q.topic]
@@ -192,35 +189,24 @@ func (b *produceBatch) request(encoder *encoder, queues []*partitionQueue) *rawp
 			request.Topics = append(request.Topics, rawproduce.RequestTopic{Topic: q.topic})
 		}
 		request.Topics[at].Partitions = append(request.Topics[at].Partitions, rawproduce.RequestPartition{
-			Partition: int32(q.partition), RecordSet: protocol.RawRecordSet{Reader: recordSet{bytes.NewReader(records)}},
+			Partition: int32(q.partition), RecordSet: protocol.RawRecordSet{Reader: batch},
 		})
 	}
 	return request
 }
 
-// recordSet reads a record batch after its size, as requests hold it.
-type recordSet struct{ *bytes.Reader }
-
-// WriteTo implements io.WriterTo, which is all that kafka-go uses.
-func (s recordSet) WriteTo(w io.Writer) (int64, error) {
-	if err := binary.Write(w, binary.BigEndian, int32(s.Len())); err != nil {
-		return 0, err
-	}
-	return s.Reader.WriteTo(w)
-}
-
-// nextRecords returns the queue's next record batch, nil if the queue is empty.
-func (b *produceBatch) nextRecords(encoder *encoder, q *partitionQueue) []byte {
+// nextBatch returns the queue's next record batch behind its size, nil if the queue is empty.
+func (b *produceBatch) nextBatch(encoder *encoder, q *partitionQueue) io.Reader {
 	for len(q.waiting) > 0 {
-		records, count := encoder.encode(b.events, q.waiting[:min(q.limit, len(q.waiting))], q.maxBytes, b.began)
+		batch, size, count := encoder.encode(b.events, q.waiting[:min(q.limit, len(q.waiting))], q.maxBytes)
 		if count > 0 {
 			q.sent = count
-			return records
+			return batch
 		}
 		first := q.waiting[0]
 		q.waiting = q.waiting[1:]
 		b.errs[first] = failure.Unsendable("event %s: its record batch of %d bytes is larger than max_message_bytes, %d",
-			b.events[first].ID, len(records), b.sink.maxBytes)
+			b.events[first].ID, size, b.sink.maxBytes)
 	}
 	return nil
 }

@@ -13,8 +13,6 @@ import (
 	"github.com/klauspost/compress/snappy/xerial"
 	"github.com/klauspost/compress/zstd"
 	kafka "github.com/segmentio/kafka-go"
-
-	"ndrbridge/internal/kafkaconn"
 )
 
 // maxRecords bounds the records of a batch, in bytes, both stored and decompressed.
@@ -32,10 +30,35 @@ const (
 	controlBatch  = 1 << 5
 )
 
+// batchHeader is what a record batch of format v2 begins with (KIP-98 and Kafka's protocol
+// guide), in big endian.
+type batchHeader struct {
+	FirstOffset     int64
+	Length          int32 // of the bytes from afterLength on
+	LeaderEpoch     int32
+	Magic           int8
+	Checksum        uint32 // CRC-32C of the bytes from afterChecksum on
+	Attributes      int16
+	LastOffsetDelta int32
+	FirstTime       int64 // in Unix milliseconds, like MaxTime
+	MaxTime         int64
+	ProducerID      int64
+	ProducerEpoch   int16
+	FirstSequence   int32
+	Count           int32 // of the records
+}
+
+// Offsets in a batch.
+const (
+	afterLength   = 12
+	afterChecksum = 21
+	headerSize    = 61
+)
+
 // recordBatch is a record batch as a broker stores it. kafka-go's parsers of batches stop at one
 // that compaction has emptied, and take as much memory as is announced.
 type recordBatch struct {
-	kafkaconn.BatchHeader
+	batchHeader
 	last    int64 // offset; those before it may lack a record
 	records []byte
 }
@@ -43,23 +66,23 @@ type recordBatch struct {
 // nextBatch returns the first batch in set and the bytes after it. If set is empty or
 // the batch is cut off at its end, ok is false.
 func nextBatch(set []byte) (b recordBatch, rest []byte, ok bool, err error) {
-	if len(set) < kafkaconn.BatchHeaderSize {
+	if len(set) < headerSize {
 		return b, nil, false, nil
 	}
-	_, _ = binary.Decode(set, binary.BigEndian, &b.BatchHeader) // it is long enough
-	size := kafkaconn.AfterLength + int64(b.Length)
+	_, _ = binary.Decode(set, binary.BigEndian, &b.batchHeader) // it is long enough
+	size := afterLength + int64(b.Length)
 	b.last = b.FirstOffset + int64(b.LastOffsetDelta)
 	// The offset after the last one must be valid, too: the next fetch begins there.
-	if b.Magic != kafkaconn.Magic || size < kafkaconn.BatchHeaderSize || b.FirstOffset < 0 || b.LastOffsetDelta < 0 || b.last+1 < b.FirstOffset {
+	if b.Magic != 2 || size < headerSize || b.FirstOffset < 0 || b.LastOffsetDelta < 0 || b.last+1 < b.FirstOffset {
 		return b, nil, false, errMalformed
 	}
 	if size > int64(len(set)) {
 		return b, nil, false, nil
 	}
-	if crc32.Checksum(set[kafkaconn.AfterChecksum:size], kafkaconn.Castagnoli) != b.Checksum {
+	if crc32.Checksum(set[afterChecksum:size], crc32.MakeTable(crc32.Castagnoli)) != b.Checksum {
 		return b, nil, false, errors.New("the checksum of a record batch is wrong")
 	}
-	b.records = set[kafkaconn.BatchHeaderSize:size]
+	b.records = set[headerSize:size]
 	return b, set[size:], true, nil
 }
 
@@ -83,7 +106,7 @@ func (b recordBatch) all() iter.Seq2[record, error] {
 		for range b.Count {
 			var r record
 			if err == nil {
-				r, err = in.record(b.BatchHeader)
+				r, err = in.record(b.batchHeader)
 			}
 			if !yield(r, err) || err != nil {
 				return
@@ -157,7 +180,7 @@ func (in *reader) take(n int64) []byte {
 }
 
 // record reads a record of a batch.
-func (in *reader) record(batch kafkaconn.BatchHeader) (r record, err error) {
+func (in *reader) record(batch batchHeader) (r record, err error) {
 	one := reader{b: in.take(in.varint())}
 	one.take(1) // attributes: unused
 	r.time = time.UnixMilli(batch.FirstTime + one.varint())
