@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -60,7 +61,7 @@ func TestNewConfigurationsLoadAndTheirSinksOpen(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}
-			if err := bridge.Try(t.Context(), config, "test").Join(); err != nil {
+			if err := errors.Join(bridge.Try(t.Context(), config, "test")...); err != nil {
 				t.Errorf("%v\n%s", err, text)
 			}
 		})

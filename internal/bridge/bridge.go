@@ -127,9 +127,9 @@ func buildInfo(o Options) prometheus.Collector {
 }
 
 // Try makes every part of a configuration as New does and discards it, without opening
-// the state and the admin interface. It contacts nothing. It returns an error for each
-// part that cannot be made.
-func Try(ctx context.Context, config *configs.Config, version string) pipeline.PartErrors {
+// the state and the admin interface. It contacts nothing. It returns a *pipeline.PartError for
+// each part that cannot be made.
+func Try(ctx context.Context, config *configs.Config, version string) []error {
 	b := newBridge(config, Options{Version: version, Log: slog.New(slog.DiscardHandler), Stdout: io.Discard})
 	failed := b.work.Try(ctx, config)
 	_ = b.Close() // nothing has run
@@ -225,11 +225,11 @@ func (b *Bridge) Run(ctx context.Context) error {
 	stopped := b.work.Run(ctx, func(attributes ...any) {
 		b.log.Info("running", append([]any{"admin", b.adminURL()}, attributes...)...)
 	})
-	unclosed, err := b.close(stopped.Deadline)
-	err = errors.Join(err, b.work.Err())
-	if left := append(stopped.Left, unclosed...); len(left) > 0 {
+	b.close(stopped)
+	err := errors.Join(stopped.Err, b.work.Err())
+	if len(stopped.Left) > 0 {
 		err = errors.Join(fmt.Errorf("these did not stop within shutdown_timeout (%s) and were abandoned: %s; unacknowledged events are delivered again at the next start",
-			stopped.Timeout, strings.Join(left, ", ")), err)
+			stopped.Timeout, strings.Join(stopped.Left, ", ")), err)
 	}
 	if err == nil {
 		b.log.Info("stopped")
@@ -239,23 +239,22 @@ func (b *Bridge) Run(ctx context.Context) error {
 
 // Close closes a Bridge that never ran. Run closes it otherwise.
 func (b *Bridge) Close() error {
-	left, err := b.close(pipeline.Within(closeTimeout))
-	if len(left) > 0 {
-		err = errors.Join(fmt.Errorf("failed to close in time: %s", strings.Join(left, ", ")), err)
+	s := pipeline.NewStop(closeTimeout)
+	b.close(s)
+	if len(s.Left) > 0 {
+		return errors.Join(fmt.Errorf("failed to close in time: %s", strings.Join(s.Left, ", ")), s.Err)
 	}
-	return err
+	return s.Err
 }
 
-// close closes everything. It returns the names of the items that did not close in time.
-func (b *Bridge) close(d pipeline.Deadline) (left []string, err error) {
-	closer := d.Closer()
+// close closes everything.
+func (b *Bridge) close(s *pipeline.Stop) {
 	if b.admin != nil {
-		closer.Close("the admin interface", func() error {
+		s.Close("the admin interface", func() error {
 			err := b.admin.Close()
 			b.serving.Wait()
 			return err
 		})
 	}
-	b.work.Close(closer)
-	return closer.Left, closer.Err
+	b.work.Close(s)
 }

@@ -59,8 +59,8 @@ func newMember(o pipeline.Options, change func(*cluster.Options)) *member {
 }
 
 // Try implements work.
-func (m *member) Try(ctx context.Context, config *configs.Config) pipeline.PartErrors {
-	var failed pipeline.PartErrors
+func (m *member) Try(ctx context.Context, config *configs.Config) []error {
+	var failed []error
 	if err := endpoint.CheckCluster(config.Cluster); err != nil {
 		failed = append(failed, &pipeline.PartError{Part: "cluster", Err: err})
 	}
@@ -74,8 +74,7 @@ func (m *member) Try(ctx context.Context, config *configs.Config) pipeline.PartE
 
 // Open implements work. It opens no state: Run does when the member owns a shard.
 func (m *member) Open(ctx context.Context, config *configs.Config) error {
-	failed := m.Try(ctx, config)
-	if err := failed.Join(); err != nil {
+	if err := errors.Join(m.Try(ctx, config)...); err != nil {
 		return err
 	}
 	for n := range config.Cluster.Shards {
@@ -90,18 +89,16 @@ func (m *member) Open(ctx context.Context, config *configs.Config) error {
 // Run implements work. It connects, joins the cluster and owns shards until ctx is
 // cancelled, then hands them over. It ends early with an error if this member
 // does not fit the cluster.
-func (m *member) Run(ctx context.Context, running func(attributes ...any)) pipeline.Stopped {
+func (m *member) Run(ctx context.Context, running func(attributes ...any)) *pipeline.Stop {
 	done := make(chan error, 1)
 	go func() { done <- m.run(ctx, running) }()
-	var stopped pipeline.Stopped
 	select {
 	case err := <-done:
 		m.fail(err)
-		stopped.Deadline = pipeline.Within(closeTimeout)
+		return pipeline.NewStop(closeTimeout)
 	case <-ctx.Done():
 		config := m.Config()
-		stopped.Timeout = time.Duration(config.ShutdownTimeout)
-		stopped.Deadline = pipeline.Within(stopped.Timeout)
+		stopped := pipeline.NewStop(time.Duration(config.ShutdownTimeout))
 		// Whatever waits for NATS gives up before the end.
 		cut := time.AfterFunc(cutAfter(config), m.cut)
 		defer cut.Stop()
@@ -114,8 +111,8 @@ func (m *member) Run(ctx context.Context, running func(attributes ...any)) pipel
 			stopped.Left = []string{"the membership in the cluster"}
 		}
 		stopped.Left = append(stopped.Left, m.shards.abandoned()...)
+		return stopped
 	}
-	return stopped
 }
 
 func (m *member) run(ctx context.Context, running func(attributes ...any)) error {
@@ -144,8 +141,8 @@ func (m *member) fail(err error) {
 }
 
 // Close implements work.
-func (m *member) Close(c *pipeline.Closer) {
-	c.Close("the connection to NATS", func() error {
+func (m *member) Close(s *pipeline.Stop) {
+	s.Close("the connection to NATS", func() error {
 		m.disconnect()
 		return nil
 	})
@@ -195,7 +192,7 @@ func (m *member) NotReady() []string {
 // new configuration.
 func (m *member) Reload(ctx context.Context, next *configs.Config) ([]string, error) {
 	current := m.Config()
-	if err := m.Try(ctx, next).Join(); err != nil {
+	if err := errors.Join(m.Try(ctx, next)...); err != nil {
 		return nil, err
 	}
 	changes, err := m.shards.reload(ctx, next)

@@ -65,7 +65,7 @@ func (s *shards) own(ctx context.Context, o cluster.Ownership) error {
 	s.add(o.Shard, p)
 	defer s.remove(o.Shard)
 
-	var stopped pipeline.Stopped
+	stopped := new(pipeline.Stop)
 	err := p.Open(ctx, shardConfig(config, o.Shard))
 	if err == nil {
 		stopped, err = s.run(ctx, o.Shard, p, config)
@@ -73,27 +73,28 @@ func (s *shards) own(ctx context.Context, o cluster.Ownership) error {
 	if (err != nil || len(stopped.Left) > 0) && o.Lease != nil {
 		o.Lease.End() // nothing that is left may send, and the log must give up
 	}
-	if ctx.Err() == nil || stopped.Timeout == 0 {
-		stopped.Deadline = pipeline.Within(closeTimeout) // the process goes on
+	if ctx.Err() == nil || stopped.Timeout == 0 { // the process goes on
+		left := stopped.Left
+		stopped = pipeline.NewStop(closeTimeout)
+		stopped.Left = left
 	}
-	closer := stopped.Deadline.Closer()
-	p.Close(closer)
+	p.Close(stopped)
 	if err == nil {
 		err = p.Err() // the state may have failed after run
 	}
-	err = errors.Join(err, closer.Err)
-	if left := append(stopped.Left, closer.Left...); len(left) > 0 {
-		s.abandon(name, left)
-		err = errors.Join(err, fmt.Errorf("these did not stop in time and were abandoned: %s", strings.Join(left, ", ")))
+	err = errors.Join(err, stopped.Err)
+	if len(stopped.Left) > 0 {
+		s.abandon(name, stopped.Left)
+		err = errors.Join(err, fmt.Errorf("these did not stop in time and were abandoned: %s", strings.Join(stopped.Left, ", ")))
 	}
 	return err
 }
 
 // run runs an open pipeline that was made with config. It returns the error of its state.
-func (s *shards) run(ctx context.Context, shard int, p *pipeline.Pipeline, config *configs.Config) (pipeline.Stopped, error) {
+func (s *shards) run(ctx context.Context, shard int, p *pipeline.Pipeline, config *configs.Config) (*pipeline.Stop, error) {
 	stop, err := s.serve(shard, p)
 	if err != nil {
-		return pipeline.Stopped{}, err
+		return new(pipeline.Stop), err
 	}
 	defer stop()
 	var catchUp sync.WaitGroup

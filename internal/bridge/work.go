@@ -11,11 +11,11 @@ import (
 // work is what a Bridge runs. *pipeline.Pipeline documents the methods; Try and Reload of a
 // member differ, see there.
 type work interface {
-	Try(ctx context.Context, config *configs.Config) pipeline.PartErrors
+	Try(ctx context.Context, config *configs.Config) []error
 	Open(ctx context.Context, config *configs.Config) error
 	// Run calls running with attributes for the log once it runs.
-	Run(ctx context.Context, running func(attributes ...any)) pipeline.Stopped
-	Close(c *pipeline.Closer)
+	Run(ctx context.Context, running func(attributes ...any)) *pipeline.Stop
+	Close(s *pipeline.Stop)
 	Config() *configs.Config
 	Err() error
 	NotReady() []string

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -291,7 +292,7 @@ func BenchmarkSample(b *testing.B) {
 			}
 			p := &Pipeline{store: store, log: slog.New(slog.DiscardHandler), metrics: newMetrics(prometheus.NewRegistry()), stdout: io.Discard}
 			all, failed := p.build(b.Context(), config, new(runtime))
-			if err := failed.Join(); err != nil {
+			if err := errors.Join(failed...); err != nil {
 				b.Fatal(err)
 			}
 			all.sinks[0].attach(store, checkpoint.SinkStats{})

@@ -39,8 +39,8 @@ type ticketIntake interface {
 }
 
 // buildIntakes returns the intakes of the configuration, keeping those of current that
-// are unchanged. It adds the errors of intakes that cannot be made to failed.
-func (p *Pipeline) buildIntakes(config *configs.Config, current *runtime, failed *PartErrors) (intakes []*intakePart) {
+// are unchanged. It passes the errors of the others to made.
+func (p *Pipeline) buildIntakes(config *configs.Config, current *runtime, made func(part string, err error) bool) (intakes []*intakePart) {
 	if !config.Tickets.Enabled {
 		return nil
 	}
@@ -48,14 +48,13 @@ func (p *Pipeline) buildIntakes(config *configs.Config, current *runtime, failed
 		next := &intakePart{broker: broker}
 		var err error
 		if next.fingerprint, err = newFingerprint(files, settings); err == nil {
-			if p := find(current.intakes, next.name()); p != nil && p.fingerprint.equal(next.fingerprint) {
+			if p, ok := current.part(next.name()).(*intakePart); ok && p.fingerprint.equal(next.fingerprint) {
 				intakes = append(intakes, p)
 				return
 			}
 			next.intake, err = open()
 		}
-		failed.add(IntakeTarget(broker), err)
-		if err == nil {
+		if made(IntakeTarget(broker), err) {
 			intakes = append(intakes, next)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // endAll stops parts that end when they are asked to.
 func endAll(t *testing.T, ps *partSet) {
 	t.Helper()
-	if left := partNames(stopParts(context.Background(), ps.all(), Within(time.Minute))); len(left) > 0 {
+	if left := partNames(stopParts(context.Background(), ps.all(), NewStop(time.Minute))); len(left) > 0 {
 		t.Errorf("%q have not ended", left)
 	}
 }
@@ -45,7 +45,7 @@ func TestStop(t *testing.T) {
 					stopped <- time.Since(begun)
 				}))
 				ps.start(t.Context(), "appliance hq", sourcePhase, c.source(release))
-				left := partNames(stopParts(context.Background(), ps.all(), Within(timeout)))
+				left := partNames(stopParts(context.Background(), ps.all(), NewStop(timeout)))
 				if took := time.Since(begun); took != c.takes || !slices.Equal(left, c.left) {
 					t.Errorf("it took %s, and %q are left; want %s and %q", took, left, c.takes, c.left)
 				}
@@ -69,7 +69,7 @@ func TestStop(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			begun := time.Now()
-			left := partNames(stopParts(ctx, ps.of("sink lake"), Within(timeout)))
+			left := partNames(stopParts(ctx, ps.of("sink lake"), NewStop(timeout)))
 			if took := time.Since(begun); took != time.Second || len(left) != 1 {
 				t.Errorf("it took %s, and %q are left", took, left)
 			}
@@ -80,7 +80,7 @@ func TestStop(t *testing.T) {
 			release := make(chan struct{})
 			var ps partSet
 			ps.start(t.Context(), "sink lake", deliveryPhase, ignorant(release))
-			stopParts(t.Context(), ps.of("sink lake"), Within(timeout))
+			stopParts(t.Context(), ps.of("sink lake"), NewStop(timeout))
 			begun := make(chan struct{})
 			ps.start(t.Context(), "sink lake", deliveryPhase, prompt(func(ctx context.Context) {
 				close(begun)

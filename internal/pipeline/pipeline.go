@@ -5,6 +5,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -90,10 +91,10 @@ func New(o Options) *Pipeline {
 }
 
 // Try makes every part of a configuration that needs no state and discards it. It
-// contacts nothing. It returns the errors that Open would return for the parts.
-func (p *Pipeline) Try(ctx context.Context, config *configs.Config) PartErrors {
+// contacts nothing. It returns a *PartError for each part that Open could not make.
+func (p *Pipeline) Try(ctx context.Context, config *configs.Config) []error {
 	all, failed := p.build(ctx, config, new(runtime))
-	all.close()
+	closeClients(all.parts())
 	return failed
 }
 
@@ -107,7 +108,7 @@ func (p *Pipeline) Open(ctx context.Context, config *configs.Config) (err error)
 	}
 	p.registered.MustRegister(collector{p.store, &p.current})
 	all, failed := p.build(ctx, config, new(runtime))
-	if err := failed.Join(); err != nil {
+	if err := errors.Join(failed...); err != nil {
 		return err
 	}
 	stats, err := p.registerSinks(ctx, config.Sinks)
@@ -127,16 +128,16 @@ func (p *Pipeline) Open(ctx context.Context, config *configs.Config) (err error)
 
 // Close unregisters the metrics and closes the connections to appliances and the state.
 // A state that does not close in time is as safe as after a kill.
-func (p *Pipeline) Close(c *Closer) {
+func (p *Pipeline) Close(s *Stop) {
 	p.registered.undo()
 	if all := p.current.Load(); all != nil {
-		c.Close("the connections to appliances", func() error {
-			all.close()
+		s.Close("the connections to appliances", func() error {
+			closeClients(all.parts())
 			return nil
 		})
 	}
 	if p.store != nil {
-		c.Close("the state", p.store.Close)
+		s.Close("the state", p.store.Close)
 	}
 }
 

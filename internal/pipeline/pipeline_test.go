@@ -92,13 +92,13 @@ sinks:
 type running struct {
 	*pipeline.Pipeline
 	cancel context.CancelFunc
-	ended  chan pipeline.Stopped
+	ended  chan *pipeline.Stop
 }
 
 // run runs a member.
 func (p *process) run(t *testing.T, m *member) *running {
 	t.Helper()
-	r := &running{ended: make(chan pipeline.Stopped, 1), Pipeline: pipeline.New(pipeline.Options{
+	r := &running{ended: make(chan *pipeline.Stop, 1), Pipeline: pipeline.New(pipeline.Options{
 		Version: "test", Log: slog.New(slog.DiscardHandler), Stdout: io.Discard, Started: time.Now(),
 		Registerer: prometheus.WrapRegistererWith(prometheus.Labels{"pipeline": m.name}, p.registry), Pages: p.pages,
 		Shard: m.shard,
@@ -117,10 +117,9 @@ func (p *process) run(t *testing.T, m *member) *running {
 func (r *running) end(t *testing.T) error {
 	t.Helper()
 	stopped := <-r.ended
-	closer := stopped.Deadline.Closer()
-	r.Close(closer)
-	if left := append(stopped.Left, closer.Left...); len(left) > 0 {
-		t.Errorf("%q were abandoned", left)
+	r.Close(stopped)
+	if len(stopped.Left) > 0 {
+		t.Errorf("%q were abandoned", stopped.Left)
 	}
 	return r.Err()
 }

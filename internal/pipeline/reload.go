@@ -66,14 +66,14 @@ func (p *Pipeline) Reload(ctx context.Context, config *configs.Config) (changes 
 	defer p.reloading.Unlock()
 	current := p.current.Load()
 	next, failed := p.build(ctx, config, current)
-	if err = failed.Join(); err == nil {
+	if err = errors.Join(failed...); err == nil {
 		err = p.change(ctx, func(l lifetimes) (err error) {
 			changes, err = p.replace(l, current, next)
 			return err
 		})
 	}
 	if err != nil {
-		next.without(current).close()
+		closeClients(next.without(current))
 	}
 	return changes, err
 }
@@ -85,7 +85,7 @@ func (p *Pipeline) replace(l lifetimes, current, next *runtime) ([]string, error
 	// A removed sink holds the journal until it has stopped: events trimmed before
 	// would be skipped silently.
 	both := slices.Clone(config.Sinks)
-	for _, s := range removed.sinks {
+	for _, s := range current.sinks {
 		if !configures(config, s.config.Name) {
 			both = append(both, s.config)
 		}
@@ -98,11 +98,11 @@ func (p *Pipeline) replace(l lifetimes, current, next *runtime) ([]string, error
 	// From here on nothing fails, except that the pipeline itself stops. Removed parts
 	// stop before added ones start, so that no two read one stream or deliver to one
 	// sink.
-	stopping, beatsDiffer := removed.names(), config.Events != current.config.Events
+	stopping, beatsDiffer := names(removed), config.Events != current.config.Events
 	if beatsDiffer {
 		stopping = append(stopping, heartbeatPart)
 	}
-	left := stopParts(ctx, p.parts.of(stopping...), Within(time.Duration(current.config.ShutdownTimeout)))
+	left := stopParts(ctx, p.parts.of(stopping...), NewStop(time.Duration(current.config.ShutdownTimeout)))
 	if ctx.Err() != nil {
 		return nil, errStopping
 	}
@@ -121,16 +121,18 @@ func (p *Pipeline) replace(l lifetimes, current, next *runtime) ([]string, error
 		}
 	}
 	p.store.SetLimits(limits(config))
-	for _, s := range added.sinks {
-		s.attach(p.store, stats.Sinks[s.config.Name])
+	for _, s := range next.sinks {
+		if s.runner == nil {
+			s.attach(p.store, stats.Sinks[s.config.Name])
+		}
 	}
 	p.current.Store(next) // intakes and sinks use its acceptor
-	added.start(l, &p.parts)
+	start(added, l, &p.parts)
 	if beatsDiffer {
 		p.startHeartbeat(ctx, time.Duration(config.Events.Heartbeat))
 	}
 	p.metrics.forget(current, next)
-	removed.close()
+	closeClients(removed)
 	for _, name := range partNames(left) {
 		changes = append(changes, name+": the previous one has not stopped within shutdown_timeout")
 	}
@@ -159,24 +161,16 @@ func (r *runtime) changes(next *runtime) []string {
 			lines = append(lines, key.name+": changed")
 		}
 	}
-	lines = append(lines, changedParts(r.appliances, next.appliances)...)
-	lines = append(lines, changedParts(r.intakes, next.intakes)...)
-	return append(lines, changedParts(r.sinks, next.sinks)...)
-}
-
-// changedParts returns a line for each part that was added, changed or removed.
-func changedParts[P part](current, next []P) (lines []string) {
-	was, is := names(current), names(next)
-	for _, name := range names(without(next, current)) {
+	for _, p := range next.without(r) {
 		change := "added"
-		if slices.Contains(was, name) {
+		if r.part(p.name()) != nil {
 			change = "changed"
 		}
-		lines = append(lines, name+": "+change)
+		lines = append(lines, p.name()+": "+change)
 	}
-	for _, name := range was {
-		if !slices.Contains(is, name) {
-			lines = append(lines, name+": removed")
+	for _, p := range r.parts() {
+		if next.part(p.name()) == nil {
+			lines = append(lines, p.name()+": removed")
 		}
 	}
 	return lines

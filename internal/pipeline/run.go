@@ -8,13 +8,6 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-// Stopped describes how Run stopped the parts.
-type Stopped struct {
-	Timeout  time.Duration // shutdown_timeout
-	Deadline Deadline
-	Left     []string // names of the parts that were abandoned
-}
-
 // Run runs the parts until ctx is cancelled or the state becomes unusable, then stops
 // them within shutdown_timeout: first the sources, then the sinks, each of which may
 // finish its batch in flight. At the end of shutdown_timeout remaining work is cut
@@ -22,12 +15,12 @@ type Stopped struct {
 // becomes unusable, most likely because another process owns it now, work is cut short at
 // once, also while the parts are being stopped. Once all parts are started, Run calls
 // running with the number of streams that are polled and of sinks, as attributes for the log.
-func (p *Pipeline) Run(ctx context.Context, running func(attributes ...any)) Stopped {
+func (p *Pipeline) Run(ctx context.Context, running func(attributes ...any)) *Stop {
 	ctx, unwatch := p.untilStateFails(ctx)
 	defer unwatch()
 	l := lifetimes{sources: ctx, sinks: context.WithoutCancel(ctx)}
 	all := p.current.Load()
-	all.start(l, &p.parts)
+	start(all.parts(), l, &p.parts)
 	p.startHeartbeat(ctx, time.Duration(all.config.Events.Heartbeat))
 	p.parts.start(ctx, "the monitor of the journal", sourcePhase, prompt(p.watchSpace), prompt(p.keepHistory))
 	if p.shard != nil && p.shard.Snapshots != nil {
@@ -46,12 +39,12 @@ func (p *Pipeline) Run(ctx context.Context, running func(attributes ...any)) Sto
 	if p.shard != nil && p.Err() != nil {
 		timeout = 0
 	}
-	s := Stopped{Timeout: timeout, Deadline: Within(timeout)}
+	s := NewStop(timeout)
 	p.log.Info("stopping; batches in flight are finished first", "shutdown_timeout", timeout)
-	if !p.awaitChange(s.Deadline.half()) {
+	if !p.awaitChange(s.half()) {
 		s.Left = append(s.Left, "a reload or another change of the parts")
 	}
-	s.Left = append(s.Left, partNames(stopParts(context.WithoutCancel(ctx), p.parts.all(), s.Deadline))...)
+	s.Left = append(s.Left, partNames(stopParts(context.WithoutCancel(ctx), p.parts.all(), s))...)
 	return s
 }
 

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"os"
 	"reflect"
@@ -35,117 +34,104 @@ func (e *PartError) Error() string { return e.Part + ": " + e.Err.Error() }
 // Unwrap returns Err.
 func (e *PartError) Unwrap() error { return e.Err }
 
-// PartErrors collects the errors of all parts. At a start they are joined into one
-// error.
-type PartErrors []*PartError
-
-func (p *PartErrors) add(part string, err error) {
-	if err != nil {
-		*p = append(*p, &PartError{part, err})
-	}
-}
-
-// Join returns all errors as one, or nil if there are none.
-func (p PartErrors) Join() error {
-	var all []error
-	for _, err := range p {
-		all = append(all, err)
-	}
-	return errors.Join(all...)
-}
-
 // build makes the parts of a configuration, except those in current that would be the
-// same: these are kept. New parts are not started. It also returns the errors of the
-// parts that cannot be made; the runtime lacks those.
-func (p *Pipeline) build(ctx context.Context, config *configs.Config, current *runtime) (*runtime, PartErrors) {
+// same: these are kept. New parts are not started. It also returns a *PartError for each part that
+// cannot be made; the runtime lacks those.
+func (p *Pipeline) build(ctx context.Context, config *configs.Config, current *runtime) (*runtime, []error) {
 	next := &runtime{config: config}
-	var failed PartErrors
+	var failed []error
+	made := func(part string, err error) bool {
+		if err != nil {
+			failed = append(failed, &PartError{part, err})
+		}
+		return err == nil
+	}
 	for _, a := range config.Appliances {
 		part, err := p.buildAppliance(ctx, a, config, current.appliance(a.Name))
-		failed.add("appliance "+a.Name, err)
-		if err == nil {
+		if made("appliance "+a.Name, err) {
 			next.appliances = append(next.appliances, part)
 		}
 	}
 	for _, s := range config.Sinks {
 		part, err := p.buildSink(s, current.sink(s.Name))
-		failed.add("sink "+s.Name, err)
-		if err == nil {
+		if made("sink "+s.Name, err) {
 			next.sinks = append(next.sinks, part)
 		}
 	}
-	next.intakes = p.buildIntakes(config, current, &failed)
+	next.intakes = p.buildIntakes(config, current, made)
 	var err error
 	next.tickets, err = p.buildTickets(config)
-	failed.add("tickets", err)
+	made("tickets", err)
 	return next, failed
 }
 
 // part is a component of a pipeline that is started and stopped on its own.
 type part interface {
-	comparable
 	name() string // for log and error messages, such as "sink lake"
 	start(l lifetimes, ps *partSet)
 }
 
-// find returns the part with a name, or nil.
-func find[P part](parts []P, name string) (none P) {
-	for _, p := range parts {
-		if p.name() == name {
-			return p
-		}
+// parts returns all parts, in the order in which their changes are reported. They are started in
+// the opposite one. Every sink must have a runner then; see attach.
+func (r *runtime) parts() (all []part) {
+	for _, p := range r.appliances {
+		all = append(all, p)
 	}
-	return none
+	for _, p := range r.intakes {
+		all = append(all, p)
+	}
+	for _, p := range r.sinks {
+		all = append(all, p)
+	}
+	return all
 }
 
-func (r *runtime) appliance(name string) *appliancePart { return find(r.appliances, "appliance "+name) }
-
-func (r *runtime) sink(name string) *sinkPart { return find(r.sinks, "sink "+name) }
-
-// start starts all parts. Every sink must have a runner; see attach.
-func (r *runtime) start(l lifetimes, ps *partSet) {
-	startAll(r.sinks, l, ps)
-	startAll(r.appliances, l, ps)
-	startAll(r.intakes, l, ps)
-}
-
-func startAll[P part](parts []P, l lifetimes, ps *partSet) {
-	for _, p := range parts {
+func start(all []part, l lifetimes, ps *partSet) {
+	for _, p := range slices.Backward(all) {
 		p.start(l, ps)
 	}
 }
 
-// close closes the connections to appliances.
-func (r *runtime) close() {
-	for _, a := range r.appliances {
-		a.client.Close()
+// closeClients closes the connections to appliances.
+func closeClients(all []part) {
+	for _, p := range all {
+		if a, ok := p.(*appliancePart); ok {
+			a.client.Close()
+		}
 	}
+}
+
+// part returns the part with a name, or nil.
+func (r *runtime) part(name string) part {
+	for _, p := range r.parts() {
+		if p.name() == name {
+			return p
+		}
+	}
+	return nil
+}
+
+func (r *runtime) appliance(name string) *appliancePart {
+	p, _ := r.part("appliance " + name).(*appliancePart)
+	return p
+}
+
+func (r *runtime) sink(name string) *sinkPart {
+	p, _ := r.part("sink " + name).(*sinkPart)
+	return p
 }
 
 // without returns the parts of r that other does not have.
-func (r *runtime) without(other *runtime) *runtime {
-	return &runtime{
-		appliances: without(r.appliances, other.appliances),
-		sinks:      without(r.sinks, other.sinks),
-		intakes:    without(r.intakes, other.intakes),
+func (r *runtime) without(other *runtime) []part {
+	others := other.parts()
+	return slices.DeleteFunc(r.parts(), func(p part) bool { return slices.Contains(others, p) })
+}
+
+func names(all []part) (names []string) {
+	for _, p := range all {
+		names = append(names, p.name())
 	}
-}
-
-func without[P part](parts, others []P) []P {
-	return slices.DeleteFunc(slices.Clone(parts), func(p P) bool { return slices.Contains(others, p) })
-}
-
-// names returns the names of all parts.
-func (r *runtime) names() []string {
-	return slices.Concat(names(r.intakes), names(r.appliances), names(r.sinks))
-}
-
-func names[P part](parts []P) []string {
-	var all []string
-	for _, p := range parts {
-		all = append(all, p.name())
-	}
-	return all
+	return names
 }
 
 // fingerprint identifies everything a part is made from: parts with equal fingerprints

@@ -23,28 +23,42 @@ const (
 // process should then exit.
 func StopLimit(timeout time.Duration) time.Duration { return timeout + grace }
 
-// Deadline is the period in which a stop must finish. All times of a stop derive from
-// it: its beginning, when sources are stopped; half, when sinks are; End, when work in
-// progress is cut short; and the grace after it.
-type Deadline struct {
+// Stop is a stop within a deadline. All its times derive from its beginning, when sources are
+// stopped: half, when sinks are; end, when work in progress is cut short; and the grace after it.
+type Stop struct {
+	Timeout time.Duration
+	Left    []string // names of what was abandoned
+	Err     error    // the joined errors of closing
+
 	begun time.Time
-	End   time.Time
 }
 
-// Within returns the deadline of a stop that begins now.
-func Within(timeout time.Duration) Deadline {
-	now := time.Now()
-	return Deadline{begun: now, End: now.Add(timeout)}
-}
+// NewStop returns a stop that begins now.
+func NewStop(timeout time.Duration) *Stop { return &Stop{Timeout: timeout, begun: time.Now()} }
 
 // half returns the time at which the delivery phase begins, even if the source phase
 // has not ended.
-func (d Deadline) half() time.Time { return d.begun.Add(d.End.Sub(d.begun) / 2) }
+func (s *Stop) half() time.Time { return s.begun.Add(s.Timeout / 2) }
+
+func (s *Stop) end() time.Time { return s.begun.Add(s.Timeout) }
+
+// Close closes the named item by calling f, and abandons it if that takes until shortly after the
+// end, so that the process can exit.
+func (s *Stop) Close(name string, f func() error) {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case failed := <-done:
+		s.Err = errors.Join(s.Err, failed)
+	case <-time.After(time.Until(s.end().Add(windDown + closing))):
+		s.Left = append(s.Left, name)
+	}
+}
 
 // stopParts stops parts phase by phase. Work in progress at the deadline is cut short. It
 // returns the parts that have not ended windDown later; they are abandoned. If ctx is
 // done it returns early, with the parts that still run.
-func stopParts(ctx context.Context, all []*runningPart, d Deadline) []*runningPart {
+func stopParts(ctx context.Context, all []*runningPart, s *Stop) []*runningPart {
 	each := func(at phase, do func(*runningPart)) {
 		for _, p := range all {
 			if p.phase == at {
@@ -53,16 +67,16 @@ func stopParts(ctx context.Context, all []*runningPart, d Deadline) []*runningPa
 		}
 	}
 	each(sourcePhase, func(p *runningPart) { p.stop() })
-	awaitParts(ctx, slices.DeleteFunc(slices.Clone(all), func(p *runningPart) bool { return p.phase != sourcePhase }), d.half())
+	awaitParts(ctx, slices.DeleteFunc(slices.Clone(all), func(p *runningPart) bool { return p.phase != sourcePhase }), s.half())
 	each(deliveryPhase, func(p *runningPart) { p.stop() })
-	left := awaitParts(ctx, all, d.End)
+	left := awaitParts(ctx, all, s.end())
 	if ctx.Err() != nil {
 		return left
 	}
 	for _, p := range left {
 		p.cut()
 	}
-	return awaitParts(ctx, left, d.End.Add(windDown))
+	return awaitParts(ctx, left, s.end().Add(windDown))
 }
 
 // awaitParts waits until all parts have ended, until the given time, or until ctx is done.
@@ -97,30 +111,4 @@ func partNames(all []*runningPart) []string {
 	}
 	slices.Sort(found)
 	return slices.Compact(found)
-}
-
-// Closer closes one item after another, after a stop. It abandons those that do not
-// close in time, so that the process can exit.
-type Closer struct {
-	Left []string // names of the items that were abandoned
-	Err  error    // the joined errors of the others
-
-	until time.Time
-}
-
-// Closer returns a Closer that is patient until shortly after the deadline.
-func (d Deadline) Closer() *Closer { return &Closer{until: d.End.Add(windDown + closing)} }
-
-// Close closes the named item by calling f.
-func (c *Closer) Close(name string, f func() error) {
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	timer := time.NewTimer(time.Until(c.until))
-	defer timer.Stop()
-	select {
-	case failed := <-done:
-		c.Err = errors.Join(c.Err, failed)
-	case <-timer.C:
-		c.Left = append(c.Left, name)
-	}
 }

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-func TestCloser(t *testing.T) {
+func TestClose(t *testing.T) {
 	const timeout = 20 * time.Second
 	t.Run("items are closed one after another, and their errors are joined", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var closed []string
 			first, last := errors.New("first"), errors.New("last")
-			c := Within(timeout).Closer()
+			c := NewStop(timeout)
 			for _, item := range []struct {
 				name string
 				err  error
@@ -38,7 +38,7 @@ func TestCloser(t *testing.T) {
 			release := make(chan struct{})
 			defer close(release)
 			begun := time.Now()
-			c := Within(timeout).Closer()
+			c := NewStop(timeout)
 			c.Close("the state", func() error {
 				<-release
 				return nil

@@ -88,7 +88,7 @@ func (u *upgradable) run(do func(*pipeline.Pipeline)) {
 	if err := p.Open(u.Context(), u.config); err != nil {
 		u.Fatal(err)
 	}
-	r := &running{Pipeline: p, ended: make(chan pipeline.Stopped, 1)}
+	r := &running{Pipeline: p, ended: make(chan *pipeline.Stop, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { r.ended <- p.Run(ctx, func(...any) {}) }()
 	do(p)

@@ -30,7 +30,8 @@ func CheckSettings(ctx context.Context, config *configs.Config, version string) 
 func checkParts(ctx context.Context, config *configs.Config, version string) []finding.Finding {
 	found := checkAdmin(ctx, config)
 	for _, err := range bridge.Try(ctx, config, version) {
-		found = append(found, finding.Of(err.Part, unusable(err.Err))...)
+		part, _ := errors.AsType[*pipeline.PartError](err)
+		found = append(found, finding.Of(part.Part, unusable(part.Err))...)
 	}
 	return found
 }
