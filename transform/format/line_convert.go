@@ -18,7 +18,7 @@ var (
 		if !ok || len(content) == 0 {
 			return dst, none
 		}
-		if content[0] == '"' || !isKept(content, printable) {
+		if content[0] == '"' || !isKept(content, isPrintable) {
 			content = appendOneLine(nil, appendText(nil, content))
 		}
 		return appendText(dst, content), whole

@@ -371,30 +371,6 @@ func TestALineShowsThatItsEventWasRedeliveredOrChanged(t *testing.T) {
 	}
 }
 
-func TestNamesOfOneEventAreNotKeptForEver(t *testing.T) {
-	c, err := New(CEF, Options{Version: "1.2.3"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	encode := func(count, length int) {
-		var data strings.Builder
-		for i := range count {
-			fmt.Fprintf(&data, `,"%0*d":%d`, length, i, i)
-		}
-		c.Encode(event(t, "detections", `{"detection":{"id":1`+data.String()+`}}`))
-	}
-	encode(2*maxKeys, 10)
-	encode(20, 1000)
-	if n := len(c.s.keys); n > maxKeys+1 {
-		t.Errorf("%d keys are kept", n)
-	}
-	for path := range c.s.keys {
-		if len(path) > maxPath {
-			t.Fatalf("a path of %d bytes is kept", len(path))
-		}
-	}
-}
-
 func TestALeftoverThatCouldBeTakenForJSONIsQuoted(t *testing.T) {
 	e := event(t, "detections", `{"detection":{"a":"plain = text","b":"\"quoted\"","c":"{1}","d":" space","e":"[x","f":true,"g":1.50}}`)
 	for _, format := range lineCases {

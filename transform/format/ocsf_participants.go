@@ -9,16 +9,36 @@ import (
 	"ndrbridge/transform"
 )
 
-// participant is a participant of a detection, as JSON values.
+// participant is a participant of a detection, as JSON values; one that is no object has
+// only itself.
 type participant struct {
+	json                         []byte
 	id, role, endpoint, external []byte
 	object, kind, value, host    []byte // the object that it is
 	user, usernames              []byte
 }
 
+func (p *participant) isObject() bool { return p.json[0] == '{' }
+
+// participants yields the participants of an array that are not null, by their indexes.
+func participants(array []byte) iter.Seq2[int, *participant] {
+	return func(yield func(int, *participant) bool) {
+		i := 0
+		for element := range elements(array) {
+			if string(element) == "null" {
+				continue
+			}
+			if !yield(i, parseParticipant(element)) {
+				return
+			}
+			i++
+		}
+	}
+}
+
 // parseParticipant returns the values of a participant; those that are null are nil.
-func parseParticipant(object []byte) participant {
-	var p participant
+func parseParticipant(object []byte) *participant {
+	p := &participant{json: object}
 	for name, value := range jsonscan.Members(object) {
 		if string(value) == "null" {
 			continue
@@ -49,68 +69,6 @@ func parseParticipant(object []byte) participant {
 	return p
 }
 
-// participantReader converts the participants of one detection to several fields. It keeps
-// the first ones from the first of these, which is evidences, to the last, resources.
-type participantReader struct {
-	json     []byte
-	elements []participantElement // the first ones
-	other    participantElement   // one of the others
-}
-
-// participantElement is an element of the array that is not null.
-type participantElement struct {
-	json []byte
-	participant
-}
-
-// read yields the elements of an array. An element is valid until the next one.
-func (r *participantReader) read(value []byte) iter.Seq2[int, *participantElement] {
-	return func(yield func(int, *participantElement) bool) {
-		if !bytes.Equal(value, r.json) {
-			r.json, r.elements = value, r.elements[:0]
-		}
-		i := 0
-		for element := range elements(value) {
-			if string(element) == "null" {
-				continue
-			}
-			if i == len(r.elements) && i < maxKeptParticipants {
-				r.elements = append(r.elements, newParticipantElement(element))
-			}
-			e := &r.other
-			if i < len(r.elements) {
-				e = &r.elements[i]
-			} else {
-				*e = newParticipantElement(element)
-			}
-			if !yield(i, e) {
-				return
-			}
-			i++
-		}
-	}
-}
-
-func newParticipantElement(element []byte) participantElement {
-	e := participantElement{json: element}
-	if element[0] == '{' {
-		e.participant = parseParticipant(element)
-	}
-	return e
-}
-
-// release drops the elements, and with them the event.
-func (r *participantReader) release() {
-	clear(r.elements)
-	r.json, r.elements, r.other = nil, r.elements[:0], participantElement{}
-}
-
-// maxKeptParticipants is how many participants a reader keeps: each takes more memory than
-// its JSON may.
-const maxKeptParticipants = 64
-
-func (e *participantElement) isObject() bool { return e.json[0] == '{' }
-
 // side returns the field of an evidence that has the participant.
 func (p *participant) side() string {
 	switch string(p.role) {
@@ -136,34 +94,31 @@ var oneAddress = firstOf(address)
 // evidences converts an array of participants, a client's port and a server's port: each
 // participant with its endpoint, and as it is. Ports that belong to none of them are in an
 // element of their own.
-func (r *participantReader) evidences() conversion {
-	return func(dst, value []byte) ([]byte, fit) {
-		values := elementsOf(value) // participants, the ports
-		start := len(dst)
-		dst = append(dst, '[')
-		var placed [2]bool
-		if values[0] != nil {
-			r.release() // those of another document
-			for _, e := range r.read(values[0]) {
-				dst = append(transform.AppendComma(dst), '{')
-				if e.isObject() {
-					dst = appendEvidence(dst, &e.participant, values[1:3], &placed)
-				}
-				dst, _ = appendField(dst, "data", raw, e.json)
-				dst = append(dst, '}')
+func evidences(dst, value []byte) ([]byte, fit) {
+	values := elementsOf(value) // participants, the ports
+	start := len(dst)
+	dst = append(dst, '[')
+	var placed [2]bool
+	if values[0] != nil {
+		for _, p := range participants(values[0]) {
+			dst = append(transform.AppendComma(dst), '{')
+			if p.isObject() {
+				dst = appendEvidence(dst, p, values[1:3], &placed)
 			}
+			dst, _ = appendField(dst, "data", raw, p.json)
+			dst = append(dst, '}')
 		}
-		if values[1] != nil && !placed[0] || values[2] != nil && !placed[1] {
-			dst = append(transform.AppendComma(dst), `{"name":"ports","data":{`...)
-			dst, _ = appendField(dst, "client_port", raw, values[1])
-			dst, _ = appendField(dst, "server_port", raw, values[2])
-			dst = append(dst, `}}`...)
-		}
-		if len(dst) == start+1 {
-			return dst, none
-		}
-		return append(dst, ']'), whole
 	}
+	if values[1] != nil && !placed[0] || values[2] != nil && !placed[1] {
+		dst = append(transform.AppendComma(dst), `{"name":"ports","data":{`...)
+		dst, _ = appendField(dst, "client_port", raw, values[1])
+		dst, _ = appendField(dst, "server_port", raw, values[2])
+		dst = append(dst, `}}`...)
+	}
+	if len(dst) == start+1 {
+		return dst, none
+	}
+	return append(dst, ']'), whole
 }
 
 // appendEvidence appends the members of a participant's evidence but data.
@@ -199,69 +154,64 @@ func appendEvidence(dst []byte, p *participant, ports [][]byte, placed *[2]bool)
 }
 
 // resources converts participants: what they are in an inventory.
-func (r *participantReader) resources() conversion {
-	return func(dst, value []byte) ([]byte, fit) {
-		defer r.release()
-		start := len(dst)
-		dst = append(dst, '[')
-		for _, p := range r.read(value) {
-			if !p.isObject() {
-				continue
-			}
-			object := len(dst)
-			dst = append(transform.AppendComma(dst), '{')
-			empty := len(dst)
-			dst, _ = appendField(dst, "uid", text, p.object)
-			var name fit
-			if dst, name = appendField(dst, "name", text, p.host); name == none {
-				dst, _ = appendField(dst, "name", oneAddress, p.value)
-			}
-			if len(dst) == empty {
-				dst = dst[:object]
-				continue
-			}
-			dst, _ = appendField(dst, "hostname", text, p.host)
-			dst, _ = appendField(dst, "ip", oneAddress, p.value)
-			dst, _ = appendField(dst, "type", text, p.kind)
-			dst = appendInner(dst, "owner", func(dst []byte) []byte {
-				dst, _ = appendField(dst, "name", text, p.user)
-				return dst
-			})
-			dst, _ = appendField(dst, "role_id", resourceRoleID, p.role)
-			dst, _ = appendField(dst, "role", resourceRoleName, p.role)
-			dst = append(dst, '}')
+func resources(dst, value []byte) ([]byte, fit) {
+	start := len(dst)
+	dst = append(dst, '[')
+	for _, p := range participants(value) {
+		if !p.isObject() {
+			continue
 		}
-		if len(dst) == start+1 {
-			return dst, none
+		object := len(dst)
+		dst = append(transform.AppendComma(dst), '{')
+		empty := len(dst)
+		dst, _ = appendField(dst, "uid", text, p.object)
+		var name fit
+		if dst, name = appendField(dst, "name", text, p.host); name == none {
+			dst, _ = appendField(dst, "name", oneAddress, p.value)
 		}
-		return append(dst, ']'), part
+		if len(dst) == empty {
+			dst = dst[:object]
+			continue
+		}
+		dst, _ = appendField(dst, "hostname", text, p.host)
+		dst, _ = appendField(dst, "ip", oneAddress, p.value)
+		dst, _ = appendField(dst, "type", text, p.kind)
+		dst = appendInner(dst, "owner", func(dst []byte) []byte {
+			dst, _ = appendField(dst, "name", text, p.user)
+			return dst
+		})
+		dst, _ = appendField(dst, "role_id", resourceRoleID, p.role)
+		dst, _ = appendField(dst, "role", resourceRoleName, p.role)
+		dst = append(dst, '}')
 	}
+	if len(dst) == start+1 {
+		return dst, none
+	}
+	return append(dst, ']'), part
 }
 
 // observables converts participants: the addresses and names that one searches for.
-func (r *participantReader) observables() conversion {
-	return func(dst, value []byte) ([]byte, fit) {
-		start := len(dst)
-		dst = append(dst, '[')
-		for i, p := range r.read(value) {
-			if !p.isObject() {
-				continue
-			}
-			side := p.side()
-			dst = appendObservable(dst, start, i, side, "ip", 2, "IP Address", oneAddress, p.value)
-			dst = appendObservable(dst, start, i, side, "hostname", 1, "Hostname", text, p.host)
-			dst = appendObservable(dst, start, i, "user", "name", 4, "User Name", text, p.user)
-			if p.usernames != nil && string(p.usernames) != "null" {
-				for name := range elements(p.usernames) {
-					dst = appendObservable(dst, start, i, "data", "usernames", 4, "User Name", text, name)
-				}
+func observables(dst, value []byte) ([]byte, fit) {
+	start := len(dst)
+	dst = append(dst, '[')
+	for i, p := range participants(value) {
+		if !p.isObject() {
+			continue
+		}
+		side := p.side()
+		dst = appendObservable(dst, start, i, side, "ip", 2, "IP Address", oneAddress, p.value)
+		dst = appendObservable(dst, start, i, side, "hostname", 1, "Hostname", text, p.host)
+		dst = appendObservable(dst, start, i, "user", "name", 4, "User Name", text, p.user)
+		if p.usernames != nil && string(p.usernames) != "null" {
+			for name := range elements(p.usernames) {
+				dst = appendObservable(dst, start, i, "data", "usernames", 4, "User Name", text, name)
 			}
 		}
-		if len(dst) == start+1 {
-			return dst, none
-		}
-		return append(dst, ']'), part
 	}
+	if len(dst) == start+1 {
+		return dst, none
+	}
+	return append(dst, ']'), part
 }
 
 // appendObservable appends an observable to the array that begins at first, unless it is

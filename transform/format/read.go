@@ -179,10 +179,8 @@ var combinators = map[string]func(conversion) conversion{
 	"id": func(c conversion) conversion { return memberOf("id", c) },
 }
 
-// newConversions returns the conversions that tables can name. Those of participants share
-// what they read.
+// newConversions returns the conversions that tables can name besides the pickers.
 func newConversions() map[string]conversion {
-	participants := new(participantReader)
 	return map[string]conversion{
 		"text": text, "exactText": exactText, "integer": integer, "integer32": integer32, "count": count, "port": port,
 		"float": float, "float32Number": float32Number, "rounded": rounded, "sum": sum, "boolean": boolean,
@@ -194,7 +192,7 @@ func newConversions() map[string]conversion {
 		"detectionCategory": detectionCategory, "ruleCategory": ruleCategory, "killChain": killChain, "attacks": attacks,
 		"attackFramework": attackFramework, "attackTactics": attackTactics, "attackTechniques": attackTechniques,
 		"portOfEndpoint": portOfEndpoint, "tickets": tickets, "deviceEnrichments": deviceEnrichments,
-		"evidences": participants.evidences(), "observables": participants.observables(), "resources": participants.resources(),
+		"evidences": evidences, "observables": observables, "resources": resources,
 
 		"iamType":           iamType,
 		"configurationType": configurationType, "ownAction": ownAction,

@@ -23,8 +23,7 @@ type source struct {
 	elements [][]byte       // of an array, see arrayReader
 	names    map[string]int // of the leftovers, with the last number of each, see unusedName
 
-	text []byte            // buffer of lineFormat
-	keys map[string]string // by path, see ownKey
+	text []byte // buffer of lineFormat
 }
 
 // member is a value of the data and its path.
@@ -35,11 +34,9 @@ type member struct {
 
 // isLarge reports whether the slices and maps take much memory.
 func (s *source) isLarge() bool {
-	return cap(s.rest)+cap(s.elements) > maxKeptValues || len(s.names) > maxKeys
+	const most = 10_000
+	return cap(s.rest)+cap(s.elements) > most || len(s.names) > most
 }
-
-// maxKeptValues is how many values are kept for the next event.
-const maxKeptValues = 10_000
 
 // attributes are the sources that are computed from an event's attributes. Each appends
 // a JSON value, or nothing if it is absent.
