@@ -162,6 +162,10 @@ func setVariable(v reflect.Value, text string) error {
 	case shapeOf(v.Type()) == shapeTexts:
 		v.Set(reflect.ValueOf(splitList(text)))
 		return nil
+	case v.Type() == reflect.TypeFor[map[string]string]():
+		table, err := parsePairs(text, "key: value", func(value string) string { return value })
+		v.Set(reflect.ValueOf(table))
+		return err
 	case v.Kind() == reflect.Bool:
 		if truth, err := strconv.ParseBool(text); err == nil { // 1 and T are true too
 			v.SetBool(truth)

@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"encoding"
 	"reflect"
 	"slices"
 	"strings"
@@ -187,7 +186,7 @@ func TestEveryKeyHasItsVariable(t *testing.T) {
 		case shapeSecrets:
 			want.Set(reflect.ValueOf(Secrets{NewSecret(text)}))
 		case shapeMap:
-			if err := want.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)); err != nil {
+			if err := setVariable(want, text); err != nil {
 				t.Fatal(err)
 			}
 		case shapeSecret:

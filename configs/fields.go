@@ -87,7 +87,7 @@ const (
 	shapeSecret               // two keys
 	shapeSecrets              // Secrets
 	shapeTexts                // a list of strings
-	shapeMap                  // Headers or Table
+	shapeMap                  // Headers, or texts by name
 	shapeBlock                // a struct; this and the following contain keys
 	shapeOption               // a pointer to a struct, nil if its key is absent
 	shapeBlocks               // a list of structs

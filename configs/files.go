@@ -8,12 +8,9 @@ import (
 	"ndrbridge/internal/redact"
 )
 
-// Files returns the paths of the files that s reads, including those with secrets, sorted
-// and without duplicates.
-func (s Sink) Files() []string { return filesIn(s) }
-
-// filesIn returns the paths of the files that a block reads; see Sink.Files.
-func filesIn(block any) []string {
+// FilesIn returns the paths of the files that a block, such as a Sink, reads, including those with
+// secrets, sorted and without duplicates.
+func FilesIn(block any) []string {
 	var files []string
 	eachFile("", reflect.ValueOf(block), func(_, file string) { files = append(files, file) })
 	slices.Sort(files)
@@ -24,9 +21,9 @@ func filesIn(block any) []string {
 // so that a reload is needed when their content changes: those of sinks and tickets, and
 // the certificate authorities of appliances. They are sorted and without duplicates.
 func (c *Config) ReloadedFiles() []string {
-	files := filesIn(c.Tickets)
+	files := FilesIn(c.Tickets)
 	for _, s := range c.Sinks {
-		files = append(files, s.Files()...)
+		files = append(files, FilesIn(s)...)
 	}
 	for _, a := range c.Appliances {
 		if a.TLS.CAFile != "" {

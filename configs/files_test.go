@@ -20,7 +20,7 @@ func TestFilesOfASink(t *testing.T) {
 		{"a secret without a file", Sink{Webhook: &Webhook{Auth: WebhookAuth{Bearer: NewSecret("sesame")}}}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := test.sink.Files(); !slices.Equal(got, test.want) {
+			if got := FilesIn(test.sink); !slices.Equal(got, test.want) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})

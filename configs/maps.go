@@ -52,12 +52,3 @@ func (c checks) headers(path string, headers Headers) {
 		before[canonical] = true
 	}
 }
-
-// Table maps values of another system to values of the bridge, or the other way round.
-type Table map[string]string
-
-// UnmarshalText parses pairs "theirs: ours"; see parsePairs.
-func (t *Table) UnmarshalText(text []byte) (err error) {
-	*t, err = parsePairs(string(text), "key: value", func(ours string) string { return ours })
-	return err
-}

@@ -94,7 +94,7 @@ func printValue(value reflect.Value) (*yaml.Node, error) {
 	switch value := value.Interface().(type) {
 	case Headers:
 		return printMap(value, shownHeader), nil
-	case Table:
+	case map[string]string:
 		return printMap(value, func(_, ours string) string { return ours }), nil
 	case RecordFilter:
 		return value.node()

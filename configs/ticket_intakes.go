@@ -43,9 +43,6 @@ func (n NATSIntake) Connection() NATS {
 	return NATS{URL: n.URL, NATSLogin: n.NATSLogin}
 }
 
-// Files returns the paths of the files that n names; see Sink.Files.
-func (n NATSIntake) Files() []string { return filesIn(n) }
-
 // KafkaIntake configures a topic from which ticket commands are received as JSON. An
 // offset is committed when its commands are stored.
 //
@@ -70,9 +67,6 @@ type KafkaIntake struct {
 func (k KafkaIntake) Connection() Kafka {
 	return Kafka{Brokers: k.Brokers, TLS: k.TLS, SASL: k.SASL}
 }
-
-// Files returns the paths of the files that k names; see Sink.Files.
-func (k KafkaIntake) Files() []string { return filesIn(k) }
 
 func (n *NATSIntake) check(c checks, path string) {
 	switch {
@@ -156,6 +150,8 @@ type NamedWebhookIntake struct {
 // IntakeMap maps the body of a webhook to a ticket command. A path consists of names and
 // list indexes joined by dots. The default of each key depends on the system and is shown
 // in the example configuration. Tables are merged with the defaults.
+//
+// Its fields are those of webhookintake.Mapping.
 type IntakeMap struct {
 	// Event is the path of the kind of the webhook, such as "issue updated".
 	Event string `yaml:"event"`
@@ -186,13 +182,13 @@ type IntakeMap struct {
 	Status []string `yaml:"status"`
 	// Statuses maps statuses to new, in_progress, closed, acknowledged or ignore; * stands
 	// for any other status. A status that is not mapped is rejected.
-	Statuses Table `yaml:"statuses"`
+	Statuses map[string]string `yaml:"statuses"`
 	// Resolution is the path of the resolution, which is read only if the status is mapped
 	// to closed.
 	Resolution string `yaml:"resolution"`
 	// Resolutions maps resolutions to action_taken, no_action_taken or ignore; * stands for
 	// any other resolution.
-	Resolutions Table `yaml:"resolutions"`
+	Resolutions map[string]string `yaml:"resolutions"`
 }
 
 // Receivers returns the receivers of the webhooks by the last part of their paths. It
@@ -233,7 +229,7 @@ func (w WebhookIntakes) each() []intakeSystem {
 }
 
 func (s intakeSystem) receiver() (*webhookintake.Receiver, error) {
-	o := webhookintake.Options{Accounts: s.Accounts, Mapping: s.mapping.Over(s.Map.mapping())}
+	o := webhookintake.Options{Accounts: s.Accounts, Mapping: s.mapping.Over(webhookintake.Mapping(s.Map))}
 	if s.Secret.IsSet() {
 		o.Verify = &webhookintake.Verification{Method: s.method(), Header: s.Header, Username: s.Username, Secret: s.Secret.Read}
 		if s.Header == "" {
@@ -247,14 +243,6 @@ func (s intakeSystem) receiver() (*webhookintake.Receiver, error) {
 
 func (s intakeSystem) method() webhookintake.Method {
 	return cmp.Or(webhookintake.Method(s.Verify), s.verify)
-}
-
-func (m IntakeMap) mapping() webhookintake.Mapping {
-	return webhookintake.Mapping{
-		Event: m.Event, Events: m.Events, Actor: m.Actor, Changes: m.Changes, KeyHeader: m.KeyHeader, Key: m.Key,
-		TicketID: m.TicketID, Appliance: m.Appliance, DetectionID: m.DetectionID, Assignee: m.Assignee,
-		Status: m.Status, Statuses: m.Statuses, Resolution: m.Resolution, Resolutions: m.Resolutions,
-	}
 }
 
 func (c checks) webhookIntake(path string, s intakeSystem, admin Admin) {

@@ -53,9 +53,9 @@ type TicketOpener struct {
 	// Priorities maps severities (critical, high, medium, low, unknown) to priorities. With
 	// jira they are names, and a severity that is left out gets the project's default. With
 	// servicenow they are urgency and impact, 1 to 3, by default 1, 1, 2, 3, 3.
-	Priorities Table `yaml:"priorities"`
+	Priorities map[string]string `yaml:"priorities"`
 	// Fields are the values of additional columns; servicenow only.
-	Fields Table `yaml:"fields"`
+	Fields map[string]string `yaml:"fields"`
 	// ID is the path of the ticket's id in the response: names and list indexes joined by
 	// dots; required with generic, generic only.
 	ID string `yaml:"id"`

@@ -102,7 +102,7 @@ func TestSignaturesMayHaveSeveralSecrets(t *testing.T) {
 			if want := []string{oldSignSecret, newSignSecret}; err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("got %v, %v", got, err)
 			}
-			if files := s.Files(); !reflect.DeepEqual(files, []string{file}) {
+			if files := FilesIn(s); !reflect.DeepEqual(files, []string{file}) {
 				t.Errorf("the files are %v", files)
 			}
 		})

@@ -59,10 +59,10 @@ func (p *Pipeline) buildIntakes(config *configs.Config, current *runtime, made f
 		}
 	}
 	if n := config.Tickets.NATS; n.URL.Value() != "" {
-		add(NATSIntake, n.Files(), n, func() (ticketIntake, error) { return p.openNATSIntake(n) })
+		add(NATSIntake, configs.FilesIn(n), n, func() (ticketIntake, error) { return p.openNATSIntake(n) })
 	}
 	if k := config.Tickets.Kafka; len(k.Brokers) > 0 {
-		add(KafkaIntake, k.Files(), k, func() (ticketIntake, error) { return p.openKafkaIntake(k) })
+		add(KafkaIntake, configs.FilesIn(k), k, func() (ticketIntake, error) { return p.openKafkaIntake(k) })
 	}
 	return intakes
 }

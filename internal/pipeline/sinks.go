@@ -21,7 +21,7 @@ type sinkPart struct {
 // buildSink returns current if its configuration is unchanged, or a new part that
 // replaces it. A new part has no runner until attach is called.
 func (p *Pipeline) buildSink(s configs.Sink, current *sinkPart) (*sinkPart, error) {
-	fp, err := newFingerprint(s.Files(), s)
+	fp, err := newFingerprint(configs.FilesIn(s), s)
 	if err != nil {
 		return nil, err
 	}

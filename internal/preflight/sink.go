@@ -4,10 +4,11 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"time"
+	"slices"
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/finding"
+	"ndrbridge/internal/fixture"
 	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/kafka"
@@ -17,7 +18,7 @@ import (
 
 // checkSink tries a sink, opened as a runner opens it.
 func checkSink(ctx context.Context, s configs.Sink, config *configs.Config, o Options) []finding.Finding {
-	sure, possible, err := samples(s, config, o.Now())
+	sure, possible, err := samples(s, config)
 	if err != nil {
 		return unusable(err)
 	}
@@ -33,69 +34,51 @@ func checkSink(ctx context.Context, s configs.Sink, config *configs.Config, o Op
 // samples returns one event of each kind that the configuration makes the bridge
 // produce: sure are the ones whose sample the sink sends, possible the others: that match
 // rejects a sample proves little about real events.
-func samples(s configs.Sink, config *configs.Config, now time.Time) (sure, possible []transform.Event, err error) {
+func samples(s configs.Sink, config *configs.Config) (sure, possible []transform.Event, err error) {
 	selection, err := endpoint.Selection(s)
 	if err != nil {
 		return nil, nil, err
 	}
-	all, err := everyKind(config, now)
-	for _, e := range all {
+	for _, spec := range everyKind(config) {
+		e, err := fixture.Event(spec)
+		if err != nil {
+			return nil, nil, err
+		}
 		if verdict, _ := selection.Decide(e); verdict != sinks.VerdictSend {
 			possible = append(possible, e)
 			continue
 		}
 		sure = append(sure, e)
 	}
-	return sure, possible, err
+	return sure, possible, nil
 }
 
-// sampleDetection has the fields that match expressions usually test.
-const sampleDetection = `{"detection":{"id":1,"type":"sample","title":"Sample","categories":["sec","sec.attack"],"risk_score":99,"status":"new","start_time":1,"update_time":1,"mod_time":1},"changes":{"status":{"from":null,"to":"new"}}}`
-
-// everyKind returns a sample event of each kind.
-func everyKind(config *configs.Config, now time.Time) (all []transform.Event, err error) {
-	add := func(e transform.Event, failed error) {
-		if err == nil {
-			err = failed
+// everyKind describes a sample of each kind of event.
+func everyKind(config *configs.Config) (all []fixture.Spec) {
+	of := ""
+	add := func(produced bool, names ...string) {
+		for _, name := range names {
+			if produced {
+				all = append(all, fixture.Spec{Name: name, Appliance: of})
+			}
 		}
-		all = append(all, e)
 	}
 	for _, a := range config.Appliances {
-		encoder := transform.Encoder{Appliance: a.Name}
-		shown := func(path, kind, data string) {
-			add(transform.New(transform.Attributes{
-				ID: "sample", Source: "ndrbridge://" + a.Name + "/" + path, Type: transform.TypePrefix + kind,
-				Subject: "1", Time: now, PartitionKey: "1", Appliance: a.Name, RecordedTime: now, SeverityNumber: 21, SeverityText: "CRITICAL",
-			}, []byte(data)))
-		}
+		of = a.Name
 		if a.Detections.Enabled {
-			shown("detections", "detection.created", sampleDetection)
-			shown("detections", "detection.updated", sampleDetection)
+			urgent := map[string]any{"risk_score": 99}
+			all = append(all, fixture.Spec{Name: "detection.created", Appliance: of, Set: urgent}, fixture.Spec{Name: "detection.updated", Appliance: of, Set: urgent})
 		}
-		if a.Audit.Enabled {
-			shown("auditlog", "audit.logged", `{"audit":{"id":1,"time":1,"occur_time":1,"body":{"operation":"Login","user":"sample"}}}`)
-			add(encoder.AuditGap(transform.AuditGap{Reason: transform.GapPurged}, now))
-		}
+		add(a.Audit.Enabled, "audit.logged", "audit.gap")
 		for _, q := range a.Records {
-			shown("records/"+q.Name, "record.stored", `{"record":{"_id":"1","_type":"~sample","_source":{}}}`)
+			all = append(all, fixture.Spec{Name: "record.stored", Appliance: of, Query: q.Name})
 		}
-		add(encoder.Reachability(transform.Reachability{}, now))
-		add(encoder.Reachability(transform.Reachability{Reachable: true}, now))
-		if config.Tickets.Enabled {
-			add(encoder.TicketApplied(transform.Ticket{}, now))
-			add(encoder.TicketRejected(transform.Ticket{}, now))
-		}
+		add(true, "appliance.unreachable", "appliance.reachable")
+		add(config.Tickets.Enabled, "ticket.applied", "ticket.rejected")
 	}
-	own := transform.Encoder{Appliance: transform.Bridge}
-	if config.Events.Heartbeat > 0 {
-		add(own.Heartbeat("", now, now))
-	}
-	for _, s := range config.Sinks {
-		if s.Lag.Policy == configs.LagSkip {
-			add(own.SinkSkipped(transform.Skipped{Sink: s.Name}, now))
-		}
-	}
-	return all, err
+	add(config.Events.Heartbeat > 0, "heartbeat")
+	add(slices.ContainsFunc(config.Sinks, func(s configs.Sink) bool { return s.Lag.Policy == configs.LagSkip }), "sink.skipped")
+	return all
 }
 
 // checkNATSIntake tries an intake by means of a sink on the same servers that does not

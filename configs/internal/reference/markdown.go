@@ -125,7 +125,7 @@ func paragraph(b *strings.Builder, text string) {
 var kinds = map[string]string{
 	"string": "text", "bool": "boolean", "int": "integer",
 	"float64": "number", "[]string": "texts", "Duration": "duration", "Size": "size", "Start": "start", "URL": "URL",
-	"Secret": "secret", "Secrets": "secrets", "Headers": "map of secrets", "Table": "map",
+	"Secret": "secret", "Secrets": "secrets", "Headers": "map of secrets", "map[string]string": "map",
 	"RecordFilter": "filter",
 }
 

@@ -58,7 +58,7 @@ func (f field) shape() object {
 			"type": orNull("object"), "propertyNames": object{"pattern": configs.Pattern("header")},
 			"additionalProperties": object{"$ref": "#/$defs/text", "writeOnly": true},
 		}
-	case "Table":
+	case "map[string]string":
 		return object{"type": orNull("object"), "additionalProperties": definition("text")}
 	case "RecordFilter":
 		return object{"anyOf": []any{object{"type": "null"}, object{"type": "object", "maxProperties": 0}, definition("filter")}}

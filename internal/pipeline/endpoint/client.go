@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/appliance"
@@ -69,20 +70,13 @@ const wrongClock = 24 * time.Hour
 
 // logClock sets callbacks in o that log anomalies of the appliance's clock.
 func logClock(o *appliance.Options, log *slog.Logger) {
-	const every = 10 * time.Minute
-	var mu sync.Mutex
-	var last time.Time
-	var unlogged int
+	disbelieved := rate.Sometimes{Interval: 10 * time.Minute}
 	o.DateDisbelieved = func(date, expected time.Time) {
-		mu.Lock()
-		defer mu.Unlock()
-		if unlogged++; time.Since(last) < every && !last.IsZero() {
-			return
-		}
-		log.Warn("the Date header of a response contradicts earlier ones and is ignored: "+
-			"check for a proxy with a wrong clock in front of the appliance, and whether its clock was set",
-			"date", date.UTC(), "expected", expected, "answers", unlogged)
-		last, unlogged = time.Now(), 0
+		disbelieved.Do(func() {
+			log.Warn("the Date header of a response contradicts earlier ones and is ignored: "+
+				"check for a proxy with a wrong clock in front of the appliance, and whether its clock was set",
+				"date", date.UTC(), "expected", expected)
+		})
 	}
 	o.ClockSet = func(ahead time.Duration, first bool) {
 		switch {
