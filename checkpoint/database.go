@@ -41,7 +41,6 @@ const syncedCommits = 2
 
 // beforeCommit decides how the next transaction is written.
 func (d *database) beforeCommit() {
-	boltfile.KeepFreelist(d.db)
 	d.db.NoSync = d.copied && d.commits >= syncedCommits
 }
 

@@ -51,7 +51,7 @@ func (d *database) dump(
 	defer os.Remove(file.Name())
 	_ = os.Remove(file.Name()) // if an open file can be removed, a crash leaves nothing behind
 
-	w := bufio.NewWriterSize(dumpWriter{d, contextWriter{ctx, file}}, 256<<10)
+	w := bufio.NewWriterSize(contextWriter{ctx, file}, 256<<10)
 	err = view(ctx, func(tx *bolt.Tx) error {
 		if incomplete(tx) {
 			return damaged(d.path, errIncomplete)
@@ -59,7 +59,7 @@ func (d *database) dump(
 		at = appliedAt(tx)
 		written := gob.NewEncoder(w)
 		b := boltfile.Builder{Scheme: scheme, PieceBytes: pieceBytes}
-		b.Yield = func(record []byte) error { return written.Encode(record) }
+		b.Yield = func(record []byte) error { return cmp.Or(d.checkFree(), written.Encode(record)) }
 		return b.Dump(tx)
 	})
 	if err == nil {
@@ -99,17 +99,4 @@ func (d *database) checkFree() error {
 		return fmt.Errorf("%d MiB are free in %s, and %d MiB are kept for the states: free disk space", bytes>>20, folder, dumpReserve>>20)
 	}
 	return nil
-}
-
-// dumpWriter writes as long as there is enough space.
-type dumpWriter struct {
-	d *database
-	w io.Writer
-}
-
-func (w dumpWriter) Write(b []byte) (int, error) {
-	if err := w.d.checkFree(); err != nil {
-		return 0, err
-	}
-	return w.w.Write(b)
 }

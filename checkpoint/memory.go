@@ -110,34 +110,23 @@ func (s *Store) RememberSink(ctx context.Context, sink string, entries []Entry, 
 // RefreshSink sets the At of a sink's entries under the keys to at, if it is lower than
 // due. It writes nothing if no entry is due.
 func (s *Store) RefreshSink(ctx context.Context, sink string, keys []string, at, due int64) error {
-	// refreshed returns the entries that are due, as they will be.
-	refreshed := func(tx *bolt.Tx) (entries []Entry) {
-		known := tx.Bucket(knownBucket).Bucket(memoryName(sink))
+	err := s.do(ctx, change{write: func(r *writeRound) error {
+		known := r.tx.Table(knownBucket).Inside(memoryName(sink))
 		if known == nil {
 			return nil
 		}
+		var entries []Entry
 		for _, key := range keys {
 			if value := known.Get([]byte(key)); len(value) > 8 && atOf(value) < due {
 				entries = append(entries, Entry{Key: key, Value: bytes.Clone(value[8:]), At: at})
 			}
 		}
-		return entries
-	}
-	isDue := false
-	err := s.view(ctx, func(tx *bolt.Tx) error {
-		isDue = len(refreshed(tx)) > 0
-		return nil
-	})
-	if err == nil && isDue {
-		err = s.do(ctx, change{write: func(r *writeRound) error {
-			entries := refreshed(r.tx.Tx)
-			if len(entries) == 0 {
-				return nil
-			}
-			r.changed = true
-			return remember(r.tx, memoryName(sink), entries, 0, nil)
-		}})
-	}
+		if len(entries) == 0 {
+			return nil
+		}
+		r.changed = true
+		return remember(r.tx, memoryName(sink), entries, 0, nil)
+	}})
 	return wrapf(err, "refresh for %s", sink)
 }
 

@@ -26,8 +26,8 @@ var ErrUnreadable = errors.New("a page cannot be read")
 
 // Options returns the options of all databases. They are measured: pages of 16 KiB double
 // the events written per second. The page size applies to new files only; others keep
-// their own. Whether the list of free pages is written is decided for each transaction:
-// see KeepFreelist.
+// their own. The list of free pages is written when a file is closed: a start after a kill
+// reads all pages anyway.
 func Options() bolt.Options {
 	return bolt.Options{
 		Timeout:        LockWait,
@@ -185,17 +185,6 @@ func SyncDir(path string) error {
 		return nil
 	}
 	return err
-}
-
-// maxListed is how many free pages are listed in the file at most.
-const maxListed = 1024
-
-// KeepFreelist makes the next transaction write the list of free pages, so that a start
-// after a kill need not scan all pages for them, as long as the list is so short that
-// writing it costs little. Only the goroutine that writes to db may call it.
-func KeepFreelist(db *bolt.DB) {
-	stats := db.Stats()
-	db.NoFreelistSync = stats.FreePageN+stats.PendingPageN > maxListed
 }
 
 // ErrStuck is returned if bbolt panicked with its locks held: it must not be called again.
