@@ -2,7 +2,6 @@ package checkpoint_test
 
 import (
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,40 +11,6 @@ import (
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
-
-func TestFileDoesNotGrowOnceTrimmed(t *testing.T) {
-	t.Parallel()
-	s := open(t, statePath(t), checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 1 << 20, Retain: time.Hour}})
-	ctx := t.Context()
-	require.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
-	var position []byte
-	cycle := func(n int) int64 {
-		c := checkpoint.Commit{Source: source, Expect: position, Position: fmt.Append(nil, n)}
-		for i := range 100 {
-			c.Events = append(c.Events, newEvent(t, fmt.Sprintf("%d-%d", n, i), time.Now(), 2000))
-		}
-		require.NoError(t, s.Commit(ctx, c))
-		position = c.Position
-		records, err := s.Read(ctx, uint64(n*100), checkpoint.Batch{})
-		if err != nil || len(records) != 100 {
-			t.Fatalf("%d events read, %v, want 100", len(records), err)
-		}
-		require.NoError(t, s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Expect: uint64(n * 100), Cursor: uint64(n*100 + 100)}))
-		stats, err := s.Stats(ctx)
-		if err != nil || stats.Bytes > 2<<20 {
-			t.Fatalf("the journal holds %d bytes, %v", stats.Bytes, err)
-		}
-		return stats.FileBytes
-	}
-	var acknowledged int64
-	for n := range 60 {
-		if size := cycle(n); n == 20 {
-			acknowledged = size
-		} else if n > 20 && size > acknowledged {
-			t.Fatalf("the file grew from %d to %d bytes", acknowledged, size)
-		}
-	}
-}
 
 func TestOldEventsAreTrimmedWhileNothingIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

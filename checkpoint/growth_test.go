@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 )
 
 // TestFileDoesNotGrowWithWhatIsGone writes and removes each part of the state in cycles:
@@ -25,6 +26,13 @@ func TestFileDoesNotGrowWithWhatIsGone(t *testing.T) {
 		return dead
 	}
 	for name, cycle := range map[string]func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int, at time.Time) error{
+		"events that were delivered": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int, at time.Time) error {
+			for i := range 100 {
+				c.Events = append(c.Events, newEvent(t, fmt.Sprintf("%d-%d", n, i), at, 2000))
+			}
+			err := s.Commit(ctx, c)
+			return errors.Join(err, s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Expect: uint64(n * 100), Cursor: uint64(n*100 + 100)}))
+		},
 		"dead letters of a sink that are dropped": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int, _ time.Time) error {
 			err := s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Dead: deadLetters(n)})
 			_, dropErr := s.DropDead(ctx, checkpoint.SinkOwner("a"), nil)
@@ -82,18 +90,14 @@ func TestFileDoesNotGrowWithWhatIsGone(t *testing.T) {
 			now.Store(time.Now().UnixMilli())
 			s := open(t, statePath(t), checkpoint.Options{Now: func() time.Time { return time.UnixMilli(now.Load()) }})
 			ctx := t.Context()
-			if err := s.Configure(ctx, map[string]checkpoint.Start{"a": {}}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
 			var used int64 // by the entries, and what was freed
 			var position []byte
 			for n := range cycles {
 				c := checkpoint.Commit{Source: source, Expect: position, Position: fmt.Append(nil, n)}
 				// Commands that are done are not kept for longer than a cycle.
 				at := time.UnixMilli(now.Add((8 * 24 * time.Hour).Milliseconds()))
-				if err := cycle(ctx, s, c, n, at); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, cycle(ctx, s, c, n, at))
 				var err error
 				if position, err = s.Position(ctx, source); err != nil {
 					t.Fatal(err)
@@ -102,9 +106,7 @@ func TestFileDoesNotGrowWithWhatIsGone(t *testing.T) {
 					continue
 				}
 				size, err := s.Backup(ctx, io.Discard) // the copy leaves out the space reserved for growth
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if n == steady {
 					used = size
 				} else if n > steady && size > used+used/2 {
@@ -121,9 +123,7 @@ func TestFileGrowsWithWhatIsOutstanding(t *testing.T) {
 	t.Parallel()
 	s := open(t, statePath(t), checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 1 << 30}})
 	ctx := t.Context()
-	if err := s.Configure(ctx, map[string]checkpoint.Start{"a": {}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
 	c := checkpoint.Commit{Source: source}
 	for i := range 500 {
 		c.Events = append(c.Events, newEvent(t, fmt.Sprint(i), time.Now(), 700))
@@ -132,31 +132,23 @@ func TestFileGrowsWithWhatIsOutstanding(t *testing.T) {
 	var most int64
 	for n := range 120 {
 		c.Expect, c.Position = c.Position, fmt.Append(nil, n)
-		if err := s.Commit(ctx, c); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Commit(ctx, c))
 		last += uint64(len(c.Events))
 		stats, err := s.Stats(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		most = max(most, stats.Sinks["a"].LagBytes)
 		// A sink of half a page at a time, which catches up now and then.
 		next := min(cursor+250, last)
 		if n%20 == 19 {
 			next = last
 		}
-		if err := s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Expect: cursor, Cursor: next}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Expect: cursor, Cursor: next}))
 		cursor = next
 		if n%5 != 0 {
 			continue
 		}
 		size, err := s.Backup(ctx, io.Discard)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if limit := 2*most + 4<<20; size > limit {
 			t.Fatalf("%d bytes are used where %d were outstanding at most", size, most)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/internal/boltfile"
+	"ndrbridge/test/require"
 )
 
 // filed is what a file holds of known entries.
@@ -29,9 +30,7 @@ type filed struct {
 func readFiled(t rapid.TB, path string) (f filed) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer db.Close()
 	err = db.View(func(tx *bolt.Tx) error {
 		known, forget := tx.Bucket([]byte("known")), tx.Bucket([]byte("forget"))
@@ -58,9 +57,7 @@ func readFiled(t rapid.TB, path string) (f filed) {
 			})
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return f
 }
 
@@ -93,15 +90,11 @@ func TestWhatIsRememberedDoesNotGrowWithVersions(t *testing.T) {
 						continue
 					}
 					next.Expect, next.Position = next.Position, fmt.Append(nil, at)
-					if err := s.Commit(t.Context(), next); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, s.Commit(t.Context(), next))
 					next.Remember = next.Remember[:0]
 				}
 			}
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Close())
 			f := readFiled(t, path)
 			f.check(t)
 			if most := 500 * c.entries; f.bytes > most {
@@ -118,9 +111,7 @@ func TestEveryKnownEntryIsInTheQueueOnce(t *testing.T) {
 		s := open(test, path, checkpoint.Options{})
 		ctx := context.Background()
 		must := func(err error) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 		}
 		must(s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
 		at := func() int64 { return rapid.Int64Range(0, 20).Draw(t, "at") }
@@ -167,9 +158,7 @@ func TestEveryKnownEntryIsInTheQueueOnce(t *testing.T) {
 func fileAsBefore(t testing.TB, path string, versions int) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	err = db.Update(func(tx *bolt.Tx) error {
 		changes := boltfile.NewTx(tx)
 		known, forget := changes.Table([]byte("known")), changes.Table([]byte("forget"))
@@ -185,9 +174,7 @@ func fileAsBefore(t testing.TB, path string, versions int) {
 		})
 		return errors.Join(err, changes.PutSum())
 	})
-	if err := errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, db.Close()))
 }
 
 func TestWhatAnEarlierVersionLeftIsForgottenWithTime(t *testing.T) {
@@ -196,9 +183,7 @@ func TestWhatAnEarlierVersionLeftIsForgottenWithTime(t *testing.T) {
 	s := open(t, path, checkpoint.Options{})
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	next := checkpoint.Commit{Source: source, Position: []byte("p")}
 	for i := range entries {

@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -41,51 +40,6 @@ func testEvents(t *testing.T, n, size int) []transform.Event {
 		events = append(events, e)
 	}
 	return events
-}
-
-func TestNothingIsLostWhileTheFileCannotGrow(t *testing.T) {
-	s := testStore(t)
-	ctx := t.Context()
-	require.NoError(t, s.Configure(ctx, map[string]Start{"a": {}}))
-	s.db.MaxSize = 1 << 20
-	events := testEvents(t, 50, 2000)
-	var position []byte
-	commit := func(n int) error {
-		c := Commit{Source: testSource, Expect: position, Position: fmt.Append(nil, n), Events: events}
-		err := s.Commit(ctx, c)
-		if err == nil {
-			position = c.Position
-		}
-		return err
-	}
-	commits, err := 0, error(nil)
-	for ; err == nil && commits < 100; commits++ {
-		err = commit(commits)
-	}
-	commits--
-	if err == nil || errors.Is(err, ErrFenced) || !strings.Contains(err.Error(), s.path) {
-		t.Fatalf("error %v, want one that names the file", err)
-	}
-	if err := commit(commits); err == nil || errors.Is(err, ErrFenced) {
-		t.Fatalf("a second time: error %v, want the same", err)
-	}
-	check := func() {
-		t.Helper()
-		if got, err := s.Position(ctx, testSource); err != nil || !bytes.Equal(got, position) {
-			t.Errorf("position %q, %v, want %q", got, err, position)
-		}
-		records, err := s.Read(ctx, 0, Batch{})
-		if err != nil || len(records) != commits*len(events) {
-			t.Errorf("%d events, %v, want %d", len(records), err, commits*len(events))
-		}
-	}
-	check()
-	s.db.MaxSize = 0
-	if err := commit(commits); err != nil {
-		t.Fatalf("with space again: %v", err)
-	}
-	commits++
-	check()
 }
 
 func TestFullDiskSaysWhatHappens(t *testing.T) {

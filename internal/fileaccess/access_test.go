@@ -6,13 +6,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"ndrbridge/test/require"
 )
 
 func TestAFileIsDescribedForAMessage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "folder")
-	if err := os.Mkdir(path, 0o750); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(path, 0o750))
 	for path, want := range map[string]string{
 		path:                        `^it (belongs to \S+ and )?has mode 0750; this process runs as .+$`,
 		filepath.Join(path, "none"): `^this process runs as .+$`,
@@ -46,9 +46,7 @@ func TestFilesThatOthersMayReadOrReplace(t *testing.T) {
 			folder := filepath.Join(t.TempDir(), "folder")
 			path := filepath.Join(folder, "secret")
 			for _, err := range []error{os.Mkdir(folder, 0o700), os.WriteFile(path, []byte("x"), 0o600), os.Chmod(path, test.file), os.Chmod(folder, test.folder)} {
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 			}
 			problem, fix := Exposed(path)
 			if !strings.Contains(problem, test.problem) || (problem == "") != (test.problem == "") || !strings.HasPrefix(fix, test.fix) {

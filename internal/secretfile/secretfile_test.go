@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/internal/secretfile"
+	"ndrbridge/test/require"
 )
 
 // needle is part of every content: no error may show it.
@@ -23,9 +24,7 @@ const mostBytes = 1 << 20
 
 func write(t *testing.T, path, content string) string {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -49,9 +48,7 @@ func TestRead(t *testing.T) {
 			t.Parallel()
 			folder := t.TempDir()
 			path, link := write(t, filepath.Join(folder, "file"), content), filepath.Join(folder, "link")
-			if err := os.Symlink("file", link); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Symlink("file", link))
 			for _, path := range []string{path, link} {
 				if got, err := secretfile.Read(path); err != nil || string(got) != content {
 					t.Errorf("%s: %d bytes, %v", path, len(got), err)
@@ -81,34 +78,24 @@ func TestErrorsNameTheFileAndDoNotQuoteIt(t *testing.T) {
 		"a device":                              func(*testing.T, string) string { return "/dev/zero" },
 		"a file of bytes that are not readable": func(*testing.T, string) string { return "/proc/self/mem" },
 		"a link to nothing": func(t *testing.T, path string) string {
-			if err := os.Symlink(path+"-none", path); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Symlink(path+"-none", path))
 			return path
 		},
 		"a link to itself": func(t *testing.T, path string) string {
-			if err := os.Symlink(path, path); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Symlink(path, path))
 			return path
 		},
 		"a pipe that nobody writes to": func(t *testing.T, path string) string {
-			if err := syscall.Mkfifo(path, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, syscall.Mkfifo(path, 0o600))
 			return path
 		},
 		"a socket": func(t *testing.T, _ string) string {
 			folder, err := os.MkdirTemp("", "s") // a socket's path is short
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			t.Cleanup(func() { os.RemoveAll(folder) })
 			path := filepath.Join(folder, "s")
 			l, err := net.Listen("unix", path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			t.Cleanup(func() { l.Close() })
 			return path
 		},
@@ -116,9 +103,7 @@ func TestErrorsNameTheFileAndDoNotQuoteIt(t *testing.T) {
 	if os.Geteuid() != 0 { // root may read everything
 		unreadable["a file that nobody may read"] = func(t *testing.T, path string) string {
 			write(t, path, needle)
-			if err := os.Chmod(path, 0); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Chmod(path, 0))
 			return path
 		}
 	}
@@ -146,9 +131,7 @@ func TestAFileThatIsReplacedIsReadAgain(t *testing.T) {
 			t.Errorf("%q, %v", got, err)
 		}
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(path))
 	if got, err := secretfile.Read(path); err == nil {
 		t.Errorf("%q", got)
 	}
@@ -171,9 +154,7 @@ func TestAFileThatIsReplacedWhileItIsReadIsTheOldOrTheNew(t *testing.T) {
 		}
 		return os.Rename(next, path)
 	}
-	if err := replace(0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, replace(0))
 	var replacing sync.WaitGroup
 	replacing.Go(func() {
 		for i := range 300 {

@@ -14,6 +14,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/tickets"
+	"ndrbridge/test/require"
 )
 
 // acceptor is an Acceptor on a real state, with the appliances hq and dc.
@@ -28,9 +29,7 @@ var noon = time.UnixMilli(1750935535971)
 func newAcceptor(t *testing.T, locate func(context.Context, tickets.Command) ([]string, error), appliances ...string) *acceptor {
 	t.Helper()
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		if err := store.Close(); err != nil {
 			t.Error(err)
@@ -47,9 +46,7 @@ func newAcceptor(t *testing.T, locate func(context.Context, tickets.Command) ([]
 func (d *acceptor) stored(t *testing.T) []checkpoint.Command {
 	t.Helper()
 	commands, err := d.store.Commands(t.Context(), checkpoint.CommandFilter{}, 0, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return commands
 }
 
@@ -174,9 +171,7 @@ func TestACallIsAcceptedWholeAndOnce(t *testing.T) {
 func (d *acceptor) received(t *testing.T, result string) float64 {
 	t.Helper()
 	families, err := d.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if m.GetLabel()[0].GetValue() == result {

@@ -21,6 +21,7 @@ import (
 	"ndrbridge/poller"
 	"ndrbridge/sinks"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -41,24 +42,16 @@ func newBridged(t *testing.T, transport func(http.RoundTripper) http.RoundTrippe
 	b.standin, id = withTicket(t)
 	var err error
 	b.store, err = checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { b.store.Close() })
-	if err := b.store.Configure(t.Context(), map[string]checkpoint.Start{"lake": {}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.store.Configure(t.Context(), map[string]checkpoint.Start{"lake": {}}))
 	client, err := appliance.New(appliance.Options{
 		URL: "http://sensor.example", Key: func() (string, error) { return standin.DefaultAPIKey, nil },
 		Transport: transport(inProcess(b.standin, "", new(atomic.Int32))),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ownWrites, err := tickets.LoadOwnWrites(t.Context(), b.store, "hq")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	log, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	b.source = poller.NewDetections(client, b.store, poller.DetectionsOptions{
 		StreamOptions: poller.StreamOptions{
@@ -77,9 +70,7 @@ func direct(t http.RoundTripper) http.RoundTripper { return t }
 
 func (b *bridged) must(err error) {
 	b.Helper()
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 }
 
 // poll polls in the background until the test is over, and returns how each poll ended.

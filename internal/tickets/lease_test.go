@@ -22,6 +22,7 @@ import (
 	"ndrbridge/sinks"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/leasetest"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 )
 
@@ -44,14 +45,10 @@ func (c *hooked) PatchTicket(ctx context.Context, ticketID string, change applia
 func newLeased(t *testing.T, store *checkpoint.Store, l *lease.Lease, o appliance.Options) (*tickets.Writer, *hooked) {
 	o.Key, o.Lease = func() (string, error) { return standin.DefaultAPIKey, nil }, l
 	client, err := appliance.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	ownWrites, err := tickets.LoadOwnWrites(t.Context(), store, "hq")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := &hooked{Client: client}
 	return tickets.NewWriter(c, store, ownWrites, tickets.WriterOptions{
 		Appliance: "hq", RetryInitial: time.Second, RetryMax: time.Minute, Probe: 30 * time.Second, Lease: l,

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -13,9 +14,7 @@ import (
 func versionOf(t *testing.T, modTime int64, assignee, status string) transform.Detection {
 	t.Helper()
 	d, err := transform.ParseDetection(fmt.Appendf(nil, `{"id":7,"mod_time":%d,"assignee":%q,"status":%q}`, modTime, assignee, status), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return d
 }
 
@@ -38,13 +37,9 @@ func (s storedWrites) Expected(context.Context, string) ([]checkpoint.Entry, err
 func (e *OwnWrites) restart(t *testing.T) *OwnWrites {
 	t.Helper()
 	stored, err := e.entries([]transform.Detection{{ID: 7}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	next, err := LoadOwnWrites(t.Context(), storedWrites(stored), "hq")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return next
 }
 
@@ -221,9 +216,7 @@ func TestVersionsThatShowOwnWrites(t *testing.T) {
 func TestWritesOfAnEarlierReleaseAreKnown(t *testing.T) {
 	const chain = `[{"since":5,"mod_time":6,"fields":{"assignee":"bridge"}},{"since":6,"fields":{"status":"closed"},"raise_by":100}]`
 	e, err := LoadOwnWrites(t.Context(), storedWrites{{Key: "7", Value: []byte(chain)}, {Key: "8", Value: []byte("null")}}, "hq")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !e.IsOwnWrite(versionOf(t, 7, "bridge", "closed"), 5, versionOf(t, 5, "", "new").Tracked) {
 		t.Errorf("a version is not known as an own write: %+v", e.writes)
 	}

@@ -24,6 +24,7 @@ import (
 	"ndrbridge/internal/tickets"
 	"ndrbridge/sinks"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 // roundTripper sends requests.
@@ -37,14 +38,10 @@ func newWriter(t *testing.T, store *checkpoint.Store, url string, transport http
 	client, err := appliance.New(appliance.Options{
 		URL: url, Key: func() (string, error) { return standin.DefaultAPIKey, nil }, Transport: transport,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	ownWrites, err := tickets.LoadOwnWrites(t.Context(), store, "hq")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return tickets.NewWriter(client, store, ownWrites, tickets.WriterOptions{
 		Appliance: "hq", RetryInitial: time.Second, RetryMax: time.Minute, Probe: 30 * time.Second,
 		Log: slog.New(slog.DiscardHandler), Metrics: tickets.NewWriterMetrics(prometheus.NewRegistry()),
@@ -53,9 +50,7 @@ func newWriter(t *testing.T, store *checkpoint.Store, url string, transport http
 
 func newStore(t *testing.T) *checkpoint.Store {
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		if err := store.Close(); err != nil {
 			t.Error(err)
@@ -68,9 +63,7 @@ func newStore(t *testing.T) *checkpoint.Store {
 func accept(t *testing.T, store *checkpoint.Store, all ...tickets.Command) {
 	for _, c := range all {
 		body, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _, err := store.Accept(t.Context(), []checkpoint.Command{{Appliance: "hq", Subject: c.TicketID, Body: body, Accepted: time.Now()}}); err != nil {
 			t.Fatal(err)
 		}
@@ -84,9 +77,7 @@ func withTicket(t *testing.T) (*standin.Appliance, int64) {
 	err := a.Update(func(d *standin.Detection) {
 		d.TicketID, d.Status, d.Resolution = standin.TicketID{ID: "SEC-1"}, "new", ""
 	}, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return a, id
 }
 
@@ -142,9 +133,7 @@ func TestResponsesOfTheAppliance(t *testing.T) {
 			w.Step(t.Context())
 			pause := w.Step(t.Context())
 			got, _, err := store.Command(t.Context(), 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			status := w.Status()
 			if got.State != c.became || status.State != c.state || pause < c.pause {
 				t.Errorf("the command is %s (%s), the writer %s (%s), pausing %s", got.State, got.Reason, status.State, status.Error, pause)
@@ -191,9 +180,7 @@ func inProcess(a *standin.Appliance, text string, failing *atomic.Int32) http.Ro
 // states returns the states of the commands in a store.
 func states(t *testing.T, store *checkpoint.Store) string {
 	all, err := store.Commands(t.Context(), checkpoint.CommandFilter{}, 0, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var each []string
 	for _, c := range all {
 		each = append(each, string(c.State))
@@ -274,12 +261,8 @@ func TestACommandThatFailsWhileOthersSucceedIsRejected(t *testing.T) {
 			t.Fatalf("%s: %s, %v", c.State, c.Reason, err)
 		}
 		failing.Store(0)
-		if err := a.Update(func(d *standin.Detection) { d.TicketID = standin.TicketID{ID: "SEC-7"} }, id); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.RetryCommand(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, a.Update(func(d *standin.Detection) { d.TicketID = standin.TicketID{ID: "SEC-7"} }, id))
+		require.NoError(t, store.RetryCommand(t.Context(), 1))
 		time.Sleep(time.Minute)
 		if c, _, err = store.Command(t.Context(), 1); err != nil || c.State != checkpoint.CommandApplied {
 			t.Fatalf("tried again: %s: %s, %v", c.State, c.Reason, err)

@@ -3,8 +3,6 @@ package crash
 import (
 	"math"
 	"math/rand/v2"
-	"reflect"
-	"testing"
 	"time"
 )
 
@@ -78,26 +76,4 @@ func (p clusterPlan) steps() []clusterStep {
 		}
 	}
 	return steps[:p.faults]
-}
-
-func TestPlanOfAClusterIsRepeatedByItsSeed(t *testing.T) {
-	p := clusterPlan{seed: 7, faults: 300, longest: 20 * time.Second, apart: 5 * time.Second}
-	first := p.steps()
-	other := p
-	other.seed = 8
-	if !reflect.DeepEqual(p.steps(), first) || reflect.DeepEqual(other.steps(), first) {
-		t.Error("the seed does not decide the plan")
-	}
-	met := make(map[clusterFault]int)
-	for _, s := range first {
-		met[s.fault]++
-		if s.lasts < 300*time.Millisecond || s.lasts > p.longest || s.pause > p.apart {
-			t.Errorf("%+v exceeds the limits", s)
-		}
-	}
-	for kind := range clusterFaults {
-		if met[kind] < 30 {
-			t.Errorf("%s: %d of %d", kind, met[kind], p.faults)
-		}
-	}
 }

@@ -2,8 +2,6 @@ package crash
 
 import (
 	"math/rand/v2"
-	"reflect"
-	"testing"
 	"time"
 )
 
@@ -61,29 +59,4 @@ func eventful(what incident, between func(least, most time.Duration) time.Durati
 		l.during = between(100*time.Millisecond, 500*time.Millisecond)
 	}
 	return l
-}
-
-func TestPlanOfLives(t *testing.T) {
-	t.Run("every incident comes to a short run, too, and none to the first life", func(t *testing.T) {
-		for seed := range uint64(100) {
-			met := make(map[incident]int)
-			lives := planLives(seed, 10)
-			for _, l := range lives {
-				met[l.incident]++
-			}
-			for what := diskFull; what < incidents; what++ {
-				if met[what] != 1 {
-					t.Fatalf("seed %d: incident %d comes %d times", seed, what, met[what])
-				}
-			}
-			if lives[0].incident != nothing {
-				t.Fatalf("seed %d: the first life has an incident", seed)
-			}
-		}
-	})
-	t.Run("a seed repeats it", func(t *testing.T) {
-		if first := planLives(7, 300); !reflect.DeepEqual(planLives(7, 300), first) || reflect.DeepEqual(planLives(8, 300), first) {
-			t.Error("the seed does not decide the plan")
-		}
-	})
 }

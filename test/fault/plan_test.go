@@ -43,11 +43,4 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%d of 1000 have no fault", met[0])
 		}
 	})
-	t.Run("the zero value leaves connections in peace", func(t *testing.T) {
-		for n := range uint64(100) {
-			if f := (Plan{}).fault(n); f != (faultAt{}) {
-				t.Errorf("%+v", f)
-			}
-		}
-	})
 }

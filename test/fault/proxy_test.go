@@ -281,31 +281,3 @@ func TestCut(t *testing.T) {
 	}
 	exchange(t, dial(t, p))
 }
-
-func TestRetarget(t *testing.T) {
-	before, after := serve(t), serve(t)
-	p := proxy(t, before, fault.Plan{})
-	p.Retarget(after.listener.Addr().String())
-	client := dial(t, p)
-	if _, err := client.Write([]byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	require.NoError(t, client.CloseWrite())
-	if received := <-after.received; string(received) != "x" {
-		t.Errorf("the new server received %q", received)
-	}
-}
-
-func TestUnreachableServer(t *testing.T) {
-	s := serve(t)
-	p := proxy(t, s, fault.Plan{})
-	s.listener.Close()
-	client, err := net.Dial("tcp", p.Addr().String())
-	if err == nil {
-		defer client.Close()
-		_, err = io.ReadAll(client)
-	}
-	if !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("the client sees %v", err)
-	}
-}

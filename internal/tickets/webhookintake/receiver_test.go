@@ -13,6 +13,7 @@ import (
 
 	"ndrbridge/internal/tickets"
 	"ndrbridge/internal/tickets/webhookintake"
+	"ndrbridge/test/require"
 )
 
 // jiraBody returns the body of Jira's webhook about an issue.
@@ -102,9 +103,7 @@ func TestWebhooksAreMapped(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			receiver, err := webhookintake.New(webhookintake.Options{Accounts: []string{"5b10a:bridge"}, Mapping: c.mapping})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			header := http.Header{}
 			header.Set(c.header[0], c.header[1])
 			got, err := receiver.Read(header, []byte(c.body))
@@ -133,9 +132,7 @@ func TestWebhooksAreMapped(t *testing.T) {
 
 func TestInvalidJSON(t *testing.T) {
 	receiver, err := webhookintake.New(webhookintake.Options{Mapping: webhookintake.Jira()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, body := range []string{
 		"", "status=closed", `{"issue": `, `{} {}`,
 		`{"issue": {"key": "SEC-1"}, "issue": {"key": "SEC-2"}}`,     // readers disagree on which counts
@@ -201,9 +198,7 @@ func TestVerification(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			c.v.Secret = func() (string, error) { return secret, nil }
 			receiver, err := webhookintake.New(webhookintake.Options{Verify: &c.v, Mapping: webhookintake.Generic()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			header := http.Header{}
 			header.Set(c.header, c.value)
 			err = receiver.Verify(header, []byte(body))
@@ -220,9 +215,7 @@ func TestVerification(t *testing.T) {
 			for _, v := range []webhookintake.Verification{signature, shared, basic} {
 				v.Secret = read
 				receiver, err := webhookintake.New(webhookintake.Options{Verify: &v, Mapping: webhookintake.Generic()})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if err := receiver.Verify(http.Header{"X-Hub-Signature": {sign("", body)}}, []byte(body)); err == nil || errors.Is(err, webhookintake.ErrUnverified) {
 					t.Errorf("%s: %v", v.Method, err)
 				}
@@ -239,9 +232,7 @@ func FuzzMappings(f *testing.F) {
 		webhookintake.ServiceNow(), webhookintake.Generic(),
 	} {
 		receiver, err := webhookintake.New(webhookintake.Options{Accounts: []string{"bridge"}, Mapping: m})
-		if err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, err)
 		receivers = append(receivers, receiver)
 	}
 	f.Add(jiraBody("jira:issue_updated", "ana", "status resolution", "Done", "done", "Fixed"))
