@@ -29,13 +29,11 @@ type Commit struct {
 	// Dead holds objects that could not be made into events. Older dead letters give way to
 	// them (see Limits).
 	Dead []DeadLetter
-	// NoWait makes the commit fail with ErrFull if the journal has no space, instead of
-	// waiting for space.
+	// NoWait lets the events use half of the space that the journal reserves for the bridge's
+	// own events (see Store.HasSpace), and makes the commit fail with ErrFull without it,
+	// instead of waiting. It is meant for small events that others wait for. The other half is
+	// left to Store.Finish.
 	NoWait bool
-	// Reserve lets the events use half of the space that the journal reserves for the bridge's
-	// own events (see Store.HasSpace). It is meant for small events that others wait for. The
-	// other half is left to Store.Finish.
-	Reserve bool
 }
 
 // Position returns the last committed position, nil if there is none.
@@ -91,7 +89,7 @@ func (c *Commit) check(r *writeRound) error {
 		return nil
 	}
 	var reserve int64
-	if c.Reserve {
+	if c.NoWait {
 		reserve = commitReserveOf(r.limits.MaxBytes)
 	}
 	has, err := r.journal.hasSpace(r.tx.Tx, r.configured, r.limits, reserve)

@@ -16,7 +16,7 @@ func reserveOf(maxBytes int64) int64 {
 	return max(least, maxBytes/part)
 }
 
-// commitReserveOf returns how much of the reserve Commit.Reserve may use. The rest is left
+// commitReserveOf returns how much of the reserve Commit.NoWait may use. The rest is left
 // to the events of finished commands, however many events other sources commit.
 func commitReserveOf(maxBytes int64) int64 { return reserveOf(maxBytes) / 2 }
 
@@ -33,19 +33,15 @@ func (j *journal) hasSpace(tx *bolt.Tx, configured map[string]bool, limits Limit
 	return int64(j.total-acknowledged) < limits.MaxBytes+reserve, nil
 }
 
-// HasSpace reports whether the journal accepts more events. If reserved is true, it
-// reports it for the events of finished commands (see Store.Finish), which may use the
-// whole reserve: a sixteenth of Limits.MaxBytes beyond it, and at least 64 KiB.
-func (s *Store) HasSpace(ctx context.Context, reserved bool) (has bool, err error) {
+// HasSpace reports whether the journal accepts events of finished commands (see
+// Store.Finish). They may use its whole reserve: a sixteenth of Limits.MaxBytes beyond it,
+// and at least 64 KiB.
+func (s *Store) HasSpace(ctx context.Context) (has bool, err error) {
 	s.mu.Lock()
 	configured, limits := s.configured, s.limits
 	s.mu.Unlock()
-	var reserve int64
-	if reserved {
-		reserve = reserveOf(limits.MaxBytes)
-	}
 	err = s.viewJournal(ctx, func(tx *bolt.Tx, j *journal) error {
-		has, err = j.hasSpace(tx, configured, limits, reserve)
+		has, err = j.hasSpace(tx, configured, limits, reserveOf(limits.MaxBytes))
 		return err
 	})
 	return has, wrapf(err, "space in the journal")

@@ -66,7 +66,7 @@ func journal(ctx context.Context, store *checkpoint.Store, event transform.Event
 			Source: source, Expect: last,
 			Position: fmt.Appendf(nil, `{"last":%d}`, now.UnixMilli()),
 			Events:   []transform.Event{event},
-			NoWait:   !wait, Reserve: !wait,
+			NoWait:   !wait,
 		})
 		if !errors.Is(err, checkpoint.ErrFenced) { // another event was committed meanwhile
 			return err

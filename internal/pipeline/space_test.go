@@ -108,7 +108,7 @@ func TestRefusedMessagesLeaveSpaceForTheAnswersToTickets(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if space, err := w.store.HasSpace(t.Context(), true); err != nil || !space {
+		if space, err := w.store.HasSpace(t.Context()); err != nil || !space {
 			t.Errorf("space for answers: %t, %v; the journal holds %d bytes", space, err, w.stats().Bytes)
 		}
 		if !strings.Contains(w.log.String(), "a message was refused without an event") {

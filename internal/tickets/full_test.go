@@ -149,7 +149,7 @@ func TestTicketsAreWrittenAfterAFloodOfRefusedMessagesInAFullJournal(t *testing.
 			b.must(err)
 			next := fmt.Append(nil, i)
 			err = b.store.Commit(t.Context(), checkpoint.Commit{
-				Source: own, Expect: position, Position: next, Events: []transform.Event{event}, NoWait: true, Reserve: true,
+				Source: own, Expect: position, Position: next, Events: []transform.Event{event}, NoWait: true,
 			})
 			if errors.Is(err, checkpoint.ErrFull) {
 				break

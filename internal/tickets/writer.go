@@ -43,7 +43,7 @@ type writerStore interface {
 	Note(ctx context.Context, id uint64, note []byte, expect []checkpoint.Entry) error
 	Finish(ctx context.Context, o checkpoint.Outcome) error
 	DropExpected(ctx context.Context, appliance string, keys []string, before int64) error
-	HasSpace(ctx context.Context, reserved bool) (bool, error)
+	HasSpace(ctx context.Context) (bool, error)
 }
 
 // Writer carries out the commands for one appliance. Invariants:
@@ -232,7 +232,7 @@ func (w *Writer) carryOut(ctx, late context.Context, t *task) (pause time.Durati
 		w.waiting.remove(t)
 		return 0
 	}
-	space, err := w.store.HasSpace(ctx, true)
+	space, err := w.store.HasSpace(ctx)
 	if err != nil {
 		return w.failState(ctx, fmt.Errorf("check whether the journal is full: %w", err))
 	}

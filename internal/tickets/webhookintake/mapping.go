@@ -122,21 +122,30 @@ func checkTable(name string, table map[string]string, allowed []string) error {
 	return nil
 }
 
+// values reads a body by the paths of a Mapping.
+type values struct {
+	root any
+	err  error // the first
+}
+
+func (v *values) fail(err error) {
+	if v.err == nil {
+		v.err = err
+	}
+}
+
 // lookup returns the mapped value of the first path whose value is in the table, or
-// else that of Any. It returns "" if the result is Ignore or no path has a value, and a
-// *tickets.FieldError if the table maps none of the values.
-func lookup(table map[string]string, root any, paths ...string) (string, error) {
+// else that of Any. It returns "" if the result is Ignore or no path has a value, and fails
+// with a *tickets.FieldError if the table maps none of the values.
+func (v *values) lookup(table map[string]string, paths ...string) string {
 	var unknown *tickets.FieldError
 	for _, path := range paths {
-		value, found, err := textAt(root, path)
-		if err != nil {
-			return "", err
-		}
-		if !found || value == "" {
+		value, _ := v.text(path)
+		if value == "" {
 			continue
 		}
 		if to, ok := table[strings.ToLower(value)]; ok {
-			return target(to), nil
+			return target(to)
 		}
 		unknown = &tickets.FieldError{
 			Field:   path,
@@ -145,12 +154,13 @@ func lookup(table map[string]string, root any, paths ...string) (string, error) 
 		}
 	}
 	if unknown == nil {
-		return "", nil
+		return ""
 	}
 	if to, ok := table[Any]; ok {
-		return target(to), nil
+		return target(to)
 	}
-	return "", unknown
+	v.fail(unknown)
+	return ""
 }
 
 func target(to string) string {
@@ -160,13 +170,13 @@ func target(to string) string {
 	return to
 }
 
-// find returns the value at a path of a Mapping. value is nil for JSON null, also if the
+// at returns the value at a path of a Mapping. value is nil for JSON null, also if the
 // path continues below a null.
-func find(root any, path string) (value any, found bool) {
+func (v *values) at(path string) (value any, found bool) {
 	if path == "" {
 		return nil, false
 	}
-	value = root
+	value = v.root
 	for step := range strings.SplitSeq(path, ".") {
 		switch at := value.(type) {
 		case nil:
@@ -188,19 +198,20 @@ func find(root any, path string) (value any, found bool) {
 	return value, true
 }
 
-// textAt returns the value at the path if it is a string, a number, which is not
-// reformatted, or a boolean. found is false if there is no value or it is null.
-func textAt(root any, path string) (text string, found bool, err error) {
-	value, _ := find(root, path)
-	switch v := value.(type) {
+// text returns the value at the path if it is a string, a number, which is not
+// reformatted, or a boolean. found is false if there is no value or it is null. Other values
+// are errors.
+func (v *values) text(path string) (text string, found bool) {
+	switch value, _ := v.at(path); value := value.(type) {
 	case nil:
-		return "", false, nil
+		return "", false
 	case string:
-		return v, true, nil
+		return value, true
 	case number:
-		return string(v), true, nil
+		return string(value), true
 	case bool:
-		return strconv.FormatBool(v), true, nil
+		return strconv.FormatBool(value), true
 	}
-	return "", false, &tickets.FieldError{Field: path, Problem: "must be text or a number"}
+	v.fail(&tickets.FieldError{Field: path, Problem: "must be text or a number"})
+	return "", false
 }

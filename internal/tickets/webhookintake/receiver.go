@@ -96,41 +96,42 @@ func (r *Receiver) Read(header http.Header, body []byte) (Notice, error) {
 	if err != nil {
 		return Notice{}, fmt.Errorf("%w: %w", ErrSyntax, err)
 	}
+	v := &values{root: root}
+	n := r.read(v, header, body)
+	if v.err != nil {
+		return Notice{}, v.err
+	}
+	return n, nil
+}
+
+// read is Read without the error, which v keeps.
+func (r *Receiver) read(v *values, header http.Header, body []byte) Notice {
 	m := &r.o.Mapping
-	if event, ok, err := textAt(root, m.Event); err != nil {
-		return Notice{}, err
-	} else if ok && len(m.Events) > 0 && !slices.Contains(m.Events, event) {
-		return Notice{Ignored: fmt.Sprintf("the event %.80q is not one of the accepted events", event)}, nil
+	event, ok := v.text(m.Event)
+	if ok && len(m.Events) > 0 && !slices.Contains(m.Events, event) {
+		return Notice{Ignored: fmt.Sprintf("the event %.80q is not one of the accepted events", event)}
 	}
 	for _, p := range m.Actor {
-		actor, ok, err := textAt(root, p)
-		if err != nil {
-			return Notice{}, err
-		}
-		if ok && slices.Contains(r.o.Accounts, actor) {
-			return Notice{Ignored: "it was made by the bridge's own account"}, nil
+		if actor, ok := v.text(p); ok && slices.Contains(r.o.Accounts, actor) {
+			return Notice{Ignored: "it was made by the bridge's own account"}
 		}
 	}
-	command, err := m.command(root)
-	if err != nil {
-		return Notice{}, err
-	}
+	command := m.command(v)
 	if command.Status == "" && command.Assignee == nil && command.DetectionID == 0 {
-		return Notice{Ignored: "it changes nothing that the appliance stores"}, nil
+		return Notice{Ignored: "it changes nothing that the appliance stores"}
 	}
-	key, err := r.key(header, body, root)
-	return Notice{Key: key, Command: command}, err
+	return Notice{Key: r.key(v, header, body), Command: command}
 }
 
 // key returns the key of a request. A signature covers only the body: anyone who has
 // recorded a signed request can replay it with other headers, so its key is a digest of
 // the body.
-func (r *Receiver) key(header http.Header, body []byte, root any) (string, error) {
+func (r *Receiver) key(v *values, header http.Header, body []byte) string {
 	if r.o.Verify != nil && r.o.Verify.Method == MethodSignature {
 		sum := sha256.Sum256(body)
-		return hex.EncodeToString(sum[:]), nil
+		return hex.EncodeToString(sum[:])
 	}
-	return r.o.Mapping.requestKey(header, root)
+	return r.o.Mapping.requestKey(v, header)
 }
 
 // decode reads one JSON value as strictly as tickets.Parse: readers of a body with duplicate
@@ -153,70 +154,52 @@ func decodeNumber(d *jsontext.Decoder, to *any) error {
 }
 
 // command returns the command for the changes in a body.
-func (m *Mapping) command(root any) (tickets.Command, error) {
-	var c tickets.Command
-	changed, err := m.changed(root)
-	if err != nil {
-		return c, err
-	}
-	if c.TicketID, _, err = textAt(root, m.TicketID); err != nil {
-		return c, err
-	}
+func (m *Mapping) command(v *values) (c tickets.Command) {
+	changed := m.changed(v)
+	c.TicketID, _ = v.text(m.TicketID)
 	if c.TicketID == "" {
-		return c, &tickets.FieldError{Field: m.TicketID, Problem: "is missing"}
+		v.fail(&tickets.FieldError{Field: m.TicketID, Problem: "is missing"})
 	}
-	if c.Appliance, _, err = textAt(root, m.Appliance); err != nil {
-		return c, err
-	}
-	if c.DetectionID, err = m.detection(root); err != nil {
-		return c, err
-	}
+	c.Appliance, _ = v.text(m.Appliance)
+	c.DetectionID = m.detection(v)
 	if changed("status") || changed("resolution") {
-		if c.Status, err = lookup(m.Statuses, root, m.Status...); err != nil {
-			return c, err
-		}
+		c.Status = v.lookup(m.Statuses, m.Status...)
 	}
 	if c.Status == "closed" {
-		if c.Resolution, err = lookup(m.Resolutions, root, m.Resolution); err != nil {
-			return c, err
-		}
+		c.Resolution = v.lookup(m.Resolutions, m.Resolution)
 	}
 	if changed("assignee") {
-		assignee, _, err := textAt(root, m.Assignee)
-		if err != nil {
-			return c, err
-		}
-		if _, found := find(root, m.Assignee); found { // null unassigns
+		assignee, _ := v.text(m.Assignee)
+		if _, found := v.at(m.Assignee); found { // null unassigns
 			c.Assignee = &assignee
 		}
 	}
-	return c, nil
+	return c
 }
 
 // detection returns the detection id, or 0 if there is none.
-func (m *Mapping) detection(root any) (int64, error) {
-	text, found, err := textAt(root, m.DetectionID)
-	if err != nil || !found || text == "" {
-		return 0, err
+func (m *Mapping) detection(v *values) int64 {
+	text, _ := v.text(m.DetectionID)
+	if text == "" {
+		return 0
 	}
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0, &tickets.FieldError{Field: m.DetectionID, Problem: fmt.Sprintf("%.80q is not a detection id: write a number above 0", text)}
+		v.fail(&tickets.FieldError{Field: m.DetectionID, Problem: fmt.Sprintf("%.80q is not a detection id: write a number above 0", text)})
 	}
-	return id, nil
+	return id
 }
 
 // changed returns a predicate that reports whether a field (status, resolution or
 // assignee) was changed. If the body has no list of changes, it is true for all.
-func (m *Mapping) changed(root any) (func(field string) bool, error) {
-	all := func(string) bool { return true }
-	value, found := find(root, m.Changes)
-	if !found || value == nil {
-		return all, nil
+func (m *Mapping) changed(v *values) func(field string) bool {
+	value, _ := v.at(m.Changes)
+	if value == nil {
+		return func(string) bool { return true }
 	}
 	list, ok := value.([]any)
 	if !ok {
-		return nil, &tickets.FieldError{Field: m.Changes, Problem: "must be a list of objects with field"}
+		v.fail(&tickets.FieldError{Field: m.Changes, Problem: "must be a list of objects with field"})
 	}
 	var names []string
 	for _, item := range list {
@@ -224,27 +207,24 @@ func (m *Mapping) changed(root any) (func(field string) bool, error) {
 		name, _ := object["field"].(string)
 		names = append(names, strings.ToLower(name))
 	}
-	return func(field string) bool { return slices.Contains(names, field) }, nil
+	return func(field string) bool { return slices.Contains(names, field) }
 }
 
 // requestKey returns the key of a request: the key header, or the values of the key
 // paths if all are present, or else "".
-func (m *Mapping) requestKey(header http.Header, root any) (string, error) {
+func (m *Mapping) requestKey(v *values, header http.Header) string {
 	if m.KeyHeader != "" {
 		if key := header.Get(m.KeyHeader); key != "" {
-			return key, nil
+			return key
 		}
 	}
 	var parts []string
 	for _, p := range m.Key {
-		part, found, err := textAt(root, p)
-		if err != nil {
-			return "", err
-		}
-		if !found || part == "" {
-			return "", nil
+		part, _ := v.text(p)
+		if part == "" {
+			return ""
 		}
 		parts = append(parts, part)
 	}
-	return strings.Join(parts, "/"), nil
+	return strings.Join(parts, "/")
 }
