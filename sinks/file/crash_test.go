@@ -63,10 +63,7 @@ func TestPartialWriteLeavesNoTornLine(t *testing.T) {
 	}
 	signal.Ignore(syscall.SIGXFSZ)
 	path := filepath.Join(t.TempDir(), "x")
-	s, err := New(Options{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := New(Options{Path: path})
 	defer s.Close()
 	events := sinktest.Events(6, 6, 1000)
 	if err := s.Send(t.Context(), events[:2]); err != nil {
@@ -75,7 +72,7 @@ func TestPartialWriteLeavesNoTornLine(t *testing.T) {
 	before, _ := os.ReadFile(path)
 	for range 2 {
 		undo := limitFiles(t, int64(len(before))+1500)
-		err = s.Send(t.Context(), events[2:])
+		err := s.Send(t.Context(), events[2:])
 		undo()
 		if class, _ := failure.ClassOf(err); err == nil || class != failure.Transient || !strings.Contains(err.Error(), "file too large") {
 			t.Fatalf("class %s: %v", class, err)
@@ -133,9 +130,7 @@ func TestNoAcknowledgedEventIsLost(t *testing.T) {
 			if s != nil {
 				s.Close()
 			}
-			if s, err = New(options); err != nil {
-				t.Fatal(err)
-			}
+			s = New(options)
 		}
 		reopen()
 		defer func() { s.Close() }()

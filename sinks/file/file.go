@@ -2,6 +2,7 @@
 package file
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,26 +60,13 @@ type target interface {
 
 var _ sinks.Sink = (*Sink)(nil)
 
-// New returns a Sink. It returns an error if an option is invalid. It opens
-// nothing: Send does, because its errors have a class.
-func New(o Options) (*Sink, error) {
-	switch {
-	case o.Path == "":
-		return nil, errors.New("file: path is empty")
-	case o.MaxBytes < 0:
-		return nil, fmt.Errorf("file: max_bytes %d is negative", o.MaxBytes)
-	case o.Path != stdout && o.MaxBytes > 0 && o.Keep < 1:
-		return nil, fmt.Errorf("file: keep is %d, but rotation needs at least one file to rotate to", o.Keep)
-	case o.Path != stdout:
-		logger := o.Log
-		if logger == nil {
-			logger = slog.New(slog.DiscardHandler)
-		}
-		return &Sink{to: &log{path: o.Path, maxBytes: o.MaxBytes, keep: o.Keep, logger: logger}}, nil
-	case o.Out == nil:
-		o.Out = os.Stdout
+// New returns a Sink. It opens nothing: Send does, because its errors have a class.
+func New(o Options) *Sink {
+	if o.Path == stdout {
+		return &Sink{to: &stream{out: cmp.Or[io.Writer](o.Out, os.Stdout)}}
 	}
-	return &Sink{to: &stream{out: o.Out}}, nil
+	logger := cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	return &Sink{to: &log{path: o.Path, maxBytes: o.MaxBytes, keep: o.Keep, logger: logger}}
 }
 
 // Send writes the events as specified by sinks.Sink. A failure concerns all of

@@ -39,12 +39,9 @@ func TestWhatIsNotSyncedIsNotAcknowledged(t *testing.T) {
 		{"the folder of a file", comm, filepath.Dir(comm)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s, err := New(Options{Path: test.path})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := New(Options{Path: test.path})
 			defer s.Close()
-			err = s.Send(t.Context(), sinktest.Events(1, 1, 0))
+			err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
 			failed, ok := errors.AsType[*fs.PathError](err)
 			if !ok || failed.Op != "sync" || failed.Path != test.synced || !errors.Is(err, syscall.EINVAL) {
 				t.Errorf("error %v, want that %s cannot be synced", err, test.synced)
@@ -71,10 +68,7 @@ func TestALargeBatchIsSyncedInParts(t *testing.T) {
 	if err := os.Symlink(comm, link); err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(Options{Path: link})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := New(Options{Path: link})
 	defer s.Close()
 	var events []transform.Event
 	for range 4 {

@@ -70,10 +70,7 @@ func TestNoDamageOfTheLastBatchStays(t *testing.T) {
 		path := filepath.Join(directory, "x")
 		os.Remove(path)
 		deliver := func(events []transform.Event) []byte {
-			s, err := New(Options{Path: path})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := New(Options{Path: path})
 			defer s.Close()
 			if err := s.Send(context.Background(), events); err != nil {
 				t.Fatal(err)
@@ -130,10 +127,7 @@ func TestAHoleFarFromTheEndStays(t *testing.T) {
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(Options{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := New(Options{Path: path})
 	defer s.Close()
 	if err := s.Send(t.Context(), sinktest.Events(1, 1, 0)); err != nil {
 		t.Fatal(err)

@@ -27,12 +27,12 @@ var facilities = [...]string{
 	"local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
 }
 
-func facilityOf(name string) (number int, ok bool) {
+func facilityOf(name string) int {
 	i := slices.Index(facilities[:], name)
 	if i >= 12 {
 		i += 4 // 12 to 15 have no common names
 	}
-	return i, i >= 0
+	return i
 }
 
 // The severities of detections' events: notice, warning, error, critical; others are
@@ -58,7 +58,7 @@ type message struct {
 
 func newMessage(o Options) message {
 	m := message{names: " " + o.Hostname + " " + o.AppName + " - ", framing: o.Framing, maxBytes: o.MaxBytes}
-	m.facility, _ = facilityOf(o.Facility)
+	m.facility = facilityOf(o.Facility)
 	if o.Network == networkUDP {
 		m.framing = ""
 	}

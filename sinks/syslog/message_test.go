@@ -27,10 +27,7 @@ func newEvent(t testing.TB, a transform.Attributes) transform.Event {
 func encoder(t testing.TB, o Options) *message {
 	t.Helper()
 	o.Address = "siem.example:6514"
-	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := New(o)
 	return &s.message
 }
 
@@ -116,35 +113,6 @@ func TestFramesAreReadByAnotherImplementation(t *testing.T) {
 		if err != nil || got.ID() != e.ID || got.Source() != e.Source {
 			t.Errorf("event %s is read as %v, %v", e.ID, got, err)
 		}
-	}
-}
-
-func TestOptionsAreValidated(t *testing.T) {
-	for _, test := range []struct {
-		name    string
-		options Options
-		want    string // part of the error; empty: none
-	}{
-		{"only an address", Options{Address: "siem.example:6514"}, ""},
-		{"no address", Options{}, "address"},
-		{"no port", Options{Address: "siem.example"}, "address"},
-		{"no host", Options{Address: ":514"}, "address"},
-		{"an unknown network", Options{Address: "a:1", Network: "relp"}, "network"},
-		{"an unknown facility", Options{Address: "a:1", Facility: "local8"}, "facility"},
-		{"a blank in the application's name", Options{Address: "a:1", AppName: "a b"}, "app_name"},
-		{"an application's name that is too long", Options{Address: "a:1", AppName: strings.Repeat("a", 49)}, "app_name"},
-		{"a host name that is not ASCII", Options{Address: "a:1", Hostname: "é"}, "hostname"},
-		{"an unknown framing", Options{Address: "a:1", Framing: "lf"}, "framing"},
-		{"a negative size", Options{Address: "a:1", MaxBytes: -1}, "max_bytes"},
-		{"a size above that of a datagram", Options{Address: "a:1", Network: networkUDP, MaxBytes: maxDatagram + 1}, "max_bytes"},
-		{"a large size over TCP", Options{Address: "a:1", Network: networkTCP, MaxBytes: 1 << 20}, ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			_, err := New(test.options)
-			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
-				t.Errorf("error %v, want %q in it", err, test.want)
-			}
-		})
 	}
 }
 

@@ -288,8 +288,7 @@ func TestConformance(t *testing.T) {
 		return sinktest.Target{
 			Open: func(l *lease.Lease) (sinks.Sink, error) {
 				o.Lease = l
-				s, err := New(o)
-				return &tracked{s, delivered}, err
+				return &tracked{New(o), delivered}, nil
 			},
 			Received: func() ([]event.Event, error) {
 				r.awaitIDs(delivered)
@@ -424,10 +423,7 @@ func (r *datagramReceiver) close() {
 // system drops what does not fit into its buffer.
 func (r *datagramReceiver) sink(o Options) (*Sink, error) {
 	o.Network, o.Address = networkUDP, r.address
-	s, err := New(o)
-	if err != nil {
-		return nil, err
-	}
+	s := New(o)
 	d := s.transport.(*datagrams)
 	dial := d.dial
 	d.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -474,10 +470,7 @@ func TestEachMessageIsADatagramOfItsOwn(t *testing.T) {
 func TestADatagramThatCannotBeSentEndsWithItsContext(t *testing.T) {
 	near, far := net.Pipe() // which nobody reads
 	defer far.Close()
-	s, err := New(Options{Network: networkUDP, Address: "siem.example:514"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := New(Options{Network: networkUDP, Address: "siem.example:514"})
 	defer s.Close()
 	s.transport.(*datagrams).dial = func(context.Context, string, string) (net.Conn, error) { return near, nil }
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

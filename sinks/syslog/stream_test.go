@@ -27,10 +27,7 @@ import (
 
 func open(t testing.TB, o Options) *Sink {
 	t.Helper()
-	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := New(o)
 	t.Cleanup(func() { s.Close() })
 	return s
 }

@@ -9,9 +9,9 @@
 package syslog
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -40,7 +40,7 @@ const (
 // maxDatagram is the size of the largest message that fits into a UDP datagram over IPv4.
 const maxDatagram = 65507
 
-// Options configure a Sink.
+// Options configure a Sink. The configuration has checked them.
 type Options struct {
 	// Address is the host and port of the receiver.
 	Address string
@@ -90,91 +90,39 @@ type transport interface {
 
 var _ sinks.Sink = (*Sink)(nil)
 
-// New validates the options and returns a Sink. It contacts no server. The error joins all
-// invalid options.
-func New(o Options) (*Sink, error) {
-	o, err := o.withDefaults()
-	if err != nil {
-		return nil, err
-	}
+// New returns a Sink. It contacts no server.
+func New(o Options) *Sink {
+	o = o.withDefaults()
 	s := &Sink{o: o, message: newMessage(o)}
 	if o.Network == networkUDP {
 		s.transport = &datagrams{o: o, dial: o.Lease.DialContext(new(net.Dialer).DialContext)}
 	} else {
 		s.transport = &stream{o: o}
 	}
-	return s, nil
+	return s
 }
 
-// withDefaults returns o with the defaults of what is not set, or an error that joins all
-// invalid options.
-func (o Options) withDefaults() (Options, error) {
-	var errs []error
-	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf("syslog: "+format, args...)) }
-	text := func(name, value, otherwise string, most int) string {
-		if value == "" {
-			return printable(otherwise, most)
-		}
-		if printable(value, most) != value {
-			wrong("%s: %q is not 1 to %d printable ASCII characters without spaces", name, value, most)
-		}
-		return value
+// withDefaults returns o with the defaults of what is not set.
+func (o Options) withDefaults() Options {
+	o.Network = cmp.Or(o.Network, networkTLS)
+	o.TLS = cmp.Or(o.TLS.Clone(), &tls.Config{})
+	if o.TLS.ServerName == "" {
+		o.TLS.ServerName, _, _ = net.SplitHostPort(o.Address)
 	}
-
-	host, port, err := net.SplitHostPort(o.Address)
-	if err != nil || host == "" || port == "" {
-		wrong("address: %q is not host:port", o.Address)
+	o.Facility = cmp.Or(o.Facility, "local0")
+	if o.Hostname == "" {
+		machine, _ := os.Hostname() // without a name, the field has none
+		o.Hostname = printable(machine, maxHostname)
 	}
-	switch o.Network {
-	case "":
-		o.Network = networkTLS
-	case networkTLS, networkTCP, networkUDP:
-	default:
-		wrong("network: %q is not tls, tcp or udp", o.Network)
-	}
-	if o.Network == networkTLS {
-		if o.TLS == nil {
-			o.TLS = &tls.Config{}
-		}
-		if o.TLS.ServerName == "" {
-			o.TLS = o.TLS.Clone()
-			o.TLS.ServerName = host
-		}
-	}
-	if o.Facility == "" {
-		o.Facility = "local0"
-	}
-	if _, ok := facilityOf(o.Facility); !ok {
-		wrong("facility: %q is not known", o.Facility)
-	}
-	machine, _ := os.Hostname() // without a name, the field has none
-	o.Hostname = text("hostname", o.Hostname, machine, maxHostname)
-	o.AppName = text("app_name", o.AppName, "ndrbridge", maxAppName)
-	switch o.Framing {
-	case "":
-		o.Framing = octetCounting
-	case octetCounting, newline:
-	default:
-		wrong("framing: %q is not %s or %s", o.Framing, octetCounting, newline)
-	}
-	switch {
-	case o.MaxBytes == 0:
-		o.MaxBytes = maxDatagram
-	case o.MaxBytes < 0:
-		wrong("max_bytes: %d is negative", o.MaxBytes)
-	case o.Network == networkUDP && o.MaxBytes > maxDatagram:
-		wrong("max_bytes: %d is larger than a UDP datagram, %d", o.MaxBytes, maxDatagram)
-	}
-	if o.Timeout == 0 {
-		o.Timeout = 30 * time.Second
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.AppName = cmp.Or(o.AppName, "ndrbridge")
+	o.Framing = cmp.Or(o.Framing, octetCounting)
+	o.MaxBytes = cmp.Or(o.MaxBytes, maxDatagram)
+	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return o, errors.Join(errs...)
+	return o
 }
 
 // Send sends the events as specified by sinks.Sink, with the reservations of the package

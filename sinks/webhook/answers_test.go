@@ -166,32 +166,6 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-func TestAFailureLeavesTheEventsBehindItUntried(t *testing.T) {
-	r := newReceiver(t).start()
-	events := sinktest.Events(5, 5, 0)
-	r.refuse = events[2].ID
-	for _, mode := range []transform.Mode{transform.Structured, transform.Binary} {
-		t.Run(string(mode), func(t *testing.T) {
-			err := open(t, webhook.Options{URL: r.server.URL, Mode: mode}).Send(t.Context(), events)
-			failed, ok := errors.AsType[failure.EventErrors](err)
-			if !ok || len(failed) != 5 {
-				t.Fatalf("error %v", err)
-			}
-			for i, err := range failed {
-				class, _ := failure.ClassOf(err)
-				switch {
-				case i < 2 && err != nil:
-					t.Errorf("event %d was acknowledged: %v", i, err)
-				case i == 2 && (class != failure.Rejected || !strings.Contains(err.Error(), "no such ticket")):
-					t.Errorf("event %d: class %s: %v", i, class, err)
-				case i > 2 && (class != failure.Transient || !errors.Is(err, failure.ErrNotTried)):
-					t.Errorf("event %d: class %s: %v", i, class, err)
-				}
-			}
-		})
-	}
-}
-
 func TestRequestsInFlightHaveAConnectionEach(t *testing.T) {
 	for _, concurrency := range []int{1, 8, 32} {
 		r := newReceiver(t).start()

@@ -1,20 +1,10 @@
 package webhook
 
 import (
-	"errors"
 	"fmt"
 
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
-)
-
-// BatchEncoding is how a body of batch mode holds documents of JSON.
-type BatchEncoding string
-
-// The encodings of batches.
-const (
-	BatchJSON  BatchEncoding = "json"   // a JSON array
-	BatchLines BatchEncoding = "ndjson" // one document per line
 )
 
 // The media types of documents that are not CloudEvents.
@@ -26,61 +16,26 @@ const (
 // isDocument reports whether events are sent in another format than CloudEvents.
 func (o Options) isDocument() bool { return o.Format != "" && o.Format != format.CloudEvents }
 
-// checkFormat reports a format that cannot be combined with the other options.
-func (o Options) checkFormat() error {
-	switch {
-	case o.Format != "" && !o.Format.IsKnown():
-		return fmt.Errorf("unknown format %q", o.Format)
-	case o.isDocument() && o.Mode == transform.Binary:
-		return fmt.Errorf("format %s and mode binary: the mode is that of CloudEvents", o.Format)
-	case o.isDocument() && o.Template != nil:
-		return fmt.Errorf("format %s and a template: each makes the body", o.Format)
-	}
-	switch o.BatchEncoding {
-	case "":
-		return nil
-	case BatchJSON, BatchLines:
-	default:
-		return fmt.Errorf("batch encoding %q is not json or ndjson", o.BatchEncoding)
-	}
-	switch {
-	case o.Mode != transform.Batch || o.Preset != nil:
-		return errors.New("a batch encoding requires mode batch")
-	case o.Format.IsText():
-		return fmt.Errorf("format %s and a batch encoding: its documents are lines of text", o.Format)
-	}
-	return nil
-}
-
 // contentType returns the content type of the mode and the format, the preset or the
 // template.
-func (o Options) contentType() (string, error) {
-	switch o.Mode {
-	case "", transform.Structured:
-	case transform.Binary, transform.Batch:
-		if o.Preset != nil {
-			return "", fmt.Errorf("mode %q has no effect with a preset", o.Mode)
-		}
-	default:
-		return "", fmt.Errorf("mode %q is not structured, binary or batch", o.Mode)
-	}
+func (o Options) contentType() string {
 	switch {
 	case o.Preset != nil || o.Template != nil || o.Mode == transform.Binary:
-		return transform.ContentTypeData, nil
+		return transform.ContentTypeData
 	case o.Format.IsText():
-		return contentTypeText, nil
+		return contentTypeText
 	case o.linesInBatch():
-		return contentTypeLines, nil
+		return contentTypeLines
 	case o.isDocument():
-		return transform.ContentTypeData, nil
+		return transform.ContentTypeData
 	case o.Mode == transform.Batch:
-		return transform.ContentTypeBatch, nil
+		return transform.ContentTypeBatch
 	}
-	return transform.ContentTypeStructured, nil
+	return transform.ContentTypeStructured
 }
 
 // linesInBatch reports whether a batch holds one document per line.
-func (o Options) linesInBatch() bool { return o.BatchEncoding == BatchLines || o.Format.IsText() }
+func (o Options) linesInBatch() bool { return o.Lines || o.Format.IsText() }
 
 // leading returns how many of the leading events fit into a batch, and the size of a batch
 // that includes the first one that does not.

@@ -46,9 +46,7 @@ func TestDocumentsAreSentInsteadOfCloudEvents(t *testing.T) {
 			[]string{"CEF:0|0|", "CEF:0|1|"}},
 		{"a batch is an array", webhook.Options{Format: format.ECS, Mode: transform.Batch}, "application/json",
 			[]string{"[{\"n\":0,\n  \"x\":\"\"},{\"n\":1,\n  \"x\":\"\"}]"}},
-		{"a batch that is explicitly an array", webhook.Options{Format: format.ECS, Mode: transform.Batch, BatchEncoding: webhook.BatchJSON}, "application/json",
-			[]string{"[{\"n\":0,\n  \"x\":\"\"},{\"n\":1,\n  \"x\":\"\"}]"}},
-		{"a batch of lines has one document on each", webhook.Options{Format: format.ECS, Mode: transform.Batch, BatchEncoding: webhook.BatchLines}, "application/x-ndjson",
+		{"a batch of lines has one document on each", webhook.Options{Format: format.ECS, Mode: transform.Batch, Lines: true}, "application/x-ndjson",
 			[]string{"{\"n\":0,\"x\":\"\"}\n{\"n\":1,\"x\":\"\"}\n"}},
 		{"a batch of text is lines", webhook.Options{Format: format.LEEF, Mode: transform.Batch}, "text/plain; charset=utf-8",
 			[]string{"CEF:0|0|\nCEF:0|1|\n"}},
@@ -74,7 +72,7 @@ func TestDocumentsAreSentInsteadOfCloudEvents(t *testing.T) {
 	t.Run("CloudEvents can be lines", func(t *testing.T) {
 		got := record(t)
 		events := sinktest.Events(2, 2, 0)
-		s := open(t, webhook.Options{URL: got.url, Mode: transform.Batch, BatchEncoding: webhook.BatchLines})
+		s := open(t, webhook.Options{URL: got.url, Mode: transform.Batch, Lines: true})
 		if err := s.Send(t.Context(), events); err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +90,7 @@ func TestBatchesOfDocumentsStayWithinTheLimitOfABody(t *testing.T) {
 		options webhook.Options
 	}{
 		{"arrays", webhook.Options{Format: format.OCSF}},
-		{"lines", webhook.Options{Format: format.OCSF, BatchEncoding: webhook.BatchLines}},
+		{"lines", webhook.Options{Format: format.OCSF, Lines: true}},
 		{"text", webhook.Options{Format: format.CEF}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -91,8 +91,8 @@ func (s *Sink) Check(ctx context.Context, now func() time.Time) []finding.Findin
 
 // reach connects as a request would, to the proxy if there is one, and sends nothing.
 func (s *Sink) reach(ctx context.Context, now func() time.Time) (found []finding.Finding, reached bool) {
-	d := newDeadline(ctx, s.o.Timeout)
-	defer d.stop()
+	ctx, cancel := s.withTimeout(ctx)
+	defer cancel()
 	target := s.request.URL
 	path := &finding.Path{Address: finding.HostPort(target), Key: "url", Now: now, Hide: s.hidden().Hide}
 	address, secure := path.Address, target.Scheme == "https"
@@ -102,7 +102,7 @@ func (s *Sink) reach(ctx context.Context, now func() time.Time) (found []finding
 	}
 	config := path.Secure(cmp.Or(s.transport.TLSClientConfig, &tls.Config{}))
 	err := func() error {
-		conn, err := s.transport.DialContext(path.Watch(d.ctx), "tcp", address)
+		conn, err := s.transport.DialContext(path.Watch(ctx), "tcp", address)
 		if err != nil {
 			return err
 		}
@@ -113,14 +113,14 @@ func (s *Sink) reach(ctx context.Context, now func() time.Time) (found []finding
 		if config.ServerName == "" {
 			config.ServerName = target.Hostname()
 		}
-		return tls.Client(conn, config).HandshakeContext(d.ctx)
+		return tls.Client(conn, config).HandshakeContext(ctx)
 	}()
 	found, explained := path.Findings(err)
-	if err == nil && !secure && path.Proxy == "" && finding.ExpectsTLS(d.ctx, address) {
+	if err == nil && !secure && path.Proxy == "" && finding.ExpectsTLS(ctx, address) {
 		return append(found, finding.PlainToTLS("https")), false
 	}
 	if err != nil && !explained {
-		if errors.Is(err, context.DeadlineExceeded) || errors.Is(context.Cause(d.ctx), errNoAnswer) {
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(context.Cause(ctx), errNoAnswer) {
 			err = errors.New("the server did not answer the TLS handshake")
 		}
 		found = append(found, finding.Finding{
@@ -132,8 +132,8 @@ func (s *Sink) reach(ctx context.Context, now func() time.Time) (found []finding
 
 // sendCheck sends a check request and judges the answer.
 func (s *Sink) sendCheck(ctx context.Context, r CheckRequest) finding.Finding {
-	d := newDeadline(ctx, s.o.Timeout)
-	defer d.stop()
+	ctx, cancel := s.withTimeout(ctx)
+	defer cancel()
 	failed := func(err error, advice string) finding.Finding {
 		return finding.Finding{Step: r.Step, Result: finding.Failed, Detail: err.Error(), Advice: advice}
 	}
@@ -141,9 +141,9 @@ func (s *Sink) sendCheck(ctx context.Context, r CheckRequest) finding.Finding {
 	if header.Del("Content-Type"); r.Body != nil {
 		header.Set("Content-Type", "application/json")
 	}
-	answer, err := s.do(d.ctx, cmp.Or(r.Method, http.MethodGet), r.URL, header, r.Body)
+	answer, err := s.do(ctx, cmp.Or(r.Method, http.MethodGet), r.URL, header, r.Body)
 	if err != nil {
-		return failed(s.notAnswered(d.ctx, err), "check url, proxy and tls")
+		return failed(s.notAnswered(ctx, err), "check url, proxy and tls")
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode/100 == 3 || answer.StatusCode/100 == 1 {
@@ -152,7 +152,7 @@ func (s *Sink) sendCheck(ctx context.Context, r CheckRequest) finding.Finding {
 	const maxBody = 1 << 20 // no answer is larger
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxBody))
 	if err != nil {
-		return failed(s.notAnswered(d.ctx, fmt.Errorf("the answer is incomplete: %w", err)), "check url and proxy")
+		return failed(s.notAnswered(ctx, fmt.Errorf("the answer is incomplete: %w", err)), "check url and proxy")
 	}
 	f := r.Judge(Answer{answer.StatusCode, answer.Header, body, s.hidden()})
 	f.Step = r.Step

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,37 +33,12 @@ type OAuth struct {
 	Scope string
 	// Audience is the parameter audience, which some servers require; empty means none.
 	Audience string
-	// Style is how the client identifies itself. Empty means StyleHeader, and StyleParams
-	// if that is refused.
-	Style OAuthStyle
+	// Style is how the client identifies itself. Zero means by the Basic scheme, and by
+	// parameters in the body if that is refused.
+	Style oauth2.AuthStyle
 }
 
-// OAuthStyle is a way to send the client's id and secret (RFC 6749, section 2.3.1).
-type OAuthStyle string
-
-// The styles.
-const (
-	StyleHeader OAuthStyle = "header" // the Basic scheme
-	StyleParams OAuthStyle = "params" // parameters in the body
-)
-
-func (o *OAuth) check() error {
-	if o == nil {
-		return nil
-	}
-	u, err := url.Parse(o.TokenURL)
-	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return errors.New("oauth: the token URL must be http or https with a host")
-	case o.ClientID == "" || o.ClientSecret == "":
-		return errors.New("oauth: the client id or the client secret is missing")
-	case o.Style != "" && o.Style != StyleHeader && o.Style != StyleParams:
-		return fmt.Errorf("oauth: style %q is not header or params", o.Style)
-	}
-	return nil
-}
-
-// endpoint returns TokenURL parsed, once it is checked.
+// endpoint returns TokenURL parsed.
 func (o *OAuth) endpoint() *url.URL {
 	u, _ := url.Parse(o.TokenURL)
 	return u
@@ -91,14 +65,19 @@ type tokens struct {
 	transport *http.Transport // of the sink, but for the host of the token endpoint
 	target    string          // method, scheme and host, for errors
 	cache     *oauthtoken.Cache
-	style     OAuthStyle // the one that worked last; empty if none did. Guarded by cache
+	config    *clientcredentials.Config
 }
 
 // newTokens returns the tokens of a sink whose options are checked. It copies the sink's
 // transport.
 func newTokens(s *Sink, o OAuth, proxy *url.URL) *tokens {
 	endpoint := o.endpoint()
-	t := &tokens{s: s, o: o, transport: s.transport.Clone(), style: o.Style}
+	t := &tokens{s: s, o: o, transport: s.transport.Clone(), config: &clientcredentials.Config{
+		ClientID: o.ClientID, ClientSecret: o.ClientSecret, TokenURL: o.TokenURL, Scopes: strings.Fields(o.Scope), AuthStyle: o.Style,
+	}}
+	if o.Audience != "" {
+		t.config.EndpointParams = url.Values{"audience": {o.Audience}}
+	}
 	t.target = "POST to the token endpoint " + endpoint.Scheme + "://" + endpoint.Host
 	if c := t.transport.TLSClientConfig; c != nil && endpoint.Hostname() != s.request.URL.Hostname() {
 		c.ServerName = "" // it names the target of the events
@@ -130,18 +109,16 @@ func (t *tokens) get(ctx context.Context) (oauthtoken.Token, error) {
 
 const wrongTokenURL = "check auth.oauth.token_url"
 
-// fetch requests a token. If no style is known, it tries both.
+// fetch requests a token.
 func (t *tokens) fetch(ctx context.Context) (*oauth2.Token, error) {
-	style := cmp.Or(t.style, StyleHeader)
-	token, err := t.request(ctx, style)
-	if answer, ok := errors.AsType[*oauth2.RetrieveError](err); ok && t.style == "" && isBadClient(answer.Response.StatusCode) {
-		style = StyleParams
-		token, err = t.request(ctx, style)
+	client := &http.Client{
+		Transport:     t,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+	token, err := t.config.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
 	if err != nil {
 		return nil, t.explain(ctx, err)
 	}
-	t.style = style
 	t.s.secrets.addToken(token.AccessToken)
 	if size := len("Authorization: ") + len(token.Type()) + len(" ") + len(token.AccessToken); size > maxField {
 		return nil, failure.Errorf(failure.Halted, "%s: the header field with its token has %d bytes; servers accept at most %d", t.target, size, maxField)
@@ -152,24 +129,6 @@ func (t *tokens) fetch(ctx context.Context) (*oauth2.Token, error) {
 // isBadClient reports whether a status refuses the client (RFC 6749, section 5.2).
 func isBadClient(status int) bool {
 	return status == http.StatusBadRequest || status == http.StatusUnauthorized
-}
-
-func (t *tokens) request(ctx context.Context, style OAuthStyle) (*oauth2.Token, error) {
-	config := clientcredentials.Config{
-		ClientID: t.o.ClientID, ClientSecret: t.o.ClientSecret, TokenURL: t.o.TokenURL,
-		Scopes: strings.Fields(t.o.Scope), AuthStyle: oauth2.AuthStyleInHeader,
-	}
-	if style == StyleParams {
-		config.AuthStyle = oauth2.AuthStyleInParams
-	}
-	if t.o.Audience != "" {
-		config.EndpointParams = url.Values{"audience": {t.o.Audience}}
-	}
-	client := &http.Client{
-		Transport:     t,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	return config.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
 }
 
 // RoundTrip implements http.RoundTripper for a token request: it reads the answer, up to
@@ -250,9 +209,9 @@ func (t *tokens) check(ctx context.Context) (found []finding.Finding, issued boo
 			Advice: "use https in auth.oauth.token_url",
 		})
 	}
-	d := newDeadline(ctx, t.s.o.Timeout)
-	defer d.stop()
-	token, err := t.get(d.ctx)
+	ctx, cancel := t.s.withTimeout(ctx)
+	defer cancel()
+	token, err := t.get(ctx)
 	if err != nil {
 		f := finding.Finding{Step: "token", Result: finding.Failed, Detail: err.Error(), Advice: "correct auth.oauth, or let this machine reach its token_url"}
 		if class, _ := failure.ClassOf(err); class == failure.Throttled {

@@ -18,17 +18,18 @@ import (
 	"ndrbridge/transform/format"
 )
 
-// Options configure a Sink.
+// Options configure a Sink. The configuration has checked which of them can be combined.
 type Options struct {
 	// URL is an http or https URL. Credentials in it are sent by the Basic scheme (RFC
 	// 7617). Its path and query are treated as secrets.
 	URL string
-	// Method is POST, PUT or PATCH; empty means POST.
+	// Method is the method of requests that carry events; empty means POST.
 	Method string
 	// Headers are sent with every request. A Content-Type among them replaces that of
 	// the mode.
 	Headers map[string]string
-	// Bearer is a bearer token (RFC 6750); empty means none.
+	// Bearer is a bearer token (RFC 6750); empty means none. At most one of Bearer, Username,
+	// OAuth, credentials in URL and an Authorization header is set.
 	Bearer string
 	// Username and Password are credentials of the Basic scheme; both empty means none.
 	Username, Password string
@@ -41,24 +42,18 @@ type Options struct {
 	// Format is the format of the events' documents; empty means CloudEvents. A Preset
 	// sends the documents in its own way.
 	Format format.Name
-	// BatchEncoding requires Mode batch and documents of JSON; empty means BatchJSON.
-	BatchEncoding BatchEncoding
+	// Lines makes a batch hold one document of JSON per line instead of an array.
+	Lines bool
 	// Preset speaks the protocol of a service instead of CloudEvents; nil means none.
-	// With a Preset, Mode must be empty or structured.
 	Preset *Preset
 	// Memory stores what the Preset remembers; nil means that it remembers nothing.
 	Memory *Memory
-	// Template renders a body for each event instead of CloudEvents; nil means none.
-	// With a Template, Mode must be empty or structured, and Preset nil. The content
-	// type is JSON unless Headers has another. An event that cannot be rendered is
+	// Template renders a body for each event instead of CloudEvents; nil means none. The
+	// content type is JSON unless Headers has another. An event that cannot be rendered is
 	// rejected.
 	Template *render.Template
 	// SignSecrets sign every request as Standard Webhooks defines, each with a
 	// signature of its own, so that secrets can be rotated. See ParseSignKey.
-	// They cannot be combined with Preset, nor with Gzip, because receivers differ on
-	// whether the compressed body is signed, nor with mode binary, because only the
-	// body is signed: anyone holding one such request could send it again with other
-	// attributes in its header.
 	SignSecrets []string
 	// MaxBodyBytes limits a body before compression; 0 means 10 MiB. An event that
 	// needs a larger one is rejected without being sent.
@@ -98,18 +93,11 @@ const (
 	maxHeader = 16 << 10
 )
 
-// request checks the options and returns the request that every request of the sink is
-// copied from.
+// request returns the request that every request of the sink is copied from. It checks what may
+// change after the configuration was checked, because it is in a file.
 func (o Options) request() (*http.Request, error) {
 	target, err := parseURL(o.URL)
 	if err != nil {
-		return nil, err
-	}
-	method := cmp.Or(strings.ToUpper(o.Method), http.MethodPost)
-	if !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, method) {
-		return nil, fmt.Errorf("method %q is not POST, PUT or PATCH", o.Method)
-	}
-	if err := o.conflict(); err != nil {
 		return nil, err
 	}
 	header, err := o.header(target.User)
@@ -117,41 +105,14 @@ func (o Options) request() (*http.Request, error) {
 		return nil, err
 	}
 	target.User = nil
-	return &http.Request{Method: method, URL: target, Host: target.Host, Header: header}, nil
-}
-
-// conflict reports options that cannot be combined.
-func (o Options) conflict() error {
-	switch {
-	case o.Template != nil && o.Preset != nil:
-		return errors.New("a template and a preset: each makes the body")
-	case o.Template != nil && o.Mode != "" && o.Mode != transform.Structured:
-		return fmt.Errorf("mode %q has no effect with a template", o.Mode)
-	case len(o.SignSecrets) > 0 && o.Preset != nil:
-		return errors.New("sign and a preset: its service does not verify signatures")
-	case len(o.SignSecrets) > 0 && o.Gzip:
-		return errors.New("sign and gzip: receivers differ on which body is signed")
-	case len(o.SignSecrets) > 0 && o.Mode == transform.Binary:
-		return errors.New("sign and mode binary: the attributes, in the header, would not be signed")
-	case o.MaxBodyBytes < 0:
-		return fmt.Errorf("the maximum body size %d is negative", o.MaxBodyBytes)
-	}
-	if err := o.checkFormat(); err != nil {
-		return err
-	}
-	return o.OAuth.check()
+	return &http.Request{Method: cmp.Or(o.Method, http.MethodPost), URL: target, Host: target.Host, Header: header}, nil
 }
 
 // parseURL parses a URL. Its errors do not quote the text, which may contain a token.
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		return nil, errors.New("url cannot be parsed: percent-encode special characters in its password, path and query")
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, errors.New("url must begin with http:// or https://")
-	case u.Hostname() == "":
-		return nil, errors.New("url has no host")
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return nil, errors.New("url must be http:// or https:// and a host; percent-encode special characters in its password, path and query")
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u, nil
@@ -159,28 +120,17 @@ func parseURL(text string) (*url.URL, error) {
 
 // header returns the fields that every request carries. user holds the credentials of URL.
 func (o Options) header(user *url.Userinfo) (http.Header, error) {
-	contentType, err := o.contentType()
-	if err != nil {
-		return nil, err
-	}
 	header := http.Header{
-		"Content-Type": {contentType},
+		"Content-Type": {o.contentType()},
 		// A nil key is not sent, but allows the transport to repeat a request on a
 		// new connection if the server closed the idle one.
 		"Idempotency-Key": nil,
 		"User-Agent":      {cmp.Or(o.UserAgent, "ndrbridge")},
 	}
-	if !validValue(o.UserAgent) {
-		return nil, fmt.Errorf("user agent: %w", errControl)
-	}
-	given := 0 // credentials
 	if o.Preset != nil {
 		for name, value := range o.Preset.Header {
 			if !validValue(value) {
 				return nil, fmt.Errorf("preset: %s: %w", name, errControl)
-			}
-			if name == "Authorization" {
-				given++
 			}
 			header.Set(name, value)
 		}
@@ -188,36 +138,21 @@ func (o Options) header(user *url.Userinfo) (http.Header, error) {
 	for name, value := range o.Headers {
 		name = http.CanonicalHeaderKey(name)
 		switch {
-		case !validName(name):
-			return nil, fmt.Errorf("headers: %q is not a valid header name", name)
 		case !validValue(value):
 			return nil, fmt.Errorf("headers: %s: %w", name, errControl)
 		case o.sets(name):
 			return nil, fmt.Errorf("headers: %s is set by the bridge and cannot be configured", name)
-		case name == "Authorization":
-			given++
 		}
 		header[name] = []string{value}
 	}
 	password, _ := user.Password()
-	for _, c := range []struct {
-		given       bool
-		credentials string
-	}{
-		{o.Bearer != "", "Bearer " + o.Bearer},
-		{o.Username != "" || o.Password != "", basic(o.Username, o.Password)},
-		{user != nil, basic(user.Username(), password)},
-	} {
-		if c.given {
-			given++
-			header.Set("Authorization", c.credentials)
-		}
-	}
-	if o.OAuth != nil {
-		given++
-	}
-	if given > 1 {
-		return nil, errors.New("only one of a bearer token, a user name, OAuth, credentials in url, and an Authorization header can be set")
+	switch {
+	case o.Bearer != "":
+		header.Set("Authorization", "Bearer "+o.Bearer)
+	case o.Username != "" || o.Password != "":
+		header.Set("Authorization", basic(o.Username, o.Password))
+	case user != nil:
+		header.Set("Authorization", basic(user.Username(), password))
 	}
 	if !validValue(header.Get("Authorization")) {
 		return nil, errors.New("the bearer token contains a line break or another control character")
@@ -260,12 +195,6 @@ func basic(username, password string) string {
 var reserved = []string{
 	"Connection", "Content-Encoding", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Authorization",
 	"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
-}
-
-// validName reports whether name is a token (RFC 9110, section 5.6.2).
-func validName(name string) bool {
-	const token = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	return name != "" && strings.Trim(name, token) == ""
 }
 
 // validValue reports whether value is a valid field value (RFC 9110, section 5.5).

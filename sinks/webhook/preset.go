@@ -165,10 +165,10 @@ func (s *Sink) converse(ctx context.Context, request Request) error {
 	if err := s.waitForRate(ctx); err != nil {
 		return err
 	}
-	d := newDeadline(ctx, s.o.Timeout)
-	defer d.stop()
+	ctx, cancel := s.withTimeout(ctx)
+	defer cancel()
 	for {
-		answer, err := s.roundTrip(d, request)
+		answer, err := s.roundTrip(ctx, request)
 		if err != nil {
 			return err
 		}
@@ -190,10 +190,10 @@ func (s *Sink) converse(ctx context.Context, request Request) error {
 		request = *next
 		select {
 		case <-time.After(request.After):
-		case <-d.ctx.Done():
-			return s.notAnswered(d.ctx, d.ctx.Err())
+		case <-ctx.Done():
+			return s.notAnswered(ctx, ctx.Err())
 		}
-		if err := s.waitForRate(d.ctx); err != nil {
+		if err := s.waitForRate(ctx); err != nil {
 			return err
 		}
 	}
@@ -211,7 +211,7 @@ func (s *Sink) waitForRate(ctx context.Context) error {
 }
 
 // roundTrip sends one request and reads its answer.
-func (s *Sink) roundTrip(d *deadline, request Request) (Answer, error) {
+func (s *Sink) roundTrip(ctx context.Context, request Request) (Answer, error) {
 	header := s.request.Header
 	if request.Once {
 		header = header.Clone()
@@ -224,9 +224,9 @@ func (s *Sink) roundTrip(d *deadline, request Request) (Answer, error) {
 		}
 		header = with.Header
 	}
-	answer, err := s.do(d.ctx, request.Method, request.URL, header, request.Body)
+	answer, err := s.do(ctx, request.Method, request.URL, header, request.Body)
 	if err != nil {
-		return Answer{}, s.notAnswered(d.ctx, err)
+		return Answer{}, s.notAnswered(ctx, err)
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode/100 == 3 || answer.StatusCode/100 == 1 {
@@ -234,7 +234,7 @@ func (s *Sink) roundTrip(d *deadline, request Request) (Answer, error) {
 	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if err != nil && answer.StatusCode/100 == 2 {
-		return Answer{}, s.notAnswered(d.ctx, fmt.Errorf("the answer is incomplete: %w", err))
+		return Answer{}, s.notAnswered(ctx, fmt.Errorf("the answer is incomplete: %w", err))
 	}
 	if err != nil {
 		body = []byte(s.hidden().HideBeginning(string(body)))

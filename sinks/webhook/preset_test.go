@@ -212,32 +212,6 @@ func TestAPresetKeepsToItsRate(t *testing.T) {
 	}
 }
 
-func TestOptionsThatDoNotGoWithAPreset(t *testing.T) {
-	for name, o := range map[string]webhook.Options{
-		"a batch of CloudEvents": {Mode: transform.Batch},
-		"CloudEvents in headers": {Mode: transform.Binary},
-		"a key with a line end":  {Preset: lines{secret: "a\nb"}.preset()},
-	} {
-		o.URL = "https://hooks.example"
-		if o.Preset == nil {
-			o.Preset = lines{}.preset()
-		}
-		if _, err := webhook.New(o); err == nil || strings.Contains(err.Error(), "a\nb") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestSigningExcludesBinaryMode(t *testing.T) {
-	o := webhook.Options{URL: "https://hooks.example", SignSecrets: []string{"whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"}}
-	for mode, wrong := range map[transform.Mode]bool{transform.Structured: false, transform.Batch: false, transform.Binary: true} {
-		o.Mode = mode
-		if _, err := webhook.New(o); (err != nil) != wrong {
-			t.Errorf("%s: %v", mode, err)
-		}
-	}
-}
-
 // TestNothingIsLostByAPreset has a service reject some of the events permanently and fail
 // at times, and a runner deliver to it.
 func TestNothingIsLostByAPreset(t *testing.T) {

@@ -6,28 +6,25 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 
 	"ndrbridge/internal/redact"
 )
 
-// secrets are the words that errors must not show.
+// secrets are the words that errors must not show. They are safe for concurrent use.
 type secrets struct {
-	current atomic.Pointer[redact.Secrets]
+	words []string // those of the options
 
-	mu     sync.Mutex
-	words  []string // those of the options
-	tokens []string // the latest OAuth tokens, newest last
+	mu      sync.Mutex
+	tokens  []string // the latest OAuth tokens, newest last
+	current redact.Secrets
 }
 
 // newSecrets returns the secrets of the options and of the proxies.
 func newSecrets(o Options, proxies ...*url.URL) *secrets {
-	s := &secrets{words: secretWords(o, proxies)}
-	words := redact.New(s.words...)
-	s.current.Store(&words)
-	return s
+	words := secretWords(o, proxies)
+	return &secrets{words: words, current: redact.New(words...)}
 }
 
 // maxTokens is the number of tokens that are hidden: an answer may show a token that has
@@ -43,12 +40,15 @@ func (s *secrets) addToken(token string) {
 	}
 	s.tokens = append(s.tokens, token)
 	s.tokens = s.tokens[max(0, len(s.tokens)-maxTokens):]
-	words := redact.New(slices.Concat(s.words, s.tokens)...)
-	s.current.Store(&words)
+	s.current = redact.New(slices.Concat(s.words, s.tokens)...)
 }
 
 // hidden returns the words that errors must not show at present.
-func (s *Sink) hidden() redact.Secrets { return *s.secrets.current.Load() }
+func (s *Sink) hidden() redact.Secrets {
+	s.secrets.mu.Lock()
+	defer s.secrets.mu.Unlock()
+	return s.secrets.current
+}
 
 // excerpt returns the beginning of a text; see the function excerpt.
 func (s *Sink) excerpt(text string) string { return excerpt(strings.NewReader(text), s.hidden()) }

@@ -9,41 +9,17 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"time"
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/transform"
 )
 
-// deadline is a context for consecutive requests. It ends with the caller's context, or
-// when one of the requests exceeds the timeout. Resetting one timer costs less than a
-// context with a deadline for each request.
-type deadline struct {
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	timer   *time.Timer
-	timeout time.Duration
-}
-
+// errNoAnswer is the cause of a context that ended because of the timeout.
 var errNoAnswer = errors.New("no answer in time")
 
-func newDeadline(ctx context.Context, timeout time.Duration) *deadline {
-	ctx, cancel := context.WithCancelCause(ctx)
-	return &deadline{
-		ctx:     ctx,
-		cancel:  cancel,
-		timer:   time.AfterFunc(timeout, func() { cancel(errNoAnswer) }),
-		timeout: timeout,
-	}
-}
-
-// reset restarts the timeout for the next request.
-func (d *deadline) reset() { d.timer.Reset(d.timeout) }
-
-// stop releases the timer and cancels the context.
-func (d *deadline) stop() {
-	d.timer.Stop()
-	d.cancel(nil)
+// withTimeout returns a context for one request, or for those that belong to it.
+func (s *Sink) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, s.o.Timeout, errNoAnswer)
 }
 
 // maxDrained is how much of an answer is read to keep its connection reusable. After a
@@ -51,7 +27,7 @@ func (d *deadline) stop() {
 const maxDrained = 64 << 10
 
 // postOne posts one event in its own request. Its error is that of post.
-func (s *Sink) postOne(d *deadline, e transform.Event) error {
+func (s *Sink) postOne(ctx context.Context, e transform.Event) error {
 	header, events := s.request.Header, []transform.Event{e}
 	request, err := s.o.Compose(events)
 	if err == nil && s.o.Mode == transform.Binary {
@@ -65,7 +41,7 @@ func (s *Sink) postOne(d *deadline, e transform.Event) error {
 		// event's bytes may be reused: each request needs a copy.
 		request.Body = bytes.Clone(request.Body)
 	}
-	return s.post(d, header, events, request.Body)
+	return s.post(ctx, header, events, request.Body)
 }
 
 // unsendable returns the error of an event that is not sent.
@@ -75,11 +51,12 @@ func (s *Sink) unsendable(err error) *failure.Error {
 
 // post sends one request that carries the events. It retains body, which must not be
 // modified afterwards. The error is a *failure.Error or the caller's wrapped context error.
-func (s *Sink) post(d *deadline, header http.Header, events []transform.Event, body []byte) error {
-	d.reset()
-	answer, err := s.do(d.ctx, "", nil, s.signed(header, events, body), body)
+func (s *Sink) post(ctx context.Context, header http.Header, events []transform.Event, body []byte) error {
+	ctx, cancel := s.withTimeout(ctx)
+	defer cancel()
+	answer, err := s.do(ctx, "", nil, s.signed(header, events, body), body)
 	if err != nil {
-		return s.notAnswered(d.ctx, err)
+		return s.notAnswered(ctx, err)
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode/100 != 2 {

@@ -65,9 +65,6 @@ func New(o Options) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
-	if o.Timeout < 0 {
-		return nil, fmt.Errorf("webhook: timeout %v is negative", o.Timeout)
-	}
 	keys, err := parseKeys(o.SignSecrets)
 	if err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
@@ -148,13 +145,11 @@ func (s *Sink) sendEach(ctx context.Context, events []transform.Event) error {
 	var workers sync.WaitGroup
 	var work func()
 	work = func() {
-		d := newDeadline(ctx, s.o.Timeout)
-		defer d.stop()
 		for i, more, ok := q.take(); ok; i, more, ok = q.take() {
 			if more {
 				workers.Go(work)
 			}
-			q.done(i, s.postOne(d, events[i]))
+			q.done(i, s.postOne(ctx, events[i]))
 		}
 	}
 	work()
@@ -165,8 +160,6 @@ func (s *Sink) sendEach(ctx context.Context, events []transform.Event) error {
 // sendBatch sends the events in batch mode, one request after another, as few as the
 // maximum body size permits.
 func (s *Sink) sendBatch(ctx context.Context, events []transform.Event) error {
-	d := newDeadline(ctx, s.o.Timeout)
-	defer d.stop()
 	var t results
 	for left := events; len(left) > 0; {
 		request, err := s.o.Compose(left)
@@ -176,7 +169,7 @@ func (s *Sink) sendBatch(ctx context.Context, events []transform.Event) error {
 			continue
 		}
 		n := request.Events
-		err = s.post(d, s.request.Header, left[:n], request.Body)
+		err = s.post(ctx, s.request.Header, left[:n], request.Body)
 		left = left[n:]
 		if !t.add(n, err) {
 			t.stop(len(left), err)

@@ -153,7 +153,7 @@ func fileOptions(s configs.Sink) file.Options {
 func openFile(s configs.Sink, o SinkOptions) (sinks.Sink, error) {
 	to := fileOptions(s)
 	to.Out, to.Log = o.Stdout, o.Log
-	return file.New(to)
+	return file.New(to), nil
 }
 
 func checkFile(_ context.Context, _ sinks.Sink, s configs.Sink, _ Trial) []finding.Finding {
@@ -214,7 +214,7 @@ func openSyslog(sink configs.Sink, o SinkOptions) (sinks.Sink, error) {
 			return nil, err
 		}
 	}
-	return syslog.New(to)
+	return syslog.New(to), nil
 }
 
 func checkSyslog(ctx context.Context, sink sinks.Sink, _ configs.Sink, t Trial) []finding.Finding {

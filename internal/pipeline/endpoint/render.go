@@ -92,7 +92,7 @@ func (r *Renderer) composeWebhook() error {
 	}
 	r.compose = webhook.Options{
 		Template: template, MaxBodyBytes: int(w.MaxBodyBytes),
-		Mode: transform.Mode(r.sink.Mode), Format: format.Name(r.sink.Format), BatchEncoding: webhook.BatchEncoding(w.BatchEncoding),
+		Mode: transform.Mode(r.sink.Mode), Format: format.Name(r.sink.Format), Lines: w.BatchEncoding == "ndjson",
 	}.Compose
 	return nil
 }

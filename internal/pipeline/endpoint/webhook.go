@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/oauth2"
+
 	"ndrbridge/configs"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
@@ -59,7 +61,7 @@ func openWebhook(s configs.Sink, o SinkOptions) (sinks.Sink, error) {
 	return webhook.New(webhook.Options{
 		URL: w.URL.Value(), Method: w.Method, Headers: headers,
 		Bearer: bearer, Username: w.Auth.Username, Password: password, OAuth: oauth,
-		Mode: transform.Mode(s.Mode), Format: format.Name(s.Format), BatchEncoding: webhook.BatchEncoding(w.BatchEncoding),
+		Mode: transform.Mode(s.Mode), Format: format.Name(s.Format), Lines: w.BatchEncoding == "ndjson",
 		Preset: preset, Memory: memory, Timeout: time.Duration(w.Timeout), TLS: tlsConfig, Proxy: proxy,
 		UserAgent:   "ndrbridge/" + o.Version,
 		Concurrency: w.Concurrency, Gzip: w.Gzip,
@@ -77,10 +79,7 @@ func webhookOAuth(o *configs.WebhookOAuth) (*webhook.OAuth, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client_secret: %w", err)
 	}
-	style := webhook.OAuthStyle(o.Style)
-	if o.Style == "auto" {
-		style = ""
-	}
+	style := map[string]oauth2.AuthStyle{"header": oauth2.AuthStyleInHeader, "params": oauth2.AuthStyleInParams}[o.Style]
 	return &webhook.OAuth{
 		TokenURL: o.TokenURL.Value(), ClientID: o.ClientID, ClientSecret: secret, Scope: o.Scope, Audience: o.Audience, Style: style,
 	}, nil
