@@ -202,8 +202,16 @@ func (s *Sink) tryStream(ctx context.Context, t Trial, c *conn) []finding.Findin
 	checker := &Sink{options: s.options, subject: s.subject, secrets: s.options.Secrets()}
 	checker.options.CreateStream = false
 	stream, err := checker.findStream(ctx, c, subjects)
-	if errors.Is(err, jetstream.ErrStreamNotFound) && (s.options.CreateStream || checker.ownerOf(ctx, c, subjects) != "") {
-		return []finding.Finding{checker.tryCreation(ctx, c, step, subjects)}
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if other := ownerOf(ctx, c, subjects); other != "" {
+			return []finding.Finding{{
+				Step: step, Result: finding.Failed, Detail: fmt.Sprintf("it does not exist and cannot be created: the stream %s has subjects of %s", checker.secrets.Hide(other), subjects),
+				Advice: "name that stream, or use another subject",
+			}}
+		}
+		if s.options.CreateStream { // the protocol cannot validate a request without creating the stream
+			return []finding.Finding{{Step: step, Result: finding.Remark, Detail: "it does not exist; the first event creates it for " + subjects + " if the user may"}}
+		}
 	}
 	// A sink that may create the stream requires all subjects of its template.
 	if all := s.options.CreateStream || t.Reads != ""; all || err != nil {
@@ -254,35 +262,10 @@ func (s *Sink) tryStream(ctx context.Context, t Trial, c *conn) []finding.Findin
 	return found
 }
 
-// tryCreation checks for known obstacles to creating the stream. The protocol cannot
-// validate a request without creating the stream.
-func (s *Sink) tryCreation(ctx context.Context, c *conn, step, subjects string) finding.Finding {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	js, err := jetstream.New(c.Conn.Conn)
-	if err != nil {
-		return finding.Failure(step, s.errorOf(ctx, err))
-	}
-	if other := s.ownerOf(ctx, c, subjects); other != "" {
-		return finding.Finding{
-			Step: step, Result: finding.Failed, Detail: fmt.Sprintf("it does not exist and cannot be created: the stream %s has subjects of %s", s.secrets.Hide(other), subjects),
-			Advice: "name that stream, or use another subject",
-		}
-	}
-	account, err := js.AccountInfo(ctx)
-	if err == nil && account.Limits.MaxStreams >= 0 && account.Streams >= account.Limits.MaxStreams {
-		return finding.Finding{
-			Step: step, Result: finding.Failed, Detail: fmt.Sprintf("it does not exist, and the account has reached its limit of %d streams", account.Streams),
-			Advice: createByHand,
-		}
-	}
-	return finding.Finding{Step: step, Result: finding.Remark, Detail: "it does not exist; the first event creates it for " + subjects + " if the user may"}
-}
-
 // ownerOf returns the name of a stream that overlaps subjects, "" if the server reports
 // none. Messages to these subjects go to that stream, and no other stream can be created
 // for them.
-func (s *Sink) ownerOf(ctx context.Context, c *conn, subjects string) string {
+func ownerOf(ctx context.Context, c *conn, subjects string) string {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	js, err := jetstream.New(c.Conn.Conn)

@@ -56,7 +56,7 @@ func (s *Sink) dial(ctx context.Context) (*conn, error) {
 		closed: make(chan struct{}),
 	}
 	options := []nats.Option{
-		nats.Name(o.Name), nats.Timeout(timeout), nats.NoReconnect(),
+		nats.Name("ndrbridge"), nats.Timeout(timeout), nats.NoReconnect(),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			select {
 			case c.faults <- err:

@@ -6,10 +6,8 @@ package nats
 import (
 	"cmp"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +18,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// Options configure a Sink.
+// Options configure a Sink. They are valid if their configuration is.
 type Options struct {
 	// URL is the address of one or more servers of a cluster, with the scheme nats,
 	// or tls, separated by commas. They are tried in any order. Each gets an
@@ -70,8 +68,6 @@ type Options struct {
 	Timeout time.Duration
 	// Lease must be valid when something is sent; nil: it never ends.
 	Lease *lease.Lease
-	// Name is the client's name on the server. Empty: ndrbridge.
-	Name string
 }
 
 // Sink publishes events. The first Send connects, and so does the first Send after a
@@ -84,64 +80,16 @@ type Sink struct {
 	message message
 }
 
-// New validates the options and returns a Sink. It contacts no server. The error joins
-// all invalid options.
+// New returns a Sink. It contacts no server.
 func New(o Options) (*Sink, error) {
-	schemes := []string{"nats", "tls"}
-	var errs []error
-	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-
-	for i, server := range strings.Split(o.URL, ",") {
-		u, err := url.Parse(strings.TrimSpace(server))
-		// The URL may contain a password: the error does not quote it.
-		if err != nil || u.Host == "" || !slices.Contains(schemes, u.Scheme) {
-			wrong("url: address %d is not scheme://host:port with one of the schemes %s", i+1, strings.Join(schemes, ", "))
-		}
-	}
 	subject, err := sinks.ParseTemplate(o.Subject)
 	if err != nil {
-		wrong("subject: %w", err)
-	} else if filled := subject.Fill("x"); token(filled) != filled {
-		wrong("subject: %q has an empty token, a wildcard or white space", o.Subject)
-	}
-	if strings.ContainsAny(o.Stream, " \t\r\n.*>/\\") {
-		wrong("stream: %q has a character that is not allowed in a stream's name", o.Stream)
-	}
-	if o.Stream != "" && o.Sink == "" {
-		wrong("the sink's name is missing; its messages in a stream need it")
-	}
-	if o.CreateStream && o.Stream == "" {
-		wrong("create_stream: stream must be set")
-	}
-	switch o.Mode {
-	case "":
-		o.Mode = transform.Structured
-	case transform.Structured, transform.Binary:
-	default:
-		wrong("mode: %q is neither structured nor binary", o.Mode)
-	}
-	methods := 0
-	for _, set := range []bool{o.CredsFile != "", o.NkeyFile != "", o.Token != "", o.Username != ""} {
-		if set {
-			methods++
-		}
-	}
-	if methods > 1 {
-		wrong("only one of creds_file, nkey_file, token_file and username can be used")
-	}
-	if o.Password != "" && o.Username == "" {
-		wrong("password_file: username must be set")
-	}
-	if o.MaxPending < 0 || o.Timeout < 0 || o.AckTimeout < 0 {
-		wrong("max_pending and timeouts must not be negative")
-	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+		return nil, fmt.Errorf("subject: %w", err)
 	}
 	o.MaxPending = cmp.Or(o.MaxPending, 1000)
 	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
 	o.AckTimeout = cmp.Or(o.AckTimeout, 5*time.Second)
-	o.Name = cmp.Or(o.Name, "ndrbridge")
+	o.Mode = cmp.Or(o.Mode, transform.Structured)
 	return &Sink{options: o, subject: subject}, nil
 }
 

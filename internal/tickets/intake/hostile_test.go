@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"ndrbridge/test/hostile"
 	"ndrbridge/test/loopback"
 )
@@ -28,15 +26,10 @@ func TestAHostileNATSServerIsReportedAndDoesNotDelayTheStop(t *testing.T) {
 }
 
 func TestATooLargeMessageIsRefusedAndTheNextAccepted(t *testing.T) {
-	s := natsServer(t, t.TempDir(), 0)
-	nc := s.ClientURL()
-	js, c := publisher(t, s), &counter{}
-	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "TICKETS", Subjects: []string{"ndr.tickets"}}); err != nil {
-		t.Fatal(err)
-	}
+	s, js, c := started(t)
 	large := append(command("SEC-1"), bytes.Repeat([]byte(" "), 3<<20)...)
 	publish(t, js, large, append(command("SEC-2"), bytes.Repeat([]byte(" "), 1<<20)...), command("SEC-3"))
-	intake := natsIntake(c, nc, "hunter2")
+	intake := natsIntake(c, s.ClientURL(), "hunter2")
 	running(t, intake.Run)
 	if got := c.accepted(t, 1); got[0] != "SEC-3" {
 		t.Errorf("accepted %v", got)

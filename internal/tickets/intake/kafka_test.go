@@ -181,29 +181,6 @@ func TestMembersOfAGroupShareTheTopic(t *testing.T) {
 	}
 }
 
-func TestRecordsOfEveryCodecAreAccepted(t *testing.T) {
-	t.Parallel()
-	cluster, c := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets")), &counter{}
-	codecs := []kgo.CompressionCodec{kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression()}
-	for i, codec := range codecs {
-		client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic("ndr.tickets"), kgo.ProducerBatchCompression(codec))
-		if err != nil {
-			t.Fatal(err)
-		}
-		bodies := [][]byte{command("SEC-" + strconv.Itoa(2*i)), command("SEC-" + strconv.Itoa(2*i+1))}
-		if err := client.ProduceSync(t.Context(), recordsOf(bodies)...).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
-		client.Close()
-	}
-	running(t, kafkaIntake(c, cluster.ListenAddrs(), nil).Run)
-	for i, ticket := range c.accepted(t, 2*len(codecs)) {
-		if ticket != "SEC-"+strconv.Itoa(i) {
-			t.Errorf("command %d is of %s", i, ticket)
-		}
-	}
-}
-
 func TestATooLargeRecordBatchIsRefusedAndTheNextAccepted(t *testing.T) {
 	t.Parallel()
 	cluster := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets"), kfake.BrokerConfigs(map[string]string{"message.max.bytes": "33554432"}))

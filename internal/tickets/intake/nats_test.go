@@ -51,6 +51,15 @@ func publish(t *testing.T, js jetstream.JetStream, bodies ...[]byte) {
 	}
 }
 
+// started returns a server with the stream.
+func started(t *testing.T) (*server.Server, jetstream.JetStream, *counter) {
+	t.Helper()
+	s := natsServer(t, t.TempDir(), 0)
+	js := publisher(t, s)
+	stream(t, js)
+	return s, js, &counter{}
+}
+
 func natsIntake(c *counter, url, password string) *intake.NATS {
 	return intake.NewNATS(intake.NATSOptions{
 		Hide:    redact.New(password).HideError,
@@ -63,9 +72,7 @@ func natsIntake(c *counter, url, password string) *intake.NATS {
 
 func TestCommandsAreReceivedFromJetStream(t *testing.T) {
 	t.Run("in their order, each once", func(t *testing.T) {
-		s := natsServer(t, t.TempDir(), 0)
-		js, c := publisher(t, s), &counter{}
-		stream(t, js)
+		s, js, c := started(t)
 		bodies, want := numbered(100)
 		publish(t, js, bodies[:50]...)
 		running(t, natsIntake(c, s.ClientURL(), "hunter2").Run)
@@ -75,9 +82,8 @@ func TestCommandsAreReceivedFromJetStream(t *testing.T) {
 		}
 	})
 	t.Run("none overtakes one that cannot be stored", func(t *testing.T) {
-		s := natsServer(t, t.TempDir(), 0)
-		js, c := publisher(t, s), &counter{failures: 3}
-		stream(t, js)
+		s, js, c := started(t)
+		c.failures = 3
 		bodies, want := numbered(20)
 		publish(t, js, bodies...)
 		running(t, natsIntake(c, s.ClientURL(), "hunter2").Run)
@@ -86,9 +92,7 @@ func TestCommandsAreReceivedFromJetStream(t *testing.T) {
 		}
 	})
 	t.Run("a message that is not a command is refused, and the next one accepted", func(t *testing.T) {
-		s := natsServer(t, t.TempDir(), 0)
-		js, c := publisher(t, s), &counter{}
-		stream(t, js)
+		s, js, c := started(t)
 		for _, w := range wrong {
 			publish(t, js, []byte(w.body))
 		}
@@ -102,9 +106,7 @@ func TestCommandsAreReceivedFromJetStream(t *testing.T) {
 		}
 	})
 	t.Run("a message that was stored but not acknowledged is redelivered with its key", func(t *testing.T) {
-		s := natsServer(t, t.TempDir(), 0)
-		js, c := publisher(t, s), &counter{}
-		stream(t, js)
+		s, js, c := started(t)
 		if _, err := js.Publish(t.Context(), "ndr.tickets", command("SEC-1"), jetstream.WithMsgID("one")); err != nil {
 			t.Fatal(err)
 		}
@@ -146,9 +148,7 @@ func TestCommandsAreReceivedFromJetStream(t *testing.T) {
 		}
 	})
 	t.Run("an id that looks like a position is not a position", func(t *testing.T) {
-		s := natsServer(t, t.TempDir(), 0)
-		js, c := publisher(t, s), &counter{}
-		stream(t, js)
+		s, js, c := started(t)
 		publish(t, js, command("SEC-1"))
 		for _, id := range []string{"1", "nats-position/TICKETS/1"} {
 			if _, err := js.Publish(t.Context(), "ndr.tickets", command("SEC-1"), jetstream.WithMsgID(id)); err != nil {
