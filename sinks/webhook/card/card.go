@@ -58,24 +58,9 @@ func capitalized(s transform.Severity) string {
 	return strings.ToUpper(word[:1]) + word[1:]
 }
 
-// Brief is a cheaper Of: it sets at least the level, the score, the title, the
-// appliance and the time.
-func Brief(e transform.Event) Card {
-	if e.Stream() != transform.StreamDetections {
-		return Of(e)
-	}
-	c := newCard(e)
-	c.setName(e)
-	return c
-}
-
-func newCard(e transform.Event) Card {
-	return Card{Appliance: e.Appliance, Where: e.Appliance, Time: e.When()}
-}
-
 // Of returns the card of an event of any kind.
 func Of(e transform.Event) Card {
-	c := newCard(e)
+	c := Card{Appliance: e.Appliance, Where: e.Appliance, Time: e.When()}
 	switch e.Stream() {
 	case transform.StreamDetections:
 		c.detection(e)

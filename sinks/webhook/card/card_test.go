@@ -143,17 +143,3 @@ func TestASummaryCountsDetectionsOnceAndNamesTheMostSevere(t *testing.T) {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 }
-
-func TestABriefCardAgreesWithTheFullOne(t *testing.T) {
-	for _, fields := range []string{
-		`, "risk_score": 95, "title": "A\u0026B", "type": "b"`, `, "type": "b"`, ``, `, "title": 17, "risk_score": "5"`, `, "title": null, "risk_score": {}`,
-	} {
-		for _, format := range []string{"", "Port Scan"} {
-			e := detection(t, fields, transform.Observation{Added: transform.Enrichment{Format: format}})
-			brief, whole := card.Brief(e), card.Of(e)
-			if brief.Headline() != whole.Headline() || brief.Level != whole.Level || !brief.Time.Equal(whole.Time) || brief.Appliance != "hq" || brief.Title == "" {
-				t.Errorf("%s: %+v and %+v", fields, brief, whole)
-			}
-		}
-	}
-}

@@ -53,6 +53,9 @@ func (m millis) clock() string {
 // detectionData holds the fields of a detection event that a card shows.
 type detectionData struct {
 	Detection struct {
+		Title        text          `json:"title"`
+		Type         text          `json:"type"`
+		RiskScore    text          `json:"risk_score"`
 		Categories   []text        `json:"categories"`
 		Participants []participant `json:"participants"`
 		Tactics      []attack      `json:"mitre_tactics"`
@@ -70,6 +73,7 @@ type detectionData struct {
 		To   json.RawMessage `json:"to"`
 	} `json:"changes"`
 	Devices []device `json:"devices"`
+	Format  text     `json:"format"`
 	Link    text     `json:"link"`
 }
 
@@ -96,37 +100,13 @@ type device struct {
 // incomplete card is better than none.
 func unpack(data []byte, into any) { _ = json.Unmarshal(data, into) }
 
-// setName sets the level, score and title of a detection's card. It scans the bytes for
-// them, which takes a fraction of the time of a full card.
-func (c *Card) setName(e transform.Event) {
-	var title, format, kind, riskScore text
-	for name, value := range jsonscan.Members(e.Data()) {
-		switch string(name) {
-		case "format":
-			unpack(value, &format)
-		case "detection":
-			for name, value := range jsonscan.Members(value) {
-				switch string(name) {
-				case "title":
-					unpack(value, &title)
-				case "type":
-					unpack(value, &kind)
-				case "risk_score":
-					unpack(value, &riskScore)
-				}
-			}
-		}
-	}
-	c.Score = score(riskScore)
-	c.Level = transform.SeverityOf(e.SeverityNumber, []byte(c.Score))
-	c.Title = string(cmp.Or(title, format, kind, text("Detection "+e.Subject)))
-}
-
 func (c *Card) detection(e transform.Event) {
-	c.setName(e)
 	var data detectionData
 	unpack(e.Data(), &data)
 	d := &data.Detection
+	c.Score = score(d.RiskScore)
+	c.Level = transform.SeverityOf(e.SeverityNumber, []byte(c.Score))
+	c.Title = string(cmp.Or(d.Title, data.Format, d.Type, text("Detection "+e.Subject)))
 	c.Status = string(d.Status)
 	if c.Link = link(string(data.Link)); c.Link == "" {
 		c.Link = link(string(d.URL))

@@ -81,38 +81,36 @@ func (c *Card) own(e transform.Event) {
 		return string(t)
 	}
 	c.Note = "ndrbridge at " + e.Appliance
+	facts := []Fact{{"Ticket", "ticket_id"}, {"Status", "status"}, {"Resolution", "resolution"}, {"Assignee", "assignee"}, {"Reason", "reason"}, {"Error", "error"}}
 	switch kind := kindOf(e); kind {
 	case "appliance.unreachable":
 		c.Level, c.Title = transform.SeverityHigh, "Appliance "+e.Appliance+" cannot be polled"
-		c.fact("Reason", field("reason"))
-		c.fact("Since", field("since"))
+		facts = []Fact{{"Reason", "reason"}, {"Since", "since"}}
 	case "appliance.reachable":
 		c.Title = "Appliance " + e.Appliance + " can be polled again"
-		c.fact("Was unreachable since", field("was_unreachable_since"))
+		facts = []Fact{{"Was unreachable since", "was_unreachable_since"}}
 	case "audit.gap":
 		c.Level, c.Title = transform.SeverityHigh, "Entries of the audit log of "+e.Appliance+" may be missing"
-		c.fact("Why", field("explanation"))
-		c.fact("Missing at most", field("missing"))
+		facts = []Fact{{"Why", "explanation"}, {"Missing at most", "missing"}}
 	case "sink.skipped":
 		c.Level, c.Title = transform.SeverityHigh, "Sink "+field("sink")+" skipped "+field("events")+" events"
-		c.fact("Reason", field("reason"))
-		c.fact("From", field("oldest"))
-		c.fact("To", field("newest"))
+		facts = []Fact{{"Reason", "reason"}, {"From", "oldest"}, {"To", "newest"}}
 	case "ticket.rejected":
 		c.Level, c.Title = transform.SeverityMedium, "A ticket change was not written to "+e.Appliance
 	case "ticket.applied":
 		c.Title = "A ticket change was written to " + e.Appliance
 	case "heartbeat":
 		c.Title = "ndrbridge is running"
-		c.fact("Version", field("version"))
+		facts = []Fact{{"Version", "version"}}
 	default:
 		c.Title = kind
+		if !strings.HasPrefix(kind, "ticket.") {
+			facts = nil
+		}
 	}
 	c.Title = line(c.Title)
-	if strings.Contains(kindOf(e), "ticket.") {
-		for _, f := range []Fact{{"Ticket", "ticket_id"}, {"Status", "status"}, {"Resolution", "resolution"}, {"Assignee", "assignee"}, {"Reason", "reason"}, {"Error", "error"}} {
-			c.fact(f.Name, field(f.Value))
-		}
+	for _, f := range facts {
+		c.fact(f.Name, field(f.Value))
 	}
 	c.fact("Time", clock(c))
 }

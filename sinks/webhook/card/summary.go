@@ -48,13 +48,13 @@ func Summary(events []transform.Event) Card {
 			}
 		}
 	}
-	detections := make([]ranked, 0, len(latest))
+	detections := make([]Card, 0, len(latest))
 	for i, e := range events {
 		if e.Stream() == transform.StreamDetections && latest[e.Source+" "+e.Subject] == i {
-			detections = append(detections, ranked{Brief(e), e})
+			detections = append(detections, Of(e))
 		}
 	}
-	slices.SortStableFunc(detections, func(a, b ranked) int {
+	slices.SortStableFunc(detections, func(a, b Card) int {
 		return cmp.Or(cmp.Compare(b.Level, a.Level), cmp.Compare(number(b.Score), number(a.Score)))
 	})
 
@@ -86,7 +86,7 @@ func Summary(events []transform.Event) Card {
 		if d.Score != "" {
 			name += " " + d.Score
 		}
-		c.fact(name, d.Title+" ("+Of(d.event).Where+")")
+		c.fact(name, d.Title+" ("+d.Where+")")
 	}
 	for _, e := range events {
 		if e.Time.After(c.Time) {
@@ -96,14 +96,8 @@ func Summary(events []transform.Event) Card {
 	return c
 }
 
-// ranked is a brief card with its event, for sorting.
-type ranked struct {
-	Card
-	event transform.Event
-}
-
 // bySeverity counts detections by level, the most severe first.
-func bySeverity(detections []ranked) string {
+func bySeverity(detections []Card) string {
 	var counts [transform.SeverityCritical + 1]int
 	for _, d := range detections {
 		counts[d.Level]++

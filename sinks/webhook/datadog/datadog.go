@@ -89,7 +89,7 @@ var statuses = [...]string{"info", "info", "warn", "error", "critical"}
 
 // appendLog appends a log with Datadog's reserved attributes.
 func (p preset) appendLog(dst []byte, e transform.Event) (_ []byte, err error) {
-	c, text := card.Brief(e), p.s.Format.IsText()
+	c, text := card.Of(e), p.s.Format.IsText()
 	message := card.Fit(c.Headline(), 1000, card.Plain)
 	if text {
 		message = string(e.Payload())

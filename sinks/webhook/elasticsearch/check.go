@@ -26,7 +26,7 @@ func (p *preset) checks() []webhook.CheckRequest {
 	}
 	if !p.isPattern() {
 		return append(requests,
-			webhook.CheckRequest{Step: "index " + p.index, URL: root.JoinPath("_resolve/index", p.index), Judge: judgeIndex},
+			webhook.CheckRequest{Step: "index " + p.index, URL: root.JoinPath("_resolve/index", p.index), Judge: p.judgeTargets},
 			p.checkPrivileges(&root, p.index, "create_doc"),
 		)
 	}
@@ -38,7 +38,7 @@ func (p *preset) checks() []webhook.CheckRequest {
 	}
 	all := strings.ReplaceAll(p.index, datasetVariable, "ndrbridge.*")
 	return append(requests,
-		webhook.CheckRequest{Step: "data streams " + all, URL: root.JoinPath("_resolve/index", all), Judge: judgeStreams},
+		webhook.CheckRequest{Step: "data streams " + all, URL: root.JoinPath("_resolve/index", all), Judge: p.judgeTargets},
 		p.checkPrivileges(&root, all, "create_doc", "auto_configure"),
 	)
 }
@@ -68,25 +68,6 @@ func judgeCluster(a webhook.Answer) finding.Finding {
 	return finding.Finding{Result: finding.OK, Detail: "Elasticsearch " + a.Quote(reply.Version.Number)}
 }
 
-func judgeIndex(a webhook.Answer) finding.Finding {
-	var reply struct {
-		Indices, Aliases []struct{ Name string }
-		Streams          []struct{ Name string } `json:"data_streams"`
-	}
-	switch {
-	case a.Status == http.StatusForbidden:
-		return finding.Finding{Result: finding.Untried, Detail: "the key may not read it, which delivery does not require"}
-	case a.Status == http.StatusNotFound: // same as no match
-	case a.Status/100 != 2 || json.Unmarshal(a.Body, &reply) != nil:
-		return a.Finding("it exists", checkKey)
-	case len(reply.Streams) > 0:
-		return finding.Finding{Result: finding.OK, Detail: "it is a data stream"}
-	case len(reply.Indices)+len(reply.Aliases) > 0:
-		return finding.Finding{Result: finding.OK, Detail: "it exists"}
-	}
-	return finding.Finding{Result: finding.Remark, Detail: "it does not exist, and is created with the first event if action.auto_create_index and the key allow it"}
-}
-
 // judgeTemplate interprets the settings that a new data stream would have.
 func judgeTemplate(a webhook.Answer) finding.Finding {
 	var reply struct {
@@ -111,18 +92,20 @@ func judgeTemplate(a webhook.Answer) finding.Finding {
 
 const loadTemplates = "load the templates of deploy/elastic before the first event"
 
-func judgeStreams(a webhook.Answer) finding.Finding {
+// judgeTargets interprets which indexes and data streams have a name, or match the pattern of the
+// data streams.
+func (p *preset) judgeTargets(a webhook.Answer) finding.Finding {
 	var reply struct {
 		Indices, Aliases []struct{ Name string }
 		Streams          []struct{ Name string } `json:"data_streams"`
 	}
 	switch {
 	case a.Status == http.StatusForbidden:
-		return finding.Finding{Result: finding.Untried, Detail: "the key may not read them, which delivery does not require"}
+		return finding.Finding{Result: finding.Untried, Detail: "the key may not read this, which delivery does not require"}
 	case a.Status == http.StatusNotFound: // same as no match
 	case a.Status/100 != 2 || json.Unmarshal(a.Body, &reply) != nil:
-		return a.Finding("they exist", checkKey)
-	case len(reply.Indices) > 0:
+		return a.Finding("it exists", checkKey)
+	case p.isPattern() && len(reply.Indices) > 0:
 		return finding.Finding{
 			Result: finding.Warning, Detail: a.Quote(reply.Indices[0].Name) + " is an index, not a data stream: it was created without the index templates",
 			Advice: "load the templates of deploy/elastic, and delete the index after copying what it holds",
@@ -132,9 +115,11 @@ func judgeStreams(a webhook.Answer) finding.Finding {
 		for i, stream := range reply.Streams {
 			names[i] = stream.Name
 		}
-		return finding.Finding{Result: finding.OK, Detail: "there are " + a.Quote(strings.Join(names, ", "))}
+		return finding.Finding{Result: finding.OK, Detail: "data stream " + a.Quote(strings.Join(names, ", "))}
+	case len(reply.Indices)+len(reply.Aliases) > 0:
+		return finding.Finding{Result: finding.OK, Detail: "it exists"}
 	}
-	return finding.Finding{Result: finding.Remark, Detail: "there are none; each is created with its first event if action.auto_create_index and the key allow it"}
+	return finding.Finding{Result: finding.Remark, Detail: "it does not exist, and is created with its first event if action.auto_create_index and the key allow it"}
 }
 
 func judgePrivileges(a webhook.Answer) finding.Finding {

@@ -43,9 +43,6 @@ func NewJira(o JiraOptions) (System, error) {
 	if err != nil {
 		return nil, fmt.Errorf("jira: %w", err)
 	}
-	if o.Project == "" || o.Type == "" {
-		return nil, errors.New("jira: project or type is missing")
-	}
 	return jira{o, site}, nil
 }
 

@@ -2,7 +2,6 @@ package ticketopener
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -41,9 +40,6 @@ func NewServiceNow(o ServiceNowOptions) (System, error) {
 	site, err := siteOf(o.URL)
 	if err != nil {
 		return nil, fmt.Errorf("servicenow: %w", err)
-	}
-	if o.Table == "" {
-		return nil, errors.New("servicenow: the table is missing")
 	}
 	return serviceNow{o, site, site.JoinPath("api/now/table", o.Table)}, nil
 }
