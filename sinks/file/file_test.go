@@ -476,25 +476,6 @@ func TestNewFileMode(t *testing.T) {
 }
 
 // BenchmarkSend writes batches of 500 events of 2 KB. Syncing takes most of the time.
-func BenchmarkSend(b *testing.B) {
-	events := sinktest.Events(500, 50, 2048)
-	for _, bench := range []struct {
-		name    string
-		options file.Options
-	}{
-		{"standard output", file.Options{Path: "-", Out: io.Discard}},
-		{"file", file.Options{Path: filepath.Join(b.TempDir(), "x"), MaxBytes: 64 << 20, Keep: 1}},
-	} {
-		b.Run(bench.name, func(b *testing.B) {
-			s := open(b, bench.options)
-			b.ReportAllocs()
-			for b.Loop() {
-				send(b, s, events...)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(events)), "ns/event")
-		})
-	}
-}
 
 func TestCheck(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
@@ -11,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"ndrbridge/transform"
 )
@@ -28,7 +29,7 @@ func SignatureFields() []string { return []string{idField, timestampField, signa
 
 // SignKey is a secret shared by sender and receiver. Formatting a SignKey never reveals the
 // secret.
-type SignKey struct{ secret *[]byte }
+type SignKey struct{ signer *standardwebhooks.Webhook }
 
 // ParseSignKey parses a secret in its usual form: base64 of 24 to 64 bytes, with an
 // optional prefix whsec_. Surrounding white space is ignored. The error does not quote
@@ -42,7 +43,8 @@ func ParseSignKey(text string) (SignKey, error) {
 	if len(secret) < minBytes || len(secret) > maxBytes {
 		return SignKey{}, fmt.Errorf("is %d bytes long when decoded; it must be %d to %d", len(secret), minBytes, maxBytes)
 	}
-	return SignKey{&secret}, nil
+	signer, err := standardwebhooks.NewWebhookRaw(secret)
+	return SignKey{signer}, err
 }
 
 // setSignatures sets the three fields in header. The id names the message: it is the same
@@ -50,16 +52,12 @@ func ParseSignKey(text string) (SignKey, error) {
 // attempt. There is one signature for each key, and a receiver accepts if it knows one
 // of them: to rotate a secret, sign with the old and the new one for a while.
 func setSignatures(header http.Header, id string, at time.Time, body []byte, keys []SignKey) {
-	timestamp := strconv.FormatInt(at.Unix(), 10)
 	signatures := make([]string, len(keys))
 	for i, key := range keys {
-		mac := hmac.New(sha256.New, *key.secret)
-		_, _ = mac.Write([]byte(id + "." + timestamp + "."))
-		_, _ = mac.Write(body)
-		signatures[i] = "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+		signatures[i], _ = key.signer.Sign(id, at, body) // it never fails
 	}
 	header[idField] = []string{id}
-	header[timestampField] = []string{timestamp}
+	header[timestampField] = []string{strconv.FormatInt(at.Unix(), 10)}
 	header[signatureField] = []string{strings.Join(signatures, " ")}
 }
 

@@ -24,25 +24,24 @@ import (
 // Template is a compiled template. It is safe for concurrent use.
 type Template struct {
 	template *template.Template
-	text     string
 	json     bool
 	idle     sync.Pool // of *execution
 }
 
 // Compile parses a template. If asJSON is set, its output must be one JSON value. The
-// error locates a syntax error by line and column, or explains why the template fails for sample events of
+// error locates a syntax error by its line, or explains why the template fails for sample events of
 // all streams.
 func Compile(text string, asJSON bool) (*Template, error) {
 	compiled, err := template.New("template").Funcs((&budget{}).functions()).Parse(text)
 	if err != nil {
-		return nil, locate(text, err)
+		return nil, locate(err)
 	}
 	for _, t := range compiled.Templates() {
 		if t.Tree != nil {
 			prepare(t.Tree.Root, templateSteps)
 		}
 	}
-	t := &Template{template: compiled, text: text, json: asJSON}
+	t := &Template{template: compiled, json: asJSON}
 	return t, t.try()
 }
 
@@ -71,7 +70,7 @@ func (t *Template) render(e transform.Event, maxBytes, steps int) ([]byte, error
 	run.budget = budget{steps: steps, longest: len(e.Data())}
 	out := limitedBuffer{maxBytes: maxBytes}
 	if err := run.Execute(&out, view); err != nil {
-		return nil, locate(t.text, err)
+		return nil, locate(err)
 	}
 	if t.json && !json.Valid(out.text) {
 		return nil, fmt.Errorf("the output of the template is not valid JSON: %w; write values as in {{json .detection.title}}", syntaxError(out.text))
