@@ -75,16 +75,12 @@ func eventOf(value []byte) (transform.Event, error) {
 // Wait blocks until the journal holds an event after the sequence number, and returns nil;
 // it returns ctx's error if ctx is done first, or ErrClosed.
 func (s *Store) Wait(ctx context.Context, after uint64) error {
-	return s.await(ctx, &s.appended, func() (bool, error) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		switch {
-		case ctx.Err() != nil:
-			return false, ctx.Err()
-		case s.closed:
-			return false, ErrClosed
-		}
-		return !s.ends.empty() && s.ends.last > after, nil
+	return s.await(ctx, &s.appended, func() (holds bool, err error) {
+		err = s.viewJournal(ctx, func(_ *bolt.Tx, j *journal) error {
+			holds = !j.empty() && j.last > after
+			return nil
+		})
+		return holds, err
 	})
 }
 

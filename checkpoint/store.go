@@ -76,8 +76,7 @@ type Store struct {
 	queue      []*operation
 	waiting    bool            // a commit waits for space
 	configured map[string]bool // nil until Configure; replaced, never changed
-	ends       ends
-	appended   broadcast // ends moved
+	appended   broadcast // events were appended
 	queued     broadcast // something was put into a redelivery queue
 	commanded  broadcast // a command became pending
 }
@@ -123,7 +122,11 @@ func Open(path string, o Options) (*Store, error) {
 		database: db, clock: newClock(o), commands: o.Commands, storeLog: newStoreLog(o), limits: o.Limits,
 		wake: make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}), failed: make(chan struct{}),
 	}
-	if s.ends, err = s.readEnds(); err != nil {
+	err = s.read(func(tx *bolt.Tx) error {
+		_, err := openJournal(tx)
+		return err
+	})
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the state: %s: %w", path, err), s.db.Close())
 	}
 	if s.readOnly {
@@ -200,6 +203,7 @@ func (s *Store) read(do func(tx *bolt.Tx) error) error {
 	if err == nil {
 		var tx *bolt.Tx
 		if tx, err = s.begin(false); err == nil {
+			s.least.Store(max(s.least.Load(), tx.Size())) // a smaller one of another reader does no harm
 			err = boltfile.Guard(func() error { return do(tx) })
 			s.end(tx, s.failed)
 		}
@@ -217,17 +221,4 @@ func wrapf(err error, format string, args ...any) error {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
-}
-
-// readEnds reads the journal's ends and the minimum size of the file.
-func (s *Store) readEnds() (e ends, err error) {
-	err = s.read(func(tx *bolt.Tx) error {
-		j, err := openJournal(tx)
-		if err == nil {
-			e = j.ends
-			s.least.Store(tx.Size())
-		}
-		return err
-	})
-	return e, err
 }

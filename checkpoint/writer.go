@@ -293,27 +293,22 @@ func (r *writeRound) append(events []transform.Event) error {
 
 // publish makes the changes of a round visible, before its callers return.
 func (s *Store) publish(r *writeRound, committed bool) {
-	// Read the ends again, since a commit that failed at its very last step may be in
-	// the file all the same.
-	e, err := s.readEnds()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if committed {
 		s.configured = r.configured
 	}
-	if r.queued { // a needless wake-up if it was rolled back
-		s.queued.send()
-	}
-	if r.commanded { // likewise
-		s.commanded.send()
-	}
-	if err != nil {
-		return // the next call that reads or writes gets the error
-	}
-	if e.last != s.ends.last {
+	// A needless wake-up if it was rolled back; a commit that failed at its very last step may
+	// be in the file all the same.
+	if r.appendedEvents > 0 {
 		s.appended.send()
 	}
-	s.ends = e
+	if r.queued {
+		s.queued.send()
+	}
+	if r.commanded {
+		s.commanded.send()
+	}
 }
 
 // finish answers the operations and puts back those that wait for space. It reports
