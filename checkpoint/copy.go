@@ -19,13 +19,7 @@ import (
 // Compact returns ErrLocked, ErrDamaged and ErrNewer as Open does: the file is then left
 // unchanged.
 func Compact(path string) (before, after int64, err error) {
-	if before, after, err = compact(path); err != nil {
-		return 0, 0, fmt.Errorf("compact the state: %w", advise(err, false))
-	}
-	return before, after, nil
-}
-
-func compact(path string) (before, after int64, err error) {
+	defer func() { err = wrapf(advise(err, false), "compact the state") }()
 	info, err := os.Stat(path)
 	if err != nil {
 		return 0, 0, err
@@ -79,12 +73,8 @@ func Rename(path, to string) error {
 // continue meanwhile; a slow w blocks nobody. The copy is a complete state file. It first
 // makes the copy beside the state, at the disk's speed: as long as a transaction reads, the
 // file grows with everything that is written.
-func (s *Store) Backup(ctx context.Context, w io.Writer) (int64, error) {
-	n, err := s.backup(ctx, w)
-	return n, wrapf(err, "back up the state")
-}
-
-func (s *Store) backup(ctx context.Context, w io.Writer) (n int64, err error) {
+func (s *Store) Backup(ctx context.Context, w io.Writer) (n int64, err error) {
+	defer func() { err = wrapf(err, "back up the state") }()
 	file, err := boltfile.CreateTemp(s.path, ".backup")
 	if err != nil {
 		return 0, err

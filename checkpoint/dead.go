@@ -333,34 +333,21 @@ func (r *writeRound) dropOldest(o Owner, stats DeadStats, need int64) (left Dead
 		key  string
 		body int64
 	}
-	var oldest []aged // the oldest so far
-	taken := int64(0)
-	// cut reduces oldest to what makes up need.
-	cut := func() {
-		slices.SortFunc(oldest, func(a, b aged) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.key, b.key)) })
-		taken = 0
-		for i, d := range oldest {
-			if taken >= need {
-				oldest = oldest[:i]
-				return
-			}
-			taken += d.body + DeadOverhead
-		}
-	}
+	all := make([]aged, 0, stats.Count) // as many as the share has space for
 	err = dead.ForEach(func(key, value []byte) error {
 		d, err := splitDead(key, value)
-		oldest = append(oldest, aged{d.Time, d.Key, int64(len(d.Body))})
-		if taken += int64(len(d.Body)) + DeadOverhead; taken > 2*need {
-			cut() // there may be too many to hold
-		}
+		all = append(all, aged{d.Time, d.Key, int64(len(d.Body))})
 		return err
 	})
 	if err != nil {
 		return stats, err
 	}
-	cut()
+	slices.SortFunc(all, func(a, b aged) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.key, b.key)) })
 	left = stats
-	for _, d := range oldest {
+	for _, d := range all {
+		if stats.taken()-left.taken() >= need {
+			break
+		}
 		dead.Delete([]byte(d.key))
 		left.Count--
 		left.Bytes -= d.body

@@ -98,7 +98,7 @@ func TestFileThatIsGoneWhileItIsOpen(t *testing.T) {
 					require.NoError(t, os.Mkdir(filepath.Dir(path), 0o700))
 					s := open(t, path, checkpoint.Options{})
 					fill(t, s)
-					time.Sleep(time.Minute)
+					time.Sleep(time.Minute + time.Second/2) // between two looks at the file
 					if hasFailed(s) {
 						t.Fatalf("failed before: %v", s.Err())
 					}

@@ -81,12 +81,8 @@ func (r *Replica) At() Point { return *r.at.Load() }
 // If Apply returns an error, nothing was changed: ErrRecord if a record does not lead from
 // the state that the replica has, or at is before that of the replica; ErrNewer if a
 // newer version wrote one; ErrDamaged if the file has become unreadable.
-func (r *Replica) Apply(records [][]byte, at Point) error {
-	err := r.apply(records, at)
-	return wrapf(err, "apply %d records up to %d", len(records), at.Offset)
-}
-
-func (r *Replica) apply(records [][]byte, at Point) error {
+func (r *Replica) Apply(records [][]byte, at Point) (err error) {
+	defer func() { err = wrapf(err, "apply %d records up to %d", len(records), at.Offset) }()
 	if was := r.Offset(); at.Offset < was {
 		return fmt.Errorf("%w: the replica is at %d already", ErrRecord, was)
 	}

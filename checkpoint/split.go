@@ -29,12 +29,8 @@ const splitBytes = 1 << 20
 //
 // Split returns an error that says what to do unless every sink has committed all events, and
 // no redelivery is queued and no event parked.
-func Split(ctx context.Context, path string, shardOf func(appliance string) int, shards int, yield func(shard int, record []byte) error) error {
-	err := split(ctx, path, shardOf, shards, yield)
-	return wrapf(err, "split the state")
-}
-
-func split(ctx context.Context, path string, shardOf func(appliance string) int, shards int, yield func(shard int, record []byte) error) error {
+func Split(ctx context.Context, path string, shardOf func(appliance string) int, shards int, yield func(shard int, record []byte) error) (err error) {
+	defer func() { err = wrapf(err, "split the state") }()
 	s, err := Open(path, Options{ReadOnly: true})
 	if err != nil {
 		return err

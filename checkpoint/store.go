@@ -76,9 +76,9 @@ type Store struct {
 	queue      []*operation
 	waiting    bool            // a commit waits for space
 	configured map[string]bool // nil until Configure; replaced, never changed
-	appended   broadcast // events were appended
-	queued     broadcast // something was put into a redelivery queue
-	commanded  broadcast // a command became pending
+	appended   broadcast       // events were appended
+	queued     broadcast       // something was put into a redelivery queue
+	commanded  broadcast       // a command became pending
 }
 
 // broadcast wakes everybody who waits for something to happen. The Store's mu guards it.
