@@ -126,25 +126,16 @@ func splitState(t require.T, path string, n int) (shards []*checkpoint.Store) {
 	for i, log := range logs {
 		at := fmt.Sprintf("%s.%02d", path, i)
 		r, err := checkpoint.OpenReplica(at, 0)
-		if err == nil {
-			err = r.Apply(log.records, checkpoint.Point{Offset: uint64(len(log.records))})
-		}
-		if err == nil {
-			var content []byte
-			if content, err = os.ReadFile(at); err == nil {
-				err = os.WriteFile(at+".unclosed", content, 0o600) // is read through, unlike one that was closed
-			}
-			err = errors.Join(err, r.Close())
-		}
-		if err == nil {
-			if r, err = checkpoint.OpenReplica(at+".unclosed", 0); err == nil {
-				err = r.Close()
-			}
-		}
-		var s *checkpoint.Store
-		if err == nil {
-			s, err = checkpoint.Open(at, checkpoint.Options{Log: log, Commands: checkpoint.IDs{Shard: uint64(i), Of: uint64(n)}})
-		}
+		require.NoError(t, err)
+		require.NoError(t, r.Apply(log.records, checkpoint.Point{Offset: uint64(len(log.records))}))
+		content, err := os.ReadFile(at)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(at+".unclosed", content, 0o600)) // is read through, unlike one that was closed
+		require.NoError(t, r.Close())
+		r, err = checkpoint.OpenReplica(at+".unclosed", 0)
+		require.NoError(t, err)
+		require.NoError(t, r.Close())
+		s, err := checkpoint.Open(at, checkpoint.Options{Log: log, Commands: checkpoint.IDs{Shard: uint64(i), Of: uint64(n)}})
 		require.NoError(t, err)
 		shards = append(shards, s)
 	}

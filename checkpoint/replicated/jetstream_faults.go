@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -53,9 +52,10 @@ func CheckServer(nc *nats.Conn) (faults []*Fault) {
 
 // checkVersion returns what is wrong with a version, or nil.
 func checkVersion(version string) *Fault {
-	v, known := parseVersion(version)
+	var v [3]int // 2.12.3, 2.12.0-RC.1
+	_, err := fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2])
 	switch {
-	case !known:
+	case err != nil:
 		return &Fault{
 			Subject: ServerVersion, Warning: true, Detail: fmt.Sprintf("the NATS server reports the version %q, which is not one of nats-server", version),
 			Advice: fmt.Sprintf("use nats-server %s or newer", dotted(advisedVersion)),
@@ -75,23 +75,6 @@ func checkVersion(version string) *Fault {
 }
 
 func dotted(v [3]int) string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
-
-// parseVersion reads versions such as 2.12.3 and 2.12.0-RC.1.
-func parseVersion(s string) (v [3]int, ok bool) {
-	s, _, _ = strings.Cut(s, "-")
-	parts := strings.SplitN(s, ".", 4)
-	if len(parts) != 3 {
-		return v, false
-	}
-	for i := range v {
-		n, err := strconv.Atoi(parts[i])
-		if err != nil {
-			return v, false
-		}
-		v[i] = n
-	}
-	return v, true
-}
 
 // CheckStreams compares the streams of a cluster that exist, that of its bucket included,
 // with those that OpenJetStream makes. It returns what is wrong with them, how many of all are
