@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
 	"ndrbridge/test/require"
@@ -21,7 +22,7 @@ import (
 type natsAuth struct {
 	settings     string // of the server
 	scheme, keys string // of the sink
-	login        natsLogin
+	login        nats.Option
 	file         string // the sink's credentials file; empty: none
 	wrong        string // invalid contents of the file
 }
@@ -63,32 +64,32 @@ func waysIntoNATS(t testing.TB) map[string]natsAuth {
 		"user and password": {
 			settings: fmt.Sprintf("authorization {user: ana, password: %q}", secret),
 			scheme:   "nats", keys: fmt.Sprintf(", username: ana, password_file: %q", password),
-			login: natsLogin{User: "ana", Password: secret}, file: password, wrong: wrong,
+			login: nats.UserInfo("ana", secret), file: password, wrong: wrong,
 		},
 		"token": {
 			settings: fmt.Sprintf("authorization {token: %q}", secret),
 			scheme:   "nats", keys: fmt.Sprintf(", token_file: %q", token),
-			login: natsLogin{Token: secret}, file: token, wrong: wrong,
+			login: nats.Token(secret), file: token, wrong: wrong,
 		},
 		"nkey": {
 			settings: fmt.Sprintf("authorization {users: [{nkey: %s}]}", nkey.id),
 			scheme:   "nats", keys: fmt.Sprintf(", nkey_file: %q", seed),
-			login: natsLogin{Seed: nkey.seed}, file: seed, wrong: other.seed,
+			login: nats.Nkey(nkey.id, nkey.Sign), file: seed, wrong: other.seed,
 		},
 		"credentials of an operator": {
 			settings: operator.settings,
 			scheme:   "nats", keys: fmt.Sprintf(", creds_file: %q", creds),
-			login: natsLogin{JWT: user.jwt, Seed: user.seed}, file: creds, wrong: foreigner.creds,
+			login: nats.UserJWTAndSeed(user.jwt, user.seed), file: creds, wrong: foreigner.creds,
 		},
 		"TLS": {
 			settings: fmt.Sprintf("tls {%s}", serverTLS),
 			scheme:   "tls", keys: fmt.Sprintf(", tls: {%s}", sinkTLS),
-			login: natsLogin{TLS: readerTLS},
+			login: nats.Secure(readerTLS),
 		},
 		"a certificate of one's own": {
 			settings: fmt.Sprintf("tls {%s, verify_and_map: true}\nauthorization {users: [{user: %q}]}", serverTLS, "CN=client"),
 			scheme:   "nats", keys: fmt.Sprintf(", tls: {%s, cert_file: %q, key_file: %q}", sinkTLS, mine, mineKey),
-			login: natsLogin{TLS: readerTLS},
+			login: nats.Secure(readerTLS),
 		},
 	}
 }

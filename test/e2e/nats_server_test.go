@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 )
@@ -60,13 +62,13 @@ func (s *natsServer) start(t testing.TB) {
 }
 
 // reader connects a reader until the test ends.
-func (s *natsServer) reader(t testing.TB, login natsLogin) *natsReader {
+func (s *natsServer) reader(t testing.TB, login ...nats.Option) *natsReader {
 	t.Helper()
-	r, err := dialNATS(s.address, login)
+	r, err := dialNATS(s.address, login...)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, s.running.output.end())
 	}
-	t.Cleanup(r.close)
+	t.Cleanup(r.conn.Close)
 	return r
 }
 

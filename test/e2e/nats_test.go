@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	natsclient "github.com/nats-io/nats.go"
+
 	"ndrbridge/sinks/nats"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/fault"
@@ -28,7 +30,7 @@ type natsPrograms struct{ server, bridge string }
 func TestNATS(t *testing.T) {
 	p := natsPrograms{server: buildNATS(t), bridge: buildBridge(t)}
 	for name, test := range map[string]func(*testing.T){
-		"every mode is read by another client":                                 p.modes,
+		"every mode is read back from the server":                              p.modes,
 		"every way to sign in":                                                 p.waysIn,
 		"credentials that are refused halt the sink until their file is right": p.wrongCredentials,
 		"a server killed in the middle of a drain costs nothing":               p.killedServer,
@@ -45,10 +47,10 @@ func TestNATS(t *testing.T) {
 }
 
 // natsBodies returns the bodies of messages, in order.
-func natsBodies(messages []natsMessage) [][]byte {
+func natsBodies(messages []*natsclient.Msg) [][]byte {
 	bodies := make([][]byte, len(messages))
 	for i, m := range messages {
-		bodies[i] = m.data
+		bodies[i] = m.Data
 	}
 	return bodies
 }
@@ -69,7 +71,7 @@ func (p natsPrograms) modes(t *testing.T) {
 		for _, stream := range []string{"", "NDR-" + string(mode)} {
 			t.Run(fmt.Sprintf("%s, stream %q", mode, stream), func(t *testing.T) {
 				root := fmt.Sprintf("ndr-%s-%t", mode, stream == "")
-				r := s.reader(t, natsLogin{})
+				r := s.reader(t)
 				if stream == "" {
 					require.NoError(t, r.subscribe(root+".>"))
 				}
@@ -79,7 +81,7 @@ func (p natsPrograms) modes(t *testing.T) {
 				require.NoError(t, err)
 				defer sink.Close()
 				require.NoError(t, sink.Send(t.Context(), events))
-				var messages []natsMessage
+				var messages []*natsclient.Msg
 				if stream == "" {
 					for range events {
 						m, err := r.next()
@@ -102,7 +104,7 @@ func (p natsPrograms) modes(t *testing.T) {
 
 // isMessage fails unless a message has exactly the headers of CloudEvents' binding, the
 // event's data, and a subject whose tokens contain no special characters of its values.
-func isMessage(t *testing.T, m natsMessage, e transform.Event, mode transform.Mode, stored bool) {
+func isMessage(t *testing.T, m *natsclient.Msg, e transform.Event, mode transform.Mode, stored bool) {
 	t.Helper()
 	want := map[string]string{}
 	if stored {
@@ -144,17 +146,17 @@ func isMessage(t *testing.T, m natsMessage, e transform.Event, mode transform.Mo
 		}
 	}
 	got := map[string]string{}
-	for name, values := range m.header {
+	for name, values := range m.Header {
 		got[name] = strings.Join(values, " and ")
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("event %q has the headers %v, not %v", e.ID, got, want)
 	}
-	if !bytes.Equal(m.data, data) {
-		t.Errorf("event %q carries %s, not %s", e.ID, m.data, data)
+	if !bytes.Equal(m.Data, data) {
+		t.Errorf("event %q carries %s, not %s", e.ID, m.Data, data)
 	}
-	if tokens := strings.Split(m.subject, "."); len(tokens) != 4 || slices.Contains(tokens, "") {
-		t.Errorf("event %q has the subject %q", e.ID, m.subject)
+	if tokens := strings.Split(m.Subject, "."); len(tokens) != 4 || slices.Contains(tokens, "") {
+		t.Errorf("event %q has the subject %q", e.ID, m.Subject)
 	}
 }
 
@@ -232,7 +234,7 @@ func (p natsPrograms) killedServer(t *testing.T) {
 	}
 	b.awaitMore(t, 200)
 	stop()
-	b.finish(t, a, s.reader(t, natsLogin{}))
+	b.finish(t, a, s.reader(t))
 }
 
 func (p natsPrograms) killedLeader(t *testing.T) {
@@ -240,7 +242,7 @@ func (p natsPrograms) killedLeader(t *testing.T) {
 	anyone := func() *natsReader {
 		for _, s := range servers {
 			if s.running.running() {
-				return s.reader(t, natsLogin{})
+				return s.reader(t)
 			}
 		}
 		t.Fatal("no server runs")
@@ -301,14 +303,14 @@ func (p natsPrograms) lostAcknowledgements(t *testing.T) {
 		return nil
 	})
 	proxy.Calm()
-	if repeated := b.finish(t, a, s.reader(t, natsLogin{})); repeated > 0 {
+	if repeated := b.finish(t, a, s.reader(t)); repeated > 0 {
 		t.Errorf("%d repeated", repeated)
 	}
 }
 
 func (p natsPrograms) fullStream(t *testing.T) {
 	s := startNATS(t, p.server, "")
-	r := s.reader(t, natsLogin{})
+	r := s.reader(t)
 	require.NoError(t, r.makeStream("NDR", map[string]any{"max_bytes": 200_000, "discard": "new"}))
 	a, url := startAppliance(t)
 	a.AddMany(300)
@@ -339,7 +341,7 @@ func (p natsPrograms) fullStream(t *testing.T) {
 
 func (p natsPrograms) deletedStream(t *testing.T) {
 	s := startNATS(t, p.server, "")
-	r := s.reader(t, natsLogin{})
+	r := s.reader(t)
 	require.NoError(t, r.makeStream("NDR", nil))
 	a, url := startAppliance(t)
 	a.AddMany(50)
