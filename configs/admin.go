@@ -65,12 +65,9 @@ func (a Admin) Scheme() string {
 // other keys are ignored, because the running bridge may have been started before they were
 // made.
 func LoadControl(s Source, keys ...string) (*Config, error) {
-	files, err := s.read()
+	files, err := s.read(prefix)
 	if err != nil {
 		return nil, err
-	}
-	if len(files) == 0 && !s.sets(prefix) {
-		return nil, s.nothing()
 	}
 	p, config, whole := decode(files, s)
 	c := checks{p, p.errors, config}

@@ -132,12 +132,15 @@ func (p *sourceLines) decodeSecret(path string, literal bool, node *yaml.Node, v
 	}
 }
 
+// nodeDecoder is a value that is neither a block nor a text.
+type nodeDecoder interface {
+	// decode reads the value from the node of the key at path, and records errors in p.
+	decode(p *sourceLines, path string, node *yaml.Node)
+}
+
 func (p *sourceLines) decodeValue(path string, node *yaml.Node, value reflect.Value) {
-	if filter, is := value.Addr().Interface().(*RecordFilter); is {
-		p.at[path] = p.here(node)
-		if p.expandTree(path, node, make(map[*yaml.Node]bool)) {
-			filter.decode(p, path, node)
-		}
+	if own, is := value.Addr().Interface().(nodeDecoder); is {
+		own.decode(p, path, node)
 		return
 	}
 	switch shapeOf(value.Type()) {

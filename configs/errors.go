@@ -63,15 +63,6 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap returns the errors, for errors.As.
-func (e Errors) Unwrap() []error {
-	all := make([]error, len(e))
-	for i, one := range e {
-		all[i] = one
-	}
-	return all
-}
-
 // sort puts the errors in the order that Errors documents.
 func (p *sourceLines) sort() {
 	group := func(one *Error) int {
@@ -112,6 +103,7 @@ type sourceLines struct {
 	at          map[string]sourceLine
 	expanded    map[*yaml.Node]bool // scalars that contained ${ or $${; true: a reference
 	errors      Errors
+	filterRules int // of the record filter that is being read, so far
 
 	withoutSecrets bool // as in Source
 }

@@ -62,9 +62,10 @@ func expand(text string, environment map[string]string) (expanded string, found 
 }
 
 // expandNode expands the variables in a scalar, once. Its type then follows from its new
-// text, unless it is in quotes. It reports false if it recorded an error.
+// text, unless it is in quotes. The value of a variable, without an environment, stays as it is. It
+// reports false if it recorded an error.
 func (p *sourceLines) expandNode(path string, node *yaml.Node) bool {
-	if _, done := p.expanded[node]; done || node.Kind != yaml.ScalarNode || !strings.Contains(node.Value, "${") {
+	if _, done := p.expanded[node]; done || p.environment == nil || node.Kind != yaml.ScalarNode || !strings.Contains(node.Value, "${") {
 		return true
 	}
 	value, found, err := expand(node.Value, p.environment)
@@ -82,21 +83,4 @@ func (p *sourceLines) expandNode(path string, node *yaml.Node) bool {
 		node.Tag = "" // follows from the value
 	}
 	return true
-}
-
-// expandTree expands the variables in all values below a node. It reports false if it
-// recorded an error.
-func (p *sourceLines) expandTree(path string, node *yaml.Node, seen map[*yaml.Node]bool) bool {
-	node = resolve(node)
-	if seen[node] {
-		return true
-	}
-	seen[node] = true
-	good := p.expandNode(path, node)
-	for i, value := range node.Content {
-		if node.Kind == yaml.SequenceNode || i%2 == 1 {
-			good = p.expandTree(path, value, seen) && good
-		}
-	}
-	return good
 }

@@ -107,7 +107,7 @@ func TestErrorsOfVariables(t *testing.T) {
 	}{
 		{"a variable that is not set", "state: ${NONE}" + valid, []string{"f.yaml:1:8: state: the environment variable NONE is not set; set it, or write a default: ${NONE:-default}"}},
 		{"in a secret", strings.Replace(valid, "api_key: k", `api_key: "${NONE}"`, 1), []string{"appliances[0].api_key: the environment variable NONE is not set"}},
-		{"in a filter", appliance(`records: [{name: a, filter: {field: a, operator: "=", operand: "${NONE}"}}]`), []string{"appliances[0].records[0].filter: the environment variable NONE"}},
+		{"in a filter", appliance(`records: [{name: a, filter: {field: a, operator: "=", operand: "${NONE}"}}]`), []string{"appliances[0].records[0].filter.operand: the environment variable NONE"}},
 		{"text for a number", appliance(`rate_limit: "${TEXT}"`), []string{`appliances[0].rate_limit: "text" is not a number`}},
 		{"text for a boolean", appliance(`audit: {enabled: "${TEXT}"}`), []string{`appliances[0].audit.enabled: "text" is neither true nor false`}},
 		{"a list from a variable", sink(`kafka: {brokers: "${TEXT}"}`), []string{"sinks[0].kafka.brokers: expected a list, found text"}},

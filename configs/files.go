@@ -91,7 +91,7 @@ func shortSecrets(path string, block reflect.Value) (keys []string) {
 // WrittenSecrets returns the keys of secrets, and of URLs with secret parts, that are written
 // in the files of s instead of files of their own. The Path of each is that file.
 func WrittenSecrets(s Source) ([]SecretFile, error) {
-	files, err := s.read()
+	files, err := s.read("")
 	if err != nil {
 		return nil, err
 	}

@@ -14,12 +14,9 @@ import (
 // compare it with theirs. If the configuration is invalid, it returns all errors together, as
 // Errors; other failures, such as ErrNothing, are not of that type.
 func Load(s Source) (*Config, error) {
-	files, err := s.read()
+	files, err := s.read(prefix+"APPLIANCES_", prefix+"SINKS_")
 	if err != nil {
 		return nil, err
-	}
-	if len(files) == 0 && !s.sets(prefix+"APPLIANCES_", prefix+"SINKS_") {
-		return nil, s.nothing()
 	}
 	config, err := merge(files, s)
 	if err != nil {

@@ -322,14 +322,6 @@ func TestLoadWithoutItsFile(t *testing.T) {
 	}
 }
 
-func TestErrorsUnwrap(t *testing.T) {
-	_, err := Parse("f.yaml", []byte("state: []"+valid), nil)
-	var one *Error
-	if !errors.As(err, &one) || one.Path != "state" || one.File != "f.yaml" || one.Line != 1 || one.Column != 8 {
-		t.Errorf("got %+v", one)
-	}
-}
-
 func FuzzParse(f *testing.F) {
 	f.Add(string(Example()), "")
 	f.Add(secretive, "NDRBRIDGE_SINKS_0_NAME=x")

@@ -137,11 +137,19 @@ func readFile(path string) (file, error) {
 	return file{path, filepath.Dir(absolute), data}, nil
 }
 
-// read returns the contents of the files.
-func (s Source) read() ([]file, error) {
+// read returns the contents of the files. There must be one, unless the environment sets a key
+// whose variable has one of the prefixes.
+func (s Source) read(prefixes ...string) ([]file, error) {
 	paths, err := s.Files()
 	if err != nil {
 		return nil, err
+	}
+	if len(paths) == 0 && !s.sets(prefixes) {
+		looked := ""
+		if len(s.Defaults) > 0 {
+			looked = ", and there is no " + strings.Join(s.Defaults, " or ")
+		}
+		return nil, fmt.Errorf("%w%s: name a file with --config or NDRBRIDGE_CONFIG, or make one with ndrbridge config new", ErrNothing, looked)
 	}
 	files := make([]file, len(paths))
 	for i, path := range paths {
@@ -152,17 +160,8 @@ func (s Source) read() ([]file, error) {
 	return files, nil
 }
 
-// nothing returns the error for a source that configures nothing.
-func (s Source) nothing() error {
-	looked := ""
-	if len(s.Defaults) > 0 {
-		looked = ", and there is no " + strings.Join(s.Defaults, " or ")
-	}
-	return fmt.Errorf("%w%s: name a file with --config or NDRBRIDGE_CONFIG, or make one with ndrbridge config new", ErrNothing, looked)
-}
-
 // sets reports whether the environment sets a key whose variable has one of the prefixes.
-func (s Source) sets(prefixes ...string) bool {
+func (s Source) sets(prefixes []string) bool {
 	has := func(variable string) bool {
 		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(variable, prefix) })
 	}

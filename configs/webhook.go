@@ -29,7 +29,7 @@ type Webhook struct {
 	URL URL `yaml:"url" schemes:"https,http"`
 	// Preset is the service whose own format is sent instead of CloudEvents. It determines
 	// which of the keys from [Webhook.Key] to [Webhook.Stream] may be set, and the defaults
-	// of other keys of the sink.
+	// of other keys of the sink: see the table of presets in the page about sinks.
 	Preset string `yaml:"preset" oneof:"{presets}"`
 	// Key is the secret of a preset, in addition to secrets in its URL.
 	Key Secret `yaml:"key"`

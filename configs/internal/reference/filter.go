@@ -4,7 +4,7 @@ package main
 func filterDefinition() object {
 	value := object{"type": []string{"string", "number", "boolean"}}
 	values := object{"type": "array", "minItems": 1, "items": value}
-	name := object{"type": "string", "minLength": 1}
+	name := object{"type": []string{"string", "number", "boolean"}, "minLength": 1}
 	operand := func(schema object) object {
 		return object{"anyOf": []object{schema, {
 			"type": "object", "additionalProperties": false, "required": []string{"type", "value"},

@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"strconv"
+	"reflect"
 	"strings"
 
 	"ndrbridge/configs"
@@ -11,67 +11,25 @@ import (
 	"ndrbridge/transform/format"
 )
 
-// presetDoc returns the sentence that the presets add to the documentation of a field, or
-// "" if there is none.
-func presetDoc(path string) string {
-	const absent = "Absent, with a preset: "
-	switch path {
-	case "Webhook.Key":
-		return "By preset: " + byPreset(func(p webhook.PresetSpec) string {
-			if p.KeyRequired {
-				return p.Key + ", required"
-			}
-			return p.Key
-		})
-	case "Webhook.URL":
-		return absent + byPreset(func(p webhook.PresetSpec) string { return p.Defaults.URL })
-	case "Webhook.Timeout":
-		return absent + byPreset(func(p webhook.PresetSpec) string { return unlessZero(configs.Duration(p.Defaults.Timeout)) })
-	case "Webhook.Gzip":
-		return absent + byPreset(func(p webhook.PresetSpec) string { return unlessZero(p.Defaults.Gzip) })
-	case "Webhook.Concurrency":
-		return absent + byPreset(func(p webhook.PresetSpec) string { return strconv.Itoa(max(1, p.Defaults.Concurrency)) })
-	case "WebhookOAuth.Scope":
-		return absent + byPreset(func(p webhook.PresetSpec) string { return p.OAuthScope })
-	case "Lag.Policy":
-		return absent + byPreset(func(p webhook.PresetSpec) string {
-			if p.Chat {
-				return configs.LagSkip
-			}
-			return ""
-		})
-	case "Batch.MaxBytes":
-		return absent + byPreset(func(p webhook.PresetSpec) string { return unlessZero(configs.Size(p.Defaults.MaxBatchBytes)) })
-	}
-	return ""
-}
-
-func unlessZero[T comparable](value T) string {
-	if value == *new(T) {
-		return ""
-	}
-	return fmt.Sprint(value)
-}
-
-// byPreset lists the texts of all presets, each with the presets that have it. It leaves
-// out empty texts.
-func byPreset(textOf func(webhook.PresetSpec) string) string {
-	var texts []string
-	names := make(map[string][]string)
-	for _, p := range presets.All() {
-		text := textOf(p)
-		if text == "" {
-			continue
+// defaultsOf lists the defaults that a preset has instead of those of other webhooks, in Markdown.
+func defaultsOf(p webhook.PresetSpec) string {
+	var defaults []string
+	add := func(key string, value any) {
+		if !reflect.ValueOf(value).IsZero() {
+			defaults = append(defaults, fmt.Sprintf("`%s: %v`", key, value))
 		}
-		if names[text] == nil {
-			texts = append(texts, text)
-		}
-		names[text] = append(names[text], p.Name)
 	}
-	for i, text := range texts {
-		texts[i] = text + " (" + strings.Join(names[text], ", ") + ")"
+	d := p.Defaults
+	add("url", d.URL)
+	add("timeout", configs.Duration(d.Timeout))
+	add("gzip", d.Gzip)
+	add("concurrency", max(1, d.Concurrency))
+	add("batch.max_bytes", configs.Size(d.MaxBatchBytes))
+	add("auth.oauth.scope", p.OAuthScope)
+	if p.Chat {
+		add("lag.policy", configs.LagSkip)
 	}
-	return strings.Join(texts, "; ") + "."
+	return strings.Join(defaults, ", ")
 }
 
 // formatsOf returns the formats that a preset supports, in Markdown.
@@ -92,7 +50,7 @@ func formatsOf(p webhook.PresetSpec) string {
 // presetTable returns a table of the presets in Markdown.
 func presetTable() string {
 	var b strings.Builder
-	b.WriteString("| preset | `url` | `key` | other keys | `format` | sends at most |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| preset | `url` | `key` | other keys | `format` | other defaults | sends at most |\n|---|---|---|---|---|---|---|\n")
 	for _, p := range presets.All() {
 		key, others := p.Key, ""
 		if key != "" && !p.KeyRequired {
@@ -101,7 +59,7 @@ func presetTable() string {
 		if len(p.Keys) > 0 {
 			others = "`" + strings.Join(p.Keys, "`, `") + "`"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", p.Name, p.Address, key, others, formatsOf(p), p.Limits)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s |\n", p.Name, p.Address, key, others, formatsOf(p), defaultsOf(p), p.Limits)
 	}
 	return b.String()
 }

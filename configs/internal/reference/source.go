@@ -116,7 +116,6 @@ func (s *source) read(t reflect.Type, docs map[string]string) *block {
 			fallback: tag("default"), min: tag("min"), max: tag("max"), above: tag("above"), required: tag("required") == "true", form: tag("form"),
 		}
 		made.doc, _ = forUsers(docs[of.Name()+"."+f.Name], f.Name)
-		made.doc = strings.TrimSpace(made.doc + " " + presetDoc(b.name+"."+f.Name))
 		if values := tag("oneof"); values != "" {
 			made.oneof = presets.Expand(values)
 		}
