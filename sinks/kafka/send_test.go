@@ -25,6 +25,17 @@ import (
 	"ndrbridge/transform"
 )
 
+// failures sends events of which some fail, and returns the result of each.
+func failures(t *testing.T, s *Sink, events []transform.Event) failure.EventErrors {
+	t.Helper()
+	err := s.Send(t.Context(), events)
+	each, ok := errors.AsType[failure.EventErrors](err)
+	if !ok {
+		t.Fatalf("no errors of events: %v", err)
+	}
+	return each
+}
+
 func TestNewReportsAllInvalidOptions(t *testing.T) {
 	_, err := New(Options{Topic: "{nothing}", Compression: "brotli", SASL: &kafkaconn.SASL{Mechanism: "gssapi", Username: "ana", Password: "x"}})
 	if err == nil {
@@ -77,10 +88,7 @@ func TestLargeEventIsSentIfItsCompressedSizeFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	events := append(sinktest.Events(3, 3, 60_000), rejected)
-	each, ok := errors.AsType[failure.EventErrors](s.Send(t.Context(), events))
-	if !ok {
-		t.Fatal("no errors of events")
-	}
+	each := failures(t, s, events)
 	for i, err := range each {
 		if class, _ := failure.ClassOf(err); (err != nil) != (i == 3) || err != nil && class != failure.Rejected {
 			t.Errorf("event %d: class %s: %v", i, class, err)
@@ -153,10 +161,7 @@ func TestRecordBatchesFitTheTopicsLimit(t *testing.T) {
 				t.Errorf("%d record batches were rejected", n)
 			}
 			// The topic may have changed: the broker decides on a batch that cannot be split.
-			each, ok := errors.AsType[failure.EventErrors](s.Send(t.Context(), large))
-			if !ok {
-				t.Fatal("no errors of events")
-			}
+			each := failures(t, s, large)
 			if class, _ := failure.ClassOf(each[0]); class != failure.Rejected || !strings.Contains(each[0].Error(), "max.message.bytes") {
 				t.Errorf("class %s: %v", class, each[0])
 			}
@@ -322,11 +327,7 @@ func TestMissingTopic(t *testing.T) {
 	t.Run("halts with advice", func(t *testing.T) {
 		c := startCluster(t)
 		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "missing"})
-		err := s.Send(t.Context(), events)
-		each, ok := errors.AsType[failure.EventErrors](err)
-		if !ok {
-			t.Fatal(err)
-		}
+		each := failures(t, s, events)
 		for _, err := range each {
 			if class, _ := failure.ClassOf(err); class != failure.Halted || !strings.Contains(err.Error(), "create_topic") {
 				t.Errorf("class %s: %v", class, err)
@@ -339,23 +340,21 @@ func TestMissingTopic(t *testing.T) {
 			t.Errorf("once it exists: %v", err)
 		}
 	})
-	t.Run("does not affect the events of other topics", func(t *testing.T) {
-		c := startCluster(t)
-		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}"})
-		if err := c.DeleteTopic("ndr.audit"); err != nil {
-			t.Fatal(err)
-		}
-		err := s.Send(t.Context(), sinktest.Awkward())
-		each, ok := errors.AsType[failure.EventErrors](err)
-		if !ok {
-			t.Fatal(err)
-		}
-		for i, e := range sinktest.Awkward() {
-			if failed := each[i] != nil; failed != (e.Stream() == transform.StreamAudit) {
-				t.Errorf("event %s of %s: %v", e.ID, e.Stream(), each[i])
+	for name, create := range map[string]*CreateTopic{"": nil, " if it may not be created": {Replication: 9}} {
+		t.Run("does not affect the events of other topics"+name, func(t *testing.T) {
+			c := startCluster(t)
+			if err := c.DeleteTopic("ndr.audit"); err != nil {
+				t.Fatal(err)
 			}
-		}
-	})
+			c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.InvalidReplicationFactor, Count: -1})
+			each := failures(t, open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", CreateTopic: create}), sinktest.Awkward())
+			for i, e := range sinktest.Awkward() {
+				if failed := each[i] != nil; failed != (e.Stream() == transform.StreamAudit) {
+					t.Errorf("event %s of %s: %v", e.ID, e.Stream(), each[i])
+				}
+			}
+		})
+	}
 	t.Run("is created if the sink may", func(t *testing.T) {
 		c := startCluster(t)
 		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "made.{action}", CreateTopic: &CreateTopic{Partitions: 5, Replication: 1}})
@@ -373,31 +372,10 @@ func TestMissingTopic(t *testing.T) {
 		c := startCluster(t)
 		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.TopicAuthorizationFailed, Count: -1})
 		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "made", CreateTopic: &CreateTopic{}})
-		err := s.Send(t.Context(), events)
-		each, ok := errors.AsType[failure.EventErrors](err)
-		if !ok {
-			t.Fatal(err)
-		}
+		each := failures(t, s, events)
 		for _, err := range each {
 			if class, _ := failure.ClassOf(err); class != failure.Halted || !strings.Contains(err.Error(), "create topic made") {
 				t.Errorf("class %s: %v", class, err)
-			}
-		}
-	})
-	t.Run("that may not be created does not affect the events of other topics", func(t *testing.T) {
-		c := startCluster(t)
-		if err := c.DeleteTopic("ndr.audit"); err != nil {
-			t.Fatal(err)
-		}
-		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.InvalidReplicationFactor, Count: -1})
-		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", CreateTopic: &CreateTopic{Replication: 9}})
-		each, ok := errors.AsType[failure.EventErrors](s.Send(t.Context(), sinktest.Awkward()))
-		if !ok {
-			t.Fatal("no errors of events")
-		}
-		for i, e := range sinktest.Awkward() {
-			if failed := each[i] != nil; failed != (e.Stream() == transform.StreamAudit) {
-				t.Errorf("event %s of %s: %v", e.ID, e.Stream(), each[i])
 			}
 		}
 	})
@@ -458,10 +436,7 @@ func TestOrderOfAKeyWhoseTopicChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := startCluster(t, kfake.SeedTopics(3, topics...))
 			s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "{action}"})
-			each, ok := errors.AsType[failure.EventErrors](s.Send(t.Context(), events))
-			if !ok {
-				t.Fatal("no errors of events")
-			}
+			each := failures(t, s, events)
 			for i, err := range each {
 				if held := i == 2 || i == 3; held != errors.Is(err, failure.ErrNotTried) {
 					t.Errorf("event %s: %v", events[i].ID, err)
@@ -484,11 +459,7 @@ func TestBatchWithUnknownOutcomeIsNotOvertaken(t *testing.T) {
 	}
 	// The broker stores the first of three batches and reports an unknown outcome.
 	fault := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicasAfterAppend})
-	err := s.Send(t.Context(), events[1:])
-	each, ok := errors.AsType[failure.EventErrors](err)
-	if !ok {
-		t.Fatal(err)
-	}
+	each := failures(t, s, events[1:])
 	for i, err := range each {
 		if class, _ := failure.ClassOf(err); err == nil || class != failure.Transient || errors.Is(err, failure.ErrNotTried) != (i >= 3) {
 			t.Errorf("event %d: class %s: %v", i, class, err)
@@ -520,10 +491,7 @@ func TestRejectedEventIsFound(t *testing.T) {
 				return 0, -1
 			}, 0)
 			s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "single", Compression: "none"})
-			each, ok := errors.AsType[failure.EventErrors](s.Send(t.Context(), events))
-			if !ok {
-				t.Fatal("no errors of events")
-			}
+			each := failures(t, s, events)
 			want := []string{}
 			for i, e := range events {
 				class, _ := failure.ClassOf(each[i])
