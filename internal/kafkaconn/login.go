@@ -41,36 +41,32 @@ type Login struct {
 func NewLogin(s SASL) (*Login, error) {
 	l := &Login{SASL: s, secrets: redact.New(s.Password)}
 	l.issued.Store(&redact.Secrets{})
-	shared := func(m sasl.Mechanism, err error) {
-		l.start = func() (sasl.Mechanism, error) { return m, err }
-	}
-	hashed := func(a scram.Algorithm) {
-		l.start = func() (sasl.Mechanism, error) { return scram.Mechanism(a, s.Username, s.Password) }
-	}
-	switch {
+	hashes := map[string]scram.Algorithm{"scram-sha-256": scram.SHA256, "scram-sha-512": scram.SHA512}
+	var m sasl.Mechanism
+	var err error
+	switch hash := hashes[s.Mechanism]; {
 	case s.Mechanism == "oauthbearer" && s.OAuth != nil:
 		l.Username, l.secrets = s.OAuth.ClientID, redact.New(s.OAuth.secrets()...)
-		shared(newBearer(*s.OAuth, l), nil)
+		m = newBearer(*s.OAuth, l)
 	case s.Mechanism == "aws_msk_iam" && s.Region != "":
 		l.Username = "the AWS identity"
-		shared(newIAM(s.Region, l))
+		if m, err = newIAM(s.Region, l); err != nil {
+			return nil, err
+		}
 	case s.Username == "" || s.Password == "":
 		return nil, errors.New("sasl: username and password must not be empty")
 	case s.Mechanism == "plain":
-		shared(plain.Mechanism{Username: s.Username, Password: s.Password}, nil)
-	case s.Mechanism == "scram-sha-256":
-		hashed(scram.SHA256)
-	case s.Mechanism == "scram-sha-512":
-		hashed(scram.SHA512)
+		m = plain.Mechanism{Username: s.Username, Password: s.Password}
+	case hash != nil:
+		l.start = func() (sasl.Mechanism, error) { return scram.Mechanism(hash, s.Username, s.Password) }
+		if m, err = l.start(); err != nil { // it shows characters of the password
+			return nil, errors.New("sasl: the username or password has characters that SASLprep (RFC 4013) forbids")
+		}
 	default:
 		return nil, fmt.Errorf("sasl.mechanism: %q is unknown or lacks its settings: use plain, scram-sha-256, scram-sha-512, oauthbearer or aws_msk_iam", s.Mechanism)
 	}
-	m, err := l.start()
-	if err != nil && l.Password != "" { // it shows characters of the password
-		err = errors.New("sasl: the username or password has characters that SASLprep (RFC 4013) forbids")
-	}
-	if err != nil {
-		return nil, err
+	if l.start == nil {
+		l.start = func() (sasl.Mechanism, error) { return m, nil }
 	}
 	l.name = m.Name()
 	return l, nil
