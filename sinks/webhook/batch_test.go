@@ -1,7 +1,6 @@
 package webhook_test
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
@@ -56,9 +56,7 @@ func TestDocumentsAreSentInsteadOfCloudEvents(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			got := record(t)
 			test.options.URL = got.url
-			if err := open(t, test.options).Send(t.Context(), documents(2, test.options.Format, 0)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, open(t, test.options).Send(t.Context(), documents(2, test.options.Format, 0)))
 			if strings.Join(got.bodies, "\x00") != strings.Join(test.bodies, "\x00") {
 				t.Errorf("bodies %q, want %q", got.bodies, test.bodies)
 			}
@@ -73,9 +71,7 @@ func TestDocumentsAreSentInsteadOfCloudEvents(t *testing.T) {
 		got := record(t)
 		events := sinktest.Events(2, 2, 0)
 		s := open(t, webhook.Options{URL: got.url, Mode: transform.Batch, Lines: true})
-		if err := s.Send(t.Context(), events); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Send(t.Context(), events))
 		want := string(events[0].Structured()) + "\n" + string(events[1].Structured()) + "\n"
 		if strings.Join(got.bodies, "|") != want || got.contentTypes[0] != "application/x-ndjson" {
 			t.Errorf("%q %q", got.contentTypes, got.bodies)
@@ -127,9 +123,7 @@ func TestBatchesOfDocumentsStayWithinTheLimitOfABody(t *testing.T) {
 			}
 			for limit, requests := range map[int]int{exact: 1, exact - 1: 2} {
 				got := record(t)
-				if err := open(t, webhook.Options{URL: got.url, Mode: transform.Batch, Format: of, MaxBodyBytes: limit}).Send(t.Context(), events); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, open(t, webhook.Options{URL: got.url, Mode: transform.Batch, Format: of, MaxBodyBytes: limit}).Send(t.Context(), events))
 				if len(got.bodies) != requests {
 					t.Errorf("%s, %d bytes: %d requests, want %d", of, limit, len(got.bodies), requests)
 				}
@@ -139,9 +133,7 @@ func TestBatchesOfDocumentsStayWithinTheLimitOfABody(t *testing.T) {
 	t.Run("a large batch is split by the size of the documents", func(t *testing.T) {
 		got := record(t)
 		s := open(t, webhook.Options{URL: got.url, Mode: transform.Batch, Format: format.OCSF, Concurrency: 4})
-		if err := s.Send(t.Context(), documents(40, format.OCSF, 64<<10)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Send(t.Context(), documents(40, format.OCSF, 64<<10)))
 		if len(got.bodies) != 4 {
 			t.Errorf("%d requests", len(got.bodies))
 		}
@@ -205,9 +197,7 @@ func TestLargeBodiesAreCompressed(t *testing.T) {
 			r.events, r.wrong = nil, nil
 			events := sinktest.Events(20, 10, test.size)
 			s := open(t, webhook.Options{URL: server.URL, Mode: test.mode, Gzip: test.gzip, Concurrency: 4})
-			if err := s.Send(t.Context(), events); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Send(t.Context(), events))
 			got, err := r.received()
 			if len(got) != len(events) || err != nil {
 				t.Errorf("%d events, %v", len(got), err)
@@ -241,67 +231,4 @@ func (c counting) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
 	c.n.Add(int64(n))
 	return n, err
-}
-
-// initials is lines, but that a request only carries ids with the same first letter.
-func initials() *webhook.Preset {
-	p := lines{}.preset()
-	p.Group = func(e transform.Event) string { return e.ID[:1] }
-	p.Compose = func(events []transform.Event) (webhook.Request, error) {
-		n := 1
-		for n < len(events) && p.Group(events[n]) == p.Group(events[0]) {
-			n++
-		}
-		return lines{}.compose(events[:n])
-	}
-	return p
-}
-
-func TestABatchIsSentGroupByGroup(t *testing.T) {
-	ids := []string{"a1", "b1", "a2", "c1", "b2", "a3", "c2"}
-	for _, test := range []struct {
-		name, fails string // the group whose requests fail
-		status      int
-		requests    string
-		class       map[string]failure.Class // of the groups that are not delivered
-		untried     string                   // groups that were not tried
-	}{
-		{"all are delivered", "", 0, "a1,a2,a3 b1,b2 c1,c2", nil, ""},
-		{"a failure ends the batch", "b", 500, "a1,a2,a3 b1,b2", map[string]failure.Class{"b": failure.Transient, "c": failure.Transient}, "c"},
-		{"a refusal is that of all behind it", "a", 403, "a1,a2,a3", map[string]failure.Class{"a": failure.Halted, "b": failure.Halted, "c": failure.Halted}, ""},
-		{"a wait is that of all behind it", "b", 429, "a1,a2,a3 b1,b2", map[string]failure.Class{"b": failure.Throttled, "c": failure.Throttled}, ""},
-		{"a rejection is not that of the others", "b", 422, "a1,a2,a3 b1,b2 c1,c2", map[string]failure.Class{"b": failure.Transient}, "b"}, // one of the two is at fault
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			var mu sync.Mutex
-			var requests []string
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				body := make([]byte, 100)
-				n, _ := r.Body.Read(body)
-				mu.Lock()
-				defer mu.Unlock()
-				text := strings.ReplaceAll(strings.TrimSpace(string(body[:n])), "\n", ",")
-				requests = append(requests, text)
-				if test.fails != "" && strings.HasPrefix(text, test.fails) {
-					w.WriteHeader(test.status)
-				}
-			}))
-			t.Cleanup(server.Close)
-			err := open(t, webhook.Options{URL: server.URL, Preset: initials()}).Send(t.Context(), named(t, ids...))
-			if got := strings.Join(requests, " "); got != test.requests {
-				t.Errorf("requests %s, want %s", got, test.requests)
-			}
-			for i, id := range ids {
-				result := err
-				if each, ok := errors.AsType[failure.EventErrors](err); ok {
-					result = each[i]
-				}
-				want, failed := test.class[id[:1]]
-				class, _ := failure.ClassOf(result)
-				if failed != (result != nil) || failed && class != want || errors.Is(result, failure.ErrNotTried) != (test.untried == id[:1]) {
-					t.Errorf("%s: class %s: %v", id, class, result)
-				}
-			}
-		})
-	}
 }

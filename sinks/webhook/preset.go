@@ -46,12 +46,6 @@ type Preset struct {
 	// Answers of 1xx and 3xx halt the sink and are not passed to Judge. Nil means that the
 	// status alone decides.
 	Judge func(Request, Answer) (next *Request, err error)
-	// Group returns the name of the event's group, such as that of a table, if a request
-	// can carry only events of one group. The events of a batch are sent group by group,
-	// which takes fewer requests than if each change of the group began another one; only
-	// the events of one group stay in order. Nil means that a request carries any events.
-	Group func(transform.Event) string
-
 	// The functions below are of a preset that remembers the objects it created at the
 	// service, such as the message that later versions of a detection edit; all are nil if
 	// it remembers nothing. The sink reads and writes the remembered values, in

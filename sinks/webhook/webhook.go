@@ -37,8 +37,7 @@ import (
 //
 // With a Preset, the preset composes the requests and decides what acknowledges them.
 // They are sent one after another, except that a large batch is split by PartitionKey
-// among Options.Concurrency of them, unless Preset.Undivided is set. If it has groups,
-// each group of a batch is sent in this way.
+// among Options.Concurrency of them, unless Preset.Undivided is set.
 //
 // Unless a preset decides otherwise, an answer of 2xx acknowledges. Redirects are not
 // followed: requests carry events and credentials, and go to the configured URL only.
@@ -129,8 +128,6 @@ func proxyOf(target *url.URL) (*url.URL, error) {
 // Send implements sinks.Sink.
 func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 	switch {
-	case s.o.Preset != nil && s.o.Preset.Group != nil:
-		return s.sendGroups(ctx, events, s.o.Preset.Group)
 	case s.o.Preset != nil:
 		return s.sendParts(ctx, events, s.sendSequentially)
 	case s.o.Mode == transform.Batch:

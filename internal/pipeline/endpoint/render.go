@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"slices"
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/redact"
@@ -18,7 +17,6 @@ import (
 // Renderer renders what a sink sends. It contacts nothing.
 type Renderer struct {
 	compose func([]transform.Event) (webhook.Request, error) // like webhook.Preset.Compose
-	group   func(transform.Event) string                     // like webhook.Preset.Group
 	sink    configs.Sink
 	secrets redact.Secrets
 	selects sinks.Selection
@@ -83,7 +81,7 @@ func (r *Renderer) composeWebhook() error {
 		return err
 	}
 	if preset != nil {
-		r.compose, r.group, r.secrets = preset.Compose, preset.Group, redact.New(preset.Secrets...)
+		r.compose, r.secrets = preset.Compose, redact.New(preset.Secrets...)
 		return nil
 	}
 	template, err := webhookTemplate(w)
@@ -112,9 +110,6 @@ func (r *Renderer) Render(events []transform.Event) iter.Seq2[Rendered, error] {
 				wanted = append(wanted, e)
 			}
 		}
-		if r.group != nil {
-			wanted = byGroup(wanted, r.group)
-		}
 		for len(wanted) > 0 {
 			request, err := r.compose(wanted)
 			if err != nil {
@@ -130,19 +125,6 @@ func (r *Renderer) Render(events []transform.Event) iter.Seq2[Rendered, error] {
 			wanted = wanted[request.Events:]
 		}
 	}
-}
-
-// byGroup sorts events by their groups, in the order of the groups' first events, as a sink
-// sends them.
-func byGroup(events []transform.Event, group func(transform.Event) string) []transform.Event {
-	first := make(map[string]int)
-	for i, e := range events {
-		if _, found := first[group(e)]; !found {
-			first[group(e)] = i
-		}
-	}
-	slices.SortStableFunc(events, func(a, b transform.Event) int { return first[group(a)] - first[group(b)] })
-	return events
 }
 
 // take applies the sink's match, redaction and format to an event and reports whether it is

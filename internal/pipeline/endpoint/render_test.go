@@ -195,32 +195,6 @@ func TestDecide(t *testing.T) {
 	})
 }
 
-func TestRenderShowsTheRequestsForEachGroupOfEvents(t *testing.T) {
-	r := renderer(t, `webhook: {preset: sentinel, url: "https://dce.example", rule_id: dcr-00000000000000000000000000000000, auth: {oauth: {token_url: "https://t", client_id: i, client_secret: s3cret}}}`)
-	var events []transform.Event
-	for i, path := range []string{"auditlog", "detections", "auditlog", "detections", "auditlog"} {
-		e, err := transform.New(transform.Attributes{ID: fmt.Sprint("e", i), Source: "ndrbridge://hq/" + path, Type: "a.b"}, []byte(`{}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		events = append(events, e)
-	}
-	var got []string
-	for request, err := range r.Render(events) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		var documents []struct{ ID string }
-		if err := json.Unmarshal(request.Body, &documents); err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, fmt.Sprint(documents))
-	}
-	if want := "[{e0} {e2} {e4}] [{e1} {e3}]"; strings.Join(got, " ") != want {
-		t.Errorf("requests with %s, want %s", got, want)
-	}
-}
-
 func TestRenderShowsTheRequestThatOpensATicket(t *testing.T) {
 	r := renderer(t, `webhook: {url: "https://corp.example", ticket: {system: jira, project: SEC, link: false}}`)
 	n := 0

@@ -110,10 +110,7 @@ func open(s webhook.PresetSettings, endpoint *url.URL) (*webhook.Preset, error) 
 			p.streams[stream] = to(name)
 		}
 	}
-	return &webhook.Preset{
-		Compose: p.compose, Judge: judge,
-		Group: func(e transform.Event) string { return p.target(e).Path },
-	}, nil
+	return &webhook.Preset{Compose: p.compose, Judge: judge}, nil
 }
 
 func (p preset) target(e transform.Event) *url.URL {

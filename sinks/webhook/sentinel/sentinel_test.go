@@ -17,6 +17,7 @@ import (
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/presettest"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
@@ -31,9 +32,7 @@ func settings(url string) webhook.PresetSettings {
 func opened(t testing.TB, s webhook.PresetSettings) *webhook.Preset {
 	t.Helper()
 	p, err := Spec().Open(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return p
 }
 
@@ -41,9 +40,7 @@ func opened(t testing.TB, s webhook.PresetSettings) *webhook.Preset {
 func send(t *testing.T, url string, settings webhook.PresetSettings, events ...transform.Event) error {
 	t.Helper()
 	s, err := webhook.New(webhook.Options{URL: url, Preset: opened(t, settings), Gzip: true, Timeout: 20 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	return s.Send(t.Context(), events)
 }
@@ -116,35 +113,29 @@ func TestEveryKindOfEventIsARow(t *testing.T) {
 	for _, kind := range presettest.Events(t) {
 		t.Run(kind.Name, func(t *testing.T) {
 			in, url := serve(t, all...)
-			if err := send(t, url, settings(url), kind.Event); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, send(t, url, settings(url), kind.Event))
 			presettest.Golden(t, kind.Name, fmt.Appendf(nil, `{"stream":%q,"body":%s}`, in.requests[0], in.bodies[0]))
 		})
 	}
 }
 
-func TestABatchTakesARequestForEachStream(t *testing.T) {
+func TestABatchTakesARequestForEachRunOfAStream(t *testing.T) {
 	in, url := serve(t, all...)
 	var events []transform.Event
 	want := make(map[string][]string)
-	for i := range 40 {
-		for _, kind := range []struct{ path, stream string }{
-			{"detections", "Custom-NdrbridgeDetection"}, {"auditlog", "Custom-NdrbridgeAudit"},
-			{"records/dns", "Custom-NdrbridgeRecord"}, {"events", "Custom-NdrbridgeEvent"},
-		} {
+	for _, kind := range []struct{ path, stream string }{
+		{"detections", "Custom-NdrbridgeDetection"}, {"auditlog", "Custom-NdrbridgeAudit"},
+		{"records/dns", "Custom-NdrbridgeRecord"}, {"events", "Custom-NdrbridgeEvent"},
+	} {
+		for i := range 40 {
 			id := fmt.Sprint(kind.path, "-", i)
 			e, err := transform.New(transform.Attributes{ID: id, Source: "ndrbridge://hq/" + kind.path, Type: "io.ndrbridge.a.b"}, []byte(`{}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			events = append(events, e)
 			want[kind.stream] = append(want[kind.stream], id)
 		}
 	}
-	if err := send(t, url, settings(url), events...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, send(t, url, settings(url), events...))
 	if fmt.Sprint(in.ids) != fmt.Sprint(want) || len(in.requests) != 4 {
 		t.Errorf("%d requests, in them %v", len(in.requests), in.ids)
 	}
@@ -153,9 +144,7 @@ func TestABatchTakesARequestForEachStream(t *testing.T) {
 		in, url := serve(t, "Custom-Everything")
 		s := settings(url + "/")
 		s.Stream = "Custom-Everything"
-		if err := send(t, url, s, events...); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, send(t, url, s, events...))
 		if len(in.ids["Custom-Everything"]) != len(events) || len(in.requests) != 1 {
 			t.Errorf("%d requests, in them %v", len(in.requests), in.ids)
 		}
@@ -185,9 +174,7 @@ func TestAStreamThatTheRuleDoesNotHaveHalts(t *testing.T) {
 func TestRequestsStayWithinAMegabyte(t *testing.T) {
 	in, url := serve(t, all...)
 	events := sinktest.Events(13, 5, 90_000)
-	if err := send(t, url, settings(url), events...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, send(t, url, settings(url), events...))
 	if len(in.ids["Custom-NdrbridgeDetection"]) != len(events) || len(in.requests) != 2 {
 		t.Errorf("%d events in %d requests", len(in.ids["Custom-NdrbridgeDetection"]), len(in.requests))
 	}
@@ -239,13 +226,9 @@ func TestItSignsInAsAzureExpects(t *testing.T) {
 	s, err := webhook.New(webhook.Options{URL: url, Preset: opened(t, settings(url)), Gzip: true, Concurrency: 3, OAuth: &webhook.OAuth{
 		TokenURL: in.tokens.URL, ClientID: presettest.ClientID, ClientSecret: presettest.ClientSecret, Scope: Spec().OAuthScope,
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
-	if err := s.Send(t.Context(), presettest.Burst(t, 300)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Send(t.Context(), presettest.Burst(t, 300)))
 	if issued, _ := in.tokens.Counts(); issued != 1 || len(in.ids["Custom-NdrbridgeDetection"]) != 300 {
 		t.Errorf("%d tokens, %d events", issued, len(in.ids["Custom-NdrbridgeDetection"]))
 	}
