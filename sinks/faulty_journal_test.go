@@ -164,9 +164,7 @@ func TestACommitOfRedeliveriesThatWasWrittenButFailedIsRecognized(t *testing.T) 
 				want := numbers(1, 3)
 				f.runner.Pause()
 				for n := range queued {
-					if _, err := f.store.Replay(t.Context(), "lake", checkpoint.Period{}); err != nil {
-						t.Fatal(err)
-					}
+					f.replay(t)
 					for _, id := range numbers(1, 3) {
 						want = append(want, id+" again "+string(rune('1'+n)))
 					}

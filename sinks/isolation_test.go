@@ -136,9 +136,7 @@ func TestEventThatKeepsFailingWhileOthersAreDeliveredIsGivenUp(t *testing.T) {
 					time.Sleep(time.Hour)
 					f.append(t, 41+i, 41+i)
 				}
-				f.mu.Lock()
-				attempts := f.attempts
-				f.mu.Unlock()
+				attempts := f.attempted()
 				if attempts > 7*24*60*c.most {
 					t.Errorf("%d attempts in a week, want at most %d per minute", attempts, c.most)
 				}
@@ -296,9 +294,7 @@ func TestUnsendableEventsDoNotHideThatTheTargetRejectsEverything(t *testing.T) {
 		if s := f.runner.Status(); s.State != sinks.StateHalted {
 			t.Errorf("status %+v", s)
 		}
-		f.mu.Lock()
-		tried := f.attempts
-		f.mu.Unlock()
+		tried := f.attempted()
 		time.Sleep(time.Hour)
 		stop()
 		if dead := f.dead(t); !slices.Contains(dead, "15") || f.attempts == tried {
@@ -346,15 +342,10 @@ func TestAProbeOfASinkThatIsDownIsOneSend(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		set(failure.Unavailable(failure.ScopeTarget, "connection refused"))
-		attempts := func() int {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			return f.attempts
-		}
-		before := attempts()
+		before := f.attempted()
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		if n := attempts() - before; n < 18 || n > 22 {
+		if n := f.attempted() - before; n < 18 || n > 22 {
 			t.Errorf("%d Sends in ten minutes, want one each half minute", n)
 		}
 		if s := f.runner.Status(); s.State != sinks.StateHalted || !strings.Contains(s.Error, "20 events in a row were rejected") || !strings.Contains(s.Error, "connection refused") {

@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
@@ -57,9 +56,7 @@ func TestMatchFiltersEvents(t *testing.T) {
 				})
 				stop := f.start()
 				time.Sleep(time.Minute)
-				if _, err := f.store.Replay(t.Context(), "lake", checkpoint.Period{}); err != nil {
-					t.Fatal(err)
-				}
+				f.replay(t)
 				time.Sleep(time.Minute)
 				stop()
 				want := slices.Clone(c.accepted)
@@ -162,9 +159,7 @@ func TestMatchSeesEventsAsTheyAreSent(t *testing.T) {
 			})
 			stop := f.start()
 			time.Sleep(time.Minute)
-			if _, err := f.store.Replay(t.Context(), "lake", checkpoint.Period{}); err != nil {
-				t.Fatal(err)
-			}
+			f.replay(t)
 			time.Sleep(time.Minute)
 			stop()
 			if want := []string{"1", "2", "3"}; !slices.Equal(f.accepted, want) {

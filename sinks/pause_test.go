@@ -39,9 +39,7 @@ ndrbridge_sink_state{sink="lake"} %d
 		time.Sleep(time.Second)
 		f.runner.Pause()
 		f.append(t, 4, 6)
-		if _, err := f.store.Replay(t.Context(), "lake", checkpoint.Period{}); err != nil {
-			t.Fatal(err)
-		}
+		f.replay(t)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		// The batch that waited for events was in flight: some may be accepted.

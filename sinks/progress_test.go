@@ -20,17 +20,12 @@ import (
 // answerEach returns the answers of a sink that reports the result of each event.
 func answerEach(result func(number int) error) func(int, []string) error {
 	return func(_ int, ids []string) error {
-		each, failed := make(failure.EventErrors, len(ids)), false
+		each := make(failure.EventErrors, len(ids))
 		for i, id := range ids {
 			number, _ := strconv.Atoi(id) // 0 for one that is sent again
-			if each[i] = result(number); each[i] != nil {
-				failed = true
-			}
+			each[i] = result(number)
 		}
-		if !failed {
-			return nil
-		}
-		return each
+		return each.OrNil()
 	}
 }
 
@@ -132,9 +127,7 @@ func TestTargetDownAfterABadEventIsNotOverrun(t *testing.T) {
 		f.append(t, 9, 300)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		f.mu.Lock()
-		before := f.attempts
-		f.mu.Unlock()
+		before := f.attempted()
 		time.Sleep(time.Hour)
 		stop()
 		if n := f.attempts - before; n > 15*60 {

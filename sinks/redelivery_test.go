@@ -129,9 +129,7 @@ func TestARedeliveryIsPreparedAsOne(t *testing.T) {
 		})
 		stop := f.start()
 		time.Sleep(time.Minute)
-		if _, err := f.store.Replay(t.Context(), "lake", checkpoint.Period{}); err != nil {
-			t.Fatal(err)
-		}
+		f.replay(t)
 		time.Sleep(time.Minute)
 		stop()
 		if want := []string{"1 false 0", "1 true 1"}; !slices.Equal(prepared, want) {
@@ -158,9 +156,7 @@ func TestRedeliveriesAndNewEventsDoNotBlockEachOther(t *testing.T) {
 				}})
 				stop := f.start()
 				time.Sleep(time.Second)
-				if _, err := f.store.Replay(t.Context(), "lake", checkpoint.Period{}); err != nil {
-					t.Fatal(err)
-				}
+				f.replay(t)
 				f.append(t, 4, 6)
 				time.Sleep(time.Second)
 				synctest.Wait()
@@ -191,9 +187,7 @@ func TestRedeliveriesAndNewEventsTakeTurns(t *testing.T) {
 				stop := f.start()
 				s.hold <- struct{}{} // the first three pass
 				time.Sleep(time.Second)
-				if _, err := f.store.Replay(t.Context(), "lake", checkpoint.Period{}); err != nil {
-					t.Fatal(err)
-				}
+				f.replay(t)
 				f.append(t, 4, 6)
 				time.AfterFunc(c.duration, func() { close(s.hold) })
 				time.Sleep(time.Second) // both have something to send now
@@ -213,9 +207,7 @@ func TestPoisonedRedeliveryIsIsolated(t *testing.T) {
 		time.Sleep(time.Second)
 		want := numbers(1, 5)
 		for n := 1; n <= 25; n++ { // others have to come, or the sink might be down
-			if _, err := f.store.Replay(t.Context(), "lake", checkpoint.Period{}); err != nil {
-				t.Fatal(err)
-			}
+			f.replay(t)
 			for _, id := range numbers(1, 5) {
 				if again := fmt.Sprint(id, " again ", n); again != "3 again 1" {
 					want = append(want, again)

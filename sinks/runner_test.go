@@ -178,6 +178,20 @@ func (f *fixture) cursor(t *testing.T) uint64 {
 	return cursor
 }
 
+// replay asks for all events again.
+func (f *fixture) replay(t *testing.T) {
+	t.Helper()
+	_, err := f.store.Replay(t.Context(), "lake", checkpoint.Period{})
+	require.NoError(t, err)
+}
+
+// attempted returns the number of attempts so far.
+func (f *fixture) attempted() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.attempts
+}
+
 func (f *fixture) dead(t *testing.T) []string {
 	t.Helper()
 	deadLetters, err := f.store.Dead(t.Context(), checkpoint.SinkOwner("lake"), "", 100)

@@ -16,6 +16,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/test/process"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
@@ -66,9 +67,7 @@ func TestPartialWriteLeavesNoTornLine(t *testing.T) {
 	s := New(Options{Path: path})
 	defer s.Close()
 	events := sinktest.Events(6, 6, 1000)
-	if err := s.Send(t.Context(), events[:2]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Send(t.Context(), events[:2]))
 	before, _ := os.ReadFile(path)
 	for range 2 {
 		undo := limitFiles(t, int64(len(before))+1500)
@@ -81,9 +80,7 @@ func TestPartialWriteLeavesNoTornLine(t *testing.T) {
 			t.Fatalf("%d bytes, were %d", len(after), len(before))
 		}
 	}
-	if err := s.Send(t.Context(), events[2:]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Send(t.Context(), events[2:]))
 	if got := readLines(t, path); len(got) != 6 {
 		t.Errorf("%d lines", len(got))
 	}
@@ -119,9 +116,7 @@ func TestNoAcknowledgedEventIsLost(t *testing.T) {
 	pool := sinktest.Events(400, 20, 0)
 	rapid.Check(t, func(t *rapid.T) {
 		directory, err := os.MkdirTemp("", "crash")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer os.RemoveAll(directory)
 		path := filepath.Join(directory, "x")
 		options := Options{Path: path, MaxBytes: int64(rapid.IntRange(0, 4000).Draw(t, "max bytes")), Keep: 1000}
@@ -147,9 +142,7 @@ func TestNoAcknowledgedEventIsLost(t *testing.T) {
 			if len(events) == 0 {
 				return
 			}
-			if err := s.Send(t.Context(), events); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Send(t.Context(), events))
 			for _, e := range events {
 				acknowledged[e.ID] = true
 			}
@@ -169,9 +162,7 @@ func TestNoAcknowledgedEventIsLost(t *testing.T) {
 				}
 				s.Close()
 				f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				f.Write(lines[:rapid.IntRange(0, len(lines)).Draw(t, "written")])
 				f.Close()
 				reopen()

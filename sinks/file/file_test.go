@@ -23,6 +23,7 @@ import (
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/file"
 	"ndrbridge/test/findingtest"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
@@ -36,9 +37,7 @@ func open(t testing.TB, o file.Options) *file.Sink {
 
 func send(t testing.TB, s *file.Sink, events ...transform.Event) {
 	t.Helper()
-	if err := s.Send(t.Context(), events); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Send(t.Context(), events))
 }
 
 // read returns the events of the file and of the rotated files, the oldest first. Every
@@ -81,9 +80,7 @@ func TestConformance(t *testing.T) {
 		t.Run(fmt.Sprintf("files of %d bytes", maxBytes), func(t *testing.T) {
 			sinktest.Run(t, modes, func(t *testing.T, _ transform.Mode) sinktest.Target {
 				directory := filepath.Join(t.TempDir(), "events")
-				if err := os.Mkdir(directory, 0o750); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.Mkdir(directory, 0o750))
 				path := filepath.Join(directory, "events.jsonl")
 				return sinktest.Target{
 					Open: func(_ *lease.Lease) (sinks.Sink, error) {
@@ -141,9 +138,7 @@ func TestEventIsOneLine(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e, err := transform.New(attributes, []byte(test.data))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var out bytes.Buffer
 			send(t, open(t, file.Options{Path: "-", Out: &out}), e, e)
 			line, rest, _ := strings.Cut(out.String(), "\n")
@@ -197,9 +192,7 @@ func TestStandardOutput(t *testing.T) {
 	}
 	t.Run("a closed pipe halts", func(t *testing.T) {
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer w.Close()
 		r.Close()
 		s := open(t, file.Options{Path: "-", Out: w})
@@ -210,9 +203,7 @@ func TestStandardOutput(t *testing.T) {
 	})
 	t.Run("closing the sink does not close it", func(t *testing.T) {
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		s := open(t, file.Options{Path: "-", Out: w})
 		send(t, s, events[0])
 		s.Close()
@@ -342,9 +333,7 @@ func TestTruncatedFileHasSpaceAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x")
 	s := open(t, file.Options{Path: path, MaxBytes: int64(3 * (len(events[0].Structured()) + 1)), Keep: 1})
 	send(t, s, events[:3]...)
-	if err := os.Truncate(path, 0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Truncate(path, 0))
 	send(t, s, events[3])
 	if _, err := os.Stat(path + ".1"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it was rotated: %v", err)
@@ -401,9 +390,7 @@ func TestOpenTruncatesTornLines(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "x")
-			if err := os.WriteFile(path, []byte(test.content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(path, []byte(test.content), 0o600))
 			var log bytes.Buffer
 			send(t, open(t, file.Options{Path: path, Log: slog.New(slog.NewTextHandler(&log, nil))}), events[2])
 			cut := len(test.content) - len(test.left)
@@ -424,9 +411,7 @@ func TestOpenTruncatesTornLines(t *testing.T) {
 	} {
 		t.Run("other contents are not changed", func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "x")
-			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 			err := open(t, file.Options{Path: path}).Send(t.Context(), events)
 			if err != nil && !strings.Contains(err.Error(), "move it away, or choose another path") {
 				t.Errorf("%v: does not say what to do", err)
@@ -444,9 +429,7 @@ func TestOpenTruncatesTornLines(t *testing.T) {
 func TestUnwritablePathHalts(t *testing.T) {
 	directory := t.TempDir()
 	plain := filepath.Join(directory, "plain")
-	if err := os.WriteFile(plain, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(plain, nil, 0o600))
 	taken := filepath.Join(directory, "taken")
 	send(t, open(t, file.Options{Path: taken}), sinktest.Events(1, 1, 0)...)
 	for _, test := range []struct{ name, path, advice string }{
@@ -502,9 +485,7 @@ func TestCheck(t *testing.T) {
 		"a file instead of the folder": {
 			path: func(folder string) string { return filepath.Join(folder, "x", "events.jsonl") },
 			change: func(t *testing.T, folder string) {
-				if err := os.WriteFile(filepath.Join(folder, "x"), nil, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(filepath.Join(folder, "x"), nil, 0o600))
 			},
 			want: findingtest.Row{Step: "file", Result: finding.Failed, Detail: "is not a folder", Advice: "correct path"},
 		},

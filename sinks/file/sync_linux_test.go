@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
@@ -22,18 +23,14 @@ const comm = "/proc/self/comm"
 func keepName(t *testing.T) {
 	t.Helper()
 	before, err := os.ReadFile(comm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.WriteFile(comm, bytes.TrimSpace(before), 0) })
 }
 
 func TestWhatIsNotSyncedIsNotAcknowledged(t *testing.T) {
 	keepName(t)
 	link := filepath.Join(t.TempDir(), "x")
-	if err := os.Symlink(comm, link); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(comm, link))
 	for _, test := range []struct{ name, path, synced string }{
 		{"a file", link, link},
 		{"the folder of a file", comm, filepath.Dir(comm)},
@@ -56,18 +53,14 @@ func TestALargeBatchIsSyncedInParts(t *testing.T) {
 	keepName(t)
 	written := func() (n int) {
 		status, err := os.ReadFile("/proc/self/io")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for line := range bytes.Lines(status) {
 			_, _ = fmt.Sscanf(string(line), "wchar: %d", &n)
 		}
 		return n
 	}
 	link := filepath.Join(t.TempDir(), "x")
-	if err := os.Symlink(comm, link); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(comm, link))
 	s := New(Options{Path: link})
 	defer s.Close()
 	var events []transform.Event

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
@@ -72,13 +73,9 @@ func TestNoDamageOfTheLastBatchStays(t *testing.T) {
 		deliver := func(events []transform.Event) []byte {
 			s := New(Options{Path: path})
 			defer s.Close()
-			if err := s.Send(context.Background(), events); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Send(context.Background(), events))
 			content, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return content
 		}
 		n := rapid.IntRange(1, len(events)-1).Draw(t, "acknowledged")
@@ -90,9 +87,7 @@ func TestNoDamageOfTheLastBatchStays(t *testing.T) {
 			clear(damaged[from:rapid.IntRange(from+1, len(damaged)).Draw(t, "to")])
 		}
 		damaged = damaged[:rapid.IntRange(len(synced), len(damaged)).Draw(t, "length")]
-		if err := os.WriteFile(path, damaged, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, damaged, 0o600))
 		left := deliver(events[n:])
 		if !bytes.HasPrefix(left, synced) || !bytes.HasSuffix(left, batch) {
 			t.Fatalf("%d acknowledged bytes and a batch of %d, damaged to %q, became %q", len(synced), len(batch), damaged[len(synced):], left)
@@ -124,14 +119,10 @@ func TestAHoleFarFromTheEndStays(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x")
 	line := `{"specversion":"1.0","data":"` + strings.Repeat("x", 1000) + `"}` + "\n"
 	content := `{"specversion":"1.0","data":"` + "\x00\x00\n" + strings.Repeat(line, maxUnsynced/len(line)+1)
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	s := New(Options{Path: path})
 	defer s.Close()
-	if err := s.Send(t.Context(), sinktest.Events(1, 1, 0)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Send(t.Context(), sinktest.Events(1, 1, 0)))
 	if got, err := os.ReadFile(path); err != nil || !bytes.HasPrefix(got, []byte(content)) {
 		t.Errorf("%d bytes are left of %d, %v", len(got), len(content), err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 )
 
@@ -16,13 +17,9 @@ import (
 func TestASilentHostIsNoticedBeforeTheTailExpires(t *testing.T) {
 	r := newReceiver(t, octetCounting, nil)
 	s := open(t, Options{Address: r.addr(), Network: networkTCP})
-	if err := s.Send(t.Context(), sinktest.Events(1, 1, 200)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Send(t.Context(), sinktest.Events(1, 1, 200)))
 	raw, err := s.transport.(*stream).conn.raw.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	option := func(name int) (value int) {
 		if control := raw.Control(func(fd uintptr) { value, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, name) }); control != nil || err != nil {
 			t.Fatal(control, err)
@@ -39,19 +36,13 @@ func TestASilentHostIsNoticedBeforeTheTailExpires(t *testing.T) {
 // the connection counts, even if it has not been read yet.
 func TestNothingIsAcknowledgedOnAConnectionThatHasEnded(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer listener.Close()
 	dialled, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer dialled.Close()
 	far, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer far.Close()
 	c := &conn{Conn: dialled, raw: dialled.(*net.TCPConn), ended: make(chan struct{})} // nothing reads from it
 	if _, err := c.Write([]byte("message")); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	gosyslog "github.com/leodido/go-syslog/v4"
 
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
@@ -18,9 +19,7 @@ import (
 func newEvent(t testing.TB, a transform.Attributes) transform.Event {
 	t.Helper()
 	e, err := transform.New(a, []byte(`{}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }
 

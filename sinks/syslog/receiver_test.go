@@ -19,6 +19,7 @@ import (
 	"ndrbridge/internal/lease"
 	"ndrbridge/sinks"
 	"ndrbridge/test/leasetest"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/test/syslogread"
 	"ndrbridge/transform"
@@ -57,9 +58,7 @@ func (r received) id() string { return (*r.StructuredData)[structuredData]["id"]
 func newReceiver(t testing.TB, framing string, config *tls.Config) *receiver {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r := &receiver{t: t, framing: framing, config: config, listener: listener, conns: map[net.Conn]bool{}}
 	r.arrived.L, r.moved.L = &r.mu, &r.mu
 	r.done.Go(r.accept)
@@ -365,9 +364,7 @@ func newDatagramReceiver(t testing.TB) *datagramReceiver {
 	r := &datagramReceiver{receiver: receiver{t: t}}
 	r.arrived.L = &r.mu
 	c, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.address = c.LocalAddr().String()
 	r.use(c)
 	t.Cleanup(func() {
@@ -453,14 +450,10 @@ func (p *paced) Write(b []byte) (int, error) {
 func TestEachMessageIsADatagramOfItsOwn(t *testing.T) {
 	r := newDatagramReceiver(t)
 	s, err := r.sink(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	events := sinktest.Awkward()
-	if err := s.Send(t.Context(), events); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Send(t.Context(), events))
 	if got := r.all(); len(got) != len(events) {
 		t.Errorf("%d messages of %d events", len(got), len(events))
 	}
@@ -485,22 +478,16 @@ func TestNoDatagramIsSentWithoutALease(t *testing.T) {
 	r := newDatagramReceiver(t)
 	l, clock := leasetest.NewLease(term)
 	s, err := r.sink(Options{Lease: l})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	events := sinktest.Events(3, 1, 200)
-	if err := s.Send(t.Context(), events[:1]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Send(t.Context(), events[:1]))
 	clock.Stop(term)
 	if err := s.Send(t.Context(), events[1:2]); err == nil {
 		t.Error("no error without a lease")
 	}
 	l.Renew(clock.Now())
-	if err := s.Send(t.Context(), events[2:]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Send(t.Context(), events[2:]))
 	if got := r.ids(); len(got) != 2 || got[1] != events[2].ID {
 		t.Errorf("received %v", got)
 	}

@@ -21,6 +21,7 @@ import (
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/leasetest"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
@@ -58,9 +59,7 @@ func TestWhatAReceiverHadNotReadIsSentAgainInOrder(t *testing.T) {
 	r := newReceiver(t, newline, nil)
 	s := open(t, Options{Address: r.addr(), Network: networkTCP, Framing: newline})
 	events := sinktest.Events(9, 2, 200)
-	if err := s.Send(t.Context(), events[:3]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Send(t.Context(), events[:3]))
 	r.await("the first batch", func(m []received) bool { return len(m) == 3 })
 	r.pause(true)
 	for i := 3; i < 6; i++ {
@@ -71,9 +70,7 @@ func TestWhatAReceiverHadNotReadIsSentAgainInOrder(t *testing.T) {
 	r.closeConns(nil)
 	r.pause(false)
 	awaitEnd(t, s)
-	if err := s.Send(t.Context(), events[6:]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Send(t.Context(), events[6:]))
 	r.await("the last event", func(m []received) bool { return m[len(m)-1].id() == events[8].ID })
 	got := r.ids()
 	if want := idsOf(events); len(got) < 9 || !slices.Equal(got[len(got)-9:], want) {
@@ -105,17 +102,13 @@ func TestOnlyWhatWasSentShortlyBeforeTheConnectionEndedIsSentAgain(t *testing.T)
 			r := newReceiver(t, octetCounting, nil)
 			s := open(t, Options{Address: r.addr(), Network: networkTCP, Now: func() time.Time { return time.Unix(0, elapsed.Load()) }})
 			events := sinktest.Events(2, 1, 200)
-			if err := s.Send(t.Context(), events[:1]); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Send(t.Context(), events[:1]))
 			elapsed.Add(int64(test.before))
 			r.await("the first event", func(m []received) bool { return len(m) == 1 })
 			r.closeConns(nil)
 			awaitEnd(t, s)
 			elapsed.Add(int64(test.after))
-			if err := s.Send(t.Context(), events[1:]); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Send(t.Context(), events[1:]))
 			r.await("the second event", func(m []received) bool { return m[len(m)-1].id() == events[1].ID })
 			var want []string
 			for _, i := range test.want {
@@ -136,9 +129,7 @@ func TestASlowRepetitionThatFailsLosesNothing(t *testing.T) {
 	s := open(t, Options{Address: r.addr(), Network: networkTCP, Now: now})
 	events := sinktest.Events(4, 1, 200)
 	for i := range 3 {
-		if err := s.Send(t.Context(), events[i:i+1]); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Send(t.Context(), events[i:i+1]))
 		elapsed.Add(int64(chunkAge))
 	}
 	r.await("the first events", func(m []received) bool { return len(m) == 3 })
@@ -175,9 +166,7 @@ func TestAConnectionIsKept(t *testing.T) {
 	s := open(t, Options{Address: r.addr(), Network: networkTCP})
 	events := sinktest.Events(20, 1, 200)
 	for i := range events {
-		if err := s.Send(t.Context(), events[i:i+1]); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Send(t.Context(), events[i:i+1]))
 	}
 	r.await("every event", func(m []received) bool { return len(m) == 20 })
 	if last := r.all()[19]; last.conn != 1 {

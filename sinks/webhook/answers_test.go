@@ -13,6 +13,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
@@ -171,9 +172,7 @@ func TestRequestsInFlightHaveAConnectionEach(t *testing.T) {
 		r := newReceiver(t).start()
 		s := open(t, webhook.Options{URL: r.server.URL, Concurrency: concurrency})
 		for range 10 {
-			if err := s.Send(t.Context(), sinktest.Events(200, 200, 0)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Send(t.Context(), sinktest.Events(200, 200, 0)))
 		}
 		// net/http closes a connection whose request is not written 50 ms after its answer.
 		if n := r.connections(); n > 2*concurrency {
@@ -213,9 +212,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 		r := newReceiver(t).start()
 		s := open(t, webhook.Options{URL: r.server.URL})
 		for _, e := range sinktest.Events(20, 20, 3000) {
-			if err := s.Send(t.Context(), []transform.Event{e}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Send(t.Context(), []transform.Event{e}))
 			r.server.CloseClientConnections()
 		}
 		if got, err := r.received(); len(got) != 20 || err != nil {

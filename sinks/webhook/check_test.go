@@ -16,6 +16,7 @@ import (
 	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/findingtest"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 )
 
@@ -32,9 +33,7 @@ func TestCheckConnectsAndSendsNothing(t *testing.T) {
 	}
 	listen := func(t *testing.T) net.Listener {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { l.Close() })
 		return l
 	}
@@ -110,9 +109,7 @@ func TestCheckConnectsAndSendsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := webhook.New(test.options(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer s.Close()
 			findingtest.Expect(t, s.Check(t.Context(), time.Now), test.want)
 		})

@@ -17,6 +17,7 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/presettest"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
@@ -216,9 +217,7 @@ func TestRequestsOverlap(t *testing.T) {
 				return http.StatusOK
 			})
 			test.options.URL = w.url
-			if err := open(t, test.options).Send(t.Context(), test.events); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, open(t, test.options).Send(t.Context(), test.events))
 			if _, most, taken := w.counts(); most != test.most || len(taken) != len(test.events) {
 				t.Errorf("%d requests at once, %d events", most, len(taken))
 			}

@@ -14,6 +14,7 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/presettest"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -126,9 +127,7 @@ func TestAPresetRemembersWhatItCreated(t *testing.T) {
 	}
 	t.Run("the next version finds it, in the same Send too", func(t *testing.T) {
 		o, _, _, sink := remembering(t)
-		if err := sink.Send(t.Context(), []transform.Event{first, second}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, sink.Send(t.Context(), []transform.Event{first, second}))
 		ask(t, o, "find 7", "open 7", "comment "+second.ID+" on T1")
 	})
 	t.Run("an event is delivered only when it is remembered", func(t *testing.T) {
@@ -142,9 +141,7 @@ func TestAPresetRemembersWhatItCreated(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		m.remember = nil
-		if err := sink.Send(t.Context(), []transform.Event{first}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, sink.Send(t.Context(), []transform.Event{first}))
 		ask(t, o, "find 7", "open 7", "find 7") // the ticket that was opened is found
 		if len(o.tickets) != 1 {
 			t.Errorf("%d tickets", len(o.tickets))
@@ -186,9 +183,7 @@ func TestAPresetRemembersWhatItCreated(t *testing.T) {
 		memory.Now = func() time.Time { return now }
 		send := func(id int) {
 			t.Helper()
-			if err := sink.Send(t.Context(), []transform.Event{presettest.Version(t, id, 0, "new")}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, sink.Send(t.Context(), []transform.Event{presettest.Version(t, id, 0, "new")}))
 		}
 		send(7)
 		now = now.Add(memory.Keep + time.Millisecond)
@@ -204,9 +199,7 @@ func TestAPresetRemembersWhatItCreated(t *testing.T) {
 		memory.Now = func() time.Time { return now }
 		send := func(id, minute int) {
 			t.Helper()
-			if err := sink.Send(t.Context(), []transform.Event{presettest.Version(t, id, minute, "new")}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, sink.Send(t.Context(), []transform.Event{presettest.Version(t, id, minute, "new")}))
 		}
 		send(7, 0)
 		for i := range 4 {
@@ -220,9 +213,7 @@ func TestAPresetRemembersWhatItCreated(t *testing.T) {
 	})
 	t.Run("without a memory it begins over each time", func(t *testing.T) {
 		o, url := startOffice(t)
-		if err := open(t, webhook.Options{URL: url, Preset: ticketPreset{}.preset()}).Send(t.Context(), []transform.Event{first, second}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, open(t, webhook.Options{URL: url, Preset: ticketPreset{}.preset()}).Send(t.Context(), []transform.Event{first, second}))
 		ask(t, o, "find 7", "open 7", "find 7")
 	})
 	t.Run("other events have no key", func(t *testing.T) {
@@ -273,9 +264,7 @@ func TestAPresetFinishesBeforeAnEventIsDelivered(t *testing.T) {
 	odd, even := presettest.Version(t, 7, 0, "new"), presettest.Version(t, 8, 0, "new")
 	t.Run("after the last answer, or without any where nothing is sent", func(t *testing.T) {
 		o, done, _, memory, sink := start(t, nil)
-		if err := sink.Send(t.Context(), []transform.Event{odd, even}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, sink.Send(t.Context(), []transform.Event{odd, even}))
 		if want := []string{"ticket T1", ""}; !slices.Equal(*done, want) || len(o.received) != 2 {
 			t.Errorf("finished %q, asked %q", *done, o.received)
 		}

@@ -23,6 +23,7 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
@@ -47,9 +48,7 @@ func resets(t *testing.T) string {
 
 func TestNetworkFailuresAreTransient(t *testing.T) {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	closed.Close()
 	for _, test := range []struct {
 		name string
@@ -156,16 +155,12 @@ func TestTLS(t *testing.T) {
 			r := secure(t, nil)
 			var protocols []string
 			s := open(t, webhook.Options{URL: r.server.URL, Mode: mode, TLS: trusted(r)})
-			if err := s.Send(t.Context(), sinktest.Awkward()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Send(t.Context(), sinktest.Awkward()))
 			if got, err := r.received(); len(got) != len(sinktest.Awkward()) || err != nil {
 				t.Errorf("%d events, %v", len(got), err)
 			}
 			r.answers(func(_ http.ResponseWriter, request *http.Request) { protocols = append(protocols, request.Proto) })
-			if err := s.Send(t.Context(), sinktest.Events(1, 1, 0)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Send(t.Context(), sinktest.Events(1, 1, 0)))
 			if fmt.Sprint(protocols) != "[HTTP/2.0]" || r.connections() != 1 {
 				t.Errorf("%v in %d connections", protocols, r.connections())
 			}
@@ -293,9 +288,7 @@ func TestProxies(t *testing.T) {
 // resolve has every name that the test looks up lead to an address.
 func resolve(t *testing.T, to netip.Addr) {
 	server, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -25,6 +25,7 @@ import (
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/presettest"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
@@ -63,9 +64,7 @@ func TestATokenAuthorizesEveryRequest(t *testing.T) {
 			var requests atomic.Int64
 			test.options.URL, test.options.OAuth = guard(t, tokens, &requests), client(tokens.URL)
 			s := open(t, test.options)
-			if err := s.Send(t.Context(), sinktest.Events(40, 40, 0)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Send(t.Context(), sinktest.Events(40, 40, 0)))
 			if issued, refused := tokens.Counts(); issued != 1 || refused != 0 || requests.Load() != test.want {
 				t.Errorf("%d tokens, %d refusals, %d requests", issued, refused, requests.Load())
 			}
@@ -236,9 +235,7 @@ func TestTokenEndpointsThatCannotBeReached(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusProxyAuthRequired) }))
 	t.Cleanup(proxy.Close)
 	through, err := url.Parse(proxy.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, test := range []struct {
 		name, url string
 		options   webhook.Options

@@ -17,6 +17,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -58,16 +59,14 @@ func (p lines) judge(r webhook.Request, a webhook.Answer) (*webhook.Request, err
 }
 
 // named makes events that have these ids, all of one key.
-func named(t interface{ Fatal(...any) }, ids ...string) []transform.Event {
+func named(t require.T, ids ...string) []transform.Event {
 	events := make([]transform.Event, len(ids))
 	for i, id := range ids {
 		var err error
 		events[i], err = transform.New(transform.Attributes{
 			ID: id, Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.updated", PartitionKey: "7", RecordedTime: time.Now(),
 		}, []byte(`{"detection":{}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	return events
 }
@@ -176,12 +175,8 @@ func TestAnAnswerMayAskForAnotherRequest(t *testing.T) {
 		}
 	})
 	again, err := url.Parse(s.URL + "/again")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := open(t, webhook.Options{URL: s.URL + "/hook", Preset: lines{again: again}.preset()}).Send(t.Context(), named(t, "a")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, open(t, webhook.Options{URL: s.URL + "/hook", Preset: lines{again: again}.preset()}).Send(t.Context(), named(t, "a")))
 	if want := []string{"/hook a", "/again now?", "/again now?"}; !slices.Equal(came, want) {
 		t.Errorf("came: %q", came)
 	}
@@ -202,9 +197,7 @@ func TestAPresetKeepsToItsRate(t *testing.T) {
 	s := serveLines(t, func(http.ResponseWriter, *http.Request, []string) { at = append(at, time.Now()) })
 	sink := open(t, webhook.Options{URL: s.URL, Preset: lines{perSecond: 20}.preset()})
 	for range 2 {
-		if err := sink.Send(t.Context(), named(t, "a", "b", "c", "d", "e", "f")); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, sink.Send(t.Context(), named(t, "a", "b", "c", "d", "e", "f")))
 	}
 	// A limiter never lets a request go early; how late it goes is not ours to say.
 	if took := at[3].Sub(at[0]); len(at) != 4 || took < 140*time.Millisecond {
@@ -263,9 +256,7 @@ func TestWhatBelongsTogetherIsNotDivided(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			requests := 0
 			s := serveLines(t, func(http.ResponseWriter, *http.Request, []string) { requests++ })
-			if err := open(t, webhook.Options{URL: s.URL, Preset: lines{undivided: test.undivided}.preset(), Concurrency: 8}).Send(t.Context(), events); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, open(t, webhook.Options{URL: s.URL, Preset: lines{undivided: test.undivided}.preset(), Concurrency: 8}).Send(t.Context(), events))
 			if requests != test.requests {
 				t.Errorf("%d requests, want %d", requests, test.requests)
 			}

@@ -18,6 +18,7 @@ import (
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/presettest"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
@@ -128,9 +129,7 @@ func decode(request *http.Request, body []byte) ([]event.Event, error) {
 func open(t testing.TB, o webhook.Options) *webhook.Sink {
 	t.Helper()
 	s, err := webhook.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	webhook.OpenWindow(s)
 	t.Cleanup(func() { s.Close() })
 	return s
@@ -255,9 +254,7 @@ func TestRequests(t *testing.T) {
 				test.options.URL = server.URL
 			}
 			test.options.URL += "/a%2Fb?c=d#e"
-			if err := open(t, test.options).Send(t.Context(), events); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, open(t, test.options).Send(t.Context(), events))
 			mu.Lock()
 			defer mu.Unlock()
 			if len(requests) != test.requests {

@@ -18,6 +18,7 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
@@ -29,19 +30,13 @@ func deliver(t *testing.T, o webhook.Options, batch checkpoint.Batch, events []t
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{
 		Limits: checkpoint.Limits{MaxBytes: 64 << 20, Retain: time.Hour},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer store.Close()
-	if err := store.Configure(t.Context(), map[string]checkpoint.Start{"soc": {}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Configure(t.Context(), map[string]checkpoint.Start{"soc": {}}))
 	err = store.Commit(t.Context(), checkpoint.Commit{
 		Source: checkpoint.Source{Appliance: "hq", Stream: "detections"}, Position: []byte("1"), Events: events,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	runner := sinks.NewRunner(store, sinks.Options{
 		Name: "soc",
 		Open: func() (sinks.Sink, error) {
@@ -66,14 +61,10 @@ func deliver(t *testing.T, o webhook.Options, batch checkpoint.Batch, events []t
 	cancel()
 	running.Wait()
 	deadLetters, err := store.Dead(t.Context(), checkpoint.SinkOwner("soc"), "", 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, deadLetter := range deadLetters {
 		e, err := transform.Parse(deadLetter.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		dead = append(dead, e.ID)
 	}
 	return dead, opened
@@ -93,9 +84,7 @@ func TestDeliveryForEachStatus(t *testing.T) {
 		e, err := transform.New(transform.Attributes{
 			ID: id, Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created", PartitionKey: id, RecordedTime: time.Now(),
 		}, []byte(`{"detection":{}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		events = append(events, e)
 	}
 	status := map[string]int{}
@@ -184,9 +173,7 @@ func TestScopeOfEachFailure(t *testing.T) {
 	w := newWatcher(t, func([]string) int { return answer })
 	events := sinktest.Events(1, 1, 0)
 	s, err := webhook.New(webhook.Options{URL: w.url})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	for answer = 400; answer < 600; answer++ {
 		err := s.Send(t.Context(), events)

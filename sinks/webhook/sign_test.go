@@ -13,6 +13,7 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/render"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
@@ -36,9 +37,7 @@ type verifier struct {
 
 func startVerifier(t *testing.T, secret string) *verifier {
 	check, err := standardwebhooks.NewWebhook(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	v := new(verifier)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -68,9 +67,7 @@ func startVerifier(t *testing.T, secret string) *verifier {
 func template(t *testing.T, text string, asJSON bool) *render.Template {
 	t.Helper()
 	compiled, err := render.Compile(text, asJSON)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return compiled
 }
 

@@ -9,24 +9,20 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ndrbridge/test/require"
 )
 
 func TestTheVectorOfTheSpecification(t *testing.T) {
 	text, err := os.ReadFile("testdata/signature.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var vector struct {
 		Secret, ID, Body, Signature string
 		Timestamp                   int64
 	}
-	if err := json.Unmarshal(text, &vector); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(text, &vector))
 	key, err := ParseSignKey(vector.Secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	header := make(http.Header)
 	setSignatures(header, vector.ID, time.Unix(vector.Timestamp, 0), []byte(vector.Body), []SignKey{key})
 	for name, want := range map[string]string{

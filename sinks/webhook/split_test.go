@@ -14,12 +14,13 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/internal/failure"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
 // PlainEvents makes n events of a size, at little cost. They have the given
 // number of keys in turn.
-func PlainEvents(t interface{ Fatal(...any) }, n, keys, size int) []transform.Event {
+func PlainEvents(t require.T, n, keys, size int) []transform.Event {
 	data := fmt.Appendf(nil, `{"detection":%q}`, bytes.Repeat([]byte{'x'}, size))
 	events := make([]transform.Event, n)
 	for i := range events {
@@ -27,9 +28,7 @@ func PlainEvents(t interface{ Fatal(...any) }, n, keys, size int) []transform.Ev
 		events[i], err = transform.New(transform.Attributes{
 			ID: fmt.Sprint(i), Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created", PartitionKey: fmt.Sprint(i % keys),
 		}, data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	return events
 }
@@ -176,9 +175,7 @@ func TestAnOverloadedReceiverGetsFewerRequestsAtATime(t *testing.T) {
 
 				test.options.URL, test.options.Concurrency = "http://receiver.example/", 8
 				s, err := New(test.options)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				defer s.Close()
 				s.transport.DialContext = listener.dial
 				send := func() {

@@ -14,6 +14,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
@@ -57,9 +58,7 @@ func TestATemplateMakesTheBodies(t *testing.T) {
 			if test.contentType != "" {
 				o.Headers = map[string]string{"content-type": test.contentType}
 			}
-			if err := open(t, o).Send(t.Context(), sinktest.Events(2, 1, 0)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, open(t, o).Send(t.Context(), sinktest.Events(2, 1, 0)))
 			if got := received(); !slices.Equal(got, test.want) {
 				t.Errorf("got %q", got)
 			}
@@ -149,9 +148,7 @@ func TestWhatIsTooLargeIsRejectedWithoutBeingSent(t *testing.T) {
 		e, err := transform.New(transform.Attributes{
 			ID: "1-1", Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created", PartitionKey: "1", Subject: strings.Repeat("日", 1000),
 		}, []byte(`{"detection":{}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		s := open(t, webhook.Options{URL: url, Mode: transform.Binary})
 		err = s.Send(t.Context(), []transform.Event{e})
 		if want := "the header field ce-subject has 9014 bytes; servers accept at most 8192"; err == nil || !strings.Contains(err.Error(), want) || len(received()) != 0 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ndrbridge/sinks/webhook/card"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -13,16 +14,12 @@ var encoder = transform.Encoder{Appliance: "hq"}
 
 var seen = time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
 
-func detection(t interface{ Fatal(...any) }, fields string, s transform.Observation) transform.Event {
+func detection(t require.T, fields string, s transform.Observation) transform.Event {
 	d, err := transform.ParseDetection([]byte(`{"id": 7, "mod_time": 1773480412000`+fields+`}`), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.Recorded = seen
 	e, err := encoder.Detection(d, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }
 
@@ -113,19 +110,13 @@ func TestLinksAreSafeForButtons(t *testing.T) {
 func TestASummaryCountsDetectionsOnceAndNamesTheMostSevere(t *testing.T) {
 	at := func(id, mod, score string) transform.Event {
 		d, err := transform.ParseDetection([]byte(`{"id": `+id+`, "mod_time": `+mod+`, "risk_score": `+score+`, "title": "T`+id+`"}`), false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		e, err := encoder.Detection(d, transform.Observation{Recorded: seen})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return e
 	}
 	gap, err := encoder.AuditGap(transform.AuditGap{Reason: transform.GapPurged}, seen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := card.Summary([]transform.Event{
 		at("1", "1773480000001", "20"), at("2", "1773480000002", "99"), at("3", "1773480000003", "85"),
 		at("2", "1773480000004", "61"), at("4", "1773480000005", "86"), gap,

@@ -14,6 +14,7 @@ import (
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/presettest"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
@@ -82,13 +83,9 @@ func TestDocumentsAreLogs(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p, err := openAt(webhook.PresetSettings{Key: "dd-secret-key", Format: test.format}, time.Now)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			request, err := p.Compose([]transform.Event{e.WithDocument(test.contentType, []byte(test.document))})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var logs []struct {
 				Message, Hostname string
 				Event             json.RawMessage
@@ -106,9 +103,7 @@ func TestDocumentsAreLogs(t *testing.T) {
 func TestATimeThatTheIntakeRejectsIsOmitted(t *testing.T) {
 	now := time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 	p, err := openAt(webhook.PresetSettings{Key: "dd-secret-key"}, func() time.Time { return now })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, test := range []struct {
 		name string
 		age  time.Duration
@@ -124,20 +119,14 @@ func TestATimeThatTheIntakeRejectsIsOmitted(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			e, err := transform.New(transform.Attributes{ID: "1-2", Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created",
 				Time: now.Add(-test.age), Appliance: "hq"}, []byte(`{"detection":{"id":1}}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			request, err := p.Compose([]transform.Event{e})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var logs []struct {
 				Timestamp string
 				Event     struct{ Time time.Time }
 			}
-			if err := json.Unmarshal(request.Body, &logs); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal(request.Body, &logs))
 			if (logs[0].Timestamp != "") != test.want || !logs[0].Event.Time.Equal(e.Time) {
 				t.Errorf("%s", request.Body)
 			}
@@ -156,9 +145,7 @@ func TestRequestsStayWithinTheLimitsOfTheIntake(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			in := &intake{}
 			s := presettest.Serve(t, in.answer)
-			if err := presettest.Send(t, s.URL, presettest.Open(t, at, ""), sinktest.Events(test.logs, 5, test.size)...); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, presettest.Send(t, s.URL, presettest.Open(t, at, ""), sinktest.Events(test.logs, 5, test.size)...))
 			if len(in.ids) != test.logs || len(s.Requests()) != test.inRequests {
 				t.Errorf("%d of %d logs in %d requests", len(in.ids), test.logs, len(s.Requests()))
 			}
@@ -231,9 +218,7 @@ func TestKeysAreCheckedAtTheAPIOfTheSite(t *testing.T) {
 	}))
 	defer server.Close()
 	proxy, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, test := range map[string]struct {
 		host, key string
 		want      findingtest.Row
@@ -244,13 +229,9 @@ func TestKeysAreCheckedAtTheAPIOfTheSite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			preset, err := openAt(webhook.PresetSettings{URL: "http://" + test.host + "/api/v2/logs", Key: test.key}, time.Now)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			s, err := webhook.New(webhook.Options{URL: "http://" + test.host + "/api/v2/logs", Proxy: proxy, Preset: preset})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer s.Close()
 			found := s.Check(t.Context(), time.Now)
 			findingtest.Expect(t, found, test.want)

@@ -18,6 +18,7 @@ import (
 	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/presettest"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
@@ -122,9 +123,7 @@ func TestEveryKindOfEventIsADocument(t *testing.T) {
 		t.Run(kind.Name, func(t *testing.T) {
 			x := newIndex()
 			s := presettest.Serve(t, x.answer)
-			if err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), kind.Event); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), kind.Event))
 			if len(x.order) != 1 || !strings.HasSuffix(x.order[0], "/"+kind.Event.ID) {
 				t.Fatalf("documents: %v", x.order)
 			}
@@ -136,14 +135,10 @@ func TestEveryKindOfEventIsADocument(t *testing.T) {
 func TestDataWithATimestampIsTheDocument(t *testing.T) {
 	e, err := transform.New(transform.Attributes{ID: "1-2", Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created"},
 		[]byte("{\"@timestamp\": \"2026-03-14T09:26:53.589Z\",\n\"event\": {\"kind\": \"alert\"}}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	x := newIndex()
 	s := presettest.Serve(t, x.answer)
-	if err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), e); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), e))
 	if got := string(x.documents["hq/detections/1-2"]); !strings.HasPrefix(got, `{"@timestamp": "2026`) || strings.Contains(got, "specversion") {
 		t.Errorf("document %s", got)
 	}
@@ -158,9 +153,7 @@ func inECS(url string) (*webhook.Preset, error) {
 func documented(t testing.TB, e transform.Event) transform.Event {
 	t.Helper()
 	encoder, err := format.New(format.ECS, format.Options{Version: "1.0.0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return encoder.Encode(e)
 }
 
@@ -172,9 +165,7 @@ func TestABatchOfECSDocumentsGoesToADataStreamForEachDataset(t *testing.T) {
 		events = append(events, documented(t, kind.Event))
 	}
 	for range 2 { // the second time, all exist already
-		if err := presettest.Send(t, s.URL, presettest.Open(t, inECS, s.URL), events...); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, presettest.Send(t, s.URL, presettest.Open(t, inECS, s.URL), events...))
 	}
 	want := map[string]int{
 		"logs-ndrbridge.detection-default": 6, "logs-ndrbridge.audit-default": 1, "logs-ndrbridge.record-default": 1, "logs-ndrbridge.event-default": 5,
@@ -190,15 +181,11 @@ func TestABatchOfECSDocumentsGoesToADataStreamForEachDataset(t *testing.T) {
 func golden(t *testing.T, file string, text []byte) {
 	t.Helper()
 	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(file, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, text, 0o644))
 		return
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !bytes.Equal(text, want) {
 		t.Errorf("the request differs from %s:\n%s", file, text)
 	}
@@ -208,13 +195,9 @@ func TestADocumentInAFormatWithoutATimestampGetsOne(t *testing.T) {
 	x := newIndex()
 	s := presettest.Serve(t, x.answer)
 	p, err := openAt(webhook.PresetSettings{URL: s.URL + "/logs-ndr-default", Key: "c2VjcmV0OmtleQ==", Format: format.OCSF}, clock)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	e := presettest.Events(t)[0].Event.WithDocument("application/json", []byte(`{"class_uid":2004}`))
-	if err := presettest.Send(t, s.URL, p, e); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, presettest.Send(t, s.URL, p, e))
 	const want = `{"@timestamp":"2026-03-14T09:26:52.000Z","class_uid":2004}`
 	if got := string(x.documents[x.order[0]]); got != want {
 		t.Errorf("document %s, want %s", got, want)
@@ -226,9 +209,7 @@ func TestAnEventSentAgainExistsAlready(t *testing.T) {
 	s := presettest.Serve(t, x.answer)
 	events := sinktest.Events(700, 10, 0)
 	for range 2 {
-		if err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), events...); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), events...))
 	}
 	if len(x.documents) != 700 {
 		t.Errorf("%d documents", len(x.documents))
@@ -239,9 +220,7 @@ func TestALargeBatchIsSeveralRequests(t *testing.T) {
 	x := newIndex()
 	s := presettest.Serve(t, x.answer)
 	events := sinktest.Events(2500, 10, 4<<10)
-	if err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), events...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), events...))
 	for i, id := range x.order {
 		if !strings.HasSuffix(id, "/"+events[i].ID) {
 			t.Fatalf("document %d is %s", i, id)
@@ -371,9 +350,7 @@ func TestBulksGoToTheIndexOfTheURL(t *testing.T) {
 		{"https://es.example/{dataset}", "", "/_bulk", "ndrbridge.detection"},
 	} {
 		p, err := openAt(webhook.PresetSettings{URL: test.url, Format: test.format}, clock)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		request, err := p.Compose([]transform.Event{documented(t, presettest.Burst(t, 1)[0])})
 		if err != nil || request.URL.EscapedPath() != test.path {
 			t.Errorf("%s: to %v, want %s, %v", test.url, request.URL, test.path, err)

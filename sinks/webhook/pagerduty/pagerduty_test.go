@@ -12,6 +12,7 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/presettest"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -91,18 +92,14 @@ func TestAnAlertLivesAsItsDetectionDoes(t *testing.T) {
 		{"unreachable", unreachable, "trigger"},
 		{"reachable", unreachable, "resolve"},
 	} {
-		if err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), byName[step.name]); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), byName[step.name]))
 		if p.alerts[step.alert] != step.state {
 			t.Errorf("after %s: %v, want %s", step.name, p.alerts, step.state)
 		}
 	}
 	for _, quiet := range []string{"audit", "record", "heartbeat"} {
 		before := p.changes
-		if err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), byName[quiet]); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), byName[quiet]))
 		if p.changes != before+1 {
 			t.Errorf("%s is not a change event", quiet)
 		}
@@ -121,9 +118,7 @@ func TestARedeliveredVersionReopensItsAlertUntilALaterOneResolvesIt(t *testing.T
 		event transform.Event
 		state string
 	}{{created, "trigger"}, {closed, "resolve"}, {created.Redeliver(1), "trigger"}, {closed.Redeliver(1), "resolve"}} {
-		if err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), step.event); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), step.event))
 		if got := p.alerts["hq/detections/25769804201"]; got != step.state {
 			t.Errorf("step %d: %s, want %s", i, got, step.state)
 		}
@@ -134,9 +129,7 @@ func TestASlashBehindTheURLDoesNotCount(t *testing.T) {
 	p := newPager()
 	s := presettest.Serve(t, p.answer)
 	preset, err := Spec().Open(webhook.PresetSettings{URL: s.URL + "/v2/enqueue/", Key: key})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := presettest.Send(t, s.URL, preset, presettest.Only(presettest.Events(t))...); err != nil || p.changes == 0 || len(p.alerts) == 0 {
 		t.Errorf("%d changes, %d alerts: %v", p.changes, len(p.alerts), err)
 	}
@@ -145,9 +138,7 @@ func TestASlashBehindTheURLDoesNotCount(t *testing.T) {
 func TestEachEventOfABurstIsARequest(t *testing.T) {
 	p := newPager()
 	s := presettest.Serve(t, p.answer)
-	if err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), presettest.Burst(t, 40)...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), presettest.Burst(t, 40)...))
 	if len(p.alerts) != 36 || len(s.Requests()) != 40 {
 		t.Errorf("%d alerts of %d requests", len(p.alerts), len(s.Requests()))
 	}

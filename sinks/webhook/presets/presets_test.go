@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ndrbridge/sinks/webhook/presets"
+	"ndrbridge/test/require"
 )
 
 func TestEveryPresetIsDescribed(t *testing.T) {
@@ -56,15 +57,11 @@ func TestTheSampleOfEveryPresetIsValid(t *testing.T) {
 
 func TestEveryPresetIsListed(t *testing.T) {
 	files, err := filepath.Glob("../*/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var described []string
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if bytes.Contains(text, []byte("\nfunc Spec() webhook.PresetSpec {")) {
 			described = append(described, file)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"ndrbridge/sinks/webhook/render"
 	"ndrbridge/test/process"
+	"ndrbridge/test/require"
 )
 
 func TestATemplateThatDoesTooMuchIsEnded(t *testing.T) {
@@ -64,9 +65,7 @@ func TestALargeEventIsRendered(t *testing.T) {
 	e := event(t, `{"id": 1, "title": "`+strings.Repeat("x", 5<<20)+`", "participants": [`+participants+`]}`)
 	template, err := render.Compile(`{"title": {{json .detection.title}}, "hosts": [{{range $i, $p := .detection.participants}}{{if $i}}, {{end}}`+
 		`{{json (default "unknown" .hostname)}}, {{json (upper .username)}}{{end}}]}`, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := template.Render(e, 10<<20); err != nil {
 		t.Error(err)
 	}

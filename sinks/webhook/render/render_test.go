@@ -11,18 +11,17 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/sinks/webhook/render"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
 // event is a version of a detection with these fields.
-func event(t interface{ Fatal(...any) }, fields string) transform.Event {
+func event(t require.T, fields string) transform.Event {
 	e, err := transform.New(transform.Attributes{
 		ID: "7-8", Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created", Subject: "7", PartitionKey: "7",
 		Time: time.UnixMilli(1700000000000), Appliance: "hq", SeverityNumber: 17, SeverityText: "ERROR",
 	}, []byte(`{"detection":`+fields+`}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }
 
@@ -57,9 +56,7 @@ func TestRender(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			template, err := render.Compile(test.template, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			got, err := template.Render(e, 1<<10)
 			if err != nil || string(got) != test.want {
 				t.Errorf("%q, want %q; %v", got, test.want, err)
@@ -113,18 +110,14 @@ func TestRenderReportsMistakes(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			template, err := render.Compile(test.template, true)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if _, err := template.Render(event(t, test.fields), 100); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want %q", err, test.want)
 			}
 		})
 	}
 	template, err := render.Compile(`{{.detection.title}}`, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := template.Render(event(t, `{"title": "12345"}`), 4); !errors.Is(err, render.ErrTooLong) {
 		t.Errorf("a text that is too long: %v", err)
 	}
@@ -132,23 +125,15 @@ func TestRenderReportsMistakes(t *testing.T) {
 
 func TestAnyTitleIsTruncatedAndQuoted(t *testing.T) {
 	template, err := render.Compile(`{"text": {{json (truncate 10 .detection.title)}}, "whole": {{json .detection.title}}}`, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	rapid.Check(t, func(t *rapid.T) {
 		title := rapid.String().Draw(t, "title")
 		quoted, err := json.Marshal(title)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		body, err := template.Render(event(t, `{"title": `+string(quoted)+`}`), 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var got struct{ Text, Whole string }
-		if err := json.Unmarshal(body, &got); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(body, &got))
 		if got.Whole != title || utf8.RuneCountInString(got.Text) > 10 {
 			t.Errorf("%q became %q and %q", title, got.Text, got.Whole)
 		}

@@ -7,6 +7,7 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/presettest"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -145,14 +146,10 @@ func TestFinalContentOfAMessage(t *testing.T) {
 		w := newWorkspace()
 		server := presettest.Serve(t, w.answer)
 		p, err := Spec().Open(webhook.PresetSettings{URL: server.URL + "/api", Key: "xoxb-1", Channel: "#soc", Updates: updates})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		err = presettest.SendWithMemory(t, server.URL, p, presettest.Memory(t),
 			presettest.Version(t, 1, 0, "new"), presettest.Version(t, 1, 9, "closed"), presettest.Version(t, 1, 1, "in_progress").Redeliver(1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if !bytes.Contains(w.messages[0].body, []byte("closed")) {
 			t.Errorf("%s: it does not show that the detection is closed: %s", updates, w.messages[0].body)
 		}
@@ -176,9 +173,7 @@ func TestAfterATransientFailureTheMessageIsEdited(t *testing.T) {
 			if err == nil {
 				err = presettest.SendWithMemory(t, server.URL, p, memory, presettest.Version(t, 1, 0, "new"))
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			w.fault = test.fault
 			err = presettest.SendWithMemory(t, server.URL, p, memory, presettest.Version(t, 1, 1, "new"))
 			if class, _ := presettest.Result(err); class != test.class {
@@ -194,9 +189,7 @@ func TestAfterATransientFailureTheMessageIsEdited(t *testing.T) {
 
 func TestAnInvalidMemoryIsIgnored(t *testing.T) {
 	p, err := Spec().Open(webhook.PresetSettings{URL: "https://slack.example/api", Key: "t", Channel: "c"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, known := range []string{"", "{", "[]", `{"channel":"C1","in":"c"}`} {
 		r, err := p.ComposeWithMemory([]transform.Event{presettest.Version(t, 1, 0, "new")}, [][]byte{[]byte(known)})
 		if err != nil || r.URL.Path != "/api/chat.postMessage" {

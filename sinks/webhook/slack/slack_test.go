@@ -16,15 +16,14 @@ import (
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/test/presettest"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
 func opened(t testing.TB, o webhook.PresetSettings) *webhook.Preset {
 	t.Helper()
 	p, err := Spec().Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return p
 }
 
@@ -167,9 +166,7 @@ func TestEventsSentTogetherAreOneMessage(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := presettest.Serve(t, strict)
-			if err := presettest.Send(t, s.URL, opened(t, webhook.PresetSettings{}), test.events...); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, presettest.Send(t, s.URL, opened(t, webhook.PresetSettings{}), test.events...))
 			if n := len(s.Requests()); n != 1 {
 				t.Fatalf("%d requests", n)
 			}

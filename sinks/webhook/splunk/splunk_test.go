@@ -19,6 +19,7 @@ import (
 	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/presettest"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
@@ -192,21 +193,15 @@ func TestAnEventInAnotherFormatHasASourceTypeOfItsOwn(t *testing.T) {
 		t.Run(string(of.name), func(t *testing.T) {
 			s := presettest.Serve(t, func(presettest.Request) presettest.Reply { return code(http.StatusOK, 0, "Success") })
 			p, err := Spec().Open(webhook.PresetSettings{URL: s.URL, Key: token, Format: of.name})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			sample := presettest.Events(t)[0].Event.WithDocument(of.contentType, []byte(of.document))
-			if err := presettest.Send(t, s.URL, p, sample); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, presettest.Send(t, s.URL, p, sample))
 			body := s.Requests()[0].Body
 			var got struct {
 				SourceType string
 				Event      any
 			}
-			if err := json.Unmarshal(body, &got); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal(body, &got))
 			want := any(of.document)
 			if !of.name.IsText() {
 				_ = json.Unmarshal([]byte(of.document), &want) // it is a constant
@@ -231,9 +226,7 @@ func TestSourceTypes(t *testing.T) {
 		} {
 			of.settings.URL, of.settings.Key = "https://s.example", token
 			p, err := Spec().Open(of.settings)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			request, err := p.Compose([]transform.Event{kind.Event})
 			var sent struct{ SourceType string }
 			if err := errors.Join(err, json.Unmarshal(request.Body, &sent)); err != nil || sent.SourceType != of.want {
@@ -247,9 +240,7 @@ func TestABatchIsDividedIntoRequestsOfTheSizeThatSplunkAccepts(t *testing.T) {
 	c := &collector{}
 	s := presettest.Serve(t, c.answer)
 	events := sinktest.Events(3000, 10, 1500)
-	if err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), events...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), events...))
 	if !slices.Equal(c.indexed, ids(events)) {
 		t.Errorf("%d events are indexed, not all or not in their order", len(c.indexed))
 	}
@@ -262,9 +253,7 @@ func TestEventsAreDurableWhenTheIndexerConfirmsThem(t *testing.T) {
 	c := &collector{acknowledges: true, unasked: 2, pending: map[int64][]string{}}
 	s := presettest.Serve(t, c.answer)
 	events := sinktest.Events(1500, 10, 600)
-	if err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), events...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), events...))
 	if !slices.Equal(c.indexed, ids(events)) {
 		t.Errorf("%d events are indexed", len(c.indexed))
 	}
@@ -277,9 +266,7 @@ func TestEventsNotConfirmedInTimeAreSentAgain(t *testing.T) {
 	c := &collector{acknowledges: true, unasked: 1 << 30, pending: map[int64][]string{}}
 	s := presettest.Serve(t, c.answer)
 	sink, err := webhook.New(webhook.Options{URL: s.URL, Preset: presettest.Open(t, at, s.URL), Timeout: 300 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer sink.Close()
 	if class, _ := presettest.Result(sink.Send(t.Context(), sinktest.Events(3, 1, 0))); class != failure.Transient {
 		t.Errorf("class %q", class)

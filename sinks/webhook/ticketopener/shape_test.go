@@ -12,6 +12,7 @@ import (
 	"ndrbridge/sinks/webhook/ticketopener"
 	"ndrbridge/test/jira"
 	"ndrbridge/test/presettest"
+	"ndrbridge/test/require"
 	"ndrbridge/test/servicenow"
 	"ndrbridge/transform"
 )
@@ -31,9 +32,7 @@ func TestEveryShapeOfADetectionIsAccepted(t *testing.T) {
 				a := kind.Event.Attributes
 				data := strings.NewReplacer(`"ticket_id": 3041`, `"ticket_id": null`, `"ticket_id": "SEC-17"`, `"ticket_id": ""`).Replace(string(kind.Event.Data()))
 				e, err := transform.New(a, []byte(data))
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				before := len(o.opened())
 				if err := newTicketSink(t, o).send(t, e); err != nil {
 					t.Error(err)
@@ -42,9 +41,7 @@ func TestEveryShapeOfADetectionIsAccepted(t *testing.T) {
 					t.Errorf("%d tickets, before %d", len(o.opened()), before)
 				}
 				request, err := bare(o.system).Compose([]transform.Event{e})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				presettest.Golden(t, o.name+"-"+kind.Name, request.Body)
 			})
 		}
@@ -52,9 +49,7 @@ func TestEveryShapeOfADetectionIsAccepted(t *testing.T) {
 			e := version(t, 99, 0, "new")
 			title := strings.Repeat(`{code}\"\n\u0000@all <b>🦊`, 400)
 			e, err := transform.New(e.Attributes, []byte(`{"detection": {"id": 99, "mod_time": 1, "title": "`+title+`", "description": "`+title+`", "risk_score": 99}}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if err := newTicketSink(t, o).send(t, e); err != nil {
 				t.Error(err)
 			}
@@ -66,16 +61,12 @@ func TestAnswers(t *testing.T) {
 	event := version(t, 7, 0, "new")
 	jira := func(url string) ticketopener.System {
 		s, err := ticketopener.NewJira(ticketopener.JiraOptions{URL: url, Project: "SEC", Type: "Task"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return s
 	}
 	servicenow := func(url string) ticketopener.System {
 		s, err := ticketopener.NewServiceNow(ticketopener.ServiceNowOptions{URL: url, Table: "incident"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return s
 	}
 	generic := func(url string) ticketopener.System { return newGeneric(t, url, `{}`, url+"/tickets") }

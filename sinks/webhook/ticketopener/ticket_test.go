@@ -16,6 +16,7 @@ import (
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/ticketopener"
 	"ndrbridge/test/presettest"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -52,9 +53,7 @@ func (o *ticketSink) send(t testing.TB, events ...transform.Event) error {
 		URL: o.url, Username: o.auth[0], Password: o.auth[1], Memory: o.memory,
 		Preset: o.preset(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	return s.Send(context.Background(), events)
 }
@@ -78,9 +77,7 @@ func version(t testing.TB, id, minute int, status string) transform.Event {
 	t.Helper()
 	e := presettest.Version(t, id, minute, status)
 	e, err := transform.New(e.Attributes, bytes.Replace(e.Data(), []byte(`"ticket_id": 3041`), []byte(`"ticket_id": null`), 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }
 
@@ -116,13 +113,9 @@ func TestADetectionGetsOneTicket(t *testing.T) {
 		first, second, other := version(t, 7, 0, "new"), version(t, 7, 1, "new"), version(t, 8, 0, "new")
 		t.Run("that its later versions leave alone, and it is linked with it", func(t *testing.T) {
 			f := newTicketSink(t, o)
-			if err := f.send(t, first, second, other); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, f.send(t, first, second, other))
 			asked := o.requests()
-			if err := f.send(t, version(t, 7, 2, "closed")); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, f.send(t, version(t, 7, 2, "closed")))
 			f.want(t, 2, "7", "8")
 			if o.requests() != asked {
 				t.Error("a later version asked the tool")
@@ -131,9 +124,7 @@ func TestADetectionGetsOneTicket(t *testing.T) {
 		t.Run("that is found where nothing is remembered", func(t *testing.T) {
 			o.pass(searchDelay)
 			f := newTicketSink(t, o)
-			if err := f.send(t, first); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, f.send(t, first))
 			f.want(t, 2, "7")
 		})
 	})
@@ -153,9 +144,7 @@ func TestEventsThatOpenNoTicket(t *testing.T) {
 		a := first.Attributes
 		change(&a)
 		e, err := transform.New(a, []byte(data))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		cases = append(cases, presettest.Named{Name: name, Event: e})
 	}
 	made("what the bridge wrote", func(a *transform.Attributes) { a.CausedBy = transform.CausedByWriteback }, string(first.Data()))
@@ -208,9 +197,7 @@ func TestOneTicketDespiteFailures(t *testing.T) {
 			}
 			asked := o.requests()
 			f.down = nil
-			if err := f.send(t, event); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, f.send(t, event))
 			if len(f.links) != 1 || o.requests() != asked || len(o.opened()) != before+1 {
 				t.Errorf("linked %q, after %d requests more", f.links, o.requests()-asked)
 			}
@@ -277,13 +264,9 @@ func FuzzAnswers(f *testing.F) {
 		for _, o := range systems {
 			p := (&ticketSink{tool: o}).preset()
 			look, err := p.ComposeWithMemory([]transform.Event{event}, [][]byte{nil})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			open, err := p.Compose([]transform.Event{event})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for _, r := range []webhook.Request{look, open} {
 				a := webhook.Answer{Status: status, Body: []byte(body)}
 				next, err := p.Judge(r, a)

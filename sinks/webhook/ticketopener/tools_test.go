@@ -12,6 +12,7 @@ import (
 	"ndrbridge/sinks/webhook/render"
 	"ndrbridge/sinks/webhook/ticketopener"
 	"ndrbridge/test/jira"
+	"ndrbridge/test/require"
 	"ndrbridge/test/servicenow"
 )
 
@@ -115,9 +116,7 @@ func startJira(t testing.TB) *tool {
 	o.system, err = ticketopener.NewJira(ticketopener.JiraOptions{
 		URL: o.url, Project: "SEC", Type: "Task", Labels: []string{"ndr"}, Priorities: map[string]string{"critical": "Highest", "medium": "Medium"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return o
 }
 
@@ -137,9 +136,7 @@ func startServiceNow(t testing.TB) *tool {
 	o.system, err = ticketopener.NewServiceNow(ticketopener.ServiceNowOptions{
 		URL: o.url, Table: "incident", Priorities: map[string]string{"critical": "1", "medium": "2"}, Fields: map[string]string{"assignment_group": "SOC"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return o
 }
 
@@ -194,9 +191,7 @@ func newGeneric(t testing.TB, address, body, lookup string) ticketopener.System 
 	t.Helper()
 	compile := func(text string, asJSON bool) *render.Template {
 		template, err := render.Compile(text, asJSON)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return template
 	}
 	o := ticketopener.GenericOptions{URL: address, Body: compile(body, true), MaxBodyBytes: 1 << 10, Location: ticketopener.Location{ID: "ticket.number", Page: "ticket.page"}}
@@ -204,9 +199,7 @@ func newGeneric(t testing.TB, address, body, lookup string) ticketopener.System 
 		o.Lookup = &ticketopener.Lookup{URL: compile(lookup, false), Location: ticketopener.Location{ID: "tickets.0.number", Page: "tickets.0.page"}}
 	}
 	system, err := ticketopener.NewGeneric(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return system
 }
 
