@@ -218,9 +218,23 @@ func (s *Store) RetryCommand(ctx context.Context, id uint64) error {
 func (s *Store) DropCommands(ctx context.Context, ids []uint64) (n int, err error) {
 	for some := range slices.Chunk(ids, takeEntries) {
 		dropped := 0
-		err := s.do(ctx, change{write: func(r *writeRound) (err error) {
-			dropped, err = r.dropCommands(some)
-			return err
+		err := s.do(ctx, change{write: func(r *writeRound) error {
+			d := openCommandTable(r.tx)
+			for _, id := range some {
+				k, err := d.get(encode(id))
+				if err != nil {
+					return err
+				}
+				if k != nil {
+					d.drop(k)
+					dropped++
+				}
+			}
+			if dropped > 0 {
+				r.changed = true
+				d.close()
+			}
+			return nil
 		}})
 		if err != nil {
 			return n, fmt.Errorf("drop commands: %w", err)
@@ -228,26 +242,6 @@ func (s *Store) DropCommands(ctx context.Context, ids []uint64) (n int, err erro
 		n += dropped
 	}
 	return n, nil
-}
-
-func (r *writeRound) dropCommands(ids []uint64) (dropped int, err error) {
-	d := openCommandTable(r.tx)
-	for _, id := range ids {
-		k, err := d.get(encode(id))
-		if err != nil {
-			return 0, err
-		}
-		if k == nil {
-			continue
-		}
-		d.drop(k)
-		dropped++
-	}
-	if dropped > 0 {
-		r.changed = true
-		d.close()
-	}
-	return dropped, nil
 }
 
 // expectedName returns the name of the known bucket that holds an appliance's expected

@@ -2,7 +2,6 @@ package tickets
 
 import (
 	"cmp"
-	"container/heap"
 	"hash/fnv"
 	"slices"
 	"time"
@@ -35,11 +34,11 @@ func newOrderingKey(name string) orderingKey {
 
 // orderedTasks is a queue of commands. Of the commands with a common ordering key only
 // the one accepted first may be carried out; others do not wait for each other. Its
-// methods take time logarithmic in the number of keys.
+// methods search no list from end to end.
 type orderedTasks struct {
 	tasks map[uint64]*task
 	byKey map[orderingKey][]*task // sorted by id; never empty
-	ready readiness               // every task that is first for all of its keys; may also hold tasks that no longer are
+	ready []*task                 // by due time, then id, every task that is first for all of its keys; may also hold tasks that no longer are
 }
 
 func newOrderedTasks() *orderedTasks {
@@ -80,8 +79,7 @@ func (q *orderedTasks) next(now time.Time) (*task, time.Duration) {
 	for len(q.ready) > 0 {
 		t := q.ready[0]
 		if !q.isFirst(t) {
-			heap.Pop(&q.ready)
-			t.queued = false
+			q.ready, t.queued = q.ready[1:], false
 			continue
 		}
 		if wait := t.due.Sub(now); wait > 0 {
@@ -94,14 +92,16 @@ func (q *orderedTasks) next(now time.Time) (*task, time.Duration) {
 
 // postpone makes the task that next returned wait until due.
 func (q *orderedTasks) postpone(t *task, due time.Time) {
+	q.ready, t.queued = q.ready[1:], false // next returned it, so it is the first
 	t.due = due
-	heap.Fix(&q.ready, 0) // next returned it, so it is the first
+	q.enqueue(t)
 }
 
 func (q *orderedTasks) enqueue(t *task) {
 	if !t.queued && q.isFirst(t) {
 		t.queued = true
-		heap.Push(&q.ready, t)
+		i, _ := slices.BinarySearchFunc(q.ready, t, func(a, b *task) int { return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.id, b.id)) })
+		q.ready = slices.Insert(q.ready, i, t)
 	}
 }
 
@@ -112,28 +112,4 @@ func (q *orderedTasks) isFirst(t *task) bool {
 		}
 	}
 	return true
-}
-
-// readiness is a heap of tasks ordered by due time, then by id.
-type readiness []*task
-
-func (r readiness) Len() int { return len(r) }
-
-func (r readiness) Less(i, j int) bool {
-	if c := r[i].due.Compare(r[j].due); c != 0 {
-		return c < 0
-	}
-	return r[i].id < r[j].id
-}
-
-func (r readiness) Swap(i, j int) { r[i], r[j] = r[j], r[i] }
-
-func (r *readiness) Push(t any) { *r = append(*r, t.(*task)) }
-
-func (r *readiness) Pop() any {
-	last := len(*r) - 1
-	t := (*r)[last]
-	(*r)[last] = nil
-	*r = (*r)[:last]
-	return t
 }
