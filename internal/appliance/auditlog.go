@@ -21,7 +21,7 @@ func (c *Client) AuditLog(ctx context.Context, limit, offset int, page *Page) er
 // Options.Timeout applies, Options.MaxAnswer does not.
 func (c *Client) AuditEntry(ctx context.Context, offset int) (id, time, size int64, found bool, err error) {
 	fields := map[string]string{"id": "", "time": ""}
-	found, size, err = c.skim(ctx, auditRequest(1, offset), []string{jsonscan.FirstElement}, fields)
+	found, size, err = c.skim(ctx, auditRequest(1, offset), []string{firstElement}, fields)
 	id, _ = jsonscan.Integer([]byte(fields["id"])) // 0 after an error
 	time, _ = jsonscan.Millis([]byte(fields["time"]))
 	return id, time, size, found, err

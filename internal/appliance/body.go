@@ -9,8 +9,6 @@ import (
 	"mime"
 	"net/http"
 	"slices"
-
-	"ndrbridge/internal/jsonscan"
 )
 
 // readBody appends the answer's body to buf and returns it, even with an error. It
@@ -110,20 +108,12 @@ func (c *Client) fetchInto(ctx context.Context, r request, page *Page, decode fu
 	return err
 }
 
-// skim sends r and reads its answer, of any size, like jsonscan.Skim. After an error it has
+// skim sends r and reads its answer, of any size, like skimJSON. After an error it has
 // found nothing: fields are empty.
 func (c *Client) skim(ctx context.Context, r request, path []string, fields map[string]string) (found bool, size int64, err error) {
 	err = c.do(ctx, r, func(resp *http.Response) error {
-		found, size, err = jsonscan.Skim(resp.Body, path, fields)
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, jsonscan.ErrIncomplete):
-			return fmt.Errorf("the answer's JSON is incomplete, it ends after %d bytes", size)
-		case errors.Is(err, jsonscan.ErrNotObject):
-			return errors.New("the answer is not the expected JSON object")
-		}
-		return fmt.Errorf("read the answer: %w", err)
+		found, size, err = skimJSON(resp.Body, path, fields)
+		return err
 	})
 	if err != nil {
 		clear(fields)

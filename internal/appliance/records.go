@@ -128,7 +128,7 @@ func (c *Client) hideSecrets(cred credential, texts []string) {
 // should be 1. Options.Timeout applies, Options.MaxAnswer does not.
 func (c *Client) RecordID(ctx context.Context, s RecordSearch) (id string, size int64, err error) {
 	fields := map[string]string{"_id": ""}
-	_, size, err = c.skim(ctx, s.request(), []string{"records", jsonscan.FirstElement}, fields)
+	_, size, err = c.skim(ctx, s.request(), []string{"records", firstElement}, fields)
 	if text := fields["_id"]; strings.HasPrefix(text, `"`) {
 		unquoted, _ := jsontext.AppendUnquote(nil, text) // invalid Unicode is replaced
 		id = string(unquoted)

@@ -2,7 +2,7 @@
 // faster than a decoder. The bytes of a value are returned as written: strings with
 // their quotes and escapes, numbers with all digits.
 //
-// Except for Skim, it accepts exactly the JSON that encoding/json accepts, up to a given
+// It accepts exactly the JSON that encoding/json accepts, up to a given
 // depth. Like encoding/json it accepts duplicate names and strings that are not UTF-8.
 package jsonscan
 

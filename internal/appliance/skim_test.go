@@ -1,4 +1,4 @@
-package jsonscan
+package appliance
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 // skimModTime returns the integer mod_time of an object; 0 for any other value.
 func skimModTime(r io.Reader) (modTime, size int64, err error) {
 	fields := map[string]string{"mod_time": ""}
-	_, size, err = Skim(r, nil, fields)
+	_, size, err = skimJSON(r, nil, fields)
 	if n, err := strconv.ParseInt(fields["mod_time"], 10, 64); err == nil {
 		modTime = n
 	}
@@ -87,21 +87,21 @@ func TestSkimFindsTheObjectAtAPath(t *testing.T) {
 		{[]string{"a"}, `{"b":{"a":{"id":3}}}`, false, ""},
 		{[]string{"a", "b"}, `{"b":{"id":1},"a":{"id":2,"b":{"id":3}}}`, true, "3"},
 		{[]string{"a"}, `{"a":{"id":1},"a":{"id":2}}`, true, "2"},
-		{[]string{FirstElement}, `[{"id":1},{"id":2}]`, true, "1"},
-		{[]string{FirstElement}, `[]`, false, ""},
-		{[]string{FirstElement, "a"}, `[{"id":1,"a":{"id":2}},{"a":{"id":3}}]`, true, "2"},
-		{[]string{"a", FirstElement}, `{"x":[{"id":1}],"a":[{"id":"[\"]"},{"id":3}],"id":4}`, true, `"[\"]"`},
-		{[]string{"a", FirstElement}, `{"a":[]}`, false, ""},
-		{[]string{FirstElement, FirstElement}, `[[{"id":1},{"id":2}],[{"id":3}]]`, true, "1"},
+		{[]string{firstElement}, `[{"id":1},{"id":2}]`, true, "1"},
+		{[]string{firstElement}, `[]`, false, ""},
+		{[]string{firstElement, "a"}, `[{"id":1,"a":{"id":2}},{"a":{"id":3}}]`, true, "2"},
+		{[]string{"a", firstElement}, `{"x":[{"id":1}],"a":[{"id":"[\"]"},{"id":3}],"id":4}`, true, `"[\"]"`},
+		{[]string{"a", firstElement}, `{"a":[]}`, false, ""},
+		{[]string{firstElement, firstElement}, `[[{"id":1},{"id":2}],[{"id":3}]]`, true, "1"},
 	} {
 		t.Run(fmt.Sprint(test.path, " of ", test.body), func(t *testing.T) {
 			fields := map[string]string{"id": ""}
-			found, size, err := Skim(strings.NewReader(test.body), test.path, fields)
+			found, size, err := skimJSON(strings.NewReader(test.body), test.path, fields)
 			if err != nil || found != test.found || fields["id"] != test.id || size != int64(len(test.body)) {
 				t.Errorf("found %t, id %s, %d bytes: %v", found, fields["id"], size, err)
 			}
 			for i := range test.body {
-				if _, _, err := Skim(strings.NewReader(test.body[:i]), test.path, fields); err == nil {
+				if _, _, err := skimJSON(strings.NewReader(test.body[:i]), test.path, fields); err == nil {
 					t.Errorf("cut to %s it is accepted", test.body[:i])
 				}
 			}
@@ -112,10 +112,10 @@ func TestSkimFindsTheObjectAtAPath(t *testing.T) {
 		body string
 	}{
 		{[]string{"a"}, `{"a":1}`}, {[]string{"a"}, `{"a":null}`}, {[]string{"a"}, `{"a":[{"id":1}]}`}, {[]string{"a"}, `[]`},
-		{[]string{FirstElement}, `{"[0]":{"id":1}}`}, {[]string{FirstElement}, `[1]`}, {[]string{FirstElement}, `[[{"id":1}]]`}, {[]string{FirstElement}, `[{}]x`},
-		{[]string{"a", FirstElement}, `{"a":{"id":1}}`}, {[]string{"a", FirstElement}, `{"a":["id"]}`},
+		{[]string{firstElement}, `{"[0]":{"id":1}}`}, {[]string{firstElement}, `[1]`}, {[]string{firstElement}, `[[{"id":1}]]`}, {[]string{firstElement}, `[{}]x`},
+		{[]string{"a", firstElement}, `{"a":{"id":1}}`}, {[]string{"a", firstElement}, `{"a":["id"]}`},
 	} {
-		if found, _, err := Skim(strings.NewReader(test.body), test.path, map[string]string{"id": ""}); err == nil {
+		if found, _, err := skimJSON(strings.NewReader(test.body), test.path, map[string]string{"id": ""}); err == nil {
 			t.Errorf("%s of %s is accepted, found %t", test.path, test.body, found)
 		}
 	}

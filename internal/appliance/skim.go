@@ -1,22 +1,21 @@
-package jsonscan
+package appliance
 
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 )
 
-// Skim reads one JSON value to the end of r and fills in the values of some fields of
+// skimJSON reads one JSON value to the end of r and fills in the values of some fields of
 // one object in it, as written: the last one if a name occurs twice, and "" for an
-// object or array. path leads to the object: names of members, and FirstElement for the
+// object or array. path leads to the object: names of members, and firstElement for the
 // first element of an array. found reports whether the object exists. size is the number
 // of bytes read. Memory use does not depend on the input.
 //
 // It follows the nesting of values without validating those that it skips. Names are
 // compared as written, without decoding escapes.
-//
-// The error is ErrIncomplete, ErrNotObject, or that of r.
-func Skim(r io.Reader, path []string, fields map[string]string) (found bool, size int64, err error) {
+func skimJSON(r io.Reader, path []string, fields map[string]string) (found bool, size int64, err error) {
 	s := skimmer{r: bufio.NewReaderSize(r, 32<<10), fields: fields}
 	c, err := s.next()
 	if err == nil {
@@ -24,22 +23,21 @@ func Skim(r io.Reader, path []string, fields map[string]string) (found bool, siz
 			err = s.end()
 		}
 	}
-	if err == io.EOF {
-		err = ErrIncomplete
+	switch err {
+	case nil, errNotObject:
+		return s.found, s.size, err
+	case io.EOF:
+		return s.found, s.size, fmt.Errorf("the answer's JSON is incomplete, it ends after %d bytes", s.size)
 	}
-	return s.found, s.size, err
+	return s.found, s.size, fmt.Errorf("read the answer: %w", err)
 }
 
-// FirstElement is the path element for the first element of an array.
-const FirstElement = "[0]"
+// firstElement is the path element for the first element of an array.
+const firstElement = "[0]"
 
-var (
-	// ErrIncomplete means that the input ends within the value.
-	ErrIncomplete = errors.New("incomplete JSON")
-	// ErrNotObject means that a value on the path is not of the expected kind, that its
-	// JSON is malformed, or that data follows it.
-	ErrNotObject = errors.New("not the expected JSON object")
-)
+// errNotObject means that a value on the path is not of the expected kind, that its
+// JSON is malformed, or that data follows it.
+var errNotObject = errors.New("the answer is not the expected JSON object")
 
 // maxToken is how many bytes of a name or a value are kept: more than a 64-bit integer
 // or an id has.
@@ -58,7 +56,7 @@ type skimmer struct {
 
 // descend reads the value whose first byte is c, following path.
 func (s *skimmer) descend(c byte, path []string) error {
-	isFirst := len(path) > 0 && path[0] == FirstElement
+	isFirst := len(path) > 0 && path[0] == firstElement
 	switch {
 	case c == '{' && !isFirst:
 		return s.object(path)
@@ -72,7 +70,7 @@ func (s *skimmer) descend(c byte, path []string) error {
 		}
 		return s.nested() // the remaining elements
 	}
-	return ErrNotObject
+	return errNotObject
 }
 
 // object reads an object whose brace was read: the requested one if path is empty.
@@ -84,7 +82,7 @@ func (s *skimmer) object(path []string) error {
 	}
 	for err == nil {
 		if c != '"' {
-			return ErrNotObject
+			return errNotObject
 		}
 		if err = s.text(); err != nil {
 			return err
@@ -94,7 +92,7 @@ func (s *skimmer) object(path []string) error {
 			return err
 		}
 		if c != ':' {
-			return ErrNotObject
+			return errNotObject
 		}
 		if len(path) > 0 && name == path[0] {
 			if c, err = s.next(); err == nil {
@@ -117,7 +115,7 @@ func (s *skimmer) object(path []string) error {
 		case ',':
 			c, err = s.next()
 		default:
-			return ErrNotObject
+			return errNotObject
 		}
 	}
 	return err
@@ -206,7 +204,7 @@ func (s *skimmer) end() error {
 	case io.EOF:
 		return nil
 	case nil:
-		return ErrNotObject
+		return errNotObject
 	}
 	return err
 }
@@ -227,3 +225,5 @@ func (s *skimmer) read() (byte, error) {
 	}
 	return c, err
 }
+
+func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
