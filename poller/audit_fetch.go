@@ -266,8 +266,8 @@ func (a *Audit) fetchOne(ctx context.Context, offset int) (row auditRow, found b
 	return row.keyed(fmt.Sprintf("too_large-%d", size)), found, nil
 }
 
-// giveUp returns a row for the entry at an offset that could not be read, if reading it
-// failed in enough polls in a row. Otherwise it returns the error of the poll.
+// giveUp returns a row for the entry at an offset that could not be read, if stream.giveUp
+// permits that, or if it is a dead letter already.
 func (a *Audit) giveUp(ctx context.Context, offset int, cause error) (row auditRow, found bool, err error) {
 	if !mayBeObject(ctx, cause) {
 		return auditRow{}, false, cause
@@ -291,13 +291,11 @@ func (a *Audit) giveUp(ctx context.Context, offset int, cause error) (row auditR
 	if err != nil {
 		return auditRow{}, false, fmt.Errorf("recall what is known of an audit log entry: %w", err)
 	}
-	if polls := a.objects.failed(row.key); polls < unreadableAfter && values[0] == nil {
-		return auditRow{}, false, fmt.Errorf("read the audit log entry at offset %d: %v; it is given up after %d such polls, of which this is number %d",
-			offset, cause, unreadableAfter, polls)
-	}
 	if values[0] == nil {
-		a.o.Log.Error("an audit log entry cannot be read; it becomes a dead letter, and the stream continues without it",
-			"offset", offset, "error", cause)
+		what := fmt.Sprintf("the audit log entry at offset %d", offset)
+		if err := a.stream.giveUp(row.key, what, cause, func() error { return nil }); err != nil {
+			return auditRow{}, false, err
+		}
 	}
 	return row, true, nil
 }

@@ -130,7 +130,7 @@ func (d *Detections) load(ctx context.Context) error {
 	d.rewalk = rewalk{}
 	filter := string(d.o.Filter)
 	if d.committed != nil {
-		if d.position, err = parseDetectionsPosition(d.committed); err != nil {
+		if d.position, err = parsePosition[detectionsPosition](d.committed); err != nil {
 			return err
 		}
 		if d.position.URL != d.o.URL {

@@ -206,7 +206,7 @@ func (d *Detections) commit(ctx context.Context, p detectionsPosition, c checkpo
 		}
 	}
 	c.ForgetBefore = max(0, p.ModTime-d.o.ForgetAfter.Milliseconds())
-	if err := d.write(ctx, c, p.encode()); err != nil {
+	if err := d.write(ctx, c, encodePosition(p)); err != nil {
 		return err
 	}
 	d.position, d.written = p, p

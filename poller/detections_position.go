@@ -22,9 +22,8 @@ type detectionsPosition struct {
 	// mod_time in the future hides nothing.
 	ModTime int64 `json:"mod_time"`
 	// Whole less the overlap is the mod_time up to which nothing has to be read again:
-	// what became visible late by no more than the overlap was read, too. The encoding
-	// omits it if it equals ModTime.
-	Whole int64 `json:"whole,omitempty"`
+	// what became visible late by no more than the overlap was read, too.
+	Whole int64 `json:"whole"`
 	// Start is what the stream's start resolved to at the first contact.
 	Start int64 `json:"start"`
 	// Contact is when the appliance was first asked.
@@ -52,21 +51,6 @@ func markReread(rows []object, w *walk, from int64) {
 		_, seen := w.seen[r.key]
 		r.reread = r.positioned() && !seen && from <= r.modTime
 	}
-}
-
-func parseDetectionsPosition(stored []byte) (detectionsPosition, error) {
-	p, err := parsePosition[detectionsPosition](stored)
-	if p.Whole == 0 || p.Whole > p.ModTime {
-		p.Whole = p.ModTime
-	}
-	return p, err
-}
-
-func (p detectionsPosition) encode() []byte {
-	if p.Whole == p.ModTime {
-		p.Whole = 0
-	}
-	return encodePosition(p)
 }
 
 // rewind moves the position back to a time in milliseconds since the epoch, at least 0.
@@ -133,7 +117,7 @@ func (k known) isAt(modTime int64) bool {
 // Flags in the encoding of known.
 const (
 	knownDead    = 1 << iota
-	knownOwn     // a number of own versions and these precede tracked; earlier releases wrote up to four
+	knownOwn     // an own version precedes tracked
 	knownCreated // created precedes these
 )
 
@@ -155,7 +139,6 @@ func (k known) encode() []byte {
 		b = binary.AppendVarint(b, k.created)
 	}
 	if flags&knownOwn != 0 {
-		b = append(b, 1)
 		b = append(binary.AppendVarint(b, k.own.modTime), k.own.digest[:]...)
 	}
 	return append(b, k.tracked...)
@@ -185,18 +168,11 @@ func parseKnown(b []byte) (known, error) {
 		b = b[n:]
 	}
 	if flags&knownOwn != 0 {
-		if len(b) == 0 {
+		if k.own.modTime, n = binary.Varint(b); n <= 0 || len(b) < n+len(k.own.digest) {
 			return unreadable()
 		}
-		count := b[0]
-		b = b[1:]
-		for range count {
-			if k.own.modTime, n = binary.Varint(b); n <= 0 || len(b) < n+len(k.own.digest) {
-				return unreadable()
-			}
-			n += copy(k.own.digest[:], b[n:])
-			b = b[n:]
-		}
+		n += copy(k.own.digest[:], b[n:])
+		b = b[n:]
 	}
 	k.tracked = transform.BoundTracked(b)
 	return k, nil

@@ -125,14 +125,13 @@ func (d *Detections) fetchOne(ctx context.Context, id int64) (object, error) {
 	return object{}, fmt.Errorf("read detection %d: %w", id, err)
 }
 
-// giveUp makes the row at an index of the page of s, which could not be read, a dead
-// letter, if reading it failed in enough polls in a row and another detection could be
-// read in this one, or if it is one already. Otherwise it returns the error of the poll. A
-// later version, or the same one if it becomes readable, is delivered when it is read.
+// giveUp makes the row at an index of the page of s, which could not be read, a dead letter, if
+// stream.giveUp permits that, or if it is one already. A later version, or the same one if it
+// becomes readable, is delivered when it is read.
 func (d *Detections) giveUp(ctx context.Context, s appliance.Search, rows []object, i int) error {
 	o := &rows[i]
 	cause, text := o.err, strconv.FormatInt(o.id, 10)
-	values, err := d.store.Recall(ctx, d.source, []string{unpositionedKey(o.id), strconv.FormatInt(o.id, 10)})
+	values, err := d.store.Recall(ctx, d.source, []string{unpositionedKey(o.id), text})
 	if err != nil {
 		return fmt.Errorf("recall what is known of detection %d: %w", o.id, err)
 	}
@@ -147,14 +146,9 @@ func (d *Detections) giveUp(ctx context.Context, s appliance.Search, rows []obje
 			delivered = k.modTime
 		}
 	}
-	if polls := d.objects.failed(text); polls < unreadableAfter && !dead {
-		// The appliance answers other requests, so this is no failure of the appliance
-		// or of the key.
-		return fmt.Errorf("%v; the object is given up after %d such polls, of which this is number %d", cause, unreadableAfter, polls)
-	}
 	if !dead {
-		if err := d.readOthers(ctx, s, rows, i); err != nil {
-			return fmt.Errorf("%v; the object is not given up, since no other detection was read: %w", cause, err)
+		if err := d.stream.giveUp(text, "detection "+text, cause, func() error { return d.readOthers(ctx, s, rows, i) }); err != nil {
+			return err
 		}
 	}
 	o.err = fmt.Errorf("%v: %w", cause, errUnreadable)
@@ -163,10 +157,6 @@ func (d *Detections) giveUp(ctx context.Context, s appliance.Search, rows []obje
 			o.modTime, o.version = modTime, modTime
 			o.delivered = modTime <= delivered
 		}
-	}
-	if !dead {
-		d.o.Log.Error("a detection cannot be read; it becomes a dead letter, and the stream continues without it",
-			"detection", o.id, "error", cause)
 	}
 	return nil
 }

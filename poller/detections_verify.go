@@ -30,7 +30,7 @@ const clockResolution = 1000
 func VerifyDetections(ctx context.Context, client DetectionsClient, store Store, o DetectionsOptions, since time.Time, report VerifyReport) (Verification, error) {
 	d := NewDetections(client, store, o)
 	d.pages.polls = unreadableAfter // objects that the source has given up must not end this
-	position, err := committedPosition(ctx, &d.stream, parseDetectionsPosition)
+	position, err := committedPosition(ctx, &d.stream, parsePosition[detectionsPosition])
 	if err != nil {
 		return Verification{}, err
 	}
@@ -80,7 +80,7 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store Store,
 	}
 
 	// Versions that the source has read in the meantime are not differences.
-	if position, err = committedPosition(ctx, &d.stream, parseDetectionsPosition); err != nil {
+	if position, err = committedPosition(ctx, &d.stream, parsePosition[detectionsPosition]); err != nil {
 		return v.Verification, err
 	}
 	different := make(map[int64]struct{}) // ids

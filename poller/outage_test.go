@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,10 +85,7 @@ func runDuring(t *testing.T, lasts time.Duration, at func([]*poller.Poller), sou
 	return events
 }
 
-var (
-	errRefusedConnection = &appliance.Error{Method: "GET", Path: "/x", Err: errors.New("connection refused")}
-	errServer            = &appliance.Error{Method: "GET", Path: "/x", Status: http.StatusInternalServerError}
-)
+var errRefusedConnection = &appliance.Error{Method: "GET", Path: "/x", Err: errors.New("connection refused")}
 
 // The outage of the tests.
 const outageBegins, outageEnds = time.Minute, 21 * time.Minute
@@ -101,105 +97,6 @@ func out(at time.Duration) (time.Duration, error) {
 		return 0, errRefusedConnection
 	}
 	return 0, nil
-}
-
-func TestTheFirstSuccessAfterAnOutageEndsTheWaitsOfTheOtherStreams(t *testing.T) {
-	// after returns the first time after the outage, which is not later than the last.
-	after := func(times []time.Duration) time.Duration {
-		for _, at := range times {
-			if at >= outageEnds {
-				return at
-			}
-		}
-		return time.Hour
-	}
-	others := func(n int) (all []*during) {
-		for i := range n {
-			all = append(all, &during{stream: fmt.Sprintf("records/%d", i), ends: out})
-		}
-		return all
-	}
-	first := func(sources []*during) time.Duration {
-		at := time.Hour
-		for _, s := range sources {
-			at = min(at, after(s.level))
-		}
-		return at
-	}
-	t.Run("all are polled at once", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			sources := others(6)
-			runDuring(t, outageEnds+5*time.Minute, nil, sources...)
-			for _, s := range sources {
-				if late := after(s.level) - first(sources); late > 0 {
-					t.Errorf("%s slept %s longer", s.stream, late)
-				}
-			}
-		})
-	})
-	t.Run("also one whose poll was under way", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			const answered = outageEnds + 2*time.Minute // with an error
-			slow := &during{stream: "detections", ends: func(at time.Duration) (time.Duration, error) {
-				_, err := out(at)
-				if err != nil && at > outageEnds-5*time.Minute {
-					return answered - at, err
-				}
-				return 0, err
-			}}
-			runDuring(t, outageEnds+5*time.Minute, nil, append(others(6), slow)...)
-			if late := after(slow.level) - answered; late > 0 {
-				t.Errorf("it slept for another %s", late)
-			}
-		})
-	})
-	t.Run("but one that was asked to wait does", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			asked := &during{stream: "detections", ends: func(at time.Duration) (time.Duration, error) {
-				if _, err := out(at); err != nil {
-					return 0, &appliance.Error{Status: http.StatusServiceUnavailable, RetryAfter: 7 * time.Minute}
-				}
-				return 0, nil
-			}}
-			runDuring(t, outageEnds+10*time.Minute, nil, append(others(6), asked)...)
-			for i, at := range asked.polls[1:] {
-				if wait := at - asked.polls[i]; asked.polls[i] >= outageBegins && asked.polls[i] < outageEnds && wait < 7*time.Minute {
-					t.Errorf("it waited %s, and was asked for 7m", wait)
-				}
-			}
-		})
-	})
-	for name, c := range map[string]struct {
-		err   error
-		least time.Duration // between two polls
-	}{
-		"but one whose key is refused keeps its own":                  {answered(http.StatusUnauthorized), 30 * time.Second},
-		"but one that is asked for fewer requests keeps its own":      {&appliance.Error{Status: http.StatusTooManyRequests, RetryAfter: 40 * time.Second}, 40 * time.Second},
-		"but one that fails for a reason of the bridge keeps its own": {errors.New("no space left on device"), 30 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				failing := &during{stream: "detections", ends: func(time.Duration) (time.Duration, error) { return 0, c.err }}
-				runDuring(t, outageEnds+10*time.Minute, nil, append(others(3), failing)...)
-				for i, at := range failing.polls {
-					if i > 11 && at-failing.polls[i-1] < c.least {
-						t.Errorf("it waited %s at %s", at-failing.polls[i-1], at)
-					}
-				}
-			})
-		})
-	}
-	t.Run("but one that fails by itself keeps its own", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			failing := &during{stream: "detections", ends: func(time.Duration) (time.Duration, error) { return 0, errServer }}
-			runDuring(t, time.Hour, nil, &during{stream: "audit", ends: func(time.Duration) (time.Duration, error) { return 0, nil }}, failing)
-			for i, at := range failing.polls {
-				if i > 11 && at-failing.polls[i-1] < 30*time.Second {
-					t.Errorf("it waited %s at %s although another stream is read", at-failing.polls[i-1], at)
-				}
-			}
-		})
-	})
 }
 
 func TestTheEndOfAnOutageIsReportedWithItsLengthAndItsFailedPolls(t *testing.T) {

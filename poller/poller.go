@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"net/http"
 	"sync"
 	"time"
 
@@ -134,8 +133,6 @@ func (p *Poller) Run(ctx context.Context) {
 	p.events = p.o.Metrics.begin(p.status.Source)
 	p.mu.Unlock()
 	for {
-		// An outage of the appliance may end while a poll fails, too.
-		back := p.o.Watch.outageEnd()
 		var next Next
 		err := p.o.Lease.Do(ctx, func(ctx context.Context) (err error) {
 			next, err = p.source.Poll(ctx)
@@ -148,15 +145,13 @@ func (p *Poller) Run(ctx context.Context) {
 		if !noLease {
 			p.record(err)
 		}
-		// The wait ends early at the end of an outage, but not before asked, the time for
-		// which the appliance asked.
-		var wait, asked time.Duration
+		var wait time.Duration
 		switch e, _ := errors.AsType[*appliance.Error](err); {
 		case noLease:
-			wait, back = p.o.RetryInitial, nil
+			wait = p.o.RetryInitial
 		case err == nil:
 			retry.Reset()
-			wait, back = p.o.Interval, nil
+			wait = p.o.Interval
 			switch next {
 			case Soon:
 				wait = min(wait, soon)
@@ -166,30 +161,18 @@ func (p *Poller) Run(ctx context.Context) {
 			// Jitter of a tenth spreads the polls of many bridges.
 			wait += time.Duration((rand.Float64() - 0.5) / 5 * float64(wait))
 		case e != nil && e.Refused():
-			wait, back = p.o.AuthRetry, nil
-		case e != nil && e.Status != http.StatusTooManyRequests:
-			wait, asked = retry.NextBackOff(), e.RetryAfter
+			wait = p.o.AuthRetry
 		case e != nil:
-			wait, back = max(retry.NextBackOff(), e.RetryAfter), nil
+			wait = max(retry.NextBackOff(), e.RetryAfter)
 		default:
-			wait, back = retry.NextBackOff(), nil
+			wait = retry.NextBackOff()
 		}
-		if !sleep(ctx, asked, nil) || !sleep(ctx, wait-asked, back) {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
 			return
 		}
 	}
-}
-
-// sleep waits for d, or until end is closed. It returns false if ctx is done.
-func sleep(ctx context.Context, d time.Duration, end <-chan struct{}) bool {
-	if d > 0 {
-		select {
-		case <-time.After(d):
-		case <-end:
-		case <-ctx.Done():
-		}
-	}
-	return ctx.Err() == nil
 }
 
 // record records the result of a poll, and logs what it changed: not every failure of a
@@ -252,9 +235,7 @@ type Progress struct {
 // progressMeter keeps a source's progress, and measures how fast the source reads, over
 // one interval after another.
 type progressMeter struct {
-	source  checkpoint.Source
-	metrics *Metrics
-	now     func() time.Time
+	now func() time.Time
 
 	mu       sync.Mutex
 	progress Progress

@@ -224,27 +224,20 @@ func (r *Records) searchSingly(ctx context.Context, s appliance.RecordSearch) (r
 }
 
 // giveUp returns a row for the only record that a search selects, which could not be read,
-// if reading it failed in enough polls in a row and another record could be read in this
-// one. Otherwise it returns the error of the poll. The second check of the window requests
+// if stream.giveUp permits that. The second check of the window requests
 // the record once more.
 func (r *Records) giveUp(ctx context.Context, s appliance.RecordSearch, cause error) (recordRow, error) {
 	if !mayBeObject(ctx, cause) {
 		return recordRow{}, cause
 	}
 	key := recordKey(s) // distinguishes it from others unless its id can be read
-	if polls := r.objects.failed(key); polls < unreadableAfter {
-		return recordRow{}, fmt.Errorf("read the record at offset %d of those after %d: %v; it is given up after %d such polls, of which this is number %d",
-			s.Offset, s.From, cause, unreadableAfter, polls)
-	}
-	if err := r.readOthers(ctx, s); err != nil {
-		return recordRow{}, fmt.Errorf("read the record at offset %d of those after %d: %v; it is not given up, since no other record was read: %w",
-			s.Offset, s.From, cause, err)
+	what := fmt.Sprintf("the record at offset %d of those after %d", s.Offset, s.From)
+	if err := r.stream.giveUp(key, what, cause, func() error { return r.readOthers(ctx, s) }); err != nil {
+		return recordRow{}, err
 	}
 	if id, _, err := r.client.RecordID(ctx, s); err == nil && id != "" {
 		key = id
 	}
-	r.o.Log.Error("a record cannot be read; it becomes a dead letter, and the stream continues without it",
-		"record", key, "error", cause)
 	return recordRow{hash: hashOf("#" + key), key: key, err: fmt.Errorf("%v: %w", cause, errUnreadable)}, nil
 }
 

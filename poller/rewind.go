@@ -2,6 +2,7 @@ package poller
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -21,31 +22,19 @@ var ErrNoPosition = errors.New("the stream has never been read")
 // stays. Rewind returns ErrNoPosition if there is none, and an error if the stream is
 // unknown.
 func Rewind(ctx context.Context, store Store, source checkpoint.Source, to time.Time) error {
-	var rewind func(position []byte, to int64) ([]byte, error)
-	switch {
-	case source.Stream == transform.StreamDetections:
-		rewind = rewindDetections
-	case source.Stream == transform.StreamAudit:
-		rewind = rewindAudit
-	case strings.HasPrefix(source.Stream, transform.StreamRecords+"/"):
-		rewind = rewindRecords
-	default:
-		return fmt.Errorf("%q is not a stream: use detections, audit, or records/ and the name of a query", source.Stream)
-	}
 	const attempts = 10 // a running source may commit in between
 	var err error
 	for range attempts {
-		var before, after []byte
+		var before []byte
 		if before, err = store.Position(ctx, source); err != nil {
 			return fmt.Errorf("rewind %s: %w", source, err)
 		}
-		if before == nil {
-			return fmt.Errorf("rewind %s: %w", source, ErrNoPosition)
-		}
-		if after, err = rewind(before, max(0, to.UnixMilli())); err != nil {
+		var p position
+		if p, err = positionOf(source, before); err != nil {
 			return fmt.Errorf("rewind %s: %w", source, err)
 		}
-		err = store.Commit(ctx, checkpoint.Commit{Source: source, Expect: before, Position: after})
+		p.rewind(max(0, to.UnixMilli()))
+		err = store.Commit(ctx, checkpoint.Commit{Source: source, Expect: before, Position: encodePosition(p)})
 		if !errors.Is(err, checkpoint.ErrFenced) {
 			break
 		}
@@ -56,22 +45,44 @@ func Rewind(ctx context.Context, store Store, source checkpoint.Source, to time.
 	return nil
 }
 
-func rewindDetections(position []byte, to int64) ([]byte, error) {
-	p, err := parseDetectionsPosition(position)
-	p.rewind(to)
-	return p.encode(), err
+// position is the position of a source.
+type position interface {
+	// rewind moves it back to a time in milliseconds since the epoch, at least 0, so that
+	// everything from there on is delivered again.
+	rewind(to int64)
+	// reached is the time up to which it covers the stream; 0: not known.
+	reached() int64
 }
 
-func rewindAudit(position []byte, to int64) ([]byte, error) {
-	p, err := parsePosition[auditPosition](position)
-	p.rewind(to)
-	return encodePosition(p), err
+// positionOf parses the position of a source. It returns ErrNoPosition if there is none.
+func positionOf(source checkpoint.Source, stored []byte) (p position, err error) {
+	switch {
+	case source.Stream == transform.StreamDetections:
+		p = new(detectionsPosition)
+	case source.Stream == transform.StreamAudit:
+		p = new(auditPosition)
+	case strings.HasPrefix(source.Stream, transform.StreamRecords+"/"):
+		p = new(recordsPosition)
+	default:
+		return nil, fmt.Errorf("%q is not a stream: use detections, audit, or records/ and the name of a query", source.Stream)
+	}
+	if stored == nil {
+		return nil, ErrNoPosition
+	}
+	if err := json.Unmarshal(stored, p); err != nil {
+		return nil, fmt.Errorf("read the position %q: %w", stored, err)
+	}
+	return p, nil
 }
 
-func rewindRecords(position []byte, to int64) ([]byte, error) {
-	p, err := parsePosition[recordsPosition](position)
-	p.rewind(to)
-	return encodePosition(p), err
+func (p *detectionsPosition) reached() int64 { return p.ModTime }
+func (p *recordsPosition) reached() int64    { return p.Until }
+
+func (p *auditPosition) reached() int64 {
+	if p.Last == nil {
+		return 0
+	}
+	return p.Last.Time
 }
 
 // ReadUpTo returns the appliance's time up to which the committed position of a stream
@@ -82,25 +93,11 @@ func ReadUpTo(ctx context.Context, store Store, source checkpoint.Source) (time.
 	if err != nil || committed == nil {
 		return time.Time{}, err
 	}
-	var at int64
-	switch source.Stream {
-	case transform.StreamDetections:
-		var p detectionsPosition
-		p, err = parseDetectionsPosition(committed)
-		at = p.ModTime
-	case transform.StreamAudit:
-		var p auditPosition
-		if p, err = parsePosition[auditPosition](committed); p.Last != nil {
-			at = p.Last.Time
-		}
-	default:
-		var p recordsPosition
-		p, err = parsePosition[recordsPosition](committed)
-		at = p.Until
-	}
+	p, err := positionOf(source, committed)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("position of %s: %w", source, err)
 	}
+	at := p.reached()
 	if at == 0 {
 		return time.Time{}, nil
 	}

@@ -45,6 +45,7 @@ type stream struct {
 	objects failedPolls
 
 	log        *slog.Logger
+	metrics    *Metrics
 	sweepError string // why the last page of a sweep failed; empty if it succeeded
 }
 
@@ -53,8 +54,8 @@ func newStream(store Store, name string, o StreamOptions) stream {
 	return stream{
 		store: store, source: source,
 		events:   transform.Encoder{Appliance: o.Appliance},
-		progress: &progressMeter{source: source, metrics: o.Metrics, now: o.Now},
-		limit:    newPageLimit(o.PageSize), objects: make(failedPolls), log: o.Log,
+		progress: &progressMeter{now: o.Now},
+		limit:    newPageLimit(o.PageSize), objects: make(failedPolls), log: o.Log, metrics: o.Metrics,
 	}
 }
 
@@ -97,8 +98,8 @@ func (s *stream) write(ctx context.Context, c checkpoint.Commit, position []byte
 		return fmt.Errorf("commit %d events of %s: %w", len(c.Events), s.source, err)
 	}
 	s.loaded, s.committed = true, position
-	s.count(s.progress.metrics.events, len(c.Events))
-	s.count(s.progress.metrics.dead, len(c.Dead))
+	s.count(s.metrics.events, len(c.Events))
+	s.count(s.metrics.dead, len(c.Dead))
 	s.progress.events += len(c.Events)
 	return nil
 }
@@ -299,18 +300,28 @@ func (f *pageFailures) ended() {
 	f.apart = false
 }
 
-// failedPolls counts, by object, the polls in a row in which it could not be read.
+// failedPolls counts, by object, the polls in a row in which it could not be read. An object is
+// deleted when it could be read.
 type failedPolls map[string]int
 
 // maxFailedPolls bounds the number of objects counted.
 const maxFailedPolls = 10_000
 
-// failed counts a failed poll, and returns how many failed in a row. The caller deletes
-// the key when the object could be read.
-func (f failedPolls) failed(key string) int {
-	if len(f) >= maxFailedPolls {
-		clear(f)
+// giveUp counts a poll in which an object could not be read because of cause. It returns nil if
+// the object becomes a dead letter: this failed in enough polls in a row, and readOther
+// succeeds, which reads another object. Otherwise it returns the error of the poll, which does
+// not wrap cause: the appliance answers other requests.
+func (s *stream) giveUp(key, what string, cause error, readOther func() error) error {
+	if len(s.objects) >= maxFailedPolls {
+		clear(s.objects)
 	}
-	f[key]++
-	return f[key]
+	s.objects[key]++
+	if polls := s.objects[key]; polls < unreadableAfter {
+		return fmt.Errorf("read %s: %v; it is given up after %d such polls, of which this is number %d", what, cause, unreadableAfter, polls)
+	}
+	if err := readOther(); err != nil {
+		return fmt.Errorf("read %s: %v; it is not given up, since no other was read: %w", what, cause, err)
+	}
+	s.log.Error("an object cannot be read; it becomes a dead letter, and the stream continues without it", "object", what, "error", cause)
+	return nil
 }

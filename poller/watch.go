@@ -23,13 +23,12 @@ type Watch struct {
 
 	mu      sync.Mutex
 	streaks map[checkpoint.Source]failureStreak
-	state   reachState    // after the last poll
-	polls   bool          // state is based on polls since the start
-	since   time.Time     // when the appliance was first reached, or reached again
-	outage  outage        // since the last successful poll of any stream
-	failed  int           // polls of all streams since the start
-	ended   int           // failed, when the last outage ended
-	back    chan struct{} // closed when an outage ends, and replaced
+	state   reachState // after the last poll
+	polls   bool       // state is based on polls since the start
+	since   time.Time  // when the appliance was first reached, or reached again
+	outage  outage     // since the last successful poll of any stream
+	failed  int        // polls of all streams since the start
+	ended   int        // failed, when the last outage ended
 	changed chan struct{}
 
 	reported int // failed, when reachState.Failures was committed; only Run uses it
@@ -92,17 +91,8 @@ func NewWatch(store Store, o WatchOptions) *Watch {
 		source:  checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamEvents},
 		events:  transform.Encoder{Appliance: o.Appliance},
 		streaks: make(map[checkpoint.Source]failureStreak),
-		back:    make(chan struct{}),
 		changed: make(chan struct{}, 1),
 	}
-}
-
-// outageEnd returns a channel that is closed when an outage of the appliance ends: when a
-// poll succeeds after the last one of every stream had failed.
-func (w *Watch) outageEnd() <-chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.back
 }
 
 // Reach reports whether the appliance can be polled. It is safe for concurrent use.
@@ -133,10 +123,6 @@ func (w *Watch) polled(source checkpoint.Source, err error) {
 	defer w.mu.Unlock()
 	now := time.Now()
 	if err == nil {
-		if w.isOut() {
-			close(w.back)
-			w.back = make(chan struct{})
-		}
 		for source, s := range w.streaks {
 			w.streaks[source] = failureStreak{failed: s.failed, last: s.last, reason: s.reason}
 		}
