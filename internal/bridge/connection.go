@@ -22,6 +22,7 @@ import (
 // clusterConnection is a member's connection to its cluster. It implements operations.Shards.
 type clusterConnection struct {
 	name, member string // of the cluster, and of this member
+	id           string // of the cluster
 	log          *slog.Logger
 	reload       reload
 	shards       *shards
@@ -55,8 +56,9 @@ func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 	err = m.retry(ctx, func() (err error) {
 		c.storage, err = replicated.OpenJetStream(ctx, c.conn.Conn, replicated.JetStreamOptions{
 			Name: config.Name, Shards: config.Shards, Replicas: config.Replicas, Hide: hide,
-			Check: func(ctx context.Context, bucket jetstream.KeyValue) error {
-				return cluster.Check(ctx, cluster.NewKV(bucket, nil), config.Name, config.Shards)
+			Check: func(ctx context.Context, bucket jetstream.KeyValue) (err error) {
+				c.id, err = cluster.Check(ctx, cluster.NewKV(bucket, nil), config.Name, config.Shards)
+				return err
 			},
 		})
 		return err

@@ -41,7 +41,8 @@ type member struct {
 	connection *clusterConnection // nil until NATS is reached
 	waiting    error              // why it is not
 	tickets    admin.Tickets
-	err        error // of Run
+
+	err error // of Run
 }
 
 // newMember returns the work of a member. o has what all pipelines have in common.
@@ -82,7 +83,7 @@ func (m *member) Open(ctx context.Context, config *configs.Config) error {
 			return &pipeline.PartError{Part: f.Step, Err: &failure.Advised{Err: errors.New(f.Detail), To: f.Advice}}
 		}
 	}
-	m.shards.set(config)
+	m.shards.config.Store(config)
 	return nil
 }
 
@@ -94,7 +95,7 @@ func (m *member) Run(ctx context.Context, running func(attributes ...any)) *pipe
 	go func() { done <- m.run(ctx, running) }()
 	select {
 	case err := <-done:
-		m.fail(err)
+		m.err = err
 		return pipeline.NewStop(closeTimeout)
 	case <-ctx.Done():
 		config := m.Config()
@@ -106,11 +107,13 @@ func (m *member) Run(ctx context.Context, running func(attributes ...any)) *pipe
 		defer late.Stop()
 		select {
 		case err := <-done:
-			m.fail(err)
+			m.err = err
 		case <-late.C:
 			stopped.Left = []string{"the membership in the cluster"}
 		}
-		stopped.Left = append(stopped.Left, m.shards.abandoned()...)
+		m.shards.mu.Lock()
+		defer m.shards.mu.Unlock()
+		stopped.Left = append(stopped.Left, m.shards.left...)
 		return stopped
 	}
 }
@@ -130,29 +133,17 @@ func (m *member) run(ctx context.Context, running func(attributes ...any)) error
 	defer stop()
 	config := m.Config().Cluster
 	running("cluster", config.Name, "member", config.Member, "shards", config.Shards)
-	return c.node.Run(ctx)
-}
-
-// fail notes the error of Run.
-func (m *member) fail(err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.err = err
+	return c.node.Run(ctx, c.id)
 }
 
 // Close implements work.
 func (m *member) Close(s *pipeline.Stop) {
 	s.Close("the connection to NATS", func() error {
-		m.disconnect()
+		if c := m.membership(); c != nil {
+			c.close()
+		}
 		return nil
 	})
-}
-
-// disconnect closes the connection to NATS, if there is one.
-func (m *member) disconnect() {
-	if c := m.membership(); c != nil {
-		c.close()
-	}
 }
 
 // cut closes the connection to NATS, even if the library waits for a server.
@@ -164,16 +155,10 @@ func (m *member) cut() {
 }
 
 // Config implements work.
-func (m *member) Config() *configs.Config {
-	return m.shards.settings()
-}
+func (m *member) Config() *configs.Config { return m.shards.config.Load() }
 
-// Err implements work.
-func (m *member) Err() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.err
-}
+// Err implements work. Run must have returned.
+func (m *member) Err() error { return m.err }
 
 // NotReady implements work. A member that owns no shard is ready once it has joined and while
 // JetStream answers.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,10 +30,11 @@ type shards struct {
 	// serve makes the pipeline of a shard available to other members until stop is called.
 	serve func(shard int, p *pipeline.Pipeline) (stop func(), err error)
 
-	mu     sync.Mutex
-	config *configs.Config // of the process
-	owned  map[int]*pipeline.Pipeline
-	left   []string // parts of pipelines that did not stop in time
+	config atomic.Pointer[configs.Config] // of the process: that pipelines are made from
+
+	mu    sync.Mutex
+	owned map[int]*pipeline.Pipeline
+	left  []string // parts of pipelines that did not stop in time
 }
 
 // newShards returns the pipelines of a member that owns no shard.
@@ -40,19 +42,12 @@ func newShards(options pipeline.Options, serve func(int, *pipeline.Pipeline) (fu
 	return &shards{options: options, serve: serve, owned: make(map[int]*pipeline.Pipeline)}
 }
 
-// set sets the configuration that pipelines are made from.
-func (s *shards) set(config *configs.Config) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.config = config
-}
-
 // own runs the pipeline of a shard until ctx is cancelled, which stops it cleanly within
 // shutdown_timeout, or until its state fails. When own returns, everything has stopped
 // and the state is closed, unless the error names parts that were abandoned; these can no
 // longer send anything either.
 func (s *shards) own(ctx context.Context, o cluster.Ownership) error {
-	config := s.settings()
+	config := s.config.Load()
 	name := configs.ShardName(o.Shard)
 	options := s.options
 	options.Log = options.Log.With("shard", name)
@@ -61,11 +56,19 @@ func (s *shards) own(ctx context.Context, o cluster.Ownership) error {
 		Number: o.Shard, Of: config.Cluster.Shards, Log: o.Log, Renew: o.Renew, Lease: o.Lease,
 		Snapshots: func(ctx context.Context, state *checkpoint.Store) { o.Snapshots(ctx, state) },
 	}
-	p := pipeline.New(options)
-	s.add(o.Shard, p)
-	defer s.remove(o.Shard)
+	p, stopped := pipeline.New(options), new(pipeline.Stop)
+	s.mu.Lock()
+	s.owned[o.Shard] = p
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.owned, o.Shard)
+		for _, part := range stopped.Left {
+			s.left = append(s.left, "shard "+name+": "+part)
+		}
+	}()
 
-	stopped := new(pipeline.Stop)
 	err := p.Open(ctx, shardConfig(config, o.Shard))
 	if err == nil {
 		stopped, err = s.run(ctx, o.Shard, p, config)
@@ -84,7 +87,6 @@ func (s *shards) own(ctx context.Context, o cluster.Ownership) error {
 	}
 	err = errors.Join(err, stopped.Err)
 	if len(stopped.Left) > 0 {
-		s.abandon(name, stopped.Left)
 		err = errors.Join(err, fmt.Errorf("these did not stop in time and were abandoned: %s", strings.Join(stopped.Left, ", ")))
 	}
 	return err
@@ -99,7 +101,7 @@ func (s *shards) run(ctx context.Context, shard int, p *pipeline.Pipeline, confi
 	defer stop()
 	var catchUp sync.WaitGroup
 	defer catchUp.Wait()
-	if s.settings() != config { // a reload did not find it open
+	if s.config.Load() != config { // a reload did not find it open
 		catchUp.Go(func() {
 			if _, err := s.reloadShard(ctx, shard, p); err != nil && ctx.Err() == nil {
 				s.options.Log.Error("the shard continues with the configuration before the last reload; restart the bridge", "shard", configs.ShardName(shard), "error", err)
@@ -116,8 +118,8 @@ func (s *shards) run(ctx context.Context, shard int, p *pipeline.Pipeline, confi
 // The pipelines that are opened later have it from the beginning. An error names the
 // shards that continue with their previous configuration.
 func (s *shards) reload(ctx context.Context, next *configs.Config) ([]string, error) {
+	s.config.Store(next)
 	s.mu.Lock()
-	s.config = next
 	owned := maps.Clone(s.owned)
 	s.mu.Unlock()
 	numbers := slices.Sorted(maps.Keys(owned))
@@ -141,7 +143,7 @@ func (s *shards) reload(ctx context.Context, next *configs.Config) ([]string, er
 
 // reloadShard applies the current configuration to a pipeline.
 func (s *shards) reloadShard(ctx context.Context, shard int, p *pipeline.Pipeline) ([]string, error) {
-	changes, err := p.Reload(ctx, shardConfig(s.settings(), shard))
+	changes, err := p.Reload(ctx, shardConfig(s.config.Load(), shard))
 	if errors.Is(err, admin.ErrNotRunning) { // its next owner has the new configuration
 		return nil, nil
 	}
@@ -193,39 +195,4 @@ func stopTimeout(config *configs.Config) time.Duration {
 // cutAfter returns how long after the signal the connection to NATS is cut.
 func cutAfter(config *configs.Config) time.Duration {
 	return time.Duration(config.ShutdownTimeout) * 9 / 10
-}
-
-// settings returns the configuration that pipelines are made from.
-func (s *shards) settings() *configs.Config {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.config
-}
-
-func (s *shards) add(shard int, p *pipeline.Pipeline) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.owned[shard] = p
-}
-
-func (s *shards) remove(shard int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.owned, shard)
-}
-
-// abandon notes parts of a shard that did not stop in time.
-func (s *shards) abandon(shard string, parts []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, part := range parts {
-		s.left = append(s.left, "shard "+shard+": "+part)
-	}
-}
-
-// abandoned returns the parts that did not stop in time.
-func (s *shards) abandoned() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.left)
 }

@@ -79,7 +79,7 @@ sinks: [{name: log, file: {path: "-"}}]
 			<-log.refused
 		}, nil
 	})
-	s.set(config)
+	s.config.Store(config)
 	clock := lease.System()
 	term := lease.New(time.Hour, clock)
 	term.Renew(clock.Now())

@@ -92,7 +92,11 @@ func (l loss) run(t *testing.T, starts []int) {
 		}
 	}
 	for _, m := range s.members[:2] {
-		if reasons := strings.Join(m.node().NotReady(), "; "); !strings.Contains(reasons, "ndrbridge cluster recover") {
+		reasons := strings.Join(m.node().NotReady(), "; ")
+		if waiting := m.current.Load().waiting.Load(); waiting != nil {
+			reasons = *waiting
+		}
+		if !strings.Contains(reasons, "ndrbridge cluster recover") {
 			t.Errorf("%s is not ready because of %q", m.name, reasons)
 		}
 	}
@@ -116,7 +120,7 @@ func (s *simulation) wantNothingTaken(t *testing.T, left [simShards]int) {
 // all of them afterwards.
 func (s *simulation) recoverLatest(t *testing.T, had [simShards][2]uint64) {
 	t.Helper()
-	if s.members[0].node().waiting.Load() != nil {
+	if s.members[0].current.Load().waiting.Load() != nil {
 		for _, m := range s.members {
 			m.stop()
 		}

@@ -30,7 +30,7 @@ type members struct {
 
 	mu         sync.Mutex
 	view       *view
-	answeredAt time.Duration // time of the last successful round
+	answeredAt time.Duration // time of the last successful round, or of the start
 
 	// Of the loop alone.
 	seen      map[string]*observed // by name
@@ -55,7 +55,7 @@ func newMembers(r Registry, c lease.Clock, term time.Duration, shards int, log *
 	return &members{
 		registry: r, clock: c, term: term, log: log, self: self,
 		wake: make(chan struct{}, 1), seen: make(map[string]*observed),
-		view: newView(self().Instance, nil, shards),
+		view: newView(self().Instance, nil, shards), answeredAt: c.Now(),
 	}
 }
 
@@ -96,16 +96,11 @@ func (m *members) round(ctx context.Context) error {
 	}
 	m.updateView()
 	if err = errors.Join(publishErr, err); err == nil {
-		m.answered()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.answeredAt = m.clock.Now()
 	}
 	return err
-}
-
-// answered records that the registry answered.
-func (m *members) answered() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.answeredAt = m.clock.Now()
 }
 
 // silent returns the time since the registry answered last.

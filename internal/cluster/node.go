@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -22,8 +20,7 @@ type Node struct {
 	members  *members
 	shards   []*shard
 
-	waiting  atomic.Pointer[string] // why it has not joined; nil: it has joined
-	stopping chan struct{}          // closed when Run begins to stop
+	stopping chan struct{} // closed when Run begins to stop
 }
 
 // New returns a Node, which does nothing before Run.
@@ -35,7 +32,6 @@ func New(o Options) *Node {
 		o: o, instance: o.Member + "." + hex.EncodeToString(random), since: o.Clock.Wall(),
 		stopping: make(chan struct{}),
 	}
-	n.waiting.Store(new("it has not joined the cluster yet"))
 	n.members = newMembers(o.Registry, o.Clock, o.Term, o.Shards, o.Log, n.entry)
 	for number := range o.Shards {
 		n.shards = append(n.shards, newShard(&n.o, n.members, n.instance, number))
@@ -44,13 +40,11 @@ func New(o Options) *Node {
 	return n
 }
 
-// Run runs the member until ctx is cancelled. Then it hands over its shards cleanly, and
-// returns when everything has stopped. It returns ErrSettings or errName if this member may
-// not be one. It is called once.
-func (n *Node) Run(ctx context.Context) error {
-	if err := n.join(ctx); err != nil || ctx.Err() != nil {
-		return err
-	}
+// Run runs the member of the cluster with an identity, which Check returned, until ctx is cancelled.
+// Then it hands over its shards cleanly, and returns when everything has stopped. It returns errName
+// if this member may not be one. It is called once.
+func (n *Node) Run(ctx context.Context, cluster string) error {
+	n.members.cluster = cluster
 	shardsCtx, stopShards := context.WithCancel(ctx)
 	defer stopShards()
 	var shards, rest sync.WaitGroup
@@ -83,39 +77,10 @@ func (n *Node) Run(ctx context.Context) error {
 	return err
 }
 
-// join waits until the cluster exists, and compares the member's settings with the cluster's.
-func (n *Node) join(ctx context.Context) error {
-	mine := settings{Name: n.o.Name, Shards: n.o.Shards, Layout: checkpoint.Layout}
-	for last := ""; ; {
-		bounded, cancel := context.WithTimeout(ctx, n.o.Term)
-		id, err := agree(bounded, n.o.Registry, mine)
-		cancel()
-		if err == nil {
-			n.members.cluster = id
-			n.members.answered()
-			n.waiting.Store(nil)
-		}
-		if err == nil || errors.Is(err, ErrSettings) {
-			return err
-		}
-		if ctx.Err() == nil && err.Error() != last {
-			n.o.Log.Warn("the cluster cannot be joined; retrying", "error", err)
-			last = err.Error()
-			n.waiting.Store(new("it cannot join the cluster: " + last))
-		}
-		if !sleep(ctx, n.o.Clock, n.o.Term/3, nil) {
-			return nil
-		}
-	}
-}
-
-// NotReady returns the reasons why this member is not ready, a sentence each: it has not joined,
+// NotReady returns the reasons why this member is not ready, a sentence each:
 // JetStream does not answer, its lease of a shard is over, or NATS lacks records that its copy of
 // a shard has.
 func (n *Node) NotReady() (reasons []string) {
-	if waiting := n.waiting.Load(); waiting != nil {
-		return []string{*waiting}
-	}
 	if silent := n.members.silent(); silent > n.o.Term {
 		reasons = append(reasons, fmt.Sprintf("the NATS servers of the cluster have not answered for %s", silent.Round(time.Second)))
 	}

@@ -47,15 +47,12 @@ func getSettings(ctx context.Context, r Registry) (s settings, err error) {
 	return s, nil
 }
 
-// Check returns ErrSettings if a member with these settings may not join the cluster, and another
-// error while the cluster does not exist.
-func Check(ctx context.Context, r Registry, name string, shards int) error {
-	_, err := agree(ctx, r, settings{Name: name, Shards: shards, Layout: checkpoint.Layout})
-	return err
+// Check compares the settings of a member with the cluster's, and returns the cluster's identity. It
+// returns ErrSettings if they do not fit, and another error while the cluster has none.
+func Check(ctx context.Context, r Registry, name string, shards int) (id string, err error) {
+	return agree(ctx, r, settings{Name: name, Shards: shards, Layout: checkpoint.Layout})
 }
 
-// agree compares the settings of a member with the cluster's, and returns the cluster's identity.
-// It returns ErrSettings if they do not fit, and another error while the cluster has none.
 func agree(ctx context.Context, r Registry, mine settings) (id string, err error) {
 	stored, err := getSettings(ctx, r)
 	switch {

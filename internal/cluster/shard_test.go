@@ -360,12 +360,7 @@ func TestMemberThatDoesNotFitIsRefused(t *testing.T) {
 		s := startCluster(t, 1, nil)
 		time.Sleep(startup)
 		o := s.members[0].node().o
-		o.Member, o.Shards = "new", 3
-		if err := New(o).Run(t.Context()); !errors.Is(err, ErrSettings) {
-			t.Errorf("other shards: %v", err)
-		}
-		o = s.members[0].node().o
-		if err := New(o).Run(t.Context()); !errors.Is(err, errName) {
+		if err := New(o).Run(t.Context(), ""); !errors.Is(err, errName) {
 			t.Errorf("the same name: %v", err)
 		}
 		wantState(t, s.members[0], 0, stateOwning)

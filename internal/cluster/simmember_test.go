@@ -210,6 +210,20 @@ type simProcess struct {
 	stall *gate // likewise, for its disk
 	end   context.CancelFunc
 	done  chan struct{}
+	// waiting is why the process has not joined the cluster; nil: it has.
+	waiting atomic.Pointer[string]
+}
+
+// join waits until the cluster exists, and returns its identity.
+func (p *simProcess) join(ctx context.Context, r Registry, clock lease.Clock) string {
+	for {
+		id, err := Check(ctx, r, "sim", simShards)
+		if err == nil || !sleep(ctx, clock, testTerm/3, nil) {
+			p.waiting.Store(nil)
+			return id
+		}
+		p.waiting.Store(new(err.Error()))
+	}
 }
 
 func (m *simMember) node() *Node  { return m.current.Load().node }
@@ -242,12 +256,14 @@ func (m *simMember) start() {
 		Metrics:     NewMetrics(prometheus.NewRegistry()),
 		StopTimeout: 2 * time.Second, Log: m.sim.log.With("member", m.name),
 	}))
+	p.waiting.Store(new("it has not joined the cluster yet"))
 	ctx, end := context.WithCancel(context.Background())
 	p.end = end
 	m.current.Store(p)
 	go func() {
 		defer close(p.done)
-		if err := p.node.Run(ctx); err != nil && p.gate.pass() == nil {
+		id := p.join(ctx, gatedRegistry{m.sim.registry, p.gate}, clock)
+		if err := p.node.Run(ctx, id); err != nil && p.gate.pass() == nil {
 			m.sim.fail("member %s: %v", m.name, err)
 		}
 	}()
