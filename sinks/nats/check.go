@@ -268,11 +268,7 @@ func (s *Sink) tryStream(ctx context.Context, t Trial, c *conn) []finding.Findin
 func ownerOf(ctx context.Context, c *conn, subjects string) string {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	js, err := jetstream.New(c.Conn.Conn)
-	if err != nil {
-		return ""
-	}
-	names := js.StreamNames(ctx, jetstream.WithStreamListSubject(subjects))
+	names := c.js.StreamNames(ctx, jetstream.WithStreamListSubject(subjects))
 	owner := ""
 	for name := range names.Name() { // to the end, which stops the listing
 		owner = cmp.Or(owner, name)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	nats "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/natswire"
@@ -18,6 +19,7 @@ import (
 // answer, ends it, so that no late answer can be taken for that to a newer message.
 type conn struct {
 	*natswire.Conn
+	js     jetstream.JetStream
 	inbox  string         // prefix of the subjects of acknowledgements, with a dot at the end
 	acks   chan *nats.Msg // the messages of inbox
 	next   uint64         // number of the next message
@@ -73,6 +75,7 @@ func (s *Sink) dial(ctx context.Context) (*conn, error) {
 	if c.Conn, err = natswire.Connect(ctx, o.URL, wire, append(options, login...)...); err != nil {
 		return nil, err
 	}
+	c.js, _ = jetstream.New(c.Conn.Conn) // without options, it has no error
 	acks, err := c.Subscribe(c.inbox+"*", func(ack *nats.Msg) {
 		select {
 		case c.acks <- ack:

@@ -65,21 +65,14 @@ func (s *Sink) findStream(ctx context.Context, c *conn, subjects string) (jetstr
 		case <-ctx.Done():
 		}
 	})
-	stream, err := func() (jetstream.Stream, error) {
-		js, err := jetstream.New(c.Conn.Conn)
-		if err != nil {
-			return nil, err
-		}
-		stream, err := js.Stream(ctx, s.options.Stream)
-		if errors.Is(err, jetstream.ErrStreamNotFound) && s.options.CreateStream {
-			return js.CreateStream(ctx, jetstream.StreamConfig{
-				Name:        s.options.Stream,
-				Description: "CloudEvents of ndrbridge",
-				Subjects:    []string{subjects},
-			})
-		}
-		return stream, err
-	}()
+	stream, err := c.js.Stream(ctx, s.options.Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) && s.options.CreateStream {
+		stream, err = c.js.CreateStream(ctx, jetstream.StreamConfig{
+			Name:        s.options.Stream,
+			Description: "CloudEvents of ndrbridge",
+			Subjects:    []string{subjects},
+		})
+	}
 	cancel()
 	waiting.Wait()
 	if err != nil && fault != nil {
