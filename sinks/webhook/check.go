@@ -5,8 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -134,27 +132,15 @@ func (s *Sink) reach(ctx context.Context, now func() time.Time) (found []finding
 func (s *Sink) sendCheck(ctx context.Context, r CheckRequest) finding.Finding {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
-	failed := func(err error, advice string) finding.Finding {
-		return finding.Finding{Step: r.Step, Result: finding.Failed, Detail: err.Error(), Advice: advice}
-	}
 	header := s.request.Header.Clone()
 	if header.Del("Content-Type"); r.Body != nil {
 		header.Set("Content-Type", "application/json")
 	}
-	answer, err := s.do(ctx, cmp.Or(r.Method, http.MethodGet), r.URL, header, r.Body)
+	answer, err := s.exchange(ctx, cmp.Or(r.Method, http.MethodGet), r.URL, header, r.Body)
 	if err != nil {
-		return failed(s.notAnswered(ctx, err), "check url, proxy and tls")
+		return finding.Finding{Step: r.Step, Result: finding.Failed, Detail: err.Error(), Advice: "check url, proxy and tls"}
 	}
-	defer answer.Body.Close()
-	if answer.StatusCode/100 == 3 || answer.StatusCode/100 == 1 {
-		return failed(s.refused(answer), "check url")
-	}
-	const maxBody = 1 << 20 // no answer is larger
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxBody))
-	if err != nil {
-		return failed(s.notAnswered(ctx, fmt.Errorf("the answer is incomplete: %w", err)), "check url and proxy")
-	}
-	f := r.Judge(Answer{answer.StatusCode, answer.Header, body, s.hidden()})
+	f := r.Judge(answer)
 	f.Step = r.Step
 	return f
 }

@@ -218,7 +218,12 @@ func (s *Sink) roundTrip(ctx context.Context, request Request) (Answer, error) {
 		}
 		header = with.Header
 	}
-	answer, err := s.do(ctx, request.Method, request.URL, header, request.Body)
+	return s.exchange(ctx, request.Method, request.URL, header, request.Body)
+}
+
+// exchange is do, and reads the answer. It returns an error for one of 1xx or 3xx.
+func (s *Sink) exchange(ctx context.Context, method string, target *url.URL, header http.Header, sent []byte) (Answer, error) {
+	answer, err := s.do(ctx, method, target, header, sent)
 	if err != nil {
 		return Answer{}, s.notAnswered(ctx, err)
 	}
