@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ndrbridge/checkpoint"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/internal/admin"
@@ -37,15 +36,15 @@ such as hq/detections or hq/records/dns, to select those of a stream.`,
 }
 
 // parseOwner parses the owner of dead letters: the name of a sink, or APPLIANCE/STREAM.
-func parseOwner(text string) (checkpoint.Owner, error) {
+func parseOwner(text string) (admin.OfDead, error) {
 	appliance, stream, isStream := strings.Cut(text, "/")
 	switch {
 	case !isStream && text != "":
-		return checkpoint.SinkOwner(text), nil
+		return admin.OfDead{Sink: text}, nil
 	case appliance != "" && stream != "":
-		return checkpoint.SourceOwner(checkpoint.Source{Appliance: appliance, Stream: stream}), nil
+		return admin.OfDead{Appliance: appliance, Stream: stream}, nil
 	}
-	return "", fmt.Errorf("%w: %q is neither a sink nor APPLIANCE/STREAM, such as hq/detections", commandline.ErrUsage, text)
+	return admin.OfDead{}, fmt.Errorf("%w: %q is neither a sink nor APPLIANCE/STREAM, such as hq/detections", commandline.ErrUsage, text)
 }
 
 // chosen returns the keys to act on. With --all it returns nil, which means all of them.
@@ -62,20 +61,20 @@ func chosen(keys []string, all bool) ([]string, error) {
 }
 
 // deadLetters returns the number of dead letters of an owner.
-func deadLetters(ctx context.Context, control *admin.Client, owner checkpoint.Owner) (uint64, error) {
+func deadLetters(ctx context.Context, control *admin.Client, owner admin.OfDead) (uint64, error) {
 	status, err := control.Status(ctx)
 	if err != nil {
 		return 0, err
 	}
 	for _, a := range status.Appliances {
 		for _, s := range a.Streams {
-			if owner == checkpoint.SourceOwner(checkpoint.Source{Appliance: a.Name, Stream: s.Stream}) {
+			if owner == (admin.OfDead{Appliance: a.Name, Stream: s.Stream}) {
 				return s.DeadLetters, nil
 			}
 		}
 	}
 	for _, s := range slices.Concat(status.Sinks, status.Unconfigured) {
-		if owner == checkpoint.SinkOwner(s.Name) {
+		if owner == (admin.OfDead{Sink: s.Name}) {
 			return s.DeadLetters, nil
 		}
 	}
@@ -97,21 +96,24 @@ the appliance returned it. KEY is the first column of ndrbridge dead list.`,
 				return err
 			}
 			return c.acting(cmd.Context(), func(control *admin.Client) error {
-				deadLetter, err := control.DeadLetter(cmd.Context(), owner, args[1])
+				d, err := admin.OpDeadLetter.Call(cmd.Context(), control, admin.OfDeadLetter{OfDead: owner, Key: args[1]})
 				if err != nil {
 					return err
 				}
 				if c.asJSON {
-					return c.printJSON(admin.NewDeadLetter(deadLetter, true))
+					return c.printJSON(d)
 				}
-				shown := admin.NewDeadLetter(deadLetter, false)
 				title := ""
-				if shown.Title != "" {
-					title = "title   " + terminal.Printable(shown.Title) + "\n"
+				if d.Title != "" {
+					title = "title   " + terminal.Printable(d.Title) + "\n"
+				}
+				body := []byte(d.Body)
+				if body == nil {
+					body = d.BodyBase64
 				}
 				_, err = fmt.Fprintf(c.stdout, "key     %s\ntime    %s\nclass   %s\nevent   %s\n%sreason  %s\n\n%s",
-					terminal.Printable(shown.Key), shown.Time.UTC().Format(time.RFC3339Nano), terminal.Printable(shown.Class),
-					terminal.Printable(cmp.Or(shown.EventID, "-")), title, terminal.Printable(shown.Reason), bodyText(deadLetter.Body))
+					terminal.Printable(d.Key), d.Time.UTC().Format(time.RFC3339Nano), terminal.Printable(d.Class),
+					terminal.Printable(cmp.Or(d.EventID, "-")), title, terminal.Printable(d.Reason), bodyText(body))
 				return err
 			})
 		},
@@ -146,9 +148,9 @@ objects again with ndrbridge rewind.`,
 	}, deadChange{
 		done: "requeued", usage: "requeue all dead letters of the sink", question: "Deliver all dead letters of %s again (%d now)?",
 		confirm: c.confirm, onlySinks: true,
-		do: func(ctx context.Context, control *admin.Client, owner checkpoint.Owner, keys []string) (int, error) {
-			sink, _ := owner.Sink()
-			return control.Requeue(ctx, sink, keys)
+		do: func(ctx context.Context, control *admin.Client, r admin.Selection) (int, error) {
+			requeued, err := admin.OpRequeue.Call(ctx, control, r)
+			return requeued.N, err
 		},
 	})
 }
@@ -166,8 +168,9 @@ requires --yes.`,
 	}, deadChange{
 		done: "dropped", usage: "drop all dead letters of the sink or stream", question: "Drop all dead letters of %s (%d now)?",
 		confirm: c.confirmLoss,
-		do: func(ctx context.Context, control *admin.Client, owner checkpoint.Owner, keys []string) (int, error) {
-			return control.DropDead(ctx, owner, keys)
+		do: func(ctx context.Context, control *admin.Client, r admin.Selection) (int, error) {
+			dropped, err := admin.OpDropDead.Call(ctx, control, r)
+			return dropped.N, err
 		},
 	})
 }
@@ -177,8 +180,7 @@ type deadChange struct {
 	done, usage, question string // usage is that of --all, and question is asked for it
 	confirm               func(ctx context.Context, yes bool, question string) error
 	onlySinks             bool
-	// do returns how many of those with these keys it changed, or of all if keys is nil.
-	do func(ctx context.Context, control *admin.Client, owner checkpoint.Owner, keys []string) (int, error)
+	do                    func(ctx context.Context, control *admin.Client, r admin.Selection) (changed int, err error)
 }
 
 // changingDead completes a command that changes dead letters.
@@ -189,7 +191,7 @@ func (c *command) changingDead(cmd *cobra.Command, change deadChange) *cobra.Com
 		if err != nil {
 			return err
 		}
-		if _, isSink := owner.Sink(); change.onlySinks && !isSink {
+		if change.onlySinks && owner.Sink == "" {
 			return fmt.Errorf("%w: dead letters of a stream cannot be requeued; read the objects of %s again with ndrbridge rewind", commandline.ErrUsage, args[0])
 		}
 		keys, err := chosen(args[1:], all)
@@ -206,7 +208,9 @@ func (c *command) changingDead(cmd *cobra.Command, change deadChange) *cobra.Com
 					return err
 				}
 			}
-			return c.changeDead(args[0], change.done, keys, func() (int, error) { return change.do(cmd.Context(), control, owner, keys) })
+			return c.changeDead(args[0], change.done, keys, func() (int, error) {
+				return change.do(cmd.Context(), control, admin.Selection{OfDead: owner, Keys: keys, All: all})
+			})
 		})
 	}
 	cmd.Flags().BoolVar(&all, "all", false, change.usage)

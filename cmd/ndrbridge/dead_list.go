@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"ndrbridge/checkpoint"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/internal/admin"
 )
@@ -36,37 +36,37 @@ a sink, this is the order of the events. With --json, each is printed with its b
 		Args:              atMost("SINK|APPLIANCE/STREAM"),
 		ValidArgsFunction: c.complete(ownerNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var owner checkpoint.Owner
+			name := strings.Join(args, "")
+			var owner admin.OfDead
 			if len(args) > 0 {
 				var err error
-				if owner, err = parseOwner(args[0]); err != nil {
+				if owner, err = parseOwner(name); err != nil {
 					return err
 				}
 			}
-			if owner == "" || grouped {
+			if len(args) == 0 || grouped {
 				if after != "" {
 					return fmt.Errorf("%w: --after continues the list of one sink or stream, without --group", commandline.ErrUsage)
 				}
-				return c.acting(cmd.Context(), func(control *admin.Client) error { return c.listDeadGroups(cmd.Context(), control, owner, limit) })
+				return c.acting(cmd.Context(), func(control *admin.Client) error { return c.listDeadGroups(cmd.Context(), control, name, owner, limit) })
 			}
 			return c.acting(cmd.Context(), func(control *admin.Client) error {
 				// Dead letters include their bodies, so pages are small.
-				const page = 32
-				return list(c, listing[checkpoint.DeadLetter]{
+				r := admin.DeadRequest{OfDead: owner, After: after, Limit: 32, Bodies: c.asJSON}
+				return list(c, listing[admin.DeadLetter]{
 					columns: []string{"KEY", "TIME", "CLASS", "EVENT", "REASON"},
 					limit:   limit,
-					next: func() ([]checkpoint.DeadLetter, error) {
-						return control.Dead(cmd.Context(), owner, after, page)
+					next: func() ([]admin.DeadLetter, bool, error) {
+						page, err := admin.OpDead.Call(cmd.Context(), control, r)
+						r.After = page.Next
+						return page.DeadLetters, page.Next == "", err
 					},
-					json: func(d checkpoint.DeadLetter) any { return admin.NewDeadLetter(d, true) },
-					row: func(d checkpoint.DeadLetter) []any {
-						id := cmp.Or(admin.NewDeadLetter(d, false).EventID, "-")
-						return []any{d.Key, d.Time.UTC().Format(time.RFC3339), d.Class, id, d.Reason}
+					row: func(d admin.DeadLetter) []any {
+						return []any{d.Key, d.Time.UTC().Format(time.RFC3339), d.Class, cmp.Or(d.EventID, "-"), d.Reason}
 					},
-					listed: func(d checkpoint.DeadLetter) { after = d.Key },
-					none:   args[0] + " has no dead letters",
-					more: func() string {
-						return fmt.Sprintf("run ndrbridge dead list %s --after %s, or use --limit 0", args[0], after)
+					none: name + " has no dead letters",
+					more: func(last admin.DeadLetter) string {
+						return fmt.Sprintf("run ndrbridge dead list %s --after %s, or use --limit 0", name, last.Key)
 					},
 				})
 			})
@@ -78,19 +78,16 @@ a sink, this is the order of the events. With --json, each is printed with its b
 	return cmd
 }
 
-// listDeadGroups prints the reasons of an owner's dead letters, or of those of all owners
-// if owner is empty.
-func (c *command) listDeadGroups(ctx context.Context, control *admin.Client, owner checkpoint.Owner, limit int) error {
-	all, err := control.DeadGroups(ctx, owner)
+// listDeadGroups prints the reasons of the dead letters of an owner with a name, or of those of
+// all owners if the name is empty.
+func (c *command) listDeadGroups(ctx context.Context, control *admin.Client, name string, owner admin.OfDead, limit int) error {
+	all, err := admin.OpDeadGroups.Call(ctx, control, admin.GroupsRequest{OfDead: owner})
 	if err != nil {
 		return err
 	}
-	remaining := all.Groups
 	none := "there are no dead letters"
-	if sink, ok := owner.Sink(); ok {
-		none = sink + " has no dead letters"
-	} else if source, ok := owner.Source(); ok {
-		none = source.String() + " has no dead letters"
+	if name != "" {
+		none = name + " has no dead letters"
 	}
 	if all.Total > 0 {
 		none = fmt.Sprintf("there are %d dead letters, and none could be grouped", all.Total)
@@ -99,17 +96,12 @@ func (c *command) listDeadGroups(ctx context.Context, control *admin.Client, own
 		columns: []string{"OWNER", "CLASS", "COUNT", "FIRST", "LAST", "KEY", "REASON"},
 		whole:   true, // reasons often begin alike, with the address of the target
 		limit:   limit,
-		next: func() (page []admin.DeadGroup, _ error) {
-			page, remaining = remaining, nil
-			return page, nil
-		},
-		json: func(g admin.DeadGroup) any { return g },
+		next:    func() ([]admin.DeadGroup, bool, error) { return all.Groups, true, nil },
 		row: func(g admin.DeadGroup) []any {
 			return []any{g.Owner(), g.Class, g.Count, g.First.Format(time.RFC3339), g.Last.Format(time.RFC3339), g.Key, g.Reason}
 		},
-		listed: func(admin.DeadGroup) {},
-		none:   none,
-		more:   func() string { return "use --limit 0" },
+		none: none,
+		more: func(admin.DeadGroup) string { return "use --limit 0" },
 	}); err != nil {
 		return err
 	}

@@ -92,7 +92,7 @@ func TestReasonsOfGroupsAreNotTruncated(t *testing.T) {
 			{Sink: "lake", Class: "rejected", Reason: url + "no such index", Count: 1}, {Sink: "lake", Class: "rejected", Reason: url + "too large", Count: 1},
 		}}, nil
 	})
-	if err := c.listDeadGroups(t.Context(), admin.NewLocal(all), "", 0); err != nil || !strings.Contains(out.String(), "no such index") || !strings.Contains(out.String(), "too large") {
+	if err := c.listDeadGroups(t.Context(), admin.NewLocal(all), "", admin.OfDead{}, 0); err != nil || !strings.Contains(out.String(), "no such index") || !strings.Contains(out.String(), "too large") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }

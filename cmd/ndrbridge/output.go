@@ -41,39 +41,38 @@ func (c *command) printJSON(value any) error {
 // listing describes how items, such as dead letters, are listed.
 type listing[T any] struct {
 	columns []string
-	whole   bool                // the last column is not truncated on a terminal
-	limit   int                 // 0: all
-	next    func() ([]T, error) // the items after the listed ones; none at the end
-	json    func(T) any         // an item as printed with --json
-	row     func(T) []any       // an item in the table
-	listed  func(T)             // is called with each item
-	none    string              // is printed if there is no item
-	more    func() string       // how to list the items beyond limit
+	whole   bool // the last column is not truncated on a terminal
+	limit   int  // 0: all
+	// next returns the items after those that it returned before, and whether they are the last.
+	next func() (page []T, last bool, err error)
+	row  func(T) []any       // an item in the table
+	none string              // is printed if there is no item
+	more func(last T) string // how to list the items beyond limit, of which last is the last one
 }
 
 // list prints the items page by page with --json, otherwise as one table.
 func list[T any](c *command, l listing[T]) error {
-	t, n, more := terminal.NewTable(l.columns...), 0, false
-	for !more {
-		page, err := l.next()
-		if err != nil {
+	t, n, more := terminal.NewTable(l.columns...), 0, ""
+	var listed T
+	for last := false; !last && more == ""; {
+		var page []T
+		var err error
+		if page, last, err = l.next(); err != nil {
 			return err
 		}
-		if len(page) == 0 {
-			break
-		}
-		if more = l.limit > 0 && n+len(page) > l.limit; more {
-			page = page[:l.limit-n]
-		}
 		for _, item := range page {
-			l.listed(item)
+			if l.limit > 0 && n == l.limit {
+				more = l.more(listed)
+				break
+			}
 			if !c.asJSON {
 				t.Add(l.row(item)...)
-			} else if err := c.printJSON(l.json(item)); err != nil {
+			} else if err := c.printJSON(item); err != nil {
 				return err
 			}
+			listed = item
+			n++
 		}
-		n += len(page)
 	}
 	switch {
 	case c.asJSON:
@@ -86,8 +85,8 @@ func list[T any](c *command, l listing[T]) error {
 		}
 		t.Print(c.stdout, width, c.colours())
 	}
-	if more {
-		fmt.Fprintln(c.stderr, "there are more: "+l.more())
+	if more != "" {
+		fmt.Fprintln(c.stderr, "there are more: "+more)
 	}
 	return nil
 }

@@ -62,9 +62,11 @@ ndrbridge rewind.`,
 					}
 				}
 				for i, sink := range sinks {
-					if counts[i], err = control.Replay(cmd.Context(), sink, r); err != nil {
+					replayed, err := admin.OpReplay.Call(cmd.Context(), control, admin.ReplayRequest{OfSink: admin.OfSink{Sink: sink}, Replay: r})
+					if err != nil {
 						return err
 					}
+					counts[i] = replayed.Events
 					if err := c.printReplay(sinks[i:i+1], counts[i:i+1], "queued to be delivered to %s again", false); err != nil {
 						return err
 					}
@@ -115,10 +117,11 @@ func countReplay(ctx context.Context, control *admin.Client, sinks []string, r a
 	r.DryRun = true
 	counts := make([]uint64, len(sinks))
 	for i, sink := range sinks {
-		var err error
-		if counts[i], err = control.Replay(ctx, sink, r); err != nil {
+		replayed, err := admin.OpReplay.Call(ctx, control, admin.ReplayRequest{OfSink: admin.OfSink{Sink: sink}, Replay: r})
+		if err != nil {
 			return nil, err
 		}
+		counts[i] = replayed.Events
 	}
 	return counts, nil
 }

@@ -32,9 +32,7 @@ a week after that.`,
 }
 
 func (c *command) ticketsListCommand() *cobra.Command {
-	var f checkpoint.CommandFilter
-	var after uint64
-	var limit int
+	r, limit := admin.CommandsRequest{Limit: 500}, 0
 	states := []string{string(checkpoint.CommandPending), string(checkpoint.CommandApplied), string(checkpoint.CommandRejected)}
 	cmd := c.withJSON(c.withControl(&cobra.Command{
 		Use:   "list",
@@ -45,8 +43,8 @@ func (c *command) ticketsListCommand() *cobra.Command {
   ndrbridge tickets list --ticket SEC-1 --limit 0 --json`,
 		Args: commandline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.State != "" && !slices.Contains(states, string(f.State)) {
-				return fmt.Errorf("%w: --status: %q is not one of %s", commandline.ErrUsage, f.State, strings.Join(states, ", "))
+			if r.Status != "" && !slices.Contains(states, string(r.Status)) {
+				return fmt.Errorf("%w: --status: %q is not one of %s", commandline.ErrUsage, r.Status, strings.Join(states, ", "))
 			}
 			none := "there are no matching ticket commands"
 			if c.adminURL == "" {
@@ -55,29 +53,28 @@ func (c *command) ticketsListCommand() *cobra.Command {
 				}
 			}
 			return c.acting(cmd.Context(), func(control *admin.Client) error {
-				const page = 500
-				return list(c, listing[checkpoint.Command]{
+				return list(c, listing[admin.TicketCommand]{
 					columns: []string{"ID", "ACCEPTED", "APPLIANCE", "TICKET", "STATUS", "COMMAND", "REASON"},
 					limit:   limit,
-					next: func() ([]checkpoint.Command, error) {
-						return control.Commands(cmd.Context(), f, after, page)
+					next: func() ([]admin.TicketCommand, bool, error) {
+						page, err := admin.OpCommands.Call(cmd.Context(), control, r)
+						r.After = page.Next
+						return page.Commands, page.Next == 0, err
 					},
-					json: func(command checkpoint.Command) any { return admin.NewTicketCommand(command) },
-					row: func(command checkpoint.Command) []any {
-						return []any{command.ID, command.Accepted.UTC().Format(time.RFC3339), command.Appliance, command.Subject,
-							wordCell(string(command.State)), changesText(command.Body), command.Reason}
+					row: func(command admin.TicketCommand) []any {
+						return []any{command.ID, command.Accepted.UTC().Format(time.RFC3339), command.Appliance, command.TicketID,
+							wordCell(string(command.Status)), changesText(command.Command), command.Reason}
 					},
-					listed: func(command checkpoint.Command) { after = command.ID },
-					none:   none,
-					more:   func() string { return fmt.Sprintf("add --after %d or --limit 0", after) },
+					none: none,
+					more: func(last admin.TicketCommand) string { return fmt.Sprintf("add --after %d or --limit 0", last.ID) },
 				})
 			})
 		},
 	}))
-	cmd.Flags().StringVar((*string)(&f.State), "status", "", "list only commands with this status: "+strings.Join(states, ", "))
-	cmd.Flags().StringVar(&f.Appliance, "appliance", "", "list only commands for this appliance")
-	cmd.Flags().StringVar(&f.Subject, "ticket", "", "list only commands of this ticket")
-	cmd.Flags().Uint64Var(&after, "after", 0, "start after this id")
+	cmd.Flags().StringVar((*string)(&r.Status), "status", "", "list only commands with this status: "+strings.Join(states, ", "))
+	cmd.Flags().StringVar(&r.Appliance, "appliance", "", "list only commands for this appliance")
+	cmd.Flags().StringVar(&r.Ticket, "ticket", "", "list only commands of this ticket")
+	cmd.Flags().Uint64Var(&r.After, "after", 0, "start after this id")
 	cmd.Flags().IntVar(&limit, "limit", 100, "the maximum number of commands to list; 0: all")
 	completeFlagBy(cmd, "status", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
 	completeFlagBy(cmd, "appliance", c.completeNames(applianceNames))
@@ -124,20 +121,20 @@ func (c *command) ticketsShowCommand() *cobra.Command {
 				return err
 			}
 			return c.acting(cmd.Context(), func(control *admin.Client) error {
-				command, err := control.Command(cmd.Context(), id)
+				command, err := admin.OpCommand.Call(cmd.Context(), control, admin.OfCommand{ID: id})
 				if err != nil {
 					return err
 				}
 				if c.asJSON {
-					return c.printJSON(admin.NewTicketCommand(command))
+					return c.printJSON(command)
 				}
 				done := "-"
 				if !command.Done.IsZero() {
 					done = command.Done.UTC().Format(time.RFC3339Nano)
 				}
 				_, err = fmt.Fprintf(c.stdout, "id         %d\nappliance  %s\nticket     %s\naccepted   %s\nstatus     %s\ndone       %s\nreason     %s\n\n%s",
-					command.ID, terminal.Printable(command.Appliance), terminal.Printable(command.Subject), command.Accepted.UTC().Format(time.RFC3339Nano),
-					terminal.Printable(string(command.State)), done, terminal.Printable(command.Reason), bodyText(command.Body))
+					command.ID, terminal.Printable(command.Appliance), terminal.Printable(command.TicketID), command.Accepted.UTC().Format(time.RFC3339Nano),
+					terminal.Printable(string(command.Status)), done, terminal.Printable(command.Reason), bodyText(command.Command))
 				return err
 			})
 		},
@@ -173,12 +170,12 @@ a command, this command asks for confirmation or, without a terminal, requires -
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.changeTickets(cmd.Context(), args, "dropped", func(ctx context.Context, control *admin.Client, id uint64) error {
-				command, err := control.Command(ctx, id)
+				command, err := admin.OpCommand.Call(ctx, control, admin.OfCommand{ID: id})
 				if err != nil {
 					return err
 				}
-				if command.State == checkpoint.CommandPending {
-					if err := c.confirmLoss(ctx, yes, fmt.Sprintf("Drop the pending ticket command %d of %s?", id, terminal.Printable(command.Subject))); err != nil {
+				if command.Status == checkpoint.CommandPending {
+					if err := c.confirmLoss(ctx, yes, fmt.Sprintf("Drop the pending ticket command %d of %s?", id, terminal.Printable(command.TicketID))); err != nil {
 						return err
 					}
 				}

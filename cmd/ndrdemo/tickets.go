@@ -77,18 +77,24 @@ func countTickets(ctx context.Context, c *admin.Client, site *jira.Server) (n ti
 			quiet = s.LagEvents == 0
 		}
 	}
-	waiting, err := c.Commands(ctx, checkpoint.CommandFilter{State: checkpoint.CommandPending}, 0, 1)
+	waiting, err := admin.OpCommands.Call(ctx, c, admin.CommandsRequest{Status: checkpoint.CommandPending, Limit: 1})
 	if err != nil {
 		return n, false, err
 	}
-	const most = 10_000
-	applied, err := c.Commands(ctx, checkpoint.CommandFilter{State: checkpoint.CommandApplied}, 0, most)
-	if err != nil {
-		return n, false, err
+	var applied []admin.TicketCommand
+	for r := (admin.CommandsRequest{Status: checkpoint.CommandApplied, Limit: 1000}); ; {
+		page, err := admin.OpCommands.Call(ctx, c, r)
+		if err != nil {
+			return n, false, err
+		}
+		applied = append(applied, page.Commands...)
+		if r.After = page.Next; r.After == 0 {
+			break
+		}
 	}
 	for _, stored := range applied {
 		var command tickets.Command
-		if err := json.Unmarshal(stored.Body, &command); err != nil {
+		if err := json.Unmarshal(stored.Command, &command); err != nil {
 			return n, false, fmt.Errorf("ticket command %d: %w", stored.ID, err)
 		}
 		if command.DetectionID != 0 {
@@ -108,5 +114,5 @@ func countTickets(ctx context.Context, c *admin.Client, site *jira.Server) (n ti
 		}
 		labels[i.Labels[at]] = true
 	}
-	return n, quiet && len(waiting) == 0, nil
+	return n, quiet && len(waiting.Commands) == 0, nil
 }

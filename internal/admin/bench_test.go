@@ -46,8 +46,8 @@ func BenchmarkDead(b *testing.B) {
 	client, _ := serve(b, c)
 	b.ReportAllocs()
 	for b.Loop() {
-		if deadLetters, err := client.Dead(b.Context(), lake, "", 100); err != nil || len(deadLetters) != 100 {
-			b.Fatal(len(deadLetters), err)
+		if deadLetters, err := admin.OpDead.Call(b.Context(), client, admin.DeadRequest{OfDead: ofLake, Limit: 100}); err != nil || len(deadLetters.DeadLetters) != 100 {
+			b.Fatal(len(deadLetters.DeadLetters), err)
 		}
 	}
 }

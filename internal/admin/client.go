@@ -13,9 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
-	"ndrbridge/checkpoint"
 	"ndrbridge/internal/retryafter"
 )
 
@@ -193,102 +191,3 @@ func (refused) Is(target error) bool { return target == ErrConfiguration }
 
 // Unwrap returns the problem.
 func (r refused) Unwrap() error { return r.problem }
-
-// Replay queues for redelivery the events of the journal that r selects and that the sink has
-// already completed. It returns their number.
-func (c *Client) Replay(ctx context.Context, sink string, r Replay) (uint64, error) {
-	replayed, err := OpReplay.Call(ctx, c, ReplayRequest{OfSink{sink}, r})
-	return replayed.Events, err
-}
-
-// Rewind moves the position of a stream back to a time. It returns poller.ErrNoPosition if the
-// stream was never read.
-func (c *Client) Rewind(ctx context.Context, source checkpoint.Source, to time.Time) error {
-	return OpRewind.Do(ctx, c, RewindRequest{source.Appliance, source.Stream, to})
-}
-
-// Dead returns at most limit dead letters of an owner whose keys follow after, in the order of
-// their keys. If after is empty, it begins with the first. Through the API, a body that is JSON
-// comes without insignificant white space.
-func (c *Client) Dead(ctx context.Context, owner checkpoint.Owner, after string, limit int) ([]checkpoint.DeadLetter, error) {
-	of, err := ofDead(owner)
-	if err != nil {
-		return nil, err
-	}
-	var deadLetters []checkpoint.DeadLetter
-	for len(deadLetters) < limit {
-		page, err := OpDead.Call(ctx, c, DeadRequest{of, after, min(limit-len(deadLetters), maxPage), true})
-		if err != nil {
-			return nil, err
-		}
-		for _, d := range page.DeadLetters {
-			deadLetters = append(deadLetters, d.stored())
-		}
-		if after = page.Next; after == "" {
-			break
-		}
-	}
-	return deadLetters, nil
-}
-
-// DeadGroups groups the dead letters of an owner, or of all owners if it is empty, by their
-// class and the kind of their reason.
-func (c *Client) DeadGroups(ctx context.Context, owner checkpoint.Owner) (DeadGroups, error) {
-	of, err := ofDead(owner)
-	if err != nil && owner != "" {
-		return DeadGroups{}, err
-	}
-	return OpDeadGroups.Call(ctx, c, GroupsRequest{of})
-}
-
-// DeadLetter returns the dead letter with a key. Its body is as that of Dead.
-func (c *Client) DeadLetter(ctx context.Context, owner checkpoint.Owner, key string) (checkpoint.DeadLetter, error) {
-	of, err := ofDead(owner)
-	if err != nil {
-		return checkpoint.DeadLetter{}, err
-	}
-	d, err := OpDeadLetter.Call(ctx, c, OfDeadLetter{of, key})
-	return d.stored(), err
-}
-
-// Requeue queues dead letters of a sink for redelivery, all of them if keys is nil, and returns
-// their number. Unknown keys are ignored.
-func (c *Client) Requeue(ctx context.Context, sink string, keys []string) (int, error) {
-	requeued, err := OpRequeue.Call(ctx, c, Selection{OfDead{Sink: sink}, keys, keys == nil})
-	return requeued.N, err
-}
-
-// DropDead deletes dead letters, all of them if keys is nil, and returns their number.
-func (c *Client) DropDead(ctx context.Context, owner checkpoint.Owner, keys []string) (int, error) {
-	of, err := ofDead(owner)
-	if err != nil {
-		return 0, err
-	}
-	dropped, err := OpDropDead.Call(ctx, c, Selection{of, keys, keys == nil})
-	return dropped.N, err
-}
-
-// Commands returns at most limit ticket commands that f selects and whose ID is above after, in
-// the order in which they were accepted, without keys and notes.
-func (c *Client) Commands(ctx context.Context, f checkpoint.CommandFilter, after uint64, limit int) ([]checkpoint.Command, error) {
-	var commands []checkpoint.Command
-	for len(commands) < limit {
-		page, err := OpCommands.Call(ctx, c, CommandsRequest{f.Appliance, f.Subject, f.State, after, min(limit-len(commands), maxPage)})
-		if err != nil {
-			return nil, err
-		}
-		for _, command := range page.Commands {
-			commands = append(commands, command.stored())
-		}
-		if after = page.Next; after == 0 {
-			break
-		}
-	}
-	return commands, nil
-}
-
-// Command returns the ticket command with an id, without its key and note.
-func (c *Client) Command(ctx context.Context, id uint64) (checkpoint.Command, error) {
-	command, err := OpCommand.Call(ctx, c, OfCommand{id})
-	return command.stored(), err
-}

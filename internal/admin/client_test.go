@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/checkpoint"
 	"ndrbridge/internal/admin"
 	"ndrbridge/poller"
 	"ndrbridge/test/require"
@@ -73,16 +72,16 @@ func TestClientDelivery(t *testing.T) {
 	c.deliver(t, 0)
 	ctx := t.Context()
 
-	if n, err := client.Replay(ctx, "lake", admin.Replay{Since: time.Unix(4, 0)}); n != 7 || err != nil {
+	if n, err := admin.OpReplay.Call(ctx, client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(4, 0)}}); n.Events != 7 || err != nil {
 		t.Errorf("%d events are replayed (%v), want the 7 from the fourth on", n, err)
 	}
-	if n, err := client.Replay(ctx, "lake", admin.Replay{Since: time.Unix(11, 0)}); n != 0 || err != nil {
+	if n, err := admin.OpReplay.Call(ctx, client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(11, 0)}}); n.Events != 0 || err != nil {
 		t.Errorf("%d events are replayed (%v), want none: the last is older", n, err)
 	}
-	if n, err := client.Replay(ctx, "lake", admin.Replay{Since: time.Unix(4, 0), Until: time.Unix(6, 0), DryRun: true}); n != 2 || err != nil {
+	if n, err := admin.OpReplay.Call(ctx, client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(4, 0), Until: time.Unix(6, 0), DryRun: true}}); n.Events != 2 || err != nil {
 		t.Errorf("%d events would be replayed (%v), want the fourth and the fifth", n, err)
 	}
-	if _, err := client.Replay(ctx, "lake", admin.Replay{Since: time.Unix(4, 0), Until: time.Unix(4, 0)}); err == nil || !strings.Contains(err.Error(), "until must be after since") {
+	if _, err := admin.OpReplay.Call(ctx, client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(4, 0), Until: time.Unix(4, 0)}}); err == nil || !strings.Contains(err.Error(), "until must be after since") {
 		t.Errorf("%v of an empty period", err)
 	}
 	paused := func() bool {
@@ -129,10 +128,10 @@ func TestClientRewindAndVerify(t *testing.T) {
 	c := newControl(t)
 	client, _ := serve(t, c)
 	to := time.Unix(5, 7).UTC()
-	if err := client.Rewind(t.Context(), detections, to); err != nil || !c.rewoundTo.Equal(to) {
+	if err := admin.OpRewind.Do(t.Context(), client, admin.RewindRequest{Appliance: detections.Appliance, Stream: detections.Stream, To: to}); err != nil || !c.rewoundTo.Equal(to) {
 		t.Errorf("rewound to %s (%v), want %s", c.rewoundTo, err, to)
 	}
-	if err := client.Rewind(t.Context(), checkpoint.Source{Appliance: "branch", Stream: "audit"}, to); !errors.Is(err, admin.ErrUnknown) {
+	if err := admin.OpRewind.Do(t.Context(), client, admin.RewindRequest{Appliance: "branch", Stream: "audit", To: to}); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("%v, want ErrUnknown", err)
 	}
 

@@ -32,14 +32,6 @@ func NewTicketCommand(c checkpoint.Command) TicketCommand {
 	return TicketCommand{c.ID, c.Appliance, c.Subject, c.Body, c.Accepted.UTC(), c.State, c.Reason, c.Done.UTC()}
 }
 
-// stored returns the stored form, without key and note.
-func (c TicketCommand) stored() checkpoint.Command {
-	return checkpoint.Command{
-		ID: c.ID, Appliance: c.Appliance, Subject: c.TicketID, Body: c.Command, Accepted: c.Accepted,
-		State: c.Status, Reason: c.Reason, Done: c.Done,
-	}
-}
-
 // StoredCommand is the JSON form of a command to store.
 type StoredCommand struct {
 	Key       string          `json:"key,omitempty"`

@@ -25,6 +25,8 @@ const token = "s3cret"
 var (
 	lake       = checkpoint.SinkOwner("lake")
 	detections = checkpoint.Source{Appliance: "hq", Stream: "detections"}
+	ofLake     = admin.OfDead{Sink: "lake"}
+	ofDNS      = admin.OfDead{Appliance: "hq", Stream: "records/dns"}
 	dns        = checkpoint.Source{Appliance: "hq", Stream: "records/dns"}
 )
 

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"time"
 	"unicode/utf8"
@@ -20,17 +19,6 @@ type OfDead struct {
 	Sink      string `param:"sink" json:"-"`
 	Appliance string `param:"appliance" json:"-"`
 	Stream    string `param:"stream" json:"-"`
-}
-
-// ofDead returns the names of an owner.
-func ofDead(owner checkpoint.Owner) (OfDead, error) {
-	if sink, ok := owner.Sink(); ok {
-		return OfDead{Sink: sink}, nil
-	}
-	if source, ok := owner.Source(); ok {
-		return OfDead{Appliance: source.Appliance, Stream: source.Stream}, nil
-	}
-	return OfDead{}, fmt.Errorf("%w owner of dead letters %q", ErrUnknown, owner)
 }
 
 // Owner returns the owner, or none if nothing is named.
@@ -198,13 +186,4 @@ func NewDeadLetter(d checkpoint.DeadLetter, withBody bool) DeadLetter {
 		l.BodyBase64 = d.Body
 	}
 	return l
-}
-
-// stored returns the stored form of a dead letter with its body.
-func (l DeadLetter) stored() checkpoint.DeadLetter {
-	body := []byte(l.Body)
-	if body == nil {
-		body = l.BodyBase64
-	}
-	return checkpoint.DeadLetter{Key: l.Key, Class: l.Class, Reason: l.Reason, Time: l.Time, Body: body}
 }

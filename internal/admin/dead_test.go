@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/admin"
 )
 
 // listed is a page of dead letters as JSON.
@@ -105,7 +105,7 @@ func TestPageOfLargeDeadLettersIsLimited(t *testing.T) {
 	c := newControl(t)
 	c.journal(t, 4, `"`+strings.Repeat("x", 600<<10)+`"`)
 	c.deliver(t, 4)
-	client, server := serve(t, c)
+	_, server := serve(t, c)
 	page := list(t, server.URL+"/api/v1/sinks/lake/dead?bodies=true")
 	if len(page.DeadLetters) != 2 || page.Next == nil {
 		t.Errorf("%d dead letters, next %v; want 2 and another page", len(page.DeadLetters), page.Next)
@@ -113,14 +113,6 @@ func TestPageOfLargeDeadLettersIsLimited(t *testing.T) {
 	if page := list(t, server.URL+"/api/v1/sinks/lake/dead"); len(page.DeadLetters) != 4 {
 		t.Errorf("%d dead letters without their bodies, want 4", len(page.DeadLetters))
 	}
-	t.Run("the client joins pages", func(t *testing.T) {
-		for _, limit := range []int{3, 5000} {
-			deadLetters, err := client.Dead(t.Context(), lake, "", limit)
-			if err != nil || len(deadLetters) != min(limit, 4) {
-				t.Errorf("%d dead letters (%v), want %d", len(deadLetters), err, min(limit, 4))
-			}
-		}
-	})
 }
 
 func TestDeadLettersAreRequeuedAndDropped(t *testing.T) {
@@ -148,12 +140,17 @@ func TestDeadLettersAreRequeuedAndDropped(t *testing.T) {
 			c.journal(t, 5, `{}`)
 			c.deliver(t, 5)
 			client, _ := serve(t, c)
-			do := func() (int, error) { return client.DropDead(t.Context(), lake, test.keys) }
+			selected := admin.Selection{OfDead: ofLake, Keys: test.keys, All: test.keys == nil}
+			dropped, err := admin.Dropped{}, error(nil)
 			if test.requeue {
-				do = func() (int, error) { return client.Requeue(t.Context(), "lake", test.keys) }
+				var requeued admin.Requeued
+				requeued, err = admin.OpRequeue.Call(t.Context(), client, selected)
+				dropped.N = requeued.N
+			} else {
+				dropped, err = admin.OpDropDead.Call(t.Context(), client, selected)
 			}
-			if n, err := do(); n != test.n || err != nil {
-				t.Errorf("%d (%v), want %d", n, err, test.n)
+			if dropped.N != test.n || err != nil {
+				t.Errorf("%d (%v), want %d", dropped.N, err, test.n)
 			}
 			stats, err := c.store.Stats(t.Context())
 			if err != nil || stats.DeadLetters[lake].Count != uint64(test.left) {
@@ -168,15 +165,15 @@ func TestDeadLettersAreRequeuedAndDropped(t *testing.T) {
 		c := newControl(t)
 		c.sourceDead(t, dns, checkpoint.DeadLetter{Key: "a"}, checkpoint.DeadLetter{Key: "b"})
 		client, _ := serve(t, c)
-		if n, err := client.DropDead(t.Context(), checkpoint.SourceOwner(dns), []string{"b"}); n != 1 || err != nil {
+		if n, err := admin.OpDropDead.Call(t.Context(), client, admin.Selection{OfDead: ofDNS, Keys: []string{"b"}}); n.N != 1 || err != nil {
 			t.Errorf("%d (%v), want 1", n, err)
 		}
 	})
 	t.Run("an invalid owner", func(t *testing.T) {
 		client, _ := serve(t, newControl(t))
-		for _, owner := range []checkpoint.Owner{"", "lake", "source/hq"} {
-			if _, err := client.DropDead(t.Context(), owner, nil); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", owner)) {
-				t.Errorf("%q: %v", owner, err)
+		for _, owner := range []admin.OfDead{{}, {Appliance: "hq"}} {
+			if _, err := admin.OpDropDead.Call(t.Context(), client, admin.Selection{OfDead: owner, All: true}); err == nil || !strings.Contains(err.Error(), "stream is missing") {
+				t.Errorf("%v: %v", owner, err)
 			}
 		}
 	})
@@ -205,12 +202,12 @@ func TestDeadLettersAreUnchanged(t *testing.T) {
 		}
 		c.sourceDead(t, dns, want...)
 		slices.SortFunc(want, func(a, b checkpoint.DeadLetter) int { return strings.Compare(a.Key, b.Key) })
-		got, err := client.Dead(t.Context(), owner, "", 10)
-		if err != nil || len(got) != len(want) {
-			r.Fatalf("%d dead letters (%v), want %d", len(got), err, len(want))
+		got, err := admin.OpDead.Call(t.Context(), client, admin.DeadRequest{OfDead: ofDNS, Limit: 10, Bodies: true})
+		if err != nil || len(got.DeadLetters) != len(want) {
+			r.Fatalf("%d dead letters (%v), want %d", len(got.DeadLetters), err, len(want))
 		}
-		for i, deadLetter := range got {
-			one, err := client.DeadLetter(t.Context(), owner, want[i].Key)
+		for i, deadLetter := range got.DeadLetters {
+			one, err := admin.OpDeadLetter.Call(t.Context(), client, admin.OfDeadLetter{OfDead: ofDNS, Key: want[i].Key})
 			if err != nil || !reflect.DeepEqual(one, deadLetter) {
 				r.Fatalf("shown %v (%v), listed %v", one, err, deadLetter)
 			}
@@ -218,12 +215,12 @@ func TestDeadLettersAreUnchanged(t *testing.T) {
 			if json.Compact(&compact, want[i].Body) == nil {
 				want[i].Body = compact.Bytes()
 			}
-			if !bytes.Equal(deadLetter.Body, want[i].Body) {
-				r.Errorf("body %q, want %q", deadLetter.Body, want[i].Body)
+			if body := slices.Concat(deadLetter.Body, deadLetter.BodyBase64); !bytes.Equal(body, want[i].Body) {
+				r.Errorf("body %q, want %q", body, want[i].Body)
 			}
-			deadLetter.Body, want[i].Body = nil, nil
-			if !reflect.DeepEqual(deadLetter, want[i]) {
-				r.Errorf("%+v, want %+v", deadLetter, want[i])
+			shown := checkpoint.DeadLetter{Key: deadLetter.Key, Class: deadLetter.Class, Reason: deadLetter.Reason, Time: deadLetter.Time}
+			if want[i].Body = nil; !reflect.DeepEqual(shown, want[i]) {
+				r.Errorf("%+v, want %+v", shown, want[i])
 			}
 		}
 	})

@@ -17,8 +17,8 @@ import (
 // field with the tag param is a parameter of that name, in the path if that names it, else in
 // the query; those with the tag json are the body, if there are any. A parameter that is
 // absent has the value of the tag default, and one that cannot be parsed is refused with the
-// text of the tag invalid, in which %q stands for it. If a request has a method check, the handler refuses the request
-// with its error.
+// text of the tag invalid, in which %q stands for it. A request whose method check returns an
+// error, if it has one, is refused with it.
 type Operation[Req, Answer any] struct{ *route }
 
 // route is where the API has an operation.
@@ -114,6 +114,11 @@ func (a Action[Req]) Do(ctx context.Context, c *Client, request Req) error {
 // Call carries out the operation on the bridge of c. Those whose answers are streams, OpTail,
 // OpBackup and OpVerify, are called by the methods of Client.
 func (o Operation[Req, Answer]) Call(ctx context.Context, c *Client, request Req) (answer Answer, err error) {
+	if checked, ok := any(request).(interface{ check() error }); ok {
+		if err := checked.check(); err != nil {
+			return answer, err
+		}
+	}
 	if c.local == nil {
 		a := o.call(request)
 		if reflect.TypeFor[Answer]() == reflect.TypeFor[None]() {

@@ -52,10 +52,10 @@ func TestClientOverNATS(t *testing.T) {
 	if got := <-ids(t, client, admin.From{Since: time.Unix(101, 0)}, 900); fmt.Sprint(got) != fmt.Sprint(upTo(101, 1000)) {
 		t.Errorf("tailed %v", got)
 	}
-	if got, err := client.Dead(ctx, lake, "", 2); err != nil || len(got) != 2 {
-		t.Errorf("%d dead letters (%v), want 2", len(got), err)
+	if got, err := admin.OpDead.Call(ctx, client, admin.DeadRequest{OfDead: ofLake, Limit: 2}); err != nil || len(got.DeadLetters) != 2 {
+		t.Errorf("%d dead letters (%v), want 2", len(got.DeadLetters), err)
 	}
-	if n, err := client.Requeue(ctx, "lake", nil); n != 3 || err != nil {
+	if n, err := admin.OpRequeue.Call(ctx, client, admin.Selection{OfDead: ofLake, All: true}); n.N != 3 || err != nil {
 		t.Errorf("%d requeued (%v), want 3", n, err)
 	}
 	if err := admin.OpPause.Do(ctx, client, admin.OfSink{Sink: "a/../b"}); !errors.Is(err, admin.ErrUnknown) {

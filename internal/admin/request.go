@@ -53,9 +53,6 @@ func readRequest[T any](w http.ResponseWriter, r *http.Request) (request T, err 
 	if err == nil && requestOf(reflect.TypeFor[T]()).body {
 		err = decodeBody(w, r, &request)
 	}
-	if checked, ok := any(request).(interface{ check() error }); ok && err == nil {
-		err = checked.check()
-	}
 	return request, err
 }
 

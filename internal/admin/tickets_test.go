@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -340,33 +341,32 @@ func TestClientTicketCommands(t *testing.T) {
 	require.NoError(t, c.store.Finish(ctx, checkpoint.Outcome{ID: rejected, State: checkpoint.CommandRejected, Reason: "404 no <such> ticket", Done: done}))
 	for _, test := range []struct {
 		name   string
-		filter checkpoint.CommandFilter
-		after  uint64
-		limit  int
+		filter admin.CommandsRequest
 		want   []int // of put
 	}{
-		{"all", checkpoint.CommandFilter{}, 0, 100, []int{0, 1, 2, 3, 4}},
-		{"up to a limit", checkpoint.CommandFilter{}, 0, 2, []int{0, 1}},
-		{"after one", checkpoint.CommandFilter{}, stored[2].ID, 100, []int{3, 4}},
-		{"an appliance's", checkpoint.CommandFilter{Appliance: "dc"}, 0, 100, []int{1, 3}},
-		{"a ticket's", checkpoint.CommandFilter{Subject: "SEC-1"}, 0, 100, []int{2, 3}},
-		{"rejected ones", checkpoint.CommandFilter{State: checkpoint.CommandRejected}, 0, 100, []int{1}},
-		{"a pending one of a ticket at an appliance", checkpoint.CommandFilter{Appliance: "hq", Subject: "SEC-1", State: checkpoint.CommandPending}, 0, 100, []int{2}},
+		{"all", admin.CommandsRequest{}, []int{0, 1, 2, 3, 4}},
+		{"up to a limit", admin.CommandsRequest{Limit: 2}, []int{0, 1}},
+		{"after one", admin.CommandsRequest{After: stored[2].ID}, []int{3, 4}},
+		{"an appliance's", admin.CommandsRequest{Appliance: "dc"}, []int{1, 3}},
+		{"a ticket's", admin.CommandsRequest{Ticket: "SEC-1"}, []int{2, 3}},
+		{"rejected ones", admin.CommandsRequest{Status: checkpoint.CommandRejected}, []int{1}},
+		{"a pending one of a ticket at an appliance", admin.CommandsRequest{Appliance: "hq", Ticket: "SEC-1", Status: checkpoint.CommandPending}, []int{2}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := client.Commands(ctx, test.filter, test.after, test.limit)
+			test.filter.Limit = cmp.Or(test.filter.Limit, 100)
+			page, err := admin.OpCommands.Call(ctx, client, test.filter)
 			var ids []uint64
 			for _, i := range test.want {
 				ids = append(ids, stored[i].ID)
 			}
-			if err != nil || !slices.EqualFunc(got, ids, func(c checkpoint.Command, id uint64) bool { return c.ID == id }) {
-				t.Errorf("%+v (%v), want %v", got, err, ids)
+			if err != nil || !slices.EqualFunc(page.Commands, ids, func(c admin.TicketCommand, id uint64) bool { return c.ID == id }) {
+				t.Errorf("%+v (%v), want %v", page, err, ids)
 			}
 		})
 	}
-	one, err := client.Command(ctx, rejected)
-	if err != nil || one.State != checkpoint.CommandRejected || one.Reason != "404 no <such> ticket" || !one.Done.Equal(done) ||
-		!bytes.Equal(one.Body, put[1].Body) || !one.Accepted.Equal(put[1].Accepted) || one.Subject != "SEC-0" || one.Appliance != "dc" {
+	one, err := admin.OpCommand.Call(ctx, client, admin.OfCommand{ID: rejected})
+	if err != nil || one.Status != checkpoint.CommandRejected || one.Reason != "404 no <such> ticket" || !one.Done.Equal(done) ||
+		!bytes.Equal(one.Command, put[1].Body) || !one.Accepted.Equal(put[1].Accepted) || one.TicketID != "SEC-0" || one.Appliance != "dc" {
 		t.Errorf("%+v (%v)", one, err)
 	}
 	if err := admin.OpRetryCommand.Do(ctx, client, admin.OfCommand{ID: stored[0].ID}); err == nil || !strings.Contains(err.Error(), "only a rejected command") {
@@ -375,14 +375,14 @@ func TestClientTicketCommands(t *testing.T) {
 	if err := admin.OpRetryCommand.Do(ctx, client, admin.OfCommand{ID: rejected}); err != nil {
 		t.Error(err)
 	}
-	if one, err := client.Command(ctx, rejected); err != nil || one.State != checkpoint.CommandPending {
+	if one, err := admin.OpCommand.Call(ctx, client, admin.OfCommand{ID: rejected}); err != nil || one.Status != checkpoint.CommandPending {
 		t.Errorf("%+v (%v), want it pending again", one, err)
 	}
 	if err := admin.OpDropCommand.Do(ctx, client, admin.OfCommand{ID: rejected}); err != nil {
 		t.Error(err)
 	}
 	for name, err := range map[string]error{
-		"show": func() error { _, err := client.Command(ctx, rejected); return err }(),
+		"show": func() error { _, err := admin.OpCommand.Call(ctx, client, admin.OfCommand{ID: rejected}); return err }(),
 		"try":  admin.OpRetryCommand.Do(ctx, client, admin.OfCommand{ID: rejected}),
 		"drop": admin.OpDropCommand.Do(ctx, client, admin.OfCommand{ID: rejected}),
 	} {

@@ -294,8 +294,8 @@ func TestTicketsReachTheOwnerThroughAnyMember(t *testing.T) {
 				t.Fatalf("%s at %s: %d %s", name, m.name, status, body)
 			}
 			awaitCluster(t, "the ticket at "+name, func() bool {
-				commands, err := m.control(t).Commands(t.Context(), checkpoint.CommandFilter{Subject: ticket, State: checkpoint.CommandApplied}, 0, 10)
-				return err == nil && len(commands) == 1 && commands[0].Appliance == name
+				commands, err := admin.OpCommands.Call(t.Context(), m.control(t), admin.CommandsRequest{Ticket: ticket, Status: checkpoint.CommandApplied, Limit: 10})
+				return err == nil && len(commands.Commands) == 1 && commands.Commands[0].Appliance == name
 			})
 		}
 	}

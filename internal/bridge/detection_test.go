@@ -103,10 +103,10 @@ func TestADetectionIsFoundInDeadLettersAfterTheJournalWasTrimmed(t *testing.T) {
 	if of := d.Versions[0].Sinks[0]; of.Result != admin.ResultDeadLetter || !strings.Contains(of.Reason, "422") || of.Class != "rejected" {
 		t.Errorf("%+v", of)
 	}
-	if _, err := c.DeadLetter(t.Context(), "sink/soc", d.Versions[0].Sinks[0].Key); err != nil {
+	if _, err := admin.OpDeadLetter.Call(t.Context(), c, admin.OfDeadLetter{OfDead: admin.OfDead{Sink: "soc"}, Key: d.Versions[0].Sinks[0].Key}); err != nil {
 		t.Error(err)
 	}
-	if n, err := c.DropDead(t.Context(), "sink/soc", nil); n != 3 || err != nil {
+	if n, err := admin.OpDropDead.Call(t.Context(), c, admin.Selection{OfDead: admin.OfDead{Sink: "soc"}, All: true}); n.N != 3 || err != nil {
 		t.Fatal(n, err)
 	}
 	if d, err = admin.OpDetection.Call(t.Context(), c, admin.DetectionRequest{Appliance: "hq", ID: id}); err != nil || len(d.Versions) != 0 || d.Seen == nil {

@@ -22,7 +22,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"ndrbridge/checkpoint"
 	"ndrbridge/internal/admin"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
@@ -293,13 +292,13 @@ func TestARequeuedEventIsSentInTheFormatOfItsSink(t *testing.T) {
 	t.Cleanup(server.Close)
 	r := run(t, configuration(t, url, fmt.Sprintf("  - {name: soc, format: ecs, redact: [detection.title], webhook: {url: %q}, batch: {linger: 0}}\n", server.URL)))
 	title := a.AddMany(1)[0].Title
-	c, owner := r.control(t), checkpoint.SinkOwner("soc")
+	c, owner := r.control(t), admin.OfDead{Sink: "soc"}
 	await(t, "the rejected event", func() bool { return sinkStatus(t, c, "soc").DeadLetters == 1 })
-	list, err := c.Dead(t.Context(), owner, "", 10)
-	if err != nil || len(list) != 1 {
-		t.Fatalf("%d dead letters, %v", len(list), err)
+	list, err := admin.OpDead.Call(t.Context(), c, admin.DeadRequest{OfDead: owner, Limit: 10})
+	if err != nil || len(list.DeadLetters) != 1 {
+		t.Fatalf("%d dead letters, %v", len(list.DeadLetters), err)
 	}
-	letter, err := c.DeadLetter(t.Context(), owner, list[0].Key)
+	letter, err := admin.OpDeadLetter.Call(t.Context(), c, admin.OfDeadLetter{OfDead: owner, Key: list.DeadLetters[0].Key})
 	require.NoError(t, err)
 	stored, err := transform.Parse(letter.Body)
 	if err != nil || !strings.Contains(string(stored.Data()), title) {
@@ -308,7 +307,7 @@ func TestARequeuedEventIsSentInTheFormatOfItsSink(t *testing.T) {
 	mu.Lock()
 	accepts = true
 	mu.Unlock()
-	if n, err := c.Requeue(t.Context(), "soc", nil); n != 1 || err != nil {
+	if n, err := admin.OpRequeue.Call(t.Context(), c, admin.Selection{OfDead: owner, All: true}); n.N != 1 || err != nil {
 		t.Fatalf("%d requeued, %v", n, err)
 	}
 	await(t, "the requeued event", func() bool {

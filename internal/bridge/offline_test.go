@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/pipeline"
@@ -56,7 +55,7 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 			len(status.Unconfigured) != 1 || status.Unconfigured[0].Name != "away" {
 			t.Errorf("%+v", status)
 		}
-		if deadLetters, err := f.Dead(t.Context(), checkpoint.SinkOwner("away"), "", 10); len(deadLetters) != 0 || err != nil {
+		if deadLetters, err := admin.OpDead.Call(t.Context(), f.Client, admin.DeadRequest{OfDead: admin.OfDead{Sink: "away"}, Limit: 10}); len(deadLetters.DeadLetters) != 0 || err != nil {
 			t.Errorf("%v, %v", deadLetters, err)
 		}
 		if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
@@ -85,7 +84,7 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 	})
 	t.Run("events are queued for the next run", func(t *testing.T) {
 		f := openOffline(t, yaml)
-		if n, err := f.Replay(t.Context(), "soc", admin.Replay{Since: time.Now().Add(-time.Hour)}); n != 12 || err != nil {
+		if n, err := admin.OpReplay.Call(t.Context(), f.Client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "soc"}, Replay: admin.Replay{Since: time.Now().Add(-time.Hour)}}); n.Events != 12 || err != nil {
 			t.Fatalf("%d, %v", n, err)
 		}
 		if s := sinkStatus(t, f.Client, "soc"); s.Redeliveries != 12 {
@@ -96,7 +95,7 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 		before, err := os.ReadFile(path)
 		require.NoError(t, err)
 		f := openOffline(t, yaml)
-		if n, err := f.Replay(t.Context(), "soc", admin.Replay{Since: time.Now().Add(-time.Hour), DryRun: true}); n != 12 || err != nil {
+		if n, err := admin.OpReplay.Call(t.Context(), f.Client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "soc"}, Replay: admin.Replay{Since: time.Now().Add(-time.Hour), DryRun: true}}); n.Events != 12 || err != nil {
 			t.Errorf("%d, %v", n, err)
 		}
 		if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/checkpoint"
 	"ndrbridge/internal/admin"
 	"ndrbridge/poller"
 	standin "ndrbridge/test/appliance"
@@ -73,35 +72,36 @@ func TestEventsAreDeliveredAgainOnRequest(t *testing.T) {
 	soc.Answer(http.StatusUnprocessableEntity)
 	r := run(t, configuration(t, url, webhookSink("soc", soc.URL)))
 	a.AddMany(5) // so few rejections may lie in the data
-	c, owner := r.control(t), checkpoint.SinkOwner("soc")
+	c, owner := r.control(t), admin.OfDead{Sink: "soc"}
 	await(t, "the rejected events", func() bool { return sinkStatus(t, c, "soc").DeadLetters == 5 })
 	soc.Answer(0)
 	a.AddMany(10)
 	await(t, "the accepted events", func() bool { return soc.count("") == 10 })
 
-	deadLetters, err := c.Dead(t.Context(), owner, "", 100)
+	page, err := admin.OpDead.Call(t.Context(), c, admin.DeadRequest{OfDead: owner, Limit: 100})
+	deadLetters := page.DeadLetters
 	if err != nil || len(deadLetters) != 5 {
 		t.Fatalf("%d dead letters, %v", len(deadLetters), err)
 	}
-	groups, err := c.DeadGroups(t.Context(), "")
+	groups, err := admin.OpDeadGroups.Call(t.Context(), c, admin.GroupsRequest{})
 	if err != nil || groups.Total != 5 || len(groups.Groups) != 1 {
 		t.Fatalf("%+v, %v", groups, err)
 	}
 	if g := groups.Groups[0]; g.Sink != "soc" || g.Class != "rejected" || !strings.Contains(g.Reason, ": 422 ") || g.Count != 5 || g.Key != deadLetters[4].Key || g.Last.Before(g.First) {
 		t.Errorf("%+v", g)
 	}
-	deadLetter, err := c.DeadLetter(t.Context(), owner, deadLetters[0].Key)
+	deadLetter, err := admin.OpDeadLetter.Call(t.Context(), c, admin.OfDeadLetter{OfDead: owner, Key: deadLetters[0].Key})
 	if err != nil || !strings.Contains(deadLetter.Reason, "422") {
 		t.Errorf("%+v, %v", deadLetter, err)
 	}
-	if n, err := c.DropDead(t.Context(), owner, []string{deadLetters[0].Key}); n != 1 || err != nil {
+	if n, err := admin.OpDropDead.Call(t.Context(), c, admin.Selection{OfDead: owner, Keys: []string{deadLetters[0].Key}}); n.N != 1 || err != nil {
 		t.Errorf("%d dropped, %v", n, err)
 	}
-	if n, err := c.Requeue(t.Context(), "soc", nil); n != 4 || err != nil {
+	if n, err := admin.OpRequeue.Call(t.Context(), c, admin.Selection{OfDead: owner, All: true}); n.N != 4 || err != nil {
 		t.Errorf("%d requeued, %v", n, err)
 	}
 	await(t, "the requeued events", func() bool { return soc.redelivered() == 4 })
-	if n, err := c.Replay(t.Context(), "soc", admin.Replay{Since: time.Now().Add(-time.Hour)}); n != 15 || err != nil {
+	if n, err := admin.OpReplay.Call(t.Context(), c, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "soc"}, Replay: admin.Replay{Since: time.Now().Add(-time.Hour)}}); n.Events != 15 || err != nil {
 		t.Errorf("%d replayed, %v", n, err)
 	}
 	await(t, "the replayed events", func() bool { return soc.redelivered() == 19 })
@@ -109,7 +109,7 @@ func TestEventsAreDeliveredAgainOnRequest(t *testing.T) {
 		s := sinkStatus(t, c, "soc")
 		return s.Redeliveries == 0 && s.DeadLetters == 0
 	})
-	if n, err := c.Replay(t.Context(), "soc", admin.Replay{Since: time.Now().Add(time.Hour)}); n != 0 || err != nil {
+	if n, err := admin.OpReplay.Call(t.Context(), c, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "soc"}, Replay: admin.Replay{Since: time.Now().Add(time.Hour)}}); n.Events != 0 || err != nil {
 		t.Errorf("%d events of the future replayed, %v", n, err)
 	}
 }
@@ -120,30 +120,33 @@ func TestUnknownNames(t *testing.T) {
 	r := run(t, yaml)
 	calls := map[string]func(*admin.Client) error{
 		"the dead letters of a sink": func(c *admin.Client) error {
-			_, err := c.Dead(t.Context(), checkpoint.SinkOwner("sco"), "", 1)
+			_, err := admin.OpDead.Call(t.Context(), c, admin.DeadRequest{OfDead: admin.OfDead{Sink: "sco"}, Limit: 1})
 			return err
 		},
 		"the dead letters of a stream": func(c *admin.Client) error {
-			_, err := c.DropDead(t.Context(), checkpoint.SourceOwner(checkpoint.Source{Appliance: "hq", Stream: "records/x"}), nil)
+			_, err := admin.OpDropDead.Call(t.Context(), c, admin.Selection{OfDead: admin.OfDead{Appliance: "hq", Stream: "records/x"}, All: true})
 			return err
 		},
 		"the reasons of the dead letters of a sink": func(c *admin.Client) error {
-			_, err := c.DeadGroups(t.Context(), checkpoint.SinkOwner("sco"))
+			_, err := admin.OpDeadGroups.Call(t.Context(), c, admin.GroupsRequest{OfDead: admin.OfDead{Sink: "sco"}})
 			return err
 		},
 		"a dead letter": func(c *admin.Client) error {
-			_, err := c.DeadLetter(t.Context(), checkpoint.SinkOwner("soc"), "1")
+			_, err := admin.OpDeadLetter.Call(t.Context(), c, admin.OfDeadLetter{OfDead: admin.OfDead{Sink: "soc"}, Key: "1"})
 			return err
 		},
-		"a sink to requeue to": func(c *admin.Client) error { _, err := c.Requeue(t.Context(), "sco", nil); return err },
+		"a sink to requeue to": func(c *admin.Client) error {
+			_, err := admin.OpRequeue.Call(t.Context(), c, admin.Selection{OfDead: admin.OfDead{Sink: "sco"}, All: true})
+			return err
+		},
 		"a sink to replay to": func(c *admin.Client) error {
-			_, err := c.Replay(t.Context(), "sco", admin.Replay{Since: time.Now()})
+			_, err := admin.OpReplay.Call(t.Context(), c, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "sco"}, Replay: admin.Replay{Since: time.Now()}})
 			return err
 		},
 		"a sink to pause":  func(c *admin.Client) error { return admin.OpPause.Do(t.Context(), c, admin.OfSink{Sink: "sco"}) },
 		"a sink to resume": func(c *admin.Client) error { return admin.OpResume.Do(t.Context(), c, admin.OfSink{Sink: "sco"}) },
 		"a stream to rewind": func(c *admin.Client) error {
-			return c.Rewind(t.Context(), checkpoint.Source{Appliance: "hq", Stream: "records/x"}, time.Now())
+			return admin.OpRewind.Do(t.Context(), c, admin.RewindRequest{Appliance: "hq", Stream: "records/x", To: time.Now()})
 		},
 	}
 	check := func(t *testing.T, c *admin.Client) {

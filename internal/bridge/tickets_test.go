@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"ndrbridge/checkpoint"
+	"ndrbridge/internal/admin"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/require"
 )
@@ -90,8 +90,8 @@ func TestCommandsFindTheirAppliance(t *testing.T) {
 			if status != http.StatusAccepted {
 				t.Fatalf("%d %s", status, body)
 			}
-			taken, err := r.control(t).Commands(t.Context(), checkpoint.CommandFilter{}, 0, 100)
-			if err != nil || taken[len(taken)-1].Appliance != c.want {
+			taken, err := admin.OpCommands.Call(t.Context(), r.control(t), admin.CommandsRequest{Limit: 100})
+			if err != nil || taken.Commands[len(taken.Commands)-1].Appliance != c.want {
 				t.Errorf("%+v (%v), want it at %s", taken, err, c.want)
 			}
 		})

@@ -21,14 +21,14 @@ func TestDeadLettersAreThoseOfOneShard(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c, model := newCluster(rapid.IntRange(1, 4).Draw(rt, "shards")), newShard(0, 1)
 		control, single := c.control(t), model.client()
-		owners := []checkpoint.Owner{checkpoint.SinkOwner("lake"), checkpoint.SinkOwner("nowhere")}
+		owners := []admin.OfDead{{Sink: "lake"}, {Sink: "nowhere"}}
 		for _, name := range c.appliances() {
-			owners = append(owners, checkpoint.SourceOwner(checkpoint.Source{Appliance: name, Stream: "audit"}))
+			owners = append(owners, admin.OfDead{Appliance: name, Stream: "audit"})
 		}
 		keys := rapid.SampledFrom([]string{"", "0", "00", "00-", "00-a", "00-b/c", "01-", "01-a", "02-a", "03-b/c", "1", "99-a", "a", "x-y"})
 		owner := rapid.SampledFrom(owners)
 		same := func(rt *rapid.T, got, want any, err, wantErr error) {
-			if !reflect.DeepEqual(got, want) || (err == nil) != (wantErr == nil) || errors.Is(err, admin.ErrUnknown) != errors.Is(wantErr, admin.ErrUnknown) {
+			if err == nil && !reflect.DeepEqual(got, want) || (err == nil) != (wantErr == nil) || errors.Is(err, admin.ErrUnknown) != errors.Is(wantErr, admin.ErrUnknown) {
 				rt.Fatalf("%v (%v), want %v (%v)", got, err, want, wantErr)
 			}
 		}
@@ -43,26 +43,26 @@ func TestDeadLettersAreThoseOfOneShard(t *testing.T) {
 			"dead-letter": func(rt *rapid.T) {
 				o := owner.Draw(rt, "owner")
 				n := rapid.IntRange(0, c.Count()-1).Draw(rt, "shard")
-				if _, isSink := o.Sink(); !isSink {
+				if o.Sink == "" {
 					n = slices.Index(owners, o) - 2
 				}
 				key := rapid.SampledFrom([]string{"a", "b/c", "00000000000000000007"}).Draw(rt, "key")
-				c.shards[n].addDead(o, key)
-				model.addDead(o, fmt.Sprintf("%02d-%s", n, key))
+				c.shards[n].addDead(o.Owner(), key)
+				model.addDead(o.Owner(), fmt.Sprintf("%02d-%s", n, key))
 			},
 			"list": func(rt *rapid.T) {
 				o, after, limit := owner.Draw(rt, "owner"), keys.Draw(rt, "after"), rapid.IntRange(1, 5).Draw(rt, "limit")
-				got, err := control.Dead(ctx, o, after, limit)
-				want, wantErr := single.Dead(ctx, o, after, limit)
-				if wantErr != nil && err == nil && len(got) == 0 {
+				got, err := admin.OpDead.Call(ctx, control, admin.DeadRequest{OfDead: o, After: after, Limit: limit, Bodies: true})
+				want, wantErr := admin.OpDead.Call(ctx, single, admin.DeadRequest{OfDead: o, After: after, Limit: limit, Bodies: true})
+				if wantErr != nil && err == nil && len(got.DeadLetters) == 0 {
 					return // an unknown sink has no dead letters behind the last shard
 				}
 				same(rt, got, want, err, wantErr)
 			},
 			"group": func(rt *rapid.T) {
-				o := rapid.SampledFrom(append([]checkpoint.Owner{""}, owners...)).Draw(rt, "owner")
-				got, err := control.DeadGroups(ctx, o)
-				want, wantErr := single.DeadGroups(ctx, o)
+				o := rapid.SampledFrom(append([]admin.OfDead{{}}, owners...)).Draw(rt, "owner")
+				got, err := admin.OpDeadGroups.Call(ctx, control, admin.GroupsRequest{OfDead: o})
+				want, wantErr := admin.OpDeadGroups.Call(ctx, single, admin.GroupsRequest{OfDead: o})
 				for _, groups := range [][]admin.DeadGroup{got.Groups, want.Groups} {
 					for i := range groups {
 						groups[i].Key = "" // all are equally new
@@ -72,23 +72,20 @@ func TestDeadLettersAreThoseOfOneShard(t *testing.T) {
 			},
 			"show": func(rt *rapid.T) {
 				o, key := owner.Draw(rt, "owner"), keys.Draw(rt, "key")
-				got, err := control.DeadLetter(ctx, o, key)
-				want, wantErr := single.DeadLetter(ctx, o, key)
-				if err != nil {
-					got = checkpoint.DeadLetter{}
-				}
+				got, err := admin.OpDeadLetter.Call(ctx, control, admin.OfDeadLetter{OfDead: o, Key: key})
+				want, wantErr := admin.OpDeadLetter.Call(ctx, single, admin.OfDeadLetter{OfDead: o, Key: key})
 				same(rt, got, want, err, wantErr)
 			},
 			"drop": func(rt *rapid.T) {
 				o, keys := owner.Draw(rt, "owner"), selection(rt)
-				got, err := control.DropDead(ctx, o, slices.Clone(keys))
-				want, wantErr := single.DropDead(ctx, o, keys)
+				got, err := admin.OpDropDead.Call(ctx, control, admin.Selection{OfDead: o, Keys: slices.Clone(keys), All: keys == nil})
+				want, wantErr := admin.OpDropDead.Call(ctx, single, admin.Selection{OfDead: o, Keys: keys, All: keys == nil})
 				same(rt, got, want, err, wantErr)
 			},
 			"requeue": func(rt *rapid.T) {
 				sink, keys := rapid.SampledFrom([]string{"lake", "nowhere"}).Draw(rt, "sink"), selection(rt)
-				got, err := control.Requeue(ctx, sink, slices.Clone(keys))
-				want, wantErr := single.Requeue(ctx, sink, keys)
+				got, err := admin.OpRequeue.Call(ctx, control, admin.Selection{OfDead: admin.OfDead{Sink: sink}, Keys: slices.Clone(keys), All: keys == nil})
+				want, wantErr := admin.OpRequeue.Call(ctx, single, admin.Selection{OfDead: admin.OfDead{Sink: sink}, Keys: keys, All: keys == nil})
 				same(rt, got, want, err, wantErr)
 			},
 		})
@@ -105,22 +102,22 @@ func TestDeadLettersOfAnUnavailableShard(t *testing.T) {
 	}
 	c.shards[1].fail(errDown)
 	ctx := t.Context()
-	if _, err := control.Dead(ctx, lake, "", 3); !errors.Is(err, admin.ErrUnavailable) {
+	if _, err := admin.OpDead.Call(ctx, control, admin.DeadRequest{OfDead: admin.OfDead{Sink: "lake"}, Limit: 3}); !errors.Is(err, admin.ErrUnavailable) {
 		t.Errorf("%v, want ErrUnavailable: the page would have a gap", err)
 	} else {
 		check(t, err, "shard 01: no member owns it")
 	}
-	_, err := control.DeadGroups(ctx, "")
+	_, err := admin.OpDeadGroups.Call(ctx, control, admin.GroupsRequest{})
 	check(t, err, "shard 01: no member owns it")
-	if page, err := control.Dead(ctx, lake, "02-a", 3); err != nil || len(page) != 1 {
+	if page, err := admin.OpDead.Call(ctx, control, admin.DeadRequest{OfDead: admin.OfDead{Sink: "lake"}, After: "02-a", Limit: 3}); err != nil || len(page.DeadLetters) != 1 {
 		t.Errorf("%v (%v), want one of shard 02", page, err)
 	}
-	n, err := control.Requeue(ctx, "lake", nil)
-	if n != 4 || !errors.Is(err, admin.ErrUnavailable) {
+	n, err := admin.OpRequeue.Call(ctx, control, admin.Selection{OfDead: admin.OfDead{Sink: "lake"}, All: true})
+	if n.N != 4 || !errors.Is(err, admin.ErrUnavailable) {
 		t.Errorf("%d requeued (%v), want 4 and ErrUnavailable", n, err)
 	}
 	check(t, err, "shard 01: no member owns it: not available now; try again in a few seconds; 2 other shards are done: repeat it")
-	if _, err := control.DropDead(ctx, lake, []string{"00-a"}); err != nil {
+	if _, err := admin.OpDropDead.Call(ctx, control, admin.Selection{OfDead: admin.OfDead{Sink: "lake"}, Keys: []string{"00-a"}}); err != nil {
 		t.Errorf("%v: the shard of the key is available", err)
 	}
 }
@@ -139,13 +136,15 @@ func TestCommandsAreMergedByID(t *testing.T) {
 		limit := rapid.IntRange(1, 600).Draw(rt, "limit")
 		var got []uint64
 		for after := uint64(0); ; {
-			page, err := control.Commands(t.Context(), checkpoint.CommandFilter{}, after, limit)
+			page, err := admin.OpCommands.Call(t.Context(), control, admin.CommandsRequest{After: after, Limit: limit})
 			require.NoError(rt, err)
-			for _, command := range page {
+			for _, command := range page.Commands {
 				got = append(got, command.ID)
-				after = command.ID
 			}
-			if len(page) < limit {
+			if len(page.Commands) > limit {
+				rt.Fatalf("%d commands, want at most %d", len(page.Commands), limit)
+			}
+			if after = page.Next; after == 0 {
 				break
 			}
 		}
@@ -163,19 +162,19 @@ func TestCommandsOfAnUnavailableShard(t *testing.T) {
 	}
 	c.shards[1].fail(errDown)
 	ctx := t.Context()
-	_, err := control.Commands(ctx, checkpoint.CommandFilter{}, 0, 10)
+	_, err := admin.OpCommands.Call(ctx, control, admin.CommandsRequest{Limit: 10})
 	check(t, err, "shard 01: no member owns it")
-	page, err := control.Commands(ctx, checkpoint.CommandFilter{Appliance: c.applianceIn(2)}, 0, 10)
-	if err != nil || len(page) != 1 || page[0].ID != 2 {
+	page, err := admin.OpCommands.Call(ctx, control, admin.CommandsRequest{Appliance: c.applianceIn(2), Limit: 10})
+	if err != nil || len(page.Commands) != 1 || page.Commands[0].ID != 2 {
 		t.Errorf("%v (%v), want that of shard 02", page, err)
 	}
-	command, err := control.Command(ctx, 2)
+	command, err := admin.OpCommand.Call(ctx, control, admin.OfCommand{ID: 2})
 	if err != nil || command.Appliance != c.applianceIn(2) {
 		t.Errorf("%v (%v)", command, err)
 	}
 	check(t, admin.OpRetryCommand.Do(ctx, control, admin.OfCommand{ID: 1}), "shard 01: no member owns it")
 	check(t, admin.OpDropCommand.Do(ctx, control, admin.OfCommand{ID: 2}), "")
-	if _, err := control.Command(ctx, 2); !errors.Is(err, admin.ErrUnknown) {
+	if _, err := admin.OpCommand.Call(ctx, control, admin.OfCommand{ID: 2}); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("%v, want ErrUnknown", err)
 	}
 }
@@ -189,9 +188,9 @@ func TestOperationsOnAllShards(t *testing.T) {
 		{"pause", func(c *admin.Client) error { return admin.OpPause.Do(ctx, c, admin.OfSink{Sink: "lake"}) }},
 		{"resume", func(c *admin.Client) error { return admin.OpResume.Do(ctx, c, admin.OfSink{Sink: "lake"}) }},
 		{"replay", func(c *admin.Client) error {
-			n, err := c.Replay(ctx, "lake", admin.Replay{Since: time.Unix(0, 0)})
-			if err == nil && n != 12 {
-				err = fmt.Errorf("%d replayed, want 12", n)
+			n, err := admin.OpReplay.Call(ctx, c, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(0, 0)}})
+			if err == nil && n.Events != 12 {
+				err = fmt.Errorf("%d replayed, want 12", n.Events)
 			}
 			return err
 		}},
@@ -229,7 +228,7 @@ func TestOperationsOnOneShard(t *testing.T) {
 	ctx := t.Context()
 	name := c.applianceIn(2)
 	source := checkpoint.Source{Appliance: name, Stream: "audit"}
-	check(t, control.Rewind(ctx, source, time.Unix(0, 0)), "")
+	check(t, admin.OpRewind.Do(ctx, control, admin.RewindRequest{Appliance: source.Appliance, Stream: source.Stream, To: time.Unix(0, 0)}), "")
 	for n, s := range c.shards {
 		if (s.rewound == source) != (n == 2) {
 			t.Errorf("shard %d rewound %v", n, s.rewound)
@@ -255,7 +254,7 @@ func TestOperationsOnOneShard(t *testing.T) {
 	if _, err := admin.OpDetection.Call(ctx, control, admin.DetectionRequest{Appliance: "nowhere", ID: 4711}); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("%v, want ErrUnknown", err)
 	}
-	if err := control.Rewind(ctx, checkpoint.Source{Appliance: "nowhere"}, time.Unix(0, 0)); !errors.Is(err, admin.ErrUnknown) {
+	if err := admin.OpRewind.Do(ctx, control, admin.RewindRequest{Appliance: "nowhere", To: time.Unix(0, 0)}); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("%v, want ErrUnknown", err)
 	}
 }

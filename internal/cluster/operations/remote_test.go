@@ -86,32 +86,32 @@ func TestRemoteShards(t *testing.T) {
 	if err := admin.OpResume.Do(ctx, control, admin.OfSink{Sink: "nowhere"}); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("%v, want ErrUnknown", err)
 	}
-	if n, err := control.Replay(ctx, "lake", admin.Replay{Since: time.Unix(1, 0)}); n != 6 || err != nil {
+	if n, err := admin.OpReplay.Call(ctx, control, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(1, 0)}}); n.Events != 6 || err != nil {
 		t.Errorf("%d (%v)", n, err)
 	}
 	var archive bytes.Buffer
 	if err := control.Backup(ctx, &archive); err != nil || archive.Len() < 900_000 {
 		t.Errorf("%d bytes (%v)", archive.Len(), err)
 	}
-	page, err := control.Dead(ctx, lake, "00-a", 3)
+	page, err := admin.OpDead.Call(ctx, control, admin.DeadRequest{OfDead: admin.OfDead{Sink: "lake"}, After: "00-a", Limit: 3})
 	var keys []string
-	for _, d := range page {
+	for _, d := range page.DeadLetters {
 		keys = append(keys, d.Key)
 	}
 	if want := []string{"00-b/../c", "01-a", "01-b/../c"}; err != nil || !reflect.DeepEqual(keys, want) {
 		t.Errorf("%q (%v), want %q", keys, err, want)
 	}
-	groups, err := control.DeadGroups(ctx, "")
+	groups, err := admin.OpDeadGroups.Call(ctx, control, admin.GroupsRequest{})
 	if err != nil || groups.Total != 6 || len(groups.Groups) != 1 || groups.Groups[0].Sink != "lake" || groups.Groups[0].Count != 6 {
 		t.Errorf("%+v (%v)", groups, err)
 	}
-	if d, err := control.DeadLetter(ctx, lake, groups.Groups[0].Key); err != nil || d.Reason != "422" {
+	if d, err := admin.OpDeadLetter.Call(ctx, control, admin.OfDeadLetter{OfDead: admin.OfDead{Sink: "lake"}, Key: groups.Groups[0].Key}); err != nil || d.Reason != "422" {
 		t.Errorf("%+v (%v)", d, err)
 	}
-	if d, err := control.DeadLetter(ctx, lake, "02-b/../c"); err != nil || d.Key != "02-b/../c" || d.Reason != "422" {
+	if d, err := admin.OpDeadLetter.Call(ctx, control, admin.OfDeadLetter{OfDead: admin.OfDead{Sink: "lake"}, Key: "02-b/../c"}); err != nil || d.Key != "02-b/../c" || d.Reason != "422" {
 		t.Errorf("%+v (%v)", d, err)
 	}
-	if n, err := control.Requeue(ctx, "lake", []string{"01-a", "02-a"}); n != 2 || err != nil {
+	if n, err := admin.OpRequeue.Call(ctx, control, admin.Selection{OfDead: admin.OfDead{Sink: "lake"}, Keys: []string{"01-a", "02-a"}}); n.N != 2 || err != nil {
 		t.Errorf("%d (%v)", n, err)
 	}
 
@@ -129,7 +129,7 @@ func TestRemoteShards(t *testing.T) {
 	if stored.Subject != "T" || stored.Appliance != c.applianceIn(1) || stored.Key == "" || stored.Accepted.IsZero() || len(stored.Body) == 0 {
 		t.Errorf("stored %+v", stored)
 	}
-	if command, err := control.Command(ctx, 1); err != nil || command.Subject != "T" {
+	if command, err := admin.OpCommand.Call(ctx, control, admin.OfCommand{ID: 1}); err != nil || command.TicketID != "T" {
 		t.Errorf("%+v (%v)", command, err)
 	}
 	c.shards[1].fail(checkpoint.ErrCommandsFull)
@@ -137,13 +137,13 @@ func TestRemoteShards(t *testing.T) {
 		t.Errorf("%v, want ErrCommandsFull", err)
 	}
 	c.shards[1].fail(checkpoint.ErrNotOwner)
-	if _, err := control.Command(ctx, 1); !errors.Is(err, admin.ErrUnavailable) {
+	if _, err := admin.OpCommand.Call(ctx, control, admin.OfCommand{ID: 1}); !errors.Is(err, admin.ErrUnavailable) {
 		t.Errorf("%v of an owner that is none any more, want ErrUnavailable", err)
 	}
 
 	stop(1)
 	for _, err := range []error{
-		second(control.Command(ctx, 1)), admin.OpPause.Do(ctx, control, admin.OfSink{Sink: "lake"}), second(acceptor.Accept(ctx, "", []tickets.Command{{TicketID: "T", Appliance: c.applianceIn(1), Status: "new"}})),
+		second(admin.OpCommand.Call(ctx, control, admin.OfCommand{ID: 1})), admin.OpPause.Do(ctx, control, admin.OfSink{Sink: "lake"}), second(acceptor.Accept(ctx, "", []tickets.Command{{TicketID: "T", Appliance: c.applianceIn(1), Status: "new"}})),
 	} {
 		check(t, err, "shard 01: no member owns it: not available now")
 		if !errors.Is(err, admin.ErrUnavailable) {
