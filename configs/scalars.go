@@ -102,13 +102,8 @@ var durationPart = regexp.MustCompile(`([0-9.]*)([^0-9.]*)`)
 // MiB, GiB or TiB; without a unit it is a number of bytes.
 type Size int64
 
-// Units of Size.
-const (
-	KiB Size = 1 << 10
-	MiB Size = 1 << 20
-	GiB Size = 1 << 30
-	TiB Size = 1 << 40
-)
+// MiB is the Size of 1,048,576 bytes.
+const MiB Size = 1 << 20
 
 type sizeUnit struct {
 	name  string
@@ -116,7 +111,7 @@ type sizeUnit struct {
 }
 
 // sizeUnits begins with the largest. The last has no name: a number without a unit.
-var sizeUnits = []sizeUnit{{"TiB", TiB}, {"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB}, {"B", 1}, {"", 1}}
+var sizeUnits = []sizeUnit{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", MiB}, {"KiB", 1 << 10}, {"B", 1}, {"", 1}}
 
 // String returns s in the largest unit that gives a whole number. UnmarshalText parses the
 // result.

@@ -24,7 +24,7 @@ type ClientOptions struct {
 
 // NewClient returns the client of an appliance.
 func NewClient(a configs.Appliance, o ClientOptions) (*appliance.Client, error) {
-	tlsConfig, err := TLS(a.TLS)
+	tlsConfig, err := newTLS(a.TLS)
 	if err != nil {
 		return nil, err
 	}

@@ -210,7 +210,7 @@ func openSyslog(sink configs.Sink, o SinkOptions) (sinks.Sink, error) {
 			settings = *s.TLS
 		}
 		var err error
-		if to.TLS, err = TLS(settings); err != nil {
+		if to.TLS, err = newTLS(settings); err != nil {
 			return nil, err
 		}
 	}

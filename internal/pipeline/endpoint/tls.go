@@ -9,9 +9,9 @@ import (
 	"ndrbridge/configs"
 )
 
-// TLS returns the TLS configuration that t describes. A client certificate is
+// newTLS returns the TLS configuration that t describes. A client certificate is
 // read again on each handshake, so that it can be renewed in place.
-func TLS(t configs.TLS) (*tls.Config, error) {
+func newTLS(t configs.TLS) (*tls.Config, error) {
 	c := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		ServerName:         t.ServerName,
@@ -49,5 +49,5 @@ func optionalTLS(t *configs.TLS) (*tls.Config, error) {
 	if t == nil {
 		return nil, nil
 	}
-	return TLS(*t)
+	return newTLS(*t)
 }

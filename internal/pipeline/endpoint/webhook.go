@@ -20,7 +20,7 @@ import (
 func openWebhook(s configs.Sink, o SinkOptions) (sinks.Sink, error) {
 	w := *s.Webhook
 	memory := &webhook.Memory{Store: o.Memories, Sink: s.Name, Keep: memoryKept}
-	tlsConfig, err := TLS(w.TLS)
+	tlsConfig, err := newTLS(w.TLS)
 	if err != nil {
 		return nil, err
 	}
