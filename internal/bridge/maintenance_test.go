@@ -27,6 +27,7 @@ func TestARunningBridgeForgetsAndRenamesWhatIsNotConfigured(t *testing.T) {
 		}
 	}
 	r.reload(t, strings.Replace(strings.Replace(both, webhookSink("soc", soc.URL), "", 1), "name: hq", "name: dc", 1))
+	await(t, "the backlog under another name", func() bool { return other.count("") >= 20 })
 
 	if err := admin.OpRename.Do(ctx, client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "other"}); err == nil || !strings.Contains(err.Error(), "the sink other is configured") {
 		t.Errorf("soc was renamed to a sink that is configured: %v", err)
