@@ -3,6 +3,13 @@ package checkpoint
 // KeepCommands is how long commands that are done are kept.
 const KeepCommands = keepCommands
 
+// ReadFromFile makes the store keep no events in memory.
+func (s *Store) ReadFromFile() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tail = tail{}
+}
+
 // Synced reports whether the last transaction was synced to disk.
 func (s *Store) Synced() bool { return !s.db.NoSync }
 
