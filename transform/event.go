@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -222,12 +223,24 @@ func Parse(b []byte) (Event, error) {
 		return Event{}, errNotAnEvent
 	}
 	e := Event{structured: b, data: len(b) - len(rest)}
-	for name, value := range jsonscan.Members(append(bytes.Clone(head), '}')) {
-		if err := e.set(string(name), Text(value)); err != nil {
+	attributes := slices.Concat(head, []byte("}"))
+	shared := string(attributes) // one allocation for the texts of all attributes
+	end := 0
+	for name, value := range jsonscan.Members(attributes) {
+		begin := cap(attributes) - cap(value) // value is a part of attributes
+		end = begin + len(value)
+		text := shared[begin:end]
+		if value[0] == '"' {
+			text = shared[begin+1 : end-1]
+		}
+		if bytes.IndexByte(value, '\\') >= 0 {
+			text = Text(value)
+		}
+		if err := e.set(string(name), text); err != nil {
 			return Event{}, fmt.Errorf("event attribute %q: %w", name, err)
 		}
 	}
-	if e.ID == "" || e.Source == "" || e.Type == "" {
+	if end != len(head) || e.ID == "" || e.Source == "" || e.Type == "" {
 		return Event{}, errNotAnEvent
 	}
 	return e, nil

@@ -34,7 +34,10 @@ type member struct {
 // last member counts, as for the event's consumers.
 func (o *object) find(name string) ref.Val {
 	if o.members == nil {
-		o.members = make([]member, 0, 32)
+		o.members = make([]member, 0, 32) // a detection has about 30
+		if o.isData {
+			o.members = make([]member, 0, 8)
+		}
 		for name, value := range jsonscan.Members(o.json) {
 			o.members = append(o.members, member{name: nameText(name), json: value})
 		}
