@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/apiversions"
@@ -86,7 +87,7 @@ func skip(t reflect.Type, version int16, b []byte) (rest []byte, err error) {
 	size, n := int(t.Size()), 0
 	switch t.Kind() {
 	case reflect.Struct:
-		for _, f := range fields[t] {
+		for _, f := range fields()[t] {
 			if f.oldest <= version && version <= f.newest {
 				if b, err = skip(f.Type, version, b); err != nil {
 					return nil, err
@@ -128,8 +129,8 @@ type field struct {
 	oldest, newest int16 // the versions that have it
 }
 
-// fields holds those of the structs in answers.
-var fields = func() map[reflect.Type][]field {
+// fields returns those of the structs in answers.
+var fields = sync.OnceValue(func() map[reflect.Type][]field {
 	all := map[reflect.Type][]field{}
 	var add func(reflect.Type)
 	add = func(t reflect.Type) {
@@ -153,4 +154,4 @@ var fields = func() map[reflect.Type][]field {
 		add(t)
 	}
 	return all
-}()
+})
