@@ -44,6 +44,9 @@ func newLastReload(r prometheus.Registerer) *lastReload {
 
 // set keeps the result of a reload. If only news are to be kept and s is none, it reports false.
 func (l *lastReload) set(s admin.ReloadStatus, onlyNews bool) bool {
+	if s.OK {
+		l.succeeded.Set(float64(s.Time.UnixMilli()) / 1000)
+	}
 	last := l.Load()
 	failed := last != nil && !last.OK
 	if onlyNews && len(s.Changes) == 0 && failed == !s.OK && (s.OK || s.Error == last.Error) {
@@ -53,7 +56,6 @@ func (l *lastReload) set(s admin.ReloadStatus, onlyNews bool) bool {
 	l.successful.Set(0)
 	if s.OK {
 		l.successful.Set(1)
-		l.succeeded.Set(float64(s.Time.UnixMilli()) / 1000)
 	}
 	return true
 }
