@@ -50,7 +50,8 @@ func (p *sourceLines) overlay(config *Config) {
 }
 
 // setBelow sets the key of the block at path that a variable stands for, of which rest is the end
-// of its name. It returns the key's path, or "" if there is no such key.
+// of its name. It returns the key's path, or "" if there is no such key. An empty variable
+// changes nothing.
 func (p *sourceLines) setBelow(path string, block reflect.Value, variable, rest string) (set string) {
 	for _, f := range fieldsOf(block.Type()) {
 		path, value := join(path, f.name), block.FieldByIndex(f.index)
@@ -68,7 +69,7 @@ func (p *sourceLines) setBelow(path string, block reflect.Value, variable, rest 
 			if value.IsNil() {
 				option = newValue(f.typ.Elem()).Addr()
 			}
-			if set = p.setBelow(path, option.Elem(), variable, below); set != "" {
+			if set = p.setBelow(path, option.Elem(), variable, below); set != "" && p.environment[variable] != "" {
 				value.Set(option)
 			}
 		case f.shape == shapeBlocks:
@@ -95,11 +96,12 @@ func (p *sourceLines) setInList(path string, list reflect.Value, variable, rest 
 	before := len(p.errors)
 	set = p.setBelow(item(path, index), value, variable, below)
 	switch {
-	case set != "" && index > list.Len():
+	case set == "" || p.environment[variable] == "":
+	case index > list.Len():
 		p.meant = append(p.meant, path)
 		p.errors = p.errors[:before]
 		p.failAt(sourceLine{variable: variable}, set, "skips an item of the list: "+item(path, list.Len())+" is not set; items count from 0")
-	case set != "" && index == list.Len():
+	case index == list.Len():
 		list.Set(reflect.Append(list, value))
 		// Without a position, so that errors do not refer to the list in the file.
 		p.at[item(path, index)] = sourceLine{}

@@ -108,6 +108,21 @@ sinks:
 	}
 }
 
+func TestEmptyVariablesAreIgnored(t *testing.T) {
+	without := parse(t, valid)
+	for name, variable := range map[string]string{
+		"of an option":           "NDRBRIDGE_SINKS_0_KAFKA_TLS_CA_FILE=",
+		"of a new item":          "NDRBRIDGE_SINKS_1_NAME=",
+		"of an item after a gap": "NDRBRIDGE_SINKS_5_NAME=",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if config := parse(t, valid, variable); !reflect.DeepEqual(config, without) {
+				t.Errorf("%+v, want %+v", config, without)
+			}
+		})
+	}
+}
+
 func TestEnvironmentErrors(t *testing.T) {
 	for _, test := range []struct {
 		name    string
