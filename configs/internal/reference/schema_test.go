@@ -134,6 +134,7 @@ func TestSchemaAcceptsWhatLoadAccepts(t *testing.T) {
 		{"OAuth of nothing beside a key", `{appliances: [{name: hq, url: "https://sensor.example/", api_key: k, oauth: {token_url: "", client_id: ""}}], sinks: [{name: s, file: {path: "-"}}]}`},
 		{"a time of day as a start", sink(`file: {path: "-"}, start: 2026-01-31T08:00:00.5+01:00`)},
 		{"several servers", sink(`nats: {url: "nats://a:4222, tls://b:4222"}`)},
+		{"schemes of capitals", `{appliances: [{name: hq, url: "HTTPS://sensor.example", proxy: "Socks5://p.example", api_key: k}], sinks: [{name: s, nats: {url: "NATS://a:4222"}}]}`},
 		{"a pager, which needs no address", sink(`webhook: {preset: pagerduty, key: k}`)},
 		{"another format of a preset", sink(`webhook: {preset: datadog, url: "https://h.example", key: k}, format: cef`)},
 		{"lines of documents", sink(`webhook: {url: "https://h.example", batch_encoding: ndjson}, mode: batch, format: ocsf`)},

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"ndrbridge/configs"
@@ -68,6 +69,8 @@ func (f field) shape() object {
 
 func definition(name string) object { return object{"$ref": "#/$defs/" + name} }
 
+var letters = regexp.MustCompile("[a-z]")
+
 func (f field) text() object {
 	schema := definition("text")
 	if f.required {
@@ -78,7 +81,9 @@ func (f field) text() object {
 	}
 	pattern := configs.Pattern(f.form)
 	if f.schemes != nil {
-		pattern = `^\s*(` + strings.Join(f.schemes, "|") + ")://."
+		pattern = `^\s*(` + letters.ReplaceAllStringFunc(strings.Join(f.schemes, "|"), func(letter string) string {
+			return "[" + strings.ToUpper(letter) + letter + "]"
+		}) + ")://."
 	}
 	if pattern != "" && !f.required {
 		pattern = "^$|" + pattern
