@@ -57,8 +57,13 @@ func requestOf(t reflect.Type) (r request) {
 func (o *route) queryOf(path string) []string {
 	return slices.DeleteFunc(slices.Clone(o.takes.query), func(name string) bool {
 		isStream := name == "appliance" || name == "stream"
-		return strings.Contains(strings.Join(o.paths, ""), "{"+name) || isStream && strings.Contains(path, "{sink}")
+		return o.inPath(name) || isStream && strings.Contains(path, "{sink}")
 	})
+}
+
+// inPath reports whether a path names a parameter.
+func (o *route) inPath(name string) bool {
+	return strings.Contains(strings.Join(o.paths, ""), "{"+name)
 }
 
 func (o *route) at() *route { return o }
@@ -169,9 +174,12 @@ func (o *route) call(request any) call {
 		value := of.FieldByIndex(f.Index)
 		name, isParameter := f.Tag.Lookup("param")
 		switch {
-		case isParameter && !value.IsZero():
-			a.query.Set(name, formatParameter(value))
-		case !isParameter && hasJSON(f):
+		case isParameter:
+			// In a path, 0 is a value like any other.
+			if text := formatParameter(value); text != "" && (o.inPath(name) || !value.IsZero()) {
+				a.query.Set(name, text)
+			}
+		case hasJSON(f):
 			a.body = request
 		}
 	}
