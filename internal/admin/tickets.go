@@ -178,8 +178,9 @@ func accept(ctx context.Context, acceptor Acceptor, key string, commands []ticke
 func commandProblem(err error, several bool) *problem {
 	var wrong *tickets.FieldError
 	var syntax *tickets.SyntaxError
-	// Other errors are temporary: ticket systems retry on a 503.
-	p := problemOf(err, http.StatusServiceUnavailable)
+	// Other errors are temporary, also those that another member of the cluster answered with
+	// another status: ticket systems retry on a 503.
+	p := newProblem(http.StatusServiceUnavailable, err.Error())
 	switch {
 	case errors.As(err, &wrong):
 		p = newProblem(http.StatusUnprocessableEntity, wrong.Error())

@@ -290,11 +290,21 @@ func (f failing) Accept(context.Context, string, []tickets.Command) ([]checkpoin
 func (failing) Count(tickets.Received) {}
 
 func TestTemporaryErrorsAskForARetry(t *testing.T) {
+	// The problem of another member, as its client returns it.
+	member := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = w.Write([]byte(`{"status": 500, "detail": "the disk is full"}`))
+	}))
+	defer member.Close()
+	client, err := admin.NewClient(member.URL, token)
+	require.NoError(t, err)
+	_, failed := admin.OpLocate.Call(t.Context(), client, admin.LocateRequest{})
 	for name, c := range map[string]struct {
 		err        error
 		detail     string
 		retryAfter string
 	}{
+		"because another member failed":      {fmt.Errorf("shard 03: %w", failed), "shard 03: the disk is full", "5"},
 		"because too much waits":             {fmt.Errorf("store: %w", checkpoint.ErrCommandsFull), "ndrbridge tickets list --status pending", "60"},
 		"because the bridge stops":           {checkpoint.ErrClosed, "closed", "5"},
 		"because the shard has no owner":     {fmt.Errorf("shard 03: %w", checkpoint.ErrNotOwner), "shard 03", "5"},
@@ -368,6 +378,9 @@ func TestClientTicketCommands(t *testing.T) {
 	if err != nil || one.Status != checkpoint.CommandRejected || one.Reason != "404 no <such> ticket" || !one.Done.Equal(done) ||
 		!bytes.Equal(one.Command, put[1].Body) || !one.Accepted.Equal(put[1].Accepted) || one.TicketID != "SEC-0" || one.Appliance != "dc" {
 		t.Errorf("%+v (%v)", one, err)
+	}
+	if zero, err := admin.OpCommand.Call(ctx, client, admin.OfCommand{}); !errors.Is(err, admin.ErrUnknown) {
+		t.Errorf("the command 0 is %+v (%v)", zero, err)
 	}
 	if err := admin.OpRetryCommand.Do(ctx, client, admin.OfCommand{ID: stored[0].ID}); err == nil || !strings.Contains(err.Error(), "only a rejected command") {
 		t.Errorf("a pending one is retried: %v", err)
