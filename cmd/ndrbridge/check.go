@@ -35,13 +35,12 @@ is made. A state file that was not closed cleanly is not read in full.
 
 With --connect, the command also reads the state and tries every appliance, every sink
 and every ticket intake in the same way as a running bridge, and explains each response:
-the address and its certificates, the credentials and their privileges, whether a
-different appliance answers than the one in the state, topics and streams and what they
-accept, the services behind webhooks, and the NATS servers of a cluster. Nothing is
-changed: no event is sent, no topic or stream is created, writing to an appliance is
-tried with a ticket id that no detection has, and the state is only read, and only if no
-bridge has it open. The command can therefore be used while a bridge is running. A state
-file that was not closed cleanly is read in full, as at a start.
+the address and its certificates, the credentials and their privileges, topics and
+streams and what they accept, the services behind webhooks, and the NATS servers of a
+cluster. Nothing is changed: no event is sent, no topic or stream is created, writing to
+an appliance is tried with a ticket id that no detection has, and the state is only read,
+and only if no bridge has it open. The command can therefore be used while a bridge is
+running. A state file that was not closed cleanly is read in full, as at a start.
 
 Each line has one of these results:
 
