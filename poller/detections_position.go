@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -51,6 +52,18 @@ func markReread(rows []object, w *walk, from int64) {
 		_, seen := w.seen[r.key]
 		r.reread = r.positioned() && !seen && from <= r.modTime
 	}
+}
+
+// UnmarshalJSON decodes a position, in which Whole may be missing if it equals ModTime.
+func (p *detectionsPosition) UnmarshalJSON(b []byte) error {
+	type plain detectionsPosition
+	if err := json.Unmarshal(b, (*plain)(p)); err != nil {
+		return err
+	}
+	if p.Whole == 0 || p.Whole > p.ModTime {
+		p.Whole = p.ModTime
+	}
+	return nil
 }
 
 // rewind moves the position back to a time in milliseconds since the epoch, at least 0.
@@ -117,7 +130,7 @@ func (k known) isAt(modTime int64) bool {
 // Flags in the encoding of known.
 const (
 	knownDead    = 1 << iota
-	knownOwn     // an own version precedes tracked
+	knownOwn     // a number of own versions and these precede tracked; earlier releases wrote up to four
 	knownCreated // created precedes these
 )
 
@@ -139,6 +152,7 @@ func (k known) encode() []byte {
 		b = binary.AppendVarint(b, k.created)
 	}
 	if flags&knownOwn != 0 {
+		b = append(b, 1)
 		b = append(binary.AppendVarint(b, k.own.modTime), k.own.digest[:]...)
 	}
 	return append(b, k.tracked...)
@@ -168,11 +182,18 @@ func parseKnown(b []byte) (known, error) {
 		b = b[n:]
 	}
 	if flags&knownOwn != 0 {
-		if k.own.modTime, n = binary.Varint(b); n <= 0 || len(b) < n+len(k.own.digest) {
+		if len(b) == 0 {
 			return unreadable()
 		}
-		n += copy(k.own.digest[:], b[n:])
-		b = b[n:]
+		count := b[0]
+		b = b[1:]
+		for range count {
+			if k.own.modTime, n = binary.Varint(b); n <= 0 || len(b) < n+len(k.own.digest) {
+				return unreadable()
+			}
+			n += copy(k.own.digest[:], b[n:])
+			b = b[n:]
+		}
 	}
 	k.tracked = transform.BoundTracked(b)
 	return k, nil

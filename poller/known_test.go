@@ -1,6 +1,8 @@
 package poller
 
 import (
+	"encoding/binary"
+	"reflect"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -33,6 +35,50 @@ func TestWhatIsKnownOfADetectionIsReadAsItWasWritten(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestWhatEarlierVersionsKnewOfADetectionCanBeRead(t *testing.T) {
+	const tracked = `{"status":"new"}`
+	for name, dead := range map[string]bool{"delivered": false, "given up": true} {
+		t.Run(name, func(t *testing.T) {
+			b := binary.AppendUvarint(binary.AppendVarint(nil, 1_750_000_000_123), 3)
+			b = append(b, map[bool]byte{true: 1}[dead])
+			b = append(b, tracked...)
+			got, err := parseKnown(b)
+			want := known{modTime: 1_750_000_000_123, events: 3, dead: dead, tracked: []byte(tracked)}
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%+v, %v, want %+v", got, err, want)
+			}
+			if string(got.encode()) != string(b) {
+				t.Errorf("written as %x, want %x", got.encode(), b)
+			}
+		})
+	}
+}
+
+func TestOfTheOwnVersionsOfAnEarlierReleaseTheLastIsKnown(t *testing.T) {
+	const tracked = `{"status":"new"}`
+	b := append(binary.AppendUvarint(binary.AppendVarint(nil, 30), 1), knownOwn, 3)
+	for modTime := int64(10); modTime <= 30; modTime += 10 {
+		v := newOwnVersion(modTime, []byte(tracked))
+		b = append(binary.AppendVarint(b, v.modTime), v.digest[:]...)
+	}
+	got, err := parseKnown(append(b, tracked...))
+	if want := newOwnVersion(30, []byte(tracked)); err != nil || got.own != want || string(got.tracked) != tracked {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+}
+
+func TestAPositionMayLeaveWholeOut(t *testing.T) {
+	for stored, want := range map[string]int64{
+		`{"mod_time":7}`:            7,
+		`{"mod_time":7,"whole":5}`:  5,
+		`{"mod_time":7,"whole":99}`: 7,
+	} {
+		if p, err := parsePosition[detectionsPosition]([]byte(stored)); err != nil || p.Whole != want {
+			t.Errorf("%s: %d, %v, want %d", stored, p.Whole, err, want)
+		}
+	}
 }
 
 func TestAnOwnWriteStaysOneIfAFieldIsAddedToChanges(t *testing.T) {

@@ -175,7 +175,7 @@ func (a *Attributes) all(yield func(name, value string) bool) {
 
 func (a *Attributes) set(name, value string) (err error) {
 	switch name {
-	case "specversion", "datacontenttype":
+	case "specversion", "datacontenttype", "traceparent": // the last one in events of an earlier version
 	case "id":
 		a.ID = value
 	case "source":

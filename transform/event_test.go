@@ -60,6 +60,13 @@ func TestParseInvertsStructured(t *testing.T) {
 	})
 }
 
+func TestEventsOfAVersionThatTracedCanBeRead(t *testing.T) {
+	e, err := transform.Parse([]byte(`{"specversion":"1.0","id":"a","source":"s","type":"t","traceparent":"00-1-2-01","data":1}`))
+	if err != nil || e.ID != "a" || string(e.Data()) != "1" {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
 func TestParseRefusesWhatTheBridgeDoesNotEncode(t *testing.T) {
 	for name, text := range map[string]string{
 		"no JSON":                          `id`,
