@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,10 +116,19 @@ func (t *tokens) fetch(ctx context.Context) (*oauth2.Token, error) {
 		Transport:     t,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	token, err := t.config.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
+	ctx = context.WithValue(ctx, oauth2.HTTPClient, client)
+	config := *t.config
+	config.AuthStyle = cmp.Or(config.AuthStyle, oauth2.AuthStyleInHeader)
+	token, err := config.Token(ctx)
+	// The library tries the other style whatever the answer was.
+	if answer, ok := errors.AsType[*oauth2.RetrieveError](err); ok && t.config.AuthStyle == oauth2.AuthStyleAutoDetect && isBadClient(answer.Response.StatusCode) {
+		config.AuthStyle = oauth2.AuthStyleInParams
+		token, err = config.Token(ctx)
+	}
 	if err != nil {
 		return nil, t.explain(ctx, err)
 	}
+	t.config.AuthStyle = config.AuthStyle // fetch runs once at a time
 	t.s.secrets.addToken(token.AccessToken)
 	if size := len("Authorization: ") + len(token.Type()) + len(" ") + len(token.AccessToken); size > maxField {
 		return nil, failure.Errorf(failure.Halted, "%s: the header field with its token has %d bytes; servers accept at most %d", t.target, size, maxField)

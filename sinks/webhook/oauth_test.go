@@ -206,7 +206,11 @@ func TestFailedTokenRequestsAreClassified(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			tokens := httptest.NewServer(test.answer)
+			var asked atomic.Int64
+			tokens := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				asked.Add(1)
+				test.answer(w, r)
+			}))
 			t.Cleanup(tokens.Close)
 			target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") }))
 			t.Cleanup(target.Close)
@@ -221,6 +225,10 @@ func TestFailedTokenRequestsAreClassified(t *testing.T) {
 			}
 			if !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "token endpoint "+tokens.URL) {
 				t.Errorf("got %v", err)
+			}
+			refused := strings.HasPrefix(err.Error(), "POST to the token endpoint "+tokens.URL+": 40")
+			if n := asked.Load(); n > 1 && !refused {
+				t.Errorf("%d requests, though the client was not refused", n)
 			}
 		})
 	}
