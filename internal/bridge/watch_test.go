@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -34,13 +35,13 @@ type watching struct {
 	reloads  []string
 	tick     int
 	changing func() // while the configuration is loaded
-	current  *configs.Config
+	current  atomic.Pointer[configs.Config]
 }
 
-func (w *watching) Config() *configs.Config { return w.current }
+func (w *watching) Config() *configs.Config { return w.current.Load() }
 
 func (w *watching) Reload(_ context.Context, next *configs.Config) ([]string, error) {
-	w.current = next
+	w.current.Store(next)
 	return nil, nil
 }
 
@@ -187,8 +188,8 @@ func TestWatchedFilesCauseReloads(t *testing.T) {
 
 // play watches for two ticks, and one after each step.
 func (w *watching) play(steps []func(*watching)) {
-	w.current = w.config()
-	b := newBridge(w.current, Options{
+	w.current.Store(w.config())
+	b := newBridge(w.Config(), Options{
 		Log: slog.New(slog.DiscardHandler), Load: w.load,
 		Files: func() ([]string, error) { return filepath.Glob(w.path("config/*.yaml")) },
 	})
@@ -216,8 +217,9 @@ func (w *watching) play(steps []func(*watching)) {
 func TestAWatchThatIsOffBeginsWhenAReloadTurnsItOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks := 0
-		w := &watching{t: t, current: &configs.Config{}}
-		b := newBridge(w.current, Options{Log: slog.New(slog.DiscardHandler), Load: func() (*configs.Config, error) { return w.current, nil }, Files: func() ([]string, error) {
+		w := &watching{t: t}
+		w.current.Store(&configs.Config{})
+		b := newBridge(w.Config(), Options{Log: slog.New(slog.DiscardHandler), Load: func() (*configs.Config, error) { return w.Config(), nil }, Files: func() ([]string, error) {
 			looks++
 			return nil, nil
 		}})
@@ -235,8 +237,8 @@ func TestAWatchThatIsOffBeginsWhenAReloadTurnsItOn(t *testing.T) {
 			interval time.Duration
 			want     int
 		}{{0, 0}, {time.Minute, 60}, {0, 0}, {time.Hour, 1}} {
-			w.current = &configs.Config{Reload: configs.Reload{Watch: configs.Duration(c.interval)}}
 			looks = 0
+			w.current.Store(&configs.Config{Reload: configs.Reload{Watch: configs.Duration(c.interval)}})
 			time.Sleep(time.Hour)
 			synctest.Wait()
 			if looks != c.want {
