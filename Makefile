@@ -35,10 +35,9 @@ beside = -p $(shell expr $(CPUS) + $(1)) -parallel $(shell expr 2 \* $(CPUS))
 
 # The tests without those that kill, wait or repeat (test/slowtest), and without the race
 # detector. ALL=1 runs all of them under it, with 30 kills of the bridge and 14 faults of a
-# cluster: first those that wait most, so that others are compiled meanwhile. make lint runs vet.
-longest = ./test/crash ./internal/bridge ./test/hostile ./internal/cluster
+# cluster. make lint runs vet.
 test:
-	go test -vet=off $(call beside,2) $(if $(ALL),$(RACE) -timeout 30m $(longest),-short -timeout 15m) ./...
+	go test -vet=off $(if $(ALL),$(RACE) -timeout 30m $(call beside,1),-short -timeout 15m $(call beside,2)) ./...
 
 lint:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
