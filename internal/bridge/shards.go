@@ -99,14 +99,14 @@ func (s *shards) run(ctx context.Context, shard int, p *pipeline.Pipeline, confi
 		return new(pipeline.Stop), err
 	}
 	defer stop()
-	var catchUp sync.WaitGroup
-	defer catchUp.Wait()
 	if s.config.Load() != config { // a reload did not find it open
-		catchUp.Go(func() {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		go func() { // run does not wait for it: a file may be on a share that is gone
 			if _, err := s.reloadShard(ctx, shard, p); err != nil && ctx.Err() == nil {
 				s.options.Log.Error("the shard continues with the configuration before the last reload; restart the bridge", "shard", configs.ShardName(shard), "error", err)
 			}
-		})
+		}()
 	}
 	stopped := p.Run(ctx, func(attributes ...any) {
 		s.options.Log.Info("running the shard", append([]any{"shard", configs.ShardName(shard)}, attributes...)...)
@@ -143,7 +143,7 @@ func (s *shards) reload(ctx context.Context, next *configs.Config) ([]string, er
 
 // reloadShard applies the current configuration to a pipeline.
 func (s *shards) reloadShard(ctx context.Context, shard int, p *pipeline.Pipeline) ([]string, error) {
-	changes, err := p.Reload(ctx, shardConfig(s.config.Load(), shard))
+	changes, err := p.Reload(ctx, func() *configs.Config { return shardConfig(s.config.Load(), shard) })
 	if errors.Is(err, admin.ErrNotRunning) { // its next owner has the new configuration
 		return nil, nil
 	}

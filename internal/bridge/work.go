@@ -28,4 +28,9 @@ type work interface {
 // single is the work of a bridge outside a cluster: one pipeline.
 type single struct{ *pipeline.Pipeline }
 
+// Reload implements work.
+func (s single) Reload(ctx context.Context, next *configs.Config) ([]string, error) {
+	return s.Pipeline.Reload(ctx, func() *configs.Config { return next })
+}
+
 func (s single) control() *admin.Client { return s.Control() }

@@ -53,7 +53,8 @@ func (p *Pipeline) awaitChange(until time.Time) bool {
 	return true
 }
 
-// Reload applies a configuration. Changed appliances and sinks are stopped, sources first; a sink
+// Reload applies the configuration that load returns, which is called once no other reload runs:
+// the last reload applies what is current then. Changed appliances and sinks are stopped, sources first; a sink
 // finishes its batch in flight within shutdown_timeout. They restart from their positions;
 // unchanged parts are not disturbed. A part that does not stop in time is named among the changes,
 // and its replacement starts once it has stopped.
@@ -61,11 +62,11 @@ func (p *Pipeline) awaitChange(until time.Time) bool {
 // If Reload returns an error nothing was changed: a part cannot be made. It returns ctx's error if
 // Run has not begun when ctx is done, and otherwise the errors of change. Reloads run one at a
 // time.
-func (p *Pipeline) Reload(ctx context.Context, config *configs.Config) (changes []string, err error) {
+func (p *Pipeline) Reload(ctx context.Context, load func() *configs.Config) (changes []string, err error) {
 	p.reloading.Lock()
 	defer p.reloading.Unlock()
 	current := p.current.Load()
-	next, failed := p.build(ctx, config, current)
+	next, failed := p.build(ctx, load(), current)
 	if err = errors.Join(failed...); err == nil {
 		err = p.change(ctx, func(l lifetimes) (err error) {
 			changes, err = p.replace(l, current, next)
