@@ -30,7 +30,10 @@ func CheckSettings(ctx context.Context, config *configs.Config, version string) 
 func checkParts(ctx context.Context, config *configs.Config, version string) []finding.Finding {
 	found := checkAdmin(ctx, config)
 	for _, err := range bridge.Try(ctx, config, version) {
-		part, _ := errors.AsType[*pipeline.PartError](err)
+		part, ok := errors.AsType[*pipeline.PartError](err)
+		if !ok {
+			part = &pipeline.PartError{Part: configuration, Err: err}
+		}
 		found = append(found, finding.Of(part.Part, unusable(part.Err))...)
 	}
 	return found
