@@ -252,7 +252,7 @@ func expectedName(appliance string) []byte { return []byte("/expected/" + applia
 // keys.
 func (s *Store) Expected(ctx context.Context, appliance string) (entries []Entry, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
-		known := tx.Bucket(knownBucket).Bucket(expectedName(appliance))
+		known := inside(tx, knownBucket, expectedName(appliance))
 		if known == nil {
 			return nil
 		}

@@ -67,7 +67,7 @@ func openCommandTable(tx *boltfile.Tx) *commandTable {
 }
 
 func commandStats(tx *bolt.Tx) CommandStats {
-	n := decode(tx.Bucket(commandedBucket).Get([]byte(countKey)))
+	n := decode(valueOf(tx, commandedBucket, countKey))
 	return CommandStats{Pending: n[0], Done: n[1]}
 }
 

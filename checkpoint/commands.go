@@ -102,7 +102,7 @@ type CommandStats struct {
 func (s *Store) Command(ctx context.Context, id uint64) (c Command, found bool, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
 		key := encode(id)
-		k, err := parseCommand(key, tx.Bucket(commandsBucket).Get(key))
+		k, err := parseCommand(key, valueOf(tx, commandsBucket, string(key)))
 		if k != nil {
 			c, found = k.command(), true
 		}
@@ -117,6 +117,9 @@ func (s *Store) Command(ctx context.Context, id uint64) (c Command, found bool, 
 func (s *Store) Commands(ctx context.Context, f CommandFilter, after uint64, limit int) (found []Command, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
 		commands := tx.Bucket(commandsBucket)
+		if commands == nil {
+			return nil
+		}
 		for id := range f.ids(tx, encode(after), limit) {
 			if len(found) >= limit {
 				break
@@ -149,7 +152,7 @@ func (f CommandFilter) ids(tx *bolt.Tx, after []byte, limit int) iter.Seq[[]byte
 	case f.State != CommandPending:
 		return idsAfter(tx.Bucket(commandsBucket), after)
 	case f.Appliance != "":
-		return idsAfter(tx.Bucket(waitingBucket).Bucket([]byte(f.Appliance)), after)
+		return idsAfter(inside(tx, waitingBucket, []byte(f.Appliance)), after)
 	}
 	// The leading ones of all appliances are among the leading ones of each.
 	var ids [][]byte
@@ -195,7 +198,9 @@ func (s *Store) WaitCommands(ctx context.Context, after uint64) error {
 	s.mu.Unlock()
 	last := uint64(0)
 	err := s.view(ctx, func(tx *bolt.Tx) error {
-		last = tx.Bucket(commandsBucket).Sequence()
+		if commands := tx.Bucket(commandsBucket); commands != nil {
+			last = commands.Sequence()
+		}
 		return nil
 	})
 	if err != nil || last > after {

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	bolt "go.etcd.io/bbolt"
+
 	"ndrbridge/checkpoint"
 	"ndrbridge/test/require"
 )
@@ -69,7 +71,7 @@ func TestCompactRefuses(t *testing.T) {
 		}
 	}
 	t.Run("a state that is damaged", func(t *testing.T) {
-		content := image(t)
+		content := image(t, 2)
 		clear(content[2*16<<10:])
 		refused(t, write(t, content), checkpoint.ErrDamaged)
 	})
@@ -79,7 +81,7 @@ func TestCompactRefuses(t *testing.T) {
 		refused(t, path, checkpoint.ErrDamaged)
 	})
 	t.Run("a state of a newer version", func(t *testing.T) {
-		path := write(t, image(t))
+		path := write(t, image(t, 2))
 		edit(t, path, "meta", "version", []byte("6"))
 		refused(t, path, checkpoint.ErrNewer)
 	})
@@ -91,4 +93,24 @@ func TestCompactRefuses(t *testing.T) {
 		})
 	})
 	t.Run("no state", func(t *testing.T) { refused(t, statePath(t), os.ErrNotExist) })
+}
+
+func TestCompactKeepsTheLayout(t *testing.T) {
+	path := statePath(t)
+	require.NoError(t, os.WriteFile(path, image(t, 1), 0o600))
+	if _, _, err := checkpoint.Compact(path); err != nil {
+		t.Fatal(err)
+	}
+	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true})
+	require.NoError(t, err)
+	err = db.View(func(tx *bolt.Tx) error {
+		if got := tx.Bucket([]byte("meta")).Get([]byte("version")); string(got) != "1" {
+			t.Errorf("version %q, want 1", got)
+		}
+		return nil
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Error(err)
+	}
+	wantFilled(t, open(t, path, checkpoint.Options{}))
 }

@@ -14,7 +14,7 @@ import (
 
 // Compact rewrites a state that no process has open, without the space that was freed in
 // it, and returns the file's size before and after. The new file is written beside the old
-// one and replaces it when it is complete.
+// one and replaces it when it is complete. The layout keeps its version.
 //
 // Compact returns ErrLocked, ErrDamaged and ErrNewer as Open does: the file is then left
 // unchanged.
@@ -106,4 +106,23 @@ func (c contextWriter) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	return c.w.Write(b)
+}
+
+// keep copies the file to <path>.v<version>.bak, or with a number before bak if that
+// exists, and returns the path of the copy.
+func keep(db *bolt.DB, path string, version int) (string, error) {
+	name := func(n int) string {
+		if n == 0 {
+			return fmt.Sprintf("%s.v%d.bak", path, version)
+		}
+		return fmt.Sprintf("%s.v%d.%d.bak", path, version, n+1)
+	}
+	return boltfile.CreateFirst(name, func(file *os.File) error {
+		return boltfile.Guard(func() error {
+			return db.View(func(tx *bolt.Tx) error {
+				_, err := tx.WriteTo(file)
+				return err
+			})
+		})
+	})
 }

@@ -19,7 +19,8 @@ type database struct {
 	file     *os.File // the database's own, which closes it
 	path     string
 	readOnly bool
-	copied   bool // the file is a copy of a log
+	copied   bool   // the file is a copy of a log
+	kept     string // the copy that was made before the file was migrated; empty: none
 
 	free func(folder string) (bytes uint64, known bool) // nil: disk.Free
 

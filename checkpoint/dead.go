@@ -35,7 +35,7 @@ func (s *Store) DeadHeads(ctx context.Context, o Owner, after string, limit int)
 // deadAfter returns what decode makes of an owner's dead letters after a key, at most limit.
 func (s *Store) deadAfter(ctx context.Context, o Owner, after string, limit int, decode func(key, value []byte) (DeadLetter, error)) (deadLetters []DeadLetter, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
-		dead := tx.Bucket(deadBucket).Bucket([]byte(o))
+		dead := inside(tx, deadBucket, []byte(o))
 		if dead == nil {
 			return nil
 		}
@@ -56,7 +56,7 @@ func (s *Store) deadAfter(ctx context.Context, o Owner, after string, limit int,
 // none.
 func (s *Store) DeadLetterOf(ctx context.Context, o Owner, key string) (deadLetter DeadLetter, found bool, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
-		dead := tx.Bucket(deadBucket).Bucket([]byte(o))
+		dead := inside(tx, deadBucket, []byte(o))
 		if dead == nil {
 			return nil
 		}
@@ -155,7 +155,7 @@ func (r *writeRound) deadSpace(sink string, deadLetters []DeadLetter) error {
 	}
 	o := SinkOwner(sink)
 	now := deadStatsOf(r.tx.Tx, o).Bytes
-	dead := r.tx.Tx.Bucket(deadBucket).Bucket([]byte(o))
+	dead := inside(r.tx.Tx, deadBucket, []byte(o))
 	then, added := now, make(map[string]int64, len(deadLetters))
 	for _, d := range deadLetters {
 		old, twice := added[d.Key]
@@ -172,7 +172,7 @@ func (r *writeRound) deadSpace(sink string, deadLetters []DeadLetter) error {
 }
 
 func deadStatsOf(tx *bolt.Tx, o Owner) DeadStats {
-	return decodeDeadStats(tx.Bucket(deadSizeBucket).Get([]byte(o)))
+	return decodeDeadStats(valueOf(tx, deadSizeBucket, string(o)))
 }
 
 func decodeDeadStats(value []byte) DeadStats {
@@ -229,7 +229,7 @@ type takeFunc func(r *writeRound, key string, value []byte) (bool, error)
 func (s *Store) takeDead(ctx context.Context, o Owner, keys []string, take takeFunc) (n int, err error) {
 	if keys == nil {
 		err = s.view(ctx, func(tx *bolt.Tx) error {
-			dead := tx.Bucket(deadBucket).Bucket([]byte(o))
+			dead := inside(tx, deadBucket, []byte(o))
 			if dead == nil {
 				return nil
 			}

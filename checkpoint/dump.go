@@ -25,7 +25,7 @@ const dumpReserve = 128 << 20
 // Records have about pieceBytes, unless a single entry is larger; each is valid during the
 // call of yield only. Reads and writes continue meanwhile, however slow yield is: Dump first
 // writes the records to a file beside the state, at the disk's speed. It works for a state
-// that was opened ReadOnly too. It returns ErrDamaged if
+// that was opened ReadOnly too, of any layout that can be opened. It returns ErrDamaged if
 // the file is a copy of a log that was not restored completely, and an error if less than
 // 128 MiB are free on the disk, also while it yields.
 func (s *Store) Dump(ctx context.Context, pieceBytes int, yield func(record []byte) error) (at Point, err error) {

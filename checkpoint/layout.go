@@ -54,6 +54,10 @@ import (
 //	keys       key of a command → ID
 //	commanded  "count" → number of pending commands, number of done commands
 //
+// Version 2 added the four from requeued to paused, and the sum; version 3 the buckets
+// of commands; version 4 the corrections of recorded, without which it does not increase
+// along the journal; version 5 parked.
+//
 // The journal's keys carry sums over the events, so that no lag is computed by reading
 // events:
 //
@@ -81,11 +85,16 @@ var (
 	keysBucket      = []byte("keys")
 	commandedBucket = []byte("commanded")
 
-	buckets = [][]byte{
-		boltfile.MetaBucket, positionsBucket, knownBucket, forgetBucket,
-		journalBucket, cursorsBucket, deadBucket, deadSizeBucket,
-		requeuedBucket, replayedBucket, parkedBucket, countsBucket, pausedBucket,
-		commandsBucket, waitingBucket, subjectsBucket, doneBucket, keysBucket, commandedBucket,
+	// buckets holds the buckets of version 1, then those that each version added.
+	buckets = [layoutVersion][][]byte{
+		{
+			boltfile.MetaBucket, positionsBucket, knownBucket, forgetBucket,
+			journalBucket, cursorsBucket, deadBucket, deadSizeBucket,
+		},
+		{requeuedBucket, replayedBucket, countsBucket, pausedBucket},
+		{commandsBucket, waitingBucket, subjectsBucket, doneBucket, keysBucket, commandedBucket},
+		{},
+		{parkedBucket},
 	}
 
 	versionKey = []byte("version")
@@ -95,7 +104,7 @@ var (
 	trailKey   = []byte("trail")
 )
 
-// layoutVersion is the version of the layout above. No release wrote an older one.
+// layoutVersion is the version of the layout above.
 const layoutVersion = 5
 
 // appendFill is the fill ratio of pages in buckets that grow at their end.
@@ -110,6 +119,8 @@ const journalFill = 1.0
 const knownFill = 0.85
 
 // scheme is what records of a log carry: all entries, and those of meta that belong to them.
+// They carry no changes of the layout, so records of all layouts since version 3 must make
+// the same state in a file of this one.
 var scheme = boltfile.Scheme{Layout: layoutVersion, Meta: [][]byte{clockKey}, Fill: fillOf}
 
 // fillOf returns the fill ratio of a bucket's pages; 0: bbolt's own.
@@ -126,40 +137,41 @@ func fillOf(bucket []byte) float64 {
 }
 
 // createLayout creates the buckets of a new file.
-func createLayout(tx *bolt.Tx) error {
-	for _, name := range buckets {
-		if _, err := tx.CreateBucket(name); err != nil {
-			return fmt.Errorf("bucket %s: %w", name, err)
+func createLayout(tx *bolt.Tx) error { return raiseLayout(tx, 0) }
+
+// raiseLayout migrates a file of an older version to this one; version 0 is an empty file.
+func raiseLayout(tx *bolt.Tx, from int) error {
+	for _, added := range buckets[from:] {
+		for _, name := range added {
+			if _, err := tx.CreateBucket(name); err != nil {
+				return fmt.Errorf("bucket %s: %w", name, err)
+			}
 		}
 	}
 	if err := tx.Bucket(boltfile.MetaBucket).Put(versionKey, strconv.AppendInt(nil, layoutVersion, 10)); err != nil {
 		return err
 	}
-	return boltfile.NewTx(tx).PutSum()
+	return boltfile.SumUp(tx)
 }
 
-// errOlder is returned for a state of an older layout.
-var errOlder = errors.New("the state was written by a version from before the first release")
-
-// checkLayout returns an error unless the file is a state of this version, and its contents
-// are consistent as far as a few lookups show. The error is ErrNewer or errOlder, or says
-// what is damaged.
-func checkLayout(tx *bolt.Tx) error {
-	version, err := layoutOf(tx)
-	switch {
-	case err != nil:
-		return err
-	case version > layoutVersion:
-		return fmt.Errorf("%w (layout %d, this version reads %d)", ErrNewer, version, layoutVersion)
-	case version < layoutVersion:
-		return fmt.Errorf("%w (layout %d, this version reads %d)", errOlder, version, layoutVersion)
+// checkLayout returns the version of the layout, and an error unless the file is a state
+// of this version or an older one, and its contents are consistent as far as a few lookups
+// show. The error is ErrNewer, or says what is damaged.
+func checkLayout(tx *bolt.Tx) (version int, err error) {
+	if version, err = layoutOf(tx); err != nil {
+		return 0, err
 	}
-	for _, name := range buckets {
-		if tx.Bucket(name) == nil {
-			return fmt.Errorf("the bucket %s is missing", name)
+	if version > layoutVersion {
+		return 0, fmt.Errorf("%w (layout %d, this version reads up to %d)", ErrNewer, version, layoutVersion)
+	}
+	for _, added := range buckets[:version] {
+		for _, name := range added {
+			if tx.Bucket(name) == nil {
+				return 0, fmt.Errorf("the bucket %s is missing", name)
+			}
 		}
 	}
-	return checkEnds(tx)
+	return version, checkEnds(tx)
 }
 
 // layoutOf returns the version of a file's layout.
@@ -207,7 +219,7 @@ func checkEnds(tx *bolt.Tx) error {
 		}
 		return nil
 	})
-	if err != nil {
+	if err != nil || tx.Bucket(replayedBucket) == nil {
 		return err
 	}
 	return tx.Bucket(replayedBucket).ForEachBucket(func(sink []byte) error {
@@ -241,4 +253,21 @@ func decode(b []byte) (ns [5]uint64) {
 		}
 	}
 	return ns
+}
+
+// valueOf returns a value in one of the file's buckets, or nil. Files of an older version,
+// opened read-only, do not have all buckets.
+func valueOf(tx *bolt.Tx, bucket []byte, key string) []byte {
+	if b := tx.Bucket(bucket); b != nil {
+		return b.Get([]byte(key))
+	}
+	return nil
+}
+
+// inside returns a bucket nested in one of the file's buckets, or nil, as valueOf.
+func inside(tx *bolt.Tx, bucket, name []byte) *bolt.Bucket {
+	if outer := tx.Bucket(bucket); outer != nil {
+		return outer.Bucket(name)
+	}
+	return nil
 }

@@ -23,12 +23,12 @@ func (s *Store) Recall(ctx context.Context, source Source, keys []string) ([][]b
 // Key of after, at most limit entries. The caller owns the result.
 func (s *Store) Known(ctx context.Context, source Source, after Entry, limit int) (entries []Entry, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
-		known := tx.Bucket(knownBucket).Bucket([]byte(source.String()))
+		known := inside(tx, knownBucket, []byte(source.String()))
 		if known == nil {
 			return nil
 		}
 		// The bucket forget has the requested order.
-		cursor := tx.Bucket(forgetBucket).Bucket([]byte(source.String())).Cursor()
+		cursor := inside(tx, forgetBucket, []byte(source.String())).Cursor()
 		begin := append(encode(uint64(max(after.At, 0))), after.Key...)
 		for queued, _ := cursor.Seek(begin); queued != nil && len(entries) < limit; queued, _ = cursor.Next() {
 			if len(queued) <= 8 {
@@ -76,7 +76,7 @@ func (s *Store) RecallSink(ctx context.Context, sink string, keys []string) ([][
 func (s *Store) recall(ctx context.Context, name []byte, keys []string) ([][]byte, error) {
 	values := make([][]byte, len(keys))
 	err := s.view(ctx, func(tx *bolt.Tx) error {
-		known := tx.Bucket(knownBucket).Bucket(name)
+		known := inside(tx, knownBucket, name)
 		if known == nil {
 			return nil
 		}

@@ -64,11 +64,18 @@ func openSound(path string, o Options, copied bool, create func(*bolt.Tx) error)
 	if d.db, d.file, err = openBolt(path, options); err != nil {
 		return nil, err
 	}
+	if found.version < layoutVersion {
+		if err := migrate(d, found.version); err != nil {
+			return nil, errors.Join(err, d.db.Close())
+		}
+		d.closedMark = false
+	}
 	return d, nil
 }
 
 // found is what checkFile found in a file.
 type found struct {
+	version    int  // of its layout
 	closed     bool // it was closed cleanly (see markClosed)
 	copied     bool // it is a copy of a log
 	incomplete bool // the copy was not restored completely
@@ -119,8 +126,6 @@ func checkFile(path string, wait time.Duration, quick bool) (f found, err error)
 		return found{}, err
 	case errors.Is(err, ErrNewer):
 		return found{}, fmt.Errorf("%s: %w: use the version that wrote it, or a newer one", path, err)
-	case errors.Is(err, errOlder):
-		return found{}, fmt.Errorf("%s: %w: let that version deliver what is in it, then move it away", path, err)
 	}
 	return found{}, damaged(path, err)
 }
@@ -139,7 +144,7 @@ func checkContents(file *os.File, tx *bolt.Tx, quick bool) (f found, err error) 
 			return f, err
 		}
 	}
-	if err = checkLayout(tx); err != nil {
+	if f.version, err = checkLayout(tx); err != nil {
 		return f, err
 	}
 	stored, there := boltfile.Sum(tx)
@@ -148,7 +153,7 @@ func checkContents(file *os.File, tx *bolt.Tx, quick bool) (f found, err error) 
 	if !readThrough {
 		return f, nil
 	}
-	if !there || stored != sum {
+	if there && stored != sum || !there && f.version > 1 {
 		return f, errors.New("its pages are from different moments: it is a copy made while the state was being written, or an incomplete copy")
 	}
 	return f, journal.err // last, since another version may have another journal
@@ -190,4 +195,23 @@ func advise(err error, copied bool) error {
 	}
 	return fmt.Errorf("%w. The file was left as it is. Restore a backup of it; or move it away and start over, "+
 		"which loses the events that were not delivered yet and the dead letters, and reads every stream again from its start setting", err)
+}
+
+// migrate changes a file of an older version to this layout, in one transaction, after
+// copying it, unless it is a copy itself. It is the first transaction that writes.
+func migrate(d *database, from int) error {
+	db, path := d.db, d.path
+	if !d.copied {
+		var err error
+		if d.kept, err = keep(db, path, from); err != nil {
+			return fmt.Errorf("copy %s before it is changed to layout %d: %w", path, layoutVersion, err)
+		}
+	}
+	err := boltfile.Update(db, func(tx *bolt.Tx) error {
+		if err := unmark(tx); err != nil {
+			return err
+		}
+		return raiseLayout(tx, from)
+	})
+	return wrapf(err, "change %s to layout %d", path, layoutVersion)
 }

@@ -61,7 +61,7 @@ type ParkedCommit struct {
 // ParkedHeads returns the heads of a sink's parked events after a number, in their order.
 func (s *Store) ParkedHeads(ctx context.Context, sink string, after uint64) (heads []ParkedHead, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
-		parked := tx.Bucket(parkedBucket).Bucket([]byte(sink))
+		parked := inside(tx, parkedBucket, []byte(sink))
 		if parked == nil {
 			return nil
 		}
@@ -82,7 +82,7 @@ func (s *Store) ParkedHeads(ctx context.Context, sink string, after uint64) (hea
 // allows. It leaves out events that are no longer parked. The caller owns the result.
 func (s *Store) Parked(ctx context.Context, sink string, numbers []uint64, max Batch) (events []Parked, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
-		parked := tx.Bucket(parkedBucket).Bucket([]byte(sink))
+		parked := inside(tx, parkedBucket, []byte(sink))
 		if parked == nil {
 			return nil
 		}

@@ -19,7 +19,7 @@ type redeliveryTable struct {
 }
 
 func openQueue(tx *bolt.Tx, sink string) redeliveryTable {
-	return redeliveryTable{tx.Bucket(requeuedBucket).Bucket([]byte(sink)), tx.Bucket(replayedBucket).Bucket([]byte(sink))}
+	return redeliveryTable{inside(tx, requeuedBucket, []byte(sink)), inside(tx, replayedBucket, []byte(sink))}
 }
 
 // item is an item of a queue: a requeued event, or what remains of a range.
@@ -149,7 +149,7 @@ type counts struct {
 }
 
 func countsOf(tx *bolt.Tx, sink string) counts {
-	n := decode(tx.Bucket(countsBucket).Get([]byte(sink)))
+	n := decode(valueOf(tx, countsBucket, sink))
 	return counts{requeued: n[0], skipped: n[2], parked: n[3], parkedBytes: int64(n[4])}
 }
 

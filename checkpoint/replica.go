@@ -87,10 +87,7 @@ func (r *Replica) Apply(records [][]byte, at Point) (err error) {
 		return fmt.Errorf("%w: the replica is at %d already", ErrRecord, was)
 	}
 	for _, record := range records {
-		if len(record) == 0 {
-			continue
-		}
-		format, layout, err := boltfile.RecordLayout(record)
+		format, layout, err := recordLayout(record)
 		if err != nil {
 			return err
 		}

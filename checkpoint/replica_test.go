@@ -83,6 +83,48 @@ func TestRecordsThatDoNotLeadFromTheReplica(t *testing.T) {
 	}
 }
 
+func TestRecordsOfAnOlderLayoutAreApplied(t *testing.T) {
+	log := &recordLog{}
+	s := openLogged(t, statePath(t), log)
+	r := openReplica(t, statePath(t))
+	for i, record := range log.after(0) {
+		record[1] = 3
+		if format, layout, err := checkpoint.RecordLayout(record); format != checkpoint.RecordFormat || layout != 3 || err != nil {
+			t.Errorf("format %d, layout %d, %v", format, layout, err)
+		}
+		require.NoError(t, r.Apply([][]byte{record}, checkpoint.Point{Offset: uint64(i + 1)}))
+	}
+	if !bytes.Equal(dumped(t, r), dumped(t, s)) {
+		t.Error("the replica differs from the owner")
+	}
+}
+
+func TestFilesOfAllLayoutsAreDumped(t *testing.T) {
+	for layout := 1; layout <= 4; layout++ {
+		t.Run(fmt.Sprint(layout), func(t *testing.T) {
+			path := statePath(t)
+			require.NoError(t, os.WriteFile(path, image(t, layout), 0o600))
+			old := open(t, path, checkpoint.Options{ReadOnly: true})
+			log, restored := &recordLog{}, path+".restored"
+			at, err := old.Dump(t.Context(), 4000, func(record []byte) error {
+				_, err := log.Append(record)
+				return err
+			})
+			if err != nil || at.Offset != 0 || len(log.after(0)) < 10 {
+				t.Fatalf("%d records, offset %d, %v", len(log.after(0)), at.Offset, err)
+			}
+			r := openReplica(t, restored)
+			log.follow(t, r)
+			require.NoError(t, r.Close())
+			s := open(t, restored, checkpoint.Options{Log: log})
+			wantFilled(t, s)
+			if layout > 1 {
+				wantQueued(t, s)
+			}
+		})
+	}
+}
+
 func TestAReplicaThatWasNotRestoredCompletelyIsDamaged(t *testing.T) {
 	log := &recordLog{}
 	s := openLogged(t, statePath(t), log)

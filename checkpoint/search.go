@@ -92,7 +92,7 @@ type SearchedDead struct {
 // reaches a bound of by. The caller owns the result.
 func (s *Store) SearchDead(ctx context.Context, o Owner, after string, by Search) (found SearchedDead, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
-		dead := tx.Bucket(deadBucket).Bucket([]byte(o))
+		dead := inside(tx, deadBucket, []byte(o))
 		if dead == nil {
 			return nil
 		}
@@ -158,7 +158,7 @@ func (s *Store) Deliveries(ctx context.Context, sink string, seqs []uint64) (all
 		if err != nil {
 			return err
 		}
-		dead := tx.Bucket(deadBucket).Bucket([]byte(SinkOwner(sink)))
+		dead := inside(tx, deadBucket, []byte(SinkOwner(sink)))
 		index := make(map[string]int, len(seqs))
 		for i, seq := range seqs {
 			key := DeadKey(seq)
@@ -180,7 +180,7 @@ func (s *Store) Deliveries(ctx context.Context, sink string, seqs []uint64) (all
 			all = append(all, d)
 		}
 		looked := 0
-		if parked := tx.Bucket(parkedBucket).Bucket([]byte(sink)); parked != nil {
+		if parked := inside(tx, parkedBucket, []byte(sink)); parked != nil {
 			cursor := parked.Cursor()
 			for number, value := cursor.First(); number != nil && looked < maxQueued; number, value = cursor.Next() {
 				p, _, err := parseParked(number, value)
@@ -216,7 +216,11 @@ func (s *Store) Deliveries(ctx context.Context, sink string, seqs []uint64) (all
 // true, newest first. It looks at no more than among commands, of all appliances.
 func (s *Store) LastCommands(ctx context.Context, appliance string, among, limit int, is func(Command) bool) (found []Command, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
-		cursor := tx.Bucket(commandsBucket).Cursor()
+		commands := tx.Bucket(commandsBucket)
+		if commands == nil {
+			return nil
+		}
+		cursor := commands.Cursor()
 		for id, value := cursor.Last(); id != nil && among > 0 && len(found) < limit; id, value = cursor.Prev() {
 			among--
 			k, err := parseCommand(id, value)

@@ -108,7 +108,7 @@ func (s *Store) Pause(ctx context.Context, sink string, paused bool) error {
 
 // pausedSince returns when a sink was paused, or the zero time if it is not paused.
 func pausedSince(tx *bolt.Tx, sink string) time.Time {
-	value := tx.Bucket(pausedBucket).Get([]byte(sink))
+	value := valueOf(tx, pausedBucket, sink)
 	if len(value) != 8 {
 		return time.Time{}
 	}

@@ -131,7 +131,7 @@ func (s *Store) ForgetAppliance(ctx context.Context, appliance string) (found bo
 	var dropped bool // found is set once the change is done
 	err = s.do(ctx, change{
 		check: func(r *writeRound) error {
-			if pending := r.tx.Tx.Bucket(waitingBucket).Bucket([]byte(appliance)); pending != nil {
+			if pending := inside(r.tx.Tx, waitingBucket, []byte(appliance)); pending != nil {
 				if id, _ := pending.Cursor().First(); id != nil {
 					return errors.New("ticket commands for it are pending: drop them first (ndrbridge tickets drop), or let them be carried out")
 				}

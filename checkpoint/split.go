@@ -145,8 +145,16 @@ func (d *splitter) sequences(root []byte, n uint64) {
 	}
 }
 
+// each calls do with the entries of a bucket that files of older versions do not have.
+func (d *splitter) each(bucket []byte, do func(key, value []byte) error) error {
+	if b := d.tx.Bucket(bucket); b != nil {
+		return b.ForEach(do)
+	}
+	return nil
+}
+
 func (d *splitter) positions() error {
-	return d.tx.Bucket(positionsBucket).ForEach(func(name, position []byte) error {
+	return d.each(positionsBucket, func(name, position []byte) error {
 		return d.put(d.ofSource(name), positionsBucket, nil, name, position)
 	})
 }
@@ -154,7 +162,7 @@ func (d *splitter) positions() error {
 // memories divides what sources and sinks remember, and which changes are expected.
 func (d *splitter) memories() error {
 	for _, root := range [][]byte{knownBucket, forgetBucket} {
-		err := d.tx.Bucket(root).ForEach(func(name, _ []byte) error {
+		err := d.each(root, func(name, _ []byte) error {
 			of := func([]byte) int { return d.ofSource(name) }
 			if appliance, is := bytes.CutPrefix(name, expectedName("")); is {
 				of = func([]byte) int { return d.of(string(appliance)) }
@@ -196,7 +204,7 @@ func (d *splitter) ofMemory(key []byte) int {
 func (d *splitter) sinks() error {
 	d.sequences(journalBucket, d.journal.last)
 	for _, root := range [][]byte{cursorsBucket, pausedBucket} {
-		err := d.tx.Bucket(root).ForEach(func(sink, value []byte) error {
+		err := d.each(root, func(sink, value []byte) error {
 			if bytes.Equal(root, cursorsBucket) {
 				value = encode(d.journal.last)
 			}
@@ -206,17 +214,18 @@ func (d *splitter) sinks() error {
 			return err
 		}
 	}
-	requeued := d.tx.Bucket(requeuedBucket)
-	last := requeued.Sequence()
-	err := requeued.ForEachBucket(func(sink []byte) error {
-		last = max(last, requeued.Bucket(sink).Sequence())
-		return nil
-	})
-	if err != nil {
-		return err
+	if requeued := d.tx.Bucket(requeuedBucket); requeued != nil {
+		last := requeued.Sequence()
+		err := requeued.ForEachBucket(func(sink []byte) error {
+			last = max(last, requeued.Bucket(sink).Sequence())
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		d.sequences(requeuedBucket, last)
 	}
-	d.sequences(requeuedBucket, last)
-	return d.tx.Bucket(countsBucket).ForEach(func(sink, value []byte) error {
+	return d.each(countsBucket, func(sink, value []byte) error {
 		return d.put(0, countsBucket, nil, sink, value)
 	})
 }
@@ -231,7 +240,7 @@ func (d *splitter) deadLetters() error {
 		}
 		return stats[Owner(owner)]
 	}
-	err := d.tx.Bucket(deadBucket).ForEach(func(owner, _ []byte) error {
+	err := d.each(deadBucket, func(owner, _ []byte) error {
 		return d.tx.Bucket(deadBucket).Bucket(owner).ForEach(func(key, value []byte) error {
 			shard := d.ofDead(owner, value)
 			s := &of(owner)[shard]
@@ -243,7 +252,7 @@ func (d *splitter) deadLetters() error {
 	if err != nil {
 		return err
 	}
-	err = d.tx.Bucket(deadSizeBucket).ForEach(func(owner, value []byte) error {
+	err = d.each(deadSizeBucket, func(owner, value []byte) error {
 		of(owner)[d.ofDead(owner, nil)].Dropped = decodeDeadStats(value).Dropped
 		return nil
 	})
@@ -272,7 +281,7 @@ func (d *splitter) ofDead(owner, value []byte) int {
 // commands divides the commands by appliance, and gives them IDs of their shards.
 func (d *splitter) commands() error {
 	counts := make([]CommandStats, len(d.shards))
-	err := d.tx.Bucket(commandsBucket).ForEach(func(id, value []byte) error {
+	err := d.each(commandsBucket, func(id, value []byte) error {
 		k, err := parseCommand(id, value)
 		if err != nil {
 			return err
@@ -297,9 +306,9 @@ func (d *splitter) commands() error {
 		}
 		return d.put(shard, commandsBucket, nil, k.id, value)
 	})
-	if last := d.tx.Bucket(commandsBucket).Sequence(); last > 0 {
+	if commands := d.tx.Bucket(commandsBucket); commands != nil && commands.Sequence() > 0 {
 		for shard, b := range d.shards {
-			b.Sequence(commandsBucket, nil, d.ids(shard).nth(last))
+			b.Sequence(commandsBucket, nil, d.ids(shard).nth(commands.Sequence()))
 		}
 	}
 	for shard, c := range counts {

@@ -21,7 +21,7 @@ type Options struct {
 	// Elapsed returns the time elapsed since a fixed moment, whatever Now is set to; nil: as
 	// by Now.
 	Elapsed func() time.Duration
-	// ReadOnly opens an existing state without changing the file.
+	// ReadOnly opens an existing state without changing the file, whatever version wrote it.
 	// Every method that writes fails. No other process may have the state open, except
 	// read-only too.
 	ReadOnly bool
@@ -103,7 +103,9 @@ func (b *broadcast) send() {
 // Open opens the state at path, or creates an empty one if there is no file. The file gets
 // mode 0600. An existing file is read through before anything is written to it, which
 // takes about as long as the disk needs for that; a file that Close has closed cleanly
-// opens at once, however large it is.
+// opens at once, however large it is. A file written by an older version is migrated to
+// the current layout, after a copy of it was made beside it as <path>.v<version of the
+// layout>.bak, unless there is a Log.
 //
 // Open returns ErrLocked if another process still has the file open after
 // Options.LockWait, ErrDamaged if the file cannot be read (an empty file included), and
@@ -137,6 +139,10 @@ func Open(path string, o Options) (*Store, error) {
 	}
 	return s, nil
 }
+
+// Kept returns the path of the copy that Open made of a file of an older version before it
+// migrated it, or "".
+func (s *Store) Kept() string { return s.kept }
 
 // SetLimits replaces Options.Limits. Events and dead letters that are already stored may
 // exceed the new limits: nothing more is accepted then until there is space.

@@ -106,6 +106,9 @@ func (p *Pipeline) Open(ctx context.Context, config *configs.Config) (err error)
 	if err != nil {
 		return err
 	}
+	if kept := p.store.Kept(); kept != "" {
+		p.log.Info("the state was converted to this version's layout; remove the copy when you will not return to the earlier version", "state", config.State, "copy", kept)
+	}
 	p.registered.MustRegister(collector{p.store, &p.current})
 	all, failed := p.build(ctx, config, new(runtime))
 	if err := errors.Join(failed...); err != nil {

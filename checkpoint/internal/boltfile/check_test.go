@@ -41,7 +41,7 @@ func writeFile(t *rapid.T, path string) map[string]string {
 	}
 	err = Update(db, func(tx *bolt.Tx) error {
 		_, err := tx.CreateBucket(MetaBucket)
-		return errors.Join(err, NewTx(tx).PutSum())
+		return errors.Join(err, SumUp(tx))
 	})
 	for range rapid.IntRange(1, 6).Draw(t, "transactions") {
 		err = errors.Join(err, Update(db, func(tx *bolt.Tx) error { return change(t, NewTx(tx)) }))

@@ -59,6 +59,24 @@ func (tx *Tx) PutSum() error {
 	return nil
 }
 
+// SumUp computes the sum of all entries of a file again, and writes it.
+func SumUp(tx *bolt.Tx) error {
+	t := &Tx{Tx: tx}
+	err := tx.ForEach(func(name []byte, _ *bolt.Bucket) error {
+		if bytes.Equal(name, MetaBucket) {
+			return nil
+		}
+		if err := t.Table(name).sumUp(); err != nil {
+			return fmt.Errorf("bucket %s: %w", name, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return t.PutSum()
+}
+
 // Table returns a bucket of the file, which must exist.
 func (tx *Tx) Table(name []byte) *Table {
 	return &Table{Bucket: tx.Bucket(name), tx: tx, name: name, path: pathSum(0, name)}
@@ -117,6 +135,12 @@ func (t *Table) SetSequence(n uint64) error {
 	return t.Bucket.SetSequence(n)
 }
 
+// NextSequence increases the bucket's own sequence by one, and returns it.
+func (t *Table) NextSequence() (uint64, error) {
+	n := t.Sequence() + 1
+	return n, t.SetSequence(n)
+}
+
 // Put sets an entry. value must not be nil, nor change before the transaction ends. It
 // returns the value that the entry had, nil if there was none, which is valid until the next
 // change.
@@ -167,6 +191,17 @@ func (t *Table) DeleteBucket(name []byte) {
 		err = t.Bucket.DeleteBucket(name)
 	}
 	t.keep("delete", name, err)
+}
+
+// sumUp adds the entries of a bucket, and of those nested in it, to the sum.
+func (t *Table) sumUp() error {
+	return t.ForEach(func(key, value []byte) error {
+		if value == nil {
+			return t.Inside(key).sumUp()
+		}
+		t.tx.sum += t.sumOf(key, value)
+		return nil
+	})
 }
 
 // sumOf returns the sum of one entry of the table; those of MetaBucket have none.

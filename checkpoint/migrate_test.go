@@ -1,0 +1,109 @@
+package checkpoint_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
+)
+
+func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
+	old := image(t, 1)
+	path := statePath(t)
+	require.NoError(t, os.WriteFile(path, old, 0o600))
+	s := open(t, path, checkpoint.Options{})
+	wantFilled(t, s)
+	ctx := t.Context()
+	if queued, err := s.Replay(ctx, "a", checkpoint.Period{}); err != nil || queued.Last != 7 {
+		t.Errorf("replayed %v, %v, want up to event 7", queued, err)
+	}
+	require.NoError(t, s.Close())
+
+	wantCopy := func(path string) {
+		t.Helper()
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("the copy has mode %o, want 600", info.Mode().Perm())
+		}
+		s := open(t, path, checkpoint.Options{ReadOnly: true})
+		wantFilled(t, s)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	wantCopy(path + ".v1.bak")
+
+	t.Run("an existing copy is not changed", func(t *testing.T) {
+		first, err := os.ReadFile(path + ".v1.bak")
+		require.NoError(t, err)
+		for _, copied := range []string{path + ".v1.2.bak", path + ".v1.3.bak"} {
+			require.NoError(t, os.WriteFile(path, old, 0o600))
+			open(t, path, checkpoint.Options{}).Close()
+			wantCopy(copied)
+		}
+		if again, err := os.ReadFile(path + ".v1.bak"); err != nil || !bytes.Equal(again, first) {
+			t.Errorf("the first copy was changed (%v)", err)
+		}
+	})
+	t.Run("a migrated file is not migrated again, and no other file is beside it", func(t *testing.T) {
+		open(t, path, checkpoint.Options{}).Close()
+		if names, _ := os.ReadDir(filepath.Dir(path)); len(names) != 4 {
+			t.Errorf("%v, want the state and three copies", names)
+		}
+	})
+	for _, layout := range []int{2, 3, 4} {
+		t.Run(fmt.Sprintf("a file of layout %d is migrated with its queues", layout), func(t *testing.T) {
+			path := statePath(t)
+			require.NoError(t, os.WriteFile(path, image(t, layout), 0o600))
+			s := open(t, path, checkpoint.Options{})
+			if want := fmt.Sprintf("%s.v%d.bak", path, layout); s.Kept() != want {
+				t.Errorf("it reports the copy %q, want %q", s.Kept(), want)
+			}
+			wantFilled(t, s)
+			wantQueued(t, s)
+			if _, err := s.Replay(ctx, "a", checkpoint.Period{Since: time.Unix(6, 0)}); err != nil {
+				t.Error(err)
+			}
+			var queued []uint64
+			next, err := s.Redeliver(ctx, "a", checkpoint.RedeliveryOffset{}, checkpoint.Batch{})
+			for _, r := range next.Records {
+				queued = append(queued, r.Seq)
+			}
+			if err != nil || !slices.Equal(queued, []uint64{0, 6, 7, 7}) {
+				t.Errorf("queued %d, %v, want what was queued before, then event 7", queued, err)
+			}
+			if _, err := s.Accept(ctx, []checkpoint.Command{{Appliance: "hq", Body: []byte("{}")}}); err != nil {
+				t.Error(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			wantCopy(fmt.Sprintf("%s.v%d.bak", path, layout))
+		})
+	}
+	t.Run("a file opened read-only is not migrated", func(t *testing.T) {
+		path := statePath(t)
+		require.NoError(t, os.WriteFile(path, old, 0o600))
+		s := open(t, path, checkpoint.Options{ReadOnly: true})
+		wantFilled(t, s)
+		if next, err := s.Redeliver(ctx, "a", checkpoint.RedeliveryOffset{}, checkpoint.Batch{}); err != nil || len(next.Records) != 0 {
+			t.Errorf("%v, %v, want an empty queue", next, err)
+		}
+		if commands, err := s.Commands(ctx, checkpoint.CommandFilter{}, 0, 10); err != nil || len(commands) != 0 {
+			t.Errorf("%v, %v, want no commands", commands, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if after, _ := os.ReadFile(path); !bytes.Equal(after, old) {
+			t.Error("the file was changed")
+		}
+	})
+}
