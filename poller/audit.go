@@ -3,6 +3,7 @@ package poller
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -126,6 +127,7 @@ func (a *Audit) load(ctx context.Context) error {
 		a.o.Log.Warn("the appliance's address changed; reading its audit log continues from the last position", "was", p.URL, "is", a.o.URL)
 		p.URL = a.o.URL
 	}
+	p.convert()
 	if a.polls == 1 && p.Last != nil {
 		a.oldestFirst, a.ordered = p.Offset > 0, true
 	}
@@ -220,7 +222,8 @@ type auditPosition struct {
 	// Floor is an id: entries up to it were there before the stream began, and do not become
 	// visible late.
 	Floor int64 `json:"floor,omitempty"`
-	// Swept is when the last sweep began.
+	// Swept is when the last sweep began. It is 0 in a position of an older version, which
+	// remembered entries by a digest of their content.
 	Swept int64 `json:"swept"`
 	// Reread is what to deliver again; nil: nothing.
 	Reread *auditReread `json:"again,omitempty"`
@@ -238,12 +241,30 @@ func (p *auditPosition) advance(r *auditRow) {
 // auditReread is a second reading of a log, from its oldest entry up to the last committed
 // one.
 type auditReread struct {
-	// To is the time from which entries are delivered again.
+	// To is the time from which entries are delivered again; rememberOnly: none is.
 	To int64 `json:"to"`
 	// Last is the newest entry that was read again; nil if there is none.
 	Last *transform.AuditPosition `json:"last,omitempty"`
 	// Offset is the offset of Last, like auditPosition's.
 	Offset int `json:"offset,omitempty"`
+}
+
+const rememberOnly = math.MaxInt64
+
+// convert converts a position of an older version: all entries up to Last are committed, and
+// are read once more, to be remembered.
+func (p *auditPosition) convert() {
+	if p.Swept != 0 {
+		return
+	}
+	p.Swept = 1 // a sweep is due
+	if p.Last != nil {
+		to := int64(rememberOnly)
+		if p.Reread != nil {
+			to = p.Reread.To
+		}
+		p.Floor, p.Reread = p.Last.ID, &auditReread{To: to}
+	}
 }
 
 // rewind moves the position back to a time in milliseconds since the epoch, at least 0:

@@ -1,6 +1,7 @@
 package poller_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"ndrbridge/checkpoint"
 	"ndrbridge/poller"
 )
 
@@ -525,6 +527,63 @@ func TestAnEntryIsRepeatedWithItsIDAfterTheTimesChangedTheirPrecision(t *testing
 			if len(w.events) != 40 || w.events[20+i].ID != event.ID {
 				t.Fatalf("%d events; the first is %s, the last %s", len(w.events), event.ID, w.events[len(w.events)-1].ID)
 			}
+		}
+	}
+}
+
+// olderAuditState is the state of an audit log of three entries, which start at the model's
+// clock, as versions wrote it that identified entries by a digest of their content.
+func olderAuditState(s *memory, oldestFirst bool) {
+	s.position = []byte(`{"last":{"id":3,"time":1750000000021,"sum":"4c6bc9baf13916d75d1257fdd0096b36"},"count":3,"start":0,"url":"https://sensor.example"}`)
+	if oldestFirst {
+		s.position = bytes.Replace(s.position, []byte(`"count"`), []byte(`"offset":2,"count"`), 1)
+	}
+	for i, key := range []string{
+		"1-4ba931fa42b89c28dc8a7e085a8dc5f9", "2-6817aeafd23c167a8598b47e1449a00d", "3-4c6bc9baf13916d75d1257fdd0096b36",
+	} {
+		s.known[key] = checkpoint.Entry{Key: key, Value: []byte{1}, At: int64(i + 1)}
+	}
+}
+
+func TestAnOlderStateOfAnAuditLogIsContinued(t *testing.T) {
+	for _, oldestFirst := range []bool{false, true} {
+		for name, c := range map[string]struct {
+			change func(w *auditWorld)
+			want   string
+		}{
+			"nothing happened":            {func(*auditWorld) {}, ""},
+			"entries were written":        {func(w *auditWorld) { w.writeMany(9) }, "4 5 6 7 8 9 10 11 12"},
+			"fields were added":           {func(w *auditWorld) { w.added = func(int) string { return `,"severity":5` } }, ""},
+			"entries were purged":         {func(w *auditWorld) { w.writeMany(3); w.purge(4) }, "5 6 purged:3-5:1"},
+			"the log was restored":        {func(w *auditWorld) { w.mustPoll(); w.restore(w.log[:2]); w.writeMany(1) }, "3 restarted:3-3:0"},
+			"the position was moved back": {func(w *auditWorld) { w.rewind(w.log[1].time) }, "2 3"},
+			"the log began again":         {func(w *auditWorld) { w.replace(nil, 1); w.writeMany(5) }, "1 2 3 4 5 restarted:3-1:0"},
+		} {
+			t.Run(fmt.Sprintf("%s, oldest first %t", name, oldestFirst), func(t *testing.T) {
+				w := newAuditWorld(t)
+				w.oldestFirst, w.extended = oldestFirst, true
+				w.writeMany(3)
+				olderAuditState(w.state, oldestFirst)
+				w.contacted, w.last = true, w.log[2]
+				for _, e := range w.log {
+					w.delivered[e] = 1
+				}
+				c.change(w)
+				for range 3 {
+					w.mustPoll()
+				}
+				if got := w.arrived(); got != c.want {
+					t.Errorf("arrived %q, want %q", got, c.want)
+				}
+				v, err := poller.VerifyAudit(t.Context(), w.auditModel, w.state, w.options, time.UnixMilli(1), poller.VerifyReport{
+					Progress: func(string, int, time.Time) {},
+					Found:    func(d poller.Difference) { t.Errorf("verification found %+v", d) },
+				})
+				if err != nil || v.Same != len(w.log) {
+					t.Errorf("verified %+v (%v) of %d entries", v, err, len(w.log))
+				}
+				w.judgeQuiet()
+			})
 		}
 	}
 }

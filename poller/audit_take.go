@@ -267,7 +267,7 @@ func (a *Audit) repeat(ctx context.Context, page *auditPage, base int) error {
 		if a.oldestFirst {
 			again.Offset = page.offset + i
 		}
-		if err := c.add(a, r, r.before(again.To)); err != nil {
+		if err := c.add(a, r, r.before(again.To) || again.To == rememberOnly); err != nil {
 			return err
 		}
 	}
