@@ -458,8 +458,6 @@ func TestNewFileMode(t *testing.T) {
 	}
 }
 
-// BenchmarkSend writes batches of 500 events of 2 KB. Syncing takes most of the time.
-
 func TestCheck(t *testing.T) {
 	for name, test := range map[string]struct {
 		path   func(folder string) string

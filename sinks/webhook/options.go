@@ -147,6 +147,8 @@ func (o Options) header(user *url.Userinfo) (http.Header, error) {
 	}
 	password, _ := user.Password()
 	switch {
+	case user != nil && (o.Bearer != "" || o.Username != "" || o.Password != "" || o.OAuth != nil): // url may be in a file
+		return nil, errors.New("url has credentials, and others are set: remove either")
 	case o.Bearer != "":
 		header.Set("Authorization", "Bearer "+o.Bearer)
 	case o.Username != "" || o.Password != "":

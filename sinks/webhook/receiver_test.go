@@ -298,6 +298,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		{"a header of HTTP's framing", webhook.Options{URL: "http://host", Headers: map[string]string{"content-length": "1"}}, "Content-Length"},
 		{"a header of the binding", webhook.Options{URL: "http://host", Headers: map[string]string{"ce-id": "1"}}, "Ce-Id"},
 		{"a bearer token with a line break", webhook.Options{URL: "http://host", Bearer: secret + "\n"}, "bearer token contains"},
+		{"a bearer token beside credentials in the URL", webhook.Options{URL: "http://u:" + secret + "@host", Bearer: "t"}, "url has credentials"},
 		{"a key of a preset with a line break", webhook.Options{URL: "http://host", Preset: lines{secret: secret + "\nb"}.preset()}, "preset: X-Key"},
 		{"a secret to sign with that is none", webhook.Options{URL: "http://host", SignSecrets: []string{oldSecret, secret}}, "sign: secret 2 is not valid base64 after the optional whsec_"},
 		{"a signature among the headers", webhook.Options{URL: "http://host", SignSecrets: []string{oldSecret}, Headers: map[string]string{"webhook-id": secret}}, "Webhook-Id is set by the bridge"},
