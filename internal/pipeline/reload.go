@@ -54,10 +54,10 @@ func (p *Pipeline) awaitChange(until time.Time) bool {
 }
 
 // Reload applies the configuration that load returns, which is called once no other reload runs:
-// the last reload applies what is current then. Changed appliances and sinks are stopped, sources first; a sink
-// finishes its batch in flight within shutdown_timeout. They restart from their positions;
-// unchanged parts are not disturbed. A part that does not stop in time is named among the changes,
-// and its replacement starts once it has stopped.
+// the last reload applies what is current then. Changed appliances and sinks are stopped, sources
+// first; a sink finishes its batch in flight within shutdown_timeout. They restart from their
+// positions; unchanged parts are not disturbed. A part that does not stop in time is named among
+// the changes, and its replacement starts once it has stopped.
 //
 // If Reload returns an error nothing was changed: a part cannot be made. It returns ctx's error if
 // Run has not begun when ctx is done, and otherwise the errors of change. Reloads run one at a

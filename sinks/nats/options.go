@@ -20,7 +20,7 @@ import (
 
 // Options configure a Sink. They are valid if their configuration is.
 type Options struct {
-	// URL is the address of one or more servers of a cluster, with the scheme nats,
+	// URL is the address of one or more servers of a cluster, with the scheme nats
 	// or tls, separated by commas. They are tried in any order. Each gets an
 	// equal share of Timeout, so that one that hangs does not hide the others.
 	URL string
