@@ -46,7 +46,7 @@ The exit code is 0 regardless of the status.`,
 		Args: commandline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withMember(func(member *admin.Client) error {
-				state, err := admin.OpCluster.Call(cmd.Context(), member, admin.None{})
+				state, err := admin.API.GetCluster.Call(cmd.Context(), member, admin.None{})
 				if err != nil {
 					return err
 				}
@@ -80,7 +80,7 @@ move all shards off a member for good, stop it: it hands them over first.`,
 				what = admin.Handover{Shard: &shard}
 			}
 			return c.withMember(func(member *admin.Client) error {
-				if err := admin.OpHandover.Do(cmd.Context(), member, what); err != nil {
+				if err := admin.API.HandOver.Do(cmd.Context(), member, what); err != nil {
 					return err
 				}
 				if what.Shard != nil {

@@ -62,7 +62,7 @@ the last message of each copy, so that you can compare the members, and asks.`,
 			}
 			what := admin.Recovery{Shard: &shard, From: from}
 			return c.withMember(func(member *admin.Client) error {
-				if err := admin.OpRecover.Do(cmd.Context(), member, what); err != nil {
+				if err := admin.API.RecoverShard.Do(cmd.Context(), member, what); err != nil {
 					return err
 				}
 				return c.print(what, "shard %s is recovered from the copy of %s", configs.ShardName(shard), terminal.Printable(from))

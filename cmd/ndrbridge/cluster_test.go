@@ -133,27 +133,27 @@ type member struct {
 // client returns a client of the member.
 func (m *member) client() *admin.Client {
 	all := make(admin.Operations)
-	admin.OpCluster.By(all, func(context.Context, admin.None) (admin.Cluster, error) { return m.state, nil })
-	admin.OpHandover.By(all, func(_ context.Context, what admin.Handover) error {
+	admin.API.GetCluster.By(all, func(context.Context, admin.None) (admin.Cluster, error) { return m.state, nil })
+	admin.API.HandOver.By(all, func(_ context.Context, what admin.Handover) error {
 		if what.Member == "bridge-9" {
 			return fmt.Errorf("%w member %q", admin.ErrUnknown, what.Member)
 		}
 		m.handovers = append(m.handovers, what)
 		return nil
 	})
-	admin.OpRecover.By(all, func(_ context.Context, what admin.Recovery) error {
+	admin.API.RecoverShard.By(all, func(_ context.Context, what admin.Recovery) error {
 		if *what.Shard > 1 {
 			return errors.New("member bridge-2 owns it")
 		}
 		m.recovered = append(m.recovered, what)
 		return nil
 	})
-	admin.OpStatus.By(all, func(context.Context, admin.None) (admin.Status, error) {
+	admin.API.GetStatus.By(all, func(context.Context, admin.None) (admin.Status, error) {
 		return admin.Status{Running: true, Unconfigured: []admin.SinkStatus{{Name: "old", DeadLetters: 1}}}, nil
 	})
-	admin.OpForget.By(all, func(_ context.Context, r admin.OfSink) error { return m.do("forget " + r.Sink) })
-	admin.OpRename.By(all, func(_ context.Context, r admin.RenameRequest) error { return m.do("rename " + r.Sink + " to " + r.To) })
-	admin.OpForgetAppliance.By(all, func(_ context.Context, r admin.ForgetRequest) error {
+	admin.API.ForgetSink.By(all, func(_ context.Context, r admin.OfSink) error { return m.do("forget " + r.Sink) })
+	admin.API.RenameSink.By(all, func(_ context.Context, r admin.RenameRequest) error { return m.do("rename " + r.Sink + " to " + r.To) })
+	admin.API.ForgetAppliance.By(all, func(_ context.Context, r admin.ForgetRequest) error {
 		if r.Identity {
 			return m.do("forget identity " + r.Appliance)
 		}

@@ -96,7 +96,7 @@ the appliance returned it. KEY is the first column of ndrbridge dead list.`,
 				return err
 			}
 			return c.acting(cmd.Context(), func(control *admin.Client) error {
-				d, err := admin.OpDeadLetter.Call(cmd.Context(), control, admin.OfDeadLetter{OfDead: owner, Key: args[1]})
+				d, err := admin.API.GetDeadLetter.Call(cmd.Context(), control, admin.OfDeadLetter{OfDead: owner, Key: args[1]})
 				if err != nil {
 					return err
 				}
@@ -149,7 +149,7 @@ objects again with ndrbridge rewind.`,
 		done: "requeued", usage: "requeue all dead letters of the sink", question: "Deliver all dead letters of %s again (%d now)?",
 		confirm: c.confirm, onlySinks: true,
 		do: func(ctx context.Context, control *admin.Client, r admin.Selection) (int, error) {
-			requeued, err := admin.OpRequeue.Call(ctx, control, r)
+			requeued, err := admin.API.RequeueDeadLetters.Call(ctx, control, r)
 			return requeued.N, err
 		},
 	})
@@ -169,7 +169,7 @@ requires --yes.`,
 		done: "dropped", usage: "drop all dead letters of the sink or stream", question: "Drop all dead letters of %s (%d now)?",
 		confirm: c.confirmLoss,
 		do: func(ctx context.Context, control *admin.Client, r admin.Selection) (int, error) {
-			dropped, err := admin.OpDropDead.Call(ctx, control, r)
+			dropped, err := admin.API.DropDeadLetters.Call(ctx, control, r)
 			return dropped.N, err
 		},
 	})

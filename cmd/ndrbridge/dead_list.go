@@ -57,7 +57,7 @@ a sink, this is the order of the events. With --json, each is printed with its b
 					columns: []string{"KEY", "TIME", "CLASS", "EVENT", "REASON"},
 					limit:   limit,
 					next: func() ([]admin.DeadLetter, bool, error) {
-						page, err := admin.OpDead.Call(cmd.Context(), control, r)
+						page, err := admin.API.ListDeadLetters.Call(cmd.Context(), control, r)
 						r.After = page.Next
 						return page.DeadLetters, page.Next == "", err
 					},
@@ -81,7 +81,7 @@ a sink, this is the order of the events. With --json, each is printed with its b
 // listDeadGroups prints the reasons of the dead letters of an owner with a name, or of those of
 // all owners if the name is empty.
 func (c *command) listDeadGroups(ctx context.Context, control *admin.Client, name string, owner admin.OfDead, limit int) error {
-	all, err := admin.OpDeadGroups.Call(ctx, control, admin.GroupsRequest{OfDead: owner})
+	all, err := admin.API.GroupDeadLetters.Call(ctx, control, admin.GroupsRequest{OfDead: owner})
 	if err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ func TestReasonsOfGroupsAreNotTruncated(t *testing.T) {
 	c := &command{stdout: &out, terminal: true, environ: []string{"NO_COLOR=1", "COLUMNS=80"}}
 	url := "POST to https://collector.example:8088/services/collector/event: "
 	all := make(admin.Operations)
-	admin.OpDeadGroups.By(all, func(context.Context, admin.GroupsRequest) (admin.DeadGroups, error) {
+	admin.API.GroupDeadLetters.By(all, func(context.Context, admin.GroupsRequest) (admin.DeadGroups, error) {
 		return admin.DeadGroups{Total: 2, Groups: []admin.DeadGroup{
 			{Sink: "lake", Class: "rejected", Reason: url + "no such index", Count: 1}, {Sink: "lake", Class: "rejected", Reason: url + "too large", Count: 1},
 		}}, nil

@@ -17,7 +17,7 @@ flight is completed first. Polling and the other sinks continue. Undelivered eve
 in the journal: a long pause fills it, and then polling pauses, unless the sink's lag
 policy is skip.`,
 		Example: "  ndrbridge pause lake",
-	}, true, admin.OpPause)
+	}, true, admin.API.PauseSink)
 }
 
 func (c *command) resumeCommand() *cobra.Command {
@@ -27,7 +27,7 @@ func (c *command) resumeCommand() *cobra.Command {
 		Long: `Resume delivery to a paused sink. A sink that is halted or waiting to retry tries again
 immediately.`,
 		Example: "  ndrbridge resume lake",
-	}, false, admin.OpResume)
+	}, false, admin.API.ResumeSink)
 }
 
 // pausing completes the commands pause and resume.

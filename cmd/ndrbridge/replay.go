@@ -62,7 +62,7 @@ ndrbridge rewind.`,
 					}
 				}
 				for i, sink := range sinks {
-					replayed, err := admin.OpReplay.Call(cmd.Context(), control, admin.ReplayRequest{OfSink: admin.OfSink{Sink: sink}, Replay: r})
+					replayed, err := admin.API.ReplayEvents.Call(cmd.Context(), control, admin.ReplayRequest{OfSink: admin.OfSink{Sink: sink}, Replay: r})
 					if err != nil {
 						return err
 					}
@@ -117,7 +117,7 @@ func countReplay(ctx context.Context, control *admin.Client, sinks []string, r a
 	r.DryRun = true
 	counts := make([]uint64, len(sinks))
 	for i, sink := range sinks {
-		replayed, err := admin.OpReplay.Call(ctx, control, admin.ReplayRequest{OfSink: admin.OfSink{Sink: sink}, Replay: r})
+		replayed, err := admin.API.ReplayEvents.Call(ctx, control, admin.ReplayRequest{OfSink: admin.OfSink{Sink: sink}, Replay: r})
 		if err != nil {
 			return nil, err
 		}

@@ -39,7 +39,7 @@ The command asks for confirmation; without a terminal, it requires --yes.`,
 				return err
 			}
 			return c.acting(cmd.Context(), func(control *admin.Client) error {
-				if err := admin.OpRewind.Do(cmd.Context(), control, admin.RewindRequest{Appliance: args[0], Stream: args[1], To: at}); err != nil {
+				if err := admin.API.Rewind.Do(cmd.Context(), control, admin.RewindRequest{Appliance: args[0], Stream: args[1], To: at}); err != nil {
 					return err
 				}
 				return c.print(struct {

@@ -49,7 +49,7 @@ A running bridge must have loaded a configuration without the sink or the applia
 				if err := c.confirmForget(ctx, state, name, yes); err != nil {
 					return err
 				}
-				if err := admin.OpForget.Do(ctx, state, admin.OfSink{Sink: name}); err != nil {
+				if err := admin.API.ForgetSink.Do(ctx, state, admin.OfSink{Sink: name}); err != nil {
 					return err
 				}
 				return c.print(map[string]string{"forgotten": name}, "the state of sink %s is deleted", name)
@@ -64,7 +64,7 @@ A running bridge must have loaded a configuration without the sink or the applia
 
 func (c *command) forgetAppliance(ctx context.Context, state *admin.Client, name string, identity, yes bool) error {
 	if identity {
-		if err := admin.OpForgetAppliance.Do(ctx, state, admin.ForgetRequest{Appliance: name, Identity: true}); err != nil {
+		if err := admin.API.ForgetAppliance.Do(ctx, state, admin.ForgetRequest{Appliance: name, Identity: true}); err != nil {
 			return err
 		}
 		return c.print(map[string]string{"forgotten": name}, "the next appliance that answers under the name %s is accepted as the same one", name)
@@ -72,7 +72,7 @@ func (c *command) forgetAppliance(ctx context.Context, state *admin.Client, name
 	if err := c.confirmLoss(ctx, yes, fmt.Sprintf("Delete the stream positions and the known detections of %s? Its streams will begin at their start.", name)); err != nil {
 		return err
 	}
-	if err := admin.OpForgetAppliance.Do(ctx, state, admin.ForgetRequest{Appliance: name}); err != nil {
+	if err := admin.API.ForgetAppliance.Do(ctx, state, admin.ForgetRequest{Appliance: name}); err != nil {
 		return err
 	}
 	return c.print(map[string]string{"forgotten": name}, "the state of appliance %s is deleted", name)
@@ -109,7 +109,7 @@ configuration and run ndrbridge state forget with the new name first.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.acting(cmd.Context(), func(state *admin.Client) error {
-				if err := admin.OpRename.Do(cmd.Context(), state, admin.RenameRequest{OfSink: admin.OfSink{Sink: args[0]}, To: args[1]}); err != nil {
+				if err := admin.API.RenameSink.Do(cmd.Context(), state, admin.RenameRequest{OfSink: admin.OfSink{Sink: args[0]}, To: args[1]}); err != nil {
 					return err
 				}
 				return c.print(map[string]string{"renamed": args[0], "to": args[1]}, "the state of sink %s now belongs to %s", args[0], args[1])

@@ -57,7 +57,7 @@ func (c *command) ticketsListCommand() *cobra.Command {
 					columns: []string{"ID", "ACCEPTED", "APPLIANCE", "TICKET", "STATUS", "COMMAND", "REASON"},
 					limit:   limit,
 					next: func() ([]admin.TicketCommand, bool, error) {
-						page, err := admin.OpCommands.Call(cmd.Context(), control, r)
+						page, err := admin.API.ListTicketCommands.Call(cmd.Context(), control, r)
 						r.After = page.Next
 						return page.Commands, page.Next == 0, err
 					},
@@ -121,7 +121,7 @@ func (c *command) ticketsShowCommand() *cobra.Command {
 				return err
 			}
 			return c.acting(cmd.Context(), func(control *admin.Client) error {
-				command, err := admin.OpCommand.Call(cmd.Context(), control, admin.OfCommand{ID: id})
+				command, err := admin.API.GetTicketCommand.Call(cmd.Context(), control, admin.OfCommand{ID: id})
 				if err != nil {
 					return err
 				}
@@ -152,7 +152,7 @@ same ticket wait for them, unless they are already done.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.changeTickets(cmd.Context(), args, "retried", func(ctx context.Context, control *admin.Client, id uint64) error {
-				return admin.OpRetryCommand.Do(ctx, control, admin.OfCommand{ID: id})
+				return admin.API.RetryTicketCommand.Do(ctx, control, admin.OfCommand{ID: id})
 			})
 		},
 	}))
@@ -170,7 +170,7 @@ a command, this command asks for confirmation or, without a terminal, requires -
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.changeTickets(cmd.Context(), args, "dropped", func(ctx context.Context, control *admin.Client, id uint64) error {
-				command, err := admin.OpCommand.Call(ctx, control, admin.OfCommand{ID: id})
+				command, err := admin.API.GetTicketCommand.Call(ctx, control, admin.OfCommand{ID: id})
 				if err != nil {
 					return err
 				}
@@ -179,7 +179,7 @@ a command, this command asks for confirmation or, without a terminal, requires -
 						return err
 					}
 				}
-				return admin.OpDropCommand.Do(ctx, control, admin.OfCommand{ID: id})
+				return admin.API.DropTicketCommand.Do(ctx, control, admin.OfCommand{ID: id})
 			})
 		},
 	}))

@@ -77,13 +77,13 @@ func countTickets(ctx context.Context, c *admin.Client, site *jira.Server) (n ti
 			quiet = s.LagEvents == 0
 		}
 	}
-	waiting, err := admin.OpCommands.Call(ctx, c, admin.CommandsRequest{Status: checkpoint.CommandPending, Limit: 1})
+	waiting, err := admin.API.ListTicketCommands.Call(ctx, c, admin.CommandsRequest{Status: checkpoint.CommandPending, Limit: 1})
 	if err != nil {
 		return n, false, err
 	}
 	var applied []admin.TicketCommand
 	for r := (admin.CommandsRequest{Status: checkpoint.CommandApplied, Limit: 1000}); ; {
-		page, err := admin.OpCommands.Call(ctx, c, r)
+		page, err := admin.API.ListTicketCommands.Call(ctx, c, r)
 		if err != nil {
 			return n, false, err
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -43,27 +44,22 @@ func (o Options) routes() map[string]map[string]served {
 			all[path][at.method] = served{at, answer}
 		}
 	}
-	for _, operation := range []interface {
-		at() *route
-		answer(c *Client, w http.ResponseWriter, r *http.Request) (any, error)
-	}{
-		OpHistory, OpReload, OpRewind, OpPause, OpResume, OpReplay, OpForget, OpRename, OpForgetAppliance, OpDetection,
-		OpCommands, OpCommand, OpRetryCommand, OpDropCommand, OpDeadGroups, OpDead, OpDeadLetter, OpRequeue, OpDropDead,
-		OpCluster, OpHandover, OpRecover,
-	} {
-		add(operation.at(), operation.answer)
+	for _, field := range reflect.ValueOf(API).Fields() {
+		operation := field.Interface().(interface {
+			at() *route
+			answer(c *Client, w http.ResponseWriter, r *http.Request) (any, error)
+		})
+		if !operation.at().forMembers || o.ForMembers {
+			add(operation.at(), operation.answer)
+		}
 	}
-	if o.ForMembers {
-		add(OpLocate.route, OpLocate.answer)
-		add(OpAccept.route, OpAccept.answer)
-	}
-	add(OpStatus.route, o.status)
-	add(OpTail.route, tail(make(slots, maxTails)))
-	add(OpBackup.route, backup)
-	add(OpVerify.route, verify)
-	add(&route{method: http.MethodPost, paths: OpCommands.paths, takes: request{body: true}}, o.takeCommands)
+	add(API.GetStatus.route, o.status)
+	add(API.TailEvents.route, tail(make(slots, maxTails)))
+	add(API.Backup.route, backup)
+	add(API.Verify.route, verify)
+	add(&route{method: http.MethodPost, paths: API.ListTicketCommands.paths, takes: request{body: true}}, o.takeCommands)
 	// The id is the name of a ticket system.
-	add(&route{method: http.MethodPost, paths: OpCommand.paths, takes: request{body: true, any: true}}, o.takeWebhook)
+	add(&route{method: http.MethodPost, paths: API.GetTicketCommand.paths, takes: request{body: true, any: true}}, o.takeWebhook)
 	return all
 }
 
@@ -75,7 +71,7 @@ func (o Options) status(c *Client, _ http.ResponseWriter, r *http.Request) (any,
 	}
 	status.ReadOnly = admissionOf(r).readOnly
 	if c.isMember() {
-		seen, err := OpCluster.Call(r.Context(), c, None{})
+		seen, err := API.GetCluster.Call(r.Context(), c, None{})
 		if err != nil {
 			return nil, err
 		}

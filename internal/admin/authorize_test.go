@@ -181,7 +181,7 @@ func TestTheInterfaceOverTLS(t *testing.T) {
 		if !client.IsBridge(t.Context()) {
 			t.Error("it is not taken for a bridge")
 		}
-		if err := admin.OpPause.Do(t.Context(), client, admin.OfSink{Sink: "lake"}); err != nil {
+		if err := admin.API.PauseSink.Do(t.Context(), client, admin.OfSink{Sink: "lake"}); err != nil {
 			t.Error(err)
 		}
 	})

@@ -46,7 +46,7 @@ func BenchmarkDead(b *testing.B) {
 	client, _ := serve(b, c)
 	b.ReportAllocs()
 	for b.Loop() {
-		if deadLetters, err := admin.OpDead.Call(b.Context(), client, admin.DeadRequest{OfDead: ofLake, Limit: 100}); err != nil || len(deadLetters.DeadLetters) != 100 {
+		if deadLetters, err := admin.API.ListDeadLetters.Call(b.Context(), client, admin.DeadRequest{OfDead: ofLake, Limit: 100}); err != nil || len(deadLetters.DeadLetters) != 100 {
 			b.Fatal(len(deadLetters.DeadLetters), err)
 		}
 	}

@@ -40,7 +40,7 @@ func (c *Client) With(others Operations) *Client {
 }
 
 // isMember reports whether the functions of c are those of a member of a cluster.
-func (c *Client) isMember() bool { return c.local[OpCluster.route] != nil }
+func (c *Client) isMember() bool { return c.local[API.GetCluster.route] != nil }
 
 // NewClient returns a client of the API at address, an http or https URL without a user,
 // which errors would show. token is the bearer token; it may be empty.
@@ -171,12 +171,14 @@ func (c *Client) do(ctx context.Context, a call) error {
 }
 
 // Status returns the bridge's current status.
-func (c *Client) Status(ctx context.Context) (Status, error) { return OpStatus.Call(ctx, c, None{}) }
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	return API.GetStatus.Call(ctx, c, None{})
+}
 
 // Reload reloads the configuration. If it returns ErrConfiguration, the configuration is
 // invalid. After any error, nothing was changed.
 func (c *Client) Reload(ctx context.Context) (Reloaded, error) {
-	reloaded, err := OpReload.Call(ctx, c, None{})
+	reloaded, err := API.Reload.Call(ctx, c, None{})
 	if p, ok := errors.AsType[*problem](err); ok && p.Status == http.StatusUnprocessableEntity {
 		err = refused{p}
 	}

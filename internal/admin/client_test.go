@@ -49,7 +49,7 @@ func TestClientHistory(t *testing.T) {
 		Sinks:   []admin.SinkHistory{{Sink: "lake", EventsPerSecond: []*float64{nil, nil}, LagEvents: []*uint64{nil, new(uint64(1 << 60))}, LagSeconds: []*float64{new(2.0), nil}}},
 	}
 	client, server := serve(t, c)
-	got, err := admin.OpHistory.Call(t.Context(), client, admin.None{})
+	got, err := admin.API.GetHistory.Call(t.Context(), client, admin.None{})
 	if err != nil || !reflect.DeepEqual(got, c.history) {
 		t.Errorf("%+v (%v), want %+v", got, err, c.history)
 	}
@@ -60,7 +60,7 @@ func TestClientHistory(t *testing.T) {
 		t.Errorf("%s, want %s", body, want)
 	}
 	c.err = admin.ErrNotRunning
-	if _, err := admin.OpHistory.Call(t.Context(), client, admin.None{}); err == nil || err.Error() != admin.ErrNotRunning.Error() {
+	if _, err := admin.API.GetHistory.Call(t.Context(), client, admin.None{}); err == nil || err.Error() != admin.ErrNotRunning.Error() {
 		t.Errorf("%v, want that the bridge does not run", err)
 	}
 }
@@ -72,16 +72,16 @@ func TestClientDelivery(t *testing.T) {
 	c.deliver(t, 0)
 	ctx := t.Context()
 
-	if n, err := admin.OpReplay.Call(ctx, client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(4, 0)}}); n.Events != 7 || err != nil {
+	if n, err := admin.API.ReplayEvents.Call(ctx, client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(4, 0)}}); n.Events != 7 || err != nil {
 		t.Errorf("%d events are replayed (%v), want the 7 from the fourth on", n, err)
 	}
-	if n, err := admin.OpReplay.Call(ctx, client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(11, 0)}}); n.Events != 0 || err != nil {
+	if n, err := admin.API.ReplayEvents.Call(ctx, client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(11, 0)}}); n.Events != 0 || err != nil {
 		t.Errorf("%d events are replayed (%v), want none: the last is older", n, err)
 	}
-	if n, err := admin.OpReplay.Call(ctx, client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(4, 0), Until: time.Unix(6, 0), DryRun: true}}); n.Events != 2 || err != nil {
+	if n, err := admin.API.ReplayEvents.Call(ctx, client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(4, 0), Until: time.Unix(6, 0), DryRun: true}}); n.Events != 2 || err != nil {
 		t.Errorf("%d events would be replayed (%v), want the fourth and the fifth", n, err)
 	}
-	if _, err := admin.OpReplay.Call(ctx, client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(4, 0), Until: time.Unix(4, 0)}}); err == nil || !strings.Contains(err.Error(), "until must be after since") {
+	if _, err := admin.API.ReplayEvents.Call(ctx, client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(4, 0), Until: time.Unix(4, 0)}}); err == nil || !strings.Contains(err.Error(), "until must be after since") {
 		t.Errorf("%v of an empty period", err)
 	}
 	paused := func() bool {
@@ -89,13 +89,13 @@ func TestClientDelivery(t *testing.T) {
 		require.NoError(t, err)
 		return !stats.Sinks["lake"].PausedSince.IsZero()
 	}
-	if err := admin.OpPause.Do(ctx, client, admin.OfSink{Sink: "lake"}); err != nil || !paused() {
+	if err := admin.API.PauseSink.Do(ctx, client, admin.OfSink{Sink: "lake"}); err != nil || !paused() {
 		t.Errorf("paused %t (%v), want true", paused(), err)
 	}
-	if err := admin.OpResume.Do(ctx, client, admin.OfSink{Sink: "lake"}); err != nil || paused() {
+	if err := admin.API.ResumeSink.Do(ctx, client, admin.OfSink{Sink: "lake"}); err != nil || paused() {
 		t.Errorf("paused %t (%v), want false", paused(), err)
 	}
-	for _, err := range []error{admin.OpPause.Do(ctx, client, admin.OfSink{Sink: "a/../b"}), admin.OpResume.Do(ctx, client, admin.OfSink{Sink: ".."})} {
+	for _, err := range []error{admin.API.PauseSink.Do(ctx, client, admin.OfSink{Sink: "a/../b"}), admin.API.ResumeSink.Do(ctx, client, admin.OfSink{Sink: ".."})} {
 		if !errors.Is(err, admin.ErrUnknown) || !strings.Contains(err.Error(), "sink/") {
 			t.Errorf("%v, want that the sink is unknown", err)
 		}
@@ -128,10 +128,10 @@ func TestClientRewindAndVerify(t *testing.T) {
 	c := newControl(t)
 	client, _ := serve(t, c)
 	to := time.Unix(5, 7).UTC()
-	if err := admin.OpRewind.Do(t.Context(), client, admin.RewindRequest{Appliance: detections.Appliance, Stream: detections.Stream, To: to}); err != nil || !c.rewoundTo.Equal(to) {
+	if err := admin.API.Rewind.Do(t.Context(), client, admin.RewindRequest{Appliance: detections.Appliance, Stream: detections.Stream, To: to}); err != nil || !c.rewoundTo.Equal(to) {
 		t.Errorf("rewound to %s (%v), want %s", c.rewoundTo, err, to)
 	}
-	if err := admin.OpRewind.Do(t.Context(), client, admin.RewindRequest{Appliance: "branch", Stream: "audit", To: to}); !errors.Is(err, admin.ErrUnknown) {
+	if err := admin.API.Rewind.Do(t.Context(), client, admin.RewindRequest{Appliance: "branch", Stream: "audit", To: to}); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("%v, want ErrUnknown", err)
 	}
 

@@ -26,12 +26,12 @@ type cluster struct {
 func serveCluster(t *testing.T, c *cluster) (*admin.Client, *httptest.Server) {
 	t.Helper()
 	all := make(admin.Operations)
-	admin.OpCluster.By(all, func(context.Context, admin.None) (admin.Cluster, error) { return c.state, c.err })
-	admin.OpHandover.By(all, func(_ context.Context, what admin.Handover) error {
+	admin.API.GetCluster.By(all, func(context.Context, admin.None) (admin.Cluster, error) { return c.state, c.err })
+	admin.API.HandOver.By(all, func(_ context.Context, what admin.Handover) error {
 		c.handovers = append(c.handovers, what)
 		return c.err
 	})
-	admin.OpRecover.By(all, func(_ context.Context, what admin.Recovery) error {
+	admin.API.RecoverShard.By(all, func(_ context.Context, what admin.Recovery) error {
 		c.recoveries = append(c.recoveries, what)
 		return c.err
 	})
@@ -55,7 +55,7 @@ var twoMembers = admin.Cluster{
 
 func TestClientCluster(t *testing.T) {
 	client, server := serveCluster(t, &cluster{state: twoMembers})
-	got, err := admin.OpCluster.Call(t.Context(), client, admin.None{})
+	got, err := admin.API.GetCluster.Call(t.Context(), client, admin.None{})
 	if err != nil || !reflect.DeepEqual(got, twoMembers) {
 		t.Errorf("%+v (%v), want %+v", got, err, twoMembers)
 	}
@@ -78,7 +78,7 @@ func TestClientHandover(t *testing.T) {
 	client, server := serveCluster(t, c)
 	want := []admin.Handover{{Member: "a"}, {Shard: new(0)}}
 	for _, what := range want {
-		if err := admin.OpHandover.Do(t.Context(), client, what); err != nil {
+		if err := admin.API.HandOver.Do(t.Context(), client, what); err != nil {
 			t.Error(err)
 		}
 	}
@@ -86,7 +86,7 @@ func TestClientHandover(t *testing.T) {
 		t.Errorf("%+v, want %+v", c.handovers, want)
 	}
 	c.err = fmt.Errorf("%w member %q", admin.ErrUnknown, "z")
-	if err := admin.OpHandover.Do(t.Context(), client, admin.Handover{Member: "z"}); !errors.Is(err, admin.ErrUnknown) || !strings.Contains(err.Error(), `"z"`) {
+	if err := admin.API.HandOver.Do(t.Context(), client, admin.Handover{Member: "z"}); !errors.Is(err, admin.ErrUnknown) || !strings.Contains(err.Error(), `"z"`) {
 		t.Errorf("%v, want that the member is unknown", err)
 	}
 	c.err = errors.New("no other member follows it")
@@ -110,7 +110,7 @@ func TestClientRecover(t *testing.T) {
 	c := &cluster{}
 	client, server := serveCluster(t, c)
 	want := admin.Recovery{Shard: new(0), From: "b"}
-	if err := admin.OpRecover.Do(t.Context(), client, want); err != nil {
+	if err := admin.API.RecoverShard.Do(t.Context(), client, want); err != nil {
 		t.Error(err)
 	}
 	for _, body := range []string{`{}`, `{"from":"b"}`, `{"shard":0}`, `{"shard":0,"from":""}`} {

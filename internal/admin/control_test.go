@@ -140,34 +140,34 @@ func (c *control) known(o checkpoint.Owner) error {
 // client returns a client of the operations.
 func (c *control) client() *admin.Client {
 	all := make(admin.Operations)
-	admin.OpStatus.By(all, func(context.Context, admin.None) (admin.Status, error) { return c.status, c.err })
-	admin.OpHistory.By(all, func(context.Context, admin.None) (admin.History, error) { return c.history, c.err })
-	admin.OpReload.By(all, func(context.Context, admin.None) (admin.Reloaded, error) { return c.reload, c.err })
-	admin.OpDead.By(all, c.dead)
-	admin.OpDeadGroups.By(all, c.deadGroups)
-	admin.OpDeadLetter.By(all, c.deadLetter)
-	admin.OpRequeue.By(all, c.requeue)
-	admin.OpDropDead.By(all, c.dropDead)
-	admin.OpReplay.By(all, c.replay)
-	admin.OpVerify.By(all, c.compare)
-	admin.OpDetection.By(all, c.find)
-	admin.OpCommands.By(all, c.listCommands)
-	admin.OpCommand.By(all, c.command)
-	admin.OpRetryCommand.By(all, c.retryCommand)
-	admin.OpDropCommand.By(all, c.dropCommand)
-	admin.OpTail.By(all, c.follow)
-	admin.OpBackup.By(all, c.copy)
-	admin.OpPause.By(all, func(ctx context.Context, r admin.OfSink) error { return c.pause(ctx, r.Sink, true) })
-	admin.OpResume.By(all, func(ctx context.Context, r admin.OfSink) error { return c.pause(ctx, r.Sink, false) })
-	admin.OpRewind.By(all, func(_ context.Context, r admin.RewindRequest) error {
+	admin.API.GetStatus.By(all, func(context.Context, admin.None) (admin.Status, error) { return c.status, c.err })
+	admin.API.GetHistory.By(all, func(context.Context, admin.None) (admin.History, error) { return c.history, c.err })
+	admin.API.Reload.By(all, func(context.Context, admin.None) (admin.Reloaded, error) { return c.reload, c.err })
+	admin.API.ListDeadLetters.By(all, c.dead)
+	admin.API.GroupDeadLetters.By(all, c.deadGroups)
+	admin.API.GetDeadLetter.By(all, c.deadLetter)
+	admin.API.RequeueDeadLetters.By(all, c.requeue)
+	admin.API.DropDeadLetters.By(all, c.dropDead)
+	admin.API.ReplayEvents.By(all, c.replay)
+	admin.API.Verify.By(all, c.compare)
+	admin.API.GetDetection.By(all, c.find)
+	admin.API.ListTicketCommands.By(all, c.listCommands)
+	admin.API.GetTicketCommand.By(all, c.command)
+	admin.API.RetryTicketCommand.By(all, c.retryCommand)
+	admin.API.DropTicketCommand.By(all, c.dropCommand)
+	admin.API.TailEvents.By(all, c.follow)
+	admin.API.Backup.By(all, c.copy)
+	admin.API.PauseSink.By(all, func(ctx context.Context, r admin.OfSink) error { return c.pause(ctx, r.Sink, true) })
+	admin.API.ResumeSink.By(all, func(ctx context.Context, r admin.OfSink) error { return c.pause(ctx, r.Sink, false) })
+	admin.API.Rewind.By(all, func(_ context.Context, r admin.RewindRequest) error {
 		c.rewoundTo = r.To
 		return c.known(checkpoint.SourceOwner(checkpoint.Source{Appliance: r.Appliance, Stream: r.Stream}))
 	})
-	admin.OpForget.By(all, func(_ context.Context, r admin.OfSink) error { return c.change("forget " + r.Sink) })
-	admin.OpRename.By(all, func(_ context.Context, r admin.RenameRequest) error {
+	admin.API.ForgetSink.By(all, func(_ context.Context, r admin.OfSink) error { return c.change("forget " + r.Sink) })
+	admin.API.RenameSink.By(all, func(_ context.Context, r admin.RenameRequest) error {
 		return c.change("rename " + r.Sink + " to " + r.To)
 	})
-	admin.OpForgetAppliance.By(all, func(_ context.Context, r admin.ForgetRequest) error {
+	admin.API.ForgetAppliance.By(all, func(_ context.Context, r admin.ForgetRequest) error {
 		if r.Identity {
 			return c.change("forget identity " + r.Appliance)
 		}

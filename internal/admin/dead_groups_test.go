@@ -22,7 +22,7 @@ func TestDeadLettersAreGrouped(t *testing.T) {
 		checkpoint.DeadLetter{Key: "c", Class: "too_large", Reason: "record 12: no timestamp", Time: time.Unix(7, 0)},
 	)
 	client, server := serve(t, c)
-	got, err := admin.OpDeadGroups.Call(t.Context(), client, admin.GroupsRequest{OfDead: ofDNS})
+	got, err := admin.API.GroupDeadLetters.Call(t.Context(), client, admin.GroupsRequest{OfDead: ofDNS})
 	want := admin.DeadGroups{Total: 3, Groups: []admin.DeadGroup{
 		{Appliance: "hq", Stream: "records/dns", Class: "invalid", Reason: "record <number>: no timestamp", Count: 2, First: time.Unix(5, 0).UTC(), Last: time.Unix(9, 0).UTC(), Key: "a"},
 		{Appliance: "hq", Stream: "records/dns", Class: "too_large", Reason: "record <number>: no timestamp", Count: 1, First: time.Unix(7, 0).UTC(), Last: time.Unix(7, 0).UTC(), Key: "c"},
@@ -30,14 +30,14 @@ func TestDeadLettersAreGrouped(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v (%v)\nwant %+v", got, err, want)
 	}
-	if got, err := admin.OpDeadGroups.Call(t.Context(), client, admin.GroupsRequest{OfDead: ofLake}); err != nil || len(got.Groups) != 1 || got.Groups[0].Sink != "lake" || got.Groups[0].Reason != "422 <no>" {
+	if got, err := admin.API.GroupDeadLetters.Call(t.Context(), client, admin.GroupsRequest{OfDead: ofLake}); err != nil || len(got.Groups) != 1 || got.Groups[0].Sink != "lake" || got.Groups[0].Reason != "422 <no>" {
 		t.Errorf("%+v (%v)", got, err)
 	}
 	for _, test := range []struct {
 		owner      admin.OfDead
 		key, title string
 	}{{ofLake, checkpoint.DeadKey(1), "Port scan"}, {ofDNS, "a", "x"}, {ofDNS, "b", ""}} {
-		d, err := admin.OpDeadLetter.Call(t.Context(), c.client(), admin.OfDeadLetter{OfDead: test.owner, Key: test.key})
+		d, err := admin.API.GetDeadLetter.Call(t.Context(), c.client(), admin.OfDeadLetter{OfDead: test.owner, Key: test.key})
 		if got := d.Title; err != nil || got != test.title {
 			t.Errorf("%s has the title %q (%v), want %q", test.key, got, err, test.title)
 		}

@@ -144,10 +144,10 @@ func TestDeadLettersAreRequeuedAndDropped(t *testing.T) {
 			dropped, err := admin.Dropped{}, error(nil)
 			if test.requeue {
 				var requeued admin.Requeued
-				requeued, err = admin.OpRequeue.Call(t.Context(), client, selected)
+				requeued, err = admin.API.RequeueDeadLetters.Call(t.Context(), client, selected)
 				dropped.N = requeued.N
 			} else {
-				dropped, err = admin.OpDropDead.Call(t.Context(), client, selected)
+				dropped, err = admin.API.DropDeadLetters.Call(t.Context(), client, selected)
 			}
 			if dropped.N != test.n || err != nil {
 				t.Errorf("%d (%v), want %d", dropped.N, err, test.n)
@@ -165,14 +165,14 @@ func TestDeadLettersAreRequeuedAndDropped(t *testing.T) {
 		c := newControl(t)
 		c.sourceDead(t, dns, checkpoint.DeadLetter{Key: "a"}, checkpoint.DeadLetter{Key: "b"})
 		client, _ := serve(t, c)
-		if n, err := admin.OpDropDead.Call(t.Context(), client, admin.Selection{OfDead: ofDNS, Keys: []string{"b"}}); n.N != 1 || err != nil {
+		if n, err := admin.API.DropDeadLetters.Call(t.Context(), client, admin.Selection{OfDead: ofDNS, Keys: []string{"b"}}); n.N != 1 || err != nil {
 			t.Errorf("%d (%v), want 1", n, err)
 		}
 	})
 	t.Run("an invalid owner", func(t *testing.T) {
 		client, _ := serve(t, newControl(t))
 		for _, owner := range []admin.OfDead{{}, {Appliance: "hq"}} {
-			if _, err := admin.OpDropDead.Call(t.Context(), client, admin.Selection{OfDead: owner, All: true}); err == nil || !strings.Contains(err.Error(), "stream is missing") {
+			if _, err := admin.API.DropDeadLetters.Call(t.Context(), client, admin.Selection{OfDead: owner, All: true}); err == nil || !strings.Contains(err.Error(), "stream is missing") {
 				t.Errorf("%v: %v", owner, err)
 			}
 		}
@@ -202,12 +202,12 @@ func TestDeadLettersAreUnchanged(t *testing.T) {
 		}
 		c.sourceDead(t, dns, want...)
 		slices.SortFunc(want, func(a, b checkpoint.DeadLetter) int { return strings.Compare(a.Key, b.Key) })
-		got, err := admin.OpDead.Call(t.Context(), client, admin.DeadRequest{OfDead: ofDNS, Limit: 10, Bodies: true})
+		got, err := admin.API.ListDeadLetters.Call(t.Context(), client, admin.DeadRequest{OfDead: ofDNS, Limit: 10, Bodies: true})
 		if err != nil || len(got.DeadLetters) != len(want) {
 			r.Fatalf("%d dead letters (%v), want %d", len(got.DeadLetters), err, len(want))
 		}
 		for i, deadLetter := range got.DeadLetters {
-			one, err := admin.OpDeadLetter.Call(t.Context(), client, admin.OfDeadLetter{OfDead: ofDNS, Key: want[i].Key})
+			one, err := admin.API.GetDeadLetter.Call(t.Context(), client, admin.OfDeadLetter{OfDead: ofDNS, Key: want[i].Key})
 			if err != nil || !reflect.DeepEqual(one, deadLetter) {
 				r.Fatalf("shown %v (%v), listed %v", one, err, deadLetter)
 			}

@@ -25,11 +25,11 @@ func TestDetection(t *testing.T) {
 		}}},
 		SearchedSince: at, WholeJournal: true, Commands: []admin.TicketCommand{},
 	}
-	got, err := admin.OpDetection.Call(t.Context(), client, admin.DetectionRequest{Appliance: "hq", ID: id})
+	got, err := admin.API.GetDetection.Call(t.Context(), client, admin.DetectionRequest{Appliance: "hq", ID: id})
 	if err != nil || !reflect.DeepEqual(got, c.detection) || got.ID != id {
 		t.Errorf("%+v (%v), want %+v", got, err, c.detection)
 	}
-	if _, err := admin.OpDetection.Call(t.Context(), client, admin.DetectionRequest{Appliance: "h/q", ID: id}); !errors.Is(err, admin.ErrUnknown) {
+	if _, err := admin.API.GetDetection.Call(t.Context(), client, admin.DetectionRequest{Appliance: "h/q", ID: id}); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("%v, want ErrUnknown", err)
 	}
 	t.Run("lists are never null", func(t *testing.T) {

@@ -20,8 +20,8 @@ func TestClientMaintenance(t *testing.T) {
 	c := newControl(t)
 	client, server := serve(t, c)
 	all := func() error {
-		return errors.Join(admin.OpForget.Do(t.Context(), client, admin.OfSink{Sink: "lake"}), admin.OpRename.Do(t.Context(), client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "lake"}, To: "sea"}),
-			admin.OpForgetAppliance.Do(t.Context(), client, admin.ForgetRequest{Appliance: "hq"}), admin.OpForgetAppliance.Do(t.Context(), client, admin.ForgetRequest{Appliance: "hq", Identity: true}))
+		return errors.Join(admin.API.ForgetSink.Do(t.Context(), client, admin.OfSink{Sink: "lake"}), admin.API.RenameSink.Do(t.Context(), client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "lake"}, To: "sea"}),
+			admin.API.ForgetAppliance.Do(t.Context(), client, admin.ForgetRequest{Appliance: "hq"}), admin.API.ForgetAppliance.Do(t.Context(), client, admin.ForgetRequest{Appliance: "hq", Identity: true}))
 	}
 	if err := all(); err != nil {
 		t.Error(err)

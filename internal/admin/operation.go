@@ -28,8 +28,9 @@ type route struct {
 	// has.
 	paths []string
 	// fallback is the status of errors that are none of the known ones.
-	fallback int
-	takes    request
+	fallback   int
+	forMembers bool
+	takes      request
 }
 
 // request is what a request may contain.
@@ -66,33 +67,20 @@ func (o *route) inPath(name string) bool {
 	return strings.Contains(strings.Join(o.paths, ""), "{"+name)
 }
 
-func (o *route) at() *route { return o }
+// define makes the operation from the tags of its field in apiOperations.
+func (o *Operation[Req, Answer]) define(tag reflect.StructTag) {
+	words := strings.Fields(tag.Get("http"))
+	fallback, err := strconv.Atoi(tag.Get("fallback"))
+	if err != nil {
+		fallback = http.StatusInternalServerError
+	}
+	o.route = &route{words[0], words[1:], fallback, tag.Get("group") == "", requestOf(reflect.TypeFor[Req]())}
+}
+
+func (o Operation[Req, Answer]) at() *route { return o.route }
 
 // None is an empty request, or an empty answer.
 type None struct{}
-
-func operation[Req, Answer any](method string, fallback int, paths ...string) Operation[Req, Answer] {
-	return Operation[Req, Answer]{&route{method, paths, fallback, requestOf(reflect.TypeFor[Req]())}}
-}
-
-func get[Req, Answer any](paths ...string) Operation[Req, Answer] {
-	return operation[Req, Answer](http.MethodGet, http.StatusInternalServerError, paths...)
-}
-
-func post[Req, Answer any](path string) Operation[Req, Answer] {
-	return operation[Req, Answer](http.MethodPost, http.StatusInternalServerError, path)
-}
-
-func remove[Req, Answer any](paths ...string) Operation[Req, Answer] {
-	return operation[Req, Answer](http.MethodDelete, http.StatusInternalServerError, paths...)
-}
-
-// act returns an action, and change one that the bridge may refuse.
-func act[Req any](path string) Action[Req] { return Action[Req]{post[Req, None](path)} }
-
-func change[Req any](path string) Action[Req] {
-	return Action[Req]{operation[Req, None](http.MethodPost, http.StatusConflict, path)}
-}
 
 // Operations are functions that carry out operations of one bridge. Fill them with By.
 type Operations map[*route]any
@@ -116,8 +104,8 @@ func (a Action[Req]) Do(ctx context.Context, c *Client, request Req) error {
 	return err
 }
 
-// Call carries out the operation on the bridge of c. Those whose answers are streams, OpTail,
-// OpBackup and OpVerify, are called by the methods of Client.
+// Call carries out the operation on the bridge of c. Those whose answers are streams, TailEvents,
+// Backup and Verify, are called by the methods of Client.
 func (o Operation[Req, Answer]) Call(ctx context.Context, c *Client, request Req) (answer Answer, err error) {
 	if checked, ok := any(request).(interface{ check() error }); ok {
 		if err := checked.check(); err != nil {

@@ -3,6 +3,7 @@ package admin
 import (
 	"io"
 	"net/http"
+	"reflect"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -11,60 +12,104 @@ import (
 	"ndrbridge/transform"
 )
 
-// The operations. They return ErrUnknown if the appliance, stream, sink, dead letter or command
-// does not exist, and ErrNotRunning if they require a running bridge and the bridge does not
-// run. A Client has methods for those whose requests or answers are not what callers hold.
-var (
-	OpStatus  = get[None, Status]("/status")
-	OpHistory = get[None, History]("/history")
-	OpTail    = Action[TailRequest]{get[TailRequest, None]("/events")}
-	OpBackup  = act[BackupRequest]("/backup")
-	OpReload  = operation[None, Reloaded](http.MethodPost, http.StatusUnprocessableEntity, "/reload") // an unknown error is about the configuration
-	OpRewind  = act[RewindRequest]("/rewind")
-	OpVerify  = post[VerifyRequest, []poller.Verification]("/verify")
+// API has the operations. They return ErrUnknown if the appliance, stream, sink, dead letter or
+// command does not exist, and ErrNotRunning if they require a running bridge and the bridge does
+// not run. A Client has methods for those whose requests or answers are not what callers hold.
+var API = newOperations()
 
-	// A pause outlasts restarts. OpResume also retries at once whatever waits for a later attempt.
-	OpPause  = act[OfSink]("/sinks/{sink}/pause")
-	OpResume = act[OfSink]("/sinks/{sink}/resume")
-	OpReplay = post[ReplayRequest, Replayed]("/sinks/{sink}/replay")
-	// OpForget deletes the cursor, the dead letters and the queued redeliveries of a sink, and
-	// OpRename moves them to another name. They fail if a sink of such a name is configured.
-	OpForget = change[OfSink]("/sinks/{sink}/forget")
-	OpRename = change[RenameRequest]("/sinks/{sink}/rename")
+// apiOperations is the table from which handlers, client and description are made. The name
+// of a field is the operation's id, and its comment the description, the first sentence as the
+// summary. The tag http has the method and the paths below version, group the tag in the
+// description, errors the statuses besides those that every operation may have, and fallback the
+// status of errors that are none of the known ones. One without a group is not described.
+type apiOperations struct {
+	// GetStatus returns the state of the bridge.
+	GetStatus Operation[None, Status] `http:"GET /status" group:"status"`
+	// GetHistory returns samples of the last hour.
+	GetHistory Operation[None, History] `http:"GET /history" group:"status" errors:"409"`
+	// TailEvents streams events as they are journalled. Server-sent events that end only when the
+	// client or the bridge stops. The data of a message is an event in CloudEvents' JSON format.
+	// Comments keep the connection open. A message of the type problem has a problem document, and
+	// is the last.
+	TailEvents Action[TailRequest] `http:"GET /events" group:"status"`
+	// GetDetection returns what is known about a detection. Its versions in the journal and in dead
+	// letters, their delivery to each sink as far as the state knows, and the ticket commands about
+	// it. The work for an answer is bounded: it says since when it is complete.
+	GetDetection Operation[DetectionRequest, Detection] `http:"GET /appliances/{appliance}/detections/{id}" group:"status" errors:"404"`
 
-	// OpForgetAppliance deletes the positions of an appliance's streams, and what sources and
-	// sinks remember about it, so that its streams begin at their start. It fails while the
-	// appliance is polled, or ticket commands for it are pending.
-	OpForgetAppliance = change[ForgetRequest]("/appliances/{appliance}/forget")
-	OpDetection       = get[DetectionRequest, Detection]("/appliances/{appliance}/detections/{id}")
+	// Reload reloads the configuration. An invalid configuration changes nothing. In a cluster, every
+	// member reloads its own.
+	Reload Operation[None, Reloaded] `http:"POST /reload" group:"operation" errors:"409 422" fallback:"422"`
+	// Backup returns a consistent copy of the state. One at a time. The copy of a bridge is a state
+	// file; that of a cluster is a tar archive with a file for each shard. An answer that breaks off
+	// is not a usable copy.
+	Backup Action[BackupRequest] `http:"POST /backup" group:"operation" errors:"409"`
+	// Rewind reads a stream of an appliance again from a time.
+	Rewind Action[RewindRequest] `http:"POST /rewind" group:"operation" errors:"404 409"`
+	// Verify compares what an appliance shows with what was journalled. Reads the appliance, stream by
+	// stream, which takes a while. It changes nothing.
+	Verify Operation[VerifyRequest, []poller.Verification] `http:"POST /verify" group:"operation" errors:"404 409"`
+	// ForgetAppliance deletes the state of an appliance. The positions of its streams, so that they
+	// begin at their start, and what sources and sinks remember about its objects. It must not be
+	// polled, and no ticket command for it may be pending.
+	ForgetAppliance Action[ForgetRequest] `http:"POST /appliances/{appliance}/forget" group:"operation" errors:"404 409" fallback:"409"`
 
-	OpCommands = get[CommandsRequest, CommandPage]("/tickets")
-	OpCommand  = get[OfCommand, TicketCommand]("/tickets/{id}")
-	// OpRetryCommand returns ErrNotRejected if the command was not rejected. A pending one that
-	// is dropped is not carried out.
-	OpRetryCommand = act[OfCommand]("/tickets/{id}/retry")
-	OpDropCommand  = Action[OfCommand]{remove[OfCommand, None]("/tickets/{id}")}
+	// PauseSink pauses delivery to a sink. The pause outlasts restarts. Other sinks continue.
+	PauseSink Action[OfSink] `http:"POST /sinks/{sink}/pause" group:"sinks" errors:"404 409"`
+	// ResumeSink resumes delivery to a sink. Also retries at once whatever waits for a later attempt.
+	ResumeSink Action[OfSink] `http:"POST /sinks/{sink}/resume" group:"sinks" errors:"404 409"`
+	// ReplayEvents redelivers events of the journal to a sink. Those that the sink has completed and
+	// that were recorded in a period.
+	ReplayEvents Operation[ReplayRequest, Replayed] `http:"POST /sinks/{sink}/replay" group:"sinks" errors:"404 409"`
+	// ForgetSink deletes the state of a sink that is not configured. Its position, its dead letters
+	// and its queued redeliveries.
+	ForgetSink Action[OfSink] `http:"POST /sinks/{sink}/forget" group:"sinks" errors:"404 409" fallback:"409"`
+	// RenameSink moves the state of a sink to another name. Neither name may be configured, and the
+	// state must have nothing under the new one.
+	RenameSink Action[RenameRequest] `http:"POST /sinks/{sink}/rename" group:"sinks" errors:"404 409" fallback:"409"`
 
-	OpDeadGroups = get[GroupsRequest, DeadGroups]("/dead")
-	OpDead       = get[DeadRequest, DeadPage]("/sinks/{sink}/dead", "/appliances/{appliance}/dead")
-	// A key can contain anything, including slashes.
-	OpDeadLetter = get[OfDeadLetter, DeadLetter]("/sinks/{sink}/dead/{key...}", "/appliances/{appliance}/dead/{key...}")
-	OpRequeue    = post[Selection, Requeued]("/sinks/{sink}/requeue")
-	OpDropDead   = remove[Selection, Dropped]("/sinks/{sink}/dead", "/appliances/{appliance}/dead")
+	// GroupDeadLetters counts dead letters by their reasons. Those of one sink (sink), of one stream
+	// (appliance and stream), or all of them (without a parameter).
+	GroupDeadLetters Operation[GroupsRequest, DeadGroups] `http:"GET /dead" group:"dead letters" errors:"404"`
+	// ListDeadLetters lists dead letters of a sink or stream.
+	ListDeadLetters Operation[DeadRequest, DeadPage] `http:"GET /sinks/{sink}/dead /appliances/{appliance}/dead" group:"dead letters" errors:"404"`
+	// GetDeadLetter returns a dead letter with its body.
+	GetDeadLetter Operation[OfDeadLetter, DeadLetter] `http:"GET /sinks/{sink}/dead/{key...} /appliances/{appliance}/dead/{key...}" group:"dead letters" errors:"404"`
+	// RequeueDeadLetters redelivers dead letters to their sink.
+	RequeueDeadLetters Operation[Selection, Requeued] `http:"POST /sinks/{sink}/requeue" group:"dead letters" errors:"404 409"`
+	// DropDeadLetters deletes dead letters of a sink or stream.
+	DropDeadLetters Operation[Selection, Dropped] `http:"DELETE /sinks/{sink}/dead /appliances/{appliance}/dead" group:"dead letters" errors:"404 409"`
 
-	// Members of a cluster carry these out. OpHandover stops the pipelines of the shards cleanly,
-	// and returns when the next member owns them; it fails if no other member follows one of
-	// them and catches up soon. OpRecover continues the log of a shard from the copy of a member:
-	// what the log has beyond that is lost. It returns when the shard can be owned again, and
-	// fails if a member owns it.
-	OpCluster  = get[None, Cluster]("/cluster")
-	OpHandover = change[Handover]("/cluster/handover")
-	OpRecover  = change[Recovery]("/cluster/recover")
+	// ListTicketCommands lists ticket commands.
+	ListTicketCommands Operation[CommandsRequest, CommandPage] `http:"GET /tickets" group:"tickets"`
+	// GetTicketCommand returns a ticket command.
+	GetTicketCommand Operation[OfCommand, TicketCommand] `http:"GET /tickets/{id}" group:"tickets" errors:"404"`
+	// RetryTicketCommand carries out a rejected ticket command after all.
+	RetryTicketCommand Action[OfCommand] `http:"POST /tickets/{id}/retry" group:"tickets" errors:"404 409"`
+	// DropTicketCommand deletes a ticket command. A pending one is not carried out.
+	DropTicketCommand Action[OfCommand] `http:"DELETE /tickets/{id}" group:"tickets" errors:"404 409"`
+
+	// GetCluster returns the state of the cluster.
+	GetCluster Operation[None, Cluster] `http:"GET /cluster" group:"cluster" errors:"404"`
+	// HandOver hands shards over to other members. Answers when the next member owns them. It fails if
+	// no other member follows one of them and catches up soon.
+	HandOver Action[Handover] `http:"POST /cluster/handover" group:"cluster" errors:"404 409" fallback:"409"`
+	// RecoverShard continues a shard's log from the copy of a member. What the log has beyond that copy
+	// is lost. No member may own the shard.
+	RecoverShard Action[Recovery] `http:"POST /cluster/recover" group:"cluster" errors:"404 409" fallback:"409"`
 
 	// Owners of shards carry these out for other members of the cluster.
-	OpLocate = post[LocateRequest, []string]("/locate")
-	OpAccept = post[AcceptRequest, []checkpoint.Acceptance]("/accept")
-)
+	Locate Operation[LocateRequest, []string]                `http:"POST /locate"`
+	Accept Operation[AcceptRequest, []checkpoint.Acceptance] `http:"POST /accept"`
+}
+
+func newOperations() (all apiOperations) {
+	fields := reflect.ValueOf(&all).Elem()
+	for field, value := range fields.Fields() {
+		value.Addr().Interface().(interface{ define(reflect.StructTag) }).define(field.Tag)
+	}
+	return all
+}
 
 // OfSink names a sink.
 type OfSink struct {

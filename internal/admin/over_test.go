@@ -52,13 +52,13 @@ func TestClientOverNATS(t *testing.T) {
 	if got := <-ids(t, client, admin.From{Since: time.Unix(101, 0)}, 900); fmt.Sprint(got) != fmt.Sprint(upTo(101, 1000)) {
 		t.Errorf("tailed %v", got)
 	}
-	if got, err := admin.OpDead.Call(ctx, client, admin.DeadRequest{OfDead: ofLake, Limit: 2}); err != nil || len(got.DeadLetters) != 2 {
+	if got, err := admin.API.ListDeadLetters.Call(ctx, client, admin.DeadRequest{OfDead: ofLake, Limit: 2}); err != nil || len(got.DeadLetters) != 2 {
 		t.Errorf("%d dead letters (%v), want 2", len(got.DeadLetters), err)
 	}
-	if n, err := admin.OpRequeue.Call(ctx, client, admin.Selection{OfDead: ofLake, All: true}); n.N != 3 || err != nil {
+	if n, err := admin.API.RequeueDeadLetters.Call(ctx, client, admin.Selection{OfDead: ofLake, All: true}); n.N != 3 || err != nil {
 		t.Errorf("%d requeued (%v), want 3", n, err)
 	}
-	if err := admin.OpPause.Do(ctx, client, admin.OfSink{Sink: "a/../b"}); !errors.Is(err, admin.ErrUnknown) {
+	if err := admin.API.PauseSink.Do(ctx, client, admin.OfSink{Sink: "a/../b"}); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("%v, want ErrUnknown", err)
 	}
 	var copied bytes.Buffer
@@ -90,8 +90,8 @@ func TestUnavailable(t *testing.T) {
 	c.err = fmt.Errorf("shard 03: no member owns it: %w", admin.ErrUnavailable)
 	inner := serveOverNATS(t, c)
 	forwarded := make(admin.Operations)
-	admin.OpHistory.By(forwarded, func(ctx context.Context, _ admin.None) (admin.History, error) {
-		h, err := admin.OpHistory.Call(ctx, inner, admin.None{})
+	admin.API.GetHistory.By(forwarded, func(ctx context.Context, _ admin.None) (admin.History, error) {
+		h, err := admin.API.GetHistory.Call(ctx, inner, admin.None{})
 		return h, fmt.Errorf("asked: %w", err)
 	})
 	_, server := serveWith(t, handlerOf(admin.NewLocal(forwarded)))
@@ -99,10 +99,10 @@ func TestUnavailable(t *testing.T) {
 	if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") != "5" || !strings.Contains(body, `"detail":"asked: shard 03: no member owns it: not available now`) {
 		t.Errorf("%s, Retry-After %q: %s", answer.Status, answer.Header.Get("Retry-After"), body)
 	}
-	if _, err := admin.OpHistory.Call(t.Context(), inner, admin.None{}); !errors.Is(err, admin.ErrUnavailable) {
+	if _, err := admin.API.GetHistory.Call(t.Context(), inner, admin.None{}); !errors.Is(err, admin.ErrUnavailable) {
 		t.Errorf("%v, want ErrUnavailable", err)
 	}
-	if err := admin.OpPause.Do(t.Context(), admin.NewClientOver(broken{}), admin.OfSink{Sink: "lake"}); err == nil || err.Error() != "no way there" {
+	if err := admin.API.PauseSink.Do(t.Context(), admin.NewClientOver(broken{}), admin.OfSink{Sink: "lake"}); err == nil || err.Error() != "no way there" {
 		t.Errorf("%v, want the transport's error", err)
 	}
 }
@@ -115,7 +115,7 @@ func (broken) RoundTrip(*http.Request) (*http.Response, error) {
 
 func TestABackupHasItsName(t *testing.T) {
 	member := make(admin.Operations)
-	admin.OpCluster.By(member, func(context.Context, admin.None) (admin.Cluster, error) { return admin.Cluster{}, nil })
+	admin.API.GetCluster.By(member, func(context.Context, admin.None) (admin.Cluster, error) { return admin.Cluster{}, nil })
 	for name, with := range map[string]admin.Operations{"ndrbridge.db": nil, "ndrbridge.tar": member} {
 		_, server := serveWith(t, handlerOf(newControl(t).client().With(with)))
 		answer, _ := request(t, http.MethodPost, server.URL+"/api/v1/backup", "", token)

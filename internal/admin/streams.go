@@ -72,9 +72,9 @@ func verify(c *Client, w http.ResponseWriter, r *http.Request) (any, error) {
 func (c *Client) Verify(ctx context.Context, appliance string, since time.Time, report poller.VerifyReport) ([]poller.Verification, error) {
 	request := VerifyRequest{Appliance: appliance, Since: since, Report: report}
 	if c.local != nil {
-		return OpVerify.Call(ctx, c, request)
+		return API.Verify.Call(ctx, c, request)
 	}
-	body, err := c.open(ctx, OpVerify.call(request))
+	body, err := c.open(ctx, API.Verify.call(request))
 	if err != nil {
 		return nil, err
 	}
@@ -151,9 +151,9 @@ func (d *download) Write(b []byte) (int, error) {
 func (c *Client) Backup(ctx context.Context, w io.Writer) error {
 	request := BackupRequest{To: w}
 	if c.local != nil {
-		return OpBackup.Do(ctx, c, request)
+		return API.Backup.Do(ctx, c, request)
 	}
-	body, err := c.open(ctx, OpBackup.call(request))
+	body, err := c.open(ctx, API.Backup.call(request))
 	if err != nil {
 		return err
 	}

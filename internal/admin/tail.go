@@ -127,9 +127,9 @@ func (s *stream) heartbeat(ctx context.Context) {
 // returns an error if the stream ends before ctx is done.
 func (c *Client) Tail(ctx context.Context, from From, yield func(transform.Event) error) error {
 	if c.local != nil {
-		return OpTail.Do(ctx, c, TailRequest{From: from, Yield: yield})
+		return API.TailEvents.Do(ctx, c, TailRequest{From: from, Yield: yield})
 	}
-	body, err := c.open(ctx, OpTail.call(TailRequest{From: from, AsksLive: from.Live != nil}))
+	body, err := c.open(ctx, API.TailEvents.call(TailRequest{From: from, AsksLive: from.Live != nil}))
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil

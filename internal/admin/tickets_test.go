@@ -298,7 +298,7 @@ func TestTemporaryErrorsAskForARetry(t *testing.T) {
 	defer member.Close()
 	client, err := admin.NewClient(member.URL, token)
 	require.NoError(t, err)
-	_, failed := admin.OpLocate.Call(t.Context(), client, admin.LocateRequest{})
+	_, failed := admin.API.Locate.Call(t.Context(), client, admin.LocateRequest{})
 	for name, c := range map[string]struct {
 		err        error
 		detail     string
@@ -364,7 +364,7 @@ func TestClientTicketCommands(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.filter.Limit = cmp.Or(test.filter.Limit, 100)
-			page, err := admin.OpCommands.Call(ctx, client, test.filter)
+			page, err := admin.API.ListTicketCommands.Call(ctx, client, test.filter)
 			var ids []uint64
 			for _, i := range test.want {
 				ids = append(ids, stored[i].ID)
@@ -374,30 +374,33 @@ func TestClientTicketCommands(t *testing.T) {
 			}
 		})
 	}
-	one, err := admin.OpCommand.Call(ctx, client, admin.OfCommand{ID: rejected})
+	one, err := admin.API.GetTicketCommand.Call(ctx, client, admin.OfCommand{ID: rejected})
 	if err != nil || one.Status != checkpoint.CommandRejected || one.Reason != "404 no <such> ticket" || !one.Done.Equal(done) ||
 		!bytes.Equal(one.Command, put[1].Body) || !one.Accepted.Equal(put[1].Accepted) || one.TicketID != "SEC-0" || one.Appliance != "dc" {
 		t.Errorf("%+v (%v)", one, err)
 	}
-	if zero, err := admin.OpCommand.Call(ctx, client, admin.OfCommand{}); !errors.Is(err, admin.ErrUnknown) {
+	if zero, err := admin.API.GetTicketCommand.Call(ctx, client, admin.OfCommand{}); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("the command 0 is %+v (%v)", zero, err)
 	}
-	if err := admin.OpRetryCommand.Do(ctx, client, admin.OfCommand{ID: stored[0].ID}); err == nil || !strings.Contains(err.Error(), "only a rejected command") {
+	if err := admin.API.RetryTicketCommand.Do(ctx, client, admin.OfCommand{ID: stored[0].ID}); err == nil || !strings.Contains(err.Error(), "only a rejected command") {
 		t.Errorf("a pending one is retried: %v", err)
 	}
-	if err := admin.OpRetryCommand.Do(ctx, client, admin.OfCommand{ID: rejected}); err != nil {
+	if err := admin.API.RetryTicketCommand.Do(ctx, client, admin.OfCommand{ID: rejected}); err != nil {
 		t.Error(err)
 	}
-	if one, err := admin.OpCommand.Call(ctx, client, admin.OfCommand{ID: rejected}); err != nil || one.Status != checkpoint.CommandPending {
+	if one, err := admin.API.GetTicketCommand.Call(ctx, client, admin.OfCommand{ID: rejected}); err != nil || one.Status != checkpoint.CommandPending {
 		t.Errorf("%+v (%v), want it pending again", one, err)
 	}
-	if err := admin.OpDropCommand.Do(ctx, client, admin.OfCommand{ID: rejected}); err != nil {
+	if err := admin.API.DropTicketCommand.Do(ctx, client, admin.OfCommand{ID: rejected}); err != nil {
 		t.Error(err)
 	}
 	for name, err := range map[string]error{
-		"show": func() error { _, err := admin.OpCommand.Call(ctx, client, admin.OfCommand{ID: rejected}); return err }(),
-		"try":  admin.OpRetryCommand.Do(ctx, client, admin.OfCommand{ID: rejected}),
-		"drop": admin.OpDropCommand.Do(ctx, client, admin.OfCommand{ID: rejected}),
+		"show": func() error {
+			_, err := admin.API.GetTicketCommand.Call(ctx, client, admin.OfCommand{ID: rejected})
+			return err
+		}(),
+		"try":  admin.API.RetryTicketCommand.Do(ctx, client, admin.OfCommand{ID: rejected}),
+		"drop": admin.API.DropTicketCommand.Do(ctx, client, admin.OfCommand{ID: rejected}),
 	} {
 		if !errors.Is(err, admin.ErrUnknown) {
 			t.Errorf("%s a dropped one: %v", name, err)

@@ -61,7 +61,7 @@ sinks:
 		{"without https", "all", admin.TLS{}, "requires TLS"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			err := admin.OpPause.Do(t.Context(), client(test.token, test.files), admin.OfSink{Sink: "soc"})
+			err := admin.API.PauseSink.Do(t.Context(), client(test.token, test.files), admin.OfSink{Sink: "soc"})
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("the error is %v, want %q", err, test.want)
 			}

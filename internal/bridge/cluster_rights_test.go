@@ -148,7 +148,7 @@ func TestTheDocumentedRightsSuffice(t *testing.T) {
 		b.judge(t, true)
 		copies[follower.name].snapshot(t)
 	}
-	if err := admin.OpHandover.Do(t.Context(), clientOf(t, follower.Bridge), admin.Handover{Shard: new(0)}); err != nil {
+	if err := admin.API.HandOver.Do(t.Context(), clientOf(t, follower.Bridge), admin.Handover{Shard: new(0)}); err != nil {
 		t.Error(err)
 	}
 	if owners := owner.owners(t, 2); owners[0] != follower.name {

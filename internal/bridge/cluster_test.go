@@ -138,7 +138,7 @@ func (b *bridges) joinOver(t *testing.T, name string, link *fault.Proxy, change 
 // cluster returns the cluster as the member sees it.
 func (m *clusterMember) cluster(t *testing.T) admin.Cluster {
 	t.Helper()
-	seen, err := admin.OpCluster.Call(t.Context(), clientOf(t, m.Bridge), admin.None{})
+	seen, err := admin.API.GetCluster.Call(t.Context(), clientOf(t, m.Bridge), admin.None{})
 	if err != nil {
 		return admin.Cluster{} // it has not joined yet
 	}
@@ -294,7 +294,7 @@ func TestTicketsReachTheOwnerThroughAnyMember(t *testing.T) {
 				t.Fatalf("%s at %s: %d %s", name, m.name, status, body)
 			}
 			awaitCluster(t, "the ticket at "+name, func() bool {
-				commands, err := admin.OpCommands.Call(t.Context(), m.control(t), admin.CommandsRequest{Ticket: ticket, Status: checkpoint.CommandApplied, Limit: 10})
+				commands, err := admin.API.ListTicketCommands.Call(t.Context(), m.control(t), admin.CommandsRequest{Ticket: ticket, Status: checkpoint.CommandApplied, Limit: 10})
 				return err == nil && len(commands.Commands) == 1 && commands.Commands[0].Appliance == name
 			})
 		}
@@ -308,7 +308,7 @@ func TestAReloadReachesAllMembers(t *testing.T) {
 	owners := one.owners(t, 2)
 	for _, m := range []*clusterMember{one, two} {
 		if !slices.Contains(owners, m.name) { // the other one was alone when it took them
-			require.NoError(t, admin.OpHandover.Do(t.Context(), clientOf(t, one.Bridge), admin.Handover{Shard: new(0)}))
+			require.NoError(t, admin.API.HandOver.Do(t.Context(), clientOf(t, one.Bridge), admin.Handover{Shard: new(0)}))
 			awaitCluster(t, "each member to own a shard", func() bool { return slices.Contains(m.owners(t, 2), m.name) })
 		}
 	}
@@ -378,14 +378,14 @@ func TestAShardIsHandedOverThroughAnyMember(t *testing.T) {
 	one, two := b.join(t, "one"), b.join(t, "two")
 	owner, other := sorted(t, one, two)
 	other.owners(t, 2) // it sees the owner, too
-	require.NoError(t, admin.OpHandover.Do(t.Context(), clientOf(t, other.Bridge), admin.Handover{Shard: new(0)}))
+	require.NoError(t, admin.API.HandOver.Do(t.Context(), clientOf(t, other.Bridge), admin.Handover{Shard: new(0)}))
 	if owners := owner.owners(t, 2); owners[0] != other.name {
 		t.Errorf("the owner is %s", owners[0])
 	}
 	b.add(20)
 	b.judge(t, true)
 	for what, wrong := range map[string]admin.Handover{"a member": {Member: "none"}, "a shard": {Shard: new(7)}} {
-		if err := admin.OpHandover.Do(t.Context(), clientOf(t, one.Bridge), wrong); !errors.Is(err, admin.ErrUnknown) {
+		if err := admin.API.HandOver.Do(t.Context(), clientOf(t, one.Bridge), wrong); !errors.Is(err, admin.ErrUnknown) {
 			t.Errorf("%s that does not exist: %v", what, err)
 		}
 	}

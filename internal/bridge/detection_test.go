@@ -24,7 +24,7 @@ func TestADetectionIsFoundWithItsDeliveries(t *testing.T) {
 	full.Answer(http.StatusNotFound)
 	r := run(t, yaml)
 	c := r.control(t)
-	require.NoError(t, admin.OpPause.Do(t.Context(), c, admin.OfSink{Sink: "off"}))
+	require.NoError(t, admin.API.PauseSink.Do(t.Context(), c, admin.OfSink{Sink: "off"}))
 	await(t, "the backlog", func() bool { return soc.count("") == 30 })
 	d := a.Generate()
 	a.Add(d)
@@ -44,7 +44,7 @@ func TestADetectionIsFoundWithItsDeliveries(t *testing.T) {
 	}
 	await(t, "the version with the ticket", func() bool {
 		var err error
-		if found, err = admin.OpDetection.Call(t.Context(), c, admin.DetectionRequest{Appliance: "hq", ID: id}); err != nil {
+		if found, err = admin.API.GetDetection.Call(t.Context(), c, admin.DetectionRequest{Appliance: "hq", ID: id}); err != nil {
 			t.Fatal(err)
 		}
 		n := len(found.Versions)
@@ -73,12 +73,12 @@ func TestADetectionIsFoundWithItsDeliveries(t *testing.T) {
 		appliance string
 		id        int64
 	}{"an appliance that is not configured": {"nowhere", id}, "a detection that was not seen": {"hq", 1 << 60}, "no detection": {"hq", 0}} {
-		if _, err := admin.OpDetection.Call(t.Context(), c, admin.DetectionRequest{Appliance: what.appliance, ID: what.id}); !errors.Is(err, admin.ErrUnknown) {
+		if _, err := admin.API.GetDetection.Call(t.Context(), c, admin.DetectionRequest{Appliance: what.appliance, ID: what.id}); !errors.Is(err, admin.ErrUnknown) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	r.stop()
-	stopped, err := admin.OpDetection.Call(t.Context(), openOffline(t, yaml).Client, admin.DetectionRequest{Appliance: "hq", ID: id})
+	stopped, err := admin.API.GetDetection.Call(t.Context(), openOffline(t, yaml).Client, admin.DetectionRequest{Appliance: "hq", ID: id})
 	if err != nil || len(stopped.Versions) != len(found.Versions) {
 		t.Errorf("while the bridge is stopped: %+v (%v)", stopped, err)
 	}
@@ -96,20 +96,20 @@ func TestADetectionIsFoundInDeadLettersAfterTheJournalWasTrimmed(t *testing.T) {
 		s, err := c.Status(t.Context())
 		return err == nil && s.Sinks[0].DeadLetters == 3 && s.State.Journal.Events == 0
 	})
-	d, err := admin.OpDetection.Call(t.Context(), c, admin.DetectionRequest{Appliance: "hq", ID: id})
+	d, err := admin.API.GetDetection.Call(t.Context(), c, admin.DetectionRequest{Appliance: "hq", ID: id})
 	if err != nil || len(d.Versions) != 1 || d.Versions[0].Journalled {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	if of := d.Versions[0].Sinks[0]; of.Result != admin.ResultDeadLetter || !strings.Contains(of.Reason, "422") || of.Class != "rejected" {
 		t.Errorf("%+v", of)
 	}
-	if _, err := admin.OpDeadLetter.Call(t.Context(), c, admin.OfDeadLetter{OfDead: admin.OfDead{Sink: "soc"}, Key: d.Versions[0].Sinks[0].Key}); err != nil {
+	if _, err := admin.API.GetDeadLetter.Call(t.Context(), c, admin.OfDeadLetter{OfDead: admin.OfDead{Sink: "soc"}, Key: d.Versions[0].Sinks[0].Key}); err != nil {
 		t.Error(err)
 	}
-	if n, err := admin.OpDropDead.Call(t.Context(), c, admin.Selection{OfDead: admin.OfDead{Sink: "soc"}, All: true}); n.N != 3 || err != nil {
+	if n, err := admin.API.DropDeadLetters.Call(t.Context(), c, admin.Selection{OfDead: admin.OfDead{Sink: "soc"}, All: true}); n.N != 3 || err != nil {
 		t.Fatal(n, err)
 	}
-	if d, err = admin.OpDetection.Call(t.Context(), c, admin.DetectionRequest{Appliance: "hq", ID: id}); err != nil || len(d.Versions) != 0 || d.Seen == nil {
+	if d, err = admin.API.GetDetection.Call(t.Context(), c, admin.DetectionRequest{Appliance: "hq", ID: id}); err != nil || len(d.Versions) != 0 || d.Seen == nil {
 		t.Errorf("without dead letters: %+v, %v", d, err)
 	}
 }

@@ -294,11 +294,11 @@ func TestARequeuedEventIsSentInTheFormatOfItsSink(t *testing.T) {
 	title := a.AddMany(1)[0].Title
 	c, owner := r.control(t), admin.OfDead{Sink: "soc"}
 	await(t, "the rejected event", func() bool { return sinkStatus(t, c, "soc").DeadLetters == 1 })
-	list, err := admin.OpDead.Call(t.Context(), c, admin.DeadRequest{OfDead: owner, Limit: 10})
+	list, err := admin.API.ListDeadLetters.Call(t.Context(), c, admin.DeadRequest{OfDead: owner, Limit: 10})
 	if err != nil || len(list.DeadLetters) != 1 {
 		t.Fatalf("%d dead letters, %v", len(list.DeadLetters), err)
 	}
-	letter, err := admin.OpDeadLetter.Call(t.Context(), c, admin.OfDeadLetter{OfDead: owner, Key: list.DeadLetters[0].Key})
+	letter, err := admin.API.GetDeadLetter.Call(t.Context(), c, admin.OfDeadLetter{OfDead: owner, Key: list.DeadLetters[0].Key})
 	require.NoError(t, err)
 	stored, err := transform.Parse(letter.Body)
 	if err != nil || !strings.Contains(string(stored.Data()), title) {
@@ -307,7 +307,7 @@ func TestARequeuedEventIsSentInTheFormatOfItsSink(t *testing.T) {
 	mu.Lock()
 	accepts = true
 	mu.Unlock()
-	if n, err := admin.OpRequeue.Call(t.Context(), c, admin.Selection{OfDead: owner, All: true}); n.N != 1 || err != nil {
+	if n, err := admin.API.RequeueDeadLetters.Call(t.Context(), c, admin.Selection{OfDead: owner, All: true}); n.N != 1 || err != nil {
 		t.Fatalf("%d requeued, %v", n, err)
 	}
 	await(t, "the requeued event", func() bool {

@@ -127,7 +127,7 @@ func TestAnotherApplianceUnderTheSameNameIsReportedOnce(t *testing.T) {
 				if replacedOf(t, state) == nil {
 					t.Error("the state does not have it without a bridge")
 				}
-				return admin.OpForgetAppliance.Do(t.Context(), state, admin.ForgetRequest{Appliance: "hq"})
+				return admin.API.ForgetAppliance.Do(t.Context(), state, admin.ForgetRequest{Appliance: "hq"})
 			})
 			// Its data from before the replacement is no longer hidden.
 			second.AddBacklog(known, 240*time.Hour)
@@ -188,7 +188,7 @@ func TestADroppedReportKeepsTheStreamsPositions(t *testing.T) {
 	await(t, "the report", func() bool { return r.log.hasLine(replacedLine) })
 	r.stop()
 	whileStopped(t, yaml, func(state *admin.Client) error {
-		return admin.OpForgetAppliance.Do(t.Context(), state, admin.ForgetRequest{Appliance: "hq", Identity: true})
+		return admin.API.ForgetAppliance.Do(t.Context(), state, admin.ForgetRequest{Appliance: "hq", Identity: true})
 	})
 	a.AddMany(1)
 	r = runUntilLooked(t, yaml, a)

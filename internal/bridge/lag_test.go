@@ -82,7 +82,7 @@ func TestASinkThatSkipsDoesNotFillTheJournal(t *testing.T) {
 		}
 	}
 	chat.Answer(0)
-	require.NoError(t, admin.OpResume.Do(t.Context(), c, admin.OfSink{Sink: "chat"}))
+	require.NoError(t, admin.API.ResumeSink.Do(t.Context(), c, admin.OfSink{Sink: "chat"}))
 	await(t, "the rest, and the event that reports the skipped ones", func() bool {
 		s := sinkStatus(t, c, "chat")
 		return s.LagEvents == 0 && chat.count(kind) > 0 && chat.count("")+int(s.Skipped) == 2*large+siem.count(kind)

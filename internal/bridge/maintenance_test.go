@@ -19,8 +19,8 @@ func TestARunningBridgeForgetsAndRenamesWhatIsNotConfigured(t *testing.T) {
 	client, ctx := clientOf(t, r.Bridge), t.Context()
 
 	for what, err := range map[string]error{
-		"soc was forgotten": admin.OpForget.Do(ctx, client, admin.OfSink{Sink: "soc"}), "soc was renamed": admin.OpRename.Do(ctx, client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "new"}),
-		"it was renamed to other": admin.OpRename.Do(ctx, client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "other"}), "hq was forgotten": admin.OpForgetAppliance.Do(ctx, client, admin.ForgetRequest{Appliance: "hq"}),
+		"soc was forgotten": admin.API.ForgetSink.Do(ctx, client, admin.OfSink{Sink: "soc"}), "soc was renamed": admin.API.RenameSink.Do(ctx, client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "new"}),
+		"it was renamed to other": admin.API.RenameSink.Do(ctx, client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "other"}), "hq was forgotten": admin.API.ForgetAppliance.Do(ctx, client, admin.ForgetRequest{Appliance: "hq"}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "configuration has") {
 			t.Errorf("%s while it is configured: %v", what, err)
@@ -29,26 +29,26 @@ func TestARunningBridgeForgetsAndRenamesWhatIsNotConfigured(t *testing.T) {
 	r.reload(t, strings.Replace(strings.Replace(both, webhookSink("soc", soc.URL), "", 1), "name: hq", "name: dc", 1))
 	await(t, "the backlog under another name", func() bool { return other.count("") >= 20 })
 
-	if err := admin.OpRename.Do(ctx, client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "other"}); err == nil || !strings.Contains(err.Error(), "the sink other is configured") {
+	if err := admin.API.RenameSink.Do(ctx, client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "other"}); err == nil || !strings.Contains(err.Error(), "the sink other is configured") {
 		t.Errorf("soc was renamed to a sink that is configured: %v", err)
 	}
-	if err := admin.OpRename.Do(ctx, client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "new"}); err != nil {
+	if err := admin.API.RenameSink.Do(ctx, client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "new"}); err != nil {
 		t.Error(err)
 	}
 	sinkStatus(t, client, "new")
-	if err := admin.OpForget.Do(ctx, client, admin.OfSink{Sink: "new"}); err != nil {
+	if err := admin.API.ForgetSink.Do(ctx, client, admin.OfSink{Sink: "new"}); err != nil {
 		t.Error(err)
 	}
-	if err := admin.OpForget.Do(ctx, client, admin.OfSink{Sink: "new"}); !errors.Is(err, admin.ErrUnknown) {
+	if err := admin.API.ForgetSink.Do(ctx, client, admin.OfSink{Sink: "new"}); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("a sink was forgotten twice: %v", err)
 	}
-	if err := admin.OpForgetAppliance.Do(ctx, client, admin.ForgetRequest{Appliance: "hq"}); err != nil {
+	if err := admin.API.ForgetAppliance.Do(ctx, client, admin.ForgetRequest{Appliance: "hq"}); err != nil {
 		t.Error(err)
 	}
-	if err := admin.OpForgetAppliance.Do(ctx, client, admin.ForgetRequest{Appliance: "hq"}); !errors.Is(err, admin.ErrUnknown) {
+	if err := admin.API.ForgetAppliance.Do(ctx, client, admin.ForgetRequest{Appliance: "hq"}); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("an appliance was forgotten twice: %v", err)
 	}
-	if err := admin.OpForgetAppliance.Do(ctx, client, admin.ForgetRequest{Appliance: "nobody", Identity: true}); !errors.Is(err, admin.ErrUnknown) {
+	if err := admin.API.ForgetAppliance.Do(ctx, client, admin.ForgetRequest{Appliance: "nobody", Identity: true}); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("the identity of nobody was forgotten: %v", err)
 	}
 

@@ -74,7 +74,7 @@ func (c *clusterConnection) Members() []operations.Member {
 // and what concerns the cluster are those of this member alone.
 func (c *clusterConnection) handler() http.Handler {
 	all := make(admin.Operations)
-	admin.OpReload.By(all, func(ctx context.Context, _ admin.None) (admin.Reloaded, error) { return c.reload(ctx) })
+	admin.API.Reload.By(all, func(ctx context.Context, _ admin.None) (admin.Reloaded, error) { return c.reload(ctx) })
 	return operations.NewHandler(func() *admin.Client { return c.ofOwn().With(all) })
 }
 
@@ -82,9 +82,9 @@ func (c *clusterConnection) handler() http.Handler {
 // member does.
 func (c *clusterConnection) ofOwn() *admin.Client {
 	all := make(admin.Operations)
-	admin.OpCluster.By(all, func(context.Context, admin.None) (admin.Cluster, error) { return c.node.Cluster(), nil })
-	admin.OpHandover.By(all, c.node.Handover)
-	admin.OpRecover.By(all, c.node.Recover)
+	admin.API.GetCluster.By(all, func(context.Context, admin.None) (admin.Cluster, error) { return c.node.Cluster(), nil })
+	admin.API.HandOver.By(all, c.node.Handover)
+	admin.API.RecoverShard.By(all, c.node.Recover)
 	return c.control.With(all)
 }
 
@@ -100,16 +100,16 @@ func (c *clusterConnection) ofAll() *admin.Client {
 		}
 		return own
 	}
-	admin.OpHandover.By(all, func(ctx context.Context, what admin.Handover) error {
+	admin.API.HandOver.By(all, func(ctx context.Context, what admin.Handover) error {
 		seen := c.node.Cluster()
 		to := what.Member
 		if what.Shard != nil && *what.Shard >= 0 && *what.Shard < len(seen.Shards) {
 			to = seen.Shards[*what.Shard].Owner
 		}
-		return admin.OpHandover.Do(ctx, at(seen, to), what)
+		return admin.API.HandOver.Do(ctx, at(seen, to), what)
 	})
-	admin.OpRecover.By(all, func(ctx context.Context, what admin.Recovery) error {
-		return admin.OpRecover.Do(ctx, at(c.node.Cluster(), what.From), what)
+	admin.API.RecoverShard.By(all, func(ctx context.Context, what admin.Recovery) error {
+		return admin.API.RecoverShard.Do(ctx, at(c.node.Cluster(), what.From), what)
 	})
 	return own.With(all)
 }

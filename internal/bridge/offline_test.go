@@ -55,7 +55,7 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 			len(status.Unconfigured) != 1 || status.Unconfigured[0].Name != "away" {
 			t.Errorf("%+v", status)
 		}
-		if deadLetters, err := admin.OpDead.Call(t.Context(), f.Client, admin.DeadRequest{OfDead: admin.OfDead{Sink: "away"}, Limit: 10}); len(deadLetters.DeadLetters) != 0 || err != nil {
+		if deadLetters, err := admin.API.ListDeadLetters.Call(t.Context(), f.Client, admin.DeadRequest{OfDead: admin.OfDead{Sink: "away"}, Limit: 10}); len(deadLetters.DeadLetters) != 0 || err != nil {
 			t.Errorf("%v, %v", deadLetters, err)
 		}
 		if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
@@ -67,7 +67,7 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 		if err := f.Tail(t.Context(), admin.From{}, nil); !errors.Is(err, admin.ErrNotRunning) {
 			t.Errorf("%v", err)
 		}
-		if _, err := admin.OpHistory.Call(t.Context(), f.Client, admin.None{}); !errors.Is(err, admin.ErrNotRunning) {
+		if _, err := admin.API.GetHistory.Call(t.Context(), f.Client, admin.None{}); !errors.Is(err, admin.ErrNotRunning) {
 			t.Errorf("%v", err)
 		}
 		if _, err := f.Reload(t.Context()); !errors.Is(err, admin.ErrNotRunning) {
@@ -76,15 +76,15 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 	})
 	t.Run("a sink is paused for the next run", func(t *testing.T) {
 		f := openOffline(t, yaml)
-		require.NoError(t, admin.OpPause.Do(t.Context(), f.Client, admin.OfSink{Sink: "soc"}))
+		require.NoError(t, admin.API.PauseSink.Do(t.Context(), f.Client, admin.OfSink{Sink: "soc"}))
 		if s := sinkStatus(t, f.Client, "soc"); s.State != "paused" || s.Since.IsZero() {
 			t.Errorf("%+v", s)
 		}
-		require.NoError(t, admin.OpResume.Do(t.Context(), f.Client, admin.OfSink{Sink: "soc"}))
+		require.NoError(t, admin.API.ResumeSink.Do(t.Context(), f.Client, admin.OfSink{Sink: "soc"}))
 	})
 	t.Run("events are queued for the next run", func(t *testing.T) {
 		f := openOffline(t, yaml)
-		if n, err := admin.OpReplay.Call(t.Context(), f.Client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "soc"}, Replay: admin.Replay{Since: time.Now().Add(-time.Hour)}}); n.Events != 12 || err != nil {
+		if n, err := admin.API.ReplayEvents.Call(t.Context(), f.Client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "soc"}, Replay: admin.Replay{Since: time.Now().Add(-time.Hour)}}); n.Events != 12 || err != nil {
 			t.Fatalf("%d, %v", n, err)
 		}
 		if s := sinkStatus(t, f.Client, "soc"); s.Redeliveries != 12 {
@@ -95,7 +95,7 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 		before, err := os.ReadFile(path)
 		require.NoError(t, err)
 		f := openOffline(t, yaml)
-		if n, err := admin.OpReplay.Call(t.Context(), f.Client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "soc"}, Replay: admin.Replay{Since: time.Now().Add(-time.Hour), DryRun: true}}); n.Events != 12 || err != nil {
+		if n, err := admin.API.ReplayEvents.Call(t.Context(), f.Client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "soc"}, Replay: admin.Replay{Since: time.Now().Add(-time.Hour), DryRun: true}}); n.Events != 12 || err != nil {
 			t.Errorf("%d, %v", n, err)
 		}
 		if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
@@ -104,17 +104,17 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 	})
 	t.Run("a sink that is configured is neither forgotten nor renamed", func(t *testing.T) {
 		f := openOffline(t, yaml)
-		if err := admin.OpForget.Do(t.Context(), f.Client, admin.OfSink{Sink: "soc"}); err == nil || !strings.Contains(err.Error(), "remove it there first") {
+		if err := admin.API.ForgetSink.Do(t.Context(), f.Client, admin.OfSink{Sink: "soc"}); err == nil || !strings.Contains(err.Error(), "remove it there first") {
 			t.Errorf("%v", err)
 		}
-		if err := admin.OpRename.Do(t.Context(), f.Client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "other"}); err == nil || !strings.Contains(err.Error(), "rename it there first") {
+		if err := admin.API.RenameSink.Do(t.Context(), f.Client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "other"}); err == nil || !strings.Contains(err.Error(), "rename it there first") {
 			t.Errorf("%v", err)
 		}
 	})
 	t.Run("a sink renamed in the configuration continues at its cursor", func(t *testing.T) {
 		renamed := strings.Replace(yaml, "name: soc", "name: siem", 1)
 		f := openOffline(t, renamed)
-		require.NoError(t, admin.OpRename.Do(t.Context(), f.Client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "siem"}))
+		require.NoError(t, admin.API.RenameSink.Do(t.Context(), f.Client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "siem"}))
 		require.NoError(t, f.Close())
 		r := run(t, renamed)
 		await(t, "the queued events", func() bool { return soc.redelivered() == 12 })
@@ -125,8 +125,8 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 	})
 	t.Run("a sink can be forgotten only once", func(t *testing.T) {
 		f := openOffline(t, yaml)
-		require.NoError(t, admin.OpForget.Do(t.Context(), f.Client, admin.OfSink{Sink: "away"}))
-		if err := admin.OpForget.Do(t.Context(), f.Client, admin.OfSink{Sink: "away"}); !errors.Is(err, admin.ErrUnknown) {
+		require.NoError(t, admin.API.ForgetSink.Do(t.Context(), f.Client, admin.OfSink{Sink: "away"}))
+		if err := admin.API.ForgetSink.Do(t.Context(), f.Client, admin.OfSink{Sink: "away"}); !errors.Is(err, admin.ErrUnknown) {
 			t.Errorf("%v", err)
 		}
 	})

@@ -168,7 +168,7 @@ func TestATicketComesFullCircle(t *testing.T) {
 		await(t, "the version that the link made, marked", func() bool { return soc.ours("ticket_id") == 1 })
 
 		require.NoError(t, o.finish(t.Context(), id, ownAccount))
-		if commands, err := admin.OpCommands.Call(t.Context(), r.control(t), admin.CommandsRequest{Limit: 10}); err != nil || len(commands.Commands) != 1 {
+		if commands, err := admin.API.ListTicketCommands.Call(t.Context(), r.control(t), admin.CommandsRequest{Limit: 10}); err != nil || len(commands.Commands) != 1 {
 			t.Errorf("a change by the bridge's own account became a command: %+v, %v", commands, err)
 		}
 		require.NoError(t, o.finish(t.Context(), id, "ana"))

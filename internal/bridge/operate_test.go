@@ -41,7 +41,7 @@ func TestAPausedSinkStaysPausedOverARestart(t *testing.T) {
 	yaml := configuration(t, url, webhookSink("soc", soc.URL)+webhookSink("other", other.URL))
 	r := run(t, yaml)
 	await(t, "the backlog", func() bool { return soc.count("") == 10 && other.count("") == 10 })
-	require.NoError(t, admin.OpPause.Do(t.Context(), r.control(t), admin.OfSink{Sink: "soc"}))
+	require.NoError(t, admin.API.PauseSink.Do(t.Context(), r.control(t), admin.OfSink{Sink: "soc"}))
 	for range 2 {
 		a.AddMany(5)
 		await(t, "what is new at the other sink", func() bool { return other.count("")%10 == 5 || other.count("") == 20 })
@@ -61,7 +61,7 @@ func TestAPausedSinkStaysPausedOverARestart(t *testing.T) {
 	if s := sinkStatus(t, r.control(t), "soc"); s.State != "paused" || s.LagEvents != 10 {
 		t.Errorf("%+v", s)
 	}
-	require.NoError(t, admin.OpResume.Do(t.Context(), r.control(t), admin.OfSink{Sink: "soc"}))
+	require.NoError(t, admin.API.ResumeSink.Do(t.Context(), r.control(t), admin.OfSink{Sink: "soc"}))
 	await(t, "the new events", func() bool { return soc.count("") == 20 })
 	soc.refuseDuplicates(t)
 }
@@ -78,30 +78,30 @@ func TestEventsAreDeliveredAgainOnRequest(t *testing.T) {
 	a.AddMany(10)
 	await(t, "the accepted events", func() bool { return soc.count("") == 10 })
 
-	page, err := admin.OpDead.Call(t.Context(), c, admin.DeadRequest{OfDead: owner, Limit: 100})
+	page, err := admin.API.ListDeadLetters.Call(t.Context(), c, admin.DeadRequest{OfDead: owner, Limit: 100})
 	deadLetters := page.DeadLetters
 	if err != nil || len(deadLetters) != 5 {
 		t.Fatalf("%d dead letters, %v", len(deadLetters), err)
 	}
-	groups, err := admin.OpDeadGroups.Call(t.Context(), c, admin.GroupsRequest{})
+	groups, err := admin.API.GroupDeadLetters.Call(t.Context(), c, admin.GroupsRequest{})
 	if err != nil || groups.Total != 5 || len(groups.Groups) != 1 {
 		t.Fatalf("%+v, %v", groups, err)
 	}
 	if g := groups.Groups[0]; g.Sink != "soc" || g.Class != "rejected" || !strings.Contains(g.Reason, ": 422 ") || g.Count != 5 || g.Key != deadLetters[4].Key || g.Last.Before(g.First) {
 		t.Errorf("%+v", g)
 	}
-	deadLetter, err := admin.OpDeadLetter.Call(t.Context(), c, admin.OfDeadLetter{OfDead: owner, Key: deadLetters[0].Key})
+	deadLetter, err := admin.API.GetDeadLetter.Call(t.Context(), c, admin.OfDeadLetter{OfDead: owner, Key: deadLetters[0].Key})
 	if err != nil || !strings.Contains(deadLetter.Reason, "422") {
 		t.Errorf("%+v, %v", deadLetter, err)
 	}
-	if n, err := admin.OpDropDead.Call(t.Context(), c, admin.Selection{OfDead: owner, Keys: []string{deadLetters[0].Key}}); n.N != 1 || err != nil {
+	if n, err := admin.API.DropDeadLetters.Call(t.Context(), c, admin.Selection{OfDead: owner, Keys: []string{deadLetters[0].Key}}); n.N != 1 || err != nil {
 		t.Errorf("%d dropped, %v", n, err)
 	}
-	if n, err := admin.OpRequeue.Call(t.Context(), c, admin.Selection{OfDead: owner, All: true}); n.N != 4 || err != nil {
+	if n, err := admin.API.RequeueDeadLetters.Call(t.Context(), c, admin.Selection{OfDead: owner, All: true}); n.N != 4 || err != nil {
 		t.Errorf("%d requeued, %v", n, err)
 	}
 	await(t, "the requeued events", func() bool { return soc.redelivered() == 4 })
-	if n, err := admin.OpReplay.Call(t.Context(), c, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "soc"}, Replay: admin.Replay{Since: time.Now().Add(-time.Hour)}}); n.Events != 15 || err != nil {
+	if n, err := admin.API.ReplayEvents.Call(t.Context(), c, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "soc"}, Replay: admin.Replay{Since: time.Now().Add(-time.Hour)}}); n.Events != 15 || err != nil {
 		t.Errorf("%d replayed, %v", n, err)
 	}
 	await(t, "the replayed events", func() bool { return soc.redelivered() == 19 })
@@ -109,7 +109,7 @@ func TestEventsAreDeliveredAgainOnRequest(t *testing.T) {
 		s := sinkStatus(t, c, "soc")
 		return s.Redeliveries == 0 && s.DeadLetters == 0
 	})
-	if n, err := admin.OpReplay.Call(t.Context(), c, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "soc"}, Replay: admin.Replay{Since: time.Now().Add(time.Hour)}}); n.Events != 0 || err != nil {
+	if n, err := admin.API.ReplayEvents.Call(t.Context(), c, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "soc"}, Replay: admin.Replay{Since: time.Now().Add(time.Hour)}}); n.Events != 0 || err != nil {
 		t.Errorf("%d events of the future replayed, %v", n, err)
 	}
 }
@@ -120,33 +120,33 @@ func TestUnknownNames(t *testing.T) {
 	r := run(t, yaml)
 	calls := map[string]func(*admin.Client) error{
 		"the dead letters of a sink": func(c *admin.Client) error {
-			_, err := admin.OpDead.Call(t.Context(), c, admin.DeadRequest{OfDead: admin.OfDead{Sink: "sco"}, Limit: 1})
+			_, err := admin.API.ListDeadLetters.Call(t.Context(), c, admin.DeadRequest{OfDead: admin.OfDead{Sink: "sco"}, Limit: 1})
 			return err
 		},
 		"the dead letters of a stream": func(c *admin.Client) error {
-			_, err := admin.OpDropDead.Call(t.Context(), c, admin.Selection{OfDead: admin.OfDead{Appliance: "hq", Stream: "records/x"}, All: true})
+			_, err := admin.API.DropDeadLetters.Call(t.Context(), c, admin.Selection{OfDead: admin.OfDead{Appliance: "hq", Stream: "records/x"}, All: true})
 			return err
 		},
 		"the reasons of the dead letters of a sink": func(c *admin.Client) error {
-			_, err := admin.OpDeadGroups.Call(t.Context(), c, admin.GroupsRequest{OfDead: admin.OfDead{Sink: "sco"}})
+			_, err := admin.API.GroupDeadLetters.Call(t.Context(), c, admin.GroupsRequest{OfDead: admin.OfDead{Sink: "sco"}})
 			return err
 		},
 		"a dead letter": func(c *admin.Client) error {
-			_, err := admin.OpDeadLetter.Call(t.Context(), c, admin.OfDeadLetter{OfDead: admin.OfDead{Sink: "soc"}, Key: "1"})
+			_, err := admin.API.GetDeadLetter.Call(t.Context(), c, admin.OfDeadLetter{OfDead: admin.OfDead{Sink: "soc"}, Key: "1"})
 			return err
 		},
 		"a sink to requeue to": func(c *admin.Client) error {
-			_, err := admin.OpRequeue.Call(t.Context(), c, admin.Selection{OfDead: admin.OfDead{Sink: "sco"}, All: true})
+			_, err := admin.API.RequeueDeadLetters.Call(t.Context(), c, admin.Selection{OfDead: admin.OfDead{Sink: "sco"}, All: true})
 			return err
 		},
 		"a sink to replay to": func(c *admin.Client) error {
-			_, err := admin.OpReplay.Call(t.Context(), c, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "sco"}, Replay: admin.Replay{Since: time.Now()}})
+			_, err := admin.API.ReplayEvents.Call(t.Context(), c, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "sco"}, Replay: admin.Replay{Since: time.Now()}})
 			return err
 		},
-		"a sink to pause":  func(c *admin.Client) error { return admin.OpPause.Do(t.Context(), c, admin.OfSink{Sink: "sco"}) },
-		"a sink to resume": func(c *admin.Client) error { return admin.OpResume.Do(t.Context(), c, admin.OfSink{Sink: "sco"}) },
+		"a sink to pause":  func(c *admin.Client) error { return admin.API.PauseSink.Do(t.Context(), c, admin.OfSink{Sink: "sco"}) },
+		"a sink to resume": func(c *admin.Client) error { return admin.API.ResumeSink.Do(t.Context(), c, admin.OfSink{Sink: "sco"}) },
 		"a stream to rewind": func(c *admin.Client) error {
-			return admin.OpRewind.Do(t.Context(), c, admin.RewindRequest{Appliance: "hq", Stream: "records/x", To: time.Now()})
+			return admin.API.Rewind.Do(t.Context(), c, admin.RewindRequest{Appliance: "hq", Stream: "records/x", To: time.Now()})
 		},
 	}
 	check := func(t *testing.T, c *admin.Client) {
@@ -180,7 +180,7 @@ func TestDeadLettersThatFillTheirShareHaltTheSinkUntilThereIsSpace(t *testing.T)
 		t.Errorf("%d %s", status, body)
 	}
 	r.reload(t, strings.Replace(yaml, "12KiB", "1MiB", 1))
-	require.NoError(t, admin.OpResume.Do(t.Context(), c, admin.OfSink{Sink: "soc"}))
+	require.NoError(t, admin.API.ResumeSink.Do(t.Context(), c, admin.OfSink{Sink: "soc"}))
 	await(t, "all of them among the dead letters", func() bool {
 		s := sinkStatus(t, c, "soc")
 		return s.DeadLetters == 6 && s.State == "running"

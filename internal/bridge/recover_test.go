@@ -177,7 +177,7 @@ func TestAShardIsRecoveredFromARunningMember(t *testing.T) {
 	one.owners(t, 2)
 	two.owners(t, 2)
 	recovery := admin.Recovery{Shard: new(0), From: "two"}
-	if err := admin.OpRecover.Do(t.Context(), clientOf(t, one.Bridge), recovery); err == nil || !strings.Contains(err.Error(), "owns it") {
+	if err := admin.API.RecoverShard.Do(t.Context(), clientOf(t, one.Bridge), recovery); err == nil || !strings.Contains(err.Error(), "owns it") {
 		t.Errorf("a shard with an owner: %v", err)
 	}
 	one.stop()
@@ -198,11 +198,11 @@ func TestAShardIsRecoveredFromARunningMember(t *testing.T) {
 	b.add(20)
 
 	unknown := admin.Recovery{Shard: new(0), From: "three"}
-	if err := admin.OpRecover.Do(t.Context(), clientOf(t, one.Bridge), unknown); !errors.Is(err, admin.ErrUnknown) {
+	if err := admin.API.RecoverShard.Do(t.Context(), clientOf(t, one.Bridge), unknown); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("a member that does not exist: %v", err)
 	}
 	awaitCluster(t, "the recovery, once member one sees the other", func() bool {
-		err := admin.OpRecover.Do(t.Context(), clientOf(t, one.Bridge), recovery)
+		err := admin.API.RecoverShard.Do(t.Context(), clientOf(t, one.Bridge), recovery)
 		if err != nil && !errors.Is(err, admin.ErrUnknown) {
 			t.Fatal(err)
 		}

@@ -251,10 +251,10 @@ func TestAReloadThatHangsStopsNoOtherCommand(t *testing.T) {
 	<-loading
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if err := admin.OpPause.Do(ctx, r.control(t), admin.OfSink{Sink: "soc"}); err != nil {
+	if err := admin.API.PauseSink.Do(ctx, r.control(t), admin.OfSink{Sink: "soc"}); err != nil {
 		t.Errorf("a sink cannot be paused meanwhile: %v", err)
 	}
-	if err := admin.OpResume.Do(ctx, r.control(t), admin.OfSink{Sink: "soc"}); err != nil {
+	if err := admin.API.ResumeSink.Do(ctx, r.control(t), admin.OfSink{Sink: "soc"}); err != nil {
 		t.Errorf("a sink cannot be resumed meanwhile: %v", err)
 	}
 	close(free)

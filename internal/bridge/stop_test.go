@@ -211,7 +211,7 @@ func TestAReloadGivesUpOnASinkThatDoesNotStop(t *testing.T) {
 		t.Fatal("the reload does not end")
 	}
 	// Commands work, and the new one does not deliver beside the old one.
-	if err := admin.OpPause.Do(t.Context(), clientOf(t, b), admin.OfSink{Sink: "soc"}); err != nil {
+	if err := admin.API.PauseSink.Do(t.Context(), clientOf(t, b), admin.OfSink{Sink: "soc"}); err != nil {
 		t.Error(err)
 	}
 	select {

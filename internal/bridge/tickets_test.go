@@ -90,7 +90,7 @@ func TestCommandsFindTheirAppliance(t *testing.T) {
 			if status != http.StatusAccepted {
 				t.Fatalf("%d %s", status, body)
 			}
-			taken, err := admin.OpCommands.Call(t.Context(), r.control(t), admin.CommandsRequest{Limit: 100})
+			taken, err := admin.API.ListTicketCommands.Call(t.Context(), r.control(t), admin.CommandsRequest{Limit: 100})
 			if err != nil || taken.Commands[len(taken.Commands)-1].Appliance != c.want {
 				t.Errorf("%+v (%v), want it at %s", taken, err, c.want)
 			}

@@ -33,22 +33,22 @@ func (p *Pipeline) Control() *admin.Client {
 		client:   func(a configs.Appliance) (*appliance.Client, error) { return parts.appliance(a.Name).client, nil },
 	}}
 	all := c.operator.operations()
-	admin.OpStatus.By(all, c.status)
-	admin.OpHistory.By(all, c.history)
-	admin.OpReload.By(all, func(ctx context.Context, _ admin.None) (admin.Reloaded, error) { return p.reload(ctx) })
-	admin.OpVerify.By(all, c.verify)
-	admin.OpDetection.By(all, c.detection)
-	admin.OpLocate.By(all, func(ctx context.Context, r admin.LocateRequest) ([]string, error) {
+	admin.API.GetStatus.By(all, c.status)
+	admin.API.GetHistory.By(all, c.history)
+	admin.API.Reload.By(all, func(ctx context.Context, _ admin.None) (admin.Reloaded, error) { return p.reload(ctx) })
+	admin.API.Verify.By(all, c.verify)
+	admin.API.GetDetection.By(all, c.detection)
+	admin.API.Locate.By(all, func(ctx context.Context, r admin.LocateRequest) ([]string, error) {
 		return p.findAppliances(ctx, r.Command, r.Ask)
 	})
-	admin.OpAccept.By(all, func(ctx context.Context, r admin.AcceptRequest) ([]checkpoint.Acceptance, error) {
+	admin.API.Accept.By(all, func(ctx context.Context, r admin.AcceptRequest) ([]checkpoint.Acceptance, error) {
 		return p.store.Accept(ctx, r.Stored())
 	})
-	admin.OpTail.By(all, c.tail)
-	admin.OpBackup.By(all, c.backup)
-	admin.OpPause.By(all, func(ctx context.Context, r admin.OfSink) error { return c.control(ctx, r, true) })
-	admin.OpResume.By(all, func(ctx context.Context, r admin.OfSink) error { return c.control(ctx, r, false) })
-	admin.OpForgetAppliance.By(all, c.forgetAppliance)
+	admin.API.TailEvents.By(all, c.tail)
+	admin.API.Backup.By(all, c.backup)
+	admin.API.PauseSink.By(all, func(ctx context.Context, r admin.OfSink) error { return c.control(ctx, r, true) })
+	admin.API.ResumeSink.By(all, func(ctx context.Context, r admin.OfSink) error { return c.control(ctx, r, false) })
+	admin.API.ForgetAppliance.By(all, c.forgetAppliance)
 	return admin.NewLocal(all)
 }
 

@@ -119,7 +119,7 @@ func (s *sampled) report(t *testing.T) (admin.Status, admin.History) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := admin.OpHistory.Call(t.Context(), s.Control(), admin.None{})
+	h, err := admin.API.GetHistory.Call(t.Context(), s.Control(), admin.None{})
 	if err != nil {
 		t.Fatal(err)
 	}

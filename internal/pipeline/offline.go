@@ -39,20 +39,20 @@ func OpenOffline(config *configs.Config, version string, log *slog.Logger) (*Off
 		return client, err
 	}
 	all := f.operator.operations()
-	admin.OpStatus.By(all, func(ctx context.Context, _ admin.None) (admin.Status, error) {
+	admin.API.GetStatus.By(all, func(ctx context.Context, _ admin.None) (admin.Status, error) {
 		status, _, err := f.operator.knownStatus(ctx)
 		return status, err
 	})
-	admin.OpHistory.By(all, func(context.Context, admin.None) (admin.History, error) {
+	admin.API.GetHistory.By(all, func(context.Context, admin.None) (admin.History, error) {
 		return admin.History{}, fmt.Errorf("no samples are taken: %w", admin.ErrNotRunning)
 	})
-	admin.OpReload.By(all, func(context.Context, admin.None) (admin.Reloaded, error) {
+	admin.API.Reload.By(all, func(context.Context, admin.None) (admin.Reloaded, error) {
 		return admin.Reloaded{}, fmt.Errorf("nothing to reload: %w", admin.ErrNotRunning)
 	})
-	admin.OpTail.By(all, f.tail)
+	admin.API.TailEvents.By(all, f.tail)
 	// They take effect when the bridge runs again.
-	admin.OpPause.By(all, func(ctx context.Context, r admin.OfSink) error { return f.operator.pause(ctx, r.Sink, true) })
-	admin.OpResume.By(all, func(ctx context.Context, r admin.OfSink) error { return f.operator.pause(ctx, r.Sink, false) })
+	admin.API.PauseSink.By(all, func(ctx context.Context, r admin.OfSink) error { return f.operator.pause(ctx, r.Sink, true) })
+	admin.API.ResumeSink.By(all, func(ctx context.Context, r admin.OfSink) error { return f.operator.pause(ctx, r.Sink, false) })
 	f.Client = admin.NewLocal(all)
 	return f, nil
 }

@@ -358,7 +358,7 @@ func (c *cluster) divide(ctx context.Context) error {
 			return err
 		}
 		for shard := range clusterShards {
-			if samples[fmt.Sprintf(`ndrbridge_shard_owned{shard="%02d"}`, shard)] == 1 && admin.OpHandover.Do(ctx, client, admin.Handover{Shard: &shard}) == nil {
+			if samples[fmt.Sprintf(`ndrbridge_shard_owned{shard="%02d"}`, shard)] == 1 && admin.API.HandOver.Do(ctx, client, admin.Handover{Shard: &shard}) == nil {
 				break // it fails as long as the shard has no follower
 			}
 		}

@@ -104,7 +104,7 @@ func (s *clusterScene) cluster(t *testing.T, m *clusterMember) admin.Cluster {
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	seen, err := admin.OpCluster.Call(ctx, client, admin.None{})
+	seen, err := admin.API.GetCluster.Call(ctx, client, admin.None{})
 	if err != nil {
 		return admin.Cluster{} // it is starting
 	}
@@ -118,7 +118,7 @@ func (s *clusterScene) handOver(t *testing.T, shard int) {
 	require.NoError(t, err)
 	// A busy machine delays what the members know of each other, and may end a lease.
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		err := admin.OpHandover.Do(t.Context(), client, admin.Handover{Shard: &shard})
+		err := admin.API.HandOver.Do(t.Context(), client, admin.Handover{Shard: &shard})
 		if err == nil {
 			return
 		}

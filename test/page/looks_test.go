@@ -50,7 +50,7 @@ func withHistory(t *testing.T, bridge string) (address string) {
 			t.Error(err)
 			return
 		}
-		h, err := admin.OpHistory.Call(r.Context(), client, admin.None{})
+		h, err := admin.API.GetHistory.Call(r.Context(), client, admin.None{})
 		if err != nil {
 			t.Error(err)
 			return

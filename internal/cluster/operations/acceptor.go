@@ -30,7 +30,7 @@ func locate(ctx context.Context, shards shards, c tickets.Command) ([]string, er
 	for _, ask := range []bool{false, true} {
 		var names []string
 		answers := askAll(ctx, shards, func(ctx context.Context, s *admin.Client) ([]string, error) {
-			return admin.OpLocate.Call(ctx, s, admin.LocateRequest{Command: c, Ask: ask})
+			return admin.API.Locate.Call(ctx, s, admin.LocateRequest{Command: c, Ask: ask})
 		})
 		for _, a := range answers {
 			names = append(names, a.value...)
@@ -72,7 +72,7 @@ func (s shardStores) Accept(ctx context.Context, commands []checkpoint.Command) 
 			c := commands[i]
 			part = append(part, admin.StoredCommand{Key: c.Key, Appliance: c.Appliance, Subject: c.Subject, Body: c.Body, Accepted: c.Accepted})
 		}
-		accepted, err := admin.OpAccept.Call(ctx, s.shards.Shard(n), admin.AcceptRequest{Commands: part})
+		accepted, err := admin.API.Accept.Call(ctx, s.shards.Shard(n), admin.AcceptRequest{Commands: part})
 		if err == nil && len(accepted) != len(part) {
 			err = fmt.Errorf("%d acceptances of %d commands", len(accepted), len(part))
 		}

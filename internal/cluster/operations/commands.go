@@ -21,7 +21,7 @@ func (c *control) commands(ctx context.Context, r admin.CommandsRequest) (admin.
 	part := r
 	part.Limit = min(r.Limit, commandPage)
 	answers := askSome(ctx, c.shards, shards, func(ctx context.Context, _ int, s *admin.Client) (admin.CommandPage, error) {
-		return admin.OpCommands.Call(ctx, s, part)
+		return admin.API.ListTicketCommands.Call(ctx, s, part)
 	})
 	merged := admin.CommandPage{Commands: []admin.TicketCommand{}}
 	for _, a := range answers {

@@ -38,7 +38,7 @@ func (c *control) dead(ctx context.Context, r admin.DeadRequest) (admin.DeadPage
 		if full {
 			part.Limit, part.Bodies = 1, false // whether there are more
 		}
-		found, err := admin.OpDead.Call(ctx, c.shards.Shard(n), part)
+		found, err := admin.API.ListDeadLetters.Call(ctx, c.shards.Shard(n), part)
 		switch {
 		case errors.Is(err, admin.ErrUnknown):
 			unknown = inShard(n, err)
@@ -71,7 +71,7 @@ func (c *control) dead(ctx context.Context, r admin.DeadRequest) (admin.DeadPage
 // deadGroups merges the groups of the shards.
 func (c *control) deadGroups(ctx context.Context, r admin.GroupsRequest) (admin.DeadGroups, error) {
 	answers := askSome(ctx, c.shards, c.shardsOf(r.Owner()), func(ctx context.Context, _ int, s *admin.Client) (admin.DeadGroups, error) {
-		return admin.OpDeadGroups.Call(ctx, s, r)
+		return admin.API.GroupDeadLetters.Call(ctx, s, r)
 	})
 	isUnknown := func(a answer[admin.DeadGroups]) bool { return errors.Is(a.err, admin.ErrUnknown) }
 	// A shard does not know the owner if it has never had a dead letter of it.
@@ -92,7 +92,7 @@ func (c *control) deadGroups(ctx context.Context, r admin.GroupsRequest) (admin.
 func (c *control) deadLetter(ctx context.Context, r admin.OfDeadLetter) (admin.DeadLetter, error) {
 	for _, n := range c.shardsOf(r.Owner()) {
 		if inside, ok := strings.CutPrefix(r.Key, prefix(n)); ok {
-			d, err := admin.OpDeadLetter.Call(ctx, c.shards.Shard(n), admin.OfDeadLetter{OfDead: r.OfDead, Key: inside})
+			d, err := admin.API.GetDeadLetter.Call(ctx, c.shards.Shard(n), admin.OfDeadLetter{OfDead: r.OfDead, Key: inside})
 			d.Key = r.Key
 			return d, inShard(n, err)
 		}

@@ -15,7 +15,7 @@ func (c *control) history(ctx context.Context, _ admin.None) (admin.History, err
 	ctx, cancel := context.WithTimeout(ctx, partialTimeout)
 	defer cancel()
 	answers := askAll(ctx, c.shards, func(ctx context.Context, s *admin.Client) (admin.History, error) {
-		h, err := admin.OpHistory.Call(ctx, s, admin.None{})
+		h, err := admin.API.GetHistory.Call(ctx, s, admin.None{})
 		return h, slow(ctx, err)
 	})
 	var histories []admin.History

@@ -52,8 +52,8 @@ func TestDeadLettersAreThoseOfOneShard(t *testing.T) {
 			},
 			"list": func(rt *rapid.T) {
 				o, after, limit := owner.Draw(rt, "owner"), keys.Draw(rt, "after"), rapid.IntRange(1, 5).Draw(rt, "limit")
-				got, err := admin.OpDead.Call(ctx, control, admin.DeadRequest{OfDead: o, After: after, Limit: limit, Bodies: true})
-				want, wantErr := admin.OpDead.Call(ctx, single, admin.DeadRequest{OfDead: o, After: after, Limit: limit, Bodies: true})
+				got, err := admin.API.ListDeadLetters.Call(ctx, control, admin.DeadRequest{OfDead: o, After: after, Limit: limit, Bodies: true})
+				want, wantErr := admin.API.ListDeadLetters.Call(ctx, single, admin.DeadRequest{OfDead: o, After: after, Limit: limit, Bodies: true})
 				if wantErr != nil && err == nil && len(got.DeadLetters) == 0 {
 					return // an unknown sink has no dead letters behind the last shard
 				}
@@ -61,8 +61,8 @@ func TestDeadLettersAreThoseOfOneShard(t *testing.T) {
 			},
 			"group": func(rt *rapid.T) {
 				o := rapid.SampledFrom(append([]admin.OfDead{{}}, owners...)).Draw(rt, "owner")
-				got, err := admin.OpDeadGroups.Call(ctx, control, admin.GroupsRequest{OfDead: o})
-				want, wantErr := admin.OpDeadGroups.Call(ctx, single, admin.GroupsRequest{OfDead: o})
+				got, err := admin.API.GroupDeadLetters.Call(ctx, control, admin.GroupsRequest{OfDead: o})
+				want, wantErr := admin.API.GroupDeadLetters.Call(ctx, single, admin.GroupsRequest{OfDead: o})
 				for _, groups := range [][]admin.DeadGroup{got.Groups, want.Groups} {
 					for i := range groups {
 						groups[i].Key = "" // all are equally new
@@ -72,20 +72,20 @@ func TestDeadLettersAreThoseOfOneShard(t *testing.T) {
 			},
 			"show": func(rt *rapid.T) {
 				o, key := owner.Draw(rt, "owner"), keys.Draw(rt, "key")
-				got, err := admin.OpDeadLetter.Call(ctx, control, admin.OfDeadLetter{OfDead: o, Key: key})
-				want, wantErr := admin.OpDeadLetter.Call(ctx, single, admin.OfDeadLetter{OfDead: o, Key: key})
+				got, err := admin.API.GetDeadLetter.Call(ctx, control, admin.OfDeadLetter{OfDead: o, Key: key})
+				want, wantErr := admin.API.GetDeadLetter.Call(ctx, single, admin.OfDeadLetter{OfDead: o, Key: key})
 				same(rt, got, want, err, wantErr)
 			},
 			"drop": func(rt *rapid.T) {
 				o, keys := owner.Draw(rt, "owner"), selection(rt)
-				got, err := admin.OpDropDead.Call(ctx, control, admin.Selection{OfDead: o, Keys: slices.Clone(keys), All: keys == nil})
-				want, wantErr := admin.OpDropDead.Call(ctx, single, admin.Selection{OfDead: o, Keys: keys, All: keys == nil})
+				got, err := admin.API.DropDeadLetters.Call(ctx, control, admin.Selection{OfDead: o, Keys: slices.Clone(keys), All: keys == nil})
+				want, wantErr := admin.API.DropDeadLetters.Call(ctx, single, admin.Selection{OfDead: o, Keys: keys, All: keys == nil})
 				same(rt, got, want, err, wantErr)
 			},
 			"requeue": func(rt *rapid.T) {
 				sink, keys := rapid.SampledFrom([]string{"lake", "nowhere"}).Draw(rt, "sink"), selection(rt)
-				got, err := admin.OpRequeue.Call(ctx, control, admin.Selection{OfDead: admin.OfDead{Sink: sink}, Keys: slices.Clone(keys), All: keys == nil})
-				want, wantErr := admin.OpRequeue.Call(ctx, single, admin.Selection{OfDead: admin.OfDead{Sink: sink}, Keys: keys, All: keys == nil})
+				got, err := admin.API.RequeueDeadLetters.Call(ctx, control, admin.Selection{OfDead: admin.OfDead{Sink: sink}, Keys: slices.Clone(keys), All: keys == nil})
+				want, wantErr := admin.API.RequeueDeadLetters.Call(ctx, single, admin.Selection{OfDead: admin.OfDead{Sink: sink}, Keys: keys, All: keys == nil})
 				same(rt, got, want, err, wantErr)
 			},
 		})
@@ -102,22 +102,22 @@ func TestDeadLettersOfAnUnavailableShard(t *testing.T) {
 	}
 	c.shards[1].fail(errDown)
 	ctx := t.Context()
-	if _, err := admin.OpDead.Call(ctx, control, admin.DeadRequest{OfDead: admin.OfDead{Sink: "lake"}, Limit: 3}); !errors.Is(err, admin.ErrUnavailable) {
+	if _, err := admin.API.ListDeadLetters.Call(ctx, control, admin.DeadRequest{OfDead: admin.OfDead{Sink: "lake"}, Limit: 3}); !errors.Is(err, admin.ErrUnavailable) {
 		t.Errorf("%v, want ErrUnavailable: the page would have a gap", err)
 	} else {
 		check(t, err, "shard 01: no member owns it")
 	}
-	_, err := admin.OpDeadGroups.Call(ctx, control, admin.GroupsRequest{})
+	_, err := admin.API.GroupDeadLetters.Call(ctx, control, admin.GroupsRequest{})
 	check(t, err, "shard 01: no member owns it")
-	if page, err := admin.OpDead.Call(ctx, control, admin.DeadRequest{OfDead: admin.OfDead{Sink: "lake"}, After: "02-a", Limit: 3}); err != nil || len(page.DeadLetters) != 1 {
+	if page, err := admin.API.ListDeadLetters.Call(ctx, control, admin.DeadRequest{OfDead: admin.OfDead{Sink: "lake"}, After: "02-a", Limit: 3}); err != nil || len(page.DeadLetters) != 1 {
 		t.Errorf("%v (%v), want one of shard 02", page, err)
 	}
-	n, err := admin.OpRequeue.Call(ctx, control, admin.Selection{OfDead: admin.OfDead{Sink: "lake"}, All: true})
+	n, err := admin.API.RequeueDeadLetters.Call(ctx, control, admin.Selection{OfDead: admin.OfDead{Sink: "lake"}, All: true})
 	if n.N != 4 || !errors.Is(err, admin.ErrUnavailable) {
 		t.Errorf("%d requeued (%v), want 4 and ErrUnavailable", n, err)
 	}
 	check(t, err, "shard 01: no member owns it: not available now; try again in a few seconds; 2 other shards are done: repeat it")
-	if _, err := admin.OpDropDead.Call(ctx, control, admin.Selection{OfDead: admin.OfDead{Sink: "lake"}, Keys: []string{"00-a"}}); err != nil {
+	if _, err := admin.API.DropDeadLetters.Call(ctx, control, admin.Selection{OfDead: admin.OfDead{Sink: "lake"}, Keys: []string{"00-a"}}); err != nil {
 		t.Errorf("%v: the shard of the key is available", err)
 	}
 }
@@ -136,7 +136,7 @@ func TestCommandsAreMergedByID(t *testing.T) {
 		limit := rapid.IntRange(1, 600).Draw(rt, "limit")
 		var got []uint64
 		for after := uint64(0); ; {
-			page, err := admin.OpCommands.Call(t.Context(), control, admin.CommandsRequest{After: after, Limit: limit})
+			page, err := admin.API.ListTicketCommands.Call(t.Context(), control, admin.CommandsRequest{After: after, Limit: limit})
 			require.NoError(rt, err)
 			for _, command := range page.Commands {
 				got = append(got, command.ID)
@@ -162,19 +162,19 @@ func TestCommandsOfAnUnavailableShard(t *testing.T) {
 	}
 	c.shards[1].fail(errDown)
 	ctx := t.Context()
-	_, err := admin.OpCommands.Call(ctx, control, admin.CommandsRequest{Limit: 10})
+	_, err := admin.API.ListTicketCommands.Call(ctx, control, admin.CommandsRequest{Limit: 10})
 	check(t, err, "shard 01: no member owns it")
-	page, err := admin.OpCommands.Call(ctx, control, admin.CommandsRequest{Appliance: c.applianceIn(2), Limit: 10})
+	page, err := admin.API.ListTicketCommands.Call(ctx, control, admin.CommandsRequest{Appliance: c.applianceIn(2), Limit: 10})
 	if err != nil || len(page.Commands) != 1 || page.Commands[0].ID != 2 {
 		t.Errorf("%v (%v), want that of shard 02", page, err)
 	}
-	command, err := admin.OpCommand.Call(ctx, control, admin.OfCommand{ID: 2})
+	command, err := admin.API.GetTicketCommand.Call(ctx, control, admin.OfCommand{ID: 2})
 	if err != nil || command.Appliance != c.applianceIn(2) {
 		t.Errorf("%v (%v)", command, err)
 	}
-	check(t, admin.OpRetryCommand.Do(ctx, control, admin.OfCommand{ID: 1}), "shard 01: no member owns it")
-	check(t, admin.OpDropCommand.Do(ctx, control, admin.OfCommand{ID: 2}), "")
-	if _, err := admin.OpCommand.Call(ctx, control, admin.OfCommand{ID: 2}); !errors.Is(err, admin.ErrUnknown) {
+	check(t, admin.API.RetryTicketCommand.Do(ctx, control, admin.OfCommand{ID: 1}), "shard 01: no member owns it")
+	check(t, admin.API.DropTicketCommand.Do(ctx, control, admin.OfCommand{ID: 2}), "")
+	if _, err := admin.API.GetTicketCommand.Call(ctx, control, admin.OfCommand{ID: 2}); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("%v, want ErrUnknown", err)
 	}
 }
@@ -185,10 +185,10 @@ func TestOperationsOnAllShards(t *testing.T) {
 		name string
 		do   func(*admin.Client) error
 	}{
-		{"pause", func(c *admin.Client) error { return admin.OpPause.Do(ctx, c, admin.OfSink{Sink: "lake"}) }},
-		{"resume", func(c *admin.Client) error { return admin.OpResume.Do(ctx, c, admin.OfSink{Sink: "lake"}) }},
+		{"pause", func(c *admin.Client) error { return admin.API.PauseSink.Do(ctx, c, admin.OfSink{Sink: "lake"}) }},
+		{"resume", func(c *admin.Client) error { return admin.API.ResumeSink.Do(ctx, c, admin.OfSink{Sink: "lake"}) }},
 		{"replay", func(c *admin.Client) error {
-			n, err := admin.OpReplay.Call(ctx, c, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(0, 0)}})
+			n, err := admin.API.ReplayEvents.Call(ctx, c, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(0, 0)}})
 			if err == nil && n.Events != 12 {
 				err = fmt.Errorf("%d replayed, want 12", n.Events)
 			}
@@ -228,7 +228,7 @@ func TestOperationsOnOneShard(t *testing.T) {
 	ctx := t.Context()
 	name := c.applianceIn(2)
 	source := checkpoint.Source{Appliance: name, Stream: "audit"}
-	check(t, admin.OpRewind.Do(ctx, control, admin.RewindRequest{Appliance: source.Appliance, Stream: source.Stream, To: time.Unix(0, 0)}), "")
+	check(t, admin.API.Rewind.Do(ctx, control, admin.RewindRequest{Appliance: source.Appliance, Stream: source.Stream, To: time.Unix(0, 0)}), "")
 	for n, s := range c.shards {
 		if (s.rewound == source) != (n == 2) {
 			t.Errorf("shard %d rewound %v", n, s.rewound)
@@ -244,17 +244,17 @@ func TestOperationsOnOneShard(t *testing.T) {
 	if _, err := control.Verify(ctx, "nowhere", time.Unix(0, 0), noReport); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("%v, want ErrUnknown", err)
 	}
-	d, err := admin.OpDetection.Call(ctx, control, admin.DetectionRequest{Appliance: name, ID: 4711})
+	d, err := admin.API.GetDetection.Call(ctx, control, admin.DetectionRequest{Appliance: name, ID: 4711})
 	check(t, err, "")
 	if to := d.Versions[0].Sinks; to[0].Key != "02-7" || to[1].Key != "" || d.ID != 4711 {
 		t.Errorf("%+v, want the key of the shard's dead letter", d)
 	}
-	_, err = admin.OpDetection.Call(ctx, control, admin.DetectionRequest{Appliance: c.applianceIn(1), ID: 4711})
+	_, err = admin.API.GetDetection.Call(ctx, control, admin.DetectionRequest{Appliance: c.applianceIn(1), ID: 4711})
 	check(t, err, "shard 01: no member owns it")
-	if _, err := admin.OpDetection.Call(ctx, control, admin.DetectionRequest{Appliance: "nowhere", ID: 4711}); !errors.Is(err, admin.ErrUnknown) {
+	if _, err := admin.API.GetDetection.Call(ctx, control, admin.DetectionRequest{Appliance: "nowhere", ID: 4711}); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("%v, want ErrUnknown", err)
 	}
-	if err := admin.OpRewind.Do(ctx, control, admin.RewindRequest{Appliance: "nowhere", To: time.Unix(0, 0)}); !errors.Is(err, admin.ErrUnknown) {
+	if err := admin.API.Rewind.Do(ctx, control, admin.RewindRequest{Appliance: "nowhere", To: time.Unix(0, 0)}); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("%v, want ErrUnknown", err)
 	}
 }
@@ -270,19 +270,19 @@ func TestMaintenance(t *testing.T) {
 			control, ctx := c.control(t), t.Context()
 			delete(c.shards[1].paused, "lake")
 			c.shards[2].fail(errors.New("the disk is full"))
-			check(t, admin.OpRename.Do(ctx, control, admin.RenameRequest{OfSink: admin.OfSink{Sink: "lake"}, To: "sea"}), "shard 02: the disk is full; 1 other shard is done: repeat it")
+			check(t, admin.API.RenameSink.Do(ctx, control, admin.RenameRequest{OfSink: admin.OfSink{Sink: "lake"}, To: "sea"}), "shard 02: the disk is full; 1 other shard is done: repeat it")
 			c.shards[2].fail(nil)
-			check(t, admin.OpRename.Do(ctx, control, admin.RenameRequest{OfSink: admin.OfSink{Sink: "lake"}, To: "sea"}), "")
+			check(t, admin.API.RenameSink.Do(ctx, control, admin.RenameRequest{OfSink: admin.OfSink{Sink: "lake"}, To: "sea"}), "")
 			if _, ok := c.shards[2].paused["sea"]; !ok {
 				t.Error("not renamed")
 			}
-			check(t, admin.OpForget.Do(ctx, control, admin.OfSink{Sink: "sea"}), "")
-			if err := admin.OpForget.Do(ctx, control, admin.OfSink{Sink: "sea"}); !errors.Is(err, admin.ErrUnknown) {
+			check(t, admin.API.ForgetSink.Do(ctx, control, admin.OfSink{Sink: "sea"}), "")
+			if err := admin.API.ForgetSink.Do(ctx, control, admin.OfSink{Sink: "sea"}); !errors.Is(err, admin.ErrUnknown) {
 				t.Errorf("%v, want ErrUnknown", err)
 			}
 			name := c.applianceIn(2)
-			check(t, admin.OpForgetAppliance.Do(ctx, control, admin.ForgetRequest{Appliance: name}), "")
-			check(t, admin.OpForgetAppliance.Do(ctx, control, admin.ForgetRequest{Appliance: name, Identity: true}), "")
+			check(t, admin.API.ForgetAppliance.Do(ctx, control, admin.ForgetRequest{Appliance: name}), "")
+			check(t, admin.API.ForgetAppliance.Do(ctx, control, admin.ForgetRequest{Appliance: name, Identity: true}), "")
 			if want := []string{name, "identity of " + name}; !slices.Equal(c.shards[2].forgotten, want) || len(c.shards[0].forgotten) > 0 {
 				t.Errorf("%q, want %q", c.shards[2].forgotten, want)
 			}

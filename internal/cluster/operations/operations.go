@@ -68,34 +68,34 @@ func New(o Options) *admin.Client {
 	}
 	c := &control{o: o, shards: o.Shards, backingUp: make(chan struct{}, 1)}
 	all := make(admin.Operations)
-	admin.OpStatus.By(all, c.status)
-	admin.OpHistory.By(all, c.history)
-	admin.OpReload.By(all, c.reload)
-	admin.OpCommands.By(all, c.commands)
-	admin.OpDead.By(all, c.dead)
-	admin.OpDeadGroups.By(all, c.deadGroups)
-	admin.OpDeadLetter.By(all, c.deadLetter)
-	admin.OpDetection.By(all, c.detection)
-	admin.OpVerify.By(all, c.verify)
-	admin.OpTail.By(all, c.tail)
-	admin.OpBackup.By(all, c.backup)
-	changeDead(c, all, admin.OpRequeue, func(sum *admin.Requeued, of admin.Requeued) { sum.N += of.N })
-	changeDead(c, all, admin.OpDropDead, func(sum *admin.Dropped, of admin.Dropped) { sum.N += of.N })
+	admin.API.GetStatus.By(all, c.status)
+	admin.API.GetHistory.By(all, c.history)
+	admin.API.Reload.By(all, c.reload)
+	admin.API.ListTicketCommands.By(all, c.commands)
+	admin.API.ListDeadLetters.By(all, c.dead)
+	admin.API.GroupDeadLetters.By(all, c.deadGroups)
+	admin.API.GetDeadLetter.By(all, c.deadLetter)
+	admin.API.GetDetection.By(all, c.detection)
+	admin.API.Verify.By(all, c.verify)
+	admin.API.TailEvents.By(all, c.tail)
+	admin.API.Backup.By(all, c.backup)
+	changeDead(c, all, admin.API.RequeueDeadLetters, func(sum *admin.Requeued, of admin.Requeued) { sum.N += of.N })
+	changeDead(c, all, admin.API.DropDeadLetters, func(sum *admin.Dropped, of admin.Dropped) { sum.N += of.N })
 
 	none := func(*admin.None, admin.None) {}
-	everywhere(c, all, admin.OpPause.Operation, none)
-	everywhere(c, all, admin.OpResume.Operation, none)
-	everywhere(c, all, admin.OpForget.Operation, none)
-	everywhere(c, all, admin.OpRename.Operation, none)
+	everywhere(c, all, admin.API.PauseSink.Operation, none)
+	everywhere(c, all, admin.API.ResumeSink.Operation, none)
+	everywhere(c, all, admin.API.ForgetSink.Operation, none)
+	everywhere(c, all, admin.API.RenameSink.Operation, none)
 	// If it fails, the number is that of the shards that did it: a repetition queues their
 	// events once more.
-	everywhere(c, all, admin.OpReplay, func(sum *admin.Replayed, of admin.Replayed) { sum.Events += of.Events })
+	everywhere(c, all, admin.API.ReplayEvents, func(sum *admin.Replayed, of admin.Replayed) { sum.Events += of.Events })
 
-	inShardOf(c, all, admin.OpRewind.Operation, func(r admin.RewindRequest) (int, error) { return c.shardOf(r.Appliance) })
-	inShardOf(c, all, admin.OpForgetAppliance.Operation, func(r admin.ForgetRequest) (int, error) { return c.shards.Of(r.Appliance), nil })
-	inShardOf(c, all, admin.OpCommand, c.ofCommand)
-	inShardOf(c, all, admin.OpRetryCommand.Operation, c.ofCommand)
-	inShardOf(c, all, admin.OpDropCommand.Operation, c.ofCommand)
+	inShardOf(c, all, admin.API.Rewind.Operation, func(r admin.RewindRequest) (int, error) { return c.shardOf(r.Appliance) })
+	inShardOf(c, all, admin.API.ForgetAppliance.Operation, func(r admin.ForgetRequest) (int, error) { return c.shards.Of(r.Appliance), nil })
+	inShardOf(c, all, admin.API.GetTicketCommand, c.ofCommand)
+	inShardOf(c, all, admin.API.RetryTicketCommand.Operation, c.ofCommand)
+	inShardOf(c, all, admin.API.DropTicketCommand.Operation, c.ofCommand)
 	return admin.NewLocal(all)
 }
 
@@ -132,7 +132,7 @@ func (c *control) detection(ctx context.Context, r admin.DetectionRequest) (admi
 	if err != nil {
 		return admin.Detection{}, err
 	}
-	d, err := admin.OpDetection.Call(ctx, c.shards.Shard(n), r)
+	d, err := admin.API.GetDetection.Call(ctx, c.shards.Shard(n), r)
 	for _, v := range d.Versions {
 		for i := range v.Sinks {
 			if of := &v.Sinks[i]; of.Key != "" {

@@ -64,7 +64,7 @@ func TestRemoteShards(t *testing.T) {
 	if err != nil || status.State.FileBytes != 300 {
 		t.Errorf("%+v (%v)", status, err)
 	}
-	history, err := admin.OpHistory.Call(ctx, control, admin.None{})
+	history, err := admin.API.GetHistory.Call(ctx, control, admin.None{})
 	if err != nil || len(history.Journal.Bytes) != 1 || *history.Journal.Bytes[0] != 3 {
 		t.Errorf("%+v (%v)", history, err)
 	}
@@ -79,21 +79,21 @@ func TestRemoteShards(t *testing.T) {
 	if !errors.Is(err, enough) {
 		t.Errorf("%v after %v", err, seen)
 	}
-	check(t, admin.OpPause.Do(ctx, control, admin.OfSink{Sink: "lake"}), "")
+	check(t, admin.API.PauseSink.Do(ctx, control, admin.OfSink{Sink: "lake"}), "")
 	if !c.shards[2].paused["lake"] {
 		t.Error("not paused")
 	}
-	if err := admin.OpResume.Do(ctx, control, admin.OfSink{Sink: "nowhere"}); !errors.Is(err, admin.ErrUnknown) {
+	if err := admin.API.ResumeSink.Do(ctx, control, admin.OfSink{Sink: "nowhere"}); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("%v, want ErrUnknown", err)
 	}
-	if n, err := admin.OpReplay.Call(ctx, control, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(1, 0)}}); n.Events != 6 || err != nil {
+	if n, err := admin.API.ReplayEvents.Call(ctx, control, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(1, 0)}}); n.Events != 6 || err != nil {
 		t.Errorf("%d (%v)", n, err)
 	}
 	var archive bytes.Buffer
 	if err := control.Backup(ctx, &archive); err != nil || archive.Len() < 900_000 {
 		t.Errorf("%d bytes (%v)", archive.Len(), err)
 	}
-	page, err := admin.OpDead.Call(ctx, control, admin.DeadRequest{OfDead: admin.OfDead{Sink: "lake"}, After: "00-a", Limit: 3})
+	page, err := admin.API.ListDeadLetters.Call(ctx, control, admin.DeadRequest{OfDead: admin.OfDead{Sink: "lake"}, After: "00-a", Limit: 3})
 	var keys []string
 	for _, d := range page.DeadLetters {
 		keys = append(keys, d.Key)
@@ -101,17 +101,17 @@ func TestRemoteShards(t *testing.T) {
 	if want := []string{"00-b/../c", "01-a", "01-b/../c"}; err != nil || !reflect.DeepEqual(keys, want) {
 		t.Errorf("%q (%v), want %q", keys, err, want)
 	}
-	groups, err := admin.OpDeadGroups.Call(ctx, control, admin.GroupsRequest{})
+	groups, err := admin.API.GroupDeadLetters.Call(ctx, control, admin.GroupsRequest{})
 	if err != nil || groups.Total != 6 || len(groups.Groups) != 1 || groups.Groups[0].Sink != "lake" || groups.Groups[0].Count != 6 {
 		t.Errorf("%+v (%v)", groups, err)
 	}
-	if d, err := admin.OpDeadLetter.Call(ctx, control, admin.OfDeadLetter{OfDead: admin.OfDead{Sink: "lake"}, Key: groups.Groups[0].Key}); err != nil || d.Reason != "422" {
+	if d, err := admin.API.GetDeadLetter.Call(ctx, control, admin.OfDeadLetter{OfDead: admin.OfDead{Sink: "lake"}, Key: groups.Groups[0].Key}); err != nil || d.Reason != "422" {
 		t.Errorf("%+v (%v)", d, err)
 	}
-	if d, err := admin.OpDeadLetter.Call(ctx, control, admin.OfDeadLetter{OfDead: admin.OfDead{Sink: "lake"}, Key: "02-b/../c"}); err != nil || d.Key != "02-b/../c" || d.Reason != "422" {
+	if d, err := admin.API.GetDeadLetter.Call(ctx, control, admin.OfDeadLetter{OfDead: admin.OfDead{Sink: "lake"}, Key: "02-b/../c"}); err != nil || d.Key != "02-b/../c" || d.Reason != "422" {
 		t.Errorf("%+v (%v)", d, err)
 	}
-	if n, err := admin.OpRequeue.Call(ctx, control, admin.Selection{OfDead: admin.OfDead{Sink: "lake"}, Keys: []string{"01-a", "02-a"}}); n.N != 2 || err != nil {
+	if n, err := admin.API.RequeueDeadLetters.Call(ctx, control, admin.Selection{OfDead: admin.OfDead{Sink: "lake"}, Keys: []string{"01-a", "02-a"}}); n.N != 2 || err != nil {
 		t.Errorf("%d (%v)", n, err)
 	}
 
@@ -129,7 +129,7 @@ func TestRemoteShards(t *testing.T) {
 	if stored.Subject != "T" || stored.Appliance != c.applianceIn(1) || stored.Key == "" || stored.Accepted.IsZero() || len(stored.Body) == 0 {
 		t.Errorf("stored %+v", stored)
 	}
-	if command, err := admin.OpCommand.Call(ctx, control, admin.OfCommand{ID: 1}); err != nil || command.TicketID != "T" {
+	if command, err := admin.API.GetTicketCommand.Call(ctx, control, admin.OfCommand{ID: 1}); err != nil || command.TicketID != "T" {
 		t.Errorf("%+v (%v)", command, err)
 	}
 	c.shards[1].fail(checkpoint.ErrCommandsFull)
@@ -137,13 +137,13 @@ func TestRemoteShards(t *testing.T) {
 		t.Errorf("%v, want ErrCommandsFull", err)
 	}
 	c.shards[1].fail(checkpoint.ErrNotOwner)
-	if _, err := admin.OpCommand.Call(ctx, control, admin.OfCommand{ID: 1}); !errors.Is(err, admin.ErrUnavailable) {
+	if _, err := admin.API.GetTicketCommand.Call(ctx, control, admin.OfCommand{ID: 1}); !errors.Is(err, admin.ErrUnavailable) {
 		t.Errorf("%v of an owner that is none any more, want ErrUnavailable", err)
 	}
 
 	stop(1)
 	for _, err := range []error{
-		second(admin.OpCommand.Call(ctx, control, admin.OfCommand{ID: 1})), admin.OpPause.Do(ctx, control, admin.OfSink{Sink: "lake"}), second(acceptor.Accept(ctx, "", []tickets.Command{{TicketID: "T", Appliance: c.applianceIn(1), Status: "new"}})),
+		second(admin.API.GetTicketCommand.Call(ctx, control, admin.OfCommand{ID: 1})), admin.API.PauseSink.Do(ctx, control, admin.OfSink{Sink: "lake"}), second(acceptor.Accept(ctx, "", []tickets.Command{{TicketID: "T", Appliance: c.applianceIn(1), Status: "new"}})),
 	} {
 		check(t, err, "shard 01: no member owns it: not available now")
 		if !errors.Is(err, admin.ErrUnavailable) {
@@ -161,7 +161,7 @@ func TestRemoteMembers(t *testing.T) {
 	defer nc.Close()
 	answer, problem := admin.Reloaded{Changes: []string{"sink lake: changed"}}, error(nil)
 	all := make(admin.Operations)
-	admin.OpReload.By(all, func(context.Context, admin.None) (admin.Reloaded, error) { return answer, problem })
+	admin.API.Reload.By(all, func(context.Context, admin.None) (admin.Reloaded, error) { return answer, problem })
 	server, err := forward.Serve(nc, "ndr.test.member.b1", operations.NewHandler(func() *admin.Client { return admin.NewLocal(all) }), slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	defer server.Close()

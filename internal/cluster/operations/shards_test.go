@@ -87,41 +87,41 @@ func (s *shard) knows(o checkpoint.Owner) error {
 // client returns a client of the shard.
 func (s *shard) client() *admin.Client {
 	all := make(admin.Operations)
-	serve(s, all, admin.OpStatus, func(admin.None) (admin.Status, error) { return s.status, nil })
-	serve(s, all, admin.OpHistory, func(admin.None) (admin.History, error) { return s.history, nil })
-	serve(s, all, admin.OpVerify, func(admin.VerifyRequest) ([]poller.Verification, error) { return s.verified, nil })
-	serve(s, all, admin.OpDead, s.listDead)
-	serve(s, all, admin.OpDeadGroups, s.deadGroups)
-	serve(s, all, admin.OpDeadLetter, s.deadLetter)
-	serve(s, all, admin.OpDetection, s.detection)
-	serve(s, all, admin.OpCommands, s.listCommands)
-	serve(s, all, admin.OpCommand, s.command)
-	serve(s, all, admin.OpDropDead, func(r admin.Selection) (admin.Dropped, error) {
+	serve(s, all, admin.API.GetStatus, func(admin.None) (admin.Status, error) { return s.status, nil })
+	serve(s, all, admin.API.GetHistory, func(admin.None) (admin.History, error) { return s.history, nil })
+	serve(s, all, admin.API.Verify, func(admin.VerifyRequest) ([]poller.Verification, error) { return s.verified, nil })
+	serve(s, all, admin.API.ListDeadLetters, s.listDead)
+	serve(s, all, admin.API.GroupDeadLetters, s.deadGroups)
+	serve(s, all, admin.API.GetDeadLetter, s.deadLetter)
+	serve(s, all, admin.API.GetDetection, s.detection)
+	serve(s, all, admin.API.ListTicketCommands, s.listCommands)
+	serve(s, all, admin.API.GetTicketCommand, s.command)
+	serve(s, all, admin.API.DropDeadLetters, func(r admin.Selection) (admin.Dropped, error) {
 		n, err := s.drop(r)
 		return admin.Dropped{N: n}, err
 	})
-	serve(s, all, admin.OpRequeue, func(r admin.Selection) (admin.Requeued, error) {
+	serve(s, all, admin.API.RequeueDeadLetters, func(r admin.Selection) (admin.Requeued, error) {
 		n, err := s.drop(r)
 		return admin.Requeued{N: n}, err
 	})
-	serve(s, all, admin.OpReplay, func(r admin.ReplayRequest) (admin.Replayed, error) {
+	serve(s, all, admin.API.ReplayEvents, func(r admin.ReplayRequest) (admin.Replayed, error) {
 		return admin.Replayed{Events: s.replayed}, s.knows(checkpoint.SinkOwner(r.Sink))
 	})
-	serve(s, all, admin.OpLocate, func(r admin.LocateRequest) ([]string, error) { return s.locate(r.Ask), nil })
-	serve(s, all, admin.OpAccept, func(r admin.AcceptRequest) ([]checkpoint.Acceptance, error) { return s.accept(r.Stored()...), nil })
-	act(s, all, admin.OpPause, func(r admin.OfSink) error { return s.pause(r.Sink, true) })
-	act(s, all, admin.OpResume, func(r admin.OfSink) error { return s.pause(r.Sink, false) })
-	act(s, all, admin.OpForget, func(r admin.OfSink) error { return s.forget(r.Sink, "") })
-	act(s, all, admin.OpRename, func(r admin.RenameRequest) error { return s.forget(r.Sink, r.To) })
-	act(s, all, admin.OpRewind, func(r admin.RewindRequest) error {
+	serve(s, all, admin.API.Locate, func(r admin.LocateRequest) ([]string, error) { return s.locate(r.Ask), nil })
+	serve(s, all, admin.API.Accept, func(r admin.AcceptRequest) ([]checkpoint.Acceptance, error) { return s.accept(r.Stored()...), nil })
+	act(s, all, admin.API.PauseSink, func(r admin.OfSink) error { return s.pause(r.Sink, true) })
+	act(s, all, admin.API.ResumeSink, func(r admin.OfSink) error { return s.pause(r.Sink, false) })
+	act(s, all, admin.API.ForgetSink, func(r admin.OfSink) error { return s.forget(r.Sink, "") })
+	act(s, all, admin.API.RenameSink, func(r admin.RenameRequest) error { return s.forget(r.Sink, r.To) })
+	act(s, all, admin.API.Rewind, func(r admin.RewindRequest) error {
 		s.rewound = checkpoint.Source{Appliance: r.Appliance, Stream: r.Stream}
 		return nil
 	})
-	act(s, all, admin.OpBackup, func(r admin.BackupRequest) error {
+	act(s, all, admin.API.Backup, func(r admin.BackupRequest) error {
 		_, err := io.WriteString(r.To, s.backup)
 		return err
 	})
-	act(s, all, admin.OpForgetAppliance, func(r admin.ForgetRequest) error {
+	act(s, all, admin.API.ForgetAppliance, func(r admin.ForgetRequest) error {
 		name := r.Appliance
 		if r.Identity {
 			name = "identity of " + name
@@ -129,16 +129,16 @@ func (s *shard) client() *admin.Client {
 		s.forgotten = append(s.forgotten, name)
 		return nil
 	})
-	act(s, all, admin.OpRetryCommand, func(r admin.OfCommand) error {
+	act(s, all, admin.API.RetryTicketCommand, func(r admin.OfCommand) error {
 		_, err := s.command(r)
 		return err
 	})
-	act(s, all, admin.OpDropCommand, func(r admin.OfCommand) error {
+	act(s, all, admin.API.DropTicketCommand, func(r admin.OfCommand) error {
 		_, err := s.command(r)
 		s.commands = slices.DeleteFunc(s.commands, func(c checkpoint.Command) bool { return c.ID == r.ID })
 		return err
 	})
-	admin.OpTail.By(all, func(ctx context.Context, r admin.TailRequest) error {
+	admin.API.TailEvents.By(all, func(ctx context.Context, r admin.TailRequest) error {
 		s.mu.Lock()
 		err := s.err
 		s.mu.Unlock() // a tail does not end

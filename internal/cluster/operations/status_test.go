@@ -114,7 +114,7 @@ func TestStatusDoesNotWaitLong(t *testing.T) {
 				return c.shards[0].client()
 			}
 			silent := make(admin.Operations)
-			admin.OpStatus.By(silent, func(ctx context.Context, _ admin.None) (admin.Status, error) {
+			admin.API.GetStatus.By(silent, func(ctx context.Context, _ admin.None) (admin.Status, error) {
 				<-ctx.Done()
 				return admin.Status{}, ctx.Err()
 			})
@@ -165,7 +165,7 @@ func TestHistory(t *testing.T) {
 		Sinks:   []admin.SinkHistory{{Sink: "lake", EventsPerSecond: f(7), LagEvents: events(8), LagSeconds: f(4)}, {Sink: "other"}},
 	}
 	c.shards[2].fail(errDown)
-	got, err := admin.OpHistory.Call(t.Context(), control, admin.None{})
+	got, err := admin.API.GetHistory.Call(t.Context(), control, admin.None{})
 	want := admin.History{
 		StepSeconds: 15, Until: at(100), Journal: admin.JournalHistory{Bytes: bytes(1, 12, 3)},
 		Streams: []admin.StreamHistory{
@@ -183,7 +183,7 @@ func TestHistory(t *testing.T) {
 	for _, s := range c.shards {
 		s.fail(errDown)
 	}
-	if _, err := admin.OpHistory.Call(t.Context(), control, admin.None{}); !errors.Is(err, admin.ErrUnavailable) {
+	if _, err := admin.API.GetHistory.Call(t.Context(), control, admin.None{}); !errors.Is(err, admin.ErrUnavailable) {
 		t.Errorf("%v, want ErrUnavailable", err)
 	}
 }
