@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -25,9 +24,8 @@ type applianceTrial struct {
 	client  *appliance.Client
 	now     func() time.Time
 	found   []finding.Finding
-	refused map[string]bool // the steps that the key may not do
-	clock   bool            // the clocks were compared
-	raise   string          // the setting that gives a request more time
+	clock   bool   // the clocks were compared
+	raise   string // the setting that gives a request more time
 }
 
 // checkAppliance tries an appliance.
@@ -43,7 +41,7 @@ func checkAppliance(ctx context.Context, a configs.Appliance, tickets bool, o Op
 		return unusable(err)
 	}
 	defer client.Close()
-	t := &applianceTrial{config: a, tickets: tickets, client: client, now: o.Now, raise: raise, refused: make(map[string]bool)}
+	t := &applianceTrial{config: a, tickets: tickets, client: client, now: o.Now, raise: raise}
 	if strings.HasPrefix(a.URL, "http://") {
 		t.add(finding.Warning, "tls", "plain http: anyone on the network path can read the key and alter responses", "use https in url")
 	}
@@ -53,7 +51,6 @@ func checkAppliance(ctx context.Context, a configs.Appliance, tickets bool, o Op
 	if !t.signIn(ctx) {
 		return t.found
 	}
-	signedIn := len(t.found)
 	if a.Detections.Enabled {
 		t.detections(ctx)
 	}
@@ -66,7 +63,6 @@ func checkAppliance(ctx context.Context, a configs.Appliance, tickets bool, o Op
 	if tickets {
 		t.ticketing(ctx)
 	}
-	t.found = slices.Insert(t.found, signedIn, t.privileges(ctx)...)
 	return t.found
 }
 
@@ -231,7 +227,6 @@ func (t *applianceTrial) explainUnreadable(ctx context.Context, step string, err
 	case !ok:
 		t.found = append(t.found, finding.Failure(step, err))
 	case e.Refused():
-		t.refused[step] = true
 		if named := e.Privileges(); named != "" {
 			privilege = named
 		}
@@ -280,7 +275,6 @@ func (t *applianceTrial) write(ctx context.Context, tracked bool) {
 	}
 	switch {
 	case e != nil && e.Refused():
-		t.refused[step] = true
 		t.add(finding.Failed, step, "the key may not write tickets: the appliance "+answer,
 			"the owner of the key needs "+cmp.Or(e.Privileges(), "the write privilege")+"; or set tickets.enabled to false")
 	case err == nil, e != nil && (e.Status == http.StatusNotFound || e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity && tracked):

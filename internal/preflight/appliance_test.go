@@ -70,9 +70,7 @@ func TestCheckAppliance(t *testing.T) {
 		}
 	}
 	records := "records: [{name: dns}]"
-	storeIs := func(store string) string { return "records: [{name: dns, store: " + store + "}]" }
-	foreign := standin.Options{ThirdPartyRecords: true}
-	const cursor = "context_ttl"
+	const storeIsOwn = "records: [{name: dns, store: own}]"
 	row := func(step string, result finding.Result, detail, advice string) findingtest.Row {
 		return findingtest.Row{Step: step, Result: result, Detail: detail, Advice: advice}
 	}
@@ -201,25 +199,17 @@ func TestCheckAppliance(t *testing.T) {
 		"a key without the audit log":      {hazards: forbidden("/auditlog"), want: row("audit log", finding.Failed, "403", "administration")},
 		"a key that may not query records": {hazards: forbidden("/records/search"), keys: records, want: row("records dns", finding.Failed, "403", "write privileges")},
 		"an appliance without a store":     {lacks: "/records/search", keys: records, want: row("records dns", finding.Failed, "404", "no record store")},
-		"a record store without records":   {keys: records, want: row("records dns", finding.OK, "too few", "")},
-
-		"a record store with cursors":               {records: 3, keys: records, want: row("records dns", finding.OK, "by cursor", "")},
-		"a record store without cursors":            {records: 3, options: foreign, keys: records, want: row("records dns", finding.OK, "by offset: it is not the product's own", "")},
-		"one that refuses to be asked for a cursor": {records: 3, refuses: cursor, keys: records, want: row("records dns", finding.OK, "by offset: it is not the product's own", "")},
-		"one that store says to be another": {
-			records: 3, keys: storeIs("third_party"),
-			want: row("records dns", finding.OK, "by offset, as configured in store", ""),
-		},
+		"a record store":                   {records: 3, keys: records, want: row("records dns", finding.OK, "can be read", "")},
 		"one that store says to be the product's own, and that returns no cursor": {
-			records: 3, options: foreign, keys: storeIs("own"),
+			records: 3, options: standin.Options{ThirdPartyRecords: true}, keys: storeIsOwn,
 			want: row("records dns", finding.Warning, "returns no cursor", "auto or third_party"),
 		},
 		"one that store says to be the product's own, and that refuses to be asked for a cursor": {
-			records: 3, refuses: cursor, keys: storeIs("own"),
-			want: row("records dns", finding.Failed, "asked for a cursor, the appliance answers 400", "auto or third_party"),
+			records: 3, refuses: "context_ttl", keys: storeIsOwn,
+			want: row("records dns", finding.Failed, "answers 400", "store of the query"),
 		},
-		"a query that is refused where store is the product's own": {
-			refuses: "types", keys: "records: [{name: dns, types: [\"~dns\"], store: own}]",
+		"a query that is refused": {
+			refuses: "types", keys: "records: [{name: dns, types: [\"~dns\"]}]",
 			want: row("records dns", finding.Failed, "answers 400", "types and filter"),
 		},
 

@@ -44,8 +44,7 @@ func (t *applianceTrial) audit(ctx context.Context) {
 	t.compareClocks(page.Date)
 }
 
-// records requests one record of the last minutes together with a cursor, which a
-// record store that supports cursors returns if more records match.
+// records requests one record of the last minutes, with a cursor if store is own.
 func (t *applianceTrial) records(ctx context.Context, q configs.RecordQuery) {
 	step := "records " + q.Name
 	filter, err := endpoint.Filter(q.Filter)
@@ -58,49 +57,28 @@ func (t *applianceTrial) records(ctx context.Context, q configs.RecordQuery) {
 	search := appliance.RecordSearch{
 		From: now.Add(-15 * time.Minute).UnixMilli(), Until: now.UnixMilli(), Types: q.Types, Filter: filter, Limit: 1,
 	}
-	const shortest = time.Second // the appliance drops the cursor after this time
-	if poller.RecordStore(q.Store) != poller.StoreThirdParty {
-		search.ContextTTL = shortest
+	own, suspects := q.Store == string(poller.StoreOwn), "types and filter of the query"
+	if own {
+		search.ContextTTL = time.Second // the appliance drops the cursor after this time
+		suspects = "types, filter and store of the query"
 	}
 	err = t.client.SearchRecords(ctx, search, &page)
-	e, _ := errors.AsType[*appliance.Error](err)
-	refused := search.ContextTTL > 0 && e != nil && !e.Refused() && (e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity)
-	if refused { // perhaps because of the cursor: a bridge then asks without one, unless store is own
-		search.ContextTTL = 0
-		err = t.client.SearchRecords(ctx, search, &page)
-	}
-	switch {
-	case e != nil && e.Status == http.StatusNotFound:
+	if e, ok := errors.AsType[*appliance.Error](err); ok && e.Status == http.StatusNotFound {
 		t.add(finding.Failed, step, "the appliance "+answerText(e), "it has no record store and none is connected: connect one, or remove the query from records")
 		return
-	case err != nil:
-		t.explainUnreadable(ctx, step, err, "full write privileges", "remove the query from records", "types and filter of the query")
-		return
-	case refused && q.Store == string(poller.StoreOwn):
-		t.add(finding.Failed, step, "store is own, but asked for a cursor, the appliance "+answerText(e), "set store to auto or third_party")
-	default:
-		t.add(finding.OK, step, "they can be read, "+kindOfStore(q, page, refused), "")
 	}
-	if q.Store == string(poller.StoreOwn) && !refused && page.Cursor == "" && page.Total > 1 {
+	if err != nil {
+		t.explainUnreadable(ctx, step, err, "full write privileges", "remove the query from records", suspects)
+		return
+	}
+	t.add(finding.OK, step, "they can be read", "")
+	if own && page.Cursor == "" && page.Total > 1 {
 		t.add(finding.Warning, step, "store is own, but the record store returns no cursor", "set store to auto or third_party")
 	}
 	if len(page.Warnings) > 0 {
 		t.add(finding.Warning, step, "the record store warns about the query", "see types and filter of the query; a running bridge logs the warnings")
 	}
 	t.compareClocks(page.Date)
-}
-
-// kindOfStore describes how a bridge pages through the record store, and why.
-func kindOfStore(q configs.RecordQuery, page appliance.RecordPage, refused bool) string {
-	switch {
-	case q.Store == string(poller.StoreThirdParty):
-		return "by offset, as configured in store"
-	case page.Cursor != "":
-		return "by cursor: it is the product's own record store"
-	case refused, page.Total > 1:
-		return "by offset: it is not the product's own record store"
-	}
-	return "but too few recent records match to find out whether it has cursors"
 }
 
 // compareClocks compares the appliance's clock with this machine's, once. The Date
