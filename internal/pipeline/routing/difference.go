@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math/big"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -41,10 +41,8 @@ func normalized(value any) any {
 	if err != nil {
 		return fmt.Sprint(value) // a value that JSON cannot hold equals nothing
 	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
 	var decoded any
-	if err := decoder.Decode(&decoded); err != nil {
+	if err := json.Unmarshal(text, &decoded); err != nil {
 		return fmt.Sprint(value)
 	}
 	return decoded
@@ -79,31 +77,11 @@ func compareValue(path string, want, got any) []string {
 		}
 		return failures
 	default:
-		if equal(want, got) {
+		if reflect.DeepEqual(want, got) {
 			return nil
 		}
 	}
 	return []string{fmt.Sprintf("%s\n- %s\n+ %s", path, written(want), written(got))}
-}
-
-// equal reports whether two scalars are equal. Numbers are compared by value.
-func equal(a, b any) bool {
-	n, isNumber := a.(json.Number)
-	m, alsoNumber := b.(json.Number)
-	if !isNumber || !alsoNumber {
-		switch b.(type) {
-		case map[string]any, []any:
-			return false
-		}
-		return a == b
-	}
-	const longest = 100 // digits and exponent; longer numbers are compared as texts
-	if len(n) > longest || len(m) > longest || strings.ContainsAny(string(n+m), "eE") {
-		return n == m
-	}
-	x, okX := new(big.Rat).SetString(string(n))
-	y, okY := new(big.Rat).SetString(string(m))
-	return okX && okY && x.Cmp(y) == 0
 }
 
 // written returns a value as JSON in one line.
@@ -128,24 +106,4 @@ func added(text string) string {
 		lines = append(lines[:most:most], fmt.Sprintf("… %d more lines", len(lines)-most))
 	}
 	return "+ " + strings.Join(lines, "\n+ ")
-}
-
-// difference returns the lines of want and got, those that differ with a minus or a plus
-// before them.
-func difference(want, got []string) string {
-	var b strings.Builder
-	for i := range max(len(want), len(got)) {
-		switch {
-		case i < len(want) && i < len(got) && want[i] == got[i]:
-			fmt.Fprintf(&b, "  %s\n", want[i])
-			continue
-		}
-		if i < len(want) {
-			fmt.Fprintf(&b, "- %s\n", want[i])
-		}
-		if i < len(got) {
-			fmt.Fprintf(&b, "+ %s\n", got[i])
-		}
-	}
-	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -147,7 +147,7 @@ func TestRun(t *testing.T) {
 		{"another element", created + "  output: {lake: {json: {data: {detection: {categories: [sec, perf]}}}}}", "lake: json.data.detection.categories[1]\n- \"perf\"\n+ \"sec.exfil\""},
 		{"too few values", created + "  output: {lake: {json: [{}, {}]}}", "lake: json: the number of values\n- 2\n+ 1\n+ {\"appliance\""},
 		{"another number of events", created + "  output: {lake: {events: 2}}", "lake: events\n- 2\n+ 1"},
-		{"another line", "  events: [{fixture: heartbeat}]\n  output: {siem: {lines: ['CEF:0|x', y]}}", "siem: lines\n- CEF:0|x\n+ CEF:0|ndrbridge|ndrbridge|1.2.3|heartbeat|"},
+		{"another line", "  events: [{fixture: heartbeat}]\n  output: {siem: {lines: ['CEF:0|x', y]}}", "siem: lines\n- CEF:0|x\n- y\n+ CEF:0|ndrbridge|ndrbridge|1.2.3|heartbeat|"},
 		{"text that is not JSON", created + "  output: {siem: {json: {}}}", "siem: json: the output is not JSON"},
 		{"an event for which a template fails", "  events: [{fixture: detection.created, set: {categories: []}}]\n  sinks: [lake, siem, tickets, batched]",
 			"templated cannot send an event\n  io.ndrbridge.detection.created 25769804127-1773479898715: dead_letter: line 1, column 15 of the template"},
@@ -161,10 +161,10 @@ func TestRun(t *testing.T) {
 		})
 	}
 	for _, test := range []struct{ name, text, want string }{
-		{"an unknown key of a test", "  event: []", "tests.yaml:3: event is not a known key; the keys here are name, events, sinks, output"},
-		{"an unknown key of an event", "  events: [{fixtur: x}]", "tests.yaml:3: fixtur is not a known key; the keys here are fixture, set, remove"},
-		{"an unknown key of an output", "  output: {lake: {contain: x}}", "tests.yaml:3: contain is not a known key; the keys here are events, contains, lacks, json, lines"},
-		{"a text instead of a list", "  sinks: lake", "tests.yaml:3: expected a list, found lake"},
+		{"an unknown key of a test", "  event: []", "tests.yaml:3: field event is not a known key"},
+		{"an unknown key of an event", "  events: [{fixtur: x}]", "tests.yaml:3: field fixtur is not a known key"},
+		{"an unknown key of an output", "  output: {lake: {contain: x}}", "tests.yaml:3: field contain is not a known key"},
+		{"a text instead of a list", "  sinks: lake", "tests.yaml:3: cannot unmarshal !!str `lake`"},
 		{"no events", "  sinks: []", `tests.yaml:2: test "x" has no events`},
 		{"no expectation", "  events: [{fixture: heartbeat}]", "expects nothing; write sinks, output or both"},
 		{"two kinds of events", "  events: [{fixture: heartbeat, file: a}]\n  sinks: []", "events[0]: requires one of fixture, file and event"},
@@ -188,7 +188,7 @@ func TestRun(t *testing.T) {
 	}
 	t.Run("a file without tests is an error", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "tests.yaml")
-		for text, want := range map[string]string{"": "contains no tests", "test: []": "test is not a known key; the keys here are tests"} {
+		for text, want := range map[string]string{"": "contains no tests", "test: []": "field test is not a known key"} {
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -121,8 +121,8 @@ func (o output) compare(got sent) []string {
 		}
 	}
 	if o.Lines != nil {
-		if lines := linesIn(text); !slices.Equal(lines, *o.Lines) {
-			fail("lines\n%s", difference(*o.Lines, lines))
+		if !slices.Equal(linesIn(text), *o.Lines) {
+			fail("lines\n- %s\n%s", strings.Join(*o.Lines, "\n- "), added(text))
 		}
 	}
 	if o.JSON != nil {
@@ -145,7 +145,6 @@ func (s sent) values() ([]any, error) {
 	var values []any
 	for _, body := range s.bodies {
 		decoder := json.NewDecoder(bytes.NewReader(body))
-		decoder.UseNumber()
 		for {
 			var value any
 			err := decoder.Decode(&value)
