@@ -34,6 +34,38 @@ func Members(object []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
+// Nested calls outer for the members of a JSON object like Members, and before that inner for the
+// members of each value that is an object, in one pass.
+func Nested(object []byte, inner, outer func(name, value []byte)) {
+	eachMember(object, space(object, 0), outer, func(start int) int {
+		if object[start] == '{' {
+			return eachMember(object, start, inner, func(start int) int { return valueEnd(object, start, maxDepth-1) })
+		}
+		return valueEnd(object, start, maxDepth)
+	})
+}
+
+// eachMember yields the members of the object at b[i], whose values end where end returns. It
+// returns the index after the object, or -1 if it is malformed.
+func eachMember(b []byte, i int, yield func(name, value []byte), end func(start int) int) int {
+	if i == len(b) || b[i] != '{' {
+		return -1
+	}
+	i, more := first(b, i+1, '}')
+	for more {
+		name, start := memberName(b, i)
+		if start < 0 || start == len(b) {
+			return -1
+		}
+		if i = end(start); i < 0 {
+			return -1
+		}
+		yield(name, b[start:i])
+		i, more = next(b, i, '}')
+	}
+	return i
+}
+
 // Elements yields the elements of a JSON array in order, under the same conditions as
 // Members.
 func Elements(array []byte) iter.Seq[[]byte] {
@@ -82,22 +114,31 @@ func next(b []byte, i int, closing byte) (_ int, more bool) {
 // member reads the member at b[i], whose value may be nested up to depth. end is -1 if it is
 // malformed or nested deeper.
 func member(b []byte, i, depth int) (name, value []byte, end int) {
-	if i >= len(b) || b[i] != '"' {
+	name, start := memberName(b, i)
+	if start < 0 {
 		return nil, nil, -1
 	}
-	nameEnd := stringEnd(b, i+1)
-	if nameEnd < 0 {
-		return nil, nil, -1
-	}
-	colon := space(b, nameEnd)
-	if colon == len(b) || b[colon] != ':' {
-		return nil, nil, -1
-	}
-	start := space(b, colon+1)
 	if end = valueEnd(b, start, depth); end < 0 {
 		return nil, nil, -1
 	}
-	return b[i+1 : nameEnd-1], b[start:end], end
+	return name, b[start:end], end
+}
+
+// memberName reads the name of the member at b[i], and returns the index of its value, or -1 if it
+// is malformed.
+func memberName(b []byte, i int) (name []byte, value int) {
+	if i >= len(b) || b[i] != '"' {
+		return nil, -1
+	}
+	end := stringEnd(b, i+1)
+	if end < 0 {
+		return nil, -1
+	}
+	colon := space(b, end)
+	if colon == len(b) || b[colon] != ':' {
+		return nil, -1
+	}
+	return b[i+1 : end-1], space(b, colon+1)
 }
 
 // space returns the index of the first byte from b[i] on that is not white space.

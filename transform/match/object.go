@@ -33,19 +33,20 @@ type member struct {
 // find returns the value of a member, or nil if there is none. If a name occurs twice the
 // last member counts, as for the event's consumers.
 func (o *object) find(name string) ref.Val {
-	if o.members == nil {
-		o.members = make([]member, 0, 32) // a detection has about 30
-		if o.isData {
-			o.members = make([]member, 0, 8)
-		}
+	switch {
+	case o.members != nil:
+	case o.isData:
+		o.readData()
+	default:
+		o.members = make([]member, 0, usualMembers)
 		for name, value := range jsonscan.Members(o.json) {
 			o.members = append(o.members, member{name: nameText(name), json: value})
 		}
-		if len(o.members) > maxSearched {
-			o.last = make(map[string]int, len(o.members))
-			for i, m := range o.members {
-				o.last[string(m.name)] = i
-			}
+	}
+	if len(o.members) > maxSearched && o.last == nil {
+		o.last = make(map[string]int, len(o.members))
+		for i, m := range o.members {
+			o.last[string(m.name)] = i
 		}
 	}
 	i, found := o.last[name]
@@ -61,17 +62,32 @@ func (o *object) find(name string) ref.Val {
 	}
 	m := &o.members[i]
 	if m.value == nil {
-		kind := memberKind(o.kind, name)
-		if o.isData {
-			kind = dataTypes[name]
-		}
-		if m.json[0] == '{' {
+		if kind := memberKind(o.kind, name); m.json[0] == '{' {
 			m.value = &object{json: m.json, kind: kind}
 		} else {
 			m.value = decode(m.json, kind)
 		}
 	}
 	return m.value
+}
+
+// usualMembers is how many members a detection has at most, mostly.
+const usualMembers = 32
+
+// readData reads the members of an event's data and those of the objects there in one pass.
+func (o *object) readData() {
+	o.members = make([]member, 0, 2)
+	below := make([]member, 0, usualMembers)
+	jsonscan.Nested(o.json, func(name, value []byte) {
+		below = append(below, member{name: nameText(name), json: value})
+	}, func(name, value []byte) {
+		m := member{name: nameText(name), json: value}
+		if value[0] == '{' {
+			m.value = &object{json: value, kind: dataTypes[string(m.name)], members: below}
+			below = nil
+		}
+		o.members = append(o.members, m)
+	})
 }
 
 func (o *object) whole() traits.Mapper {
