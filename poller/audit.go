@@ -15,7 +15,7 @@ import (
 // *appliance.Client implements it.
 type AuditClient interface {
 	AuditLog(ctx context.Context, limit, offset int, page *appliance.Page) error
-	AuditEntry(ctx context.Context, offset int) (id, time, size int64, found bool, err error)
+	AuditEntry(ctx context.Context, offset int) (id, time int64, found bool, err error)
 }
 
 // rememberedEntries is the minimum number of entries to remember: ten times as many as an

@@ -244,48 +244,42 @@ func (a *Audit) fetchSingly(ctx context.Context, offset int) ([]auditRow, error)
 
 func (a *Audit) fetchOne(ctx context.Context, offset int) (row auditRow, found bool, err error) {
 	var page appliance.Page // the row refers to its memory
-	err = a.client.AuditLog(ctx, 1, offset, &page)
-	switch {
-	case err == nil && len(page.Objects) == 0:
-		a.date = page.Date
+	if err := a.client.AuditLog(ctx, 1, offset, &page); err != nil {
+		return a.unread(ctx, offset, err)
+	}
+	a.date = page.Date
+	if len(page.Objects) == 0 {
 		return auditRow{}, false, nil
-	case err == nil:
-		a.date = page.Date
-		return auditRowOf(page.Objects[0]), true, nil
-	case !errors.Is(err, appliance.ErrTooLarge):
-		return a.giveUp(ctx, offset, err)
 	}
-	id, logged, size, found, err := a.client.AuditEntry(ctx, offset)
-	if err != nil {
-		return a.giveUp(ctx, offset, fmt.Errorf("find the id of an audit log entry that is too large to be read: %w", err))
-	}
-	row = auditRow{
-		entry: transform.AuditEntry{ID: id, Time: logged}, positioned: id != 0,
-		err: fmt.Errorf("audit log entry %d has %d bytes: %w", id, size, appliance.ErrTooLarge),
-	}
-	return row.keyed(fmt.Sprintf("too_large-%d", size)), found, nil
+	return auditRowOf(page.Objects[0]), true, nil
 }
 
-// giveUp returns a row for the entry at an offset that could not be read, if stream.giveUp
-// permits that, or if it is a dead letter already.
-func (a *Audit) giveUp(ctx context.Context, offset int, cause error) (row auditRow, found bool, err error) {
+// unread returns a row for the entry at an offset that could not be read because of cause: if it
+// is too large, if stream.giveUp permits that, or if it is a dead letter already.
+func (a *Audit) unread(ctx context.Context, offset int, cause error) (row auditRow, found bool, err error) {
 	if !mayBeObject(ctx, cause) {
 		return auditRow{}, false, cause
 	}
-	row = auditRow{err: fmt.Errorf("%v: %w", cause, errUnreadable)}
-	id, logged, _, found, skimErr := a.client.AuditEntry(ctx, offset)
-	if skimErr == nil && !found {
+	id, logged, found, err := a.client.AuditEntry(ctx, offset)
+	switch {
+	case err != nil && !mayBeObject(ctx, err):
+		return auditRow{}, false, err
+	case err == nil && !found:
 		return auditRow{}, false, nil
+	case err == nil && errors.Is(cause, appliance.ErrTooLarge):
+		row.err = cause
+	default:
+		row.err = fmt.Errorf("%v: %w", cause, errUnreadable)
 	}
-	if skimErr == nil && id != 0 { // it is not JSON, but its id can be read all the same
-		row.entry, row.positioned = transform.AuditEntry{ID: id, Time: logged}, true
-		row = row.keyed("")
-	} else {
-		mark, err := a.neighbour(ctx, offset)
-		if err != nil {
+	row.entry, row.positioned = transform.AuditEntry{ID: id, Time: logged}, id != 0
+	mark := ""
+	if id == 0 && logged == 0 {
+		if mark, err = a.neighbour(ctx, offset); err != nil {
 			return auditRow{}, false, err
 		}
-		row = row.keyed(mark)
+	}
+	if row = row.keyed(mark); errors.Is(row.err, appliance.ErrTooLarge) {
+		return row, true, nil
 	}
 	values, err := a.store.Recall(ctx, a.source, []string{row.key})
 	if err != nil {
@@ -293,7 +287,7 @@ func (a *Audit) giveUp(ctx context.Context, offset int, cause error) (row auditR
 	}
 	if values[0] == nil {
 		what := fmt.Sprintf("the audit log entry at offset %d", offset)
-		if err := a.stream.giveUp(row.key, what, cause, func() error { return nil }); err != nil {
+		if err := a.giveUp(row.key, what, cause, func() error { return nil }); err != nil {
 			return auditRow{}, false, err
 		}
 	}

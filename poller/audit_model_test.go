@@ -213,17 +213,17 @@ func (m *auditModel) AuditLog(_ context.Context, limit, offset int, page *applia
 	return nil
 }
 
-func (m *auditModel) AuditEntry(_ context.Context, offset int) (id, logged, size int64, found bool, err error) {
+func (m *auditModel) AuditEntry(_ context.Context, offset int) (id, logged int64, found bool, err error) {
 	m.singly = true
 	if err := m.asked(); err != nil {
-		return 0, 0, 0, false, err
+		return 0, 0, false, err
 	}
 	rows := m.rows(1, offset)
 	if len(rows) == 0 {
-		return 0, 0, 0, false, nil
+		return 0, 0, false, nil
 	}
 	if rows[0].fail != nil && !rows[0].skims {
-		return 0, 0, 0, false, rows[0].fail
+		return 0, 0, false, rows[0].fail
 	}
 	if !rows[0].unreadable {
 		id = rows[0].id
@@ -232,7 +232,7 @@ func (m *auditModel) AuditEntry(_ context.Context, offset int) (id, logged, size
 	if m.seconds {
 		logged = logged / 1000 * 1000
 	}
-	return id, logged, 1 << 30, true, nil
+	return id, logged, true, nil
 }
 
 // auditWorld is a log, a state, and the source between them.

@@ -434,7 +434,7 @@ func TestTheAuditLogOfAServer(t *testing.T) {
 		t.Fatalf("dead letters %v", state.dead)
 	}
 	for _, d := range state.dead {
-		if d.Class != "too_large" || !strings.Contains(d.Reason, "entry 21 has 1") {
+		if d.Class != "too_large" || !strings.Contains(d.Reason, "larger than allowed") {
 			t.Errorf("dead letter %+v", d)
 		}
 	}

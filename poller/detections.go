@@ -18,7 +18,7 @@ type DetectionsClient interface {
 	SearchDetections(ctx context.Context, s appliance.Search, page *appliance.Page) error
 	SearchDetectionIDs(ctx context.Context, s appliance.Search) ([]int64, error)
 	Detection(ctx context.Context, id int64, page *appliance.Page) error
-	DetectionModTime(ctx context.Context, id int64) (modTime, size int64, err error)
+	DetectionModTime(ctx context.Context, id int64) (modTime int64, err error)
 }
 
 // DetectionsOptions configures a detections source. The durations are compared with the

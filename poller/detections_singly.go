@@ -113,14 +113,11 @@ func (d *Detections) fetchOne(ctx context.Context, id int64) (object, error) {
 	case err == nil && len(page.Objects) == 1:
 		return parse(page.Objects[0]), nil
 	case errors.Is(err, appliance.ErrTooLarge):
-		modTime, size, skimErr := d.client.DetectionModTime(ctx, id)
+		modTime, skimErr := d.client.DetectionModTime(ctx, id)
 		if skimErr != nil {
 			return object{}, fmt.Errorf("find the mod_time of detection %d, which is too large to be read: %w", id, skimErr)
 		}
-		return object{
-			key: key{max(0, modTime), id}, version: max(0, modTime),
-			err: fmt.Errorf("detection %d has %d bytes: %w", id, size, appliance.ErrTooLarge),
-		}, nil
+		return object{key: key{max(0, modTime), id}, version: max(0, modTime), err: err}, nil
 	}
 	return object{}, fmt.Errorf("read detection %d: %w", id, err)
 }
@@ -153,7 +150,7 @@ func (d *Detections) giveUp(ctx context.Context, s appliance.Search, rows []obje
 	}
 	o.err = fmt.Errorf("%v: %w", cause, errUnreadable)
 	if o.id > 0 { // its mod_time may be readable all the same
-		if modTime, _, err := d.client.DetectionModTime(ctx, o.id); err == nil && modTime > 0 && fits(rows, i, modTime) {
+		if modTime, err := d.client.DetectionModTime(ctx, o.id); err == nil && modTime > 0 && fits(rows, i, modTime) {
 			o.modTime, o.version = modTime, modTime
 			o.delivered = modTime <= delivered
 		}

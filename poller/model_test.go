@@ -215,12 +215,12 @@ func (m *model) Detection(_ context.Context, id int64, page *appliance.Page) err
 	return nil
 }
 
-func (m *model) DetectionModTime(_ context.Context, id int64) (int64, int64, error) {
+func (m *model) DetectionModTime(_ context.Context, id int64) (int64, error) {
 	r := m.rows[id]
 	if _, err := m.one(id); err != nil && (r == nil || !r.dated) {
-		return 0, 0, err
+		return 0, err
 	}
-	return r.modTime, 1 << 30, nil
+	return r.modTime, nil
 }
 
 // memory is a state that is kept in memory, and can fail.

@@ -18,7 +18,7 @@ import (
 type RecordsClient interface {
 	SearchRecords(ctx context.Context, s appliance.RecordSearch, page *appliance.RecordPage) error
 	NextRecords(ctx context.Context, cursor string, ttl time.Duration, page *appliance.RecordPage) error
-	RecordID(ctx context.Context, s appliance.RecordSearch) (id string, size int64, err error)
+	RecordID(ctx context.Context, s appliance.RecordSearch) (id string, err error)
 }
 
 // RecordStore is where an appliance keeps its records. It determines whether there are

@@ -206,19 +206,19 @@ func (m *recordModel) NextRecords(_ context.Context, cursor string, _ time.Durat
 	return m.answer(page, rows[min(m.skip, n):n], c.total)
 }
 
-func (m *recordModel) RecordID(_ context.Context, s appliance.RecordSearch) (string, int64, error) {
+func (m *recordModel) RecordID(_ context.Context, s appliance.RecordSearch) (string, error) {
 	if err := m.begin(); err != nil {
-		return "", 0, err
+		return "", err
 	}
 	rows := m.match(s)
 	if s.Offset >= len(rows) {
-		return "", 0, nil
+		return "", nil
 	}
 	r := rows[s.Offset]
 	if r.fail != nil && !r.skims {
-		return "", 0, r.fail
+		return "", r.fail
 	}
-	return r.id, 1 << 30, nil
+	return r.id, nil
 }
 
 func (m *recordModel) answer(page *appliance.RecordPage, rows []*modelRecord, total int) error {

@@ -196,24 +196,8 @@ func (r *Records) searchSingly(ctx context.Context, s appliance.RecordSearch) (r
 			one := r.rows(1)
 			page.total, page.early = one.total, page.early || one.early
 			row = recordRowOf(appliance.Object{Raw: bytes.Clone(one.rows[0].raw), Repaired: r.page.Objects[0].Repaired})
-		case errors.Is(err, appliance.ErrTooLarge):
-			id, size, err := r.client.RecordID(ctx, s)
-			if err != nil {
-				err = fmt.Errorf("find the id of a record that is too large to be read: %w", err)
-				if row, err = r.giveUp(ctx, s, err); err != nil {
-					return page, err
-				}
-				break
-			}
-			if id == "" { // its offset has to distinguish it from others
-				id = fmt.Sprintf("%d/%d", s.Until, s.Offset)
-			}
-			row = recordRow{
-				hash: hashOf("#" + id), key: id,
-				err: fmt.Errorf("record %q has %d bytes: %w", id, size, appliance.ErrTooLarge),
-			}
 		default:
-			if row, err = r.giveUp(ctx, s, err); err != nil {
+			if row, err = r.unread(ctx, s, err); err != nil {
 				return page, err
 			}
 		}
@@ -223,22 +207,27 @@ func (r *Records) searchSingly(ctx context.Context, s appliance.RecordSearch) (r
 	return page, nil
 }
 
-// giveUp returns a row for the only record that a search selects, which could not be read,
-// if stream.giveUp permits that. The second check of the window requests
-// the record once more.
-func (r *Records) giveUp(ctx context.Context, s appliance.RecordSearch, cause error) (recordRow, error) {
+// unread returns a row for the only record that a search selects, which could not be read because
+// of cause: if it is too large, or if stream.giveUp permits that. The second check of the window
+// requests a record that was given up once more.
+func (r *Records) unread(ctx context.Context, s appliance.RecordSearch, cause error) (recordRow, error) {
 	if !mayBeObject(ctx, cause) {
 		return recordRow{}, cause
 	}
 	key := recordKey(s) // distinguishes it from others unless its id can be read
-	what := fmt.Sprintf("the record at offset %d of those after %d", s.Offset, s.From)
-	if err := r.stream.giveUp(key, what, cause, func() error { return r.readOthers(ctx, s) }); err != nil {
+	id, err := r.client.RecordID(ctx, s)
+	if err != nil && !mayBeObject(ctx, err) {
 		return recordRow{}, err
 	}
-	if id, _, err := r.client.RecordID(ctx, s); err == nil && id != "" {
-		key = id
+	if err != nil || !errors.Is(cause, appliance.ErrTooLarge) {
+		what := fmt.Sprintf("the record at offset %d of those after %d", s.Offset, s.From)
+		if err := r.giveUp(key, what, cause, func() error { return r.readOthers(ctx, s) }); err != nil {
+			return recordRow{}, err
+		}
+		cause = fmt.Errorf("%v: %w", cause, errUnreadable)
 	}
-	return recordRow{hash: hashOf("#" + key), key: key, err: fmt.Errorf("%v: %w", cause, errUnreadable)}, nil
+	key = cmp.Or(id, key)
+	return recordRow{hash: hashOf("#" + key), key: key, err: cause}, nil
 }
 
 // readOthers returns an error unless another record can be read than the one that s selects. If

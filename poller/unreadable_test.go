@@ -566,14 +566,14 @@ type movingClient struct {
 	move  func()
 }
 
-func (c *movingClient) DetectionModTime(ctx context.Context, id int64) (int64, int64, error) {
-	modTime, size, err := c.DetectionsClient.DetectionModTime(ctx, id)
+func (c *movingClient) DetectionModTime(ctx context.Context, id int64) (int64, error) {
+	modTime, err := c.DetectionsClient.DetectionModTime(ctx, id)
 	if id == c.id {
 		if c.pages++; c.pages == 2 { // the next page is requested by offset
 			c.move()
 		}
 	}
-	return modTime, size, err
+	return modTime, err
 }
 
 func TestAnUnreadableDetectionThatChangesBetweenTwoPagesHidesNoOther(t *testing.T) {

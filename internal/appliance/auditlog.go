@@ -15,16 +15,14 @@ func (c *Client) AuditLog(ctx context.Context, limit, offset int, page *Page) er
 	return c.fetchPage(ctx, auditRequest(limit, offset), page, limit, page.decodeArray)
 }
 
-// AuditEntry reads the entry at offset, of any size, and keeps only its id and its time
-// in milliseconds since the epoch, each 0 if it cannot be read. size is the size of the
-// answer in bytes. found is false if the log has no such entry.
-// Options.Timeout applies, Options.MaxAnswer does not.
-func (c *Client) AuditEntry(ctx context.Context, offset int) (id, time, size int64, found bool, err error) {
-	fields := map[string]string{"id": "", "time": ""}
-	found, size, err = c.skim(ctx, auditRequest(1, offset), []string{firstElement}, fields)
-	id, _ = jsonscan.Integer([]byte(fields["id"])) // 0 after an error
-	time, _ = jsonscan.Millis([]byte(fields["time"]))
-	return id, time, size, found, err
+// AuditEntry reads the beginning of the entry at offset, which may have any size, and returns
+// its id and its time in milliseconds since the epoch, each 0 if the beginning does not have
+// it. found is false if the log has no such entry.
+func (c *Client) AuditEntry(ctx context.Context, offset int) (id, time int64, found bool, err error) {
+	entry, err := c.skim(ctx, auditRequest(1, offset), true, "")
+	id, _ = jsonscan.Integer(member(entry, "id")) // 0 after an error
+	time, _ = jsonscan.Millis(member(entry, "time"))
+	return id, time, entry != nil && err == nil, err
 }
 
 func auditRequest(limit, offset int) request {

@@ -107,17 +107,3 @@ func (c *Client) fetchInto(ctx context.Context, r request, page *Page, decode fu
 	}
 	return err
 }
-
-// skim sends r and reads its answer, of any size, like skimJSON. After an error it has
-// found nothing: fields are empty.
-func (c *Client) skim(ctx context.Context, r request, path []string, fields map[string]string) (found bool, size int64, err error) {
-	err = c.do(ctx, r, func(resp *http.Response) error {
-		found, size, err = skimJSON(resp.Body, path, fields)
-		return err
-	})
-	if err != nil {
-		clear(fields)
-		return false, 0, err
-	}
-	return found, size, nil
-}

@@ -73,14 +73,12 @@ func (c *Client) Detection(ctx context.Context, id int64, page *Page) error {
 	return c.fetchPage(ctx, detectionRequest(id), page, 1, page.decodeObject)
 }
 
-// DetectionModTime reads a detection of any size and keeps only its mod_time in
-// milliseconds since the epoch; 0 if that is not a time. size is the size of
-// the answer in bytes. Options.Timeout applies, Options.MaxAnswer does not.
-func (c *Client) DetectionModTime(ctx context.Context, id int64) (modTime, size int64, err error) {
-	fields := map[string]string{"mod_time": ""}
-	_, size, err = c.skim(ctx, detectionRequest(id), nil, fields)
-	modTime, _ = jsonscan.Millis([]byte(fields["mod_time"]))
-	return modTime, size, err
+// DetectionModTime reads the beginning of a detection, which may have any size, and returns
+// its mod_time in milliseconds since the epoch; 0 if the beginning does not have it.
+func (c *Client) DetectionModTime(ctx context.Context, id int64) (modTime int64, err error) {
+	detection, err := c.skim(ctx, detectionRequest(id), false, "")
+	modTime, _ = jsonscan.Millis(member(detection, "mod_time")) // 0 after an error
+	return modTime, err
 }
 
 func detectionRequest(id int64) request {

@@ -123,17 +123,16 @@ func (c *Client) hideSecrets(cred credential, texts []string) {
 	}
 }
 
-// RecordID reads the first record that s selects, of any size, and keeps only its _id;
-// empty if that is not a string. size is the size of the answer in bytes. s.Limit
-// should be 1. Options.Timeout applies, Options.MaxAnswer does not.
-func (c *Client) RecordID(ctx context.Context, s RecordSearch) (id string, size int64, err error) {
-	fields := map[string]string{"_id": ""}
-	_, size, err = c.skim(ctx, s.request(), []string{"records", firstElement}, fields)
-	if text := fields["_id"]; strings.HasPrefix(text, `"`) {
-		unquoted, _ := jsontext.AppendUnquote(nil, text) // invalid Unicode is replaced
+// RecordID reads the beginning of the first record that s selects, which may have any size,
+// and returns its _id; empty if the beginning does not have one that is a string. s.Limit
+// should be 1.
+func (c *Client) RecordID(ctx context.Context, s RecordSearch) (id string, err error) {
+	record, err := c.skim(ctx, s.request(), true, "records")
+	if written := member(record, "_id"); bytes.HasPrefix(written, []byte(`"`)) {
+		unquoted, _ := jsontext.AppendUnquote(nil, written) // invalid Unicode is replaced
 		id = string(unquoted)
 	}
-	return id, size, err
+	return id, err
 }
 
 // clear empties the page and keeps its memory.

@@ -31,7 +31,7 @@ func TestASearchForRecordsWithoutItsBoundsIsNotSent(t *testing.T) {
 		if len(page.Objects) != 0 || page.Cursor != "" {
 			t.Errorf("the page holds %d objects and the cursor %q", len(page.Objects), page.Cursor)
 		}
-		_, _, err := c.RecordID(t.Context(), s)
+		_, err := c.RecordID(t.Context(), s)
 		failureOf(t, err)
 	}
 }

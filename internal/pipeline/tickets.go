@@ -154,7 +154,7 @@ func (p *Pipeline) remembersTicket(ctx context.Context, appliance string, c tick
 
 // hasDetection asks an appliance whether it has the detection of a command.
 func hasDetection(ctx context.Context, client *appliance.Client, c tickets.Command) (bool, error) {
-	_, _, err := client.DetectionModTime(ctx, c.DetectionID)
+	_, err := client.DetectionModTime(ctx, c.DetectionID)
 	var refused *appliance.Error
 	if errors.As(err, &refused) && refused.Status == http.StatusNotFound {
 		return false, nil
