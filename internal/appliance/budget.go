@@ -2,10 +2,10 @@ package appliance
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/sync/semaphore"
 )
 
 // Budget limits the bytes of the pages that its clients hold at once: from before a
@@ -15,136 +15,71 @@ import (
 // ErrNoMemory.
 //
 //   - A page is requested with a loan of its expected size, and borrows more if it grows
-//     beyond that.
+//     beyond that. Loans are granted in order of request.
 //   - An appliance has at most a quarter of the budget, or one page.
 //   - Until an appliance has answered, its loans are small: while it is down, its
 //     requests last as long as they may, and must not take memory from the others.
-//   - Detections have priority; pages of one class are served in order of request.
 //   - A page that grows and finds no free memory may overdraw the budget, one page at a
 //     time: so no two pages block each other, and the memory in use is bounded by the
 //     budget and the maximum size of one answer.
 type Budget struct {
-	size int64
-
-	mu      sync.Mutex
-	free    int64
-	held    map[*link]int64 // by appliance
-	over    bool            // a page has overdrawn it
-	growing []*loanWaiter
-	waiters [2][]*loanWaiter // by class
-
-	buffers sync.Pool // of *pageBuffers
-}
-
-// loanWaiter is a request for a loan that has to wait.
-type loanWaiter struct {
-	owner *link
-	n     int64
-	loan  loan          // once granted
-	ready chan struct{} // closed when granted
-}
-
-// loan is a part of a Budget.
-type loan struct {
-	n        int64 // bytes taken from the budget
-	overdraw bool  // and any further bytes
+	size     int64
+	free     *semaphore.Weighted
+	overdraw *semaphore.Weighted
+	buffers  sync.Pool // of *pageBuffers
 }
 
 // NewBudget returns a Budget of size bytes. A larger page can still be read, alone.
 func NewBudget(size int64) *Budget {
-	return &Budget{size: size, free: size, held: make(map[*link]int64)}
+	return &Budget{size: size, free: semaphore.NewWeighted(size), overdraw: semaphore.NewWeighted(1)}
 }
 
-// acquire waits for n bytes, or for the whole budget if that is less. It returns an
-// error only if ctx is done.
-func (b *Budget) acquire(ctx context.Context, owner *link, class int, n int64) (loan, error) {
-	return b.wait(ctx, &b.waiters[class], &loanWaiter{owner: owner, n: min(n, b.size), ready: make(chan struct{})})
+// loan is the part of a Budget that a page has; the zero loan is none.
+type loan struct {
+	budget    *Budget
+	appliance *semaphore.Weighted // what its appliance may have
+	n         int64               // bytes
+	overdraws bool                // it may have any further bytes
 }
 
-// grow waits for n more bytes for a page, or for permission to overdraw. It returns an
-// error only if ctx is done.
-func (b *Budget) grow(ctx context.Context, owner *link, n int64) (loan, error) {
-	return b.wait(ctx, &b.growing, &loanWaiter{owner: owner, n: n, ready: make(chan struct{})})
-}
+// share returns how much of the loan counts against what the appliance may have.
+func (l *loan) share() int64 { return min(l.n, l.budget.size/4) }
 
-func (b *Budget) wait(ctx context.Context, waiters *[]*loanWaiter, w *loanWaiter) (loan, error) {
-	b.mu.Lock()
-	*waiters = append(*waiters, w)
-	b.grant()
-	b.mu.Unlock()
-	select {
-	case <-w.ready:
-		return w.loan, nil
-	case <-ctx.Done():
+// acquire waits for n bytes, or for the whole budget if that is less.
+func (l *loan) acquire(ctx context.Context, n int64) error {
+	l.n = min(n, l.budget.size)
+	if err := l.appliance.Acquire(ctx, l.share()); err != nil {
+		return err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if i := slices.Index(*waiters, w); i >= 0 {
-		*waiters = slices.Delete(*waiters, i, i+1)
-	} else { // it was granted concurrently
-		b.put(w.owner, w.loan)
+	err := l.budget.free.Acquire(ctx, l.n)
+	if err != nil {
+		l.appliance.Release(l.share())
 	}
-	b.grant()
-	return loan{}, ctx.Err()
+	return err
 }
 
-// release returns a loan to the budget.
-func (b *Budget) release(owner *link, l loan) {
-	if l == (loan{}) {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.put(owner, l)
-	b.grant()
-}
-
-// put is release with b.mu held, and does not grant waiting requests.
-func (b *Budget) put(owner *link, l loan) {
-	b.free += l.n
-	b.over = b.over && !l.overdraw
-	if b.held[owner] -= l.n; b.held[owner] == 0 {
-		delete(b.held, owner)
-	}
-}
-
-// grant grants waiting requests as far as memory is available: growing pages first,
-// then others. If one of the others does not fit, those behind it wait, too, unless
-// only its appliance's own limit blocks it. b.mu is held.
-func (b *Budget) grant() {
-	b.growing = slices.DeleteFunc(b.growing, func(w *loanWaiter) bool {
-		switch {
-		case w.n <= b.free && b.held[w.owner]+w.n <= b.size/4:
-			b.give(w)
-		case !b.over:
-			b.over, w.loan.overdraw = true, true
-			close(w.ready)
-		default:
-			return false
+// grow acquires n more bytes, or waits for permission to overdraw.
+func (l *loan) grow(ctx context.Context, n int64) error {
+	if l.n+n <= l.budget.size/4 && l.appliance.TryAcquire(n) {
+		if l.budget.free.TryAcquire(n) {
+			l.n += n
+			return nil
 		}
-		return true
-	})
-	full := false
-	for class, waiters := range b.waiters {
-		b.waiters[class] = slices.DeleteFunc(waiters, func(w *loanWaiter) bool {
-			if held := b.held[w.owner]; full || held > 0 && held+w.n > b.size/4 {
-				return false
-			}
-			if full = w.n > b.free; full {
-				return false
-			}
-			b.give(w)
-			return true
-		})
+		l.appliance.Release(n)
 	}
+	err := l.budget.overdraw.Acquire(ctx, 1)
+	l.overdraws = err == nil
+	return err
 }
 
-// give grants w its bytes.
-func (b *Budget) give(w *loanWaiter) {
-	w.loan.n = w.n
-	b.free -= w.n
-	b.held[w.owner] += w.n
-	close(w.ready)
+// release returns the loan.
+func (l *loan) release() {
+	l.appliance.Release(l.share())
+	l.budget.free.Release(l.n)
+	if l.overdraws {
+		l.budget.overdraw.Release(1)
+	}
+	*l = loan{}
 }
 
 // pageBuffers is the memory of a page.
@@ -163,7 +98,7 @@ const (
 // Within returns a client like c whose bound pages count against b.
 func (c *Client) Within(b *Budget) *Client {
 	within := *c
-	within.budget = b
+	within.loan = loan{budget: b, appliance: semaphore.NewWeighted(b.size / 4)}
 	return &within
 }
 
@@ -174,10 +109,10 @@ const rowBytes = 2 << 10
 // one, until Release, which the caller must call when it has processed an answer.
 func (p *Page) Bind() { p.bound = true }
 
-// loan acquires the memory that page's next answer is expected to need.
-func (c *Client) loan(ctx context.Context, page *Page) error {
+// borrow acquires the memory that page's next answer is expected to need.
+func (c *Client) borrow(ctx context.Context, page *Page) error {
 	page.Release()
-	if c.budget == nil || !page.bound {
+	if c.loan.budget == nil || !page.bound {
 		return nil
 	}
 	expected := min(int64(page.most())*rowBytes, maxPooled)
@@ -188,12 +123,12 @@ func (c *Client) loan(ctx context.Context, page *Page) error {
 		expected = page.last + page.last/4
 	}
 	expected = min(max(expected, smallBody), c.maxAnswer)
-	l, err := c.budget.acquire(ctx, c.link, c.priority, expected)
-	if err != nil {
+	loan := c.loan
+	if err := loan.acquire(ctx, expected); err != nil {
 		return err
 	}
-	page.budget, page.owner, page.loan = c.budget, c.link, l
-	if buffers, ok := c.budget.buffers.Get().(*pageBuffers); ok && int64(cap(buffers.body)) <= 2*expected {
+	page.loan = loan
+	if buffers, ok := loan.budget.buffers.Get().(*pageBuffers); ok && int64(cap(buffers.body)) <= 2*expected {
 		page.body, page.Objects = buffers.body[:0], buffers.objects[:0]
 	}
 	return nil
@@ -201,31 +136,25 @@ func (c *Client) loan(ctx context.Context, page *Page) error {
 
 // grow acquires the memory that a body of size bytes needs beyond the page's loan.
 func (p *Page) grow(ctx context.Context, size int64) error {
-	if p.budget == nil || p.loan.overdraw || size <= p.loan.n {
+	if p.loan.budget == nil || p.loan.overdraws || size <= p.loan.n {
 		return nil
 	}
 	p.answered, p.last = true, max(p.last, size) // if this fails, the next request acquires it in advance
-	more, err := p.budget.grow(ctx, p.owner, size-p.loan.n)
-	p.loan.n += more.n
-	p.loan.overdraw = more.overdraw
-	return err
+	return p.loan.grow(ctx, size-p.loan.n)
 }
 
 // Release empties the page, and returns its memory to the Budget of the client that
 // filled it. The page's former contents must not be used afterwards. A page of a client
 // without a Budget keeps its memory.
 func (p *Page) Release() {
-	if p.budget == nil {
-		p.clear()
+	p.clear()
+	if p.loan.budget == nil {
 		return
 	}
-	p.clear()
 	if cap(p.body) <= maxPooled {
-		p.budget.buffers.Put(&pageBuffers{p.body, p.Objects})
+		p.loan.budget.buffers.Put(&pageBuffers{p.body, p.Objects})
 	}
 	p.body, p.Objects = nil, nil
 	p.decoder = jsontext.Decoder{} // it references the body
-	b, l := p.budget, p.loan
-	p.budget, p.loan = nil, loan{}
-	b.release(p.owner, l)
+	p.loan.release()
 }

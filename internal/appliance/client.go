@@ -89,7 +89,7 @@ type Client struct {
 	link      *link
 	priority  int // of its requests at the link's rate limiter
 	auth      authority
-	budget    *Budget // nil if pages are not limited
+	loan      loan // of no bytes, from which those of pages are made; zero if pages are not limited
 }
 
 // New returns a Client. It neither contacts the appliance nor reads secrets.

@@ -29,10 +29,8 @@ type Page struct {
 	answered bool  // an answer was received
 	last     int64 // its size in bytes
 
-	bound  bool    // see Bind
-	budget *Budget // nil if the page is not limited
-	owner  *link
-	loan   loan
+	bound bool // see Bind
+	loan  loan
 }
 
 // Object is a JSON object of an answer.
