@@ -113,7 +113,7 @@ func newBridge(config *configs.Config, o Options) *Bridge {
 	if config.Cluster.Enabled() {
 		b.work = newMember(of, o.Cluster)
 	} else {
-		b.work = single{pipeline.New(of)}
+		b.work = pipeline.New(of)
 	}
 	return b
 }
@@ -181,7 +181,7 @@ func (b *Bridge) listen(a configs.Admin) error {
 	b.admin = admin.NewServer(admin.Options{
 		Token: listener.Token, ReadToken: listener.ReadToken, ClientCertificates: a.TLS.ClientCAFile != "",
 		NotReady: b.work.NotReady, Metrics: b.registry, Guesses: admin.NewGuesses(b.registry, b.log),
-		Control: b.work.control, Tickets: b.work.Tickets, Reload: b.last.Load,
+		Control: b.work.Control, Tickets: b.work.Tickets, Reload: b.last.Load,
 	})
 	b.admin.TLSConfig = listener.TLS
 	// What callers did wrong, such as a failed handshake, is of interest only to them.

@@ -3,7 +3,6 @@ package bridge
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -21,16 +20,14 @@ import (
 
 // clusterConnection is a member's connection to its cluster. It implements operations.Shards.
 type clusterConnection struct {
-	name, member string // of the cluster, and of this member
-	id           string // of the cluster
-	log          *slog.Logger
-	reload       reload
-	shards       *shards
-	conn         *natswire.Conn
-	storage      *replicated.JetStream
-	node         *cluster.Node
-	remote       []*admin.Client // all shards, as other members have them
-	control      *admin.Client   // of all shards
+	*member
+	name, id string // of the cluster
+	self     string // name of this member
+	conn     *natswire.Conn
+	storage  *replicated.JetStream
+	node     *cluster.Node
+	remote   []*admin.Client // all shards, as other members have them
+	control  *admin.Client   // of all shards
 }
 
 // close closes the connection. Nothing may use it any more.
@@ -44,9 +41,9 @@ func (c *clusterConnection) close() {
 // log report the reason.
 func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 	config := m.Config().Cluster
-	c := &clusterConnection{name: config.Name, member: config.Member, log: m.log, reload: m.reload, shards: m.shards}
+	c := &clusterConnection{member: m, name: config.Name, self: config.Member}
 	err := m.retry(ctx, func() (err error) {
-		c.conn, err = endpoint.ConnectCluster(ctx, config, m.log)
+		c.conn, err = endpoint.ConnectCluster(ctx, config, m.options.Log)
 		return err
 	})
 	if err != nil {
@@ -68,7 +65,7 @@ func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 		return nil, err
 	}
 	for _, warning := range c.storage.Warnings() {
-		m.log.Warn(warning)
+		m.options.Log.Warn(warning)
 	}
 	o := cluster.Options{
 		Name: config.Name, Member: config.Member, Shards: config.Shards, Term: time.Duration(config.Lease),
@@ -78,9 +75,9 @@ func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 		},
 		Path: func(n int) string { return m.Config().Shard(n).State },
 		Own:  m.shards.own, StopTimeout: pipeline.StopLimit(stopTimeout(m.Config())),
-		Version: m.version, ConfigHash: func() string { return m.Config().Hash() },
+		Version: m.options.Version, ConfigHash: func() string { return m.Config().Hash() },
 		Appliances: func(n int) []string { return applianceNames(m.Config().Shard(n)) },
-		Log:        m.log, Metrics: m.metrics,
+		Log:        m.options.Log, Metrics: m.metrics,
 	}
 	if m.change != nil {
 		m.change(&o)
@@ -89,7 +86,7 @@ func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 	for n := range config.Shards {
 		c.remote = append(c.remote, operations.NewRemote(c.transport(c.shardSubject(n))))
 	}
-	c.control = operations.New(operations.Options{Shards: c, Config: m.Config, Version: m.version, Started: m.started, Log: m.log})
+	c.control = operations.New(operations.Options{Shards: c, Config: m.Config, Version: m.options.Version, Started: m.options.Started, Log: m.options.Log})
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.connection, m.waiting = c, nil
@@ -111,7 +108,7 @@ func (m *member) retry(ctx context.Context, try func() error) error {
 		m.waiting = err
 		m.mu.Unlock()
 		if err.Error() != last {
-			m.log.Error("the cluster cannot be joined; it is tried again", "error", err)
+			m.options.Log.Error("the cluster cannot be joined; it is tried again", "error", err)
 			last = err.Error()
 		}
 		select {

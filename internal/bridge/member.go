@@ -12,7 +12,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/cluster"
@@ -28,10 +27,7 @@ import (
 //
 //	opened ── Run ──► connecting ── NATS is reached ──► joined ── ctx is done ──► handing over
 type member struct {
-	version  string
-	log      *slog.Logger
-	started  time.Time
-	reload   reload
+	options  pipeline.Options       // of all pipelines
 	change   func(*cluster.Options) // applied before the node is made; nil: none
 	shards   *shards
 	received *tickets.AcceptorMetrics
@@ -48,13 +44,13 @@ type member struct {
 // newMember returns the work of a member. o has what all pipelines have in common.
 func newMember(o pipeline.Options, change func(*cluster.Options)) *member {
 	m := &member{
-		version: o.Version, log: o.Log, started: o.Started, reload: o.Reload, change: change,
+		options: o, change: change,
 		waiting: errors.New("the connection is being established"),
 		metrics: cluster.NewMetrics(o.Registerer),
 		// The pipelines have the same metrics with a shard.
 		received: tickets.NewAcceptorMetrics(prometheus.WrapRegistererWith(prometheus.Labels{"shard": ""}, o.Registerer)),
 	}
-	o.Acceptor = m
+	o.Tickets = m.Tickets
 	m.shards = newShards(o, m.serve)
 	return m
 }
@@ -66,7 +62,7 @@ func (m *member) Try(ctx context.Context, config *configs.Config) []error {
 		failed = append(failed, &pipeline.PartError{Part: "cluster", Err: err})
 	}
 	trial := pipeline.New(pipeline.Options{
-		Version: m.version, Log: slog.New(slog.DiscardHandler), Stdout: io.Discard, Registerer: prometheus.NewRegistry(),
+		Version: m.options.Version, Log: slog.New(slog.DiscardHandler), Stdout: io.Discard, Registerer: prometheus.NewRegistry(),
 	})
 	whole := config.Shard(0) // it has everything that only one shard has
 	whole.Appliances = config.Appliances
@@ -126,7 +122,7 @@ func (m *member) run(ctx context.Context, running func(attributes ...any)) error
 		}
 		return err
 	}
-	stop, err := c.answer(c.memberSubject(c.member), c.handler())
+	stop, err := c.answer(c.memberSubject(c.self), c.handler())
 	if err != nil {
 		return err
 	}
@@ -175,8 +171,8 @@ func (m *member) NotReady() []string {
 // Reload implements work. The parts of the new configuration are tried first: an error
 // then means that nothing was changed. An error of a shard says so; the others have the
 // new configuration.
-func (m *member) Reload(ctx context.Context, next *configs.Config) ([]string, error) {
-	current := m.Config()
+func (m *member) Reload(ctx context.Context, load func() *configs.Config) ([]string, error) {
+	current, next := m.Config(), load()
 	if err := errors.Join(m.Try(ctx, next)...); err != nil {
 		return nil, err
 	}
@@ -211,15 +207,6 @@ func (m *member) Tickets() admin.Tickets {
 	return m.tickets
 }
 
-// Accept implements intake.Acceptor, for the intakes of shard 0.
-func (m *member) Accept(ctx context.Context, key string, commands []tickets.Command) ([]checkpoint.Acceptance, error) {
-	acceptor := m.Tickets().Acceptor
-	if acceptor == nil {
-		return nil, errors.New("tickets.enabled is false")
-	}
-	return acceptor.Accept(ctx, key, commands)
-}
-
 // serve answers the requests of other members to a shard that this member owns until stop
 // is called.
 func (m *member) serve(shard int, p *pipeline.Pipeline) (stop func(), err error) {
@@ -227,7 +214,8 @@ func (m *member) serve(shard int, p *pipeline.Pipeline) (stop func(), err error)
 	return c.answer(c.shardSubject(shard), operations.NewHandler(p.Control))
 }
 
-func (m *member) control() *admin.Client {
+// Control implements work.
+func (m *member) Control() *admin.Client {
 	if c := m.membership(); c != nil {
 		return c.ofAll()
 	}

@@ -35,7 +35,7 @@ func (c *clusterConnection) transport(subject string) http.RoundTripper {
 
 // answer has h answer the requests to a subject until stop is called.
 func (c *clusterConnection) answer(subject string, h http.Handler) (stop func(), err error) {
-	s, err := forward.Serve(c.conn.Conn, subject, h, c.log)
+	s, err := forward.Serve(c.conn.Conn, subject, h, c.options.Log)
 	if err != nil {
 		return nil, fmt.Errorf("answer other members at %s: %w", subject, err)
 	}
@@ -60,9 +60,9 @@ func (c *clusterConnection) Shard(n int) *admin.Client {
 
 // Members implements operations.Shards.
 func (c *clusterConnection) Members() []operations.Member {
-	all := []operations.Member{{Name: c.member, Reload: c.reload}}
+	all := []operations.Member{{Name: c.self, Reload: c.options.Reload}}
 	for _, m := range c.node.Cluster().Members {
-		if m.Member != c.member {
+		if m.Member != c.self {
 			all = append(all, operations.Member{Name: m.Member, Reload: c.remoteMember(m.Member).Reload})
 		}
 	}
@@ -74,7 +74,7 @@ func (c *clusterConnection) Members() []operations.Member {
 // and what concerns the cluster are those of this member alone.
 func (c *clusterConnection) handler() http.Handler {
 	all := make(admin.Operations)
-	admin.API.Reload.By(all, func(ctx context.Context, _ admin.None) (admin.Reloaded, error) { return c.reload(ctx) })
+	admin.API.Reload.By(all, func(ctx context.Context, _ admin.None) (admin.Reloaded, error) { return c.options.Reload(ctx) })
 	return operations.NewHandler(func() *admin.Client { return c.ofOwn().With(all) })
 }
 
@@ -94,7 +94,7 @@ func (c *clusterConnection) ofAll() *admin.Client {
 	// at returns the control of a live member, or this one's if there is no such member.
 	at := func(seen admin.Cluster, member string) *admin.Client {
 		for _, other := range seen.Members {
-			if other.Member == member && member != c.member {
+			if other.Member == member && member != c.self {
 				return c.remoteMember(member)
 			}
 		}

@@ -100,7 +100,7 @@ func (b *Bridge) reload(ctx context.Context, trigger string) (admin.Reloaded, er
 	result := admin.ReloadStatus{Time: time.Now(), Trigger: trigger, OK: true}
 	next, err := b.next(b.work.Config())
 	if err == nil {
-		result.Changes, err = b.work.Reload(ctx, next)
+		result.Changes, err = b.work.Reload(ctx, func() *configs.Config { return next })
 	}
 	if errors.Is(err, admin.ErrNotRunning) {
 		return admin.Reloaded{}, err
@@ -120,9 +120,6 @@ func (b *Bridge) reload(ctx context.Context, trigger string) (admin.Reloaded, er
 	b.log.Info("configuration reloaded", "trigger", trigger, "changes", len(result.Changes))
 	return admin.Reloaded{Changes: result.Changes}, nil
 }
-
-// reload reloads the configuration for a request.
-type reload func(context.Context) (admin.Reloaded, error)
 
 // next loads the configuration. It returns an error if a key differs that cannot change
 // while the bridge runs.

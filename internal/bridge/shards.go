@@ -13,7 +13,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/cluster"
@@ -52,10 +51,7 @@ func (s *shards) own(ctx context.Context, o cluster.Ownership) error {
 	options := s.options
 	options.Log = options.Log.With("shard", name)
 	options.Registerer = prometheus.WrapRegistererWith(prometheus.Labels{"shard": name}, options.Registerer)
-	options.Shard = &pipeline.Shard{
-		Number: o.Shard, Of: config.Cluster.Shards, Log: o.Log, Renew: o.Renew, Lease: o.Lease,
-		Snapshots: func(ctx context.Context, state *checkpoint.Store) { o.Snapshots(ctx, state) },
-	}
+	options.Shard = &o
 	p, stopped := pipeline.New(options), new(pipeline.Stop)
 	s.mu.Lock()
 	s.owned[o.Shard] = p

@@ -40,8 +40,8 @@ type watching struct {
 
 func (w *watching) Config() *configs.Config { return w.current.Load() }
 
-func (w *watching) Reload(_ context.Context, next *configs.Config) ([]string, error) {
-	w.current.Store(next)
+func (w *watching) Reload(_ context.Context, load func() *configs.Config) ([]string, error) {
+	w.current.Store(load())
 	return nil, nil
 }
 

@@ -8,8 +8,8 @@ import (
 	"ndrbridge/internal/pipeline"
 )
 
-// work is what a Bridge runs. *pipeline.Pipeline documents the methods; Try and Reload of a
-// member differ, see there.
+// work is run by a Bridge: a *pipeline.Pipeline, which documents the methods, or the pipelines of a
+// *member, whose Try and Reload differ.
 type work interface {
 	Try(ctx context.Context, config *configs.Config) []error
 	Open(ctx context.Context, config *configs.Config) error
@@ -20,17 +20,6 @@ type work interface {
 	Err() error
 	NotReady() []string
 	Tickets() admin.Tickets
-	Reload(ctx context.Context, next *configs.Config) (changes []string, err error)
-	// control returns nil until the work is open.
-	control() *admin.Client
+	Reload(ctx context.Context, load func() *configs.Config) (changes []string, err error)
+	Control() *admin.Client
 }
-
-// single is the work of a bridge outside a cluster: one pipeline.
-type single struct{ *pipeline.Pipeline }
-
-// Reload implements work.
-func (s single) Reload(ctx context.Context, next *configs.Config) ([]string, error) {
-	return s.Pipeline.Reload(ctx, func() *configs.Config { return next })
-}
-
-func (s single) control() *admin.Client { return s.Control() }

@@ -16,6 +16,7 @@ import (
 // appliancePart is an appliance with its pollers and its ticket writer. Appliances
 // share only the state.
 type appliancePart struct {
+	part
 	config      configs.Appliance
 	fingerprint fingerprint
 	client      *appliance.Client
@@ -49,15 +50,16 @@ func (p *Pipeline) buildAppliance(ctx context.Context, a configs.Appliance, conf
 	if current != nil && current.fingerprint.equal(fp) {
 		return current, nil
 	}
-	next := &appliancePart{config: a, fingerprint: fp, log: p.log.With("appliance", a.Name)}
+	next := &appliancePart{part: part{name: "appliance " + a.Name}, config: a, fingerprint: fp, log: p.options.Log.With("appliance", a.Name)}
 	next.client, err = endpoint.NewClient(a, endpoint.ClientOptions{
-		Version: p.version, Log: next.log,
-		Lease:   p.shard.lease(),
+		Version: p.options.Version, Log: next.log,
+		Lease:   p.lease(),
 		Observe: func(code string) { p.metrics.requests.WithLabelValues(a.Name, code).Inc() },
 	})
 	if err != nil {
 		return nil, err
 	}
+	next.close = next.client.Close
 	next.system = newSystem(a.Name, next.client, p.store, next.log)
 	next.watch = poller.NewWatch(p.store, poller.WatchOptions{
 		Appliance: a.Name, After: a.UnreachableAfter,
@@ -70,7 +72,7 @@ func (p *Pipeline) buildAppliance(ctx context.Context, a configs.Appliance, conf
 	}
 	s := streams{
 		appliance: a,
-		client:    next.client.Within(p.pages), store: p.store, metrics: p.metrics.sources, log: p.log,
+		client:    next.client.Within(p.options.Pages), store: p.store, metrics: p.metrics.sources, log: p.options.Log,
 		ownWrites: next.ownWrites, reused: next.system.reused,
 	}
 	sources, err := s.sources()
@@ -83,11 +85,18 @@ func (p *Pipeline) buildAppliance(ctx context.Context, a configs.Appliance, conf
 			RetryInitial: time.Duration(a.Retry.Initial),
 			RetryMax:     time.Duration(a.Retry.Max),
 			AuthRetry:    time.Duration(a.AuthRetry),
-			Lease:        p.shard.lease(),
+			Lease:        p.lease(),
 			Watch:        next.watch,
 			Log:          s.streamLog(source.Source.Source().Stream),
 			Metrics:      p.metrics.sources,
 		})})
+	}
+	next.tasks = []task{prompt(next.watch.Run), prompt(next.system.run)}
+	if next.writer != nil {
+		next.tasks = append(next.tasks, next.writer.Run)
+	}
+	for _, s := range next.streams {
+		next.tasks = append(next.tasks, prompt(s.poller.Run))
 	}
 	return next, nil
 }
@@ -105,27 +114,14 @@ func (p *Pipeline) buildWriter(ctx context.Context, next *appliancePart, config 
 		RetryInitial: time.Duration(next.config.Retry.Initial),
 		RetryMax:     time.Duration(next.config.Retry.Max),
 		Probe:        time.Duration(next.config.AuthRetry),
-		Lease:        p.shard.lease(),
-		Log:          p.log.With("appliance", next.config.Name),
+		Lease:        p.lease(),
+		Log:          p.options.Log.With("appliance", next.config.Name),
 		Metrics:      p.metrics.writers,
 	})
 	return nil
 }
 
-func (p *appliancePart) name() string { return "appliance " + p.config.Name }
-
-func (p *appliancePart) start(l lifetimes, ps *partSet) {
-	tasks := []task{prompt(p.watch.Run), prompt(p.system.run)}
-	if p.writer != nil {
-		tasks = append(tasks, p.writer.Run)
-	}
-	for _, s := range p.streams {
-		tasks = append(tasks, prompt(s.poller.Run))
-	}
-	ps.start(l.sources, p.name(), sourcePhase, tasks...)
-}
-
-// has reports whether a stream of the appliance is polled.
-func (p *appliancePart) has(name string) bool {
+// polls reports whether a stream of the appliance is polled.
+func (p *appliancePart) polls(name string) bool {
 	return slices.ContainsFunc(p.streams, func(s stream) bool { return s.source.Source().Stream == name })
 }

@@ -28,14 +28,14 @@ func (p *Pipeline) Control() *admin.Client {
 		return nil
 	}
 	c := &control{pipeline: p, all: parts, operator: operator{
-		config: parts.config, version: p.version, log: p.log, store: p.store,
+		config: parts.config, version: p.options.Version, log: p.options.Log, store: p.store,
 		writable: func() (*checkpoint.Store, error) { return p.store, nil },
 		client:   func(a configs.Appliance) (*appliance.Client, error) { return parts.appliance(a.Name).client, nil },
 	}}
 	all := c.operator.operations()
 	admin.API.GetStatus.By(all, c.status)
 	admin.API.GetHistory.By(all, c.history)
-	admin.API.Reload.By(all, func(ctx context.Context, _ admin.None) (admin.Reloaded, error) { return p.reload(ctx) })
+	admin.API.Reload.By(all, func(ctx context.Context, _ admin.None) (admin.Reloaded, error) { return p.options.Reload(ctx) })
 	admin.API.Verify.By(all, c.verify)
 	admin.API.GetDetection.By(all, c.detection)
 	admin.API.Locate.By(all, func(ctx context.Context, r admin.LocateRequest) ([]string, error) {
@@ -59,7 +59,7 @@ func (c *control) control(ctx context.Context, r admin.OfSink, paused bool) erro
 	if paused {
 		done, apply = "paused", (*sinks.Runner).Pause
 	}
-	return c.pipeline.change(ctx, func(lifetimes) error {
+	return c.pipeline.change(ctx, func(context.Context) error {
 		if err := c.pause(ctx, r.Sink, paused); err != nil {
 			return err
 		}
@@ -160,13 +160,9 @@ type tails struct {
 	batch   int           // bytes that a tail reads at once
 }
 
-// newTails returns the limits of the tails of a shard, which is nil outside a cluster.
-func newTails(s *Shard) tails {
-	t := tails{reading: make(chan struct{}, 1), large: make(chan struct{}, 1), batch: tailBytes}
-	if s != nil {
-		t.batch /= s.Of
-	}
-	return t
+// newTails returns the limits of the tails of one of several journals.
+func newTails(journals int) tails {
+	return tails{reading: make(chan struct{}, 1), large: make(chan struct{}, 1), batch: tailBytes / journals}
 }
 
 // read yields events of the journal after a sequence number, at most one batch, and returns

@@ -10,13 +10,10 @@ import (
 	"ndrbridge/transform"
 )
 
-// heartbeatPart is the name of the part that startHeartbeat starts.
-const heartbeatPart = "heartbeat"
-
-// startHeartbeat starts to journal a periodic event, by which receivers can distinguish
-// silence from a bridge that is gone. If every is 0, it starts nothing that lasts.
-func (p *Pipeline) startHeartbeat(ctx context.Context, every time.Duration) {
-	p.parts.start(ctx, heartbeatPart, sourcePhase, prompt(func(ctx context.Context) { p.sendHeartbeats(ctx, every) }))
+// newHeartbeat returns the part that journals a periodic event, by which receivers can distinguish
+// silence from a bridge that is gone. If every is 0, it ends at once.
+func (p *Pipeline) newHeartbeat(every time.Duration) *part {
+	return &part{name: "events.heartbeat", tasks: []task{prompt(func(ctx context.Context) { p.sendHeartbeats(ctx, every) })}}
 }
 
 // sendHeartbeats journals an event at each interval until ctx is done.
@@ -36,12 +33,12 @@ func (p *Pipeline) sendHeartbeats(ctx context.Context, every time.Duration) {
 		// next, so that none is old when it is journalled.
 		limited, cancel := context.WithTimeout(ctx, every)
 		now := time.Now()
-		event, err := p.ownEvents().Heartbeat(p.version, p.started, now)
+		event, err := p.ownEvents().Heartbeat(p.options.Version, p.options.Started, now)
 		if err == nil {
 			err = journal(limited, p.store, event, now, true)
 		}
 		if err != nil && limited.Err() == nil {
-			p.log.Warn("failed to journal a heartbeat", "error", err)
+			p.options.Log.Warn("failed to journal a heartbeat", "error", err)
 		}
 		cancel()
 	}
@@ -49,7 +46,7 @@ func (p *Pipeline) sendHeartbeats(ctx context.Context, every time.Duration) {
 
 // ownEvents returns the encoder of events that concern no appliance.
 func (p *Pipeline) ownEvents() transform.Encoder {
-	return transform.Encoder{Appliance: transform.Bridge, Shard: p.shard.name()}
+	return transform.Encoder{Appliance: transform.Bridge, Shard: p.shardName()}
 }
 
 // journal commits an event that concerns no appliance. If the journal is full, it

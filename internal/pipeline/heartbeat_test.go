@@ -18,7 +18,7 @@ func withState(t *testing.T, limits checkpoint.Limits) (*Pipeline, *checkpoint.S
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Pipeline{version: "test", store: store, started: time.Now(), log: slog.New(slog.DiscardHandler)}, store
+	return &Pipeline{options: Options{Version: "test", Started: time.Now(), Log: slog.New(slog.DiscardHandler)}, store: store}, store
 }
 
 // heartbeats returns the heartbeats in the journal.
@@ -43,7 +43,7 @@ func TestHeartbeat(t *testing.T) {
 			p, store := withState(t, checkpoint.Limits{})
 			defer store.Close()
 			start := time.Now()
-			p.startHeartbeat(t.Context(), time.Minute)
+			p.parts.start(t.Context(), p.newHeartbeat(time.Minute))
 			time.Sleep(5*time.Minute + time.Second)
 			endAll(t, &p.parts)
 			all := heartbeats(t, store)
@@ -62,7 +62,7 @@ func TestHeartbeat(t *testing.T) {
 			p, store := withState(t, checkpoint.Limits{})
 			defer store.Close()
 			for range 2 {
-				p.startHeartbeat(t.Context(), time.Minute)
+				p.parts.start(t.Context(), p.newHeartbeat(time.Minute))
 				time.Sleep(time.Minute + time.Second)
 				endAll(t, &p.parts)
 				p.parts = partSet{} // the next start's
@@ -76,7 +76,7 @@ func TestHeartbeat(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p, store := withState(t, checkpoint.Limits{MaxBytes: 1})
 			defer store.Close()
-			p.startHeartbeat(t.Context(), time.Minute)
+			p.parts.start(t.Context(), p.newHeartbeat(time.Minute))
 			time.Sleep(time.Hour + time.Second)
 			if n := len(heartbeats(t, store)); n != 1 { // one commit may pass the bound
 				t.Errorf("%d heartbeats in a full journal", n)
@@ -94,9 +94,9 @@ func TestHeartbeat(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p, store := withState(t, checkpoint.Limits{})
 			defer store.Close()
-			p.startHeartbeat(t.Context(), 0)
+			p.parts.start(t.Context(), p.newHeartbeat(0))
 			synctest.Wait()
-			if len(p.parts.of(heartbeatPart)) > 0 {
+			if len(p.parts.of("events.heartbeat")) > 0 {
 				t.Error("it has not ended by itself")
 			}
 		})

@@ -35,6 +35,7 @@ type row struct {
 	count      uint64   // of its events since the start
 	perSecond  *float64 // since the previous moment
 	lagEvents  *uint64  // nil for streams
+	lagBytes   int64
 	lagSeconds *float64
 }
 
@@ -73,7 +74,7 @@ func (p *Pipeline) sample(ctx context.Context) moment {
 	for _, s := range all.sinks {
 		r := row{count: s.runner.Status().Delivered}
 		if of, known := stats.Sinks[s.config.Name]; known {
-			r.lagEvents, r.lagSeconds = &of.LagEvents, new(ageSeconds(of.Oldest, m.at))
+			r.lagEvents, r.lagBytes, r.lagSeconds = &of.LagEvents, of.LagBytes, new(ageSeconds(of.Oldest, m.at))
 		}
 		m.rows[checkpoint.SinkOwner(s.config.Name)] = r
 	}
@@ -117,28 +118,44 @@ func perSecond(was, is uint64, elapsed time.Duration) *float64 {
 	return new(float64(is-was) / elapsed.Seconds())
 }
 
-// rate returns the mean rate of a stream or sink over about the last minute, or since
-// it was added; 0 if it was added just now.
-func (h *history) rate(owner checkpoint.Owner, count uint64, now time.Time) float64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var from *moment
+// back returns the first moment that is at least as long ago as over, or the oldest since the
+// count of owner began, or nil. h.mu must be held.
+func (h *history) back(owner checkpoint.Owner, count uint64, now time.Time, over time.Duration) (from *moment) {
 	for i := len(h.moments) - 1; i >= 0; i-- {
 		m := &h.moments[i]
 		if r, ok := m.rows[owner]; !ok || r.count > count {
 			break
 		}
-		if from = m; now.Sub(m.at) >= time.Minute {
+		if from = m; now.Sub(m.at) >= over {
 			break
 		}
 	}
-	if from == nil {
-		return 0
-	}
-	if rate := perSecond(from.rows[owner].count, count, now.Sub(from.at)); rate != nil {
-		return *rate
+	return from
+}
+
+// rate returns the mean rate of a stream or sink over about the last minute, or since
+// it was added; 0 if it was added just now.
+func (h *history) rate(owner checkpoint.Owner, count uint64, now time.Time) float64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if from := h.back(owner, count, now, time.Minute); from != nil {
+		if rate := perSecond(from.rows[owner].count, count, now.Sub(from.at)); rate != nil {
+			return *rate
+		}
 	}
 	return 0
+}
+
+// secondsUntil returns the seconds until the lag of a sink, now in bytes, reaches limit at the
+// mean rate of about the last five minutes, or 0 if it does not grow.
+func (h *history) secondsUntil(limit int64, owner checkpoint.Owner, count uint64, bytes int64, now time.Time) float64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	from := h.back(owner, count, now, 5*time.Minute)
+	if from == nil || bytes <= from.rows[owner].lagBytes || limit <= bytes {
+		return 0
+	}
+	return float64(limit-bytes) / float64(bytes-from.rows[owner].lagBytes) * now.Sub(from.at).Seconds()
 }
 
 func (c *control) history(context.Context, admin.None) (admin.History, error) {

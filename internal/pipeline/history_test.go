@@ -46,9 +46,9 @@ func keepHistory(t *testing.T, a *standin.Appliance, sinks string) *sampled {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &sampled{Pipeline: &Pipeline{store: store, log: slog.New(slog.DiscardHandler), metrics: newMetrics(prometheus.NewRegistry()), stdout: io.Discard, started: time.Now()}}
+	s := &sampled{Pipeline: &Pipeline{options: Options{Log: slog.New(slog.DiscardHandler), Stdout: io.Discard, Started: time.Now()}, store: store, metrics: newMetrics(prometheus.NewRegistry())}}
 	s.replace(t, a, sinks)
-	s.parts.start(t.Context(), "history", sourcePhase, prompt(s.keepHistory))
+	s.parts.start(t.Context(), &part{name: "history", tasks: []task{prompt(s.keepHistory)}})
 	return s
 }
 
@@ -77,7 +77,7 @@ sinks: `+sinks), nil)
 		}
 		if p.runner == nil {
 			p.attach(s.store, checkpoint.SinkStats{})
-			p.start(lifetimes{sources: t.Context(), sinks: t.Context()}, &s.parts)
+			s.parts.start(t.Context(), &p.part)
 		}
 		all.sinks = append(all.sinks, p)
 	}
@@ -88,17 +88,18 @@ sinks: `+sinks), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &appliancePart{config: s.config.Appliances[0], client: client, system: newSystem("hq", client, s.store, s.log)}
-		p.watch = poller.NewWatch(s.store, poller.WatchOptions{Appliance: "hq", After: 3, Reached: p.system.reached, Log: s.log})
-		of := streams{appliance: p.config, client: client, store: s.store, metrics: s.metrics.sources, log: s.log}
+		p := &appliancePart{part: part{name: "appliance hq"}, config: s.config.Appliances[0], client: client, system: newSystem("hq", client, s.store, s.options.Log)}
+		p.watch = poller.NewWatch(s.store, poller.WatchOptions{Appliance: "hq", After: 3, Reached: p.system.reached, Log: s.options.Log})
+		of := streams{appliance: p.config, client: client, store: s.store, metrics: s.metrics.sources, log: s.options.Log}
 		sources, err := of.sources()
 		if err != nil {
 			t.Fatal(err)
 		}
 		p.streams = []stream{{sources[0].Source, poller.New(sources[0].Source, poller.Options{
-			Interval: time.Second, RetryInitial: time.Second, RetryMax: time.Second, Watch: p.watch, Log: s.log, Metrics: s.metrics.sources,
+			Interval: time.Second, RetryInitial: time.Second, RetryMax: time.Second, Watch: p.watch, Log: s.options.Log, Metrics: s.metrics.sources,
 		})}}
-		p.start(lifetimes{sources: t.Context(), sinks: t.Context()}, &s.parts)
+		p.tasks = []task{prompt(p.watch.Run), prompt(p.system.run), prompt(p.streams[0].poller.Run)}
+		s.parts.start(t.Context(), &p.part)
 		all.appliances = []*appliancePart{p}
 	}
 	s.current.Store(all)
@@ -169,7 +170,7 @@ func TestHistoryCoversAnHour(t *testing.T) {
 			if got := plain(h.Streams[0].LagSeconds); !slices.Equal(got[1:], []float64{0, 0, 0, 0}) {
 				t.Errorf("lag of the stream %v, want none", got)
 			}
-			if h.StepSeconds != 15 || !h.Until.Equal(s.started.Add(time.Minute)) || len(h.Journal.Bytes) != 5 || *h.Journal.Bytes[4] == 0 {
+			if h.StepSeconds != 15 || !h.Until.Equal(s.options.Started.Add(time.Minute)) || len(h.Journal.Bytes) != 5 || *h.Journal.Bytes[4] == 0 {
 				t.Errorf("%+v", h)
 			}
 			time.Sleep(2 * time.Minute)
@@ -240,7 +241,7 @@ func TestHistoryCoversAnHour(t *testing.T) {
 					t.Errorf("%d samples, want 240", n)
 				}
 			}
-			if !h.Until.Equal(s.started.Add(90 * time.Minute)) {
+			if !h.Until.Equal(s.options.Started.Add(90 * time.Minute)) {
 				t.Errorf("until %v", h.Until)
 			}
 		})
@@ -258,6 +259,34 @@ func TestARateIsUnknownAfterACountRestarts(t *testing.T) {
 	}
 	if got, want := h.rate(owner, 12, now.Add(4*historyStep)), 9.0/30; got != want {
 		t.Errorf("mean rate %v, want %v", got, want)
+	}
+}
+
+func TestTimeUntilTheJournalIsFull(t *testing.T) {
+	owner := checkpoint.SinkOwner("lake")
+	for _, c := range []struct {
+		name  string
+		bytes []int64 // of the lag, sampled each minute; the last is now
+		want  float64
+	}{
+		{"without a sample it is not foreseeable", []int64{50}, 0},
+		{"what does not grow does not fill it", []int64{50, 50, 50}, 0},
+		{"nor what shrinks", []int64{50, 40}, 0},
+		{"what grows fills it at its rate", []int64{0, 10, 20}, 480},
+		{"what is full is not filled", []int64{0, 100}, 0},
+		{"old samples do not count", []int64{0, 50, 50, 50, 50, 50, 50}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var h history
+			now := time.Now()
+			last := len(c.bytes) - 1
+			for i, bytes := range c.bytes[:last] {
+				h.add(moment{at: now.Add(time.Duration(i-last) * time.Minute), rows: map[checkpoint.Owner]row{owner: {lagBytes: bytes}}})
+			}
+			if got := h.secondsUntil(100, owner, 0, c.bytes[last], now); got != c.want {
+				t.Errorf("%v seconds, want %v", got, c.want)
+			}
+		})
 	}
 }
 
@@ -290,7 +319,7 @@ func BenchmarkSample(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			p := &Pipeline{store: store, log: slog.New(slog.DiscardHandler), metrics: newMetrics(prometheus.NewRegistry()), stdout: io.Discard}
+			p := &Pipeline{options: Options{Log: slog.New(slog.DiscardHandler), Stdout: io.Discard}, store: store, metrics: newMetrics(prometheus.NewRegistry())}
 			all, failed := p.build(b.Context(), config, new(runtime))
 			if err := errors.Join(failed...); err != nil {
 				b.Fatal(err)

@@ -27,6 +27,7 @@ const (
 
 // intakePart is an intake of ticket commands from a broker.
 type intakePart struct {
+	part
 	broker      string // NATSIntake or KafkaIntake
 	fingerprint fingerprint
 	intake      ticketIntake
@@ -45,16 +46,17 @@ func (p *Pipeline) buildIntakes(config *configs.Config, current *runtime, made f
 		return nil
 	}
 	add := func(broker string, files []string, settings any, open func() (ticketIntake, error)) {
-		next := &intakePart{broker: broker}
+		next := &intakePart{part: part{name: "tickets." + broker}, broker: broker}
 		var err error
 		if next.fingerprint, err = newFingerprint(files, settings); err == nil {
-			if p, ok := current.part(next.name()).(*intakePart); ok && p.fingerprint.equal(next.fingerprint) {
-				intakes = append(intakes, p)
+			if same := find(current.intakes, next.name); same != nil && same.fingerprint.equal(next.fingerprint) {
+				intakes = append(intakes, same)
 				return
 			}
 			next.intake, err = open()
 		}
 		if made(IntakeTarget(broker), err) {
+			next.tasks = []task{prompt(next.intake.Run)}
 			intakes = append(intakes, next)
 		}
 	}
@@ -69,12 +71,6 @@ func (p *Pipeline) buildIntakes(config *configs.Config, current *runtime, made f
 
 // IntakeTarget returns the name of an intake in errors and findings.
 func IntakeTarget(name string) string { return "tickets from " + name }
-
-func (p *intakePart) name() string { return "tickets." + p.broker }
-
-func (p *intakePart) start(l lifetimes, ps *partSet) {
-	ps.start(l.sources, p.name(), sourcePhase, prompt(p.intake.Run))
-}
 
 func (p *Pipeline) openNATSIntake(n configs.NATSIntake) (ticketIntake, error) {
 	// Report configuration errors now, not while running.
@@ -119,19 +115,19 @@ func (p *Pipeline) openKafkaIntake(k configs.KafkaIntake) (ticketIntake, error) 
 // intakeOptions returns the options that all intakes share.
 func (p *Pipeline) intakeOptions(name string) intake.Options {
 	return intake.Options{
-		Acceptor: p.acceptor, Refuse: p.refuse,
+		Acceptor: currentAcceptor(p.options.Tickets), Refuse: p.refuse,
 		RetryInitial: 500 * time.Millisecond, RetryMax: 10 * time.Second,
-		Log: p.log.With("intake", name),
+		Log: p.options.Log.With("intake", name),
 	}
 }
 
-// currentAcceptor delegates to the acceptor of the current runtime: an intake may
-// outlive the acceptor that it was made with.
-type currentAcceptor struct{ pipeline *Pipeline }
+// currentAcceptor delegates to the acceptor that a function returns: an intake may outlive the
+// acceptor that it was made with.
+type currentAcceptor func() admin.Tickets
 
 // Accept implements intake.Acceptor.
 func (c currentAcceptor) Accept(ctx context.Context, key string, commands []tickets.Command) ([]checkpoint.Acceptance, error) {
-	acceptor := c.pipeline.Tickets().Acceptor
+	acceptor := c().Acceptor
 	if acceptor == nil {
 		return nil, errors.New("tickets.enabled is false")
 	}
@@ -150,7 +146,7 @@ func (p *Pipeline) refuse(ctx context.Context, r intake.Refusal) error {
 	}
 	err = journal(ctx, p.store, event, now, false)
 	if errors.Is(err, checkpoint.ErrFull) {
-		p.log.Warn("a message was refused without an event, since the journal is full", "message", r.Message, "error", r.Reason)
+		p.options.Log.Warn("a message was refused without an event, since the journal is full", "message", r.Message, "error", r.Reason)
 		return nil
 	}
 	if err != nil {

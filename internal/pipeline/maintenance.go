@@ -82,7 +82,7 @@ func (c *control) forgetAppliance(ctx context.Context, r admin.ForgetRequest) er
 	if r.Identity {
 		return c.operator.forgetAppliance(ctx, r)
 	}
-	return c.pipeline.change(ctx, func(lifetimes) error {
+	return c.pipeline.change(ctx, func(context.Context) error {
 		polled := c.pipeline.current.Load().config.Appliances
 		if slices.ContainsFunc(polled, func(a configs.Appliance) bool { return a.Name == r.Appliance }) {
 			return fmt.Errorf("the configuration has the appliance %s: remove it there and reload first", r.Appliance)

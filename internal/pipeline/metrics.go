@@ -57,7 +57,7 @@ func (m *metrics) forget(before, after *runtime) {
 			continue
 		}
 		for _, s := range p.streams {
-			if stream := s.source.Source().Stream; !stays.has(stream) {
+			if stream := s.source.Source().Stream; !stays.polls(stream) {
 				m.parts.forget(prometheus.Labels{"appliance": name, "stream": stream})
 			}
 		}

@@ -24,10 +24,17 @@ func prompt(run func(context.Context)) task {
 	return func(ctx, _ context.Context) { run(ctx) }
 }
 
-// runningPart is a group of tasks that runs until it is stopped. It owns its goroutines.
-type runningPart struct {
+// part is a component of a pipeline that is started once and stopped on its own. It owns the
+// goroutines of its tasks.
+//
+//	made ── partSet.start ──► running ── stop ──► stopping ── cut ──► cut short
+//	                             └──────────── tasks return ────────────► ended
+type part struct {
 	name  string // for log and error messages, such as "sink lake"
 	phase phase
+	tasks []task
+	close func() // releases what the tasks use; nil: nothing
+
 	stop  context.CancelFunc // cancels ctx of the tasks
 	cut   context.CancelFunc // cancels late of the tasks
 	ended chan struct{}      // closed when all tasks have returned
@@ -37,23 +44,26 @@ type runningPart struct {
 // not yet. Its zero value is ready to use, and it is safe for concurrent use.
 type partSet struct {
 	mu      sync.Mutex
-	running []*runningPart
+	running []*part
 	stopped bool // start does nothing
 }
 
-// start runs tasks under ctx as a part. It first waits, in the background, for earlier
-// parts of the same name that are stopping: no two may read one stream or deliver to
-// one sink.
-func (ps *partSet) start(ctx context.Context, name string, at phase, tasks ...task) {
+// start runs a part until it is stopped or, unless it delivers, ctx is done. It first waits, in
+// the background, for earlier parts of the same name that are stopping: no two may read one
+// stream or deliver to one sink.
+func (ps *partSet) start(ctx context.Context, p *part) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	if ps.stopped {
 		return
 	}
 	late, cut := context.WithCancel(context.WithoutCancel(ctx))
-	ctx, stop := context.WithCancel(ctx)
-	p := &runningPart{name: name, phase: at, stop: stop, cut: cut, ended: make(chan struct{})}
-	earlier := ps.named([]string{name})
+	if p.phase == deliveryPhase {
+		ctx = late
+	}
+	ctx, p.stop = context.WithCancel(ctx)
+	p.cut, p.ended = cut, make(chan struct{})
+	earlier := ps.named([]string{p.name})
 	ps.running = append(ps.running, p)
 	go func() {
 		defer ps.end(p)
@@ -65,7 +75,7 @@ func (ps *partSet) start(ctx context.Context, name string, at phase, tasks ...ta
 			}
 		}
 		var running sync.WaitGroup
-		for _, t := range tasks {
+		for _, t := range p.tasks {
 			running.Go(func() { t(ctx, late) })
 		}
 		running.Wait()
@@ -73,28 +83,28 @@ func (ps *partSet) start(ctx context.Context, name string, at phase, tasks ...ta
 }
 
 // named returns the running parts with one of the names. ps.mu must be held.
-func (ps *partSet) named(names []string) []*runningPart {
-	return slices.DeleteFunc(slices.Clone(ps.running), func(p *runningPart) bool { return !slices.Contains(names, p.name) })
+func (ps *partSet) named(names []string) []*part {
+	return slices.DeleteFunc(slices.Clone(ps.running), func(p *part) bool { return !slices.Contains(names, p.name) })
 }
 
-func (ps *partSet) end(p *runningPart) {
+func (ps *partSet) end(p *part) {
 	p.stop()
 	p.cut()
 	ps.mu.Lock()
-	ps.running = slices.DeleteFunc(ps.running, func(other *runningPart) bool { return other == p })
+	ps.running = slices.DeleteFunc(ps.running, func(other *part) bool { return other == p })
 	ps.mu.Unlock()
 	close(p.ended)
 }
 
 // of returns the running parts with one of the names.
-func (ps *partSet) of(names ...string) []*runningPart {
+func (ps *partSet) of(names ...string) []*part {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	return ps.named(names)
 }
 
 // all returns the running parts and prevents any further start.
-func (ps *partSet) all() []*runningPart {
+func (ps *partSet) all() []*part {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	ps.stopped = true

@@ -11,7 +11,7 @@ import (
 // endAll stops parts that end when they are asked to.
 func endAll(t *testing.T, ps *partSet) {
 	t.Helper()
-	if left := partNames(stopParts(context.Background(), ps.all(), NewStop(time.Minute))); len(left) > 0 {
+	if left := sortedNames(stopParts(context.Background(), ps.all(), NewStop(time.Minute))); len(left) > 0 {
 		t.Errorf("%q have not ended", left)
 	}
 }
@@ -40,12 +40,12 @@ func TestStop(t *testing.T) {
 				begun := time.Now()
 				var ps partSet
 				stopped := make(chan time.Duration, 1)
-				ps.start(t.Context(), "sink lake", deliveryPhase, c.sink(release), prompt(func(ctx context.Context) {
+				ps.start(t.Context(), lake(c.sink(release), prompt(func(ctx context.Context) {
 					<-ctx.Done()
 					stopped <- time.Since(begun)
-				}))
-				ps.start(t.Context(), "appliance hq", sourcePhase, c.source(release))
-				left := partNames(stopParts(context.Background(), ps.all(), NewStop(timeout)))
+				})))
+				ps.start(t.Context(), &part{name: "appliance hq", tasks: []task{c.source(release)}})
+				left := sortedNames(stopParts(context.Background(), ps.all(), NewStop(timeout)))
 				if took := time.Since(begun); took != c.takes || !slices.Equal(left, c.left) {
 					t.Errorf("it took %s, and %q are left; want %s and %q", took, left, c.takes, c.left)
 				}
@@ -55,7 +55,7 @@ func TestStop(t *testing.T) {
 				close(release)
 				synctest.Wait()
 				if left := ps.of("sink lake", "appliance hq"); len(left) > 0 {
-					t.Errorf("%q run", partNames(left))
+					t.Errorf("%q run", sortedNames(left))
 				}
 			})
 		})
@@ -65,11 +65,11 @@ func TestStop(t *testing.T) {
 			release := make(chan struct{})
 			defer close(release)
 			var ps partSet
-			ps.start(t.Context(), "sink lake", deliveryPhase, ignorant(release))
+			ps.start(t.Context(), lake(ignorant(release)))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			begun := time.Now()
-			left := partNames(stopParts(ctx, ps.of("sink lake"), NewStop(timeout)))
+			left := sortedNames(stopParts(ctx, ps.of("sink lake"), NewStop(timeout)))
 			if took := time.Since(begun); took != time.Second || len(left) != 1 {
 				t.Errorf("it took %s, and %q are left", took, left)
 			}
@@ -79,13 +79,13 @@ func TestStop(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			release := make(chan struct{})
 			var ps partSet
-			ps.start(t.Context(), "sink lake", deliveryPhase, ignorant(release))
+			ps.start(t.Context(), lake(ignorant(release)))
 			stopParts(t.Context(), ps.of("sink lake"), NewStop(timeout))
 			begun := make(chan struct{})
-			ps.start(t.Context(), "sink lake", deliveryPhase, prompt(func(ctx context.Context) {
+			ps.start(t.Context(), lake(prompt(func(ctx context.Context) {
 				close(begun)
 				<-ctx.Done()
-			}))
+			})))
 			time.Sleep(time.Hour)
 			select {
 			case <-begun:
@@ -101,11 +101,13 @@ func TestStop(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var ps partSet
 			endAll(t, &ps)
-			ps.start(t.Context(), "sink lake", deliveryPhase, prompt(func(context.Context) { t.Error("it begins") }))
+			ps.start(t.Context(), lake(prompt(func(context.Context) { t.Error("it begins") })))
 			synctest.Wait()
 		})
 	})
 }
+
+func lake(tasks ...task) *part { return &part{name: "sink lake", phase: deliveryPhase, tasks: tasks} }
 
 func use(t task) func(<-chan struct{}) task { return func(<-chan struct{}) task { return t } }
 

@@ -20,7 +20,8 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/appliance"
-	"ndrbridge/internal/tickets/intake"
+	"ndrbridge/internal/cluster"
+	"ndrbridge/internal/lease"
 	"ndrbridge/sinks"
 )
 
@@ -38,26 +39,21 @@ type Options struct {
 	Pages *appliance.Budget
 	// Reload reloads the configuration of the process, for Control.
 	Reload func(context.Context) (admin.Reloaded, error)
-	// Shard is nil outside a cluster.
-	Shard *Shard
-	// Acceptor, if not nil, accepts the commands that intakes receive instead of the
-	// pipeline's own: in a cluster, they may be for an appliance of another shard.
-	Acceptor intake.Acceptor
+	// Shard is the part of a cluster's work that the pipeline does. Its configuration must be
+	// that of the shard. The pipeline ends the lease when its state fails, because nothing it
+	// sends then could be recorded. Nil outside a cluster.
+	Shard *cluster.Ownership
+	// Tickets, if not nil, has the acceptor of the commands that intakes receive: in a cluster,
+	// they may be for an appliance of another shard.
+	Tickets func() admin.Tickets
 }
 
 // Pipeline is everything that hangs on one state. New makes it, Open opens its state
 // and makes its parts, Run runs them, and Close closes it. Its other methods are safe
 // for concurrent use.
 type Pipeline struct {
-	version    string
-	log        *slog.Logger
-	stdout     io.Writer
-	started    time.Time
+	options    Options
 	registered *registrations
-	pages      *appliance.Budget
-	reload     func(context.Context) (admin.Reloaded, error)
-	shard      *Shard          // nil outside a cluster
-	acceptor   intake.Acceptor // of the commands that intakes receive
 	metrics    *metrics
 	store      *checkpoint.Store
 
@@ -65,9 +61,8 @@ type Pipeline struct {
 	current   atomic.Pointer[runtime]
 	reloading sync.Mutex
 	parts     partSet
-	turn      chan lifetimes // has an element while parts may be started and stopped; see change
+	turn      chan context.Context // has Run's context while parts may be started and stopped; see change
 
-	backlog growth // of the sink that fillingSink returns
 	history history
 	tails   tails
 
@@ -79,13 +74,11 @@ type Pipeline struct {
 func New(o Options) *Pipeline {
 	r := &registrations{Registerer: o.Registerer}
 	p := &Pipeline{
-		version: o.Version, log: o.Log, stdout: o.Stdout, started: o.Started,
-		registered: r, pages: o.Pages, reload: o.Reload, shard: o.Shard, acceptor: o.Acceptor, metrics: newMetrics(r),
-		turn: make(chan lifetimes, 1), tails: newTails(o.Shard),
-		searching: make(chan struct{}, 1),
+		options: o, registered: r, metrics: newMetrics(r),
+		turn: make(chan context.Context, 1), searching: make(chan struct{}, 1),
 	}
-	if p.acceptor == nil {
-		p.acceptor = currentAcceptor{p}
+	if o.Tickets == nil {
+		p.options.Tickets = p.Tickets
 	}
 	return p
 }
@@ -94,7 +87,7 @@ func New(o Options) *Pipeline {
 // contacts nothing. It returns a *PartError for each part that Open could not make.
 func (p *Pipeline) Try(ctx context.Context, config *configs.Config) []error {
 	all, failed := p.build(ctx, config, new(runtime))
-	closeClients(all.parts())
+	closeParts(all.parts())
 	return failed
 }
 
@@ -102,12 +95,15 @@ func (p *Pipeline) Try(ctx context.Context, config *configs.Config) []error {
 // an appliance or a sink's target. Its error includes what to do. The caller must call
 // Close, even after an error.
 func (p *Pipeline) Open(ctx context.Context, config *configs.Config) (err error) {
-	p.store, err = openState(config, p.shard)
-	if err != nil {
+	if p.store, err = p.openState(config); err != nil {
 		return err
 	}
+	p.tails = newTails(1)
+	if p.options.Shard != nil {
+		p.tails = newTails(config.Cluster.Shards)
+	}
 	if kept := p.store.Kept(); kept != "" {
-		p.log.Info("the state was converted to this version's layout; remove the copy when you will not return to the earlier version", "state", config.State, "copy", kept)
+		p.options.Log.Info("the state was converted to this version's layout; remove the copy when you will not return to the earlier version", "state", config.State, "copy", kept)
 	}
 	p.registered.MustRegister(collector{p.store, &p.current})
 	all, failed := p.build(ctx, config, new(runtime))
@@ -135,7 +131,7 @@ func (p *Pipeline) Close(s *Stop) {
 	p.registered.undo()
 	if all := p.current.Load(); all != nil {
 		s.Close("the connections to appliances", func() error {
-			closeClients(all.parts())
+			closeParts(all.parts())
 			return nil
 		})
 	}
@@ -179,4 +175,20 @@ func (p *Pipeline) NotReady() []string {
 	}
 	slices.Sort(reasons)
 	return reasons
+}
+
+// shardName returns the shard's number as it is shown, or "" outside a cluster.
+func (p *Pipeline) shardName() string {
+	if p.options.Shard == nil {
+		return ""
+	}
+	return configs.ShardName(p.options.Shard.Shard)
+}
+
+// lease returns the lease that bounds everything that is sent. It is nil outside a cluster.
+func (p *Pipeline) lease() *lease.Lease {
+	if p.options.Shard == nil {
+		return nil
+	}
+	return p.options.Shard.Lease
 }

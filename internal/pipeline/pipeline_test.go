@@ -20,6 +20,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/appliance"
+	"ndrbridge/internal/cluster"
 	"ndrbridge/internal/pipeline"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/ledger"
@@ -42,8 +43,8 @@ type member struct {
 	name      string
 	appliance *standin.Appliance
 	config    *configs.Config
-	shard     *pipeline.Shard // nil: none
-	slow      chan struct{}   // if not nil, the webhook receives and does not answer
+	shard     *cluster.Ownership // nil: none
+	slow      chan struct{}      // if not nil, the webhook receives and does not answer
 }
 
 // add returns a member whose appliance has n detections.

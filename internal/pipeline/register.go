@@ -34,7 +34,7 @@ func (p *Pipeline) registerSinks(ctx context.Context, all []configs.Sink) (check
 		if of.Trimmed == 0 {
 			continue
 		}
-		p.log.Warn("events were trimmed while the sink was not configured; delivery continues after them",
+		p.options.Log.Warn("events were trimmed while the sink was not configured; delivery continues after them",
 			"sink", s.Name, "missed_events", of.Trimmed)
 		if err := p.reportMissed(ctx, s.Name, of); err != nil {
 			return stats, fmt.Errorf("sink %s: journal the events it missed: %w", s.Name, err)
@@ -59,7 +59,7 @@ func (p *Pipeline) configure(ctx context.Context, all []configs.Sink) error {
 func (p *Pipeline) logUnconfigured(config *configs.Config, stats checkpoint.Stats) {
 	for _, name := range slices.Sorted(maps.Keys(stats.Sinks)) {
 		if !configures(config, name) {
-			p.log.Warn("the state has the cursor of a sink that is not configured; it is kept and does not hold the journal. "+
+			p.options.Log.Warn("the state has the cursor of a sink that is not configured; it is kept and does not hold the journal. "+
 				"To remove it, run 'ndrbridge state forget NAME'; to give it to another sink, run 'ndrbridge state rename NAME OTHER'",
 				"sink", name, "lag_events", stats.Sinks[name].LagEvents)
 		}
@@ -119,7 +119,7 @@ func (p *Pipeline) logWaiting(ctx context.Context, config *configs.Config) error
 		reason = "but tickets.enabled is false; they are kept until it is true"
 	}
 	for _, name := range slices.Sorted(maps.Keys(waiting)) {
-		p.log.Warn("ticket commands are pending "+reason+" or 'ndrbridge tickets drop' drops them",
+		p.options.Log.Warn("ticket commands are pending "+reason+" or 'ndrbridge tickets drop' drops them",
 			"appliance", name, "commands", waiting[name])
 	}
 	return nil
@@ -138,9 +138,14 @@ func CheckStatePath(path string) finding.Finding {
 
 // openState opens the state for a start. It calls CheckStatePath first because its
 // findings give better advice than the error of opening.
-func openState(config *configs.Config, s *Shard) (*checkpoint.Store, error) {
+func (p *Pipeline) openState(config *configs.Config) (*checkpoint.Store, error) {
 	if f := CheckStatePath(config.State); f.Result == finding.Failed {
 		return nil, &PartError{f.Step, &failure.Advised{Err: errors.New(f.Detail), To: f.Advice}}
 	}
-	return checkpoint.Open(config.State, s.state(config))
+	o := checkpoint.Options{Limits: limits(config)}
+	if p.options.Shard != nil {
+		o.Log, o.Renew = p.options.Shard.Log, p.options.Shard.Renew
+		o.Commands = checkpoint.IDs{Shard: uint64(p.options.Shard.Shard), Of: uint64(config.Cluster.Shards)}
+	}
+	return checkpoint.Open(config.State, o)
 }

@@ -14,27 +14,21 @@ import (
 
 var errStopping = fmt.Errorf("%w: it is stopping", admin.ErrNotRunning)
 
-// lifetimes holds the parent contexts of parts.
-type lifetimes struct {
-	sources context.Context // cancelled when Run must stop
-	sinks   context.Context // never cancelled; such parts are stopped one by one
-}
-
-// change calls do, which may start, stop, pause or resume parts, while Run runs them and no other
-// change is made. It returns admin.ErrNotRunning if Run stops, and admin.ErrBusy if another
+// change calls do, which may start, stop, pause or resume parts, with the context of Run while that
+// runs them and no other change is made. It returns admin.ErrNotRunning if Run stops, and admin.ErrBusy if another
 // change takes longer than a reload may take.
-func (p *Pipeline) change(ctx context.Context, do func(lifetimes) error) error {
+func (p *Pipeline) change(ctx context.Context, do func(ctx context.Context) error) error {
 	var patience time.Duration // how long a reload may take
 	if all := p.current.Load(); all != nil {
 		patience = time.Duration(all.config.ShutdownTimeout)
 	}
 	select {
-	case l := <-p.turn:
-		defer func() { p.turn <- l }()
-		if l.sources.Err() != nil {
+	case running := <-p.turn:
+		defer func() { p.turn <- running }()
+		if running.Err() != nil {
 			return errStopping
 		}
-		return do(l)
+		return do(running)
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(patience + 10*time.Second):
@@ -44,13 +38,13 @@ func (p *Pipeline) change(ctx context.Context, do func(lifetimes) error) error {
 
 // awaitChange waits until no change is being made. It reports false if one is at the given time.
 func (p *Pipeline) awaitChange(until time.Time) bool {
-	for len(p.turn) == 0 {
-		if time.Now().After(until) {
-			return false
-		}
-		time.Sleep(5 * time.Millisecond)
+	select {
+	case running := <-p.turn:
+		p.turn <- running
+		return true
+	case <-time.After(max(time.Until(until), time.Millisecond)): // in which a free turn is received
+		return false
 	}
-	return true
 }
 
 // Reload applies the configuration that load returns, which is called once no other reload runs:
@@ -68,20 +62,20 @@ func (p *Pipeline) Reload(ctx context.Context, load func() *configs.Config) (cha
 	current := p.current.Load()
 	next, failed := p.build(ctx, load(), current)
 	if err = errors.Join(failed...); err == nil {
-		err = p.change(ctx, func(l lifetimes) (err error) {
-			changes, err = p.replace(l, current, next)
+		err = p.change(ctx, func(running context.Context) (err error) {
+			changes, err = p.replace(running, current, next)
 			return err
 		})
 	}
 	if err != nil {
-		closeClients(next.without(current))
+		closeParts(next.without(current))
 	}
 	return changes, err
 }
 
-// replace replaces the current runtime by the next one.
-func (p *Pipeline) replace(l lifetimes, current, next *runtime) ([]string, error) {
-	ctx, config := l.sources, next.config // not the caller's context, which may be cancelled
+// replace replaces the current runtime by the next one. ctx is the context of Run.
+func (p *Pipeline) replace(ctx context.Context, current, next *runtime) ([]string, error) {
+	config := next.config
 	removed, added := current.without(next), next.without(current)
 	// A removed sink holds the journal until it has stopped: events trimmed before
 	// would be skipped silently.
@@ -99,26 +93,22 @@ func (p *Pipeline) replace(l lifetimes, current, next *runtime) ([]string, error
 	// From here on nothing fails, except that the pipeline itself stops. Removed parts
 	// stop before added ones start, so that no two read one stream or deliver to one
 	// sink.
-	stopping, beatsDiffer := names(removed), config.Events != current.config.Events
-	if beatsDiffer {
-		stopping = append(stopping, heartbeatPart)
-	}
-	left := stopParts(ctx, p.parts.of(stopping...), NewStop(time.Duration(current.config.ShutdownTimeout)))
+	left := stopParts(ctx, p.parts.of(names(removed)...), NewStop(time.Duration(current.config.ShutdownTimeout)))
 	if ctx.Err() != nil {
 		return nil, errStopping
 	}
-	for _, name := range partNames(left) {
-		p.log.Error("a part that a reload stopped is still running; its replacement waits for it. Restart the bridge if it does not end",
+	for _, name := range sortedNames(left) {
+		p.options.Log.Error("a part that a reload stopped is still running; its replacement waits for it. Restart the bridge if it does not end",
 			"part", name, "shutdown_timeout", current.config.ShutdownTimeout)
 	}
 	if err := p.configure(ctx, config.Sinks); err != nil {
-		p.log.Error("removed sinks hold the journal until the next reload or start", "error", err)
+		p.options.Log.Error("removed sinks hold the journal until the next reload or start", "error", err)
 	}
 	changes := current.changes(next)
 	if len(changes) > 0 { // otherwise it was logged before
 		p.logUnconfigured(config, stats)
 		if err := p.logWaiting(ctx, config); err != nil {
-			p.log.Error("failed to look for ticket commands that no appliance carries out", "error", err)
+			p.options.Log.Error("failed to look for ticket commands that no appliance carries out", "error", err)
 		}
 	}
 	p.store.SetLimits(limits(config))
@@ -128,17 +118,14 @@ func (p *Pipeline) replace(l lifetimes, current, next *runtime) ([]string, error
 		}
 	}
 	p.current.Store(next) // intakes and sinks use its acceptor
-	start(added, l, &p.parts)
-	if beatsDiffer {
-		p.startHeartbeat(ctx, time.Duration(config.Events.Heartbeat))
-	}
+	p.start(ctx, added)
 	p.metrics.forget(current, next)
-	closeClients(removed)
-	for _, name := range partNames(left) {
+	closeParts(removed)
+	for _, name := range sortedNames(left) {
 		changes = append(changes, name+": the previous one has not stopped within shutdown_timeout")
 	}
 	for _, line := range changes {
-		p.log.Info("configuration changed", "change", line)
+		p.options.Log.Info("configuration changed", "change", line)
 	}
 	return changes, nil
 }
@@ -155,7 +142,6 @@ func (r *runtime) changes(next *runtime) []string {
 		{"shutdown_timeout", r.config.ShutdownTimeout, next.config.ShutdownTimeout},
 		{"journal", r.config.Journal, next.config.Journal},
 		{"dead_letters", r.config.DeadLetters, next.config.DeadLetters},
-		{"events.heartbeat", r.config.Events.Heartbeat, next.config.Events.Heartbeat},
 		{"tickets", r.config.Tickets, next.config.Tickets},
 	} {
 		if !reflect.DeepEqual(key.current, key.next) {
@@ -164,14 +150,14 @@ func (r *runtime) changes(next *runtime) []string {
 	}
 	for _, p := range next.without(r) {
 		change := "added"
-		if r.part(p.name()) != nil {
+		if r.has(p.name) {
 			change = "changed"
 		}
-		lines = append(lines, p.name()+": "+change)
+		lines = append(lines, p.name+": "+change)
 	}
 	for _, p := range r.parts() {
-		if next.part(p.name()) == nil {
-			lines = append(lines, p.name()+": removed")
+		if !next.has(p.name) {
+			lines = append(lines, p.name+": removed")
 		}
 	}
 	return lines

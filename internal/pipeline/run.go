@@ -18,14 +18,12 @@ import (
 func (p *Pipeline) Run(ctx context.Context, running func(attributes ...any)) *Stop {
 	ctx, unwatch := p.untilStateFails(ctx)
 	defer unwatch()
-	l := lifetimes{sources: ctx, sinks: context.WithoutCancel(ctx)}
 	all := p.current.Load()
-	start(all.parts(), l, &p.parts)
-	p.startHeartbeat(ctx, time.Duration(all.config.Events.Heartbeat))
-	p.parts.start(ctx, "the monitor of the journal", sourcePhase, prompt(p.watchSpace), prompt(p.keepHistory))
-	if p.shard != nil && p.shard.Snapshots != nil {
-		p.parts.start(ctx, "the snapshots of the state", sourcePhase,
-			prompt(func(ctx context.Context) { p.shard.Snapshots(ctx, p.store) }))
+	p.start(ctx, all.parts())
+	p.parts.start(ctx, &part{name: "the monitor of the journal", tasks: []task{prompt(p.watchSpace), prompt(p.keepHistory)}})
+	if p.options.Shard != nil && p.options.Shard.Snapshots != nil {
+		snapshots := func(ctx context.Context) { p.options.Shard.Snapshots(ctx, p.store) }
+		p.parts.start(ctx, &part{name: "the snapshots of the state", tasks: []task{prompt(snapshots)}})
 	}
 	streams := 0
 	for _, a := range all.appliances {
@@ -33,18 +31,18 @@ func (p *Pipeline) Run(ctx context.Context, running func(attributes ...any)) *St
 	}
 	running("streams", streams, "sinks", len(all.sinks))
 
-	p.turn <- l
+	p.turn <- ctx
 	<-ctx.Done()
 	timeout := time.Duration(p.Config().ShutdownTimeout)
-	if p.shard != nil && p.Err() != nil {
+	if p.options.Shard != nil && p.Err() != nil {
 		timeout = 0
 	}
 	s := NewStop(timeout)
-	p.log.Info("stopping; batches in flight are finished first", "shutdown_timeout", timeout)
+	p.options.Log.Info("stopping; batches in flight are finished first", "shutdown_timeout", timeout)
 	if !p.awaitChange(s.half()) {
 		s.Left = append(s.Left, "a reload or another change of the parts")
 	}
-	s.Left = append(s.Left, partNames(stopParts(context.WithoutCancel(ctx), p.parts.all(), s))...)
+	s.Left = append(s.Left, sortedNames(stopParts(context.WithoutCancel(ctx), p.parts.all(), s))...)
 	return s
 }
 
@@ -56,18 +54,13 @@ func (p *Pipeline) untilStateFails(ctx context.Context) (_ context.Context, stop
 	stopped, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		stopping := ctx.Done()
-		if p.shard != nil { // its lease must end even while the parts are being stopped
-			stopping = nil
-		}
 		select {
-		case <-p.store.Failed():
+		case <-p.store.Failed(): // also while the parts are being stopped
 			p.reportFailure()
-			if l := p.shard.lease(); l != nil {
+			if l := p.lease(); l != nil {
 				l.End()
 			}
 			cancel()
-		case <-stopping:
 		case <-stopped:
 		}
 	}()
@@ -81,11 +74,11 @@ func (p *Pipeline) untilStateFails(ctx context.Context) (_ context.Context, stop
 // reportFailure logs that the state is unusable.
 func (p *Pipeline) reportFailure() {
 	switch err := p.store.Err(); {
-	case p.shard == nil:
-		p.log.Error("the state is unusable; the bridge stops", "error", err)
+	case p.options.Shard == nil:
+		p.options.Log.Error("the state is unusable; the bridge stops", "error", err)
 	case errors.Is(err, checkpoint.ErrNotOwner):
-		p.log.Warn("another member owns the shard now; this one stops its work at once", "error", err)
+		p.options.Log.Warn("another member owns the shard now; this one stops its work at once", "error", err)
 	default:
-		p.log.Error("the state of the shard is unusable; its work stops at once", "error", err)
+		p.options.Log.Error("the state of the shard is unusable; its work stops at once", "error", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"time"
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
@@ -19,6 +20,7 @@ type runtime struct {
 	appliances []*appliancePart // in the order of the configuration
 	sinks      []*sinkPart
 	intakes    []*intakePart
+	heartbeat  *part
 	tickets    admin.Tickets
 }
 
@@ -59,77 +61,79 @@ func (p *Pipeline) build(ctx context.Context, config *configs.Config, current *r
 		}
 	}
 	next.intakes = p.buildIntakes(config, current, made)
+	if next.heartbeat = current.heartbeat; current.config == nil || current.config.Events != config.Events {
+		next.heartbeat = p.newHeartbeat(time.Duration(config.Events.Heartbeat))
+	}
 	var err error
 	next.tickets, err = p.buildTickets(config)
 	made("tickets", err)
 	return next, failed
 }
 
-// part is a component of a pipeline that is started and stopped on its own.
-type part interface {
-	name() string // for log and error messages, such as "sink lake"
-	start(l lifetimes, ps *partSet)
-}
-
 // parts returns all parts, in the order in which their changes are reported. They are started in
 // the opposite one. Every sink must have a runner then; see attach.
-func (r *runtime) parts() (all []part) {
+func (r *runtime) parts() (all []*part) {
 	for _, p := range r.appliances {
-		all = append(all, p)
+		all = append(all, &p.part)
 	}
 	for _, p := range r.intakes {
-		all = append(all, p)
+		all = append(all, &p.part)
 	}
 	for _, p := range r.sinks {
-		all = append(all, p)
+		all = append(all, &p.part)
+	}
+	if r.heartbeat != nil {
+		all = append(all, r.heartbeat)
 	}
 	return all
 }
 
-func start(all []part, l lifetimes, ps *partSet) {
-	for _, p := range slices.Backward(all) {
-		p.start(l, ps)
+// start starts parts of a runtime.
+func (p *Pipeline) start(ctx context.Context, all []*part) {
+	for _, one := range slices.Backward(all) {
+		p.parts.start(ctx, one)
 	}
 }
 
-// closeClients closes the connections to appliances.
-func closeClients(all []part) {
+// closeParts releases what parts use.
+func closeParts(all []*part) {
 	for _, p := range all {
-		if a, ok := p.(*appliancePart); ok {
-			a.client.Close()
+		if p.close != nil {
+			p.close()
 		}
 	}
 }
 
-// part returns the part with a name, or nil.
-func (r *runtime) part(name string) part {
-	for _, p := range r.parts() {
-		if p.name() == name {
+// has reports whether r has a part with a name.
+func (r *runtime) has(name string) bool { return slices.Contains(names(r.parts()), name) }
+
+// find returns the part with a name, or nil.
+func find[P interface{ id() string }](all []P, name string) (found P) {
+	for _, p := range all {
+		if p.id() == name {
 			return p
 		}
 	}
-	return nil
+	return found
 }
+
+func (p *part) id() string { return p.name }
 
 func (r *runtime) appliance(name string) *appliancePart {
-	p, _ := r.part("appliance " + name).(*appliancePart)
-	return p
+	return find(r.appliances, "appliance "+name)
 }
 
-func (r *runtime) sink(name string) *sinkPart {
-	p, _ := r.part("sink " + name).(*sinkPart)
-	return p
-}
+func (r *runtime) sink(name string) *sinkPart { return find(r.sinks, "sink "+name) }
 
 // without returns the parts of r that other does not have.
-func (r *runtime) without(other *runtime) []part {
+func (r *runtime) without(other *runtime) []*part {
 	others := other.parts()
-	return slices.DeleteFunc(r.parts(), func(p part) bool { return slices.Contains(others, p) })
+	return slices.DeleteFunc(r.parts(), func(p *part) bool { return slices.Contains(others, p) })
 }
 
-func names(all []part) (names []string) {
+func names(all []*part) (names []string) {
 	for _, p := range all {
-		names = append(names, p.name())
+		names = append(names, p.name)
 	}
 	return names
 }

@@ -8,8 +8,8 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
+	"ndrbridge/internal/cluster"
 	"ndrbridge/internal/lease"
-	"ndrbridge/internal/pipeline"
 )
 
 // memory is a log that another process can own.
@@ -39,6 +39,7 @@ func TestAShardWhoseStateFailsStopsAtOnce(t *testing.T) {
 			p := newProcess()
 			m := p.add(t, "first", 10)
 			m.config.ShutdownTimeout = configs.Duration(time.Hour)
+			m.config.Cluster = &configs.Cluster{Shards: 16}
 			m.slow = make(chan struct{}, 1)
 			clock := lease.System()
 			replica, err := checkpoint.OpenReplica(m.config.State, 0)
@@ -49,7 +50,7 @@ func TestAShardWhoseStateFailsStopsAtOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			log := new(memory)
-			m.shard = &pipeline.Shard{Number: 3, Of: 16, Log: log, Renew: 20 * time.Millisecond, Lease: lease.New(time.Hour, clock)}
+			m.shard = &cluster.Ownership{Shard: 3, Log: log, Renew: 20 * time.Millisecond, Lease: lease.New(time.Hour, clock)}
 			m.shard.Lease.Renew(clock.Now())
 			r := p.run(t, m)
 			<-m.slow // a request is under way that is never answered

@@ -12,6 +12,7 @@ import (
 
 // sinkPart is a sink with its runner.
 type sinkPart struct {
+	part
 	config      configs.Sink
 	fingerprint fingerprint
 	options     sinks.Options // without PausedSince, which attach sets
@@ -30,8 +31,8 @@ func (p *Pipeline) buildSink(s configs.Sink, current *sinkPart) (*sinkPart, erro
 	}
 	open := func() (sinks.Sink, error) {
 		return endpoint.OpenSink(s, endpoint.SinkOptions{
-			Version: p.version, Memories: p.store, Link: p.linkFor(s.Name), Stdout: p.stdout, Log: p.log.With("sink", s.Name),
-			Lease: p.shard.lease(),
+			Version: p.options.Version, Memories: p.store, Link: p.linkFor(s.Name), Stdout: p.options.Stdout, Log: p.options.Log.With("sink", s.Name),
+			Lease: p.lease(),
 		})
 	}
 	// Open it once so that configuration errors are reported now, not while running.
@@ -42,7 +43,7 @@ func (p *Pipeline) buildSink(s configs.Sink, current *sinkPart) (*sinkPart, erro
 	if err := sink.Close(); err != nil {
 		return nil, err
 	}
-	prepare, err := endpoint.Prepare(s, p.version)
+	prepare, err := endpoint.Prepare(s, p.options.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +51,7 @@ func (p *Pipeline) buildSink(s configs.Sink, current *sinkPart) (*sinkPart, erro
 	if err != nil {
 		return nil, err
 	}
-	return &sinkPart{config: s, fingerprint: fp, options: sinks.Options{
+	return &sinkPart{part: part{name: "sink " + s.Name, phase: deliveryPhase}, config: s, fingerprint: fp, options: sinks.Options{
 		Name:         s.Name,
 		Open:         open,
 		Batch:        checkpoint.Batch{MaxEvents: s.Batch.MaxEvents, MaxBytes: int(s.Batch.MaxBytes)},
@@ -65,10 +66,10 @@ func (p *Pipeline) buildSink(s configs.Sink, current *sinkPart) (*sinkPart, erro
 			Skip: s.Lag.Policy == configs.LagSkip, MaxAge: time.Duration(s.Lag.MaxAge), MaxBytes: int64(s.Lag.MaxBytes),
 			Events: p.ownEvents(),
 		},
-		Lease: p.shard.lease(),
+		Lease: p.lease(),
 		Match: selection.Match, OnMatchError: selection.OnError,
 		Prepare: prepare,
-		Log:     p.log.With("sink", s.Name),
+		Log:     p.options.Log.With("sink", s.Name),
 		Metrics: p.metrics.sinks,
 	}}, nil
 }
@@ -78,10 +79,5 @@ func (p *Pipeline) buildSink(s configs.Sink, current *sinkPart) (*sinkPart, erro
 func (p *sinkPart) attach(journal sinks.Journal, stats checkpoint.SinkStats) {
 	p.options.PausedSince = stats.PausedSince
 	p.runner = sinks.NewRunner(journal, p.options)
-}
-
-func (p *sinkPart) name() string { return "sink " + p.config.Name }
-
-func (p *sinkPart) start(l lifetimes, ps *partSet) {
-	ps.start(l.sinks, p.name(), deliveryPhase, p.runner.Run)
+	p.tasks = []task{p.runner.Run}
 }

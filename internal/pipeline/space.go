@@ -2,16 +2,14 @@ package pipeline
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 )
 
-// watchSpace samples the growth of the journal until ctx is done. It logs when sources
-// start or stop waiting for space and when a sink exceeds its lag budget or is within
-// it again.
+// watchSpace logs, until ctx is done, when sources start or stop waiting for space and when
+// a sink exceeds its lag budget or is within it again.
 func (p *Pipeline) watchSpace(ctx context.Context) {
 	ticker := time.NewTicker(5 * time.Second)
 	defer ticker.Stop()
@@ -27,7 +25,6 @@ func (p *Pipeline) watchSpace(ctx context.Context) {
 			continue
 		}
 		config := p.current.Load().config
-		p.backlog.add(time.Now(), stats.Sinks[fillingSink(config, stats)].LagBytes)
 		if stats.SourcesWait != waiting {
 			waiting = stats.SourcesWait
 			p.reportSpace(stats)
@@ -54,7 +51,7 @@ func fillingSink(config *configs.Config, stats checkpoint.Stats) string {
 // reportSpace logs whether sources wait for space in the journal.
 func (p *Pipeline) reportSpace(stats checkpoint.Stats) {
 	if !stats.SourcesWait {
-		p.log.Info("the journal has space again; polling continues")
+		p.options.Log.Info("the journal has space again; polling continues")
 		return
 	}
 	slowest := ""
@@ -63,7 +60,7 @@ func (p *Pipeline) reportSpace(stats checkpoint.Stats) {
 			slowest = name
 		}
 	}
-	p.log.Warn("the journal is full, so polling pauses; the appliance keeps the data",
+	p.options.Log.Warn("the journal is full, so polling pauses; the appliance keeps the data",
 		"sink_that_is_behind", slowest, "lag_events", stats.Sinks[slowest].LagEvents, "max_bytes", stats.MaxBytes)
 }
 
@@ -76,50 +73,10 @@ func (p *Pipeline) reportLag(ctx context.Context, s configs.Sink, stats checkpoi
 	}
 	behind[s.Name] = over
 	if !over {
-		p.log.Info("the sink is within its lag budget again", "sink", s.Name)
+		p.options.Log.Info("the sink is within its lag budget again", "sink", s.Name)
 		return
 	}
-	p.log.Warn("the sink is too far behind; its events are kept and may eventually fill the journal",
+	p.options.Log.Warn("the sink is too far behind; its events are kept and may eventually fill the journal",
 		"sink", s.Name, "lag_events", stats.Sinks[s.Name].LagEvents, "oldest", stats.Sinks[s.Name].Oldest,
 		"max_age", s.Lag.MaxAge, "max_bytes", s.Lag.MaxBytes)
-}
-
-// growthOver is the window over which growth is measured.
-const growthOver = 5 * time.Minute
-
-// growth measures how fast a number of bytes has grown recently. It is safe for
-// concurrent use.
-type growth struct {
-	mu      sync.Mutex
-	samples []sample // in the order of their times
-}
-
-type sample struct {
-	at    time.Time
-	bytes int64
-}
-
-func (g *growth) add(at time.Time, bytes int64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.samples = append(g.samples, sample{at, bytes})
-	for at.Sub(g.samples[0].at) > growthOver {
-		g.samples = g.samples[1:]
-	}
-}
-
-// secondsUntil returns the seconds until the bytes reach limit at the recent rate, or 0
-// if they do not grow.
-func (g *growth) secondsUntil(limit int64) float64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.samples) < 2 {
-		return 0
-	}
-	first, last := g.samples[0], g.samples[len(g.samples)-1]
-	grown, left := last.bytes-first.bytes, limit-last.bytes
-	if grown <= 0 || left <= 0 {
-		return 0
-	}
-	return float64(left) / float64(grown) * last.at.Sub(first.at).Seconds()
 }

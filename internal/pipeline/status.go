@@ -107,7 +107,7 @@ func (c *control) status(ctx context.Context, _ admin.None) (admin.Status, error
 		return admin.Status{}, err
 	}
 	now := time.Now()
-	status.Running, status.Started = true, c.pipeline.started
+	status.Running, status.Started = true, c.pipeline.options.Started
 	for i, a := range c.all.appliances {
 		a.report(&status.Appliances[i])
 		for n, stream := range a.streams {
@@ -140,7 +140,7 @@ func (c *control) status(ctx context.Context, _ admin.None) (admin.Status, error
 			of.Match = new(admin.MatchStatus(*s.Match))
 		}
 		if of.Name == fills {
-			of.FillsJournalInSeconds = c.pipeline.backlog.secondsUntil(stats.MaxBytes)
+			of.FillsJournalInSeconds = c.pipeline.history.secondsUntil(stats.MaxBytes, checkpoint.SinkOwner(of.Name), s.Delivered, of.LagBytes, now)
 		}
 	}
 	return status, nil

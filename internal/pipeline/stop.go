@@ -58,17 +58,17 @@ func (s *Stop) Close(name string, f func() error) {
 // stopParts stops parts phase by phase. Work in progress at the deadline is cut short. It
 // returns the parts that have not ended windDown later; they are abandoned. If ctx is
 // done it returns early, with the parts that still run.
-func stopParts(ctx context.Context, all []*runningPart, s *Stop) []*runningPart {
-	each := func(at phase, do func(*runningPart)) {
+func stopParts(ctx context.Context, all []*part, s *Stop) []*part {
+	each := func(at phase, do func(*part)) {
 		for _, p := range all {
 			if p.phase == at {
 				do(p)
 			}
 		}
 	}
-	each(sourcePhase, func(p *runningPart) { p.stop() })
-	awaitParts(ctx, slices.DeleteFunc(slices.Clone(all), func(p *runningPart) bool { return p.phase != sourcePhase }), s.half())
-	each(deliveryPhase, func(p *runningPart) { p.stop() })
+	each(sourcePhase, func(p *part) { p.stop() })
+	awaitParts(ctx, slices.DeleteFunc(slices.Clone(all), func(p *part) bool { return p.phase != sourcePhase }), s.half())
+	each(deliveryPhase, func(p *part) { p.stop() })
 	left := awaitParts(ctx, all, s.end())
 	if ctx.Err() != nil {
 		return left
@@ -81,7 +81,7 @@ func stopParts(ctx context.Context, all []*runningPart, s *Stop) []*runningPart 
 
 // awaitParts waits until all parts have ended, until the given time, or until ctx is done.
 // It returns the parts that still run.
-func awaitParts(ctx context.Context, all []*runningPart, until time.Time) []*runningPart {
+func awaitParts(ctx context.Context, all []*part, until time.Time) []*part {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	for _, p := range all {
@@ -93,7 +93,7 @@ func awaitParts(ctx context.Context, all []*runningPart, until time.Time) []*run
 		}
 		break
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(p *runningPart) bool {
+	return slices.DeleteFunc(slices.Clone(all), func(p *part) bool {
 		select {
 		case <-p.ended:
 			return true
@@ -103,12 +103,7 @@ func awaitParts(ctx context.Context, all []*runningPart, until time.Time) []*run
 	})
 }
 
-// partNames returns the sorted, distinct names of parts.
-func partNames(all []*runningPart) []string {
-	var found []string
-	for _, p := range all {
-		found = append(found, p.name)
-	}
-	slices.Sort(found)
-	return slices.Compact(found)
+// sortedNames returns the sorted, distinct names of parts.
+func sortedNames(all []*part) []string {
+	return slices.Compact(slices.Sorted(slices.Values(names(all))))
 }

@@ -44,7 +44,7 @@ func journalOf(t *testing.T, sizes ...int) *checkpoint.Store {
 }
 
 func TestOneTailAtATimeHoldsALargeEvent(t *testing.T) {
-	store, tails := journalOf(t, 2<<20), newTails(nil)
+	store, tails := journalOf(t, 2<<20), newTails(1)
 	var holding, most int
 	var mu sync.Mutex
 	hold := func(n int) {
@@ -73,7 +73,7 @@ func TestOneTailAtATimeHoldsALargeEvent(t *testing.T) {
 }
 
 func TestATailOfSmallEventsDoesNotWaitForAReaderOfALargeOne(t *testing.T) {
-	large, small, tails := journalOf(t, 2<<20), journalOf(t, 10, 10), newTails(nil)
+	large, small, tails := journalOf(t, 2<<20), journalOf(t, 10, 10), newTails(1)
 	held, release := make(chan struct{}), make(chan struct{})
 	var stalled sync.WaitGroup
 	stalled.Go(func() {
@@ -101,7 +101,7 @@ func TestATailOfAShardReadsItsShareAtOnce(t *testing.T) {
 	store := journalOf(t, slices.Repeat([]int{10_000}, 50)...)
 	for of, want := range map[int]int{1: 50, 4: 25, 100: 1} {
 		read := 0
-		_, err := newTails(&Shard{Of: of}).read(t.Context(), store, 0, func(transform.Event) error {
+		_, err := newTails(of).read(t.Context(), store, 0, func(transform.Event) error {
 			read++
 			return nil
 		})
