@@ -57,19 +57,6 @@ func TestApplicationsAreFound(t *testing.T) {
 	}
 }
 
-func TestApplicationsOfAProduct(t *testing.T) {
-	_, c := serve(t, standin.Options{Product: "Example"})
-	c.authorization = "Example apikey=" + standin.DefaultAPIKey
-	if got := c.idsAt("/applications?search_type=example-id&value=web_shop"); got != "[2]" {
-		t.Errorf("%s are found", got)
-	}
-	for _, activity := range c.objects("/applications/2/activity") {
-		if name := activity["stat_name"].(string); !strings.HasPrefix(name, "example.application.") {
-			t.Errorf("the group of metrics is %s", name)
-		}
-	}
-}
-
 func TestApplicationActivity(t *testing.T) {
 	_, c := serve(t, standin.Options{})
 	var ids []float64
@@ -92,18 +79,4 @@ func TestApplicationActivity(t *testing.T) {
 		t.Errorf("two records have one id: %v", ids)
 	}
 	c.want(404, "GET", "/applications/11/activity", "")
-}
-
-func TestApplicationsConsistOfDevices(t *testing.T) {
-	_, c := serve(t, standin.Options{})
-	for _, application := range c.objects("/applications") {
-		for _, criterion := range application["criteria"].([]any) {
-			for _, source := range criterion.(map[string]any)["sources"].([]any) {
-				device := c.device(int64(source.(map[string]any)["object_id"].(float64)))
-				if device["node_id"] != application["node_id"] {
-					t.Errorf("%v is on the sensor %v, its device %v on %v", application["display_name"], application["node_id"], device["id"], device["node_id"])
-				}
-			}
-		}
-	}
 }

@@ -2,11 +2,9 @@ package appliance_test
 
 import (
 	"bytes"
-	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -16,7 +14,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -100,46 +97,9 @@ func TestCertificates(t *testing.T) {
 
 	replacement, other := issue(t, nil), issue(t, nil)
 	const plain = "text/plain; charset=utf-8"
-	_, secret, _ := strings.Cut(replacement.key, "\n")
-	secret = secret[:20]
 	c.typed(plain, 204, "PUT", "/service/sslcert", replacement.certificate+"\n"+replacement.key)
 	if got := shown(); len(got) != 1 || !got[0].Equal(replacement.x509) {
 		t.Errorf("the certificate is %v, want that which was put", got[0].Subject)
-	}
-	for name, body := range map[string]string{
-		"a text that is no PEM":             "certificate",
-		"a key without a certificate":       replacement.key,
-		"a key that does not match":         replacement.certificate + "\n" + other.key,
-		"a certificate for another key":     other.certificate,
-		"two keys":                          replacement.certificate + replacement.key + replacement.key,
-		"a key that is damaged":             replacement.certificate + encodePEM("PRIVATE KEY", []byte("damaged")),
-		"a certificate that is damaged":     encodePEM("CERTIFICATE", []byte("damaged")) + replacement.key,
-		"a block of another kind":           replacement.certificate + encodePEM("ENCRYPTED PRIVATE KEY", nil),
-		"a text that is longer than others": strings.Repeat(replacement.certificate, 300),
-	} {
-		t.Run(name+" is refused", func(t *testing.T) {
-			c := *c
-			c.t = t
-			if got := c.typed(plain, 400, "PUT", "/service/sslcert", body); strings.Contains(got.body, secret) {
-				t.Errorf("the refusal quotes the body: %.300s", got.body)
-			}
-		})
-	}
-	t.Setenv("GODEBUG", "rsa1024min=0") // otherwise the key cannot be made
-	short, err := rsa.GenerateKey(rand.Reader, 512)
-	require.NoError(t, err)
-	curve, err := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
-	require.NoError(t, err)
-	for want, key := range map[string]crypto.Signer{"has 512 bits": short, "P-224": curve} {
-		der, err := x509.MarshalPKCS8PrivateKey(key)
-		require.NoError(t, err)
-		body := issue(t, key.Public()).certificate + encodePEM("PRIVATE KEY", der)
-		if got := c.typed(plain, 400, "PUT", "/service/sslcert", body); !strings.Contains(got.body, want) {
-			t.Errorf("a key that clients do not accept: %s", got.body)
-		}
-	}
-	if got := shown()[0]; !got.Equal(replacement.x509) {
-		t.Error("a refused certificate is served")
 	}
 	c.typed(plain, 204, "PUT", "/service/sslcert", replacement.certificate+other.certificate)
 	if got := shown(); len(got) != 2 || !got[1].Equal(other.x509) {
@@ -181,19 +141,4 @@ func TestSigningRequests(t *testing.T) {
 			t.Error("the key has changed")
 		}
 	})
-	for name, body := range map[string]string{
-		"a request without names":           `{"subject":{"common_name":"a"},"subject_alternative_names":[]}`,
-		"a request without a subject":       `{"subject_alternative_names":[{"type":"dns","name":"a"}]}`,
-		"an address that is none":           `{"subject":{"common_name":"a"},"subject_alternative_names":[{"type":"ip","name":"a"}]}`,
-		"a URI that is none":                `{"subject":{"common_name":"a"},"subject_alternative_names":[{"type":"uri","name":"a"}]}`,
-		"a name of another type":            `{"subject":{"common_name":"a"},"subject_alternative_names":[{"type":"x400","name":"a"}]}`,
-		"a name with letters out of ASCII":  `{"subject":{"common_name":"a"},"subject_alternative_names":[{"type":"dns","name":"ä"}]}`,
-		"a country of more than two digits": `{"subject":{"common_name":"a","country_code":"DEU"},"subject_alternative_names":[{"type":"dns","name":"a"}]}`,
-	} {
-		t.Run(name+" is refused", func(t *testing.T) {
-			c := *c
-			c.t = t
-			c.want(400, "POST", "/service/sslcert/signingrequest", body)
-		})
-	}
 }

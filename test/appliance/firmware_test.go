@@ -142,36 +142,6 @@ func TestFirmware(t *testing.T) {
 	done(t, c.want(202, "POST", "/service/firmware/download/url", file+`,"upgrade":true}`), "26.4.1.3")
 	done(t, c.want(202, "POST", "/service/firmware/download/version", `{"version":"26.5.0.5"}`), "26.4.1.3")
 
-	for name, test := range map[string]struct{ path, body, want string }{
-		"a version that is not offered":     {"download/version", `{"version":"26.9.9.9"}`, "the version 26.9.9.9 is not offered for 26.4.1.3"},
-		"a file whose name has no version":  {"download/url", `{"firmware_url":"ftp://downloads.example/latest.tar"}`, "the file is not a firmware image: its name has no version"},
-		"a file with an older image":        {"download/url", `{"firmware_url":"http://downloads.example/9.9.9.9","upgrade":true}`, "the firmware image has the version 9.9.9.9, which is older than 26.4.1.3; roll back instead"},
-		"a file with too many numbers":      {"download/url", `{"firmware_url":"http://downloads.example/1.9.9.9.9"}`, "the file is not a firmware image: its name has no version"},
-		"a file whose folder has a version": {"download/url", `{"firmware_url":"http://downloads.example/26.9.0.1/latest"}`, "the file is not a firmware image: its name has no version"},
-	} {
-		t.Run(name+" fails its job", func(t *testing.T) {
-			c := *c
-			c.t = t
-			if j := c.job(location(c.want(202, "POST", "/service/firmware/"+test.path, test.body))); j.Status != "FAILED" || j.Description != test.want {
-				t.Errorf("the job is %+v, want %q", j, test.want)
-			}
-		})
-	}
-	for name, test := range map[string]struct{ contentType, path, body string }{
-		"an image of another kind":      {octets, "", "soft 26.4.0.7"},
-		"an image without a version":    {octets, "", "firmware 26.4.0"},
-		"a version in the second line":  {octets, "", "\nfirmware 26.4.0.1"},
-		"a download without a version":  {"", "/download/version", `{"upgrade":true}`},
-		"a version of a word":           {"", "/download/version", `{"version":"latest"}`},
-		"a URL of another scheme":       {"", "/download/url", `{"firmware_url":"file:///etc/26.4.0.1"}`},
-		"a URL that is not well formed": {"", "/download/url", `{"firmware_url":"http://[::1/26.4.0.1"}`},
-	} {
-		t.Run(name+" is refused", func(t *testing.T) {
-			c := *c
-			c.t = t
-			c.typed(test.contentType, 400, "POST", "/service/firmware"+test.path, test.body)
-		})
-	}
 	c.want(404, "GET", "/jobs/install-2", "")
 
 	var changes []string
@@ -204,17 +174,6 @@ func TestAnUpgradeFromOldFirmware(t *testing.T) {
 	if body := c.want(200, "POST", "/detections/search", `{}`).body; strings.Contains(body, `"mod_time"`) {
 		t.Errorf("after the rollback, the detections are %s", body)
 	}
-}
-
-func TestOnlyTheLastJobsAreRemembered(t *testing.T) {
-	_, c := serve(t, standin.Options{})
-	for range 99 {
-		c.want(202, "POST", "/service/firmware/previous/rollback", "")
-	}
-	c.want(200, "GET", "/jobs/rollback-2", "")
-	c.want(202, "POST", "/service/firmware/previous/rollback", "")
-	c.want(404, "GET", "/jobs/rollback-2", "")
-	c.want(200, "GET", "/jobs/install-1", "")
 }
 
 func TestPower(t *testing.T) {
@@ -303,33 +262,6 @@ func TestPower(t *testing.T) {
 		c.want(202, "POST", "/service/restart", "")
 		if j := c.job(path); j.Status != "FAILED" || j.Description != "the system was restarted" {
 			t.Errorf("the job is %+v", j)
-		}
-	})
-	t.Run("a process shows that it restarts", func(t *testing.T) {
-		var at clock
-		_, c := serve(t, standin.Options{RestartTime: restart, Now: at.now})
-		at.forward(time.Minute)
-		c.want(202, "POST", "/service/processes/search/restart", "")
-		const process = `{"name":"search","description":"Searches records","status":"%s","start_time":%d}`
-		for _, status := range []string{"restarting", "running"} {
-			want := fmt.Sprintf(process, status, epoch.Add(time.Minute).UnixMilli())
-			if got := c.want(200, "GET", "/service/processes", "").body; !strings.Contains(got, want) {
-				t.Errorf("the processes are %s", got)
-			}
-			at.forward(restart)
-		}
-		c.want(404, "POST", "/service/processes/none/restart", "")
-
-		c.want(202, "POST", "/service/processes/api/restart", "")
-		at.forward(restart)
-		if got := c.want(200, "GET", "/service/processes", "").body; !strings.Contains(got, fmt.Sprintf(process, "running", epoch.Add(time.Minute).UnixMilli())) {
-			t.Errorf("after the restart of another process, they are %s", got)
-		}
-		c.want(202, "POST", "/service/restart", "")
-		at.forward(restart)
-		started := fmt.Sprintf(`"start_time":%d`, at.now().Add(-restart/2).UnixMilli())
-		if got := c.want(200, "GET", "/service/processes", "").body; strings.Count(got, started) != strings.Count(got, `"name"`) {
-			t.Errorf("after a restart of the system, the processes are %s", got)
 		}
 	})
 }

@@ -78,29 +78,6 @@ func TestCustomFormats(t *testing.T) {
 	if got := last(); !strings.Contains(got, `"Categories":["perf"],"mitre_categories":[]`) {
 		t.Errorf("it is %s", got)
 	}
-	for name, test := range map[string]struct {
-		status             int
-		method, path, body string
-	}{
-		"a type that a custom format has":     {400, "POST", path, `{"type":"port_scan","display_name":"x"}`},
-		"the type of all in tuning rules":     {400, "POST", path, `{"type":"all_security","display_name":"x"}`},
-		"a type with other characters":        {400, "POST", path, `{"type":"port-scan","display_name":"x"}`},
-		"a format without a name":             {400, "POST", path, `{"type":"a"}`},
-		"two categories":                      {400, "POST", path, `{"type":"a","display_name":"x","categories":["sec.dos","sec.recon"]}`},
-		"a category that does not exist":      {400, "POST", path, `{"type":"a","display_name":"x","categories":["sec.none"]}`},
-		"a technique that is none":            {400, "POST", path, `{"type":"a","display_name":"x","mitre_categories":["TA0007"]}`},
-		"properties, which the appliance has": {400, "POST", path, `{"type":"a","display_name":"x","properties":{}}`},
-		"another type":                        {400, "PATCH", path + "/port_scan", `{"type":"a"}`},
-		"no category":                         {400, "PATCH", path + "/port_scan", `{"categories":[]}`},
-		"a change of a built-in format":       {422, "PATCH", path + "/dns_tunnel", `{"display_name":"x"}`},
-		"the deletion of a built-in format":   {422, "DELETE", path + "/dns_tunnel", ""},
-		"a change of an unknown format":       {404, "PATCH", path + "/none", `{"display_name":"x"}`},
-		"the deletion of an unknown format":   {404, "DELETE", path + "/none", ""},
-	} {
-		t.Run(name+" is refused", func(t *testing.T) {
-			c.want(test.status, test.method, test.path, test.body)
-		})
-	}
 	t.Run("a deleted one leaves the built-in one", func(t *testing.T) {
 		c.want(204, "DELETE", path+"/port_scan", "")
 		c.want(422, "DELETE", path+"/port_scan", "")

@@ -249,21 +249,3 @@ func TestSkew(t *testing.T) {
 		})
 	}
 }
-
-func TestTheSeedDecidesWhatMeetsAHazard(t *testing.T) {
-	result := func(seed uint64) (statuses []int) {
-		a, c := serve(t, standin.Options{Seed: seed})
-		a.SetHazards(standin.Hazards{TooManyRequests: 0.3, ServerError: 0.3, HTML: 0.2})
-		for range 40 {
-			statuses = append(statuses, c.do("GET", "/service", "").status)
-		}
-		return statuses
-	}
-	first := result(1)
-	if again := result(1); !slices.Equal(first, again) {
-		t.Errorf("%v, then %v", first, again)
-	}
-	if other := result(2); slices.Equal(first, other) {
-		t.Error("two seeds, one result")
-	}
-}

@@ -48,23 +48,4 @@ func TestNotes(t *testing.T) {
 		a.SetTicketing(true)
 		c.want(200, "GET", path, "")
 	})
-	for name, test := range map[string]struct {
-		status             int
-		method, path, body string
-	}{
-		"an unknown detection":        {404, "PUT", "/detections/8/notes", `{"note":"x"}`},
-		"a note is due":               {400, "PUT", path, `{"author":"ana"}`},
-		"a note is text":              {400, "PUT", path, `{"note":7}`},
-		"no other fields":             {400, "PUT", path, `{"note":"x","text":"y"}`},
-		"the body is an object":       {400, "PUT", path, `"x"`},
-		"notes are not posted":        {405, "POST", path, `{"note":"x"}`},
-		"an id is a number":           {404, "GET", "/detections/x/notes", ""},
-		"nothing lies behind a note":  {404, "GET", path + "/1", ""},
-		"a detection has no comments": {404, "GET", "/detections/7/comments", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, c := setUp(t)
-			c.want(test.status, test.method, test.path, test.body)
-		})
-	}
 }

@@ -88,25 +88,3 @@ func TestTheHistoryOfRecordsSaysWhenEachBecameVisible(t *testing.T) {
 		t.Errorf("%+v", history)
 	}
 }
-
-func TestTheSeedDecidesRecords(t *testing.T) {
-	made := func(seed uint64) (all string) {
-		a, _ := serve(t, standin.Options{Seed: seed})
-		for _, r := range a.AddRecords(20) {
-			all += string(r.JSON)
-		}
-		return all
-	}
-	if first := made(1); first != made(1) || first == made(2) {
-		t.Error("it does not")
-	}
-}
-
-func TestASecondBacklogOfRecordsIsAMistake(t *testing.T) {
-	a, _ := serve(t, standin.Options{})
-	for n, good := range []bool{true, true, false} { // none, the first, a second
-		if err := a.AddRecordBacklog(5*n, time.Hour); (err == nil) != good {
-			t.Errorf("call %d: error %v", n+1, err)
-		}
-	}
-}

@@ -192,17 +192,6 @@ func TestInclusiveBound(t *testing.T) {
 	}
 }
 
-func TestLimitDefaultsTo1000(t *testing.T) {
-	a, c := serve(t, standin.Options{Size: 1000})
-	a.AddTied(1001, now)
-	if got := len(c.search(`{}`)); got != 1000 {
-		t.Errorf("found %d", got)
-	}
-	if got := len(idsOf(t, c.want(http.StatusOK, "GET", "/detections", "").body)); got != 1000 {
-		t.Errorf("selected %d", got)
-	}
-}
-
 // Walking page by page finds what one look at everything finds, in every order.
 func TestPagesFitTogether(t *testing.T) {
 	a, c := serve(t, standin.Options{Seed: 7, Size: 1000})

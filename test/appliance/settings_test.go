@@ -130,24 +130,6 @@ func TestNoRecordIsStoredWhileIngestIsHalted(t *testing.T) {
 	third.want(422, "PATCH", "/service/cluster", `{"ingest_enabled":false}`)
 }
 
-func TestTheFlowLogSecretIsGeneratedAgain(t *testing.T) {
-	secrets := func(seed uint64) [3]string {
-		_, c := serve(t, standin.Options{Seed: seed})
-		return [3]string{
-			c.want(200, "GET", "/service/flowlogs/secret", "").body,
-			c.want(200, "POST", "/service/flowlogs/secret", "").body,
-			c.want(200, "GET", "/service/flowlogs/secret", "").body,
-		}
-	}
-	got := secrets(1)
-	if got[0] == got[1] || got[1] != got[2] {
-		t.Errorf("the secrets are %s", got)
-	}
-	if secrets(1) != got || secrets(2) == got {
-		t.Error("the seed does not determine the secrets")
-	}
-}
-
 func TestTheCloud(t *testing.T) {
 	a, c := serve(t, standin.Options{})
 	c.want(204, "POST", "/cloud/connect", `{"cloud_token":"abc.DEF","nickname":"hq"}`)

@@ -24,6 +24,10 @@ func TestSystem(t *testing.T) {
 			t.Errorf("%s is %s, want %s", path, got, want)
 		}
 	}
+	for _, path := range []string{"/service/apiaccess", "/service/flowlogs/secret", "/service/processes"} {
+		c.want(200, "GET", path, "")
+	}
+	c.want(200, "POST", "/service/flowlogs/secret", "")
 	var metadata map[string]string
 	require.NoError(t, json.Unmarshal([]byte(c.want(200, "GET", "/service", "").body), &metadata))
 	want := []string{"display_host", "external_hostname", "hostname", "mgmt_ipaddr", "platform", "version"}

@@ -1,13 +1,11 @@
 package resource
 
 import (
-	"net/http"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
-	"ndrbridge/test/appliance/openapi"
 	"ndrbridge/test/appliance/rest"
 )
 
@@ -79,34 +77,6 @@ func TestBothSidesOfARelationAgree(t *testing.T) {
 	})
 }
 
-func TestAFullRelationRefusesFurtherAssignments(t *testing.T) {
-	l := newTestRelation()
-	for i := range int64(maxPairs - 1) {
-		l.Assign(1+i%100, 1+i/100, true)
-	}
-	handlers := l.Handlers(false, func(string) bool { return true })
-	answer := func(operation, child, body string) int {
-		return handlers[operation](&rest.Request{
-			Parameters: map[string]string{"id": "7777", "child-id": child}, Data: []byte(body), Operation: new(openapi.Operation),
-		}).Status
-	}
-	const one, many = "POST /alerts/{id}/devices/{child-id}", "POST /alerts/{id}/devices"
-	for i, step := range []struct {
-		operation, child, body string
-		status                 int
-	}{
-		{many, "", `{"assign":[1,2]}`, http.StatusUnprocessableEntity},
-		{many, "", `{"assign":[1]}`, http.StatusNoContent},
-		{one, "2", "", http.StatusUnprocessableEntity},
-		{many, "", `{"unassign":[1]}`, http.StatusNoContent},
-		{one, "2", "", http.StatusNoContent},
-	} {
-		if status := answer(step.operation, step.child, step.body); status != step.status {
-			t.Errorf("step %d is answered with %d, want %d", i+1, status, step.status)
-		}
-	}
-}
-
 // vanishing is a set whose objects are removed after a number of looks at them.
 type vanishing struct {
 	everything
@@ -116,20 +86,4 @@ type vanishing struct {
 func (v vanishing) Has(int64) bool {
 	*v.looks--
 	return *v.looks >= 0
-}
-
-func TestAnObjectThatIsRemovedMeanwhileIsNotAssigned(t *testing.T) {
-	for operation, body := range map[string]string{
-		"POST /alerts/{id}/devices/{child-id}": "",
-		"POST /alerts/{id}/devices":            `{"assign":[1]}`,
-	} {
-		looks := 1
-		l := NewRelation(Side{"/alerts", "alert", everything{}}, Side{"/devices", "device", vanishing{looks: &looks}})
-		l.Handlers(false, func(string) bool { return true })[operation](&rest.Request{
-			Parameters: map[string]string{"id": "7", "child-id": "1"}, Data: []byte(body), Operation: new(openapi.Operation),
-		})
-		if l.pairs != 0 {
-			t.Errorf("after %s, %d objects are assigned", operation, l.pairs)
-		}
-	}
 }
