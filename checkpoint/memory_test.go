@@ -178,7 +178,7 @@ func fileAsBefore(t testing.TB, path string, versions int) {
 }
 
 func TestWhatAnEarlierVersionLeftIsForgottenWithTime(t *testing.T) {
-	const entries, versions = 500, 100
+	const entries, versions = 100, 10
 	path, ctx := statePath(t), t.Context()
 	s := open(t, path, checkpoint.Options{})
 	must := func(err error) {

@@ -49,14 +49,6 @@ func (b backend) testCursors(t *testing.T) {
 		s.configure(map[string]checkpoint.Start{"a": {Since: noon.Add(3 * time.Second)}})
 		equal(t, s.cursor("a"), 1)
 	})
-	t.Run("a sink in an empty journal begins with the next event", func(t *testing.T) {
-		for _, start := range []checkpoint.Start{{}, {Now: true}, {Since: noon}} {
-			s := b.state(t, spacious)
-			s.configure(map[string]checkpoint.Start{"a": start})
-			s.append(made...)
-			s.wantJournal(s.cursor("a"), made...)
-		}
-	})
 	t.Run("a cursor goes neither back nor beyond the journal", func(t *testing.T) {
 		s := b.state(t, spacious)
 		s.append(made...)
@@ -70,51 +62,12 @@ func (b backend) testCursors(t *testing.T) {
 		}
 		equal(t, s.cursor("a"), 2)
 	})
-	t.Run("a sink that was never configured has no cursor", func(t *testing.T) {
-		s := b.state(t, spacious)
-		if _, err := s.Cursor(t.Context(), "a"); err == nil {
-			t.Error("a cursor, want an error")
-		}
-		if err := s.CommitDelivery(t.Context(), checkpoint.Delivery{Sink: "a"}); err == nil {
-			t.Error("committed, want an error")
-		}
-	})
 }
 
 func (b backend) testReading(t *testing.T) {
 	made := events(6, 1000)
-	size := int(bytesOf(made[:1]))
 	s := b.state(t, spacious)
 	s.append(made...)
-	for name, test := range map[string]struct {
-		after       uint64
-		max         checkpoint.Batch
-		first, last uint64 // first > last: nothing
-	}{
-		"everything":                    {0, checkpoint.Batch{}, 1, 6},
-		"from the middle":               {3, checkpoint.Batch{}, 4, 6},
-		"from the end":                  {6, checkpoint.Batch{}, 1, 0},
-		"from behind the end":           {9, checkpoint.Batch{}, 1, 0},
-		"so many events":                {1, checkpoint.Batch{MaxEvents: 2}, 2, 3},
-		"so many bytes":                 {0, checkpoint.Batch{MaxBytes: 3 * size}, 1, 3},
-		"one byte short of two":         {0, checkpoint.Batch{MaxBytes: 2*size - 1}, 1, 1},
-		"one event larger than allowed": {2, checkpoint.Batch{MaxBytes: 1}, 3, 3},
-		"the tighter bound counts":      {0, checkpoint.Batch{MaxEvents: 2, MaxBytes: 5 * size}, 1, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			records, err := s.Read(t.Context(), test.after, test.max)
-			require.NoError(t, err)
-			if len(records) != int(test.last+1-test.first) {
-				t.Fatalf("%d events, want %d", len(records), test.last+1-test.first)
-			}
-			for i, r := range records {
-				if r.Seq != test.first+uint64(i) || r.Event.ID != made[r.Seq-1].ID {
-					t.Errorf("event %d is %s, want %d", r.Seq, r.Event.ID, test.first+uint64(i))
-				}
-			}
-		})
-	}
-
 	t.Run("what a caller does to a record does not change the journal", func(t *testing.T) {
 		clear(s.read(0)[2].Event.Structured())
 		s.wantJournal(0, made...)
@@ -272,27 +225,9 @@ func (b backend) testTrimming(t *testing.T) {
 		}
 		s.acknowledge("b", 6)
 	})
-	t.Run("numbers continue after the journal was empty, across a restart too", func(t *testing.T) {
-		s := b.state(t, checkpoint.Limits{MaxBytes: 1 << 30})
-		s.configureSinks("a")
-		s.append(made...)
-		s.clock.advance(time.Hour)
-		s.acknowledge("a", 6)
-		s.until("the journal is empty", func() bool { return s.stats().Events == 0 })
-		if stats := s.stats(); stats.First != 7 || stats.Last != 6 || stats.Bytes != 0 {
-			t.Errorf("%+v, want an empty journal after event 6", stats)
-		}
-		s.reopen()
-		s.configureSinks("a", "new")
-		s.append(made[0])
-		s.wantJournal(6, made[0])
-		equal(t, s.cursor("new"), 6)
-	})
 }
 
 func errOf[T any](_ T, err error) error { return err }
-
-func errOf2[T, U any](_ T, _ U, err error) error { return err }
 
 func (b backend) testClosing(t *testing.T) {
 	s := b.state(t, spacious)
@@ -300,31 +235,13 @@ func (b backend) testClosing(t *testing.T) {
 	s.must(s.Close())
 	ctx := t.Context()
 	for name, err := range map[string]error{
-		"Position":         errOf(s.Position(ctx, detections)),
-		"Recall":           errOf(s.Recall(ctx, detections, []string{"k"})),
-		"Known":            errOf(s.Known(ctx, detections, checkpoint.Entry{}, 1)),
-		"Commit":           s.Commit(ctx, checkpoint.Commit{Source: detections, Position: []byte("p")}),
-		"Configure":        s.Configure(ctx, nil),
-		"Cursor":           errOf(s.Cursor(ctx, "a")),
-		"Read":             errOf(s.Read(ctx, 0, checkpoint.Batch{})),
-		"Wait":             s.Wait(ctx, 0),
-		"CommitDelivery":   s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a"}),
-		"Dead":             errOf(s.Dead(ctx, checkpoint.SinkOwner("a"), "", 1)),
-		"Stats":            errOf(s.Stats(ctx)),
-		"Skip":             s.Skip(ctx, checkpoint.Skip{Sink: "a", Cursor: 1, Event: event("e", noon, 300)}),
-		"Over":             errOf(s.Over(ctx, "a", checkpoint.Budget{})),
-		"Pause":            s.Pause(ctx, "a", true),
-		"Requeue":          errOf(s.Requeue(ctx, "a", []string{"k"})),
-		"Replay":           errOf(s.Replay(ctx, "a", checkpoint.Period{Since: noon})),
-		"Redeliver":        errOf(s.Redeliver(ctx, "a", checkpoint.RedeliveryOffset{}, checkpoint.Batch{})),
-		"WaitRedelivery":   s.WaitRedelivery(ctx, "a"),
-		"CommitRedelivery": s.CommitRedelivery(ctx, checkpoint.RedeliveryCommit{Sink: "a"}),
-		"Since":            errOf(s.Since(ctx, noon)),
-		"DeadLetterOf":     errOf2(s.DeadLetterOf(ctx, checkpoint.SinkOwner("a"), "k")),
-		"DropDead":         errOf(s.DropDead(ctx, checkpoint.SinkOwner("a"), []string{"k"})),
-		"Forget":           s.Forget(ctx, "a"),
-		"Rename":           s.Rename(ctx, "a", "b"),
-		"Backup":           errOf(s.Backup(ctx, io.Discard)),
+		"Position":       errOf(s.Position(ctx, detections)),
+		"Commit":         s.Commit(ctx, checkpoint.Commit{Source: detections, Position: []byte("p")}),
+		"Read":           errOf(s.Read(ctx, 0, checkpoint.Batch{})),
+		"Wait":           s.Wait(ctx, 0),
+		"WaitRedelivery": s.WaitRedelivery(ctx, "a"),
+		"WaitCommands":   s.WaitCommands(ctx, 0),
+		"Backup":         errOf(s.Backup(ctx, io.Discard)),
 	} {
 		t.Run(name+" returns ErrClosed", func(t *testing.T) { require.ErrorIs(t, err, checkpoint.ErrClosed) })
 	}

@@ -1,7 +1,6 @@
 package checkpoint_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -77,47 +76,4 @@ func (s *state) wantOver(sink string, b checkpoint.Budget, want checkpoint.Exces
 		!got.Oldest.Equal(want.Oldest) || !got.Newest.Equal(want.Newest) {
 		s.t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
-}
-
-func (b backend) testPausing(t *testing.T) {
-	s := b.state(t, spacious)
-	s.configureSinks("a", "b")
-	want := func(a time.Time) {
-		t.Helper()
-		stats := s.stats()
-		if got := stats.Sinks["a"].PausedSince; !got.Equal(a) {
-			t.Errorf("paused since %v, want %v", got, a)
-		}
-		if got := stats.Sinks["b"].PausedSince; !got.IsZero() {
-			t.Errorf("another sink is paused since %v", got)
-		}
-	}
-	pause := func(paused bool) {
-		t.Helper()
-		s.must(s.Pause(context.Background(), "a", paused))
-	}
-	t.Run("a sink is not paused at first", func(t *testing.T) { want(time.Time{}) })
-	t.Run("it is paused since the call", func(t *testing.T) {
-		pause(true)
-		want(noon)
-	})
-	t.Run("a second call changes nothing", func(t *testing.T) {
-		s.clock.advance(time.Minute)
-		pause(true)
-		want(noon)
-	})
-	t.Run("it stays paused across a restart", func(t *testing.T) {
-		s.reopen()
-		want(noon)
-	})
-	t.Run("it can be resumed", func(t *testing.T) {
-		pause(false)
-		pause(false)
-		want(time.Time{})
-	})
-	t.Run("an unknown sink cannot be paused", func(t *testing.T) {
-		if err := s.Pause(t.Context(), "c", true); err == nil {
-			t.Error("no error")
-		}
-	})
 }

@@ -71,11 +71,6 @@ func (b backend) testDroppingDead(t *testing.T) {
 			}
 		}
 	})
-	t.Run("no keys drop nothing", func(t *testing.T) {
-		if n, err := s.DropDead(t.Context(), owner, []string{}); err != nil || n != 0 || s.stats().DeadLetters[owner].Count != 3 {
-			t.Errorf("%d dropped, %v", n, err)
-		}
-	})
 }
 
 func (b backend) testSinkNames(t *testing.T) {
@@ -91,24 +86,6 @@ func (b backend) testSinkNames(t *testing.T) {
 		s.configureSinks("a")
 		return s
 	}
-	t.Run("a forgotten sink is unknown, and can be configured again", func(t *testing.T) {
-		s := retired(t)
-		s.must(s.Forget(t.Context(), "b"))
-		if _, err := s.Cursor(t.Context(), "b"); err == nil {
-			t.Error("it has a cursor")
-		}
-		if _, there := s.stats().Sinks["b"]; there || len(s.dead(checkpoint.SinkOwner("b"))) != 0 {
-			t.Error("some of its state is left")
-		}
-		s.configureSinks("a", "b")
-		if got := s.stats().Sinks["b"]; got.Cursor != 0 || got.Queued != 0 || got.Skipped != 0 || !got.PausedSince.IsZero() {
-			t.Errorf("%+v, want a new sink", got)
-		}
-		s.wantQueue("a", "")
-		if len(s.dead(checkpoint.SinkOwner("a"))) != 3 {
-			t.Error("another sink has lost dead letters")
-		}
-	})
 	t.Run("no two redeliveries have the same number, even if sinks are forgotten or renamed", func(t *testing.T) {
 		s, _ := b.delivered(t, spacious)
 		seen := map[uint64]string{}
@@ -141,28 +118,6 @@ func (b backend) testSinkNames(t *testing.T) {
 		queue("a", "a replay to a sink with the name of one that was forgotten")
 		s.reopen()
 		queue("a", "a replay after a restart")
-	})
-	t.Run("a renamed sink keeps all its state", func(t *testing.T) {
-		s := retired(t)
-		before := s.stats().Sinks["b"]
-		s.must(s.Rename(t.Context(), "b", "c"))
-		check := func() {
-			t.Helper()
-			stats := s.stats()
-			if _, there := stats.Sinks["b"]; there || stats.Sinks["c"] != before {
-				t.Errorf("%+v, want %+v under the new name alone", stats.Sinks, before)
-			}
-			if dead := s.dead(checkpoint.SinkOwner("c")); len(dead) != 1 || dead[0].Key != "x" || stats.DeadLetters[checkpoint.SinkOwner("c")].Count != 1 {
-				t.Errorf("dead letters %v, want x", dead)
-			}
-			s.wantQueue("c", "y 4")
-		}
-		check()
-		s.reopen()
-		s.configureSinks("a")
-		check()
-		s.requeue("c", "x")
-		s.wantQueue("c", "y 4 x")
 	})
 	t.Run("names that are unknown, taken or none are refused", func(t *testing.T) {
 		s := retired(t)

@@ -76,6 +76,20 @@ func (m *machine) skip(t *rapid.T) {
 	m.events = append(m.events, s.Event)
 }
 
+func (m *machine) pause(t *rapid.T) {
+	sink, paused := rapid.SampledFrom(modelSinks).Draw(t, "sink"), rapid.Bool().Draw(t, "paused")
+	_, known := m.cursors[sink]
+	if err := m.s.Pause(context.Background(), sink, paused); (err == nil) != known {
+		t.Fatalf("pause %s, known: %v: %v", sink, known, err)
+	}
+	switch _, already := m.paused[sink]; {
+	case known && !paused:
+		delete(m.paused, sink)
+	case known && !already:
+		m.paused[sink] = m.s.clock.Now()
+	}
+}
+
 // someKeys returns keys of an owner's dead letters and unknown ones, or nil for all.
 func (m *machine) someKeys(t *rapid.T, o checkpoint.Owner) (keys, meant []string) {
 	if rapid.Bool().Draw(t, "all") {
@@ -274,6 +288,7 @@ func (m *machine) move(from, to string) {
 	move(m.cursors, from, to)
 	move(m.queues, from, to)
 	move(m.skipped, from, to)
+	move(m.paused, from, to)
 	move(m.made, from, to)
 	owner := checkpoint.Owner("")
 	if to != "" {

@@ -29,6 +29,7 @@ type model struct {
 	dropped   map[checkpoint.Owner]uint64
 	queues    map[string][]queuedEvent // by sink, the events to redeliver
 	skipped   map[string]uint64        // by sink
+	paused    map[string]time.Time
 	made      map[string]map[string]knownEntry
 }
 
@@ -71,7 +72,7 @@ func (b backend) testProperties(t *testing.T) {
 				positions: map[checkpoint.Source][]byte{}, known: map[checkpoint.Source]map[string]knownEntry{},
 				first: 1, cursors: map[string]uint64{}, dead: map[checkpoint.Owner]map[string]checkpoint.DeadLetter{}, dropped: map[checkpoint.Owner]uint64{},
 				queues: map[string][]queuedEvent{}, skipped: map[string]uint64{},
-				made: map[string]map[string]knownEntry{},
+				paused: map[string]time.Time{}, made: map[string]map[string]knownEntry{},
 			},
 		}
 		defer func() { m.s.Close() }()
@@ -83,6 +84,7 @@ func (b backend) testProperties(t *testing.T) {
 			"commit delivery": m.acknowledge,
 			"read":            m.read,
 			"skip":            m.skip,
+			"pause":           m.pause,
 			"requeue":         m.requeue,
 			"replay":          m.replay,
 			"redeliver":       m.redeliver,
@@ -373,7 +375,10 @@ func (m *machine) checkSink(t *rapid.T, sink string, cursor uint64, got checkpoi
 	ahead := m.events[acknowledged:]
 	want := checkpoint.SinkStats{
 		Cursor: cursor, LagEvents: uint64(len(ahead)), LagBytes: bytesOf(ahead), Configured: slices.Contains(m.sinks, sink),
-		Trimmed: acknowledged - cursor, Skipped: m.skipped[sink],
+		Trimmed: acknowledged - cursor, Skipped: m.skipped[sink], PausedSince: got.PausedSince,
+	}
+	if !got.PausedSince.Equal(m.paused[sink]) {
+		t.Fatalf("%s is paused since %s, want %s", sink, got.PausedSince, m.paused[sink])
 	}
 	for _, q := range m.queues[sink] {
 		if m.gone(q) {

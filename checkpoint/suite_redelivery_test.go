@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -74,23 +73,6 @@ func (b backend) delivered(t *testing.T, limits checkpoint.Limits) (*state, []tr
 }
 
 func (b backend) testRedelivery(t *testing.T) {
-	t.Run("a queue that begins elsewhere fences a commit, which writes nothing", func(t *testing.T) {
-		s, made := b.delivered(t, spacious)
-		s.replay("a", time.Time{})
-		stale, _ := s.redelivered("a", checkpoint.Batch{})
-		s.must(s.acknowledgeRedelivery("a", 1))
-		acknowledged := checkpoint.RedeliveryCommit{
-			Sink: "a", Expect: stale.Offset, Last: stale.Records[2].Offset, Events: 3, Dead: []checkpoint.DeadLetter{deadLetterOf("new", made[1])},
-		}
-		for range 2 { // with something in the queue, then with nothing
-			require.ErrorIs(t, s.CommitRedelivery(t.Context(), acknowledged), checkpoint.ErrFenced)
-			s.must(s.acknowledgeRedelivery("a", 5))
-			if len(s.dead(checkpoint.SinkOwner("a"))) != 3 {
-				t.Error("a dead letter was written")
-			}
-			s.replay("a", time.Time{})
-		}
-	})
 	t.Run("events that the queue does not hold cannot be committed", func(t *testing.T) {
 		s, _ := b.delivered(t, spacious)
 		s.requeue("a", "x")
@@ -123,12 +105,13 @@ func (b backend) testRedelivery(t *testing.T) {
 			t.Errorf("%d queued, want %d", len(next.Records), len(dead))
 		}
 	})
-	t.Run("a sink that was never configured has no queue", func(t *testing.T) {
+	t.Run("a sink that was never configured has no cursor and no queue", func(t *testing.T) {
 		s := b.state(t, spacious)
 		s.wantRefused(
 			errOf(s.Requeue(t.Context(), "a", nil)), errOf(s.Replay(t.Context(), "a", checkpoint.Period{})),
 			errOf(s.Redeliver(t.Context(), "a", checkpoint.RedeliveryOffset{}, checkpoint.Batch{})), s.WaitRedelivery(t.Context(), "a"),
 			s.CommitRedelivery(t.Context(), checkpoint.RedeliveryCommit{Sink: "a"}),
+			errOf(s.Cursor(t.Context(), "a")), s.CommitDelivery(t.Context(), checkpoint.Delivery{Sink: "a"}),
 		)
 	})
 }

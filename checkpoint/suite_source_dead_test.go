@@ -58,24 +58,6 @@ func (b backend) testSourceDeadSpace(t *testing.T) {
 		s.reopen()
 		check()
 	})
-	t.Run("a dead letter that replaces another one takes its space", func(t *testing.T) {
-		s := open(t)
-		for i := range 100 {
-			write(s, detections, deadLetter("same", i, size))
-		}
-		if got, want := of(s, detections), (checkpoint.DeadStats{Count: 1, Bytes: size}); got != want {
-			t.Errorf("%+v, want %+v", got, want)
-		}
-	})
-	t.Run("dead letters without a body are bounded", func(t *testing.T) {
-		s := open(t)
-		for i := range 100 {
-			write(s, detections, deadLetter(fmt.Sprint(i), i, 0))
-		}
-		if got := of(s, detections); got.Count == 0 || got.Count*checkpoint.DeadOverhead > 16_000 || got.Count+got.Dropped != 100 {
-			t.Errorf("%+v", got)
-		}
-	})
 	t.Run("the source with the most loses them", func(t *testing.T) {
 		s := open(t)
 		write(s, audit, deadLetter("old", 0, size), deadLetter("older", -1, size))
@@ -102,27 +84,6 @@ func (b backend) testSourceDeadSpace(t *testing.T) {
 		write(s, detections, deadLetter("large", 50, 20_000))
 		if got := of(s, detections); got.Count != 0 || got.Dropped != 41 {
 			t.Errorf("%+v after one that is larger than the share", got)
-		}
-	})
-	t.Run("dropped dead letters stay counted when the others are dropped by an operator", func(t *testing.T) {
-		s := open(t)
-		for i := range 17 {
-			write(s, detections, deadLetter(fmt.Sprint(i), i, size))
-		}
-		if _, err := s.DropDead(t.Context(), checkpoint.SourceOwner(detections), nil); err != nil {
-			t.Fatal(err)
-		}
-		if got, want := of(s, detections), (checkpoint.DeadStats{Dropped: 2}); got != want {
-			t.Errorf("%+v, want %+v", got, want)
-		}
-	})
-	t.Run("without a bound all are kept", func(t *testing.T) {
-		s := b.state(t, spacious)
-		for i := range 50 {
-			write(s, detections, deadLetter(fmt.Sprint(i), i, 100*size))
-		}
-		if got := of(s, detections); got.Count != 50 || got.Dropped != 0 {
-			t.Errorf("%+v", got)
 		}
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -33,30 +32,6 @@ func (b backend) testSources(t *testing.T) {
 		s.wantRecall(detections, map[string]string{"a": "one", "b": "two"})
 		if position := s.position(detections); string(position) != "pos" {
 			t.Errorf("position %q, want pos", position)
-		}
-	})
-	t.Run("a commit that expects another position is fenced and writes nothing", func(t *testing.T) {
-		for name, expect := range map[string][]byte{
-			"none": nil, "older": []byte("p0"), "longer": []byte("p1."), "other": []byte("x"),
-		} {
-			t.Run(name, func(t *testing.T) {
-				s := b.state(t, spacious)
-				s.must(s.Commit(t.Context(), checkpoint.Commit{Source: detections, Position: []byte("p1")}))
-				err := s.Commit(t.Context(), checkpoint.Commit{
-					Source: detections, Expect: expect, Position: []byte("p2"), Events: events(2, 300),
-					Remember: []checkpoint.Entry{{Key: "k", Value: []byte("v"), At: 1}},
-					Dead:     []checkpoint.DeadLetter{{Key: "d", Class: "invalid", Time: noon}},
-				})
-				require.ErrorIs(t, err, checkpoint.ErrFenced)
-				if position := s.position(detections); string(position) != "p1" {
-					t.Errorf("position %q, want p1", position)
-				}
-				s.wantJournal(0)
-				s.wantRecall(detections, map[string]string{"k": ""})
-				if dead := s.dead(checkpoint.SourceOwner(detections)); len(dead) != 0 {
-					t.Errorf("dead letters %v, want none", dead)
-				}
-			})
 		}
 	})
 	t.Run("an invalid commit is refused and writes nothing", func(t *testing.T) {
@@ -107,39 +82,6 @@ func (b backend) testSources(t *testing.T) {
 		}
 		require.ErrorIs(t, err, context.Canceled)
 		s.wantJournal(0)
-	})
-	t.Run("entries older than ForgetBefore are forgotten eventually", func(t *testing.T) {
-		s := b.state(t, spacious)
-		var (
-			remember []checkpoint.Entry
-			old      []string
-		)
-		want := map[string]string{}
-		for i := range 500 {
-			key := fmt.Sprintf("k%03d", i)
-			remember = append(remember, checkpoint.Entry{Key: key, Value: []byte("old"), At: int64(i)})
-			if want[key] = "old"; i < 400 && i != 7 {
-				want[key], old = "", append(old, key)
-			}
-		}
-		s.must(s.Commit(t.Context(), checkpoint.Commit{Source: detections, Position: []byte("p"), Remember: remember}))
-		// Remembered again, so no longer old.
-		s.must(s.Commit(t.Context(), checkpoint.Commit{
-			Source: detections, Expect: []byte("p"), Position: []byte("p"),
-			Remember: []checkpoint.Entry{{Key: "k007", Value: []byte("new"), At: 900}},
-		}))
-		want["k007"] = "new"
-		s.until("all that is old is forgotten", func() bool {
-			c := s.next()
-			c.ForgetBefore = 400
-			s.must(s.Commit(t.Context(), c))
-			left, err := s.Recall(t.Context(), detections, old)
-			s.must(err)
-			return !slices.ContainsFunc(left, func(value []byte) bool { return value != nil })
-		})
-		s.wantRecall(detections, want)
-		s.reopen()
-		s.wantRecall(detections, want)
 	})
 }
 
@@ -286,14 +228,6 @@ func (b backend) testSpace(t *testing.T) {
 		s.acknowledge("b", 2)
 		s.append(made[3])
 		s.wantJournal(2, made[3])
-	})
-	t.Run("a sink that is no longer configured holds no space", func(t *testing.T) {
-		s := full(t)
-		s.acknowledge("a", 2)
-		done := commit(s, t.Context())
-		s.configureSinks("a")
-		require.NoError(t, <-done)
-		s.wantJournal(2, made[2])
 	})
 	t.Run("a commit that waits is fenced when its position is moved", func(t *testing.T) {
 		s := full(t)

@@ -44,7 +44,6 @@ func (b backend) run(t *testing.T) {
 		"a clock that is set":               b.testClockSet,
 		"when a clock counts as set":        b.testClockBounds,
 		"skipping":                          b.testSkipping,
-		"pausing":                           b.testPausing,
 		"redelivery":                        b.testRedelivery,
 		"parked events":                     b.testParked,
 		"trimming queued ranges":            b.testQueuedTrimming,
