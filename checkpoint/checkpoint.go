@@ -22,6 +22,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"ndrbridge/checkpoint/internal/boltfile"
 )
 
 // Errors that callers act on. They are returned wrapped.
@@ -35,7 +37,7 @@ var (
 	// ErrLocked is returned if another process has the state open.
 	ErrLocked = errors.New("the state is in use by another process")
 	// ErrNewer is returned if a newer version wrote the state.
-	ErrNewer = errors.New("the state was written by a newer version")
+	ErrNewer = boltfile.ErrNewer
 	// ErrDamaged is returned if the state cannot be read. Nothing was changed.
 	ErrDamaged = errors.New("the state is damaged")
 	// ErrDeadFull is returned if a sink's dead letters have no space for more (see Limits).

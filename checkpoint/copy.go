@@ -1,15 +1,20 @@
 package checkpoint
 
 import (
+	"bufio"
+	"cmp"
 	"context"
+	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	bolt "go.etcd.io/bbolt"
 
 	"ndrbridge/checkpoint/internal/boltfile"
+	"ndrbridge/internal/disk"
 )
 
 // Compact rewrites a state that no process has open, without the space that was freed in
@@ -70,29 +75,80 @@ func Rename(path, to string) error {
 }
 
 // Backup writes a consistent copy of the state to w, and returns its size. Reads and writes
-// continue meanwhile; a slow w blocks nobody. The copy is a complete state file. It first
-// makes the copy beside the state, at the disk's speed: as long as a transaction reads, the
-// file grows with everything that is written.
+// continue meanwhile; a slow w blocks nobody. The copy is a complete state file.
 func (s *Store) Backup(ctx context.Context, w io.Writer) (n int64, err error) {
-	defer func() { err = wrapf(err, "back up the state") }()
-	file, err := boltfile.CreateTemp(s.path, ".backup")
-	if err != nil {
-		return 0, err
-	}
-	defer os.Remove(file.Name())
-	defer func() { err = errors.Join(err, file.Close()) }()
-	_ = os.Remove(file.Name()) // if an open file can be removed, a crash leaves nothing behind
-	err = s.view(ctx, func(tx *bolt.Tx) error {
-		_, err := tx.WriteTo(contextWriter{ctx, file})
+	err = s.spool(ctx, func(tx *bolt.Tx, to *bufio.Writer) error {
+		_, err := tx.WriteTo(to)
+		return err
+	}, func(from io.Reader) error {
+		n, err = io.Copy(contextWriter{ctx, w}, from)
 		return err
 	})
+	return n, wrapf(err, "back up the state")
+}
+
+// dumpReserve is how many bytes a dump leaves free, for the states beside it: bbolt extends
+// each by up to 16 MiB at once.
+const dumpReserve = 128 << 20
+
+// Dump yields records that make the state, as it is at one moment, out of an empty replica,
+// and returns up to where it holds the log, if there is one.
+// Records have about pieceBytes, unless a single entry is larger; each is valid during the
+// call of yield only. Reads and writes continue meanwhile, however slow yield is. Dump works for a
+// state that was opened ReadOnly too, of any layout that can be opened. It returns ErrDamaged if
+// the file is a copy of a log that was not restored completely, and an error if less than
+// 128 MiB are free on the disk, also while it yields.
+func (d *database) Dump(ctx context.Context, pieceBytes int, yield func(record []byte) error) (at Point, err error) {
+	var reached Point
+	err = d.spool(ctx, func(tx *bolt.Tx, w *bufio.Writer) error {
+		if incomplete(tx) {
+			return damaged(d.path, errIncomplete)
+		}
+		reached = appliedAt(tx)
+		written := gob.NewEncoder(w)
+		b := boltfile.Builder{Scheme: scheme, PieceBytes: pieceBytes}
+		b.Yield = func(record []byte) error { return cmp.Or(d.checkFree(), written.Encode(record)) }
+		return b.Dump(tx)
+	}, func(r io.Reader) error {
+		read := gob.NewDecoder(r)
+		var record []byte
+		for {
+			if err := cmp.Or(ctx.Err(), d.checkFree()); err != nil {
+				return err
+			}
+			if err := read.Decode(&record); err == io.EOF {
+				at = reached
+				return nil
+			} else if err != nil {
+				return fmt.Errorf("read the dump: %w", err)
+			}
+			if err := yield(record); err != nil {
+				return err
+			}
+		}
+	})
+	return at, wrapf(err, "dump the state")
+}
+
+// spool writes to a file beside the state, at the disk's speed, and then reads the file: as long
+// as a transaction reads, the state grows with everything that is written.
+func (d *database) spool(ctx context.Context, write func(*bolt.Tx, *bufio.Writer) error, read func(io.Reader) error) error {
+	file, err := boltfile.CreateTemp(d.path, ".dump")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	_ = os.Remove(file.Name()) // if an open file can be removed, a crash leaves nothing behind
+	w := bufio.NewWriterSize(contextWriter{ctx, file}, 256<<10)
+	err = d.view(ctx, func(tx *bolt.Tx) error { return cmp.Or(write(tx, w), w.Flush()) })
 	if err == nil {
 		_, err = file.Seek(0, io.SeekStart)
 	}
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return io.Copy(contextWriter{ctx, w}, file)
+	return read(bufio.NewReaderSize(file, 256<<10))
 }
 
 // contextWriter writes until its context is done.
@@ -125,4 +181,17 @@ func keep(db *bolt.DB, path string, version int) (string, error) {
 			})
 		})
 	})
+}
+
+// checkFree returns an error if a dump would take space that states need.
+func (d *database) checkFree() error {
+	free := disk.Free
+	if d.free != nil {
+		free = d.free
+	}
+	folder := filepath.Dir(d.path)
+	if bytes, known := free(folder); known && bytes < dumpReserve {
+		return fmt.Errorf("%d MiB are free in %s, and %d MiB are kept for the states: free disk space", bytes>>20, folder, dumpReserve>>20)
+	}
+	return nil
 }

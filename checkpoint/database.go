@@ -1,19 +1,23 @@
 package checkpoint
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"ndrbridge/checkpoint/internal/boltfile"
 )
 
-// database is an open bbolt file. It ends in an error if bbolt panics, or if the file
-// becomes shorter.
+// database is an open bbolt file. It fails if bbolt panics, or if the file becomes shorter.
 type database struct {
 	db       *bolt.DB
 	file     *os.File // the database's own, which closes it
@@ -32,6 +36,88 @@ type database struct {
 	least  atomic.Int64 // minimum size of the file, in bytes
 	begins sync.Mutex   // held while a transaction begins
 	stuck  atomic.Bool  // bbolt has panicked with its locks held: see begin
+
+	failing sync.Mutex
+	failure error         // why nothing is read or written any more; failing guards it
+	failed  chan struct{} // closed when failure is final
+}
+
+// Err returns why the state failed and what to do about it, or nil while it works.
+func (d *database) Err() error {
+	d.failing.Lock()
+	defer d.failing.Unlock()
+	return d.failure
+}
+
+// setFailure ends all use of the file, and reports whether this is its first failure.
+func (d *database) setFailure(err error) (first bool) {
+	d.failing.Lock()
+	defer d.failing.Unlock()
+	first = d.failure == nil
+	if first {
+		d.failure = err
+	}
+	return first
+}
+
+// fail ends all use of the file because of err, and returns it.
+func (d *database) fail(err error) error {
+	if d.setFailure(err) {
+		close(d.failed)
+	}
+	return err
+}
+
+// judge returns the error of a transaction as callers get it. It fails the database if the
+// file cannot be read.
+func (d *database) judge(err error) error {
+	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
+		return ErrClosed
+	}
+	if !errors.Is(err, boltfile.ErrUnreadable) {
+		return err
+	}
+	if cut := d.whole(); cut != nil {
+		err = cut
+	}
+	return d.fail(advise(damaged(d.path, err), d.copied))
+}
+
+// view reads the state. No slice of the database may outlive do, and do must be short:
+// while it runs, no page is reused and the file cannot be mapped again.
+func (d *database) view(ctx context.Context, do func(tx *bolt.Tx) error) error {
+	if err := cmp.Or(ctx.Err(), d.Err()); err != nil {
+		return err
+	}
+	err := d.whole()
+	if err == nil {
+		var tx *bolt.Tx
+		if tx, err = d.begin(false); err == nil {
+			d.least.Store(max(d.least.Load(), tx.Size())) // a smaller one of another reader does no harm
+			err = boltfile.Guard(func() error { return do(tx) })
+			d.end(tx)
+		}
+	}
+	// A page that was partly cut off reads as zeros, without a fault.
+	if cut := d.whole(); cut != nil {
+		err = cut
+	}
+	return d.judge(err)
+}
+
+// gone returns how the file disappeared from its path; empty if it is there, or that is not known.
+func (d *database) gone() (how string) {
+	opened, err := d.file.Stat()
+	if err != nil {
+		return ""
+	}
+	switch named, err := os.Stat(d.path); {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return "it was removed or moved away"
+	case err == nil && !os.SameFile(opened, named):
+		return "another file was put in its place"
+	}
+	return ""
 }
 
 // syncedCommits is how many transactions of a copy of a log are synced after it was opened:
@@ -60,8 +146,8 @@ func (d *database) begin(writable bool) (*bolt.Tx, error) {
 }
 
 // end ends a read transaction. It needs one of the locks that begin holds, and gives up
-// when failed is closed.
-func (d *database) end(tx *bolt.Tx, failed <-chan struct{}) {
+// when the database has failed.
+func (d *database) end(tx *bolt.Tx) {
 	if d.begins.TryLock() {
 		defer d.begins.Unlock()
 		if !d.stuck.Load() {
@@ -77,7 +163,7 @@ func (d *database) end(tx *bolt.Tx, failed <-chan struct{}) {
 	}()
 	select {
 	case <-ended:
-	case <-failed:
+	case <-d.failed:
 	}
 }
 

@@ -21,6 +21,3 @@ func (r *Replica) SetFree(free func(folder string) (bytes uint64, known bool)) {
 
 // Synced reports whether the last transaction was synced to disk.
 func (r *Replica) Synced() bool { return !r.db.NoSync }
-
-// RecordLayout returns the format of a record, and the layout of the state that it changes.
-var RecordLayout = recordLayout

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"syscall"
 	"time"
 
 	"ndrbridge/checkpoint/internal/boltfile"
@@ -32,61 +30,16 @@ const watchEvery = 5 * time.Second
 // process owns the log. A Replica can continue with the file; nothing is copied.
 func (s *Store) Failed() <-chan struct{} { return s.failed }
 
-// Err returns why the store failed and what to do about it, or nil while it works.
-func (s *Store) Err() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.failure
-}
-
-// setFailure ends all use of the store, and reports whether this is its first failure.
-func (s *Store) setFailure(err error) (first bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.failure != nil {
-		return false
-	}
-	s.failure = err
-	return true
-}
-
-// judge returns the error of a transaction as callers get it. If the error means that the
-// file cannot be read, judge fails the store.
-func (s *Store) judge(err error) error {
-	if !errors.Is(err, boltfile.ErrUnreadable) {
-		return err
-	}
-	if cut := s.whole(); cut != nil {
-		err = cut
-	}
-	return s.fail(advise(damaged(s.path, err), s.copied))
-}
-
-// fail ends all use of the store because of err, and returns it.
-func (s *Store) fail(err error) error {
-	if s.setFailure(err) {
-		close(s.failed)
-	}
-	return err
-}
-
 // watch fails the store if its file is no longer at its path. Only the writer calls it.
 func (s *Store) watch() {
 	if s.Err() != nil {
 		return
 	}
-	opened, err := s.file.Stat()
-	if err != nil {
+	if how := s.gone(); how != "" {
+		s.lose(how)
 		return
 	}
-	switch named, err := os.Stat(s.path); {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		s.lose("it was removed or moved away")
-	case err == nil && !os.SameFile(opened, named):
-		s.lose("another file was put in its place")
-	default: // an error of Stat proves nothing
-		_ = s.judge(s.whole())
-	}
+	_ = s.judge(s.whole())
 }
 
 // lose saves the committed state, and fails the store.
@@ -109,9 +62,9 @@ func (s *Store) lose(how string) {
 		lost = fmt.Errorf("%w. The committed state was saved as %s. The next start continues from the file that is now at %s; "+
 			"to continue from the committed state, put the saved file in its place first", lost, saved, s.path)
 	}
-	s.mu.Lock()
+	s.failing.Lock()
 	s.failure = lost
-	s.mu.Unlock()
+	s.failing.Unlock()
 	close(s.failed)
 }
 

@@ -161,12 +161,3 @@ func putApplied(tx *bolt.Tx, at Point) error {
 	err := errors.Join(meta.Put(appliedKey, encode(at.Offset)), meta.Put(trailKey, []byte(at.Trail)))
 	return wrapf(err, "offset of the last record")
 }
-
-// recordLayout returns the format of a record, and the layout of the state that it changes;
-// 0 for an empty record. It returns ErrRecord if they cannot be read.
-func recordLayout(record []byte) (format, layout byte, err error) {
-	if len(record) == 0 {
-		return 0, 0, nil
-	}
-	return boltfile.RecordLayout(record)
-}

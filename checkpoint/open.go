@@ -46,7 +46,7 @@ func openSound(path string, o Options, copied bool, create func(*bolt.Tx) error)
 	if err != nil {
 		return nil, err
 	}
-	d := &database{path: path, readOnly: o.ReadOnly, closedMark: found.closed, copied: found.copied}
+	d := &database{path: path, readOnly: o.ReadOnly, closedMark: found.closed, copied: found.copied, failed: make(chan struct{})}
 	if o.ReadOnly {
 		options.ReadOnly = true
 		d.db, d.file, err = openBolt(path, options)

@@ -81,7 +81,7 @@ func eventOf(value []byte) (transform.Event, error) {
 func (s *Store) readTail(ctx context.Context, after uint64, max Batch) []Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ctx.Err() != nil || s.closed || s.log != nil && s.failure != nil {
+	if ctx.Err() != nil || s.closed || s.log != nil && s.Err() != nil {
 		return nil
 	}
 	return s.tail.read(after, max)

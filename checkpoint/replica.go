@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
 	"ndrbridge/checkpoint/internal/boltfile"
 )
@@ -24,9 +21,6 @@ import (
 type Replica struct {
 	*database
 	at     atomic.Pointer[Point]
-	sum    atomic.Uint64
-	failed chan struct{} // closed when the file has become unreadable
-	fail   func()        // closes it
 	closed bool
 }
 
@@ -42,13 +36,10 @@ func OpenReplica(path string, lockWait time.Duration) (*Replica, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the replica: %w", err)
 	}
-	r := &Replica{database: db, failed: make(chan struct{})}
-	r.fail = sync.OnceFunc(func() { close(r.failed) })
+	r := &Replica{database: db}
 	err = r.view(context.Background(), func(tx *bolt.Tx) error {
 		at := appliedAt(tx)
-		sum, _ := boltfile.Sum(tx)
 		r.at.Store(&at)
-		r.sum.Store(sum)
 		return nil
 	})
 	if err != nil {
@@ -86,21 +77,11 @@ func (r *Replica) Apply(records [][]byte, at Point) (err error) {
 	if was := r.Offset(); at.Offset < was {
 		return fmt.Errorf("%w: the replica is at %d already", ErrRecord, was)
 	}
-	for _, record := range records {
-		format, layout, err := recordLayout(record)
-		if err != nil {
-			return err
-		}
-		if format > RecordFormat || layout > Layout {
-			return fmt.Errorf("%w (format %d, layout %d; this version reads up to %d and %d)", ErrNewer, format, layout, RecordFormat, Layout)
-		}
-	}
 	r.beforeCommit()
 	tx, err := r.begin(true)
 	if err != nil {
 		return r.judge(err)
 	}
-	sum := r.sum.Load()
 	err = boltfile.Write(tx, func(tx *bolt.Tx) error {
 		if err := unmark(tx); err != nil {
 			return err
@@ -117,7 +98,6 @@ func (r *Replica) Apply(records [][]byte, at Point) (err error) {
 		if err := putApplied(tx, at); err != nil {
 			return err
 		}
-		sum = changes.Sum()
 		return changes.PutSum()
 	})
 	if err != nil {
@@ -125,33 +105,7 @@ func (r *Replica) Apply(records [][]byte, at Point) (err error) {
 	}
 	r.commits++
 	r.at.Store(&at)
-	r.sum.Store(sum)
 	return nil
-}
-
-// judge returns the error of a transaction as callers get it.
-func (r *Replica) judge(err error) error {
-	switch {
-	case errors.Is(err, boltfile.ErrUnreadable):
-		r.fail()
-		return advise(damaged(r.path, err), true)
-	case errors.Is(err, bolterrors.ErrDatabaseNotOpen):
-		return ErrClosed
-	}
-	return err
-}
-
-// view reads the state, as Store.view does.
-func (r *Replica) view(ctx context.Context, do func(tx *bolt.Tx) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	tx, err := r.begin(false)
-	if err == nil {
-		err = boltfile.Guard(func() error { return do(tx) })
-		r.end(tx, r.failed)
-	}
-	return r.judge(err)
 }
 
 // Close closes the replica. It leaves a file that Open, with a Log, and OpenReplica open at
@@ -166,25 +120,11 @@ func (r *Replica) Close() error {
 	if r.stuck.Load() { // the system releases the file when the process ends
 		return fmt.Errorf("close the replica: %s: %w", r.path, boltfile.ErrStuck)
 	}
-	err := r.present()
-	if err == nil {
+	var err error
+	if how := r.gone(); how != "" {
+		err = fmt.Errorf("%s: %w: %s", r.path, ErrLost, how)
+	} else {
 		err = r.judge(r.markClosed(Point{}))
 	}
 	return wrapf(errors.Join(err, r.db.Close()), "close the replica")
-}
-
-// present returns an error if the file is not at its path.
-func (d *database) present() error {
-	opened, err := d.file.Stat()
-	if err != nil {
-		return err
-	}
-	named, err := os.Stat(d.path)
-	if err != nil {
-		return err
-	}
-	if !os.SameFile(opened, named) {
-		return fmt.Errorf("%s: %w: another file was put in its place", d.path, ErrLost)
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,9 +9,6 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
-
-	"ndrbridge/checkpoint/internal/boltfile"
 )
 
 // Options configures a Store.
@@ -67,10 +65,8 @@ type Store struct {
 	wake    chan struct{} // holds one token: the queue is not empty, or Close was called
 	closing chan struct{} // closed by Close
 	stopped chan struct{} // closed when the writer has ended
-	failed  chan struct{} // closed when failure is final
 
 	mu         sync.Mutex
-	failure    error // why nothing is read or written any more
 	closed     bool
 	limits     Limits
 	queue      []*operation
@@ -123,9 +119,9 @@ func Open(path string, o Options) (*Store, error) {
 	}
 	s := &Store{
 		database: db, clock: newClock(o), commands: o.Commands, storeLog: newStoreLog(o), limits: o.Limits, tail: tail{limit: tailBytes},
-		wake: make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}), failed: make(chan struct{}),
+		wake: make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
-	err = s.read(func(tx *bolt.Tx) error {
+	err = s.view(context.Background(), func(tx *bolt.Tx) error {
 		_, err := openJournal(tx)
 		return err
 	})
@@ -182,44 +178,15 @@ func (s *Store) Close() error {
 	return wrapf(s.db.Close(), "close the state: %s", s.path)
 }
 
-// view reads the state. No slice of the database may outlive do, and do must be short:
-// while it runs, no page is reused and the file cannot be mapped again.
+// view is database.view, until Close.
 func (s *Store) view(ctx context.Context, do func(tx *bolt.Tx) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	s.mu.Lock()
 	closed := s.closed
 	s.mu.Unlock()
 	if closed {
-		return ErrClosed
+		return cmp.Or(ctx.Err(), ErrClosed)
 	}
-	err := s.read(do)
-	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
-		return ErrClosed
-	}
-	return err
-}
-
-// read is view without the checks of ctx and of Close.
-func (s *Store) read(do func(tx *bolt.Tx) error) error {
-	if err := s.Err(); err != nil {
-		return err
-	}
-	err := s.whole()
-	if err == nil {
-		var tx *bolt.Tx
-		if tx, err = s.begin(false); err == nil {
-			s.least.Store(max(s.least.Load(), tx.Size())) // a smaller one of another reader does no harm
-			err = boltfile.Guard(func() error { return do(tx) })
-			s.end(tx, s.failed)
-		}
-	}
-	// A page that was partly cut off reads as zeros, without a fault.
-	if cut := s.whole(); cut != nil {
-		err = cut
-	}
-	return s.judge(err)
+	return s.database.view(ctx, do)
 }
 
 // wrapf adds what was tried to an error; nil stays nil.

@@ -19,12 +19,16 @@ type Scheme struct {
 	Fill func(bucket []byte) float64
 }
 
-// Apply makes the changes of a record. It returns ErrRecord if the record cannot be read,
-// cannot be applied, or if the sum of the entries then is not the record's; the transaction
-// must be rolled back then. The record must not change before the transaction ends.
+// Apply makes the changes of a record. It returns ErrNewer if a newer version wrote the record,
+// and ErrRecord if it cannot be read or applied, or if the sum of the entries then is not the
+// record's; the transaction must be rolled back then. The record must not change before the
+// transaction ends.
 func (tx *Tx) Apply(s Scheme, record []byte) error {
-	if _, _, err := RecordLayout(record); err != nil {
-		return err
+	if len(record) < recordHeader {
+		return fmt.Errorf("%w: it has %d bytes", ErrRecord, len(record))
+	}
+	if format, layout := record[0], record[1]; format > RecordFormat || layout > s.Layout {
+		return fmt.Errorf("%w (format %d, layout %d; this version reads up to %d and %d)", ErrNewer, format, layout, RecordFormat, s.Layout)
 	}
 	var t *Table
 	for rest := (changes{record[recordHeader:]}); len(rest.rest) > 0; {

@@ -44,13 +44,8 @@ const recordHeader = 10
 // contents to those whose sum it has.
 var ErrRecord = errors.New("the record does not fit the state")
 
-// RecordLayout returns the format of a record, and the layout of what it changes.
-func RecordLayout(record []byte) (format, layout byte, err error) {
-	if len(record) < recordHeader {
-		return 0, 0, fmt.Errorf("%w: it has %d bytes", ErrRecord, len(record))
-	}
-	return record[0], record[1], nil
-}
+// ErrNewer is returned for a record that a newer version wrote.
+var ErrNewer = errors.New("the state was written by a newer version")
 
 // A Recorder makes records. A nil Recorder records no change.
 type Recorder struct {

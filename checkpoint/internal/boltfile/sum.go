@@ -42,9 +42,6 @@ func NewTx(tx *bolt.Tx) *Tx {
 	return t
 }
 
-// Sum returns the sum of all entries as they are now.
-func (tx *Tx) Sum() uint64 { return tx.sum }
-
 // Err returns the error of the first change that failed.
 func (tx *Tx) Err() error { return tx.err }
 
@@ -133,12 +130,6 @@ func (t *Table) Make(name []byte) (*Table, error) {
 func (t *Table) SetSequence(n uint64) error {
 	t.recorder().addSequence(n)
 	return t.Bucket.SetSequence(n)
-}
-
-// NextSequence increases the bucket's own sequence by one, and returns it.
-func (t *Table) NextSequence() (uint64, error) {
-	n := t.Sequence() + 1
-	return n, t.SetSequence(n)
 }
 
 // Put sets an entry. value must not be nil, nor change before the transaction ends. It
