@@ -57,6 +57,9 @@ func TestFollower(t *testing.T) {
 			t.Errorf("status %+v, want quiet for a minute", s)
 		}
 		require.NoError(t, log.Release(t.Context()))
+		if _, err := log.Append([]byte("x")); err == nil {
+			t.Error("a record was appended after the release")
+		}
 		time.Sleep(time.Second)
 		if s := f.Status(); !s.Released || s.Quiet != time.Second || s.Applied != log.Offset() || s.Seen != s.Applied || s.Last != s.Applied {
 			t.Errorf("status %+v, want it released for a second", s)

@@ -148,20 +148,6 @@ func TestErrorsOfServersAreHidden(t *testing.T) {
 	}
 }
 
-func TestOpenJetStreamAgain(t *testing.T) {
-	t.Parallel()
-	nc := startServer(t, nil)
-	for range 2 {
-		j := openJetStream(t, nc, replicated.JetStreamOptions{Name: "a-b", Shards: 3, Replicas: 1, Create: true})
-		if w := j.Warnings(); len(w) > 0 {
-			t.Errorf("warnings %q", w)
-		}
-		if _, err := j.Bucket().PutString(t.Context(), "k", "v"); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // TestWaitsEnd checks that every call ends with its context, and after a bounded time
 // without one, if the servers are gone.
 func TestWaitsEnd(t *testing.T) {

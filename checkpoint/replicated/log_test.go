@@ -3,7 +3,6 @@ package replicated_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -228,53 +227,6 @@ func TestLease(t *testing.T) {
 		}
 		if resent < 10 {
 			t.Errorf("%d resends", resent)
-		}
-	})
-}
-
-func TestReleaseEndsTheLog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		servers := replicatedtest.New(1, replicatedtest.Faults{})
-		l := take(t, servers.Stream("a", 0), 0, options(t.Context(), "a"))
-		require.NoError(t, l.Release(t.Context()))
-		if _, err := l.Append([]byte("x")); err == nil {
-			t.Error("a record was appended after the release")
-		}
-		m := servers.Messages(0)
-		if len(m) != 2 || m[1].Kind != replicated.KindRelease || m[1].ID != "a.1.2.1/1" {
-			t.Errorf("messages %+v", m)
-		}
-	})
-}
-
-// TestChain checks that records of all sizes around those of parts are read as they were
-// appended.
-func TestChain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		servers := replicatedtest.New(1, replicatedtest.Faults{MaxData: 10})
-		o := options(t.Context(), "a.b.c")
-		l := take(t, servers.Stream("a", 0), 0, o)
-		var want []string
-		for n := 1; n < 200; n++ {
-			record := strings.Repeat("x", n) + fmt.Sprint(n*n*n)
-			want = append(want, record)
-			appendRecord(t, l, record)
-		}
-		var messages []replicated.Message
-		for _, m := range servers.Messages(0) {
-			if len(m.Data) > 10 && m.Kind != replicated.KindTake {
-				t.Fatalf("a message of %d bytes", len(m.Data))
-			}
-			messages = append(messages, m.Message)
-		}
-		records, err := replicated.ReadAll(messages)
-		if err != nil || len(records) != len(want)+1 {
-			t.Fatalf("%d records, error %v", len(records), err)
-		}
-		for i, r := range records[1:] {
-			if r.Record != want[i] {
-				t.Fatalf("record %d is %q", i, r.Record)
-			}
 		}
 	})
 }

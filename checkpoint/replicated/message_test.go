@@ -2,7 +2,6 @@ package replicated
 
 import (
 	"cmp"
-	"errors"
 	"testing"
 
 	"ndrbridge/test/require"
@@ -34,15 +33,6 @@ func FuzzReader(f *testing.F) {
 			t.Errorf("complete, and %v", err)
 		}
 	})
-}
-
-func TestUnreadableRecords(t *testing.T) {
-	r, err := newReader()
-	require.NoError(t, err)
-	defer r.close()
-	if _, _, err := r.read(1, Message{ID: "a.1.1.1/1", Kind: KindRecord, Data: []byte("not compressed")}); !errors.Is(err, ErrDiverged) {
-		t.Errorf("error %v, want %v", err, ErrDiverged)
-	}
 }
 
 // TestChainsThatAreNotCompleted reads parts of which no record comes.

@@ -2,10 +2,7 @@ package tickets_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -28,15 +25,8 @@ var noon = time.UnixMilli(1750935535971)
 
 func newAcceptor(t *testing.T, locate func(context.Context, tickets.Command) ([]string, error), appliances ...string) *acceptor {
 	t.Helper()
-	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	d := &acceptor{store: store, registry: prometheus.NewRegistry()}
-	d.Acceptor = tickets.NewAcceptor(store, tickets.AcceptorOptions{
+	d := &acceptor{store: newStore(t), registry: prometheus.NewRegistry()}
+	d.Acceptor = tickets.NewAcceptor(d.store, tickets.AcceptorOptions{
 		Appliances: appliances, Locate: locate, Now: func() time.Time { return noon }, Metrics: tickets.NewAcceptorMetrics(d.registry),
 	})
 	return d
@@ -180,26 +170,4 @@ func (d *acceptor) received(t *testing.T, result string) float64 {
 		}
 	}
 	return 0
-}
-
-// What is stored is what Parse reads back.
-func TestAStoredCommandIsReadBack(t *testing.T) {
-	d := newAcceptor(t, nil, "hq")
-	for i, c := range []tickets.Command{
-		{TicketID: "SEC-1 <&>  é", Status: "closed", Resolution: "no_action_taken", Assignee: pointer("ana")},
-		{TicketID: "40360", DetectionID: 1<<63 - 1, Assignee: pointer("")},
-	} {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			if _, err := d.Accept(t.Context(), "", []tickets.Command{c}); err != nil {
-				t.Fatal(err)
-			}
-			stored := d.stored(t)
-			got, _, err := tickets.Parse(stored[len(stored)-1].Body)
-			c.Appliance = "hq"
-			want, _ := json.Marshal(c)
-			if encoded, _ := json.Marshal(got); err != nil || string(encoded) != "["+string(want)+"]" {
-				t.Errorf("%s (%v), want %s", encoded, err, want)
-			}
-		})
-	}
 }
