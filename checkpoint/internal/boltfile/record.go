@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -186,4 +187,187 @@ func (c *changes) uvarint() (uint64, error) {
 	}
 	c.rest = c.rest[size:]
 	return n, nil
+}
+
+// Scheme is what has to be known about the contents of a file to apply records to it, and to
+// make records of it.
+type Scheme struct {
+	Layout byte
+	// Meta are the keys of MetaBucket that records may change. They are not part of the sum.
+	Meta [][]byte
+	// Fill returns the fill ratio of the pages of a bucket of the file and of the buckets in
+	// it; 0: bbolt's own.
+	Fill func(bucket []byte) float64
+}
+
+// Apply makes the changes of a record. It returns ErrNewer if a newer version wrote the record,
+// and ErrRecord if it cannot be read or applied, or if the sum of the entries then is not the
+// record's; the transaction must be rolled back then. The record must not change before the
+// transaction ends.
+func (tx *Tx) Apply(s Scheme, record []byte) error {
+	if len(record) < recordHeader {
+		return fmt.Errorf("%w: it has %d bytes", ErrRecord, len(record))
+	}
+	if format, layout := record[0], record[1]; format > RecordFormat || layout > s.Layout {
+		return fmt.Errorf("%w (format %d, layout %d; this version reads up to %d and %d)", ErrNewer, format, layout, RecordFormat, s.Layout)
+	}
+	var t *Table
+	for rest := (changes{record[recordHeader:]}); len(rest.rest) > 0; {
+		c, err := rest.next()
+		if err != nil {
+			return err
+		}
+		if c.kind == changeTable {
+			t, err = tx.named(s, c.key, c.value)
+		} else {
+			err = t.apply(s, c)
+		}
+		if err == nil {
+			err = tx.err
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrRecord, err)
+		}
+	}
+	if sum := binary.BigEndian.Uint64(record[2:]); sum != tx.sum {
+		return fmt.Errorf("%w: the sum of the entries is %x, not %x", ErrRecord, tx.sum, sum)
+	}
+	return nil
+}
+
+// named returns the table that a record names, and creates it if it is a nested one.
+func (tx *Tx) named(s Scheme, root, name []byte) (*Table, error) {
+	if tx.Bucket(root) == nil {
+		return nil, fmt.Errorf("there is no bucket %.40q", root)
+	}
+	t := tx.Table(root)
+	if len(name) > 0 {
+		if bytes.Equal(root, MetaBucket) {
+			return nil, fmt.Errorf("the bucket %.40q has none in it", root)
+		}
+		var err error
+		if t, err = t.Make(name); err != nil {
+			return nil, err
+		}
+	}
+	if fill := s.Fill(root); fill != 0 {
+		t.FillPercent = fill
+	}
+	return t, nil
+}
+
+// apply makes a change to the table that was named last; nil: none was.
+func (t *Table) apply(s Scheme, c recorded) error {
+	if t == nil {
+		return errors.New("a change without a bucket")
+	}
+	if meta := t.outer == nil && bytes.Equal(t.name, MetaBucket); meta {
+		carried := slices.ContainsFunc(s.Meta, func(key []byte) bool { return bytes.Equal(key, c.key) })
+		if c.kind != changePut || !carried {
+			return fmt.Errorf("a change %q of %.40q in the bucket %s", c.kind, c.key, metaName)
+		}
+	}
+	switch c.kind {
+	case changePut:
+		t.Put(c.key, c.value)
+	case changeDelete:
+		t.Delete(c.key)
+	case changeSequence:
+		return t.SetSequence(c.number)
+	case changeDrop:
+		t.DeleteBucket(c.key)
+	}
+	return nil
+}
+
+// Builder makes records that fill a file in which all buckets are empty. Each is a little
+// larger than PieceBytes, or holds a single entry that is larger.
+type Builder struct {
+	Scheme     Scheme
+	PieceBytes int
+	// Yield receives the records. Each is valid during the call only.
+	Yield func(record []byte) error
+
+	recorder Recorder
+	sum      uint64
+}
+
+// Put adds an entry, whose key must be new, to the bucket name in the bucket root of the file,
+// or to root itself if name is nil.
+func (b *Builder) Put(root, name, key, value []byte) error {
+	b.in(root, name)
+	b.recorder.add(changePut, key, value)
+	if !bytes.Equal(root, MetaBucket) {
+		path := pathSum(0, root)
+		if len(name) > 0 {
+			path = pathSum(path, name)
+		}
+		b.sum += entrySum(path, key, value)
+	}
+	if len(b.recorder.record) < b.PieceBytes {
+		return nil
+	}
+	return b.yield()
+}
+
+// Sequence creates a bucket, named as by Put, if there is none, and sets its own sequence.
+func (b *Builder) Sequence(root, name []byte, n uint64) {
+	b.in(root, name)
+	if n != 0 {
+		b.recorder.addSequence(n)
+	}
+}
+
+// Close yields the last record.
+func (b *Builder) Close() error {
+	if len(b.recorder.record) == 0 {
+		b.recorder.begin(b.Scheme.Layout)
+	}
+	return b.yield()
+}
+
+func (b *Builder) in(root, name []byte) {
+	if len(b.recorder.record) == 0 {
+		b.recorder.begin(b.Scheme.Layout)
+	}
+	b.recorder.in(root, name)
+}
+
+func (b *Builder) yield() error {
+	err := b.Yield(b.recorder.end(b.sum))
+	b.recorder.record = b.recorder.record[:0]
+	return err
+}
+
+// Dump adds all that a file holds, and yields the last record. It returns ErrUnreadable if the
+// entries do not have the sum that the file holds.
+func (b *Builder) Dump(tx *bolt.Tx) error {
+	for _, key := range b.Scheme.Meta {
+		if value := tx.Bucket(MetaBucket).Get(key); value != nil {
+			if err := b.Put(MetaBucket, nil, key, value); err != nil {
+				return err
+			}
+		}
+	}
+	err := tx.ForEach(func(root []byte, outer *bolt.Bucket) error {
+		if bytes.Equal(root, MetaBucket) {
+			return nil
+		}
+		b.Sequence(root, nil, outer.Sequence())
+		return outer.ForEach(func(key, value []byte) error {
+			if value != nil {
+				return b.Put(root, nil, key, value)
+			}
+			inner := outer.Bucket(key)
+			b.Sequence(root, key, inner.Sequence())
+			return inner.ForEach(func(k, v []byte) error { return b.Put(root, key, k, v) })
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if sum, there := Sum(tx); there && sum != b.sum {
+		return fmt.Errorf("%w: the sum of the entries is %x, not %x", ErrUnreadable, b.sum, sum)
+	}
+	return b.Close()
 }
