@@ -95,9 +95,12 @@ const (
 	maxPooled = 4 << 20
 )
 
-// Within returns a client like c whose bound pages count against b.
+// Within returns a client like c whose bound pages count against b; nil: against nothing.
 func (c *Client) Within(b *Budget) *Client {
 	within := *c
+	if b == nil {
+		return &within
+	}
 	within.loan = loan{budget: b, appliance: semaphore.NewWeighted(b.size / 4)}
 	return &within
 }

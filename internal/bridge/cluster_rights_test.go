@@ -119,9 +119,13 @@ func (f *followed) watch(o *bridge.Options) {
 // snapshot writes a snapshot as the follower does when one is due.
 func (f *followed) snapshot(t *testing.T) {
 	t.Helper()
+	awaitCluster(t, "the follower to go on", func() bool { // it may open its file again meanwhile
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.replica.Offset() > f.last
+	})
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	awaitCluster(t, "the follower to go on", func() bool { return f.replica.Offset() > f.last })
 	snapshot, err := replicated.WriteSnapshot(t.Context(), f.storage.Stream, f.storage.Snapshots, f.replica, time.Now())
 	if err != nil {
 		t.Errorf("write a snapshot: %v", err)
@@ -132,6 +136,7 @@ func (f *followed) snapshot(t *testing.T) {
 func TestTheDocumentedRightsSuffice(t *testing.T) {
 	t.Parallel()
 	b := newBridges(t, 1, 1, 50)
+	b.lease = time.Minute // that no busy machine loses: the follower's file is read below
 	refused := b.restricted(t, replicatedtest.Permissions("test"))
 	b.create(t)
 	copies := map[string]*followed{"one": {}, "two": {}}
