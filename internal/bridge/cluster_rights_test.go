@@ -136,7 +136,6 @@ func (f *followed) snapshot(t *testing.T) {
 func TestTheDocumentedRightsSuffice(t *testing.T) {
 	t.Parallel()
 	b := newBridges(t, 1, 1, 50)
-	b.lease = time.Minute // that no busy machine loses: the follower's file is read below
 	refused := b.restricted(t, replicatedtest.Permissions("test"))
 	b.create(t)
 	copies := map[string]*followed{"one": {}, "two": {}}

@@ -260,24 +260,6 @@ func TestAFollowerTakesOverFromAMemberThatIsCutOff(t *testing.T) {
 	b.judge(t, false)
 }
 
-func TestAllShardsAreOwnedAndContinued(t *testing.T) {
-	t.Parallel()
-	b := newBridges(t, 4, 6, 60)
-	b.lease = 5 * time.Second
-	members := []*clusterMember{b.join(t, "one"), b.join(t, "two"), b.join(t, "three")}
-	b.judge(t, false)
-	members[0].owners(t, 3)
-	members[0].stop()
-	b.add(10)
-	b.judge(t, false)
-	members[1].link.Cut()
-	b.add(10)
-	b.judge(t, false)
-	if owners := members[2].owners(t, 1); slices.ContainsFunc(owners, func(o string) bool { return o != "three" }) {
-		t.Errorf("owners %q", owners)
-	}
-}
-
 func TestTicketsReachTheOwnerThroughAnyMember(t *testing.T) {
 	t.Parallel()
 	b := newBridges(t, 2, 3, 10)

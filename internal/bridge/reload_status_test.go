@@ -1,20 +1,12 @@
 package bridge_test
 
 import (
-	"context"
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
-	"ndrbridge/internal/bridge"
 	"ndrbridge/test/require"
 )
 
@@ -86,58 +78,5 @@ func TestTheStatusHasTheResultOfTheLastReload(t *testing.T) {
 				t.Errorf("the metric is not %s", value)
 			}
 		})
-	}
-}
-
-func TestABridgeReloadsWhenAWatchedFileChanges(t *testing.T) {
-	t.Parallel()
-	_, url := startAppliance(t, 1)
-	soc := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	t.Cleanup(soc.Close)
-	folder := t.TempDir()
-	file, template := filepath.Join(folder, "ndrbridge.yaml"), filepath.Join(folder, "template")
-	yaml := configuration(t, url, strings.Replace(webhookSink("soc", soc.URL), "webhook: {", "webhook: {template_file: "+template+", ", 1)) + "reload: {watch: 1s}\n"
-	write := func(path, text string) {
-		t.Helper()
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	}
-	write(template, `{"first": {{json .event}}}`)
-	write(file, yaml)
-	source := configs.Source{Paths: []string{file}}
-	r := run(t, yaml, func(o *bridge.Options) {
-		o.Load, o.Files = func() (*configs.Config, error) { return configs.Load(source) }, source.Files
-	})
-	ctx, cancel := context.WithCancel(context.Background())
-	watching := make(chan struct{})
-	go func() {
-		defer close(watching)
-		r.Watch(ctx)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-watching
-	})
-	for _, c := range []struct {
-		name   string
-		change func()
-		want   []string // nil: the reload fails
-	}{
-		{"its own file", func() { write(file, yaml+"journal: {retain: 1h}\n") }, []string{"journal: changed"}},
-		{"a template", func() { write(template, `{"second": {{json .event}}}`) }, []string{"sink soc: changed"}},
-		{"a mistake", func() { write(file, "colour: red\n"+yaml) }, nil},
-		{"the mistake is undone", func() { write(file, yaml) }, []string{"journal: changed"}},
-	} {
-		c.change()
-		await(t, c.name, func() bool {
-			status, err := r.control(t).Status(t.Context())
-			return err == nil && status.Reload != nil && status.Reload.OK == (c.want != nil) && slices.Equal(status.Reload.Changes, c.want)
-		})
-	}
-	text := r.log.String()
-	if n := strings.Count(text, "colour"); n != 1 {
-		t.Errorf("the mistake is logged %d times:\n%s", n, text)
-	}
-	if strings.Contains(text, "changes=0") {
-		t.Errorf("the log has the reload that only compares:\n%s", text)
 	}
 }

@@ -71,25 +71,3 @@ func TestABacklogOfDetectionsIsReportedWhileItIsRead(t *testing.T) {
 	a.SetHazards(standin.Hazards{})
 	r.appliance(t, "its end", func(s admin.ApplianceStatus) bool { return s.Streams[0].Events == 400 && s.Streams[0].Backlog == nil })
 }
-
-func TestTheStatusNamesThePrivilegeThatIsMissing(t *testing.T) {
-	a, url := startAppliance(t, 3)
-	ana := &administrator{t: t, url: url, key: standin.DefaultAPIKey, client: http.DefaultClient}
-	key := ana.newKey("bridge", `{"ndr": "full"}`)
-	soc := startInbox(t)
-	r := run(t, strings.Replace(strings.Replace(configuration(t, url, webhookSink("soc", soc.URL)),
-		standin.DefaultAPIKey, key+"\n    records: [{name: dns, interval: 20ms}]", 1),
-		"retry: {initial", "auth_retry: 20ms\n    retry: {initial", 1))
-	r.appliance(t, "the refused stream and one that continues", func(s admin.ApplianceStatus) bool {
-		var detections, records admin.StreamStatus
-		for _, stream := range s.Streams {
-			switch stream.Stream {
-			case "detections":
-				detections = stream
-			case "records/dns":
-				records = stream
-			}
-		}
-		return detections.Events == uint64(a.Len()) && detections.Error == "" && strings.Contains(records.Error, "grant the owner of the credentials write: full")
-	})
-}

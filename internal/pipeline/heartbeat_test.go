@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -15,9 +16,7 @@ import (
 func withState(t *testing.T, limits checkpoint.Limits) (*Pipeline, *checkpoint.Store) {
 	t.Helper()
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{Limits: limits})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return &Pipeline{options: Options{Version: "test", Started: time.Now(), Log: slog.New(slog.DiscardHandler)}, store: store}, store
 }
 
@@ -25,9 +24,7 @@ func withState(t *testing.T, limits checkpoint.Limits) (*Pipeline, *checkpoint.S
 func heartbeats(t *testing.T, store *checkpoint.Store) []transform.Event {
 	t.Helper()
 	records, err := store.Read(t.Context(), 0, checkpoint.Batch{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var all []transform.Event
 	for _, r := range records {
 		if r.Event.Type == "io.ndrbridge.heartbeat" {

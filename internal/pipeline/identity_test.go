@@ -16,6 +16,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
+	"ndrbridge/test/require"
 )
 
 // client returns a client of an appliance.
@@ -24,9 +25,7 @@ func client(t *testing.T, answers http.HandlerFunc) *appliance.Client {
 	c, err := appliance.New(appliance.Options{
 		URL: "http://sensor.example", Key: func() (string, error) { return "k", nil }, Transport: direct{answers},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return c
 }
 
@@ -61,21 +60,15 @@ func TestAnApplianceIsReplacedIfTwoOfItsFactsChange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer store.Close()
 			var log bytes.Buffer
 			d := newSystem("hq", client(t, nil), store, slog.New(slog.NewTextHandler(&log, nil)))
 			for _, is := range test.answers {
-				if err := d.observe(t.Context(), is); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, d.observe(t.Context(), is))
 			}
 			_, known, err := storedIdentity(t.Context(), store, identitySource("hq"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if (known.Replaced != nil) != test.replaced || strings.Contains(log.String(), renamedMessage) != test.warned {
 				t.Errorf("replaced: %+v, want %v; want a warning: %v\n%s", known.Replaced, test.replaced, test.warned, &log)
 			}

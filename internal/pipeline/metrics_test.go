@@ -10,29 +10,24 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 )
 
 func TestDeadLetterMetrics(t *testing.T) {
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() {
 		if err := store.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	if err := store.Configure(t.Context(), map[string]checkpoint.Start{"soc": {Now: true}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Configure(t.Context(), map[string]checkpoint.Start{"soc": {Now: true}}))
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector{store, new(atomic.Pointer[runtime])})
 	expectDeadLetters := func(t *testing.T, want map[string]float64) {
 		t.Helper()
 		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		got := make(map[string]float64)
 		for _, f := range families {
 			for _, m := range f.GetMetric() {
@@ -53,9 +48,7 @@ func TestDeadLetterMetrics(t *testing.T) {
 		err := store.Commit(t.Context(), checkpoint.Commit{
 			Source: checkpoint.Source{Appliance: "hq", Stream: stream}, Position: []byte("1"), Dead: []checkpoint.DeadLetter{deadLetter},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	t.Run("of all sources in one", func(t *testing.T) {
 		expectDeadLetters(t, map[string]float64{"": 2, "soc": 0})

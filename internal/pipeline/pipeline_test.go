@@ -24,6 +24,7 @@ import (
 	"ndrbridge/internal/pipeline"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/ledger"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -83,9 +84,7 @@ appliances:
 sinks:
   - {name: soc, webhook: {url: %q}, batch: {linger: 0}, retry: {initial: 10ms, max: 50ms}}
 `, filepath.Join(t.TempDir(), "state.db"), shows.URL, standin.DefaultAPIKey, takes.URL), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return m
 }
 
@@ -104,9 +103,7 @@ func (p *process) run(t *testing.T, m *member) *running {
 		Registerer: prometheus.WrapRegistererWith(prometheus.Labels{"pipeline": m.name}, p.registry), Pages: p.pages,
 		Shard: m.shard,
 	})}
-	if err := r.Open(t.Context(), m.config); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.Open(t.Context(), m.config))
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
 	go func() { r.ended <- r.Run(ctx, func(...any) {}) }()
@@ -143,9 +140,7 @@ func (p *process) judge(t *testing.T, m *member) {
 func (p *process) delivered(t *testing.T) map[string]float64 {
 	t.Helper()
 	families, err := p.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	counts := make(map[string]float64)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -194,9 +189,7 @@ func TestPipelinesOfOneProcessAreIndependent(t *testing.T) {
 				return counts["first"] == 300 && counts["second"] == 200
 			})
 
-			if err := c.end(first, one); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, c.end(first, one))
 			if err := one.end(t); !errors.Is(err, c.err) {
 				t.Errorf("the first ended with %v, want %v", err, c.err)
 			}
@@ -275,18 +268,14 @@ func TestTheLagOfASourceGrowsWhileItsApplianceIsDown(t *testing.T) {
 	// lag returns what the metric and the status have.
 	lag := func() (metric, status float64, backlog bool) {
 		families, err := p.registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, f := range families {
 			if f.GetName() == "ndrbridge_source_lag_seconds" {
 				metric = f.GetMetric()[0].GetGauge().GetValue()
 			}
 		}
 		now, err := r.Control().Status(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if of := now.Appliances[0].Streams[0]; of.LagSeconds != nil {
 			status, backlog = *of.LagSeconds, of.Backlog != nil
 		}

@@ -10,6 +10,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/cluster"
 	"ndrbridge/internal/lease"
+	"ndrbridge/test/require"
 )
 
 // memory is a log that another process can own.
@@ -46,9 +47,7 @@ func TestAShardWhoseStateFailsStopsAtOnce(t *testing.T) {
 			if err == nil {
 				err = replica.Close()
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			log := new(memory)
 			m.shard = &cluster.Ownership{Shard: 3, Log: log, Renew: 20 * time.Millisecond, Lease: lease.New(time.Hour, clock)}
 			m.shard.Lease.Renew(clock.Now())

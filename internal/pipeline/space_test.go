@@ -13,6 +13,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/internal/tickets/intake"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -28,24 +29,16 @@ func watchRoom(t *testing.T, sinks string, limits checkpoint.Limits) *watched {
 	config, err := configs.Parse("ndrbridge.yaml", []byte(`
 appliances: [{name: hq, url: "https://sensor.example", api_key: k}]
 sinks: `+sinks), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w := new(watched)
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{Limits: limits})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w.Pipeline = &Pipeline{store: store, options: Options{Log: slog.New(slog.NewTextHandler(&w.log, nil))}}
 	w.current.Store(&runtime{config: config})
-	if err := w.configure(t.Context(), config.Sinks); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.configure(t.Context(), config.Sinks))
 	w.stats = func() checkpoint.Stats {
 		stats, err := store.Stats(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return stats
 	}
 	w.parts.start(t.Context(), &part{name: "watch", tasks: []task{prompt(w.watchSpace)}})
@@ -67,14 +60,10 @@ func (w *watched) commit(ctx context.Context, t *testing.T, size int) {
 	event, err := transform.New(transform.Attributes{
 		ID: now.String(), Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created", RecordedTime: now,
 	}, []byte(`{"x":"`+strings.Repeat("x", size)+`"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	source := checkpoint.Source{Appliance: "hq", Stream: "detections"}
 	expect, err := w.store.Position(ctx, source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_ = w.store.Commit(ctx, checkpoint.Commit{Source: source, Expect: expect, Position: []byte(now.String()), Events: []transform.Event{event}})
 }
 
@@ -83,9 +72,7 @@ func (w *watched) acknowledgeAll(t *testing.T) {
 	t.Helper()
 	stats := w.stats()
 	err := w.store.CommitDelivery(t.Context(), checkpoint.Delivery{Sink: "log", Expect: stats.Sinks["log"].Cursor, Cursor: stats.Last})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // refuseLog fails the test unless the log contains a text this many times.
@@ -103,9 +90,7 @@ func TestRefusedMessagesLeaveSpaceForTheAnswersToTickets(t *testing.T) {
 		for range 500 {
 			time.Sleep(time.Millisecond)
 			refusal := intake.Refusal{Message: "stream TICKETS, message 1", Reason: "a message is not a command", Sent: time.Now()}
-			if err := w.refuse(t.Context(), refusal); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, w.refuse(t.Context(), refusal))
 		}
 		synctest.Wait()
 		if space, err := w.store.HasSpace(t.Context()); err != nil || !space {

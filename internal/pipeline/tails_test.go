@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -16,30 +17,22 @@ import (
 func journalOf(t *testing.T, sizes ...int) *checkpoint.Store {
 	t.Helper()
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 64 << 20}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		if err := store.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := store.Configure(t.Context(), map[string]checkpoint.Start{"lake": {}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Configure(t.Context(), map[string]checkpoint.Start{"lake": {}}))
 	var events []transform.Event
 	for _, size := range sizes {
 		data := append(append([]byte(`{"detection":{"title":"`), bytes.Repeat([]byte("x"), size)...), `"}}`...)
 		e, err := transform.New(transform.Attributes{ID: "1", Source: "ndrbridge://hq/detections", Type: "t"}, data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		events = append(events, e)
 	}
 	source := checkpoint.Source{Appliance: "hq", Stream: "detections"}
-	if err := store.Commit(t.Context(), checkpoint.Commit{Source: source, Position: []byte("1"), Events: events}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Commit(t.Context(), checkpoint.Commit{Source: source, Position: []byte("1"), Events: events}))
 	return store
 }
 

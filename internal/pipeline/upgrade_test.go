@@ -24,6 +24,7 @@ import (
 	"ndrbridge/poller"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -72,9 +73,7 @@ appliances:
 sinks:
   - {name: soc, webhook: {url: %q}, batch: {linger: 0}, retry: {initial: 10ms, max: 50ms}}
 `, filepath.Join(t.TempDir(), "state.db"), shows.URL, standin.DefaultAPIKey, u.soc.URL), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return u
 }
 

@@ -24,6 +24,7 @@ import (
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 // check runs preflight.Check with a time limit and requires that it does not create the
@@ -31,9 +32,7 @@ import (
 func check(t *testing.T, yaml string, within time.Duration) []finding.Finding {
 	t.Helper()
 	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	found := preflight.Check(t.Context(), config, preflight.Options{Version: "test", Timeout: within, Now: time.Now})
 	if _, err := os.Stat(config.State); err == nil {
 		t.Error("the state was made")
@@ -46,9 +45,7 @@ func newAuthority(t *testing.T) (ca tls.Certificate, file string) {
 	t.Helper()
 	ca = certificate.New(t, "Example CA", time.Now().Add(365*24*time.Hour), nil)
 	file = filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Leaf.Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Leaf.Raw}), 0o600))
 	return ca, file
 }
 
@@ -156,7 +153,11 @@ func TestCheckAppliance(t *testing.T) {
 			want: row("ticketing", finding.Untried, "time of the trial ended", "raise --timeout"),
 		},
 		"a rate limit that a bridge bears with": {keys: "rate_limit: 0.1", want: row("audit log", finding.OK, "can be read", "")},
-		"TLS where there is none":               {url: "https", want: row("tls", finding.Failed, "speaks HTTP instead of TLS", "scheme")},
+		"plain http where TLS is expected": {
+			shows: new(certificate.New(t, "127.0.0.1", time.Now().Add(year), nil)), url: "http",
+			want: row("tls", finding.Failed, "expects TLS", "https://"),
+		},
+		"TLS where there is none": {url: "https", want: row("tls", finding.Failed, "speaks HTTP instead of TLS", "scheme")},
 
 		"a wrong key":                      {keys: "api_key: wrong", want: row("key", finding.Failed, "401 Unauthorized, \"Invalid API key\"", "scheme_word")},
 		"a key that is refused with a 400": {hazards: func(h *standin.Hazards) { h.Refusal = standin.RefusedText }, want: row("key", finding.Failed, "400", "check the API key")},
@@ -269,9 +270,12 @@ func TestCheckAppliance(t *testing.T) {
 			}
 			t.Cleanup(server.Close)
 			url := server.URL
-			if test.url == "https" {
+			switch {
+			case test.url == "https":
 				url = strings.Replace(url, "http:", "https:", 1)
-			} else if test.url != "" {
+			case test.url == "http":
+				url = strings.Replace(url, "https:", "http:", 1)
+			case test.url != "":
 				url = test.url
 			}
 			elsewhere := httptest.NewServer(a)

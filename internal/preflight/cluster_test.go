@@ -16,6 +16,7 @@ import (
 	"ndrbridge/internal/finding"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 // inCluster is a configuration with a cluster of two shards and these keys.
@@ -85,9 +86,7 @@ func TestCheckCluster(t *testing.T) {
 			s := loopback.NATS(t, test.server)
 			if test.prepare != nil {
 				js := loopback.JetStream(t, s)
-				if err := start(t, js); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, start(t, js))
 				test.prepare(t, js)
 			}
 			keys := strings.Replace(test.keys, "ADDRESS", s.Addr().String(), 1)
@@ -120,9 +119,7 @@ func TestCheckAndStartAgree(t *testing.T) {
 	stream := func(name string, change func(*jetstream.StreamConfig)) func(*testing.T, jetstream.JetStream) {
 		return func(t *testing.T, js jetstream.JetStream) {
 			s, err := js.Stream(t.Context(), name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			c := s.CachedInfo().Config
 			change(&c)
 			if _, err := js.UpdateStream(t.Context(), c); err != nil {
@@ -146,9 +143,7 @@ func TestCheckAndStartAgree(t *testing.T) {
 			s := loopback.NATS(t, test.server)
 			js := loopback.JetStream(t, s)
 			if test.prepare != nil {
-				if err := start(t, js); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, start(t, js))
 				test.prepare(t, js)
 			}
 			err := start(t, js)

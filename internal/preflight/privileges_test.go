@@ -14,6 +14,7 @@ import (
 	"ndrbridge/internal/finding"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/findingtest"
+	"ndrbridge/test/require"
 )
 
 func TestCheckShowsTheEdition(t *testing.T) {
@@ -83,15 +84,11 @@ func newUser(t *testing.T, url, name, roles string) string {
 	post := func(path, body string, into any) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/v1"+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r.Header.Set("Authorization", "Service apikey="+standin.DefaultAPIKey)
 		r.Header.Set("Content-Type", "application/json")
 		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer resp.Body.Close()
 		answer, err := io.ReadAll(resp.Body)
 		if err != nil || resp.StatusCode != http.StatusCreated {
@@ -100,9 +97,7 @@ func newUser(t *testing.T, url, name, roles string) string {
 		if into == nil {
 			return
 		}
-		if err := json.Unmarshal(answer, into); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(answer, into))
 	}
 	post("/users", fmt.Sprintf(`{"username": %q, "granted_roles": %s}`, name, roles), nil)
 	var generated struct{ Key string }

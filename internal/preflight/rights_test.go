@@ -12,6 +12,7 @@ import (
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/replicatedtest"
+	"ndrbridge/test/require"
 )
 
 func TestCheckReportsMissingRights(t *testing.T) {
@@ -39,9 +40,7 @@ func TestCheckReportsMissingRights(t *testing.T) {
 
 func TestDocumentsHaveTheRights(t *testing.T) {
 	text, err := os.ReadFile("../../docs/cluster.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !strings.Contains(string(text), "```text\n"+replicated.Rights+"```") {
 		t.Error("docs/cluster.md has other rights")
 	}

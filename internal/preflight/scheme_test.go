@@ -22,33 +22,9 @@ import (
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 )
-
-func TestCheckReportsTheWrongSchemeOfAnAppliance(t *testing.T) {
-	t.Parallel()
-	plain, secured := httptest.NewServer(standin.New(standin.Options{Seed: 1})), httptest.NewTLSServer(standin.New(standin.Options{Seed: 1}))
-	defer plain.Close()
-	defer secured.Close()
-	for name, test := range map[string]struct {
-		url  string
-		want findingtest.Row
-	}{
-		"http to a port that expects TLS":  {strings.Replace(secured.URL, "https:", "http:", 1), findingtest.Row{Step: "tls", Result: finding.Failed, Detail: "expects TLS", Advice: "https://"}},
-		"https to a port that is in plain": {strings.Replace(plain.URL, "http:", "https:", 1), findingtest.Row{Step: "tls", Result: finding.Failed, Detail: "speaks HTTP instead of TLS", Advice: "scheme"}},
-		"http to a port that is in plain":  {plain.URL, findingtest.Row{Step: "key", Result: finding.OK, Detail: "accepts"}},
-		"https to a port that expects TLS": {secured.URL, findingtest.Row{Step: "key", Result: finding.OK, Detail: "accepts"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			yaml := "state: " + t.TempDir() + "/state.db\nappliances: [{name: hq, url: \"" + test.url + "\", api_key: " + standin.DefaultAPIKey + ", tls: {insecure_skip_verify: true}}]\nsinks: [{name: log, file: {path: \"-\"}}]\n"
-			config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			findingtest.Expect(t, preflight.Check(t.Context(), config, preflight.Options{Timeout: 20 * time.Second, Now: time.Now}), test.want)
-		})
-	}
-}
 
 // kafkaPort listens in front of a broker's plain port, and closes a connection whose first
 // request is above 100 MiB, as Kafka does. A TLS handshake reads as one.
@@ -88,9 +64,7 @@ func TestCheckReportsThatABrokersPortSpeaksAnotherProtocol(t *testing.T) {
 	}
 	kafka := func(options ...kfake.Opt) string {
 		c, err := kfake.NewCluster(append(options, kfake.NumBrokers(1), kfake.SeedTopics(1, "ndr.tickets"))...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(c.Close)
 		return c.ListenAddrs()[0]
 	}
@@ -136,9 +110,7 @@ func TestCheckReportsThatABrokersPortSpeaksAnotherProtocol(t *testing.T) {
 			yaml := "state: " + t.TempDir() + "/state.db\nappliances: [{name: hq, url: \"" + appliance.URL + "\", api_key: " + standin.DefaultAPIKey + "}]\n" +
 				"sinks: [{name: bus, " + peer + "}]\ntickets: {enabled: true, " + peer + "}\n"
 			config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			all := preflight.Check(t.Context(), config, preflight.Options{Timeout: 5 * time.Second, Now: time.Now})
 			for _, target := range []string{"sink bus", "tickets from "} {
 				findingtest.Expect(t, slices.DeleteFunc(slices.Clone(all), func(f finding.Finding) bool { return !strings.HasPrefix(f.Target, target) }), test.want)

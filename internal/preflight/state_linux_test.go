@@ -12,6 +12,7 @@ import (
 	"ndrbridge/internal/finding"
 	"ndrbridge/internal/preflight"
 	"ndrbridge/test/findingtest"
+	"ndrbridge/test/require"
 )
 
 // withoutCapabilities calls f on a thread that may do no more than its user, even if that
@@ -39,15 +40,11 @@ func withoutCapabilities(t *testing.T, f func()) {
 
 func TestCheckReportsAFolderThatCannotBeWritten(t *testing.T) {
 	locked := filepath.Join(t.TempDir(), "locked")
-	if err := os.Mkdir(locked, 0o500); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(locked, 0o500))
 	yaml := "state: " + locked + "/state.db\nadmin: {listen: \"127.0.0.1:0\"}\n" +
 		"appliances: [{name: hq, url: \"http://127.0.0.1:1\", api_key: k}]\nsinks: [{name: log, file: {path: \"-\"}}]\n"
 	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var found []finding.Finding
 	withoutCapabilities(t, func() { found = preflight.CheckSettings(t.Context(), config, "test") })
 	findingtest.Expect(t, found, findingtest.Row{Step: "state", Result: finding.Failed, Detail: "no file can be created in " + locked, Advice: "user"})

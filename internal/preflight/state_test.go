@@ -17,14 +17,13 @@ import (
 	"ndrbridge/internal/finding"
 	"ndrbridge/internal/preflight"
 	"ndrbridge/test/findingtest"
+	"ndrbridge/test/require"
 )
 
 func TestCheckTriesTheStatesFolderWithoutMakingAnything(t *testing.T) {
 	folder := t.TempDir()
 	text := filepath.Join(folder, "text")
-	if err := os.WriteFile(text, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(text, nil, 0o600))
 	for name, test := range map[string]struct {
 		state string
 		want  findingtest.Row
@@ -47,9 +46,7 @@ func checkWithState(t *testing.T, state string) []finding.Finding {
 	t.Helper()
 	yaml := "state: " + state + "\nappliances: [{name: hq, url: \"http://127.0.0.1:1\", api_key: k}]\nsinks: [{name: log, file: {path: \"-\"}}]\n"
 	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	before := filesOf(filepath.Dir(state))
 	found := preflight.Check(t.Context(), config, preflight.Options{Timeout: 5 * time.Second, Now: time.Now})
 	if after := filesOf(filepath.Dir(state)); !maps.Equal(before, after) {
@@ -79,16 +76,12 @@ func TestCheckReportsTheErrorsOfAStart(t *testing.T) {
 	}
 	open := func(t *testing.T, path string) *checkpoint.Store {
 		s, err := checkpoint.Open(path, checkpoint.Options{LockWait: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { s.Close() })
 		return s
 	}
 	write := func(t *testing.T, path string, content []byte) {
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, content, 0o600))
 	}
 	for name, test := range map[string]struct {
 		prepare func(t *testing.T, path string) // of a state that was closed in order
@@ -104,27 +97,21 @@ func TestCheckReportsTheErrorsOfAStart(t *testing.T) {
 					return tx.Bucket([]byte("meta")).Put([]byte("version"), []byte("1000"))
 				}), db.Close())
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 		}, refused("newer version", "version")},
 		"a state that was cut short": {func(t *testing.T, path string) {
 			info, err := os.Stat(path)
 			if err == nil {
 				err = os.Truncate(path, info.Size()/2)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 		}, refused("damaged", "backup")},
 		"an empty file": {func(t *testing.T, path string) { write(t, path, nil) }, refused("damaged", "backup")},
 		"another file":  {func(t *testing.T, path string) { write(t, path, bytes.Repeat([]byte("text "), 20_000)) }, refused("damaged", "backup")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "state.db")
-			if err := open(t, path).Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, open(t, path).Close())
 			test.prepare(t, path)
 			found := checkWithState(t, path)
 			findingtest.Expect(t, found, test.want)

@@ -16,6 +16,7 @@ import (
 	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/natsserver"
+	"ndrbridge/test/require"
 )
 
 // clusterOf returns a cluster whose nats block has these keys.
@@ -27,9 +28,7 @@ cluster: {name: c, member: a, lease: 2s, nats: {%s}}
 appliances: [{name: hq, url: https://sensor.example, api_key: key}]
 sinks: [{name: out, file: {path: "-"}}]
 `, nats), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return config.Cluster
 }
 
@@ -45,16 +44,12 @@ func TestConnectClusterReadsTheSecretAgain(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			port := loopback.FreePorts(t, 1)[0]
 			start := func(secret string) (stop func()) {
-				if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(file, []byte(secret), 0o600))
 				_, stop, err := natsserver.Start(t.TempDir(), func(o *server.Options) {
 					o.Port = port
 					c.requires(o, secret)
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				return stop
 			}
 			stop := start("old-secret")
@@ -63,9 +58,7 @@ func TestConnectClusterReadsTheSecretAgain(t *testing.T) {
 				t.Error(err)
 			}
 			conn, err := endpoint.ConnectCluster(t.Context(), cluster, slog.New(slog.DiscardHandler))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer conn.Close()
 			stop()
 			awaitConnected(t, conn.Conn, false)
@@ -94,14 +87,10 @@ func TestConnectClusterLogsAnErrorOfTheServersOnce(t *testing.T) {
 	cluster := clusterOf(t, fmt.Sprintf(`url: "nats://%s", username: u, password: p`, s.Addr()))
 	log := lines{texts: make(chan string, 10)}
 	conn, err := endpoint.ConnectCluster(t.Context(), cluster, slog.New(slog.NewTextHandler(log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close()
 	for _, subject := range []string{"first", "first", "first", "second"} {
-		if err := conn.Publish(subject, nil); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, conn.Publish(subject, nil))
 	}
 	for _, want := range []string{"first", "second"} {
 		if text := <-log.texts; !strings.Contains(text, want) {
@@ -130,9 +119,7 @@ func TestConnectClusterHidesSecrets(t *testing.T) {
 		t.Errorf("got %s", text)
 	}
 	empty := filepath.Join(t.TempDir(), "creds")
-	if err := os.WriteFile(empty, []byte("s3cret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(empty, []byte("s3cret"), 0o600))
 	missing := clusterOf(t, `url: "nats://127.0.0.1", creds_file: `+empty)
 	if err := endpoint.CheckCluster(missing); err == nil || !strings.Contains(err.Error(), "creds_file") {
 		t.Errorf("got %v", err)

@@ -16,6 +16,7 @@ import (
 	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/test/leasetest"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -80,28 +81,20 @@ func open(t *testing.T, appliance, sink string) func(*lease.Lease) error {
 		appliance = `url: "https://sensor.example", api_key: key`
 	}
 	config, err := configs.Parse("test.yaml", fmt.Appendf(nil, "state: /none/state.db\nappliances: [{name: hq, %s}]\nsinks: [{name: s, %s}]\n", appliance, sink), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { store.Close() })
 	return func(l *lease.Lease) error {
 		if given {
 			client, err := endpoint.NewClient(config.Appliances[0], endpoint.ClientOptions{Lease: l})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer client.Close()
 			_, _, err = client.Ticketing(t.Context())
 			return err
 		}
 		s, err := endpoint.OpenSink(config.Sinks[0], endpoint.SinkOptions{Memories: store, Log: slog.New(slog.DiscardHandler), Lease: l})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer s.Close()
 		return s.Send(t.Context(), []transform.Event{detectionEvent(t, 1, 20)})
 	}

@@ -16,6 +16,7 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/sinks"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -56,9 +57,7 @@ func TestRender(t *testing.T) {
 			var bodies [][]byte
 			carried := 0
 			for request, err := range r.Render(events) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				carried += request.Events
 				urls = append(urls, request.URL)
 				bodies = append(bodies, request.Body)
@@ -138,9 +137,7 @@ func TestRender(t *testing.T) {
 	t.Run("a sink without preset and template shows CloudEvents", func(t *testing.T) {
 		for _, s := range []configs.Sink{{File: &configs.File{}}, {Webhook: &configs.Webhook{MaxBodyBytes: configs.MiB}}} {
 			r, err := endpoint.NewRenderer(s, "test")
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for request, err := range r.Render(events[:1]) {
 				if err != nil || string(request.Body) != string(events[0].Structured()) {
 					t.Errorf("%s, %v", request.Body, err)
@@ -185,9 +182,7 @@ func TestDecide(t *testing.T) {
 	}
 	t.Run("an audit log entry opens no ticket", func(t *testing.T) {
 		entry, err := transform.New(transform.Attributes{ID: "1", Source: "ndrbridge://hq/auditlog", Type: "a.b"}, []byte(`{"audit":{}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r := renderer(t, `webhook: {url: "https://h", auth: {username: u, password: p}, ticket: {system: jira, project: SEC, link: false}}`)
 		if d := r.Decide(entry); d.Verdict != sinks.VerdictSend || !d.Nothing || d.Err != nil {
 			t.Errorf("%+v", d)
@@ -199,9 +194,7 @@ func TestRenderShowsTheRequestThatOpensATicket(t *testing.T) {
 	r := renderer(t, `webhook: {url: "https://corp.example", ticket: {system: jira, project: SEC, link: false}}`)
 	n := 0
 	for request, err := range r.Render([]transform.Event{detectionEvent(t, 1, 90), detectionEvent(t, 2, 90)}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if n++; request.URL != "https://corp.example/rest/api/3/issue" || !strings.Contains(string(request.Body), fmt.Sprintf(`"ndrbridge-hq-%d"`, n)) {
 			t.Errorf("%s: %s", request.URL, request.Body)
 		}
@@ -216,13 +209,9 @@ func renderer(t *testing.T, keys string) *endpoint.Renderer {
 	t.Helper()
 	yaml := "state: /none/state.db\nappliances: [{name: hq, url: https://sensor.example, api_key: key}]\nsinks:\n  - {name: s, " + keys + "}\n"
 	config, err := configs.Parse("test.yaml", []byte(yaml), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r, err := endpoint.NewRenderer(config.Sinks[0], "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return r
 }
 
@@ -231,16 +220,10 @@ func detectionEvent(t *testing.T, id, risk int, more ...string) transform.Event 
 	t.Helper()
 	type object map[string]any
 	text, err := json.Marshal(object{"id": id, "mod_time": id, "risk_score": risk, "title": strings.Join(append([]string{"Port scan", strconv.Itoa(id)}, more...), " ")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	d, err := transform.ParseDetection(text, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	e, err := transform.Encoder{Appliance: "hq"}.Detection(d, transform.Observation{Created: true, Recorded: time.UnixMilli(1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }

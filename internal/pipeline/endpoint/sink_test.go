@@ -8,6 +8,7 @@ import (
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/pipeline/endpoint"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -24,13 +25,9 @@ func TestPrepareRedactsBeforeItEncodes(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			prepare, err := endpoint.Prepare(test.sink, "1.2.3")
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			got, err := prepare(e)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if text := string(got.Payload()); !strings.Contains(text, test.with) || strings.Contains(text, test.without) {
 				t.Errorf("%s: %s", got.ContentType(), text)
 			}
@@ -59,9 +56,7 @@ func TestPrepareRedactsBeforeItEncodes(t *testing.T) {
 // The workers of a runner prepare events at the same time.
 func TestDocumentsThatAreMadeAtTheSameTime(t *testing.T) {
 	prepare, err := endpoint.Prepare(configs.Sink{Format: "ecs", Redact: []string{"detection.title"}}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var workers sync.WaitGroup
 	for w := range 4 {
 		workers.Go(func() {
@@ -100,9 +95,7 @@ func TestRenderShowsDocuments(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var shown []string
 			for request, err := range renderer(t, test.keys).Render(events) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				n := strings.Count(string(request.Body), `"@timestamp"`)
 				if n != request.Events || strings.Contains(string(request.Body), "s3cret") {
 					t.Errorf("%d events in %s", request.Events, request.Body)

@@ -10,6 +10,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/fixture"
 	"ndrbridge/internal/pipeline/routing"
+	"ndrbridge/test/require"
 )
 
 const sinks = `
@@ -31,17 +32,11 @@ const heartbeat = `CEF:0|ndrbridge|ndrbridge|1.2.3|heartbeat|Heartbeat|3|cs6=hea
 func router(t *testing.T, only ...string) *routing.Router {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ndrbridge.yaml")
-	if err := os.WriteFile(file, []byte(sinks), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(sinks), 0o600))
 	config, err := configs.Load(configs.Source{Paths: []string{file}, WithoutSecrets: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r, err := routing.New(config, "1.2.3", only...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return r
 }
 
@@ -63,9 +58,7 @@ func TestRoute(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e, err := r.Fixture(test.spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			routes := r.Route(e)
 			i := slices.IndexFunc(routes, func(route routing.Route) bool { return route.Sink == test.sink })
 			if got := routes[i]; got.Result != test.result || !strings.Contains(strings.Join(got.Reasons, "\n"), test.reason) {
@@ -76,9 +69,7 @@ func TestRoute(t *testing.T) {
 	t.Run("one sink is selected", func(t *testing.T) {
 		r := router(t, "siem")
 		e, err := r.Fixture(fixture.Spec{Name: "heartbeat"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if routes := r.Route(e); len(routes) != 1 || routes[0].Sink != "siem" {
 			t.Errorf("%+v", routes)
 		}
@@ -99,9 +90,7 @@ func run(t *testing.T, r *routing.Router, text string) ([]string, error) {
 		"empty.jsonl":  "\n",
 		"events.jsonl": `{"specversion":"1.0","id":"1","source":"ndrbridge://lab/auditlog","type":"io.ndrbridge.audit.logged","data":{"audit":{"id":1}}}` + "\n\n" + `{"id":"2", "source":"ndrbridge://lab/events","type":"io.ndrbridge.heartbeat","data":{}, "specversion":"1.0"}`,
 	} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600))
 	}
 	tests, err := routing.ReadTests(filepath.Join(folder, "tests.yaml"))
 	if err != nil {
@@ -189,9 +178,7 @@ func TestRun(t *testing.T) {
 	t.Run("a file without tests is an error", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "tests.yaml")
 		for text, want := range map[string]string{"": "contains no tests", "test: []": "field test is not a known key"} {
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 			if _, err := routing.ReadTests(file); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v", err)
 			}
@@ -204,9 +191,7 @@ func FuzzReadTests(f *testing.F) {
 	f.Add("tests: [{name: a, events: [{event: {data: {}}}], output: {a: {contains: x, lines: [y], json: {z: 1}}}}]")
 	f.Fuzz(func(t *testing.T, text string) {
 		file := filepath.Join(t.TempDir(), "tests.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		tests, err := routing.ReadTests(file)
 		if (len(tests) > 0) == (err != nil) {
 			t.Errorf("%d tests and %v", len(tests), err)
