@@ -56,55 +56,10 @@ func isTorn(line []byte) bool {
 	return beginsEvent(line) || !utf8.Valid(line) || bytes.ContainsFunc(line, isControl)
 }
 
-// isForeignText reports whether a torn line may as well belong to a text in another
-// encoding, or with colour codes. Then the lines before it decide.
-func isForeignText(line []byte) bool {
-	return !beginsEvent(line) && bytes.IndexByte(line, 0) < 0
-}
-
 // beginsEvent reports whether a line begins like an event, or is a prefix of such a
 // beginning.
 func beginsEvent(line []byte) bool {
 	return isEvent(line) || slices.ContainsFunc(starts, func(start []byte) bool { return bytes.HasPrefix(start, line) })
-}
-
-// wholeLines returns the length to which a file of size bytes is to be truncated after a crash:
-// up to the last whole line, or to the first line with a hole, because synced lines have none. It
-// returns a Halted error if no crash leaves such an end: the file, or its end, belongs to
-// something else and must not be truncated.
-func wholeLines(file io.ReaderAt, name string, size int64) (int64, error) {
-	end, err := lastWhole(file, name, size)
-	if err != nil {
-		return 0, err
-	}
-	return firstHole(file, max(0, size-maxUnsynced-1), end) // -1: the line break before an unsynced write
-}
-
-// firstHole returns the offset of the first line with a hole that begins after start, or at 0,
-// and before end, or end if there is none. end is the end of a line.
-func firstHole(file io.ReaderAt, start, end int64) (int64, error) {
-	if start >= end {
-		return end, nil
-	}
-	lines := make([]byte, end-start)
-	if _, err := file.ReadAt(lines, start); err != nil {
-		return 0, err
-	}
-	if start > 0 { // perhaps within a line
-		first := bytes.IndexByte(lines, '\n') + 1
-		lines, start = lines[first:], start+int64(first)
-	}
-	ours := true // the last line was written by the sink, not by something else
-	for line := range bytes.Lines(lines) {
-		text := bytes.TrimSuffix(line, []byte{'\n'})
-		whole := isWhole(text)
-		if ours && !whole && hasHole(text) {
-			return start, nil
-		}
-		ours = whole || ours && len(bytes.TrimSpace(text)) == 0
-		start += int64(len(line))
-	}
-	return end, nil
 }
 
 // hasHole reports whether a line that is not whole is an event without some of its bytes:
@@ -114,61 +69,76 @@ func hasHole(line []byte) bool {
 	return isEvent(line) || zeros && beginsEvent(before)
 }
 
-// lastWhole returns the end of the last whole line, or an error like wholeLines.
-func lastWhole(file io.ReaderAt, name string, size int64) (int64, error) {
-	foreign := func(what string) error {
-		return failure.Errorf(failure.Halted, "%s %s: move it away, or choose another path", name, what)
-	}
-	var (
-		tail []byte // of the file, from start on
-		end  = size // of the lines not examined, or whole
-		text bool   // terminated lines after end may be a foreign text
-	)
-	for start := size; ; {
-		// Examine the lines in tail, the last one first. Unless start is 0, the first
-		// line may begin before start.
-		for len(tail) > 0 {
-			line, ended := bytes.CutSuffix(tail, []byte{'\n'})
-			at := bytes.LastIndexByte(line, '\n') + 1
-			if at == 0 && start > 0 {
-				break
-			}
-			line = line[at:]
-			if ended && isWhole(line) {
-				if text && !isEvent(line) {
-					return 0, foreign("ends with lines that are not events")
-				}
-				return end, nil
-			}
-			if ended && at > 0 && len(bytes.TrimSpace(line)) == 0 { // a blank line: no event, and no loss
-				tail = tail[:at]
-				continue
-			}
-			if !isTorn(line) {
-				return 0, foreign("ends with a line that is not an event")
-			}
-			text = text || ended && isForeignText(line)
-			if start == 0 && at == 0 && !beginsEvent(line) && len(bytes.Trim(line, "\x00")) > 0 {
-				return 0, foreign("holds no whole event")
-			}
-			tail = tail[:at]
-			end = start + int64(at)
-		}
-		switch {
-		case start == 0 && text:
-			return 0, foreign("holds no whole event")
-		case start == 0:
-			return 0, nil
-		}
-		if size-start >= maxTail {
-			return 0, foreign("has no whole event near its end")
-		}
-		// Double the size each time, so that a long line is copied only a few times.
-		more := min(start, max(64<<10, int64(len(tail))))
-		longer := make([]byte, more, more+int64(len(tail)))
-		if _, err := file.ReadAt(longer, start-more); err != nil {
+// wholeLines returns the length to which a file of size bytes is to be truncated after a crash:
+// up to the last whole line, or to the first line with a hole, because synced lines have none. It
+// returns a Halted error if no crash leaves such an end: the file, or its end, belongs to
+// something else and must not be truncated.
+func wholeLines(file io.ReaderAt, name string, size int64) (int64, error) {
+	for back := int64(maxUnsynced + 1); ; back *= 2 { // 1: the line break before an unsynced write
+		start := max(0, size-back)
+		lines := make([]byte, size-start)
+		if _, err := file.ReadAt(lines, start); err != nil {
 			return 0, err
 		}
-		tail, start = append(longer, tail...), start-more
+		if start > 0 { // perhaps within a line
+			first := bytes.IndexByte(lines, '\n') + 1
+			lines, start = lines[first:], start+int64(first)
+		}
+		end, found, problem := findEnd(lines, max(0, size-maxUnsynced-start))
+		switch {
+		case !found && start > 0 && back < maxTail:
+			continue
+		case !found && start > 0:
+			problem = "has no whole event near its end"
+		}
+		if problem != "" {
+			return 0, failure.Errorf(failure.Halted, "%s %s: move it away, or choose another path", name, problem)
+		}
+		return start + end, nil
 	}
+}
+
+// findEnd returns the length to which lines are to be truncated, whether one of them is whole,
+// and the problem if they belong to something else. Holes are looked for from unsynced on.
+func findEnd(lines []byte, unsynced int64) (end int64, found bool, problem string) {
+	var (
+		at       int64
+		hole     = int64(-1) // the first line with one; negative: none
+		torn     = int64(-1) // the first of the torn lines at the end; negative: none
+		alien    bool        // no crash leaves one of these
+		text     bool        // they may be a text in another encoding, or with colour codes
+		ours     = true      // the last line was written by the sink, not by something else
+		isEvents bool        // the last whole line is an event
+	)
+	for line := range bytes.Lines(lines) {
+		line, ended := bytes.CutSuffix(line, []byte{'\n'})
+		switch {
+		case ended && isWhole(line):
+			torn, alien, text, ours, found, isEvents = -1, false, false, true, true, isEvent(line)
+		case ended && len(bytes.TrimSpace(line)) == 0: // no event, and no loss
+		default:
+			if hole < 0 && ours && at >= unsynced && hasHole(line) {
+				hole = at
+			}
+			if torn < 0 {
+				torn = at
+				alien = !found && !beginsEvent(line) && len(bytes.Trim(line, "\x00")) > 0
+			}
+			alien = alien || !isTorn(line)
+			text = text || ended && !beginsEvent(line) && bytes.IndexByte(line, 0) < 0
+			ours = false
+		}
+		at += int64(len(line)) + 1
+	}
+	end = int64(len(lines))
+	if torn >= 0 {
+		end = torn
+	}
+	if hole >= 0 {
+		end = min(end, hole)
+	}
+	if torn >= 0 && (alien || text && !isEvents) {
+		problem = "ends with a line that is not an event"
+	}
+	return end, found, problem
 }
