@@ -48,52 +48,40 @@ func (e *encoder) reset() {
 }
 
 // encode encodes as many of the events at indices as fit into a batch, from the first on, and
-// returns the batch behind its size, a bound of its size, and their number. If that is 0, the
-// first event is too large even alone. topicBytes is the topic's limit, or 0 if unknown; a
-// single event may exceed it, because the limit may have been raised since, which the broker
-// decides.
-func (e *encoder) encode(events []transform.Event, indices []int, topicBytes int) (batch io.Reader, size, count int) {
-	start, limit := e.sets.Len(), e.maxBytes
-	if topicBytes > 0 {
-		limit = min(limit, topicBytes)
-	}
+// returns the batch behind its size, and their number. If that is 0, the first event is too
+// large even alone, by the size of batch.
+func (e *encoder) encode(events []transform.Event, indices []int) (batch []byte, count int) {
+	start := e.sets.Len()
 	for n := len(indices); n > 0; n = count / 2 {
-		set, most, taken := e.attempt(events, indices[:n], limit)
-		if count = taken; e.codec == 0 && most <= limit {
-			return struct { // kafka-go encodes it into the request
-				io.Reader
-				*protocol.RecordSet
-			}{nil, set}, most, count
-		}
-		_, _ = set.WriteTo(&e.sets) // to memory
-		encoded := e.sets.Bytes()[start:]
-		if size = len(encoded) - sizeSize; size <= limit || count == 1 && size <= e.maxBytes {
-			return bytes.NewReader(encoded), size, count
-		}
 		e.sets.Truncate(start)
+		count = e.attempt(events, indices[:n])
+		if batch = e.sets.Bytes()[start:]; len(batch)-sizeSize <= e.maxBytes {
+			return batch, count
+		}
 	}
-	return nil, size, 0
+	e.sets.Truncate(start)
+	return batch, 0
 }
 
-// attempt returns a batch that may exceed limit, a bound of its size without compression, and
-// the number of its events. It assumes that compression at least halves the records; if not,
-// encode tries again with fewer events.
-func (e *encoder) attempt(events []transform.Event, indices []int, limit int) (set *protocol.RecordSet, size, count int) {
-	first, most := len(e.records), limit
+// attempt appends a batch that may exceed maxBytes to sets, and returns the number of its
+// events. It assumes that compression at least halves the records; if not, encode tries again
+// with fewer events.
+func (e *encoder) attempt(events []transform.Event, indices []int) (count int) {
+	first, size, most := len(e.records), maxBatchHead, e.maxBytes
 	if e.codec != 0 {
-		most = 2 * limit
+		most = 2 * e.maxBytes
 	}
-	size = maxBatchHead
 	for _, i := range indices {
 		record, more := e.record(events[i])
-		if size+more > most && count > 0 {
+		if size += more; size > most && count > 0 {
 			break
 		}
 		e.records = append(e.records, record)
-		size += more
 		count++
 	}
-	return &protocol.RecordSet{Version: 2, Attributes: e.codec, Records: protocol.NewRecordReader(e.records[first:]...)}, size, count
+	set := protocol.RecordSet{Version: 2, Attributes: e.codec, Records: protocol.NewRecordReader(e.records[first:]...)}
+	_, _ = set.WriteTo(&e.sets) // to memory
+	return count
 }
 
 // record returns an event's record and a bound of its size. The record's time is when the bridge

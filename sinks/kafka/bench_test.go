@@ -11,6 +11,7 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
@@ -20,9 +21,7 @@ func BenchmarkSend(b *testing.B) {
 	events := sinktest.Events(500, 500, 2000)
 	start := func(b *testing.B) []string {
 		c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(6, "ndr"), kfake.BlackholeProduce())
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		b.Cleanup(c.Close)
 		return c.ListenAddrs()
 	}
@@ -36,9 +35,7 @@ func BenchmarkSend(b *testing.B) {
 		b.Run("client/"+codec, func(b *testing.B) {
 			var compression kafkago.Compression
 			if codec != "none" {
-				if err := compression.UnmarshalText([]byte(codec)); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, compression.UnmarshalText([]byte(codec)))
 			}
 			w := &kafkago.Writer{
 				Addr: kafkago.TCP(start(b)...), Topic: "ndr", Balancer: kafkago.Murmur2Balancer{}, Compression: compression,

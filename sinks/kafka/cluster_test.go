@@ -20,6 +20,7 @@ import (
 	"ndrbridge/internal/kafkaconn"
 	"ndrbridge/internal/lease"
 	"ndrbridge/sinks"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
@@ -53,9 +54,7 @@ func startCluster(t *testing.T, options ...kfake.Opt) *testCluster {
 	c.Cluster, err = kfake.NewCluster(append([]kfake.Opt{
 		kfake.NumBrokers(2), kfake.ListenFn(listen), kfake.SeedTopics(3, streamTopics...),
 	}, options...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -291,9 +290,7 @@ func TestSink(t *testing.T) {
 func open(t testing.TB, o Options) *Sink {
 	t.Helper()
 	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }

@@ -15,6 +15,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/sinks"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 )
 
@@ -23,26 +24,18 @@ import (
 func TestABrokerThatIsDownHoldsUpOnlyItsPartitions(t *testing.T) {
 	c := startCluster(t, kfake.NumBrokers(3))
 	for p := range int32(3) { // one partition on each
-		if err := c.MoveTopicPartition("ndr.detections", p, p); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.MoveTopicPartition("ndr.detections", p, p))
 	}
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer store.Close()
-	if err := store.Configure(t.Context(), map[string]checkpoint.Start{"lake": {}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Configure(t.Context(), map[string]checkpoint.Start{"lake": {}}))
 	const total = 6000
 	events := sinktest.Events(total, 2000, 500)
 	err = store.Commit(t.Context(), checkpoint.Commit{
 		Source: checkpoint.Source{Appliance: "hq", Stream: "detections"}, Position: []byte("1"), Events: events,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	down := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Nodes: []int32{1}, Err: kerr.NotEnoughReplicas, Count: -1})
 	runner := sinks.NewRunner(store, sinks.Options{
 		Name: "lake", Open: func() (sinks.Sink, error) {

@@ -1,9 +1,9 @@
 package kafka
 
 import (
+	"bytes"
 	"cmp"
 	"context"
-	"io"
 	"slices"
 	"strconv"
 	"sync"
@@ -95,10 +95,9 @@ type produceBatch struct {
 // partitionQueue holds the events of one partition that are not acknowledged.
 type partitionQueue struct {
 	topicPartition
-	waiting  []int // indices of events, in order
-	limit    int   // of events in the next record batch
-	maxBytes int   // of a record batch, by the topic's limit; 0: unknown
-	sent     int   // events in the record batch in flight
+	waiting []int // indices of events, in order
+	limit   int   // of events in the next record batch
+	sent    int   // events in the record batch in flight
 }
 
 // topicPartition names a partition.
@@ -137,7 +136,7 @@ func (b *produceBatch) route(topics []string) map[int32][]*partitionQueue {
 		}
 		q := queues[at]
 		if q == nil {
-			q = &partitionQueue{topicPartition: at, limit: len(b.events), maxBytes: topic.maxBytes}
+			q = &partitionQueue{topicPartition: at, limit: len(b.events)}
 			queues[at] = q
 			leaders[leader] = append(leaders[leader], q)
 		}
@@ -160,7 +159,11 @@ func (b *produceBatch) produce(ctx context.Context, queues []*partitionQueue) {
 		answer, err := client.Transport.RoundTrip(ctx, client.Addr, request)
 		if err != nil {
 			for _, q := range queues {
-				b.fail(q, ofPart(client.Dialer.Error(ctx, err, "topic "+q.topic))) // other brokers may be reached
+				failed := client.Dialer.Error(ctx, err, "topic "+q.topic)
+				if failed.Class == failure.Transient {
+					failed.Scope = failure.ScopePart // other brokers may be reached
+				}
+				b.fail(q, failed)
 			}
 			return // without the encoder: kafka.Transport may still read the request
 		}
@@ -189,16 +192,16 @@ func (b *produceBatch) request(encoder *encoder, queues []*partitionQueue) *rawp
 			request.Topics = append(request.Topics, rawproduce.RequestTopic{Topic: q.topic})
 		}
 		request.Topics[at].Partitions = append(request.Topics[at].Partitions, rawproduce.RequestPartition{
-			Partition: int32(q.partition), RecordSet: protocol.RawRecordSet{Reader: batch},
+			Partition: int32(q.partition), RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(batch)},
 		})
 	}
 	return request
 }
 
 // nextBatch returns the queue's next record batch behind its size, nil if the queue is empty.
-func (b *produceBatch) nextBatch(encoder *encoder, q *partitionQueue) io.Reader {
+func (b *produceBatch) nextBatch(encoder *encoder, q *partitionQueue) []byte {
 	for len(q.waiting) > 0 {
-		batch, size, count := encoder.encode(b.events, q.waiting[:min(q.limit, len(q.waiting))], q.maxBytes)
+		batch, count := encoder.encode(b.events, q.waiting[:min(q.limit, len(q.waiting))])
 		if count > 0 {
 			q.sent = count
 			return batch
@@ -206,7 +209,7 @@ func (b *produceBatch) nextBatch(encoder *encoder, q *partitionQueue) io.Reader 
 		first := q.waiting[0]
 		q.waiting = q.waiting[1:]
 		b.errs[first] = failure.Unsendable("event %s: its record batch of %d bytes is larger than max_message_bytes, %d",
-			b.events[first].ID, size, b.sink.maxBytes)
+			b.events[first].ID, len(batch)-sizeSize, b.sink.maxBytes)
 	}
 	return nil
 }
@@ -276,14 +279,6 @@ func (b *produceBatch) fail(q *partitionQueue, err error) {
 		}
 	}
 	q.waiting = nil
-}
-
-// ofPart returns a Transient err as that of some partitions.
-func ofPart(err error) error {
-	if class, wait := failure.ClassOf(err); class == failure.Transient {
-		return &failure.Error{Class: class, Scope: failure.ScopePart, RetryAfter: wait, Err: err}
-	}
-	return err
 }
 
 // Part implements sinks.Parted: a part of the target is a partition.

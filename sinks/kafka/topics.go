@@ -25,7 +25,6 @@ const maxAge = 5 * time.Minute
 type topic struct {
 	leaders    []int32 // node ids by partition, -1: none
 	partitions []int   // their numbers
-	maxBytes   int     // of a record batch, by the topic's max.message.bytes; 0: not known
 	err        *failure.Error
 	missing    bool // the topic does not exist; err is set
 }
@@ -94,13 +93,9 @@ func (s *Sink) request(ctx context.Context, names []string) (map[string]topic, e
 	for _, name := range names {
 		topics[name] = topic{err: failure.Unavailable(failure.ScopePart, "topic %s: missing from the broker's answer", name)}
 	}
-	// So that no larger batch is sent only to be rejected.
-	settings := settingsOf(ctx, s.client, names)
 	for _, t := range answer.Topics {
 		if _, requested := topics[t.Name]; requested {
-			topic := s.topicOf(t)
-			topic.maxBytes = settings[t.Name][maxMessage]
-			topics[t.Name] = topic
+			topics[t.Name] = s.topicOf(t)
 		}
 	}
 	return topics, nil
