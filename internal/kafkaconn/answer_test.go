@@ -13,6 +13,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
+
+	"ndrbridge/test/require"
 )
 
 // fill sets the fields of a kmsg message to non-zero values.
@@ -135,9 +137,7 @@ func TestChecksOfLargeAnswersTakeNoMemory(t *testing.T) {
 	answer.Topics, answer.Version = append(answer.Topics, topic), 8
 	body := answer.AppendTo(nil)
 	if n := testing.AllocsPerRun(1, func() {
-		if err := (request{key: protocol.Metadata, version: 8}).check(body); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, (request{key: protocol.Metadata, version: 8}).check(body))
 	}); n > 10 {
 		t.Errorf("%v allocations for 10,000 partitions", n)
 	}

@@ -16,15 +16,14 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/kafkaconn"
+	"ndrbridge/test/require"
 )
 
 // signIn signs in to a broker of MSK, which repeats the message if it refuses it.
 func signIn(t *testing.T, refuse bool) (message map[string]string, err error) {
 	t.Helper()
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(broker.Close)
 	broker.ControlKey(int16(kmsg.SASLHandshake), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		broker.KeepControl()
@@ -45,9 +44,7 @@ func signIn(t *testing.T, refuse bool) (message map[string]string, err error) {
 		return answer, nil, true
 	})
 	login, err := kafkaconn.NewLogin(kafkaconn.SASL{Mechanism: "aws_msk_iam", Region: "eu-west-1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client := kafkaconn.NewClient(&kafkaconn.Dialer{Brokers: broker.ListenAddrs(), Login: login}, 10*time.Second, broker.ListenAddrs()...)
 	t.Cleanup(client.Close)
 	if _, err := client.Connect(t.Context(), t.Context(), "x"); err != nil {
@@ -83,9 +80,7 @@ func TestAWSIdentity(t *testing.T) {
 
 func TestFailuresOfAWSAreClassified(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("identity"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(token, []byte("identity"), 0o600))
 	for name, test := range map[string]struct {
 		status int // 0: nobody listens
 		code   string

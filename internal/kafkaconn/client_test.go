@@ -8,14 +8,13 @@ import (
 
 	"ndrbridge/internal/kafkaconn"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 func TestConnectTriesAllBrokers(t *testing.T) {
 	t.Parallel()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(cluster.Close)
 	first, second := cluster.ListenAddrs()[0], cluster.ListenAddrs()[1]
 	seeds := []string{loopback.Silent(t), loopback.Closed(t), first}
@@ -30,9 +29,7 @@ func TestConnectTriesAllBrokers(t *testing.T) {
 	if connect(); client.Addr.String() != first {
 		t.Errorf("connected to %s, not to the seed that answers, %s", client.Addr, first)
 	}
-	if err := cluster.RemoveNode(0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cluster.RemoveNode(0))
 	if connect(); client.Addr.String() != second {
 		t.Errorf("connected to %s, not to the broker that the cluster advertised, %s", client.Addr, second)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/kafkaconn"
+	"ndrbridge/test/require"
 )
 
 const clientSecret = "correct-horse"
@@ -73,9 +74,7 @@ func (a *authority) start(t *testing.T) *kafkaconn.Client {
 	}))
 	t.Cleanup(endpoint.Close)
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(broker.Close)
 	broker.ControlKey(int16(kmsg.SASLHandshake), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		broker.KeepControl()
@@ -101,9 +100,7 @@ func (a *authority) start(t *testing.T) *kafkaconn.Client {
 	login, err := kafkaconn.NewLogin(kafkaconn.SASL{Mechanism: "oauthbearer", OAuth: &kafkaconn.OAuth{
 		TokenURL: endpoint.URL + "/token", ClientID: "ndr", ClientSecret: clientSecret, Scope: "kafka write", Audience: "brokers",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client := kafkaconn.NewClient(&kafkaconn.Dialer{Brokers: broker.ListenAddrs(), Login: login}, 10*time.Second, broker.ListenAddrs()...)
 	t.Cleanup(client.Close)
 	return client

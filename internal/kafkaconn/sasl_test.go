@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"ndrbridge/internal/kafkaconn"
+	"ndrbridge/test/require"
 )
 
 // TestSaltsOfABrokerAreNotKept authenticates often with a broker that sends a large new
@@ -20,9 +21,7 @@ import (
 func TestSaltsOfABrokerAreNotKept(t *testing.T) {
 	const logins, size = 10, 500_000
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer broker.Close()
 	salts := 0
 	broker.ControlKey(int16(kmsg.SASLHandshake), func(r kmsg.Request) (kmsg.Response, error, bool) {
@@ -42,9 +41,7 @@ func TestSaltsOfABrokerAreNotKept(t *testing.T) {
 		return answer, nil, true
 	})
 	login, err := kafkaconn.NewLogin(kafkaconn.SASL{Mechanism: "scram-sha-256", Username: "ndr", Password: "sesame"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dialer := kafkaconn.Dialer{Brokers: broker.ListenAddrs(), Login: login}
 	used := func() uint64 {
 		runtime.GC()

@@ -15,6 +15,7 @@ import (
 	"ndrbridge/internal/natswire"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/natsserver"
+	"ndrbridge/test/require"
 )
 
 // connectAgain returns a connection that reconnects.
@@ -28,9 +29,7 @@ func TestReconnect(t *testing.T) {
 		port := loopback.FreePorts(t, 1)[0]
 		start := func() (stop func()) {
 			_, stop, err := natsserver.Start(t.TempDir(), func(o *server.Options) { o.Port = port })
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return stop
 		}
 		stop := start()
@@ -40,9 +39,7 @@ func TestReconnect(t *testing.T) {
 			nats.ReconnectWait(10*time.Millisecond),
 			nats.DisconnectErrHandler(func(*nats.Conn, error) { disconnected <- struct{}{} }),
 			nats.ReconnectHandler(func(*nats.Conn) { reconnected <- struct{}{} }))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer c.Close()
 		cancel()
 		got := make(chan *nats.Msg, 1)
@@ -56,30 +53,22 @@ func TestReconnect(t *testing.T) {
 		}
 		defer start()()
 		<-reconnected
-		if err := c.Publish("a", []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.Publish("a", []byte("x")))
 		if m := <-got; string(m.Data) != "x" {
 			t.Errorf("got %q", m.Data)
 		}
 	})
 	t.Run("each connection is bounded", func(t *testing.T) {
 		s, stop, err := natsserver.Start(t.TempDir(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer stop()
 		disconnected := make(chan error, 10)
 		c, err := connectAgain(t.Context(), s.ClientURL(), 5*time.Second, nats.ReconnectWait(10*time.Millisecond),
 			nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { disconnected <- err }))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer c.Close()
 		other, err := nats.Connect(s.ClientURL())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer other.Close()
 		if _, err := c.SubscribeSync("a"); err != nil {
 			t.Fatal(err)
@@ -88,9 +77,7 @@ func TestReconnect(t *testing.T) {
 			for c.FlushTimeout(5*time.Second) != nil { // until it is connected again
 				time.Sleep(time.Millisecond)
 			}
-			if err := errors.Join(other.Publish("a", make([]byte, 1001)), other.Flush()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, errors.Join(other.Publish("a", make([]byte, 1001)), other.Flush()))
 			if err := <-disconnected; !errors.Is(err, natswire.ErrProtocol) {
 				t.Errorf("got %v", err)
 			}
@@ -98,9 +85,7 @@ func TestReconnect(t *testing.T) {
 	})
 	t.Run("a cut ends an attempt to connect again, and all calls", func(t *testing.T) {
 		s, stop, err := natsserver.Start(t.TempDir(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer stop()
 		servers, silent := make(chan string, 1), make(chan struct{}, 10)
 		servers <- s.Addr().String()
@@ -120,9 +105,7 @@ func TestReconnect(t *testing.T) {
 			}
 		})
 		c, err := connectAgain(t.Context(), "nats://"+relay, time.Hour, nats.ReconnectWait(time.Millisecond), nats.ReconnectJitter(0, 0))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		stop()
 		<-silent
 		done := make(chan struct{})

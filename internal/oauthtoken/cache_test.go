@@ -13,6 +13,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"ndrbridge/internal/oauthtoken"
+	"ndrbridge/test/require"
 )
 
 // endpoint issues tokens, each with its number.
@@ -91,9 +92,7 @@ func TestARefusalReplacesATokenOnce(t *testing.T) {
 		e := &endpoint{}
 		c := oauthtoken.NewCache(e.fetch)
 		first, err := c.Get(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var all sync.WaitGroup
 		for range 10 {
 			all.Go(func() {

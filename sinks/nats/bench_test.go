@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
@@ -30,14 +31,10 @@ func BenchmarkSend(b *testing.B) {
 	})
 	b.Run("client's own asynchronous publish", func(b *testing.B) {
 		nc, err := nats.Connect(startProcess(b))
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		defer nc.Close()
 		js, err := jetstream.New(nc)
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		if _, err := js.CreateStream(b.Context(), jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.>"}}); err != nil {
 			b.Fatal(err)
 		}
@@ -71,24 +68,16 @@ func startProcess(b *testing.B) string {
 	server := exec.Command(os.Args[0], "-test.run=^TestServerProcess$")
 	server.Env = append(os.Environ(), serverVariable+"=1")
 	stdin, err := server.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	stdout, err := server.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
+	require.NoError(b, server.Start())
 	b.Cleanup(func() {
 		stdin.Close()
 		_ = server.Wait()
 	})
 	url := make([]byte, 256)
 	n, err := stdout.Read(url)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	return string(url[:n])
 }

@@ -14,6 +14,7 @@ import (
 	"ndrbridge/internal/finding"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 )
 
@@ -210,9 +211,7 @@ func TestCheck(t *testing.T) {
 				nc := makeStream(t, s, config)
 				if sealed {
 					js, err := jetstream.New(nc)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					config.Sealed = true
 					if _, err := js.UpdateStream(t.Context(), config); err != nil {
 						t.Fatal(err)

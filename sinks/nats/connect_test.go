@@ -15,6 +15,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
@@ -24,9 +25,7 @@ func TestHangingServerDoesNotHideOthers(t *testing.T) {
 	url := good + ",nats://" + loopback.Silent(t) + ",nats://" + loopback.Silent(t)
 	for range 4 { // the order is random
 		sink := open(t, Options{URL: url, Subject: "x", Timeout: 900 * time.Millisecond})
-		if err := sink.Send(t.Context(), sinktest.Events(1, 1, 0)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, sink.Send(t.Context(), sinktest.Events(1, 1, 0)))
 	}
 }
 
@@ -53,9 +52,7 @@ func TestStreamChanges(t *testing.T) {
 		}
 		config.MaxBytes = -1
 		updateStream(t, nc, config)
-		if err := sink.Send(t.Context(), events); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, sink.Send(t.Context(), events))
 		if got, err := storedEvents(nc, "NDR"); err != nil || len(got) != len(events) {
 			t.Errorf("%d events, %v", len(got), err)
 		}
@@ -65,17 +62,11 @@ func TestStreamChanges(t *testing.T) {
 		config := jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}}
 		nc := makeStream(t, s, config)
 		js, err := jetstream.New(nc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		keepFolder(t, js)
 		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
-		if err := sink.Send(t.Context(), events[:10]); err != nil {
-			t.Fatal(err)
-		}
-		if err := js.DeleteStream(t.Context(), "NDR"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, sink.Send(t.Context(), events[:10]))
+		require.NoError(t, js.DeleteStream(t.Context(), "NDR"))
 		for range 2 {
 			if class, err := classOf(t, sink, events[10:]); class != failure.Halted || !strings.Contains(err.Error(), "does not exist") {
 				t.Fatalf("class %s: %v", class, err)
@@ -129,9 +120,7 @@ func startWithOperator(t *testing.T) (*server.Server, account) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	operator, err := nkeys.CreateOperator()
 	must(err)
@@ -166,27 +155,17 @@ func startWithOperator(t *testing.T) (*server.Server, account) {
 func (a account) credentials(t *testing.T, expires time.Time) []byte {
 	t.Helper()
 	user, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	id, err := user.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	claims := jwt.NewUserClaims(id)
 	claims.Expires = expires.Unix()
 	signed, err := claims.Encode(a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	seed, err := user.Seed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	text, err := jwt.FormatUserConfig(signed, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return text
 }
 
@@ -196,13 +175,9 @@ func TestInvalidSecretFileIsNamedAndReadAgain(t *testing.T) {
 	at := strings.Index(good, "eyJ") + 20
 	seed := good[strings.Index(good, "\nSU")+1:][:58]
 	pair, err := nkeys.FromSeed([]byte(seed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	public, err := pair.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	withNkey := loopback.NATS(t, func(o *server.Options) { o.Nkeys = []*server.NkeyUser{{Nkey: public}} })
 	large := strings.Repeat("\n", 1<<20)
 	for name, test := range map[string]struct {
@@ -226,9 +201,7 @@ func TestInvalidSecretFileIsNamedAndReadAgain(t *testing.T) {
 			}
 			sink := open(t, o)
 			write := func(text string) {
-				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 			}
 			write(test.broken)
 			class, err := classOf(t, sink, sinktest.Events(1, 1, 0))
@@ -256,9 +229,7 @@ func TestInvalidSecretFileIsNamedAndReadAgain(t *testing.T) {
 func TestRejectedCredsFileIsReadAgain(t *testing.T) {
 	s, ours := startWithOperator(t)
 	theirs, err := nkeys.CreateAccount()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "user.creds")
 	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}", CreateStream: true, CredsFile: file})
 	events := sinktest.Events(10, 10, 0)
@@ -272,9 +243,7 @@ func TestRejectedCredsFileIsReadAgain(t *testing.T) {
 		{"cut short", []byte("-----BEGIN NATS USER JWT-----\n"), failure.Halted},
 		{"that is good", ours.credentials(t, time.Now().Add(time.Hour)), ""},
 	} {
-		if err := os.WriteFile(file, step.text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, step.text, 0o600))
 		class, err := classOf(t, sink, events)
 		if class != step.want && err != nil || step.want != "" && err == nil {
 			t.Errorf("a file %s: class %s: %v", step.name, class, err)

@@ -13,6 +13,7 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/test/hostile"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 )
 
@@ -94,15 +95,11 @@ func TestAdvertisedServersAreNotContacted(t *testing.T) {
 func TestUnreadAcknowledgementsAreBounded(t *testing.T) {
 	s := loopback.NATS(t, nil)
 	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}", CreateStream: true, MaxPending: 1})
-	if err := sink.Send(t.Context(), sinktest.Events(1, 1, 0)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, sink.Send(t.Context(), sinktest.Events(1, 1, 0)))
 	nc := client(t, s)
 	answer := make([]byte, maxAnswer)
 	for range 2 * (1 + maxUntracked) * ackBytes / len(answer) {
-		if err := nc.Publish(sink.conn.reply(0), answer); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, nc.Publish(sink.conn.reply(0), answer))
 	}
 	select {
 	case err := <-sink.conn.faults:

@@ -22,6 +22,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
@@ -75,9 +76,7 @@ func TestStoredMessage(t *testing.T) {
 	s := loopback.NATS(t, nil)
 	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{appliance}.{stream}.{action}", CreateStream: true})
 	e := sinktest.Events(1, 1, 0)[0]
-	if err := sink.Send(t.Context(), []transform.Event{e, e}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, sink.Send(t.Context(), []transform.Event{e, e}))
 	messages, err := stored(client(t, s), "NDR")
 	if err != nil || len(messages) != 1 {
 		t.Fatalf("an event that was sent twice is there %d times, %v", len(messages), err)
@@ -131,9 +130,7 @@ func TestSinksThatShareAStream(t *testing.T) {
 		sink := open(t, Options{Sink: name, URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}", CreateStream: true})
 		for range 2 { // the stream drops the second copy
 			for _, batch := range [][]transform.Event{events, again} {
-				if err := sink.Send(t.Context(), batch); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, sink.Send(t.Context(), batch))
 			}
 		}
 		messages, err := stored(client(t, s), "NDR")
@@ -155,9 +152,7 @@ func TestMessageIDsDiffer(t *testing.T) {
 			}
 			p := parts{text("sink"), text("source"), text("id"), rapid.Uint64Range(0, 12).Draw(t, "redelivery")}
 			e, err := transform.New(transform.Attributes{Source: p.source, ID: p.id, Type: "x"}, []byte("{}"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if p.redelivery > 0 {
 				e = e.Redeliver(p.redelivery)
 			}
@@ -209,14 +204,10 @@ func TestStreams(t *testing.T) {
 		}
 		js, _ := jetstream.New(nc)
 		stream, err := js.Stream(t.Context(), "NDR")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		// Messages in flight when the stream was full may be stored after a purge.
 		for deadline := time.Now().Add(10 * time.Second); ; {
-			if err := stream.Purge(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, stream.Purge(t.Context()))
 			if err = sink.Send(t.Context(), events[4:6]); err == nil || time.Now().After(deadline) {
 				break
 			}
@@ -260,13 +251,9 @@ func TestVersionsOfADetectionStayInOrderWhenOneIsRefused(t *testing.T) {
 	}
 	config.MaxBytes = -1
 	updateStream(t, nc, config)
-	if err := sink.Send(t.Context(), versions); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, sink.Send(t.Context(), versions))
 	got, err := storedEvents(nc, "NDR")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var ids []string
 	for _, e := range got {
 		ids = append(ids, e.ID())
@@ -286,14 +273,10 @@ func TestAnswersOfOthersAreNotAcknowledgements(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := nc.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, nc.Flush())
 	events := sinktest.Events(50, 50, 400)
 	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}", CreateStream: true, MaxPending: 1})
-	if err := sink.Send(t.Context(), events); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, sink.Send(t.Context(), events))
 	if got, err := storedEvents(nc, "NDR"); err != nil || len(got) != len(events) {
 		t.Errorf("%d events, %v", len(got), err)
 	}
@@ -301,19 +284,13 @@ func TestAnswersOfOthersAreNotAcknowledgements(t *testing.T) {
 
 func TestCredentials(t *testing.T) {
 	seed, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	public, _ := seed.PublicKey()
 	text, _ := seed.Seed()
 	nkeyFile := filepath.Join(t.TempDir(), "seed")
-	if err := os.WriteFile(nkeyFile, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(nkeyFile, text, 0o600))
 	noSeed := filepath.Join(t.TempDir(), "no-seed")
-	if err := os.WriteFile(noSeed, []byte("correct-horse"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(noSeed, []byte("correct-horse"), 0o600))
 	s := loopback.NATS(t, func(o *server.Options) {
 		o.Users = []*server.User{
 			{Username: "ana", Password: "correct-horse"},
@@ -389,9 +366,7 @@ func TestPublisherNeedsNoRightsOnTheStream(t *testing.T) {
 		}
 	})
 	nc, err := nats.Connect(s.ClientURL(), nats.UserInfo("admin", "admin"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer nc.Close()
 	js, _ := jetstream.New(nc)
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.>"}}); err != nil {

@@ -16,6 +16,7 @@ import (
 	"ndrbridge/internal/lease"
 	"ndrbridge/sinks"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
@@ -23,18 +24,14 @@ import (
 func port(t testing.TB, s *server.Server) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(s.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return net.JoinHostPort("127.0.0.1", port)
 }
 
 func client(t testing.TB, s *server.Server) *nats.Conn {
 	t.Helper()
 	nc, err := nats.Connect(s.ClientURL(), nats.UserInfo(username, password)) // ignored by a server without authentication
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	return nc
 }
@@ -43,9 +40,7 @@ func open(t testing.TB, o Options) *Sink {
 	t.Helper()
 	o.Sink = cmp.Or(o.Sink, "bus")
 	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -129,9 +124,7 @@ func TestJetStreamSink(t *testing.T) {
 		relay := sinktest.NewRelay(t, port(t, s))
 		nc := client(t, s)
 		js, err := jetstream.New(nc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		keepFolder(t, js)
 		halted := false
 		return sinktest.Target{
@@ -174,12 +167,8 @@ func TestCoreSink(t *testing.T) {
 		relay := sinktest.NewRelay(t, port(t, s))
 		nc := client(t, s)
 		subscription, err := nc.SubscribeSync("ndr.>")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := nc.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, nc.Flush())
 		var received []event.Event
 		return sinktest.Target{
 			Open: func(l *lease.Lease) (sinks.Sink, error) {

@@ -14,6 +14,7 @@ import (
 
 	"ndrbridge/internal/kafkaconn"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 func TestOffsetsThatNobodyAskedForAreIgnored(t *testing.T) {
@@ -66,13 +67,9 @@ func TestASilentBrokerIsLeftForAnother(t *testing.T) {
 	})
 	produce := func(body []byte) {
 		client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic("ndr.tickets"), kgo.SASL(plain.Auth{User: "ana", Pass: "right"}.AsMechanism()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer client.Close()
-		if err := client.ProduceSync(t.Context(), &kgo.Record{Value: body}).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, client.ProduceSync(t.Context(), &kgo.Record{Value: body}).FirstErr())
 	}
 	produce(command("SEC-1"))
 	login := &kafkaconn.SASL{Mechanism: "plain", Username: "ana", Password: "right"}

@@ -20,6 +20,7 @@ import (
 	"ndrbridge/internal/kafkaconn"
 	"ndrbridge/internal/tickets"
 	"ndrbridge/internal/tickets/intake"
+	"ndrbridge/test/require"
 )
 
 // membership is what a coordinator saw of its members.
@@ -156,9 +157,7 @@ func TestARecreatedTopicIsReadFromItsBeginning(t *testing.T) {
 	t.Parallel()
 	cluster, c := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets")), &counter{}
 	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer client.Close()
 	first, _ := numbered(5)
 	produce(t, cluster.ListenAddrs(), recordsOf(first)...)

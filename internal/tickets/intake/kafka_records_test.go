@@ -14,6 +14,8 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
+
+	"ndrbridge/test/require"
 )
 
 // batchOf returns a record batch, encoded with another client's types.
@@ -73,9 +75,7 @@ func TestRecordsOfEveryCodec(t *testing.T) {
 				}
 				n := 0
 				for r, err := range b.all() {
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					if r.offset != int64(100+n) || string(r.value) != values[n] || !r.time.Equal(time.UnixMilli(int64(1000+n))) || r.id != values[n] {
 						t.Fatalf("record %d: %+v", n, r)
 					}

@@ -18,14 +18,13 @@ import (
 
 	"ndrbridge/internal/kafkaconn"
 	"ndrbridge/internal/tickets/intake"
+	"ndrbridge/test/require"
 )
 
 func kafkaCluster(t *testing.T, options ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
 	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1)}, options...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -40,13 +39,9 @@ func kafkaIntake(c *counter, brokers []string, sasl *kafkaconn.SASL) *intake.Kaf
 func produce(t *testing.T, brokers []string, records ...*kgo.Record) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.DefaultProduceTopic("ndr.tickets"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer client.Close()
-	if err := client.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, client.ProduceSync(t.Context(), records...).FirstErr())
 }
 
 func recordsOf(bodies [][]byte) (records []*kgo.Record) {
@@ -187,9 +182,7 @@ func TestATooLargeRecordBatchIsRefusedAndTheNextAccepted(t *testing.T) {
 	c, brokers := &counter{}, cluster.ListenAddrs()
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.DefaultProduceTopic("ndr.tickets"), kgo.ManualFlushing(),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerBatchMaxBytes(32<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer client.Close()
 	// What is sent is one batch, once the client knows the topic: after the first record.
 	send := func(records ...*kgo.Record) {
@@ -200,9 +193,7 @@ func TestATooLargeRecordBatchIsRefusedAndTheNextAccepted(t *testing.T) {
 				}
 			})
 		}
-		if err := client.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, client.Flush(t.Context()))
 	}
 	large := func(n int) []*kgo.Record {
 		return recordsOf(slices.Repeat([][]byte{make([]byte, 1<<20)}, n))
@@ -245,9 +236,7 @@ func TestRecordsThatWereDeletedAreSkipped(t *testing.T) {
 	stop()
 	produce(t, cluster.ListenAddrs(), recordsOf(bodies[1:])...)
 	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer client.Close()
 	request := kmsg.NewPtrDeleteRecordsRequest()
 	request.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: "ndr.tickets", Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Offset: 3}}}}

@@ -16,6 +16,7 @@ import (
 	"ndrbridge/internal/redact"
 	"ndrbridge/internal/tickets/intake"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 // natsServer runs on a port, 0: any, with its streams in a folder.
@@ -136,9 +137,7 @@ func TestCommandsAreReceivedFromJetStream(t *testing.T) {
 		stop := running(t, natsIntake(c, s.ClientURL(), "hunter2").Run)
 		c.accepted(t, 1)
 		stop()
-		if err := js.DeleteStream(t.Context(), "TICKETS"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, js.DeleteStream(t.Context(), "TICKETS"))
 		stream(t, js)
 		publish(t, js, command("SEC-1"))
 		running(t, natsIntake(c, s.ClientURL(), "hunter2").Run)
@@ -208,9 +207,7 @@ func TestANATSIntakeReportsErrors(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := natsServer(t, t.TempDir(), 0)
 			if c.prepare != nil {
-				if err := c.prepare(t.Context(), publisher(t, s)); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, c.prepare(t.Context(), publisher(t, s)))
 			}
 			intake := natsIntake(&counter{}, s.ClientURL(), c.password)
 			running(t, intake.Run)
