@@ -136,7 +136,7 @@ func Try(ctx context.Context, config *configs.Config, version string) []error {
 	return failed
 }
 
-// AdminListener is the address of the admin interface with what is required of callers.
+// AdminListener is the address of the admin interface with the secrets that callers must show.
 type AdminListener struct {
 	net.Listener
 	Token, ReadToken string

@@ -136,7 +136,7 @@ func startAppliance(t *testing.T, n int) (*standin.Appliance, string) {
 	return a, s.URL
 }
 
-// receiver is a webhook that records what it takes, and can be down or slow.
+// receiver is a webhook that records events, and can be down or slow.
 type receiver struct {
 	url  string
 	down atomic.Bool

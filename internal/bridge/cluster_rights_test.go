@@ -26,7 +26,7 @@ import (
 )
 
 // restricted makes the cluster's NATS server one that requires TLS, with an account whose
-// only user has the permissions. refused returns what the server refused.
+// only user has the permissions. refused returns the requests that the server refused.
 func (b *bridges) restricted(t *testing.T, permissions *server.Permissions) (refused func() []string) {
 	t.Helper()
 	authority := certificate.New(t, "authority", time.Now().Add(time.Hour), nil)
@@ -84,7 +84,7 @@ func (*violations) Debugf(string, ...any) {}
 // Tracef implements server.Logger.
 func (*violations) Tracef(string, ...any) {}
 
-// followed is what a member follows a shard with.
+// followed is the file of a member that follows a shard, and its storage.
 type followed struct {
 	mu      sync.Mutex
 	storage cluster.Storage
@@ -92,7 +92,7 @@ type followed struct {
 	last    uint64 // offset of the last snapshot
 }
 
-// watch notes what a member follows its last shard with.
+// watch notes the file and the storage of the last shard that a member follows.
 func (f *followed) watch(o *bridge.Options) {
 	o.Cluster = func(o *cluster.Options) {
 		storage := o.Storage

@@ -32,7 +32,7 @@ type bridges struct {
 	shards     int
 	lease      time.Duration
 	appliances map[string]*standin.Appliance
-	book       *ledger.Ledger // what the webhook took, with the appliance as the sink
+	book       *ledger.Ledger // the events of the webhook, with the appliance as the sink
 	yaml       string         // of all members, without state, cluster and admin
 	login      string         // at NATS, further keys of cluster.nats
 	before     func()         // called before the webhook takes a request; may be nil

@@ -77,7 +77,7 @@ func create(ctx context.Context, config *configs.Config, state func(yield func(s
 	})
 }
 
-// openCluster connects to the NATS servers of a cluster, and creates what is missing there.
+// openCluster connects to the NATS servers of a cluster, and creates missing streams.
 func openCluster(ctx context.Context, c *configs.Cluster) (*natswire.Conn, *replicated.JetStream, error) {
 	conn, err := endpoint.ConnectCluster(ctx, c, slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -70,8 +70,8 @@ func (c *clusterConnection) Members() []operations.Member {
 	return all
 }
 
-// handler returns what this member answers to other members: the admin API, in which a reload
-// and what concerns the cluster are those of this member alone.
+// handler answers other members: it is the admin API, in which a reload, a handover and a recovery
+// are those of this member alone.
 func (c *clusterConnection) handler() http.Handler {
 	all := make(admin.Operations)
 	admin.API.Reload.By(all, func(ctx context.Context, _ admin.None) (admin.Reloaded, error) { return c.options.Reload(ctx) })
@@ -88,7 +88,7 @@ func (c *clusterConnection) ofOwn() *admin.Client {
 	return c.control.With(all)
 }
 
-// ofAll is ofOwn that passes what concerns the shards of another member on to it.
+// ofAll is ofOwn that forwards handovers and recoveries to the member that they concern.
 func (c *clusterConnection) ofAll() *admin.Client {
 	own, all := c.ofOwn(), make(admin.Operations)
 	// at returns the control of a live member, or this one's if there is no such member.

@@ -45,7 +45,7 @@ func (l *takenLog) Append([]byte) (checkpoint.Point, error) {
 	return checkpoint.Point{Offset: l.offset}, nil
 }
 
-func (l *takenLog) take() {
+func (l *takenLog) lose() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.taken = true
@@ -72,7 +72,7 @@ sinks: [{name: log, file: {path: "-"}}]
 	}, func(int, *pipeline.Pipeline) (stop func(), err error) {
 		cancel()
 		return func() { // the pipeline has stopped, its state is still open
-			log.take()
+			log.lose()
 			<-log.refused
 		}, nil
 	})

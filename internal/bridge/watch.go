@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"time"
 
@@ -14,78 +13,74 @@ import (
 	"ndrbridge/internal/admin"
 )
 
-// watched are the files that a configuration names and that only a reload reads again, and the
-// contents of these and of the configuration files when one was last loaded; nil: unknown.
+// watched are the files that only a reload reads again, and the digest of all when a
+// configuration was last loaded. No digest is zero.
 type watched struct {
-	named  []string
-	loaded contents
+	named  []string // by the configuration
+	loaded digest
 }
 
-// contents are digests of files, by path. Two are equal if nothing changed.
-type contents map[string][sha256.Size]byte
+// digest is one of the configuration files, and one of the files that the configuration names.
+type digest struct{ sources, named [sha256.Size]byte }
 
 // loadWatched loads the configuration, and notes the contents of the files before anything uses
 // them: a file that changes later differs from them, even while the configuration is being applied.
 func (b *Bridge) loadWatched() (*configs.Config, error) {
-	next := &watched{named: b.watched.Load().named, loaded: b.sourceContents()}
+	next := &watched{named: b.watched.Load().named, loaded: digest{sources: b.digestSources()}}
 	config, err := b.load()
 	if err == nil {
 		next.named = config.ReloadedFiles()
 	}
-	next.loaded.add(next.named)
+	next.loaded.named = digestFiles(next.named)
 	b.watched.Store(next)
 	return config, err
 }
 
-// sourceContents returns the contents of the configuration files, in a folder of those that are
-// there now.
-func (b *Bridge) sourceContents() contents {
-	now := make(contents)
+// digestSources returns the digest of the configuration files, in a folder of the present ones.
+func (b *Bridge) digestSources() [sha256.Size]byte {
 	if b.sources == nil {
-		return now
+		return digestFiles(nil)
 	}
 	paths, err := b.sources()
-	if err != nil {
-		now[""] = digestOfError(err) // and the reload reports it
+	if err != nil { // the reload reports it
+		return sha256.Sum256([]byte(err.Error()))
 	}
-	now.add(paths)
-	return now
+	return digestFiles(paths)
 }
 
-func (c contents) add(paths []string) {
+// digestFiles returns a digest of the names and contents of files, or of the reasons why they
+// cannot be read.
+func digestFiles(paths []string) [sha256.Size]byte {
+	all := sha256.New()
 	for _, path := range paths {
-		c[path] = digest(path)
+		fmt.Fprintf(all, "\x00%s\x00", path)
+		if err := copyFile(all, path); err != nil {
+			fmt.Fprintf(all, "\x00cannot be read: %s", err)
+		}
 	}
+	return [sha256.Size]byte(all.Sum(nil))
 }
 
 // maxWatched is how much of a file is compared. No file that a configuration is made of
 // may be larger.
 const maxWatched = 16 << 20
 
-// digest returns a digest of the content of a file, or of the reason why it cannot be
-// read. Of anything but a regular file, such as a pipe, nothing is read.
-func digest(path string) [sha256.Size]byte {
+// copyFile copies a file. Of anything but a regular file, such as a pipe, nothing is read.
+func copyFile(to io.Writer, path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return digestOfError(err)
+		return err
 	}
 	if !info.Mode().IsRegular() {
-		return digestOfError(errors.New("not a regular file"))
+		return errors.New("not a regular file")
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return digestOfError(err)
+		return err
 	}
 	defer file.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, io.LimitReader(file, maxWatched)); err != nil {
-		return digestOfError(err)
-	}
-	return [sha256.Size]byte(h.Sum(nil))
-}
-
-func digestOfError(err error) [sha256.Size]byte {
-	return sha256.Sum256(fmt.Appendf(nil, "\x00cannot be read: %s", err))
+	_, err = io.Copy(to, io.LimitReader(file, maxWatched))
+	return err
 }
 
 // Watch reloads the configuration when the content of a file that determines it has
@@ -98,7 +93,7 @@ func digestOfError(err error) [sha256.Size]byte {
 func (b *Bridge) Watch(ctx context.Context) {
 	ticker := time.NewTicker(time.Second) // the least reload.watch
 	defer ticker.Stop()
-	var previous contents
+	var previous digest
 	for looked := time.Now(); ; {
 		select {
 		case <-ctx.Done():
@@ -106,7 +101,7 @@ func (b *Bridge) Watch(ctx context.Context) {
 		case now := <-ticker.C:
 			switch every := time.Duration(b.work.Config().Reload.Watch); {
 			case every == 0:
-				previous = nil
+				previous = digest{}
 			case now.Sub(looked).Round(time.Second) >= every:
 				looked, previous = now, b.look(ctx, previous)
 			}
@@ -114,12 +109,12 @@ func (b *Bridge) Watch(ctx context.Context) {
 	}
 }
 
-// look reloads the configuration if the files are what they were at the previous look and differ
-// from what was loaded, or the last reload failed. It returns what it saw.
-func (b *Bridge) look(ctx context.Context, previous contents) contents {
-	w, now, last := b.watched.Load(), b.sourceContents(), b.last.Load()
-	now.add(w.named)
-	if previous != nil && maps.Equal(now, previous) && (w.loaded == nil || !maps.Equal(now, w.loaded) || last != nil && !last.OK) {
+// look reloads the configuration if the files are the same as at the previous look and differ from
+// the loaded ones, or the last reload failed. It returns their digest.
+func (b *Bridge) look(ctx context.Context, previous digest) digest {
+	w, last := b.watched.Load(), b.last.Load()
+	now := digest{b.digestSources(), digestFiles(w.named)}
+	if now == previous && (now != w.loaded || last != nil && !last.OK) {
 		_, _ = b.Reload(ctx, admin.TriggerWatch) // it logs the error
 	}
 	return now

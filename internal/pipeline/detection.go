@@ -104,7 +104,7 @@ func (s *detectionSearch) next(prefixes ...string) checkpoint.Search {
 	return by
 }
 
-// prefix is what the IDs of the detection's events begin with.
+// prefix is the beginning of the IDs of the detection's events.
 func (s *detectionSearch) prefix() string { return strconv.FormatInt(s.id, 10) + "-" }
 
 func (s *detectionSearch) add(seq uint64, e transform.Event) {
@@ -169,7 +169,7 @@ func (s *detectionSearch) journal(ctx context.Context) (since time.Time, whole b
 	}
 }
 
-// skippedPrefix is what the IDs of reports of skipped events begin with.
+// skippedPrefix is the beginning of the IDs of reports of skipped events.
 const skippedPrefix = "sink.skipped-"
 
 // addSkip adds the range that e reports, if it does: its ID is sink.skipped-SINK-FIRST-LAST,

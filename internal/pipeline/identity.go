@@ -47,9 +47,9 @@ const (
 	renamedAdvice  = "if another machine took its place, see ndrbridge state forget --appliance"
 )
 
-// identity is what the state knows of an appliance's identity.
+// identity is the stored identity of an appliance.
 type identity struct {
-	appliance.System                 // what the appliance reported last
+	appliance.System                 // the last report of the appliance
 	Replaced         *admin.Replaced `json:"replaced,omitempty"` // nil if nothing suggests that it was replaced
 }
 
@@ -106,8 +106,7 @@ func (d *system) run(ctx context.Context) {
 	}
 }
 
-// observe compares what the appliance reports about itself with what it reported
-// before.
+// observe compares the appliance's report about itself with earlier ones.
 func (d *system) observe(ctx context.Context, is appliance.System) error {
 	var changed []string
 	replaced, err := d.change(ctx, func(p *identity) (reason string) {

@@ -30,7 +30,7 @@ func (p *operator) forget(ctx context.Context, r admin.OfSink) error {
 // forgetAppliance drops an appliance from the state, except for events in the journal
 // and dead letters, so that its streams begin at their configured start; or only its stored
 // identity, and the finding that it was replaced, so that its streams continue at their
-// positions. It returns admin.ErrUnknown if the state does not hold what is to be dropped.
+// positions. It returns admin.ErrUnknown if the state holds nothing of the appliance.
 func (p *operator) forgetAppliance(ctx context.Context, r admin.ForgetRequest) error {
 	store, err := p.writable()
 	if err != nil {

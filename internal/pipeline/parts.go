@@ -33,7 +33,7 @@ type part struct {
 	name  string // for log and error messages, such as "sink lake"
 	phase phase
 	tasks []task
-	close func() // releases what the tasks use; nil: nothing
+	close func() // closes connections of the tasks; nil: none
 
 	stop  context.CancelFunc // cancels ctx of the tasks
 	cut   context.CancelFunc // cancels late of the tasks

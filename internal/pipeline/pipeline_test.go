@@ -28,7 +28,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// process is what the pipelines of a test share.
+// process is shared by the pipelines of a test.
 type process struct {
 	registry *prometheus.Registry
 	pages    *appliance.Budget
@@ -265,7 +265,7 @@ func TestTheLagOfASourceGrowsWhileItsApplianceIsDown(t *testing.T) {
 	p := newProcess()
 	m := p.add(t, "a", 10)
 	r := p.run(t, m)
-	// lag returns what the metric and the status have.
+	// lag returns the values of the metric and of the status.
 	lag := func() (metric, status float64, backlog bool) {
 		families, err := p.registry.Gather()
 		require.NoError(t, err)

@@ -27,7 +27,7 @@ func StopLimit(timeout time.Duration) time.Duration { return timeout + grace }
 // stopped: half, when sinks are; end, when work in progress is cut short; and the grace after it.
 type Stop struct {
 	Timeout time.Duration
-	Left    []string // names of what was abandoned
+	Left    []string // names of abandoned parts
 	Err     error    // the joined errors of closing
 
 	begun time.Time

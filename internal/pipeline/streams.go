@@ -147,8 +147,7 @@ func (p *operator) streams(a configs.Appliance) (streams, error) {
 	}, nil
 }
 
-// verify compares what an appliance shows since a time with what was journalled, stream
-// by stream.
+// verify compares an appliance since a time with the journal, stream by stream.
 func (p *operator) verify(ctx context.Context, r admin.VerifyRequest) ([]poller.Verification, error) {
 	a, err := p.appliance(r.Appliance)
 	if err != nil {

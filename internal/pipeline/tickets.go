@@ -87,8 +87,7 @@ func (p *Pipeline) locate(ctx context.Context, c tickets.Command) (names []strin
 }
 
 // findAppliances returns the appliances that know a command's detection, or its ticket if it
-// names no detection: those that the state knows of or, with ask, those that say so
-// themselves. It returns an error if an appliance could not be asked and no other one
+// names no detection, according to the state or, with ask, to the appliances. It returns an error if an appliance could not be asked and no other one
 // knows it. The pipeline must be open.
 func (p *Pipeline) findAppliances(ctx context.Context, c tickets.Command, ask bool) (names []string, err error) {
 	all := p.current.Load().appliances

@@ -59,7 +59,7 @@ func (t *clusterTrial) add(step string, result finding.Result, detail, advice st
 	t.found = append(t.found, finding.Finding{Step: step, Result: result, Detail: detail, Advice: advice})
 }
 
-// server checks what the server reports about itself.
+// server checks the server's report about itself.
 func (t *clusterTrial) server() {
 	faults := replicated.CheckServer(t.nc)
 	if !slices.ContainsFunc(faults, func(f *replicated.Fault) bool { return f.Subject == replicated.ServerVersion }) {

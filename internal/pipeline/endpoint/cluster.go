@@ -3,7 +3,6 @@ package endpoint
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -15,6 +14,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/natswire"
 	"ndrbridge/internal/redact"
+	natssink "ndrbridge/sinks/nats"
 )
 
 // maxClusterMessage bounds a message of a cluster with its headers, in bytes: a part of a
@@ -55,6 +55,9 @@ func HideCluster(c *configs.Cluster) func(error) error {
 // error contains no secret. ctx bounds the first attempt only. Losses of the connection
 // are logged, and errors that servers report: each text once in errorInterval.
 func ConnectCluster(ctx context.Context, c *configs.Cluster, log *slog.Logger) (*natswire.Conn, error) {
+	if err := CheckCluster(c); err != nil {
+		return nil, fmt.Errorf("cluster.%w", err)
+	}
 	o, err := NATS(c.NATS.Connection())
 	if err != nil {
 		return nil, fmt.Errorf("cluster.nats: %w", err)
@@ -72,15 +75,16 @@ func ConnectCluster(ctx context.Context, c *configs.Cluster, log *slog.Logger) (
 	}
 	reported := errorLimiter{}
 	lease := time.Duration(c.Lease)
-	conn, err := natswire.Connect(ctx, o.URL, natswire.Options{TLS: o.TLS, MaxMessage: maxClusterMessage}, append(login,
-		nats.Name("ndrbridge "+c.Name+" "+c.Member), nats.Timeout(min(lease, 5*time.Second)),
+	conn, err := natswire.Connect(ctx, o.URL, natswire.Options{TLS: o.TLS, MaxMessage: maxClusterMessage}, []nats.Option{
+		login,
+		nats.Name("ndrbridge " + c.Name + " " + c.Member), nats.Timeout(min(lease, 5*time.Second)),
 		// Nothing is buffered while there is no connection: sending fails. Errors of
 		// authentication do not end it, because servers report them while they are
 		// misconfigured or being restarted.
 		nats.MaxReconnects(-1), nats.ReconnectBufSize(-1), nats.IgnoreAuthErrorAbort(),
 		// A connection that is dead without a sign must not cost more than a lease.
-		nats.PingInterval(lease/4), nats.MaxPingsOutstanding(2), nats.FlusherTimeout(lease/2),
-		nats.ReconnectWait(200*time.Millisecond), nats.ReconnectJitter(100*time.Millisecond, 200*time.Millisecond),
+		nats.PingInterval(lease / 4), nats.MaxPingsOutstanding(2), nats.FlusherTimeout(lease / 2),
+		nats.ReconnectWait(200 * time.Millisecond), nats.ReconnectJitter(100*time.Millisecond, 200*time.Millisecond),
 		nats.DisconnectErrHandler(func(conn *nats.Conn, err error) {
 			if !conn.IsClosed() {
 				log.Warn("the connection to the NATS servers of the cluster is lost; it is being restored", "error", hide(err))
@@ -99,7 +103,7 @@ func ConnectCluster(ctx context.Context, c *configs.Cluster, log *slog.Logger) (
 			}
 			log.Warn("the NATS servers of the cluster reported an error", "error", hide(err), "subject", subject)
 		}),
-	)...)
+	}...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the NATS servers of cluster.nats.url, %s: %s: check the address and the credentials, and that one of them is up", c.NATS.URL, hide(err))
 	}
@@ -125,51 +129,22 @@ func (l errorLimiter) allow(text string, now time.Time) bool {
 	return true
 }
 
-// signInAgain returns connection options that read the credentials at each connection.
-func signInAgain(n configs.NATS) ([]nats.Option, error) {
-	read := func() (credentials nats.Options, err error) {
-		o, err := NATS(n)
-		if err != nil {
-			return credentials, err
-		}
-		options, err := o.SignIn()
-		for _, set := range options {
-			err = errors.Join(err, set(&credentials))
-		}
-		return credentials, err
-	}
-	first, err := read()
-	if err != nil {
-		return nil, err
-	}
-	sign := func(nonce []byte) ([]byte, error) {
-		now, err := read()
-		if err != nil {
-			return nil, err
-		}
-		return now.SignatureCB(nonce)
+// signInAgain returns connection options that read valid credentials at each connection.
+func signInAgain(n configs.NATS) (nats.Option, error) {
+	read := func() natssink.Options {
+		o, _ := NATS(n) // without a secret, the server refuses the connection
+		return o
 	}
 	switch {
-	case first.UserJWT != nil:
-		return []nats.Option{nats.UserJWT(func() (string, error) {
-			now, err := read()
-			if err != nil {
-				return "", err
-			}
-			return now.UserJWT()
-		}, sign)}, nil
-	case first.Nkey != "":
-		return []nats.Option{nats.Nkey(first.Nkey, sign)}, nil
-	case first.Token != "":
-		return []nats.Option{nats.TokenHandler(func() string {
-			now, _ := read() // without a token, the server refuses the connection
-			return now.Token
-		})}, nil
-	case first.User != "":
-		return []nats.Option{nats.UserInfoHandler(func() (name, password string) {
-			now, _ := read()
-			return now.User, now.Password
-		})}, nil
+	case n.CredsFile != "":
+		return nats.UserCredentials(n.CredsFile), nil
+	case n.NKeyFile != "":
+		return nats.NkeyOptionFromSeed(n.NKeyFile)
+	case n.Token.IsSet():
+		return nats.TokenHandler(func() string { return read().Token }), nil
 	}
-	return nil, nil
+	return nats.UserInfoHandler(func() (name, password string) {
+		o := read()
+		return o.Username, o.Password
+	}), nil
 }

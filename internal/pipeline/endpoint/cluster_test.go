@@ -99,7 +99,7 @@ func TestConnectClusterLogsAnErrorOfTheServersOnce(t *testing.T) {
 	}
 }
 
-// lines passes on what is written to it.
+// lines passes on each line of a log.
 type lines struct{ texts chan string }
 
 func (l lines) Write(p []byte) (int, error) {

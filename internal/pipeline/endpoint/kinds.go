@@ -27,7 +27,7 @@ type kind struct {
 	examples []Example
 }
 
-// Trial is what a sink is tried with.
+// Trial configures CheckSink.
 type Trial struct {
 	// Sure are events that the sink will send, Possible events that it may send.
 	Sure, Possible []transform.Event

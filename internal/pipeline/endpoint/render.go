@@ -102,11 +102,11 @@ func (r *Renderer) Render(events []transform.Event) iter.Seq2[Rendered, error] {
 	return func(yield func(Rendered, error) bool) {
 		wanted := make([]transform.Event, 0, len(events))
 		for _, e := range events {
-			e, send, err := r.take(e)
-			if err != nil && !yield(Rendered{}, err) {
+			e, d := r.prepared(e)
+			if d.Err != nil && !yield(Rendered{}, d.Err) {
 				return
 			}
-			if send {
+			if d.Verdict == sinks.VerdictSend {
 				wanted = append(wanted, e)
 			}
 		}
@@ -127,18 +127,7 @@ func (r *Renderer) Render(events []transform.Event) iter.Seq2[Rendered, error] {
 	}
 }
 
-// take applies the sink's match, redaction and format to an event and reports whether it is
-// sent, as a runner does.
-func (r *Renderer) take(e transform.Event) (_ transform.Event, send bool, err error) {
-	verdict, err := r.selects.Decide(e)
-	if verdict != sinks.VerdictSend || r.prepare == nil {
-		return e, verdict == sinks.VerdictSend, err
-	}
-	prepared, failed := r.prepare(e)
-	return prepared, failed == nil, errors.Join(err, failed)
-}
-
-// Decision is what a sink does with an event that arrives alone.
+// Decision is the treatment of an event that arrives alone.
 type Decision struct {
 	Verdict sinks.Verdict
 	// Err is the failure of match, whatever the verdict, or the reason why the event
@@ -151,23 +140,34 @@ type Decision struct {
 	Nothing bool
 }
 
-// Decide returns what the sink does with an event, if its target accepts it.
-func (r *Renderer) Decide(e transform.Event) Decision {
+// prepared selects, redacts and encodes an event, as a runner does.
+func (r *Renderer) prepared(e transform.Event) (transform.Event, Decision) {
 	verdict, err := r.selects.Decide(e)
-	if verdict != sinks.VerdictSend {
-		return Decision{Verdict: verdict, Err: err}
-	}
-	if r.prepare != nil {
-		var failed error
-		if e, failed = r.prepare(e); failed != nil {
-			return Decision{Verdict: sinks.VerdictDeadLetter, Err: errors.Join(err, failed), Unsendable: true}
+	d := Decision{Verdict: verdict, Err: err}
+	if verdict == sinks.VerdictSend && r.prepare != nil {
+		if e, err = r.prepare(e); err != nil {
+			d = d.unsendable(err)
 		}
 	}
-	request, failed := r.compose([]transform.Event{e})
-	if failed != nil {
-		return Decision{Verdict: sinks.VerdictDeadLetter, Err: errors.Join(err, failed), Unsendable: true}
+	return e, d
+}
+
+func (d Decision) unsendable(err error) Decision {
+	return Decision{Verdict: sinks.VerdictDeadLetter, Err: errors.Join(d.Err, err), Unsendable: true}
+}
+
+// Decide returns the sink's treatment of an event, if its target accepts it.
+func (r *Renderer) Decide(e transform.Event) Decision {
+	e, d := r.prepared(e)
+	if d.Verdict != sinks.VerdictSend {
+		return d
 	}
-	return Decision{Verdict: verdict, Err: err, Nothing: request.Nothing}
+	request, err := r.compose([]transform.Event{e})
+	if err != nil {
+		return d.unsendable(err)
+	}
+	d.Nothing = request.Nothing
+	return d
 }
 
 func (r *Renderer) show(request webhook.Request) Rendered {

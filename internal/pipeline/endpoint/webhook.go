@@ -95,7 +95,7 @@ func webhookTemplate(w configs.Webhook) (*render.Template, error) {
 	return render.Compile(text, w.JSON())
 }
 
-// readHeaders returns the values of headers, reading those that are in files.
+// readHeaders returns the values of headers, which may be in files.
 func readHeaders(headers configs.Headers) (map[string]string, error) {
 	read := make(map[string]string, len(headers))
 	for name, value := range headers {

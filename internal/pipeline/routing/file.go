@@ -28,7 +28,7 @@ type test struct {
 	// Sinks are the names of the sinks that send at least one of the events; all others
 	// must send none of them.
 	Sinks *[]string `yaml:"sinks"`
-	// Output is what sinks send, by their names.
+	// Output is the expected output of sinks, by their names.
 	Output map[string]output `yaml:"output"`
 
 	File string `yaml:"-"` // as it was named
@@ -49,7 +49,7 @@ type event struct {
 	Event map[string]any `yaml:"event"`
 }
 
-// output is what a sink must send for the events of a test. What is absent is not compared.
+// output is the expected output of a sink for the events of a test. Absent fields are not compared.
 type output struct {
 	Events   *int  `yaml:"events"`   // the number of events that are sent
 	Contains texts `yaml:"contains"` // texts that must occur

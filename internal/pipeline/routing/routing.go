@@ -27,7 +27,7 @@ type sink struct {
 	match    *match.Explainer // nil: all events match
 }
 
-// Result is what happens to an event at a sink. The set is closed.
+// Result is the result of an event at a sink. The set is closed.
 type Result string
 
 // The results.

@@ -41,9 +41,9 @@ func (r *Router) Run(t test) ([]string, error) {
 	return failures, nil
 }
 
-// compareSinks returns the sinks that should send one of the events and do not, those that
-// do and should not, and those that cannot send an event which they select, with the
-// reasons. The last are never right: each such event would be a dead letter.
+// compareSinks compares the sinks that send one of the events with the expected ones, and returns
+// the differences with their reasons. A sink that selects an event and cannot send it always
+// differs: the event would be a dead letter.
 func (r *Router) compareSinks(want []string, events []transform.Event) []string {
 	var failures, got []string
 	for _, s := range r.sinks {
@@ -77,14 +77,14 @@ func (r *Router) compareSinks(want []string, events []transform.Event) []string 
 	return failures
 }
 
-// sent is what a sink sends for events.
+// sent is the output of a sink for events.
 type sent struct {
 	events int
 	bodies [][]byte
 	failed []string // why events cannot be sent
 }
 
-// send renders what the sink sends for events that arrive together.
+// send renders events that arrive together.
 func (s *sink) send(events []transform.Event) sent {
 	var all sent
 	for batch := range slices.Chunk(events, max(1, s.config.Batch.MaxEvents)) {
@@ -140,7 +140,7 @@ func (o output) compare(got sent) []string {
 	return failures
 }
 
-// values returns the JSON values in what was sent, or an error if it is not JSON.
+// values returns the JSON values in the output, or an error if it is not JSON.
 func (s sent) values() ([]any, error) {
 	var values []any
 	for _, body := range s.bodies {
