@@ -109,10 +109,6 @@ type DeadLetter struct {
 // DeadKey returns the key of the dead letter of an event in the journal.
 func DeadKey(seq uint64) string { return fmt.Sprintf("%020d", seq) }
 
-// DeadOverhead is how many bytes a source's dead letter takes of the sources' share in
-// addition to its body.
-const DeadOverhead = 512
-
 // Limits bound the journal and the dead letters.
 type Limits struct {
 	// MaxBytes bounds the bytes of events; 0: no bound. Events that every sink has

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -106,24 +105,15 @@ func (d *commandTable) accept(c Command, ids IDs) (Acceptance, error) {
 
 // commandChange is a change to one command.
 type commandChange struct {
-	what string // what is done to the command
-	id   uint64
-	// permitted returns why the command cannot be changed in this way, or nil. It gets nil if
-	// there is no such command.
-	permitted func(*keptCommand) error
-	apply     func(*keptCommand)
-	// also makes the changes that belong to it; nil: none.
-	also   func(*writeRound, *commandTable) error
+	what   string // what is done to the command
+	id     uint64
+	from   CommandState // the state that it must have
+	apply  func(*keptCommand)
+	also   func(*writeRound, *commandTable) error // makes the changes that belong to it; nil: none
 	expect []Entry
 }
 
-func mustBePending(k *keptCommand) error {
-	if k == nil || k.State != CommandPending {
-		return fmt.Errorf("the command is not pending: %w", ErrFenced)
-	}
-	return nil
-}
-
+// changeCommand returns ErrFenced if there is no such command, or it has another state.
 func (s *Store) changeCommand(ctx context.Context, c commandChange) error {
 	err := validateEntries(c.expect)
 	if err == nil {
@@ -133,7 +123,10 @@ func (s *Store) changeCommand(ctx context.Context, c commandChange) error {
 				if k, err = openCommandTable(r.tx).get(encode(c.id)); err != nil {
 					return err
 				}
-				return c.permitted(k)
+				if k == nil || k.State != c.from {
+					return fmt.Errorf("the command is not %s: %w", c.from, ErrFenced)
+				}
+				return nil
 			},
 			write: func(r *writeRound) error {
 				r.changed = true
@@ -170,7 +163,7 @@ func (c *commandChange) write(r *writeRound, d *commandTable, k *keptCommand) er
 // returns ErrFenced if the command is no longer pending.
 func (s *Store) Note(ctx context.Context, id uint64, note []byte, expect []Entry) error {
 	return s.changeCommand(ctx, commandChange{
-		what: "note", id: id, permitted: mustBePending, expect: expect,
+		what: "note", id: id, from: CommandPending, expect: expect,
 		apply: func(k *keptCommand) { k.Note = note },
 	})
 }
@@ -183,7 +176,7 @@ func (s *Store) Finish(ctx context.Context, o Outcome) error {
 		return fmt.Errorf("finish command %d: %q is not a final state", o.ID, o.State)
 	}
 	return s.changeCommand(ctx, commandChange{
-		what: "finish", id: o.ID, permitted: mustBePending, expect: o.Expect,
+		what: "finish", id: o.ID, from: CommandPending, expect: o.Expect,
 		apply: func(k *keptCommand) { k.State, k.Reason, k.Done = o.State, o.Reason, o.Done.UnixMilli() },
 		also: func(r *writeRound, d *commandTable) error {
 			if err := r.append(o.Events); err != nil {
@@ -194,20 +187,11 @@ func (s *Store) Finish(ctx context.Context, o Outcome) error {
 	})
 }
 
-// RetryCommand makes a rejected command pending again, with its old ID. It returns an
-// error if there is no such command, or it is not rejected.
+// RetryCommand makes a rejected command pending again, with its old ID. It returns ErrFenced if
+// there is no such command, or it is not rejected.
 func (s *Store) RetryCommand(ctx context.Context, id uint64) error {
 	return s.changeCommand(ctx, commandChange{
-		what: "retry", id: id,
-		permitted: func(k *keptCommand) error {
-			switch {
-			case k == nil:
-				return errors.New("no such command")
-			case k.State != CommandRejected:
-				return fmt.Errorf("it is %s, and only a rejected one can be tried again", k.State)
-			}
-			return nil
-		},
+		what: "retry", id: id, from: CommandRejected,
 		apply: func(k *keptCommand) { k.State, k.Reason, k.Done, k.Note = CommandPending, "", 0, nil },
 		also: func(r *writeRound, _ *commandTable) error {
 			r.commanded = true

@@ -32,7 +32,7 @@ func Compact(path string) (before, after int64, err error) {
 	if !info.Mode().IsRegular() {
 		return 0, 0, fmt.Errorf("%s is not a file", path)
 	}
-	if _, err := checkFile(path, boltfile.LockWait, false); err != nil {
+	if _, err := checkFile(path, boltfile.Options().Timeout, false); err != nil {
 		return 0, 0, err
 	}
 	// The lock keeps other processes out until the new file has the name. A process that

@@ -216,7 +216,7 @@ func isClosed(file *os.File, tx *bolt.Tx) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := boltfile.CheckRoot(file, tx); err != nil {
+	if _, err := boltfile.Check(file, tx, nil); err != nil {
 		return false, err
 	}
 	meta := tx.Bucket(boltfile.MetaBucket)

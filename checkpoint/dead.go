@@ -318,8 +318,12 @@ func (r *writeRound) boundSourceDead() error {
 	return nil
 }
 
+// deadOverhead is how many bytes a source's dead letter takes of the sources' share in
+// addition to its body.
+const deadOverhead = 512
+
 // taken returns how many bytes of the sources' share a source's dead letters take.
-func (d DeadStats) taken() int64 { return d.Bytes + int64(d.Count)*DeadOverhead }
+func (d DeadStats) taken() int64 { return d.Bytes + int64(d.Count)*deadOverhead }
 
 // dropOldest drops as many of an owner's oldest dead letters as make up need bytes, and
 // returns the counts of what is left, given those before.

@@ -3,6 +3,9 @@ package checkpoint
 // KeepCommands is how long commands that are done are kept.
 const KeepCommands = keepCommands
 
+// DeadOverhead is what a source's dead letter takes of the sources' share beside its body.
+const DeadOverhead = deadOverhead
+
 // ReadFromFile makes the store keep no events in memory.
 func (s *Store) ReadFromFile() {
 	s.mu.Lock()

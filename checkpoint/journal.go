@@ -17,23 +17,16 @@ import (
 
 // journal is the journal within one transaction.
 type journal struct {
-	events *bolt.Bucket
-	ends
-	corrections []correction // of recorded times
+	events        *bolt.Bucket
+	first, last   uint64       // first is last+1 if it is empty
+	before, total uint64       // sums of bytes before the first event and up to the last
+	recorded      int64        // the latest RecordedTime, by the clock as it is now
+	corrections   []correction // of recorded times
 }
 
-// ends holds the bounds of a journal. first is last+1 if it is empty. before and total are
-// the sums of bytes before the first event and up to the last. recorded is the latest
-// RecordedTime, by the clock as it is now.
-type ends struct {
-	first, last   uint64
-	before, total uint64
-	recorded      int64
-}
+func (j *journal) empty() bool { return j.first > j.last }
 
-func (e ends) empty() bool { return e.first > e.last }
-
-func (e ends) bytes() int64 { return int64(e.total - e.before) }
+func (j *journal) bytes() int64 { return int64(j.total - j.before) }
 
 // openJournal reads the journal's ends. It costs two lookups.
 func openJournal(tx *bolt.Tx) (journal, error) {
@@ -214,10 +207,9 @@ type journalCheck struct {
 	err  error // the first fault
 }
 
-// journalPath is the path of the journal's bucket, as passed to a boltfile.Visit.
+// journalPath is the path of the journal's bucket in boltfile.Check.
 const journalPath = "/journal"
 
-// visit is a boltfile.Visit.
 func (c *journalCheck) visit(bucket string, key []byte, size uint64) {
 	if bucket != journalPath || c.err != nil {
 		return

@@ -140,7 +140,7 @@ func checkContents(file *os.File, tx *bolt.Tx, quick bool) (f found, err error) 
 	var sum uint64
 	var journal journalCheck
 	if readThrough {
-		if sum, err = boltfile.CheckAll(file, tx, journal.visit); err != nil {
+		if sum, err = boltfile.Check(file, tx, journal.visit); err != nil {
 			return f, err
 		}
 	}

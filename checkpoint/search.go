@@ -121,32 +121,16 @@ func (s *Store) SearchDead(ctx context.Context, o Owner, after string, by Search
 	return found, wrapf(err, "search the dead letters of %s", o)
 }
 
-// DeliveryState is what the state knows of the delivery of an event to a sink.
-type DeliveryState string
-
-// The states of a delivery.
-const (
-	// DeliveryPending means that the sink's cursor is before the event.
-	DeliveryPending DeliveryState = "pending"
-	// DeliveryDone means that the cursor is past the event. The state does not know whether
-	// it was sent, filtered or skipped.
-	DeliveryDone DeliveryState = "done"
-	// DeliveryDead means that the sink has a dead letter of the event.
-	DeliveryDead DeliveryState = "dead"
-	// DeliveryParked means that the sink delivers the event later.
-	DeliveryParked DeliveryState = "parked"
-	// DeliveryQueued means that the event is queued for redelivery.
-	DeliveryQueued DeliveryState = "queued"
-)
-
 // Delivered is what the state knows of the delivery of one event to a sink.
 type Delivered struct {
-	State DeliveryState
-	Dead  DeadLetter // of DeliveryDead, without its body
+	Past   bool        // the sink's cursor is past the event: it was sent, filtered or skipped
+	Dead   *DeadLetter // that the sink has of the event, without its body; nil: none
+	Parked bool        // the sink delivers the event later
+	Queued bool        // the event is queued for redelivery
 }
 
 // maxQueued bounds the items of a redelivery queue, and the parked events, that Deliveries
-// reads. An event that is queued or parked behind them has its earlier state.
+// reads. An event that is queued or parked behind them is not shown as such.
 const maxQueued = 10_000
 
 // Deliveries returns what the state knows of the delivery to a sink of the events of the
@@ -163,10 +147,7 @@ func (s *Store) Deliveries(ctx context.Context, sink string, seqs []uint64) (all
 		for i, seq := range seqs {
 			key := DeadKey(seq)
 			index[key] = i
-			d := Delivered{State: DeliveryDone}
-			if seq > cursor {
-				d.State = DeliveryPending
-			}
+			d := Delivered{Past: seq <= cursor}
 			if dead != nil {
 				if value := dead.Get([]byte(key)); value != nil {
 					deadLetter, err := splitDead([]byte(key), value)
@@ -174,7 +155,7 @@ func (s *Store) Deliveries(ctx context.Context, sink string, seqs []uint64) (all
 						return err
 					}
 					deadLetter.Body = nil
-					d = Delivered{DeliveryDead, deadLetter}
+					d.Dead = &deadLetter
 				}
 			}
 			all = append(all, d)
@@ -188,7 +169,7 @@ func (s *Store) Deliveries(ctx context.Context, sink string, seqs []uint64) (all
 					return err
 				}
 				if i, ok := index[p.Key]; ok && p.Offset == (RedeliveryOffset{}) {
-					all[i] = Delivered{State: DeliveryParked}
+					all[i].Parked = true
 				}
 				looked++
 			}
@@ -199,11 +180,11 @@ func (s *Store) Deliveries(ctx context.Context, sink string, seqs []uint64) (all
 				return err
 			}
 			if i, ok := index[string(item.key)]; ok && !item.replays() {
-				all[i] = Delivered{State: DeliveryQueued}
+				all[i].Queued = true
 			}
 			for i, seq := range seqs {
 				if item.replays() && item.first <= seq && seq <= item.last {
-					all[i] = Delivered{State: DeliveryQueued}
+					all[i].Queued = true
 				}
 			}
 		}

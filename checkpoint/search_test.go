@@ -94,10 +94,11 @@ func TestDeliveriesOfEvents(t *testing.T) {
 	}
 	all, err := s.Deliveries(ctx, "lake", []uint64{8, 7, 6, 5, 4, 3, 2, 1, 100})
 	require.NoError(t, err)
-	const pending, done, dead, queued = checkpoint.DeliveryPending, checkpoint.DeliveryDone, checkpoint.DeliveryDead, checkpoint.DeliveryQueued
-	for i, want := range []checkpoint.DeliveryState{pending, pending, queued, done, done, dead, queued, dead, pending} {
-		if all[i].State != want || (all[i].Dead.Reason == "422") != (want == dead) {
-			t.Errorf("%d: %+v, want %s", i, all[i], want)
+	const pending, done, dead, queued = "pending", "done", "dead", "queued"
+	for i, want := range []string{pending, pending, queued, done, done, dead, queued, dead, pending} {
+		d := all[i]
+		if d.Past != (want != pending) || (d.Dead != nil && d.Dead.Reason == "422") != (want == dead) || d.Queued != (want == queued) || d.Parked {
+			t.Errorf("%d: %+v, want %s", i, d, want)
 		}
 	}
 	if _, err := s.Deliveries(ctx, "nowhere", []uint64{1}); err == nil {

@@ -64,20 +64,23 @@ func delivered(tx *bolt.Tx, j *journal) error {
 		if err != nil {
 			return err
 		}
-		if of.LagEvents > 0 {
-			return fmt.Errorf("the sink %s has yet to get %d events: start ndrbridge without cluster in its configuration and let it deliver them, "+
-				"or, if the sink is no longer configured, drop it with 'ndrbridge state forget %[1]s'", sink, of.LagEvents)
-		}
-		if parked := countsOf(tx, string(sink)).parked; parked > 0 {
-			return fmt.Errorf("%d events are parked for the sink %s: start ndrbridge without cluster in its configuration and let it deliver them, "+
-				"or, if the sink is no longer configured, drop it with 'ndrbridge state forget %[2]s'", parked, sink)
-		}
 		begin, err := openQueue(tx, string(sink)).begin()
-		if err == nil && begin != (RedeliveryOffset{}) {
-			err = fmt.Errorf("events are queued to be delivered to the sink %s again: start ndrbridge without cluster in its configuration and let it deliver them, "+
-				"or, if the sink is no longer configured, drop it with 'ndrbridge state forget %[1]s'", sink)
+		if err != nil {
+			return err
 		}
-		return err
+		left := ""
+		switch parked := countsOf(tx, string(sink)).parked; {
+		case of.LagEvents > 0:
+			left = fmt.Sprintf("the sink %s has yet to get %d events", sink, of.LagEvents)
+		case parked > 0:
+			left = fmt.Sprintf("%d events are parked for the sink %s", parked, sink)
+		case begin != RedeliveryOffset{}:
+			left = fmt.Sprintf("events are queued to be delivered to the sink %s again", sink)
+		default:
+			return nil
+		}
+		return fmt.Errorf("%s: start ndrbridge without cluster in its configuration and let it deliver them, "+
+			"or, if the sink is no longer configured, drop it with 'ndrbridge state forget %s'", left, sink)
 	})
 }
 
@@ -88,21 +91,163 @@ type splitter struct {
 	shardOf func(appliance string) int
 	journal journal
 	shards  []*boltfile.Builder
+	dead    map[Owner][]DeadStats // of each shard
+	counts  []CommandStats        // of each shard
+	begun   map[string]bool       // what is remembered, by shard and name
 }
 
-// divide divides the state, bucket by bucket, and yields all records.
+// divide gives every entry to its shard, or to all, and yields all records. Counts, and indexes
+// of commands, are made again.
 func (d *splitter) divide() error {
-	for _, step := range []func() error{d.positions, d.memories, d.sinks, d.deadLetters, d.commands} {
-		if err := step(); err != nil {
-			return err
+	d.dead, d.counts, d.begun = map[Owner][]DeadStats{}, make([]CommandStats, len(d.shards)), map[string]bool{}
+	d.sequences(journalBucket, d.journal.last)
+	err := d.tx.ForEach(func(root []byte, outer *bolt.Bucket) error {
+		if bytes.Equal(root, journalBucket) {
+			return nil
+		}
+		redelivered := outer.Sequence()
+		err := outer.ForEach(func(key, value []byte) error {
+			if value != nil {
+				return d.entry(root, key, value)
+			}
+			redelivered = max(redelivered, outer.Bucket(key).Sequence())
+			return outer.Bucket(key).ForEach(func(k, v []byte) error { return d.nested(root, key, k, v) })
+		})
+		if bytes.Equal(root, requeuedBucket) {
+			d.sequences(root, redelivered)
+		}
+		return err
+	})
+	if commands := d.tx.Bucket(commandsBucket); commands != nil && commands.Sequence() > 0 {
+		for shard, b := range d.shards {
+			b.Sequence(commandsBucket, nil, d.ids(shard).nth(commands.Sequence()))
 		}
 	}
-	for _, b := range d.shards {
-		if err := b.Close(); err != nil {
-			return err
+	for _, owner := range slices.Sorted(maps.Keys(d.dead)) {
+		for shard, s := range d.dead[owner] {
+			if value := s.encode(); value != nil && err == nil {
+				err = d.put(shard, deadSizeBucket, nil, []byte(owner), value)
+			}
 		}
+	}
+	for shard, b := range d.shards {
+		if c := d.counts[shard]; err == nil && c != (CommandStats{}) {
+			err = d.put(shard, commandedBucket, nil, []byte(countKey), encode(c.Pending, c.Done))
+		}
+		if err == nil {
+			err = b.Close()
+		}
+	}
+	return err
+}
+
+// entry divides an entry of a bucket of the file. All shards know all sinks, as they are when they
+// have committed all events.
+func (d *splitter) entry(root, key, value []byte) error {
+	switch string(root) {
+	case string(positionsBucket):
+		return d.put(d.ofSource(key), root, nil, key, value)
+	case string(cursorsBucket), string(pausedBucket):
+		if bytes.Equal(root, cursorsBucket) {
+			value = encode(d.journal.last)
+		}
+		for shard := range d.shards {
+			if err := d.put(shard, root, nil, key, value); err != nil {
+				return err
+			}
+		}
+	case string(countsBucket):
+		return d.put(0, root, nil, key, value)
+	case string(deadSizeBucket):
+		d.deadStats(key)[d.ofDead(key, nil)].Dropped = decodeDeadStats(value).Dropped
+	case string(commandsBucket):
+		return d.command(key, value)
 	}
 	return nil
+}
+
+// nested divides an entry of a bucket in a bucket: what is remembered or expected, and the dead
+// letters.
+func (d *splitter) nested(root, name, key, value []byte) error {
+	switch string(root) {
+	case string(knownBucket), string(forgetBucket):
+		about := key
+		if bytes.Equal(root, forgetBucket) {
+			about = key[min(8, len(key)):]
+		}
+		shard := d.ofSource(name)
+		if appliance, is := bytes.CutPrefix(name, expectedName("")); is {
+			shard = d.of(string(appliance))
+		} else if bytes.HasPrefix(name, memoryName("")) {
+			shard = 0
+			if source, is := bytes.CutPrefix(about, []byte(sourceKeyPrefix)); is {
+				shard = d.ofSource(source)
+			}
+		}
+		if begun := fmt.Sprint(shard, string(name)); !d.begun[begun] { // neither bucket is without the other
+			d.begun[begun] = true
+			d.shards[shard].Sequence(knownBucket, name, 0)
+			d.shards[shard].Sequence(forgetBucket, name, 0)
+		}
+		return d.put(shard, root, name, key, value)
+	case string(deadBucket):
+		shard := d.ofDead(name, value)
+		s := &d.deadStats(name)[shard]
+		s.Count++
+		s.Bytes += deadBody(value)
+		return d.put(shard, root, name, key, value)
+	}
+	return nil
+}
+
+// command divides a command by appliance, and gives it an ID of its shard.
+func (d *splitter) command(id, value []byte) error {
+	k, err := parseCommand(id, value)
+	if err != nil {
+		return err
+	}
+	shard := d.of(k.Appliance)
+	k.id = encode(d.ids(shard).nth(decode(id)[0]))
+	if k.State == CommandPending {
+		d.counts[shard].Pending++
+		err = d.put(shard, waitingBucket, []byte(k.Appliance), k.id, []byte{})
+	} else {
+		d.counts[shard].Done++
+		err = d.put(shard, doneBucket, nil, k.doneKey(), []byte{})
+	}
+	if err == nil && k.Subject != "" {
+		err = d.put(shard, subjectsBucket, nil, subjectKey(k.Subject, k.id), []byte{})
+	}
+	if err == nil && k.Key != "" {
+		err = d.put(shard, keysBucket, nil, []byte(k.Key), k.id)
+	}
+	if err != nil {
+		return err
+	}
+	return d.put(shard, commandsBucket, nil, k.id, value)
+}
+
+// put adds an entry to a shard.
+func (d *splitter) put(shard int, root, name, key, value []byte) error {
+	if err := d.ctx.Err(); err != nil {
+		return err
+	}
+	return d.shards[shard].Put(root, name, key, value)
+}
+
+// sequences sets the own sequence of a bucket in all shards.
+func (d *splitter) sequences(root []byte, n uint64) {
+	for _, b := range d.shards {
+		b.Sequence(root, nil, n)
+	}
+}
+
+// deadStats returns the counts of an owner's dead letters in each shard.
+func (d *splitter) deadStats(owner []byte) []DeadStats {
+	if d.dead[Owner(owner)] == nil {
+		d.dead[Owner(owner)] = make([]DeadStats, len(d.shards))
+	}
+	return d.dead[Owner(owner)]
 }
 
 // of returns the shard of an appliance. What belongs to none, or to the bridge itself,
@@ -120,153 +265,8 @@ func (d *splitter) ofSource(name []byte) (shard int) {
 	return d.of(string(appliance))
 }
 
-// put adds an entry to a shard.
-func (d *splitter) put(shard int, root, name, key, value []byte) error {
-	if err := d.ctx.Err(); err != nil {
-		return err
-	}
-	return d.shards[shard].Put(root, name, key, value)
-}
-
-// toAll adds an entry to all shards.
-func (d *splitter) toAll(root, key, value []byte) error {
-	for shard := range d.shards {
-		if err := d.put(shard, root, nil, key, value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sequences sets the own sequence of a bucket in all shards.
-func (d *splitter) sequences(root []byte, n uint64) {
-	for _, b := range d.shards {
-		b.Sequence(root, nil, n)
-	}
-}
-
-// each calls do with the entries of a bucket that files of older versions do not have.
-func (d *splitter) each(bucket []byte, do func(key, value []byte) error) error {
-	if b := d.tx.Bucket(bucket); b != nil {
-		return b.ForEach(do)
-	}
-	return nil
-}
-
-func (d *splitter) positions() error {
-	return d.each(positionsBucket, func(name, position []byte) error {
-		return d.put(d.ofSource(name), positionsBucket, nil, name, position)
-	})
-}
-
-// memories divides what sources and sinks remember, and which changes are expected.
-func (d *splitter) memories() error {
-	for _, root := range [][]byte{knownBucket, forgetBucket} {
-		err := d.each(root, func(name, _ []byte) error {
-			of := func([]byte) int { return d.ofSource(name) }
-			if appliance, is := bytes.CutPrefix(name, expectedName("")); is {
-				of = func([]byte) int { return d.of(string(appliance)) }
-			} else if bytes.HasPrefix(name, memoryName("")) {
-				of = d.ofMemory
-			}
-			begun := make([]bool, len(d.shards))
-			return d.tx.Bucket(root).Bucket(name).ForEach(func(key, value []byte) error {
-				about := key
-				if bytes.Equal(root, forgetBucket) {
-					about = key[min(8, len(key)):]
-				}
-				shard := of(about)
-				if !begun[shard] { // neither bucket is without the other
-					begun[shard] = true
-					d.shards[shard].Sequence(knownBucket, name, 0)
-					d.shards[shard].Sequence(forgetBucket, name, 0)
-				}
-				return d.put(shard, root, name, key, value)
-			})
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// ofMemory returns the shard of what a sink remembers under a key.
-func (d *splitter) ofMemory(key []byte) int {
-	source, _ := bytes.CutPrefix(key, []byte(sourceKeyPrefix))
-	if len(source) == len(key) {
-		return 0
-	}
-	return d.ofSource(source)
-}
-
-// sinks gives all sinks to all shards, as they are when they have committed all events.
-func (d *splitter) sinks() error {
-	d.sequences(journalBucket, d.journal.last)
-	for _, root := range [][]byte{cursorsBucket, pausedBucket} {
-		err := d.each(root, func(sink, value []byte) error {
-			if bytes.Equal(root, cursorsBucket) {
-				value = encode(d.journal.last)
-			}
-			return d.toAll(root, sink, value)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	if requeued := d.tx.Bucket(requeuedBucket); requeued != nil {
-		last := requeued.Sequence()
-		err := requeued.ForEachBucket(func(sink []byte) error {
-			last = max(last, requeued.Bucket(sink).Sequence())
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		d.sequences(requeuedBucket, last)
-	}
-	return d.each(countsBucket, func(sink, value []byte) error {
-		return d.put(0, countsBucket, nil, sink, value)
-	})
-}
-
-// deadLetters divides the dead letters of sources by appliance, and those of sinks by the
-// appliance of the event.
-func (d *splitter) deadLetters() error {
-	stats := map[Owner][]DeadStats{} // of each shard
-	of := func(owner []byte) []DeadStats {
-		if stats[Owner(owner)] == nil {
-			stats[Owner(owner)] = make([]DeadStats, len(d.shards))
-		}
-		return stats[Owner(owner)]
-	}
-	err := d.each(deadBucket, func(owner, _ []byte) error {
-		return d.tx.Bucket(deadBucket).Bucket(owner).ForEach(func(key, value []byte) error {
-			shard := d.ofDead(owner, value)
-			s := &of(owner)[shard]
-			s.Count++
-			s.Bytes += deadBody(value)
-			return d.put(shard, deadBucket, owner, key, value)
-		})
-	})
-	if err != nil {
-		return err
-	}
-	err = d.each(deadSizeBucket, func(owner, value []byte) error {
-		of(owner)[d.ofDead(owner, nil)].Dropped = decodeDeadStats(value).Dropped
-		return nil
-	})
-	for _, owner := range slices.Sorted(maps.Keys(stats)) {
-		for shard, s := range stats[owner] {
-			if value := s.encode(); value != nil && err == nil {
-				err = d.put(shard, deadSizeBucket, nil, []byte(owner), value)
-			}
-		}
-	}
-	return err
-}
-
-// ofDead returns the shard of a dead letter as it is stored.
+// ofDead returns the shard of a dead letter as it is stored: that of its source, or of the
+// appliance of its event.
 func (d *splitter) ofDead(owner, value []byte) int {
 	if source, is := bytes.CutPrefix(owner, []byte(sourceOwners)); is {
 		return d.ofSource(source)
@@ -276,47 +276,6 @@ func (d *splitter) ofDead(owner, value []byte) int {
 		return d.of(event.Appliance)
 	}
 	return 0
-}
-
-// commands divides the commands by appliance, and gives them IDs of their shards.
-func (d *splitter) commands() error {
-	counts := make([]CommandStats, len(d.shards))
-	err := d.each(commandsBucket, func(id, value []byte) error {
-		k, err := parseCommand(id, value)
-		if err != nil {
-			return err
-		}
-		shard := d.of(k.Appliance)
-		k.id = encode(d.ids(shard).nth(decode(id)[0]))
-		if k.State == CommandPending {
-			counts[shard].Pending++
-			err = d.put(shard, waitingBucket, []byte(k.Appliance), k.id, []byte{})
-		} else {
-			counts[shard].Done++
-			err = d.put(shard, doneBucket, nil, k.doneKey(), []byte{})
-		}
-		if err == nil && k.Subject != "" {
-			err = d.put(shard, subjectsBucket, nil, subjectKey(k.Subject, k.id), []byte{})
-		}
-		if err == nil && k.Key != "" {
-			err = d.put(shard, keysBucket, nil, []byte(k.Key), k.id)
-		}
-		if err != nil {
-			return err
-		}
-		return d.put(shard, commandsBucket, nil, k.id, value)
-	})
-	if commands := d.tx.Bucket(commandsBucket); commands != nil && commands.Sequence() > 0 {
-		for shard, b := range d.shards {
-			b.Sequence(commandsBucket, nil, d.ids(shard).nth(commands.Sequence()))
-		}
-	}
-	for shard, c := range counts {
-		if err == nil && c != (CommandStats{}) {
-			err = d.put(shard, commandedBucket, nil, []byte(countKey), encode(c.Pending, c.Done))
-		}
-	}
-	return err
 }
 
 func (d *splitter) ids(shard int) IDs { return IDs{Shard: uint64(shard), Of: uint64(len(d.shards))} }

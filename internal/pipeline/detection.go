@@ -226,15 +226,15 @@ func (s *detectionSearch) result(sink string, seq uint64, of checkpoint.Delivere
 	verdict, _ := selection.Decide(s.versions[seq]) // it holds even if match fails
 	isSkipped := func(k skip) bool { return k.sink == sink && k.first <= seq && seq <= k.last }
 	switch {
-	case of.State == checkpoint.DeliveryDead:
-		return admin.ResultDeadLetter
-	case of.State == checkpoint.DeliveryQueued:
+	case of.Queued:
 		return admin.ResultQueued
-	case of.State == checkpoint.DeliveryParked:
+	case of.Parked:
 		return admin.ResultParked
+	case of.Dead != nil:
+		return admin.ResultDeadLetter
 	case verdict == sinks.VerdictFilter:
 		return admin.ResultFiltered
-	case of.State == checkpoint.DeliveryPending:
+	case !of.Past:
 		return admin.ResultPending
 	case slices.ContainsFunc(s.skips, isSkipped):
 		return admin.ResultSkipped

@@ -8,40 +8,32 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Visit is called for an entry of a file, in the order of the keys of its bucket. bucket is the
-// names of its buckets, each after a slash. key is only valid during the call.
-type Visit func(bucket string, key []byte, valueSize uint64)
-
-// CheckAll checks every page that the file of the read transaction tx uses: that bbolt can
-// read it without failing. It passes every entry to visit, and returns the sum of the entries.
-// Until it has returned, nothing may be read in tx.
-func CheckAll(file *os.File, tx *bolt.Tx, visit Visit) (sum uint64, err error) {
-	w, err := newPageWalk(file, tx, visit)
+// Check checks every page that the file of the read transaction tx uses: that bbolt can read it
+// without failing. Until it has returned, nothing may be read in tx. It returns the sum of the
+// entries, and passes each to visit, in the order of the keys of its bucket, with the names of its
+// buckets, each after a slash; key is only valid during the call. If visit is nil, it checks only
+// the list of free pages and the pages that hold the names of the buckets and the small buckets,
+// which are stored with their names.
+func Check(file *os.File, tx *bolt.Tx, visit func(bucket string, key []byte, valueSize uint64)) (sum uint64, err error) {
+	w := &pageWalk{file: file, visit: visit}
+	if err = w.measure(tx); err == nil {
+		err = w.tree(below{page: uint64(tx.Cursor().Bucket().RootPage())}, 0)
+	}
 	if err == nil {
-		err = w.check(tx)
+		err = w.freelist(tx)
 	}
 	return w.sum, err
-}
-
-// CheckRoot checks, like CheckAll, the pages that hold the names of the buckets and the
-// small buckets, which are stored with their names, and the list of free pages.
-func CheckRoot(file *os.File, tx *bolt.Tx) error {
-	w, err := newPageWalk(file, tx, nil)
-	if err != nil {
-		return err
-	}
-	return w.check(tx)
 }
 
 // pageWalk reads the pages of a file. It does not use bbolt's map of the file, and needs
 // little memory however damaged the file is.
 type pageWalk struct {
 	file  *os.File
-	size  uint64   // of a page
-	pages uint64   // upper bound of the numbers of pages in use
-	seen  []uint64 // a bit per page
-	visit Visit    // nil: skip the contents of the buckets, except small ones
-	sum   uint64   // of the entries, except those of MetaBucket
+	size  uint64                                            // of a page
+	pages uint64                                            // upper bound of the numbers of pages in use
+	seen  []uint64                                          // a bit per page
+	visit func(bucket string, key []byte, valueSize uint64) // nil: skip the contents of the buckets, except small ones
+	sum   uint64                                            // of the entries, except those of MetaBucket
 
 	// Consecutive pages of the file, beginning with page first, and the page after the
 	// last one requested.
@@ -53,28 +45,20 @@ type pageWalk struct {
 // those of a bucket that grows at its end mostly do.
 const readAhead = 256 << 10
 
-// newPageWalk prepares to check the file of tx. It finds a file that was cut short, and
-// touches nothing that bbolt has mapped except its meta pages.
-func newPageWalk(file *os.File, tx *bolt.Tx, visit Visit) (*pageWalk, error) {
-	w := &pageWalk{file: file, visit: visit}
-	info, err := file.Stat()
+// measure finds a file that was cut short. It touches nothing that bbolt has mapped except its
+// meta pages.
+func (w *pageWalk) measure(tx *bolt.Tx) error {
+	info, err := w.file.Stat()
 	if err != nil {
-		return w, err
+		return err
 	}
 	pageSize := tx.DB().Info().PageSize
 	if tx.Size() > info.Size() || pageSize < pageHeader+metaSize {
-		return w, fmt.Errorf("the file has %d bytes of at least %d: it was cut short", info.Size(), tx.Size())
+		return fmt.Errorf("the file has %d bytes of at least %d: it was cut short", info.Size(), tx.Size())
 	}
 	w.size, w.pages = uint64(pageSize), uint64(tx.Size())/uint64(pageSize)
 	w.seen = make([]uint64, w.pages/64+1)
-	return w, nil
-}
-
-func (w *pageWalk) check(tx *bolt.Tx) error {
-	if err := w.tree(below{page: uint64(tx.Cursor().Bucket().RootPage())}, 0); err != nil {
-		return err
-	}
-	return w.freelist(tx)
+	return nil
 }
 
 // page returns the beginning of a page, which is valid until the next call. Failing to

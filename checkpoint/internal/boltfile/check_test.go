@@ -112,11 +112,11 @@ func check(path string) (f found, err error) {
 			visit := func(bucket string, key []byte, size uint64) {
 				f.visited = append(f.visited, fmt.Sprintf("%s %s %d", bucket, key, size))
 			}
-			if f.sum, err = CheckAll(file, tx, visit); err != nil {
+			if f.sum, err = Check(file, tx, visit); err != nil {
 				return err
 			}
-			if err := CheckRoot(file, tx); err != nil {
-				return fmt.Errorf("CheckRoot alone: %w", err)
+			if _, err := Check(file, tx, nil); err != nil {
+				return fmt.Errorf("the names alone: %w", err)
 			}
 			if tx.Bucket(MetaBucket) == nil {
 				return errors.New("no sum")

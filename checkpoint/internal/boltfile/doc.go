@@ -20,11 +20,11 @@
 //     several moments.
 //   - It keeps an entry for every page.
 //
-// CheckAll reads the file with ordinary reads, trusts no number in it, and needs one bit for
+// Check reads the file with ordinary reads, trusts no number in it, and needs one bit for
 // each page. It checks that every page is of the kind it claims, is used once, lies within
 // the file, points within itself and has its keys in order, and that no page is both free
 // and in use. While it reads, it computes the sum of the entries, which is compared with the
-// one that every transaction stores (see Tx). It requires more than Tx.Check: whatever CheckAll
+// one that every transaction stores (see Tx). It requires more than Tx.Check: whatever Check
 // accepts, Tx.Check accepts too, except pages that are neither free nor in use, which cost
 // space and nothing else. The tests hold the two against each other, with Tx.Check as the
 // reference.

@@ -18,9 +18,6 @@ import (
 // Mode is the mode of new files.
 const Mode = 0o600
 
-// LockWait is how long Options waits for another process that is about to end.
-const LockWait = time.Second
-
 // ErrUnreadable is returned if bbolt failed on what it read.
 var ErrUnreadable = errors.New("a page cannot be read")
 
@@ -30,7 +27,7 @@ var ErrUnreadable = errors.New("a page cannot be read")
 // reads all pages anyway.
 func Options() bolt.Options {
 	return bolt.Options{
-		Timeout:        LockWait,
+		Timeout:        time.Second, // for another process that is about to end
 		PageSize:       16 << 10,
 		FreelistType:   bolt.FreelistMapType,
 		NoFreelistSync: true,
