@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/test/require"
@@ -93,24 +92,4 @@ func TestCompactRefuses(t *testing.T) {
 		})
 	})
 	t.Run("no state", func(t *testing.T) { refused(t, statePath(t), os.ErrNotExist) })
-}
-
-func TestCompactKeepsTheLayout(t *testing.T) {
-	path := statePath(t)
-	require.NoError(t, os.WriteFile(path, image(t, 1), 0o600))
-	if _, _, err := checkpoint.Compact(path); err != nil {
-		t.Fatal(err)
-	}
-	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true})
-	require.NoError(t, err)
-	err = db.View(func(tx *bolt.Tx) error {
-		if got := tx.Bucket([]byte("meta")).Get([]byte("version")); string(got) != "1" {
-			t.Errorf("version %q, want 1", got)
-		}
-		return nil
-	})
-	if err := errors.Join(err, db.Close()); err != nil {
-		t.Error(err)
-	}
-	wantFilled(t, open(t, path, checkpoint.Options{}))
 }

@@ -213,23 +213,3 @@ func TestLogKeepsWhatItAcknowledged(t *testing.T) {
 		}
 	})
 }
-
-// TestMissingExpectationsAreDetected runs plans on servers that store every copy, which
-// the judge has to notice.
-func TestMissingExpectationsAreDetected(t *testing.T) {
-	detected := 0
-	for seed := range uint64(40) {
-		p := plan{
-			seed: seed, members: 2, turns: 2, records: 8, most: 300, partBytes: 100,
-			faults: replicatedtest.Faults{Repeat: 0.3, LoseAnswers: 0.3, Delay: 100 * time.Millisecond, IgnoreExpectations: true},
-		}
-		synctest.Test(t, func(*testing.T) {
-			if p.run() != "" {
-				detected++
-			}
-		})
-	}
-	if detected == 0 {
-		t.Error("not detected")
-	}
-}
