@@ -1,5 +1,5 @@
-// Package checkpoint keeps the bridge's durable state: the position of every source and
-// what it remembers, the event journal, the sinks' cursors, the dead letters, and the
+// Package checkpoint keeps the bridge's durable state: the position and the known objects of every
+// source, the event journal, the sinks' cursors, the dead letters, and the
 // redelivery queues.
 //
 // At-least-once delivery rests on these guarantees:

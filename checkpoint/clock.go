@@ -94,7 +94,7 @@ func correctionsOf(tx *bolt.Tx) []correction {
 	return all
 }
 
-// putCorrections writes the latest corrections, except those of events that are gone.
+// putCorrections writes the latest corrections of events from first on.
 func putCorrections(tx *boltfile.Tx, all []correction, first uint64) {
 	for len(all) > maxCorrections || len(all) > 0 && all[0].last < first {
 		all = all[1:]

@@ -64,8 +64,7 @@ func validateCommands(commands []Command) error {
 	return nil
 }
 
-// checkSpace returns ErrCommandsFull if there is no space for those of the commands that
-// are new.
+// checkSpace returns ErrCommandsFull if there is no space for the new ones of the commands.
 func (d *commandTable) checkSpace(commands []Command) error {
 	fresh := map[string]bool{}
 	count := uint64(0)
@@ -105,7 +104,7 @@ func (d *commandTable) accept(c Command, ids IDs) (Acceptance, error) {
 
 // commandChange is a change to one command.
 type commandChange struct {
-	what   string // what is done to the command
+	what   string // the verb
 	id     uint64
 	from   CommandState // the state that it must have
 	apply  func(*keptCommand)
@@ -203,7 +202,7 @@ func (s *Store) RetryCommand(ctx context.Context, id uint64) error {
 // DropCommands drops commands, pending ones too, and ignores unknown IDs. n is how many
 // were dropped.
 func (s *Store) DropCommands(ctx context.Context, ids []uint64) (n int, err error) {
-	for some := range slices.Chunk(ids, takeEntries) {
+	for some := range slices.Chunk(ids, removeEntries) {
 		dropped := 0
 		err := s.do(ctx, change{write: func(r *writeRound) error {
 			d := openCommandTable(r.tx)

@@ -48,8 +48,7 @@ type Command struct {
 	// accepted once; empty: it has no key.
 	Key       string
 	Appliance string // its name
-	// Subject is what the command is about, such as a ticket's id. Commands can be selected by
-	// it.
+	// Subject is the object of the command, such as a ticket's id. It selects commands.
 	Subject string
 	Body    []byte
 	// Accepted is when it was accepted, by the clock of the caller of Accept, with a
@@ -95,7 +94,7 @@ type CommandFilter struct {
 // CommandStats counts commands.
 type CommandStats struct {
 	Pending uint64
-	Done    uint64 // those that the state still keeps
+	Done    uint64 // as far as they are kept
 }
 
 // Command returns one command; found is false if there is none.

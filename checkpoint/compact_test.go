@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-
 	"ndrbridge/checkpoint"
 	"ndrbridge/test/require"
 )

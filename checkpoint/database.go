@@ -242,8 +242,8 @@ const watchEvery = 5 * time.Second
 // If the file was removed or replaced, the committed state is copied first: to the same
 // path if there is no file now, else to a file beside it, which Err names.
 //
-// A store with a Log also fails if Append returns an error, or if it cannot commit to its
-// file what the log has: the file is behind the log then. Err wraps ErrNotOwner if another
+// A store with a Log also fails if Append returns an error, or if it cannot commit a record of
+// the log to its file, which is behind the log then. Err wraps ErrNotOwner if another
 // process owns the log. A Replica can continue with the file; nothing is copied.
 func (s *Store) Failed() <-chan struct{} { return s.failed }
 

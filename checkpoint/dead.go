@@ -205,28 +205,28 @@ func (d DeadStats) encode() []byte {
 	return nil
 }
 
-// These bound what one transaction takes out of the dead letters or the commands, so that
+// These bound what one transaction removes of the dead letters or the commands, so that
 // other operations need not wait long.
 const (
-	takeEntries = 1000
-	takeBytes   = 4 << 20
+	removeEntries = 1000
+	removeBytes   = 4 << 20
 )
 
 // DropDead drops an owner's dead letters with the given keys, or all of them if keys is
 // nil. It ignores unknown keys. n is how many were dropped, even if err is not nil: many
 // are dropped in several transactions.
 func (s *Store) DropDead(ctx context.Context, o Owner, keys []string) (n int, err error) {
-	n, err = s.takeDead(ctx, o, keys, func(*writeRound, string, []byte) (bool, error) { return true, nil })
+	n, err = s.removeDead(ctx, o, keys, func(*writeRound, string, []byte) (bool, error) { return true, nil })
 	return n, wrapf(err, "drop dead letters of %s", o)
 }
 
-// takeFunc is called for each dead letter that may be taken, with its stored value, and
-// reports whether to take it.
-type takeFunc func(r *writeRound, key string, value []byte) (bool, error)
+// removeFunc is called for each dead letter that may be removed, with its stored value, and
+// reports whether to remove it.
+type removeFunc func(r *writeRound, key string, value []byte) (bool, error)
 
-// takeDead removes from an owner's dead letters those for which take returns true, out of
+// removeDead removes the dead letters of an owner for which is returns true, out of
 // keys, or out of all that there are now if keys is nil.
-func (s *Store) takeDead(ctx context.Context, o Owner, keys []string, take takeFunc) (n int, err error) {
+func (s *Store) removeDead(ctx context.Context, o Owner, keys []string, is removeFunc) (n int, err error) {
 	if keys == nil {
 		err = s.view(ctx, func(tx *bolt.Tx) error {
 			dead := inside(tx, deadBucket, []byte(o))
@@ -240,48 +240,48 @@ func (s *Store) takeDead(ctx context.Context, o Owner, keys []string, take takeF
 		})
 	}
 	for err == nil && len(keys) > 0 {
-		var seen, taken int
+		var seen, removed int
 		err = s.do(ctx, change{write: func(r *writeRound) (err error) {
-			seen, taken, err = r.takeDead(o, keys, take)
+			seen, removed, err = r.removeDead(o, keys, is)
 			return err
 		}})
 		if err == nil {
-			n, keys = n+taken, keys[seen:]
+			n, keys = n+removed, keys[seen:]
 		}
 	}
 	return n, err
 }
 
-// takeDead takes the first of some dead letters. It returns how many keys it checked, at
-// least one, and how many it took.
-func (r *writeRound) takeDead(o Owner, keys []string, take takeFunc) (seen, taken int, err error) {
+// removeDead removes the first of some dead letters. It returns how many keys it checked, at
+// least one, and how many it removed.
+func (r *writeRound) removeDead(o Owner, keys []string, is removeFunc) (seen, removed int, err error) {
 	dead := r.tx.Table(deadBucket).Inside([]byte(o))
 	if dead == nil {
 		return len(keys), 0, nil
 	}
 	stats := deadStatsOf(r.tx.Tx, o)
-	for read := 0; seen < len(keys) && seen < takeEntries && read <= takeBytes; seen++ {
+	for read := 0; seen < len(keys) && seen < removeEntries && read <= removeBytes; seen++ {
 		key := keys[seen]
 		value := dead.Get([]byte(key))
 		if value == nil {
 			continue
 		}
 		read += len(value)
-		if is, err := take(r, key, value); err != nil {
-			return seen, taken, err
-		} else if !is {
+		if remove, err := is(r, key, value); err != nil {
+			return seen, removed, err
+		} else if !remove {
 			continue
 		}
 		stats.Count--
 		stats.Bytes -= deadBody(value)
 		dead.Delete([]byte(key))
-		taken++
+		removed++
 	}
-	if taken > 0 {
+	if removed > 0 {
 		r.changed = true
 		stats.put(r.tx, o)
 	}
-	return seen, taken, nil
+	return seen, removed, nil
 }
 
 // boundSourceDead drops dead letters if the sources exceed their share: the oldest ones of
@@ -299,7 +299,7 @@ func (r *writeRound) boundSourceDead() error {
 	for key, value := cursor.Seek([]byte(sourceOwners)); strings.HasPrefix(string(key), sourceOwners); key, value = cursor.Next() {
 		o := Owner(key)
 		owners, stats[o] = append(owners, o), decodeDeadStats(value)
-		total += stats[o].taken()
+		total += stats[o].space()
 	}
 	if total <= share {
 		return nil
@@ -307,12 +307,12 @@ func (r *writeRound) boundSourceDead() error {
 	target := share - share/16
 	least := target / int64(len(owners)) // bytes that each source may keep
 	for total > target {
-		most := slices.MaxFunc(owners, func(a, b Owner) int { return cmp.Compare(stats[a].taken(), stats[b].taken()) })
-		left, err := r.dropOldest(most, stats[most], min(total-target, stats[most].taken()-least))
+		most := slices.MaxFunc(owners, func(a, b Owner) int { return cmp.Compare(stats[a].space(), stats[b].space()) })
+		left, err := r.dropOldest(most, stats[most], min(total-target, stats[most].space()-least))
 		if err != nil {
 			return err
 		}
-		total -= stats[most].taken() - left.taken()
+		total -= stats[most].space() - left.space()
 		stats[most] = left
 	}
 	return nil
@@ -322,11 +322,11 @@ func (r *writeRound) boundSourceDead() error {
 // addition to its body.
 const deadOverhead = 512
 
-// taken returns how many bytes of the sources' share a source's dead letters take.
-func (d DeadStats) taken() int64 { return d.Bytes + int64(d.Count)*deadOverhead }
+// space returns how many bytes of the sources' share a source's dead letters take.
+func (d DeadStats) space() int64 { return d.Bytes + int64(d.Count)*deadOverhead }
 
 // dropOldest drops as many of an owner's oldest dead letters as make up need bytes, and
-// returns the counts of what is left, given those before.
+// returns the new counts, given the old ones.
 func (r *writeRound) dropOldest(o Owner, stats DeadStats, need int64) (left DeadStats, err error) {
 	dead := r.tx.Table(deadBucket).Inside([]byte(o))
 	if dead == nil {
@@ -349,7 +349,7 @@ func (r *writeRound) dropOldest(o Owner, stats DeadStats, need int64) (left Dead
 	slices.SortFunc(all, func(a, b aged) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.key, b.key)) })
 	left = stats
 	for _, d := range all {
-		if stats.taken()-left.taken() >= need {
+		if stats.space()-left.space() >= need {
 			break
 		}
 		dead.Delete([]byte(d.key))
@@ -361,7 +361,7 @@ func (r *writeRound) dropOldest(o Owner, stats DeadStats, need int64) (left Dead
 	return left, nil
 }
 
-// seekAfter returns a cursor at the first key after one ("": the first of all), and what is there.
+// seekAfter returns a cursor at the first entry after a key ("": the first of all), and that entry.
 func seekAfter(b *bolt.Bucket, after string) (cursor *bolt.Cursor, key, value []byte) {
 	cursor = b.Cursor()
 	if key, value = cursor.Seek([]byte(after)); after != "" && string(key) == after {

@@ -91,7 +91,7 @@ func TestFileDoesNotGrowWithWhatIsGone(t *testing.T) {
 			s := open(t, statePath(t), checkpoint.Options{Now: func() time.Time { return time.UnixMilli(now.Load()) }})
 			ctx := t.Context()
 			require.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
-			var used int64 // by the entries, and what was freed
+			var used int64 // by the entries and free pages
 			var position []byte
 			for n := range cycles {
 				c := checkpoint.Commit{Source: source, Expect: position, Position: fmt.Append(nil, n)}

@@ -265,7 +265,7 @@ func (s *Store) HasSpace(ctx context.Context) (has bool, err error) {
 }
 
 // These bound what one round trims, so that operations need not wait long; a round may
-// always trim twice what it has appended, so that trimming keeps up with any input.
+// always trim twice as much as it has appended, so that trimming keeps up with any input.
 const (
 	trimEvents = 1000
 	trimBytes  = 4 << 20

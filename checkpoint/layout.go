@@ -85,7 +85,7 @@ var (
 	keysBucket      = []byte("keys")
 	commandedBucket = []byte("commanded")
 
-	// buckets holds the buckets of version 1, then those that each version added.
+	// buckets holds the buckets that each version added.
 	buckets = [layoutVersion][][]byte{
 		{
 			boltfile.MetaBucket, positionsBucket, knownBucket, forgetBucket,
@@ -118,7 +118,7 @@ const journalFill = 1.0
 // increasing ids do, and existing values grow a little now and then.
 const knownFill = 0.85
 
-// scheme is what records of a log carry: all entries, and those of meta that belong to them.
+// scheme makes records carry all entries, and the entries of meta that belong to them.
 // They carry no changes of the layout, so records of all layouts since version 3 must make
 // the same state in a file of this one.
 var scheme = boltfile.Scheme{Layout: layoutVersion, Meta: [][]byte{clockKey}, Fill: fillOf}
@@ -156,7 +156,7 @@ func raiseLayout(tx *bolt.Tx, from int) error {
 
 // checkLayout returns the version of the layout, and an error unless the file is a state
 // of this version or an older one, and its contents are consistent as far as a few lookups
-// show. The error is ErrNewer, or says what is damaged.
+// show. The error is ErrNewer, or names the damage.
 func checkLayout(tx *bolt.Tx) (version int, err error) {
 	if version, err = layoutOf(tx); err != nil {
 		return 0, err

@@ -19,7 +19,7 @@ var (
 )
 
 // Log is a replicated log of the changes to a state. A store writes every transaction to it,
-// as a record, before it commits the transaction to its file: the log is what is durable,
+// as a record, before it commits the transaction to its file: the log is durable,
 // and the file is a copy that is never ahead of it. A Replica makes the same state out of
 // the records.
 //
@@ -37,8 +37,8 @@ type Log interface {
 // Point is a point of a log.
 type Point struct {
 	Offset uint64 // of the record before it; 0: none was appended
-	// Trail is what the log has to know of a copy that has everything up to here: which record
-	// it is, since a log that lost its end may use an offset again. The copy only keeps it.
+	// Trail identifies the record, since a log that lost its end may use an offset again. A copy
+	// only keeps it.
 	Trail string
 }
 

@@ -22,7 +22,7 @@ import (
 type recordLog struct {
 	mu      sync.Mutex
 	records [][]byte
-	owner   int   // counts those that took it
+	owner   int   // the number of takes
 	err     error // what Append returns from now on
 	has     bool  // the log has the record for which it returns err
 }

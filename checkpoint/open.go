@@ -179,7 +179,7 @@ func openBolt(path string, o bolt.Options) (*bolt.DB, *os.File, error) {
 	return nil, nil, damaged(path, err)
 }
 
-// damaged wraps err with what is wrong with a file.
+// damaged wraps the fault of a file.
 func damaged(path string, err error) error { return fmt.Errorf("%s: %w: %w", path, ErrDamaged, err) }
 
 // advise adds to an error what can be done about a damaged file, which may be a copy of a log.

@@ -34,8 +34,8 @@ type ParkedHead struct {
 	// of the first of them.
 	Failures int       `json:"failures,omitempty"`
 	First    time.Time `json:"first,omitzero"`
-	// Attempts is the number of failed attempts to deliver the event, including those that do
-	// not count against it.
+	// Attempts is the number of failed attempts to deliver the event, whether they count against
+	// it or not.
 	Attempts int `json:"attempts,omitempty"`
 }
 

@@ -81,7 +81,7 @@ func (s *Store) Requeue(ctx context.Context, sink string, keys []string) (n int,
 		return err
 	})
 	if err == nil {
-		n, err = s.takeDead(ctx, SinkOwner(sink), keys, func(r *writeRound, key string, value []byte) (bool, error) {
+		n, err = s.removeDead(ctx, SinkOwner(sink), keys, func(r *writeRound, key string, value []byte) (bool, error) {
 			_, event, _ := bytes.Cut(value, []byte{'\n'})
 			if _, err := parseEvent(event); err != nil {
 				return false, nil
@@ -311,8 +311,7 @@ func (l leading) remove(tx *boltfile.Tx, sink string) {
 	c.put(tx, sink)
 }
 
-// upTo returns what the queue holds up to an offset, of which so many events were
-// delivered.
+// upTo returns the part of the queue up to an offset, of which so many events were delivered.
 func (q redeliveryTable) upTo(last RedeliveryOffset, delivered int) (l leading, err error) {
 	found, total := false, uint64(0)
 	for i, err := range q.items() {
@@ -371,7 +370,7 @@ type item struct {
 
 func (i *item) replays() bool { return i.last != 0 }
 
-// events returns the number of an item's events, those that were trimmed included.
+// events returns the number of an item's events, trimmed ones included.
 func (i *item) events() uint64 {
 	if i.replays() {
 		return i.last + 1 - i.first

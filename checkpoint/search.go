@@ -13,12 +13,12 @@ import (
 
 // Search selects events by how their structured form begins, and bounds the work of a call.
 type Search struct {
-	// Prefixes are what the structured form of an event may begin with.
+	// Prefixes are the beginnings of the structured forms of selected events.
 	Prefixes [][]byte
 	// MaxBytes bounds the events that are looked at, whether they are selected or not; one is
 	// looked at, however large it is.
 	MaxBytes int64
-	// Found bounds what is returned.
+	// Found bounds the result.
 	Found Batch
 }
 
@@ -121,7 +121,7 @@ func (s *Store) SearchDead(ctx context.Context, o Owner, after string, by Search
 	return found, wrapf(err, "search the dead letters of %s", o)
 }
 
-// Delivered is what the state knows of the delivery of one event to a sink.
+// Delivered is the state of the delivery of one event to a sink.
 type Delivered struct {
 	Past   bool        // the sink's cursor is past the event: it was sent, filtered or skipped
 	Dead   *DeadLetter // that the sink has of the event, without its body; nil: none
@@ -133,8 +133,8 @@ type Delivered struct {
 // reads. An event that is queued or parked behind them is not shown as such.
 const maxQueued = 10_000
 
-// Deliveries returns what the state knows of the delivery to a sink of the events of the
-// journal with these numbers, in their order. The events need not be in the journal any more.
+// Deliveries returns the states of the delivery to a sink of the events with these numbers, in
+// their order. The events need not be in the journal any more.
 // It returns an error if the sink was never configured.
 func (s *Store) Deliveries(ctx context.Context, sink string, seqs []uint64) (all []Delivered, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {

@@ -135,7 +135,7 @@ func (s *Store) Forget(ctx context.Context, sink string) error {
 	return wrapf(err, "forget %s", sink)
 }
 
-// part is a part of what the file holds of a sink: a value, or a bucket.
+// part is a value or a bucket of a sink.
 type part struct {
 	outer *boltfile.Table
 	key   []byte
@@ -354,13 +354,11 @@ type Skip struct {
 	// Cursor is the sequence number of the last skipped event. Events that were
 	// already trimmed count as skipped too. Cursor > Expect.
 	Cursor uint64
-	// Event reports what was skipped. It is appended to the journal for every
-	// sink, this one included.
+	// Event reports the skip. It is appended to the journal for every sink, this one included.
 	Event transform.Event
 }
 
-// Skip moves the cursor, counts what was skipped, and appends the event, in one
-// transaction. It needs no space in the journal. It returns ErrFenced if the cursor is not
+// Skip moves the cursor, counts the skipped events, and appends the event, in one transaction. It needs no space in the journal. It returns ErrFenced if the cursor is not
 // skipped.Expect, and an error if skipped.Cursor is beyond the journal.
 func (s *Store) Skip(ctx context.Context, skipped Skip) error {
 	if len(skipped.Event.Structured()) == 0 {

@@ -75,7 +75,7 @@ func (c *Commit) validate() error {
 	return validateDead(c.Dead)
 }
 
-// maxKey is the longest key: it leaves space for what the layout puts before it.
+// maxKey is the longest key: it leaves space for the layout's prefix.
 const maxKey = bolt.MaxKeySize - 8
 
 func (c *Commit) change() change { return change{check: c.check, write: c.write, last: true} }

@@ -93,7 +93,7 @@ type splitter struct {
 	shards  []*boltfile.Builder
 	dead    map[Owner][]DeadStats // of each shard
 	counts  []CommandStats        // of each shard
-	begun   map[string]bool       // what is remembered, by shard and name
+	begun   map[string]bool       // the known buckets that were begun, by shard and name
 }
 
 // divide gives every entry to its shard, or to all, and yields all records. Counts, and indexes
@@ -166,8 +166,7 @@ func (d *splitter) entry(root, key, value []byte) error {
 	return nil
 }
 
-// nested divides an entry of a bucket in a bucket: what is remembered or expected, and the dead
-// letters.
+// nested divides an entry of a bucket in a bucket: a known entry or a dead letter.
 func (d *splitter) nested(root, name, key, value []byte) error {
 	switch string(root) {
 	case string(knownBucket), string(forgetBucket):

@@ -37,7 +37,7 @@ func applianceEvent(t rapid.TB, appliance, id string) transform.Event {
 	return e
 }
 
-// fillRandomly writes what is kept of some appliances, and delivers all events.
+// fillRandomly writes entries of some appliances, and delivers all events.
 func fillRandomly(t *rapid.T, s *checkpoint.Store) {
 	ctx := context.Background()
 	require.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"a": {}, "b": {}}))

@@ -39,9 +39,8 @@ type SinkStats struct {
 	Queued      uint64 // events in the redelivery queue
 	Parked      uint64 // events that the sink delivers later
 	ParkedBytes int64  // their bytes
-	// Skipped counts all events that the sink never got: those that a Skip moved
-	// its cursor over, and those of its redelivery queue that were trimmed. It
-	// never decreases.
+	// Skipped counts all events that the sink never got, because a Skip moved its cursor over
+	// them, or they were trimmed from its redelivery queue. It never decreases.
 	Skipped uint64
 }
 
@@ -77,7 +76,7 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	return stats, nil
 }
 
-// read reads what the file holds.
+// read reads the file.
 func (s *Stats) read(tx *bolt.Tx, j *journal, configured map[string]bool) (err error) {
 	if s.Layout, err = layoutOf(tx); err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -131,7 +130,7 @@ func (j *journal) statsOf(cursor uint64) (SinkStats, error) {
 	return stats, nil
 }
 
-// queueStats adds to stats what a sink is to get again, and what it never got.
+// queueStats adds a sink's queued, parked and skipped events to stats.
 func (j *journal) queueStats(tx *bolt.Tx, sink string, stats *SinkStats) error {
 	c := countsOf(tx, sink)
 	stats.Queued, stats.Skipped, stats.Parked, stats.ParkedBytes = c.requeued, c.skipped, c.parked, c.parkedBytes

@@ -29,9 +29,9 @@ type Options struct {
 	// LockWait is how long to wait for another process that has the state open, and may be
 	// about to end; 0: a second; negative: do not wait.
 	LockWait time.Duration
-	// Log is the log that the state is a copy of; nil: the file is what is durable. With a
-	// Log, the file must exist: a Replica has made it, and holds what the log holds. It is
-	// not synced, so that a crash of the machine may leave it damaged.
+	// Log is the log of which the state is a copy; nil: the file itself is durable. With a
+	// Log, a Replica must have made the file from the log. It is not synced, so that a crash of
+	// the machine may leave it damaged.
 	Log Log
 	// Renew is the longest time without a record of Log: then the store appends an empty one.
 	// 0: it appends none.
@@ -43,8 +43,8 @@ type Options struct {
 // Store keeps the state in one bbolt file. Its methods are safe for concurrent use.
 //
 // Sources commit events with their positions (Commit); sinks read the journal after their
-// cursors and commit what they delivered (CommitDelivery). Each sink that has a cursor has a
-// redelivery queue, separate from its cursor, and a memory of what it created at its target,
+// cursors and commit deliveries (CommitDelivery). Each sink that has a cursor has a
+// redelivery queue, separate from its cursor, and a memory of its creations at its target,
 // such as the message or the ticket of a detection. Both are forgotten and renamed with the
 // sink. Commands are changes to make at appliances.
 //
@@ -189,7 +189,7 @@ func (s *Store) view(ctx context.Context, do func(tx *bolt.Tx) error) error {
 	return s.database.view(ctx, do)
 }
 
-// wrapf adds what was tried to an error; nil stays nil.
+// wrapf prefixes an error; nil stays nil.
 func wrapf(err error, format string, args ...any) error {
 	if err == nil {
 		return nil

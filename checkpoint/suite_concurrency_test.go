@@ -12,7 +12,7 @@ import (
 
 // testConcurrency lets sources fill a journal that is far too small for them,
 // while sinks of different speed empty it and somebody watches. Every sink must
-// see every event once, and those of one source in their order.
+// see every event once, in the order of its source.
 func (b backend) testConcurrency(t *testing.T) {
 	const sources, commits, perCommit = 3, 30, 7
 	const total = sources * commits * perCommit

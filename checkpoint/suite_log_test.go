@@ -18,7 +18,7 @@ import (
 
 // logBackend opens states that are copies of logs. Every state that is opened again, and
 // every state that a crash leaves, is made from its log alone. Whenever a test reads the
-// Stats, a replica that follows the log must hold what the store holds.
+// Stats, a replica that follows the log must hold the same as the store.
 type logBackend struct {
 	crashes atomic.Int64
 
@@ -66,7 +66,7 @@ func (b *logBackend) open(path string, o checkpoint.Options) (*checkpoint.Store,
 	return checkpoint.Open(path, o)
 }
 
-// crash leaves what the log holds.
+// crash makes a state from the log.
 func (b *logBackend) crash(path string) (string, error) {
 	crashed := filepath.Join(filepath.Dir(path), fmt.Sprintf("crash%d", b.crashes.Add(1)))
 	log, _ := b.log(path)
@@ -126,7 +126,7 @@ func adopt(path string, log checkpoint.Log) error {
 }
 
 // compareClosed checks that the file of a store that was closed continues from where it is,
-// and then holds what the one that was made from the log alone does.
+// and then holds the same as the one that was made from the log alone.
 func (l *recordLog) compareClosed(path, made string) error {
 	closed, err := checkpoint.OpenReplica(path, 0)
 	if err != nil {

@@ -165,7 +165,7 @@ func (b backend) testBackup(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 40 {
-			s.append(events(100, 2000)...) // beyond what is mapped of the file
+			s.append(events(100, 2000)...) // beyond the mapped part of the file
 		}
 		if _, err := io.Copy(io.Discard, from); err != nil {
 			t.Fatal(err)

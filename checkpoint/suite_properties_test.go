@@ -309,7 +309,7 @@ func (m *machine) wantEvent(t *rapid.T, r checkpoint.Record) {
 	}
 }
 
-// observe records what was trimmed, and checks that it was allowed to be: events up to
+// observe records how far the journal was trimmed, and checks that it may be: events up to
 // trimmable were committed a moment ago. It waits until the journal is within its bound,
 // if committed events can give way.
 func (m *machine) observe(t *rapid.T, trimmable uint64) checkpoint.Stats {

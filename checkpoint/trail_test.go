@@ -9,7 +9,7 @@ import (
 )
 
 // TestTheTrailOfTheLogIsInTheFile: of a store that was closed or killed, and of a replica, and
-// in what is dumped.
+// in a dump.
 func TestTheTrailOfTheLogIsInTheFile(t *testing.T) {
 	path, log := statePath(t), &recordLog{}
 	s := openLogged(t, path, log)

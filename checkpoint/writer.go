@@ -316,8 +316,8 @@ func (s *Store) publish(r *writeRound, committed bool) {
 	}
 }
 
-// finish answers the operations and puts back those that wait for space. It reports
-// whether there are any.
+// finish answers the operations, or puts them back if they wait for space. It reports whether
+// any do.
 func (s *Store) finish(ops []*operation, results []error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -56,7 +56,7 @@ func newAppender(l *Log, kind string, data []byte) *appender {
 	return a
 }
 
-// restart forgets what is stored.
+// restart forgets all answers.
 func (a *appender) restart() {
 	a.stored, a.missing, a.first = make([]bool, len(a.parts)), len(a.parts), 0
 	a.short, a.gone = suspicion{}, suspicion{}
@@ -164,7 +164,7 @@ func (a *appender) send(ctx context.Context) (refused bool, err error) {
 			}
 			return refused, nil
 		case answer := <-a.answers:
-			wrong, err := a.take(answer)
+			wrong, err := a.note(answer)
 			if err != nil {
 				return refused, err
 			}
@@ -193,7 +193,7 @@ func (a *appender) publish(i int) bool {
 	return true
 }
 
-// rest takes answers for a while.
+// rest notes answers for a while.
 func (a *appender) rest(ctx context.Context, pause time.Duration) error {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -204,7 +204,7 @@ func (a *appender) rest(ctx context.Context, pause time.Duration) error {
 		case <-timer.C:
 			return nil
 		case answer := <-a.answers:
-			if _, err := a.take(answer); err != nil {
+			if _, err := a.note(answer); err != nil {
 				return err
 			}
 		}
@@ -212,8 +212,8 @@ func (a *appender) rest(ctx context.Context, pause time.Duration) error {
 	return nil
 }
 
-// take notes an answer. wrong reports whether the expectation of the part did not hold.
-func (a *appender) take(answer answer) (wrong bool, err error) {
+// note notes an answer. wrong reports whether the expectation of the part did not hold.
+func (a *appender) note(answer answer) (wrong bool, err error) {
 	if answer.base != a.base {
 		return false, nil // to a copy that can no longer be stored
 	}

@@ -22,7 +22,7 @@ func ReadAll(messages []Message) (records []Read, err error) {
 	return records, nil
 }
 
-// EpochOf returns the highest epoch of those that took a log, 0 if nobody did.
+// EpochOf returns the highest epoch of the takes of a log, 0 if there is none.
 func EpochOf(messages []Message) (epoch uint64) {
 	for _, m := range messages {
 		if id, ok := parseID(m.ID); ok && m.Kind == KindTake {
@@ -47,5 +47,5 @@ func (j *JetStream) AddStream(ctx context.Context, shard int) error {
 	return j.openStream(ctx, j.o.logConfig(shard))
 }
 
-// Epoch returns that of this owner: higher than those of all before it.
+// Epoch returns the epoch of this owner, which is higher than all before it.
 func (l *Log) Epoch() uint64 { return l.epoch }

@@ -28,8 +28,8 @@ type FollowerOptions struct {
 	Clock     clock
 	PollEvery time.Duration // how often the stream's leader is asked for the last message; 0: 1 s
 
-	// Snapshots is where the follower makes snapshots, once a record has shown that the replica
-	// is what the log makes; nil: it makes none.
+	// Snapshots is where the follower makes snapshots, once a record has fit the replica; nil: it
+	// makes none.
 	Snapshots Snapshots
 	Snapshot  SnapshotterOptions
 }
@@ -47,7 +47,7 @@ type Follower struct {
 	o           FollowerOptions
 	wake        chan struct{} // CatchUp waits for the group
 	snapshotter *Snapshotter  // may be nil
-	proven      bool          // a record was applied: the replica was what the log makes. Of apply
+	proven      bool          // a record has fit the replica. Of apply
 
 	mu      sync.Mutex
 	status  FollowerStatus
@@ -55,7 +55,7 @@ type Follower struct {
 	until   uint64        // the highest offset that a CatchUp waits for
 	quiet   time.Duration // the moment since when no message was seen; valid if polled
 	polled  bool          // the last poll succeeded
-	short   suspicion     // the log ends before what was seen
+	short   suspicion     // the log ends before Seen
 	changed chan struct{} // closed and replaced when Applied changes
 	done    chan struct{} // closed when Run has returned
 	err     error         // of Run
@@ -94,7 +94,7 @@ func NewFollower(s Stream, r Replica, o FollowerOptions) *Follower {
 	return f
 }
 
-// Status returns what the follower knows.
+// Status returns the status.
 func (f *Follower) Status() FollowerStatus {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -149,9 +149,9 @@ type numbered struct {
 // that it has started. It is called once. Errors that end it before:
 //
 //   - ErrDiverged: the replica has to be restored from a snapshot; see there.
-//   - ErrLogLost: the log does not have what the replica has; see Recover.
+//   - ErrLogLost: the log lacks records of the replica; see Recover.
 //   - checkpoint.ErrNewer: the owner is a newer version, whose records are not applied.
-//   - those of the replica's file.
+//   - errors of the replica's file.
 func (f *Follower) Run(ctx context.Context) (err error) {
 	defer func() {
 		f.err = err
@@ -216,7 +216,7 @@ type group struct {
 	size    int              // bytes of the messages that the snapshotter does not know of
 }
 
-// apply applies what is read until ctx ends.
+// apply applies messages until ctx ends.
 func (f *Follower) apply(ctx context.Context, r *reader, messages <-chan numbered) error {
 	var g group
 	timer := time.NewTimer(groupWait)
@@ -318,7 +318,7 @@ func (f *Follower) flush(g *group) error {
 	return nil
 }
 
-// setApplied notes what the replica has.
+// setApplied sets the offset of the replica.
 func (f *Follower) setApplied(offset uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -350,7 +350,7 @@ func (f *Follower) poll(ctx context.Context, cancel context.CancelCauseFunc) {
 	}
 }
 
-// notePoll notes what the leader answered. The error ends the follower.
+// notePoll notes the leader's answer. The error ends the follower.
 func (f *Follower) notePoll(last uint64, err error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

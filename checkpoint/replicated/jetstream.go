@@ -16,8 +16,8 @@ import (
 )
 
 // Rights are the subjects that the user of the account needs, for a cluster that is called
-// NAME: to publish, those of its messages and of JetStream, which can only be given for all
-// streams of the account; to publish and subscribe, those by which the members ask each
+// NAME: to publish, the subjects of its messages and of JetStream, which can only be given for all
+// streams of the account; to publish and subscribe, the subjects by which the members ask each
 // other. Only commands that create or recover a cluster need CREATE for streams, unless the
 // streams and the bucket exist already, with the settings that OpenJetStream would give them.
 const Rights = `publish:
@@ -133,7 +133,7 @@ func openJetStream(ctx context.Context, nc *nats.Conn, o JetStreamOptions) (*Jet
 // stay so.
 func (j *JetStream) Close() error { return j.sub.Unsubscribe() }
 
-// Warnings returns what is worth an operator's attention about the servers.
+// Warnings returns faults of the servers with which a cluster can run, but should not.
 func (j *JetStream) Warnings() []string { return j.warnings }
 
 // Bucket returns the key-value bucket NDR_<name>.
@@ -197,8 +197,7 @@ const (
 	codeWrongLastConstant = 10164
 )
 
-// explain returns the error of a request with what was tried and what can be done, and without
-// secrets.
+// explain adds the request and advice to its error, and removes secrets.
 func (j *JetStream) explain(ctx context.Context, tried string, err error) error {
 	err = fmt.Errorf("%s: %w", tried, err)
 	if advice := j.advice(ctx, err); advice != "" {

@@ -14,7 +14,7 @@ import (
 // bucketName returns the name of the bucket of a cluster.
 func (o JetStreamOptions) bucketName() string { return "NDR_" + o.Name }
 
-// streams returns those of all logs, and that of snapshots.
+// streams returns the streams of all logs, and that of snapshots.
 func (o JetStreamOptions) streams() []jetstream.StreamConfig {
 	var all []jetstream.StreamConfig
 	for shard := range o.Shards {
@@ -122,7 +122,7 @@ func (j *JetStream) openBucket(ctx context.Context) error {
 // none should.
 type Fault struct {
 	Subject string // ServerVersion, max_payload, or the name of a stream
-	Detail  string // what was found
+	Detail  string // the finding
 	Advice  string // what to do
 	Warning bool
 }
@@ -142,8 +142,8 @@ var (
 	advisedVersion = [3]int{2, 12, 3}
 )
 
-// CheckServer returns what is wrong with the server that nc is connected to, according to
-// what it reported when it was connected.
+// CheckServer returns the faults of the server that nc is connected to, according to its report
+// when it was connected.
 func CheckServer(nc *nats.Conn) (faults []*Fault) {
 	if f := checkVersion(nc.ConnectedServerVersion()); f != nil {
 		faults = append(faults, f)
@@ -157,7 +157,7 @@ func CheckServer(nc *nats.Conn) (faults []*Fault) {
 	return faults
 }
 
-// checkVersion returns what is wrong with a version, or nil.
+// checkVersion returns the fault of a version, or nil.
 func checkVersion(version string) *Fault {
 	var v [3]int // 2.12.3, 2.12.0-RC.1
 	_, err := fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2])
@@ -183,9 +183,9 @@ func checkVersion(version string) *Fault {
 
 func dotted(v [3]int) string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
 
-// CheckStreams compares the streams of a cluster that exist, that of its bucket included,
-// with those that OpenJetStream makes. It returns what is wrong with them, how many of all are
-// missing, and how many there should be. It makes none.
+// CheckStreams compares the existing streams of a cluster, that of its bucket included, with the
+// settings that OpenJetStream gives them. It returns their faults, how many are missing, and how
+// many there should be. It makes none.
 func CheckStreams(ctx context.Context, js jetstream.JetStream, o JetStreamOptions) (faults []*Fault, missing, all int, err error) {
 	wanted := o.streams()
 	names := []string{"KV_" + o.bucketName()}
@@ -214,7 +214,7 @@ func CheckStreams(ctx context.Context, js jetstream.JetStream, o JetStreamOption
 	return faults, missing, len(names), nil
 }
 
-// checkStream returns what is wrong with a stream, or nil.
+// checkStream returns the fault of a stream, or nil.
 func checkStream(got, want jetstream.StreamConfig) *Fault {
 	var wrong []string
 	check := func(is bool, format string, args ...any) {
@@ -246,7 +246,7 @@ func checkStream(got, want jetstream.StreamConfig) *Fault {
 	}
 }
 
-// checkBucket returns what is wrong with the stream of the bucket, or nil.
+// checkBucket returns the fault of the stream of the bucket, or nil.
 func (o JetStreamOptions) checkBucket(got jetstream.StreamConfig) *Fault {
 	switch {
 	case got.Replicas < o.Replicas:

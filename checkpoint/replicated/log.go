@@ -22,10 +22,10 @@ type lease interface {
 	Renew(begun time.Duration)
 }
 
-// Options are those of an owner.
+// Options configures the owner of a log.
 type Options struct {
-	// Context ends what waits for the servers: what is not stored by then remains unknown. It
-	// must not be nil.
+	// Context ends appends that wait for the servers; their result remains unknown. It must not
+	// be nil.
 	Context context.Context
 	Owner   string // of printable ASCII without spaces; unique among all owners there ever are
 	// Attempt counts the calls of Take by Owner. A take of an earlier one, which may be stored

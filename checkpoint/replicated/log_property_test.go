@@ -148,8 +148,8 @@ func noise(random *rand.Rand, n int) string {
 	return string(b)
 }
 
-// judge describes the first broken promise: what was acknowledged is in the log once, at its
-// offset; what was refused with ErrNotOwner is not in it; anything else is in it once at
+// judge describes the first broken promise: an acknowledged record is in the log once, at its
+// offset; one that was refused with ErrNotOwner is not in it; any other is in it once at
 // most; an owner's records are in order, and none is behind another owner's take.
 func judge(outcomes []outcome, messages []replicatedtest.Stored) string {
 	var plain []replicated.Message

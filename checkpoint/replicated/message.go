@@ -85,8 +85,8 @@ type taken struct {
 	After string `json:"after,omitempty"`
 	// Origin identifies the history of the log: see trail.
 	Origin []string `json:"origin,omitempty"`
-	// Recovered is the snapshot from which the records after this take lead on, and not from
-	// those before it: see Recover. Its offset and trail are still those of the state.
+	// Recovered is the snapshot from which the records after this take lead on, instead of from
+	// the records before it: see Recover. Its offset and trail are still the state's.
 	Recovered *Snapshot `json:"recovered,omitempty"`
 }
 

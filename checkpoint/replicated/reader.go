@@ -53,7 +53,7 @@ func (r *reader) read(seq uint64, m Message) (e entry, complete bool, err error)
 	r.last = m.ID
 	id, ok := parseID(m.ID)
 	if ok && m.Kind != KindTake && r.owner != "" && id.owner != r.owner && id.epoch >= r.epoch {
-		// Only what was sent before the last take may be late.
+		// Only messages from before the last take may be late.
 		return e, false, fmt.Errorf("%w: message %d is %.100q, of an owner that did not take the log behind what the replica has", ErrLogLost, seq, m.ID)
 	}
 	if !ok || m.Kind != KindTake && r.owner != "" && (id.owner != r.owner || id.epoch != r.epoch) {

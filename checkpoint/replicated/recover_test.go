@@ -115,7 +115,7 @@ func wantRecovered(t *testing.T, servers *replicatedtest.Servers, state, behind 
 	require.NoError(t, now.Apply(nil, checkpoint.Point{Offset: l.Offset()}))
 	grow(t, l, 5, now)
 	if behind.Offset() < snapshot.Offset {
-		require.ErrorIs(t, end(t, s, behind), replicated.ErrDiverged) // what it leads from is no more
+		require.ErrorIs(t, end(t, s, behind), replicated.ErrDiverged) // it was replaced
 	}
 	again, _ := restored(t, s, snapshots)
 	f, stop = follow(t, s, again)

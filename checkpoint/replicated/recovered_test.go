@@ -76,8 +76,8 @@ func (s crashingSnapshots) Remove(ctx context.Context, object string) error {
 	return s.p.do(func() error { return s.Snapshots.Remove(ctx, object) })
 }
 
-// peer is a member that follows a log. It stops if the log does not have what it has, unless a
-// recovery replaces that.
+// peer is a member that follows a log. It stops if the log lacks records of it, unless a
+// recovery replaces them.
 type peer struct {
 	name  string
 	file  *memory // nil: none
@@ -140,7 +140,7 @@ type crash struct {
 
 // TestRecoverCrashes lets Recover crash, and members come back in any order: if it took the log,
 // they come to one history, which has all that the crashed one had, by themselves or when the
-// operator repeats the command. Otherwise those that have more than the log keep it.
+// operator repeats the command. Otherwise members that have more than the log keep it.
 func TestRecoverCrashes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		peers := rapid.Permutation([]string{"the crashed one", "the same copy", "a part of what is lost", "a shorter copy", "no copy"}).Draw(rt, "back")

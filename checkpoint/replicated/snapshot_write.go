@@ -25,9 +25,8 @@ const (
 	snapshotWindow = 1 << 20
 )
 
-// WriteSnapshot writes a state down, points to it, and then removes what is not needed any
-// more: the log before the snapshot before this one, and the objects before that. Whatever of
-// this a crash prevents, the next snapshot does. ErrPointerMoved: another member was faster.
+// WriteSnapshot writes a state down, points to it, and then removes the log and the objects
+// before the previous snapshot. Whatever of this a crash prevents, the next snapshot does. ErrPointerMoved: another member was faster.
 func WriteSnapshot(ctx context.Context, log Stream, s Snapshots, d Dumper, wall time.Time) (Snapshot, error) {
 	fail := func(err error) (Snapshot, error) { return Snapshot{}, fmt.Errorf("write a snapshot: %w", err) }
 	old, revision, err := s.Pointer(ctx)
@@ -98,7 +97,7 @@ func writeObject(ctx context.Context, s Snapshots, object string, d Dumper, wall
 	return w.Snapshot, err
 }
 
-// objectWriter cuts what is written into chunks.
+// objectWriter writes an object in chunks.
 type objectWriter struct {
 	Snapshot
 	ctx   context.Context
@@ -154,7 +153,7 @@ func abandon(ctx context.Context, s Snapshots, object string) error {
 	return s.Remove(ctx, object)
 }
 
-// tidy removes what the pointer p makes needless: the log before a message, and objects.
+// tidy removes the log before a message, and the objects that the pointer p makes needless.
 func tidy(ctx context.Context, log Stream, s Snapshots, p Pointer, before uint64) error {
 	if before > 0 {
 		if err := log.Purge(ctx, before); err != nil {
@@ -167,7 +166,7 @@ func tidy(ctx context.Context, log Stream, s Snapshots, p Pointer, before uint64
 	}
 	for _, object := range objects {
 		if object == p.Last.Object || object == p.Previous.Object || generationOf(object) > p.Generation {
-			continue // those of later generations are being written
+			continue // later generations are being written
 		}
 		if err := s.Remove(ctx, object); err != nil {
 			return fmt.Errorf("old ones were not removed: %w", err)

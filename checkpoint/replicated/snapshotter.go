@@ -28,8 +28,8 @@ const (
 	snapshotPause           = 15 * time.Second // after a failure
 )
 
-// Snapshotter writes a state down as soon as the log behind the last snapshot is long: so what
-// is written for snapshots is at most what was written for the log. A Follower has one; the
+// Snapshotter writes a state down as soon as the log behind the last snapshot is as long as that
+// snapshot: so no more is written for snapshots than for the log. A Follower has one; the
 // owner of a shard without followers may run one itself.
 type Snapshotter struct {
 	log       Stream

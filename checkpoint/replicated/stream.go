@@ -6,14 +6,14 @@
 // stored. A record larger than a message is a chain of them, complete with its last part;
 // chains that are not completed do not count.
 //
-// These guarantees hold while the servers keep what they acknowledged:
+// These guarantees hold while the servers keep acknowledged messages:
 //
 //   - A record whose Append returned nil is in the log, once, behind those before it.
 //   - A record whose Append returned checkpoint.ErrNotOwner is not, and never will be.
 //   - Behind a take there are no records of other owners, until the next take.
 //
-// If the servers lose the end of a log, what is left is a state of the past. Owners and
-// replicas that have more detect it, and Recover continues the log from what they have.
+// If the servers lose the end of a log, the rest is a state of the past. Owners and replicas
+// that have more detect it, and Recover continues the log from a replica.
 package replicated
 
 import (
@@ -29,9 +29,9 @@ var (
 	// replaced by others. Nothing was appended. Only an operator can decide from which state
 	// Recover continues the log.
 	ErrLogLost = errors.New("the log lost its end")
-	// ErrDiverged is returned if the log does not lead on from what the replica has: restore it
-	// from a snapshot. Unless the error is ErrPurged as well, nothing else may have what is in
-	// the replica: set it aside.
+	// ErrDiverged is returned if the log does not lead on from the replica: restore it from a
+	// snapshot. Unless the error is ErrPurged as well, the replica may have the only copy of its
+	// records: set it aside.
 	ErrDiverged = errors.New("the replica does not fit the log")
 
 	// ErrNoMessage is returned by streams for a sequence number without a message.

@@ -91,7 +91,7 @@ func TestCommandsAreParsed(t *testing.T) {
 				}
 				return
 			}
-			if c.name == "null" { // Check refuses what it leaves
+			if c.name == "null" { // Check refuses the result
 				if err == nil && commands[0].Check() == nil {
 					t.Error("null is accepted")
 				}

@@ -58,7 +58,7 @@ type FieldError struct {
 	// Field is the field's name in JSON, or its path in the source it was read from; it
 	// is empty if the error concerns the command as a whole.
 	Field string
-	// Problem says what is wrong with the field and what to do.
+	// Problem says how the field is wrong and how to fix it.
 	Problem string
 	// Allowed are the valid values; it is empty if there is no such list.
 	Allowed []string

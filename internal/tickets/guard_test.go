@@ -55,9 +55,9 @@ type guarded struct {
 	// mod_time when raise is called.
 	late   bool
 	raises []int64                           // of which detections it has yet to raise mod_time, once for each PATCH
-	shown  map[int64]fields                  // what it showed when it was delivered last
+	shown  map[int64]fields                  // its fields when it was delivered last
 	marks  map[string]bool                   // of the events, by id, whether they were marked
-	wrote  map[int64]map[string]standin.Text // what the bridge wrote to a detection last since the version delivered last, by field
+	wrote  map[int64]map[string]standin.Text // the values that the bridge wrote to a detection since the version delivered last, by field
 	orders map[string][]int                  // the numbers of commands as they came to the appliance, by ticket
 }
 
@@ -97,8 +97,8 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return recorder.Result(), nil
 }
 
-// note records what the bridge changed in a detection that showed the given fields. What an
-// analyst had set to the same value is the analyst's.
+// note records the changes of the bridge to a detection that showed the given fields. A value that
+// an analyst had set before is the analyst's.
 func (g *guarded) note(id int64, shown fields, patch []byte) {
 	if g.wrote[id] == nil {
 		g.wrote[id] = make(map[string]standin.Text)
@@ -150,7 +150,7 @@ func (g *guarded) raise() {
 	g.since[id] += "r"
 }
 
-// fields are those of a detection that analysts and the bridge change.
+// fields are the fields of a detection that analysts and the bridge change.
 type fields struct {
 	Status, Resolution, Assignee standin.Text
 	TicketID, Title              string
@@ -322,7 +322,7 @@ func (g *guarded) poll() {
 // judge compares an event with the writes to its detection since the last event, or, if
 // it is delivered again, with its first delivery. After a crash, and if mod_time is raised late,
 // it only checks that nothing is marked that shows what an analyst did: the cases in which a
-// version has to be marked then are those of TestVersionsThatShowOwnWrites.
+// version has to be marked then are in TestVersionsThatShowOwnWrites.
 func (g *guarded) judge(e transform.Event) {
 	if !strings.HasSuffix(e.Source, "/detections") {
 		return

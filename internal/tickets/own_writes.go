@@ -15,8 +15,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// OwnWrites remembers what the bridge has written to the detections of one appliance and the
-// poller has not delivered yet. Its methods are safe for concurrent use.
+// OwnWrites remembers the bridge's writes to the detections of one appliance that the poller has
+// not delivered yet. Its methods are safe for concurrent use.
 //
 // A version is the bridge's own if every field that differs from the version delivered last has
 // the value that the bridge wrote last, and all values are shown that it wrote since. A value that
@@ -32,7 +32,7 @@ type OwnWrites struct {
 	pruned int64              // mod_time up to which writes were dropped
 }
 
-// ownWrite is what the bridge wrote to a detection.
+// ownWrite is the sum of the bridge's writes to a detection.
 type ownWrite struct {
 	// Since is a mod_time that the version with the last write has not exceeded yet: Fields are
 	// awaited until a later version was delivered.
@@ -120,7 +120,7 @@ func (e *OwnWrites) Delivered(versions []transform.Detection) {
 		if w, ok := e.writes[v.ID]; ok {
 			w.delivered = max(w.delivered, v.ModTime)
 			if v.ModTime > w.Since && w.Fields.shownBy(v.Tracked) {
-				w.open = false // what was awaited was delivered
+				w.open = false // the result was delivered
 			}
 			e.writes[v.ID] = w
 		}
@@ -128,7 +128,7 @@ func (e *OwnWrites) Delivered(versions []transform.Detection) {
 }
 
 // intend remembers that f is about to be written to detections that are now as given. clock is
-// the appliance's time shortly before, in milliseconds. It returns what it has replaced.
+// the appliance's time shortly before, in milliseconds. It returns the writes that it has replaced.
 func (e *OwnWrites) intend(now []transform.Detection, f texts, clock int64) (replaced map[int64]ownWrite) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -139,7 +139,7 @@ func (e *OwnWrites) intend(now []transform.Detection, f texts, clock int64) (rep
 		switch {
 		case before.delivered > before.Since:
 			before.Fields = nil
-		case before.restored: // what is not shown any more was delivered, or never arrived
+		case before.restored: // a value that is not shown any more was delivered, or never arrived
 			missing := before.Fields.without(d.Tracked)
 			before.Fields = maps.Clone(before.Fields)
 			maps.DeleteFunc(before.Fields, func(name, _ string) bool { _, is := missing[name]; return is })
@@ -184,7 +184,7 @@ func (e *OwnWrites) witness(f texts, replaced map[int64]ownWrite, before, after 
 	}
 }
 
-// entries encodes what was written to detections for the store.
+// entries encodes the writes to detections for the store.
 func (e *OwnWrites) entries(detections []transform.Detection) ([]checkpoint.Entry, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -18,8 +18,8 @@ func versionOf(t *testing.T, modTime int64, assignee, status string) transform.D
 	return d
 }
 
-// wrote has the bridge write f to a version. after is what it reads then; none if it
-// crashes before the request is sent.
+// wrote has the bridge write f to a version, and read after; none if it crashes before the
+// request is sent.
 func (e *OwnWrites) wrote(f texts, was transform.Detection, after ...transform.Detection) {
 	before := []transform.Detection{was}
 	replaced := e.intend(before, f, was.ModTime)
@@ -33,7 +33,7 @@ type storedWrites []checkpoint.Entry
 
 func (s storedWrites) Expected(context.Context, string) ([]checkpoint.Entry, error) { return s, nil }
 
-// restart returns what the next process knows of the writes to detection 7.
+// restart returns the writes to detection 7 as the next process loads them.
 func (e *OwnWrites) restart(t *testing.T) *OwnWrites {
 	t.Helper()
 	stored, err := e.entries([]transform.Detection{{ID: 7}})
@@ -206,7 +206,7 @@ func TestVersionsThatShowOwnWrites(t *testing.T) {
 			}
 			check("now", e, c.last.Tracked)
 			check("if an earlier release delivered the last version", e, transform.TrackedForms(c.last.Tracked)[0])
-			if !e.writes[7].open { // what is not stored is then known from the next attempt
+			if !e.writes[7].open { // else the next attempt finds out
 				check("after a restart", e.restart(t), c.last.Tracked)
 			}
 		})

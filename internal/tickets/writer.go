@@ -149,8 +149,8 @@ const readAhead = checkpoint.MaxCommands
 // readPage is how many commands are read from the state at once.
 const readPage = 500
 
-// receive adds the pending commands for the appliance among those that f selects and that
-// have an id above after. It returns the last id read.
+// receive adds the pending commands for the appliance among the selection of f with an id above
+// after. It returns the last id read.
 func (w *Writer) receive(ctx context.Context, f checkpoint.CommandFilter, after uint64) (last uint64, err error) {
 	for len(w.waiting.tasks) < readAhead {
 		commands, err := w.store.Commands(ctx, f, after, readPage)

@@ -33,7 +33,7 @@ type pageWalk struct {
 	pages uint64                                            // upper bound of the numbers of pages in use
 	seen  []uint64                                          // a bit per page
 	visit func(bucket string, key []byte, valueSize uint64) // nil: skip the contents of the buckets, except small ones
-	sum   uint64                                            // of the entries, except those of MetaBucket
+	sum   uint64                                            // of the entries, without MetaBucket
 
 	// Consecutive pages of the file, beginning with page first, and the page after the
 	// last one requested.
@@ -42,7 +42,7 @@ type pageWalk struct {
 }
 
 // readAhead is how many bytes are read at once if requested pages follow each other, as
-// those of a bucket that grows at its end mostly do.
+// the pages of a bucket that grows at its end mostly do.
 const readAhead = 256 << 10
 
 // measure finds a file that was cut short. It touches nothing that bbolt has mapped except its
@@ -138,7 +138,6 @@ func (w *pageWalk) tree(b below, depth int) error {
 	if err != nil {
 		return fmt.Errorf("page %d: %w", b.page, err)
 	}
-	// The buffer is reused below, so keep what is needed afterwards.
 	p.bucket, p.path, p.walk = b.bucket, b.path, w
 	found, err := p.elements(b.low, b.high)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // Mode is the mode of new files.
 const Mode = 0o600
 
-// ErrUnreadable is returned if bbolt failed on what it read.
+// ErrUnreadable is returned if bbolt failed on a page.
 var ErrUnreadable = errors.New("a page cannot be read")
 
 // Options returns the options of all databases. They are measured: pages of 16 KiB double

@@ -80,8 +80,8 @@ func (tx *Tx) Table(name []byte) *Table {
 }
 
 // Table is a bucket in a Tx. It and its entries must only be changed by the methods here,
-// which keep the sum and record the changes. Tx.Err returns the errors of those that return
-// none.
+// which keep the sum and record the changes. Tx.Err returns the errors of methods without
+// one.
 type Table struct {
 	*bolt.Bucket
 	tx    *Tx
@@ -195,7 +195,7 @@ func (t *Table) sumUp() error {
 	})
 }
 
-// sumOf returns the sum of one entry of the table; those of MetaBucket have none.
+// sumOf returns the sum of one entry of the table, 0 in MetaBucket.
 func (t *Table) sumOf(key, value []byte) uint64 {
 	if t.outer == nil && string(t.name) == metaName {
 		return 0

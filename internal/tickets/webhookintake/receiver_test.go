@@ -253,7 +253,7 @@ func FuzzMappings(f *testing.F) {
 					t.Errorf("ignored, with a command: %+v", notice)
 				}
 			default:
-				// Only what is free text at the appliance can still be wrong.
+				// Only free text can still be wrong.
 				if err := notice.Command.Check(); err != nil && (!errors.As(err, &wrong) || wrong.Field == "status" || wrong.Field == "resolution" || wrong.Field == "") {
 					t.Errorf("%+v: %v", notice.Command, err)
 				}

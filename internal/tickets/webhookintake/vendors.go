@@ -5,7 +5,7 @@ import "ndrbridge/internal/tickets"
 // Jira returns the mapping of Jira's issue webhooks
 // (https://developer.atlassian.com/cloud/jira/platform/webhooks/). The statuses of a
 // workflow belong to three categories that every workflow has. The resolutions are
-// those of a new site and some common ones; others are ignored, because an unknown
+// the ones of a new site and some common ones; others are ignored, because an unknown
 // resolution is no reason to keep a detection open.
 func Jira() Mapping {
 	return Mapping{
@@ -31,9 +31,9 @@ func Jira() Mapping {
 }
 
 // ServiceNow returns the mapping of a record of the table incident, sent by a REST
-// message whose body uses the table's column names. The states are those of the
+// message whose body uses the table's column names. The states belong to the
 // incident life cycle: 1 new, 2 in progress, 3 on hold, 6 resolved, 7 closed, 8
-// canceled. The close codes are those of old and new instances; others are ignored.
+// canceled. The close codes are from old and new instances; others are ignored.
 func ServiceNow() Mapping {
 	return Mapping{
 		Event:    "operation",
