@@ -3,12 +3,10 @@ package replicated
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -64,24 +62,7 @@ type JetStream struct {
 	o        JetStreamOptions
 	bucket   jetstream.KeyValue
 	warnings []string
-	inbox    string // of acknowledgements, with a dot
-	sub      *nats.Subscription
-
-	mu      sync.Mutex
-	awaited map[uint64]awaited // by the last token of the reply subject
-	oldest  uint64             // at most this is in awaited
-	next    uint64
 }
-
-// awaited is a message that is not acknowledged yet.
-type awaited struct {
-	stream string
-	answer func(seq uint64, err error)
-}
-
-// maxAwaited bounds the messages whose acknowledgements are waited for. Older ones are as
-// good as lost.
-const maxAwaited = 8192
 
 // OpenJetStream opens the streams and the bucket of a cluster, and creates missing ones if
 // Options.Create is set. It returns an error that says what to do if they are missing, have
@@ -100,11 +81,11 @@ func OpenJetStream(ctx context.Context, nc *nats.Conn, o JetStreamOptions) (*Jet
 }
 
 func openJetStream(ctx context.Context, nc *nats.Conn, o JetStreamOptions) (*JetStream, error) {
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithPublishAsyncTimeout(o.Wait))
 	if err != nil {
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
-	j := &JetStream{nc: nc, js: js, o: o, awaited: map[uint64]awaited{}}
+	j := &JetStream{nc: nc, js: js, o: o}
 	if err := j.checkServer(ctx); err != nil {
 		return nil, err
 	}
@@ -121,17 +102,11 @@ func openJetStream(ctx context.Context, nc *nats.Conn, o JetStreamOptions) (*Jet
 			return nil, err
 		}
 	}
-	inbox := nc.NewInbox()
-	j.inbox = inbox + "."
-	if j.sub, err = nc.Subscribe(inbox+".*", j.acknowledged); err != nil {
-		return nil, fmt.Errorf("subscribe to acknowledgements: %w", err)
-	}
 	return j, nil
 }
 
-// Close ends the subscription to acknowledgements. Messages that are not acknowledged yet
-// stay so.
-func (j *JetStream) Close() error { return j.sub.Unsubscribe() }
+// Close ends the subscription to acknowledgements.
+func (j *JetStream) Close() { j.js.CleanupPublisher() }
 
 // Warnings returns faults of the servers with which a cluster can run, but should not.
 func (j *JetStream) Warnings() []string { return j.warnings }
@@ -143,38 +118,6 @@ func (j *JetStream) Bucket() jetstream.KeyValue { return j.bucket }
 func (j *JetStream) Stream(shard int) Stream {
 	c := j.o.logConfig(shard)
 	return &jsStream{j: j, name: c.Name, subject: c.Subjects[0]}
-}
-
-// await returns the reply subject of a message.
-func (j *JetStream) await(stream string, answer func(uint64, error)) (reply string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.next++
-	j.awaited[j.next] = awaited{stream, answer}
-	for len(j.awaited) > maxAwaited {
-		j.oldest++
-		delete(j.awaited, j.oldest)
-	}
-	return j.inbox + strconv.FormatUint(j.next, 10)
-}
-
-// acknowledged passes an answer on.
-func (j *JetStream) acknowledged(m *nats.Msg) {
-	token, err := strconv.ParseUint(m.Subject[min(len(j.inbox), len(m.Subject)):], 10, 64)
-	if err != nil {
-		return
-	}
-	j.mu.Lock()
-	a, ok := j.awaited[token]
-	delete(j.awaited, token)
-	j.mu.Unlock()
-	if ok {
-		seq, err := acknowledgement(a.stream, m)
-		if err != nil {
-			err = j.o.Hide(err)
-		}
-		a.answer(seq, err)
-	}
 }
 
 // bounded returns a context for one request to the servers.
@@ -237,27 +180,11 @@ func (j *JetStream) advice(ctx context.Context, err error) string {
 	return ""
 }
 
-// acknowledgement reads the answer to a message.
-func acknowledgement(stream string, m *nats.Msg) (seq uint64, err error) {
-	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
-		return 0, nats.ErrNoResponders
+// answerError returns the error of a message that was refused.
+func (j *JetStream) answerError(err error) error {
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok && (api.ErrorCode == codeWrongLast || api.ErrorCode == codeWrongLastConstant) {
+		last, _ := strconv.ParseUint(strings.TrimPrefix(api.Description, "wrong last sequence: "), 10, 64)
+		err = &WrongLastError{Last: last}
 	}
-	var a struct {
-		Stream string              `json:"stream"`
-		Seq    uint64              `json:"seq"`
-		Error  *jetstream.APIError `json:"error"`
-	}
-	if err := json.Unmarshal(m.Data, &a); err != nil {
-		return 0, fmt.Errorf("the answer is not an acknowledgement: %w", err)
-	}
-	switch {
-	case a.Error != nil && (a.Error.ErrorCode == codeWrongLast || a.Error.ErrorCode == codeWrongLastConstant):
-		last, _ := strconv.ParseUint(strings.TrimPrefix(a.Error.Description, "wrong last sequence: "), 10, 64)
-		return 0, &WrongLastError{Last: last}
-	case a.Error != nil:
-		return 0, a.Error
-	case a.Stream != stream:
-		return 0, fmt.Errorf("another stream, %.100q, stored the message", a.Stream)
-	}
-	return a.Seq, nil
+	return j.o.Hide(err)
 }

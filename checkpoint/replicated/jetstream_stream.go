@@ -30,20 +30,31 @@ const headerBytes = 4 << 10
 // MaxData implements Stream.
 func (s *jsStream) MaxData() int { return int(s.j.nc.MaxPayload()) - headerBytes }
 
-// Publish implements Stream.
+// Publish implements Stream. The client keeps m as long as an answer is awaited, but sends it once.
 func (s *jsStream) Publish(after uint64, m Message, answer func(uint64, error)) error {
-	err := s.j.nc.PublishMsg(&nats.Msg{
-		Subject: s.subject, Reply: s.j.await(s.name, answer), Data: m.Data,
+	sent, err := s.j.js.PublishMsgAsync(&nats.Msg{
+		Subject: s.subject, Data: m.Data,
 		Header: nats.Header{
-			jetstream.ExpectedLastSeqHeader: {strconv.FormatUint(after, 10)},
-			headerRecord:                    {m.ID},
-			headerKind:                      {m.Kind},
-			headerTerm:                      {strconv.FormatInt(m.Term.Milliseconds(), 10)},
+			headerRecord: {m.ID},
+			headerKind:   {m.Kind},
+			headerTerm:   {strconv.FormatInt(m.Term.Milliseconds(), 10)},
 		},
-	})
+	}, jetstream.WithExpectLastSequence(after), jetstream.WithRetryAttempts(0))
 	if err != nil {
 		return fmt.Errorf("send to %s: %w", s.subject, err)
 	}
+	go func() { // which ends after the timeout of the client
+		select {
+		case ack := <-sent.Ok():
+			if ack.Stream != s.name {
+				answer(0, fmt.Errorf("another stream, %.100q, stored the message", ack.Stream))
+				return
+			}
+			answer(ack.Sequence, nil)
+		case err := <-sent.Err():
+			answer(0, s.j.answerError(err))
+		}
+	}()
 	return nil
 }
 

@@ -65,7 +65,7 @@ type Message struct {
 // safe for concurrent use, end with their context, and take a bounded time but for Follow.
 type Stream interface {
 	// Publish sends m, which is stored only if the stream's last message has the sequence number
-	// after, and keeps nothing of it once it has returned. It does not wait: answer is called
+	// after. m may change once it has returned. It does not wait: answer is called
 	// with the sequence number, with a *WrongLastError, or with another error if this copy was
 	// refused. The answer may never come, may come late, and twice; it must not block. An
 	// error: the message was not sent, or may be sent later.

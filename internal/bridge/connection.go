@@ -32,7 +32,7 @@ type clusterConnection struct {
 
 // close closes the connection. Nothing may use it any more.
 func (c *clusterConnection) close() {
-	_ = c.storage.Close() // the connection is closed next
+	c.storage.Close()
 	c.conn.Close()
 }
 
