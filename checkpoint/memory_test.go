@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"testing"
 
@@ -21,7 +20,6 @@ import (
 // filed is what a file holds of known entries.
 type filed struct {
 	known, queued int
-	bytes         int // of the pages
 	wrong         []string
 }
 
@@ -34,10 +32,6 @@ func readFiled(t rapid.TB, path string) (f filed) {
 	defer db.Close()
 	err = db.View(func(tx *bolt.Tx) error {
 		known, forget := tx.Bucket([]byte("known")), tx.Bucket([]byte("forget"))
-		for _, b := range []*bolt.Bucket{known, forget} {
-			stats := b.Stats()
-			f.bytes += stats.LeafAlloc + stats.BranchAlloc
-		}
 		err := known.ForEachBucket(func(name []byte) error {
 			return known.Bucket(name).ForEach(func(key, value []byte) error {
 				f.known++
@@ -66,41 +60,6 @@ func (f filed) check(t rapid.TB) {
 	t.Helper()
 	if f.queued != f.known || len(f.wrong) > 0 {
 		t.Fatalf("%d known entries, %d in the queue: %v", f.known, f.queued, f.wrong[:min(5, len(f.wrong))])
-	}
-}
-
-func TestWhatIsRememberedDoesNotGrowWithVersions(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct{ entries, versions, page int }{
-		"detections that all change in one page": {1000, 100, 1000},
-		"detections that change by turns":        {2000, 20, 100},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			path := statePath(t)
-			s := open(t, path, checkpoint.Options{})
-			random := rand.New(rand.NewPCG(1, 2))
-			at := int64(1_750_000_000_000)
-			next := checkpoint.Commit{Source: source}
-			for range c.versions {
-				for i, n := range random.Perm(c.entries) {
-					at++
-					next.Remember = append(next.Remember, checkpoint.Entry{Key: fmt.Sprint(8_589_934_592 + n), Value: make([]byte, 150), At: at})
-					if (i+1)%c.page != 0 {
-						continue
-					}
-					next.Expect, next.Position = next.Position, fmt.Append(nil, at)
-					require.NoError(t, s.Commit(t.Context(), next))
-					next.Remember = next.Remember[:0]
-				}
-			}
-			require.NoError(t, s.Close())
-			f := readFiled(t, path)
-			f.check(t)
-			if most := 500 * c.entries; f.bytes > most {
-				t.Errorf("%d entries of %d versions have %d bytes, want at most %d", c.entries, c.versions, f.bytes, most)
-			}
-		})
 	}
 }
 

@@ -2,32 +2,22 @@ package checkpoint_test
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
-var splitAppliances = []string{"hq", "lab", "attic", "cellar", transform.Bridge}
-
-// shardOfSplit is how the tests divide appliances.
-func shardOfSplit(appliance string, shards int) int { return len(appliance) % shards }
-
 // applianceEvent makes an event of an appliance.
-func applianceEvent(t rapid.TB, appliance, id string) transform.Event {
+func applianceEvent(t testing.TB, appliance, id string) transform.Event {
 	t.Helper()
 	e, err := transform.New(transform.Attributes{
 		ID: id, Source: "ndrbridge://" + appliance + "/detections", Type: "io.ndrbridge.detection.created",
@@ -37,78 +27,60 @@ func applianceEvent(t rapid.TB, appliance, id string) transform.Event {
 	return e
 }
 
-// fillRandomly writes entries of some appliances, and delivers all events.
-func fillRandomly(t *rapid.T, s *checkpoint.Store) {
-	ctx := context.Background()
-	require.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"a": {}, "b": {}}))
-	count := 0
-	name := func(what string) string {
-		count++
-		return fmt.Sprintf("%s%d", what, count)
-	}
-	appliance := func() string { return rapid.SampledFrom(splitAppliances).Draw(t, "appliance") }
-	source := func() checkpoint.Source {
-		return checkpoint.Source{Appliance: appliance(), Stream: rapid.SampledFrom([]string{"detections", "records/dns"}).Draw(t, "stream")}
-	}
-	dead := func(body []byte) checkpoint.DeadLetter {
-		return checkpoint.DeadLetter{Key: name("d"), Class: "rejected", Time: time.Unix(9, 0), Body: body}
-	}
-	for range rapid.IntRange(0, 25).Draw(t, "calls") {
-		switch rapid.IntRange(0, 7).Draw(t, "call") {
-		case 0, 1:
-			from := source()
-			before, err := s.Position(ctx, from)
-			require.NoError(t, err)
-			c := checkpoint.Commit{Source: from, Expect: before, Position: []byte(name("p")), Events: []transform.Event{applianceEvent(t, from.Appliance, name("e"))}}
-			for range rapid.IntRange(0, 3).Draw(t, "remembered") {
-				c.Remember = append(c.Remember, checkpoint.Entry{Key: name("k"), Value: []byte("v"), At: int64(count)})
-			}
-			if rapid.Bool().Draw(t, "dead letter") {
-				c.Dead = []checkpoint.DeadLetter{dead([]byte("object"))}
-			}
-			require.NoError(t, s.Commit(ctx, c))
-		case 2:
-			c := checkpoint.Command{Key: name("c"), Appliance: appliance(), Subject: "T-1", Body: []byte("{}"), Accepted: time.Now()}
-			other := c
-			other.Key = ""
-			_, err := s.Accept(ctx, []checkpoint.Command{c, other})
-			require.NoError(t, err)
-		case 3:
-			pending, err := s.Commands(ctx, checkpoint.CommandFilter{State: checkpoint.CommandPending}, 0, 1)
-			require.NoError(t, err)
-			for _, c := range pending {
-				require.NoError(t, s.Finish(ctx, checkpoint.Outcome{
-					ID: c.ID, State: checkpoint.CommandRejected, Done: time.Now(),
-					Expect: []checkpoint.Entry{{Key: name("x"), Value: []byte("v"), At: 7}},
-				}))
-			}
-		case 4:
-			require.NoError(t, s.RememberSink(ctx, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "sink"), []checkpoint.Entry{
-				{Key: "ndrbridge://" + source().String() + "/detections/" + name("m"), Value: []byte("message"), At: 3},
-				{Key: name("m"), Value: []byte("other"), At: 4},
-			}, 0))
-		case 5:
-			cursor, err := s.Cursor(ctx, "a")
-			require.NoError(t, err)
-			event := applianceEvent(t, appliance(), name("e"))
-			require.NoError(t, s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Expect: cursor, Cursor: cursor, Dead: []checkpoint.DeadLetter{
-				dead(event.Structured()), dead([]byte("not an event")),
-			}}))
-		case 6:
-			require.NoError(t, s.Pause(ctx, "b", rapid.Bool().Draw(t, "paused")))
-		case 7:
-			stats, err := s.Stats(ctx)
-			require.NoError(t, err)
-			if cursor := stats.Sinks["b"].Cursor; cursor < stats.Last {
-				require.NoError(t, s.Skip(ctx, checkpoint.Skip{Sink: "b", Expect: cursor, Cursor: stats.Last, Event: applianceEvent(t, "hq", name("skipped"))}))
-			}
+// fillOf writes entries of every kind that belong to an appliance, and an event.
+func fillOf(t *testing.T, s *checkpoint.Store, appliance string) {
+	t.Helper()
+	ctx := t.Context()
+	source := checkpoint.Source{Appliance: appliance, Stream: "detections"}
+	event := applianceEvent(t, appliance, "1")
+	require.NoError(t, s.Commit(ctx, checkpoint.Commit{
+		Source: source, Position: []byte("p"), Events: []transform.Event{event},
+		Remember: []checkpoint.Entry{{Key: "k", Value: []byte("v"), At: 1}}, Dead: []checkpoint.DeadLetter{{Key: "d", Body: []byte("object")}},
+	}))
+	require.NoError(t, s.RememberSink(ctx, "a", []checkpoint.Entry{{Key: "ndrbridge://" + source.String() + "/m", Value: []byte("message"), At: 3}}, 0))
+	require.NoError(t, s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Dead: []checkpoint.DeadLetter{{Key: "d-" + appliance, Body: event.Structured()}}}))
+	accepted, err := s.Accept(ctx, []checkpoint.Command{
+		{Appliance: appliance, Subject: "T-" + appliance, Body: []byte("{}"), Accepted: time.Now()},
+		{Key: "k-" + appliance, Appliance: appliance, Subject: "T-" + appliance, Body: []byte("{}"), Accepted: time.Now()},
+	})
+	require.NoError(t, err)
+	require.NoError(t, s.Finish(ctx, checkpoint.Outcome{
+		ID: accepted[0].ID, State: checkpoint.CommandRejected, Done: time.Now(), Expect: []checkpoint.Entry{{Key: "x", Value: []byte("v"), At: 7}},
+	}))
+}
+
+// heldOf returns what fillOf wrote of an appliance and a state holds.
+func heldOf(t *testing.T, s *checkpoint.Store, appliance string) (held []string) {
+	t.Helper()
+	ctx := t.Context()
+	add := func(what string, is bool, err error) {
+		require.NoError(t, err)
+		if is {
+			held = append(held, what)
 		}
 	}
-	stats, err := s.Stats(ctx)
-	require.NoError(t, err)
-	for sink, of := range stats.Sinks {
-		require.NoError(t, s.CommitDelivery(ctx, checkpoint.Delivery{Sink: sink, Expect: of.Cursor, Cursor: stats.Last}))
+	source := checkpoint.Source{Appliance: appliance, Stream: "detections"}
+	position, err := s.Position(ctx, source)
+	add("position", position != nil, err)
+	known, err := s.Known(ctx, source, checkpoint.Entry{}, 10)
+	add("known", len(known) == 1, err)
+	values, err := s.RecallSink(ctx, "a", []string{"ndrbridge://" + source.String() + "/m"})
+	add("memory", values[0] != nil, err)
+	expected, err := s.Expected(ctx, appliance)
+	add("expected", len(expected) == 1, err)
+	dead, err := s.Dead(ctx, checkpoint.SourceOwner(source), "", 10)
+	add("dead letter", len(dead) == 1, err)
+	_, found, err := s.DeadLetterOf(ctx, checkpoint.SinkOwner("a"), "d-"+appliance)
+	add("dead letter of a sink", found, err)
+	for what, f := range map[string]checkpoint.CommandFilter{
+		"2 of the subject": {Subject: "T-" + appliance}, "1 pending": {Appliance: appliance, State: checkpoint.CommandPending},
+		"1 rejected": {Appliance: appliance, State: checkpoint.CommandRejected},
+	} {
+		commands, err := s.Commands(ctx, f, 0, 10)
+		add(what, strings.HasPrefix(what, fmt.Sprint(len(commands))), err)
 	}
+	slices.Sort(held)
+	return held
 }
 
 // splitState splits the state at a path, and opens the shards.
@@ -117,7 +89,7 @@ func splitState(t require.T, path string, n int) (shards []*checkpoint.Store) {
 	for i := range logs {
 		logs[i] = &recordLog{}
 	}
-	of := func(appliance string) int { return shardOfSplit(appliance, n) }
+	of := func(appliance string) int { return len(appliance) % n }
 	err := checkpoint.Split(context.Background(), path, of, n, func(shard int, record []byte) error {
 		_, err := logs[shard].Append(record)
 		return err
@@ -142,185 +114,70 @@ func splitState(t require.T, path string, n int) (shards []*checkpoint.Store) {
 	return shards
 }
 
-// view is what one state shows of all appliances and sinks.
-type view struct {
-	Positions, Known, Expected, Memory map[string]string
-	Dead                               map[string]string
-	Commands                           []checkpoint.Command
-	Stats                              checkpoint.Stats
-}
-
-func viewOf(t *rapid.T, s *checkpoint.Store) view {
-	ctx := context.Background()
-	v := view{
-		Positions: map[string]string{}, Known: map[string]string{}, Expected: map[string]string{}, Memory: map[string]string{},
-		Dead: map[string]string{},
-	}
-	var failed error
-	fail := func(err error) { failed = errors.Join(failed, err) }
-	var memoryKeys []string
-	for n := range 200 {
-		memoryKeys = append(memoryKeys, fmt.Sprint("m", n))
-		for _, a := range splitAppliances {
-			for _, stream := range []string{"detections", "records/dns"} {
-				memoryKeys = append(memoryKeys, fmt.Sprintf("ndrbridge://%s/%s/detections/m%d", a, stream, n))
-			}
-		}
-	}
-	deadOf := func(o checkpoint.Owner) {
-		letters, err := s.Dead(ctx, o, "", 1000)
-		fail(err)
-		for _, d := range letters {
-			v.Dead[string(o)+" "+d.Key] = string(d.Body)
-		}
-	}
-	for _, a := range splitAppliances {
-		for _, stream := range []string{"detections", "records/dns"} {
-			source := checkpoint.Source{Appliance: a, Stream: stream}
-			position, err := s.Position(ctx, source)
-			fail(err)
-			if position != nil {
-				v.Positions[source.String()] = string(position)
-			}
-			known, err := s.Known(ctx, source, checkpoint.Entry{}, 1000)
-			fail(err)
-			for _, e := range known {
-				v.Known[source.String()+" "+e.Key] = fmt.Sprint(e)
-			}
-			deadOf(checkpoint.SourceOwner(source))
-		}
-		expected, err := s.Expected(ctx, a)
-		fail(err)
-		for _, e := range expected {
-			v.Expected[a+" "+e.Key] = fmt.Sprint(e)
-		}
-	}
-	for _, sink := range []string{"a", "b"} {
-		values, err := s.RecallSink(ctx, sink, memoryKeys)
-		fail(err)
-		for i, value := range values {
-			if value != nil {
-				v.Memory[sink+" "+memoryKeys[i]] = string(value)
-			}
-		}
-		deadOf(checkpoint.SinkOwner(sink))
-	}
-	var err error
-	v.Commands, err = s.Commands(ctx, checkpoint.CommandFilter{}, 0, 1000)
-	fail(err)
-	v.Stats, err = s.Stats(ctx)
-	fail(err)
-	if failed != nil {
-		t.Fatal(failed)
-	}
-	return v
-}
-
 func TestTheShardsOfASplitStateMakeTheState(t *testing.T) {
-	t.Parallel()
-	root := t.TempDir()
-	runs := 0
-	rapid.Check(t, func(t *rapid.T) {
-		runs++
-		dir := filepath.Join(root, fmt.Sprint(runs))
-		require.NoError(t, os.Mkdir(dir, 0o700))
-		defer os.RemoveAll(dir)
-		path := filepath.Join(dir, "state.db")
-		s, err := checkpoint.Open(path, checkpoint.Options{})
+	path, ctx := statePath(t), t.Context()
+	s := open(t, path, checkpoint.Options{})
+	require.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"a": {}, "b": {}}))
+	appliances := []string{"hq", "lab"} // of the shards 0 and 1
+	for _, appliance := range appliances {
+		fillOf(t, s, appliance)
+	}
+	require.NoError(t, s.RememberSink(ctx, "a", []checkpoint.Entry{{Key: "m", Value: []byte("of no appliance"), At: 3}}, 0))
+	require.NoError(t, s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Dead: []checkpoint.DeadLetter{{Key: "no event", Body: []byte("x")}}}))
+	require.NoError(t, s.Skip(ctx, checkpoint.Skip{Sink: "b", Cursor: 2, Event: applianceEvent(t, transform.Bridge, "skipped")}))
+	require.NoError(t, s.Pause(ctx, "b", true))
+	require.NoError(t, s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Cursor: 3}))
+	require.NoError(t, s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "b", Expect: 2, Cursor: 3}))
+	all := heldOf(t, s, "hq")
+	if len(all) != 9 || !slices.Equal(heldOf(t, s, "lab"), all) {
+		t.Fatalf("the state holds %q", all)
+	}
+	whole, err := s.Stats(ctx)
+	require.NoError(t, errors.Join(err, s.Close()))
+
+	left := whole.DeadLetters
+	for i, s := range splitState(t, path, 2) {
+		for n, appliance := range appliances {
+			if held := heldOf(t, s, appliance); !slices.Equal(held, all) && n == i || len(held) > 0 && n != i {
+				t.Errorf("shard %d holds %q of %s", i, held, appliance)
+			}
+		}
+		if values, err := s.RecallSink(ctx, "a", []string{"m"}); err != nil || (values[0] != nil) != (i == 0) {
+			t.Errorf("shard %d: %q, %v of no appliance", i, values, err)
+		}
+		if _, found, err := s.DeadLetterOf(ctx, checkpoint.SinkOwner("a"), "no event"); err != nil || found != (i == 0) {
+			t.Errorf("shard %d: a dead letter of no appliance: %t, %v", i, found, err)
+		}
+		stats, err := s.Stats(ctx)
 		require.NoError(t, err)
-		fillRandomly(t, s)
-		whole := viewOf(t, s)
+		if stats.Events != 0 || stats.Last != whole.Last || stats.Commands != (checkpoint.CommandStats{Pending: 1, Done: 1}) {
+			t.Errorf("shard %d: %+v, want an empty journal behind event %d, and two commands", i, stats, whole.Last)
+		}
+		for sink, want := range whole.Sinks {
+			if i > 0 {
+				want.Skipped = 0
+			}
+			got := stats.Sinks[sink]
+			if got.Cursor != whole.Last || !got.PausedSince.Equal(want.PausedSince) || got.Skipped != want.Skipped {
+				t.Errorf("sink %s of shard %d: %+v, want %+v", sink, i, got, want)
+			}
+		}
+		for o, d := range stats.DeadLetters {
+			left[o] = checkpoint.DeadStats{Count: left[o].Count - d.Count, Bytes: left[o].Bytes - d.Bytes}
+		}
+		again, err := s.Accept(ctx, []checkpoint.Command{
+			{Key: "k-" + appliances[i], Appliance: appliances[i], Body: []byte("{}")}, {Appliance: appliances[i], Body: []byte("{}")},
+		})
+		if err != nil || !again[0].Duplicate || again[0].ID%2 != uint64(i) || again[1].ID%2 != uint64(i) || again[1].ID < 8 {
+			t.Errorf("shard %d: commands %+v, %v, want one of before, and a later one", i, again, err)
+		}
 		require.NoError(t, s.Close())
-		shards := splitState(t, path, rapid.IntRange(1, 4).Draw(t, "shards"))
-		n := uint64(len(shards))
-		union := view{}
-		add := func(to *map[string]string, of int, shard map[string]string, appliance func(key string) string) {
-			if *to == nil {
-				*to = map[string]string{}
-			}
-			for key, value := range shard {
-				want := 0
-				if a := appliance(key); a != "" && a != transform.Bridge {
-					want = shardOfSplit(a, int(n))
-				}
-				if _, twice := (*to)[key]; twice || of != want {
-					t.Fatalf("%q is in shard %d, want it in shard %d alone", key, of, want)
-				}
-				(*to)[key] = value
-			}
+	}
+	for o, d := range left {
+		if d.Count != 0 || d.Bytes != 0 {
+			t.Errorf("dead letters of %s are counted wrongly: %+v are left", o, d)
 		}
-		// named returns the appliance whose name follows one of these in a key.
-		named := func(before ...string) func(string) string {
-			return func(key string) string {
-				for _, b := range before {
-					if _, rest, is := strings.Cut(key, b); is {
-						appliance, _, _ := strings.Cut(strings.Fields(rest)[0], "/")
-						return appliance
-					}
-				}
-				return ""
-			}
-		}
-		var skipped uint64
-		for i, s := range shards {
-			v := viewOf(t, s)
-			add(&union.Positions, i, v.Positions, named(""))
-			add(&union.Known, i, v.Known, named(""))
-			add(&union.Expected, i, v.Expected, named(""))
-			add(&union.Memory, i, v.Memory, named("ndrbridge://"))
-			add(&union.Dead, i, v.Dead, func(key string) string {
-				if e, err := transform.Parse([]byte(v.Dead[key])); err == nil {
-					return e.Appliance
-				}
-				return named("source/")(key)
-			})
-			for _, c := range v.Commands {
-				if c.ID%n != uint64(i) || c.Appliance != transform.Bridge && shardOfSplit(c.Appliance, int(n)) != i {
-					t.Fatalf("command %d of %s is in shard %d", c.ID, c.Appliance, i)
-				}
-				again, err := s.Accept(context.Background(), []checkpoint.Command{{Key: cmp.Or(c.Key, "new"), Appliance: c.Appliance, Body: c.Body}})
-				if err != nil || c.Key != "" && (again[0] != checkpoint.Acceptance{ID: c.ID, Duplicate: true}) || c.Key == "" && again[0].ID < n*uint64(len(whole.Commands)) {
-					t.Fatalf("%+v again: %+v, %v", c, again, err)
-				}
-				c.ID /= n
-				union.Commands = append(union.Commands, c)
-			}
-			union.Stats.Commands.Pending += v.Stats.Commands.Pending
-			union.Stats.Commands.Done += v.Stats.Commands.Done
-			if v.Stats.Events != 0 || v.Stats.Last != whole.Stats.Last {
-				t.Fatalf("the journal of shard %d: %+v, want it empty after %d", i, v.Stats, whole.Stats.Last)
-			}
-			for sink, want := range whole.Stats.Sinks {
-				got := v.Stats.Sinks[sink]
-				if got.Cursor != whole.Stats.Last || !got.PausedSince.Equal(want.PausedSince) {
-					t.Fatalf("sink %s of shard %d: %+v, want %+v", sink, i, got, want)
-				}
-				skipped += got.Skipped
-			}
-			for o, d := range v.Stats.DeadLetters {
-				all := whole.Stats.DeadLetters[o]
-				all.Count, all.Bytes = all.Count-d.Count, all.Bytes-d.Bytes
-				whole.Stats.DeadLetters[o] = all
-			}
-			require.NoError(t, s.Close())
-		}
-		slices.SortFunc(union.Commands, func(a, b checkpoint.Command) int { return cmp.Compare(a.ID, b.ID) })
-		for o, left := range whole.Stats.DeadLetters {
-			if left.Count != 0 || left.Bytes != 0 {
-				t.Errorf("dead letters of %s are counted wrongly: %+v are left", o, left)
-			}
-		}
-		if got, want := union.Stats.Commands, whole.Stats.Commands; got != want {
-			t.Errorf("%+v, want %+v", got, want)
-		}
-		if want := whole.Stats.Sinks["b"].Skipped; skipped != want {
-			t.Errorf("%d events were skipped, want %d", skipped, want)
-		}
-		whole.Stats, union.Stats = checkpoint.Stats{}, checkpoint.Stats{}
-		if !reflect.DeepEqual(union, whole) {
-			t.Errorf("the shards make\n%+v, want\n%+v", union, whole)
-		}
-	})
+	}
 }
 
 func TestAStateIsSplitOnlyWhenAllIsDelivered(t *testing.T) {

@@ -43,19 +43,16 @@ type Options struct {
 // Store keeps the state in one bbolt file. Its methods are safe for concurrent use.
 //
 // Sources commit events with their positions (Commit); sinks read the journal after their
-// cursors and commit deliveries (CommitDelivery). Each sink that has a cursor has a
-// redelivery queue, separate from its cursor, and a memory of its creations at its target,
-// such as the message or the ticket of a detection. Both are forgotten and renamed with the
-// sink. Commands are changes to make at appliances.
+// cursors and commit deliveries (CommitDelivery). Each sink that has a cursor has a redelivery
+// queue and a memory of its creations at its target, such as the ticket of a detection. Both are
+// forgotten and renamed with the sink. Commands are changes to make at appliances.
 //
 // An error that is none of this package's (such as a full disk) may be temporary: the
 // caller retries.
 //
-// Every write waits for its turn, is committed together with the other waiting writes, and
-// has been synced to disk, or is in the Log, when its call returns. If ctx is done while a
-// call waits, the call returns ctx's error and nothing was written; once its transaction
-// has begun, the call waits the few milliseconds until it ends, and as long as Log.Append
-// takes.
+// Every write waits for its turn, is committed together with the other waiting writes, and is
+// durable when its call returns. If ctx is done while a call waits, nothing was written; once its
+// transaction has begun, the call waits until it ends, and as long as Log.Append takes.
 type Store struct {
 	*database
 	clock    *clock
@@ -96,18 +93,15 @@ func (b *broadcast) send() {
 	}
 }
 
-// Open opens the state at path, or creates an empty one if there is no file. The file gets
-// mode 0600. An existing file is read through before anything is written to it, which
-// takes about as long as the disk needs for that; a file that Close has closed cleanly
-// opens at once, however large it is. A file written by an older version is migrated to
-// the current layout, after a copy of it was made beside it as <path>.v<version of the
-// layout>.bak, unless there is a Log.
+// Open opens the state at path, or creates an empty one, of mode 0600, if there is no file. A file
+// that Close has closed cleanly opens at once; any other is read through before anything is written
+// to it. A file of an older version is migrated, after a copy of it was made beside it as
+// <path>.v<version of the layout>.bak, unless there is a Log.
 //
-// Open returns ErrLocked if another process still has the file open after
-// Options.LockWait, ErrDamaged if the file cannot be read (an empty file included), and
-// ErrNewer if a newer version wrote it: the file is then left unchanged, and the error
-// says what to do. If the file becomes unreadable, or disappears from path, while it is
-// open, the store fails: see Failed.
+// Open returns ErrLocked if another process still has the file open after Options.LockWait,
+// ErrDamaged if the file cannot be read (an empty file included), and ErrNewer if a newer version
+// wrote it: the file is then left unchanged, and the error says what to do. If the file becomes
+// unreadable, or disappears from path, while it is open, the store fails: see Failed.
 func Open(path string, o Options) (*Store, error) {
 	create := createLayout
 	if o.ReadOnly || o.Log != nil {

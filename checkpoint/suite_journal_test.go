@@ -205,26 +205,6 @@ func (b backend) testTrimming(t *testing.T) {
 			s.wantJournal(3, made[3:]...)
 		})
 	}
-	t.Run("an unconfigured sink holds nothing back, and continues with the remaining events", func(t *testing.T) {
-		s := b.state(t, limits)
-		s.configure(both)
-		s.append(made...)
-		s.acknowledge("a", 5)
-		s.acknowledge("b", 1)
-		s.clock.advance(1000 * time.Hour)
-		s.configureSinks("a")
-		s.until("old events are trimmed", func() bool { return s.stats().First == 6 })
-		s.configure(both)
-		equal(t, s.cursor("b"), 1)
-		records := s.read(1)
-		if len(records) != 1 || records[0].Seq != 6 {
-			t.Fatalf("%d events after the cursor, want event 6", len(records))
-		}
-		if got := s.stats().Sinks["b"]; got.LagEvents != 1 || got.LagBytes != bytesOf(made[5:]) {
-			t.Errorf("lag %+v, want that of event 6 alone", got)
-		}
-		s.acknowledge("b", 6)
-	})
 }
 
 func errOf[T any](_ T, err error) error { return err }

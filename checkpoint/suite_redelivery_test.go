@@ -228,23 +228,4 @@ func (b backend) testSkipping(t *testing.T) {
 			t.Errorf("%+v, want nothing written", got)
 		}
 	})
-	t.Run("a sink that comes back learns what was trimmed, and can skip it", func(t *testing.T) {
-		s, made := b.delivered(t, checkpoint.Limits{MaxBytes: 1 << 30, Retain: time.Hour})
-		s.configureSinks("a", "b")
-		s.acknowledge("b", 1)
-		s.configureSinks("a")
-		s.clock.advance(time.Hour + 3*time.Second)
-		s.configureSinks("a")
-		s.until("old events are trimmed", func() bool { return s.stats().First == 5 })
-		s.configureSinks("a", "b")
-		got := s.stats().Sinks["b"]
-		if got.Cursor != 1 || got.Trimmed != 3 || got.LagEvents != 2 || got.Skipped != 0 {
-			t.Errorf("%+v, want 3 trimmed", got)
-		}
-		s.must(s.Skip(t.Context(), checkpoint.Skip{Sink: "b", Expect: 1, Cursor: 1 + got.Trimmed, Event: skipped}))
-		s.wantJournal(s.cursor("b"), made[4], made[5], skipped)
-		if got := s.stats().Sinks["b"]; got.Trimmed != 0 || got.Skipped != 3 {
-			t.Errorf("%+v, want 3 skipped", got)
-		}
-	})
 }

@@ -215,20 +215,6 @@ func (b backend) testSpace(t *testing.T) {
 			s.append(event("after", noon, 300))
 		})
 	}
-	t.Run("a commit whose context ends while it waits has written nothing", func(t *testing.T) {
-		s := full(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := commit(s, ctx)
-		cancel()
-		require.ErrorIs(t, <-done, context.Canceled)
-		if s.stats().SourcesWait {
-			t.Error("still said to wait for space")
-		}
-		s.acknowledge("a", 2)
-		s.acknowledge("b", 2)
-		s.append(made[3])
-		s.wantJournal(2, made[3])
-	})
 	t.Run("a commit that waits is fenced when its position is moved", func(t *testing.T) {
 		s := full(t)
 		done := commit(s, t.Context())
@@ -236,27 +222,5 @@ func (b backend) testSpace(t *testing.T) {
 		c.Position = []byte("moved")
 		s.must(s.Commit(t.Context(), c))
 		require.ErrorIs(t, <-done, checkpoint.ErrFenced)
-	})
-	t.Run("one commit larger than the bound succeeds if there is space", func(t *testing.T) {
-		s := b.state(t, limits)
-		s.configureSinks("a")
-		s.append(made...)
-		s.wantJournal(0, made...)
-	})
-	t.Run("delivery continues with a full journal", func(t *testing.T) {
-		s := full(t)
-		commit(s, t.Context())
-		s.acknowledge("a", 1, checkpoint.DeadLetter{Key: "e1", Class: "rejected", Time: noon, Body: made[0].Structured()})
-		equal(t, s.cursor("a"), 1)
-	})
-	t.Run("committed events give way", func(t *testing.T) {
-		s := b.state(t, checkpoint.Limits{MaxBytes: limits.MaxBytes, Retain: spacious.Retain})
-		s.configureSinks("a")
-		for i, e := range made {
-			s.append(e)
-			s.acknowledge("a", uint64(i+1))
-		}
-		s.until("the journal is within its bound", func() bool { return s.stats().Bytes <= limits.MaxBytes })
-		s.wantJournal(3, made[3])
 	})
 }

@@ -22,16 +22,6 @@ func ReadAll(messages []Message) (records []Read, err error) {
 	return records, nil
 }
 
-// EpochOf returns the highest epoch of the takes of a log, 0 if there is none.
-func EpochOf(messages []Message) (epoch uint64) {
-	for _, m := range messages {
-		if id, ok := parseID(m.ID); ok && m.Kind == KindTake {
-			epoch = max(epoch, id.epoch)
-		}
-	}
-	return epoch
-}
-
 // Read is a complete record of a log.
 type Read struct {
 	Kind, Owner string

@@ -13,9 +13,69 @@ import (
 
 	"pgregory.net/rapid"
 
+	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/test/replicatedtest"
 )
+
+// plan is one run of owners that take the log from each other while the servers have faults.
+type plan struct {
+	seed      uint64
+	faults    replicatedtest.Faults
+	members   int
+	records   int // that an owner appends, about
+	most      int // bytes of a record
+	partBytes int
+	changes   int // of the leader
+	cuts      int
+}
+
+func drawPlan(t *rapid.T) plan {
+	chance := func(name string, most float64) float64 { return rapid.Float64Range(0, most).Draw(t, name) }
+	return plan{
+		seed: rapid.Uint64().Draw(t, "seed"),
+		faults: replicatedtest.Faults{
+			LoseCopies: chance("lost copies", 0.4), LoseAnswers: chance("lost answers", 0.4), Repeat: chance("repeated", 0.4),
+			LateCopies: chance("late copies", 0.4), FailReads: chance("failed reads", 0.4),
+			Delay: time.Duration(rapid.IntRange(0, 800).Draw(t, "delay")) * time.Millisecond,
+			Old:   time.Duration(rapid.IntRange(0, 2000).Draw(t, "old")) * time.Millisecond,
+		},
+		members: rapid.IntRange(1, 4).Draw(t, "members"),
+		records: rapid.IntRange(1, 12).Draw(t, "records"), most: rapid.IntRange(0, 1000).Draw(t, "most"),
+		partBytes: rapid.IntRange(30, 500).Draw(t, "part"), changes: rapid.IntRange(0, 5).Draw(t, "changes"),
+		cuts: rapid.IntRange(0, 3).Draw(t, "cuts"),
+	}
+}
+
+// disturb changes leaders and cuts members off.
+func (p plan) disturb(servers *replicatedtest.Servers) {
+	random := rand.New(rand.NewPCG(p.seed, 0))
+	var disturbances sync.WaitGroup
+	for range p.changes {
+		at, without := time.Duration(random.IntN(60_000))*time.Millisecond, time.Duration(random.IntN(5_000))*time.Millisecond
+		disturbances.Go(func() {
+			time.Sleep(at)
+			servers.ChangeLeader(0, without)
+		})
+	}
+	disturbances.Wait()
+	for range p.cuts {
+		name := fmt.Sprint("m", random.IntN(p.members))
+		time.Sleep(time.Duration(random.IntN(5_000)) * time.Millisecond)
+		servers.Cut(name, true)
+		time.Sleep(time.Duration(random.IntN(10_000)) * time.Millisecond)
+		servers.Cut(name, false)
+	}
+}
+
+// noise returns text that does not compress well.
+func noise(random *rand.Rand, n int) string {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(' ' + random.IntN(95))
+	}
+	return string(b)
+}
 
 // fleet are members that follow a log, take it when it is quiet, and append to it.
 type fleet struct {
@@ -25,6 +85,7 @@ type fleet struct {
 
 	mu      sync.Mutex
 	records []string // acknowledged, in the order of their acknowledgements by one owner each
+	refused []string // with ErrNotOwner
 	faults  []string
 }
 
@@ -91,12 +152,17 @@ func (f *fleet) life(ctx context.Context, owner string, s replicated.Stream, r *
 		if errors.Is(err, replicated.ErrLogLost) {
 			f.fault("the log was said to have lost its end: %v", err)
 		}
+		f.mu.Lock()
+		switch {
+		case err == nil:
+			f.records = append(f.records, record)
+		case errors.Is(err, checkpoint.ErrNotOwner):
+			f.refused = append(f.refused, record)
+		}
+		f.mu.Unlock()
 		if err != nil {
 			return
 		}
-		f.mu.Lock()
-		f.records = append(f.records, record)
-		f.mu.Unlock()
 		if err := r.Apply([][]byte{[]byte(record)}, at); err != nil {
 			f.fault("an owner's own state: %v", err)
 		}
@@ -132,9 +198,10 @@ func (f *fleet) run() (broken []string) {
 	return f.faults
 }
 
-// TestTakeovers checks that all that was acknowledged to any owner is in every replica, in
-// its order, whoever owns the log when, and that no replica ever has a record that does not
-// fit.
+// TestTakeovers lets members take the log from each other while messages and answers are lost, late
+// and repeated, leaders change, and members are cut off: every acknowledged record is in every
+// replica once, at its place in the order, no refused one is in any, and no replica ever has a record
+// that does not fit.
 func TestTakeovers(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		f := &fleet{p: drawPlan(rt)}
@@ -205,6 +272,11 @@ func (f *fleet) compare(replicas []*memory) string {
 	for _, record := range f.records {
 		if !slices.Contains(state, record) {
 			return fmt.Sprintf("%.30q was acknowledged and is not in the replicas", record)
+		}
+	}
+	for _, record := range f.refused {
+		if slices.Contains(state, record) {
+			return fmt.Sprintf("%.30q was refused and is in the replicas", record)
 		}
 	}
 	return ""

@@ -1,3 +1,27 @@
+// Package boltfile opens, checks and sums up the files of bbolt. It holds everything that
+// depends on bbolt's file format or on how bbolt fails; the meaning of the buckets is up to the
+// caller.
+//
+// bbolt maps the file into memory and trusts it: a damaged page makes it panic, and a file that
+// was cut short makes the system kill the process. Its own Tx.Check does so too, in a goroutine
+// where no caller can turn a fault into an error; it may recurse without end, and reads no values.
+// So Check reads a file that was not closed cleanly with ordinary reads before bbolt may use it,
+// trusts no number in it, and needs one bit for each page. Whatever it accepts, Tx.Check accepts
+// too, except pages that are neither free nor in use, which cost space and nothing else.
+//
+// bbolt reuses pages, so a copy made while the file was being written can be sound in every page
+// and still mix several moments. So every transaction stores the sum over all entries of all
+// buckets except MetaBucket (see Tx), and Check computes it again. It is the sum of the entries'
+// own sums, over the path of the bucket, the key and the value: the cost of a change is
+// proportional to the change.
+//
+// A transaction can be recorded (see Tx.Record), and made again in another file (see Tx.Apply).
+// All changes go through Table, so that none is left out, and every record holds the sum after it,
+// so that the next record reveals a file that has come to differ.
+//
+// Guard turns panics and memory faults into ErrUnreadable. If bbolt panics while a transaction
+// begins, it keeps its locks: ErrStuck means that the database must not be used again, not
+// even to close it.
 package boltfile
 
 import (
