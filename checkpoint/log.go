@@ -68,24 +68,14 @@ func (i IDs) next(last uint64) uint64 {
 // nth returns the nth ID.
 func (i IDs) nth(n uint64) uint64 { return n*max(i.Of, 1) + i.Shard }
 
-// storeLog is what a store needs for its log. Only the writer uses it while the store is open.
+// storeLog is a store's log. Only the writer uses it while the store is open.
 type storeLog struct {
 	log        Log // nil: there is none
 	recorder   boltfile.Recorder
 	at         Point         // of the last record appended
 	renewEvery time.Duration // 0: never
-	renewal    *time.Timer   // fires when a record is due
+	renewal    *time.Timer   // fires when a record is due, and at once after opening, which took its time
 	maxRecord  int
-}
-
-func newStoreLog(o Options) storeLog {
-	l := storeLog{log: o.Log, renewal: time.NewTimer(0), maxRecord: MaxRecord}
-	if l.log == nil || o.Renew <= 0 {
-		l.renewal.Stop()
-		return l
-	}
-	l.renewEvery = o.Renew // the first one is due at once: opening the file took its time
-	return l
 }
 
 // append appends a record to the log. It fails the store if the log does not take it.

@@ -14,15 +14,15 @@ import (
 	"ndrbridge/checkpoint/internal/boltfile"
 )
 
-// openFile opens the state, which is expected to be a copy of a log if copied is true. An
-// existing file is opened for writing only after it was found sound. If there is none,
-// create makes its contents, unless it is nil.
-func openFile(path string, o Options, copied bool, create func(*bolt.Tx) error) (*database, error) {
-	d, err := openSound(path, o, copied, create)
+// openFile opens the state, which is expected to be a copy of a log if copied is true. It waits
+// so long for another process that has it open. An existing file is opened for writing only
+// after it was found sound. If there is none, create makes its contents, unless it is nil.
+func openFile(path string, o Options, wait time.Duration, copied bool, create func(*bolt.Tx) error) (*database, error) {
+	d, err := openSound(path, o, wait, copied, create)
 	return d, advise(err, copied)
 }
 
-func openSound(path string, o Options, copied bool, create func(*bolt.Tx) error) (*database, error) {
+func openSound(path string, o Options, wait time.Duration, copied bool, create func(*bolt.Tx) error) (*database, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) && create != nil {
 		if err = boltfile.Create(path, create); err == nil {
@@ -39,9 +39,7 @@ func openSound(path string, o Options, copied bool, create func(*bolt.Tx) error)
 		return nil, damaged(path, errors.New("the file is empty"))
 	}
 	options := boltfile.Options()
-	if o.LockWait != 0 {
-		options.Timeout = max(o.LockWait, 1) // with 0, bbolt waits for ever
-	}
+	options.Timeout = max(wait, 1) // with 0, bbolt waits for ever
 	found, err := checkFile(path, options.Timeout, o.ReadOnly && o.Quick)
 	if err != nil {
 		return nil, err

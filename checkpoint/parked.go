@@ -115,12 +115,7 @@ func (s *Store) CommitParked(ctx context.Context, c ParkedCommit) error {
 	err := validateDead(c.Dead)
 	if err == nil {
 		err = s.do(ctx, change{
-			check: func(r *writeRound) error {
-				if _, err := cursorOf(r.tx.Tx, c.Sink); err != nil {
-					return err
-				}
-				return r.deadSpace(c.Sink, c.Dead)
-			},
+			check: func(r *writeRound) error { return r.checkResults(c.Sink, c.Dead, nil) },
 			write: c.write,
 		})
 	}
@@ -132,7 +127,6 @@ func (c *ParkedCommit) write(r *writeRound) error {
 	if parked == nil {
 		return nil
 	}
-	r.changed = true
 	counts := countsOf(r.tx.Tx, c.Sink)
 	for _, number := range c.Done {
 		key := encode(number)
@@ -160,7 +154,7 @@ func (c *ParkedCommit) write(r *writeRound) error {
 		parked.Put(encode(p.Number), value)
 	}
 	counts.put(r.tx, c.Sink)
-	return putDead(r.tx, SinkOwner(c.Sink), c.Dead)
+	return r.putResults(c.Sink, c.Dead, nil)
 }
 
 // parkedSpace returns ErrParkedFull if a sink's parked events would exceed its share. A single

@@ -248,12 +248,8 @@ func (s *Store) CommitRedelivery(ctx context.Context, c RedeliveryCommit) error 
 				return err
 			},
 			write: func(r *writeRound) error {
-				r.changed = true
 				l.remove(r.tx, c.Sink)
-				if err := park(r.tx, c.Sink, c.Parked); err != nil {
-					return err
-				}
-				return putDead(r.tx, SinkOwner(c.Sink), c.Dead)
+				return r.putResults(c.Sink, c.Dead, c.Parked)
 			},
 		})
 	}
@@ -262,9 +258,6 @@ func (s *Store) CommitRedelivery(ctx context.Context, c RedeliveryCommit) error 
 
 // check returns the part of the queue that a commit removes, or why it is refused.
 func (c *RedeliveryCommit) check(r *writeRound) (l leading, err error) {
-	if _, err := cursorOf(r.tx.Tx, c.Sink); err != nil {
-		return l, err
-	}
 	q := openQueue(r.tx.Tx, c.Sink)
 	begin, err := q.begin()
 	switch {
@@ -276,10 +269,7 @@ func (c *RedeliveryCommit) check(r *writeRound) (l leading, err error) {
 	if l, err = q.upTo(c.Last, c.Events); err != nil {
 		return l, err
 	}
-	if err := r.deadSpace(c.Sink, c.Dead); err != nil {
-		return l, err
-	}
-	return l, r.parkedSpace(c.Sink, c.Parked)
+	return l, r.checkResults(c.Sink, c.Dead, c.Parked)
 }
 
 // leading is the part of a queue that a commit removes.

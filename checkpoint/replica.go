@@ -26,13 +26,13 @@ type Replica struct {
 
 // OpenReplica opens the replica at path, or creates an empty one if there is no file. It
 // also opens the file of a Store with a Log that was closed, or whose process ended: that
-// is never ahead of the log. It is quick as Open is. lockWait is as Options.LockWait.
+// is never ahead of the log. It is quick as Open is, and waits so long for another process.
 //
 // OpenReplica returns ErrDamaged if the file cannot be read, or was not restored completely
 // (see Apply): delete it and restore it. It returns ErrNewer and ErrLocked as Open does, and
 // another error if the file is the state of a single process.
-func OpenReplica(path string, lockWait time.Duration) (*Replica, error) {
-	db, err := openFile(path, Options{LockWait: lockWait}, true, createReplica)
+func OpenReplica(path string, wait time.Duration) (*Replica, error) {
+	db, err := openFile(path, Options{}, wait, true, createReplica)
 	if err != nil {
 		return nil, fmt.Errorf("open the replica: %w", err)
 	}

@@ -260,19 +260,33 @@ func (d *Delivery) check(r *writeRound) error {
 	case d.Cursor > r.journal.last:
 		return fmt.Errorf("the journal ends at %d", r.journal.last)
 	}
-	if err := r.deadSpace(d.Sink, d.Dead); err != nil {
-		return err
-	}
-	return r.parkedSpace(d.Sink, d.Parked)
+	return r.checkResults(d.Sink, d.Dead, d.Parked)
 }
 
 func (d *Delivery) write(r *writeRound) error {
-	r.changed = true
 	r.tx.Table(cursorsBucket).Put([]byte(d.Sink), encode(d.Cursor))
-	if err := park(r.tx, d.Sink, d.Parked); err != nil {
+	return r.putResults(d.Sink, d.Dead, d.Parked)
+}
+
+// checkResults returns an error if a sink was never configured, or has no space for its dead
+// letters or parked events.
+func (r *writeRound) checkResults(sink string, dead []DeadLetter, parked []Parked) error {
+	if _, err := cursorOf(r.tx.Tx, sink); err != nil {
 		return err
 	}
-	return putDead(r.tx, SinkOwner(d.Sink), d.Dead)
+	if err := r.deadSpace(sink, dead); err != nil {
+		return err
+	}
+	return r.parkedSpace(sink, parked)
+}
+
+// putResults writes a sink's dead letters and parked events.
+func (r *writeRound) putResults(sink string, dead []DeadLetter, parked []Parked) error {
+	r.changed = true
+	if err := park(r.tx, sink, parked); err != nil {
+		return err
+	}
+	return putDead(r.tx, SinkOwner(sink), dead)
 }
 
 // Budget bounds the events that a sink has not committed yet.

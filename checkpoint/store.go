@@ -21,14 +21,11 @@ type Options struct {
 	Elapsed func() time.Duration
 	// ReadOnly opens an existing state without changing the file, whatever version wrote it.
 	// Every method that writes fails. No other process may have the state open, except
-	// read-only too.
+	// read-only too; Open does not wait for it.
 	ReadOnly bool
 	// Quick, with ReadOnly, skips reading through a file that was not closed cleanly: damage
 	// to it may be found later, or not at all.
 	Quick bool
-	// LockWait is how long to wait for another process that has the state open, and may be
-	// about to end; 0: a second; negative: do not wait.
-	LockWait time.Duration
 	// Log is the log of which the state is a copy; nil: the file itself is durable. With a
 	// Log, a Replica must have made the file from the log. It is not synced, so that a crash of
 	// the machine may leave it damaged.
@@ -98,7 +95,7 @@ func (b *broadcast) send() {
 // to it. A file of an older version is migrated, after a copy of it was made beside it as
 // <path>.v<version of the layout>.bak, unless there is a Log.
 //
-// Open returns ErrLocked if another process still has the file open after Options.LockWait,
+// Open returns ErrLocked if another process still has the file open after a second,
 // ErrDamaged if the file cannot be read (an empty file included), and ErrNewer if a newer version
 // wrote it: the file is then left unchanged, and the error says what to do. If the file becomes
 // unreadable, or disappears from path, while it is open, the store fails: see Failed.
@@ -107,12 +104,16 @@ func Open(path string, o Options) (*Store, error) {
 	if o.ReadOnly || o.Log != nil {
 		create = nil
 	}
-	db, err := openFile(path, o, o.Log != nil, create)
+	wait := time.Second // it may be about to end
+	if o.ReadOnly {
+		wait = 0
+	}
+	db, err := openFile(path, o, wait, o.Log != nil, create)
 	if err != nil {
 		return nil, fmt.Errorf("open the state: %w", err)
 	}
 	s := &Store{
-		database: db, clock: newClock(o), commands: o.Commands, storeLog: newStoreLog(o), limits: o.Limits, tail: tail{limit: tailBytes},
+		database: db, clock: newClock(o), commands: o.Commands, storeLog: storeLog{log: o.Log, renewEvery: o.Renew, renewal: time.NewTimer(0), maxRecord: MaxRecord}, limits: o.Limits, tail: tail{limit: tailBytes},
 		wake: make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	err = s.view(context.Background(), func(tx *bolt.Tx) error {
@@ -125,6 +126,9 @@ func Open(path string, o Options) (*Store, error) {
 	if s.readOnly {
 		close(s.stopped)
 	} else {
+		if s.log == nil || s.renewEvery == 0 {
+			s.renewal.Stop()
+		}
 		go s.write()
 	}
 	return s, nil

@@ -272,7 +272,7 @@ func stateOf(s admin.Status) stateShown {
 
 // read adds what can be read only from the file. It does not change the file.
 func (s *stateShown) read(ctx context.Context) (err error) {
-	store, err := checkpoint.Open(s.Path, checkpoint.Options{ReadOnly: true, LockWait: -1})
+	store, err := checkpoint.Open(s.Path, checkpoint.Options{ReadOnly: true})
 	if err != nil {
 		return stateError(s.Path, err)
 	}

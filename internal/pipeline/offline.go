@@ -25,7 +25,7 @@ type Offline struct {
 // OpenOffline opens the state of a configuration. The error wraps fs.ErrNotExist if there
 // is none, and checkpoint.ErrLocked if a bridge is using it.
 func OpenOffline(config *configs.Config, version string, log *slog.Logger) (*Offline, error) {
-	store, err := checkpoint.Open(config.State, checkpoint.Options{ReadOnly: true, LockWait: -1})
+	store, err := checkpoint.Open(config.State, checkpoint.Options{ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}

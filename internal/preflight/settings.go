@@ -96,7 +96,7 @@ func checkState(config *configs.Config, quick bool) []finding.Finding {
 	if _, err := os.Stat(config.State); errors.Is(err, fs.ErrNotExist) {
 		return found
 	}
-	store, err := checkpoint.Open(config.State, checkpoint.Options{ReadOnly: true, Quick: quick, LockWait: -1})
+	store, err := checkpoint.Open(config.State, checkpoint.Options{ReadOnly: true, Quick: quick})
 	if err == nil {
 		err = store.Close()
 	}

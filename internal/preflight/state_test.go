@@ -75,7 +75,7 @@ func TestCheckReportsTheErrorsOfAStart(t *testing.T) {
 		return findingtest.Row{Step: "state", Result: finding.Failed, Detail: detail, Advice: advice}
 	}
 	open := func(t *testing.T, path string) *checkpoint.Store {
-		s, err := checkpoint.Open(path, checkpoint.Options{LockWait: -1})
+		s, err := checkpoint.Open(path, checkpoint.Options{})
 		require.NoError(t, err)
 		t.Cleanup(func() { s.Close() })
 		return s
@@ -116,7 +116,7 @@ func TestCheckReportsTheErrorsOfAStart(t *testing.T) {
 			found := checkWithState(t, path)
 			findingtest.Expect(t, found, test.want)
 			// The same answer as that of a start.
-			s, err := checkpoint.Open(path, checkpoint.Options{LockWait: -1})
+			s, err := checkpoint.Open(path, checkpoint.Options{})
 			if err == nil {
 				s.Close()
 			}
