@@ -127,27 +127,32 @@ func buildInfo(o Options) prometheus.Collector {
 }
 
 // Try makes every part of a configuration as New does and discards it, without opening
-// the state and the admin interface. It contacts nothing. It returns a *pipeline.PartError for
-// each part that cannot be made.
-func Try(ctx context.Context, config *configs.Config, version string) []error {
+// the state. It listens briefly on the address of the admin interface, and contacts nothing. It
+// returns a *pipeline.PartError for each part that cannot be made.
+func Try(ctx context.Context, config *configs.Config, version string) (failed []error) {
 	b := newBridge(config, Options{Version: version, Log: slog.New(slog.DiscardHandler), Stdout: io.Discard})
-	failed := b.work.Try(ctx, config)
+	listener, err := openAdmin(config.Admin, b.log)
+	if err != nil {
+		failed = append(failed, err)
+	} else {
+		_ = listener.Close()
+	}
+	failed = append(failed, b.work.Try(ctx, config)...)
 	_ = b.Close() // nothing has run
 	return failed
 }
 
-// AdminListener is the address of the admin interface with the secrets that callers must show.
-type AdminListener struct {
+// adminListener is the address of the admin interface with the secrets that callers must show.
+type adminListener struct {
 	net.Listener
 	Token, ReadToken string
 	TLS              *tls.Config // nil: HTTP
 }
 
-// OpenAdmin reads the tokens and the certificate of the admin interface and listens on its
-// address.
-func OpenAdmin(a configs.Admin, log *slog.Logger) (*AdminListener, *pipeline.PartError) {
-	l := new(AdminListener)
-	var err error
+// openAdmin reads the tokens and the certificate of the admin interface and listens on its
+// address. The error is a *pipeline.PartError.
+func openAdmin(a configs.Admin, log *slog.Logger) (_ *adminListener, err error) {
+	l := new(adminListener)
 	if l.Token, err = a.Token.Read(); err != nil {
 		return nil, &pipeline.PartError{Part: "admin.token", Err: err}
 	}
@@ -173,9 +178,9 @@ func OpenAdmin(a configs.Admin, log *slog.Logger) (*AdminListener, *pipeline.Par
 // because opening a large state takes a while and health checks must be answered
 // meanwhile.
 func (b *Bridge) listen(a configs.Admin) error {
-	listener, failed := OpenAdmin(a, b.log)
-	if failed != nil {
-		return failed
+	listener, err := openAdmin(a, b.log)
+	if err != nil {
+		return err
 	}
 	b.listener = listener
 	b.admin = admin.NewServer(admin.Options{

@@ -79,15 +79,16 @@ func (p *Pipeline) buildAppliance(ctx context.Context, a configs.Appliance, conf
 	if err != nil {
 		return nil, err
 	}
-	for _, source := range sources {
-		next.streams = append(next.streams, stream{source.Source, poller.New(source.Source, poller.Options{
-			Interval:     time.Duration(source.interval),
+	for _, from := range sources {
+		source := from.open()
+		next.streams = append(next.streams, stream{source, poller.New(source, poller.Options{
+			Interval:     time.Duration(from.interval),
 			RetryInitial: time.Duration(a.Retry.Initial),
 			RetryMax:     time.Duration(a.Retry.Max),
 			AuthRetry:    time.Duration(a.AuthRetry),
 			Lease:        p.lease(),
 			Watch:        next.watch,
-			Log:          s.streamLog(source.Source.Source().Stream),
+			Log:          s.streamLog(source.Source().Stream),
 			Metrics:      p.metrics.sources,
 		})})
 	}

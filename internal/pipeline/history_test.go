@@ -81,7 +81,8 @@ sinks: `+sinks), nil)
 		of := streams{appliance: p.config, client: client, store: s.store, metrics: s.metrics.sources, log: s.options.Log}
 		sources, err := of.sources()
 		require.NoError(t, err)
-		p.streams = []stream{{sources[0].Source, poller.New(sources[0].Source, poller.Options{
+		source := sources[0].open()
+		p.streams = []stream{{source, poller.New(source, poller.Options{
 			Interval: time.Second, RetryInitial: time.Second, RetryMax: time.Second, Watch: p.watch, Log: s.options.Log, Metrics: s.metrics.sources,
 		})}}
 		p.tasks = []task{prompt(p.watch.Run), prompt(p.system.run), prompt(p.streams[0].poller.Run)}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -110,8 +111,8 @@ func (d *system) run(ctx context.Context) {
 func (d *system) observe(ctx context.Context, is appliance.System) error {
 	var changed []string
 	replaced, err := d.change(ctx, func(p *identity) (reason string) {
-		changed = p.differences(is)
-		if p.System = filled(is, p.System); len(changed) > 1 {
+		changed = p.merge(&is)
+		if p.System = is; len(changed) > 1 {
 			reason = strings.Join(changed, ", ")
 		}
 		return reason
@@ -178,45 +179,33 @@ func storedIdentity(ctx context.Context, store *checkpoint.Store, source checkpo
 	return committed, p, nil
 }
 
-// differences describes the facts in which an appliance's description of itself differs
-// from the known one. A fact that either of them lacks is skipped.
-func (k identity) differences(is appliance.System) []string {
-	was := k.System
-	wasName, isName := commonName(was, is)
-	var all []string
-	for _, fact := range []struct{ name, was, is string }{
-		{"hostname", wasName, isName},
-		{"mgmt_ipaddr", was.MgmtIPAddr, is.MgmtIPAddr},
-		{"platform", was.Platform, is.Platform},
-	} {
-		if fact.was != "" && fact.is != "" && fact.was != fact.is {
-			all = append(all, fmt.Sprintf("%s was %s and is %s", fact.name, fact.was, fact.is))
-		}
-	}
-	return all
-}
-
-// filled returns is with the facts that it lacks taken from was. An answer of an
-// appliance that boots, or of a proxy, may lack any of them.
-func filled(is, was appliance.System) appliance.System {
-	return appliance.System{
-		DisplayHost:      cmp.Or(is.DisplayHost, was.DisplayHost),
-		ExternalHostname: cmp.Or(is.ExternalHostname, was.ExternalHostname),
-		Hostname:         cmp.Or(is.Hostname, was.Hostname),
-		MgmtIPAddr:       cmp.Or(is.MgmtIPAddr, was.MgmtIPAddr),
-		Platform:         cmp.Or(is.Platform, was.Platform),
+// facts returns the facts of an appliance's description of itself. The several names of its host
+// count as one.
+func facts(s *appliance.System) map[string][]*string {
+	return map[string][]*string{
+		"hostname":    {&s.Hostname, &s.ExternalHostname, &s.DisplayHost},
+		"mgmt_ipaddr": {&s.MgmtIPAddr},
+		"platform":    {&s.Platform},
 	}
 }
 
-// commonName returns the first of the host's names that both descriptions have. Its
-// several names count as one fact.
-func commonName(was, is appliance.System) (wasName, isName string) {
-	for _, name := range [][2]string{
-		{was.Hostname, is.Hostname}, {was.ExternalHostname, is.ExternalHostname}, {was.DisplayHost, is.DisplayHost},
-	} {
-		if name[0] != "" && name[1] != "" {
-			return name[0], name[1]
+// merge describes the facts in which a description differs from the known one, and adds to it
+// those that it lacks: an answer of an appliance that boots, or of a proxy, may lack any of them.
+// A fact that either of them lacks does not differ.
+func (k identity) merge(is *appliance.System) (differences []string) {
+	known := facts(&k.System)
+	for name, now := range facts(is) {
+		compared := false
+		for i, value := range now {
+			was := *known[name][i]
+			if was != "" && *value != "" && !compared {
+				if compared = true; was != *value {
+					differences = append(differences, fmt.Sprintf("%s was %s and is %s", name, was, *value))
+				}
+			}
+			*value = cmp.Or(*value, was)
 		}
 	}
-	return "", ""
+	slices.Sort(differences)
+	return differences
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/appliance"
@@ -22,17 +23,19 @@ import (
 type streams struct {
 	appliance configs.Appliance
 	client    *appliance.Client
-	store     poller.Store
+	store     *checkpoint.Store
 	metrics   *poller.Metrics
 	ownWrites *tickets.OwnWrites // nil if tickets are disabled
 	reused    func(context.Context, poller.ReusedID) error
 	log       *slog.Logger
 }
 
-// source is a polled source with its interval.
+// source is a stream that is polled and can be verified.
 type source struct {
-	poller.Source
 	interval configs.Duration // between polls while idle
+	open     func() poller.Source
+	// verify compares the appliance since a time with the journal.
+	verify func(ctx context.Context, since time.Time, report poller.VerifyReport) (poller.Verification, error)
 }
 
 func (s *streams) sources() ([]source, error) {
@@ -42,19 +45,35 @@ func (s *streams) sources() ([]source, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, source{poller.NewDetections(s.client, s.store, o), d.Interval})
+		all = append(all, source{
+			d.Interval, func() poller.Source { return poller.NewDetections(s.client, s.store, o) },
+			func(ctx context.Context, since time.Time, report poller.VerifyReport) (poller.Verification, error) {
+				return poller.VerifyDetections(ctx, s.client, s.store, o, since, report)
+			},
+		})
 	}
 	// Requests for detections take precedence under the rate limit.
 	background := s.client.Background()
 	if a := s.appliance.Audit; a.Enabled {
-		all = append(all, source{poller.NewAudit(background, s.store, s.audit()), a.Interval})
+		o := s.audit()
+		all = append(all, source{
+			a.Interval, func() poller.Source { return poller.NewAudit(background, s.store, o) },
+			func(ctx context.Context, since time.Time, report poller.VerifyReport) (poller.Verification, error) {
+				return poller.VerifyAudit(ctx, background, s.store, o, since, report)
+			},
+		})
 	}
 	for _, q := range s.appliance.Records {
 		o, err := s.records(q)
 		if err != nil {
 			return nil, fmt.Errorf("records %s: %w", q.Name, err)
 		}
-		all = append(all, source{poller.NewRecords(background, s.store, o), q.Interval})
+		all = append(all, source{
+			q.Interval, func() poller.Source { return poller.NewRecords(background, s.store, o) },
+			func(ctx context.Context, since time.Time, report poller.VerifyReport) (poller.Verification, error) {
+				return poller.VerifyRecords(ctx, background, s.store, s.store, o, since, report)
+			},
+		})
 	}
 	return all, nil
 }
@@ -135,57 +154,27 @@ func (s *streams) enrich() func(context.Context, []transform.Detection) []transf
 	}).Enrich
 }
 
-// streams returns the streams of an appliance for requests on behalf of an operator.
-func (p *operator) streams(a configs.Appliance) (streams, error) {
-	client, err := p.client(a)
-	if err != nil {
-		return streams{}, err
-	}
-	return streams{
-		appliance: a, client: client.Background(), store: p.store,
-		metrics: poller.NewMetrics(prometheus.NewRegistry()), log: p.log,
-	}, nil
-}
-
 // verify compares an appliance since a time with the journal, stream by stream.
-func (p *operator) verify(ctx context.Context, r admin.VerifyRequest) ([]poller.Verification, error) {
+func (p *operator) verify(ctx context.Context, r admin.VerifyRequest) (all []poller.Verification, err error) {
 	a, err := p.appliance(r.Appliance)
 	if err != nil {
 		return nil, err
 	}
-	s, err := p.streams(a)
+	client, err := p.client(a)
 	if err != nil {
 		return nil, err
 	}
-	var all []poller.Verification
-	if a.Detections.Enabled {
-		o, err := s.detections()
-		if err != nil {
-			return all, err
-		}
-		v, err := poller.VerifyDetections(ctx, s.client, s.store, o, r.Since, r.Report)
+	s := streams{
+		appliance: a, client: client.Background(), store: p.store,
+		metrics: poller.NewMetrics(prometheus.NewRegistry()), log: p.log,
+	}
+	sources, err := s.sources()
+	for _, source := range sources {
+		v, err := source.verify(ctx, r.Since, r.Report)
 		if err != nil {
 			return all, err
 		}
 		all = append(all, v)
 	}
-	if a.Audit.Enabled {
-		v, err := poller.VerifyAudit(ctx, s.client, s.store, s.audit(), r.Since, r.Report)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, v)
-	}
-	for _, q := range a.Records {
-		o, err := s.records(q)
-		if err != nil {
-			return all, err
-		}
-		v, err := poller.VerifyRecords(ctx, s.client, s.store, p.store, o, r.Since, r.Report)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, v)
-	}
-	return all, nil
+	return all, err
 }

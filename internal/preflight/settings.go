@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -26,33 +26,25 @@ func CheckSettings(ctx context.Context, config *configs.Config, version string) 
 }
 
 // checkParts makes every part as the start of a bridge does, and returns a finding for
-// each part that cannot be made.
-func checkParts(ctx context.Context, config *configs.Config, version string) []finding.Finding {
-	found := checkAdmin(ctx, config)
+// each part that cannot be made. If a bridge holds the address of the admin interface, it only
+// warns, or remarks that the bridge uses the state of this configuration.
+func checkParts(ctx context.Context, config *configs.Config, version string) (found []finding.Finding) {
 	for _, err := range bridge.Try(ctx, config, version) {
 		part, ok := errors.AsType[*pipeline.PartError](err)
 		if !ok {
 			part = &pipeline.PartError{Part: configuration, Err: err}
 		}
-		found = append(found, finding.Of(part.Part, unusable(part.Err))...)
+		if !strings.HasPrefix(part.Part, "admin.") {
+			found = append(found, finding.Of(part.Part, unusable(part.Err))...)
+			continue
+		}
+		f := finding.Failure(part.Part, part.Err)
+		if part.Part == "admin.listen" {
+			f = besideBridge(ctx, config, f)
+		}
+		found = append(found, finding.Of(configuration, []finding.Finding{f})...)
 	}
 	return found
-}
-
-// checkAdmin briefly listens on the address of the admin interface. If a bridge holds the
-// address, it only warns, or remarks that the bridge uses the state of this configuration.
-func checkAdmin(ctx context.Context, config *configs.Config) []finding.Finding {
-	a := config.Admin
-	listener, failed := bridge.OpenAdmin(a, slog.New(slog.DiscardHandler))
-	if failed == nil {
-		_ = listener.Close()
-		return nil
-	}
-	f := finding.Failure(failed.Part, failed.Err)
-	if failed.Part == "admin.listen" {
-		f = besideBridge(ctx, config, f)
-	}
-	return finding.Of(configuration, []finding.Finding{f})
 }
 
 // besideBridge returns f, the failure to listen on the address of the admin interface, as

@@ -41,23 +41,13 @@ func IsRendered(s configs.Sink) bool {
 	return w != nil && (w.Preset != "" || w.Ticket != nil || w.HasTemplate())
 }
 
-// placeholder stands for a secret in a file.
-const placeholder = "placeholder-of-a-secret"
-
-// WithoutSecretFiles returns the sink with a placeholder for a key in a file, so that it
-// can be rendered where the file cannot be read.
-func WithoutSecretFiles(s configs.Sink) configs.Sink {
+// NewRenderer returns the renderer of a sink, which reads no file with a key. version is that of
+// the bridge. The error contains no secrets.
+func NewRenderer(s configs.Sink, version string) (*Renderer, error) {
 	if s.Webhook != nil && s.Webhook.Key.File != "" {
 		w := *s.Webhook
-		w.Key = configs.NewSecret(placeholder)
-		s.Webhook = &w
+		w.Key, s.Webhook = configs.NewSecret("placeholder-of-a-secret"), &w
 	}
-	return s
-}
-
-// NewRenderer returns the renderer of a sink. version is that of the bridge. The error
-// contains no secrets.
-func NewRenderer(s configs.Sink, version string) (*Renderer, error) {
 	r := &Renderer{sink: s}
 	var err error
 	if s.Webhook == nil {

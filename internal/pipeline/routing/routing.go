@@ -70,7 +70,7 @@ func New(config *configs.Config, version string, only ...string) (*Router, error
 		}
 		of := &sink{config: s}
 		var err error
-		if of.renderer, err = endpoint.NewRenderer(endpoint.WithoutSecretFiles(s), version); err != nil {
+		if of.renderer, err = endpoint.NewRenderer(s, version); err != nil {
 			return nil, fmt.Errorf("sink %s: %w", s.Name, err)
 		}
 		if s.Match != "" {
