@@ -87,7 +87,7 @@ func skip(t reflect.Type, version int16, b []byte) (rest []byte, err error) {
 	size, n := int(t.Size()), 0
 	switch t.Kind() {
 	case reflect.Struct:
-		for _, f := range fields()[t] {
+		for _, f := range fields(t) {
 			if f.oldest <= version && version <= f.newest {
 				if b, err = skip(f.Type, version, b); err != nil {
 					return nil, err
@@ -129,29 +129,21 @@ type field struct {
 	oldest, newest int16 // the versions that have it
 }
 
-// fields returns those of the structs in answers.
-var fields = sync.OnceValue(func() map[reflect.Type][]field {
-	all := map[reflect.Type][]field{}
-	var add func(reflect.Type)
-	add = func(t reflect.Type) {
-		if t.Kind() == reflect.Slice {
-			add(t.Elem())
-		}
-		if t.Kind() != reflect.Struct || all[t] != nil {
-			return
-		}
-		for i := range t.NumField() {
-			f := field{Type: t.Field(i).Type}
-			for tag := range strings.SplitSeq(t.Field(i).Tag.Get("kafka"), "|") {
-				if _, err := fmt.Sscanf(tag, "min=v%d,max=v%d", &f.oldest, &f.newest); err == nil && t.Field(i).Name != "_" {
-					all[t] = append(all[t], f)
-				}
+var known sync.Map // the fields of structs by their reflect.Type: finding them is slow
+
+// fields returns those of a struct.
+func fields(t reflect.Type) (all []field) {
+	if found, ok := known.Load(t); ok {
+		return found.([]field)
+	}
+	for i := range t.NumField() {
+		f := field{Type: t.Field(i).Type}
+		for tag := range strings.SplitSeq(t.Field(i).Tag.Get("kafka"), "|") {
+			if _, err := fmt.Sscanf(tag, "min=v%d,max=v%d", &f.oldest, &f.newest); err == nil && t.Field(i).Name != "_" {
+				all = append(all, f)
 			}
-			add(f.Type)
 		}
 	}
-	for _, t := range answers {
-		add(t)
-	}
+	known.Store(t, all)
 	return all
-})
+}

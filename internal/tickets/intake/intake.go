@@ -129,10 +129,10 @@ const (
 	maxHeaders = 64 << 10
 )
 
-// take stores the commands of a message, or that it was refused. key is the same if the
+// store stores the commands of a message, or that it was refused. key is the same if the
 // message is sent again; r holds its position and time. After an error the message must be
 // delivered again before any later one, so that commands for one ticket keep their order.
-func (c *connection) take(ctx context.Context, key string, data []byte, r Refusal) (refused bool, err error) {
+func (c *connection) store(ctx context.Context, key string, data []byte, r Refusal) (refused bool, err error) {
 	if len(data) > maxMessage {
 		err = fmt.Errorf("%w: the message is larger than %d bytes", tickets.ErrSyntax, maxMessage)
 	} else {

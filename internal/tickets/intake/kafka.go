@@ -80,7 +80,7 @@ type session struct {
 	client  *kafkaconn.Client
 	end     context.CancelCauseFunc
 	fetches chan struct{} // has an element for each answer in memory
-	one     sync.Mutex    // held while a record is taken, so that none overtakes another
+	one     sync.Mutex    // held while a record is processed, so that none overtakes another
 
 	mu      sync.Mutex
 	failing map[int]bool // partitions
@@ -136,7 +136,7 @@ func (k *Kafka) session(parent context.Context) error {
 			continue
 		}
 		if err == nil {
-			err = s.findTopic(ctx) // kafka-go takes a missing one for one without partitions
+			err = s.findTopic(ctx) // to kafka-go, a missing one has no partitions
 		} else if ctx.Err() == nil {
 			err = dialer.Error(ctx, err, "join the group "+k.o.Group)
 		}
@@ -182,7 +182,7 @@ func (s *session) findTopic(ctx context.Context) error {
 	return nil
 }
 
-// receive takes records of the partitions that are assigned in a generation until it ends.
+// receive starts to receive from the partitions that are assigned in a generation.
 func (s *session) receive(g *kafka.Generation) error {
 	offsets := map[int]int64{} // by partition
 	for _, p := range g.Assignments[s.o.Topic] {
@@ -213,7 +213,7 @@ type partition struct {
 	wait       time.Duration // for records
 }
 
-// receive takes records until ctx is done or an offset cannot be committed. The record of that
+// receive processes records until ctx is done or an offset cannot be committed. The record of that
 // offset is delivered again and recognized by its key. It ends the session if files may have to
 // be read again, or if the topic is missing: it would go on at the old offset once the topic is
 // created again.
@@ -262,7 +262,7 @@ func (p *partition) report(err error) {
 	}
 }
 
-// fetch requests records once and takes them. lost reports that an offset could not be
+// fetch requests records once and processes them. lost reports that an offset could not be
 // committed.
 func (p *partition) fetch(ctx context.Context) (lost bool, err error) {
 	within, cancel := context.WithTimeout(ctx, kafkaconn.DialTimeout+p.wait)
@@ -289,12 +289,8 @@ func (p *partition) fetch(ctx context.Context) (lost bool, err error) {
 		rest = behind
 		for r, err := range b.all() {
 			lost := false
-			switch {
-			case b.last < p.position:
-			case errors.Is(err, errRecordsTooLarge):
-				lost, err = p.take(ctx, b.last, func() (bool, error) { return p.refuseBatch(ctx, b) })
-			case err == nil && r.offset >= p.position:
-				lost, err = p.take(ctx, r.offset, func() (bool, error) { return p.takeRecord(ctx, r) })
+			if err == nil && r.offset >= p.position {
+				lost, err = p.process(ctx, r)
 			}
 			if err != nil {
 				return lost, err
@@ -308,28 +304,13 @@ func (p *partition) fetch(ctx context.Context) (lost bool, err error) {
 	return false, nil
 }
 
-// take takes a record, or a whole batch, and commits the offset after it. Only one is
-// taken at a time across all partitions.
-func (p *partition) take(ctx context.Context, offset int64, take func() (refused bool, err error)) (lost bool, err error) {
+// process stores the commands of a record, or refuses it, and commits the offset after it. It
+// retries until that is stored, because later records must not overtake it; only one is processed
+// at a time across all partitions.
+func (p *partition) process(ctx context.Context, r record) (lost bool, err error) {
 	p.one.Lock()
 	defer p.one.Unlock()
-	refused, err := take()
-	if err != nil {
-		return false, err
-	}
-	if err := p.generation.CommitOffsets(map[string]map[int]int64{p.o.Topic: {p.number: offset + 1}}); err != nil {
-		return true, fmt.Errorf("commit the offset %d: %w", offset+1, err)
-	}
-	p.position = offset + 1
-	p.acknowledged(refused)
-	p.report(nil) // earlier attempts may have failed
-	return false, nil
-}
-
-// takeRecord takes a record and retries until it is stored, because later records of the
-// partition must not overtake it. It returns an error only if ctx is done.
-func (p *partition) takeRecord(ctx context.Context, r record) (refused bool, err error) {
-	at := fmt.Sprintf("%s/%d/%d", p.o.Topic, p.number, r.offset)
+	at := fmt.Sprintf("%s/%d/%d", p.o.Topic, p.number, r.first)
 	// A record without an id is identified by its position. The offsets of a recreated
 	// topic start at 0 again; the record's time distinguishes it from an earlier one.
 	// Keys made from ids begin with another prefix.
@@ -337,32 +318,35 @@ func (p *partition) takeRecord(ctx context.Context, r record) (refused bool, err
 	if r.id != "" {
 		key = "kafka/" + p.o.Topic + "/" + r.id
 	}
-	err = p.untilDone(ctx, "store the record "+at, func() (err error) {
-		refused, err = p.Kafka.take(ctx, key, r.value, Refusal{Message: "record " + at, Sent: r.time})
-		return err
-	})
-	return refused, err
-}
-
-// refuseBatch refuses a record batch that is too large to be read.
-func (p *partition) refuseBatch(ctx context.Context, b recordBatch) (refused bool, err error) {
-	at := fmt.Sprintf("records %s/%d/%d to %d", p.o.Topic, p.number, b.FirstOffset, b.last)
-	return true, p.untilDone(ctx, "refuse the "+at, func() error {
-		return p.refuse(ctx, Refusal{Message: at, Reason: errRecordsTooLarge.Error(), Sent: time.UnixMilli(b.MaxTime)})
-	})
-}
-
-func (p *partition) untilDone(ctx context.Context, what string, try func() error) error {
+	about := Refusal{Message: "record " + at, Sent: r.time}
+	if r.tooLarge {
+		about.Message, about.Reason = fmt.Sprintf("records %s to %d", at, r.offset), errRecordsTooLarge.Error()
+	}
+	refused := r.tooLarge
 	for wait := p.o.RetryInitial; ; wait = min(2*wait, p.o.RetryMax) {
-		err := try()
-		if err == nil || ctx.Err() != nil {
-			return ctx.Err()
+		if r.tooLarge {
+			err = p.refuse(ctx, about)
+		} else {
+			refused, err = p.store(ctx, key, r.value, about)
 		}
-		p.failed(true, fmt.Errorf("%s: %w", what, err))
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		if err == nil {
+			break
+		}
+		p.failed(true, fmt.Errorf("store the %s: %w", about.Message, err))
 		if !sleep(ctx, wait) {
-			return ctx.Err()
+			return false, ctx.Err()
 		}
 	}
+	if err := p.generation.CommitOffsets(map[string]map[int]int64{p.o.Topic: {p.number: r.offset + 1}}); err != nil {
+		return true, fmt.Errorf("commit the offset %d: %w", r.offset+1, err)
+	}
+	p.position = r.offset + 1
+	p.acknowledged(refused)
+	p.report(nil) // earlier attempts may have failed
+	return false, nil
 }
 
 // seek moves the position to the first record if there is none, or if earlier ones were

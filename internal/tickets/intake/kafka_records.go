@@ -86,22 +86,27 @@ func nextBatch(set []byte) (b recordBatch, rest []byte, ok bool, err error) {
 	return b, set[size:], true, nil
 }
 
-// record is a record of a batch. Its bytes are valid until the next one is read.
+// record is a record of a batch, or stands for all records of one that is too large to be read.
+// Its bytes are valid until the next one is read.
 type record struct {
-	offset int64
-	time   time.Time
-	value  []byte
-	id     string // by the headers; empty: none
+	first, offset int64 // the same unless tooLarge is set
+	tooLarge      bool
+	time          time.Time
+	value         []byte
+	id            string // by the headers; empty: none
 }
 
-// all returns the records of b; a control batch has none. It ends after the first error,
-// which is errRecordsTooLarge if they exceed maxRecords.
+// all returns the records of b; a control batch has none. It ends after the first error.
 func (b recordBatch) all() iter.Seq2[record, error] {
 	return func(yield func(record, error) bool) {
 		if b.Attributes&controlBatch != 0 || b.Count == 0 {
 			return
 		}
 		records, err := decompress(kafka.Compression(b.Attributes&codecBits), b.records)
+		if errors.Is(err, errRecordsTooLarge) {
+			yield(record{first: b.FirstOffset, offset: b.last, tooLarge: true, time: time.UnixMilli(b.MaxTime)}, nil)
+			return
+		}
 		in := reader{b: records}
 		for range b.Count {
 			var r record
@@ -165,8 +170,8 @@ func (in *reader) varint() int64 {
 	return v
 }
 
-// take reads n bytes; none if n is -1.
-func (in *reader) take(n int64) []byte {
+// bytes reads n bytes; none if n is -1.
+func (in *reader) bytes(n int64) []byte {
 	if n == -1 {
 		return nil
 	}
@@ -181,19 +186,20 @@ func (in *reader) take(n int64) []byte {
 
 // record reads a record of a batch.
 func (in *reader) record(batch batchHeader) (r record, err error) {
-	one := reader{b: in.take(in.varint())}
-	one.take(1) // attributes: unused
+	one := reader{b: in.bytes(in.varint())}
+	one.bytes(1) // attributes: unused
 	r.time = time.UnixMilli(batch.FirstTime + one.varint())
 	if batch.Attributes&logAppendTime != 0 {
 		r.time = time.UnixMilli(batch.MaxTime)
 	}
 	since := one.varint()
 	r.offset = batch.FirstOffset + since
-	one.take(one.varint()) // the key
-	r.value = one.take(one.varint())
+	r.first = r.offset
+	one.bytes(one.varint()) // the key
+	r.value = one.bytes(one.varint())
 	ids := map[string]string{}
 	for range one.varint() {
-		name, value := one.take(one.varint()), one.take(one.varint())
+		name, value := one.bytes(one.varint()), one.bytes(one.varint())
 		if one.bad {
 			break
 		}

@@ -142,7 +142,7 @@ func (n *NATS) streamError(err error) error {
 	return nil
 }
 
-// receive takes a message and acknowledges it once it is done. created is the creation
+// receive stores a message and acknowledges it then. created is the creation
 // time of its stream. It returns only errors of the connection.
 func (n *NATS) receive(ctx context.Context, m jetstream.Msg, created time.Time) error {
 	about, err := m.Metadata()
@@ -157,7 +157,7 @@ func (n *NATS) receive(ctx context.Context, m jetstream.Msg, created time.Time) 
 	if id := m.Headers().Get(nats.MsgIdHdr); id != "" {
 		key = "nats/" + about.Stream + "/" + id
 	}
-	refused, err := n.take(ctx, key, m.Data(), Refusal{Message: "stream " + about.Stream + ", message " + number, Sent: about.Timestamp})
+	refused, err := n.store(ctx, key, m.Data(), Refusal{Message: "stream " + about.Stream + ", message " + number, Sent: about.Timestamp})
 	if ctx.Err() != nil {
 		return ctx.Err() // the message is redelivered
 	}
