@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
@@ -19,7 +18,6 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/kafkaconn"
-	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
@@ -48,33 +46,6 @@ func TestNewReportsAllInvalidOptions(t *testing.T) {
 	}
 }
 
-func TestCodecsAreReadByAnotherClient(t *testing.T) {
-	for _, codec := range codecs {
-		for _, mode := range []transform.Mode{transform.Structured, transform.Binary} {
-			t.Run(fmt.Sprintf("%s, %s", codec, mode), func(t *testing.T) {
-				c := startCluster(t)
-				s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", Compression: codec, Mode: mode, Acks: "one"})
-				want := map[string]string{}
-				for _, events := range [][]transform.Event{sinktest.Awkward(), sinktest.Events(100, 5, 2000)} {
-					require.NoError(t, s.Send(t.Context(), events))
-					for _, e := range events {
-						want[e.Source+" "+e.ID] = string(e.Data())
-					}
-				}
-				got, err := c.events()
-				if err != nil || len(got) != len(want) {
-					t.Fatalf("%d events, %v", len(got), err)
-				}
-				for _, e := range got {
-					if data := want[e.Source()+" "+e.ID()]; string(e.Data()) != strings.TrimSpace(data) {
-						t.Errorf("event %s: %s, not %s", e.ID(), e.Data(), data)
-					}
-				}
-			})
-		}
-	}
-}
-
 func TestLargeEventIsSentIfItsCompressedSizeFits(t *testing.T) {
 	c := startCluster(t)
 	s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", MaxMessageBytes: 20_000})
@@ -97,7 +68,7 @@ func TestLargeEventIsSentIfItsCompressedSizeFits(t *testing.T) {
 
 func TestDocumentIsTheValueOfTheRecord(t *testing.T) {
 	c := startCluster(t)
-	s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", Compression: "none", MaxMessageBytes: 5000})
+	s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", Compression: "none", Acks: "one", MaxMessageBytes: 5000})
 	events := sinktest.Events(3, 3, 0)
 	events[0] = events[0].WithDocument("application/json", []byte(`{"class_uid":2004}`))
 	events[1] = events[1].WithDocument("text/plain; charset=utf-8", []byte("CEF:0|a"+strings.Repeat("b", 6000)))
@@ -233,19 +204,6 @@ func TestSASL(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("an unsupported mechanism halts", func(t *testing.T) {
-		c := startCluster(t, kfake.EnableSASL(), kfake.Superuser("PLAIN", "ana", "correct horse"))
-		c.ControlKey(int16(kmsg.SASLHandshake), func(r kmsg.Request) (kmsg.Response, error, bool) {
-			response := r.ResponseKind().(*kmsg.SASLHandshakeResponse)
-			response.ErrorCode = kerr.UnsupportedSaslMechanism.Code
-			return response, nil, true
-		})
-		s := open(t, Options{Brokers: c.ListenAddrs()[:1], Topic: "x", SASL: &kafkaconn.SASL{Mechanism: "scram-sha-256", Username: "ana", Password: "x"}})
-		err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
-		if class, _ := failure.ClassOf(err); err == nil || class != failure.Halted {
-			t.Errorf("class %s: %v", class, err)
-		}
-	})
 }
 
 func TestTLS(t *testing.T) {
@@ -263,11 +221,6 @@ func TestTLS(t *testing.T) {
 	}
 	if err != nil && strings.Contains(err.Error(), "horse") {
 		t.Errorf("a secret shows: %v", err)
-	}
-	plain := startCluster(t)
-	options = Options{Brokers: plain.ListenAddrs(), Topic: "ndr.{stream}", TLS: &tls.Config{RootCAs: pool}, Timeout: 200 * time.Millisecond}
-	if err := open(t, options).Send(t.Context(), sinktest.Events(3, 3, 0)); err == nil {
-		t.Error("TLS to a plain port: no error")
 	}
 }
 
@@ -309,17 +262,6 @@ func TestMissingTopic(t *testing.T) {
 		}
 		if records, err := c.records([]string{"made.updated"}); err != nil || len(records) != len(events) {
 			t.Errorf("%d records, %v", len(records), err)
-		}
-	})
-	t.Run("halts if the user may not create it", func(t *testing.T) {
-		c := startCluster(t)
-		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.TopicAuthorizationFailed, Count: -1})
-		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "made", CreateTopic: &CreateTopic{}})
-		each := failures(t, s, events)
-		for _, err := range each {
-			if class, _ := failure.ClassOf(err); class != failure.Halted || !strings.Contains(err.Error(), "create topic made") {
-				t.Errorf("class %s: %v", class, err)
-			}
 		}
 	})
 	t.Run("is not changed if it exists", func(t *testing.T) {
@@ -459,35 +401,6 @@ func TestOldBrokerHalts(t *testing.T) {
 	if class, _ := failure.ClassOf(err); err == nil || class != failure.Halted || !strings.Contains(err.Error(), "0.11") {
 		t.Errorf("class %s: %v", class, err)
 	}
-}
-
-func TestUnreachableBrokers(t *testing.T) {
-	closed := loopback.Closed(t)
-	t.Run("are a transient failure that names them", func(t *testing.T) {
-		s := open(t, Options{Brokers: []string{closed}, Topic: "x"})
-		err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
-		if class, _ := failure.ClassOf(err); err == nil || class != failure.Transient || !strings.Contains(err.Error(), closed) {
-			t.Errorf("class %s: %v", class, err)
-		}
-	})
-	t.Run("are skipped while another answers", func(t *testing.T) {
-		c := startCluster(t)
-		s := open(t, Options{Brokers: append([]string{closed}, c.ListenAddrs()...), Topic: "ndr.{stream}"})
-		if err := s.Send(t.Context(), sinktest.Events(4, 4, 0)); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Run("do not hold a send longer than its timeout", func(t *testing.T) {
-		c := startCluster(t)
-		for _, relay := range c.relays {
-			relay.Hang()
-		}
-		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", Timeout: 100 * time.Millisecond})
-		err := s.Send(context.Background(), sinktest.Events(4, 4, 0))
-		if class, _ := failure.ClassOf(err); !errors.Is(err, context.DeadlineExceeded) || class != failure.Transient {
-			t.Errorf("class %s: %v", class, err)
-		}
-	})
 }
 
 func TestBrokerThatRequiresACertificateHalts(t *testing.T) {

@@ -2,6 +2,7 @@ package nats
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,26 +82,35 @@ func TestStreamChanges(t *testing.T) {
 	})
 }
 
-func TestMutualTLS(t *testing.T) {
+func TestTLS(t *testing.T) {
 	certificate, pool := sinktest.Certificate(t)
 	mine, mineAuthority := sinktest.Certificate(t)
-	s := loopback.NATS(t, func(o *server.Options) {
-		o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: mineAuthority}
-		o.TLSVerify = true
-	})
+	secure := func(authority *x509.CertPool) string {
+		return port(t, loopback.NATS(t, func(o *server.Options) {
+			o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}}
+			if authority != nil {
+				o.TLSConfig.ClientAuth, o.TLSConfig.ClientCAs, o.TLSVerify = tls.RequireAndVerifyClientCert, authority, true
+			}
+		}))
+	}
+	one, mutual := secure(nil), secure(mineAuthority)
 	for name, c := range map[string]struct {
-		certificates []tls.Certificate
-		want         failure.Class
+		address string
+		config  *tls.Config
+		want    failure.Class
 	}{
-		"with a certificate of the right authority": {[]tls.Certificate{mine}, ""},
-		"with one of another authority":             {[]tls.Certificate{certificate}, failure.Halted},
-		"without a certificate":                     {nil, failure.Halted},
+		"the right authority":                         {one, &tls.Config{RootCAs: pool}, ""},
+		"an unknown authority":                        {one, &tls.Config{RootCAs: x509.NewCertPool()}, failure.Halted},
+		"another name":                                {one, &tls.Config{RootCAs: pool, ServerName: "other.example"}, failure.Halted},
+		"a server without TLS":                        {port(t, loopback.NATS(t, nil)), &tls.Config{RootCAs: pool}, failure.Halted},
+		"a client certificate of the right authority": {mutual, &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{mine}}, ""},
+		"a client certificate of another authority":   {mutual, &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{certificate}}, failure.Halted},
+		"a missing client certificate":                {mutual, &tls.Config{RootCAs: pool}, failure.Halted},
 	} {
 		for _, scheme := range []string{"nats", "tls"} {
 			t.Run(name+", "+scheme, func(t *testing.T) {
-				sink := open(t, Options{URL: scheme + "://" + port(t, s), Subject: "x", TLS: &tls.Config{RootCAs: pool, Certificates: c.certificates}})
-				class, err := classOf(t, sink, sinktest.Events(1, 1, 0))
-				if class != c.want && err != nil || c.want != "" && err == nil {
+				class, err := classOf(t, open(t, Options{URL: scheme + "://" + c.address, Subject: "x", TLS: c.config, Token: "correct-horse"}), sinktest.Events(1, 1, 0))
+				if (err != nil) != (c.want != "") || err != nil && (class != c.want || strings.Contains(err.Error(), "horse")) {
 					t.Errorf("class %s: %v", class, err)
 				}
 			})
@@ -118,31 +128,27 @@ type account struct {
 // account has signed.
 func startWithOperator(t *testing.T) (*server.Server, account) {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		require.NoError(t, err)
-	}
 	operator, err := nkeys.CreateOperator()
-	must(err)
+	require.NoError(t, err)
 	operatorID, err := operator.PublicKey()
-	must(err)
+	require.NoError(t, err)
 	key, err := nkeys.CreateAccount()
-	must(err)
+	require.NoError(t, err)
 	id, err := key.PublicKey()
-	must(err)
+	require.NoError(t, err)
 	claims := jwt.NewAccountClaims(id)
 	claims.Limits.JetStreamLimits = jwt.JetStreamLimits{DiskStorage: -1, MemoryStorage: -1, Streams: -1}
 	signed, err := claims.Encode(operator)
-	must(err)
+	require.NoError(t, err)
 	system, err := nkeys.CreateAccount()
-	must(err)
+	require.NoError(t, err)
 	systemID, err := system.PublicKey()
-	must(err)
+	require.NoError(t, err)
 	signedSystem, err := jwt.NewAccountClaims(systemID).Encode(operator)
-	must(err)
+	require.NoError(t, err)
 	accounts := new(server.MemAccResolver)
-	must(accounts.Store(id, signed))
-	must(accounts.Store(systemID, signedSystem))
+	require.NoError(t, accounts.Store(id, signed))
+	require.NoError(t, accounts.Store(systemID, signedSystem))
 	operatorClaims := jwt.NewOperatorClaims(operatorID)
 	s := loopback.NATS(t, func(o *server.Options) {
 		o.TrustedOperators = []*jwt.OperatorClaims{operatorClaims}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"runtime"
 	"testing"
 	"time"
 
@@ -35,7 +34,7 @@ func TestHostileServer(t *testing.T) {
 					Timeout: 2 * time.Second, AckTimeout: time.Second,
 				})
 				failed := 0
-				for range 3 {
+				for range 2 {
 					err := sink.Send(t.Context(), sinktest.Events(3, 3, 0))
 					if class, _ := failure.ClassOf(err); class == failure.Rejected {
 						t.Errorf("events are rejected: %v", err)
@@ -45,30 +44,11 @@ func TestHostileServer(t *testing.T) {
 					}
 				}
 				// Core NATS may have published before the attack.
-				if stream != "" && failed < 3 {
-					t.Errorf("%d of 3 failed", failed)
+				if stream != "" && failed < 2 {
+					t.Errorf("%d of 2 failed", failed)
 				}
 			})
 		}
-	}
-}
-
-func TestAnnouncedLargeMessageIsNotAllocated(t *testing.T) {
-	for _, attack := range []string{hostile.NATSHuge, hostile.NATSHugeHeaders, hostile.NATSEndlessInfo, hostile.NATSHugeAnswer} {
-		t.Run(attack, func(t *testing.T) {
-			_, address := attacked(t, attack)
-			sink := open(t, Options{URL: "nats://" + address, Subject: "x", Stream: "NDR", CreateStream: true, Timeout: time.Second})
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			if err := sink.Send(t.Context(), sinktest.Events(3, 3, 0)); err == nil {
-				t.Error("the events are reported as delivered")
-			}
-			runtime.ReadMemStats(&after)
-			// This includes the server's own answer.
-			if grown := after.TotalAlloc - before.TotalAlloc; grown > 200<<20 {
-				t.Errorf("%d bytes were allocated", grown)
-			}
-		})
 	}
 }
 

@@ -2,8 +2,6 @@ package nats
 
 import (
 	"bufio"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -12,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	nats "github.com/nats-io/nats.go"
@@ -69,23 +66,6 @@ func keepFolder(t *testing.T, js jetstream.JetStream) {
 	t.Helper()
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "KEPT", Subjects: []string{"kept"}}); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestStoredMessage(t *testing.T) {
-	s := loopback.NATS(t, nil)
-	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{appliance}.{stream}.{action}", CreateStream: true})
-	e := sinktest.Events(1, 1, 0)[0]
-	require.NoError(t, sink.Send(t.Context(), []transform.Event{e, e}))
-	messages, err := stored(client(t, s), "NDR")
-	if err != nil || len(messages) != 1 {
-		t.Fatalf("an event that was sent twice is there %d times, %v", len(messages), err)
-	}
-	if got := messages[0].Subject(); got != "ndr.hq.detections.updated" {
-		t.Errorf("subject %s", got)
-	}
-	if got := messages[0].Headers().Get("Nats-Msg-Id"); got != "bus "+e.Source+" "+e.ID {
-		t.Errorf("message id %q", got)
 	}
 }
 
@@ -195,27 +175,6 @@ func TestStreams(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a full stream is transient, and stored events are acknowledged", func(t *testing.T) {
-		s := loopback.NATS(t, nil)
-		nc := makeStream(t, s, jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}, MaxMsgs: 4, Discard: jetstream.DiscardNew})
-		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
-		if class, err := classOf(t, sink, events); class != failure.Transient || !strings.Contains(err.Error(), "full") {
-			t.Errorf("class %s: %v", class, err)
-		}
-		js, _ := jetstream.New(nc)
-		stream, err := js.Stream(t.Context(), "NDR")
-		require.NoError(t, err)
-		// Messages in flight when the stream was full may be stored after a purge.
-		for deadline := time.Now().Add(10 * time.Second); ; {
-			require.NoError(t, stream.Purge(t.Context()))
-			if err = sink.Send(t.Context(), events[4:6]); err == nil || time.Now().After(deadline) {
-				break
-			}
-		}
-		if err != nil {
-			t.Errorf("once there is space: %v", err)
-		}
-	})
 	t.Run("a stream with a size limit rejects only large messages", func(t *testing.T) {
 		s := loopback.NATS(t, nil)
 		nc := makeStream(t, s, jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}, MaxMsgSize: 2000})
@@ -375,49 +334,5 @@ func TestPublisherNeedsNoRightsOnTheStream(t *testing.T) {
 	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}", Username: "ana", Password: "correct-horse"})
 	if err := sink.Send(t.Context(), sinktest.Events(3, 3, 0)); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestUnreachableServers(t *testing.T) {
-	address := loopback.Closed(t)
-	closed := "nats://ana:correct-horse@" + address
-	t.Run("are a transient failure that names them without password", func(t *testing.T) {
-		class, err := classOf(t, open(t, Options{URL: closed, Subject: "x"}), sinktest.Events(1, 1, 0))
-		if err == nil || class != failure.Transient || !strings.Contains(err.Error(), address) || strings.Contains(err.Error(), "horse") {
-			t.Errorf("class %s: %v", class, err)
-		}
-	})
-	t.Run("are skipped while another answers", func(t *testing.T) {
-		sink := open(t, Options{URL: closed + ", " + loopback.NATS(t, nil).ClientURL(), Subject: "x"})
-		if err := sink.Send(t.Context(), sinktest.Events(1, 1, 0)); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-func TestTLS(t *testing.T) {
-	certificate, pool := sinktest.Certificate(t)
-	secure := loopback.NATS(t, func(o *server.Options) {
-		o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}}
-	})
-	for name, c := range map[string]struct {
-		server *server.Server
-		config *tls.Config
-		want   failure.Class
-	}{
-		"the right authority":  {secure, &tls.Config{RootCAs: pool}, ""},
-		"an unknown authority": {secure, &tls.Config{RootCAs: x509.NewCertPool()}, failure.Halted},
-		"another name":         {secure, &tls.Config{RootCAs: pool, ServerName: "other.example"}, failure.Halted},
-		"a server without TLS": {loopback.NATS(t, nil), &tls.Config{RootCAs: pool}, failure.Halted},
-	} {
-		t.Run(name, func(t *testing.T) {
-			class, err := classOf(t, open(t, Options{URL: "nats://" + port(t, c.server), Subject: "x", TLS: c.config, Token: "correct-horse"}), sinktest.Events(1, 1, 0))
-			if c.want == "" && err != nil || c.want != "" && (err == nil || class != c.want) {
-				t.Errorf("class %s: %v", class, err)
-			}
-			if err != nil && strings.Contains(err.Error(), "horse") {
-				t.Errorf("a secret shows: %v", err)
-			}
-		})
 	}
 }

@@ -34,6 +34,25 @@ func highest() (stop func() uint64) {
 	}
 }
 
+// attackNames has what the status must name.
+var attackNames = map[string]string{
+	hostile.KafkaHTTP:                      "HTTP",
+	hostile.KafkaTLS:                       "set tls",
+	hostile.KafkaNegative:                  "-2 bytes",
+	hostile.KafkaHuge:                      "2147483647 bytes",
+	hostile.KafkaLinkLocal:                 "169.254.169.254",
+	hostile.KafkaNoTopics:                  "Unknown Topic Or Partition",
+	"lists of 2^31-1 in Metadata":          "Metadata answer is malformed",
+	"lists of 2^31-1 in SyncGroup":         "malformed",
+	"lists of 2^31-1 in OffsetFetch":       "not enough bytes",
+	"lists of 2^31-1 in ListOffsets":       "malformed",
+	"lists of 2^31-1 in Fetch":             "malformed",
+	"negative lengths in SASLAuthenticate": "malformed",
+	hostile.KafkaManyRecords:               "malformed",
+	hostile.KafkaLargeBatch:                "the limit is 33554432",
+	hostile.KafkaLargeBehind:               "the limit is 33554432",
+}
+
 // Not in parallel: memory is measured.
 func TestAHostileBrokerUsesLittleMemoryAndDoesNotDelayTheStop(t *testing.T) {
 	for _, attack := range hostile.KafkaAttacks() {
@@ -51,6 +70,8 @@ func TestAHostileBrokerUsesLittleMemoryAndDoesNotDelayTheStop(t *testing.T) {
 				times = 12 // the broker falsifies another field each time
 			}
 			eventually(t, "the attack is reached, or none of its business", func() bool { return broker.Reached() >= times || broker.Answered() >= 40 })
+			text := attackNames[attack]
+			eventually(t, "the status says "+text, func() bool { return strings.Contains(intake.Status().Error, text) })
 			stop()
 			if bytes := most(); bytes > 128<<20 {
 				t.Errorf("it takes %d bytes of memory", bytes)
@@ -59,45 +80,5 @@ func TestAHostileBrokerUsesLittleMemoryAndDoesNotDelayTheStop(t *testing.T) {
 				t.Errorf("it shows the password: %s", s.Error)
 			}
 		})
-	}
-}
-
-func TestAnIntakeNamesAServerThatIsNotABroker(t *testing.T) {
-	for attack, text := range map[string]string{
-		hostile.KafkaHTTP:                      "HTTP",
-		hostile.KafkaTLS:                       "set tls",
-		hostile.KafkaNegative:                  "-2 bytes",
-		hostile.KafkaHuge:                      "2147483647 bytes",
-		hostile.KafkaLinkLocal:                 "169.254.169.254",
-		hostile.KafkaNoTopics:                  "Unknown Topic Or Partition",
-		"lists of 2^31-1 in Metadata":          "Metadata answer is malformed",
-		"lists of 2^31-1 in SyncGroup":         "malformed",
-		"lists of 2^31-1 in OffsetFetch":       "not enough bytes",
-		"lists of 2^31-1 in ListOffsets":       "malformed",
-		"lists of 2^31-1 in Fetch":             "malformed",
-		"negative lengths in SASLAuthenticate": "malformed",
-		hostile.KafkaManyRecords:               "malformed",
-		hostile.KafkaLargeBatch:                "the limit is 33554432",
-		hostile.KafkaLargeBehind:               "the limit is 33554432",
-	} {
-		t.Run(attack, func(t *testing.T) {
-			t.Parallel()
-			brokers := []string{loopback.Serve(t, hostile.NewBroker(attack).Serve)}
-			intake := kafkaIntake(&counter{}, brokers, &kafkaconn.SASL{Mechanism: "plain", Username: "ana", Password: "hunter2"})
-			running(t, intake.Run)
-			eventually(t, "the status says "+text, func() bool { return strings.Contains(intake.Status().Error, text) })
-		})
-	}
-}
-
-func TestTooLargeRecordBatchesAreRefusedAndLaterOnesAccepted(t *testing.T) {
-	c := &counter{}
-	stop := running(t, kafkaIntake(c, []string{loopback.Serve(t, hostile.NewBroker(hostile.KafkaBomb).Serve)}, nil).Run)
-	refusals := c.refusals(t, 3)
-	stop()
-	for i, want := range []string{"records ndr.tickets/0/0 to 0", "records ndr.tickets/0/1 to 1", "records ndr.tickets/0/2 to 2"} {
-		if r := refusals[i]; r.Message != want || !strings.Contains(r.Reason, "4194304 bytes") {
-			t.Errorf("%+v", r)
-		}
 	}
 }
