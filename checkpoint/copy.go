@@ -14,7 +14,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"ndrbridge/checkpoint/internal/boltfile"
-	"ndrbridge/internal/disk"
+	"ndrbridge/internal/fileaccess"
 )
 
 // Compact rewrites a state that no process has open, without the space that was freed in
@@ -185,7 +185,7 @@ func keep(db *bolt.DB, path string, version int) (string, error) {
 
 // checkFree returns an error if a dump would take space that states need.
 func (d *database) checkFree() error {
-	free := disk.Free
+	free := fileaccess.Free
 	if d.free != nil {
 		free = d.free
 	}

@@ -28,7 +28,7 @@ type database struct {
 	copied   bool   // the file is a copy of a log
 	kept     string // the copy that was made before the file was migrated; empty: none
 
-	free func(folder string) (bytes uint64, known bool) // nil: disk.Free
+	free func(folder string) (bytes uint64, known bool) // nil: fileaccess.Free
 
 	// Only the writer uses these three.
 	closedMark bool   // the file is marked as closed cleanly

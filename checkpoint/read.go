@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -177,4 +178,220 @@ func (t *tail) read(after uint64, max Batch) []Record {
 		n++
 	}
 	return slices.Clone(records[:n])
+}
+
+// Search selects events by how their structured form begins, and bounds the work of a call.
+type Search struct {
+	// Prefixes are the beginnings of the structured forms of selected events.
+	Prefixes [][]byte
+	// MaxBytes bounds the events that are looked at, whether they are selected or not; one is
+	// looked at, however large it is.
+	MaxBytes int64
+	// Found bounds the result.
+	Found Batch
+}
+
+func (s Search) selects(event []byte) bool {
+	return slices.ContainsFunc(s.Prefixes, func(prefix []byte) bool { return bytes.HasPrefix(event, prefix) })
+}
+
+// SearchedJournal is the result of a search of the journal.
+type SearchedJournal struct {
+	Records []Record // newest first
+	// First is the number of the oldest event that was looked at, and Recorded when it was
+	// recorded, by the clock as it is now. First is 0 if none was looked at.
+	First    uint64
+	Recorded time.Time
+	// Whole is true if the journal has no event before First.
+	Whole bool
+	// Looked is the size of the events that were looked at.
+	Looked int64
+}
+
+// SearchJournal searches the events of the journal before a sequence number (0: all), from
+// the newest to the oldest, until it has looked at all or reaches a bound of s. It reads only
+// the beginning of an event that is not selected. The caller owns the result.
+func (s *Store) SearchJournal(ctx context.Context, before uint64, by Search) (found SearchedJournal, err error) {
+	err = s.viewJournal(ctx, func(_ *bolt.Tx, j *journal) error {
+		found.Whole = true
+		cursor := j.events.Cursor()
+		key, value := cursor.Last()
+		if before > 0 && before <= j.last {
+			cursor.Seek(encode(before)) // an event of the journal, or its first
+			key, value = cursor.Prev()
+		}
+		size := 0
+		for ; key != nil; key, value = cursor.Prev() {
+			selected := by.selects(value)
+			if found.Looked > 0 && found.Looked+int64(len(value)) > by.MaxBytes || selected && !by.Found.admits(len(found.Records), size, len(value)) {
+				found.Whole = false
+				break
+			}
+			m, err := parseMark(key)
+			if err != nil {
+				return fmt.Errorf("%w: %w", ErrDamaged, err)
+			}
+			found.Looked += int64(len(value))
+			found.First, found.Recorded = m.seq, time.UnixMilli(j.recordedBy(m.seq, m.recorded)).UTC()
+			if selected {
+				r, err := recordOf(key, value)
+				if err != nil {
+					return err
+				}
+				found.Records = append(found.Records, r)
+				size += len(value)
+			}
+		}
+		return nil
+	})
+	return found, wrapf(err, "search the journal")
+}
+
+// SearchedDead is the result of a search of an owner's dead letters.
+type SearchedDead struct {
+	DeadLetters []DeadLetter
+	// Next is the key after which another search continues; empty: all were looked at.
+	Next string
+	// Looked is the size of the dead letters that were looked at.
+	Looked int64
+}
+
+// SearchDead searches the dead letters of an owner whose keys follow after ("": all), in the
+// order of their keys, for those with an event that by selects, until it has looked at all or
+// reaches a bound of by. The caller owns the result.
+func (s *Store) SearchDead(ctx context.Context, o Owner, after string, by Search) (found SearchedDead, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		dead := inside(tx, deadBucket, []byte(o))
+		if dead == nil {
+			return nil
+		}
+		cursor, key, value := seekAfter(dead, after)
+		last, size := after, 0
+		for ; key != nil; key, value = cursor.Next() {
+			_, body, _ := bytes.Cut(value, []byte{'\n'})
+			selected := by.selects(body)
+			if found.Looked > 0 && found.Looked+int64(len(value)) > by.MaxBytes || selected && !by.Found.admits(len(found.DeadLetters), size, len(body)) {
+				found.Next = last
+				return nil
+			}
+			found.Looked += int64(len(value))
+			last = string(key)
+			if selected {
+				d, err := decodeDead(key, value)
+				if err != nil {
+					return err
+				}
+				found.DeadLetters = append(found.DeadLetters, d)
+				size += len(body)
+			}
+		}
+		return nil
+	})
+	return found, wrapf(err, "search the dead letters of %s", o)
+}
+
+// Delivered is the state of the delivery of one event to a sink.
+type Delivered struct {
+	Past   bool        // the sink's cursor is past the event: it was sent, filtered or skipped
+	Dead   *DeadLetter // that the sink has of the event, without its body; nil: none
+	Parked bool        // the sink delivers the event later
+	Queued bool        // the event is queued for redelivery
+}
+
+// maxQueued bounds the items of a redelivery queue, and the parked events, that Deliveries
+// reads. An event that is queued or parked behind them is not shown as such.
+const maxQueued = 10_000
+
+// Deliveries returns the states of the delivery to a sink of the events with these numbers, in
+// their order. The events need not be in the journal any more.
+// It returns an error if the sink was never configured.
+func (s *Store) Deliveries(ctx context.Context, sink string, seqs []uint64) (all []Delivered, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		cursor, err := cursorOf(tx, sink)
+		if err != nil {
+			return err
+		}
+		dead := inside(tx, deadBucket, []byte(SinkOwner(sink)))
+		index := make(map[string]int, len(seqs))
+		for i, seq := range seqs {
+			key := DeadKey(seq)
+			index[key] = i
+			d := Delivered{Past: seq <= cursor}
+			if dead != nil {
+				if value := dead.Get([]byte(key)); value != nil {
+					deadLetter, err := splitDead([]byte(key), value)
+					if err != nil {
+						return err
+					}
+					deadLetter.Body = nil
+					d.Dead = &deadLetter
+				}
+			}
+			all = append(all, d)
+		}
+		looked := 0
+		if parked := inside(tx, parkedBucket, []byte(sink)); parked != nil {
+			cursor := parked.Cursor()
+			for number, value := cursor.First(); number != nil && looked < maxQueued; number, value = cursor.Next() {
+				p, _, err := parseParked(number, value)
+				if err != nil {
+					return err
+				}
+				if i, ok := index[p.Key]; ok && p.Offset == (RedeliveryOffset{}) {
+					all[i].Parked = true
+				}
+				looked++
+			}
+		}
+		looked = 0
+		for item, err := range openQueue(tx, sink).items() {
+			if looked++; err != nil || looked > maxQueued {
+				return err
+			}
+			if i, ok := index[string(item.key)]; ok && !item.replays() {
+				all[i].Queued = true
+			}
+			for i, seq := range seqs {
+				if item.replays() && item.first <= seq && seq <= item.last {
+					all[i].Queued = true
+				}
+			}
+		}
+		return nil
+	})
+	return all, wrapf(err, "deliveries to %s", sink)
+}
+
+// LastCommands returns up to limit of the last commands for an appliance for which is returns
+// true, newest first. It looks at no more than among commands, of all appliances.
+func (s *Store) LastCommands(ctx context.Context, appliance string, among, limit int, is func(Command) bool) (found []Command, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		commands := tx.Bucket(commandsBucket)
+		if commands == nil {
+			return nil
+		}
+		cursor := commands.Cursor()
+		for id, value := cursor.Last(); id != nil && among > 0 && len(found) < limit; id, value = cursor.Prev() {
+			among--
+			k, err := parseCommand(id, value)
+			if err != nil {
+				return err
+			}
+			if k.Appliance == appliance {
+				if c := k.command(); is(c) {
+					found = append(found, c)
+				}
+			}
+		}
+		return nil
+	})
+	return found, wrapf(err, "search the commands for %s", appliance)
+}
+
+// SeqOfDeadKey returns the number of the event of a dead letter, whose key is DeadKey(seq).
+func SeqOfDeadKey(key string) (seq uint64, err error) {
+	if seq, err = strconv.ParseUint(key, 10, 64); err != nil || DeadKey(seq) != key {
+		return 0, fmt.Errorf("%.40q is not the key of an event", key)
+	}
+	return seq, nil
 }

@@ -3,11 +3,14 @@ package checkpoint
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	bolt "go.etcd.io/bbolt"
 
+	"ndrbridge/checkpoint/internal/boltfile"
 	"ndrbridge/transform"
 )
 
@@ -188,4 +191,217 @@ func keysWith(b *bolt.Bucket, prefix []byte) (keys [][]byte) {
 		keys = append(keys, bytes.Clone(key))
 	}
 	return keys
+}
+
+// Recall returns the value remembered for each key, in the order of keys; nil for a key
+// that is unknown or forgotten. The caller owns the result.
+func (s *Store) Recall(ctx context.Context, source Source, keys []string) ([][]byte, error) {
+	values, err := s.recall(ctx, []byte(source.String()), keys)
+	return values, wrapf(err, "recall of %s", source)
+}
+
+// Known returns remembered entries in the order of At and Key, starting after the At and
+// Key of after, at most limit entries. The caller owns the result.
+func (s *Store) Known(ctx context.Context, source Source, after Entry, limit int) (entries []Entry, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		known := inside(tx, knownBucket, []byte(source.String()))
+		if known == nil {
+			return nil
+		}
+		// The bucket forget has the requested order.
+		cursor := inside(tx, forgetBucket, []byte(source.String())).Cursor()
+		begin := append(encode(uint64(max(after.At, 0))), after.Key...)
+		for queued, _ := cursor.Seek(begin); queued != nil && len(entries) < limit; queued, _ = cursor.Next() {
+			if len(queued) <= 8 {
+				return fmt.Errorf("forget: a key of %d bytes", len(queued))
+			}
+			at, key := queued[:8], queued[8:]
+			value := known.Get(key)
+			if bytes.Equal(queued, begin) || len(value) <= 8 || !bytes.Equal(value[:8], at) {
+				continue // an earlier version left it
+			}
+			entries = append(entries, Entry{Key: string(key), Value: bytes.Clone(value[8:]), At: atOf(value)})
+		}
+		return nil
+	})
+	return entries, wrapf(err, "known of %s", source)
+}
+
+// sourceKeyPrefix is the prefix of the events' attribute source.
+const sourceKeyPrefix = "ndrbridge://"
+
+// isKnown reports whether a key consists of an event's source, a slash and the key of an
+// entry of that source.
+func isKnown(tx *boltfile.Tx, key []byte) bool {
+	rest, is := bytes.CutPrefix(key, []byte(sourceKeyPrefix))
+	end := bytes.LastIndexByte(rest, '/')
+	if !is || end < 0 {
+		return false
+	}
+	known := tx.Table(knownBucket).Inside(rest[:end])
+	return known != nil && known.Get(rest[end+1:]) != nil
+}
+
+// memoryName returns the name of the known bucket that holds a sink's memory. No source's
+// name begins like it, since appliances have names.
+func memoryName(sink string) []byte { return []byte("/" + SinkOwner(sink)) }
+
+// RecallSink returns a sink's remembered values for the keys, in their order; nil for an
+// unknown key. The caller owns the result.
+func (s *Store) RecallSink(ctx context.Context, sink string, keys []string) ([][]byte, error) {
+	values, err := s.recall(ctx, memoryName(sink), keys)
+	return values, wrapf(err, "recall of %s", sink)
+}
+
+// recall returns the known values under a name.
+func (s *Store) recall(ctx context.Context, name []byte, keys []string) ([][]byte, error) {
+	values := make([][]byte, len(keys))
+	err := s.view(ctx, func(tx *bolt.Tx) error {
+		known := inside(tx, knownBucket, name)
+		if known == nil {
+			return nil
+		}
+		cursor := known.Cursor()
+		for i, key := range keys {
+			if found, value := cursor.Seek([]byte(key)); string(found) == key && len(value) > 8 {
+				values[i] = bytes.Clone(value[8:])
+			}
+		}
+		return nil
+	})
+	return values, err
+}
+
+// RememberSink sets remembered entries of a sink, by key, all of them or none. It forgets
+// entries whose At is lower than forgetBefore, a bounded number with each call; 0: none.
+// An entry is kept if its key is an event's source, a slash and the key of an entry that
+// this source still remembers. It returns an error if the sink was never configured.
+func (s *Store) RememberSink(ctx context.Context, sink string, entries []Entry, forgetBefore int64) error {
+	err := validateEntries(entries)
+	if err == nil {
+		err = s.do(ctx, change{check: hasCursor(sink), write: func(r *writeRound) error {
+			r.changed = true
+			isKnown := func(key []byte) bool { return isKnown(r.tx, key) }
+			return remember(r.tx, memoryName(sink), entries, forgetBefore, isKnown)
+		}})
+	}
+	return wrapf(err, "remember for %s", sink)
+}
+
+// RefreshSink sets the At of a sink's entries under the keys to at, if it is lower than
+// due. It writes nothing if no entry is due.
+func (s *Store) RefreshSink(ctx context.Context, sink string, keys []string, at, due int64) error {
+	err := s.do(ctx, change{write: func(r *writeRound) error {
+		known := r.tx.Table(knownBucket).Inside(memoryName(sink))
+		if known == nil {
+			return nil
+		}
+		var entries []Entry
+		for _, key := range keys {
+			if value := known.Get([]byte(key)); len(value) > 8 && atOf(value) < due {
+				entries = append(entries, Entry{Key: key, Value: bytes.Clone(value[8:]), At: at})
+			}
+		}
+		if len(entries) == 0 {
+			return nil
+		}
+		r.changed = true
+		return remember(r.tx, memoryName(sink), entries, 0, nil)
+	}})
+	return wrapf(err, "refresh for %s", sink)
+}
+
+// forgetLeast is the minimum number of entries that a commit may forget. It may always
+// forget twice as many as it remembers, so that forgetting keeps up.
+const forgetLeast = 64
+
+// keepDuplicate is how long a kept entry stays before it is checked again, in
+// milliseconds, the unit of At in sinks' memories.
+const keepDuplicate = 24 * 60 * 60 * 1000
+
+// atOf returns the At at the beginning of a known value, or of a key in the bucket forget.
+func atOf(b []byte) int64 { return int64(binary.BigEndian.Uint64(b)) }
+
+// validateEntries rejects entries that cannot be stored.
+func validateEntries(entries []Entry) error {
+	for _, e := range entries {
+		if e.Key == "" || len(e.Key) > maxKey || len(e.Value) == 0 || e.At < 0 {
+			return fmt.Errorf("the entry %.40q (value of %d bytes, At %d) cannot be kept", e.Key, len(e.Value), e.At)
+		}
+	}
+	return nil
+}
+
+// remember stores known entries under a name, and forgets some old ones, except the keys
+// for which keep returns true; nil keeps none.
+func remember(tx *boltfile.Tx, name []byte, entries []Entry, forgetBefore int64, keep func(key []byte) bool) error {
+	known, err := tx.Table(knownBucket).Make(name)
+	if err != nil {
+		return fmt.Errorf("known: %w", err)
+	}
+	forget, err := tx.Table(forgetBucket).Make(name)
+	if err != nil {
+		return fmt.Errorf("forget: %w", err)
+	}
+	forget.FillPercent = appendFill
+	known.FillPercent = knownFill
+
+	size := 0
+	for _, e := range entries {
+		size += 8 + len(e.Value)
+	}
+	values := make([]byte, 0, size) // bbolt refers to them until the transaction ends
+	var queued []byte
+	for _, e := range entries {
+		start := len(values)
+		values = binary.BigEndian.AppendUint64(values, uint64(e.At))
+		values = append(values, e.Value...)
+		old := known.Put([]byte(e.Key), values[start:len(values):len(values)])
+		if len(old) >= 8 && atOf(old) != e.At {
+			queued = append(append(queued[:0], old[:8]...), e.Key...)
+			forget.Delete(queued)
+		}
+		queued = binary.BigEndian.AppendUint64(queued[:0], uint64(e.At))
+		queued = append(queued, e.Key...)
+		forget.Put(queued, []byte{})
+	}
+	return forgetOld(known, forget, forgetBefore, max(forgetLeast, 2*len(entries)), keep)
+}
+
+// drop forgets the entry with a key, if there is one.
+func drop(known, forget *boltfile.Table, key []byte) {
+	if value := known.Get(key); len(value) >= 8 {
+		forget.Delete(slices.Concat(value[:8], key))
+		known.Delete(key)
+	}
+}
+
+// forgetOld forgets at most limit entries older than before. Entries for which keep returns
+// true are checked again when before is keepDuplicate later.
+func forgetOld(known, forget *boltfile.Table, before int64, limit int, keep func(key []byte) bool) error {
+	var old [][]byte
+	cursor := forget.Cursor()
+	for queued, _ := cursor.First(); queued != nil && len(old) < limit; queued, _ = cursor.Next() {
+		if len(queued) <= 8 {
+			return fmt.Errorf("forget: a key of %d bytes", len(queued))
+		}
+		if atOf(queued) >= before {
+			break
+		}
+		old = append(old, bytes.Clone(queued))
+	}
+	for _, queued := range old {
+		key := queued[8:]
+		if value := known.Get(key); len(value) >= 8 && atOf(value) < before {
+			if keep != nil && keep(key) {
+				at := encode(uint64(before + keepDuplicate))
+				known.Put(key, append(at, value[8:]...))
+				forget.Put(slices.Concat(at[:8], key), []byte{})
+			} else {
+				known.Delete(key)
+			}
+		}
+		forget.Delete(queued)
+	}
+	return nil
 }

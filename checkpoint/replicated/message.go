@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,44 +37,30 @@ func (id messageID) sameRecord(other messageID) bool {
 	return id.owner == other.owner && id.epoch == other.epoch && id.number == other.number && id.parts == other.parts
 }
 
-// parseID is the inverse of String. The owner may contain dots.
-func parseID(s string) (id messageID, ok bool) {
-	if len(s) > maxIDBytes {
-		return id, false
-	}
-	rest, parts, _ := cutLast(s, "/")
-	rest, part, _ := cutLast(rest, ".")
-	rest, number, _ := cutLast(rest, ".")
-	owner, epoch, found := cutLast(rest, ".")
-	if !found || owner == "" {
-		return id, false
-	}
-	id.owner = owner
-	var errs [4]error
-	var n [4]uint64
-	for i, digits := range []string{epoch, number, part, parts} {
-		n[i], errs[i] = strconv.ParseUint(digits, 10, 64)
-		if errs[i] != nil {
-			return id, false
-		}
-	}
-	if n[2] < 1 || n[2] > n[3] || n[3] > math.MaxInt32 {
-		return id, false
-	}
-	id.epoch, id.number, id.part, id.parts = n[0], n[1], int(n[2]), int(n[3])
-	return id, id.String() == s
-}
+// idPattern is the form of an ID. The owner may contain dots.
+var idPattern = regexp.MustCompile(`^(.+)\.(\d+)\.(\d+)\.(\d+)/(\d+)$`)
 
 // maxIDBytes bounds the ID of a message.
 const maxIDBytes = 512
 
-// cutLast cuts s around the last separator.
-func cutLast(s, separator string) (before, after string, found bool) {
-	i := strings.LastIndex(s, separator)
-	if i < 0 {
-		return s, "", false
+// parseID is the inverse of String.
+func parseID(s string) (id messageID, ok bool) {
+	if len(s) > maxIDBytes {
+		return id, false
 	}
-	return s[:i], s[i+len(separator):], true
+	found := idPattern.FindStringSubmatch(s)
+	if found == nil {
+		return id, false
+	}
+	var n [4]uint64
+	for i, digits := range found[2:] {
+		n[i], _ = strconv.ParseUint(digits, 10, 64)
+	}
+	if n[2] < 1 || n[2] > n[3] || n[3] > math.MaxInt32 {
+		return id, false
+	}
+	id = messageID{owner: found[1], epoch: n[0], number: n[1], part: int(n[2]), parts: int(n[3])}
+	return id, id.String() == s // no number was too large
 }
 
 // taken is the content of a take.

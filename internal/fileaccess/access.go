@@ -1,5 +1,5 @@
-// Package fileaccess checks who may use a file or a folder, and describes that and the user
-// of the process for messages about files that cannot be read or written.
+// Package fileaccess checks who may use a file or a folder and how much space there is, and
+// describes that and the user of the process for messages about files that cannot be used.
 package fileaccess
 
 import (

@@ -58,3 +58,13 @@ func TestFilesThatOthersMayReadOrReplace(t *testing.T) {
 		t.Errorf("a missing file: %q", problem)
 	}
 }
+
+func TestFree(t *testing.T) {
+	folder := t.TempDir()
+	if bytes, known := Free(folder); known && bytes == 0 {
+		t.Error("no bytes are free in a folder that exists")
+	}
+	if bytes, known := Free(filepath.Join(folder, "missing")); known {
+		t.Errorf("%d bytes are free in a folder that is missing", bytes)
+	}
+}

@@ -22,3 +22,13 @@ func owner(info fs.FileInfo) (uid int, known bool) {
 	}
 	return int(stat.Uid), true
 }
+
+// Free returns the bytes available to unprivileged users on the file system that has the
+// folder. It reports whether they are known.
+func Free(folder string) (bytes uint64, known bool) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(folder, &s); err != nil {
+		return 0, false
+	}
+	return s.Bavail * uint64(s.Bsize), true
+}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"ndrbridge/internal/disk"
 	"ndrbridge/internal/fileaccess"
 	"ndrbridge/internal/finding"
 )
@@ -18,7 +17,7 @@ func Check(o Options) []finding.Finding {
 		return []finding.Finding{{Step: "file", Result: finding.OK, Detail: "events go to standard output"}}
 	}
 	found := CheckPath("file", o.Path, "path")
-	if free, ok := disk.Free(filepath.Dir(o.Path)); ok && found[0].Result == finding.OK {
+	if free, ok := fileaccess.Free(filepath.Dir(o.Path)); ok && found[0].Result == finding.OK {
 		found = append(found, freeSpace(o, free))
 	}
 	return found

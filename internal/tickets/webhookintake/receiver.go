@@ -126,17 +126,6 @@ func (r *Receiver) read(v *values, header http.Header, body []byte) Notice {
 	return Notice{Key: r.key(v, header, body), Command: command}
 }
 
-// key returns the key of a request. A signature covers only the body: anyone who has
-// recorded a signed request can replay it with other headers, so its key is a digest of
-// the body.
-func (r *Receiver) key(v *values, header http.Header, body []byte) string {
-	if r.o.Verify != nil && r.o.Verify.Method == MethodSignature {
-		sum := sha256.Sum256(body)
-		return hex.EncodeToString(sum[:])
-	}
-	return r.o.Mapping.requestKey(v, header)
-}
-
 // decode reads one JSON value as strictly as tickets.Parse: readers of a body with duplicate
 // names or invalid Unicode disagree on its content. Numbers are not converted.
 func decode(body []byte) (root any, err error) {
@@ -213,9 +202,15 @@ func (m *Mapping) changed(v *values) func(field string) bool {
 	return func(field string) bool { return slices.Contains(names, field) }
 }
 
-// requestKey returns the key of a request: the key header, or the values of the key
-// paths if all are present, or else "".
-func (m *Mapping) requestKey(v *values, header http.Header) string {
+// key returns the key of a request: the key header, or the values of the key paths if all are
+// present, or else "". A signature covers only the body: anyone who has recorded a signed request
+// can replay it with other headers, so its key is a digest of the body.
+func (r *Receiver) key(v *values, header http.Header, body []byte) string {
+	if r.o.Verify != nil && r.o.Verify.Method == MethodSignature {
+		sum := sha256.Sum256(body)
+		return hex.EncodeToString(sum[:])
+	}
+	m := &r.o.Mapping
 	if m.KeyHeader != "" {
 		if key := header.Get(m.KeyHeader); key != "" {
 			return key

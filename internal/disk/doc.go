@@ -1,2 +1,0 @@
-// Package disk reports how much space file systems have.
-package disk
