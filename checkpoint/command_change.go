@@ -238,17 +238,13 @@ func expectedName(appliance string) []byte { return []byte("/expected/" + applia
 // keys.
 func (s *Store) Expected(ctx context.Context, appliance string) (entries []Entry, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
-		known := inside(tx, knownBucket, expectedName(appliance))
-		if known == nil {
-			return nil
-		}
-		return known.ForEach(func(key, value []byte) error {
+		for key, value := range walk(inside(tx, knownBucket, expectedName(appliance)), nil) {
 			if len(value) <= 8 {
 				return fmt.Errorf("%w: expected change %.40q", boltfile.ErrUnreadable, key)
 			}
 			entries = append(entries, Entry{Key: string(key), Value: bytes.Clone(value[8:]), At: atOf(value)})
-			return nil
-		})
+		}
+		return nil
 	})
 	return entries, wrapf(err, "expected changes of %s", appliance)
 }

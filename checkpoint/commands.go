@@ -116,14 +116,11 @@ func (s *Store) Command(ctx context.Context, id uint64) (c Command, found bool, 
 func (s *Store) Commands(ctx context.Context, f CommandFilter, after uint64, limit int) (found []Command, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
 		commands := tx.Bucket(commandsBucket)
-		if commands == nil {
-			return nil
-		}
 		for id := range f.ids(tx, encode(after), limit) {
 			if len(found) >= limit {
 				break
 			}
-			k, err := parseCommand(id, commands.Get(id))
+			k, err := parseCommand(id, get(commands, id))
 			if err != nil {
 				return err
 			}
@@ -156,8 +153,7 @@ func (f CommandFilter) ids(tx *bolt.Tx, after []byte, limit int) iter.Seq[[]byte
 	// The leading ones of all appliances are among the leading ones of each.
 	var ids [][]byte
 	waiting := tx.Bucket(waitingBucket)
-	all := waiting.Cursor()
-	for appliance, _ := all.First(); appliance != nil; appliance, _ = all.Next() {
+	for appliance := range walk(waiting, nil) {
 		n := 0
 		for id := range idsAfter(waiting.Bucket(appliance), after) {
 			if n++; n > limit {
@@ -175,14 +171,10 @@ func (f CommandFilter) ids(tx *bolt.Tx, after []byte, limit int) iter.Seq[[]byte
 func idsAfter(b *bolt.Bucket, mark []byte) iter.Seq[[]byte] {
 	prefix := mark[:len(mark)-8]
 	return func(yield func([]byte) bool) {
-		if b == nil {
-			return
-		}
-		cursor := b.Cursor()
-		key, _ := cursor.Seek(mark)
-		for ; key != nil && bytes.HasPrefix(key, prefix); key, _ = cursor.Next() {
+		for key := range walk(b, mark) {
 			// A subject can begin with another one and a zero byte.
-			if len(key) == len(mark) && !bytes.Equal(key, mark) && !yield(key[len(prefix):]) {
+			is := len(key) == len(mark) && !bytes.Equal(key, mark)
+			if !bytes.HasPrefix(key, prefix) || is && !yield(key[len(prefix):]) {
 				return
 			}
 		}

@@ -35,12 +35,10 @@ func (s *Store) DeadHeads(ctx context.Context, o Owner, after string, limit int)
 // deadAfter returns what decode makes of an owner's dead letters after a key, at most limit.
 func (s *Store) deadAfter(ctx context.Context, o Owner, after string, limit int, decode func(key, value []byte) (DeadLetter, error)) (deadLetters []DeadLetter, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
-		dead := inside(tx, deadBucket, []byte(o))
-		if dead == nil {
-			return nil
-		}
-		cursor, key, value := seekAfter(dead, after)
-		for ; key != nil && len(deadLetters) < limit; key, value = cursor.Next() {
+		for key, value := range walk(inside(tx, deadBucket, []byte(o)), behind(after)) {
+			if len(deadLetters) >= limit {
+				break
+			}
 			deadLetter, err := decode(key, value)
 			if err != nil {
 				return err
@@ -56,16 +54,10 @@ func (s *Store) deadAfter(ctx context.Context, o Owner, after string, limit int,
 // none.
 func (s *Store) DeadLetterOf(ctx context.Context, o Owner, key string) (deadLetter DeadLetter, found bool, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
-		dead := inside(tx, deadBucket, []byte(o))
-		if dead == nil {
-			return nil
+		if value := get(inside(tx, deadBucket, []byte(o)), []byte(key)); value != nil {
+			deadLetter, err = decodeDead([]byte(key), value)
+			found = err == nil
 		}
-		value := dead.Get([]byte(key))
-		if value == nil {
-			return nil
-		}
-		deadLetter, err = decodeDead([]byte(key), value)
-		found = err == nil
 		return err
 	})
 	return deadLetter, found, wrapf(err, "dead letter %.40q of %s", key, o)
@@ -229,14 +221,10 @@ type removeFunc func(r *writeRound, key string, value []byte) (bool, error)
 func (s *Store) removeDead(ctx context.Context, o Owner, keys []string, is removeFunc) (n int, err error) {
 	if keys == nil {
 		err = s.view(ctx, func(tx *bolt.Tx) error {
-			dead := inside(tx, deadBucket, []byte(o))
-			if dead == nil {
-				return nil
-			}
-			return dead.ForEach(func(key, _ []byte) error {
+			for key := range walk(inside(tx, deadBucket, []byte(o)), nil) {
 				keys = append(keys, string(key))
-				return nil
-			})
+			}
+			return nil
 		})
 	}
 	for err == nil && len(keys) > 0 {
@@ -295,8 +283,10 @@ func (r *writeRound) boundSourceDead() error {
 	var owners []Owner
 	stats := make(map[Owner]DeadStats)
 	total := int64(0)
-	cursor := r.tx.Bucket(deadSizeBucket).Cursor()
-	for key, value := cursor.Seek([]byte(sourceOwners)); strings.HasPrefix(string(key), sourceOwners); key, value = cursor.Next() {
+	for key, value := range walk(r.tx.Bucket(deadSizeBucket), []byte(sourceOwners)) {
+		if !strings.HasPrefix(string(key), sourceOwners) {
+			break
+		}
 		o := Owner(key)
 		owners, stats[o] = append(owners, o), decodeDeadStats(value)
 		total += stats[o].space()
@@ -359,13 +349,4 @@ func (r *writeRound) dropOldest(o Owner, stats DeadStats, need int64) (left Dead
 	}
 	left.put(r.tx, o)
 	return left, nil
-}
-
-// seekAfter returns a cursor at the first entry after a key ("": the first of all), and that entry.
-func seekAfter(b *bolt.Bucket, after string) (cursor *bolt.Cursor, key, value []byte) {
-	cursor = b.Cursor()
-	if key, value = cursor.Seek([]byte(after)); after != "" && string(key) == after {
-		key, value = cursor.Next()
-	}
-	return cursor, key, value
 }

@@ -295,8 +295,7 @@ func (r *writeRound) trim(now time.Time) (trimming, error) {
 		keys []byte // one after the other
 		gone int64
 	)
-	cursor := r.events.Cursor()
-	for key, value := cursor.First(); key != nil; key, value = cursor.Next() {
+	for key, value := range walk(r.events.Bucket, nil) {
 		m, err := parseMark(key)
 		if err != nil {
 			return rest, fmt.Errorf("%w: %w", ErrDamaged, err)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 
 	bolt "go.etcd.io/bbolt"
@@ -258,11 +259,32 @@ func decode(b []byte) (ns [5]uint64) {
 // valueOf returns a value in one of the file's buckets, or nil. Files of an older version,
 // opened read-only, do not have all buckets.
 func valueOf(tx *bolt.Tx, bucket []byte, key string) []byte {
-	if b := tx.Bucket(bucket); b != nil {
-		return b.Get([]byte(key))
-	}
-	return nil
+	return get(tx.Bucket(bucket), []byte(key))
 }
+
+// get returns a value of a bucket, which may be nil.
+func get(b *bolt.Bucket, key []byte) []byte {
+	if b == nil {
+		return nil
+	}
+	return b.Get(key)
+}
+
+// walk yields the entries of a bucket, which may be nil, from a key on.
+func walk(b *bolt.Bucket, from []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		if b == nil {
+			return
+		}
+		cursor := b.Cursor()
+		for key, value := cursor.Seek(from); key != nil && yield(key, value); {
+			key, value = cursor.Next()
+		}
+	}
+}
+
+// behind returns the first key behind another one; "": the first of all.
+func behind(key string) []byte { return []byte(key + "\x00") }
 
 // inside returns a bucket nested in one of the file's buckets, or nil, as valueOf.
 func inside(tx *bolt.Tx, bucket, name []byte) *bolt.Bucket {

@@ -61,12 +61,7 @@ type ParkedCommit struct {
 // ParkedHeads returns the heads of a sink's parked events after a number, in their order.
 func (s *Store) ParkedHeads(ctx context.Context, sink string, after uint64) (heads []ParkedHead, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
-		parked := inside(tx, parkedBucket, []byte(sink))
-		if parked == nil {
-			return nil
-		}
-		cursor := parked.Cursor()
-		for key, value := cursor.Seek(encode(after + 1)); key != nil; key, value = cursor.Next() {
+		for key, value := range walk(inside(tx, parkedBucket, []byte(sink)), encode(after+1)) {
 			p, _, err := parseParked(key, value)
 			if err != nil {
 				return err
@@ -83,9 +78,6 @@ func (s *Store) ParkedHeads(ctx context.Context, sink string, after uint64) (hea
 func (s *Store) Parked(ctx context.Context, sink string, numbers []uint64, max Batch) (events []Parked, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
 		parked := inside(tx, parkedBucket, []byte(sink))
-		if parked == nil {
-			return nil
-		}
 		size := 0
 		for _, number := range numbers {
 			p, event, err := getParked(parked, number)
@@ -219,7 +211,7 @@ func encodeParked(p Parked, event []byte) ([]byte, error) {
 // and valid within the transaction otherwise.
 func getParked(parked *bolt.Bucket, number uint64) (p Parked, event []byte, err error) {
 	key := encode(number)
-	if value := parked.Get(key); value != nil {
+	if value := get(parked, key); value != nil {
 		return parseParked(key, value)
 	}
 	return p, nil, nil

@@ -261,13 +261,8 @@ type SearchedDead struct {
 // reaches a bound of by. The caller owns the result.
 func (s *Store) SearchDead(ctx context.Context, o Owner, after string, by Search) (found SearchedDead, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
-		dead := inside(tx, deadBucket, []byte(o))
-		if dead == nil {
-			return nil
-		}
-		cursor, key, value := seekAfter(dead, after)
 		last, size := after, 0
-		for ; key != nil; key, value = cursor.Next() {
+		for key, value := range walk(inside(tx, deadBucket, []byte(o)), behind(after)) {
 			_, body, _ := bytes.Cut(value, []byte{'\n'})
 			selected := by.selects(body)
 			if found.Looked > 0 && found.Looked+int64(len(value)) > by.MaxBytes || selected && !by.Found.admits(len(found.DeadLetters), size, len(body)) {
@@ -317,30 +312,27 @@ func (s *Store) Deliveries(ctx context.Context, sink string, seqs []uint64) (all
 			key := DeadKey(seq)
 			index[key] = i
 			d := Delivered{Past: seq <= cursor}
-			if dead != nil {
-				if value := dead.Get([]byte(key)); value != nil {
-					deadLetter, err := splitDead([]byte(key), value)
-					if err != nil {
-						return err
-					}
-					deadLetter.Body = nil
-					d.Dead = &deadLetter
+			if value := get(dead, []byte(key)); value != nil {
+				deadLetter, err := splitDead([]byte(key), value)
+				if err != nil {
+					return err
 				}
+				deadLetter.Body = nil
+				d.Dead = &deadLetter
 			}
 			all = append(all, d)
 		}
 		looked := 0
-		if parked := inside(tx, parkedBucket, []byte(sink)); parked != nil {
-			cursor := parked.Cursor()
-			for number, value := cursor.First(); number != nil && looked < maxQueued; number, value = cursor.Next() {
-				p, _, err := parseParked(number, value)
-				if err != nil {
-					return err
-				}
-				if i, ok := index[p.Key]; ok && p.Offset == (RedeliveryOffset{}) {
-					all[i].Parked = true
-				}
-				looked++
+		for number, value := range walk(inside(tx, parkedBucket, []byte(sink)), nil) {
+			if looked++; looked > maxQueued {
+				break
+			}
+			p, _, err := parseParked(number, value)
+			if err != nil {
+				return err
+			}
+			if i, ok := index[p.Key]; ok && p.Offset == (RedeliveryOffset{}) {
+				all[i].Parked = true
 			}
 		}
 		looked = 0

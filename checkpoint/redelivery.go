@@ -208,8 +208,7 @@ func (q redeliveryTable) read(tx *bolt.Tx, after RedeliveryOffset, most Batch) (
 		} else if i.number < after.Item {
 			continue
 		}
-		cursor := tx.Bucket(journalBucket).Cursor()
-		for key, value := cursor.Seek(encode(first)); key != nil; key, value = cursor.Next() {
+		for key, value := range walk(tx.Bucket(journalBucket), encode(first)) {
 			m, err := parseMark(key)
 			if err != nil {
 				return next, fmt.Errorf("%w: %w", ErrDamaged, err)

@@ -186,8 +186,10 @@ func (r *writeRound) forgetAppliance(appliance string) (found bool) {
 
 // keysWith returns the keys of a bucket that begin with prefix.
 func keysWith(b *bolt.Bucket, prefix []byte) (keys [][]byte) {
-	cursor := b.Cursor()
-	for key, _ := cursor.Seek(prefix); bytes.HasPrefix(key, prefix); key, _ = cursor.Next() {
+	for key := range walk(b, prefix) {
+		if !bytes.HasPrefix(key, prefix) {
+			break
+		}
 		keys = append(keys, bytes.Clone(key))
 	}
 	return keys
@@ -205,18 +207,17 @@ func (s *Store) Recall(ctx context.Context, source Source, keys []string) ([][]b
 func (s *Store) Known(ctx context.Context, source Source, after Entry, limit int) (entries []Entry, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
 		known := inside(tx, knownBucket, []byte(source.String()))
-		if known == nil {
-			return nil
-		}
-		// The bucket forget has the requested order.
-		cursor := inside(tx, forgetBucket, []byte(source.String())).Cursor()
 		begin := append(encode(uint64(max(after.At, 0))), after.Key...)
-		for queued, _ := cursor.Seek(begin); queued != nil && len(entries) < limit; queued, _ = cursor.Next() {
+		// The bucket forget has the requested order.
+		for queued := range walk(inside(tx, forgetBucket, []byte(source.String())), begin) {
+			if len(entries) >= limit {
+				break
+			}
 			if len(queued) <= 8 {
 				return fmt.Errorf("forget: a key of %d bytes", len(queued))
 			}
 			at, key := queued[:8], queued[8:]
-			value := known.Get(key)
+			value := get(known, key)
 			if bytes.Equal(queued, begin) || len(value) <= 8 || !bytes.Equal(value[:8], at) {
 				continue // an earlier version left it
 			}
@@ -380,12 +381,11 @@ func drop(known, forget *boltfile.Table, key []byte) {
 // true are checked again when before is keepDuplicate later.
 func forgetOld(known, forget *boltfile.Table, before int64, limit int, keep func(key []byte) bool) error {
 	var old [][]byte
-	cursor := forget.Cursor()
-	for queued, _ := cursor.First(); queued != nil && len(old) < limit; queued, _ = cursor.Next() {
+	for queued := range walk(forget.Bucket, nil) {
 		if len(queued) <= 8 {
 			return fmt.Errorf("forget: a key of %d bytes", len(queued))
 		}
-		if atOf(queued) >= before {
+		if len(old) >= limit || atOf(queued) >= before {
 			break
 		}
 		old = append(old, bytes.Clone(queued))
