@@ -53,9 +53,7 @@ func TestFileThatWasClosedInOrderIsNotReadThrough(t *testing.T) {
 			t.Errorf("read damaged data: error %v, want ErrDamaged", err)
 		}
 		use(s)
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, s.Close())
 	})
 	t.Run("a copy is read through", func(t *testing.T) {
 		path := closedState(t)
@@ -132,9 +130,7 @@ func TestFileThatIsCutShortWhileItIsOpenDoesNotEndTheProcess(t *testing.T) {
 			t.Errorf("commit: error %v, want ErrDamaged", err)
 		}
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, s.Close())
 }
 
 func TestStateThatIsOnlyReadIsNotChanged(t *testing.T) {

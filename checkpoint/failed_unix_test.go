@@ -87,9 +87,7 @@ func TestFileThatIsGoneWhileItIsOpen(t *testing.T) {
 			},
 			"noticed while nothing is written": func(*testing.T, *checkpoint.Store) { time.Sleep(time.Minute) },
 			"noticed as it closes": func(t *testing.T, s *checkpoint.Store) {
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
+				require.NoError(t, s.Close())
 			},
 		} {
 			t.Run(name+", "+when, func(t *testing.T) {
@@ -118,9 +116,7 @@ func TestFileThatIsGoneWhileItIsOpen(t *testing.T) {
 					if err := s.Commit(t.Context(), more(t)); !errors.Is(err, checkpoint.ErrLost) && !errors.Is(err, checkpoint.ErrClosed) {
 						t.Errorf("written: %v", err)
 					}
-					if err := s.Close(); err != nil {
-						t.Error(err)
-					}
+					require.NoError(t, s.Close())
 					if test.saved == "none" {
 						return
 					}
@@ -202,9 +198,7 @@ func TestFileThatIsCutShortOrOverwrittenWhileItIsOpen(t *testing.T) {
 			if err := s.WaitCommands(t.Context(), 1000); !errors.Is(err, checkpoint.ErrDamaged) {
 				t.Errorf("waited for commands: %v", err)
 			}
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
+			require.NoError(t, s.Close())
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/test/process"
+	"ndrbridge/test/require"
 )
 
 // TestACopyThatCannotFollowItsLogFails runs in a process of its own, as
@@ -44,9 +45,7 @@ func TestACopyThatCannotFollowItsLogFails(t *testing.T) {
 		break
 	}
 	records := len(log.after(0))
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, s.Close())
 	free()
 	r := openReplica(t, path)
 	if offset := r.Offset(); offset != uint64(records-1) {

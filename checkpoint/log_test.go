@@ -139,9 +139,7 @@ func TestALogThatIsLostEndsTheStore(t *testing.T) {
 			if _, err := s.Read(t.Context(), 0, checkpoint.Batch{}); !errors.Is(err, c.err) {
 				t.Errorf("a later read: %v, want %v", err, c.err)
 			}
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
+			require.NoError(t, s.Close())
 			if got := len(log.after(0)); got != records {
 				t.Errorf("%d records were appended later", got-records)
 			}

@@ -34,9 +34,7 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 		}
 		s := open(t, path, checkpoint.Options{ReadOnly: true})
 		wantFilled(t, s)
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, s.Close())
 	}
 	wantCopy(path + ".v1.bak")
 
@@ -82,9 +80,7 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 			if _, err := s.Accept(ctx, []checkpoint.Command{{Appliance: "hq", Body: []byte("{}")}}); err != nil {
 				t.Error(err)
 			}
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
+			require.NoError(t, s.Close())
 			wantCopy(fmt.Sprintf("%s.v%d.bak", path, layout))
 		})
 	}
@@ -99,9 +95,7 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 		if commands, err := s.Commands(ctx, checkpoint.CommandFilter{}, 0, 10); err != nil || len(commands) != 0 {
 			t.Errorf("%v, %v, want no commands", commands, err)
 		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, s.Close())
 		if after, _ := os.ReadFile(path); !bytes.Equal(after, old) {
 			t.Error("the file was changed")
 		}

@@ -37,19 +37,6 @@ func (b backend) testMemory(t *testing.T) {
 	}
 	keys := []string{"x", "none", "y"}
 
-	t.Run("a sink remembers entries by key, separately from other sinks", func(t *testing.T) {
-		remember("a", 0, entry("x", "one", 1), entry("y", "two", 2))
-		want("a", keys, "one", "", "two")
-		want("detections", keys, "", "", "")
-	})
-	t.Run("an entry that is remembered again is replaced", func(t *testing.T) {
-		remember("a", 0, entry("x", "three", 5))
-		want("a", keys, "three", "", "two")
-	})
-	t.Run("entries older than forgetBefore are forgotten", func(t *testing.T) {
-		remember("a", 3)
-		want("a", keys, "three", "", "")
-	})
 	t.Run("entries that are due are refreshed, and outlive their first time", func(t *testing.T) {
 		remember("detections", 0, entry("x", "due", 19), entry("y", "not due", 20))
 		s.must(s.RefreshSink(t.Context(), "detections", keys, 50, 20))
@@ -63,21 +50,9 @@ func (b backend) testMemory(t *testing.T) {
 			Source: checkpoint.Source{Appliance: "sink", Stream: "a"}, Position: []byte("p"),
 			Remember: []checkpoint.Entry{entry("x", "a source's", 1)},
 		}
+		remember("a", 0, entry("x", "three", 5))
 		s.must(s.Commit(t.Context(), c))
 		want("a", keys[:1], "three")
-	})
-	t.Run("the memory survives a restart, and is renamed with the sink", func(t *testing.T) {
-		s.reopen()
-		want("a", keys[:1], "three")
-		s.configureSinks("detections")
-		s.must(s.Rename(t.Context(), "a", "b"))
-		want("a", keys[:1], "")
-		remember("b", 5, entry("y", "later", 6))
-		want("b", keys, "three", "", "later")
-		remember("b", 6)
-		want("b", keys, "", "", "later")
-		s.must(s.Forget(t.Context(), "b"))
-		want("b", keys, "", "", "")
 	})
 	t.Run("invalid entries are refused, and nothing is written", func(t *testing.T) {
 		for _, c := range []struct {

@@ -12,6 +12,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	"pgregory.net/rapid"
+
+	"ndrbridge/test/require"
 )
 
 // contents adds the entries of a bucket and of those nested in it, named by bucket, key and size: by
@@ -36,9 +38,7 @@ func writeFile(t *rapid.T, path string) map[string]string {
 	o.PageSize, o.NoSync = 4096, true
 	o.NoFreelistSync = rapid.Bool().Draw(t, "without a list of free pages")
 	db, err := bolt.Open(path, Mode, &o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	err = Update(db, func(tx *bolt.Tx) error {
 		_, err := tx.CreateBucket(MetaBucket)
 		return errors.Join(err, SumUp(tx))
@@ -51,9 +51,7 @@ func writeFile(t *rapid.T, path string) map[string]string {
 		contents(tx.Cursor().Bucket(), "", map[string][]string{}, values)
 		return nil
 	}), db.Close())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return values
 }
 
@@ -169,9 +167,7 @@ func TestADamagedFileIsRefusedOrHasAnotherSumOrTheSameEntries(t *testing.T) {
 		_ = os.Remove(path)
 		values := writeFile(t, path)
 		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		// The beginning of a page holds its header and its table of elements.
 		const size = 4096
 		for range rapid.IntRange(1, 3).Draw(t, "bytes damaged") {
@@ -182,9 +178,7 @@ func TestADamagedFileIsRefusedOrHasAnotherSumOrTheSameEntries(t *testing.T) {
 		if rapid.IntRange(0, 9).Draw(t, "cut short") == 0 {
 			b = b[:rapid.IntRange(2*size, len(b)).Draw(t, "length")]
 		}
-		if err := os.WriteFile(path, b, Mode); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, b, Mode))
 		f, err := check(path)
 		if err != nil {
 			return
@@ -205,13 +199,9 @@ func TestPagesBeyondTheEndOfTheFileAreNotNeededToReadThoseBeforeIt(t *testing.T)
 	for id := range 3 {
 		pages = append(pages, bytes.Repeat([]byte{byte(id)}, size)...)
 	}
-	if err := os.WriteFile(path, pages, Mode); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, pages, Mode))
 	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close()
 	w := &pageWalk{file: file, size: size, pages: 10, next: 1} // pages follow each other
 	for id := uint64(1); id < 3; id++ {

@@ -11,6 +11,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	"pgregory.net/rapid"
+
+	"ndrbridge/test/require"
 )
 
 var (
@@ -19,7 +21,7 @@ var (
 )
 
 // emptyFile makes a file with the empty buckets a and b.
-func emptyFile(t interface{ Fatal(...any) }, path string) *bolt.DB {
+func emptyFile(t require.T, path string) *bolt.DB {
 	o := Options()
 	o.PageSize, o.NoSync = 4096, true
 	db, err := bolt.Open(path, Mode, &o)
@@ -33,9 +35,7 @@ func emptyFile(t interface{ Fatal(...any) }, path string) *bolt.DB {
 			return SumUp(tx)
 		})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return db
 }
 
@@ -82,9 +82,7 @@ func changeTables(t *rapid.T, tx *Tx) {
 		case 2:
 			table.Delete([]byte(key.Draw(t, "key")))
 		case 3:
-			if err := table.SetSequence(rapid.Uint64().Draw(t, "sequence")); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, table.SetSequence(rapid.Uint64().Draw(t, "sequence")))
 		case 4:
 			table.DeleteBucket(inner)
 		case 5:
@@ -119,9 +117,7 @@ func TestRecordsMakeTheSameFile(t *testing.T) {
 			if err == nil {
 				err = applyTo(follower, record)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if got, want := everything(follower), everything(owner); !slices.Equal(got, want) {
 				t.Fatalf("the follower holds\n%q, want\n%q", got, want)
 			}
@@ -146,9 +142,7 @@ func TestRecordsMakeTheSameFile(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got, want := everything(restored), everything(owner); !slices.Equal(got, want) {
 			t.Fatalf("what was dumped makes\n%q, want\n%q", got, want)
 		}
@@ -177,9 +171,7 @@ func record(changes ...string) []byte {
 func TestRecordsThatDoNotFitAreRefused(t *testing.T) {
 	db := emptyFile(t, filepath.Join(t.TempDir(), "file"))
 	defer db.Close()
-	if err := applyTo(db, record("t\x01a\x00", "s\x05", "t\x01b\x01x")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, applyTo(db, record("t\x01a\x00", "s\x05", "t\x01b\x01x")))
 	before := everything(db)
 	for name, b := range map[string][]byte{
 		"nothing":                                  nil,
