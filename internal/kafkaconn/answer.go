@@ -36,7 +36,7 @@ var answers = map[protocol.ApiKey]reflect.Type{
 	protocol.Fetch:            reflect.TypeFor[fetchAnswer](),
 }
 
-// assignment is what a SyncGroup answer holds, after a code and a size.
+// assignment follows a code and a size in a SyncGroup answer.
 type assignment struct {
 	Version int16             `kafka:"min=v0,max=v0"`
 	Topics  []assignmentTopic `kafka:"min=v0,max=v0"`
@@ -131,7 +131,7 @@ type field struct {
 
 var known sync.Map // the fields of structs by their reflect.Type: finding them is slow
 
-// fields returns those of a struct.
+// fields returns the fields of a struct.
 func fields(t reflect.Type) (all []field) {
 	if found, ok := known.Load(t); ok {
 		return found.([]field)

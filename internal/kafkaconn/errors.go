@@ -66,7 +66,7 @@ const (
 	newestCode kafka.Error = 136
 )
 
-// Error returns the classified error of a request, without secrets; tried names what was tried.
+// Error returns the classified error of a request, without secrets; tried names the attempt.
 // It is never Rejected, because only the answer to a produce request is about events. If it is
 // Transient, it has ScopePart if the broker's code rules out that an event is at fault, and
 // ScopeTarget if no broker answered. ctx is the request's.

@@ -30,7 +30,7 @@ type SASL struct {
 type Login struct {
 	SASL
 	name string // of the mechanism in the protocol
-	// start returns the mechanism of a connection: those of SCRAM keep a key for each salt
+	// start returns the mechanism of a connection: SCRAM keeps a key for each salt
 	// that a broker sends.
 	start   func() (sasl.Mechanism, error)
 	secrets redact.Secrets

@@ -58,8 +58,8 @@ func FuzzWholeLines(f *testing.F) {
 	})
 }
 
-// TestNoDamageOfTheLastBatchStays damages what was written after the last sync as a loss of
-// power may: it is cut off, and ranges of it are zeros. Acknowledged lines stay, every line is
+// TestNoDamageOfTheLastBatchStays damages the unsynced end of a file as a loss of power
+// may: it is cut off, and ranges of it are zeros. Acknowledged lines stay, every line is
 // whole when the batch has been sent again, and nothing of it is missing.
 func TestNoDamageOfTheLastBatchStays(t *testing.T) {
 	directory := t.TempDir()
@@ -114,7 +114,7 @@ func TestAHoleAtTheBeginningOfALargeWriteIsFound(t *testing.T) {
 }
 
 // A hole is only looked for where an unsynced write can have been: nothing is removed for one
-// in what was acknowledged long before.
+// in lines that were acknowledged long before.
 func TestAHoleFarFromTheEndStays(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x")
 	line := `{"specversion":"1.0","data":"` + strings.Repeat("x", 1000) + `"}` + "\n"

@@ -31,7 +31,7 @@ type testCluster struct {
 	*kfake.Cluster
 	t      *testing.T
 	relays []*sinktest.Relay
-	direct map[string]string // the brokers' own addresses by those of their relays
+	direct map[string]string // the brokers' own addresses by their relays' addresses
 	login  []kgo.Opt         // of the client that reads
 }
 

@@ -69,8 +69,8 @@ type Sink struct {
 	loaded   time.Time        // when topics was loaded; zero: it is invalid
 }
 
-// New returns a Sink. It contacts no broker. An error joins those of all options that are
-// invalid.
+// New returns a Sink. It contacts no broker. An error joins the errors of all invalid
+// options.
 func New(o Options) (*Sink, error) {
 	var errs []error
 	topic, err := sinks.ParseTemplate(o.Topic)

@@ -388,6 +388,22 @@ func TestRejectedEventIsFound(t *testing.T) {
 	}
 }
 
+func TestABrokerThatIsDownHoldsUpOnlyItsPartitions(t *testing.T) {
+	c := startCluster(t, kfake.NumBrokers(3))
+	for p := range int32(3) { // one partition on each
+		require.NoError(t, c.MoveTopicPartition("ndr.detections", p, p))
+	}
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Nodes: []int32{1}, Err: kerr.NotEnoughReplicas, Count: -1})
+	s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}"})
+	events := sinktest.Events(60, 30, 500)
+	for i, err := range failures(t, s, events) {
+		down := s.Part(events[i]) == "ndr.detections/1"
+		if down != (err != nil) || down && failure.ScopeOf(err) != failure.ScopePart {
+			t.Errorf("event %d of %s: %v", i, s.Part(events[i]), err)
+		}
+	}
+}
+
 func TestOldBrokerHalts(t *testing.T) {
 	c := startCluster(t)
 	c.ControlKey(int16(kmsg.ApiVersions), func(r kmsg.Request) (kmsg.Response, error, bool) {

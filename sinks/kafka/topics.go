@@ -21,7 +21,7 @@ import (
 // partitions are used after that time.
 const maxAge = 5 * time.Minute
 
-// topic is what the brokers tell about a topic.
+// topic is a topic as the brokers describe it.
 type topic struct {
 	leaders    []int32 // node ids by partition, -1: none
 	partitions []int   // their numbers
@@ -157,7 +157,7 @@ func settingsOf(ctx context.Context, c *kafkaconn.Client, topics []string) map[s
 	return all
 }
 
-// createTopics creates topics and returns the errors of those that the cluster refuses. It may
+// createTopics creates topics and returns the errors of the refused ones. It may
 // take a moment until all brokers know the others. If dry is set, the request is only validated.
 func (s *Sink) createTopics(ctx context.Context, c *kafkaconn.Client, names []string, dry bool) (refused map[string]*failure.Error, err error) {
 	request := &kafka.CreateTopicsRequest{ValidateOnly: dry}

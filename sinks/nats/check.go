@@ -49,7 +49,7 @@ func (s *Sink) Check(ctx context.Context, t Trial) []finding.Finding {
 
 // CheckServers checks each of the servers, and nothing else, for another program that
 // connects to them with the settings of s: then, if one of them can be used, it calls also
-// with a connection to it and adds what that finds. now returns the time at which
+// with a connection to it and adds its findings. now returns the time at which
 // certificates must be valid.
 func (s *Sink) CheckServers(ctx context.Context, now func() time.Time, also func(*nats.Conn) []finding.Finding) []finding.Finding {
 	return s.check(ctx, Trial{Now: now}, func(c *conn) []finding.Finding { return also(c.Conn.Conn) })
@@ -290,8 +290,8 @@ func (s *Sink) tryPermission(ctx context.Context, t Trial, c *conn) []finding.Fi
 	return []finding.Finding{{Step: step, Result: finding.OK, Detail: "the user may publish what the sink sends"}}
 }
 
-// Forbidden returns those of the subjects, which may have wildcards, that the user of the
-// connection may not publish to. known is false if the server does not report that.
+// Forbidden returns the subjects, which may have wildcards, to which the user of the
+// connection may not publish. known is false if the server does not report that.
 func Forbidden(ctx context.Context, nc *nats.Conn, subjects []string) (forbidden []string, known bool) {
 	may, known := publishable(ctx, nc)
 	if !known {
@@ -300,7 +300,7 @@ func Forbidden(ctx context.Context, nc *nats.Conn, subjects []string) (forbidden
 	return slices.DeleteFunc(slices.Clone(subjects), may), true
 }
 
-// publishable asks the server what the user may publish to.
+// publishable asks the server for the subjects to which the user may publish.
 func publishable(ctx context.Context, nc *nats.Conn) (may func(subject string) bool, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -155,7 +155,7 @@ var verdicts = map[jetstream.ErrorCode]verdict{
 }
 
 // errorOfCode returns the classified error of a JetStream answer. hide redacts its text;
-// tried names what was tried.
+// tried names the attempt.
 func errorOfCode(tried string, e *jetstream.APIError, hide func(string) string) *failure.Error {
 	v, ok := verdicts[e.ErrorCode]
 	switch {

@@ -20,7 +20,7 @@ import (
 )
 
 // codes holds the server's error codes that are not plainly transient, and of the others
-// those that a publisher can get.
+// the ones that a publisher can get.
 var codes = []struct {
 	what  string
 	class failure.Class

@@ -4,6 +4,6 @@ package syslog
 
 import "net"
 
-// acknowledged returns true: on this system, the bridge does not know what the peer has
-// acknowledged. What was written counts as delivered.
+// acknowledged returns true: on this system, the peer's acknowledgements are
+// unknown, and written bytes count as delivered.
 func acknowledged(*net.TCPConn) (bool, error) { return true, nil }

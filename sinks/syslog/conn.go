@@ -15,7 +15,7 @@ import (
 // conn is a connection to a receiver. A goroutine reads from it until it ends, because only
 // a read shows that the receiver has closed it or has sent an alert. Its owner calls end.
 type conn struct {
-	net.Conn              // what is written to: TLS, or below
+	net.Conn              // written to: TLS, or below
 	below    net.Conn     // raw under the lease
 	raw      *net.TCPConn // of the kernel
 
@@ -57,7 +57,7 @@ func (s *stream) open(ctx context.Context) (*conn, error) {
 }
 
 // keepAlive ends a connection within 20 s of silence of the receiver's host, which may have lost
-// its power: within tailAge, so that what was sent before is sent again.
+// its power: within tailAge, so that the messages before it are sent again.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 5 * time.Second, Count: 3}
 
 // dial returns a connection whose end is watched. config is used for Network TLS.
@@ -114,7 +114,7 @@ func (c *conn) settle(ctx context.Context, opening time.Duration) error {
 }
 
 // end closes the connection, and waits until its goroutine has returned. If abort is set, it
-// is reset: what the kernel has not sent is discarded.
+// is reset: the kernel discards its unsent bytes.
 func (c *conn) end(abort bool) {
 	if abort {
 		_ = c.raw.SetLinger(0) // it fails only if the connection is closed

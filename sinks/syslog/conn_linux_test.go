@@ -53,7 +53,7 @@ func TestNothingIsAcknowledgedOnAConnectionThatHasEnded(t *testing.T) {
 	}
 	answered := &conn{Conn: dialled, raw: c.raw, ended: make(chan struct{}), reason: &answeredError{}}
 	close(answered.ended)
-	for range 100 { // either of what it waits for may come first
+	for range 100 { // either event may come first
 		if err := answered.acknowledged(t.Context()); err != answered.reason {
 			t.Fatalf("error %v on a connection on which the receiver has answered", err)
 		}

@@ -6,10 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/leodido/go-syslog/v4/octetcounting"
 	"github.com/leodido/go-syslog/v4/rfc5424"
-
-	gosyslog "github.com/leodido/go-syslog/v4"
 
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
@@ -83,34 +80,6 @@ func TestAMessageIsOneLine(t *testing.T) {
 	for _, e := range sinktest.Awkward() {
 		if got := string(encoder(t, Options{}).append(nil, e)); strings.ContainsAny(got, "\r\n") {
 			t.Errorf("%q", got)
-		}
-	}
-}
-
-// TestFramesAreReadByAnotherImplementation covers what the receiver of the other tests frames
-// by itself.
-func TestFramesAreReadByAnotherImplementation(t *testing.T) {
-	var b batch
-	events := append(sinktest.Awkward(), sinktest.Events(20, 3, 3000)...)
-	b.reset(len(events))
-	for i, e := range events {
-		b.add(i, e, encoder(t, Options{}))
-	}
-	var read []string
-	octetcounting.NewParser(gosyslog.WithMaxMessageLength(maxDatagram), gosyslog.WithListener(func(r *gosyslog.Result) {
-		if r.Error != nil {
-			t.Error(r.Error)
-			return
-		}
-		read = append(read, *r.Message.(*rfc5424.SyslogMessage).Message)
-	})).Parse(strings.NewReader(string(b.framed)))
-	if len(read) != len(events) {
-		t.Fatalf("%d messages of %d events", len(read), len(events))
-	}
-	for i, e := range events {
-		got, err := sinktest.Structured([]byte(read[i]))
-		if err != nil || got.ID() != e.ID || got.Source() != e.Source {
-			t.Errorf("event %s is read as %v, %v", e.ID, got, err)
 		}
 	}
 }

@@ -39,7 +39,7 @@ type receiver struct {
 	messages []received
 	faults   []error
 	opened   int               // connections so far
-	conns    map[net.Conn]bool // those that are open
+	conns    map[net.Conn]bool // the open ones
 	paused   bool              // nothing is read
 	moved    sync.Cond         // paused has changed
 	after    func(received)    // called for each message; may close the connections
@@ -140,7 +140,7 @@ func (r *receiver) read(conn int, from *bufio.Reader) error {
 		} else if err != nil {
 			return nil // the connection ended, perhaps within a frame
 		}
-		if err := r.take(conn, text); err != nil {
+		if err := r.store(conn, text); err != nil {
 			return err
 		}
 	}
@@ -153,8 +153,8 @@ func (r *receiver) frame(from *bufio.Reader) ([]byte, error) {
 	return syslogread.OctetCounting(from)
 }
 
-// take parses and stores a message.
-func (r *receiver) take(conn int, text []byte) error {
+// store parses and stores a message.
+func (r *receiver) store(conn int, text []byte) error {
 	begin := text[:min(len(text), 4096)] // the parser is slow
 	parsed, err := syslogread.Parse(begin)
 	if err != nil {
@@ -227,8 +227,8 @@ func (r *receiver) awaitIDs(want map[string]bool) {
 	})
 }
 
-// events returns the events, without those that were sent again on another connection: what
-// was delivered on one that ended is repeated.
+// events returns the events without repetitions on another connection: deliveries on one that
+// ended are repeated.
 func (r *receiver) events() ([]event.Event, error) {
 	first := map[string]int{}
 	var events []event.Event
@@ -294,7 +294,7 @@ func TestConformance(t *testing.T) {
 				return r.events()
 			},
 			Down: func() {
-				r.awaitIDs(delivered) // the relay would lose what it has not forwarded yet
+				r.awaitIDs(delivered) // the relay would lose the rest
 				relay.Down()
 			},
 			Stall: relay.Stall, Resume: relay.Resume, Restore: relay.Restore,
@@ -387,7 +387,7 @@ func (r *datagramReceiver) use(c net.PacketConn) {
 			if err != nil {
 				return
 			}
-			if err := r.take(0, buffer[:n]); err != nil {
+			if err := r.store(0, buffer[:n]); err != nil {
 				r.mu.Lock()
 				r.faults = append(r.faults, err)
 				r.mu.Unlock()

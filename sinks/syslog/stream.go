@@ -12,7 +12,7 @@ import (
 type stream struct {
 	o    Options
 	conn *conn // nil: none
-	tail tail  // of conn; without a connection, what is to be sent again on the next one
+	tail tail  // of conn; without a connection, the messages to repeat on the next one
 }
 
 // send implements transport. If the receiver has ended the connection since the last call,
@@ -64,7 +64,7 @@ func (s *stream) deliver(ctx context.Context, frames []byte, at time.Time) error
 	return nil
 }
 
-// drop ends the connection. The receiver may have stored nothing of what was sent within
+// drop ends the connection. The receiver may have stored none of the messages of the last
 // tailAge before at.
 func (s *stream) drop(reason error, at time.Time) {
 	s.conn.end(true)

@@ -371,7 +371,7 @@ func TestATailGivesUpWhatItRepeatedTooOften(t *testing.T) {
 	}
 }
 
-// What was sent again may be as unread as what was sent first.
+// A repetition may be as unread as the first copy.
 func TestATailKeepsWhatWasSentAgain(t *testing.T) {
 	var kept tail
 	now := time.Unix(0, 0)

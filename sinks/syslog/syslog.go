@@ -60,12 +60,12 @@ type Options struct {
 	// MaxBytes is the size of the largest message, without its framing. A larger event is
 	// rejected. 0: maxDatagram.
 	MaxBytes int
-	// Timeout bounds connecting, the delivery of a batch, and that of each part of what is
-	// sent again. 0: 30 s.
+	// Timeout bounds connecting, the delivery of a batch, and that of each part of a
+	// repetition. 0: 30 s.
 	Timeout time.Duration
 	// Lease must be valid when something is sent; nil: it never ends.
 	Lease *lease.Lease
-	// Log receives what is sent again, and what is given up; nil: nothing is logged.
+	// Log receives repetitions and messages that are given up; nil: nothing is logged.
 	Log *slog.Logger
 	// Now returns the time; nil: time.Now.
 	Now func() time.Time
@@ -102,7 +102,7 @@ func New(o Options) *Sink {
 	return s
 }
 
-// withDefaults returns o with the defaults of what is not set.
+// withDefaults returns o with defaults for unset fields.
 func (o Options) withDefaults() Options {
 	o.Network = cmp.Or(o.Network, networkTLS)
 	o.TLS = cmp.Or(o.TLS.Clone(), &tls.Config{})

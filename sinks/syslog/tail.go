@@ -17,8 +17,8 @@ const (
 	// the receiver end the connection would be sent for ever otherwise.
 	maxRepetitions = 10
 	// chunkBytes is about the size of a chunk, and chunkAge the time in which small batches
-	// are added to one: it is what is given up at once, and what is acknowledged at once when
-	// it is sent again.
+	// are added to one: a chunk is given up as a whole, and acknowledged as a
+	// whole when it is sent again.
 	chunkBytes = 256 << 10
 	chunkAge   = time.Second
 )
@@ -72,7 +72,7 @@ func (t *tail) last() *chunk {
 	return &t.chunks[len(t.chunks)-1]
 }
 
-// expire removes what was sent more than tailAge before now.
+// expire removes messages older than tailAge.
 func (t *tail) expire(now time.Time) {
 	for len(t.chunks) > 0 && now.Sub(t.chunks[0].sent) > tailAge {
 		t.remove(0)

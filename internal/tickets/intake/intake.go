@@ -23,7 +23,7 @@ type Acceptor interface {
 // Refusal reports a message that holds no acceptable command.
 type Refusal struct {
 	Message string // its position, such as "stream NDR, message 17"
-	Reason  string // what is wrong with it, for its sender
+	Reason  string // the mistake, for its sender
 	// Sent is the broker's timestamp. It distinguishes the message from an earlier one
 	// at the same position.
 	Sent time.Time

@@ -34,7 +34,7 @@ func highest() (stop func() uint64) {
 	}
 }
 
-// attackNames has what the status must name.
+// attackNames has the texts that the status must contain.
 var attackNames = map[string]string{
 	hostile.KafkaHTTP:                      "HTTP",
 	hostile.KafkaTLS:                       "set tls",

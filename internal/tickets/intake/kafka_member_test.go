@@ -23,11 +23,11 @@ import (
 	"ndrbridge/test/require"
 )
 
-// membership is what a coordinator saw of its members.
+// membership records the members that a coordinator saw.
 type membership struct {
 	mu      sync.Mutex
 	entered int      // requests to join without an id
-	left    []string // ids of those that left
+	left    []string // ids of members that left
 }
 
 func watchMembership(cluster *kfake.Cluster) *membership {

@@ -30,7 +30,7 @@ const (
 	controlBatch  = 1 << 5
 )
 
-// batchHeader is what a record batch of format v2 begins with (KIP-98 and Kafka's protocol
+// batchHeader begins a record batch of format v2 (KIP-98 and Kafka's protocol
 // guide), in big endian.
 type batchHeader struct {
 	FirstOffset     int64
@@ -121,7 +121,7 @@ func (b recordBatch) all() iter.Seq2[record, error] {
 }
 
 // decompress returns the records of a batch, errRecordsTooLarge if they take more than
-// maxRecords. kafka-go has no bound for those of snappy and zstd.
+// maxRecords. kafka-go has no bound for snappy and zstd.
 func decompress(codec kafka.Compression, b []byte) (records []byte, err error) {
 	switch {
 	case len(b) > maxRecords:

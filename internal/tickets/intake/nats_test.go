@@ -115,7 +115,7 @@ func TestCommandsAreReceivedFromJetStream(t *testing.T) {
 		stop := running(t, natsIntake(c, s.ClientURL(), "hunter2").Run)
 		c.accepted(t, 2)
 		stop()
-		if err := js.DeleteConsumer(t.Context(), "TICKETS", "ndrbridge"); err != nil { // it forgets what was acknowledged
+		if err := js.DeleteConsumer(t.Context(), "TICKETS", "ndrbridge"); err != nil { // it forgets the acknowledgements
 			t.Fatal(err)
 		}
 		running(t, natsIntake(c, s.ClientURL(), "hunter2").Run)
