@@ -17,6 +17,15 @@ func FilesIn(block any) []string {
 	return slices.Compact(files)
 }
 
+// ApplianceNames returns the names of the appliances, in the order of the configuration.
+func (c *Config) ApplianceNames() []string {
+	var names []string
+	for _, a := range c.Appliances {
+		names = append(names, a.Name)
+	}
+	return names
+}
+
 // ReloadedFiles returns the paths of the files that the bridge reads when a part is made,
 // so that a reload is needed when their content changes: those of sinks and tickets, and
 // the certificate authorities of appliances. They are sorted and without duplicates.

@@ -75,7 +75,7 @@ func (c *command) completeSource(_ *cobra.Command, args []string, _ string) ([]s
 	case err != nil || len(args) > 1:
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	case len(args) == 0:
-		return applianceNames(config), cobra.ShellCompDirectiveNoFileComp
+		return config.ApplianceNames(), cobra.ShellCompDirectiveNoFileComp
 	}
 	var streams []string
 	for _, a := range config.Appliances {
@@ -141,14 +141,6 @@ func sinkNames(config *configs.Config) []string {
 	var names []string
 	for _, s := range config.Sinks {
 		names = append(names, s.Name)
-	}
-	return names
-}
-
-func applianceNames(config *configs.Config) []string {
-	var names []string
-	for _, a := range config.Appliances {
-		names = append(names, a.Name)
 	}
 	return names
 }

@@ -14,6 +14,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/cmd/internal/terminal"
+	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 )
 
@@ -77,7 +78,7 @@ func (c *command) ticketsListCommand() *cobra.Command {
 	cmd.Flags().Uint64Var(&r.After, "after", 0, "start after this id")
 	cmd.Flags().IntVar(&limit, "limit", 100, "the maximum number of commands to list; 0: all")
 	completeFlagBy(cmd, "status", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
-	completeFlagBy(cmd, "appliance", c.completeNames(applianceNames))
+	completeFlagBy(cmd, "appliance", c.completeNames((*configs.Config).ApplianceNames))
 	return cmd
 }
 

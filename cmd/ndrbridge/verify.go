@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ndrbridge/cmd/internal/terminal"
+	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/poller"
 )
@@ -36,7 +37,7 @@ only as far as the journal goes back.`,
 		Example: `  ndrbridge verify hq --since yesterday
   ndrbridge verify hq --since 2026-01-31T08:00:00Z --json`,
 		Args:              exactly("APPLIANCE"),
-		ValidArgsFunction: c.complete(applianceNames),
+		ValidArgsFunction: c.complete((*configs.Config).ApplianceNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at, err := parseTime("since", since)
 			if err != nil {

@@ -37,8 +37,7 @@ func adopting(t *testing.T) (single, clustered string, natsURL string, soc *inbo
 
 func adopt(t *testing.T, clustered string) error {
 	t.Helper()
-	config, err := configs.Parse("ndrbridge.yaml", []byte(clustered), nil)
-	require.NoError(t, err)
+	config := parse(t, clustered)
 	return bridge.Adopt(t.Context(), config, config.State, func(int64) {})
 }
 
@@ -69,8 +68,7 @@ func openStorage(t *testing.T, natsURL, name string, shards int) *replicated.Jet
 func TestAClusterAdoptsTheStateOfASingleBridge(t *testing.T) {
 	single, clustered, natsURL, soc := adopting(t)
 	storage := deliverAndAdopt(t, single, clustered, natsURL, soc)
-	config, err := configs.Parse("ndrbridge.yaml", []byte(single), nil)
-	require.NoError(t, err)
+	config := parse(t, single)
 	before, err := checkpoint.Open(config.State, checkpoint.Options{ReadOnly: true})
 	require.NoError(t, err)
 	defer before.Close()

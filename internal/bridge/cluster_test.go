@@ -15,7 +15,6 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/bridge"
 	standin "ndrbridge/test/appliance"
@@ -93,14 +92,7 @@ func newBridges(t *testing.T, shards, appliances, n int) *bridges {
 // create creates the cluster in NATS.
 func (b *bridges) create(t *testing.T) {
 	t.Helper()
-	require.NoError(t, bridge.Init(t.Context(), b.parse(t, b.configuration(t, "init", b.nats.Addr().String()))))
-}
-
-func (b *bridges) parse(t *testing.T, yaml string) *configs.Config {
-	t.Helper()
-	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
-	require.NoError(t, err)
-	return config
+	require.NoError(t, bridge.Init(t.Context(), parse(t, b.configuration(t, "init", b.nats.Addr().String()))))
 }
 
 // configuration returns the configuration of a member that reaches NATS by an address.

@@ -9,7 +9,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ndrbridge/checkpoint/replicated"
-	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/cluster"
 	"ndrbridge/internal/cluster/operations"
@@ -76,7 +75,7 @@ func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 		Path: func(n int) string { return m.Config().Shard(n).State },
 		Own:  m.shards.own, StopTimeout: pipeline.StopLimit(stopTimeout(m.Config())),
 		Version: m.options.Version, ConfigHash: func() string { return m.Config().Hash() },
-		Appliances: func(n int) []string { return applianceNames(m.Config().Shard(n)) },
+		Appliances: func(n int) []string { return m.Config().Shard(n).ApplianceNames() },
 		Log:        m.options.Log, Metrics: m.metrics,
 	}
 	if m.change != nil {
@@ -117,11 +116,4 @@ func (m *member) retry(ctx context.Context, try func() error) error {
 			return ctx.Err()
 		}
 	}
-}
-
-func applianceNames(config *configs.Config) (names []string) {
-	for _, a := range config.Appliances {
-		names = append(names, a.Name)
-	}
-	return names
 }

@@ -105,7 +105,7 @@ func TestNATSThatLosesItsDataStopsTheClusterUntilItIsRecovered(t *testing.T) {
 			}
 			one.stop()
 			two.stop()
-			config := b.parse(t, *one.yaml.Load())
+			config := parse(t, *one.yaml.Load())
 			if err := bridge.Init(t.Context(), config); err == nil || !strings.Contains(err.Error(), "is a copy of a shard") {
 				t.Errorf("the cluster was created again: %v", err)
 			}
@@ -141,7 +141,7 @@ func TestABackupContinuesInEmptyNATS(t *testing.T) {
 	folder := t.TempDir()
 	var archive bytes.Buffer
 	require.NoError(t, clientOf(t, one.Bridge).Backup(t.Context(), &archive))
-	config := b.parse(t, *one.yaml.Load())
+	config := parse(t, *one.yaml.Load())
 	var shards []*bridge.Recovery
 	for files := tar.NewReader(&archive); ; {
 		header, err := files.Next()

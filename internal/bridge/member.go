@@ -196,7 +196,7 @@ func (m *member) acceptTickets() {
 	}
 	receivers, _ := config.Tickets.Webhooks.Receivers() // Try returned its error
 	m.tickets = admin.Tickets{Webhooks: receivers, Acceptor: operations.NewAcceptor(m.connection, tickets.AcceptorOptions{
-		Appliances: applianceNames(config), Now: time.Now, Metrics: m.received,
+		Appliances: config.ApplianceNames(), Now: time.Now, Metrics: m.received,
 	})}
 }
 

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/pipeline"
 	"ndrbridge/test/require"
@@ -17,8 +16,7 @@ import (
 // openOffline opens the state of a bridge that does not run.
 func openOffline(t *testing.T, yaml string) *pipeline.Offline {
 	t.Helper()
-	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
-	require.NoError(t, err)
+	config := parse(t, yaml)
 	f, err := pipeline.OpenOffline(config, "test", slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	t.Cleanup(func() {

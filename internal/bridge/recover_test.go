@@ -65,8 +65,7 @@ func adopted(t *testing.T) (*configs.Config, *replicated.JetStream) {
 	single, clustered, natsURL, soc := adopting(t)
 	clustered = strings.Replace(clustered, "shards: 4", "shards: 4, lease: 2s", 1)
 	storage := deliverAndAdopt(t, single, clustered, natsURL, soc)
-	config, err := configs.Parse("ndrbridge.yaml", []byte(clustered), nil)
-	require.NoError(t, err)
+	config := parse(t, clustered)
 	return config, storage
 }
 

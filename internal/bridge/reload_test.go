@@ -188,28 +188,24 @@ func TestReloadsAreSequential(t *testing.T) {
 	soc := startInbox(t)
 	yaml := configuration(t, url, webhookSink("soc", soc.URL))
 	var loads, under atomic.Int64
-	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
-	require.NoError(t, err)
-	b, err := bridge.New(t.Context(), config, bridge.Options{Version: "test", Log: bridge.NewLog(new(lines), config.Log), Load: func() (*configs.Config, error) {
-		if under.Add(1) > 1 {
-			t.Error("two reloads run at once")
+	r := run(t, yaml, func(o *bridge.Options) {
+		o.Load = func() (*configs.Config, error) {
+			if under.Add(1) > 1 {
+				t.Error("two reloads run at once")
+			}
+			defer under.Add(-1)
+			text := yaml
+			if loads.Add(1)%2 > 0 {
+				text = strings.Replace(yaml, "max_events: 50", "max_events: 5", 1)
+			}
+			return configs.Parse("ndrbridge.yaml", []byte(text), nil)
 		}
-		defer under.Add(-1)
-		text := yaml
-		if loads.Add(1)%2 > 0 {
-			text = strings.Replace(yaml, "max_events: 50", "max_events: 5", 1)
-		}
-		return configs.Parse("ndrbridge.yaml", []byte(text), nil)
-	}})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	ran := make(chan error, 1)
-	go func() { ran <- b.Run(ctx) }()
+	})
 	const reloads = 10
 	results := make(chan error, reloads)
 	for range reloads {
 		go func() {
-			_, err := b.Reload(context.Background(), admin.TriggerSignal)
+			_, err := r.Reload(context.Background(), admin.TriggerSignal)
 			results <- err
 		}()
 	}
@@ -221,11 +217,8 @@ func TestReloadsAreSequential(t *testing.T) {
 	a.AddMany(10)
 	await(t, "everything", func() bool { return soc.count("") == 110 })
 	soc.refuseDuplicates(t)
-	cancel()
-	if err := <-ran; err != nil {
-		t.Error(err)
-	}
-	if _, err := b.Reload(context.Background(), admin.TriggerSignal); !errors.Is(err, admin.ErrNotRunning) {
+	r.stop()
+	if _, err := r.Reload(context.Background(), admin.TriggerSignal); !errors.Is(err, admin.ErrNotRunning) {
 		t.Errorf("a bridge that has stopped reloads: %v", err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/configs"
 	"ndrbridge/test/ledger"
 	"ndrbridge/test/require"
 )
@@ -33,8 +32,7 @@ func TestABridgeWhoseStateFailsStopsWithAnError(t *testing.T) {
 			soc := startReceiver(t, book, "soc")
 			soc.wait = time.Millisecond
 			yaml := configuration(t, url, webhookSink("soc", soc.url))
-			config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
-			require.NoError(t, err)
+			config := parse(t, yaml)
 			log := new(lines)
 			b, err := newBridge(t, yaml, log, nil)
 			require.NoError(t, err)

@@ -207,7 +207,7 @@ func (p *operator) checkCursor(ctx context.Context, store *checkpoint.Store, sin
 }
 
 func (p *operator) appliance(name string) (configs.Appliance, error) {
-	names := applianceNames(p.config)
+	names := p.config.ApplianceNames()
 	if i := slices.Index(names, name); i >= 0 {
 		return p.config.Appliances[i], nil
 	}

@@ -97,7 +97,7 @@ func limits(config *configs.Config) checkpoint.Limits {
 // to do about them.
 func (p *Pipeline) logWaiting(ctx context.Context, config *configs.Config) error {
 	waiting := make(map[string]int) // number of commands by appliance
-	names := applianceNames(config)
+	names := config.ApplianceNames()
 	for after := uint64(0); ; {
 		const page = 1000
 		commands, err := p.store.Commands(ctx, checkpoint.CommandFilter{State: checkpoint.CommandPending}, after, page)

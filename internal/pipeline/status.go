@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"math"
@@ -15,24 +16,16 @@ import (
 	"ndrbridge/sinks"
 )
 
-// absolute returns the absolute form of a path, because clients of the API have other
-// working directories.
-func absolute(path string) string {
-	if full, err := filepath.Abs(path); err == nil {
-		return full
-	}
-	return path
-}
-
 // knownStatus returns the status as far as the state and the configuration know it.
 func (p *operator) knownStatus(ctx context.Context) (admin.Status, checkpoint.Stats, error) {
 	stats, err := p.store.Stats(ctx)
 	if err != nil {
 		return admin.Status{}, stats, err
 	}
+	path, _ := filepath.Abs(p.config.State) // clients of the API have other working directories
 	status := admin.Status{
 		Version: p.version,
-		State: admin.StateStatus{Path: absolute(p.config.State), FileBytes: stats.FileBytes, Journal: admin.Journal{
+		State: admin.StateStatus{Path: cmp.Or(path, p.config.State), FileBytes: stats.FileBytes, Journal: admin.Journal{
 			Events: stats.Events, Bytes: stats.Bytes, MaxBytes: int64(p.config.Journal.MaxBytes), Full: stats.SourcesWait,
 		}, Commands: admin.CommandCounts(stats.Commands)},
 	}

@@ -35,7 +35,7 @@ func (p *Pipeline) buildTickets(config *configs.Config) (admin.Tickets, error) {
 	}
 	return admin.Tickets{
 		Acceptor: tickets.NewAcceptor(p.store, tickets.AcceptorOptions{
-			Appliances: applianceNames(config), Locate: p.locate, Now: time.Now, Metrics: p.metrics.acceptor,
+			Appliances: config.ApplianceNames(), Locate: p.locate, Now: time.Now, Metrics: p.metrics.acceptor,
 		}),
 		Webhooks: receivers,
 	}, nil
@@ -44,14 +44,6 @@ func (p *Pipeline) buildTickets(config *configs.Config) (admin.Tickets, error) {
 // Tickets returns the current acceptor and receivers of ticket commands. The pipeline must be
 // open.
 func (p *Pipeline) Tickets() admin.Tickets { return p.current.Load().tickets }
-
-func applianceNames(config *configs.Config) []string {
-	var names []string
-	for _, a := range config.Appliances {
-		names = append(names, a.Name)
-	}
-	return names
-}
 
 // linkFor returns a function that passes the tickets a sink opened to the current
 // acceptor, as commands that link them with their detections.

@@ -5,8 +5,11 @@ package preflight
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/finding"
@@ -51,14 +54,12 @@ func Check(ctx context.Context, config *configs.Config, o Options) []finding.Fin
 	settings := checkParts(ctx, config, o.Version)
 	trials := checkTrials(config, o)
 	results := make([][]finding.Finding, len(trials))
-	var running sync.WaitGroup
+	var running errgroup.Group
+	running.SetLimit(maxConcurrent)
 	var counting sync.Mutex
 	done := 0
-	slots := make(chan struct{}, maxConcurrent)
 	for i, t := range trials {
-		running.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
+		running.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 			defer cancel()
 			results[i] = ofTarget(settings, t.target)
@@ -70,17 +71,12 @@ func Check(ctx context.Context, config *configs.Config, o Options) []finding.Fin
 			if done++; o.Progress != nil {
 				o.Progress(done, len(trials))
 			}
+			return nil
 		})
 	}
-	running.Wait()
-	found := finding.Of(configuration, checkSecrets(config))
-	for _, target := range []string{"tickets"} { // it is not tried
-		found = append(found, ofTarget(settings, target)...)
-	}
-	for _, result := range results {
-		found = append(found, result...)
-	}
-	return found
+	_ = running.Wait()                                                                                 // trials return findings
+	found := append(finding.Of(configuration, checkSecrets(config)), ofTarget(settings, "tickets")...) // it is not tried
+	return append(found, slices.Concat(results...)...)
 }
 
 func checkTrials(config *configs.Config, o Options) []trial {
