@@ -262,21 +262,6 @@ func TestDamagedFileIsRefusedAndLeftAsItIs(t *testing.T) {
 
 }
 
-func FuzzOpen(f *testing.F) {
-	whole := image(f, 2)
-	for _, at := range []uint32{8, 10, 12, 16, 20, 24, 28, 32} {
-		for page := uint32(2); page < 8; page++ {
-			f.Add(page*16<<10+at, []byte{0xff})
-			f.Add(page*16<<10+at, []byte{0, 0, 0, 0})
-		}
-	}
-	f.Fuzz(func(t *testing.T, at uint32, patch []byte) {
-		b := bytes.Clone(whole)
-		copy(b[int(at)%len(b):], patch)
-		openDamaged(t, b)
-	})
-}
-
 func TestForeignFileIsRefused(t *testing.T) {
 	path := statePath(t)
 	db, err := bolt.Open(path, 0o600, nil)

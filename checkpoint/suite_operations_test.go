@@ -2,7 +2,6 @@ package checkpoint_test
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"os"
 	"strings"
@@ -10,52 +9,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/test/require"
 )
-
-func (b backend) testDeadSpace(t *testing.T) {
-	made := events(3, 1000)
-	size := bytesOf(made[:1])
-	s := b.state(t, checkpoint.Limits{MaxBytes: 1 << 30, DeadBytes: 6 * size})
-	s.configureSinks("a", "b")
-	s.append(made...)
-	s.acknowledge("a", 2, deadLetterOf("x", made[0]), deadLetterOf("y", made[1]))
-
-	t.Run("a commit whose dead letters exceed the sink's share is refused as a whole", func(t *testing.T) {
-		err := s.CommitDelivery(t.Context(), checkpoint.Delivery{Sink: "a", Expect: 2, Cursor: 3, Dead: []checkpoint.DeadLetter{deadLetterOf("z", made[2])}})
-		if !errors.Is(err, checkpoint.ErrDeadFull) || s.cursor("a") != 2 {
-			t.Errorf("error %v, cursor %d, want ErrDeadFull and 2", err, s.cursor("a"))
-		}
-	})
-	t.Run("a commit without dead letters succeeds", func(t *testing.T) { s.acknowledge("a", 3) })
-	t.Run("dead letters that replace others take their space", func(t *testing.T) { s.acknowledge("a", 3, deadLetterOf("y", made[2]), deadLetterOf("y", made[1])) })
-	t.Run("another sink has space of its own", func(t *testing.T) { s.acknowledge("b", 1, deadLetterOf("x", made[0])) })
-	t.Run("a source has no part in the sinks' shares", func(t *testing.T) {
-		c := s.next()
-		c.Dead = []checkpoint.DeadLetter{{Key: "big", Class: "invalid", Time: noon, Body: make([]byte, 10*size)}}
-		s.must(s.Commit(t.Context(), c))
-		s.acknowledge("b", 1, deadLetterOf("x", made[1]))
-	})
-	t.Run("redelivered events make space as they are requeued, and need it when they are refused again", func(t *testing.T) {
-		s.requeue("a", "x")
-		s.acknowledge("a", 3, deadLetterOf("z", made[2]))
-		require.ErrorIs(t, s.acknowledgeRedelivery("a", 1, deadLetterOf("x", made[0])), checkpoint.ErrDeadFull)
-		s.wantQueue("a", "x")
-		if _, err := s.DropDead(t.Context(), checkpoint.SinkOwner("a"), []string{"y"}); err != nil {
-			t.Error(err)
-		}
-		s.must(s.acknowledgeRedelivery("a", 1, deadLetterOf("x", made[0])))
-		s.wantQueue("a", "")
-	})
-	t.Run("fewer sinks have larger shares", func(t *testing.T) {
-		s.configureSinks("a")
-		s.acknowledge("a", 3, deadLetterOf("y", made[1]))
-	})
-	t.Run("beyond a share that became smaller, a dead letter can replace one of its size", func(t *testing.T) {
-		s.configureSinks("a", "b", "c", "d")
-		s.acknowledge("a", 3, deadLetterOf("y", made[0]))
-	})
-}
 
 func (b backend) testDroppingDead(t *testing.T) {
 	s, made := b.delivered(t, spacious)

@@ -48,7 +48,6 @@ func (b backend) run(t *testing.T) {
 		"parked events":                     b.testParked,
 		"trimming queued ranges":            b.testQueuedTrimming,
 		"waiting for redelivery":            b.testRedeliveryWaiting,
-		"space for dead letters":            b.testDeadSpace,
 		"space for dead letters of sources": b.testSourceDeadSpace,
 		"dropping dead letters":             b.testDroppingDead,
 		"forgetting and renaming sinks":     b.testSinkNames,
