@@ -306,6 +306,12 @@ func TestContentThatDoesNotFitIsRefused(t *testing.T) {
 		return b
 	}
 	itemKey := string(numbers(9))
+	path := statePath(t)
+	s := open(t, path, checkpoint.Options{})
+	fill(t, s)
+	require.NoError(t, s.Close())
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
 	for name, test := range map[string]struct {
 		bucket, key string
 		value       []byte
@@ -326,10 +332,7 @@ func TestContentThatDoesNotFitIsRefused(t *testing.T) {
 		"a range without a number":       {"replayed/a", "x", numbers(6, 7), checkpoint.ErrDamaged},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := statePath(t)
-			s := open(t, path, checkpoint.Options{})
-			fill(t, s)
-			s.Close()
+			require.NoError(t, os.WriteFile(path, whole, 0o600)) // the same file, which its mark identifies
 			edit(t, path, test.bucket, test.key, test.value)
 			before, _ := os.ReadFile(path)
 			if _, err := checkpoint.Open(path, checkpoint.Options{}); !errors.Is(err, test.want) {

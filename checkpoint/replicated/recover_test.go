@@ -124,34 +124,6 @@ func wantRecovered(t *testing.T, servers *replicatedtest.Servers, state, behind 
 	wantState(t, again, now)
 }
 
-// TestRecoverAgain interrupts Recover at many moments: it can be called again, and until it
-// succeeds nobody else's state is lost.
-func TestRecoverAgain(t *testing.T) {
-	for ms := 0; ms < 3000; ms += 100 {
-		synctest.Test(t, func(t *testing.T) {
-			servers := replicatedtest.New(uint64(ms), replicatedtest.Faults{Delay: 100 * time.Millisecond, LoseAnswers: 0.2})
-			s, snapshots := servers.Stream("b", 0), servers.Snapshots("b", 0)
-			state, behind := &memory{}, &memory{}
-			l := take(t, s, 0, options(t.Context(), "a"))
-			grow(t, l, 10, state)
-			servers.Forget(0, 6)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(ms)*time.Millisecond)
-			defer cancel()
-			o := recoverOptions(t, s, "b")
-			o.Context = ctx
-			err := replicated.Recover(ctx, s, snapshots, state, o)
-			for try := 0; err != nil; try++ {
-				if try == 20 {
-					t.Fatal(err)
-				}
-				err = replicated.Recover(t.Context(), s, snapshots, state, recoverOptions(t, s, "b"))
-			}
-			servers.SetFaults(replicatedtest.Faults{})
-			wantRecovered(t, servers, state, behind)
-		})
-	}
-}
-
 // publishing is a stream that calls before in front of its first message.
 type publishing struct {
 	replicated.Stream
