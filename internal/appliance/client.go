@@ -82,14 +82,14 @@ const (
 // Client is a client of one appliance. Its methods are safe for concurrent use, each
 // call with its own Page. Their errors are of type *Error.
 type Client struct {
-	base      url.URL // up to and including /api/v1
-	product   string  // the name in paths
-	userAgent string
-	maxAnswer int64
-	link      *link
-	priority  int // of its requests at the link's rate limiter
-	auth      authority
-	loan      loan // of no bytes, from which those of pages are made; zero if pages are not limited
+	base       url.URL // up to and including /api/v1
+	product    string  // the name in paths
+	userAgent  string
+	maxAnswer  int64
+	link       *link
+	loan       loan // of no bytes, from which those of pages are made; zero if pages are not limited
+	auth       authority
+	background bool // its requests have lower priority at the rate limit
 }
 
 // New returns a Client. It neither contacts the appliance nor reads secrets.
@@ -143,9 +143,9 @@ func schemeWord(o Options) string {
 // Background returns a client of the same appliance, with the same rate limit and
 // credentials, whose requests have lower priority than those of c.
 func (c *Client) Background() *Client {
-	background := *c
-	background.priority = backgroundPriority
-	return &background
+	client := *c
+	client.background = true
+	return &client
 }
 
 // Close closes idle connections. Calls in flight continue.
@@ -227,7 +227,7 @@ const maxDrain = 64 << 10
 
 func (c *Client) send(ctx context.Context, r request, cred credential, read func(*http.Response) error) *Error {
 	e := &Error{Method: r.method, Path: c.base.Path + r.path}
-	ctx, cancel, err := c.link.admit(ctx, c.priority)
+	ctx, cancel, err := c.link.admit(ctx, c.background)
 	if err != nil {
 		e.Err = err
 		return e

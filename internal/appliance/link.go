@@ -14,8 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"ndrbridge/internal/lease"
 	"ndrbridge/internal/redact"
 )
@@ -49,7 +47,7 @@ func newLink(o Options) *link {
 		}
 	}
 	if o.RateLimit > 0 {
-		l.limiter = &priorityLimiter{limiter: rate.NewLimiter(rate.Limit(o.RateLimit), max(1, int(o.RateLimit)))}
+		l.limiter = newPriorityLimiter(o.RateLimit)
 	}
 	transport = unswitched{transport}
 	if o.Observe != nil {
@@ -101,9 +99,9 @@ func (l *link) secrets(words ...string) redact.Secrets {
 
 // admit waits until a request may be sent. The returned context bounds the request; the
 // wait does not count.
-func (l *link) admit(ctx context.Context, priority int) (context.Context, context.CancelFunc, error) {
+func (l *link) admit(ctx context.Context, background bool) (context.Context, context.CancelFunc, error) {
 	if l.limiter != nil {
-		if err := l.limiter.wait(ctx, priority); err != nil {
+		if err := l.limiter.wait(ctx, background); err != nil {
 			return nil, nil, fmt.Errorf("wait for the rate limit: %w", err)
 		}
 	}
