@@ -519,25 +519,3 @@ func TestOnlyWhatBecomesAnEventIsEnrichedAndAPageAtOnce(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkEnrichAPageThatIsKnown(b *testing.B) {
-	d := newDirectory()
-	client, err := appliance.New(appliance.Options{URL: "http://sensor.example", Key: func() (string, error) { return "key", nil }, Transport: d})
-	if err != nil {
-		b.Fatal(err)
-	}
-	e := poller.NewEnricher(client, poller.EnrichOptions{Devices: true, Format: true, Link: true, Log: slog.New(slog.DiscardHandler)})
-	object := []byte(`{"id":1,"mod_time":5,"type":"icmp_tunnel","description":"` + strings.Repeat("word ", 300) + `","participants":[
-		{"object_type":"device","object_id":6},{"object_type":"device","object_id":7},{"object_type":"ipaddr","object_id":8}]}`)
-	page := make([]transform.Detection, 1000)
-	for i := range page {
-		if page[i], err = transform.ParseDetection(object, false); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		e.Enrich(b.Context(), page)
-	}
-	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(len(page)), "µs/detection")
-}

@@ -34,8 +34,8 @@ func TestAnIdlePollAfterABurstCostsOneRequest(t *testing.T) {
 		interval      time.Duration // 0: 10s
 		tied, late    bool
 	}{
-		{name: "versions of a minute", versions: 20_000, overlap: 2 * time.Minute},
-		{name: "versions of a minute, polled often", versions: 20_000, overlap: 2 * time.Minute, interval: 500 * time.Millisecond},
+		{name: "versions of a minute", versions: 6000, overlap: 2 * time.Minute},
+		{name: "versions of a minute, polled often", versions: 6000, overlap: 2 * time.Minute, interval: 500 * time.Millisecond},
 		{name: "versions of one millisecond", versions: 6000, overlap: 2 * time.Minute, tied: true},
 		{name: "with a long overlap", versions: 6000, overlap: time.Hour},
 		{name: "with an overlap shorter than the interval", versions: 6000, overlap: time.Second},
@@ -240,13 +240,13 @@ func TestAnOutageBehindABurstDoesNotReadItAgain(t *testing.T) {
 
 func TestABusyStreamDoesNotReadTheOverlapAtEveryPoll(t *testing.T) {
 	w := newWorld(t)
-	w.options.PageSize = 100
+	w.options.PageSize = 20
 	w.titles = nil
 	w.restart()
 	w.mustPoll()
 	for range 60 { // versions of 13 pages within the overlap
-		for range 100 {
-			w.clock += 100
+		for range 20 {
+			w.clock += 500
 			w.add(w.clock)
 		}
 		w.mustPoll()
@@ -254,8 +254,8 @@ func TestABusyStreamDoesNotReadTheOverlapAtEveryPoll(t *testing.T) {
 	const polls = 60
 	requests := w.requests
 	for range polls {
-		for range 100 {
-			w.clock += 100
+		for range 20 {
+			w.clock += 500
 			w.add(w.clock)
 		}
 		w.mustPoll()

@@ -2,12 +2,8 @@ package poller_test
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
@@ -17,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
 	"ndrbridge/test/require"
 )
@@ -48,18 +43,6 @@ func TestMetricsOfRecordsFollowTheNamingRules(t *testing.T) {
 	}
 	if gathered(t, registry, "ndrbridge_source_warnings_total") == 0 {
 		t.Error("no warning was counted")
-	}
-}
-
-func TestAWarningIsLoggedOnce(t *testing.T) {
-	var said bytes.Buffer
-	w := atMinute(t, 60, func(w *recordWorld) {
-		w.options.Log = slog.New(slog.NewTextHandler(&said, nil))
-		w.warnings = []string{"2 nodes did not answer"}
-	})
-	w.mustPoll()
-	if n := strings.Count(said.String(), "2 nodes did not answer"); n != 1 {
-		t.Errorf("logged %d times", n)
 	}
 }
 
@@ -136,64 +119,6 @@ func TestProgressOfABacklog(t *testing.T) {
 	}
 	if !strings.Contains(said.String(), "reading a backlog") {
 		t.Errorf("the backlog was not logged:\n%s", said.String())
-	}
-}
-
-// TestRecordsOfTheRealClient reads through the client and its JSON.
-func TestRecordsOfTheRealClient(t *testing.T) {
-	m := newRecordModel()
-	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		var page appliance.RecordPage
-		var err error
-		if r.URL.Path == "/api/v1/records/cursor" {
-			var body struct{ Cursor string }
-			_ = json.NewDecoder(r.Body).Decode(&body)
-			err = m.NextRecords(r.Context(), body.Cursor, time.Minute, &page)
-		} else {
-			var body struct {
-				From, Until   int64
-				Limit, Offset int
-				TTL           int64 `json:"context_ttl"`
-			}
-			_ = json.NewDecoder(r.Body).Decode(&body)
-			err = m.SearchRecords(r.Context(), appliance.RecordSearch{
-				From: body.From, Until: body.Until, Limit: body.Limit, Offset: body.Offset,
-				ContextTTL: time.Duration(body.TTL) * time.Millisecond,
-			}, &page)
-		}
-		if e, ok := errors.AsType[*appliance.Error](err); ok {
-			http.Error(rw, e.Excerpt, e.Status)
-			return
-		}
-		rw.Header().Set("Date", page.Date.UTC().Format(http.TimeFormat))
-		answer := map[string]any{"total": page.Total, "cursor": page.Cursor, "records": []json.RawMessage{}}
-		for _, o := range page.Objects {
-			answer["records"] = append(answer["records"].([]json.RawMessage), o.Raw)
-		}
-		_ = json.NewEncoder(rw).Encode(answer)
-	}))
-	defer server.Close()
-	client, err := appliance.New(appliance.Options{URL: server.URL, Key: func() (string, error) { return "k", nil }})
-	require.NoError(t, err)
-	defer client.Close()
-
-	w := newRecordWorld(t)
-	w.recordModel = m
-	w.source = poller.NewRecords(client, w.state, w.options)
-	w.mustPoll()
-	for i := range 60 {
-		w.store(w.clock*1000 + int64(i)*500_123)
-	}
-	w.pass(time.Minute)
-	m.between = func() {
-		if m.cursored == 3 {
-			clear(m.cursors)
-		}
-	}
-	w.drain()
-	w.judge(true)
-	if m.cursored == 0 {
-		t.Error("no cursor was used")
 	}
 }
 
