@@ -172,7 +172,7 @@ func TestNoAcknowledgedEventIsLost(t *testing.T) {
 				s.Close()
 				steps := rotation(path, options.Keep)
 				for _, step := range steps[:rapid.IntRange(0, len(steps)).Draw(t, "steps")] {
-					if err := step.do(); err != nil && !os.IsNotExist(err) {
+					if err := step(); err != nil && !os.IsNotExist(err) {
 						t.Fatal(err)
 					}
 				}

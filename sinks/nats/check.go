@@ -102,7 +102,7 @@ func (s *Sink) tryServer(ctx context.Context, t Trial, server string) ([]finding
 	c, err := alone.dial(path.Watch(ctx))
 	found, explained := path.Findings(err)
 	if err != nil && !explained {
-		f, late := finding.Failure("sign-in", alone.wrap(ctx, err)), ctx.Err() != nil
+		f, late := finding.Failure("sign-in", alone.errorOf(ctx, err)), ctx.Err() != nil
 		if wrong, ok := wrongPort(parent, address); ok {
 			f = wrong
 		} else if late {

@@ -37,16 +37,8 @@ const (
 	ackBytes  = 128 // of an unread acknowledgement, on average
 )
 
-// wrap returns err if it is a *failure.Error, otherwise s.errorOf(ctx, err).
-func (s *Sink) wrap(ctx context.Context, err error) error {
-	if e, ok := errors.AsType[*failure.Error](err); ok {
-		return e
-	}
-	return s.errorOf(ctx, err)
-}
-
 // dial returns a new connection. If ctx is done before it returns, it fails. Its error
-// may be the library's and contain secrets: wrap removes them.
+// may be the library's and contain secrets: errorOf removes them.
 func (s *Sink) dial(ctx context.Context) (*conn, error) {
 	o := s.options
 	s.secrets = o.Secrets() // files may have changed

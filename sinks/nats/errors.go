@@ -18,9 +18,12 @@ import (
 	"ndrbridge/internal/failure"
 )
 
-// errorOf returns the classified error of a failed connection or request. Because err may
-// quote the server, only its redacted text is kept.
+// errorOf returns err if it is classified, otherwise the classified error of a failed connection
+// or request. Because that may quote the server, only its redacted text is kept.
 func (s *Sink) errorOf(ctx context.Context, err error) *failure.Error {
+	if known, ok := errors.AsType[*failure.Error](err); ok {
+		return known
+	}
 	tried := "NATS server " + s.servers()
 	if ctx.Err() != nil {
 		return failure.Unavailable(failure.ScopeTarget, "%s: %w", tried, ctx.Err())
@@ -87,25 +90,8 @@ func (s *Sink) servers() string {
 	return strings.Join(hosts, ", ")
 }
 
-// Error codes of JetStream without a name in the client library (see the server's
-// errors.json).
-const (
-	codeNoAccount        = 10035
-	codeTooManyStreams   = 10027
-	codeInvalidConfig    = 10052
-	codeStreamNotMatch   = 10060 // Nats-Expected-Stream names another stream
-	codeSubjectOverlap   = 10065
-	codeStoreFailed      = 10077 // the stream is full and does not discard, or its disk failed
-	codeHeaderTooLarge   = 10097
-	codeMemoryExceeded   = 10028
-	codeStorageExceeded  = 10047
-	codeStreamSealed     = 10109
-	codeMaxBytesRequired = 10113
-	codeNoLimits         = 10120
-	codeMaxStreamBytes   = 10122
-	codeTooManyRequests  = 10167
-	codeCounterMissing   = 10169 // the stream holds counters, not messages
-)
+// codeStoreFailed means that the stream is full and does not discard, or that its disk failed.
+const codeStoreFailed = 10077
 
 // tooLargeToStore is the only description of codeStoreFailed for which the message is at
 // fault.
@@ -113,7 +99,7 @@ const tooLargeToStore = "message too large"
 
 // shortages holds the codes of a server without memory or disk for messages. Others that say
 // nothing about the message have status 503.
-var shortages = []jetstream.ErrorCode{codeMemoryExceeded, codeStorageExceeded}
+var shortages = []jetstream.ErrorCode{10028, 10047}
 
 // verdict is the meaning of a JetStream error code.
 type verdict struct {
@@ -127,31 +113,32 @@ const (
 	useJetStream          = "enable JetStream, or leave stream empty for core NATS"
 )
 
-// verdicts holds the error codes that are not transient or need advice. Any other code is
-// unknown, belongs to requests that a sink does not send (consumers, mirrors, batches,
-// schedules), or reports a shortage of servers, memory, disk or the account's quota.
+// verdicts holds the error codes that are not transient or need advice; some have no name in the
+// client library (see the server's errors.json). Any other code is unknown, belongs to requests
+// that a sink does not send (consumers, mirrors, batches, schedules), or reports a shortage of
+// servers, memory, disk or the account's quota.
 var verdicts = map[jetstream.ErrorCode]verdict{
 	jetstream.JSErrCodeStreamMessageExceedsMaximum: {failure.Rejected, "the stream's max_msg_size is lower"},
-	codeHeaderTooLarge: {failure.Rejected, ""},
+	10097: {failure.Rejected, ""}, // the header is too large
 
-	codeTooManyRequests: {failure.Throttled, ""},
-	codeStoreFailed:     {failure.Transient, "if the stream is full and set to discard new messages, raise its limits, or let it discard old ones"},
+	10167:           {failure.Throttled, ""}, // too many requests
+	codeStoreFailed: {failure.Transient, "if the stream is full and set to discard new messages, raise its limits, or let it discard old ones"},
 
 	jetstream.JSErrCodeBadRequest:                    {failure.Halted, ""},
 	jetstream.JSErrCodeStreamNotFound:                {failure.Halted, "set create_stream: true, or create it with `nats stream add`"},
 	jetstream.JSErrCodeStreamNameInUse:               {failure.Halted, "it exists with other settings"},
 	jetstream.JSErrCodeJetStreamNotEnabled:           {failure.Halted, useJetStream},
 	jetstream.JSErrCodeJetStreamNotEnabledForAccount: {failure.Halted, useJetStream},
-	codeNoAccount:        {failure.Halted, useJetStream},
-	codeTooManyStreams:   {failure.Halted, createByHand},
-	codeInvalidConfig:    {failure.Halted, createByHand},
-	codeMaxBytesRequired: {failure.Halted, createByHand},
-	codeNoLimits:         {failure.Halted, createByHand},
-	codeMaxStreamBytes:   {failure.Halted, createByHand},
-	codeSubjectOverlap:   {failure.Halted, checkStreamAndSubject},
-	codeStreamNotMatch:   {failure.Halted, checkStreamAndSubject},
-	codeStreamSealed:     {failure.Halted, checkStreamAndSubject},
-	codeCounterMissing:   {failure.Halted, checkStreamAndSubject},
+	10035: {failure.Halted, useJetStream},          // there is no account
+	10027: {failure.Halted, createByHand},          // too many streams
+	10052: {failure.Halted, createByHand},          // an invalid configuration
+	10113: {failure.Halted, createByHand},          // the account requires max_bytes
+	10120: {failure.Halted, createByHand},          // the account has no limits
+	10122: {failure.Halted, createByHand},          // above the account's max_stream_bytes
+	10065: {failure.Halted, checkStreamAndSubject}, // the subjects of another stream overlap
+	10060: {failure.Halted, checkStreamAndSubject}, // Nats-Expected-Stream names another stream
+	10109: {failure.Halted, checkStreamAndSubject}, // the stream is sealed
+	10169: {failure.Halted, checkStreamAndSubject}, // the stream holds counters, not messages
 }
 
 // errorOfCode returns the classified error of a JetStream answer. hide redacts its text;

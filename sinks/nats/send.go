@@ -55,7 +55,7 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 func (s *Sink) open(ctx context.Context) error {
 	c, err := s.dial(ctx)
 	if err != nil {
-		return s.wrap(ctx, err)
+		return s.errorOf(ctx, err)
 	}
 	if s.options.CreateStream {
 		if err := s.prepareStream(ctx, c); err != nil {

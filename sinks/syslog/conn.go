@@ -30,14 +30,6 @@ var errClosed = errors.New("the receiver closed the connection")
 // errTimeout is the cause of a context that ended because of Options.Timeout.
 var errTimeout = errors.New("timeout")
 
-// answeredError is the end of a connection on which something was received, which is not
-// syslog.
-type answeredError struct{ begin []byte }
-
-func (e *answeredError) Error() string {
-	return fmt.Sprintf("the server answers %q, but a syslog receiver never answers (check address)", e.begin)
-}
-
 // open connects, and waits for a moment whether the receiver ends the connection at once: a
 // receiver of TLS 1.3 refuses the client's certificate only after the handshake, and what
 // forwards connections accepts them before it knows whether it can. The error has its class.
@@ -88,7 +80,7 @@ func (c *conn) watch(now func() time.Time) {
 	n, err := c.Read(begin[:])
 	switch {
 	case n > 0:
-		c.reason = &answeredError{begin[:n]}
+		c.reason = failure.Errorf(failure.Halted, "the server answers %q, but a syslog receiver never answers (check address)", begin[:n])
 	case errors.Is(err, io.EOF):
 		c.reason = errClosed
 	default:
@@ -175,9 +167,10 @@ func (s *stream) openFailed(ctx context.Context, err error) error {
 
 // failed returns the error of a batch with its class.
 func failed(ctx context.Context, o Options, err error) error {
-	switch answered := (*answeredError)(nil); {
-	case errors.As(err, &answered):
-		return failure.Errorf(failure.Halted, "%s: %w", o.Address, err)
+	known, classified := errors.AsType[*failure.Error](err)
+	switch {
+	case classified:
+		return failure.Errorf(known.Class, "%s: %w", o.Address, err)
 	case errors.Is(context.Cause(ctx), errTimeout):
 		return failure.Unavailable(failure.ScopeTarget, "%s: no answer of the receiver's system within %v", o.Address, o.Timeout)
 	case ctx.Err() != nil:

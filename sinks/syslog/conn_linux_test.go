@@ -51,7 +51,7 @@ func TestNothingIsAcknowledgedOnAConnectionThatHasEnded(t *testing.T) {
 	if err := c.acknowledged(t.Context()); err != nil {
 		t.Errorf("on a connection that stands: %v", err)
 	}
-	answered := &conn{Conn: dialled, raw: c.raw, ended: make(chan struct{}), reason: &answeredError{}}
+	answered := &conn{Conn: dialled, raw: c.raw, ended: make(chan struct{}), reason: errors.New("it answered")}
 	close(answered.ended)
 	for range 100 { // either event may come first
 		if err := answered.acknowledged(t.Context()); err != answered.reason {

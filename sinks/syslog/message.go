@@ -3,6 +3,7 @@ package syslog
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"ndrbridge/transform"
@@ -126,25 +127,16 @@ func appendParameter(b []byte, name, value string) []byte {
 	return append(b, '"')
 }
 
-// printable returns at most the first most bytes of a text, with _ for every byte that is
-// not PRINTUSASCII, or the nil value for an empty text.
+// printable returns the first most bytes of a text, with _ for every character that is not
+// PRINTUSASCII, or the nil value for an empty text.
 func printable(text string, most int) string {
 	if text == "" {
 		return "-"
 	}
-	text = text[:min(len(text), most)]
-	isPrintable := func(c byte) bool { return c > ' ' && c < 0x7f }
-	for i := range len(text) {
-		if isPrintable(text[i]) {
-			continue
+	return strings.Map(func(r rune) rune {
+		if r > ' ' && r < 0x7f {
+			return r
 		}
-		b := []byte(text)
-		for i, c := range b {
-			if !isPrintable(c) {
-				b[i] = '_'
-			}
-		}
-		return string(b)
-	}
-	return text
+		return '_'
+	}, text[:min(len(text), most)])
 }

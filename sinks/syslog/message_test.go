@@ -59,7 +59,7 @@ func TestAnEventBecomesAMessage(t *testing.T) {
 		},
 		{
 			"an action that is long or not ASCII", change(func(a *transform.Attributes) { a.Type = "x.é b" + strings.Repeat("c", 100) }), Options{},
-			"<130>1 2026-09-01T10:00:00.123Z bridge-1 ndrbridge - ___b" + strings.Repeat("c", 28) + " [",
+			"<130>1 2026-09-01T10:00:00.123Z bridge-1 ndrbridge - __b" + strings.Repeat("c", 28) + " [",
 		},
 		{"no action", change(func(a *transform.Attributes) { a.Type = "x." }), Options{}, "<130>1 2026-09-01T10:00:00.123Z bridge-1 ndrbridge - - ["},
 		{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/internal/lease"
 )
 
@@ -21,8 +22,8 @@ func (s *stream) send(ctx context.Context, b *batch) error {
 	if s.conn != nil {
 		if err := s.conn.standing(); err != nil {
 			s.drop(err, s.conn.endedAt)
-			if answered, ok := err.(*answeredError); ok {
-				return failed(ctx, s.o, answered)
+			if _, answered := errors.AsType[*failure.Error](err); answered {
+				return failed(ctx, s.o, err)
 			}
 		}
 	}
