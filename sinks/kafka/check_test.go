@@ -109,11 +109,6 @@ func TestCheck(t *testing.T) {
 			within: 2 * time.Second,
 			want:   findingtest.Row{Step: "sign-in", Result: finding.Warning, Detail: "does not answer", Advice: "tls and sasl"},
 		},
-		"a topic behind a broker that is silent": {
-			change: func(o *Options) { o.Brokers = append([]string{loopback.Silent(t)}, o.Brokers...) },
-			within: 2 * time.Second,
-			want:   findingtest.Row{Step: "topic ndr.detections", Result: finding.OK, Detail: "3 partitions"},
-		},
 		"a broker with an unknown name": {
 			change: func(o *Options) { o.Brokers = []string{"no-such-host.invalid:9092"} },
 			want:   findingtest.Row{Step: "address", Result: finding.Failed, Detail: "no-such-host.invalid", Advice: "name servers"},

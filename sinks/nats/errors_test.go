@@ -46,13 +46,6 @@ var codes = []struct {
 		server.JSStreamInvalidErr, server.JSStreamOfflineErr, server.JSStreamOfflineReasonErrF, server.JSRaftGeneralErrF,
 		server.JSClusterNotAvailErr, server.JSClusterNotActiveErr, server.JSClusterNotLeaderErr, server.JSClusterIncompleteErr,
 	}},
-	{"another message with this id is in flight", failure.Transient, []server.ErrorIdentifier{server.JSStreamDuplicateMessageConflict}},
-	{"it answers headers that the sink does not send", failure.Transient, []server.ErrorIdentifier{
-		server.JSStreamWrongLastMsgIDErrF, server.JSStreamWrongLastSequenceErrF, server.JSStreamWrongLastSequenceConstantErr,
-		server.JSStreamExpectedLastSeqPerSubjectNotReady, server.JSStreamExpectedLastSeqPerSubjectInvalid, server.JSStreamRollupFailedF,
-		server.JSMessageTTLInvalidErr, server.JSMessageTTLDisabledErr, server.JSMessageIncrDisabledErr, server.JSMessageCounterBrokenErr,
-		server.JSAtomicPublishContainsDuplicateMessageErr, server.JSMessageSchedulesDisabledErr, server.JSMessageSourceHdrNotAllowedErr,
-	}},
 }
 
 func TestEveryJetStreamErrorCodeHasAClass(t *testing.T) {
