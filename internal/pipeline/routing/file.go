@@ -139,7 +139,7 @@ func reworded(path string, err error) error {
 	for _, mistake := range mistakes.Errors {
 		text, _, unknown := strings.Cut(strings.TrimPrefix(mistake, "line "), " not found in type ")
 		if unknown {
-			text += " is not a known key"
+			text = strings.Replace(text, ": field ", ": ", 1) + " is not a known key"
 		}
 		errs = append(errs, fmt.Errorf("%s:%s", path, text))
 	}

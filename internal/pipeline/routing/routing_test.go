@@ -150,9 +150,9 @@ func TestRun(t *testing.T) {
 		})
 	}
 	for _, test := range []struct{ name, text, want string }{
-		{"an unknown key of a test", "  event: []", "tests.yaml:3: field event is not a known key"},
-		{"an unknown key of an event", "  events: [{fixtur: x}]", "tests.yaml:3: field fixtur is not a known key"},
-		{"an unknown key of an output", "  output: {lake: {contain: x}}", "tests.yaml:3: field contain is not a known key"},
+		{"an unknown key of a test", "  event: []", "tests.yaml:3: event is not a known key"},
+		{"an unknown key of an event", "  events: [{fixtur: x}]", "tests.yaml:3: fixtur is not a known key"},
+		{"an unknown key of an output", "  output: {lake: {contain: x}}", "tests.yaml:3: contain is not a known key"},
 		{"a text instead of a list", "  sinks: lake", "tests.yaml:3: cannot unmarshal !!str `lake`"},
 		{"no events", "  sinks: []", `tests.yaml:2: test "x" has no events`},
 		{"no expectation", "  events: [{fixture: heartbeat}]", "expects nothing; write sinks, output or both"},
@@ -177,7 +177,7 @@ func TestRun(t *testing.T) {
 	}
 	t.Run("a file without tests is an error", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "tests.yaml")
-		for text, want := range map[string]string{"": "contains no tests", "test: []": "field test is not a known key"} {
+		for text, want := range map[string]string{"": "contains no tests", "test: []": "test is not a known key"} {
 			require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 			if _, err := routing.ReadTests(file); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v", err)
