@@ -22,11 +22,12 @@ render:
 RACE := $(if $(shell command -v $${CC:-cc}),-race)
 
 # Generates the references in docs/ and the JSON Schema: the configuration from the comments
-# in configs, the events from fixtures, the metrics from a running bridge, the commands from their help and their output with a stand-in appliance.
+# in configs, the events from fixtures, the description of the API from its operations, the metrics from a running bridge, the commands from their help and their output with a stand-in appliance.
 # Generates the Kubernetes resource of the alert rules from those of Prometheus.
 reference:
 	go run ./configs/internal/reference
 	go run ./test/events
+	go run ./test/openapi
 	UPDATE=1 go test -count=1 -run 'TestTheReferenceOf|TestTheRulesOfTheCluster' ./deploy/... ./cmd/ndrbridge
 
 # Many tests wait, so that more than one per processor can run.

@@ -28,28 +28,26 @@ const (
 )
 
 // Difference is an object that the appliance shows differently from what was journalled.
-// Shown and Journalled identify its versions: the mod_time of a detection, the time of an
-// audit log entry, both in milliseconds since the epoch; 0: none.
+// A version is the mod_time of a detection or the time of an audit log entry, in milliseconds
+// since the epoch; 0: none.
 type Difference struct {
-	Kind       string `json:"kind"`
-	Stream     string `json:"stream"`
-	ID         string `json:"id"`
-	Shown      int64  `json:"shown,omitempty"`
-	Journalled int64  `json:"journalled,omitempty"`
+	Kind   string `json:"kind"`   // how it differs
+	Stream string `json:"stream"` // its stream
+	ID     string `json:"id"`     // its id at the appliance
+	// The version that the appliance shows.
+	Shown      int64 `json:"shown,omitempty"`
+	Journalled int64 `json:"journalled,omitempty"` // the version that was journalled
 }
 
 // Verification is the result of a comparison.
 type Verification struct {
-	Stream string `json:"stream"`
-	// Since is where the comparison began: the requested time, or the stream's start if
-	// that is later.
-	Since time.Time `json:"since"`
-	// Compared counts the objects that the appliance showed, and Same the ones
-	// that were journalled in the same version.
-	Compared int `json:"compared"`
-	Same     int `json:"same"`
-	// Differences counts the others by kind.
-	Differences map[string]int `json:"differences"`
+	Stream string `json:"stream"` // the stream
+	// Where the comparison began: the requested time, or the start of the stream if that is later.
+	Since    time.Time `json:"since"`
+	Compared int       `json:"compared"` // the objects that the appliance showed
+	// Those that were journalled in the same version.
+	Same        int            `json:"same"`
+	Differences map[string]int `json:"differences"` // the others by kind
 }
 
 // VerifyReport receives the progress and the findings of a comparison.

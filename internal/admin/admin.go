@@ -56,7 +56,7 @@ type Options struct {
 //	/healthz  200 while the process runs
 //	/readyz   200 when the bridge is ready, else 503 with the reasons
 //	/metrics  the metrics in Prometheus' format
-//	/api/v1/  the API, which package openapi describes
+//	/api/v1/  the API, which openapi.json describes
 //
 // Errors are problem documents (RFC 9457): 404 if something does not exist, 409 if the
 // current state does not allow the operation, 422 if the configuration or the value of a

@@ -3,6 +3,7 @@ package admin
 import (
 	"bytes"
 	"cmp"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,12 +14,16 @@ import (
 	"strings"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/internal/admin/openapi"
 	"ndrbridge/poller"
 )
 
-// version is the path of the API, which openapi describes.
+// version is the path of the API.
 const version = "/api/v1"
+
+// description is the description of the interface in OpenAPI 3.1, which test/openapi writes.
+//
+//go:embed openapi.json
+var description []byte
 
 // descriptionPath is where the description of the interface is served.
 const descriptionPath = version + "/openapi.json"
@@ -95,7 +100,7 @@ func (o Options) api() http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(openapi.JSON()) // fails only if the client is gone
+		_, _ = w.Write(description) // fails only if the client is gone
 	}))
 	mux.HandleFunc("/api/{version}/", func(w http.ResponseWriter, r *http.Request) {
 		if "/api/"+r.PathValue("version") == version {
@@ -183,13 +188,11 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 // problem is a problem document of the type about:blank (RFC 9457, section
 // 4.2.1). Operations and the client return it as an error.
 type problem struct {
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail"`
-	// Field names the invalid field of the request, and Allowed its allowed values.
-	// Both are empty if unknown.
-	Field   string   `json:"field,omitempty"`
-	Allowed []string `json:"allowed,omitempty"`
+	Title   string   `json:"title"`             // the status as text
+	Status  int      `json:"status"`            // the status of the answer
+	Detail  string   `json:"detail"`            // what is wrong, and what to do
+	Field   string   `json:"field,omitempty"`   // the field of the request that is invalid
+	Allowed []string `json:"allowed,omitempty"` // the values that the field may have
 
 	close      bool   // the connection is closed
 	retryAfter string // seconds; empty: unknown

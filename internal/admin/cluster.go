@@ -5,15 +5,12 @@ import (
 	"time"
 )
 
-// Cluster is the state of a cluster of bridges, as seen by one of its members. Its JSON is
-// as stable as that of Status.
+// Cluster is the state of a cluster of bridges, as seen by one of its members.
 type Cluster struct {
-	Name   string `json:"name"`
-	Member string `json:"member"` // the member that answered
-	// Members are the live members, sorted by name.
-	Members []ClusterMember `json:"members"`
-	// Shards are all shards, by number.
-	Shards []ClusterShard `json:"shards"`
+	Name    string          `json:"name"`    // its name
+	Member  string          `json:"member"`  // the member that answered
+	Members []ClusterMember `json:"members"` // the live members, by name
+	Shards  []ClusterShard  `json:"shards"`  // the shards, by number
 }
 
 // Values of ClusterMember.Config.
@@ -25,59 +22,46 @@ const (
 
 // ClusterMember is a live member of a cluster.
 type ClusterMember struct {
-	Member  string    `json:"member"`
-	Version string    `json:"version"`
+	Member  string    `json:"member"`         // its name
+	Version string    `json:"version"`        // the version of its program
 	Since   time.Time `json:"since,omitzero"` // when it started
-	Owns    []int     `json:"owns"`           // numbers of shards
-	Follows []int     `json:"follows"`
-	// Config compares its configuration with that of the member that answered: same,
-	// differs or unknown. It does not compare secrets and the contents of files.
+	Owns    []int     `json:"owns"`           // numbers of the shards that it owns
+	Follows []int     `json:"follows"`        // numbers of the shards of which it has a copy
+	// Its configuration, without secrets and the contents of files, compared with that of the member
+	// that answered: same, differs, or unknown if it has another version.
 	Config string `json:"config"`
 }
 
 // ClusterShard is a part of the appliances, which one member at a time owns.
 type ClusterShard struct {
-	Shard int `json:"shard"`
-	// Appliances are the names of its appliances. Shard 0 also has the bridge's own
-	// events.
-	Appliances []string `json:"appliances"`
-	// Owner is the member that owns the shard. It is empty if the lease of the last owner
-	// has ended, or if that one released the shard.
-	Owner string `json:"owner,omitempty"`
-	// LeaseSeconds is how long the owner's lease lasts unless it is renewed; 0: no owner.
-	LeaseSeconds float64 `json:"lease_seconds,omitempty"`
-	// WithoutOwnerSeconds is how long the shard has had no owner, and Next the member that
-	// takes it in NextSeconds if all goes well; empty: none can.
-	WithoutOwnerSeconds float64 `json:"without_owner_seconds,omitempty"`
-	Next                string  `json:"next,omitempty"`
-	NextSeconds         float64 `json:"next_seconds,omitempty"`
-	// Followers are the members with a copy of the state other than the owner's, the
-	// best candidate first.
+	Shard      int      `json:"shard"`           // its number
+	Appliances []string `json:"appliances"`      // the names of its appliances
+	Owner      string   `json:"owner,omitempty"` // the member that owns it; absent if none does
+	// How long the owner's lease lasts unless it is renewed.
+	LeaseSeconds        float64 `json:"lease_seconds,omitempty"`
+	WithoutOwnerSeconds float64 `json:"without_owner_seconds,omitempty"` // how long it has had no owner
+	Next                string  `json:"next,omitempty"`                  // the member that takes it; absent if none can
+	NextSeconds         float64 `json:"next_seconds,omitempty"`          // when that member takes it if all goes well
+	// The other members with a copy of its state, the best candidate first.
 	Followers []ClusterFollower `json:"followers"`
-	// LogBytes is the size of the shard's log, and Snapshot when its newest snapshot was
-	// made; absent: there is none.
-	LogBytes int64     `json:"log_bytes"`
+	LogBytes  int64             `json:"log_bytes"` // the size of its log
+	// When its newest snapshot was made; absent if there is none.
 	Snapshot time.Time `json:"snapshot,omitzero"`
-	// State is what the member that answered does with the shard: away, following, taking,
-	// owning or releasing.
+	// What the member that answered does with it: away, following, taking, owning or releasing.
 	State string `json:"state"`
-	// Error is the reason if that member cannot do so.
-	Error string `json:"error,omitempty"`
+	Error string `json:"error,omitempty"` // why that member cannot do so
 }
 
 // ClusterFollower is a member that follows the log of a shard.
 type ClusterFollower struct {
-	Member string `json:"member"`
-	// Behind counts the messages of the log that the follower has yet to apply.
-	Behind uint64 `json:"behind"`
+	Member string `json:"member"` // the member's name
+	Behind uint64 `json:"behind"` // messages of the log that it has yet to apply
 }
 
 // Handover asks members to hand shards over. Exactly one field is set.
 type Handover struct {
-	// Member hands over all shards that it owns.
-	Member string `json:"member,omitempty"`
-	// Shard is handed over by its owner.
-	Shard *int `json:"shard,omitempty"`
+	Member string `json:"member,omitempty"` // the member whose shards are handed over
+	Shard  *int   `json:"shard,omitempty"`  // the shard to hand over
 }
 
 func (h Handover) check() error {
@@ -90,8 +74,8 @@ func (h Handover) check() error {
 // Recovery asks a member to continue the log of a shard from its copy of the state. Both
 // fields are required.
 type Recovery struct {
-	Shard *int   `json:"shard"`
-	From  string `json:"from"` // the member
+	Shard *int   `json:"shard"` // the shard
+	From  string `json:"from"`  // the member with the copy
 }
 
 func (r Recovery) check() error {

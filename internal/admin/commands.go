@@ -13,18 +13,16 @@ import (
 // ErrNotRejected is returned, wrapped, if a ticket command was not rejected.
 var ErrNotRejected = errors.New("only a rejected command can be tried again")
 
-// TicketCommand is the JSON form of a ticket command. It is stable: fields are added,
-// and never change their meaning.
+// TicketCommand is the JSON form of a ticket command.
 type TicketCommand struct {
-	ID        uint64          `json:"id"`
-	Appliance string          `json:"appliance"`
-	TicketID  string          `json:"ticket_id"`
-	Command   json.RawMessage `json:"command"` // as accepted, with its appliance
-	Accepted  time.Time       `json:"accepted"`
-	// Status is pending, applied or rejected.
-	Status checkpoint.CommandState `json:"status"`
-	Reason string                  `json:"reason,omitempty"`
-	Done   time.Time               `json:"done,omitzero"`
+	ID        uint64                  `json:"id"`               // its id
+	Appliance string                  `json:"appliance"`        // the appliance's name
+	TicketID  string                  `json:"ticket_id"`        // the ticket
+	Command   json.RawMessage         `json:"command"`          // as accepted, with its appliance
+	Accepted  time.Time               `json:"accepted"`         // when it was accepted
+	Status    checkpoint.CommandState `json:"status"`           // pending, applied or rejected
+	Reason    string                  `json:"reason,omitempty"` // why it was rejected
+	Done      time.Time               `json:"done,omitzero"`    // when it was applied or rejected
 }
 
 // NewTicketCommand returns the JSON form of a command, with its times in UTC.
@@ -52,11 +50,13 @@ func (r AcceptRequest) Stored() []checkpoint.Command {
 
 // CommandsRequest selects ticket commands, in the order in which they were accepted.
 type CommandsRequest struct {
-	Appliance string                  `param:"appliance"`
-	Ticket    string                  `param:"ticket"`
-	Status    checkpoint.CommandState `param:"status"`
-	After     uint64                  `param:"after" invalid:"after must be the id of a ticket command"`
-	Limit     int                     `param:"limit" default:"100" invalid:"limit must be a number from 1 to 1000"`
+	Appliance string                  `param:"appliance"` // selects those for this appliance
+	Ticket    string                  `param:"ticket"`    // selects those for this ticket
+	Status    checkpoint.CommandState `param:"status"`    // selects those with this status
+	// The id after which the page begins, next of the page before.
+	After uint64 `param:"after" invalid:"after must be the id of a ticket command"`
+	// The maximum number of items on the page.
+	Limit int `param:"limit" default:"100" invalid:"limit must be a number from 1 to 1000"`
 }
 
 func (r CommandsRequest) check() error {
@@ -76,8 +76,8 @@ func (r CommandsRequest) Filter() checkpoint.CommandFilter {
 
 // CommandPage is a page of ticket commands.
 type CommandPage struct {
-	Commands []TicketCommand `json:"commands"`
-	// Next is the ID after which the next page begins; absent: this page is the last.
+	Commands []TicketCommand `json:"commands"` // the commands
+	// The id after which the next page begins; absent on the last page.
 	Next uint64 `json:"next,omitempty"`
 }
 

@@ -16,9 +16,10 @@ const maxDeadBytes = 1 << 20
 
 // OfDead names the owner of dead letters: a sink, or a stream of an appliance.
 type OfDead struct {
-	Sink      string `param:"sink" json:"-"`
-	Appliance string `param:"appliance" json:"-"`
-	Stream    string `param:"stream" json:"-"`
+	Sink      string `param:"sink" json:"-"`      // the sink's name
+	Appliance string `param:"appliance" json:"-"` // the appliance's name
+	// The stream, detections, audit, or records/ and the name of the query.
+	Stream string `param:"stream" json:"-"`
 }
 
 // Owner returns the owner, or none if nothing is named.
@@ -55,9 +56,13 @@ func (r GroupsRequest) check() error {
 // order of their keys. If After is empty, it begins with the first.
 type DeadRequest struct {
 	OfDead
-	After  string `param:"after"`
-	Limit  int    `param:"limit" default:"100" invalid:"limit must be a number from 1 to 1000"`
-	Bodies bool   `param:"bodies" invalid:"bodies must be true or false"`
+	// The key after which the page begins, next of the page before. Empty or absent begins with the
+	// first.
+	After string `param:"after"`
+	// The maximum number of items on the page.
+	Limit int `param:"limit" default:"100" invalid:"limit must be a number from 1 to 1000"`
+	// Whether the dead letters include their bodies.
+	Bodies bool `param:"bodies" invalid:"bodies must be true or false"`
 }
 
 func (r DeadRequest) check() error {
@@ -69,8 +74,9 @@ func (r DeadRequest) check() error {
 
 // DeadPage is a page of dead letters.
 type DeadPage struct {
+	// The dead letters. With bodies, a page ends after about 1 MiB.
 	DeadLetters []DeadLetter `json:"dead_letters"`
-	// Next is the key after which the next page begins; absent: this page is the last.
+	// The key after which the next page begins; absent on the last page.
 	Next string `json:"next,omitempty"`
 }
 
@@ -98,6 +104,7 @@ func NewDeadPage(r DeadRequest, next func(after string) ([]checkpoint.DeadLetter
 // OfDeadLetter names a dead letter.
 type OfDeadLetter struct {
 	OfDead
+	// The dead letter's key. Slashes in it are written as %2F.
 	Key string `param:"key"`
 }
 
@@ -105,8 +112,8 @@ type OfDeadLetter struct {
 // Unknown keys are ignored.
 type Selection struct {
 	OfDead
-	Keys []string `json:"keys,omitzero"`
-	All  bool     `json:"all,omitempty"`
+	Keys []string `json:"keys,omitzero"` // the keys of dead letters
+	All  bool     `json:"all,omitempty"` // all of them
 }
 
 // check refuses a selection that selects nothing: an empty body must not mean all.
@@ -122,7 +129,7 @@ func (r Selection) check() error {
 
 // Requeued is the number of dead letters that were queued for redelivery.
 type Requeued struct {
-	N int `json:"requeued"`
+	N int `json:"requeued"` // the number of dead letters
 }
 
 func (r Requeued) count() int { return r.N }
@@ -130,32 +137,33 @@ func (Requeued) done() string { return "requeued" }
 
 // Dropped is the number of dead letters that were deleted.
 type Dropped struct {
-	N int `json:"dropped"`
+	N int `json:"dropped"` // the number of dead letters
 }
 
 func (d Dropped) count() int { return d.N }
 func (Dropped) done() string { return "dropped" }
 
-// DeadLetter is the JSON form of a dead letter. It is stable: fields are added, and
-// never change their meaning.
+// DeadLetter is an event that a sink rejected, or an object of an appliance that could not be made
+// into an event.
 type DeadLetter struct {
+	// Its key among the dead letters of the same sink or stream.
 	Key    string    `json:"key"`
-	Class  string    `json:"class"`
-	Reason string    `json:"reason"`
-	Time   time.Time `json:"time"`
-	Bytes  int       `json:"bytes"` // of the body
-	// EventID is the event's id; absent if the body is not an event.
+	Class  string    `json:"class"`  // the class of the error
+	Reason string    `json:"reason"` // why it was rejected
+	Time   time.Time `json:"time"`   // when it was rejected
+	Bytes  int       `json:"bytes"`  // the size of its body
+	// The event's id; absent if the body is not an event.
 	EventID string `json:"event_id,omitempty"`
-	// Title is the title of the detection; absent if the body is no detection or has none.
+	// The detection's title; absent if the body is no detection or has none.
 	Title string `json:"title,omitempty"`
-	// Detection is the appliance and the id of the detection, APPLIANCE/ID; absent if the
-	// body is not the event of a detection.
+	// The appliance and the id of the detection, APPLIANCE/ID; absent if the body is not the event of
+	// a detection.
 	Detection string `json:"detection,omitempty"`
-	// ReasonKind is the kind of the reason, by which DeadGroups groups.
-	ReasonKind string `json:"reason_kind"`
-	// The body is included on request: in Body if it is JSON, else in BodyBase64.
-	Body       json.RawMessage `json:"body,omitempty"`
-	BodyBase64 []byte          `json:"body_base64,omitempty"`
+	// The kind of the reason. Dead letters are grouped by it.
+	ReasonKind string          `json:"reason_kind"`
+	Body       json.RawMessage `json:"body,omitempty"` // its body, if that is JSON and was asked for
+	// Its body, if that is not JSON and was asked for.
+	BodyBase64 []byte `json:"body_base64,omitempty"`
 }
 
 // NewDeadLetter returns the JSON form of a dead letter, with its body on request.

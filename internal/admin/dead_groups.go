@@ -9,34 +9,28 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-// DeadGroups are dead letters grouped by owner, class and the kind of their reason. Its
-// JSON is stable: fields are added, and never change their meaning.
+// DeadGroups are dead letters grouped by owner, class and the kind of their reason.
 type DeadGroups struct {
-	// Groups are sorted by Count, the largest first.
-	Groups []DeadGroup `json:"groups"`
-	// Total counts the dead letters that were to be grouped, and Ungrouped those of them
-	// that are in no group, because there are more dead letters or more kinds of reasons
-	// than one request groups.
-	Total     uint64 `json:"total"`
+	Groups []DeadGroup `json:"groups"` // at most 500 groups, the largest first
+	Total  uint64      `json:"total"`  // how many dead letters there are
+	// How many of them are in no group. One request reads at most 100000 dead letters.
 	Ungrouped uint64 `json:"ungrouped"`
 }
 
 // DeadGroup is a number of dead letters of one owner that have the same class and reasons
 // of the same kind.
 type DeadGroup struct {
-	// The owner is either a sink, or a stream of an appliance.
-	Sink      string `json:"sink,omitempty"`
-	Appliance string `json:"appliance,omitempty"`
-	Stream    string `json:"stream,omitempty"`
-	Class     string `json:"class"`
-	// Reason is the kind of the reasons, as ReasonKind returns it.
-	Reason string `json:"reason"`
-	Count  uint64 `json:"count"`
-	// First and Last are when the oldest and the newest of them were dead-lettered.
-	First time.Time `json:"first"`
-	Last  time.Time `json:"last"`
-	// Key is the key of the newest, as an example.
-	Key string `json:"example_key"`
+	Sink      string `json:"sink,omitempty"`      // the sink; absent for those of a stream
+	Appliance string `json:"appliance,omitempty"` // the appliance; absent for those of a sink
+	// The stream of the appliance; absent for those of a sink.
+	Stream string `json:"stream,omitempty"`
+	Class  string `json:"class"` // the class of the error
+	// The reason, with times, ids and numbers replaced by placeholders.
+	Reason string    `json:"reason"`
+	Count  uint64    `json:"count"`       // how many dead letters there are
+	First  time.Time `json:"first"`       // when the oldest was rejected
+	Last   time.Time `json:"last"`        // when the newest was rejected
+	Key    string    `json:"example_key"` // the key of the newest
 }
 
 // Owner returns the owner as commands name it: SINK, or APPLIANCE/STREAM.

@@ -5,25 +5,19 @@ import (
 	"time"
 )
 
-// Detection is what a bridge knows about one detection. Its JSON is stable: fields are added,
-// and never change their meaning.
+// Detection has everything that a bridge knows about one detection.
 type Detection struct {
-	Appliance string `json:"appliance"`
-	ID        int64  `json:"id"`
-	// Seen is what is remembered of the version that was last seen at the appliance; absent:
-	// nothing is.
-	Seen *SeenDetection `json:"seen,omitempty"`
-	// Versions are the versions for which there is an event in the journal or in a dead letter,
-	// newest first.
-	Versions []DetectionVersion `json:"versions"`
-	// SearchedSince is when the oldest event of the journal that was looked at was recorded:
-	// the versions since then are all here. It is absent if the journal is empty. The work for
-	// an answer is bounded; WholeJournal is true if the whole journal was searched.
+	Appliance string `json:"appliance"` // the appliance's name
+	ID        int64  `json:"id"`        // the detection's id
+	// The version that was last seen at the appliance; absent if nothing is remembered.
+	Seen     *SeenDetection     `json:"seen,omitempty"`
+	Versions []DetectionVersion `json:"versions"` // the versions, newest first
+	// When the oldest event that was looked at was recorded; absent if the journal is empty.
 	SearchedSince time.Time `json:"searched_since,omitzero"`
-	WholeJournal  bool      `json:"whole_journal"`
-	// WholeDeadLetters is true if all dead letters of the sinks were searched.
+	WholeJournal  bool      `json:"whole_journal"` // whether the whole journal was searched
+	// Whether all dead letters of the sinks were searched.
 	WholeDeadLetters bool `json:"whole_dead_letters"`
-	// Commands are the last ticket commands about the detection or its ticket, newest first.
+	// The last ticket commands about it or its ticket, newest first.
 	Commands []TicketCommand `json:"commands"`
 }
 
@@ -39,25 +33,21 @@ func (d *Detection) fillLists() {
 
 // SeenDetection is the version of a detection that was last seen at the appliance.
 type SeenDetection struct {
-	ModTime time.Time `json:"mod_time,omitzero"`
+	ModTime time.Time `json:"mod_time,omitzero"` // when it was modified
+	// When the detection was created; absent if not known.
 	Created time.Time `json:"created,omitzero"`
-	// Fields are the tracked fields of the last version that became an event; absent: none did.
+	// The tracked fields of the last version that became an event.
 	Fields json.RawMessage `json:"fields,omitempty"`
-	// Failed is true if the version could not be converted into an event: it is a dead letter
-	// of the stream.
-	Failed bool `json:"failed,omitempty"`
+	Failed bool            `json:"failed,omitempty"` // whether it could not be made into an event
 }
 
 // DetectionVersion is a version of a detection.
 type DetectionVersion struct {
-	// Seq is the number of its event in the journal of the bridge or, in a cluster, of the
-	// shard of the appliance.
-	Seq   uint64          `json:"seq"`
-	Event json.RawMessage `json:"event"`
-	// Journalled is false if the event is only in dead letters, because the journal does not
-	// keep it any more.
+	Seq   uint64          `json:"seq"`   // the number of its event in the journal
+	Event json.RawMessage `json:"event"` // its event
+	// Whether the journal still keeps it; otherwise it is only in dead letters.
 	Journalled bool `json:"journalled"`
-	// Sinks are the configured sinks that the state knows, in their order.
+	// Its delivery to each sink, in the order of the configuration.
 	Sinks []DetectionDelivery `json:"sinks"`
 }
 
@@ -75,10 +65,12 @@ const (
 // DetectionDelivery is the delivery of a version to a sink, as far as the state knows: an event
 // whose dead letter was dropped, or which is older than the sink, counts as delivered.
 type DetectionDelivery struct {
-	Sink   string `json:"sink"`
-	Result string `json:"result"` // pending, filtered, delivered, skipped, dead_letter, queued or parked
-	// Key, Class and Reason are those of the dead letter.
-	Key    string `json:"key,omitempty"`
-	Class  string `json:"class,omitempty"`
-	Reason string `json:"reason,omitempty"`
+	Sink string `json:"sink"` // the sink's name
+	// pending, filtered (it does not match the sink's match as it is now), delivered, skipped,
+	// dead_letter, parked (for a later attempt), or queued (for redelivery). An event whose dead
+	// letter was dropped, or which is older than the sink, counts as delivered.
+	Result string `json:"result"`
+	Key    string `json:"key,omitempty"`    // the dead letter's key
+	Class  string `json:"class,omitempty"`  // the dead letter's class
+	Reason string `json:"reason,omitempty"` // the dead letter's reason
 }

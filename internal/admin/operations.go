@@ -21,7 +21,8 @@ var API = newOperations()
 // of a field is the operation's id, and its comment the description, the first sentence as the
 // summary. The tag http has the method and the paths below version, group the tag in the
 // description, errors the statuses besides those that every operation may have, and fallback the
-// status of errors that are none of the known ones. One without a group is not described.
+// status of errors that are none of the known ones. One without a group is not described. The JSON
+// of an answer is stable: fields are added, and never change their meaning.
 type apiOperations struct {
 	// GetStatus returns the state of the bridge.
 	GetStatus Operation[None, Status] `http:"GET /status" group:"status"`
@@ -113,13 +114,16 @@ func newOperations() (all apiOperations) {
 
 // OfSink names a sink.
 type OfSink struct {
-	Sink string `param:"sink" json:"-"`
+	Sink string `param:"sink" json:"-"` // the sink's name
 }
 
 // TailRequest asks for the events of the journal that From selects, and then for each new one.
 type TailRequest struct {
 	From
-	AsksLive bool `param:"live" invalid:"live must be true or false"` // in the API, that Live is not nil
+	// With true, a message of the type live comes between the events of the journal and new ones. Its
+	// data is an object; its field missing is the reason why some of the journal's events are missing,
+	// and absent if none is.
+	AsksLive bool `param:"live" invalid:"live must be true or false"`
 	Yield    func(transform.Event) error
 }
 
@@ -128,12 +132,10 @@ type BackupRequest struct{ To io.Writer }
 
 // Replay selects events of the journal to deliver again.
 type Replay struct {
-	// Since and Until select the events that were recorded at or after Since, and before
-	// Until unless it is zero.
-	Since time.Time `json:"since"`
-	Until time.Time `json:"until,omitzero"`
-	// DryRun counts the events and changes nothing.
-	DryRun bool `json:"dry_run,omitempty"`
+	Since time.Time `json:"since"` // the events were recorded at or after it
+	// The events were recorded before it; absent: all since then.
+	Until  time.Time `json:"until,omitzero"`
+	DryRun bool      `json:"dry_run,omitempty"` // counts the events and changes nothing
 }
 
 // ReplayRequest asks to deliver events to a sink again.
@@ -154,14 +156,16 @@ func (r ReplayRequest) check() error {
 
 // Replayed is the number of events that were queued, or would be.
 type Replayed struct {
-	Events uint64 `json:"replayed"`
+	Events uint64 `json:"replayed"` // the number of events
 }
 
 // RewindRequest asks to move the position of a stream back to a time.
 type RewindRequest struct {
-	Appliance string    `json:"appliance"`
-	Stream    string    `json:"stream"`
-	To        time.Time `json:"to"`
+	Appliance string `json:"appliance"` // the appliance's name
+	// The stream: detections, audit, or records/ and the name of the query.
+	Stream string `json:"stream"`
+	// The time from which the stream is read again, not in the future.
+	To time.Time `json:"to"`
 }
 
 func (r RewindRequest) check() error {
@@ -178,8 +182,8 @@ func (r RewindRequest) check() error {
 // VerifyRequest asks to compare what an appliance returns since a time with what was
 // journalled, stream by stream.
 type VerifyRequest struct {
-	Appliance string              `json:"appliance"`
-	Since     time.Time           `json:"since"`
+	Appliance string              `json:"appliance"` // the appliance's name
+	Since     time.Time           `json:"since"`     // the time from which on to compare
 	Report    poller.VerifyReport `json:"-"`
 }
 
@@ -193,7 +197,7 @@ func (r VerifyRequest) check() error {
 // RenameRequest asks to move what the state keeps of a sink to another name.
 type RenameRequest struct {
 	OfSink
-	To string `json:"to"`
+	To string `json:"to"` // the new name
 }
 
 func (r RenameRequest) check() error {
@@ -205,19 +209,21 @@ func (r RenameRequest) check() error {
 
 // ForgetRequest asks to delete what the state keeps of an appliance.
 type ForgetRequest struct {
-	Appliance string `param:"appliance" json:"-"`
-	// Identity deletes only the identity, and the finding that another appliance answers.
-	Identity bool `json:"identity"`
+	Appliance string `param:"appliance" json:"-"` // the appliance's name
+	// Whether to delete only the finding that another appliance answers under this name.
+	Identity bool `json:"identity,omitempty"`
 }
 
 // DetectionRequest asks what is known about a detection.
 type DetectionRequest struct {
-	Appliance string `param:"appliance"`
-	ID        int64  `param:"id" invalid:"%q is not the id of a detection: write a whole number, without a sign"`
+	Appliance string `param:"appliance"` // the appliance's name
+	// The detection's id at the appliance.
+	ID int64 `param:"id" invalid:"%q is not the id of a detection: write a whole number, without a sign"`
 }
 
 // OfCommand names a ticket command.
 type OfCommand struct {
+	// The command's id.
 	ID uint64 `param:"id" status:"404" invalid:"there is no ticket command %q: an id is a number, as GET /api/v1/tickets shows it"`
 }
 

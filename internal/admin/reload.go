@@ -11,20 +11,18 @@ const (
 
 // ReloadStatus is the result of a reload of the configuration.
 type ReloadStatus struct {
-	Time    time.Time `json:"time"`    // when the configuration was loaded
-	Trigger string    `json:"trigger"` // signal, api or watch
-	// OK is false if the reload failed. Error is then the reason, and the bridge continues
-	// with the configuration that it had.
-	OK    bool   `json:"ok"`
-	Error string `json:"error,omitempty"`
-	// Changes are those of Reloaded.
-	Changes []string `json:"changes,omitempty"`
+	Time time.Time `json:"time"` // when the configuration was loaded
+	// What asked for it: signal (SIGHUP), api (a request), or watch (a watched file that changed).
+	Trigger string `json:"trigger"`
+	// Whether it succeeded; otherwise the bridge continues with the configuration that it had.
+	OK      bool     `json:"ok"`
+	Error   string   `json:"error,omitempty"`   // why it failed
+	Changes []string `json:"changes,omitempty"` // what changed, in lines for people
 }
 
 // Reloaded lists what a reload changed.
 type Reloaded struct {
-	// Changes are lines for people, such as "sink lake: changed"; empty: nothing
-	// changed.
+	// Lines for people, such as sink lake: changed. Empty: nothing changed.
 	Changes []string `json:"changes"`
 }
 

@@ -2,96 +2,80 @@ package admin
 
 import "time"
 
-// Status is the state of a bridge at one moment. Its JSON is stable: fields are added,
-// and never change their meaning. If Running is false, values that only a running
-// bridge knows are absent.
+// Status is the state of a bridge at one moment. Values that only a running bridge knows are absent
+// if running is false.
 type Status struct {
-	Version string    `json:"version"`
+	Version string `json:"version"` // the program's version
+	// Whether the bridge runs; false only in what commands print without one.
 	Running bool      `json:"running"`
-	Started time.Time `json:"started,omitzero"`
-	// ReadOnly reports whether the token of the request is the one for reading, with which
-	// nothing can be changed.
+	Started time.Time `json:"started,omitzero"` // when it was started
+	// Whether the token of the request is that of admin.read_token, which can change nothing.
 	ReadOnly bool        `json:"read_only,omitempty"`
-	State    StateStatus `json:"state"`
-	// Reload is the result of the last reload of the configuration; nil: there has been
-	// none since the start. In a cluster, it is that of the member that answers.
+	State    StateStatus `json:"state"` // the state file and what it contains
+	// The result of the last reload of the configuration; absent: there has been none since the
+	// start. In a cluster, it is that of the member that answers.
 	Reload *ReloadStatus `json:"reload,omitempty"`
-	// Appliances and Sinks are in the order of the configuration.
+	// The appliances, in the order of the configuration.
 	Appliances []ApplianceStatus `json:"appliances"`
-	Sinks      []SinkStatus      `json:"sinks"`
-	// Intakes are the brokers from which the running bridge receives ticket commands.
+	Sinks      []SinkStatus      `json:"sinks"` // the sinks, in the order of the configuration
+	// The brokers from which ticket commands are received.
 	Intakes []IntakeStatus `json:"intakes,omitempty"`
-	// Unconfigured are the sinks whose cursors are in the state but which are not in
-	// the configuration. The journal keeps no events for them. They are sorted by name
-	// and have neither Kind nor State.
+	// Sinks that are in the state, but not in the configuration, by name.
 	Unconfigured []SinkStatus `json:"unconfigured,omitempty"`
-	// ShardErrors are the shards of a cluster that could not be asked. The other fields
-	// are without them.
+	// Shards of the cluster that could not be asked. The other fields are without them.
 	ShardErrors []ShardError `json:"shard_errors,omitempty"`
-	// Cluster is the cluster that the running bridge is a member of. The other fields
-	// then describe all shards.
+	// The cluster that the bridge is a member of. The other fields then describe all shards.
 	Cluster *Cluster `json:"cluster,omitempty"`
 }
 
 // ShardError is the reason why the status of a shard of a cluster is missing.
 type ShardError struct {
-	Shard int    `json:"shard"`
-	Error string `json:"error"`
+	Shard int    `json:"shard"` // the shard's number
+	Error string `json:"error"` // the reason
 }
 
 // StateStatus describes the state file and its contents.
 type StateStatus struct {
-	Path      string  `json:"path"`
-	FileBytes int64   `json:"file_bytes"`
-	Journal   Journal `json:"journal"`
-	// Commands counts the ticket commands in the state.
-	Commands CommandCounts `json:"commands"`
+	Path      string        `json:"path"`       // its path
+	FileBytes int64         `json:"file_bytes"` // its size
+	Journal   Journal       `json:"journal"`    // the buffer between appliances and sinks
+	Commands  CommandCounts `json:"commands"`   // the ticket commands
 }
 
 // CommandCounts counts ticket commands.
 type CommandCounts struct {
-	Pending uint64 `json:"pending"` // not carried out yet
-	Done    uint64 `json:"done"`
+	Pending uint64 `json:"pending"` // how many are not carried out yet
+	Done    uint64 `json:"done"`    // how many are
 }
 
 // Journal describes the journal, the buffer between sources and sinks.
 type Journal struct {
-	Events   uint64 `json:"events"`
-	Bytes    int64  `json:"bytes"`
-	MaxBytes int64  `json:"max_bytes"`
-	// Full is true while the sources wait for space.
-	Full bool `json:"full"`
+	Events   uint64 `json:"events"`    // the number of its events
+	Bytes    int64  `json:"bytes"`     // its size
+	MaxBytes int64  `json:"max_bytes"` // the size at which polling pauses
+	Full     bool   `json:"full"`      // whether polling pauses until there is space
 }
 
 // ApplianceStatus is the status of an appliance.
 type ApplianceStatus struct {
-	Name    string         `json:"name"`
-	URL     string         `json:"url"`
-	Streams []StreamStatus `json:"streams"`
-	// Reachable reports whether the appliance can be polled; nil: not known yet. It
-	// becomes false after as many failed polls as appliances.unreachable_after sets.
-	Reachable *bool `json:"reachable,omitempty"`
-	// Since is when Reachable last changed or, if the appliance was reachable from the
-	// start, when its first poll succeeded.
-	Since time.Time `json:"since,omitzero"`
-	// Error is the error of the appliance's last failed poll. It is set while the
-	// appliance is not reachable or the last poll of a stream failed.
+	Name    string         `json:"name"`    // its name
+	URL     string         `json:"url"`     // its address
+	Streams []StreamStatus `json:"streams"` // its streams
+	// Whether it can be polled; absent if not known yet.
+	Reachable *bool     `json:"reachable,omitempty"`
+	Since     time.Time `json:"since,omitzero"` // when reachable last changed
+	// The error of its last failed poll, while it is not reachable or the last poll of a stream
+	// failed.
 	Error string `json:"error,omitempty"`
-	// Firmware is the appliance's firmware version, read at the start and about once an
-	// hour; empty: not known yet.
+	// Its firmware's version; absent if not known yet.
 	Firmware string `json:"firmware,omitempty"`
-	// ClockSkewSeconds is how far the appliance's clock is ahead of the bridge's,
-	// measured by the Date header of its responses; negative: behind; nil: not known
-	// yet.
+	// How far its clock is ahead of the bridge's; negative: behind; absent if not known yet.
 	ClockSkewSeconds *float64 `json:"clock_skew_seconds,omitempty"`
-	// DatesDisbelieved counts the responses since the start whose Date contradicted
-	// earlier ones and was ignored.
+	// Responses since the start whose Date contradicted earlier ones and was ignored.
 	DatesDisbelieved uint64 `json:"dates_disbelieved,omitempty"`
-	// Replaced is set while the state contains data of another appliance under this
-	// name.
-	Replaced *Replaced `json:"replaced,omitempty"`
-	// Tickets is set while the bridge runs and writes tickets to the appliance.
-	Tickets *TicketStatus `json:"tickets,omitempty"`
+	// Another appliance seems to answer under this name.
+	Replaced *Replaced     `json:"replaced,omitempty"`
+	Tickets  *TicketStatus `json:"tickets,omitempty"` // the writing of tickets to it
 }
 
 // Replaced reports that another appliance seems to answer under a known name.
@@ -102,166 +86,136 @@ type Replaced struct {
 
 // TicketStatus is the status of the writing of tickets to an appliance.
 type TicketStatus struct {
-	// State is running, retrying or halted, since Since. Error is the reason if it is
-	// not running.
-	State string    `json:"state"`
-	Since time.Time `json:"since"`
-	Error string    `json:"error,omitempty"`
+	State string    `json:"state"`           // running, retrying or halted
+	Since time.Time `json:"since"`           // since when
+	Error string    `json:"error,omitempty"` // why it is not running
 }
 
 // IntakeStatus is the status of a broker's ticket intake.
 type IntakeStatus struct {
-	Intake string `json:"intake"` // nats or kafka
-	// State is running or retrying, since Since. Error is the reason if it is retrying.
-	State string    `json:"state"`
-	Since time.Time `json:"since,omitzero"`
-	Error string    `json:"error,omitempty"`
-	// Stored and Refused count messages since the intake was opened. A message counts
-	// when its acknowledgement is confirmed.
-	Stored  uint64 `json:"stored"`
-	Refused uint64 `json:"refused"`
+	Intake  string    `json:"intake"`          // nats or kafka
+	State   string    `json:"state"`           // running or retrying
+	Since   time.Time `json:"since,omitzero"`  // since when
+	Error   string    `json:"error,omitempty"` // why it is retrying
+	Stored  uint64    `json:"stored"`          // messages stored since it was opened
+	Refused uint64    `json:"refused"`         // messages refused since it was opened
 }
 
 // StreamStatus is the status of a stream of an appliance.
 type StreamStatus struct {
+	// Its name: detections, audit, or records/ and the name of the query.
 	Stream string `json:"stream"`
-	// LastSuccess is when a poll last succeeded; absent: none has.
+	// When a poll last succeeded; absent if none has.
 	LastSuccess time.Time `json:"last_success,omitzero"`
-	// Failures counts the failed polls since LastSuccess, and Error is the error of the
-	// last.
-	Failures    int    `json:"failures"`
-	Error       string `json:"error,omitempty"`
-	DeadLetters uint64 `json:"dead_letters"`
-	// DeadLettersDropped counts the dead letters that were deleted to make space for
-	// newer ones. It is never reset.
+	Failures    int       `json:"failures"`        // failed polls since then
+	Error       string    `json:"error,omitempty"` // the error of the last of them
+	DeadLetters uint64    `json:"dead_letters"`    // objects that could not be made into events
+	// Dead letters that were deleted to make space for newer ones.
 	DeadLettersDropped uint64 `json:"dead_letters_dropped,omitzero"`
-	// Position is the appliance's time up to which the stream was read; absent: it
-	// has not been read.
+	// The appliance's time up to which the stream was read; absent if it was not.
 	Position time.Time `json:"position,omitzero"`
-	// LagSeconds is how far Position is behind the newest readable object; 0: the stream
-	// was read to its end; nil: not known yet. It grows while polls fail.
+	// How far the position is behind the newest object; 0: read to the end; absent if not known yet.
+	// It grows while polls fail.
 	LagSeconds *float64 `json:"lag_seconds,omitempty"`
-	// Events counts the events committed to the journal since the start of the bridge,
-	// and EventsPerSecond is the mean of about the last minute. Both are 0 if the bridge
-	// does not run.
-	Events          uint64  `json:"events"`
-	EventsPerSecond float64 `json:"events_per_second"`
-	// Backlog is set while a backlog is read.
-	Backlog *Backlog `json:"backlog,omitempty"`
+	// Events committed to the journal since the start.
+	Events          uint64   `json:"events"`
+	EventsPerSecond float64  `json:"events_per_second"` // the mean of about the last minute
+	Backlog         *Backlog `json:"backlog,omitempty"` // the progress of reading a backlog
 }
 
 // Backlog is the progress of reading a backlog.
 type Backlog struct {
-	At            time.Time `json:"at"` // the time up to which it was read
-	BehindSeconds float64   `json:"behind_seconds"`
-	// EventsPerSecond is the rate at which the backlog is read. RecordsPerSecond has the
-	// same value; it dates from when only records had a Backlog.
-	EventsPerSecond  float64 `json:"events_per_second"`
-	RecordsPerSecond float64 `json:"records_per_second"`
-	// LeftSeconds is the estimated time until it is read; 0: not known yet.
+	At               time.Time `json:"at"`                 // the time up to which it was read
+	BehindSeconds    float64   `json:"behind_seconds"`     // how far that is in the past
+	EventsPerSecond  float64   `json:"events_per_second"`  // the rate at which it is read
+	RecordsPerSecond float64   `json:"records_per_second"` // the same value
+	// The estimated time until it is read; 0: not known yet.
 	LeftSeconds float64 `json:"left_seconds"`
 }
 
 // SinkStatus is the status of a sink.
 type SinkStatus struct {
-	Name string `json:"name"`
+	Name string `json:"name"`           // its name
 	Kind string `json:"kind,omitempty"` // kafka, nats, webhook, syslog or file
-	// Preset is the preset of a webhook, or the ticket system in which it opens tickets;
-	// empty: none.
+	// The preset of a webhook, or the ticket system in which it opens tickets; absent if it has none.
 	Preset string `json:"preset,omitempty"`
-	// Target is where the sink delivers, for people: the hosts of its servers, or the path
-	// of its file. It contains no secrets.
+	// Where it delivers, for people, without secrets: the hosts of its servers, or the path of its file.
 	Target string `json:"target,omitempty"`
-	// State is running, retrying, halted, paused or stuck, since Since. Error is the reason if
-	// it is not running. If the bridge does not run, State is paused or empty.
+	// running, retrying, halted, paused or stuck (a delivery does not end).
 	State string    `json:"state,omitempty"`
-	Since time.Time `json:"since,omitzero"`
-	Error string    `json:"error,omitempty"`
-	// NextAttempt is when delivery is tried again; absent unless State is retrying or halted.
+	Since time.Time `json:"since,omitzero"`  // since when
+	Error string    `json:"error,omitempty"` // why it is not running
+	// When delivery is tried again; absent unless it is retrying or halted.
 	NextAttempt time.Time `json:"next_attempt,omitzero"`
-	// Shard is the shard of a cluster whose State and Error these are, such as 03: the
-	// one in the worst state. It is empty if the state is running, and outside a cluster.
-	Shard string `json:"shard,omitempty"`
-	// LagEvents and LagBytes measure the events that the sink has yet to complete, and
-	// Oldest is when the oldest of them was seen.
-	LagEvents uint64    `json:"lag_events"`
-	LagBytes  int64     `json:"lag_bytes"`
-	Oldest    time.Time `json:"oldest,omitzero"`
-	// LagSeconds is the age of the oldest event; 0: there is none.
-	LagSeconds float64 `json:"lag_seconds"`
-	// Delivered counts the events that the target acknowledged since the start of the
-	// bridge, including redeliveries, and EventsPerSecond is the mean of about the last
-	// minute. Both are 0 if the bridge does not run.
+	// In a cluster, the shard whose state and error these are, such as 03: the one in the worst
+	// state.
+	Shard     string `json:"shard,omitempty"`
+	LagEvents uint64 `json:"lag_events"` // the events that it has yet to complete
+	LagBytes  int64  `json:"lag_bytes"`  // their size
+	// When the oldest of them was seen; absent if there is none.
+	Oldest     time.Time `json:"oldest,omitzero"`
+	LagSeconds float64   `json:"lag_seconds"` // the age of that event; 0 if there is none
+	// Events that the target acknowledged since the start, with redeliveries.
 	Delivered       uint64  `json:"delivered"`
-	EventsPerSecond float64 `json:"events_per_second"`
-	// LastDelivery is when the target last acknowledged an event; absent: it has not since
-	// the start of the bridge.
+	EventsPerSecond float64 `json:"events_per_second"` // the mean of about the last minute
+	// When the target last acknowledged an event; absent if it has not since the start.
 	LastDelivery time.Time `json:"last_delivery,omitzero"`
-	// Match counts the results of the sink's match since the start of the bridge; nil: it
-	// has none, or the bridge does not run.
-	Match *MatchStatus `json:"match,omitempty"`
-	// OverLag is true if the lag exceeds its budget.
-	OverLag bool `json:"over_lag,omitempty"`
-	// FillsJournalInSeconds is the time until the sink's lag fills the journal, at the
-	// rate of the last minutes; 0: not foreseeable.
+	// The results of its match; absent if it has none or the bridge does not run.
+	Match   *MatchStatus `json:"match,omitempty"`
+	OverLag bool         `json:"over_lag,omitempty"` // whether the lag exceeds its budget
+	// When the sink's lag fills the journal at the rate of the last minutes; absent if that is not
+	// foreseeable.
 	FillsJournalInSeconds float64 `json:"fills_journal_in_seconds,omitzero"`
-	DeadLetters           uint64  `json:"dead_letters"`
-	DeadLetterBytes       int64   `json:"dead_letter_bytes"`
-	// DeadLetterMaxBytes is the limit of DeadLetterBytes, at which the sink halts.
-	DeadLetterMaxBytes int64 `json:"dead_letter_max_bytes,omitempty"`
-	// Redeliveries counts the events queued for redelivery.
-	Redeliveries uint64 `json:"redeliveries"`
-	// Parked counts the events that failed while others were delivered, or that wait for an
-	// unavailable part of the target, and later events of the same detections. They are
-	// retried periodically.
+	DeadLetters           uint64  `json:"dead_letters"`      // the number of its dead letters
+	DeadLetterBytes       int64   `json:"dead_letter_bytes"` // their size
+	// The size of dead letters at which the sink halts.
+	DeadLetterMaxBytes int64  `json:"dead_letter_max_bytes,omitempty"`
+	Redeliveries       uint64 `json:"redeliveries"` // events queued for redelivery
+	// Events that failed while others were delivered, or that wait for an unavailable part of the
+	// target, and later events of the same detections. They are retried periodically.
 	Parked uint64 `json:"parked"`
-	// Skipped counts the events that the sink never received: those that its lag policy
-	// skipped, and those that were trimmed before it received them. It is never reset.
+	// Events that it never received: its lag policy skipped them, or they were trimmed before.
 	Skipped uint64 `json:"skipped"`
 }
 
 // MatchStatus counts the results of a sink's match. An event that is read again, such as
 // a redelivered one, counts again.
 type MatchStatus struct {
-	Matched  uint64 `json:"matched"`
-	Filtered uint64 `json:"filtered"` // events that were not sent, because they do not match
-	// Errors counts the events for which match failed, which are neither, and Error is the
-	// text of the last failure. on_error decides what happens to them.
+	Matched  uint64 `json:"matched"`  // events that matched
+	Filtered uint64 `json:"filtered"` // events that did not match, and were not sent
+	// Events for which match failed; on_error decides what happens to them.
 	Errors uint64 `json:"errors"`
-	Error  string `json:"error,omitempty"`
+	Error  string `json:"error,omitempty"` // the last failure; absent if there was none
 }
 
-// History holds samples of the last hour for charts, StepSeconds apart, oldest first.
-// All its lists have the same length; nil stands for an unknown value. Its JSON is as
-// stable as that of Status.
+// History holds samples of the last hour, oldest first. All its lists have the same length.
 type History struct {
-	StepSeconds int `json:"step_seconds"`
-	// Until is when the last sample was taken.
-	Until   time.Time      `json:"until,omitzero"`
-	Journal JournalHistory `json:"journal"`
-	// Streams and Sinks are in the order of the configuration.
+	StepSeconds int            `json:"step_seconds"`   // the time between two samples
+	Until       time.Time      `json:"until,omitzero"` // when the last sample was taken
+	Journal     JournalHistory `json:"journal"`        // the size of the journal
+	// The streams, in the order of the configuration.
 	Streams []StreamHistory `json:"streams"`
-	Sinks   []SinkHistory   `json:"sinks"`
+	Sinks   []SinkHistory   `json:"sinks"` // the sinks, in the order of the configuration
 }
 
 // JournalHistory is the size of the journal.
 type JournalHistory struct {
-	Bytes []*int64 `json:"bytes"`
+	Bytes []*int64 `json:"bytes"` // a value for each sample; null: unknown
 }
 
 // StreamHistory is the history of a stream. A rate is the mean since the previous
 // sample.
 type StreamHistory struct {
-	Appliance       string     `json:"appliance"`
-	Stream          string     `json:"stream"`
-	EventsPerSecond []*float64 `json:"events_per_second"`
-	LagSeconds      []*float64 `json:"lag_seconds"`
+	Appliance       string     `json:"appliance"`         // the appliance's name
+	Stream          string     `json:"stream"`            // the stream
+	EventsPerSecond []*float64 `json:"events_per_second"` // a value for each sample; null: unknown
+	LagSeconds      []*float64 `json:"lag_seconds"`       // a value for each sample; null: unknown
 }
 
 // SinkHistory is the history of a sink. A rate is the mean since the previous sample.
 type SinkHistory struct {
-	Sink            string     `json:"sink"`
-	EventsPerSecond []*float64 `json:"events_per_second"`
-	LagEvents       []*uint64  `json:"lag_events"`
-	LagSeconds      []*float64 `json:"lag_seconds"`
+	Sink            string     `json:"sink"`              // the sink's name
+	EventsPerSecond []*float64 `json:"events_per_second"` // a value for each sample; null: unknown
+	LagEvents       []*uint64  `json:"lag_events"`        // a value for each sample; null: unknown
+	LagSeconds      []*float64 `json:"lag_seconds"`       // a value for each sample; null: unknown
 }

@@ -16,18 +16,18 @@ import (
 // verifyLine is one line of the response to POST /api/v1/verify. Exactly one of its
 // members is set.
 type verifyLine struct {
-	Progress     *verifyProgress      `json:"progress,omitempty"`
-	Difference   *poller.Difference   `json:"difference,omitempty"`
-	Verification *poller.Verification `json:"verification,omitempty"`
-	Error        string               `json:"error,omitempty"`
-	// Done marks the end of a complete response; one without it was cut short.
-	Done bool `json:"done,omitempty"`
+	Progress     *verifyProgress      `json:"progress,omitempty"`     // how far the comparison is
+	Difference   *poller.Difference   `json:"difference,omitempty"`   // an object that differs
+	Verification *poller.Verification `json:"verification,omitempty"` // the result for a stream
+	Error        string               `json:"error,omitempty"`        // why the comparison ended early
+	Done         bool                 `json:"done,omitempty"`         // the comparison is complete
 }
 
 type verifyProgress struct {
-	Stream   string    `json:"stream"`
-	Compared int       `json:"compared"`
-	At       time.Time `json:"at"`
+	Stream   string `json:"stream"`   // the stream that is being compared
+	Compared int    `json:"compared"` // the objects compared so far
+	// The appliance's time up to which they were compared.
+	At time.Time `json:"at"`
 }
 
 func verify(c *Client, w http.ResponseWriter, r *http.Request) (any, error) {

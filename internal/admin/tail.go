@@ -23,11 +23,10 @@ const keepAliveEvery = 15 * time.Second
 // From selects the events of the journal with which a tail begins. The zero value selects
 // none.
 type From struct {
-	// Since selects the events recorded at or after it. If it is not zero, Last is
-	// ignored.
+	// Begins with the events of the journal that were recorded at or after this time.
 	Since time.Time `param:"since" invalid:"since is not a time: write a time such as 2026-01-31T08:00:00Z"`
-	// Last is the maximum number of events. A cluster may return a few more: each shard an
-	// equal share of it, rounded up.
+	// Begins with this many events of the journal; ignored if there is since. A cluster may return a
+	// few more: each shard an equal share, rounded up.
 	Last uint64 `param:"last" invalid:"last must be a number of events"`
 	// Live, if not nil, is called once, between the events that From selects and those that
 	// are journalled after the call of Tail; some of the latter may come before it. Its

@@ -33,16 +33,14 @@ type Acceptor interface {
 
 // accepted is the response to a request with ticket commands.
 type accepted struct {
-	Commands []acceptedCommand `json:"commands"`
-	// Ignored is the reason if a ticket system's webhook contained no command.
-	Ignored string `json:"ignored,omitempty"`
+	Commands []acceptedCommand `json:"commands"`          // the commands, in the order of the request
+	Ignored  string            `json:"ignored,omitempty"` // why a webhook contained no command
 }
 
 type acceptedCommand struct {
-	ID uint64 `json:"id"`
-	// Duplicate reports whether the command had been accepted before.
-	Duplicate bool   `json:"duplicate,omitempty"`
-	Location  string `json:"location"` // the path of the command in the API
+	ID        uint64 `json:"id"`                  // its id
+	Duplicate bool   `json:"duplicate,omitempty"` // whether it had been accepted before
+	Location  string `json:"location"`            // its path
 }
 
 // maxKey is the maximum length of an Idempotency-Key, in bytes.

@@ -129,9 +129,16 @@ func (b *operatedBridge) describe() []byte {
 	b.t.Helper()
 	var document map[string]any
 	require.NoError(b.t, json.Unmarshal(b.send(http.MethodGet, "/api/v1/openapi.json", ""), &document))
-	parameters := document["components"].(map[string]any)["parameters"].(map[string]any)
-	for name, example := range b.example {
-		parameters[name].(map[string]any)["example"] = example
+	for _, item := range document["paths"].(map[string]any) {
+		for _, operation := range item.(map[string]any) {
+			parameters, _ := operation.(map[string]any)["parameters"].([]any)
+			for _, p := range parameters {
+				parameter := p.(map[string]any)
+				if example, ok := b.example[parameter["name"].(string)]; ok && parameter["required"] == true {
+					parameter["example"] = example
+				}
+			}
+		}
 	}
 	text, err := json.Marshal(document)
 	require.NoError(b.t, err)
