@@ -18,17 +18,14 @@ import (
 	"ndrbridge/transform"
 )
 
-// Send produces the events and waits until the brokers have acknowledged them.
-// Events with the same partition key go to one partition of their topic, in their
-// order. A record batch of a partition is sent only after the previous one was
-// acknowledged. If a batch failed but may have been stored, its partition gets
-// nothing more in this Send; other partitions go on. If events with the same
-// partition key go to different topics, the events after the first change of topic
-// are not tried in this Send.
+// Send produces the events and waits until the brokers have acknowledged them. Events with the
+// same partition key go to one partition of their topic, in their order: a record batch is sent
+// only after the previous one of its partition was acknowledged. If it failed but may have been
+// stored, its partition gets nothing more in this Send; other partitions go on. If the topic of a
+// partition key changes, the events from there on are not tried in this Send.
 //
-// If a broker rejects a batch because of its contents, the batch is halved until
-// the event at fault is found. If an acknowledgement is lost, the batch is stored
-// twice.
+// If a broker rejects a batch because of its contents, the batch is halved until the event at
+// fault is found. If an acknowledgement is lost, the batch is stored twice.
 func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()

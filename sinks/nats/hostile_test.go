@@ -31,7 +31,7 @@ func TestHostileServer(t *testing.T) {
 				_, address := attacked(t, attack)
 				sink := open(t, Options{
 					URL: "nats://" + address, Subject: "ndr.{stream}", Stream: stream, CreateStream: stream != "",
-					Timeout: 2 * time.Second, AckTimeout: time.Second,
+					Timeout: 500 * time.Millisecond, AckTimeout: 250 * time.Millisecond,
 				})
 				failed := 0
 				for range 2 {

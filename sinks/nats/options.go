@@ -25,16 +25,8 @@ type Options struct {
 	// equal share of Timeout, so that one that hangs does not hide the others.
 	URL string
 	// Stream is the JetStream stream that must store the events before they count as
-	// delivered. Their durability depends on the server: with one replica and without
-	// sync_interval: always, a power loss may lose messages acknowledged in the two
-	// minutes before it.
-	//
-	// An event whose acknowledgement was lost is sent again. The stream drops it if the
-	// first copy is within its duplicate window (two minutes by default); otherwise it
-	// stores the event twice.
-	//
-	// JetStream detects duplicates among all messages of a stream, whatever their
-	// subject. Sink distinguishes the sinks that share a stream.
+	// delivered. Among all of its messages, it drops an event that this sink sends again
+	// within its duplicate window.
 	//
 	// Empty: core NATS. An event counts as delivered once a server has received it;
 	// offline subscribers miss it.

@@ -17,7 +17,8 @@ func TestAHostileNATSServerIsReportedAndDoesNotDelayTheStop(t *testing.T) {
 			intake := natsIntake(&counter{}, "nats://"+loopback.Serve(t, server.Serve), "hunter2")
 			stop := running(t, intake.Run)
 			eventually(t, "it connects", func() bool { return server.Accepted() > 0 })
-			if attack != hostile.NATSDrip {
+			// Endless data and single bytes fail like silence, and cost more until then.
+			if attack != hostile.NATSDrip && !strings.HasPrefix(attack, "endless") {
 				eventually(t, "the status says so", func() bool { return intake.Status().Error != "" })
 			}
 			stop()

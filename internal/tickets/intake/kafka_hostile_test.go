@@ -67,7 +67,7 @@ func TestAHostileBrokerUsesLittleMemoryAndDoesNotDelayTheStop(t *testing.T) {
 			stop := running(t, intake.Run)
 			times := 1
 			if strings.Contains(attack, "2^31-1 in") || strings.Contains(attack, "lengths in") || attack == hostile.KafkaGarbage {
-				times = 12 // the broker falsifies another field each time
+				times = 6 // the broker falsifies another field each time
 			}
 			eventually(t, "the attack is reached, or none of its business", func() bool { return broker.Reached() >= times || broker.Answered() >= 40 })
 			text := attackNames[attack]
