@@ -264,7 +264,7 @@ func fail(added *transform.Enrichment, part string) {
 
 // enrichRequests is the state of one kind of request.
 type enrichRequests struct {
-	part  string    // what the requests are made for
+	part  string    // the enrichment that the requests are for
 	until time.Time // when the next may be made after a failure; zero: the last was answered
 }
 

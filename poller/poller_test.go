@@ -40,7 +40,7 @@ func (s *timed) Poll(context.Context) (poller.Next, error) {
 
 func (s *timed) Progress() (poller.Progress, bool) { return poller.Progress{}, false }
 
-// newPoller returns a Poller of a source, and what it logs.
+// newPoller returns a Poller of a source, and its log.
 func newPoller(source poller.Source) (*poller.Poller, *bytes.Buffer) {
 	return newLeasedPoller(source, nil)
 }

@@ -253,12 +253,18 @@ func (r *Records) readOthers(ctx context.Context, s appliance.RecordSearch) erro
 		return failed
 	}
 	older.Until, older.Offset = s.From, 0
-	// The store may be unable to search the whole past at once.
-	for span := r.o.Window.Milliseconds(); older.From > 1; span *= 2 {
+	// The store may be unable to search the whole past at once: after a few failures it is not
+	// asked to search more of it.
+	const most = 3
+	span := r.o.Window.Milliseconds()
+	for failures := 0; older.From > 1 && failures < most; span *= 2 {
 		older.From = max(1, s.From-span)
 		err := r.request(ctx, older)
 		if err == nil && len(r.page.Objects) > 0 || err != nil && !mayBeObject(ctx, err) {
 			return err
+		}
+		if err != nil {
+			failures++
 		}
 	}
 	return errNoOther

@@ -580,6 +580,22 @@ func TestARecordIsGivenUpAlthoughTheWholePastCannotBeSearched(t *testing.T) {
 	}
 }
 
+func TestAStoreThatCannotSearchThePastIsAskedAFewTimes(t *testing.T) {
+	w := atMinute(t, 0, func(w *recordWorld) { w.failOver = 100_000 })
+	bad := w.store((w.clock - 5000) * 1000)
+	bad.fail, bad.demanded = answered(500), false
+	most := 0
+	for range 60 {
+		before := w.requests
+		_, _ = w.poll()
+		most = max(most, w.requests-before)
+		w.pass(time.Second)
+	}
+	if most > 20 {
+		t.Errorf("a poll made %d requests", most)
+	}
+}
+
 func TestARecordThatWasGivenUpArrivesIfTheSecondLookCanReadIt(t *testing.T) {
 	for _, store := range []poller.RecordStore{poller.StoreOwn, poller.StoreThirdParty} {
 		for _, legible := range []bool{true, false} {

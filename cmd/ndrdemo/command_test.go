@@ -16,7 +16,7 @@ import (
 	"ndrbridge/cmd/internal/commandline"
 )
 
-// output is what a demo prints, to be read while it runs.
+// output holds the output of a demo, to be read while it runs.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer

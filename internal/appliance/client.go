@@ -212,7 +212,7 @@ func (c *Client) wrap(r request, err error) *Error {
 	return &Error{Method: r.method, Path: c.base.Path + r.path, Err: err}
 }
 
-// encode sets the body. what is what value is called in an error.
+// encode sets the body. Errors call the value what.
 func (r *request) encode(what string, value any) {
 	if r.body, r.err = json.Marshal(value); r.err != nil {
 		r.err = fmt.Errorf("encode the %s: %w", what, r.err)

@@ -21,7 +21,7 @@ import (
 	"ndrbridge/test/require"
 )
 
-// pool is what a CA file with the certificates is read into.
+// pool returns the certificates of a CA file.
 func pool(t *testing.T, certificates ...tls.Certificate) *x509.CertPool {
 	t.Helper()
 	p := x509.NewCertPool()

@@ -26,7 +26,7 @@ type cloud struct {
 	expires string // expires_in of the tokens, as JSON; empty: none
 	// valid is the token that the appliance takes; empty: the last one issued.
 	valid string
-	// answerToken, where set, is what the token endpoint answers.
+	// answerToken, if set, answers for the token endpoint.
 	answerToken func(*http.Request) (*http.Response, error)
 
 	issued, calls int
