@@ -48,7 +48,7 @@ func TestACopyThatCannotFollowItsLogFails(t *testing.T) {
 	require.NoError(t, s.Close())
 	free()
 	r := openReplica(t, path)
-	if offset := r.Offset(); offset != uint64(records-1) {
+	if offset := r.At().Offset; offset != uint64(records-1) {
 		t.Errorf("the file is at offset %d of %d", offset, records)
 	}
 	log.follow(t, r)

@@ -232,7 +232,7 @@ func TestAnIdleStoreRenewsTheLog(t *testing.T) {
 		require.NoError(t, s.Close())
 		sleep(time.Minute)
 		want(8)
-		if got := openReplica(t, path).Offset(); got != 8 {
+		if got := openReplica(t, path).At().Offset; got != 8 {
 			t.Errorf("the file is at offset %d, want 8", got)
 		}
 	})
@@ -309,7 +309,7 @@ func TestOnlyTheBeginningOfACopyIsSynced(t *testing.T) {
 	}
 	r := openReplica(t, path)
 	for i, synced := range []bool{true, true, false, false} {
-		require.NoError(t, r.Apply([][]byte{nil}, checkpoint.Point{Offset: r.Offset() + 1}))
+		require.NoError(t, r.Apply([][]byte{nil}, checkpoint.Point{Offset: r.At().Offset + 1}))
 		if r.Synced() != synced {
 			t.Errorf("call %d of Apply is synced: %t", i+1, r.Synced())
 		}

@@ -56,10 +56,7 @@ func createReplica(tx *bolt.Tx) error {
 	return putApplied(tx, Point{})
 }
 
-// Offset returns the offset up to which the log was applied; 0: nothing was.
-func (r *Replica) Offset() uint64 { return r.At().Offset }
-
-// At returns the point of the log up to which it was applied.
+// At returns the point of the log up to which it was applied; zero: nothing was.
 func (r *Replica) At() Point { return *r.at.Load() }
 
 // Apply makes the changes of consecutive records, up to a point, in one transaction. It
@@ -74,7 +71,7 @@ func (r *Replica) At() Point { return *r.at.Load() }
 // newer version wrote one; ErrDamaged if the file has become unreadable.
 func (r *Replica) Apply(records [][]byte, at Point) (err error) {
 	defer func() { err = wrapf(err, "apply %d records up to %d", len(records), at.Offset) }()
-	if was := r.Offset(); at.Offset < was {
+	if was := r.At().Offset; at.Offset < was {
 		return fmt.Errorf("%w: the replica is at %d already", ErrRecord, was)
 	}
 	r.beforeCommit()

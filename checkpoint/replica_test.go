@@ -23,7 +23,7 @@ func TestTheFileOfAKilledOwnerContinuesAsAReplica(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Commit(t.Context(), more(t)))
 	r := openReplica(t, killed)
-	if offset := r.Offset(); offset != uint64(len(log.after(0)))-1 {
+	if offset := r.At().Offset; offset != uint64(len(log.after(0)))-1 {
 		t.Errorf("the file is at offset %d of %d", offset, len(log.after(0)))
 	}
 	log.follow(t, r)
@@ -72,8 +72,8 @@ func TestRecordsThatDoNotLeadFromTheReplica(t *testing.T) {
 			if err := r.Apply(c.records, checkpoint.Point{Offset: c.offset}); !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
-			if r.Offset() != uint64(n-2) || !bytes.Equal(dumped(t, r), before) {
-				t.Errorf("the replica was changed; it is at %d", r.Offset())
+			if r.At().Offset != uint64(n-2) || !bytes.Equal(dumped(t, r), before) {
+				t.Errorf("the replica was changed; it is at %d", r.At().Offset)
 			}
 			log.follow(t, r)
 			if !bytes.Equal(dumped(t, r), dumped(t, s)) {

@@ -92,8 +92,8 @@ func (l *recordLog) take() checkpoint.Log {
 
 // apply applies all that the log holds behind the replica's offset.
 func (l *recordLog) apply(r *checkpoint.Replica) error {
-	for _, record := range l.after(r.Offset()) {
-		if err := r.Apply([][]byte{record}, checkpoint.Point{Offset: r.Offset() + 1}); err != nil {
+	for _, record := range l.after(r.At().Offset) {
+		if err := r.Apply([][]byte{record}, checkpoint.Point{Offset: r.At().Offset + 1}); err != nil {
 			return err
 		}
 	}
@@ -175,12 +175,12 @@ func (f *follower) compare(s *checkpoint.Store) error {
 		if err := f.log.apply(f.replica); err != nil {
 			return err
 		}
-		if f.replica.Offset() == f.equalAt {
+		if f.replica.At().Offset == f.equalAt {
 			return nil
 		}
 		equal, err := sameState(s, f.replica)
 		if equal {
-			f.equalAt = f.replica.Offset()
+			f.equalAt = f.replica.At().Offset
 		}
 		if equal || err != nil {
 			return err

@@ -23,7 +23,7 @@ func TestTheTrailOfTheLogIsInTheFile(t *testing.T) {
 	if r.At() != dumped {
 		t.Errorf("the store was closed at %+v, want %+v", r.At(), dumped)
 	}
-	want := checkpoint.Point{Offset: r.Offset() + 1, Trail: "a renewal"}
+	want := checkpoint.Point{Offset: r.At().Offset + 1, Trail: "a renewal"}
 	require.NoError(t, r.Apply(nil, want))
 	require.NoError(t, r.Close())
 	if at := openReplica(t, path).At(); at != want {

@@ -191,11 +191,10 @@ func (f *Follower) Run(ctx context.Context) (err error) {
 		running.Go(func() { f.snapshotter.Run(ctx) })
 	}
 	err = f.apply(ctx, reader, messages)
-	var recovered *recoveredError
-	if f.o.Snapshots != nil && errors.As(err, &recovered) {
+	if f.o.Snapshots != nil && reader.recovered != nil {
 		bounded, stop := context.WithTimeout(ctx, completeTimeout)
 		defer stop()
-		if failed := complete(bounded, f.stream, f.o.Snapshots, recovered.snapshot); failed != nil {
+		if failed := complete(bounded, f.stream, f.o.Snapshots, *reader.recovered); failed != nil {
 			return failed // the replica may be needed
 		}
 	}

@@ -23,6 +23,8 @@ type reader struct {
 	last    string        // ID of the last message; empty: not known
 	origin  []string      // of the trail; empty: not known
 
+	recovered *Snapshot // from which a take continued the log, and with it ErrDiverged; nil: none did
+
 	id    messageID // of the last part in chain
 	kind  string
 	chain [][]byte // parts of a record that is not complete, at most maxPacked bytes
@@ -117,7 +119,9 @@ func (r *reader) readTake(take []byte, seq uint64, id, before string) error {
 		return fmt.Errorf("%w: it owns the log (format %d, layout %d; this version reads up to %d and %d)", checkpoint.ErrNewer, t.Format, t.Layout, checkpoint.RecordFormat, checkpoint.Layout)
 	}
 	if t.Recovered != nil {
-		return &recoveredError{t.Recovered.takenAt(seq, id)}
+		snapshot := t.Recovered.takenAt(seq, id)
+		r.recovered = &snapshot
+		return fmt.Errorf("%w: message %d continued it from a snapshot, after its end was lost", ErrDiverged, seq)
 	}
 	if t.After != "" && before != "" && t.After != before {
 		return fmt.Errorf("%w: its owner took it behind message %.100q, not behind %q", ErrLogLost, t.After, before)

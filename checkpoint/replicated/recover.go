@@ -113,15 +113,6 @@ func pointTo(ctx context.Context, s Snapshots, only Snapshot) (p Pointer, err er
 // completeTimeout bounds how long a follower tries to point to the snapshot of a recovery.
 const completeTimeout = 10 * time.Second
 
-// recoveredError is an ErrDiverged: the log leads on from a snapshot.
-type recoveredError struct{ snapshot Snapshot }
-
-func (e *recoveredError) Error() string {
-	return fmt.Sprintf("%v: message %d continued it from a snapshot, after its end was lost", ErrDiverged, e.snapshot.Offset)
-}
-
-func (e *recoveredError) Unwrap() error { return ErrDiverged }
-
 // takenAt returns the snapshot of a state as that of the take which continues the log from it.
 func (s Snapshot) takenAt(seq uint64, id string) Snapshot {
 	s.Offset, s.Trail = seq, parseTrail(s.Trail).at(id).String()

@@ -122,7 +122,7 @@ func (f *followed) snapshot(t *testing.T) {
 	awaitCluster(t, "the follower to go on", func() bool { // it may open its file again meanwhile
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		return f.replica.Offset() > f.last
+		return f.replica.At().Offset > f.last
 	})
 	f.mu.Lock()
 	defer f.mu.Unlock()

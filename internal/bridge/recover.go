@@ -114,7 +114,7 @@ func (r *Recovery) open() (err error) {
 	if r.replica, err = checkpoint.OpenReplica(r.Path, -1); err != nil {
 		return err
 	}
-	r.Offset = r.replica.Offset()
+	r.Offset = r.replica.At().Offset
 	return nil
 }
 
