@@ -62,7 +62,7 @@ func appliancesOf(s admin.ClusterShard) []string {
 	return s.Appliances
 }
 
-// shardNote returns what is unusual about a shard.
+// shardNote describes an unusual condition of a shard.
 func shardNote(s admin.ClusterShard) terminal.Cell {
 	switch {
 	case s.Owner != "" && s.Error != "":

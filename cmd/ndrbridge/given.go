@@ -63,7 +63,7 @@ func (t givenTLS) config() (*tls.Config, error) {
 	return c, nil
 }
 
-// givenClient returns a client for the flags --admin, --token-file and those of HTTPS.
+// givenClient returns a client for the flags --admin, --token-file and the HTTPS flags.
 func (c *command) givenClient() (*admin.Client, error) {
 	token := ""
 	if c.tokenFile != "" {

@@ -132,7 +132,7 @@ func appliancesTable(appliances []admin.ApplianceStatus, now time.Time) *termina
 	return t
 }
 
-// applianceNote returns what is unusual about an appliance that can be polled.
+// applianceNote describes an unusual condition of an appliance that can be polled.
 func applianceNote(a admin.ApplianceStatus) string {
 	notes := []string{clockText(a)}
 	if a.Replaced != nil {

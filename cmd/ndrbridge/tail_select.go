@@ -36,7 +36,7 @@ const (
 	usualLines = 10
 )
 
-// complete checks the flags, and sets what they imply.
+// complete checks the flags, and sets the fields that they imply.
 func (o *tailOptions) complete(cmd *cobra.Command, since, until string) (err error) {
 	if since != "" {
 		if o.since, err = parseTime("since", since); err != nil {
@@ -145,7 +145,7 @@ func (c *command) tail(ctx context.Context, control *admin.Client, o tailOptions
 	var missing error
 	end := func(err error) error {
 		live, missing = true, err
-		for _, e := range last.take() {
+		for _, e := range last.kept() {
 			if err := c.printEvent(e); err != nil {
 				return err
 			}
@@ -198,12 +198,12 @@ type newest struct {
 func (l *newest) add(e transform.Event) {
 	l.events, l.bytes = append(l.events, e), l.bytes+len(e.Structured())
 	if len(l.events) >= 2*l.n+usualLines || l.bytes >= 2*l.maxBytes {
-		l.events = l.take()
+		l.events = l.kept()
 	}
 }
 
-// take returns the events to hold.
-func (l *newest) take() []transform.Event {
+// kept returns the events to keep.
+func (l *newest) kept() []transform.Event {
 	slices.SortStableFunc(l.events, func(a, b transform.Event) int { return a.RecordedTime.Compare(b.RecordedTime) })
 	first := len(l.events)
 	for l.bytes = 0; first > 0 && len(l.events)-first < l.n; first-- {

@@ -34,7 +34,7 @@ func TestTheNewestEventsAreKept(t *testing.T) {
 				}
 			}
 			var got []string
-			for _, e := range l.take() {
+			for _, e := range l.kept() {
 				got = append(got, e.ID)
 			}
 			if fmt.Sprint(got) != c.want || l.short != c.short {

@@ -32,8 +32,8 @@ type build struct {
 	Arch     string `json:"arch"`
 }
 
-// thisBuild returns how this program was built: what the linker set or, if that is nothing,
-// what the go command recorded.
+// thisBuild returns how this program was built: as the linker set it or, without that, as the go
+// command recorded it.
 func thisBuild() build {
 	b := build{Version: version, Commit: commit, Date: date, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok && b.Commit == "" {

@@ -143,7 +143,7 @@ func (o Options) serve(path string, m map[string]served, answers slots) http.Han
 		}
 		w.Header().Set("Cache-Control", "no-store")
 		if r.Method == http.MethodGet && r.URL.Path != version+"/events" {
-			if !answers.take() {
+			if !answers.acquire() {
 				busy("too many answers are being read; try again").write(w)
 				return
 			}

@@ -51,7 +51,7 @@ type DeadGrouping struct {
 	total  uint64
 }
 
-// groupKey is what the dead letters of a group have in common.
+// groupKey identifies a group.
 type groupKey struct{ owner, class, reason string }
 
 // Add adds a dead letter.
@@ -68,7 +68,7 @@ func (g *DeadGrouping) Add(owner checkpoint.Owner, d checkpoint.DeadLetter) {
 // AddTotal adds to the number of dead letters that are to be grouped.
 func (g *DeadGrouping) AddTotal(n uint64) { g.total += n }
 
-// Merge adds what was grouped elsewhere. prefix precedes the keys.
+// Merge adds groups that were made elsewhere. prefix precedes their keys.
 func (g *DeadGrouping) Merge(other DeadGroups, prefix string) {
 	g.total += other.Total
 	for _, group := range other.Groups {
@@ -99,7 +99,7 @@ func (g *DeadGrouping) add(added DeadGroup) {
 	}
 }
 
-// Groups returns what was collected.
+// Groups returns the groups collected so far.
 func (g *DeadGrouping) Groups() DeadGroups {
 	all := DeadGroups{Groups: []DeadGroup{}, Total: g.total}
 	grouped := uint64(0)

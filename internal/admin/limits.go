@@ -303,8 +303,8 @@ func (w *timedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // slots limits how many of something exist at once, by its capacity.
 type slots chan struct{}
 
-// take reports whether a slot was free, and occupies it.
-func (s slots) take() bool {
+// acquire reports whether a slot was free, and occupies it.
+func (s slots) acquire() bool {
 	select {
 	case s <- struct{}{}:
 		return true
@@ -319,7 +319,7 @@ func (s slots) release() { <-s }
 func bounded(limit int, next http.Handler) http.HandlerFunc {
 	s := make(slots, limit)
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !s.take() {
+		if !s.acquire() {
 			busy("too many requests of this kind are being answered; try again").write(w)
 			return
 		}

@@ -194,7 +194,7 @@ func (r VerifyRequest) check() error {
 	return nil
 }
 
-// RenameRequest asks to move what the state keeps of a sink to another name.
+// RenameRequest asks to move the state of a sink to another name.
 type RenameRequest struct {
 	OfSink
 	To string `json:"to"` // the new name
@@ -207,14 +207,14 @@ func (r RenameRequest) check() error {
 	return nil
 }
 
-// ForgetRequest asks to delete what the state keeps of an appliance.
+// ForgetRequest asks to delete the state of an appliance.
 type ForgetRequest struct {
 	Appliance string `param:"appliance" json:"-"` // the appliance's name
 	// Whether to delete only the finding that another appliance answers under this name.
 	Identity bool `json:"identity,omitempty"`
 }
 
-// DetectionRequest asks what is known about a detection.
+// DetectionRequest asks about a detection.
 type DetectionRequest struct {
 	Appliance string `param:"appliance"` // the appliance's name
 	// The detection's id at the appliance.

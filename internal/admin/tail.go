@@ -42,7 +42,7 @@ const maxBuffer = 64 << 10
 // returns an error only before it has sent anything.
 func tail(streams slots) func(c *Client, w http.ResponseWriter, r *http.Request) (any, error) {
 	return func(c *Client, w http.ResponseWriter, r *http.Request) (any, error) {
-		if !streams.take() {
+		if !streams.acquire() {
 			return nil, busy("too many streams of events are open: close one of them")
 		}
 		defer streams.release()

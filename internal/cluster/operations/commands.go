@@ -30,7 +30,7 @@ func (c *control) commands(ctx context.Context, r admin.CommandsRequest) (admin.
 		}
 		merged.Commands = append(merged.Commands, a.value.Commands...)
 		if next := a.value.Next; next != 0 && (merged.Next == 0 || next < merged.Next) {
-			merged.Next = next // what the shard has beyond it is missing
+			merged.Next = next // later commands of the shard are missing
 		}
 	}
 	slices.SortFunc(merged.Commands, func(a, b admin.TicketCommand) int { return cmp.Compare(a.ID, b.ID) })

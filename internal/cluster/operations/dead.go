@@ -139,5 +139,5 @@ func (c *control) shardsOf(owner checkpoint.Owner) []int {
 	return numbers(c.shards)
 }
 
-// prefix returns what the keys of the dead letters of a shard begin with.
+// prefix returns the prefix of the keys of a shard's dead letters.
 func prefix(shard int) string { return configs.ShardName(shard) + "-" }

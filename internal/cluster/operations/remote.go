@@ -37,7 +37,7 @@ func NewMemberClient(transport http.RoundTripper) *admin.Client {
 // meet.
 type unavailableTransport struct {
 	transport http.RoundTripper
-	nobody    string // what it means that nobody serves the subject
+	nobody    string // the error if nobody serves the subject
 }
 
 // RoundTrip implements http.RoundTripper.
