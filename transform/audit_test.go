@@ -11,6 +11,7 @@ import (
 
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -68,15 +69,10 @@ func expect(t *testing.T, e transform.Event, want transform.Attributes, data str
 	}
 }
 
-func parseAudit(t interface {
-	Helper()
-	Fatal(...any)
-}, object string) transform.AuditEntry {
+func parseAudit(t require.T, object string) transform.AuditEntry {
 	t.Helper()
 	e, err := transform.ParseAuditEntry([]byte(object), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }
 
@@ -114,17 +110,11 @@ func TestAnAuditEntryBecomesAnEvent(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			entry, err := transform.ParseAuditEntry([]byte(c.object), c.repaired)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			e, err := encoder.AuditEntry(entry, recorded)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			at, err := time.Parse(time.RFC3339, c.time)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			expect(t, e, transform.Attributes{
 				ID: c.id, Source: "ndrbridge://hq/auditlog", Type: "io.ndrbridge.audit.logged",
 				Subject: c.id[:strings.LastIndexByte(c.id, '-')], Time: at, PartitionKey: "hq", Appliance: "hq",
@@ -140,9 +130,7 @@ func TestAnAuditEntryWithoutATimeIsIdentifiedByItsID(t *testing.T) {
 		`{"id":5,"time":1e400,"occur_time":true}`, `{"id":5,"time":0.5}`, `{"id":5,"time":[1710001000123]}`,
 	} {
 		e, err := encoder.AuditEntry(parseAudit(t, object), recorded)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if !e.Time.IsZero() || e.Subject != "5" || e.ID != "5-0" {
 			t.Errorf("%s: %+v", object, e.Attributes)
 		}
@@ -215,9 +203,7 @@ func TestARecordBecomesAnEvent(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := transform.ParseRecord([]byte(c.object), c.repaired)
 			e, err := encoder.Record("web", r, recorded)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if r.ID != e.ID || (r.Time > 0) == e.Time.IsZero() {
 				t.Errorf("record %s of %d became event %s of %s", r.ID, r.Time, e.ID, e.Time)
 			}

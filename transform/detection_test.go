@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/internal/jsonscan"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -22,9 +23,7 @@ const sample = `{
 
 func TestADetectionIsRead(t *testing.T) {
 	d, err := transform.ParseDetection([]byte(sample), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if d.ID != 25769804127 || d.ModTime != 1750935535971 || d.Began != 1750935466182 {
 		t.Errorf("id %d, mod_time %d, began %d", d.ID, d.ModTime, d.Began)
 	}
@@ -109,9 +108,7 @@ func TestOptionalFieldsOfADetection(t *testing.T) {
 func parse(t *testing.T, object string) transform.Detection {
 	t.Helper()
 	d, err := transform.ParseDetection([]byte(object), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return d
 }
 
@@ -148,9 +145,7 @@ func TestAVersionBecomesAnEvent(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e, err := encoder.Detection(parse(t, sample), c.sight)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			want := transform.Attributes{
 				ID: c.id, Source: "ndrbridge://hq/detections", Type: c.typ, Subject: "25769804127",
 				Time: time.UnixMilli(1750935535971).UTC(), PartitionKey: "25769804127", Appliance: "hq",
@@ -187,9 +182,7 @@ func TestSeverityFollowsTheRiskScore(t *testing.T) {
 		{`"risk_score":95,"categories":["sec","sec.dos"]`, 21, "FATAL"},
 	} {
 		e, err := encoder.Detection(parse(t, `{"id":1,"mod_time":5,`+c.fields+`}`), transform.Observation{Created: true, Repeat: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if e.SeverityNumber != c.number || e.SeverityText != c.text {
 			t.Errorf("%s: %d %s, want %d %s", c.fields, e.SeverityNumber, e.SeverityText, c.number, c.text)
 		}
@@ -208,19 +201,13 @@ func TestMembersAgreeWithADecoder(t *testing.T) {
 			encode = func(v any) ([]byte, error) { return json.MarshalIndent(v, "", " \t\n") }
 		}
 		b, err := encode(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		found := 0
 		for name, value := range jsonscan.Members(b) {
 			var key string
-			if err := json.Unmarshal([]byte(`"`+string(name)+`"`), &key); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal([]byte(`"`+string(name)+`"`), &key))
 			want, err := json.Marshal(object[key])
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var v any
 			if err := json.Unmarshal(value, &v); err != nil {
 				t.Fatalf("%q of %s: %v", value, b, err)
@@ -259,9 +246,7 @@ func BenchmarkDetection(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		d, err := transform.ParseDetection([]byte(object), false)
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		if _, err := encoder.Detection(d, transform.Observation{Before: before, Repeat: 1}); err != nil {
 			b.Fatal(err)
 		}
@@ -270,9 +255,7 @@ func BenchmarkDetection(b *testing.B) {
 
 func BenchmarkParse(b *testing.B) {
 	e, err := encoder.Detection(transform.Detection{ID: 1, ModTime: 5}, transform.Observation{Created: true, Repeat: 1, Recorded: time.Now()})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := transform.Parse(e.Structured()); err != nil {
@@ -300,9 +283,7 @@ func TestEnrichmentIsAddedBesideTheDetection(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			c.sight.Repeat, c.sight.Recorded = 1, recorded
 			e, err := encoder.Detection(parse(t, object), c.sight)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			action := "updated"
 			if c.sight.Created {
 				action = "created"

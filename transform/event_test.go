@@ -9,6 +9,7 @@ import (
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 	"pgregory.net/rapid"
 
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -44,9 +45,7 @@ func TestParseInvertsStructured(t *testing.T) {
 		a := anyAttributes(t)
 		data := rapid.SampledFrom([]string{`{}`, `{"data":{"a":"\""}}`, ` { "n" : 1.10 } `, `[1,2]`, `"}"`, `null`}).Draw(t, "data")
 		made, err := transform.New(a, []byte(data))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		read, err := transform.Parse(bytes.Clone(made.Structured()))
 		if err != nil {
 			t.Fatalf("%v: %s", err, made.Structured())
@@ -88,16 +87,12 @@ func TestARedeliveredEventOnlyDiffersInItsAttribute(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := anyAttributes(t)
 		made, err := transform.New(a, []byte(`{"detection":{}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		before := bytes.Clone(made.Structured())
 		again := made.Redeliver(7)
 		a.Redelivered = true
 		want, err := transform.New(a, []byte(`{"detection":{}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if !bytes.Equal(again.Structured(), want.Structured()) || !bytes.Equal(again.Data(), want.Data()) || again.Attributes != a {
 			t.Fatalf("%s\nwant %s", again.Structured(), want.Structured())
 		}
@@ -112,9 +107,7 @@ func TestTheCloudEventsSDKReadsEvents(t *testing.T) {
 		a := anyAttributes(t)
 		a.Source = "ndrbridge://hq/detections" // the SDK requires a URI
 		made, err := transform.New(a, []byte(`{"detection":{"id":25769804127,"x":1.10}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var e cloudevents.Event
 		if err := json.Unmarshal(made.Structured(), &e); err != nil {
 			t.Fatalf("%v: %s", err, made.Structured())
@@ -160,9 +153,7 @@ func TestTheStreamAndTheActionFollowFromSourceAndType(t *testing.T) {
 		{"ndrbridge://bridge/events", "io.ndrbridge.heartbeat", "events", "heartbeat"},
 	} {
 		e, err := transform.New(transform.Attributes{ID: "1", Source: c.source, Type: c.typ}, []byte(`{}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if e.Stream() != c.stream || e.Action() != c.action {
 			t.Errorf("%s, %s: stream %q, action %q", c.source, c.typ, e.Stream(), e.Action())
 		}
@@ -173,9 +164,7 @@ func FuzzParse(f *testing.F) {
 	e, err := transform.New(transform.Attributes{
 		ID: "1-2", Source: "ndrbridge://hq/detections", Type: "t", Subject: "é\"", Time: time.UnixMilli(1), Repaired: true,
 	}, []byte(`{"detection":{"id":1}}`))
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	f.Add(e.Structured())
 	f.Add([]byte(`{"id":"\ud800","data":1}`))
 	f.Add([]byte(`{`))
@@ -206,9 +195,7 @@ func TestValuesForHeadersArePercentEncoded(t *testing.T) {
 
 func TestAnEventIsSentAsItsDocument(t *testing.T) {
 	e, err := transform.New(transform.Attributes{ID: "1", Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created"}, []byte(`{"detection":{}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if e.ContentType() != transform.ContentTypeStructured || !bytes.Equal(e.Payload(), e.Structured()) {
 		t.Errorf("without a document: %s %s", e.ContentType(), e.Payload())
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"ndrbridge/internal/jsonscan"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -42,9 +43,7 @@ func TestALongValueIsTrackedByItsBeginningAndADigest(t *testing.T) {
 				t.Errorf("an old value is read as %.300s, want %.300s", got, want)
 			}
 			event, err := encoder.Detection(other, transform.Observation{Before: d.Tracked, Repeat: 1, Recorded: recorded})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for name, value := range jsonscan.Members(event.Data()) {
 				if string(name) != "changes" {
 					continue
@@ -101,9 +100,7 @@ func TestAttributesOfARecordAreBounded(t *testing.T) {
 		t.Errorf("ids %.100q and %.100q", a.ID, b.ID)
 	}
 	event, err := encoder.Record("q", a, recorded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, value := range map[string]string{"id": event.ID, "subject": event.Subject, "partitionkey": event.PartitionKey} {
 		if len(value) == 0 || len(value) > 512 {
 			t.Errorf("%s has %d bytes", name, len(value))

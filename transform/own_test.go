@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -42,9 +43,7 @@ func TestAuditGapEvents(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e, err := encoder.AuditGap(c.gap, recorded)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			expect(t, e, ownAttributes(c.id, "audit.gap"), c.data)
 			if e.Stream() != "events" {
 				t.Errorf("stream %s", e.Stream())
@@ -72,14 +71,10 @@ func TestReachabilityEvents(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e, err := encoder.Reachability(c.event, recorded)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			expect(t, e, ownAttributes(c.kind+"-1795222923004", c.kind), string(e.Data()))
 			got := make(map[string]map[string]any)
-			if err := json.Unmarshal(e.Data(), &got); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal(e.Data(), &got))
 			if len(got) != 1 || len(got["appliance"]) != len(c.data) {
 				t.Fatalf("data %s", e.Data())
 			}
@@ -95,9 +90,7 @@ func TestReachabilityEvents(t *testing.T) {
 func TestHeartbeatEvents(t *testing.T) {
 	c := transform.Encoder{Appliance: transform.Bridge}
 	e, err := c.Heartbeat("1.2.3", recorded.Add(-time.Hour), recorded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := ownAttributes("heartbeat-1795222923004", "heartbeat")
 	want.Source, want.Subject, want.PartitionKey, want.Appliance = "ndrbridge://bridge/events", "bridge", "bridge", "bridge"
 	expect(t, e, want, `{"heartbeat":{"version":"1.2.3","started":"`+recorded.Add(-time.Hour).Format("2006-01-02T15:04:05.999Z07:00")+`"}}`)
@@ -126,9 +119,7 @@ func TestSinkSkippedEvents(t *testing.T) {
 	} {
 		t.Run(c2.name, func(t *testing.T) {
 			e, err := c.SinkSkipped(c2.skipped, recorded)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			expect(t, e, want, c2.data)
 		})
 	}
@@ -136,9 +127,7 @@ func TestSinkSkippedEvents(t *testing.T) {
 		c, want := c, want
 		c.Shard, want.ID = "03", "sink.skipped-chat-4-9-03"
 		e, err := c.SinkSkipped(transform.Skipped{Sink: "chat", First: 4, Last: 9, Events: 6, Reason: "trimmed"}, recorded)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		expect(t, e, want, `{"skipped":{"sink":"chat","events":6,"reason":"trimmed","shard":"03"}}`)
 	})
 }
@@ -174,9 +163,7 @@ func TestTicketEvents(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e, err := c.make(encoder, c.ticket)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			expect(t, e, ownAttributes(c.id+strconv.FormatInt(recorded.UnixMilli(), 10), c.kind), c.data)
 		})
 	}
@@ -186,9 +173,7 @@ func TestMessageRefusedEvents(t *testing.T) {
 	e, err := encoder.MessageRefused(transform.RefusedMessage{
 		Message: "stream NDR, message 17", Reason: "ticket_id is missing", Sent: time.UnixMilli(1700000000123),
 	}, recorded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	expect(t, e, ownAttributes("ticket.rejected-stream-NDR-message-17-1700000000123", "ticket.rejected"),
 		`{"ticket":{"message":"stream NDR, message 17","reason":"ticket_id is missing","sent":"2023-11-14T22:13:20.123Z"}}`)
 }

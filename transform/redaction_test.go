@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -27,18 +28,12 @@ func TestRedaction(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := transform.ParseRedaction(c.paths)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			a := transform.Attributes{ID: "1", Source: "ndrbridge://hq/detections", Type: "t", Subject: "s", Repaired: true}
 			e, err := transform.New(a, []byte(data))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			got, err := r.Apply(e)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if again, err := r.Apply(e.Redeliver(3)); err != nil || !again.Redelivered || again.Redelivery() != 3 {
 				t.Errorf("a redelivered event is %+v, %v", again.Attributes, err)
 			}
@@ -62,17 +57,11 @@ func TestRedaction(t *testing.T) {
 
 func TestANameThatIsWrittenWithEscapesIsRedacted(t *testing.T) {
 	r, err := transform.ParseRedaction([]string{"detection.assignee"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	e, err := transform.New(transform.Attributes{ID: "1", Source: "s", Type: "t"}, []byte(`{"detection":{"assi\u0067nee":"lena","assig\nee":"kept"}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got, err := r.Apply(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if want := `{"detection":{"assig\nee":"kept"}}`; string(got.Data()) != want {
 		t.Errorf("got %s, want %s", got.Data(), want)
 	}
@@ -104,17 +93,11 @@ func TestRedactionOfAFieldRedactsItsChange(t *testing.T) {
 			// into the detection, make no difference.
 			for _, paths := range [][]string{{c.path}, {c.path, "changes.recommended.from"}, {"changes.recommended.from", "detection.recommended", c.path}} {
 				r, err := transform.ParseRedaction(paths)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				e, err := transform.New(transform.Attributes{ID: "1", Source: "s", Type: "t"}, []byte(data))
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				got, err := r.Apply(e)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if string(got.Data()) != c.want {
 					t.Errorf("%q: got\n%s\nwant\n%s", paths, got.Data(), c.want)
 				}
@@ -129,9 +112,7 @@ func TestRedactionOfAnyJSON(t *testing.T) {
 		value := jsonValue(t, 4)
 		path := rapid.SliceOfN(name, 1, 3).Draw(t, "path")
 		data, err := json.Marshal(map[string]any{"a": value})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		joined := ""
 		for i, n := range path {
 			if i > 0 {
@@ -140,29 +121,19 @@ func TestRedactionOfAnyJSON(t *testing.T) {
 			joined += n
 		}
 		r, err := transform.ParseRedaction([]string{joined})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		e, err := transform.New(transform.Attributes{ID: "1", Source: "s", Type: "t"}, data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		redacted, err := r.Apply(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var got any
 		if err := json.Unmarshal(redacted.Data(), &got); err != nil {
 			t.Fatalf("%s: %v", redacted.Data(), err)
 		}
 		want, err := json.Marshal(without(map[string]any{"a": value}, path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		normal, err := json.Marshal(got)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if string(normal) != string(want) {
 			t.Fatalf("%s without %s is %s, want %s", data, joined, normal, want)
 		}

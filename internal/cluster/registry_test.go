@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ndrbridge/test/natsserver"
+	"ndrbridge/test/require"
 )
 
 // fakeRegistry is a Registry in memory.
@@ -84,23 +85,15 @@ func (f *fakeRegistry) restore(earlier *fakeRegistry) {
 func bucket(t *testing.T) jetstream.KeyValue {
 	t.Helper()
 	s, stop, err := natsserver.Start(t.TempDir(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(stop)
 	nc, err := nats.Connect(s.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	kv, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "NDR_test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return kv
 }
 
@@ -143,9 +136,7 @@ func TestRegistry(t *testing.T) {
 				t.Errorf("List of nothing: %v, %v", found, err)
 			}
 			first, err := r.Put(ctx, key, []byte("1"), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if _, err := r.Put(ctx, key, []byte("2"), 0); !errors.Is(err, errConflict) {
 				t.Errorf("Put of a key that exists: %v", err)
 			}

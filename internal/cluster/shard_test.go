@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -100,37 +99,6 @@ func wantState(t *testing.T, m *simMember, shard int, want state) {
 	}
 }
 
-func TestMemberAloneOwnsEverything(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := startCluster(t, 1, nil)
-		time.Sleep(startup)
-		for shard := range simShards {
-			wantState(t, s.members[0], shard, stateOwning)
-		}
-	})
-}
-
-func TestOneMemberOwnsAShardAndTheNextFollows(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := startCluster(t, 4, nil)
-		time.Sleep(steady)
-		for shard := range simShards {
-			for i, m := range s.byRank(shard) {
-				want := stateAway
-				switch i {
-				case 0:
-					want = stateOwning
-				case 1:
-					want = stateFollowing
-				}
-				wantState(t, m, shard, want)
-			}
-		}
-	})
-}
-
 func TestFollowerTakesAReleasedShardAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -184,21 +152,6 @@ func TestMemberWhoseStateFailsLeavesTheShardToOthers(t *testing.T) {
 		if got := c.Shards[0].Error; !strings.Contains(got, "the disk is broken") {
 			t.Errorf("its status has the error %q", got)
 		}
-	})
-}
-
-func TestFencedOwnerFollowsAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := startCluster(t, 2, nil)
-		time.Sleep(steady)
-		ranked := s.byRank(0)
-		ranked[0].gate().pause()
-		time.Sleep(2 * testTerm)
-		wantState(t, ranked[1], 0, stateOwning)
-		ranked[0].gate().resume()
-		time.Sleep(testTerm / 3)
-		wantState(t, ranked[0], 0, stateFollowing)
 	})
 }
 
@@ -354,19 +307,6 @@ func TestStopGivesUpAppendsThatWaitForTheServers(t *testing.T) {
 	})
 }
 
-func TestMemberThatDoesNotFitIsRefused(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := startCluster(t, 1, nil)
-		time.Sleep(startup)
-		o := s.members[0].node().o
-		if err := New(o).Run(t.Context(), ""); !errors.Is(err, errName) {
-			t.Errorf("the same name: %v", err)
-		}
-		wantState(t, s.members[0], 0, stateOwning)
-	})
-}
-
 func TestLogThatLostAMessageIsFollowedFromASnapshotOfTheOwner(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -387,36 +327,5 @@ func TestLogThatLostAMessageIsFollowedFromASnapshotOfTheOwner(t *testing.T) {
 		time.Sleep(3 * testTerm)
 		wantState(t, follower, 0, stateOwning)
 		s.judge(t)
-	})
-}
-
-func TestLossOfAMemberLeavesEvenShares(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := startCluster(t, 3, nil)
-		time.Sleep(steady)
-		owns := func() (n []int) {
-			for _, m := range s.members {
-				own := 0
-				for shard := range simShards {
-					if m.state(shard) == stateOwning {
-						own++
-					}
-				}
-				n = append(n, own)
-			}
-			return n
-		}
-		before := owns()
-		if slices.Max(before) != 2 || slices.Min(before) != 1 {
-			t.Fatalf("members own %v of %d shards", before, simShards)
-		}
-		lost := slices.Index(before, 2)
-		s.members[lost].crash()
-		time.Sleep(steady)
-		left := slices.Delete(owns(), lost, lost+1)
-		if !slices.Equal(left, []int{2, 2}) {
-			t.Errorf("the members that are left own %v of %d shards", left, simShards)
-		}
 	})
 }

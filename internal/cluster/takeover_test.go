@@ -73,21 +73,6 @@ func TestQuiet(t *testing.T) {
 	})
 }
 
-func TestGone(t *testing.T) {
-	t.Parallel()
-	o := &Options{Term: 8 * time.Second}
-	for term, want := range map[time.Duration]time.Duration{
-		4 * time.Second:  10 * time.Second,
-		8 * time.Second:  10 * time.Second,
-		16 * time.Second: 20 * time.Second,
-		0:                75 * time.Second,
-	} {
-		if got := o.gone(term); got != want {
-			t.Errorf("a lease of %s is over after %s, want %s", term, got, want)
-		}
-	}
-}
-
 // brokenStream is a stream of which no message can be read while broken is set.
 type brokenStream struct {
 	replicated.Stream
@@ -184,49 +169,4 @@ func TestFileWithAnotherHistoryThanTheLogIsKept(t *testing.T) {
 			t.Errorf("%s owns the shard with %d records, and had %d", ranked[1].name, n, before)
 		}
 	})
-}
-
-// unreleasable is a stream that never answers releases.
-type unreleasable struct{ replicated.Stream }
-
-func (s unreleasable) Publish(after uint64, m replicated.Message, answer func(uint64, error)) error {
-	if m.Kind == replicated.KindRelease {
-		return nil
-	}
-	return s.Stream.Publish(after, m, answer)
-}
-
-// TestShardThatWasNotReleasedIsNotReportedAsReleased: it was stopped, but the servers do not
-// answer any more.
-func TestShardThatWasNotReleasedIsNotReportedAsReleased(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		stream func(replicated.Stream) replicated.Stream
-		want   int64
-	}{
-		"released":     {func(s replicated.Stream) replicated.Stream { return s }, simShards},
-		"not released": {func(s replicated.Stream) replicated.Stream { return unreleasable{s} }, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				var released atomic.Int64
-				s := startCluster(t, 1, func(o Options) Options {
-					storage := o.Storage
-					o.Storage = func(shard int) Storage {
-						st := storage(shard)
-						st.Stream = c.stream(st.Stream)
-						return st
-					}
-					o.Log = slog.New(matching{discard.Handler(), "the shard was released", &released})
-					return o
-				})
-				time.Sleep(startup)
-				s.members[0].stop()
-				if n := released.Load(); n != c.want {
-					t.Errorf("%d of %d shards are reported as released, want %d", n, simShards, c.want)
-				}
-			})
-		})
-	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ndrbridge/test/require"
 )
 
 func TestValueEndsWhereEncodingJSONSays(t *testing.T) {
@@ -171,13 +173,9 @@ func decodedMembers(t *testing.T, b []byte) (names []string, values [][]byte) {
 	}
 	for d.More() {
 		name, err := d.Token()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, d.Decode(&value))
 		names, values = append(names, name.(string)), append(values, value)
 	}
 	return names, values

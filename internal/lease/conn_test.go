@@ -15,29 +15,22 @@ import (
 
 	"ndrbridge/internal/lease"
 	"ndrbridge/test/leasetest"
+	"ndrbridge/test/require"
 )
 
 // pair returns both ends of a TCP connection on loopback, with small buffers.
 func pair(t *testing.T) (near, far *net.TCPConn) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer listener.Close()
 	n, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	f, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { n.Close(); f.Close() })
 	near, far = n.(*net.TCPConn), f.(*net.TCPConn)
-	if err := errors.Join(near.SetWriteBuffer(64<<10), far.SetReadBuffer(64<<10)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(near.SetWriteBuffer(64<<10), far.SetReadBuffer(64<<10)))
 	return near, far
 }
 
@@ -225,9 +218,7 @@ func TestAConnectionUnderALeaseIsLikeAnyOther(t *testing.T) {
 		}},
 		{"a deadline ends a blocked write", func(t *testing.T, conn net.Conn, peer *net.TCPConn) {
 			written := write(t, conn, peer)
-			if err := conn.SetWriteDeadline(time.Unix(1, 0)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, conn.SetWriteDeadline(time.Unix(1, 0)))
 			n, err := written()
 			if op, ok := errors.AsType[*net.OpError](err); n == large || !errors.Is(err, os.ErrDeadlineExceeded) || !ok || op.Op != "write" || !op.Timeout() {
 				t.Errorf("it returns %d, %v", n, err)
@@ -235,9 +226,7 @@ func TestAConnectionUnderALeaseIsLikeAnyOther(t *testing.T) {
 		}},
 		{"closing ends a blocked write", func(t *testing.T, conn net.Conn, peer *net.TCPConn) {
 			written := write(t, conn, peer)
-			if err := conn.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, conn.Close())
 			if n, err := written(); n == large || !errors.Is(err, net.ErrClosed) {
 				t.Errorf("it returns %d, %v", n, err)
 			}
@@ -328,9 +317,7 @@ func TestNothingIsRequestedWithoutALease(t *testing.T) {
 			client := &http.Client{Transport: transport}
 			post := func(slow string) error {
 				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, bytes.NewReader(make([]byte, large)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				r.Header.Set("Slow", slow)
 				answer, err := client.Do(r)
 				if err != nil {
@@ -338,9 +325,7 @@ func TestNothingIsRequestedWithoutALease(t *testing.T) {
 				}
 				return answer.Body.Close()
 			}
-			if err := post(""); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, post(""))
 			<-inBody
 			if major := <-complete; major != c.major {
 				t.Fatalf("it speaks HTTP/%d", major)

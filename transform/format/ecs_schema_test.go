@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"ndrbridge/test/require"
 )
 
 // ecsSchema is the list of the fields of ECS.
@@ -40,12 +42,8 @@ var (
 func readECS(t testing.TB, file string) (s ecsSchema) {
 	t.Helper()
 	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, &s); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(b, &s))
 	return s
 }
 
@@ -248,8 +246,6 @@ func (s ecsSchema) used(t testing.TB) map[string]bool {
 func newECS(t testing.TB) *Encoder {
 	t.Helper()
 	c, err := New(ECS, Options{Version: "1.4.0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return c
 }

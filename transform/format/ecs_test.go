@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"ndrbridge/internal/jsonscan"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -45,12 +46,8 @@ func TestTheFieldsInTestdataAreThoseOfECS(t *testing.T) {
 			}
 		}
 		b, err := json.MarshalIndent(reduced, "", " ")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(usedECS, append(b, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(usedECS, append(b, '\n'), 0o644))
 	}
 	reduced := readECS(t, usedECS)
 	if reduced.Version != official.Version {
@@ -78,20 +75,14 @@ func TestDocumentsOfEachKindInECS(t *testing.T) {
 	c := newECS(t)
 	for _, name := range slices.Sorted(maps.Keys(goldenECS)) {
 		got := jsontext.Value(c.Encode(kindNamed(t, goldenECS[name])).Payload())
-		if err := got.Indent(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, got.Indent())
 		got = append(got, '\n')
 		file := filepath.Join("testdata", "ecs", name+".json")
 		if *updateECS {
-			if err := os.WriteFile(file, got, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(file, got, 0o644))
 		}
 		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s: run go test -update-ecs if this is right:\n%s", file, got)
 		}
@@ -408,20 +399,14 @@ func indexed(t testing.TB) map[string]string {
 		Template struct{ Mappings object }
 	}
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "elastic", "elasticsearch", "component.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &component); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &component))
 	types := make(map[string]string)
 	var add func(prefix string, o object)
 	add = func(prefix string, o object) {
 		for name, text := range o.Properties {
 			var inner object
-			if err := json.Unmarshal(text, &inner); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal(text, &inner))
 			if inner.Type != "" {
 				types[prefix+name] = inner.Type
 			}

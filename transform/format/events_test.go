@@ -15,6 +15,7 @@ import (
 
 	"ndrbridge/internal/jsonscan"
 	"ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -40,9 +41,7 @@ var (
 func kinds(t testing.TB) []kind {
 	t.Helper()
 	all, err := allKinds()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return all
 }
 

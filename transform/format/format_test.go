@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
 
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -21,9 +22,7 @@ func event(t testing.TB, stream, data string) transform.Event {
 		ID: "7-1700000000000", Source: "ndrbridge://hq/" + stream, Type: "io.ndrbridge.detection.created", Subject: "7",
 		Time: time.UnixMilli(1700000000000), Appliance: "hq", SeverityNumber: 9, RecordedTime: time.UnixMilli(1700000001000),
 	}, []byte(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }
 
@@ -129,13 +128,9 @@ func TestSeverityHasOneVocabulary(t *testing.T) {
 		{"99", "critical"}, {"85", "high"}, {"31", "medium"}, {"30", "low"}, {"0", "unknown"}, {"null", "unknown"}, {`"high"`, "unknown"},
 	} {
 		d, err := transform.ParseDetection([]byte(`{"id":1,"mod_time":5,"risk_score":`+test.score+`}`), false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		e, err := transform.Encoder{Appliance: "hq"}.Detection(d, transform.Observation{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		got := encode(t, table{rows: []row{{"s", from("event.severity"), text}}}, e)
 		if want := `{"s":"` + test.want + `"}`; got != want {
 			t.Errorf("score %s: %s, want %s", test.score, got, want)
@@ -234,9 +229,7 @@ func unescaped(text string) []byte {
 func TestEveryEventCanBeEncodedInEveryFormat(t *testing.T) {
 	for _, name := range Names()[1:] {
 		c, err := New(name, Options{Version: "1.4.0"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Run(string(name), func(t *testing.T) {
 			for _, k := range kinds(t) {
 				document := c.Encode(k.event).Payload()
@@ -258,20 +251,14 @@ func TestANumberWrittenAsATextIsTheSameInEveryFormat(t *testing.T) {
 	}
 	event := func(object string) transform.Event {
 		d, err := transform.ParseDetection([]byte(object), false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		e, err := hq.Detection(d, created)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return e
 	}
 	for _, name := range Names()[1:] {
 		c, err := New(name, Options{Version: "1.4.0"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, score := range []string{"95", "61", "12"} {
 			object := with(detectionObject, "risk_score", score)
 			want := c.Encode(event(object)).Payload()
@@ -289,9 +276,7 @@ func TestEveryDocumentBeginsWithTheStartOfItsFormat(t *testing.T) {
 			encode := func(e transform.Event) transform.Event { return e }
 			if name != CloudEvents {
 				encoder, err := New(name, Options{Version: "1.2.3"})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				encode = encoder.Encode
 			}
 			for _, k := range kinds(t) {
@@ -314,9 +299,7 @@ func BenchmarkEncode(b *testing.B) {
 	}
 	for _, name := range Names()[1:] {
 		c, err := New(name, Options{Version: "1.4.0"})
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		for _, e := range events {
 			event := kindNamed(b, e.kind)
 			b.Run(string(name)+"/"+e.name, func(b *testing.B) {
@@ -357,9 +340,7 @@ func TestAnEncoderKeepsLittleOfALargeEvent(t *testing.T) {
 	} {
 		for _, format := range Names()[1:] {
 			c, err := New(format, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			c.Encode(event(t, "detections", data))
 			if values := cap(c.s.rest) + cap(c.s.elements); values > 10_000 || len(c.s.names) > 10_000 {
 				t.Errorf("%s in %s: %d values and %d names are kept", name, format, values, len(c.s.names))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"ndrbridge/test/require"
 	"ndrbridge/test/siem"
 	"ndrbridge/transform"
 )
@@ -63,9 +64,7 @@ var leefTypes = map[string]string{
 func encodeLine(t testing.TB, n Name, e transform.Event) string {
 	t.Helper()
 	c, err := New(n, Options{Version: "1.2.3"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	e = c.Encode(e)
 	if e.ContentType() != "text/plain; charset=utf-8" {
 		t.Errorf("the content type is %s", e.ContentType())
@@ -76,9 +75,7 @@ func encodeLine(t testing.TB, n Name, e transform.Event) string {
 func TestEveryLineIsValidAndLosesNothing(t *testing.T) {
 	for _, format := range lineCases {
 		c, err := New(format.name, Options{Version: "1.2.3"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, k := range kinds(t) {
 			line := string(c.Encode(k.event).Payload())
 			d, err := format.read(line)
@@ -287,9 +284,7 @@ func TestALongTextIsCutAtACharacterAndWholeElsewhere(t *testing.T) {
 	e := event(t, "detections", `{"detection":{"title":"x`+long+`","id":"`+strings.Repeat("1", 41)+`"}}`)
 	for _, format := range lineCases {
 		d, err := format.read(encodeLine(t, format.name, e))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		title := d.Keys["ndrbridgeTitle"]
 		if format.name == LEEF {
 			title = d.Keys["title"] // which has no limit
@@ -317,9 +312,7 @@ func TestALeftoverHasTheNameOfItsPath(t *testing.T) {
 	e := event(t, "detections", `{"detection":{"a_b":1,"a.b":[2],"ü":{"x":"\n"},"other":3,"event_type":4}}`)
 	for _, format := range lineCases {
 		d, err := format.read(encodeLine(t, format.name, e))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		other := `[{"a.b":[2]},{"ü":{"x":"\n"}},{"other":3}`
 		if format.name == CEF {
 			other += `,{"event_type":4}` // ndrbridgeEventType is the event's
@@ -336,9 +329,7 @@ func TestAListWhoseTextsHaveCommasIsWholeElsewhere(t *testing.T) {
 			`["a","b"]`: "", `["a,b"]`: `["a,b"]`, `["a\u002cb"]`: `["a\u002cb"]`, `["x","a\u002Cb"]`: `["x","a\u002Cb"]`,
 		} {
 			d, err := format.read(encodeLine(t, format.name, event(t, "detections", `{"detection":{"categories":`+list+`}}`)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if got := d.Keys["ndrbridgeCategories"]; got != want {
 				t.Errorf("%s: of %s, the whole is %s, not %s", format.name, list, got, want)
 			}
@@ -359,9 +350,7 @@ func TestALineShowsThatItsEventWasRedeliveredOrChanged(t *testing.T) {
 				e.Redelivered, e.Repaired, e.Unenriched = true, true, "devices"
 			}
 			d, err := format.read(encodeLine(t, format.name, e))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for i, key := range keys {
 				if d.Keys[key] != want[i] {
 					t.Errorf("%s is %q, not %q", key, d.Keys[key], want[i])
@@ -375,9 +364,7 @@ func TestALeftoverThatCouldBeTakenForJSONIsQuoted(t *testing.T) {
 	e := event(t, "detections", `{"detection":{"a":"plain = text","b":"\"quoted\"","c":"{1}","d":" space","e":"[x","f":true,"g":1.50}}`)
 	for _, format := range lineCases {
 		d, err := format.read(encodeLine(t, format.name, e))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for key, want := range map[string]string{
 			"A": "plain = text", "B": `"\"quoted\""`, "C": `"{1}"`, "D": `" space"`, "E": `"[x"`, "F": "true", "G": "1.50",
 		} {
@@ -398,9 +385,7 @@ func TestPortsBelongToTheParticipantWithTheEndpoint(t *testing.T) {
 		e := event(t, "detections", fmt.Sprintf(`{"detection":{"participants":[{"role":"offender","endpoint":%s},{"role":"victim","endpoint":%s}],
 			"properties":{"client_port":50000,"server_port":443}}}`, test.offender, test.victim))
 		d, err := siem.ReadCEF(encodeLine(t, CEF, e))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if d.Keys["spt"] != test.source || d.Keys["dpt"] != test.destination {
 			t.Errorf("%s and %s: the ports are %q and %q", test.offender, test.victim, d.Keys["spt"], d.Keys["dpt"])
 		}
@@ -423,13 +408,9 @@ func TestSeveritiesOfLines(t *testing.T) {
 	} {
 		e := kindNamed(t, test.kind)
 		c, err := siem.ReadCEF(encodeLine(t, CEF, e))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		l, err := siem.ReadLEEF(encodeLine(t, LEEF, e))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if c.Header[5] != test.cef || l.Keys["sev"] != test.leef {
 			t.Errorf("%s: the severity is %s in CEF and %s in LEEF", test.kind, c.Header[5], l.Keys["sev"])
 		}
@@ -450,15 +431,11 @@ func TestLinesOfEachKind(t *testing.T) {
 		}
 		file := filepath.Join("testdata", string(format.name)+".txt")
 		if os.Getenv("UPDATE") != "" {
-			if err := os.WriteFile(file, []byte(b.String()), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(file, []byte(b.String()), 0o666))
 			continue
 		}
 		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		lines := strings.Split(strings.TrimSuffix(string(want), "\n"), "\n")
 		if len(lines) < 100 {
 			t.Fatalf("%s has only %d lines", file, len(lines))
@@ -508,9 +485,7 @@ func TestKeysAreThoseOfTheStandards(t *testing.T) {
 		if err == nil {
 			err = json.Unmarshal(b, to)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	standard := map[string]string{"c6a2": "ipv6_address"} // which is only in the standard's text
 	for _, e := range cef.Extensions {

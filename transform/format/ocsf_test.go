@@ -18,6 +18,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"ndrbridge/internal/jsonscan"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -32,9 +33,7 @@ func officialOCSF(t testing.TB) (*jsonschema.Schema, ocsfSchema) {
 		t.Skipf("the official schema is not there: %v", err)
 	}
 	schema, err := jsonschema.NewCompiler().Compile(bundle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return schema, readOCSF(t, filepath.Join(schemaFolder, "ocsf-1.8.0-table.json"))
 }
 
@@ -71,13 +70,9 @@ type ocsfAttribute struct {
 func readOCSF(t testing.TB, file string) ocsfSchema {
 	t.Helper()
 	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var s ocsfSchema
-	if err := json.Unmarshal(b, &s); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(b, &s))
 	for name, of := range s.Types {
 		if of.Regex != "" {
 			of.regex = regexp.MustCompile(of.Regex)
@@ -255,9 +250,7 @@ func ocsfDocument(t testing.TB, c *Encoder, e transform.Event) map[string]any {
 func ocsfEncoder(t testing.TB) *Encoder {
 	t.Helper()
 	c, err := New(OCSF, Options{Version: "1.4.0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return c
 }
 
@@ -528,9 +521,7 @@ const shownVersion = "1.4.0"
 // in testdata. UPDATE=1 writes them.
 func TestDocumentsOfEachKindInOCSF(t *testing.T) {
 	c, err := New(OCSF, Options{Version: shownVersion})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i, p := range c.plans {
 		all := kinds(t)
 		first := slices.IndexFunc(all, func(k kind) bool {
@@ -541,21 +532,15 @@ func TestDocumentsOfEachKindInOCSF(t *testing.T) {
 			continue
 		}
 		got := jsontext.Value(c.Encode(all[first].event).Payload())
-		if err := got.Indent(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, got.Indent())
 		got = append(got, '\n')
 		name := strings.NewReplacer(" (", "-", ")", "", " ", "-").Replace(strings.ToLower(p.name))
 		file := filepath.Join("testdata", "ocsf", fmt.Sprintf("%02d-%s.json", i+1, name))
 		if os.Getenv("UPDATE") != "" {
-			if err := os.WriteFile(file, got, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(file, got, 0o644))
 		}
 		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s: run UPDATE=1 go test ./transform/format if this is right:\n%s", file, got)
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -58,26 +59,20 @@ func TestARedactedValueIsInNoDocument(t *testing.T) {
 	events, values := secretive(t)
 	for field, hidden := range values {
 		redaction, err := transform.ParseRedaction([]string{field})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, name := range Names() {
 			t.Run(field+" in "+string(name), func(t *testing.T) {
 				encode := func(e transform.Event) transform.Event { return e }
 				if name != CloudEvents {
 					encoder, err := New(name, Options{Version: "1.4.0"})
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					encode = encoder.Encode
 				}
 				found := map[string]bool{}
 				for _, k := range events {
 					before := encode(k.event).Payload()
 					redacted, err := redaction.Apply(k.event)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					after := encode(redacted).Payload()
 					for _, value := range hidden {
 						found[value] = found[value] || bytes.Contains(before, []byte(value))

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"ndrbridge/test/require"
 )
 
 func TestCompileReportsMistakes(t *testing.T) {
@@ -131,17 +133,13 @@ func TestKindsAreThoseOfTheInterface(t *testing.T) {
 	} {
 		t.Run(test.kind.name, func(t *testing.T) {
 			text, err := os.ReadFile("../../test/appliance/openapi/" + test.file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var document struct {
 				Components struct {
 					Schemas map[string]struct{ Properties map[string]property }
 				}
 			}
-			if err := yaml.Unmarshal(text, &document); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, yaml.Unmarshal(text, &document))
 			want := make(map[string]string)
 			for name, p := range document.Components.Schemas[test.schema].Properties {
 				want[name] = p.kind()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -23,9 +24,7 @@ func detectionEvent(t testing.TB, object string) transform.Event {
 func event(t testing.TB, a transform.Attributes, data string) transform.Event {
 	t.Helper()
 	e, err := transform.New(a, []byte(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }
 
@@ -178,9 +177,7 @@ func TestANumberWrittenAsATextIsANumber(t *testing.T) {
 	}
 	changes, err := transform.New(transform.Attributes{ID: "1-2", Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.updated"},
 		[]byte(`{"detection":{},"changes":{"risk_score":{"from":"61","to":"95"}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	matches(t, `changes.risk_score.to > changes.risk_score.from && changes.risk_score.to == 95`, changes, true)
 }
 
@@ -215,9 +212,7 @@ func TestMatchesOtherStreams(t *testing.T) {
 func matches(t *testing.T, expression string, e transform.Event, want bool) {
 	t.Helper()
 	m, err := compile(expression)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got, err := m.Matches(e); err != nil || got != want {
 		t.Fatalf("%s gives %v, %v; want %v", expression, got, err, want)
 	}
@@ -235,9 +230,7 @@ func TestAnEvaluationErrorMatches(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m, err := compile(test.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			wanted, err := m.Matches(detectionEvent(t, tunnel))
 			if !wanted || err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "25769804127-1750935535971") {
 				t.Fatalf("%v, %v; want true, and an error with the event's id and %q", wanted, err, test.want)
@@ -246,9 +239,7 @@ func TestAnEvaluationErrorMatches(t *testing.T) {
 	}
 	t.Run("a loop that costs too much is stopped", func(t *testing.T) {
 		m, err := compile(`detection.participants.exists(p, detection.participants.exists(q, p.id == -q.id))`)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var participants []string
 		for i := range 2000 {
 			participants = append(participants, `{"id":`+strconv.Itoa(i+1)+`}`)
@@ -282,9 +273,7 @@ func TestAnEvaluationThatTakesTooLongMatches(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m, err := compile(test.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if wanted, err := m.Matches(detectionEvent(t, test.data)); !wanted || err == nil || !strings.Contains(err.Error(), "too long for this event") {
 				t.Fatalf("%v, %v", wanted, err)
 			}
@@ -309,9 +298,7 @@ func TestTheLastOfDuplicateFieldsCounts(t *testing.T) {
 
 func TestAMatchIsSafeForConcurrentUse(t *testing.T) {
 	m, err := compile(`detection.risk_score >= 60 && detection.participants.exists(p, p.role == "offender")`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var done sync.WaitGroup
 	for _, want := range []bool{true, false, true, false} {
 		score := map[bool]string{true: "61", false: "59"}[want]
@@ -348,9 +335,7 @@ func TestWhyNamesTheFirstPartThatIsNotTrue(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			x, err := NewExplainer(test.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if test.want != "" {
 				test.want = "did not match: " + test.want
 			}
@@ -389,9 +374,7 @@ func BenchmarkMatches(b *testing.B) {
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			m, err := Compile(bench.expression)
-			if err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, err)
 			e := detectionEvent(b, twoKilobytes)
 			b.SetBytes(int64(len(e.Data())))
 			b.ReportAllocs()

@@ -11,6 +11,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -85,16 +86,12 @@ func FuzzFieldsAreReadOutOfAnyBytes(f *testing.F) {
 	var matches []*Match
 	for _, expression := range []string{`detection.a == detection.b.c`, `size(detection) > 0`, `detection.a.exists(x, x.b > 1)`, `has(detection.b.c.d)`} {
 		m, err := compile(expression)
-		if err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, err)
 		matches = append(matches, m)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		e, err := transform.New(transform.Attributes{ID: "1", Source: "s", Type: "t"}, data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, m := range matches {
 			if wanted, err := m.Matches(e); err != nil && (!wanted || strings.Contains(err.Error(), "internal error")) {
 				t.Fatal(err)

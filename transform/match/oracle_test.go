@@ -12,6 +12,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"pgregory.net/rapid"
 
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -22,9 +23,7 @@ func TestMatchesAgreesWithFullyDecodedJSON(t *testing.T) {
 	env, err := cel.NewEnv(cel.CrossTypeNumericComparisons(true),
 		cel.Variable("detection", cel.MapType(cel.StringType, cel.DynType)),
 		cel.Variable("changes", cel.MapType(cel.StringType, cel.DynType)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	rapid.Check(t, func(t *rapid.T) {
 		data := `{"detection":` + drawObject(t, 0)
 		if rapid.Bool().Draw(t, "changes") {
@@ -34,9 +33,7 @@ func TestMatchesAgreesWithFullyDecodedJSON(t *testing.T) {
 		expression := drawCondition(t, 0, "")
 
 		e, err := transform.New(transform.Attributes{ID: "1-2", Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.updated"}, []byte(data))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		got, gotErr := matchOnce(t, expression, e)
 		negated, negatedErr := matchOnce(t, "!("+expression+")", e) // distinguishes false from undecided
 
@@ -45,9 +42,7 @@ func TestMatchesAgreesWithFullyDecodedJSON(t *testing.T) {
 			t.Fatal(issues.Err())
 		}
 		program, err := env.Program(ast)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		value, _, err := program.Eval(decodeWhole(t, data))
 		switch want, decided := value.(types.Bool); {
 		case decided:

@@ -143,49 +143,6 @@ func TestNobodyServes(t *testing.T) {
 	}
 }
 
-func TestAProcessThatEndsIsNoticed(t *testing.T) {
-	t.Run("the server's", func(t *testing.T) {
-		t.Parallel()
-		servers := natsCluster(t, 2, nil)
-		nc := connect(t, servers[0])
-		serve(t, nc, func(w http.ResponseWriter, r *http.Request) {
-			http.NewResponseController(w).Flush()
-			<-r.Context().Done()
-		})
-		asking := client(connect(t, servers[1]))
-		var resp *http.Response
-		eventually(t, func() (err error) {
-			resp, err = asking.Get("http://localhost/")
-			return err
-		})
-		defer resp.Body.Close()
-		nc.Close()
-		if _, err := io.ReadAll(resp.Body); !errors.Is(err, forward.ErrLost) {
-			t.Errorf("%v, want ErrLost", err)
-		}
-	})
-	t.Run("the client's", func(t *testing.T) {
-		t.Parallel()
-		servers := natsCluster(t, 2, nil)
-		ended := make(chan struct{})
-		serve(t, connect(t, servers[0]), func(w http.ResponseWriter, r *http.Request) {
-			http.NewResponseController(w).Flush()
-			<-r.Context().Done()
-			close(ended)
-		})
-		nc := connect(t, servers[1])
-		eventually(t, func() error {
-			resp, err := client(nc).Get("http://localhost/")
-			if err == nil {
-				defer func() { t.Cleanup(func() { resp.Body.Close() }) }()
-			}
-			return err
-		})
-		nc.Close()
-		<-ended
-	})
-}
-
 // While NATS servers restart, a response either goes on without a gap or ends with ErrLost,
 // and new requests succeed afterwards.
 func TestANATSServerRestarts(t *testing.T) {
@@ -244,26 +201,6 @@ func TestANATSServerRestarts(t *testing.T) {
 			t.Error(err)
 		}
 		resp.Body.Close()
-	}
-}
-
-func TestCloseEndsHandlers(t *testing.T) {
-	t.Parallel()
-	nc := connect(t, natsCluster(t, 1, nil)[0])
-	begun := make(chan struct{})
-	s := serve(t, nc, func(_ http.ResponseWriter, r *http.Request) {
-		close(begun)
-		<-r.Context().Done()
-	})
-	done := make(chan error)
-	go func() {
-		_, err := client(nc).Get("http://localhost/")
-		done <- err
-	}()
-	<-begun
-	s.Close()
-	if err := <-done; !errors.Is(err, forward.ErrLost) {
-		t.Errorf("%v, want ErrLost", err)
 	}
 }
 
