@@ -76,14 +76,3 @@ func TestBothSidesOfARelationAgree(t *testing.T) {
 		})
 	})
 }
-
-// vanishing is a set whose objects are removed after a number of looks at them.
-type vanishing struct {
-	everything
-	looks *int
-}
-
-func (v vanishing) Has(int64) bool {
-	*v.looks--
-	return *v.looks >= 0
-}
