@@ -42,10 +42,22 @@ func normalized(value any) any {
 		return fmt.Sprint(value) // a value that JSON cannot hold equals nothing
 	}
 	var decoded any
-	if err := json.Unmarshal(text, &decoded); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&decoded); err != nil {
 		return fmt.Sprint(value)
 	}
 	return decoded
+}
+
+// sameNumber compares integers by their digits, since float64 cannot hold long ids.
+func sameNumber(want, got json.Number) bool {
+	if !strings.ContainsAny(string(want+got), ".eE") {
+		return want == got
+	}
+	wanted, err := want.Float64()
+	sent, errSent := got.Float64()
+	return err == nil && errSent == nil && wanted == sent
 }
 
 // compareValue returns how a value at a path differs from the expected one.
@@ -76,6 +88,10 @@ func compareValue(path string, want, got any) []string {
 			failures = append(failures, compareValue(fmt.Sprintf("%s[%d]", path, i), want[i], list[i])...)
 		}
 		return failures
+	case json.Number:
+		if number, isNumber := got.(json.Number); isNumber && sameNumber(want, number) {
+			return nil
+		}
 	default:
 		if reflect.DeepEqual(want, got) {
 			return nil

@@ -130,6 +130,7 @@ func TestRun(t *testing.T) {
 		{"a text that is missing", created + "  output: {lake: {contains: nowhere}}", "lake: contains\n- nowhere\n+ {\"specversion\""},
 		{"a text that is not missing", created + "  output: {lake: {lacks: quoted}}", "lake: lacks\n- quoted\n+ {\"specversion\""},
 		{"another value", created + "  output: {lake: {json: {data: {detection: {risk_score: 95}}}}}", "lake: json.data.detection.risk_score\n- 95\n+ 92"},
+		{"another long integer", "  events: [{fixture: detection.created, set: {id: 9007199254740993}}]\n  output: {lake: {json: {data: {detection: {id: 9007199254740992}}}}}", "json.data.detection.id\n- 9007199254740992\n+ 9007199254740993"},
 		{"a text instead of a number", created + "  output: {lake: {json: {data: {detection: {risk_score: '92'}}}}}", "lake: json.data.detection.risk_score\n- \"92\"\n+ 92"},
 		{"a value that is missing", created + "  output: {lake: {json: {data: {changes: {}}}}}", "lake: json.data.changes\n- {}\n+ (missing; there are detection)"},
 		{"another list", created + "  output: {lake: {json: {data: {detection: {categories: [sec]}}}}}", "lake: json.data.detection.categories\n- [\"sec\"]\n+ [\"sec\",\"sec.exfil\"]"},

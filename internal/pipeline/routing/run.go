@@ -145,6 +145,7 @@ func (s sent) values() ([]any, error) {
 	var values []any
 	for _, body := range s.bodies {
 		decoder := json.NewDecoder(bytes.NewReader(body))
+		decoder.UseNumber()
 		for {
 			var value any
 			err := decoder.Decode(&value)
