@@ -31,7 +31,7 @@ func (w *world) polls() (n int) {
 		if next == poller.Idle {
 			return n
 		}
-		if n == 100 {
+		if n == 1000 {
 			w.Fatalf("the sweep does not end")
 		}
 	}
