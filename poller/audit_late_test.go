@@ -48,6 +48,96 @@ func TestAnEntryThatBecomesVisibleLateIsDelivered(t *testing.T) {
 	})
 }
 
+// TestAnEntryBeforeOneWithoutAnIDIsFoundByTheSweep lets two neighbours become visible late, the
+// newer without a readable id. Answers hold two entries.
+func TestAnEntryBeforeOneWithoutAnIDIsFoundByTheSweep(t *testing.T) {
+	inBothOrders(t, func(t *testing.T, oldestFirst bool) {
+		w := newAuditWorld(t) // the stream starts now
+		w.oldestFirst, w.options.PageSize = oldestFirst, 2
+		w.writeMany(3)
+		w.restartSource()
+		w.mustPoll()
+		w.writeMany(1)
+		late := w.hold()
+		unreadable := w.write(`{}`, func(e *logEntry) { e.unreadable = true })
+		w.hold()
+		w.writeMany(2)
+		w.mustPoll()
+		w.reveal(late, true)
+		w.reveal(unreadable, true)
+		w.mustPoll()
+		w.clock += w.options.ReconcileEvery.Milliseconds()
+		for range 20 {
+			w.mustPoll()
+		}
+		if got := w.arrived(); got != "6 7 4" {
+			t.Errorf("arrived %s", got)
+		}
+	})
+}
+
+// TestALateEntryWithoutAnIDIsNoOtherLog lets an entry without a readable id become visible at
+// the oldest end of the log, in an answer of its own.
+func TestALateEntryWithoutAnIDIsNoOtherLog(t *testing.T) {
+	w := newAuditWorld(t)
+	w.options.Start, w.options.PageSize = fromTheBeginning, 3
+	w.restartSource()
+	unreadable := w.write(`{}`, func(e *logEntry) { e.unreadable = true })
+	w.hold()
+	w.writeMany(2)
+	late := w.hold()
+	w.writeMany(1)
+	w.mustPoll()
+	w.writeMany(1)
+	w.reveal(unreadable, true)
+	w.reveal(late, true)
+	w.mustPoll()
+	if got := w.arrived(); got != "2 4 3 5" {
+		t.Errorf("arrived %s", got)
+	}
+}
+
+func TestTheSweepFindsALateEntryAmongTheFirstOfTheStream(t *testing.T) {
+	inBothOrders(t, func(t *testing.T, oldestFirst bool) {
+		for more := range 8 {
+			w := newAuditWorld(t) // the stream starts now
+			w.oldestFirst, w.options.PageSize = oldestFirst, 4
+			w.writeMany(2)
+			w.restartSource()
+			w.mustPoll()
+			w.writeMany(1)
+			late := w.hold()
+			w.write(`{}`, func(e *logEntry) { e.unreadable = true })
+			w.mustPoll()
+			w.writeMany(more)
+			w.mustPoll()
+			w.reveal(late, true)
+			w.clock += w.options.ReconcileEvery.Milliseconds()
+			for range 20 {
+				w.mustPoll()
+			}
+			if w.delivered[late] != 1 {
+				t.Errorf("%d more entries: arrived %s", more, w.arrived())
+			}
+		}
+	})
+}
+
+func TestNeighboursInTheOtherOrderOfIDsDoNotStopTheStream(t *testing.T) {
+	inBothOrders(t, func(t *testing.T, oldestFirst bool) {
+		w := newWholeLog(t, oldestFirst, 8)
+		w.writeMany(5)
+		w.swap(3)
+		w.mustPoll()
+		w.writeMany(3)
+		w.mustPoll()
+		if got := w.arrived(); got != "1 2 3 4 5 6 7 8" {
+			t.Errorf("arrived %s", got)
+		}
+		w.judgeQuiet()
+	})
+}
+
 func TestAnEntryIsKnownIfItsContentChanges(t *testing.T) {
 	for _, oldestFirst := range []bool{false, true} {
 		for name, change := range map[string]func(answer int) string{
@@ -78,6 +168,58 @@ func TestAnEntryIsKnownIfItsContentChanges(t *testing.T) {
 	}
 }
 
+// TestEntriesThatArriveWhileAPollLooksBackAreNoOtherLog lets a poll find the last entry, which
+// precedes its neighbour, and then the log grow, so that the next page shows newer entries and
+// the one after it begins with that neighbour.
+func TestEntriesThatArriveWhileAPollLooksBackAreNoOtherLog(t *testing.T) {
+	w := newAuditWorld(t)
+	w.options.Start, w.options.PageSize = fromTheBeginning, 6
+	w.restartSource()
+	w.writeMany(8)
+	w.swap(6)
+	w.mustPoll()
+	w.writeMany(1)
+	requests := w.requests
+	w.between = func() {
+		if w.requests == requests+2 {
+			w.writeMany(14)
+		}
+	}
+	w.mustPoll()
+	if got := w.arrived(); len(w.gaps) > 0 || got != "1 2 3 4 5 6 8 7 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23" {
+		t.Errorf("arrived %s, gaps %v", got, w.gaps)
+	}
+}
+
+func TestAPollEndsIfTheServerReturnsFewerEntriesThanRequested(t *testing.T) {
+	for _, oldestFirst := range []bool{false, true} {
+		for rows := 2; rows <= 5; rows++ {
+			for polls := range 8 { // the limit grows with them
+				w := newWholeLog(t, oldestFirst, 8)
+				w.maxRows = rows
+				w.writeMany(7)
+				w.write(`{}`, func(e *logEntry) { e.unreadable = true })
+				w.writeMany(1)
+				for range polls + 1 {
+					w.mustPoll()
+				}
+				requests := w.requests
+				w.between = func() {
+					if w.requests-requests > 100 {
+						t.Fatalf("a poll with %d entries in an answer does not end, oldest first %t", rows, oldestFirst)
+					}
+				}
+				for range 4 {
+					w.writeMany(1)
+					requests = w.requests
+					w.mustPoll()
+				}
+				w.judge()
+			}
+		}
+	}
+}
+
 func TestALogReplacedAfterThePositionWasFoundIsReportedBeforeItsFirstNewEntry(t *testing.T) {
 	for _, oldestFirst := range []bool{false, true} {
 		for pageSize := 2; pageSize <= 8; pageSize++ {
@@ -102,6 +244,83 @@ func TestALogReplacedAfterThePositionWasFoundIsReportedBeforeItsFirstNewEntry(t 
 			}
 		}
 	}
+}
+
+func TestAPollEndsIfABackupShowsAgainWhatWasPurgedUnread(t *testing.T) {
+	for _, oldestFirst := range []bool{false, true} {
+		for pageSize := 2; pageSize <= 8; pageSize++ {
+			for known := range 9 {
+				w := newWholeLog(t, oldestFirst, pageSize)
+				w.writeMany(1)
+				w.mustPoll()
+				w.writeMany(20 + known)
+				w.write(`{}`, func(e *logEntry) { e.unreadable = true }) // it has no position
+				w.writeMany(1)
+				backup := w.log
+				w.purge(20)
+				w.mustPoll()
+				w.restore(backup)
+				w.writeMany(1)
+				requests := w.requests
+				w.between = func() {
+					if w.requests-requests > 100 {
+						t.Fatalf("a poll does not end: %d known, %d in a page, oldest first %t", known, pageSize, oldestFirst)
+					}
+				}
+				for range 3 {
+					requests = w.requests
+					w.mustPoll()
+				}
+				w.judge()
+			}
+		}
+	}
+}
+
+// TestAPollEndsIfALogWithoutTheLastIDIsReadInShorterPages replaces a log of eight entries by one
+// in which the entry with the id 8 is unreadable. A page with an entry that is too large is
+// requested again with half the limit.
+func TestAPollEndsIfALogWithoutTheLastIDIsReadInShorterPages(t *testing.T) {
+	for _, oldestFirst := range []bool{false, true} {
+		for pageSize := 2; pageSize <= 8; pageSize++ {
+			for large := range 20 {
+				w := newWholeLog(t, oldestFirst, pageSize)
+				w.writeMany(8)
+				w.mustPoll()
+				w.replace(nil, 1)
+				w.writeMany(7)
+				for range 2 {
+					w.write(`{}`, func(e *logEntry) { e.unreadable = true })
+				}
+				w.writeMany(20)
+				w.log[9+large].huge = true
+				w.mustPoll()
+				w.judge()
+			}
+		}
+	}
+}
+
+func TestAPollEndsIfAnOlderBackupHasEntriesFromBeforeTheStart(t *testing.T) {
+	inBothOrders(t, func(t *testing.T, oldestFirst bool) {
+		for pageSize := 2; pageSize <= 8; pageSize++ {
+			for kept := 9; kept < 14; kept++ {
+				w := newAuditWorld(t) // the stream starts now
+				w.oldestFirst, w.options.PageSize = oldestFirst, pageSize
+				w.writeMany(8)
+				w.restartSource()
+				w.maxRows = 2 // few of the entries before the start are remembered
+				w.mustPoll()
+				w.maxRows = 0
+				w.writeMany(6)
+				w.mustPoll()
+				w.restore(w.log[:kept])
+				w.writeMany(1)
+				w.mustPoll()
+				w.judge()
+			}
+		}
+	})
 }
 
 func TestAPollEndsIfTwoLogsTakeTurns(t *testing.T) {
@@ -141,10 +360,96 @@ func TestAPollEndsIfTwoLogsTakeTurns(t *testing.T) {
 	}
 }
 
+func TestALogOfTwoEntriesThatReversedItsOrderIsReadInTheEnd(t *testing.T) {
+	w := newWholeLog(t, true, 8)
+	w.writeMany(2)
+	w.mustPoll()
+	w.oldestFirst = false
+	w.purge(1)
+	w.writeMany(1)
+	for range 40 {
+		w.mustPoll()
+	}
+	if got := w.arrived(); got != "1 2 3" {
+		t.Errorf("arrived %s", got)
+	}
+}
+
+func TestASweepDoesNotTakeAnEntryOfAnotherLogForALateOne(t *testing.T) {
+	w := newWholeLog(t, false, 8)
+	w.writeMany(5)
+	w.mustPoll()
+	w.replace(nil, 100)
+	w.oldestFirst = true // few entries do not show it
+	w.write(`{}`, func(e *logEntry) { e.unreadable = true })
+	w.mustPoll()
+	w.clock += w.options.ReconcileEvery.Milliseconds()
+	requests := w.requests
+	w.between = func() {
+		if w.requests == requests+2 { // the sweep
+			w.write(`{}`, func(e *logEntry) { e.unreadable = true })
+			w.writeMany(1)
+		}
+	}
+	for range 3 {
+		w.mustPoll()
+	}
+	if got := w.arrived(); got != "1 2 3 4 5 102 purged:5-102:96" {
+		t.Errorf("arrived %s", got)
+	}
+}
+
+// TestASweepTakesNothingOfALogWithoutTheLastEntry restarts the log. Its first entry becomes
+// visible late, while a sweep reads it, and the second has no readable id: the gap before them
+// is reported before the first one.
+func TestASweepTakesNothingOfALogWithoutTheLastEntry(t *testing.T) {
+	w := newAuditWorld(t)
+	w.options.Start = fromTheBeginning
+	w.restartSource()
+	w.writeMany(5)
+	w.mustPoll()
+	w.replace(nil, 1)
+	w.writeMany(1)
+	late := w.hold()
+	w.write(`{}`, func(e *logEntry) { e.unreadable = true })
+	w.mustPoll()
+	w.clock += w.options.ReconcileEvery.Milliseconds()
+	requests := w.requests
+	w.between = func() {
+		if w.requests == requests+2 {
+			w.reveal(late, true)
+		}
+	}
+	w.mustPoll()
+	w.mustPoll()
+	if got := w.arrived(); got != "1 2 3 4 5 1 restarted:5-1:0" {
+		t.Errorf("arrived %s", got)
+	}
+}
+
+func TestASweepFindsALateEntryIfTheServerReturnsFewerEntriesThanRequested(t *testing.T) {
+	for rows := 2; rows <= 8; rows++ {
+		w := newWholeLog(t, true, 8)
+		w.maxRows = rows
+		w.writeMany(10)
+		late := w.hold()
+		w.writeMany(2)
+		w.mustPoll()
+		w.reveal(late, true)
+		w.clock += w.options.ReconcileEvery.Milliseconds()
+		for range 20 {
+			w.mustPoll()
+		}
+		if got := w.arrived(); got != "1 2 3 4 5 6 7 8 9 11 12 10" {
+			t.Errorf("%d in an answer: arrived %s", rows, got)
+		}
+	}
+}
+
 func TestASweepReadsEveryEntryIfItsPagesBecomeShorter(t *testing.T) {
 	for _, oldestFirst := range []bool{false, true} {
 		for rows := 2; rows <= 5; rows++ {
-			for late := 1; late <= 30; late += 6 {
+			for late := 1; late <= 30; late++ {
 				w := newWholeLog(t, oldestFirst, 8)
 				w.writeMany(late)
 				w.hold()

@@ -329,7 +329,7 @@ func TestNoSingleRecordHoldsAQueryUp(t *testing.T) {
 func TestNoSingleRecordOfAMillisecondHoldsAQueryUp(t *testing.T) {
 	for _, store := range []poller.RecordStore{poller.StoreOwn, poller.StoreThirdParty} {
 		for name, fail := range map[string]error{"answered by 500": answered(500), "answered by 422": answered(422)} {
-			for _, size := range []int{4, 100} { // of a page
+			for _, size := range []int{4, 8, 100} { // of a page
 				t.Run(fmt.Sprintf("%s, %s, pages of %d", store, name, size), func(t *testing.T) {
 					w := atMinute(t, 0, func(w *recordWorld) {
 						w.options.Store, w.options.PageSize, w.thirdParty = store, size, store == poller.StoreThirdParty
@@ -516,6 +516,45 @@ func TestAnOutageOfAPartOfTheDetectionsGivesNothingUp(t *testing.T) {
 	w.pollsUntil(func() bool { return len(w.events) == 12 })
 	if len(w.state.dead) != 0 {
 		t.Errorf("dead letters %v", w.state.dead)
+	}
+}
+
+func TestANewVersionOfWhatWasGivenUpIsReadWithinTheOverlap(t *testing.T) {
+	for _, between := range []int64{0, 1000} {
+		t.Run(fmt.Sprintf("with another that changed %d ms before it", between), func(t *testing.T) {
+			w := newWorld(t)
+			w.options.ReconcileEvery = 0
+			w.restart()
+			w.mustPoll()
+			w.clock += 1000
+			w.add(w.clock).huge = true // pages with it have to be read one by one
+			bad := w.add(w.clock + 1)
+			bad.byID, bad.alone, bad.inPage = answered(500), answered(500), answered(500)
+			w.clock += 1000
+			w.pollsUntil(func() bool { return len(w.state.dead) == 2 })
+			bad.byID, bad.alone, bad.inPage = nil, nil, nil
+			w.clock += 60_000
+			if between > 0 {
+				w.add(w.clock - between).huge = true
+			}
+			w.touch(bad, w.clock)
+			w.add(w.clock).huge = true
+			w.clock += 1000
+			w.mustPoll()
+			w.clock += 4 * 60_000 // twice the overlap
+			w.add(w.clock)
+			w.clock += 1000
+			for range 40 {
+				w.mustPoll()
+				w.clock += 30_000
+			}
+			for _, e := range w.events {
+				if e.Subject == strconv.FormatInt(bad.id, 10) {
+					return
+				}
+			}
+			t.Errorf("no event of detection %d, which was given up and changed", bad.id)
+		})
 	}
 }
 
