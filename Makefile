@@ -57,9 +57,10 @@ bench: build
 # It prints the SEED that repeats its plan. make torture SEED=7 KILLS=300 FAULTS=0 sets the
 # plan; FAULTS is the percentage of connections with a fault. It also kills bridges that
 # accept ticket commands COMMAND_KILLS times (100), and checks the properties of states
-# many times.
+# and of delivery many times.
 torture:
 	go test -count=1 -timeout 40m ./checkpoint -rapid.checks=300
+	go test -count=1 -timeout 40m -run TestPoisonAndOutages ./sinks -rapid.checks=100
 	KILLS=$(or $(KILLS),2000) COMMAND_KILLS=$(or $(COMMAND_KILLS),100) go test -count=1 -timeout 40m -run TestKills -v ./test/crash
 
 # Kills, pauses and cuts off the bridges and NATS servers of a cluster 500 times: about 40

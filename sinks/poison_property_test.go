@@ -183,12 +183,12 @@ func TestPoisonAndOutagesTouchNothingElse(t *testing.T) {
 	checkRuns(t, func(rt *rapid.T, dir string) { poisonAndOutages(rt, filepath.Join(dir, "state.db")) })
 }
 
-// checkRuns checks a property of runs in a bubble, each with a folder for its state. It makes 25
+// checkRuns checks a property of runs in a bubble, each with a folder for its state. It makes 10
 // of them, or as many as -rapid.checks says: each syncs several hundred times.
 func checkRuns(t *testing.T, property func(rt *rapid.T, dir string)) {
 	checks := flag.Lookup("rapid.checks")
 	if checks.Value.String() == checks.DefValue {
-		require.NoError(t, checks.Value.Set("25"))
+		require.NoError(t, checks.Value.Set("10"))
 		defer checks.Value.Set(checks.DefValue)
 	}
 	rapid.Check(t, func(rt *rapid.T) {
