@@ -243,7 +243,7 @@ func TestCheckConnectShowsNoSecret(t *testing.T) {
 	formats := []string{"--json=false", "--json"}
 	for i, m := range all {
 		h.begin(m)
-		_, out, errs := try(t, "check", "--connect", "--config", c.file, "--timeout", "5s", formats[i%2])
+		_, out, errs := try(t, "check", "--connect", "--config", c.file, "--timeout", "2s", formats[i%2])
 		expectNone(t, m.name, out+errs, c.needles)
 		if !strings.Contains(out, "sink datadog") {
 			t.Fatalf("%s: nothing was tried: %s%s", m.name, out, errs)
