@@ -25,7 +25,7 @@ type DeadGroup struct {
 	// The stream of the appliance; absent for those of a sink.
 	Stream string `json:"stream,omitempty"`
 	Class  string `json:"class"` // the class of the error
-	// The reason, with times, ids and numbers replaced by placeholders.
+	// The reason, with a sign in place of each time, id and number.
 	Reason string    `json:"reason"`
 	Count  uint64    `json:"count"`       // how many dead letters there are
 	First  time.Time `json:"first"`       // when the oldest was rejected

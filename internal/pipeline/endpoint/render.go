@@ -46,7 +46,7 @@ func IsRendered(s configs.Sink) bool {
 func NewRenderer(s configs.Sink, version string) (*Renderer, error) {
 	if s.Webhook != nil && s.Webhook.Key.File != "" {
 		w := *s.Webhook
-		w.Key, s.Webhook = configs.NewSecret("placeholder-of-a-secret"), &w
+		w.Key, s.Webhook = configs.NewSecret("unread-key-file"), &w // presets require a key
 	}
 	r := &Renderer{sink: s}
 	var err error
