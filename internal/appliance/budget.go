@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/semaphore"
 )
 
@@ -158,6 +157,5 @@ func (p *Page) Release() {
 		p.loan.budget.buffers.Put(&pageBuffers{p.body, p.Objects})
 	}
 	p.body, p.Objects = nil, nil
-	p.decoder = jsontext.Decoder{} // it references the body
 	p.loan.release()
 }

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"ndrbridge/internal/jsonscan"
 )
 
 // Page holds the content of an answer. The caller owns it and can reuse it for further
@@ -24,7 +26,6 @@ type Page struct {
 
 	body       []byte
 	maxObjects int // 0 means maxRows
-	decoder    jsontext.Decoder
 
 	answered bool  // an answer was received
 	last     int64 // its size in bytes
@@ -77,116 +78,93 @@ func (p *Page) clear() {
 
 // decodeArray decodes body as an array of objects.
 func (p *Page) decodeArray(body []byte) error {
-	p.start(body)
-	if err := p.array(body, "the answer", !utf8.Valid(body)); err != nil {
-		return err
-	}
-	return p.end()
+	p.clear()
+	end, err := p.array(body, "the answer", !utf8.Valid(body))
+	return complete(body, end, err)
 }
 
-// array appends the objects of the array at the decoder's position.
-func (p *Page) array(body []byte, what string, repair bool) error {
-	if kind, err := p.peek(body); err != nil {
-		return err
-	} else if kind != jsontext.KindBeginArray {
-		return p.wrong(body, what, kind, "an array of objects")
+// array appends the objects of the array at the beginning of text, and returns the index after
+// it.
+func (p *Page) array(text []byte, what string, repair bool) (end int, err error) {
+	if err := expect(text, '[', what, "an array of objects"); err != nil {
+		return 0, err
 	}
-	if _, err := p.decoder.ReadToken(); err != nil {
-		return syntax(body, err)
-	}
-	for {
-		kind, err := p.peek(body)
-		switch {
-		case err != nil:
-			return err
-		case kind == jsontext.KindEndArray:
-			if _, err := p.decoder.ReadToken(); err != nil {
-				return syntax(body, err)
-			}
-			return nil
-		case kind != jsontext.KindBeginObject:
-			return p.wrong(body, fmt.Sprintf("element %d of %s", len(p.Objects), what), kind, "an object")
+	return jsonscan.Array(text, func(element []byte) error {
+		if element[0] != '{' {
+			return expect(element, '{', fmt.Sprintf("element %d of %s", len(p.Objects), what), "an object")
 		}
 		if err := p.full(); err != nil {
 			return err
 		}
-		if err := p.object(body, repair); err != nil {
-			return err
-		}
-	}
+		p.append(element, repair)
+		return nil
+	})
 }
 
 // decodeObject decodes body as one object.
 func (p *Page) decodeObject(body []byte) error {
-	p.start(body)
-	if kind, err := p.peek(body); err != nil {
-		return err
-	} else if kind != jsontext.KindBeginObject {
-		return p.wrong(body, "the answer", kind, "an object")
-	}
-	if err := p.object(body, !utf8.Valid(body)); err != nil {
-		return err
-	}
-	return p.end()
-}
-
-func (p *Page) start(body []byte) {
 	p.clear()
-	p.decoder.Reset(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if err := expect(body, '{', "the answer", "an object"); err != nil {
+		return complete(body, 0, err)
+	}
+	object := bytes.TrimLeft(body, jsonSpace)
+	size, err := jsonscan.Size(object)
+	if err == nil {
+		p.append(object[:size:size], !utf8.Valid(body))
+	}
+	return complete(body, len(body)-len(object)+size, err)
 }
 
-// peek returns the kind of the next token. The end of the input is an error.
-func (p *Page) peek(body []byte) (jsontext.Kind, error) {
-	kind := p.decoder.PeekKind()
-	if kind != jsontext.KindInvalid {
-		return kind, nil
-	}
-	_, err := p.decoder.ReadToken()
-	return kind, syntax(body, err)
-}
-
-// object appends the object at the decoder's position.
-func (p *Page) object(body []byte, repair bool) error {
-	value, err := p.decoder.ReadValue()
-	if err != nil {
-		return syntax(body, err)
-	}
-	// value is only valid until the next read, body longer.
-	end := int(p.decoder.InputOffset())
-	o := Object{Raw: body[end-len(value) : end : end]}
-	if repair && !utf8.Valid(o.Raw) {
-		o = Object{Raw: bytes.ToValidUTF8(o.Raw, []byte("\uFFFD")), Repaired: true}
+// append appends an object.
+func (p *Page) append(raw []byte, repair bool) {
+	o := Object{Raw: raw}
+	if repair && !utf8.Valid(raw) {
+		o = Object{Raw: bytes.ToValidUTF8(raw, []byte("\uFFFD")), Repaired: true}
 	}
 	p.Objects = append(p.Objects, o)
-	return nil
 }
 
-func (p *Page) end() error {
-	if _, err := p.decoder.ReadToken(); err != io.EOF {
-		return fmt.Errorf("the answer has data after its JSON, at byte %d", p.decoder.InputOffset())
+const jsonSpace = " \t\r\n"
+
+// expect returns an error if the value at the beginning of text is not of the kind that begins
+// with a byte.
+func expect(text []byte, first jsontext.Kind, what, want string) error {
+	text = bytes.TrimLeft(text, jsonSpace)
+	if len(text) > 0 && text[0] == byte(first) {
+		return nil
 	}
-	return nil
-}
-
-// wrong returns the error for a value of the wrong kind. The kind is derived from the
-// first byte only, so the value may turn out to be invalid JSON.
-func (p *Page) wrong(body []byte, what string, kind jsontext.Kind, want string) error {
-	if err := p.decoder.SkipValue(); err != nil {
-		return syntax(body, err)
+	size, err := jsonscan.Size(text)
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("%s is %s, but must be %s", what, describe(kind), want)
+	return fmt.Errorf("%s is %s, but must be %s", what, describe(jsontext.Value(text[:size]).Kind()), want)
 }
 
-// syntax returns an error for an error of the decoder, whose own text would contain
-// names from the answer.
-func syntax(body []byte, err error) error {
+// complete returns the error of decoding body up to its byte end: err, with the reason if that is
+// jsonscan.ErrSyntax; without err one for data after the JSON.
+func complete(body []byte, end int, err error) error {
+	rest := bytes.TrimLeft(body[end:], jsonSpace)
+	switch {
+	case errors.Is(err, jsonscan.ErrSyntax):
+		return syntax(body)
+	case err == nil && len(rest) > 0:
+		return fmt.Errorf("the answer has data after its JSON, at byte %d", len(body)-len(rest))
+	}
+	return err
+}
+
+// syntax returns an error for a body that does not begin with valid JSON.
+func syntax(body []byte) error {
+	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	err := d.SkipValue()
 	if err == io.EOF {
 		return errors.New("the answer is empty, but must be JSON")
 	}
+	// The text of the decoder's error would contain names from the answer.
 	e, ok := errors.AsType[*jsontext.SyntacticError](err)
 	switch {
 	case !ok:
-		return err
+		return jsonscan.ErrSyntax
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("the answer's JSON is incomplete, it ends after %d bytes: %w", len(body), e.Err)
 	}

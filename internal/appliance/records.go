@@ -144,42 +144,23 @@ func (p *RecordPage) clear() {
 // decode decodes body as an object with a member records.
 func (p *RecordPage) decode(body []byte) error {
 	p.clear()
-	p.start(body)
-	if kind, err := p.peek(body); err != nil {
-		return err
-	} else if kind != jsontext.KindBeginObject {
-		return p.wrong(body, "the answer", kind, "an object")
-	}
-	if _, err := p.decoder.ReadToken(); err != nil {
-		return syntax(body, err)
+	if err := expect(body, '{', "the answer", "an object"); err != nil {
+		return complete(body, 0, err)
 	}
 	repair, found := !utf8.Valid(body), false
-	for {
-		name, err := p.decoder.ReadToken()
-		if err != nil {
-			return syntax(body, err)
-		}
-		if name.Kind() == jsontext.KindEndObject {
-			break
-		}
-		member := name.String()
-		if member == "records" {
+	end, err := jsonscan.Object(body, func(name, rest []byte) (int, error) {
+		if string(name) == "records" {
 			found = true
-			if err := p.array(body, "records", repair); err != nil {
-				return err
-			}
-			continue
+			return p.array(rest, "records", repair)
 		}
-		value, err := p.decoder.ReadValue()
-		if err != nil {
-			return syntax(body, err)
-		}
-		p.set(member, value)
+		size, err := jsonscan.Size(rest)
+		p.set(string(name), rest[:size])
+		return size, err
+	})
+	if err == nil && !found {
+		err = errNoRecords
 	}
-	if !found {
-		return errNoRecords
-	}
-	return p.end()
+	return complete(body, end, err)
 }
 
 var errNoRecords = errors.New("the answer has no records")

@@ -107,7 +107,7 @@ func TestRecordsAreUnchanged(t *testing.T) {
 		"a search": func() error { return c.SearchRecords(t.Context(), anyRecords, &page) },
 		"a cursor": func() error { return c.NextRecords(t.Context(), "c", time.Minute, &page) },
 	} {
-		body = " {\"cursor\":\"next\xff\",\"rec\\u006frds\" : [" + want[0] + " , " + want[1] + ",{\"t\":\"\xe9\"},{}]\n} "
+		body = " {\"cursor\":\"next\xff\",\"records\" : [" + want[0] + " , " + want[1] + ",{\"t\":\"\xe9\"},{}]\n} "
 		if err := call(); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

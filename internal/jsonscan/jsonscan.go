@@ -8,6 +8,7 @@ package jsonscan
 
 import (
 	"encoding/binary"
+	"errors"
 	"iter"
 	"math/bits"
 )
@@ -37,33 +38,87 @@ func Members(object []byte) iter.Seq2[[]byte, []byte] {
 // Nested calls outer for the members of a JSON object like Members, and before that inner for the
 // members of each value that is an object, in one pass.
 func Nested(object []byte, inner, outer func(name, value []byte)) {
-	eachMember(object, space(object, 0), outer, func(start int) int {
-		if object[start] == '{' {
-			return eachMember(object, start, inner, func(start int) int { return valueEnd(object, start, maxDepth-1) })
+	_, _ = Object(object, func(name, rest []byte) (size int, err error) { // it ends before what is malformed
+		if rest[0] == '{' {
+			size, err = Object(rest, func(name, rest []byte) (int, error) {
+				size, err := sizeOf(rest, maxDepth-1)
+				if err == nil {
+					inner(name, rest[:size])
+				}
+				return size, err
+			})
+		} else {
+			size, err = Size(rest)
 		}
-		return valueEnd(object, start, maxDepth)
+		if err == nil {
+			outer(name, rest[:size])
+		}
+		return size, err
 	})
 }
 
-// eachMember yields the members of the object at b[i], whose values end where end returns. It
-// returns the index after the object, or -1 if it is malformed.
-func eachMember(b []byte, i int, yield func(name, value []byte), end func(start int) int) int {
-	if i == len(b) || b[i] != '{' {
-		return -1
+// ErrSyntax is the error for a text that does not begin with the expected JSON.
+var ErrSyntax = errors.New("malformed JSON")
+
+// Size returns the size of the JSON value at the beginning of text. The error is ErrSyntax.
+func Size(text []byte) (int, error) { return sizeOf(text, maxDepth) }
+
+func sizeOf(text []byte, depth int) (int, error) {
+	if end := valueEnd(text, 0, depth); end >= 0 {
+		return end, nil
 	}
-	i, more := first(b, i+1, '}')
+	return 0, ErrSyntax
+}
+
+// Object calls member for the members of the JSON object at the beginning of text, which may
+// follow white space, and returns the index after it. member gets a name as written between its
+// quotes and the text from the value on, which is not empty, and returns the value's size. The
+// error is that of member or ErrSyntax.
+func Object(text []byte, member func(name, rest []byte) (size int, err error)) (end int, err error) {
+	i := space(text, 0)
+	if i == len(text) || text[i] != '{' {
+		return 0, ErrSyntax
+	}
+	i, more := first(text, i+1, '}')
 	for more {
-		name, start := memberName(b, i)
-		if start < 0 || start == len(b) {
-			return -1
+		name, value := memberName(text, i)
+		if value < 0 || value == len(text) {
+			return 0, ErrSyntax
 		}
-		if i = end(start); i < 0 {
-			return -1
+		size, err := member(name, text[value:])
+		if err != nil {
+			return 0, err
 		}
-		yield(name, b[start:i])
-		i, more = next(b, i, '}')
+		i, more = next(text, value+size, '}')
 	}
-	return i
+	if i < 0 {
+		return 0, ErrSyntax
+	}
+	return i, nil
+}
+
+// Array calls element for the elements of the JSON array at the beginning of text, which may
+// follow white space, and returns the index after it. The error is that of element or ErrSyntax.
+func Array(text []byte, element func(value []byte) error) (end int, err error) {
+	i := space(text, 0)
+	if i == len(text) || text[i] != '[' {
+		return 0, ErrSyntax
+	}
+	i, more := first(text, i+1, ']')
+	for more {
+		end := valueEnd(text, i, maxDepth-1)
+		if end < 0 {
+			return 0, ErrSyntax
+		}
+		if err := element(text[i:end:end]); err != nil {
+			return 0, err
+		}
+		i, more = next(text, end, ']')
+	}
+	if i < 0 {
+		return 0, ErrSyntax
+	}
+	return i, nil
 }
 
 // Elements yields the elements of a JSON array in order, under the same conditions as
