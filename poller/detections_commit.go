@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -100,10 +99,10 @@ func (c *pageChanges) remember(r *object, key string, after known) {
 
 // takeRow adds what a row changes, given what is known of its object, if it was seen.
 func (d *Detections) takeRow(ctx context.Context, c *pageChanges, r *object, key string, before known, seen bool) error {
-	after := known{modTime: r.version, dead: r.err != nil, created: r.detection.Created, tracked: r.detection.Tracked, own: before.own}
+	after := known{modTime: r.version, dead: r.err != nil, created: r.detection.Created, tracked: r.detection.Tracked}
 	if after.dead {
 		after.tracked = before.tracked
-		if after.modTime == 0 || slices.Contains(r.older, before.modTime) {
+		if after.modTime == 0 {
 			after.modTime = before.modTime
 		}
 	}
@@ -115,11 +114,11 @@ func (d *Detections) takeRow(ctx context.Context, c *pageChanges, r *object, key
 		if err := d.reused(ctx, r.detection, before); err != nil {
 			return err
 		}
-		before.tracked, before.own, after.own = nil, ownVersion{}, ownVersion{}
+		before.tracked = nil
 	}
 	if seen && !other && before.isAt(after.modTime) && before.dead == after.dead && transform.SameTracked(before.tracked, after.tracked) {
 		if r.reread && !before.dead {
-			c.observe(r.detection, transform.Observation{Repeat: before.events, CausedBy: d.causeOfRepeat(r.detection, before)})
+			c.observe(r.detection, transform.Observation{Repeat: before.events})
 		}
 		return nil
 	}
@@ -130,15 +129,11 @@ func (d *Detections) takeRow(ctx context.Context, c *pageChanges, r *object, key
 		c.commit.Dead = append(c.commit.Dead, r.deadLetter(c.recorded))
 	} else {
 		after.events++
-		cause := d.causeOf(r.detection, before)
-		if cause != "" && !before.wrote(r.modTime, r.detection.Tracked) {
-			after.own = newOwnVersion(r.modTime, r.detection.Tracked)
-		}
 		c.observe(r.detection, transform.Observation{
 			Created:  len(before.tracked) == 0 && d.isNew(c.position, r.detection),
 			Before:   before.tracked,
 			Repeat:   after.events,
-			CausedBy: cause,
+			CausedBy: d.causeOf(r.detection, before),
 		})
 	}
 	c.remember(r, key, after)
@@ -239,22 +234,9 @@ var errAskAgain = errors.New("the page has to be requested again, with fewer row
 
 // causeOf returns the cause of a version, given what is known of the detection. A
 // detection seen for the first time has none; what changed in a version that was given up
-// is not known, unless it was delivered before.
+// is not known.
 func (d *Detections) causeOf(seen transform.Detection, last known) string {
 	if d.o.OwnWrites != nil && len(last.tracked) > 0 && !last.dead && d.o.OwnWrites.IsOwnWrite(seen, last.modTime, last.tracked) {
-		return transform.CausedByWriteback
-	}
-	// With the mod_time of the last version it is a different one, not a repeat.
-	if last.dead || seen.ModTime != last.modTime {
-		return d.causeOfRepeat(seen, last)
-	}
-	return ""
-}
-
-// causeOfRepeat returns the cause of a version that was delivered before, given what is
-// known of the detection: an own write stays one however often it is shown.
-func (d *Detections) causeOfRepeat(seen transform.Detection, last known) string {
-	if last.wrote(seen.ModTime, seen.Tracked) {
 		return transform.CausedByWriteback
 	}
 	return ""

@@ -24,11 +24,10 @@ type object struct {
 	// version distinguishes the versions of an object: its mod_time, or a negative digest if
 	// that cannot be read; 0 if nothing of the version could be read.
 	version   int64
-	older     []int64 // the version as earlier releases computed it
-	raw       []byte  // nil if it was too large to be read
-	err       error   // why it cannot become an event
-	reread    bool    // it is delivered although it is known
-	delivered bool    // it cannot be read, but its version was delivered before
+	raw       []byte // nil if it was too large to be read
+	err       error  // why it cannot become an event
+	reread    bool   // it is delivered although it is known
+	delivered bool   // it cannot be read, but its version was delivered before
 }
 
 func keysOf(objects []object) []key {
@@ -54,14 +53,9 @@ func parse(o appliance.Object) object {
 			modTime = value
 		}
 	}
-	// Fields that are not tracked may differ between two answers that show one version.
-	forms := transform.TrackedForms(d.Tracked)
-	versions := make([]int64, len(forms))
-	for i, form := range forms {
-		versions[i] = digest(modTime, form)
-	}
-	last := len(versions) - 1
-	return object{key: key{id: d.ID}, version: versions[last], older: versions[:last], raw: o.Raw, err: err}
+	// Other fields may differ between two answers that show one version.
+	version := digest(modTime, transform.FirstTracked(d.Tracked))
+	return object{key: key{id: d.ID}, version: version, raw: o.Raw, err: err}
 }
 
 // digest returns a negative number that distinguishes texts.

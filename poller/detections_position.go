@@ -2,11 +2,9 @@ package poller
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -91,27 +89,6 @@ type known struct {
 	// tracked is transform.Detection.Tracked of the last version that became an
 	// event; empty if there is none.
 	tracked []byte
-	// own is the last version that contains only changes by the bridge; zero: none.
-	own ownVersion
-}
-
-// ownVersion identifies a version that the bridge wrote.
-type ownVersion struct {
-	modTime int64
-	digest  [8]byte // of its tracked fields
-}
-
-func newOwnVersion(modTime int64, tracked []byte) ownVersion {
-	sum := sha256.Sum256(tracked)
-	return ownVersion{modTime, [8]byte(sum[:8])}
-}
-
-// wrote reports whether the bridge wrote the version with this mod_time and these tracked
-// fields, of which an earlier release may have tracked fewer.
-func (k known) wrote(modTime int64, tracked []byte) bool {
-	return k.own != (ownVersion{}) && slices.ContainsFunc(transform.TrackedForms(tracked), func(form []byte) bool {
-		return k.own == newOwnVersion(modTime, form)
-	})
 }
 
 // isOther reports whether after belongs to another detection than k, under the same id:
@@ -130,12 +107,15 @@ func (k known) isAt(modTime int64) bool {
 // Flags in the encoding of known.
 const (
 	knownDead    = 1 << iota
-	knownOwn     // a number of own versions and these precede tracked; earlier releases wrote up to four
+	knownOwn     // the bridge's own versions, which earlier releases remembered, precede tracked
 	knownCreated // created precedes these
 )
 
+// ownDigest is the length of the digest of an own version, which follows its mod_time.
+const ownDigest = 8
+
 func (k known) encode() []byte {
-	b := make([]byte, 0, 4*binary.MaxVarintLen64+2+len(k.own.digest)+len(k.tracked))
+	b := make([]byte, 0, 3*binary.MaxVarintLen64+1+len(k.tracked))
 	b = binary.AppendVarint(b, k.modTime)
 	b = binary.AppendUvarint(b, uint64(k.events))
 	var flags byte
@@ -145,15 +125,8 @@ func (k known) encode() []byte {
 	if k.created != 0 {
 		flags |= knownCreated
 	}
-	if k.own != (ownVersion{}) {
-		flags |= knownOwn
-	}
 	if b = append(b, flags); k.created != 0 {
 		b = binary.AppendVarint(b, k.created)
-	}
-	if flags&knownOwn != 0 {
-		b = append(b, 1)
-		b = append(binary.AppendVarint(b, k.own.modTime), k.own.digest[:]...)
 	}
 	return append(b, k.tracked...)
 }
@@ -188,11 +161,10 @@ func parseKnown(b []byte) (known, error) {
 		count := b[0]
 		b = b[1:]
 		for range count {
-			if k.own.modTime, n = binary.Varint(b); n <= 0 || len(b) < n+len(k.own.digest) {
+			if _, n = binary.Varint(b); n <= 0 || len(b) < n+ownDigest {
 				return unreadable()
 			}
-			n += copy(k.own.digest[:], b[n:])
-			b = b[n:]
+			b = b[n+ownDigest:]
 		}
 	}
 	k.tracked = transform.BoundTracked(b)

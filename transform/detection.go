@@ -266,16 +266,11 @@ func FieldsOf(object []byte) []byte {
 	return append(appendFields(nil, values[:]), '}')
 }
 
-// TrackedForms returns a Detection.Tracked as it is with list 1, 2 and so on, up to its
-// own list. A digest that was stored before a field was added is that of one of the first.
-func TrackedForms(object []byte) [][]byte {
-	values, list := trackedValues(object)
-	forms := make([][]byte, list)
-	for i := range forms {
-		forms[i] = encodeTracked(values, i+1)
-	}
-	forms[list-1] = object
-	return forms
+// FirstTracked returns a Detection.Tracked as it is with list 1: no field that is added
+// later changes it.
+func FirstTracked(object []byte) []byte {
+	values, _ := trackedValues(object)
+	return encodeTracked(values, 1)
 }
 
 // trackedValues is the inverse of encodeTracked. Of a list that a later release made, it

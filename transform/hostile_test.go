@@ -39,7 +39,7 @@ func TestALongValueIsTrackedByItsBeginningAndADigest(t *testing.T) {
 			}
 			// What was remembered before values were bounded compares as equal.
 			old := []byte(`{"status":"new","assignee":` + test.value + `}`)
-			if got, want := transform.BoundTracked(old), transform.TrackedForms(d.Tracked)[0]; string(got) != string(want) {
+			if got, want := transform.BoundTracked(old), transform.FirstTracked(d.Tracked); string(got) != string(want) {
 				t.Errorf("an old value is read as %.300s, want %.300s", got, want)
 			}
 			event, err := encoder.Detection(other, transform.Observation{Before: d.Tracked, Repeat: 1, Recorded: recorded})

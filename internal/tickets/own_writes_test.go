@@ -205,7 +205,7 @@ func TestVersionsThatShowOwnWrites(t *testing.T) {
 				}
 			}
 			check("now", e, c.last.Tracked)
-			check("if an earlier release delivered the last version", e, transform.TrackedForms(c.last.Tracked)[0])
+			check("if an earlier release delivered the last version", e, transform.FirstTracked(c.last.Tracked))
 			if !e.writes[7].open { // else the next attempt finds out
 				check("after a restart", e.restart(t), c.last.Tracked)
 			}
