@@ -120,7 +120,7 @@ tickets:
 	}
 
 	t.Run("a reload restarts only the changed intake", func(t *testing.T) {
-		if changes := r.reload(t, intakes("second")); !slices.Equal(changes, []string{"tickets: changed", "tickets.nats: changed"}) {
+		if changes := r.reload(t, intakes("second")); !slices.Equal(changes, []string{"tickets: changed", "tickets from nats: changed"}) {
 			t.Errorf("%q", changes)
 		}
 		r.intakes(t, "the new consumer begins with the first message, and the other intake goes on", func(all []admin.IntakeStatus) bool {
@@ -133,7 +133,7 @@ tickets:
 		await(t, "the produced command", func() bool { return soc.applied("eve") })
 	})
 	t.Run("there are none without tickets", func(t *testing.T) {
-		if changes := r.reload(t, base); !slices.Contains(changes, "tickets.nats: removed") || !slices.Contains(changes, "tickets.kafka: removed") {
+		if changes := r.reload(t, base); !slices.Contains(changes, "tickets from nats: removed") || !slices.Contains(changes, "tickets from kafka: removed") {
 			t.Errorf("%q", changes)
 		}
 		r.intakes(t, "no intakes", func(all []admin.IntakeStatus) bool { return len(all) == 0 })

@@ -17,13 +17,11 @@ import (
 // share only the state.
 type appliancePart struct {
 	part
-	config      configs.Appliance
-	fingerprint fingerprint
-	client      *appliance.Client
-	log         *slog.Logger
-	watch       *poller.Watch
-	system      *system
-	streams     []stream
+	config  configs.Appliance
+	client  *appliance.Client
+	watch   *poller.Watch
+	system  *system
+	streams []stream
 	// ownWrites passes to the part that replaces this one, because the pollers have yet
 	// to see what was written. ownWrites and writer are nil if tickets are disabled.
 	ownWrites *tickets.OwnWrites
@@ -36,23 +34,11 @@ type stream struct {
 	poller *poller.Poller
 }
 
-// buildAppliance returns current if its configuration is unchanged, or a new part that
-// replaces it.
-func (p *Pipeline) buildAppliance(ctx context.Context, a configs.Appliance, config *configs.Config, current *appliancePart) (*appliancePart, error) {
-	var files []string
-	if a.TLS.CAFile != "" {
-		files = append(files, a.TLS.CAFile) // the others are read again on each use
-	}
-	fp, err := newFingerprint(files, a, config.Tickets.Enabled)
-	if err != nil {
-		return nil, err
-	}
-	if current != nil && current.fingerprint.equal(fp) {
-		return current, nil
-	}
-	next := &appliancePart{part: part{name: "appliance " + a.Name}, config: a, fingerprint: fp, log: p.options.Log.With("appliance", a.Name)}
+// newAppliance returns the part of an appliance, which replaces previous unless that is nil.
+func (p *Pipeline) newAppliance(ctx context.Context, a configs.Appliance, config *configs.Config, previous *appliancePart) (_ *appliancePart, err error) {
+	next, log := &appliancePart{config: a}, p.options.Log.With("appliance", a.Name)
 	next.client, err = endpoint.NewClient(a, endpoint.ClientOptions{
-		Version: p.options.Version, Log: next.log,
+		Version: p.options.Version, Log: log,
 		Lease:   p.lease(),
 		Observe: func(code string) { p.metrics.requests.WithLabelValues(a.Name, code).Inc() },
 	})
@@ -60,13 +46,13 @@ func (p *Pipeline) buildAppliance(ctx context.Context, a configs.Appliance, conf
 		return nil, err
 	}
 	next.close = next.client.Close
-	next.system = newSystem(a.Name, next.client, p.store, next.log)
+	next.system = newSystem(a.Name, next.client, p.store, log)
 	next.watch = poller.NewWatch(p.store, poller.WatchOptions{
 		Appliance: a.Name, After: a.UnreachableAfter,
-		Reached: next.system.reached, Log: next.log,
+		Reached: next.system.reached, Log: log,
 	})
 	if config.Tickets.Enabled && p.store != nil { // it is nil in a check, which reads no state
-		if err := p.buildWriter(ctx, next, config, current); err != nil {
+		if err := p.buildWriter(ctx, next, previous, log); err != nil {
 			return nil, err
 		}
 	}
@@ -103,10 +89,10 @@ func (p *Pipeline) buildAppliance(ctx context.Context, a configs.Appliance, conf
 }
 
 // buildWriter sets next's writer of ticket commands. It takes over the own writes of
-// current, which may continue to write until next starts.
-func (p *Pipeline) buildWriter(ctx context.Context, next *appliancePart, config *configs.Config, current *appliancePart) (err error) {
-	if current != nil && current.ownWrites != nil {
-		next.ownWrites = current.ownWrites
+// previous, which may continue to write until next starts.
+func (p *Pipeline) buildWriter(ctx context.Context, next, previous *appliancePart, log *slog.Logger) (err error) {
+	if previous != nil && previous.ownWrites != nil {
+		next.ownWrites = previous.ownWrites
 	} else if next.ownWrites, err = tickets.LoadOwnWrites(ctx, p.store, next.config.Name); err != nil {
 		return err
 	}
@@ -116,7 +102,7 @@ func (p *Pipeline) buildWriter(ctx context.Context, next *appliancePart, config 
 		RetryMax:     time.Duration(next.config.Retry.Max),
 		Probe:        time.Duration(next.config.AuthRetry),
 		Lease:        p.lease(),
-		Log:          p.options.Log.With("appliance", next.config.Name),
+		Log:          log,
 		Metrics:      p.metrics.writers,
 	})
 	return nil

@@ -13,7 +13,7 @@ import (
 // newHeartbeat returns the part that journals a periodic event, by which receivers can distinguish
 // silence from a bridge that is gone. If every is 0, it ends at once.
 func (p *Pipeline) newHeartbeat(every time.Duration) *part {
-	return &part{name: "events.heartbeat", tasks: []task{prompt(func(ctx context.Context) { p.sendHeartbeats(ctx, every) })}}
+	return &part{tasks: []task{prompt(func(ctx context.Context) { p.sendHeartbeats(ctx, every) })}}
 }
 
 // sendHeartbeats journals an event at each interval until ctx is done.

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -62,14 +63,16 @@ sinks: `+sinks), nil)
 	if now == nil {
 		now = new(runtime)
 	}
+	var failed []error
 	for _, sink := range s.config.Sinks {
-		p, err := s.buildSink(sink, now.sink(sink.Name))
-		require.NoError(t, err)
+		add(&all.sinks, &failed, now.sinks, "sink "+sink.Name, nil, sink, func(*sinkPart) (*sinkPart, error) { return s.newSink(sink) })
+	}
+	require.NoError(t, errors.Join(failed...))
+	for _, p := range all.sinks {
 		if p.runner == nil {
 			p.attach(s.store, checkpoint.SinkStats{})
 			s.parts.start(t.Context(), &p.part)
 		}
-		all.sinks = append(all.sinks, p)
 	}
 	if all.appliances = now.appliances; all.appliances == nil {
 		client, err := appliance.New(appliance.Options{

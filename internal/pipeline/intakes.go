@@ -28,9 +28,8 @@ const (
 // intakePart is an intake of ticket commands from a broker.
 type intakePart struct {
 	part
-	broker      string // NATSIntake or KafkaIntake
-	fingerprint fingerprint
-	intake      ticketIntake
+	broker string // NATSIntake or KafkaIntake
+	intake ticketIntake
 }
 
 // ticketIntake receives ticket commands from a broker.
@@ -39,45 +38,20 @@ type ticketIntake interface {
 	Status() intake.Status
 }
 
-// buildIntakes returns the intakes of the configuration, keeping those of current that
-// are unchanged. It passes the errors of the others to made.
-func (p *Pipeline) buildIntakes(config *configs.Config, current *runtime, made func(part string, err error) bool) (intakes []*intakePart) {
-	if !config.Tickets.Enabled {
-		return nil
-	}
-	add := func(broker string, files []string, settings any, open func() (ticketIntake, error)) {
-		next := &intakePart{part: part{name: "tickets." + broker}, broker: broker}
-		var err error
-		if next.fingerprint, err = newFingerprint(files, settings); err == nil {
-			if same := find(current.intakes, next.name); same != nil && same.fingerprint.equal(next.fingerprint) {
-				intakes = append(intakes, same)
-				return
-			}
-			next.intake, err = open()
-		}
-		if made(IntakeTarget(broker), err) {
-			next.tasks = []task{prompt(next.intake.Run)}
-			intakes = append(intakes, next)
-		}
-	}
-	if n := config.Tickets.NATS; n.URL.Value() != "" {
-		add(NATSIntake, configs.FilesIn(n), n, func() (ticketIntake, error) { return p.openNATSIntake(n) })
-	}
-	if k := config.Tickets.Kafka; len(k.Brokers) > 0 {
-		add(KafkaIntake, configs.FilesIn(k), k, func() (ticketIntake, error) { return p.openKafkaIntake(k) })
-	}
-	return intakes
-}
-
-// IntakeTarget returns the name of an intake in errors and findings.
+// IntakeTarget returns the name of an intake's part, also in errors and findings.
 func IntakeTarget(name string) string { return "tickets from " + name }
 
-func (p *Pipeline) openNATSIntake(n configs.NATSIntake) (ticketIntake, error) {
+// newIntake returns the part of an intake.
+func newIntake(broker string, open ticketIntake) *intakePart {
+	return &intakePart{part: part{tasks: []task{prompt(open.Run)}}, broker: broker, intake: open}
+}
+
+func (p *Pipeline) newNATSIntake(n configs.NATSIntake) (*intakePart, error) {
 	// Report configuration errors now, not while running.
 	if _, err := endpoint.NATS(n.Connection()); err != nil {
 		return nil, err
 	}
-	return intake.NewNATS(intake.NATSOptions{
+	return newIntake(NATSIntake, intake.NewNATS(intake.NATSOptions{
 		Options: p.intakeOptions(NATSIntake),
 		Hide: func(failed error) error {
 			o, err := endpoint.NATS(n.Connection())
@@ -95,21 +69,21 @@ func (p *Pipeline) openNATSIntake(n configs.NATSIntake) (ticketIntake, error) {
 			options, err := o.SignIn()
 			return o.TLS, options, err
 		},
-	}), nil
+	})), nil
 }
 
-func (p *Pipeline) openKafkaIntake(k configs.KafkaIntake) (ticketIntake, error) {
+func (p *Pipeline) newKafkaIntake(k configs.KafkaIntake) (*intakePart, error) {
 	if _, err := endpoint.Kafka(k.Connection()); err != nil {
 		return nil, err
 	}
-	return intake.NewKafka(intake.KafkaOptions{
+	return newIntake(KafkaIntake, intake.NewKafka(intake.KafkaOptions{
 		Options: p.intakeOptions(KafkaIntake),
 		Brokers: k.Brokers, Topic: k.Topic, Group: k.Group,
 		Connect: func() (*tls.Config, *kafkaconn.SASL, error) {
 			o, err := endpoint.Kafka(k.Connection())
 			return o.TLS, o.SASL, err
 		},
-	}), nil
+	})), nil
 }
 
 // intakeOptions returns the options that all intakes share.

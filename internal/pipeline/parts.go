@@ -33,7 +33,9 @@ type part struct {
 	name  string // for log and error messages, such as "sink lake"
 	phase phase
 	tasks []task
-	close func() // closes connections of the tasks; nil: none
+	// fingerprint identifies what the part was made from.
+	fingerprint fingerprint
+	close       func() // closes connections of the tasks; nil: none
 
 	stop  context.CancelFunc // cancels ctx of the tasks
 	cut   context.CancelFunc // cancels late of the tasks

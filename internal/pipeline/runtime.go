@@ -20,7 +20,7 @@ type runtime struct {
 	appliances []*appliancePart // in the order of the configuration
 	sinks      []*sinkPart
 	intakes    []*intakePart
-	heartbeat  *part
+	others     []*part
 	tickets    admin.Tickets
 }
 
@@ -42,32 +42,65 @@ func (e *PartError) Unwrap() error { return e.Err }
 func (p *Pipeline) build(ctx context.Context, config *configs.Config, current *runtime) (*runtime, []error) {
 	next := &runtime{config: config}
 	var failed []error
-	made := func(part string, err error) bool {
-		if err != nil {
-			failed = append(failed, &PartError{part, err})
-		}
-		return err == nil
-	}
 	for _, a := range config.Appliances {
-		part, err := p.buildAppliance(ctx, a, config, current.appliance(a.Name))
-		if made("appliance "+a.Name, err) {
-			next.appliances = append(next.appliances, part)
+		var files []string
+		if a.TLS.CAFile != "" {
+			files = append(files, a.TLS.CAFile) // the others are read again on each use
 		}
+		add(&next.appliances, &failed, current.appliances, "appliance "+a.Name, files, []any{a, config.Tickets.Enabled}, func(previous *appliancePart) (*appliancePart, error) {
+			return p.newAppliance(ctx, a, config, previous)
+		})
 	}
 	for _, s := range config.Sinks {
-		part, err := p.buildSink(s, current.sink(s.Name))
-		if made("sink "+s.Name, err) {
-			next.sinks = append(next.sinks, part)
-		}
+		add(&next.sinks, &failed, current.sinks, "sink "+s.Name, configs.FilesIn(s), s, func(*sinkPart) (*sinkPart, error) {
+			return p.newSink(s)
+		})
 	}
-	next.intakes = p.buildIntakes(config, current, made)
-	if next.heartbeat = current.heartbeat; current.config == nil || current.config.Events != config.Events {
-		next.heartbeat = p.newHeartbeat(time.Duration(config.Events.Heartbeat))
+	if n := config.Tickets.NATS; config.Tickets.Enabled && n.URL.Value() != "" {
+		add(&next.intakes, &failed, current.intakes, IntakeTarget(NATSIntake), configs.FilesIn(n), n, func(*intakePart) (*intakePart, error) {
+			return p.newNATSIntake(n)
+		})
 	}
+	if k := config.Tickets.Kafka; config.Tickets.Enabled && len(k.Brokers) > 0 {
+		add(&next.intakes, &failed, current.intakes, IntakeTarget(KafkaIntake), configs.FilesIn(k), k, func(*intakePart) (*intakePart, error) {
+			return p.newKafkaIntake(k)
+		})
+	}
+	add(&next.others, &failed, current.others, "events.heartbeat", nil, config.Events, func(*part) (*part, error) {
+		return p.newHeartbeat(time.Duration(config.Events.Heartbeat)), nil
+	})
 	var err error
-	next.tickets, err = p.buildTickets(config)
-	made("tickets", err)
+	if next.tickets, err = p.buildTickets(config); err != nil {
+		failed = append(failed, &PartError{"tickets", err})
+	}
 	return next, failed
+}
+
+// kindOfPart is a part with what its kind adds to it.
+type kindOfPart interface{ common() *part }
+
+func (p *part) common() *part { return p }
+
+// add adds the part of current that has the name, if it was made from the same settings and files,
+// or the one that make returns. make receives the part of current that the new one replaces, if
+// there is one. An error is added to failed.
+func add[P kindOfPart](all *[]P, failed *[]error, current []P, name string, files []string, settings any, make func(previous P) (P, error)) {
+	previous, found := find(current, name)
+	fp, err := newFingerprint(files, settings)
+	if err == nil && found && reflect.DeepEqual(previous.common().fingerprint, fp) {
+		*all = append(*all, previous)
+		return
+	}
+	var next P
+	if err == nil {
+		next, err = make(previous)
+	}
+	if err != nil {
+		*failed = append(*failed, &PartError{name, err})
+		return
+	}
+	next.common().name, next.common().fingerprint = name, fp
+	*all = append(*all, next)
 }
 
 // parts returns all parts, in the order in which their changes are reported. They are started in
@@ -82,10 +115,7 @@ func (r *runtime) parts() (all []*part) {
 	for _, p := range r.sinks {
 		all = append(all, &p.part)
 	}
-	if r.heartbeat != nil {
-		all = append(all, r.heartbeat)
-	}
-	return all
+	return append(all, r.others...)
 }
 
 // start starts parts of a runtime.
@@ -107,23 +137,26 @@ func closeParts(all []*part) {
 // has reports whether r has a part with a name.
 func (r *runtime) has(name string) bool { return slices.Contains(names(r.parts()), name) }
 
-// find returns the part with a name, or nil.
-func find[P interface{ id() string }](all []P, name string) (found P) {
-	for _, p := range all {
-		if p.id() == name {
-			return p
-		}
+// find returns the part with a name.
+func find[P kindOfPart](all []P, name string) (of P, found bool) {
+	i := slices.IndexFunc(all, func(p P) bool { return p.common().name == name })
+	if i < 0 {
+		return of, false
 	}
-	return found
+	return all[i], true
 }
 
-func (p *part) id() string { return p.name }
-
+// appliance returns the part of an appliance, or nil.
 func (r *runtime) appliance(name string) *appliancePart {
-	return find(r.appliances, "appliance "+name)
+	p, _ := find(r.appliances, "appliance "+name)
+	return p
 }
 
-func (r *runtime) sink(name string) *sinkPart { return find(r.sinks, "sink "+name) }
+// sink returns the part of a sink, or nil.
+func (r *runtime) sink(name string) *sinkPart {
+	p, _ := find(r.sinks, "sink "+name)
+	return p
+}
 
 // without returns the parts of r that other does not have.
 func (r *runtime) without(other *runtime) []*part {
@@ -141,12 +174,12 @@ func names(all []*part) (names []string) {
 // fingerprint identifies everything a part is made from: parts with equal fingerprints
 // are interchangeable.
 type fingerprint struct {
-	settings []any
+	settings any
 	files    map[string][sha256.Size]byte // hashes of the files that are read only once
 }
 
 // newFingerprint hashes the files, so that a change of their content is noticed.
-func newFingerprint(files []string, settings ...any) (fingerprint, error) {
+func newFingerprint(files []string, settings any) (fingerprint, error) {
 	fp := fingerprint{settings: settings, files: make(map[string][sha256.Size]byte)}
 	for _, name := range files {
 		content, err := os.ReadFile(name)
@@ -157,5 +190,3 @@ func newFingerprint(files []string, settings ...any) (fingerprint, error) {
 	}
 	return fp, nil
 }
-
-func (f fingerprint) equal(other fingerprint) bool { return reflect.DeepEqual(f, other) }

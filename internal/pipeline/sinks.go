@@ -13,22 +13,13 @@ import (
 // sinkPart is a sink with its runner.
 type sinkPart struct {
 	part
-	config      configs.Sink
-	fingerprint fingerprint
-	options     sinks.Options // without PausedSince, which attach sets
-	runner      *sinks.Runner
+	config  configs.Sink
+	options sinks.Options // without PausedSince, which attach sets
+	runner  *sinks.Runner
 }
 
-// buildSink returns current if its configuration is unchanged, or a new part that
-// replaces it. A new part has no runner until attach is called.
-func (p *Pipeline) buildSink(s configs.Sink, current *sinkPart) (*sinkPart, error) {
-	fp, err := newFingerprint(configs.FilesIn(s), s)
-	if err != nil {
-		return nil, err
-	}
-	if current != nil && current.fingerprint.equal(fp) {
-		return current, nil
-	}
+// newSink returns the part of a sink. It has no runner until attach is called.
+func (p *Pipeline) newSink(s configs.Sink) (*sinkPart, error) {
 	open := func() (sinks.Sink, error) {
 		return endpoint.OpenSink(s, endpoint.SinkOptions{
 			Version: p.options.Version, Memories: p.store, Link: p.linkFor(s.Name), Stdout: p.options.Stdout, Log: p.options.Log.With("sink", s.Name),
@@ -51,7 +42,7 @@ func (p *Pipeline) buildSink(s configs.Sink, current *sinkPart) (*sinkPart, erro
 	if err != nil {
 		return nil, err
 	}
-	return &sinkPart{part: part{name: "sink " + s.Name, phase: deliveryPhase}, config: s, fingerprint: fp, options: sinks.Options{
+	return &sinkPart{part: part{phase: deliveryPhase}, config: s, options: sinks.Options{
 		Name:         s.Name,
 		Open:         open,
 		Batch:        checkpoint.Batch{MaxEvents: s.Batch.MaxEvents, MaxBytes: int(s.Batch.MaxBytes)},
