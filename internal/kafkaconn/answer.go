@@ -11,7 +11,6 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/apiversions"
 	"github.com/segmentio/kafka-go/protocol/createtopics"
-	"github.com/segmentio/kafka-go/protocol/describeconfigs"
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 	"github.com/segmentio/kafka-go/protocol/produce"
@@ -28,7 +27,6 @@ var answers = map[protocol.ApiKey]reflect.Type{
 	protocol.SaslHandshake:    reflect.TypeFor[saslhandshake.Response](),
 	protocol.SaslAuthenticate: reflect.TypeFor[saslauthenticate.Response](),
 	protocol.Metadata:         reflect.TypeFor[metadata.Response](),
-	protocol.DescribeConfigs:  reflect.TypeFor[describeconfigs.Response](),
 	protocol.CreateTopics:     reflect.TypeFor[createtopics.Response](),
 	protocol.Produce:          reflect.TypeFor[produce.Response](),
 	protocol.SyncGroup:        reflect.TypeFor[assignment](),

@@ -48,7 +48,7 @@ func fill(r *rand.Rand, v reflect.Value) {
 // versions are the ones of kafka-go, none of them with the flexible encoding.
 var versions = map[protocol.ApiKey][2]int16{
 	protocol.ApiVersions: {0, 0}, protocol.SaslHandshake: {1, 1}, protocol.SaslAuthenticate: {0, 1}, protocol.Metadata: {1, 8},
-	protocol.DescribeConfigs: {0, 3}, protocol.CreateTopics: {1, 4}, protocol.Produce: {3, 8}, protocol.SyncGroup: {0, 0}, protocol.ListOffsets: {1, 2}, protocol.Fetch: {4, 11},
+	protocol.CreateTopics: {1, 4}, protocol.Produce: {3, 8}, protocol.SyncGroup: {0, 0}, protocol.ListOffsets: {1, 2}, protocol.Fetch: {4, 11},
 }
 
 // drawAnswer returns an answer of an API's kind, encoded with another client's types.

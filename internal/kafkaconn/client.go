@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strconv"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -20,18 +19,13 @@ import (
 // its first request.
 type Client struct {
 	kafka.Client
-	Dialer     *Dialer
-	seeds      []string // addresses of brokers; the one that answered last is the first
-	advertised []string // addresses that the cluster advertised last
-	close      func()   // closes the current transport
+	Dialer *Dialer
+	seeds  []string // addresses of brokers; the one that answered last is the first
+	close  func()   // closes the current transport
 }
 
-const (
-	// metadataTTL bounds how long a leader that has moved is asked.
-	metadataTTL = 10 * time.Second
-	// maxAdvertised bounds the addresses that are tried when no seed answers.
-	maxAdvertised = 8
-)
+// metadataTTL bounds how long a leader that has moved is asked.
+const metadataTTL = 10 * time.Second
 
 // NewClient returns a client of the brokers at the addresses, which are its seeds.
 func NewClient(d *Dialer, timeout time.Duration, seeds ...string) *Client {
@@ -39,39 +33,30 @@ func NewClient(d *Dialer, timeout time.Duration, seeds ...string) *Client {
 }
 
 // Connect closes the connections and returns metadata of topics, which must name all that are
-// used, from the first broker that answers: a seed, or one that the cluster advertised before.
-// The connections end with life.
+// used, from the first seed that answers. The connections end with life.
 //
 // kafka.Transport keeps metadata although a broker answered that the leader moved
 // (segmentio/kafka-go#1221), and its requests outlive their context, so that an older batch
 // could be stored after a newer one. It has one timeout for all of its addresses: it gets one.
-func (c *Client) Connect(ctx, life context.Context, topics ...string) (answer *metadata.Response, err error) {
-	for i, address := range slices.Concat(c.seeds, c.advertised) {
+func (c *Client) Connect(ctx, life context.Context, topics ...string) (*metadata.Response, error) {
+	var severest error
+	for i, address := range c.seeds {
 		within, cancel := context.WithTimeout(ctx, signInTimeout)
 		c.reset(life, address, topics)
-		found, failed := c.Transport.RoundTrip(within, c.Addr, &metadata.Request{})
+		answer, err := c.Transport.RoundTrip(within, c.Addr, &metadata.Request{})
 		cancel()
-		if failed == nil {
-			answer = found.(*metadata.Response)
-			c.advertised = nil
-			for _, b := range answer.Brokers[:min(len(answer.Brokers), maxAdvertised)] {
-				if address := net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port))); !slices.Contains(c.seeds, address) {
-					c.advertised = append(c.advertised, address)
-				}
-			}
-			if i < len(c.seeds) {
-				c.seeds = slices.Concat(c.seeds[i:], c.seeds[:i])
-			}
-			return answer, nil
+		if err == nil {
+			c.seeds = slices.Concat(c.seeds[i:], c.seeds[:i])
+			return answer.(*metadata.Response), nil
 		}
-		if class := c.Dialer.Error(ctx, failed, "").Class; err == nil || class == failure.Halted {
-			err = failed // the most severe one
+		if class := c.Dialer.Error(ctx, err, "").Class; severest == nil || class == failure.Halted {
+			severest = err
 		}
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return nil, err
+	return nil, severest
 }
 
 // reset replaces the transport by one whose metadata comes from the broker at address.

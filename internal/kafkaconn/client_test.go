@@ -13,24 +13,16 @@ import (
 
 func TestConnectTriesAllBrokers(t *testing.T) {
 	t.Parallel()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(2))
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	require.NoError(t, err)
 	t.Cleanup(cluster.Close)
-	first, second := cluster.ListenAddrs()[0], cluster.ListenAddrs()[1]
-	seeds := []string{loopback.Silent(t), loopback.Closed(t), first}
+	seeds := append([]string{loopback.Silent(t), loopback.Closed(t)}, cluster.ListenAddrs()...)
 	client := kafkaconn.NewClient(&kafkaconn.Dialer{Brokers: seeds}, time.Minute, seeds...)
 	t.Cleanup(client.Close)
-	connect := func() {
-		t.Helper()
-		if _, err := client.Connect(t.Context(), t.Context(), "x"); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := client.Connect(t.Context(), t.Context(), "x"); err != nil {
+		t.Fatal(err)
 	}
-	if connect(); client.Addr.String() != first {
-		t.Errorf("connected to %s, not to the seed that answers, %s", client.Addr, first)
-	}
-	require.NoError(t, cluster.RemoveNode(0))
-	if connect(); client.Addr.String() != second {
-		t.Errorf("connected to %s, not to the broker that the cluster advertised, %s", client.Addr, second)
+	if client.Addr.String() != seeds[2] {
+		t.Errorf("connected to %s, not to the seed that answers, %s", client.Addr, seeds[2])
 	}
 }

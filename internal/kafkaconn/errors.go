@@ -144,7 +144,7 @@ func (d *Dialer) broken(address string, err error) *failure.Error {
 		text = fmt.Errorf("%s: no answer in time: %w", tried, context.DeadlineExceeded)
 	} else if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		// It is not wrapped: kafka-go would replace the error.
-		text, advice = fmt.Errorf("%s: %v", tried, err), "a broker also closes the connection of a client without the TLS or SASL that it requires"
+		text, advice = fmt.Errorf("%s: %v", tried, err), "a broker also closes the connection if tls or sasl are not as its port requires"
 	}
 	if advice != "" { // that of err stays otherwise
 		text = &failure.Advised{Err: text, To: advice}

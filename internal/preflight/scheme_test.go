@@ -86,23 +86,23 @@ func TestCheckReportsThatABrokersPortSpeaksAnotherProtocol(t *testing.T) {
 		peer, address string
 		want          findingtest.Row
 	}{
-		"Kafka in plain text to a port for TLS":             {inKafka, secureKafka, failed("tls", "expects TLS", "set tls")},
-		"Kafka in plain text to a port for HTTPS":           {inKafka, secureWeb, failed("tls", "expects TLS", "in brokers")},
-		"Kafka in plain text to a port for HTTP":            {inKafka, plainWeb, failed("sign-in", "speaks HTTP", "in brokers")},
+		"Kafka in plain text to a port for TLS":             {inKafka, secureKafka, failed("sign-in", "expects TLS", "set tls")},
+		"Kafka in plain text to a port for HTTPS":           {inKafka, secureWeb, failed("sign-in", "expects TLS", "in brokers")},
+		"Kafka in plain text to a port for HTTP":            {inKafka, plainWeb, failed("sign-in", "does not answer", "a Kafka broker")},
 		"Kafka in plain text to NATS":                       {inKafka, plainNATS, failed("sign-in", "not Kafka's protocol", "Check brokers")},
-		"Kafka in TLS to a plain port":                      {inKafkaTLS, plainKafka, failed("tls", "a Kafka broker without TLS", "remove tls")},
-		"Kafka in TLS to a plain port that hangs up":        {inKafkaTLS, kafkaPort(t, plainKafka), failed("tls", "a Kafka broker without TLS", "remove tls")},
+		"Kafka in TLS to a plain port":                      {inKafkaTLS, plainKafka, failed("sign-in", "does not answer", "what tls and sasl say")},
+		"Kafka in TLS to a plain port that hangs up":        {inKafkaTLS, kafkaPort(t, plainKafka), failed("sign-in", "the connection broke", "tls")},
 		"Kafka in TLS to a port for HTTP":                   {inKafkaTLS, plainWeb, failed("tls", "speaks HTTP instead of TLS", "port")},
 		"Kafka in TLS to NATS":                              {inKafkaTLS, plainNATS, failed("tls", "does not speak TLS", "port")},
 		"NATS in plain text to a port for TLS":              {inNATS, secureNATS, failed("tls", "self-signed", "tls.ca_file")}, // the server has both sides change to TLS
-		"NATS in plain text to a port that begins with TLS": {inNATS, handshakeFirst, failed("tls", "expects TLS from the first byte", "handshake_first")},
-		"NATS in plain text to a port for HTTP":             {inNATS, plainWeb, failed("sign-in", "speaks HTTP", "in url")},
-		"NATS in plain text to a port for HTTPS":            {inNATS, secureWeb, failed("tls", "expects TLS from the first byte", "port for NATS")},
+		"NATS in plain text to a port that begins with TLS": {inNATS, handshakeFirst, failed("sign-in", "first line", "handshake_first")},
+		"NATS in plain text to a port for HTTP":             {inNATS, plainWeb, failed("sign-in", "does not answer", "port for clients")},
+		"NATS in plain text to a port for HTTPS":            {inNATS, secureWeb, failed("sign-in", "does not answer", "port for clients")},
 		"NATS in TLS to a plain port":                       {inNATSTLS, plainNATS, failed("sign-in", "secure connection not available", "use nats://")},
 		"NATS with tls to a plain port":                     {inNATSTLSKey, plainNATS, failed("sign-in", "secure connection not available", "remove tls")},
-		"NATS in TLS to a port that begins with TLS":        {inNATSTLS, handshakeFirst, failed("tls", "expects TLS from the first byte", "handshake_first")},
-		"NATS in TLS to a port for HTTP":                    {inNATSTLS, plainWeb, failed("sign-in", "speaks HTTP", "in url")},
-		"NATS in TLS to a port for HTTPS":                   {inNATSTLS, secureWeb, failed("tls", "expects TLS from the first byte", "port for NATS")},
+		"NATS in TLS to a port that begins with TLS":        {inNATSTLS, handshakeFirst, failed("sign-in", "first line", "handshake_first")},
+		"NATS in TLS to a port for HTTP":                    {inNATSTLS, plainWeb, failed("sign-in", "does not answer", "port for clients")},
+		"NATS in TLS to a port for HTTPS":                   {inNATSTLS, secureWeb, failed("sign-in", "does not answer", "port for clients")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
 	"ndrbridge/internal/failure"
@@ -73,12 +73,11 @@ func (s *Sink) Check(ctx context.Context, t Trial) []finding.Finding {
 		}
 	}
 	found = append(found, advertised...)
-	settings := settingsOf(ctx, alive, names)
 	for _, topic := range answer.Topics {
 		if _, requested := sure[topic.Name]; !requested {
 			continue
 		}
-		f := s.tryTopic(ctx, t, alive, topic, settings[topic.Name])
+		f := s.tryTopic(ctx, t, alive, topic)
 		if f.Result == finding.Failed && !sure[topic.Name] {
 			f.Result, f.Detail = finding.Warning, f.Detail+"; only events that match may filter out go there"
 		}
@@ -121,27 +120,18 @@ func (s *Sink) tryBroker(parent context.Context, now func() time.Time, address s
 	answer, err := c.Connect(ctx, path.Watch(parent), topics...)
 	found, explained := path.Findings(err)
 	if err != nil {
-		// Before ctx is done, because probing the port takes time.
-		broken := d.Error(ctx, err, "the connection broke")
-		if broken.Class == failure.Halted && !explained {
-			found = append(found, finding.Failure("sign-in", broken))
-		} else if explained {
+		if explained {
 			return found, c, nil
-		} else if wrong, ok := s.wrongPort(parent, address); ok {
-			found = append(found, wrong)
-		} else if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
-			found = append(found, finding.Finding{
-				Step: "sign-in", Result: finding.Failed, Detail: "connected, but the broker does not answer",
-				Advice: "is it a Kafka broker, and the port for what tls and sasl say?",
-			})
-		} else {
-			f := finding.Failure("sign-in", broken)
-			if f.Advice == "" {
-				f.Advice = "is it a Kafka broker, and the port for what tls and sasl say? The broker's log may say why it closed the connection"
-			}
-			found = append(found, f)
 		}
-		return found, c, nil
+		broken := d.Error(ctx, err, "the connection broke")
+		f := finding.Failure("sign-in", broken)
+		if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
+			f.Detail = "connected, but the broker does not answer"
+		} else if broken.Class != failure.Halted && d.TLS == nil && finding.ExpectsTLS(parent, address) {
+			f.Detail, f.Advice = "the server expects TLS, and tls is not set", "set tls, or use the port without TLS in brokers"
+		}
+		f.Advice = cmp.Or(f.Advice, "is it a Kafka broker, and the port for what tls and sasl say? The broker's log may say why it closed the connection")
+		return append(found, f), c, nil
 	}
 	signIn := finding.Finding{Step: "sign-in", Result: finding.OK, Detail: "the broker requires no sign-in, or accepts the client certificate"}
 	if d.Login != nil {
@@ -154,49 +144,14 @@ func (s *Sink) tryBroker(parent context.Context, now func() time.Time, address s
 	return append(found, signIn), c, answer
 }
 
-// wrongPort checks whether the server at address speaks another protocol than the
-// options say. It does not sign in.
-func (s *Sink) wrongPort(ctx context.Context, address string) (f finding.Finding, found bool) {
-	f = finding.Finding{Step: "tls", Result: finding.Failed}
-	if s.client.Dialer.TLS != nil {
-		ctx, cancel := finding.Half(ctx)
-		defer cancel()
-		ctx, cancel = context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		plain := kafkaconn.Dialer{Brokers: s.client.Dialer.Brokers}
-		conn, err := plain.Dial(ctx, ctx, address)
-		if err == nil {
-			_, err = kafka.NewConn(conn, "", 0).ApiVersions()
-			conn.Close()
-		}
-		if err != nil {
-			return f, false
-		}
-		f.Detail = "tls is set, but a Kafka broker without TLS listens there"
-		f.Advice = "use the broker's port for TLS in brokers, or remove tls"
-		return f, true
-	}
-	switch expectsTLS, answersHTTP := finding.Recognize(ctx, address); {
-	case expectsTLS:
-		f.Detail = "the server expects TLS, and tls is not set"
-		f.Advice = "set tls, or use the port without TLS in brokers"
-	case answersHTTP:
-		f.Step, f.Detail = "sign-in", "the server speaks HTTP and is not a Kafka broker"
-		f.Advice = "use the port for Kafka clients in brokers"
-	default:
-		return f, false
-	}
-	return f, true
-}
-
 // The bits of a topic's authorized operations (KIP-430).
 const (
 	mayRead  = 1 << 3
 	mayWrite = 1 << 4
 )
 
-// tryTopic checks a topic by its metadata and settings.
-func (s *Sink) tryTopic(ctx context.Context, t Trial, c *kafkaconn.Client, metadata metadata.ResponseTopic, settings map[string]int) finding.Finding {
+// tryTopic checks a topic by its metadata.
+func (s *Sink) tryTopic(ctx context.Context, t Trial, c *kafkaconn.Client, metadata metadata.ResponseTopic) finding.Finding {
 	step, topic := "topic "+metadata.Name, s.topicOf(metadata)
 	switch {
 	case topic.missing && s.create != nil && !t.Reads:
@@ -215,16 +170,10 @@ func (s *Sink) tryTopic(ctx context.Context, t Trial, c *kafkaconn.Client, metad
 	if n := len(topic.leaders); n > 1 {
 		f.Detail = fmt.Sprintf("%d partitions", n)
 	}
-	least, limit := settings[minInSync], settings[maxMessage]
-	var headless, short, behind []int32
+	var headless []int32
 	for _, p := range metadata.Partitions {
-		switch {
-		case p.LeaderID < 0:
+		if p.LeaderID < 0 {
 			headless = append(headless, p.PartitionIndex)
-		case s.acks == kafka.RequireAll && len(p.IsrNodes) < least:
-			short = append(short, p.PartitionIndex)
-		case len(p.IsrNodes) < len(p.ReplicaNodes):
-			behind = append(behind, p.PartitionIndex)
 		}
 	}
 	operation, word := mayWrite, "Write"
@@ -232,21 +181,13 @@ func (s *Sink) tryTopic(ctx context.Context, t Trial, c *kafkaconn.Client, metad
 		operation, word = mayRead, "Read"
 	}
 	known := metadata.TopicAuthorizedOperations > 0 // unknown: the smallest number, or 0 from an old broker
-	worse := func(result finding.Result, detail, advice string) finding.Finding {
-		return finding.Finding{Step: step, Result: result, Detail: f.Detail + ", and " + detail, Advice: advice}
-	}
 	switch {
 	case known && int(metadata.TopicAuthorizedOperations)&operation == 0:
-		return worse(finding.Failed, "the user lacks the operation "+word+" on it", "grant the user the operations "+word+" and Describe on the topic")
+		f.Result, f.Detail = finding.Failed, f.Detail+", and the user lacks the operation "+word+" on it"
+		f.Advice = "grant the user the operations " + word + " and Describe on the topic"
 	case len(headless) > 0:
-		return worse(finding.Failed, fmt.Sprintf("%v have no leader", headless), "check that all brokers run")
-	case len(short) > 0 && !t.Reads:
-		return worse(finding.Failed, fmt.Sprintf("%v have fewer replicas in sync than min.insync.replicas, which is %d", short, least), "check that all brokers run")
-	case limit > 0 && limit < s.maxBytes && !t.Reads:
-		return worse(finding.Warning, fmt.Sprintf("its limit is %d bytes, so that larger compressed messages are rejected although max_message_bytes is %d", limit, s.maxBytes),
-			"raise max.message.bytes of the topic, or lower max_message_bytes")
-	case len(behind) > 0:
-		return worse(finding.Warning, fmt.Sprintf("replicas of %v are not in sync", behind), "check that all brokers run")
+		f.Result, f.Detail = finding.Failed, fmt.Sprintf("%s, and %v have no leader", f.Detail, headless)
+		f.Advice = "check that all brokers run"
 	case !known:
 		f.Result, f.Detail = finding.Remark, f.Detail+", and the broker does not report whether the user has the operation "+word
 	}

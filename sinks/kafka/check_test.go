@@ -59,10 +59,6 @@ func TestCheck(t *testing.T) {
 			change: func(o *Options) { o.Topic, o.CreateTopic = "other.{stream}", &CreateTopic{Partitions: 1} },
 			want:   findingtest.Row{Step: "topic other.detections", Result: finding.Failed, Detail: "[29]", Advice: "Write and Describe"},
 		},
-		"a topic with a lower limit": {
-			change: func(o *Options) { o.MaxMessageBytes = 2 << 20 },
-			want:   findingtest.Row{Step: "topic ndr.detections", Result: finding.Warning, Detail: "1048588 bytes", Advice: "max.message.bytes"},
-		},
 		"a user who may write": {
 			cluster: may(kmsg.ACLOperationDescribe, kmsg.ACLOperationWrite),
 			change:  func(o *Options) { o.SASL = ana },
@@ -115,12 +111,12 @@ func TestCheck(t *testing.T) {
 		},
 		"a broker that requires TLS": {
 			cluster: []kfake.Opt{secured},
-			want:    findingtest.Row{Step: "tls", Result: finding.Failed, Detail: "expects TLS", Advice: "set tls"},
+			want:    findingtest.Row{Step: "sign-in", Result: finding.Failed, Detail: "expects TLS", Advice: "set tls"},
 		},
 		"TLS to a broker without it": {
 			change: func(o *Options) { o.TLS = &tls.Config{RootCAs: pool} },
 			within: 3 * time.Second,
-			want:   findingtest.Row{Step: "tls", Result: finding.Failed, Detail: "a Kafka broker without TLS", Advice: "remove tls"},
+			want:   findingtest.Row{Step: "sign-in", Result: finding.Failed, Detail: "does not answer", Advice: "what tls and sasl say"},
 		},
 		"a certificate that is trusted": {
 			cluster: []kfake.Opt{secured},

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -122,39 +121,6 @@ func (s *Sink) topicOf(t metadata.ResponseTopic) topic {
 		made.leaders, made.partitions = append(made.leaders, p.LeaderID), append(made.partitions, i)
 	}
 	return made
-}
-
-// The settings of topics.
-const (
-	maxMessage = "max.message.bytes"
-	// minInSync is the number of replicas that must store a record before acks: all
-	// acknowledges it.
-	minInSync = "min.insync.replicas"
-)
-
-// settingsOf returns numeric settings by topic and name. It returns none if the broker does not
-// answer, or the user lacks the right to describe topics.
-func settingsOf(ctx context.Context, c *kafkaconn.Client, topics []string) map[string]map[string]int {
-	request := &kafka.DescribeConfigsRequest{}
-	for _, name := range topics {
-		request.Resources = append(request.Resources, kafka.DescribeConfigRequestResource{
-			ResourceType: kafka.ResourceTypeTopic, ResourceName: name, ConfigNames: []string{maxMessage, minInSync},
-		})
-	}
-	ctx, cancel := context.WithTimeout(ctx, kafkaconn.DialTimeout)
-	defer cancel()
-	answer, err := c.DescribeConfigs(ctx, request)
-	if err != nil {
-		return nil
-	}
-	all := map[string]map[string]int{}
-	for _, t := range answer.Resources {
-		all[t.ResourceName] = map[string]int{}
-		for _, entry := range t.ConfigEntries {
-			all[t.ResourceName][entry.ConfigName], _ = strconv.Atoi(entry.ConfigValue)
-		}
-	}
-	return all
 }
 
 // createTopics creates topics and returns the errors of the refused ones. It may

@@ -96,21 +96,16 @@ func (s *Sink) tryServer(ctx context.Context, t Trial, server string) ([]finding
 		alone.options.TLS = &tls.Config{} // as the library does
 	}
 	alone.options.TLS = path.Secure(alone.options.TLS)
-	parent := ctx
-	ctx, cancel := finding.Half(parent)
+	ctx, cancel := finding.Half(ctx)
 	defer cancel()
 	c, err := alone.dial(path.Watch(ctx))
 	found, explained := path.Findings(err)
 	if err != nil && !explained {
-		f, late := finding.Failure("sign-in", alone.errorOf(ctx, err)), ctx.Err() != nil
-		if wrong, ok := wrongPort(parent, address); ok {
-			f = wrong
-		} else if late {
+		f := finding.Failure("sign-in", alone.errorOf(ctx, err))
+		if ctx.Err() != nil {
 			f.Detail = "connected, but the server does not answer"
 		}
-		if f.Advice == "" {
-			f.Advice = "is it a NATS server, and the port for clients?"
-		}
+		f.Advice = cmp.Or(f.Advice, "is it a NATS server, and the port for clients? WebSocket, and TLS from the first byte (handshake_first), are not supported")
 		found = append(found, f)
 	}
 	if err == nil {
@@ -123,22 +118,6 @@ func (s *Sink) tryServer(ctx context.Context, t Trial, server string) ([]finding
 		found = append(found, signIn)
 	}
 	return finding.At("server "+address, found), c
-}
-
-// wrongPort checks whether the server at address speaks another protocol.
-func wrongPort(ctx context.Context, address string) (f finding.Finding, found bool) {
-	f = finding.Finding{Step: "tls", Result: finding.Failed}
-	switch expectsTLS, answersHTTP := finding.Recognize(ctx, address); {
-	case expectsTLS:
-		f.Detail = "the server expects TLS from the first byte, and NATS begins in plain text"
-		f.Advice = "use the port for NATS clients; a server with handshake_first is not supported"
-	case answersHTTP:
-		f.Step, f.Detail = "sign-in", "the server speaks HTTP, not NATS"
-		f.Advice = "use the port for NATS clients in url: connections by WebSocket are not supported"
-	default:
-		return f, false
-	}
-	return f, true
 }
 
 // addressOf returns the host and port of a server.

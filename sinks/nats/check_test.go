@@ -162,7 +162,7 @@ func TestCheck(t *testing.T) {
 				o.URL = "nats://" + loopback.Serve(t, func(c net.Conn) { _ = tls.Server(c, config).Handshake() })
 			},
 			within: 3 * time.Second,
-			want:   findingtest.Row{Step: "tls", Result: finding.Failed, Detail: "expects TLS", Advice: "port for NATS"},
+			want:   findingtest.Row{Step: "sign-in", Result: finding.Failed, Detail: "does not answer", Advice: "port for clients"},
 		},
 		"a server with an unknown name": {
 			change: func(o *Options) { o.URL = "nats://no-such-host.invalid" },

@@ -26,7 +26,7 @@ var kafkaKeys = []struct {
 	key     kmsg.Key
 	version int16
 }{
-	{kmsg.ApiVersions, 0}, {kmsg.SASLHandshake, 1}, {kmsg.SASLAuthenticate, 1}, {kmsg.Metadata, 8}, {kmsg.DescribeConfigs, 3},
+	{kmsg.ApiVersions, 0}, {kmsg.SASLHandshake, 1}, {kmsg.SASLAuthenticate, 1}, {kmsg.Metadata, 8},
 	{kmsg.CreateTopics, 4}, {kmsg.Produce, 8}, {kmsg.FindCoordinator, 2}, {kmsg.JoinGroup, 5}, {kmsg.SyncGroup, 3},
 	{kmsg.OffsetFetch, 5}, {kmsg.ListOffsets, 5}, {kmsg.Fetch, 11}, {kmsg.Heartbeat, 3}, {kmsg.OffsetCommit, 7}, {kmsg.LeaveGroup, 2},
 }
@@ -273,15 +273,6 @@ func (b *Broker) good(here *net.TCPAddr, request kmsg.Request) kmsg.Response {
 		}
 	case *kmsg.MetadataRequest:
 		b.layout(r, response.(*kmsg.MetadataResponse), host, port)
-	case *kmsg.DescribeConfigsRequest:
-		answer := response.(*kmsg.DescribeConfigsResponse)
-		for _, resource := range r.Resources {
-			setting := kmsg.DescribeConfigsResponseResourceConfig{Name: "max.message.bytes", Value: kmsg.StringPtr("1048588")}
-			setting.ConfigSynonyms = []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym{{Name: "message.max.bytes", Value: setting.Value}}
-			answer.Resources = append(answer.Resources, kmsg.DescribeConfigsResponseResource{
-				ResourceType: resource.ResourceType, ResourceName: resource.ResourceName, Configs: []kmsg.DescribeConfigsResponseResourceConfig{setting},
-			})
-		}
 	case *kmsg.CreateTopicsRequest:
 		answer := response.(*kmsg.CreateTopicsResponse)
 		for _, topic := range r.Topics {
