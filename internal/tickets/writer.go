@@ -61,7 +61,7 @@ type Writer struct {
 	events    transform.Encoder
 	retry     backoff.BackOff // for failures that concern all commands
 
-	waiting   *orderedTasks
+	waiting   orderedTasks
 	received  uint64 // id up to which commands were read from the state
 	done      uint64 // number of commands carried out
 	untracked bool   // ticket tracking may be off: ask before the next write
@@ -84,7 +84,6 @@ func NewWriter(client client, store writerStore, ownWrites *OwnWrites, o WriterO
 	w := &Writer{
 		client: client, store: store, ownWrites: ownWrites, o: o,
 		events:    transform.Encoder{Appliance: o.Appliance},
-		waiting:   newOrderedTasks(),
 		untracked: true,
 		status:    Status{State: sinks.StateRunning, Since: time.Now()},
 	}
@@ -130,7 +129,7 @@ func (w *Writer) step(ctx, late context.Context) (pause time.Duration) {
 			return w.o.Probe
 		}
 		w.untracked = false
-		if len(w.waiting.tasks) == 0 {
+		if len(w.waiting) == 0 {
 			w.enter(sinks.StateRunning, nil)
 		}
 	}
@@ -152,7 +151,7 @@ const readPage = 500
 // receive adds the pending commands for the appliance among the selection of f with an id above
 // after. It returns the last id read.
 func (w *Writer) receive(ctx context.Context, f checkpoint.CommandFilter, after uint64) (last uint64, err error) {
-	for len(w.waiting.tasks) < readAhead {
+	for len(w.waiting) < readAhead {
 		commands, err := w.store.Commands(ctx, f, after, readPage)
 		if err != nil {
 			return after, err
@@ -182,7 +181,7 @@ func taskOf(c checkpoint.Command) *task {
 
 // await waits for a new command, or until due has passed if it is above 0.
 func (w *Writer) await(ctx context.Context, due time.Duration) (pause time.Duration) {
-	if len(w.waiting.tasks) >= readAhead {
+	if len(w.waiting) >= readAhead {
 		return due
 	}
 	wait := w.o.Probe
@@ -195,11 +194,11 @@ func (w *Writer) await(ctx context.Context, due time.Duration) (pause time.Durat
 	if err != nil && waiting.Err() == nil {
 		return w.failState(ctx, fmt.Errorf("wait for commands: %w", err))
 	}
-	before := len(w.waiting.tasks)
+	before := len(w.waiting)
 	if w.received, err = w.receive(ctx, checkpoint.CommandFilter{}, w.received); err != nil {
 		return w.failState(ctx, fmt.Errorf("read new commands: %w", err))
 	}
-	if len(w.waiting.tasks) > before {
+	if len(w.waiting) > before {
 		return 0
 	}
 	// Commands may have become pending again: their ids precede w.received.
@@ -289,7 +288,7 @@ func (w *Writer) carryOut(ctx, late context.Context, t *task) (pause time.Durati
 	if t.retry == nil {
 		t.retry = w.newRetry()
 	}
-	w.waiting.postpone(t, time.Now().Add(max(t.retry.NextBackOff(), retryAfter)))
+	t.due = time.Now().Add(max(t.retry.NextBackOff(), retryAfter))
 	if answered(err) || errors.Is(err, errLookupSlow) {
 		return 0 // other commands may succeed
 	}
