@@ -9,7 +9,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -218,29 +217,38 @@ var errNotAnEvent = errors.New("not an event encoded by this bridge")
 // is not a parser for CloudEvents in general: it requires data to be last, and does not
 // parse it. The event retains b, which must not be modified afterwards.
 func Parse(b []byte) (Event, error) {
-	head, rest, _ := bytes.Cut(b, []byte(`,"data":`)) // in a string, quotes are escaped
-	if len(rest) < len("1}") || rest[len(rest)-1] != '}' {
+	const name = `,"data":` // not in a string, where quotes are escaped
+	head := bytes.Index(b, []byte(name))
+	if head < 0 {
 		return Event{}, errNotAnEvent
 	}
-	e := Event{structured: b, data: len(b) - len(rest)}
-	attributes := slices.Concat(head, []byte("}"))
-	shared := string(attributes) // one allocation for the texts of all attributes
-	end := 0
-	for name, value := range jsonscan.Members(attributes) {
-		begin := cap(attributes) - cap(value) // value is a part of attributes
-		end = begin + len(value)
-		text := shared[begin:end]
-		if value[0] == '"' {
-			text = shared[begin+1 : end-1]
+	e := Event{structured: b, data: head + len(name)}
+	shared := string(b[:head]) // one allocation for the texts of all attributes
+	end, err := jsonscan.Object(b, func(name, rest []byte) (int, error) {
+		begin := len(b) - len(rest)
+		if begin > head {
+			return len(rest) - 1, nil // the data, up to the brace at the end
 		}
-		if bytes.IndexByte(value, '\\') >= 0 {
-			text = Text(value)
+		size, err := jsonscan.Size(rest)
+		if err != nil || begin+size > head {
+			return 0, errNotAnEvent
+		}
+		text := shared[begin : begin+size]
+		switch {
+		case strings.IndexByte(text, '\\') >= 0:
+			text = Text(rest[:size])
+		case text[0] == '"':
+			text = text[1 : size-1]
 		}
 		if err := e.set(string(name), text); err != nil {
-			return Event{}, fmt.Errorf("event attribute %q: %w", name, err)
+			return 0, fmt.Errorf("event attribute %q: %w", name, err)
 		}
-	}
-	if end != len(head) || e.ID == "" || e.Source == "" || e.Type == "" {
+		return size, nil
+	})
+	switch {
+	case err != nil && !errors.Is(err, jsonscan.ErrSyntax):
+		return Event{}, err
+	case err != nil, end != len(b), e.data >= len(b)-1, e.ID == "" || e.Source == "" || e.Type == "":
 		return Event{}, errNotAnEvent
 	}
 	return e, nil
