@@ -73,27 +73,32 @@ func ParseDetection(object []byte, repaired bool) (Detection, error) {
 	d := Detection{object: object, repaired: repaired}
 	var id, modTime, createTime, startTime []byte
 	var values [len(tracked)][]byte
-	for name, value := range jsonscan.Members(object) {
-		switch string(name) {
+	_, err := jsonscan.Object(object, func(name, rest []byte) (size int, err error) {
+		if string(name) == "participants" {
+			values[trackedIndex(name)], size, err = count(rest)
+			return size, err
+		}
+		size, err = jsonscan.Size(rest)
+		switch value := rest[:size]; string(name) {
 		case "id":
 			id = value
-			continue
 		case "mod_time":
 			modTime = value
-			continue
 		case "create_time":
 			createTime = value
-			continue
 		case "start_time":
 			startTime = value
-			continue
+		default:
+			if i := trackedIndex(name); i >= 0 {
+				values[i] = value
+			}
 		}
-		if i := trackedIndex(name); i >= 0 {
-			values[i] = value
-		}
-	}
+		return size, err
+	})
 	d.Tracked = trackedObject(values)
-	var err error
+	if err != nil {
+		return d, err
+	}
 	if d.ID, err = integer(id); err != nil {
 		return d, fmt.Errorf("id: %w", err)
 	}
@@ -168,19 +173,25 @@ func integer(value []byte) (int64, error) {
 
 func absent(value []byte) bool { return value == nil || string(value) == "null" }
 
+// count counts the elements of the value at the beginning of text, which are none unless it is an
+// array. It returns the value's size too.
+func count(text []byte) (number []byte, size int, err error) {
+	n := 0
+	if size, err = jsonscan.Array(text, func([]byte) error { n++; return nil }); err != nil {
+		if size, err = jsonscan.Size(text); absent(text[:size]) {
+			return nil, size, err
+		}
+	}
+	return strconv.AppendInt(nil, int64(n), 10), size, err
+}
+
 // trackedObject encodes Detection.Tracked from the values of the tracked fields in a
-// detection.
+// detection, and the number of participants in place of these.
 func trackedObject(values [len(tracked)][]byte) []byte {
 	for i, value := range values {
 		switch {
 		case absent(value):
 			values[i] = nil
-		case tracked[i] == "participants":
-			n := 0
-			for range jsonscan.Elements(value) {
-				n++
-			}
-			values[i] = strconv.AppendInt(nil, int64(n), 10)
 		case (value[0] == '[' || value[0] == '{') && bytes.ContainsAny(value, " \n\t\r"):
 			compact := jsontext.Value(bytes.Clone(value))
 			if err := compact.Compact(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)); err != nil {
