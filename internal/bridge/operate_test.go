@@ -1,22 +1,15 @@
 package bridge_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"ndrbridge/internal/admin"
-	"ndrbridge/poller"
-	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -242,60 +235,4 @@ func TestTailShowsWhatIsJournalled(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
-}
-
-func TestABackupOfARunningBridgeIsAStateOfItsOwn(t *testing.T) {
-	_, url := startAppliance(t, 20)
-	soc := startInbox(t)
-	yaml := configuration(t, url, webhookSink("soc", soc.URL))
-	r := run(t, yaml)
-	await(t, "the backlog", func() bool { return soc.count("") == 20 })
-	await(t, "its cursor", func() bool { return sinkStatus(t, r.control(t), "soc").LagEvents == 0 })
-	var copied bytes.Buffer
-	require.NoError(t, r.control(t).Backup(t.Context(), &copied))
-	path := filepath.Join(t.TempDir(), "copy.db")
-	require.NoError(t, os.WriteFile(path, copied.Bytes(), 0o600))
-	status, err := openOffline(t, strings.Replace(yaml, statePath(t, yaml), path, 1)).Status(t.Context())
-	if err != nil || status.State.Journal.Events != 20 || status.Running {
-		t.Errorf("%+v, %v", status, err)
-	}
-}
-
-func TestOneVerificationAtATime(t *testing.T) {
-	a := standin.New(standin.Options{Seed: 1})
-	a.AddBacklog(3, time.Hour)
-	var held atomic.Bool
-	asked, answer := make(chan struct{}, 10), make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if held.Load() {
-			asked <- struct{}{}
-			<-answer
-		}
-		a.ServeHTTP(w, r)
-	}))
-	t.Cleanup(server.Close)
-	yaml := configuration(t, server.URL, webhookSink("soc", startInbox(t).URL))
-	r := run(t, strings.Replace(yaml, "interval: 20ms", "interval: 1h", 1))
-	await(t, "every stream to be read", func() bool {
-		status, _ := get(t, "http://"+r.AdminAddress()+"/readyz")
-		return status == http.StatusOK
-	})
-	held.Store(true)
-	verify := func() error {
-		_, err := r.control(t).Verify(t.Context(), "hq", time.Now().Add(-2*time.Hour), poller.VerifyReport{
-			Progress: func(string, int, time.Time) {}, Found: func(poller.Difference) {},
-		})
-		return err
-	}
-	first := make(chan error, 1)
-	go func() { first <- verify() }()
-	<-asked
-	if err := verify(); err == nil || !strings.Contains(err.Error(), "another verification is running") {
-		t.Errorf("a second one: %v", err)
-	}
-	held.Store(false)
-	close(answer)
-	if err := <-first; err != nil {
-		t.Error(err)
-	}
 }

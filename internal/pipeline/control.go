@@ -3,12 +3,12 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/appliance"
-	"ndrbridge/poller"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
@@ -36,7 +36,9 @@ func (p *Pipeline) Control() *admin.Client {
 	admin.API.GetStatus.By(all, c.status)
 	admin.API.GetHistory.By(all, c.history)
 	admin.API.Reload.By(all, func(ctx context.Context, _ admin.None) (admin.Reloaded, error) { return p.options.Reload(ctx) })
-	admin.API.Verify.By(all, c.verify)
+	// Each verification sends an appliance many requests, each search for a detection reads much of
+	// the state, and each backup needs disk space for a copy.
+	admin.API.Verify.By(all, alone(&p.verifying, "verification", c.verify))
 	admin.API.GetDetection.By(all, c.detection)
 	admin.API.Locate.By(all, func(ctx context.Context, r admin.LocateRequest) ([]string, error) {
 		return p.findAppliances(ctx, r.Command, r.Ask)
@@ -45,7 +47,9 @@ func (p *Pipeline) Control() *admin.Client {
 		return p.store.Accept(ctx, r.Stored())
 	})
 	admin.API.TailEvents.By(all, c.tail)
-	admin.API.Backup.By(all, c.backup)
+	admin.API.Backup.Operation.By(all, alone(&p.backingUp, "backup", func(ctx context.Context, r admin.BackupRequest) (admin.None, error) {
+		return admin.None{}, c.backup(ctx, r)
+	}))
 	admin.API.PauseSink.By(all, func(ctx context.Context, r admin.OfSink) error { return c.control(ctx, r, true) })
 	admin.API.ResumeSink.By(all, func(ctx context.Context, r admin.OfSink) error { return c.control(ctx, r, false) })
 	admin.API.ForgetAppliance.By(all, c.forgetAppliance)
@@ -71,24 +75,15 @@ func (c *control) control(ctx context.Context, r admin.OfSink, paused bool) erro
 	})
 }
 
-// backup is operator.backup limited to one at a time, because each needs disk space for
-// a copy.
-func (c *control) backup(ctx context.Context, r admin.BackupRequest) error {
-	if !c.pipeline.backingUp.TryLock() {
-		return fmt.Errorf("another backup is running; try again when it has ended: %w", admin.ErrBusy)
+// alone returns do limited to one call at a time: another one returns admin.ErrBusy.
+func alone[Request, Answer any](running *sync.Mutex, what string, do func(context.Context, Request) (Answer, error)) func(context.Context, Request) (Answer, error) {
+	return func(ctx context.Context, r Request) (answer Answer, err error) {
+		if !running.TryLock() {
+			return answer, fmt.Errorf("another %s is running; try again when it has ended: %w", what, admin.ErrBusy)
+		}
+		defer running.Unlock()
+		return do(ctx, r)
 	}
-	defer c.pipeline.backingUp.Unlock()
-	return c.operator.backup(ctx, r)
-}
-
-// verify is operator.verify limited to one at a time, because each sends an appliance
-// many requests.
-func (c *control) verify(ctx context.Context, r admin.VerifyRequest) ([]poller.Verification, error) {
-	if !c.pipeline.verifying.TryLock() {
-		return nil, fmt.Errorf("another verification is running; try again when it has ended: %w", admin.ErrBusy)
-	}
-	defer c.pipeline.verifying.Unlock()
-	return c.operator.verify(ctx, r)
 }
 
 // detection is operator.detection limited to one search at a time, because each reads much of

@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,7 +17,6 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
-	"ndrbridge/internal/admin"
 	"ndrbridge/internal/appliance"
 	"ndrbridge/internal/cluster"
 	"ndrbridge/internal/pipeline"
@@ -221,43 +219,6 @@ func TestPipelinesOfOneProcessAreIndependent(t *testing.T) {
 				t.Errorf("metrics of pipelines that are closed: %v", counts)
 			}
 		})
-	}
-}
-
-// stalled is a writer that waits at its first write until it is released.
-type stalled struct {
-	begun, release chan struct{}
-	once           sync.Once
-}
-
-func (s *stalled) Write(p []byte) (int, error) {
-	s.once.Do(func() {
-		close(s.begun)
-		<-s.release
-	})
-	return len(p), nil
-}
-
-func TestOneBackupAtATime(t *testing.T) {
-	p := newProcess()
-	r := p.run(t, p.add(t, "first", 1))
-	reader := &stalled{begun: make(chan struct{}), release: make(chan struct{})}
-	first := make(chan error, 1)
-	go func() { first <- r.Control().Backup(t.Context(), reader) }()
-	<-reader.begun
-	if err := r.Control().Backup(t.Context(), io.Discard); !errors.Is(err, admin.ErrBusy) {
-		t.Errorf("a second one: %v", err)
-	}
-	close(reader.release)
-	if err := <-first; err != nil {
-		t.Error(err)
-	}
-	if err := r.Control().Backup(t.Context(), io.Discard); err != nil {
-		t.Errorf("one after the first: %v", err)
-	}
-	r.cancel()
-	if err := r.end(t); err != nil {
-		t.Error(err)
 	}
 }
 
