@@ -1,6 +1,7 @@
 package bridge_test
 
 import (
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,7 +24,12 @@ func TestARequeuedEventIsSentInTheFormatOfItsSink(t *testing.T) {
 	var accepts bool
 	var documents [][]byte
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
+		text, err := gzip.NewReader(r.Body)
+		if err != nil {
+			t.Errorf("a body of some KB is not compressed: %v", err)
+			return
+		}
+		body, err := io.ReadAll(text)
 		if err != nil {
 			return
 		}
@@ -36,7 +42,7 @@ func TestARequeuedEventIsSentInTheFormatOfItsSink(t *testing.T) {
 		documents = append(documents, body)
 	}))
 	t.Cleanup(server.Close)
-	r := run(t, configuration(t, url, fmt.Sprintf("  - {name: soc, format: ecs, redact: [detection.title], webhook: {url: %q}, batch: {linger: 0}}\n", server.URL)))
+	r := run(t, configuration(t, url, fmt.Sprintf("  - {name: soc, format: ecs, redact: [detection.title], webhook: {url: %q, gzip: true}, batch: {linger: 0}}\n", server.URL)))
 	title := a.AddMany(1)[0].Title
 	c, owner := r.control(t), admin.OfDead{Sink: "soc"}
 	await(t, "the rejected event", func() bool { return sinkStatus(t, c, "soc").DeadLetters == 1 })

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/ledger"
 	"ndrbridge/test/loopback"
 	"ndrbridge/transform"
 )
@@ -46,4 +48,21 @@ func (i *inbox) refuseDuplicates(t *testing.T) {
 			seen[key] = true
 		}
 	}
+}
+
+// judge fails the test unless each version of an appliance's detections was delivered once.
+func (i *inbox) judge(t *testing.T, a *standin.Appliance) {
+	t.Helper()
+	if verdict := i.verdict(a); len(verdict.Faults) > 0 || verdict.Duplicates > 0 {
+		t.Errorf("%+v", verdict)
+	}
+}
+
+// verdict compares the events with the versions of an appliance's detections.
+func (i *inbox) verdict(a *standin.Appliance) ledger.Verdict {
+	book := ledger.New()
+	for _, e := range i.Events() {
+		book.Receive("soc", e)
+	}
+	return book.Judge("soc", history(a))
 }

@@ -17,7 +17,6 @@ import (
 
 	"ndrbridge/internal/admin"
 	standin "ndrbridge/test/appliance"
-	"ndrbridge/test/ledger"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
@@ -178,11 +177,11 @@ func ticketed(t *testing.T, a *standin.Appliance) {
 func TestARefusedMessageDoesNotBlockItsIntakeWhileTheJournalIsFull(t *testing.T) {
 	t.Parallel()
 	a, url := startAppliance(t, 0)
-	soc := startReceiver(t, ledger.New(), "soc")
-	soc.down.Store(true)
+	soc := startInbox(t)
+	soc.Answer(http.StatusServiceUnavailable)
 	natsURL, js := startNATS(t)
 	broker, producer := startKafka(t)
-	yaml := "journal: {max_bytes: 16MiB}\n" + configuration(t, url, webhookSink("soc", soc.url)) + fmt.Sprintf(`
+	yaml := "journal: {max_bytes: 16MiB}\n" + configuration(t, url, webhookSink("soc", soc.URL)) + fmt.Sprintf(`
 tickets:
   enabled: true
   nats: {url: %q, stream: TICKETS, username: bridge, password: hunter2}

@@ -223,39 +223,6 @@ func TestReloadsAreSequential(t *testing.T) {
 	}
 }
 
-func TestAReloadThatHangsStopsNoOtherCommand(t *testing.T) {
-	_, url := startAppliance(t, 1)
-	soc := startInbox(t)
-	loading, free := make(chan struct{}, 1), make(chan struct{})
-	yaml := configuration(t, url, webhookSink("soc", soc.URL))
-	r := run(t, yaml, func(o *bridge.Options) {
-		load := o.Load
-		o.Load = func() (*configs.Config, error) { // a file on a share that is gone
-			loading <- struct{}{}
-			<-free
-			return load()
-		}
-	})
-	reloaded := make(chan error, 1)
-	go func() {
-		_, err := r.Reload(context.Background(), admin.TriggerSignal)
-		reloaded <- err
-	}()
-	<-loading
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	if err := admin.API.PauseSink.Do(ctx, r.control(t), admin.OfSink{Sink: "soc"}); err != nil {
-		t.Errorf("a sink cannot be paused meanwhile: %v", err)
-	}
-	if err := admin.API.ResumeSink.Do(ctx, r.control(t), admin.OfSink{Sink: "soc"}); err != nil {
-		t.Errorf("a sink cannot be resumed meanwhile: %v", err)
-	}
-	close(free)
-	if err := <-reloaded; err != nil {
-		t.Errorf("the reload, once it goes on: %v", err)
-	}
-}
-
 func TestABridgeAnswersWhileAReloadWaitsForABatchInFlight(t *testing.T) {
 	_, url := startAppliance(t, 1)
 	sending, goOn := make(chan struct{}, 1), make(chan struct{})

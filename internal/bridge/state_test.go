@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/test/ledger"
 	"ndrbridge/test/require"
 )
 
@@ -28,17 +27,16 @@ func TestABridgeWhoseStateFailsStopsWithAnError(t *testing.T) {
 			t.Parallel()
 			const backlog = 300
 			a, url := startAppliance(t, backlog)
-			book := ledger.New()
-			soc := startReceiver(t, book, "soc")
-			soc.wait = time.Millisecond
-			yaml := configuration(t, url, webhookSink("soc", soc.url))
+			soc := startInbox(t)
+			soc.Delay(time.Millisecond)
+			yaml := configuration(t, url, webhookSink("soc", soc.URL))
 			config := parse(t, yaml)
 			log := new(lines)
 			b, err := newBridge(t, yaml, log, nil)
 			require.NoError(t, err)
 			ended := make(chan error, 1)
 			go func() { ended <- b.Run(context.Background()) }()
-			await(t, "some events", func() bool { return book.Received("soc") >= backlog/4 })
+			await(t, "some events", func() bool { return soc.count("") >= backlog/4 })
 			require.NoError(t, test.change(config.State))
 			if err := <-ended; !errors.Is(err, test.want) {
 				t.Fatalf("ended with %v, want %v", err, test.want)
@@ -55,7 +53,7 @@ func TestABridgeWhoseStateFailsStopsWithAnError(t *testing.T) {
 			}
 			a.AddMany(1)
 			run(t, yaml)
-			await(t, "the rest", func() bool { return len(book.Judge("soc", history(a)).Faults) == 0 })
+			await(t, "the rest", func() bool { return len(soc.verdict(a).Faults) == 0 })
 		})
 	}
 }

@@ -152,7 +152,7 @@ func TestAPartThatIgnoresTheStopIsAbandonedAndNamed(t *testing.T) {
 	}
 }
 
-func TestAStopDoesNotWaitForAReload(t *testing.T) {
+func TestAReloadThatHangsStopsNoOtherCommandAndNoStop(t *testing.T) {
 	t.Parallel()
 	_, url := startAppliance(t, 1)
 	loading, free := make(chan struct{}), make(chan struct{})
@@ -172,6 +172,11 @@ func TestAStopDoesNotWaitForAReload(t *testing.T) {
 		reloaded <- err
 	}()
 	<-loading
+	for _, command := range []admin.Action[admin.OfSink]{admin.API.PauseSink, admin.API.ResumeSink} {
+		if err := command.Do(t.Context(), clientOf(t, b), admin.OfSink{Sink: "log"}); err != nil {
+			t.Error(err)
+		}
+	}
 	if err := end(); err != nil {
 		t.Error(err)
 	}

@@ -68,9 +68,6 @@ func TestCheckCluster(t *testing.T) {
 		"a server without JetStream": {server: func(o *server.Options) { o.JetStream = false }, keys: three, want: []findingtest.Row{
 			row("jetstream", finding.Failed, "no JetStream", "jetstream block"),
 		}},
-		"a server with small messages": {server: func(o *server.Options) { o.MaxPayload = 8192 }, keys: three, want: []findingtest.Row{
-			row("max_payload", finding.Failed, "max_payload of the NATS server is 8192 bytes", "set it to 65536 at least"),
-		}},
 		"a user without rights": {
 			server: func(o *server.Options) {
 				o.Users = []*server.User{{Username: "ana", Password: "sesame", Permissions: &server.Permissions{

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"ndrbridge/transform"
 )
@@ -19,6 +20,7 @@ type Receiver struct {
 	mu     sync.Mutex
 	events []transform.Event
 	answer int
+	delay  time.Duration
 }
 
 // Receive starts a Receiver that accepts all events. Any other request fails the test.
@@ -35,6 +37,10 @@ func Receive(t testing.TB) *Receiver {
 			t.Errorf("%v: %s", err, body)
 			return
 		}
+		r.mu.Lock()
+		delay := r.delay
+		r.mu.Unlock()
+		time.Sleep(delay)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.answer != 0 {
@@ -55,6 +61,13 @@ func (r *Receiver) Answer(status int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answer = status
+}
+
+// Delay makes the Receiver wait before each answer.
+func (r *Receiver) Delay(delay time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.delay = delay
 }
 
 // Events returns the accepted events, in the order of arrival.
