@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 )
 
@@ -91,8 +92,14 @@ func (a *Appliance) Simulate(rates Rates) *Simulation {
 		{rate: rates.AuditLate, happen: func() { a.HoldAudit(rates.AuditLateBy) }},
 		{rate: rates.AuditSwapped, happen: a.SwapAudit},
 		{rate: rates.Records, happen: func() { a.AddRecords(1) }},
-		{rate: rates.RecordsLate, happen: func() { a.AddRecordsAt(1, a.Clock().Add(-s.upTo(rates.RecordLateBy)).UnixMicro()) }},
-		{rate: rates.RecordsTie, happen: func() { a.AddRecordsAt(rates.RecordTieSize, a.Clock().UnixMicro()) }},
+		// The clock is read once the store is locked: a wait for it would make records later.
+		{rate: rates.RecordsLate, happen: func() {
+			late := s.upTo(rates.RecordLateBy)
+			a.storeRecords(1, func() int64 { return a.Clock().Add(-late).UnixMicro() })
+		}},
+		{rate: rates.RecordsTie, happen: func() {
+			a.storeRecords(rates.RecordTieSize, sync.OnceValue(func() int64 { return a.Clock().UnixMicro() }))
+		}},
 	}
 	return s
 }

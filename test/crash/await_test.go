@@ -45,7 +45,7 @@ func (s *site) missing(sink string, shown map[*sensor]shown) (n int, example str
 		}
 		for source, objects := range map[string][]ledger.Object{sensor.auditSource(): shown.audit, sensor.recordSource(): shown.record} {
 			if missing, object := sensor.book.MissingObjects(sink, source, objects); missing > 0 {
-				n, example = n+missing, source+" "+object.ID
+				n, example = n+missing, source+" "+object.String()
 			}
 		}
 		if missing, event := sensor.book.MissingCommitted(sink); missing > 0 {

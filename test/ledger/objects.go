@@ -3,12 +3,24 @@ package ledger
 import (
 	"crypto/sha256"
 	"fmt"
+	"time"
 )
 
 // Object is an immutable object of an appliance: an audit log entry or a record.
 type Object struct {
 	ID   string // of its event
 	JSON string // as the appliance returns it
+
+	// Late is the time between a record's timestamp and when it was stored: a poll may miss a
+	// record that is later than windows are checked again.
+	Late time.Duration
+}
+
+func (o Object) String() string {
+	if o.Late > 0 {
+		return fmt.Sprintf("%s, stored %s after its timestamp", o.ID, o.Late)
+	}
+	return o.ID
 }
 
 // MissingObjects returns the number of objects of a source that did not reach a sink, and
@@ -33,7 +45,7 @@ func (l *Ledger) JudgeObjects(sink, source string, history []Object) Verdict {
 	}
 	var verdict Verdict
 	if missing, example := l.MissingObjects(sink, source, history); missing > 0 {
-		verdict.fault("%d objects of %s did not arrive; one is %s", missing, source, example.ID)
+		verdict.fault("%d objects of %s did not arrive; one is %s", missing, source, example)
 	}
 
 	l.mu.Lock()

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"time"
 
 	standin "ndrbridge/test/appliance"
 )
@@ -28,7 +29,9 @@ func AuditEntriesOf(a *standin.Appliance) []Object {
 func RecordsOf(a *standin.Appliance) []Object {
 	var objects []Object
 	for _, r := range a.RecordHistory() {
-		objects = append(objects, Object{ID: r.Index + "-" + r.ID, JSON: string(r.JSON)})
+		objects = append(objects, Object{
+			ID: r.Index + "-" + r.ID, JSON: string(r.JSON), Late: time.Duration(r.StoredAt-r.Micros/1000) * time.Millisecond,
+		})
 	}
 	return objects
 }
