@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"slices"
@@ -39,28 +40,29 @@ const (
 )
 
 // Command is a change to make at an appliance, at least once. The code that accepts it
-// owns the encoding of Body, and the code that carries it out owns the encoding of Note.
+// owns the encoding of Body, and the code that carries it out owns the encoding of Note. Its
+// JSON, for the member of a cluster that stores it, has the fields that Accept stores.
 type Command struct {
 	// ID increases over all commands in the order in which they were accepted (see IDs).
 	// Accept assigns it.
-	ID uint64
+	ID uint64 `json:"-"`
 	// Key identifies the command to the code that accepts it, so that the same command is
 	// accepted once; empty: it has no key.
-	Key       string
-	Appliance string // its name
+	Key       string `json:"key,omitempty"`
+	Appliance string `json:"appliance"` // its name
 	// Subject is the object of the command, such as a ticket's id. It selects commands.
-	Subject string
-	Body    []byte
+	Subject string          `json:"subject"`
+	Body    json.RawMessage `json:"body"`
 	// Accepted is when it was accepted, by the clock of the caller of Accept, with a
 	// precision of milliseconds.
-	Accepted time.Time
+	Accepted time.Time `json:"accepted"`
 
-	State CommandState
+	State CommandState `json:"-"`
 	// Note is the last note about carrying it out; nil if there is none.
-	Note []byte
+	Note []byte `json:"-"`
 	// Reason is why it was rejected; never holds a secret.
-	Reason string
-	Done   time.Time // zero while it is pending
+	Reason string    `json:"-"`
+	Done   time.Time `json:"-"` // zero while it is pending
 }
 
 // Acceptance is the result of accepting a command.

@@ -246,11 +246,12 @@ func problemOf(err error, fallback int) *problem {
 
 func (p *problem) Error() string { return p.Detail }
 
-// Is makes a 401 match ErrToken, a 404 match ErrUnknown, a 503 match ErrUnavailable, and a 507
-// match checkpoint.ErrCommandsFull.
+// Is makes a 401 match ErrToken, a 404 match ErrUnknown, a 422 match ErrConfiguration, a 503 match
+// ErrUnavailable, and a 507 match checkpoint.ErrCommandsFull.
 func (p *problem) Is(target error) bool {
 	return p.Status == http.StatusUnauthorized && target == ErrToken ||
 		p.Status == http.StatusNotFound && target == ErrUnknown ||
+		p.Status == http.StatusUnprocessableEntity && target == ErrConfiguration ||
 		p.Status == http.StatusServiceUnavailable && target == ErrUnavailable ||
 		p.Status == http.StatusInsufficientStorage && target == checkpoint.ErrCommandsFull
 }

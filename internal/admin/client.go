@@ -178,18 +178,5 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 // Reload reloads the configuration. If it returns ErrConfiguration, the configuration is
 // invalid. After any error, nothing was changed.
 func (c *Client) Reload(ctx context.Context) (Reloaded, error) {
-	reloaded, err := API.Reload.Call(ctx, c, None{})
-	if p, ok := errors.AsType[*problem](err); ok && p.Status == http.StatusUnprocessableEntity {
-		err = refused{p}
-	}
-	return reloaded, err
+	return API.Reload.Call(ctx, c, None{})
 }
-
-// refused is the problem of a reload that was refused. It is an ErrConfiguration.
-type refused struct{ *problem }
-
-// Is makes it match ErrConfiguration.
-func (refused) Is(target error) bool { return target == ErrConfiguration }
-
-// Unwrap returns the problem.
-func (r refused) Unwrap() error { return r.problem }

@@ -30,24 +30,6 @@ func NewTicketCommand(c checkpoint.Command) TicketCommand {
 	return TicketCommand{c.ID, c.Appliance, c.Subject, c.Body, c.Accepted.UTC(), c.State, c.Reason, c.Done.UTC()}
 }
 
-// StoredCommand is the JSON form of a command to store.
-type StoredCommand struct {
-	Key       string          `json:"key,omitempty"`
-	Appliance string          `json:"appliance"`
-	Subject   string          `json:"subject"`
-	Body      json.RawMessage `json:"body"`
-	Accepted  time.Time       `json:"accepted"`
-}
-
-// Stored returns the commands to store.
-func (r AcceptRequest) Stored() []checkpoint.Command {
-	var all []checkpoint.Command
-	for _, c := range r.Commands {
-		all = append(all, checkpoint.Command{Key: c.Key, Appliance: c.Appliance, Subject: c.Subject, Body: c.Body, Accepted: c.Accepted})
-	}
-	return all
-}
-
 // CommandsRequest selects ticket commands, in the order in which they were accepted.
 type CommandsRequest struct {
 	Appliance string                  `param:"appliance"` // selects those for this appliance

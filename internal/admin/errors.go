@@ -6,7 +6,7 @@ import "errors"
 // It is wrapped with the names that do.
 var ErrUnknown = errors.New("unknown")
 
-// ErrConfiguration is returned by Reload if the configuration is invalid, or cannot be
+// ErrConfiguration is returned by Client.Reload if the configuration is invalid, or cannot be
 // applied while the bridge runs. The error says why.
 var ErrConfiguration = errors.New("invalid configuration")
 

@@ -236,7 +236,7 @@ type LocateRequest struct {
 
 // AcceptRequest asks to store commands that were checked, as checkpoint.Store.Accept does.
 type AcceptRequest struct {
-	Commands []StoredCommand `json:"commands"`
+	Commands []checkpoint.Command `json:"commands"`
 }
 
 // limit is the maximum size of the body: it is larger than that in which the commands arrived.

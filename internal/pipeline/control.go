@@ -44,7 +44,7 @@ func (p *Pipeline) Control() *admin.Client {
 		return p.findAppliances(ctx, r.Command, r.Ask)
 	})
 	admin.API.Accept.By(all, func(ctx context.Context, r admin.AcceptRequest) ([]checkpoint.Acceptance, error) {
-		return p.store.Accept(ctx, r.Stored())
+		return p.store.Accept(ctx, r.Commands)
 	})
 	admin.API.TailEvents.By(all, c.tail)
 	admin.API.Backup.Operation.By(all, alone(&p.backingUp, "backup", func(ctx context.Context, r admin.BackupRequest) (admin.None, error) {

@@ -67,10 +67,9 @@ func (s shardStores) Accept(ctx context.Context, commands []checkpoint.Command) 
 	}
 	acceptances := make([]checkpoint.Acceptance, len(commands))
 	for _, n := range order {
-		var part []admin.StoredCommand
+		var part []checkpoint.Command
 		for _, i := range byShard[n] {
-			c := commands[i]
-			part = append(part, admin.StoredCommand{Key: c.Key, Appliance: c.Appliance, Subject: c.Subject, Body: c.Body, Accepted: c.Accepted})
+			part = append(part, commands[i])
 		}
 		accepted, err := admin.API.Accept.Call(ctx, s.shards.Shard(n), admin.AcceptRequest{Commands: part})
 		if err == nil && len(accepted) != len(part) {

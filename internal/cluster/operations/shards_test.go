@@ -108,7 +108,7 @@ func (s *shard) client() *admin.Client {
 		return admin.Replayed{Events: s.replayed}, s.knows(checkpoint.SinkOwner(r.Sink))
 	})
 	serve(s, all, admin.API.Locate, func(r admin.LocateRequest) ([]string, error) { return s.locate(r.Ask), nil })
-	serve(s, all, admin.API.Accept, func(r admin.AcceptRequest) ([]checkpoint.Acceptance, error) { return s.accept(r.Stored()...), nil })
+	serve(s, all, admin.API.Accept, func(r admin.AcceptRequest) ([]checkpoint.Acceptance, error) { return s.accept(r.Commands...), nil })
 	act(s, all, admin.API.PauseSink, func(r admin.OfSink) error { return s.pause(r.Sink, true) })
 	act(s, all, admin.API.ResumeSink, func(r admin.OfSink) error { return s.pause(r.Sink, false) })
 	act(s, all, admin.API.ForgetSink, func(r admin.OfSink) error { return s.forget(r.Sink, "") })
