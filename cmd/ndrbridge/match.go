@@ -9,10 +9,10 @@ import (
 	"io"
 	"iter"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/internal/fixture"
 	"ndrbridge/transform"
 	"ndrbridge/transform/match"
 )
@@ -36,7 +36,6 @@ reason is reported.`,
 			}
 			return nil
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			m, err := match.Compile(args[0])
 			if err != nil {
@@ -99,7 +98,7 @@ func eventLines(ctx context.Context, events io.Reader) iter.Seq2[eventLine, erro
 			if text = bytes.TrimSpace(text); len(text) == 0 {
 				continue
 			}
-			e, err := parseLine(text)
+			e, err := fixture.Parse(text)
 			if err != nil {
 				yield(eventLine{}, fmt.Errorf("line %d: %w; give one event per line, as ndrbridge tail --json prints them", number, err))
 				return
@@ -109,14 +108,4 @@ func eventLines(ctx context.Context, events io.Reader) iter.Seq2[eventLine, erro
 			}
 		}
 	}
-}
-
-// parseLine parses an event. Unlike transform.Parse, it accepts JSON with insignificant
-// white space, which other programs may have added.
-func parseLine(line []byte) (transform.Event, error) {
-	compact := jsontext.Value(bytes.Clone(line))
-	if err := compact.Compact(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
-		return transform.Event{}, errors.New("not JSON")
-	}
-	return transform.Parse(compact)
 }

@@ -161,7 +161,7 @@ func TestRun(t *testing.T) {
 		{"fields of an event in a file", "  events: [{file: events.jsonl, set: {a: 1}}]\n  sinks: []", "can only be combined with fixture"},
 		{"an unknown fixture", "  events: [{fixture: detection.deleted}]\n  sinks: []", `events[0]: there is no fixture "detection.deleted"; choose from`},
 		{"a file that is missing", "  events: [{file: none.jsonl}]\n  sinks: []", "none.jsonl: no such file"},
-		{"an event that is none", "  events: [{event: {a: 1}}]\n  sinks: []", "events[0]: an event requires data"},
+		{"an event that is none", "  events: [{event: {a: 1}}]\n  sinks: []", "events[0]: not an event: it has no data"},
 		{"an unknown sink", "  events: [{fixture: heartbeat}]\n  sinks: [lak]", `there is no sink "lak"; choose from lake, chat`},
 		{"the output of an unknown sink", "  events: [{fixture: heartbeat}]\n  output: {lak: {events: 1}}", `there is no sink "lak"`},
 		{"an output that compares nothing", created + "  output: {lake: {json: null}}", "the output of lake expects nothing; write one of events, contains, lacks, json, lines"},
