@@ -31,30 +31,29 @@ install its script.`
 	}
 }
 
-// freeValues are the flags whose values no shell can list: numbers, durations, addresses,
-// names that only a running bridge knows, and free texts.
-var freeValues = []string{"admin", "after", "batch", "from", "limit", "lines", "match", "ticket", "timeout"}
-
-// completeRest makes shells not propose files for flags with freeValues, and for commands
-// without arguments. The values of --config and of flags that end in -file are files.
+// completeRest makes shells propose files for --config and for flags that end in -file, and none for
+// other flags and arguments whose values nothing else completes.
 func completeRest(cmd *cobra.Command) {
 	for _, child := range cmd.Commands() {
 		if child.Name() != "completion" && child.Name() != "help" { // cobra's own
 			completeRest(child)
 		}
 	}
-	if !strings.Contains(cmd.Use, " ") && cmd.ValidArgsFunction == nil {
+	if cmd.ValidArgsFunction == nil {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		switch {
-		case slices.Contains(freeValues, f.Name):
-			completeFlagBy(cmd, f.Name, cobra.NoFileCompletions)
-		case f.Name == "config":
-			completeFlagBy(cmd, f.Name, completeFiles("yaml", "yml"))
-		case strings.HasSuffix(f.Name, "-file"):
-			completeFlagBy(cmd, f.Name, completeFiles())
+		if _, completed := cmd.GetFlagCompletionFunc(f.Name); completed {
+			return
 		}
+		values := cobra.CompletionFunc(cobra.NoFileCompletions)
+		switch {
+		case f.Name == "config":
+			values = completeFiles("yaml", "yml")
+		case strings.HasSuffix(f.Name, "-file"):
+			values = completeFiles()
+		}
+		completeFlagBy(cmd, f.Name, values)
 	})
 }
 

@@ -112,8 +112,6 @@ The sinks:
 	cmd.Flags().StringVar(&n.name, "name", n.name, "the `NAME` of the appliance: a-z, 0-9 and -")
 	cmd.Flags().BoolVar(&n.tickets, "tickets", false, "write ticket changes back to the appliance, and link detections to the tickets that jira or servicenow opens")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write to `FILE` instead of standard output; it must not exist")
-	completeFlagBy(cmd, "appliance", cobra.NoFileCompletions)
-	completeFlagBy(cmd, "name", cobra.NoFileCompletions)
 	completeFlagBy(cmd, "output", completeFiles("yaml", "yml"))
 	cmd.Flags().BoolVar(&force, "force", false, "overwrite the file of --output")
 	return cmd

@@ -35,8 +35,7 @@ A running bridge must have loaded a configuration without the sink or the applia
 --identity needs no other configuration.`,
 		Example: `  ndrbridge state forget lake
   ndrbridge state forget --appliance hq`,
-		Args:              exactly("NAME"),
-		ValidArgsFunction: cobra.NoFileCompletions, // what is no longer configured
+		Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, ctx := args[0], cmd.Context()
 			switch {
@@ -104,9 +103,8 @@ bridge; or, while it runs, take the sink out of the configuration and reload it,
 command, add the sink with its new name, and reload again. If the bridge has already run
 with the new name, the new name has a cursor of its own: take the sink out of the
 configuration and run ndrbridge state forget with the new name first.`,
-		Example:           "  ndrbridge state rename lake datalake",
-		Args:              exactly("OLD", "NEW"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  ndrbridge state rename lake datalake",
+		Args:    exactly("OLD", "NEW"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.acting(cmd.Context(), func(state *admin.Client) error {
 				if err := admin.API.RenameSink.Do(cmd.Context(), state, admin.RenameRequest{OfSink: admin.OfSink{Sink: args[0]}, To: args[1]}); err != nil {

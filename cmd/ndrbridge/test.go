@@ -68,7 +68,6 @@ tests pass, and 1 otherwise.`,
 		},
 	}))
 	cmd.Flags().StringVar(&only, "run", "", "run only the tests whose name matches this regular expression")
-	completeFlagBy(cmd, "run", cobra.NoFileCompletions)
 	return cmd
 }
 

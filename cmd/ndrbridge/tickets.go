@@ -110,12 +110,11 @@ func changesText(body []byte) string {
 
 func (c *command) ticketsShowCommand() *cobra.Command {
 	return c.withJSON(c.withControl(&cobra.Command{
-		Use:               "show ID",
-		Short:             "Show a ticket command in full",
-		Long:              `Show a ticket command: the requested change and its result.`,
-		Example:           "  ndrbridge tickets show 17",
-		Args:              exactly("ID"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Use:     "show ID",
+		Short:   "Show a ticket command in full",
+		Long:    `Show a ticket command: the requested change and its result.`,
+		Example: "  ndrbridge tickets show 17",
+		Args:    exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := parseID(args[0])
 			if err != nil {
@@ -148,9 +147,8 @@ func (c *command) ticketsRetryCommand() *cobra.Command {
 		Short: "Apply rejected ticket commands again",
 		Long: `Apply rejected ticket commands again, in their original order: later commands for the
 same ticket wait for them, unless they are already done.`,
-		Example:           "  ndrbridge tickets retry 17 18",
-		Args:              atLeast("ID"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  ndrbridge tickets retry 17 18",
+		Args:    atLeast("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.changeTickets(cmd.Context(), args, "retried", func(ctx context.Context, control *admin.Client, id uint64) error {
 				return admin.API.RetryTicketCommand.Do(ctx, control, admin.OfCommand{ID: id})
@@ -166,9 +164,8 @@ func (c *command) ticketsDropCommand() *cobra.Command {
 		Short: "Delete ticket commands permanently",
 		Long: `Delete ticket commands permanently. A pending command is then never applied; for such
 a command, this command asks for confirmation or, without a terminal, requires --yes.`,
-		Example:           "  ndrbridge tickets drop 17",
-		Args:              atLeast("ID"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  ndrbridge tickets drop 17",
+		Args:    atLeast("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.changeTickets(cmd.Context(), args, "dropped", func(ctx context.Context, control *admin.Client, id uint64) error {
 				command, err := admin.API.GetTicketCommand.Call(ctx, control, admin.OfCommand{ID: id})
