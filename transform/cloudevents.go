@@ -56,19 +56,6 @@ func PercentEncode(value string) string {
 	return b.String()
 }
 
-// AppendBatch appends the payloads of the events, which must be JSON, to dst as one JSON
-// array: for events without a document, CloudEvents' JSON batch.
-func AppendBatch(dst []byte, events []Event) []byte {
-	dst = append(dst, '[')
-	for i, e := range events {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, e.Payload()...)
-	}
-	return append(dst, ']')
-}
-
 // AppendLine appends an event's payload to dst as one line, with a newline. It drops line
 // breaks and the indentation after them: in JSON these are only white space between
 // tokens, because strings escape them, and documents of text have none.

@@ -1,7 +1,9 @@
 package webhook
 
 import (
+	"bytes"
 	"fmt"
+	"math"
 
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
@@ -37,59 +39,41 @@ func (o Options) contentType() string {
 // linesInBatch reports whether a batch holds one document per line.
 func (o Options) linesInBatch() bool { return o.Lines || o.Format.IsText() }
 
-// leading returns how many of the leading events fit into a batch, and the size of a batch
-// that includes the first one that does not.
-func (o Options) leading(events []transform.Event) (n, size int) {
+// batch returns what composes the bodies of batches.
+func (o Options) batch() Body {
+	b := Body{Encode: AppendPayload, MaxEvents: math.MaxInt, MaxBytes: o.MaxBodyBytes}
 	if !o.linesInBatch() {
-		size = len("[]") - len(",")
+		b.Open, b.Between, b.Close = "[", ",", "]"
+		return b
 	}
-	for i, e := range events {
-		if size += len(e.Payload()) + len(","); size > o.MaxBodyBytes {
-			return i, size
-		}
+	b.Encode = func(dst []byte, e transform.Event) ([]byte, error) {
+		return transform.AppendLine(dst, e.Payload()), nil
 	}
-	return len(events), size
-}
-
-// encodeBatch returns the body of a batch.
-func (o Options) encodeBatch(events []transform.Event) []byte {
-	size := len("[]")
-	for _, e := range events {
-		size += len(e.Payload()) + 1
-	}
-	body := make([]byte, 0, size)
-	if !o.linesInBatch() {
-		return transform.AppendBatch(body, events)
-	}
-	for _, e := range events {
-		body = transform.AppendLine(body, e.Payload())
-	}
-	return body
+	return b
 }
 
 // Compose returns the request that a sink without a Preset sends for the leading events; there
-// is at least one. The body may be the event's own bytes and must not be modified. The error
-// is the result of the first event alone.
+// is at least one. The error is the result of the first event alone.
 func (o Options) Compose(events []transform.Event) (r Request, err error) {
-	r = Request{Events: 1, Body: events[0].Payload()}
+	r.Events = 1
+	// The transport may read the body after RoundTrip has returned, when the event's bytes may be
+	// reused: each request needs a copy.
 	switch {
 	case o.Template != nil:
 		r.Body, err = o.Template.Render(events[0], o.MaxBodyBytes)
 	case o.Mode == transform.Binary:
-		r.Body = events[0].Data()
+		r.Body = bytes.Clone(events[0].Data())
 	case o.Mode == transform.Batch:
-		n, size := o.leading(events)
-		if n == 0 {
-			return Request{}, o.tooLarge(size)
-		}
-		return Request{Events: n, Body: o.encodeBatch(events[:n])}, nil
+		r, err = o.batch().Compose(events)
+	default:
+		r.Body = bytes.Clone(events[0].Payload())
 	}
 	if err == nil && len(r.Body) > o.MaxBodyBytes {
-		err = o.tooLarge(len(r.Body))
+		err = o.tooLarge(r.Body)
 	}
 	return r, err
 }
 
-func (o Options) tooLarge(size int) error {
-	return fmt.Errorf("a body of %d bytes is larger than max_body_bytes, which is %d", size, o.MaxBodyBytes)
+func (o Options) tooLarge(body []byte) error {
+	return fmt.Errorf("a body of %d bytes is larger than max_body_bytes, which is %d", len(body), o.MaxBodyBytes)
 }

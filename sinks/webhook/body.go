@@ -66,6 +66,11 @@ func (b Body) end(body []byte, n int) (Request, error) {
 	return Request{Events: n, Body: append(body, b.Close...), URL: b.URL}, nil
 }
 
+// AppendPayload appends the payload of an event. It never fails.
+func AppendPayload(dst []byte, e transform.Event) ([]byte, error) {
+	return append(dst, e.Payload()...), nil
+}
+
 // EncodeJSON returns a request with a JSON body.
 func (r Request) EncodeJSON(body any) (Request, error) {
 	var err error

@@ -63,11 +63,7 @@ func (s *Sink) Check(ctx context.Context, now func() time.Time) []finding.Findin
 			return found
 		}
 	}
-	var requests []CheckRequest
-	if s.o.Preset != nil {
-		requests = s.o.Preset.Checks
-	}
-	if len(requests) == 0 {
+	if len(s.preset.Checks) == 0 {
 		detail := "it can be reached, but cannot be checked without sending an event"
 		if s.o.Proxy != nil {
 			detail = "its proxy can be reached; the target behind it cannot be checked without sending an event"
@@ -77,7 +73,7 @@ func (s *Sink) Check(ctx context.Context, now func() time.Time) []finding.Findin
 			Advice: "preview the request with ndrbridge render, and " + TryByReplay,
 		})
 	}
-	for _, r := range requests {
+	for _, r := range s.preset.Checks {
 		f := s.sendCheck(ctx, r)
 		found = append(found, f)
 		if f.Result == finding.Failed {

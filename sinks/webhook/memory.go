@@ -102,12 +102,15 @@ func (m *Memory) remember(ctx context.Context, values map[string][]byte) error {
 	return m.Store.RememberSink(context.WithoutCancel(ctx), m.Sink, entries, max(0, at.Add(-m.Keep).UnixMilli()))
 }
 
+// remembers reports whether the preset uses a memory.
+func (s *Sink) remembers() bool { return s.preset.Key != nil && s.o.Memory != nil }
+
 // known returns the value remembered for each event, or nil if the sink has no memory.
 func (s *Sink) known(ctx context.Context, events []transform.Event) ([][]byte, error) {
-	if !s.remembers {
+	if !s.remembers() {
 		return nil, nil
 	}
-	known, err := s.o.Memory.recall(ctx, events, s.o.Preset.Key)
+	known, err := s.o.Memory.recall(ctx, events, s.preset.Key)
 	if err != nil {
 		return nil, failure.Unavailable(failure.ScopeTarget, "%s: not sent: %w", s.target, err)
 	}
@@ -116,18 +119,18 @@ func (s *Sink) known(ctx context.Context, events []transform.Event) ([][]byte, e
 
 // compose returns the request for the leading events.
 func (s *Sink) compose(events []transform.Event, known [][]byte) (Request, error) {
-	if !s.remembers {
-		return s.o.Preset.Compose(events)
+	if !s.remembers() {
+		return s.preset.Compose(events)
 	}
-	return s.o.Preset.ComposeWithMemory(events, known)
+	return s.preset.ComposeWithMemory(events, known)
 }
 
 // remember stores the values that follow from an answer.
 func (s *Sink) remember(ctx context.Context, request Request, answer Answer) error {
-	if !s.remembers {
+	if !s.remembers() {
 		return nil
 	}
-	return s.store(ctx, s.o.Preset.Remember(request, answer))
+	return s.store(ctx, s.preset.Remember(request, answer))
 }
 
 func (s *Sink) store(ctx context.Context, values map[string][]byte) error {
@@ -139,10 +142,10 @@ func (s *Sink) store(ctx context.Context, values map[string][]byte) error {
 
 // finish calls Finish if the preset has it, and stores the values it returns.
 func (s *Sink) finish(ctx context.Context, request Request, answer Answer) error {
-	if !s.remembers || s.o.Preset.Finish == nil {
+	if !s.remembers() || s.preset.Finish == nil {
 		return nil
 	}
-	values, err := s.o.Preset.Finish(ctx, request, answer)
+	values, err := s.preset.Finish(ctx, request, answer)
 	if err != nil {
 		return s.report(err)
 	}

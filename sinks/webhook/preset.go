@@ -44,7 +44,7 @@ type Preset struct {
 	// requests are needed first, Judge returns the next one.
 	//
 	// Answers of 1xx and 3xx halt the sink and are not passed to Judge. Nil means that the
-	// status alone decides.
+	// status alone decides, even if the body is incomplete.
 	Judge func(Request, Answer) (next *Request, err error)
 	// The functions below are of a preset that remembers the objects it created at the
 	// service, such as the message that later versions of a detection edit; all are nil if
@@ -95,6 +95,8 @@ type Request struct {
 	After time.Duration
 	// About is data of the preset, for its own methods; the sink ignores it.
 	About any
+
+	header http.Header // of the request; nil: that of every request
 }
 
 // Answer is a service's response. Its texts may repeat the sink's secrets: quote them by
@@ -104,7 +106,8 @@ type Answer struct {
 	Header http.Header
 	Body   []byte
 
-	secrets redact.Secrets
+	redirect string // where an answer of 3xx points
+	secrets  redact.Secrets
 }
 
 // Quote returns the beginning of a text of the service for an error or a finding: one line of
@@ -118,56 +121,48 @@ func (a Answer) QuoteBody() string { return excerpt(bytes.NewReader(a.Body), a.s
 // event is larger.
 const maxAnswer = 16 << 20
 
-// sendSequentially sends the events as the preset composes them, in as few requests as
-// carry them all, one after another.
-func (s *Sink) sendSequentially(ctx context.Context, events []transform.Event) error {
-	var t results
-	for left := events; len(left) > 0; {
-		known, err := s.known(ctx, left)
-		if err != nil {
-			t.add(len(left), err)
-			break
-		}
-		request, err := s.compose(left, known)
-		if err != nil {
-			t.add(1, failure.EventErrors{s.report(err)})
-			left = left[1:]
-			continue
-		}
-		if request.Events < 1 || request.Events > len(left) {
-			return fmt.Errorf("%s: the preset composed a request for %d of %d events", s.target, request.Events, len(left))
-		}
-		if request.Nothing {
-			err = s.finish(ctx, request, Answer{secrets: s.hidden()})
-		} else if len(request.Body) > s.o.MaxBodyBytes {
-			err = s.unsendable(s.o.tooLarge(len(request.Body)))
-		} else {
-			err = s.converse(ctx, request)
-		}
-		left = left[request.Events:]
-		if !t.add(request.Events, err) {
-			t.stop(len(left), err)
-			break
-		}
+// sendLeading sends one request with the leading events, and its follow-ups. It returns how many
+// events that are, and their result.
+func (s *Sink) sendLeading(ctx context.Context, events []transform.Event) (n int, err error) {
+	known, err := s.known(ctx, events)
+	if err != nil {
+		return len(events), err
 	}
-	return t.result()
+	request, err := s.compose(events, known)
+	n = request.Events
+	switch {
+	case err != nil:
+		return 1, s.report(err)
+	case n < 1 || n > len(events):
+		return len(events), fmt.Errorf("%s: the preset composed a request for %d of %d events", s.target, n, len(events))
+	case request.Nothing:
+		return n, s.finish(ctx, request, Answer{secrets: s.hidden()})
+	case len(request.Body) > s.o.MaxBodyBytes:
+		return n, s.report(s.notSent(s.o.tooLarge(request.Body)))
+	}
+	return n, s.converse(ctx, request, events[:n])
 }
 
-// converse sends a request and its follow-ups until an answer decides the result of the
-// events. One timeout covers them all; it starts when the rate limit permits the first.
-func (s *Sink) converse(ctx context.Context, request Request) error {
+// notSent returns the error of events that are refused before they are sent.
+func (s *Sink) notSent(err error) *failure.Error {
+	return failure.Unsendable("not sent: %s", s.excerpt(err.Error()))
+}
+
+// converse sends a request for the events and its follow-ups until an answer decides their
+// result. One timeout covers them all; it starts when the rate limit permits the first.
+func (s *Sink) converse(ctx context.Context, request Request, events []transform.Event) error {
 	if err := s.waitForRate(ctx); err != nil {
 		return err
 	}
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	for {
-		answer, err := s.roundTrip(ctx, request)
+		answer, err := s.roundTrip(ctx, request, events)
 		if err != nil {
 			return err
 		}
 		var next *Request
-		if judge := s.o.Preset.Judge; judge != nil {
+		if judge := s.preset.Judge; judge != nil {
 			next, err = judge(request, answer)
 		} else {
 			err = answer.Refusal()
@@ -204,9 +199,14 @@ func (s *Sink) waitForRate(ctx context.Context) error {
 	return nil
 }
 
-// roundTrip sends one request and reads its answer.
-func (s *Sink) roundTrip(ctx context.Context, request Request) (Answer, error) {
-	header := s.request.Header
+// roundTrip sends one request for the events and reads its answer. It retains the body, which
+// must not be modified afterwards.
+func (s *Sink) roundTrip(ctx context.Context, request Request, events []transform.Event) (Answer, error) {
+	header := request.header
+	if header == nil {
+		header = s.request.Header
+	}
+	header = s.signed(header, events, request.Body)
 	if request.Once {
 		header = header.Clone()
 		header.Del("Idempotency-Key") // without it the transport does not repeat the request
@@ -228,17 +228,29 @@ func (s *Sink) exchange(ctx context.Context, method string, target *url.URL, hea
 		return Answer{}, s.notAnswered(ctx, err)
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode/100 == 3 || answer.StatusCode/100 == 1 {
-		return Answer{}, s.refused(answer)
+	a := Answer{Status: answer.StatusCode, Header: answer.Header, secrets: s.hidden()}
+	switch a.Status / 100 {
+	case 1: // the body of 101 is the connection
+		return Answer{}, s.report(a.Refusal())
+	case 3:
+		a.redirect = s.location(answer)
 	}
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-	if err != nil && answer.StatusCode/100 == 2 {
+	statusDecides := s.preset.Judge == nil
+	limit := int64(maxAnswer)
+	if statusDecides {
+		limit = maxDrained
+	}
+	a.Body, err = io.ReadAll(io.LimitReader(answer.Body, limit))
+	if err != nil {
+		a.Body = []byte(a.secrets.HideBeginning(string(a.Body)))
+	}
+	switch {
+	case a.redirect != "":
+		return Answer{}, s.report(a.Refusal())
+	case err != nil && a.Status/100 == 2 && !statusDecides:
 		return Answer{}, s.notAnswered(ctx, fmt.Errorf("the answer is incomplete: %w", err))
 	}
-	if err != nil {
-		body = []byte(s.hidden().HideBeginning(string(body)))
-	}
-	return Answer{answer.StatusCode, answer.Header, body, s.hidden()}, nil
+	return a, nil
 }
 
 // report adds the target to a preset's error.

@@ -12,30 +12,28 @@ import (
 // the same PartitionKey is acknowledged; other events overtake it. It is safe for
 // concurrent use.
 type requestQueue struct {
-	mu      sync.Mutex
-	window  *window
-	next    int                 // all before it were handed out or held back
-	held    []bool              // held[i]: an earlier event of i's key is not acknowledged yet
-	after   []int               // after[i] is the next event of i's key; 0 if none
-	ready   []int               // events before next that are no longer held back
-	results failure.EventErrors // ErrNotTried until it is known
+	*results
+
+	mu     sync.Mutex
+	window *window
+	next   int    // all before it were handed out or held back
+	held   []bool // held[i]: an earlier event of i's key is not acknowledged yet
+	after  []int  // after[i] is the next event of i's key; 0 if none
+	ready  []int  // events before next that are no longer held back
 	// failures counts consecutive failures; an acknowledgement resets it.
 	failures int
 	stopped  bool
-	// whole is the failure that also applies to the events not tried.
-	whole error
 }
 
 func newQueue(events []transform.Event, w *window) *requestQueue {
 	q := &requestQueue{
+		results: newResults(len(events)),
 		window:  w,
 		held:    make([]bool, len(events)),
 		after:   make([]int, len(events)),
-		results: make(failure.EventErrors, len(events)),
 	}
 	latest := make(map[string]int, len(events))
 	for i, e := range events {
-		q.results[i] = failure.ErrNotTried
 		if before, ok := latest[e.PartitionKey]; ok {
 			q.after[before], q.held[i] = i, true
 		}
@@ -74,8 +72,7 @@ func (q *requestQueue) take() (i int, more, ok bool) {
 func (q *requestQueue) done(i int, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.results[i] = err
-	class, _ := failure.ClassOf(err)
+	q.add([]int{i}, err)
 	q.window.end(err)
 	if err == nil {
 		q.failures = 0
@@ -88,28 +85,7 @@ func (q *requestQueue) done(i int, err error) {
 		return
 	}
 	q.failures++
-	switch {
-	case class == failure.Halted || class == failure.Throttled:
-		q.stopped = true
-		if q.whole == nil || class == failure.Halted {
-			q.whole = err
-		}
-	case overloaded(err) || q.failures >= q.window.max:
-		q.stopped = true
-	}
-}
-
-// result returns the error for Send. It is called after all workers have returned.
-func (q *requestQueue) result() error {
-	for i, err := range q.results {
-		if err == failure.ErrNotTried && q.whole != nil {
-			q.results[i] = q.whole
-		}
-	}
-	if mostSevere(q.results) == nil {
-		return nil
-	}
-	return q.results
+	q.stopped = q.stopped || rank(err) >= throttled || overloaded(err) || q.failures >= q.window.max
 }
 
 // window is the number of requests that may be in flight. It is one until a request has

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 
-	"ndrbridge/internal/failure"
 	"ndrbridge/transform"
 )
 
@@ -25,49 +24,6 @@ func (s *Sink) withTimeout(ctx context.Context) (context.Context, context.Cancel
 // maxDrained is how much of an answer is read to keep its connection reusable. After a
 // longer answer the connection is closed.
 const maxDrained = 64 << 10
-
-// postOne posts one event in its own request. Its error is that of post.
-func (s *Sink) postOne(ctx context.Context, e transform.Event) error {
-	header, events := s.request.Header, []transform.Event{e}
-	request, err := s.o.Compose(events)
-	if err == nil && s.o.Mode == transform.Binary {
-		header, err = withAttributes(header, e.Headers())
-	}
-	if err != nil {
-		return s.unsendable(err)
-	}
-	if s.o.Template == nil {
-		// The transport may read the body after RoundTrip has returned, when the
-		// event's bytes may be reused: each request needs a copy.
-		request.Body = bytes.Clone(request.Body)
-	}
-	return s.post(ctx, header, events, request.Body)
-}
-
-// unsendable returns the error of an event that is not sent.
-func (s *Sink) unsendable(err error) *failure.Error {
-	return failure.Unsendable("%s: not sent: %s", s.target, s.excerpt(err.Error()))
-}
-
-// post sends one request that carries the events. It retains body, which must not be
-// modified afterwards. The error is a *failure.Error or the caller's wrapped context error.
-func (s *Sink) post(ctx context.Context, header http.Header, events []transform.Event, body []byte) error {
-	ctx, cancel := s.withTimeout(ctx)
-	defer cancel()
-	answer, err := s.do(ctx, "", nil, s.signed(header, events, body), body)
-	if err != nil {
-		return s.notAnswered(ctx, err)
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode/100 != 2 {
-		return s.refused(answer)
-	}
-	// The status acknowledges the events: an error of the body does not matter.
-	if answer.Body != http.NoBody {
-		_, _ = io.CopyN(io.Discard, answer.Body, maxDrained)
-	}
-	return nil
-}
 
 // do sends one request and returns the answer; the caller closes its body. An empty
 // method means Options.Method, a nil URL Options.URL.

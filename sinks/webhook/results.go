@@ -3,85 +3,80 @@ package webhook
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"ndrbridge/internal/failure"
 )
 
-// results collects the results of events sent in several requests, one after another.
+// results collects the results of the events of one Send. It is safe for concurrent use.
 type results struct {
-	each failure.EventErrors
-	// together is the rejection of a request with several events, one of which is at
-	// fault.
-	together error
-	apart    bool  // the result of at least one event is known
-	whole    error // applies to all events
+	mu    sync.Mutex
+	each  failure.EventErrors // ErrNotTried until it is known
+	known bool                // the result of at least one event is known
+	worst error               // the most severe failure of a request
 }
 
-// add records the result of the next n events: nil, failure.EventErrors of length n, or
-// one error for all of them. It reports whether each event is acknowledged or rejected,
-// so that the events behind them may be sent.
-func (t *results) add(n int, err error) (acknowledged bool) {
-	if each, ok := err.(failure.EventErrors); ok && len(each) == n {
-		t.each, t.apart = append(t.each, each...), true
-		return rank(err) <= rejected
-	} else if ok {
-		err = fmt.Errorf("%d results for %d events: %w", len(each), n, err)
-	}
-	switch r := rank(err); {
-	case r == 0, r == rejected && n == 1:
-		t.apart, acknowledged = true, true
-	case r == rejected:
-		t.together, err = err, withOthers(err)
-	default:
-		t.whole = err
-		err = ofRequest(err, n)
-	}
-	t.each = append(t.each, slices.Repeat([]error{err}, n)...)
-	return acknowledged
+func newResults(n int) *results {
+	return &results{each: slices.Repeat(failure.EventErrors{failure.ErrNotTried}, n)}
 }
 
-// withOthers returns the result of an event in a rejected request with several events.
-// Class Rejected is reserved for an event known to be at fault: only the text of the
-// rejection is kept.
-func withOthers(rejection error) error {
-	return fmt.Errorf("%w: it was in a request with others: %v", failure.ErrNotTried, rejection)
+// add records the result of a request with the events at indexes: nil, failure.EventErrors of
+// that length, or one error for all of them. It reports whether each event is acknowledged or
+// rejected, so that the events behind them may be sent.
+func (t *results) add(indexes []int, err error) (acknowledged bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	each, apart := err.(failure.EventErrors)
+	if apart && len(each) != len(indexes) {
+		err, apart = fmt.Errorf("%d results for %d events: %w", len(each), len(indexes), err), false
+	}
+	if !apart {
+		each = slices.Repeat(failure.EventErrors{ofRequest(err, len(indexes))}, len(indexes))
+	}
+	for n, i := range indexes {
+		t.each[i] = each[n]
+	}
+	worst := err
+	if apart {
+		worst = mostSevere(each)
+	}
+	t.worst = mostSevere([]error{t.worst, worst})
+	t.known = t.known || apart || err == nil || len(indexes) == 1
+	return err == nil || rank(err) <= rejected && (apart || len(indexes) == 1)
 }
 
 // ofRequest returns the result of each event of a request with n events that failed because
-// of err.
+// of err. Class Rejected is reserved for an event known to be at fault: if there are several,
+// only the text of the rejection is kept.
 func ofRequest(err error, n int) error {
-	if class, _ := failure.ClassOf(err); err != nil && n > 1 && class == failure.Transient && failure.ScopeOf(err) == failure.ScopeEvent {
+	class, _ := failure.ClassOf(err)
+	switch {
+	case err == nil || n == 1:
+		return err
+	case class == failure.Rejected:
+		return fmt.Errorf("%w: it was in a request with others: %v", failure.ErrNotTried, err)
+	case class == failure.Transient && failure.ScopeOf(err) == failure.ScopeEvent:
 		return &failure.Error{Class: class, Scope: failure.ScopeRequest, Err: err}
 	}
 	return err
 }
 
-// stop records that the remaining n events were not tried because of err. If err halts
-// or throttles the sink, it is their error, too.
-func (t *results) stop(n int, err error) {
-	if each, ok := err.(failure.EventErrors); ok {
-		err = mostSevere(each)
-	}
-	if rank(err) < throttled {
-		err = failure.ErrNotTried
-	}
-	t.each = append(t.each, slices.Repeat([]error{err}, n)...)
-}
-
-// result returns the error for Send. If no single event's result is known, it is one
-// error for all events: a rejection then means that one of them is at fault.
+// result returns the error for Send. If no single event's result is known, it is the most severe
+// error, for all events: a rejection then means that one of them is at fault. If an error halts
+// or throttles the sink, it is that of the events that were not tried, too.
 func (t *results) result() error {
+	for i, err := range t.each {
+		if err == failure.ErrNotTried && rank(t.worst) >= throttled {
+			t.each[i] = t.worst
+		}
+	}
 	switch {
+	case !t.known:
+		return t.worst
 	case len(t.each) == 1:
 		return t.each[0]
-	case t.apart && mostSevere(t.each) == nil:
-		return nil
-	case t.apart:
-		return t.each
-	case t.whole != nil:
-		return t.whole
 	}
-	return t.together
+	return t.each.OrNil()
 }
 
 // mostSevere returns the first of the errors with the highest rank, or nil if all are nil.

@@ -177,14 +177,14 @@ func TestScopeOfEachFailure(t *testing.T) {
 	defer s.Close()
 	for answer = 400; answer < 600; answer++ {
 		err := s.Send(t.Context(), events)
-		if class, _ := failure.ClassOf(err.(failure.EventErrors)[0]); class == failure.Halted || class == failure.Rejected {
+		if class, _ := failure.ClassOf(err); class == failure.Halted || class == failure.Rejected {
 			continue
 		}
 		want := failure.ScopeEvent
 		if slices.Contains(target, answer) {
 			want = failure.ScopeTarget
 		}
-		if scope := failure.ScopeOf(err.(failure.EventErrors)[0]); scope != want {
+		if scope := failure.ScopeOf(err); scope != want {
 			t.Errorf("%d has the scope %q, want %q", answer, scope, want)
 		}
 	}

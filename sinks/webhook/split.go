@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"ndrbridge/internal/failure"
 	"ndrbridge/transform"
 )
 
@@ -28,10 +27,7 @@ func split(events []transform.Event, n int) []part {
 	for _, e := range events {
 		total += len(e.Payload())
 	}
-	n = min(n, total/minPartBytes)
-	if n <= 1 {
-		return []part{{events: events}}
-	}
+	n = max(1, min(n, total/minPartBytes))
 	parts := make([]part, n)
 	capacity := len(events)/n + len(events)/n/4
 	for i := range parts {
@@ -60,56 +56,31 @@ func split(events []transform.Event, n int) []part {
 	return parts[:n]
 }
 
-// sendParts sends parts of the events concurrently, each by send, and joins their errors.
-func (s *Sink) sendParts(ctx context.Context, events []transform.Event, send func(context.Context, []transform.Event) error) error {
+// sendParts sends parts of the events concurrently, and the requests of each one after another.
+func (s *Sink) sendParts(ctx context.Context, events []transform.Event) error {
 	parts := split(events, s.window.size)
+	t := newResults(len(events))
 	errs := make([]error, len(parts))
 	var all sync.WaitGroup
 	for i, p := range parts {
 		s.window.begin()
-		all.Go(func() { errs[i] = send(ctx, p.events) })
+		all.Go(func() { errs[i] = s.sendPart(ctx, p, t) })
 	}
 	all.Wait()
 	for _, err := range errs {
 		s.window.end(err)
 	}
-	if len(parts) == 1 {
-		return errs[0]
-	}
-	return join(parts, errs, len(events))
+	return t.result()
 }
 
-// join makes the error of a batch of n events from those of its parts.
-//
-// If no part returned errors by event and none was acknowledged, it returns the most
-// severe error, for the batch as a whole: a rejection then means that one of the events
-// is at fault, without identifying it. Otherwise it returns one error for each event.
-// The events of a part that was rejected because of one of them are to be sent again:
-// in a smaller batch, the faulty event is found sooner.
-func join(parts []part, errs []error, n int) error {
-	whole := 0 // parts with one error for all of their events
-	for _, err := range errs {
-		if _, apart := err.(failure.EventErrors); err != nil && !apart {
-			whole++
-		}
+// sendPart sends the events of a part, until they are acknowledged or rejected or another
+// failure ends it. It returns the error of the last request.
+func (s *Sink) sendPart(ctx context.Context, p part, t *results) (err error) {
+	for acknowledged := true; acknowledged && len(p.events) > 0; {
+		var n int
+		n, err = s.sendLeading(ctx, p.events)
+		acknowledged = t.add(p.indexes[:n], err)
+		p.events, p.indexes = p.events[n:], p.indexes[n:]
 	}
-	if worst := mostSevere(errs); worst == nil || whole == len(parts) {
-		return worst
-	}
-	results := make(failure.EventErrors, n)
-	for i, p := range parts {
-		err := errs[i]
-		each, apart := err.(failure.EventErrors)
-		if !apart && rank(err) == rejected && len(p.events) > 1 {
-			err = withOthers(err)
-		} else if !apart {
-			err = ofRequest(err, len(p.events))
-		}
-		for j, index := range p.indexes {
-			if results[index] = err; apart {
-				results[index] = each[j]
-			}
-		}
-	}
-	return results
+	return err
 }

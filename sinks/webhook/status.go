@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -59,29 +58,6 @@ var advice = map[int]string{
 	http.StatusNetworkAuthenticationRequired: "the network requires a login before it forwards requests",
 }
 
-// refused returns the error of an answer that is not 2xx. It reads as much of the
-// answer as it quotes, and as the connection's reuse needs.
-func (s *Sink) refused(answer *http.Response) *failure.Error {
-	class, wait := classAndWait(answer.StatusCode, answer.Header)
-	var text strings.Builder
-	fmt.Fprintf(&text, "%s: %s", s.target, statusText(answer.StatusCode))
-	if answer.StatusCode/100 == 3 {
-		fmt.Fprintf(&text, ", redirected to %s; redirects are not followed: set url to the final address", s.location(answer))
-	} else if a := advice[answer.StatusCode]; a != "" {
-		fmt.Fprintf(&text, " (%s)", a)
-	}
-	if answer.StatusCode != http.StatusSwitchingProtocols { // its body is the connection
-		if quoted := excerpt(answer.Body, s.hidden()); quoted != "" {
-			fmt.Fprintf(&text, ": %s", quoted)
-		}
-		_, _ = io.CopyN(io.Discard, answer.Body, maxDrained)
-	}
-
-	err := failure.Errorf(class, "%s", text.String())
-	err.Scope, err.RetryAfter = scopeOf(answer.StatusCode), wait
-	return err
-}
-
 // statusText returns the status code and its standard text, not the server's.
 func statusText(status int) string {
 	return strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
@@ -123,6 +99,9 @@ func (a Answer) Error(class failure.Class) *failure.Error {
 	text := statusText(a.Status)
 	if hint := advice[a.Status]; hint != "" && class == failure.Halted {
 		text += fmt.Sprintf(" (%s)", hint)
+	}
+	if a.redirect != "" {
+		text += fmt.Sprintf(", redirected to %s; redirects are not followed: set url to the final address", a.redirect)
 	}
 	if quoted := a.QuoteBody(); quoted != "" {
 		text += ": " + quoted

@@ -17,7 +17,6 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
@@ -26,27 +25,25 @@ import (
 //
 // In structured and binary mode, and with a template, every event has its own request.
 // Up to Options.Concurrency requests are in flight, never two with the same
-// PartitionKey, and fewer while the target is overloaded: see window. The error is a
-// failure.EventErrors: a nil element means acknowledged, and the events behind a failed one
+// PartitionKey, and fewer while the target is overloaded: see window. The error of several
+// events is a failure.EventErrors: a nil element means acknowledged, and the events behind a failed one
 // of their key are failure.ErrNotTried. A failure that is not specific to an event ends Send
 // when the requests in flight have ended; one that halts or throttles is the error of
 // every event that was not tried.
 //
-// In batch mode the events are sent in one request, or split into several if they are
-// large: see split. The failure of a request applies to all of its events.
-//
-// With a Preset, the preset composes the requests and decides what acknowledges them.
-// They are sent one after another, except that a large batch is split by PartitionKey
-// among Options.Concurrency of them, unless Preset.Undivided is set.
+// In batch mode, and with a Preset, which composes the requests and decides what acknowledges
+// them, requests are sent one after another, except that a large batch is split by PartitionKey
+// among Options.Concurrency of them, unless Preset.Undivided is set: see split. The failure of a
+// request applies to all of its events.
 //
 // Unless a preset decides otherwise, an answer of 2xx acknowledges. Redirects are not
 // followed: requests carry events and credentials, and go to the configured URL only.
 type Sink struct {
 	o         Options // with defaults in place of zero values
+	preset    *Preset // that of the options, or plain
 	transport *http.Transport
 	request   *http.Request // copied by each request; read-only after New, headers included
 	gzipPool  gzipPool
-	remembers bool          // the preset uses Options.Memory
 	keys      []SignKey     // empty if requests are not signed
 	limiter   *rate.Limiter // of the preset's requests; nil if unlimited
 	window    window        // used by one Send at a time
@@ -107,13 +104,23 @@ func New(o Options) (*Sink, error) {
 	if o.OAuth != nil {
 		s.tokens = newTokens(s, *o.OAuth, tokenProxy)
 	}
-	if o.Preset != nil {
-		s.remembers = o.Preset.Key != nil && o.Memory != nil
-		if r := o.Preset.RequestsPerSecond; r > 0 {
-			s.limiter = rate.NewLimiter(rate.Limit(r), 1)
-		}
+	s.preset = cmp.Or(o.Preset, &Preset{Compose: s.composePlain})
+	if r := s.preset.RequestsPerSecond; r > 0 {
+		s.limiter = rate.NewLimiter(rate.Limit(r), 1)
 	}
 	return s, nil
+}
+
+// composePlain is the Compose of a sink without a Preset.
+func (s *Sink) composePlain(events []transform.Event) (Request, error) {
+	r, err := s.o.Compose(events)
+	if err == nil && s.o.Mode == transform.Binary {
+		r.header, err = withAttributes(s.request.Header, events[0].Headers())
+	}
+	if err != nil {
+		return Request{}, s.notSent(err)
+	}
+	return r, nil
 }
 
 // proxyOf returns the proxy of the environment for a URL, or nil if there is none.
@@ -127,11 +134,8 @@ func proxyOf(target *url.URL) (*url.URL, error) {
 
 // Send implements sinks.Sink.
 func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
-	switch {
-	case s.o.Preset != nil:
-		return s.sendParts(ctx, events, s.sendSequentially)
-	case s.o.Mode == transform.Batch:
-		return s.sendParts(ctx, events, s.sendBatch)
+	if s.o.Preset != nil || s.o.Mode == transform.Batch {
+		return s.sendParts(ctx, events)
 	}
 	return s.sendEach(ctx, events)
 }
@@ -146,34 +150,13 @@ func (s *Sink) sendEach(ctx context.Context, events []transform.Event) error {
 			if more {
 				workers.Go(work)
 			}
-			q.done(i, s.postOne(ctx, events[i]))
+			_, err := s.sendLeading(ctx, events[i:i+1])
+			q.done(i, err)
 		}
 	}
 	work()
 	workers.Wait()
 	return q.result()
-}
-
-// sendBatch sends the events in batch mode, one request after another, as few as the
-// maximum body size permits.
-func (s *Sink) sendBatch(ctx context.Context, events []transform.Event) error {
-	var t results
-	for left := events; len(left) > 0; {
-		request, err := s.o.Compose(left)
-		if err != nil {
-			t.add(1, failure.EventErrors{s.unsendable(err)})
-			left = left[1:]
-			continue
-		}
-		n := request.Events
-		err = s.post(ctx, s.request.Header, left[:n], request.Body)
-		left = left[n:]
-		if !t.add(n, err) {
-			t.stop(len(left), err)
-			break
-		}
-	}
-	return t.result()
 }
 
 // Close closes the idle connections.

@@ -175,7 +175,11 @@ func post(ctx context.Context, url string, events []transform.Event) error {
 func postBatches(ctx context.Context, url string, events []transform.Event, size int) error {
 	var body []byte
 	for some := range slices.Chunk(events, size) {
-		body = transform.AppendBatch(body[:0], some)
+		body = append(body[:0], '[')
+		for _, e := range some {
+			body = append(append(body, e.Payload()...), ',')
+		}
+		body[len(body)-1] = ']'
 		if err := postOne(ctx, http.DefaultClient, url, transform.ContentTypeBatch, body); err != nil {
 			return err
 		}

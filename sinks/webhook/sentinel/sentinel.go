@@ -131,12 +131,8 @@ func (p preset) compose(events []transform.Event) (webhook.Request, error) {
 		n++
 	}
 	return webhook.Body{
-		URL: to, Encode: appendDocument, MaxEvents: 10_000, MaxBytes: maxBytes, MaxEvent: maxBytes - len("[]"), Open: "[", Between: ",", Close: "]",
+		URL: to, Encode: webhook.AppendPayload, MaxEvents: 10_000, MaxBytes: maxBytes, MaxEvent: maxBytes - len("[]"), Open: "[", Between: ",", Close: "]",
 	}.Compose(events[:n])
-}
-
-func appendDocument(dst []byte, e transform.Event) ([]byte, error) {
-	return append(dst, e.Payload()...), nil
 }
 
 // reply is the answer to a request that failed.
