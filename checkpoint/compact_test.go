@@ -3,6 +3,7 @@ package checkpoint_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -43,9 +44,11 @@ func TestCompactFreesSpaceAndKeepsTheRest(t *testing.T) {
 	if after.First != 1501 || after.Last != 1561 || after.Bytes != before.Bytes || after.Sinks["a"] != before.Sinks["a"] {
 		t.Errorf("%+v, want %+v", after, before)
 	}
-	known, err := s.Known(ctx, source, checkpoint.Entry{}, 1000)
-	if err != nil || len(known) != 599 {
-		t.Errorf("%d entries are known, %v, want 599", len(known), err)
+	for i := range 600 {
+		known, err := s.Recall(ctx, source, []string{fmt.Sprint(i)})
+		if err != nil || (known[0] != nil) != (i > 0) {
+			t.Errorf("entry %d is known as %q, %v", i, known, err)
+		}
 	}
 }
 

@@ -202,32 +202,6 @@ func (s *Store) Recall(ctx context.Context, source Source, keys []string) ([][]b
 	return values, wrapf(err, "recall of %s", source)
 }
 
-// Known returns remembered entries in the order of At and Key, starting after the At and
-// Key of after, at most limit entries. The caller owns the result.
-func (s *Store) Known(ctx context.Context, source Source, after Entry, limit int) (entries []Entry, err error) {
-	err = s.view(ctx, func(tx *bolt.Tx) error {
-		known := inside(tx, knownBucket, []byte(source.String()))
-		begin := append(encode(uint64(max(after.At, 0))), after.Key...)
-		// The bucket forget has the requested order.
-		for queued := range walk(inside(tx, forgetBucket, []byte(source.String())), begin) {
-			if len(entries) >= limit {
-				break
-			}
-			if len(queued) <= 8 {
-				return fmt.Errorf("forget: a key of %d bytes", len(queued))
-			}
-			at, key := queued[:8], queued[8:]
-			value := get(known, key)
-			if bytes.Equal(queued, begin) || len(value) <= 8 || !bytes.Equal(value[:8], at) {
-				continue // an earlier version left it
-			}
-			entries = append(entries, Entry{Key: string(key), Value: bytes.Clone(value[8:]), At: atOf(value)})
-		}
-		return nil
-	})
-	return entries, wrapf(err, "known of %s", source)
-}
-
 // sourceKeyPrefix is the prefix of the events' attribute source.
 const sourceKeyPrefix = "ndrbridge://"
 

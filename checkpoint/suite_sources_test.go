@@ -85,48 +85,6 @@ func (b backend) testSources(t *testing.T) {
 	})
 }
 
-func (b backend) testKnown(t *testing.T) {
-	entry := func(key string, at int64) checkpoint.Entry {
-		return checkpoint.Entry{Key: key, Value: []byte("of " + key), At: at}
-	}
-	s := b.state(t, spacious)
-	s.must(s.Commit(t.Context(), checkpoint.Commit{
-		Source: detections, Position: []byte("p"),
-		Remember: []checkpoint.Entry{entry("b", 5), entry("a", 5), entry("z", 1), entry("c", 7), entry("moved", 2)},
-	}))
-	s.must(s.Commit(t.Context(), checkpoint.Commit{
-		Source: detections, Expect: []byte("p"), Position: []byte("p"), Remember: []checkpoint.Entry{entry("moved", 9)},
-	}))
-	s.reopen()
-	for name, c := range map[string]struct {
-		source checkpoint.Source
-		after  checkpoint.Entry
-		limit  int
-		want   string
-	}{
-		"all of it, in its order":                    {detections, checkpoint.Entry{}, 10, "z a b c moved"},
-		"as many as are asked for":                   {detections, checkpoint.Entry{}, 2, "z a"},
-		"what has the At of an entry without a key":  {detections, checkpoint.Entry{At: 5}, 10, "a b c moved"},
-		"what lies behind an entry":                  {detections, entry("a", 5), 10, "b c moved"},
-		"what lies behind one that is not there":     {detections, entry("aa", 5), 2, "b c"},
-		"nothing behind the last":                    {detections, entry("moved", 9), 10, ""},
-		"nothing of a source that remembers nothing": {audit, checkpoint.Entry{}, 10, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			entries, err := s.Known(t.Context(), c.source, c.after, c.limit)
-			s.must(err)
-			var keys []string
-			for _, e := range entries {
-				keys = append(keys, e.Key)
-				if string(e.Value) != "of "+e.Key {
-					t.Errorf("%s has the value %q", e.Key, e.Value)
-				}
-			}
-			equal(t, strings.Join(keys, " "), c.want)
-		})
-	}
-}
-
 // wantRecall checks the remembered entries; "" stands for none.
 func (s *state) wantRecall(source checkpoint.Source, want map[string]string) {
 	s.t.Helper()

@@ -33,7 +33,6 @@ type backend struct {
 func (b backend) run(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"sources":                           b.testSources,
-		"remembered entries":                b.testKnown,
 		"space in the journal":              b.testSpace,
 		"cursors":                           b.testCursors,
 		"reading":                           b.testReading,

@@ -2,15 +2,10 @@ package poller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"strconv"
 	"time"
-
-	"ndrbridge/checkpoint"
-	"ndrbridge/internal/appliance"
 )
 
 // maxVerified bounds the detections that are compared at once: their ids are held in
@@ -22,8 +17,7 @@ const maxVerified = 10_000_000
 const clockResolution = 1000
 
 // VerifyDetections compares, by id and mod_time, every detection that the appliance shows
-// since a time with what is known of it, and then requests those that are known and were
-// not shown. It changes nothing. It can run while the source does: what the source reads
+// since a time with what is known of it. It changes nothing. It can run while the source does: what the source reads
 // meanwhile is not a difference. It ends with what had changed when it began, because an
 // appliance may change as fast as it is read. It returns ErrNoPosition if the stream was
 // never read.
@@ -74,10 +68,6 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store Store,
 		report.Progress(v.Stream, len(shown), time.UnixMilli(max(w.read, from)))
 	}
 	v.Compared = len(shown)
-	walked := d.clock // the walk did not show what changed later
-	if w.bound >= until {
-		walked = min(walked, w.bound)
-	}
 
 	// Versions that the source has read in the meantime are not differences.
 	if position, err = committedPosition(ctx, &d.stream, parsePosition[detectionsPosition]); err != nil {
@@ -97,7 +87,7 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store Store,
 		}
 	}
 	v.Same = v.Compared - len(different)
-	return v.Verification, d.findGone(ctx, v, from, walked, shown)
+	return v.Verification, nil
 }
 
 // compare adds the rows to shown, and returns those whose version is not the known one.
@@ -157,52 +147,4 @@ func (d *Detections) explain(ctx context.Context, v *verification, o key, p dete
 func (d *Detections) stillShows(ctx context.Context, o key) bool {
 	now, err := d.fetchOne(ctx, o.id)
 	return err != nil || now.modTime == o.modTime
-}
-
-// findGone requests the detections that are known from one time until another and were not
-// shown.
-func (d *Detections) findGone(ctx context.Context, v *verification, from, until int64, shown map[int64]int64) error {
-	const chunk = 1000
-	for after := (checkpoint.Entry{At: from}); ; {
-		entries, err := d.store.Known(ctx, d.source, after, chunk)
-		if err != nil {
-			return fmt.Errorf("list what is known of %s: %w", d.source, err)
-		}
-		for _, e := range entries {
-			after = checkpoint.Entry{Key: e.Key, At: e.At}
-			id, err := strconv.ParseInt(e.Key, 10, 64)
-			if _, ok := shown[id]; ok || err != nil || e.At >= until {
-				continue // shown, or without a position, or changed after the walk
-			}
-			k, err := parseKnown(e.Value)
-			if err != nil {
-				return err
-			}
-			if err := d.explainHidden(ctx, v, id, k); err != nil {
-				return err
-			}
-		}
-		if len(entries) < chunk {
-			return nil
-		}
-		v.report.Progress(v.Stream, v.Compared, time.UnixMilli(after.At))
-	}
-}
-
-// explainHidden reports why a known detection was not shown.
-func (d *Detections) explainHidden(ctx context.Context, v *verification, id int64, k known) error {
-	now, err := d.fetchOne(ctx, id)
-	e, ok := errors.AsType[*appliance.Error](err)
-	switch {
-	case ok && e.Status == http.StatusNotFound:
-		v.found(diffGone, strconv.FormatInt(id, 10), 0, k.modTime)
-	case err != nil:
-		return fmt.Errorf("verify %s: %w", d.source, err)
-	case k.isAt(now.modTime) && len(d.o.Filter) > 0:
-		v.found(diffFiltered, strconv.FormatInt(id, 10), now.modTime, k.modTime)
-	case k.isAt(now.modTime):
-		// The appliance finds it by its id but not by a search: it is hidden.
-		v.found(diffGone, strconv.FormatInt(id, 10), now.modTime, k.modTime)
-	}
-	return nil // else it changed since, and the source reads it
 }

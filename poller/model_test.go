@@ -254,13 +254,6 @@ func (s *memory) Recall(_ context.Context, _ checkpoint.Source, keys []string) (
 	return values, nil
 }
 
-func (s *memory) Known(_ context.Context, _ checkpoint.Source, after checkpoint.Entry, limit int) ([]checkpoint.Entry, error) {
-	order := func(a, b checkpoint.Entry) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Key, b.Key)) }
-	entries := slices.SortedFunc(maps.Values(s.known), order)
-	entries = slices.DeleteFunc(entries, func(e checkpoint.Entry) bool { return order(e, after) <= 0 })
-	return entries[:min(limit, len(entries))], nil
-}
-
 func (s *memory) Commit(_ context.Context, c checkpoint.Commit) error {
 	failed, written := s.fail()
 	if failed && !written {

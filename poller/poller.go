@@ -35,7 +35,6 @@ type Source interface {
 type Store interface {
 	Position(ctx context.Context, source checkpoint.Source) ([]byte, error)
 	Recall(ctx context.Context, source checkpoint.Source, keys []string) ([][]byte, error)
-	Known(ctx context.Context, source checkpoint.Source, after checkpoint.Entry, limit int) ([]checkpoint.Entry, error)
 	Commit(ctx context.Context, c checkpoint.Commit) error
 }
 

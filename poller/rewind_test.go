@@ -2,7 +2,6 @@ package poller_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -161,7 +160,6 @@ func TestVerifyReportsHowDetectionsDiffer(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change func(w *world, r *modelRow) []poller.Difference
-		filter string
 		same   int
 	}{
 		"not at all": {same: 10},
@@ -185,19 +183,6 @@ func TestVerifyReportsHowDetectionsDiffer(t *testing.T) {
 		}},
 		"one that is gone": {same: 9, change: func(w *world, r *modelRow) []poller.Difference {
 			w.hide(r)
-			return []poller.Difference{difference("gone", r, 0, r.modTime)}
-		}},
-		"one that no search shows": {same: 9, change: func(w *world, r *modelRow) []poller.Difference {
-			r.hidden = true
-			return []poller.Difference{difference("gone", r, r.modTime, r.modTime)}
-		}},
-		"one that the filter no longer selects": {same: 9, filter: `{"field":"risk_score"}`, change: func(w *world, r *modelRow) []poller.Difference {
-			r.hidden = true
-			return []poller.Difference{difference("filtered", r, r.modTime, r.modTime)}
-		}},
-		"one that changed since the search that did not show it": {same: 9, filter: `{"field":"risk_score"}`, change: func(w *world, r *modelRow) []poller.Difference {
-			r.hidden = true
-			w.touch(r, r.modTime+1)
 			return nil
 		}},
 		"one that is a dead letter": {same: 9, change: func(w *world, r *modelRow) []poller.Difference {
@@ -216,7 +201,6 @@ func TestVerifyReportsHowDetectionsDiffer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.options.Start = func(now time.Time) time.Time { return now.Add(-2 * time.Hour) }
-			w.options.Filter = json.RawMessage(c.filter)
 			w.restart()
 			w.mustPoll()
 			since := w.clock
@@ -249,23 +233,6 @@ func TestVerifyReportsHowDetectionsDiffer(t *testing.T) {
 			}
 		})
 	}
-	t.Run("one that cannot be asked for is an error, and not gone", func(t *testing.T) {
-		w := newWorld(t)
-		w.mustPoll()
-		since := w.clock
-		w.clock += 60_000
-		r := w.add(w.clock)
-		w.clock += 1000
-		w.mustPoll()
-		r.hidden, r.byID = true, answered(500)
-		_, err := poller.VerifyDetections(t.Context(), w.model, w.state, w.options, time.UnixMilli(since), poller.VerifyReport{
-			Progress: func(string, int, time.Time) {},
-			Found:    func(d poller.Difference) { t.Errorf("found %+v", d) },
-		})
-		if err == nil {
-			t.Error("no error")
-		}
-	})
 	t.Run("a version that is read meanwhile is not a difference", func(t *testing.T) {
 		w := newWorld(t)
 		w.mustPoll()

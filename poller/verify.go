@@ -16,12 +16,6 @@ const (
 	// diffOlder marks an object that the appliance shows in an older version than was
 	// journalled, for example after it was restored from a backup.
 	diffOlder = "older"
-	// diffGone marks a journalled object that the appliance no longer shows: it was
-	// deleted or is hidden.
-	diffGone = "gone"
-	// diffFiltered marks a journalled object that the stream's filter no longer
-	// selects.
-	diffFiltered = "filtered"
 	// diffDead marks an object that could not be made into an event and is a dead
 	// letter.
 	diffDead = "dead"

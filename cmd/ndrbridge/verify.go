@@ -24,13 +24,11 @@ func (c *command) verifyCommand() *cobra.Command {
 with what was journalled, by id and version. Nothing is changed. Each difference is
 printed when it is found:
 
-  missing   the appliance returns it, and it was never journalled: read it with
-            ndrbridge rewind, or wait for the sweep (reconcile)
-  pending   the appliance returns it, and the bridge has not read it yet
-  older     the appliance returns an older version than the journalled one
-  gone      it was journalled, and the appliance has deleted or hidden it
-  filtered  it was journalled, and the stream's filter no longer selects it
-  dead      it could not be converted into an event and is a dead letter
+  missing  the appliance returns it, and it was never journalled: read it with
+           ndrbridge rewind, or wait for the sweep (reconcile)
+  pending  the appliance returns it, and the bridge has not read it yet
+  older    the appliance returns an older version than the journalled one
+  dead     it could not be converted into an event and is a dead letter
 
 The exit code is 1 if something is missing, and 0 otherwise. Records can be compared
 only as far as the journal goes back.`,
