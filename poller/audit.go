@@ -58,17 +58,17 @@ type Audit struct {
 
 	position auditPosition
 
-	// oldestFirst is the order in which the log was last seen, if ordered is set.
-	oldestFirst, ordered bool
-	polls                int    // since the start
-	newest               string // the key of the newest entry when the log was last read to its end
-	rank                 int    // its offset in a log that comes oldest first
-	answer               appliance.Page
-	probe                appliance.Page // holds a few entries at most
-	rows                 []auditRow
-	date                 time.Time // the appliance's time in its last answer
-	endless              endlessAudit
-	sweep                *auditSweep // nil: none is running
+	order       orderState
+	oldestFirst bool   // the order in which the log comes, unless that is unlearned
+	polls       int    // since the start
+	newest      string // the key of the newest entry when the log was last read to its end
+	rank        int    // its offset in a log that comes oldest first
+	answer      appliance.Page
+	probe       appliance.Page // holds a few entries at most
+	rows        []auditRow
+	date        time.Time // the appliance's time in its last answer
+	endless     endlessAudit
+	sweep       *auditSweep // nil: none is running
 }
 
 // NewAudit returns a source that continues from the position in store.
@@ -96,6 +96,9 @@ func (a *Audit) Poll(ctx context.Context) (Next, error) {
 func (a *Audit) poll(ctx context.Context) error {
 	a.polls++
 	a.endless = endlessAudit{}
+	if a.polls%idlePolls == 0 {
+		a.order = unlearned // pages of few entries do not show that the order has changed
+	}
 	for _, step := range []func(context.Context) error{a.load, a.readNew, a.reread} {
 		if err := step(ctx); err != nil {
 			return err
@@ -129,7 +132,7 @@ func (a *Audit) load(ctx context.Context) error {
 	}
 	p.convert()
 	if a.polls == 1 && p.Last != nil {
-		a.oldestFirst, a.ordered = p.Offset > 0, true
+		a.oldestFirst, a.order = p.Offset > 0, shown
 	}
 	a.position, a.rank, a.newest, a.sweep, a.loaded = p, p.Offset, "", nil, true
 	return nil

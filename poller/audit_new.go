@@ -80,7 +80,7 @@ func (r *auditReader) find(ctx context.Context, page *auditPage) (committed int,
 		return committed, here, nil
 	}
 	s.news, s.ended = s.news || news, s.ended || page.newest
-	if newest := len(page.rows) - 1; page.newest && page.rows[newest].key == r.newest && !s.news && r.doubts <= 0 {
+	if newest := len(page.rows) - 1; page.newest && page.rows[newest].key == r.newest && !s.news {
 		s.phase = joined // nothing has changed
 		return newest, here, nil
 	}
@@ -111,24 +111,15 @@ func (r *auditReader) seek(ctx context.Context, page *auditPage, committed int) 
 		s.phase = searching // the page is of another log: it shares nothing with the page before
 	}
 	s.oldest = page.rows[0].key
-	doubtful := r.doubts > 0 && page.oldest
-	if r.oldestFirst && !s.ended {
-		switch {
-		case s.phase == climbing, s.phase == searching && (committed >= 0 || doubtful):
-			s.phase = climbing
-			return newer, nil
-		case doubtful:
-			return newer, nil
-		}
+	if r.oldestFirst && !s.ended && (s.phase == climbing || s.phase == searching && committed >= 0) {
+		s.phase = climbing
+		return newer, nil
 	}
 	if s.phase == climbing {
 		s.phase = searching
 	}
-	switch {
-	case committed >= 0:
+	if committed >= 0 {
 		return r.lookBack(ctx, page, committed)
-	case doubtful && r.oldestFirst:
-		return reversed, nil
 	}
 	return here, nil
 }
@@ -140,7 +131,7 @@ func (r *auditReader) lookBack(ctx context.Context, page *auditPage, committed i
 	found := r.search.phase == lookingBack
 	enough := min(auditOverlap, r.o.PageSize, max(1, len(page.rows)-1))
 	switch {
-	case r.doubts <= 0 && (committed >= enough || found && (r.search.bottom || lowest <= r.position.Floor)):
+	case committed >= enough || found && (r.search.bottom || lowest <= r.position.Floor):
 		return here, nil
 	case r.search.bottom && !found && r.last != nil && highest < r.last.ID && !page.newest && !r.gone:
 		r.edge = page.rows[len(page.rows)-1].key
@@ -151,12 +142,9 @@ func (r *auditReader) lookBack(ctx context.Context, page *auditPage, committed i
 	if err := r.probeEnd(ctx, page); err != nil {
 		return here, err
 	}
-	switch {
-	case !page.oldest:
+	if !page.oldest {
 		r.search.left = true
 		return older, nil
-	case r.doubts > 0: // a log of a few entries has the order in which they come
-		return reversed, nil
 	}
 	return here, nil
 }

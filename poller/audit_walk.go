@@ -34,24 +34,17 @@ type auditWalk struct {
 	// requested.
 	most int
 
-	// ordered is set once the order is known, and flips counts how often it changed.
-	// probing is set while the first page is requested to learn the order. doubts is how
-	// many more pages of a few entries came in the other order than in the known one: a
-	// single one may show neighbours in the wrong order.
-	ordered bool
-	flips   int
-	probing bool
-	doubts  int
+	// learned is how often the order was learned since the walk began.
+	learned int
 }
 
 // seek is where to continue a walk.
 type seek int
 
 const (
-	here     seek = iota // the page joins: it is read
-	older                // with older entries, although this page joins
-	newer                // with newer entries, likewise
-	reversed             // from the beginning: the log has the other order
+	here  seek = iota // the page joins: it is read
+	older             // with older entries, although this page joins
+	newer             // with newer entries, likewise
 )
 
 var errUnsteadyOrder = errors.New("the audit log comes newest first in one answer and oldest first in the next: pages cannot be joined safely")
@@ -141,12 +134,8 @@ func (a *Audit) read(ctx context.Context, w *auditWalk, find func(*auditPage) (i
 		if err != nil {
 			return err
 		}
-		switch to {
-		case older, newer:
+		if to != here {
 			a.step(w, &page, to == newer)
-			continue
-		case reversed:
-			a.restart(w, !a.oldestFirst)
 			continue
 		}
 		base, ok, err := a.attach(ctx, w, &page, committed)
@@ -191,9 +180,17 @@ func (a *Audit) readSince(ctx context.Context, hint int, from int64, take func(p
 	})
 }
 
-// next requests a page and sorts it oldest first. ok is false if the log is empty.
+// next requests a page and sorts it oldest first. ok is false if the log is empty. If the page
+// shows another order than is known, the walk restarts.
 func (a *Audit) next(ctx context.Context, w *auditWalk) (page auditPage, ok bool, err error) {
 	for {
+		if a.order == unlearned {
+			if err := a.learnOrder(ctx); err != nil {
+				return page, false, err
+			}
+			*w = auditWalk{last: w.last, hint: w.hint, learned: w.learned + 1}
+			w.offset = a.begin(w)
+		}
 		page, err := a.fetch(ctx, w.offset)
 		if err == nil {
 			err = a.endless.check(&page)
@@ -211,11 +208,10 @@ func (a *Audit) next(ctx context.Context, w *auditWalk) (page auditPage, ok bool
 			continue
 		}
 		w.back = 0
-		fits, err := a.orient(w, &page)
-		if err != nil {
+		if inOrder, err := a.isInOrder(w, &page); err != nil {
 			return page, false, err
-		}
-		if !fits {
+		} else if !inOrder {
+			a.order = unlearned
 			continue
 		}
 		w.most = max(w.most, len(page.rows))
@@ -230,59 +226,64 @@ func (a *Audit) next(ctx context.Context, w *auditWalk) (page auditPage, ok bool
 	}
 }
 
-// orient learns the order from a page. fits is false if the walk restarts, or has to read
-// the first page before.
-func (a *Audit) orient(w *auditWalk, page *auditPage) (fits bool, err error) {
+// orderState is how well the order of the log is known.
+type orderState int
+
+const (
+	unlearned orderState = iota // it has to be learned
+	assumed                     // the log did not show it
+	shown                       // the log showed it
+)
+
+// maxLearned is how often a walk may learn the order.
+const maxLearned = 4
+
+// isInOrder reports whether a page does not contradict the order. Few entries contradict it only
+// until it was shown to the walk: they may be neighbours in the wrong order.
+func (a *Audit) isInOrder(w *auditWalk, page *auditPage) (bool, error) {
 	rising, rows, err := page.order()
-	other := rising != a.oldestFirst
-	if err != nil {
+	switch {
+	case err != nil:
 		return false, err
-	}
-	switch {
-	case rows == 0:
-	case !other:
-		w.doubts = max(w.doubts-1, -1)
-	case rows <= fewEntries && a.ordered:
-		if w.doubts++; w.doubts < 2 {
-			rows = 0
-		}
-	}
-	switch {
-	case rows > 0 && other && w.ordered:
-		if w.flips++; w.flips > 3 {
-			return false, errUnsteadyOrder
-		}
-		fallthrough
-	case rows > 0 && (other || w.probing):
-		a.ordered = true
-		return a.restart(w, rising) == page.offset, nil
-	case rows > 0:
-		w.ordered, a.ordered = true, true
+	case rows == 0, rising == a.oldestFirst, rows <= fewEntries && w.learned > 0 && a.order == shown:
 		return true, nil
-	case w.ordered:
-		return true, nil
-	case w.probing: // the log has a few entries, or nothing shows its order
-		doubts := w.doubts
-		begin := a.restart(w, a.oldestFirst)
-		w.doubts = doubts
-		return begin == page.offset, nil
-	case page.offset == 0:
-		return true, nil // in either order
-	case a.oldestFirst && len(page.rows) == 1 && page.rows[0].key == a.newest && a.polls%idlePolls != 0:
-		// The log would have to reverse its order and have as many entries before this
-		// one as there were after it: that is checked from time to time.
-		return true, nil
+	case w.learned == maxLearned:
+		return false, errUnsteadyOrder
 	}
-	w.probing, w.offset = true, 0
 	return false, nil
 }
 
-// restart restarts the walk in an order, and returns at what offset.
-func (a *Audit) restart(w *auditWalk, oldestFirst bool) int {
-	a.oldestFirst = oldestFirst
-	*w = auditWalk{last: w.last, hint: w.hint, ordered: true, flips: w.flips}
-	w.offset = a.begin(w)
-	return w.offset
+// learnOrder learns the order from the first pages of the log. Two pages of a few entries have to
+// show the same one. If they do not show it, the known order stays.
+func (a *Audit) learnOrder(ctx context.Context) error {
+	const sure, maxPages = 2, 8
+	offset, rises := 0, 0
+	for range maxPages {
+		page, err := a.fetch(ctx, offset)
+		if err != nil {
+			return err
+		}
+		rising, rows, err := page.order()
+		if err != nil {
+			return err
+		}
+		shows := min(rows, 1)
+		if rows > fewEntries {
+			shows = sure
+		}
+		if !rising {
+			shows = -shows
+		}
+		rises += shows
+		if offset += len(page.rows); len(page.rows) == 0 || rises >= sure || rises <= -sure {
+			break
+		}
+	}
+	a.order = assumed
+	if rises != 0 {
+		a.oldestFirst, a.order = rises > 0, shown
+	}
+	return nil
 }
 
 // attach returns the index of the row up to which the walk has come, given the index of
