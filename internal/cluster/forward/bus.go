@@ -62,8 +62,8 @@ func (b natsBus) subscribe(subject string, receive func(message)) (func(), error
 
 // Limits of the messages that wait in a subscription. Messages beyond them are lost.
 const (
-	pendingMessages = 64 << 10
-	pendingBytes    = 4 * window
+	pendingMessages = 1 << 10
+	pendingBytes    = 1 << 20
 )
 
 func (b natsBus) publish(subject, reply string, data []byte) error {

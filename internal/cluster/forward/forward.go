@@ -1,36 +1,31 @@
-// Package forward carries HTTP requests and their responses over NATS: Transport is a
-// client's http.RoundTripper, and Server calls an http.Handler. It uses core NATS, not
-// JetStream.
+// Package forward carries HTTP over NATS: NewTransport returns a client's http.RoundTripper, and
+// Serve calls an http.Handler. It uses core NATS, not JetStream.
 //
-// A request and its response are one exchange between two inboxes. Each message is a
-// frame, numbered in its direction. The frames of a request whose body has two chunks:
+// Each request has a connection of its own, a net.Conn between two inboxes, on which net/http
+// speaks HTTP/1.1:
 //
-//	client                                     server
-//	open    head of the request ─────────────▶ (the server's subject)
-//	        ◀───────────────────────────────── accept
-//	start   ─────────────────────────────────▶ calls the handler
-//	data    ─────────────────────────────────▶
-//	        ◀───────────────────────────────── credit  so many bytes were read
-//	data    ─────────────────────────────────▶
-//	end     ─────────────────────────────────▶
-//	        ◀───────────────────────────────── head of the response
-//	        ◀───────────────────────────────── data …
-//	credit  ─────────────────────────────────▶
-//	        ◀───────────────────────────────── end
+//	client                                 server
+//	open   ──────────────────────────────▶ (the server's subject)
+//	       ◀────────────────────────────── accept
+//	data   ──────────────────────────────▶
+//	       ◀────────────────────────────── status  so many messages were sent and read
+//	       ◀────────────────────────────── data …
+//	status ──────────────────────────────▶
+//	       ◀────────────────────────────── end
 //
-// Either side sends alive while it has nothing else to send, and abort to end the exchange
-// early. A server calls the handler only once the client has sent start, so a request
-// whose client has left meanwhile is never carried out. If several servers accept, the
-// first one gets start.
+// A side sends at most window messages that the other one has not read: a slow reader slows the
+// writer down, and nobody buffers more. Either side sends its status now and then, which shows
+// that it is alive and whether messages were lost, as core NATS may: then the connection ends with
+// ErrLost.
 //
-// Heads are in the form of HTTP/1.1. A side sends at most window bytes of a body that the
-// other one has not read: a slow reader slows the writer down, and neither NATS nor the
-// other side buffers more. Core NATS may lose messages; a gap in the numbers ends the
-// exchange with ErrLost.
+// A client sends nothing of its request before the server has accepted, so a request whose
+// client has left meanwhile is never carried out. If several servers accept, the first one gets
+// the request.
 package forward
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -47,26 +42,27 @@ var (
 	ErrLost = errors.New("the connection through NATS was lost")
 )
 
-// Limits of an exchange, in bytes.
+// lost returns an ErrLost with the reason.
+func lost(why string) error { return fmt.Errorf("%w: %s", ErrLost, why) }
+
+// Limits in bytes.
 const (
-	// maxHead is the maximum size of the head of a request or response.
-	maxHead = 64 << 10
-	// maxChunk is the maximum size of the part of a body in one frame.
-	maxChunk = 64 << 10
-	// window is how much of a body may be sent and not yet read by the other side.
-	window = 256 << 10
-	// maxReason is the maximum size of the text of an abort frame.
-	maxReason = 500
+	maxHead  = 64 << 10 // of a request or response
+	maxChunk = 64 << 10 // of the data in one message
+	maxText  = 500      // of an end
 )
 
-// Limits of an exchange in time. The time that a handler takes to respond is not limited.
+// window is how many messages of data may be sent and not yet read by the other side.
+const window = 4
+
+// Limits in time. The time that a handler takes to respond is not limited.
 const (
-	// keepAliveEvery is the interval of keep-alive frames.
-	keepAliveEvery = 2 * time.Second
-	// lostAfter is how long no frame may arrive before the other side is considered gone. If
+	// aliveEvery is how often a side sends its status.
+	aliveEvery = 2 * time.Second
+	// lostAfter is how long no message may arrive before the other side is considered gone. If
 	// NATS reports that its inbox has no subscriber, missingAfter is.
-	lostAfter    = 5 * keepAliveEvery
-	missingAfter = keepAliveEvery / 2
+	lostAfter    = 5 * aliveEvery
+	missingAfter = aliveEvery / 2
 	// stall is the maximum time that one side waits for the other to read or send a part of
 	// a body.
 	stall = time.Minute

@@ -2,9 +2,7 @@ package forward
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
-	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -16,106 +14,57 @@ import (
 	"ndrbridge/test/require"
 )
 
-func FuzzParseFrame(f *testing.F) {
-	f.Add([]byte{})
-	for _, k := range []kind{frameOpen, frameAccept, frameStart, frameHead, frameData, frameEnd, frameCredit, frameAlive, frameAbort, 'Z'} {
-		f.Add(frame{k, 300, []byte("payload")}.appendTo(nil))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		parsed, err := parseFrame(b)
-		if err != nil {
-			if !errors.Is(err, errFrame) {
-				t.Error(err)
-			}
-			return
-		}
-		again, err := parseFrame(parsed.appendTo(nil))
-		if err != nil || again.kind != parsed.kind || again.number != parsed.number || !bytes.Equal(again.payload, parsed.payload) {
-			t.Errorf("%+v (%v), want %+v", again, err, parsed)
-		}
-	})
+// data returns a message of data.
+func data(number uint64, payload []byte) []byte {
+	return append(binary.AppendUvarint([]byte{kindData}, number), payload...)
 }
 
-// frames splits data into frames with rising numbers: a kind, a length and a payload each.
-func frames(data []byte) (all []frame) {
-	for len(data) >= 2 {
-		n := min(int(data[1])*300, maxChunk)
-		payload := data[2:]
-		if data[0] == byte(frameData) {
-			payload = make([]byte, n)
-		}
-		all = append(all, frame{kind: kind(data[0]), number: uint64(len(all)), payload: payload[:min(n, len(payload))]})
-		data = data[min(2+int(data[1]), len(data)):]
-	}
-	return all
-}
-
-// Whatever frames arrive, an exchange holds no more than the window, ends or goes on, and
-// publishes to inboxes only.
-func FuzzExchange(f *testing.F) {
-	f.Add(true, []byte("A\x00H\x00D\x05D\x05C\x01\x05E\x00"))
-	f.Add(false, []byte("S\x00D\x05D\x05C\x01\x05E\x00X\x03lab"))
-	f.Add(true, bytes.Repeat([]byte("D\xff"), 20))
-	f.Fuzz(func(t *testing.T, isClient bool, data []byte) {
+// Whatever messages arrive, a connection holds no more than the window, ends or goes on, and publishes to
+// inboxes only.
+func FuzzConnection(f *testing.F) {
+	f.Add(true, []byte("\x01A\x05D\x00abc\x05D\x01abc\x03S\x00\x01\x03Elab"))
+	f.Add(false, []byte("\x05D\x00abc\x03S\x07\x07\x03Elab"))
+	f.Add(true, []byte("\x01B"))
+	f.Fuzz(func(t *testing.T, isClient bool, messages []byte) {
 		synctest.Test(t, func(t *testing.T) {
 			b := new(memoryBus)
-			x := newExchange(t.Context(), b, isClient)
-			if !isClient {
-				x.peer = "_INBOX.peer"
+			peer := "_INBOX.peer"
+			if isClient {
+				peer = ""
 			}
 			reply := "_INBOX.peer"
-			if len(data)%5 == 0 {
+			if len(messages)%5 == 0 {
 				reply = "ndr.test.log.03"
 			}
-			for _, f := range frames(data) {
-				x.receive(message{reply: reply, data: f.appendTo(nil)})
+			c, unsubscribe, err := newConn(b, peer)
+			require.NoError(t, err)
+			defer unsubscribe()
+			for len(messages) > 0 {
+				n := min(int(messages[0]), len(messages)-1)
+				c.receive(message{reply: reply, data: messages[1 : 1+n]})
+				messages = messages[1+n:]
 			}
-			if n := x.body.Len(); n > window {
-				t.Errorf("%d bytes are held", n)
-			}
-			_, _, _ = x.takeBody(make([]byte, window))
-			_ = x.send(frameAlive, nil)
-			x.end(errors.New("over"))
-			x.keepAlive()
+			go c.run()
+			synctest.Wait()
+			c.end(errLeft)
+			synctest.Wait()
 			for _, subject := range b.subjects() {
-				if subject != "" && !b.isInbox(subject) {
+				if !b.isInbox(subject) {
 					t.Errorf("published to %s", subject)
-				}
-			}
-			if isClient && x.head != nil {
-				if resp, err := parseResponse(x.head, nil, http.NoBody); err == nil {
-					resp.Body.Close()
 				}
 			}
 		})
 	})
 }
 
-func FuzzHeads(f *testing.F) {
-	f.Add([]byte("GET /a?b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\n"))
-	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n"))
-	f.Fuzz(func(t *testing.T, head []byte) {
-		if r, err := parseRequest(head, http.NoBody); err == nil && (r.URL == nil || r.Body == nil) {
-			t.Errorf("%+v", r)
-		}
-		if resp, err := parseResponse(head, nil, http.NoBody); err == nil {
-			if resp.Header == nil || resp.Body == nil {
-				t.Errorf("%+v", resp)
-			}
-			resp.Body.Close()
-		}
-	})
-}
-
-// raw sends frames to a server as a client would and collects the answers.
+// raw is a side of a connection that sends what it likes. It collects the answers.
 type raw struct {
-	b      *memoryBus
-	inbox  string
-	number uint64
+	b     *memoryBus
+	inbox string
 
 	mu       sync.Mutex
-	server   string
-	answered []frame
+	peer     string
+	answered [][]byte
 }
 
 func newRaw(t *testing.T, b *memoryBus) *raw {
@@ -124,38 +73,36 @@ func newRaw(t *testing.T, b *memoryBus) *raw {
 		if m.nobody {
 			return
 		}
-		f, err := parseFrame(m.data)
-		if err != nil {
-			t.Error(err)
-		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.server = m.reply
-		r.answered = append(r.answered, f)
+		r.peer, r.answered = m.reply, append(r.answered, m.data)
 	})
 	require.NoError(t, err)
 	t.Cleanup(stop)
 	return r
 }
 
-func (r *raw) send(to string, k kind, payload []byte) {
-	_ = r.b.publish(to, r.inbox, frame{k, r.number, payload}.appendTo(nil))
-	r.number++
+func (r *raw) send(to string, payload []byte) {
+	_ = r.b.publish(to, r.inbox, payload)
 	synctest.Wait()
 }
 
-// last returns the text of the abort frame that came last, or its kind.
+// answer sends to the side that answered.
+func (r *raw) answer(payload []byte) {
+	r.mu.Lock()
+	peer := r.peer
+	r.mu.Unlock()
+	r.send(peer, payload)
+}
+
+// last returns the last answer.
 func (r *raw) last() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.answered) == 0 {
 		return ""
 	}
-	f := r.answered[len(r.answered)-1]
-	if f.kind != frameAbort {
-		return string(f.kind)
-	}
-	return string(f.payload[1:])
+	return string(r.answered[len(r.answered)-1])
 }
 
 const post = "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -166,62 +113,56 @@ func TestHostileClients(t *testing.T) {
 		send func(r *raw) // after open and accept
 		want string
 	}{
-		{"more than the window", func(r *raw) {
-			for range 2 * window / maxChunk {
-				r.send(r.server, frameData, pattern(maxChunk))
+		{"more than was read", func(r *raw) {
+			for n := range uint64(window + 2) {
+				r.answer(data(n, pattern(maxChunk)))
 			}
-		}, "unexpected frame"},
-		{"a body before start and a head", func(r *raw) { r.send(r.server, frameHead, []byte("HTTP/1.1 200 OK\r\n\r\n")) }, "unexpected frame"},
-		{"data after the end", func(r *raw) {
-			r.send(r.server, frameStart, nil)
-			r.send(r.server, frameEnd, nil)
-			r.send(r.server, frameData, pattern(1))
-		}, "unexpected frame"},
-		{"credit for more than was sent", func(r *raw) { r.send(r.server, frameCredit, binary.AppendUvarint(nil, 1<<40)) }, "unexpected frame"},
-		{"credit that is no number", func(r *raw) { r.send(r.server, frameCredit, []byte{0xff}) }, "unexpected frame"},
-		{"garbage", func(r *raw) { _ = r.b.publish(r.server, r.inbox, []byte("garbage")) }, "not a frame"},
-		{"a gap", func(r *raw) { r.number++; r.send(r.server, frameStart, nil) }, "messages were lost"},
-		{"no start", func(*raw) { time.Sleep(time.Minute) }, "the client does not start the request"},
+		}, "unexpected message"},
+		{"more at once than is allowed", func(r *raw) { r.answer(data(0, pattern(maxChunk+1))) }, "unexpected message"},
+		{"an answer to what was not sent", func(r *raw) { r.answer([]byte{kindStatus, 0, 7}) }, "unexpected message"},
+		{"an answer without a number", func(r *raw) { r.answer([]byte{kindStatus, 0xff}) }, "unexpected message"},
+		{"garbage", func(r *raw) { r.answer([]byte("garbage")) }, "unexpected message"},
+		{"nothing", func(r *raw) { r.answer(nil) }, "unexpected message"},
+		{"more sent than arrived", func(r *raw) { r.answer([]byte{kindStatus, 1, 0}) }, "messages were lost"},
+		{"a gap", func(r *raw) { r.answer(data(1, []byte(post))) }, "messages were lost"},
+		{"no request", func(r *raw) {
+			for range 10 {
+				time.Sleep(aliveEvery)
+				r.answer([]byte{kindStatus, 0, 0})
+			}
+		}, "closed the connection"},
+		{"no HTTP", func(r *raw) {
+			r.answer(data(0, []byte("GET\r\n\r\n")))
+			r.answer([]byte{kindStatus, 1, 1})
+			time.Sleep(time.Second)
+		}, "closed the connection"},
 	} {
 		bubble(t, c.name, func(t *testing.T, b *memoryBus) {
-			start(t, b, func(_ http.ResponseWriter, r *http.Request) {
-				<-r.Context().Done()
-			})
+			start(t, b, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 			r := newRaw(t, b)
-			r.send(subject, frameOpen, []byte(post))
-			if r.last() != string(frameAccept) {
-				t.Fatalf("answered %+v", r.answered)
+			r.send(subject, []byte{kindOpen, version})
+			if r.last() != string(kindAccept) {
+				t.Fatalf("answered %q", r.answered)
 			}
 			c.send(r)
-			synctest.Wait()
-			if !strings.Contains(r.last(), c.want) {
-				t.Errorf("answered %q, want %q", r.last(), c.want)
+			if !strings.HasPrefix(r.last(), string(kindEnd)) || !strings.Contains(r.last(), c.want) {
+				t.Errorf("answered %q, want the end: %s", r.last(), c.want)
 			}
 		})
 	}
-	bubble(t, "an invalid head", func(t *testing.T, b *memoryBus) {
-		start(t, b, func(http.ResponseWriter, *http.Request) { t.Error("the handler was called") })
-		r := newRaw(t, b)
-		r.send(subject, frameOpen, []byte("GET"))
-		r.send(r.server, frameStart, nil)
-		if !strings.Contains(r.last(), "read the head of the request") {
-			t.Errorf("answered %q", r.last())
-		}
-	})
 	bubble(t, "another version", func(t *testing.T, b *memoryBus) {
 		start(t, b, func(http.ResponseWriter, *http.Request) { t.Error("the handler was called") })
 		r := newRaw(t, b)
-		_ = b.publish(subject, r.inbox, []byte{2, 'O', 0})
-		synctest.Wait()
+		r.send(subject, []byte{1, 'O', 0})
 		if !strings.Contains(r.last(), "version 2") {
 			t.Errorf("answered %q", r.last())
 		}
 	})
 	bubble(t, "a reply subject that is no inbox", func(t *testing.T, b *memoryBus) {
 		start(t, b, func(http.ResponseWriter, *http.Request) { t.Error("the handler was called") })
-		_ = b.publish(subject, "ndr.test.log.03", frame{frameOpen, 0, []byte(post)}.appendTo(nil))
+		_ = b.publish(subject, "ndr.test.log.03", []byte{kindOpen, version})
 		_ = b.publish(subject, "ndr.test.log.03", []byte("garbage"))
-		_ = b.publish(subject, "", frame{frameOpen, 0, []byte(post)}.appendTo(nil))
+		_ = b.publish(subject, "", []byte{kindOpen, version})
 		time.Sleep(time.Minute)
 		for _, to := range b.subjects() {
 			if to != subject {
@@ -232,60 +173,38 @@ func TestHostileClients(t *testing.T) {
 }
 
 func TestHostileServers(t *testing.T) {
+	large := []byte("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", maxChunk-100))
 	for _, c := range []struct {
 		name    string
-		answers []frame
+		answers [][]byte
 		want    string
 	}{
-		{"a head before it accepts", []frame{{kind: frameHead}}, "unexpected frame"},
-		{"an invalid head", []frame{{kind: frameAccept}, {kind: frameHead, payload: []byte("?")}}, "read the head of the response"},
-		{"data before the head", []frame{{kind: frameAccept}, {kind: frameData}}, "unexpected frame"},
-		{"the end before the head", []frame{{kind: frameAccept}, {kind: frameEnd}}, "unexpected frame"},
-		{"start", []frame{{kind: frameAccept}, {kind: frameStart}}, "unexpected frame"},
-		{"an abort without a reason", []frame{{kind: frameAbort}}, "the other side ended it"},
+		{"data before it accepts", [][]byte{data(0, nil)}, "unexpected message"},
+		{"no HTTP", [][]byte{{kindAccept}, data(0, []byte("?\r\n\r\n"))}, "malformed HTTP response"},
+		{"an open", [][]byte{{kindAccept}, {kindOpen, version}}, "unexpected message"},
+		{"more than was read", [][]byte{{kindAccept}, data(0, large), data(1, large), data(2, large), data(3, large), data(4, large), data(5, large), data(6, large)}, "unexpected message"},
+		{"an end without a reason", [][]byte{{kindEnd}}, ErrLost.Error()},
 	} {
 		bubble(t, c.name, func(t *testing.T, b *memoryBus) {
 			stop, err := b.subscribe(subject, func(m message) {
-				for i, f := range c.answers {
-					f.number = uint64(i)
-					_ = b.publish(m.reply, "_INBOX.server", f.appendTo(nil))
+				for _, answer := range c.answers {
+					_ = b.publish(m.reply, "_INBOX.server", answer)
 				}
 			})
 			require.NoError(t, err)
 			defer stop()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-			defer cancel()
-			r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/", nil)
-			require.NoError(t, err)
-			if resp, err := client(b).Do(r); err == nil || !strings.Contains(err.Error(), c.want) {
+			if resp, err := client(b).Get("http://localhost/"); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v (%v), want %q", resp, err, c.want)
 			}
 		})
 	}
-	bubble(t, "more than the window", func(t *testing.T, b *memoryBus) {
-		stop, err := b.subscribe(subject, func(m message) {
-			all := []frame{{kind: frameAccept}, {kind: frameHead, payload: []byte("HTTP/1.1 200 OK\r\n\r\n")}}
-			for range 100 {
-				all = append(all, frame{kind: frameData, payload: pattern(maxChunk)})
-			}
-			for i, f := range all {
-				f.number = uint64(i)
-				_ = b.publish(m.reply, "_INBOX.server", f.appendTo(nil))
-			}
+	bubble(t, "a head without end", func(t *testing.T, b *memoryBus) {
+		c := start(t, b, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Large", strings.Repeat("x", 2*maxHead))
+			_, _ = io.Copy(w, bytes.NewReader(pattern(10)))
 		})
-		require.NoError(t, err)
-		defer stop()
-		resp, err := client(b).Get("http://localhost/")
-		if err != nil {
-			if !errors.Is(err, ErrLost) {
-				t.Error(err)
-			}
-			return
-		}
-		defer resp.Body.Close()
-		synctest.Wait()
-		if _, err := io.ReadAll(resp.Body); !errors.Is(err, ErrLost) {
-			t.Errorf("%v, want ErrLost", err)
+		if _, err := c.Get("http://localhost/"); err == nil || !strings.Contains(err.Error(), "exceeded") {
+			t.Error(err)
 		}
 	})
 }

@@ -1,41 +1,38 @@
 package forward
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
-	"runtime/debug"
+	"os"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
 
-// errClosed ends the exchanges of a server that closes.
-var errClosed = errors.New("the server closed")
-
 // Server calls a handler for the requests to a subject.
 type Server struct {
-	bus     bus
-	handler http.Handler
-	log     *slog.Logger
-	slots   chan struct{} // receives for each request
-
-	ctx         context.Context
-	end         context.CancelCauseFunc
+	bus         bus
+	http        http.Server
+	slots       chan struct{} // receives for each connection
+	conns       chan net.Conn // to be served
 	unsubscribe func()
 
-	mu      sync.Mutex // guards running.Add against running.Wait
-	closed  bool
-	running sync.WaitGroup
+	ctx     context.Context // done when the server closes
+	close   context.CancelFunc
+	running sync.WaitGroup // connections and handlers
+
+	mu     sync.Mutex // guards running.Add in accept against running.Wait
+	closed bool
 }
 
 // Serve calls h for each request to a subject until Close is called. The caller owns nc,
-// and closes it after the server. The ResponseWriter supports Flush, by
-// http.ResponseController too. It has no deadlines: a client that reads nothing for a minute
+// and closes it after the server. A client that reads or sends nothing of a body for a minute
 // ends the request. The context of a request is cancelled when the client leaves or goes
 // away. log receives panics of h.
 func Serve(nc *nats.Conn, subject string, h http.Handler, log *slog.Logger) (*Server, error) {
@@ -43,14 +40,26 @@ func Serve(nc *nats.Conn, subject string, h http.Handler, log *slog.Logger) (*Se
 }
 
 func serve(b bus, subject string, h http.Handler, log *slog.Logger) (*Server, error) {
-	s := &Server{bus: b, handler: h, log: log, slots: make(chan struct{}, maxRequests)}
-	s.ctx, s.end = context.WithCancelCause(context.Background())
+	s := &Server{bus: b, slots: make(chan struct{}, maxRequests), conns: make(chan net.Conn)}
+	s.ctx, s.close = context.WithCancel(context.Background())
+	s.http = http.Server{
+		Handler: withStall(h), ReadHeaderTimeout: lostAfter, MaxHeaderBytes: maxHead,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelError),
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			switch state {
+			case http.StateNew:
+				s.running.Add(1)
+			case http.StateClosed: // the handler has returned
+				s.running.Done()
+			}
+		},
+	}
 	var err error
-	s.unsubscribe, err = b.subscribe(subject, s.accept)
-	if err != nil {
-		s.end(err)
+	if s.unsubscribe, err = b.subscribe(subject, s.accept); err != nil {
+		s.close()
 		return nil, err
 	}
+	s.running.Go(func() { _ = s.http.Serve(listener{s}) }) // until Close
 	return s, nil
 }
 
@@ -61,22 +70,19 @@ func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	s.end(errClosed)
+	s.close()
+	_ = s.http.Close() // of connections, which never fail to close
 	s.running.Wait()
 }
 
 // accept takes a message to the server's subject. It does not block.
 func (s *Server) accept(m message) {
-	f, err := parseFrame(m.data)
-	if !s.bus.isInbox(m.reply) || err == nil && (f.kind != frameOpen || f.number != 0) {
-		return // nobody waits for a response
+	if !s.bus.isInbox(m.reply) {
+		return
 	}
-	refuse := func(r reason, text string) {
-		// If it is lost, the client notices by the silence.
-		_ = s.bus.publish(m.reply, "", frame{frameAbort, 0, abortPayload(r, text)}.appendTo(nil))
-	}
-	if err != nil {
-		refuse(reasonFailed, err.Error())
+	// If an answer is lost, the client notices by the silence.
+	if len(m.data) != 2 || m.data[0] != kindOpen || m.data[1] != version {
+		_ = s.bus.publish(m.reply, "", fmt.Appendf(nil, "%cthe server has version %d of the protocol", kindEnd, version))
 		return
 	}
 	s.mu.Lock()
@@ -87,139 +93,82 @@ func (s *Server) accept(m message) {
 	select {
 	case s.slots <- struct{}{}:
 	default:
-		refuse(reasonBusy, "")
+		_ = s.bus.publish(m.reply, "", []byte{kindBusy})
 		return
 	}
 	s.running.Go(func() {
 		defer func() { <-s.slots }()
-		s.run(m.reply, f.payload)
+		s.run(m.reply)
 	})
 }
 
-// run carries out one request.
-func (s *Server) run(client string, head []byte) {
-	x := newExchange(s.ctx, s.bus, false)
-	x.peer, x.received = client, 1
-	unsubscribe, err := s.bus.subscribe(x.inbox, x.receive)
+// run serves the connection to a client.
+func (s *Server) run(client string) {
+	c, unsubscribe, err := newConn(s.bus, client)
 	if err != nil {
-		x.end(err)
-		x.abort(err)
-		return
+		return // the client notices by the silence
 	}
 	defer unsubscribe()
-	defer x.running.Wait()
-	x.running.Go(x.keepAlive)
-	if err := x.send(frameAccept, nil); err != nil {
-		return
+	defer context.AfterFunc(s.ctx, func() { c.end(lost("the server closed")) })()
+	c.publish(kindAccept, nil)
+	select {
+	case s.conns <- c:
+		c.run()
+	case <-s.ctx.Done():
 	}
-	if err := x.wait(x.started, lostAfter, "the client does not start the request"); err != nil {
-		return
-	}
-	x.end(s.handle(x, head))
 }
 
-// handle calls the handler. Its result ends the exchange.
-func (s *Server) handle(x *exchange, head []byte) error {
-	r, err := parseRequest(head, requestBody{x})
-	if err != nil {
-		return err
+// listener accepts the connections of a server.
+type listener struct{ *Server }
+
+// Accept implements net.Listener.
+func (l listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.ctx.Done():
+		return nil, net.ErrClosed
 	}
-	w := &responseWriter{exchange: x, header: make(http.Header), withoutBody: r.Method == http.MethodHead}
-	w.body = bufio.NewWriterSize(writerFunc(x.writeBody), x.chunk)
-	if !s.call(w, r.WithContext(x.ctx)) {
-		return errors.New("the handler aborted the response")
-	}
-	if err := w.FlushError(); err != nil {
-		return err
-	}
-	if err := x.send(frameEnd, nil); err != nil {
-		return err
-	}
-	return errDone
 }
 
-// call calls the handler. It reports whether the handler returned.
-func (s *Server) call(w http.ResponseWriter, r *http.Request) (returned bool) {
-	defer func() {
-		if p := recover(); p != nil && p != http.ErrAbortHandler {
-			s.log.Error("a handler panicked", "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+// Addr implements net.Listener.
+func (listener) Addr() net.Addr { return &net.UnixAddr{Name: "NATS"} }
+
+// Close implements net.Listener.
+func (l listener) Close() error {
+	l.close()
+	return nil
+}
+
+// withStall limits how long h waits for a part of a request's body, and lets it respond before
+// it has read all.
+func withStall(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := http.NewResponseController(w)
+		_ = c.EnableFullDuplex() // HTTP/1.1 supports it
+		if r.Body != http.NoBody {
+			_ = c.SetReadDeadline(time.Now().Add(stall)) // for what the server discards of it
+			r.Body = stallingBody{r.Body, c}
 		}
-	}()
-	s.handler.ServeHTTP(w, r)
-	return true
+		h.ServeHTTP(w, r)
+	})
 }
 
-// requestBody is the body of a request.
-type requestBody struct{ *exchange }
+// stallingBody is the body of a request. Its connection supports deadlines.
+type stallingBody struct {
+	io.ReadCloser
+	c *http.ResponseController
+}
 
 // Read implements io.Reader.
-func (b requestBody) Read(p []byte) (int, error) { return b.readBody(p, stall) }
-
-// Close implements io.Closer. The rest of the body is ignored.
-func (requestBody) Close() error { return nil }
-
-type writerFunc func([]byte) error
-
-func (f writerFunc) Write(p []byte) (int, error) {
-	if err := f(p); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-var _ io.Writer = writerFunc(nil)
-
-// responseWriter sends a response. Only the request's handler may use it.
-type responseWriter struct {
-	exchange    *exchange
-	header      http.Header
-	wrote       bool // the head
-	withoutBody bool
-	body        *bufio.Writer
-	err         error // of sending the head
-}
-
-// Header implements http.ResponseWriter.
-func (w *responseWriter) Header() http.Header { return w.header }
-
-// WriteHeader implements http.ResponseWriter. It ignores informational responses.
-func (w *responseWriter) WriteHeader(status int) {
-	if w.wrote || status/100 == 1 {
-		return
-	}
-	w.wrote = true
-	if status == http.StatusNoContent || status == http.StatusNotModified {
-		w.withoutBody = true
-	}
-	head, err := responseHead(status, w.header)
-	if err != nil {
-		w.err = err
-		w.exchange.end(err)
-		return
-	}
-	w.err = w.exchange.send(frameHead, head)
-}
-
-// Write implements http.ResponseWriter.
-func (w *responseWriter) Write(p []byte) (int, error) {
-	w.WriteHeader(http.StatusOK)
+func (b stallingBody) Read(p []byte) (int, error) {
+	_ = b.c.SetReadDeadline(time.Now().Add(stall))
+	n, err := b.ReadCloser.Read(p)
 	switch {
-	case w.err != nil:
-		return 0, w.err
-	case w.withoutBody:
-		return len(p), nil
+	case errors.Is(err, io.EOF): // from now on the server waits for the client to leave
+		_ = b.c.SetReadDeadline(time.Time{})
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = lost("nothing of the body arrived for " + stall.String())
 	}
-	return w.body.Write(p)
-}
-
-// Flush implements http.Flusher.
-func (w *responseWriter) Flush() { _ = w.FlushError() }
-
-// FlushError sends what was written, for http.ResponseController.
-func (w *responseWriter) FlushError() error {
-	w.WriteHeader(http.StatusOK)
-	if w.err != nil {
-		return w.err
-	}
-	return w.body.Flush()
+	return n, err
 }
