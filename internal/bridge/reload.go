@@ -132,22 +132,19 @@ func (b *Bridge) next(current *configs.Config) (*configs.Config, error) {
 		return nil, err
 	}
 	var fixed []string
-	_, adjustable := b.log.Handler().(levelled)
 	for _, key := range []struct {
 		name          string
 		current, next any
-		fixed         bool
 	}{
-		{"state", current.State, next.State, true},
-		{"cluster", current.Cluster, next.Cluster, true},
-		{"admin.listen", current.Admin.Listen, next.Admin.Listen, true},
-		{"admin.token", current.Admin.Token, next.Admin.Token, true},
-		{"admin.read_token", current.Admin.ReadToken, next.Admin.ReadToken, true},
-		{"admin.tls", current.Admin.TLS, next.Admin.TLS, true},
-		{"log.format", current.Log.Format, next.Log.Format, true},
-		{"log.level", current.Log.Level, next.Log.Level, !adjustable},
+		{"state", current.State, next.State},
+		{"cluster", current.Cluster, next.Cluster},
+		{"admin.listen", current.Admin.Listen, next.Admin.Listen},
+		{"admin.token", current.Admin.Token, next.Admin.Token},
+		{"admin.read_token", current.Admin.ReadToken, next.Admin.ReadToken},
+		{"admin.tls", current.Admin.TLS, next.Admin.TLS},
+		{"log.format", current.Log.Format, next.Log.Format},
 	} {
-		if key.fixed && !reflect.DeepEqual(key.current, key.next) {
+		if !reflect.DeepEqual(key.current, key.next) {
 			fixed = append(fixed, key.name)
 		}
 	}

@@ -16,24 +16,18 @@ func Kafka(k configs.Kafka) (kafka.Options, error) {
 		return kafka.Options{}, err
 	}
 	o := kafka.Options{Brokers: k.Brokers, TLS: tlsConfig}
+	var secrets secretReader
 	if a := k.SASL.OAuth; k.SASL.Mechanism == "oauthbearer" && a != nil {
-		secret, err := a.ClientSecret.Read()
-		if err != nil {
-			return kafka.Options{}, fmt.Errorf("sasl.oauth.client_secret: %w", err)
-		}
 		o.SASL = &kafkaconn.SASL{Mechanism: k.SASL.Mechanism, OAuth: &kafkaconn.OAuth{
-			TokenURL: a.TokenURL.Value(), ClientID: a.ClientID, ClientSecret: secret, Scope: a.Scope, Audience: a.Audience, TLS: tlsConfig,
+			TokenURL: a.TokenURL.Value(), ClientID: a.ClientID, ClientSecret: secrets.read("sasl.oauth.client_secret", a.ClientSecret),
+			Scope: a.Scope, Audience: a.Audience, TLS: tlsConfig,
 		}}
 	} else if k.SASL.Mechanism == "aws_msk_iam" {
 		o.SASL = &kafkaconn.SASL{Mechanism: k.SASL.Mechanism, Region: k.SASL.Region}
 	} else if k.SASL.Mechanism != "" {
-		password, err := k.SASL.Password.Read()
-		if err != nil {
-			return kafka.Options{}, fmt.Errorf("sasl.password: %w", err)
-		}
-		o.SASL = &kafkaconn.SASL{Mechanism: k.SASL.Mechanism, Username: k.SASL.Username, Password: password}
+		o.SASL = &kafkaconn.SASL{Mechanism: k.SASL.Mechanism, Username: k.SASL.Username, Password: secrets.read("sasl.password", k.SASL.Password)}
 	}
-	return o, nil
+	return o, secrets.err
 }
 
 // NATS returns the options needed to connect to servers, with the secrets read.
@@ -42,16 +36,22 @@ func NATS(n configs.NATS) (nats.Options, error) {
 	if err != nil {
 		return nats.Options{}, err
 	}
-	token, err := n.Token.Read()
-	if err != nil {
-		return nats.Options{}, fmt.Errorf("token: %w", err)
+	var secrets secretReader
+	o := nats.Options{
+		URL: n.URL.Value(), CredsFile: n.CredsFile, NkeyFile: n.NKeyFile, Token: secrets.read("token", n.Token),
+		Username: n.Username, Password: secrets.read("password", n.Password), TLS: tlsConfig,
 	}
-	password, err := n.Password.Read()
-	if err != nil {
-		return nats.Options{}, fmt.Errorf("password: %w", err)
+	return o, secrets.err
+}
+
+// secretReader reads secrets of a configuration.
+type secretReader struct{ err error } // the first error
+
+// read returns a secret. key names it in the error.
+func (r *secretReader) read(key string, s configs.Secret) string {
+	text, err := s.Read()
+	if err != nil && r.err == nil {
+		r.err = fmt.Errorf("%s: %w", key, err)
 	}
-	return nats.Options{
-		URL: n.URL.Value(), CredsFile: n.CredsFile, NkeyFile: n.NKeyFile, Token: token,
-		Username: n.Username, Password: password, TLS: tlsConfig,
-	}, nil
+	return text
 }

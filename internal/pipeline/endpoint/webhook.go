@@ -28,29 +28,18 @@ func openWebhook(s configs.Sink, o SinkOptions) (sinks.Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	bearer, err := w.Auth.Bearer.Read()
-	if err != nil {
-		return nil, fmt.Errorf("auth.bearer: %w", err)
-	}
-	password, err := w.Auth.Password.Read()
-	if err != nil {
-		return nil, fmt.Errorf("auth.password: %w", err)
-	}
-	oauth, err := webhookOAuth(w.Auth.OAuth)
-	if err != nil {
-		return nil, fmt.Errorf("auth.oauth.%w", err)
-	}
 	preset, err := openPreset(s, o.Link)
 	if err != nil {
 		return nil, err
 	}
-	headers, err := readHeaders(w.Headers)
-	if err != nil {
-		return nil, err
-	}
-	secrets, err := w.Sign.Read()
+	signSecrets, err := w.Sign.Read()
 	if err != nil {
 		return nil, fmt.Errorf("sign: %w", err)
+	}
+	var secrets secretReader
+	headers := make(map[string]string, len(w.Headers))
+	for name, value := range w.Headers {
+		headers[name] = secrets.read("headers."+name, value)
 	}
 	var template *render.Template
 	if preset == nil {
@@ -58,31 +47,27 @@ func openWebhook(s configs.Sink, o SinkOptions) (sinks.Sink, error) {
 			return nil, fmt.Errorf("template: %w", err)
 		}
 	}
-	return webhook.New(webhook.Options{
+	options := webhook.Options{
 		URL: w.URL.Value(), Method: w.Method, Headers: headers,
-		Bearer: bearer, Username: w.Auth.Username, Password: password, OAuth: oauth,
+		Bearer: secrets.read("auth.bearer", w.Auth.Bearer), Username: w.Auth.Username, Password: secrets.read("auth.password", w.Auth.Password),
 		Mode: transform.Mode(s.Mode), Format: format.Name(s.Format), Lines: w.BatchEncoding == "ndjson",
 		Preset: preset, Memory: memory, Timeout: time.Duration(w.Timeout), TLS: tlsConfig, Proxy: proxy,
 		UserAgent:   "ndrbridge/" + o.Version,
 		Concurrency: w.Concurrency, Gzip: w.Gzip,
-		Template: template, SignSecrets: secrets,
+		Template: template, SignSecrets: signSecrets,
 		MaxBodyBytes: int(w.MaxBodyBytes), AllowLinkLocal: w.AllowLinkLocal, Lease: o.Lease,
-	})
-}
-
-// webhookOAuth returns the client credentials that o describes; nil stays nil.
-func webhookOAuth(o *configs.WebhookOAuth) (*webhook.OAuth, error) {
-	if o == nil {
-		return nil, nil
 	}
-	secret, err := o.ClientSecret.Read()
-	if err != nil {
-		return nil, fmt.Errorf("client_secret: %w", err)
+	if a := w.Auth.OAuth; a != nil {
+		options.OAuth = &webhook.OAuth{
+			TokenURL: a.TokenURL.Value(), ClientID: a.ClientID, ClientSecret: secrets.read("auth.oauth.client_secret", a.ClientSecret),
+			Scope: a.Scope, Audience: a.Audience,
+			Style: map[string]oauth2.AuthStyle{"header": oauth2.AuthStyleInHeader, "params": oauth2.AuthStyleInParams}[a.Style],
+		}
 	}
-	style := map[string]oauth2.AuthStyle{"header": oauth2.AuthStyleInHeader, "params": oauth2.AuthStyleInParams}[o.Style]
-	return &webhook.OAuth{
-		TokenURL: o.TokenURL.Value(), ClientID: o.ClientID, ClientSecret: secret, Scope: o.Scope, Audience: o.Audience, Style: style,
-	}, nil
+	if secrets.err != nil {
+		return nil, secrets.err
+	}
+	return webhook.New(options)
 }
 
 // webhookTemplate returns the template that renders bodies, or nil if bodies are
@@ -93,19 +78,6 @@ func webhookTemplate(w configs.Webhook) (*render.Template, error) {
 		return nil, err
 	}
 	return render.Compile(text, w.JSON())
-}
-
-// readHeaders returns the values of headers, which may be in files.
-func readHeaders(headers configs.Headers) (map[string]string, error) {
-	read := make(map[string]string, len(headers))
-	for name, value := range headers {
-		text, err := value.Read()
-		if err != nil {
-			return nil, fmt.Errorf("headers.%s: %w", name, err)
-		}
-		read[name] = text
-	}
-	return read, nil
 }
 
 // openPreset returns the preset of a webhook, or nil if it has none. It reads the key

@@ -35,15 +35,9 @@ type test struct {
 	Line int    `yaml:"-"` // where the test begins
 }
 
-// event is one event, or several in a file. Exactly one of Fixture, File and Event is set.
+// event is one event, or several in a file. Exactly one of Name, File and Event is set.
 type event struct {
-	Fixture    string         `yaml:"fixture"`
-	Set        map[string]any `yaml:"set"`
-	Remove     []string       `yaml:"remove"`
-	Before     map[string]any `yaml:"before"`
-	Appliance  string         `yaml:"appliance"`
-	Query      string         `yaml:"query"`
-	Attributes map[string]any `yaml:"attributes"`
+	fixture.Spec `yaml:",inline"`
 
 	File  string         `yaml:"file"` // JSON lines
 	Event map[string]any `yaml:"event"`
@@ -171,7 +165,7 @@ func (t *test) check() error {
 
 func (e event) check() error {
 	kinds := 0
-	for _, set := range []bool{e.Fixture != "", e.File != "", e.Event != nil} {
+	for _, set := range []bool{e.Name != "", e.File != "", e.Event != nil} {
 		if set {
 			kinds++
 		}
@@ -179,7 +173,7 @@ func (e event) check() error {
 	if kinds != 1 {
 		return errors.New("requires one of fixture, file and event")
 	}
-	if e.Fixture == "" && (e.Set != nil || e.Remove != nil || e.Before != nil || e.Attributes != nil || e.Appliance != "" || e.Query != "") {
+	if e.Name == "" && (e.Set != nil || e.Remove != nil || e.Before != nil || e.Attributes != nil || e.Appliance != "" || e.Query != "") {
 		return errors.New("set, remove, before, appliance, query and attributes can only be combined with fixture")
 	}
 	return nil
@@ -201,8 +195,8 @@ func (r *Router) eventsOf(t *test) ([]transform.Event, error) {
 // make returns the events of an entry. The path of its file is relative to a folder.
 func (r *Router) make(e event, folder string) ([]transform.Event, error) {
 	switch {
-	case e.Fixture != "":
-		made, err := r.Fixture(e.spec())
+	case e.Name != "":
+		made, err := r.Fixture(e.Spec)
 		return []transform.Event{made}, err
 	case e.Event != nil:
 		text, err := json.Marshal(e.Event)
@@ -237,10 +231,6 @@ func (r *Router) make(e event, folder string) ([]transform.Event, error) {
 		return nil, fmt.Errorf("%s contains no events", path)
 	}
 	return events, nil
-}
-
-func (e event) spec() fixture.Spec {
-	return fixture.Spec{Name: e.Fixture, Appliance: e.Appliance, Query: e.Query, Set: e.Set, Before: e.Before, Remove: e.Remove, Attributes: e.Attributes}
 }
 
 // Fixture returns the event that s describes, as the configuration's bridge would make it.
