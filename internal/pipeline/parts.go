@@ -42,6 +42,15 @@ type part struct {
 	ended chan struct{}      // closed when all tasks have returned
 }
 
+func (p *part) hasEnded() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // partSet is the set of parts that run, including those that were asked to stop and have
 // not yet. Its zero value is ready to use, and it is safe for concurrent use.
 type partSet struct {

@@ -82,25 +82,15 @@ func stopParts(ctx context.Context, all []*part, s *Stop) []*part {
 // awaitParts waits until all parts have ended, until the given time, or until ctx is done.
 // It returns the parts that still run.
 func awaitParts(ctx context.Context, all []*part, until time.Time) []*part {
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
 	for _, p := range all {
 		select {
 		case <-p.ended:
-			continue
-		case <-timer.C:
 		case <-ctx.Done():
 		}
-		break
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(p *part) bool {
-		select {
-		case <-p.ended:
-			return true
-		default:
-			return false
-		}
-	})
+	return slices.DeleteFunc(slices.Clone(all), (*part).hasEnded)
 }
 
 // sortedNames returns the sorted, distinct names of parts.
