@@ -23,6 +23,7 @@ package sinks
 
 import (
 	"context"
+	"time"
 
 	"ndrbridge/transform"
 )
@@ -52,3 +53,18 @@ type Sink interface {
 // opener opens a sink. It is called at the start and again after a halt, so that
 // credentials are re-read. It does not contact the target.
 type opener func() (Sink, error)
+
+// Trial says what the Check of a sink tries. Check sends no event, and must not be called
+// concurrently with Send.
+type Trial struct {
+	// Sure are events that the sink will send, Possible events that it may send: what only these
+	// need may be missing.
+	Sure, Possible []transform.Event
+	// RetryMax is the longest wait before a failed event is sent again.
+	RetryMax time.Duration
+	// Reads is the subject or topic to receive from instead of sending; empty: the sink sends.
+	// Durable is the consumer that receives.
+	Reads, Durable string
+	// Now returns the time at which certificates must be valid.
+	Now func() time.Time
+}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"time"
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/finding"
@@ -24,7 +25,7 @@ func checkSink(ctx context.Context, s configs.Sink, config *configs.Config, o Op
 	}
 	found, err := endpoint.CheckSink(ctx, s,
 		endpoint.SinkOptions{Version: o.Version, Stdout: io.Discard, Log: slog.New(slog.DiscardHandler)},
-		endpoint.Trial{Sure: sure, Possible: possible, Now: o.Now})
+		sinks.Trial{Sure: sure, Possible: possible, RetryMax: time.Duration(s.Retry.Max), Now: o.Now})
 	if err != nil {
 		return unusable(err)
 	}
@@ -95,7 +96,7 @@ func checkNATSIntake(ctx context.Context, n configs.NATSIntake, o Options) []fin
 		return unusable(err)
 	}
 	defer sink.Close()
-	return sink.Check(ctx, nats.Trial{Reads: n.Subject, Durable: n.Durable, Now: o.Now})
+	return sink.Check(ctx, sinks.Trial{Reads: n.Subject, Durable: n.Durable, Now: o.Now})
 }
 
 // checkKafkaIntake tries an intake by means of a sink on the same brokers that does not
@@ -112,7 +113,7 @@ func checkKafkaIntake(ctx context.Context, k configs.KafkaIntake, o Options) []f
 	}
 	defer sink.Close()
 	// Any event will do: the topic name has no placeholders.
-	found := sink.Check(ctx, kafka.Trial{Sure: make([]transform.Event, 1), Reads: true, Now: o.Now})
+	found := sink.Check(ctx, sinks.Trial{Sure: make([]transform.Event, 1), Reads: k.Topic, Now: o.Now})
 	return append(found, finding.Finding{
 		Step: "group " + k.Group, Result: finding.Untried, Detail: "whether the user may join the group is not known until it joins",
 		Advice: "give the user the operation Read on the group, and see tickets from kafka in ndrbridge status",

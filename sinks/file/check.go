@@ -1,6 +1,7 @@
 package file
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,10 +10,12 @@ import (
 
 	"ndrbridge/internal/fileaccess"
 	"ndrbridge/internal/finding"
+	"ndrbridge/sinks"
 )
 
 // Check checks that the file can be written, without creating or changing it.
-func Check(o Options) []finding.Finding {
+func (s *Sink) Check(context.Context, sinks.Trial) []finding.Finding {
+	o := s.options
 	if o.Path == stdout {
 		return []finding.Finding{{Step: "file", Result: finding.OK, Detail: "events go to standard output"}}
 	}

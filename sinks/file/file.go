@@ -46,8 +46,9 @@ type Options struct {
 // is acknowledged once it is written, and a partial line is terminated, so that the next one
 // is whole.
 type Sink struct {
-	to    target
-	lines []byte // buffer, reused by each Send
+	options Options
+	to      target
+	lines   []byte // buffer, reused by each Send
 }
 
 // target is where the lines of a batch are written.
@@ -63,10 +64,10 @@ var _ sinks.Sink = (*Sink)(nil)
 // New returns a Sink. It opens nothing: Send does, because its errors have a class.
 func New(o Options) *Sink {
 	if o.Path == stdout {
-		return &Sink{to: &stream{out: cmp.Or[io.Writer](o.Out, os.Stdout)}}
+		return &Sink{options: o, to: &stream{out: cmp.Or[io.Writer](o.Out, os.Stdout)}}
 	}
 	logger := cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	return &Sink{to: &log{path: o.Path, maxBytes: o.MaxBytes, keep: o.Keep, logger: logger}}
+	return &Sink{options: o, to: &log{path: o.Path, maxBytes: o.MaxBytes, keep: o.Keep, logger: logger}}
 }
 
 // Send writes the events as specified by sinks.Sink. A failure concerns all of

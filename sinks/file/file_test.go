@@ -498,7 +498,7 @@ func TestCheck(t *testing.T) {
 				test.change(t, folder)
 			}
 			before, _ := os.ReadDir(folder)
-			findingtest.Expect(t, file.Check(file.Options{Path: test.path(folder), MaxBytes: 1 << 20, Keep: 5}), test.want)
+			findingtest.Expect(t, file.New(file.Options{Path: test.path(folder), MaxBytes: 1 << 20, Keep: 5}).Check(t.Context(), sinks.Trial{}), test.want)
 			if after, _ := os.ReadDir(folder); len(after) != len(before) {
 				t.Error("the folder was changed")
 			}

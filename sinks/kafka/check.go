@@ -17,26 +17,15 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/finding"
 	"ndrbridge/internal/kafkaconn"
-	"ndrbridge/transform"
+	"ndrbridge/sinks"
 )
-
-// Trial specifies what Check checks.
-type Trial struct {
-	// Sure are events that the sink will send, Possible events that it may send. A
-	// topic that only Possible needs may be missing.
-	Sure, Possible []transform.Event
-	// Reads is set if the topics are read instead of written to.
-	Reads bool
-	// Now returns the time at which certificates must be valid.
-	Now func() time.Time
-}
 
 // maxTried bounds the number of advertised brokers that are checked.
 const maxTried = 100
 
 // Check checks the brokers and the topics of the events, as Send would use them. It
-// writes nothing and creates no topic. It must not be called concurrently with Send.
-func (s *Sink) Check(ctx context.Context, t Trial) []finding.Finding {
+// writes nothing and creates no topic.
+func (s *Sink) Check(ctx context.Context, t sinks.Trial) []finding.Finding {
 	sure := map[string]bool{} // by topic; false: only possible
 	for _, e := range t.Possible {
 		sure[s.topic.Expand(e)] = false
@@ -151,10 +140,10 @@ const (
 )
 
 // tryTopic checks a topic by its metadata.
-func (s *Sink) tryTopic(ctx context.Context, t Trial, c *kafkaconn.Client, metadata metadata.ResponseTopic) finding.Finding {
+func (s *Sink) tryTopic(ctx context.Context, t sinks.Trial, c *kafkaconn.Client, metadata metadata.ResponseTopic) finding.Finding {
 	step, topic := "topic "+metadata.Name, s.topicOf(metadata)
 	switch {
-	case topic.missing && s.create != nil && !t.Reads:
+	case topic.missing && s.create != nil && t.Reads == "":
 		refused, err := s.createTopics(ctx, c, []string{metadata.Name}, true)
 		if err == nil && refused[metadata.Name] != nil {
 			err = refused[metadata.Name]
@@ -177,7 +166,7 @@ func (s *Sink) tryTopic(ctx context.Context, t Trial, c *kafkaconn.Client, metad
 		}
 	}
 	operation, word := mayWrite, "Write"
-	if t.Reads {
+	if t.Reads != "" {
 		operation, word = mayRead, "Read"
 	}
 	known := metadata.TopicAuthorizedOperations > 0 // unknown: the smallest number, or 0 from an old broker

@@ -13,6 +13,7 @@ import (
 
 	"ndrbridge/internal/finding"
 	"ndrbridge/internal/kafkaconn"
+	"ndrbridge/sinks"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/sinktest"
@@ -34,7 +35,7 @@ func TestCheck(t *testing.T) {
 		cluster []kfake.Opt
 		fault   *kfake.Fault
 		change  func(*Options)
-		trial   Trial
+		trial   sinks.Trial
 		within  time.Duration // 0: as long as it takes
 		want    findingtest.Row
 	}{
@@ -47,7 +48,7 @@ func TestCheck(t *testing.T) {
 		},
 		"a missing topic that only filtered events may need": {
 			change: func(o *Options) { o.Topic = "other.{stream}" },
-			trial:  Trial{Possible: sinktest.Events(1, 1, 10)},
+			trial:  sinks.Trial{Possible: sinktest.Events(1, 1, 10)},
 			want:   findingtest.Row{Step: "topic other.detections", Result: finding.Warning, Detail: "match", Advice: "create_topic"},
 		},
 		"a topic that the first event creates": {
@@ -72,7 +73,7 @@ func TestCheck(t *testing.T) {
 		"a user who may not read": {
 			cluster: may(kmsg.ACLOperationDescribe, kmsg.ACLOperationWrite),
 			change:  func(o *Options) { o.SASL = ana },
-			trial:   Trial{Sure: sinktest.Events(1, 1, 10), Reads: true},
+			trial:   sinks.Trial{Sure: sinktest.Events(1, 1, 10), Reads: "ndr"},
 			want:    findingtest.Row{Step: "topic ndr.detections", Result: finding.Failed, Detail: "lacks the operation Read", Advice: "Read and Describe"},
 		},
 		"a password in plain text": {
@@ -161,7 +162,7 @@ func TestSinkDeliversAfterCheck(t *testing.T) {
 	c := startCluster(t)
 	s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}"})
 	events := sinktest.Events(3, 1, 100)
-	findingtest.ExpectGood(t, s.Check(t.Context(), Trial{Sure: events, Now: time.Now}))
+	findingtest.ExpectGood(t, s.Check(t.Context(), sinks.Trial{Sure: events, Now: time.Now}))
 	if got, err := c.records(streamTopics); err != nil || len(got) > 0 {
 		t.Errorf("the check left %d records, %v", len(got), err)
 	}

@@ -11,6 +11,7 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/finding"
 	"ndrbridge/internal/kafkaconn"
+	"ndrbridge/sinks"
 	"ndrbridge/test/hostile"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/sinktest"
@@ -115,7 +116,7 @@ func TestCheckOfAHostileBroker(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			var found []finding.Finding
-			if bytes := taken(func() { found = open(t, o).Check(ctx, Trial{Sure: sinktest.Events(1, 1, 10), Now: time.Now}) }); bytes > 128<<20 { // all that is allocated, by the broker too
+			if bytes := taken(func() { found = open(t, o).Check(ctx, sinks.Trial{Sure: sinktest.Events(1, 1, 10), Now: time.Now}) }); bytes > 128<<20 { // all that is allocated, by the broker too
 				t.Errorf("%d bytes were allocated", bytes)
 			}
 			text := ""

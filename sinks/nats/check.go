@@ -18,26 +18,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ndrbridge/internal/finding"
+	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
 
-// Trial specifies what Check checks.
-type Trial struct {
-	// Sure are events that the sink will publish, Possible events that it may publish.
-	Sure, Possible []transform.Event
-	// RetryMax is the longest wait before a failed event is sent again.
-	RetryMax time.Duration
-	// Reads is the subject to receive from instead of publishing; empty: the sink
-	// publishes. Durable is the consumer that receives.
-	Reads, Durable string
-	// Now returns the time at which certificates must be valid.
-	Now func() time.Time
-}
-
 // Check checks each of the servers and the stream, as Send would use them. It publishes no
-// event and creates neither stream nor consumer. It must not be called concurrently with
-// Send.
-func (s *Sink) Check(ctx context.Context, t Trial) []finding.Finding {
+// event and creates neither stream nor consumer.
+func (s *Sink) Check(ctx context.Context, t sinks.Trial) []finding.Finding {
 	return s.check(ctx, t, func(c *conn) []finding.Finding {
 		found := s.tryStream(ctx, t, c)
 		if t.Reads == "" {
@@ -52,10 +39,10 @@ func (s *Sink) Check(ctx context.Context, t Trial) []finding.Finding {
 // with a connection to it and adds its findings. now returns the time at which
 // certificates must be valid.
 func (s *Sink) CheckServers(ctx context.Context, now func() time.Time, also func(*nats.Conn) []finding.Finding) []finding.Finding {
-	return s.check(ctx, Trial{Now: now}, func(c *conn) []finding.Finding { return also(c.Conn.Conn) })
+	return s.check(ctx, sinks.Trial{Now: now}, func(c *conn) []finding.Finding { return also(c.Conn.Conn) })
 }
 
-func (s *Sink) check(ctx context.Context, t Trial, also func(*conn) []finding.Finding) []finding.Finding {
+func (s *Sink) check(ctx context.Context, t sinks.Trial, also func(*conn) []finding.Finding) []finding.Finding {
 	servers := strings.Split(s.options.URL, ",")
 	results := make([][]finding.Finding, len(servers))
 	conns := make([]*conn, len(servers))
@@ -86,7 +73,7 @@ func (s *Sink) check(ctx context.Context, t Trial, also func(*conn) []finding.Fi
 }
 
 // tryServer connects to one server. The returned connection is nil if that fails.
-func (s *Sink) tryServer(ctx context.Context, t Trial, server string) ([]finding.Finding, *conn) {
+func (s *Sink) tryServer(ctx context.Context, t sinks.Trial, server string) ([]finding.Finding, *conn) {
 	address := s.addressOf(server)
 	path := &finding.Path{Address: address, Key: "url", Now: t.Now, Hide: s.options.Secrets().Hide}
 	alone := &Sink{options: s.options, subject: s.subject}
@@ -152,7 +139,7 @@ func (s *Sink) subjectsOutside(events []transform.Event, allowed func(subject st
 // outsideFinding returns a finding if allowed returns false for subjects of events that
 // the sink will or may publish: the text words, followed by these subjects. It returns nil
 // if there are none.
-func (s *Sink) outsideFinding(t Trial, step string, allowed func(subject string) bool, words, advice string) []finding.Finding {
+func (s *Sink) outsideFinding(t sinks.Trial, step string, allowed func(subject string) bool, words, advice string) []finding.Finding {
 	f := finding.Finding{Step: step, Result: finding.Failed, Advice: advice}
 	wrong, addition := s.subjectsOutside(t.Sure, allowed), ""
 	if len(wrong) == 0 {
@@ -167,7 +154,7 @@ func (s *Sink) outsideFinding(t Trial, step string, allowed func(subject string)
 }
 
 // tryStream checks the stream, or describes core NATS if there is none.
-func (s *Sink) tryStream(ctx context.Context, t Trial, c *conn) []finding.Finding {
+func (s *Sink) tryStream(ctx context.Context, t sinks.Trial, c *conn) []finding.Finding {
 	if s.options.Stream == "" {
 		return []finding.Finding{{
 			Step: "stream", Result: finding.Remark,
@@ -257,7 +244,7 @@ func ownerOf(ctx context.Context, c *conn, subjects string) string {
 
 // tryPermission checks whether the user may publish. Older servers do not report
 // permissions, nor do servers on which the user may not request them.
-func (s *Sink) tryPermission(ctx context.Context, t Trial, c *conn) []finding.Finding {
+func (s *Sink) tryPermission(ctx context.Context, t sinks.Trial, c *conn) []finding.Finding {
 	const step = "permissions"
 	may, known := publishable(ctx, c.Conn.Conn)
 	if !known {

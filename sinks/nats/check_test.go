@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ndrbridge/internal/finding"
+	"ndrbridge/sinks"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
@@ -40,7 +41,7 @@ func TestCheck(t *testing.T) {
 		server func(*server.Options)
 		stream *jetstream.StreamConfig // nil: there is none
 		change func(*Options)
-		trial  Trial
+		trial  sinks.Trial
 		within time.Duration // 0: as long as it takes
 		want   findingtest.Row
 	}{
@@ -99,12 +100,12 @@ func TestCheck(t *testing.T) {
 		},
 		"a stream without the subjects of filtered events": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Subjects = []string{"other.*"} }),
-			trial:  Trial{Possible: sinktest.Events(1, 1, 10)},
+			trial:  sinks.Trial{Possible: sinktest.Events(1, 1, 10)},
 			want:   findingtest.Row{Step: step, Result: finding.Warning, Detail: "match may filter out", Advice: "check subject"},
 		},
 		"a stream for an intake without a consumer": {
 			stream: &ndr,
-			trial:  Trial{Reads: "ndr.tickets", Durable: "ndrbridge"},
+			trial:  sinks.Trial{Reads: "ndr.tickets", Durable: "ndrbridge"},
 			want:   findingtest.Row{Step: step, Result: finding.Remark, Detail: "the consumer ndrbridge"},
 		},
 		"no JetStream": {

@@ -7,15 +7,15 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/finding"
+	"ndrbridge/sinks"
 )
 
 // tryByReplay is the advice for testing what syslog has no answer to.
 const tryByReplay = "see whether a few events arrive: on a running bridge, send some with ndrbridge replay SINK --since -1m"
 
-// Check connects to the receiver and sends no message. now returns the time at which
-// certificates must be valid. It must not be called concurrently with Send.
-func (s *Sink) Check(ctx context.Context, now func() time.Time) []finding.Finding {
-	path := &finding.Path{Address: s.o.Address, Key: "address", Now: now}
+// Check connects to the receiver and sends no message.
+func (s *Sink) Check(ctx context.Context, t sinks.Trial) []finding.Finding {
+	path := &finding.Path{Address: s.o.Address, Key: "address", Now: t.Now}
 	if d, ok := s.transport.(*datagrams); ok {
 		return d.check(ctx, path)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/finding"
+	"ndrbridge/sinks"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/sinktest"
@@ -40,7 +41,7 @@ func TestCheckExplainsEachStep(t *testing.T) {
 		{"an unknown name over UDP", Options{Address: "siem.invalid:514", Network: networkUDP}, []string{"address failed siem.invalid"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			found := open(t, test.options).Check(t.Context(), time.Now)
+			found := open(t, test.options).Check(t.Context(), sinks.Trial{Now: time.Now})
 			if len(found) != len(test.want) {
 				t.Fatalf("%+v", found)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/finding"
+	"ndrbridge/sinks"
 )
 
 // TryByReplay is the advice for testing a webhook that has no dry run.
@@ -45,9 +46,9 @@ func (a Answer) Finding(good, advice string) finding.Finding {
 }
 
 // Check connects to the target and checks what it can without sending an event: by a token
-// request, or by the preset's Checks. It must not be called concurrently with Send.
-func (s *Sink) Check(ctx context.Context, now func() time.Time) []finding.Finding {
-	found, reached := s.reach(ctx, now)
+// request, or by the preset's Checks.
+func (s *Sink) Check(ctx context.Context, t sinks.Trial) []finding.Finding {
+	found, reached := s.reach(ctx, t.Now)
 	if !reached {
 		return found
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/finding"
+	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/require"
@@ -111,7 +112,7 @@ func TestCheckConnectsAndSendsNothing(t *testing.T) {
 			s, err := webhook.New(test.options(t))
 			require.NoError(t, err)
 			defer s.Close()
-			findingtest.Expect(t, s.Check(t.Context(), time.Now), test.want)
+			findingtest.Expect(t, s.Check(t.Context(), sinks.Trial{Now: time.Now}), test.want)
 		})
 	}
 }

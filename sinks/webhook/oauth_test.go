@@ -21,6 +21,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/finding"
+	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/loopback"
@@ -378,7 +379,7 @@ func TestTheTokenIsChecked(t *testing.T) {
 		"plain http":                 {client(tokens.URL), findingtest.Row{Step: "token tls", Result: finding.Warning, Detail: "client secret", Advice: "https"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found := open(t, webhook.Options{URL: target, OAuth: test.o}).Check(t.Context(), time.Now)
+			found := open(t, webhook.Options{URL: target, OAuth: test.o}).Check(t.Context(), sinks.Trial{Now: time.Now})
 			findingtest.Expect(t, found, test.want)
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/finding"
+	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/findingtest"
 )
@@ -55,7 +56,7 @@ func Checks(t *testing.T, tests []CheckTest, reads ...string) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			found := s.Check(t.Context(), time.Now)
+			found := s.Check(t.Context(), sinks.Trial{Now: time.Now})
 			findingtest.Expect(t, found, test.Want)
 			if text := findingtest.Lines(found); strings.Contains(text, "wrong-") || strings.Contains(text, CheckKey) {
 				t.Errorf("a secret is shown: %s", text)

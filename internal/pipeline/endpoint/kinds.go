@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/finding"
@@ -13,26 +12,21 @@ import (
 	"ndrbridge/sinks/kafka"
 	"ndrbridge/sinks/nats"
 	"ndrbridge/sinks/syslog"
-	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/presets"
 	"ndrbridge/transform"
 )
 
 // kind is a kind of sink.
 type kind struct {
-	name string // the key of its block in the configuration
-	open func(configs.Sink, SinkOptions) (sinks.Sink, error)
-	// check tries what open returned, and sends no event.
-	check    func(context.Context, sinks.Sink, configs.Sink, Trial) []finding.Finding
+	name     string // the key of its block in the configuration
+	open     func(configs.Sink, SinkOptions) (checkedSink, error)
 	examples []Example
 }
 
-// Trial configures CheckSink.
-type Trial struct {
-	// Sure are events that the sink will send, Possible events that it may send.
-	Sure, Possible []transform.Event
-	// Now returns the time at which certificates must be valid.
-	Now func() time.Time
+// checkedSink is a sink that can be tried without sending an event.
+type checkedSink interface {
+	sinks.Sink
+	Check(context.Context, sinks.Trial) []finding.Finding
 }
 
 // Example is a sink of a small configuration.
@@ -46,11 +40,11 @@ const urgent = "    match: detection.risk_score >= 80 # leave it out for all eve
 // kinds returns all kinds of sinks.
 func kinds() []kind {
 	return []kind{
-		{"file", openFile, checkFile, []Example{
+		{"file", openFile, []Example{
 			{"stdout", "standard output, one event per line", "    file: {path: \"-\"}\n"},
 			{"file", "a file, one event per line", "    file: {path: ./events.jsonl}\n"},
 		}},
-		{"kafka", openKafka, checkKafka, []Example{
+		{"kafka", openKafka, []Example{
 			{"kafka", "Kafka", `    kafka:
       brokers: [kafka.example:9092]
       topic: ndr.{stream} # {stream} is detections, audit, records or events
@@ -60,7 +54,7 @@ func kinds() []kind {
     #format: ocsf # instead of CloudEvents; or ecs, cef, leef
 `},
 		}},
-		{"nats", openNATS, checkNATS, []Example{
+		{"nats", openNATS, []Example{
 			{"nats", "NATS JetStream", `    nats:
       url: nats://nats.example:4222
       stream: NDR
@@ -68,7 +62,7 @@ func kinds() []kind {
       #creds_file: ./nats.creds
 `},
 		}},
-		{"syslog", openSyslog, checkSyslog, []Example{
+		{"syslog", openSyslog, []Example{
 			{"syslog", "syslog over TLS, as JSON", `    syslog: {address: "siem.example:6514", network: tls}
 `},
 			{"cef", "syslog over TLS, in the Common Event Format", `    syslog: {address: "siem.example:6514", network: tls}
@@ -78,7 +72,7 @@ func kinds() []kind {
     format: leef
 `},
 		}},
-		{"webhook", openWebhook, checkWebhook, slices.Concat([]Example{
+		{"webhook", openWebhook, slices.Concat([]Example{
 			{"webhook", "an HTTP endpoint that takes CloudEvents", `    webhook:
       url: https://collector.example/events
       auth: {bearer_file: ./webhook.key} # a file with the token and nothing else
@@ -133,7 +127,7 @@ func OpenSink(s configs.Sink, o SinkOptions) (sinks.Sink, error) {
 }
 
 // CheckSink opens a sink and tries it without sending an event. The error is that of opening it.
-func CheckSink(ctx context.Context, s configs.Sink, o SinkOptions, t Trial) ([]finding.Finding, error) {
+func CheckSink(ctx context.Context, s configs.Sink, o SinkOptions, t sinks.Trial) ([]finding.Finding, error) {
 	k, err := kindOf(s)
 	if err != nil {
 		return nil, err
@@ -143,24 +137,16 @@ func CheckSink(ctx context.Context, s configs.Sink, o SinkOptions, t Trial) ([]f
 		return nil, err
 	}
 	defer sink.Close()
-	return k.check(ctx, sink, s, t), nil
+	return sink.Check(ctx, t), nil
 }
 
-func fileOptions(s configs.Sink) file.Options {
-	return file.Options{Path: s.File.Path, MaxBytes: int64(s.File.Rotate.MaxBytes), Keep: s.File.Rotate.Keep}
+func openFile(s configs.Sink, o SinkOptions) (checkedSink, error) {
+	return file.New(file.Options{
+		Path: s.File.Path, MaxBytes: int64(s.File.Rotate.MaxBytes), Keep: s.File.Rotate.Keep, Out: o.Stdout, Log: o.Log,
+	}), nil
 }
 
-func openFile(s configs.Sink, o SinkOptions) (sinks.Sink, error) {
-	to := fileOptions(s)
-	to.Out, to.Log = o.Stdout, o.Log
-	return file.New(to), nil
-}
-
-func checkFile(_ context.Context, _ sinks.Sink, s configs.Sink, _ Trial) []finding.Finding {
-	return file.Check(fileOptions(s))
-}
-
-func openKafka(s configs.Sink, options SinkOptions) (sinks.Sink, error) {
+func openKafka(s configs.Sink, options SinkOptions) (checkedSink, error) {
 	k := *s.Kafka
 	o, err := Kafka(k)
 	if err != nil {
@@ -174,11 +160,7 @@ func openKafka(s configs.Sink, options SinkOptions) (sinks.Sink, error) {
 	return kafka.New(o)
 }
 
-func checkKafka(ctx context.Context, sink sinks.Sink, _ configs.Sink, t Trial) []finding.Finding {
-	return sink.(*kafka.Sink).Check(ctx, kafka.Trial{Sure: t.Sure, Possible: t.Possible, Now: t.Now})
-}
-
-func openNATS(s configs.Sink, options SinkOptions) (sinks.Sink, error) {
+func openNATS(s configs.Sink, options SinkOptions) (checkedSink, error) {
 	n := *s.NATS
 	o, err := NATS(n)
 	if err != nil {
@@ -190,15 +172,7 @@ func openNATS(s configs.Sink, options SinkOptions) (sinks.Sink, error) {
 	return nats.New(o)
 }
 
-func checkNATS(ctx context.Context, sink sinks.Sink, s configs.Sink, t Trial) []finding.Finding {
-	return sink.(*nats.Sink).Check(ctx, nats.Trial{Sure: t.Sure, Possible: t.Possible, RetryMax: time.Duration(s.Retry.Max), Now: t.Now})
-}
-
-func checkWebhook(ctx context.Context, sink sinks.Sink, _ configs.Sink, t Trial) []finding.Finding {
-	return sink.(*webhook.Sink).Check(ctx, t.Now)
-}
-
-func openSyslog(sink configs.Sink, o SinkOptions) (sinks.Sink, error) {
+func openSyslog(sink configs.Sink, o SinkOptions) (checkedSink, error) {
 	s := *sink.Syslog
 	to := syslog.Options{
 		Address: s.Address, Network: s.Network, Facility: s.Facility, AppName: s.AppName, Hostname: s.Hostname,
@@ -215,8 +189,4 @@ func openSyslog(sink configs.Sink, o SinkOptions) (sinks.Sink, error) {
 		}
 	}
 	return syslog.New(to), nil
-}
-
-func checkSyslog(ctx context.Context, sink sinks.Sink, _ configs.Sink, t Trial) []finding.Finding {
-	return sink.(*syslog.Sink).Check(ctx, t.Now)
 }

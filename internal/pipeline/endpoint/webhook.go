@@ -8,7 +8,6 @@ import (
 	"golang.org/x/oauth2"
 
 	"ndrbridge/configs"
-	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/presets"
 	"ndrbridge/sinks/webhook/render"
@@ -17,7 +16,7 @@ import (
 	"ndrbridge/transform/format"
 )
 
-func openWebhook(s configs.Sink, o SinkOptions) (sinks.Sink, error) {
+func openWebhook(s configs.Sink, o SinkOptions) (checkedSink, error) {
 	w := *s.Webhook
 	memory := &webhook.Memory{Store: o.Memories, Sink: s.Name, Keep: memoryKept}
 	tlsConfig, err := newTLS(w.TLS)

@@ -11,6 +11,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/finding"
+	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/presettest"
@@ -233,7 +234,7 @@ func TestKeysAreCheckedAtTheAPIOfTheSite(t *testing.T) {
 			s, err := webhook.New(webhook.Options{URL: "http://" + test.host + "/api/v2/logs", Proxy: proxy, Preset: preset})
 			require.NoError(t, err)
 			defer s.Close()
-			found := s.Check(t.Context(), time.Now)
+			found := s.Check(t.Context(), sinks.Trial{Now: time.Now})
 			findingtest.Expect(t, found, test.want)
 			if text := findingtest.Lines(found); strings.Contains(text, test.key) {
 				t.Errorf("a secret is shown: %s", text)

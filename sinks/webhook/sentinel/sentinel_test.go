@@ -14,6 +14,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/finding"
+	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/presettest"
@@ -232,7 +233,7 @@ func TestItSignsInAsAzureExpects(t *testing.T) {
 	if issued, _ := in.tokens.Counts(); issued != 1 || len(in.ids["Custom-NdrbridgeDetection"]) != 300 {
 		t.Errorf("%d tokens, %d events", issued, len(in.ids["Custom-NdrbridgeDetection"]))
 	}
-	found := s.Check(t.Context(), time.Now)
+	found := s.Check(t.Context(), sinks.Trial{Now: time.Now})
 	findingtest.Expect(t, found, findingtest.Row{Step: "token", Result: finding.OK, Detail: "issued a token for 59m59s"})
 	findingtest.Expect(t, found, findingtest.Row{Step: "delivery", Result: finding.Untried, Detail: "without sending an event", Advice: "ndrbridge replay"})
 }
