@@ -4,17 +4,11 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/appliance/topology"
 	"ndrbridge/test/require"
-)
-
-const (
-	fromOne = `[{"origins":[{"object_type":"device","object_id":1}],"steps":[{}]}]`
-	aMap    = `{"name":"Web","description":"","walks":` + fromOne + `}`
 )
 
 // topology returns the result of a query.
@@ -23,24 +17,6 @@ func (c *caller) topology(path, body string) topology.Result {
 	var result topology.Result
 	require.NoError(c.t, json.Unmarshal([]byte(c.want(200, "POST", path, body).body), &result))
 	return result
-}
-
-func TestActivityMaps(t *testing.T) {
-	_, c := serve(t, standin.Options{})
-	if at := c.want(201, "POST", "/activitymaps", aMap).header.Get("Location"); at != "/api/v1/activitymaps/1" {
-		t.Errorf("the location is %q", at)
-	}
-	c.want(204, "PATCH", "/activitymaps/1", `{"short_code":"web","mode":"3dforce","show_alert_status":true,"weighting":"turns"}`)
-	want := `{"description":"","id":1,"mod_time":1772600767890,"mode":"3dforce","name":"Web","owner":"api",` +
-		`"rights":["view","edit","share","delete"],"short_code":"web","show_alert_status":true,"walks":` +
-		`[{"origins":[{"object_id":1,"object_type":"device"}],"steps":[{}]}],"weighting":"turns"}`
-	if got := c.want(200, "GET", "/activitymaps/1", "").body; got != want {
-		t.Errorf("the map is %s, want %s", got, want)
-	}
-	c.want(204, "DELETE", "/activitymaps/1", "")
-	if got := c.want(200, "GET", "/activitymaps", "").body; got != "[]" {
-		t.Errorf("the maps are %s", got)
-	}
 }
 
 func TestTopologyQueries(t *testing.T) {
@@ -75,49 +51,12 @@ func TestTopologyQueries(t *testing.T) {
 func TestADeviceGroupIsAnOriginWithItsDevices(t *testing.T) {
 	_, c := serve(t, standin.Options{})
 	c.want(201, "POST", "/devicegroups", `{"name":"Web servers","filter":{"field":"activity","operator":"=","operand":"http_server"}}`)
-	group := c.topology("/activitymaps/query", `{"from":"-1d","walks":[{"origins":[{"object_type":"device_group","object_id":1}],
-		"steps":[{"relationships":[{"protocol":"HTTP","role":"client"}]}]}]}`)
-	all := c.topology("/activitymaps/query", `{"from":"-1d","walks":[{"origins":[{"object_type":"all_devices","object_id":0}],
-		"steps":[{"relationships":[{"protocol":"HTTP","role":"client"}]}]}]}`)
-	if len(all.Edges) == 0 || len(group.Edges) != len(all.Edges) {
-		t.Errorf("%d edges lead to web servers, %d in all have HTTP", len(group.Edges), len(all.Edges))
+	edges := func(origin string) int {
+		return len(c.topology("/activitymaps/query", `{"from":"-1d","walks":[{"origins":[`+origin+`],
+			"steps":[{"relationships":[{"protocol":"HTTP","role":"client"}]}]}]}`).Edges)
 	}
-
-	c.want(201, "POST", "/activitymaps", `{"name":"Group","description":"","walks":[{"origins":[{"object_type":"device_group","object_id":1}],"steps":[{}]}]}`)
-	c.want(204, "DELETE", "/devicegroups/1", "")
-	if gone := c.topology("/activitymaps/1/query", `{"from":"-1d"}`); len(gone.Edges) > 0 || len(gone.Warnings) != 1 {
-		t.Errorf("a map of a deleted group shows %+v", gone)
-	}
-	c.want(204, "PATCH", "/activitymaps/1", `{"name":"The group is gone"}`)
-}
-
-func TestSharingDecidesWhoSeesAnActivityMap(t *testing.T) {
-	_, c := serve(t, standin.Options{})
-	c.want(201, "POST", "/activitymaps", aMap)
-	eve := c.user("eve", `{"write":"full","metrics":"full","ndr":"full","npm":"full"}`)
-	eve.want(404, "GET", "/activitymaps/1", "")
-	eve.want(404, "POST", "/activitymaps/1/query", `{"from":-1000}`)
-	eve.want(404, "DELETE", "/activitymaps/1", "")
-
-	c.want(204, "PUT", "/activitymaps/1/sharing", `{"users":{"eve":"viewer"},"groups":{"local.soc":"editor"}}`)
-	if got := eve.want(200, "GET", "/activitymaps/1", "").body; !strings.Contains(got, `"rights":["view"]`) {
-		t.Errorf("a viewer sees %s", got)
-	}
-	eve.want(403, "PATCH", "/activitymaps/1", `{"name":"Mine"}`)
-	eve.want(403, "PATCH", "/activitymaps/1/sharing", `{"anyone":"viewer"}`)
-
-	c.want(204, "PATCH", "/activitymaps/1/sharing", `{"anyone":"viewer","users":{"eve":"editor"}}`)
-	eve.want(204, "PATCH", "/activitymaps/1", `{"name":"Ours"}`)
-	eve.want(403, "DELETE", "/activitymaps/1", "")
-	const shared = `{"anyone":"viewer","groups":{"local.soc":"editor"},"users":{"eve":"editor"}}`
-	if got := c.want(200, "GET", "/activitymaps/1/sharing", "").body; got != shared {
-		t.Errorf("the sharing is %s", got)
-	}
-	c.want(204, "PATCH", "/activitymaps/1/sharing", `{"users":{"eve":null}}`)
-	eve.want(200, "GET", "/activitymaps/1", "")
-	c.want(204, "PUT", "/activitymaps/1/sharing", `{"anyone":null}`)
-	eve.want(404, "GET", "/activitymaps/1", "")
-	if got := eve.want(200, "GET", "/activitymaps", "").body; got != "[]" {
-		t.Errorf("eve sees the maps %s", got)
+	group, all := edges(`{"object_type":"device_group","object_id":1}`), edges(`{"object_type":"all_devices","object_id":0}`)
+	if all == 0 || group != all {
+		t.Errorf("%d edges lead to web servers, %d in all have HTTP", group, all)
 	}
 }

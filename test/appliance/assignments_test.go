@@ -2,8 +2,6 @@ package appliance_test
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"testing"
 
 	standin "ndrbridge/test/appliance"
@@ -66,69 +64,6 @@ func TestAssignments(t *testing.T) {
 			c.want(404, "POST", fmt.Sprintf("/alerts/999/%s/%v", kind, a), "")
 		})
 	}
-}
-
-func TestAssignmentsAreSeenFromBothSides(t *testing.T) {
-	_, c := serve(t, standin.Options{})
-	for i := range 3 {
-		c.create("/alerts", fmt.Sprintf(`{"name":"alert %d","type":"detection","object_type":"application","cc":[],"apply_all":%v}`, i, i == 0))
-	}
-	const direct = "?direct_assignments_only=true"
-	for _, test := range []struct{ method, path, body, direct, all string }{
-		{"POST", "/alerts/4/applications/2", "", "[4]", "[3 4]"},
-		{"POST", "/applications/2/alerts/5", "", "[4 5]", "[3 4 5]"},
-		{"POST", "/applications/2/alerts/3", "", "[3 4 5]", "[3 4 5]"},
-		{"POST", "/applications/2/alerts", `{"unassign":[3,4]}`, "[5]", "[3 5]"},
-		{"DELETE", "/alerts/5/applications/2", "", "[]", "[3]"},
-		{"PATCH", "/alerts/3", `{"apply_all":false}`, "[]", "[]"},
-	} {
-		c.want(204, test.method, test.path, test.body)
-		if got := c.idsAt("/applications/2/alerts" + direct); got != test.direct {
-			t.Errorf("after %s %s, the application has the alerts %s, want %s", test.method, test.path, got, test.direct)
-		}
-		for _, query := range []string{"", "?direct_assignments_only=false"} {
-			if got := c.idsAt("/applications/2/alerts" + query); got != test.all {
-				t.Errorf("after %s %s, %q lists the alerts %s, want %s", test.method, test.path, query, got, test.all)
-			}
-		}
-	}
-	c.want(400, "GET", "/applications/2/alerts?direct_assignments_only=1", "")
-	c.want(405, "DELETE", "/applications/2/alerts/5", "")
-}
-
-func TestAlertsOfDevices(t *testing.T) {
-	_, c := serve(t, standin.Options{})
-	for i := range 4 {
-		c.create("/alerts", strings.NewReplacer("Slow web servers", fmt.Sprint("alert ", i), "false", strconv.FormatBool(i == 0)).Replace(threshold))
-	}
-	c.want(204, "PATCH", "/alerts/1", `{"apply_all":false}`)
-	c.create("/devicegroups", `{"name":"static"}`)
-	c.create("/devicegroups", `{"name":"dynamic","filter":{"field":"id","operator":"in","operand":[7,8]}}`)
-	for _, path := range []string{"/alerts/4/devicegroups/1", "/alerts/5/devicegroups/2", "/alerts/6/devices/7", "/devices/7/devicegroups/1"} {
-		c.want(204, "POST", path, "")
-	}
-	for path, want := range map[string]string{
-		"/devices/7/alerts?direct_assignments_only=true": "[6]",
-		"/devices/7/alerts": "[2 3 4 5 6]",
-		"/devices/8/alerts": "[2 3 5]",
-		"/devices/9/alerts": "[2 3]",
-		"/alerts/3/devices": "[]",
-		"/alerts/6/devices": "[7]",
-	} {
-		if got := c.idsAt(path); got != want {
-			t.Errorf("GET %s lists %s, want %s", path, got, want)
-		}
-	}
-	c.want(204, "POST", "/devices/9/alerts/6", "")
-	c.want(204, "POST", "/devices/9/alerts", `{"assign":[4]}`)
-	c.want(204, "DELETE", "/devices/7/alerts/6", "")
-	c.want(204, "DELETE", "/devicegroups/2", "")
-	for path, want := range map[string]string{"/alerts/6/devices": "[9]", "/alerts/4/devices": "[9]", "/devices/7/alerts": "[2 3 4]"} {
-		if got := c.idsAt(path); got != want {
-			t.Errorf("GET %s lists %s, want %s", path, got, want)
-		}
-	}
-	c.want(404, "POST", "/devices/999999999/alerts/6", "")
 }
 
 // idsAt returns the ids of the objects that a GET is answered with, as text.

@@ -86,7 +86,7 @@ func (c *caller) check(r *http.Request, resp *http.Response, body []byte) {
 	path, ok := strings.CutPrefix(r.URL.Path, openapi.Root)
 	o, _, _ := c.description.Find(r.Method, path)
 	if r.Method+" "+path == explorerPage && resp.StatusCode == http.StatusOK {
-		tested.add(explorerPage, c.t.Name())
+		tested.Store(explorerPage, true)
 	}
 	if !ok || o == nil || !reflect.ValueOf(c.appliance.Hazards()).IsZero() {
 		return
@@ -95,7 +95,7 @@ func (c *caller) check(r *http.Request, resp *http.Response, body []byte) {
 		c.t.Errorf("%s is answered with %d, and %v: %.300s", o.Name, resp.StatusCode, err, body)
 	}
 	if resp.StatusCode < http.StatusBadRequest {
-		tested.add(o.Name, c.t.Name())
+		tested.Store(o.Name, true)
 	}
 }
 

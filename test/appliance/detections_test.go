@@ -98,3 +98,12 @@ func TestRandomDetections(t *testing.T) {
 		c.want(http.StatusBadRequest, "GET", "/detections?limit=many", "")
 	})
 }
+
+func TestANoteGoesWithItsDetection(t *testing.T) {
+	a, c := serve(t, standin.Options{})
+	a.Add(standin.Detection{ID: 7})
+	c.want(204, "PUT", "/detections/7/notes", `{"note":"seen"}`)
+	a.Hide(7)
+	a.Add(standin.Detection{ID: 7})
+	c.want(404, "GET", "/detections/7/notes", "")
+}

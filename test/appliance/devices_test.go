@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/require"
@@ -118,36 +117,6 @@ func (c *caller) device(id int64) map[string]any {
 	return d
 }
 
-func TestDeviceChanges(t *testing.T) {
-	now := epoch
-	_, c := serve(t, standin.Options{Now: func() time.Time { return now }})
-	before := c.device(7)
-	now = now.Add(time.Hour)
-	c.want(204, "PATCH", "/devices/7", `{"custom_name":"dc 1","custom_criticality":"critical","custom_make":"Contoso","custom_model":"X","model_override":"Y","role":"other","on_watchlist":true}`)
-	after := c.device(7)
-	for field, want := range map[string]any{
-		"custom_name": "dc 1", "display_name": "dc 1", "custom_criticality": "critical", "critical": true, "custom_make": "Contoso",
-		"custom_model": "X", "model": "Y", "role": "other", "auto_role": before["auto_role"], "analysis": "advanced",
-		"user_mod_time": float64(now.UnixMilli()), "mod_time": float64(now.UnixMilli()), "dns_name": "host7.corp.example",
-	} {
-		if after[field] != want {
-			t.Errorf("%s is %v, want %v", field, after[field], want)
-		}
-	}
-	wantIDs(t, idsOf(t, c.want(200, "POST", "/devices/search", `{"filter":{"field":"custom_name","operator":"exists"}}`).body), 7)
-	c.want(204, "PATCH", "/devices/7", `{"custom_name":null,"custom_criticality":null,"model_override":null,"role":""}`)
-	after = c.device(7)
-	for _, field := range []string{"display_name", "critical", "model", "role"} {
-		if after[field] != before[field] {
-			t.Errorf("%s is %v again, want %v", field, after[field], before[field])
-		}
-	}
-	c.want(400, "PATCH", "/devices/7", `{"macaddr":"02:00:00:00:00:00"}`)
-	c.want(400, "PATCH", "/devices/7", `{"custom_name":7}`)
-	c.want(404, "PATCH", "/devices/77777", `{}`)
-	c.want(404, "GET", "/devices/0", "")
-}
-
 func TestDevicesOfDetections(t *testing.T) {
 	a, c := serve(t, standin.Options{})
 	d := a.Generate()
@@ -186,27 +155,5 @@ func TestDevicesOfDetections(t *testing.T) {
 				t.Errorf("the participant %+v is the device %v", p, device)
 			}
 		}
-	}
-}
-
-func TestDeviceDetails(t *testing.T) {
-	_, c := serve(t, standin.Options{})
-	gateway := c.want(200, "GET", "/devices/1/activity", "").body
-	if !strings.Contains(gateway, `"stat_name":"service.device.cdp"`) || len(idsOf(t, gateway)) != len(c.device(1)["activity"].([]any)) {
-		t.Errorf("the activity is %s", gateway)
-	}
-	const routerOS = `[{"software_type":"OS","name":"Router OS","version":"4.1","description":null,"id":"router_os_4_1"}]`
-	if got := c.want(200, "GET", "/devices/1/software", "").body; got != routerOS {
-		t.Errorf("the software is %s", got)
-	}
-	if got := c.want(200, "GET", "/devices/1/software?until=1", "").body; got != "[]" {
-		t.Errorf("before the device was seen, the software is %s", got)
-	}
-	wantIDs(t, idsOf(t, c.want(200, "GET", "/devices/1/dashboards", "").body), 1, 2)
-	for _, path := range []string{"activity", "dashboards", "dnsnames", "ipaddrs", "software", "tags", "triggers", "devicegroups"} {
-		c.want(404, "GET", "/devices/77777/"+path, "")
-	}
-	for _, path := range []string{"dnsnames", "ipaddrs", "software"} {
-		c.want(400, "GET", "/devices/1/"+path+"?from=yesterday", "")
 	}
 }

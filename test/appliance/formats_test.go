@@ -51,36 +51,3 @@ func TestFormatsOfGeneratedDetections(t *testing.T) {
 		}
 	}
 }
-
-func TestCustomFormats(t *testing.T) {
-	const path = "/detections/formats"
-	_, c := serve(t, standin.Options{})
-	last := func() string {
-		rows := c.formats()
-		b, err := json.Marshal(rows[len(rows)-1])
-		require.NoError(t, err)
-		return string(b)
-	}
-	created := c.want(201, "POST", path, `{"type":"port_scan","display_name":"Our scan","categories":["sec.recon"],"mitre_categories":["T1046","T1021.004"]}`)
-	if at := created.header.Get("Location"); at != "/api/v1/detections/formats/port_scan" {
-		t.Errorf("the location is %q", at)
-	}
-	want := `{"Type":"port_scan","Author":"api","display_name":"Our scan","Categories":["sec","sec.recon"],"mitre_categories":["T1046","T1021.004"],"is_user_created":true,"Properties":{}}`
-	if got := last(); got != want {
-		t.Errorf("it is %s, want %s", got, want)
-	}
-	c.want(204, "PATCH", path+"/port_scan", `{"display_name":"Other scan","categories":["perf"],"author":"ada"}`)
-	want = `{"Type":"port_scan","Author":"ada","display_name":"Other scan","Categories":["perf"],"mitre_categories":["T1046","T1021.004"],"is_user_created":true,"Properties":{}}`
-	if got := last(); got != want {
-		t.Errorf("it is %s, want %s", got, want)
-	}
-	c.want(204, "PATCH", path+"/port_scan", `{"mitre_categories":[]}`)
-	if got := last(); !strings.Contains(got, `"Categories":["perf"],"mitre_categories":[]`) {
-		t.Errorf("it is %s", got)
-	}
-	t.Run("a deleted one leaves the built-in one", func(t *testing.T) {
-		c.want(204, "DELETE", path+"/port_scan", "")
-		c.want(422, "DELETE", path+"/port_scan", "")
-		c.want(204, "DELETE", path+"/custom.jump_host_bypass", "")
-	})
-}
