@@ -137,7 +137,10 @@ func decodeNext(d *jsontext.Decoder, kind *types.Type) ref.Val {
 	case '{':
 		members := make(map[string]any)
 		for d.PeekKind() == '"' {
-			name, _ := d.ReadToken()
+			name, err := d.ReadToken()
+			if err != nil {
+				return absent
+			}
 			text := name.String()
 			members[text] = decodeNext(d, memberKind(kind, text))
 		}

@@ -149,3 +149,9 @@ func TestLargeObjectsAreReadAsSmallOnes(t *testing.T) {
 		})
 	}
 }
+
+func TestDecodingEndsWhereJSONIsCutShort(t *testing.T) {
+	for _, cut := range []string{``, `{`, `{"a`, `{"a"`, `{"a":`, `{"a":1`, `[`, `["a`, `[1,`} {
+		decode([]byte(cut), nil) // its result does not matter
+	}
+}
