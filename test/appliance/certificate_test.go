@@ -2,12 +2,9 @@ package appliance_test
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
 	"math/big"
@@ -19,43 +16,9 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/certificate"
 	"ndrbridge/test/require"
 )
-
-// issued is a certificate in PEM, with its key.
-type issued struct {
-	certificate, key string
-	x509             *x509.Certificate
-}
-
-// issue signs a certificate for a public key, or for a new key if it is nil.
-func issue(t *testing.T, public any) issued {
-	t.Helper()
-	authority, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	var made issued
-	if public == nil {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		require.NoError(t, err)
-		der, err := x509.MarshalPKCS8PrivateKey(key)
-		require.NoError(t, err)
-		made.key, public = encodePEM("PRIVATE KEY", der), key.Public()
-	}
-	issuer := &x509.Certificate{Subject: pkix.Name{CommonName: "authority"}}
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "issued"}, NotAfter: time.Now().Add(time.Hour),
-	}, issuer, public, authority)
-	require.NoError(t, err)
-	made.certificate = encodePEM("CERTIFICATE", der)
-	if made.x509, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	return made
-}
-
-func encodePEM(kind string, der []byte) string {
-	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
-}
 
 // serveTLS starts an appliance with its own certificate. The caller opens a connection for
 // each request, and shown returns the certificates of a new one.
@@ -95,14 +58,17 @@ func TestCertificates(t *testing.T) {
 		t.Error("the certificate was not generated again, self-signed")
 	}
 
-	replacement, other := issue(t, nil), issue(t, nil)
+	authority := certificate.New(t, "authority", time.Now().Add(time.Hour), nil)
+	replacement := certificate.New(t, "sensor.example", time.Now().Add(time.Hour), &authority)
+	replacementPEM, key := certificate.PEM(t, replacement)
+	authorityPEM, _ := certificate.PEM(t, authority)
 	const plain = "text/plain; charset=utf-8"
-	c.typed(plain, 204, "PUT", "/service/sslcert", replacement.certificate+"\n"+replacement.key)
-	if got := shown(); len(got) != 1 || !got[0].Equal(replacement.x509) {
+	c.typed(plain, 204, "PUT", "/service/sslcert", replacementPEM+"\n"+key)
+	if got := shown(); len(got) != 1 || !got[0].Equal(replacement.Leaf) {
 		t.Errorf("the certificate is %v, want that which was put", got[0].Subject)
 	}
-	c.typed(plain, 204, "PUT", "/service/sslcert", replacement.certificate+other.certificate)
-	if got := shown(); len(got) != 2 || !got[1].Equal(other.x509) {
+	c.typed(plain, 204, "PUT", "/service/sslcert", replacementPEM+authorityPEM)
+	if got := shown(); len(got) != 2 || !got[1].Equal(authority.Leaf) {
 		t.Errorf("%d certificates are served, want that of the authority as well", len(got))
 	}
 	c.typed("application/json", 415, "PUT", "/service/sslcert", `{}`)
@@ -132,9 +98,12 @@ func TestSigningRequests(t *testing.T) {
 		t.Errorf("the names are %v %v %v %v", made.DNSNames, made.IPAddresses, made.EmailAddresses, made.URIs)
 	}
 	t.Run("what it requests can be put without the key", func(t *testing.T) {
-		signed := issue(t, made.PublicKey)
-		c.typed("text/plain", 204, "PUT", "/service/sslcert", signed.certificate)
-		if got := shown()[0]; !got.Equal(signed.x509) {
+		authority := certificate.New(t, "authority", time.Now().Add(time.Hour), nil)
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: made.Subject, NotAfter: time.Now().Add(time.Hour)}
+		der, err := x509.CreateCertificate(rand.Reader, template, authority.Leaf, made.PublicKey, authority.PrivateKey)
+		require.NoError(t, err)
+		c.typed("text/plain", 204, "PUT", "/service/sslcert", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+		if got := shown()[0]; !bytes.Equal(got.Raw, der) {
 			t.Error("another certificate is served")
 		}
 		if again := request(t, `{"subject":{"common_name":"a"},"subject_alternative_names":[{"type":"dns","name":"a"}]}`); !bytes.Equal(again.RawSubjectPublicKeyInfo, made.RawSubjectPublicKeyInfo) {

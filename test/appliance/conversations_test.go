@@ -14,7 +14,8 @@ import (
 
 // stored are the detections that an appliance has at the beginning of a conversation.
 var stored = map[string]func() []standin.Detection{
-	"notes": someDetections, "settings": someDetections, "tuningrules": tunedDetections,
+	"notes": someDetections, "settings": someDetections,
+	"patches": tunedDetections, "tuningrules": tunedDetections,
 }
 
 // TestConversations plays the conversations of testdata/conversations, each with an

@@ -14,22 +14,6 @@ import (
 func TestDevices(t *testing.T) {
 	a, c := serve(t, standin.Options{Product: "Acme"})
 	c.authorization = strings.Replace(c.authorization, "Service", "Acme", 1)
-	for name, test := range map[string]struct {
-		body string
-		want []int64
-	}{
-		"devices are found by their ids, each once": {`{"filter": {"field": "id", "operator": "in", "operand": [3, 1, 3, 25769804127]}}`, []int64{1, 3, 25769804127}},
-		"an invalid id is unknown":                  {`{"filter": {"field": "id", "operator": "in", "operand": [0, -4]}}`, []int64{}},
-		"an id and a property":                      {`{"filter": {"operator": "and", "rules": [{"field": "id", "operator": "in", "operand": [1, 2]}, {"field": "role", "operator": "=", "operand": "gateway"}]}}`, []int64{1}},
-		"one of several ids":                        {`{"filter": {"operator": "or", "rules": [{"field": "id", "operator": "=", "operand": 501}, {"field": "id", "operator": "=", "operand": 2}]}}`, []int64{2}},
-		"a property that is a number":               {`{"filter": {"field": "vlan", "operator": "=", "operand": 10}, "limit": 1}`, []int64{1}},
-		"nothing but a limit":                       {`{"limit": 2, "offset": null}`, []int64{1, 2}},
-		"a limit is kept":                           {`{"filter": {"field": "id", "operator": "in", "operand": [1, 3, 5]}, "limit": 2}`, []int64{1, 3}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			wantIDs(t, idsOf(t, c.want(http.StatusOK, "POST", "/devices/search", test.body).body), test.want...)
-		})
-	}
 	t.Run("a body that is nested thousands deep is refused", func(t *testing.T) {
 		body := `{"filter": ` + strings.Repeat(`{"operator": "not", "rules": [`, 4000) + strings.Repeat("]}", 4001)
 		if got := c.want(http.StatusBadRequest, "POST", "/devices/search", body).body; got != `{"error_message":"the body is nested more than 100 deep"}` {
@@ -58,44 +42,6 @@ func TestDevices(t *testing.T) {
 			t.Errorf("none of %v is known", ids)
 		}
 	})
-}
-
-func TestDeviceListing(t *testing.T) {
-	_, c := serve(t, standin.Options{})
-	c.want(201, "POST", "/tags", `{"name":"Crown jewels"}`)
-	c.want(204, "POST", "/devices/7/tags/1", "")
-	c.want(204, "PATCH", "/devices/9", `{"custom_name":"till 1","custom_type":"cash register"}`)
-	mac := c.device(7)["macaddr"].(string)
-	for name, test := range map[string]struct {
-		query string
-		want  []int64
-	}{
-		"a page of all":               {"limit=2&offset=499", []int64{500, 3<<32 + 1}},
-		"nothing after the last":      {"offset=1500", []int64{}},
-		"no more than none":           {"limit=0", []int64{}},
-		"a part of a name":            {"search_type=name&value=TILL", []int64{9}},
-		"a regular expression":        {"search_type=name&value=/^host4[12]%5C./&limit=2", []int64{41, 42}},
-		"a type that a user set":      {"search_type=type&value=cash", []int64{9}},
-		"a tag":                       {"search_type=tag&value=jewels", []int64{7}},
-		"a hardware address":          {"search_type=mac+address&value=" + strings.ToLower(strings.ReplaceAll(mac, ":", "-")), []int64{7}},
-		"an address":                  {"search_type=ip+address&value=10.38.0.3", []int64{6<<32 + 2}},
-		"a block of addresses":        {"search_type=ip+address&value=10.35.0.4/31", []int64{3<<32 + 3, 3<<32 + 4}},
-		"a number given to it":        {"search_type=discovery_id&value=" + c.device(8)["discovery_id"].(string), []int64{8}},
-		"the sensor":                  {"search_type=node&value=3&limit=1", []int64{3<<32 + 1}},
-		"a VLAN":                      {"search_type=vlan&value=10&limit=1", []int64{1}},
-		"a vendor":                    {"search_type=vendor&value=networks&limit=2", []int64{1, 51}},
-		"an activity":                 {"search_type=activity&value=cdp&limit=2&offset=1", []int64{51, 101}},
-		"a time of discovery":         {"search_type=discover+time&value=-1d", []int64{}},
-		"a range of discovery":        {"search_type=discover+time&value=1,0&limit=1", []int64{1}},
-		"anything":                    {"value=till", []int64{9}},
-		"activity in the future only": {"active_from=99999999999999", []int64{}},
-		"activity before all":         {"active_until=1", []int64{}},
-		"recent activity":             {"active_from=-1m&active_until=0&limit=1", []int64{1}},
-	} {
-		t.Run(name+" is found", func(t *testing.T) {
-			wantIDs(t, idsOf(t, c.want(200, "GET", "/devices?"+test.query, "").body), test.want...)
-		})
-	}
 }
 
 func TestDeviceSearchReturnsTheFieldsAskedFor(t *testing.T) {

@@ -86,14 +86,8 @@ func TestRecordSearch(t *testing.T) {
 		})
 	}
 	for name, body := range map[string]string{
-		"no from":                      `{}`,
 		"a limit too large":            `{"from": 5, "limit": 10001}`,
-		"an unknown key":               `{"from": 5, "colour": 1}`,
-		"an unknown operator":          `{"from": 5, "filter": {"field": "a", "operator": "==", "operand": 1}}`,
-		"rules without rules":          `{"from": 5, "filter": {"operator": "and"}}`,
 		"an unknown field in the sort": `{"from": 5, "sort": [{"field": "flowId", "direction": "asc"}]}`,
-		"an unknown direction":         `{"from": 5, "sort": [{"field": "timestamp", "direction": "up"}]}`,
-		"a rule that is null":          `{"from": 5, "filter": {"operator": "or", "rules": [null]}}`,
 		"no operand":                   `{"from": 5, "filter": {"field": "a", "operator": "="}}`,
 		"a pattern that is none":       `{"from": 5, "filter": {"field": "a", "operator": "~", "operand": "("}}`,
 		"a pattern that takes long":    `{"from": 5, "filter": {"field": "a", "operator": "~", "operand": "(a{40}){40}b(a{40}){40}"}}`,
@@ -103,9 +97,7 @@ func TestRecordSearch(t *testing.T) {
 		"a bad context_ttl":            `{"from": 5, "context_ttl": "soon"}`,
 		"a context_ttl that overflows": `{"from": 5, "context_ttl": "99999999h"}`,
 		"a context_ttl beyond a day":   `{"from": 5, "context_ttl": "86400001"}`,
-		"no field":                     `{"from": 5, "filter": {"operator": "=", "operand": 1}}`,
 		"no value":                     `{"from": 5, "filter": {"field": "a", "operator": "in", "operand": []}}`,
-		"an unknown key in a rule":     `{"from": 5, "filter": {"operator": "not", "rules": [{"field": "a", "operator": "exists", "colour": 1}]}}`,
 		"a filter that is too long":    `{"from": 5, "filter": {"field": "a", "operator": "in", "operand": ["` + strings.Repeat(strings.Repeat("a", 1000)+`","`, 70) + `"]}}`,
 	} {
 		t.Run(name+" is refused", func(t *testing.T) { c.want(http.StatusBadRequest, "POST", "/records/search", body) })
