@@ -13,42 +13,70 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// decode reads a file into config, where it takes precedence over the files before it. It
-// records errors in p; a key with an error keeps its value. It reports whether the file is
-// a YAML mapping or empty.
-func (p *sourceLines) decode(f file, config *Config) bool {
-	p.files, p.folder = append(p.files, f.name), f.folder
-	var document yaml.Node
+// parse returns the content of a file, or nil after it recorded that the file is not a YAML
+// mapping. Without any content, it is null.
+func (p *sourceLines) parse(f file) *yaml.Node {
+	p.files = append(p.files, f.name)
+	from := sourceLine{file: f.name, folder: f.folder}
+	var document, second yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(f.data))
 	err := decoder.Decode(&document)
-	if errors.Is(err, io.EOF) || err == nil && len(document.Content) == 0 {
-		if _, known := p.at[""]; !known {
-			p.at[""] = sourceLine{file: f.name}
-		}
-		return true
+	switch {
+	case errors.Is(err, io.EOF) || err == nil && len(document.Content) == 0:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
+	case err != nil:
+		p.errors = append(p.errors, SyntaxError(f.name, err, f.data))
+		return nil
 	}
-	if err != nil {
-		p.failSyntax(err, f.data)
-		return false
-	}
-	p.decodeBlock("", document.Content[0], reflect.ValueOf(config).Elem())
-	var second yaml.Node
+	root := document.Content[0]
+	p.stamp("", root, from)
 	switch err := decoder.Decode(&second); {
 	case err == nil:
+		p.stamp("", &second, from)
 		p.failNode(&second, "", "a second document begins here; one file holds one configuration")
 	case !errors.Is(err, io.EOF):
-		p.failSyntax(err, f.data)
+		p.errors = append(p.errors, SyntaxError(f.name, err, f.data))
 	}
-	root := resolve(document.Content[0])
-	return root.Kind == yaml.MappingNode || isNull(root)
+	if kind := resolve(root); kind.Kind != yaml.MappingNode && !isNull(kind) {
+		p.keysWithValues("", root, fieldsOf(reflect.TypeFor[Config]()))
+		return nil
+	}
+	return root
 }
 
-func (p *sourceLines) failSyntax(err error, data []byte) {
-	p.errors = append(p.errors, SyntaxError(p.file(), err, data))
+// stamp sets the origin of a node at path and of all nodes in it, and reports keys that are set
+// twice.
+func (p *sourceLines) stamp(path string, node *yaml.Node, from sourceLine) {
+	own := from
+	if from.variable == "" {
+		own.line, own.column = node.Line, node.Column
+	} else if node.Kind == yaml.ScalarNode {
+		p.expanded[node] = true
+	}
+	p.origins[node] = own
+	lines := make(map[string]int)
+	for i, below := range node.Content {
+		switch {
+		case node.Kind == yaml.SequenceNode:
+			p.stamp(item(path, i), below, from)
+		case node.Kind == yaml.DocumentNode || i%2 == 0:
+			p.stamp(path, below, from)
+		default:
+			key := node.Content[i-1]
+			name := resolve(key).Value
+			at := join(path, printable(name))
+			if line, twice := lines[name]; twice && resolve(key).Kind == yaml.ScalarNode {
+				p.failNode(key, at, fmt.Sprintf("is set twice, first on line %d; keep one of them", line))
+			} else {
+				lines[name] = key.Line
+			}
+			p.stamp(at, below, from)
+		}
+	}
 }
 
 func (p *sourceLines) failNode(node *yaml.Node, path, message string) {
-	p.failAt(p.here(node), path, message)
+	p.failAt(p.origins[node], path, message)
 }
 
 // resolve follows aliases to the node that they refer to.
@@ -63,72 +91,50 @@ func isNull(node *yaml.Node) bool {
 	return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null"
 }
 
+// Limits of a configuration: how deeply blocks may be nested, and how many there may be. A few
+// nested YAML aliases could otherwise expand to any number of blocks.
+const (
+	maxDepth  = 20
+	maxBlocks = 50000
+)
+
 func (p *sourceLines) decodeBlock(path string, node *yaml.Node, block reflect.Value) {
+	switch p.blocks++; {
+	case p.blocks == maxBlocks+1:
+		p.failNode(node, path, fmt.Sprintf("is one block too many; write at most %d in all, counting those that aliases repeat", maxBlocks))
+		return
+	case p.blocks > maxBlocks:
+		return
+	case len(p.around) >= maxDepth:
+		p.failNode(node, path, fmt.Sprintf("nests deeper than %d blocks; write fewer levels", maxDepth))
+		return
+	}
 	fields := fieldsOf(block.Type())
-	content := p.content(path, node, yaml.MappingNode, "keys with values", "its keys are "+someKeys(fields))
+	content := p.keysWithValues(path, node, fields)
 	p.around = append(p.around, enclosing{path, fields})
 	defer func() { p.around = p.around[:len(p.around)-1] }()
 	p.pairs(path, content, func(path string, key, value *yaml.Node) {
-		if !p.decodeKey(path, key.Value, value, fields, block) {
+		f, known := fieldOf(fields, key.Value)
+		switch target := block.FieldByIndex(f.index); {
+		case !known:
 			p.failNode(key, path, p.unknownKey(key.Value, value, content))
+		case key.Value != f.name:
+			p.decodeText(path, value, target.FieldByName("File"))
+		default:
+			p.decodeValue(path, value, target)
 		}
 	})
 }
 
 // pairs calls visit for each key of the mapping at path, with the path of the key and its value.
 func (p *sourceLines) pairs(path string, content []*yaml.Node, visit func(path string, key, value *yaml.Node)) {
-	lines := make(map[string]int)
 	for i := 0; i+1 < len(content); i += 2 {
 		key := resolve(content[i])
 		if key.Kind != yaml.ScalarNode {
 			p.failNode(key, path, "expected a key, found "+found(key))
 			continue
 		}
-		below := join(path, printable(key.Value))
-		if line := lines[key.Value]; line > 0 {
-			p.failNode(key, below, fmt.Sprintf("is set twice, first on line %d; keep one of them", line))
-			continue
-		}
-		lines[key.Value] = key.Line
-		visit(below, key, content[i+1])
-	}
-}
-
-// decodeKey reads the value of a key into block. It reports whether the block has the key.
-func (p *sourceLines) decodeKey(path, key string, node *yaml.Node, fields []field, block reflect.Value) bool {
-	for _, f := range fields {
-		value := block.FieldByIndex(f.index)
-		switch {
-		case f.shape == shapeSecret && (key == f.name || key == f.name+fileSuffix):
-			p.decodeSecret(path, key == f.name, node, value)
-			return true
-		case key == f.name:
-			p.decodeValue(path, node, value)
-			return true
-		}
-	}
-	return false
-}
-
-// decodeSecret reads the value of a secret, or else the path of its file. It replaces the
-// other of the two if an earlier file has set it; both in one file are an error.
-func (p *sourceLines) decodeSecret(path string, literal bool, node *yaml.Node, value reflect.Value) {
-	secret := value.Addr().Interface().(*Secret)
-	read, other := value, path+fileSuffix
-	if !literal {
-		read, other = value.FieldByName("File"), strings.TrimSuffix(path, fileSuffix)
-	}
-	if !p.decodeText(path, node, read) {
-		return
-	}
-	if at, set := p.at[other]; !set || at.file == p.file() {
-		return
-	}
-	delete(p.at, other)
-	if literal {
-		secret.File = ""
-	} else {
-		secret.value = nil
+		visit(join(path, printable(key.Value)), key, content[i+1])
 	}
 }
 
@@ -155,7 +161,7 @@ func (p *sourceLines) decodeValue(path string, node *yaml.Node, value reflect.Va
 			return
 		}
 		p.decodeBlock(path, node, value.Elem())
-	case shapeBlocks, shapeTexts, shapeSecrets:
+	case shapeBlocks, shapeTexts:
 		p.decodeList(path, node, value)
 	case shapeMap:
 		p.decodeMap(path, node, value)
@@ -167,7 +173,9 @@ func (p *sourceLines) decodeValue(path string, node *yaml.Node, value reflect.Va
 // content returns the items of a list, or the keys and values of a mapping. It returns nil
 // if the node is null, or after it recorded that the node is not of the kind, with advice.
 func (p *sourceLines) content(path string, node *yaml.Node, kind yaml.Kind, wanted, advice string) []*yaml.Node {
-	p.at[path] = p.here(node)
+	if at, known := p.origins[node]; known {
+		p.at[path] = at
+	}
 	node = resolve(node)
 	switch {
 	case isNull(node):
@@ -180,6 +188,19 @@ func (p *sourceLines) content(path string, node *yaml.Node, kind yaml.Kind, want
 	}
 	p.failNode(node, path, "expected "+wanted+", found "+found(node)+"; "+advice)
 	return nil
+}
+
+// keysWithValues is content for a block.
+func (p *sourceLines) keysWithValues(path string, node *yaml.Node, fields []field) []*yaml.Node {
+	return p.content(path, node, yaml.MappingNode, "keys with values", "its keys are "+someKeys(fields))
+}
+
+func (p *sourceLines) decodeList(path string, node *yaml.Node, list reflect.Value) {
+	nodes := p.content(path, node, yaml.SequenceNode, "a list", "write its items between [ and ], or one per line after a dash")
+	for i, node := range nodes {
+		list.Set(reflect.Append(list, newValue(list.Type().Elem())))
+		p.decodeValue(item(path, i), node, list.Index(i))
+	}
 }
 
 func (p *sourceLines) decodeMap(path string, node *yaml.Node, named reflect.Value) {
@@ -208,7 +229,7 @@ func (p *sourceLines) decodeText(path string, node *yaml.Node, value reflect.Val
 		return false
 	}
 	if isPath(path) {
-		text = within(p.folder, text)
+		text = within(p.origins[node].folder, text)
 	}
 	if err := setText(value, text); err != nil {
 		p.failNode(node, path, err.Error())
@@ -226,13 +247,11 @@ var truths = map[string]string{"yes": "true", "on": "true", "y": "true", "no": "
 // text returns the text of a scalar that can become a value of the kind. It returns false
 // if the node is null, which leaves the default in place, or after it recorded an error.
 func (p *sourceLines) text(path string, node *yaml.Node, kind reflect.Kind) (string, bool) {
-	at := p.here(node)
+	at := p.origins[node]
 	node = resolve(node)
 	expanded := p.expandNode(path, node)
 	at.null, at.reference = isNull(node), p.expanded[node]
-	if _, before := p.at[path]; !at.null || !before {
-		p.at[path] = at
-	}
+	p.at[path] = at
 	if at.null || !expanded {
 		return "", false
 	}

@@ -2,6 +2,7 @@ package configs
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -9,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 const prefix = "NDRBRIDGE_"
@@ -29,152 +32,116 @@ func variables(environ []string) map[string]string {
 	return byName
 }
 
-// overlay applies the environment to config, where it takes precedence over the files. Empty
-// variables are ignored. An unknown variable is recorded as an error.
-func (p *sourceLines) overlay(config *Config) {
+// ofEnvironment returns the keys that the environment sets, as a file would have them. A list in
+// it is a mapping with the indexes of its items. Empty variables are ignored. An unknown variable
+// is recorded as an error.
+func (p *sourceLines) ofEnvironment() *yaml.Node {
+	root := &yaml.Node{Kind: yaml.MappingNode}
 	names := slices.DeleteFunc(slices.Collect(maps.Keys(p.environment)), func(name string) bool {
 		return !strings.HasPrefix(name, prefix) || foreign(name, p.environment[name])
 	})
-	// The items of a list in their order, and a secret before its file.
+	// The items of a list in their order.
 	ordered := func(name string) string {
 		return indexPart.ReplaceAllStringFunc(name, func(part string) string { return fmt.Sprintf("_%11s", part[1:]) })
 	}
 	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(ordered(a), ordered(b)) })
 	for _, name := range names {
-		if p.setBelow("", reflect.ValueOf(config).Elem(), name, name[len(prefix):]) == "" {
-			indexes := indexPart.FindAllString(name, -1)
-			advice := suggest(name, variablesOf(reflect.TypeFor[Config](), prefix, indexes))
-			p.failAt(sourceLine{variable: name}, "", "is not a known variable"+advice)
+		known := make(map[string]variable)
+		addVariables(known, reflect.TypeFor[Config](), prefix, "", indexPart.FindAllString(name, -1))
+		switch key, is := known[name]; {
+		case !is:
+			p.failAt(sourceLine{variable: name}, "", "is not a known variable"+suggest(name, slices.Collect(maps.Keys(known))))
+		case p.environment[name] != "":
+			p.setVariable(root, name, key)
 		}
 	}
+	return root
 }
 
-// setBelow sets the key of the block at path that a variable stands for, of which rest is the end
-// of its name. It returns the key's path, or "" if there is no such key. An empty variable
-// changes nothing.
-func (p *sourceLines) setBelow(path string, block reflect.Value, variable, rest string) (set string) {
-	for _, f := range fieldsOf(block.Type()) {
-		path, value := join(path, f.name), block.FieldByIndex(f.index)
-		below, within := strings.CutPrefix(rest, strings.ToUpper(f.name)+"_")
-		switch {
-		case rest == strings.ToUpper(f.name) && f.shape < shapeBlock:
-			return p.setKey(path, value, variable)
-		case !within:
-		case f.shape == shapeSecret && below == "FILE":
-			return p.setKey(path+fileSuffix, value, variable)
-		case f.shape == shapeBlock:
-			set = p.setBelow(path, value, variable, below)
-		case f.shape == shapeOption:
-			option := value
-			if value.IsNil() {
-				option = newValue(f.typ.Elem()).Addr()
-			}
-			if set = p.setBelow(path, option.Elem(), variable, below); set != "" && p.environment[variable] != "" {
-				value.Set(option)
-			}
-		case f.shape == shapeBlocks:
-			set = p.setInList(path, value, variable, below)
-		}
-		if set != "" {
-			return set
-		}
-	}
-	return ""
+// variable is the key that an environment variable sets.
+type variable struct {
+	path string
+	typ  reflect.Type
 }
 
-// setInList is setBelow for the items of a list. It appends an item if the list ends before it.
-func (p *sourceLines) setInList(path string, list reflect.Value, variable, rest string) (set string) {
-	digits, below, _ := strings.Cut(rest, "_")
-	if !indexPart.MatchString("_" + digits + "_") {
-		return ""
-	}
-	index, _ := strconv.Atoi(digits)
-	value := newValue(list.Type().Elem())
-	if index < list.Len() {
-		value = list.Index(index)
-	}
-	before := len(p.errors)
-	set = p.setBelow(item(path, index), value, variable, below)
-	switch {
-	case set == "" || p.environment[variable] == "":
-	case index > list.Len():
-		p.meant = append(p.meant, path)
-		p.errors = p.errors[:before]
-		p.failAt(sourceLine{variable: variable}, set, "skips an item of the list: "+item(path, list.Len())+" is not set; items count from 0")
-	case index == list.Len():
-		list.Set(reflect.Append(list, value))
-		// Without a position, so that errors do not refer to the list in the file.
-		p.at[item(path, index)] = sourceLine{}
-	}
-	return set
-}
-
-// setKey sets the key at path to the value of a variable, and returns path.
-func (p *sourceLines) setKey(path string, value reflect.Value, variable string) string {
-	text := p.environment[variable]
-	if text == "" {
-		return path
-	}
-	if secret, is := value.Addr().Interface().(*Secret); is {
-		// A value replaces a _file key of a file, and vice versa; two variables for one
-		// secret are an error.
-		literal, isFile := strings.CutSuffix(variable, "_FILE")
-		isFile = isFile && strings.HasSuffix(path, fileSuffix)
-		if !isFile || p.environment[literal] == "" {
-			*secret = Secret{}
-		}
-		if isFile {
-			value = value.FieldByName("File")
-		}
-	}
-	p.at[path] = sourceLine{variable: variable}
-	p.forget(path)
-	if err := setVariable(value, text); err != nil {
-		p.failAt(p.at[path], path, err.Error())
-	}
-	return path
-}
-
-// variablesOf returns the variables of the keys of a block and of those in it, and of the items of
-// its lists that have the indexes.
-func variablesOf(t reflect.Type, prefix string, indexes []string) (names []string) {
+// addVariables adds the variables of the keys of a block and of those in it, and of the items of
+// its lists that have the indexes, by their names.
+func addVariables(to map[string]variable, t reflect.Type, prefix, path string, indexes []string) {
 	for _, f := range fieldsOf(t) {
-		name := prefix + strings.ToUpper(f.name)
+		name, path := prefix+strings.ToUpper(f.name), join(path, f.name)
+		if f.shape < shapeBlock || f.typ == reflect.TypeFor[RecordFilter]() {
+			to[name] = variable{path, f.typ}
+		}
 		switch f.shape {
+		case shapeSecret:
+			to[name+"_FILE"] = variable{path + fileSuffix, reflect.TypeFor[string]()}
 		case shapeBlock:
-			names = append(names, variablesOf(f.typ, name+"_", indexes)...)
+			addVariables(to, f.typ, name+"_", path, indexes)
 		case shapeOption:
-			names = append(names, variablesOf(f.typ.Elem(), name+"_", indexes)...)
+			addVariables(to, f.typ.Elem(), name+"_", path, indexes)
 		case shapeBlocks:
 			if len(indexes) > 0 {
-				names = append(names, variablesOf(f.typ.Elem(), name+indexes[0], indexes[1:])...)
+				addVariables(to, f.typ.Elem(), name+indexes[0], path+"["+strings.Trim(indexes[0], "_")+"]", indexes[1:])
 			}
-		case shapeSecret:
-			names = append(names, name, name+"_FILE")
-		default:
-			names = append(names, name)
 		}
 	}
-	return names
 }
 
-// setVariable sets v to the value of a variable. The error says what is expected.
-func setVariable(v reflect.Value, text string) error {
-	switch {
-	case shapeOf(v.Type()) == shapeTexts:
-		v.Set(reflect.ValueOf(splitList(text)))
-		return nil
-	case v.Type() == reflect.TypeFor[map[string]string]():
-		table, err := parsePairs(text, "key: value", func(value string) string { return value })
-		v.Set(reflect.ValueOf(table))
-		return err
-	case v.Kind() == reflect.Bool:
-		if truth, err := strconv.ParseBool(text); err == nil { // 1 and T are true too
-			v.SetBool(truth)
-			return nil
+// setVariable sets a key below root to the value of a variable.
+func (p *sourceLines) setVariable(root *yaml.Node, name string, key variable) {
+	from := sourceLine{variable: name}
+	value, err := variableNode(key.typ, p.environment[name])
+	if err != nil {
+		p.failAt(from, key.path, err.Error())
+		return
+	}
+	p.stamp(key.path, value, from)
+	steps := strings.FieldsFunc(key.path, func(r rune) bool { return strings.ContainsRune(".[]", r) })
+	last := len(steps) - 1
+	block := root
+	for _, step := range steps[:last] {
+		at := find(block, step)
+		if at < 0 {
+			at = len(block.Content) + 1
+			block.Content = append(block.Content, scalar(step), &yaml.Node{Kind: yaml.MappingNode})
+		}
+		block = block.Content[at]
+	}
+	block.Content = append(block.Content, scalar(steps[last]), value)
+}
+
+// variableNode returns the content of a variable for a key of type t: of a list the items, of a map
+// the pairs "name: value", each separated by commas; of a filter YAML.
+func variableNode(t reflect.Type, value string) (*yaml.Node, error) {
+	switch shape := shapeOf(t); {
+	case t == reflect.TypeFor[RecordFilter]() || t == reflect.TypeFor[operand]():
+		return parseFilter(value)
+	case shape == shapeTexts:
+		list := &yaml.Node{Kind: yaml.SequenceNode}
+		for _, part := range splitList(value) {
+			list.Content = append(list.Content, scalar(part))
+		}
+		return list, nil
+	case shape == shapeMap:
+		pairs := &yaml.Node{Kind: yaml.MappingNode}
+		for _, part := range splitList(value) {
+			name, of, is := strings.Cut(part, ":")
+			if !is {
+				return nil, errors.New("expected name: value pairs separated by commas; set a value that contains a comma in the file")
+			}
+			pairs.Content = append(pairs.Content, scalar(strings.TrimSpace(name)), scalar(strings.TrimSpace(of)))
+		}
+		return pairs, nil
+	case t.Kind() == reflect.Bool:
+		if truth, err := strconv.ParseBool(value); err == nil { // 1 and T are true too
+			value = strconv.FormatBool(truth)
 		}
 	}
-	return setText(v, text)
+	return scalar(value), nil
+}
+
+func scalar(value string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value, Line: 1}
 }
 
 var (

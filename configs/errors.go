@@ -88,6 +88,7 @@ func (p *sourceLines) sort() {
 type sourceLine struct {
 	variable     string
 	file         string
+	folder       string // to which relative paths are relative
 	line, column int
 	reference    bool // the value, or part of it, is that of a variable
 	null         bool // the key is present without a value and keeps its default
@@ -95,39 +96,17 @@ type sourceLine struct {
 
 // sourceLines records the origins of values by path, and the errors.
 type sourceLines struct {
-	files       []string          // the names of the files, in order; the last is the current one
-	folder      string            // of the current file
-	environment map[string]string // for references in values
-	meant       []string          // paths of the keys for which unknown ones most likely stand
-	around      []enclosing       // the blocks that are being read, from the outermost
+	files       []string                  // the names of the files, in order
+	environment map[string]string         // for references in values
+	origins     map[*yaml.Node]sourceLine // of the nodes that files and variables have
+	meant       []string                  // paths of the keys for which unknown ones most likely stand
+	around      []enclosing               // the blocks that are being read, from the outermost
 	at          map[string]sourceLine
-	expanded    map[*yaml.Node]bool // scalars that contained ${ or $${; true: a reference
+	expanded    map[*yaml.Node]bool // scalars that contained ${ or $${, and those of variables; true: a reference
 	errors      Errors
-	filterRules int // of the record filter that is being read, so far
+	blocks      int // that were read so far
 
 	withoutSecrets bool // as in Source
-}
-
-// here returns the position of a node in the current file.
-func (p *sourceLines) here(node *yaml.Node) sourceLine {
-	return sourceLine{file: p.file(), line: node.Line, column: node.Column}
-}
-
-// file returns the name of the current file, or "" if there is none.
-func (p *sourceLines) file() string {
-	if len(p.files) == 0 {
-		return ""
-	}
-	return p.files[len(p.files)-1]
-}
-
-// forget removes the origins of what is in the list or map at path, which is replaced.
-func (p *sourceLines) forget(path string) {
-	for below := range p.at {
-		if strings.HasPrefix(below, path+"[") || strings.HasPrefix(below, path+".") {
-			delete(p.at, below)
-		}
-	}
 }
 
 // fail records an error of the key at path. If the key is not set, the error has the

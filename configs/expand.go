@@ -62,10 +62,9 @@ func expand(text string, environment map[string]string) (expanded string, found 
 }
 
 // expandNode expands the variables in a scalar, once. Its type then follows from its new
-// text, unless it is in quotes. The value of a variable, without an environment, stays as it is. It
-// reports false if it recorded an error.
+// text, unless it is in quotes. It reports false if it recorded an error.
 func (p *sourceLines) expandNode(path string, node *yaml.Node) bool {
-	if _, done := p.expanded[node]; done || p.environment == nil || node.Kind != yaml.ScalarNode || !strings.Contains(node.Value, "${") {
+	if _, done := p.expanded[node]; done || node.Kind != yaml.ScalarNode || !strings.Contains(node.Value, "${") {
 		return true
 	}
 	value, found, err := expand(node.Value, p.environment)

@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,6 +51,17 @@ func fieldsOf(t reflect.Type) []field {
 	return fields
 }
 
+// fieldOf returns the field of a key; that of a secret has two.
+func fieldOf(fields []field, key string) (f field, known bool) {
+	i := slices.IndexFunc(fields, func(f field) bool {
+		return key == f.name || f.shape == shapeSecret && key == f.name+fileSuffix
+	})
+	if i < 0 {
+		return field{}, false
+	}
+	return fields[i], true
+}
+
 // eachBlock calls visit for the block at path, and for every block in it.
 func eachBlock(path string, block reflect.Value, visit func(path string, block reflect.Value)) {
 	visit(path, block)
@@ -83,31 +95,28 @@ func eachField(path string, block reflect.Value, visit func(path string, f field
 type shape int
 
 const (
-	shapeText    shape = iota // a scalar
-	shapeSecret               // two keys
-	shapeSecrets              // Secrets
-	shapeTexts                // a list of strings
-	shapeMap                  // Headers, or texts by name
-	shapeBlock                // a struct; this and the following contain keys
-	shapeOption               // a pointer to a struct, nil if its key is absent
-	shapeBlocks               // a list of structs
+	shapeText   shape = iota // a scalar, or a value that decodes itself
+	shapeSecret              // two keys
+	shapeTexts               // a list of strings or Secrets
+	shapeMap                 // strings or Secrets by name
+	shapeBlock               // a struct; this and the following contain keys
+	shapeOption              // a pointer to a struct, nil if its key is absent
+	shapeBlocks              // a list of structs
 )
 
 func shapeOf(t reflect.Type) shape {
 	switch {
 	case t == reflect.TypeFor[Secret]():
 		return shapeSecret
-	case t == reflect.TypeFor[Secrets]():
-		return shapeSecrets
 	case t.Kind() == reflect.Map:
 		return shapeMap
-	case reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()), reflect.PointerTo(t).Implements(reflect.TypeFor[nodeDecoder]()):
 		return shapeText
 	case t.Kind() == reflect.Struct:
 		return shapeBlock
 	case t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct:
 		return shapeOption
-	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
+	case t.Kind() == reflect.Slice && shapeOf(t.Elem()) == shapeBlock:
 		return shapeBlocks
 	case t.Kind() == reflect.Slice:
 		return shapeTexts

@@ -117,7 +117,7 @@ func WrittenSecrets(s Source) ([]SecretFile, error) {
 			if value.value != nil {
 				written(key)
 			}
-		case Secrets:
+		case []Secret:
 			for i := range value {
 				written(item(key, i))
 			}
@@ -125,7 +125,7 @@ func WrittenSecrets(s Source) ([]SecretFile, error) {
 			if strings.Contains(value.String(), hidden) {
 				written(key)
 			}
-		case Headers:
+		case map[string]Secret:
 			for name := range value {
 				if !redact.HarmlessHeader(name) {
 					written(join(key, name))

@@ -53,22 +53,32 @@ func merge(files []file, s Source) (*Config, error) {
 // decode returns the configuration before it is checked, and its errors. whole is false if a
 // file is not a YAML mapping.
 func decode(files []file, s Source) (p *sourceLines, config *Config, whole bool) {
-	config = newValue(reflect.TypeFor[Config]()).Addr().Interface().(*Config)
 	p = newSourceLines(s.Environ)
+	root := &yaml.Node{Kind: yaml.MappingNode}
 	whole = true
 	for _, f := range files {
-		whole = p.decode(f, config) && whole
+		content := p.parse(f)
+		whole = whole && content != nil
+		if _, known := p.origins[root]; !known {
+			p.origins[root] = sourceLine{file: f.name}
+		}
+		if content != nil {
+			root = p.merge("", reflect.TypeFor[Config](), root, content)
+		}
 	}
+	root = p.merge("", reflect.TypeFor[Config](), root, p.ofEnvironment())
+	config = newValue(reflect.TypeFor[Config]()).Addr().Interface().(*Config)
+	p.decodeBlock("", root, reflect.ValueOf(config).Elem())
 	if len(files) > 0 && !p.isSet("state") {
 		config.State = within(files[0].folder, config.State)
 	}
-	p.overlay(config)
 	return p, config, whole
 }
 
 func newSourceLines(environ []string) *sourceLines {
 	return &sourceLines{
 		environment: variables(environ),
+		origins:     make(map[*yaml.Node]sourceLine),
 		at:          make(map[string]sourceLine), expanded: make(map[*yaml.Node]bool),
 	}
 }

@@ -92,11 +92,11 @@ func printValue(value reflect.Value) (*yaml.Node, error) {
 		return text(string(shown)), err
 	}
 	switch value := value.Interface().(type) {
-	case Headers:
+	case map[string]Secret:
 		return printMap(value, shownHeader), nil
 	case map[string]string:
 		return printMap(value, func(_, ours string) string { return ours }), nil
-	case RecordFilter:
+	case operand:
 		return value.node()
 	}
 	switch value.Kind() {

@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,35 +14,51 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// RecordFilter is the filter object of a record search in the appliance's REST interface:
-// a field, an operator and an operand, or the operator and, or, or not with rules. The
-// zero RecordFilter does not filter. Numbers are kept as they are written.
+// RecordFilter is a filter of the appliance's REST interface: a field, an operator and an operand,
+// or the operator and, or, or not with rules. {}: no filter. In an environment variable, it is
+// written as JSON or YAML.
+//
+// Its JSON is the filter object of the interface.
+//
+//	appliances:
+//	  - name: hq
+//	    url: https://sensor.example
+//	    api_key_file: /run/secrets/hq
+//	    records:
+//	      - name: errors
+//	        filter: {operator: and, rules: [{field: statusCode, operator: ">=", operand: 500}, {field: .ipaddr, operator: in, operand: [10.0.0.1, 10.0.0.2]}]}
 type RecordFilter struct {
-	json string // empty: no filter
+	// Field is the name of the field, or .any, .ipaddr or .port. It is required, except with
+	// the operators and, or and not.
+	Field string `yaml:"field" json:"field,omitempty"`
+	// Operator is how the field is compared with the operand, or how rules are combined. exists
+	// and not_exists have no operand.
+	Operator string `yaml:"operator" json:"operator" oneof:"=,!=,>,<,>=,<=,~,!~,startswith,in,not_in,exists,not_exists,and,or,not"`
+	// Operand is a value, a list of values with in and not_in, or {type, value} with one of them
+	// as the value. Numbers are sent as they are written.
+	Operand operand `yaml:"operand" json:"operand,omitzero"`
+	// Rules are the filters that and, or and not combine.
+	Rules []RecordFilter `yaml:"rules" json:"rules,omitempty"`
 }
 
 // MarshalJSON returns the filter object, or null if f does not filter.
 func (f RecordFilter) MarshalJSON() ([]byte, error) {
-	if f.json == "" {
+	if f.Operator == "" {
 		return []byte("null"), nil
 	}
-	return []byte(f.json), nil
+	type object RecordFilter
+	return json.Marshal(object(f))
 }
 
-// UnmarshalText parses the JSON or YAML of a filter, which is its form in an environment
-// variable. The error reports all mistakes.
-func (f *RecordFilter) UnmarshalText(text []byte) error {
+// parseFilter parses the JSON or YAML of a filter or an operand, which is its form in an
+// environment variable.
+func parseFilter(text string) (*yaml.Node, error) {
 	var document, rest yaml.Node
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder := yaml.NewDecoder(strings.NewReader(text))
 	if err := decoder.Decode(&document); err != nil || len(document.Content) == 0 || !errors.Is(decoder.Decode(&rest), io.EOF) {
-		return errors.New("is neither JSON nor YAML; write a filter such as {\"field\": \"server\", \"operator\": \"=\", \"operand\": \"10.0.0.1\"}")
+		return nil, errors.New("is neither JSON nor YAML; write a filter such as {\"field\": \"server\", \"operator\": \"=\", \"operand\": \"10.0.0.1\"}")
 	}
-	p := &sourceLines{at: make(map[string]sourceLine)}
-	f.decode(p, "", document.Content[0])
-	if len(p.errors) == 0 {
-		return nil
-	}
-	return errors.New(strings.ReplaceAll(p.errors.Error(), "\n", "; "))
+	return document.Content[0], nil
 }
 
 // The operators of a filter, grouped by the keys that they require.
@@ -52,68 +67,16 @@ var (
 	listed      = []string{"in", "not_in"}
 	existence   = []string{"exists", "not_exists"}
 	logical     = []string{"and", "or", "not"}
-	operators   = slices.Concat(comparisons, listed, existence, logical)
 )
 
-// Limits of a filter: how deeply rules may be nested, and how many there may be. A few
-// nested YAML aliases could otherwise expand to any number of rules.
-const (
-	maxFilterDepth = 16
-	maxFilterRules = 10000
-)
-
-// decode implements nodeDecoder.
-func (f *RecordFilter) decode(p *sourceLines, path string, node *yaml.Node) {
-	p.at[path] = p.here(node)
-	whole := resolve(node)
-	if isNull(whole) || whole.Kind == yaml.MappingNode && len(whole.Content) == 0 {
-		*f = RecordFilter{}
-		return
-	}
-	before := len(p.errors)
-	p.filterRules = 0
-	var rule filterRule
-	if rule.decode(p, path, node); len(p.errors) == before {
-		f.json = jsonText(rule)
-	}
-}
-
-// filterRule is a filter, or a rule within one.
-type filterRule struct {
-	Field    string       `yaml:"field" json:"field,omitempty"`
-	Operator string       `yaml:"operator" json:"operator"`
-	Operand  operand      `yaml:"operand" json:"operand,omitzero"`
-	Rules    []filterRule `yaml:"rules" json:"rules,omitempty"`
-}
-
-// decode implements nodeDecoder.
-func (f *filterRule) decode(p *sourceLines, path string, node *yaml.Node) {
-	switch p.filterRules++; {
-	case p.filterRules == maxFilterRules+1:
-		p.failNode(node, path, fmt.Sprintf("has too many rules; write at most %d", maxFilterRules))
-		return
-	case p.filterRules > maxFilterRules:
-		return
-	case strings.Count(path, "rules[") >= maxFilterDepth:
-		p.failNode(node, path, fmt.Sprintf("rules nest deeper than %d; write fewer levels", maxFilterDepth))
-		return
-	}
-	before := len(p.errors)
-	if p.decodeBlock(path, node, reflect.ValueOf(f).Elem()); len(p.errors) == before {
-		f.check(p, path)
-	}
-}
-
-// check reports what the operator requires of the other keys.
-func (f *filterRule) check(p *sourceLines, path string) {
+func (f *RecordFilter) check(c checks, path string) {
 	is := func(names []string) bool { return slices.Contains(names, f.Operator) }
-	switch {
-	case f.Operator == "":
-		p.fail(path, "has no operator; write one of "+strings.Join(operators, ", "))
-		return
-	case !is(operators):
-		p.fail(join(path, "operator"), fmt.Sprintf("%q is not one of %s", f.Operator, strings.Join(operators, ", ")))
-		return
+	isRule := strings.HasSuffix(path, "]")
+	if f.Operator == "" && (isRule || len(setKeys(*f)) > 0) {
+		c.wrong(path+".operator", "is missing; write one of %s", strings.Join(slices.Concat(comparisons, listed, existence, logical), ", "))
+	}
+	if !is(comparisons) && !is(listed) && !is(existence) && !is(logical) {
+		return // none, or reported by the oneof tag
 	}
 	for _, part := range []struct {
 		name        string
@@ -125,13 +88,13 @@ func (f *filterRule) check(p *sourceLines, path string) {
 	} {
 		switch {
 		case part.needed && !part.has:
-			p.fail(path, fmt.Sprintf("has no %s, which the operator %s needs", part.name, f.Operator))
+			c.wrong(join(path, part.name), "is missing; the operator %s needs it", f.Operator)
 		case !part.needed && part.has:
-			p.fail(join(path, part.name), fmt.Sprintf("cannot be combined with the operator %s; leave it out", f.Operator))
+			c.wrong(join(path, part.name), "cannot be combined with the operator %s; leave it out", f.Operator)
 		case part.name == "operand" && is(listed) && !f.Operand.isList:
-			p.fail(join(path, part.name), "expected a list of at least one value between [ and ], found one value")
+			c.wrong(join(path, part.name), "expected a list of at least one value between [ and ], found one value")
 		case part.name == "operand" && is(comparisons) && f.Operand.isList:
-			p.fail(join(path, part.name), "expected a value, found a list")
+			c.wrong(join(path, part.name), "expected a value, found a list")
 		}
 	}
 }
@@ -147,6 +110,7 @@ func (o operand) MarshalJSON() ([]byte, error) { return []byte(o.json), nil }
 
 // decode implements nodeDecoder.
 func (o *operand) decode(p *sourceLines, path string, node *yaml.Node) {
+	p.at[path] = p.origins[node]
 	if resolve(node).Kind != yaml.MappingNode {
 		(*operandValue)(o).decode(p, path, node)
 		return
@@ -174,7 +138,6 @@ func (o operandValue) MarshalJSON() ([]byte, error) { return []byte(o.json), nil
 
 // decode implements nodeDecoder.
 func (o *operandValue) decode(p *sourceLines, path string, node *yaml.Node) {
-	p.at[path] = p.here(node)
 	list := resolve(node)
 	if list.Kind != yaml.SequenceNode {
 		*o = operandValue{jsonText(p.jsonScalar(path, node)), false}
@@ -230,14 +193,10 @@ func (p *sourceLines) jsonScalar(path string, node *yaml.Node) any {
 	return nil
 }
 
-// node returns the filter for Print.
-func (f RecordFilter) node() (*yaml.Node, error) {
-	var document yaml.Node
-	if f.json == "" {
-		return &yaml.Node{Kind: yaml.MappingNode}, nil
+// node returns the operand for Print.
+func (o operand) node() (*yaml.Node, error) {
+	if o.json == "" {
+		return new(yaml.Node), nil
 	}
-	if err := yaml.Unmarshal([]byte(f.json), &document); err != nil {
-		return nil, err
-	}
-	return document.Content[0], nil
+	return parseFilter(o.json)
 }

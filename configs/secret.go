@@ -74,19 +74,6 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String(
 // MarshalText returns String, so that JSON, YAML and slog do not show the secret.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Secrets is a list of literal Secrets. Their order may matter.
-type Secrets []Secret
-
-// UnmarshalText parses secrets that are separated by commas, which is their form in an
-// environment variable.
-func (s *Secrets) UnmarshalText(text []byte) error {
-	*s = nil
-	for _, part := range splitList(string(text)) {
-		*s = append(*s, NewSecret(part))
-	}
-	return nil
-}
-
 // UnmarshalText sets the value and leaves File unchanged.
 func (s *Secret) UnmarshalText(text []byte) error {
 	s.value = NewSecret(string(text)).value

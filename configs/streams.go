@@ -103,11 +103,7 @@ type RecordQuery struct {
 	// 1 to 63 of a-z, 0-9 and -. It must be unique within the appliance.
 	Name string `yaml:"name" required:"true" form:"name"`
 	// Types are record types such as ~dns. Absent: all types.
-	Types []string `yaml:"types" form:"item"`
-	// Filter is a filter of the appliance's REST interface: field (which may be .any,
-	// .ipaddr or .port), operator and operand, where the operand is a value or {type,
-	// value}; or the operator and, or, or not with rules, a list of filters. {}: no
-	// filter.
+	Types  []string     `yaml:"types" form:"item"`
 	Filter RecordFilter `yaml:"filter"`
 	// Interval is the wait between polls when there is nothing to read.
 	Interval Duration `yaml:"interval" default:"30s" above:"0"`

@@ -91,7 +91,7 @@ func (p *sourceLines) inside(key string, within enclosing) string {
 	var has []string
 	for _, f := range within.fields {
 		switch {
-		case f.shape == shapeBlocks && slices.Contains(keysIn(fieldsOf(f.typ.Elem())), key):
+		case f.shape == shapeBlocks && hasKey(field{shape: shapeBlock, typ: f.typ.Elem()}, key):
 			has = append(has, items+f.name)
 			for i := 0; ; i++ {
 				if _, read := p.at[item(join(within.path, f.name), i)]; !read {
@@ -123,14 +123,14 @@ func isPreset(f field, name string) bool {
 }
 
 // hasKey reports whether a field is a block with a key.
-func hasKey(f field, key string) bool {
+func hasKey(f field, key string) (has bool) {
 	switch f.shape {
 	case shapeBlock:
-		return slices.Contains(keysIn(fieldsOf(f.typ)), key)
+		_, has = fieldOf(fieldsOf(f.typ), key)
 	case shapeOption:
-		return slices.Contains(keysIn(fieldsOf(f.typ.Elem())), key)
+		_, has = fieldOf(fieldsOf(f.typ.Elem()), key)
 	}
-	return false
+	return has
 }
 
 // keysIn returns the keys of a block.

@@ -62,8 +62,10 @@ type Webhook struct {
 	Method string `yaml:"method" default:"POST" oneof:"POST,PUT,PATCH"`
 	// Headers are HTTP headers to send with every request. Put keys and tokens under auth
 	// if the receiver accepts them there.
-	Headers Headers     `yaml:"headers"`
-	Auth    WebhookAuth `yaml:"auth"`
+	//
+	// All values are Secrets, because receivers accept keys in headers of any name.
+	Headers map[string]Secret `yaml:"headers"`
+	Auth    WebhookAuth       `yaml:"auth"`
 	// Timeout is how long one request may take, including reading the response and, with
 	// splunk_hec, waiting until the events are indexed.
 	Timeout Duration `yaml:"timeout" default:"30s" above:"0"`
@@ -145,7 +147,7 @@ type WebhookOAuth struct {
 // not signed. It cannot be combined with gzip, a preset, or mode binary.
 type WebhookSign struct {
 	// Secrets are the secrets, each whsec_ followed by the base64 of 24 to 64 bytes.
-	Secrets Secrets `yaml:"secrets"`
+	Secrets []Secret `yaml:"secrets"`
 	// SecretFiles are the paths of files, each with one secret.
 	SecretFiles []string `yaml:"secret_files"`
 }

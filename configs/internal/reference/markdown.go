@@ -114,10 +114,13 @@ func entry(f field) string {
 	return b.String()
 }
 
-// paragraph writes text as a paragraph. It escapes <, which would begin a tag.
+// escape escapes <, which would begin a tag, except in code.
+var escape = strings.NewReplacer("`<", "`<", "<", "&lt;")
+
+// paragraph writes text as a paragraph.
 func paragraph(b *strings.Builder, text string) {
 	if text != "" {
-		b.WriteString(strings.ReplaceAll(text, "<", "&lt;") + "\n\n")
+		b.WriteString(escape.Replace(text) + "\n\n")
 	}
 }
 
@@ -125,8 +128,8 @@ func paragraph(b *strings.Builder, text string) {
 var kinds = map[string]string{
 	"string": "text", "bool": "boolean", "int": "integer",
 	"float64": "number", "[]string": "texts", "Duration": "duration", "Size": "size", "Start": "start", "URL": "URL",
-	"Secret": "secret", "Secrets": "secrets", "Headers": "map of secrets", "map[string]string": "map",
-	"RecordFilter": "filter",
+	"Secret": "secret", "[]Secret": "secrets", "map[string]Secret": "map of secrets", "map[string]string": "map",
+	"operand": "value",
 }
 
 // kind describes the values that a key accepts.

@@ -17,7 +17,6 @@ const dialect = "https://json-schema.org/draft/2020-12/schema"
 // none between keys.
 func (s *source) schema() ([]byte, error) {
 	definitions := object{
-		"filter": filterDefinition(),
 		// A text that refers to an environment variable.
 		"reference": object{"type": "string", "pattern": `\$\{`, "description": "A value from the environment: ${NAME}, or ${NAME:-default}."},
 		// YAML reads 5 as a number, and keys of type text accept it.

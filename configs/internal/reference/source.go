@@ -192,7 +192,7 @@ func (s *source) resolve() {
 }
 
 // walk calls visit for b and every block in it, with the path, such as sinks[].kafka, and
-// the field that contains the block.
+// the field that contains the block. It does not descend into a block that contains itself.
 func (b *block) walk(path string, holder *field, visit func(path string, b *block, holder *field)) {
 	visit(path, b, holder)
 	for i := range b.fields {
@@ -203,6 +203,10 @@ func (b *block) walk(path string, holder *field, visit func(path string, b *bloc
 		below := join(path, f.key)
 		if f.list {
 			below += "[]"
+		}
+		if f.block == b {
+			visit(below, b, f)
+			continue
 		}
 		f.block.walk(below, f, visit)
 	}

@@ -37,7 +37,7 @@ func (f field) shape() object {
 			return object{"type": "array", "minItems": 1, "items": items}
 		}
 		return object{"type": orNull("array"), "items": items}
-	case "Secrets":
+	case "[]Secret":
 		return object{"type": orNull("array"), "items": object{"$ref": "#/$defs/text", "writeOnly": true}}
 	case "bool":
 		return object{"type": orNull("boolean")}
@@ -54,17 +54,28 @@ func (f field) shape() object {
 			"type": orNull("string"), "pattern": "^(now|beginning|-(" + durationPart + ")+|" + timestamp + ")$",
 			"examples": []string{"now", "beginning", "-7d", "2026-01-31T08:00:00Z"},
 		}
-	case "Headers":
+	case "map[string]Secret":
 		return object{
 			"type": orNull("object"), "propertyNames": object{"pattern": configs.Pattern("header")},
 			"additionalProperties": object{"$ref": "#/$defs/text", "writeOnly": true},
 		}
 	case "map[string]string":
 		return object{"type": orNull("object"), "additionalProperties": definition("text")}
-	case "RecordFilter":
-		return object{"anyOf": []any{object{"type": "null"}, object{"type": "object", "maxProperties": 0}, definition("filter")}}
+	case "operand":
+		return operand()
 	}
 	panic(fmt.Sprintf("the type %s has no schema", f.typ))
+}
+
+// operand returns the schema of the operand of a record filter.
+func operand() object {
+	value := object{"type": []string{"string", "number", "boolean"}}
+	values := []object{value, {"type": "array", "minItems": 1, "items": value}}
+	typed := object{
+		"type": "object", "additionalProperties": false, "required": []string{"type", "value"},
+		"properties": object{"type": value, "value": object{"anyOf": values}},
+	}
+	return object{"anyOf": append(values, typed)}
 }
 
 func definition(name string) object { return object{"$ref": "#/$defs/" + name} }
