@@ -95,7 +95,7 @@ func isNull(node *yaml.Node) bool {
 // nested YAML aliases could otherwise expand to any number of blocks.
 const (
 	maxDepth  = 20
-	maxBlocks = 50000
+	maxBlocks = 30000
 )
 
 func (p *sourceLines) decodeBlock(path string, node *yaml.Node, block reflect.Value) {

@@ -40,7 +40,7 @@ func merge(files []file, s Source) (*Config, error) {
 	p.withoutSecrets = s.WithoutSecrets
 	p.sinkDefaults(config)
 	clusterDefaults(config)
-	if whole {
+	if whole && p.blocks <= maxBlocks {
 		validate(p, config)
 	}
 	if len(p.errors) > 0 {

@@ -64,7 +64,7 @@ func TestRecordFilterErrors(t *testing.T) {
 		{"a field beside rules", "{operator: and, field: a, rules: [{field: a, operator: exists}]}", "records[0].filter.field: cannot be combined with the operator and"},
 		{"a wrong rule", `{operator: or, rules: [{field: a, operator: exists}, {field: b}]}`, "records[0].filter.rules[1].operator: is missing"},
 		{"rules that nest too deep", deep, "nests deeper than 20 blocks"},
-		{"a filter that holds itself many times", `&f {operator: or, rules: [*f, *f, *f, *f, *f, *f, *f, *f]}`, "is one block too many; write at most 50000"},
+		{"a filter that holds itself many times", `&f {operator: or, rules: [*f, *f, *f, *f, *f, *f, *f, *f]}`, "is one block too many; write at most 30000"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Parse("f.yaml", []byte(appliance("records: [{name: x, filter: "+test.filter+"}]")), nil)

@@ -135,8 +135,8 @@ type WebhookIntake struct {
 	Username string `yaml:"username"`
 	// Accounts are the accounts of the bridge in the ticket system. Their changes are
 	// ignored.
-	Accounts []string  `yaml:"accounts"`
-	Map      IntakeMap `yaml:"map"`
+	Accounts []string              `yaml:"accounts"`
+	Map      webhookintake.Mapping `yaml:"map"`
 }
 
 // NamedWebhookIntake configures the webhook of any other ticket system.
@@ -145,50 +145,6 @@ type NamedWebhookIntake struct {
 	// servicenow.
 	Name string `yaml:"name" required:"true" form:"name"`
 	WebhookIntake
-}
-
-// IntakeMap maps the body of a webhook to a ticket command. A path consists of names and
-// list indexes joined by dots. The default of each key depends on the system and is shown
-// in the example configuration. Tables are merged with the defaults.
-//
-// Its fields are those of webhookintake.Mapping.
-type IntakeMap struct {
-	// Event is the path of the kind of the webhook, such as "issue updated".
-	Event string `yaml:"event"`
-	// Events are the kinds that are accepted; others are ignored.
-	Events []string `yaml:"events"`
-	// Actor lists the paths of the account that made the change, which is compared with
-	// the bridge's own accounts.
-	Actor []string `yaml:"actor"`
-	// Changes is the path of the list of changes, objects with the key field. Fields that
-	// are not in the list are left as they are.
-	Changes string `yaml:"changes"`
-	// KeyHeader is the header that identifies a request, so that a repeated request is
-	// accepted once.
-	KeyHeader string `yaml:"key_header"`
-	// Key lists the paths of fields that together identify a request, if no header does.
-	Key []string `yaml:"key"`
-	// TicketID is the path of the ticket's id.
-	TicketID string `yaml:"ticket_id"`
-	// Appliance is the path of the appliance's name. Without it, and with several
-	// appliances, the bridge finds the one that knows the ticket.
-	Appliance string `yaml:"appliance"`
-	// DetectionID is the path of the id of a detection to link to the ticket.
-	DetectionID string `yaml:"detection_id"`
-	// Assignee is the path of the assignee, who must be a user of the appliance.
-	Assignee string `yaml:"assignee"`
-	// Status lists paths of the status. The first whose value is in [IntakeMap.Statuses]
-	// is used.
-	Status []string `yaml:"status"`
-	// Statuses maps statuses to new, in_progress, closed, acknowledged or ignore; * stands
-	// for any other status. A status that is not mapped is rejected.
-	Statuses map[string]string `yaml:"statuses"`
-	// Resolution is the path of the resolution, which is read only if the status is mapped
-	// to closed.
-	Resolution string `yaml:"resolution"`
-	// Resolutions maps resolutions to action_taken, no_action_taken or ignore; * stands for
-	// any other resolution.
-	Resolutions map[string]string `yaml:"resolutions"`
 }
 
 // Receivers returns the receivers of the webhooks by the last part of their paths. It
@@ -229,7 +185,7 @@ func (w WebhookIntakes) each() []intakeSystem {
 }
 
 func (s intakeSystem) receiver() (*webhookintake.Receiver, error) {
-	o := webhookintake.Options{Accounts: s.Accounts, Mapping: s.mapping.Over(webhookintake.Mapping(s.Map))}
+	o := webhookintake.Options{Accounts: s.Accounts, Mapping: s.mapping.Over(s.Map)}
 	if s.Secret.IsSet() {
 		o.Verify = &webhookintake.Verification{Method: s.method(), Header: s.Header, Username: s.Username, Secret: s.Secret.Read}
 		if s.Header == "" {

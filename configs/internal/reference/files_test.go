@@ -26,7 +26,7 @@ func TestGeneratedFilesAreUpToDate(t *testing.T) {
 }
 
 func TestEveryKeyIsDocumented(t *testing.T) {
-	s, err := readSource(filepath.Join(top, folder))
+	s, err := readSource(filepath.Join(top, folder), filepath.Join(top, mapping))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,9 +10,10 @@ import (
 	"strings"
 )
 
-// Input folder and generated files, relative to the top folder of the repository.
+// Input folders and generated files, relative to the top folder of the repository.
 const (
 	folder       = "configs"
+	mapping      = "internal/tickets/webhookintake"
 	schemaFile   = "configs/schema.json"
 	markdownFile = "docs/configuration.md"
 	sinksFile    = "docs/sinks.md"
@@ -54,7 +55,7 @@ func write(top string) error {
 // files returns the expected contents of the generated files of the repository at top, by
 // name.
 func files(top string) (map[string][]byte, error) {
-	s, err := readSource(filepath.Join(top, folder))
+	s, err := readSource(filepath.Join(top, folder), filepath.Join(top, mapping))
 	if err != nil {
 		return nil, err
 	}

@@ -46,12 +46,16 @@ type source struct {
 	root   *block
 }
 
-// readSource reads the structs of package configs from configs.Config on, and their doc
-// comments from the package's folder.
-func readSource(folder string) (*source, error) {
-	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
-	if err != nil {
-		return nil, err
+// readSource reads the structs of the configuration from configs.Config on, and their doc
+// comments from the folders of their packages.
+func readSource(folders ...string) (*source, error) {
+	var paths []string
+	for _, folder := range folders {
+		in, err := filepath.Glob(filepath.Join(folder, "*.go"))
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, in...)
 	}
 	docs := make(map[string]string)
 	for _, path := range paths {

@@ -12,41 +12,49 @@ import (
 	"ndrbridge/internal/tickets"
 )
 
-// Mapping says where each field of a command is in a JSON body, and how its values
-// translate. A path consists of member names and list indexes separated by dots, such
-// as issue.fields.labels.0; an empty path finds nothing. If a field is absent or null,
-// the appliance's value stays unchanged, except that a null assignee unassigns.
+// Mapping maps the body of a webhook to a ticket command. A path consists of names and
+// list indexes joined by dots. The default of each key depends on the system and is shown
+// in the example configuration. Tables are merged with the defaults.
+//
+// An empty path finds nothing. If a field is absent or null, the appliance's value stays unchanged,
+// except that a null assignee unassigns. The tags are those of package configs.
 type Mapping struct {
-	// Event is the path of the event name. Events are the accepted names; others are
-	// ignored. If Events is empty or the body has no event name, all are accepted.
-	Event  string
-	Events []string
-	// Actor are the paths of the user who made the change, by any of the names that the
-	// system uses.
-	Actor []string
-	// Changes is the path of a list of changes: objects whose field is status,
-	// resolution, assignee or something else. If the list exists, only the named fields
-	// are applied, so that changes made at the appliance meanwhile are kept.
-	Changes string
-	// KeyHeader is the header that identifies the request. Key are the paths whose
-	// values together identify it if the header is absent. Neither is used for signed
-	// requests.
-	KeyHeader string
-	Key       []string
-
-	TicketID    string // must not be empty
-	Appliance   string
-	DetectionID string
-	Assignee    string
-	// Status are paths: the first value that Statuses maps is used. A body that has
-	// values there but no mapped one is refused.
-	Status []string
-	// Statuses maps the system's values, ignoring case, to the appliance's or to
-	// Ignore. Any stands for all unmapped values.
-	Statuses map[string]string
-	// Resolution is read if the ticket is closed. Resolutions works like Statuses.
-	Resolution  string
-	Resolutions map[string]string
+	// Event is the path of the kind of the webhook, such as "issue updated".
+	Event string `yaml:"event" form:"path"`
+	// Events are the kinds that are accepted; others are ignored.
+	Events []string `yaml:"events"`
+	// Actor lists the paths of the account that made the change, which is compared with
+	// the bridge's own accounts.
+	Actor []string `yaml:"actor" form:"path"`
+	// Changes is the path of the list of changes, objects with the key field. Fields that
+	// are not in the list are left as they are.
+	Changes string `yaml:"changes" form:"path"`
+	// KeyHeader is the header that identifies a request, so that a repeated request is
+	// accepted once.
+	KeyHeader string `yaml:"key_header"`
+	// Key lists the paths of fields that together identify a request, if no header does.
+	Key []string `yaml:"key" form:"path"`
+	// TicketID is the path of the ticket's id.
+	TicketID string `yaml:"ticket_id" form:"path"`
+	// Appliance is the path of the appliance's name. Without it, and with several
+	// appliances, the bridge finds the one that knows the ticket.
+	Appliance string `yaml:"appliance" form:"path"`
+	// DetectionID is the path of the id of a detection to link to the ticket.
+	DetectionID string `yaml:"detection_id" form:"path"`
+	// Assignee is the path of the assignee, who must be a user of the appliance.
+	Assignee string `yaml:"assignee" form:"path"`
+	// Status lists paths of the status. The first whose value is in [Mapping.Statuses]
+	// is used.
+	Status []string `yaml:"status" form:"path"`
+	// Statuses maps statuses to new, in_progress, closed, acknowledged or ignore; * stands
+	// for any other status. A status that is not mapped is rejected.
+	Statuses map[string]string `yaml:"statuses"`
+	// Resolution is the path of the resolution, which is read only if the status is mapped
+	// to closed.
+	Resolution string `yaml:"resolution" form:"path"`
+	// Resolutions maps resolutions to action_taken, no_action_taken or ignore; * stands for
+	// any other resolution.
+	Resolutions map[string]string `yaml:"resolutions"`
 }
 
 // Ignore is the target of values that the appliance does not need to know. Any is the
@@ -90,27 +98,13 @@ func merged(table, over map[string]string) map[string]string {
 	return all
 }
 
-// check returns the errors of a mapping: paths and tables that are invalid.
+// check returns the errors of a mapping: without the path of the ticket's id, or with invalid
+// tables.
 func (m Mapping) check() error {
-	var errs []error
-	for _, p := range []struct {
-		name  string
-		paths []string
-	}{
-		{"event", []string{m.Event}}, {"changes", []string{m.Changes}}, {"ticket_id", []string{m.TicketID}},
-		{"appliance", []string{m.Appliance}}, {"detection_id", []string{m.DetectionID}}, {"assignee", []string{m.Assignee}},
-		{"resolution", []string{m.Resolution}}, {"actor", m.Actor}, {"key", m.Key}, {"status", m.Status},
-	} {
-		for _, path := range p.paths {
-			if path != "" && slices.Contains(strings.Split(path, "."), "") {
-				errs = append(errs, fmt.Errorf("%s: %q is not a path: separate names and indexes by dots, such as issue.key", p.name, path))
-			}
-		}
-	}
 	if m.TicketID == "" {
-		errs = append(errs, errors.New("ticket_id: is missing: write the path of the ticket id"))
+		return errors.New("ticket_id: is missing: write the path of the ticket id")
 	}
-	return errors.Join(append(errs, checkTable("statuses", m.Statuses, tickets.Statuses()), checkTable("resolutions", m.Resolutions, tickets.Resolutions()))...)
+	return errors.Join(checkTable("statuses", m.Statuses, tickets.Statuses()), checkTable("resolutions", m.Resolutions, tickets.Resolutions()))
 }
 
 func checkTable(name string, table map[string]string, allowed []string) error {

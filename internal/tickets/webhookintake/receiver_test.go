@@ -150,7 +150,6 @@ func TestInvalidJSON(t *testing.T) {
 func TestInvalidMappings(t *testing.T) {
 	for name, m := range map[string]webhookintake.Mapping{
 		"ticket_id":   {},
-		"status":      {TicketID: "a", Status: []string{"a..b"}},
 		"statuses":    {TicketID: "a", Statuses: map[string]string{"done": "finished"}},
 		"resolutions": {TicketID: "a", Resolutions: map[string]string{"done": "closed"}},
 	} {

@@ -159,13 +159,3 @@ func below(value []byte, step string) []byte {
 	}
 	return nil
 }
-
-// CheckPath returns an error if path is not a valid path of a Location.
-func CheckPath(path string) error {
-	for step := range strings.SplitSeq(path, ".") {
-		if step == "" {
-			return fmt.Errorf("%q is not a path: write names and indexes joined by dots, such as result.0.number", path)
-		}
-	}
-	return nil
-}
