@@ -55,8 +55,10 @@ func fullOf(typ reflect.Type) reflect.Value {
 		v.SetMapIndex(reflect.ValueOf("X"), fullOf(typ.Elem()))
 	case reflect.Struct:
 		for i := range typ.NumField() {
-			if typ.Field(i).Tag.Get("yaml") != "" {
-				v.Field(i).Set(fullOf(typ.Field(i).Type))
+			f := typ.Field(i)
+			isRecursive := f.Type.Kind() == reflect.Slice && f.Type.Elem() == typ // rules of a record filter
+			if f.Tag.Get("yaml") != "" && !isRecursive {
+				v.Field(i).Set(fullOf(f.Type))
 			}
 		}
 	}
