@@ -38,14 +38,14 @@ type Admin struct {
 type AdminTLS struct {
 	// CertFile is the path of a PEM file with the certificate, followed by its
 	// intermediates; it requires [AdminTLS.KeyFile]. Absent: HTTP is served.
-	CertFile string `yaml:"cert_file"`
+	CertFile string `yaml:"cert_file" with:"key_file"`
 	// KeyFile is the path of a PEM file with the private key of [AdminTLS.CertFile].
-	KeyFile string `yaml:"key_file"`
+	KeyFile string `yaml:"key_file" with:"cert_file"`
 	// ClientCAFile is the path of a PEM file with certificate authorities. Requests must
 	// then come with a client certificate that one of them has signed, except requests for
 	// /healthz, /readyz and the files of the status page, and webhooks with a secret.
 	// Absent: no client certificate is required.
-	ClientCAFile string `yaml:"client_ca_file"`
+	ClientCAFile string `yaml:"client_ca_file" with:"cert_file"`
 }
 
 // Enabled reports whether HTTPS is served.
@@ -87,12 +87,8 @@ func LoadControl(s Source, keys ...string) (*Config, error) {
 }
 
 func (t *AdminTLS) check(c checks, path string) {
-	c.keyPair(path, t.CertFile, t.KeyFile, "HTTPS requires both")
-	if t.CertFile == "" && t.KeyFile == "" && t.ClientCAFile != "" {
-		c.wrong(path+".client_ca_file", "is set without cert_file and key_file; client certificates require HTTPS")
-	} else {
-		c.authorities(path+".client_ca_file", t.ClientCAFile)
-	}
+	c.keyPair(path, t.CertFile, t.KeyFile)
+	c.authorities(path+".client_ca_file", t.ClientCAFile)
 }
 
 func (a *Admin) check(c checks, path string) {

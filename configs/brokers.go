@@ -50,13 +50,13 @@ type SASL struct {
 	// [SASL.Password].
 	Mechanism string `yaml:"mechanism" oneof:"plain,scram-sha-256,scram-sha-512,oauthbearer,aws_msk_iam"`
 	// Username is the user name.
-	Username string `yaml:"username"`
+	Username string `yaml:"username" with:"mechanism=plain,scram-sha-256,scram-sha-512" required:"with"`
 	// Password is the password.
-	Password Secret     `yaml:"password"`
-	OAuth    *SASLOAuth `yaml:"oauth"`
+	Password Secret     `yaml:"password" with:"mechanism=plain,scram-sha-256,scram-sha-512" required:"with"`
+	OAuth    *SASLOAuth `yaml:"oauth" with:"mechanism=oauthbearer" required:"with"`
 	// Region is the AWS region of the cluster. The credentials are those that AWS's SDK finds:
 	// in the environment, in its files, or as the role of the machine or pod.
-	Region string `yaml:"region"`
+	Region string `yaml:"region" with:"mechanism=aws_msk_iam" required:"with"`
 }
 
 // SASLOAuth configures OAuth 2.0 client credentials: the bridge obtains a token, with which
@@ -90,7 +90,7 @@ type NATS struct {
 	// Subject is the subject; it may contain {stream}, {appliance} and {action}.
 	Subject string `yaml:"subject" default:"ndr.{appliance}.{stream}.{action}" required:"true" form:"subject"`
 	// CreateStream creates the stream if it is missing.
-	CreateStream bool `yaml:"create_stream"`
+	CreateStream bool `yaml:"create_stream" with:"stream"`
 	NATSLogin
 	// MaxPending is the maximum number of unacknowledged messages.
 	MaxPending int `yaml:"max_pending" default:"4000" min:"1"`
@@ -106,9 +106,9 @@ type NATSLogin struct {
 	// Token is the authentication token.
 	Token Secret `yaml:"token"`
 	// Username is the user name.
-	Username string `yaml:"username"`
+	Username string `yaml:"username" with:"password"`
 	// Password is the password.
-	Password Secret `yaml:"password"`
+	Password Secret `yaml:"password" with:"username"`
 	// TLS enables TLS. Absent: the scheme of `url` decides.
 	TLS *TLS `yaml:"tls"`
 }
@@ -125,32 +125,6 @@ func (k *Kafka) check(c checks, path string) {
 	}
 }
 
-func (s *SASL) check(c checks, path string) {
-	password := s.Username != "" || s.Password.IsSet()
-	switch {
-	case s.Mechanism == "" && *s != (SASL{}):
-		c.wrong(path+".mechanism", "is missing; write plain, scram-sha-256, scram-sha-512, oauthbearer or aws_msk_iam")
-		return
-	case s.Mechanism == "oauthbearer" && s.OAuth == nil:
-		c.missing(path + ".oauth")
-	case s.Mechanism == "aws_msk_iam":
-		c.present(path+".region", s.Region)
-	case s.Mechanism != "" && s.Mechanism != "oauthbearer":
-		c.present(path+".username", s.Username)
-		c.presentSecret(path+".password", s.Password)
-		password = false
-	}
-	if password {
-		c.wrong(path+".username", "belongs to the mechanisms with a password; leave out username and password, or set mechanism to scram-sha-512")
-	}
-	if s.OAuth != nil && s.Mechanism != "oauthbearer" {
-		c.wrong(path+".oauth", "belongs to mechanism oauthbearer; leave it out")
-	}
-	if s.Region != "" && s.Mechanism != "aws_msk_iam" {
-		c.wrong(path+".region", "belongs to mechanism aws_msk_iam; leave it out")
-	}
-}
-
 func (n *NATS) modes() []string { return []string{"structured", "binary"} }
 
 func (n *NATS) place() string { return n.URL.hosts() }
@@ -160,13 +134,6 @@ func (n *NATS) summary() string {
 		return fmt.Sprintf("nats %s, subject %s, without JetStream: nothing is acknowledged", n.URL, n.Subject)
 	}
 	return fmt.Sprintf("nats %s, stream %s, subject %s", n.URL, n.Stream, n.Subject)
-}
-
-func (n *NATS) check(c checks, path string) {
-	n.NATSLogin.check(c, path)
-	if n.CreateStream && n.Stream == "" {
-		c.wrong(path+".create_stream", "is true without a stream; set stream to the name to create")
-	}
 }
 
 func (n *NATSLogin) check(c checks, path string) {
@@ -187,5 +154,4 @@ func (n *NATSLogin) check(c checks, path string) {
 	if len(credentials) > 1 {
 		c.wrong(path, "has several forms of authentication: %s; keep one of them", strings.Join(credentials, " and "))
 	}
-	c.login(path, n.Username, n.Password)
 }

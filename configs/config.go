@@ -6,7 +6,9 @@
 // tag holds the value of a key that is not set, and a oneof tag lists the permitted
 // values; {presets} in it stands for the names of all presets. The min and max tags are
 // inclusive bounds, and the above tag is an exclusive lower bound. A field whose required
-// tag is true must not be empty. A form tag names one of forms, which the text, or each text
+// tag is true must not be empty. A with tag names another key of the block, which must be set if
+// the key is, or, after =, the values of it with which the key may be set; if the required tag is
+// with, the key must be set with these. A form tag names one of forms, which the text, or each text
 // of a list, must have. A schemes tag lists the schemes that a URL may have; if the several tag
 // is true, there may be several URLs, separated by commas. A field of type Secret stands for two
 // keys: its own, and the same with the suffix _file.

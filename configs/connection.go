@@ -19,9 +19,9 @@ type TLS struct {
 	CAFile string `yaml:"ca_file"`
 	// CertFile is the path of a PEM file with a client certificate; it requires
 	// [TLS.KeyFile].
-	CertFile string `yaml:"cert_file"`
+	CertFile string `yaml:"cert_file" with:"key_file"`
 	// KeyFile is the path of a PEM file with the private key of [TLS.CertFile].
-	KeyFile string `yaml:"key_file"`
+	KeyFile string `yaml:"key_file" with:"cert_file"`
 	// ServerName is the name that the server's certificate must have. Absent: the host
 	// in the address.
 	ServerName string `yaml:"server_name"`
@@ -31,7 +31,7 @@ type TLS struct {
 
 func (t *TLS) check(c checks, path string) {
 	c.authorities(path+".ca_file", t.CAFile)
-	c.keyPair(path, t.CertFile, t.KeyFile, "a client certificate needs both")
+	c.keyPair(path, t.CertFile, t.KeyFile)
 }
 
 // authorities checks the content of a file with certificate authorities. A file that cannot
@@ -42,16 +42,9 @@ func (c checks) authorities(path, file string) {
 	}
 }
 
-// keyPair checks a certificate and its key, the keys cert_file and key_file of the block at
-// path, and their contents. why says that both are required. Files that cannot be read are
-// reported elsewhere.
-func (c checks) keyPair(path, certFile, keyFile, why string) {
-	switch {
-	case certFile != "" && keyFile == "":
-		c.wrong(path+".cert_file", "is set without key_file; %s", why)
-	case certFile == "" && keyFile != "":
-		c.wrong(path+".key_file", "is set without cert_file; %s", why)
-	}
+// keyPair checks the contents of a certificate and its key, the keys cert_file and key_file of the
+// block at path. Files that cannot be read are reported elsewhere.
+func (c checks) keyPair(path, certFile, keyFile string) {
 	certificate, err := secretfile.Read(certFile)
 	key, errKey := secretfile.Read(keyFile)
 	if err != nil || errKey != nil || c.withoutSecrets {
@@ -76,16 +69,5 @@ func (c checks) url(path, text string, schemes []string) {
 		c.wrong(path, "has a scheme that cannot be used here; write one of %s", strings.Join(schemes, ", "))
 	case parsed.Port() != "" && !validPort(parsed.Port()):
 		c.wrong(path, "has an invalid port; write a number from 1 to 65535")
-	}
-}
-
-// login checks that a user name and a password are both set or both unset.
-func (c checks) login(path, username string, password Secret) {
-	switch {
-	case c.failedSecret(path + ".password"):
-	case username != "" && !password.IsSet():
-		c.wrong(path+".username", "is set without password_file; set both or none")
-	case username == "" && password.IsSet():
-		c.wrong(path+".password", "is set without username; set both or none")
 	}
 }

@@ -20,7 +20,9 @@ type field struct {
 	fallback string   // the default; empty: the zero value
 	oneof    []string // the only values allowed; empty: any
 	bounds   bounds
-	required bool // may not be empty
+	required bool   // may not be empty
+	with     string // the other key that it requires, with its values after =; empty: none
+	needed   bool   // it may not be empty with these values
 	form     string
 	schemes  []string // of a URL; empty: it is not checked
 	several  bool     // URLs, separated by commas
@@ -38,7 +40,8 @@ func fieldsOf(t reflect.Type) []field {
 			index: f.Index, typ: f.Type, shape: shapeOf(f.Type), name: tag("yaml"), fallback: tag("default"),
 			bounds:   bounds{min: tag("min"), max: tag("max"), above: tag("above")},
 			required: tag("required") == "true",
-			form:     tag("form"), several: tag("several") == "true",
+			with:     tag("with"), needed: tag("required") == "with",
+			form: tag("form"), several: tag("several") == "true",
 		}
 		if schemes := tag("schemes"); schemes != "" {
 			made.schemes = strings.Split(schemes, ",")

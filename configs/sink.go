@@ -44,7 +44,7 @@ type Sink struct {
 	// stores it as a dead letter, which is sent if it is requeued. Absent: dead_letter for
 	// a sink with redact, because its match may keep confidential data from leaving; send
 	// for any other.
-	OnError string `yaml:"on_error" oneof:"send,drop,dead_letter"`
+	OnError string `yaml:"on_error" with:"match" oneof:"send,drop,dead_letter"`
 	// Start is where a new sink begins: now, beginning (of the journal), a negative
 	// duration or a time.
 	Start Start     `yaml:"start" default:"now"`
@@ -265,8 +265,6 @@ func (s *Sink) check(c checks, path string) {
 		if _, err := match.Compile(s.Match); err != nil {
 			c.wrong(path+".match", "%v", err)
 		}
-	} else if s.OnError != "" {
-		c.wrong(path+".on_error", "requires match, which is not set; add match, or leave it out")
 	}
 }
 

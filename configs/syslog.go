@@ -23,7 +23,7 @@ type Syslog struct {
 	// Network is tls, tcp or udp. Over UDP, nothing shows whether a message arrives.
 	Network string `yaml:"network" default:"tls" oneof:"tls,tcp,udp"`
 	// TLS configures TLS, for which [Syslog.Network] must be tls.
-	TLS *TLS `yaml:"tls"`
+	TLS *TLS `yaml:"tls" with:"network=tls"`
 	// Facility is the facility of the messages.
 	Facility string `yaml:"facility" default:"local0" oneof:"kern,user,mail,daemon,auth,syslog,lpr,news,uucp,cron,authpriv,ftp,local0,local1,local2,local3,local4,local5,local6,local7"`
 	// AppName is the name of the application in the messages: up to 48 printable ASCII
@@ -49,9 +49,6 @@ func (s *Syslog) place() string { return s.Address }
 func (s *Syslog) summary() string { return "syslog " + s.Address + ", over " + s.Network }
 
 func (s *Syslog) check(c checks, path string) {
-	if s.TLS != nil && s.Network != SyslogTLS && !c.failed(path+".network") {
-		c.wrong(path+".tls", "is set, but network is %s; leave it out, or set network to tls", s.Network)
-	}
 	if s.Network == syslogUDP && s.MaxBytes > maxDatagram {
 		c.wrong(path+".max_bytes", "is %s, which no UDP datagram can hold; write at most %dB", s.MaxBytes, maxDatagram)
 	}

@@ -132,7 +132,7 @@ type WebhookIntake struct {
 	// signature, X-Webhook-Secret for header.
 	Header string `yaml:"header" form:"header"`
 	// Username is the user name; required with basic, basic only.
-	Username string `yaml:"username"`
+	Username string `yaml:"username" with:"verify=basic" required:"with"`
 	// Accounts are the accounts of the bridge in the ticket system. Their changes are
 	// ignored.
 	Accounts []string              `yaml:"accounts"`
@@ -208,10 +208,6 @@ func (c checks) webhookIntake(path string, s intakeSystem, admin Admin) {
 		c.wrong(path+".secret_file", "is missing, and so is admin.token_file; set one of them, otherwise anyone could close detections")
 	case !s.Secret.IsSet() && (s.Verify != "" || s.Header != "" || s.Username != ""):
 		c.wrong(path+".secret_file", "is missing; without it, requests cannot be verified")
-	case basic && s.Username == "":
-		c.missing(path + ".username")
-	case !basic && s.Username != "":
-		c.wrong(path+".username", "requires verify: basic; remove it, or set verify")
 	}
 	if basic && s.Header != "" {
 		c.wrong(path+".header", "cannot be combined with verify: basic, which uses Authorization; remove it")

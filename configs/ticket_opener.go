@@ -43,27 +43,27 @@ type TicketOpener struct {
 	// opens another.
 	SearchDelay Duration `yaml:"search_delay" default:"1m" min:"0"`
 	// Project is the project key; required with jira, jira only.
-	Project string `yaml:"project"`
+	Project string `yaml:"project" with:"system=jira" required:"with"`
 	// Type is the issue type with jira (absent: Task), or the table with servicenow
 	// (absent: incident).
-	Type string `yaml:"type"`
+	Type string `yaml:"type" with:"system=jira,servicenow"`
 	// Labels are additional labels without blanks, besides the one by which an issue is
 	// found again; jira only.
-	Labels []string `yaml:"labels"`
+	Labels []string `yaml:"labels" with:"system=jira"`
 	// Priorities maps severities (critical, high, medium, low, unknown) to priorities. With
 	// jira they are names, and a severity that is left out gets the project's default. With
 	// servicenow they are urgency and impact, 1 to 3, by default 1, 1, 2, 3, 3.
-	Priorities map[string]string `yaml:"priorities"`
+	Priorities map[string]string `yaml:"priorities" with:"system=jira,servicenow"`
 	// Fields are the values of additional columns; servicenow only.
-	Fields map[string]string `yaml:"fields"`
+	Fields map[string]string `yaml:"fields" with:"system=servicenow"`
 	// ID is the path of the ticket's id in the response: names and list indexes joined by
 	// dots; required with generic, generic only.
-	ID string `yaml:"id" form:"path"`
+	ID string `yaml:"id" with:"system=generic" required:"with" form:"path"`
 	// Page is the path of the ticket's URL in the response; generic only.
-	Page string `yaml:"page" form:"path"`
+	Page string `yaml:"page" with:"system=generic" form:"path"`
 	// Lookup finds the ticket of a detection; generic only. Without it, a crash at the
 	// wrong moment may open a second ticket.
-	Lookup *TicketLookup `yaml:"lookup"`
+	Lookup *TicketLookup `yaml:"lookup" with:"system=generic"`
 }
 
 // TicketLookup configures the request that asks a generic ticket system for the ticket of
@@ -150,16 +150,6 @@ func secretsOfTemplate(text string) []string {
 	return slices.DeleteFunc(secrets, func(secret string) bool { return len(secret) < shortest })
 }
 
-// openerKeys lists the keys of each system besides commonKeys.
-var openerKeys = map[string][]string{
-	systemJira:       {"project", "type", "labels", "priorities"},
-	systemServiceNow: {"type", "priorities", "fields"},
-	systemGeneric:    {"id", "page", "lookup"},
-}
-
-// commonKeys are the keys that all systems have.
-var commonKeys = []string{"system", "link", "search_delay"}
-
 // ticketOpener checks the ticket block of a webhook.
 func (c checks) ticketOpener(path string, s Sink) {
 	w := *s.Webhook
@@ -177,18 +167,8 @@ func (c checks) ticketOpener(path string, s Sink) {
 			c.wrong(parent(path)+".redact", "removes %s, which the sink needs to recognize detections with a ticket; leave it out", field)
 		}
 	}
-	allowed, known := openerKeys[t.System]
-	if !known {
-		return // reported by the oneof tag
-	}
-	for _, key := range setKeys(*t) {
-		if !slices.Contains(commonKeys, key) && !slices.Contains(allowed, key) {
-			c.wrong(at+"."+key, "is not supported by system %s, which supports %s; leave it out", t.System, strings.Join(allowed, ", "))
-		}
-	}
 	switch t.System {
 	case systemJira:
-		c.present(at+".project", t.Project)
 		for i, label := range t.Labels {
 			if label == "" || len(label) > 255 || strings.ContainsAny(label, " \t\r\n") {
 				c.wrong(item(at+".labels", i), "%q is not a label; write up to 255 characters without blanks", label)
@@ -232,13 +212,11 @@ func (c checks) genericOpener(path string, w Webhook) {
 	if !w.HasTemplate() {
 		c.wrong(path+".template", "is missing; ticket.system generic requires it, or template_file, to render the body")
 	}
-	at := path + ".ticket"
-	c.present(at+".id", w.Ticket.ID)
 	l := w.Ticket.Lookup
 	if l == nil || l.URL.Value() == "" {
 		return // reported as missing
 	}
 	if _, err := render.Compile(l.URL.Value(), false); err != nil {
-		c.wrong(at+".lookup.url", "%v", err)
+		c.wrong(path+".ticket.lookup.url", "%v", err)
 	}
 }

@@ -24,7 +24,7 @@ func TestTicketOpenerErrors(t *testing.T) {
 		{name: "a label with a blank", webhook: `url: "https://j.example", ticket: {` + jira + `, labels: [ndr, a label]}`, tickets: true, messages: []string{"ticket.labels[1]"}},
 		{name: "a severity that is none", webhook: `url: "https://j.example", ticket: {` + jira + `, priorities: {urgent: High}}`, tickets: true, messages: []string{"ticket.priorities.urgent", "critical, high"}},
 		{name: "an urgency that is none", webhook: `url: "https://s.example", ticket: {system: servicenow, priorities: {high: High}}`, tickets: true, messages: []string{"ticket.priorities.high", "1 (high), 2 or 3"}},
-		{name: "keys of another system", webhook: `url: "https://s.example", ticket: {system: servicenow, project: SEC, id: a}`, tickets: true, messages: []string{"ticket.project: is not supported by system servicenow", "ticket.id: is not supported by"}},
+		{name: "keys of another system", webhook: `url: "https://s.example", ticket: {system: servicenow, project: SEC, id: a}`, tickets: true, messages: []string{"ticket.project: belongs to system jira", "ticket.id: belongs to system generic"}},
 		{name: "generic without anything", webhook: `url: "https://g.example", ticket: {system: generic, lookup: {page: a..b}}`, tickets: true,
 			messages: []string{"webhook.template: is missing", "ticket.id: is missing", "lookup.url: is missing", "lookup.id: is missing", "a..b"}},
 		{name: "a template for jira", webhook: `url: "https://j.example", template: "{}", ticket: {` + jira + `}`, tickets: true, messages: []string{"webhook.template: sets the body"}},

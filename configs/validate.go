@@ -36,6 +36,7 @@ func validate(p *sourceLines, config *Config) {
 	}
 	eachField("", reflect.ValueOf(config).Elem(), c.tags)
 	eachBlock("", reflect.ValueOf(config).Elem(), func(path string, block reflect.Value) {
+		c.with(path, block)
 		if block, is := block.Addr().Interface().(ruled); is {
 			block.check(c, path)
 		}
@@ -122,6 +123,48 @@ func (c checks) tags(path string, f field, value reflect.Value) {
 			}
 		}
 	}
+}
+
+// with checks the keys of a block that may be set only with another key, or some values of it.
+func (c checks) with(path string, block reflect.Value) {
+	fields := fieldsOf(block.Type())
+	for _, f := range fields {
+		name, values, hasValues := strings.Cut(f.with, "=")
+		other, known := fieldOf(fields, name)
+		if !known || c.failedSecret(join(path, name)) {
+			continue
+		}
+		value, otherValue := block.FieldByIndex(f.index), block.FieldByIndex(other.index)
+		isSet := !isEmpty(value) || c.failedSecret(join(path, f.name))
+		switch {
+		case hasValues:
+			c.withValue(path, f, isSet, other, otherValue.String(), strings.Split(values, ","))
+		case isSet && isEmpty(otherValue):
+			c.wrong(join(path, f.name), "is set without %s; set both or none", keyOfFile(other))
+		}
+	}
+}
+
+// withValue checks a key of the block at path that belongs to some values of another key.
+func (c checks) withValue(path string, f field, isSet bool, other field, value string, values []string) {
+	belongs := slices.Contains(values, value)
+	switch {
+	case belongs && !isSet && f.needed:
+		c.missing(join(path, keyOfFile(f)))
+	case belongs || !isSet:
+	case value == "" && !other.required:
+		c.wrong(join(path, other.name), "is missing; %s requires %s", f.name, enumerate(values, "or"))
+	case slices.Contains(other.oneof, value): // others are reported by the oneof tag
+		c.wrong(join(path, f.name), "belongs to %s %s; leave it out", other.name, enumerate(values, "or"))
+	}
+}
+
+// keyOfFile returns the key of a field; of a secret the path of its file.
+func keyOfFile(f field) string {
+	if f.shape == shapeSecret {
+		return f.name + fileSuffix
+	}
+	return f.name
 }
 
 // schemes checks a URL that is set, or several separated by commas, if the key requires some

@@ -106,9 +106,9 @@ type WebhookAuth struct {
 	// Bearer is a bearer token.
 	Bearer Secret `yaml:"bearer"`
 	// Username is the user name for basic authentication.
-	Username string `yaml:"username"`
+	Username string `yaml:"username" with:"password"`
 	// Password is the password for basic authentication.
-	Password Secret `yaml:"password"`
+	Password Secret `yaml:"password" with:"username"`
 	// OAuth obtains tokens. Absent: none are obtained.
 	OAuth *WebhookOAuth `yaml:"oauth"`
 }
@@ -236,7 +236,6 @@ func (c checks) webhook(path string, s Sink) {
 		}
 		c.noAuthorization(path, w, "is set, and url has a user name, which sets that header; keep one of them")
 	}
-	c.login(path+".auth", w.Auth.Username, w.Auth.Password)
 	c.preset(path, s)
 	c.sign(path+".sign", w, s.Mode)
 	c.bodyTemplate(path, w, s.Mode)

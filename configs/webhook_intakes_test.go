@@ -16,7 +16,7 @@ func TestTicketKeyErrors(t *testing.T) {
 		{"a way to show a secret that is not there", `jira: {verify: header}`, at + "jira.secret_file: is missing"},
 		{"a way that there is not", `jira: {secret: s, verify: hmac}`, at + `jira.verify: "hmac" is not one of signature, header, basic`},
 		{"a password without its user", `servicenow: {secret: s, verify: basic}`, at + "servicenow.username: is missing; set it, or the variable NDRBRIDGE_TICKETS_WEBHOOKS_SERVICENOW_USERNAME"},
-		{"a user without a password", `servicenow: {secret: s, username: now}`, at + "servicenow.username: requires verify: basic"},
+		{"a user without a password", `servicenow: {secret: s, username: now}`, at + "servicenow.verify: is missing; username requires basic"},
 		{"a header beside Authorization", `servicenow: {secret: s, verify: basic, username: now, header: X-A}`, at + "servicenow.header: cannot be combined with verify: basic"},
 		{"a header that is none", `servicenow: {secret: s, header: "X A"}`, at + `servicenow.header: "X A" is not the name of a header`},
 		{"a status that no appliance has", `jira: {secret: s, map: {statuses: {Done: finished}}}`, at + `jira.map: statuses: "done" is mapped to "finished", which is not one of new, in_progress, closed, acknowledged, ignore`},
