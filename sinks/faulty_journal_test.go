@@ -88,41 +88,34 @@ func TestAJournalThatFailsIsRetriedWithBackoffAndLogged(t *testing.T) {
 		"it cannot be read":          {func(j *faultyJournal, f func() error) { j.read = f }, "read the journal: input/output error"},
 		"its commits are not stored": {func(j *faultyJournal, f func() error) { j.commit = f }, "move the cursor: input/output error"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var calls atomic.Int32
-				var j faultyJournal
-				c.set(&j, func() error {
-					if calls.Add(1) > 10 {
-						return nil
-					}
-					return errors.New("input/output error")
-				})
-				var log bytes.Buffer
-				f := newFixtureOver(t, 20, &target{answer: acceptAll}, &j, &log, nil)
-				begun := time.Now()
-				stop := f.start()
-				time.Sleep(10 * time.Second)
-				synctest.Wait()
-				if s := f.runner.Status(); s.State != sinks.StateRetrying || !strings.Contains(s.Error, c.text) || s.Since.Sub(begun) > time.Second {
-					t.Errorf("status %+v, want %q", s, c.text)
+		bubble(t, name, func(t *testing.T) {
+			var calls atomic.Int32
+			var j faultyJournal
+			c.set(&j, func() error {
+				if calls.Add(1) > 10 {
+					return nil
 				}
-				if n := calls.Load(); n > 8 { // 0.25, 0.375, 0.56 s … at least
-					t.Errorf("%d attempts in 10 s", n)
-				}
-				time.Sleep(time.Hour)
-				synctest.Wait()
-				if s := f.runner.Status(); s.State != sinks.StateRunning || s.Error != "" {
-					t.Errorf("status %+v after the journal works again", s)
-				}
-				stop()
-				if !slices.Equal(f.accepted, numbers(1, 20)) || f.cursor(t) != 20 {
-					t.Errorf("accepted %v, cursor at %d", f.accepted, f.cursor(t))
-				}
-				if n := strings.Count(log.String(), c.text); n != 1 || strings.Count(log.String(), "delivers again") != 1 {
-					t.Errorf("the failure is logged %d times, want once, and the recovery once:\n%s", n, log.String())
-				}
+				return errors.New("input/output error")
 			})
+			var log bytes.Buffer
+			f := newFixtureOver(t, 20, &target{answer: acceptAll}, &j, &log, nil)
+			begun := time.Now()
+			stop := f.start()
+			pass(10 * time.Second)
+			if s := f.runner.Status(); s.State != sinks.StateRetrying || !strings.Contains(s.Error, c.text) || s.Since.Sub(begun) > time.Second {
+				t.Errorf("status %+v, want %q", s, c.text)
+			}
+			if n := calls.Load(); n > 8 { // 0.25, 0.375, 0.56 s … at least
+				t.Errorf("%d attempts in 10 s", n)
+			}
+			pass(time.Hour)
+			f.expectState(t, sinks.StateRunning)
+			stop()
+			f.expectAccepted(t, numbers(1, 20))
+			f.expectCursor(t, 20)
+			if n := strings.Count(log.String(), c.text); n != 1 || strings.Count(log.String(), "delivers again") != 1 {
+				t.Errorf("the failure is logged %d times, want once, and the recovery once:\n%s", n, log.String())
+			}
 		})
 	}
 }
@@ -139,46 +132,41 @@ func TestARunnerContinuesFromACursorThatWasMoved(t *testing.T) {
 		close(s.hold)
 		time.Sleep(time.Minute)
 		stop()
-		if want := slices.Concat(numbers(1, 8), numbers(4, 20), []string{"skipped"}); !slices.Equal(f.accepted, want) || f.cursor(t) != 21 {
-			t.Errorf("accepted %v, want %v; cursor at %d", f.accepted, want, f.cursor(t))
-		}
+		f.expectAccepted(t, slices.Concat(numbers(1, 8), numbers(4, 20), []string{"skipped"}))
+		f.expectCursor(t, 21)
 	})
 }
 
 func TestACommitOfRedeliveriesThatWasWrittenButFailedIsRecognized(t *testing.T) {
 	for name, queued := range map[string]int{"the queue is empty then": 1, "others follow": 2} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				failed := false
-				j := faultyJournal{commitRedelivery: func() error {
-					if failed {
-						return nil
-					}
-					failed = true
-					return errors.New("input/output error")
-				}}
-				var log bytes.Buffer
-				f := newFixtureOver(t, 3, &target{answer: acceptAll}, &j, &log, nil)
-				stop := f.start()
-				time.Sleep(time.Second)
-				want := numbers(1, 3)
-				f.runner.Pause()
-				for n := range queued {
-					f.replay(t)
-					for _, id := range numbers(1, 3) {
-						want = append(want, id+" again "+string(rune('1'+n)))
-					}
+		bubble(t, name, func(t *testing.T) {
+			failed := false
+			j := faultyJournal{commitRedelivery: func() error {
+				if failed {
+					return nil
 				}
-				f.runner.Resume()
-				time.Sleep(time.Hour)
-				stop()
-				if !slices.Equal(f.accepted, want) {
-					t.Errorf("accepted %v, want %v", f.accepted, want)
+				failed = true
+				return errors.New("input/output error")
+			}}
+			var log bytes.Buffer
+			f := newFixtureOver(t, 3, &target{answer: acceptAll}, &j, &log, nil)
+			stop := f.start()
+			time.Sleep(time.Second)
+			want := numbers(1, 3)
+			f.runner.Pause()
+			for n := range queued {
+				f.replay(t)
+				for _, id := range numbers(1, 3) {
+					want = append(want, id+" again "+string(rune('1'+n)))
 				}
-				if strings.Contains(log.String(), "will be delivered again") {
-					t.Errorf("log:\n%s", log.String())
-				}
-			})
+			}
+			f.runner.Resume()
+			time.Sleep(time.Hour)
+			stop()
+			f.expectAccepted(t, want)
+			if strings.Contains(log.String(), "will be delivered again") {
+				t.Errorf("log:\n%s", log.String())
+			}
 		})
 	}
 }

@@ -77,41 +77,37 @@ func TestEventThatKeepsFailingWhileOthersAreDeliveredIsGivenUp(t *testing.T) {
 		"any, after so many attempts as are allowed": {answer: failsOn("2"),
 			change: func(o *sinks.Options) { o.MaxAttempts, o.Batch.MaxEvents = 3, 1 }, dead: []string{"2"}, least: 3, most: 3, within: 10 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				alone := make(map[string]int) // sends in which an event failed and no other did
-				f := newFixtureWith(t, 40, &target{answer: func(call int, ids []string) error {
-					err := c.answer(call, ids)
-					if each, ok := errors.AsType[failure.EventErrors](err); ok {
-						for i, id := range ids {
-							if each[i] != nil && !errors.Is(each[i], failure.ErrNotTried) {
-								alone[id]++
-							}
+		bubble(t, name, func(t *testing.T) {
+			alone := make(map[string]int) // sends in which an event failed and no other did
+			f := newFixtureWith(t, 40, &target{answer: func(call int, ids []string) error {
+				err := c.answer(call, ids)
+				if each, ok := errors.AsType[failure.EventErrors](err); ok {
+					for i, id := range ids {
+						if each[i] != nil && !errors.Is(each[i], failure.ErrNotTried) {
+							alone[id]++
 						}
-					} else if err != nil && len(ids) == 1 {
-						alone[ids[0]]++
 					}
-					return err
-				}}, c.change)
-				stop := f.start()
-				// Events that arrive meanwhile show that the target is up.
-				for i := range 40 {
-					time.Sleep(c.within / 40)
-					f.append(t, 41+i, 41+i)
+				} else if err != nil && len(ids) == 1 {
+					alone[ids[0]]++
 				}
-				stop()
-				if got := f.dead(t); !slices.Equal(got, c.dead) {
-					t.Errorf("dead letters %v, want %v", got, c.dead)
+				return err
+			}}, c.change)
+			stop := f.start()
+			// Events that arrive meanwhile show that the target is up.
+			for i := range 40 {
+				time.Sleep(c.within / 40)
+				f.append(t, 41+i, 41+i)
+			}
+			stop()
+			f.expectDead(t, c.dead)
+			for _, id := range c.dead {
+				if alone[id] < c.least || c.most > 0 && alone[id] > c.most {
+					t.Errorf("event %s was given up after %d failures of its own, want %d to %d", id, alone[id], c.least, c.most)
 				}
-				for _, id := range c.dead {
-					if alone[id] < c.least || c.most > 0 && alone[id] > c.most {
-						t.Errorf("event %s was given up after %d failures of its own, want %d to %d", id, alone[id], c.least, c.most)
-					}
-				}
-				if want := sorted(numbers(1, 80, c.dead...)); !slices.Equal(sorted(f.accepted)[:70], want[:70]) {
-					t.Errorf("accepted %v", f.accepted)
-				}
-			})
+			}
+			if want := sorted(numbers(1, 80, c.dead...)); !slices.Equal(sorted(f.accepted)[:70], want[:70]) {
+				t.Errorf("accepted %v", f.accepted)
+			}
 		})
 	}
 	for _, c := range []struct {
@@ -122,55 +118,46 @@ func TestEventThatKeepsFailingWhileOthersAreDeliveredIsGivenUp(t *testing.T) {
 		{"but none while the target cannot be reached, however long", failure.Unavailable(failure.ScopeTarget, "connection refused"), 2},
 		{"but none while the target answers only 500, however long", errors.New("500 internal server error"), 10},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var well atomic.Bool
-				f := newFixture(t, 40, &target{answer: func(int, []string) error {
-					if well.Load() {
-						return nil
-					}
-					return c.down
-				}})
-				stop := f.start()
-				for i := range 7 * 24 { // a week, with events that arrive all the time
-					time.Sleep(time.Hour)
-					f.append(t, 41+i, 41+i)
+		bubble(t, c.name, func(t *testing.T) {
+			var well atomic.Bool
+			f := newFixture(t, 40, &target{answer: func(int, []string) error {
+				if well.Load() {
+					return nil
 				}
-				attempts := f.attempted()
-				if attempts > 7*24*60*c.most {
-					t.Errorf("%d attempts in a week, want at most %d per minute", attempts, c.most)
+				return c.down
+			}})
+			stop := f.start()
+			for i := range 7 * 24 { // a week, with events that arrive all the time
+				time.Sleep(time.Hour)
+				f.append(t, 41+i, 41+i)
+			}
+			attempts := f.attempted()
+			if attempts > 7*24*60*c.most {
+				t.Errorf("%d attempts in a week, want at most %d per minute", attempts, c.most)
+			}
+			well.Store(true)
+			time.Sleep(10 * time.Minute)
+			stop()
+			f.expectDead(t, nil)
+			f.expectInAnyOrder(t, numbers(1, 40+7*24))
+			for size := range slices.Values(f.sizes) {
+				if size > 8 {
+					t.Errorf("a batch of %d events", size)
 				}
-				well.Store(true)
-				time.Sleep(10 * time.Minute)
-				stop()
-				if f.dead(t) != nil || !slices.Equal(sorted(f.accepted), sorted(numbers(1, 40+7*24))) {
-					t.Errorf("dead letters %v, and %d events were accepted", f.dead(t), len(f.accepted))
-				}
-				for size := range slices.Values(f.sizes) {
-					if size > 8 {
-						t.Errorf("a batch of %d events", size)
-					}
-				}
-			})
+			}
 		})
 	}
-	t.Run("nor an event that no other follows", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			f := newFixture(t, 1, &target{answer: failsOn("1")})
-			stop := f.start()
-			time.Sleep(24 * time.Hour)
-			if f.dead(t) != nil {
-				t.Errorf("dead letters %v, but nothing shows that the target is up", f.dead(t))
-			}
-			for i := range 60 {
-				f.append(t, 2+i, 2+i)
-				time.Sleep(5 * time.Minute)
-			}
-			stop()
-			if got := f.dead(t); !slices.Equal(got, []string{"1"}) {
-				t.Errorf("dead letters %v, although others were delivered", got)
-			}
-		})
+	bubble(t, "nor an event that no other follows", func(t *testing.T) {
+		f := newFixture(t, 1, &target{answer: failsOn("1")})
+		stop := f.start()
+		time.Sleep(24 * time.Hour)
+		f.expectDead(t, nil)
+		for i := range 60 {
+			f.append(t, 2+i, 2+i)
+			time.Sleep(5 * time.Minute)
+		}
+		stop()
+		f.expectDead(t, []string{"1"})
 	})
 	t.Run("and events of its key wait for it", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -202,11 +189,8 @@ func TestSinkThatRejectsEverythingHalts(t *testing.T) {
 			return nil
 		}})
 		stop := f.start()
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if s := f.runner.Status(); s.State != sinks.StateHalted || !strings.Contains(s.Error, "20 events in a row were rejected") {
-			t.Errorf("status %+v", s)
-		}
+		pass(time.Hour)
+		f.expectState(t, sinks.StateHalted, "20 events in a row were rejected")
 		// The events of earlier batches stay dead letters.
 		if dead := f.dead(t); len(dead) >= 20 {
 			t.Errorf("%d dead letters", len(dead))
@@ -222,23 +206,19 @@ func TestSinkThatRejectsEverythingHalts(t *testing.T) {
 			t.Errorf("accepted %v, dead %v, cursor %d", f.accepted, dead, f.cursor(t))
 		}
 	})
-	t.Run("and goes on if the data was at fault after all", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			f := newFixtureWith(t, 60, &target{answer: func(_ int, ids []string) error {
-				for _, id := range ids {
-					if len(id) == 1 || id < "31" { // 1 to 30
-						return rejects
-					}
+	bubble(t, "and goes on if the data was at fault after all", func(t *testing.T) {
+		f := newFixtureWith(t, 60, &target{answer: func(_ int, ids []string) error {
+			for _, id := range ids {
+				if len(id) == 1 || id < "31" { // 1 to 30
+					return rejects
 				}
-				return nil
-			}}, func(o *sinks.Options) { o.Batch.MaxEvents = 50 })
-			stop := f.start()
-			time.Sleep(time.Hour)
-			stop()
-			if want := numbers(31, 60); !slices.Equal(sorted(f.accepted), want) || len(f.dead(t)) != 30 {
-				t.Errorf("accepted %v, dead %v", f.accepted, f.dead(t))
 			}
-		})
+			return nil
+		}}, func(o *sinks.Options) { o.Batch.MaxEvents = 50 })
+		f.run(time.Hour)
+		if want := numbers(31, 60); !slices.Equal(sorted(f.accepted), want) || len(f.dead(t)) != 30 {
+			t.Errorf("accepted %v, dead %v", f.accepted, f.dead(t))
+		}
 	})
 }
 
@@ -270,30 +250,22 @@ func TestUnsendableEventsDoNotHaltTheSink(t *testing.T) {
 				t.Errorf("the healthy event did not arrive: %+v", f.runner.Status())
 			}
 			stop()
-			if got := f.dead(t); !slices.Equal(got, numbers(1, 30)) {
-				t.Errorf("dead letters %v", got)
-			}
+			f.expectDead(t, numbers(1, 30))
 		})
 	}
 }
 
 func TestUnsendableEventsDoNotHideThatTheTargetRejectsEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 60, &target{answer: func(_ int, ids []string) error {
-			each := make(failure.EventErrors, len(ids))
-			for i, id := range ids {
-				if each[i] = failure.Errorf(failure.Rejected, "400 bad request"); len(id) == 2 && id[1] == '5' {
-					each[i] = failure.Unsendable("too large")
-				}
+		f := newFixture(t, 60, &target{answer: answerEach(func(number int) error {
+			if number > 10 && number%10 == 5 {
+				return failure.Unsendable("too large")
 			}
-			return each
-		}})
+			return failure.Errorf(failure.Rejected, "400 bad request")
+		})})
 		stop := f.start()
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if s := f.runner.Status(); s.State != sinks.StateHalted {
-			t.Errorf("status %+v", s)
-		}
+		pass(time.Hour)
+		f.expectState(t, sinks.StateHalted)
 		tried := f.attempted()
 		time.Sleep(time.Hour)
 		stop()
@@ -305,10 +277,8 @@ func TestUnsendableEventsDoNotHideThatTheTargetRejectsEverything(t *testing.T) {
 
 func TestRateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixtureWith(t, 100, &target{answer: func(int, []string) error { return nil }}, func(o *sinks.Options) { o.RateLimit = 0.5 })
-		stop := f.start()
-		time.Sleep(61 * time.Second)
-		stop()
+		f := newFixtureWith(t, 100, &target{answer: acceptAll}, func(o *sinks.Options) { o.RateLimit = 0.5 })
+		f.run(61 * time.Second)
 		if n := len(f.accepted); n < 30 || n > 32 {
 			t.Errorf("%d events in a minute, at one every two seconds", n)
 		}
@@ -322,9 +292,7 @@ func TestABatchThatFailsAsAWholeIsGivenUpAfterMaxAttempts(t *testing.T) {
 			passes[time.Now()] = true
 			return errors.New("500 internal server error")
 		}}, func(o *sinks.Options) { o.MaxAttempts = 4 })
-		stop := f.start()
-		time.Sleep(time.Hour)
-		stop()
+		f.run(time.Hour)
 		if dead := f.dead(t); !slices.Equal(dead, numbers(1, 8)) || len(passes) != 4 || f.cursor(t) != 8 {
 			t.Errorf("dead letters %v after %d passes, cursor at %d", dead, len(passes), f.cursor(t))
 		}
@@ -339,18 +307,14 @@ func TestAProbeOfASinkThatIsDownIsOneSend(t *testing.T) {
 		set(answer)
 		f := newFixture(t, 50, &target{answer: func(int, []string) error { return *now.Load() }})
 		stop := f.start()
-		time.Sleep(5 * time.Minute)
-		synctest.Wait()
+		pass(5 * time.Minute)
 		set(failure.Unavailable(failure.ScopeTarget, "connection refused"))
 		before := f.attempted()
-		time.Sleep(10 * time.Minute)
-		synctest.Wait()
+		pass(10 * time.Minute)
 		if n := f.attempted() - before; n < 18 || n > 22 {
 			t.Errorf("%d Sends in ten minutes, want one each half minute", n)
 		}
-		if s := f.runner.Status(); s.State != sinks.StateHalted || !strings.Contains(s.Error, "20 events in a row were rejected") || !strings.Contains(s.Error, "connection refused") {
-			t.Errorf("status %+v", s)
-		}
+		f.expectState(t, sinks.StateHalted, "20 events in a row were rejected", "connection refused")
 		set(nil)
 		time.Sleep(10 * time.Minute)
 		stop()
@@ -395,21 +359,16 @@ func TestAHaltUndoesTheRejectionsSinceTheLastAcceptedEvent(t *testing.T) {
 		stop := f.start()
 		time.Sleep(45 * time.Second) // the first probe is over
 		synctest.Wait()
-		if s := f.runner.Status(); s.State != sinks.StateHalted {
-			t.Errorf("status %+v", s)
-		}
-		if dead := f.dead(t); !slices.Equal(dead, numbers(1, 5)) || f.cursor(t) != 6 {
-			t.Errorf("dead letters %v, cursor at %d", dead, f.cursor(t))
-		}
+		f.expectState(t, sinks.StateHalted)
+		f.expectDead(t, numbers(1, 5))
+		f.expectCursor(t, 6)
 		well.Store(true)
 		time.Sleep(time.Minute)
 		stop()
 		if dead, want := f.dead(t), append(numbers(1, 5), "10", "12"); !slices.Equal(sorted(dead), sorted(want)) {
 			t.Errorf("dead letters %v, want %v", dead, want)
 		}
-		if want := append([]string{"6"}, numbers(7, 40, "10", "12")...); !slices.Equal(sorted(f.accepted), sorted(want)) {
-			t.Errorf("accepted %v, want %v", f.accepted, want)
-		}
+		f.expectInAnyOrder(t, append(numbers(7, 40, "10", "12"), "6"))
 		for _, id := range append(numbers(1, 5), "10") {
 			if sends[id] != 1 {
 				t.Errorf("event %s was sent %d times, although its outcome was certain", id, sends[id])
@@ -423,31 +382,27 @@ func TestAHaltUndoesTheRejectionsSinceTheLastAcceptedEvent(t *testing.T) {
 
 func TestAnEventThatFailedIsTriedOnceInEachPass(t *testing.T) {
 	for _, stream := range []string{"detections", "auditlog"} { // with ordering keys and without
-		t.Run(stream, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				times := make(map[time.Time]int)
-				f := newFixture(t, 0, &target{answer: func(_ int, ids []string) error {
-					if slices.Equal(ids, []string{"3"}) {
-						times[time.Now()]++
-					}
-					return failsOn("3")(0, ids)
-				}})
-				require.NoError(t, appendEventsOf(t.Context(), f.store, stream, 1, 200, func(i int) string { return fmt.Sprint(i) }, []byte(`{}`)))
-				stop := f.start()
-				for i := range 60 {
-					time.Sleep(5 * time.Minute)
-					f.append(t, 201+i, 201+i)
+		bubble(t, stream, func(t *testing.T) {
+			times := make(map[time.Time]int)
+			f := newFixture(t, 0, &target{answer: func(_ int, ids []string) error {
+				if slices.Equal(ids, []string{"3"}) {
+					times[time.Now()]++
 				}
-				stop()
-				if dead := f.dead(t); !slices.Equal(dead, []string{"3"}) {
-					t.Errorf("dead letters %v", dead)
+				return failsOn("3")(0, ids)
+			}})
+			require.NoError(t, appendEventsOf(t.Context(), f.store, stream, 1, 200, func(i int) string { return fmt.Sprint(i) }, []byte(`{}`)))
+			stop := f.start()
+			for i := range 60 {
+				time.Sleep(5 * time.Minute)
+				f.append(t, 201+i, 201+i)
+			}
+			stop()
+			f.expectDead(t, []string{"3"})
+			for at, n := range times {
+				if n != 1 {
+					t.Errorf("it was sent %d times in the pass at %s", n, at)
 				}
-				for at, n := range times {
-					if n != 1 {
-						t.Errorf("it was sent %d times in the pass at %s", n, at)
-					}
-				}
-			})
+			}
 		})
 	}
 }
@@ -462,9 +417,7 @@ func TestOnlyAFewEventsAreTriedIndividuallyIfTheTargetIsDown(t *testing.T) {
 			return errors.New("500 internal server error")
 		}}, func(o *sinks.Options) { o.Batch.MaxEvents = 50 })
 		require.NoError(t, appendEventsOf(t.Context(), f.store, "detections", 1, 200, func(i int) string { return fmt.Sprint(i) }, []byte(`{}`)))
-		stop := f.start()
-		time.Sleep(time.Hour)
-		stop()
+		f.run(time.Hour)
 		if len(individually) == 0 || f.dead(t) != nil || f.cursor(t) != 0 {
 			t.Errorf("%d passes, dead letters %v, cursor at %d", len(individually), f.dead(t), f.cursor(t))
 		}
@@ -483,71 +436,34 @@ func TestOnlyAFewEventsAreTriedIndividuallyIfTheTargetIsDown(t *testing.T) {
 	})
 }
 
-func TestEventsThatCannotBePreparedAreNotSentAfterAHalt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var well atomic.Bool
-		f := newFixtureWith(t, 30, &target{answer: func(_ int, ids []string) error {
-			if slices.Contains(ids, "") || slices.Contains(ids, "12") {
-				t.Errorf("sent %v", ids)
-			}
-			if well.Load() {
-				return nil
-			}
-			return failure.Errorf(failure.Rejected, "400 bad request")
-		}}, func(o *sinks.Options) {
-			o.Batch.MaxEvents = 30
-			o.Prepare = func(e transform.Event) (transform.Event, error) {
-				if e.ID == "12" {
-					return transform.Event{}, errors.New("the template fails")
-				}
-				return e, nil
-			}
-		})
-		stop := f.start()
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if s := f.runner.Status(); s.State != sinks.StateHalted || f.dead(t) != nil {
-			t.Errorf("status %+v, dead letters %v", s, f.dead(t))
-		}
-		well.Store(true)
-		time.Sleep(time.Hour)
-		stop()
-		if want := numbers(1, 30, "12"); !slices.Equal(sorted(f.accepted), sorted(want)) || !slices.Equal(f.dead(t), []string{"12"}) {
-			t.Errorf("accepted %v, dead letters %v", f.accepted, f.dead(t))
-		}
-	})
-}
-
 func TestProbesKeepTheOrderOfADetection(t *testing.T) {
 	for probes := range 12 {
-		t.Run(fmt.Sprintf("the target recovers after %d probes", probes), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var well atomic.Bool
-				f := newFixtureWith(t, 0, &target{answer: func(int, []string) error {
-					if well.Load() {
-						return nil
-					}
-					return failure.Errorf(failure.Rejected, "400 bad request")
-				}}, func(o *sinks.Options) { o.Batch.MaxEvents = 30 })
-				require.NoError(t, appendEvents(t.Context(), f.store, 1, 30, func(i int) string { return fmt.Sprint(i % 7) }))
-				stop := f.start()
-				time.Sleep(time.Duration(probes)*30*time.Second + 15*time.Second)
-				well.Store(true)
-				time.Sleep(time.Hour)
-				stop()
-				latest := make(map[int]int)
-				for _, id := range f.accepted {
-					number, err := strconv.Atoi(id)
-					require.NoError(t, err)
-					if before := latest[number%7]; number < before {
-						t.Errorf("event %d was accepted after %d: %v", number, before, f.accepted)
-					}
-					latest[number%7] = number
+		bubble(t, fmt.Sprintf("the target recovers after %d probes", probes), func(t *testing.T) {
+			var well atomic.Bool
+			f := newFixtureWith(t, 0, &target{answer: func(int, []string) error {
+				if well.Load() {
+					return nil
 				}
-				if len(f.accepted) != 30 || f.dead(t) != nil {
-					t.Errorf("accepted %v, dead letters %v", f.accepted, f.dead(t))
+				return failure.Errorf(failure.Rejected, "400 bad request")
+			}}, func(o *sinks.Options) { o.Batch.MaxEvents = 30 })
+			require.NoError(t, appendEvents(t.Context(), f.store, 1, 30, func(i int) string { return fmt.Sprint(i % 7) }))
+			stop := f.start()
+			time.Sleep(time.Duration(probes)*30*time.Second + 15*time.Second)
+			well.Store(true)
+			time.Sleep(time.Hour)
+			stop()
+			latest := make(map[int]int)
+			for _, id := range f.accepted {
+				number, err := strconv.Atoi(id)
+				require.NoError(t, err)
+				if before := latest[number%7]; number < before {
+					t.Errorf("event %d was accepted after %d: %v", number, before, f.accepted)
 				}
-			})
+				latest[number%7] = number
+			}
+			if len(f.accepted) != 30 || f.dead(t) != nil {
+				t.Errorf("accepted %v, dead letters %v", f.accepted, f.dead(t))
+			}
 		})
 	}
 }
@@ -563,8 +479,7 @@ func TestASinkThatAcceptedAProbeHaltsAgain(t *testing.T) {
 			return failure.Errorf(failure.Rejected, "400 bad request")
 		}})
 		stop := f.start()
-		time.Sleep(24 * time.Hour)
-		synctest.Wait()
+		pass(24 * time.Hour)
 		if s := f.runner.Status(); s.State != sinks.StateHalted || accepted != 1 {
 			t.Errorf("status %+v, %d accepted", s, accepted)
 		}
@@ -584,9 +499,7 @@ func TestRejectionsBetweenAcceptedEventsDoNotHaltTheSink(t *testing.T) {
 			}
 			return nil
 		})}, func(o *sinks.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
-		stop := f.start()
-		time.Sleep(time.Hour)
-		stop()
+		f.run(time.Hour)
 		if strings.Contains(log.String(), "halted") || len(f.dead(t)) != 80 || len(f.accepted) != 20 {
 			t.Errorf("%d dead letters, accepted %v, log:\n%s", len(f.dead(t)), f.accepted, log.String())
 		}

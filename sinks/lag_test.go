@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -51,60 +50,58 @@ func TestLaggingSinkSkipsOldestEventsAndReportsThem(t *testing.T) {
 		{"and one that blocks never does", sinks.Lag{MaxAge: 30 * time.Minute, MaxBytes: 50 * size, Events: policy}, "", 100, 100},
 	} {
 		for _, meanwhile := range []string{"down", "down and retried each second", "paused"} {
-			t.Run(c.name+", while it is "+meanwhile, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					down := true
-					f := newFixtureWith(t, 0, &target{answer: func(int, []string) error {
-						if down {
-							return errors.New("connection refused")
-						}
-						return nil
-					}}, func(o *sinks.Options) {
-						o.Lag = c.lag
-						if meanwhile == "down and retried each second" {
-							o.RetryMax = time.Second
-						}
-					})
-					stop := f.start()
-					if meanwhile == "paused" {
-						f.runner.Pause()
+			bubble(t, c.name+", while it is "+meanwhile, func(t *testing.T) {
+				down := true
+				f := newFixtureWith(t, 0, &target{answer: func(int, []string) error {
+					if down {
+						return errors.New("connection refused")
 					}
-					// Between two checks of the lag: what happens at the same time has no order.
-					time.Sleep(time.Second)
-					for i := 1; i <= 100; i++ {
-						f.append(t, i, i)
-						time.Sleep(time.Minute)
-					}
-					synctest.Wait()
-					down = false
-					f.runner.Resume()
-					time.Sleep(2 * time.Minute)
-					stop()
-					stats, err := f.store.Stats(t.Context())
-					require.NoError(t, err)
-					var accepted, skips int
-					for _, id := range f.accepted {
-						if strings.HasPrefix(id, "sink.skipped-lake-") {
-							skips++
-						} else {
-							accepted++
-						}
-					}
-					if accepted < c.least || accepted > c.most {
-						t.Errorf("%d events accepted, want %d to %d", accepted, c.least, c.most)
-					}
-					var events uint64
-					for _, s := range f.skips(t) {
-						events += s.Events
-						if s.Sink != "lake" || !strings.Contains(s.Reason, c.reason) || s.Bytes == 0 || s.Newest.Before(s.Oldest) {
-							t.Errorf("skip %+v", s)
-						}
-					}
-					// The events of older skips may have been skipped themselves.
-					if got := stats.Sinks["lake"].Skipped; got != events || int(got)+accepted+skips != int(stats.Last) {
-						t.Errorf("%d skipped, %d reported; %d accepted, and %d events of skips, of %d", got, events, accepted, skips, stats.Last)
+					return nil
+				}}, func(o *sinks.Options) {
+					o.Lag = c.lag
+					if meanwhile == "down and retried each second" {
+						o.RetryMax = time.Second
 					}
 				})
+				stop := f.start()
+				if meanwhile == "paused" {
+					f.runner.Pause()
+				}
+				// Between two checks of the lag: what happens at the same time has no order.
+				time.Sleep(time.Second)
+				for i := 1; i <= 100; i++ {
+					f.append(t, i, i)
+					time.Sleep(time.Minute)
+				}
+				synctest.Wait()
+				down = false
+				f.runner.Resume()
+				time.Sleep(2 * time.Minute)
+				stop()
+				stats, err := f.store.Stats(t.Context())
+				require.NoError(t, err)
+				var accepted, skips int
+				for _, id := range f.accepted {
+					if strings.HasPrefix(id, "sink.skipped-lake-") {
+						skips++
+					} else {
+						accepted++
+					}
+				}
+				if accepted < c.least || accepted > c.most {
+					t.Errorf("%d events accepted, want %d to %d", accepted, c.least, c.most)
+				}
+				var events uint64
+				for _, s := range f.skips(t) {
+					events += s.Events
+					if s.Sink != "lake" || !strings.Contains(s.Reason, c.reason) || s.Bytes == 0 || s.Newest.Before(s.Oldest) {
+						t.Errorf("skip %+v", s)
+					}
+				}
+				// The events of older skips may have been skipped themselves.
+				if got := stats.Sinks["lake"].Skipped; got != events || int(got)+accepted+skips != int(stats.Last) {
+					t.Errorf("%d skipped, %d reported; %d accepted, and %d events of skips, of %d", got, events, accepted, skips, stats.Last)
+				}
 			})
 		}
 	}
@@ -151,13 +148,10 @@ func TestCompletedEventsAreCommittedBeforeASkip(t *testing.T) {
 			o.Log = slog.New(slog.NewTextHandler(&log, nil))
 		})
 		stop := f.start()
-		time.Sleep(11 * time.Minute)
-		synctest.Wait()
+		pass(11 * time.Minute)
 		skips := f.skips(t)
 		stop()
-		if dead := f.dead(t); !slices.Equal(dead, []string{"1"}) {
-			t.Errorf("dead letters %v", dead)
-		}
+		f.expectDead(t, []string{"1"})
 		if len(skips) != 1 || skips[0].Events != 7 {
 			t.Errorf("skips %+v, want one of events 2 to 8", skips)
 		}
@@ -178,22 +172,20 @@ func TestSkipsAreFewUnlessTheExcessIsLarge(t *testing.T) {
 		"by their size, a little too much": {sinks.Lag{Skip: true, MaxBytes: 200_000, Events: policy}, 1, 0, 11},
 		"by their size, much too much":     {sinks.Lag{Skip: true, MaxBytes: 16_000, Events: policy}, 20, 100, 121},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixtureWith(t, 0, &target{answer: func(int, []string) error { return errors.New("connection refused") }}, func(o *sinks.Options) { o.Lag = c.lag })
-				// A backlog of what the size allows.
-				f.append(t, 1, 1200)
-				stop := f.start()
-				time.Sleep(500 * time.Millisecond)
-				for i := range 120 { // of five seconds
-					f.append(t, 1201+i*5*c.perSecond, 1200+(i+1)*5*c.perSecond)
-					time.Sleep(5 * time.Second)
-				}
-				stop()
-				if n := len(f.skips(t)); n < c.least || n > c.most {
-					t.Errorf("%d skips in ten minutes, want %d to %d", n, c.least, c.most)
-				}
-			})
+		bubble(t, name, func(t *testing.T) {
+			f := newFixtureWith(t, 0, &target{answer: func(int, []string) error { return errors.New("connection refused") }}, func(o *sinks.Options) { o.Lag = c.lag })
+			// A backlog of what the size allows.
+			f.append(t, 1, 1200)
+			stop := f.start()
+			time.Sleep(500 * time.Millisecond)
+			for i := range 120 { // of five seconds
+				f.append(t, 1201+i*5*c.perSecond, 1200+(i+1)*5*c.perSecond)
+				time.Sleep(5 * time.Second)
+			}
+			stop()
+			if n := len(f.skips(t)); n < c.least || n > c.most {
+				t.Errorf("%d skips in ten minutes, want %d to %d", n, c.least, c.most)
+			}
 		})
 	}
 }

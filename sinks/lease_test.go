@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -52,53 +51,45 @@ func TestALeaseThatEndsCountsAgainstNoEvent(t *testing.T) {
 		"a failure of each that waits":   each(failure.Errorf(failure.Throttled, "429")),
 		"a rejection of the whole batch": func(int) error { return failure.Errorf(failure.Rejected, "400") },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l, clock := leasetest.NewLease(term)
-				s := &target{answer: func(int, []string) error { return nil }, hold: make(chan struct{})}
-				f := newFixtureWith(t, 20, s, func(o *sinks.Options) {
-					o.Lease, o.MaxAttempts = l, 2
-					o.Open = func() (sinks.Sink, error) {
-						_, _ = s.open()
-						return cut{s, err}, nil
-					}
-				})
-				stop := f.start()
-				defer stop()
-				const times = 50
-				for range times {
-					time.Sleep(time.Second)
-					synctest.Wait()
-					clock.Advance(term)
-					time.Sleep(time.Minute)
-					synctest.Wait()
-					if now := f.runner.Status(); now.State != sinks.StateRetrying || now.Error != lease.ErrExpired.Error() {
-						t.Fatalf("without a lease it is %s: %s", now.State, now.Error)
-					}
-					l.Renew(clock.Now())
-				}
-				time.Sleep(time.Second)
-				synctest.Wait()
-				if s.attempts != times {
-					t.Errorf("%d sends, want one for each of %d leases", s.attempts, times)
-				}
-				close(s.hold)
-				time.Sleep(time.Second)
-				synctest.Wait()
-				if !slices.Equal(s.accepted, numbers(1, 20)) || s.sizes[0] != 8 {
-					t.Errorf("with a lease it delivered %v in batches of %v", s.accepted, s.sizes)
-				}
-				if dead := f.dead(t); len(dead) > 0 || s.opened != 1 || f.cursor(t) != 20 {
-					t.Errorf("%d sinks were opened, the cursor is at %d, and the dead letters are %v", s.opened, f.cursor(t), dead)
-				}
-				if now := f.runner.Status(); now.State != sinks.StateRunning {
-					t.Errorf("with a lease it is %s: %s", now.State, now.Error)
-				}
-				clock.Advance(term)
-				if now := f.runner.Status(); now.State != sinks.StateRetrying || now.Error != lease.ErrExpired.Error() {
-					t.Errorf("without a lease and events it is %s: %s", now.State, now.Error)
+		bubble(t, name, func(t *testing.T) {
+			l, clock := leasetest.NewLease(term)
+			s := &target{answer: acceptAll, hold: make(chan struct{})}
+			f := newFixtureWith(t, 20, s, func(o *sinks.Options) {
+				o.Lease, o.MaxAttempts = l, 2
+				o.Open = func() (sinks.Sink, error) {
+					_, _ = s.open()
+					return cut{s, err}, nil
 				}
 			})
+			stop := f.start()
+			defer stop()
+			const times = 50
+			for range times {
+				pass(time.Second)
+				clock.Advance(term)
+				pass(time.Minute)
+				if now := f.runner.Status(); now.State != sinks.StateRetrying || now.Error != lease.ErrExpired.Error() {
+					t.Fatalf("without a lease it is %s: %s", now.State, now.Error)
+				}
+				l.Renew(clock.Now())
+			}
+			pass(time.Second)
+			if s.attempts != times {
+				t.Errorf("%d sends, want one for each of %d leases", s.attempts, times)
+			}
+			close(s.hold)
+			pass(time.Second)
+			if !slices.Equal(s.accepted, numbers(1, 20)) || s.sizes[0] != 8 {
+				t.Errorf("with a lease it delivered %v in batches of %v", s.accepted, s.sizes)
+			}
+			if dead := f.dead(t); len(dead) > 0 || s.opened != 1 || f.cursor(t) != 20 {
+				t.Errorf("%d sinks were opened, the cursor is at %d, and the dead letters are %v", s.opened, f.cursor(t), dead)
+			}
+			f.expectState(t, sinks.StateRunning)
+			clock.Advance(term)
+			if now := f.runner.Status(); now.State != sinks.StateRetrying || now.Error != lease.ErrExpired.Error() {
+				t.Errorf("without a lease and events it is %s: %s", now.State, now.Error)
+			}
 		})
 	}
 }
@@ -107,12 +98,11 @@ func TestNothingIsSentBeforeThereIsALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := leasetest.NewClock()
 		l := lease.New(term, clock)
-		s := &target{answer: func(int, []string) error { return nil }}
+		s := &target{answer: acceptAll}
 		f := newFixtureWith(t, 20, s, func(o *sinks.Options) { o.Lease = l })
 		stop := f.start()
 		defer stop()
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		pass(time.Hour)
 		if s.attempts > 0 {
 			t.Fatalf("%d sends without a lease", s.attempts)
 		}
@@ -128,21 +118,18 @@ func TestNothingIsSentBeforeThereIsALease(t *testing.T) {
 func TestWhatWasAcknowledgedBeforeTheLeaseEndedIsCommitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, clock := leasetest.NewLease(term)
-		s := &target{answer: func(int, []string) error { return nil }, hold: make(chan struct{})}
+		s := &target{answer: acceptAll, hold: make(chan struct{})}
 		f := newFixtureWith(t, 20, s, func(o *sinks.Options) {
 			o.Lease, o.MaxAttempts = l, 1
 			o.Open = func() (sinks.Sink, error) { return divided{s}, nil }
 		})
 		stop := f.start()
 		defer stop()
-		time.Sleep(time.Second)
-		synctest.Wait()
+		pass(time.Second)
 		clock.Advance(term)
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if dead := f.dead(t); len(dead) > 0 || f.cursor(t) != 1 {
-			t.Errorf("the cursor is at %d, want 1; the dead letters are %v", f.cursor(t), dead)
-		}
+		pass(time.Second)
+		f.expectDead(t, nil)
+		f.expectCursor(t, 1)
 	})
 }
 
@@ -195,14 +182,11 @@ func TestAPoisonEventIsGivenUpAlthoughTheLeaseEndsNowAndThen(t *testing.T) {
 			time.Sleep(5 * time.Minute)
 			f.append(t, 1001+i, 1001+i)
 		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		if dead := f.dead(t); !slices.Equal(dead, []string{"5"}) || failures < 20 {
 			t.Errorf("after %d failures alone, the dead letters are %v", failures, dead)
 		}
-		if got := sorted(f.accepted); !slices.Equal(got, numbers(1, 1060, "5")) {
-			t.Errorf("it delivered %v", got)
-		}
+		f.expectInAnyOrder(t, numbers(1, 1060, "5"))
 	})
 }
 
@@ -217,16 +201,13 @@ func TestASinkThatRejectsEverythingIsStillProbedAfterALease(t *testing.T) {
 		}, func(o *sinks.Options) { o.Batch.MaxEvents = 25 })
 		stop := f.start()
 		defer stop()
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		pass(time.Hour)
 		if now := f.runner.Status(); now.State == sinks.StateRunning || len(f.dead(t)) > 0 {
 			t.Errorf("it is %s: %s, and the dead letters are %v", now.State, now.Error, f.dead(t))
 		}
 		fixed.Store(true)
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if got := sorted(f.accepted); !slices.Equal(got, numbers(1, 100)) || len(f.dead(t)) > 0 {
-			t.Errorf("it delivered %s, and the dead letters are %v", strings.Join(got, " "), f.dead(t))
-		}
+		pass(time.Hour)
+		f.expectInAnyOrder(t, numbers(1, 100))
+		f.expectDead(t, nil)
 	})
 }

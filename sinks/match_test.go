@@ -46,48 +46,43 @@ func TestMatchFiltersEvents(t *testing.T) {
 		{"an event for which match fails is dropped by policy", fails, "drop", some, nil, 1, 3},
 		{"an event for which match fails is dead-lettered by policy", fails, "dead_letter", some, []string{"2", "4"}, 1, 3},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var log bytes.Buffer
-				registry := prometheus.NewRegistry()
-				f := newFixtureWith(t, 12, &target{answer: func(int, []string) error { return nil }}, func(o *sinks.Options) {
-					o.Match, o.OnMatchError, o.Log = c.match, c.policy, slog.New(slog.NewTextHandler(&log, nil))
-					o.Metrics = sinks.NewMetrics(registry)
-				})
-				stop := f.start()
-				time.Sleep(time.Minute)
-				f.replay(t)
-				time.Sleep(time.Minute)
-				stop()
-				want := slices.Clone(c.accepted)
-				for _, id := range c.accepted {
-					want = append(want, id+" again 1")
-				}
-				if !slices.Equal(f.accepted, want) {
-					t.Errorf("accepted %v, want %v", f.accepted, want)
-				}
-				if dead := f.dead(t); f.cursor(t) != 12 || !slices.Equal(dead, c.dead) {
-					t.Errorf("cursor %d, dead letters %v, want %v", f.cursor(t), dead, c.dead)
-				}
-				if logged := strings.Count(log.String(), `msg="match failed`); logged != c.logged {
-					t.Errorf("logged %d times, want %d: %s", logged, c.logged, &log)
-				}
-				seen := *f.runner.Status().Match
-				if want := uint64(4 * c.logged); seen.Errors != want || (seen.Error != "") != (want > 0) {
-					t.Errorf("%+v, want %d errors", seen, want)
-				}
-				// Each event is seen twice. Those that match have numbers in some.
-				if want := (sinks.MatchStatus{Matched: uint64(2 * c.matched), Filtered: 24 - uint64(2*c.matched) - seen.Errors, Errors: seen.Errors, Error: seen.Error}); seen != want {
-					t.Errorf("%+v, want %+v", seen, want)
-				}
-				if err := testutil.GatherAndCompare(registry, strings.NewReader(fmt.Sprintf(`
+		bubble(t, c.name, func(t *testing.T) {
+			var log bytes.Buffer
+			registry := prometheus.NewRegistry()
+			f := newFixtureWith(t, 12, &target{answer: acceptAll}, func(o *sinks.Options) {
+				o.Match, o.OnMatchError, o.Log = c.match, c.policy, slog.New(slog.NewTextHandler(&log, nil))
+				o.Metrics = sinks.NewMetrics(registry)
+			})
+			stop := f.start()
+			time.Sleep(time.Minute)
+			f.replay(t)
+			time.Sleep(time.Minute)
+			stop()
+			want := slices.Clone(c.accepted)
+			for _, id := range c.accepted {
+				want = append(want, id+" again 1")
+			}
+			f.expectAccepted(t, want)
+			f.expectCursor(t, 12)
+			f.expectDead(t, c.dead)
+			if logged := strings.Count(log.String(), `msg="match failed`); logged != c.logged {
+				t.Errorf("logged %d times, want %d: %s", logged, c.logged, &log)
+			}
+			seen := *f.runner.Status().Match
+			if want := uint64(4 * c.logged); seen.Errors != want || (seen.Error != "") != (want > 0) {
+				t.Errorf("%+v, want %d errors", seen, want)
+			}
+			// Each event is seen twice. Those that match have numbers in some.
+			if want := (sinks.MatchStatus{Matched: uint64(2 * c.matched), Filtered: 24 - uint64(2*c.matched) - seen.Errors, Errors: seen.Errors, Error: seen.Error}); seen != want {
+				t.Errorf("%+v, want %+v", seen, want)
+			}
+			if err := testutil.GatherAndCompare(registry, strings.NewReader(fmt.Sprintf(`
 # HELP ndrbridge_sink_match_errors_total Events for which the sink's match failed; on_error decides what happens to them.
 # TYPE ndrbridge_sink_match_errors_total counter
 ndrbridge_sink_match_errors_total{sink="lake"} %d
 `, 4*c.logged)), "ndrbridge_sink_match_errors_total"); err != nil { // two events, delivered and redelivered
-					t.Error(err)
-				}
-			})
+				t.Error(err)
+			}
 		})
 	}
 }
@@ -103,69 +98,56 @@ func matchesEvery(every int) func(transform.Event) (bool, error) {
 func TestSelectiveMatchBlocksNothing(t *testing.T) {
 	const events, bad = 4000, "50"
 	for _, every := range []int{1, 10, 50} {
-		t.Run(fmt.Sprintf("one bad event is given up, and the others arrive, if one event in %d matches", every), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				fails := func(_ int, ids []string) error {
-					if slices.Contains(ids, bad) {
-						return errors.New("500 internal server error")
-					}
-					return nil
+		bubble(t, fmt.Sprintf("one bad event is given up, and the others arrive, if one event in %d matches", every), func(t *testing.T) {
+			fails := func(_ int, ids []string) error {
+				if slices.Contains(ids, bad) {
+					return errors.New("500 internal server error")
 				}
-				f := newFixtureWith(t, events, &target{answer: fails}, func(o *sinks.Options) {
-					o.Batch.MaxEvents, o.Match = 10, matchesEvery(every)
-				})
-				stop := f.start()
-				time.Sleep(time.Minute)
-				synctest.Wait()
-				if want := events/every - 1; len(f.accepted) != want || f.cursor(t) != events {
-					t.Errorf("%d were accepted, want %d; cursor %d", len(f.accepted), want, f.cursor(t))
-				}
-				for i := range 40 {
-					f.append(t, events+1+50*i, events+50*i+50)
-					time.Sleep(6 * time.Minute)
-				}
-				stop()
-				if dead := f.dead(t); !slices.Equal(dead, []string{bad}) {
-					t.Errorf("dead letters %v", dead)
-				}
+				return nil
+			}
+			f := newFixtureWith(t, events, &target{answer: fails}, func(o *sinks.Options) {
+				o.Batch.MaxEvents, o.Match = 10, matchesEvery(every)
 			})
-		})
-	}
-	t.Run("filtered events after one for a target that is down use no memory", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			down := func(int, []string) error { return errors.New("503 service unavailable") }
-			f := newFixtureWith(t, 20_000, &target{answer: down}, func(o *sinks.Options) {
-				o.Match = func(e transform.Event) (bool, error) { return e.ID == "1", nil }
-			})
-			before := liveHeap()
 			stop := f.start()
-			time.Sleep(6 * time.Hour)
-			if grown := int64(liveHeap()) - int64(before); grown > 2<<20 {
-				t.Errorf("the heap has grown by %d bytes", grown)
+			pass(time.Minute)
+			if want := events/every - 1; len(f.accepted) != want || f.cursor(t) != events {
+				t.Errorf("%d were accepted, want %d; cursor %d", len(f.accepted), want, f.cursor(t))
+			}
+			for i := range 40 {
+				f.append(t, events+1+50*i, events+50*i+50)
+				time.Sleep(6 * time.Minute)
 			}
 			stop()
-			if f.cursor(t) != 0 {
-				t.Errorf("cursor %d, and the first event was not accepted", f.cursor(t))
-			}
+			f.expectDead(t, []string{bad})
 		})
+	}
+	bubble(t, "filtered events after one for a target that is down use no memory", func(t *testing.T) {
+		down := func(int, []string) error { return errors.New("503 service unavailable") }
+		f := newFixtureWith(t, 20_000, &target{answer: down}, func(o *sinks.Options) {
+			o.Match = func(e transform.Event) (bool, error) { return e.ID == "1", nil }
+		})
+		before := liveHeap()
+		stop := f.start()
+		time.Sleep(6 * time.Hour)
+		if grown := int64(liveHeap()) - int64(before); grown > 2<<20 {
+			t.Errorf("the heap has grown by %d bytes", grown)
+		}
+		stop()
+		f.expectCursor(t, 0)
 	})
 }
 
 func TestMatchSeesEventsAsTheyAreSent(t *testing.T) {
-	t.Run("a replayed event is marked as redelivered", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			f := newFixtureWith(t, 3, &target{answer: func(int, []string) error { return nil }}, func(o *sinks.Options) {
-				o.Match = func(e transform.Event) (bool, error) { return !e.Redelivered, nil }
-			})
-			stop := f.start()
-			time.Sleep(time.Minute)
-			f.replay(t)
-			time.Sleep(time.Minute)
-			stop()
-			if want := []string{"1", "2", "3"}; !slices.Equal(f.accepted, want) {
-				t.Errorf("accepted %v, want %v", f.accepted, want)
-			}
+	bubble(t, "a replayed event is marked as redelivered", func(t *testing.T) {
+		f := newFixtureWith(t, 3, &target{answer: acceptAll}, func(o *sinks.Options) {
+			o.Match = func(e transform.Event) (bool, error) { return !e.Redelivered, nil }
 		})
+		stop := f.start()
+		time.Sleep(time.Minute)
+		f.replay(t)
+		time.Sleep(time.Minute)
+		stop()
+		f.expectAccepted(t, []string{"1", "2", "3"})
 	})
 	t.Run("a requeued dead letter is sent although it no longer matches", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

@@ -63,11 +63,9 @@ ndrbridge_sink_state{sink="lake"} %d
 		}
 		check(0, 0, 0, 0, 0)
 		stop := f.start()
-		time.Sleep(40 * time.Second)
-		synctest.Wait()
+		pass(40 * time.Second)
 		check(0, 0, 2, 2, 2)
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		check(19, 1, 2, 2, 0)
 		stop()
 		for text, want := range map[string]int{

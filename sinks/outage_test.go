@@ -17,7 +17,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
@@ -113,8 +112,7 @@ func TestSinkDownForAWeekCostsOnlyItsBacklog(t *testing.T) {
 		hour := func() {
 			require.NoError(t, appendEventsOf(t.Context(), store, "detections", appended+1, appended+perHour, func(i int) string { return fmt.Sprint("key ", i%5) }, padding))
 			appended += perHour
-			time.Sleep(time.Hour)
-			synctest.Wait()
+			pass(time.Hour)
 		}
 		for range 24 {
 			hour()
@@ -176,31 +174,4 @@ func liveHeap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
-}
-
-func TestTargetDownAfterAPoisonedBatchIsRetriedWithBackoff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const hourly = 2000 // attempts: one round per minute, each bisected into single events
-		down, before := false, 0
-		f := newFixture(t, 40, &target{answer: func(attempt int, ids []string) error {
-			switch {
-			case down && attempt > before+hourly: // or time would stand still for ever
-				return &failure.Error{Class: failure.Throttled, RetryAfter: 24 * time.Hour, Err: errors.New("429 too many requests")}
-			case down:
-				return errors.New("connection refused")
-			}
-			return failsOn("2")(attempt, ids)
-		}})
-		stop := f.start()
-		time.Sleep(20 * time.Second)
-		f.mu.Lock()
-		down, before = true, f.attempts
-		f.mu.Unlock()
-		f.append(t, 41, 140)
-		time.Sleep(time.Hour)
-		stop()
-		if attempts := f.attempts - before; attempts > hourly {
-			t.Errorf("%d attempts within an hour of downtime", attempts)
-		}
-	})
 }

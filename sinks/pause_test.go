@@ -20,7 +20,7 @@ import (
 func TestPausedSinkDeliversNothingUntilResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
-		f := newFixtureWith(t, 3, &target{answer: func(int, []string) error { return nil }}, func(o *sinks.Options) { o.Metrics = sinks.NewMetrics(registry) })
+		f := newFixtureWith(t, 3, &target{answer: acceptAll}, func(o *sinks.Options) { o.Metrics = sinks.NewMetrics(registry) })
 		metric := func(want int) {
 			t.Helper()
 			if err := testutil.GatherAndCompare(registry, strings.NewReader(fmt.Sprintf(`
@@ -40,15 +40,13 @@ ndrbridge_sink_state{sink="lake"} %d
 		f.runner.Pause()
 		f.append(t, 4, 6)
 		f.replay(t)
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		pass(time.Hour)
 		// The batch that waited for events was in flight: some may be accepted.
 		if accepted := len(f.accepted); accepted > 6 {
 			t.Errorf("accepted %v while it was paused", f.accepted)
 		}
 		f.append(t, 7, 9)
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		pass(time.Hour)
 		if slices.Contains(f.accepted, "7") {
 			t.Errorf("accepted %v while it was paused", f.accepted)
 		}
@@ -60,22 +58,17 @@ ndrbridge_sink_state{sink="lake"} %d
 		time.Sleep(time.Second)
 		stop()
 		want := append(numbers(1, 9), "1 again 1", "2 again 1", "3 again 1")
-		if !slices.Equal(sorted(f.accepted), sorted(want)) {
-			t.Errorf("accepted %v, want %v", f.accepted, want)
-		}
-		if s := f.runner.Status(); s.State != sinks.StateRunning || s.Error != "" {
-			t.Errorf("status %+v", s)
-		}
+		f.expectInAnyOrder(t, want)
+		f.expectState(t, sinks.StateRunning)
 	})
 }
 
 func TestSinkStartsPausedIfItWasPaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		since := time.Now().Add(-time.Hour)
-		f := newFixtureWith(t, 3, &target{answer: func(int, []string) error { return nil }}, func(o *sinks.Options) { o.PausedSince = since })
+		f := newFixtureWith(t, 3, &target{answer: acceptAll}, func(o *sinks.Options) { o.PausedSince = since })
 		stop := f.start()
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		pass(time.Hour)
 		if s := f.runner.Status(); s.State != sinks.StatePaused || !s.Since.Equal(since) || len(f.accepted) > 0 {
 			t.Errorf("status %+v, accepted %v", s, f.accepted)
 		}
@@ -96,9 +89,7 @@ func TestResumeRetriesAtOnce(t *testing.T) {
 		f.runner.Resume()
 		time.Sleep(time.Millisecond)
 		stop()
-		if !slices.Equal(f.accepted, numbers(1, 3)) {
-			t.Errorf("accepted %v", f.accepted)
-		}
+		f.expectAccepted(t, numbers(1, 3))
 	})
 }
 
@@ -133,22 +124,16 @@ func TestStatusHasTheNextAttemptAndTheLastDelivery(t *testing.T) {
 
 func TestSinkHaltsWhileItsDeadLettersAreFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 8, &target{answer: func(_ int, ids []string) error {
-			each := make(failure.EventErrors, len(ids))
-			for i, id := range ids {
-				if id == "2" || id == "4" {
-					each[i] = failure.Errorf(failure.Rejected, "400 bad event")
-				}
+		f := newFixture(t, 8, &target{answer: answerEach(func(number int) error {
+			if number == 2 || number == 4 {
+				return failure.Errorf(failure.Rejected, "400 bad event")
 			}
-			return each
-		}})
+			return nil
+		})})
 		f.store.SetLimits(checkpoint.Limits{DeadBytes: 300})
 		stop := f.start()
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if s := f.runner.Status(); s.State != sinks.StateHalted || !strings.Contains(s.Error, "dead_letters.max_bytes") {
-			t.Errorf("status %+v", s)
-		}
+		pass(time.Minute)
+		f.expectState(t, sinks.StateHalted, "dead_letters.max_bytes")
 		f.store.SetLimits(checkpoint.Limits{DeadBytes: 30000})
 		time.Sleep(time.Minute)
 		stop()

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,36 +31,32 @@ func TestAFewPoisonedEventsStopNoSink(t *testing.T) {
 		{"nine in ten", 2000, 500, func(n int) bool { return n%10 != 0 }},
 	} {
 		for _, each := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, results by event: %t", c.name, each), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					bad := func(number int) error {
-						if c.poisoned(number) {
-							return errors.New("500 internal server error")
-						}
-						return nil
+			bubble(t, fmt.Sprintf("%s, results by event: %t", c.name, each), func(t *testing.T) {
+				bad := func(number int) error {
+					if c.poisoned(number) {
+						return errors.New("500 internal server error")
 					}
-					answer := answerEach(bad)
-					f := newFixtureWith(t, c.events, &target{answer: func(attempt int, ids []string) error {
-						err := answer(attempt, ids)
-						if results, ok := errors.AsType[failure.EventErrors](err); ok && !each {
-							return results[slices.IndexFunc(results, func(err error) bool { return err != nil })]
-						}
-						return err
-					}}, func(o *sinks.Options) { o.Batch = checkpoint.Batch{MaxEvents: c.batch, MaxBytes: 1 << 20} })
-					stop := f.start()
-					time.Sleep(30 * time.Minute)
-					stop()
-					healthy := 0
-					for number := 1; number <= c.events; number++ {
-						if !c.poisoned(number) {
-							healthy++
-						}
+					return nil
+				}
+				answer := answerEach(bad)
+				f := newFixtureWith(t, c.events, &target{answer: func(attempt int, ids []string) error {
+					err := answer(attempt, ids)
+					if results, ok := errors.AsType[failure.EventErrors](err); ok && !each {
+						return results[slices.IndexFunc(results, func(err error) bool { return err != nil })]
 					}
-					if len(f.accepted) != healthy || f.dead(t) != nil || f.parked(t) != c.events-healthy || int(f.cursor(t)) != c.events {
-						t.Errorf("%d of %d healthy events arrived, %d are parked, the dead letters are %v, the cursor is at %d of %d",
-							len(f.accepted), healthy, f.parked(t), f.dead(t), f.cursor(t), c.events)
+					return err
+				}}, func(o *sinks.Options) { o.Batch = checkpoint.Batch{MaxEvents: c.batch, MaxBytes: 1 << 20} })
+				f.run(30 * time.Minute)
+				healthy := 0
+				for number := 1; number <= c.events; number++ {
+					if !c.poisoned(number) {
+						healthy++
 					}
-				})
+				}
+				if len(f.accepted) != healthy || f.dead(t) != nil || f.parked(t) != c.events-healthy || int(f.cursor(t)) != c.events {
+					t.Errorf("%d of %d healthy events arrived, %d are parked, the dead letters are %v, the cursor is at %d of %d",
+						len(f.accepted), healthy, f.parked(t), f.dead(t), f.cursor(t), c.events)
+				}
 			})
 		}
 	}
@@ -79,33 +74,31 @@ func TestAPartOfATargetThatIsDownMakesNoDeadLetters(t *testing.T) {
 		{"a part that the sink reports, for a day", failure.Unavailable(failure.ScopePart, "not enough replicas"), 24 * time.Hour},
 		{"a part that the sink does not know of, for a minute", errors.New("500 internal server error"), time.Minute},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				back := time.Now().Add(c.down)
-				f := newFixture(t, 0, &target{answer: answerEach(func(number int) error {
-					if number%4 == 0 && time.Now().Before(back) {
-						return c.err
-					}
-					return nil
-				})})
-				stop := f.start()
-				for i := range 75 {
-					f.append(t, 10*i+1, 10*i+10)
-					time.Sleep(c.down / 80)
+		bubble(t, c.name, func(t *testing.T) {
+			back := time.Now().Add(c.down)
+			f := newFixture(t, 0, &target{answer: answerEach(func(number int) error {
+				if number%4 == 0 && time.Now().Before(back) {
+					return c.err
 				}
-				synctest.Wait()
-				f.mu.Lock()
-				up := len(f.accepted)
-				f.mu.Unlock()
-				if want := 750 - 187; up != want || f.cursor(t) != 750 || f.parked(t) != 187 {
-					t.Errorf("while it is down, %d events arrived elsewhere, want %d; %d are parked, and the cursor is at %d", up, want, f.parked(t), f.cursor(t))
-				}
-				time.Sleep(c.down + 10*time.Minute)
-				stop()
-				if dead := f.dead(t); dead != nil || len(f.accepted) != 750 || f.parked(t) != 0 {
-					t.Errorf("%d dead letters, %d of 750 events arrived, %d are parked", len(dead), len(f.accepted), f.parked(t))
-				}
-			})
+				return nil
+			})})
+			stop := f.start()
+			for i := range 75 {
+				f.append(t, 10*i+1, 10*i+10)
+				time.Sleep(c.down / 80)
+			}
+			synctest.Wait()
+			f.mu.Lock()
+			up := len(f.accepted)
+			f.mu.Unlock()
+			if want := 750 - 187; up != want || f.cursor(t) != 750 || f.parked(t) != 187 {
+				t.Errorf("while it is down, %d events arrived elsewhere, want %d; %d are parked, and the cursor is at %d", up, want, f.parked(t), f.cursor(t))
+			}
+			time.Sleep(c.down + 10*time.Minute)
+			stop()
+			if dead := f.dead(t); dead != nil || len(f.accepted) != 750 || f.parked(t) != 0 {
+				t.Errorf("%d dead letters, %d of 750 events arrived, %d are parked", len(dead), len(f.accepted), f.parked(t))
+			}
 		})
 	}
 }
@@ -121,11 +114,8 @@ func TestDeliveryWaitsIfThereIsNoSpaceForParkedEvents(t *testing.T) {
 		})})
 		f.store.SetLimits(checkpoint.Limits{DeadBytes: 4000})
 		stop := f.start()
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if s := f.runner.Status(); s.State != sinks.StateRetrying || !strings.Contains(s.Error, "the parked events are full") {
-			t.Errorf("status %+v", s)
-		}
+		pass(time.Hour)
+		f.expectState(t, sinks.StateRetrying, "the parked events are full")
 		parked := f.parked(t)
 		if stats, err := f.store.Stats(t.Context()); err != nil || parked == 0 || parked == 50 || stats.Sinks["lake"].ParkedBytes > 2000 {
 			t.Errorf("%d are parked, %+v, %v", parked, stats, err)
@@ -161,8 +151,7 @@ func TestAHaltUndoesRejectionsOfEarlierPasses(t *testing.T) {
 			return each
 		}}, func(o *sinks.Options) { o.Batch.MaxEvents = 40 })
 		stop := f.start()
-		time.Sleep(20 * time.Second)
-		synctest.Wait()
+		pass(20 * time.Second)
 		if s := f.runner.Status(); s.State != sinks.StateHalted || f.dead(t) != nil || f.cursor(t) != 0 {
 			t.Errorf("status %+v, dead letters %v, cursor at %d", s, f.dead(t), f.cursor(t))
 		}
@@ -171,9 +160,8 @@ func TestAHaltUndoesRejectionsOfEarlierPasses(t *testing.T) {
 		f.mu.Unlock()
 		time.Sleep(time.Minute)
 		stop()
-		if got := sorted(f.accepted); !slices.Equal(got, numbers(1, 40)) || f.dead(t) != nil {
-			t.Errorf("accepted %v, dead letters %v", got, f.dead(t))
-		}
+		f.expectInAnyOrder(t, numbers(1, 40))
+		f.expectDead(t, nil)
 	})
 }
 
@@ -195,9 +183,7 @@ func TestLaterEventsOfAKeyShowThatTheTargetIsUp(t *testing.T) {
 			return "healthy"
 		}
 		require.NoError(t, appendEvents(t.Context(), f.store, 1, all, key))
-		stop := f.start()
-		time.Sleep(time.Hour)
-		stop()
+		f.run(time.Hour)
 		if !slices.Equal(f.accepted, numbers(poisoned+1, all)) || f.parked(t) != poisoned || f.cursor(t) != all {
 			t.Errorf("accepted %v, %d are parked, the cursor is at %d", f.accepted, f.parked(t), f.cursor(t))
 		}
@@ -238,21 +224,15 @@ func theOnlyHealthyEventIsFound(t *testing.T, all, healthy int) {
 			}
 		},
 	} {
-		t.Run(fmt.Sprintf("event %d, %s", healthy, name), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixtureWith(t, all, &target{answer: answer(func(number int) error {
-					if number != healthy {
-						return errors.New("500 internal server error")
-					}
-					return nil
-				})}, func(o *sinks.Options) { o.Batch.MaxEvents = 500 })
-				stop := f.start()
-				time.Sleep(2 * time.Hour)
-				stop()
-				if !slices.Equal(f.accepted, numbers(healthy, healthy)) {
-					t.Errorf("accepted %v, the cursor is at %d", f.accepted, f.cursor(t))
+		bubble(t, fmt.Sprintf("event %d, %s", healthy, name), func(t *testing.T) {
+			f := newFixtureWith(t, all, &target{answer: answer(func(number int) error {
+				if number != healthy {
+					return errors.New("500 internal server error")
 				}
-			})
+				return nil
+			})}, func(o *sinks.Options) { o.Batch.MaxEvents = 500 })
+			f.run(2 * time.Hour)
+			f.expectAccepted(t, numbers(healthy, healthy))
 		})
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
 	"ndrbridge/test/require"
-	"ndrbridge/transform"
 )
 
 // answerEach returns the answers of a sink that reports the result of each event.
@@ -46,26 +45,23 @@ func TestBadEventsBlockNoOthers(t *testing.T) {
 		{"one of the audit log, whose entries share a key", 4, []string{"10"}, "auditlog", same},
 		{"one in five", 8, numbers(1, 15, "1", "2", "3", "4", "6", "7", "8", "9", "11", "12", "13", "14"), "detections", apart},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixtureWith(t, 0, &target{answer: failsOn(c.poison...)}, func(o *sinks.Options) { o.Batch.MaxEvents = c.most })
-				require.NoError(t, appendEventsOf(t.Context(), f.store, c.source, 1, 200, c.key, []byte(`{}`)))
-				stop := f.start()
-				time.Sleep(time.Minute)
-				synctest.Wait()
-				if waiting := f.parked(t); len(f.accepted)+waiting != 200 || f.cursor(t) != 200 {
-					t.Errorf("%d accepted, %d parked, cursor %d after %d attempts", len(f.accepted), waiting, f.cursor(t), f.attempts)
-				}
-				for i := range 60 { // the target is seen to be up
-					time.Sleep(5 * time.Minute)
-					f.append(t, 201+i, 201+i)
-				}
-				time.Sleep(time.Minute)
-				stop()
-				if len(f.accepted) != 260-len(c.poison) || !slices.Equal(f.dead(t), c.poison) || f.cursor(t) != 260 || f.parked(t) != 0 {
-					t.Errorf("%d accepted, dead letters %v, cursor %d after %d attempts", len(f.accepted), f.dead(t), f.cursor(t), f.attempts)
-				}
-			})
+		bubble(t, c.name, func(t *testing.T) {
+			f := newFixtureWith(t, 0, &target{answer: failsOn(c.poison...)}, func(o *sinks.Options) { o.Batch.MaxEvents = c.most })
+			require.NoError(t, appendEventsOf(t.Context(), f.store, c.source, 1, 200, c.key, []byte(`{}`)))
+			stop := f.start()
+			pass(time.Minute)
+			if waiting := f.parked(t); len(f.accepted)+waiting != 200 || f.cursor(t) != 200 {
+				t.Errorf("%d accepted, %d parked, cursor %d after %d attempts", len(f.accepted), waiting, f.cursor(t), f.attempts)
+			}
+			for i := range 60 { // the target is seen to be up
+				time.Sleep(5 * time.Minute)
+				f.append(t, 201+i, 201+i)
+			}
+			time.Sleep(time.Minute)
+			stop()
+			if len(f.accepted) != 260-len(c.poison) || !slices.Equal(f.dead(t), c.poison) || f.cursor(t) != 260 || f.parked(t) != 0 {
+				t.Errorf("%d accepted, dead letters %v, cursor %d after %d attempts", len(f.accepted), f.dead(t), f.cursor(t), f.attempts)
+			}
 		})
 	}
 }
@@ -76,38 +72,35 @@ func TestFewEventsAreAcknowledgedAheadOfABlockedCursor(t *testing.T) {
 		"one bad event in two hundred": func(number int) bool { return number%200 == 1 },
 		"a bad event seldom":           func(number int) bool { return number%3000 == 1 },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				const events, most = 6000, 500
-				f := newFixtureWith(t, events, &target{answer: answerEach(func(number int) error {
-					if poison(number) {
-						return errors.New("500 internal server error")
-					}
-					return nil
-				})}, func(o *sinks.Options) { o.Batch.MaxEvents = most })
-				stop := f.start()
-				defer stop()
-				for range 20_000 {
-					time.Sleep(500 * time.Millisecond)
-					synctest.Wait()
-					cursor := f.cursor(t)
-					f.mu.Lock()
-					repeated := 0 // by a kill at this moment
-					for _, id := range f.accepted {
-						if number, _ := strconv.Atoi(id); uint64(number) > cursor {
-							repeated++
-						}
-					}
-					f.mu.Unlock()
-					if repeated > most+500 {
-						t.Fatalf("%d events were accepted behind the cursor, %d", repeated, cursor)
-					}
-					if cursor >= events-most { // what fails at the end has none behind it to compare with
-						return
+		bubble(t, name, func(t *testing.T) {
+			const events, most = 6000, 500
+			f := newFixtureWith(t, events, &target{answer: answerEach(func(number int) error {
+				if poison(number) {
+					return errors.New("500 internal server error")
+				}
+				return nil
+			})}, func(o *sinks.Options) { o.Batch.MaxEvents = most })
+			stop := f.start()
+			defer stop()
+			for range 20_000 {
+				pass(500 * time.Millisecond)
+				cursor := f.cursor(t)
+				f.mu.Lock()
+				repeated := 0 // by a kill at this moment
+				for _, id := range f.accepted {
+					if number, _ := strconv.Atoi(id); uint64(number) > cursor {
+						repeated++
 					}
 				}
-				t.Errorf("cursor %d after hours", f.cursor(t))
-			})
+				f.mu.Unlock()
+				if repeated > most+500 {
+					t.Fatalf("%d events were accepted behind the cursor, %d", repeated, cursor)
+				}
+				if cursor >= events-most { // what fails at the end has none behind it to compare with
+					return
+				}
+			}
+			t.Errorf("cursor %d after hours", f.cursor(t))
 		})
 	}
 }
@@ -125,8 +118,7 @@ func TestTargetDownAfterABadEventIsNotOverrun(t *testing.T) {
 		time.Sleep(time.Minute)
 		down.Store(true)
 		f.append(t, 9, 300)
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		pass(time.Hour)
 		before := f.attempted()
 		time.Sleep(time.Hour)
 		stop()
@@ -146,9 +138,7 @@ func TestVersionsOfADetectionStayInOrderWheneverTheTargetRecovers(t *testing.T) 
 				return nil
 			}}, func(o *sinks.Options) { o.Batch.MaxEvents = 32 })
 			require.NoError(t, appendEvents(t.Context(), f.store, 1, 32, func(number int) string { return fmt.Sprint(number % 16) }))
-			stop := f.start()
-			time.Sleep(time.Hour)
-			stop()
+			f.run(time.Hour)
 			for first := 1; first <= 16; first++ {
 				if slices.Index(f.accepted, fmt.Sprint(first)) > slices.Index(f.accepted, fmt.Sprint(first+16)) {
 					t.Fatalf("back at attempt %d: %d came before %d: %v", back, first+16, first, f.accepted)
@@ -179,31 +169,6 @@ func TestCompletedEventsAreCommittedWhileOthersFail(t *testing.T) {
 		}
 		if cursor := f.cursor(t); cursor < 1700 {
 			t.Errorf("cursor at %d", cursor)
-		}
-	})
-}
-
-func TestSkipLeavesOutCompletedEvents(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixtureWith(t, 8, &target{answer: answerEach(func(number int) error {
-			switch number {
-			case 2:
-				return failure.Errorf(failure.Rejected, "400 bad request")
-			case 8:
-				return errors.New("500 internal server error")
-			}
-			return nil
-		})}, func(o *sinks.Options) {
-			o.Lag = sinks.Lag{Skip: true, MaxAge: time.Hour, Events: transform.Encoder{Appliance: transform.Bridge}}
-		})
-		stop := f.start()
-		time.Sleep(90 * time.Minute)
-		stop()
-		if skips := f.skips(t); len(skips) != 1 || skips[0].Events != 1 {
-			t.Errorf("skips %+v, want only event 8", skips)
-		}
-		if dead := f.dead(t); !slices.Equal(dead, []string{"2"}) {
-			t.Errorf("dead letters %v, want 2", dead)
 		}
 	})
 }
@@ -247,9 +212,7 @@ func TestEventsAheadOfADeadLetterWithoutSpaceAreCommitted(t *testing.T) {
 			return nil
 		})}, func(o *sinks.Options) { o.Batch = checkpoint.Batch{MaxEvents: 500} })
 		f.store.SetLimits(checkpoint.Limits{DeadBytes: 1})
-		stop := f.start()
-		time.Sleep(time.Hour)
-		stop()
+		f.run(time.Hour)
 		if f.cursor(t) != 89 || f.runner.Status().State != sinks.StateHalted {
 			t.Errorf("cursor %d, %+v", f.cursor(t), f.runner.Status())
 		}

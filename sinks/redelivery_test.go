@@ -87,29 +87,22 @@ func TestRedelivery(t *testing.T) {
 			[]string{"1 again 1", "2 again 1", "3 again 1"}, nil,
 		},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, 3, &target{answer: c.answer})
-				stop := f.start()
-				time.Sleep(time.Minute)
-				synctest.Wait()
-				once := len(f.accepted)
-				require.NoError(t, c.ask(t, f))
-				time.Sleep(time.Hour)
-				stop()
-				if !slices.Equal(f.accepted[once:], c.accepted) {
-					t.Errorf("accepted %v, want %v", f.accepted[once:], c.accepted)
-				}
-				if dead := f.dead(t); !slices.Equal(dead, c.dead) {
-					t.Errorf("dead letters %v, want %v", dead, c.dead)
-				}
-				if next, err := f.store.Redeliver(t.Context(), "lake", checkpoint.RedeliveryOffset{}, checkpoint.Batch{}); err != nil || len(next.Records) > 0 {
-					t.Errorf("%v, %v are still queued", next, err)
-				}
-				if f.cursor(t) != 3 {
-					t.Errorf("cursor at %d", f.cursor(t))
-				}
-			})
+		bubble(t, c.name, func(t *testing.T) {
+			f := newFixture(t, 3, &target{answer: c.answer})
+			stop := f.start()
+			pass(time.Minute)
+			once := len(f.accepted)
+			require.NoError(t, c.ask(t, f))
+			time.Sleep(time.Hour)
+			stop()
+			if !slices.Equal(f.accepted[once:], c.accepted) {
+				t.Errorf("accepted %v, want %v", f.accepted[once:], c.accepted)
+			}
+			f.expectDead(t, c.dead)
+			if next, err := f.store.Redeliver(t.Context(), "lake", checkpoint.RedeliveryOffset{}, checkpoint.Batch{}); err != nil || len(next.Records) > 0 {
+				t.Errorf("%v, %v are still queued", next, err)
+			}
+			f.expectCursor(t, 3)
 		})
 	}
 }
@@ -119,7 +112,7 @@ func TestARedeliveryIsPreparedAsOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var prepared []string
-		f := newFixtureWith(t, 1, &target{answer: func(int, []string) error { return nil }}, func(o *sinks.Options) {
+		f := newFixtureWith(t, 1, &target{answer: acceptAll}, func(o *sinks.Options) {
 			o.Prepare = func(e transform.Event) (transform.Event, error) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -146,28 +139,21 @@ func TestRedeliveriesAndNewEventsDoNotBlockEachOther(t *testing.T) {
 		"a redelivery that keeps failing":      {func(id string) bool { return len(id) > 3 }, numbers(1, 6)},
 		"a journal that does not go on beside": {func(id string) bool { return id >= "4" && len(id) < 3 }, append(numbers(1, 3), "1 again 1", "2 again 1", "3 again 1")},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, 3, &target{answer: func(_ int, ids []string) error {
-					if slices.ContainsFunc(ids, c.fails) {
-						return errors.New("503 service unavailable")
-					}
-					return nil
-				}})
-				stop := f.start()
-				time.Sleep(time.Second)
-				f.replay(t)
-				f.append(t, 4, 6)
-				time.Sleep(time.Second)
-				synctest.Wait()
-				if s := f.runner.Status(); s.State != sinks.StateRetrying {
-					t.Errorf("status %+v, want the more severe of the two", s)
+		bubble(t, name, func(t *testing.T) {
+			f := newFixture(t, 3, &target{answer: func(_ int, ids []string) error {
+				if slices.ContainsFunc(ids, c.fails) {
+					return errors.New("503 service unavailable")
 				}
-				stop()
-				if !slices.Equal(f.accepted, c.want) {
-					t.Errorf("accepted %v, want %v", f.accepted, c.want)
-				}
-			})
+				return nil
+			}})
+			stop := f.start()
+			time.Sleep(time.Second)
+			f.replay(t)
+			f.append(t, 4, 6)
+			pass(time.Second)
+			f.expectState(t, sinks.StateRetrying)
+			stop()
+			f.expectAccepted(t, c.want)
 		})
 	}
 }
@@ -180,22 +166,20 @@ func TestRedeliveriesAndNewEventsTakeTurns(t *testing.T) {
 		"that takes its time":             {5 * time.Second, 9},
 		"that is cut short when it stops": {time.Hour, 3},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &target{hold: make(chan struct{}), answer: func(int, []string) error { return nil }}
-				f := newFixtureWith(t, 3, s, func(o *sinks.Options) { o.MaxAttempts = 1 })
-				stop := f.start()
-				s.hold <- struct{}{} // the first three pass
-				time.Sleep(time.Second)
-				f.replay(t)
-				f.append(t, 4, 6)
-				time.AfterFunc(c.duration, func() { close(s.hold) })
-				time.Sleep(time.Second) // both have something to send now
-				stop()
-				if dead := f.dead(t); len(f.accepted) != c.want || len(dead) > 0 {
-					t.Errorf("accepted %v, want %d; dead letters %v", f.accepted, c.want, dead)
-				}
-			})
+		bubble(t, name, func(t *testing.T) {
+			s := &target{hold: make(chan struct{}), answer: acceptAll}
+			f := newFixtureWith(t, 3, s, func(o *sinks.Options) { o.MaxAttempts = 1 })
+			stop := f.start()
+			s.hold <- struct{}{} // the first three pass
+			time.Sleep(time.Second)
+			f.replay(t)
+			f.append(t, 4, 6)
+			time.AfterFunc(c.duration, func() { close(s.hold) })
+			time.Sleep(time.Second) // both have something to send now
+			stop()
+			if dead := f.dead(t); len(f.accepted) != c.want || len(dead) > 0 {
+				t.Errorf("accepted %v, want %d; dead letters %v", f.accepted, c.want, dead)
+			}
 		})
 	}
 }
@@ -216,11 +200,7 @@ func TestPoisonedRedeliveryIsIsolated(t *testing.T) {
 			time.Sleep(30 * time.Minute)
 		}
 		stop()
-		if !slices.Equal(sorted(f.accepted), sorted(want)) {
-			t.Errorf("accepted %v, want %v", f.accepted, want)
-		}
-		if dead := f.dead(t); !slices.Equal(dead, []string{"3"}) {
-			t.Errorf("dead letters %v, want 3", dead)
-		}
+		f.expectInAnyOrder(t, want)
+		f.expectDead(t, []string{"3"})
 	})
 }

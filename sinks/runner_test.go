@@ -171,6 +171,61 @@ func (f *fixture) start() (stop func()) {
 	}
 }
 
+// run runs the runner for a time.
+func (f *fixture) run(d time.Duration) {
+	stop := f.start()
+	time.Sleep(d)
+	stop()
+}
+
+// bubble runs a subtest in a bubble of its own.
+func bubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+}
+
+// pass lets a time pass, until nothing is left to do then.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (f *fixture) expectState(t *testing.T, state sinks.State, texts ...string) {
+	t.Helper()
+	s := f.runner.Status()
+	lacks := func(text string) bool { return !strings.Contains(s.Error, text) }
+	if s.State != state || state == sinks.StateRunning && s.Error != "" || slices.ContainsFunc(texts, lacks) {
+		t.Errorf("status %+v, want %s with %q", s, state, texts)
+	}
+}
+
+func (f *fixture) expectDead(t *testing.T, ids []string) {
+	t.Helper()
+	if dead := f.dead(t); !slices.Equal(dead, ids) {
+		t.Errorf("dead letters %v, want %v", dead, ids)
+	}
+}
+
+func (f *fixture) expectAccepted(t *testing.T, ids []string) {
+	t.Helper()
+	if !slices.Equal(f.accepted, ids) {
+		t.Errorf("accepted %v, want %v", f.accepted, ids)
+	}
+}
+
+func (f *fixture) expectInAnyOrder(t *testing.T, ids []string) {
+	t.Helper()
+	if !slices.Equal(sorted(f.accepted), sorted(ids)) {
+		t.Errorf("accepted %v, want %v", f.accepted, ids)
+	}
+}
+
+func (f *fixture) expectCursor(t *testing.T, want uint64) {
+	t.Helper()
+	if cursor := f.cursor(t); cursor != want {
+		t.Errorf("cursor at %d, want %d", cursor, want)
+	}
+}
+
 func (f *fixture) cursor(t *testing.T) uint64 {
 	t.Helper()
 	cursor, err := f.store.Cursor(t.Context(), "lake")
@@ -315,29 +370,17 @@ func TestDelivery(t *testing.T) {
 			numbers(1, 20), nil,
 		},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, 20, &target{answer: c.answer})
-				stop := f.start()
-				time.Sleep(3 * time.Hour)
-				stop()
-				if c.accepted == nil { // all, in any order
-					c.accepted = numbers(1, 20)
-					slices.SortFunc(f.accepted, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
-				}
-				if !slices.Equal(f.accepted, c.accepted) {
-					t.Errorf("accepted %v, want %v", f.accepted, c.accepted)
-				}
-				if dead := f.dead(t); !slices.Equal(dead, c.dead) {
-					t.Errorf("dead letters %v, want %v", dead, c.dead)
-				}
-				if cursor := f.cursor(t); cursor != 20 {
-					t.Errorf("cursor at %d", cursor)
-				}
-				if s := f.runner.Status(); s.State != sinks.StateRunning || s.Error != "" {
-					t.Errorf("status %+v", s)
-				}
-			})
+		bubble(t, c.name, func(t *testing.T) {
+			f := newFixture(t, 20, &target{answer: c.answer})
+			f.run(3 * time.Hour)
+			if c.accepted == nil { // all, in any order
+				c.accepted = numbers(1, 20)
+				slices.SortFunc(f.accepted, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+			}
+			f.expectAccepted(t, c.accepted)
+			f.expectDead(t, c.dead)
+			f.expectCursor(t, 20)
+			f.expectState(t, sinks.StateRunning)
 		})
 	}
 }
@@ -347,24 +390,20 @@ func TestHaltedSinkIsReopenedAtEachProbe(t *testing.T) {
 		s := &target{answer: func(int, []string) error { return failure.Errorf(failure.Halted, "401 unauthorized") }}
 		f := newFixture(t, 3, s)
 		stop := f.start()
-		time.Sleep(95 * time.Second)
-		synctest.Wait()
-		if status := f.runner.Status(); status.State != sinks.StateHalted || !strings.Contains(status.Error, "401") {
-			t.Errorf("status %+v", status)
-		}
+		pass(95 * time.Second)
+		f.expectState(t, sinks.StateHalted, "401")
 		stop()
 		if s.attempts != 4 || s.opened != 4 || s.closed != 4 {
 			t.Errorf("%d attempts, opened %d times, closed %d times; want 4 in 95 s", s.attempts, s.opened, s.closed)
 		}
-		if f.cursor(t) != 0 || f.dead(t) != nil {
-			t.Errorf("cursor %d, dead letters %v", f.cursor(t), f.dead(t))
-		}
+		f.expectCursor(t, 0)
+		f.expectDead(t, nil)
 	})
 }
 
 func TestSinkThatCannotBeOpenedHalts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &target{answer: func(int, []string) error { return nil }}
+		s := &target{answer: acceptAll}
 		f := newFixture(t, 3, s)
 		var broken atomic.Bool
 		broken.Store(true)
@@ -381,8 +420,7 @@ func TestSinkThatCannotBeOpenedHalts(t *testing.T) {
 		})
 		f.runner = runner
 		stop := f.start()
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		if status := runner.Status(); status.State != sinks.StateHalted {
 			t.Errorf("status %+v", status)
 		}
@@ -397,15 +435,14 @@ func TestSinkThatCannotBeOpenedHalts(t *testing.T) {
 
 func TestBatchLingersForMoreEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &target{answer: func(int, []string) error { return nil }}
+		s := &target{answer: acceptAll}
 		f := newFixture(t, 1, s)
 		stop := f.start()
 		time.Sleep(20 * time.Millisecond)
 		f.append(t, 2, 3)
 		time.Sleep(time.Second)
 		f.append(t, 4, 11) // a full batch does not linger
-		time.Sleep(time.Millisecond)
-		synctest.Wait()
+		pass(time.Millisecond)
 		s.mu.Lock()
 		sizes := slices.Clone(s.sizes)
 		s.mu.Unlock()
@@ -428,9 +465,7 @@ func TestProgressResetsTheBackoff(t *testing.T) {
 		stop := f.start()
 		time.Sleep(20 * time.Second) // at most 0.75 s for each of 20 attempts
 		stop()
-		if !slices.Equal(f.accepted, numbers(1, 20)) {
-			t.Errorf("accepted %v", f.accepted)
-		}
+		f.expectAccepted(t, numbers(1, 20))
 	})
 }
 
@@ -447,20 +482,17 @@ func TestResultsOfEventsDecideHowTheSinkIsRetried(t *testing.T) {
 		"the first that finds it is reported": {failure.EventErrors{refused, failure.Errorf(failure.Halted, "403"), errors.New("503")}, sinks.StateHalted, "401 unauthorized", 118, 122},
 		"none was tried: with backoff":        {failure.EventErrors{failure.ErrNotTried, failure.ErrNotTried, failure.ErrNotTried}, sinks.StateRetrying, "not tried: an event before it failed", 50, 400},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, 3, &target{answer: func(_ int, ids []string) error { return c.each[:len(ids)] }})
-				stop := f.start()
-				time.Sleep(time.Hour)
-				synctest.Wait()
-				if s := f.runner.Status(); s.State != c.state || s.Error != c.text {
-					t.Errorf("status %+v, want %s: %s", s, c.state, c.text)
-				}
-				stop()
-				if f.attempts < c.least || f.attempts > c.most {
-					t.Errorf("%d attempts in an hour, want %d to %d", f.attempts, c.least, c.most)
-				}
-			})
+		bubble(t, name, func(t *testing.T) {
+			f := newFixture(t, 3, &target{answer: func(_ int, ids []string) error { return c.each[:len(ids)] }})
+			stop := f.start()
+			pass(time.Hour)
+			if s := f.runner.Status(); s.State != c.state || s.Error != c.text {
+				t.Errorf("status %+v, want %s: %s", s, c.state, c.text)
+			}
+			stop()
+			if f.attempts < c.least || f.attempts > c.most {
+				t.Errorf("%d attempts in an hour, want %d to %d", f.attempts, c.least, c.most)
+			}
 		})
 	}
 }
@@ -474,9 +506,7 @@ func TestLongestRetryAfterIsKept(t *testing.T) {
 			}
 			return each
 		}})
-		stop := f.start()
-		time.Sleep(59 * time.Minute)
-		stop()
+		f.run(59 * time.Minute)
 		if f.attempts != 1 {
 			t.Errorf("%d attempts within the hour", f.attempts)
 		}
@@ -492,23 +522,19 @@ func TestShutdownWaitsForTheBatchInFlight(t *testing.T) {
 		{"a Send that returns in time is committed", 10 * time.Second, 8},
 		{"one that does not is given up and repeated", time.Minute, 0},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &target{hold: make(chan struct{}), answer: func(int, []string) error { return nil }}
-				f := newFixture(t, 20, s)
-				stop := f.start()
-				time.Sleep(time.Second)
-				release := time.AfterFunc(c.duration, func() { close(s.hold) })
-				begun := time.Now()
-				stop()
-				release.Stop()
-				if took := time.Since(begun); took > 20*time.Second {
-					t.Errorf("stopping took %s, want at most 20 s", took)
-				}
-				if cursor := f.cursor(t); cursor != c.cursor {
-					t.Errorf("cursor at %d, want %d", cursor, c.cursor)
-				}
-			})
+		bubble(t, c.name, func(t *testing.T) {
+			s := &target{hold: make(chan struct{}), answer: acceptAll}
+			f := newFixture(t, 20, s)
+			stop := f.start()
+			time.Sleep(time.Second)
+			release := time.AfterFunc(c.duration, func() { close(s.hold) })
+			begun := time.Now()
+			stop()
+			release.Stop()
+			if took := time.Since(begun); took > 20*time.Second {
+				t.Errorf("stopping took %s, want at most 20 s", took)
+			}
+			f.expectCursor(t, c.cursor)
 		})
 	}
 }
@@ -580,23 +606,16 @@ func TestInterruptedSendsCountAgainstNoEvent(t *testing.T) {
 			func(o *sinks.Options, _ *target) { o.RateLimit = 0.01 }, 1,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &target{answer: func(int, []string) error { return nil }}
-				f := newFixtureWith(t, 20, s, func(o *sinks.Options) {
-					o.MaxAttempts = 1
-					c.change(o, s)
-				})
-				stop := f.start()
-				time.Sleep(time.Second)
-				stop()
-				if dead := f.dead(t); len(dead) > 0 || f.cursor(t) != c.cursor {
-					t.Errorf("cursor at %d, want %d; dead letters %v", f.cursor(t), c.cursor, dead)
-				}
-				if now := f.runner.Status(); now.State != sinks.StateRunning {
-					t.Errorf("it is %s: %s", now.State, now.Error)
-				}
+		bubble(t, name, func(t *testing.T) {
+			s := &target{answer: acceptAll}
+			f := newFixtureWith(t, 20, s, func(o *sinks.Options) {
+				o.MaxAttempts = 1
+				c.change(o, s)
 			})
+			f.run(time.Second)
+			f.expectDead(t, nil)
+			f.expectCursor(t, c.cursor)
+			f.expectState(t, sinks.StateRunning)
 		})
 	}
 }

@@ -32,17 +32,13 @@ func TestSinkWhoseSendDoesNotReturnIsStuck(t *testing.T) {
 		stop := f.start()
 		defer stop()
 		time.Sleep(5 * time.Minute)
-		if s := f.runner.Status(); s.State != sinks.StateRunning {
-			t.Errorf("after five minutes: %+v", s)
-		}
-		time.Sleep(15 * time.Minute)
-		synctest.Wait()
+		f.expectState(t, sinks.StateRunning)
+		pass(15 * time.Minute)
 		if s := f.runner.Status(); s.State != sinks.StateStuck || s.Error == "" || state() != 4 {
 			t.Errorf("after 20 minutes: %+v, metric %v", s, state())
 		}
 		close(free)
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		if s := f.runner.Status(); s.State != sinks.StateRunning || s.Error != "" || state() != 0 {
 			t.Errorf("after it ended: %+v, metric %v", s, state())
 		}

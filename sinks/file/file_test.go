@@ -173,9 +173,7 @@ func TestStandardOutput(t *testing.T) {
 			s := open(t, file.Options{Path: "-", Out: out})
 			for range 2 {
 				err := s.Send(t.Context(), events)
-				if class, _ := failure.ClassOf(err); err == nil || class != failure.Transient {
-					t.Fatalf("class %s: %v", class, err)
-				}
+				sinktest.ExpectFailure(t, err, failure.Transient)
 			}
 			out.space = -1
 			send(t, s, events...)
@@ -197,9 +195,7 @@ func TestStandardOutput(t *testing.T) {
 		r.Close()
 		s := open(t, file.Options{Path: "-", Out: w})
 		err = s.Send(t.Context(), events)
-		if class, _ := failure.ClassOf(err); err == nil || class != failure.Halted {
-			t.Errorf("class %s: %v", class, err)
-		}
+		sinktest.ExpectFailure(t, err, failure.Halted)
 	})
 	t.Run("closing the sink does not close it", func(t *testing.T) {
 		r, w, err := os.Pipe()
@@ -416,9 +412,7 @@ func TestOpenTruncatesTornLines(t *testing.T) {
 			if err != nil && !strings.Contains(err.Error(), "move it away, or choose another path") {
 				t.Errorf("%v: does not say what to do", err)
 			}
-			if class, _ := failure.ClassOf(err); err == nil || class != failure.Halted || !strings.Contains(err.Error(), path) {
-				t.Errorf("class %s: %v", class, err)
-			}
+			sinktest.ExpectFailure(t, err, failure.Halted, path)
 			if got, _ := os.ReadFile(path); string(got) != content {
 				t.Errorf("the file holds %q", got)
 			}
@@ -442,9 +436,7 @@ func TestUnwritablePathHalts(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := open(t, file.Options{Path: test.path}).Send(t.Context(), sinktest.Events(1, 1, 0))
-			if class, _ := failure.ClassOf(err); err == nil || class != failure.Halted || !strings.Contains(err.Error(), test.advice) {
-				t.Errorf("class %s: %v", class, err)
-			}
+			sinktest.ExpectFailure(t, err, failure.Halted, test.advice)
 		})
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"ndrbridge/internal/failure"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -82,4 +84,28 @@ func mustNew(a transform.Attributes, data string) transform.Event {
 		panic(err)
 	}
 	return e
+}
+
+// ExpectFailure ends the test unless an error has a class and contains the texts.
+func ExpectFailure(t require.T, err error, want failure.Class, texts ...string) {
+	t.Helper()
+	class, _ := failure.ClassOf(err)
+	if err == nil || class != want {
+		t.Fatalf("class %s, want %s: %v", class, want, err)
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Fatalf("no %q in the error: %v", text, err)
+		}
+	}
+}
+
+// ExpectHidden ends the test if an error shows a secret.
+func ExpectHidden(t require.T, err error, secrets ...string) {
+	t.Helper()
+	for _, secret := range secrets {
+		if strings.Contains(err.Error(), secret) {
+			t.Fatalf("the error shows a secret: %v", err)
+		}
+	}
 }
