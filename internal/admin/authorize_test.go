@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"log/slog"
 	"net"
 	"net/http"
@@ -73,22 +72,6 @@ func TestTheTokenForReadingChangesNothing(t *testing.T) {
 	})
 }
 
-// writePair writes a certificate and its key and returns their paths.
-func writePair(t *testing.T, folder, name string, pair tls.Certificate) (certFile, keyFile string) {
-	t.Helper()
-	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	require.NoError(t, err)
-	certFile, keyFile = filepath.Join(folder, name+".crt"), filepath.Join(folder, name+".key")
-	writePEM(t, certFile, "CERTIFICATE", pair.Certificate[0])
-	writePEM(t, keyFile, "PRIVATE KEY", key)
-	return certFile, keyFile
-}
-
-func writePEM(t *testing.T, path, kind string, der []byte) {
-	t.Helper()
-	require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
-}
-
 // serveTLS serves the admin interface by HTTPS and returns its address.
 func serveTLS(t *testing.T, o admin.Options, files admin.TLS, log *slog.Logger) string {
 	t.Helper()
@@ -114,11 +97,10 @@ func serveTLS(t *testing.T, o admin.Options, files admin.TLS, log *slog.Logger) 
 func TestTheInterfaceOverTLS(t *testing.T) {
 	folder, soon := t.TempDir(), time.Now().Add(time.Hour)
 	authority := certificate.New(t, "clients", soon, nil)
-	authorityFile := filepath.Join(folder, "clients.pem")
-	writePEM(t, authorityFile, "CERTIFICATE", authority.Certificate[0])
+	authorityFile, _ := certificate.Files(t, folder, "clients", authority)
 	own := certificate.New(t, "ndr.example", soon, nil)
 	files := admin.TLS{ClientCAFile: authorityFile}
-	files.CertFile, files.KeyFile = writePair(t, folder, "own", own)
+	files.CertFile, files.KeyFile = certificate.Files(t, folder, "own", own)
 
 	o := handler(newControl(t))
 	o.Token, o.ClientCertificates = "", true
@@ -181,13 +163,11 @@ func TestTheInterfaceOverTLS(t *testing.T) {
 		if !client.IsBridge(t.Context()) {
 			t.Error("it is not taken for a bridge")
 		}
-		if err := admin.API.PauseSink.Do(t.Context(), client, admin.OfSink{Sink: "lake"}); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, admin.API.PauseSink.Do(t.Context(), client, admin.OfSink{Sink: "lake"}))
 	})
 	t.Run("the bridge's own client refuses another certificate", func(t *testing.T) {
 		other := admin.TLS{}
-		other.CertFile, other.KeyFile = writePair(t, t.TempDir(), "other", certificate.New(t, "ndr.example", soon, nil))
+		other.CertFile, other.KeyFile = certificate.Files(t, t.TempDir(), "other", certificate.New(t, "ndr.example", soon, nil))
 		client, err := admin.NewOwnClient(address, "", other)
 		require.NoError(t, err)
 		if err := client.Health(t.Context()); err == nil || !strings.Contains(err.Error(), "is not that of admin.tls.cert_file") {
@@ -205,7 +185,7 @@ func TestRenewedCertificatesAreServed(t *testing.T) {
 	folder, soon := t.TempDir(), time.Now().Add(time.Hour)
 	first, second := certificate.New(t, "first", soon, nil), certificate.New(t, "second", soon, nil)
 	var files admin.TLS
-	files.CertFile, files.KeyFile = writePair(t, folder, "own", first)
+	files.CertFile, files.KeyFile = certificate.Files(t, folder, "own", first)
 	var logged lines
 	address := serveTLS(t, handler(newControl(t)), files, slog.New(slog.NewTextHandler(&logged, nil)))
 	served := func() string {
@@ -219,7 +199,8 @@ func TestRenewedCertificatesAreServed(t *testing.T) {
 		t.Fatalf("it serves %s", got)
 	}
 	later := time.Now().Add(time.Minute) // a file system may not tell two versions of a moment apart
-	writePEM(t, files.CertFile, "CERTIFICATE", second.Certificate[0])
+	text, _ := certificate.PEM(t, second)
+	require.NoError(t, os.WriteFile(files.CertFile, []byte(text), 0o600))
 	require.NoError(t, os.Chtimes(files.CertFile, later, later))
 	for range 2 {
 		if got := served(); got != "first" {
@@ -229,7 +210,7 @@ func TestRenewedCertificatesAreServed(t *testing.T) {
 	if got := strings.Count(logged.String(), "cannot be used"); got != 1 {
 		t.Errorf("the mistake is logged %d times: %s", got, logged.String())
 	}
-	writePair(t, folder, "own", second)
+	certificate.Files(t, folder, "own", second)
 	later = later.Add(time.Minute)
 	require.NoError(t, os.Chtimes(files.KeyFile, later, later))
 	if got := served(); got != "second" {
@@ -239,8 +220,8 @@ func TestRenewedCertificatesAreServed(t *testing.T) {
 
 func TestUnusableCertificatesAreErrors(t *testing.T) {
 	folder, soon := t.TempDir(), time.Now().Add(time.Hour)
-	certFile, keyFile := writePair(t, folder, "own", certificate.New(t, "own", soon, nil))
-	_, otherKey := writePair(t, folder, "other", certificate.New(t, "other", soon, nil))
+	certFile, keyFile := certificate.Files(t, folder, "own", certificate.New(t, "own", soon, nil))
+	_, otherKey := certificate.Files(t, folder, "other", certificate.New(t, "other", soon, nil))
 	none := filepath.Join(folder, "none.pem")
 	for _, test := range []struct {
 		name  string
@@ -265,7 +246,7 @@ func TestUnusableCertificatesAreErrors(t *testing.T) {
 // handshake. An operator is served all the same.
 func TestSilentConnectionsOverTLSAreClosed(t *testing.T) {
 	var files admin.TLS
-	files.CertFile, files.KeyFile = writePair(t, t.TempDir(), "own", certificate.New(t, "own", time.Now().Add(time.Hour), nil))
+	files.CertFile, files.KeyFile = certificate.Files(t, t.TempDir(), "own", certificate.New(t, "own", time.Now().Add(time.Hour), nil))
 	address := serveTLS(t, handler(newControl(t)), files, slog.New(slog.DiscardHandler))
 	for range 250 {
 		conn, err := net.Dial("tcp", address)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/require"
 )
 
 // cluster records the handovers and recoveries.
@@ -78,9 +79,7 @@ func TestClientHandover(t *testing.T) {
 	client, server := serveCluster(t, c)
 	want := []admin.Handover{{Member: "a"}, {Shard: new(0)}}
 	for _, what := range want {
-		if err := admin.API.HandOver.Do(t.Context(), client, what); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, admin.API.HandOver.Do(t.Context(), client, what))
 	}
 	if !reflect.DeepEqual(c.handovers, want) {
 		t.Errorf("%+v, want %+v", c.handovers, want)
@@ -110,9 +109,7 @@ func TestClientRecover(t *testing.T) {
 	c := &cluster{}
 	client, server := serveCluster(t, c)
 	want := admin.Recovery{Shard: new(0), From: "b"}
-	if err := admin.API.RecoverShard.Do(t.Context(), client, want); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, admin.API.RecoverShard.Do(t.Context(), client, want))
 	for _, body := range []string{`{}`, `{"from":"b"}`, `{"shard":0}`, `{"shard":0,"from":""}`} {
 		answer, text := request(t, "POST", server.URL+"/api/v1/cluster/recover", body, token)
 		checkProblem(t, answer, text, http.StatusBadRequest, "name a shard, and the member")

@@ -65,9 +65,7 @@ func newControl(t testing.TB) *control {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := c.store.Close(); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, c.store.Close())
 	})
 	require.NoError(t, c.store.Configure(t.Context(), map[string]checkpoint.Start{"lake": {}}))
 	return c

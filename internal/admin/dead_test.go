@@ -15,6 +15,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/require"
 )
 
 // listed is a page of dead letters as JSON.
@@ -186,9 +187,8 @@ func TestDeadLettersAreUnchanged(t *testing.T) {
 	client, _ := serve(t, c)
 	owner := checkpoint.SourceOwner(dns)
 	rapid.Check(t, func(r *rapid.T) {
-		if _, err := c.store.DropDead(t.Context(), owner, nil); err != nil {
-			t.Fatal(err)
-		}
+		_, err := c.store.DropDead(t.Context(), owner, nil)
+		require.NoError(t, err)
 		body := rapid.OneOf(
 			rapid.SliceOf(rapid.Byte()),
 			rapid.SampledFrom([][]byte{nil, []byte("null"), []byte(`{"a": [1.10, "<&>\u2028"]}`), []byte(`{"a":1,"a":2}`), []byte("\"\xff\""), []byte("{\"a\":\n1}")}),

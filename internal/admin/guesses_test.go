@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/require"
 )
 
 func TestGuessesAreSlowedDownCountedAndLogged(t *testing.T) {
@@ -38,7 +39,7 @@ func TestGuessesAreSlowedDownCountedAndLogged(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
 				metrics := prometheus.NewRegistry()
-				o := withJira(t, newControl(t))
+				o := withIntakes(t, newControl(t), readSecret)
 				o.Guesses = admin.NewGuesses(metrics, slog.New(slog.NewTextHandler(&log, nil)))
 				handler := admin.NewHandler(o)
 				status := func(address, guess string) int {
@@ -78,9 +79,7 @@ func TestGuessesAreSlowedDownCountedAndLogged(t *testing.T) {
 ndrbridge_admin_refused_credentials_total{result="throttled"} %d
 ndrbridge_admin_refused_credentials_total{result="wrong"} %d
 `, guesses-most+1, most+1)
-				if err := testutil.GatherAndCompare(metrics, strings.NewReader(want)); err != nil {
-					t.Error(err)
-				}
+				require.NoError(t, testutil.GatherAndCompare(metrics, strings.NewReader(want)))
 				lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 				if len(lines) != 2 || !strings.Contains(lines[1], fmt.Sprintf("secret=%s address=%s requests=%d", entrance.secret, attacker, guesses+1)) {
 					t.Errorf("the log: %s", &log)

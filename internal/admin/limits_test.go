@@ -16,41 +16,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"ndrbridge/internal/admin"
-	"ndrbridge/internal/tickets"
-	"ndrbridge/internal/tickets/webhookintake"
 	"ndrbridge/test/hostile"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
-// withJira returns the options of an admin interface with a webhook for Jira.
-func withJira(t *testing.T, c *control) admin.Options {
-	t.Helper()
-	jira, err := webhookintake.New(webhookintake.Options{
-		Verify:  &webhookintake.Verification{Method: webhookintake.MethodSignature, Header: "X-Hub-Signature", Secret: readSecret},
-		Mapping: webhookintake.Jira(),
-	})
-	require.NoError(t, err)
-	acceptor := tickets.NewAcceptor(c.store, tickets.AcceptorOptions{
-		Appliances: []string{"hq"}, Now: time.Now, Metrics: tickets.NewAcceptorMetrics(prometheus.NewRegistry()),
-	})
-	return admin.Options{
-		Token: token, NotReady: func() []string { return nil }, Metrics: prometheus.NewRegistry(),
-		Control: func() *admin.Client { return c.client() },
-		Tickets: func() admin.Tickets {
-			return admin.Tickets{Acceptor: acceptor, Webhooks: map[string]*webhookintake.Receiver{"jira": jira}}
-		},
-	}
-}
-
 // listen serves the admin interface with its limits and a webhook for Jira.
 func listen(t *testing.T) (*control, string) {
 	t.Helper()
 	c := newControl(t)
-	server := admin.NewServer(withJira(t, c))
+	server := admin.NewServer(withIntakes(t, c, readSecret))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	var serving sync.WaitGroup
@@ -69,9 +45,8 @@ func dial(t *testing.T, address, text string) net.Conn {
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
-	if _, err := io.WriteString(conn, text); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.WriteString(conn, text)
+	require.NoError(t, err)
 	return conn
 }
 
@@ -89,9 +64,8 @@ func TestOperatorIsServedDespiteHostileCallers(t *testing.T) {
 				expectHealthy(t, address)
 				client, err := admin.NewClient("http://"+address, token)
 				require.NoError(t, err)
-				if _, err := client.Status(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				_, err = client.Status(t.Context())
+				require.NoError(t, err)
 			}
 		})
 	}
@@ -178,7 +152,7 @@ func TestBodiesOfTheBusiestAddressAreCutOffFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := pipes{make(chan net.Conn, 1), make(chan struct{})}
 		c := newControl(t)
-		server := admin.NewServer(withJira(t, c))
+		server := admin.NewServer(withIntakes(t, c, readSecret))
 		var serving sync.WaitGroup
 		serving.Go(func() { _ = server.Serve(l) })
 		open := func(address string) net.Conn {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/require"
 )
 
 // change records what the bridge is to change.
@@ -23,9 +24,7 @@ func TestClientMaintenance(t *testing.T) {
 		return errors.Join(admin.API.ForgetSink.Do(t.Context(), client, admin.OfSink{Sink: "lake"}), admin.API.RenameSink.Do(t.Context(), client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "lake"}, To: "sea"}),
 			admin.API.ForgetAppliance.Do(t.Context(), client, admin.ForgetRequest{Appliance: "hq"}), admin.API.ForgetAppliance.Do(t.Context(), client, admin.ForgetRequest{Appliance: "hq", Identity: true}))
 	}
-	if err := all(); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, all())
 	if want := []string{"forget lake", "rename lake to sea", "forget appliance hq", "forget identity hq"}; !slices.Equal(c.changes, want) {
 		t.Errorf("%q, want %q", c.changes, want)
 	}

@@ -80,9 +80,7 @@ func openCopy(t *testing.T, path string, data []byte) {
 	require.NoError(t, os.WriteFile(path, data, 0o600))
 	store, err := checkpoint.Open(path, checkpoint.Options{})
 	require.NoError(t, err)
-	if err := store.Close(); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, store.Close())
 }
 
 func TestUnavailable(t *testing.T) {

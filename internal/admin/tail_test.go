@@ -75,39 +75,29 @@ func TestTheEndOfTheJournalIsReported(t *testing.T) {
 }
 
 func TestEventsAreTailed(t *testing.T) {
-	t.Run("since a time, and then new ones", func(t *testing.T) {
-		c := newControl(t)
-		c.journal(t, 500, `{}`)
-		client, _ := serve(t, c)
-		tailed := ids(t, client, admin.From{Since: time.Unix(101, 0)}, 403)
-		<-c.tailing
-		c.journal(t, 3, `{}`)
-		if got, want := <-tailed, upTo(101, 503); fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("%v, want %v", got, want)
-		}
-	})
-	t.Run("without a time, only new ones", func(t *testing.T) {
-		c := newControl(t)
-		c.journal(t, 5, `{}`)
-		client, _ := serve(t, c)
-		tailed := ids(t, client, admin.From{}, 2)
-		<-c.tailing
-		c.journal(t, 2, `{}`)
-		if got := <-tailed; fmt.Sprint(got) != "[6 7]" {
-			t.Errorf("%v, want 6 and 7", got)
-		}
-	})
-	t.Run("the last few, and then new ones", func(t *testing.T) {
-		c := newControl(t)
-		c.journal(t, 5, `{}`)
-		client, _ := serve(t, c)
-		tailed := ids(t, client, admin.From{Last: 2}, 3)
-		<-c.tailing
-		c.journal(t, 1, `{}`)
-		if got := <-tailed; fmt.Sprint(got) != "[4 5 6]" {
-			t.Errorf("%v, want 4 to 6", got)
-		}
-	})
+	for _, test := range []struct {
+		name            string
+		journal         int // events in the journal
+		from            admin.From
+		first, then, to int // the ids of those tailed, and how many are new
+	}{
+		{"since a time, and then new ones", 500, admin.From{Since: time.Unix(101, 0)}, 101, 3, 503},
+		{"without a time, only new ones", 5, admin.From{}, 6, 2, 7},
+		{"the last few, and then new ones", 5, admin.From{Last: 2}, 4, 1, 6},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newControl(t)
+			c.journal(t, test.journal, `{}`)
+			client, _ := serve(t, c)
+			want := upTo(test.first, test.to)
+			tailed := ids(t, client, test.from, len(want))
+			<-c.tailing
+			c.journal(t, test.then, `{}`)
+			if got := <-tailed; !slices.Equal(got, want) {
+				t.Errorf("%v, want %v", got, want)
+			}
+		})
+	}
 	t.Run("large and with unusual white space", func(t *testing.T) {
 		c := newControl(t)
 		fill := "{\"a\":\r\n\t\"" + strings.Repeat("x", 3<<20) + "\"\n}"
@@ -166,9 +156,7 @@ func TestTailEnds(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- client.Tail(t.Context(), admin.From{}, ignore) }()
 		<-c.tailing
-		if err := server.Config.Close(); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, server.Config.Close())
 		if err := <-done; err == nil {
 			t.Error("no error")
 		}
@@ -205,9 +193,7 @@ func TestTailEnds(t *testing.T) {
 		require.NoError(t, err)
 		defer answer.Body.Close()
 		c.journal(t, 1, `{}`) // the journal accepts more meanwhile
-		if err := server.Config.Close(); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, server.Config.Close())
 		ended(t, c)
 	})
 }

@@ -29,14 +29,10 @@ import (
 
 const secret = "jira-s3cret"
 
-// intakes serves ticket intakes for the appliance hq: the API, a webhook jira with a
-// secret, and a webhook otrs without one.
-func intakes(t *testing.T, o admin.Options, read func() (string, error)) (*control, *httptest.Server) {
+// withIntakes returns the options of a handler with ticket intakes for the appliance hq: the API, a
+// webhook jira with a secret, and a webhook otrs without one.
+func withIntakes(t *testing.T, c *control, read func() (string, error)) admin.Options {
 	t.Helper()
-	c := newControl(t)
-	acceptor := tickets.NewAcceptor(c.store, tickets.AcceptorOptions{
-		Appliances: []string{"hq"}, Now: time.Now, Metrics: tickets.NewAcceptorMetrics(prometheus.NewRegistry()),
-	})
 	known := make(map[string]*webhookintake.Receiver)
 	for name, o := range map[string]webhookintake.Options{
 		"jira": {
@@ -45,18 +41,28 @@ func intakes(t *testing.T, o admin.Options, read func() (string, error)) (*contr
 		},
 		"otrs": {Mapping: webhookintake.Generic()},
 	} {
-		var err error
-		if known[name], err = webhookintake.New(o); err != nil {
-			t.Fatal(err)
-		}
+		receiver, err := webhookintake.New(o)
+		require.NoError(t, err)
+		known[name] = receiver
 	}
-	o.NotReady, o.Metrics = func() []string { return nil }, prometheus.NewRegistry()
-	o.Control = func() *admin.Client { return c.client() }
-	if o.Tickets == nil {
-		o.Tickets = func() admin.Tickets { return admin.Tickets{Acceptor: acceptor, Webhooks: known} }
+	acceptor := tickets.NewAcceptor(c.store, tickets.AcceptorOptions{
+		Appliances: []string{"hq"}, Now: time.Now, Metrics: tickets.NewAcceptorMetrics(prometheus.NewRegistry()),
+	})
+	o := handler(c)
+	o.Tickets = func() admin.Tickets { return admin.Tickets{Acceptor: acceptor, Webhooks: known} }
+	return o
+}
+
+// intakes serves the intakes, with the token of o and its Tickets if it has any.
+func intakes(t *testing.T, o admin.Options, read func() (string, error)) (*control, *httptest.Server) {
+	t.Helper()
+	c := newControl(t)
+	served := withIntakes(t, c, read)
+	served.Token = o.Token
+	if o.Tickets != nil {
+		served.Tickets = o.Tickets
 	}
-	server := newServer(t, o)
-	return c, server
+	return c, newServer(t, served)
 }
 
 func readSecret() (string, error) { return secret, nil }
@@ -385,15 +391,11 @@ func TestClientTicketCommands(t *testing.T) {
 	if err := admin.API.RetryTicketCommand.Do(ctx, client, admin.OfCommand{ID: stored[0].ID}); err == nil || !strings.Contains(err.Error(), "only a rejected command") {
 		t.Errorf("a pending one is retried: %v", err)
 	}
-	if err := admin.API.RetryTicketCommand.Do(ctx, client, admin.OfCommand{ID: rejected}); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, admin.API.RetryTicketCommand.Do(ctx, client, admin.OfCommand{ID: rejected}))
 	if one, err := admin.API.GetTicketCommand.Call(ctx, client, admin.OfCommand{ID: rejected}); err != nil || one.Status != checkpoint.CommandPending {
 		t.Errorf("%+v (%v), want it pending again", one, err)
 	}
-	if err := admin.API.DropTicketCommand.Do(ctx, client, admin.OfCommand{ID: rejected}); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, admin.API.DropTicketCommand.Do(ctx, client, admin.OfCommand{ID: rejected}))
 	for name, err := range map[string]error{
 		"show": func() error {
 			_, err := admin.API.GetTicketCommand.Call(ctx, client, admin.OfCommand{ID: rejected})

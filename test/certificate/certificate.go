@@ -11,6 +11,8 @@ import (
 	"encoding/pem"
 	"math/big"
 	"net"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -64,4 +66,18 @@ func PEM(t testing.TB, pair tls.Certificate) (certificate, key string) {
 	}
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})),
 		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
+}
+
+// Files writes a certificate and its private key into a folder, as NAME.crt and NAME.key, and
+// returns their paths.
+func Files(t testing.TB, folder, name string, pair tls.Certificate) (certFile, keyFile string) {
+	t.Helper()
+	certificate, key := PEM(t, pair)
+	certFile, keyFile = filepath.Join(folder, name+".crt"), filepath.Join(folder, name+".key")
+	for path, text := range map[string]string{certFile: certificate, keyFile: key} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certFile, keyFile
 }
