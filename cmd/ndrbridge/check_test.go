@@ -2,9 +2,7 @@ package main
 
 import (
 	"cmp"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -34,9 +32,17 @@ import (
 // try runs a command and returns its exit code and what it printed.
 func try(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
+	return (&command{environ: []string{"GOGC=100"}}).try(t, "", args...)
+}
+
+// try runs a command of c with an input, and returns its exit code and what it printed.
+func (c *command) try(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
 	var out, errs printed
-	c := &command{stdout: &out, stderr: &errs, environ: []string{"GOGC=100"}}
-	code = commandline.Run(t.Context(), c.root(), args, &out, &errs)
+	c.stdin, c.stdout, c.stderr = strings.NewReader(stdin), &out, &errs
+	root := c.root()
+	root.SetIn(c.stdin)
+	code = commandline.Run(t.Context(), root, args, &out, &errs)
 	return code, out.String(), errs.String()
 }
 
@@ -61,9 +67,8 @@ func working(t *testing.T) string {
 	t.Cleanup(cluster.Close)
 	bus := loopback.NATS(t, nil)
 	js := loopback.JetStream(t, bus)
-	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.>"}}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.>"}})
+	require.NoError(t, err)
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != delivered {
 			t.Error("a request was sent to the webhook")
@@ -417,11 +422,8 @@ func TestCheckBesideABridgeThatHasTheAddress(t *testing.T) {
 			"appliances: [{name: hq, url: \"http://127.0.0.1:1\", api_key: stand-in}]\nsinks: [{name: log, file: {path: %s/events.jsonl}}]\n", folder, state, listen, more, folder), 0o600)
 	}
 	pair := certificate.New(t, "ndr.example", time.Now().Add(time.Hour), nil)
-	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	require.NoError(t, err)
-	withTLS := fmt.Sprintf(", tls: {cert_file: %s, key_file: %s}",
-		writeFile(t, "admin.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})), 0o600),
-		writeFile(t, "admin.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})), 0o600))
+	certFile, keyFile := certificate.Files(t, folder, "admin", pair)
+	withTLS := fmt.Sprintf(", tls: {cert_file: %s, key_file: %s}", certFile, keyFile)
 	s := serve(t, confidential{file: configure("127.0.0.1:0", "state.db", "")})
 	defer s.stop()
 	address := strings.TrimPrefix(s.address, "http://")

@@ -17,7 +17,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/internal/admin"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
@@ -185,12 +184,11 @@ sinks: [{name: log, file: {path: "-"}}]
 // typed runs a command and returns what it printed and its exit code.
 func typed(t *testing.T, args ...string) (text string, exit int) {
 	t.Helper()
-	var out bytes.Buffer
-	exit = commandline.Run(t.Context(), (&command{stdout: &out, stderr: &out}).root(), args, &out, &out)
-	if strings.Contains(out.String(), "s3cret") {
-		t.Errorf("%v prints a secret:\n%s", args, &out)
+	exit, out, errs := new(command).try(t, "", args...)
+	if text = out + errs; strings.Contains(text, "s3cret") {
+		t.Errorf("%v prints a secret:\n%s", args, text)
 	}
-	return out.String(), exit
+	return text, exit
 }
 
 func TestCommandsOfACluster(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
 	"ndrbridge/test/require"
 )
@@ -128,19 +127,17 @@ func TestCommands(t *testing.T) {
 		{"the example is printed", []string{"config", "example"}, nil, 0, "appliances:", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var stdout, stderr bytes.Buffer
 			environ := c.environ
 			if len(c.args) > 0 && c.args[0] == "check" { // something else may listen on the usual port
 				environ = append([]string{"NDRBRIDGE_ADMIN_LISTEN=127.0.0.1:0"}, environ...)
 			}
-			command := &command{environ: environ, stdout: &stdout, stderr: &stderr}
-			exit := commandline.Run(t.Context(), command.root(), c.args, &stdout, &stderr)
-			if exit != c.exit || !strings.Contains(stdout.String(), c.stdout) || !strings.Contains(stderr.String(), c.stderr) {
-				t.Errorf("exit %d, want %d\nstdout: %s\nwant: %s\nstderr: %s\nwant: %s", exit, c.exit, &stdout, c.stdout, &stderr, c.stderr)
+			exit, stdout, stderr := (&command{environ: environ}).try(t, "", c.args...)
+			if exit != c.exit || !strings.Contains(stdout, c.stdout) || !strings.Contains(stderr, c.stderr) {
+				t.Errorf("exit %d, want %d\nstdout: %s\nwant: %s\nstderr: %s\nwant: %s", exit, c.exit, stdout, c.stdout, stderr, c.stderr)
 			}
 			for _, secret := range []string{"s3cret", "T0PS3CRET"} {
-				if strings.Contains(stdout.String()+stderr.String(), secret) {
-					t.Errorf("it prints a secret:\n%s%s", &stdout, &stderr)
+				if strings.Contains(stdout+stderr, secret) {
+					t.Errorf("it prints a secret:\n%s%s", stdout, stderr)
 				}
 			}
 		})

@@ -1,21 +1,15 @@
 package main
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/internal/fixture"
 	"ndrbridge/sinks/webhook/presets"
-	"ndrbridge/test/require"
 )
 
 func TestNamesAreCompleted(t *testing.T) {
-	config := filepath.Join(t.TempDir(), "ndrbridge.yaml")
-	require.NoError(t, os.WriteFile(config, []byte(streams), 0o600))
+	config := writeFile(t, "ndrbridge.yaml", streams, 0o600)
 	for _, c := range []struct {
 		name string
 		args []string
@@ -39,12 +33,12 @@ func TestNamesAreCompleted(t *testing.T) {
 		{"nothing without a configuration", []string{"replay", "--config", "/none", ""}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var out, errs bytes.Buffer
-			command := &command{environ: []string{"NDRBRIDGE_CONFIG=" + config}, stdout: &out, stderr: &errs}
-			if exit := commandline.Run(t.Context(), command.root(), append([]string{"__completeNoDesc"}, c.args...), &out, &errs); exit != 0 {
-				t.Fatalf("exit %d: %s", exit, &errs)
+			command := &command{environ: []string{"NDRBRIDGE_CONFIG=" + config}}
+			exit, out, errs := command.try(t, "", append([]string{"__completeNoDesc"}, c.args...)...)
+			if exit != 0 {
+				t.Fatalf("exit %d: %s", exit, errs)
 			}
-			names, directive, _ := strings.Cut(out.String(), ":")
+			names, directive, _ := strings.Cut(out, ":")
 			if got := strings.Join(strings.Fields(names), " "); got != c.want || directive != "4\n" {
 				t.Errorf("%q with the directive %q, want %q with 4, no files", got, directive, c.want)
 			}

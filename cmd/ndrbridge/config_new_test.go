@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
 	"ndrbridge/internal/bridge"
 	"ndrbridge/internal/pipeline/endpoint"
@@ -20,12 +18,11 @@ import (
 // configNew runs config new and returns what it prints.
 func configNew(t *testing.T, exit int, args ...string) string {
 	t.Helper()
-	var out bytes.Buffer
-	c := &command{stdout: &out, stderr: &out}
-	if got := commandline.Run(t.Context(), c.root(), append([]string{"config", "new"}, args...), &out, &out); got != exit {
-		t.Fatalf("%q: exit %d, want %d\n%s", args, got, exit, &out)
+	got, out, errs := try(t, append([]string{"config", "new"}, args...)...)
+	if got != exit {
+		t.Fatalf("%q: exit %d, want %d\n%s%s", args, got, exit, out, errs)
 	}
-	return out.String()
+	return out + errs
 }
 
 func TestNewConfigurationsLoadAndTheirSinksOpen(t *testing.T) {

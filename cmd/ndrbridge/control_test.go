@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
 	"ndrbridge/internal/bridge"
 	standin "ndrbridge/test/appliance"
@@ -88,15 +86,14 @@ func (i *installation) start() (stop func()) {
 // run runs a command and returns what it printed.
 func (i *installation) run(exit int, args ...string) (stdout, stderr string) {
 	i.t.Helper()
-	var out, errs bytes.Buffer
-	c := &command{stdout: &out, stderr: &errs}
-	if got := commandline.Run(i.t.Context(), c.root(), args, &out, &errs); got != exit {
-		i.t.Fatalf("%v: exit %d, want %d\n%s%s", args, got, exit, &out, &errs)
+	got, out, errs := new(command).try(i.t, "", args...)
+	if got != exit {
+		i.t.Fatalf("%v: exit %d, want %d\n%s%s", args, got, exit, out, errs)
 	}
-	if strings.Contains(out.String()+errs.String(), "s3cret") {
-		i.t.Errorf("%v prints a secret:\n%s%s", args, &out, &errs)
+	if strings.Contains(out+errs, "s3cret") {
+		i.t.Errorf("%v prints a secret:\n%s%s", args, out, errs)
 	}
-	return out.String(), errs.String()
+	return out, errs
 }
 
 // await waits until the file holds so many events of a source.

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,7 +26,7 @@ import (
 // stand-in appliance and two sinks, one of which refuses the audit log.
 type showcase struct {
 	*installation
-	soc     *picky
+	soc     *receiver
 	names   *strings.Replacer // of addresses
 	printed map[string]string // by the command's path
 }
@@ -46,8 +45,10 @@ func playExamples(t *testing.T) map[string]string {
 	t.Cleanup(server.Close)
 	s := &showcase{
 		installation: &installation{t: t, appliance: appliance, config: "ndrbridge.yaml", events: "events.jsonl", admin: loopback.Free(t)},
-		soc:          newPicky(t), printed: make(map[string]string),
+		soc:          receive(t), printed: make(map[string]string),
 	}
+	s.soc.refusal = "unknown event type"
+	s.soc.refusing.Store(true)
 	// As long as what they stand for, so that columns stay as they are.
 	s.names = strings.NewReplacer(
 		folder, "/home/you/ndrbridge",
@@ -95,7 +96,7 @@ func (s *showcase) play() {
 	s.show("ndrbridge dead list")
 	s.show("ndrbridge dead list soc")
 	s.show("ndrbridge dead show soc " + s.deadLetterKey())
-	s.soc.content.Store(true)
+	s.soc.refusing.Store(false)
 	s.show("ndrbridge dead requeue soc --all --yes")
 	s.show("ndrbridge replay log --since -1h --dry-run")
 	s.show("ndrbridge replay log --since -1h --yes")
@@ -188,28 +189,6 @@ func (c *counter) Write(b []byte) (int, error) {
 		c.done()
 	}
 	return c.Buffer.Write(b)
-}
-
-// picky is a webhook's target that does not take the audit log until it is content.
-type picky struct {
-	url     string
-	content atomic.Bool
-}
-
-func newPicky(t *testing.T) *picky {
-	p := new(picky)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		switch {
-		case err != nil:
-			http.Error(w, "the body is cut short", http.StatusBadRequest)
-		case !p.content.Load() && bytes.Contains(body, []byte(`"type":"io.ndrbridge.audit.logged"`)):
-			http.Error(w, "unknown event type", http.StatusUnprocessableEntity)
-		}
-	}))
-	t.Cleanup(server.Close)
-	p.url = server.URL
-	return p
 }
 
 // addDetections makes some, the first with a ticket.

@@ -1,23 +1,18 @@
 package main
 
 import (
-	"bytes"
-	"crypto/x509"
-	"encoding/pem"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/certificate"
 	"ndrbridge/test/require"
 )
 
@@ -38,22 +33,13 @@ func TestHealthExitCode(t *testing.T) {
 	secure := httptest.NewTLSServer(lives.Config.Handler)
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	t.Cleanup(secure.Close)
-	folder := t.TempDir()
-	certFile, keyFile := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
-	key, err := x509.MarshalPKCS8PrivateKey(secure.TLS.Certificates[0].PrivateKey)
-	require.NoError(t, err)
-	for path, block := range map[string]*pem.Block{
-		certFile: {Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}, keyFile: {Type: "PRIVATE KEY", Bytes: key},
-	} {
-		require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
-	}
+	certFile, keyFile := certificate.Files(t, t.TempDir(), "tls", secure.TLS.Certificates[0])
 	ofTLS := []string{"NDRBRIDGE_ADMIN_LISTEN=" + strings.TrimPrefix(secure.URL, "https://"), "NDRBRIDGE_ADMIN_TLS_CERT_FILE=" + certFile, "NDRBRIDGE_ADMIN_TLS_KEY_FILE=" + keyFile}
 
 	at := strings.TrimPrefix(lives.URL, "http://")
 	_, port, err := net.SplitHostPort(at)
 	require.NoError(t, err)
-	file := filepath.Join(t.TempDir(), "ndrbridge.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("colour: red\nadmin: {listen: '"+at+"', token_file: /nowhere}\n"), 0o600))
+	file := writeFile(t, "ndrbridge.yaml", "colour: red\nadmin: {listen: '"+at+"', token_file: /nowhere}\n", 0o600)
 	for _, c := range []struct {
 		name    string
 		args    []string
@@ -84,11 +70,9 @@ func TestHealthExitCode(t *testing.T) {
 		{"no time to answer in", []string{"--timeout", "0s"}, nil, 2, "--timeout"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var stdout, stderr bytes.Buffer
-			command := &command{environ: c.environ, stdout: &stdout, stderr: &stderr}
-			exit := commandline.Run(t.Context(), command.root(), append([]string{"health"}, c.args...), &stdout, &stderr)
-			if exit != c.exit || !strings.Contains(stderr.String(), c.stderr) || stdout.Len() > 0 || exit == 0 && stderr.Len() > 0 {
-				t.Errorf("exit %d, want %d, %s%s", exit, c.exit, &stdout, &stderr)
+			exit, stdout, stderr := (&command{environ: c.environ}).try(t, "", append([]string{"health"}, c.args...)...)
+			if exit != c.exit || !strings.Contains(stderr, c.stderr) || stdout != "" || exit == 0 && stderr != "" {
+				t.Errorf("exit %d, want %d, %s%s", exit, c.exit, stdout, stderr)
 			}
 		})
 	}

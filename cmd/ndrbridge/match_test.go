@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"strings"
 	"testing"
-
-	"github.com/spf13/cobra"
 
 	"ndrbridge/cmd/internal/commandline"
 )
@@ -44,15 +41,9 @@ func TestMatchCommand(t *testing.T) {
 		{"a line that is not an event ends it", []string{"true"}, `{"detection":{}}`, commandline.ExitFailed, "", "line 1: not an event"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var stdout, stderr bytes.Buffer
-			c := &command{stdout: &stdout, stderr: &stderr}
-			root := &cobra.Command{Use: "ndrbridge"}
-			root.AddCommand(c.matchCommand())
-			root.SetIn(strings.NewReader(test.stdin))
-			code := commandline.Run(t.Context(), root, append([]string{"match"}, test.args...), &stdout, &stderr)
-			if code != test.code || stdout.String() != test.stdout || !strings.Contains(stderr.String(), test.stderr) {
-				t.Fatalf("exit code %d, want %d\nstdout %q, want %q\nstderr %q, want %q", code, test.code,
-					stdout.String(), test.stdout, stderr.String(), test.stderr)
+			code, stdout, stderr := new(command).try(t, test.stdin, append([]string{"match"}, test.args...)...)
+			if code != test.code || stdout != test.stdout || !strings.Contains(stderr, test.stderr) {
+				t.Fatalf("exit code %d, want %d\nstdout %q, want %q\nstderr %q, want %q", code, test.code, stdout, test.stdout, stderr, test.stderr)
 			}
 		})
 	}

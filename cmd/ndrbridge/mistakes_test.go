@@ -153,9 +153,7 @@ func TestMistakesAreExplained(t *testing.T) {
 					}
 					b.WriteString(m.String())
 				}
-				if err := os.WriteFile(area, []byte(b.String()), 0o600); err != nil {
-					t.Error(err)
-				}
+				require.NoError(t, os.WriteFile(area, []byte(b.String()), 0o600))
 			})
 		}
 	}

@@ -26,6 +26,7 @@ import (
 type receiver struct {
 	url       string
 	refusing  atomic.Bool
+	refusal   string
 	taken     atomic.Int64
 	taken2nd  atomic.Int64 // of them, those that were redelivered
 	forbidden atomic.Bool  // it answers everything with 403
@@ -33,14 +34,14 @@ type receiver struct {
 
 func receive(t *testing.T) *receiver {
 	t.Helper()
-	r := new(receiver)
+	r := &receiver{refusal: "no\x1b[2J audit log here"}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		body, err := io.ReadAll(request.Body)
 		switch {
 		case err != nil || r.forbidden.Load():
 			http.Error(w, "not you", http.StatusForbidden)
 		case r.refusing.Load() && bytes.Contains(body, []byte(`"type":"io.ndrbridge.audit.logged"`)):
-			http.Error(w, "no\x1b[2J audit log here", http.StatusUnprocessableEntity)
+			http.Error(w, r.refusal, http.StatusUnprocessableEntity)
 		default:
 			r.taken.Add(1)
 			if bytes.Contains(body, []byte(`"redelivered":true`)) {

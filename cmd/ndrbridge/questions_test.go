@@ -1,22 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"strings"
 	"testing"
-
-	"ndrbridge/cmd/internal/commandline"
 )
 
 // answer runs a command on a terminal on which these lines are typed, and returns what it prints.
 func (i *installation) answer(lines string, exit int, args ...string) string {
 	i.t.Helper()
-	var out bytes.Buffer
-	c := &command{stdin: strings.NewReader(lines), stdout: &out, stderr: &out, interactive: true}
-	if got := commandline.Run(i.t.Context(), c.root(), args, &out, &out); got != exit {
-		i.t.Errorf("%v: exit %d, want %d\n%s", args, got, exit, &out)
+	got, out, errs := (&command{interactive: true}).try(i.t, lines, args...)
+	if got != exit {
+		i.t.Errorf("%v: exit %d, want %d\n%s%s", args, got, exit, out, errs)
 	}
-	return out.String()
+	return out + errs
 }
 
 func TestReplayAndRewindAskBeforeTheyAct(t *testing.T) {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"ndrbridge/test/require"
 )
 
 // reference is the page that lists every command, and examplesFile has what they print.
@@ -47,9 +49,7 @@ func compare(t *testing.T, file, page string) {
 	case os.Getenv("UPDATE") == "":
 		t.Errorf("%s is stale: run make reference. From here on it differs:\n%s", file, difference(masked(string(before)), masked(page)))
 	default:
-		if err := os.WriteFile(file, []byte(keepUnchanged(string(before), page)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(keepUnchanged(string(before), page)), 0o644))
 	}
 }
 

@@ -1,17 +1,11 @@
 package main
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/sinks/webhook/presets"
-	"ndrbridge/test/require"
 )
 
 const presetSinks = `
@@ -29,8 +23,7 @@ sinks:
 `
 
 func TestRenderCommand(t *testing.T) {
-	config := filepath.Join(t.TempDir(), "ndrbridge.yaml")
-	require.NoError(t, os.WriteFile(config, []byte(presetSinks), 0o600))
+	config := writeFile(t, "ndrbridge.yaml", presetSinks, 0o600)
 	events := strings.Join([]string{highLine, "", lowLine, textLine, auditLine}, "\n")
 	for _, test := range []struct {
 		name   string
@@ -88,40 +81,28 @@ func TestRenderCommand(t *testing.T) {
 		{"a line that is not an event ends it", []string{"teams"}, highLine + "\n{}", commandline.ExitFailed, 0, nil, "line 2: not an event"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var stdout, stderr bytes.Buffer
-			c := &command{stdout: &stdout, stderr: &stderr}
-			root := &cobra.Command{Use: "ndrbridge"}
-			root.AddCommand(c.renderCommand())
-			root.SetIn(strings.NewReader(test.stdin))
-			code := commandline.Run(t.Context(), root, append([]string{"render"}, test.args...), &stdout, &stderr)
-			if code != test.code || !strings.Contains(stderr.String(), test.stderr) || test.stderr == "" && stderr.Len() > 0 {
-				t.Fatalf("exit code %d, want %d\nstderr %q, want %q", code, test.code, stderr.String(), test.stderr)
+			code, stdout, stderr := new(command).try(t, test.stdin, append([]string{"render"}, test.args...)...)
+			if code != test.code || !strings.Contains(stderr, test.stderr) || test.stderr == "" && stderr != "" {
+				t.Fatalf("exit code %d, want %d\nstderr %q, want %q", code, test.code, stderr, test.stderr)
 			}
-			if starts := strings.Count(stdout.String(), "POST "); starts != test.starts {
+			if starts := strings.Count(stdout, "POST "); starts != test.starts {
 				t.Errorf("%d requests, want %d", starts, test.starts)
 			}
 			for _, want := range test.want {
-				if !strings.Contains(stdout.String(), want) {
-					t.Errorf("%q is not in\n%s", want, &stdout)
+				if !strings.Contains(stdout, want) {
+					t.Errorf("%q is not in\n%s", want, stdout)
 				}
 			}
-			if strings.Contains(stdout.String(), "s3cret") {
-				t.Errorf("a secret is shown:\n%s", &stdout)
+			if strings.Contains(stdout, "s3cret") {
+				t.Errorf("a secret is shown:\n%s", stdout)
 			}
 		})
 	}
 	for _, preset := range presets.Names() {
 		t.Run(preset+" needs no configuration", func(t *testing.T) {
-			var stdout, stderr bytes.Buffer
-			c := &command{stdout: &stdout, stderr: &stderr, terminal: true}
-			root := &cobra.Command{Use: "ndrbridge"}
-			root.AddCommand(c.renderCommand())
-			root.SetIn(strings.NewReader(events))
-			if code := commandline.Run(t.Context(), root, []string{"render", preset}, &stdout, &stderr); code != 0 || stderr.Len() > 0 {
-				t.Errorf("exit code %d: %s", code, &stderr)
-			}
-			if !strings.HasPrefix(stdout.String(), "POST https://") {
-				t.Errorf("it prints %s", &stdout)
+			code, stdout, stderr := (&command{terminal: true}).try(t, events, "render", preset)
+			if code != 0 || stderr != "" || !strings.HasPrefix(stdout, "POST https://") {
+				t.Errorf("exit code %d: %s\nit prints %s", code, stderr, stdout)
 			}
 		})
 	}
@@ -161,8 +142,7 @@ func FuzzABodyIsPrintedWithoutControlCharacters(f *testing.F) {
 }
 
 func TestRenderNeedsNoSinkOfTheConfigurationInTheEnvironment(t *testing.T) {
-	config := filepath.Join(t.TempDir(), "ndrbridge.yaml")
-	require.NoError(t, os.WriteFile(config, []byte(presetSinks), 0o600))
+	config := writeFile(t, "ndrbridge.yaml", presetSinks, 0o600)
 	for _, test := range []struct {
 		name string
 		args []string
@@ -173,14 +153,10 @@ func TestRenderNeedsNoSinkOfTheConfigurationInTheEnvironment(t *testing.T) {
 		{"a format", []string{"--format", "ecs"}, "file - with 1 event"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var stdout, stderr bytes.Buffer
-			c := &command{environ: []string{"NDRBRIDGE_CONFIG=" + config}, stdout: &stdout, stderr: &stderr}
-			root := &cobra.Command{Use: "ndrbridge"}
-			root.AddCommand(c.renderCommand())
-			root.SetIn(strings.NewReader(highLine))
-			code := commandline.Run(t.Context(), root, append([]string{"render"}, test.args...), &stdout, &stderr)
-			if code != commandline.ExitDone || !strings.Contains(stdout.String(), test.want) {
-				t.Errorf("exit code %d, it prints\n%s\n%s\nwant %q", code, &stdout, &stderr, test.want)
+			command := &command{environ: []string{"NDRBRIDGE_CONFIG=" + config}}
+			code, stdout, stderr := command.try(t, highLine, append([]string{"render"}, test.args...)...)
+			if code != commandline.ExitDone || !strings.Contains(stdout, test.want) {
+				t.Errorf("exit code %d, it prints\n%s\n%s\nwant %q", code, stdout, stderr, test.want)
 			}
 		})
 	}

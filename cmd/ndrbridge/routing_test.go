@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -40,12 +38,7 @@ tests:
 	} {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 	}
-	var out, errs bytes.Buffer
-	c := &command{environ: []string{"NDRBRIDGE_CONFIG=ndrbridge.yaml"}, stdin: strings.NewReader(stdin), stdout: &out, stderr: &errs}
-	root := c.root()
-	root.SetIn(c.stdin)
-	code = commandline.Run(context.Background(), root, args, &out, &errs)
-	return code, out.String(), errs.String()
+	return (&command{environ: []string{"NDRBRIDGE_CONFIG=ndrbridge.yaml"}}).try(t, stdin, args...)
 }
 
 func TestTheCommandTest(t *testing.T) {

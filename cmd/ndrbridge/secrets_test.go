@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"log"
@@ -27,7 +24,9 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/sinks/webhook/presets"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/certificate"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/test/slowtest"
 )
@@ -76,28 +75,17 @@ func confide(t *testing.T, good string, at addresses) confidential {
 	sign := func() string { n++; return fmt.Sprintf("whsec_sesame%03dsesame%03dxxxxxxxxxxxxxx", n, n) }
 	file := func(name, text string) string {
 		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	pair, _ := sinktest.Certificate(t)
-	private, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate := fmt.Sprintf("{cert_file: %s, key_file: %s}",
-		file("cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}))),
-		file("key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))))
+	certFile, keyFile := certificate.Files(t, folder, "client", pair)
+	files := fmt.Sprintf("{cert_file: %s, key_file: %s}", certFile, keyFile)
 	seed := func() string {
 		user, err := nkeys.CreateUser()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		seed, err := user.Seed()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return string(seed)
 	}
 	n++
@@ -107,7 +95,7 @@ func confide(t *testing.T, good string, at addresses) confidential {
 	var text strings.Builder
 	adminTLS := ""
 	if at.adminTLS {
-		adminTLS = fmt.Sprintf(", tls: {cert_file: %[1]s, key_file: %[2]s, client_ca_file: %[1]s}", filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem"))
+		adminTLS = fmt.Sprintf(", tls: {cert_file: %[1]s, key_file: %[2]s, client_ca_file: %[1]s}", certFile, keyFile)
 	}
 	fmt.Fprintf(&text, "state: %s\nlog: {level: debug}\nadmin: {listen: \"127.0.0.1:0\", token: %s, read_token: %s%s}\nappliances:\n", filepath.Join(folder, "state.db"), quoted(), quoted(), adminTLS)
 	fmt.Fprintf(&text, "  - {name: good, url: %q, api_key: %s, detections: {start: beginning, interval: 20ms}, rate_limit: 1000}\n", good, standin.DefaultAPIKey)
@@ -123,7 +111,7 @@ func confide(t *testing.T, good string, at addresses) confidential {
 		fmt.Fprintf(&text, "  - {name: %s, url: %q, rate_limit: 1000, timeout: 300ms, retry: {initial: 10ms, max: 30ms}, auth_retry: 20ms, detections: {interval: 20ms}, audit: {enabled: false}, %s}\n",
 			name, at.scheme+at.http(name), keys)
 	}
-	appliance("key", "api_key: "+quoted()+", tls: "+certificate)
+	appliance("key", "api_key: "+quoted()+", tls: "+files)
 	appliance("behind", "api_key: "+quoted()+", proxy: "+proxy())
 	appliance("cloud", fmt.Sprintf("oauth: {token_url: %q, client_id: bridge, client_secret: %s}", at.scheme+"ana:"+inURL()+"@"+at.http("token")+"/token?k="+inURL(), quoted()))
 	text.WriteString("sinks:\n")
@@ -133,7 +121,7 @@ func confide(t *testing.T, good string, at addresses) confidential {
 	}
 	sink("out", `file: {path: "-"}`)
 	sink("lake", fmt.Sprintf("kafka: {brokers: [%q], sasl: {mechanism: plain, username: producer, password: %s}}", at.kafka, quoted()))
-	sink("scram", fmt.Sprintf("kafka: {brokers: [%q], tls: %s, sasl: {mechanism: scram-sha-256, username: ana, password: %s}}", at.kafka, certificate, quoted()))
+	sink("scram", fmt.Sprintf("kafka: {brokers: [%q], tls: %s, sasl: {mechanism: scram-sha-256, username: ana, password: %s}}", at.kafka, files, quoted()))
 	sink("lake-new", fmt.Sprintf("kafka: {brokers: [%q], topic: new, create_topic: {partitions: 1}, sasl: {mechanism: plain, username: creator, password: %s}}", at.kafka, quoted()))
 	token := func(name string) string {
 		return fmt.Sprintf("sasl: {mechanism: oauthbearer, oauth: {token_url: %q, client_id: bridge, client_secret: %s}}", at.scheme+"ana:"+inURL()+"@"+at.http(name)+"/token?k="+inURL(), quoted())
@@ -142,18 +130,18 @@ func confide(t *testing.T, good string, at addresses) confidential {
 	sink("bus", fmt.Sprintf("nats: {url: %q, token: %s, stream: NDR}", "nats://"+at.nats, quoted()))
 	sink("nats-token", fmt.Sprintf("nats: {url: %q, token: %s}", "nats://"+at.nats, quoted()))
 	sink("nats-user", fmt.Sprintf("nats: {url: %q, username: ana, password: %s}", "nats://"+at.nats, quoted()))
-	sink("nats-url", fmt.Sprintf("nats: {url: %q, tls: %s}", "nats://ana:"+inURL()+"@"+at.nats+"/?k="+inURL(), certificate))
+	sink("nats-url", fmt.Sprintf("nats: {url: %q, tls: %s}", "nats://ana:"+inURL()+"@"+at.nats+"/?k="+inURL(), files))
 	sink("nats-creds", fmt.Sprintf("nats: {url: %q, creds_file: %s}", "nats://"+at.nats, file("creds", creds)))
 	sink("nats-nkey", fmt.Sprintf("nats: {url: %q, nkey_file: %s}", "nats://"+at.nats, file("nkey", seed()+"\n")))
 	// At a server that speaks first, the TLS handshake fails at once instead of waiting.
-	sink("siem", fmt.Sprintf("syslog: {address: %q, tls: %s}", at.nats, certificate))
+	sink("siem", fmt.Sprintf("syslog: {address: %q, tls: %s}", at.nats, files))
 	hook := func(name, path, keys string) {
 		all.names = append(all.names, name)
 		server := at.scheme + at.http(name)
 		keys = strings.ReplaceAll(keys, "SERVER", server) // a lookup asks where tickets are opened
 		sink(name, fmt.Sprintf("webhook: {url: %q, timeout: 300ms, %s}", server+path+"?k="+inURL(), keys))
 	}
-	hook("bearer", "/", "auth: {bearer: "+quoted()+"}, tls: "+certificate)
+	hook("bearer", "/", "auth: {bearer: "+quoted()+"}, tls: "+files)
 	// Their token endpoints are as hostile as their servers, so they never reach those.
 	all.tokens = append(all.tokens, "oauth", "oauth-params")
 	hook("oauth", "/", fmt.Sprintf("auth: {oauth: {token_url: %q, client_id: bridge, client_secret: %s}}", at.scheme+"ana:"+inURL()+"@"+at.http("oauth-token")+"/token?k="+inURL(), quoted()))
@@ -170,9 +158,7 @@ func confide(t *testing.T, good string, at addresses) confidential {
 	for _, preset := range presets.All() {
 		name := strings.ReplaceAll(preset.Name, "_", "-")
 		sample, err := url.Parse(preset.Sample.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		path, keys := sample.Path, "preset: "+preset.Name
 		if !preset.PublicPath {
 			n++
@@ -190,9 +176,7 @@ func confide(t *testing.T, good string, at addresses) confidential {
 		}
 		hook(name, path, keys)
 		open, err := preset.Open(preset.Sample)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if open.RequestsPerSecond > 0 {
 			all.limited = append(all.limited, name)
 		}
@@ -207,7 +191,7 @@ func confide(t *testing.T, good string, at addresses) confidential {
 		case 1:
 			login = "username: ana, password: " + quoted()
 		case 2:
-			server, login = "nats://ana:"+inURL()+"@"+at.nats, "tls: "+certificate
+			server, login = "nats://ana:"+inURL()+"@"+at.nats, "tls: "+files
 		case 3:
 			login = "creds_file: " + file(name+"-creds", creds)
 		case 4:
@@ -220,7 +204,7 @@ func confide(t *testing.T, good string, at addresses) confidential {
 	case 1:
 		kafka = token("intake-token")
 	case 2:
-		kafka += ", tls: " + certificate
+		kafka += ", tls: " + files
 	}
 	fmt.Fprintf(&text, "tickets:\n  enabled: true\n  nats: {%s, stream: TICKETS}\n", broker("intake"))
 	fmt.Fprintf(&text, "  kafka: {brokers: [%q], %s}\n", at.kafka, kafka)
@@ -233,9 +217,7 @@ func confide(t *testing.T, good string, at addresses) confidential {
 	all.text = text.String()
 	file("ndrbridge.yaml", all.text)
 	config, err := configs.Load(configs.Source{Paths: []string{all.file}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	all.secrets = secretsIn(t, config)
 	all.needles = all.secrets.needles()
 	return all
@@ -307,19 +289,13 @@ func (s *service) look(t *testing.T, when string) (status string) {
 func (s *service) get(t *testing.T, path, token string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.address+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer "+token)
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return answer.StatusCode, string(body)
 }
 
@@ -379,18 +355,15 @@ func TestNoSecretIsShownForHostileResponses(t *testing.T) {
 			expectNone(t, path, text, c.needles)
 		}
 	}
-	var out, errs bytes.Buffer
 	address := []string{"--admin", s.address, "--token-file", filepath.Join(t.TempDir(), "token")}
-	if err := os.WriteFile(address[3], []byte(token), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(address[3], []byte(token), 0o600))
 	for _, args := range [][]string{{"status"}, {"dead", "list", "basic"}, {"dead", "list", "elasticsearch"}} {
-		command := &command{stdout: &out, stderr: &errs}
-		if code := commandline.Run(t.Context(), command.root(), append(args, address...), &out, &errs); code != 0 {
-			t.Errorf("%v: exit code %d: %s", args, code, &errs)
+		code, out, errs := try(t, append(args, address...)...)
+		if code != 0 {
+			t.Errorf("%v: exit code %d: %s", args, code, errs)
 		}
+		expectNone(t, "the command line", out+errs, c.needles)
 	}
-	expectNone(t, "the command line", out.String()+errs.String(), c.needles)
 	for _, owner := range []struct{ name, reason string }{{"lake", "topic ndr."}, {"basic", "http://"}} {
 		if _, text := s.get(t, "/api/v1/sinks/"+owner.name+"/dead?limit=1000", token); !strings.Contains(text, owner.reason) || !strings.Contains(text, "[redacted]") {
 			t.Errorf("no dead letter of %s has a reason that repeats a secret: %.500s", owner.name, text)
@@ -403,9 +376,7 @@ func TestNoSecretIsShownForHostileResponses(t *testing.T) {
 	}
 	s.stop()
 	state, err := os.ReadFile(filepath.Join(filepath.Dir(c.file), "state.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	expectNone(t, "the state file", string(state), c.needles)
 }
 
@@ -413,9 +384,7 @@ func TestNoSecretIsShownForUnreachableServers(t *testing.T) {
 	t.Parallel()
 	closed := func() string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer l.Close()
 		return l.Addr().String()
 	}()
@@ -477,18 +446,15 @@ func TestNoSecretIsShownForHostileServersOfACluster(t *testing.T) {
 	cancel()
 	<-done
 	expectNone(t, "the log", log.String(), c.needles)
-	var errs printed
-	for range 10 * 7 { // one of the servers' answers each time
-		try := &command{stdout: &errs, stderr: &errs, environ: []string{"GOGC=100"}}
-		commandline.Run(t.Context(), try.root(), []string{"cluster", "init", "--config", c.file}, &errs, &errs)
-		if strings.Contains(errs.String(), "err_code=10052") {
-			break
-		}
+	answered := false
+	for n := 0; n < 10*7 && !answered; n++ { // one of the servers' answers each time
+		_, out, errs := try(t, "cluster", "init", "--config", c.file)
+		expectNone(t, "cluster init", out+errs, c.needles)
+		answered = strings.Contains(errs, "err_code=10052")
 	}
-	if !strings.Contains(errs.String(), "err_code=10052") {
-		t.Errorf("no answer of JetStream: %s", errs.String())
+	if !answered {
+		t.Error("no answer of JetStream")
 	}
-	expectNone(t, "cluster init", errs.String(), c.needles)
 }
 
 func TestNoSecretIsShownForConfigurationErrors(t *testing.T) {
@@ -499,11 +465,9 @@ func TestNoSecretIsShownForConfigurationErrors(t *testing.T) {
 	all := confide(t, "http://good.example", at)
 	shown := func(t *testing.T, args ...string) (int, string) {
 		t.Helper()
-		var out printed
-		c := &command{stdout: &out, stderr: &out, environ: []string{"GOGC=100"}}
-		code := commandline.Run(t.Context(), c.root(), append(args, "--config", all.file), &out, &out)
-		expectNone(t, strings.Join(args, " "), out.String(), all.needles)
-		return code, out.String()
+		code, out, errs := try(t, append(args, "--config", all.file)...)
+		expectNone(t, strings.Join(args, " "), out+errs, all.needles)
+		return code, out + errs
 	}
 	for _, args := range [][]string{{"check"}, {"config", "print"}} {
 		if code, text := shown(t, args...); code != 0 {
@@ -525,9 +489,7 @@ func TestNoSecretIsShownForConfigurationErrors(t *testing.T) {
 			text.WriteString(all.text[end:span[2]] + by(all.text[span[2]:span[3]]))
 			end = span[3]
 		}
-		if err := os.WriteFile(all.file, []byte(text.String()+all.text[end:]), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(all.file, []byte(text.String()+all.text[end:]), 0o600))
 	}
 	every := 4 // each secret is changed alone in one of the ways
 	if testing.Short() {
@@ -591,9 +553,7 @@ func TestNoSecretIsShownForConfigurationErrors(t *testing.T) {
 	} {
 		t.Run("at the start: "+change.name, func(t *testing.T) {
 			text := strings.Replace(all.text, change.from, change.to, 1)
-			if err := os.WriteFile(all.file, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(all.file, []byte(text), 0o600))
 			code, printed := shown(t, "run")
 			if code == 0 || !strings.Contains(printed, change.want) || strings.Contains(printed, "sesame904") {
 				t.Errorf("exit code %d, want %q in\n%s", code, change.want, printed)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/internal/admin"
 	"ndrbridge/test/require"
 )
@@ -106,9 +105,7 @@ func TestTheStateIsBackedUp(t *testing.T) {
 		if err != nil || stats.Last != 3 {
 			t.Errorf("%s holds %d events (%v)", path, stats.Last, err)
 		}
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, store.Close())
 	}
 	left, err := filepath.Glob(filepath.Join(folder, ".*"))
 	if err != nil || len(left) > 0 {
@@ -200,12 +197,10 @@ func TestAnApplianceIsForgotten(t *testing.T) {
 }
 
 func TestAStateIsNotWrittenToATerminal(t *testing.T) {
-	var errs bytes.Buffer
 	i := install(t)
-	stop := i.start()
-	stop()
-	c := &command{stdout: &errs, stderr: &errs, terminal: true}
-	if exit := commandline.Run(t.Context(), c.root(), []string{"state", "backup", "-", "--config", i.config}, &errs, &errs); exit != 2 || !strings.Contains(errs.String(), "redirect") {
-		t.Errorf("exit %d: %s", exit, &errs)
+	i.start()()
+	exit, out, errs := (&command{terminal: true}).try(t, "", "state", "backup", "-", "--config", i.config)
+	if exit != 2 || out != "" || !strings.Contains(errs, "redirect") {
+		t.Errorf("exit %d: %s", exit, errs)
 	}
 }

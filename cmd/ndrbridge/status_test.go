@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"strings"
 	"testing"
 	"time"
 
@@ -120,19 +119,7 @@ func TestAStatusIsPrinted(t *testing.T) {
 			c.change(&status)
 			var out bytes.Buffer
 			(&command{stdout: &out}).printStatus(status, now)
-			var lines []string
-			for line := range strings.Lines(out.String()) {
-				lines = append(lines, strings.Join(strings.Fields(line), " "))
-			}
-			got := strings.Join(lines, "\n") + "\n"
-			for _, want := range c.want {
-				if !strings.Contains(got, want+"\n") {
-					t.Errorf("it lacks %q:\n%s", want, &out)
-				}
-			}
-			if c.lacks != "" && strings.Contains(out.String(), c.lacks) {
-				t.Errorf("it has %q:\n%s", c.lacks, &out)
-			}
+			expectLines(t, out.String(), c.want, c.lacks)
 		})
 	}
 }

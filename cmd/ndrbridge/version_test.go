@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"runtime"
 	"runtime/debug"
 	"testing"
-
-	"ndrbridge/cmd/internal/commandline"
 )
 
 func TestABuildIsDescribed(t *testing.T) {
@@ -35,11 +32,9 @@ func TestABuildIsDescribed(t *testing.T) {
 }
 
 func TestTheVersionIsPrintedAsJSON(t *testing.T) {
-	var out, errs bytes.Buffer
-	c := &command{stdout: &out, stderr: &errs}
-	exit := commandline.Run(t.Context(), c.root(), []string{"version", "--json"}, &out, &errs)
+	exit, out, errs := try(t, "version", "--json")
 	var b build
-	if err := json.Unmarshal(out.Bytes(), &b); exit != 0 || err != nil || b.Version != "dev" || b.Go != runtime.Version() || b.OS != runtime.GOOS || b.Arch != runtime.GOARCH {
-		t.Errorf("exit %d, %v: %s%s", exit, err, &out, &errs)
+	if err := json.Unmarshal([]byte(out), &b); exit != 0 || err != nil || b.Version != "dev" || b.Go != runtime.Version() || b.OS != runtime.GOOS || b.Arch != runtime.GOARCH {
+		t.Errorf("exit %d, %v: %s%s", exit, err, out, errs)
 	}
 }
