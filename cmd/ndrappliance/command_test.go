@@ -17,6 +17,7 @@ import (
 
 	"ndrbridge/cmd/internal/commandline"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 // started is a run of the command that serves.
@@ -124,9 +125,7 @@ func TestServing(t *testing.T) {
 		ca := filepath.Join(t.TempDir(), "ca.pem")
 		s := start(t, "--self-signed", "--ca-out", ca)
 		certificate, err := os.ReadFile(ca)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(certificate)
 		s.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}

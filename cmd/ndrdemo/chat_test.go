@@ -10,6 +10,7 @@ import (
 
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/slack"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -19,33 +20,23 @@ func TestChat(t *testing.T) {
 		server := httptest.NewServer(c)
 		t.Cleanup(server.Close)
 		preset, err := slack.Spec().Open(webhook.PresetSettings{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		sink, err := webhook.New(webhook.Options{URL: server.URL, Preset: preset})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { sink.Close() })
 		events := []transform.Event{
 			titled(t, 1, "Port Scan & more"),
 			titled(t, 2, "<script>alert(1)</script>"),
 		}
-		if err := sink.Send(t.Context(), events); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, sink.Send(t.Context(), events))
 		if got := c.counted(); got != (chatCount{messages: 1, cards: 2}) {
 			t.Errorf("counted %+v", got)
 		}
 		answer, err := http.Get(server.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer answer.Body.Close()
 		page, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, want := range []string{"Port Scan &amp; more</h2>", "&lt;script&gt;alert(1)&lt;/script&gt;</h2>", "<hr>", `<a href="https://sensor.example/1"`} {
 			if !strings.Contains(string(page), want) {
 				t.Errorf("the page lacks %s:\n%s", want, page)
@@ -97,8 +88,6 @@ func titled(t *testing.T, id int, title string) transform.Event {
 	e, err := transform.New(transform.Attributes{
 		ID: fmt.Sprintf("%d-1", id), Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created", Subject: fmt.Sprint(id),
 	}, fmt.Appendf(nil, `{"detection":{"id":%d,"mod_time":1,"risk_score":91,"title":%q,"url":"https://sensor.example/%d"}}`, id, title, id))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }

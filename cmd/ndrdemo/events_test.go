@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -22,9 +23,7 @@ func TestEventsCommand(t *testing.T) {
 		var types []string
 		for line := range bytes.Lines([]byte(printed())) {
 			e, err := transform.Parse(bytes.TrimSuffix(line, []byte("\n")))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if !slices.Contains(types, e.Type) {
 				types = append(types, e.Type)
 			}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -58,9 +59,7 @@ func TestReceiver(t *testing.T) {
 	})
 	t.Run("events of the bridge itself are not counted", func(t *testing.T) {
 		e, err := transform.New(transform.Attributes{ID: "1", Source: "ndrbridge://hq/events", Type: "t.unreachable"}, []byte("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		arrivals := newArrivals(nil)
 		if _, err := arrivals.receive(sinkSOC, e.Structured()); err != nil {
 			t.Error(err)
@@ -74,20 +73,15 @@ func TestReceiver(t *testing.T) {
 func TestFollow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events")
 	out, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer out.Close()
 	in, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer in.Close()
 	write := func(text string) {
 		t.Helper()
-		if _, err := out.WriteString(text); err != nil {
-			t.Fatal(err)
-		}
+		_, err := out.WriteString(text)
+		require.NoError(t, err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	lines, result := make(chan string, 10), make(chan error, 1)
@@ -99,9 +93,7 @@ func TestFollow(t *testing.T) {
 	got = append(got, <-lines)
 	write("three\nno line yet")
 	stop()
-	if err := <-result; err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, <-result)
 	close(lines)
 	for line := range lines {
 		got = append(got, line)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ndrbridge/test/ledger"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -19,9 +20,7 @@ func event(t *testing.T, v ledger.Version) transform.Event {
 	e, err := transform.New(transform.Attributes{
 		ID: fmt.Sprintf("%d-%d", v.ID, v.ModTime), Source: "ndrbridge://hq/detections", Type: "t.created", Subject: fmt.Sprint(v.ID),
 	}, []byte(`{"detection":`+v.Object+`}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -46,9 +47,7 @@ func TestScreen(t *testing.T) {
 		e, err := transform.New(transform.Attributes{
 			ID: "1", Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.updated", Subject: "7", Time: time.UnixMilli(1), SeverityNumber: 13,
 		}, []byte(`{"detection":{"title":"\u001b[2J\nT","participants":[]},"changes":{"status":{"from":null,"to":"closed"}}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var out strings.Builder
 		s := &screen{out: &out}
 		for range 2 {

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ndrbridge/test/require"
 )
 
 type adviser struct{}
@@ -61,13 +63,9 @@ func TestAPathReportsOnlyItsOwnAddress(t *testing.T) {
 	ctx := second.Watch(first.Watch(t.Context()))
 	for _, s := range []*httptest.Server{one, other} {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		answer, err := one.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		answer.Body.Close()
 	}
 	for w, want := range map[*Path]string{first: "certificate tls", second: ""} {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/test/require"
 )
 
 // hangs is the variable that makes a program of this test: it ignores its context.
@@ -37,18 +38,11 @@ func TestProgramExitsAfterGracePeriod(t *testing.T) {
 	var stderr strings.Builder
 	program.Stderr = &stderr
 	stdout, err := program.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := program.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(stdout, make([]byte, len("running\n"))); err != nil {
-		t.Fatal(err)
-	}
-	if err := program.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, program.Start())
+	_, err = io.ReadFull(stdout, make([]byte, len("running\n")))
+	require.NoError(t, err)
+	require.NoError(t, program.Process.Signal(syscall.SIGTERM))
 	exit := new(exec.ExitError)
 	if err := program.Wait(); !errors.As(err, &exit) || exit.ExitCode() != commandline.ExitFailed {
 		t.Errorf("%v, want exit code %d", err, commandline.ExitFailed)
