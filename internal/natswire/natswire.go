@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http/httptrace"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,7 +134,6 @@ func (d *dialer) secureIfRequired(g *guarded, address string) error {
 		TLSRequired  bool `json:"tls_required"`
 		TLSAvailable bool `json:"tls_available"`
 	}
-	g.out = bytes.Clone(g.out)
 	switch err := json.Unmarshal(bytes.TrimPrefix(g.out, []byte("INFO ")), &info); {
 	case err != nil:
 		return fmt.Errorf("%w: INFO is not JSON", ErrProtocol)
@@ -150,17 +148,10 @@ func (d *dialer) secureIfRequired(g *guarded, address string) error {
 	host, _, _ := net.SplitHostPort(address)
 	config.ServerName = cmp.Or(config.ServerName, host)
 	encrypted := tls.Client(g.Conn, config)
-	trace := cmp.Or(httptrace.ContextClientTrace(d.life), &httptrace.ClientTrace{})
-	if trace.TLSHandshakeStart != nil {
-		trace.TLSHandshakeStart()
-	}
-	err := encrypted.HandshakeContext(d.life)
-	if trace.TLSHandshakeDone != nil {
-		trace.TLSHandshakeDone(encrypted.ConnectionState(), err)
-	}
-	if err != nil {
+	if err := encrypted.HandshakeContext(d.life); err != nil {
 		return fmt.Errorf("%w: %w", nats.ErrTLS, err)
 	}
+	g.out = bytes.Clone(g.out) // it belongs to g.r
 	g.Conn = encrypted
 	g.r.Reset(encrypted)
 	d.encrypted.Store(true)

@@ -168,16 +168,11 @@ func (s *Sink) tryStream(ctx context.Context, t sinks.Trial, c *conn) []finding.
 	checker := &Sink{options: s.options, subject: s.subject, secrets: s.options.Secrets()}
 	checker.options.CreateStream = false
 	stream, err := checker.findStream(ctx, c, subjects)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if other := ownerOf(ctx, c, subjects); other != "" {
-			return []finding.Finding{{
-				Step: step, Result: finding.Failed, Detail: fmt.Sprintf("it does not exist and cannot be created: the stream %s has subjects of %s", checker.secrets.Hide(other), subjects),
-				Advice: "name that stream, or use another subject",
-			}}
-		}
-		if s.options.CreateStream { // the protocol cannot validate a request without creating the stream
-			return []finding.Finding{{Step: step, Result: finding.Remark, Detail: "it does not exist; the first event creates it for " + subjects + " if the user may"}}
-		}
+	if errors.Is(err, jetstream.ErrStreamNotFound) && s.options.CreateStream { // the protocol cannot validate a request without creating the stream
+		return []finding.Finding{{
+			Step: step, Result: finding.Remark,
+			Detail: "it does not exist; the first event creates it for " + subjects + " if the user may and no other stream has them",
+		}}
 	}
 	// A sink that may create the stream requires all subjects of its template.
 	if all := s.options.CreateStream || t.Reads != ""; all || err != nil {
@@ -209,13 +204,6 @@ func (s *Sink) tryStream(ctx context.Context, t sinks.Trial, c *conn) []finding.
 		}
 		return found
 	}
-	if config.Sealed {
-		add(finding.Failed, "it is sealed and accepts no more messages", "create another stream, and set stream to it")
-	}
-	const small = 256 << 10
-	if limit := int64(config.MaxMsgSize); limit > 0 && limit < small {
-		add(finding.Warning, fmt.Sprintf("it rejects messages of more than %d bytes", limit), "raise the stream's max_msg_size")
-	}
 	if config.Duplicates <= t.RetryMax {
 		add(finding.Warning, fmt.Sprintf("its duplicate window is %s, but an event may be sent again after %s and would then be stored twice", config.Duplicates, t.RetryMax),
 			"raise the stream's duplicate window, or lower retry.max")
@@ -226,20 +214,6 @@ func (s *Sink) tryStream(ctx context.Context, t sinks.Trial, c *conn) []finding.
 		add(finding.Remark, "it has one replica: a power loss may lose messages acknowledged in the two minutes before it, unless the server has sync_interval: always", "")
 	}
 	return found
-}
-
-// ownerOf returns the name of a stream that overlaps subjects, "" if the server reports
-// none. Messages to these subjects go to that stream, and no other stream can be created
-// for them.
-func ownerOf(ctx context.Context, c *conn, subjects string) string {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	names := c.js.StreamNames(ctx, jetstream.WithStreamListSubject(subjects))
-	owner := ""
-	for name := range names.Name() { // to the end, which stops the listing
-		owner = cmp.Or(owner, name)
-	}
-	return owner
 }
 
 // tryPermission checks whether the user may publish. Older servers do not report
