@@ -118,11 +118,11 @@ type edit struct {
 
 // change makes an edit, and remembers it as an own write before.
 func (w *Writer) change(late context.Context, c checkpoint.Command, e edit) error {
-	before, clock, err := readBefore(e)
+	before, err := readBefore(e)
 	if err != nil {
 		return err
 	}
-	replaced := w.ownWrites.intend(before, e.texts, clock)
+	replaced := w.ownWrites.intend(before, e.texts)
 	if err := w.expect(late, c, before); err != nil {
 		w.ownWrites.undo(replaced)
 		return err
@@ -137,8 +137,8 @@ func (w *Writer) change(late context.Context, c checkpoint.Command, e edit) erro
 		return fmt.Errorf("write ticket %s: %w", c.Subject, err)
 	}
 	// If the result of the edit cannot be read, OwnWrites matches by the fields alone.
-	if after, _, err := readDetections(e); err == nil {
-		w.ownWrites.witness(e.texts, replaced, before, after)
+	if after, err := readDetections(e); err == nil {
+		w.ownWrites.witness(before, after)
 	}
 	entries, err := w.ownWrites.entries(before)
 	if err != nil {
@@ -182,15 +182,15 @@ func (w *Writer) forget(ctx context.Context, written []transform.Detection) erro
 // readBefore reads the detections that an edit is about to change. If the appliance
 // refuses the request itself, not its sender, it returns nothing and no error: the edit
 // will fail with the reason, and no own write is to be expected.
-func readBefore(e edit) (found []transform.Detection, clock int64, err error) {
-	found, clock, err = readDetections(e)
+func readBefore(e edit) ([]transform.Detection, error) {
+	found, err := readDetections(e)
 	if refusal, ok := errors.AsType[*appliance.Error](err); ok && !refusal.Refused() && !refusal.Throttled() && refusal.Status/100 == 4 {
-		return nil, 0, nil
+		return nil, nil
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("read the detections to be changed: %w", err)
+		return nil, fmt.Errorf("read the detections to be changed: %w", err)
 	}
-	return found, clock, nil
+	return found, nil
 }
 
 // Limits on reading the detections that one command changes.
@@ -210,20 +210,16 @@ var errLookupSlow = fmt.Errorf("the appliance did not return all detections with
 // readDetections reads the detections that an edit changes, skipping objects that are
 // not valid detections. It rejects the command if the appliance returns more than a
 // command may change, or never ends; if it is too slow, the error is errLookupSlow.
-// clock is the appliance's time in its first response, in milliseconds.
-func readDetections(e edit) (found []transform.Detection, clock int64, err error) {
+func readDetections(e edit) (found []transform.Detection, err error) {
 	var page appliance.Page
 	seen := make(map[int64]bool)
 	began, rows, size, bytes := time.Now(), 0, 0, int64(0)
 	for pages := 0; ; pages++ {
 		if err := e.read(rows, &page); err != nil {
-			return nil, 0, err
-		}
-		if pages == 0 {
-			clock = page.Date.UnixMilli()
+			return nil, err
 		}
 		if len(page.Objects) == 0 { // some appliances return short pages before the last one
-			return found, clock, nil
+			return found, nil
 		}
 		fresh := false
 		for _, o := range page.Objects {
@@ -242,14 +238,14 @@ func readDetections(e edit) (found []transform.Detection, clock int64, err error
 		bytes += page.Size()
 		switch {
 		case !fresh:
-			return nil, 0, failure.Errorf(failure.Rejected, "the appliance returned the same detections again at offset %d: it ignores offset, so the detections with the ticket cannot be listed",
+			return nil, failure.Errorf(failure.Rejected, "the appliance returned the same detections again at offset %d: it ignores offset, so the detections with the ticket cannot be listed",
 				rows-len(page.Objects))
 		case rows > maxLookupRows || size > maxLookupBytes:
-			return nil, 0, failure.Errorf(failure.Rejected, "the appliance has more than %d detections, or %d MiB of them, with the ticket: a command cannot change more", maxLookupRows, maxLookupBytes>>20)
+			return nil, failure.Errorf(failure.Rejected, "the appliance has more than %d detections, or %d MiB of them, with the ticket: a command cannot change more", maxLookupRows, maxLookupBytes>>20)
 		case pages >= maxLookupPages || bytes > maxLookupRead:
-			return nil, 0, failure.Errorf(failure.Rejected, "the appliance did not return all detections with the ticket within %d pages and %d MiB", maxLookupPages, maxLookupRead>>20)
+			return nil, failure.Errorf(failure.Rejected, "the appliance did not return all detections with the ticket within %d pages and %d MiB", maxLookupPages, maxLookupRead>>20)
 		case time.Since(began) > maxLookupTime:
-			return nil, 0, errLookupSlow
+			return nil, errLookupSlow
 		}
 	}
 }

@@ -22,10 +22,6 @@ import (
 // the value that the bridge wrote last, and all values are shown that it wrote since. A value that
 // a detection showed before the bridge wrote it is another user's. A write is remembered before it
 // is sent, so that no page shows one that is not.
-//
-// An appliance may show the written fields at once and raise mod_time some time later. The write
-// then results in two versions, of which the second changes nothing. While such a raise is due, a
-// version without changes is the bridge's own, whoever made it.
 type OwnWrites struct {
 	mu     sync.Mutex
 	writes map[int64]ownWrite // by detection id
@@ -39,18 +35,11 @@ type ownWrite struct {
 	Since int64 `json:"since"`
 	// Fields has the value last written to each field.
 	Fields texts `json:"fields,omitempty"`
-	// RaiseBy is the mod_time up to which a version without changes counts as the result of a
-	// write, or 0 if mod_time was raised with the fields.
-	RaiseBy int64 `json:"raise_by,omitempty"`
 
-	open      bool  // the result is not known: Fields are awaited up to RaiseBy, until a version shows them
+	open      bool  // the result is not known: Fields are awaited until a version shows them
 	restored  bool  // an earlier process wrote it, and may have delivered it
 	delivered int64 // mod_time of the version delivered last; 0: none since the start
 }
-
-// lateRaise is how much later than its fields a write's mod_time may be raised and
-// still be recognized, in milliseconds of the appliance's clock.
-const lateRaise = 10 * 60_000
 
 // texts are values written to the tracked fields of a detection, by field name; an
 // empty value is null.
@@ -95,7 +84,7 @@ func (w ownWrite) behind(before ownWrite) ownWrite {
 	fields := make(texts)
 	maps.Copy(fields, before.Fields)
 	maps.Copy(fields, w.Fields)
-	w.Fields, w.RaiseBy, w.delivered = fields, max(w.RaiseBy, before.RaiseBy), before.delivered
+	w.Fields, w.delivered = fields, before.delivered
 	return w
 }
 
@@ -105,11 +94,7 @@ func (e *OwnWrites) IsOwnWrite(seen transform.Detection, lastModTime int64, last
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	w, ok := e.writes[seen.ID]
-	raise := seen.ModTime <= w.RaiseBy
-	if ok && (lastModTime <= w.Since || w.open && raise) && w.Fields.explain(last, seen.Tracked) {
-		return true
-	}
-	return raise && seen.ModTime > lastModTime && texts{}.explain(last, seen.Tracked)
+	return ok && (lastModTime <= w.Since || w.open) && w.Fields.explain(last, seen.Tracked)
 }
 
 // Delivered records that these versions are in the journal.
@@ -127,9 +112,9 @@ func (e *OwnWrites) Delivered(versions []transform.Detection) {
 	}
 }
 
-// intend remembers that f is about to be written to detections that are now as given. clock is
-// the appliance's time shortly before, in milliseconds. It returns the writes that it has replaced.
-func (e *OwnWrites) intend(now []transform.Detection, f texts, clock int64) (replaced map[int64]ownWrite) {
+// intend remembers that f is about to be written to detections that are now as given. It returns
+// the writes that it has replaced.
+func (e *OwnWrites) intend(now []transform.Detection, f texts) (replaced map[int64]ownWrite) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	replaced = make(map[int64]ownWrite, len(now))
@@ -144,7 +129,7 @@ func (e *OwnWrites) intend(now []transform.Detection, f texts, clock int64) (rep
 			before.Fields = maps.Clone(before.Fields)
 			maps.DeleteFunc(before.Fields, func(name, _ string) bool { _, is := missing[name]; return is })
 		}
-		w := ownWrite{Since: d.ModTime, Fields: f, RaiseBy: max(clock, d.ModTime) + lateRaise, open: true}
+		w := ownWrite{Since: d.ModTime, Fields: f, open: true}
 		if !before.open { // what another user wrote is not changed, and not awaited
 			w.Fields = f.without(d.Tracked)
 		}
@@ -163,9 +148,8 @@ func (e *OwnWrites) undo(replaced map[int64]ownWrite) {
 	}
 }
 
-// witness records the result of writing f, given the detections before and after it. intend has
-// returned replaced.
-func (e *OwnWrites) witness(f texts, replaced map[int64]ownWrite, before, after []transform.Detection) {
+// witness records the result of a write, given the detections before and after it.
+func (e *OwnWrites) witness(before, after []transform.Detection) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, was := range before {
@@ -177,9 +161,6 @@ func (e *OwnWrites) witness(f texts, replaced map[int64]ownWrite, before, after 
 		// A version that is not raised yet is awaited; of a raised one, whoever raised it, only
 		// versions up to it can be the result.
 		w.open, w.Since = false, max(was.ModTime, now.ModTime-1)
-		if now.ModTime > was.ModTime && f.explain(was.Tracked, now.Tracked) && replaced[was.ID].RaiseBy < was.ModTime {
-			w.RaiseBy = 0 // the raise is not that of an earlier write
-		}
 		e.writes[was.ID] = w
 	}
 }
@@ -195,13 +176,10 @@ func (e *OwnWrites) entries(detections []transform.Detection) ([]checkpoint.Entr
 		if err != nil {
 			return nil, fmt.Errorf("encode the own writes to detection %d: %w", d.ID, err)
 		}
-		entries = append(entries, checkpoint.Entry{Key: strconv.FormatInt(d.ID, 10), Value: value, At: w.lastTime()})
+		entries = append(entries, checkpoint.Entry{Key: strconv.FormatInt(d.ID, 10), Value: value, At: w.Since})
 	}
 	return entries, nil
 }
-
-// lastTime returns the time that determines the age of w.
-func (w ownWrite) lastTime() int64 { return max(w.Since, w.RaiseBy) }
 
 // prune drops writes that were awaited for too long; now is the mod_time of a version
 // just written to. If ok is set, the caller must drop entries before that mod_time from
@@ -215,7 +193,7 @@ func (e *OwnWrites) prune(now int64) (before int64, ok bool) {
 		return 0, false
 	}
 	e.pruned = before
-	maps.DeleteFunc(e.writes, func(_ int64, w ownWrite) bool { return w.lastTime() < before })
+	maps.DeleteFunc(e.writes, func(_ int64, w ownWrite) bool { return w.Since < before })
 	return before, true
 }
 
