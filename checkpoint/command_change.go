@@ -249,9 +249,8 @@ func (s *Store) Expected(ctx context.Context, appliance string) (entries []Entry
 	return entries, wrapf(err, "expected changes of %s", appliance)
 }
 
-// DropExpected drops the expected changes with the given keys, and those whose At is below
-// before.
-func (s *Store) DropExpected(ctx context.Context, appliance string, keys []string, before int64) error {
+// DropExpected drops the expected changes whose At is below before.
+func (s *Store) DropExpected(ctx context.Context, appliance string, before int64) error {
 	name := expectedName(appliance)
 	err := s.do(ctx, change{write: func(r *writeRound) error {
 		known, forget := r.tx.Table(knownBucket).Inside(name), r.tx.Table(forgetBucket).Inside(name)
@@ -259,10 +258,7 @@ func (s *Store) DropExpected(ctx context.Context, appliance string, keys []strin
 			return nil
 		}
 		r.changed = true
-		for _, key := range keys {
-			drop(known, forget, []byte(key))
-		}
-		return forgetOld(known, forget, before, max(forgetLeast, 2*len(keys)), nil)
+		return forgetOld(known, forget, before, forgetLeast, nil)
 	}})
 	return wrapf(err, "drop expected changes of %s", appliance)
 }

@@ -100,7 +100,7 @@ func TestEveryKnownEntryIsInTheQueueOnce(t *testing.T) {
 				_, err = s.DropCommands(ctx, []uint64{accepted[0].ID})
 				must(err)
 			case 6:
-				must(s.DropExpected(ctx, source.Appliance, keys(), at()))
+				must(s.DropExpected(ctx, source.Appliance, at()))
 			case 7:
 				_, err := s.ForgetAppliance(ctx, source.Appliance)
 				must(err)

@@ -185,7 +185,7 @@ func use(s *checkpoint.Store) {
 	s.Finish(ctx, checkpoint.Outcome{ID: 2, State: checkpoint.CommandRejected, Done: time.Unix(1, 0)})
 	s.RetryCommand(ctx, 2)
 	s.Expected(ctx, "hq")
-	s.DropExpected(ctx, "hq", []string{"1"}, 1)
+	s.DropExpected(ctx, "hq", 2)
 	s.DropCommands(ctx, []uint64{1, 2})
 	s.Requeue(ctx, "a", nil)
 	s.Replay(ctx, "a", checkpoint.Period{})

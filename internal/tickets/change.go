@@ -172,7 +172,7 @@ func (w *Writer) forget(ctx context.Context, written []transform.Detection) erro
 	if !due {
 		return nil
 	}
-	if err := w.store.DropExpected(ctx, w.o.Appliance, nil, before); err != nil {
+	if err := w.store.DropExpected(ctx, w.o.Appliance, before); err != nil {
 		// It is retried in a day; stale entries do no harm.
 		w.o.Log.Warn("failed to drop old writes from the state", "error", err)
 	}

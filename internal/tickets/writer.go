@@ -42,7 +42,7 @@ type writerStore interface {
 	WaitCommands(ctx context.Context, after uint64) error
 	Note(ctx context.Context, id uint64, note []byte, expect []checkpoint.Entry) error
 	Finish(ctx context.Context, o checkpoint.Outcome) error
-	DropExpected(ctx context.Context, appliance string, keys []string, before int64) error
+	DropExpected(ctx context.Context, appliance string, before int64) error
 	HasSpace(ctx context.Context) (bool, error)
 }
 
