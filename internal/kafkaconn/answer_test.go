@@ -117,19 +117,6 @@ func TestImpossibleLengthsDoNotReachTheLibrary(t *testing.T) {
 	})
 }
 
-func TestImpossibleAssignmentsAreRefused(t *testing.T) {
-	for name, n := range map[string]uint32{"huge": math.MaxInt32, "negative": math.MaxUint32 - 1} {
-		m := kmsg.NewConsumerMemberAssignment()
-		m.Topics = []kmsg.ConsumerMemberAssignmentTopic{{Topic: "ndr.tickets", Partitions: []int32{0, 1}}}
-		answer := kmsg.SyncGroupResponse{MemberAssignment: m.AppendTo(nil)}
-		body := answer.AppendTo(nil)
-		binary.BigEndian.PutUint32(body[2+4+2:], n) // the number of topics
-		if err := (request{key: protocol.SyncGroup}).check(body); err == nil {
-			t.Errorf("a %s number of topics is accepted", name)
-		}
-	}
-}
-
 func TestChecksOfLargeAnswersTakeNoMemory(t *testing.T) {
 	answer := kmsg.NewMetadataResponse()
 	topic := kmsg.NewMetadataResponseTopic()

@@ -9,9 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"ndrbridge/internal/failure"
@@ -22,31 +20,14 @@ import (
 // signIn signs in to a broker of MSK, which repeats the message if it refuses it.
 func signIn(t *testing.T, refuse bool) (message map[string]string, err error) {
 	t.Helper()
-	broker, err := kfake.NewCluster(kfake.NumBrokers(1))
-	require.NoError(t, err)
-	t.Cleanup(broker.Close)
-	broker.ControlKey(int16(kmsg.SASLHandshake), func(r kmsg.Request) (kmsg.Response, error, bool) {
-		broker.KeepControl()
-		if name := r.(*kmsg.SASLHandshakeRequest).Mechanism; name != "AWS_MSK_IAM" {
-			t.Errorf("the mechanism is %s", name)
-		}
-		return r.ResponseKind(), nil, true
-	})
-	broker.ControlKey(int16(kmsg.SASLAuthenticate), func(r kmsg.Request) (kmsg.Response, error, bool) {
-		broker.KeepControl()
-		answer, sent := r.ResponseKind().(*kmsg.SASLAuthenticateResponse), r.(*kmsg.SASLAuthenticateRequest).SASLAuthBytes
+	client := signingIn(t, kafkaconn.SASL{Mechanism: "aws_msk_iam", Region: "eu-west-1"}, "AWS_MSK_IAM", func(sent []byte, answer *kmsg.SASLAuthenticateResponse) {
 		if err := json.Unmarshal(sent, &message); err != nil {
 			t.Error(err)
 		}
 		if refuse {
 			answer.ErrorCode, answer.ErrorMessage = 58, kmsg.StringPtr("access denied to "+string(sent))
 		}
-		return answer, nil, true
 	})
-	login, err := kafkaconn.NewLogin(kafkaconn.SASL{Mechanism: "aws_msk_iam", Region: "eu-west-1"})
-	require.NoError(t, err)
-	client := kafkaconn.NewClient(&kafkaconn.Dialer{Brokers: broker.ListenAddrs(), Login: login}, 10*time.Second, broker.ListenAddrs()...)
-	t.Cleanup(client.Close)
 	if _, err := client.Connect(t.Context(), t.Context(), "x"); err != nil {
 		return message, client.Dialer.Error(t.Context(), err, "ask")
 	}

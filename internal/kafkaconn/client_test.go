@@ -5,11 +5,39 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"ndrbridge/internal/kafkaconn"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 )
+
+// signingIn returns a client of a broker to which it signs in with a mechanism of a name; answer
+// sets the broker's answer to a message.
+func signingIn(t *testing.T, s kafkaconn.SASL, name string, answer func(sent []byte, answer *kmsg.SASLAuthenticateResponse)) *kafkaconn.Client {
+	t.Helper()
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1))
+	require.NoError(t, err)
+	t.Cleanup(broker.Close)
+	broker.ControlKey(int16(kmsg.SASLHandshake), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		broker.KeepControl()
+		if asked := r.(*kmsg.SASLHandshakeRequest).Mechanism; asked != name {
+			t.Errorf("the mechanism is %s", asked)
+		}
+		return r.ResponseKind(), nil, true
+	})
+	broker.ControlKey(int16(kmsg.SASLAuthenticate), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		broker.KeepControl()
+		response := r.ResponseKind().(*kmsg.SASLAuthenticateResponse)
+		answer(r.(*kmsg.SASLAuthenticateRequest).SASLAuthBytes, response)
+		return response, nil, true
+	})
+	login, err := kafkaconn.NewLogin(s)
+	require.NoError(t, err)
+	client := kafkaconn.NewClient(&kafkaconn.Dialer{Brokers: broker.ListenAddrs(), Login: login}, 10*time.Second, broker.ListenAddrs()...)
+	t.Cleanup(client.Close)
+	return client
+}
 
 func TestConnectTriesAllBrokers(t *testing.T) {
 	t.Parallel()

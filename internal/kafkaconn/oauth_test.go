@@ -10,12 +10,10 @@ import (
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/kafkaconn"
-	"ndrbridge/test/require"
 )
 
 const clientSecret = "correct-horse"
@@ -73,20 +71,10 @@ func (a *authority) start(t *testing.T) *kafkaconn.Client {
 		fmt.Fprintf(w, `{"access_token": "token-%d", "token_type": "bearer", "expires_in": %d}`, a.issued.Add(1), int(a.lifetime.Seconds()))
 	}))
 	t.Cleanup(endpoint.Close)
-	broker, err := kfake.NewCluster(kfake.NumBrokers(1))
-	require.NoError(t, err)
-	t.Cleanup(broker.Close)
-	broker.ControlKey(int16(kmsg.SASLHandshake), func(r kmsg.Request) (kmsg.Response, error, bool) {
-		broker.KeepControl()
-		if name := r.(*kmsg.SASLHandshakeRequest).Mechanism; name != "OAUTHBEARER" {
-			t.Errorf("the mechanism is %s", name)
-		}
-		return r.ResponseKind(), nil, true
-	})
-	broker.ControlKey(int16(kmsg.SASLAuthenticate), func(r kmsg.Request) (kmsg.Response, error, bool) {
-		broker.KeepControl()
-		answer, message := r.ResponseKind().(*kmsg.SASLAuthenticateResponse), string(r.(*kmsg.SASLAuthenticateRequest).SASLAuthBytes)
-		want := fmt.Sprintf("n,,\x01auth=Bearer token-%d\x01\x01", a.issued.Load())
+	return signingIn(t, kafkaconn.SASL{Mechanism: "oauthbearer", OAuth: &kafkaconn.OAuth{
+		TokenURL: endpoint.URL + "/token", ClientID: "ndr", ClientSecret: clientSecret, Scope: "kafka write", Audience: "brokers",
+	}}, "OAUTHBEARER", func(sent []byte, answer *kmsg.SASLAuthenticateResponse) {
+		message, want := string(sent), fmt.Sprintf("n,,\x01auth=Bearer token-%d\x01\x01", a.issued.Load())
 		switch {
 		case a.refuses.CompareAndSwap(true, false):
 			answer.SASLAuthBytes = []byte(`{"status": "invalid_token", "was": "` + strings.Trim(message, "\x01") + `"}`)
@@ -95,15 +83,7 @@ func (a *authority) start(t *testing.T) *kafkaconn.Client {
 		default:
 			a.signIns.Add(1)
 		}
-		return answer, nil, true
 	})
-	login, err := kafkaconn.NewLogin(kafkaconn.SASL{Mechanism: "oauthbearer", OAuth: &kafkaconn.OAuth{
-		TokenURL: endpoint.URL + "/token", ClientID: "ndr", ClientSecret: clientSecret, Scope: "kafka write", Audience: "brokers",
-	}})
-	require.NoError(t, err)
-	client := kafkaconn.NewClient(&kafkaconn.Dialer{Brokers: broker.ListenAddrs(), Login: login}, 10*time.Second, broker.ListenAddrs()...)
-	t.Cleanup(client.Close)
-	return client
 }
 
 func connect(t *testing.T, l *kafkaconn.Client) error {

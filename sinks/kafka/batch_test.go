@@ -13,7 +13,6 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
 
@@ -56,23 +55,14 @@ func readBatch(t rapid.TB, raw []byte) (kmsg.RecordBatch, []kmsg.Record) {
 		batch.ProducerID != -1 || batch.ProducerEpoch != -1 || batch.FirstSequence != -1 || batch.LastOffsetDelta != batch.NumRecords-1 {
 		t.Fatalf("header %+v of %d bytes", batch, len(raw))
 	}
-	body, err := kgo.DefaultDecompressor().Decompress(batch.Records, kgo.CompressionCodecType(batch.Attributes))
+	records, err := recordsIn(batch)
 	require.NoError(t, err)
-	records := make([]kmsg.Record, batch.NumRecords)
 	latest := batch.FirstTimestamp
-	for i := range records {
-		length, n := varint(body)
-		if err := records[i].ReadFrom(body[:n+length]); err != nil {
-			t.Fatalf("record %d: %v", i, err)
+	for i, r := range records {
+		if int(r.OffsetDelta) != i || i == 0 && r.TimestampDelta64 != 0 || r.Attributes != 0 {
+			t.Fatalf("record %d: %+v", i, r)
 		}
-		if int(records[i].OffsetDelta) != i || i == 0 && records[i].TimestampDelta64 != 0 || records[i].Attributes != 0 {
-			t.Fatalf("record %d: %+v", i, records[i])
-		}
-		latest = max(latest, batch.FirstTimestamp+records[i].TimestampDelta64)
-		body = body[n+length:]
-	}
-	if len(body) != 0 {
-		t.Fatalf("%d bytes after the last record", len(body))
+		latest = max(latest, batch.FirstTimestamp+r.TimestampDelta64)
 	}
 	if batch.MaxTimestamp != latest {
 		t.Fatalf("the latest time is %d, not %d", batch.MaxTimestamp, latest)

@@ -3,9 +3,11 @@ package kafka
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
-	"iter"
+	"maps"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -109,19 +111,16 @@ func (c *testCluster) records(topics []string) ([]*kgo.Record, error) {
 
 // decode decodes a record according to the binding.
 func decode(r *kgo.Record) (event.Event, error) {
-	headers := func(yield func(name, value string) bool) {
-		for _, h := range r.Headers {
-			if !yield(h.Key, string(h.Value)) {
-				return
-			}
-		}
+	headers := map[string]string{}
+	for _, h := range r.Headers {
+		headers[h.Key] = string(h.Value)
 	}
 	var e event.Event
 	var err error
-	if contentType := header(headers, "content-type"); contentType == transform.ContentTypeStructured {
+	if headers["content-type"] == transform.ContentTypeStructured {
 		e, err = sinktest.Structured(r.Value)
 	} else {
-		e, err = sinktest.Binary("ce_", false, headers, r.Value)
+		e, err = sinktest.Binary("ce_", false, maps.All(headers), r.Value)
 	}
 	if err != nil {
 		return e, err
@@ -130,15 +129,6 @@ func decode(r *kgo.Record) (event.Event, error) {
 		return e, fmt.Errorf("the record's key is %q, its partitionkey %q", r.Key, key)
 	}
 	return e, nil
-}
-
-func header(headers iter.Seq2[string, string], want string) string {
-	for name, value := range headers {
-		if name == want {
-			return value
-		}
-	}
-	return ""
 }
 
 func (c *testCluster) events() ([]event.Event, error) {
@@ -191,36 +181,38 @@ func (c *testCluster) refuse(decide func(p kmsg.ProduceRequestTopicPartition) (c
 	})
 }
 
-// indexOf returns the index of the record of an uncompressed batch that contains text, -1
-// if there is none.
+// recordsIn decodes the records of a batch with another client's types.
+func recordsIn(batch kmsg.RecordBatch) ([]kmsg.Record, error) {
+	body, err := kgo.DefaultDecompressor().Decompress(batch.Records, kgo.CompressionCodecType(batch.Attributes))
+	if err != nil {
+		return nil, err
+	}
+	records := make([]kmsg.Record, batch.NumRecords)
+	for i := range records {
+		length, n := binary.Varint(body)
+		size := min(n+int(length), len(body))
+		if err := records[i].ReadFrom(body[:size]); err != nil {
+			return nil, fmt.Errorf("record %d: %w", i, err)
+		}
+		body = body[size:]
+	}
+	if len(body) != 0 {
+		return nil, fmt.Errorf("%d bytes after the last record", len(body))
+	}
+	return records, nil
+}
+
+// indexOf returns the index of the record of a batch that contains text, -1 if there is none.
 func indexOf(p kmsg.ProduceRequestTopicPartition, text string) int {
 	var batch kmsg.RecordBatch
 	if err := batch.ReadFrom(p.Records); err != nil {
 		panic(err)
 	}
-	records := batch.Records
-	for i := range int(batch.NumRecords) {
-		var record kmsg.Record
-		length, n := varint(records)
-		if err := record.ReadFrom(records[:n+length]); err != nil {
-			panic(err)
-		}
-		if bytes.Contains(record.Value, []byte(text)) {
-			return i
-		}
-		records = records[n+length:]
+	records, err := recordsIn(batch)
+	if err != nil {
+		panic(err)
 	}
-	return -1
-}
-
-func varint(b []byte) (value, size int) {
-	var u uint64
-	for size = 0; ; size++ {
-		u |= uint64(b[size]&0x7f) << (7 * size)
-		if b[size] < 0x80 {
-			return int(u>>1) ^ -int(u&1), size + 1
-		}
-	}
+	return slices.IndexFunc(records, func(r kmsg.Record) bool { return bytes.Contains(r.Value, []byte(text)) })
 }
 
 func TestSink(t *testing.T) {

@@ -124,25 +124,26 @@ type account struct {
 	id  string
 }
 
+// newKey returns a new key and its public part.
+func newKey(t *testing.T, create func() (nkeys.KeyPair, error)) (key nkeys.KeyPair, public string) {
+	t.Helper()
+	key, err := create()
+	require.NoError(t, err)
+	public, err = key.PublicKey()
+	require.NoError(t, err)
+	return key, public
+}
+
 // startWithOperator runs a server that knows its users by what an operator's
 // account has signed.
 func startWithOperator(t *testing.T) (*server.Server, account) {
 	t.Helper()
-	operator, err := nkeys.CreateOperator()
-	require.NoError(t, err)
-	operatorID, err := operator.PublicKey()
-	require.NoError(t, err)
-	key, err := nkeys.CreateAccount()
-	require.NoError(t, err)
-	id, err := key.PublicKey()
-	require.NoError(t, err)
+	operator, operatorID := newKey(t, nkeys.CreateOperator)
+	key, id := newKey(t, nkeys.CreateAccount)
+	_, systemID := newKey(t, nkeys.CreateAccount)
 	claims := jwt.NewAccountClaims(id)
 	claims.Limits.JetStreamLimits = jwt.JetStreamLimits{DiskStorage: -1, MemoryStorage: -1, Streams: -1}
 	signed, err := claims.Encode(operator)
-	require.NoError(t, err)
-	system, err := nkeys.CreateAccount()
-	require.NoError(t, err)
-	systemID, err := system.PublicKey()
 	require.NoError(t, err)
 	signedSystem, err := jwt.NewAccountClaims(systemID).Encode(operator)
 	require.NoError(t, err)
@@ -160,10 +161,7 @@ func startWithOperator(t *testing.T) (*server.Server, account) {
 // credentials returns the credentials of a new user, signed by the account.
 func (a account) credentials(t *testing.T, expires time.Time) []byte {
 	t.Helper()
-	user, err := nkeys.CreateUser()
-	require.NoError(t, err)
-	id, err := user.PublicKey()
-	require.NoError(t, err)
+	user, id := newKey(t, nkeys.CreateUser)
 	claims := jwt.NewUserClaims(id)
 	claims.Expires = expires.Unix()
 	signed, err := claims.Encode(a.key)
@@ -234,8 +232,7 @@ func TestInvalidSecretFileIsNamedAndReadAgain(t *testing.T) {
 
 func TestRejectedCredsFileIsReadAgain(t *testing.T) {
 	s, ours := startWithOperator(t)
-	theirs, err := nkeys.CreateAccount()
-	require.NoError(t, err)
+	theirs, _ := newKey(t, nkeys.CreateAccount)
 	file := filepath.Join(t.TempDir(), "user.creds")
 	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}", CreateStream: true, CredsFile: file})
 	events := sinktest.Events(10, 10, 0)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -156,16 +157,12 @@ func serve(conn net.Conn, atConnect, atPublish string) {
 			if say(atPublish) {
 				// Unread data would turn the close into a reset, which may overtake the line.
 				_ = conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-				_, _ = lines.WriteTo(discard{})
+				_, _ = lines.WriteTo(io.Discard)
 				return
 			}
 		}
 	}
 }
-
-type discard struct{}
-
-func (discard) Write(b []byte) (int, error) { return len(b), nil }
 
 func TestServerErrors(t *testing.T) {
 	for _, test := range []struct {

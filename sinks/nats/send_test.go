@@ -242,9 +242,7 @@ func TestAnswersOfOthersAreNotAcknowledgements(t *testing.T) {
 }
 
 func TestCredentials(t *testing.T) {
-	seed, err := nkeys.CreateUser()
-	require.NoError(t, err)
-	public, _ := seed.PublicKey()
+	seed, public := newKey(t, nkeys.CreateUser)
 	text, _ := seed.Seed()
 	nkeyFile := filepath.Join(t.TempDir(), "seed")
 	require.NoError(t, os.WriteFile(nkeyFile, text, 0o600))
