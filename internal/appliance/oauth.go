@@ -2,7 +2,6 @@ package appliance
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"golang.org/x/oauth2/clientcredentials"
 
 	"ndrbridge/internal/oauthtoken"
-	"ndrbridge/internal/redact"
 )
 
 // OAuth is the client credentials grant (RFC 6749, section 4.4).
@@ -27,12 +25,10 @@ type OAuth struct {
 
 // tokenAuthority authorizes with tokens.
 type tokenAuthority struct {
-	o    OAuth
-	path string // of the token endpoint
-	// secrets are those in the endpoint's URL.
-	secrets []string
-	link    *link
-	cache   *oauthtoken.Cache
+	o     OAuth
+	path  string // of the token endpoint
+	link  *link
+	cache *oauthtoken.Cache
 }
 
 func newTokenAuthority(o OAuth, l *link) (*tokenAuthority, error) {
@@ -43,7 +39,7 @@ func newTokenAuthority(o OAuth, l *link) (*tokenAuthority, error) {
 	if o.ClientID == "" || o.ClientSecret == nil {
 		return nil, errors.New("OAuth requires a client id and a client secret")
 	}
-	t := &tokenAuthority{o: o, path: u.Path, secrets: secretsOfURL(o.TokenURL), link: l}
+	t := &tokenAuthority{o: o, path: u.Path, link: l}
 	t.cache = oauthtoken.NewCache(t.fetch)
 	return t, nil
 }
@@ -86,8 +82,7 @@ func (t *tokenAuthority) fetch(ctx context.Context) (*oauth2.Token, error) {
 	if err == nil {
 		return token, nil
 	}
-	basic := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(t.o.ClientID) + ":" + url.QueryEscape(secret)))
-	secrets := t.link.secrets(append([]string{secret, basic}, t.secrets...)...)
+	secrets := t.link.secrets(oauthtoken.Secrets(t.o.TokenURL, t.o.ClientID, secret)...)
 	answer, answered := errors.AsType[*oauth2.RetrieveError](err)
 	_, unsent := errors.AsType[*url.Error](err)
 	switch {
@@ -101,17 +96,6 @@ func (t *tokenAuthority) fetch(ctx context.Context) (*oauth2.Token, error) {
 		e.Err = fmt.Errorf("%w: %s", secrets.HideError(err), wrongTokenURL)
 	}
 	return nil, e
-}
-
-// secretsOfURL returns the password of a URL and its query, whole and by value, encoded
-// and decoded.
-func secretsOfURL(text string) []string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return nil
-	}
-	password, _ := u.User.Password()
-	return append([]string{password, u.RawQuery}, redact.QueryValues(u.RawQuery)...)
 }
 
 const wrongTokenURL = "check oauth.token_url"

@@ -13,6 +13,7 @@ import (
 	"github.com/segmentio/kafka-go/sasl/scram"
 
 	"ndrbridge/internal/failure"
+	"ndrbridge/internal/oauthtoken"
 	"ndrbridge/internal/redact"
 )
 
@@ -46,7 +47,7 @@ func NewLogin(s SASL) (*Login, error) {
 	var err error
 	switch hash := hashes[s.Mechanism]; {
 	case s.Mechanism == "oauthbearer" && s.OAuth != nil:
-		l.Username, l.secrets = s.OAuth.ClientID, redact.New(s.OAuth.secrets()...)
+		l.Username, l.secrets = s.OAuth.ClientID, redact.New(oauthtoken.Secrets(s.OAuth.TokenURL, s.OAuth.ClientID, s.OAuth.ClientSecret)...)
 		m = newBearer(*s.OAuth, l)
 	case s.Mechanism == "aws_msk_iam" && s.Region != "":
 		l.Username = "the AWS identity"

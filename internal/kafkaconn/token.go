@@ -3,7 +3,6 @@ package kafkaconn
 import (
 	"context"
 	"crypto/tls"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -21,7 +20,6 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/oauthtoken"
-	"ndrbridge/internal/redact"
 )
 
 // OAuth configures the client credentials grant (RFC 6749, section 4.4), whose token
@@ -31,22 +29,6 @@ type OAuth struct {
 	ClientID, ClientSecret string
 	Scope, Audience        string      // each empty for none
 	TLS                    *tls.Config // for the token endpoint; nil: the default
-}
-
-// secrets returns the words that errors must not show.
-func (o *OAuth) secrets() []string {
-	basic := func(user, password string) string {
-		return base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
-	}
-	words := []string{o.ClientSecret, basic(url.QueryEscape(o.ClientID), url.QueryEscape(o.ClientSecret))}
-	u, err := url.Parse(o.TokenURL)
-	if err != nil {
-		return words
-	}
-	if password, ok := u.User.Password(); ok {
-		words = append(words, password, basic(u.User.Username(), password))
-	}
-	return append(append(words, u.RawQuery), redact.QueryValues(u.RawQuery)...)
 }
 
 // bearer is the mechanism OAUTHBEARER. A token is used for new connections until a tenth of

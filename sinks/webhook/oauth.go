@@ -18,7 +18,6 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/finding"
 	"ndrbridge/internal/oauthtoken"
-	"ndrbridge/internal/redact"
 )
 
 // OAuth authorizes every request with a token of the client credentials grant (RFC 6749,
@@ -43,17 +42,6 @@ type OAuth struct {
 func (o *OAuth) endpoint() *url.URL {
 	u, _ := url.Parse(o.TokenURL)
 	return u
-}
-
-// secretWords returns the words that errors must not show.
-func (o *OAuth) secretWords() []string {
-	id, secret := url.QueryEscape(o.ClientID), url.QueryEscape(o.ClientSecret)
-	words := []string{o.ClientSecret, strings.TrimPrefix(basic(id, secret), "Basic ")}
-	u := o.endpoint()
-	if password, ok := u.User.Password(); ok {
-		words = append(words, password, strings.TrimPrefix(basic(u.User.Username(), password), "Basic "))
-	}
-	return append(append(words, u.RawQuery), redact.QueryValues(u.RawQuery)...)
 }
 
 // maxTokenAnswer limits the answer to a token request, in bytes.

@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"ndrbridge/internal/oauthtoken"
 	"ndrbridge/internal/redact"
 )
 
@@ -130,7 +131,7 @@ func secretWords(o Options, proxies []*url.URL) []string {
 		part(value)
 	}
 	if o.OAuth != nil {
-		words = append(words, o.OAuth.secretWords()...)
+		words = append(words, oauthtoken.Secrets(o.OAuth.TokenURL, o.OAuth.ClientID, o.OAuth.ClientSecret)...)
 	}
 	return words
 }
