@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 // find returns the group of a pattern in a file, which must match exactly once.
@@ -178,9 +179,7 @@ func sources(t *testing.T) []string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return files
 }
 
@@ -260,9 +259,7 @@ func TestTheRulesOfTheClusterAreTheRules(t *testing.T) {
 		}
 	}
 	if os.Getenv("UPDATE") != "" {
-		if err := os.WriteFile(file, want.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, want.Bytes(), 0o644))
 	}
 	if read(t, file) != want.String() {
 		t.Errorf("%s does not match the rules: run make reference", file)

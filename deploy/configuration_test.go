@@ -14,14 +14,13 @@ import (
 
 	"ndrbridge/configs"
 	"ndrbridge/test/certificate"
+	"ndrbridge/test/require"
 )
 
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(text)
 }
 
@@ -45,15 +44,11 @@ func load(t *testing.T, name, text string) (*configs.Config, []string) {
 		case strings.HasSuffix(path, "admin-key"), strings.HasSuffix(path, "/tls.key"):
 			content = private
 		}
-		if err := os.WriteFile(own, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(own, []byte(content), 0o600))
 		return key + " " + own
 	})
 	config, err := configs.Parse(name, []byte(text), []string{"SLACK_URL=https://chat.example"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return config, secrets
 }
 
@@ -84,9 +79,7 @@ func TestConfigurationsLoad(t *testing.T) {
 func TestServersOfAClusterSyncEachMessage(t *testing.T) {
 	t.Setenv("NATS_NAME", "nats-1")
 	o, err := server.ProcessConfigFile("compose/cluster/nats.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	config, _ := load(t, "compose/cluster/ndrbridge.yaml", read(t, "compose/cluster/ndrbridge.yaml"))
 	if !o.JetStream || !o.SyncAlways || len(o.Routes) < config.Cluster.Replicas {
 		t.Errorf("JetStream %v, sync_interval: always %v, %d routes", o.JetStream, o.SyncAlways, len(o.Routes))

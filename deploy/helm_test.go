@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"ndrbridge/configs"
+	"ndrbridge/test/require"
 )
 
 // TestTheReferenceOfTheChartsValuesIsCurrent rewrites the schema of the chart's values if
@@ -18,9 +19,7 @@ import (
 func TestTheReferenceOfTheChartsValuesIsCurrent(t *testing.T) {
 	const file = "helm/ndrbridge/values.schema.json"
 	decode := func(data []byte) (schema map[string]any) {
-		if err := json.Unmarshal(data, &schema); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(data, &schema))
 		return schema
 	}
 	values, configuration := decode([]byte(read(t, "helm/schema.json"))), decode(configs.Schema())
@@ -32,9 +31,7 @@ func TestTheReferenceOfTheChartsValuesIsCurrent(t *testing.T) {
 	var want bytes.Buffer
 	encoder := json.NewEncoder(&want)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(values); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, encoder.Encode(values))
 	isCurrent(t, file, want.String())
 }
 
@@ -49,9 +46,7 @@ func TestTheReferenceOfTheChartsRulesIsCurrent(t *testing.T) {
 func isCurrent(t *testing.T, file, want string) {
 	t.Helper()
 	if os.Getenv("UPDATE") != "" {
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(want), 0o644))
 	}
 	if read(t, file) != want {
 		t.Errorf("%s is stale: run make reference", file)

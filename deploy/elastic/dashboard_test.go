@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ndrbridge/test/require"
 )
 
 // savedObject is a line of an export of Kibana.
@@ -29,9 +31,7 @@ var newest = map[string]string{"index-pattern": "7.6.0", "visualization": "7.8.0
 
 func TestDashboardIsComplete(t *testing.T) {
 	text, err := os.ReadFile("dashboard.ndjson")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	fields := mapping(t, "elasticsearch/component.json")
 	var objects []savedObject
 	ids := map[string]bool{}

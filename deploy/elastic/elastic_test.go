@@ -17,6 +17,7 @@ import (
 
 	"ndrbridge/test/appliance"
 	"ndrbridge/test/presettest"
+	"ndrbridge/test/require"
 	events "ndrbridge/transform"
 	"ndrbridge/transform/format"
 )
@@ -82,9 +83,7 @@ type transform struct {
 func read(t testing.TB, file string, into any) {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(into); err != nil {
@@ -163,9 +162,7 @@ func TestEveryKeywordIsBounded(t *testing.T) {
 
 func TestEveryFieldOfADocumentIsMapped(t *testing.T) {
 	encoder, err := format.New(format.ECS, format.Options{Version: "1.0.0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	fields := mapping(t, "elasticsearch/component.json")
 	var walk func(event, path string, value any)
 	walk = func(event, path string, value any) {
@@ -193,9 +190,7 @@ func TestEveryFieldOfADocumentIsMapped(t *testing.T) {
 	}
 	for _, kind := range append(presettest.Events(t), records(t)...) {
 		var document any
-		if err := json.Unmarshal(encoder.Encode(kind.Event).Payload(), &document); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(encoder.Encode(kind.Event).Payload(), &document))
 		walk(kind.Name, "", document)
 	}
 }
@@ -207,9 +202,7 @@ func records(t *testing.T) (all []presettest.Named) {
 	types := map[string]bool{}
 	for _, r := range a.AddRecords(300) {
 		e, err := encoder.Record("all", events.ParseRecord(r.JSON, false), time.UnixMilli(1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		all, types[r.Type] = append(all, presettest.Named{Name: r.Type, Event: e}), true
 	}
 	if len(types) < 4 {
@@ -289,9 +282,7 @@ func TestQueryForTheLatestHasTheKeyAndTheOrderOfTheTransform(t *testing.T) {
 
 func TestReadmeNamesEveryFile(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, pattern := range []string{"*/*.json", "*.ndjson"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {

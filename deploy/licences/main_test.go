@@ -7,13 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ndrbridge/test/require"
 )
 
 func TestTheLicencesOfWhatIsLinkedArePrinted(t *testing.T) {
 	var out bytes.Buffer
-	if err := run([]string{"../../cmd/ndrbridge", "../../cmd/ndrappliance"}, &out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, run([]string{"../../cmd/ndrbridge", "../../cmd/ndrappliance"}, &out))
 	for _, want := range []string{
 		"==== Go go", "==== go.etcd.io/bbolt v", "==== github.com/nats-io/nats.go v", "==== github.com/spf13/cobra v",
 		"github.com/inconshreveable/mousetrap", // linked on Windows alone
@@ -42,9 +42,7 @@ func TestAModuleWithoutALicenceIsAnError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := module{Path: "example.com/m", Version: "v1.0.0", Dir: t.TempDir()}
-			if err := os.WriteFile(filepath.Join(m.Dir, c.file), []byte("text"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(filepath.Join(m.Dir, c.file), []byte("text"), 0o600))
 			if err := m.print(io.Discard); (err == nil) != c.ok {
 				t.Errorf("error %v", err)
 			}

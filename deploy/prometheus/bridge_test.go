@@ -17,6 +17,7 @@ import (
 	"ndrbridge/internal/bridge"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 )
 
 // startBridge runs a bridge with every kind of source, sink and intake until the test
@@ -48,13 +49,9 @@ tickets:
   kafka: {brokers: [%[4]q]}
 `, filepath.Join(t.TempDir(), "state.db"), serve(t, hq), standin.DefaultAPIKey, broker, natsURL,
 		serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	b, err := bridge.New(t.Context(), config, bridge.Options{Version: "test", Log: bridge.NewLog(io.Discard, config.Log), Stdout: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- b.Run(ctx) }()
@@ -89,9 +86,7 @@ func startNATS(t *testing.T) string {
 func startKafka(t *testing.T) string {
 	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "ndr.tickets"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c.ListenAddrs()[0]
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/internal/cluster"
+	"ndrbridge/test/require"
 )
 
 // metric describes a metric as exposed by a bridge.
@@ -47,9 +48,7 @@ func scrape(t *testing.T) (metrics map[string]metric, text string) {
 func get(t *testing.T, url string) string {
 	t.Helper()
 	answer, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode != http.StatusOK {
@@ -174,8 +173,6 @@ func metricsInSource(t *testing.T) []string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return slices.Sorted(maps.Keys(found))
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"ndrbridge/test/docs"
+	"ndrbridge/test/require"
 )
 
 // panel is a panel of a dashboard.
@@ -32,9 +33,7 @@ type dashboard struct {
 func readDashboard(t *testing.T) dashboard {
 	t.Helper()
 	var d dashboard
-	if err := json.Unmarshal([]byte(read(t, "../grafana/ndrbridge.json")), &d); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(read(t, "../grafana/ndrbridge.json")), &d))
 	return d
 }
 
@@ -168,9 +167,7 @@ func TestEveryMetricIsUsedAndEveryNameExists(t *testing.T) {
 		}
 	}
 	documents, err := docs.Read("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, d := range documents {
 		if strings.HasPrefix(d.Path, "deploy/splunk/") {
 			continue // names with this prefix are the add-on's event types, which its own tests check

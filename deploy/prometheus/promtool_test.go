@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"ndrbridge/test/require"
 )
 
 // promtool runs promtool and reports its findings as errors of the test.
@@ -37,12 +39,8 @@ func TestDashboardExpressionsPassPromtool(t *testing.T) {
 		records = append(records, record{"dashboard:query" + strconv.Itoa(i), variables.Replace(q.expr)})
 	}
 	text, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": records}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "dashboard.yaml")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, text, 0o600))
 	promtool(t, "", "check", "rules", path)
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ndrbridge/test/require"
 )
 
 // TestTheReferenceOfMetricsIsCurrent rewrites the page if UPDATE is set.
@@ -15,9 +17,7 @@ func TestTheReferenceOfMetricsIsCurrent(t *testing.T) {
 	metrics, _ := scrape(t)
 	want := reference(metrics)
 	if os.Getenv("UPDATE") != "" {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(want), 0o644))
 	}
 	if read(t, path) != want {
 		t.Errorf("%s is stale: run make reference", path)

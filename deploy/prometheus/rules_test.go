@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"ndrbridge/test/require"
 )
 
 // rule is a rule in rules.yaml: an alert or a recording.
@@ -19,9 +21,7 @@ type rule struct {
 func rules(t *testing.T) []rule {
 	t.Helper()
 	var file struct{ Groups []struct{ Rules []rule } }
-	if err := yaml.Unmarshal([]byte(read(t, "rules.yaml")), &file); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, yaml.Unmarshal([]byte(read(t, "rules.yaml")), &file))
 	var all []rule
 	for _, group := range file.Groups {
 		all = append(all, group.Rules...)
@@ -32,9 +32,7 @@ func rules(t *testing.T) []rule {
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(text)
 }
 

@@ -15,6 +15,7 @@ import (
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/sentinel"
 	"ndrbridge/test/presettest"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -62,9 +63,7 @@ type resource struct {
 func read(t *testing.T, name string) template {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var parsed template
 	if err := json.Unmarshal(text, &parsed); err != nil {
 		t.Fatalf("%s: %v", name, err)
@@ -130,9 +129,7 @@ func everything(t *testing.T) transform.Event {
 		RecordedTime: time.Unix(2, 0), SeverityNumber: 9, SeverityText: "INFO", Repaired: true, Unenriched: "link",
 		CausedBy: transform.CausedByWriteback, Redelivered: true,
 	}, []byte(`{}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }
 
@@ -158,9 +155,7 @@ func typeOf(t *testing.T, name string, value any) string {
 
 func TestStreamsDeclareWhatEventsCarry(t *testing.T) {
 	var members map[string]any
-	if err := json.Unmarshal(everything(t).Structured(), &members); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(everything(t).Structured(), &members))
 	want := make(map[string]string)
 	for name, value := range members {
 		want[name] = typeOf(t, name, value)
@@ -177,9 +172,7 @@ func TestStreamsDeclareWhatEventsCarry(t *testing.T) {
 	}
 	for _, kind := range presettest.Events(t) {
 		members = nil
-		if err := json.Unmarshal(kind.Event.Structured(), &members); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(kind.Event.Structured(), &members))
 		for name, value := range members {
 			if typeOf(t, name, value) != want[name] {
 				t.Errorf("%s: %s is not of type %q", kind.Name, name, want[name])
@@ -190,15 +183,11 @@ func TestStreamsDeclareWhatEventsCarry(t *testing.T) {
 
 func TestStreamsAreThoseOfThePreset(t *testing.T) {
 	p, err := sentinel.Spec().Open(webhook.PresetSettings{URL: "https://dce.example", RuleID: sentinel.Spec().Sample.RuleID})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	sent := make(map[string]bool)
 	for _, kind := range presettest.Events(t) {
 		request, err := p.Compose([]transform.Event{kind.Event})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		sent[path.Base(request.URL.Path)] = true
 	}
 	r, tables := rule(t)
@@ -251,9 +240,7 @@ func TestTransformationsReadWhatEventsHold(t *testing.T) {
 	held := make(map[string]bool)
 	for _, kind := range presettest.Events(t) {
 		var data any
-		if err := json.Unmarshal(kind.Event.Data(), &data); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(kind.Event.Data(), &data))
 		hold(held, kind.Event.Stream()+" data", data)
 	}
 	// Flows are not among these events.
@@ -316,9 +303,7 @@ func TestTheAnalyticsRuleStaysWithinTheLimitsOfSentinel(t *testing.T) {
 
 func TestTheReadmeListsEveryColumn(t *testing.T) {
 	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, tables := rule(t)
 	for name, columns := range tables {
 		for _, c := range columns {

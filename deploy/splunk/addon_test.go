@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ndrbridge/test/require"
 )
 
 const folder = "TA-ndrbridge"
@@ -33,9 +35,7 @@ func (c conf) get(stanza, name string) string {
 func readConf(t testing.TB, name string) conf {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(folder, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := conf{}
 	stanza := ""
 	for number, line := range strings.Split(string(text), "\n") {

@@ -16,6 +16,7 @@ import (
 	"ndrbridge/internal/fixture"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/presettest"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
 )
@@ -92,13 +93,9 @@ func sourceTypeOf(e transform.Event) string {
 func fixtureDetection(t testing.TB, name string) transform.Detection {
 	t.Helper()
 	object, err := fixture.Object(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	d, err := transform.ParseDetection(object, bytes.ContainsRune(object, '\uFFFD'))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return d
 }
 
@@ -129,9 +126,7 @@ func documents(t testing.TB) (all []document) {
 	})
 	add("fixture closed, enriched", updated, err)
 	redaction, err := transform.ParseRedaction([]string{"detection.assignee", "detection.participants.object_value"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	redacted, err := redaction.Apply(updated)
 	add("fixture closed, redacted", redacted, err)
 	repaired, err := encoder.Detection(fixtureDetection(t, "small"), transform.Observation{Recorded: now})
@@ -145,17 +140,13 @@ func documents(t testing.TB) (all []document) {
 	}
 	for name, body := range entries {
 		entry, err := transform.ParseAuditEntry([]byte(`{"id":1,"time":1773480000120,"body":`+body+`}`), false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		e, err := encoder.AuditEntry(entry, now)
 		add(name, e, err)
 	}
 	for name, object := range detections {
 		d, err := transform.ParseDetection([]byte(`{"id":9,"mod_time":1773480500000,`+object+`}`), false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		e, err := encoder.Detection(d, transform.Observation{Recorded: now})
 		add(name, e, err)
 	}
@@ -331,9 +322,7 @@ func TestDocumentsOfAnAppliance(t *testing.T) {
 	counts := map[string]int{}
 	check := func(e transform.Event, err error) fields {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		f, found := a.check(t, document{e.ID, sourceTypeOf(e), e.Structured()})
 		for _, name := range found {
 			counts[name]++
@@ -343,9 +332,7 @@ func TestDocumentsOfAnAppliance(t *testing.T) {
 	for _, v := range hq.History() {
 		object := bytes.ToValidUTF8(v.JSON, []byte("\uFFFD"))
 		d, err := transform.ParseDetection(object, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		e, err := encoder.Detection(d, transform.Observation{Recorded: now})
 		f := check(e, err)
 		if severity := e.SeverityWord(); !slices.Equal(f["severity"], []string{severity}) {
@@ -354,9 +341,7 @@ func TestDocumentsOfAnAppliance(t *testing.T) {
 	}
 	for _, entry := range hq.AuditHistory() {
 		parsed, err := transform.ParseAuditEntry(entry.JSON, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		check(encoder.AuditEntry(parsed, now))
 	}
 	for _, r := range hq.RecordHistory() {
@@ -416,17 +401,13 @@ func TestEveryTagIsOfAnEventTypeAndTheReverse(t *testing.T) {
 func TestTheFilesOfTheAddonHaveOneNameAndVersion(t *testing.T) {
 	app := readConf(t, "default/app.conf")
 	text, err := os.ReadFile(filepath.Join(folder, "app.manifest"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var manifest struct {
 		Info struct {
 			ID struct{ Name, Version string }
 		}
 	}
-	if err := json.Unmarshal(text, &manifest); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(text, &manifest))
 	got := map[string]bool{manifest.Info.ID.Name: true, app.get("package", "id"): true, app.get("id", "name"): true}
 	if versions := []string{app.get("id", "version"), app.get("launcher", "version")}; len(got) != 1 || !got[folder] ||
 		slices.ContainsFunc(versions, func(v string) bool { return v != manifest.Info.ID.Version }) {

@@ -7,13 +7,12 @@ import (
 	"testing"
 
 	"ndrbridge/configs"
+	"ndrbridge/test/require"
 )
 
 func TestTheReadmeHasAConfigurationThatLoadsAndEveryEventType(t *testing.T) {
 	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1)
 	if len(blocks) != 1 {
 		t.Fatalf("there are %d blocks of YAML", len(blocks))
@@ -21,9 +20,7 @@ func TestTheReadmeHasAConfigurationThatLoadsAndEveryEventType(t *testing.T) {
 	file := strings.Replace(blocks[0][1], "key_file: /run/secrets/hec", "key: secret", 1) +
 		"\n   appliances: [{name: hq, url: \"https://sensor.example\", api_key: k}]\n"
 	config, err := configs.Parse("README.md", []byte(file), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if s := config.Sinks[0]; s.Webhook.Preset != "splunk_hec" || s.Webhook.SourceType != "" || s.Format != "cloudevents" {
 		t.Errorf("the add-on does not read what sink %+v sends", s)
 	}

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"ndrbridge/test/require"
 )
 
 // New returns a certificate for a name or an IP address, for servers and clients, valid
@@ -23,9 +25,7 @@ import (
 func New(t testing.TB, name string, until time.Time, parent *tls.Certificate) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	now := time.Now()
 	from := now
 	if until.Before(now) {
@@ -47,13 +47,9 @@ func New(t testing.TB, name string, until time.Time, parent *tls.Certificate) tl
 		issuer, signer = parent.Leaf, parent.PrivateKey
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, issuer, &key.PublicKey, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
@@ -61,9 +57,7 @@ func New(t testing.TB, name string, until time.Time, parent *tls.Certificate) tl
 func PEM(t testing.TB, pair tls.Certificate) (certificate, key string) {
 	t.Helper()
 	private, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})),
 		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"ndrbridge/test/require"
 )
 
 // TryCommands fails the test if a document of the repository contains a command line that a
@@ -15,9 +17,7 @@ import (
 func TryCommands(t testing.TB, root func() *cobra.Command) {
 	t.Helper()
 	documents, err := Read("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	tried, misuses := tryCommands(documents, root)
 	if tried == 0 {
 		t.Errorf("no document has a command line of %s", root().Name())

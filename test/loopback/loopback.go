@@ -9,6 +9,8 @@ import (
 	"net"
 	"strconv"
 	"testing"
+
+	"ndrbridge/test/require"
 )
 
 // Closed returns an address, host and port, that refuses connections. It is that of a
@@ -16,9 +18,7 @@ import (
 func Closed(t testing.TB) string {
 	t.Helper()
 	c, err := net.Dial("tcp", Silent(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c.LocalAddr().String()
 }
@@ -34,9 +34,7 @@ func Free(t testing.TB) string {
 func FreePorts(t testing.TB, n int) []int {
 	t.Helper()
 	ports, release, err := Ports(n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(release)
 	return ports
 }
@@ -85,8 +83,6 @@ func Silent(t testing.TB) string {
 func listen(t testing.TB) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return l
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ndrbridge/test/natsserver"
+	"ndrbridge/test/require"
 )
 
 // NATS runs a NATS server with JetStream, on a free port and in a folder of its own unless
@@ -15,9 +16,7 @@ import (
 func NATS(t testing.TB, change func(*server.Options)) *server.Server {
 	t.Helper()
 	s, stop, err := natsserver.Start(t.TempDir(), change)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(stop)
 	return s
 }
@@ -26,13 +25,9 @@ func NATS(t testing.TB, change func(*server.Options)) *server.Server {
 func JetStream(t testing.TB, s *server.Server, options ...nats.Option) jetstream.JetStream {
 	t.Helper()
 	conn, err := nats.Connect(s.ClientURL(), options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(conn.Close)
 	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return js
 }

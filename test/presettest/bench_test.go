@@ -8,6 +8,7 @@ import (
 	"ndrbridge/sinks/webhook/elasticsearch"
 	"ndrbridge/sinks/webhook/slack"
 	"ndrbridge/sinks/webhook/splunk"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 )
 
@@ -27,9 +28,7 @@ func BenchmarkCompose(b *testing.B) {
 				key = "k"
 			}
 			p, err := test.spec.Open(webhook.PresetSettings{URL: test.url, Key: key})
-			if err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, err)
 			b.ReportAllocs()
 			size := 0
 			for b.Loop() {

@@ -8,6 +8,7 @@ import (
 
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/card"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -34,9 +35,7 @@ func (c Chat) Run(t *testing.T) {
 	send := func(t *testing.T, events ...transform.Event) [][]byte {
 		t.Helper()
 		s := Serve(t, c.Answer)
-		if err := Send(t, s.URL, Open(t, c.Open, s.URL), events...); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, Send(t, s.URL, Open(t, c.Open, s.URL), events...))
 		var bodies [][]byte
 		for _, r := range s.Requests() {
 			bodies = append(bodies, r.Body)
@@ -95,9 +94,7 @@ func (c Chat) FuzzText(f *testing.F) {
 		if err == nil {
 			err = c.Check(request.Body)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/findingtest"
+	"ndrbridge/test/require"
 )
 
 // CheckKey is the right key in tests of checks. A wrong one begins with wrong-.
@@ -43,18 +44,14 @@ func Checks(t *testing.T, tests []CheckTest, reads ...string) {
 			}))
 			defer server.Close()
 			preset, err := test.Open(server.URL)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			o := webhook.Options{URL: server.URL, Preset: preset}
 			if u, err := url.Parse(server.URL); err == nil && test.Password != "" {
 				u.User = url.UserPassword("ana", test.Password)
 				o.URL = u.String()
 			}
 			s, err := webhook.New(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer s.Close()
 			found := s.Check(t.Context(), sinks.Trial{Now: time.Now})
 			findingtest.Expect(t, found, test.Want)

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"ndrbridge/test/require"
 )
 
 // Golden compares JSON with testdata/<name>.json. If UPDATE_GOLDEN is set in the
@@ -19,18 +21,12 @@ func Golden(t testing.TB, name string, body []byte) {
 	indented.WriteByte('\n')
 	file := filepath.Join("testdata", name+".json")
 	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, indented.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(file, indented.Bytes(), 0o644))
 		return
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !bytes.Equal(indented.Bytes(), want) {
 		t.Errorf("%s differs from %s:\n%s", name, file, indented.Bytes())
 	}

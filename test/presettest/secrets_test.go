@@ -14,6 +14,7 @@ import (
 
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/presets"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 )
 
@@ -57,14 +58,10 @@ func TestNoErrorOfAPresetShowsASecret(t *testing.T) {
 			address := server.URL + "/services/collector/sesame-and-more?k=" + url.QueryEscape(key)
 			test.URL = address
 			p, err := test.open(test.PresetSettings)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			p.RequestsPerSecond = 0
 			s, err := webhook.New(webhook.Options{URL: address, Preset: p})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer s.Close()
 			failures := 0
 			for _, status = range []int{200, 202, 301, 400, 401, 403, 404, 408, 413, 422, 429, 500, 503} {

@@ -13,6 +13,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -74,9 +75,7 @@ func (s *Server) Requests() []Request {
 func Open(t testing.TB, open func(url string) (*webhook.Preset, error), url string) *webhook.Preset {
 	t.Helper()
 	p, err := open(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return p
 }
 
@@ -86,9 +85,7 @@ func EveryKind(t *testing.T, service func() func(Request) Reply, open func(url s
 	for _, kind := range Events(t) {
 		t.Run(kind.Name, func(t *testing.T) {
 			s := Serve(t, service())
-			if err := Send(t, s.URL, Open(t, open, s.URL), kind.Event); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, Send(t, s.URL, Open(t, open, s.URL), kind.Event))
 			Golden(t, kind.Name, s.Requests()[0].Body)
 		})
 	}
@@ -106,9 +103,7 @@ func SendWithMemory(t testing.TB, url string, p *webhook.Preset, m *webhook.Memo
 	unlimited := *p
 	unlimited.RequestsPerSecond = 0
 	s, err := webhook.New(webhook.Options{URL: url, Preset: &unlimited, Memory: m, Timeout: 20 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	return s.Send(t.Context(), events)
 }
@@ -117,13 +112,9 @@ func SendWithMemory(t testing.TB, url string, p *webhook.Preset, m *webhook.Memo
 func Memory(t testing.TB) *webhook.Memory {
 	t.Helper()
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { store.Close() })
-	if err := store.Configure(t.Context(), map[string]checkpoint.Start{"s": {}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.Configure(t.Context(), map[string]checkpoint.Start{"s": {}}))
 	return &webhook.Memory{Store: store, Sink: "s", Keep: time.Hour}
 }
 

@@ -6,20 +6,18 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ndrbridge/test/require"
 )
 
 // PerEvent benchmarks send, which sends the given number of events per call. It reports
 // the CPU time of the process per event.
 func PerEvent(b *testing.B, events int, send func() error) {
-	if err := send(); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, send())
 	before := cpu()
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := send(); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, send())
 	}
 	b.ReportMetric(float64((cpu()-before).Nanoseconds())/float64(b.N*events), "cpu-ns/event")
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ndrbridge/test/leasetest"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -103,9 +104,7 @@ func bulky(t *testing.T, name string) []transform.Event {
 			ID: fmt.Sprintf("%s %d", name, i), Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created",
 			Subject: fmt.Sprint(i % 2), PartitionKey: fmt.Sprint(i % 2), Appliance: "hq",
 		}, fmt.Appendf(nil, "%q", base64.StdEncoding.EncodeToString(random)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		events[i] = e
 	}
 	return events

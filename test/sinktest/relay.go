@@ -4,6 +4,8 @@ import (
 	"net"
 	"sync"
 	"testing"
+
+	"ndrbridge/test/require"
 )
 
 // Relay forwards TCP connections to a server and can break them, which simulates a
@@ -33,9 +35,7 @@ const (
 func NewRelay(t testing.TB, server string) *Relay {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r := &Relay{listener: listener, server: server, conns: map[net.Conn]bool{}}
 	r.moved.L = &r.mu
 	r.done.Go(r.accept)
