@@ -70,39 +70,37 @@ func (d *Detections) fetchSingly(ctx context.Context, s appliance.Search) ([]obj
 }
 
 // fetchListed reads the row of a page whose id is listed at an index; id is 0 if it could
-// not be read. It requests the object by its id, or by a search for it alone. If it
-// returns an error, only the row's key is set.
-func (d *Detections) fetchListed(ctx context.Context, s appliance.Search, index int, id int64) (o object, err error) {
+// not be read. Of an object that is too large it reads only the mod_time. If it returns an
+// error, only the row's id is set.
+func (d *Detections) fetchListed(ctx context.Context, s appliance.Search, index int, id int64) (o object, _ error) {
 	s.Offset, s.Limit = s.Offset+index, 1
 	if o.id = id; id <= 0 {
 		o.id = identity(fmt.Appendf(nil, "%d/%d", s.ModTime, s.Offset))
 	}
-	err = &appliance.Error{Err: errUnreadable}
-	if id > 0 {
-		var read object
-		if read, err = d.fetchOne(ctx, id); err == nil {
-			delete(d.objects, strconv.FormatInt(id, 10))
-			return read, nil
-		}
-		if !mayBeObject(ctx, err) {
-			return o, err
-		}
+	read, err := d.searchOne(ctx, s)
+	if err == nil && id > 0 && read.id != id {
+		err = &appliance.Error{Err: errUnreadable} // another one has moved there
 	}
+	if id > 0 && err != nil && mayBeObject(ctx, err) {
+		read, err = d.fetchOne(ctx, id)
+	}
+	if err != nil {
+		return o, err
+	}
+	delete(d.objects, strconv.FormatInt(o.id, 10))
+	return read, nil
+}
+
+// searchOne reads the first detection that s selects.
+func (d *Detections) searchOne(ctx context.Context, s appliance.Search) (object, error) {
 	var page appliance.Page // the object refers to its memory
-	searchErr := d.client.SearchDetections(ctx, s, &page)
-	switch {
-	case searchErr == nil && len(page.Objects) == 1:
-		read := parse(page.Objects[0])
-		if id <= 0 || read.id == id {
-			delete(d.objects, strconv.FormatInt(o.id, 10))
-			return read, nil
-		}
-	case searchErr != nil && !mayBeObject(ctx, searchErr):
-		return o, searchErr
-	case id <= 0 && searchErr != nil:
-		err = searchErr
+	if err := d.client.SearchDetections(ctx, s, &page); err != nil {
+		return object{}, err
 	}
-	return o, err
+	if len(page.Objects) != 1 {
+		return object{}, &appliance.Error{Err: errUnreadable}
+	}
+	return parse(page.Objects[0]), nil
 }
 
 // fetchOne reads a detection by its id.

@@ -163,8 +163,9 @@ func readAttack(element []byte) (e attack, complete bool) {
 		}
 		return attack{name: element}, true
 	}
-	e = parseAttack(element)
-	return e, (element[0] == '{' || string(element) == "null") && !e.others && (e.legacy == nil || isTexts(e.legacy))
+	e, complete = parseAttack(element)
+	isObject := element[0] == '{' || string(element) == "null"
+	return e, complete && isObject && (e.legacy == nil || isTexts(e.legacy))
 }
 
 // isTexts reports whether a value is an array of strings.

@@ -40,36 +40,20 @@ var attackNames = map[string]string{
 // killChainPhases are the names of the phases.
 var killChainPhases = map[int]string{1: "Reconnaissance", 4: "Exploitation", 6: "Command & Control", 7: "Actions on Objectives"}
 
-// meanings yields the meanings of categories.
-func meanings(categories []byte) func(yield func(categoryMeaning) bool) {
-	return func(yield func(categoryMeaning) bool) {
-		if categories == nil {
-			return
-		}
-		for category := range elements(categories) {
-			if len(category) < 2 || category[0] != '"' {
-				continue
-			}
-			if meaning, found := categoryMeanings[string(category[1:len(category)-1])]; found && !yield(meaning) {
-				return
-			}
-		}
-	}
-}
-
 // killChain converts categories to phases, each once.
 var killChain = conversion(func(dst, value []byte) ([]byte, fit) {
 	var phases [8]bool
 	start := len(dst)
 	dst = append(dst, '[')
-	for meaning := range meanings(value) {
-		if phases[meaning.phase] {
+	for category := range elements(value) {
+		phase := categoryMeanings[categoryOf(category)].phase
+		if phase == 0 || phases[phase] {
 			continue
 		}
-		phases[meaning.phase] = true
+		phases[phase] = true
 		dst = append(transform.AppendComma(dst), `{"phase_id":`...)
-		dst = strconv.AppendInt(dst, int64(meaning.phase), 10)
-		dst = appendText(append(dst, `,"phase":`...), killChainPhases[meaning.phase])
+		dst = strconv.AppendInt(dst, int64(phase), 10)
+		dst = appendText(append(dst, `,"phase":`...), killChainPhases[phase])
 		dst = append(dst, '}')
 	}
 	if len(dst) == start+1 {
@@ -103,19 +87,20 @@ var attacks = conversion(func(dst, value []byte) ([]byte, fit) {
 // appendMeant appends the attacks that categories stand for, each once.
 func appendMeant(dst, categories []byte, withTechniques bool) []byte {
 	var seen []string
-	add := func(kind, address string, ids []string) {
-		for _, id := range ids {
-			if slices.Contains(seen, id) {
+	add := func(meant []attack, each func([]byte, attack) ([]byte, fit)) {
+		for _, a := range meant {
+			if slices.Contains(seen, string(a.id)) {
 				continue
 			}
-			seen = append(seen, id)
-			dst = append(transform.AppendComma(dst), `{"`+kind+`":{"uid":"`+id+`","name":"`+attackNames[id]+`","src_url":"`+address+id+`"}}`...)
+			seen = append(seen, string(a.id))
+			dst, _ = each(append(transform.AppendComma(dst), '{'), a)
+			dst = append(dst, '}')
 		}
 	}
-	for meaning := range meanings(categories) {
-		add("tactic", "https://attack.mitre.org/tactics/", meaning.tactics)
+	for category := range elements(categories) {
+		add(tacticsOfCategory[categoryOf(category)], appendTactic)
 		if !withTechniques {
-			add("technique", "https://attack.mitre.org/techniques/", meaning.techniques)
+			add(techniquesOfCategory[categoryOf(category)], appendTechnique)
 		}
 	}
 	return dst
@@ -125,11 +110,12 @@ func appendMeant(dst, categories []byte, withTechniques bool) []byte {
 type attack struct {
 	id, name, reference []byte
 	legacy              []byte // the value of legacy_ids
-	others              bool   // it has other values, too
 }
 
-// parseAttack reads an object of a detection's tactics or techniques.
-func parseAttack(object []byte) (a attack) {
+// parseAttack reads an object of a detection's tactics or techniques. Complete reports whether
+// it has nothing else.
+func parseAttack(object []byte) (a attack, complete bool) {
+	complete = true
 	for name, member := range jsonscan.Members(object) {
 		if string(member) == "null" || isEmpty(member) {
 			continue
@@ -147,47 +133,25 @@ func parseAttack(object []byte) (a attack) {
 			continue
 		}
 		if into == nil || member[0] == '{' || member[0] == '[' || *into != nil {
-			a.others = true
+			complete = false
 		} else {
 			*into = member
 		}
 	}
-	return a
-}
-
-// ocsfAttack reads an element of the arrays: an object, or a text that is an id or a name.
-func ocsfAttack(element []byte) attack {
-	switch element[0] {
-	case '{':
-	case '[':
-		return attack{others: true}
-	default:
-		if isAttackID(categoryOf(element)) {
-			return attack{id: element}
-		}
-		return attack{name: element}
-	}
-	a := parseAttack(element)
-	if a.legacy != nil {
-		// Mostly the same id again.
-		for id := range elements(a.legacy) {
-			a.others = a.others || !bytes.Equal(id, a.id)
-		}
-	}
-	return a
+	return a, complete
 }
 
 // appendAttacks appends an object for each element of an array.
 func appendAttacks(dst, list []byte, each func(dst []byte, a attack) ([]byte, fit)) ([]byte, fit) {
 	f := whole
-	if list == nil {
-		return dst, f
-	}
 	for element := range elements(list) {
 		if string(element) == "null" {
 			continue
 		}
-		a := ocsfAttack(element)
+		a, complete := readAttack(element)
+		for id := range elements(a.legacy) {
+			complete = complete && bytes.Equal(id, a.id) // mostly the same id again
+		}
 		start := len(dst)
 		dst = append(transform.AppendComma(dst), '{')
 		var of fit
@@ -197,7 +161,7 @@ func appendAttacks(dst, list []byte, each func(dst []byte, a attack) ([]byte, fi
 		} else {
 			dst = append(dst, '}')
 		}
-		if of != whole || a.others {
+		if of != whole || !complete {
 			f = part
 		}
 	}

@@ -1,6 +1,9 @@
 package format
 
 import (
+	"iter"
+	"slices"
+
 	"ndrbridge/internal/jsonscan"
 	"ndrbridge/transform"
 )
@@ -49,17 +52,10 @@ var deviceEnrichments = conversion(func(dst, value []byte) ([]byte, fit) {
 	return append(dst, ']'), whole
 })
 
-// elements yields the elements of an array, or a value that is none.
-func elements(value []byte) func(yield func([]byte) bool) {
-	return func(yield func([]byte) bool) {
-		if value[0] != '[' {
-			yield(value)
-			return
-		}
-		for element := range jsonscan.Elements(value) {
-			if !yield(element) {
-				return
-			}
-		}
+// elements returns the elements of an array, or a value that is none; of nil there are none.
+func elements(value []byte) iter.Seq[[]byte] {
+	if value == nil || value[0] == '[' {
+		return jsonscan.Elements(value)
 	}
+	return slices.Values([][]byte{value})
 }
