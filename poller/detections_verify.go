@@ -129,22 +129,11 @@ func (d *Detections) explain(ctx context.Context, v *verification, o key, p dete
 	switch {
 	case k.dead && (!o.positioned() || k.modTime >= o.modTime):
 		kind = diffDead
-	case k.isAt(o.modTime):
-		return false, nil
-	case k.modTime > o.modTime && d.stillShows(ctx, o):
-		kind = diffOlder
-	case k.modTime > o.modTime:
-		return false, nil // it moved on, and was read
+	case k.isAt(o.modTime), k.modTime > o.modTime:
+		return false, nil // or a later version was read
 	case o.modTime > p.ModTime:
 		kind = diffPending
 	}
 	v.found(kind, strconv.FormatInt(o.id, 10), o.modTime, max(0, k.modTime))
 	return true, nil
-}
-
-// stillShows reports whether the appliance still shows a version. If that
-// cannot be asked, it returns true.
-func (d *Detections) stillShows(ctx context.Context, o key) bool {
-	now, err := d.fetchOne(ctx, o.id)
-	return err != nil || now.modTime == o.modTime
 }

@@ -5,12 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
@@ -59,29 +56,10 @@ func (d *during) Progress() (poller.Progress, bool) {
 func runDuring(t *testing.T, lasts time.Duration, at func([]*poller.Poller), sources ...*during) []transform.Event {
 	t.Helper()
 	var events []transform.Event
-	log := slog.New(slog.DiscardHandler)
-	watch := poller.NewWatch(newMemory(func(c checkpoint.Commit) { events = append(events, c.Events...) }), poller.WatchOptions{
-		Appliance: "hq", After: 3, Log: log,
-	})
-	ctx, stop := context.WithCancel(t.Context())
-	go watch.Run(ctx)
-	var pollers []*poller.Poller
 	for _, s := range sources {
 		s.begun = time.Now()
-		p := poller.New(s, poller.Options{
-			Interval: 10 * time.Second, RetryInitial: time.Second, RetryMax: time.Minute, AuthRetry: 30 * time.Second,
-			Watch: watch, Log: log, Metrics: poller.NewMetrics(prometheus.NewRegistry()),
-		})
-		pollers = append(pollers, p)
-		go p.Run(ctx)
 	}
-	time.Sleep(lasts)
-	synctest.Wait() // at reads what the sources have written
-	if at != nil {
-		at(pollers)
-	}
-	stop()
-	synctest.Wait()
+	watched(t, newMemory(func(c checkpoint.Commit) { events = append(events, c.Events...) }), lasts, at, sources...)
 	return events
 }
 

@@ -2,6 +2,7 @@ package poller_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -23,12 +24,13 @@ import (
 
 // timed is a source whose polls are functions of how many there were before.
 type timed struct {
-	polls int
-	poll  func(n int) (poller.Next, error)
+	stream string
+	polls  int
+	poll   func(n int) (poller.Next, error)
 }
 
 func (s *timed) Source() checkpoint.Source {
-	return checkpoint.Source{Appliance: "hq", Stream: "detections"}
+	return checkpoint.Source{Appliance: "hq", Stream: cmp.Or(s.stream, "detections")}
 }
 
 func (s *timed) Poll(context.Context) (poller.Next, error) {

@@ -177,9 +177,9 @@ func TestVerifyReportsHowDetectionsDiffer(t *testing.T) {
 			w.touch(r, w.clock)
 			return []poller.Difference{difference("pending", r, w.clock, r.modTime)}
 		}},
-		"an older version": {same: 9, change: func(w *world, r *modelRow) []poller.Difference {
+		"an older version": {same: 10, change: func(w *world, r *modelRow) []poller.Difference {
 			w.touch(r, r.modTime-5)
-			return []poller.Difference{difference("older", r, r.modTime-5, r.modTime)}
+			return nil
 		}},
 		"one that is gone": {same: 9, change: func(w *world, r *modelRow) []poller.Difference {
 			w.hide(r)

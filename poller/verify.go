@@ -13,9 +13,6 @@ const (
 	// diffPending marks an object that the appliance shows and that will be read: the
 	// stream's position has not reached it.
 	diffPending = "pending"
-	// diffOlder marks an object that the appliance shows in an older version than was
-	// journalled, for example after it was restored from a backup.
-	diffOlder = "older"
 	// diffDead marks an object that could not be made into an event and is a dead
 	// letter.
 	diffDead = "dead"

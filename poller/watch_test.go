@@ -18,44 +18,33 @@ import (
 	"ndrbridge/transform"
 )
 
-// scripted is a source with scripted results of polls; the last one repeats.
-type scripted struct {
-	stream string
-	ends   []error
+// scripted returns a source with these results of polls; the last one repeats.
+func scripted(stream string, ends []error) *timed {
+	return &timed{stream: stream, poll: func(n int) (poller.Next, error) { return poller.Idle, ends[min(n, len(ends)-1)] }}
 }
 
-func (s *scripted) Source() checkpoint.Source {
-	return checkpoint.Source{Appliance: "hq", Stream: s.stream}
-}
-
-func (s *scripted) Poll(context.Context) (poller.Next, error) {
-	end := s.ends[0]
-	if len(s.ends) > 1 {
-		s.ends = s.ends[1:]
-	}
-	return poller.Idle, end
-}
-
-func (s *scripted) Progress() (poller.Progress, bool) { return poller.Progress{}, false }
-
-// watched runs sources with one Watch for some time, and returns the types of
-// the events that it committed.
-func watched(t *testing.T, state *memory, lasts time.Duration, sources ...*scripted) *poller.Watch {
+// watched runs sources with one Watch for some time, and calls at, if not nil, before it stops
+// them.
+func watched[S poller.Source](t *testing.T, state *memory, lasts time.Duration, at func([]*poller.Poller), sources ...S) *poller.Watch {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	watch := poller.NewWatch(state, poller.WatchOptions{
-		Appliance: "hq", After: 3, Log: log,
-	})
+	watch := poller.NewWatch(state, poller.WatchOptions{Appliance: "hq", After: 3, Log: log})
 	ctx, stop := context.WithCancel(t.Context())
 	go watch.Run(ctx)
+	var pollers []*poller.Poller
 	for _, s := range sources {
 		p := poller.New(s, poller.Options{
 			Interval: 10 * time.Second, RetryInitial: time.Second, RetryMax: time.Minute, AuthRetry: 30 * time.Second,
 			Watch: watch, Log: log, Metrics: poller.NewMetrics(prometheus.NewRegistry()),
 		})
+		pollers = append(pollers, p)
 		go p.Run(ctx)
 	}
 	time.Sleep(lasts)
+	synctest.Wait() // at reads what the sources have written
+	if at != nil {
+		at(pollers)
+	}
 	stop()
 	synctest.Wait()
 	return watch
@@ -73,23 +62,23 @@ func TestAnApplianceThatCannotBePolledIsReported(t *testing.T) {
 		return ends
 	}
 	for name, c := range map[string]struct {
-		sources []*scripted
+		sources []*timed
 		want    string
 	}{
-		"after failed polls in a row, once": {[]*scripted{{"detections", times(1, down)}}, "unreachable"},
-		"as soon as they are enough":        {[]*scripted{{"detections", append(times(3, down), nil)}}, "unreachable reachable"},
-		"and when it is back":               {[]*scripted{{"detections", append(times(5, down), nil)}}, "unreachable reachable"},
-		"not after fewer failures":          {[]*scripted{{"detections", append(times(2, down), nil, down, nil)}}, ""},
-		"not while another stream is read":  {[]*scripted{{"detections", times(1, down)}, {"audit", times(1, nil)}}, ""},
-		"when every stream fails, once":     {[]*scripted{{"detections", times(1, down)}, {"audit", times(1, down)}}, "unreachable"},
-		"when the key is refused":           {[]*scripted{{"detections", times(1, refused)}}, "unreachable"},
-		"not for a full disk of our own":    {[]*scripted{{"detections", times(1, full)}}, ""},
+		"after failed polls in a row, once": {[]*timed{scripted("detections", times(1, down))}, "unreachable"},
+		"as soon as they are enough":        {[]*timed{scripted("detections", append(times(3, down), nil))}, "unreachable reachable"},
+		"and when it is back":               {[]*timed{scripted("detections", append(times(5, down), nil))}, "unreachable reachable"},
+		"not after fewer failures":          {[]*timed{scripted("detections", append(times(2, down), nil, down, nil))}, ""},
+		"not while another stream is read":  {[]*timed{scripted("detections", times(1, down)), scripted("audit", times(1, nil))}, ""},
+		"when every stream fails, once":     {[]*timed{scripted("detections", times(1, down)), scripted("audit", times(1, down))}, "unreachable"},
+		"when the key is refused":           {[]*timed{scripted("detections", times(1, refused))}, "unreachable"},
+		"not for a full disk of our own":    {[]*timed{scripted("detections", times(1, full))}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var events []transform.Event
 				state := newMemory(func(c checkpoint.Commit) { events = append(events, c.Events...) })
-				watched(t, state, 5*time.Minute, c.sources...)
+				watched(t, state, 5*time.Minute, nil, c.sources...)
 				if got := actions(events); got != c.want {
 					t.Errorf("reported %q, want %q", got, c.want)
 				}
@@ -105,10 +94,10 @@ func TestAnApplianceThatCannotBePolledIsReported(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var events []transform.Event
 			state := newMemory(func(c checkpoint.Commit) { events = append(events, c.Events...) })
-			watched(t, state, time.Minute, &scripted{"detections", times(1, down)})
-			watched(t, state, time.Minute, &scripted{"detections", times(1, down)})
-			watched(t, state, time.Minute, &scripted{"detections", times(1, nil)})
-			watched(t, state, time.Minute, &scripted{"detections", times(1, nil)})
+			watched(t, state, time.Minute, nil, scripted("detections", times(1, down)))
+			watched(t, state, time.Minute, nil, scripted("detections", times(1, down)))
+			watched(t, state, time.Minute, nil, scripted("detections", times(1, nil)))
+			watched(t, state, time.Minute, nil, scripted("detections", times(1, nil)))
 			if got := actions(events); got != "unreachable reachable" {
 				t.Errorf("reported %q", got)
 			}
@@ -123,7 +112,7 @@ func TestAnApplianceThatCannotBePolledIsReported(t *testing.T) {
 			state := newMemory(func(c checkpoint.Commit) { events = append(events, c.Events...) })
 			begin := time.Now()
 			state.fail = func() (bool, bool) { return time.Since(begin) < time.Minute, false }
-			watched(t, state, 5*time.Minute, &scripted{"detections", times(1, down)})
+			watched(t, state, 5*time.Minute, nil, scripted("detections", times(1, down)))
 			if got := actions(events); got != "unreachable" {
 				t.Errorf("reported %q", got)
 			}
@@ -138,26 +127,26 @@ func TestWhetherAnApplianceIsReached(t *testing.T) {
 	full := errors.New("no space left on device")
 	for _, c := range []struct {
 		name    string
-		sources []*scripted
+		sources []*timed
 		want    poller.Reach // with Since since the start, as the zero time and a duration
 		since   time.Duration
 	}{
 		{"it is not known before a poll has ended", nil, poller.Reach{}, 0},
-		{"it is from the first poll that succeeds", []*scripted{{"detections", []error{failed("down"), nil}}},
+		{"it is from the first poll that succeeds", []*timed{scripted("detections", []error{failed("down"), nil})},
 			poller.Reach{Known: true, Reachable: true}, time.Second},
-		{"it is not known after the first failures", []*scripted{{"detections", []error{failed("slow"), failed("slow"), full}}},
+		{"it is not known after the first failures", []*timed{scripted("detections", []error{failed("slow"), failed("slow"), full})},
 			poller.Reach{Error: "GET /x: slow"}, 0},
-		{"it is not from the first of the failures on", []*scripted{{"detections", []error{nil, failed("slow"), failed("slow"), failed("down")}}},
+		{"it is not from the first of the failures on", []*timed{scripted("detections", []error{nil, failed("slow"), failed("slow"), failed("down")})},
 			poller.Reach{Known: true, Error: "GET /x: down"}, 10 * time.Second},
-		{"it is while one of its streams is read, with what the other fails for", []*scripted{{"detections", []error{nil}}, {"audit", []error{failed("403")}}},
+		{"it is while one of its streams is read, with what the other fails for", []*timed{scripted("detections", []error{nil}), scripted("audit", []error{failed("403")})},
 			poller.Reach{Known: true, Reachable: true, Error: "GET /x: 403"}, 0},
-		{"a failure that is over is not reported", []*scripted{{"detections", []error{nil}}, {"audit", []error{failed("403"), nil}}},
+		{"a failure that is over is not reported", []*timed{scripted("detections", []error{nil}), scripted("audit", []error{failed("403"), nil})},
 			poller.Reach{Known: true, Reachable: true}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begin := time.Now()
-				got := watched(t, newMemory(func(checkpoint.Commit) {}), time.Minute, c.sources...).Reach()
+				got := watched(t, newMemory(func(checkpoint.Commit) {}), time.Minute, nil, c.sources...).Reach()
 				if c.want.Known {
 					// Waits have jitter.
 					if since := got.Since.Sub(begin); since < c.since/2 || since > 2*c.since {

@@ -27,7 +27,6 @@ printed when it is found:
   missing  the appliance returns it, and it was never journalled: read it with
            ndrbridge rewind, or wait for the sweep (reconcile)
   pending  the appliance returns it, and the bridge has not read it yet
-  older    the appliance returns an older version than the journalled one
   dead     it could not be converted into an event and is a dead letter
 
 The exit code is 1 if something is missing, and 0 otherwise. Records can be compared

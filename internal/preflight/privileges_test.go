@@ -17,22 +17,6 @@ import (
 	"ndrbridge/test/require"
 )
 
-func TestCheckShowsTheEdition(t *testing.T) {
-	t.Parallel()
-	a := standin.New(standin.Options{})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/edition") {
-			fmt.Fprint(w, `{"edition": "standard"}`)
-			return
-		}
-		a.ServeHTTP(w, r)
-	}))
-	t.Cleanup(server.Close)
-	found := check(t, fmt.Sprintf("state: %s\nappliances: [{name: hq, url: %q, api_key: %s}]\nsinks: [{name: out, file: {path: \"-\"}}]\n",
-		filepath.Join(t.TempDir(), "state.db"), server.URL, standin.DefaultAPIKey), 20*time.Second)
-	findingtest.Expect(t, found, findingtest.Row{Step: "edition", Result: finding.OK, Detail: "standard"})
-}
-
 // The privileges that docs/security.md recommends are enough, and a refusal that names the
 // missing one is repeated.
 func TestCheckOfUsersWithFewPrivileges(t *testing.T) {
